@@ -1,0 +1,139 @@
+/* crema_record - bodies of spool records: decode into plain structs, encode for the writers that are in C.
+ * The only files that see the protobuf header are crema_record.c and crema_wire.c.
+ *
+ * Decoding happens in an arena with a cap: at most CREMA_ARENA_FACTOR times the wire size plus a constant, so a bomb is refused. All
+ * pointers in a decoded struct live in the arena until the next decode with it. */
+#ifndef CREMA_RECORD_H
+#define CREMA_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "crema_columns.h"
+#include "crema_error.h"
+#include "crema_frame.h"
+#include "crema_id.h"
+
+#define CREMA_ARENA_FACTOR 16
+#define CREMA_NAME_MAX 512      /* bytes of a dictionary text kept; longer ones are cut and flagged */
+#define CREMA_BATCH_ROWS_MAX 4096
+
+typedef struct crema_arena crema_arena_t;
+
+CREMA_MUST_CHECK crema_err_t crema_arena_new(size_t max_bytes, crema_arena_t **ret_self);
+void crema_arena_destroy(crema_arena_t **self_p);
+
+typedef enum {
+    CREMA_STREAM_WORKER,
+    CREMA_STREAM_AGENT,
+    CREMA_STREAM_SCHEDULER,
+    CREMA_STREAM_CLIENT,
+} crema_stream_kind_t;
+
+typedef struct {
+    crema_id_t run_id;
+    crema_id_t agent_id; /* zero unless kind is agent */
+    crema_stream_kind_t kind;
+    const char *host;
+    int32_t pid;
+    const char *worker_uuid;
+    const char *worker_name;
+    uint32_t nthreads;
+    int64_t memory_limit_b;
+    int64_t t_real_ns;
+    int64_t t_mono_ns;
+    const char *boot_id;
+    size_t n_attributes;
+    const char *const *attribute_keys;
+    const char *const *attribute_values;
+} crema_stream_info_t;
+
+typedef struct {
+    crema_dict_t kind;
+    uint32_t id;
+    const char *text;
+    const char *uuid;
+    const char *host;
+    int32_t pid;
+    int32_t nthreads;
+    int64_t memory_limit_b;
+    uint32_t parent;
+    int64_t size_b;
+    int64_t n_entries;
+} crema_dict_entry_t;
+
+#define CREMA_BATCH_PROVISIONAL 1u
+
+typedef struct {
+    const crema_table_t *table;
+    uint32_t rows;
+    uint32_t flags;
+    size_t n_int_columns; /* columns present, <= those of the table */
+    size_t n_real_columns;
+    const int64_t *ints;  /* column-major: value of row r, column c at [c * rows + r] */
+    const double *reals;
+} crema_batch_t;
+
+typedef enum { CREMA_END_FINISHED, CREMA_END_WRITER_GONE } crema_end_reason_t;
+
+typedef struct {
+    crema_end_reason_t reason;
+    uint64_t torn_bytes;
+    uint64_t dropped;
+} crema_end_t;
+
+/* Order is that of the wire; /gaps.cause maps to it. */
+typedef enum {
+    CREMA_LOSS_UNKNOWN,
+    CREMA_LOSS_EVICTED,
+    CREMA_LOSS_CORRUPT,
+    CREMA_LOSS_TORN_TAIL,
+    CREMA_LOSS_STORE_REGRESSED,
+    CREMA_LOSS_AGENT_GONE,
+    CREMA_LOSS_INVALID,
+    CREMA_LOSS_DISK_FULL,
+} crema_loss_reason_t;
+
+typedef struct {
+    uint64_t first, last;
+    crema_loss_reason_t reason;
+    uint64_t bytes;
+    int64_t t_real_ns;
+} crema_loss_t;
+
+typedef struct {
+    crema_record_type_t type;
+    union {
+        crema_stream_info_t stream;
+        struct {
+            size_t n;
+            const crema_dict_entry_t *entries;
+        } dict;
+        crema_batch_t batch;
+        crema_end_t end;
+        crema_loss_t loss;
+    };
+} crema_record_t;
+
+/* CREMA_EPROTO: not decodable, unknown type or table, column counts that do not fit the rows, text that is not UTF-8;
+ * CREMA_ELIMIT: over a limit. */
+CREMA_MUST_CHECK crema_err_t crema_record_decode(const crema_frame_t *frame, crema_arena_t *arena,
+                                                 crema_record_t *ret_record);
+
+/* Encodes header and body of one frame into buf. CREMA_ELIMIT if it does not fit. */
+CREMA_MUST_CHECK crema_err_t crema_record_encode(const crema_record_t *record, uint64_t seq,
+                                                 int64_t t_ns, uint8_t *buf, size_t size,
+                                                 size_t *ret_bytes);
+
+/* Writes row `r` of the batch into a packed row of its table: wire columns set, dictionary columns mapped by
+ * `map(context, kind, local_id)`, sink columns cleared. Wire-only columns are read with crema_batch_value(). */
+typedef uint32_t (*crema_dict_map_fn)(void *context, crema_dict_t kind, int64_t local_id);
+void crema_batch_row(const crema_batch_t *batch, uint32_t r, crema_dict_map_fn map, void *context,
+                     uint8_t *row);
+
+/* Value of an integer (or real) column of row r, by the column's index in the table; `missing` if the writer did not send it. */
+int64_t crema_batch_int(const crema_batch_t *batch, uint32_t r, size_t column, int64_t missing);
+double crema_batch_real(const crema_batch_t *batch, uint32_t r, size_t column, double missing);
+
+#endif

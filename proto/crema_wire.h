@@ -1,0 +1,248 @@
+/* crema_wire - messages between agent, aggregator, sink and collector: a 40-byte envelope and a protobuf body.
+ *
+ *   offset 0      4    5     6      8         12     16       24         28        32             40
+ *          | magic | ver | type | flags | body_len | crc32 | session | agent_idx | reserved | send_mono_ns | body
+ *
+ * Little-endian. crc32 is zlib's CRC-32 over bytes 0..11, 16..39 and the body. One message is one ZeroMQ frame (behind the routing id at
+ * a ROUTER). Decoded structs point into the arena given, until its next use. */
+#ifndef CREMA_WIRE_H
+#define CREMA_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "crema_error.h"
+#include "crema_id.h"
+#include "crema_record.h"
+
+#define CREMA_WIRE_MAGIC 0x616d7263u /* "crma" */
+#define CREMA_WIRE_VERSION 1
+#define CREMA_WIRE_VERSION_MIN 1
+#define CREMA_WIRE_HEADER_BYTES 40
+#define CREMA_WIRE_MESSAGE_MAX (256u << 10)
+#define CREMA_WIRE_BATCH_MAX (192u << 10) /* frames bytes in one DATA or PUT */
+#define CREMA_WIRE_TABLE_ROWS_MAX 4096u   /* rows of a stream table in one message */
+
+/* Numbers are the protocol: append only. */
+typedef enum {
+    CREMA_MSG_HELLO = 1,
+    CREMA_MSG_DATA = 2,
+    CREMA_MSG_HEARTBEAT = 3,
+    CREMA_MSG_BYE = 4,
+    CREMA_MSG_WELCOME = 16,
+    CREMA_MSG_ACK = 17,
+    CREMA_MSG_REPLAY = 18,
+    CREMA_MSG_BARRIER = 19,
+    CREMA_MSG_FENCE = 20,
+    CREMA_MSG_OPEN = 32,
+    CREMA_MSG_PUT = 33,
+    CREMA_MSG_RUN_SEAL = 34,
+    CREMA_MSG_CLOCK = 35,
+    CREMA_MSG_STATE = 48,
+    CREMA_MSG_COMMITTED = 49,
+    CREMA_MSG_NACK = 50,
+    CREMA_MSG_FULL = 51,
+    CREMA_MSG_SEALED = 52,
+    CREMA_MSG_RUN_OPEN = 64, /* collector -> aggregator, and on to the sink */
+    CREMA_MSG_RUN_END = 65,
+    CREMA_MSG_RUN_QUERY = 66,
+    CREMA_MSG_RUN_STATE = 67,
+} crema_msg_type_t;
+
+#define CREMA_STREAM_FLAG_CLOSED 1u  /* its END record exists: hi is final */
+#define CREMA_STREAM_FLAG_STALLED 2u
+
+typedef struct {
+    crema_id_t stream_id;
+    crema_id_t run_id;
+    uint64_t first_avail; /* first seq still held; 0 unknown */
+    uint64_t hi;          /* last complete seq */
+    uint64_t committed;
+    uint64_t recv_next;
+    uint32_t flags;
+} crema_stream_row_t;
+
+/* A table over CREMA_WIRE_TABLE_ROWS_MAX rows travels in several messages; HELLO and HEARTBEAT then carry
+ * header flag CREMA_WIRE_FLAG_MORE on all but the last, and count only when the last is in. */
+#define CREMA_WIRE_FLAG_MORE 1u
+
+typedef struct {
+    size_t n;
+    const crema_stream_row_t *rows;
+} crema_stream_table_t;
+
+typedef enum {
+    CREMA_FENCE_SUPERSEDED = 1,
+    CREMA_FENCE_CLONE = 2,
+    CREMA_FENCE_PRINCIPAL = 3,
+    CREMA_FENCE_QUOTA = 4,
+    CREMA_FENCE_VERSION = 5,
+    CREMA_FENCE_CREDIT_ABUSE = 6,
+    CREMA_FENCE_DISMISSED = 7, /* the run is sealed and its agents were started for it: exit */
+    CREMA_FENCE_UNKNOWN = 8,   /* no such session here (aggregator restarted): say HELLO */
+} crema_fence_reason_t;
+
+typedef struct {
+    uint32_t ver_min, ver_max;
+    crema_id_t agent_id;
+    uint64_t boot;
+    const char *host;
+    int32_t pid;
+    uint32_t hb_ivl_ms;
+    crema_id_t store_id; /* zero: not known yet */
+    const char *version;
+    crema_stream_table_t table;
+} crema_hello_t;
+
+typedef struct {
+    crema_id_t stream_id, run_id;
+    uint64_t first_seq, hi;
+    uint32_t n, flags; /* flags: CREMA_STREAM_FLAG_CLOSED */
+    const uint8_t *frames;
+    size_t frames_bytes;
+} crema_data_t; /* PUT uses it too, with agent_idx in the envelope and hi 0 */
+
+typedef struct {
+    uint64_t hb_no;
+    uint32_t hb_ivl_ms;
+    uint64_t barrier_seen;
+    uint64_t spool_b, spool_cap_b, evicted;
+    int64_t t1_mono_ns, t1_real_ns;
+    crema_stream_table_t table;
+} crema_heartbeat_t;
+
+typedef struct {
+    crema_id_t store_id;
+    uint64_t credit_total_b;
+    uint32_t max_batch_b, retry_after_ms;
+    crema_stream_table_t table;
+} crema_welcome_t;
+
+typedef struct {
+    crema_stream_table_t table;
+    uint64_t credit_total_b, hb_no;
+    int64_t t1_mono_ns, t2_mono_ns, t3_mono_ns;
+} crema_ack_t;
+
+typedef struct {
+    crema_id_t run_id, agent_id;
+    int64_t t_ns, offset_ns, uncertainty_ns, rtt_ns;
+    double drift_ppb;
+} crema_clock_sample_t;
+
+typedef struct {
+    const char *code, *subject, *text;
+    uint64_t count;
+} crema_reason_t;
+
+/* RUN_OPEN, RUN_END and RUN_SEAL share it; what a type does not use is zero. */
+typedef struct {
+    crema_id_t run_id;
+    int64_t t_start_ns, t_end_ns, t_verdict_ns;
+    size_t n_attributes;
+    const char *const *keys;
+    const char *const *values;
+    size_t n_prefixes;
+    const char *const *processor_prefixes;
+    size_t n_reasons;
+    const crema_reason_t *reasons;
+    bool dismiss;
+} crema_run_msg_t;
+
+typedef struct {
+    crema_id_t run_id;
+    const char *path, *verdict, *error;
+    int64_t revision;
+    size_t n_reasons;
+    const crema_reason_t *reasons;
+} crema_sealed_t;
+
+typedef enum {
+    CREMA_RUN_UNKNOWN,
+    CREMA_RUN_OPEN,
+    CREMA_RUN_BARRIER, /* asked, waiting for answers and commits */
+    CREMA_RUN_VERDICT, /* decided, the sink seals */
+    CREMA_RUN_SEALED,
+    CREMA_RUN_FAILED, /* the file could not be written; see error */
+} crema_run_phase_t;
+
+typedef struct {
+    crema_id_t run_id;
+    crema_run_phase_t phase;
+    uint32_t streams, streams_done, agents;
+    uint64_t committed, missing;
+    size_t n_waiting;
+    const char *const *waiting_for;
+    const char *path, *verdict, *error;
+    size_t n_reasons;
+    const crema_reason_t *reasons;
+    int64_t revision, verdict_after_ns;
+    double processor_s, overhead_s;
+} crema_run_state_t;
+
+typedef struct {
+    crema_msg_type_t type;
+    uint16_t flags;
+    uint64_t session;      /* aggregator's session towards agents; 0 otherwise */
+    uint32_t agent_idx;
+    int64_t send_mono_ns;
+    union {
+        crema_hello_t hello;
+        crema_data_t data; /* DATA and PUT */
+        crema_heartbeat_t heartbeat;
+        struct {
+            uint32_t reason;
+            crema_stream_table_t table;
+        } bye;
+        crema_welcome_t welcome;
+        crema_ack_t ack;
+        struct {
+            crema_id_t stream_id;
+            uint64_t from_seq;
+            uint32_t attempt;
+        } replay;
+        struct {
+            uint64_t barrier_id;
+            crema_id_t run_id;
+        } barrier;
+        struct {
+            crema_fence_reason_t reason;
+            uint32_t retry_after_ms;
+            crema_id_t run_id; /* DISMISSED: of which run */
+        } fence;
+        crema_stream_table_t table; /* OPEN, COMMITTED */
+        struct {
+            crema_id_t store_id;
+            uint64_t free_b;
+            crema_stream_table_t table;
+        } state;
+        struct {
+            crema_id_t stream_id;
+            uint64_t expected_next;
+        } nack;
+        struct {
+            uint32_t retry_after_ms;
+            uint64_t free_b;
+        } full;
+        crema_clock_sample_t clock;
+        crema_run_msg_t run; /* RUN_OPEN, RUN_END, RUN_SEAL */
+        crema_sealed_t sealed;
+        crema_id_t query;
+        crema_run_state_t run_state;
+    };
+} crema_msg_t;
+
+/* "HELLO", ...; "?" for a number that is no type. */
+const char *crema_msg_name(crema_msg_type_t type);
+
+/* Encodes into a buffer that the caller frees. CREMA_ELIMIT over CREMA_WIRE_MESSAGE_MAX. */
+CREMA_MUST_CHECK crema_err_t crema_wire_encode(const crema_msg_t *msg, uint8_t **ret_bytes,
+                                               size_t *ret_size);
+
+/* CREMA_EMAGIC, CREMA_EVERSION (its version byte is outside [MIN, VERSION]; ret_msg->type is set so that it can be refused
+ * politely), CREMA_ECRC, CREMA_EPROTO, CREMA_ELIMIT. Frames in DATA and PUT are not looked into. */
+CREMA_MUST_CHECK crema_err_t crema_wire_decode(const uint8_t *bytes, size_t size,
+                                               crema_arena_t *arena, crema_msg_t *ret_msg);
+
+#endif
