@@ -101,7 +101,8 @@ typedef struct {
     uint32_t n, flags; /* flags: CREMA_STREAM_FLAG_CLOSED */
     const uint8_t *frames;
     size_t frames_bytes;
-} crema_data_t; /* PUT uses it too, with agent_idx in the envelope and hi 0 */
+    crema_id_t agent_id; /* PUT only: who shipped it */
+} crema_data_t; /* PUT uses it too, with hi 0 */
 
 typedef struct {
     uint64_t hb_no;

@@ -1,0 +1,31 @@
+/* sink_seal - a run's journal becomes its final file.
+ *
+ * Reads the journal, decodes every record once, orders the rows, computes the summaries, writes `<output>.tmp`, closes, syncs, re-opens and
+ * verifies, renames, syncs the directory. Equal journals give equal content. */
+#ifndef SINK_SEAL_H
+#define SINK_SEAL_H
+
+#include <stdint.h>
+
+#include "crema_error.h"
+#include "crema_wire.h"
+
+typedef struct {
+    int64_t revision;       /* 1 + that of the file it replaces */
+    char verdict[16];       /* COMPLETE, PARTIAL */
+    uint8_t sha256[32];     /* sha256_payload */
+    uint64_t file_bytes;
+    uint64_t rows;          /* of all stream tables */
+    char path[4096];
+    char reasons_json[4096]; /* verdict_reasons, cut between elements if too long */
+} sink_seal_result_t;
+
+/* output_path NULL: `<run_id>.h5` beside the current directory. `ret_why` (at least 512 bytes) says in one sentence what went wrong. */
+CREMA_MUST_CHECK crema_err_t sink_seal_journal(const char *journal_dir, const char *output_path,
+                                               sink_seal_result_t *ret_result, char *ret_why,
+                                               size_t why_size);
+
+/* Verifies a run file; prints one line a finding on `out`. *ret_findings is their number. CREMA_EMAGIC: not a run file. */
+CREMA_MUST_CHECK crema_err_t sink_check_file(const char *path, void *out_file, int *ret_findings);
+
+#endif
