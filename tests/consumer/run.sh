@@ -1,0 +1,25 @@
+#!/bin/sh
+# Installs a build somewhere else and builds a consumer against it twice: with find_package and with pkg-config.
+# usage: run.sh BUILD_DIR CMAKE CC VERSION CFLAGS
+set -eu
+build=$1 cmake=$2 cc=$3 version=$4 cflags=$5
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+"$cmake" --install "$build" --prefix "$work/prefix" >/dev/null
+for program in crema-agent crema-aggregator crema-sink; do
+    test -x "$work/prefix/bin/$program"
+done
+
+"$cmake" -S "$here" -B "$work/by-cmake" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_C_COMPILER="$cc" \
+    -DCMAKE_C_FLAGS="$cflags" -DVERSION="$version" >/dev/null
+"$cmake" --build "$work/by-cmake" >/dev/null
+"$work/by-cmake/consumer" "$version"
+
+PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name crema.pc)")
+export PKG_CONFIG_PATH
+test "$(pkg-config --modversion crema)" = "$version"
+# shellcheck disable=SC2046,SC2086 # flags are words
+"$cc" $cflags "$here/consumer.c" $(pkg-config --cflags --libs crema) -o "$work/by-pkg-config"
+"$work/by-pkg-config" "$version"

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Who may include whom: reads the sources and says where a layer is broken.
+
+Rules, by the names they are reported under:
+
+program  no folder includes a header of another program, and proto/ includes no program's
+pure     a module whose header's first comment says "Pure:" reaches no socket, clock, disk or log, not even through
+         another header
+codec    only proto/crema_wire.c and proto/crema_record.c include what protobuf-c generates
+hdf5     only sink/sink_h5*.c, and the tests, include HDF5
+header   no header shows a type of ZeroMQ, CZMQ, protobuf-c or HDF5
+
+usage: layers.py [ROOT]   prints one line for each broken rule; exit status 1 if there is any
+"""
+
+import re
+import sys
+from pathlib import Path
+
+PROGRAMS = ("agent", "aggregator", "sink")
+SHIPPED = ("proto", *PROGRAMS)
+FOLDERS = (*SHIPPED, "tests")
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
+FIRST_COMMENT = re.compile(r"\A\s*/\*(.*?)\*/", re.DOTALL)
+IMPURE = re.compile(
+    r"(zmq|czmq|zmq_utils|hdf5|H5.*|protobuf-c/.*|.*\.pb-c"
+    r"|stdio|unistd|fcntl|time|signal|poll|dirent|netdb|syslog|pthread|threads|locale|spawn|termios|stdio_ext"
+    r"|sys/(?!types\.).*|netinet/.*|arpa/.*|net/.*|linux/.*"
+    r"|crema_(clock|log|link|random|spool|option))\.h"
+)
+CODEC = re.compile(r".*\.pb-c\.h|protobuf-c/.*")
+HDF5 = re.compile(r"(hdf5|hdf5_hl|H5\w*)\.h")
+LIBRARY = re.compile(r"(zmq|czmq|zmq_utils|zsock|zloop)\.h|.*\.pb-c\.h|protobuf-c/.*|(hdf5|H5\w*)\.h")
+
+MAY_USE_CODEC = re.compile(r"proto/crema_(wire|record)\.c")
+MAY_USE_HDF5 = re.compile(r"sink/sink_h5\w*\.c|tests/.*\.c")
+
+
+class Tree:
+    """The sources below one root, with what each includes."""
+
+    def __init__(self, root):
+        self.root = root
+        files = [p for f in FOLDERS for p in sorted((root / f).rglob("*.[ch]"))]
+        self.text = {p.relative_to(root).as_posix(): p.read_text(encoding="utf-8") for p in files}
+        self.includes = {name: INCLUDE.findall(text) for name, text in self.text.items()}
+        self.headers = {Path(name).name: name for name in self.text if name.endswith(".h")}
+
+    def own(self, include):
+        """The header of this tree that an include means, or None for a system header."""
+        return self.headers.get(Path(include).name)
+
+    def is_pure(self, name):
+        """Whether the module's header claims it; a .c belongs to the header beside it."""
+        header = self.text.get(str(Path(name).with_suffix(".h")), "")
+        comment = FIRST_COMMENT.match(header)
+        return comment is not None and "Pure:" in comment.group(1)
+
+    def impure_path(self, name, seen=()):
+        """The chain of includes by which a file reaches something impure, or None."""
+        for include in self.includes[name]:
+            if IMPURE.fullmatch(include) or IMPURE.fullmatch(Path(include).name):
+                return (name, include)
+            header = self.own(include)
+            if header and header not in seen:
+                seen = (*seen, header)
+                chain = self.impure_path(header, seen)
+                if chain:
+                    return (name, *chain)
+        return None
+
+
+def broken(tree):
+    """Yield (rule, sentence) for every rule a file breaks."""
+    for name, includes in tree.includes.items():
+        folder = name.split("/")[0]
+        for include in includes:
+            header = tree.own(include)
+            theirs = header.split("/")[0] if header else None
+            if folder in SHIPPED and theirs in PROGRAMS and theirs != folder:
+                yield "program", f"{name} includes {header}"
+            if CODEC.fullmatch(include) and not MAY_USE_CODEC.fullmatch(name):
+                yield "codec", f"{name} includes {include}"
+            if HDF5.fullmatch(include) and not MAY_USE_HDF5.fullmatch(name):
+                yield "hdf5", f"{name} includes {include}"
+            if folder in SHIPPED and name.endswith(".h") and LIBRARY.fullmatch(include):
+                yield "header", f"{name} includes {include}; forward-declare its types instead"
+        if folder in SHIPPED and tree.is_pure(name):
+            chain = tree.impure_path(name)
+            if chain:
+                yield "pure", " -> ".join(chain)
+
+
+def main(arguments):
+    root = Path(arguments[0]) if arguments else Path(__file__).resolve().parent.parent
+    tree = Tree(root)
+    if not tree.text:
+        print(f"layers: no sources below {root}", file=sys.stderr)
+        return 2
+    faults = sorted(set(broken(tree)))
+    for rule, sentence in faults:
+        print(f"layers: {rule}: {sentence}")
+    pure = sum(tree.is_pure(name) for name in tree.headers.values())
+    print(f"layers: {len(tree.text)} files, {pure} pure modules, {len(faults)} broken")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
