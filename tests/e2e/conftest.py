@@ -1,0 +1,44 @@
+"""End-to-end tests: real Dask, real coffea, real ROOT files, the real programs."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SAMPLES = ROOT / ".cache" / "coffea-samples"
+EXTRA = ROOT.parent / "shared" / "data"  # more real files, where a checkout has them
+
+
+def pytest_configure(config):
+    """The services must not pick up a pipeline of the developer's own environment."""
+    for name in ("CREMA_AGGREGATOR", "CREMA_KEYS", "CREMA_SPOOL"):
+        os.environ.pop(name, None)
+
+
+def _sample(name: str) -> str:
+    path = SAMPLES / name
+    if not path.is_file():
+        pytest.fail(f"{path} is missing: run ./dev setup, which fetches coffea's sample files")
+    return str(path)
+
+
+@pytest.fixture(scope="session")
+def nano_files() -> dict[str, dict[str, str]]:
+    """Fileset of small real NanoAOD files: name -> {file: tree}."""
+    fileset = {
+        "dy": {"files": {_sample("nano_dy.root"): "Events"}},
+        "dimuon": {"files": {_sample("nano_dimuon.root"): "Events"}},
+    }
+    for path in sorted(EXTRA.glob("nano_*v1*.root")):
+        fileset[path.stem] = {"files": {str(path): "Events"}}
+    return fileset
+
+
+@pytest.fixture(scope="session")
+def wide_file() -> str:
+    """A real NanoAOD file with the most branches at hand."""
+    wide = EXTRA / "nano_tt_v12.root"
+    return str(wide) if wide.is_file() else _sample("nano_dy.root")

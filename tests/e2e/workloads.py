@@ -1,0 +1,70 @@
+"""Processors of the end-to-end tests. A module of its own, so that workers import it by name."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import awkward as ak
+from coffea import processor
+
+
+class JetCounter(processor.ProcessorABC):
+    """Counts jets above 30 GeV: little work on real columns."""
+
+    def process(self, events):
+        jets = events.Jet[events.Jet.pt > 30] if "Jet" in events.fields else events.Muon
+        return {"events": len(events), "jets": int(ak.sum(ak.num(jets)))}
+
+    def postprocess(self, accumulator):
+        return accumulator
+
+
+class _HiddenCounter(JetCounter):
+    """A leading underscore: Dask strips it from the task's prefix."""
+
+
+def count_muons(events):
+    """A plain function is a processor too."""
+    return {"events": len(events), "muons": int(ak.sum(ak.num(events.Muon)))}
+
+
+class SlowCounter(JetCounter):
+    """Burns `busy_s` of CPU in each chunk, so that a run lasts long enough to be hurt."""
+
+    def __init__(self, busy_s: float):
+        self.busy_s = busy_s
+
+    def process(self, events):
+        out = super().process(events)
+        end = time.thread_time() + self.busy_s
+        while time.thread_time() < end:
+            pass
+        return out
+
+
+class KillsItsWorkerOnce(SlowCounter):
+    """Kills its own worker process at one chunk, the first time it is processed."""
+
+    def __init__(self, busy_s: float, marker: str, entry_start: int):
+        super().__init__(busy_s)
+        self.marker = marker
+        self.entry_start = entry_start
+
+    def process(self, events):
+        if events.metadata["entrystart"] == self.entry_start:
+            try:
+                os.close(os.open(self.marker, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                pass
+            else:
+                time.sleep(1.5)  # a sample of the hook is taken while the chunk runs
+                os.kill(os.getpid(), 9)
+        return super().process(events)
+
+
+class Broken(JetCounter):
+    """Always raises."""
+
+    def process(self, events):
+        raise ValueError("no such jet collection")
