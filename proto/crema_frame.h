@@ -49,7 +49,8 @@ void crema_frame_encode(const crema_frame_t *frame, uint8_t *out);
 CREMA_MUST_CHECK crema_err_t crema_frame_decode(const uint8_t *buf, size_t avail,
                                                 crema_frame_t *ret_frame);
 
-/* Offset of the first whole valid frame at or after buf[from]; `avail` if there is none. */
+/* Offset of the first whole valid frame at or after buf[from]; `avail` if there is none, or if the bytes hold so many damaged
+ * frames (64 MiB of them) that somebody made them to waste time. */
 size_t crema_frame_find(const uint8_t *buf, size_t avail, size_t from);
 
 #endif

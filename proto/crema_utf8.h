@@ -1,0 +1,20 @@
+/* crema_utf8 - is it UTF-8, and where may it be cut.
+ * Pure: one text that is not UTF-8 makes pandas refuse a whole table, so none may reach the file. */
+#ifndef CREMA_UTF8_H
+#define CREMA_UTF8_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Bytes of the code point at the start of text[0..size): 1 to 4. 0 if size is 0 or no well-formed code point starts there
+ * (over-long forms, surrogates and numbers above U+10FFFF are not well-formed). */
+size_t crema_utf8_step(const char *text, size_t size);
+
+/* True if text[0..size) is a sequence of whole well-formed code points. */
+bool crema_utf8_valid(const char *text, size_t size);
+
+/* Copies `text` into out[0..out_size), NUL-padded but not NUL-terminated: as many whole code points as fit, '?' for each byte
+ * that is not UTF-8. True if the copy differs from the text. */
+bool crema_utf8_fit(const char *text, char *out, size_t out_size);
+
+#endif
