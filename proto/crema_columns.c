@@ -2,8 +2,12 @@
  * columns, before seq: older writers then send fewer columns and older readers select by name. */
 #include "crema_columns.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
+
+#include "crema_bytes.h"
+#include "crema_utf8.h"
 
 #define SIDE_LABELS "unattributed,processor,runtime,preprocess,merge,overhead,transfer,wasted"
 
@@ -404,7 +408,7 @@ static const crema_column_t c_per_task_prefix[] = {
     {"cpu_s", CREMA_T_F64, 8, CREMA_FROM_SINK, 0, "s", NULL, "thread-cpu"},
     {"noncpu_s", CREMA_T_F64, 8, CREMA_FROM_SINK, 0, "s", NULL, "thread-noncpu"},
     {"other_s", CREMA_T_F64, 8, CREMA_FROM_SINK, 0, "s", NULL, "all other seconds"},
-    {"bytes_b", CREMA_T_F64, 8, CREMA_FROM_SINK, 0, "B", NULL, "all bytes"},
+    {"bytes_b", CREMA_T_I64, 8, CREMA_FROM_SINK, 0, "B", NULL, "all bytes"},
     {"dur_p50_s", CREMA_T_F64, 8, CREMA_FROM_SINK, 0, "s", NULL, "median duration"},
     {"dur_p95_s", CREMA_T_F64, 8, CREMA_FROM_SINK, 0, "s", NULL, "95 % quantile"},
     {"dur_max_s", CREMA_T_F64, 8, CREMA_FROM_SINK, 0, "s", NULL, "longest"},
@@ -618,3 +622,263 @@ static const crema_table_t s_tables[CREMA_TABLE_COUNT] = {
     TABLE(SCHEMA_COLUMNS, "schema/columns", SUMMARY, 0, 0, "this table of columns",
           c_schema_columns),
 };
+
+/* Of any table above; the layouts below hold that many. */
+#define COLUMNS_MAX 40
+#define ROW_BYTES_MAX 640
+
+/* What follows from the declarations: where each column lies in a row and in a Batch. */
+typedef struct {
+    uint16_t offset[COLUMNS_MAX + 1]; /* of each column, and of the row's end */
+    int8_t wire[COLUMNS_MAX]; /* its number among the integer, or the real, wire columns; -1 none */
+    uint8_t n_ints, n_reals;  /* wire columns */
+    uint8_t blank[ROW_BYTES_MAX]; /* a row of unknowns */
+} layout_t;
+
+static layout_t s_layouts[CREMA_TABLE_COUNT];
+
+static bool
+s_ends_with(const char *text, const char *end)
+{
+    size_t text_length = strlen(text);
+    size_t end_length = strlen(end);
+    return text_length >= end_length && strcmp(text + text_length - end_length, end) == 0;
+}
+
+/* The "unknown" of an i64 column: instants, their differences and hashes are 0, counts and bytes -1. */
+static int64_t
+s_unknown_i64(const char *name)
+{
+    static const char *const zero_ends[] = {"_ns", "_key", "_id", "hash"};
+    for (size_t i = 0; i < sizeof zero_ends / sizeof zero_ends[0]; i++)
+        if (s_ends_with(name, zero_ends[i]))
+            return 0;
+    return -1;
+}
+
+static void
+s_put_f64(uint8_t *at, double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    crema_put_u64(at, bits);
+}
+
+static void
+s_put_unknown(const crema_column_t *column, uint8_t *at)
+{
+    switch (column->type) {
+    case CREMA_T_F64:
+        s_put_f64(at, NAN);
+        break;
+    case CREMA_T_I64:
+        crema_put_u64(at, (uint64_t)s_unknown_i64(column->name));
+        break;
+    case CREMA_T_I32:
+    case CREMA_T_U32:
+    case CREMA_T_U16:
+        memset(at, 0xff, column->size);
+        break;
+    case CREMA_T_U8:
+    case CREMA_T_ENUM:
+    case CREMA_T_STR:
+        memset(at, 0, column->size);
+    }
+}
+
+static void
+s_lay_out_table(const crema_table_t *table, layout_t *layout)
+{
+    assert(table->n_columns <= COLUMNS_MAX);
+    for (size_t i = 0; i < table->n_columns; i++) {
+        const crema_column_t *column = &table->columns[i];
+        layout->offset[i + 1] = (uint16_t)(layout->offset[i] + column->size);
+        assert(layout->offset[i + 1] <= ROW_BYTES_MAX);
+        if (column->size)
+            s_put_unknown(column, layout->blank + layout->offset[i]);
+        if (column->origin == CREMA_FROM_SINK)
+            layout->wire[i] = -1;
+        else if (column->type == CREMA_T_F64)
+            layout->wire[i] = (int8_t)layout->n_reals++;
+        else
+            layout->wire[i] = (int8_t)layout->n_ints++;
+    }
+}
+
+/* Runs before main() and never again, so that every reader finds the layouts finished. */
+__attribute__((constructor)) static void
+s_lay_out(void)
+{
+    for (size_t t = 0; t < CREMA_TABLE_COUNT; t++)
+        s_lay_out_table(&s_tables[t], &s_layouts[t]);
+}
+
+const crema_table_t *
+crema_table(crema_table_id_t id)
+{
+    return (unsigned)id < CREMA_TABLE_COUNT ? &s_tables[id] : NULL;
+}
+
+const crema_table_t *
+crema_table_by_path(const char *path)
+{
+    for (size_t t = 0; t < CREMA_TABLE_COUNT; t++)
+        if (strcmp(s_tables[t].path, path) == 0)
+            return &s_tables[t];
+    return NULL;
+}
+
+size_t
+crema_table_row_bytes(const crema_table_t *table)
+{
+    return s_layouts[table->id].offset[table->n_columns];
+}
+
+size_t
+crema_table_offset(const crema_table_t *table, size_t i)
+{
+    return s_layouts[table->id].offset[i];
+}
+
+int
+crema_table_column(const crema_table_t *table, const char *name)
+{
+    for (size_t i = 0; i < table->n_columns; i++)
+        if (strcmp(table->columns[i].name, name) == 0)
+            return (int)i;
+    return -1;
+}
+
+void
+crema_table_wire_columns(const crema_table_t *table, size_t *ret_ints, size_t *ret_reals)
+{
+    *ret_ints = s_layouts[table->id].n_ints;
+    *ret_reals = s_layouts[table->id].n_reals;
+}
+
+int
+crema_table_wire_index(const crema_table_t *table, size_t column)
+{
+    return s_layouts[table->id].wire[column];
+}
+
+crema_table_id_t
+crema_dict_table(crema_dict_t kind)
+{
+    static const crema_table_id_t tables[CREMA_DICT_COUNT + 1] = {
+        [CREMA_DICT_WORKER] = CREMA_TABLE_DICT_WORKER,
+        [CREMA_DICT_TASK_PREFIX] = CREMA_TABLE_DICT_TASK_PREFIX,
+        [CREMA_DICT_ACTIVITY] = CREMA_TABLE_DICT_ACTIVITY,
+        [CREMA_DICT_UNIT] = CREMA_TABLE_DICT_UNIT,
+        [CREMA_DICT_METRIC] = CREMA_TABLE_DICT_METRIC,
+        [CREMA_DICT_SPAN] = CREMA_TABLE_DICT_SPAN,
+        [CREMA_DICT_DATASET] = CREMA_TABLE_DICT_DATASET,
+        [CREMA_DICT_FILE] = CREMA_TABLE_DICT_FILE,
+        [CREMA_DICT_SECTION] = CREMA_TABLE_DICT_SECTION,
+        [CREMA_DICT_BRANCH] = CREMA_TABLE_DICT_BRANCH,
+        [CREMA_DICT_STREAM] = CREMA_TABLE_DICT_STREAM,
+    };
+    return tables[kind];
+}
+
+void
+crema_row_clear(const crema_table_t *table, uint8_t *row)
+{
+    memcpy(row, s_layouts[table->id].blank, crema_table_row_bytes(table));
+}
+
+void
+crema_row_set_i64(const crema_table_t *table, uint8_t *row, size_t column, int64_t value)
+{
+    uint8_t *at = row + crema_table_offset(table, column);
+    assert(table->columns[column].size != 0);
+    switch (table->columns[column].type) {
+    case CREMA_T_I64:
+        crema_put_u64(at, (uint64_t)value);
+        break;
+    case CREMA_T_I32:
+        crema_put_u32(at, value >= INT32_MIN && value <= INT32_MAX ? (uint32_t)value : UINT32_MAX);
+        break;
+    case CREMA_T_U32:
+        crema_put_u32(at, value >= 0 && value <= UINT32_MAX ? (uint32_t)value : UINT32_MAX);
+        break;
+    case CREMA_T_U16:
+        crema_put_u16(at, value >= 0 && value <= UINT16_MAX ? (uint16_t)value : UINT16_MAX);
+        break;
+    case CREMA_T_U8:
+    case CREMA_T_ENUM:
+        at[0] = value >= 0 && value <= UINT8_MAX ? (uint8_t)value : UINT8_MAX;
+        break;
+    case CREMA_T_F64:
+    case CREMA_T_STR:
+        assert(!"an integer column");
+    }
+}
+
+int64_t
+crema_row_get_i64(const crema_table_t *table, const uint8_t *row, size_t column)
+{
+    const uint8_t *at = row + crema_table_offset(table, column);
+    switch (table->columns[column].type) {
+    case CREMA_T_I64:
+        return (int64_t)crema_get_u64(at);
+    case CREMA_T_I32:
+        return (int32_t)crema_get_u32(at);
+    case CREMA_T_U32:
+        return crema_get_u32(at);
+    case CREMA_T_U16:
+        return crema_get_u16(at);
+    case CREMA_T_U8:
+    case CREMA_T_ENUM:
+        return at[0];
+    case CREMA_T_F64:
+    case CREMA_T_STR:
+        break;
+    }
+    assert(!"an integer column");
+    return 0;
+}
+
+void
+crema_row_set_f64(const crema_table_t *table, uint8_t *row, size_t column, double value)
+{
+    assert(table->columns[column].type == CREMA_T_F64);
+    s_put_f64(row + crema_table_offset(table, column), value);
+}
+
+double
+crema_row_get_f64(const crema_table_t *table, const uint8_t *row, size_t column)
+{
+    assert(table->columns[column].type == CREMA_T_F64);
+    uint64_t bits = crema_get_u64(row + crema_table_offset(table, column));
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+bool
+crema_row_set_text(const crema_table_t *table, uint8_t *row, size_t column, const char *text)
+{
+    assert(table->columns[column].type == CREMA_T_STR);
+    return crema_utf8_fit(text, (char *)row + crema_table_offset(table, column),
+                          table->columns[column].size);
+}
+
+void
+crema_row_get_text(const crema_table_t *table, const uint8_t *row, size_t column, char *out,
+                   size_t out_size)
+{
+    assert(table->columns[column].type == CREMA_T_STR && out_size > table->columns[column].size);
+    (void)out_size;
+    memcpy(out, row + crema_table_offset(table, column), table->columns[column].size);
+    out[table->columns[column].size] = '\0';
+}
+
+const char *
+crema_side_name(crema_side_t side)
+{
+    static const char *const names[CREMA_SIDE_COUNT] = {"unattributed", "processor", "runtime",
+                                                        "preprocess",   "merge",     "overhead",
+                                                        "transfer",     "wasted"};
+    return (unsigned)side < CREMA_SIDE_COUNT ? names[side] : "?";
+}

@@ -150,6 +150,10 @@ int crema_table_column(const crema_table_t *table, const char *name);
 /* How many integer and real columns a Batch of this table carries (origins WIRE, DICT and WIRE_ONLY). */
 void crema_table_wire_columns(const crema_table_t *table, size_t *ret_ints, size_t *ret_reals);
 
+/* Where a Batch carries a column: its number among the integer columns, or among the real ones if it is CREMA_T_F64; -1 if the
+ * writer does not send it. */
+int crema_table_wire_index(const crema_table_t *table, size_t column);
+
 /* The dictionary table of a kind: CREMA_DICT_WORKER -> dict/worker. */
 crema_table_id_t crema_dict_table(crema_dict_t kind);
 
@@ -157,7 +161,8 @@ crema_table_id_t crema_dict_table(crema_dict_t kind);
 void crema_row_clear(const crema_table_t *table, uint8_t *row);
 
 /* Field access by column index, converting between C types and the packed layout. Integers cover every type but
- * CREMA_T_F64 and CREMA_T_STR. Strings are cut between code points. */
+ * CREMA_T_F64 and CREMA_T_STR; one that the column cannot hold becomes all ones ("unknown"; 255 for u8 and enums). Strings are cut
+ * between code points. CREMA_WIRE_ONLY columns have no place in a row. */
 void crema_row_set_i64(const crema_table_t *table, uint8_t *row, size_t column, int64_t value);
 int64_t crema_row_get_i64(const crema_table_t *table, const uint8_t *row, size_t column);
 void crema_row_set_f64(const crema_table_t *table, uint8_t *row, size_t column, double value);
