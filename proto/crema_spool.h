@@ -5,8 +5,11 @@
  *   - a bad last record of an open stream is *not yet*; of a stream whose lock is free and that has no END it is *torn*;
  *   - damage with a whole valid record behind it is a loss of the numbers between (LOSS, CORRUPT);
  *   - missing leading segments are fine: they were committed and unlinked.
- * The reader closes an abandoned stream (lock free, no END) by cutting the torn tail and appending an END record
- * {WRITER_GONE, torn_bytes} as the dead writer's next number, so every stream ends the same way. */
+ * The reader that holds the spool's lock closes an abandoned stream (lock free, no END) by cutting the torn tail and appending an
+ * END record {WRITER_GONE, torn_bytes} as the dead writer's next number, so every stream ends the same way.
+ *
+ * The StreamInfo names the run, so it goes last: a first segment that is committed is cut down to it, and a stream that is given up or
+ * removed is first cut down to StreamInfo and END. A gap without damage right behind record 1 therefore means *trimmed*. */
 #ifndef CREMA_SPOOL_H
 #define CREMA_SPOOL_H
 
@@ -19,6 +22,7 @@
 #include "crema_record.h"
 
 #define CREMA_SPOOL_SEGMENT_BYTES (8u << 20)
+#define CREMA_SPOOL_STREAMS_MAX 16384u
 
 /* ---- writer: one stream of this process */
 typedef struct crema_spool_writer crema_spool_writer_t;
@@ -29,7 +33,8 @@ CREMA_MUST_CHECK crema_err_t crema_spool_writer_open(const char *dir, const crem
                                                      crema_spool_writer_t **ret_self);
 
 /* Appends one record as the next number with a single write(). On CREMA_ENOSPC or CREMA_EIO nothing remains of it, the number
- * is not used, and the writer counts it as dropped. */
+ * is not used, and the writer counts it as dropped; so does CREMA_ELIMIT, a record that is too large. A forked child may not append
+ * (CREMA_EINVAL), and its close leaves the stream alone. */
 CREMA_MUST_CHECK crema_err_t crema_spool_writer_append(crema_spool_writer_t *self,
                                                        const crema_record_t *record, int64_t t_mono_ns);
 
@@ -41,10 +46,11 @@ typedef struct crema_spool crema_spool_t;
 
 typedef struct {
     crema_id_t stream_id;
-    crema_id_t run_id;    /* zero until its first record was read */
-    crema_stream_info_t info; /* texts live as long as the spool */
-    uint64_t first_avail; /* first seq held */
-    uint64_t hi;          /* last complete seq held */
+    crema_id_t run_id;    /* zero while no StreamInfo was found: such a stream cannot be delivered */
+    crema_stream_info_t info; /* texts live as long as the stream is held; attributes are not kept */
+    uint64_t first_avail; /* first seq held; a StreamInfo kept for the run's name does not count */
+    uint64_t hi;          /* last complete seq held; never shrinks */
+    uint64_t committed;   /* as told by crema_spool_trim() */
     uint64_t bytes;       /* on disk */
     bool closed;          /* hi is END */
     uint64_t lost;        /* numbers replaced by LOSS so far */
@@ -57,11 +63,12 @@ void crema_spool_close(crema_spool_t **self_p);
 /* flock on `<dir>/agent.lock`: one agent serves a spool. CREMA_EBUSY if another holds it. */
 CREMA_MUST_CHECK crema_err_t crema_spool_lock(crema_spool_t *self);
 
-/* Identity of the spool: 16 random bytes in `<dir>/agent_id`, made once (O_EXCL, fsync). */
+/* Identity of the spool: 16 random bytes in `<dir>/agent_id`, made once and synced. A damaged one is replaced by the holder of the
+ * lock. */
 CREMA_MUST_CHECK crema_err_t crema_spool_agent_id(crema_spool_t *self, crema_id_t *ret_id);
 
-/* Looks at the directory and reads on in every segment that grew; closes abandoned streams. Foreign files are counted and left
- * alone. Errors of single files are counted, not returned. */
+/* Looks at the directory and reads on in every segment that grew; closes abandoned streams if this process holds the lock. Foreign
+ * files are counted and left alone. Errors of single files are counted, not returned. */
 CREMA_MUST_CHECK crema_err_t crema_spool_scan(crema_spool_t *self);
 
 size_t crema_spool_count(const crema_spool_t *self);
@@ -69,18 +76,22 @@ size_t crema_spool_count(const crema_spool_t *self);
 const crema_spool_stream_t *crema_spool_stream(const crema_spool_t *self, size_t i);
 const crema_spool_stream_t *crema_spool_find(const crema_spool_t *self, const crema_id_t *stream_id);
 
-/* Copies whole frames from `first_seq` on into buf: as many as fit and exist. LOSS frames are made up for damaged ranges. A record
- * larger than `size` is CREMA_ELIMIT. *ret_n is 0 if there is nothing yet. */
+/* Copies whole frames from `first_seq` on into buf: as many as fit and exist. LOSS frames are made up for numbers that are no longer
+ * there, the same bytes each time: CORRUPT for damage, EVICTED or STORE_REGRESSED for what was removed. A record larger than `size` is
+ * CREMA_ELIMIT. *ret_n counts frames and is 0 if there is nothing yet; *ret_last is the number of the last one, which with LOSS is
+ * more than first_seq + n - 1. */
 CREMA_MUST_CHECK crema_err_t crema_spool_read(crema_spool_t *self, const crema_id_t *stream_id,
                                               uint64_t first_seq, uint8_t *buf, size_t size,
-                                              size_t *ret_bytes, uint32_t *ret_n);
+                                              size_t *ret_bytes, uint32_t *ret_n,
+                                              uint64_t *ret_last);
 
-/* Unlinks whole segments whose last seq <= committed; a closed stream committed to its END disappears. */
+/* Unlinks whole segments whose last seq <= committed; a closed stream committed to its END disappears. CREMA_ENOENT: no such
+ * stream; CREMA_EIO: a file would not go, it is tried again with the next call. */
 CREMA_MUST_CHECK crema_err_t crema_spool_trim(crema_spool_t *self, const crema_id_t *stream_id,
                                               uint64_t committed);
 
-/* Makes room: drops the oldest segments of closed-most streams until at most max_bytes are held; what was not committed
- * becomes LOSS(EVICTED). Returns the number of records given up. */
+/* Makes room: drops segments until at most max_bytes are held, closed streams before open ones and the oldest first; what was not
+ * committed becomes LOSS(EVICTED). The newest segment of an open stream stays. Returns the number of records given up. */
 uint64_t crema_spool_evict(crema_spool_t *self, uint64_t max_bytes);
 
 typedef struct {
@@ -90,7 +101,8 @@ typedef struct {
     uint64_t torn_bytes;
     uint64_t corrupt;       /* numbers replaced by LOSS(CORRUPT) */
     uint64_t evicted;       /* numbers replaced by LOSS(EVICTED) */
-    uint64_t foreign_files; /* not segments, or without a StreamInfo */
+    uint64_t foreign_files; /* now: not segments, or without a StreamInfo */
+    uint64_t waiting_files; /* now: segments of streams above CREMA_SPOOL_STREAMS_MAX */
     uint64_t io_errors;
 } crema_spool_stats_t;
 
