@@ -10,19 +10,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "crema_arena.h"
 #include "crema_columns.h"
 #include "crema_error.h"
 #include "crema_frame.h"
 #include "crema_id.h"
 
-#define CREMA_ARENA_FACTOR 16
 #define CREMA_NAME_MAX 512      /* bytes of a dictionary text kept; longer ones are cut and flagged */
 #define CREMA_BATCH_ROWS_MAX 4096
 
-typedef struct crema_arena crema_arena_t;
-
-CREMA_MUST_CHECK crema_err_t crema_arena_new(size_t max_bytes, crema_arena_t **ret_self);
-void crema_arena_destroy(crema_arena_t **self_p);
+/* Enough for any record: no well-formed one is refused by an arena of this size. */
+#define CREMA_RECORD_ARENA_BYTES (CREMA_ARENA_FACTOR * (size_t)CREMA_RECORD_BODY_MAX + CREMA_ARENA_SLACK)
 
 typedef enum {
     CREMA_STREAM_WORKER,
@@ -117,17 +115,20 @@ typedef struct {
 } crema_record_t;
 
 /* CREMA_EPROTO: not decodable, unknown type or table, column counts that do not fit the rows, text that is not UTF-8;
- * CREMA_ELIMIT: over a limit. */
+ * CREMA_ELIMIT: over a limit. What a newer writer may add is left out: columns behind the last one known here, entries of unknown
+ * dictionaries; an unknown loss reason is CREMA_LOSS_UNKNOWN, an unknown end reason CREMA_END_WRITER_GONE. */
 CREMA_MUST_CHECK crema_err_t crema_record_decode(const crema_frame_t *frame, crema_arena_t *arena,
                                                  crema_record_t *ret_record);
 
-/* Encodes header and body of one frame into buf. CREMA_ELIMIT if it does not fit. */
+/* Encodes header and body of one frame into buf. NULL texts are empty ones. CREMA_ELIMIT if it does not fit or has more than
+ * CREMA_BATCH_ROWS_MAX rows, CREMA_EINVAL for a batch with more columns than its table, CREMA_ENOMEM. */
 CREMA_MUST_CHECK crema_err_t crema_record_encode(const crema_record_t *record, uint64_t seq,
                                                  int64_t t_ns, uint8_t *buf, size_t size,
                                                  size_t *ret_bytes);
 
 /* Writes row `r` of the batch into a packed row of its table: wire columns set, dictionary columns mapped by
- * `map(context, kind, local_id)`, sink columns cleared. Wire-only columns are read with crema_batch_value(). */
+ * `map(context, kind, local_id)`, sink columns cleared. A local id outside 0..2^32-2 means "none": it is not mapped and stays
+ * 0xFFFFFFFF. Wire-only columns are read with crema_batch_int() and crema_batch_real(). */
 typedef uint32_t (*crema_dict_map_fn)(void *context, crema_dict_t kind, int64_t local_id);
 void crema_batch_row(const crema_batch_t *batch, uint32_t r, crema_dict_map_fn map, void *context,
                      uint8_t *row);
