@@ -1,0 +1,158 @@
+#include "sink_fs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+crema_err_t
+sink_fs_error(int why)
+{
+    switch (why) {
+    case ENOSPC:
+    case EDQUOT:
+        return CREMA_ENOSPC;
+    case ENOENT:
+        return CREMA_ENOENT;
+    default:
+        return CREMA_EIO;
+    }
+}
+
+crema_err_t
+sink_fs_join(const char *dir, const char *name, char *out)
+{
+    int n = snprintf(out, PATH_MAX, "%s/%s", dir, name);
+    return n > 0 && n < PATH_MAX ? CREMA_OK : CREMA_EINVAL;
+}
+
+crema_err_t
+sink_fs_sync_dir(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return sink_fs_error(errno);
+    int rc = fsync(fd);
+    int why = errno;
+    close(fd);
+    return rc == 0 ? CREMA_OK : sink_fs_error(why);
+}
+
+static crema_err_t
+s_sync_parent(const char *path)
+{
+    char parent[PATH_MAX];
+    size_t n = strnlen(path, sizeof parent);
+    if (n == 0 || n == sizeof parent)
+        return CREMA_EINVAL;
+    memcpy(parent, path, n + 1);
+    while (n > 1 && parent[n - 1] == '/')
+        parent[--n] = '\0';
+    char *slash = strrchr(parent, '/');
+    if (!slash)
+        return sink_fs_sync_dir(".");
+    slash[slash == parent ? 1 : 0] = '\0';
+    return sink_fs_sync_dir(parent);
+}
+
+crema_err_t
+sink_fs_make_dir(const char *path)
+{
+    if (mkdir(path, 0700) == 0)
+        return s_sync_parent(path);
+    int why = errno;
+    struct stat st;
+    if (why == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return CREMA_OK;
+    errno = why;
+    return sink_fs_error(why);
+}
+
+static crema_err_t
+s_read_all(int fd, size_t max, uint8_t **ret_bytes, size_t *ret_size)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return sink_fs_error(errno);
+    if (!S_ISREG(st.st_mode))
+        return CREMA_EIO;
+    if ((uint64_t)st.st_size > max)
+        return CREMA_ELIMIT;
+    size_t size = (size_t)st.st_size, used = 0;
+    uint8_t *bytes = malloc(size ? size : 1);
+    if (!bytes)
+        return CREMA_ENOMEM;
+    while (used < size) {
+        ssize_t got = read(fd, bytes + used, size - used);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            crema_err_t err = sink_fs_error(errno);
+            free(bytes);
+            return err;
+        }
+        if (got == 0) /* it was cut meanwhile */
+            break;
+        used += (size_t)got;
+    }
+    *ret_bytes = bytes;
+    *ret_size = used;
+    return CREMA_OK;
+}
+
+crema_err_t
+sink_fs_read(const char *path, size_t max, uint8_t **ret_bytes, size_t *ret_size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return sink_fs_error(errno);
+    crema_err_t err = s_read_all(fd, max, ret_bytes, ret_size);
+    close(fd);
+    return err;
+}
+
+crema_err_t
+sink_fs_write(int fd, const uint8_t *bytes, size_t size)
+{
+    while (size > 0) {
+        ssize_t done = write(fd, bytes, size);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return sink_fs_error(errno);
+        bytes += done;
+        size -= (size_t)done;
+    }
+    return CREMA_OK;
+}
+
+crema_err_t
+sink_fs_replace(const char *dir, const char *name, const uint8_t *bytes, size_t size)
+{
+    char path[PATH_MAX], fresh[PATH_MAX];
+    crema_err_t err = sink_fs_join(dir, name, path);
+    if (err != CREMA_OK)
+        return err;
+    int n = snprintf(fresh, sizeof fresh, "%s/%s.tmp", dir, name);
+    if (n < 0 || n >= (int)sizeof fresh)
+        return CREMA_EINVAL;
+    int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return sink_fs_error(errno);
+    err = sink_fs_write(fd, bytes, size);
+    if (err == CREMA_OK && fsync(fd) != 0)
+        err = sink_fs_error(errno);
+    if (close(fd) != 0 && err == CREMA_OK)
+        err = sink_fs_error(errno);
+    if (err == CREMA_OK && rename(fresh, path) != 0)
+        err = sink_fs_error(errno);
+    if (err != CREMA_OK) {
+        unlink(fresh);
+        return err;
+    }
+    return sink_fs_sync_dir(dir);
+}

@@ -1,0 +1,48 @@
+/* sink_segment - how a journal looks on disk: the bodies of its frames, and finding them again behind damage.
+ * Pure: bytes in, bytes out. */
+#ifndef SINK_SEGMENT_H
+#define SINK_SEGMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "crema_error.h"
+#include "crema_frame.h"
+#include "crema_record.h"
+#include "sink_journal.h"
+
+/* Frame types of the store beside a journal. */
+#define SINK_STORE_FRAME 70
+#define SINK_TOMBSTONES_FRAME 71
+
+/* Bytes of the bodies; a PUT's frames follow its head. All integers are little-endian. */
+#define SINK_HEADER_BODY_BYTES 40
+#define SINK_PUT_HEAD_BYTES 48
+#define SINK_SEALED_BODY_BYTES 48
+
+typedef struct {
+    crema_id_t store_id;
+    crema_id_t run_id;
+    uint64_t generation;
+} sink_header_t;
+
+void sink_header_encode(const sink_header_t *header, uint8_t out[SINK_HEADER_BODY_BYTES]);
+/* False: not a header's body. */
+bool sink_header_decode(const crema_frame_t *frame, sink_header_t *ret_header);
+
+void sink_put_head_encode(const sink_journal_put_t *put, uint8_t out[SINK_PUT_HEAD_BYTES]);
+void sink_sealed_encode(const sink_journal_sealed_t *sealed, uint8_t out[SINK_SEALED_BODY_BYTES]);
+
+/* The first journal frame at or after *offset, which moves behind it; *ret_skipped counts the unreadable bytes before it. A record frame inside a
+ * damaged PUT is not taken for a journal frame. CREMA_ENOENT: there is none, *ret_skipped is all that is left. */
+CREMA_MUST_CHECK crema_err_t sink_segment_next(const uint8_t *bytes, size_t size, size_t *offset,
+                                               crema_frame_t *ret_frame, size_t *ret_skipped);
+
+/* Decodes the body and calls the visitor's function for it. *ret_understood is false, and the result CREMA_OK, for a body that is not what its
+ * type says; headers are understood and call nothing. */
+CREMA_MUST_CHECK crema_err_t sink_segment_visit(const crema_frame_t *frame,
+                                                const sink_journal_visitor_t *visitor,
+                                                crema_arena_t *arena, bool *ret_understood);
+
+#endif
