@@ -24,6 +24,9 @@
 #define CREMA_WIRE_BATCH_MAX (192u << 10) /* frames bytes in one DATA or PUT */
 #define CREMA_WIRE_TABLE_ROWS_MAX 4096u   /* rows of a stream table in one message */
 
+/* Enough for any message: no well-formed one is refused by an arena of this size. */
+#define CREMA_WIRE_ARENA_BYTES (CREMA_ARENA_FACTOR * (size_t)CREMA_WIRE_MESSAGE_MAX + CREMA_ARENA_SLACK)
+
 /* Numbers are the protocol: append only. */
 typedef enum {
     CREMA_MSG_HELLO = 1,
@@ -110,6 +113,9 @@ typedef struct {
     uint64_t barrier_seen;
     uint64_t spool_b, spool_cap_b, evicted;
     int64_t t1_mono_ns, t1_real_ns;
+    /* t1, t2, t3 of the last ACK that answered a heartbeat and when it arrived (t4): the aggregator feeds them to crema_offset.
+     * All 0 before the first. */
+    int64_t echo_t1_mono_ns, echo_t2_mono_ns, echo_t3_mono_ns, echo_t4_mono_ns;
     crema_stream_table_t table;
 } crema_heartbeat_t;
 
@@ -237,12 +243,15 @@ typedef struct {
 /* "HELLO", ...; "?" for a number that is no type. */
 const char *crema_msg_name(crema_msg_type_t type);
 
-/* Encodes into a buffer that the caller frees. CREMA_ELIMIT over CREMA_WIRE_MESSAGE_MAX. */
+/* Encodes into a buffer that the caller frees; NULL texts are empty ones. CREMA_ELIMIT over CREMA_WIRE_MESSAGE_MAX,
+ * CREMA_WIRE_BATCH_MAX or CREMA_WIRE_TABLE_ROWS_MAX; CREMA_EINVAL for a number that is no type; CREMA_ENOMEM. */
 CREMA_MUST_CHECK crema_err_t crema_wire_encode(const crema_msg_t *msg, uint8_t **ret_bytes,
                                                size_t *ret_size);
 
-/* CREMA_EMAGIC, CREMA_EVERSION (its version byte is outside [MIN, VERSION]; ret_msg->type is set so that it can be refused
- * politely), CREMA_ECRC, CREMA_EPROTO, CREMA_ELIMIT. Frames in DATA and PUT are not looked into. */
+/* A message must have the ids and numbers that its type is about (DATA: stream, run, first >= 1); columns of a table have the length of
+ * its stream_ids or are left out and zero; texts are UTF-8. CREMA_EMAGIC, CREMA_EVERSION (its version byte is outside [MIN, VERSION];
+ * ret_msg->type is set so that it can be refused politely), CREMA_ECRC, CREMA_EPROTO, CREMA_ELIMIT. Frames in DATA and PUT are not
+ * looked into. */
 CREMA_MUST_CHECK crema_err_t crema_wire_decode(const uint8_t *bytes, size_t size,
                                                crema_arena_t *arena, crema_msg_t *ret_msg);
 
