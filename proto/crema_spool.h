@@ -36,7 +36,8 @@ CREMA_MUST_CHECK crema_err_t crema_spool_writer_open(const char *dir, const crem
  * is not used, and the writer counts it as dropped; so does CREMA_ELIMIT, a record that is too large. A forked child may not append
  * (CREMA_EINVAL), and its close leaves the stream alone. */
 CREMA_MUST_CHECK crema_err_t crema_spool_writer_append(crema_spool_writer_t *self,
-                                                       const crema_record_t *record, int64_t t_mono_ns);
+                                                       const crema_record_t *record,
+                                                       int64_t t_mono_ns);
 
 /* Writes END, closes and frees. Accepts NULL. */
 void crema_spool_writer_close(crema_spool_writer_t **self_p);
@@ -46,8 +47,9 @@ typedef struct crema_spool crema_spool_t;
 
 typedef struct {
     crema_id_t stream_id;
-    crema_id_t run_id;    /* zero while no StreamInfo was found: such a stream cannot be delivered */
-    crema_stream_info_t info; /* texts live as long as the stream is held; attributes are not kept */
+    crema_id_t run_id; /* zero while no StreamInfo was found: such a stream cannot be delivered */
+    crema_stream_info_t
+        info;             /* texts live as long as the stream is held; attributes are not kept */
     uint64_t first_avail; /* first seq held; a StreamInfo kept for the run's name does not count */
     uint64_t hi;          /* last complete seq held; never shrinks */
     uint64_t committed;   /* as told by crema_spool_trim() */
@@ -74,7 +76,8 @@ CREMA_MUST_CHECK crema_err_t crema_spool_scan(crema_spool_t *self);
 size_t crema_spool_count(const crema_spool_t *self);
 /* i < count; borrowed until the next scan or trim. */
 const crema_spool_stream_t *crema_spool_stream(const crema_spool_t *self, size_t i);
-const crema_spool_stream_t *crema_spool_find(const crema_spool_t *self, const crema_id_t *stream_id);
+const crema_spool_stream_t *crema_spool_find(const crema_spool_t *self,
+                                             const crema_id_t *stream_id);
 
 /* Copies whole frames from `first_seq` on into buf: as many as fit and exist. LOSS frames are made up for numbers that are no longer
  * there, the same bytes each time: CORRUPT for damage, EVICTED or STORE_REGRESSED for what was removed. A record larger than `size` is
@@ -95,9 +98,9 @@ CREMA_MUST_CHECK crema_err_t crema_spool_trim(crema_spool_t *self, const crema_i
 uint64_t crema_spool_evict(crema_spool_t *self, uint64_t max_bytes);
 
 typedef struct {
-    uint64_t bytes;         /* held on disk */
-    uint64_t records;       /* held */
-    uint64_t torn_tails;    /* cut */
+    uint64_t bytes;      /* held on disk */
+    uint64_t records;    /* held */
+    uint64_t torn_tails; /* cut */
     uint64_t torn_bytes;
     uint64_t corrupt;       /* numbers replaced by LOSS(CORRUPT) */
     uint64_t evicted;       /* numbers replaced by LOSS(EVICTED) */

@@ -1,0 +1,239 @@
+/* Letting go of what is committed, or must be given up.
+ *
+ * The file with the StreamInfo outlives the others, since it alone names the run. It shrinks to the StreamInfo while the stream is open, then to
+ * StreamInfo and END; whoever finds it after a kill between two steps finds the same stream with the same last number. */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "crema_spool_private.h"
+
+#define END_BYTES_MAX 4096
+
+static bool
+s_has_head(const crema_spool_entry_t *entry)
+{
+    return entry->head_bytes > 0 && entry->segments[0].first_seq == 1;
+}
+
+static void
+s_drop_segment(crema_spool_entry_t *entry, size_t i)
+{
+    entry->public.bytes -= entry->segments[i].size;
+    entry->n_segments--;
+    for (; i < entry->n_segments; i++)
+        entry->segments[i] = entry->segments[i + 1];
+    entry->read_seq = 0;
+}
+
+static crema_err_t
+s_unlink_segment(crema_spool_t *self, crema_spool_entry_t *entry, size_t i)
+{
+    char name[CREMA_SPOOL_NAME_CHARS + 1];
+    crema_spool_name(&entry->public.stream_id, entry->segments[i].first_seq, name);
+    if (unlinkat(self->dir, name, 0) != 0 && errno != ENOENT) {
+        self->stats.io_errors++;
+        return CREMA_EIO;
+    }
+    s_drop_segment(entry, i);
+    return CREMA_OK;
+}
+
+static crema_err_t
+s_resize_head(crema_spool_t *self, crema_spool_entry_t *entry, const uint8_t *end, size_t end_n)
+{
+    crema_spool_segment_t *head = &entry->segments[0];
+    uint64_t size = entry->head_bytes + end_n;
+    bool writable;
+    int fd = crema_spool_open_segment(self, entry, head->first_seq, &writable);
+    if (fd < 0)
+        return CREMA_EIO;
+    bool done =
+        (end_n == 0 || pwrite(fd, end, end_n, (off_t)entry->head_bytes) == (ssize_t)end_n) &&
+        ftruncate(fd, (off_t)size) == 0;
+    close(fd);
+    if (!done) {
+        self->stats.io_errors++;
+        return CREMA_EIO;
+    }
+    entry->public.bytes += size - head->size;
+    head->size = head->walked = head->offset = size;
+    head->last_seq = end_n ? entry->public.hi : 1;
+    head->final = true;
+    entry->read_seq = 0;
+    return CREMA_OK;
+}
+
+/* Drops segment i, which is not the newest; a head keeps its StreamInfo. */
+static crema_err_t
+s_release(crema_spool_t *self, crema_spool_entry_t *entry, size_t i)
+{
+    bool head = i == 0 && s_has_head(entry);
+    crema_err_t err = head ? s_resize_head(self, entry, NULL, 0) : s_unlink_segment(self, entry, i);
+    if (err != CREMA_OK)
+        return err;
+    uint64_t held = entry->segments[head ? 1 : i].first_seq;
+    if (entry->public.first_avail < held)
+        entry->public.first_avail = held;
+    return CREMA_OK;
+}
+
+/* The segments that go first: behind the head, from the oldest. *ret_i is theirs in turn; false when only the newest is left. */
+static bool
+s_oldest(const crema_spool_entry_t *entry, size_t *ret_i)
+{
+    bool head = s_has_head(entry);
+    bool cut = head && entry->segments[0].size <= entry->head_bytes;
+    size_t i = cut ? 1 : 0;
+    *ret_i = i;
+    return i + 1 < entry->n_segments;
+}
+
+/* What is left of a closed stream is its StreamInfo and its END, in one file. */
+static crema_err_t
+s_collapse(crema_spool_t *self, crema_spool_entry_t *entry)
+{
+    uint8_t end[END_BYTES_MAX];
+    bool writable;
+    if (!s_has_head(entry) || entry->end_bytes == 0 || entry->end_bytes > sizeof end)
+        return CREMA_EINVAL;
+    if (entry->end_segment == 1 && entry->end_at == entry->head_bytes)
+        return CREMA_OK;
+    int fd = crema_spool_open_segment(self, entry, entry->end_segment, &writable);
+    if (fd < 0)
+        return CREMA_EIO;
+    ssize_t got = pread(fd, end, entry->end_bytes, (off_t)entry->end_at);
+    close(fd);
+    crema_frame_t frame;
+    if (got != (ssize_t)entry->end_bytes ||
+        crema_frame_decode(end, (size_t)got, &frame) != CREMA_OK ||
+        frame.type != CREMA_RECORD_END) {
+        self->stats.io_errors++;
+        return CREMA_EIO;
+    }
+    crema_err_t err = s_resize_head(self, entry, end, (size_t)got);
+    if (err != CREMA_OK)
+        return err;
+    entry->end_segment = 1;
+    entry->end_at = entry->head_bytes;
+    entry->public.first_avail = entry->public.hi;
+    return CREMA_OK;
+}
+
+void
+crema_spool_drop_behind_end(crema_spool_t *self, crema_spool_entry_t *entry)
+{
+    while (entry->n_segments > 1 &&
+           entry->segments[entry->n_segments - 1].first_seq > entry->end_segment &&
+           s_unlink_segment(self, entry, entry->n_segments - 1) == CREMA_OK)
+        ;
+}
+
+static crema_err_t
+s_remove(crema_spool_t *self, crema_spool_entry_t *entry)
+{
+    crema_err_t err = CREMA_OK;
+    /* If it fails and a kill follows at once, the rest of the stream is found closed by its reader: committed already. */
+    if (entry->n_segments > 1 && s_has_head(entry))
+        (void)s_collapse(self, entry);
+    while (err == CREMA_OK && entry->n_segments > 0)
+        err = s_unlink_segment(self, entry, entry->n_segments - 1);
+    if (err == CREMA_OK)
+        crema_spool_forget(self, entry);
+    return err;
+}
+
+crema_err_t
+crema_spool_trim(crema_spool_t *self, const crema_id_t *stream_id, uint64_t committed)
+{
+    crema_spool_entry_t *entry = crema_spool_entry(self, stream_id);
+    if (!entry)
+        return CREMA_ENOENT;
+    if (committed > entry->public.hi)
+        committed = entry->public.hi;
+    if (committed > entry->public.committed)
+        entry->public.committed = committed;
+    if (entry->public.closed && entry->public.committed >= entry->public.hi)
+        return s_remove(self, entry);
+    size_t i;
+    while (s_oldest(entry, &i) && entry->segments[i + 1].first_seq - 1 <= entry->public.committed) {
+        crema_err_t err = s_release(self, entry, i);
+        if (err != CREMA_OK)
+            return err;
+    }
+    return CREMA_OK;
+}
+
+/* ---- making room */
+
+/* Numbers given up when everything up to `last` goes, but for the StreamInfo. */
+static uint64_t
+s_count_given_up(const crema_spool_entry_t *entry, uint64_t last)
+{
+    uint64_t kept = entry->public.committed;
+    if (s_has_head(entry) && kept < 1)
+        kept = 1;
+    if (kept + 1 < entry->public.first_avail)
+        kept = entry->public.first_avail - 1;
+    return last > kept ? last - kept : 0;
+}
+
+/* Drops what may go of one stream until `excess` bytes are freed; returns the records given up. */
+static uint64_t
+s_evict_entry(crema_spool_t *self, crema_spool_entry_t *entry, uint64_t excess)
+{
+    uint64_t before_b = entry->public.bytes, given_up = 0, n;
+    size_t i;
+    while (before_b - entry->public.bytes < excess && s_oldest(entry, &i)) {
+        n = s_count_given_up(entry, entry->segments[i + 1].first_seq - 1);
+        if (s_release(self, entry, i) != CREMA_OK)
+            break;
+        given_up += n;
+    }
+    if (before_b - entry->public.bytes < excess && entry->public.closed) {
+        n = s_count_given_up(entry, entry->public.hi - 1);
+        if (s_collapse(self, entry) == CREMA_OK) {
+            given_up += n;
+            crema_spool_drop_behind_end(self, entry);
+        }
+    }
+    entry->public.lost += given_up;
+    return given_up;
+}
+
+/* Closed before open, then by age. */
+static int
+s_compare_age(const void *a, const void *b)
+{
+    const crema_spool_stream_t *x = &(*(crema_spool_entry_t *const *)a)->public;
+    const crema_spool_stream_t *y = &(*(crema_spool_entry_t *const *)b)->public;
+    if (x->closed != y->closed)
+        return x->closed ? -1 : 1;
+    if (x->info.t_real_ns != y->info.t_real_ns)
+        return x->info.t_real_ns < y->info.t_real_ns ? -1 : 1;
+    return crema_id_compare(&x->stream_id, &y->stream_id);
+}
+
+uint64_t
+crema_spool_evict(crema_spool_t *self, uint64_t max_bytes)
+{
+    uint64_t held = crema_spool_stats(self).bytes, given_up = 0;
+    if (held <= max_bytes)
+        return 0;
+    crema_spool_entry_t **byage = calloc(self->n_entries, sizeof *byage);
+    if (!byage)
+        return 0;
+    for (size_t i = 0; i < self->n_entries; i++)
+        byage[i] = self->entries[i];
+    qsort(byage, self->n_entries, sizeof *byage, s_compare_age);
+    for (size_t i = 0; i < self->n_entries && held > max_bytes; i++) {
+        if (byage[i]->head_bytes == 0)
+            continue;
+        uint64_t before_b = byage[i]->public.bytes;
+        given_up += s_evict_entry(self, byage[i], held - max_bytes);
+        held -= before_b - byage[i]->public.bytes;
+    }
+    free(byage);
+    self->stats.evicted += given_up;
+    return given_up;
+}
