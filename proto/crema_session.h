@@ -65,9 +65,9 @@ typedef struct {
     crema_session_action_type_t type;
     const crema_msg_t *msg; /* SEND: valid until the next call */
     crema_id_t stream_id;   /* SEND_DATA, TRIM */
-    crema_id_t run_id;      /* SEND_DATA */
+    crema_id_t run_id;      /* SEND_DATA; SCAN: the run that ends, whose own stream the agent closes first; else zero */
     uint64_t first_seq;     /* SEND_DATA */
-    size_t max_bytes;       /* SEND_DATA: frames bytes at most: credit left, batch limit */
+    size_t max_bytes;       /* SEND_DATA: frames bytes at most: credit left, batch limit; never below one largest record */
     uint64_t committed;     /* TRIM */
     uint64_t session;       /* SEND_DATA: goes into the envelope */
 } crema_session_action_t;
@@ -84,7 +84,8 @@ void crema_session_on_stream_gone(crema_session_t *self, const crema_id_t *strea
 /* The scan asked for by CREMA_SESSION_SCAN is reported completely: answers the barrier. */
 void crema_session_on_scanned(crema_session_t *self, uint64_t spool_b, uint64_t spool_cap_b,
                               uint64_t evicted, int64_t now_ns);
-/* n records, bytes of frames, went out from first_seq on; n = 0: the socket would not take them, or nothing was there. */
+/* n numbers (last - first_seq + 1: a LOSS frame stands in for many), bytes of frames, went out from first_seq on; n = 0: the socket would not
+ * take them, or nothing was there. */
 void crema_session_on_data_sent(crema_session_t *self, const crema_id_t *stream_id,
                                 uint64_t first_seq, uint32_t n, size_t bytes, int64_t now_ns);
 void crema_session_on_message(crema_session_t *self, const crema_msg_t *msg, int64_t now_mono_ns,

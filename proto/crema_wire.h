@@ -69,6 +69,7 @@ typedef struct {
 /* A table over CREMA_WIRE_TABLE_ROWS_MAX rows travels in several messages; HELLO and HEARTBEAT then carry
  * header flag CREMA_WIRE_FLAG_MORE on all but the last, and count only when the last is in. */
 #define CREMA_WIRE_FLAG_MORE 1u
+#define CREMA_WIRE_PART_SHIFT 8 /* the upper byte of the flags numbers the parts from 0: a table with a hole counts for nothing */
 
 typedef struct {
     size_t n;
@@ -101,7 +102,8 @@ typedef struct {
 typedef struct {
     crema_id_t stream_id, run_id;
     uint64_t first_seq, hi;
-    uint32_t n, flags; /* flags: CREMA_STREAM_FLAG_CLOSED */
+    uint32_t n; /* frames; a LOSS frame stands in for many numbers, so the last number is that of the last frame */
+    uint32_t flags; /* CREMA_STREAM_FLAG_CLOSED */
     const uint8_t *frames;
     size_t frames_bytes;
     crema_id_t agent_id; /* PUT only: who shipped it */

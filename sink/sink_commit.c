@@ -50,12 +50,10 @@ sink_commit_destroy(sink_commit_t **self_p)
     if (!self)
         return;
     size_t cursor = 0;
-    while (self->streams) {
-        stream_t *stream = crema_map_next(self->streams, &cursor);
-        if (!stream)
-            crema_map_destroy(&self->streams);
+    for (stream_t *stream;
+         self->streams && (stream = crema_map_next(self->streams, &cursor)) != NULL;)
         free(stream);
-    }
+    crema_map_destroy(&self->streams);
     free(self);
     *self_p = NULL;
 }
