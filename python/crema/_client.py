@@ -1,0 +1,145 @@
+"""A collector's connection to the aggregator: one DEALER, the envelope of ``proto/crema_wire.h``, protobuf bodies."""
+
+from __future__ import annotations
+
+import pathlib
+import struct
+import time
+import zlib
+from collections.abc import Iterable
+from typing import Any
+
+import zmq
+import zmq.auth
+
+from ._records import MESSAGES
+
+_MAGIC = 0x616D7263  # "crma"
+_VERSION = 1
+_MESSAGE_BYTES_MAX = 256 << 10
+
+# magic, version, type, flags, body_len, crc32, session, agent_idx, reserved, send_mono_ns
+_HEADER = struct.Struct("<IBBHIIQIIQ")
+_CRC_OFFSET = 12  # the checksum covers everything but itself
+
+RUN_OPEN, RUN_END, RUN_QUERY, RUN_STATE = 64, 65, 66, 67
+_BODIES = {RUN_OPEN: "RunOpen", RUN_END: "RunEnd", RUN_QUERY: "RunQuery", RUN_STATE: "RunState"}
+
+# Phases of a run, RunState.phase.
+UNKNOWN, OPEN, BARRIER, VERDICT, SEALED, FAILED = range(6)
+
+
+class WireError(ValueError):
+    """Bytes that are not a message of this protocol version."""
+
+
+def encode(kind: int, body: bytes) -> bytes:
+    """Envelope and body of a message of type `kind`."""
+    header = _HEADER.pack(_MAGIC, _VERSION, kind, 0, len(body), 0, 0, 0, 0, time.monotonic_ns())
+    crc = _crc(header, body)
+    return b"".join((header[:_CRC_OFFSET], struct.pack("<I", crc), header[_CRC_OFFSET + 4 :], body))
+
+
+def decode(message: bytes) -> tuple[int, bytes]:
+    """Type and body of a message.
+
+    Raises
+    ------
+    WireError
+        If magic, version, length or checksum do not hold.
+    """
+    if not _HEADER.size <= len(message) <= _MESSAGE_BYTES_MAX:
+        raise WireError(f"{len(message)} bytes are no message")
+    magic, version, kind, _, body_len, crc, *_ = _HEADER.unpack_from(message)
+    header, body = message[: _HEADER.size], message[_HEADER.size :]
+    if magic != _MAGIC:
+        raise WireError("not a crema message")
+    if version != _VERSION:
+        raise WireError(f"protocol version {version}, this is {_VERSION}")
+    if body_len != len(body) or crc != _crc(header, body):
+        raise WireError("damaged message")
+    return kind, body
+
+
+def _crc(header: bytes, body: bytes) -> int:
+    crc = zlib.crc32(header[:_CRC_OFFSET])
+    crc = zlib.crc32(header[_CRC_OFFSET + 4 :], crc)
+    return zlib.crc32(body, crc)
+
+
+class AggregatorClient:
+    """Asks the aggregator about one run.
+
+    Parameters
+    ----------
+    endpoint : str
+        Where the aggregator listens, ``tcp://host:port``.
+    keys : pathlib.Path or None
+        Key directory with the client's pair and the server's public key; None for a plain connection.
+
+    Notes
+    -----
+    To be used by one thread at a time. A message to an aggregator that is away is dropped, not kept: whoever sends,
+    repeats.
+    """
+
+    def __init__(self, endpoint: str, keys: pathlib.Path | None) -> None:
+        self._context = zmq.Context()
+        self._socket = self._context.socket(zmq.DEALER)
+        options = {
+            zmq.LINGER: 0,
+            zmq.IMMEDIATE: 1,
+            zmq.MAXMSGSIZE: _MESSAGE_BYTES_MAX,
+            zmq.HEARTBEAT_IVL: 1000,
+            zmq.HEARTBEAT_TIMEOUT: 3000,
+            zmq.HEARTBEAT_TTL: 3000,
+            zmq.HANDSHAKE_IVL: 3000,
+            zmq.CONNECT_TIMEOUT: 3000,
+            zmq.RECONNECT_IVL: 100,
+            zmq.RECONNECT_IVL_MAX: 1000,
+        }
+        try:
+            for option, value in options.items():
+                self._socket.setsockopt(option, value)
+            if keys is not None:
+                public, secret = zmq.auth.load_certificate(keys / "client.key_secret")
+                server, _ = zmq.auth.load_certificate(keys / "server.key")
+                if secret is None:
+                    raise ValueError(f"{keys / 'client.key_secret'} holds no secret key")
+                self._socket.curve_publickey = public
+                self._socket.curve_secretkey = secret
+                self._socket.curve_serverkey = server
+            self._socket.connect(endpoint)
+        except BaseException:
+            self.close()
+            raise
+
+    def send(self, kind: int, **fields: Any) -> bool:
+        """Send a message; False if nobody is there to take it now."""
+        body = MESSAGES[_BODIES[kind]](**fields).SerializeToString()
+        try:
+            self._socket.send(encode(kind, body), zmq.NOBLOCK)
+        except zmq.Again:
+            return False
+        return True
+
+    def states(self, run_id: bytes, timeout_s: float) -> Iterable[Any]:
+        """RunState messages of `run_id` that arrive within `timeout_s`, as they come."""
+        deadline = time.monotonic() + timeout_s
+        while (left := deadline - time.monotonic()) > 0:
+            if not self._socket.poll(left * 1000):
+                return
+            try:
+                kind, body = decode(self._socket.recv())
+            except WireError:
+                continue  # not from an aggregator of ours; whoever waits for an answer asks again
+            if kind != RUN_STATE:
+                continue
+            state = MESSAGES["RunState"].FromString(body)
+            if state.run_id == run_id:
+                yield state
+
+    def close(self) -> None:
+        """Drop the connection; may be called again."""
+        self._socket.close(linger=0)
+        self._context.term()

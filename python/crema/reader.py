@@ -1,0 +1,294 @@
+"""Reading run files: tables as pandas DataFrames, names in place of numbers.
+
+Everything here is a convenience over what h5py and pandas do alone: ``pd.read_hdf(path, "chunks")`` works too.
+"""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+import pathlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT = "crema.run"
+MAJOR = 1  # of format_version; a greater one is refused, new tables and columns are not
+UNKNOWN_ID = 0xFFFFFFFF
+
+
+class RunFileError(ValueError):
+    """The file is not one that crema wrote, or not one that this version can read."""
+
+
+def open(path: str | os.PathLike) -> RunFile:  # reads well as crema.open
+    """Open a run file, sealed or live.
+
+    Parameters
+    ----------
+    path : path
+        ``<run_id>.h5``, or ``<run_id>.live.h5`` while the run goes on.
+
+    Returns
+    -------
+    RunFile
+        To be closed, or used as a context manager.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    RunFileError
+        If it is something else.
+    """
+    return RunFile(path)
+
+
+class RunFile:
+    """A run file; a mapping from table names to DataFrames, read when asked for.
+
+    Parameters
+    ----------
+    path : path
+        Of the file.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        Of the file.
+    file : h5py.File
+        For whatever this class does not do.
+    live : bool
+        True while the run goes on: call `refresh` to see what came in.
+    """
+
+    def __init__(self, path: str | os.PathLike) -> None:
+        self.path = pathlib.Path(path)
+        if not self.path.is_file():
+            raise FileNotFoundError(f"there is no file {self.path}")
+        self.file = _open_h5(self.path)
+        try:
+            self._check()
+        except BaseException:
+            self.file.close()
+            raise
+        self.live = _text(self.file.attrs.get("state", "")) == "live"
+        self._names: dict[str, np.ndarray] = {}
+
+    def _check(self) -> None:
+        found = _text(self.file.attrs.get("format", ""))
+        if found != FORMAT:
+            raise RunFileError(f"{self.path} is an HDF5 file, but not a run file of crema")
+        version = _text(self.file.attrs.get("format_version", ""))
+        if version.partition(".")[0] != str(MAJOR):
+            raise RunFileError(f"{self.path} has format version {version}, this reads {MAJOR}.x")
+
+    # -------------------------------------------------------------- about the run
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Root attributes, as Python values."""
+        return {name: _plain(value) for name, value in self.file.attrs.items()}
+
+    @property
+    def run_id(self) -> str:
+        """UUID of the run."""
+        return _text(self.file.attrs.get("run_id", ""))
+
+    @property
+    def verdict(self) -> str:
+        """``COMPLETE``, ``PARTIAL``, or ``OPEN`` while the run goes on."""
+        return _text(self.file.attrs.get("verdict", ""))
+
+    @property
+    def reasons(self) -> list[Any]:
+        """What is missing: the reasons of the verdict, empty if it is COMPLETE."""
+        return json.loads(_text(self.file.attrs.get("verdict_reasons", "[]")) or "[]")
+
+    def summary(self) -> dict[str, float]:
+        """Metrics of the whole run: name to value, in the units of ``summary/workflow``; {} in a live file."""
+        if "summary/workflow" not in self.file:
+            return {}
+        rows = self.file["summary/workflow"].fields(["name", "value"])[:]
+        return {_text(row["name"]): float(row["value"]) for row in rows}
+
+    # -------------------------------------------------------------- tables
+
+    def keys(self) -> list[str]:
+        """Names of the tables, such as ``chunks`` or ``summary/waterfall``."""
+        found: list[str] = []
+
+        def note(name: str, item: Any) -> None:
+            if isinstance(item, h5py.Dataset) and item.dtype.names:
+                found.append(name)
+
+        self.file.visititems(note)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        return len(self.keys())
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name.strip("/") in self.keys()
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        return self.table(name)
+
+    def table(
+        self,
+        name: str,
+        *,
+        columns: list[str] | None = None,
+        names: bool = True,
+        times: bool = False,
+    ) -> pd.DataFrame:
+        """Read a table.
+
+        Parameters
+        ----------
+        name : str
+            One of `keys`.
+        columns : list of str, optional
+            Only these columns of the file.
+        names : bool, optional
+            Put ``worker`` beside ``worker_id``, and likewise for every id that a dictionary of the file explains.
+        times : bool, optional
+            Turn points in time (``t_*_ns``) into UTC timestamps; 0, which means unknown, into NaT.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Enumerations as categories, strings as str, everything else as it is in the file; units are in
+            ``df.attrs["units"]``.
+
+        Raises
+        ------
+        KeyError
+            If there is no such table, or column.
+        """
+        import pandas as pd
+
+        dataset = self._dataset(name)
+        chosen = list(columns) if columns is not None else list(dataset.dtype.names)
+        for column in chosen:
+            if column not in dataset.dtype.names:
+                raise KeyError(f"table {name!r} has no column {column!r}")
+        rows = dataset.fields(chosen)[:] if chosen else np.empty(len(dataset), dtype=[])
+        data: dict[str, Any] = {}
+        for column in chosen:
+            data[column] = _column(rows[column], dataset.dtype[column])
+            stem = column.removesuffix("_id")
+            if names and stem != column and stem not in dataset.dtype.names:
+                explained = self._explain(stem, rows[column])
+                if explained is not None:
+                    data[stem] = explained
+            if times and column.startswith("t_") and column.endswith("_ns"):
+                stamps = pd.to_datetime(rows[column], utc=True)
+                data[column] = stamps.where(rows[column] != 0)
+        frame = pd.DataFrame(data)
+        frame.attrs["units"] = self.units(name)
+        return frame
+
+    def units(self, name: str) -> dict[str, str]:
+        """Unit of each column of a table."""
+        dataset = self._dataset(name)
+        units = dataset.attrs.get("column_units", [])
+        return dict(zip(dataset.dtype.names, map(_text, units), strict=False))
+
+    def _dataset(self, name: str) -> h5py.Dataset:
+        item = self.file.get(name)
+        if not isinstance(item, h5py.Dataset) or not item.dtype.names:
+            raise KeyError(f"{self.path} has no table {name!r}; there are {', '.join(self.keys())}")
+        return item
+
+    def _explain(self, dictionary: str, ids: np.ndarray) -> np.ndarray | None:
+        """Names of ids, None where an id is unknown; None if there is no such dictionary."""
+        known = self._names.get(dictionary)
+        if known is None or self.live:
+            if f"dict/{dictionary}" not in self.file:
+                return None
+            dataset = self.file[f"dict/{dictionary}"]
+            field = "name" if "name" in dataset.dtype.names else "uuid"
+            known = _decode(dataset.fields(field)[:])
+            self._names[dictionary] = known
+        found = np.full(len(ids), None, dtype=object)
+        valid = ids < len(known)
+        found[valid] = known[ids[valid]]
+        return found
+
+    # -------------------------------------------------------------- the rest
+
+    def refresh(self) -> None:
+        """See the rows that were written to a live file since it was opened."""
+        if self.live:
+            for name in self.keys():
+                self.file[name].refresh()
+
+    def close(self) -> None:
+        """Close the file; may be called again."""
+        self.file.close()
+
+    def __enter__(self) -> RunFile:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if not self.file:
+            return f"<crema run file {self.path}, closed>"
+        return f"<crema run file {self.path}: {self.verdict}, {len(self.keys())} tables>"
+
+
+def _open_h5(path: pathlib.Path) -> h5py.File:
+    with builtins.open(path, "rb") as f:  # says plainly what the system has against it
+        f.read(1)
+    if not h5py.is_hdf5(path):
+        raise RunFileError(f"{path} is not an HDF5 file")
+    live = path.name.endswith(".live.h5")
+    try:
+        return h5py.File(path, "r", libver="latest", swmr=True) if live else h5py.File(path, "r")
+    except OSError as error:
+        raise RunFileError(f"{path} cannot be read: {error}") from error
+
+
+def _column(values: np.ndarray, dtype: np.dtype) -> Any:
+    import pandas as pd
+
+    labels = h5py.check_enum_dtype(dtype)
+    if labels:
+        by_code = sorted(labels.items(), key=lambda item: item[1])
+        codes = np.full(256, -1, dtype=np.int16)
+        codes[[code for _, code in by_code]] = np.arange(len(by_code))
+        return pd.Categorical.from_codes(codes[values], [label for label, _ in by_code])
+    if dtype.kind == "S":
+        return _decode(values)
+    return values
+
+
+def _decode(values: np.ndarray) -> np.ndarray:
+    return np.array([_text(value) for value in values], dtype=object)
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return _text(value)
+    if isinstance(value, np.ndarray):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        plain = value.item()
+        return _text(plain) if isinstance(plain, bytes) else plain
+    return value

@@ -1,0 +1,239 @@
+"""A run file on a terminal. Every number is read from the file; nothing is computed here."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Console, Group
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from .reader import RunFile
+from .reader import open as open_run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ROWS_MAX = 20  # of a table with a row per dataset, worker, section
+
+# Title -> rows of summary/workflow, what people call them.
+SECTIONS: dict[str, dict[str, str]] = {
+    "Throughput": {
+        "data_rate_gbps": "Data rate",
+        "data_rate_mb_s": "Data rate",
+        "wire_rate_gbps": "Network interfaces",
+        "total_bytes_read_coffea": "Bytes read",
+        "total_bytes_uncompressed": "Bytes, uncompressed",
+        "compression_ratio": "Compression ratio",
+    },
+    "Event processing": {
+        "total_events": "Events",
+        "event_rate_wall_clock": "Event rate, wall clock",
+        "event_rate_aggregated": "Event rate, per busy slot",
+        "event_rate_core_averaged": "Event rate, per thread",
+        "event_rate_per_cpu_s": "Events per CPU second",
+    },
+    "Resources": {
+        "time_avg_workers": "Workers, average",
+        "peak_workers": "Workers, peak",
+        "total_cores": "Threads, average",
+        "cores_per_worker": "Threads per worker",
+        "avg_memory_per_worker": "Memory per worker, average",
+        "peak_memory_per_worker": "Memory per worker, peak",
+        "memory_utilization_max": "Memory, most of its limit",
+        "cpu_pct_avg": "CPU, of one core",
+        "slot_busy_pct": "Slots busy",
+    },
+    "Timing": {
+        "wall_time": "Wall time",
+        "process_wall_time": "process(), wall time",
+        "process_cpu_time": "process(), CPU time",
+        "num_chunks": "Chunks",
+        "avg_cpu_time_per_chunk": "process() per chunk",
+        "chunk_wall_p95": "process() per chunk, 95 %",
+        "chunk_wall_max": "process() per chunk, longest",
+    },
+    "Efficiency": {
+        "core_occupancy": "Slots in process()",
+        "cpu_efficiency": "CPU efficiency",
+        "speedup": "Mean busy slots",
+        "noncpu_fraction_task": "Not on CPU, of task time",
+        "processor_cpu_percentage": "Processor tasks on CPU",
+        "total_serialization_overhead_seconds": "Serialization",
+        "total_compression_overhead_seconds": "Compression",
+    },
+}
+
+_STATUS_MARKS = {"estimated": "≈", "incomplete": "incomplete", "unavailable": "unavailable"}
+_VERDICT_STYLES = {"COMPLETE": "bold green", "PARTIAL": "bold yellow", "OPEN": "bold blue"}
+
+
+def print_report(path: str | os.PathLike, *, console: Console | None = None) -> None:
+    """Print verdict and tables of a run file.
+
+    Parameters
+    ----------
+    path : path
+        Run file, sealed or live.
+    console : rich.console.Console, optional
+        Standard output if not given.
+
+    Raises
+    ------
+    FileNotFoundError, RunFileError
+        As `crema.open` does.
+    """
+    with open_run(path) as run:
+        (console or Console()).print(render(run))
+
+
+def render(run: RunFile) -> Group:
+    """Everything that `print_report` prints."""
+    parts: list[Any] = [_verdict(run)]
+    if run.live:
+        parts.append(_live(run))
+        return Group(*parts)
+    workflow = run["summary/workflow"].set_index("name")
+    parts += [
+        table
+        for title, rows in SECTIONS.items()
+        if (table := _metrics(title, rows, workflow)) is not None
+    ]
+    parts += [_split(run), _waterfall(run), *_datasets(run), *_sections(run)]
+    return Group(*parts)
+
+
+def _verdict(run: RunFile) -> Group:
+    attributes = run.attributes
+    label = attributes.get("run_label") or attributes.get("processor_name") or ""
+    head = Text.assemble(
+        ("crema  ", "bold"),
+        (run.verdict, _VERDICT_STYLES.get(run.verdict, "bold red")),
+        f"  {label}  run {run.run_id}",
+    )
+    lines = [head]
+    for reason in run.reasons[:ROWS_MAX]:
+        if isinstance(reason, dict):
+            count = f" ({reason['count']} records)" if reason.get("count") else ""
+            line = f"  missing: {reason.get('text') or reason.get('code')}{count}"
+        else:
+            line = f"  missing: {reason}"
+        lines.append(Text(line, style="yellow"))
+    if attributes.get("exception"):
+        lines.append(Text(f"  the analysis raised: {attributes['exception']}", style="red"))
+    lines.append(Text(f"  {run.path}", style="dim"))
+    return Group(*lines)
+
+
+def _live(run: RunFile) -> Table:
+    table = _table("So far", "table", "rows")
+    for name in run:
+        table.add_row(name, f"{len(run.file[name]):,}")
+    return table
+
+
+def _metrics(title: str, rows: dict[str, str], workflow: pd.DataFrame) -> Table | None:
+    table = _table(title, "", "value", "")
+    for name, label in rows.items():
+        if name not in workflow.index:
+            continue
+        row = workflow.loc[name]
+        status = str(row["status"])
+        if status == "unavailable" and not math.isfinite(row["value"]):
+            continue
+        table.add_row(label, quantity(row["value"], row["units"]), _STATUS_MARKS.get(status, ""))
+    return table if table.row_count else None
+
+
+def _split(run: RunFile) -> Table:
+    table = _table(
+        "Where the task seconds went", "side", "CPU", "not CPU", "runtime", "failed", "bytes", ""
+    )
+    for row in run["summary/split"].itertuples():
+        seconds = [quantity(v, "s") for v in (row.cpu_s, row.noncpu_s, row.runtime_s, row.failed_s)]
+        beside = "" if row.in_budget else "beside the others"
+        table.add_row(row.side, *seconds, quantity(row.bytes_b, "B"), beside)
+    return table
+
+
+def _waterfall(run: RunFile) -> Table:
+    table = _table("Thread-seconds of the run", "category", "seconds", "share", "")
+    for row in run["summary/waterfall"].sort_values("rank").itertuples():
+        share = row.fraction if math.isfinite(row.fraction) else 0.0
+        bar = "█" * max(0, min(30, round(30 * share)))
+        table.add_row(row.category, quantity(row.thread_seconds, "s"), percent(row.fraction), bar)
+    return table
+
+
+def _datasets(run: RunFile) -> list[Table]:
+    frame = run["summary/per_dataset"]
+    table = _table(
+        "Datasets", "dataset", "files", "chunks", "events", "process()", "CPU", "read", "rate"
+    )
+    for row in frame.head(ROWS_MAX).itertuples():
+        table.add_row(
+            escape(row.dataset),
+            *(f"{n:,}" for n in (row.n_files, row.n_chunks, row.n_events)),
+            quantity(row.wall_s, "s"),
+            quantity(row.cpu_s, "s"),
+            quantity(row.bytes_b, "B"),
+            quantity(row.event_rate_hz, "Hz"),
+        )
+    return _with_rest(table, frame)
+
+
+def _sections(run: RunFile) -> list[Table]:
+    frame = run["summary/per_section"]
+    table = _table("Sections", "section", "entries", "wall", "of it self", "CPU", "95 %", "longest")
+    for row in frame.head(ROWS_MAX).itertuples():
+        seconds = (row.wall_s, row.self_s, row.cpu_s, row.dur_p95_s, row.dur_max_s)
+        table.add_row(escape(row.section), f"{row.n:,}", *(quantity(s, "s") for s in seconds))
+    return _with_rest(table, frame)
+
+
+def _with_rest(table: Table, frame: pd.DataFrame) -> list[Table]:
+    if len(frame) > ROWS_MAX:
+        table.caption = f"and {len(frame) - ROWS_MAX} more in the file"
+    return [table] if len(frame) else []
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="left" if i == 0 or column == "" else "right")
+    return table
+
+
+def percent(fraction: float) -> str:
+    """A fraction in percent, with a dash for what is not known."""
+    return f"{100 * fraction:.1f} %" if math.isfinite(fraction) else "–"
+
+
+def quantity(value: float, unit: str) -> str:
+    """A number with its unit, for people; a dash for what is not known.
+
+    Bytes are scaled by 1000, seconds stay seconds.
+    """
+    if value is None or not math.isfinite(value) or (unit == "B" and value < 0):
+        return "–"
+    if unit == "B":
+        return _scaled(value, ("B", "kB", "MB", "GB", "TB", "PB"))
+    if unit in ("Hz", "1/s"):
+        return _scaled(value, ("Hz", "kHz", "MHz", "GHz"))
+    if unit == "count":
+        return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
+    number = f"{value:,.3g}" if abs(value) < 100 else f"{value:,.1f}"
+    return number if unit in ("", "1") else f"{number} {unit}"
+
+
+def _scaled(value: float, units: Sequence[str]) -> str:
+    for unit in units[:-1]:
+        if abs(value) < 1000:
+            return f"{value:.3g} {unit}"
+        value /= 1000
+    return f"{value:,.3g} {units[-1]}"
