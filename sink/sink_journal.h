@@ -42,6 +42,7 @@ typedef struct {
     int64_t revision;
     uint64_t file_bytes;
     uint8_t sha256[32]; /* sha256_payload of the sealed file */
+    int64_t t_real_ns;  /* when it was journaled; given by reading */
 } sink_journal_sealed_t;
 
 typedef struct sink_journal sink_journal_t;

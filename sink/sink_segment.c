@@ -72,6 +72,7 @@ s_sealed_decode(const crema_frame_t *frame, sink_journal_sealed_t *ret_sealed)
         return false;
     ret_sealed->revision = (int64_t)crema_get_u64(frame->body);
     ret_sealed->file_bytes = crema_get_u64(frame->body + 8);
+    ret_sealed->t_real_ns = frame->t_ns;
     memcpy(ret_sealed->sha256, frame->body + 16, sizeof ret_sealed->sha256);
     return true;
 }
