@@ -1,0 +1,119 @@
+"""What this process and its host can tell about themselves, cheaply: memory, CPU, I/O, garbage collection."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pathlib
+import resource
+import threading
+import time
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+class _Statm:
+    """Resident memory of this process from a descriptor that stays open."""
+
+    def __init__(self) -> None:
+        self._fd = -1
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        """It shows the parent's memory."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def rss_b(self) -> int:
+        try:
+            if self._fd < 0:
+                self._fd = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+            return int(os.pread(self._fd, 128, 0).split(None, 2)[1]) * _PAGE_BYTES
+        except (OSError, ValueError, IndexError):
+            return -1
+
+
+rss_b = _Statm().rss_b
+
+
+def rss_high_b() -> int:
+    """Highest resident memory so far; may be inherited from before ``exec``, so only its growth means something."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def disk_io_b() -> tuple[int, int]:
+    """Bytes that this process read from and wrote to storage, cumulative; -1 where the kernel does not say."""
+    read = write = -1
+    try:
+        with open("/proc/self/io", "rb") as lines:
+            for line in lines:
+                if line.startswith(b"read_bytes:"):
+                    read = int(line[11:])
+                elif line.startswith(b"write_bytes:"):
+                    write = int(line[12:])
+    except (OSError, ValueError):
+        pass
+    return read, write
+
+
+def net_io_b() -> tuple[int, int]:
+    """Bytes received and sent by this host (its network namespace), cumulative, loopback aside."""
+    received = sent = 0
+    try:
+        with open("/proc/net/dev", "rb") as lines:
+            for line in lines:
+                name, colon, rest = line.partition(b":")
+                if not colon or name.strip() == b"lo":
+                    continue
+                fields = rest.split()
+                received += int(fields[0])
+                sent += int(fields[8])
+    except (OSError, ValueError, IndexError):
+        return -1, -1
+    return received, sent
+
+
+def boot_id() -> str:
+    """Identity of this boot of the kernel; empty where there is none."""
+    try:
+        return pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+class _GarbageClock:
+    """Seconds that each thread spent in Python's cyclic garbage collector."""
+
+    def __init__(self) -> None:
+        self._ns: dict[int, int] = {}
+        self._since = 0
+        self._users = 0
+
+    def start(self) -> None:
+        """Begin to measure; counted, so that every `start` needs a `stop`."""
+        self._users += 1
+        if self._users == 1:
+            gc.callbacks.append(self._on_collection)
+
+    def stop(self) -> None:
+        self._users -= 1
+        if self._users == 0:
+            gc.callbacks.remove(self._on_collection)
+            self._ns.clear()
+
+    def ns(self) -> int:
+        """Of the calling thread, since it was first asked for."""
+        return self._ns.setdefault(threading.get_ident(), 0)
+
+    def _on_collection(self, phase: str, info: dict) -> None:
+        # One collection at a time in a process. Only threads that asked are kept, so that the table stays small.
+        if phase == "start":
+            self._since = time.perf_counter_ns()
+            return
+        thread = threading.get_ident()
+        if thread in self._ns:
+            self._ns[thread] += time.perf_counter_ns() - self._since
+
+
+garbage = _GarbageClock()

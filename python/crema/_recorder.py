@@ -1,0 +1,228 @@
+"""What one process (or one Dask worker in it) records for one run: its stream, its identity, its slots.
+
+The hooks find each other here: the checkpointer, which travels with the analysis, records into the stream that the worker
+plugin opened. Where there is no plugin (a process pool, the notebook itself) the first chunk opens a stream of its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import collections
+import importlib.metadata
+import logging
+import multiprocessing.util
+import os
+import platform
+import socket
+import sys
+import threading
+import time
+
+from . import _process, _records, _spool
+from ._attempts import Attempts
+from ._config import HookConfig, make_private_dir
+
+logger = logging.getLogger("crema")
+
+_PACKAGES = ("dask", "distributed", "coffea", "uproot", "awkward", "numpy")
+
+_recorders: dict[tuple[str, str], Recorder] = {}  # by run and worker.id ("" without Dask)
+_ended: collections.deque[str] = collections.deque(maxlen=64)  # runs that are over here
+_lock = threading.Lock()
+_exit_registered = False
+
+
+class Recorder:
+    """A stream together with who writes it.
+
+    Parameters
+    ----------
+    config : HookConfig
+        The run.
+    kind : int
+        Kind of stream.
+    uuid, name : str
+        Dask's id and address of the worker, or host:pid.
+    nthreads : int
+        Task slots; 0 unknown.
+    memory_limit_b : int
+        -1 none or unknown.
+
+    Raises
+    ------
+    OSError
+        If the spool cannot be written.
+    """
+
+    def __init__(
+        self,
+        config: HookConfig,
+        *,
+        kind: int,
+        uuid: str,
+        name: str,
+        nthreads: int = 0,
+        memory_limit_b: int = -1,
+    ) -> None:
+        self.config = config
+        self.kind = kind
+        self.uuid = uuid
+        self.name = name
+        self.directory = config.spool_dir()
+        if os.environ.get("CREMA_SPOOL"):
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        else:
+            make_private_dir(self.directory)
+        host, pid = socket.gethostname(), os.getpid()
+        info = _records.stream_info(
+            software(),
+            run_id=config.run_bytes,
+            kind=kind,
+            host=_records.text(host),
+            pid=pid,
+            worker_uuid=_records.text(uuid),
+            worker_name=_records.text(name),
+            nthreads=nthreads,
+            memory_limit_b=memory_limit_b,
+            t_real_ns=time.time_ns(),
+            t_mono_ns=time.monotonic_ns(),
+            boot_id=_process.boot_id(),
+        )
+        limit = spool_limit_b(os.environ.get("CREMA_SPOOL_LIMIT", ""))
+        self.stream = _spool.StreamWriter(self.directory, info, limit_bytes=limit)
+        self.worker_id = _records.UNKNOWN_ID
+        if kind == _records.KIND_WORKER:
+            self.worker_id = self.stream.name(
+                _records.WORKER,
+                name,
+                uuid,
+                host=_records.text(host),
+                pid=pid,
+                nthreads=nthreads,
+                memory_limit_b=memory_limit_b,
+            )
+        self.attempts = Attempts(self)
+        self._slots: dict[int, int] = {}
+        self._warned: set[str] = set()
+
+    def slot(self, thread: int) -> int:
+        """Small number of a thread: 0 for the first one seen here."""
+        slot = self._slots.get(thread)
+        if slot is None:
+            slot = min(len(self._slots), _records.UNKNOWN_U16 - 1)
+            self._slots[thread] = slot
+        return slot
+
+    def trouble(self, where: str) -> None:
+        """Note an exception in crema's own bookkeeping: logged once per place, counted as a record not kept."""
+        self.stream.dropped += 1
+        if where not in self._warned:
+            self._warned.add(where)
+            logger.warning("crema: %s failed; it is left out from here on", where, exc_info=True)
+
+    def close(self, status: str) -> None:
+        """Give attempts that are still open their last word, `status`, and end the stream."""
+        self.attempts.close(status)
+        self.stream.close()
+
+    def heartbeat_row(self, interval_s: float) -> _records.Row:
+        """Row of /heartbeats: how many records there are and how many could not be kept."""
+        return _records.HEARTBEATS.row(
+            t_ns=time.time_ns(),
+            sent=self.stream.seq,
+            dropped=self.stream.dropped,
+            interval_s=interval_s,
+            worker_id=self.worker_id,
+        )
+
+
+def register(recorder: Recorder, owner: str) -> None:
+    """Make a recorder the one of its run for `owner`: the Dask worker.id, or "" for the process itself."""
+    with _lock:
+        _recorders[recorder.config.run_id, owner] = recorder
+
+
+def find(run_id: str, owner: str = "") -> Recorder | None:
+    """The recorder of a run in this process, if it has one."""
+    return _recorders.get((run_id, owner))
+
+
+def forget(run_id: str, owner: str = "") -> Recorder | None:
+    """Take a recorder out of the table."""
+    with _lock:
+        return _recorders.pop((run_id, owner), None)
+
+
+def process_recorder(config: HookConfig) -> Recorder | None:
+    """The recorder of this process outside Dask, made when it is first asked for; None once the run is over here."""
+    recorder = _recorders.get((config.run_id, ""))
+    if recorder is not None or config.run_id in _ended:
+        return recorder
+    with _lock:
+        recorder = _recorders.get((config.run_id, ""))
+        if recorder is None:
+            name = f"{socket.gethostname()}:{os.getpid()}"
+            recorder = Recorder(config, kind=_records.KIND_WORKER, uuid=name, name=name, nthreads=1)
+            _recorders[config.run_id, ""] = recorder
+            _at_exit()
+    return recorder
+
+
+def software() -> dict[str, str]:
+    """Versions of what the analysis runs on, as stream attributes."""
+    found = {"python_version": platform.python_version()}
+    for package in _PACKAGES:
+        version = getattr(sys.modules.get(package), "__version__", None)
+        if version is None:
+            try:
+                version = importlib.metadata.version(package)
+            except importlib.metadata.PackageNotFoundError:
+                continue
+        found[f"{package}_version"] = str(version)
+    return found
+
+
+def spool_limit_b(text: str) -> int:
+    """Bytes of ``CREMA_SPOOL_LIMIT``: a number with an optional K, M, G or T, Ki, Mi, ...; the default where it is neither."""
+    units = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+    digits = text.strip().removesuffix("B")
+    base = 1024 if digits.endswith("i") else 1000
+    digits = digits.removesuffix("i")
+    unit = digits[-1:].upper() if digits[-1:].isalpha() else ""
+    try:
+        return int(
+            float(digits.removesuffix(digits[-1:]) if unit else digits) * base ** units[unit]
+        )
+    except (KeyError, ValueError):
+        return _spool.LIMIT_BYTES
+
+
+def close_process(run_id: str = "") -> None:
+    """End the streams of this process outside Dask, of one run or of all; later chunks of a run that was named are not recorded."""
+    if run_id:
+        _ended.append(run_id)
+    for run, owner in list(_recorders):
+        if owner == "" and run_id in ("", run):
+            recorder = forget(run, owner)
+            if recorder is not None:
+                recorder.close("error")
+
+
+def _at_exit() -> None:
+    """Once a process: `atexit` does not run in the children of multiprocessing, its finalizers do."""
+    global _exit_registered
+    if not _exit_registered:
+        _exit_registered = True
+        atexit.register(close_process)
+        multiprocessing.util.Finalize(None, close_process, exitpriority=100)
+
+
+def _after_fork_in_child() -> None:
+    """What the parent records is the parent's; this process starts anew."""
+    global _lock, _exit_registered
+    _lock = threading.Lock()
+    _recorders.clear()
+    _exit_registered = False
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
