@@ -1,0 +1,149 @@
+"""``python -m crema.demo``: a small real analysis, measured; the quickest way to see what crema does."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import sys
+import time
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+EVENTS = 1_000_000  # half a minute on two cores
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the demonstration.
+
+    Parameters
+    ----------
+    arguments : list of str, optional
+        Command line, without the program's name; `sys.argv` if not given.
+
+    Returns
+    -------
+    int
+        Exit status: 0 if the verdict is COMPLETE, 1 if not, 2 if it could not start.
+    """
+    options = _parse(arguments)
+    say = Console(stderr=True).print
+    fileset = _inputs(options, say)
+    try:
+        return _run(options, fileset, say)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m crema.demo",
+        description="Runs a dijet analysis with coffea on a LocalCluster, and measures it.",
+    )
+    add = parser.add_argument
+    add("--input", nargs="+", metavar="FILE", help="NanoAOD files, in place of generated ones")
+    add("--treename", default="Events", help="tree in them (%(default)s)")
+    add("--output", default=".", type=pathlib.Path, metavar="DIR", help="of the run file (here)")
+    add("--workers", default=2, type=int, help="processes of one thread each (%(default)s)")
+    add("--events", default=EVENTS, type=int, help="to generate, in all (%(default)s)")
+    add("--chunksize", default=25_000, type=int, help="events in a chunk (%(default)s)")
+    add("--cache", default=_cache_dir(), type=pathlib.Path, metavar="DIR", help="(%(default)s)")
+    options = parser.parse_args(arguments)
+    for name in ("workers", "events", "chunksize"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name} must be at least 1")
+    for file in options.input or ():
+        if "://" not in file and not pathlib.Path(file).is_file():
+            parser.error(f"there is no file {file}")
+    return options
+
+
+def _cache_dir() -> pathlib.Path:
+    """In the source tree its own cache; elsewhere the user's."""
+    chosen = os.environ.get("XDG_CACHE_HOME")
+    if chosen:
+        return pathlib.Path(chosen, "crema-demo")
+    here = pathlib.Path(".cache")
+    return here / "demo" if here.is_dir() else pathlib.Path.home() / ".cache" / "crema-demo"
+
+
+def _inputs(options: argparse.Namespace, say) -> dict:
+    if options.input:
+        files = [f if "://" in f else str(pathlib.Path(f).absolute()) for f in options.input]
+        return {"input": {"files": dict.fromkeys(files, options.treename)}}
+    from ._demo_data import make_fileset
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(f"events in {options.cache}", total=options.events)
+        started = time.monotonic()
+        fileset = make_fileset(
+            options.cache.absolute(), options.events, lambda n: bar.advance(task, n)
+        )
+    say(f"Input files are in {options.cache} ({time.monotonic() - started:.1f} s).")
+    return fileset
+
+
+def _run(options: argparse.Namespace, fileset: dict, say) -> int:
+    from coffea import processor
+    from coffea.nanoevents import NanoAODSchema
+    from distributed import Client, LocalCluster
+
+    from ._demo_processor import DijetProcessor
+    from .collector import CremaError, MetricsCollector
+
+    NanoAODSchema.warn_missing_crossrefs = False
+    instance = DijetProcessor()
+    say(f"Starting a LocalCluster of {options.workers} workers, one thread each.")
+    with (
+        LocalCluster(
+            n_workers=options.workers, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        collector = MetricsCollector(
+            client,
+            processor_instance=instance,
+            output=options.output,
+            run_label="demo",
+            attributes={
+                "chunksize": options.chunksize,
+                "requested_workers": options.workers,
+                "n_datasets": len(fileset),
+                "n_files": sum(len(d["files"]) for d in fileset.values()),
+            },
+        )
+        try:
+            with collector as mc:
+                say(f"Run {mc.run_id}: the analysis starts.")
+                run = processor.Runner(
+                    executor=processor.DaskExecutor(client=client, status=sys.stderr.isatty()),
+                    schema=NanoAODSchema,
+                    savemetrics=True,
+                    chunksize=options.chunksize,
+                    checkpointer=mc.checkpointer,
+                )
+                output, report = run(
+                    fileset, processor_instance=instance, treename=options.treename
+                )
+                mc.set_coffea_report(report)
+                say(f"{output['selected']:,} of {output['events']:,} events have two jets.")
+        except CremaError as error:
+            say(f"crema could not start: {error}", style="red")
+            return 2
+    return _conclude(mc, say)
+
+
+def _conclude(mc, say) -> int:
+    if mc.path is None:
+        return 1
+    say("\nLoad it with any of", markup=False)
+    say(f"    crema show {mc.path}", markup=False, soft_wrap=True)
+    say(f'    pd.read_hdf("{mc.path}", "chunks")', markup=False, soft_wrap=True)
+    say(f'    crema.open("{mc.path}")["summary/waterfall"]', markup=False, soft_wrap=True)
+    return 0 if mc.verdict == "COMPLETE" else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
