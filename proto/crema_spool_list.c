@@ -13,7 +13,8 @@
 #define STAMP_GRAIN_NS 1000000000
 
 /* What else lies in a spool directory. */
-static const char *const c_own_names[] = {"agent.lock", "agent_id", "agent.log", "keys"};
+static const char *const c_own_names[] = {"agent.lock", "starter.lock", "agent_id", "agent.log",
+                                          "keys"};
 
 static bool
 s_is_own(const char *name)

@@ -174,7 +174,7 @@ crema_walk_step(crema_walk_t *self, crema_walk_item_t *ret_item)
         s_take(self, self->offset, &frame, ret_item);
         return CREMA_OK;
     }
-    uint64_t at;
+    uint64_t at = 0;
     err = s_search(self, self->offset + 1, &at, &frame);
     if (err != CREMA_OK)
         return err;
