@@ -1,0 +1,198 @@
+"""Real programs under a supervisor, writers with a ledger outside of them, and the books held against each other.
+
+Used by torture.py and by the fault tests: both hurt a pipeline and then ask whether every record was kept, once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import signal
+import socket
+import subprocess
+import time
+import uuid
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Supervised:
+    """One program that is started again when it is found dead."""
+
+    def __init__(self, command: list[str], log: pathlib.Path, environment: dict | None = None):
+        self.command, self.log, self.environment = [str(word) for word in command], log, environment
+        self.start()
+
+    def start(self):
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self.environment
+            )
+
+    def kill(self, restart: bool = True):
+        self.process.kill()
+        self.process.wait()
+        if restart:
+            self.start()
+
+    def revive(self) -> bool:
+        """Start it again if it ended by itself; True if it had."""
+        if self.process.poll() is None:
+            return False
+        self.start()
+        return True
+
+    def signal(self, number: int):
+        self.process.send_signal(number)
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.terminate()
+        try:
+            self.process.wait(15)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+@dataclasses.dataclass
+class Books:
+    """What the journal holds against the ledgers."""
+
+    records: int = 0
+    lost: int = 0
+    twice: int = 0
+    wrong: int = 0
+    unacknowledged: int = 0  # written, but its writer was killed before its ledger said so
+    streams: int = 0
+
+
+class Pipeline:
+    """Sink, aggregator and one agent a spool, with a writer each."""
+
+    def __init__(
+        self,
+        programs: pathlib.Path,
+        work: pathlib.Path,
+        spools: int = 1,
+        store: pathlib.Path | None = None,
+        sink_options: tuple = (),
+        agent_options: tuple = ("--heartbeat-interval", "500ms"),
+    ):
+        self.programs_dir, self.work = programs, work
+        self.run_id = uuid.uuid4().hex
+        self.agent_options = agent_options
+        self.ledger, self.log = self.make("ledger"), self.make("log")
+        self.store = store or self.make("store")
+        self.output = self.make("output")
+        self.spools = [self.make(f"spool{i}") for i in range(spools)]
+        self.endpoint = f"tcp://127.0.0.1:{free_port()}"
+        self.sink_endpoint = f"tcp://127.0.0.1:{free_port()}"
+        self.sink = Supervised(self.sink_command(*sink_options), self.log / "sink.log")
+        self.aggregator = Supervised(
+            [self.bin("crema-aggregator"), "--bind", self.endpoint, "--sink", self.sink_endpoint],
+            self.log / "aggregator.log",
+        )
+        self.agents = [self.start_agent(spool) for spool in self.spools]
+        self.writers: list[subprocess.Popen] = []
+
+    def bin(self, name: str) -> pathlib.Path:
+        return self.programs_dir / name
+
+    def make(self, name: str) -> pathlib.Path:
+        path = self.work / name
+        path.mkdir(mode=0o700)
+        return path
+
+    def sink_command(self, *options: str, store: pathlib.Path | None = None) -> list:
+        return [
+            self.bin("crema-sink"), "--bind", self.sink_endpoint, "--store", store or self.store,
+            "--output", self.output, "--no-live", *options,
+        ]  # fmt: skip
+
+    def start_agent(self, spool: pathlib.Path, endpoint: str | None = None) -> Supervised:
+        return Supervised(
+            [self.bin("crema-agent"), "--spool", spool, "--aggregator", endpoint or self.endpoint,
+             *self.agent_options],
+            self.log / f"agent-{spool.name}.log",
+        )  # fmt: skip
+
+    def start_writer(self, spool: pathlib.Path, rate: int) -> subprocess.Popen:
+        writer = subprocess.Popen(
+            [self.bin("torture_writer_main"), spool, self.ledger, self.run_id, str(rate)]
+        )
+        self.writers.append(writer)
+        return writer
+
+    def start_writers(self, rate: int):
+        for spool in self.spools:
+            self.start_writer(spool, rate)
+
+    def kill_writer(self, writer: subprocess.Popen):
+        writer.kill()
+        writer.wait()
+        self.writers.remove(writer)
+
+    def stop_writers(self):
+        for writer in self.writers:
+            writer.send_signal(signal.SIGTERM)
+        for writer in self.writers:
+            writer.wait(20)
+        self.writers.clear()
+
+    def programs(self) -> list[Supervised]:
+        return [self.sink, self.aggregator, *self.agents]
+
+    def revive(self) -> int:
+        return sum(program.revive() for program in self.programs())
+
+    def held(self) -> list[str]:
+        """Segments of writers that still lie in a spool; an agent's own stream stays open."""
+        mine = {path.stem for path in self.ledger.glob("*.ledger")}
+        return [
+            path.name
+            for spool in self.spools
+            for path in spool.glob("sp-*")
+            if path.name.split("-")[1] in mine
+        ]
+
+    def drain(self, timeout_s: float = 60.0) -> float:
+        """Seconds until the last segment is committed and unlinked; the writers have ended."""
+        began = time.monotonic()
+        while self.held() and time.monotonic() - began < timeout_s:
+            self.revive()
+            time.sleep(0.05)
+        return time.monotonic() - began
+
+    def stop(self):
+        for program in [*self.agents, self.aggregator, self.sink]:
+            program.stop()
+
+    def destroy(self):
+        for process in [program.process for program in self.programs()] + self.writers:
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+                process.wait()
+
+    def journal(self) -> pathlib.Path:
+        runs = [path for path in self.store.iterdir() if path.is_dir()]
+        assert len(runs) == 1, f"expected one journal, found {runs}"
+        return runs[0]
+
+    def books(self) -> Books:
+        """Hold the journal against the ledgers; the sink may run on."""
+        checker = subprocess.run(
+            [self.bin("torture_check_main"), self.journal(), self.ledger],
+            capture_output=True,
+            text=True,
+        )
+        if not checker.stdout.startswith("records "):
+            raise AssertionError(f"no books: {checker.stdout}{checker.stderr}")
+        words = checker.stdout.split()
+        return Books(**dict(zip(words[::2], map(int, words[1::2]), strict=True)))
