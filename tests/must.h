@@ -1,0 +1,23 @@
+/* must - cmocka with what it needs included first, and calls that must succeed. */
+#ifndef MUST_H
+#define MUST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "crema_error.h"
+
+/* Fails the test with the error's name and the call. */
+#define must(call)                                                                                 \
+    do {                                                                                           \
+        crema_err_t must_err = (call);                                                             \
+        if (must_err != CREMA_OK)                                                                  \
+            fail_msg("%s: %s", crema_err_name(must_err), #call);                                   \
+    } while (0)
+
+#endif
