@@ -11,6 +11,7 @@
 #include "sink_tombs.h"
 
 #define GIB ((uint64_t)1 << 30)
+#define ANSWER_FILE "sealed" /* in the directory of the journal */
 
 /* ---- runs */
 
@@ -159,6 +160,14 @@ sink_store_next(const sink_store_t *self, size_t *cursor)
 
 /* ---- taking */
 
+static void
+s_note_news(sink_store_run_t *run, int64_t t_real_ns)
+{
+    run->shown.news++;
+    run->shown.t_news_ns = t_real_ns;
+    run->shown.late = run->shown.revision > 0;
+}
+
 /* Appends what is new of a checked PUT, `skip` leading numbers left out. */
 static crema_err_t
 s_append(sink_store_t *self, sink_store_run_t *run, const crema_data_t *put,
@@ -214,8 +223,7 @@ sink_store_put(sink_store_t *self, const crema_data_t *put, int64_t t_real_ns,
         if (err == CREMA_OK) {
             sink_commit_written(self->watermarks, &put->stream_id, range.last_seq, range.closed);
             run->dirty = true;
-            run->shown.puts++;
-            run->shown.late = run->shown.revision > 0;
+            s_note_news(run, t_real_ns);
         }
     }
     if (err == CREMA_OK)
@@ -240,6 +248,8 @@ sink_store_run_msg(sink_store_t *self, crema_msg_type_t type, const crema_run_ms
         if (err != CREMA_OK)
             return err;
         sink_store_note_message(run, type, fingerprint);
+        if (type == CREMA_MSG_RUN_SEAL)
+            s_note_news(run, t_real_ns);
         run->dirty = true;
     }
     *ret_new = new;
@@ -273,6 +283,26 @@ sink_store_sealed(sink_store_t *self, const crema_id_t *run_id, const sink_journ
     run->shown.t_sealed_ns = t_real_ns;
     run->shown.late = false;
     return CREMA_OK;
+}
+
+crema_err_t
+sink_store_keep_answer(sink_store_t *self, const crema_id_t *run_id, const uint8_t *bytes,
+                       size_t size)
+{
+    char dir[PATH_MAX];
+    crema_err_t err = sink_store_run_dir(self, run_id, dir);
+    return err == CREMA_OK ? sink_fs_replace(dir, ANSWER_FILE, bytes, size) : err;
+}
+
+crema_err_t
+sink_store_answer(const sink_store_t *self, const crema_id_t *run_id, uint8_t **ret_bytes,
+                  size_t *ret_size)
+{
+    char dir[PATH_MAX], path[PATH_MAX];
+    crema_err_t err = sink_store_run_dir(self, run_id, dir);
+    if (err == CREMA_OK)
+        err = sink_fs_join(dir, ANSWER_FILE, path);
+    return err == CREMA_OK ? sink_fs_read(path, CREMA_WIRE_MESSAGE_MAX, ret_bytes, ret_size) : err;
 }
 
 /* ---- committing */

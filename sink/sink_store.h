@@ -37,7 +37,8 @@ typedef struct {
     int64_t t_sealed_ns; /* real time of that */
     bool late;           /* records or another RUN_SEAL came after that SEALED */
     bool freed;          /* its journal is gone, only tombstones are left: nothing more is taken */
-    uint64_t puts;       /* appended since the store was opened */
+    uint64_t news;       /* PUTs and RUN_SEALs appended since the store was opened */
+    int64_t t_news_ns;   /* real time of the last of them; 0: none */
 } sink_run_t;
 
 /* What the recovery met. */
@@ -88,6 +89,13 @@ CREMA_MUST_CHECK crema_err_t sink_store_clock(sink_store_t *self,
 CREMA_MUST_CHECK crema_err_t sink_store_sealed(sink_store_t *self, const crema_id_t *run_id,
                                                const sink_journal_sealed_t *sealed,
                                                int64_t t_real_ns);
+
+/* The answer to RUN_SEAL, kept beside the run's journal so that it can be given again after a restart. CREMA_ENOENT: there is none. The
+ * caller frees what it gets. */
+CREMA_MUST_CHECK crema_err_t sink_store_keep_answer(sink_store_t *self, const crema_id_t *run_id,
+                                                    const uint8_t *bytes, size_t size);
+CREMA_MUST_CHECK crema_err_t sink_store_answer(const sink_store_t *self, const crema_id_t *run_id,
+                                               uint8_t **ret_bytes, size_t *ret_size);
 
 /* Bytes that wait for a commit. */
 size_t sink_store_pending_bytes(const sink_store_t *self);
