@@ -18,7 +18,7 @@ from ._client import AggregatorClient
 from ._config import HookConfig
 from ._pipeline import PipelineError
 from ._progress import Progress
-from ._service import ConfiguredService, LocalService
+from ._service import ConfiguredService, LocalService, Service
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -126,7 +126,8 @@ class MetricsCollector:
         self._host = host
         self._timeout_s = timeout
         self._quiet = quiet
-        self._service: LocalService | ConfiguredService | None = None
+        self._service: Service | None = None
+        self._own_agent = False  # one that serves the executors of this machine
         self._link: AggregatorClient | None = None
         self._config: HookConfig | None = None
         self._hooks: list[tuple[Any, str]] = []  # undo function, name
@@ -190,7 +191,7 @@ class MetricsCollector:
 
     def _start(self) -> None:
         with_scheduler = self._client is not None and _cluster.check(self._client)
-        self._service = self._make_service()
+        self._start_service()
         self._config = self._make_config()
         self._link = AggregatorClient(self._service.endpoint, self._service.keys)
         self._t_start_ns = time.time_ns()
@@ -198,31 +199,32 @@ class MetricsCollector:
         if self._client is not None:
             self._register(with_scheduler)
 
-    def _make_service(self) -> LocalService | ConfiguredService:
+    def _start_service(self) -> None:
         endpoint = os.environ.get("CREMA_AGGREGATOR")
         if endpoint:
             keys = os.environ.get("CREMA_KEYS")
-            return ConfiguredService(endpoint, pathlib.Path(keys) if keys else None)
-        must_be_writable(self._output)
-        local = self._client is None
-        host = self._host or ("127.0.0.1" if local else _cluster.address_facing(self._client))
-        service = LocalService(self._run_id, self._output, host)
-        self._service = service  # from here on there is something to take down
-        service.start()
-        if local:
-            service.start_agent(self._sample_interval_s)
-        return service
+            self._service = ConfiguredService(
+                self._run_id, endpoint, pathlib.Path(keys) if keys else None
+            )
+        else:
+            must_be_writable(self._output)
+            local = self._client is None
+            host = self._host or ("127.0.0.1" if local else _cluster.address_facing(self._client))
+            self._service = LocalService(self._run_id, self._output, host)
+            self._service.start()
+        self._own_agent = self._client is None and not os.environ.get("CREMA_SPOOL")
+        if self._own_agent:
+            self._service.start_agent(self._sample_interval_s)
 
     def _make_config(self) -> HookConfig:
-        options: dict[str, Any] = {}
-        if self._client is None and isinstance(self._service, LocalService):
-            options = {"spool": str(self._service.spool), "start_agent": False}
+        here = {"spool": str(self._service.spool), "start_agent": False} if self._own_agent else {}
         return HookConfig(
             run_id=self.run_id,
             aggregator=self._service.endpoint,
             keys=self._service.key_texts or None,
             sample_interval_s=self._sample_interval_s,
-            **options,
+            agent_options=("--sample-interval", f"{self._sample_interval_s:g}s"),
+            **here,
         )
 
     def _open(self) -> None:
@@ -312,7 +314,7 @@ class MetricsCollector:
         if exc is not None:
             lines = traceback.format_exception_only(type(exc), exc)
             attributes["exception"] = _attributes.text("".join(lines).strip())
-        if self._service.owned and self._service.supervisor.restarts:
+        if self._service.supervisor.restarts:
             attributes["pipeline_restarts"] = _attributes.text(self._service.supervisor.restarts)
         message = {
             "run_id": self._run_id.bytes,
@@ -351,12 +353,15 @@ class MetricsCollector:
 
     def _see_agents_off(self, message: dict[str, Any]) -> None:
         """Agents that were started for this run leave when the aggregator dismisses them: it must live until then."""
-        if not self._service.owned:
-            return
-        if self._client is None:
-            self._service.supervisor.dismiss("crema-agent")
+        supervisor = self._service.supervisor
+        if self._own_agent:
+            supervisor.dismiss("crema-agent")
+        elif not self._service.owned:
+            return  # the aggregator stays, and sees to it
         deadline = time.monotonic() + DISMISS_S
         while time.monotonic() < deadline:
+            if self._own_agent and not supervisor.alive("crema-agent"):
+                return
             self._link.send(_client.RUN_END, **message)
             for state in self._link.states(self._run_id.bytes, 0.2):
                 if state.agents == 0:

@@ -1,0 +1,66 @@
+"""What the tests of the package share: generated input files, a small cluster, one measured run."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+from typing import Any
+
+import pytest
+
+
+def pytest_configure(config):
+    """No test may pick up a pipeline of the developer's own environment."""
+    for name in ("CREMA_AGGREGATOR", "CREMA_KEYS", "CREMA_SPOOL"):
+        os.environ.pop(name, None)
+
+
+@pytest.fixture(scope="session")
+def fileset(tmp_path_factory):
+    from crema._demo_data import make_fileset
+
+    return make_fileset(tmp_path_factory.mktemp("nano"), 4000, lambda n: None)
+
+
+@pytest.fixture(scope="session")
+def client():
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@dataclasses.dataclass
+class Measured:
+    collector: Any
+    path: pathlib.Path
+    report: dict
+
+
+@pytest.fixture(scope="session")
+def measured(client, fileset, tmp_path_factory):
+    """A clean run on the cluster."""
+    from analyses import run_coffea
+    from coffea import processor
+
+    from crema import MetricsCollector
+    from crema._demo_processor import DijetProcessor
+
+    instance = DijetProcessor()
+    with MetricsCollector(
+        client,
+        processor_instance=instance,
+        output=tmp_path_factory.mktemp("run"),
+        run_label="a label",
+        attributes={"chunksize": 500},
+        quiet=True,
+    ) as mc:
+        executor = processor.DaskExecutor(client=client, status=False)
+        _, report = run_coffea(mc, executor, fileset, instance)
+        mc.set_coffea_report(report)
+    assert mc.path is not None, mc.reasons
+    return Measured(mc, mc.path, report)

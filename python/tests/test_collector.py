@@ -1,0 +1,352 @@
+"""What a collector promises: everything is up before the analysis starts, and gone when the file is there."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import sys
+import tempfile
+import time
+import uuid
+
+import pytest
+from analyses import run_coffea
+
+import crema
+from crema import _attributes, _client, _pipeline, _service, collector
+from crema._demo_processor import DijetProcessor
+
+
+def run_dir(mc) -> pathlib.Path:
+    return pathlib.Path(tempfile.gettempdir(), f"crema-{os.getuid()}", mc.run_id)
+
+
+def running(marker: str) -> list[str]:
+    """Command lines that hold `marker`, dashes aside."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if marker.replace("-", "") in line.replace("-", ""):
+            found.append(line)
+    return found
+
+
+def assert_nothing_left(mc) -> None:
+    assert not running(mc.run_id)
+    assert not run_dir(mc).exists()
+
+
+# -------------------------------------------------------------- identity and attributes
+
+
+def test_run_ids_are_uuid7_and_sort_by_time():
+    ids = []
+    for _ in range(3):
+        ids.append(_attributes.new_run_id())
+        time.sleep(0.002)
+    assert {(i.version, i.variant) for i in ids} == {(7, uuid.RFC_4122)}
+    assert ids == sorted(ids)
+    age_ms = time.time() * 1000 - (ids[-1].int >> 80)
+    assert 0 <= age_ms < 5000
+
+
+class _Hidden:
+    pass
+
+
+LongName = type("L" * 60, (), {})
+
+
+@pytest.mark.parametrize("instance", [DijetProcessor(), _Hidden(), LongName(), run_coffea])
+def test_prefixes_are_those_that_dask_gives(client, instance):
+    from coffea.processor.executor import _compression_wrapper
+    from dask.utils import key_split
+
+    wrapped = _compression_wrapper(1, len, name=type(instance).__name__)
+    (future,) = client.map(wrapped, ["ab"])
+    assert _attributes.processor_prefixes(instance) == [key_split(future.key)]
+
+
+def test_without_a_processor_there_is_no_prefix():
+    assert _attributes.processor_prefixes(None) == []
+
+
+def test_long_attributes_are_cut_at_a_character():
+    text = _attributes.text("ä" * 5000)
+    assert len(text.encode()) <= _attributes.TEXT_BYTES_MAX
+    assert text.endswith("ä ...")
+
+
+# -------------------------------------------------------------- wire
+
+
+def test_messages_survive_the_envelope():
+    assert _client.decode(_client.encode(_client.RUN_QUERY, b"body")) == (
+        _client.RUN_QUERY,
+        b"body",
+    )
+
+
+def test_every_damaged_byte_is_noticed():
+    message = _client.encode(_client.RUN_STATE, b"some body")
+    for i in range(len(message)):
+        damaged = bytearray(message)
+        damaged[i] ^= 0x40
+        with pytest.raises(_client.WireError):
+            _client.decode(bytes(damaged))
+    for n in range(len(message)):
+        with pytest.raises(_client.WireError):
+            _client.decode(message[:n])
+
+
+# -------------------------------------------------------------- programs
+
+
+@pytest.fixture
+def service(tmp_path):
+    service = _service.LocalService(_attributes.new_run_id(), tmp_path, "127.0.0.1")
+    service.start()
+    yield service
+    service.close()
+
+
+@pytest.mark.parametrize("name", ["crema-sink", "crema-aggregator"])
+def test_a_killed_program_comes_back_on_its_port(service, name):
+    daemon = service.supervisor._daemons[name]
+    before, endpoint = daemon.process.pid, daemon.ready["endpoint"]
+    os.kill(before, signal.SIGKILL)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and service.supervisor.restarts.get(name) != 1:
+        time.sleep(0.05)
+    while time.monotonic() < deadline and not service.supervisor.alive(name):
+        time.sleep(0.05)
+    assert daemon.process.pid != before
+    assert daemon.ready["endpoint"] == endpoint
+    assert service.trouble() == ""
+
+
+def test_programs_end_when_their_client_is_killed(tmp_path):
+    code = (
+        "import pathlib, sys, time; from crema import _attributes, _service\n"
+        "s = _service.LocalService(_attributes.new_run_id(), pathlib.Path(sys.argv[1]), '127.0.0.1')\n"
+        "s.start(); print(s.run_id, flush=True); time.sleep(60)"
+    )
+    import shutil
+    import subprocess
+
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as child:
+        run_id = child.stdout.readline().strip()
+        assert len([line for line in running(run_id) if "keys" in line]) == 2
+        child.kill()
+    deadline = time.monotonic() + 10
+    while running(run_id) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not running(run_id)
+    shutil.rmtree(pathlib.Path(tempfile.gettempdir(), f"crema-{os.getuid()}", run_id))
+
+
+def test_a_program_that_fails_is_quoted(tmp_path, monkeypatch):
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\necho the disk is made of cheese >&2\nexit 3\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(_pipeline, "program", lambda name: str(broken))
+    mc = crema.MetricsCollector(output=tmp_path)
+    with pytest.raises(crema.CremaError, match=r"(?s)status 3.*made of cheese"), mc:
+        pytest.fail("the analysis ran")
+    assert_nothing_left(mc)
+
+
+def test_a_program_that_stays_silent_is_not_waited_for(tmp_path, monkeypatch):
+    silent = tmp_path / "silent"
+    silent.write_text("#!/bin/sh\nexec sleep 60\n")
+    silent.chmod(0o755)
+    monkeypatch.setattr(_pipeline, "program", lambda name: str(silent))
+    supervisor = _pipeline.Supervisor(tmp_path)
+    with pytest.raises(_pipeline.PipelineError, match="was not ready within"):
+        supervisor.start("crema-sink", lambda ready: [], timeout_s=0.5)
+    supervisor.close()
+
+
+# -------------------------------------------------------------- runs
+
+
+def test_a_clean_run_is_complete_and_leaves_nothing(measured):
+    mc = measured.collector
+    assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
+    assert mc.path.name == f"{mc.run_id}.h5"
+    assert_nothing_left(mc)
+
+
+def test_metrics_are_those_of_the_file(measured):
+    metrics = measured.collector.get_metrics()
+    assert metrics["total_events"] == measured.report["entries"]
+    assert metrics["num_chunks"] == measured.report["chunks"]
+
+
+def test_the_file_knows_where_it_comes_from(measured):
+    with crema.open(measured.path) as run:
+        found = run.attributes
+    assert found["run_id"] == measured.collector.run_id
+    assert found["run_label"] == "a label"
+    assert found["processor_name"] == "DijetProcessor"
+    assert found["crema_version"] == crema.__version__
+    assert str(found["chunksize"]) == "500"
+    assert str(found["coffea.entries"]) == str(measured.report["entries"])
+
+
+def test_executors_of_this_machine_need_no_client(fileset, tmp_path):
+    from coffea import processor
+
+    instance = DijetProcessor()
+    with crema.MetricsCollector(
+        processor_instance=instance, output=tmp_path / "new" / "dir", quiet=True
+    ) as mc:
+        _, report = run_coffea(mc, processor.IterativeExecutor(status=False), fileset, instance)
+    assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
+    assert mc.get_metrics()["total_events"] == report["entries"]
+    assert_nothing_left(mc)
+
+
+def test_own_checkpointer_keeps_working(fileset, tmp_path):
+    from coffea import processor
+    from coffea.nanoevents import NanoAODSchema
+    from coffea.processor import SimpleCheckpointer
+
+    instance = DijetProcessor()
+    kept = tmp_path / "checkpoints"
+    counts = []
+    for _ in range(2):
+        with crema.MetricsCollector(processor_instance=instance, output=tmp_path, quiet=True) as mc:
+            own = mc.checkpointer_around(SimpleCheckpointer(str(kept), verbose=False))
+            processor.Runner(
+                executor=processor.IterativeExecutor(status=False),
+                schema=NanoAODSchema,
+                chunksize=500,
+                checkpointer=own,
+            )(fileset, processor_instance=instance, treename="Events")
+        with crema.open(mc.path) as run:
+            counts.append(len(run["chunks"]))
+    assert counts[0] > 0
+    assert counts[1] == 0, "a chunk that was loaded is no attempt"
+    assert len(list(kept.rglob("*.coffea"))) == counts[0]
+
+
+def test_an_exception_of_the_analysis_passes_and_is_noted(client, tmp_path):
+    class OwnError(Exception):
+        pass
+
+    with pytest.raises(OwnError), crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
+        raise OwnError("the jets are upside down")
+    assert mc.verdict == "COMPLETE"
+    with crema.open(mc.path) as run:
+        assert "OwnError: the jets are upside down" in run.attributes["exception"]
+    assert_nothing_left(mc)
+
+
+def test_a_keyboard_interrupt_of_the_analysis_still_gives_a_file(client, tmp_path):
+    with (
+        pytest.raises(KeyboardInterrupt),
+        crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc,
+    ):
+        raise KeyboardInterrupt
+    assert mc.verdict == "COMPLETE"
+    assert mc.path.is_file()
+    assert_nothing_left(mc)
+
+
+def test_an_operators_pipeline_is_used(fileset, service, tmp_path, monkeypatch):
+    from coffea import processor
+
+    monkeypatch.setenv("CREMA_AGGREGATOR", service.endpoint)
+    monkeypatch.setenv("CREMA_KEYS", str(service.keys))
+    instance = DijetProcessor()
+    with crema.MetricsCollector(processor_instance=instance, quiet=True) as mc:
+        run_coffea(mc, processor.IterativeExecutor(status=False), fileset, instance)
+    assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
+    assert mc.path.parent == tmp_path, "the file goes where the operator's sink was told"
+    assert_nothing_left(mc)
+    assert service.supervisor.alive("crema-sink")
+    assert service.supervisor.alive("crema-aggregator")
+
+
+# -------------------------------------------------------------- refusals, before the analysis starts
+
+
+def test_an_unwritable_directory_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    mc = crema.MetricsCollector(output=tmp_path / "file" / "runs")
+    with pytest.raises(crema.CremaError, match="cannot be written"), mc:
+        pytest.fail("the analysis ran")
+    assert_nothing_left(mc)
+
+
+def test_a_worker_without_the_package_is_named(tmp_path):
+    from distributed import Client, LocalCluster
+
+    def forget():
+        sys.modules["crema"] = None
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        bad = sorted(client.scheduler_info()["workers"])[0]
+        client.run(forget, workers=[bad])
+        mc = crema.MetricsCollector(client, output=tmp_path)
+        with pytest.raises(crema.CremaError, match="no crema") as caught, mc:
+            pytest.fail("the analysis ran")
+        others = set(client.scheduler_info()["workers"]) - {bad}
+    assert bad in str(caught.value)
+    assert not any(name in str(caught.value) for name in others)
+    assert_nothing_left(mc)
+
+
+def test_a_silent_aggregator_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(collector, "OPEN_S", 1.0)
+    monkeypatch.setenv("CREMA_AGGREGATOR", "tcp://127.0.0.1:9")
+    mc = crema.MetricsCollector(output=tmp_path)
+    with pytest.raises(crema.CremaError, match=r"no aggregator answered at tcp://127.0.0.1:9"), mc:
+        pytest.fail("the analysis ran")
+    assert_nothing_left(mc)
+
+
+def test_missing_keys_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("CREMA_AGGREGATOR", "tcp://127.0.0.1:9")
+    monkeypatch.setenv("CREMA_KEYS", str(tmp_path))
+    with (
+        pytest.raises(crema.CremaError, match="not a client's key directory"),
+        crema.MetricsCollector(output=tmp_path),
+    ):
+        pytest.fail("the analysis ran")
+
+
+def test_a_collector_records_one_run(tmp_path):
+    mc = crema.MetricsCollector(output=tmp_path, quiet=True)
+    with pytest.raises(crema.CremaError, match="inside the with block"):
+        _ = mc.checkpointer
+    with mc:
+        pass
+    with pytest.raises(crema.CremaError, match="one run"), mc:
+        pytest.fail("a second run")
+
+
+# -------------------------------------------------------------- what happens to the pipeline later
+
+
+def test_a_pipeline_that_dies_leaves_the_analysis_alone(client, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(_pipeline, "QUICK_DEATHS_MAX", 0)
+    with crema.MetricsCollector(client, output=tmp_path, quiet=True, timeout=5) as mc:
+        for daemon in mc._service.supervisor._daemons.values():
+            daemon.quick_deaths = 1
+            daemon.process.kill()
+        assert client.submit(sum, [1, 2]).result() == 3
+    assert mc.verdict == "UNKNOWN"
+    assert mc.reasons[0]["code"] == "no_verdict"
+    assert "no verdict" in capsys.readouterr().err
+    assert not [line for line in running(mc.run_id) if "crema-agent" not in line]

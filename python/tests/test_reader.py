@@ -1,0 +1,186 @@
+"""What `crema.open` and the tables on a terminal make of a run file, and of files that are none."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+import crema
+from crema.reader import RunFileError
+from crema.report import percent, print_report, quantity
+
+
+@pytest.fixture
+def run(measured):
+    with crema.open(measured.path) as run:
+        yield run
+
+
+def test_a_run_file_tells_its_verdict(run, measured):
+    assert (run.verdict, run.reasons, run.live) == ("COMPLETE", [], False)
+    assert run.run_id == measured.collector.run_id
+    assert run.summary() == measured.collector.get_metrics()
+
+
+def test_every_table_is_read(run):
+    assert {"chunks", "dict/worker", "summary/waterfall", "schema/columns"} <= set(run)
+    for name in run:
+        frame = run[name]
+        assert len(frame) == len(run.file[name])
+        assert set(run.file[name].dtype.names) <= set(frame.columns)
+
+
+def test_tables_equal_those_of_pandas(run, measured):
+    plain = pd.read_hdf(measured.path, "chunks")
+    ours = run.table("chunks", names=False)
+    for column in plain.columns:
+        if column != "status":
+            np.testing.assert_array_equal(ours[column], plain[column])
+
+
+def test_ids_are_explained_and_enums_have_labels(run, fileset):
+    chunks = run["chunks"]
+    assert set(chunks.dataset) == set(fileset)
+    assert set(chunks.status) == {"ok"}
+    assert set(chunks.task_prefix) == {"DijetProcessor"}
+    files = {f for d in fileset.values() for f in d["files"]}
+    assert set(chunks.file) == files
+    assert "dataset" not in run.table("chunks", names=False)
+    assert run.units("chunks")["wall_s"] == "s"
+
+
+def test_an_unknown_id_has_no_name(run):
+    ids = np.array([0, 0xFFFFFFFF], dtype=np.uint32)
+    assert run._explain("dataset", ids)[1] is None
+
+
+def test_times_become_timestamps(run):
+    frame = run.table("chunks", columns=["t_start_ns", "wall_s"], times=True)
+    assert list(frame.columns) == ["t_start_ns", "wall_s"]
+    age = pd.Timestamp.now(tz="UTC") - frame.t_start_ns.max()
+    assert pd.Timedelta(0) < age < pd.Timedelta("1h")
+
+
+def test_missing_tables_and_columns_are_named(run):
+    with pytest.raises(KeyError, match="no table 'chunk'"):
+        run["chunk"]
+    with pytest.raises(KeyError, match="no column 'nope'"):
+        run.table("chunks", columns=["nope"])
+
+
+def test_files_that_are_no_run_files_are_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        crema.open(tmp_path / "nothing.h5")
+    text = tmp_path / "text.h5"
+    text.write_text("hello")
+    with pytest.raises(RunFileError, match="not an HDF5 file"):
+        crema.open(text)
+    other = tmp_path / "other.h5"
+    with h5py.File(other, "w") as f:
+        f["x"] = 1
+    with pytest.raises(RunFileError, match="not a run file"):
+        crema.open(other)
+    future = tmp_path / "future.h5"
+    with h5py.File(future, "w") as f:
+        f.attrs["format"] = "crema.run"
+        f.attrs["format_version"] = "2.0.0"
+    with pytest.raises(RunFileError, match=r"version 2\.0\.0"):
+        crema.open(future)
+
+
+def test_a_truncated_file_is_refused(measured, tmp_path):
+    cut = tmp_path / "cut.h5"
+    cut.write_bytes(measured.path.read_bytes()[:5000])
+    with pytest.raises(RunFileError):
+        crema.open(cut)
+
+
+def test_the_report_holds_every_table(measured):
+    out = io.StringIO()
+    print_report(measured.path, console=Console(file=out, width=150))
+    text = out.getvalue()
+    for title in (
+        "COMPLETE",
+        "Throughput",
+        "Event processing",
+        "Resources",
+        "Timing",
+        "Where the task seconds went",
+        "Thread-seconds of the run",
+        "Datasets",
+    ):
+        assert title in text
+    assert f"{measured.report['entries']:,}" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (float("nan"), "s", "–"),
+        (-1, "B", "–"),
+        (999, "B", "999 B"),
+        (1_234_567, "B", "1.23 MB"),
+        (27_509_520.0, "Hz", "27.5 MHz"),
+        (4096, "count", "4,096"),
+        (1.5, "count", "1.50"),
+        (1464.08, "s", "1,464.1 s"),
+        (0.706, "1", "0.706"),
+        (3.25e18, "B", "3.25e+03 PB"),
+    ],
+)
+def test_quantities_are_readable(value, unit, text):
+    assert quantity(value, unit) == text
+
+
+def test_percent():
+    assert percent(0.7063) == "70.6 %"
+    assert percent(float("nan")) == "–"
+
+
+# -------------------------------------------------------------- the command
+
+
+def command(*arguments):
+    return subprocess.run(
+        [sys.executable, "-c", "from crema.command import main; main()", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_crema_show(measured, tmp_path):
+    shown = command("show", measured.path)
+    assert shown.returncode == 0
+    assert "COMPLETE" in shown.stdout
+    refused = command("show", tmp_path / "nothing.h5")
+    assert refused.returncode == 1
+    assert "there is no file" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_crema_check(measured, tmp_path):
+    assert command("check", measured.path).returncode == 0
+    text = tmp_path / "text.h5"
+    text.write_text("hello")
+    assert command("check", text).returncode == 1
+
+
+def test_crema_keys(tmp_path):
+    assert command("keys", tmp_path / "keys").returncode == 0
+    names = {p.name for p in (tmp_path / "keys").iterdir()}
+    assert names == {"client.key", "client.key_secret", "server.key", "server.key_secret"}
+    for name in names:
+        if name.endswith("_secret"):
+            assert (tmp_path / "keys" / name).stat().st_mode & 0o077 == 0
+
+
+def test_crema_version():
+    assert command("--version").stdout == f"crema, version {crema.__version__}\n"
