@@ -80,7 +80,11 @@ def of_client(extra: Mapping[str, Any]) -> dict[str, str]:
 
 def of_cluster(client: Any) -> dict[str, Any]:
     """What Dask says of the cluster as it is now."""
-    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    try:
+        info = client.scheduler_info(n_workers=-1)  # newer ones tell of five otherwise
+    except TypeError:
+        info = client.scheduler_info()
+    workers = info["workers"].values()
     threads = [w["nthreads"] for w in workers]
     return {
         "executor": "dask",
