@@ -1,0 +1,334 @@
+/* crema-sink - writes the journals of runs and makes run files of them. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "crema_columns.h"
+#include "crema_json.h"
+#include "crema_keys.h"
+#include "crema_log.h"
+#include "crema_option.h"
+#include "sink.h"
+#include "sink_journal.h"
+#include "sink_report.h"
+#include "sink_seal.h"
+
+#define PROGRAM "crema-sink"
+
+enum { EXIT_RUNTIME = 1, EXIT_USAGE = 2 };
+
+/* ---- serve */
+
+static int
+s_say(const char *why, int status)
+{
+    fprintf(stderr, PROGRAM ": %s\n", why);
+    return status;
+}
+
+static int
+s_exit_status(crema_err_t err)
+{
+    return err == CREMA_ECONFIG || err == CREMA_EINVAL ? EXIT_USAGE : EXIT_RUNTIME;
+}
+
+static void
+s_print_ready(const sink_t *sink)
+{
+    char line[1024];
+    crema_json_t json = crema_json_begin(line, sizeof line);
+    crema_json_open(&json, NULL, '{');
+    crema_json_text(&json, "event", "ready");
+    crema_json_text(&json, "program", PROGRAM);
+    crema_json_text(&json, "endpoint", sink_endpoint(sink));
+    crema_json_close(&json, '}');
+    puts(line);
+    fflush(stdout);
+}
+
+/* What can be known to be wrong without touching anything. */
+static const char *
+s_validate(const sink_config_t *config)
+{
+    if (!config->store_dir || !config->store_dir[0])
+        return "give --store DIR, where the journals are kept";
+    if (!config->output_dir || !config->output_dir[0])
+        return "give --output DIR, where the run files are written";
+    if (!strstr(config->endpoint, "://"))
+        return "--bind wants an endpoint such as tcp://127.0.0.1:5701";
+    if (!config->keys_dir && !crema_keys_is_local(config->endpoint))
+        return "--bind can be reached from other hosts: give --keys DIR (crema-aggregator "
+               "--make-keys DIR makes one), or bind to 127.0.0.1";
+    return NULL;
+}
+
+static int
+s_serve(int argc, char **argv)
+{
+    sink_config_t config = {0};
+    bool no_live = false;
+    const int64_t second = INT64_C(1000000000);
+    const crema_option_t options[] = {
+        {"bind", CREMA_OPTION_TEXT, "tcp://127.0.0.1:5701", 0, 0, "ENDPOINT",
+         "where aggregators connect; port * takes any free one", &config.endpoint},
+        {"store", CREMA_OPTION_TEXT, NULL, 0, 0, "DIR", "journals of the runs", &config.store_dir},
+        {"output", CREMA_OPTION_TEXT, ".", 0, 0, "DIR", "run files", &config.output_dir},
+        {"keys", CREMA_OPTION_TEXT, NULL, 0, 0, "DIR", "key directory; without one only local",
+         &config.keys_dir},
+        {"commit-interval", CREMA_OPTION_DURATION, "20ms", second / 1000, 10 * second, "TIME",
+         "longest wait of a record for its fdatasync", &config.commit_interval_ns},
+        {"commit-bytes", CREMA_OPTION_BYTES, "1Mi", 4096, SINK_GROUP_BYTES_MAX / 2, "SIZE",
+         "commit earlier when this much has come together", &config.commit_bytes},
+        {"flush-interval", CREMA_OPTION_DURATION, "1s", second / 20, 3600 * second, "TIME",
+         "how often live files show what is new", &config.flush_interval_ns},
+        {"journal-limit", CREMA_OPTION_BYTES, "64Gi", 1 << 20, 0x7fffffffffff, "SIZE",
+         "all journals together; above 95 % of it PUTs are refused", &config.journal_limit_bytes},
+        {"retain", CREMA_OPTION_DURATION, "24h", 0, 0, "TIME",
+         "how long the journal of a sealed run is kept", &config.retain_ns},
+        {"no-live", CREMA_OPTION_FLAG, NULL, 0, 0, NULL, "write no live files", &no_live},
+        {0},
+    };
+    static const crema_usage_t usage = {
+        PROGRAM,
+        "[serve] --store DIR [options]\n"
+        "       crema-sink rebuild JOURNAL [--output FILE] [--json]\n"
+        "       crema-sink check FILE...\n"
+        "       crema-sink columns [--markdown]",
+        "Takes the records of runs from aggregators, keeps them in journals and makes one HDF5 "
+        "file of each run.",
+        "Each of rebuild, check and columns has its own --help.",
+    };
+    int rest;
+    crema_option_result_t result = crema_option_parse(&usage, options, argc, argv, &rest);
+    if (result == CREMA_OPTION_DONE || result == CREMA_OPTION_ERROR)
+        return result == CREMA_OPTION_DONE ? 0 : EXIT_USAGE;
+    if (rest < argc) {
+        fprintf(stderr, PROGRAM ": unexpected argument \"%s\"; see " PROGRAM " --help\n",
+                argv[rest]);
+        return EXIT_USAGE;
+    }
+    config.live = !no_live;
+    const char *wrong = s_validate(&config);
+    if (wrong)
+        return s_say(wrong, EXIT_USAGE);
+    if (result == CREMA_OPTION_CHECK) {
+        puts("configuration is sound");
+        return 0;
+    }
+    char why[1024];
+    sink_t *sink;
+    crema_err_t err = sink_new(&config, why, sizeof why, &sink);
+    if (err != CREMA_OK)
+        return s_say(why, s_exit_status(err));
+    s_print_ready(sink);
+    err = sink_serve(sink);
+    sink_destroy(&sink);
+    return err == CREMA_OK ? 0 : EXIT_RUNTIME;
+}
+
+/* ---- rebuild */
+
+/* `rebuild JOURNAL --output FILE` and `rebuild --output FILE JOURNAL` mean the same: a leading JOURNAL goes to the end. */
+static void
+s_positional_last(int argc, char **argv)
+{
+    if (argc < 3 || argv[1][0] == '-')
+        return;
+    char *first = argv[1];
+    memmove(argv + 1, argv + 2, (size_t)(argc - 2) * sizeof *argv);
+    argv[argc - 1] = first;
+}
+
+/* Two rebuilds of one journal take turns, for they would write the same temporary file. */
+static int
+s_lock_journal(const char *dir)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    while (fd >= 0 && flock(fd, LOCK_EX) != 0)
+        if (errno != EINTR)
+            break;
+    return fd;
+}
+
+static int
+s_report_rebuild(crema_err_t err, const sink_seal_result_t *result, const char *journal,
+                 const char *why, bool json)
+{
+    static char line[SINK_REPORT_BYTES];
+    char sentence[1024];
+    if (err != CREMA_OK)
+        snprintf(sentence, sizeof sentence, "%s: %s", journal,
+                 err == CREMA_EMAGIC || err == CREMA_ENOENT ? "not the journal directory of a run"
+                 : why[0]                                   ? why
+                                                            : crema_err_text(err));
+    if (json && err == CREMA_OK)
+        sink_report_result(result, line);
+    else if (json)
+        sink_report_error(sentence, line);
+    if (json)
+        puts(line);
+    else if (err == CREMA_OK)
+        printf("%s: %s, revision %lld, %llu rows\n", result->path, result->verdict,
+               (long long)result->revision, (unsigned long long)result->rows);
+    if (err != CREMA_OK)
+        return s_say(sentence, EXIT_RUNTIME);
+    return fflush(stdout) == 0 ? 0 : EXIT_RUNTIME;
+}
+
+static int
+s_rebuild(int argc, char **argv)
+{
+    const char *output = NULL;
+    bool json = false;
+    const crema_option_t options[] = {
+        {"output", CREMA_OPTION_TEXT, NULL, 0, 0, "FILE", "where to; default <run_id>.h5 here",
+         &output},
+        {"json", CREMA_OPTION_FLAG, NULL, 0, 0, NULL, "print the result as one line of JSON",
+         &json},
+        {0},
+    };
+    static const crema_usage_t usage = {
+        PROGRAM " rebuild",
+        "JOURNAL [--output FILE] [--json]",
+        "Makes the run file again from a run's journal directory, <store>/<run_id>.",
+        NULL,
+    };
+    int rest;
+    s_positional_last(argc, argv);
+    crema_option_result_t result = crema_option_parse(&usage, options, argc, argv, &rest);
+    if (result == CREMA_OPTION_DONE || result == CREMA_OPTION_ERROR)
+        return result == CREMA_OPTION_DONE ? 0 : EXIT_USAGE;
+    if (rest + 1 != argc)
+        return s_say("rebuild wants one journal directory, <store>/<run_id>", EXIT_USAGE);
+    if (result == CREMA_OPTION_CHECK)
+        return 0;
+    static sink_seal_result_t seal;
+    char why[1024] = "";
+    int lock = s_lock_journal(argv[rest]);
+    crema_err_t err = sink_seal_journal(argv[rest], output, &seal, why, sizeof why);
+    int status = s_report_rebuild(err, &seal, argv[rest], why, json);
+    if (lock >= 0)
+        close(lock);
+    return status;
+}
+
+/* ---- check */
+
+static int
+s_check(int argc, char **argv)
+{
+    static const crema_usage_t usage = {
+        PROGRAM " check",
+        "FILE...",
+        "Verifies run files: contract, counts, checksum, verdict. Prints one line a finding.",
+        "Exit status: 0 all are sound, 1 not.",
+    };
+    const crema_option_t options[] = {{0}};
+    int rest, status = 0;
+    crema_option_result_t result = crema_option_parse(&usage, options, argc, argv, &rest);
+    if (result == CREMA_OPTION_DONE || result == CREMA_OPTION_ERROR)
+        return result == CREMA_OPTION_DONE ? 0 : EXIT_USAGE;
+    if (rest == argc)
+        return s_say("check wants at least one run file", EXIT_USAGE);
+    for (int i = rest; i < argc; i++) {
+        int findings = 0;
+        crema_err_t err = sink_check_file(argv[i], stdout, &findings);
+        if (err == CREMA_OK && findings == 0) {
+            printf("%s: sound\n", argv[i]);
+            continue;
+        }
+        status = EXIT_RUNTIME;
+        if (err == CREMA_OK)
+            printf("%s: %d finding%s\n", argv[i], findings, findings == 1 ? "" : "s");
+        else
+            fprintf(stderr, PROGRAM ": %s: %s\n", argv[i],
+                    err == CREMA_EMAGIC   ? "not a run file"
+                    : err == CREMA_ENOENT ? "no such file"
+                                          : crema_err_text(err));
+    }
+    return status;
+}
+
+/* ---- columns */
+
+static const char *
+s_type_name(const crema_column_t *column, char *buf, size_t size)
+{
+    static const char *const c_names[] = {"i64", "f64", "i32", "u32", "u16", "u8", "enum"};
+    if (column->type != CREMA_T_STR)
+        return c_names[column->type];
+    snprintf(buf, size, "str[%u]", column->size);
+    return buf;
+}
+
+static void
+s_print_column(const crema_table_t *table, const crema_column_t *column, bool markdown)
+{
+    char type[32];
+    const char *name = s_type_name(column, type, sizeof type);
+    if (!markdown) {
+        printf("%s\t%s\t%s\t%s\t%s\n", table->path, column->name, name, column->units,
+               column->meaning);
+        return;
+    }
+    printf("| `%s` | %s | %s | %s", column->name, name, column->units, column->meaning);
+    if (column->labels)
+        printf(" (%s)", column->labels);
+    puts(" |");
+}
+
+static int
+s_columns(int argc, char **argv)
+{
+    bool markdown = false;
+    const crema_option_t options[] = {
+        {"markdown", CREMA_OPTION_FLAG, NULL, 0, 0, NULL, "as the reference page", &markdown},
+        {0},
+    };
+    static const crema_usage_t usage = {
+        PROGRAM " columns",
+        "[--markdown]",
+        "Prints every column of every table of the run file: table, name, type, unit, meaning.",
+        NULL,
+    };
+    int rest;
+    crema_option_result_t result = crema_option_parse(&usage, options, argc, argv, &rest);
+    if (result == CREMA_OPTION_DONE || result == CREMA_OPTION_ERROR)
+        return result == CREMA_OPTION_DONE ? 0 : EXIT_USAGE;
+    if (rest != argc)
+        return s_say("columns takes no argument", EXIT_USAGE);
+    for (int id = 0; id < CREMA_TABLE_COUNT; id++) {
+        const crema_table_t *table = crema_table((crema_table_id_t)id);
+        if (markdown)
+            printf("%s## `/%s`\n\n%s.\n\n| column | type | unit | meaning |\n|---|---|---|---|\n",
+                   id ? "\n" : "", table->path, table->description);
+        for (size_t i = 0; i < table->n_columns; i++)
+            if (table->columns[i].origin != CREMA_WIRE_ONLY)
+                s_print_column(table, &table->columns[i], markdown);
+    }
+    return fflush(stdout) == 0 ? 0 : EXIT_RUNTIME;
+}
+
+int
+main(int argc, char **argv)
+{
+    static const struct {
+        const char *word;
+        int (*run)(int argc, char **argv);
+    } c_commands[] = {
+        {"serve", s_serve},
+        {"rebuild", s_rebuild},
+        {"check", s_check},
+        {"columns", s_columns},
+    };
+    /* Filters are loaded into the process that opens the file: only those that are built in. */
+    setenv("HDF5_PLUGIN_PRELOAD", "::", 0);
+    for (size_t i = 0; argc > 1 && i < sizeof c_commands / sizeof *c_commands; i++)
+        if (strcmp(argv[1], c_commands[i].word) == 0)
+            return c_commands[i].run(argc - 1, argv + 1);
+    return s_serve(argc, argv);
+}
