@@ -3,7 +3,7 @@
  * Precedence: command line, then CREMA_<NAME> in the environment (dashes become underscores), then the file named by --config
  * (zconfig, the format CZMQ and its certificates use; keys at the top level are option names), then the default. An unknown
  * option, key or a value out of bounds is an error that names where it was found. An unknown CREMA_* variable is not: other
- * programs share the prefix. */
+ * programs share the prefix. An empty variable counts as not set. --help, --version and --check exist on the command line only. */
 #ifndef CREMA_OPTION_H
 #define CREMA_OPTION_H
 
@@ -47,7 +47,7 @@ typedef enum {
 
 /* Parses argv[1..argc) up to the first non-option or "--" ("--" itself is skipped); *ret_rest is the index of the first
  * argument not taken. Adds --help, --version, --check, --config, --log-level and --log-format itself and starts the log. Texts live as
- * long as argv, the environment and the process. */
+ * long as argv, the environment and the process; those of a configuration file until the next parse. */
 crema_option_result_t crema_option_parse(const crema_usage_t *usage, const crema_option_t *options,
                                          int argc, char **argv, int *ret_rest);
 
