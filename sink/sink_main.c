@@ -70,7 +70,6 @@ static int
 s_serve(int argc, char **argv)
 {
     sink_config_t config = {0};
-    bool no_live = false;
     const int64_t second = INT64_C(1000000000);
     const crema_option_t options[] = {
         {"bind", CREMA_OPTION_TEXT, "tcp://127.0.0.1:5701", 0, 0, "ENDPOINT",
@@ -89,7 +88,7 @@ s_serve(int argc, char **argv)
          "all journals together; above 95 % of it PUTs are refused", &config.journal_limit_bytes},
         {"retain", CREMA_OPTION_DURATION, "24h", 0, 0, "TIME",
          "how long the journal of a sealed run is kept", &config.retain_ns},
-        {"no-live", CREMA_OPTION_FLAG, NULL, 0, 0, NULL, "write no live files", &no_live},
+        {"live", CREMA_OPTION_FLAG, "true", 0, 0, NULL, "write no live files", &config.live},
         {0},
     };
     static const crema_usage_t usage = {
@@ -111,7 +110,6 @@ s_serve(int argc, char **argv)
                 argv[rest]);
         return EXIT_USAGE;
     }
-    config.live = !no_live;
     const char *wrong = s_validate(&config);
     if (wrong)
         return s_say(wrong, EXIT_USAGE);

@@ -72,6 +72,20 @@ sink_sealer_destroy(sink_sealer_t **self_p)
     *self_p = NULL;
 }
 
+/* The environment without CREMA_*: options of this program would be taken for those of the other. The texts are borrowed. */
+static char **
+s_environment(void)
+{
+    size_t n = 0, kept = 0;
+    while (environ[n])
+        n++;
+    char **chosen = calloc(n + 1, sizeof *chosen);
+    for (size_t i = 0; chosen && i < n; i++)
+        if (strncmp(environ[i], "CREMA_", 6) != 0)
+            chosen[kept++] = environ[i];
+    return chosen;
+}
+
 static crema_err_t
 s_spawn(job_t *job, int write_fd)
 {
@@ -86,9 +100,12 @@ s_spawn(job_t *job, int write_fd)
     }
     char *argv[] = {"crema-sink", "rebuild", job->journal_dir, "--output", job->output_path,
                     "--json",     NULL};
-    int rc = posix_spawn_file_actions_adddup2(&actions, write_fd, STDOUT_FILENO);
+    char **environment = s_environment();
+    int rc =
+        environment ? posix_spawn_file_actions_adddup2(&actions, write_fd, STDOUT_FILENO) : ENOMEM;
     if (rc == 0)
-        rc = posix_spawn(&job->pid, "/proc/self/exe", &actions, &attr, argv, environ);
+        rc = posix_spawn(&job->pid, "/proc/self/exe", &actions, &attr, argv, environment);
+    free(environment);
     if (rc != 0)
         job->pid = 0;
     posix_spawn_file_actions_destroy(&actions);
