@@ -10,6 +10,7 @@ from typing import Any
 import awkward as ak
 import hist
 from coffea import processor
+from coffea.nanoevents import NanoAODSchema
 
 SOURCES = 10  # of uncertainty of the jet energy scale; each is varied up and down
 
@@ -19,6 +20,12 @@ VARIATIONS = {"nominal": (1.0, 0.0)} | {
     for source in range(1, SOURCES + 1)
     for way, sign in (("up", 1), ("down", -1))
 }
+
+
+class Schema(NanoAODSchema):
+    """NanoAOD, of which a file need not have every collection."""
+
+    warn_missing_crossrefs = False
 
 
 class DijetProcessor(processor.ProcessorABC):

@@ -87,18 +87,16 @@ def _inputs(options: argparse.Namespace, say) -> dict:
 
 def _run(options: argparse.Namespace, fileset: dict, say) -> int:
     from coffea import processor
-    from coffea.nanoevents import NanoAODSchema
     from distributed import Client, LocalCluster
 
-    from ._demo_processor import DijetProcessor
+    from ._demo_processor import DijetProcessor, Schema
     from .collector import CremaError, MetricsCollector
 
-    NanoAODSchema.warn_missing_crossrefs = False
     instance = DijetProcessor()
     say(f"Starting a LocalCluster of {options.workers} workers, one thread each.")
     with (
         LocalCluster(
-            n_workers=options.workers, threads_per_worker=1, dashboard_address=None
+            n_workers=options.workers, threads_per_worker=1, dashboard_address=":0"
         ) as cluster,
         Client(cluster) as client,
     ):
@@ -119,7 +117,7 @@ def _run(options: argparse.Namespace, fileset: dict, say) -> int:
                 say(f"Run {mc.run_id}: the analysis starts.")
                 run = processor.Runner(
                     executor=processor.DaskExecutor(client=client, status=sys.stderr.isatty()),
-                    schema=NanoAODSchema,
+                    schema=Schema,
                     savemetrics=True,
                     chunksize=options.chunksize,
                     checkpointer=mc.checkpointer,

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 def run_coffea(mc, executor, fileset, instance, chunksize=500):
     from coffea import processor
-    from coffea.nanoevents import NanoAODSchema
 
-    NanoAODSchema.warn_missing_crossrefs = False
+    from crema._demo_processor import Schema
+
     run = processor.Runner(
         executor=executor,
-        schema=NanoAODSchema,
+        schema=Schema,
         savemetrics=True,
         chunksize=chunksize,
         checkpointer=mc.checkpointer,

@@ -293,7 +293,7 @@ def test_a_worker_without_the_package_is_named(tmp_path):
         sys.modules["crema"] = None
 
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         bad = sorted(client.scheduler_info()["workers"])[0]
