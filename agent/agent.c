@@ -1,0 +1,391 @@
+#include "agent.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <czmq.h>
+
+#include "agent_delivery.h"
+#include "agent_place.h"
+#include "agent_sampler.h"
+#include "agent_source.h"
+#include "crema_clock.h"
+#include "crema_log.h"
+#include "crema_random.h"
+#include "crema_reactor.h"
+#include "crema_version.h"
+
+#define MS 1000000ll
+#define TICK_MS 100
+#define STANDBY_NS (1000 * MS)
+#define UNREACHABLE_NS (5000 * MS) /* silence before it is worth a warning */
+#define LOCK_TRIES 10              /* somebody may just be looking whether the lock is held */
+#define LOCK_PAUSE_US 20000
+
+typedef enum { STANDBY, SERVING, LEAVING } s_phase_t;
+
+typedef struct {
+    const agent_config_t *config;
+    s_phase_t phase;
+    zloop_t *loop;
+    char host[HOST_NAME_MAX + 1];
+    crema_spool_t *spool;
+    agent_sampler_t *sampler; /* from SERVING on, as is delivery */
+    agent_delivery_t *delivery;
+    agent_source_t *attached; /* NULL: nobody */
+    int64_t poll_at_ns, sample_at_ns, lock_at_ns;
+    bool unreachable; /* and said so */
+    bool refused;     /* and the command runs on */
+    bool child_ended;
+    int child_status;
+    int status; /* exit status */
+} agent_t;
+
+/* ---- leaving */
+
+static int
+s_stop(agent_t *self, int status)
+{
+    self->status = self->child_ended ? self->child_status : status;
+    return -1;
+}
+
+/* Records that stay are no loss: whoever serves this spool next delivers them. */
+static int
+s_finish(agent_t *self)
+{
+    uint64_t remaining = agent_delivery_remaining(self->delivery);
+    if (remaining > 0)
+        crema_log_warn("records_stay", CREMA_INT("count", remaining),
+                       CREMA_TEXT("spool", self->config->spool_dir));
+    else
+        crema_log_info("delivered", CREMA_TEXT("spool", self->config->spool_dir));
+    bool dismissed = agent_delivery_end(self->delivery) == CREMA_SESSION_END_DISMISSED;
+    if (dismissed && remaining == 0)
+        agent_place_remove(self->config->spool_dir);
+    return s_stop(self, remaining > 0 ? AGENT_EXIT_FAILED : AGENT_EXIT_DONE);
+}
+
+/* Ends the agent's own streams and delivers what there is. */
+static int
+s_leave(agent_t *self, int64_t patience_ns, const char *why)
+{
+    if (self->phase == STANDBY)
+        return s_stop(self, AGENT_EXIT_DONE);
+    if (self->phase == SERVING)
+        crema_log_info("leaving", CREMA_TEXT("why", why));
+    self->phase = LEAVING;
+    agent_sampler_stop(self->sampler);
+    agent_delivery_scan(self->delivery);
+    if (self->refused)
+        return s_finish(self);
+    agent_delivery_drain(self->delivery, crema_clock_mono_ns() + patience_ns);
+    return 0;
+}
+
+/* ---- serving */
+
+static crema_err_t
+s_start_delivery(agent_t *self)
+{
+    const agent_config_t *config = self->config;
+    crema_id_t agent_id;
+    crema_err_t err = crema_spool_agent_id(self->spool, &agent_id);
+    if (err != CREMA_OK)
+        return err;
+    const agent_sampler_config_t sampler = {
+        .dir = config->spool_dir,
+        .proc = "/proc",
+        .sys = "/sys",
+        .host = self->host,
+        .version = CREMA_VERSION,
+        .agent_id = agent_id,
+        .run_id = config->run_id,
+        .tree = config->child || config->attached,
+        .sample_interval_s = (double)config->sample_ns / 1e9,
+        .heartbeat_interval_s = (double)config->heartbeat_ns / 1e9,
+    };
+    agent_sampler_destroy(&self->sampler); /* of a start that failed */
+    err = agent_sampler_new(&sampler, &self->sampler);
+    if (err != CREMA_OK)
+        return err;
+    const agent_delivery_config_t delivery = {
+        .session = {.agent_id = agent_id,
+                    .boot = crema_random_u64(),
+                    .host = self->host,
+                    .version = CREMA_VERSION,
+                    .pid = (int32_t)getpid(),
+                    .heartbeat_ns = config->heartbeat_ns,
+                    .streams_max = CREMA_SPOOL_STREAMS_MAX},
+        .run_id = config->run_id,
+        .spool_limit_b = (uint64_t)config->spool_limit_b,
+        .endpoint = config->endpoint,
+        .keys = config->keys,
+    };
+    return agent_delivery_new(&delivery, self->loop, self->spool, self->sampler, &self->delivery);
+}
+
+static crema_err_t
+s_serve(agent_t *self)
+{
+    crema_err_t err = s_start_delivery(self);
+    if (err != CREMA_OK)
+        return err;
+    self->phase = SERVING;
+    crema_log_info("serving", CREMA_TEXT("spool", self->config->spool_dir),
+                   CREMA_TEXT("aggregator", self->config->endpoint));
+    agent_delivery_scan(self->delivery);
+    return CREMA_OK;
+}
+
+/* One warning when nobody answers, one word when somebody does again. */
+static void
+s_watch_reach(agent_t *self, int64_t now_ns)
+{
+    crema_session_state_t state = agent_delivery_state(self->delivery);
+    bool reached = state != CREMA_SESSION_INIT && state != CREMA_SESSION_BACKOFF &&
+                   state != CREMA_SESSION_HELLO_SENT;
+    if (reached && self->unreachable) {
+        crema_log_info("aggregator_reached", CREMA_TEXT("endpoint", self->config->endpoint));
+        self->unreachable = false;
+    } else if (!reached && !self->unreachable &&
+               now_ns - agent_delivery_heard_ns(self->delivery) > UNREACHABLE_NS) {
+        crema_log_warn("aggregator_unreachable", CREMA_TEXT("endpoint", self->config->endpoint),
+                       CREMA_INT("records_held", agent_delivery_remaining(self->delivery)));
+        self->unreachable = true;
+    }
+}
+
+static const char *
+s_refusal_text(crema_fence_reason_t reason)
+{
+    switch (reason) {
+    case CREMA_FENCE_VERSION:
+        return "the aggregator speaks another version of the protocol";
+    case CREMA_FENCE_CLONE:
+        return "another live agent has the identity of this spool: was the directory copied?";
+    case CREMA_FENCE_PRINCIPAL:
+        return "the aggregator does not admit this key";
+    default:
+        return "the aggregator refused this agent";
+    }
+}
+
+/* What the session's end means here. */
+static int
+s_on_session_end(agent_t *self)
+{
+    switch (agent_delivery_end(self->delivery)) {
+    case CREMA_SESSION_END_NONE:
+        return 0;
+    case CREMA_SESSION_END_REFUSED:
+        if (!self->refused)
+            crema_log_error(
+                "refused",
+                CREMA_TEXT("why", s_refusal_text(agent_delivery_refusal(self->delivery))),
+                CREMA_TEXT("endpoint", self->config->endpoint));
+        self->refused = true;
+        if (self->phase == LEAVING)
+            return s_finish(self);
+        return self->config->child ? 0 : s_stop(self, AGENT_EXIT_REFUSED);
+    case CREMA_SESSION_END_DISMISSED:
+        if (self->config->child && !self->child_ended)
+            return 0; /* the run is over, the command is not */
+        return s_finish(self);
+    case CREMA_SESSION_END_DRAINED:
+    case CREMA_SESSION_END_DEADLINE:
+        return s_finish(self);
+    }
+    return 0;
+}
+
+static bool
+s_has_writer(const agent_t *self)
+{
+    for (size_t i = 0; i < crema_spool_count(self->spool); i++)
+        if (!crema_spool_stream(self->spool, i)->closed)
+            return true;
+    return false;
+}
+
+static bool
+s_is_orphaned(const agent_t *self, int64_t now_ns)
+{
+    return !crema_id_is_zero(&self->config->run_id) && self->config->orphan_ns > 0 &&
+           now_ns - agent_delivery_heard_ns(self->delivery) > self->config->orphan_ns &&
+           !s_has_writer(self);
+}
+
+static int
+s_serve_on(agent_t *self, int64_t now_ns)
+{
+    if (self->phase == SERVING && now_ns >= self->sample_at_ns) {
+        (void)agent_sampler_sample(self->sampler);
+        self->sample_at_ns += self->config->sample_ns;
+        if (self->sample_at_ns <= now_ns) /* late: a sample that was missed stays missed */
+            self->sample_at_ns = now_ns + self->config->sample_ns;
+    }
+    if (now_ns >= self->poll_at_ns) {
+        self->poll_at_ns = now_ns + self->config->poll_ns;
+        agent_delivery_scan(self->delivery);
+    }
+    agent_delivery_tick(self->delivery);
+    if (!self->refused)
+        s_watch_reach(self, now_ns);
+    if (self->phase == SERVING && s_is_orphaned(self, now_ns))
+        return s_leave(self, 0, "no writer and no aggregator");
+    return s_on_session_end(self);
+}
+
+/* ---- events */
+
+static bool
+s_attached_is_gone(const agent_t *self)
+{
+    return self->attached && !agent_source_is_alive(self->attached);
+}
+
+static int
+s_stand_by(agent_t *self, int64_t now_ns)
+{
+    if (now_ns < self->lock_at_ns)
+        return 0;
+    self->lock_at_ns = now_ns + STANDBY_NS;
+    crema_err_t err = CREMA_OK;
+    if (!self->spool)
+        err = crema_spool_open(self->config->spool_dir, &self->spool);
+    if (err == CREMA_OK)
+        err = crema_spool_lock(self->spool);
+    if (err == CREMA_OK)
+        err = s_serve(self);
+    if (err != CREMA_OK && err != CREMA_EBUSY)
+        crema_log_error("cannot_serve", CREMA_TEXT("why", crema_err_text(err)));
+    return 0;
+}
+
+static int
+s_on_tick(zloop_t *loop, int timer, void *arg)
+{
+    (void)loop, (void)timer;
+    agent_t *self = arg;
+    int64_t now_ns = crema_clock_mono_ns();
+    if (self->phase != LEAVING && s_attached_is_gone(self) &&
+        s_leave(self, self->config->drain_ns, "the process ended") != 0)
+        return -1;
+    return self->phase == STANDBY ? s_stand_by(self, now_ns) : s_serve_on(self, now_ns);
+}
+
+static int
+s_on_signal(agent_t *self, int number)
+{
+    const agent_config_t *config = self->config;
+    if (number == SIGCHLD) {
+        if (!config->child || self->child_ended ||
+            !agent_child_reap(config->child, &self->child_status))
+            return 0;
+        self->child_ended = true;
+        return s_leave(self, config->drain_ns, "the command ended");
+    }
+    if (config->child && !self->child_ended) {
+        agent_child_pass_on(config->child, number);
+        return 0;
+    }
+    if (number != SIGINT && number != SIGTERM && (number != SIGHUP || config->ignore_hangup))
+        return 0;
+    /* Asked twice, it goes at once. */
+    return s_leave(self, self->phase == LEAVING ? 0 : config->drain_ns, "asked to");
+}
+
+static int
+s_on_signals(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+{
+    (void)loop, (void)item;
+    agent_t *self = arg;
+    int number;
+    while ((number = crema_signals_read(self->config->signals)) != 0)
+        if (s_on_signal(self, number) != 0)
+            return -1;
+    return 0;
+}
+
+/* ---- life */
+
+static crema_err_t
+s_lock(crema_spool_t *spool)
+{
+    crema_err_t err = CREMA_EBUSY;
+    for (int i = 0; i < LOCK_TRIES && err == CREMA_EBUSY; i++) {
+        if (i > 0)
+            usleep(LOCK_PAUSE_US);
+        err = crema_spool_lock(spool);
+    }
+    return err;
+}
+
+static crema_err_t
+s_build(agent_t *self)
+{
+    const agent_config_t *config = self->config;
+    if (gethostname(self->host, sizeof self->host) != 0)
+        strcpy(self->host, "localhost");
+    self->host[sizeof self->host - 1] = '\0';
+    self->loop = crema_loop_new();
+    if (!self->loop)
+        return CREMA_ENOMEM;
+    zmq_pollitem_t signals = {.fd = config->signals, .events = ZMQ_POLLIN};
+    if (zloop_poller(self->loop, &signals, s_on_signals, self) != 0 ||
+        zloop_timer(self->loop, TICK_MS, 0, s_on_tick, self) < 0)
+        return CREMA_ENOMEM;
+    if (config->attached &&
+        agent_source_new("/proc", (int32_t)config->attached, false, &self->attached) != CREMA_OK)
+        return CREMA_ENOENT;
+    crema_err_t err = crema_spool_open(config->spool_dir, &self->spool);
+    if (err == CREMA_OK)
+        err = s_lock(self->spool);
+    return err == CREMA_OK ? s_serve(self) : err;
+}
+
+static void
+s_run_loop(agent_t *self)
+{
+    agent_daemon_ready(self->config->ready, AGENT_EXIT_DONE);
+    /* The command may have ended before its signal could be seen. */
+    if (self->config->child && s_on_signal(self, SIGCHLD) != 0)
+        return;
+    (void)zloop_start(self->loop);
+}
+
+int
+agent_run(const agent_config_t *config)
+{
+    agent_t self = {.config = config, .phase = STANDBY};
+    bool waits = config->child || config->attached;
+    crema_err_t err = s_build(&self);
+    if (err == CREMA_EBUSY && !waits) {
+        crema_log_info("served_already", CREMA_TEXT("spool", config->spool_dir));
+        agent_daemon_ready(config->ready, AGENT_EXIT_DONE);
+    } else if (err == CREMA_OK || (err == CREMA_EBUSY && self.spool) ||
+               (config->child && self.loop)) {
+        if (err == CREMA_EBUSY)
+            crema_log_info("standing_by", CREMA_TEXT("spool", config->spool_dir));
+        else if (err != CREMA_OK) /* the command runs on, unmeasured */
+            crema_log_error("cannot_serve", CREMA_TEXT("why", crema_err_text(err)));
+        s_run_loop(&self);
+    } else {
+        crema_log_error("cannot_serve", CREMA_TEXT("spool", config->spool_dir),
+                        CREMA_TEXT("why", crema_err_text(err)));
+        self.status = AGENT_EXIT_FAILED;
+        agent_daemon_ready(config->ready, AGENT_EXIT_FAILED);
+    }
+    agent_delivery_destroy(&self.delivery);
+    agent_sampler_destroy(&self.sampler);
+    agent_source_destroy(&self.attached);
+    crema_spool_close(&self.spool);
+    zloop_destroy(&self.loop);
+    return self.status;
+}

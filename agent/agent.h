@@ -1,0 +1,41 @@
+/* agent - the reactor: one loop over signals, timers and the socket.
+ *
+ *     STANDBY --lock--> SERVING --TERM, command or process ended, dismissed, orphaned--> LEAVING --delivered, or deadline--> done
+ *
+ * In STANDBY another agent serves the spool; only one that wraps or attaches waits there. */
+#ifndef AGENT_H
+#define AGENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "agent_child.h"
+#include "crema_error.h"
+#include "crema_id.h"
+#include "crema_keys.h"
+
+enum {
+    AGENT_EXIT_DONE = 0,
+    AGENT_EXIT_FAILED = 1, /* also: records stay in the spool */
+    AGENT_EXIT_REFUSED = 3,
+};
+
+typedef struct {
+    const char *spool_dir; /* absolute; exists */
+    const char *endpoint;
+    const crema_keys_t *keys; /* may be NULL */
+    crema_id_t run_id;        /* zero: all runs, and stay when one is dismissed */
+    int64_t heartbeat_ns, sample_ns, poll_ns, drain_ns, orphan_ns;
+    int64_t spool_limit_b;
+    agent_child_t *child; /* wraps it; else NULL */
+    pid_t attached;       /* ends with it; else 0 */
+    bool ignore_hangup;   /* SIGHUP is no reason to leave */
+    int signals;          /* of crema_signals_new() */
+    int ready;            /* for agent_daemon_ready(), or -1 */
+} agent_config_t;
+
+/* Returns when all is done, with the exit status of the program. */
+int agent_run(const agent_config_t *config);
+
+#endif

@@ -1,0 +1,411 @@
+#include "agent_delivery.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <czmq.h>
+
+#include "crema_clock.h"
+#include "crema_log.h"
+
+#define PUMP_MAX 64            /* actions in one turn of the loop */
+#define ARENA_BYTES (8u << 20) /* of one message; only what it takes is ever touched */
+
+struct agent_delivery {
+    agent_delivery_config_t config;
+    zloop_t *loop;
+    crema_spool_t *spool;
+    agent_sampler_t *sampler;
+    agent_link_t *link;
+    crema_session_t *session;
+    crema_arena_t *arena;
+    crema_id_t *told; /* streams the session knows of, in the spool's order */
+    size_t n_told, told_size;
+    int more_timer; /* more is to do in the next turn; -1: nothing */
+    crema_fence_reason_t refusal;
+    int64_t heard_ns;
+    uint64_t warned_evicted, warned_errors, warned_foreign;
+    uint8_t frames[CREMA_WIRE_BATCH_MAX];
+};
+
+/* ---- the spool's side */
+
+static bool
+s_is_ours(const agent_delivery_t *self, const crema_spool_stream_t *stream)
+{
+    if (stream->hi == 0 || crema_id_is_zero(&stream->run_id))
+        return false;
+    return crema_id_is_zero(&self->config.run_id) ||
+           crema_id_equal(&self->config.run_id, &stream->run_id);
+}
+
+static void
+s_tell_stream(agent_delivery_t *self, const crema_spool_stream_t *stream, int64_t now_ns)
+{
+    crema_stream_row_t row = {
+        .stream_id = stream->stream_id,
+        .run_id = stream->run_id,
+        .first_avail = stream->first_avail,
+        .hi = stream->hi,
+        .flags = stream->closed ? CREMA_STREAM_FLAG_CLOSED : 0,
+    };
+    crema_err_t err = crema_session_on_stream(self->session, &row, now_ns);
+    if (err != CREMA_OK)
+        crema_log_warn("stream_waits", CREMA_ID("stream", &stream->stream_id),
+                       CREMA_TEXT("why", crema_err_text(err)));
+}
+
+static bool
+s_make_room(agent_delivery_t *self, size_t n)
+{
+    if (n <= self->told_size)
+        return true;
+    crema_id_t *grown = realloc(self->told, 2 * n * sizeof *grown);
+    if (!grown)
+        return false;
+    self->told = grown;
+    self->told_size = 2 * n;
+    return true;
+}
+
+/* Every stream of ours as it is now, and which of those told before are gone. Both lists are sorted by id. */
+static void
+s_tell(agent_delivery_t *self, int64_t now_ns)
+{
+    size_t count = crema_spool_count(self->spool), old = 0;
+    for (size_t i = 0; i < count; i++) {
+        const crema_spool_stream_t *stream = crema_spool_stream(self->spool, i);
+        for (; old < self->n_told && crema_id_compare(&self->told[old], &stream->stream_id) < 0;
+             old++)
+            crema_session_on_stream_gone(self->session, &self->told[old]);
+        if (old < self->n_told && crema_id_equal(&self->told[old], &stream->stream_id))
+            old++;
+        if (s_is_ours(self, stream))
+            s_tell_stream(self, stream, now_ns);
+    }
+    for (; old < self->n_told; old++)
+        crema_session_on_stream_gone(self->session, &self->told[old]);
+    self->n_told = 0;
+    if (!s_make_room(self, count))
+        return; /* streams that go meanwhile stay in the session's table, as streams with nothing to send */
+    for (size_t i = 0; i < count; i++)
+        self->told[self->n_told++] = crema_spool_stream(self->spool, i)->stream_id;
+}
+
+/* Says once what went wrong in the spool since the last time. */
+static void
+s_warn(agent_delivery_t *self)
+{
+    crema_spool_stats_t stats = crema_spool_stats(self->spool);
+    if (stats.evicted > self->warned_evicted)
+        crema_log_warn("spool_full", CREMA_INT("records_evicted", stats.evicted),
+                       CREMA_INT("limit_b", self->config.spool_limit_b));
+    if (stats.io_errors > self->warned_errors)
+        crema_log_warn("spool_errors", CREMA_INT("count", stats.io_errors));
+    if (stats.foreign_files > self->warned_foreign)
+        crema_log_warn("foreign_files", CREMA_INT("count", stats.foreign_files));
+    self->warned_evicted = stats.evicted;
+    self->warned_errors = stats.io_errors;
+    if (stats.foreign_files > self->warned_foreign)
+        self->warned_foreign = stats.foreign_files;
+}
+
+static void
+s_scan(agent_delivery_t *self)
+{
+    crema_err_t err = crema_spool_scan(self->spool);
+    if (err == CREMA_OK && agent_sampler_follow(self->sampler, self->spool))
+        err = crema_spool_scan(self->spool);
+    if (err != CREMA_OK)
+        crema_log_error("scan_failed", CREMA_TEXT("why", crema_err_text(err)));
+    (void)crema_spool_evict(self->spool, self->config.spool_limit_b);
+    s_warn(self);
+    int64_t now_ns = crema_clock_mono_ns();
+    s_tell(self, now_ns);
+    crema_spool_stats_t stats = crema_spool_stats(self->spool);
+    crema_session_on_scanned(self->session, stats.bytes, self->config.spool_limit_b, stats.evicted,
+                             now_ns);
+}
+
+static void
+s_trim(agent_delivery_t *self, const crema_id_t *stream_id, uint64_t committed)
+{
+    crema_err_t err = crema_spool_trim(self->spool, stream_id, committed);
+    if (err != CREMA_OK && err != CREMA_ENOENT)
+        crema_log_warn("trim_failed", CREMA_ID("stream", stream_id),
+                       CREMA_TEXT("why", crema_err_text(err)));
+    if (!crema_spool_find(self->spool, stream_id))
+        crema_session_on_stream_gone(self->session, stream_id);
+}
+
+/* ---- the aggregator's side */
+
+/* A dismissal is for agents that were started for that run. */
+static bool
+s_concerns_us(const agent_delivery_t *self, const crema_msg_t *msg)
+{
+    return msg->type != CREMA_MSG_FENCE || msg->fence.reason != CREMA_FENCE_DISMISSED ||
+           (!crema_id_is_zero(&self->config.run_id) &&
+            crema_id_equal(&self->config.run_id, &msg->fence.run_id));
+}
+
+static void
+s_on_message(void *context, const uint8_t *bytes, size_t size)
+{
+    agent_delivery_t *self = context;
+    crema_msg_t msg;
+    crema_err_t err = crema_wire_decode(bytes, size, self->arena, &msg);
+    if (err == CREMA_EVERSION) { /* whatever it says, it is no language of ours */
+        msg = (crema_msg_t){.type = CREMA_MSG_FENCE, .fence = {.reason = CREMA_FENCE_VERSION}};
+    } else if (err != CREMA_OK) {
+        crema_log_warn("message_refused", CREMA_TEXT("why", crema_err_text(err)),
+                       CREMA_INT("size_b", size));
+        return;
+    }
+    self->heard_ns = crema_clock_mono_ns();
+    if (!s_concerns_us(self, &msg))
+        return;
+    if (msg.type == CREMA_MSG_FENCE) {
+        self->refusal = msg.fence.reason;
+        crema_log_info("fenced", CREMA_INT("reason", msg.fence.reason));
+    }
+    crema_session_on_message(self->session, &msg, self->heard_ns, crema_clock_real_ns());
+}
+
+static void
+s_send(agent_delivery_t *self, const crema_msg_t *msg)
+{
+    uint8_t *bytes;
+    size_t size;
+    crema_err_t err = crema_wire_encode(msg, &bytes, &size);
+    if (err != CREMA_OK)
+        crema_log_error("message_not_encoded", CREMA_TEXT("type", crema_msg_name(msg->type)),
+                        CREMA_TEXT("why", crema_err_text(err)));
+    else
+        (void)!agent_link_send(self->link, &bytes, size);
+}
+
+/* *ret_numbers: how many numbers went out, which a LOSS makes more than frames. */
+static crema_err_t
+s_read_and_send(agent_delivery_t *self, const crema_session_action_t *action, size_t *ret_bytes,
+                uint64_t *ret_numbers)
+{
+    const crema_spool_stream_t *stream = crema_spool_find(self->spool, &action->stream_id);
+    if (!stream)
+        return CREMA_ENOENT;
+    size_t room = action->max_bytes < sizeof self->frames ? action->max_bytes : sizeof self->frames;
+    uint64_t last;
+    crema_msg_t msg = {.type = CREMA_MSG_DATA,
+                       .session = action->session,
+                       .send_mono_ns = crema_clock_mono_ns(),
+                       .data = {.stream_id = action->stream_id,
+                                .run_id = action->run_id,
+                                .first_seq = action->first_seq,
+                                .hi = stream->hi,
+                                .flags = stream->closed ? CREMA_STREAM_FLAG_CLOSED : 0,
+                                .frames = self->frames}};
+    crema_err_t err =
+        crema_spool_read(self->spool, &action->stream_id, action->first_seq, self->frames, room,
+                         &msg.data.frames_bytes, &msg.data.n, &last);
+    if (err != CREMA_OK)
+        return err;
+    if (msg.data.n == 0)
+        return CREMA_EAGAIN;
+    uint8_t *bytes;
+    size_t size;
+    err = crema_wire_encode(&msg, &bytes, &size);
+    if (err == CREMA_OK)
+        err = agent_link_send(self->link, &bytes, size);
+    if (err != CREMA_OK)
+        return err;
+    *ret_bytes = msg.data.frames_bytes;
+    *ret_numbers = last - action->first_seq + 1;
+    return CREMA_OK;
+}
+
+static void
+s_send_data(agent_delivery_t *self, const crema_session_action_t *action)
+{
+    size_t bytes = 0;
+    uint64_t numbers = 0;
+    crema_err_t err = s_read_and_send(self, action, &bytes, &numbers);
+    if (err != CREMA_OK && err != CREMA_EAGAIN && err != CREMA_ENOENT)
+        crema_log_warn("data_not_sent", CREMA_ID("stream", &action->stream_id),
+                       CREMA_INT("seq", action->first_seq), CREMA_TEXT("why", crema_err_text(err)));
+    /* More numbers than the count holds are said in part: the rest is sent again, as the same LOSS. */
+    uint32_t n = numbers < UINT32_MAX ? (uint32_t)numbers : UINT32_MAX;
+    crema_session_on_data_sent(self->session, &action->stream_id, action->first_seq, n, bytes,
+                               crema_clock_mono_ns());
+}
+
+/* ---- what the session wants */
+
+static void
+s_act(agent_delivery_t *self, const crema_session_action_t *action)
+{
+    crema_err_t err;
+    switch (action->type) {
+    case CREMA_SESSION_DIAL:
+        err = agent_link_dial(self->link);
+        if (err != CREMA_OK)
+            crema_log_warn("dial_failed", CREMA_TEXT("endpoint", self->config.endpoint),
+                           CREMA_TEXT("why", crema_err_text(err)));
+        break;
+    case CREMA_SESSION_HANGUP:
+        agent_link_hang_up(self->link);
+        break;
+    case CREMA_SESSION_SEND:
+        s_send(self, action->msg);
+        break;
+    case CREMA_SESSION_SEND_DATA:
+        s_send_data(self, action);
+        break;
+    case CREMA_SESSION_SCAN:
+        if (!crema_id_is_zero(&action->run_id))
+            (void)agent_sampler_end_run(self->sampler, &action->run_id);
+        s_scan(self);
+        break;
+    case CREMA_SESSION_TRIM:
+        s_trim(self, &action->stream_id, action->committed);
+        break;
+    }
+}
+
+static int s_on_more(zloop_t *loop, int timer, void *arg);
+
+/* Takes the session's actions up to a bound; what is left waits for the next turn of the loop. */
+static void
+s_pump(agent_delivery_t *self)
+{
+    for (int i = 0; i < PUMP_MAX; i++) {
+        crema_session_action_t action;
+        if (!crema_session_next(self->session, crema_clock_mono_ns(), crema_clock_real_ns(),
+                                &action))
+            return;
+        s_act(self, &action);
+    }
+    if (self->more_timer < 0)
+        self->more_timer = zloop_timer(self->loop, 0, 1, s_on_more, self);
+}
+
+static int
+s_on_more(zloop_t *loop, int timer, void *arg)
+{
+    (void)loop, (void)timer;
+    agent_delivery_t *self = arg;
+    self->more_timer = -1;
+    s_pump(self);
+    return 0;
+}
+
+static void
+s_on_turn(void *context)
+{
+    s_pump(context);
+}
+
+/* ---- life */
+
+crema_err_t
+agent_delivery_new(const agent_delivery_config_t *config, zloop_t *loop, crema_spool_t *spool,
+                   agent_sampler_t *sampler, agent_delivery_t **ret_self)
+{
+    agent_delivery_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return CREMA_ENOMEM;
+    self->config = *config;
+    self->loop = loop;
+    self->spool = spool;
+    self->sampler = sampler;
+    self->more_timer = -1;
+    self->heard_ns = crema_clock_mono_ns();
+    const agent_link_handler_t handler = {s_on_message, s_on_turn, self};
+    crema_err_t err = agent_link_new(loop, config->endpoint, config->keys, &handler, &self->link);
+    if (err == CREMA_OK)
+        err = crema_arena_new(ARENA_BYTES, &self->arena);
+    if (err == CREMA_OK)
+        err = crema_session_new(&config->session, self->heard_ns, &self->session);
+    if (err != CREMA_OK) {
+        agent_delivery_destroy(&self);
+        return err;
+    }
+    *ret_self = self;
+    return CREMA_OK;
+}
+
+void
+agent_delivery_destroy(agent_delivery_t **self_p)
+{
+    agent_delivery_t *self = *self_p;
+    if (!self)
+        return;
+    if (self->more_timer >= 0)
+        zloop_timer_end(self->loop, self->more_timer);
+    agent_link_destroy(&self->link);
+    crema_session_destroy(&self->session);
+    crema_arena_destroy(&self->arena);
+    free(self->told);
+    free(self);
+    *self_p = NULL;
+}
+
+/* ---- what the reactor asks for */
+
+void
+agent_delivery_scan(agent_delivery_t *self)
+{
+    s_scan(self);
+    s_pump(self);
+}
+
+void
+agent_delivery_tick(agent_delivery_t *self)
+{
+    crema_session_on_tick(self->session, crema_clock_mono_ns(), crema_clock_real_ns());
+    s_pump(self);
+}
+
+void
+agent_delivery_drain(agent_delivery_t *self, int64_t deadline_ns)
+{
+    crema_session_drain(self->session, deadline_ns, crema_clock_mono_ns());
+    s_pump(self);
+}
+
+crema_session_state_t
+agent_delivery_state(const agent_delivery_t *self)
+{
+    return crema_session_state(self->session);
+}
+
+crema_session_end_t
+agent_delivery_end(const agent_delivery_t *self)
+{
+    return crema_session_end(self->session);
+}
+
+crema_fence_reason_t
+agent_delivery_refusal(const agent_delivery_t *self)
+{
+    return self->refusal;
+}
+
+int64_t
+agent_delivery_heard_ns(const agent_delivery_t *self)
+{
+    return self->heard_ns;
+}
+
+uint64_t
+agent_delivery_remaining(const agent_delivery_t *self)
+{
+    uint64_t remaining = 0;
+    for (size_t i = 0; i < crema_spool_count(self->spool); i++) {
+        const crema_spool_stream_t *stream = crema_spool_stream(self->spool, i);
+        uint64_t gone = stream->first_avail > 0 ? stream->first_avail - 1 : 0;
+        if (stream->committed > gone)
+            gone = stream->committed;
+        remaining += stream->hi > gone ? stream->hi - gone : 0;
+    }
+    return remaining;
+}

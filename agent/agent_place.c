@@ -1,0 +1,195 @@
+#define _GNU_SOURCE /* pipe2 */
+#include "agent_place.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LOG_BYTES_MAX (4 << 20) /* a longer log is begun anew at the start */
+
+/* Each part that is not there yet, for this user only. */
+static crema_err_t
+s_make_all(char *path)
+{
+    for (char *at = path + 1;; at++) {
+        if (*at != '/' && *at != '\0')
+            continue;
+        char end = *at;
+        *at = '\0';
+        int rc = mkdir(path, 0700);
+        *at = end;
+        if (rc != 0 && errno != EEXIST)
+            return CREMA_EIO;
+        if (end == '\0')
+            return CREMA_OK;
+    }
+}
+
+/* Somebody else may have made it in a directory that all may write to. */
+static crema_err_t
+s_check_owner(const char *path)
+{
+    struct stat st;
+    if (lstat(path, &st) != 0)
+        return CREMA_EIO;
+    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022) != 0) {
+        errno = EPERM;
+        return CREMA_ECONFIG;
+    }
+    return CREMA_OK;
+}
+
+crema_err_t
+agent_place_make(const char *dir, char path[PATH_MAX])
+{
+    char wanted[PATH_MAX];
+    const char *base = getenv("TMPDIR");
+    int n = dir ? snprintf(wanted, sizeof wanted, "%s", dir)
+                : snprintf(wanted, sizeof wanted, "%s/crema-%lu/spool",
+                           base && *base ? base : "/tmp", (unsigned long)geteuid());
+    if (n <= 0 || (size_t)n >= sizeof wanted) {
+        errno = n == 0 ? EINVAL : ENAMETOOLONG;
+        return CREMA_EIO;
+    }
+    crema_err_t err = s_make_all(wanted);
+    if (err == CREMA_OK && !dir) {
+        char *last = strrchr(wanted, '/');
+        *last = '\0';
+        err = s_check_owner(wanted);
+        *last = '/';
+    }
+    if (err == CREMA_OK && !realpath(wanted, path))
+        err = CREMA_EIO;
+    if (err == CREMA_OK && access(path, R_OK | W_OK | X_OK) != 0)
+        err = CREMA_EIO;
+    return err;
+}
+
+/* ---- removing */
+
+static bool
+s_starts_with(const char *name, const char *start)
+{
+    return strncmp(name, start, strlen(start)) == 0;
+}
+
+static bool
+s_is_spool_file(const char *name)
+{
+    static const char *const names[] = {"agent.lock", "starter.lock", "agent_id", "agent.log"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return s_starts_with(name, "sp-") || s_starts_with(name, "tmp-") ||
+           s_starts_with(name, ".new-sp-") || s_starts_with(name, ".agent_id-");
+}
+
+static bool
+s_is_key_file(const char *name)
+{
+    if (*name == '.') /* one that was being written */
+        name++;
+    return s_starts_with(name, "server.key") || s_starts_with(name, "client.key");
+}
+
+static void
+s_remove_files(const char *path, bool (*is_ours)(const char *name))
+{
+    DIR *dir = opendir(path);
+    if (!dir)
+        return;
+    const struct dirent *item;
+    while ((item = readdir(dir)))
+        if (is_ours(item->d_name))
+            (void)unlinkat(dirfd(dir), item->d_name, 0);
+    closedir(dir);
+}
+
+void
+agent_place_remove(const char *dir)
+{
+    char keys[PATH_MAX];
+    int n = snprintf(keys, sizeof keys, "%s/keys", dir);
+    if (n > 0 && (size_t)n < sizeof keys) {
+        s_remove_files(keys, s_is_key_file);
+        (void)rmdir(keys);
+    }
+    s_remove_files(dir, s_is_spool_file);
+    (void)rmdir(dir);
+}
+
+/* ---- daemon */
+
+static crema_err_t
+s_redirect(const char *dir)
+{
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof path, "%s/agent.log", dir);
+    if (n <= 0 || (size_t)n >= sizeof path)
+        return CREMA_EIO;
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    struct stat st;
+    bool done = null >= 0 && log >= 0 && fstat(log, &st) == 0 &&
+                (st.st_size <= LOG_BYTES_MAX || ftruncate(log, 0) == 0) &&
+                dup2(null, STDIN_FILENO) >= 0 && dup2(log, STDOUT_FILENO) >= 0 &&
+                dup2(log, STDERR_FILENO) >= 0;
+    if (null > STDERR_FILENO)
+        close(null);
+    if (log > STDERR_FILENO)
+        close(log);
+    return done ? CREMA_OK : CREMA_EIO;
+}
+
+static void
+s_leave_with_status_from(int ready)
+{
+    uint8_t status;
+    ssize_t got;
+    do
+        got = read(ready, &status, 1);
+    while (got < 0 && errno == EINTR);
+    _exit(got == 1 ? status : 1);
+}
+
+crema_err_t
+agent_daemon_start(const char *dir, int *ret_ready)
+{
+    int ready[2];
+    if (pipe2(ready, O_CLOEXEC) != 0)
+        return CREMA_EIO;
+    pid_t pid = fork();
+    if (pid < 0)
+        return CREMA_EIO;
+    if (pid > 0) {
+        close(ready[1]);
+        s_leave_with_status_from(ready[0]);
+    }
+    close(ready[0]);
+    (void)setsid();
+    pid = fork(); /* no session leader: it can never get a controlling terminal again */
+    if (pid != 0)
+        _exit(pid < 0 ? 1 : 0);
+    crema_err_t err = chdir("/") == 0 ? s_redirect(dir) : CREMA_EIO;
+    if (err != CREMA_OK)
+        return err;
+    *ret_ready = ready[1];
+    return CREMA_OK;
+}
+
+void
+agent_daemon_ready(int ready, int status)
+{
+    if (ready < 0)
+        return;
+    uint8_t byte = (uint8_t)status;
+    (void)!write(ready, &byte, 1);
+    close(ready);
+}

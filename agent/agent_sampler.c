@@ -1,0 +1,508 @@
+#include "agent_sampler.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "agent_source.h"
+#include "crema_clock.h"
+#include "crema_map.h"
+#include "crema_random.h"
+
+#define ENDED_MAX 256           /* runs remembered as over */
+#define ROWS_PER_RECORD_MAX 256 /* far below what a record may hold */
+
+typedef struct run run_t;
+
+/* One stream of kind WORKER. Those that are passed over are kept too, so that they are not looked up again. */
+typedef struct {
+    crema_id_t stream_id;
+    run_t *run;             /* NULL: passed over */
+    agent_source_t *source; /* NULL: passed over */
+    uint32_t dict_id;       /* in the run's stream; UNNAMED until its entry was written */
+    uint32_t nthreads;
+    int64_t memory_limit_b; /* what Dask keeps to */
+    int64_t cpu_ns, at_ns;  /* at the last sample; at_ns 0 before the first */
+    uint32_t seen;          /* the last follow() that found it recording */
+} worker_t;
+
+struct run {
+    crema_id_t run_id;
+    crema_spool_writer_t *writer;
+    uint32_t names; /* dictionary entries written */
+    size_t n_workers;
+};
+
+#define UNNAMED UINT32_MAX
+
+struct agent_sampler {
+    agent_sampler_config_t config;
+    char boot_id[64];
+    crema_map_t *workers; /* by stream id */
+    run_t *runs[AGENT_RUNS_MAX];
+    size_t n_runs;
+    crema_id_t ended[ENDED_MAX]; /* a ring */
+    size_t n_ended;
+    bool stopped;
+    uint32_t follows;
+    uint8_t *rows; /* packed, of one record */
+    int64_t *ints;
+    double *reals;
+    agent_sampler_stats_t stats;
+};
+
+/* ---- life */
+
+static void
+s_read_boot_id(agent_sampler_t *self)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/sys/kernel/random/boot_id", self->config.proc);
+    FILE *file = fopen(path, "re");
+    if (!file || !fgets(self->boot_id, sizeof self->boot_id, file))
+        self->boot_id[0] = '\0';
+    self->boot_id[strcspn(self->boot_id, "\n")] = '\0';
+    if (file)
+        fclose(file);
+}
+
+crema_err_t
+agent_sampler_new(const agent_sampler_config_t *config, agent_sampler_t **ret_self)
+{
+    agent_sampler_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return CREMA_ENOMEM;
+    self->config = *config;
+    s_read_boot_id(self);
+    const crema_table_t *table = crema_table(CREMA_TABLE_WORKER_SAMPLES);
+    self->rows = malloc(ROWS_PER_RECORD_MAX * crema_table_row_bytes(table));
+    self->ints = calloc(ROWS_PER_RECORD_MAX * table->n_columns, sizeof *self->ints);
+    self->reals = calloc(ROWS_PER_RECORD_MAX * table->n_columns, sizeof *self->reals);
+    crema_err_t err = crema_map_new(CREMA_SPOOL_STREAMS_MAX, &self->workers);
+    if (err == CREMA_OK && (!self->rows || !self->ints || !self->reals))
+        err = CREMA_ENOMEM;
+    if (err != CREMA_OK) {
+        agent_sampler_destroy(&self);
+        return err;
+    }
+    *ret_self = self;
+    return CREMA_OK;
+}
+
+static void
+s_close_run(agent_sampler_t *self, run_t *run)
+{
+    size_t i = 0;
+    while (self->runs[i] != run)
+        i++;
+    self->runs[i] = self->runs[--self->n_runs];
+    crema_spool_writer_close(&run->writer);
+    free(run);
+}
+
+/* True if the run's stream ended with it. */
+static bool
+s_remove_worker(agent_sampler_t *self, worker_t *worker)
+{
+    run_t *run = worker->run;
+    (void)crema_map_take(self->workers, &worker->stream_id);
+    agent_source_destroy(&worker->source);
+    free(worker);
+    if (!run || --run->n_workers > 0)
+        return false;
+    s_close_run(self, run);
+    return true;
+}
+
+/* A worker for which `is_wanted` holds, or NULL. Removing ends a walk, so each call begins anew. */
+static worker_t *
+s_find(const agent_sampler_t *self, bool (*is_wanted)(const worker_t *, const void *),
+       const void *context)
+{
+    size_t cursor = 0;
+    worker_t *worker;
+    while ((worker = crema_map_next(self->workers, &cursor)))
+        if (is_wanted(worker, context))
+            break;
+    return worker;
+}
+
+static bool
+s_is_any(const worker_t *worker, const void *context)
+{
+    (void)worker, (void)context;
+    return true;
+}
+
+static bool
+s_is_of_run(const worker_t *worker, const void *run)
+{
+    return worker->run == run;
+}
+
+static bool
+s_is_not_seen(const worker_t *worker, const void *follows)
+{
+    return worker->seen != *(const uint32_t *)follows;
+}
+
+void
+agent_sampler_stop(agent_sampler_t *self)
+{
+    worker_t *worker;
+    self->stopped = true;
+    while ((worker = s_find(self, s_is_any, NULL)))
+        (void)s_remove_worker(self, worker);
+}
+
+void
+agent_sampler_destroy(agent_sampler_t **self_p)
+{
+    agent_sampler_t *self = *self_p;
+    if (!self)
+        return;
+    if (self->workers)
+        agent_sampler_stop(self);
+    crema_map_destroy(&self->workers);
+    free(self->rows);
+    free(self->ints);
+    free(self->reals);
+    free(self);
+    *self_p = NULL;
+}
+
+/* ---- streams of the agent */
+
+static run_t *
+s_run(const agent_sampler_t *self, const crema_id_t *run_id)
+{
+    for (size_t i = 0; i < self->n_runs; i++)
+        if (crema_id_equal(&self->runs[i]->run_id, run_id))
+            return self->runs[i];
+    return NULL;
+}
+
+static bool
+s_is_over(const agent_sampler_t *self, const crema_id_t *run_id)
+{
+    for (size_t i = 0; i < self->n_ended && i < ENDED_MAX; i++)
+        if (crema_id_equal(&self->ended[i], run_id))
+            return true;
+    return false;
+}
+
+static crema_err_t
+s_open_stream(const agent_sampler_t *self, run_t *run)
+{
+    struct utsname machine = {0};
+    (void)uname(&machine);
+    char cpus[24], memory[24], sample[24], heartbeat[24];
+    snprintf(cpus, sizeof cpus, "%ld", sysconf(_SC_NPROCESSORS_ONLN));
+    snprintf(memory, sizeof memory, "%lld",
+             (long long)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE));
+    snprintf(sample, sizeof sample, "%g", self->config.sample_interval_s);
+    snprintf(heartbeat, sizeof heartbeat, "%g", self->config.heartbeat_interval_s);
+    const char *const keys[] = {"agent_version",       "kernel",        "machine",
+                                "host_cpus",           "host_memory_b", "sample_interval_s",
+                                "heartbeat_interval_s"};
+    const char *const values[] = {
+        self->config.version, machine.release, machine.machine, cpus, memory, sample, heartbeat};
+    crema_stream_info_t info = {
+        .run_id = run->run_id,
+        .agent_id = self->config.agent_id,
+        .kind = CREMA_STREAM_AGENT,
+        .host = self->config.host,
+        .pid = (int32_t)getpid(),
+        .worker_uuid = "",
+        .worker_name = "",
+        .memory_limit_b = -1,
+        .t_real_ns = crema_clock_real_ns(),
+        .t_mono_ns = crema_clock_mono_ns(),
+        .boot_id = self->boot_id,
+        .n_attributes = sizeof keys / sizeof *keys,
+        .attribute_keys = keys,
+        .attribute_values = values,
+    };
+    crema_id_t stream_id = crema_random_id();
+    return crema_spool_writer_open(self->config.dir, &stream_id, &info, &run->writer);
+}
+
+/* The run's stream, begun if need be; NULL if it cannot. */
+static run_t *
+s_begin_run(agent_sampler_t *self, const crema_id_t *run_id)
+{
+    run_t *run = s_run(self, run_id);
+    if (run || self->n_runs == AGENT_RUNS_MAX)
+        return run;
+    run = calloc(1, sizeof *run);
+    if (!run)
+        return NULL;
+    run->run_id = *run_id;
+    if (s_open_stream(self, run) != CREMA_OK) {
+        free(run);
+        return NULL;
+    }
+    self->runs[self->n_runs++] = run;
+    self->stats.streams++;
+    return run;
+}
+
+static void
+s_write_name(run_t *run, worker_t *worker, const crema_stream_info_t *info)
+{
+    crema_dict_entry_t entry = {
+        .kind = CREMA_DICT_WORKER,
+        .id = run->names,
+        .text = info->worker_name,
+        .uuid = info->worker_uuid,
+        .host = info->host,
+        .pid = info->pid,
+        .nthreads = (int32_t)info->nthreads,
+        .memory_limit_b = info->memory_limit_b,
+        .size_b = -1,
+        .n_entries = -1,
+    };
+    crema_record_t record = {.type = CREMA_RECORD_DICT, .dict = {.n = 1, .entries = &entry}};
+    if (crema_spool_writer_append(run->writer, &record, crema_clock_mono_ns()) == CREMA_OK)
+        worker->dict_id = run->names++;
+}
+
+/* ---- who is sampled */
+
+/* The worker's process, if it can be seen from here. */
+static agent_source_t *
+s_open_source(const agent_sampler_t *self, const crema_spool_stream_t *stream)
+{
+    char prefix[3 + CREMA_ID_HEX_CHARS + 1] = "sp-";
+    crema_id_hex(&stream->stream_id, prefix + 3);
+    agent_source_t *source;
+    if (agent_source_new(self->config.proc, stream->info.pid, self->config.tree, &source) !=
+        CREMA_OK)
+        return NULL;
+    if (!agent_source_is_writer(source, prefix))
+        agent_source_destroy(&source);
+    return source;
+}
+
+/* True if a stream of the agent began. */
+static bool
+s_take_up(agent_sampler_t *self, const crema_spool_stream_t *stream)
+{
+    worker_t *worker = calloc(1, sizeof *worker);
+    if (!worker)
+        return false;
+    worker->stream_id = stream->stream_id;
+    worker->dict_id = UNNAMED;
+    worker->nthreads = stream->info.nthreads;
+    worker->memory_limit_b = stream->info.memory_limit_b;
+    worker->seen = self->follows;
+    if (crema_map_add(self->workers, &worker->stream_id, worker) != CREMA_OK) {
+        free(worker);
+        return false;
+    }
+    size_t runs = self->n_runs;
+    worker->source = s_open_source(self, stream);
+    run_t *run = worker->source ? s_begin_run(self, &stream->run_id) : NULL;
+    if (!run || run->n_workers == AGENT_WORKERS_MAX) {
+        agent_source_destroy(&worker->source);
+        self->stats.passed_over++;
+        return false;
+    }
+    worker->run = run;
+    run->n_workers++;
+    s_write_name(run, worker, &stream->info);
+    return self->n_runs > runs;
+}
+
+static bool
+s_is_wanted(const agent_sampler_t *self, const crema_spool_stream_t *stream)
+{
+    return stream->info.kind == CREMA_STREAM_WORKER && !stream->closed &&
+           !crema_id_is_zero(&stream->run_id) && !s_is_over(self, &stream->run_id) &&
+           (crema_id_is_zero(&self->config.run_id) ||
+            crema_id_equal(&self->config.run_id, &stream->run_id));
+}
+
+bool
+agent_sampler_follow(agent_sampler_t *self, const crema_spool_t *spool)
+{
+    bool changed = false;
+    self->follows++;
+    for (size_t i = 0; !self->stopped && i < crema_spool_count(spool); i++) {
+        const crema_spool_stream_t *stream = crema_spool_stream(spool, i);
+        if (!s_is_wanted(self, stream))
+            continue;
+        worker_t *worker = crema_map_find(self->workers, &stream->stream_id);
+        if (!worker)
+            changed = s_take_up(self, stream) || changed;
+        else if (worker->source && worker->dict_id == UNNAMED)
+            s_write_name(worker->run, worker, &stream->info);
+        if (worker)
+            worker->seen = self->follows;
+    }
+    worker_t *gone;
+    while ((gone = s_find(self, s_is_not_seen, &self->follows)))
+        changed = s_remove_worker(self, gone) || changed;
+    return changed;
+}
+
+size_t
+agent_sampler_workers(const agent_sampler_t *self)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < self->n_runs; i++)
+        n += self->runs[i]->n_workers;
+    return n;
+}
+
+/* ---- rows */
+
+/* A process that records for itself is not part of its ancestor. */
+static bool
+s_is_sampled_itself(void *context, int32_t pid)
+{
+    const agent_sampler_t *self = context;
+    size_t cursor = 0;
+    const worker_t *worker;
+    while ((worker = crema_map_next(self->workers, &cursor)))
+        if (worker->source && agent_source_pid(worker->source) == pid)
+            return true;
+    return false;
+}
+
+static int64_t
+s_tighter(int64_t a, int64_t b)
+{
+    if (a <= 0 || b <= 0)
+        return a > 0 ? a : b > 0 ? b : -1;
+    return a < b ? a : b;
+}
+
+static void
+s_set(const crema_table_t *table, uint8_t *row, const char *column, int64_t value)
+{
+    crema_row_set_i64(table, row, (size_t)crema_table_column(table, column), value);
+}
+
+static void
+s_fill_row(worker_t *worker, const agent_sample_t *sample, int64_t now_ns, uint8_t *row)
+{
+    const crema_table_t *table = crema_table(CREMA_TABLE_WORKER_SAMPLES);
+    double cpu_pct = NAN;
+    if (worker->at_ns && now_ns > worker->at_ns)
+        cpu_pct =
+            100.0 * (double)(sample->cpu_ns - worker->cpu_ns) / (double)(now_ns - worker->at_ns);
+    worker->at_ns = now_ns;
+    worker->cpu_ns = sample->cpu_ns;
+    s_set(table, row, "rss_b", sample->rss_b);
+    s_set(table, row, "memory_limit_b", s_tighter(sample->memory_limit_b, worker->memory_limit_b));
+    s_set(table, row, "disk_read_b", sample->disk_read_b);
+    s_set(table, row, "disk_write_b", sample->disk_write_b);
+    s_set(table, row, "worker_id", worker->dict_id);
+    if (worker->nthreads > 0 && worker->nthreads < UINT16_MAX)
+        s_set(table, row, "nthreads", worker->nthreads);
+    crema_row_set_f64(table, row, (size_t)crema_table_column(table, "cpu_pct"), cpu_pct);
+}
+
+/* Packed rows become the columns of a batch. */
+static crema_batch_t
+s_batch(const agent_sampler_t *self, uint32_t rows)
+{
+    const crema_table_t *table = crema_table(CREMA_TABLE_WORKER_SAMPLES);
+    size_t stride = crema_table_row_bytes(table), n_ints = 0, n_reals = 0;
+    for (size_t c = 0; c < table->n_columns; c++) {
+        crema_origin_t origin = table->columns[c].origin;
+        if (origin != CREMA_FROM_WIRE && origin != CREMA_FROM_DICT)
+            continue;
+        bool real = table->columns[c].type == CREMA_T_F64;
+        for (uint32_t r = 0; r < rows; r++) {
+            const uint8_t *row = self->rows + r * stride;
+            if (real)
+                self->reals[n_reals * rows + r] = crema_row_get_f64(table, row, c);
+            else
+                self->ints[n_ints * rows + r] = crema_row_get_i64(table, row, c);
+        }
+        n_reals += real;
+        n_ints += !real;
+    }
+    return (crema_batch_t){.table = table,
+                           .rows = rows,
+                           .n_int_columns = n_ints,
+                           .n_real_columns = n_reals,
+                           .ints = self->ints,
+                           .reals = self->reals};
+}
+
+static void
+s_write_rows(agent_sampler_t *self, run_t *run, uint32_t rows, int64_t mono_ns)
+{
+    if (rows == 0)
+        return;
+    crema_record_t record = {.type = CREMA_RECORD_BATCH, .batch = s_batch(self, rows)};
+    if (crema_spool_writer_append(run->writer, &record, mono_ns) == CREMA_OK)
+        self->stats.rows += rows;
+    else
+        self->stats.dropped += rows;
+}
+
+static void
+s_sample_run(agent_sampler_t *self, run_t *run)
+{
+    const crema_table_t *table = crema_table(CREMA_TABLE_WORKER_SAMPLES);
+    size_t stride = crema_table_row_bytes(table);
+    int64_t real_ns = crema_clock_real_ns(), net_read_b, net_write_b;
+    agent_source_network(self->config.proc, self->config.sys, &net_read_b, &net_write_b);
+    uint32_t rows = 0;
+    size_t cursor = 0;
+    worker_t *worker;
+    while ((worker = crema_map_next(self->workers, &cursor))) {
+        agent_sample_t sample;
+        if (worker->run != run || worker->dict_id == UNNAMED ||
+            agent_source_sample(worker->source, s_is_sampled_itself, self, &sample) != CREMA_OK)
+            continue;
+        uint8_t *row = self->rows + rows++ * stride;
+        int64_t mono_ns = crema_clock_mono_ns();
+        crema_row_clear(table, row);
+        s_set(table, row, "t_ns", real_ns);
+        s_set(table, row, "net_read_b", net_read_b);
+        s_set(table, row, "net_write_b", net_write_b);
+        s_fill_row(worker, &sample, mono_ns, row);
+        if (rows == ROWS_PER_RECORD_MAX) {
+            s_write_rows(self, run, rows, mono_ns);
+            rows = 0;
+        }
+    }
+    s_write_rows(self, run, rows, crema_clock_mono_ns());
+}
+
+bool
+agent_sampler_sample(agent_sampler_t *self)
+{
+    uint64_t before = self->stats.rows;
+    for (size_t i = 0; i < self->n_runs; i++)
+        s_sample_run(self, self->runs[i]);
+    return self->stats.rows > before;
+}
+
+bool
+agent_sampler_end_run(agent_sampler_t *self, const crema_id_t *run_id)
+{
+    if (!s_is_over(self, run_id))
+        self->ended[self->n_ended++ % ENDED_MAX] = *run_id;
+    run_t *run = s_run(self, run_id);
+    if (!run)
+        return false;
+    s_sample_run(self, run);
+    for (bool ended = false; !ended;)
+        ended = s_remove_worker(self, s_find(self, s_is_of_run, run));
+    return true;
+}
+
+agent_sampler_stats_t
+agent_sampler_stats(const agent_sampler_t *self)
+{
+    return self->stats;
+}

@@ -1,0 +1,344 @@
+#include "agent_source.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct agent_source {
+    char *proc;
+    int dir; /* /proc/PID */
+    int32_t pid;
+    bool tree;
+    agent_sample_t grown; /* highest of the cumulative fields so far */
+};
+
+/* What one process adds. */
+typedef struct {
+    int64_t cpu_ticks, rss_b, read_b, write_b;
+} s_usage_t;
+
+/* The whole of a small file and a NUL; -1 if it cannot be read. */
+static ssize_t
+s_read(int dir, const char *name, char *text, size_t size)
+{
+    int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    size_t used = 0;
+    ssize_t got = 0;
+    while (used < size - 1 && (got = read(fd, text + used, size - 1 - used)) > 0)
+        used += (size_t)got;
+    close(fd);
+    text[used] = '\0';
+    return got < 0 ? -1 : (ssize_t)used;
+}
+
+static int
+s_open_process(const char *proc, int32_t pid)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%d", proc, (int)pid);
+    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+crema_err_t
+agent_source_new(const char *proc, int32_t pid, bool tree, agent_source_t **ret_self)
+{
+    if (pid <= 0)
+        return CREMA_EINVAL;
+    agent_source_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return CREMA_ENOMEM;
+    self->pid = pid;
+    self->tree = tree;
+    self->dir = s_open_process(proc, pid);
+    self->proc = strdup(proc);
+    if (self->dir < 0 || !self->proc) {
+        crema_err_t err = self->proc ? CREMA_ENOENT : CREMA_ENOMEM;
+        agent_source_destroy(&self);
+        return err;
+    }
+    *ret_self = self;
+    return CREMA_OK;
+}
+
+void
+agent_source_destroy(agent_source_t **self_p)
+{
+    agent_source_t *self = *self_p;
+    if (!self)
+        return;
+    if (self->dir >= 0)
+        close(self->dir);
+    free(self->proc);
+    free(self);
+    *self_p = NULL;
+}
+
+int32_t
+agent_source_pid(const agent_source_t *self)
+{
+    return self->pid;
+}
+
+/* ---- is it the one? */
+
+/* "NSpid:\t17\t1": its number here, ..., its number in its own namespace. */
+static bool
+s_knows_itself_as(const agent_source_t *self)
+{
+    char text[8192];
+    if (s_read(self->dir, "status", text, sizeof text) < 0)
+        return false;
+    const char *line = strstr(text, "\nNSpid:");
+    if (!line)
+        return true; /* a kernel without nested namespaces */
+    line += sizeof "\nNSpid:" - 1;
+    long last = 0;
+    for (char *end; *line == '\t'; line = end)
+        last = strtol(line, &end, 10);
+    return last == self->pid;
+}
+
+bool
+agent_source_is_writer(const agent_source_t *self, const char *prefix)
+{
+    if (!s_knows_itself_as(self))
+        return false;
+    int fd = openat(self->dir, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir) {
+        if (fd >= 0)
+            close(fd);
+        return true; /* another user's: not to be seen */
+    }
+    bool found = false;
+    const struct dirent *item;
+    while (!found && (item = readdir(dir))) {
+        char path[PATH_MAX];
+        ssize_t n = readlinkat(fd, item->d_name, path, sizeof path - 1);
+        if (n <= 0)
+            continue;
+        path[n] = '\0';
+        const char *name = strrchr(path, '/');
+        found = name && strncmp(name + 1, prefix, strlen(prefix)) == 0;
+    }
+    closedir(dir);
+    return found;
+}
+
+/* ---- one process */
+
+/* "17 (any ) name) S ppid ..." : user, system, and those of children it waited for, are fields 14 to 17. */
+static bool
+s_parse_stat(const char *text, bool with_children, int64_t *ret_ticks)
+{
+    const char *at = strrchr(text, ')');
+    char state;
+    unsigned long long own[2];
+    long long children[2];
+    if (!at || sscanf(at, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %lld %lld",
+                      &state, &own[0], &own[1], &children[0], &children[1]) != 5)
+        return false;
+    if (state == 'Z' || state == 'X')
+        return false;
+    *ret_ticks = (int64_t)(own[0] + own[1]);
+    if (with_children)
+        *ret_ticks += children[0] + children[1];
+    return true;
+}
+
+static int64_t
+s_field(const char *text, const char *name)
+{
+    const char *at = strstr(text, name);
+    return at ? strtoll(at + strlen(name), NULL, 10) : -1;
+}
+
+static bool
+s_measure(int dir, bool with_children, s_usage_t *ret)
+{
+    char text[2048];
+    *ret = (s_usage_t){.rss_b = -1, .read_b = -1, .write_b = -1};
+    if (s_read(dir, "stat", text, sizeof text) < 0 ||
+        !s_parse_stat(text, with_children, &ret->cpu_ticks))
+        return false;
+    long long pages;
+    if (s_read(dir, "statm", text, sizeof text) > 0 && sscanf(text, "%*u %lld", &pages) == 1)
+        ret->rss_b = (int64_t)pages * sysconf(_SC_PAGESIZE);
+    if (s_read(dir, "io", text, sizeof text) > 0) {
+        ret->read_b = s_field(text, "\nread_bytes: ");
+        ret->write_b = s_field(text, "\nwrite_bytes: ");
+    }
+    return true;
+}
+
+bool
+agent_source_is_alive(const agent_source_t *self)
+{
+    char text[2048];
+    int64_t ticks;
+    return s_read(self->dir, "stat", text, sizeof text) >= 0 && s_parse_stat(text, false, &ticks);
+}
+
+/* ---- its descendants */
+
+typedef struct {
+    agent_source_skip_fn skip;
+    void *context;
+    size_t n;
+    int32_t pids[AGENT_TREE_MAX];
+} s_tree_t;
+
+static void
+s_find_children_of_thread(s_tree_t *tree, int tasks, const char *thread)
+{
+    char name[300], text[8192];
+    snprintf(name, sizeof name, "%s/children", thread);
+    if (s_read(tasks, name, text, sizeof text) <= 0)
+        return;
+    char *at = text, *end;
+    for (long pid; (pid = strtol(at, &end, 10)) > 0 && end != at; at = end)
+        if (tree->n < AGENT_TREE_MAX && !(tree->skip && tree->skip(tree->context, (int32_t)pid)))
+            tree->pids[tree->n++] = (int32_t)pid;
+}
+
+static void
+s_find_children(s_tree_t *tree, int dir)
+{
+    int tasks = openat(dir, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = tasks < 0 ? NULL : fdopendir(tasks);
+    if (!list) {
+        if (tasks >= 0)
+            close(tasks);
+        return;
+    }
+    const struct dirent *item;
+    while ((item = readdir(list)))
+        if (item->d_name[0] != '.')
+            s_find_children_of_thread(tree, tasks, item->d_name);
+    closedir(list);
+}
+
+static void
+s_add(int64_t *sum, int64_t value)
+{
+    if (value >= 0)
+        *sum = *sum < 0 ? value : *sum + value;
+}
+
+static void
+s_add_descendants(agent_source_t *self, agent_source_skip_fn skip, void *context, s_usage_t *sum)
+{
+    s_tree_t tree = {.skip = skip, .context = context};
+    s_find_children(&tree, self->dir);
+    for (size_t done = 0; done < tree.n; done++) {
+        int dir = s_open_process(self->proc, tree.pids[done]);
+        if (dir < 0)
+            continue;
+        s_usage_t usage;
+        if (s_measure(dir, true, &usage)) {
+            s_add(&sum->cpu_ticks, usage.cpu_ticks);
+            s_add(&sum->rss_b, usage.rss_b);
+            s_add(&sum->read_b, usage.read_b);
+            s_add(&sum->write_b, usage.write_b);
+            s_find_children(&tree, dir);
+        }
+        close(dir);
+    }
+}
+
+/* ---- limits */
+
+/* Bytes, or -1 for "max", for what version 1 reads without a limit, and for anything else. */
+static int64_t
+s_read_limit(int dir, const char *name)
+{
+    char text[64];
+    if (s_read(dir, name, text, sizeof text) <= 0)
+        return -1;
+    char *end;
+    long long bytes = strtoll(text, &end, 10);
+    return end != text && bytes > 0 && bytes < (1LL << 62) ? bytes : -1;
+}
+
+/* In the process's own view of the mounts; its path in /proc/PID/cgroup may be the host's and is not to be joined to them. */
+static int64_t
+s_memory_limit(int dir)
+{
+    int64_t limit_b = s_read_limit(dir, "root/sys/fs/cgroup/memory.max");
+    if (limit_b < 0)
+        limit_b = s_read_limit(dir, "root/sys/fs/cgroup/memory/memory.limit_in_bytes");
+    return limit_b;
+}
+
+static int64_t
+s_grow(int64_t *highest, int64_t value)
+{
+    if (value > *highest)
+        *highest = value;
+    return value < 0 ? -1 : *highest;
+}
+
+crema_err_t
+agent_source_sample(agent_source_t *self, agent_source_skip_fn skip, void *context,
+                    agent_sample_t *ret_sample)
+{
+    s_usage_t usage;
+    if (!s_measure(self->dir, self->tree, &usage))
+        return CREMA_ENOENT;
+    if (self->tree)
+        s_add_descendants(self, skip, context, &usage);
+    int64_t cpu_ns = usage.cpu_ticks * (1000000000 / sysconf(_SC_CLK_TCK));
+    *ret_sample = (agent_sample_t){
+        .cpu_ns = s_grow(&self->grown.cpu_ns, cpu_ns),
+        .rss_b = usage.rss_b,
+        .disk_read_b = s_grow(&self->grown.disk_read_b, usage.read_b),
+        .disk_write_b = s_grow(&self->grown.disk_write_b, usage.write_b),
+        .memory_limit_b = s_memory_limit(self->dir),
+    };
+    return CREMA_OK;
+}
+
+/* ---- network */
+
+static bool
+s_is_hardware(const char *sys, const char *device)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/class/net/%s/device", sys, device);
+    return access(path, F_OK) == 0;
+}
+
+void
+agent_source_network(const char *proc, const char *sys, int64_t *ret_read_b, int64_t *ret_write_b)
+{
+    char path[PATH_MAX], line[512];
+    int64_t all[2] = {-1, -1}, hardware[2] = {-1, -1};
+    snprintf(path, sizeof path, "%s/net/dev", proc);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file)) {
+        /* "  eth0: received packets errs drop fifo frame compressed multicast sent ..." */
+        char device[64];
+        long long received, sent;
+        if (sscanf(line, " %63[^: ]: %lld %*d %*d %*d %*d %*d %*d %*d %lld", device, &received,
+                   &sent) != 3 ||
+            strcmp(device, "lo") == 0)
+            continue;
+        s_add(&all[0], received);
+        s_add(&all[1], sent);
+        if (s_is_hardware(sys, device)) {
+            s_add(&hardware[0], received);
+            s_add(&hardware[1], sent);
+        }
+    }
+    if (file)
+        fclose(file);
+    const int64_t *sum = hardware[0] >= 0 ? hardware : all;
+    *ret_read_b = sum[0];
+    *ret_write_b = sum[1];
+}
