@@ -7,6 +7,7 @@ end of the stream closes it. One thread works on one chunk at a time.
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Hashable, Mapping
@@ -78,23 +79,24 @@ class Attempts:
             if not self._measuring:
                 self._measuring = True
                 _process.garbage.start()
-        rss_b = _process.rss_b()
-        values = {
-            "t_start_ns": time.time_ns(),
-            "entry_start": start,
-            "entry_stop": stop,
-            "rss_start_b": rss_b,
-            "chunk_id": _records.hash64(dataset, filename, uuid, metadata["treename"], start, stop),
-            "task_key": 0 if key is None else _records.hash64(key),
-            "worker_id": recorder.worker_id,
-            "dataset_id": dataset_id,
-            "file_id": stream.name(_records.FILE, filename, uuid, dataset_id),
-            "task_prefix_id": stream.name(_records.TASK_PREFIX, prefix),
-            "thread": recorder.slot(thread),
-            "status": _STATUS["lost"],
-            "attempt_ref": ref,
-        }
-        stream.rows(CHUNKS, [CHUNKS.row(**values)], _records.PROVISIONAL)
+        values = CHUNKS.blank()
+        values["t_start_ns"] = time.time_ns()
+        values["entry_start"] = start
+        values["entry_stop"] = stop
+        values["rss_start_b"] = _process.rss_b()
+        values["chunk_id"] = _records.hash64(
+            dataset, filename, uuid, metadata["treename"], start, stop
+        )
+        if key is not None:
+            values["task_key"] = _records.hash64(key)
+        values["worker_id"] = recorder.worker_id
+        values["dataset_id"] = dataset_id
+        values["file_id"] = stream.name(_records.FILE, filename, uuid, dataset_id)
+        values["task_prefix_id"] = stream.name(_records.TASK_PREFIX, prefix)
+        values["thread"] = recorder.slot(thread)
+        values["status"] = _STATUS["lost"]
+        values["attempt_ref"] = ref
+        stream.row(CHUNKS, CHUNKS.pack(values), _records.PROVISIONAL)
         self._open[thread] = _Attempt(key, values)
 
     def finish(self, metrics: Mapping[str, Any], status: str, stamp: Stamp) -> None:
@@ -112,22 +114,24 @@ class Attempts:
         n_events = metrics.get("entries")
         bytes_read_b = metrics.get("bytesread")
         columns = metrics.get("columns")
-        rss_b = _process.rss_b()
-        values.update(
-            t_end_ns=stamp.real_ns,
-            wall_s=whole_s if wall_s is None else wall_s,
-            cpu_s=(stamp.thread_cpu_ns - attempt.cpu_ns) * 1e-9,
-            proc_cpu_s=(time.process_time_ns() - attempt.proc_cpu_ns) * 1e-9,
-            gc_s=(_process.garbage.ns() - attempt.gc_ns) * 1e-9,
-            n_events=values["entry_stop"] - values["entry_start"] if n_events is None else n_events,
-            bytes_read_b=-1 if bytes_read_b is None else bytes_read_b,
-            n_branches=-1 if columns is None else len({c.rpartition("-")[0] for c in columns}),
-            rss_end_b=rss_b,
-            rss_peak_b=_peak_b(attempt, rss_b),
-            status=_STATUS[status],
-            quality=_NO_BYTES if bytes_read_b is None else 0,
+        values["t_end_ns"] = stamp.real_ns
+        values["wall_s"] = whole_s if wall_s is None else wall_s
+        values["cpu_s"] = (stamp.thread_cpu_ns - attempt.cpu_ns) * 1e-9
+        values["proc_cpu_s"] = (time.process_time_ns() - attempt.proc_cpu_ns) * 1e-9
+        values["gc_s"] = (_process.garbage.ns() - attempt.gc_ns) * 1e-9
+        values["n_events"] = (
+            values["entry_stop"] - values["entry_start"] if n_events is None else n_events
         )
-        self._recorder.stream.rows(CHUNKS, [CHUNKS.row(**values)])
+        if bytes_read_b is None:
+            values["quality"] = _NO_BYTES
+        else:
+            values["bytes_read_b"] = bytes_read_b
+        if columns is not None:
+            values["n_branches"] = _count_branches(frozenset(columns))
+        values["rss_end_b"] = rss_b = _process.rss_b()
+        values["rss_peak_b"] = _peak_b(attempt, rss_b)
+        values["status"] = _STATUS[status]
+        self._recorder.stream.row(CHUNKS, CHUNKS.pack(values))
 
     def task_ended(self, key: Hashable, status: str) -> None:
         """The Dask task `key` is over: if its attempt is still open, `status` is what became of it."""
@@ -158,7 +162,13 @@ class Attempts:
             status=_STATUS[status],
             quality=_NO_CPU | _NO_BYTES | _RECONSTRUCTED,
         )
-        self._recorder.stream.rows(CHUNKS, [CHUNKS.row(**attempt.values)])
+        self._recorder.stream.row(CHUNKS, CHUNKS.pack(attempt.values))
+
+
+@functools.lru_cache(maxsize=8)
+def _count_branches(columns: frozenset[str]) -> int:
+    """Branches behind coffea's columns, such as "Muon_pt-data" and "nMuon-offsets"; most chunks of a run touch the same ones."""
+    return len({column.rpartition("-")[0] for column in columns})
 
 
 def _peak_b(attempt: _Attempt, rss_b: int) -> int:

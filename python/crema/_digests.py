@@ -30,10 +30,11 @@ _OTHER = ACTIVITIES.label("context", "other")
 class _Total:
     """One key of ``digests_total`` and what of it is known to be chunks."""
 
-    __slots__ = ("chunks", "columns", "key", "rest", "seen", "sent_chunks", "sent_rest")
+    __slots__ = ("chunks", "columns", "key", "known", "rest", "seen", "sent_chunks", "sent_rest")
 
     def __init__(self, key: Hashable) -> None:
         self.key = key
+        self.known = False  # a row of it was sent
         self.columns: dict[str, int] | None = None  # its names, once all of them are written
         self.seen = self.chunks = self.rest = 0.0
         self.sent_chunks = self.sent_rest = 0.0
@@ -83,6 +84,7 @@ class ActivityTotals:
             total = self._read(entry)
             entry.move(total, to_chunks=False)
             entry.sent_rest = entry.rest
+            entry.known = True
             rows.append(self._row(self._names(entry), SIDE_UNATTRIBUTED, total, baseline=1))
         return rows
 
@@ -115,9 +117,10 @@ class ActivityTotals:
             if entry.chunks != entry.sent_chunks:
                 entry.sent_chunks = entry.chunks
                 rows.append(self._row(self._names(entry), SIDE_PROCESSOR, entry.chunks))
-            if entry.rest != entry.sent_rest:
-                entry.sent_rest = entry.rest
+            if entry.rest != entry.sent_rest or not (entry.known or entry.chunks):
+                entry.sent_rest = entry.rest  # a key that is zero is told once
                 rows.append(self._row(self._names(entry), SIDE_UNATTRIBUTED, entry.rest))
+            entry.known = True
         return rows
 
     def busy(

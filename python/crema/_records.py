@@ -83,15 +83,22 @@ class Table:
 
     def row(self, **values: float) -> Row:
         """A row in the order of the wire; what is not given is unknown."""
-        whole = {**self._defaults, **values}
-        if len(whole) != len(self._defaults):
-            raise KeyError(f"{self.name}: {sorted(whole.keys() - self._defaults.keys())}")
-        return self._pick_ints(whole), self._pick_reals(whole)
+        return self.pack({**self._defaults, **values})
+
+    def blank(self) -> dict[str, float]:
+        """A row of which nothing is known, to be filled in and packed."""
+        return self._defaults.copy()
+
+    def pack(self, values: Mapping[str, float]) -> Row:
+        """A row that has every column, in the order of the wire."""
+        if len(values) != len(self._defaults):
+            raise KeyError(f"{self.name}: {sorted(values.keys() ^ self._defaults.keys())}")
+        return self._pick_ints(values), self._pick_reals(values)
 
     def batch(self, rows: Sequence[Row], flags: int = 0) -> bytes:
         """Body of a BATCH record."""
         if len(rows) == 1:
-            ints, reals = rows[0]
+            ((ints, reals),) = rows
         else:
             ints = itertools.chain.from_iterable(zip(*(r[0] for r in rows), strict=True))
             reals = itertools.chain.from_iterable(zip(*(r[1] for r in rows), strict=True))
@@ -155,5 +162,5 @@ def text(value: object) -> str:
 
 def hash64(*parts: object) -> int:
     """Signed 64 bits that identify `parts` in every process: blake2b over their texts, NUL between."""
-    raw = "\0".join(map(str, parts)).encode("utf-8", "surrogatepass")
+    raw = "\0".join([str(part) for part in parts]).encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(raw, digest_size=8).digest(), "little", signed=True)

@@ -96,6 +96,12 @@ class StreamWriter:
         with self._lock:
             return self._append(kind, body)
 
+    def row(self, table: _records.Table, row: _records.Row, flags: int = 0) -> None:
+        """Append one row of a table."""
+        body = table.batch((row,), flags)
+        with self._lock:
+            self._append(_records.BATCH, body)
+
     def rows(self, table: _records.Table, rows: list, flags: int = 0) -> None:
         """Append rows of one table, in as many records as their size asks for."""
         if not rows:
@@ -180,7 +186,7 @@ class StreamWriter:
             head = _HEAD.pack(_MAGIC, len(body), self.seq + 1, time.monotonic_ns(), kind, 0)
             crc = zlib.crc32(body, zlib.crc32(head))
             self._pending = size
-            written = os.write(self._fd, b"".join((head, _CRC.pack(crc), body)))
+            written = os.write(self._fd, head + _CRC.pack(crc) + body)
         except OSError:
             written = -1
         if written != size:

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import math
 import time
-import weakref
 from collections.abc import Hashable, Iterable
 from typing import Any
 
@@ -41,7 +40,8 @@ _ENDED_BY_INTENT = ("nanny-close", "close-worker", "worker-close", "restart", "s
 class SchedulerHook(SchedulerPlugin):
     """Records the scheduler's view of a run; ``client.register_plugin(SchedulerHook(config))``.
 
-    Dask calls nothing when a scheduler plugin is unregistered. It only lets go of it: that ends the stream, at once.
+    Dask calls nothing when a scheduler plugin is unregistered. Call `close` first, which ends the stream at once; otherwise it ends
+    when the next sample is due.
 
     Parameters
     ----------
@@ -60,8 +60,7 @@ class SchedulerHook(SchedulerPlugin):
     async def start(self, scheduler: Any) -> None:
         """Open the stream and note who is there."""
         try:
-            self._follower = _Follower(self.config, scheduler)
-            weakref.finalize(self, self._follower.close)
+            self._follower = _Follower(self, scheduler)
         except Exception:
             logger.warning("crema: the scheduler is not recorded", exc_info=True)
 
@@ -114,7 +113,9 @@ class _Worker:
 class _Follower:
     """The scheduler's recording while the run goes on."""
 
-    def __init__(self, config: HookConfig, scheduler: Any) -> None:
+    def __init__(self, hook: SchedulerHook, scheduler: Any) -> None:
+        config = hook.config
+        self._hook = hook
         self._scheduler = scheduler
         self._interval_s = config.sample_interval_s
         self._recorder = _recorder.Recorder(
@@ -122,6 +123,7 @@ class _Follower:
         )
         self._stream = self._recorder.stream
         self._workers: dict[str, _Worker] = {}
+        self._registered = False
         self._next = 0  # worker whose turn it is
         self._agent = AgentKeeper(config, self._recorder.directory) if config.serves() else None
         for address in list(scheduler.workers):
@@ -251,6 +253,10 @@ class _Follower:
     def _tick(self) -> None:
         if not self._stream.alive:
             return
+        if self._registered and self._scheduler.plugins.get(self._hook.name) is not self._hook:
+            self._hook.finish()
+            return
+        self._registered = True  # Dask keeps the plugin once `start` has returned
         now = self._loop.time()
         self._due += self._interval_s
         if self._due <= now:

@@ -9,10 +9,22 @@ import zlib
 from typing import Any, NamedTuple
 
 import pandas as pd
+
 from crema import _records
 
 HEADER = struct.Struct("<IIQqHHI")
-DICTS = "worker task_prefix activity unit metric span dataset file section branch".split()
+DICTS = [
+    "worker",
+    "task_prefix",
+    "activity",
+    "unit",
+    "metric",
+    "span",
+    "dataset",
+    "file",
+    "section",
+    "branch",
+]
 
 
 class Frame(NamedTuple):
@@ -125,7 +137,8 @@ class Stream:
                 assert key not in totals, "a baseline behind a total"
                 base[key] = row.total
             else:
-                assert row.total >= totals.get(key, 0.0), f"{key} steps back"
+                if row.unit == "seconds":
+                    assert row.total >= totals.get(key, base.get(key, 0.0)), f"{key} steps back"
                 totals[key] = row.total
         return {key: total - base.get(key, 0.0) for key, total in totals.items()}
 

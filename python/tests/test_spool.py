@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import pathlib
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import uuid
 
 import pytest
 import spool_reader
+
 from crema import _records, _spool
 
 INFO = _records.stream_info({"python_version": "3"}, run_id=uuid.uuid4().bytes, kind=0, host="h")
@@ -160,11 +160,11 @@ def test_where_nothing_can_be_taken_back_a_new_segment_begins(tmp_path, monkeypa
 def test_a_full_disk_is_counted_and_survived(tmp_path):
     """RLIMIT_FSIZE stands in for the disk: write() is cut short, then fails with EFBIG."""
     script = f"""
-import resource, signal, sys
+import pathlib, resource, signal, sys
 sys.path[:0] = {sys.path!r}
 import test_spool as t
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-writer = t._spool.StreamWriter(t.pathlib.Path({str(tmp_path)!r}), t.INFO)
+writer = t._spool.StreamWriter(pathlib.Path({str(tmp_path)!r}), t.INFO)
 soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))
 kept = sum(writer.append(t._records.BATCH, t.beat(n)) for n in range(100))
@@ -247,10 +247,10 @@ def test_a_forked_child_leaves_the_stream_alone(tmp_path):
 
 def test_kill_leaves_every_record_whose_append_returned(tmp_path):
     script = f"""
-import sys
+import pathlib, sys
 sys.path[:0] = {sys.path!r}
 import test_spool as t
-writer = t._spool.StreamWriter(t.pathlib.Path({str(tmp_path)!r}), t.INFO)
+writer = t._spool.StreamWriter(pathlib.Path({str(tmp_path)!r}), t.INFO)
 n = 0
 while True:
     writer.append(t._records.BATCH, t.beat(n))

@@ -1,0 +1,340 @@
+"""The worker plugin against Dask's own truth, on a real cluster with a real analysis."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import threading
+import time
+
+import hook_support as support
+import pytest
+import spool_reader
+from distributed import Client, LocalCluster, span, wait
+
+from crema import _records, worker
+from crema.chunks import ChunkHook
+from crema.worker import WorkerHook
+
+KIND_WORKER = _records.KIND_WORKER
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=2, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        client.run(support.watch_tasks)
+        yield client
+
+
+@pytest.fixture
+def fileset(tmp_path):
+    """Files that coffea has not seen yet: each run preprocesses them."""
+    (tmp_path / "files").mkdir()
+    return support.make_files(tmp_path / "files")
+
+
+def analyse(client, fileset, tmp_path, instance, compression=1, **options):
+    """One measured run: streams, totals per worker before and after, seconds per task, the span's totals, the result."""
+    settings = support.config(tmp_path)
+    client.run(support.watch_tasks)
+    before = client.run(support.digests)
+    with support.recording(client, settings) as streams, span("measured") as span_id:
+        result = support.run(
+            support.dask(client, compression), ChunkHook(settings), fileset, instance, **options
+        )
+    after = client.run(support.digests)
+    return streams, before, after, client.run(support.tasks), span_id, result
+
+
+def check_totals(streams, before, after):
+    """Both sides of each key add up to Dask's own total, on each worker."""
+    assert len(streams) == 2
+    for stream in streams:
+        address = stream.info.worker_name
+        ours: dict = {}
+        for (context, span_id, prefix, activity, unit, _side), value in stream.totals().items():
+            if context == "execute":
+                key = (span_id, prefix, activity, unit)
+                ours[key] = ours.get(key, 0.0) + value
+        theirs = {
+            (k[1], k[2], support.text(k[3]), k[4]): v - before[address].get(k, 0.0)
+            for k, v in after[address].items()
+            if k[0] == "execute"
+        }
+        for key in ours.keys() | theirs.keys():
+            assert ours.get(key, 0.0) == pytest.approx(theirs[key], rel=1e-12, abs=1e-12), key
+
+
+def check_split(streams, tasks):
+    """The processor's side holds the seconds of the tasks that ran a chunk, and no other."""
+    assert len(spool_reader.chunks(streams)), "no chunk ran: the test shows nothing"
+    for stream in streams:
+        chunks = set(stream.chunks().task_key)
+        truth: dict = {}
+        for key, names in tasks[stream.info.worker_name].items():
+            if _records.hash64(key) in chunks:
+                for name, values in names.items():
+                    at = (name[1], name[2], support.text(name[3]), name[4])
+                    truth[at] = truth.get(at, 0.0) + sum(values)
+        ours = {
+            key[1:5]: value
+            for key, value in stream.totals().items()
+            if key[0] == "execute" and key[5] == "processor"
+        }
+        for at in ours.keys() | truth.keys():
+            assert ours.get(at, 0.0) == pytest.approx(truth.get(at, 0.0), rel=1e-9, abs=1e-9), at
+
+
+@pytest.mark.parametrize("compression", [1, None])
+@pytest.mark.parametrize("name", ["Counter", "_Under", "function", "Metered"])
+def test_totals_and_split_are_dasks(client, fileset, tmp_path, name, compression):
+    instance = getattr(support, name)
+    instance = instance if name == "function" else instance()
+    streams, before, after, tasks, span_id, result = analyse(
+        client, fileset, tmp_path, instance, compression
+    )
+    check_totals(streams, before, after)
+    check_split(streams, tasks)
+    truth = support.span_truth(client, span_id)
+    ours: dict = {}
+    for stream in streams:
+        for (context, of_span, prefix, activity, unit, _), value in stream.totals().items():
+            if context == "execute" and of_span == span_id:
+                key = (prefix, activity, unit)
+                ours[key] = ours.get(key, 0.0) + value
+    theirs = {(p, support.text(a), u): v for (p, a, u), v in truth.items()}
+    assert theirs.keys() == ours.keys()
+    for key, value in theirs.items():
+        assert ours[key] == pytest.approx(value, rel=1e-9, abs=1e-9), key
+    chunks = spool_reader.chunks(streams)
+    assert (chunks.status == "ok").all() and len(chunks) == 9
+    assert chunks.n_events.sum() == result["metrics"]["entries"] == 3 * support.EVENTS
+    assert chunks.bytes_read_b.sum() == result["metrics"]["bytesread"]
+    assert chunks.wall_s.sum() == pytest.approx(result["metrics"]["processtime"], rel=1e-6)
+
+
+def test_preprocessing_with_the_chunks_prefix_is_not_the_processors(client, fileset, tmp_path):
+    streams, *_ = analyse(client, fileset, tmp_path, support.Counter(), None)
+    sides = {"processor": 0.0, "unattributed": 0.0}
+    for stream in streams:
+        for (context, _, prefix, activity, _unit, side), value in stream.totals().items():
+            if (context, prefix, activity) == ("execute", "automatic_retries", "thread-cpu"):
+                sides[side] += value
+    assert sides["processor"] > 9 * 0.01 > sides["unattributed"] > 0
+
+
+def test_retries_are_attempts(client, fileset, tmp_path):
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    streams, before, after, tasks, _, _ = analyse(
+        client, fileset, tmp_path, support.Flaky(marks), None
+    )
+    check_totals(streams, before, after)
+    check_split(streams, tasks)
+    chunks = spool_reader.chunks(streams)
+    assert chunks.status.value_counts().to_dict() == {"ok": 9, "error": 3}
+    failed = chunks[chunks.status == "error"]
+    assert set(failed.chunk_id) <= set(chunks[chunks.status == "ok"].chunk_id)
+    assert (failed.wall_s > 0).all() and failed.cpu_s.isna().all()
+    assert (failed.quality == 0b10110).all()
+    events = spool_reader.table(streams, "task_events")
+    computed = events[events.action == "compute"]
+    assert (computed.status == "error").sum() == 3
+    assert (computed.side == "processor").sum() == 12
+
+
+def test_a_bad_file_that_coffea_skips_is_a_failed_attempt(client, fileset, tmp_path):
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    streams, *_, result = analyse(
+        client,
+        fileset,
+        tmp_path,
+        support.Flaky(marks, OSError, always="f1.root"),
+        skipbadfiles=True,
+    )
+    chunks = spool_reader.chunks(streams)
+    assert chunks.status.value_counts().to_dict() == {"ok": 8, "error": 1}
+    assert result["metrics"]["entries"] == chunks[chunks.status == "ok"].n_events.sum()
+
+
+def test_cancelled_tasks_upset_nothing(client, fileset, tmp_path):
+    settings = support.config(tmp_path)
+    client.run(support.watch_tasks)
+    before = client.run(support.digests)
+    with support.recording(client, settings) as streams:
+        slow = client.map(lambda n: time.sleep(0.3), range(8), pure=False)
+        time.sleep(0.35)
+        client.cancel(slow)
+        futures = client.map(lambda n: support.spin(0.01), range(20), pure=False)
+        support.run(support.dask(client), ChunkHook(settings), fileset, support.Counter())
+        wait(futures)
+        time.sleep(0.5)
+    check_totals(streams, before, client.run(support.digests))
+    check_split(streams, client.run(support.tasks))
+    assert "cancelled" in set(spool_reader.table(streams, "task_events").status)
+
+
+def test_a_stream_says_who_wrote_it_and_how_it_was(client, tmp_path):
+    settings = support.config(tmp_path, sample_interval_s=0.1)
+    with support.recording(client, settings) as streams:
+        client.gather(client.map(lambda n: support.spin(0.2), range(8), pure=False))
+        state = client.run(worker.status, settings.run_id)
+    ids = client.run(lambda dask_worker: (dask_worker.id, os.getpid()))
+    for stream in streams:
+        info = stream.info
+        assert info.kind == KIND_WORKER and info.run_id == settings.run_bytes
+        assert (info.worker_uuid, info.pid) == ids[info.worker_name]
+        assert info.nthreads == 2 and info.memory_limit_b > 0
+        keys = dict(zip(info.attribute_keys, info.attribute_values, strict=True))
+        assert {"python_version", "dask_version", "coffea_version"} <= keys.keys()
+        assert stream.end.reason == 0 and stream.end.dropped == 0 and not stream.locked
+        assert state[info.worker_name]["stream_id"] == stream.stream_id
+        samples = stream.table("worker_samples")
+        assert len(samples) >= 5 and set(samples.source) == {"worker"}
+        assert (samples.rss_b > 50e6).all() and (samples.nthreads == 2).all()
+        assert samples.cpu_pct.max() > 50 and set(samples.worker) == {info.worker_name}
+        assert samples.executing.max() == 2
+        heartbeats = stream.table("heartbeats")
+        assert heartbeats.sent.is_monotonic_increasing and (heartbeats.dropped == 0).all()
+        busy = [v for k, v in stream.totals().items() if k[3] == "executing"]
+        assert sum(busy) >= 0.2
+        events = stream.table("task_events")
+        assert (events.t_stop_ns - events.t_start_ns).min() > 0.19e9
+        assert (events.t_submit_ns > 0).all() and (events.t_ready_ns >= events.t_submit_ns).all()
+        assert abs(events.t_start_ns.min() / 1e9 - time.time()) < 60
+        assert set(events.thread) <= {0, 1}
+
+
+def test_samples_can_be_left_out(client, tmp_path):
+    settings = support.config(tmp_path, track_workers=False)
+    with support.recording(client, settings) as streams:
+        client.gather(client.map(lambda n: support.spin(0.01), range(4), pure=False))
+    assert len(spool_reader.table(streams, "worker_samples")) == 0
+    assert len(spool_reader.table(streams, "task_events")) == 4
+
+
+def test_two_runs_at_once_do_not_mix(client, fileset, tmp_path):
+    first, second = support.config(tmp_path), support.config(tmp_path)
+    with support.recording(client, first) as one, support.recording(client, second) as two:
+        support.run(support.dask(client), ChunkHook(second), fileset, support.Counter())
+    assert len(spool_reader.chunks(one)) == 0 and len(spool_reader.chunks(two)) == 9
+    for streams, side in ((one, "unattributed"), (two, "processor")):
+        totals = [k for s in streams for k in s.totals() if k[2] == "Counter"]
+        assert {k[5] for k in totals if k[0] == "execute"} == {side}
+
+
+def test_a_spool_that_cannot_be_written_stops_no_analysis(client, fileset, tmp_path):
+    settings = support.config(tmp_path)
+    (tmp_path / f"spool-{settings.run_id}").write_text("in the way")
+    hook = WorkerHook(settings)
+    client.register_plugin(hook)
+    result = support.run(support.dask(client), ChunkHook(settings), fileset, support.Counter())
+    assert result["metrics"]["entries"] == 3 * support.EVENTS
+    assert set(map(str, client.run(worker.status, settings.run_id).values())) == {"{}"}
+    client.unregister_worker_plugin(hook.name)
+
+
+def test_workers_that_are_threads_have_a_stream_each(fileset, tmp_path):
+    settings = support.config(tmp_path)
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
+        Client(cluster) as client,
+        support.recording(client, settings) as streams,
+    ):
+        support.run(support.dask(client), ChunkHook(settings), fileset, support.Counter())
+    assert len(streams) == 2 and len({s.info.worker_uuid for s in streams}) == 2
+    for stream in streams:
+        chunks = stream.chunks()
+        assert len(chunks) and set(chunks.worker) == {stream.info.worker_name}
+    assert len(spool_reader.chunks(streams)) == 9
+
+
+def test_closing_the_cluster_ends_the_streams(tmp_path):
+    settings = support.config(tmp_path)
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        client.register_plugin(WorkerHook(settings))
+        client.submit(support.spin, 0.2).result()
+    (stream,) = spool_reader.read(settings.spool_dir())
+    assert stream.end is not None
+    busy = sum(v for k, v in stream.totals().items() if k[0] == "execute" and k[2] == "spin")
+    assert busy >= 0.2  # though no heartbeat carried it
+
+
+def test_a_killed_worker_leaves_its_chunk_and_the_next_one_records_on(fileset, tmp_path):
+    settings = support.config(tmp_path)
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+        support.recording(client, settings, with_scheduler=True) as streams,
+    ):
+
+        def kill():
+            while not list(marks.iterdir()):
+                time.sleep(0.02)
+            time.sleep(1.2)  # a heartbeat tells the scheduler what runs
+            os.kill(int(next(marks.iterdir()).name), signal.SIGKILL)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        support.run(support.dask(client), ChunkHook(settings), fileset, support.Sleeper(marks))
+        killer.join()
+    killed, survivor = sorted(
+        spool_reader.of_kind(streams, KIND_WORKER), key=lambda s: s.end is not None
+    )
+    assert killed.end is None and not killed.locked
+    open_chunk = killed.chunks()[killed.chunks().provisional == 1]
+    assert len(open_chunk) == 1 and set(open_chunk.status) == {"lost"}
+    assert survivor.end is not None and survivor.info.pid != killed.info.pid
+    assert open_chunk.chunk_id.item() in set(survivor.chunks().chunk_id)
+    (scheduler,) = spool_reader.of_kind(streams, _records.KIND_SCHEDULER)
+    membership = scheduler.table("membership")
+    assert membership.event.tolist() == ["join", "lost", "join", "leave"]
+    lost = scheduler.table("task_events")
+    assert set(lost.status) == {"lost"} and open_chunk.task_key.item() in set(lost.task_key)
+    began = lost[lost.task_key == open_chunk.task_key.item()].t_start_ns.item()
+    # The task began by importing coffea, then it took up the chunk.
+    assert -0.5e9 < open_chunk.t_start_ns.item() - began < 30e9
+
+
+def test_real_files(client, tmp_path):
+    samples = pathlib.Path(__file__).parents[2] / ".cache" / "coffea-samples"
+    paths = [samples / "nano_dy.root", samples / "nano_dimuon.root"]
+    if not all(path.is_file() for path in paths):
+        pytest.skip("coffea's sample files are not here: ./dev setup fetches them")
+    from coffea import processor
+    from coffea.nanoevents import NanoAODSchema
+
+    settings = support.config(tmp_path)
+    with support.recording(client, settings) as streams:
+        runner = processor.Runner(
+            executor=support.dask(client),
+            schema=NanoAODSchema,
+            savemetrics=True,
+            chunksize=20,
+            checkpointer=ChunkHook(settings),
+        )
+        result = runner.run(
+            {path.stem: {"files": {str(path): "Events"}} for path in paths},
+            processor_instance=lambda events: {"n": len(events), "mu": len(events.Muon.pt)},
+        )
+    chunks = spool_reader.chunks(streams)
+    found = set(zip(chunks.file, chunks.entry_start, chunks.entry_stop, strict=True))
+    done = {(w.filename, w.entrystart, w.entrystop) for w in result["processed"]}
+    assert found == done and len(chunks) == len(done)
+    assert chunks.n_events.sum() == result["metrics"]["entries"]
+    assert chunks.bytes_read_b.sum() == result["metrics"]["bytesread"]
+    assert (chunks.gc_s >= 0).all() and chunks.gc_s.sum() > 0
+    assert (chunks.gc_s <= chunks.open_s + chunks.wall_s).all()
+    assert (chunks.cpu_s > 0).all() and (chunks.n_branches >= 1).all()
