@@ -55,6 +55,10 @@ def check(client: Client) -> bool:
     ClusterError
         Naming the workers, or the scheduler, that lack it.
     """
+    if not hasattr(client, "register_plugin"):
+        raise ClusterError(f"client is a {type(client).__name__}, not a distributed.Client")
+    if client.asynchronous:
+        raise ClusterError("the client is asynchronous: a collector needs one that waits")
     probe = _make_probe()
     versions = bounded(
         lambda: client.run(probe, on_error="return"), "looking for crema on the workers"
@@ -83,7 +87,11 @@ def _make_probe() -> Callable[[], str | None]:
 
 
 def _refuse_others(role: str, versions: dict[str, Any]) -> None:
-    wrong = {name: found for name, found in versions.items() if found != __version__}
+    wrong = {
+        name: found
+        for name, found in versions.items()
+        if found != __version__ and not isinstance(found, OSError)  # it left meanwhile
+    }
     if not wrong:
         return
     lines = []
@@ -162,7 +170,9 @@ def check_recording(client: Client, run_id: str) -> None:
         lambda: client.run(status, run_id, on_error="return"), "asking whether workers record"
     )
     silent = [
-        name for name, state in sorted(found.items()) if not isinstance(state, dict) or not state
+        name
+        for name, state in sorted(found.items())
+        if not state or not isinstance(state, (dict, OSError))  # OSError: it left meanwhile
     ]
     if silent:
         raise ClusterError(

@@ -33,7 +33,7 @@ def show(file: pathlib.Path) -> None:
 @click.argument("files", nargs=-1, required=True, type=click.Path())
 def check(files: tuple[str, ...]) -> None:
     """Verify run files: contract, counts, checksum. Exit status 0 if all are sound."""
-    _become("crema-sink", "check", "--", *files)
+    _become("crema-sink", "check", *map(os.path.abspath, files))
 
 
 @main.command()

@@ -14,7 +14,7 @@ import pytest
 from analyses import run_coffea
 
 import crema
-from crema import _attributes, _client, _pipeline, _service, collector
+from crema import _attributes, _client, _cluster, _pipeline, _service, collector
 from crema._demo_processor import DijetProcessor
 
 
@@ -350,3 +350,40 @@ def test_a_pipeline_that_dies_leaves_the_analysis_alone(client, tmp_path, monkey
     assert mc.reasons[0]["code"] == "no_verdict"
     assert "no verdict" in capsys.readouterr().err
     assert not [line for line in running(mc.run_id) if "crema-agent" not in line]
+
+
+# -------------------------------------------------------------- where the cluster is
+
+
+def client_at(address):
+    import types
+
+    return types.SimpleNamespace(scheduler=types.SimpleNamespace(address=address))
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "own"),
+    [
+        ("tcp://127.0.0.1:8786", "127.0.0.1"),
+        ("tls://127.0.0.1:8786", "127.0.0.1"),
+        ("inproc://10.0.0.1/123/1", "127.0.0.1"),
+    ],
+)
+def test_a_local_scheduler_keeps_the_pipeline_on_loopback(scheduler, own):
+    assert _cluster.address_facing(client_at(scheduler)) == own
+
+
+def test_a_gateway_asks_for_the_host():
+    with pytest.raises(_cluster.ClusterError, match=r"host="):
+        _cluster.address_facing(client_at("gateway://proxy:80/abc"))
+
+
+def test_a_client_that_is_none_is_refused(tmp_path):
+    mc = crema.MetricsCollector("tcp://127.0.0.1:8786", output=tmp_path)
+    with pytest.raises(crema.CremaError, match="not a distributed"), mc:
+        pytest.fail("the analysis ran")
+
+
+def test_a_call_of_dask_that_never_returns_is_left_behind():
+    with pytest.raises(_cluster.ClusterError, match=r"did not answer within 0\.1 s"):
+        _cluster.bounded(lambda: time.sleep(30), "a call", timeout_s=0.1)
