@@ -1,0 +1,407 @@
+#include "agg_rollup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "crema_bytes.h"
+#include "crema_map.h"
+#include "crema_split.h"
+
+#define CONTEXT_EXECUTE 0
+#define UNIT_SECONDS "seconds"
+
+/* A name of the run, once. */
+typedef struct {
+    size_t size;
+    char text[]; /* terminated */
+} name_t;
+
+/* What a stream calls by number. Kinds that the split needs: prefixes, activities, units. */
+typedef enum { LOCAL_PREFIX, LOCAL_ACTIVITY, LOCAL_UNIT, LOCAL_COUNT } local_kind_t;
+
+typedef struct {
+    uint32_t number;
+    const char **names[LOCAL_COUNT]; /* by local id; NULL where nothing is known */
+    size_t n_names[LOCAL_COUNT];
+} stream_t;
+
+/* What a total belongs to, as its stream numbers things. */
+typedef struct {
+    uint32_t stream, worker, span, prefix, activity;
+} total_key_t;
+
+typedef struct {
+    total_key_t key;
+    const char *prefix, *activity; /* borrowed from the names */
+    crema_side_t marked;           /* by the hook */
+    crema_side_t side;             /* as decided with the prefixes known now */
+    double base, total;            /* seconds at the start of the run, and last */
+} entry_t;
+
+/* Columns of /activities, looked up once. */
+typedef struct {
+    size_t total, worker, span, prefix, activity, unit, context, side, baseline;
+} columns_t;
+
+struct agg_rollup {
+    agg_rollup_limits_t limits;
+    columns_t columns;
+    crema_map_t *streams; /* stream_t * by stream id */
+    crema_map_t *names;   /* name_t * by the hash of the text */
+    crema_map_t *entries; /* entry_t * by the hash of the key */
+    size_t n_prefixes;
+    char **prefixes;
+    double side_s[CREMA_SIDE_COUNT];
+    agg_rollup_stats_t stats;
+};
+
+/* ---- life */
+
+static size_t
+s_column(const crema_table_t *table, const char *name)
+{
+    return (size_t)crema_table_column(table, name);
+}
+
+static columns_t
+s_columns(void)
+{
+    const crema_table_t *table = crema_table(CREMA_TABLE_ACTIVITIES);
+    return (columns_t){
+        .total = s_column(table, "total"),
+        .worker = s_column(table, "worker_id"),
+        .span = s_column(table, "span_id"),
+        .prefix = s_column(table, "task_prefix_id"),
+        .activity = s_column(table, "activity_id"),
+        .unit = s_column(table, "unit_id"),
+        .context = s_column(table, "context"),
+        .side = s_column(table, "side"),
+        .baseline = s_column(table, "baseline"),
+    };
+}
+
+crema_err_t
+agg_rollup_new(agg_rollup_limits_t limits, agg_rollup_t **ret_self)
+{
+    agg_rollup_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return CREMA_ENOMEM;
+    self->limits = limits;
+    self->columns = s_columns();
+    crema_err_t err = crema_map_new(limits.streams_max, &self->streams);
+    if (err == CREMA_OK)
+        err = crema_map_new(limits.names_max, &self->names);
+    if (err == CREMA_OK)
+        err = crema_map_new(limits.keys_max, &self->entries);
+    if (err != CREMA_OK) {
+        agg_rollup_destroy(&self);
+        return err;
+    }
+    *ret_self = self;
+    return CREMA_OK;
+}
+
+static void
+s_free_stream(void *value)
+{
+    stream_t *stream = value;
+    for (int kind = 0; kind < LOCAL_COUNT; kind++)
+        free(stream->names[kind]);
+    free(stream);
+}
+
+static void
+s_free_map(crema_map_t **map, void (*release)(void *value))
+{
+    size_t cursor = 0;
+    void *value;
+    while (*map && (value = crema_map_next(*map, &cursor)))
+        release(value);
+    crema_map_destroy(map);
+}
+
+static void
+s_free_prefixes(char **prefixes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(prefixes[i]);
+    free(prefixes);
+}
+
+void
+agg_rollup_destroy(agg_rollup_t **self_p)
+{
+    agg_rollup_t *self = *self_p;
+    if (self) {
+        s_free_map(&self->streams, s_free_stream);
+        s_free_map(&self->names, free);
+        s_free_map(&self->entries, free);
+        s_free_prefixes(self->prefixes, self->n_prefixes);
+        free(self);
+    }
+    *self_p = NULL;
+}
+
+/* ---- hashing */
+
+/* 128 bits of FNV-1a in two halves with different starts; who finds a value under one compares what it stands for. */
+static crema_id_t
+s_hash(const void *bytes, size_t size)
+{
+    const uint8_t *at = bytes;
+    uint64_t low = 0xcbf29ce484222325u, high = 0x84222325cbf29ce4u;
+    for (size_t i = 0; i < size; i++) {
+        low = (low ^ at[i]) * 0x100000001b3u;
+        high = (high ^ at[i]) * 0x100000001b3u ^ low >> 47;
+    }
+    crema_id_t id;
+    crema_put_u64(id.bytes, low);
+    crema_put_u64(id.bytes + 8, high);
+    return id;
+}
+
+/* ---- names */
+
+/* The run's copy of a text; NULL at the limit. */
+static const char *
+s_name(agg_rollup_t *self, const char *text)
+{
+    size_t size = strnlen(text, CREMA_NAME_MAX);
+    crema_id_t hash = s_hash(text, size);
+    name_t *name = crema_map_find(self->names, &hash);
+    if (name)
+        return name->size == size && memcmp(name->text, text, size) == 0 ? name->text : NULL;
+    name = malloc(sizeof *name + size + 1);
+    if (!name)
+        return NULL;
+    name->size = size;
+    memcpy(name->text, text, size);
+    name->text[size] = '\0';
+    if (crema_map_add(self->names, &hash, name) != CREMA_OK) {
+        free(name);
+        return NULL;
+    }
+    self->stats.names++;
+    return name->text;
+}
+
+static stream_t *
+s_stream(agg_rollup_t *self, const crema_id_t *stream_id)
+{
+    stream_t *stream = crema_map_find(self->streams, stream_id);
+    if (stream)
+        return stream;
+    stream = calloc(1, sizeof *stream);
+    if (!stream)
+        return NULL;
+    stream->number = (uint32_t)crema_map_count(self->streams);
+    if (crema_map_add(self->streams, stream_id, stream) != CREMA_OK) {
+        free(stream);
+        return NULL;
+    }
+    self->stats.streams++;
+    return stream;
+}
+
+static int
+s_local_kind(crema_dict_t kind)
+{
+    switch (kind) {
+    case CREMA_DICT_TASK_PREFIX:
+        return LOCAL_PREFIX;
+    case CREMA_DICT_ACTIVITY:
+        return LOCAL_ACTIVITY;
+    case CREMA_DICT_UNIT:
+        return LOCAL_UNIT;
+    default:
+        return LOCAL_COUNT;
+    }
+}
+
+/* False at a limit. */
+static bool
+s_learn(agg_rollup_t *self, stream_t *stream, local_kind_t kind, uint32_t id, const char *text)
+{
+    if (id >= self->limits.locals_max)
+        return false;
+    if (id >= stream->n_names[kind]) {
+        size_t room = id + 1 < 16 ? 16 : 2 * ((size_t)id + 1);
+        const char **grown = realloc(stream->names[kind], room * sizeof *grown);
+        if (!grown)
+            return false;
+        memset(grown + stream->n_names[kind], 0, (room - stream->n_names[kind]) * sizeof *grown);
+        stream->names[kind] = grown;
+        stream->n_names[kind] = room;
+    }
+    stream->names[kind][id] = s_name(self, text);
+    return stream->names[kind][id] != NULL;
+}
+
+static void
+s_take_dict(agg_rollup_t *self, stream_t *stream, const crema_record_t *record)
+{
+    for (size_t i = 0; i < record->dict.n; i++) {
+        const crema_dict_entry_t *entry = &record->dict.entries[i];
+        int kind = s_local_kind(entry->kind);
+        if (kind != LOCAL_COUNT &&
+            !s_learn(self, stream, (local_kind_t)kind, entry->id, entry->text))
+            self->stats.not_taken++;
+    }
+}
+
+/* ---- totals */
+
+static const char *
+s_look_up(const stream_t *stream, local_kind_t kind, int64_t id)
+{
+    return id >= 0 && (uint64_t)id < stream->n_names[kind] ? stream->names[kind][id] : NULL;
+}
+
+static crema_side_t
+s_side(const agg_rollup_t *self, const entry_t *entry)
+{
+    crema_split_rules_t rules = {self->n_prefixes, (const char *const *)self->prefixes};
+    return crema_split_side(&rules, CONTEXT_EXECUTE, entry->prefix, entry->activity, entry->marked);
+}
+
+static bool
+s_key_equal(const total_key_t *a, const total_key_t *b)
+{
+    return a->stream == b->stream && a->worker == b->worker && a->span == b->span &&
+           a->prefix == b->prefix && a->activity == b->activity;
+}
+
+static entry_t *
+s_entry(agg_rollup_t *self, const total_key_t *key)
+{
+    crema_id_t hash = s_hash(key, sizeof *key);
+    entry_t *entry = crema_map_find(self->entries, &hash);
+    if (entry)
+        return s_key_equal(&entry->key, key) ? entry : NULL;
+    entry = calloc(1, sizeof *entry);
+    if (!entry)
+        return NULL;
+    entry->key = *key;
+    if (crema_map_add(self->entries, &hash, entry) != CREMA_OK) {
+        free(entry);
+        return NULL;
+    }
+    self->stats.keys++;
+    return entry;
+}
+
+static void
+s_set_total(agg_rollup_t *self, entry_t *entry, double total, bool baseline)
+{
+    self->side_s[entry->side] -= entry->total - entry->base;
+    if (baseline)
+        entry->base = total;
+    entry->total = total;
+    entry->side = s_side(self, entry);
+    self->side_s[entry->side] += entry->total - entry->base;
+}
+
+static void
+s_take_row(agg_rollup_t *self, const stream_t *stream, const crema_batch_t *batch, uint32_t row)
+{
+    const columns_t *at = &self->columns;
+    int64_t prefix = crema_batch_int(batch, row, at->prefix, -1);
+    int64_t activity = crema_batch_int(batch, row, at->activity, -1);
+    const char *unit = s_look_up(stream, LOCAL_UNIT, crema_batch_int(batch, row, at->unit, -1));
+    if (crema_batch_int(batch, row, at->context, -1) != CONTEXT_EXECUTE)
+        return;
+    const char *prefix_name = s_look_up(stream, LOCAL_PREFIX, prefix);
+    const char *activity_name = s_look_up(stream, LOCAL_ACTIVITY, activity);
+    if (!unit || !prefix_name || !activity_name) {
+        self->stats.nameless++;
+        return;
+    }
+    double total = crema_batch_real(batch, row, at->total, 0.0);
+    if (strcmp(unit, UNIT_SECONDS) != 0 || !(total >= 0.0 && total < 1e12))
+        return;
+    total_key_t key = {
+        .stream = stream->number,
+        .worker = (uint32_t)crema_batch_int(batch, row, at->worker, -1),
+        .span = (uint32_t)crema_batch_int(batch, row, at->span, -1),
+        .prefix = (uint32_t)prefix,
+        .activity = (uint32_t)activity,
+    };
+    entry_t *entry = s_entry(self, &key);
+    if (!entry) {
+        self->stats.not_taken++;
+        return;
+    }
+    int64_t marked = crema_batch_int(batch, row, at->side, 0);
+    entry->prefix = prefix_name;
+    entry->activity = activity_name;
+    self->stats.rows++;
+    /* The side moves only together with the sums. */
+    if (marked >= 0 && marked < CREMA_SIDE_COUNT)
+        entry->marked = (crema_side_t)marked;
+    s_set_total(self, entry, total, crema_batch_int(batch, row, at->baseline, 0) != 0);
+}
+
+void
+agg_rollup_take(agg_rollup_t *self, const crema_id_t *stream_id, const crema_record_t *record)
+{
+    bool rows = record->type == CREMA_RECORD_BATCH &&
+                record->batch.table == crema_table(CREMA_TABLE_ACTIVITIES);
+    if (!rows && record->type != CREMA_RECORD_DICT)
+        return;
+    stream_t *stream = s_stream(self, stream_id);
+    if (!stream) {
+        self->stats.not_taken++;
+        return;
+    }
+    if (record->type == CREMA_RECORD_DICT)
+        s_take_dict(self, stream, record);
+    for (uint32_t row = 0; rows && row < record->batch.rows; row++)
+        s_take_row(self, stream, &record->batch, row);
+}
+
+/* ---- prefixes and sums */
+
+crema_err_t
+agg_rollup_set_prefixes(agg_rollup_t *self, size_t n, const char *const *prefixes)
+{
+    char **copies = calloc(n + 1, sizeof *copies);
+    if (!copies)
+        return CREMA_ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        copies[i] = strdup(prefixes[i]);
+        if (!copies[i]) {
+            s_free_prefixes(copies, i);
+            return CREMA_ENOMEM;
+        }
+    }
+    s_free_prefixes(self->prefixes, self->n_prefixes);
+    self->prefixes = copies;
+    self->n_prefixes = n;
+    memset(self->side_s, 0, sizeof self->side_s);
+    size_t cursor = 0;
+    entry_t *entry;
+    while ((entry = crema_map_next(self->entries, &cursor))) {
+        entry->side = s_side(self, entry);
+        self->side_s[entry->side] += entry->total - entry->base;
+    }
+    return CREMA_OK;
+}
+
+double
+agg_rollup_side_s(const agg_rollup_t *self, crema_side_t side)
+{
+    return side < CREMA_SIDE_COUNT ? self->side_s[side] : 0.0;
+}
+
+double
+agg_rollup_overhead_s(const agg_rollup_t *self)
+{
+    return self->side_s[CREMA_SIDE_RUNTIME] + self->side_s[CREMA_SIDE_PREPROCESS] +
+           self->side_s[CREMA_SIDE_MERGE] + self->side_s[CREMA_SIDE_OVERHEAD];
+}
+
+agg_rollup_stats_t
+agg_rollup_stats(const agg_rollup_t *self)
+{
+    return self->stats;
+}
