@@ -274,7 +274,7 @@ s_take_arguments(parser_t *self, const void *only)
     static const place_t place = {"command line", NULL};
     int index = 1;
     while (index < self->argc) {
-        argument_t argument;
+        argument_t argument = {0};
         const char *given = self->argv[index];
         if (given[0] != '-' || given[1] == '\0')
             break;
