@@ -27,6 +27,8 @@
 #define TICK_MS 1000
 #define FREE_TICKS 60 /* journals are freed once a minute */
 #define FULL_RETRY_MS 1000
+#define STATE_ROWS                                                                                 \
+    2048u /* of a STATE: its message stays below the largest whatever the numbers are */
 #define ARENA_BYTES ((size_t)CREMA_ARENA_FACTOR * CREMA_WIRE_MESSAGE_MAX)
 
 /* Counted, and told with the last line of the log. */
@@ -199,24 +201,44 @@ s_on_put(sink_t *self, size_t peer, const crema_msg_t *msg)
     }
 }
 
-/* What is known of each stream asked for; an empty answer says that the sink is there and how much room it has. */
+/* In messages of at most STATE_ROWS; all but the last say that there are more. */
 static void
-s_send_state(sink_t *self, size_t peer, const crema_stream_table_t *asked)
+s_send_rows(sink_t *self, size_t peer, const crema_stream_row_t *rows, size_t n)
 {
-    crema_stream_row_t *rows = asked->n ? calloc(asked->n, sizeof *rows) : NULL;
-    if (asked->n && !rows)
-        return;
+    size_t done = 0;
+    do {
+        size_t part = n - done < STATE_ROWS ? n - done : STATE_ROWS;
+        crema_msg_t msg = {
+            .type = CREMA_MSG_STATE,
+            .flags = done + part < n ? CREMA_WIRE_FLAG_MORE : 0,
+            .state = {.store_id = sink_store_id(self->store),
+                      .free_b = self->free_b,
+                      .table = {part, rows + done}},
+        };
+        sink_peers_send(self->peers, peer, &msg);
+        done += part;
+    } while (done < n);
+}
+
+/* What is known of each stream asked for; of all that belong to runs without a final file if none is named. */
+static void
+s_on_open(sink_t *self, size_t peer, const crema_stream_table_t *asked)
+{
+    crema_stream_row_t *rows = NULL;
+    size_t n = asked->n;
+    if (n == 0) {
+        if (sink_store_open_streams(self->store, &rows, &n) != CREMA_OK)
+            return; /* it asks again */
+    } else {
+        rows = calloc(n, sizeof *rows);
+        if (!rows)
+            return;
+    }
     for (size_t i = 0; i < asked->n; i++)
         if (!sink_commit_get(sink_store_watermarks(self->store), &asked->rows[i].stream_id,
                              &rows[i]))
             rows[i].run_id = asked->rows[i].run_id;
-    crema_msg_t msg = {
-        .type = CREMA_MSG_STATE,
-        .state = {.store_id = sink_store_id(self->store),
-                  .free_b = self->free_b,
-                  .table = {asked->n, rows}},
-    };
-    sink_peers_send(self->peers, peer, &msg);
+    s_send_rows(self, peer, rows, n);
     free(rows);
 }
 
@@ -262,7 +284,7 @@ s_on_run(sink_t *self, size_t peer, const crema_msg_t *msg)
     else if (msg->type == CREMA_MSG_RUN_SEAL)
         s_on_seal(self, peer, &msg->run, is_new);
     else
-        s_send_state(self, peer, &(crema_stream_table_t){0});
+        sink_peers_send(self->peers, peer, &(crema_msg_t){.type = CREMA_MSG_COMMITTED});
     if (is_new && msg->type == CREMA_MSG_RUN_OPEN)
         crema_log_info("run_opened", CREMA_ID("run", &msg->run.run_id));
     return true;
@@ -285,7 +307,7 @@ s_on_message(sink_t *self, size_t peer, const crema_msg_t *msg)
         s_on_put(self, peer, msg);
         return !self->broken;
     case CREMA_MSG_OPEN:
-        s_send_state(self, peer, &msg->table);
+        s_on_open(self, peer, &msg->table);
         return true;
     case CREMA_MSG_CLOCK:
         s_on_clock(self, &msg->clock);
@@ -377,15 +399,12 @@ s_on_zap(zloop_t *loop, zsock_t *sock, void *context)
 
 /* ---- time */
 
-/* Aggregators hear at least once a second that the sink is there and how much room it has. */
+/* Aggregators hear at least once a second that the sink is there, and when it is short of room. */
 static void
 s_say_alive(sink_t *self)
 {
     self->space = sink_store_space(self->store, &self->free_b);
-    crema_msg_t msg = {
-        .type = CREMA_MSG_STATE,
-        .state = {.store_id = sink_store_id(self->store), .free_b = self->free_b},
-    };
+    crema_msg_t msg = {.type = CREMA_MSG_COMMITTED};
     sink_peers_broadcast(self->peers, &msg);
     if (self->space == SINK_SPACE_FREE)
         return;
@@ -610,7 +629,7 @@ s_start(sink_t *self, char *why, size_t size)
         err = s_bind(self, why, size);
     if (err != CREMA_OK)
         return err;
-    err = sink_peers_new(self->router, crema_random_u64(), &self->peers);
+    err = sink_peers_new(self->router, crema_random_u64() | 1, &self->peers);
     if (err == CREMA_OK)
         err = sink_sealing_new(self->store, self->config.output_dir, RUNS_MAX, &self->sealing);
     if (err == CREMA_OK && self->config.live)

@@ -16,7 +16,7 @@
 typedef struct _zsock_t zsock_t;
 typedef struct sink_peers sink_peers_t;
 
-/* `router` is borrowed. `session` goes into every envelope. */
+/* `router` is borrowed. `session`, not 0, goes into every envelope: the number of this start. */
 CREMA_MUST_CHECK crema_err_t sink_peers_new(zsock_t *router, uint64_t session,
                                             sink_peers_t **ret_self);
 void sink_peers_destroy(sink_peers_t **self_p);

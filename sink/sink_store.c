@@ -158,6 +158,63 @@ sink_store_next(const sink_store_t *self, size_t *cursor)
     return run ? &run->shown : NULL;
 }
 
+/* ---- streams of runs */
+
+typedef struct {
+    const sink_store_t *store;
+    const sink_store_run_t *only; /* NULL: of every run that has no final file, or news since */
+    crema_stream_row_t *rows;
+    size_t n, room;
+    bool failed; /* out of memory */
+} gathered_t;
+
+static bool
+s_is_wanted(const gathered_t *gathered, const sink_store_run_t *run)
+{
+    if (gathered->only)
+        return run == gathered->only;
+    return run && !run->shown.freed && (run->shown.revision == 0 || run->shown.late);
+}
+
+static void
+s_on_stream(void *context, const crema_stream_row_t *row)
+{
+    gathered_t *gathered = context;
+    if (gathered->failed || !s_is_wanted(gathered, sink_store_run(gathered->store, &row->run_id)))
+        return;
+    if (gathered->n == gathered->room) {
+        size_t room = gathered->room ? 2 * gathered->room : 64;
+        crema_stream_row_t *grown = realloc(gathered->rows, room * sizeof *grown);
+        gathered->failed = grown == NULL;
+        if (!grown)
+            return;
+        gathered->rows = grown;
+        gathered->room = room;
+    }
+    gathered->rows[gathered->n++] = *row;
+}
+
+static crema_err_t
+s_gather(gathered_t *gathered)
+{
+    sink_commit_each(gathered->store->watermarks, s_on_stream, gathered);
+    return gathered->failed ? CREMA_ENOMEM : CREMA_OK;
+}
+
+crema_err_t
+sink_store_open_streams(const sink_store_t *self, crema_stream_row_t **ret_rows, size_t *ret_n)
+{
+    gathered_t gathered = {.store = self};
+    crema_err_t err = s_gather(&gathered);
+    if (err != CREMA_OK) {
+        free(gathered.rows);
+        return err;
+    }
+    *ret_rows = gathered.rows;
+    *ret_n = gathered.n;
+    return CREMA_OK;
+}
+
 /* ---- taking */
 
 static void
@@ -384,31 +441,6 @@ sink_store_space(sink_store_t *self, uint64_t *ret_free_b)
     if (self->stuck || (limit && used >= limit - limit / 20))
         space = SINK_SPACE_FULL;
     return space;
-}
-
-typedef struct {
-    crema_id_t run_id;
-    sink_tomb_t *tombs;
-    size_t n, room;
-    bool failed; /* out of memory */
-} burial_t;
-
-static void
-s_on_stream(void *context, const crema_stream_row_t *row)
-{
-    burial_t *burial = context;
-    if (!crema_id_equal(&row->run_id, &burial->run_id) || burial->failed)
-        return;
-    if (burial->n == burial->room) {
-        size_t room = burial->room ? 2 * burial->room : 64;
-        sink_tomb_t *grown = realloc(burial->tombs, room * sizeof *grown);
-        burial->failed = grown == NULL;
-        if (!grown)
-            return;
-        burial->tombs = grown;
-        burial->room = room;
-    }
-    burial->tombs[burial->n++] = (sink_tomb_t){row->stream_id, row->committed};
 }
 
 crema_err_t

@@ -64,6 +64,9 @@ sink_commit_t *sink_store_watermarks(sink_store_t *self);
 const sink_run_t *sink_store_find(const sink_store_t *self, const crema_id_t *run_id);
 /* Every run, freed ones too, in no particular order: set *cursor to 0, call until NULL. */
 const sink_run_t *sink_store_next(const sink_store_t *self, size_t *cursor);
+/* Rows of all streams whose run has no final file yet, or has news since; the caller frees them. */
+CREMA_MUST_CHECK crema_err_t sink_store_open_streams(const sink_store_t *self,
+                                                     crema_stream_row_t **ret_rows, size_t *ret_n);
 /* The directory of its journal. */
 CREMA_MUST_CHECK crema_err_t sink_store_run_dir(const sink_store_t *self, const crema_id_t *run_id,
                                                 char ret_path[PATH_MAX]);
