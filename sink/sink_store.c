@@ -453,12 +453,16 @@ sink_store_free(sink_store_t *self, const crema_id_t *run_id)
     crema_err_t err = sink_store_run_dir(self, run_id, path);
     if (err != CREMA_OK)
         return err;
-    burial_t burial = {.run_id = *run_id};
-    sink_commit_each(self->watermarks, s_on_stream, &burial);
-    err = burial.failed
-              ? CREMA_ENOMEM
-              : sink_tombs_add(self->dir, run_id, run->shown.revision, burial.tombs, burial.n);
-    free(burial.tombs);
+    gathered_t gathered = {.store = self, .only = run};
+    err = s_gather(&gathered);
+    sink_tomb_t *tombs = err == CREMA_OK ? calloc(gathered.n + 1, sizeof *tombs) : NULL;
+    for (size_t i = 0; tombs && i < gathered.n; i++)
+        tombs[i] = (sink_tomb_t){gathered.rows[i].stream_id, gathered.rows[i].committed};
+    if (err == CREMA_OK)
+        err = tombs ? sink_tombs_add(self->dir, run_id, run->shown.revision, tombs, gathered.n)
+                    : CREMA_ENOMEM;
+    free(tombs);
+    free(gathered.rows);
     if (err != CREMA_OK)
         return err;
     run->shown.freed = true;
