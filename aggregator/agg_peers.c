@@ -1,0 +1,157 @@
+#include "agg_peers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "crema_map.h"
+
+#define SWEEP_MAX 1024 /* peers forgotten at a time: the rest waits for the next sweep */
+
+typedef struct {
+    agg_routing_id_t id;
+    agg_peer_t number;
+    int64_t heard_ns;
+} peer_t;
+
+struct agg_peers {
+    crema_map_t *by_id;     /* peer_t * by routing id and its length */
+    crema_map_t *by_number; /* the same peer_t *, by number */
+    agg_peer_t last;        /* number given last */
+};
+
+static crema_id_t
+s_id_key(const agg_routing_id_t *id)
+{
+    crema_id_t key = {{0}};
+    memcpy(key.bytes, id->bytes, id->size);
+    key.bytes[CREMA_ID_BYTES - 1] = id->size;
+    return key;
+}
+
+/* Spread over all bits, for the map takes the first ones as they are. */
+static crema_id_t
+s_number_key(agg_peer_t number)
+{
+    crema_id_t key = {{0}};
+    uint64_t spread = number * 0x9e3779b97f4a7c15u;
+    memcpy(key.bytes, &spread, sizeof spread);
+    memcpy(key.bytes + 8, &number, sizeof number);
+    return key;
+}
+
+crema_err_t
+agg_peers_new(size_t peers_max, agg_peers_t **ret_self)
+{
+    agg_peers_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return CREMA_ENOMEM;
+    crema_err_t err = crema_map_new(peers_max, &self->by_id);
+    if (err == CREMA_OK)
+        err = crema_map_new(peers_max, &self->by_number);
+    if (err != CREMA_OK) {
+        agg_peers_destroy(&self);
+        return err;
+    }
+    *ret_self = self;
+    return CREMA_OK;
+}
+
+void
+agg_peers_destroy(agg_peers_t **self_p)
+{
+    agg_peers_t *self = *self_p;
+    if (self) {
+        size_t cursor = 0;
+        peer_t *peer;
+        while (self->by_id && (peer = crema_map_next(self->by_id, &cursor)))
+            free(peer);
+        crema_map_destroy(&self->by_id);
+        crema_map_destroy(&self->by_number);
+        free(self);
+    }
+    *self_p = NULL;
+}
+
+static crema_err_t
+s_add(agg_peers_t *self, const agg_routing_id_t *id, peer_t **ret_peer)
+{
+    crema_id_t id_key = s_id_key(id), number_key = s_number_key(self->last + 1);
+    peer_t *peer = calloc(1, sizeof *peer);
+    if (!peer)
+        return CREMA_ENOMEM;
+    peer->id = *id;
+    peer->number = self->last + 1;
+    crema_err_t err = crema_map_add(self->by_id, &id_key, peer);
+    if (err == CREMA_OK) {
+        err = crema_map_add(self->by_number, &number_key, peer);
+        if (err != CREMA_OK)
+            crema_map_take(self->by_id, &id_key);
+    }
+    if (err != CREMA_OK) {
+        free(peer);
+        return err;
+    }
+    self->last++;
+    *ret_peer = peer;
+    return CREMA_OK;
+}
+
+crema_err_t
+agg_peers_heard(agg_peers_t *self, const void *routing_id, size_t size, int64_t now_ns,
+                agg_peer_t *ret_peer)
+{
+    if (size < 1 || size > AGG_ROUTING_ID_MAX)
+        return CREMA_EPROTO;
+    agg_routing_id_t id = {.size = (uint8_t)size};
+    memcpy(id.bytes, routing_id, size);
+    crema_id_t key = s_id_key(&id);
+    peer_t *peer = crema_map_find(self->by_id, &key);
+    crema_err_t err = peer ? CREMA_OK : s_add(self, &id, &peer);
+    if (err != CREMA_OK)
+        return err;
+    peer->heard_ns = now_ns;
+    *ret_peer = peer->number;
+    return CREMA_OK;
+}
+
+bool
+agg_peers_find(const agg_peers_t *self, agg_peer_t number, agg_routing_id_t *ret_id)
+{
+    crema_id_t key = s_number_key(number);
+    const peer_t *peer = crema_map_find(self->by_number, &key);
+    if (peer)
+        *ret_id = peer->id;
+    return peer != NULL;
+}
+
+void
+agg_peers_forget(agg_peers_t *self, agg_peer_t number)
+{
+    crema_id_t key = s_number_key(number);
+    peer_t *peer = crema_map_take(self->by_number, &key);
+    if (!peer)
+        return;
+    key = s_id_key(&peer->id);
+    crema_map_take(self->by_id, &key);
+    free(peer);
+}
+
+size_t
+agg_peers_sweep(agg_peers_t *self, int64_t before_ns)
+{
+    agg_peer_t old[SWEEP_MAX];
+    size_t n = 0, cursor = 0;
+    const peer_t *peer;
+    while (n < SWEEP_MAX && (peer = crema_map_next(self->by_id, &cursor)))
+        if (peer->heard_ns < before_ns)
+            old[n++] = peer->number;
+    for (size_t i = 0; i < n; i++)
+        agg_peers_forget(self, old[i]);
+    return n;
+}
+
+size_t
+agg_peers_count(const agg_peers_t *self)
+{
+    return crema_map_count(self->by_id);
+}

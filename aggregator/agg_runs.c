@@ -1,0 +1,177 @@
+#include "agg_runs.h"
+
+#include <stdlib.h>
+
+#include "crema_frame.h"
+#include "crema_map.h"
+
+#define MINUTE_NS INT64_C(60000000000)
+#define DONE_QUIET_NS (10 * MINUTE_NS)
+#define QUIET_NS (24 * 60 * MINUTE_NS)
+
+struct agg_runs {
+    crema_map_t *runs; /* agg_live_run_t * by run id */
+    bool news;         /* some run has news */
+    uint64_t not_taken;
+};
+
+crema_err_t
+agg_runs_new(size_t runs_max, agg_runs_t **ret_self)
+{
+    agg_runs_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return CREMA_ENOMEM;
+    crema_err_t err = crema_map_new(runs_max, &self->runs);
+    if (err != CREMA_OK) {
+        agg_runs_destroy(&self);
+        return err;
+    }
+    *ret_self = self;
+    return CREMA_OK;
+}
+
+static void
+s_free_run(agg_live_run_t *run)
+{
+    agg_rollup_destroy(&run->rollup);
+    free(run);
+}
+
+void
+agg_runs_destroy(agg_runs_t **self_p)
+{
+    agg_runs_t *self = *self_p;
+    if (self) {
+        size_t cursor = 0;
+        agg_live_run_t *run;
+        while (self->runs && (run = crema_map_next(self->runs, &cursor)))
+            s_free_run(run);
+        crema_map_destroy(&self->runs);
+        free(self);
+    }
+    *self_p = NULL;
+}
+
+static agg_live_run_t *
+s_add(agg_runs_t *self, const crema_id_t *run_id)
+{
+    agg_live_run_t *run = calloc(1, sizeof *run);
+    if (!run)
+        return NULL;
+    run->run_id = *run_id;
+    if (agg_rollup_new(AGG_ROLLUP_LIMITS, &run->rollup) != CREMA_OK ||
+        crema_map_add(self->runs, run_id, run) != CREMA_OK) {
+        s_free_run(run);
+        return NULL;
+    }
+    return run;
+}
+
+static agg_live_run_t *
+s_take(agg_runs_t *self, const crema_id_t *run_id, int64_t now_ns)
+{
+    agg_live_run_t *run = crema_map_find(self->runs, run_id);
+    if (!run)
+        run = s_add(self, run_id);
+    if (run)
+        run->heard_ns = now_ns;
+    else
+        self->not_taken++;
+    return run;
+}
+
+static void
+s_note_news(agg_runs_t *self, agg_live_run_t *run)
+{
+    run->news = true;
+    self->news = true;
+}
+
+void
+agg_runs_on_message(agg_runs_t *self, const crema_run_msg_t *msg, int64_t now_ns)
+{
+    agg_live_run_t *run = s_take(self, &msg->run_id, now_ns);
+    if (!run || msg->n_prefixes == 0)
+        return;
+    if (agg_rollup_set_prefixes(run->rollup, msg->n_prefixes, msg->processor_prefixes) != CREMA_OK)
+        self->not_taken++;
+    s_note_news(self, run);
+}
+
+void
+agg_runs_on_put(agg_runs_t *self, const crema_data_t *put, crema_arena_t *arena, int64_t now_ns)
+{
+    agg_live_run_t *run = s_take(self, &put->run_id, now_ns);
+    if (!run)
+        return;
+    crema_frame_t frame;
+    for (size_t at = 0; at < put->frames_bytes; at += crema_frame_bytes(&frame)) {
+        crema_record_t record;
+        if (crema_frame_decode(put->frames + at, put->frames_bytes - at, &frame) != CREMA_OK) {
+            self->not_taken++;
+            break;
+        }
+        if (frame.type != CREMA_RECORD_DICT && frame.type != CREMA_RECORD_BATCH)
+            continue;
+        if (crema_record_decode(&frame, arena, &record) == CREMA_OK)
+            agg_rollup_take(run->rollup, &put->stream_id, &record);
+        else
+            self->not_taken++;
+    }
+    s_note_news(self, run);
+}
+
+void
+agg_runs_on_done(agg_runs_t *self, const crema_id_t *run_id)
+{
+    agg_live_run_t *run = crema_map_find(self->runs, run_id);
+    if (run)
+        run->done = true;
+}
+
+const agg_live_run_t *
+agg_runs_news(agg_runs_t *self)
+{
+    size_t cursor = 0;
+    agg_live_run_t *run;
+    while (self->news && (run = crema_map_next(self->runs, &cursor))) {
+        if (!run->news)
+            continue;
+        run->news = false;
+        return run;
+    }
+    self->news = false;
+    return NULL;
+}
+
+const agg_live_run_t *
+agg_runs_find(const agg_runs_t *self, const crema_id_t *run_id)
+{
+    return crema_map_find(self->runs, run_id);
+}
+
+const agg_live_run_t *
+agg_runs_next(const agg_runs_t *self, size_t *cursor)
+{
+    return crema_map_next(self->runs, cursor);
+}
+
+void
+agg_runs_sweep(agg_runs_t *self, int64_t now_ns)
+{
+    size_t cursor = 0;
+    agg_live_run_t *run;
+    while ((run = crema_map_next(self->runs, &cursor))) {
+        if (now_ns - run->heard_ns < (run->done ? DONE_QUIET_NS : QUIET_NS))
+            continue;
+        crema_map_take(self->runs, &run->run_id);
+        s_free_run(run);
+        cursor = 0; /* taking ends the walk */
+    }
+}
+
+uint64_t
+agg_runs_not_taken(const agg_runs_t *self)
+{
+    return self->not_taken;
+}

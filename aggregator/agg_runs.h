@@ -1,0 +1,50 @@
+/* agg_runs - the live split of every run that goes on: which roll-up a record belongs to, and which sums are news.
+ * Pure: messages in, sums out; time is an argument. */
+#ifndef AGG_RUNS_H
+#define AGG_RUNS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agg_rollup.h"
+#include "crema_error.h"
+#include "crema_wire.h"
+
+typedef struct agg_runs agg_runs_t;
+
+typedef struct {
+    crema_id_t run_id;
+    agg_rollup_t *rollup;
+    bool news;        /* its sums moved since agg_runs_news() gave it */
+    bool done;        /* sealed or failed: forgotten when it is quiet */
+    int64_t heard_ns; /* monotonic time of the last record or message */
+} agg_live_run_t;
+
+CREMA_MUST_CHECK crema_err_t agg_runs_new(size_t runs_max, agg_runs_t **ret_self);
+void agg_runs_destroy(agg_runs_t **self_p);
+
+/* RUN_OPEN, RUN_END, RUN_SEAL: the list of prefixes, when it carries one. */
+void agg_runs_on_message(agg_runs_t *self, const crema_run_msg_t *msg, int64_t now_ns);
+
+/* The records of a PUT; `arena` is for decoding them. */
+void agg_runs_on_put(agg_runs_t *self, const crema_data_t *put, crema_arena_t *arena,
+                     int64_t now_ns);
+
+/* The run has its file. */
+void agg_runs_on_done(agg_runs_t *self, const crema_id_t *run_id);
+
+/* Next run whose sums moved, NULL if there is none; it is no news then. */
+const agg_live_run_t *agg_runs_news(agg_runs_t *self);
+/* NULL: nothing is known of it. */
+const agg_live_run_t *agg_runs_find(const agg_runs_t *self, const crema_id_t *run_id);
+/* Every run: set *cursor to 0, call until NULL. */
+const agg_live_run_t *agg_runs_next(const agg_runs_t *self, size_t *cursor);
+
+/* Forgets runs that are done and were quiet for ten minutes, and all that were for a day. */
+void agg_runs_sweep(agg_runs_t *self, int64_t now_ns);
+
+/* Runs and records that were not looked at: a limit, or not decodable. */
+uint64_t agg_runs_not_taken(const agg_runs_t *self);
+
+#endif
