@@ -71,6 +71,14 @@ s_finish(agent_t *self)
     return s_stop(self, remaining > 0 ? AGENT_EXIT_FAILED : AGENT_EXIT_DONE);
 }
 
+static bool
+s_is_reached(const agent_t *self)
+{
+    crema_session_state_t state = agent_delivery_state(self->delivery);
+    return state != CREMA_SESSION_INIT && state != CREMA_SESSION_BACKOFF &&
+           state != CREMA_SESSION_HELLO_SENT;
+}
+
 /* Ends the agent's own streams and delivers what there is. */
 static int
 s_leave(agent_t *self, int64_t patience_ns, const char *why)
@@ -82,8 +90,8 @@ s_leave(agent_t *self, int64_t patience_ns, const char *why)
     self->phase = LEAVING;
     agent_sampler_stop(self->sampler);
     agent_delivery_scan(self->delivery);
-    if (self->refused)
-        return s_finish(self);
+    if (self->refused || (!s_is_reached(self) && agent_delivery_remaining(self->delivery) == 0))
+        return s_finish(self); /* nothing to deliver, and nobody to take leave of */
     agent_delivery_drain(self->delivery, crema_clock_mono_ns() + patience_ns);
     return 0;
 }
@@ -147,9 +155,7 @@ s_serve(agent_t *self)
 static void
 s_watch_reach(agent_t *self, int64_t now_ns)
 {
-    crema_session_state_t state = agent_delivery_state(self->delivery);
-    bool reached = state != CREMA_SESSION_INIT && state != CREMA_SESSION_BACKOFF &&
-                   state != CREMA_SESSION_HELLO_SENT;
+    bool reached = s_is_reached(self);
     if (reached && self->unreachable) {
         crema_log_info("aggregator_reached", CREMA_TEXT("endpoint", self->config->endpoint));
         self->unreachable = false;

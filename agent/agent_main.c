@@ -1,0 +1,188 @@
+/* crema-agent: ships what the workers beside it record. */
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent.h"
+#include "agent_child.h"
+#include "agent_place.h"
+#include "crema_keys.h"
+#include "crema_log.h"
+#include "crema_option.h"
+#include "crema_reactor.h"
+
+#define MS 1000000ll
+#define S (1000 * MS)
+#define EXIT_USAGE 2
+#define EXIT_NOT_EXECUTABLE 126 /* as a shell says it */
+#define EXIT_NOT_FOUND 127
+
+typedef struct {
+    const char *spool, *aggregator, *keys_dir, *run;
+    int64_t pid;
+    int64_t heartbeat_ns, sample_ns, poll_ns, drain_ns, orphan_ns;
+    int64_t spool_limit_b;
+    bool daemon;
+    char **command; /* NULL: none */
+} options_t;
+
+static const crema_usage_t c_usage = {
+    .program = "crema-agent",
+    .synopsis = "[options] [-- command...]",
+    .description = "Ships what the processes beside it record in the spool directory to the "
+                   "aggregator, and samples them.\n"
+                   "With a command it wraps that: signals are passed on, and its exit status is "
+                   "the command's. With --pid it\n"
+                   "ends with that process. Else it serves the spool until SIGTERM, or with --run "
+                   "until it is dismissed.",
+    .epilogue = "exit status: 0 done, 1 failed or records stay in the spool, 2 bad command line or "
+                "configuration,\n"
+                "3 refused by the aggregator; with a command, that of the command (128 + signal)",
+};
+
+static crema_option_result_t
+s_parse(options_t *o, int argc, char **argv)
+{
+    const crema_option_t table[] = {
+        {"spool", CREMA_OPTION_TEXT, NULL, 0, 0, "DIR",
+         "spool directory (default ${TMPDIR:-/tmp}/crema-<uid>/spool)", &o->spool},
+        {"aggregator", CREMA_OPTION_TEXT, "tcp://127.0.0.1:5700", 0, 0, "ENDPOINT",
+         "where the records go", &o->aggregator},
+        {"keys", CREMA_OPTION_TEXT, NULL, 0, 0, "DIR", "directory of the CURVE keys", &o->keys_dir},
+        {"run", CREMA_OPTION_TEXT, NULL, 0, 0, "RUN_ID",
+         "serve this run only; when it is sealed, remove the spool and exit", &o->run},
+        {"pid", CREMA_OPTION_INT, NULL, 1, INT32_MAX, "PID", "end with this process", &o->pid},
+        {"heartbeat-interval", CREMA_OPTION_DURATION, "1s", 200 * MS, 60 * S, "TIME",
+         "time between heartbeats", &o->heartbeat_ns},
+        {"sample-interval", CREMA_OPTION_DURATION, "1s", 100 * MS, 3600 * S, "TIME",
+         "time between samples of the workers", &o->sample_ns},
+        {"poll-interval", CREMA_OPTION_DURATION, "200ms", 10 * MS, 60 * S, "TIME",
+         "time between looks into the spool", &o->poll_ns},
+        {"spool-limit", CREMA_OPTION_BYTES, "1Gi", 16 << 20, INT64_MAX, "BYTES",
+         "above it the oldest records are given up, and counted", &o->spool_limit_b},
+        {"drain-timeout", CREMA_OPTION_DURATION, "30s", 0, 24 * 3600 * S, "TIME",
+         "patience for the delivery of what is left at the end", &o->drain_ns},
+        {"orphan-timeout", CREMA_OPTION_DURATION, "1h", 0, 365 * 24 * 3600 * S, "TIME",
+         "with --run: exit when nobody writes and the aggregator was silent that long; 0: never",
+         &o->orphan_ns},
+        {"daemon", CREMA_OPTION_FLAG, NULL, 0, 0, NULL, "detach; log to <spool>/agent.log",
+         &o->daemon},
+        {0},
+    };
+    int rest;
+    crema_option_result_t result = crema_option_parse(&c_usage, table, argc, argv, &rest);
+    if ((result == CREMA_OPTION_RUN || result == CREMA_OPTION_CHECK) && rest < argc)
+        o->command = argv + rest;
+    return result;
+}
+
+static bool
+s_fail(const char *why)
+{
+    fprintf(stderr, "crema-agent: %s\n", why);
+    return false;
+}
+
+/* What the table cannot say. */
+static bool
+s_validate(const options_t *o, agent_config_t *config)
+{
+    if (o->command && o->pid)
+        return s_fail("--pid and a command exclude each other");
+    if (o->daemon && o->command)
+        return s_fail("--daemon and a command exclude each other: a command keeps its place");
+    if (strncmp(o->aggregator, "tcp://", 6) != 0 && strncmp(o->aggregator, "ipc://", 6) != 0)
+        return s_fail("--aggregator wants tcp://HOST:PORT or ipc://PATH");
+    if (o->run && !crema_id_parse(o->run, &config->run_id))
+        return s_fail("--run wants a run id: 32 hex digits, or 8-4-4-4-12");
+    config->endpoint = o->aggregator;
+    config->heartbeat_ns = o->heartbeat_ns;
+    config->sample_ns = o->sample_ns;
+    config->poll_ns = o->poll_ns;
+    config->drain_ns = o->drain_ns;
+    config->orphan_ns = o->orphan_ns;
+    config->spool_limit_b = o->spool_limit_b;
+    config->attached = (pid_t)o->pid;
+    config->ignore_hangup = o->daemon;
+    return true;
+}
+
+static bool
+s_make_place(const options_t *o, char place[PATH_MAX])
+{
+    if (agent_place_make(o->spool, place) == CREMA_OK)
+        return true;
+    fprintf(stderr, "crema-agent: spool directory %s cannot be used: %s\n",
+            o->spool ? o->spool : "(default)", strerror(errno));
+    return false;
+}
+
+static bool
+s_load_keys(const options_t *o, crema_keys_t **ret_keys)
+{
+    const char *why = NULL;
+    crema_err_t err = crema_keys_load(o->keys_dir, false, ret_keys, &why);
+    if (err == CREMA_OK)
+        return true;
+    fprintf(stderr, "crema-agent: keys in %s cannot be used: %s\n", o->keys_dir,
+            why ? why : crema_err_text(err));
+    return false;
+}
+
+/* Signals first, then the command, before the first thread: a thread would not be in the child, its locks would. */
+static int
+s_prepare(const options_t *o, agent_config_t *config)
+{
+    crema_err_t err = CREMA_OK;
+    if (o->daemon)
+        err = agent_daemon_start(config->spool_dir, &config->ready);
+    if (err == CREMA_OK)
+        err = crema_signals_new(&config->signals);
+    if (err == CREMA_OK && o->command)
+        err = agent_child_catch_signals(config->signals);
+    if (err != CREMA_OK) {
+        crema_log_error("cannot_start", CREMA_TEXT("why", strerror(errno)));
+        return AGENT_EXIT_FAILED;
+    }
+    if (!o->command)
+        return 0;
+    err = agent_child_start(o->command, config->spool_dir, &config->child);
+    if (err == CREMA_OK)
+        return 0;
+    fprintf(stderr, "crema-agent: %s cannot be run: %s\n", o->command[0], strerror(errno));
+    return err == CREMA_ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+}
+
+int
+main(int argc, char **argv)
+{
+    options_t o = {0};
+    agent_config_t config = {.signals = -1, .ready = -1};
+    char place[PATH_MAX];
+    crema_keys_t *keys = NULL;
+    crema_option_result_t result = s_parse(&o, argc, argv);
+    if (result == CREMA_OPTION_DONE)
+        return AGENT_EXIT_DONE;
+    if (result == CREMA_OPTION_ERROR || !s_validate(&o, &config) || !s_load_keys(&o, &keys))
+        return EXIT_USAGE;
+    if (result == CREMA_OPTION_CHECK) {
+        puts("crema-agent: the configuration is sound");
+        crema_keys_destroy(&keys);
+        return AGENT_EXIT_DONE;
+    }
+    if (!s_make_place(&o, place)) {
+        crema_keys_destroy(&keys);
+        return EXIT_USAGE;
+    }
+    config.spool_dir = place;
+    config.keys = keys;
+    int status = s_prepare(&o, &config);
+    if (status == 0)
+        status = agent_run(&config);
+    agent_child_destroy(&config.child);
+    crema_keys_destroy(&keys);
+    return status;
+}
