@@ -2,6 +2,7 @@
 
 #include <czmq.h>
 
+#include "crema_config.h"
 #include "crema_log.h"
 #include "crema_value.h"
 #include "crema_version.h"
@@ -183,7 +184,7 @@ s_take_file(const parser_t *self, const char *path)
 {
     const place_t place = {"file", path};
     zconfig_destroy(&s_config);
-    s_config = zconfig_load(path);
+    s_config = crema_config_read(path);
     if (!s_config)
         return s_complain(self, &place, "--config: cannot be read or is not in zconfig format");
     for (zconfig_t *item = zconfig_child(s_config); item; item = zconfig_next(item)) {

@@ -242,6 +242,27 @@ test_what_is_wrong_is_named_with_its_place(void **state)
 }
 
 static void
+test_a_file_must_be_in_the_format(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"not an assignment\n", "    indented = 1\n\n  = \n"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        char *path = s_file(texts[i]);
+        assert_int_equal(PARSE("--config", path), CREMA_OPTION_ERROR);
+        assert_non_null(strstr(s_said, "crema-test: --config: cannot be read or is not in zconfig "
+                                       "format (file "));
+        unlink(path);
+    }
+    char *empty = s_file("");
+    assert_int_equal(PARSE("--config", empty), CREMA_OPTION_RUN);
+    unlink(empty);
+    char *comments = s_file("# nothing\n\n# at all\n");
+    assert_int_equal(PARSE("--config", comments), CREMA_OPTION_RUN);
+    unlink(comments);
+    assert_int_equal(PARSE("--config", "/tmp"), CREMA_OPTION_ERROR);
+}
+
+static void
 test_a_file_may_hold_only_options(void **state)
 {
     (void)state;
@@ -275,6 +296,7 @@ main(void)
         TEST(test_check_is_for_the_command_line),
         TEST(test_version_and_help),
         TEST(test_what_is_wrong_is_named_with_its_place),
+        TEST(test_a_file_must_be_in_the_format),
         TEST(test_a_file_may_hold_only_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
