@@ -1,0 +1,568 @@
+#include "agg.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <czmq.h>
+
+#include "agg_core.h"
+#include "agg_peers.h"
+#include "agg_runs.h"
+#include "agg_tap.h"
+#include "crema_clock.h"
+#include "crema_keys.h"
+#include "crema_log.h"
+#include "crema_random.h"
+#include "crema_reactor.h"
+
+#define SECOND_NS INT64_C(1000000000)
+#define PEERS_MAX (1u << 16)
+#define AGENTS_MAX (1u << 15)
+#define STREAMS_MAX (1u << 20)
+#define RUNS_MAX 4096u
+#define BATCH_MESSAGES                                                                             \
+    1024 /* taken from a socket before the other one, timers and signals get their turn */
+#define TICK_MS 50
+#define SECOND_MS 1000
+#define SWEEP_SECONDS 60
+#define PEER_IDLE_NS (600 * SECOND_NS)
+#define ARENA_BYTES ((size_t)CREMA_ARENA_FACTOR * CREMA_WIRE_MESSAGE_MAX)
+
+/* The tap asks the core about runs like a collector would; no socket has this number. */
+#define PEER_TAP ((agg_peer_t)0)
+
+/* Counted, and told with the last line of the log. */
+typedef struct {
+    uint64_t messages, bad, unroutable, dropped, sink_messages, sink_dropped;
+} counts_t;
+
+struct agg {
+    agg_options_t options;
+    char endpoint[256];
+    crema_keys_t *server_keys, *client_keys;
+    crema_zap_t *zap;
+    zloop_t *loop;
+    zsock_t *router;
+    zsock_t *sink;
+    agg_tap_t *tap; /* NULL: none wanted */
+    int signals;
+    crema_arena_t *arena;        /* for messages */
+    crema_arena_t *record_arena; /* for records inside a message that is still in use */
+    agg_core_t *core;
+    agg_peers_t *peers;
+    agg_runs_t *runs;
+    unsigned seconds;
+    counts_t counts;
+};
+
+/* ---- sending */
+
+static void
+s_send_peer(agg_t *self, agg_peer_t peer, const uint8_t *bytes, size_t size)
+{
+    agg_routing_id_t id;
+    void *raw = zsock_resolve(self->router);
+    if (!agg_peers_find(self->peers, peer, &id)) {
+        self->counts.unroutable++;
+        return;
+    }
+    if (zmq_send(raw, id.bytes, id.size, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0) {
+        if (errno == EHOSTUNREACH) {
+            self->counts.unroutable++;
+            agg_peers_forget(self->peers, peer);
+        } else {
+            self->counts.dropped++;
+        }
+        return;
+    }
+    if (zmq_send(raw, bytes, size, ZMQ_DONTWAIT) < 0)
+        self->counts.dropped++;
+}
+
+static void
+s_send(agg_t *self, const agg_action_t *action)
+{
+    uint8_t *bytes;
+    size_t size;
+    crema_msg_t msg = *action->msg;
+    msg.send_mono_ns = crema_clock_mono_ns();
+    if (crema_wire_encode(&msg, &bytes, &size) != CREMA_OK) {
+        self->counts.dropped++;
+        return;
+    }
+    if (action->type == AGG_TO_PEER)
+        s_send_peer(self, action->peer, bytes, size);
+    else if (zmq_send(zsock_resolve(self->sink), bytes, size, ZMQ_DONTWAIT) < 0)
+        self->counts.sink_dropped++;
+    free(bytes);
+}
+
+/* ---- events */
+
+static crema_log_level_t
+s_level(agg_event_t event)
+{
+    switch (event) {
+    case AGG_EVENT_AGENT_SUSPECT:
+    case AGG_EVENT_AGENT_LOST:
+    case AGG_EVENT_AGENT_FENCED:
+    case AGG_EVENT_SINK_SILENT:
+    case AGG_EVENT_SINK_FULL:
+    case AGG_EVENT_RUN_LATE:
+        return CREMA_LOG_WARN;
+    default:
+        return CREMA_LOG_INFO;
+    }
+}
+
+static void
+s_log_split(const agg_t *self, const crema_id_t *run_id)
+{
+    const agg_live_run_t *run = agg_runs_find(self->runs, run_id);
+    if (!run)
+        return;
+    crema_log_info("run_split", CREMA_ID("run", run_id),
+                   CREMA_REAL("processor_s", agg_rollup_side_s(run->rollup, CREMA_SIDE_PROCESSOR)),
+                   CREMA_REAL("overhead_s", agg_rollup_overhead_s(run->rollup)),
+                   CREMA_REAL("wasted_s", agg_rollup_side_s(run->rollup, CREMA_SIDE_WASTED)));
+}
+
+static void
+s_on_event(agg_t *self, const agg_action_t *action)
+{
+    crema_log_field_t fields[5] = {{0}};
+    size_t n = 0;
+    if (!crema_id_is_zero(&action->run_id))
+        fields[n++] = (crema_log_field_t)CREMA_ID("run", &action->run_id);
+    if (!crema_id_is_zero(&action->agent_id))
+        fields[n++] = (crema_log_field_t)CREMA_ID("agent", &action->agent_id);
+    if (action->subject)
+        fields[n++] = (crema_log_field_t)CREMA_TEXT("subject", action->subject);
+    if (action->detail)
+        fields[n++] = (crema_log_field_t)CREMA_TEXT("detail", action->detail);
+    crema_log_write(s_level(action->event), agg_event_name(action->event), fields);
+    if (self->tap)
+        agg_tap_event(self->tap, action, crema_clock_real_ns());
+    if (action->event == AGG_EVENT_RUN_VERDICT)
+        s_log_split(self, &action->run_id);
+    if (action->event == AGG_EVENT_RUN_SEALED)
+        agg_runs_on_done(self->runs, &action->run_id);
+}
+
+/* ---- carrying out */
+
+static void
+s_on_tap_state(agg_t *self, const crema_run_state_t *state)
+{
+    const agg_live_run_t *run = agg_runs_find(self->runs, &state->run_id);
+    if (self->tap && state->phase != CREMA_RUN_UNKNOWN)
+        agg_tap_run(self->tap, state, run ? run->rollup : NULL, crema_clock_real_ns());
+}
+
+/* Everything the core wants by now. */
+static void
+s_act(agg_t *self)
+{
+    agg_action_t action;
+    while (agg_core_next(self->core, crema_clock_mono_ns(), &action)) {
+        if (action.type == AGG_EVENT) {
+            s_on_event(self, &action);
+            continue;
+        }
+        if (action.type == AGG_TO_PEER && action.peer == PEER_TAP) {
+            if (action.msg->type == CREMA_MSG_RUN_STATE)
+                s_on_tap_state(self, &action.msg->run_state);
+            continue;
+        }
+        if (action.type == AGG_TO_SINK && action.msg->type == CREMA_MSG_PUT)
+            agg_runs_on_put(self->runs, &action.msg->data, self->record_arena,
+                            crema_clock_mono_ns());
+        s_send(self, &action);
+    }
+    const agg_live_run_t *run;
+    while ((run = agg_runs_news(self->runs)))
+        agg_core_note_split(self->core, &run->run_id,
+                            agg_rollup_side_s(run->rollup, CREMA_SIDE_PROCESSOR),
+                            agg_rollup_overhead_s(run->rollup));
+}
+
+/* ---- receiving */
+
+static void
+s_on_parts(agg_t *self, zmq_msg_t *id, zmq_msg_t *body)
+{
+    int64_t mono_ns = crema_clock_mono_ns(), real_ns = crema_clock_real_ns();
+    agg_peer_t peer;
+    crema_msg_t msg;
+    self->counts.messages++;
+    crema_err_t err =
+        agg_peers_heard(self->peers, zmq_msg_data(id), zmq_msg_size(id), mono_ns, &peer);
+    if (err != CREMA_OK) {
+        self->counts.bad++;
+        crema_log_warn("peer_refused", CREMA_TEXT("why", crema_err_text(err)));
+        return;
+    }
+    err = crema_wire_decode(zmq_msg_data(body), zmq_msg_size(body), self->arena, &msg);
+    if (err != CREMA_OK) {
+        self->counts.bad++;
+        crema_log_warn("message_bad", CREMA_TEXT("why", crema_err_text(err)));
+        agg_core_on_bad(self->core, peer, err, mono_ns);
+    } else {
+        if (msg.type == CREMA_MSG_RUN_OPEN || msg.type == CREMA_MSG_RUN_END)
+            agg_runs_on_message(self->runs, &msg.run, mono_ns);
+        agg_core_on_peer(self->core, peer, &msg, mono_ns, real_ns);
+    }
+    s_act(self);
+}
+
+/* Takes one message whole. *ret_parts is how many parts it had; more than two are read over. False: none waits. */
+static bool
+s_receive(zsock_t *sock, zmq_msg_t *first, zmq_msg_t *second, int *ret_parts)
+{
+    void *raw = zsock_resolve(sock);
+    if (zmq_msg_recv(first, raw, ZMQ_DONTWAIT) < 0)
+        return false;
+    *ret_parts = 1;
+    for (zmq_msg_t *last = first; zmq_msg_more(last); last = second) {
+        if (zmq_msg_recv(second, raw, ZMQ_DONTWAIT) < 0)
+            break;
+        ++*ret_parts;
+    }
+    return true;
+}
+
+static int
+s_on_router(zloop_t *loop, zsock_t *sock, void *context)
+{
+    (void)loop;
+    agg_t *self = context;
+    zmq_msg_t id, body;
+    int parts;
+    zmq_msg_init(&id);
+    zmq_msg_init(&body);
+    for (int i = 0; i < BATCH_MESSAGES && s_receive(sock, &id, &body, &parts); i++) {
+        if (parts == 2)
+            s_on_parts(self, &id, &body);
+        else
+            self->counts.bad++;
+    }
+    zmq_msg_close(&id);
+    zmq_msg_close(&body);
+    return 0;
+}
+
+static int
+s_on_sink(zloop_t *loop, zsock_t *sock, void *context)
+{
+    (void)loop;
+    agg_t *self = context;
+    zmq_msg_t body, rest;
+    int parts;
+    zmq_msg_init(&body);
+    zmq_msg_init(&rest);
+    for (int i = 0; i < BATCH_MESSAGES && s_receive(sock, &body, &rest, &parts); i++) {
+        crema_msg_t msg;
+        self->counts.sink_messages++;
+        if (parts != 1 || crema_wire_decode(zmq_msg_data(&body), zmq_msg_size(&body), self->arena,
+                                            &msg) != CREMA_OK) {
+            self->counts.bad++;
+            crema_log_warn("sink_message_bad", CREMA_INT("parts", parts));
+            continue;
+        }
+        agg_core_on_sink(self->core, &msg, crema_clock_mono_ns(), crema_clock_real_ns());
+        s_act(self);
+    }
+    zmq_msg_close(&body);
+    zmq_msg_close(&rest);
+    return 0;
+}
+
+static int
+s_on_zap(zloop_t *loop, zsock_t *sock, void *context)
+{
+    (void)loop, (void)sock;
+    crema_zap_handle(((agg_t *)context)->zap);
+    return 0;
+}
+
+static int
+s_on_subscription(zloop_t *loop, zsock_t *sock, void *context)
+{
+    (void)loop, (void)sock;
+    agg_tap_on_readable(((agg_t *)context)->tap);
+    return 0;
+}
+
+/* ---- time and signals */
+
+static int
+s_on_tick(zloop_t *loop, int timer, void *context)
+{
+    (void)loop, (void)timer;
+    agg_t *self = context;
+    agg_core_on_tick(self->core, crema_clock_mono_ns(), crema_clock_real_ns());
+    s_act(self);
+    return 0;
+}
+
+/* Asks the core about every run that goes on, for the tap. */
+static void
+s_tap_runs(agg_t *self)
+{
+    size_t cursor = 0;
+    const agg_live_run_t *run;
+    while ((run = agg_runs_next(self->runs, &cursor))) {
+        if (run->done)
+            continue;
+        crema_msg_t query = {.type = CREMA_MSG_RUN_QUERY, .query = run->run_id};
+        agg_core_on_peer(self->core, PEER_TAP, &query, crema_clock_mono_ns(),
+                         crema_clock_real_ns());
+        s_act(self);
+    }
+}
+
+static int
+s_on_second(zloop_t *loop, int timer, void *context)
+{
+    (void)loop, (void)timer;
+    agg_t *self = context;
+    int64_t now_ns = crema_clock_mono_ns();
+    if (self->tap)
+        s_tap_runs(self);
+    if (++self->seconds % SWEEP_SECONDS == 0) {
+        agg_peers_sweep(self->peers, now_ns - PEER_IDLE_NS);
+        agg_runs_sweep(self->runs, now_ns);
+    }
+    return 0;
+}
+
+static int
+s_on_signal(zloop_t *loop, zmq_pollitem_t *item, void *context)
+{
+    (void)loop, (void)context;
+    for (int number; (number = crema_signals_read(item->fd)) != 0;)
+        if (number == SIGTERM || number == SIGINT)
+            return -1;
+    return 0;
+}
+
+/* ---- life */
+
+__attribute__((format(printf, 4, 5))) static crema_err_t
+s_fail(crema_err_t err, char *why, size_t size, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, size, format, arguments);
+    va_end(arguments);
+    return err;
+}
+
+static crema_err_t
+s_load_keys(agg_t *self, char *why, size_t size)
+{
+    const char *dir = self->options.keys_dir, *reason = NULL;
+    crema_err_t err = crema_keys_load(dir, true, &self->server_keys, &reason);
+    if (err == CREMA_OK)
+        err = crema_keys_load(dir, false, &self->client_keys, &reason);
+    if (err != CREMA_OK)
+        return s_fail(CREMA_ECONFIG, why, size, "the keys in %s cannot be used: %s", dir,
+                      reason ? reason : crema_err_text(err));
+    /* The ZAP handler is there before a socket is bound: CURVE without one admits every key. */
+    if (self->server_keys)
+        err = crema_zap_new(self->server_keys, &self->zap);
+    return err == CREMA_OK ? err
+                           : s_fail(err, why, size, "the handler of keys cannot start: %s",
+                                    crema_err_text(err));
+}
+
+static crema_err_t
+s_connect_sink(agg_t *self, char *why, size_t size)
+{
+    self->sink = zsock_new(ZMQ_DEALER);
+    if (!self->sink)
+        return s_fail(CREMA_ENOMEM, why, size, "no socket: %s", strerror(errno));
+    crema_socket_prepare(self->sink, CREMA_ROLE_SINK);
+    crema_keys_connect(self->client_keys, self->sink);
+    if (crema_socket_connect(self->sink, self->options.sink_endpoint) != CREMA_OK)
+        return s_fail(CREMA_ECONFIG, why, size,
+                      "--sink: %s is no endpoint such as tcp://127.0.0.1:5701",
+                      self->options.sink_endpoint);
+    return CREMA_OK;
+}
+
+/* What went wrong with binding, as a sentence. */
+static crema_err_t
+s_bind_failed(crema_err_t err, const char *option, const char *endpoint, char *why, size_t size)
+{
+    if (err == CREMA_EBUSY)
+        return s_fail(err, why, size,
+                      "%s is taken by another process: stop it, or choose another port with --%s",
+                      endpoint, option);
+    if (err == CREMA_EINVAL)
+        return s_fail(CREMA_ECONFIG, why, size,
+                      "--%s: %s is no endpoint such as tcp://127.0.0.1:5700", option, endpoint);
+    return s_fail(err, why, size, "%s cannot be bound: %s", endpoint, strerror(errno));
+}
+
+static crema_err_t
+s_bind(agg_t *self, char *why, size_t size)
+{
+    const char *endpoint = self->options.endpoint, *tap = self->options.tap_endpoint;
+    self->router = zsock_new(ZMQ_ROUTER);
+    if (!self->router)
+        return s_fail(CREMA_ENOMEM, why, size, "no socket: %s", strerror(errno));
+    crema_socket_prepare(self->router, CREMA_ROLE_AGENTS);
+    crema_keys_serve(self->server_keys, self->router);
+    crema_err_t err =
+        crema_socket_bind(self->router, endpoint, self->endpoint, sizeof self->endpoint);
+    if (err != CREMA_OK)
+        return s_bind_failed(err, "bind", endpoint, why, size);
+    err = tap ? agg_tap_new(tap, self->server_keys, &self->tap) : CREMA_OK;
+    return err == CREMA_OK ? err : s_bind_failed(err, "tap", tap, why, size);
+}
+
+static crema_err_t
+s_make_parts(agg_t *self)
+{
+    agg_config_t config = {
+        .session = crema_random_u64() | 1,
+        .credit_pool_b = self->options.credit_bytes,
+        .sink_silence_ns = 2 * SECOND_NS,
+        .barrier_retries = 5,
+        .barrier_cap_ns = 30 * SECOND_NS,
+        .agents_max = AGENTS_MAX,
+        .streams_max = STREAMS_MAX,
+        .runs_max = RUNS_MAX,
+    };
+    crema_err_t err = crema_arena_new(ARENA_BYTES, &self->arena);
+    if (err == CREMA_OK)
+        err = crema_arena_new(ARENA_BYTES, &self->record_arena);
+    if (err == CREMA_OK)
+        err = agg_core_new(&config, &self->core);
+    if (err == CREMA_OK)
+        err = agg_peers_new(PEERS_MAX, &self->peers);
+    if (err == CREMA_OK)
+        err = agg_runs_new(RUNS_MAX, &self->runs);
+    return err;
+}
+
+static crema_err_t
+s_wire_up(agg_t *self)
+{
+    zmq_pollitem_t signals = {.fd = self->signals, .events = ZMQ_POLLIN};
+    self->loop = crema_loop_new();
+    if (!self->loop)
+        return CREMA_ENOMEM;
+    int rc = zloop_reader(self->loop, self->router, s_on_router, self);
+    zloop_reader_set_tolerant(self->loop, self->router);
+    rc |= zloop_reader(self->loop, self->sink, s_on_sink, self);
+    zloop_reader_set_tolerant(self->loop, self->sink);
+    rc |= zloop_poller(self->loop, &signals, s_on_signal, self);
+    if (self->zap)
+        rc |= zloop_reader(self->loop, crema_zap_socket(self->zap), s_on_zap, self);
+    if (self->tap)
+        rc |= zloop_reader(self->loop, agg_tap_socket(self->tap), s_on_subscription, self);
+    if (zloop_timer(self->loop, TICK_MS, 0, s_on_tick, self) < 0 ||
+        zloop_timer(self->loop, SECOND_MS, 0, s_on_second, self) < 0)
+        rc = -1;
+    return rc == 0 ? CREMA_OK : CREMA_ENOMEM;
+}
+
+static crema_err_t
+s_start(agg_t *self, char *why, size_t size)
+{
+    crema_err_t err = crema_signals_new(&self->signals);
+    if (err == CREMA_OK)
+        err = s_make_parts(self);
+    if (err != CREMA_OK)
+        return s_fail(err, why, size, "the program cannot start: %s", crema_err_text(err));
+    err = s_load_keys(self, why, size);
+    if (err == CREMA_OK)
+        err = s_connect_sink(self, why, size);
+    if (err == CREMA_OK)
+        err = s_bind(self, why, size);
+    if (err != CREMA_OK)
+        return err;
+    err = s_wire_up(self);
+    return err == CREMA_OK
+               ? err
+               : s_fail(err, why, size, "the program cannot start: %s", crema_err_text(err));
+}
+
+crema_err_t
+agg_new(const agg_options_t *options, char *ret_why, size_t why_size, agg_t **ret_self)
+{
+    agg_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return s_fail(CREMA_ENOMEM, ret_why, why_size, "out of memory");
+    self->options = *options;
+    self->signals = -1;
+    crema_err_t err = s_start(self, ret_why, why_size);
+    if (err != CREMA_OK) {
+        agg_destroy(&self);
+        return err;
+    }
+    *ret_self = self;
+    return CREMA_OK;
+}
+
+void
+agg_destroy(agg_t **self_p)
+{
+    agg_t *self = *self_p;
+    if (self) {
+        zloop_destroy(&self->loop);
+        agg_tap_destroy(&self->tap);
+        zsock_destroy(&self->router);
+        zsock_destroy(&self->sink);
+        crema_zap_destroy(&self->zap);
+        crema_keys_destroy(&self->server_keys);
+        crema_keys_destroy(&self->client_keys);
+        agg_runs_destroy(&self->runs);
+        agg_peers_destroy(&self->peers);
+        agg_core_destroy(&self->core);
+        crema_arena_destroy(&self->arena);
+        crema_arena_destroy(&self->record_arena);
+        if (self->signals >= 0)
+            close(self->signals);
+        free(self);
+    }
+    *self_p = NULL;
+}
+
+const char *
+agg_endpoint(const agg_t *self)
+{
+    return self->endpoint;
+}
+
+const char *
+agg_tap_endpoint(const agg_t *self)
+{
+    return self->tap ? agg_tap_bound(self->tap) : NULL;
+}
+
+void
+agg_serve(agg_t *self)
+{
+    s_act(self);
+    zloop_start(self->loop);
+    agg_stats_t stats = agg_core_stats(self->core);
+    crema_log_info(
+        "stopped", CREMA_INT("messages", self->counts.messages), CREMA_INT("bad", self->counts.bad),
+        CREMA_INT("unroutable", self->counts.unroutable),
+        CREMA_INT("dropped", self->counts.dropped),
+        CREMA_INT("sink_dropped", self->counts.sink_dropped), CREMA_INT("hellos", stats.hellos),
+        CREMA_INT("data_accepted", stats.data_accepted),
+        CREMA_INT("data_dropped", stats.data_dropped), CREMA_INT("puts", stats.puts),
+        CREMA_INT("nacks", stats.nacks), CREMA_INT("replays", stats.replays),
+        CREMA_INT("committed_records", stats.committed_records),
+        CREMA_INT("refused", stats.refused),
+        CREMA_INT("split_not_taken", agg_runs_not_taken(self->runs)));
+}

@@ -1,0 +1,36 @@
+/* agg - the reactor: ROUTER towards agents and collectors, DEALER towards the sink, a lossy tap for whoever watches.
+ *
+ * One thread, one loop. Everything is decided in agg_core; this reads sockets and clocks, hands over, and carries out. It never stops
+ * reading: what it may not take is dropped and asked for again. */
+#ifndef AGG_H
+#define AGG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "crema_error.h"
+
+typedef struct agg agg_t;
+
+typedef struct {
+    const char *endpoint; /* for agents and collectors */
+    const char *sink_endpoint;
+    const char *tap_endpoint; /* NULL: none */
+    const char *keys_dir;     /* NULL: none */
+    int64_t credit_bytes;     /* of all agents together */
+} agg_options_t;
+
+/* Connects to the sink and binds. `ret_why` is one sentence that says what to do. CREMA_ECONFIG: the configuration cannot work; CREMA_EBUSY: an
+ * endpoint is taken. */
+CREMA_MUST_CHECK crema_err_t agg_new(const agg_options_t *options, char *ret_why, size_t why_size,
+                                     agg_t **ret_self);
+void agg_destroy(agg_t **self_p);
+
+/* Where it listens, with the port that was chosen; the tap's is NULL if there is none. */
+const char *agg_endpoint(const agg_t *self);
+const char *agg_tap_endpoint(const agg_t *self);
+
+/* Until SIGTERM or SIGINT. */
+void agg_serve(agg_t *self);
+
+#endif
