@@ -20,11 +20,11 @@ typedef struct agg_core agg_core_t;
 typedef uint64_t agg_peer_t;
 
 typedef struct {
-    uint64_t session;           /* random per aggregator start */
-    int64_t credit_pool_b;      /* sum of all agents' credit at most; 512 MiB */
-    int64_t sink_silence_ns;    /* no word from the sink for this long closes credit; 2 s */
-    int64_t barrier_retries;    /* questions to an agent before PARTIAL; 5 */
-    int64_t barrier_cap_ns;     /* longest wait between two of them; 30 s */
+    uint64_t session;        /* random per aggregator start */
+    int64_t credit_pool_b;   /* sum of all agents' credit at most; 512 MiB */
+    int64_t sink_silence_ns; /* no word from the sink for this long closes credit; 2 s */
+    int64_t barrier_retries; /* questions to an agent before PARTIAL; 5 */
+    int64_t barrier_cap_ns;  /* longest wait between two of them; 30 s */
     size_t agents_max, streams_max, runs_max; /* refused above, counted */
 } agg_config_t;
 
@@ -56,13 +56,14 @@ const char *agg_event_name(agg_event_t event); /* "agent_welcomed", ... */
 
 typedef struct {
     agg_action_type_t type;
-    agg_peer_t peer;        /* TO_PEER */
-    const crema_msg_t *msg; /* TO_PEER, TO_SINK: valid until the next event or crema_msg borrowed from it ends */
-    agg_event_t event;      /* EVENT */
-    crema_id_t agent_id;    /* EVENT, zero if it does not apply */
+    agg_peer_t peer; /* TO_PEER */
+    const crema_msg_t
+        *msg; /* TO_PEER, TO_SINK: valid until the next event or crema_msg borrowed from it ends */
+    agg_event_t event;   /* EVENT */
+    crema_id_t agent_id; /* EVENT, zero if it does not apply */
     crema_id_t run_id;
-    const char *subject;    /* EVENT: host of the agent, path of the file; may be NULL */
-    const char *detail;     /* EVENT: a phrase; may be NULL */
+    const char *subject; /* EVENT: host of the agent, path of the file; may be NULL */
+    const char *detail;  /* EVENT: a phrase; may be NULL */
 } agg_action_t;
 
 CREMA_MUST_CHECK crema_err_t agg_core_new(const agg_config_t *config, agg_core_t **ret_self);

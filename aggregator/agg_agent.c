@@ -1,0 +1,237 @@
+#include "agg_agent.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MS 1000000ll
+#define S (1000 * MS)
+#define INTERVAL_MIN_NS (200 * MS)
+#define INTERVAL_MAX_NS (60 * S)
+#define ROUND_TRIP_DEFAULT_NS (500 * MS)
+#define EXPIRES_NS (24 * 3600 * S)
+#define HELLO_BURST 10
+#define HELLO_REFILL_NS (6 * S) /* one each: 10 a minute */
+#define BOOTS 4
+#define GAPS 9 /* observed heartbeat intervals that are kept */
+#define RETURNS_OF_A_CLONE 2
+#define NAME_BYTES 64
+
+struct agg_agent {
+    crema_id_t agent_id;
+    char name[NAME_BYTES];
+    bool welcomed;
+    bool said_bye, drained;
+    bool cloned;           /* boots[] are two living processes: neither is admitted */
+    uint64_t boot;         /* of the process that holds the session */
+    uint64_t boots[BOOTS]; /* superseded ones, the latest first; 0: none */
+    unsigned returns;      /* how often a superseded boot came back */
+    int64_t declared_ns;
+    int64_t gaps_ns[GAPS]; /* between heartbeats, a ring */
+    size_t n_gaps;
+    int64_t heartbeat_ns; /* when the last one came; 0 none yet */
+    int64_t heard_ns;
+    int64_t rtt_ns;
+    unsigned hellos;         /* tokens left */
+    int64_t hello_refill_ns; /* when the last token was added */
+};
+
+crema_err_t
+agg_agent_new(const crema_id_t *agent_id, agg_agent_t **ret_self)
+{
+    agg_agent_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return CREMA_ENOMEM;
+    self->agent_id = *agent_id;
+    self->declared_ns = S;
+    self->rtt_ns = ROUND_TRIP_DEFAULT_NS;
+    self->hellos = HELLO_BURST;
+    crema_id_hex(agent_id, self->name);
+    *ret_self = self;
+    return CREMA_OK;
+}
+
+void
+agg_agent_destroy(agg_agent_t **self_p)
+{
+    free(*self_p);
+    *self_p = NULL;
+}
+
+static bool
+s_take_token(agg_agent_t *self, int64_t now_ns, uint32_t *ret_retry_after_ms)
+{
+    while (self->hellos < HELLO_BURST && now_ns - self->hello_refill_ns >= HELLO_REFILL_NS) {
+        self->hellos++;
+        self->hello_refill_ns += HELLO_REFILL_NS;
+    }
+    if (self->hellos == HELLO_BURST)
+        self->hello_refill_ns = now_ns;
+    if (self->hellos == 0) {
+        *ret_retry_after_ms =
+            (uint32_t)((self->hello_refill_ns + HELLO_REFILL_NS - now_ns) / MS + 1);
+        return false;
+    }
+    self->hellos--;
+    return true;
+}
+
+static bool
+s_was_superseded(const agg_agent_t *self, uint64_t boot)
+{
+    for (size_t i = 0; i < BOOTS; i++)
+        if (self->boots[i] == boot)
+            return true;
+    return false;
+}
+
+/* The session passes to another process. A dead one never comes back, so a superseded boot that returns, and again, proves two. */
+static agg_hello_verdict_t
+s_supersede(agg_agent_t *self, uint64_t boot)
+{
+    if (s_was_superseded(self, boot)) {
+        if (self->cloned || ++self->returns >= RETURNS_OF_A_CLONE) {
+            self->cloned = true;
+            return AGG_HELLO_CLONE;
+        }
+    } else {
+        self->cloned = false;
+        self->returns = 0;
+    }
+    memmove(&self->boots[1], &self->boots[0], (BOOTS - 1) * sizeof self->boots[0]);
+    self->boots[0] = self->boot;
+    return AGG_HELLO_SUPERSEDES;
+}
+
+static void
+s_set_interval(agg_agent_t *self, uint32_t hb_ivl_ms)
+{
+    int64_t declared = (int64_t)hb_ivl_ms * MS;
+    declared = declared > INTERVAL_MIN_NS ? declared : INTERVAL_MIN_NS;
+    self->declared_ns = declared < INTERVAL_MAX_NS ? declared : INTERVAL_MAX_NS;
+}
+
+agg_hello_verdict_t
+agg_agent_on_hello(agg_agent_t *self, const crema_hello_t *hello, int64_t now_ns,
+                   uint32_t *ret_retry_after_ms)
+{
+    if (!s_take_token(self, now_ns, ret_retry_after_ms))
+        return AGG_HELLO_TOO_OFTEN;
+    if (self->cloned && self->boot == hello->boot)
+        return AGG_HELLO_CLONE;
+    agg_hello_verdict_t verdict = AGG_HELLO_ADMIT;
+    if (self->welcomed && self->boot != hello->boot)
+        verdict = s_supersede(self, hello->boot);
+    if (verdict == AGG_HELLO_CLONE)
+        return verdict;
+    self->boot = hello->boot;
+    self->welcomed = true;
+    self->said_bye = self->drained = false;
+    self->n_gaps = 0;
+    self->heartbeat_ns = 0;
+    self->heard_ns = now_ns;
+    s_set_interval(self, hello->hb_ivl_ms);
+    if (hello->host && *hello->host) {
+        size_t n = strnlen(hello->host, NAME_BYTES - 1);
+        memcpy(self->name, hello->host, n);
+        self->name[n] = '\0';
+    }
+    return verdict;
+}
+
+void
+agg_agent_on_heard(agg_agent_t *self, int64_t now_ns)
+{
+    self->heard_ns = now_ns;
+}
+
+void
+agg_agent_on_heartbeat(agg_agent_t *self, uint32_t hb_ivl_ms, int64_t now_ns)
+{
+    if (self->heartbeat_ns)
+        self->gaps_ns[self->n_gaps++ % GAPS] = now_ns - self->heartbeat_ns;
+    self->heartbeat_ns = now_ns;
+    s_set_interval(self, hb_ivl_ms);
+}
+
+void
+agg_agent_on_round_trip(agg_agent_t *self, int64_t rtt_ns)
+{
+    if (rtt_ns >= 0)
+        self->rtt_ns = rtt_ns < INTERVAL_MAX_NS ? rtt_ns : INTERVAL_MAX_NS;
+}
+
+void
+agg_agent_on_bye(agg_agent_t *self, bool drained)
+{
+    self->said_bye = true;
+    self->drained = drained;
+}
+
+static int64_t
+s_median_gap_ns(const agg_agent_t *self)
+{
+    int64_t sorted[GAPS];
+    size_t n = self->n_gaps < GAPS ? self->n_gaps : GAPS;
+    for (size_t i = 0; i < n; i++) {
+        size_t at = i;
+        for (; at > 0 && sorted[at - 1] > self->gaps_ns[i]; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = self->gaps_ns[i];
+    }
+    return n ? sorted[n / 2] : 0;
+}
+
+int64_t
+agg_agent_interval_ns(const agg_agent_t *self)
+{
+    int64_t observed = s_median_gap_ns(self) / 2;
+    if (observed > INTERVAL_MAX_NS)
+        observed = INTERVAL_MAX_NS;
+    return observed > self->declared_ns ? observed : self->declared_ns;
+}
+
+int64_t
+agg_agent_silent_ns(const agg_agent_t *self, int64_t now_ns)
+{
+    return now_ns - self->heard_ns;
+}
+
+agg_agent_state_t
+agg_agent_state(const agg_agent_t *self, int64_t now_ns)
+{
+    if (self->said_bye)
+        return self->drained ? AGG_AGENT_LEFT : AGG_AGENT_LEAVING;
+    if (!self->welcomed)
+        return AGG_AGENT_NEW;
+    int64_t silent = agg_agent_silent_ns(self, now_ns);
+    int64_t interval = agg_agent_interval_ns(self);
+    int64_t lost = 10 * interval > 30 * S ? 10 * interval : 30 * S;
+    if (silent >= EXPIRES_NS)
+        return AGG_AGENT_EXPIRED;
+    if (silent >= lost)
+        return AGG_AGENT_LOST;
+    return silent >= 3 * interval + self->rtt_ns ? AGG_AGENT_SUSPECT : AGG_AGENT_LIVE;
+}
+
+const char *
+agg_agent_state_name(agg_agent_state_t state)
+{
+    static const char *const names[] = {
+        [AGG_AGENT_NEW] = "new",   [AGG_AGENT_LIVE] = "live",       [AGG_AGENT_SUSPECT] = "suspect",
+        [AGG_AGENT_LOST] = "lost", [AGG_AGENT_EXPIRED] = "expired", [AGG_AGENT_LEAVING] = "leaving",
+        [AGG_AGENT_LEFT] = "left",
+    };
+    return (size_t)state < sizeof names / sizeof *names ? names[state] : "?";
+}
+
+const crema_id_t *
+agg_agent_id(const agg_agent_t *self)
+{
+    return &self->agent_id;
+}
+
+const char *
+agg_agent_name(const agg_agent_t *self)
+{
+    return self->name;
+}

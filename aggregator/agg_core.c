@@ -1,0 +1,198 @@
+#include "agg_core_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SWEEP_NS AGG_S
+
+static crema_err_t
+s_make_parts(agg_core_t *self)
+{
+    const agg_config_t *config = &self->config;
+    crema_err_t err = crema_map_new(config->agents_max, &self->clients);
+    if (err == CREMA_OK)
+        err = crema_map_new(config->agents_max, &self->peers);
+    if (err == CREMA_OK)
+        err = crema_map_new(config->streams_max, &self->flows);
+    if (err == CREMA_OK)
+        err = crema_map_new(config->runs_max, &self->entries);
+    if (err == CREMA_OK)
+        err = agg_credit_new((uint64_t)config->credit_pool_b, &self->credit);
+    self->rows = calloc(CREMA_WIRE_TABLE_ROWS_MAX, sizeof *self->rows);
+    return err == CREMA_OK && !self->rows ? CREMA_ENOMEM : err;
+}
+
+crema_err_t
+agg_core_new(const agg_config_t *config, agg_core_t **ret_self)
+{
+    if (config->session == 0 || config->credit_pool_b < 0 || config->barrier_retries < 1 ||
+        config->barrier_cap_ns < 1 || config->sink_silence_ns < 1)
+        return CREMA_EINVAL;
+    agg_core_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return CREMA_ENOMEM;
+    self->config = *config;
+    self->want_list = true;
+    crema_list_init(&self->clients_out);
+    crema_list_init(&self->runs_out);
+    crema_list_init(&self->pending);
+    crema_list_init(&self->due);
+    crema_list_init(&self->opens);
+    crema_err_t err = s_make_parts(self);
+    if (err != CREMA_OK) {
+        agg_core_destroy(&self);
+        return err;
+    }
+    *ret_self = self;
+    return CREMA_OK;
+}
+
+/* The first value of a map that may not exist yet. */
+static void *
+s_any(const crema_map_t *map)
+{
+    size_t cursor = 0;
+    return map ? crema_map_next(map, &cursor) : NULL;
+}
+
+void
+agg_core_destroy(agg_core_t **self_p)
+{
+    agg_core_t *self = *self_p;
+    if (!self)
+        return;
+    for (agg_flow_t *flow; (flow = s_any(self->flows)) != NULL;)
+        agg_flow_free(self, flow);
+    for (agg_client_t *client; (client = s_any(self->clients)) != NULL;)
+        agg_client_free(self, client);
+    for (agg_entry_t *entry; (entry = s_any(self->entries)) != NULL;)
+        agg_entry_free(self, entry);
+    crema_map_destroy(&self->flows);
+    crema_map_destroy(&self->clients);
+    crema_map_destroy(&self->entries);
+    crema_map_destroy(&self->peers);
+    agg_credit_destroy(&self->credit);
+    free(self->rows);
+    free(self);
+    *self_p = NULL;
+}
+
+crema_id_t
+agg_peer_key(agg_peer_t peer)
+{
+    crema_id_t key = {{0}};
+    memcpy(key.bytes, &peer, sizeof peer);
+    return key;
+}
+
+void
+agg_reply(agg_core_t *self, const agg_reply_t *reply)
+{
+    self->stats.fences += reply->type == CREMA_MSG_FENCE;
+    if (self->n_replies == AGG_REPLIES_MAX) { /* as if lost on the way: whoever asked asks again */
+        self->stats.refused++;
+        return;
+    }
+    self->replies[self->n_replies++] = *reply;
+}
+
+void
+agg_core_on_peer(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg, int64_t mono_ns,
+                 int64_t real_ns)
+{
+    self->real_ns = real_ns;
+    switch (msg->type) {
+    case CREMA_MSG_HELLO:
+    case CREMA_MSG_DATA:
+    case CREMA_MSG_HEARTBEAT:
+    case CREMA_MSG_BYE:
+        agg_agents_on_message(self, peer, msg, mono_ns);
+        break;
+    case CREMA_MSG_RUN_OPEN:
+    case CREMA_MSG_RUN_END:
+    case CREMA_MSG_RUN_QUERY:
+        agg_runs_on_message(self, peer, msg, mono_ns);
+        break;
+    default:
+        self->stats.bad_messages++;
+        return;
+    }
+    agg_runs_decide(self, mono_ns, real_ns);
+}
+
+void
+agg_core_on_bad(agg_core_t *self, agg_peer_t peer, crema_err_t why, int64_t mono_ns)
+{
+    (void)mono_ns;
+    self->stats.bad_messages++;
+    if (why == CREMA_EVERSION)
+        agg_reply(self, &(agg_reply_t){
+                            .peer = peer, .type = CREMA_MSG_FENCE, .reason = CREMA_FENCE_VERSION});
+}
+
+void
+agg_core_on_sink(agg_core_t *self, const crema_msg_t *msg, int64_t mono_ns, int64_t real_ns)
+{
+    agg_sink_on_message(self, msg, mono_ns);
+    agg_runs_decide(self, mono_ns, real_ns);
+}
+
+void
+agg_core_on_tick(agg_core_t *self, int64_t mono_ns, int64_t real_ns)
+{
+    agg_sink_on_tick(self, mono_ns);
+    agg_flows_on_tick(self);
+    agg_agents_on_tick(self, mono_ns);
+    agg_runs_on_tick(self, mono_ns);
+    if (mono_ns - self->swept_ns >= SWEEP_NS) {
+        self->swept_ns = mono_ns;
+        agg_flows_sweep(self);
+    }
+    agg_runs_decide(self, mono_ns, real_ns);
+}
+
+void
+agg_core_note_split(agg_core_t *self, const crema_id_t *run_id, double processor_s,
+                    double overhead_s)
+{
+    agg_entry_t *entry = crema_map_find(self->entries, run_id);
+    if (!entry)
+        return;
+    entry->processor_s += processor_s;
+    entry->overhead_s += overhead_s;
+}
+
+agg_stats_t
+agg_core_stats(const agg_core_t *self)
+{
+    agg_stats_t stats = self->stats;
+    stats.streams = crema_map_count(self->flows);
+    stats.credit_granted_b = agg_credit_granted_b(self->credit);
+    stats.credit_in_use_b = agg_credit_in_use_b(self->credit);
+    size_t cursor = 0;
+    for (const agg_entry_t *entry; (entry = crema_map_next(self->entries, &cursor)) != NULL;)
+        stats.runs_open += agg_run_phase(entry->run) < CREMA_RUN_VERDICT;
+    return stats;
+}
+
+const char *
+agg_event_name(agg_event_t event)
+{
+    static const char *const names[AGG_EVENT_COUNT] = {
+        [AGG_EVENT_AGENT_WELCOMED] = "agent_welcomed",
+        [AGG_EVENT_AGENT_SUSPECT] = "agent_suspect",
+        [AGG_EVENT_AGENT_LOST] = "agent_lost",
+        [AGG_EVENT_AGENT_RETURNED] = "agent_returned",
+        [AGG_EVENT_AGENT_LEFT] = "agent_left",
+        [AGG_EVENT_AGENT_FENCED] = "agent_fenced",
+        [AGG_EVENT_SINK_UP] = "sink_up",
+        [AGG_EVENT_SINK_SILENT] = "sink_silent",
+        [AGG_EVENT_SINK_FULL] = "sink_full",
+        [AGG_EVENT_RUN_OPENED] = "run_opened",
+        [AGG_EVENT_RUN_BARRIER] = "run_barrier",
+        [AGG_EVENT_RUN_VERDICT] = "run_verdict",
+        [AGG_EVENT_RUN_SEALED] = "run_sealed",
+        [AGG_EVENT_RUN_LATE] = "run_late",
+    };
+    return (size_t)event < AGG_EVENT_COUNT ? names[event] : "?";
+}

@@ -1,0 +1,469 @@
+#include <stdlib.h>
+
+#include "agg_core_private.h"
+#include "crema_mutant.h"
+
+#define HELLOS_PER_SECOND 1000.0
+#define NOT_READY_MS 300 /* the sink's list of streams is not in */
+#define NO_ROOM_MS 5000
+#define ABUSES_MAX 3
+#define ABUSE_RETRY_MS 5000
+#define ACTIVE_NS (10 * AGG_S) /* an agent that sent within this time shares the credit */
+#define CLOCK_NS (10 * AGG_S)  /* between two words to the sink on one agent's clock */
+#define LEFT_NS (60 * AGG_S)   /* one that left is forgotten after it */
+
+static uint32_t
+s_bit(agg_event_t event)
+{
+    return 1u << event;
+}
+
+agg_client_t *
+agg_client_of(const agg_core_t *self, const crema_id_t *agent_id)
+{
+    return crema_map_find(self->clients, agent_id);
+}
+
+void
+agg_client_out(agg_core_t *self, agg_client_t *client)
+{
+    crema_list_append(&self->clients_out, &client->out);
+}
+
+static void
+s_tell(agg_core_t *self, agg_client_t *client, agg_event_t event)
+{
+    client->events |= s_bit(event);
+    agg_client_out(self, client);
+}
+
+static void
+s_fence(agg_core_t *self, agg_peer_t peer, crema_fence_reason_t reason, uint32_t retry_after_ms)
+{
+    agg_reply(self, &(agg_reply_t){.peer = peer,
+                                   .type = CREMA_MSG_FENCE,
+                                   .reason = reason,
+                                   .retry_after_ms = retry_after_ms});
+}
+
+static void
+s_not_admitted(agg_core_t *self, agg_peer_t peer, uint32_t retry_after_ms)
+{
+    agg_reply(self, &(agg_reply_t){
+                        .peer = peer, .type = CREMA_MSG_WELCOME, .retry_after_ms = retry_after_ms});
+}
+
+void
+agg_client_end_session(agg_core_t *self, agg_client_t *client)
+{
+    crema_id_t key = agg_peer_key(client->peer);
+    if (crema_map_find(self->peers, &key) == client)
+        crema_map_take(self->peers, &key);
+    agg_credit_close(self->credit, &client->account);
+    client->has_session = client->leaving = false;
+    client->want_welcome = client->want_ack = client->want_dismiss = false;
+}
+
+void
+agg_client_free(agg_core_t *self, agg_client_t *client)
+{
+    agg_client_end_session(self, client);
+    crema_map_take(self->clients, agg_agent_id(client->agent));
+    for (agg_flow_t *flow; (flow = CREMA_LIST_FIRST(&client->flows, agg_flow_t, of_client));) {
+        crema_list_remove(&flow->of_client);
+        crema_list_remove(&flow->ack);
+        flow->client = NULL;
+    }
+    crema_list_remove(&client->out);
+    crema_offset_destroy(&client->offset);
+    agg_agent_destroy(&client->agent);
+    free(client);
+}
+
+static agg_client_t *
+s_client_get(agg_core_t *self, const crema_id_t *agent_id)
+{
+    agg_client_t *client = crema_map_find(self->clients, agent_id);
+    if (client)
+        return client;
+    client = calloc(1, sizeof *client);
+    if (!client)
+        return NULL;
+    if (agg_agent_new(agent_id, &client->agent) != CREMA_OK ||
+        crema_offset_new(&client->offset) != CREMA_OK ||
+        crema_map_add(self->clients, agent_id, client) != CREMA_OK) {
+        crema_offset_destroy(&client->offset);
+        agg_agent_destroy(&client->agent);
+        free(client);
+        return NULL;
+    }
+    crema_list_init(&client->flows);
+    crema_list_init(&client->acks);
+    return client;
+}
+
+/* ---------------------------------------------------------------- tables, whole and in parts */
+
+typedef enum { TABLE_PART, TABLE_WHOLE, TABLE_BROKEN } table_t;
+
+/* Follows the parts' numbers: after a hole nothing counts until the next part 0. */
+static table_t
+s_follow_parts(agg_client_t *client, uint16_t flags)
+{
+    unsigned part = flags >> CREMA_WIRE_PART_SHIFT;
+    if (part == 0) {
+        client->table++;
+        client->part = 0;
+        client->table_refused = false;
+    }
+    if (part != client->part) {
+        client->part = UINT32_MAX;
+        return TABLE_BROKEN;
+    }
+    client->part++;
+    return flags & CREMA_WIRE_FLAG_MORE ? TABLE_PART : TABLE_WHOLE;
+}
+
+static void
+s_take_rows(agg_core_t *self, agg_client_t *client, const crema_stream_table_t *table,
+            int64_t now_ns)
+{
+    for (size_t i = 0; i < table->n; i++) {
+        const crema_stream_row_t *row = &table->rows[i];
+        if (crema_id_is_zero(&row->run_id))
+            continue; /* a stream without a run cannot be delivered */
+        agg_flow_t *flow = agg_flow_get(self, &row->stream_id, &row->run_id, now_ns);
+        if (!flow) {
+            client->table_refused = true;
+            continue;
+        }
+        agg_flow_attach(self, flow, client, now_ns);
+        flow->listed = client->table;
+        crema_stream_set_interval(flow->line, agg_agent_interval_ns(client->agent));
+        crema_stream_announce(flow->line, row->hi, row->flags & CREMA_STREAM_FLAG_CLOSED, now_ns);
+        agg_flow_follow(self, flow, now_ns);
+        crema_list_append(&client->acks, &flow->ack);
+    }
+}
+
+/* A table that found no room for a row lists less than the agent holds, so it answers nothing. */
+static bool
+s_is_whole(agg_client_t *client, table_t table)
+{
+    if (table != TABLE_WHOLE || client->table_refused)
+        return false;
+    client->whole_table = client->table;
+    return true;
+}
+
+/* ---------------------------------------------------------------- HELLO */
+
+static bool
+s_may_admit(agg_core_t *self, int64_t now_ns)
+{
+    self->hello_tokens += (double)(now_ns - self->hello_ns) / AGG_S * HELLOS_PER_SECOND;
+    self->hello_ns = now_ns;
+    if (self->hello_tokens > HELLOS_PER_SECOND)
+        self->hello_tokens = HELLOS_PER_SECOND;
+    if (self->hello_tokens < 1)
+        return false;
+    self->hello_tokens -= 1;
+    return true;
+}
+
+static bool
+s_bind(agg_core_t *self, agg_client_t *client, agg_peer_t peer)
+{
+    crema_id_t key = agg_peer_key(peer);
+    agg_client_t *other = crema_map_find(self->peers, &key);
+    agg_client_end_session(self, client);
+    if (other && other != client)
+        agg_client_end_session(self, other);
+    client->peer = peer;
+    return crema_map_add(self->peers, &key, client) == CREMA_OK &&
+           agg_credit_open(self->credit, &client->account) == CREMA_OK;
+}
+
+/* Part 0 of a HELLO decides whether its sender is let in. */
+static agg_client_t *
+s_admit(agg_core_t *self, agg_peer_t peer, const crema_hello_t *hello, int64_t now_ns)
+{
+    if (hello->ver_min > CREMA_WIRE_VERSION || hello->ver_max < CREMA_WIRE_VERSION_MIN) {
+        s_fence(self, peer, CREMA_FENCE_VERSION, 0);
+        return NULL;
+    }
+    if (!self->sink_known || !s_may_admit(self, now_ns)) {
+        s_not_admitted(self, peer, self->sink_known ? 1000 : NOT_READY_MS);
+        return NULL;
+    }
+    agg_client_t *client = s_client_get(self, &hello->agent_id);
+    if (!client) {
+        self->stats.refused++;
+        s_not_admitted(self, peer, NO_ROOM_MS);
+        return NULL;
+    }
+    uint32_t retry_after_ms = 0;
+    agg_peer_t old_peer = client->peer;
+    bool had_session = client->has_session;
+    switch (agg_agent_on_hello(client->agent, hello, now_ns, &retry_after_ms)) {
+    case AGG_HELLO_TOO_OFTEN:
+        s_fence(self, peer, CREMA_FENCE_QUOTA, retry_after_ms);
+        return NULL;
+    case AGG_HELLO_CLONE:
+        if (had_session)
+            s_fence(self, old_peer, CREMA_FENCE_CLONE, 0);
+        s_fence(self, peer, CREMA_FENCE_CLONE, 0);
+        agg_client_end_session(self, client);
+        s_tell(self, client, AGG_EVENT_AGENT_FENCED);
+        return NULL;
+    case AGG_HELLO_SUPERSEDES:
+        if (had_session && old_peer != peer)
+            s_fence(self, old_peer, CREMA_FENCE_SUPERSEDED, 0);
+        break;
+    case AGG_HELLO_ADMIT:
+        break;
+    }
+    if (!s_bind(self, client, peer)) {
+        agg_client_end_session(self, client);
+        s_not_admitted(self, peer, NO_ROOM_MS);
+        return NULL;
+    }
+    return client;
+}
+
+static void
+s_on_hello(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg, int64_t now_ns)
+{
+    crema_id_t key = agg_peer_key(peer);
+    bool first = msg->flags >> CREMA_WIRE_PART_SHIFT == 0;
+    self->stats.hellos += first;
+    agg_client_t *client =
+        first ? s_admit(self, peer, &msg->hello, now_ns) : crema_map_find(self->peers, &key);
+    if (!client)
+        return;
+    table_t table = s_follow_parts(client, msg->flags);
+    if (table == TABLE_BROKEN)
+        return;
+    s_take_rows(self, client, &msg->hello.table, now_ns);
+    if (table == TABLE_PART)
+        return;
+    if (s_is_whole(client, table))
+        crema_offset_reset(client->offset);
+    client->has_session = client->want_welcome = true;
+    bool returned = client->told == AGG_AGENT_SUSPECT || client->told == AGG_AGENT_LOST;
+    client->told = AGG_AGENT_LIVE;
+    s_tell(self, client, returned ? AGG_EVENT_AGENT_RETURNED : AGG_EVENT_AGENT_WELCOMED);
+    agg_runs_on_client(self, client, now_ns);
+}
+
+/* ---------------------------------------------------------------- within a session */
+
+/* Every run that the agent has streams of is told how far its clock is off, at most each CLOCK_NS. */
+static void
+s_tell_clock(agg_core_t *self, agg_client_t *client, const crema_offset_estimate_t *estimate)
+{
+    client->clock = (crema_clock_sample_t){
+        .agent_id = *agg_agent_id(client->agent),
+        .t_ns = self->real_ns,
+        .offset_ns = -estimate->offset_ns, /* the sample is source - aggregator */
+        .uncertainty_ns = estimate->uncertainty_ns,
+        .rtt_ns = estimate->rtt_ns,
+        .drift_ppb = -estimate->drift_ppb,
+    };
+    client->n_clock_runs = 0;
+    for (crema_link_t *link = client->flows.next; link != &client->flows; link = link->next) {
+        const crema_id_t *run_id = &CREMA_LIST_ITEM(link, agg_flow_t, of_client)->row.run_id;
+        size_t i = 0;
+        while (i < client->n_clock_runs && !crema_id_equal(&client->clock_runs[i], run_id))
+            i++;
+        if (i == client->n_clock_runs && i < AGG_CLOCK_RUNS_MAX)
+            client->clock_runs[client->n_clock_runs++] = *run_id;
+    }
+    agg_client_out(self, client);
+}
+
+static void
+s_follow_clock(agg_core_t *self, agg_client_t *client, const crema_heartbeat_t *heartbeat,
+               int64_t now_ns)
+{
+    crema_offset_estimate_t estimate;
+    bool ends = agg_runs_is_ending(self);
+    if (heartbeat->echo_t4_mono_ns == 0)
+        return;
+    crema_err_t err =
+        crema_offset_take(client->offset, heartbeat->echo_t1_mono_ns, heartbeat->echo_t2_mono_ns,
+                          heartbeat->echo_t3_mono_ns, heartbeat->echo_t4_mono_ns);
+    if ((err != CREMA_OK && err != CREMA_EREPEAT) ||
+        !crema_offset_estimate(client->offset, heartbeat->t1_mono_ns, &estimate))
+        return;
+    agg_agent_on_round_trip(client->agent, estimate.rtt_ns);
+    if (client->clock_told_ns && now_ns - client->clock_told_ns < (ends ? AGG_S : CLOCK_NS))
+        return;
+    client->clock_told_ns = now_ns;
+    s_tell_clock(self, client, &estimate);
+}
+
+static void
+s_on_heartbeat(agg_core_t *self, agg_client_t *client, const crema_msg_t *msg, int64_t now_ns)
+{
+    const crema_heartbeat_t *heartbeat = &msg->heartbeat;
+    table_t table = s_follow_parts(client, msg->flags);
+    if (table == TABLE_BROKEN)
+        return;
+    s_take_rows(self, client, &heartbeat->table, now_ns);
+    if (table == TABLE_PART)
+        return;
+    agg_agent_on_heartbeat(client->agent, heartbeat->hb_ivl_ms, now_ns);
+    s_follow_clock(self, client, heartbeat, now_ns);
+    client->ack_hb_no = heartbeat->hb_no;
+    client->ack_t1_ns = heartbeat->t1_mono_ns;
+    client->ack_t2_ns = now_ns;
+    client->want_ack = true;
+    agg_client_out(self, client);
+    if (s_is_whole(client, table))
+        agg_runs_on_answer(self, client, heartbeat->barrier_seen, now_ns);
+    if (client->dismissed && agg_client_is_dismissable(client))
+        client->want_dismiss = true;
+    else
+        client->dismissed = false;
+}
+
+static void
+s_on_bye(agg_core_t *self, agg_client_t *client, const crema_msg_t *msg, int64_t now_ns)
+{
+    table_t table = s_follow_parts(client, msg->flags);
+    if (table == TABLE_BROKEN)
+        return;
+    s_take_rows(self, client, &msg->bye.table, now_ns);
+    if (table == TABLE_PART)
+        return;
+    bool drained = s_is_whole(client, table) && msg->bye.reason == 0;
+    agg_agent_on_bye(client->agent, drained);
+    client->told = drained ? AGG_AGENT_LEFT : AGG_AGENT_LEAVING;
+    client->leaving = client->want_ack = true;
+    s_tell(self, client, AGG_EVENT_AGENT_LEFT);
+    agg_runs_on_bye(self, client, now_ns);
+}
+
+static void
+s_put(agg_core_t *self, const agg_client_t *client, const crema_data_t *data, uint64_t from)
+{
+    self->putting = true;
+    self->put = *data;
+    self->put.agent_id = *agg_agent_id(client->agent);
+    self->put_frames = (agg_frames_t){data->frames, data->frames_bytes, data->first_seq};
+    agg_frames_skip(&self->put_frames, from);
+}
+
+static void
+s_note_late(agg_core_t *self, agg_entry_t *entry)
+{
+    if (agg_run_phase(entry->run) < CREMA_RUN_VERDICT || entry->late_told)
+        return;
+    entry->late_told = true;
+    entry->events |= s_bit(AGG_EVENT_RUN_LATE);
+    agg_entry_out(self, entry);
+}
+
+static void
+s_on_data(agg_core_t *self, agg_client_t *client, const crema_data_t *data, int64_t now_ns)
+{
+    uint64_t last = 0, from = 0;
+    bool within = agg_credit_receive(self->credit, &client->account, data->frames_bytes);
+    client->data_ns = now_ns;
+    if (!within && client->account.abuses >= ABUSES_MAX) {
+        s_fence(self, client->peer, CREMA_FENCE_CREDIT_ABUSE, ABUSE_RETRY_MS);
+        agg_client_end_session(self, client);
+        s_tell(self, client, AGG_EVENT_AGENT_FENCED);
+        return;
+    }
+    agg_flow_t *flow = agg_flow_get(self, &data->stream_id, &data->run_id, now_ns);
+    crema_err_t err = CREMA_ELIMIT;
+    if (flow && agg_frames_check(data->frames, data->frames_bytes, data->n, data->first_seq,
+                                 &last) == CREMA_OK) {
+        agg_flow_attach(self, flow, client, now_ns);
+        crema_stream_announce(flow->line, data->hi, data->flags & CREMA_STREAM_FLAG_CLOSED, now_ns);
+        err =
+            crema_stream_take(flow->line, data->first_seq, last, data->frames_bytes, now_ns, &from);
+    } else {
+        self->stats.bad_messages += flow != NULL;
+    }
+    if (err == CREMA_OK) {
+        self->stats.data_accepted++;
+        self->stats.data_bytes += data->frames_bytes;
+        s_note_late(self, flow->entry);
+        s_put(self, client, data, from);
+    } else {
+        self->stats.data_dropped++;
+        self->stats.repeats += err == CREMA_EREPEAT;
+        self->stats.gaps_seen += err == CREMA_EGAP;
+        agg_credit_release(self->credit, &client->account, data->frames_bytes);
+    }
+    if (flow)
+        agg_flow_follow(self, flow, now_ns);
+}
+
+void
+agg_agents_on_message(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg, int64_t now_ns)
+{
+    if (msg->type == CREMA_MSG_HELLO) {
+        s_on_hello(self, peer, msg, now_ns);
+        return;
+    }
+    crema_id_t key = agg_peer_key(peer);
+    agg_client_t *client = crema_map_find(self->peers, &key);
+    if (!client || !client->has_session || client->leaving ||
+        msg->session != self->config.session) {
+        s_fence(self, peer, CREMA_FENCE_UNKNOWN, 0);
+        return;
+    }
+    agg_agent_on_heard(client->agent, now_ns);
+    if (client->told == AGG_AGENT_SUSPECT || client->told == AGG_AGENT_LOST) {
+        client->told = AGG_AGENT_LIVE;
+        s_tell(self, client, AGG_EVENT_AGENT_RETURNED);
+        agg_runs_on_client(self, client, now_ns);
+    }
+    if (msg->type == CREMA_MSG_DATA)
+        s_on_data(self, client, &msg->data, now_ns);
+    else if (msg->type == CREMA_MSG_HEARTBEAT)
+        s_on_heartbeat(self, client, msg, now_ns);
+    else
+        s_on_bye(self, client, msg, now_ns);
+}
+
+/* ---------------------------------------------------------------- time */
+
+static void
+s_follow_state(agg_core_t *self, agg_client_t *client, agg_agent_state_t state)
+{
+    if (state == client->told)
+        return;
+    if (state == AGG_AGENT_SUSPECT)
+        s_tell(self, client, AGG_EVENT_AGENT_SUSPECT);
+    else if (state == AGG_AGENT_LOST)
+        s_tell(self, client, AGG_EVENT_AGENT_LOST);
+    client->told = state;
+}
+
+void
+agg_agents_on_tick(agg_core_t *self, int64_t now_ns)
+{
+    uint64_t active = 0, counts[AGG_AGENT_LEFT + 1] = {0};
+    agg_client_t *gone = NULL;
+    size_t cursor = 0;
+    for (agg_client_t *client; (client = crema_map_next(self->clients, &cursor)) != NULL;) {
+        agg_agent_state_t state = agg_agent_state(client->agent, now_ns);
+        s_follow_state(self, client, state);
+        counts[state]++;
+        active += client->has_session && client->data_ns && now_ns - client->data_ns < ACTIVE_NS;
+        if (state == AGG_AGENT_EXPIRED ||
+            (state == AGG_AGENT_LEFT && agg_agent_silent_ns(client->agent, now_ns) >= LEFT_NS))
+            gone = client;
+    }
+    agg_credit_set_active(self->credit, active);
+    self->stats.agents_live = counts[AGG_AGENT_LIVE];
+    self->stats.agents_suspect = counts[AGG_AGENT_SUSPECT];
+    self->stats.agents_lost = counts[AGG_AGENT_LOST] + counts[AGG_AGENT_EXPIRED];
+    if (gone) /* one a tick is enough, and the walk is over */
+        agg_client_free(self, gone);
+}

@@ -1,0 +1,150 @@
+#include <stdlib.h>
+
+#include "agg_core_private.h"
+
+static const crema_id_t s_nobody;
+
+static agg_flow_t *
+s_make(agg_core_t *self, const crema_id_t *stream_id, const crema_id_t *run_id, int64_t now_ns)
+{
+    agg_entry_t *entry = agg_entry_get(self, run_id);
+    agg_flow_t *flow = entry ? calloc(1, sizeof *flow) : NULL;
+    if (!flow)
+        return NULL;
+    if (crema_stream_new(stream_id, run_id, &flow->line) != CREMA_OK ||
+        agg_run_member(entry->run, &s_nobody, &flow->member) != CREMA_OK ||
+        crema_map_add(self->flows, stream_id, flow) != CREMA_OK) {
+        crema_stream_destroy(&flow->line);
+        free(flow);
+        return NULL;
+    }
+    flow->entry = entry;
+    flow->row = crema_stream_row(flow->line);
+    crema_list_append(&entry->flows, &flow->of_entry);
+    crema_list_append(&self->due, &flow->due);
+    agg_run_tally(entry->run, flow->member, NULL, &flow->tally, now_ns);
+    return flow;
+}
+
+agg_flow_t *
+agg_flow_get(agg_core_t *self, const crema_id_t *stream_id, const crema_id_t *run_id,
+             int64_t now_ns)
+{
+    agg_flow_t *flow = crema_map_find(self->flows, stream_id);
+    if (!flow && !crema_id_is_zero(run_id))
+        flow = s_make(self, stream_id, run_id, now_ns);
+    self->stats.refused += !flow;
+    return flow;
+}
+
+void
+agg_flow_attach(agg_core_t *self, agg_flow_t *flow, agg_client_t *client, int64_t now_ns)
+{
+    if (flow->client == client)
+        return;
+    agg_member_t *member = flow->member;
+    const crema_id_t *id = client ? agg_agent_id(client->agent) : &s_nobody;
+    if (client && agg_run_member(flow->entry->run, id, &member) != CREMA_OK)
+        self->stats.refused++; /* it stays where it is: the verdict will name the stream */
+    if (flow->client)
+        agg_credit_release(self->credit, &flow->client->account, flow->held_b);
+    flow->held_b = 0;
+    crema_list_remove(&flow->of_client);
+    crema_list_remove(&flow->ack);
+    flow->client = client;
+    if (client)
+        crema_list_append(&client->flows, &flow->of_client);
+    if (client && member != flow->member) {
+        agg_run_tally(flow->entry->run, flow->member, &flow->tally, NULL, now_ns);
+        flow->member = member;
+        agg_run_tally(flow->entry->run, flow->member, NULL, &flow->tally, now_ns);
+    }
+}
+
+static void
+s_follow_credit(agg_core_t *self, agg_flow_t *flow)
+{
+    uint64_t held_b = crema_stream_uncommitted_b(flow->line);
+    if (held_b < flow->held_b && flow->client)
+        agg_credit_release(self->credit, &flow->client->account, flow->held_b - held_b);
+    flow->held_b = held_b;
+}
+
+static void
+s_follow_tally(agg_flow_t *flow, int64_t now_ns)
+{
+    const crema_stream_row_t *row = &flow->row;
+    agg_tally_t tally = {
+        .committed = row->committed,
+        .missing = row->hi > row->committed ? row->hi - row->committed : 0,
+        .done = crema_stream_is_done(flow->line),
+    };
+    if (tally.committed == flow->tally.committed && tally.missing == flow->tally.missing &&
+        tally.done == flow->tally.done)
+        return;
+    agg_run_tally(flow->entry->run, flow->member, &flow->tally, &tally, now_ns);
+    flow->tally = tally;
+}
+
+void
+agg_flow_follow(agg_core_t *self, agg_flow_t *flow, int64_t now_ns)
+{
+    crema_stream_row_t was = flow->row;
+    flow->row = crema_stream_row(flow->line);
+    s_follow_credit(self, flow);
+    s_follow_tally(flow, now_ns);
+    if (flow->row.committed > was.committed)
+        self->stats.committed_records += flow->row.committed - was.committed;
+    bool moved = flow->row.committed != was.committed;
+    bool placed = (flow->row.recv_next == 0) != (was.recv_next == 0);
+    if (flow->client && (moved || placed)) {
+        crema_list_append(&flow->client->acks, &flow->ack);
+        agg_client_out(self, flow->client);
+    }
+    crema_list_append(&self->due, &flow->due);
+}
+
+void
+agg_flow_free(agg_core_t *self, agg_flow_t *flow)
+{
+    crema_map_take(self->flows, &flow->row.stream_id);
+    crema_list_remove(&flow->of_client);
+    crema_list_remove(&flow->of_entry);
+    crema_list_remove(&flow->ack);
+    crema_list_remove(&flow->due);
+    crema_list_remove(&flow->open);
+    crema_stream_destroy(&flow->line);
+    free(flow);
+}
+
+void
+agg_flows_on_tick(agg_core_t *self)
+{
+    size_t cursor = 0;
+    for (agg_flow_t *flow; (flow = crema_map_next(self->flows, &cursor)) != NULL;)
+        crema_list_append(&self->due, &flow->due);
+}
+
+/* The run keeps its sums: a stream that is done never counts again. */
+static bool
+s_is_forgettable(const agg_flow_t *flow)
+{
+    const agg_client_t *client = flow->client;
+    return flow->tally.done && agg_run_phase(flow->entry->run) >= CREMA_RUN_SEALED &&
+           (!client || !client->has_session || flow->listed < client->whole_table);
+}
+
+void
+agg_flows_sweep(agg_core_t *self)
+{
+    size_t cursor = 0;
+    for (agg_entry_t *entry; (entry = crema_map_next(self->entries, &cursor)) != NULL;) {
+        crema_link_t *link = entry->flows.next;
+        while (link != &entry->flows) {
+            agg_flow_t *flow = CREMA_LIST_ITEM(link, agg_flow_t, of_entry);
+            link = link->next;
+            if (s_is_forgettable(flow))
+                agg_flow_free(self, flow);
+        }
+    }
+}

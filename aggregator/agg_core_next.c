@@ -1,0 +1,340 @@
+#include "agg_core_private.h"
+#include "crema_mutant.h"
+
+/* Each function below says one thing, if it has something to say, and returns whether it did. */
+
+static bool
+s_to_peer(agg_core_t *self, agg_peer_t peer, crema_msg_type_t type, agg_action_t *ret_action)
+{
+    self->msg.type = type;
+    self->msg.session = self->config.session;
+    *ret_action = (agg_action_t){.type = AGG_TO_PEER, .peer = peer, .msg = &self->msg};
+    return true;
+}
+
+static bool
+s_to_sink(agg_core_t *self, crema_msg_type_t type, agg_action_t *ret_action)
+{
+    self->msg.type = type;
+    *ret_action = (agg_action_t){.type = AGG_TO_SINK, .msg = &self->msg};
+    return true;
+}
+
+/* The lowest of the events in *bits, taken out of it. */
+static agg_event_t
+s_take_event(uint32_t *bits)
+{
+    unsigned event = (unsigned)__builtin_ctz(*bits);
+    *bits &= *bits - 1;
+    return (agg_event_t)event;
+}
+
+/* ---------------------------------------------------------------- records and short answers */
+
+static bool
+s_say_put(agg_core_t *self, agg_action_t *ret_action)
+{
+    agg_piece_t piece;
+    if (!self->putting)
+        return false;
+    if (!agg_frames_take(&self->put_frames, &piece)) {
+        self->putting = false;
+        return false;
+    }
+    self->msg.data = self->put;
+    self->msg.data.first_seq = piece.first;
+    self->msg.data.n = piece.n;
+    self->msg.data.hi = 0;
+    self->msg.data.flags = 0;
+    self->msg.data.frames = piece.bytes;
+    self->msg.data.frames_bytes = piece.size;
+    self->stats.puts++;
+    return s_to_sink(self, CREMA_MSG_PUT, ret_action);
+}
+
+static bool
+s_say_reply(agg_core_t *self, agg_action_t *ret_action)
+{
+    if (self->n_replies == 0)
+        return false;
+    agg_reply_t reply = self->replies[0];
+    self->n_replies--;
+    for (size_t i = 0; i < self->n_replies; i++)
+        self->replies[i] = self->replies[i + 1];
+    if (reply.type == CREMA_MSG_FENCE) {
+        self->msg.fence.reason = reply.reason;
+        self->msg.fence.retry_after_ms = reply.retry_after_ms;
+        self->msg.fence.run_id = reply.run_id;
+    } else if (reply.type == CREMA_MSG_WELCOME) {
+        self->msg.welcome = (crema_welcome_t){.retry_after_ms = reply.retry_after_ms};
+    } else {
+        self->msg.run_state = (crema_run_state_t){.run_id = reply.run_id};
+    }
+    return s_to_peer(self, reply.peer, reply.type, ret_action);
+}
+
+/* ---------------------------------------------------------------- agents */
+
+static crema_stream_table_t
+s_take_acks(agg_core_t *self, agg_client_t *client)
+{
+    size_t n = 0;
+    agg_flow_t *flow;
+    while (n < CREMA_WIRE_TABLE_ROWS_MAX &&
+           (flow = CREMA_LIST_FIRST(&client->acks, agg_flow_t, ack)) != NULL) {
+        crema_list_remove(&flow->ack);
+        self->rows[n++] = flow->row;
+    }
+    return (crema_stream_table_t){n, self->rows};
+}
+
+static bool
+s_say_welcome(agg_core_t *self, agg_client_t *client, agg_action_t *ret_action)
+{
+    client->want_welcome = false;
+    if (agg_sink_takes(self))
+        agg_credit_grant(self->credit, &client->account);
+    self->msg.welcome = (crema_welcome_t){
+        .store_id = self->store_id,
+        .credit_total_b = client->account.total_b,
+        .max_batch_b = CREMA_WIRE_BATCH_MAX,
+        .table = s_take_acks(self, client),
+    };
+    return s_to_peer(self, client->peer, CREMA_MSG_WELCOME, ret_action);
+}
+
+static bool
+s_say_ack(agg_core_t *self, agg_client_t *client, int64_t mono_ns, agg_action_t *ret_action)
+{
+    client->want_ack = false;
+    if (agg_sink_takes(self))
+        agg_credit_grant(self->credit, &client->account);
+    self->msg.ack = (crema_ack_t){
+        .table = s_take_acks(self, client),
+        .credit_total_b = client->account.total_b,
+        .hb_no = client->ack_hb_no,
+        .t1_mono_ns = client->ack_t1_ns,
+        .t2_mono_ns = client->ack_t2_ns,
+        .t3_mono_ns = mono_ns,
+    };
+    if (client->ack_hb_no == 0)
+        self->msg.ack.t3_mono_ns = 0;
+    client->ack_hb_no = 0;
+    client->ack_t1_ns = client->ack_t2_ns = 0;
+    s_to_peer(self, client->peer, CREMA_MSG_ACK, ret_action);
+    if (client->leaving && crema_list_is_empty(&client->acks))
+        agg_client_end_session(self, client);
+    return true;
+}
+
+static bool
+s_say_dismiss(agg_core_t *self, agg_client_t *client, agg_action_t *ret_action)
+{
+    client->want_dismiss = false;
+    self->stats.fences++;
+    self->msg.fence.reason = CREMA_FENCE_DISMISSED;
+    self->msg.fence.retry_after_ms = 0;
+    self->msg.fence.run_id = client->dismissed_run_id;
+    return s_to_peer(self, client->peer, CREMA_MSG_FENCE, ret_action);
+}
+
+static bool
+s_say_clock(agg_core_t *self, agg_client_t *client, agg_action_t *ret_action)
+{
+    self->msg.clock = client->clock;
+    self->msg.clock.run_id = client->clock_runs[--client->n_clock_runs];
+    return s_to_sink(self, CREMA_MSG_CLOCK, ret_action);
+}
+
+static bool
+s_say_for_client(agg_core_t *self, agg_client_t *client, int64_t mono_ns, agg_action_t *ret_action)
+{
+    if (client->events) {
+        *ret_action = (agg_action_t){
+            .type = AGG_EVENT,
+            .event = s_take_event(&client->events),
+            .agent_id = *agg_agent_id(client->agent),
+            .subject = agg_agent_name(client->agent),
+            .detail = agg_agent_state_name(client->told),
+        };
+        return true;
+    }
+    if (client->n_clock_runs > 0)
+        return s_say_clock(self, client, ret_action);
+    if (!client->has_session)
+        return false;
+    if (client->want_welcome)
+        return s_say_welcome(self, client, ret_action);
+    if (client->want_ack || !crema_list_is_empty(&client->acks))
+        return s_say_ack(self, client, mono_ns, ret_action);
+    return client->want_dismiss && s_say_dismiss(self, client, ret_action);
+}
+
+static bool
+s_say_clients(agg_core_t *self, int64_t mono_ns, agg_action_t *ret_action)
+{
+    agg_client_t *client;
+    while ((client = CREMA_LIST_FIRST(&self->clients_out, agg_client_t, out)) != NULL) {
+        if (s_say_for_client(self, client, mono_ns, ret_action))
+            return true;
+        crema_list_remove(&client->out);
+    }
+    return false;
+}
+
+/* ---------------------------------------------------------------- streams */
+
+static bool
+s_say_replay(agg_core_t *self, const agg_flow_t *flow, agg_action_t *ret_action)
+{
+    if (!flow->client || !flow->client->has_session)
+        return false;
+    self->stats.replays++;
+    self->msg.replay.stream_id = flow->row.stream_id;
+    self->msg.replay.from_seq = flow->row.recv_next;
+    self->msg.replay.attempt = crema_stream_replays(flow->line);
+    return s_to_peer(self, flow->client->peer, CREMA_MSG_REPLAY, ret_action);
+}
+
+/* Looks at the streams where something changed, or all after a tick. */
+static bool
+s_say_due(agg_core_t *self, int64_t mono_ns, agg_action_t *ret_action)
+{
+    agg_flow_t *flow;
+    while ((flow = CREMA_LIST_FIRST(&self->due, agg_flow_t, due)) != NULL) {
+        crema_stream_due_t due = crema_stream_due(flow->line, agg_sink_takes(self), mono_ns);
+        agg_flow_follow(self, flow, mono_ns);
+        crema_list_remove(&flow->due);
+        if (due == CREMA_STREAM_ASK_SINK)
+            crema_list_append(&self->opens, &flow->open);
+        else if (due == CREMA_STREAM_ASK_SENDER && s_say_replay(self, flow, ret_action))
+            return true;
+    }
+    return false;
+}
+
+static bool
+s_say_open(agg_core_t *self, agg_action_t *ret_action)
+{
+    size_t n = 0;
+    agg_flow_t *flow;
+    if (self->want_list) {
+        self->want_list = self->want_ping = false;
+        self->msg.table = (crema_stream_table_t){0};
+        return s_to_sink(self, CREMA_MSG_OPEN, ret_action);
+    }
+    while (n < CREMA_WIRE_TABLE_ROWS_MAX &&
+           (flow = CREMA_LIST_FIRST(&self->opens, agg_flow_t, open)) != NULL) {
+        crema_list_remove(&flow->open);
+        self->rows[n++] = flow->row;
+    }
+    if (n == 0 && self->want_ping) { /* one stream a time: what was missed comes right in the end */
+        flow = crema_map_next(self->flows, &self->ping_cursor);
+        if (flow)
+            self->rows[n++] = flow->row;
+        else
+            self->ping_cursor = 0;
+    } else if (n == 0) {
+        return false;
+    }
+    self->want_ping = false;
+    self->msg.table = (crema_stream_table_t){n, self->rows};
+    return s_to_sink(self, CREMA_MSG_OPEN, ret_action);
+}
+
+/* ---------------------------------------------------------------- runs */
+
+static bool
+s_say_barrier(agg_core_t *self, agg_entry_t *entry, agg_action_t *ret_action)
+{
+    const agg_member_t *member;
+    while ((member = agg_run_ask(entry->run)) != NULL) {
+        const agg_client_t *client = agg_client_of(self, agg_member_id(member));
+        if (!client || !client->has_session)
+            continue;
+        self->msg.barrier.barrier_id = agg_run_barrier_id(entry->run);
+        self->msg.barrier.run_id = *agg_run_id(entry->run);
+        return s_to_peer(self, client->peer, CREMA_MSG_BARRIER, ret_action);
+    }
+    return false;
+}
+
+static bool
+s_say_run_state(agg_core_t *self, agg_entry_t *entry, agg_action_t *ret_action)
+{
+    entry->want_state = false;
+    crema_run_state_t *state = &self->msg.run_state;
+    *state = agg_run_state(entry->run);
+    state->agents = (uint32_t)self->stats.agents_live;
+    state->processor_s = entry->processor_s;
+    state->overhead_s = entry->overhead_s;
+    state->waiting_for = self->waiting;
+    size_t members = state->phase == CREMA_RUN_BARRIER ? agg_run_members(entry->run) : 0;
+    for (size_t i = 0; i < members && state->n_waiting < AGG_WAITING_MAX; i++) {
+        const agg_member_t *member = agg_run_member_at(entry->run, i);
+        const agg_client_t *client = agg_client_of(self, agg_member_id(member));
+        if (client && !agg_member_is_settled(member))
+            self->waiting[state->n_waiting++] = agg_agent_name(client->agent);
+    }
+    return s_to_peer(self, entry->watcher, CREMA_MSG_RUN_STATE, ret_action);
+}
+
+static bool
+s_say_for_run(agg_core_t *self, agg_entry_t *entry, agg_action_t *ret_action)
+{
+    if (entry->events) {
+        crema_run_state_t state = agg_run_state(entry->run);
+        *ret_action = (agg_action_t){
+            .type = AGG_EVENT,
+            .event = s_take_event(&entry->events),
+            .run_id = *agg_run_id(entry->run),
+            .subject = state.path,
+            .detail = state.n_reasons ? state.reasons[0].code : NULL,
+        };
+        return true;
+    }
+    if (s_say_barrier(self, entry, ret_action))
+        return true;
+    if (entry->want_open) {
+        entry->want_open = false;
+        self->msg.run = *agg_run_open_msg(entry->run);
+        return s_to_sink(self, CREMA_MSG_RUN_OPEN, ret_action);
+    }
+    if (entry->want_seal) {
+        entry->want_seal = false;
+        self->msg.run = *agg_run_seal_msg(entry->run);
+        return s_to_sink(self, CREMA_MSG_RUN_SEAL, ret_action);
+    }
+    return entry->want_state && s_say_run_state(self, entry, ret_action);
+}
+
+static bool
+s_say_runs(agg_core_t *self, agg_action_t *ret_action)
+{
+    agg_entry_t *entry;
+    while ((entry = CREMA_LIST_FIRST(&self->runs_out, agg_entry_t, out)) != NULL) {
+        if (s_say_for_run(self, entry, ret_action))
+            return true;
+        crema_list_remove(&entry->out);
+    }
+    return false;
+}
+
+static bool
+s_say_sink_event(agg_core_t *self, agg_action_t *ret_action)
+{
+    if (!self->sink_events)
+        return false;
+    *ret_action = (agg_action_t){.type = AGG_EVENT, .event = s_take_event(&self->sink_events)};
+    return true;
+}
+
+bool
+agg_core_next(agg_core_t *self, int64_t mono_ns, agg_action_t *ret_action)
+{
+    self->msg = (crema_msg_t){.send_mono_ns = mono_ns};
+    return s_say_put(self, ret_action) || s_say_reply(self, ret_action) ||
+           s_say_sink_event(self, ret_action) || s_say_clients(self, mono_ns, ret_action) ||
+           s_say_due(self, mono_ns, ret_action) || s_say_open(self, ret_action) ||
+           s_say_runs(self, ret_action);
+}

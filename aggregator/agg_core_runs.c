@@ -1,0 +1,365 @@
+#include <stdlib.h>
+
+#include "agg_core_private.h"
+
+#define SETTLE_NS                                                                                  \
+    (10 * AGG_S) /* agents of a run that began before this aggregator may still come */
+#define SEAL_WAIT_MIN_NS AGG_S
+#define SEAL_WAIT_MAX_NS (5 * AGG_S)
+#define FORGET_NS (600 * AGG_S) /* a sealed run without streams */
+
+static const crema_id_t s_nobody;
+
+/* A run that has nothing more to say, or never had: NULL if there is none. */
+static agg_entry_t *
+s_forgettable(const agg_core_t *self, int64_t before_ns)
+{
+    size_t cursor = 0;
+    for (agg_entry_t *entry; (entry = crema_map_next(self->entries, &cursor)) != NULL;) {
+        crema_run_phase_t phase = agg_run_phase(entry->run);
+        bool over = phase >= CREMA_RUN_SEALED && entry->sealed_ns <= before_ns;
+        bool idle = phase == CREMA_RUN_UNKNOWN && !entry->has_watcher;
+        if ((over || idle) && crema_list_is_empty(&entry->flows))
+            return entry;
+    }
+    return NULL;
+}
+
+agg_entry_t *
+agg_entry_get(agg_core_t *self, const crema_id_t *run_id)
+{
+    agg_entry_t *entry = crema_map_find(self->entries, run_id);
+    if (entry)
+        return entry;
+    if (crema_map_count(self->entries) >= self->config.runs_max) {
+        entry = s_forgettable(self, INT64_MAX);
+        if (entry)
+            agg_entry_free(self, entry);
+    }
+    entry = calloc(1, sizeof *entry);
+    if (!entry)
+        return NULL;
+    if (agg_run_new(run_id, self->config.agents_max + 1, self->config.barrier_retries,
+                    self->config.barrier_cap_ns, &entry->run) != CREMA_OK ||
+        crema_map_add(self->entries, run_id, entry) != CREMA_OK) {
+        agg_run_destroy(&entry->run);
+        free(entry);
+        return NULL;
+    }
+    crema_list_init(&entry->flows);
+    return entry;
+}
+
+void
+agg_entry_free(agg_core_t *self, agg_entry_t *entry)
+{
+    crema_map_take(self->entries, agg_run_id(entry->run));
+    crema_list_remove(&entry->out);
+    crema_list_remove(&entry->pending);
+    agg_run_destroy(&entry->run);
+    free(entry);
+}
+
+void
+agg_entry_out(agg_core_t *self, agg_entry_t *entry)
+{
+    crema_list_append(&self->runs_out, &entry->out);
+}
+
+static void
+s_tell(agg_core_t *self, agg_entry_t *entry, agg_event_t event)
+{
+    entry->events |= 1u << event;
+    entry->want_state = entry->has_watcher;
+    agg_entry_out(self, entry);
+}
+
+/* ---------------------------------------------------------------- the barrier */
+
+/* Asks one agent, now and then until it answers. */
+static void
+s_expect(agg_core_t *self, agg_entry_t *entry, agg_client_t *client, int64_t now_ns)
+{
+    agg_member_t *member = NULL;
+    if (agg_run_member(entry->run, agg_agent_id(client->agent), &member) != CREMA_OK) {
+        self->stats.refused++;
+        return;
+    }
+    agg_run_expect(entry->run, member, agg_agent_interval_ns(client->agent),
+                   agg_agent_silent_ns(client->agent, now_ns), now_ns);
+    agg_entry_out(self, entry);
+}
+
+/* Everybody who is there must say what it holds; who is gone is waited for only if it left something open. */
+static void
+s_begin_barrier(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
+{
+    size_t cursor = 0;
+    for (agg_client_t *client; (client = crema_map_next(self->clients, &cursor)) != NULL;) {
+        agg_agent_state_t state = agg_agent_state(client->agent, now_ns);
+        agg_member_t *member = agg_run_find(entry->run, agg_agent_id(client->agent));
+        bool owes = member && !agg_member_is_settled(member);
+        if (state == AGG_AGENT_LIVE || state == AGG_AGENT_SUSPECT ||
+            (owes && (state == AGG_AGENT_LOST || state == AGG_AGENT_EXPIRED)))
+            s_expect(self, entry, client, now_ns);
+    }
+    agg_member_t *nobody = NULL;
+    if (agg_run_streams(entry->run) == 0 &&
+        agg_run_member(entry->run, &s_nobody, &nobody) == CREMA_OK)
+        agg_run_expect(entry->run, nobody, AGG_S, 0, now_ns);
+    crema_list_append(&self->pending, &entry->pending);
+}
+
+void
+agg_runs_on_client(agg_core_t *self, agg_client_t *client, int64_t now_ns)
+{
+    for (crema_link_t *link = self->pending.next; link != &self->pending; link = link->next)
+        s_expect(self, CREMA_LIST_ITEM(link, agg_entry_t, pending), client, now_ns);
+}
+
+void
+agg_runs_on_answer(agg_core_t *self, agg_client_t *client, uint64_t barrier_seen, int64_t now_ns)
+{
+    for (crema_link_t *link = self->pending.next; link != &self->pending; link = link->next) {
+        agg_run_t *run = CREMA_LIST_ITEM(link, agg_entry_t, pending)->run;
+        agg_member_t *member = agg_run_find(run, agg_agent_id(client->agent));
+        if (member)
+            agg_run_on_answer(run, member, barrier_seen, now_ns);
+    }
+}
+
+void
+agg_runs_on_bye(agg_core_t *self, agg_client_t *client, int64_t now_ns)
+{
+    for (crema_link_t *link = self->pending.next; link != &self->pending; link = link->next) {
+        agg_run_t *run = CREMA_LIST_ITEM(link, agg_entry_t, pending)->run;
+        agg_member_t *member = agg_run_find(run, agg_agent_id(client->agent));
+        if (member)
+            agg_run_excuse(run, member, now_ns);
+    }
+}
+
+bool
+agg_runs_is_ending(const agg_core_t *self)
+{
+    return !crema_list_is_empty(&self->pending);
+}
+
+/* ---------------------------------------------------------------- the collector asks */
+
+static void
+s_on_open(agg_core_t *self, agg_entry_t *entry, const crema_run_msg_t *msg)
+{
+    bool known = agg_run_phase(entry->run) != CREMA_RUN_UNKNOWN;
+    if (agg_run_on_open(entry->run, msg) != CREMA_OK) {
+        self->stats.refused++;
+        return;
+    }
+    entry->want_open = true;
+    if (!known)
+        s_tell(self, entry, AGG_EVENT_RUN_OPENED);
+}
+
+static void
+s_on_end(agg_core_t *self, agg_entry_t *entry, const crema_run_msg_t *msg, int64_t now_ns)
+{
+    crema_err_t err = agg_run_on_end(entry->run, msg, self->barriers + 1, now_ns);
+    if (err == CREMA_OK) {
+        self->barriers++;
+        s_begin_barrier(self, entry, now_ns);
+        s_tell(self, entry, AGG_EVENT_RUN_BARRIER);
+    } else if (err != CREMA_EREPEAT) {
+        self->stats.refused++;
+    }
+}
+
+void
+agg_runs_on_message(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg, int64_t now_ns)
+{
+    bool is_query = msg->type == CREMA_MSG_RUN_QUERY;
+    const crema_id_t *run_id = is_query ? &msg->query : &msg->run.run_id;
+    agg_entry_t *entry = NULL;
+    if (!crema_id_is_zero(run_id))
+        entry = is_query ? crema_map_find(self->entries, run_id) : agg_entry_get(self, run_id);
+    if (!entry) {
+        self->stats.refused += !is_query;
+        agg_reply(self,
+                  &(agg_reply_t){.peer = peer, .type = CREMA_MSG_RUN_STATE, .run_id = *run_id});
+        return;
+    }
+    entry->watcher = peer;
+    entry->has_watcher = entry->want_state = true;
+    agg_entry_out(self, entry);
+    if (msg->type == CREMA_MSG_RUN_OPEN)
+        s_on_open(self, entry, &msg->run);
+    else if (msg->type == CREMA_MSG_RUN_END)
+        s_on_end(self, entry, &msg->run, now_ns);
+}
+
+/* ---------------------------------------------------------------- the verdict */
+
+static void
+s_blame_streams(agg_entry_t *entry, const agg_member_t *member)
+{
+    char hex[CREMA_ID_HEX_CHARS + 1];
+    for (crema_link_t *link = entry->flows.next; link != &entry->flows; link = link->next) {
+        const agg_flow_t *flow = CREMA_LIST_ITEM(link, agg_flow_t, of_entry);
+        if (flow->member == member && !flow->tally.done)
+            agg_run_blame(entry->run, "stream_not_closed", crema_id_hex(&flow->row.stream_id, hex),
+                          flow->tally.missing,
+                          "its writer did not end it, so what else it recorded is not known");
+    }
+}
+
+static void
+s_blame(agg_core_t *self, agg_entry_t *entry, const agg_member_t *member, int64_t now_ns)
+{
+    const agg_client_t *client = agg_client_of(self, agg_member_id(member));
+    uint64_t missing = agg_member_missing(member);
+    char hex[CREMA_ID_HEX_CHARS + 1];
+    const char *name =
+        client ? agg_agent_name(client->agent) : crema_id_hex(agg_member_id(member), hex);
+    bool is_there = client && agg_agent_state(client->agent, now_ns) == AGG_AGENT_LIVE;
+    if (!agg_member_owes_answer(member) &&
+        (missing == 0 || crema_id_is_zero(agg_member_id(member))))
+        s_blame_streams(entry, member);
+    else if (!is_there)
+        agg_run_blame(
+            entry->run, "agent_lost", name, missing,
+            "the agent was silent when the run ended; count is what it was known to hold");
+    else
+        agg_run_blame(entry->run, "agent_stalled", name, missing,
+                      agg_member_owes_answer(member)
+                          ? "the agent is alive but did not say what its spool holds"
+                          : "the agent is alive but did not deliver what its spool holds");
+}
+
+static void
+s_give_verdict(agg_core_t *self, agg_entry_t *entry, int64_t mono_ns, int64_t real_ns)
+{
+    agg_run_t *run = entry->run;
+    agg_run_clear_reasons(run);
+    if (agg_run_streams(run) == 0)
+        agg_run_blame(run, "agent_never_seen", "", 0, "no agent ever held a stream of this run");
+    for (size_t i = 0; i < agg_run_members(run); i++) {
+        const agg_member_t *member = agg_run_member_at(run, i);
+        bool stands_for_none =
+            crema_id_is_zero(agg_member_id(member)) && agg_member_streams(member) == 0;
+        if (!agg_member_is_settled(member) && !stands_for_none)
+            s_blame(self, entry, member, mono_ns);
+    }
+    agg_run_give_verdict(run, mono_ns, real_ns);
+    entry->want_seal = true;
+    entry->seal_wait_ns = SEAL_WAIT_MIN_NS;
+    entry->seal_at_ns = mono_ns + entry->seal_wait_ns;
+    s_tell(self, entry, AGG_EVENT_RUN_VERDICT);
+}
+
+static bool
+s_is_settled_in(const agg_core_t *self, const agg_entry_t *entry, int64_t now_ns)
+{
+    return self->sink_known &&
+           (agg_run_was_opened(entry->run) || now_ns - self->sink_known_ns >= SETTLE_NS);
+}
+
+void
+agg_runs_decide(agg_core_t *self, int64_t mono_ns, int64_t real_ns)
+{
+    crema_link_t *link = self->pending.next;
+    while (link != &self->pending) {
+        agg_entry_t *entry = CREMA_LIST_ITEM(link, agg_entry_t, pending);
+        link = link->next;
+        bool ready = agg_run_is_ready(entry->run, mono_ns) && s_is_settled_in(self, entry, mono_ns);
+        if (ready || agg_run_is_mended(entry->run))
+            s_give_verdict(self, entry, mono_ns, real_ns);
+        if (!agg_run_wants_answers(entry->run))
+            crema_list_remove(&entry->pending);
+    }
+}
+
+/* ---------------------------------------------------------------- sealed, and afterwards */
+
+static bool
+s_had_streams(const agg_entry_t *entry, const agg_client_t *client)
+{
+    const agg_member_t *member = agg_run_find(entry->run, agg_agent_id(client->agent));
+    return member && agg_member_streams(member) > 0;
+}
+
+bool
+agg_client_is_dismissable(const agg_client_t *client)
+{
+    for (crema_link_t *link = client->flows.next; link != &client->flows; link = link->next) {
+        const agg_flow_t *flow = CREMA_LIST_ITEM(link, agg_flow_t, of_client);
+        if (agg_run_phase(flow->entry->run) < CREMA_RUN_VERDICT)
+            return false;
+    }
+    return true;
+}
+
+static void
+s_dismiss(agg_core_t *self, const agg_entry_t *entry)
+{
+    size_t cursor = 0;
+    for (agg_client_t *client; (client = crema_map_next(self->clients, &cursor)) != NULL;) {
+        if (!s_had_streams(entry, client) || !agg_client_is_dismissable(client))
+            continue;
+        client->dismissed = client->want_dismiss = true;
+        client->dismissed_run_id = *agg_run_id(entry->run);
+        agg_client_out(self, client);
+    }
+}
+
+void
+agg_runs_on_sealed(agg_core_t *self, const crema_sealed_t *sealed, int64_t now_ns)
+{
+    agg_entry_t *entry = crema_map_find(self->entries, &sealed->run_id);
+    if (!entry)
+        return; /* of a run that was forgotten, or that another aggregator ended */
+    if (agg_run_on_sealed(entry->run, sealed) != CREMA_OK) {
+        self->stats.refused++; /* RUN_SEAL is repeated, and answered again */
+        return;
+    }
+    entry->late_told = false;
+    entry->want_seal = false;
+    entry->sealed_ns = now_ns;
+    s_tell(self, entry, AGG_EVENT_RUN_SEALED);
+    if (agg_run_dismisses(entry->run))
+        s_dismiss(self, entry);
+}
+
+void
+agg_runs_on_sink_up(agg_core_t *self, int64_t now_ns)
+{
+    size_t cursor = 0;
+    for (agg_entry_t *entry; (entry = crema_map_next(self->entries, &cursor)) != NULL;) {
+        crema_run_phase_t phase = agg_run_phase(entry->run);
+        entry->want_open = agg_run_open_msg(entry->run) && phase < CREMA_RUN_SEALED;
+        if (phase == CREMA_RUN_VERDICT)
+            entry->seal_at_ns = now_ns;
+        agg_entry_out(self, entry);
+    }
+}
+
+void
+agg_runs_on_tick(agg_core_t *self, int64_t now_ns)
+{
+    size_t cursor = 0;
+    for (agg_entry_t *entry; (entry = crema_map_next(self->entries, &cursor)) != NULL;) {
+        crema_run_phase_t phase = agg_run_phase(entry->run);
+        if (phase == CREMA_RUN_BARRIER) {
+            agg_run_on_tick(entry->run, now_ns);
+            agg_entry_out(self, entry);
+        } else if (phase == CREMA_RUN_VERDICT && now_ns >= entry->seal_at_ns) {
+            entry->want_seal = true;
+            entry->seal_wait_ns *= 2;
+            if (entry->seal_wait_ns > SEAL_WAIT_MAX_NS)
+                entry->seal_wait_ns = SEAL_WAIT_MAX_NS;
+            entry->seal_at_ns = now_ns + entry->seal_wait_ns;
+            agg_entry_out(self, entry);
+        }
+    }
+    agg_entry_t *entry = s_forgettable(self, now_ns - FORGET_NS); /* one a tick is enough */
+    if (entry)
+        agg_entry_free(self, entry);
+}

@@ -1,0 +1,158 @@
+#include "agg_core_private.h"
+#include "crema_mutant.h"
+
+#define PING_NS (500 * AGG_MS)
+#define FULL_DEFAULT_NS AGG_S
+#define FULL_NEWS_NS (10 * AGG_S) /* a sink that stays full is told of once */
+
+static void
+s_tell(agg_core_t *self, agg_event_t event)
+{
+    self->sink_events |= 1u << event;
+}
+
+/* Credit is open again, and everybody learns it at once. */
+static void
+s_tell_agents(agg_core_t *self)
+{
+    size_t cursor = 0;
+    for (agg_client_t *client; (client = crema_map_next(self->clients, &cursor)) != NULL;) {
+        client->want_ack = client->has_session;
+        agg_client_out(self, client);
+    }
+}
+
+/* The sink started anew: what it had not synced is gone, and only it knows what that was. */
+static void
+s_on_boot(agg_core_t *self, uint64_t boot, int64_t now_ns)
+{
+    self->sink_boot = boot;
+    self->sink_full = false;
+    if (!self->sink_known)
+        self->want_list = true;
+    size_t cursor = 0;
+    for (agg_flow_t *flow; (flow = crema_map_next(self->flows, &cursor)) != NULL;) {
+        if (!CREMA_MUTATED(12)) /* trusts a new sink with what the old one was sent */
+            crema_stream_resync(flow->line, now_ns);
+        agg_flow_follow(self, flow, now_ns);
+    }
+    agg_runs_on_sink_up(self, now_ns);
+    s_tell(self, AGG_EVENT_SINK_UP);
+}
+
+static void
+s_on_state(agg_core_t *self, const crema_msg_t *msg, int64_t now_ns)
+{
+    const crema_stream_table_t *table = &msg->state.table;
+    self->store_id = msg->state.store_id;
+    for (size_t i = 0; i < table->n; i++) {
+        const crema_stream_row_t *row = &table->rows[i];
+        agg_flow_t *flow = agg_flow_get(self, &row->stream_id, &row->run_id, now_ns);
+        if (!flow)
+            continue;
+        crema_stream_on_state(flow->line, row->committed, row->recv_next,
+                              row->flags & CREMA_STREAM_FLAG_CLOSED, now_ns);
+        agg_flow_follow(self, flow, now_ns);
+    }
+    if (self->sink_full && msg->state.free_b > self->full_free_b) {
+        self->sink_full = false;
+        s_tell_agents(self);
+    }
+    if (!self->sink_known && !(msg->flags & CREMA_WIRE_FLAG_MORE)) {
+        self->sink_known = true;
+        self->sink_known_ns = now_ns;
+    }
+}
+
+static void
+s_on_committed(agg_core_t *self, const crema_stream_table_t *table, int64_t now_ns)
+{
+    for (size_t i = 0; i < table->n; i++) {
+        const crema_stream_row_t *row = &table->rows[i];
+        agg_flow_t *flow = crema_map_find(self->flows, &row->stream_id);
+        if (!flow)
+            continue;
+        crema_stream_commit(flow->line, row->committed, row->flags & CREMA_STREAM_FLAG_CLOSED,
+                            now_ns);
+        agg_flow_follow(self, flow, now_ns);
+    }
+}
+
+static void
+s_on_nack(agg_core_t *self, const crema_id_t *stream_id, int64_t now_ns)
+{
+    agg_flow_t *flow = crema_map_find(self->flows, stream_id);
+    self->stats.nacks++;
+    if (!flow || flow->row.recv_next == 0)
+        return; /* it is being asked about already */
+    crema_stream_resync(flow->line, now_ns);
+    agg_flow_follow(self, flow, now_ns);
+}
+
+static void
+s_on_full(agg_core_t *self, const crema_msg_t *msg, int64_t now_ns)
+{
+    int64_t wait = msg->full.retry_after_ms ? msg->full.retry_after_ms * AGG_MS : FULL_DEFAULT_NS;
+    if (now_ns - self->full_heard_ns >= FULL_NEWS_NS || self->full_heard_ns == 0)
+        s_tell(self, AGG_EVENT_SINK_FULL);
+    self->full_heard_ns = now_ns;
+    self->sink_full = true;
+    self->full_until_ns = now_ns + wait;
+    self->full_free_b = msg->full.free_b;
+}
+
+void
+agg_sink_on_message(agg_core_t *self, const crema_msg_t *msg, int64_t now_ns)
+{
+    if (msg->session == 0) {
+        self->stats.bad_messages++;
+        return;
+    }
+    self->sink_heard_ns = now_ns;
+    if (self->sink_silent) {
+        self->sink_silent = false;
+        s_tell(self, AGG_EVENT_SINK_UP);
+        s_tell_agents(self);
+    }
+    if (msg->session != self->sink_boot)
+        s_on_boot(self, msg->session, now_ns);
+    switch (msg->type) {
+    case CREMA_MSG_STATE:
+        s_on_state(self, msg, now_ns);
+        break;
+    case CREMA_MSG_COMMITTED:
+        s_on_committed(self, &msg->table, now_ns);
+        break;
+    case CREMA_MSG_NACK:
+        s_on_nack(self, &msg->nack.stream_id, now_ns);
+        break;
+    case CREMA_MSG_FULL:
+        s_on_full(self, msg, now_ns);
+        break;
+    case CREMA_MSG_SEALED:
+        agg_runs_on_sealed(self, &msg->sealed, now_ns);
+        break;
+    default:
+        self->stats.bad_messages++;
+    }
+}
+
+void
+agg_sink_on_tick(agg_core_t *self, int64_t now_ns)
+{
+    if (self->sink_heard_ns == 0)
+        self->sink_heard_ns = now_ns;
+    if (!self->sink_silent && now_ns - self->sink_heard_ns >= self->config.sink_silence_ns) {
+        self->sink_silent = true;
+        s_tell(self, AGG_EVENT_SINK_SILENT);
+    }
+    if (self->sink_full && now_ns >= self->full_until_ns) {
+        self->sink_full = false; /* try it; it will say FULL again if it is */
+        s_tell_agents(self);
+    }
+    if (now_ns - self->sink_heard_ns >= PING_NS && now_ns - self->sink_pinged_ns >= PING_NS) {
+        self->sink_pinged_ns = now_ns;
+        self->want_list = !self->sink_known;
+        self->want_ping = self->sink_known;
+    }
+}

@@ -1,0 +1,55 @@
+/* agg_credit - how many bytes each agent may have on the way, so that the sum stays below the pool.
+ * Pure: arithmetic.
+ *
+ * An agent is told one absolute number: bytes it may send since its session began = bytes released + its window. Half of the pool is reserved
+ * so that every agent that was admitted always has AGG_CREDIT_FLOOR_B; the other half is lent to those that use it. A window starts at the
+ * floor, doubles while it is used, up to clamp(pool / 2 / active agents, AGG_CREDIT_FLOOR_B, AGG_CREDIT_CEILING_B). With any credit left a
+ * sender may send one largest record, so what is on the way may exceed the pool by that much an agent. */
+#ifndef AGG_CREDIT_H
+#define AGG_CREDIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "crema_error.h"
+
+#define AGG_CREDIT_FLOOR_B (32u << 10)
+#define AGG_CREDIT_CEILING_B (4u << 20)
+
+typedef struct agg_credit agg_credit_t; /* the pool */
+
+/* One agent's account; zeroed means closed. Only the functions below write it. */
+typedef struct {
+    bool open;
+    uint64_t total_b; /* granted */
+    uint64_t received_b;
+    uint64_t released_b; /* at most received_b */
+    uint64_t window_b;
+    uint64_t used_b; /* received since the window last grew */
+    uint64_t lent_b; /* of the shared half */
+    uint32_t abuses; /* messages beyond the credit */
+} agg_account_t;
+
+CREMA_MUST_CHECK crema_err_t agg_credit_new(uint64_t pool_b, agg_credit_t **ret_self);
+void agg_credit_destroy(agg_credit_t **self_p);
+
+/* A session begins with nothing granted. CREMA_EAGAIN: no floor is left, admit it later. Opening anew begins from zero. */
+CREMA_MUST_CHECK crema_err_t agg_credit_open(agg_credit_t *self, agg_account_t *account);
+void agg_credit_close(agg_credit_t *self, agg_account_t *account);
+
+/* `bytes` came in. False if that is more than was granted. */
+bool agg_credit_receive(agg_credit_t *self, agg_account_t *account, uint64_t bytes);
+/* `bytes` are durable, or were dropped. */
+void agg_credit_release(agg_credit_t *self, agg_account_t *account, uint64_t bytes);
+
+/* How many agents sent lately; at least 1 is assumed. */
+void agg_credit_set_active(agg_credit_t *self, uint64_t agents);
+
+/* Raises account->total_b to what may be granted now; true if it rose. */
+bool agg_credit_grant(agg_credit_t *self, agg_account_t *account);
+
+/* Granted and not released; received and not released: over all accounts. */
+uint64_t agg_credit_granted_b(const agg_credit_t *self);
+uint64_t agg_credit_in_use_b(const agg_credit_t *self);
+
+#endif

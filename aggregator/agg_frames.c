@@ -1,0 +1,79 @@
+#include "agg_frames.h"
+
+#include "crema_bytes.h"
+#include "crema_frame.h"
+
+typedef struct {
+    size_t size;
+    uint64_t first, last;
+    bool is_loss;
+} header_t;
+
+/* The frame at the walk's place, or false if none lies there whole or its number is not due. */
+static bool
+s_look(const agg_frames_t *self, header_t *ret_header)
+{
+    if (self->left < CREMA_FRAME_HEADER_BYTES || crema_get_u32(self->at) != CREMA_FRAME_MAGIC)
+        return false;
+    uint32_t len = crema_get_u32(self->at + 4);
+    uint64_t seq = crema_get_u64(self->at + 8);
+    bool is_loss = crema_get_u16(self->at + 24) == CREMA_RECORD_LOSS;
+    if (len > self->left - CREMA_FRAME_HEADER_BYTES || seq < self->next || seq > UINT64_MAX / 2 ||
+        (seq > self->next && !is_loss))
+        return false;
+    *ret_header = (header_t){CREMA_FRAME_HEADER_BYTES + (size_t)len, self->next, seq, is_loss};
+    return true;
+}
+
+static void
+s_step(agg_frames_t *self, const header_t *header)
+{
+    self->at += header->size;
+    self->left -= header->size;
+    self->next = header->last + 1;
+}
+
+crema_err_t
+agg_frames_check(const uint8_t *bytes, size_t size, uint32_t n, uint64_t first_seq,
+                 uint64_t *ret_last)
+{
+    agg_frames_t walk = {bytes, size, first_seq};
+    if (n < 1 || first_seq < 1)
+        return CREMA_EPROTO;
+    for (uint32_t i = 0; i < n; i++) {
+        header_t header;
+        if (!s_look(&walk, &header))
+            return CREMA_EPROTO;
+        s_step(&walk, &header);
+    }
+    if (walk.left != 0)
+        return CREMA_EPROTO;
+    *ret_last = walk.next - 1;
+    return CREMA_OK;
+}
+
+void
+agg_frames_skip(agg_frames_t *self, uint64_t from)
+{
+    header_t header;
+    while (s_look(self, &header) && header.last < from)
+        s_step(self, &header);
+    if (self->next < from)
+        self->next = from; /* in the midst of a LOSS */
+}
+
+bool
+agg_frames_take(agg_frames_t *self, agg_piece_t *ret_piece)
+{
+    header_t header;
+    if (!s_look(self, &header))
+        return false;
+    *ret_piece = (agg_piece_t){.bytes = self->at, .first = self->next};
+    do {
+        s_step(self, &header);
+        ret_piece->size += header.size;
+        ret_piece->last = header.last;
+        ret_piece->n++;
+    } while (!header.is_loss && s_look(self, &header) && !header.is_loss);
+    return true;
+}

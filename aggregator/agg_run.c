@@ -1,0 +1,509 @@
+#include "agg_run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agg_text.h"
+#include "crema_list.h"
+#include "crema_map.h"
+#include "crema_mutant.h"
+
+#define S 1000000000ll
+#define SUBJECT_BYTES 64
+#define EXPECTED_MAX                                                                               \
+    8 /* an agent that keeps coming back and never answers is waited for so many times */
+
+struct agg_member {
+    crema_id_t agent_id;
+    uint64_t streams, undone, missing;
+    bool owes_answer;
+    bool given_up;
+    bool settled;    /* neither an answer nor a stream is outstanding */
+    bool waited_for; /* neither settled nor given up */
+    uint64_t due;    /* records that were missing when it answered and still are */
+    int64_t interval_ns;
+    unsigned expected; /* how often an answer was expected */
+    int64_t asks;      /* questions so far */
+    int64_t ask_at_ns; /* the next one, or giving up */
+    crema_link_t ask;  /* in `asks`: its turn has come */
+};
+
+typedef struct {
+    char subject[SUBJECT_BYTES];
+} subject_t;
+
+struct agg_run {
+    crema_id_t run_id;
+    crema_run_phase_t phase;
+    size_t members_max;
+    int64_t retries, cap_ns;
+    bool opened, dismiss;
+    uint64_t barrier_id;
+    int64_t end_ns, verdict_ns;
+    uint64_t streams, undone, missing, committed;
+    uint64_t waiting;     /* members that are waited for */
+    uint64_t unsettled;   /* members, given up or not */
+    agg_member_t *nobody; /* the member with the zero id, if there is one */
+    agg_member_t **members;
+    size_t n_members, capacity;
+    crema_map_t *by_id;
+    crema_link_t asks;
+    crema_run_msg_t *open_msg, *end_msg; /* copies, one block each */
+    crema_run_msg_t seal;                /* of end_msg, with the verdict */
+    crema_sealed_t *sealed;              /* copy */
+    size_t n_reasons;
+    uint64_t reasons_left_out;
+    crema_reason_t reasons[AGG_RUN_REASONS_MAX + 1];
+    subject_t subjects[AGG_RUN_REASONS_MAX + 1];
+};
+
+crema_err_t
+agg_run_new(const crema_id_t *run_id, size_t members_max, int64_t retries, int64_t cap_ns,
+            agg_run_t **ret_self)
+{
+    agg_run_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return CREMA_ENOMEM;
+    self->run_id = *run_id;
+    self->members_max = members_max;
+    self->retries = retries;
+    self->cap_ns = cap_ns;
+    crema_list_init(&self->asks);
+    crema_err_t err = crema_map_new(members_max, &self->by_id);
+    if (err != CREMA_OK) {
+        agg_run_destroy(&self);
+        return err;
+    }
+    *ret_self = self;
+    return CREMA_OK;
+}
+
+void
+agg_run_destroy(agg_run_t **self_p)
+{
+    agg_run_t *self = *self_p;
+    if (!self)
+        return;
+    for (size_t i = 0; i < self->n_members; i++)
+        free(self->members[i]);
+    free(self->members);
+    crema_map_destroy(&self->by_id);
+    free(self->open_msg);
+    free(self->end_msg);
+    free(self->sealed);
+    free(self);
+    *self_p = NULL;
+}
+
+/* ---------------------------------------------------------------- members */
+
+/* Follows a change of owes_answer, given_up or the streams. */
+static void
+s_update(agg_run_t *self, agg_member_t *member)
+{
+    bool settled = !member->owes_answer && member->undone == 0;
+    if (CREMA_MUTATED(10)) /* silence counts as an answer */
+        settled = member->undone == 0;
+    if (CREMA_MUTATED(11)) /* an open stream counts as whole */
+        settled = !member->owes_answer && member->missing == 0;
+    bool waited_for = !settled && !member->given_up;
+    self->unsettled += (uint64_t)!settled - (uint64_t)!member->settled;
+    self->waiting += (uint64_t)waited_for - (uint64_t)member->waited_for;
+    member->settled = settled;
+    member->waited_for = waited_for;
+}
+
+crema_err_t
+agg_run_member(agg_run_t *self, const crema_id_t *agent_id, agg_member_t **ret_member)
+{
+    agg_member_t *member = crema_map_find(self->by_id, agent_id);
+    if (member) {
+        *ret_member = member;
+        return CREMA_OK;
+    }
+    if (self->n_members == self->capacity) {
+        size_t capacity = self->capacity ? 2 * self->capacity : 4;
+        agg_member_t **members = realloc(self->members, capacity * sizeof(agg_member_t *));
+        if (!members)
+            return CREMA_ENOMEM;
+        self->members = members;
+        self->capacity = capacity;
+    }
+    member = calloc(1, sizeof *member);
+    if (!member)
+        return CREMA_ENOMEM;
+    crema_err_t err = crema_map_add(self->by_id, agent_id, member);
+    if (err != CREMA_OK) {
+        free(member);
+        return err;
+    }
+    member->agent_id = *agent_id;
+    member->interval_ns = S;
+    member->settled = true;
+    self->members[self->n_members++] = member;
+    if (crema_id_is_zero(agent_id))
+        self->nobody = member;
+    *ret_member = member;
+    return CREMA_OK;
+}
+
+agg_member_t *
+agg_run_find(const agg_run_t *self, const crema_id_t *agent_id)
+{
+    return crema_map_find(self->by_id, agent_id);
+}
+
+/* The wait after question number `ask`, from 0. */
+static int64_t
+s_wait_ns(const agg_run_t *self, const agg_member_t *member, int64_t ask)
+{
+    int64_t wait = 2 * member->interval_ns;
+    for (int64_t i = 0; i < ask && wait < self->cap_ns; i++)
+        wait *= 2;
+    return wait < self->cap_ns ? wait : self->cap_ns;
+}
+
+/* The question was just put, by whatever way; the waits begin anew. */
+static void
+s_begin_waits(agg_run_t *self, agg_member_t *member, int64_t now_ns)
+{
+    member->asks = 1;
+    member->ask_at_ns = now_ns + s_wait_ns(self, member, 0);
+    member->given_up = false;
+    s_update(self, member);
+}
+
+/* Asks if it is time, or gives up after the last wait. */
+static void
+s_ask_if_due(agg_run_t *self, agg_member_t *member, int64_t now_ns)
+{
+    if (self->phase != CREMA_RUN_BARRIER || !member->waited_for || now_ns < member->ask_at_ns)
+        return;
+    if (member->asks >= self->retries) {
+        member->given_up = true;
+        s_update(self, member);
+        return;
+    }
+    member->ask_at_ns = now_ns + s_wait_ns(self, member, member->asks);
+    member->asks++;
+    crema_list_append(&self->asks, &member->ask);
+}
+
+void
+agg_run_expect(agg_run_t *self, agg_member_t *member, int64_t interval_ns, int64_t silent_ns,
+               int64_t now_ns)
+{
+    int64_t all_waits = 0;
+    member->interval_ns = interval_ns;
+    for (int64_t i = 0; i < self->retries; i++)
+        all_waits += s_wait_ns(self, member, i);
+    member->owes_answer = true;
+    member->due = 0;
+    if (++member->expected <= EXPECTED_MAX)
+        s_begin_waits(self, member, now_ns);
+    member->given_up = member->given_up || silent_ns > all_waits;
+    s_update(self, member);
+    crema_list_append(&self->asks, &member->ask);
+}
+
+void
+agg_run_excuse(agg_run_t *self, agg_member_t *member, int64_t now_ns)
+{
+    if (!member->owes_answer)
+        return;
+    member->owes_answer = false;
+    s_begin_waits(self, member, now_ns); /* for what is on its way */
+}
+
+void
+agg_run_on_answer(agg_run_t *self, agg_member_t *member, uint64_t barrier_seen, int64_t now_ns)
+{
+    if (self->phase < CREMA_RUN_BARRIER || barrier_seen < self->barrier_id || !member->owes_answer)
+        return;
+    member->owes_answer = false;
+    member->due = member->missing;
+    if (member->due > 0)
+        s_begin_waits(self, member, now_ns);
+    s_update(self, member);
+}
+
+static void
+s_add(agg_run_t *self, agg_member_t *member, const agg_tally_t *tally, uint64_t sign)
+{
+    self->streams += sign;
+    self->undone += sign * !tally->done;
+    self->missing += sign * tally->missing;
+    self->committed += sign * tally->committed;
+    member->streams += sign;
+    member->undone += sign * !tally->done;
+    member->missing += sign * tally->missing;
+}
+
+void
+agg_run_tally(agg_run_t *self, agg_member_t *member, const agg_tally_t *was, const agg_tally_t *is,
+              int64_t now_ns)
+{
+    if (was)
+        s_add(self, member, was, (uint64_t)-1);
+    if (is)
+        s_add(self, member, is, 1);
+    if (is && !was && self->nobody) { /* what it stood for, a run without any stream, is over */
+        self->nobody->owes_answer = false;
+        s_update(self, self->nobody);
+    }
+    if (was && is && is->committed > was->committed && member->due > 0) {
+        uint64_t came = is->committed - was->committed;
+        member->due -= came < member->due ? came : member->due;
+        s_begin_waits(self, member, now_ns); /* what it owes is arriving */
+    }
+    s_update(self, member);
+}
+
+void
+agg_run_on_tick(agg_run_t *self, int64_t now_ns)
+{
+    for (size_t i = 0; i < self->n_members; i++)
+        s_ask_if_due(self, self->members[i], now_ns);
+}
+
+agg_member_t *
+agg_run_ask(agg_run_t *self)
+{
+    agg_member_t *member = CREMA_LIST_FIRST(&self->asks, agg_member_t, ask);
+    if (member)
+        crema_list_remove(&member->ask);
+    return member;
+}
+
+/* ---------------------------------------------------------------- the run itself */
+
+crema_err_t
+agg_run_on_open(agg_run_t *self, const crema_run_msg_t *msg)
+{
+    self->opened = true;
+    if (self->open_msg)
+        return CREMA_OK;
+    crema_err_t err = agg_text_copy_run(msg, &self->open_msg);
+    if (err == CREMA_OK && self->phase == CREMA_RUN_UNKNOWN)
+        self->phase = CREMA_RUN_OPEN;
+    return err;
+}
+
+crema_err_t
+agg_run_on_end(agg_run_t *self, const crema_run_msg_t *msg, uint64_t barrier_id, int64_t now_ns)
+{
+    if (self->end_msg)
+        return CREMA_EREPEAT;
+    crema_err_t err = agg_text_copy_run(msg, &self->end_msg);
+    if (err != CREMA_OK)
+        return err;
+    self->phase = CREMA_RUN_BARRIER;
+    self->dismiss = msg->dismiss;
+    self->barrier_id = barrier_id;
+    self->end_ns = now_ns;
+    return CREMA_OK;
+}
+
+crema_err_t
+agg_run_on_sealed(agg_run_t *self, const crema_sealed_t *sealed)
+{
+    crema_sealed_t *copy = NULL;
+    crema_err_t err = agg_text_copy_sealed(sealed, &copy);
+    if (err != CREMA_OK)
+        return err;
+    free(self->sealed);
+    self->sealed = copy;
+    bool failed = copy->error && *copy->error;
+    self->phase = failed ? CREMA_RUN_FAILED : CREMA_RUN_SEALED;
+    return CREMA_OK;
+}
+
+bool
+agg_run_is_ready(const agg_run_t *self, int64_t now_ns)
+{
+    if (CREMA_MUTATED(4)) /* "they will all be in by then" */
+        return self->phase == CREMA_RUN_BARRIER && now_ns >= self->end_ns + S * 3 / 2;
+    return self->phase == CREMA_RUN_BARRIER && self->waiting == 0;
+}
+
+bool
+agg_run_is_mended(const agg_run_t *self)
+{
+    return self->phase >= CREMA_RUN_VERDICT && self->seal.n_reasons > 0 && self->unsettled == 0;
+}
+
+bool
+agg_run_wants_answers(const agg_run_t *self)
+{
+    return self->phase == CREMA_RUN_BARRIER ||
+           (self->phase >= CREMA_RUN_VERDICT && self->seal.n_reasons > 0);
+}
+
+void
+agg_run_clear_reasons(agg_run_t *self)
+{
+    self->n_reasons = 0;
+    self->reasons_left_out = 0;
+}
+
+void
+agg_run_blame(agg_run_t *self, const char *code, const char *subject, uint64_t count,
+              const char *text)
+{
+    if (self->n_reasons >= AGG_RUN_REASONS_MAX) {
+        self->reasons_left_out++;
+        return;
+    }
+    size_t i = self->n_reasons++;
+    size_t n = strnlen(subject, SUBJECT_BYTES - 1);
+    memcpy(self->subjects[i].subject, subject, n);
+    self->subjects[i].subject[n] = '\0';
+    self->reasons[i] = (crema_reason_t){
+        .code = code, .subject = self->subjects[i].subject, .text = text, .count = count};
+}
+
+void
+agg_run_give_verdict(agg_run_t *self, int64_t now_ns, int64_t real_ns)
+{
+    size_t n = self->n_reasons;
+    if (self->reasons_left_out > 0) {
+        self->reasons[n] = (crema_reason_t){
+            .code = self->reasons[n - 1].code,
+            .subject = "",
+            .text = "and so many further reasons, which are not listed",
+            .count = self->reasons_left_out,
+        };
+        n++;
+    }
+    if (self->phase == CREMA_RUN_BARRIER)
+        self->verdict_ns = now_ns;
+    self->phase = CREMA_RUN_VERDICT;
+    self->seal = *self->end_msg;
+    self->seal.t_verdict_ns = real_ns;
+    self->seal.n_reasons = n;
+    self->seal.reasons = self->reasons;
+}
+
+const crema_run_msg_t *
+agg_run_open_msg(const agg_run_t *self)
+{
+    return self->open_msg;
+}
+
+const crema_run_msg_t *
+agg_run_seal_msg(agg_run_t *self)
+{
+    return &self->seal;
+}
+
+crema_run_state_t
+agg_run_state(const agg_run_t *self)
+{
+    crema_run_state_t state = {
+        .run_id = self->run_id,
+        .phase = self->phase,
+        .streams = (uint32_t)self->streams,
+        .streams_done = (uint32_t)(self->streams - self->undone),
+        .committed = self->committed,
+        .missing = self->missing,
+        .n_reasons = self->seal.n_reasons,
+        .reasons = self->seal.reasons,
+    };
+    if (self->phase >= CREMA_RUN_VERDICT)
+        state.verdict_after_ns = self->verdict_ns - self->end_ns;
+    if (self->sealed) {
+        state.path = self->sealed->path;
+        state.verdict = self->sealed->verdict;
+        state.error = self->sealed->error;
+        state.revision = self->sealed->revision;
+        state.n_reasons = self->sealed->n_reasons;
+        state.reasons = self->sealed->reasons;
+    }
+    return state;
+}
+
+/* ---------------------------------------------------------------- looking at it */
+
+const crema_id_t *
+agg_run_id(const agg_run_t *self)
+{
+    return &self->run_id;
+}
+
+crema_run_phase_t
+agg_run_phase(const agg_run_t *self)
+{
+    return self->phase;
+}
+
+uint64_t
+agg_run_barrier_id(const agg_run_t *self)
+{
+    return self->barrier_id;
+}
+
+bool
+agg_run_was_opened(const agg_run_t *self)
+{
+    return self->opened;
+}
+
+bool
+agg_run_dismisses(const agg_run_t *self)
+{
+    return self->dismiss;
+}
+
+uint64_t
+agg_run_streams(const agg_run_t *self)
+{
+    return self->streams;
+}
+
+uint64_t
+agg_run_undone(const agg_run_t *self)
+{
+    return self->undone;
+}
+
+size_t
+agg_run_members(const agg_run_t *self)
+{
+    return self->n_members;
+}
+
+const agg_member_t *
+agg_run_member_at(const agg_run_t *self, size_t i)
+{
+    return self->members[i];
+}
+
+const crema_id_t *
+agg_member_id(const agg_member_t *member)
+{
+    return &member->agent_id;
+}
+
+uint64_t
+agg_member_streams(const agg_member_t *member)
+{
+    return member->streams;
+}
+
+uint64_t
+agg_member_missing(const agg_member_t *member)
+{
+    return member->missing;
+}
+
+bool
+agg_member_is_settled(const agg_member_t *member)
+{
+    return member->settled;
+}
+
+bool
+agg_member_owes_answer(const agg_member_t *member)
+{
+    return member->owes_answer;
+}

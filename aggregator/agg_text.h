@@ -1,0 +1,14 @@
+/* agg_text - copies of messages with texts, so that they outlive the event that brought them.
+ * Pure: each copy is one block of memory and goes with one free(). */
+#ifndef AGG_TEXT_H
+#define AGG_TEXT_H
+
+#include "crema_error.h"
+#include "crema_wire.h"
+
+CREMA_MUST_CHECK crema_err_t agg_text_copy_run(const crema_run_msg_t *msg,
+                                               crema_run_msg_t **ret_copy);
+CREMA_MUST_CHECK crema_err_t agg_text_copy_sealed(const crema_sealed_t *msg,
+                                                  crema_sealed_t **ret_copy);
+
+#endif
