@@ -11,6 +11,7 @@
 #include <czmq.h>
 
 #include "agg_core.h"
+#include "agg_core_look.h"
 #include "agg_peers.h"
 #include "agg_runs.h"
 #include "agg_tap.h"
@@ -32,9 +33,6 @@
 #define SWEEP_SECONDS 60
 #define PEER_IDLE_NS (600 * SECOND_NS)
 #define ARENA_BYTES ((size_t)CREMA_ARENA_FACTOR * CREMA_WIRE_MESSAGE_MAX)
-
-/* The tap asks the core about runs like a collector would; no socket has this number. */
-#define PEER_TAP ((agg_peer_t)0)
 
 /* Counted, and told with the last line of the log. */
 typedef struct {
@@ -156,14 +154,6 @@ s_on_event(agg_t *self, const agg_action_t *action)
 
 /* ---- carrying out */
 
-static void
-s_on_tap_state(agg_t *self, const crema_run_state_t *state)
-{
-    const agg_live_run_t *run = agg_runs_find(self->runs, &state->run_id);
-    if (self->tap && state->phase != CREMA_RUN_UNKNOWN)
-        agg_tap_run(self->tap, state, run ? run->rollup : NULL, crema_clock_real_ns());
-}
-
 /* Everything the core wants by now. */
 static void
 s_act(agg_t *self)
@@ -174,21 +164,14 @@ s_act(agg_t *self)
             s_on_event(self, &action);
             continue;
         }
-        if (action.type == AGG_TO_PEER && action.peer == PEER_TAP) {
-            if (action.msg->type == CREMA_MSG_RUN_STATE)
-                s_on_tap_state(self, &action.msg->run_state);
-            continue;
-        }
         if (action.type == AGG_TO_SINK && action.msg->type == CREMA_MSG_PUT)
             agg_runs_on_put(self->runs, &action.msg->data, self->record_arena,
                             crema_clock_mono_ns());
         s_send(self, &action);
     }
-    const agg_live_run_t *run;
-    while ((run = agg_runs_news(self->runs)))
-        agg_core_note_split(self->core, &run->run_id,
-                            agg_rollup_side_s(run->rollup, CREMA_SIDE_PROCESSOR),
-                            agg_rollup_overhead_s(run->rollup));
+    agg_split_news_t news;
+    while (agg_runs_news(self->runs, &news))
+        agg_core_note_split(self->core, &news.run_id, news.processor_s, news.overhead_s);
 }
 
 /* ---- receiving */
@@ -310,19 +293,15 @@ s_on_tick(zloop_t *loop, int timer, void *context)
     return 0;
 }
 
-/* Asks the core about every run that goes on, for the tap. */
 static void
 s_tap_runs(agg_t *self)
 {
     size_t cursor = 0;
     const agg_live_run_t *run;
     while ((run = agg_runs_next(self->runs, &cursor))) {
-        if (run->done)
-            continue;
-        crema_msg_t query = {.type = CREMA_MSG_RUN_QUERY, .query = run->run_id};
-        agg_core_on_peer(self->core, PEER_TAP, &query, crema_clock_mono_ns(),
-                         crema_clock_real_ns());
-        s_act(self);
+        crema_run_state_t state;
+        if (!run->done && agg_core_look(self->core, &run->run_id, &state))
+            agg_tap_run(self->tap, &state, run->rollup, crema_clock_real_ns());
     }
 }
 

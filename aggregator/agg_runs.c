@@ -129,19 +129,28 @@ agg_runs_on_done(agg_runs_t *self, const crema_id_t *run_id)
         run->done = true;
 }
 
-const agg_live_run_t *
-agg_runs_news(agg_runs_t *self)
+bool
+agg_runs_news(agg_runs_t *self, agg_split_news_t *ret_news)
 {
     size_t cursor = 0;
     agg_live_run_t *run;
     while (self->news && (run = crema_map_next(self->runs, &cursor))) {
         if (!run->news)
             continue;
+        double processor_s = agg_rollup_side_s(run->rollup, CREMA_SIDE_PROCESSOR);
+        double overhead_s = agg_rollup_overhead_s(run->rollup);
+        *ret_news = (agg_split_news_t){
+            .run_id = run->run_id,
+            .processor_s = processor_s - run->told_processor_s,
+            .overhead_s = overhead_s - run->told_overhead_s,
+        };
+        run->told_processor_s = processor_s;
+        run->told_overhead_s = overhead_s;
         run->news = false;
-        return run;
+        return true;
     }
     self->news = false;
-    return NULL;
+    return false;
 }
 
 const agg_live_run_t *

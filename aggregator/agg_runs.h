@@ -16,9 +16,10 @@ typedef struct agg_runs agg_runs_t;
 typedef struct {
     crema_id_t run_id;
     agg_rollup_t *rollup;
-    bool news;        /* its sums moved since agg_runs_news() gave it */
-    bool done;        /* sealed or failed: forgotten when it is quiet */
-    int64_t heard_ns; /* monotonic time of the last record or message */
+    bool news; /* its sums may have moved since agg_runs_news() gave it */
+    double told_processor_s, told_overhead_s; /* what agg_runs_news() gave so far */
+    bool done;                                /* sealed or failed: forgotten when it is quiet */
+    int64_t heard_ns;                         /* monotonic time of the last record or message */
 } agg_live_run_t;
 
 CREMA_MUST_CHECK crema_err_t agg_runs_new(size_t runs_max, agg_runs_t **ret_self);
@@ -34,8 +35,14 @@ void agg_runs_on_put(agg_runs_t *self, const crema_data_t *put, crema_arena_t *a
 /* The run has its file. */
 void agg_runs_on_done(agg_runs_t *self, const crema_id_t *run_id);
 
-/* Next run whose sums moved, NULL if there is none; it is no news then. */
-const agg_live_run_t *agg_runs_news(agg_runs_t *self);
+/* By how much the sums of a run moved since this was asked last; less than nothing when its prefixes were assigned anew. */
+typedef struct {
+    crema_id_t run_id;
+    double processor_s, overhead_s;
+} agg_split_news_t;
+
+/* The next run whose sums moved; false if there is none. */
+bool agg_runs_news(agg_runs_t *self, agg_split_news_t *ret_news);
 /* NULL: nothing is known of it. */
 const agg_live_run_t *agg_runs_find(const agg_runs_t *self, const crema_id_t *run_id);
 /* Every run: set *cursor to 0, call until NULL. */
