@@ -13,7 +13,7 @@
 #include "agg_core.h"
 #include "agg_core_look.h"
 #include "agg_peers.h"
-#include "agg_runs.h"
+#include "agg_splits.h"
 #include "agg_tap.h"
 #include "crema_clock.h"
 #include "crema_keys.h"
@@ -53,7 +53,7 @@ struct agg {
     crema_arena_t *record_arena; /* for records inside a message that is still in use */
     agg_core_t *core;
     agg_peers_t *peers;
-    agg_runs_t *runs;
+    agg_splits_t *splits;
     unsigned seconds;
     counts_t counts;
 };
@@ -121,7 +121,7 @@ s_level(agg_event_t event)
 static void
 s_log_split(const agg_t *self, const crema_id_t *run_id)
 {
-    const agg_live_run_t *run = agg_runs_find(self->runs, run_id);
+    const agg_live_run_t *run = agg_splits_find(self->splits, run_id);
     if (!run)
         return;
     crema_log_info("run_split", CREMA_ID("run", run_id),
@@ -149,7 +149,7 @@ s_on_event(agg_t *self, const agg_action_t *action)
     if (action->event == AGG_EVENT_RUN_VERDICT)
         s_log_split(self, &action->run_id);
     if (action->event == AGG_EVENT_RUN_SEALED)
-        agg_runs_on_done(self->runs, &action->run_id);
+        agg_splits_on_done(self->splits, &action->run_id);
 }
 
 /* ---- carrying out */
@@ -165,12 +165,12 @@ s_act(agg_t *self)
             continue;
         }
         if (action.type == AGG_TO_SINK && action.msg->type == CREMA_MSG_PUT)
-            agg_runs_on_put(self->runs, &action.msg->data, self->record_arena,
-                            crema_clock_mono_ns());
+            agg_splits_on_put(self->splits, &action.msg->data, self->record_arena,
+                              crema_clock_mono_ns());
         s_send(self, &action);
     }
     agg_split_news_t news;
-    while (agg_runs_news(self->runs, &news))
+    while (agg_splits_news(self->splits, &news))
         agg_core_note_split(self->core, &news.run_id, news.processor_s, news.overhead_s);
 }
 
@@ -197,7 +197,7 @@ s_on_parts(agg_t *self, zmq_msg_t *id, zmq_msg_t *body)
         agg_core_on_bad(self->core, peer, err, mono_ns);
     } else {
         if (msg.type == CREMA_MSG_RUN_OPEN || msg.type == CREMA_MSG_RUN_END)
-            agg_runs_on_message(self->runs, &msg.run, mono_ns);
+            agg_splits_on_message(self->splits, &msg.run, mono_ns);
         agg_core_on_peer(self->core, peer, &msg, mono_ns, real_ns);
     }
     s_act(self);
@@ -298,7 +298,7 @@ s_tap_runs(agg_t *self)
 {
     size_t cursor = 0;
     const agg_live_run_t *run;
-    while ((run = agg_runs_next(self->runs, &cursor))) {
+    while ((run = agg_splits_next(self->splits, &cursor))) {
         crema_run_state_t state;
         if (!run->done && agg_core_look(self->core, &run->run_id, &state))
             agg_tap_run(self->tap, &state, run->rollup, crema_clock_real_ns());
@@ -315,7 +315,7 @@ s_on_second(zloop_t *loop, int timer, void *context)
         s_tap_runs(self);
     if (++self->seconds % SWEEP_SECONDS == 0) {
         agg_peers_sweep(self->peers, now_ns - PEER_IDLE_NS);
-        agg_runs_sweep(self->runs, now_ns);
+        agg_splits_sweep(self->splits, now_ns);
     }
     return 0;
 }
@@ -427,7 +427,7 @@ s_make_parts(agg_t *self)
     if (err == CREMA_OK)
         err = agg_peers_new(PEERS_MAX, &self->peers);
     if (err == CREMA_OK)
-        err = agg_runs_new(RUNS_MAX, &self->runs);
+        err = agg_splits_new(RUNS_MAX, &self->splits);
     return err;
 }
 
@@ -503,7 +503,7 @@ agg_destroy(agg_t **self_p)
         crema_zap_destroy(&self->zap);
         crema_keys_destroy(&self->server_keys);
         crema_keys_destroy(&self->client_keys);
-        agg_runs_destroy(&self->runs);
+        agg_splits_destroy(&self->splits);
         agg_peers_destroy(&self->peers);
         agg_core_destroy(&self->core);
         crema_arena_destroy(&self->arena);
@@ -543,5 +543,5 @@ agg_serve(agg_t *self)
         CREMA_INT("nacks", stats.nacks), CREMA_INT("replays", stats.replays),
         CREMA_INT("committed_records", stats.committed_records),
         CREMA_INT("refused", stats.refused),
-        CREMA_INT("split_not_taken", agg_runs_not_taken(self->runs)));
+        CREMA_INT("split_not_taken", agg_splits_not_taken(self->splits)));
 }

@@ -1,7 +1,7 @@
-/* agg_runs - the live split of every run that goes on: which roll-up a record belongs to, and which sums are news.
+/* agg_splits - the live split of every run that goes on: which roll-up a record belongs to, and which sums are news.
  * Pure: messages in, sums out; time is an argument. */
-#ifndef AGG_RUNS_H
-#define AGG_RUNS_H
+#ifndef AGG_SPLITS_H
+#define AGG_SPLITS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,29 +11,29 @@
 #include "crema_error.h"
 #include "crema_wire.h"
 
-typedef struct agg_runs agg_runs_t;
+typedef struct agg_splits agg_splits_t;
 
 typedef struct {
     crema_id_t run_id;
     agg_rollup_t *rollup;
-    bool news; /* its sums may have moved since agg_runs_news() gave it */
-    double told_processor_s, told_overhead_s; /* what agg_runs_news() gave so far */
+    bool news; /* its sums may have moved since agg_splits_news() gave it */
+    double told_processor_s, told_overhead_s; /* what agg_splits_news() gave so far */
     bool done;                                /* sealed or failed: forgotten when it is quiet */
     int64_t heard_ns;                         /* monotonic time of the last record or message */
 } agg_live_run_t;
 
-CREMA_MUST_CHECK crema_err_t agg_runs_new(size_t runs_max, agg_runs_t **ret_self);
-void agg_runs_destroy(agg_runs_t **self_p);
+CREMA_MUST_CHECK crema_err_t agg_splits_new(size_t runs_max, agg_splits_t **ret_self);
+void agg_splits_destroy(agg_splits_t **self_p);
 
 /* RUN_OPEN, RUN_END, RUN_SEAL: the list of prefixes, when it carries one. */
-void agg_runs_on_message(agg_runs_t *self, const crema_run_msg_t *msg, int64_t now_ns);
+void agg_splits_on_message(agg_splits_t *self, const crema_run_msg_t *msg, int64_t now_ns);
 
 /* The records of a PUT; `arena` is for decoding them. */
-void agg_runs_on_put(agg_runs_t *self, const crema_data_t *put, crema_arena_t *arena,
-                     int64_t now_ns);
+void agg_splits_on_put(agg_splits_t *self, const crema_data_t *put, crema_arena_t *arena,
+                       int64_t now_ns);
 
 /* The run has its file. */
-void agg_runs_on_done(agg_runs_t *self, const crema_id_t *run_id);
+void agg_splits_on_done(agg_splits_t *self, const crema_id_t *run_id);
 
 /* By how much the sums of a run moved since this was asked last; less than nothing when its prefixes were assigned anew. */
 typedef struct {
@@ -42,16 +42,16 @@ typedef struct {
 } agg_split_news_t;
 
 /* The next run whose sums moved; false if there is none. */
-bool agg_runs_news(agg_runs_t *self, agg_split_news_t *ret_news);
+bool agg_splits_news(agg_splits_t *self, agg_split_news_t *ret_news);
 /* NULL: nothing is known of it. */
-const agg_live_run_t *agg_runs_find(const agg_runs_t *self, const crema_id_t *run_id);
+const agg_live_run_t *agg_splits_find(const agg_splits_t *self, const crema_id_t *run_id);
 /* Every run: set *cursor to 0, call until NULL. */
-const agg_live_run_t *agg_runs_next(const agg_runs_t *self, size_t *cursor);
+const agg_live_run_t *agg_splits_next(const agg_splits_t *self, size_t *cursor);
 
 /* Forgets runs that are done and were quiet for ten minutes, and all that were for a day. */
-void agg_runs_sweep(agg_runs_t *self, int64_t now_ns);
+void agg_splits_sweep(agg_splits_t *self, int64_t now_ns);
 
 /* Runs and records that were not looked at: a limit, or not decodable. */
-uint64_t agg_runs_not_taken(const agg_runs_t *self);
+uint64_t agg_splits_not_taken(const agg_splits_t *self);
 
 #endif

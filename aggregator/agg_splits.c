@@ -1,4 +1,4 @@
-#include "agg_runs.h"
+#include "agg_splits.h"
 
 #include <stdlib.h>
 
@@ -9,21 +9,21 @@
 #define DONE_QUIET_NS (10 * MINUTE_NS)
 #define QUIET_NS (24 * 60 * MINUTE_NS)
 
-struct agg_runs {
+struct agg_splits {
     crema_map_t *runs; /* agg_live_run_t * by run id */
     bool news;         /* some run has news */
     uint64_t not_taken;
 };
 
 crema_err_t
-agg_runs_new(size_t runs_max, agg_runs_t **ret_self)
+agg_splits_new(size_t runs_max, agg_splits_t **ret_self)
 {
-    agg_runs_t *self = calloc(1, sizeof *self);
+    agg_splits_t *self = calloc(1, sizeof *self);
     if (!self)
         return CREMA_ENOMEM;
     crema_err_t err = crema_map_new(runs_max, &self->runs);
     if (err != CREMA_OK) {
-        agg_runs_destroy(&self);
+        agg_splits_destroy(&self);
         return err;
     }
     *ret_self = self;
@@ -38,9 +38,9 @@ s_free_run(agg_live_run_t *run)
 }
 
 void
-agg_runs_destroy(agg_runs_t **self_p)
+agg_splits_destroy(agg_splits_t **self_p)
 {
-    agg_runs_t *self = *self_p;
+    agg_splits_t *self = *self_p;
     if (self) {
         size_t cursor = 0;
         agg_live_run_t *run;
@@ -53,7 +53,7 @@ agg_runs_destroy(agg_runs_t **self_p)
 }
 
 static agg_live_run_t *
-s_add(agg_runs_t *self, const crema_id_t *run_id)
+s_add(agg_splits_t *self, const crema_id_t *run_id)
 {
     agg_live_run_t *run = calloc(1, sizeof *run);
     if (!run)
@@ -68,7 +68,7 @@ s_add(agg_runs_t *self, const crema_id_t *run_id)
 }
 
 static agg_live_run_t *
-s_take(agg_runs_t *self, const crema_id_t *run_id, int64_t now_ns)
+s_take(agg_splits_t *self, const crema_id_t *run_id, int64_t now_ns)
 {
     agg_live_run_t *run = crema_map_find(self->runs, run_id);
     if (!run)
@@ -81,14 +81,14 @@ s_take(agg_runs_t *self, const crema_id_t *run_id, int64_t now_ns)
 }
 
 static void
-s_note_news(agg_runs_t *self, agg_live_run_t *run)
+s_note_news(agg_splits_t *self, agg_live_run_t *run)
 {
     run->news = true;
     self->news = true;
 }
 
 void
-agg_runs_on_message(agg_runs_t *self, const crema_run_msg_t *msg, int64_t now_ns)
+agg_splits_on_message(agg_splits_t *self, const crema_run_msg_t *msg, int64_t now_ns)
 {
     agg_live_run_t *run = s_take(self, &msg->run_id, now_ns);
     if (!run || msg->n_prefixes == 0)
@@ -99,7 +99,7 @@ agg_runs_on_message(agg_runs_t *self, const crema_run_msg_t *msg, int64_t now_ns
 }
 
 void
-agg_runs_on_put(agg_runs_t *self, const crema_data_t *put, crema_arena_t *arena, int64_t now_ns)
+agg_splits_on_put(agg_splits_t *self, const crema_data_t *put, crema_arena_t *arena, int64_t now_ns)
 {
     agg_live_run_t *run = s_take(self, &put->run_id, now_ns);
     if (!run)
@@ -122,7 +122,7 @@ agg_runs_on_put(agg_runs_t *self, const crema_data_t *put, crema_arena_t *arena,
 }
 
 void
-agg_runs_on_done(agg_runs_t *self, const crema_id_t *run_id)
+agg_splits_on_done(agg_splits_t *self, const crema_id_t *run_id)
 {
     agg_live_run_t *run = crema_map_find(self->runs, run_id);
     if (run)
@@ -130,7 +130,7 @@ agg_runs_on_done(agg_runs_t *self, const crema_id_t *run_id)
 }
 
 bool
-agg_runs_news(agg_runs_t *self, agg_split_news_t *ret_news)
+agg_splits_news(agg_splits_t *self, agg_split_news_t *ret_news)
 {
     size_t cursor = 0;
     agg_live_run_t *run;
@@ -154,19 +154,19 @@ agg_runs_news(agg_runs_t *self, agg_split_news_t *ret_news)
 }
 
 const agg_live_run_t *
-agg_runs_find(const agg_runs_t *self, const crema_id_t *run_id)
+agg_splits_find(const agg_splits_t *self, const crema_id_t *run_id)
 {
     return crema_map_find(self->runs, run_id);
 }
 
 const agg_live_run_t *
-agg_runs_next(const agg_runs_t *self, size_t *cursor)
+agg_splits_next(const agg_splits_t *self, size_t *cursor)
 {
     return crema_map_next(self->runs, cursor);
 }
 
 void
-agg_runs_sweep(agg_runs_t *self, int64_t now_ns)
+agg_splits_sweep(agg_splits_t *self, int64_t now_ns)
 {
     size_t cursor = 0;
     agg_live_run_t *run;
@@ -180,7 +180,7 @@ agg_runs_sweep(agg_runs_t *self, int64_t now_ns)
 }
 
 uint64_t
-agg_runs_not_taken(const agg_runs_t *self)
+agg_splits_not_taken(const agg_splits_t *self)
 {
     return self->not_taken;
 }
