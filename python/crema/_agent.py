@@ -6,6 +6,7 @@ taken and leaves. It is detached, so that it outlives a worker that is killed.
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import logging
 import os
@@ -22,6 +23,7 @@ logger = logging.getLogger("crema")
 PROGRAM = "crema-agent"
 _PATIENCE_S = 5.0  # for an agent that was started to take the lock
 _PATIENCE_MAX_S = 60.0
+_WATCH_S = 1.0
 
 
 class AgentKeeper:
@@ -38,22 +40,33 @@ class AgentKeeper:
     def __init__(self, config: HookConfig, directory: pathlib.Path) -> None:
         self._config = config
         self._directory = directory
-        self._child: subprocess.Popen | None = None
         self._starter: threading.Thread | None = None
         self._not_before = 0.0
         self._patience_s = _PATIENCE_S
+        self._timer: asyncio.TimerHandle | None = None
         self.started = 0
         self.problem = ""
 
+    def watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Check now and every second, on `loop`, until `stop`."""
+        self._timer = loop.call_later(_WATCH_S, self.watch, loop)
+        try:
+            self.check()
+        except OSError as error:
+            self._note(f"no word of {PROGRAM}: {error}")
+
+    def stop(self) -> None:
+        """Check no more; the agent goes on."""
+        if self._timer is not None:
+            self._timer.cancel()
+
     def check(self) -> None:
         """Start an agent if the spool has none. Returns at once: the start happens in a thread."""
-        if self._child is not None and self._child.poll() is not None:
-            self._child = None
         now = time.monotonic()
         if now < self._not_before or (self._starter is not None and self._starter.is_alive()):
             return
         if self.is_held():
-            self._patience_s = _PATIENCE_S
+            self._patience_s, self._not_before = _PATIENCE_S, 0.0
             return
         # An agent that cannot stay is not asked for again and again.
         self._not_before = now + self._patience_s
@@ -85,7 +98,7 @@ class AgentKeeper:
         if self._config.keys:
             command += ["--keys", str(write_keys(self._directory / "keys", self._config.keys))]
         command += [*self._config.agent_options, "--daemon"]
-        self._child = subprocess.Popen(
+        child = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -96,12 +109,13 @@ class AgentKeeper:
         # Hold the starter's lock until the agent is there, so that a host full of workers starts one and not a hundred.
         deadline = time.monotonic() + _PATIENCE_S
         while not self.is_held():
-            status = self._child.poll()
+            status = child.poll()
             if status not in (None, 0) or time.monotonic() > deadline:
                 self._note(f"{PROGRAM} did not take up {self._directory} (exit status {status})")
                 return
             time.sleep(0.05)
         self.problem = ""
+        child.wait(_PATIENCE_S)  # the daemon goes on without it
 
     def _note(self, problem: str) -> None:
         if problem != self.problem:

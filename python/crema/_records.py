@@ -17,16 +17,20 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from . import _columns
 from ._programs import data_file
 
-STREAM, DICT, BATCH, END = 1, 2, 3, 4  # crema_record_type_t
-BODY_BYTES_MAX = 64 << 10
-NAME_BYTES_MAX = 512
-PROVISIONAL = 1
+STREAM, DICT, BATCH, END = (_columns.RECORDS[n] for n in ("STREAM", "DICT", "BATCH", "END"))
+KIND_WORKER = _columns.STREAM_KINDS["WORKER"]
+KIND_SCHEDULER = _columns.STREAM_KINDS["SCHEDULER"]
+BODY_BYTES_MAX = _columns.RECORD_BODY_MAX
+ROWS_MAX = _columns.BATCH_ROWS_MAX
+NAME_BYTES_MAX = _columns.NAME_MAX
+PROVISIONAL = _columns.BATCH_PROVISIONAL
+FINISHED = _columns.END_REASONS["FINISHED"]
 
-# Kinds of stream: crema_stream_kind_t.
-KIND_WORKER, KIND_AGENT, KIND_SCHEDULER, KIND_CLIENT = range(4)
-
-# Dictionaries: crema_dict_t.
-(WORKER, TASK_PREFIX, ACTIVITY, UNIT, METRIC, SPAN, DATASET, FILE, SECTION, BRANCH) = range(10)
+# Dictionaries that the hooks write to.
+WORKER, TASK_PREFIX, ACTIVITY, UNIT, SPAN, DATASET, FILE = (
+    _columns.DICTS[n]
+    for n in ("worker", "task_prefix", "activity", "unit", "span", "dataset", "file")
+)
 
 UNKNOWN_ID = -1
 UNKNOWN_U16 = 0xFFFF
@@ -144,7 +148,7 @@ def dict_entries(entries: Iterable[Mapping[str, Any]]) -> bytes:
 
 def end(dropped: int) -> bytes:
     """Body of the END record of a stream that its writer finishes."""
-    return _End(reason=0, dropped=dropped).SerializeToString()
+    return _End(reason=FINISHED, dropped=dropped).SerializeToString()
 
 
 def text(value: object) -> str:

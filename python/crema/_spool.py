@@ -18,15 +18,14 @@ import weakref
 import zlib
 from typing import Any
 
-from . import _records
+from . import _columns, _records
 
-SEGMENT_BYTES = 8 << 20
+SEGMENT_BYTES = _columns.SPOOL_SEGMENT_BYTES
 LIMIT_BYTES = 1 << 30
 NAMES_MAX = 4096  # of one dictionary in one stream
 FILES_MAX = 65536  # file names, of which a long run on one process has more
 OVERFLOW = "__overflow__"
 
-_MAGIC = 0x314D5243  # "CRM1"
 _HEAD = struct.Struct("<IIQqHH")
 _CRC = struct.Struct("<I")
 _HEADER_BYTES = _HEAD.size + _CRC.size
@@ -106,12 +105,13 @@ class StreamWriter:
         """Append rows of one table, in as many records as their size asks for."""
         if not rows:
             return
-        body = table.batch(rows, flags)
-        if len(body) <= _records.BODY_BYTES_MAX or len(rows) == 1:
-            self.append(_records.BATCH, body)
-        else:
-            self.rows(table, rows[: len(rows) // 2], flags)
-            self.rows(table, rows[len(rows) // 2 :], flags)
+        if len(rows) <= _records.ROWS_MAX:
+            body = table.batch(rows, flags)
+            if len(body) <= _records.BODY_BYTES_MAX or len(rows) == 1:
+                self.append(_records.BATCH, body)
+                return
+        self.rows(table, rows[: len(rows) // 2], flags)
+        self.rows(table, rows[len(rows) // 2 :], flags)
 
     def name(self, kind: int, text: str, uuid: str = "", parent: int = 0, **fields: Any) -> int:
         """Number of a dictionary entry in this stream, written when it is first asked for.
@@ -183,7 +183,7 @@ class StreamWriter:
                 return False
             if self._size and self._size + size > SEGMENT_BYTES:
                 self._next_segment()
-            head = _HEAD.pack(_MAGIC, len(body), self.seq + 1, time.monotonic_ns(), kind, 0)
+            head = _HEAD.pack(_columns.FRAME_MAGIC, len(body), self.seq + 1, time.monotonic_ns(), kind, 0)
             crc = zlib.crc32(body, zlib.crc32(head))
             self._pending = size
             written = os.write(self._fd, head + _CRC.pack(crc) + body)
@@ -249,7 +249,7 @@ class StreamWriter:
     def _make_segment(self, first_seq: int) -> int:
         """Create, lock, rename into place: a segment that can be seen is locked as long as its writer lives."""
         name = f"{self.stream_id.hex()}-{first_seq:016x}"
-        hidden = self.directory / f"tmp-{name}"
+        hidden = self.directory / f".new-sp-{name}"
         fd = os.open(
             hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600
         )

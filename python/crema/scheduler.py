@@ -131,12 +131,16 @@ class _Follower:
         self._loop = asyncio.get_running_loop()
         self._due = self._loop.time()
         self._timer = self._loop.call_soon(self._tick)
+        if self._agent is not None:
+            self._agent.watch(self._loop)
 
     def close(self) -> None:
         """Idempotent."""
         if not self._stream.alive:
             return
         self._timer.cancel()
+        if self._agent is not None:
+            self._agent.stop()
         self.guarded(self._write_samples, self._workers)
         for worker in self._workers.values():
             self.guarded(self._write_membership, worker, "leave", _BOUNDARY)
@@ -268,8 +272,6 @@ class _Follower:
             addresses = (addresses + addresses)[first : first + _SAMPLED_A_TICK]
         self.guarded(self._write_samples, addresses)
         self.guarded(self._write_heartbeat)
-        if self._agent is not None:
-            self.guarded(self._agent.check)
 
     def _write_samples(self, addresses: Iterable[str]) -> None:
         if not self._recorder.config.track_workers:

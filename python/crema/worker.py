@@ -125,9 +125,13 @@ class _Follower:
         self._loop = asyncio.get_running_loop()
         self._due = self._loop.time()
         self._timer = self._loop.call_soon(self._tick)
+        if self._agent is not None:
+            self._agent.watch(self._loop)
 
     def close(self) -> None:
         self._timer.cancel()
+        if self._agent is not None:
+            self._agent.stop()
         _recorder.forget(self._recorder.config.run_id, self._worker.id)
         for write in (self._write_totals, self._write_sample):
             self._guarded(write)
@@ -163,8 +167,6 @@ class _Follower:
         self._timer = self._loop.call_at(self._due, self._tick)
         self._guarded(self._write_totals)
         self._guarded(self._write_sample, lag_s)
-        if self._agent is not None:
-            self._guarded(self._agent.check)
 
     def _write_totals(self) -> None:
         rows = self._totals.changes()

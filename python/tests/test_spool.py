@@ -68,6 +68,7 @@ def test_many_rows_are_split_into_records_below_the_limit(tmp_path):
     writer.rows(HEARTBEATS, rows)
     stream = read_one(tmp_path)
     assert max(len(f.body) for f in stream.frames) <= _records.BODY_BYTES_MAX
+    assert max(batch.rows for _, batch in stream.batches) <= _records.ROWS_MAX
     assert stream.table("heartbeats").t_ns.tolist() == [2**62 + i for i in range(5000)]
 
 
@@ -81,7 +82,7 @@ def test_segments_follow_each_other(tmp_path, monkeypatch):
     assert len(stream.paths) > 3
     assert all(path.stat().st_size <= 1000 for path in stream.paths)
     assert stream.table("heartbeats").sent.tolist() == list(range(100))
-    assert not list(tmp_path.glob("tmp-*"))
+    assert not list(tmp_path.glob(".new-*"))
 
 
 def test_names_travel_once_and_are_bounded(tmp_path, monkeypatch):
@@ -113,7 +114,7 @@ def test_threads_share_a_stream(tmp_path):
     def work(base):
         for n in range(300):
             writer.append(_records.BATCH, beat(base + n))
-            writer.name(_records.SECTION, f"s{n}")
+            writer.name(_records.SPAN, f"s{n}")
 
     threads = [threading.Thread(target=work, args=(1000 * i,)) for i in range(4)]
     for thread in threads:
@@ -124,7 +125,7 @@ def test_threads_share_a_stream(tmp_path):
     assert sorted(stream.table("heartbeats").sent) == sorted(
         1000 * i + n for i in range(4) for n in range(300)
     )
-    assert sum(kind == "section" for kind, _ in stream.names) == 300
+    assert sum(kind == "span" for kind, _ in stream.names) == 300
 
 
 def test_a_short_write_leaves_nothing(tmp_path, monkeypatch):
