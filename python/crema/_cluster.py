@@ -187,5 +187,11 @@ def unregister_workers(client: Client, name: str) -> None:
 
 
 def unregister_scheduler(client: Client, name: str) -> None:
-    """Take the scheduler's plugin back."""
+    """Take the scheduler's plugin back. Dask only lets go of it: its last records are written by a call before that."""
+    from crema import scheduler
+
+    run_id = name.removeprefix("crema-")
+    bounded(
+        lambda: client.run_on_scheduler(scheduler.close, run_id), "the last flush of the scheduler"
+    )
     bounded(lambda: client.unregister_scheduler_plugin(name=name), "the flush of the scheduler")

@@ -29,6 +29,7 @@ REPEAT_S = 0.5  # a message to the aggregator is repeated until it is answered
 OPEN_S = 20.0  # for the first answer
 DISMISS_S = 10.0  # for the agents to leave after the verdict
 _NEVER_S = 3600.0  # between samples that nobody asked for
+_AGENT_SAMPLES_S = 0.1  # an agent samples no more often
 
 
 class CremaError(RuntimeError):
@@ -121,7 +122,9 @@ class MetricsCollector:
         self._processor = processor_instance
         self._output = pathlib.Path(output).expanduser().absolute()
         self._run_label = run_label
-        self._sample_interval_s = sample_interval if track_workers else _NEVER_S
+        self._sample_interval_s = sample_interval
+        self._track_workers = track_workers
+        self._agent_samples_s = max(sample_interval, _AGENT_SAMPLES_S) if track_workers else _NEVER_S
         self._extra = dict(attributes or {})
         self._host = host
         self._timeout_s = timeout
@@ -214,7 +217,7 @@ class MetricsCollector:
             self._service.start()
         self._own_agent = self._client is None and not os.environ.get("CREMA_SPOOL")
         if self._own_agent:
-            self._service.start_agent(self._sample_interval_s)
+            self._service.start_agent(self._agent_samples_s)
 
     def _make_config(self) -> HookConfig:
         here = {"spool": str(self._service.spool), "start_agent": False} if self._own_agent else {}
@@ -223,7 +226,8 @@ class MetricsCollector:
             aggregator=self._service.endpoint,
             keys=self._service.key_texts or None,
             sample_interval_s=self._sample_interval_s,
-            agent_options=("--sample-interval", f"{self._sample_interval_s:g}s"),
+            track_workers=self._track_workers,
+            agent_options=("--sample-interval", f"{self._agent_samples_s:g}s"),
             **here,
         )
 
