@@ -183,7 +183,9 @@ class StreamWriter:
                 return False
             if self._size and self._size + size > SEGMENT_BYTES:
                 self._next_segment()
-            head = _HEAD.pack(_columns.FRAME_MAGIC, len(body), self.seq + 1, time.monotonic_ns(), kind, 0)
+            head = _HEAD.pack(
+                _columns.FRAME_MAGIC, len(body), self.seq + 1, time.monotonic_ns(), kind, 0
+            )
             crc = zlib.crc32(body, zlib.crc32(head))
             self._pending = size
             written = os.write(self._fd, head + _CRC.pack(crc) + body)

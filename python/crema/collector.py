@@ -124,7 +124,9 @@ class MetricsCollector:
         self._run_label = run_label
         self._sample_interval_s = sample_interval
         self._track_workers = track_workers
-        self._agent_samples_s = max(sample_interval, _AGENT_SAMPLES_S) if track_workers else _NEVER_S
+        self._agent_samples_s = (
+            max(sample_interval, _AGENT_SAMPLES_S) if track_workers else _NEVER_S
+        )
         self._extra = dict(attributes or {})
         self._host = host
         self._timeout_s = timeout
