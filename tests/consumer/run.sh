@@ -20,6 +20,7 @@ done
 PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name crema.pc)")
 export PKG_CONFIG_PATH
 test "$(pkg-config --modversion crema)" = "$version"
+whole="-Wl,--whole-archive,$(find "$work/prefix" -name libcrema.a),--no-whole-archive"
 # shellcheck disable=SC2046,SC2086 # flags are words
-"$cc" $cflags "$here/consumer.c" $(pkg-config --cflags --libs crema) -o "$work/by-pkg-config"
+"$cc" $cflags "$here/consumer.c" "$whole" $(pkg-config --cflags --libs crema) -o "$work/by-pkg-config"
 "$work/by-pkg-config" "$version"
