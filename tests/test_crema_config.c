@@ -1,0 +1,59 @@
+/* Files in zconfig format: what is read, and what is not. */
+#include "must.h"
+
+#include <czmq.h>
+
+#include "crema_config.h"
+
+/* Reads a file with that text. */
+static zconfig_t *
+s_read(const char *text, size_t size)
+{
+    char path[] = "/tmp/crema-config-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, size), size);
+    close(fd);
+    zconfig_t *config = crema_config_read(path);
+    unlink(path);
+    return config;
+}
+
+static void
+test_a_value_is_found(void **state)
+{
+    (void)state;
+    static const char text[] = "# a comment\nspool = \"/a b\"\ncurve\n    public-key = \"x\"\n";
+    zconfig_t *config = s_read(text, sizeof text - 1);
+    assert_non_null(config);
+    assert_string_equal(zconfig_get(config, "spool", ""), "/a b");
+    assert_string_equal(zconfig_get(config, "curve/public-key", ""), "x");
+    zconfig_destroy(&config);
+}
+
+static void
+test_what_is_no_configuration_is_not_read(void **state)
+{
+    (void)state;
+    static char large[CREMA_CONFIG_BYTES_MAX + 1];
+    memset(large, '\n', sizeof large);
+    assert_null(s_read("two words\n", 10));
+    assert_null(s_read(large, sizeof large));
+    assert_null(crema_config_read("/"));
+    assert_null(crema_config_read("/dev/null"));
+    assert_null(crema_config_read("/nowhere/at.all"));
+    zconfig_t *config = s_read(large, sizeof large - 1);
+    assert_non_null(config);
+    assert_null(zconfig_child(config));
+    zconfig_destroy(&config);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_value_is_found),
+        cmocka_unit_test(test_what_is_no_configuration_is_not_read),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
