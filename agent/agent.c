@@ -21,7 +21,7 @@
 #include "crema_version.h"
 
 #define MS 1000000ll
-#define TICK_MS 100
+#define TICK_NS (100 * MS) /* while records are on their way; else the poll interval is enough */
 #define STANDBY_NS (1000 * MS)
 #define UNREACHABLE_NS (5000 * MS) /* silence before it is worth a warning */
 #define LOCK_TRIES 10              /* somebody may just be looking whether the lock is held */
@@ -227,17 +227,23 @@ s_is_orphaned(const agent_t *self, int64_t now_ns)
            !s_has_writer(self);
 }
 
+/* To the next multiple of the interval; what was missed stays missed. */
+static void
+s_advance(int64_t *at_ns, int64_t interval_ns, int64_t now_ns)
+{
+    *at_ns = now_ns - now_ns % interval_ns + interval_ns;
+}
+
 static int
 s_serve_on(agent_t *self, int64_t now_ns)
 {
+    bool sampled = false;
     if (self->phase == SERVING && now_ns >= self->sample_at_ns) {
-        (void)agent_sampler_sample(self->sampler);
-        self->sample_at_ns += self->config->sample_ns;
-        if (self->sample_at_ns <= now_ns) /* late: a sample that was missed stays missed */
-            self->sample_at_ns = now_ns + self->config->sample_ns;
+        sampled = agent_sampler_sample(self->sampler);
+        s_advance(&self->sample_at_ns, self->config->sample_ns, now_ns);
     }
-    if (now_ns >= self->poll_at_ns) {
-        self->poll_at_ns = now_ns + self->config->poll_ns;
+    if (sampled || now_ns >= self->poll_at_ns) {
+        s_advance(&self->poll_at_ns, self->config->poll_ns, now_ns);
         agent_delivery_scan(self->delivery);
     }
     agent_delivery_tick(self->delivery);
@@ -274,16 +280,35 @@ s_stand_by(agent_t *self, int64_t now_ns)
     return 0;
 }
 
+/* When the loop must wake next. A wake costs more than what is done in it, so an idle agent has few. */
+static int64_t
+s_pause_ns(const agent_t *self, int64_t now_ns)
+{
+    if (self->phase == STANDBY)
+        return self->config->attached ? TICK_NS : STANDBY_NS;
+    int64_t at_ns = self->poll_at_ns;
+    if (self->phase == SERVING && self->sample_at_ns < at_ns)
+        at_ns = self->sample_at_ns;
+    bool busy = self->phase == LEAVING || agent_delivery_is_busy(self->delivery);
+    if (busy && at_ns > now_ns + TICK_NS)
+        at_ns = now_ns + TICK_NS;
+    return at_ns > now_ns ? at_ns - now_ns : 0;
+}
+
 static int
 s_on_tick(zloop_t *loop, int timer, void *arg)
 {
-    (void)loop, (void)timer;
+    (void)timer;
     agent_t *self = arg;
     int64_t now_ns = crema_clock_mono_ns();
     if (self->phase != LEAVING && s_attached_is_gone(self) &&
         s_leave(self, self->config->drain_ns, "the process ended") != 0)
         return -1;
-    return self->phase == STANDBY ? s_stand_by(self, now_ns) : s_serve_on(self, now_ns);
+    int rc = self->phase == STANDBY ? s_stand_by(self, now_ns) : s_serve_on(self, now_ns);
+    if (rc != 0)
+        return rc;
+    int64_t pause_ns = s_pause_ns(self, crema_clock_mono_ns());
+    return zloop_timer(loop, (size_t)((pause_ns + MS - 1) / MS), 1, s_on_tick, self) < 0 ? -1 : 0;
 }
 
 static int
@@ -345,7 +370,7 @@ s_build(agent_t *self)
         return CREMA_ENOMEM;
     zmq_pollitem_t signals = {.fd = config->signals, .events = ZMQ_POLLIN};
     if (zloop_poller(self->loop, &signals, s_on_signals, self) != 0 ||
-        zloop_timer(self->loop, TICK_MS, 0, s_on_tick, self) < 0)
+        zloop_timer(self->loop, 0, 1, s_on_tick, self) < 0)
         return CREMA_ENOMEM;
     if (config->attached &&
         agent_source_new("/proc", (int32_t)config->attached, false, &self->attached) != CREMA_OK)

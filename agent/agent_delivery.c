@@ -372,6 +372,13 @@ agent_delivery_drain(agent_delivery_t *self, int64_t deadline_ns)
     s_pump(self);
 }
 
+bool
+agent_delivery_is_busy(const agent_delivery_t *self)
+{
+    return crema_session_state(self->session) == CREMA_SESSION_STREAMING &&
+           crema_session_stats(self->session).uncommitted_records > 0;
+}
+
 crema_session_state_t
 agent_delivery_state(const agent_delivery_t *self)
 {

@@ -33,11 +33,14 @@ void agent_delivery_destroy(agent_delivery_t **self_p);
 /* Reads on in the spool, keeps it below its limit, tells the session. */
 void agent_delivery_scan(agent_delivery_t *self);
 
-/* At least each 100 ms. */
+/* At least each 100 ms while it is busy, else when convenient. */
 void agent_delivery_tick(agent_delivery_t *self);
 
 /* Deliver what there is and leave; see crema_session_drain(). */
 void agent_delivery_drain(agent_delivery_t *self, int64_t deadline_ns);
+
+/* Records are on their way. */
+bool agent_delivery_is_busy(const agent_delivery_t *self);
 
 crema_session_state_t agent_delivery_state(const agent_delivery_t *self);
 crema_session_end_t agent_delivery_end(const agent_delivery_t *self);
