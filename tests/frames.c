@@ -1,0 +1,105 @@
+#define _GNU_SOURCE /* nftw */
+
+#include "frames.h"
+
+#include "must.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void
+frames_clear(frames_t *self)
+{
+    self->size = 0;
+    self->n = 0;
+}
+
+void
+frames_add(frames_t *self, const crema_record_t *record, uint64_t seq)
+{
+    size_t used;
+    must(crema_record_encode(record, seq, (int64_t)seq * 1000, self->bytes + self->size,
+                             sizeof self->bytes - self->size, &used));
+    self->size += used;
+    self->n++;
+}
+
+void
+frames_add_dicts(frames_t *self, uint64_t first, uint64_t last)
+{
+    for (uint64_t seq = first; seq <= last; seq++) {
+        char text[32];
+        snprintf(text, sizeof text, "name-%llu", (unsigned long long)seq);
+        crema_dict_entry_t entry = {
+            .kind = CREMA_DICT_ACTIVITY, .id = (uint32_t)seq, .text = text, .uuid = "", .host = ""};
+        crema_record_t record = {.type = CREMA_RECORD_DICT, .dict = {1, &entry}};
+        frames_add(self, &record, seq);
+    }
+}
+
+void
+frames_add_loss(frames_t *self, uint64_t first, uint64_t last)
+{
+    crema_record_t record = {
+        .type = CREMA_RECORD_LOSS,
+        .loss = {.first = first, .last = last, .reason = CREMA_LOSS_CORRUPT, .bytes = 77},
+    };
+    frames_add(self, &record, last);
+}
+
+void
+frames_add_end(frames_t *self, uint64_t seq)
+{
+    crema_record_t record = {.type = CREMA_RECORD_END};
+    frames_add(self, &record, seq);
+}
+
+crema_data_t
+frames_put(const frames_t *self, uint8_t stream, uint8_t run, uint64_t first_seq)
+{
+    return (crema_data_t){
+        .stream_id = frames_id(stream),
+        .run_id = frames_id(run),
+        .agent_id = frames_id(0xaa),
+        .first_seq = first_seq,
+        .n = self->n,
+        .frames = self->bytes,
+        .frames_bytes = self->size,
+    };
+}
+
+crema_id_t
+frames_id(uint8_t byte)
+{
+    crema_id_t id;
+    memset(id.bytes, byte, sizeof id.bytes);
+    return id;
+}
+
+char *
+scratch_make(void)
+{
+    const char *parent = getenv("TMPDIR");
+    char *dir;
+    assert_true(asprintf(&dir, "%s/crema-test-XXXXXX", parent ? parent : "/tmp") > 0);
+    assert_non_null(mkdtemp(dir));
+    return dir;
+}
+
+static int
+s_on_entry(const char *path, const struct stat *st, int type, struct FTW *walk)
+{
+    (void)st, (void)type, (void)walk;
+    return remove(path);
+}
+
+void
+scratch_remove(char **dir)
+{
+    nftw(*dir, s_on_entry, 16, FTW_DEPTH | FTW_PHYS);
+    free(*dir);
+    *dir = NULL;
+}

@@ -1,0 +1,36 @@
+/* frames - record frames and scratch directories for tests of sink and aggregator. */
+#ifndef FRAMES_H
+#define FRAMES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "crema_record.h"
+#include "crema_wire.h"
+
+/* Frames one after the other, as they lie in a spool. */
+typedef struct {
+    uint8_t bytes[256 << 10];
+    size_t size;
+    uint32_t n;
+} frames_t;
+
+void frames_clear(frames_t *self);
+/* Whatever record it is, as number `seq`. */
+void frames_add(frames_t *self, const crema_record_t *record, uint64_t seq);
+/* Small dictionary records as numbers first..last. */
+void frames_add_dicts(frames_t *self, uint64_t first, uint64_t last);
+void frames_add_loss(frames_t *self, uint64_t first, uint64_t last);
+void frames_add_end(frames_t *self, uint64_t seq);
+
+/* A PUT of all of them. */
+crema_data_t frames_put(const frames_t *self, uint8_t stream, uint8_t run, uint64_t first_seq);
+
+/* Sixteen times the same byte. */
+crema_id_t frames_id(uint8_t byte);
+
+/* A fresh directory below $TMPDIR, removed with all that is in it by scratch_remove. */
+char *scratch_make(void);
+void scratch_remove(char **dir);
+
+#endif
