@@ -15,7 +15,7 @@
 
 #define FILE_NAME "tombstones"
 #define FILE_BYTES_MAX ((size_t)1 << 30)
-#define HEAD_BYTES 32u /* run_id, revision, total */
+#define HEAD_BYTES 40u /* run_id, revision, total, number of the first in this frame */
 #define TOMB_BYTES 24u
 #define TOMBS_PER_FRAME ((CREMA_FRAME_BODY_MAX - HEAD_BYTES) / TOMB_BYTES)
 
@@ -36,8 +36,11 @@ s_gather(gathered_t *run, const crema_frame_t *frame)
     crema_id_t run_id;
     memcpy(run_id.bytes, frame->body, CREMA_ID_BYTES);
     uint64_t total = crema_get_u64(frame->body + 24);
-    if (!crema_id_equal(&run_id, &run->run_id) || total != run->total || run->n >= run->total)
+    uint64_t start = crema_get_u64(frame->body + 32);
+    if (start == 0)
         run->n = 0;
+    else if (!crema_id_equal(&run_id, &run->run_id) || total != run->total || start != run->n)
+        return CREMA_OK; /* the frames before it are gone */
     run->run_id = run_id;
     run->revision = (int64_t)crema_get_u64(frame->body + 16);
     run->total = total;
@@ -84,16 +87,18 @@ sink_tombs_read(const char *dir, sink_tombs_fn fn, void *context)
 
 static size_t
 s_encode_frame(uint8_t *out, const crema_id_t *run_id, int64_t revision, size_t total,
-               const sink_tomb_t *tombs, size_t n)
+               const sink_tomb_t *tombs, size_t start, size_t n)
 {
     uint8_t *body = out + CREMA_FRAME_HEADER_BYTES;
     memcpy(body, run_id->bytes, CREMA_ID_BYTES);
     crema_put_u64(body + 16, (uint64_t)revision);
     crema_put_u64(body + 24, total);
+    crema_put_u64(body + 32, start);
     for (size_t i = 0; i < n; i++) {
+        const sink_tomb_t *tomb = &tombs[start + i];
         uint8_t *at = body + HEAD_BYTES + i * TOMB_BYTES;
-        memcpy(at, tombs[i].stream_id.bytes, CREMA_ID_BYTES);
-        crema_put_u64(at + CREMA_ID_BYTES, tombs[i].final_seq);
+        memcpy(at, tomb->stream_id.bytes, CREMA_ID_BYTES);
+        crema_put_u64(at + CREMA_ID_BYTES, tomb->final_seq);
     }
     crema_frame_t frame = {
         .type = SINK_TOMBSTONES_FRAME,
@@ -135,7 +140,7 @@ sink_tombs_add(const char *dir, const crema_id_t *run_id, int64_t revision,
         return CREMA_ENOMEM;
     for (size_t i = 0, done = 0; i < frames && (done < n || i == 0); i++) {
         size_t part = n - done < TOMBS_PER_FRAME ? n - done : TOMBS_PER_FRAME;
-        size += s_encode_frame(bytes + size, run_id, revision, n, tombs + done, part);
+        size += s_encode_frame(bytes + size, run_id, revision, n, tombs, done, part);
         done += part;
     }
     crema_err_t err = s_append(dir, bytes, size);
