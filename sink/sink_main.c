@@ -7,7 +7,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "crema_columns.h"
+#include "crema_columns_doc.h"
 #include "crema_json.h"
 #include "crema_keys.h"
 #include "crema_log.h"
@@ -253,32 +253,6 @@ s_check(int argc, char **argv)
 
 /* ---- columns */
 
-static const char *
-s_type_name(const crema_column_t *column, char *buf, size_t size)
-{
-    static const char *const c_names[] = {"i64", "f64", "i32", "u32", "u16", "u8", "enum"};
-    if (column->type != CREMA_T_STR)
-        return c_names[column->type];
-    snprintf(buf, size, "str[%u]", column->size);
-    return buf;
-}
-
-static void
-s_print_column(const crema_table_t *table, const crema_column_t *column, bool markdown)
-{
-    char type[32];
-    const char *name = s_type_name(column, type, sizeof type);
-    if (!markdown) {
-        printf("%s\t%s\t%s\t%s\t%s\n", table->path, column->name, name, column->units,
-               column->meaning);
-        return;
-    }
-    printf("| `%s` | %s | %s | %s", column->name, name, column->units, column->meaning);
-    if (column->labels)
-        printf(" (%s)", column->labels);
-    puts(" |");
-}
-
 static int
 s_columns(int argc, char **argv)
 {
@@ -299,15 +273,10 @@ s_columns(int argc, char **argv)
         return result == CREMA_OPTION_DONE ? 0 : EXIT_USAGE;
     if (rest != argc)
         return s_say("columns takes no argument", EXIT_USAGE);
-    for (int id = 0; id < CREMA_TABLE_COUNT; id++) {
-        const crema_table_t *table = crema_table((crema_table_id_t)id);
-        if (markdown)
-            printf("%s## `/%s`\n\n%s.\n\n| column | type | unit | meaning |\n|---|---|---|---|\n",
-                   id ? "\n" : "", table->path, table->description);
-        for (size_t i = 0; i < table->n_columns; i++)
-            if (table->columns[i].origin != CREMA_WIRE_ONLY)
-                s_print_column(table, &table->columns[i], markdown);
-    }
+    if (markdown)
+        crema_columns_print_markdown(stdout);
+    else
+        crema_columns_print_text(stdout);
     return fflush(stdout) == 0 ? 0 : EXIT_RUNTIME;
 }
 
