@@ -37,6 +37,7 @@ _ACTION = {
 _TASK_STATUS = {n: TASK_EVENTS.label("status", n) for n in ("ok", "error", "cancelled", "lost")}
 _STATUS = {n: WORKER_SAMPLES.label("status", n) for n in ("running", "paused", "closing", "lost")}
 _SOURCE = WORKER_SAMPLES.label("source", "worker")
+_EVENTS_S = 0.05  # between two records of task events, at least
 _ARRIVALS_MAX = 100_000  # tasks that wait on one worker, whose arrival is remembered
 
 
@@ -118,6 +119,9 @@ class _Follower:
         self._executing: set[Hashable] = {task.key for task in running}
         self._arrived: dict[Hashable, tuple[int, int]] = {}  # when; startstops of earlier runs
         self._ready: dict[Hashable, int] = {}
+        self._events: list[_records.Row] = []
+        self._events_after = 0.0
+        self._events_timer: asyncio.TimerHandle | None = None
         self._paused = False
         self._cpu = (time.monotonic(), time.process_time())
         self._agent = AgentKeeper(config, self._recorder.directory) if config.serves() else None
@@ -130,10 +134,12 @@ class _Follower:
 
     def close(self) -> None:
         self._timer.cancel()
+        if self._events_timer is not None:
+            self._events_timer.cancel()
         if self._agent is not None:
             self._agent.stop()
         _recorder.forget(self._recorder.config.run_id, self._worker.id)
-        for write in (self._write_totals, self._write_sample):
+        for write in (self._write_gathered, self._write_totals, self._write_sample):
             self._guarded(write)
         self._recorder.close("lost")
 
@@ -299,6 +305,22 @@ class _Follower:
                     **shared,
                 )
             )
+        self._gather_events(rows)
+
+    def _gather_events(self, rows: list[_records.Row]) -> None:
+        """Write at once, but no more often than every few milliseconds: thousands of short tasks share a record."""
+        self._events += rows
+        now = self._loop.time()
+        if now >= self._events_after:
+            self._events_after = now + _EVENTS_S
+            self._write_gathered()
+        elif self._events_timer is None:
+            self._events_timer = self._loop.call_at(
+                self._events_after, self._guarded, self._write_gathered
+            )
+
+    def _write_gathered(self) -> None:
+        rows, self._events, self._events_timer = self._events, [], None
         self._recorder.stream.rows(TASK_EVENTS, rows)
 
 
