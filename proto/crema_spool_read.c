@@ -148,7 +148,8 @@ crema_spool_read(crema_spool_t *self, const crema_id_t *stream_id, uint64_t firs
         return CREMA_ENOENT;
     if (first_seq == 0)
         return CREMA_EINVAL;
-    s_read_t read = {.spool = self, .entry = entry, .buf = buf, .size = size, .next = first_seq};
+    s_read_t read = {.spool = self, .entry = entry, .size = size, .next = first_seq};
+    read.buf = buf;
     size_t i = entry->n_segments - 1;
     while (i > 0 && entry->segments[i].first_seq > first_seq)
         i--;
