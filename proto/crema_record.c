@@ -371,20 +371,24 @@ crema_batch_row(const crema_batch_t *batch, uint32_t r, crema_dict_map_fn map, v
                 uint8_t *row)
 {
     const crema_table_t *table = batch->table;
+    const size_t n_ints = batch->n_int_columns * batch->rows;
+    const size_t n_reals = batch->n_real_columns * batch->rows;
+    size_t next_int = r, next_real = r; /* where the next column has its value for this row */
     crema_row_clear(table, row);
     for (size_t i = 0; i < table->n_columns; i++) {
         const crema_column_t *column = &table->columns[i];
-        if (column->origin == CREMA_FROM_SINK || column->origin == CREMA_WIRE_ONLY)
+        if (column->origin == CREMA_FROM_SINK)
             continue;
-        size_t wire = (size_t)crema_table_wire_index(table, i);
-        if (column->type == CREMA_T_F64) {
-            if (wire < batch->n_real_columns)
-                crema_row_set_f64(table, row, i, batch->reals[wire * batch->rows + r]);
+        bool real = column->type == CREMA_T_F64;
+        size_t at = real ? next_real : next_int;
+        *(real ? &next_real : &next_int) += batch->rows;
+        if (column->origin == CREMA_WIRE_ONLY || at >= (real ? n_reals : n_ints))
+            continue;
+        if (real) {
+            crema_row_set_f64(table, row, i, batch->reals[at]);
             continue;
         }
-        if (wire >= batch->n_int_columns)
-            continue;
-        int64_t value = batch->ints[wire * batch->rows + r];
+        int64_t value = batch->ints[at];
         if (column->origin == CREMA_FROM_DICT && value >= 0 && value < UINT32_MAX)
             value = map(context, column->dict, value);
         crema_row_set_i64(table, row, i, value);
