@@ -1,4 +1,3 @@
-#define _GNU_SOURCE /* pipe2 */
 #include "agent_child.h"
 
 #include <errno.h>

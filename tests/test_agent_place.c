@@ -1,4 +1,3 @@
-#define _GNU_SOURCE /* nftw */
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE /* nftw */
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
