@@ -12,9 +12,6 @@
 #include "crema_repeat.h"
 #include "crema_utf8.h"
 
-_Static_assert(CREMA_LOG_BURST == CREMA_REPEAT_BURST, "told in both headers");
-_Static_assert(CREMA_LOG_PERIOD_S *INT64_C(1000000000) == CREMA_REPEAT_PERIOD_NS, "and this");
-
 /* Pipes take up to PIPE_BUF bytes at once, so that lines of several programs do not mix. Of a longer line the last fields are
  * left out; of a longer text, its end. */
 #define LINE_BYTES 4096

@@ -11,9 +11,10 @@
 #include <stdint.h>
 
 #include "crema_id.h"
+#include "crema_repeat.h"
 
-#define CREMA_LOG_BURST 10
-#define CREMA_LOG_PERIOD_S 10
+#define CREMA_LOG_BURST CREMA_REPEAT_BURST
+#define CREMA_LOG_PERIOD_S (CREMA_REPEAT_PERIOD_NS / 1000000000)
 
 typedef enum { CREMA_LOG_DEBUG, CREMA_LOG_INFO, CREMA_LOG_WARN, CREMA_LOG_ERROR } crema_log_level_t;
 typedef enum { CREMA_LOG_TEXT, CREMA_LOG_JSON } crema_log_format_t;
@@ -28,10 +29,22 @@ typedef struct {
     const crema_id_t *id;
 } crema_log_field_t;
 
-#define CREMA_TEXT(k, v) {.key = (k), .type = CREMA_FIELD_TEXT, .text = (v)}
-#define CREMA_INT(k, v) {.key = (k), .type = CREMA_FIELD_INT, .integer = (int64_t)(v)}
-#define CREMA_REAL(k, v) {.key = (k), .type = CREMA_FIELD_REAL, .real = (v)}
-#define CREMA_ID(k, v) {.key = (k), .type = CREMA_FIELD_ID, .id = (v)}
+#define CREMA_TEXT(k, v)                                                                           \
+    {                                                                                              \
+        .key = (k), .type = CREMA_FIELD_TEXT, .text = (v)                                          \
+    }
+#define CREMA_INT(k, v)                                                                            \
+    {                                                                                              \
+        .key = (k), .type = CREMA_FIELD_INT, .integer = (int64_t)(v)                               \
+    }
+#define CREMA_REAL(k, v)                                                                           \
+    {                                                                                              \
+        .key = (k), .type = CREMA_FIELD_REAL, .real = (v)                                          \
+    }
+#define CREMA_ID(k, v)                                                                             \
+    {                                                                                              \
+        .key = (k), .type = CREMA_FIELD_ID, .id = (v)                                              \
+    }
 
 /* Once, before the first line. `program` is borrowed for the life of the process. */
 void crema_log_start(const char *program, crema_log_level_t least, crema_log_format_t format);
@@ -44,12 +57,16 @@ bool crema_log_parse_format(const char *word, crema_log_format_t *ret_format);
 void crema_log_write(crema_log_level_t level, const char *event, const crema_log_field_t *fields);
 
 #define crema_log_debug(event, ...)                                                                \
-    crema_log_write(CREMA_LOG_DEBUG, event, (const crema_log_field_t[]){__VA_ARGS__ __VA_OPT__(, ){0}})
+    crema_log_write(CREMA_LOG_DEBUG, event,                                                        \
+                    (const crema_log_field_t[]){__VA_ARGS__ __VA_OPT__(, ){0}})
 #define crema_log_info(event, ...)                                                                 \
-    crema_log_write(CREMA_LOG_INFO, event, (const crema_log_field_t[]){__VA_ARGS__ __VA_OPT__(, ){0}})
+    crema_log_write(CREMA_LOG_INFO, event,                                                         \
+                    (const crema_log_field_t[]){__VA_ARGS__ __VA_OPT__(, ){0}})
 #define crema_log_warn(event, ...)                                                                 \
-    crema_log_write(CREMA_LOG_WARN, event, (const crema_log_field_t[]){__VA_ARGS__ __VA_OPT__(, ){0}})
+    crema_log_write(CREMA_LOG_WARN, event,                                                         \
+                    (const crema_log_field_t[]){__VA_ARGS__ __VA_OPT__(, ){0}})
 #define crema_log_error(event, ...)                                                                \
-    crema_log_write(CREMA_LOG_ERROR, event, (const crema_log_field_t[]){__VA_ARGS__ __VA_OPT__(, ){0}})
+    crema_log_write(CREMA_LOG_ERROR, event,                                                        \
+                    (const crema_log_field_t[]){__VA_ARGS__ __VA_OPT__(, ){0}})
 
 #endif

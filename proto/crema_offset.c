@@ -96,8 +96,7 @@ s_is_in_window(const sample_t *sample, int64_t now_ns)
     return now_ns - sample->at_ns <= CREMA_OFFSET_WINDOW_NS;
 }
 
-/* Change of the offset from the best older sample to the best newer one, per time between. The oldest is early and the newest late, so
- * both exist. */
+/* Change of the offset from the best older sample to the best newer one, per time between. */
 static double
 s_drift_ppb(const crema_offset_t *self, int64_t now_ns, int64_t oldest_ns, int64_t newest_ns)
 {
@@ -111,6 +110,8 @@ s_drift_ppb(const crema_offset_t *self, int64_t now_ns, int64_t oldest_ns, int64
         if (s_is_in_window(sample, now_ns) && (!*best || sample->delta_ns < (*best)->delta_ns))
             *best = sample;
     }
+    if (!early || !late)
+        return NAN;
     return (double)(late->offset_ns - early->offset_ns) / (double)(late->at_ns - early->at_ns) *
            1e9;
 }

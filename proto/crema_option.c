@@ -235,7 +235,7 @@ s_read_argument(const parser_t *self, int index, argument_t *ret)
 {
     static const place_t place = {"command line", NULL};
     const char *given = self->argv[index];
-    const char *name = given + strspn(given, "-");
+    const char *name = given + 2; /* at least "-x" */
     const char *equals = strchr(name, '=');
     size_t length = equals ? (size_t)(equals - name) : strlen(name);
     const crema_option_t *option = NULL;
@@ -249,9 +249,10 @@ s_read_argument(const parser_t *self, int index, argument_t *ret)
         clear = option && option->type == CREMA_OPTION_FLAG;
         option = clear ? option : NULL;
     }
-    if (!option)
-        return s_complain(self, &place, "%s: no such option; see %s --help", given,
-                          self->usage->program);
+    if (!option) {
+        s_complain(self, &place, "%s: no such option; see %s --help", given, self->usage->program);
+        return false;
+    }
     *ret = (argument_t){option, clear ? "false" : "true", 1};
     if (option->type == CREMA_OPTION_FLAG) {
         if (equals && clear)

@@ -43,12 +43,12 @@ s_take_digits(const char **text, int64_t *ret_value)
     return true;
 }
 
-/* Factor of the unit with that suffix, 0 if there is none. */
+/* Factor of the unit whose suffix is text[0..length), 0 if there is none. */
 static int64_t
-s_factor(const unit_t *units, size_t n, const char *suffix)
+s_factor(const unit_t *units, size_t n, const char *text, size_t length)
 {
     for (size_t i = 0; i < n; i++)
-        if (strcmp(units[i].suffix, suffix) == 0)
+        if (strlen(units[i].suffix) == length && memcmp(units[i].suffix, text, length) == 0)
             return units[i].factor;
     return 0;
 }
@@ -69,16 +69,12 @@ bool
 crema_value_parse_bytes(const char *text, int64_t *ret_value)
 {
     int64_t value;
-    char suffix[3] = "";
     if (!s_take_digits(&text, &value))
         return false;
     size_t length = strlen(text);
     if (length > 0 && text[length - 1] == 'B')
         length--;
-    if (length >= sizeof suffix)
-        return false;
-    memcpy(suffix, text, length);
-    int64_t factor = s_factor(s_bytes, COUNT(s_bytes), suffix);
+    int64_t factor = s_factor(s_bytes, COUNT(s_bytes), text, length);
     if (factor == 0 || __builtin_mul_overflow(value, factor, &value))
         return false;
     *ret_value = value;
@@ -110,7 +106,8 @@ crema_value_parse_duration(const char *text, int64_t *ret_value)
     if (!s_take_digits(&text, &whole))
         return false;
     const char *suffix = text + strspn(text, ".0123456789");
-    int64_t factor = s_factor(s_durations, COUNT(s_durations), *suffix ? suffix : "s");
+    const char *unit = *suffix ? suffix : "s";
+    int64_t factor = s_factor(s_durations, COUNT(s_durations), unit, strlen(unit));
     if (factor == 0 || !s_take_fraction(&text, factor, &fraction) || text != suffix ||
         __builtin_mul_overflow(whole, factor, &whole) ||
         __builtin_add_overflow(whole, fraction, &whole))

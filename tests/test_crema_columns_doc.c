@@ -103,7 +103,7 @@ test_python_has_the_numbers_of_the_wire(void **state)
 {
     (void)state;
     static const char *const parts[] = {
-        "\nTABLES = {\n    \"chunks\": (\n        0,\n        (\n"
+        "\nTABLES = {\n    \"chunks\": (\n        0,\n        (\n            (\"t_start_ns\", ",
         "            (\"t_start_ns\", \"i64\", \"\"),\n",
         "            (\"worker_id\", \"dict:0\", \"\"),\n",
         "            (\"status\", \"enum\", \"ok,error,cancelled,lost,partial\"),\n",

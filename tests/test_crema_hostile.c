@@ -148,8 +148,8 @@ test_records_cut_and_flipped(void **state)
             s_is_an_answer(s_decode_record((uint16_t)record.type, body, cut));
         for (size_t bit = 0; bit < 8 * len; bit++) {
             body[bit / 8] ^= (uint8_t)(1u << bit % 8);
-            for (uint16_t type = 0; type <= CREMA_RECORD_LOSS + 1; type++)
-                s_is_an_answer(s_decode_record(type, body, len));
+            for (unsigned type = 0; type <= CREMA_RECORD_LOSS + 1; type++)
+                s_is_an_answer(s_decode_record((uint16_t)type, body, len));
             body[bit / 8] ^= (uint8_t)(1u << bit % 8);
         }
         must(s_decode_record((uint16_t)record.type, body, len));

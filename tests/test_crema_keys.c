@@ -6,7 +6,7 @@
 
 #include "crema_keys.h"
 
-static char s_dir[64];     /* a directory of its own for each test */
+static char s_dir[64];      /* a directory of its own for each test */
 static char s_key_dir[128]; /* below it */
 
 static int
@@ -23,9 +23,12 @@ static int
 s_tear_down(void **state)
 {
     (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -r %s", s_dir);
-    return system(command) == 0 ? 0 : -1;
+    zdir_t *dir = zdir_new(s_dir, NULL);
+    if (!dir)
+        return -1;
+    zdir_remove(dir, true);
+    zdir_destroy(&dir);
+    return access(s_dir, F_OK) < 0 ? 0 : -1;
 }
 
 static const char *

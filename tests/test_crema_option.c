@@ -218,6 +218,8 @@ test_what_is_wrong_is_named_with_its_place(void **state)
         {"--spool", NULL, NULL, "crema-test: --spool: needs a value, DIR (command line)\n"},
         {"--spoool=x", NULL, NULL,
          "crema-test: --spoool=x: no such option; see crema-test --help (command line)\n"},
+        {"---spool=x", NULL, NULL,
+         "crema-test: ---spool=x: no such option; see crema-test --help (command line)\n"},
         {"--no-spool", NULL, NULL,
          "crema-test: --no-spool: no such option; see crema-test --help (command line)\n"},
         {"--no-live=yes", NULL, NULL, "crema-test: --no-live=yes: takes no value (command line)\n"},
