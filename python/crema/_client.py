@@ -12,21 +12,23 @@ from typing import Any
 import zmq
 import zmq.auth
 
+from . import _columns
 from ._records import MESSAGES
-
-_MAGIC = 0x616D7263  # "crma"
-_VERSION = 1
-_MESSAGE_BYTES_MAX = 256 << 10
 
 # magic, version, type, flags, body_len, crc32, session, agent_idx, reserved, send_mono_ns
 _HEADER = struct.Struct("<IBBHIIQIIQ")
 _CRC_OFFSET = 12  # the checksum covers everything but itself
 
-RUN_OPEN, RUN_END, RUN_QUERY, RUN_STATE = 64, 65, 66, 67
+RUN_OPEN, RUN_END, RUN_QUERY, RUN_STATE = (
+    _columns.MESSAGES[name] for name in ("RUN_OPEN", "RUN_END", "RUN_QUERY", "RUN_STATE")
+)
 _BODIES = {RUN_OPEN: "RunOpen", RUN_END: "RunEnd", RUN_QUERY: "RunQuery", RUN_STATE: "RunState"}
 
 # Phases of a run, RunState.phase.
-UNKNOWN, OPEN, BARRIER, VERDICT, SEALED, FAILED = range(6)
+UNKNOWN, OPEN, BARRIER, VERDICT, SEALED, FAILED = (
+    _columns.RUN_PHASES[name]
+    for name in ("UNKNOWN", "OPEN", "BARRIER", "VERDICT", "SEALED", "FAILED")
+)
 
 
 class WireError(ValueError):
@@ -35,7 +37,18 @@ class WireError(ValueError):
 
 def encode(kind: int, body: bytes) -> bytes:
     """Envelope and body of a message of type `kind`."""
-    header = _HEADER.pack(_MAGIC, _VERSION, kind, 0, len(body), 0, 0, 0, 0, time.monotonic_ns())
+    header = _HEADER.pack(
+        _columns.WIRE_MAGIC,
+        _columns.WIRE_VERSION,
+        kind,
+        0,
+        len(body),
+        0,
+        0,
+        0,
+        0,
+        time.monotonic_ns(),
+    )
     crc = _crc(header, body)
     return b"".join((header[:_CRC_OFFSET], struct.pack("<I", crc), header[_CRC_OFFSET + 4 :], body))
 
@@ -48,14 +61,14 @@ def decode(message: bytes) -> tuple[int, bytes]:
     WireError
         If magic, version, length or checksum do not hold.
     """
-    if not _HEADER.size <= len(message) <= _MESSAGE_BYTES_MAX:
+    if not _HEADER.size <= len(message) <= _columns.WIRE_MESSAGE_MAX:
         raise WireError(f"{len(message)} bytes are no message")
     magic, version, kind, _, body_len, crc, *_ = _HEADER.unpack_from(message)
     header, body = message[: _HEADER.size], message[_HEADER.size :]
-    if magic != _MAGIC:
+    if magic != _columns.WIRE_MAGIC:
         raise WireError("not a crema message")
-    if version != _VERSION:
-        raise WireError(f"protocol version {version}, this is {_VERSION}")
+    if version != _columns.WIRE_VERSION:
+        raise WireError(f"protocol version {version}, this is {_columns.WIRE_VERSION}")
     if body_len != len(body) or crc != _crc(header, body):
         raise WireError("damaged message")
     return kind, body
@@ -89,7 +102,7 @@ class AggregatorClient:
         options = {
             zmq.LINGER: 0,
             zmq.IMMEDIATE: 1,
-            zmq.MAXMSGSIZE: _MESSAGE_BYTES_MAX,
+            zmq.MAXMSGSIZE: _columns.WIRE_MESSAGE_MAX,
             zmq.HEARTBEAT_IVL: 1000,
             zmq.HEARTBEAT_TIMEOUT: 3000,
             zmq.HEARTBEAT_TTL: 3000,

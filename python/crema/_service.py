@@ -70,8 +70,13 @@ class Service:
         lost = self.supervisor.given_up()
         return "; ".join(f"{name} keeps dying:\n{self.supervisor.tail(name)}" for name in lost)
 
-    def close(self) -> str:
+    def close(self, *, sealed: bool) -> str:
         """End the programs and remove the run directory.
+
+        Parameters
+        ----------
+        sealed : bool
+            Whether the run file is there: then the journal is no longer needed.
 
         Returns
         -------
@@ -79,7 +84,7 @@ class Service:
             Empty, or where what was not delivered still lies: then nothing is removed.
         """
         self.supervisor.close()
-        left = self._undelivered()
+        left = self._undelivered(sealed)
         if left:
             return " and ".join(map(str, left))
         shutil.rmtree(self.run_dir, ignore_errors=True)
@@ -87,7 +92,7 @@ class Service:
             self.run_dir.parent.rmdir()  # unless another run or an agent's spool is in it
         return ""
 
-    def _undelivered(self) -> list[pathlib.Path]:
+    def _undelivered(self, sealed: bool) -> list[pathlib.Path]:
         return [self.spool] if any(self.spool.glob("sp-*")) else []
 
     def _make_run_dir(self) -> None:
@@ -173,9 +178,9 @@ class LocalService(Service):
         self.endpoint = aggregator["endpoint"]
         self.key_texts = read_keys(self.keys)
 
-    def _undelivered(self) -> list[pathlib.Path]:
-        journals = [self.store] if any(self.store.glob("*/*.journal")) else []
-        return journals + super()._undelivered()
+    def _undelivered(self, sealed: bool) -> list[pathlib.Path]:
+        journal = not sealed and any(self.store.glob("*/*.journal"))
+        return ([self.store] if journal else []) + super()._undelivered(sealed)
 
     def _make_keys(self) -> None:
         command = [program("crema-aggregator"), "--make-keys", str(self.keys)]

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import os
 import pathlib
+import socket
 import sys
 import tempfile
 import time
@@ -18,6 +19,8 @@ from ._client import AggregatorClient
 from ._config import HookConfig
 from ._pipeline import PipelineError
 from ._progress import Progress
+from ._recorder import Recorder
+from ._records import KIND_CLIENT
 from ._service import ConfiguredService, LocalService, Service
 
 if TYPE_CHECKING:
@@ -52,8 +55,7 @@ class MetricsCollector:
     sample_interval : float, optional
         Seconds between two samples of a worker.
     track_workers : bool, optional
-        False: workers are sampled, and their totals written, only when the run begins and ends. Chunks are recorded all
-        the same; what a killed worker did is then known less well.
+        False: the state of the workers is not sampled. Chunks, activities, tasks and who was there are recorded all the same.
     attributes : mapping, optional
         More root attributes of the run file, such as ``{"chunksize": 100_000}``.
     host : str, optional
@@ -135,8 +137,10 @@ class MetricsCollector:
         self._own_agent = False  # one that serves the executors of this machine
         self._link: AggregatorClient | None = None
         self._config: HookConfig | None = None
+        self._recorder: Recorder | None = None  # of this process, where there is no cluster
         self._hooks: list[tuple[Any, str]] = []  # undo function, name
         self._report: dict[str, str] = {}
+        self._sealed = False
         self._t_start_ns = 0
 
     # -------------------------------------------------------------- during the run
@@ -203,6 +207,13 @@ class MetricsCollector:
         self._open()
         if self._client is not None:
             self._register(with_scheduler)
+        else:
+            self._record_client()
+
+    def _record_client(self) -> None:
+        """A stream of this process itself: a run that has no chunk at all still has somebody who says that it is over."""
+        name = f"{socket.gethostname()}:{os.getpid()}"
+        self._recorder = Recorder(self._config, kind=KIND_CLIENT, uuid="", name=name)
 
     def _start_service(self) -> None:
         endpoint = os.environ.get("CREMA_AGGREGATOR")
@@ -314,6 +325,12 @@ class MetricsCollector:
                 self._say(f"crema: {error}")
         with contextlib.suppress(OSError):
             chunks.close(self._config.run_id)
+        self._close_recorder()
+
+    def _close_recorder(self) -> None:
+        if self._recorder is not None:
+            self._recorder.close("error")
+            self._recorder = None
 
     def _await_verdict(self, t_end_ns: int, exc: BaseException | None) -> None:
         attributes = dict(self._report)
@@ -375,6 +392,7 @@ class MetricsCollector:
 
     def _take(self, state: Any) -> None:
         self.verdict = state.verdict or "UNKNOWN"
+        self._sealed = state.phase == _client.SEALED
         self.path = pathlib.Path(state.path) if state.path else None
         self.revision = state.revision
         self.reasons = [
@@ -394,11 +412,16 @@ class MetricsCollector:
             undo, name = self._hooks.pop()
             with contextlib.suppress(Exception):
                 undo(self._client, name)
+        self._close_recorder()
         if self._link is not None:
             self._link.close()
             self._link = None
         service, self._service = self._service, None
-        return service.close() if service is not None else ""
+        left = [service.close(sealed=self._sealed)] if service is not None else []
+        if self._config is not None and not self._own_agent:
+            spool = self._config.spool_dir()  # of the workers on this host, if there are any
+            left += [str(spool)] if self._config.serves() and any(spool.glob("sp-*")) else []
+        return " and ".join(filter(None, left))
 
     def _tell(self) -> None:
         """Verdict and tables, for people."""

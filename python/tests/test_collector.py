@@ -111,7 +111,7 @@ def service(tmp_path):
     service = _service.LocalService(_attributes.new_run_id(), tmp_path, "127.0.0.1")
     service.start()
     yield service
-    service.close()
+    service.close(sealed=True)
 
 
 @pytest.mark.parametrize("name", ["crema-sink", "crema-aggregator"])
