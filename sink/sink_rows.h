@@ -1,0 +1,34 @@
+/* sink_rows - the rows of one table, kept until the file is written.
+ *
+ * Packed rows one after the other, in memory up to SINK_ROWS_MEMORY bytes, beyond that in an unlinked temporary file that is mapped, so that the size of
+ * a run is bounded by the disk and not by the memory of the host that seals it. */
+#ifndef SINK_ROWS_H
+#define SINK_ROWS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "crema_columns.h"
+#include "crema_error.h"
+
+#define SINK_ROWS_MEMORY ((size_t)64 << 20)
+
+typedef struct sink_rows sink_rows_t;
+
+/* `spill_dir` NULL: never in a file. */
+CREMA_MUST_CHECK crema_err_t sink_rows_new(size_t row_bytes, const char *spill_dir,
+                                           sink_rows_t **ret_self);
+void sink_rows_destroy(sink_rows_t **self_p);
+
+/* Copies one row. CREMA_ENOMEM, CREMA_ENOSPC. */
+CREMA_MUST_CHECK crema_err_t sink_rows_add(sink_rows_t *self, const void *row);
+
+size_t sink_rows_count(const sink_rows_t *self);
+/* Valid until the next add or sort. */
+uint8_t *sink_rows_at(const sink_rows_t *self, size_t i);
+
+/* Orders a table's rows by its first column, then stream, then seq (first_seq in /gaps), then as they were. Tables without such columns stay. */
+CREMA_MUST_CHECK crema_err_t sink_rows_sort(sink_rows_t **self_p, const crema_table_t *table,
+                                            const char *spill_dir);
+
+#endif
