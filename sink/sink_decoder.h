@@ -1,0 +1,64 @@
+/* sink_decoder - decodes the committed records of one run into rows of its tables.
+ * Pure: record frames and messages in, rows out through a function; the live view and the final file use the same decoder.
+ *
+ * Names become numbers of the run's dictionaries, totals become increments, sides of the time budget are decided, losses become rows of /gaps. Times stay
+ * as the writer's clock gave them. Rows of a chunk that is still being worked on are held back until their final word comes, or until
+ * sink_decoder_finish() calls the attempt lost. */
+#ifndef SINK_DECODER_H
+#define SINK_DECODER_H
+
+#include <stdint.h>
+
+#include "crema_columns.h"
+#include "crema_error.h"
+#include "crema_wire.h"
+#include "sink_dict.h"
+#include "sink_journal.h"
+#include "sink_stream.h"
+#include "sink_texts.h"
+#include "sink_told.h"
+
+/* Streams of one run; records of more are counted as lost. */
+#define SINK_DECODER_STREAMS_MAX (1u << 18)
+
+typedef struct sink_decoder sink_decoder_t;
+
+/* Called for each row of a stream table, of /gaps and of /clock. An error ends the call that led to it. Dictionaries are looked up instead. */
+typedef crema_err_t (*sink_row_fn)(void *context, crema_table_id_t table, const uint8_t *row);
+
+CREMA_MUST_CHECK crema_err_t sink_decoder_new(sink_row_fn emit, void *context,
+                                              sink_decoder_t **ret_self);
+void sink_decoder_destroy(sink_decoder_t **self_p);
+
+/* Records are decoded with the prefixes known by then: for a final file give all messages first. */
+CREMA_MUST_CHECK crema_err_t sink_decoder_msg(sink_decoder_t *self, crema_msg_type_t type,
+                                              const crema_run_msg_t *msg);
+CREMA_MUST_CHECK crema_err_t sink_decoder_put(sink_decoder_t *self, const sink_journal_put_t *put);
+CREMA_MUST_CHECK crema_err_t sink_decoder_clock(sink_decoder_t *self,
+                                                const crema_clock_sample_t *sample);
+
+/* Brings first and last times, ends and last numbers into the dictionaries. */
+void sink_decoder_settle(sink_decoder_t *self);
+
+/* No more records: gives the rows that waited. */
+CREMA_MUST_CHECK crema_err_t sink_decoder_finish(sink_decoder_t *self);
+
+sink_dict_t *sink_decoder_dict(const sink_decoder_t *self);
+const sink_told_t *sink_decoder_told(const sink_decoder_t *self);
+/* Software versions and the like, as the writers gave them; the first one counts. */
+const sink_texts_t *sink_decoder_versions(const sink_decoder_t *self);
+
+size_t sink_decoder_streams(const sink_decoder_t *self);
+/* In the order of /dict/stream. */
+const sink_stream_t *sink_decoder_stream(const sink_decoder_t *self, size_t i);
+
+typedef struct {
+    uint64_t rows;
+    uint64_t undecodable; /* records whose body made no sense; each is in /gaps */
+    uint64_t no_stream;   /* records of streams beyond SINK_DECODER_STREAMS_MAX */
+    uint64_t names_refused;
+    uint64_t keys_refused;
+} sink_decoder_stats_t;
+sink_decoder_stats_t sink_decoder_stats(const sink_decoder_t *self);
+
+#endif
