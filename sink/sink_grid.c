@@ -1,0 +1,185 @@
+#include "sink_grid.h"
+
+#include <math.h>
+#include <string.h>
+
+sink_grid_axis_t
+sink_grid_axis(int64_t t0_ns, int64_t t1_ns)
+{
+    static const int64_t round_numbers[] = {1, 2, 5};
+    int64_t length = t1_ns > t0_ns ? t1_ns - t0_ns : 1;
+    for (int64_t decade = 100000000;; decade *= 10) {
+        for (size_t i = 0; i < sizeof round_numbers / sizeof *round_numbers; i++) {
+            int64_t step = decade * round_numbers[i];
+            int64_t n = (length - 1) / step + 1;
+            if (n <= SINK_GRID_TIMES_MAX)
+                return (sink_grid_axis_t){t0_ns, step, (size_t)n};
+        }
+        if (decade > INT64_MAX / 100)
+            return (sink_grid_axis_t){t0_ns, length, 1};
+    }
+}
+
+/* Adds `amount` of something that lasted from t0 to t1 to the steps it lasted in, in proportion. What lasted no time falls into one step. */
+static void
+s_spread(const sink_grid_axis_t *axis, int64_t t0_ns, int64_t t1_ns, double amount, double *steps)
+{
+    int64_t end_ns = axis->t0_ns + axis->step_ns * (int64_t)axis->n;
+    double length = (double)(t1_ns - t0_ns);
+    if (t1_ns <= t0_ns) {
+        if (t0_ns >= axis->t0_ns && t0_ns < end_ns)
+            steps[(t0_ns - axis->t0_ns) / axis->step_ns] += amount;
+        return;
+    }
+    int64_t from = t0_ns > axis->t0_ns ? t0_ns : axis->t0_ns;
+    int64_t to = t1_ns < end_ns ? t1_ns : end_ns;
+    while (from < to) {
+        int64_t i = (from - axis->t0_ns) / axis->step_ns;
+        int64_t next = axis->t0_ns + (i + 1) * axis->step_ns;
+        if (next > to)
+            next = to;
+        steps[i] += amount * (double)(next - from) / length;
+        from = next;
+    }
+}
+
+/* ---- per worker */
+
+typedef struct {
+    const sink_grid_axis_t *axis;
+    size_t first, n;
+    double *const *values;
+} block_t;
+
+static double *
+s_row(const block_t *block, sink_grid_variable_t variable, uint32_t worker)
+{
+    return block->values[variable] + (worker - block->first) * block->axis->n;
+}
+
+static bool
+s_is_in(const block_t *block, uint32_t worker)
+{
+    return worker >= block->first && worker - block->first < block->n;
+}
+
+/* Means of the samples that fall into a step. */
+static void
+s_samples(const block_t *block, const sink_facts_t *facts)
+{
+    const sink_grid_axis_t *axis = block->axis;
+    for (size_t i = 0; i < facts->n_samples;) {
+        const sink_sample_t *s = &facts->samples[i];
+        uint32_t worker = s->worker;
+        int64_t step = (s->t_ns - axis->t0_ns) / axis->step_ns;
+        if (!s_is_in(block, worker) || s->t_ns < axis->t0_ns || step >= (int64_t)axis->n) {
+            i++;
+            continue;
+        }
+        double sum[4] = {0}, n[4] = {0};
+        for (; i < facts->n_samples; i++) {
+            s = &facts->samples[i];
+            if (s->worker != worker || (s->t_ns - axis->t0_ns) / axis->step_ns != step)
+                break;
+            double limit = (double)s->memory_limit_b, rss = (double)s->rss_b;
+            double value[4] = {s->cpu_pct, rss >= 0 ? rss : NAN,
+                               rss >= 0 && limit > 0 ? 100 * rss / limit : NAN,
+                               s->executing != UINT16_MAX ? s->executing : NAN};
+            for (int k = 0; k < 4; k++) {
+                sum[k] += isnan(value[k]) ? 0 : value[k];
+                n[k] += !isnan(value[k]);
+            }
+        }
+        static const sink_grid_variable_t variables[4] = {
+            SINK_GRID_CPU_PCT, SINK_GRID_RSS_B, SINK_GRID_MEMORY_PCT, SINK_GRID_EXECUTING};
+        for (int k = 0; k < 4; k++)
+            if (n[k] > 0)
+                s_row(block, variables[k], worker)[step] = sum[k] / n[k];
+    }
+}
+
+void
+sink_grid_workers(const sink_facts_t *facts, const sink_grid_axis_t *axis, size_t first, size_t n,
+                  double *const values[SINK_GRID_PER_WORKER])
+{
+    block_t block = {axis, first, n, values};
+    double step_s = (double)axis->step_ns * 1e-9;
+    for (int v = 0; v < SINK_GRID_PER_WORKER; v++) {
+        bool summed = v == SINK_GRID_SLOT_BUSY_PCT || v == SINK_GRID_BUSY_THREADS ||
+                      v == SINK_GRID_EVENT_RATE || v == SINK_GRID_BYTES_RATE;
+        for (size_t i = 0; i < n * axis->n; i++)
+            values[v][i] = summed ? 0 : NAN;
+    }
+    /* Until the last lines SLOT_BUSY_PCT holds the thread-seconds present in each step. */
+    for (size_t i = 0; i < facts->n_presence; i++) {
+        const sink_presence_t *p = &facts->presence[i];
+        if (s_is_in(&block, p->worker))
+            s_spread(axis, p->t0_ns, p->t1_ns, (double)(p->t1_ns - p->t0_ns) * 1e-9 * p->nthreads,
+                     s_row(&block, SINK_GRID_SLOT_BUSY_PCT, p->worker));
+    }
+    for (size_t i = 0; i < facts->n_busy; i++) {
+        const sink_busy_t *b = &facts->busy[i];
+        if (s_is_in(&block, b->worker) && b->t1_ns > b->t0_ns)
+            s_spread(axis, b->t0_ns, b->t1_ns, (double)(b->t1_ns - b->t0_ns) * 1e-9,
+                     s_row(&block, SINK_GRID_BUSY_THREADS, b->worker));
+    }
+    for (size_t i = 0; i < facts->n_chunks; i++) {
+        const sink_chunk_t *c = &facts->chunks[i];
+        if (!c->counted || !s_is_in(&block, c->worker))
+            continue;
+        if (c->n_events > 0)
+            s_spread(axis, c->t_start_ns, c->t_end_ns, (double)c->n_events / step_s,
+                     s_row(&block, SINK_GRID_EVENT_RATE, c->worker));
+        if (c->bytes_read_b > 0)
+            s_spread(axis, c->t_start_ns, c->t_end_ns, (double)c->bytes_read_b / step_s,
+                     s_row(&block, SINK_GRID_BYTES_RATE, c->worker));
+    }
+    s_samples(&block, facts);
+    for (size_t i = 0; i < n * axis->n; i++) {
+        double threads_s = values[SINK_GRID_SLOT_BUSY_PCT][i];
+        double busy_s = values[SINK_GRID_BUSY_THREADS][i];
+        bool there = threads_s > 0;
+        values[SINK_GRID_SLOT_BUSY_PCT][i] = there ? 100 * busy_s / threads_s : NAN;
+        values[SINK_GRID_BUSY_THREADS][i] = there || busy_s > 0 ? busy_s / step_s : NAN;
+        if (!there && values[SINK_GRID_EVENT_RATE][i] <= 0)
+            values[SINK_GRID_EVENT_RATE][i] = NAN;
+        if (!there && values[SINK_GRID_BYTES_RATE][i] <= 0)
+            values[SINK_GRID_BYTES_RATE][i] = NAN;
+    }
+}
+
+/* ---- sums */
+
+void
+sink_grid_sum(const sink_facts_t *facts, const sink_grid_axis_t *axis,
+              sink_grid_variable_t variable, double *values)
+{
+    const sink_sweep_t *sweep = &facts->sweep;
+    double step_s = (double)axis->step_ns * 1e-9;
+    memset(values, 0, axis->n * sizeof *values);
+    if (variable == SINK_GRID_EVENT_RATE_TOTAL || variable == SINK_GRID_DATA_RATE_TOTAL) {
+        for (size_t i = 0; i < facts->n_chunks; i++) {
+            const sink_chunk_t *c = &facts->chunks[i];
+            int64_t amount = variable == SINK_GRID_EVENT_RATE_TOTAL ? c->n_events : c->bytes_read_b;
+            if (c->counted && amount > 0)
+                s_spread(axis, c->t_start_ns, c->t_end_ns, (double)amount / step_s, values);
+        }
+        return;
+    }
+    for (size_t i = 0; i < sweep->n_steps; i++) {
+        const sink_step_t *step = &sweep->steps[i];
+        int64_t end_ns = i + 1 < sweep->n_steps ? step[1].t_ns : facts->t1_ns;
+        int32_t value = variable == SINK_GRID_N_WORKERS   ? step->workers
+                        : variable == SINK_GRID_N_THREADS ? step->threads
+                                                          : step->busy;
+        if (end_ns > step->t_ns)
+            s_spread(axis, step->t_ns, end_ns, value * (double)(end_ns - step->t_ns), values);
+    }
+    /* The last step may reach beyond the window: the mean is over the part within. */
+    for (size_t i = 0; i < axis->n; i++) {
+        int64_t from = axis->t0_ns + (int64_t)i * axis->step_ns, to = from + axis->step_ns;
+        if (to > facts->t1_ns)
+            to = facts->t1_ns;
+        values[i] = to > from ? values[i] / (double)(to - from) : NAN;
+    }
+}

@@ -1,0 +1,38 @@
+/* sink_model - what a chunk costs: a + b n per dataset, the best chunk size, and which chunks are far off.
+ * Pure: arithmetic on the facts.
+ *
+ * The time of a chunk is opening and process(): both are paid again for every chunk. The makespan of E events on N threads in chunks of n is about
+ * E a / (N n) + E b / N + a + b n, which is least at n = sqrt(E a / (N b)). A straggler is a chunk whose log(time / (a + b n)) has a modified z score over
+ * SINK_MODEL_STRAGGLER within its dataset; sizes alone make no straggler. */
+#ifndef SINK_MODEL_H
+#define SINK_MODEL_H
+
+#include "sink_facts.h"
+#include "sink_stats.h"
+
+#define SINK_MODEL_STRAGGLER 3.5
+
+typedef struct {
+    uint32_t dataset;
+    sink_line_t line;    /* seconds over events */
+    sink_line_t memory;  /* bytes of peak memory over events */
+    double n_opt_events; /* NaN where a or b is not positive */
+} sink_dataset_model_t;
+
+typedef struct {
+    sink_dataset_model_t *datasets; /* those with counted attempts, by row of /dict/dataset */
+    size_t n_datasets;
+    sink_line_t memory; /* of all counted attempts together */
+    double *score;      /* by row of /chunks; NaN unless counted and modelled */
+    double *predicted_s;
+    double excess_s; /* sum of what counted attempts took beyond the model */
+} sink_model_t;
+
+/* `threads` is the time average. */
+CREMA_MUST_CHECK crema_err_t sink_model_new(const sink_facts_t *facts, double threads,
+                                            sink_model_t **ret_self);
+void sink_model_destroy(sink_model_t **self_p);
+
+double sink_model_best_events(double events, double threads, double a_s, double b_s);
+
+#endif

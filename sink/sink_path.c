@@ -1,0 +1,67 @@
+#include "sink_path.h"
+
+#include <stdlib.h>
+
+static int
+s_by_need(const void *a, const void *b)
+{
+    const sink_edge_t *left = a, *right = b;
+    if (left->needs != right->needs)
+        return left->needs < right->needs ? -1 : 1;
+    return (left->task > right->task) - (left->task < right->task);
+}
+
+/* Index of the first edge from `needs` in sorted edges. */
+static size_t
+s_first_edge(const sink_edge_t *edges, size_t n, uint32_t needs)
+{
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (edges[middle].needs < needs)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+crema_err_t
+sink_path_longest(const double *durations_s, size_t n_tasks, sink_edge_t *edges, size_t n_edges,
+                  double *ret_s)
+{
+    double *begin_s = calloc(n_tasks + 1, sizeof *begin_s), longest = 0;
+    uint32_t *waits_for = calloc(n_tasks + 1, sizeof *waits_for);
+    uint32_t *ready = malloc((n_tasks + 1) * sizeof *ready);
+    size_t n_ready = 0, done = 0;
+    crema_err_t err = begin_s && waits_for && ready ? CREMA_OK : CREMA_ENOMEM;
+    if (err == CREMA_OK && n_edges > 1)
+        qsort(edges, n_edges, sizeof *edges, s_by_need);
+    for (size_t i = 0; err == CREMA_OK && i < n_edges; i++)
+        waits_for[edges[i].task]++;
+    for (uint32_t t = 0; err == CREMA_OK && t < n_tasks; t++)
+        if (waits_for[t] == 0)
+            ready[n_ready++] = t;
+    while (err == CREMA_OK && done < n_ready) {
+        uint32_t task = ready[done++];
+        double end_s = begin_s[task] + durations_s[task];
+        if (end_s > longest)
+            longest = end_s;
+        for (size_t i = s_first_edge(edges, n_edges, task); i < n_edges && edges[i].needs == task;
+             i++) {
+            uint32_t next = edges[i].task;
+            if (end_s > begin_s[next])
+                begin_s[next] = end_s;
+            if (--waits_for[next] == 0)
+                ready[n_ready++] = next;
+        }
+    }
+    if (err == CREMA_OK && done < n_tasks)
+        err = CREMA_EINVAL;
+    free(begin_s);
+    free(waits_for);
+    free(ready);
+    if (err == CREMA_OK)
+        *ret_s = longest;
+    return err;
+}

@@ -1,0 +1,290 @@
+#include "sink_sweep.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+typedef enum { STOP, PRESENT, START, READY } change_kind_t;
+
+typedef struct {
+    int64_t t_ns;
+    uint32_t worker;
+    change_kind_t kind;
+    int32_t delta; /* threads, running tasks or ready tasks */
+} change_t;
+
+typedef struct {
+    int32_t threads, running;
+    int64_t t_ns; /* since when */
+    bool began;   /* its first task began */
+} worker_t;
+
+typedef struct {
+    const sink_sweep_in_t *in;
+    sink_sweep_t *out;
+    worker_t *workers;
+    int32_t n_workers, n_threads, n_busy, n_ready;
+    int32_t free_began, free_not_began;
+} sweep_t;
+
+static int
+s_by_time(const void *a, const void *b)
+{
+    const change_t *left = a, *right = b;
+    if (left->t_ns != right->t_ns)
+        return left->t_ns < right->t_ns ? -1 : 1;
+    if (left->kind != right->kind)
+        return left->kind < right->kind ? -1 : 1;
+    return left->worker < right->worker ? -1 : left->worker > right->worker;
+}
+
+/* Clips to the window; false if nothing is left. */
+static bool
+s_clip(const sink_sweep_in_t *in, int64_t *t0_ns, int64_t *t1_ns)
+{
+    if (*t0_ns < in->t0_ns)
+        *t0_ns = in->t0_ns;
+    if (*t1_ns > in->t1_ns)
+        *t1_ns = in->t1_ns;
+    return *t1_ns > *t0_ns;
+}
+
+static void
+s_note_task(sink_sweep_t *out, int64_t t0_ns, int64_t t1_ns)
+{
+    if (out->t_first_start_ns == 0 || t0_ns < out->t_first_start_ns)
+        out->t_first_start_ns = t0_ns;
+    if (t0_ns > out->t_last_start_ns)
+        out->t_last_start_ns = t0_ns;
+    if (t1_ns > out->t_last_end_ns)
+        out->t_last_end_ns = t1_ns;
+}
+
+static change_t *
+s_changes(const sink_sweep_in_t *in, sink_sweep_t *out, size_t *ret_n)
+{
+    size_t n = 0;
+    change_t *changes =
+        malloc((2 * (in->n_presence + in->n_busy + in->n_ready) + 1) * sizeof *changes);
+    if (!changes)
+        return NULL;
+    for (size_t i = 0; i < in->n_presence; i++) {
+        const sink_presence_t *p = &in->presence[i];
+        int64_t t0 = p->t0_ns, t1 = p->t1_ns;
+        if (!s_clip(in, &t0, &t1))
+            continue;
+        changes[n++] = (change_t){t0, p->worker, PRESENT, (int32_t)p->nthreads};
+        changes[n++] = (change_t){t1, p->worker, PRESENT, -(int32_t)p->nthreads};
+    }
+    for (size_t i = 0; i < in->n_busy; i++) {
+        int64_t t0 = in->busy[i].t0_ns, t1 = in->busy[i].t1_ns;
+        if (!s_clip(in, &t0, &t1))
+            continue;
+        s_note_task(out, t0, t1);
+        changes[n++] = (change_t){t0, in->busy[i].worker, START, 1};
+        changes[n++] = (change_t){t1, in->busy[i].worker, STOP, -1};
+    }
+    for (size_t i = 0; i < in->n_ready; i++) {
+        int64_t t0 = in->ready[i].t0_ns, t1 = in->ready[i].t1_ns;
+        if (!s_clip(in, &t0, &t1))
+            continue;
+        changes[n++] = (change_t){t0, 0, READY, 1};
+        changes[n++] = (change_t){t1, 0, READY, -1};
+    }
+    qsort(changes, n, sizeof *changes, s_by_time);
+    *ret_n = n;
+    return changes;
+}
+
+static int32_t
+s_busy_of(const worker_t *worker)
+{
+    return worker->running < worker->threads ? worker->running : worker->threads;
+}
+
+/* Adds the worker to the sums, or takes it out with sign -1. */
+static void
+s_count(sweep_t *self, const worker_t *worker, int sign)
+{
+    int32_t busy = s_busy_of(worker), idle = worker->threads - busy;
+    self->n_workers += sign * (worker->threads > 0);
+    self->n_threads += sign * worker->threads;
+    self->n_busy += sign * busy;
+    if (worker->began)
+        self->free_began += sign * idle;
+    else
+        self->free_not_began += sign * idle;
+}
+
+static void
+s_settle_worker(sweep_t *self, uint32_t number, int64_t t_ns)
+{
+    worker_t *worker = &self->workers[number];
+    sink_load_t *load = &self->out->workers[number];
+    double s = (double)(t_ns - worker->t_ns) * 1e-9;
+    if (worker->threads > 0)
+        load->present_s += s;
+    load->thread_s += s * worker->threads;
+    load->busy_s += s * s_busy_of(worker);
+    worker->t_ns = t_ns;
+}
+
+static void
+s_apply(sweep_t *self, const change_t *change)
+{
+    if (change->kind == READY) {
+        self->n_ready += change->delta;
+        return;
+    }
+    worker_t *worker = &self->workers[change->worker];
+    s_settle_worker(self, change->worker, change->t_ns);
+    s_count(self, worker, -1);
+    if (change->kind == PRESENT)
+        worker->threads += change->delta;
+    else
+        worker->running += change->delta;
+    if (change->kind == START)
+        worker->began = true;
+    s_count(self, worker, 1);
+}
+
+/* The segment [t0, t1) of constant numbers. */
+static void
+s_segment(sweep_t *self, int64_t t0_ns, int64_t t1_ns)
+{
+    sink_sweep_t *out = self->out;
+    double s = (double)(t1_ns - t0_ns) * 1e-9;
+    int32_t idle = self->n_threads - self->n_busy;
+    out->alloc_s += s * self->n_threads;
+    out->busy_s += s * self->n_busy;
+    out->worker_s += s * self->n_workers;
+    if (out->t_first_start_ns == 0 || t0_ns < out->t_first_start_ns)
+        out->idle_s[SINK_IDLE_STARTUP] += s * idle;
+    else if (t0_ns >= out->t_last_end_ns)
+        out->idle_s[SINK_IDLE_DRAINED] += s * idle;
+    else if (t0_ns >= out->t_last_start_ns)
+        out->idle_s[SINK_IDLE_TAIL] += s * idle;
+    else {
+        out->idle_s[SINK_IDLE_JOIN] += s * self->free_not_began;
+        out->idle_s[self->n_ready > 0 ? SINK_IDLE_LATENCY : SINK_IDLE_STARVED] +=
+            s * self->free_began;
+    }
+    if (t0_ns >= out->t_last_start_ns && t0_ns < out->t_last_end_ns)
+        out->tail_free_s += s * idle;
+    if (self->n_threads > 0 && self->n_busy >= 0.9 * self->n_threads) {
+        if (out->t_steady0_ns == 0)
+            out->t_steady0_ns = t0_ns;
+        out->t_steady1_ns = t1_ns;
+    }
+}
+
+static void
+s_step(sweep_t *self, int64_t t_ns)
+{
+    sink_sweep_t *out = self->out;
+    if (self->n_threads > out->threads_peak)
+        out->threads_peak = self->n_threads;
+    if (self->n_workers > out->workers_peak)
+        out->workers_peak = self->n_workers;
+    out->steps[out->n_steps++] =
+        (sink_step_t){t_ns, self->n_workers, self->n_threads, self->n_busy};
+}
+
+/* Changes of one instant are applied together: a slot that is handed over was never free. */
+static void
+s_sweep(sweep_t *self, const change_t *changes, size_t n)
+{
+    int64_t now = self->in->t0_ns;
+    size_t i = 0;
+    while (i < n && changes[i].t_ns == now)
+        s_apply(self, &changes[i++]);
+    s_step(self, now);
+    while (i < n) {
+        int64_t t_ns = changes[i].t_ns;
+        s_segment(self, now, t_ns);
+        while (i < n && changes[i].t_ns == t_ns)
+            s_apply(self, &changes[i++]);
+        now = t_ns;
+        if (now < self->in->t1_ns)
+            s_step(self, now);
+    }
+    if (now < self->in->t1_ns)
+        s_segment(self, now, self->in->t1_ns);
+    for (uint32_t w = 0; w < self->in->n_workers; w++)
+        s_settle_worker(self, w, self->in->t1_ns);
+}
+
+crema_err_t
+sink_sweep_run(const sink_sweep_in_t *in, sink_sweep_t *ret_sweep)
+{
+    sink_sweep_t out = {0};
+    if (in->t1_ns <= in->t0_ns)
+        return CREMA_EINVAL;
+    size_t n = 0, n_workers = in->n_workers ? in->n_workers : 1;
+    change_t *changes = s_changes(in, &out, &n);
+    sweep_t self = {.in = in, .out = &out};
+    self.workers = calloc(n_workers, sizeof *self.workers);
+    out.workers = calloc(n_workers, sizeof *out.workers);
+    out.steps = malloc((n + 1) * sizeof *out.steps);
+    if (!changes || !self.workers || !out.workers || !out.steps) {
+        free(changes);
+        free(self.workers);
+        sink_sweep_clear(&out);
+        return CREMA_ENOMEM;
+    }
+    for (size_t w = 0; w < n_workers; w++)
+        self.workers[w].t_ns = in->t0_ns;
+    s_sweep(&self, changes, n);
+    out.steady_thread_s = sink_sweep_integral_s(&out, SINK_STEP_THREADS, out.t_steady0_ns,
+                                                out.t_steady1_ns, in->t1_ns);
+    free(changes);
+    free(self.workers);
+    *ret_sweep = out;
+    return CREMA_OK;
+}
+
+void
+sink_sweep_clear(sink_sweep_t *sweep)
+{
+    free(sweep->workers);
+    free(sweep->steps);
+    *sweep = (sink_sweep_t){0};
+}
+
+/* Index of the step that holds at t_ns, or the first. */
+static size_t
+s_step_at(const sink_sweep_t *sweep, int64_t t_ns)
+{
+    size_t low = 0, high = sweep->n_steps;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (sweep->steps[middle].t_ns <= t_ns)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+double
+sink_sweep_integral_s(const sink_sweep_t *sweep, sink_step_field_t field, int64_t t0_ns,
+                      int64_t t1_ns, int64_t window_end_ns)
+{
+    double sum = 0;
+    if (sweep->n_steps == 0)
+        return 0;
+    for (size_t i = s_step_at(sweep, t0_ns); i < sweep->n_steps; i++) {
+        const sink_step_t *step = &sweep->steps[i];
+        int64_t from = step->t_ns > t0_ns ? step->t_ns : t0_ns;
+        int64_t to = i + 1 < sweep->n_steps ? sweep->steps[i + 1].t_ns : window_end_ns;
+        if (from >= t1_ns)
+            break;
+        if (to > t1_ns)
+            to = t1_ns;
+        int32_t value = field == SINK_STEP_WORKERS   ? step->workers
+                        : field == SINK_STEP_THREADS ? step->threads
+                                                     : step->busy;
+        if (to > from)
+            sum += (double)(to - from) * 1e-9 * value;
+    }
+    return sum;
+}
