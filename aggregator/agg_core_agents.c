@@ -192,14 +192,19 @@ s_admit(agg_core_t *self, agg_peer_t peer, const crema_hello_t *hello, int64_t n
         s_fence(self, peer, CREMA_FENCE_VERSION, 0);
         return NULL;
     }
-    if (!self->sink_known || !s_may_admit(self, now_ns)) {
-        s_not_admitted(self, peer, self->sink_known ? 1000 : NOT_READY_MS);
-        return NULL;
-    }
     agg_client_t *client = s_client_get(self, &hello->agent_id);
     if (!client) {
         self->stats.refused++;
         s_not_admitted(self, peer, NO_ROOM_MS);
+        return NULL;
+    }
+    if (!self->sink_known || !s_may_admit(self, now_ns)) {
+        if (!client
+                 ->has_session) { /* it is there: a barrier will wait for it, or does so already */
+            agg_agent_on_heard(client->agent, now_ns);
+            agg_runs_on_client(self, client, now_ns);
+        }
+        s_not_admitted(self, peer, self->sink_known ? 1000 : NOT_READY_MS);
         return NULL;
     }
     uint32_t retry_after_ms = 0;
@@ -322,10 +327,7 @@ s_on_heartbeat(agg_core_t *self, agg_client_t *client, const crema_msg_t *msg, i
     agg_client_out(self, client);
     if (s_is_whole(client, table))
         agg_runs_on_answer(self, client, heartbeat->barrier_seen, now_ns);
-    if (client->dismissed && agg_client_is_dismissable(client))
-        client->want_dismiss = true;
-    else
-        client->dismissed = false;
+    client->want_dismiss = client->dismissed && agg_client_is_dismissable(client);
 }
 
 static void

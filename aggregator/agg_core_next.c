@@ -300,6 +300,11 @@ s_say_for_run(agg_core_t *self, agg_entry_t *entry, agg_action_t *ret_action)
         self->msg.run = *agg_run_open_msg(entry->run);
         return s_to_sink(self, CREMA_MSG_RUN_OPEN, ret_action);
     }
+    if (entry->want_end) {
+        entry->want_end = false;
+        self->msg.run = *agg_run_end_msg(entry->run);
+        return s_to_sink(self, CREMA_MSG_RUN_END, ret_action);
+    }
     if (entry->want_seal) {
         entry->want_seal = false;
         self->msg.run = *agg_run_seal_msg(entry->run);

@@ -66,6 +66,7 @@ typedef struct {
     crema_link_t pending; /* in agg_core.pending: waits for answers */
     uint32_t events;
     bool want_open, want_seal, want_state;
+    bool want_end;  /* the sink may have sealed it before this aggregator began: then it says so */
     bool late_told; /* since it was sealed last */
     bool has_watcher;
     agg_peer_t watcher; /* whoever asked last is told of what follows */
@@ -190,7 +191,7 @@ void agg_runs_on_tick(agg_core_t *self, int64_t now_ns);
 void agg_runs_decide(agg_core_t *self, int64_t mono_ns, int64_t real_ns);
 /* A barrier is out. */
 bool agg_runs_is_ending(const agg_core_t *self);
-/* The agent serves no run that is still open. */
+/* The agent serves no run that is still open, and nothing it lists is missing. */
 bool agg_client_is_dismissable(const agg_client_t *client);
 
 #endif

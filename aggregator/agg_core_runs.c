@@ -4,6 +4,8 @@
 
 #define SETTLE_NS                                                                                  \
     (10 * AGG_S) /* agents of a run that began before this aggregator may still come */
+#define KNOCK_NS                                                                                   \
+    (60 * AGG_S) /* an agent that was not let in yet is waited for if it tried lately */
 #define SEAL_WAIT_MIN_NS AGG_S
 #define SEAL_WAIT_MAX_NS (5 * AGG_S)
 #define FORGET_NS (600 * AGG_S) /* a sealed run without streams */
@@ -99,7 +101,9 @@ s_begin_barrier(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
         agg_agent_state_t state = agg_agent_state(client->agent, now_ns);
         agg_member_t *member = agg_run_find(entry->run, agg_agent_id(client->agent));
         bool owes = member && !agg_member_is_settled(member);
-        if (state == AGG_AGENT_LIVE || state == AGG_AGENT_SUSPECT ||
+        bool knocks =
+            state == AGG_AGENT_NEW && agg_agent_silent_ns(client->agent, now_ns) < KNOCK_NS;
+        if (state == AGG_AGENT_LIVE || state == AGG_AGENT_SUSPECT || knocks ||
             (owes && (state == AGG_AGENT_LOST || state == AGG_AGENT_EXPIRED)))
             s_expect(self, entry, client, now_ns);
     }
@@ -160,6 +164,13 @@ s_on_open(agg_core_t *self, agg_entry_t *entry, const crema_run_msg_t *msg)
         s_tell(self, entry, AGG_EVENT_RUN_OPENED);
 }
 
+/* Perhaps an aggregator before this one ended it, and the sink has sealed it: then the sink says so. */
+static bool
+s_may_be_sealed(const agg_entry_t *entry)
+{
+    return agg_run_phase(entry->run) == CREMA_RUN_BARRIER && !agg_run_was_opened(entry->run);
+}
+
 static void
 s_on_end(agg_core_t *self, agg_entry_t *entry, const crema_run_msg_t *msg, int64_t now_ns)
 {
@@ -171,6 +182,7 @@ s_on_end(agg_core_t *self, agg_entry_t *entry, const crema_run_msg_t *msg, int64
     } else if (err != CREMA_EREPEAT) {
         self->stats.refused++;
     }
+    entry->want_end = s_may_be_sealed(entry);
 }
 
 void
@@ -291,21 +303,23 @@ agg_client_is_dismissable(const agg_client_t *client)
 {
     for (crema_link_t *link = client->flows.next; link != &client->flows; link = link->next) {
         const agg_flow_t *flow = CREMA_LIST_ITEM(link, agg_flow_t, of_client);
-        if (agg_run_phase(flow->entry->run) < CREMA_RUN_VERDICT)
+        if (agg_run_phase(flow->entry->run) < CREMA_RUN_VERDICT || !flow->tally.done)
             return false;
     }
     return true;
 }
 
+/* Who cannot go yet is told after one of its next heartbeats. */
 static void
 s_dismiss(agg_core_t *self, const agg_entry_t *entry)
 {
     size_t cursor = 0;
     for (agg_client_t *client; (client = crema_map_next(self->clients, &cursor)) != NULL;) {
-        if (!s_had_streams(entry, client) || !agg_client_is_dismissable(client))
+        if (!s_had_streams(entry, client))
             continue;
-        client->dismissed = client->want_dismiss = true;
+        client->dismissed = true;
         client->dismissed_run_id = *agg_run_id(entry->run);
+        client->want_dismiss = agg_client_is_dismissable(client);
         agg_client_out(self, client);
     }
 }
@@ -335,6 +349,7 @@ agg_runs_on_sink_up(agg_core_t *self, int64_t now_ns)
     for (agg_entry_t *entry; (entry = crema_map_next(self->entries, &cursor)) != NULL;) {
         crema_run_phase_t phase = agg_run_phase(entry->run);
         entry->want_open = agg_run_open_msg(entry->run) && phase < CREMA_RUN_SEALED;
+        entry->want_end = s_may_be_sealed(entry);
         if (phase == CREMA_RUN_VERDICT)
             entry->seal_at_ns = now_ns;
         agg_entry_out(self, entry);

@@ -391,6 +391,12 @@ agg_run_open_msg(const agg_run_t *self)
 }
 
 const crema_run_msg_t *
+agg_run_end_msg(const agg_run_t *self)
+{
+    return self->end_msg;
+}
+
+const crema_run_msg_t *
 agg_run_seal_msg(agg_run_t *self)
 {
     return &self->seal;

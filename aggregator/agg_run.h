@@ -80,8 +80,9 @@ void agg_run_blame(agg_run_t *self, const char *code, const char *subject, uint6
                    const char *text);
 void agg_run_give_verdict(agg_run_t *self, int64_t now_ns, int64_t real_ns);
 
-/* The RUN_OPEN or RUN_SEAL as it goes to the sink; valid until the run changes. */
+/* What goes to the sink; valid until the run changes. */
 const crema_run_msg_t *agg_run_open_msg(const agg_run_t *self); /* NULL: never opened */
+const crema_run_msg_t *agg_run_end_msg(const agg_run_t *self);  /* NULL: never ended */
 const crema_run_msg_t *agg_run_seal_msg(agg_run_t *self);
 
 /* RUN_STATE without agents, waiting_for and seconds, which the caller adds. */

@@ -310,6 +310,15 @@ crema_sender_undelivered(const crema_sender_t *self)
     return self->undelivered;
 }
 
+bool
+crema_sender_has_open(const crema_sender_t *self)
+{
+    for (size_t i = 0; i < self->n; i++)
+        if (!(self->all[i]->row.flags & CREMA_STREAM_FLAG_CLOSED))
+            return true;
+    return false;
+}
+
 uint64_t
 crema_sender_uncommitted_records(const crema_sender_t *self)
 {

@@ -54,6 +54,8 @@ size_t crema_sender_rows(const crema_sender_t *self, size_t from, crema_stream_r
 
 /* Streams with records that are not committed. */
 size_t crema_sender_undelivered(const crema_sender_t *self);
+/* Any stream without its END. */
+bool crema_sender_has_open(const crema_sender_t *self);
 uint64_t crema_sender_uncommitted_records(const crema_sender_t *self);
 /* Records that were committed since this object was made. */
 uint64_t crema_sender_committed_records(const crema_sender_t *self);

@@ -211,6 +211,14 @@ crema_session_drain(crema_session_t *self, int64_t deadline_ns, int64_t now_ns)
 
 /* ---------------------------------------------------------------- the spool speaks */
 
+/* The table's rows changed their places while it was on its way in parts: begin again. */
+static void
+s_restart_table(crema_session_t *self)
+{
+    self->table_row = 0;
+    self->table_part = 0;
+}
+
 crema_err_t
 crema_session_on_stream(crema_session_t *self, const crema_stream_row_t *row, int64_t now_ns)
 {
@@ -220,7 +228,10 @@ crema_session_on_stream(crema_session_t *self, const crema_stream_row_t *row, in
         self->scan_refused = true;
         return err;
     }
-    self->news = self->news || is_new;
+    if (is_new) {
+        self->news = true;
+        s_restart_table(self);
+    }
     s_check_drained(self, now_ns);
     return CREMA_OK;
 }
@@ -229,6 +240,7 @@ void
 crema_session_on_stream_gone(crema_session_t *self, const crema_id_t *stream_id)
 {
     crema_sender_forget(self->sender, stream_id);
+    s_restart_table(self);
 }
 
 void
@@ -337,7 +349,8 @@ s_on_fence(crema_session_t *self, const crema_msg_t *msg, int64_t now_ns)
             s_say_hello(self, now_ns);
         break;
     case CREMA_FENCE_DISMISSED:
-        if (self->state == CREMA_SESSION_STREAMING && !self->draining)
+        if (self->state == CREMA_SESSION_STREAMING && !self->draining &&
+            !crema_sender_has_open(self->sender)) /* a writer still records: it is said again */
             s_drain(self, CREMA_SESSION_END_DISMISSED, now_ns + DISMISS_PATIENCE_NS);
         break;
     case CREMA_FENCE_VERSION:
@@ -387,7 +400,7 @@ crema_session_on_message(crema_session_t *self, const crema_msg_t *msg, int64_t 
         return; /* of a session that is over */
     if (msg->type == CREMA_MSG_ACK) {
         s_on_ack(self, &msg->ack, now_mono_ns);
-    } else if (msg->type == CREMA_MSG_REPLAY && !CREMA_MUTATED(8)) {
+    } else if (msg->type == CREMA_MSG_REPLAY && !CREMA_MUTATED(6) && !CREMA_MUTATED(8)) {
         self->stats.replays += crema_sender_rewind(self->sender, &msg->replay.stream_id,
                                                    msg->replay.from_seq, now_mono_ns);
     } else if (msg->type == CREMA_MSG_BARRIER) {
@@ -516,7 +529,7 @@ s_fill_heartbeat(crema_session_t *self, const crema_stream_table_t *table, int64
     };
 }
 
-/* The next part of the table that is being sent. Parts follow each other without any event between them, so rows keep their places. */
+/* The next part of the table that is being sent. */
 static void
 s_fill_table(crema_session_t *self, int64_t mono_ns, int64_t real_ns)
 {

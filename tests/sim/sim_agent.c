@@ -1,0 +1,273 @@
+#include "sim.h"
+
+#define TICK_NS (100 * SIM_MS)
+#define SAMPLE_NS SIM_S
+
+static void s_drive(sim_t *sim, int a);
+
+static void
+s_report(sim_t *sim, int a, int i)
+{
+    sim_stream_t *stream = &sim->streams[i];
+    crema_stream_row_t row = {
+        .stream_id = stream->id,
+        .run_id = stream->run_id,
+        .first_avail = stream->first_avail,
+        .hi = stream->hi,
+        .flags = stream->closed ? CREMA_STREAM_FLAG_CLOSED : 0,
+    };
+    stream->unread = false;
+    if (crema_session_on_stream(sim->agents[a].session, &row, sim->now_ns) != CREMA_OK)
+        stream->unread = true;
+}
+
+/* What a look at the directory shows. `whole`: every stream, else only those that grew. */
+static void
+s_scan(sim_t *sim, int a, bool whole)
+{
+    for (int i = 0; i < sim->n_streams; i++) {
+        if (sim->streams[i].agent != a || sim->streams[i].gone)
+            continue;
+        sim_stream_abandon(sim, i);
+        if ((whole || sim->streams[i].unread) && sim->streams[i].hi > 0)
+            s_report(sim, a, i);
+    }
+}
+
+/* The agent's own stream of a run ends with the run, or with its last worker. */
+static void
+s_end_own(sim_t *sim, int a, const crema_id_t *run_id)
+{
+    int run = sim_run_of(sim, run_id);
+    int own = run >= 0 ? sim->agents[a].own_stream[run] : -1;
+    if (own < 0)
+        return;
+    sim_record(sim, own, true);
+    sim->streams[own].writer_alive = false;
+    sim->agents[a].own_stream[run] = -1;
+}
+
+static void
+s_send_data(sim_t *sim, int a, const crema_session_action_t *action)
+{
+    static uint8_t frames[CREMA_WIRE_BATCH_MAX];
+    sim_agent_t *agent = &sim->agents[a];
+    int i = sim_stream_find(sim, &action->stream_id);
+    const sim_stream_t *stream = &sim->streams[i];
+    crema_msg_t msg = {.type = CREMA_MSG_DATA, .session = action->session};
+    uint64_t last = 0;
+    /* Batches of a few records, so that histories have many. */
+    size_t size = (size_t)sim_between(sim, 40, 600);
+    size = size < action->max_bytes ? size : action->max_bytes;
+    msg.data = (crema_data_t){
+        .stream_id = stream->id,
+        .run_id = stream->run_id,
+        .first_seq = action->first_seq,
+        .hi = stream->hi,
+        .flags = stream->closed ? CREMA_STREAM_FLAG_CLOSED : 0,
+        .frames = frames,
+    };
+    msg.data.frames_bytes =
+        sim_spool_read(sim, i, action->first_seq, frames, size, &msg.data.n, &last);
+    bool refused = sim->faults && !sim->healed && sim_chance(sim, 0.02);
+    if (msg.data.n == 0 || refused || !sim_send(sim, agent->conn, true, &msg))
+        crema_session_on_data_sent(agent->session, &stream->id, action->first_seq, 0, 0,
+                                   sim->now_ns);
+    else
+        crema_session_on_data_sent(agent->session, &stream->id, action->first_seq,
+                                   (uint32_t)(last - action->first_seq + 1), msg.data.frames_bytes,
+                                   sim->now_ns);
+}
+
+static void
+s_redial(sim_t *sim, int a, int life, crema_msg_t *msg)
+{
+    (void)msg;
+    sim_agent_t *agent = &sim->agents[a];
+    if (agent->process.life != (unsigned)life || agent->redial_ns != sim->now_ns)
+        return;
+    agent->redial_ns = 0;
+    if (!sim->agg.process.up) {
+        agent->redial_ns = sim->now_ns + sim_between(sim, SIM_REDIAL_MIN_NS, SIM_REDIAL_MAX_NS);
+        sim_at(sim, agent->redial_ns, s_redial, a, life, NULL);
+        return;
+    }
+    agent->conn = sim_connect(sim, SIM_AGENT, a);
+}
+
+/* The socket connects in the background, as ZeroMQ does. */
+static void
+s_dial(sim_t *sim, int a, int64_t in_ns)
+{
+    sim_agent_t *agent = &sim->agents[a];
+    agent->redial_ns = sim->now_ns + in_ns;
+    sim_at(sim, agent->redial_ns, s_redial, a, (int)agent->process.life, NULL);
+}
+
+static void
+s_act(sim_t *sim, int a, const crema_session_action_t *action)
+{
+    sim_agent_t *agent = &sim->agents[a];
+    switch (action->type) {
+    case CREMA_SESSION_DIAL:
+        sim_disconnect(sim, agent->conn);
+        agent->conn = -1;
+        s_dial(sim, a, sim_between(sim, SIM_MS / 10, 5 * SIM_MS));
+        break;
+    case CREMA_SESSION_HANGUP:
+        sim_disconnect(sim, agent->conn);
+        agent->conn = -1;
+        agent->redial_ns = 0;
+        break;
+    case CREMA_SESSION_SEND:
+        sim_send(sim, agent->conn, true, action->msg);
+        break;
+    case CREMA_SESSION_SEND_DATA:
+        s_send_data(sim, a, action);
+        break;
+    case CREMA_SESSION_SCAN:
+        s_end_own(sim, a, &action->run_id);
+        s_scan(sim, a, true);
+        crema_session_on_scanned(agent->session, 0, 0, 0, sim->now_ns);
+        break;
+    case CREMA_SESSION_TRIM: {
+        int i = sim_stream_find(sim, &action->stream_id);
+        sim_spool_trim(sim, i, action->committed);
+        if (sim->streams[i].gone)
+            crema_session_on_stream_gone(agent->session, &action->stream_id);
+        break;
+    }
+    }
+}
+
+static void
+s_drive(sim_t *sim, int a)
+{
+    sim_agent_t *agent = &sim->agents[a];
+    crema_session_action_t action;
+    int actions = 0;
+    while (agent->process.up &&
+           crema_session_next(agent->session, sim->now_ns, sim->now_ns, &action)) {
+        s_act(sim, a, &action);
+        if (++actions > 100000) {
+            sim_violation(sim, "agent %d never runs out of actions", a);
+            break;
+        }
+    }
+    if (crema_session_state(agent->session) == CREMA_SESSION_CLOSED) {
+        agent->dismissed = crema_session_end(agent->session) == CREMA_SESSION_END_DISMISSED;
+        sim_say(sim, "agent %d ends%s", a, agent->dismissed ? ", dismissed" : "");
+        sim_agent_kill(sim, a);
+        agent->dead = agent->dismissed;
+        if (agent->dismissed)
+            sim_check_dismissed(sim, a);
+        else
+            sim_violation(sim, "agent %d was refused", a);
+    }
+}
+
+void
+sim_agent_on_message(sim_t *sim, int a, const crema_msg_t *msg)
+{
+    sim_agent_t *agent = &sim->agents[a];
+    crema_session_on_message(agent->session, msg, sim->now_ns, sim->now_ns);
+    s_drive(sim, a);
+}
+
+static bool
+s_has_workers(const sim_t *sim, int a, int run)
+{
+    for (int i = 0; i < sim->n_streams; i++) {
+        const sim_stream_t *stream = &sim->streams[i];
+        if (stream->agent == a && stream->writer_alive && !stream->own && !stream->closed &&
+            sim_run_of(sim, &stream->run_id) == run)
+            return true;
+    }
+    return false;
+}
+
+/* Sees broken connections as the library does, scans, samples, ticks. */
+static void
+s_tick(sim_t *sim, int a, int life, crema_msg_t *msg)
+{
+    (void)msg;
+    sim_agent_t *agent = &sim->agents[a];
+    if (agent->process.life != (unsigned)life || !agent->process.up)
+        return;
+    sim_at(sim, sim->now_ns + TICK_NS, s_tick, a, life, NULL);
+    if (sim->now_ns < agent->process.stalled_until_ns)
+        return;
+    if (agent->conn >= 0 && !sim->conns[agent->conn].open) {
+        agent->conn = -1;
+        s_dial(sim, a, sim_between(sim, SIM_REDIAL_MIN_NS, SIM_REDIAL_MAX_NS));
+    }
+    for (int run = 0; run < sim->n_runs; run++) {
+        if (agent->own_stream[run] < 0)
+            continue;
+        if (!s_has_workers(sim, a, run))
+            s_end_own(sim, a, &sim->run_ids[run]);
+        else if (sim->now_ns % SAMPLE_NS < TICK_NS)
+            sim_record(sim, agent->own_stream[run], false);
+    }
+    s_scan(sim, a, false);
+    crema_session_on_tick(agent->session, sim->now_ns, sim->now_ns);
+    s_drive(sim, a);
+}
+
+static void
+s_begin_own(sim_t *sim, int a)
+{
+    for (int run = 0; run < sim->n_runs; run++)
+        sim->agents[a].own_stream[run] =
+            s_has_workers(sim, a, run) && sim->n_streams < SIM_STREAMS_MAX * 3 / 4
+                ? sim_stream_new(sim, a, run, true)
+                : -1;
+}
+
+void
+sim_agent_start(sim_t *sim, int a)
+{
+    sim_agent_t *agent = &sim->agents[a];
+    if (agent->process.up || agent->dead)
+        return;
+    agent->boot = sim_random(sim);
+    crema_id_t agent_id = {{(uint8_t)(a + 1), 0xa9}};
+    const crema_session_config_t config = {
+        .agent_id = agent_id,
+        .boot = agent->boot,
+        .host = "node",
+        .version = "sim",
+        .heartbeat_ns = agent->interval_ns,
+        .streams_max = SIM_STREAMS_MAX,
+    };
+    if (crema_session_new(&config, sim->now_ns, &agent->session) != CREMA_OK) {
+        sim_violation(sim, "agent %d has no memory", a);
+        return;
+    }
+    agent->process.up = true;
+    agent->process.life++;
+    agent->conn = -1;
+    s_begin_own(sim, a);
+    s_scan(sim, a, true);
+    sim_say(sim, "agent %d starts", a);
+    s_tick(sim, a, (int)agent->process.life, NULL);
+}
+
+void
+sim_agent_kill(sim_t *sim, int a)
+{
+    sim_agent_t *agent = &sim->agents[a];
+    if (!agent->process.up)
+        return;
+    sim_say(sim, "agent %d is gone", a);
+    agent->process.up = false;
+    agent->redial_ns = 0;
+    sim_disconnect(sim, agent->conn);
+    agent->conn = -1;
+    crema_session_destroy(&agent->session);
+    for (int run = 0; run < sim->n_runs; run++) {
+        if (agent->own_stream[run] >= 0)
+            sim->streams[agent->own_stream[run]].writer_alive = false;
+        agent->own_stream[run] = -1;
+    }
+}

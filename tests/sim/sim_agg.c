@@ -1,0 +1,139 @@
+#include "sim.h"
+
+#define TICK_NS (50 * SIM_MS)
+
+static void s_drive(sim_t *sim);
+
+static void
+s_on_event(sim_t *sim, const agg_action_t *action)
+{
+    sim_say(sim, "aggregator: %s %s", agg_event_name(action->event),
+            action->detail ? action->detail : "");
+    int run = sim_run_of(sim, &action->run_id);
+    if (action->event == AGG_EVENT_RUN_VERDICT && run >= 0) {
+        sim->runs[run].verdict_life = sim->agg.process.life;
+        sim_check_verdict(sim, run, action->detail ? 1 : 0);
+    }
+}
+
+static void
+s_to_peer(sim_t *sim, const agg_action_t *action)
+{
+    int conn = sim_conn_of_peer(sim, action->peer);
+    if (conn < 0)
+        return;
+    if (action->msg->type == CREMA_MSG_FENCE)
+        sim_say(sim, "FENCE %d to %d", action->msg->fence.reason, sim->conns[conn].who);
+    sim_send(sim, conn, false, action->msg);
+}
+
+static void
+s_drive(sim_t *sim)
+{
+    agg_action_t action;
+    int actions = 0;
+    while (agg_core_next(sim->agg.core, sim->now_ns, &action)) {
+        if (action.type == AGG_EVENT)
+            s_on_event(sim, &action);
+        else if (action.type == AGG_TO_PEER)
+            s_to_peer(sim, &action);
+        else
+            sim_send(sim, sim->sink_conn, true, action.msg);
+        if (++actions > 100000) {
+            sim_violation(sim, "the aggregator never runs out of actions");
+            break;
+        }
+    }
+    sim_check_credit(sim);
+}
+
+void
+sim_agg_on_peer(sim_t *sim, agg_peer_t peer, const crema_msg_t *msg)
+{
+    if (msg->type == CREMA_MSG_RUN_OPEN || msg->type == CREMA_MSG_RUN_END) {
+        int run = sim_run_of(sim, &msg->run.run_id);
+        if (msg->type == CREMA_MSG_RUN_OPEN)
+            sim->agg.opened[run] = true;
+        else if (!sim->agg.ended[run]) {
+            sim->agg.ended[run] = true;
+            sim->runs[run].ended_ns = sim->now_ns;
+            sim_say(sim, "run %d ends", run);
+        }
+    }
+    if (msg->type == CREMA_MSG_HELLO)
+        sim->agents[sim->conns[sim_conn_of_peer(sim, peer)].who].known = true;
+    agg_core_on_peer(sim->agg.core, peer, msg, sim->now_ns, sim->now_ns);
+    s_drive(sim);
+}
+
+void
+sim_agg_on_sink(sim_t *sim, const crema_msg_t *msg)
+{
+    agg_core_on_sink(sim->agg.core, msg, sim->now_ns, sim->now_ns);
+    s_drive(sim);
+}
+
+static void
+s_tick(sim_t *sim, int a, int life, crema_msg_t *msg)
+{
+    (void)a, (void)msg;
+    if (sim->agg.process.life != (unsigned)life || !sim->agg.process.up)
+        return;
+    sim_at(sim, sim->now_ns + TICK_NS, s_tick, 0, life, NULL);
+    if (sim->now_ns < sim->agg.process.stalled_until_ns)
+        return;
+    bool open = sim->sink_conn >= 0 && sim->conns[sim->sink_conn].open;
+    if (!open && sim->sink_redial_ns == 0)
+        sim->sink_redial_ns = sim->now_ns + sim_between(sim, SIM_REDIAL_MIN_NS, SIM_REDIAL_MAX_NS);
+    if (!open && sim->now_ns >= sim->sink_redial_ns && sim->sink.process.up) {
+        sim->sink_conn = sim_connect(sim, SIM_AGG, 0);
+        sim->sink_redial_ns = 0;
+    }
+    agg_core_on_tick(sim->agg.core, sim->now_ns, sim->now_ns);
+    s_drive(sim);
+}
+
+void
+sim_agg_start(sim_t *sim)
+{
+    if (sim->agg.process.up)
+        return;
+    sim->agg.boot = sim_random(sim) | 1;
+    const agg_config_t config = {
+        .session = sim->agg.boot,
+        .credit_pool_b = SIM_CREDIT_B,
+        .sink_silence_ns = 2 * SIM_S,
+        .barrier_retries = 5,
+        .barrier_cap_ns = 30 * SIM_S,
+        .agents_max = SIM_AGENTS_MAX,
+        .streams_max = SIM_STREAMS_MAX,
+        .runs_max = SIM_RUNS_MAX,
+    };
+    if (agg_core_new(&config, &sim->agg.core) != CREMA_OK) {
+        sim_violation(sim, "the aggregator has no memory");
+        return;
+    }
+    sim->agg.process.up = true;
+    sim->agg.process.life++;
+    for (int run = 0; run < SIM_RUNS_MAX; run++)
+        sim->agg.opened[run] = sim->agg.ended[run] = false;
+    for (int a = 0; a < sim->n_agents; a++)
+        sim->agents[a].known = false;
+    sim->sink_conn = -1;
+    sim->sink_redial_ns = sim->now_ns;
+    sim_say(sim, "aggregator starts");
+    s_tick(sim, 0, (int)sim->agg.process.life, NULL);
+}
+
+void
+sim_agg_kill(sim_t *sim)
+{
+    if (!sim->agg.process.up)
+        return;
+    sim_say(sim, "aggregator is gone");
+    sim->agg.process.up = false;
+    for (int conn = 0; conn < sim->n_conns; conn++)
+        sim_disconnect(sim, conn);
+    sim->sink_conn = -1;
+    agg_core_destroy(&sim->agg.core);
+}

@@ -1,0 +1,290 @@
+#include "sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "crema_bytes.h"
+#include "crema_frame.h"
+
+#define GROUP_NS (20 * SIM_MS)
+#define SEALING_NS (30 * SIM_MS)
+
+static void
+s_send(sim_t *sim, crema_msg_t *msg)
+{
+    msg->session = sim->sink.boot;
+    sim_send(sim, sim->sink_conn, false, msg);
+}
+
+/* ---------------------------------------------------------------- the journal: buffered, written, durable */
+
+static void
+s_append(sim_t *sim, int i, const sim_entry_t *entry)
+{
+    sim_journal_t *journal = &sim->sink.journals[i];
+    if (journal->n == journal->capacity) {
+        journal->capacity = journal->capacity ? 2 * journal->capacity : 64;
+        journal->entries = realloc(journal->entries, journal->capacity * sizeof *entry);
+        if (!journal->entries)
+            abort();
+    }
+    journal->entries[journal->n++] = *entry;
+}
+
+static void
+s_acknowledge(sim_t *sim)
+{
+    crema_stream_row_t rows[SIM_STREAMS_MAX];
+    size_t n = sink_commit_take(sim->sink.commit, rows, SIM_STREAMS_MAX);
+    crema_msg_t msg = {.type = CREMA_MSG_COMMITTED, .table = {n, rows}};
+    if (n > 0)
+        s_send(sim, &msg);
+}
+
+static void
+s_on_synced(sim_t *sim, int a, int life, crema_msg_t *msg)
+{
+    (void)a, (void)msg;
+    if (sim->sink.process.life != (unsigned)life || !sim->sink.process.up)
+        return;
+    for (int i = 0; i < sim->n_streams; i++)
+        sim->sink.journals[i].durable = sim->sink.journals[i].written;
+    sink_commit_durable(sim->sink.commit);
+    s_acknowledge(sim);
+}
+
+/* write(), then fdatasync(), which takes its time and in it nothing else is done. */
+static void
+s_on_commit_due(sim_t *sim, int a, int life, crema_msg_t *msg)
+{
+    (void)a, (void)msg;
+    if (sim->sink.process.life != (unsigned)life || !sim->sink.process.up)
+        return;
+    sim->sink.commit_due = false;
+    for (int i = 0; i < sim->n_streams; i++)
+        sim->sink.journals[i].written = sim->sink.journals[i].n;
+    int64_t took = sim_between(sim, SIM_MS, 8 * SIM_MS);
+    if (sim->faults && !sim->healed && sim_chance(sim, 0.02))
+        took += sim_between(sim, 0, 800 * SIM_MS);
+    sim->sink.busy_until_ns = sim->now_ns + took;
+    sim_at(sim, sim->sink.busy_until_ns, s_on_synced, 0, life, NULL);
+}
+
+static void
+s_commit_soon(sim_t *sim)
+{
+    if (sim->sink.commit_due)
+        return;
+    sim->sink.commit_due = true;
+    sim_at(sim, sim->now_ns + GROUP_NS, s_on_commit_due, 0, (int)sim->sink.process.life, NULL);
+}
+
+/* ---------------------------------------------------------------- messages */
+
+static void
+s_on_put(sim_t *sim, const crema_data_t *put)
+{
+    sink_put_t decision;
+    uint32_t skip;
+    uint64_t next;
+    crema_msg_t msg = {0};
+    if (sim->sink.full) {
+        msg.type = CREMA_MSG_FULL;
+        msg.full.retry_after_ms = 1000;
+        s_send(sim, &msg);
+        return;
+    }
+    int i = sim_stream_find(sim, &put->stream_id);
+    if (sink_commit_put(sim->sink.commit, &put->stream_id, &put->run_id, put->first_seq, put->n,
+                        &decision, &skip, &next) != CREMA_OK)
+        return;
+    if (decision == SINK_PUT_GAP) {
+        msg.type = CREMA_MSG_NACK;
+        msg.nack.stream_id = put->stream_id;
+        msg.nack.expected_next = next;
+        s_send(sim, &msg);
+        return;
+    }
+    if (decision != SINK_PUT_APPEND) {
+        sink_commit_ask(sim->sink.commit, &put->stream_id);
+        s_commit_soon(sim);
+        return;
+    }
+    const uint8_t *at = put->frames;
+    sim_entry_t entry = {.last = put->first_seq - 1};
+    for (uint32_t n = 0; n < put->n; n++) {
+        uint16_t type = crema_get_u16(at + 24);
+        entry = (sim_entry_t){
+            .first = type == CREMA_RECORD_LOSS && n == skip ? next : crema_get_u64(at + 8),
+            .last = crema_get_u64(at + 8),
+            .body = crema_get_u64(at + CREMA_FRAME_HEADER_BYTES),
+            .is_loss = type == CREMA_RECORD_LOSS,
+            .is_end = type == CREMA_RECORD_END,
+        };
+        if (n >= skip)
+            s_append(sim, i, &entry);
+        at += CREMA_FRAME_HEADER_BYTES + crema_get_u32(at + 4);
+    }
+    sink_commit_written(sim->sink.commit, &put->stream_id, entry.last, entry.is_end);
+    s_commit_soon(sim);
+}
+
+typedef struct {
+    sim_t *sim;
+    size_t n;
+    crema_stream_row_t rows[SIM_STREAMS_MAX];
+} listing_t;
+
+static void
+s_list(void *context, const crema_stream_row_t *row)
+{
+    listing_t *listing = context;
+    int run = sim_run_of(listing->sim, &row->run_id);
+    if (run >= 0 && !listing->sim->sink.sealed[run].sealed)
+        listing->rows[listing->n++] = *row;
+}
+
+static void
+s_on_open(sim_t *sim, const crema_stream_table_t *asked)
+{
+    listing_t listing = {.sim = sim};
+    for (size_t i = 0; i < asked->n; i++) {
+        crema_stream_row_t *row = &listing.rows[listing.n++];
+        if (!sink_commit_get(sim->sink.commit, &asked->rows[i].stream_id, row))
+            row->run_id = asked->rows[i].run_id;
+    }
+    if (asked->n == 0)
+        sink_commit_each(sim->sink.commit, s_list, &listing);
+    crema_msg_t msg = {
+        .type = CREMA_MSG_STATE,
+        .state = {.store_id = sim->sink.store_id,
+                  .free_b = sim->sink.full ? 0 : 1 << 30,
+                  .table = {listing.n, listing.rows}},
+    };
+    s_send(sim, &msg);
+}
+
+static void
+s_say_sealed(sim_t *sim, int run)
+{
+    const sim_sealed_t *sealed = &sim->sink.sealed[run];
+    crema_msg_t answer = {
+        .type = CREMA_MSG_SEALED,
+        .sealed = {.run_id = sim->run_ids[run],
+                   .path = "run.h5",
+                   .verdict = sealed->reasons ? "PARTIAL" : "COMPLETE",
+                   .error = "",
+                   .revision = sealed->revision},
+    };
+    s_send(sim, &answer);
+}
+
+static void
+s_on_sealing_done(sim_t *sim, int run, int life, crema_msg_t *msg)
+{
+    (void)msg;
+    if (sim->sink.process.life != (unsigned)life || !sim->sink.process.up)
+        return;
+    sim_sealed_t *sealed = &sim->sink.sealed[run];
+    sealed->sealed = true;
+    sealed->revision++;
+    s_say_sealed(sim, run);
+}
+
+void
+sim_sink_on_message(sim_t *sim, const crema_msg_t *msg)
+{
+    int run;
+    switch (msg->type) {
+    case CREMA_MSG_PUT:
+        s_on_put(sim, &msg->data);
+        break;
+    case CREMA_MSG_OPEN:
+        s_on_open(sim, &msg->table);
+        break;
+    case CREMA_MSG_RUN_OPEN:
+    case CREMA_MSG_RUN_END:
+        run = sim_run_of(sim, &msg->run.run_id);
+        if (sim->sink.sealed[run].sealed)
+            s_say_sealed(sim, run);
+        break;
+    case CREMA_MSG_RUN_SEAL:
+        run = sim_run_of(sim, &msg->run.run_id);
+        sim->sink.sealed[run].reasons = msg->run.n_reasons;
+        sim_at(sim, sim->now_ns + SEALING_NS, s_on_sealing_done, run, (int)sim->sink.process.life,
+               NULL);
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---------------------------------------------------------------- life */
+
+void
+sim_sink_start(sim_t *sim)
+{
+    sim_sink_t *sink = &sim->sink;
+    if (sink->process.up)
+        return;
+    if (sink_commit_new(SIM_STREAMS_MAX, &sink->commit) != CREMA_OK) {
+        sim_violation(sim, "the sink has no memory");
+        return;
+    }
+    sink->boot = sim_random(sim) | 1;
+    sink->process.up = true;
+    sink->process.life++;
+    sink->commit_due = false;
+    sink->busy_until_ns = 0;
+    for (int i = 0; i < sim->n_streams; i++) {
+        sim_journal_t *journal = &sink->journals[i];
+        journal->durable = journal->written; /* recovery syncs before it trusts */
+        const sim_entry_t *last = journal->n ? &journal->entries[journal->n - 1] : NULL;
+        if (last && sink_commit_restore(sink->commit, &sim->streams[i].id, &sim->streams[i].run_id,
+                                        last->last, last->is_end) != CREMA_OK)
+            sim_violation(sim, "the sink cannot restore");
+    }
+    sim_say(sim, "sink starts");
+}
+
+void
+sim_sink_kill(sim_t *sim, bool power_cut)
+{
+    sim_sink_t *sink = &sim->sink;
+    if (!sink->process.up)
+        return;
+    sim_say(sim, "sink is gone%s", power_cut ? ", its host too" : "");
+    sink->process.up = false;
+    sim_disconnect(sim, sim->sink_conn);
+    sim->sink_conn = -1;
+    sink_commit_destroy(&sink->commit);
+    for (int i = 0; i < sim->n_streams; i++) {
+        sim_journal_t *journal = &sink->journals[i];
+        if (power_cut)
+            journal->written =
+                (size_t)sim_between(sim, (int64_t)journal->durable, (int64_t)journal->written);
+        journal->n = journal->written;
+    }
+}
+
+/* An older copy of the store is put back while the sink is down. */
+void
+sim_sink_regress(sim_t *sim)
+{
+    for (int i = 0; i < sim->n_streams; i++) {
+        sim_journal_t *journal = &sim->sink.journals[i];
+        journal->n = (size_t)sim_between(sim, (int64_t)journal->n / 2, (int64_t)journal->n);
+        journal->written = journal->durable = journal->n;
+    }
+    sim->regressed = true;
+    sim->regress_life = sim->agg.process.life;
+    sim_say(sim, "an older store is put back");
+}
+
+void
+sim_sink_destroy(sim_t *sim)
+{
+    sink_commit_destroy(&sim->sink.commit);
+    for (int i = 0; i < SIM_STREAMS_MAX; i++)
+        free(sim->sink.journals[i].entries);
+}

@@ -1,0 +1,206 @@
+#include "sim.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct sim_event {
+    int64_t at_ns;
+    uint64_t order; /* what was arranged first happens first */
+    sim_fn_t fn;
+    int a, b;
+    crema_msg_t *msg;
+} sim_event_t;
+
+uint64_t
+sim_random(sim_t *sim)
+{
+    uint64_t z = sim->random += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+int64_t
+sim_between(sim_t *sim, int64_t low, int64_t high)
+{
+    return low + (int64_t)(sim_random(sim) % (uint64_t)(high - low + 1));
+}
+
+bool
+sim_chance(sim_t *sim, double p)
+{
+    return (double)(sim_random(sim) >> 11) / 9007199254740992.0 < p;
+}
+
+crema_id_t
+sim_random_id(sim_t *sim)
+{
+    crema_id_t id;
+    uint64_t half[2] = {sim_random(sim), sim_random(sim)};
+    memcpy(id.bytes, half, sizeof id.bytes);
+    return id;
+}
+
+/* ---------------------------------------------------------------- what happens next: a binary heap */
+
+static bool
+s_before(const sim_event_t *a, const sim_event_t *b)
+{
+    return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->order < b->order;
+}
+
+static void
+s_swap(sim_event_t *a, sim_event_t *b)
+{
+    sim_event_t kept = *a;
+    *a = *b;
+    *b = kept;
+}
+
+void
+sim_at(sim_t *sim, int64_t at_ns, sim_fn_t fn, int a, int b, crema_msg_t *msg)
+{
+    if (sim->n_heap == sim->heap_capacity) {
+        sim->heap_capacity = sim->heap_capacity ? 2 * sim->heap_capacity : 1024;
+        sim->heap = realloc(sim->heap, sim->heap_capacity * sizeof *sim->heap);
+        if (!sim->heap)
+            abort();
+    }
+    size_t i = sim->n_heap++;
+    sim->heap[i] =
+        (sim_event_t){at_ns > sim->now_ns ? at_ns : sim->now_ns, sim->order++, fn, a, b, msg};
+    for (; i > 0 && s_before(&sim->heap[i], &sim->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        s_swap(&sim->heap[i], &sim->heap[(i - 1) / 2]);
+}
+
+bool
+sim_step(sim_t *sim)
+{
+    if (sim->n_heap == 0)
+        return false;
+    sim_event_t event = sim->heap[0];
+    sim->heap[0] = sim->heap[--sim->n_heap];
+    for (size_t i = 0, child; (child = 2 * i + 1) < sim->n_heap; i = child) {
+        if (child + 1 < sim->n_heap && s_before(&sim->heap[child + 1], &sim->heap[child]))
+            child++;
+        if (!s_before(&sim->heap[child], &sim->heap[i]))
+            break;
+        s_swap(&sim->heap[child], &sim->heap[i]);
+    }
+    sim->now_ns = event.at_ns;
+    sim->totals->events++;
+    event.fn(sim, event.a, event.b, event.msg);
+    free(event.msg);
+    return true;
+}
+
+void
+sim_clear(sim_t *sim)
+{
+    for (size_t i = 0; i < sim->n_heap; i++)
+        free(sim->heap[i].msg);
+    free(sim->heap);
+    sim->heap = NULL;
+    sim->n_heap = sim->heap_capacity = 0;
+}
+
+/* ---------------------------------------------------------------- copies of messages */
+
+static const crema_stream_table_t *
+s_table(const crema_msg_t *msg)
+{
+    switch (msg->type) {
+    case CREMA_MSG_HELLO:
+        return &msg->hello.table;
+    case CREMA_MSG_HEARTBEAT:
+        return &msg->heartbeat.table;
+    case CREMA_MSG_BYE:
+        return &msg->bye.table;
+    case CREMA_MSG_WELCOME:
+        return &msg->welcome.table;
+    case CREMA_MSG_ACK:
+        return &msg->ack.table;
+    case CREMA_MSG_STATE:
+        return &msg->state.table;
+    case CREMA_MSG_OPEN:
+    case CREMA_MSG_COMMITTED:
+        return &msg->table;
+    default:
+        return NULL;
+    }
+}
+
+/* Texts are constants or nobody looks at them on the other side, so they are not copied. */
+crema_msg_t *
+sim_copy(const crema_msg_t *msg)
+{
+    const crema_stream_table_t *table = s_table(msg);
+    bool has_frames = msg->type == CREMA_MSG_DATA || msg->type == CREMA_MSG_PUT;
+    size_t rows_b = table ? table->n * sizeof *table->rows : 0;
+    size_t frames_b = has_frames ? msg->data.frames_bytes : 0;
+    crema_msg_t *copy = malloc(sizeof *copy + rows_b + frames_b);
+    if (!copy)
+        abort();
+    *copy = *msg;
+    if (rows_b) {
+        memcpy(copy + 1, table->rows, rows_b);
+        crema_stream_table_t *own = (crema_stream_table_t *)(uintptr_t)s_table(copy);
+        own->rows = (const crema_stream_row_t *)(copy + 1);
+    }
+    if (frames_b) {
+        memcpy(copy + 1, msg->data.frames, frames_b);
+        copy->data.frames = (const uint8_t *)(copy + 1);
+    }
+    if (msg->type == CREMA_MSG_RUN_STATE) {
+        copy->run_state.reasons = NULL;
+        copy->run_state.waiting_for = NULL;
+    } else if (msg->type == CREMA_MSG_RUN_SEAL) {
+        copy->run.reasons = NULL;
+    }
+    return copy;
+}
+
+/* ---------------------------------------------------------------- saying and complaining */
+
+void
+sim_violation(sim_t *sim, const char *format, ...)
+{
+    va_list arguments;
+    if (sim->violated)
+        return;
+    sim->violated = true;
+    va_start(arguments, format);
+    vsnprintf(sim->why, sizeof sim->why, format, arguments);
+    va_end(arguments);
+    sim_say(sim, "VIOLATION %s", sim->why);
+}
+
+void
+sim_say(const sim_t *sim, const char *format, ...)
+{
+    va_list arguments;
+    if (!sim->verbose)
+        return;
+    printf("%12.6f ", (double)sim->now_ns / 1e9);
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    putchar('\n');
+}
+
+bool
+sim_is_running(const sim_t *sim, const sim_process_t *process)
+{
+    return process->up && sim->now_ns >= process->stalled_until_ns;
+}
+
+int
+sim_run_of(const sim_t *sim, const crema_id_t *run_id)
+{
+    for (int run = 0; run < sim->n_runs; run++)
+        if (crema_id_equal(&sim->run_ids[run], run_id))
+            return run;
+    return -1;
+}
