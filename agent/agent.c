@@ -38,9 +38,11 @@ typedef struct {
     agent_sampler_t *sampler; /* from SERVING on, as is delivery */
     agent_delivery_t *delivery;
     agent_source_t *attached; /* NULL: nobody */
+    crema_id_t agent_id;
     int64_t poll_at_ns, sample_at_ns, lock_at_ns;
-    bool unreachable; /* and said so */
-    bool refused;     /* and the command runs on */
+    int64_t leave_by_ns; /* in LEAVING */
+    bool unreachable;    /* and said so */
+    bool refused;        /* and the command runs on */
     bool child_ended;
     int child_status;
     int status; /* exit status */
@@ -92,38 +94,39 @@ s_leave(agent_t *self, int64_t patience_ns, const char *why)
     agent_delivery_scan(self->delivery);
     if (self->refused || (!s_is_reached(self) && agent_delivery_remaining(self->delivery) == 0))
         return s_finish(self); /* nothing to deliver, and nobody to take leave of */
-    agent_delivery_drain(self->delivery, crema_clock_mono_ns() + patience_ns);
+    self->leave_by_ns = crema_clock_mono_ns() + patience_ns;
+    agent_delivery_drain(self->delivery, self->leave_by_ns);
     return 0;
 }
 
 /* ---- serving */
 
 static crema_err_t
-s_start_delivery(agent_t *self)
+s_start_sampler(agent_t *self)
 {
     const agent_config_t *config = self->config;
-    crema_id_t agent_id;
-    crema_err_t err = crema_spool_agent_id(self->spool, &agent_id);
-    if (err != CREMA_OK)
-        return err;
     const agent_sampler_config_t sampler = {
         .dir = config->spool_dir,
         .proc = "/proc",
         .sys = "/sys",
         .host = self->host,
         .version = CREMA_VERSION,
-        .agent_id = agent_id,
+        .agent_id = self->agent_id,
         .run_id = config->run_id,
         .tree = config->child || config->attached,
         .sample_interval_s = (double)config->sample_ns / 1e9,
         .heartbeat_interval_s = (double)config->heartbeat_ns / 1e9,
     };
     agent_sampler_destroy(&self->sampler); /* of a start that failed */
-    err = agent_sampler_new(&sampler, &self->sampler);
-    if (err != CREMA_OK)
-        return err;
+    return agent_sampler_new(&sampler, &self->sampler);
+}
+
+static crema_err_t
+s_start_delivery(agent_t *self)
+{
+    const agent_config_t *config = self->config;
     const agent_delivery_config_t delivery = {
-        .session = {.agent_id = agent_id,
+        .session = {.agent_id = self->agent_id,
                     .boot = crema_random_u64(),
                     .host = self->host,
                     .version = CREMA_VERSION,
@@ -135,13 +138,18 @@ s_start_delivery(agent_t *self)
         .endpoint = config->endpoint,
         .keys = config->keys,
     };
+    agent_delivery_destroy(&self->delivery);
     return agent_delivery_new(&delivery, self->loop, self->spool, self->sampler, &self->delivery);
 }
 
 static crema_err_t
 s_serve(agent_t *self)
 {
-    crema_err_t err = s_start_delivery(self);
+    crema_err_t err = crema_spool_agent_id(self->spool, &self->agent_id);
+    if (err == CREMA_OK)
+        err = s_start_sampler(self);
+    if (err == CREMA_OK)
+        err = s_start_delivery(self);
     if (err != CREMA_OK)
         return err;
     self->phase = SERVING;
@@ -182,6 +190,32 @@ s_refusal_text(crema_fence_reason_t reason)
     }
 }
 
+static bool
+s_has_undelivered_end(const agent_t *self)
+{
+    for (size_t i = 0; i < crema_spool_count(self->spool); i++) {
+        const crema_spool_stream_t *stream = crema_spool_stream(self->spool, i);
+        if (stream->closed && stream->committed < stream->hi)
+            return true;
+    }
+    return false;
+}
+
+/* Everything known was delivered and leave was taken. A writer may have ended in that moment: its last records go in a session of their own, if
+ * there is time. */
+static int
+s_on_drained(agent_t *self)
+{
+    agent_delivery_scan(self->delivery);
+    if (!s_has_undelivered_end(self) || crema_clock_mono_ns() >= self->leave_by_ns)
+        return s_finish(self);
+    if (s_start_delivery(self) != CREMA_OK)
+        return s_stop(self, AGENT_EXIT_FAILED);
+    agent_delivery_scan(self->delivery);
+    agent_delivery_drain(self->delivery, self->leave_by_ns);
+    return 0;
+}
+
 /* What the session's end means here. */
 static int
 s_on_session_end(agent_t *self)
@@ -202,8 +236,11 @@ s_on_session_end(agent_t *self)
     case CREMA_SESSION_END_DISMISSED:
         if (self->config->child && !self->child_ended)
             return 0; /* the run is over, the command is not */
+        agent_delivery_scan(
+            self->delivery); /* what came meanwhile keeps the spool from being removed */
         return s_finish(self);
     case CREMA_SESSION_END_DRAINED:
+        return s_on_drained(self);
     case CREMA_SESSION_END_DEADLINE:
         return s_finish(self);
     }
@@ -242,7 +279,8 @@ s_serve_on(agent_t *self, int64_t now_ns)
         sampled = agent_sampler_sample(self->sampler);
         s_advance(&self->sample_at_ns, self->config->sample_ns, now_ns);
     }
-    if (sampled || now_ns >= self->poll_at_ns) {
+    bool over = self->phase == LEAVING && agent_delivery_is_over(self->delivery);
+    if ((sampled || now_ns >= self->poll_at_ns) && !over) {
         s_advance(&self->poll_at_ns, self->config->poll_ns, now_ns);
         agent_delivery_scan(self->delivery);
     }
@@ -286,7 +324,7 @@ s_pause_ns(const agent_t *self, int64_t now_ns)
 {
     if (self->phase == STANDBY)
         return self->config->attached ? TICK_NS : STANDBY_NS;
-    int64_t at_ns = self->poll_at_ns;
+    int64_t at_ns = self->poll_at_ns > now_ns ? self->poll_at_ns : now_ns + TICK_NS;
     if (self->phase == SERVING && self->sample_at_ns < at_ns)
         at_ns = self->sample_at_ns;
     bool busy = self->phase == LEAVING || agent_delivery_is_busy(self->delivery);

@@ -373,6 +373,13 @@ agent_delivery_drain(agent_delivery_t *self, int64_t deadline_ns)
 }
 
 bool
+agent_delivery_is_over(const agent_delivery_t *self)
+{
+    crema_session_state_t state = crema_session_state(self->session);
+    return state == CREMA_SESSION_BYE_SENT || state == CREMA_SESSION_CLOSED;
+}
+
+bool
 agent_delivery_is_busy(const agent_delivery_t *self)
 {
     return crema_session_state(self->session) == CREMA_SESSION_STREAMING &&

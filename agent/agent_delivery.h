@@ -39,6 +39,9 @@ void agent_delivery_tick(agent_delivery_t *self);
 /* Deliver what there is and leave; see crema_session_drain(). */
 void agent_delivery_drain(agent_delivery_t *self, int64_t deadline_ns);
 
+/* It has said BYE, or its session is closed: what a scan finds now is not delivered any more. */
+bool agent_delivery_is_over(const agent_delivery_t *self);
+
 /* Records are on their way. */
 bool agent_delivery_is_busy(const agent_delivery_t *self);
 
