@@ -314,7 +314,7 @@ crema_json_get_int(const char *value, int64_t *ret_value)
     char *end;
     errno = 0;
     long long number = strtoll(value, &end, 10);
-    if (errno != 0 || !strchr(",]} \t\r\n", *end))
+    if (errno != 0 || *end == '\0' || !strchr(",]} \t\r\n", *end))
         return CREMA_EPROTO;
     *ret_value = number;
     return CREMA_OK;

@@ -43,7 +43,7 @@ const char *crema_json_after(const char *element);
 
 /* Copies a text value, unescaped. CREMA_EPROTO: not a text; CREMA_ELIMIT: longer than out[size]. */
 CREMA_MUST_CHECK crema_err_t crema_json_get_text(const char *value, char *out, size_t size);
-/* CREMA_EPROTO: not an integer. */
+/* CREMA_EPROTO: not an integer, or one that the end of the text may have cut. */
 CREMA_MUST_CHECK crema_err_t crema_json_get_int(const char *value, int64_t *ret_value);
 
 #endif

@@ -242,20 +242,30 @@ s_on_open(sink_t *self, size_t peer, const crema_stream_table_t *asked)
     free(rows);
 }
 
+/* Gives the last answer again, as a message of this start. The message that asked is gone then. */
 static void
-s_on_seal(sink_t *self, size_t peer, const crema_run_msg_t *run, bool is_new)
+s_answer_seal(sink_t *self, size_t peer, const crema_id_t *run_id)
 {
     uint8_t *bytes;
     size_t size;
-    bool answered = !is_new && sink_sealing_answer(self->sealing, &run->run_id, &bytes, &size);
-    if (answered) {
-        sink_peers_send_bytes(self->peers, peer, bytes, size);
-        free(bytes);
-    }
-    sink_sealing_ask(self->sealing, &run->run_id, !is_new, crema_clock_real_ns());
+    crema_msg_t answer;
+    if (!sink_sealing_answer(self->sealing, run_id, &bytes, &size))
+        return;
+    if (crema_wire_decode(bytes, size, self->arena, &answer) == CREMA_OK)
+        sink_peers_send(self->peers, peer, &answer);
+    free(bytes);
+}
+
+static void
+s_on_seal(sink_t *self, size_t peer, const crema_run_msg_t *run, bool is_new)
+{
+    crema_id_t run_id = run->run_id;
     if (is_new)
-        crema_log_info("run_sealing", CREMA_ID("run", &run->run_id),
+        crema_log_info("run_sealing", CREMA_ID("run", &run_id),
                        CREMA_INT("reasons", run->n_reasons));
+    else
+        s_answer_seal(self, peer, &run_id);
+    sink_sealing_ask(self->sealing, &run_id, !is_new, crema_clock_real_ns());
 }
 
 /* A message about a run is durable before anything follows from it. False: the loop must end. */
@@ -277,6 +287,8 @@ s_on_run(sink_t *self, size_t peer, const crema_msg_t *msg)
                        CREMA_ID("run", &msg->run.run_id), CREMA_TEXT("why", crema_err_text(err)));
         return true;
     }
+    if (is_new && msg->type == CREMA_MSG_RUN_OPEN)
+        crema_log_info("run_opened", CREMA_ID("run", &msg->run.run_id));
     if (!s_commit(self))
         return false;
     if (sink_store_pending_bytes(self->store) > 0) /* no room: it is asked again */
@@ -285,8 +297,6 @@ s_on_run(sink_t *self, size_t peer, const crema_msg_t *msg)
         s_on_seal(self, peer, &msg->run, is_new);
     else
         sink_peers_send(self->peers, peer, &(crema_msg_t){.type = CREMA_MSG_COMMITTED});
-    if (is_new && msg->type == CREMA_MSG_RUN_OPEN)
-        crema_log_info("run_opened", CREMA_ID("run", &msg->run.run_id));
     return true;
 }
 

@@ -74,8 +74,8 @@ sink_peers_heard(sink_peers_t *self, const void *routing_id, size_t size, int64_
     return place;
 }
 
-void
-sink_peers_send_bytes(sink_peers_t *self, size_t place, const uint8_t *bytes, size_t size)
+static void
+s_send_bytes(sink_peers_t *self, size_t place, const uint8_t *bytes, size_t size)
 {
     peer_t *peer = &self->peers[place];
     if (peer->size == 0)
@@ -113,7 +113,7 @@ sink_peers_send(sink_peers_t *self, size_t place, const crema_msg_t *msg)
     size_t size;
     if (!s_encode(self, msg, &bytes, &size))
         return;
-    sink_peers_send_bytes(self, place, bytes, size);
+    s_send_bytes(self, place, bytes, size);
     free(bytes);
 }
 
@@ -125,7 +125,7 @@ sink_peers_broadcast(sink_peers_t *self, const crema_msg_t *msg)
     if (!s_encode(self, msg, &bytes, &size))
         return;
     for (size_t i = 0; i < self->n; i++)
-        sink_peers_send_bytes(self, i, bytes, size);
+        s_send_bytes(self, i, bytes, size);
     free(bytes);
 }
 

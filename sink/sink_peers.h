@@ -29,9 +29,6 @@ size_t sink_peers_heard(sink_peers_t *self, const void *routing_id, size_t size,
 /* To one peer, or to all. */
 void sink_peers_send(sink_peers_t *self, size_t peer, const crema_msg_t *msg);
 void sink_peers_broadcast(sink_peers_t *self, const crema_msg_t *msg);
-/* An encoded message again, to one. */
-void sink_peers_send_bytes(sink_peers_t *self, size_t peer, const uint8_t *bytes, size_t size);
-
 size_t sink_peers_count(const sink_peers_t *self);
 
 typedef struct {

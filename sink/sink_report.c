@@ -122,8 +122,10 @@ s_parse(sink_report_t *self, const char *line)
     if (err == CREMA_OK)
         err = s_parse_sha256(line, self->journal.sha256);
     self->journal.file_bytes = (uint64_t)bytes;
-    s_parse_reasons(self, crema_json_find(line, "reasons"));
-    return err == CREMA_OK && (!self->path[0] || !self->verdict[0]) ? CREMA_EPROTO : err;
+    const char *reasons = crema_json_find(line, "reasons"); /* the last field: the line is whole */
+    s_parse_reasons(self, reasons);
+    return err == CREMA_OK && (!self->path[0] || !self->verdict[0] || !reasons) ? CREMA_EPROTO
+                                                                                : err;
 }
 
 crema_err_t
