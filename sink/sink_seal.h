@@ -11,11 +11,12 @@
 #include "crema_wire.h"
 
 typedef struct {
-    int64_t revision;       /* 1 + that of the file it replaces */
-    char verdict[16];       /* COMPLETE, PARTIAL */
-    uint8_t sha256[32];     /* sha256_payload */
+    int64_t
+        revision; /* that of the file it replaces if the content is the same, else one more; from 1 */
+    char verdict[16];   /* COMPLETE, PARTIAL */
+    uint8_t sha256[32]; /* sha256_payload */
     uint64_t file_bytes;
-    uint64_t rows;          /* of all stream tables */
+    uint64_t rows; /* of all stream tables */
     char path[4096];
     char reasons_json[4096]; /* verdict_reasons, cut between elements if too long */
 } sink_seal_result_t;

@@ -97,15 +97,19 @@ sink_summary_split(const sink_summary_t *self)
     crema_err_t err = CREMA_OK;
     for (int i = 0; i < CREMA_SIDE_COUNT && err == CREMA_OK; i++) {
         crema_side_t side = (crema_side_t)i;
-        double cpu_s = b->all.side_cpu_s[i], noncpu_s = b->all.side_noncpu_s[i];
+        bool any = b->all.metered || self->facts->n_tasks > 0;
+        double cpu_s = any ? b->all.side_cpu_s[i] : NAN;
+        double noncpu_s = any ? b->all.side_noncpu_s[i] : NAN;
         if (side == CREMA_SIDE_PROCESSOR) {
             cpu_s = b->all.cpu_s;
             noncpu_s = b->all.noncpu_s + b->all.user_s;
         } else if (side == CREMA_SIDE_TRANSFER) {
-            noncpu_s = b->transfer_s;
+            noncpu_s = b->all.metered ? b->transfer_s : NAN;
         }
         err = s_side(self, crema_side_name(side), cpu_s, noncpu_s,
-                     side == CREMA_SIDE_RUNTIME ? b->all.runtime_s : 0,
+                     side != CREMA_SIDE_RUNTIME ? 0
+                     : b->all.metered           ? b->all.runtime_s
+                                                : NAN,
                      side == CREMA_SIDE_WASTED ? b->all.wasted_s : 0, s_bytes(self->facts, side),
                      side != CREMA_SIDE_TRANSFER);
     }

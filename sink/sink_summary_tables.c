@@ -172,7 +172,7 @@ s_meter_prefix(const sink_facts_t *facts, uint32_t prefix, uint8_t *row)
     sink_cell_set_real(t, row, "cpu_s", any ? cpu_s : NAN);
     sink_cell_set_real(t, row, "noncpu_s", any ? noncpu_s : NAN);
     sink_cell_set_real(t, row, "other_s", any ? other_s : NAN);
-    sink_cell_set_real(t, row, "bytes_b", any ? bytes : NAN);
+    sink_cell_set(t, row, "bytes_b", any ? (int64_t)bytes : -1);
 }
 
 static void
@@ -190,8 +190,9 @@ s_count_prefix(const sink_facts_t *facts, uint32_t prefix, double *durations, ui
         else
             durations[n++] = (double)(task->t_stop_ns - task->t_start_ns) * 1e-9;
     }
-    sink_cell_set(t, row, "n_tasks", (int64_t)n);
-    sink_cell_set(t, row, "n_failed", failed);
+    bool any = facts->n_tasks > 0; /* else nobody counted */
+    sink_cell_set(t, row, "n_tasks", any ? (int64_t)n : -1);
+    sink_cell_set(t, row, "n_failed", any ? failed : -1);
     s_durations(t, row, durations, n, true);
 }
 
