@@ -96,13 +96,12 @@ def of_cluster(client: Any) -> dict[str, Any]:
 
 
 def of_report(report: Mapping[str, Any]) -> dict[str, str]:
-    """Attributes ``coffea.*`` from the report that a Runner returns with ``savemetrics=True``."""
+    """Keys ``coffea.*`` from the report that a Runner returns with ``savemetrics=True``: its numbers, and how many columns."""
     found = {}
     for key, value in report.items():
         if key == "columns":
-            found["coffea.columns"] = text(sorted(map(str, value)))
             found["coffea.n_columns"] = text(len(value))
-        else:
+        elif isinstance(value, (int, float)):
             found[f"coffea.{key}"] = text(value)
     return found
 

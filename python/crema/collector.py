@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _attributes, _client, _cluster
+from ._agent import lock_is_held
 from ._client import AggregatorClient
 from ._config import HookConfig
 from ._pipeline import PipelineError
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
     from .chunks import ChunkHook
 
 REPEAT_S = 0.5  # a message to the aggregator is repeated until it is answered
+CONNECT_S = 0.02  # between attempts to send over a connection that is not there yet
 OPEN_S = 20.0  # for the first answer
 DISMISS_S = 10.0  # for the agents to leave after the verdict
+LEAVE_S = 0.05  # between two looks at whether they have
 _NEVER_S = 3600.0  # between samples that nobody asked for
 _AGENT_SAMPLES_S = 0.1  # an agent samples no more often
 
@@ -160,7 +163,7 @@ class MetricsCollector:
         return ChunkHook(dataclasses.replace(self._config, keys=None), own)
 
     def set_coffea_report(self, report: Mapping[str, Any]) -> None:
-        """Keep the report of ``savemetrics=True`` in the run file, as attributes ``coffea.*``."""
+        """Keep the report of ``savemetrics=True`` in the run file, as metrics ``coffea.*`` of its table ``custom``."""
         self._report = _attributes.of_report(report)
 
     # -------------------------------------------------------------- after the run
@@ -264,8 +267,8 @@ class MetricsCollector:
         }
         deadline = time.monotonic() + OPEN_S
         while time.monotonic() < deadline:
-            self._link.send(_client.RUN_OPEN, **message)
-            for state in self._link.states(self._run_id.bytes, REPEAT_S):
+            sent = self._link.send(_client.RUN_OPEN, **message)
+            for state in self._link.states(self._run_id.bytes, REPEAT_S if sent else CONNECT_S):
                 if state.phase == _client.FAILED:
                     raise CremaError(f"the run could not be opened: {state.error}")
                 if state.phase != _client.UNKNOWN:
@@ -386,9 +389,13 @@ class MetricsCollector:
             if self._own_agent and not supervisor.alive("crema-agent"):
                 return
             self._link.send(_client.RUN_END, **message)
-            for state in self._link.states(self._run_id.bytes, 0.2):
-                if state.agents == 0:
+            for state in self._link.states(self._run_id.bytes, LEAVE_S):
+                if state.agents == 0 and not self._agent_is_here():
                     return
+
+    def _agent_is_here(self) -> bool:
+        """Whether an agent that a worker on this host started is still there."""
+        return self._config.serves() and lock_is_held(self._config.spool_dir() / "agent.lock")
 
     def _take(self, state: Any) -> None:
         self.verdict = state.verdict or "UNKNOWN"

@@ -152,35 +152,43 @@ def _metrics(title: str, rows: dict[str, str], workflow: pd.DataFrame) -> Table 
 
 def _split(run: RunFile) -> Table:
     table = _table(
-        "Where the task seconds went", "side", "CPU", "not CPU", "runtime", "failed", "bytes", ""
+        "Where the task seconds went",
+        "side",
+        "CPU s",
+        "not CPU s",
+        "runtime s",
+        "failed s",
+        "bytes",
     )
     for row in run["summary/split"].itertuples():
-        seconds = [quantity(v, "s") for v in (row.cpu_s, row.noncpu_s, row.runtime_s, row.failed_s)]
-        beside = "" if row.in_budget else "beside the others"
-        table.add_row(row.side, *seconds, quantity(row.bytes_b, "B"), beside)
+        mark = "" if row.in_budget else " *"
+        numbers = [seconds(v) for v in (row.cpu_s, row.noncpu_s, row.runtime_s, row.failed_s)]
+        table.add_row(row.side + mark, *numbers, quantity(row.bytes_b, "B"))
+    table.caption = "* runs beside the others, not part of the sum"
+    table.caption_justify = "left"
     return table
 
 
 def _waterfall(run: RunFile) -> Table:
-    table = _table("Thread-seconds of the run", "category", "seconds", "share", "")
+    table = _table("Thread-seconds of the run", "category", "s", "share", "")
     for row in run["summary/waterfall"].sort_values("rank").itertuples():
         share = row.fraction if math.isfinite(row.fraction) else 0.0
         bar = "█" * max(0, min(30, round(30 * share)))
-        table.add_row(row.category, quantity(row.thread_seconds, "s"), percent(row.fraction), bar)
+        table.add_row(row.category, seconds(row.thread_seconds), percent(row.fraction), bar)
     return table
 
 
 def _datasets(run: RunFile) -> list[Table]:
     frame = run["summary/per_dataset"]
     table = _table(
-        "Datasets", "dataset", "files", "chunks", "events", "process()", "CPU", "read", "rate"
+        "Datasets", "dataset", "files", "chunks", "events", "process() s", "CPU s", "read", "rate"
     )
     for row in frame.head(ROWS_MAX).itertuples():
         table.add_row(
             escape(row.dataset),
             *(f"{n:,}" for n in (row.n_files, row.n_chunks, row.n_events)),
-            quantity(row.wall_s, "s"),
-            quantity(row.cpu_s, "s"),
+            seconds(row.wall_s),
+            seconds(row.cpu_s),
             quantity(row.bytes_b, "B"),
             quantity(row.event_rate_hz, "Hz"),
         )
@@ -189,10 +197,10 @@ def _datasets(run: RunFile) -> list[Table]:
 
 def _sections(run: RunFile) -> list[Table]:
     frame = run["summary/per_section"]
-    table = _table("Sections", "section", "entries", "wall", "of it self", "CPU", "95 %", "longest")
+    table = _table("Sections", "section", "entries", "s", "own s", "CPU s", "95 % s", "longest s")
     for row in frame.head(ROWS_MAX).itertuples():
-        seconds = (row.wall_s, row.self_s, row.cpu_s, row.dur_p95_s, row.dur_max_s)
-        table.add_row(escape(row.section), f"{row.n:,}", *(quantity(s, "s") for s in seconds))
+        numbers = (row.wall_s, row.self_s, row.cpu_s, row.dur_p95_s, row.dur_max_s)
+        table.add_row(escape(row.section), f"{row.n:,}", *map(seconds, numbers))
     return _with_rest(table, frame)
 
 
@@ -205,8 +213,14 @@ def _with_rest(table: Table, frame: pd.DataFrame) -> list[Table]:
 def _table(title: str, *columns: str) -> Table:
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
     for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i == 0 or column == "" else "right")
+        left = i == 0 or column == ""
+        table.add_column(column, justify="left" if left else "right", no_wrap=True)
     return table
+
+
+def seconds(value: float) -> str:
+    """A number of a column of seconds; a dash for what is not known."""
+    return f"{value:,.2f}" if math.isfinite(value) else "–"
 
 
 def percent(fraction: float) -> str:
