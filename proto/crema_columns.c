@@ -41,7 +41,7 @@ static const crema_column_t c_chunks[] = {
     {"rss_peak_b", CREMA_T_I64, 8, CREMA_FROM_WIRE, 0, "B", NULL,
      "highest resident memory seen in between"},
     {"chunk_id", CREMA_T_I64, 8, CREMA_FROM_WIRE, 0, "1", NULL,
-     "hash of dataset, file uuid, tree and entry range"},
+     "hash of dataset, file name and uuid, tree and entry range"},
     {"task_key", CREMA_T_I64, 8, CREMA_FROM_WIRE, 0, "1", NULL, "hash of the Dask key"},
     {"worker_id", CREMA_T_U32, 4, CREMA_FROM_DICT, CREMA_DICT_WORKER, "1", NULL,
      "row of /dict/worker"},
