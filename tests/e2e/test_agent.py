@@ -8,6 +8,7 @@ import os
 import pathlib
 import secrets
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -22,13 +23,13 @@ PATIENCE_S = 30
 STREAM, BATCH, END = 1, 3, 4
 
 
-def program() -> str:
+def program(name: str = "crema-agent") -> str:
     directories = [os.environ.get("CREMA_BIN_DIR"), ROOT / "build" / "dev" / "bin"]
     for directory in filter(None, directories):
-        path = pathlib.Path(directory) / "crema-agent"
+        path = pathlib.Path(directory) / name
         if path.is_file():
             return str(path)
-    pytest.fail("crema-agent is not built: run ./dev build, or set CREMA_BIN_DIR")
+    pytest.fail(f"{name} is not built: run ./dev build, or set CREMA_BIN_DIR")
 
 
 def run(*arguments, **options):
@@ -503,3 +504,137 @@ def test_an_orphan_leaves_when_its_time_has_come(spool, agents, write):
     assert agent.must_end() == 1
     agent.must_log("records_stay")
     assert writer.path.exists()
+
+
+# ---------------------------------------------------------------- with the real aggregator and sink
+
+
+class Pipeline:
+    """A sink and an aggregator on fixed ports, so that agents may be there first."""
+
+    def __init__(self, directory: pathlib.Path, keys: pathlib.Path | None = None):
+        self.directory, self.keys = directory, keys
+        self.ports = free_ports(2)
+        self.endpoint = f"tcp://127.0.0.1:{self.ports[0]}"
+        self.processes: list[subprocess.Popen] = []
+
+    def start(self) -> None:
+        store = f"tcp://127.0.0.1:{self.ports[1]}"
+        keys = ["--keys", self.keys] if self.keys else []
+        self._start(
+            "crema-sink",
+            *["--bind", store, "--store", self.directory / "store"],
+            *["--output", self.directory / "output", *keys],
+        )
+        self._start("crema-aggregator", "--bind", self.endpoint, "--sink", store, *keys)
+
+    def _start(self, name: str, *arguments) -> None:
+        with (self.directory / f"{name}.log").open("w") as log:
+            command = [program(name), *map(str, arguments)]
+            self.processes.append(
+                subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+            )
+        assert "ready" in self.processes[-1].stdout.readline()
+
+    def stop(self) -> None:
+        for process in reversed(self.processes):
+            process.terminate()
+            process.wait(PATIENCE_S)
+            process.stdout.close()
+        self.processes.clear()
+
+
+def free_ports(n: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(n)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+@pytest.fixture
+def pipeline(tmp_path):
+    made = []
+
+    def make(keys: pathlib.Path | None = None) -> Pipeline:
+        made.append(Pipeline(tmp_path, keys))
+        for name in ("store", "output"):
+            (tmp_path / name).mkdir(exist_ok=True)
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.stop()
+
+
+@pytest.fixture
+def make_keys(tmp_path):
+    def make(name: str) -> pathlib.Path:
+        directory = tmp_path / name
+        command = [program("crema-aggregator"), "--make-keys", str(directory)]
+        subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
+        return directory
+
+    return make
+
+
+def test_whoever_comes_first_the_records_arrive_and_leave_the_spool(spool, agents, write, pipeline):
+    services = pipeline()
+    write(n=10).close()
+    alive = write(n=10)
+    agent = agents(
+        "--spool", spool, "--aggregator", services.endpoint, "--sample-interval", "100ms"
+    )
+    agent.must_log("aggregator_unreachable")
+    services.start()
+    agent.must_log("aggregator_reached")
+    must_become(lambda: alive.id in streams(spool) and len(streams(spool)) == 2, "not trimmed")
+    alive.append(END, b"")
+    must_become(lambda: not streams(spool), "closed and committed streams stay")
+    assert agent.log.read_text().count("aggregator_reached") == 1
+    assert agent.must_end(signal.SIGTERM) == 0
+    agent.must_log("delivered")
+
+
+def test_an_aggregator_that_is_replaced_is_found_again(spool, agents, write, pipeline):
+    services = pipeline()
+    services.start()
+    writer = write(n=10)
+    agent = agents(
+        "--spool", spool, "--aggregator", services.endpoint, "--heartbeat-interval", "200ms"
+    )
+    agent.must_log("serving")
+    services.stop()
+    writer.append(BATCH, b"\x08\x06")
+    writer.append(END, b"")
+    services.start()
+    must_become(lambda: not streams(spool), "not delivered after the restart")
+    assert agent.must_end(signal.SIGTERM) == 0
+
+
+def test_the_records_of_a_short_command_are_delivered_before_the_agent_leaves(
+    spool, agents, write, pipeline
+):
+    services = pipeline()
+    services.start()
+    write(n=1000).close()
+    agent = agents("--spool", spool, "--aggregator", services.endpoint, "--", "sh", "-c", "exit 3")
+    assert agent.must_end() == 3
+    assert not streams(spool)
+
+
+def test_with_keys_it_is_admitted_and_without_the_right_ones_it_is_not(
+    spool, agents, write, pipeline, make_keys
+):
+    services = pipeline(make_keys("keys"))
+    services.start()
+    writer = write(n=10)
+    writer.append(END, b"")
+    for keys in (["--keys", make_keys("others")], []):
+        stranger = agents("--spool", spool, "--aggregator", services.endpoint, *keys)
+        stranger.must_log("aggregator_unreachable")
+        stranger.must_end(signal.SIGKILL)
+        assert writer.path.exists()
+    agent = agents("--spool", spool, "--aggregator", services.endpoint, "--keys", services.keys)
+    must_become(lambda: not streams(spool), "not delivered")
+    assert agent.must_end(signal.SIGTERM) == 0
