@@ -1,0 +1,133 @@
+/* agg_credit: windows grow with use, shrink with company, and never exceed the pool together. */
+#include "must.h"
+
+#include "agg_credit.h"
+
+#define KIB 1024u
+#define MIB (1024u * KIB)
+
+static void
+must_start_at_the_floor_and_double_with_use(void **state)
+{
+    (void)state;
+    agg_credit_t *credit = NULL;
+    agg_account_t account = {0};
+    must(agg_credit_new(64 * MIB, &credit));
+    assert_false(agg_credit_grant(credit, &account)); /* not open */
+    must(agg_credit_open(credit, &account));
+    assert_true(agg_credit_grant(credit, &account));
+    assert_int_equal(account.total_b, 32 * KIB);
+    assert_false(agg_credit_grant(credit, &account)); /* nothing used, nothing more */
+    uint64_t window = 32 * KIB;
+    while (window < 4 * MIB) {
+        uint64_t bytes = account.total_b - account.received_b;
+        assert_int_equal(bytes, window);
+        assert_true(agg_credit_receive(credit, &account, bytes));
+        assert_int_equal(agg_credit_in_use_b(credit), bytes);
+        agg_credit_release(credit, &account, bytes);
+        assert_true(agg_credit_grant(credit, &account));
+        window *= 2;
+    }
+    assert_int_equal(account.total_b - account.received_b, 4 * MIB); /* the ceiling */
+    agg_credit_receive(credit, &account, 4 * MIB);
+    agg_credit_release(credit, &account, 4 * MIB);
+    agg_credit_set_active(credit, 64); /* 32 MiB / 64 */
+    assert_true(agg_credit_grant(credit, &account));
+    assert_int_equal(account.total_b - account.received_b, 512 * KIB);
+    agg_credit_close(credit, &account);
+    assert_int_equal(agg_credit_granted_b(credit), 0);
+    assert_int_equal(agg_credit_in_use_b(credit), 0);
+    agg_credit_destroy(&credit);
+    assert_null(credit);
+}
+
+static void
+must_count_what_exceeds_the_grant(void **state)
+{
+    (void)state;
+    agg_credit_t *credit = NULL;
+    agg_account_t account = {0};
+    must(agg_credit_new(MIB, &credit));
+    must(agg_credit_open(credit, &account));
+    assert_true(agg_credit_grant(credit, &account));
+    assert_true(
+        agg_credit_receive(credit, &account, 32 * KIB + 32 + 64 * KIB)); /* one record over */
+    assert_false(agg_credit_receive(credit, &account, 1));
+    assert_int_equal(account.abuses, 1);
+    agg_credit_release(credit, &account,
+                       10 * MIB); /* of an earlier session: no more than came in */
+    assert_int_equal(account.released_b, account.received_b);
+    assert_true(agg_credit_grant(credit, &account));
+    assert_int_equal(agg_credit_granted_b(credit), account.total_b - account.released_b);
+    agg_credit_close(credit, &account);
+    agg_credit_destroy(&credit);
+}
+
+/* Random use by many agents: the sum of what is granted never exceeds the pool, and nobody admitted starves. */
+static void
+must_keep_the_sum_below_the_pool(void **state)
+{
+    (void)state;
+    enum { AGENTS = 40, POOL = 2 * 1024 * 1024 };
+    static agg_account_t accounts[AGENTS];
+    agg_credit_t *credit = NULL;
+    uint64_t random = 88172645463325252u;
+    must(agg_credit_new(POOL, &credit));
+    size_t admitted = 0;
+    while (admitted < AGENTS && agg_credit_open(credit, &accounts[admitted]) == CREMA_OK)
+        admitted++;
+    assert_int_equal(admitted, POOL / 2 / AGG_CREDIT_FLOOR_B);
+    for (int step = 0; step < 100000; step++) {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        agg_account_t *account = &accounts[(random >> 33) % admitted];
+        uint64_t left =
+            account->total_b > account->received_b ? account->total_b - account->received_b : 0;
+        switch ((random >> 20) % 4) {
+        case 0:
+            agg_credit_receive(credit, account, left ? (random >> 40) % left + 1 : 0);
+            break;
+        case 1:
+            agg_credit_release(credit, account, account->received_b - account->released_b);
+            agg_credit_grant(credit, account);
+            assert_true(account->total_b >= account->released_b + AGG_CREDIT_FLOOR_B);
+            break;
+        case 2:
+            agg_credit_release(credit, account, (random >> 44) % 4096);
+            agg_credit_grant(credit, account);
+            break;
+        default:
+            agg_credit_set_active(credit, (random >> 40) % admitted);
+        }
+        if (random % 97 == 0) {
+            agg_credit_close(credit, account);
+            must(agg_credit_open(credit, account));
+        }
+        uint64_t granted = 0, in_use = 0;
+        for (size_t i = 0; i < admitted; i++) {
+            in_use += accounts[i].received_b - accounts[i].released_b;
+            if (accounts[i].total_b > accounts[i].released_b)
+                granted += accounts[i].total_b - accounts[i].released_b;
+        }
+        assert_int_equal(agg_credit_granted_b(credit), granted);
+        assert_int_equal(agg_credit_in_use_b(credit), in_use);
+        assert_true(granted <= POOL);
+    }
+    for (size_t i = 0; i < admitted; i++)
+        agg_credit_close(credit, &accounts[i]);
+    assert_int_equal(agg_credit_granted_b(credit), 0);
+    agg_credit_destroy(&credit);
+    assert_int_equal(agg_credit_new(63 * KIB, &credit), CREMA_EINVAL);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(must_start_at_the_floor_and_double_with_use),
+        cmocka_unit_test(must_count_what_exceeds_the_grant),
+        cmocka_unit_test(must_keep_the_sum_below_the_pool),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
