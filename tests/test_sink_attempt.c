@@ -1,0 +1,110 @@
+/* sink_attempt: provisional rows and their last word; numbering and superseding. */
+#include <string.h>
+
+#include "must.h"
+#include "sink_attempt.h"
+#include "sink_cell.h"
+
+static void
+s_row(uint8_t *row, int64_t chunk, int64_t start, int64_t end, int64_t status)
+{
+    const crema_table_t *t = crema_table(CREMA_TABLE_CHUNKS);
+    crema_row_clear(t, row);
+    sink_cell_set(t, row, "chunk_id", chunk);
+    sink_cell_set(t, row, "t_start_ns", start);
+    sink_cell_set(t, row, "t_end_ns", end);
+    sink_cell_set(t, row, "status", status);
+}
+
+static void
+must_keep_an_attempt_open_until_its_last_word(void **state)
+{
+    (void)state;
+    const crema_table_t *t = crema_table(CREMA_TABLE_CHUNKS);
+    sink_attempts_t *self;
+    uint8_t row[SINK_ROW_BYTES_MAX];
+    must(sink_attempts_new(&self));
+    for (int64_t ref = 1; ref <= 3; ref++) {
+        s_row(row, ref, 10 * ref, 0, SINK_CHUNK_LOST);
+        must(sink_attempts_open(self, 5, ref, row));
+    }
+    s_row(row, 1, 99, 0, SINK_CHUNK_LOST);
+    must(sink_attempts_open(self, 6, 1, row)); /* the same number in another stream */
+    must(sink_attempts_close(self, 5, 2));
+    must(sink_attempts_close(self, 5, 2));
+    s_row(row, 2, 20, 0, SINK_CHUNK_LOST);
+    must(sink_attempts_open(self, 5, 2, row)); /* late: it had its last word */
+    s_row(row, 3, 31, 0, SINK_CHUNK_LOST);
+    must(sink_attempts_open(self, 5, 3, row)); /* a later provisional row replaces the first */
+    const int64_t want[] = {10, 31, 99};
+    size_t cursor = 0, n = 0;
+    const uint8_t *open;
+    while ((open = sink_attempts_next(self, &cursor)))
+        assert_int_equal(sink_cell_int(t, open, "t_start_ns"), want[n++]);
+    assert_int_equal(n, 3);
+    sink_attempts_destroy(&self);
+    assert_null(self);
+}
+
+static void
+must_number_attempts_and_supersede_all_but_the_last_ok(void **state)
+{
+    (void)state;
+    const crema_table_t *t = crema_table(CREMA_TABLE_CHUNKS);
+    const struct {
+        int64_t chunk, start, end, status, want_attempt;
+        bool want_superseded;
+    } rows[] = {
+        {1, 10, 20, SINK_CHUNK_OK, 1, false},
+        {2, 11, 20, SINK_CHUNK_ERROR, 1, false},
+        {3, 12, 30, SINK_CHUNK_OK, 1, true}, /* its result was lost */
+        {2, 21, 25, SINK_CHUNK_OK, 2, false},
+        {3, 31, 39, SINK_CHUNK_LOST, 2, false},
+        {3, 40, 90, SINK_CHUNK_OK, 3, false},
+        {3, 41, 80, SINK_CHUNK_OK, 4, true},  /* began later, ended earlier */
+        {0, 50, 60, SINK_CHUNK_OK, 1, false}, /* nobody knows which chunks these were */
+        {0, 51, 61, SINK_CHUNK_OK, 1, false},
+    };
+    size_t n = sizeof rows / sizeof *rows;
+    sink_rows_t *self;
+    must(sink_rows_new(crema_table_row_bytes(t), NULL, &self));
+    for (size_t i = 0; i < n; i++) {
+        uint8_t row[SINK_ROW_BYTES_MAX];
+        s_row(row, rows[i].chunk, rows[i].start, rows[i].end, rows[i].status);
+        sink_cell_set(t, row, "quality", SINK_QUALITY_NO_BYTES);
+        must(sink_rows_add(self, row));
+    }
+    must(sink_attempts_number(self));
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *row = sink_rows_at(self, i);
+        int64_t quality = sink_cell_int(t, row, "quality");
+        assert_int_equal(sink_cell_int(t, row, "attempt"), rows[i].want_attempt);
+        assert_int_equal((quality & SINK_QUALITY_SUPERSEDED) != 0, rows[i].want_superseded);
+        assert_true(quality & SINK_QUALITY_NO_BYTES);
+    }
+    sink_rows_destroy(&self);
+}
+
+static void
+must_count_arrivals(void **state)
+{
+    (void)state;
+    sink_attempts_t *self;
+    must(sink_attempts_new(&self));
+    assert_int_equal(sink_attempts_arrived(self, 8), 1);
+    assert_int_equal(sink_attempts_arrived(self, 9), 1);
+    assert_int_equal(sink_attempts_arrived(self, 8), 2);
+    assert_int_equal(sink_attempts_arrived(self, 0), 0);
+    sink_attempts_destroy(&self);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(must_keep_an_attempt_open_until_its_last_word),
+        cmocka_unit_test(must_number_attempts_and_supersede_all_but_the_last_ok),
+        cmocka_unit_test(must_count_arrivals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
