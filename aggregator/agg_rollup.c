@@ -290,15 +290,29 @@ s_entry(agg_rollup_t *self, const total_key_t *key)
     return entry;
 }
 
+/* Moves what was summed under the old side to the one that the names and the mark mean now. */
+static void
+s_set_names(agg_rollup_t *self, entry_t *entry, const char *prefix, const char *activity,
+            crema_side_t marked)
+{
+    if (entry->prefix == prefix && entry->activity == activity && entry->marked == marked)
+        return;
+    self->side_s[entry->side] -= entry->total - entry->base;
+    entry->prefix = prefix;
+    entry->activity = activity;
+    entry->marked = marked;
+    entry->side = s_side(self, entry);
+    self->side_s[entry->side] += entry->total - entry->base;
+}
+
 static void
 s_set_total(agg_rollup_t *self, entry_t *entry, double total, bool baseline)
 {
-    self->side_s[entry->side] -= entry->total - entry->base;
+    double was = entry->total - entry->base;
     if (baseline)
         entry->base = total;
     entry->total = total;
-    entry->side = s_side(self, entry);
-    self->side_s[entry->side] += entry->total - entry->base;
+    self->side_s[entry->side] += entry->total - entry->base - was;
 }
 
 static void
@@ -332,12 +346,10 @@ s_take_row(agg_rollup_t *self, const stream_t *stream, const crema_batch_t *batc
         return;
     }
     int64_t marked = crema_batch_int(batch, row, at->side, 0);
-    entry->prefix = prefix_name;
-    entry->activity = activity_name;
+    if (marked < 0 || marked >= CREMA_SIDE_COUNT)
+        marked = entry->marked;
     self->stats.rows++;
-    /* The side moves only together with the sums. */
-    if (marked >= 0 && marked < CREMA_SIDE_COUNT)
-        entry->marked = (crema_side_t)marked;
+    s_set_names(self, entry, prefix_name, activity_name, (crema_side_t)marked);
     s_set_total(self, entry, total, crema_batch_int(batch, row, at->baseline, 0) != 0);
 }
 

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "crema_bytes.h"
 #include "crema_frame.h"
 #include "crema_map.h"
 
@@ -98,27 +99,53 @@ agg_splits_on_message(agg_splits_t *self, const crema_run_msg_t *msg, int64_t no
     s_note_news(self, run);
 }
 
+/* Type and body of the frame that lies there, its checksum not looked at: most frames are passed over. */
+static bool
+s_peek(const uint8_t *bytes, size_t avail, crema_frame_t *ret_frame)
+{
+    if (avail < CREMA_FRAME_HEADER_BYTES)
+        return false;
+    crema_frame_t frame = {
+        .type = crema_get_u16(bytes + 24),
+        .len = crema_get_u32(bytes + 4),
+        .body = bytes + CREMA_FRAME_HEADER_BYTES,
+    };
+    if (frame.len > avail - CREMA_FRAME_HEADER_BYTES)
+        return false;
+    *ret_frame = frame;
+    return true;
+}
+
+static void
+s_take_record(agg_splits_t *self, agg_live_run_t *run, const crema_data_t *put, size_t at,
+              crema_arena_t *arena)
+{
+    crema_frame_t frame;
+    crema_record_t record;
+    if (crema_frame_decode(put->frames + at, put->frames_bytes - at, &frame) != CREMA_OK ||
+        crema_record_decode(&frame, arena, &record) != CREMA_OK) {
+        self->not_taken++;
+        return;
+    }
+    agg_rollup_take(run->rollup, &put->stream_id, &record);
+    s_note_news(self, run);
+}
+
 void
 agg_splits_on_put(agg_splits_t *self, const crema_data_t *put, crema_arena_t *arena, int64_t now_ns)
 {
     agg_live_run_t *run = s_take(self, &put->run_id, now_ns);
     if (!run)
         return;
-    crema_frame_t frame;
-    for (size_t at = 0; at < put->frames_bytes; at += crema_frame_bytes(&frame)) {
-        crema_record_t record;
-        if (crema_frame_decode(put->frames + at, put->frames_bytes - at, &frame) != CREMA_OK) {
-            self->not_taken++;
-            break;
-        }
-        if (frame.type != CREMA_RECORD_DICT && frame.type != CREMA_RECORD_BATCH)
-            continue;
-        if (crema_record_decode(&frame, arena, &record) == CREMA_OK)
-            agg_rollup_take(run->rollup, &put->stream_id, &record);
-        else
-            self->not_taken++;
+    size_t at = 0;
+    crema_frame_t peek;
+    while (s_peek(put->frames + at, put->frames_bytes - at, &peek)) {
+        if (peek.type == CREMA_RECORD_DICT ||
+            crema_record_is_batch_of(&peek, CREMA_TABLE_ACTIVITIES))
+            s_take_record(self, run, put, at, arena);
+        at += crema_frame_bytes(&peek);
     }
-    s_note_news(self, run);
+    self->not_taken += at < put->frames_bytes;
 }
 
 void

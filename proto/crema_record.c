@@ -329,6 +329,16 @@ s_encode_loss(const crema_loss_t *loss, uint8_t *buf, size_t size, uint32_t *ret
     return s_pack(&out.base, buf, size, ret_len);
 }
 
+/* Field 1 comes first, and is left out when it is 0. */
+bool
+crema_record_is_batch_of(const crema_frame_t *frame, crema_table_id_t table)
+{
+    if (frame->type != CREMA_RECORD_BATCH)
+        return false;
+    bool has_table = frame->len >= 2 && frame->body[0] == 1 << 3;
+    return (has_table ? frame->body[1] : 0u) == (unsigned)table;
+}
+
 crema_err_t
 crema_record_encode(const crema_record_t *record, uint64_t seq, int64_t t_ns, uint8_t *buf,
                     size_t size, size_t *ret_bytes)

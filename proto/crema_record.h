@@ -120,6 +120,9 @@ typedef struct {
 CREMA_MUST_CHECK crema_err_t crema_record_decode(const crema_frame_t *frame, crema_arena_t *arena,
                                                  crema_record_t *ret_record);
 
+/* Whether a BATCH holds rows of that table, told from the first bytes of its body: for whoever looks at few of many. Nothing is checked. */
+bool crema_record_is_batch_of(const crema_frame_t *frame, crema_table_id_t table);
+
 /* Encodes header and body of one frame into buf. NULL texts are empty ones. CREMA_ELIMIT if it does not fit or has more than
  * CREMA_BATCH_ROWS_MAX rows, CREMA_EINVAL for a batch with more columns than its table, CREMA_ENOMEM. */
 CREMA_MUST_CHECK crema_err_t crema_record_encode(const crema_record_t *record, uint64_t seq,
