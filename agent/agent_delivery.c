@@ -149,6 +149,19 @@ s_concerns_us(const agent_delivery_t *self, const crema_msg_t *msg)
             crema_id_equal(&self->config.run_id, &msg->fence.run_id));
 }
 
+static const char *
+s_fence_name(crema_fence_reason_t reason)
+{
+    static const char *const names[] = {
+        [CREMA_FENCE_SUPERSEDED] = "superseded", [CREMA_FENCE_CLONE] = "clone",
+        [CREMA_FENCE_PRINCIPAL] = "principal",   [CREMA_FENCE_QUOTA] = "quota",
+        [CREMA_FENCE_VERSION] = "version",       [CREMA_FENCE_CREDIT_ABUSE] = "credit_abuse",
+        [CREMA_FENCE_DISMISSED] = "dismissed",   [CREMA_FENCE_UNKNOWN] = "unknown_session",
+    };
+    size_t n = sizeof names / sizeof *names;
+    return (size_t)reason < n && names[reason] ? names[reason] : "?";
+}
+
 static void
 s_on_message(void *context, const uint8_t *bytes, size_t size)
 {
@@ -167,7 +180,7 @@ s_on_message(void *context, const uint8_t *bytes, size_t size)
         return;
     if (msg.type == CREMA_MSG_FENCE) {
         self->refusal = msg.fence.reason;
-        crema_log_info("fenced", CREMA_INT("reason", msg.fence.reason));
+        crema_log_info("fenced", CREMA_TEXT("reason", s_fence_name(msg.fence.reason)));
     }
     crema_session_on_message(self->session, &msg, self->heard_ns, crema_clock_real_ns());
 }

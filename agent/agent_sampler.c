@@ -7,13 +7,13 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "agent_rows.h"
 #include "agent_source.h"
 #include "crema_clock.h"
 #include "crema_map.h"
 #include "crema_random.h"
 
-#define ENDED_MAX 256           /* runs remembered as over */
-#define ROWS_PER_RECORD_MAX 256 /* far below what a record may hold */
+#define ENDED_MAX 256 /* runs remembered as over */
 
 typedef struct run run_t;
 
@@ -48,9 +48,7 @@ struct agent_sampler {
     size_t n_ended;
     bool stopped;
     uint32_t follows;
-    uint8_t *rows; /* packed, of one record */
-    int64_t *ints;
-    double *reals;
+    agent_rows_t *rows;
     agent_sampler_stats_t stats;
 };
 
@@ -77,13 +75,9 @@ agent_sampler_new(const agent_sampler_config_t *config, agent_sampler_t **ret_se
         return CREMA_ENOMEM;
     self->config = *config;
     s_read_boot_id(self);
-    const crema_table_t *table = crema_table(CREMA_TABLE_WORKER_SAMPLES);
-    self->rows = malloc(ROWS_PER_RECORD_MAX * crema_table_row_bytes(table));
-    self->ints = calloc(ROWS_PER_RECORD_MAX * table->n_columns, sizeof *self->ints);
-    self->reals = calloc(ROWS_PER_RECORD_MAX * table->n_columns, sizeof *self->reals);
     crema_err_t err = crema_map_new(CREMA_SPOOL_STREAMS_MAX, &self->workers);
-    if (err == CREMA_OK && (!self->rows || !self->ints || !self->reals))
-        err = CREMA_ENOMEM;
+    if (err == CREMA_OK)
+        err = agent_rows_new(CREMA_TABLE_WORKER_SAMPLES, &self->rows);
     if (err != CREMA_OK) {
         agent_sampler_destroy(&self);
         return err;
@@ -167,9 +161,7 @@ agent_sampler_destroy(agent_sampler_t **self_p)
     if (self->workers)
         agent_sampler_stop(self);
     crema_map_destroy(&self->workers);
-    free(self->rows);
-    free(self->ints);
-    free(self->reals);
+    agent_rows_destroy(&self->rows);
     free(self);
     *self_p = NULL;
 }
@@ -382,80 +374,41 @@ s_tighter(int64_t a, int64_t b)
 }
 
 static void
-s_set(const crema_table_t *table, uint8_t *row, const char *column, int64_t value)
+s_fill_row(agent_rows_t *rows, uint8_t *row, worker_t *worker, const agent_sample_t *sample)
 {
-    crema_row_set_i64(table, row, (size_t)crema_table_column(table, column), value);
-}
-
-static void
-s_fill_row(worker_t *worker, const agent_sample_t *sample, int64_t now_ns, uint8_t *row)
-{
-    const crema_table_t *table = crema_table(CREMA_TABLE_WORKER_SAMPLES);
+    int64_t now_ns = crema_clock_mono_ns();
     double cpu_pct = NAN;
     if (worker->at_ns && now_ns > worker->at_ns)
         cpu_pct =
             100.0 * (double)(sample->cpu_ns - worker->cpu_ns) / (double)(now_ns - worker->at_ns);
     worker->at_ns = now_ns;
     worker->cpu_ns = sample->cpu_ns;
-    s_set(table, row, "rss_b", sample->rss_b);
-    s_set(table, row, "memory_limit_b", s_tighter(sample->memory_limit_b, worker->memory_limit_b));
-    s_set(table, row, "disk_read_b", sample->disk_read_b);
-    s_set(table, row, "disk_write_b", sample->disk_write_b);
-    s_set(table, row, "worker_id", worker->dict_id);
+    agent_rows_set_real(rows, row, "cpu_pct", cpu_pct);
+    agent_rows_set(rows, row, "rss_b", sample->rss_b);
+    agent_rows_set(rows, row, "memory_limit_b",
+                   s_tighter(sample->memory_limit_b, worker->memory_limit_b));
+    agent_rows_set(rows, row, "disk_read_b", sample->disk_read_b);
+    agent_rows_set(rows, row, "disk_write_b", sample->disk_write_b);
+    agent_rows_set(rows, row, "worker_id", worker->dict_id);
     if (worker->nthreads > 0 && worker->nthreads < UINT16_MAX)
-        s_set(table, row, "nthreads", worker->nthreads);
-    crema_row_set_f64(table, row, (size_t)crema_table_column(table, "cpu_pct"), cpu_pct);
-}
-
-/* Packed rows become the columns of a batch. */
-static crema_batch_t
-s_batch(const agent_sampler_t *self, uint32_t rows)
-{
-    const crema_table_t *table = crema_table(CREMA_TABLE_WORKER_SAMPLES);
-    size_t stride = crema_table_row_bytes(table), n_ints = 0, n_reals = 0;
-    for (size_t c = 0; c < table->n_columns; c++) {
-        crema_origin_t origin = table->columns[c].origin;
-        if (origin != CREMA_FROM_WIRE && origin != CREMA_FROM_DICT)
-            continue;
-        bool real = table->columns[c].type == CREMA_T_F64;
-        for (uint32_t r = 0; r < rows; r++) {
-            const uint8_t *row = self->rows + r * stride;
-            if (real)
-                self->reals[n_reals * rows + r] = crema_row_get_f64(table, row, c);
-            else
-                self->ints[n_ints * rows + r] = crema_row_get_i64(table, row, c);
-        }
-        n_reals += real;
-        n_ints += !real;
-    }
-    return (crema_batch_t){.table = table,
-                           .rows = rows,
-                           .n_int_columns = n_ints,
-                           .n_real_columns = n_reals,
-                           .ints = self->ints,
-                           .reals = self->reals};
+        agent_rows_set(rows, row, "nthreads", worker->nthreads);
 }
 
 static void
-s_write_rows(agent_sampler_t *self, run_t *run, uint32_t rows, int64_t mono_ns)
+s_write_rows(agent_sampler_t *self, const run_t *run)
 {
-    if (rows == 0)
-        return;
-    crema_record_t record = {.type = CREMA_RECORD_BATCH, .batch = s_batch(self, rows)};
-    if (crema_spool_writer_append(run->writer, &record, mono_ns) == CREMA_OK)
-        self->stats.rows += rows;
+    uint32_t n = agent_rows_count(self->rows);
+    if (agent_rows_write(self->rows, run->writer, crema_clock_mono_ns()) == CREMA_OK)
+        self->stats.rows += n;
     else
-        self->stats.dropped += rows;
+        self->stats.dropped += n;
 }
 
 static void
-s_sample_run(agent_sampler_t *self, run_t *run)
+s_sample_run(agent_sampler_t *self, const run_t *run)
 {
-    const crema_table_t *table = crema_table(CREMA_TABLE_WORKER_SAMPLES);
-    size_t stride = crema_table_row_bytes(table);
     int64_t real_ns = crema_clock_real_ns(), net_read_b, net_write_b;
     agent_source_network(self->config.proc, self->config.sys, &net_read_b, &net_write_b);
-    uint32_t rows = 0;
     size_t cursor = 0;
     worker_t *worker;
     while ((worker = crema_map_next(self->workers, &cursor))) {
@@ -463,19 +416,15 @@ s_sample_run(agent_sampler_t *self, run_t *run)
         if (worker->run != run || worker->dict_id == UNNAMED ||
             agent_source_sample(worker->source, s_is_sampled_itself, self, &sample) != CREMA_OK)
             continue;
-        uint8_t *row = self->rows + rows++ * stride;
-        int64_t mono_ns = crema_clock_mono_ns();
-        crema_row_clear(table, row);
-        s_set(table, row, "t_ns", real_ns);
-        s_set(table, row, "net_read_b", net_read_b);
-        s_set(table, row, "net_write_b", net_write_b);
-        s_fill_row(worker, &sample, mono_ns, row);
-        if (rows == ROWS_PER_RECORD_MAX) {
-            s_write_rows(self, run, rows, mono_ns);
-            rows = 0;
-        }
+        if (agent_rows_count(self->rows) == AGENT_ROWS_MAX)
+            s_write_rows(self, run);
+        uint8_t *row = agent_rows_add(self->rows);
+        agent_rows_set(self->rows, row, "t_ns", real_ns);
+        agent_rows_set(self->rows, row, "net_read_b", net_read_b);
+        agent_rows_set(self->rows, row, "net_write_b", net_write_b);
+        s_fill_row(self->rows, row, worker, &sample);
     }
-    s_write_rows(self, run, rows, crema_clock_mono_ns());
+    s_write_rows(self, run);
 }
 
 bool

@@ -638,3 +638,21 @@ def test_with_keys_it_is_admitted_and_without_the_right_ones_it_is_not(
     agent = agents("--spool", spool, "--aggregator", services.endpoint, "--keys", services.keys)
     must_become(lambda: not streams(spool), "not delivered")
     assert agent.must_end(signal.SIGTERM) == 0
+
+
+def test_a_copied_spool_is_refused_and_a_wrapped_command_runs_on(spool, agents, tmp_path, pipeline):
+    services = pipeline()
+    services.start()
+    options = ["--aggregator", services.endpoint, "--heartbeat-interval", "200ms"]
+    first = agents("--spool", spool, *options)
+    first.must_log("serving")
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / "agent_id").write_bytes((spool / "agent_id").read_bytes())
+    script = "trap 'exit 4' TERM; while :; do sleep 0.05; done"
+    wrapping = agents("--spool", copy, *options, "--", "sh", "-c", script)
+    assert first.must_end() == 3
+    assert "copied" in first.must_log("refused")
+    wrapping.must_log("refused")
+    assert wrapping.process.poll() is None
+    assert wrapping.must_end(signal.SIGTERM) == 4

@@ -1,0 +1,31 @@
+/* agent_rows - rows of one table, gathered in the layout of the file and written as Batch records. */
+#ifndef AGENT_ROWS_H
+#define AGENT_ROWS_H
+
+#include <stdint.h>
+
+#include "crema_columns.h"
+#include "crema_error.h"
+#include "crema_spool.h"
+
+#define AGENT_ROWS_MAX 256 /* of one record; far below what a record may hold */
+
+typedef struct agent_rows agent_rows_t;
+
+/* Of a table that travels in a Batch. */
+CREMA_MUST_CHECK crema_err_t agent_rows_new(crema_table_id_t table, agent_rows_t **ret_self);
+void agent_rows_destroy(agent_rows_t **self_p);
+
+uint32_t agent_rows_count(const agent_rows_t *self);
+
+/* A new row, all unknown, borrowed until the next call; NULL if there are AGENT_ROWS_MAX already. */
+uint8_t *agent_rows_add(agent_rows_t *self);
+
+void agent_rows_set(const agent_rows_t *self, uint8_t *row, const char *column, int64_t value);
+void agent_rows_set_real(const agent_rows_t *self, uint8_t *row, const char *column, double value);
+
+/* Appends one record with all rows, or none if there are none, and begins anew whatever came of it. */
+CREMA_MUST_CHECK crema_err_t agent_rows_write(agent_rows_t *self, crema_spool_writer_t *writer,
+                                              int64_t mono_ns);
+
+#endif
