@@ -60,6 +60,7 @@ s_on_state(agg_core_t *self, const crema_msg_t *msg, int64_t now_ns)
     }
     if (!self->sink_known && !(msg->flags & CREMA_WIRE_FLAG_MORE)) {
         self->sink_known = true;
+        self->want_list = false;
         self->sink_known_ns = now_ns;
     }
 }
