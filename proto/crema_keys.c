@@ -371,6 +371,7 @@ s_new_client(const crema_keys_t *keys, const char *endpoint, const char *word,
         zsock_set_curve_serverkey(sock, zcert_public_txt(keys->own));
         zsock_set_linger(sock, 0);
         zsock_set_reconnect_ivl(sock, -1);
+        zsock_set_sndtimeo(sock, 0);
         if (zsock_connect(sock, "%s", endpoint) != 0 || zstr_send(sock, word) != 0)
             zsock_destroy(&sock);
     }
@@ -469,6 +470,9 @@ crema_zap_destroy(crema_zap_t **self_p)
     crema_zap_t *self = *self_p;
     if (!self)
         return;
+    /* Closing a socket gives its inproc name back some time later; unbinding does so now. */
+    if (self->rep)
+        zsock_unbind(self->rep, "%s", ZAP_ENDPOINT);
     zsock_destroy(&self->rep);
     free(self);
     *self_p = NULL;

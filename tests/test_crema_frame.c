@@ -147,7 +147,8 @@ test_found_behind_damage(void **state)
     uint8_t bytes[3 * FRAME_BYTES + 7];
     for (size_t i = 0; i < 3; i++)
         s_make(i + 1, bytes + i * FRAME_BYTES);
-    memcpy(bytes + 3 * FRAME_BYTES, (const char[7]){"CRM1CRM"}, 7);
+    const uint8_t starts[7] = {'C', 'R', 'M', '1', 'C', 'R', 'M'};
+    memcpy(bytes + 3 * FRAME_BYTES, starts, sizeof starts);
     assert_int_equal(crema_frame_find(bytes, sizeof bytes, 0), 0);
     assert_int_equal(crema_frame_find(bytes, sizeof bytes, 1), FRAME_BYTES);
     bytes[FRAME_BYTES + 20] ^= 1;

@@ -238,6 +238,7 @@ s_client(void)
     zsock_t *sock = zsock_new(ZMQ_DEALER);
     zsock_set_linger(sock, 0);
     zsock_set_reconnect_ivl(sock, -1);
+    zsock_set_sndtimeo(sock, 0); /* a connection that was refused already takes no message */
     return sock;
 }
 
