@@ -181,7 +181,7 @@ def _waterfall(run: RunFile) -> Table:
 def _datasets(run: RunFile) -> list[Table]:
     frame = run["summary/per_dataset"]
     table = _table(
-        "Datasets", "dataset", "files", "chunks", "events", "process() s", "CPU s", "read", "rate"
+        "Datasets", "dataset", "files", "chunks", "events", "wall s", "CPU s", "read", "rate"
     )
     for row in frame.head(ROWS_MAX).itertuples():
         table.add_row(
