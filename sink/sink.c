@@ -11,392 +11,25 @@
 #include <czmq.h>
 
 #include "crema_clock.h"
-#include "crema_keys.h"
 #include "crema_log.h"
 #include "crema_random.h"
 #include "crema_reactor.h"
-#include "sink_peers.h"
-#include "sink_sealing.h"
-#include "sink_store.h"
-#include "sink_views.h"
+#include "sink_private.h"
 
 #define STREAMS_MAX (1u << 22)
 #define RUNS_MAX (1u << 20)
 #define VIEWS_MAX 64u
-#define BATCH_MESSAGES 4096 /* taken from the socket before timers and signals get their turn */
 #define TICK_MS 1000
-#define FREE_TICKS 60 /* journals are freed once a minute */
-#define FULL_RETRY_MS 1000
-#define STATE_ROWS                                                                                 \
-    2048u /* of a STATE: its message stays below the largest whatever the numbers are */
+#define FREE_TICKS 10 /* between two looks for journals that may go */
 #define ARENA_BYTES ((size_t)CREMA_ARENA_FACTOR * CREMA_WIRE_MESSAGE_MAX)
 
-/* Counted, and told with the last line of the log. */
-typedef struct {
-    uint64_t messages, bad, puts, refused, full, nacks, commits, committed_bytes, sealed,
-        seal_failed;
-} counts_t;
-
-struct sink {
-    sink_config_t config;
-    char endpoint[256];
-    crema_keys_t *keys;
-    crema_zap_t *zap;
-    zloop_t *loop;
-    zsock_t *router;
-    int signals;
-    crema_arena_t *arena;
-    sink_peers_t *peers;
-    sink_store_t *store;
-    sink_sealing_t *sealing;
-    sink_views_t *views; /* NULL: none wanted */
-    sink_space_t space;
-    uint64_t free_b;
-    bool commit_armed;   /* a timer is set */
-    int64_t t_commit_ns; /* monotonic time of the last commit */
-    unsigned ticks;
-    bool broken;    /* the journal failed */
-    bool told_full; /* a peer was told in this batch */
-    counts_t counts;
-};
-
-/* ---- committing */
-
-static void
-s_on_group(void *context, const sink_run_t *run, const sink_journal_t *journal)
-{
-    sink_t *self = context;
-    char dir[PATH_MAX];
-    if (!self->views || run->seal_asked ||
-        sink_store_run_dir(self->store, &run->run_id, dir) != CREMA_OK)
-        return;
-    crema_err_t err = sink_views_feed(self->views, &run->run_id, journal, dir);
-    if (err != CREMA_OK)
-        crema_log_warn("live_view_given_up", CREMA_ID("run", &run->run_id),
-                       CREMA_TEXT("why", crema_err_text(err)));
-}
-
-/* Tells every aggregator what is durable by now. */
-static void
-s_acknowledge(sink_t *self)
-{
-    crema_stream_row_t rows[1024];
-    size_t n;
-    while ((n = sink_commit_take(sink_store_watermarks(self->store), rows, 1024)) > 0) {
-        crema_msg_t msg = {.type = CREMA_MSG_COMMITTED, .table = {n, rows}};
-        sink_peers_broadcast(self->peers, &msg);
-    }
-}
-
-/* False: the loop must end. */
-static bool
-s_commit(sink_t *self)
-{
-    size_t bytes = sink_store_pending_bytes(self->store);
-    crema_err_t err = sink_store_commit(self->store, s_on_group, self);
-    self->t_commit_ns = crema_clock_mono_ns();
-    if (err == CREMA_EIO) {
-        self->broken = true;
-        crema_log_error("journal_broken", CREMA_TEXT("store", self->config.store_dir),
-                        CREMA_TEXT("why", strerror(errno)));
-        return false;
-    }
-    if (err != CREMA_OK) {
-        self->space = SINK_SPACE_FULL;
-        crema_log_warn("journal_full", CREMA_TEXT("store", self->config.store_dir),
-                       CREMA_TEXT("why", crema_err_text(err)), CREMA_INT("waiting_bytes", bytes));
-        return true;
-    }
-    if (bytes) {
-        self->counts.commits++;
-        self->counts.committed_bytes += bytes;
-    }
-    s_acknowledge(self);
-    return true;
-}
-
-static int
-s_on_commit_due(zloop_t *loop, int timer, void *context)
-{
-    (void)loop, (void)timer;
-    sink_t *self = context;
-    self->commit_armed = false;
-    return s_commit(self) ? 0 : -1;
-}
-
-/* At once if the last commit is an interval ago or enough has come together, else when the interval is over. */
-static bool
-s_commit_soon(sink_t *self)
-{
-    size_t pending = sink_store_pending_bytes(self->store);
-    if (pending == 0) {
-        s_acknowledge(self);
-        return true;
-    }
-    int64_t wait_ns = self->t_commit_ns + self->config.commit_interval_ns - crema_clock_mono_ns();
-    if (wait_ns <= 0 || pending >= (size_t)self->config.commit_bytes)
-        return s_commit(self);
-    if (!self->commit_armed) {
-        size_t wait_ms = (size_t)((wait_ns + 999999) / 1000000);
-        self->commit_armed = zloop_timer(self->loop, wait_ms, 1, s_on_commit_due, self) >= 0;
-    }
-    return self->commit_armed || s_commit(self);
-}
-
-/* ---- messages */
-
-static void
-s_tell_full(sink_t *self, size_t peer)
-{
-    self->counts.full++;
-    if (self->told_full)
-        return;
-    self->told_full = true;
-    crema_msg_t msg = {
-        .type = CREMA_MSG_FULL,
-        .full = {.retry_after_ms = FULL_RETRY_MS, .free_b = self->free_b},
-    };
-    sink_peers_send(self->peers, peer, &msg);
-}
-
-static crema_err_t
-s_put(sink_t *self, const crema_data_t *put, sink_store_put_t *ret_answer)
-{
-    crema_err_t err = sink_store_put(self->store, put, crema_clock_real_ns(), ret_answer);
-    if (err != CREMA_ELIMIT || sink_store_pending_bytes(self->store) < SINK_GROUP_BYTES_MAX / 2)
-        return err;
-    if (!s_commit(self))
-        return CREMA_EIO;
-    return sink_store_put(self->store, put, crema_clock_real_ns(), ret_answer);
-}
-
-static void
-s_on_put(sink_t *self, size_t peer, const crema_msg_t *msg)
-{
-    sink_store_put_t answer;
-    self->counts.puts++;
-    if (self->space == SINK_SPACE_FULL) {
-        s_tell_full(self, peer);
-        return;
-    }
-    crema_err_t err = s_put(self, &msg->data, &answer);
-    if (err == CREMA_ENOSPC) {
-        self->space = SINK_SPACE_FULL;
-        s_tell_full(self, peer);
-    } else if (err != CREMA_OK) {
-        self->counts.refused++;
-        crema_log_warn("put_refused", CREMA_ID("stream", &msg->data.stream_id),
-                       CREMA_ID("run", &msg->data.run_id),
-                       CREMA_INT("first_seq", msg->data.first_seq),
-                       CREMA_TEXT("why", crema_err_text(err)));
-    } else if (answer.decision == SINK_PUT_GAP) {
-        self->counts.nacks++;
-        crema_msg_t nack = {
-            .type = CREMA_MSG_NACK,
-            .nack = {.stream_id = msg->data.stream_id, .expected_next = answer.next},
-        };
-        sink_peers_send(self->peers, peer, &nack);
-    } else if (answer.decision != SINK_PUT_APPEND) {
-        sink_commit_ask(sink_store_watermarks(self->store), &msg->data.stream_id);
-    }
-}
-
-/* In messages of at most STATE_ROWS; all but the last say that there are more. */
-static void
-s_send_rows(sink_t *self, size_t peer, const crema_stream_row_t *rows, size_t n)
-{
-    size_t done = 0;
-    do {
-        size_t part = n - done < STATE_ROWS ? n - done : STATE_ROWS;
-        crema_msg_t msg = {
-            .type = CREMA_MSG_STATE,
-            .flags = done + part < n ? CREMA_WIRE_FLAG_MORE : 0,
-            .state = {.store_id = sink_store_id(self->store),
-                      .free_b = self->free_b,
-                      .table = {part, rows + done}},
-        };
-        sink_peers_send(self->peers, peer, &msg);
-        done += part;
-    } while (done < n);
-}
-
-/* What is known of each stream asked for; of all that belong to runs without a final file if none is named. */
-static void
-s_on_open(sink_t *self, size_t peer, const crema_stream_table_t *asked)
-{
-    crema_stream_row_t *rows = NULL;
-    size_t n = asked->n;
-    if (n == 0) {
-        if (sink_store_open_streams(self->store, &rows, &n) != CREMA_OK)
-            return; /* it asks again */
-    } else {
-        rows = calloc(n, sizeof *rows);
-        if (!rows)
-            return;
-    }
-    for (size_t i = 0; i < asked->n; i++)
-        if (!sink_commit_get(sink_store_watermarks(self->store), &asked->rows[i].stream_id,
-                             &rows[i]))
-            rows[i].run_id = asked->rows[i].run_id;
-    s_send_rows(self, peer, rows, n);
-    free(rows);
-}
-
-/* Gives the last answer again, as a message of this start. The message that asked is gone then. */
-static void
-s_answer_seal(sink_t *self, size_t peer, const crema_id_t *run_id)
-{
-    uint8_t *bytes;
-    size_t size;
-    crema_msg_t answer;
-    if (!sink_sealing_answer(self->sealing, run_id, &bytes, &size))
-        return;
-    if (crema_wire_decode(bytes, size, self->arena, &answer) == CREMA_OK)
-        sink_peers_send(self->peers, peer, &answer);
-    free(bytes);
-}
-
-static void
-s_on_seal(sink_t *self, size_t peer, const crema_run_msg_t *run, bool is_new)
-{
-    crema_id_t run_id = run->run_id;
-    if (is_new)
-        crema_log_info("run_sealing", CREMA_ID("run", &run_id),
-                       CREMA_INT("reasons", run->n_reasons));
-    else
-        s_answer_seal(self, peer, &run_id);
-    sink_sealing_ask(self->sealing, &run_id, !is_new, crema_clock_real_ns());
-}
-
-/* A message about a run is durable before anything follows from it. False: the loop must end. */
-static bool
-s_on_run(sink_t *self, size_t peer, const crema_msg_t *msg)
-{
-    bool is_new;
-    crema_err_t err =
-        sink_store_run_msg(self->store, msg->type, &msg->run, crema_clock_real_ns(), &is_new);
-    if (err == CREMA_ENOENT && msg->type == CREMA_MSG_RUN_SEAL) {
-        s_on_seal(self, peer, &msg->run, false);
-        return true;
-    }
-    if (err == CREMA_ENOSPC)
-        s_tell_full(self, peer);
-    if (err != CREMA_OK) {
-        self->counts.refused++;
-        crema_log_warn("run_message_refused", CREMA_TEXT("type", crema_msg_name(msg->type)),
-                       CREMA_ID("run", &msg->run.run_id), CREMA_TEXT("why", crema_err_text(err)));
-        return true;
-    }
-    if (is_new && msg->type == CREMA_MSG_RUN_OPEN)
-        crema_log_info("run_opened", CREMA_ID("run", &msg->run.run_id));
-    if (!s_commit(self))
-        return false;
-    if (sink_store_pending_bytes(self->store) > 0) /* no room: it is asked again */
-        s_tell_full(self, peer);
-    else if (msg->type == CREMA_MSG_RUN_SEAL)
-        s_on_seal(self, peer, &msg->run, is_new);
-    else
-        sink_peers_send(self->peers, peer, &(crema_msg_t){.type = CREMA_MSG_COMMITTED});
-    return true;
-}
-
-static void
-s_on_clock(sink_t *self, const crema_clock_sample_t *sample)
-{
-    if (!sink_store_find(self->store, &sample->run_id) || self->space == SINK_SPACE_FULL)
-        return;
-    if (sink_store_clock(self->store, sample, crema_clock_real_ns()) != CREMA_OK)
-        self->counts.refused++;
-}
-
-static bool
-s_on_message(sink_t *self, size_t peer, const crema_msg_t *msg)
-{
-    switch (msg->type) {
-    case CREMA_MSG_PUT:
-        s_on_put(self, peer, msg);
-        return !self->broken;
-    case CREMA_MSG_OPEN:
-        s_on_open(self, peer, &msg->table);
-        return true;
-    case CREMA_MSG_CLOCK:
-        s_on_clock(self, &msg->clock);
-        return true;
-    case CREMA_MSG_RUN_OPEN:
-    case CREMA_MSG_RUN_END:
-    case CREMA_MSG_RUN_SEAL:
-        return s_on_run(self, peer, msg);
-    default:
-        self->counts.bad++;
-        crema_log_warn("message_unexpected", CREMA_TEXT("type", crema_msg_name(msg->type)));
-        return true;
-    }
-}
-
-/* ---- the socket */
-
-static bool
-s_on_parts(sink_t *self, zmq_msg_t *id, zmq_msg_t *body)
-{
-    crema_msg_t msg;
-    bool is_new;
-    self->counts.messages++;
-    crema_err_t err = crema_wire_decode(zmq_msg_data(body), zmq_msg_size(body), self->arena, &msg);
-    if (err != CREMA_OK) {
-        self->counts.bad++;
-        crema_log_warn("message_bad", CREMA_TEXT("why", crema_err_text(err)));
-        return true;
-    }
-    size_t peer = sink_peers_heard(self->peers, zmq_msg_data(id), zmq_msg_size(id),
-                                   crema_clock_mono_ns(), &is_new);
-    if (is_new)
-        crema_log_info("aggregator_connected",
-                       CREMA_INT("aggregators", sink_peers_count(self->peers)));
-    return s_on_message(self, peer, &msg);
-}
-
-/* Takes one message whole: routing id and body. Anything else is read to its end and counted. False: none waits. */
-static bool
-s_receive(sink_t *self, zmq_msg_t *id, zmq_msg_t *body, bool *ret_good)
-{
-    void *raw = zsock_resolve(self->router);
-    if (zmq_msg_recv(id, raw, ZMQ_DONTWAIT) < 0)
-        return false;
-    int parts = 1;
-    zmq_msg_t *last = id;
-    while (zmq_msg_more(last)) {
-        if (zmq_msg_recv(body, raw, ZMQ_DONTWAIT) < 0)
-            break;
-        last = body;
-        parts++;
-    }
-    *ret_good = parts == 2;
-    if (parts != 2)
-        self->counts.bad++;
-    return true;
-}
+/* ---- sockets */
 
 static int
 s_on_readable(zloop_t *loop, zsock_t *sock, void *context)
 {
     (void)loop, (void)sock;
-    sink_t *self = context;
-    zmq_msg_t id, body;
-    bool go_on = true, good;
-    size_t bytes = 0;
-    self->told_full = false;
-    zmq_msg_init(&id);
-    zmq_msg_init(&body);
-    for (int i = 0; go_on && i < BATCH_MESSAGES && bytes < (size_t)self->config.commit_bytes; i++) {
-        if (!s_receive(self, &id, &body, &good))
-            break;
-        bytes += zmq_msg_size(&body);
-        if (good)
-            go_on = s_on_parts(self, &id, &body);
-    }
-    zmq_msg_close(&id);
-    zmq_msg_close(&body);
-    return go_on && s_commit_soon(self) ? 0 : -1;
+    return sink_intake_take(context) ? 0 : -1;
 }
 
 static int
@@ -423,7 +56,7 @@ s_say_alive(sink_t *self)
                    CREMA_TEXT("puts", self->space == SINK_SPACE_FULL ? "refused" : "taken"));
     msg = (crema_msg_t){
         .type = CREMA_MSG_FULL,
-        .full = {.retry_after_ms = FULL_RETRY_MS, .free_b = self->free_b},
+        .full = {.retry_after_ms = SINK_FULL_RETRY_MS, .free_b = self->free_b},
     };
     sink_peers_broadcast(self->peers, &msg);
 }
@@ -452,7 +85,8 @@ s_on_tick(zloop_t *loop, int timer, void *context)
 {
     (void)loop, (void)timer;
     sink_t *self = context;
-    if (sink_store_pending_bytes(self->store) > 0 && !self->commit_armed && !s_commit(self))
+    if (sink_store_pending_bytes(self->store) > 0 && !self->commit_armed &&
+        !sink_group_commit(self))
         return -1;
     s_say_alive(self);
     sink_sealing_tick(self->sealing, crema_clock_real_ns());
@@ -494,7 +128,7 @@ s_on_children(sink_t *self)
             if (self->views)
                 sink_views_end(self->views, &sealed->run_id);
         }
-        if (!s_commit(self))
+        if (!sink_group_commit(self))
             return false;
         sink_peers_broadcast(self->peers, &msg);
     }
@@ -702,7 +336,7 @@ sink_serve(sink_t *self)
     sink_sealing_tick(self->sealing, crema_clock_real_ns());
     zloop_start(self->loop);
     if (!self->broken)
-        (void)s_commit(self);
+        (void)sink_group_commit(self);
     sink_commit_stats_t marks = sink_commit_stats(sink_store_watermarks(self->store));
     crema_log_info("stopped", CREMA_INT("messages", self->counts.messages),
                    CREMA_INT("puts", self->counts.puts), CREMA_INT("records", marks.appended),
