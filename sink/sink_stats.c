@@ -93,14 +93,46 @@ s_slopes(const point_t *points, size_t n, double *slopes)
     return n_slopes;
 }
 
+/* Sum of k (k - 1) (2 k + 5) over the groups of k equal values; sorts them. */
+static double
+s_ties(double *values, size_t n)
+{
+    double sum = 0;
+    sink_stats_sort(values, n);
+    for (size_t i = 0, end = 0; i < n; i = end) {
+        while (end < n && values[end] == values[i])
+            end++;
+        double k = (double)(end - i);
+        sum += k * (k - 1) * (2 * k + 5);
+    }
+    return sum;
+}
+
+/* Half the width of the interval of ranks that holds the slope at 95 %, by Kendall's variance with ties. */
+static double
+s_reach(const point_t *points, size_t n, double *scratch)
+{
+    double k = (double)n, variance = k * (k - 1) * (2 * k + 5);
+    for (size_t i = 0; i < n; i++)
+        scratch[i] = points[i].x;
+    variance -= s_ties(scratch, n);
+    for (size_t i = 0; i < n; i++)
+        scratch[i] = points[i].y;
+    variance -= s_ties(scratch, n);
+    return variance > 0 ? Z_975 * sqrt(variance / 18) / 2 : 0;
+}
+
 crema_err_t
 sink_stats_line(const double *x, const double *y, size_t n, sink_line_t *ret_line)
 {
     sink_line_t line = {NAN, NAN, NAN, NAN, NAN, NAN, n, 0};
     size_t m;
     point_t *points = s_points(x, y, n, &m);
-    double *slopes = points ? malloc((m * m / 2 + m + 1) * sizeof *slopes) : NULL;
-    if (!slopes) {
+    double *slopes = points ? malloc((m * m / 2 + 1) * sizeof *slopes) : NULL;
+    double *scratch = malloc((n + 1) * sizeof *scratch);
+    if (!slopes || !scratch) {
+        free(scratch);
+        free(slopes);
         free(points);
         return CREMA_ENOMEM;
     }
@@ -109,19 +141,19 @@ sink_stats_line(const double *x, const double *y, size_t n, sink_line_t *ret_lin
     if (n_slopes > 0) {
         line.b = sink_stats_quantile(slopes, n_slopes, 0.5);
         if (m >= 3) {
-            double count = (double)n_slopes, k = (double)m;
-            double reach = Z_975 * sqrt(k * (k - 1) * (2 * k + 5) / 18);
-            double low = floor((count - reach) / 2) - 1, high = ceil((count + reach) / 2);
+            double half = (double)n_slopes / 2, reach = s_reach(points, m, scratch);
+            double low = rint(half - reach) - 1, high = rint(half + reach);
+            double last = (double)n_slopes - 1;
             line.b_lo = slopes[low < 0 ? 0 : (size_t)low];
-            line.b_hi = slopes[high > count - 1 ? n_slopes - 1 : (size_t)high];
+            line.b_hi = slopes[high > last ? n_slopes - 1 : (size_t)high];
         }
-        /* The slopes are not needed any more: there is room for the residuals. */
-        line.a = s_intercept(points, m, line.b, slopes);
+        line.a = s_intercept(points, m, line.b, scratch);
         if (m >= 3) {
-            line.a_lo = s_intercept(points, m, line.b_hi, slopes);
-            line.a_hi = s_intercept(points, m, line.b_lo, slopes);
+            line.a_lo = s_intercept(points, m, line.b_hi, scratch);
+            line.a_hi = s_intercept(points, m, line.b_lo, scratch);
         }
     }
+    free(scratch);
     free(slopes);
     free(points);
     *ret_line = line;
