@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -197,6 +198,28 @@ class RunFile:
         frame = pd.DataFrame(data)
         frame.attrs["units"] = self.units(name)
         return frame
+
+    def rows(self, name: str) -> list[SimpleNamespace]:
+        """Rows of a table as objects with a field for each column, for programs that do without pandas.
+
+        Strings are str, enumerations are their labels; there are no names beside ids.
+        """
+        dataset = self._dataset(name)
+        table = dataset[:]
+        columns = []
+        for column in dataset.dtype.names:
+            labels = h5py.check_enum_dtype(dataset.dtype[column])
+            if labels:
+                by_code = {code: label for label, code in labels.items()}
+                columns.append([by_code.get(code, "?") for code in table[column].tolist()])
+            elif dataset.dtype[column].kind == "S":
+                columns.append(_decode(table[column]).tolist())
+            else:
+                columns.append(table[column].tolist())
+        return [
+            SimpleNamespace(**dict(zip(dataset.dtype.names, row, strict=True)))
+            for row in zip(*columns, strict=True)
+        ]
 
     def units(self, name: str) -> dict[str, str]:
         """Unit of each column of a table."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich import box
 from rich.console import Console, Group
@@ -15,9 +15,6 @@ from rich.text import Text
 
 from .reader import RunFile
 from .reader import open as open_run
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ROWS_MAX = 20  # of a table with a row per dataset, worker, section
 
@@ -98,7 +95,7 @@ def render(run: RunFile) -> Group:
     if run.live:
         parts.append(_live(run))
         return Group(*parts)
-    workflow = run["summary/workflow"].set_index("name")
+    workflow = {row.name: row for row in run.rows("summary/workflow")}
     parts += [
         table
         for title, rows in SECTIONS.items()
@@ -137,16 +134,13 @@ def _live(run: RunFile) -> Table:
     return table
 
 
-def _metrics(title: str, rows: dict[str, str], workflow: pd.DataFrame) -> Table | None:
+def _metrics(title: str, names: dict[str, str], workflow: dict[str, Any]) -> Table | None:
     table = _table(title, "", "value", "")
-    for name, label in rows.items():
-        if name not in workflow.index:
+    for name, label in names.items():
+        row = workflow.get(name)
+        if row is None or (row.status == "unavailable" and not math.isfinite(row.value)):
             continue
-        row = workflow.loc[name]
-        status = str(row["status"])
-        if status == "unavailable" and not math.isfinite(row["value"]):
-            continue
-        table.add_row(label, quantity(row["value"], row["units"]), _STATUS_MARKS.get(status, ""))
+        table.add_row(label, quantity(row.value, row.units), _STATUS_MARKS.get(row.status, ""))
     return table if table.row_count else None
 
 
@@ -160,7 +154,7 @@ def _split(run: RunFile) -> Table:
         "failed s",
         "bytes",
     )
-    for row in run["summary/split"].itertuples():
+    for row in run.rows("summary/split"):
         mark = "" if row.in_budget else " *"
         numbers = [seconds(v) for v in (row.cpu_s, row.noncpu_s, row.runtime_s, row.failed_s)]
         table.add_row(row.side + mark, *numbers, quantity(row.bytes_b, "B"))
@@ -171,7 +165,7 @@ def _split(run: RunFile) -> Table:
 
 def _waterfall(run: RunFile) -> Table:
     table = _table("Thread-seconds of the run", "category", "s", "share", "")
-    for row in run["summary/waterfall"].sort_values("rank").itertuples():
+    for row in sorted(run.rows("summary/waterfall"), key=lambda row: row.rank):
         share = row.fraction if math.isfinite(row.fraction) else 0.0
         bar = "█" * max(0, min(30, round(30 * share)))
         table.add_row(row.category, seconds(row.thread_seconds), percent(row.fraction), bar)
@@ -179,11 +173,11 @@ def _waterfall(run: RunFile) -> Table:
 
 
 def _datasets(run: RunFile) -> list[Table]:
-    frame = run["summary/per_dataset"]
+    rows = run.rows("summary/per_dataset")
     table = _table(
         "Datasets", "dataset", "files", "chunks", "events", "wall s", "CPU s", "read", "rate"
     )
-    for row in frame.head(ROWS_MAX).itertuples():
+    for row in rows[:ROWS_MAX]:
         table.add_row(
             escape(row.dataset),
             *(f"{n:,}" for n in (row.n_files, row.n_chunks, row.n_events)),
@@ -192,22 +186,22 @@ def _datasets(run: RunFile) -> list[Table]:
             quantity(row.bytes_b, "B"),
             quantity(row.event_rate_hz, "Hz"),
         )
-    return _with_rest(table, frame)
+    return _with_rest(table, rows)
 
 
 def _sections(run: RunFile) -> list[Table]:
-    frame = run["summary/per_section"]
+    rows = run.rows("summary/per_section")
     table = _table("Sections", "section", "entries", "s", "own s", "CPU s", "95 % s", "longest s")
-    for row in frame.head(ROWS_MAX).itertuples():
+    for row in rows[:ROWS_MAX]:
         numbers = (row.wall_s, row.self_s, row.cpu_s, row.dur_p95_s, row.dur_max_s)
         table.add_row(escape(row.section), f"{row.n:,}", *map(seconds, numbers))
-    return _with_rest(table, frame)
+    return _with_rest(table, rows)
 
 
-def _with_rest(table: Table, frame: pd.DataFrame) -> list[Table]:
-    if len(frame) > ROWS_MAX:
-        table.caption = f"and {len(frame) - ROWS_MAX} more in the file"
-    return [table] if len(frame) else []
+def _with_rest(table: Table, rows: Sequence[Any]) -> list[Table]:
+    if len(rows) > ROWS_MAX:
+        table.caption = f"and {len(rows) - ROWS_MAX} more in the file"
+    return [table] if rows else []
 
 
 def _table(title: str, *columns: str) -> Table:

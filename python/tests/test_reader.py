@@ -56,6 +56,26 @@ def test_ids_are_explained_and_enums_have_labels(run, fileset):
     assert run.units("chunks")["wall_s"] == "s"
 
 
+def test_rows_hold_what_the_tables_hold(run):
+    for name in run:
+        frame, rows = run.table(name, names=False), run.rows(name)
+        assert len(rows) == len(frame)
+        for column in frame.columns:
+            ours = [getattr(row, column) for row in rows]
+            assert pd.Series(ours, dtype=object).equals(
+                pd.Series(list(frame[column]), dtype=object)
+            )
+
+
+def test_tables_on_a_terminal_need_no_pandas(measured):
+    code = "import sys; sys.modules['pandas'] = None\nfrom crema.command import main; main()"
+    shown = subprocess.run(
+        [sys.executable, "-c", code, "show", str(measured.path)], capture_output=True, text=True
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert "Thread-seconds of the run" in shown.stdout
+
+
 def test_an_unknown_id_has_no_name(run):
     ids = np.array([0, 0xFFFFFFFF], dtype=np.uint32)
     assert run._explain("dataset", ids)[1] is None
