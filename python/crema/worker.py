@@ -23,6 +23,7 @@ from ._records import MEMBERSHIP, TASK_EVENTS, WORKER_SAMPLES
 
 logger = logging.getLogger("crema")
 
+_STAYS = frozenset({"running", "paused"})  # Dask's states of a worker that is not on its way out
 _RUNNING = frozenset(("executing", "long-running", "cancelled", "resumed"))
 _ACTION = {
     dask: TASK_EVENTS.label("action", ours)
@@ -141,7 +142,8 @@ class _Follower:
         _recorder.forget(self._recorder.config.run_id, self._worker.id)
         for write in (self._write_gathered, self._write_totals, self._write_sample):
             self._guarded(write)
-        self._recorder.close("lost")
+        # A worker that stays outlives the run: what still runs on it was given up, not lost.
+        self._recorder.close("cancelled" if self._worker.status.name in _STAYS else "lost")
 
     def status(self) -> dict[str, Any]:
         stream, agent = self._recorder.stream, self._agent

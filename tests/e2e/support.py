@@ -37,6 +37,7 @@ def runner(executor, collector, chunksize, **options):
         savemetrics=True,
         chunksize=chunksize,
         checkpointer=collector.checkpointer,
+        metadata_cache={},  # coffea's own lives as long as this process: no preprocessing after the first run
         **options,
     )
 

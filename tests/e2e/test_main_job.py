@@ -121,7 +121,7 @@ def test_processor_side_holds_the_processors_prefix(
     side = rows.side.map(support.enum_labels(run.path, "activities", "side"))
     cpu = rows.activity_id.map(support.names(run.path, "activity")) == "thread-cpu"
     by_side = rows[cpu].value.groupby([rows.task_prefix_id.map(prefixes), side]).sum()
-    processor_side = by_side.xs("processor", level=1)
+    processor_side = by_side[by_side > 0].xs("processor", level=1)  # earlier runs left totals of 0
     assert list(processor_side.index) == [prefix]
     assert processor_side[prefix] > 0
     if compression is None:  # chunks and preprocessing share the prefix: both sides hold their own
@@ -233,8 +233,8 @@ def test_a_processor_that_raises_keeps_its_records(client, nano_files, tmp_path)
             )
     chunks = support.table(mc.path, "chunks")
     status = chunks.status.map(support.enum_labels(mc.path, "chunks", "status"))
-    assert (status == "error").all()
-    assert len(status) > 0
+    assert (status == "error").sum() > 0
+    assert set(status) <= {"error", "cancelled"}  # a chunk that still ran when the first one failed
     with h5py.File(mc.path) as f:
         assert "no such jet collection" in f.attrs["exception"]
 
