@@ -199,8 +199,8 @@ s_admit(agg_core_t *self, agg_peer_t peer, const crema_hello_t *hello, int64_t n
         return NULL;
     }
     if (!self->sink_known || !s_may_admit(self, now_ns)) {
-        if (!client
-                 ->has_session) { /* it is there: a barrier will wait for it, or does so already */
+        /* It is there: a barrier will wait for it, or does so already. */
+        if (!client->has_session && !CREMA_MUTATED(13)) {
             agg_agent_on_heard(client->agent, now_ns);
             agg_runs_on_client(self, client, now_ns);
         }

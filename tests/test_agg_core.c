@@ -564,6 +564,59 @@ must_wait_for_others_after_its_own_restart(void **state)
     agg_core_destroy(&rig.core);
 }
 
+/* A HELLO that came too early was not let in, but its sender is there and may hold anything. */
+static void
+must_wait_for_an_agent_that_knocked(void **state)
+{
+    (void)state;
+    rig_t rig = s_rig_with(8);
+    s_hello(&rig, 1, &s_agent, 1, 0, 0);
+    s_say_run(&rig, 9, CREMA_MSG_RUN_OPEN, false);
+    s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_STATE});
+    s_sink_row(&rig, CREMA_MSG_STATE, 1, 4, true); /* all that the sink has heard of is there */
+    s_heard(&rig);
+    s_say_run(&rig, 9, CREMA_MSG_RUN_END, false);
+    must_hear(&rig, "RUN_STATE 2 > 9");
+    assert_int_equal(rig.state.n_waiting, 1);
+    s_hello(&rig, 1, &s_agent, 1, 0, 0);
+    must_hear(&rig, "WELCOME 0 > 1, BARRIER 1 > 1");
+    s_heartbeat(&rig, 1, 0, 1, 0, 0, false);
+    must_hear(&rig, "ACK 0 > 1, RUN_SEAL 0, RUN_STATE 3 > 9");
+    agg_core_destroy(&rig.core);
+}
+
+static void
+must_not_dismiss_an_agent_with_an_open_stream(void **state)
+{
+    (void)state;
+    rig_t rig = s_served_rig();
+    s_say_run(&rig, 9, CREMA_MSG_RUN_END, true);
+    s_heard(&rig);
+    for (; rig.reason[0] == '\0'; rig.now += 100 * MS) {
+        s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_STATE});
+        s_heartbeat(&rig, 1, 0, 1, 1, 2, false);
+        s_data(&rig, 1, 1, 1, 2, 0);
+        s_sink_row(&rig, CREMA_MSG_COMMITTED, 1, 2, false);
+        s_tick(&rig);
+        s_heard(&rig);
+    }
+    assert_string_equal(rig.reason, "stream_not_closed");
+    char hex[CREMA_ID_HEX_CHARS + 1];
+    crema_id_t stream = s_stream(1);
+    assert_string_equal(rig.subject, crema_id_hex(&stream, hex));
+    s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_SEALED, .sealed = {.run_id = s_run, .path = "x"}});
+    must_hear(&rig, "RUN_STATE 4 > 9");
+    s_heartbeat(&rig, 1, 0, 1, 1, 3, true);
+    must_hear(&rig, "ACK 1 > 1");
+    s_data(&rig, 1, 1, 3, 3, 0);
+    must_hear(&rig, "PUT 3");
+    s_sink_row(&rig, CREMA_MSG_COMMITTED, 1, 3, true);
+    must_hear(&rig, "ACK 1 > 1, RUN_SEAL 0, RUN_STATE 3 > 9");
+    s_heartbeat(&rig, 1, 0, 1, 1, 3, true);
+    must_hear(&rig, "ACK 1 > 1, FENCE 7 > 1");
+    agg_core_destroy(&rig.core);
+}
+
 static void
 must_say_what_it_does_not_know(void **state)
 {
@@ -645,6 +698,8 @@ main(void)
         cmocka_unit_test(must_not_take_a_table_with_a_hole_for_an_answer),
         cmocka_unit_test(must_not_call_complete_what_it_had_no_room_for),
         cmocka_unit_test(must_wait_for_others_after_its_own_restart),
+        cmocka_unit_test(must_wait_for_an_agent_that_knocked),
+        cmocka_unit_test(must_not_dismiss_an_agent_with_an_open_stream),
         cmocka_unit_test(must_say_what_it_does_not_know),
         cmocka_unit_test(must_tell_the_sink_of_clocks_now_and_then),
         cmocka_unit_test(must_refuse_a_bad_configuration),
