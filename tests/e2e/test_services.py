@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -403,16 +404,23 @@ def fields_of(body: bytes) -> dict[int, list]:
 class Collector:
     """As much of a collector as it takes to end a run."""
 
-    def __init__(self, endpoint: str, run_id: bytes):
+    def __init__(self, endpoint: str, run_id: bytes, keys: pathlib.Path | None = None):
         zmq = pytest.importorskip("zmq")
-        self.zmq, self.run_id = zmq, run_id
+        self.run_id, self.not_taken = run_id, zmq.Again
         self.socket = zmq.Context.instance().socket(zmq.DEALER)
         self.socket.linger = 0
+        self.socket.sndtimeo = 200
         self.socket.reconnect_ivl = 50
+        if keys:
+            auth = pytest.importorskip("zmq.auth")
+            own = auth.load_certificate(keys / "client.key_secret")
+            self.socket.curve_publickey, self.socket.curve_secretkey = own
+            self.socket.curve_serverkey = auth.load_certificate(keys / "server.key")[0]
         self.socket.connect(endpoint)
 
     def say(self, kind: int, body: bytes = b""):
-        self.socket.send(envelope(kind, field(1, self.run_id) + body))
+        with contextlib.suppress(self.not_taken):  # nobody is there, or whoever is does not want it
+            self.socket.send(envelope(kind, field(1, self.run_id) + body))
 
     def ask(self, kind: int, body: bytes, until, timeout_s: float) -> dict[int, list]:
         """Repeat a message until an answer satisfies `until`."""
@@ -446,8 +454,12 @@ class Collector:
 class Chain:
     """Sink, aggregator and agent on fixed endpoints, so that each can be killed and started again."""
 
-    def __init__(self, services, work: pathlib.Path):
+    def __init__(
+        self, services, work: pathlib.Path, keys: pathlib.Path | None = None, sink_options=()
+    ):
         self.start_service, self.work = services, work
+        self.common = ("--keys", keys) if keys else ()
+        self.sink_options = sink_options
         (work / "spool").mkdir(mode=0o700)
         ports = [self.free_port() for _ in range(2)]
         self.sink_at, self.aggregator_at = (f"tcp://127.0.0.1:{port}" for port in ports)
@@ -460,26 +472,19 @@ class Chain:
             return probe.getsockname()[1]
 
     def start(self, program: str) -> Service:
-        if program == "crema-sink":
-            at = (
-                "--bind",
-                self.sink_at,
-                "--store",
-                self.work / "store",
-                "--output",
-                self.work / "out",
-            )
-            return self.start_service(program, *at)
-        if program == "crema-aggregator":
-            return self.start_service(program, "--bind", self.aggregator_at, "--sink", self.sink_at)
-        at = (
-            "--spool",
-            self.work / "spool",
-            "--aggregator",
-            self.aggregator_at,
-            "--heartbeat-interval",
-        )
-        return self.start_service(program, *at, "500ms", ready=False)
+        options = {
+            "crema-sink": (
+                *("--bind", self.sink_at, "--store", self.work / "store"),
+                *("--output", self.work / "out", *self.sink_options),
+            ),
+            "crema-aggregator": ("--bind", self.aggregator_at, "--sink", self.sink_at),
+            "crema-agent": (
+                *("--spool", self.work / "spool", "--aggregator", self.aggregator_at),
+                *("--heartbeat-interval", "500ms"),
+            ),
+        }
+        ready = program != "crema-agent"
+        return self.start_service(program, *options[program], *self.common, ready=ready)
 
     def kill(self, program: str):
         self.running[program].kill()
@@ -579,6 +584,53 @@ def test_a_run_sealed_while_the_sink_dies_is_sealed_by_the_next_one(chain):
     time.sleep(0.05)
     chain.kill("crema-sink")
     assert collector.end()[2] == [SEALED]
+    collector.close()
+
+
+def test_with_keys_the_chain_works_and_strangers_are_not_heard(services, tmp_path):
+    keys, others = tmp_path / "keys", tmp_path / "others"
+    for path in (keys, others):
+        assert run("crema-aggregator", "--make-keys", path).returncode == 0
+    (tmp_path / "chain").mkdir()
+    chain = Chain(services, tmp_path / "chain", keys)
+    run_id = uuid.uuid4()
+    (others / "server.key").write_bytes((keys / "server.key").read_bytes())
+    for stranger in (
+        Collector(chain.aggregator_at, run_id.bytes),
+        Collector(chain.aggregator_at, run_id.bytes, others),
+    ):
+        with pytest.raises(AssertionError, match="no such state"):
+            stranger.ask(RUN_OPEN, b"", lambda state: True, 2)
+        stranger.close()
+    collector = Collector(chain.aggregator_at, run_id.bytes, keys)
+    collector.open()
+    wait_until_shipped(chain, [write_stream(chain.work / "spool", run_id.bytes, 100)])
+    assert collector.end()[9] == [b"COMPLETE"]
+    collector.close()
+    chain.stop()
+
+
+def test_journals_of_sealed_runs_are_freed_in_time(services, tmp_path):
+    chain = Chain(services, tmp_path, sink_options=("--retain", "1s"))
+    run_id = uuid.uuid4()
+    collector = Collector(chain.aggregator_at, run_id.bytes)
+    collector.open()
+    wait_until_shipped(chain, [write_stream(chain.work / "spool", run_id.bytes, 100)])
+    sealed = pathlib.Path(collector.end()[8][0].decode())
+    journal = chain.work / "store" / str(run_id)
+    end = time.monotonic() + 40
+    while journal.exists():
+        assert time.monotonic() < end, "the journal is still there"
+        time.sleep(0.2)
+    assert (chain.work / "store" / "tombstones").stat().st_size > 0
+    before = sealed.read_bytes()
+    chain.kill("crema-sink")
+    write_stream(
+        chain.work / "spool", run_id.bytes, 100
+    )  # nobody may make a new file of this alone
+    time.sleep(4)
+    assert not journal.exists()
+    assert sealed.read_bytes() == before
     collector.close()
 
 
