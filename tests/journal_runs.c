@@ -106,7 +106,7 @@ typedef struct {
     fixture_stream_t *stream;
     char name[64];
     double free_s[2]; /* when a slot is free again */
-    double cpu_s, noncpu_s;
+    double cpu_s, noncpu_s, failed_s;
     int64_t ref;
 } busy_worker_t;
 
@@ -229,6 +229,10 @@ s_busy_chunk(busy_worker_t *w, int64_t chunk, double *now)
         w->noncpu_s += 0.3 * wall + 0.03;
         s_total(w->stream, w->name, end + 0.02, "thread-cpu", 5 + w->cpu_s, false);
         s_total(w->stream, w->name, end + 0.02, "thread-noncpu", w->noncpu_s, false);
+    }
+    if (failed) { /* Dask posts all seconds of a failed task as one lump */
+        w->failed_s += wall + 0.03;
+        s_total(w->stream, w->name, end + 0.02, "failed", w->failed_s, false);
     }
     s_sample(w, end + 0.02);
     *now = end + 0.02;
