@@ -217,7 +217,7 @@ s_record(sink_decoder_t *self, sink_stream_t *stream, const crema_record_t *reco
         stream->t_last_ns = t_ns;
     if (stream->t_first_ns == 0)
         stream->t_first_ns = t_ns;
-    return err;
+    return err == CREMA_OK ? sink_decoder_saw(self, stream->worker, t_ns) : err;
 }
 
 /* ---- frames of a PUT */
