@@ -148,7 +148,7 @@ s_find(const sink_attributes_t *self, const char *name)
 static bool
 s_is_name(const char *name)
 {
-    size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_");
+    size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_.");
     return n > 0 && n <= 64 && name[n] == '\0';
 }
 

@@ -41,7 +41,7 @@ typedef struct sink_attributes sink_attributes_t;
 CREMA_MUST_CHECK crema_err_t sink_attributes_new(sink_attributes_t **ret_self);
 void sink_attributes_destroy(sink_attributes_t **self_p);
 
-/* A text that is no number leaves a numeric attribute unknown. A name that is no [a-z0-9_]+ is left out. */
+/* A text that is no number leaves a numeric attribute unknown. A name that is no [a-z0-9_.]+ is left out. */
 CREMA_MUST_CHECK crema_err_t sink_attributes_text(sink_attributes_t *self, const char *name,
                                                   const char *text);
 /* The attribute must be in the contract and numeric. */

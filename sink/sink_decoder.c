@@ -217,7 +217,9 @@ s_record(sink_decoder_t *self, sink_stream_t *stream, const crema_record_t *reco
         stream->t_last_ns = t_ns;
     if (stream->t_first_ns == 0)
         stream->t_first_ns = t_ns;
-    return err == CREMA_OK ? sink_decoder_saw(self, stream->worker, t_ns) : err;
+    /* The end of a killed writer was written by its agent, later. */
+    bool by_writer = record->type != CREMA_RECORD_END || record->end.reason == CREMA_END_FINISHED;
+    return err == CREMA_OK && by_writer ? sink_decoder_saw(self, stream->worker, t_ns) : err;
 }
 
 /* ---- frames of a PUT */
