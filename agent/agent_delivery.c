@@ -123,6 +123,8 @@ s_scan(agent_delivery_t *self)
     int64_t now_ns = crema_clock_mono_ns();
     s_tell(self, now_ns);
     crema_spool_stats_t stats = crema_spool_stats(self->spool);
+    if (err != CREMA_OK || stats.waiting_files > 0)
+        return; /* it saw less than the spool holds, which answers no barrier; the next scan may */
     crema_session_on_scanned(self->session, stats.bytes, self->config.spool_limit_b, stats.evicted,
                              now_ns);
 }
