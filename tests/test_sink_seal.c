@@ -1,0 +1,386 @@
+/* sink_seal and sink_check: a journal becomes a file, again and again the same; and a file that was tampered with is found. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <hdf5.h>
+
+#include "crema_id.h"
+#include "journal_fixture.h"
+#include "must.h"
+#include "rows_fixture.h"
+#include "sink_attempt.h"
+#include "sink_cell.h"
+#include "sink_h5.h"
+#include "sink_seal.h"
+
+#define T(s) (FIXTURE_T0 + (int64_t)((s)*1e9))
+
+static char s_output[512];
+
+static const char *
+s_file(const char *name)
+{
+    snprintf(s_output, sizeof s_output, "%s.h5", scratch_dir(name));
+    unlink(s_output);
+    return s_output;
+}
+
+static sink_seal_result_t s_result;
+
+static void
+s_seal(const char *dir, const char *output)
+{
+    char why[512];
+    crema_err_t err = sink_seal_journal(dir, output, &s_result, why, sizeof why);
+    if (err != CREMA_OK)
+        fail_msg("%s", why);
+}
+
+static int
+s_findings(const char *path, const char *want)
+{
+    char text[8192] = "";
+    FILE *out = fmemopen(text, sizeof text, "w");
+    int findings = -1;
+    crema_err_t err = sink_check_file(path, out, &findings);
+    fclose(out);
+    if (err != CREMA_OK && findings == 0)
+        fail_msg("%s without a finding", crema_err_name(err));
+    if (want && !strstr(text, want))
+        fail_msg("no \"%s\" in: %s", want, text);
+    if (!want && findings > 0)
+        fail_msg("%s", text);
+    return findings;
+}
+
+static void
+must_seal_files_that_are_sound(void **state)
+{
+    (void)state;
+    const char *dir = scratch_dir("toy"), *file = s_file("toy");
+    fixture_toy(dir, 1);
+    s_seal(dir, file);
+    assert_string_equal(s_result.verdict, "PARTIAL");
+    assert_non_null(strstr(s_result.reasons_json, "\"writer_killed\""));
+    assert_string_equal(s_result.path, file);
+    assert_int_equal(s_result.revision, 1);
+    assert_int_equal(s_result.rows, 4 + 5 + 1); /* membership, chunks, what coffea reported */
+    struct stat stat_of;
+    assert_int_equal(stat(file, &stat_of), 0);
+    assert_int_equal(s_result.file_bytes, stat_of.st_size);
+    assert_int_equal(s_findings(file, NULL), 0);
+    char temporary[600];
+    snprintf(temporary, sizeof temporary, "%s.tmp", s_output);
+    assert_int_equal(access(temporary, F_OK), -1);
+    unlink(file);
+
+    dir = scratch_dir("busy");
+    fixture_busy(dir, 1, 4, 200);
+    s_seal(dir, file);
+    assert_int_equal(s_findings(file, NULL), 0);
+    unlink(file);
+}
+
+static void
+must_give_the_same_file_again(void **state)
+{
+    (void)state;
+    uint8_t first[32];
+    char command[2048];
+    const char *dir = scratch_dir("busy"), *file = s_file("same");
+    char other[600];
+    snprintf(other, sizeof other, "%s.again", s_output);
+    fixture_busy(dir, 1, 4, 150);
+    s_seal(dir, file);
+    memcpy(first, s_result.sha256, sizeof first);
+    s_seal(dir, other);
+    assert_memory_equal(first, s_result.sha256, sizeof first);
+    assert_int_equal(s_result.revision, 1);
+    s_seal(dir, file); /* over itself: nothing is new */
+    assert_memory_equal(first, s_result.sha256, sizeof first);
+    assert_int_equal(s_result.revision, 1);
+    /* Everything but the time it was made is equal, grid and attributes too. */
+    snprintf(command, sizeof command,
+             "for f in '%s' '%s'; do h5dump \"$f\" | sed '1d' | grep -v -A6 'ATTRIBUTE "
+             "\"created_utc\"' | "
+             "grep -v 'Z\"$' | sha256sum; done | uniq | wc -l | grep -qx 1",
+             file, other);
+    assert_int_equal(system(command), 0);
+    unlink(file);
+    unlink(other);
+}
+
+static void
+s_late_run(const char *dir, bool late)
+{
+    fixture_t *f = fixture_new(dir, 1);
+    fixture_open(f, T(0), NULL, NULL, NULL);
+    fixture_stream_t *w = fixture_stream(f, 2, 1, CREMA_STREAM_WORKER, "tcp://A", 1, T(0));
+    crema_id_t id = fixture_stream_id(2);
+    char hex[CREMA_ID_HEX_CHARS + 1];
+    const crema_reason_t reasons[] = {{"stream_not_closed", crema_id_hex(&id, hex), "no end", 1}};
+    fixture_seal(f, T(10), reasons, 1);
+    if (late) {
+        fixture_late(f);
+        fixture_end(w, CREMA_END_FINISHED, T(9), 0, 0);
+    }
+    fixture_close(&f);
+}
+
+static void
+must_raise_the_revision_with_late_records(void **state)
+{
+    (void)state;
+    const char *file = s_file("late");
+    char sha[80], why[SINK_H5_WHY_BYTES], text[128];
+    const char *dir = scratch_dir("late1");
+    s_late_run(dir, false);
+    s_seal(dir, file);
+    assert_string_equal(s_result.verdict, "PARTIAL");
+    sink_h5_t *h5;
+    must(sink_h5_open(file, &h5, why));
+    must(sink_h5_text(h5, "sha256_payload", sha, sizeof sha));
+    must(sink_h5_text(h5, "prev_sha256_payload", text, sizeof text));
+    assert_string_equal(text, "");
+    must(sink_h5_close(&h5, NULL));
+
+    dir = scratch_dir("late2");
+    s_late_run(dir, true);
+    s_seal(dir, file);
+    assert_string_equal(s_result.verdict, "COMPLETE");
+    assert_string_equal(s_result.reasons_json, "[]");
+    assert_int_equal(s_result.revision, 2);
+    must(sink_h5_open(file, &h5, why));
+    must(sink_h5_text(h5, "prev_sha256_payload", text, sizeof text));
+    assert_string_equal(text, sha);
+    must(sink_h5_text(h5, "revision_reason", text, sizeof text));
+    assert_string_equal(text, "late records");
+    must(sink_h5_close(&h5, NULL));
+    assert_int_equal(s_findings(file, NULL), 0);
+    unlink(file);
+}
+
+static void
+must_bring_times_onto_the_sinks_clock(void **state)
+{
+    (void)state;
+    const char *dir = scratch_dir("clock"), *file = s_file("clock");
+    const crema_table_t *t = crema_table(CREMA_TABLE_CHUNKS);
+    fixture_t *f = fixture_new(dir, 1);
+    fixture_open(f, T(0), NULL, NULL, NULL);
+    for (uint8_t i = 0; i < 2; i++) { /* agent 7 is 2 s ahead, of agent 8 nothing is known */
+        fixture_stream_t *w =
+            fixture_stream(f, (uint8_t)(2 + i), (uint8_t)(7 + i), CREMA_STREAM_WORKER,
+                           i ? "tcp://B" : "tcp://A", 1, T(2));
+        fixture_row(w, CREMA_TABLE_CHUNKS);
+        fixture_set(w, "t_start_ns", T(5 + i));
+        fixture_set(w, "t_end_ns", T(6 + i));
+        fixture_set(w, "chunk_id", 1 + i);
+        fixture_set(w, "attempt_ref", 1);
+        fixture_put(w, 0);
+        fixture_end(w, CREMA_END_FINISHED, T(9), 0, 0);
+    }
+    fixture_clock(f, 7, T(3), 2 * FIXTURE_S, 1000000);
+    fixture_seal(f, T(10), NULL, 0);
+    fixture_close(&f);
+    s_seal(dir, file);
+    sink_h5_t *h5;
+    char why[SINK_H5_WHY_BYTES], text[64];
+    uint8_t rows[2 * SINK_ROW_BYTES_MAX];
+    must(sink_h5_open(file, &h5, why));
+    must(sink_h5_read_rows(h5, t, 0, 2, rows));
+    const uint8_t *second = rows + crema_table_row_bytes(t);
+    assert_int_equal(sink_cell_int(t, rows, "t_start_ns"), T(3));
+    assert_int_equal(sink_cell_int(t, rows, "t_end_ns"), T(4));
+    assert_int_equal(sink_cell_int(t, rows, "quality"), 0);
+    assert_int_equal(sink_cell_int(t, second, "t_start_ns"), T(6));
+    assert_int_equal(sink_cell_int(t, second, "quality"), SINK_QUALITY_CLOCK);
+    must(sink_h5_text(h5, "clock_correction", text, sizeof text));
+    assert_string_equal(text, "applied");
+    must(sink_h5_close(&h5, NULL));
+    assert_int_equal(s_findings(file, NULL), 0);
+    unlink(file);
+}
+
+static void
+must_leave_what_was_there_when_it_fails(void **state)
+{
+    (void)state;
+    char why[512] = "";
+    const char *dir = scratch_dir("toy");
+    fixture_toy(dir, 1);
+    assert_int_equal(sink_seal_journal("/nonexistent", "/tmp/x.h5", &s_result, why, sizeof why),
+                     CREMA_ENOENT);
+    assert_non_null(strstr(why, "/nonexistent"));
+    assert_int_not_equal(sink_seal_journal(dir, "/nonexistent/x.h5", &s_result, why, sizeof why),
+                         CREMA_OK);
+    assert_true(strlen(why) > 10);
+
+    /* A directory in the way of the renaming: the temporary file goes, the directory stays. */
+    const char *file = s_file("way");
+    char inside[600], temporary[600];
+    snprintf(inside, sizeof inside, "%s/full", s_output);
+    snprintf(temporary, sizeof temporary, "%s.tmp", s_output);
+    assert_int_equal(mkdir(file, 0700), 0);
+    assert_int_equal(mkdir(inside, 0700), 0);
+    assert_int_not_equal(sink_seal_journal(dir, file, &s_result, why, sizeof why), CREMA_OK);
+    assert_int_equal(access(temporary, F_OK), -1);
+    assert_int_equal(access(inside, F_OK), 0);
+    rmdir(inside);
+    rmdir(file);
+}
+
+/* ---- checking */
+
+static void
+s_poke(const char *path, const char *table, const char *column, int64_t value)
+{
+    const crema_table_t *t = crema_table_by_path(table);
+    uint8_t row[SINK_ROW_BYTES_MAX];
+    hsize_t start = 0, one = 1;
+    hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
+    hid_t dataset = H5Dopen2(file, table, H5P_DEFAULT), type = H5Dget_type(dataset);
+    hid_t space = H5Dget_space(dataset), memory = H5Screate_simple(1, &one, NULL);
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, &start, NULL, &one, NULL);
+    assert_true(H5Dread(dataset, type, memory, space, H5P_DEFAULT, row) >= 0);
+    sink_cell_set(t, row, column, value);
+    assert_true(H5Dwrite(dataset, type, memory, space, H5P_DEFAULT, row) >= 0);
+    H5Sclose(memory);
+    H5Sclose(space);
+    H5Tclose(type);
+    H5Dclose(dataset);
+    H5Fclose(file);
+}
+
+static void
+s_poke_attribute(const char *path, const char *name, int64_t value)
+{
+    hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
+    hid_t attribute = H5Aopen(file, name, H5P_DEFAULT);
+    assert_true(H5Awrite(attribute, H5T_NATIVE_INT64, &value) >= 0);
+    H5Aclose(attribute);
+    H5Fclose(file);
+}
+
+static void
+s_delete(const char *path, const char *what, bool attribute)
+{
+    hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
+    assert_true((attribute ? H5Adelete(file, what) : H5Ldelete(file, what, H5P_DEFAULT)) >= 0);
+    H5Fclose(file);
+}
+
+static void
+must_find_what_is_wrong_with_a_file(void **state)
+{
+    (void)state;
+    const struct {
+        const char *table, *column; /* table NULL: attribute `column`; column NULL: delete it */
+        int64_t value;
+        const char *want;
+    } damages[] = {
+        {"chunks", "n_events", 301, "sha256_payload"},
+        {"chunks", "status", 77, "/chunks row 0: status has no label for 77"},
+        {"chunks", "worker_id", 99, "/chunks row 0: worker_id 99 is no row of /dict/worker"},
+        {"chunks", "t_start_ns", INT64_MAX, "/chunks row 1 is out of order"},
+        {"dict/worker", "id", 5, "/dict/worker row 0 has id 5"},
+        {"dict/stream", "closed", 0, "n_streams_open is 0 and /dict/stream says 1"},
+        {NULL, "loss_total", 3, "loss_total is 3 and /gaps says 0"},
+        {NULL, "complete", 1, "complete does not follow"},
+        {"sections", NULL, 0, "/sections is missing"},
+        {NULL, NULL, 0, "attribute facility is missing"},
+    };
+    const char *dir = scratch_dir("toy"), *file = s_file("damage");
+    fixture_toy(dir, 1);
+    for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
+        unlink(file);
+        s_seal(dir, file);
+        if (damages[i].table && damages[i].column)
+            s_poke(file, damages[i].table, damages[i].column, damages[i].value);
+        else if (damages[i].column)
+            s_poke_attribute(file, damages[i].column, damages[i].value);
+        else if (damages[i].table)
+            s_delete(file, damages[i].table, false);
+        else
+            s_delete(file, "facility", true);
+        assert_true(s_findings(file, damages[i].want) > 0);
+    }
+    unlink(file);
+}
+
+static void
+must_say_what_is_no_run_file(void **state)
+{
+    (void)state;
+    const char *file = s_file("foreign");
+    int findings;
+    FILE *null = fopen("/dev/null", "w");
+    FILE *text = fopen(file, "w");
+    fputs("no HDF5", text);
+    fclose(text);
+    assert_int_equal(sink_check_file(file, null, &findings), CREMA_EMAGIC);
+    assert_int_equal(s_findings(file, "is no HDF5 file"), 1);
+    hid_t h5 = H5Fcreate(file, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    H5Fclose(h5);
+    assert_int_equal(sink_check_file(file, null, &findings), CREMA_EMAGIC);
+    assert_int_equal(s_findings(file, "no run file of crema"), 1);
+    assert_int_equal(s_findings("/nonexistent.h5", "is no HDF5 file"), 1);
+    sink_attributes_t *attributes;
+    sink_h5_t *live;
+    char why[SINK_H5_WHY_BYTES];
+    must(sink_attributes_new(&attributes));
+    must(sink_attributes_text(attributes, "state", "live"));
+    must(sink_h5_create_live(file, attributes, &live, why));
+    must(sink_h5_close(&live, why));
+    sink_attributes_destroy(&attributes);
+    assert_int_equal(s_findings(file, "state is \"live\""), 1);
+    fclose(null);
+    unlink(file);
+}
+
+/* Whatever byte is damaged, checking comes to an end. */
+static void
+must_survive_flipped_bytes(void **state)
+{
+    (void)state;
+    const char *dir = scratch_dir("toy"), *file = s_file("flip");
+    fixture_toy(dir, 1);
+    s_seal(dir, file);
+    int fd = open(file, O_RDWR);
+    off_t size = lseek(fd, 0, SEEK_END);
+    FILE *null = fopen("/dev/null", "w");
+    for (off_t at = 17; at < size; at += size / 97) {
+        uint8_t byte, flipped;
+        assert_int_equal(pread(fd, &byte, 1, at), 1);
+        flipped = byte ^ 0x41;
+        assert_int_equal(pwrite(fd, &flipped, 1, at), 1);
+        int findings = 0;
+        crema_err_t ignored = sink_check_file(file, null, &findings);
+        (void)ignored; /* any answer will do */
+        assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    }
+    close(fd);
+    fclose(null);
+    assert_int_equal(s_findings(file, NULL), 0);
+    unlink(file);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(must_seal_files_that_are_sound),
+        cmocka_unit_test(must_give_the_same_file_again),
+        cmocka_unit_test(must_raise_the_revision_with_late_records),
+        cmocka_unit_test(must_bring_times_onto_the_sinks_clock),
+        cmocka_unit_test(must_leave_what_was_there_when_it_fails),
+        cmocka_unit_test(must_find_what_is_wrong_with_a_file),
+        cmocka_unit_test(must_say_what_is_no_run_file),
+        cmocka_unit_test(must_survive_flipped_bytes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
