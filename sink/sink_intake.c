@@ -77,7 +77,7 @@ s_send_rows(sink_t *self, size_t peer, const crema_stream_row_t *rows, size_t n)
             .flags = done + part < n ? CREMA_WIRE_FLAG_MORE : 0,
             .state = {.store_id = sink_store_id(self->store),
                       .free_b = self->free_b,
-                      .table = {part, rows + done}},
+                      .table = {part, n ? rows + done : NULL}},
         };
         sink_peers_send(self->peers, peer, &msg);
         done += part;
@@ -136,11 +136,15 @@ s_on_seal(sink_t *self, size_t peer, const crema_run_msg_t *run, bool is_new)
 static bool
 s_on_run(sink_t *self, size_t peer, const crema_msg_t *msg)
 {
-    bool is_new;
+    bool is_new, is_seal = msg->type == CREMA_MSG_RUN_SEAL;
+    crema_id_t run_id = msg->run.run_id;
     crema_err_t err =
         sink_store_run_msg(self->store, msg->type, &msg->run, crema_clock_real_ns(), &is_new);
-    if (err == CREMA_ENOENT && msg->type == CREMA_MSG_RUN_SEAL) {
-        s_on_seal(self, peer, &msg->run, false);
+    if (err == CREMA_ENOENT) { /* sealed, and its journal is gone */
+        if (is_seal)
+            s_on_seal(self, peer, &msg->run, false);
+        else
+            s_answer_seal(self, peer, &run_id);
         return true;
     }
     if (err == CREMA_ENOSPC)
@@ -157,10 +161,13 @@ s_on_run(sink_t *self, size_t peer, const crema_msg_t *msg)
         return false;
     if (sink_store_pending_bytes(self->store) > 0) /* no room: it is asked again */
         s_tell_full(self, peer);
-    else if (msg->type == CREMA_MSG_RUN_SEAL)
+    else if (is_seal)
         s_on_seal(self, peer, &msg->run, is_new);
-    else
+    else {
         sink_peers_send(self->peers, peer, &(crema_msg_t){.type = CREMA_MSG_COMMITTED});
+        s_answer_seal(self, peer,
+                      &run_id); /* an aggregator that began after it was sealed learns it */
+    }
     return true;
 }
 

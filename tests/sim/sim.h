@@ -106,6 +106,7 @@ typedef struct {
     uint64_t boot;
     bool opened[SIM_RUNS_MAX]; /* this life heard RUN_OPEN */
     bool ended[SIM_RUNS_MAX];  /* and RUN_END */
+    uint64_t heard_boot;       /* of the sink that spoke last */
 } sim_agg_t;
 
 typedef struct {

@@ -69,6 +69,7 @@ sim_agg_on_peer(sim_t *sim, agg_peer_t peer, const crema_msg_t *msg)
 void
 sim_agg_on_sink(sim_t *sim, const crema_msg_t *msg)
 {
+    sim->agg.heard_boot = msg->session;
     agg_core_on_sink(sim->agg.core, msg, sim->now_ns, sim->now_ns);
     s_drive(sim);
 }

@@ -277,6 +277,7 @@ sim_sink_regress(sim_t *sim)
         journal->written = journal->durable = journal->n;
     }
     sim->regressed = true;
+    sim->sink.boot = 0; /* whoever heard it heard another store */
     sim->regress_life = sim->agg.process.life;
     sim_say(sim, "an older store is put back");
 }
