@@ -117,7 +117,10 @@ def _verdict(run: RunFile) -> Group:
     for reason in run.reasons[:ROWS_MAX]:
         if isinstance(reason, dict):
             count = f" ({reason['count']} records)" if reason.get("count") else ""
-            line = f"  missing: {reason.get('text') or reason.get('code')}{count}"
+            what = reason.get("text") or reason.get("code", "")
+            subject = reason.get("subject", "")
+            of = f" [{subject}]" if subject and subject not in what else ""
+            line = f"  missing: {what}{of}{count}"
         else:
             line = f"  missing: {reason}"
         lines.append(Text(line, style="yellow"))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+import time
 
 import h5py
 import numpy as np
 import pandas as pd
 import pytest
+from analyses import run_coffea
 from rich.console import Console
 
 import crema
@@ -113,6 +115,40 @@ def test_files_that_are_no_run_files_are_refused(tmp_path):
         f.attrs["format_version"] = "2.0.0"
     with pytest.raises(RunFileError, match=r"version 2\.0\.0"):
         crema.open(future)
+
+
+def test_a_live_file_grows_while_it_is_open(fileset, tmp_path):
+    from coffea import processor
+
+    from crema._demo_processor import DijetProcessor
+
+    instance, executor = DijetProcessor(), processor.IterativeExecutor(status=False)
+    with crema.MetricsCollector(
+        processor_instance=instance, output=tmp_path, quiet=True, run_label="in progress"
+    ) as mc:
+        run_coffea(mc, executor, fileset, instance, chunksize=1000)
+        deadline = time.monotonic() + 90
+        path = tmp_path / f"{mc.run_id}.live.h5"
+        while not path.exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        with crema.open(path) as run:
+            assert (run.live, run.verdict, run.summary()) == (True, "OPEN", {})
+            first = wait_for_rows(run, 4, deadline)
+            run_coffea(mc, executor, fileset, instance, chunksize=500)
+            later = wait_for_rows(run, len(first) + 1, deadline)
+            assert len(later) > len(first) >= 4
+            assert later["dataset"].notna().all()
+            out = io.StringIO()
+            print_report(path, console=Console(file=out, width=100))
+            assert "So far" in out.getvalue()
+    assert not path.exists()
+
+
+def wait_for_rows(run, n, deadline):
+    while len(run["chunks"]) < n and time.monotonic() < deadline:
+        time.sleep(0.1)
+        run.refresh()
+    return run["chunks"]
 
 
 def test_a_truncated_file_is_refused(measured, tmp_path):
