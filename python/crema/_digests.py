@@ -15,6 +15,7 @@ from typing import Any
 
 from . import _records
 from ._records import ACTIVITIES, SIDE_PROCESSOR, SIDE_UNATTRIBUTED
+from ._spool import NAMES_MAX
 
 _CONTEXTS = {
     "execute": "execute",
@@ -138,10 +139,10 @@ class ActivityTotals:
                 rows.append(self._row(columns, SIDE_UNATTRIBUTED, seconds, baseline))
         return rows
 
-    def name_span(self, span_id: str | None, names: Any) -> None:
+    def name_span(self, span_id: str, names: Any) -> None:
         """Learn the name of a span from a task's annotations."""
-        if span_id and span_id not in self.span_names and len(self.span_names) < 4096:
-            self.span_names[span_id] = "/".join(map(str, names or ()))
+        if names and span_id not in self.span_names and len(self.span_names) < NAMES_MAX:
+            self.span_names[span_id] = "/".join(map(str, names))
 
     def _look_for_new_keys(self) -> None:
         """Totals never lose a key, and new ones come last."""

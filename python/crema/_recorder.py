@@ -13,6 +13,7 @@ import logging
 import multiprocessing.util
 import os
 import platform
+import re
 import socket
 import sys
 import threading
@@ -182,19 +183,17 @@ def software() -> dict[str, str]:
     return found
 
 
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
+
+
 def spool_limit_b(text: str) -> int:
-    """Bytes of ``CREMA_SPOOL_LIMIT``: a number with an optional K, M, G or T, Ki, Mi, ...; the default where it is neither."""
-    units = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
-    digits = text.strip().removesuffix("B")
-    base = 1024 if digits.endswith("i") else 1000
-    digits = digits.removesuffix("i")
-    unit = digits[-1:].upper() if digits[-1:].isalpha() else ""
-    try:
-        return int(
-            float(digits.removesuffix(digits[-1:]) if unit else digits) * base ** units[unit]
-        )
-    except (KeyError, ValueError):
+    """Bytes of ``CREMA_SPOOL_LIMIT``: a number with an optional K, M, G or T, Ki, Mi, ...; the default where it is none."""
+    size = _SIZE.fullmatch(text.strip())
+    if size is None:
         return _spool.LIMIT_BYTES
+    number, unit, binary = size.groups()
+    power = " KMGT".index(unit.upper() or " ")
+    return int(float(number) * (1024 if binary else 1000) ** power)
 
 
 def close_process(run_id: str = "") -> None:

@@ -14,7 +14,7 @@ import uuid
 import pytest
 import spool_reader
 
-from crema import _records, _spool
+from crema import _recorder, _records, _spool
 
 INFO = _records.stream_info({"python_version": "3"}, run_id=uuid.uuid4().bytes, kind=0, host="h")
 HEARTBEATS = _records.HEARTBEATS
@@ -280,3 +280,19 @@ def test_hash_is_the_same_in_every_process():
     env = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     out = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert int(out.stdout) == _records.hash64("key", 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("", _spool.LIMIT_BYTES),
+        ("4096", 4096),
+        ("2M", 2_000_000),
+        ("1.5Gi", 3 << 29),
+        ("64 MiB", 64 << 20),
+        ("-1", _spool.LIMIT_BYTES),
+        ("plenty", _spool.LIMIT_BYTES),
+    ],
+)
+def test_the_limit_is_read_from_the_environment(text, limit):
+    assert _recorder.spool_limit_b(text) == limit
