@@ -1,71 +1,16 @@
-#include "crema_session.h"
-
 #include <stdlib.h>
 
-#include "crema_frame.h"
 #include "crema_mutant.h"
-#include "crema_sender.h"
+#include "crema_session_private.h"
 
-#define MS 1000000ll
-#define S (1000 * MS)
 #define HEARTBEAT_MIN_NS (200 * MS)
 #define HEARTBEAT_MAX_NS (60 * S)
-#define HELLO_WAIT_MIN_NS (100 * MS) /* a socket that has not connected yet drops the first ones */
-#define HELLO_WAIT_MAX_NS (2 * S)
 #define HELLO_PATIENCE_NS (30 * S) /* no WELCOME on this socket: try a fresh one */
 #define BACKOFF_FIRST_NS (500 * MS)
 #define BACKOFF_MAX_NS                                                                             \
     (5 * S) /* the aggregator limits how fast it admits; this only keeps dials apart */
-#define NEWS_PAUSE_NS (20 * MS)    /* between heartbeats that tell of new streams */
 #define BYE_PATIENCE_NS (500 * MS) /* for the answer to BYE */
 #define DISMISS_PATIENCE_NS (30 * S)
-#define RECORD_BYTES_MAX (CREMA_FRAME_HEADER_BYTES + CREMA_RECORD_BODY_MAX)
-
-enum { BYE_DRAINED, BYE_DEADLINE };
-
-struct crema_session {
-    crema_session_config_t config;
-    crema_session_state_t state; /* never STALLED, which follows from the credit */
-    crema_session_end_t end;
-    crema_session_end_t end_when_drained;
-    bool draining;
-    bool drain_scanned; /* the spool was read to its end after drain() */
-    int64_t drain_deadline_ns;
-    uint64_t random; /* jitter */
-
-    bool want_hangup, want_dial, want_heartbeat, want_scan;
-    bool scanning;      /* SCAN is out */
-    bool scan_refused;  /* a stream did not fit since then, so the table would not be whole */
-    int64_t dial_at_ns; /* in BACKOFF */
-    unsigned dials_in_vain;
-    int64_t hello_at_ns; /* in HELLO_SENT */
-    int64_t hello_wait_ns, hello_until_ns;
-    int64_t heartbeat_at_ns, heartbeat_sent_ns;
-    int64_t acked_ns; /* the last valid ACK, or WELCOME */
-    int64_t moved_ns; /* the last ACK that moved anything */
-    int64_t bye_until_ns;
-    bool news; /* a stream that the last table did not hold */
-
-    uint64_t agg_session; /* 0 before the first WELCOME */
-    crema_id_t store_id;
-    uint64_t credit_total_b, sent_total_b; /* both count from the session's start */
-    size_t batch_max_b;
-
-    uint64_t barrier_asked, barrier_scanned, barrier_seen;
-    crema_id_t barrier_run_id;
-    uint64_t hb_no;
-    uint64_t spool_b, spool_cap_b, evicted;
-    int64_t echo_t1_ns, echo_t2_ns, echo_t3_ns, echo_t4_ns;
-
-    crema_msg_type_t table_type; /* the table that is being sent; 0: none */
-    size_t table_row;            /* next row of it */
-    unsigned table_part;
-
-    crema_sender_t *sender;
-    crema_stream_row_t *rows; /* of one message */
-    crema_msg_t msg;
-    crema_session_stats_t stats;
-};
 
 /* ---------------------------------------------------------------- life */
 
@@ -108,9 +53,8 @@ crema_session_destroy(crema_session_t **self_p)
     *self_p = NULL;
 }
 
-/* Uniform in [0, range). */
-static int64_t
-s_jitter(crema_session_t *self, int64_t range)
+int64_t
+crema_session_jitter(crema_session_t *self, int64_t range)
 {
     self->random ^= self->random << 13;
     self->random ^= self->random >> 7;
@@ -122,12 +66,6 @@ static bool
 s_is_welcomed(const crema_session_t *self)
 {
     return self->state == CREMA_SESSION_STREAMING || self->state == CREMA_SESSION_BYE_SENT;
-}
-
-static bool
-s_has_credit(const crema_session_t *self)
-{
-    return self->sent_total_b < self->credit_total_b;
 }
 
 static void
@@ -149,12 +87,12 @@ s_back_off(crema_session_t *self, int64_t at_least_ns, int64_t now_ns)
     self->state = CREMA_SESSION_BACKOFF;
     self->want_hangup = true;
     self->table_type = 0;
-    self->dial_at_ns = now_ns + at_least_ns + s_jitter(self, range);
+    self->dial_at_ns = now_ns + at_least_ns + crema_session_jitter(self, range);
     self->dials_in_vain++;
 }
 
-static void
-s_say_hello(crema_session_t *self, int64_t now_ns)
+void
+crema_session_say_hello(crema_session_t *self, int64_t now_ns)
 {
     self->state = CREMA_SESSION_HELLO_SENT;
     self->table_type = 0;
@@ -286,7 +224,7 @@ s_on_welcome(crema_session_t *self, const crema_msg_t *msg, int64_t now_ns)
         return; /* the answer to a repeated HELLO */
     if (welcome->retry_after_ms > 0) {
         int64_t wait = welcome->retry_after_ms * MS;
-        self->hello_at_ns = now_ns + wait + s_jitter(self, wait / 10);
+        self->hello_at_ns = now_ns + wait + crema_session_jitter(self, wait / 10);
         self->hello_until_ns = self->hello_at_ns + HELLO_PATIENCE_NS;
         return;
     }
@@ -346,7 +284,7 @@ s_on_fence(crema_session_t *self, const crema_msg_t *msg, int64_t now_ns)
         if (self->state == CREMA_SESSION_BYE_SENT)
             s_close(self, self->end);
         else if (self->state == CREMA_SESSION_STREAMING)
-            s_say_hello(self, now_ns);
+            crema_session_say_hello(self, now_ns);
         break;
     case CREMA_FENCE_DISMISSED:
         if (self->state == CREMA_SESSION_STREAMING && !self->draining &&
@@ -414,13 +352,14 @@ static void
 s_on_welcomed_tick(crema_session_t *self, int64_t now_ns)
 {
     int64_t interval = self->config.heartbeat_ns;
-    bool starved = !s_has_credit(self) && crema_sender_undelivered(self->sender) > 0;
+    bool starved = !crema_session_has_credit(self) && crema_sender_undelivered(self->sender) > 0;
     if (now_ns - self->acked_ns >= 4 * interval) {
         s_back_off(self, 0, now_ns);
         return;
     }
     if (starved && now_ns - self->moved_ns >= 8 * interval + 2 * S) {
-        s_say_hello(self, now_ns); /* bytes were lost on the way: both sides count anew */
+        crema_session_say_hello(self,
+                                now_ns); /* bytes were lost on the way: both sides count anew */
         return;
     }
     if (!CREMA_MUTATED(8))
@@ -470,216 +409,4 @@ crema_session_on_tick(crema_session_t *self, int64_t now_mono_ns, int64_t now_re
         s_say_bye(self, CREMA_SESSION_END_DEADLINE, now_mono_ns);
     else
         s_close(self, CREMA_SESSION_END_DEADLINE);
-}
-
-/* ---------------------------------------------------------------- actions */
-
-static void
-s_begin_table(crema_session_t *self, crema_msg_type_t type, int64_t now_ns)
-{
-    self->table_type = type;
-    self->table_row = 0;
-    self->table_part = 0;
-    self->news = false;
-    if (type == CREMA_MSG_HEARTBEAT) {
-        int64_t interval = self->config.heartbeat_ns;
-        self->hb_no++;
-        self->want_heartbeat = false;
-        self->heartbeat_sent_ns = now_ns;
-        self->heartbeat_at_ns = now_ns + interval - interval / 10 + s_jitter(self, interval / 5);
-        self->stats.heartbeats++;
-    }
-}
-
-static void
-s_fill_hello(crema_session_t *self, const crema_stream_table_t *table)
-{
-    self->msg.hello = (crema_hello_t){
-        .ver_min = CREMA_WIRE_VERSION_MIN,
-        .ver_max = CREMA_WIRE_VERSION,
-        .agent_id = self->config.agent_id,
-        .boot = self->config.boot,
-        .host = self->config.host,
-        .pid = self->config.pid,
-        .hb_ivl_ms = (uint32_t)(self->config.heartbeat_ns / MS),
-        .store_id = self->store_id,
-        .version = self->config.version,
-        .table = *table,
-    };
-}
-
-static void
-s_fill_heartbeat(crema_session_t *self, const crema_stream_table_t *table, int64_t mono_ns,
-                 int64_t real_ns)
-{
-    self->msg.heartbeat = (crema_heartbeat_t){
-        .hb_no = self->hb_no,
-        .hb_ivl_ms = (uint32_t)(self->config.heartbeat_ns / MS),
-        .barrier_seen = self->barrier_seen,
-        .spool_b = self->spool_b,
-        .spool_cap_b = self->spool_cap_b,
-        .evicted = self->evicted,
-        .t1_mono_ns = mono_ns,
-        .t1_real_ns = real_ns,
-        .table = *table,
-        .echo_t1_mono_ns = self->echo_t1_ns,
-        .echo_t2_mono_ns = self->echo_t2_ns,
-        .echo_t3_mono_ns = self->echo_t3_ns,
-        .echo_t4_mono_ns = self->echo_t4_ns,
-    };
-}
-
-/* The next part of the table that is being sent. */
-static void
-s_fill_table(crema_session_t *self, int64_t mono_ns, int64_t real_ns)
-{
-    size_t n =
-        crema_sender_rows(self->sender, self->table_row, self->rows, CREMA_WIRE_TABLE_ROWS_MAX);
-    crema_stream_table_t table = {n, self->rows};
-    self->table_row += n;
-    bool more = self->table_row < crema_sender_count(self->sender);
-    self->msg = (crema_msg_t){
-        .type = self->table_type,
-        .flags = (uint16_t)(self->table_part++ << CREMA_WIRE_PART_SHIFT |
-                            (more ? CREMA_WIRE_FLAG_MORE : 0)),
-        .session = self->table_type == CREMA_MSG_HELLO ? 0 : self->agg_session,
-        .send_mono_ns = mono_ns,
-    };
-    if (self->table_type == CREMA_MSG_HELLO)
-        s_fill_hello(self, &table);
-    else if (self->table_type == CREMA_MSG_HEARTBEAT)
-        s_fill_heartbeat(self, &table, mono_ns, real_ns);
-    else {
-        self->msg.bye.reason = self->end == CREMA_SESSION_END_DEADLINE ? BYE_DEADLINE : BYE_DRAINED;
-        self->msg.bye.table = table;
-    }
-    if (!more)
-        self->table_type = 0;
-}
-
-/* Sets table_type if it is time for a HELLO or a HEARTBEAT. */
-static void
-s_choose_table(crema_session_t *self, int64_t now_ns)
-{
-    if (self->state == CREMA_SESSION_HELLO_SENT && now_ns >= self->hello_at_ns) {
-        self->hello_at_ns = now_ns + self->hello_wait_ns;
-        self->hello_wait_ns *= 2;
-        if (self->hello_wait_ns > HELLO_WAIT_MAX_NS)
-            self->hello_wait_ns = HELLO_WAIT_MAX_NS;
-        s_begin_table(self, CREMA_MSG_HELLO, now_ns);
-    } else if (self->state == CREMA_SESSION_STREAMING &&
-               (self->want_heartbeat ||
-                (self->news && now_ns - self->heartbeat_sent_ns >= NEWS_PAUSE_NS))) {
-        s_begin_table(self, CREMA_MSG_HEARTBEAT, now_ns);
-    }
-}
-
-static bool
-s_next_data(crema_session_t *self, crema_session_action_t *ret_action)
-{
-    crema_stream_row_t row;
-    uint64_t next = 0;
-    if (self->state != CREMA_SESSION_STREAMING || !s_has_credit(self) ||
-        !crema_sender_turn(self->sender, &row, &next))
-        return false;
-    uint64_t bytes = self->credit_total_b - self->sent_total_b;
-    bytes = bytes < self->batch_max_b ? bytes : self->batch_max_b;
-    *ret_action = (crema_session_action_t){
-        .type = CREMA_SESSION_SEND_DATA,
-        .stream_id = row.stream_id,
-        .run_id = row.run_id,
-        .first_seq = next,
-        .max_bytes = bytes > RECORD_BYTES_MAX ? (size_t)bytes : RECORD_BYTES_MAX,
-        .session = self->agg_session,
-    };
-    return true;
-}
-
-static void
-s_begin_scan(crema_session_t *self, crema_session_action_t *ret_action)
-{
-    self->want_scan = false;
-    self->scanning = true;
-    self->scan_refused = false;
-    self->barrier_scanned = self->barrier_asked;
-    *ret_action = (crema_session_action_t){.type = CREMA_SESSION_SCAN};
-    if (self->barrier_asked > 0)
-        ret_action->run_id = self->barrier_run_id;
-}
-
-bool
-crema_session_next(crema_session_t *self, int64_t now_mono_ns, int64_t now_real_ns,
-                   crema_session_action_t *ret_action)
-{
-    if (self->want_hangup) {
-        self->want_hangup = false;
-        *ret_action = (crema_session_action_t){.type = CREMA_SESSION_HANGUP};
-        return true;
-    }
-    if (self->want_dial) {
-        self->want_dial = false;
-        self->stats.dials++;
-        s_say_hello(self, now_mono_ns);
-        *ret_action = (crema_session_action_t){.type = CREMA_SESSION_DIAL};
-        return true;
-    }
-    if (self->table_type == 0)
-        s_choose_table(self, now_mono_ns);
-    if (self->table_type != 0) {
-        s_fill_table(self, now_mono_ns, now_real_ns);
-        *ret_action = (crema_session_action_t){.type = CREMA_SESSION_SEND, .msg = &self->msg};
-        return true;
-    }
-    if (self->want_scan) {
-        s_begin_scan(self, ret_action);
-        return true;
-    }
-    *ret_action = (crema_session_action_t){.type = CREMA_SESSION_TRIM};
-    if (crema_sender_trim(self->sender, &ret_action->stream_id, &ret_action->committed))
-        return true;
-    return s_next_data(self, ret_action);
-}
-
-/* ---------------------------------------------------------------- looking at it */
-
-crema_session_state_t
-crema_session_state(const crema_session_t *self)
-{
-    if (self->state != CREMA_SESSION_STREAMING)
-        return self->state;
-    if (self->draining)
-        return CREMA_SESSION_DRAINING;
-    return s_has_credit(self) ? CREMA_SESSION_STREAMING : CREMA_SESSION_STALLED;
-}
-
-const char *
-crema_session_state_name(crema_session_state_t state)
-{
-    static const char *const names[] = {
-        [CREMA_SESSION_INIT] = "init",
-        [CREMA_SESSION_BACKOFF] = "backoff",
-        [CREMA_SESSION_HELLO_SENT] = "hello_sent",
-        [CREMA_SESSION_STREAMING] = "streaming",
-        [CREMA_SESSION_STALLED] = "stalled",
-        [CREMA_SESSION_DRAINING] = "draining",
-        [CREMA_SESSION_BYE_SENT] = "bye_sent",
-        [CREMA_SESSION_CLOSED] = "closed",
-    };
-    return (size_t)state < sizeof names / sizeof *names ? names[state] : "?";
-}
-
-crema_session_end_t
-crema_session_end(const crema_session_t *self)
-{
-    return self->state == CREMA_SESSION_CLOSED ? self->end : CREMA_SESSION_END_NONE;
-}
-
-crema_session_stats_t
-crema_session_stats(const crema_session_t *self)
-{
-    crema_session_stats_t stats = self->stats;
-    stats.committed_records = crema_sender_committed_records(self->sender);
-    stats.streams = crema_sender_count(self->sender);
-    stats.uncommitted_records = crema_sender_uncommitted_records(self->sender);
-    return stats;
 }

@@ -27,7 +27,7 @@ readonly mutants='
 '
 
 readonly modules=(
-    proto/crema_{map,stream,sender,session,offset,id,error,frame,arena,record,columns,wire,utf8}.c
+    proto/crema_{map,stream,sender,session,session_next,offset,id,error,frame,arena,record,columns,wire,utf8}.c
     aggregator/agg_{credit,agent,run,text,frames,core,core_agents,core_flows,core_sink,core_runs,core_next}.c
     sink/sink_commit.c
 )
