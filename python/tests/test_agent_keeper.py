@@ -51,8 +51,9 @@ def spool(tmp_path, monkeypatch):
 def kill(directory) -> None:
     lock = directory / "agent.lock"
     if _agent.lock_is_held(lock):
-        pid = int(lock.read_text().split()[-1] if " " in lock.read_text() else lock.read_text())
-        os.kill(pid, signal.SIGKILL)
+        while not lock.read_text():  # locked, its pid not written yet
+            time.sleep(0.01)
+        os.kill(int(lock.read_text().split()[-1]), signal.SIGKILL)
         while _agent.lock_is_held(lock):
             time.sleep(0.01)
         lock.write_text("")
