@@ -4,10 +4,12 @@
 
 #include "must.h"
 
+#include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 void
@@ -102,4 +104,29 @@ scratch_remove(char **dir)
     nftw(*dir, s_on_entry, 16, FTW_DEPTH | FTW_PHYS);
     free(*dir);
     *dir = NULL;
+}
+
+bool
+scratch_mount(const char *dir, const char *size)
+{
+    char options[64];
+    snprintf(options, sizeof options, "size=%s", size);
+    return mount("tmpfs", dir, "tmpfs", 0, options) == 0;
+}
+
+void
+scratch_unmount(const char *dir)
+{
+    assert_int_equal(umount2(dir, MNT_DETACH), 0);
+}
+
+void
+scratch_fill(const char *path)
+{
+    static const char c_page[4096];
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    while (write(fd, c_page, sizeof c_page) > 0)
+        ;
+    close(fd);
 }

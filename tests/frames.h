@@ -2,6 +2,7 @@
 #ifndef FRAMES_H
 #define FRAMES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,5 +33,11 @@ crema_id_t frames_id(uint8_t byte);
 /* A fresh directory below $TMPDIR, removed with all that is in it by scratch_remove. */
 char *scratch_make(void);
 void scratch_remove(char **dir);
+
+/* A small file system on a directory, for tests of full disks. False: not allowed to (not root). */
+bool scratch_mount(const char *dir, const char *size);
+void scratch_unmount(const char *dir);
+/* A file that takes all the room there is. */
+void scratch_fill(const char *path);
 
 #endif

@@ -504,11 +504,9 @@ static void
 test_journal_survives_a_full_disk(void **state)
 {
     (void)state;
-    char command[700];
     seen_t seen;
     assert_int_equal(mkdir(s_path, 0700), 0);
-    snprintf(command, sizeof command, "mount -t tmpfs -o size=1m tmpfs %s 2>/dev/null", s_path);
-    if (geteuid() != 0 || system(command) != 0)
+    if (!scratch_mount(s_path, "1m"))
         skip();
     sink_journal_t *journal = must_open(1);
     must_put(journal, 1, 1);
@@ -516,9 +514,7 @@ test_journal_survives_a_full_disk(void **state)
     uint64_t bytes = sink_journal_bytes(journal);
     char ballast[600];
     snprintf(ballast, sizeof ballast, "%s/ballast", s_path);
-    snprintf(command, sizeof command, "dd if=/dev/zero of=%s bs=64k status=none 2>/dev/null; true",
-             ballast);
-    assert_int_equal(system(command), 0);
+    scratch_fill(ballast);
     for (uint64_t seq = 2; seq < 60; seq++)
         must_put(journal, seq, seq + 60);
     size_t pending = sink_journal_pending_bytes(journal);
@@ -534,8 +530,7 @@ test_journal_survives_a_full_disk(void **state)
     must_read(&seen);
     assert_int_equal(seen.puts, 59);
     sink_journal_close(&journal);
-    snprintf(command, sizeof command, "umount %s", s_path);
-    assert_int_equal(system(command), 0);
+    scratch_unmount(s_path);
 }
 
 /* A write that the system cuts short for another reason than space: EFBIG. */
@@ -556,9 +551,9 @@ test_journal_is_broken_by_any_other_failed_write(void **state)
         struct rlimit limit = {(rlim_t)sink_journal_bytes(journal) + 40, RLIM_INFINITY};
         setrlimit(RLIMIT_FSIZE, &limit);
         must_put(journal, 2, 2);
-        _exit(sink_journal_sync(journal) == CREMA_EIO && sink_journal_sync(journal) == CREMA_EIO
-                  ? 0
-                  : 4);
+        if (sink_journal_sync(journal) != CREMA_EIO)
+            _exit(4);
+        _exit(sink_journal_sync(journal) == CREMA_EIO ? 0 : 5);
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);

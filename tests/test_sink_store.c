@@ -456,9 +456,8 @@ static void
 test_store_waits_for_room(void **state)
 {
     (void)state;
-    char command[700], ballast[600];
-    snprintf(command, sizeof command, "mount -t tmpfs -o size=2m tmpfs %s 2>/dev/null", s_dir);
-    if (geteuid() != 0 || system(command) != 0)
+    char ballast[600];
+    if (!scratch_mount(s_dir, "2m"))
         skip();
     sink_store_put_t answer;
     uint64_t free_b;
@@ -466,9 +465,7 @@ test_store_waits_for_room(void **state)
     must_put(store, 1, 1, 5, false);
     must(sink_store_commit(store, NULL, NULL));
     snprintf(ballast, sizeof ballast, "%s/ballast", s_dir);
-    snprintf(command, sizeof command, "dd if=/dev/zero of=%s bs=16k status=none 2>/dev/null; true",
-             ballast);
-    assert_int_equal(system(command), 0);
+    scratch_fill(ballast);
     must_put(store, 1, 6, 600, false);
     assert_int_equal(sink_store_commit(store, NULL, NULL), CREMA_ENOSPC);
     assert_int_equal(s_row(store, 1).committed, 5);
@@ -483,8 +480,7 @@ test_store_waits_for_room(void **state)
     store = must_open(NULL);
     assert_int_equal(s_row(store, 1).committed, 602);
     sink_store_close(&store);
-    snprintf(command, sizeof command, "umount %s", s_dir);
-    assert_int_equal(system(command), 0);
+    scratch_unmount(s_dir);
 }
 
 int
