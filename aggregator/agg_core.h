@@ -56,11 +56,10 @@ const char *agg_event_name(agg_event_t event); /* "agent_welcomed", ... */
 
 typedef struct {
     agg_action_type_t type;
-    agg_peer_t peer; /* TO_PEER */
-    const crema_msg_t
-        *msg; /* TO_PEER, TO_SINK: valid until the next event or crema_msg borrowed from it ends */
-    agg_event_t event;   /* EVENT */
-    crema_id_t agent_id; /* EVENT, zero if it does not apply */
+    agg_peer_t peer;        /* TO_PEER */
+    const crema_msg_t *msg; /* TO_PEER, TO_SINK: valid until the next action is taken */
+    agg_event_t event;      /* EVENT */
+    crema_id_t agent_id;    /* EVENT, zero if it does not apply */
     crema_id_t run_id;
     const char *subject; /* EVENT: host of the agent, path of the file; may be NULL */
     const char *detail;  /* EVENT: a phrase; may be NULL */

@@ -7,8 +7,7 @@
 #define HEARTBEAT_MAX_NS (60 * S)
 #define HELLO_PATIENCE_NS (30 * S) /* no WELCOME on this socket: try a fresh one */
 #define BACKOFF_FIRST_NS (500 * MS)
-#define BACKOFF_MAX_NS                                                                             \
-    (5 * S) /* the aggregator limits how fast it admits; this only keeps dials apart */
+#define BACKOFF_MAX_NS (5 * S)     /* only keeps dials apart: the aggregator limits admission */
 #define BYE_PATIENCE_NS (500 * MS) /* for the answer to BYE */
 #define DISMISS_PATIENCE_NS (30 * S)
 

@@ -28,24 +28,24 @@ typedef enum {
     CREMA_SESSION_BACKOFF,    /* waits for the next dial */
     CREMA_SESSION_HELLO_SENT, /* dialled, HELLO out, no WELCOME yet; HELLO again every 2 s */
     CREMA_SESSION_STREAMING,
-    CREMA_SESSION_STALLED,    /* welcomed, but no credit left */
-    CREMA_SESSION_DRAINING,   /* as STREAMING, and leaves when everything is committed */
+    CREMA_SESSION_STALLED,  /* welcomed, but no credit left */
+    CREMA_SESSION_DRAINING, /* as STREAMING, and leaves when everything is committed */
     CREMA_SESSION_BYE_SENT,
-    CREMA_SESSION_CLOSED,     /* nothing more to do; see crema_session_end() */
+    CREMA_SESSION_CLOSED, /* nothing more to do; see crema_session_end() */
 } crema_session_state_t;
 
 typedef enum {
     CREMA_SESSION_END_NONE,
     CREMA_SESSION_END_DRAINED,   /* drain() was asked and everything is committed */
-    CREMA_SESSION_END_DEADLINE,  /* drain() was asked, the deadline came first: records stay in the spool */
+    CREMA_SESSION_END_DEADLINE,  /* drain() was asked, the deadline came first: records stay */
     CREMA_SESSION_END_DISMISSED, /* the run is sealed and this agent was started for it */
     CREMA_SESSION_END_REFUSED,   /* FENCE(VERSION, CLONE, PRINCIPAL): do not dial again */
 } crema_session_end_t;
 
 typedef struct {
     crema_id_t agent_id;
-    uint64_t boot;        /* random per start; also seeds the jitter */
-    const char *host;     /* borrowed for the session's life, as is version */
+    uint64_t boot;    /* random per start; also seeds the jitter */
+    const char *host; /* borrowed for the session's life, as is version */
     const char *version;
     int32_t pid;
     int64_t heartbeat_ns; /* H, 0.2 s to 60 s */
@@ -53,23 +53,27 @@ typedef struct {
 } crema_session_config_t;
 
 typedef enum {
-    CREMA_SESSION_DIAL,    /* close the socket if there is one, connect a fresh one */
-    CREMA_SESSION_HANGUP,  /* close the socket */
-    CREMA_SESSION_SEND,    /* send msg; a full socket may drop it */
-    CREMA_SESSION_SEND_DATA, /* read from the spool, send DATA, then call crema_session_on_data_sent() */
-    CREMA_SESSION_SCAN,    /* scan the spool to its end at once, report every stream, then crema_session_on_scanned() */
-    CREMA_SESSION_TRIM,    /* committed moved: free the spool up to there */
+    CREMA_SESSION_DIAL,   /* close the socket if there is one, connect a fresh one */
+    CREMA_SESSION_HANGUP, /* close the socket */
+    CREMA_SESSION_SEND,   /* send msg; a full socket may drop it */
+    /* Read from the spool, send DATA, then call crema_session_on_data_sent(). */
+    CREMA_SESSION_SEND_DATA,
+    /* Scan the spool to its end at once, report every stream, then crema_session_on_scanned(). */
+    CREMA_SESSION_SCAN,
+    CREMA_SESSION_TRIM, /* committed moved: free the spool up to there */
 } crema_session_action_type_t;
 
 typedef struct {
     crema_session_action_type_t type;
     const crema_msg_t *msg; /* SEND: valid until the next call */
     crema_id_t stream_id;   /* SEND_DATA, TRIM */
-    crema_id_t run_id;      /* SEND_DATA; SCAN: the run that ends, whose own stream the agent closes first; else zero */
-    uint64_t first_seq;     /* SEND_DATA */
-    size_t max_bytes;       /* SEND_DATA: frames bytes at most: credit left, batch limit; never below one largest record */
-    uint64_t committed;     /* TRIM */
-    uint64_t session;       /* SEND_DATA: goes into the envelope */
+    /* SEND_DATA; SCAN: the run that ends, whose own stream the agent closes first; else zero */
+    crema_id_t run_id;
+    uint64_t first_seq; /* SEND_DATA */
+    /* SEND_DATA: frames bytes at most: credit left, batch limit; never below one largest record */
+    size_t max_bytes;
+    uint64_t committed; /* TRIM */
+    uint64_t session;   /* SEND_DATA: goes into the envelope */
 } crema_session_action_t;
 
 CREMA_MUST_CHECK crema_err_t crema_session_new(const crema_session_config_t *config, int64_t now_ns,
@@ -81,7 +85,8 @@ CREMA_MUST_CHECK crema_err_t crema_session_on_stream(crema_session_t *self,
                                                      const crema_stream_row_t *row, int64_t now_ns);
 /* The spool no longer holds it (everything committed and trimmed). */
 void crema_session_on_stream_gone(crema_session_t *self, const crema_id_t *stream_id);
-/* The scan asked for by CREMA_SESSION_SCAN is reported completely: answers the barrier. */
+/* The scan asked for by CREMA_SESSION_SCAN is reported completely: answers the barrier. Never after a scan that failed or saw less than
+ * the spool holds. */
 void crema_session_on_scanned(crema_session_t *self, uint64_t spool_b, uint64_t spool_cap_b,
                               uint64_t evicted, int64_t now_ns);
 /* n numbers (last - first_seq + 1: a LOSS frame stands in for many), bytes of frames, went out from first_seq on; n = 0: the socket would not

@@ -25,7 +25,8 @@
 #define CREMA_WIRE_TABLE_ROWS_MAX 4096u   /* rows of a stream table in one message */
 
 /* Enough for any message: no well-formed one is refused by an arena of this size. */
-#define CREMA_WIRE_ARENA_BYTES (CREMA_ARENA_FACTOR * (size_t)CREMA_WIRE_MESSAGE_MAX + CREMA_ARENA_SLACK)
+#define CREMA_WIRE_ARENA_BYTES                                                                     \
+    (CREMA_ARENA_FACTOR * (size_t)CREMA_WIRE_MESSAGE_MAX + CREMA_ARENA_SLACK)
 
 /* Numbers are the protocol: append only. */
 typedef enum {
@@ -53,7 +54,7 @@ typedef enum {
     CREMA_MSG_RUN_STATE = 67,
 } crema_msg_type_t;
 
-#define CREMA_STREAM_FLAG_CLOSED 1u  /* its END record exists: hi is final */
+#define CREMA_STREAM_FLAG_CLOSED 1u /* its END record exists: hi is final */
 #define CREMA_STREAM_FLAG_STALLED 2u
 
 typedef struct {
@@ -69,7 +70,8 @@ typedef struct {
 /* A table over CREMA_WIRE_TABLE_ROWS_MAX rows travels in several messages; HELLO and HEARTBEAT then carry
  * header flag CREMA_WIRE_FLAG_MORE on all but the last, and count only when the last is in. */
 #define CREMA_WIRE_FLAG_MORE 1u
-#define CREMA_WIRE_PART_SHIFT 8 /* the upper byte of the flags numbers the parts from 0: a table with a hole counts for nothing */
+/* The upper byte of the flags numbers the parts from 0: a table with a hole counts for nothing. */
+#define CREMA_WIRE_PART_SHIFT 8
 
 typedef struct {
     size_t n;
@@ -102,12 +104,13 @@ typedef struct {
 typedef struct {
     crema_id_t stream_id, run_id;
     uint64_t first_seq, hi;
-    uint32_t n; /* frames; a LOSS frame stands in for many numbers, so the last number is that of the last frame */
+    uint32_t
+        n; /* frames; a LOSS frame stands in for many numbers, so the last number is that of the last frame */
     uint32_t flags; /* CREMA_STREAM_FLAG_CLOSED */
     const uint8_t *frames;
     size_t frames_bytes;
     crema_id_t agent_id; /* PUT only: who shipped it */
-} crema_data_t; /* PUT uses it too, with hi 0 */
+} crema_data_t;          /* PUT uses it too, with hi 0 */
 
 typedef struct {
     uint64_t hb_no;
@@ -193,7 +196,7 @@ typedef struct {
 typedef struct {
     crema_msg_type_t type;
     uint16_t flags;
-    uint64_t session;      /* aggregator's session towards agents; 0 otherwise */
+    uint64_t session; /* aggregator's session towards agents; 0 otherwise */
     uint32_t agent_idx;
     int64_t send_mono_ns;
     union {
