@@ -99,7 +99,8 @@ test_the_command_begins_with_a_clean_slate(void **state)
         int flags = fcntl(fd, F_GETFD);
         inherited += flags >= 0 && !(flags & FD_CLOEXEC);
     }
-    char script[128]; /* two more: the pipe of $(), whose far end the shell may not have closed yet */
+    char script
+        [128]; /* two more: the pipe of $(), whose far end the shell may not have closed yet */
     snprintf(script, sizeof script, "[ $(ls /proc/$$/fd | wc -l) -le %d ]", inherited + 2);
     assert_int_equal(run_shell(script), 0);
 }
