@@ -140,7 +140,7 @@ sink_commit_put(sink_commit_t *self, const crema_id_t *stream_id, const crema_id
     self->stats.repeats += decision == SINK_PUT_REPEAT;
     self->stats.gaps += decision == SINK_PUT_GAP;
     self->stats.beyond_end += decision == SINK_PUT_CLOSED;
-    if (decision == SINK_PUT_REPEAT)
+    if (stream && decision == SINK_PUT_REPEAT)
         s_tell(self, stream);
     *ret_decision = decision;
     *ret_skip = decision == SINK_PUT_APPEND && first_seq <= written

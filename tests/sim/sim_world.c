@@ -108,8 +108,8 @@ sim_clear(sim_t *sim)
 
 /* ---------------------------------------------------------------- copies of messages */
 
-static const crema_stream_table_t *
-s_table(const crema_msg_t *msg)
+static crema_stream_table_t *
+s_table(crema_msg_t *msg)
 {
     switch (msg->type) {
     case CREMA_MSG_HELLO:
@@ -136,19 +136,19 @@ s_table(const crema_msg_t *msg)
 crema_msg_t *
 sim_copy(const crema_msg_t *msg)
 {
-    const crema_stream_table_t *table = s_table(msg);
+    crema_msg_t plain = *msg;
+    crema_stream_table_t *table = s_table(&plain);
     bool has_frames = msg->type == CREMA_MSG_DATA || msg->type == CREMA_MSG_PUT;
     size_t rows_b = table ? table->n * sizeof *table->rows : 0;
     size_t frames_b = has_frames ? msg->data.frames_bytes : 0;
     crema_msg_t *copy = malloc(sizeof *copy + rows_b + frames_b);
     if (!copy)
         abort();
-    *copy = *msg;
     if (rows_b) {
         memcpy(copy + 1, table->rows, rows_b);
-        crema_stream_table_t *own = (crema_stream_table_t *)(uintptr_t)s_table(copy);
-        own->rows = (const crema_stream_row_t *)(copy + 1);
+        table->rows = (const crema_stream_row_t *)(copy + 1);
     }
+    *copy = plain;
     if (frames_b) {
         memcpy(copy + 1, msg->data.frames, frames_b);
         copy->data.frames = (const uint8_t *)(copy + 1);
