@@ -35,9 +35,9 @@ CREMA_MUST_CHECK crema_err_t sink_commit_restore(sink_commit_t *self, const crem
 /* Decides on records first_seq..first_seq+n-1. *ret_skip: leading records to leave out; *ret_next: next number expected before this PUT.
  * CREMA_ELIMIT: too many streams. */
 CREMA_MUST_CHECK crema_err_t sink_commit_put(sink_commit_t *self, const crema_id_t *stream_id,
-                                             const crema_id_t *run_id, uint64_t first_seq, uint32_t n,
-                                             sink_put_t *ret_decision, uint32_t *ret_skip,
-                                             uint64_t *ret_next);
+                                             const crema_id_t *run_id, uint64_t first_seq,
+                                             uint32_t n, sink_put_t *ret_decision,
+                                             uint32_t *ret_skip, uint64_t *ret_next);
 
 /* Records up to last_seq are in the journal, not yet synced. `closed`: last_seq is the END. */
 void sink_commit_written(sink_commit_t *self, const crema_id_t *stream_id, uint64_t last_seq,
@@ -57,8 +57,8 @@ bool sink_commit_get(const sink_commit_t *self, const crema_id_t *stream_id,
                      crema_stream_row_t *ret_row);
 
 /* Calls `fn` for every stream, tombstones too. */
-void sink_commit_each(const sink_commit_t *self, void (*fn)(void *context, const crema_stream_row_t *row),
-                      void *context);
+void sink_commit_each(const sink_commit_t *self,
+                      void (*fn)(void *context, const crema_stream_row_t *row), void *context);
 
 typedef struct {
     uint64_t streams, tombstones, appended, repeats, gaps, beyond_end, uncommitted;
