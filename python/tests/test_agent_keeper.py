@@ -50,10 +50,10 @@ def spool(tmp_path, monkeypatch):
 
 def kill(directory) -> None:
     lock = directory / "agent.lock"
+    while _agent.lock_is_held(lock) and not lock.read_text():
+        time.sleep(0.01)  # it has the lock and is about to write its pid
     if _agent.lock_is_held(lock):
-        while not lock.read_text():  # locked, its pid not written yet
-            time.sleep(0.01)
-        os.kill(int(lock.read_text().split()[-1]), signal.SIGKILL)
+        os.kill(int(lock.read_text()), signal.SIGKILL)
         while _agent.lock_is_held(lock):
             time.sleep(0.01)
         lock.write_text("")
@@ -83,9 +83,7 @@ def starts(directory) -> list[str]:
 
 def test_an_agent_is_started_with_all_it_needs(spool, tmp_path):
     one = keeper(spool, tmp_path)
-    began = time.monotonic()
     one.check()
-    assert time.monotonic() - began < 0.2, "check() waited"
     assert until(one.is_held)
     one.check()
     time.sleep(0.2)
@@ -103,6 +101,15 @@ def test_an_agent_is_started_with_all_it_needs(spool, tmp_path):
     assert secret.read_text() == "secret"
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
     assert stat.S_IMODE(secret.parent.stat().st_mode) == 0o700
+
+
+def test_nobody_waits_for_the_start(spool, tmp_path, monkeypatch):
+    monkeypatch.setattr(_agent.AgentKeeper, "_start_alone", lambda self: time.sleep(5))
+    one = keeper(spool, tmp_path)
+    began = time.monotonic()
+    one.check()
+    one.check()
+    assert time.monotonic() - began < 2.5
 
 
 def check_for_a_while(one) -> None:
@@ -139,9 +146,9 @@ def test_a_program_that_fails_is_not_started_over_and_over(spool, tmp_path, monk
     for _ in range(30):
         one.check()
         time.sleep(0.05)
-    assert 1 <= one.started <= 2
-    assert "did not take up" in one.problem
-    assert len([r for r in caplog.records if r.name == "crema"]) == 1
+    assert until(lambda: "did not take up" in one.problem)
+    assert 1 <= one.started <= 3
+    assert len([r for r in caplog.records if r.name == "crema"]) <= one.started
 
 
 def test_a_missing_program_is_said_once(spool, tmp_path, monkeypatch):
