@@ -239,14 +239,13 @@ s_check_tables(check_t *self)
 static void
 s_check_payload(check_t *self)
 {
-    uint8_t sha256[SINK_H5_SHA256_BYTES];
-    char text[2 * SINK_H5_SHA256_BYTES + 1], said[2 * SINK_H5_SHA256_BYTES + 2] = "";
+    uint8_t sha256[SINK_PAYLOAD_BYTES];
+    char text[2 * SINK_PAYLOAD_BYTES + 1], said[2 * SINK_PAYLOAD_BYTES + 2] = "";
     if (sink_h5_payload(self->file, sha256) != CREMA_OK) {
         s_find(self, "%s", sink_h5_why(self->file));
         return;
     }
-    for (size_t i = 0; i < sizeof sha256; i++)
-        snprintf(text + 2 * i, 3, "%02x", sha256[i]);
+    sink_payload_hex(sha256, text);
     if (sink_h5_text(self->file, "sha256_payload", said, sizeof said) == CREMA_OK &&
         strcmp(said, text) != 0)
         s_find(self, "the tables are not those that sha256_payload was taken of");

@@ -12,9 +12,9 @@
 #include "crema_columns.h"
 #include "crema_error.h"
 #include "sink_attribute.h"
+#include "sink_payload.h"
 
 #define SINK_H5_WHY_BYTES 512
-#define SINK_H5_SHA256_BYTES 32
 
 /* Chunks of one live table; the index of a larger one may tear under a killed writer. */
 #define SINK_H5_LIVE_CHUNKS_MAX 8000
@@ -93,8 +93,8 @@ CREMA_MUST_CHECK crema_err_t sink_h5_table_attributes(sink_h5_t *self, const cre
 CREMA_MUST_CHECK crema_err_t sink_h5_read_rows(sink_h5_t *self, const crema_table_t *table,
                                                uint64_t first, uint64_t n, uint8_t *rows);
 
-/* sha256_payload: over the bytes of the rows of all tables in the order of their paths. */
-CREMA_MUST_CHECK crema_err_t sink_h5_payload(sink_h5_t *self, uint8_t sha256[SINK_H5_SHA256_BYTES]);
+/* sha256_payload of what the file holds, tables that a newer writer made too. */
+CREMA_MUST_CHECK crema_err_t sink_h5_payload(sink_h5_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES]);
 
 /* ---- both */
 

@@ -1,11 +1,11 @@
 /* Reading a run file again: does it hold what the contract says, and the bytes that its checksum names. */
 #include <hdf5.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sink_h5_impl.h"
+#include "sink_payload.h"
 
 #define TABLES_MAX 256
 #define PATH_BYTES 256
@@ -241,7 +241,7 @@ s_by_path(const void *a, const void *b)
 
 /* The rows as they lie in the file, whatever columns a newer writer gave them. */
 static bool
-s_digest_table(hid_t file, const char *path, crypto_hash_sha256_state *state, uint8_t *block)
+s_digest_table(hid_t file, const char *path, sink_payload_t *sum, uint8_t *block)
 {
     hid_t dataset = H5Dopen2(file, path, H5P_DEFAULT);
     if (dataset < 0)
@@ -258,7 +258,7 @@ s_digest_table(hid_t file, const char *path, crypto_hash_sha256_state *state, ui
                H5Dread(dataset, type, memory, space, H5P_DEFAULT, block) >= 0;
         H5Sclose(memory);
         if (good)
-            crypto_hash_sha256_update(state, block, n * size);
+            sink_payload_add(sum, block, n * size);
     }
     H5Sclose(space);
     H5Tclose(type);
@@ -267,26 +267,27 @@ s_digest_table(hid_t file, const char *path, crypto_hash_sha256_state *state, ui
 }
 
 crema_err_t
-sink_h5_payload(sink_h5_t *self, uint8_t sha256[SINK_H5_SHA256_BYTES])
+sink_h5_payload(sink_h5_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES])
 {
     paths_t *paths = calloc(1, sizeof *paths);
     uint8_t *block = malloc(BLOCK_BYTES);
-    if (!paths || !block) {
+    sink_payload_t *sum = NULL;
+    crema_err_t err = paths && block ? sink_payload_new(&sum) : CREMA_ENOMEM;
+    if (err != CREMA_OK) {
         free(paths);
         free(block);
-        return CREMA_ENOMEM;
+        return err;
     }
-    crypto_hash_sha256_state state;
-    crypto_hash_sha256_init(&state);
     const char *bad = NULL;
     if (H5Ovisit(self->file, H5_INDEX_NAME, H5_ITER_NATIVE, s_collect_path, paths) < 0)
         bad = "the tables";
     qsort(paths->paths, paths->n, PATH_BYTES, s_by_path);
     for (size_t i = 0; i < paths->n && !bad; i++)
-        if (!s_digest_table(self->file, paths->paths[i], &state, block))
+        if (!s_digest_table(self->file, paths->paths[i], sum, block))
             bad = paths->paths[i];
-    crypto_hash_sha256_final(&state, sha256);
-    crema_err_t err = bad ? sink_h5_fail(self, "read", bad) : CREMA_OK;
+    sink_payload_end(&sum, sha256);
+    if (bad)
+        err = sink_h5_fail(self, "read", bad);
     free(block);
     free(paths);
     return err;

@@ -62,13 +62,23 @@ s_memories(const sink_facts_t *facts, const member_t *members, size_t n, scratch
     return m;
 }
 
-/* Scores of the chunks around the line. A chunk that the line predicts no time for has none. */
+/* What the line says of a chunk; where all chunks are of one size there is no line, and their median says it. */
+static double
+s_predict(const sink_line_t *line, double median, double events)
+{
+    return isnan(line->b) ? median : line->a + line->b * events;
+}
+
+/* Scores of the chunks around the model. A chunk that it predicts no time for has none. */
 static crema_err_t
 s_score(sink_model_t *self, const sink_line_t *line, scratch_t *scratch, size_t m)
 {
     size_t k = 0;
+    for (size_t i = 0; i < m; i++)
+        scratch->score[i] = scratch->y[i];
+    double median = sink_stats_median(scratch->score, m);
     for (size_t i = 0; i < m; i++) {
-        double predicted = line->a + line->b * scratch->x[i], s = scratch->y[i];
+        double predicted = s_predict(line, median, scratch->x[i]), s = scratch->y[i];
         if (!(predicted > 0))
             continue;
         self->predicted_s[scratch->row[i]] = predicted;
@@ -98,7 +108,7 @@ s_model(sink_model_t *self, const sink_facts_t *facts, const member_t *members, 
     for (size_t i = 0; i < m; i++)
         events += scratch->x[i];
     model->n_opt_events = sink_model_best_events(events, threads, model->line.a, model->line.b);
-    if (err == CREMA_OK && !isnan(model->line.b))
+    if (err == CREMA_OK)
         err = s_score(self, &model->line, scratch, m);
     return err;
 }

@@ -3,7 +3,7 @@
  *
  * The time of a chunk is opening and process(): both are paid again for every chunk. The makespan of E events on N threads in chunks of n is about
  * E a / (N n) + E b / N + a + b n, which is least at n = sqrt(E a / (N b)). A straggler is a chunk whose log(time / (a + b n)) has a modified z score over
- * SINK_MODEL_STRAGGLER within its dataset; sizes alone make no straggler. */
+ * SINK_MODEL_STRAGGLER within its dataset; sizes alone make no straggler. Where all chunks have one size, the median time stands in for a + b n. */
 #ifndef SINK_MODEL_H
 #define SINK_MODEL_H
 

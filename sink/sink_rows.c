@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -189,6 +190,15 @@ s_collect_keys(const sink_rows_t *rows, const crema_table_t *table, const char *
     return err;
 }
 
+static bool
+s_is_sorted(const sink_rows_t *keys)
+{
+    for (size_t i = 1; i < keys->n; i++)
+        if (s_by_key(sink_rows_at(keys, i - 1), sink_rows_at(keys, i)) > 0)
+            return false;
+    return true;
+}
+
 crema_err_t
 sink_rows_sort(sink_rows_t **self_p, const crema_table_t *table, const char *spill_dir)
 {
@@ -199,6 +209,10 @@ sink_rows_sort(sink_rows_t **self_p, const crema_table_t *table, const char *spi
         return CREMA_OK;
     sink_rows_t *keys = NULL, *sorted = NULL;
     crema_err_t err = s_collect_keys(self, table, spill_dir, &keys);
+    if (err == CREMA_OK && s_is_sorted(keys)) {
+        sink_rows_destroy(&keys);
+        return CREMA_OK;
+    }
     if (err == CREMA_OK)
         err = sink_rows_new(self->row_bytes, spill_dir, &sorted);
     if (err == CREMA_OK)

@@ -124,13 +124,6 @@ s_write_grid(sink_seal_t *self)
 
 /* ---- revision */
 
-static void
-s_hex(const uint8_t sha256[SINK_H5_SHA256_BYTES], char text[2 * SINK_H5_SHA256_BYTES + 1])
-{
-    for (size_t i = 0; i < SINK_H5_SHA256_BYTES; i++)
-        snprintf(text + 2 * i, 3, "%02x", sha256[i]);
-}
-
 /* The file of that name as it is now: the same content again is the same revision, anything else the next one. */
 static crema_err_t
 s_number_revision(sink_seal_t *self, const char *sha, int64_t *ret_revision)
@@ -166,6 +159,37 @@ s_number_revision(sink_seal_t *self, const char *sha, int64_t *ret_revision)
     return err == CREMA_OK ? sink_attributes_text(self->attributes, "sha256_payload", sha) : err;
 }
 
+/* ---- checksum */
+
+static int
+s_by_path(const void *a, const void *b)
+{
+    return strcmp((*(const crema_table_t *const *)a)->path,
+                  (*(const crema_table_t *const *)b)->path);
+}
+
+/* Of the rows in memory; reading them back from the file must give the same. */
+static crema_err_t
+s_take_checksum(const sink_seal_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES])
+{
+    const crema_table_t *tables[CREMA_TABLE_COUNT];
+    sink_payload_t *sum;
+    crema_err_t err = sink_payload_new(&sum);
+    if (err != CREMA_OK)
+        return err;
+    for (int t = 0; t < CREMA_TABLE_COUNT; t++)
+        tables[t] = crema_table((crema_table_id_t)t);
+    qsort(tables, CREMA_TABLE_COUNT, sizeof tables[0], s_by_path);
+    for (int t = 0; t < CREMA_TABLE_COUNT; t++) {
+        const sink_rows_t *rows = sink_tables_rows(self->tables, tables[t]->id);
+        if (sink_rows_count(rows) > 0)
+            sink_payload_add(sum, sink_rows_at(rows, 0),
+                             sink_rows_count(rows) * crema_table_row_bytes(tables[t]));
+    }
+    sink_payload_end(&sum, sha256);
+    return CREMA_OK;
+}
+
 /* ---- writing and putting in place */
 
 static crema_err_t
@@ -192,7 +216,6 @@ s_close_file(sink_seal_t *self)
     return err;
 }
 
-/* Tables and grid, closed; then once more for the checksum, which is that of what can be read back. */
 static crema_err_t
 s_write(sink_seal_t *self)
 {
@@ -230,10 +253,10 @@ s_count_rows(sink_seal_t *self, sink_h5_t *file)
 }
 
 static crema_err_t
-s_verify(sink_seal_t *self, const uint8_t sha256[SINK_H5_SHA256_BYTES])
+s_verify(sink_seal_t *self, const uint8_t sha256[SINK_PAYLOAD_BYTES])
 {
     char why[SINK_H5_WHY_BYTES] = "";
-    uint8_t again[SINK_H5_SHA256_BYTES];
+    uint8_t again[SINK_PAYLOAD_BYTES];
     sink_h5_t *file = NULL;
     crema_err_t err = sink_h5_open(self->temporary, &file, why);
     if (err != CREMA_OK) {
@@ -278,11 +301,11 @@ s_fill_result(const sink_seal_t *self, sink_seal_result_t *result)
 crema_err_t
 sink_seal_make_file(sink_seal_t *self, sink_seal_result_t *result)
 {
-    char sha[2 * SINK_H5_SHA256_BYTES + 1];
+    char sha[2 * SINK_PAYLOAD_BYTES + 1];
     crema_err_t err = s_write(self);
-    if (err == CREMA_OK && (err = sink_h5_payload(self->file, result->sha256)) != CREMA_OK)
-        return s_fail_h5(self, err);
-    s_hex(result->sha256, sha);
+    if (err == CREMA_OK && (err = s_take_checksum(self, result->sha256)) != CREMA_OK)
+        return sink_seal_fail(self, err, "the checksum cannot be taken");
+    sink_payload_hex(result->sha256, sha);
     if (err == CREMA_OK)
         err = s_number_revision(self, sha, &result->revision);
     if (err == CREMA_OK &&

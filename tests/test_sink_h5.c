@@ -179,7 +179,7 @@ must_take_the_checksum_of_rows_alone(void **state)
 {
     (void)state;
     const crema_table_t *gaps = crema_table(CREMA_TABLE_GAPS);
-    uint8_t rows[3 * SINK_ROW_BYTES_MAX], sha[3][SINK_H5_SHA256_BYTES];
+    uint8_t rows[3 * SINK_ROW_BYTES_MAX], sha[3][SINK_PAYLOAD_BYTES];
     memset(rows, 0, sizeof rows);
     for (int k = 0; k < 3; k++) {
         const char *path = s_path("sha");
