@@ -1,0 +1,31 @@
+"""A minute of kill -9 at random; `./dev torture` does it for as long as one likes."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+PROGRAMS = pathlib.Path(os.environ.get("CREMA_BIN_DIR", ROOT / "build" / "dev" / "bin"))
+
+
+@pytest.mark.timeout(240)
+def test_nothing_is_lost_or_counted_twice():
+    torture = subprocess.run(
+        [sys.executable, ROOT / "tests" / "torture" / "torture.py", "--bin", PROGRAMS]
+        + ["--seconds", "60", "--kill-writers"],
+        capture_output=True,
+        text=True,
+    )
+    assert torture.returncode == 0, torture.stderr[-2000:] + torture.stdout
+    last = torture.stdout.splitlines()[-1]
+    kills, records, lost, twice, drained_s = map(float, re.findall(r"[0-9.]+", last))
+    assert kills > 100
+    assert records > 10_000
+    assert (lost, twice) == (0, 0)
+    assert drained_s < 30
