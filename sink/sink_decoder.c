@@ -404,6 +404,16 @@ sink_decoder_stream(const sink_decoder_t *self, size_t i)
     return self->streams[i];
 }
 
+const sink_stream_t *
+sink_decoder_find(const sink_decoder_t *self, const char *stream_id)
+{
+    crema_id_t id;
+    if (!crema_id_parse(stream_id, &id))
+        return NULL;
+    uint32_t row = sink_dict_find_stream(self->dict, &id);
+    return row < self->n_streams ? self->streams[row] : NULL;
+}
+
 sink_decoder_stats_t
 sink_decoder_stats(const sink_decoder_t *self)
 {

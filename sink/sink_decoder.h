@@ -52,6 +52,9 @@ size_t sink_decoder_streams(const sink_decoder_t *self);
 /* In the order of /dict/stream. */
 const sink_stream_t *sink_decoder_stream(const sink_decoder_t *self, size_t i);
 
+/* The stream whose id a text names, as reasons do; NULL if it is none of this run. */
+const sink_stream_t *sink_decoder_find(const sink_decoder_t *self, const char *stream_id);
+
 typedef struct {
     uint64_t rows;
     uint64_t undecodable; /* records whose body made no sense; each is in /gaps */

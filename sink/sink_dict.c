@@ -339,6 +339,14 @@ sink_dict_stream(sink_dict_t *self, const crema_id_t *stream_id, uint32_t *ret_i
     return s_set_text(dict, id, "uuid", uuid);
 }
 
+uint32_t
+sink_dict_find_stream(const sink_dict_t *self, const crema_id_t *stream_id)
+{
+    uint32_t id =
+        sink_intern_find(self->dicts[CREMA_DICT_STREAM].keys, stream_id, sizeof *stream_id);
+    return id == SINK_INTERN_NONE ? SINK_DICT_NONE : id;
+}
+
 /* ---- looking */
 
 size_t

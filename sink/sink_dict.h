@@ -32,6 +32,9 @@ CREMA_MUST_CHECK crema_err_t sink_dict_entry(sink_dict_t *self, const crema_dict
 CREMA_MUST_CHECK crema_err_t sink_dict_stream(sink_dict_t *self, const crema_id_t *stream_id,
                                               uint32_t *ret_id);
 
+/* SINK_DICT_NONE if it is not there. */
+uint32_t sink_dict_find_stream(const sink_dict_t *self, const crema_id_t *stream_id);
+
 /* `table` is one of the dict/ tables. */
 size_t sink_dict_count(const sink_dict_t *self, crema_table_id_t table);
 const uint8_t *sink_dict_row(const sink_dict_t *self, crema_table_id_t table, uint32_t id);

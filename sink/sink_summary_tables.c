@@ -1,6 +1,5 @@
-/* Summaries of one row for each of something: worker, prefix, activity, dataset, section, stream. */
+/* Summaries of one row for each of something: worker, prefix, activity, dataset, section. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -489,101 +488,4 @@ sink_summary_sections(const sink_summary_t *self)
     free(entries);
     free(durations);
     return err;
-}
-
-/* ---- streams, counts, columns */
-
-crema_err_t
-sink_summary_completeness(const sink_summary_t *self)
-{
-    const crema_table_t *t = crema_table(CREMA_TABLE_COMPLETENESS);
-    const crema_reason_t *reasons;
-    size_t n_reasons = sink_told_reasons(sink_decoder_told(self->run), &reasons);
-    crema_err_t err = CREMA_OK;
-    for (size_t i = 0; i < sink_decoder_streams(self->run) && err == CREMA_OK; i++) {
-        const sink_stream_t *stream = sink_decoder_stream(self->run, i);
-        uint64_t lost = stream->lost + stream->dropped + stream->torn, never_came = 0;
-        for (size_t r = 0; r < n_reasons && !stream->closed; r++) {
-            crema_id_t id;
-            if (crema_id_parse(reasons[r].subject, &id) && crema_id_equal(&id, &stream->id) &&
-                reasons[r].count > never_came)
-                never_came = reasons[r].count;
-        }
-        uint64_t expected = stream->received + lost + never_came;
-        uint8_t row[SINK_ROW_BYTES_MAX];
-        crema_row_clear(t, row);
-        sink_cell_set(t, row, "stream_id", stream->row);
-        sink_cell_set(t, row, "expected", (int64_t)expected);
-        sink_cell_set(t, row, "received", (int64_t)stream->received);
-        sink_cell_set(t, row, "lost", (int64_t)lost);
-        sink_cell_set(t, row, "recovered", 0);
-        sink_cell_set(t, row, "duplicates", (int64_t)stream->repeats);
-        sink_cell_set(t, row, "late", (int64_t)stream->late);
-        sink_cell_set_real(t, row, "fraction",
-                           sink_ratio((double)stream->received, (double)expected));
-        sink_cell_set(t, row, "closed", stream->closed);
-        err = sink_tables_add(self->tables, t->id, row);
-    }
-    return err;
-}
-
-crema_err_t
-sink_summary_counts(const sink_summary_t *self)
-{
-    const crema_table_t *t = crema_table(CREMA_TABLE_WORKER_COUNT);
-    const sink_sweep_t *sweep = &self->facts->sweep;
-    crema_err_t err = CREMA_OK;
-    for (size_t i = 0; i < sweep->n_steps && err == CREMA_OK; i++) {
-        const sink_step_t *step = &sweep->steps[i];
-        if (i > 0 && step->workers == step[-1].workers && step->threads == step[-1].threads)
-            continue;
-        uint8_t row[SINK_ROW_BYTES_MAX];
-        crema_row_clear(t, row);
-        sink_cell_set(t, row, "t_ns", step->t_ns);
-        sink_cell_set(t, row, "n_workers", step->workers);
-        sink_cell_set(t, row, "n_threads", step->threads);
-        err = sink_tables_add(self->tables, t->id, row);
-    }
-    return err;
-}
-
-static const char *
-s_dtype(const crema_column_t *column, char text[16])
-{
-    static const char *const names[] = {
-        [CREMA_T_I64] = "int64",  [CREMA_T_F64] = "float64", [CREMA_T_I32] = "int32",
-        [CREMA_T_U32] = "uint32", [CREMA_T_U16] = "uint16",  [CREMA_T_U8] = "uint8",
-        [CREMA_T_ENUM] = "enum",
-    };
-    if (column->type != CREMA_T_STR)
-        return names[column->type];
-    snprintf(text, 16, "S%u", column->size);
-    return text;
-}
-
-crema_err_t
-sink_summary_columns(sink_tables_t *tables)
-{
-    const crema_table_t *t = crema_table(CREMA_TABLE_SCHEMA_COLUMNS);
-    for (int i = 0; i < CREMA_TABLE_COUNT; i++) {
-        const crema_table_t *table = crema_table((crema_table_id_t)i);
-        for (size_t c = 0; c < table->n_columns; c++) {
-            const crema_column_t *column = &table->columns[c];
-            if (column->size == 0)
-                continue;
-            char dtype[16];
-            uint8_t row[SINK_ROW_BYTES_MAX];
-            crema_row_clear(t, row);
-            sink_cell_set_text(t, row, "table", table->path);
-            sink_cell_set_text(t, row, "column", column->name);
-            sink_cell_set_text(t, row, "dtype", s_dtype(column, dtype));
-            sink_cell_set_text(t, row, "units", column->units);
-            sink_cell_set_text(t, row, "enum", column->labels ? column->labels : "");
-            sink_cell_set_text(t, row, "description", column->meaning);
-            crema_err_t err = sink_tables_add(tables, t->id, row);
-            if (err != CREMA_OK)
-                return err;
-        }
-    }
-    return CREMA_OK;
 }

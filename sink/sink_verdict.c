@@ -5,15 +5,18 @@
 #include <string.h>
 
 #include "crema_json.h"
+#include "sink_intern.h"
 
 #define REASONS_MAX 8192
 #define TEXT_BYTES 256
+#define KEY_BYTES 512
 
 typedef struct {
     char *code, *subject, *text;
 } owned_t;
 
 struct sink_verdict {
+    sink_intern_t *keys; /* number of a reason by code and subject */
     crema_reason_t *reasons;
     owned_t *owned;
     size_t n;
@@ -31,6 +34,7 @@ sink_verdict_destroy(sink_verdict_t **self_p)
         free(self->owned[i].subject);
         free(self->owned[i].text);
     }
+    sink_intern_destroy(&self->keys);
     free(self->reasons);
     free(self->owned);
     free(self);
@@ -39,29 +43,34 @@ sink_verdict_destroy(sink_verdict_t **self_p)
 
 /* ---- collecting */
 
-static bool
-s_same_subject(const char *a, const char *b)
+/* What makes two reasons the same: the code and whom it is about, however an id is written. */
+static size_t
+s_key(const char *code, const char *subject, char key[KEY_BYTES])
 {
-    crema_id_t left, right;
-    if (crema_id_parse(a, &left) && crema_id_parse(b, &right))
-        return crema_id_equal(&left, &right);
-    return strcmp(a, b) == 0;
+    crema_id_t id;
+    char hex[CREMA_ID_HEX_CHARS + 1];
+    int n = snprintf(key, KEY_BYTES, "%s %s", code,
+                     crema_id_parse(subject, &id) ? crema_id_hex(&id, hex) : subject);
+    return n < KEY_BYTES ? (size_t)n : KEY_BYTES - 1;
 }
 
 /* A reason that is known already keeps its place; the larger count stands. */
 static crema_err_t
 s_add(sink_verdict_t *self, const char *code, const char *subject, uint64_t count, const char *text)
 {
-    for (size_t i = 0; i < self->n; i++) {
-        if (strcmp(self->reasons[i].code, code) != 0 ||
-            !s_same_subject(self->reasons[i].subject, subject))
-            continue;
-        if (count > self->reasons[i].count)
-            self->reasons[i].count = count;
+    char key[KEY_BYTES];
+    uint32_t number;
+    bool fresh;
+    crema_err_t err = sink_intern_add(self->keys, key, s_key(code, subject, key), &number, &fresh);
+    if (err == CREMA_ELIMIT)
+        return CREMA_OK; /* as many as anybody will read */
+    if (err != CREMA_OK)
+        return err;
+    if (!fresh) {
+        if (number < self->n && count > self->reasons[number].count)
+            self->reasons[number].count = count;
         return CREMA_OK;
     }
-    if (self->n == REASONS_MAX)
-        return CREMA_OK;
     owned_t owned = {strdup(code), strdup(subject), strdup(text)};
     if (!owned.code || !owned.subject || !owned.text) {
         free(owned.code);
@@ -75,18 +84,6 @@ s_add(sink_verdict_t *self, const char *code, const char *subject, uint64_t coun
     return CREMA_OK;
 }
 
-static const sink_stream_t *
-s_stream(const sink_decoder_t *run, const char *subject)
-{
-    crema_id_t id;
-    if (!crema_id_parse(subject, &id))
-        return NULL;
-    for (size_t i = 0; i < sink_decoder_streams(run); i++)
-        if (crema_id_equal(&sink_decoder_stream(run, i)->id, &id))
-            return sink_decoder_stream(run, i);
-    return NULL;
-}
-
 /* What the aggregator said, less streams that have ended since. */
 static crema_err_t
 s_take_told(sink_verdict_t *self, const sink_decoder_t *run)
@@ -95,7 +92,7 @@ s_take_told(sink_verdict_t *self, const sink_decoder_t *run)
     size_t n = sink_told_reasons(sink_decoder_told(run), &reasons);
     crema_err_t err = CREMA_OK;
     for (size_t i = 0; i < n && err == CREMA_OK; i++) {
-        const sink_stream_t *stream = s_stream(run, reasons[i].subject);
+        const sink_stream_t *stream = sink_decoder_find(run, reasons[i].subject);
         if (strcmp(reasons[i].code, "stream_not_closed") == 0 && stream && stream->closed)
             continue;
         err = s_add(self, reasons[i].code, reasons[i].subject, reasons[i].count, reasons[i].text);
@@ -155,7 +152,11 @@ sink_verdict_new(const sink_decoder_t *run, const sink_facts_t *facts, uint64_t 
         return CREMA_ENOMEM;
     self->reasons = calloc(REASONS_MAX, sizeof *self->reasons);
     self->owned = calloc(REASONS_MAX, sizeof *self->owned);
-    crema_err_t err = self->reasons && self->owned ? s_take_told(self, run) : CREMA_ENOMEM;
+    crema_err_t err = self->reasons && self->owned ? CREMA_OK : CREMA_ENOMEM;
+    if (err == CREMA_OK)
+        err = sink_intern_new(REASONS_MAX, &self->keys);
+    if (err == CREMA_OK)
+        err = s_take_told(self, run);
     for (size_t i = 0; i < sink_decoder_streams(run) && err == CREMA_OK; i++)
         err = s_take_stream(self, run, sink_decoder_stream(run, i));
     if (err == CREMA_OK)
