@@ -110,7 +110,7 @@ typedef struct {
     crema_origin_t origin;
     crema_dict_t dict;   /* for CREMA_FROM_DICT */
     const char *units;   /* ns s B 1 % 1/s count Gbit/s bits unit_id */
-    const char *labels;  /* enum labels joined by commas, numbered from 0; NULL unless CREMA_T_ENUM */
+    const char *labels;  /* of CREMA_T_ENUM, joined by commas, numbered from 0; else NULL */
     const char *meaning; /* a phrase; goes into the file and the reference page */
 } crema_column_t;
 

@@ -16,7 +16,7 @@
 
 #define CREMA_FRAME_MAGIC 0x314d5243u /* "CRM1" */
 #define CREMA_FRAME_HEADER_BYTES 32
-#define CREMA_FRAME_BODY_MAX (1u << 20) /* journal; a spool record is capped at CREMA_RECORD_BODY_MAX */
+#define CREMA_FRAME_BODY_MAX (1u << 20) /* journal; for a spool see CREMA_RECORD_BODY_MAX */
 #define CREMA_RECORD_BODY_MAX (64u << 10)
 
 /* Types of spool frames. */

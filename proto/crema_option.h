@@ -14,10 +14,10 @@
 #include "crema_error.h"
 
 typedef enum {
-    CREMA_OPTION_TEXT,     /* const char * */
-    CREMA_OPTION_FLAG,     /* bool; --name sets it, --no-name clears it */
-    CREMA_OPTION_INT,      /* int64_t within [min, max] */
-    CREMA_OPTION_BYTES,    /* int64_t; suffix k M G Ki Mi Gi */
+    CREMA_OPTION_TEXT,  /* const char * */
+    CREMA_OPTION_FLAG,  /* bool; --name sets it, --no-name clears it */
+    CREMA_OPTION_INT,   /* int64_t within [min, max] */
+    CREMA_OPTION_BYTES, /* int64_t; suffix k M G Ki Mi Gi */
     CREMA_OPTION_DURATION, /* int64_t ns; suffix ms s m h; a bare number is seconds, fractions allowed */
 } crema_option_type_t;
 

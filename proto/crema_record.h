@@ -16,11 +16,12 @@
 #include "crema_frame.h"
 #include "crema_id.h"
 
-#define CREMA_NAME_MAX 512      /* bytes of a dictionary text kept; longer ones are cut and flagged */
+#define CREMA_NAME_MAX 512 /* bytes of a dictionary text kept; longer ones are cut and flagged */
 #define CREMA_BATCH_ROWS_MAX 4096
 
 /* Enough for any record: no well-formed one is refused by an arena of this size. */
-#define CREMA_RECORD_ARENA_BYTES (CREMA_ARENA_FACTOR * (size_t)CREMA_RECORD_BODY_MAX + CREMA_ARENA_SLACK)
+#define CREMA_RECORD_ARENA_BYTES                                                                   \
+    (CREMA_ARENA_FACTOR * (size_t)CREMA_RECORD_BODY_MAX + CREMA_ARENA_SLACK)
 
 typedef enum {
     CREMA_STREAM_WORKER,
@@ -69,7 +70,7 @@ typedef struct {
     uint32_t flags;
     size_t n_int_columns; /* columns present, <= those of the table */
     size_t n_real_columns;
-    const int64_t *ints;  /* column-major: value of row r, column c at [c * rows + r] */
+    const int64_t *ints; /* column-major: value of row r, column c at [c * rows + r] */
     const double *reals;
 } crema_batch_t;
 

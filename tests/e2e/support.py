@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import glob
 import os
 import pathlib
 import signal
@@ -65,7 +64,12 @@ def measure(
             )
         mc.set_coffea_report(result["metrics"])
     return Measured(
-        pathlib.Path(mc.path), mc.verdict, mc.reasons, result, span_metrics(client, span_id), span_id
+        pathlib.Path(mc.path),
+        mc.verdict,
+        mc.reasons,
+        result,
+        span_metrics(client, span_id),
+        span_id,
     )
 
 
@@ -149,15 +153,15 @@ def processes(program: str, marker: str) -> list[int]:
     """Pids of crema programs with `marker` in their command line, dashes aside."""
     found = []
     plain = marker.replace("-", "")
-    for path in glob.glob("/proc/[0-9]*/cmdline"):
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            words = pathlib.Path(path).read_bytes().decode(errors="replace").split("\0")
+            words = path.read_bytes().decode(errors="replace").split("\0")
         except OSError:
             continue
-        if os.path.basename(words[0]) == program and any(
+        if pathlib.Path(words[0]).name == program and any(
             plain in word.replace("-", "") for word in words
         ):
-            found.append(int(path.split("/")[2]))
+            found.append(int(path.parent.name))
     return found
 
 

@@ -12,10 +12,11 @@ import sys
 import time
 
 import pytest
+
 from conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "tests" / "torture"))
-from pipeline import Books, Pipeline, Supervised  # noqa: E402
+from pipeline import Books, Pipeline, Supervised
 
 pytestmark = pytest.mark.timeout(180)
 PROGRAMS = pathlib.Path(os.environ.get("CREMA_BIN_DIR", ROOT / "build" / "dev" / "bin"))

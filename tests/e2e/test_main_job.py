@@ -10,12 +10,12 @@ import time
 import h5py
 import pandas as pd
 import pytest
-import support
-import workloads
 from coffea import processor
 from distributed import Client, LocalCluster
 
 import crema
+import support
+import workloads
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -188,9 +188,7 @@ def test_a_killed_worker_leaves_its_chunks_and_a_verdict_that_says_so(nano_files
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):
-        run = support.measure(
-            client, {name: nano_files[name]}, instance, tmp_path, chunksize=10
-        )
+        run = support.measure(client, {name: nano_files[name]}, instance, tmp_path, chunksize=10)
     assert run.verdict == "PARTIAL"
     assert "writer_killed" in {reason["code"] for reason in run.reasons}
     chunks = support.table(run.path, "chunks")
