@@ -133,17 +133,18 @@ sink_attempts_arrived(sink_attempts_t *self, int64_t chunk_id)
     bool fresh;
     if (sink_intern_count(self->chunks) == self->n_arrived_room) {
         uint32_t room = self->n_arrived_room ? self->n_arrived_room * 2 : 256;
-        uint32_t *arrived = realloc(self->arrived, room * sizeof *arrived);
+        uint32_t *arrived = calloc(room, sizeof *arrived);
         if (!arrived)
             return 0;
+        if (self->n_arrived_room > 0)
+            memcpy(arrived, self->arrived, self->n_arrived_room * sizeof *arrived);
+        free(self->arrived);
         self->arrived = arrived;
         self->n_arrived_room = room;
     }
     if (chunk_id == 0 ||
         sink_intern_add(self->chunks, &chunk_id, sizeof chunk_id, &number, &fresh) != CREMA_OK)
         return 0;
-    if (fresh)
-        self->arrived[number] = 0;
     return ++self->arrived[number];
 }
 

@@ -225,12 +225,15 @@ s_take_activities(sink_facts_t *self, const sink_rows_t *rows)
         bool fresh;
         err = sink_intern_add(keys, &key, sizeof key, &number, &fresh);
         if (err == CREMA_OK && number >= room) {
-            room = room ? room * 2 : 256;
-            sink_metered_t *more = realloc(self->metered, room * sizeof *more);
-            if (!more)
+            size_t more_room = room ? room * 2 : 256;
+            sink_metered_t *more = realloc(self->metered, more_room * sizeof *more);
+            if (!more) {
                 err = CREMA_ENOMEM;
-            else
-                self->metered = more;
+                break;
+            }
+            memset(more + room, 0, (more_room - room) * sizeof *more);
+            self->metered = more;
+            room = more_room;
         }
         if (err == CREMA_OK && fresh)
             self->metered[self->n_metered++] = (sink_metered_t){

@@ -195,7 +195,7 @@ s_take_checksum(const sink_seal_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES])
 static crema_err_t
 s_sync_file(const char *path, uint64_t *ret_bytes)
 {
-    struct stat stat;
+    struct stat stat = {0};
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return sink_fs_error(errno);
