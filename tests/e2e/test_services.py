@@ -662,3 +662,36 @@ def test_the_tap_tells_what_happens(services, sink, tmp_path):
 
 if __name__ == "__main__":
     sys.exit(pytest.main([__file__, *sys.argv[1:]]))
+
+
+# ---------------------------------------------------------------- another version
+
+
+def test_another_protocol_version_is_refused_politely(services, sink):
+    """A HELLO of version 99 from a real socket: FENCE, and an agent of ours is served as before."""
+    zmq = pytest.importorskip("zmq")
+    from crema import _client, _columns
+
+    aggregator = services("crema-aggregator", "--bind", ANY, "--sink", sink.endpoint)
+    version, hello = _columns.WIRE_VERSION, _columns.MESSAGES["HELLO"]
+    context = zmq.Context()
+    peer = context.socket(zmq.DEALER)
+    peer.setsockopt(zmq.LINGER, 0)
+    try:
+        peer.connect(aggregator.endpoint)
+        _columns.WIRE_VERSION = 99
+        message = _client.encode(hello, b"")
+        _columns.WIRE_VERSION = version
+        peer.send(message)
+        assert peer.poll(5000), "no answer to a HELLO of another version"
+        kind, body = _client.decode(peer.recv())
+        assert kind == _columns.MESSAGES["FENCE"]
+        fence = _client.MESSAGES["Fence"].FromString(body)
+        assert fence.reason == 5  # CREMA_FENCE_VERSION
+    finally:
+        _columns.WIRE_VERSION = version
+        peer.close()
+        context.term()
+    status, log = aggregator.stop()
+    assert status == 0
+    assert "fence" in log or "version" in log, log
