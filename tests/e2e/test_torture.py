@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+
 from conftest import ROOT
 
 PROGRAMS = pathlib.Path(os.environ.get("CREMA_BIN_DIR", ROOT / "build" / "dev" / "bin"))
@@ -16,9 +17,9 @@ PROGRAMS = pathlib.Path(os.environ.get("CREMA_BIN_DIR", ROOT / "build" / "dev" /
 
 @pytest.mark.timeout(240)
 def test_nothing_is_lost_or_counted_twice():
+    script = ROOT / "tests" / "torture" / "torture.py"
     torture = subprocess.run(
-        [sys.executable, ROOT / "tests" / "torture" / "torture.py", "--bin", PROGRAMS]
-        + ["--seconds", "60", "--kill-writers"],
+        [sys.executable, script, "--bin", PROGRAMS, "--seconds", "60", "--kill-writers"],
         capture_output=True,
         text=True,
     )
