@@ -133,12 +133,10 @@ sink_attempts_arrived(sink_attempts_t *self, int64_t chunk_id)
     bool fresh;
     if (sink_intern_count(self->chunks) == self->n_arrived_room) {
         uint32_t room = self->n_arrived_room ? self->n_arrived_room * 2 : 256;
-        uint32_t *arrived = calloc(room, sizeof *arrived);
+        uint32_t *arrived = realloc(self->arrived, room * sizeof *arrived);
         if (!arrived)
             return 0;
-        if (self->n_arrived_room > 0)
-            memcpy(arrived, self->arrived, self->n_arrived_room * sizeof *arrived);
-        free(self->arrived);
+        memset(arrived + self->n_arrived_room, 0, (room - self->n_arrived_room) * sizeof *arrived);
         self->arrived = arrived;
         self->n_arrived_room = room;
     }
@@ -201,16 +199,16 @@ sink_attempts_number(sink_rows_t *rows)
         }
         err = sink_intern_add(ids, &id, sizeof id, &number, &fresh);
         if (err == CREMA_OK && number >= room) {
-            room = room ? room * 2 : 256;
-            chunk_t *more = realloc(chunks, room * sizeof *more);
+            uint32_t more_room = room ? room * 2 : 256;
+            chunk_t *more = realloc(chunks, more_room * sizeof *more);
             if (!more) {
                 err = CREMA_ENOMEM;
                 break;
             }
+            memset(more + room, 0, (more_room - room) * sizeof *more);
             chunks = more;
+            room = more_room;
         }
-        if (err == CREMA_OK && fresh)
-            chunks[number] = (chunk_t){0};
         if (err == CREMA_OK)
             s_number_one(rows, i, &chunks[number]);
     }
