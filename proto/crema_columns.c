@@ -612,7 +612,7 @@ static const crema_table_t s_tables[CREMA_TABLE_COUNT] = {
     TABLE(EFFICIENCY, "summary/efficiency", SUMMARY, 0, 0, "one row: the run's efficiency factors",
           c_efficiency),
     TABLE(CHUNK_MODEL, "summary/chunk_model", SUMMARY, 0, 0,
-          "wall = a + b n per dataset, Theil-Sen", c_chunk_model),
+          "opening and process() = a + b n per dataset, Theil-Sen", c_chunk_model),
     TABLE(STRAGGLERS, "summary/stragglers", SUMMARY, 0, 0, "chunks far slower than the model",
           c_stragglers),
     TABLE(COMPLETENESS, "summary/completeness", SUMMARY, 0, 0, "records per stream",

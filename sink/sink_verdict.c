@@ -123,7 +123,7 @@ s_take_stream(sink_verdict_t *self, const sink_decoder_t *run, const sink_stream
     if (err == CREMA_OK && stream->closed && stream->end == CREMA_END_WRITER_GONE && of_tasks) {
         snprintf(text, sizeof text, "%s was killed; what it did after its last record is not known",
                  worker[0] ? worker : "the writer");
-        err = s_add(self, "writer_killed", uuid, 0, text);
+        err = s_add(self, "writer_killed", worker[0] ? worker : uuid, 0, text);
     }
     return err;
 }

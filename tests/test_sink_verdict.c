@@ -160,6 +160,9 @@ must_be_complete_only_when_nothing_is_missing(void **state)
         for (size_t k = 0; k < n; k++)
             if (strcmp(reasons[k].code, c->want[k]) != 0)
                 fail_msg("%s: %s", c->what, reasons[k].code);
+        for (size_t k = 0; k < n; k++)
+            if (strcmp(reasons[k].code, "writer_killed") == 0)
+                assert_string_equal(reasons[k].subject, "tcp://A");
         assert_string_equal(sink_verdict_word(verdict), n_want ? "PARTIAL" : "COMPLETE");
         if (sink_verdict_loss(verdict) != c->want_loss)
             fail_msg("%s: %lld lost", c->what, (long long)sink_verdict_loss(verdict));
