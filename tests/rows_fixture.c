@@ -145,15 +145,33 @@ s_remove(const char *path, const struct stat *stat, int type, struct FTW *ftw)
     return remove(path);
 }
 
+#define SCRATCH_MAX 32
+
+static char s_scratch[SCRATCH_MAX][256];
+static size_t s_n_scratch;
+
+static void
+s_clean_up(void)
+{
+    for (size_t i = 0; i < s_n_scratch; i++)
+        nftw(s_scratch[i], s_remove, 8, FTW_DEPTH | FTW_PHYS);
+}
+
 const char *
 scratch_dir(const char *name)
 {
-    static char paths[8][256];
-    static int next;
-    char *path = paths[next++ % 8];
+    char path[256];
+    size_t i = 0;
     const char *base = getenv("TMPDIR");
-    snprintf(path, sizeof paths[0], "%s/crema-test-%d-%s", base ? base : "/tmp", (int)getpid(),
-             name);
+    snprintf(path, sizeof path, "%s/crema-test-%d-%s", base ? base : "/tmp", (int)getpid(), name);
+    while (i < s_n_scratch && strcmp(s_scratch[i], path) != 0)
+        i++;
+    if (i == SCRATCH_MAX)
+        s_must(CREMA_ELIMIT, "scratch directories");
+    if (s_n_scratch == 0)
+        atexit(s_clean_up);
+    if (i == s_n_scratch)
+        memcpy(s_scratch[s_n_scratch++], path, sizeof path);
     nftw(path, s_remove, 8, FTW_DEPTH | FTW_PHYS);
-    return path;
+    return s_scratch[i];
 }

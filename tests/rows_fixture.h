@@ -31,7 +31,7 @@ const char *decoded_text(const decoded_t *self, crema_table_id_t table, size_t r
 /* Value of a metric of /summary/workflow, and its status. */
 double decoded_metric(const decoded_t *self, const char *name, int64_t *ret_status);
 
-/* A directory of its own below the working directory of the test; made anew at each call with the same name. */
+/* Path of a directory of this process that is not there: a call with the same name removes it, and so does the end. */
 const char *scratch_dir(const char *name);
 
 #endif
