@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs a build somewhere else and builds a consumer against it twice: with find_package and with pkg-config.
-# usage: run.sh BUILD_DIR CMAKE CC VERSION CFLAGS
+# usage: run.sh BUILD_DIR CMAKE GENERATOR CC VERSION CFLAGS
 set -eu
-build=$1 cmake=$2 cc=$3 version=$4 cflags=$5
+build=$1 cmake=$2 generator=$3 cc=$4 version=$5 cflags=$6
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -12,7 +12,7 @@ for program in crema-agent crema-aggregator crema-sink; do
     test -x "$work/prefix/bin/$program"
 done
 
-"$cmake" -S "$here" -B "$work/by-cmake" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_C_COMPILER="$cc" \
+"$cmake" -S "$here" -B "$work/by-cmake" -G "$generator" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_C_COMPILER="$cc" \
     -DCMAKE_C_FLAGS="$cflags" -DVERSION="$version" >/dev/null
 "$cmake" --build "$work/by-cmake" >/dev/null
 "$work/by-cmake/consumer" "$version"
