@@ -20,7 +20,6 @@ from pipeline import Books, Pipeline, Supervised
 
 pytestmark = pytest.mark.timeout(180)
 PROGRAMS = pathlib.Path(os.environ.get("CREMA_BIN_DIR", ROOT / "build" / "dev" / "bin"))
-NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system: needs root")
 
 
 @pytest.fixture
@@ -40,7 +39,9 @@ def pipelines(tmp_path):
 @contextlib.contextmanager
 def small_disk(path: pathlib.Path, size: str):
     path.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", path], check=True)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", path]
+    if subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("no file system may be mounted here, as in a container without privileges")
     try:
         yield path
     finally:
@@ -151,7 +152,6 @@ def test_an_older_store_is_told_and_nothing_is_trimmed_that_it_lacks(pipelines, 
     must_have_kept_everything(pipeline)
 
 
-@NEEDS_ROOT
 def test_full_disk_of_the_sink_holds_everything_back_until_there_is_room(pipelines, tmp_path):
     with small_disk(tmp_path / "disk", "3m") as disk:
         pipeline = pipelines(store=disk, sink_options=("--journal-limit", "1Gi"))
@@ -163,7 +163,6 @@ def test_full_disk_of_the_sink_holds_everything_back_until_there_is_room(pipelin
         must_have_kept_everything(pipeline)
 
 
-@NEEDS_ROOT
 def test_full_disk_of_the_spool_drops_the_newest_and_counts_it(pipelines, tmp_path):
     with small_disk(tmp_path / "spooldisk", "1m") as disk:
         pipeline = pipelines()
