@@ -20,6 +20,7 @@
 #include "crema_log.h"
 #include "crema_random.h"
 #include "crema_reactor.h"
+#include "crema_server.h"
 
 #define SECOND_NS INT64_C(1000000000)
 #define PEERS_MAX (1u << 16)
@@ -41,11 +42,10 @@ typedef struct {
 
 struct agg {
     agg_options_t options;
-    char endpoint[256];
-    crema_keys_t *server_keys, *client_keys;
-    crema_zap_t *zap;
+    crema_server_t *server;    /* towards agents and collectors */
+    crema_keys_t *client_keys; /* towards the sink */
     zloop_t *loop;
-    zsock_t *router;
+    zsock_t *router; /* the server's */
     zsock_t *sink;
     agg_tap_t *tap; /* NULL: none wanted */
     int signals;
@@ -266,14 +266,6 @@ s_on_sink(zloop_t *loop, zsock_t *sock, void *context)
 }
 
 static int
-s_on_zap(zloop_t *loop, zsock_t *sock, void *context)
-{
-    (void)loop, (void)sock;
-    crema_zap_handle(((agg_t *)context)->zap);
-    return 0;
-}
-
-static int
 s_on_subscription(zloop_t *loop, zsock_t *sock, void *context)
 {
     (void)loop, (void)sock;
@@ -332,78 +324,37 @@ s_on_signal(zloop_t *loop, zmq_pollitem_t *item, void *context)
 
 /* ---- life */
 
-__attribute__((format(printf, 4, 5))) static crema_err_t
-s_fail(crema_err_t err, char *why, size_t size, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(why, size, format, arguments);
-    va_end(arguments);
-    return err;
-}
-
-static crema_err_t
-s_load_keys(agg_t *self, char *why, size_t size)
-{
-    const char *dir = self->options.keys_dir, *reason = NULL;
-    crema_err_t err = crema_keys_load(dir, true, &self->server_keys, &reason);
-    if (err == CREMA_OK)
-        err = crema_keys_load(dir, false, &self->client_keys, &reason);
-    if (err != CREMA_OK)
-        return s_fail(CREMA_ECONFIG, why, size, "the keys in %s cannot be used: %s", dir,
-                      reason ? reason : crema_err_text(err));
-    /* The ZAP handler is there before a socket is bound: CURVE without one admits every key. */
-    if (self->server_keys)
-        err = crema_zap_new(self->server_keys, &self->zap);
-    return err == CREMA_OK ? err
-                           : s_fail(err, why, size, "the handler of keys cannot start: %s",
-                                    crema_err_text(err));
-}
-
 static crema_err_t
 s_connect_sink(agg_t *self, char *why, size_t size)
 {
+    const char *dir = self->options.keys_dir, *reason = NULL;
+    crema_err_t err = crema_keys_load(dir, false, &self->client_keys, &reason);
+    if (err != CREMA_OK)
+        return crema_server_fail(CREMA_ECONFIG, why, size, "the keys in %s cannot be used: %s", dir,
+                                 reason ? reason : crema_err_text(err));
     self->sink = zsock_new(ZMQ_DEALER);
     if (!self->sink)
-        return s_fail(CREMA_ENOMEM, why, size, "no socket: %s", strerror(errno));
+        return crema_server_fail(CREMA_ENOMEM, why, size, "no socket: %s", strerror(errno));
     crema_socket_prepare(self->sink, CREMA_ROLE_SINK);
     crema_keys_connect(self->client_keys, self->sink);
     if (crema_socket_connect(self->sink, self->options.sink_endpoint) != CREMA_OK)
-        return s_fail(CREMA_ECONFIG, why, size,
-                      "--sink: %s is no endpoint such as tcp://127.0.0.1:5701",
-                      self->options.sink_endpoint);
+        return crema_server_fail(CREMA_ECONFIG, why, size,
+                                 "--sink: %s is no endpoint such as tcp://127.0.0.1:5701",
+                                 self->options.sink_endpoint);
     return CREMA_OK;
-}
-
-/* What went wrong with binding, as a sentence. */
-static crema_err_t
-s_bind_failed(crema_err_t err, const char *option, const char *endpoint, char *why, size_t size)
-{
-    if (err == CREMA_EBUSY)
-        return s_fail(err, why, size,
-                      "%s is taken by another process: stop it, or choose another port with --%s",
-                      endpoint, option);
-    if (err == CREMA_EINVAL)
-        return s_fail(CREMA_ECONFIG, why, size,
-                      "--%s: %s is no endpoint such as tcp://127.0.0.1:5700", option, endpoint);
-    return s_fail(err, why, size, "%s cannot be bound: %s", endpoint, strerror(errno));
 }
 
 static crema_err_t
 s_bind(agg_t *self, char *why, size_t size)
 {
-    const char *endpoint = self->options.endpoint, *tap = self->options.tap_endpoint;
-    self->router = zsock_new(ZMQ_ROUTER);
-    if (!self->router)
-        return s_fail(CREMA_ENOMEM, why, size, "no socket: %s", strerror(errno));
-    crema_socket_prepare(self->router, CREMA_ROLE_AGENTS);
-    crema_keys_serve(self->server_keys, self->router);
-    crema_err_t err =
-        crema_socket_bind(self->router, endpoint, self->endpoint, sizeof self->endpoint);
+    const char *tap = self->options.tap_endpoint;
+    crema_err_t err = crema_server_new(CREMA_ROLE_AGENTS, self->options.endpoint,
+                                       self->options.keys_dir, why, size, &self->server);
     if (err != CREMA_OK)
-        return s_bind_failed(err, "bind", endpoint, why, size);
-    err = tap ? agg_tap_new(tap, self->server_keys, &self->tap) : CREMA_OK;
-    return err == CREMA_OK ? err : s_bind_failed(err, "tap", tap, why, size);
+        return err;
+    self->router = crema_server_socket(self->server);
+    err = tap ? agg_tap_new(tap, crema_server_keys(self->server), &self->tap) : CREMA_OK;
+    return err == CREMA_OK ? err : crema_server_bind_failed(err, "tap", tap, why, size);
 }
 
 static crema_err_t
@@ -443,8 +394,8 @@ s_wire_up(agg_t *self)
     rc |= zloop_reader(self->loop, self->sink, s_on_sink, self);
     zloop_reader_set_tolerant(self->loop, self->sink);
     rc |= zloop_poller(self->loop, &signals, s_on_signal, self);
-    if (self->zap)
-        rc |= zloop_reader(self->loop, crema_zap_socket(self->zap), s_on_zap, self);
+    if (crema_server_attach(self->server, self->loop) != CREMA_OK)
+        rc = -1;
     if (self->tap)
         rc |= zloop_reader(self->loop, agg_tap_socket(self->tap), s_on_subscription, self);
     if (zloop_timer(self->loop, TICK_MS, 0, s_on_tick, self) < 0 ||
@@ -460,18 +411,17 @@ s_start(agg_t *self, char *why, size_t size)
     if (err == CREMA_OK)
         err = s_make_parts(self);
     if (err != CREMA_OK)
-        return s_fail(err, why, size, "the program cannot start: %s", crema_err_text(err));
-    err = s_load_keys(self, why, size);
-    if (err == CREMA_OK)
-        err = s_connect_sink(self, why, size);
+        return crema_server_fail(err, why, size, "the program cannot start: %s",
+                                 crema_err_text(err));
+    err = s_connect_sink(self, why, size);
     if (err == CREMA_OK)
         err = s_bind(self, why, size);
     if (err != CREMA_OK)
         return err;
     err = s_wire_up(self);
-    return err == CREMA_OK
-               ? err
-               : s_fail(err, why, size, "the program cannot start: %s", crema_err_text(err));
+    return err == CREMA_OK ? err
+                           : crema_server_fail(err, why, size, "the program cannot start: %s",
+                                               crema_err_text(err));
 }
 
 crema_err_t
@@ -479,7 +429,7 @@ agg_new(const agg_options_t *options, char *ret_why, size_t why_size, agg_t **re
 {
     agg_t *self = calloc(1, sizeof *self);
     if (!self)
-        return s_fail(CREMA_ENOMEM, ret_why, why_size, "out of memory");
+        return crema_server_fail(CREMA_ENOMEM, ret_why, why_size, "out of memory");
     self->options = *options;
     self->signals = -1;
     crema_err_t err = s_start(self, ret_why, why_size);
@@ -498,10 +448,8 @@ agg_destroy(agg_t **self_p)
     if (self) {
         zloop_destroy(&self->loop);
         agg_tap_destroy(&self->tap);
-        zsock_destroy(&self->router);
         zsock_destroy(&self->sink);
-        crema_zap_destroy(&self->zap);
-        crema_keys_destroy(&self->server_keys);
+        crema_server_destroy(&self->server);
         crema_keys_destroy(&self->client_keys);
         agg_splits_destroy(&self->splits);
         agg_peers_destroy(&self->peers);
@@ -518,7 +466,7 @@ agg_destroy(agg_t **self_p)
 const char *
 agg_endpoint(const agg_t *self)
 {
-    return self->endpoint;
+    return crema_server_endpoint(self->server);
 }
 
 const char *

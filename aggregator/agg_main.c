@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "agg.h"
-#include "crema_json.h"
 #include "crema_keys.h"
 #include "crema_option.h"
+#include "crema_server.h"
 
 #define PROGRAM "crema-aggregator"
 
@@ -16,22 +16,6 @@ s_say(const char *why, int status)
 {
     fprintf(stderr, PROGRAM ": %s\n", why);
     return status;
-}
-
-static void
-s_print_ready(const agg_t *agg)
-{
-    char line[1024];
-    crema_json_t json = crema_json_begin(line, sizeof line);
-    crema_json_open(&json, NULL, '{');
-    crema_json_text(&json, "event", "ready");
-    crema_json_text(&json, "program", PROGRAM);
-    crema_json_text(&json, "endpoint", agg_endpoint(agg));
-    if (agg_tap_endpoint(agg))
-        crema_json_text(&json, "tap", agg_tap_endpoint(agg));
-    crema_json_close(&json, '}');
-    puts(line);
-    fflush(stdout);
 }
 
 static int
@@ -48,22 +32,17 @@ s_make_keys(const char *dir)
 }
 
 /* What can be known to be wrong without touching anything. */
-static const char *
-s_validate(const agg_options_t *options)
+static bool
+s_refuses(const agg_options_t *options, char *why, size_t size)
 {
-    if (!strstr(options->endpoint, "://"))
-        return "--bind wants an endpoint such as tcp://127.0.0.1:5700";
-    if (!strstr(options->sink_endpoint, "://"))
-        return "--sink wants an endpoint such as tcp://127.0.0.1:5701";
-    if (options->tap_endpoint && !strstr(options->tap_endpoint, "://"))
-        return "--tap wants an endpoint such as tcp://127.0.0.1:5702";
-    if (!options->keys_dir && !crema_keys_is_local(options->endpoint))
-        return "--bind can be reached from other hosts: give --keys DIR (" PROGRAM
-               " --make-keys DIR makes one), or bind to 127.0.0.1";
-    if (!options->keys_dir && options->tap_endpoint && !crema_keys_is_local(options->tap_endpoint))
-        return "--tap can be reached from other hosts: give --keys DIR (" PROGRAM
-               " --make-keys DIR makes one), or bind to 127.0.0.1";
-    return NULL;
+    if (!strstr(options->sink_endpoint, "://")) {
+        snprintf(why, size, "--sink: %s is no endpoint such as tcp://127.0.0.1:5701",
+                 options->sink_endpoint);
+        return true;
+    }
+    return crema_server_refuses("bind", options->endpoint, options->keys_dir, why, size) ||
+           (options->tap_endpoint &&
+            crema_server_refuses("tap", options->tap_endpoint, options->keys_dir, why, size));
 }
 
 int
@@ -105,19 +84,18 @@ main(int argc, char **argv)
     }
     if (make_keys)
         return s_make_keys(make_keys);
-    const char *wrong = s_validate(&agg_options);
-    if (wrong)
-        return s_say(wrong, EXIT_USAGE);
+    char why[1024];
+    if (s_refuses(&agg_options, why, sizeof why))
+        return s_say(why, EXIT_USAGE);
     if (result == CREMA_OPTION_CHECK) {
         puts("configuration is sound");
         return 0;
     }
-    char why[1024];
     agg_t *agg;
     crema_err_t err = agg_new(&agg_options, why, sizeof why, &agg);
     if (err != CREMA_OK)
         return s_say(why, err == CREMA_ECONFIG || err == CREMA_EINVAL ? EXIT_USAGE : EXIT_RUNTIME);
-    s_print_ready(agg);
+    crema_server_print_ready(PROGRAM, agg_endpoint(agg), agg_tap_endpoint(agg));
     agg_serve(agg);
     agg_destroy(&agg);
     return 0;

@@ -32,14 +32,6 @@ s_on_readable(zloop_t *loop, zsock_t *sock, void *context)
     return sink_intake_take(context) ? 0 : -1;
 }
 
-static int
-s_on_zap(zloop_t *loop, zsock_t *sock, void *context)
-{
-    (void)loop, (void)sock;
-    crema_zap_handle(((sink_t *)context)->zap);
-    return 0;
-}
-
 /* ---- time */
 
 /* Aggregators hear at least once a second that the sink is there, and when it is short of room. */
@@ -151,25 +143,17 @@ s_on_signal(zloop_t *loop, zmq_pollitem_t *item, void *context)
 
 /* ---- life */
 
-__attribute__((format(printf, 4, 5))) static crema_err_t
-s_fail(crema_err_t err, char *why, size_t size, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(why, size, format, arguments);
-    va_end(arguments);
-    return err;
-}
-
 static crema_err_t
 s_open_output(const sink_config_t *config, char *why, size_t size)
 {
     if (mkdir(config->output_dir, 0777) != 0 && errno != EEXIST)
-        return s_fail(CREMA_ECONFIG, why, size, "the output directory %s cannot be made: %s",
-                      config->output_dir, strerror(errno));
+        return crema_server_fail(CREMA_ECONFIG, why, size,
+                                 "the output directory %s cannot be made: %s", config->output_dir,
+                                 strerror(errno));
     if (access(config->output_dir, W_OK | X_OK) != 0)
-        return s_fail(CREMA_ECONFIG, why, size, "the output directory %s cannot be written: %s",
-                      config->output_dir, strerror(errno));
+        return crema_server_fail(CREMA_ECONFIG, why, size,
+                                 "the output directory %s cannot be written: %s",
+                                 config->output_dir, strerror(errno));
     return CREMA_OK;
 }
 
@@ -200,42 +184,14 @@ s_open_store(sink_t *self, char *why, size_t size)
     return CREMA_OK;
 }
 
-/* The ZAP handler is there before the socket is bound: CURVE without one admits every key. */
 static crema_err_t
 s_bind(sink_t *self, char *why, size_t size)
 {
-    const char *endpoint = self->config.endpoint, *reason = NULL;
-    crema_err_t err = crema_keys_load(self->config.keys_dir, true, &self->keys, &reason);
-    if (err != CREMA_OK)
-        return s_fail(CREMA_ECONFIG, why, size, "the keys in %s cannot be used: %s",
-                      self->config.keys_dir, reason ? reason : crema_err_text(err));
-    if (!self->keys && !crema_keys_is_local(endpoint))
-        return s_fail(CREMA_ECONFIG, why, size,
-                      "%s can be reached from other hosts: give --keys DIR (crema-aggregator "
-                      "--make-keys DIR makes one), or bind to 127.0.0.1",
-                      endpoint);
-    if (self->keys) {
-        err = crema_zap_new(self->keys, &self->zap);
-        if (err != CREMA_OK)
-            return s_fail(err, why, size, "the handler of keys cannot start: %s",
-                          crema_err_text(err));
-    }
-    self->router = zsock_new(ZMQ_ROUTER);
-    if (!self->router)
-        return s_fail(CREMA_ENOMEM, why, size, "no socket: %s", strerror(errno));
-    crema_socket_prepare(self->router, CREMA_ROLE_STORE);
-    crema_keys_serve(self->keys, self->router);
-    err = crema_socket_bind(self->router, endpoint, self->endpoint, sizeof self->endpoint);
-    if (err == CREMA_EBUSY)
-        return s_fail(err, why, size,
-                      "%s is taken by another process: stop it, or choose another port with --bind",
-                      endpoint);
-    if (err == CREMA_EINVAL)
-        return s_fail(CREMA_ECONFIG, why, size, "%s is no endpoint such as tcp://127.0.0.1:5701",
-                      endpoint);
-    if (err != CREMA_OK)
-        return s_fail(err, why, size, "%s cannot be bound: %s", endpoint, strerror(errno));
-    return CREMA_OK;
+    crema_err_t err = crema_server_new(CREMA_ROLE_STORE, self->config.endpoint,
+                                       self->config.keys_dir, why, size, &self->server);
+    if (err == CREMA_OK)
+        self->router = crema_server_socket(self->server);
+    return err;
 }
 
 static crema_err_t
@@ -248,8 +204,8 @@ s_wire_up(sink_t *self)
     int rc = zloop_reader(self->loop, self->router, s_on_readable, self);
     zloop_reader_set_tolerant(self->loop, self->router);
     rc |= zloop_poller(self->loop, &signals, s_on_signal, self);
-    if (self->zap)
-        rc |= zloop_reader(self->loop, crema_zap_socket(self->zap), s_on_zap, self);
+    if (crema_server_attach(self->server, self->loop) != CREMA_OK)
+        rc = -1;
     if (zloop_timer(self->loop, TICK_MS, 0, s_on_tick, self) < 0)
         rc = -1;
     size_t flush_ms = (size_t)(self->config.flush_interval_ns / 1000000);
@@ -265,7 +221,8 @@ s_start(sink_t *self, char *why, size_t size)
     if (err == CREMA_OK)
         err = crema_arena_new(ARENA_BYTES, &self->arena);
     if (err != CREMA_OK)
-        return s_fail(err, why, size, "the program cannot start: %s", crema_err_text(err));
+        return crema_server_fail(err, why, size, "the program cannot start: %s",
+                                 crema_err_text(err));
     err = s_open_output(&self->config, why, size);
     if (err == CREMA_OK)
         err = s_open_store(self, why, size);
@@ -280,9 +237,9 @@ s_start(sink_t *self, char *why, size_t size)
         err = sink_views_new(self->config.output_dir, VIEWS_MAX, &self->views);
     if (err == CREMA_OK)
         err = s_wire_up(self);
-    return err == CREMA_OK
-               ? err
-               : s_fail(err, why, size, "the program cannot start: %s", crema_err_text(err));
+    return err == CREMA_OK ? err
+                           : crema_server_fail(err, why, size, "the program cannot start: %s",
+                                               crema_err_text(err));
 }
 
 crema_err_t
@@ -290,7 +247,7 @@ sink_new(const sink_config_t *config, char *ret_why, size_t why_size, sink_t **r
 {
     sink_t *self = calloc(1, sizeof *self);
     if (!self)
-        return s_fail(CREMA_ENOMEM, ret_why, why_size, "out of memory");
+        return crema_server_fail(CREMA_ENOMEM, ret_why, why_size, "out of memory");
     self->config = *config;
     self->signals = -1;
     crema_err_t err = s_start(self, ret_why, why_size);
@@ -312,9 +269,7 @@ sink_destroy(sink_t **self_p)
         sink_sealing_destroy(&self->sealing);
         sink_views_destroy(&self->views);
         sink_peers_destroy(&self->peers);
-        zsock_destroy(&self->router);
-        crema_zap_destroy(&self->zap);
-        crema_keys_destroy(&self->keys);
+        crema_server_destroy(&self->server);
         sink_store_close(&self->store);
         crema_arena_destroy(&self->arena);
         if (self->signals >= 0)
@@ -327,7 +282,7 @@ sink_destroy(sink_t **self_p)
 const char *
 sink_endpoint(const sink_t *self)
 {
-    return self->endpoint;
+    return crema_server_endpoint(self->server);
 }
 
 crema_err_t

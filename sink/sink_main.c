@@ -8,10 +8,9 @@
 #include <unistd.h>
 
 #include "crema_columns_doc.h"
-#include "crema_json.h"
-#include "crema_keys.h"
 #include "crema_log.h"
 #include "crema_option.h"
+#include "crema_server.h"
 #include "sink.h"
 #include "sink_journal.h"
 #include "sink_report.h"
@@ -36,34 +35,17 @@ s_exit_status(crema_err_t err)
     return err == CREMA_ECONFIG || err == CREMA_EINVAL ? EXIT_USAGE : EXIT_RUNTIME;
 }
 
-static void
-s_print_ready(const sink_t *sink)
-{
-    char line[1024];
-    crema_json_t json = crema_json_begin(line, sizeof line);
-    crema_json_open(&json, NULL, '{');
-    crema_json_text(&json, "event", "ready");
-    crema_json_text(&json, "program", PROGRAM);
-    crema_json_text(&json, "endpoint", sink_endpoint(sink));
-    crema_json_close(&json, '}');
-    puts(line);
-    fflush(stdout);
-}
-
 /* What can be known to be wrong without touching anything. */
-static const char *
-s_validate(const sink_config_t *config)
+static bool
+s_refuses(const sink_config_t *config, char *why, size_t size)
 {
     if (!config->store_dir || !config->store_dir[0])
-        return "give --store DIR, where the journals are kept";
-    if (!config->output_dir || !config->output_dir[0])
-        return "give --output DIR, where the run files are written";
-    if (!strstr(config->endpoint, "://"))
-        return "--bind wants an endpoint such as tcp://127.0.0.1:5701";
-    if (!config->keys_dir && !crema_keys_is_local(config->endpoint))
-        return "--bind can be reached from other hosts: give --keys DIR (crema-aggregator "
-               "--make-keys DIR makes one), or bind to 127.0.0.1";
-    return NULL;
+        snprintf(why, size, "give --store DIR, where the journals are kept");
+    else if (!config->output_dir || !config->output_dir[0])
+        snprintf(why, size, "give --output DIR, where the run files are written");
+    else
+        return crema_server_refuses("bind", config->endpoint, config->keys_dir, why, size);
+    return true;
 }
 
 static int
@@ -110,19 +92,18 @@ s_serve(int argc, char **argv)
                 argv[rest]);
         return EXIT_USAGE;
     }
-    const char *wrong = s_validate(&config);
-    if (wrong)
-        return s_say(wrong, EXIT_USAGE);
+    char why[1024];
+    if (s_refuses(&config, why, sizeof why))
+        return s_say(why, EXIT_USAGE);
     if (result == CREMA_OPTION_CHECK) {
         puts("configuration is sound");
         return 0;
     }
-    char why[1024];
     sink_t *sink;
     crema_err_t err = sink_new(&config, why, sizeof why, &sink);
     if (err != CREMA_OK)
         return s_say(why, s_exit_status(err));
-    s_print_ready(sink);
+    crema_server_print_ready(PROGRAM, sink_endpoint(sink), NULL);
     err = sink_serve(sink);
     sink_destroy(&sink);
     return err == CREMA_OK ? 0 : EXIT_RUNTIME;

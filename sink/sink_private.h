@@ -2,15 +2,13 @@
 #ifndef SINK_PRIVATE_H
 #define SINK_PRIVATE_H
 
-#include "crema_keys.h"
 #include "crema_record.h"
+#include "crema_server.h"
 #include "sink.h"
 #include "sink_peers.h"
 #include "sink_sealing.h"
 #include "sink_store.h"
 #include "sink_views.h"
-
-typedef struct _zloop_t zloop_t;
 
 #define SINK_FULL_RETRY_MS 1000
 
@@ -22,11 +20,9 @@ typedef struct {
 
 struct sink {
     sink_config_t config;
-    char endpoint[256];
-    crema_keys_t *keys;
-    crema_zap_t *zap;
+    crema_server_t *server;
     zloop_t *loop;
-    zsock_t *router;
+    zsock_t *router; /* the server's */
     int signals;
     crema_arena_t *arena;
     sink_peers_t *peers;
