@@ -1,7 +1,7 @@
 #include "crema_frame.h"
 
+#include <libdeflate.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "crema_bytes.h"
 
@@ -23,8 +23,8 @@ enum {
 static uint32_t
 s_crc(const uint8_t *header, const uint8_t *body, uint32_t len)
 {
-    uLong crc = crc32(0, header, AT_CRC);
-    return (uint32_t)(len ? crc32(crc, body, len) : crc);
+    uint32_t crc = libdeflate_crc32(0, header, AT_CRC);
+    return len ? libdeflate_crc32(crc, body, len) : crc;
 }
 
 size_t

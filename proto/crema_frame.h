@@ -4,7 +4,7 @@
  *   offset  0      4      8               16              24     26     28      32
  *          | magic | len | seq            | t_ns           | type | flags| crc32 | body (len bytes)
  *
- * All little-endian. `crc32` is zlib's CRC-32 over bytes 0..27 followed by the body. In a spool `t_ns` is the writer's
+ * All little-endian. `crc32` is CRC-32 as zlib has it, over bytes 0..27 followed by the body. In a spool `t_ns` is the writer's
  * CLOCK_MONOTONIC; in a journal it is the sink's CLOCK_REALTIME. */
 #ifndef CREMA_FRAME_H
 #define CREMA_FRAME_H

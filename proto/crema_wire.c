@@ -1,8 +1,8 @@
 #include "crema_wire.h"
 
+#include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "crema.pb-c.h"
 #include "crema_bytes.h"
@@ -610,8 +610,8 @@ crema_msg_name(crema_msg_type_t type)
 static uint32_t
 s_crc(const uint8_t *bytes, size_t size)
 {
-    uLong crc = crc32(0, bytes, AT_CRC);
-    return (uint32_t)crc32(crc, bytes + AT_SESSION, (uInt)(size - AT_SESSION));
+    uint32_t crc = libdeflate_crc32(0, bytes, AT_CRC);
+    return libdeflate_crc32(crc, bytes + AT_SESSION, size - AT_SESSION);
 }
 
 static void

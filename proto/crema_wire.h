@@ -3,7 +3,7 @@
  *   offset 0      4    5     6      8         12     16       24         28        32             40
  *          | magic | ver | type | flags | body_len | crc32 | session | agent_idx | reserved | send_mono_ns | body
  *
- * Little-endian. crc32 is zlib's CRC-32 over bytes 0..11, 16..39 and the body. One message is one ZeroMQ frame (behind the routing id at
+ * Little-endian. crc32 is CRC-32 as zlib has it, over bytes 0..11, 16..39 and the body. One message is one ZeroMQ frame (behind the routing id at
  * a ROUTER). Decoded structs point into the arena given, until its next use. */
 #ifndef CREMA_WIRE_H
 #define CREMA_WIRE_H

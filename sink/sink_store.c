@@ -1,9 +1,9 @@
 #include <dirent.h>
+#include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "sink_fs.h"
 #include "sink_put.h"
@@ -88,9 +88,10 @@ sink_store_fingerprint(crema_msg_type_t type, const crema_run_msg_t *msg)
     plain.run.t_verdict_ns = 0;
     if (crema_wire_encode(&plain, &bytes, &size) != CREMA_OK)
         return 1;
-    uLong crc = crc32(0, bytes + CREMA_WIRE_HEADER_BYTES, (uInt)(size - CREMA_WIRE_HEADER_BYTES));
+    uint32_t crc =
+        libdeflate_crc32(0, bytes + CREMA_WIRE_HEADER_BYTES, size - CREMA_WIRE_HEADER_BYTES);
     free(bytes);
-    return crc ? (uint32_t)crc : 1;
+    return crc ? crc : 1;
 }
 
 uint32_t *
