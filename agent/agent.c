@@ -15,6 +15,7 @@
 #include "agent_sampler.h"
 #include "agent_source.h"
 #include "crema_clock.h"
+#include "crema_health.h"
 #include "crema_log.h"
 #include "crema_random.h"
 #include "crema_reactor.h"
@@ -350,6 +351,16 @@ s_on_tick(zloop_t *loop, int timer, void *arg)
 }
 
 static int
+s_on_health(zloop_t *loop, int timer, void *arg)
+{
+    (void)loop, (void)timer;
+    const agent_t *self = arg;
+    crema_health_tell(self->config->health_file,
+                      self->phase != STANDBY && !self->refused && s_is_reached(self));
+    return 0;
+}
+
+static int
 s_on_signal(agent_t *self, int number)
 {
     const agent_config_t *config = self->config;
@@ -410,6 +421,8 @@ s_build(agent_t *self)
     if (zloop_poller(self->loop, &signals, s_on_signals, self) != 0 ||
         zloop_timer(self->loop, 0, 1, s_on_tick, self) < 0)
         return CREMA_ENOMEM;
+    if (config->health_file && zloop_timer(self->loop, CREMA_HEALTH_MS, 0, s_on_health, self) < 0)
+        return CREMA_ENOMEM;
     if (config->attached &&
         agent_source_new("/proc", (int32_t)config->attached, false, &self->attached) != CREMA_OK)
         return CREMA_ENOENT;
@@ -451,6 +464,7 @@ agent_run(const agent_config_t *config)
         self.status = AGENT_EXIT_FAILED;
         agent_daemon_ready(config->ready, AGENT_EXIT_FAILED);
     }
+    crema_health_tell(config->health_file, false);
     agent_delivery_destroy(&self.delivery);
     agent_sampler_destroy(&self.sampler);
     agent_source_destroy(&self.attached);

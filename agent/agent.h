@@ -28,11 +28,12 @@ typedef struct {
     crema_id_t run_id;        /* zero: all runs, and stay when one is dismissed */
     int64_t heartbeat_ns, sample_ns, poll_ns, drain_ns, orphan_ns;
     int64_t spool_limit_b;
-    agent_child_t *child; /* wraps it; else NULL */
-    pid_t attached;       /* ends with it; else 0 */
-    bool ignore_hangup;   /* SIGHUP is no reason to leave */
-    int signals;          /* of crema_signals_new() */
-    int ready;            /* for agent_daemon_ready(), or -1 */
+    agent_child_t *child;    /* wraps it; else NULL */
+    pid_t attached;          /* ends with it; else 0 */
+    bool ignore_hangup;      /* SIGHUP is no reason to leave */
+    int signals;             /* of crema_signals_new() */
+    int ready;               /* for agent_daemon_ready(), or -1 */
+    const char *health_file; /* NULL: none */
 } agent_config_t;
 
 /* Returns when all is done, with the exit status of the program. */

@@ -21,7 +21,7 @@
 #define EXIT_NOT_FOUND 127
 
 typedef struct {
-    const char *spool, *aggregator, *keys_dir, *run;
+    const char *spool, *aggregator, *keys_dir, *run, *health;
     int64_t pid;
     int64_t heartbeat_ns, sample_ns, poll_ns, drain_ns, orphan_ns;
     int64_t spool_limit_b;
@@ -68,6 +68,8 @@ s_parse(options_t *o, int argc, char **argv)
         {"orphan-timeout", CREMA_OPTION_DURATION, "1h", 0, 365 * 24 * 3600 * S, "TIME",
          "with --run: exit when nobody writes and the aggregator was silent that long; 0: never",
          &o->orphan_ns},
+        {"health-file", CREMA_OPTION_TEXT, NULL, 0, 0, "FILE",
+         "touched every second while an aggregator has this agent, else removed", &o->health},
         {"daemon", CREMA_OPTION_FLAG, NULL, 0, 0, NULL, "detach; log to <spool>/agent.log",
          &o->daemon},
         {0},
@@ -107,6 +109,7 @@ s_validate(const options_t *o, agent_config_t *config)
     config->spool_limit_b = o->spool_limit_b;
     config->attached = (pid_t)o->pid;
     config->ignore_hangup = o->daemon;
+    config->health_file = o->health;
     return true;
 }
 

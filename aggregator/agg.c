@@ -16,6 +16,7 @@
 #include "agg_splits.h"
 #include "agg_tap.h"
 #include "crema_clock.h"
+#include "crema_health.h"
 #include "crema_keys.h"
 #include "crema_log.h"
 #include "crema_random.h"
@@ -303,6 +304,7 @@ s_on_second(zloop_t *loop, int timer, void *context)
     (void)loop, (void)timer;
     agg_t *self = context;
     int64_t now_ns = crema_clock_mono_ns();
+    crema_health_tell(self->options.health_file, agg_core_has_sink(self->core));
     if (self->tap)
         s_tap_runs(self);
     if (++self->seconds % SWEEP_SECONDS == 0) {
@@ -480,6 +482,7 @@ agg_serve(agg_t *self)
 {
     s_act(self);
     zloop_start(self->loop);
+    crema_health_tell(self->options.health_file, false);
     agg_stats_t stats = agg_core_stats(self->core);
     crema_log_info(
         "stopped", CREMA_INT("messages", self->counts.messages), CREMA_INT("bad", self->counts.bad),

@@ -18,6 +18,7 @@ typedef struct {
     const char *tap_endpoint; /* NULL: none */
     const char *keys_dir;     /* NULL: none */
     int64_t credit_bytes;     /* of all agents together */
+    const char *health_file;  /* NULL: none */
 } agg_options_t;
 
 /* Connects to the sink and binds. `ret_why` is one sentence that says what to do. CREMA_ECONFIG: the configuration cannot work; CREMA_EBUSY: an

@@ -14,3 +14,9 @@ agg_core_look(const agg_core_t *self, const crema_id_t *run_id, crema_run_state_
     ret_state->overhead_s = entry->overhead_s;
     return true;
 }
+
+bool
+agg_core_has_sink(const agg_core_t *self)
+{
+    return self->sink_known && !self->sink_silent;
+}

@@ -61,6 +61,8 @@ main(int argc, char **argv)
          &agg_options.keys_dir},
         {"credit", CREMA_OPTION_BYTES, "512Mi", 1 << 20, INT64_C(1) << 40, "SIZE",
          "bytes that all agents together may have on the way", &agg_options.credit_bytes},
+        {"health-file", CREMA_OPTION_TEXT, NULL, 0, 0, "FILE",
+         "touched every second while the sink answers, else removed", &agg_options.health_file},
         {"make-keys", CREMA_OPTION_TEXT, NULL, 0, 0, "DIR", "make a key directory and exit",
          &make_keys},
         {0},

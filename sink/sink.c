@@ -11,6 +11,7 @@
 #include <czmq.h>
 
 #include "crema_clock.h"
+#include "crema_health.h"
 #include "crema_log.h"
 #include "crema_random.h"
 #include "crema_reactor.h"
@@ -53,6 +54,14 @@ s_say_alive(sink_t *self)
     sink_peers_broadcast(self->peers, &msg);
 }
 
+static void
+s_tell_health(const sink_t *self)
+{
+    crema_health_tell(self->config.health_file,
+                      self->space != SINK_SPACE_FULL &&
+                          access(self->config.store_dir, W_OK | X_OK) == 0);
+}
+
 /* Journals of runs that were sealed longer ago than is asked for. */
 static void
 s_free_old(sink_t *self)
@@ -81,6 +90,7 @@ s_on_tick(zloop_t *loop, int timer, void *context)
         !sink_group_commit(self))
         return -1;
     s_say_alive(self);
+    s_tell_health(self);
     sink_sealing_tick(self->sealing, crema_clock_real_ns());
     if (++self->ticks % FREE_TICKS == 0)
         s_free_old(self);
@@ -290,6 +300,7 @@ sink_serve(sink_t *self)
 {
     sink_sealing_tick(self->sealing, crema_clock_real_ns());
     zloop_start(self->loop);
+    crema_health_tell(self->config.health_file, false);
     if (!self->broken)
         (void)sink_group_commit(self);
     sink_commit_stats_t marks = sink_commit_stats(sink_store_watermarks(self->store));

@@ -17,7 +17,8 @@ typedef struct {
     const char *endpoint;
     const char *store_dir;
     const char *output_dir;
-    const char *keys_dir; /* NULL: none */
+    const char *keys_dir;    /* NULL: none */
+    const char *health_file; /* NULL: none */
     int64_t commit_interval_ns, commit_bytes;
     int64_t flush_interval_ns;
     int64_t journal_limit_bytes;

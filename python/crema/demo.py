@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import pathlib
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from distributed import Client
+
+    from .collector import MetricsCollector
+
 EVENTS = 1_000_000  # half a minute on two cores
+PATIENCE_S = 60  # for a cluster that is just starting
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -39,13 +49,19 @@ def main(arguments: list[str] | None = None) -> int:
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m crema.demo",
-        description="Runs a dijet analysis with coffea on a LocalCluster, and measures it.",
+        description="Runs a dijet analysis with coffea on a LocalCluster, or a cluster that is there, and measures it.",
     )
     add = parser.add_argument
     add("--input", nargs="+", metavar="FILE", help="NanoAOD files, in place of generated ones")
     add("--treename", default="Events", help="tree in them (%(default)s)")
     add("--output", default=".", type=pathlib.Path, metavar="DIR", help="of the run file (here)")
-    add("--workers", default=2, type=int, help="processes of one thread each (%(default)s)")
+    add("--scheduler", metavar="ADDRESS", help="of a cluster that is there (a LocalCluster)")
+    add(
+        "--workers",
+        default=2,
+        type=int,
+        help="processes of one thread each; of a cluster that is there, how many to wait for (%(default)s)",
+    )
     add("--events", default=EVENTS, type=int, help="to generate, in all (%(default)s)")
     add("--chunksize", default=25_000, type=int, help="events in a chunk (%(default)s)")
     add("--cache", default=_cache_dir(), type=pathlib.Path, metavar="DIR", help="(%(default)s)")
@@ -85,52 +101,73 @@ def _inputs(options: argparse.Namespace, say) -> dict:
     return fileset
 
 
-def _run(options: argparse.Namespace, fileset: dict, say) -> int:
-    from coffea import processor
+@contextlib.contextmanager
+def _client(options: argparse.Namespace, say) -> Iterator[Client]:
+    """A client of the cluster that was named, or of one that is made here and goes with it."""
     from distributed import Client, LocalCluster
 
+    from .collector import CremaError
+
+    with contextlib.ExitStack() as stack:
+        if options.scheduler:
+            say(f"Waiting for {options.workers} workers at {options.scheduler}.")
+            try:
+                client = stack.enter_context(Client(options.scheduler, timeout=PATIENCE_S))
+                client.wait_for_workers(options.workers, timeout=PATIENCE_S)
+            except OSError as error:  # no scheduler there, or too few workers
+                raise CremaError(f"the cluster is not ready: {error}") from error
+        else:
+            say(f"Starting a LocalCluster of {options.workers} workers, one thread each.")
+            cluster = LocalCluster(
+                n_workers=options.workers, threads_per_worker=1, dashboard_address=":0"
+            )
+            client = stack.enter_context(Client(stack.enter_context(cluster)))
+        yield client
+
+
+def _run(options: argparse.Namespace, fileset: dict, say) -> int:
+    from .collector import CremaError
+
+    try:
+        with _client(options, say) as client:
+            mc = _measure(client, options, fileset, say)
+    except CremaError as error:
+        say(f"crema could not start: {error}", style="red")
+        return 2
+    return _conclude(mc, say)
+
+
+def _measure(client: Client, options: argparse.Namespace, fileset: dict, say) -> MetricsCollector:
+    from coffea import processor
+
     from ._demo_processor import DijetProcessor, Schema
-    from .collector import CremaError, MetricsCollector
+    from .collector import MetricsCollector
 
     instance = DijetProcessor()
-    say(f"Starting a LocalCluster of {options.workers} workers, one thread each.")
-    with (
-        LocalCluster(
-            n_workers=options.workers, threads_per_worker=1, dashboard_address=":0"
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        collector = MetricsCollector(
-            client,
-            processor_instance=instance,
-            output=options.output,
-            run_label="demo",
-            attributes={
-                "chunksize": options.chunksize,
-                "requested_workers": options.workers,
-                "n_datasets": len(fileset),
-                "n_files": sum(len(d["files"]) for d in fileset.values()),
-            },
+    with MetricsCollector(
+        client,
+        processor_instance=instance,
+        output=options.output,
+        run_label="demo",
+        attributes={
+            "chunksize": options.chunksize,
+            "requested_workers": options.workers,
+            "n_datasets": len(fileset),
+            "n_files": sum(len(d["files"]) for d in fileset.values()),
+        },
+    ) as mc:
+        say(f"Run {mc.run_id}: the analysis starts.")
+        run = processor.Runner(
+            executor=processor.DaskExecutor(client=client, status=sys.stderr.isatty()),
+            schema=Schema,
+            savemetrics=True,
+            chunksize=options.chunksize,
+            checkpointer=mc.checkpointer,
         )
-        try:
-            with collector as mc:
-                say(f"Run {mc.run_id}: the analysis starts.")
-                run = processor.Runner(
-                    executor=processor.DaskExecutor(client=client, status=sys.stderr.isatty()),
-                    schema=Schema,
-                    savemetrics=True,
-                    chunksize=options.chunksize,
-                    checkpointer=mc.checkpointer,
-                )
-                output, report = run(
-                    fileset, processor_instance=instance, treename=options.treename
-                )
-                mc.set_coffea_report(report)
-                say(f"{output['selected']:,} of {output['events']:,} events have two jets.")
-        except CremaError as error:
-            say(f"crema could not start: {error}", style="red")
-            return 2
-    return _conclude(mc, say)
+        output, report = run(fileset, processor_instance=instance, treename=options.treename)
+        mc.set_coffea_report(report)
+        say(f"{output['selected']:,} of {output['events']:,} events have two jets.")
+    return mc
 
 
 def _conclude(mc, say) -> int:
