@@ -193,11 +193,14 @@ s_send(agent_delivery_t *self, const crema_msg_t *msg)
     uint8_t *bytes;
     size_t size;
     crema_err_t err = crema_wire_encode(msg, &bytes, &size);
-    if (err != CREMA_OK)
+    if (err != CREMA_OK) {
         crema_log_error("message_not_encoded", CREMA_TEXT("type", crema_msg_name(msg->type)),
                         CREMA_TEXT("why", crema_err_text(err)));
-    else
-        (void)!agent_link_send(self->link, &bytes, size);
+        return;
+    }
+    err = agent_link_send(self->link, &bytes, size);
+    if (err == CREMA_EAGAIN)
+        crema_session_on_unsent(self->session, crema_clock_mono_ns());
 }
 
 /* *ret_numbers: how many numbers went out, which a LOSS makes more than frames. */

@@ -10,11 +10,18 @@
 #define ROUND_TRIP_DEFAULT_NS (500 * MS)
 #define EXPIRES_NS (24 * 3600 * S)
 #define HELLO_BURST 10
-#define HELLO_REFILL_NS (6 * S) /* one each: 10 a minute */
+#define REPEAT_REFILL_NS (6 * S) /* one each: 10 a minute */
+#define START_REFILL_NS (1 * S)  /* one each: a supervisor's restarts are no abuse */
 #define BOOTS 4
 #define GAPS 9 /* observed heartbeat intervals that are kept */
 #define RETURNS_OF_A_CLONE 2
 #define NAME_BYTES 64
+
+/* HELLOs that are left to somebody. */
+typedef struct {
+    unsigned tokens;
+    int64_t refill_ns; /* when the last one was added */
+} bucket_t;
 
 struct agg_agent {
     crema_id_t agent_id;
@@ -31,8 +38,8 @@ struct agg_agent {
     int64_t heartbeat_ns; /* when the last one came; 0 none yet */
     int64_t heard_ns;
     int64_t rtt_ns;
-    unsigned hellos;         /* tokens left */
-    int64_t hello_refill_ns; /* when the last token was added */
+    bucket_t repeats; /* of a process that was heard before */
+    bucket_t starts;  /* of new ones */
 };
 
 crema_err_t
@@ -44,7 +51,7 @@ agg_agent_new(const crema_id_t *agent_id, agg_agent_t **ret_self)
     self->agent_id = *agent_id;
     self->declared_ns = S;
     self->rtt_ns = ROUND_TRIP_DEFAULT_NS;
-    self->hellos = HELLO_BURST;
+    self->repeats.tokens = self->starts.tokens = HELLO_BURST;
     crema_id_hex(agent_id, self->name);
     *ret_self = self;
     return CREMA_OK;
@@ -58,20 +65,19 @@ agg_agent_destroy(agg_agent_t **self_p)
 }
 
 static bool
-s_take_token(agg_agent_t *self, int64_t now_ns, uint32_t *ret_retry_after_ms)
+s_take_token(bucket_t *self, int64_t refill_ns, int64_t now_ns, uint32_t *ret_retry_after_ms)
 {
-    while (self->hellos < HELLO_BURST && now_ns - self->hello_refill_ns >= HELLO_REFILL_NS) {
-        self->hellos++;
-        self->hello_refill_ns += HELLO_REFILL_NS;
+    while (self->tokens < HELLO_BURST && now_ns - self->refill_ns >= refill_ns) {
+        self->tokens++;
+        self->refill_ns += refill_ns;
     }
-    if (self->hellos == HELLO_BURST)
-        self->hello_refill_ns = now_ns;
-    if (self->hellos == 0) {
-        *ret_retry_after_ms =
-            (uint32_t)((self->hello_refill_ns + HELLO_REFILL_NS - now_ns) / MS + 1);
+    if (self->tokens == HELLO_BURST)
+        self->refill_ns = now_ns;
+    if (self->tokens == 0) {
+        *ret_retry_after_ms = (uint32_t)((self->refill_ns + refill_ns - now_ns) / MS + 1);
         return false;
     }
-    self->hellos--;
+    self->tokens--;
     return true;
 }
 
@@ -82,6 +88,14 @@ s_was_superseded(const agg_agent_t *self, uint64_t boot)
         if (self->boots[i] == boot)
             return true;
     return false;
+}
+
+static bool
+s_may_say_hello(agg_agent_t *self, uint64_t boot, int64_t now_ns, uint32_t *ret_retry_after_ms)
+{
+    bool is_new = self->boot != boot && !s_was_superseded(self, boot);
+    return s_take_token(is_new ? &self->starts : &self->repeats,
+                        is_new ? START_REFILL_NS : REPEAT_REFILL_NS, now_ns, ret_retry_after_ms);
 }
 
 /* The session passes to another process. A dead one never comes back, so a superseded boot that returns, and again, proves two. */
@@ -114,7 +128,7 @@ agg_hello_verdict_t
 agg_agent_on_hello(agg_agent_t *self, const crema_hello_t *hello, int64_t now_ns,
                    uint32_t *ret_retry_after_ms)
 {
-    if (!s_take_token(self, now_ns, ret_retry_after_ms))
+    if (!s_may_say_hello(self, hello->boot, now_ns, ret_retry_after_ms))
         return AGG_HELLO_TOO_OFTEN;
     if (self->cloned && self->boot == hello->boot)
         return AGG_HELLO_CLONE;

@@ -31,7 +31,7 @@ typedef enum {
 typedef enum {
     AGG_HELLO_ADMIT,      /* this process, perhaps on a new connection */
     AGG_HELLO_SUPERSEDES, /* a new process: fence the old one's connection */
-    AGG_HELLO_TOO_OFTEN,  /* over 10 a minute */
+    AGG_HELLO_TOO_OFTEN,  /* over 10 a minute of one process, or over one new process a second */
     AGG_HELLO_CLONE,      /* two processes take turns with one identity: fence both */
 } agg_hello_verdict_t;
 

@@ -6,6 +6,7 @@
 #define HEARTBEAT_MIN_NS (200 * MS)
 #define HEARTBEAT_MAX_NS (60 * S)
 #define HELLO_PATIENCE_NS (30 * S) /* no WELCOME on this socket: try a fresh one */
+#define LONELY_NS (1500 * MS)      /* no WELCOME for it: who has nothing left to deliver leaves */
 #define BACKOFF_FIRST_NS (500 * MS)
 #define BACKOFF_MAX_NS (5 * S)     /* only keeps dials apart: the aggregator limits admission */
 #define BYE_PATIENCE_NS (500 * MS) /* for the answer to BYE */
@@ -347,6 +348,15 @@ crema_session_on_message(crema_session_t *self, const crema_msg_t *msg, int64_t 
 
 /* ---------------------------------------------------------------- time passes */
 
+void
+crema_session_on_unsent(crema_session_t *self, int64_t now_ns)
+{
+    if (self->state != CREMA_SESSION_HELLO_SENT || self->hello_at_ns <= now_ns + HELLO_UNSENT_NS)
+        return;
+    self->hello_at_ns = now_ns + HELLO_UNSENT_NS;
+    self->table_type = 0;
+}
+
 static void
 s_on_welcomed_tick(crema_session_t *self, int64_t now_ns)
 {
@@ -395,9 +405,9 @@ crema_session_on_tick(crema_session_t *self, int64_t now_mono_ns, int64_t now_re
     default:
         return;
     }
-    bool answered =
-        self->state == CREMA_SESSION_STREAMING ||
-        (self->state == CREMA_SESSION_HELLO_SENT && self->hello_wait_ns < HELLO_WAIT_MAX_NS);
+    bool answered = self->state == CREMA_SESSION_STREAMING ||
+                    (self->state == CREMA_SESSION_HELLO_SENT &&
+                     now_mono_ns <= self->hello_until_ns - HELLO_PATIENCE_NS + LONELY_NS);
     if (s_is_drained(self) && !answered) {
         s_close(self, self->end_when_drained); /* nothing is left, and nobody there to say BYE to */
         return;

@@ -93,6 +93,8 @@ void crema_session_on_scanned(crema_session_t *self, uint64_t spool_b, uint64_t 
  * take them, or nothing was there. */
 void crema_session_on_data_sent(crema_session_t *self, const crema_id_t *stream_id,
                                 uint64_t first_seq, uint32_t n, size_t bytes, int64_t now_ns);
+/* The socket has no connection that would take the message of a SEND. */
+void crema_session_on_unsent(crema_session_t *self, int64_t now_ns);
 void crema_session_on_message(crema_session_t *self, const crema_msg_t *msg, int64_t now_mono_ns,
                               int64_t now_real_ns);
 void crema_session_on_tick(crema_session_t *self, int64_t now_mono_ns, int64_t now_real_ns);

@@ -94,13 +94,13 @@ must_tell_a_restart_from_a_clone(void **state)
 }
 
 static void
-must_take_ten_hellos_at_once_and_then_ten_a_minute(void **state)
+must_take_ten_hellos_of_a_process_at_once_and_then_ten_a_minute(void **state)
 {
     (void)state;
     agg_agent_t *agent = NULL;
     must(agg_agent_new(&s_id, &agent));
     int64_t now = 5 * S;
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < 11; i++) /* the first one is its start */
         assert_int_equal(s_hello(agent, 1, 1000, now), AGG_HELLO_ADMIT);
     assert_int_equal(s_hello(agent, 1, 1000, now), AGG_HELLO_TOO_OFTEN);
     int admitted = 0;
@@ -111,6 +111,40 @@ must_take_ten_hellos_at_once_and_then_ten_a_minute(void **state)
     agg_agent_destroy(&agent);
 }
 
+/* Admitted restarts in a minute of which each process lives for so long, asking again as it is told. */
+static int
+s_restarts(int64_t life_ns, int *ret_tried)
+{
+    agg_agent_t *agent = NULL;
+    must(agg_agent_new(&s_id, &agent));
+    int admitted = 0, tried = 0;
+    for (int64_t start = 0; start < 60 * S; start += life_ns, tried++) {
+        uint32_t wait_ms = 0;
+        crema_hello_t hello = {.boot = (uint64_t)tried + 1, .hb_ivl_ms = 1000};
+        for (int64_t now = start; now < start + life_ns; now += wait_ms * MS)
+            if (agg_agent_on_hello(agent, &hello, now, &wait_ms) != AGG_HELLO_TOO_OFTEN) {
+                admitted++;
+                break;
+            }
+    }
+    agg_agent_destroy(&agent);
+    *ret_tried = tried;
+    return admitted;
+}
+
+static void
+must_not_starve_an_agent_that_is_restarted_each_second(void **state)
+{
+    (void)state;
+    int tried = 0;
+    int admitted = s_restarts(S, &tried);
+    assert_int_equal(admitted, tried);
+    admitted =
+        s_restarts(100 * MS, &tried); /* and one that comes ten times a second is slowed down */
+    assert_int_equal(tried, 600);
+    assert_in_range(admitted, 60, 70);
+}
+
 int
 main(void)
 {
@@ -118,7 +152,8 @@ main(void)
         cmocka_unit_test(must_judge_silence_by_its_own_interval),
         cmocka_unit_test(must_not_believe_an_interval_that_is_not_kept),
         cmocka_unit_test(must_tell_a_restart_from_a_clone),
-        cmocka_unit_test(must_take_ten_hellos_at_once_and_then_ten_a_minute),
+        cmocka_unit_test(must_take_ten_hellos_of_a_process_at_once_and_then_ten_a_minute),
+        cmocka_unit_test(must_not_starve_an_agent_that_is_restarted_each_second),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,8 +24,9 @@ typedef enum {
     REPLAY,    /* a: from_seq */
     BARRIER,   /* a: id */
     SCANNED,
-    FENCE, /* a: reason, b: retry_after_ms */
-    DRAIN, /* a: deadline, ms */
+    FENCE,  /* a: reason, b: retry_after_ms */
+    DRAIN,  /* a: deadline, ms */
+    UNSENT, /* the socket did not take what was sent last */
 } event_t;
 
 typedef struct {
@@ -155,6 +156,9 @@ s_happen(rig_t *rig, const step_t *step, int64_t now)
     case SCANNED:
         crema_session_on_scanned(rig->session, 0, 0, 0, now);
         return;
+    case UNSENT:
+        crema_session_on_unsent(rig->session, now);
+        return;
     case DRAIN:
         crema_session_drain(rig->session, (int64_t)step->a * MS, now);
         return;
@@ -245,12 +249,16 @@ must_dial_and_repeat_hello_until_it_is_welcome(void **state)
         {3100, TICK, 0, 0, "H", HELLO_SENT},
         {5099, TICK, 0, 0, "", HELLO_SENT}, /* never more than 2 s apart */
         {5100, TICK, 0, 0, "H", HELLO_SENT},
-        {5101, RETRY, 4000, 0, "", HELLO_SENT}, /* not admitted: waits as told */
-        {9100, TICK, 0, 0, "", HELLO_SENT},
-        {9600, TICK, 0, 0, "H", HELLO_SENT},
-        {9601, STALE_ACK, 5, 4, "", HELLO_SENT},
-        {9602, WELCOME, 150, 0, "dd", STALLED}, /* 150 B of credit: two records of 100 B */
-        {9603, WELCOME, 9999, 0, "", STALLED},  /* the answer to a repeated HELLO */
+        {5100, UNSENT, 0, 0, "", HELLO_SENT}, /* no connection: costs nobody anything */
+        {5299, TICK, 0, 0, "", HELLO_SENT},
+        {5300, TICK, 0, 0, "H", HELLO_SENT}, /* this one went out: two seconds again */
+        {5301, TICK, 0, 0, "", HELLO_SENT},
+        {5302, RETRY, 4000, 0, "", HELLO_SENT}, /* not admitted: waits as told */
+        {9301, TICK, 0, 0, "", HELLO_SENT},
+        {9801, TICK, 0, 0, "H", HELLO_SENT},
+        {9802, STALE_ACK, 5, 4, "", HELLO_SENT},
+        {9803, WELCOME, 150, 0, "dd", STALLED}, /* 150 B of credit: two records of 100 B */
+        {9804, WELCOME, 9999, 0, "", STALLED},  /* the answer to a repeated HELLO */
     };
     must_follow(&rig, steps, N(steps));
     assert_int_equal(crema_session_stats(rig.session).sent_records, 2);

@@ -18,6 +18,16 @@ def pytest_configure(config):
         os.environ.pop(name, None)
 
 
+def pytest_collection_modifyitems(config, items):
+    """Tests that take minutes are for `./dev test-long`, which asks for them."""
+    if os.environ.get("CREMA_LONG") == "1":
+        return
+    short = [item for item in items if item.get_closest_marker("long") is None]
+    if len(short) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if item not in short])
+        items[:] = short
+
+
 def _sample(name: str) -> str:
     path = SAMPLES / name
     if not path.is_file():
@@ -42,3 +52,19 @@ def wide_file() -> str:
     """A real NanoAOD file with the most branches at hand."""
     wide = EXTRA / "nano_tt_v12.root"
     return str(wide) if wide.is_file() else _sample("nano_dy.root")
+
+
+@pytest.fixture
+def pipelines(tmp_path):
+    """Makes pipelines that are gone after the test, whatever happened."""
+    from kept import PROGRAMS, Pipeline
+
+    made = []
+
+    def make(**options) -> Pipeline:
+        made.append(Pipeline(PROGRAMS, tmp_path, **options))
+        return made[-1]
+
+    yield make
+    for pipeline in made:
+        pipeline.destroy()

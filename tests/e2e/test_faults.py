@@ -3,37 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import pathlib
 import shutil
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
 
-from conftest import ROOT
-
-sys.path.insert(0, str(ROOT / "tests" / "torture"))
-from pipeline import Books, Pipeline, Supervised
+from kept import Supervised, must_have_kept_everything, wait_for
 
 pytestmark = pytest.mark.timeout(180)
-PROGRAMS = pathlib.Path(os.environ.get("CREMA_BIN_DIR", ROOT / "build" / "dev" / "bin"))
-
-
-@pytest.fixture
-def pipelines(tmp_path):
-    """Makes pipelines that are gone after the test, whatever happened."""
-    made = []
-
-    def make(**options):
-        made.append(Pipeline(PROGRAMS, tmp_path, **options))
-        return made[-1]
-
-    yield make
-    for pipeline in made:
-        pipeline.destroy()
 
 
 @contextlib.contextmanager
@@ -46,23 +26,6 @@ def small_disk(path: pathlib.Path, size: str):
         yield path
     finally:
         subprocess.run(["umount", "--lazy", path], check=True)
-
-
-def must_have_kept_everything(pipeline: Pipeline) -> Books:
-    pipeline.stop_writers()
-    pipeline.drain(60)
-    assert pipeline.held() == []
-    books = pipeline.books()
-    assert (books.lost, books.twice, books.wrong) == (0, 0, 0), books
-    assert books.records > 0
-    return books
-
-
-def wait_for(condition, timeout_s: float = 20.0, what: str = "it"):
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, f"{what} did not happen within {timeout_s} s"
-        time.sleep(0.05)
 
 
 def test_everything_killed_at_once(pipelines):

@@ -82,22 +82,30 @@ class Pipeline:
         spools: int = 1,
         store: pathlib.Path | None = None,
         sink_options: tuple = (),
+        aggregator_options: tuple = (),
         agent_options: tuple = ("--heartbeat-interval", "500ms"),
+        host: str = "127.0.0.1",
+        near: tuple = (),
+        far: tuple = (),
+        keyed: bool = False,
     ):
+        """`near` and `far` are commands that run another one, where the agents and the services live."""
         self.programs_dir, self.work = programs, work
         self.run_id = uuid.uuid4().hex
-        self.agent_options = agent_options
+        self.agent_options, self.near, self.far = agent_options, near, far
         self.ledger, self.log = self.make("ledger"), self.make("log")
         self.store = store or self.make("store")
         self.output = self.make("output")
         self.spools = [self.make(f"spool{i}") for i in range(spools)]
-        self.endpoint = f"tcp://127.0.0.1:{free_port()}"
+        self.keys = self.make_keys() if keyed or near else ()
+        self.endpoint = f"tcp://{host}:{free_port()}"
         self.sink_endpoint = f"tcp://127.0.0.1:{free_port()}"
         self.sink = Supervised(self.sink_command(*sink_options), self.log / "sink.log")
         self.aggregator = Supervised(
-            [self.bin("crema-aggregator"), "--bind", self.endpoint, "--sink", self.sink_endpoint],
+            [*far, self.bin("crema-aggregator"), "--bind", self.endpoint,
+             "--sink", self.sink_endpoint, *self.keys, *aggregator_options],
             self.log / "aggregator.log",
-        )
+        )  # fmt: skip
         self.agents = [self.start_agent(spool) for spool in self.spools]
         self.writers: list[subprocess.Popen] = []
 
@@ -109,16 +117,23 @@ class Pipeline:
         path.mkdir(mode=0o700)
         return path
 
+    def make_keys(self) -> tuple:
+        keys = self.work / "keys"
+        command = [self.bin("crema-aggregator"), "--make-keys", keys]
+        subprocess.run(command, check=True, capture_output=True)
+        return ("--keys", keys)
+
     def sink_command(self, *options: str, store: pathlib.Path | None = None) -> list:
         return [
-            self.bin("crema-sink"), "--bind", self.sink_endpoint, "--store", store or self.store,
-            "--output", self.output, "--no-live", *options,
+            *self.far, self.bin("crema-sink"), "--bind", self.sink_endpoint,
+            "--store", store or self.store, "--output", self.output, *self.keys,
+            "--no-live", *options,
         ]  # fmt: skip
 
     def start_agent(self, spool: pathlib.Path, endpoint: str | None = None) -> Supervised:
         return Supervised(
-            [self.bin("crema-agent"), "--spool", spool, "--aggregator", endpoint or self.endpoint,
-             *self.agent_options],
+            [*self.near, self.bin("crema-agent"), "--spool", spool,
+             "--aggregator", endpoint or self.endpoint, *self.keys, *self.agent_options],
             self.log / f"agent-{spool.name}.log",
         )  # fmt: skip
 

@@ -1,0 +1,105 @@
+"""Partitions, one-way loss and packet loss between an agent and its aggregator, each in a network namespace of its own."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from kept import Pipeline, Tail, must_have_kept_everything, wait_for
+from namespaces import CannotMakeError, Network, connections
+
+pytestmark = pytest.mark.timeout(180)
+LONG = [pytest.mark.long, pytest.mark.timeout(1500)]
+RATE = 1000  # records a second
+H_S = 1.0
+
+
+@pytest.fixture
+def network():
+    try:
+        made = Network()
+    except CannotMakeError as why:
+        pytest.skip(f"no network namespaces here, as in a container without privileges: {why}")
+    yield made
+    made.destroy()
+
+
+@pytest.fixture
+def across(network, pipelines) -> Pipeline:
+    """A pipeline whose agent is on the near side, its aggregator and sink on the far side; records flow."""
+    pipeline = pipelines(
+        host=network.host,
+        near=network.prefix("near"),
+        far=network.prefix("far"),
+        agent_options=("--heartbeat-interval", f"{H_S}s"),
+    )
+    pipeline.start_writers(RATE)
+    tail = Tail(pipeline)
+    wait_for(lambda: tail.records() > RATE, 30, "delivery over the network")
+    return pipeline
+
+
+def first_commit_s(tail: Tail, before: int, timeout_s: float) -> float:
+    """Seconds until the journal grows. The aggregator acknowledges in the same event in which it learns of that."""
+    began = time.monotonic()
+    wait_for(lambda: tail.records() > before, timeout_s, "a commit", 0.01)
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize(
+    "seconds", [15, pytest.param(60, marks=LONG), pytest.param(600, marks=LONG)]
+)
+def test_after_a_partition_records_flow_within_five_seconds(network, across, seconds):
+    tail = Tail(across)
+    network.cut()
+    time.sleep(seconds)
+    before = tail.records()
+    assert network.dropped() > 0
+    network.heal()
+    took_s = first_commit_s(tail, before, 30)
+    print(f"cut {seconds} s, first commit {took_s:.1f} s after it was healed")
+    assert took_s <= 5
+    must_have_kept_everything(across)
+
+
+@pytest.mark.parametrize("sender", ["near", "far"])
+@pytest.mark.parametrize("seconds", [6, pytest.param(60, marks=LONG)])
+def test_one_way_loss_is_answered_by_dialling_anew(network, across, seconds, sender):
+    agent = across.agents[0].process.pid
+    known = {port for port, _ in connections(agent, across.endpoint)}
+    network.cut(sender)
+    began = time.monotonic()
+    wait_for(
+        lambda: {port for port, _ in connections(agent, across.endpoint)} - known,
+        5 * H_S + 2, "a new connection",
+    )  # fmt: skip
+    took_s = time.monotonic() - began
+    assert took_s <= 5 * H_S + 0.5  # 4 H, half a second of back-off at most, and a busy machine
+    print(f"what {sender} sent was cut, dialled anew after {took_s:.1f} s = {took_s / H_S:.1f} H")
+    time.sleep(seconds - took_s)
+    assert network.dropped() > 0
+    network.heal()
+    must_have_kept_everything(across)
+
+
+@pytest.mark.parametrize("seconds", [10, pytest.param(60, marks=LONG)])
+def test_with_a_third_of_all_packets_lost_records_flow_slower(network, across, seconds):
+    tail = Tail(across)
+
+    def rate_per_s(over_s: float) -> float:
+        before = tail.records()
+        time.sleep(over_s)
+        return (tail.records() - before) / over_s
+
+    whole = rate_per_s(3)
+    network.lose(0.3)
+    lossy = rate_per_s(seconds)
+    print(
+        f"{whole:.0f} records/s, {lossy:.0f} with 30 % loss ({network.dropped()} packets): "
+        f"{lossy / whole:.0%}"
+    )
+    assert network.dropped() > seconds
+    network.heal()
+    assert lossy >= 0.1 * whole
+    must_have_kept_everything(across)
