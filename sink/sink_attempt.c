@@ -148,7 +148,7 @@ sink_attempts_arrived(sink_attempts_t *self, int64_t chunk_id)
 
 typedef struct {
     uint32_t n;       /* attempts so far */
-    size_t winner;    /* row of the ok attempt that ended last */
+    size_t winner;    /* row of the attempt that returned last */
     int64_t t_end_ns; /* of the winner */
     bool won;
 } chunk_t;
@@ -169,7 +169,7 @@ s_number_one(sink_rows_t *rows, size_t i, chunk_t *chunk)
     uint8_t *row = sink_rows_at(rows, i);
     chunk->n++;
     sink_cell_set(table, row, "attempt", chunk->n);
-    if (sink_cell_int(table, row, "status") != SINK_CHUNK_OK)
+    if (!sink_chunk_returned(sink_cell_int(table, row, "status")))
         return;
     int64_t t_end_ns = sink_cell_int(table, row, "t_end_ns");
     if (chunk->won && chunk->t_end_ns > t_end_ns) {
@@ -181,38 +181,69 @@ s_number_one(sink_rows_t *rows, size_t i, chunk_t *chunk)
     *chunk = (chunk_t){chunk->n, i, t_end_ns, true};
 }
 
+/* Number of `id` among those seen so far, with room for it in `counts`. */
+static crema_err_t
+s_seen(sink_intern_t *ids, int64_t id, chunk_t **counts, uint32_t *room, uint32_t *ret_number)
+{
+    bool fresh;
+    crema_err_t err = sink_intern_add(ids, &id, sizeof id, ret_number, &fresh);
+    if (err != CREMA_OK || *ret_number < *room)
+        return err;
+    uint32_t more_room = *room ? *room * 2 : 256;
+    chunk_t *more = realloc(*counts, more_room * sizeof *more);
+    if (!more)
+        return CREMA_ENOMEM;
+    memset(more + *room, 0, (more_room - *room) * sizeof *more);
+    *counts = more;
+    *room = more_room;
+    return CREMA_OK;
+}
+
 crema_err_t
 sink_attempts_number(sink_rows_t *rows)
 {
     const crema_table_t *table = crema_table(CREMA_TABLE_CHUNKS);
     sink_intern_t *ids = NULL;
     chunk_t *chunks = NULL;
-    uint32_t room = 0;
+    uint32_t room = 0, number;
     crema_err_t err = sink_intern_new(SINK_ATTEMPTS_MAX, &ids);
     for (size_t i = 0; err == CREMA_OK && i < sink_rows_count(rows); i++) {
         int64_t id = sink_cell_int(table, sink_rows_at(rows, i), "chunk_id");
-        uint32_t number;
-        bool fresh;
         if (id == 0) { /* nobody knows which chunk it was */
             sink_cell_set(table, sink_rows_at(rows, i), "attempt", 1);
             continue;
         }
-        err = sink_intern_add(ids, &id, sizeof id, &number, &fresh);
-        if (err == CREMA_OK && number >= room) {
-            uint32_t more_room = room ? room * 2 : 256;
-            chunk_t *more = realloc(chunks, more_room * sizeof *more);
-            if (!more) {
-                err = CREMA_ENOMEM;
-                break;
-            }
-            memset(more + room, 0, (more_room - room) * sizeof *more);
-            chunks = more;
-            room = more_room;
-        }
+        err = s_seen(ids, id, &chunks, &room, &number);
         if (err == CREMA_OK)
             s_number_one(rows, i, &chunks[number]);
     }
     free(chunks);
+    sink_intern_destroy(&ids);
+    return err;
+}
+
+crema_err_t
+sink_attempts_number_tasks(sink_rows_t *rows)
+{
+    enum { ACTION_COMPUTE = 0 };
+    const crema_table_t *table = crema_table(CREMA_TABLE_TASK_EVENTS);
+    sink_intern_t *ids = NULL;
+    chunk_t *tasks = NULL;
+    uint32_t room = 0, number;
+    crema_err_t err = sink_intern_new(SINK_ATTEMPTS_MAX, &ids);
+    for (size_t i = 0; err == CREMA_OK && i < sink_rows_count(rows); i++) {
+        uint8_t *row = sink_rows_at(rows, i);
+        int64_t id = sink_cell_int(table, row, "task_key");
+        if (id == 0 || sink_cell_int(table, row, "action") != ACTION_COMPUTE ||
+            sink_cell_int(table, row, "t_start_ns") == 0)
+            continue;
+        err = s_seen(ids, id, &tasks, &room, &number);
+        if (err == CREMA_OK) {
+            uint32_t n = ++tasks[number].n;
+            sink_cell_set(table, row, "attempt", n < UINT16_MAX ? n : UINT16_MAX);
+        }
+    }
+    free(tasks);
     sink_intern_destroy(&ids);
     return err;
 }

@@ -21,8 +21,15 @@
 #define SINK_QUALITY_SUPERSEDED 8u
 #define SINK_QUALITY_RECONSTRUCTED 16u
 
-/* Values of /chunks.status. */
+/* Values of /chunks.status. PARTIAL: process() returned, having seen fewer events than the entry range has. */
 enum { SINK_CHUNK_OK, SINK_CHUNK_ERROR, SINK_CHUNK_CANCELLED, SINK_CHUNK_LOST, SINK_CHUNK_PARTIAL };
+
+/* process() returned: its output is in the result of the analysis, unless it was superseded. */
+static inline bool
+sink_chunk_returned(int64_t status)
+{
+    return status == SINK_CHUNK_OK || status == SINK_CHUNK_PARTIAL;
+}
 
 typedef struct sink_attempts sink_attempts_t;
 
@@ -43,9 +50,12 @@ const uint8_t *sink_attempts_next(const sink_attempts_t *self, size_t *cursor);
 /* Counts an attempt at a chunk whose final row arrived, and returns how many these are; 0 if that cannot be told. */
 uint32_t sink_attempts_arrived(sink_attempts_t *self, int64_t chunk_id);
 
-/* Numbers the attempts at each chunk by their start and marks every ok attempt but the last to end as superseded: what it computed was lost
- * and had to be computed again. `rows` are those of
- * /chunks, in final order. */
+/* Numbers the attempts at each chunk by their start and marks every attempt that returned, but the last to end, as superseded: what it
+ * computed was lost and had to be computed again. `rows` are those of /chunks, in final order. */
 CREMA_MUST_CHECK crema_err_t sink_attempts_number(sink_rows_t *rows);
+
+/* Numbers the executions of each Dask task by their start; a result that was lost (no start is known) is none. `rows` are those of
+ * /task_events, in final order. */
+CREMA_MUST_CHECK crema_err_t sink_attempts_number_tasks(sink_rows_t *rows);
 
 #endif

@@ -34,7 +34,7 @@ s_see_chunk(sink_budget_t *self, seen_t *seen, const sink_chunk_t *chunk)
         seen->counted_s += all_s;
         seen->counted_cpu_s += cpu_s;
         self->cpu_unknown = self->cpu_unknown || isnan(chunk->cpu_s);
-    } else if (chunk->status == SINK_CHUNK_OK) {
+    } else if (sink_chunk_returned(chunk->status)) {
         seen->superseded_s += all_s;
         seen->superseded_cpu_s += cpu_s;
     } else if (chunk->status == SINK_CHUNK_LOST) {

@@ -60,7 +60,7 @@ s_take_chunks(sink_facts_t *self, const sink_rows_t *rows)
         c->file = (uint32_t)sink_cell_int(t, row, "file_id");
         c->status = (uint8_t)sink_cell_int(t, row, "status");
         c->quality = (uint8_t)sink_cell_int(t, row, "quality");
-        c->counted = c->status == SINK_CHUNK_OK && !(c->quality & SINK_QUALITY_SUPERSEDED);
+        c->counted = sink_chunk_returned(c->status) && !(c->quality & SINK_QUALITY_SUPERSEDED);
     }
     self->n_chunks = n;
     return CREMA_OK;

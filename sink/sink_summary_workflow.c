@@ -232,7 +232,7 @@ s_chunks(workflow_t *self)
         const sink_chunk_t *c = &facts->chunks[i];
         if (c->status <= SINK_CHUNK_PARTIAL)
             by_status[c->status]++;
-        superseded += c->status == SINK_CHUNK_OK && !c->counted;
+        superseded += sink_chunk_returned(c->status) && !c->counted;
         if (!c->counted)
             continue;
         open_s += isnan(c->open_s) ? 0 : c->open_s;
@@ -244,7 +244,7 @@ s_chunks(workflow_t *self)
     double reported_s = s_told(self, "coffea.processtime");
     unsigned cpu = s->no_cpu ? IS_ESTIMATE : 0, stand_in = s->n ? 0 : IS_ESTIMATE;
     s_put(self, "num_chunks", "count", any ? (double)s->n : NAN, s->n, 0,
-          "counted attempts: ok and not superseded");
+          "counted attempts: process() returned (ok or partial) and not superseded");
     s_put(self, "num_chunks_submitted", "count", s_told(self, "coffea.chunks"), 1, 0,
           "chunks of coffea's report: submitted, not done");
     s_put(self, "num_attempts", "count", any ? (double)all : NAN, all, 0, "rows of /chunks");

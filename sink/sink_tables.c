@@ -58,7 +58,9 @@ sink_tables_sort(sink_tables_t *self)
     crema_err_t err = CREMA_OK;
     for (int t = 0; t < CREMA_TABLE_COUNT && err == CREMA_OK; t++)
         err = sink_rows_sort(&self->rows[t], crema_table((crema_table_id_t)t), self->spill_dir);
-    return err == CREMA_OK ? sink_attempts_number(self->rows[CREMA_TABLE_CHUNKS]) : err;
+    if (err == CREMA_OK)
+        err = sink_attempts_number(self->rows[CREMA_TABLE_CHUNKS]);
+    return err == CREMA_OK ? sink_attempts_number_tasks(self->rows[CREMA_TABLE_TASK_EVENTS]) : err;
 }
 
 crema_err_t

@@ -61,7 +61,9 @@ must_number_attempts_and_supersede_all_but_the_last_ok(void **state)
         {2, 21, 25, SINK_CHUNK_OK, 2, false},
         {3, 31, 39, SINK_CHUNK_LOST, 2, false},
         {3, 40, 90, SINK_CHUNK_OK, 3, false},
-        {3, 41, 80, SINK_CHUNK_OK, 4, true},  /* began later, ended earlier */
+        {3, 41, 80, SINK_CHUNK_OK, 4, true},      /* began later, ended earlier */
+        {4, 45, 55, SINK_CHUNK_PARTIAL, 1, true}, /* returned, so it counts like an ok one */
+        {4, 46, 56, SINK_CHUNK_PARTIAL, 2, false},
         {0, 50, 60, SINK_CHUNK_OK, 1, false}, /* nobody knows which chunks these were */
         {0, 51, 61, SINK_CHUNK_OK, 1, false},
     };
@@ -86,6 +88,37 @@ must_number_attempts_and_supersede_all_but_the_last_ok(void **state)
 }
 
 static void
+must_number_the_executions_of_tasks(void **state)
+{
+    (void)state;
+    enum { COMPUTE, TRANSFER };
+    const crema_table_t *t = crema_table(CREMA_TABLE_TASK_EVENTS);
+    const struct {
+        int64_t key, start, action, want;
+    } rows[] = {
+        {7, 0, COMPUTE, UINT16_MAX}, /* a result that went with its worker */
+        {7, 10, COMPUTE, 1},         {7, 11, TRANSFER, UINT16_MAX}, {8, 12, COMPUTE, 1},
+        {7, 20, COMPUTE, 2},         {0, 30, COMPUTE, UINT16_MAX}, /* nobody knows which task it was */
+        {7, 40, COMPUTE, 3},
+    };
+    size_t n = sizeof rows / sizeof *rows;
+    sink_rows_t *self;
+    must(sink_rows_new(crema_table_row_bytes(t), NULL, &self));
+    for (size_t i = 0; i < n; i++) {
+        uint8_t row[SINK_ROW_BYTES_MAX];
+        crema_row_clear(t, row);
+        sink_cell_set(t, row, "task_key", rows[i].key);
+        sink_cell_set(t, row, "t_start_ns", rows[i].start);
+        sink_cell_set(t, row, "action", rows[i].action);
+        must(sink_rows_add(self, row));
+    }
+    must(sink_attempts_number_tasks(self));
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(sink_cell_int(t, sink_rows_at(self, i), "attempt"), rows[i].want);
+    sink_rows_destroy(&self);
+}
+
+static void
 must_count_arrivals(void **state)
 {
     (void)state;
@@ -104,6 +137,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(must_keep_an_attempt_open_until_its_last_word),
         cmocka_unit_test(must_number_attempts_and_supersede_all_but_the_last_ok),
+        cmocka_unit_test(must_number_the_executions_of_tasks),
         cmocka_unit_test(must_count_arrivals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,9 +25,29 @@ _PUBLIC = {
     "MetricsCollector": "collector",
     "RunFile": "reader",
     "open": "reader",
+    "Tracker": "instrument",
+    "record_metric": "instrument",
+    "track_bytes": "instrument",
+    "track_memory": "instrument",
+    "track_metrics": "instrument",
+    "track_section": "instrument",
+    "track_time": "instrument",
 }
 
-__all__ = ["CremaError", "MetricsCollector", "RunFile", "__version__", "open"]
+__all__ = [
+    "CremaError",
+    "MetricsCollector",
+    "RunFile",
+    "Tracker",
+    "__version__",
+    "open",
+    "record_metric",
+    "track_bytes",
+    "track_memory",
+    "track_metrics",
+    "track_section",
+    "track_time",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -35,7 +55,9 @@ def __getattr__(name: str) -> Any:
     if module is None:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    found = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    globals()[name] = found  # the next look-up is an ordinary one
+    return found
 
 
 def __dir__() -> list[str]:

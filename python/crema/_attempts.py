@@ -7,20 +7,24 @@ end of the stream closes it. One thread works on one chunk at a time.
 
 from __future__ import annotations
 
-import functools
+import contextvars
+import itertools
 import threading
 import time
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import _process, _records
+from . import _input, _process, _records
 from ._records import CHUNKS
 
 if TYPE_CHECKING:
     from ._recorder import Recorder
 
-_STATUS = {name: CHUNKS.label("status", name) for name in ("ok", "error", "cancelled", "lost")}
+_STATUS = {
+    name: CHUNKS.label("status", name) for name in ("ok", "error", "cancelled", "lost", "partial")
+}
 _NO_CPU, _NO_BYTES, _RECONSTRUCTED = 1 << 1, 1 << 2, 1 << 4
+_NO_SIZES, _APPORTIONED = 1 << 5, 1 << 6
 
 _clock = time.perf_counter_ns
 
@@ -38,14 +42,32 @@ def now() -> Stamp:
     return Stamp(_clock(), time.thread_time_ns(), time.time_ns())
 
 
-class _Attempt:
-    """What was read when a chunk was taken up."""
+class Attempt:
+    """An attempt at a chunk: what was read when it was taken up."""
 
-    __slots__ = ("began_ns", "cpu_ns", "gc_ns", "high_b", "key", "proc_cpu_ns", "values")
+    __slots__ = (
+        "began_ns",
+        "cpu_ns",
+        "entries",
+        "factory",
+        "gc_ns",
+        "high_b",
+        "key",
+        "open",
+        "proc_cpu_ns",
+        "process_ns",
+        "recorder",
+        "values",
+    )
 
-    def __init__(self, key: Hashable, values: dict[str, float]) -> None:
+    def __init__(self, recorder: Recorder, key: Hashable, values: dict[str, float]) -> None:
+        self.recorder = recorder
         self.key = key
         self.values = values
+        self.open = True
+        self.factory: Any = None  # coffea's, once somebody asked for it
+        self.entries = itertools.count()  # of sections
+        self.process_ns = 0  # when process() began, if it says so
         self.high_b = _process.rss_high_b()
         self.gc_ns = _process.garbage.ns()
         self.proc_cpu_ns = time.process_time_ns()
@@ -53,18 +75,30 @@ class _Attempt:
         self.began_ns = _clock()
 
 
+_current: contextvars.ContextVar[Attempt | None] = contextvars.ContextVar("attempt", default=None)
+
+
+def current() -> Attempt | None:
+    """The attempt that the caller works on; None outside of one, and in a child of the process that began it."""
+    attempt = _current.get()
+    if attempt is None or not (attempt.open and attempt.recorder.stream.alive):
+        return None
+    return attempt
+
+
 class Attempts:
     """The attempts of one stream. `begin` and `finish` are called in the thread that works on the chunk."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._open: dict[int, _Attempt] = {}  # by thread
+        self._open: dict[int, Attempt] = {}  # by thread
+        self._branches: set[str] = set()  # whose names were written
         self._refs = 0
         self._lock = threading.Lock()
         self._measuring = False
         self.keys: set[Hashable] = set()  # Dask keys of running tasks that took up a chunk
 
-    def begin(self, metadata: Mapping[str, Any], prefix: str, key: Hashable | None) -> None:
+    def begin(self, metadata: Mapping[str, Any], prefix: str, key: Hashable | None) -> Attempt:
         """A chunk is taken up: by the Dask task `key`, or without Dask."""
         thread = threading.get_ident()
         if thread in self._open:
@@ -95,43 +129,81 @@ class Attempts:
         values["task_prefix_id"] = stream.name(_records.TASK_PREFIX, prefix)
         values["thread"] = recorder.slot(thread)
         values["status"] = _STATUS["lost"]
+        values["quality"] = _NO_CPU | _NO_BYTES | _NO_SIZES
         values["attempt_ref"] = ref
         stream.row(CHUNKS, CHUNKS.pack(values), _records.PROVISIONAL)
-        self._open[thread] = _Attempt(key, values)
+        attempt = self._open[thread] = Attempt(recorder, key, values)
+        _current.set(attempt)
+        return attempt
 
-    def finish(self, metrics: Mapping[str, Any], status: str, stamp: Stamp) -> None:
-        """The chunk of this thread was done at `stamp`; `metrics` are coffea's of it, if it was asked for them."""
-        thread = threading.get_ident()
-        attempt = self._open.pop(thread, None)
+    def finish(
+        self,
+        metrics: Mapping[str, Any],
+        status: str,
+        stamp: Stamp,
+        factory: Any = None,
+    ) -> None:
+        """The chunk of this thread was done at `stamp`.
+
+        `metrics` are coffea's of it, if it was asked for them; `factory` made its events, if anybody knows it.
+        """
+        attempt = self._open.pop(threading.get_ident(), None)
         if attempt is None:
             return
+        attempt.open = False
+        attempt.factory = None
         values = attempt.values
         whole_s = (stamp.mono_ns - attempt.began_ns) * 1e-9
         wall_s = metrics.get("processtime")
+        if wall_s is None and attempt.process_ns:
+            wall_s = (stamp.mono_ns - attempt.process_ns) * 1e-9
         if wall_s is not None:
             values["t_start_ns"] = stamp.real_ns - int(wall_s * 1e9)
             values["open_s"] = max(whole_s - wall_s, 0.0)
-        n_events = metrics.get("entries")
-        bytes_read_b = metrics.get("bytesread")
-        columns = metrics.get("columns")
         values["t_end_ns"] = stamp.real_ns
         values["wall_s"] = whole_s if wall_s is None else wall_s
         values["cpu_s"] = (stamp.thread_cpu_ns - attempt.cpu_ns) * 1e-9
         values["proc_cpu_s"] = (time.process_time_ns() - attempt.proc_cpu_ns) * 1e-9
         values["gc_s"] = (_process.garbage.ns() - attempt.gc_ns) * 1e-9
-        values["n_events"] = (
-            values["entry_stop"] - values["entry_start"] if n_events is None else n_events
-        )
-        if bytes_read_b is None:
-            values["quality"] = _NO_BYTES
-        else:
-            values["bytes_read_b"] = bytes_read_b
-        if columns is not None:
-            values["n_branches"] = _count_branches(frozenset(columns))
         values["rss_end_b"] = rss_b = _process.rss_b()
         values["rss_peak_b"] = _peak_b(attempt, rss_b)
+        if status == "ok":
+            n_events = metrics.get("entries", _input.n_events(factory))
+            n_asked = values["entry_stop"] - values["entry_start"]
+            values["n_events"] = n_asked if n_events < 0 else n_events
+            status = "partial" if 0 <= n_events < n_asked else "ok"
         values["status"] = _STATUS[status]
+        values["quality"] = self._take_input(values, metrics, factory)
         self._recorder.stream.row(CHUNKS, CHUNKS.pack(values))
+
+    def _take_input(
+        self, values: dict[str, float], metrics: Mapping[str, Any], factory: Any
+    ) -> int:
+        """Fill in what the attempt read; bits of `quality` say what is not known."""
+        quality = 0
+        values["bytes_read_b"] = metrics.get("bytesread", _input.requested_b(factory))
+        if values["bytes_read_b"] < 0:
+            quality |= _NO_BYTES
+        names = _input.touched(factory)
+        if names is None and "columns" in metrics:
+            names = _input.branches_of_columns(frozenset(metrics["columns"]))
+        if names is None:
+            return quality | _NO_SIZES
+        self._name_branches(names)
+        values["n_branches"] = len(names)
+        sizes = _input.sizes(factory, names)
+        values["bytes_accessed_b"] = sizes.compressed_b
+        values["bytes_uncompressed_b"] = sizes.uncompressed_b
+        if sizes.compressed_b < 0:
+            return quality | _NO_SIZES
+        return quality if sizes.exact else quality | _APPORTIONED
+
+    def _name_branches(self, names: frozenset[str]) -> None:
+        """Write names that this stream has not seen; most chunks of a run touch the same ones."""
+        if not names <= self._branches:
+            for name in sorted(names - self._branches):
+                self._recorder.stream.name(_records.BRANCH, name)
+            self._branches |= names
 
     def task_ended(self, key: Hashable, status: str) -> None:
         """The Dask task `key` is over: if its attempt is still open, `status` is what became of it."""
@@ -153,6 +225,8 @@ class Attempts:
         attempt = self._open.pop(thread, None)
         if attempt is None:
             return
+        attempt.open = False
+        attempt.factory = None
         rss_b = _process.rss_b()
         attempt.values.update(
             t_end_ns=time.time_ns(),
@@ -160,18 +234,12 @@ class Attempts:
             rss_end_b=rss_b,
             rss_peak_b=_peak_b(attempt, rss_b),
             status=_STATUS[status],
-            quality=_NO_CPU | _NO_BYTES | _RECONSTRUCTED,
+            quality=_NO_CPU | _NO_BYTES | _NO_SIZES | _RECONSTRUCTED,
         )
         self._recorder.stream.row(CHUNKS, CHUNKS.pack(attempt.values))
 
 
-@functools.lru_cache(maxsize=8)
-def _count_branches(columns: frozenset[str]) -> int:
-    """Branches behind coffea's columns, such as "Muon_pt-data" and "nMuon-offsets"; most chunks of a run touch the same ones."""
-    return len({column.rpartition("-")[0] for column in columns})
-
-
-def _peak_b(attempt: _Attempt, rss_b: int) -> int:
+def _peak_b(attempt: Attempt, rss_b: int) -> int:
     """Highest resident memory known of: the kernel's mark if it moved, else the larger end."""
     high_b = _process.rss_high_b()
     ends = max(attempt.values["rss_start_b"], rss_b)

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import atexit
 import collections
+import dataclasses
+import functools
 import importlib.metadata
+import json
 import logging
 import multiprocessing.util
 import os
@@ -18,6 +21,8 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Hashable
+from typing import Any
 
 from . import _process, _records, _spool
 from ._attempts import Attempts
@@ -25,10 +30,15 @@ from ._config import HookConfig, make_private_dir
 
 logger = logging.getLogger("crema")
 
+RUN_VARIABLE = "CREMA_RUN"  # tells child processes which run they belong to
+
+_TOLD_TO_CHILDREN = ("run_id", "spool", "sample_interval_s", "track_workers", "start_agent")
+
 _PACKAGES = ("dask", "distributed", "coffea", "uproot", "awkward", "numpy")
 
 _recorders: dict[tuple[str, str], Recorder] = {}  # by run and worker.id ("" without Dask)
 _ended: collections.deque[str] = collections.deque(maxlen=64)  # runs that are over here
+_announced: HookConfig | None = None  # the run that this process belongs to, without Dask
 _lock = threading.Lock()
 _exit_registered = False
 
@@ -169,6 +179,74 @@ def process_recorder(config: HookConfig) -> Recorder | None:
     return recorder
 
 
+def announce(config: HookConfig | None) -> None:
+    """Whatever this process and its children do without Dask belongs to the run of `config`; None: to no run."""
+    global _announced
+    _announced = config
+    if config is None:
+        os.environ.pop(RUN_VARIABLE, None)
+    else:
+        known = dataclasses.asdict(config)
+        os.environ[RUN_VARIABLE] = json.dumps({name: known[name] for name in _TOLD_TO_CHILDREN})
+
+
+def recording() -> bool:
+    """Whether anything is recorded in this process; cheap."""
+    return _announced is not None or bool(_recorders)
+
+
+def of_caller(worker: Any) -> Recorder | None:
+    """Where what the caller measures belongs, if it works on no chunk; `worker` is that of its Dask task.
+
+    In a thread of its own, of which nobody knows the task, that is clear only while the process has one recorder. Where two runs
+    record the same worker it is not clear at all.
+    """
+    if worker is None and _announced is not None:
+        return process_recorder(_announced)
+    found = list(_recorders.items())
+    if worker is not None:
+        found = [item for item in found if item[0][1] == worker.id]
+    alive = [recorder for _, recorder in found if recorder.stream.alive]
+    if len(alive) > 1:
+        _warn_ambiguous()
+    return alive[0] if len(alive) == 1 else None
+
+
+def dask_task() -> tuple[Any, Hashable | None]:
+    """The Dask worker and key of the running task, or (None, None)."""
+    module = sys.modules.get("distributed.worker")
+    if module is None:
+        return None, None
+    try:
+        worker = module.get_worker()
+    except ValueError:
+        return None, None
+    try:
+        return worker, worker.get_current_task()
+    except (KeyError, ValueError):
+        return worker, None
+
+
+@functools.cache
+def _warn_ambiguous() -> None:
+    logger.warning(
+        "crema: more than one run is recorded here: a chunk or section belongs to the one whose checkpointer saw it,"
+        " and without a checkpointer to none"
+    )
+
+
+def _announced_to_children() -> HookConfig | None:
+    """What the environment says; None where it says nothing or what cannot be understood."""
+    text = os.environ.get(RUN_VARIABLE)
+    if not text:
+        return None
+    try:
+        return HookConfig(**json.loads(text))
+    except (TypeError, ValueError):
+        logger.warning("crema: %s in the environment is not understood", RUN_VARIABLE)
+        return None
+
+
 def software() -> dict[str, str]:
     """Versions of what the analysis runs on, as stream attributes."""
     found = {"python_version": platform.python_version()}
@@ -225,3 +303,5 @@ def _after_fork_in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)
+
+_announced = _announced_to_children()

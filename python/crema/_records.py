@@ -28,9 +28,20 @@ PROVISIONAL = _columns.BATCH_PROVISIONAL
 FINISHED = _columns.END_REASONS["FINISHED"]
 
 # Dictionaries that the hooks write to.
-WORKER, TASK_PREFIX, ACTIVITY, UNIT, SPAN, DATASET, FILE = (
+WORKER, TASK_PREFIX, ACTIVITY, UNIT, METRIC, SPAN, DATASET, FILE, SECTION, BRANCH = (
     _columns.DICTS[n]
-    for n in ("worker", "task_prefix", "activity", "unit", "span", "dataset", "file")
+    for n in (
+        "worker",
+        "task_prefix",
+        "activity",
+        "unit",
+        "metric",
+        "span",
+        "dataset",
+        "file",
+        "section",
+        "branch",
+    )
 )
 
 UNKNOWN_ID = -1
@@ -128,6 +139,8 @@ WORKER_SAMPLES = TABLES["worker_samples"]
 MEMBERSHIP = TABLES["membership"]
 HEARTBEATS = TABLES["heartbeats"]
 TASK_EVENTS = TABLES["task_events"]
+SECTIONS = TABLES["sections"]
+CUSTOM = TABLES["custom"]
 
 SIDE_UNATTRIBUTED = ACTIVITIES.label("side", "unattributed")
 SIDE_PROCESSOR = ACTIVITIES.label("side", "processor")

@@ -7,11 +7,10 @@ work. `ChunkHook` records both and hands on to the user's own checkpointer, if t
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Hashable, Mapping
 from typing import Any
 
-from . import _recorder
+from . import _input, _recorder
 from ._attempts import Stamp, now
 from ._config import HookConfig
 
@@ -42,7 +41,7 @@ class ChunkHook:
 
     def load(self, metadata: Mapping[str, Any], processor_instance: Any) -> Any:
         """A chunk is taken up. Returns what the user's checkpointer has of it, else None."""
-        worker, key = _dask_task()
+        worker, key = _recorder.dask_task()
         recorder = self._recorder(worker)
         if recorder is not None and key is not None:
             recorder.attempts.keys.add(key)
@@ -52,7 +51,7 @@ class ChunkHook:
                 return cached
         if recorder is not None:
             try:
-                prefix = _prefix(worker, key, processor_instance)
+                prefix = prefix_of(worker, key, processor_instance)
                 recorder.attempts.begin(metadata, prefix, key)
             except Exception:
                 recorder.trouble("the start of a chunk")
@@ -61,15 +60,16 @@ class ChunkHook:
     def save(self, output: Any, metadata: Mapping[str, Any], processor_instance: Any) -> None:
         """The chunk is done; `output` holds coffea's metrics of it if the Runner was asked for them."""
         stamp = now()
-        recorder = self._recorder(_dask_task()[0])
+        recorder = self._recorder(_recorder.dask_task()[0])
         try:
             if self.checkpointer is not None:
                 self.checkpointer.save(output, metadata, processor_instance)
         except BaseException:
-            _finish(recorder, {}, "error", stamp)  # the chunk fails
+            finish(recorder, {}, "error", stamp, None)  # the chunk fails
             raise
         metrics = output.get("metrics") if isinstance(output, dict) else None
-        _finish(recorder, metrics if isinstance(metrics, Mapping) else {}, "ok", stamp)
+        metrics = metrics if isinstance(metrics, Mapping) else {}
+        finish(recorder, metrics, "ok", stamp, _input.factory_of_callers())
 
     def _recorder(self, worker: Any) -> _recorder.Recorder | None:
         """Where this process records: in the stream of the worker's plugin, or without Dask in its own."""
@@ -90,12 +90,17 @@ def close(run_id: str) -> None:
     _recorder.close_process(run_id)
 
 
-def _finish(
-    recorder: _recorder.Recorder | None, metrics: Mapping[str, Any], status: str, stamp: Stamp
+def finish(
+    recorder: _recorder.Recorder | None,
+    metrics: Mapping[str, Any],
+    status: str,
+    stamp: Stamp,
+    factory: Any,
 ) -> None:
+    """End the attempt of this thread; trouble with that is noted and stays here."""
     if recorder is not None:
         try:
-            recorder.attempts.finish(metrics, status, stamp)
+            recorder.attempts.finish(metrics, status, stamp, factory)
         except Exception:
             recorder.trouble("the end of a chunk")
 
@@ -109,22 +114,7 @@ def _introduce() -> None:
     CheckpointerABC.register(ChunkHook)
 
 
-def _dask_task() -> tuple[Any, Hashable | None]:
-    """The Dask worker and key of the running task, or (None, None)."""
-    module = sys.modules.get("distributed.worker")
-    if module is None:
-        return None, None
-    try:
-        worker = module.get_worker()
-    except ValueError:
-        return None, None
-    try:
-        return worker, worker.get_current_task()
-    except KeyError:
-        return worker, None
-
-
-def _prefix(worker: Any, key: Hashable | None, processor_instance: Any) -> str:
+def prefix_of(worker: Any, key: Hashable | None, processor_instance: Any) -> str:
     """Dask's prefix of the task, else the processor's name."""
     if key is not None:
         task = worker.state.tasks.get(key)

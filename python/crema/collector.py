@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from . import _attributes, _client, _cluster
+from . import _attributes, _client, _cluster, _recorder
 from ._agent import lock_is_held
 from ._client import AggregatorClient
 from ._config import HookConfig
@@ -217,6 +217,7 @@ class MetricsCollector:
         """A stream of this process itself: a run that has no chunk at all still has somebody who says that it is over."""
         name = f"{socket.gethostname()}:{os.getpid()}"
         self._recorder = Recorder(self._config, kind=KIND_CLIENT, uuid="", name=name)
+        _recorder.announce(self._config)
 
     def _start_service(self) -> None:
         endpoint = os.environ.get("CREMA_AGGREGATOR")
@@ -332,6 +333,7 @@ class MetricsCollector:
 
     def _close_recorder(self) -> None:
         if self._recorder is not None:
+            _recorder.announce(None)
             self._recorder.close("error")
             self._recorder = None
 

@@ -12,7 +12,7 @@ import pytest
 
 def pytest_configure(config):
     """No test may pick up a pipeline of the developer's own environment."""
-    for name in ("CREMA_AGGREGATOR", "CREMA_KEYS", "CREMA_SPOOL"):
+    for name in ("CREMA_AGGREGATOR", "CREMA_KEYS", "CREMA_RUN", "CREMA_SPOOL"):
         os.environ.pop(name, None)
 
 

@@ -12,11 +12,14 @@ import pickle
 import time
 
 import hook_support as support
+import numpy as np
 import pytest
 import spool_reader
+import uproot
 from coffea import processor
+from coffea.nanoevents import BaseSchema
 
-from crema import _recorder, chunks
+from crema import _process, _recorder, chunks
 from crema.chunks import ChunkHook
 
 META = {
@@ -81,6 +84,7 @@ def test_iterative(settings, fileset):
     assert (rows.rss_peak_b >= rows.rss_start_b).all() and (rows.rss_start_b > 1e7).all()
     assert (rows.t_end_ns - rows.t_start_ns - rows.wall_s * 1e9).abs().max() < 1000
     assert len(set(rows.chunk_id)) == 9 and set(rows.quality) == {0}
+    assert {n.text for (kind, _), n in stream.names.items() if kind == "branch"} == {"x"}
 
 
 def test_without_metrics_the_whole_bracket_is_the_wall_time(settings, fileset):
@@ -88,7 +92,8 @@ def test_without_metrics_the_whole_bracket_is_the_wall_time(settings, fileset):
     rows = spool_reader.chunks(streams_of(settings))
     assert len(rows) == 9 and rows.open_s.isna().all() and (rows.wall_s > 0.015).all()
     assert set(rows.n_events) == {support.CHUNK}
-    assert set(rows.bytes_read_b) == {-1} and set(rows.quality) == {0b100}
+    assert (rows.bytes_read_b > 0).all() and set(rows.n_branches) == {1}
+    assert set(rows.quality) == {0}
 
 
 @pytest.mark.parametrize("own_pool", [False, True])
@@ -141,7 +146,7 @@ def test_retries_within_coffea(settings, fileset, tmp_path):
     for _, attempts in rows.groupby("chunk_id"):
         assert attempts.sort_values("attempt_ref").status.tolist()[-1] == "ok"
     failed = rows[rows.status == "error"]
-    assert failed.cpu_s.isna().all() and set(failed.quality) == {0b10110}
+    assert failed.cpu_s.isna().all() and set(failed.quality) == {0b110110}
 
 
 def test_a_run_that_fails_ends_with_a_failed_attempt(settings, fileset, tmp_path):
@@ -302,3 +307,169 @@ def test_garbage_collection_is_the_threads_own(settings):
     assert rows.gc_s[0] > 0.001 and rows.gc_s[7] == 0
     assert rows.gc_s[0] <= rows.wall_s[0]
     assert set(rows.thread) == {0, 1}
+
+
+# ------------------------------------------------------------------ what was read
+
+
+def baskets_file(path: pathlib.Path) -> dict:
+    """A file whose branches have four baskets of 100 events each, one of which compresses ten times as well."""
+    random = np.random.default_rng(1)
+    with uproot.recreate(path, compression=uproot.ZLIB(1)) as file:
+        tree = file.mktree("Events", {"x": "float64", "y": "int32", "z": "float64"})
+        for i in range(4):
+            x = np.zeros(100) if i == 3 else random.normal(size=100)
+            tree.extend({"x": x, "y": np.arange(100, dtype="i4"), "z": random.normal(size=100)})
+    return {"ds": {"files": {str(path): "Events"}}}
+
+
+def touch_x_and_y(events):
+    """A processor that reads two of three branches."""
+    return {"sum": float(np.sum(events.x)) + int(np.sum(events.y))}
+
+
+def oracle(path: pathlib.Path, start: int, stop: int) -> tuple[int, int, int]:
+    """Of x and y: bytes that reading the range asks of the file, and bytes of its baskets from their own headers, both ways."""
+    with uproot.open({path: None}) as file:
+        tree = file["Events"]
+        before = file.file.source.num_requested_bytes
+        for name in ("x", "y"):
+            tree[name].array(entry_start=start, entry_stop=stop)
+        asked = file.file.source.num_requested_bytes - before
+        keys = [
+            tree[name].basket_key(i)
+            for name in ("x", "y")
+            for i in range(tree[name].num_baskets)
+            if tree[name].entry_offsets[i] < stop and tree[name].entry_offsets[i + 1] > start
+        ]
+    compressed = sum(key.data_compressed_bytes + key.fKeylen for key in keys)
+    return asked, compressed, sum(key.data_uncompressed_bytes + key.fKeylen for key in keys)
+
+
+@pytest.mark.parametrize("chunk", [400, 200, 150])
+def test_bytes_of_the_branches_touched_are_those_of_their_baskets(settings, tmp_path, chunk):
+    path = tmp_path / "baskets.root"
+    runner = processor.Runner(
+        executor=iterative(),
+        schema=BaseSchema,
+        chunksize=chunk,
+        savemetrics=True,
+        checkpointer=ChunkHook(settings),
+    )
+    runner.run(baskets_file(path), processor_instance=touch_x_and_y)
+    rows = spool_reader.chunks(streams_of(settings))
+    assert set(rows.n_branches) == {2} and len(rows) == math.ceil(400 / chunk)
+    for row in rows.itertuples():
+        asked, compressed, uncompressed = oracle(path, row.entry_start, row.entry_stop)
+        assert row.bytes_accessed_b == compressed == asked
+        if row.quality == 0:
+            assert chunk == 400 and row.bytes_uncompressed_b == uncompressed
+        else:  # part of the baskets: each is taken for as compressible as its branch
+            assert row.quality == 0b1000000
+            assert row.bytes_uncompressed_b == pytest.approx(uncompressed, rel=0.6)
+    if chunk == 200:  # no basket is cut: the parts make up the whole
+        assert rows.bytes_uncompressed_b.sum() == pytest.approx(oracle(path, 0, 400)[2], abs=2)
+
+
+def test_a_processor_that_reads_nothing_accessed_nothing(settings, tmp_path):
+    fileset = baskets_file(tmp_path / "baskets.root")
+    runner = processor.Runner(
+        executor=iterative(), schema=BaseSchema, checkpointer=ChunkHook(settings)
+    )
+    runner.run(fileset, processor_instance=lambda events: {"n": len(events)})
+    (row,) = spool_reader.chunks(streams_of(settings)).itertuples()
+    assert (row.n_branches, row.bytes_accessed_b, row.bytes_uncompressed_b, row.quality) == (0,) * 4
+    assert row.bytes_read_b > 0  # the file was opened
+
+
+@pytest.mark.parametrize("kind", ["rntuple", "parquet"])
+def test_sources_without_baskets_are_unknown_not_zero(settings, tmp_path, kind):
+    import awkward as ak
+
+    x = np.arange(100.0)
+    if kind == "rntuple":
+        path = tmp_path / "f.root"
+        with uproot.recreate(path) as file:
+            file.mkrntuple("Events", {"x": x})
+    else:
+        path = tmp_path / "f.parquet"
+        ak.to_parquet(ak.Array({"x": x}), path)
+    runner = processor.Runner(
+        executor=iterative(),
+        schema=BaseSchema,
+        format="root" if kind == "rntuple" else "parquet",
+        savemetrics=True,
+        checkpointer=ChunkHook(settings),
+    )
+    runner.run(
+        {"ds": {"files": {str(path): "Events"}}},
+        processor_instance=lambda events: {"x": float(np.sum(events.x))},
+    )
+    (row,) = spool_reader.chunks(streams_of(settings)).itertuples()
+    assert (row.n_branches, row.bytes_accessed_b, row.bytes_uncompressed_b) == (1, -1, -1)
+    if kind == "rntuple":
+        assert row.bytes_read_b > 0 and row.quality == 0b100000
+    else:
+        assert row.bytes_read_b == -1 and row.quality == 0b100100
+
+
+def test_a_file_that_became_shorter_gives_a_partial_chunk(settings, tmp_path):
+    """coffea remembers 400 events of an earlier run; when the chunks are read there are 250."""
+    path = tmp_path / "f.root"
+    fileset = baskets_file(path)
+    remembered = {}
+
+    def run(hook):
+        runner = processor.Runner(
+            executor=iterative(),
+            schema=BaseSchema,
+            chunksize=200,
+            savemetrics=True,
+            checkpointer=hook,
+            metadata_cache=remembered,
+        )
+        return runner.run(fileset, processor_instance=touch_x_and_y)
+
+    run(None)
+    with uproot.recreate(path) as file:
+        tree = file.mktree("Events", {"x": "float64", "y": "int32", "z": "float64"})
+        ones = np.ones(250)
+        tree.extend({"x": ones, "y": ones.astype("i4"), "z": ones})
+    result = run(ChunkHook(settings))
+    rows = spool_reader.chunks(streams_of(settings)).sort_values("entry_start")
+    assert rows.status.tolist() == ["ok", "partial"]
+    assert rows.n_events.tolist() == [200, 50]
+    assert rows.n_events.sum() == result["metrics"]["entries"]
+
+
+# ------------------------------------------------------------------ memory
+
+
+def test_the_peak_of_the_process_is_that_of_every_chunk_it_fell_into(settings):
+    """Resident memory belongs to the process: a thread's chunk sees the other thread's peak, a later chunk does not."""
+    import threading
+
+    hook = ChunkHook(settings)
+    there, done = threading.Event(), threading.Event()
+
+    def beside():
+        hook.load({**META, "entrystart": 1}, None)
+        there.set()
+        done.wait()
+        hook.save({}, META, None)
+
+    thread = threading.Thread(target=beside)
+    thread.start()
+    there.wait()
+    hook.load({**META, "entrystart": 2}, None)
+    high = _process.rss_high_b() + (64 << 20)
+    block = np.ones(high - _process.rss_b(), dtype="u1")
+    del block
+    hook.save({}, META, None)
+    done.set()
+    thread.join()
+    hook.load({**META, "entrystart": 3}, None)
+    hook.save({}, META, None)
+    rows = spool_reader.chunks(streams_of(settings)).set_index("entry_start")
+    assert (rows.rss_peak_b[[1, 2]] > high - (32 << 20)).all()
+    assert rows.rss_end_b[2] < high - (32 << 20) and rows.rss_peak_b[3] < high - (32 << 20)

@@ -140,7 +140,7 @@ def test_retries_are_attempts(client, fileset, tmp_path):
     failed = chunks[chunks.status == "error"]
     assert set(failed.chunk_id) <= set(chunks[chunks.status == "ok"].chunk_id)
     assert (failed.wall_s > 0).all() and failed.cpu_s.isna().all()
-    assert (failed.quality == 0b10110).all()
+    assert (failed.quality == 0b110110).all()
     events = spool_reader.table(streams, "task_events")
     computed = events[events.action == "compute"]
     assert (computed.status == "error").sum() == 3

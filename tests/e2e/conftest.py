@@ -14,7 +14,7 @@ EXTRA = ROOT.parent / "shared" / "data"  # more real files, where a checkout has
 
 def pytest_configure(config):
     """The services must not pick up a pipeline of the developer's own environment."""
-    for name in ("CREMA_AGGREGATOR", "CREMA_KEYS", "CREMA_SPOOL"):
+    for name in ("CREMA_AGGREGATOR", "CREMA_KEYS", "CREMA_RUN", "CREMA_SPOOL"):
         os.environ.pop(name, None)
 
 
