@@ -78,6 +78,21 @@ s_insert_entry(crema_spool_t *self, const crema_id_t *id, crema_spool_entry_t **
     return CREMA_OK;
 }
 
+/* Nobody was told of a stream without its first record, so it may be read as if for the first time. */
+static void
+s_read_anew(crema_spool_entry_t *entry)
+{
+    for (size_t i = 0; i < entry->n_segments; i++) {
+        crema_spool_segment_t *segment = &entry->segments[i];
+        segment->offset = segment->walked = 0;
+        segment->last_seq = segment->first_seq - 1;
+        segment->final = false;
+    }
+    entry->public.closed = false;
+    entry->public.hi = entry->public.first_avail = entry->public.lost = 0;
+    entry->read_seq = 0;
+}
+
 static crema_err_t
 s_see_segment(crema_spool_t *self, crema_spool_entry_t *entry, uint64_t first_seq)
 {
@@ -95,6 +110,8 @@ s_see_segment(crema_spool_t *self, crema_spool_entry_t *entry, uint64_t first_se
             (entry->n_segments++ - i) * sizeof *entry->segments);
     entry->segments[i] = (crema_spool_segment_t){
         .first_seq = first_seq, .last_seq = first_seq - 1, .seen = self->listing};
+    if (i + 1 < entry->n_segments && entry->head_bytes == 0) /* as when files are copied here */
+        s_read_anew(entry);
     return CREMA_OK;
 }
 

@@ -373,6 +373,32 @@ test_a_full_disk_leaves_nothing_of_a_record(void **state)
 /* ---- damage */
 
 static void
+test_a_first_segment_that_comes_last_is_read(void **state)
+{
+    (void)state;
+    bench_t *b = bench_new();
+    must_start_writer(b);
+    for (int i = 0; i < 800; i++)
+        must_append_big(b);
+    crema_spool_writer_close(&b->writer);
+    char path[PATH_MAX], aside[PATH_MAX + 8];
+    path_of(b, 1, path);
+    snprintf(aside, sizeof aside, "%s/.aside", b->dir);
+    assert_int_equal(rename(path, aside), 0);
+    must_open(b);
+    must_scan(b);
+    assert_true(crema_id_is_zero(&must_find(b)->run_id));
+    assert_int_equal(rename(aside, path), 0);
+    must_scan(b);
+    const crema_spool_stream_t *stream = must_find(b);
+    assert_true(crema_id_equal(&stream->run_id, &b->run_id));
+    assert_true(stream->closed);
+    assert_int_equal(stream->first_avail, 1);
+    assert_int_equal(stream->hi, 802);
+    bench_destroy(b);
+}
+
+static void
 test_a_tail_torn_at_every_byte_is_cut_and_closed(void **state)
 {
     (void)state;
@@ -1005,6 +1031,7 @@ main(void)
         cmocka_unit_test(test_a_record_larger_than_the_buffer_is_refused),
         cmocka_unit_test(test_segments_roll_over_and_pieces_do_not_matter),
         cmocka_unit_test(test_a_full_disk_leaves_nothing_of_a_record),
+        cmocka_unit_test(test_a_first_segment_that_comes_last_is_read),
         cmocka_unit_test(test_a_tail_torn_at_every_byte_is_cut_and_closed),
         cmocka_unit_test(test_before_its_first_record_is_whole_a_file_is_left_alone),
         cmocka_unit_test(test_a_flipped_bit_costs_one_record_and_is_found),
