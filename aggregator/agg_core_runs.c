@@ -9,6 +9,8 @@
     (60 * AGG_S) /* an agent that was not let in yet is waited for if it tried lately */
 #define SEAL_WAIT_MIN_NS AGG_S
 #define SEAL_WAIT_MAX_NS (5 * AGG_S)
+#define SEAL_WAIT_FAILED_NS                                                                        \
+    (60 * AGG_S)                /* the sink tries by itself; this is for one that has given up */
 #define FORGET_NS (600 * AGG_S) /* a sealed run without streams */
 
 static const crema_id_t s_nobody;
@@ -334,16 +336,33 @@ agg_runs_on_sealed(agg_core_t *self, const crema_sealed_t *sealed, int64_t now_n
     agg_entry_t *entry = crema_map_find(self->entries, &sealed->run_id);
     if (!entry)
         return; /* of a run that was forgotten, or that another aggregator ended */
+    bool had_failed = agg_run_phase(entry->run) == CREMA_RUN_FAILED;
     if (agg_run_on_sealed(entry->run, sealed) != CREMA_OK) {
         self->stats.refused++; /* RUN_SEAL is repeated, and answered again */
         return;
     }
     entry->late_told = false;
     entry->want_seal = false;
+    if (agg_run_phase(entry->run) == CREMA_RUN_FAILED) {
+        entry->seal_wait_ns = SEAL_WAIT_FAILED_NS;
+        entry->seal_at_ns = now_ns + entry->seal_wait_ns;
+        if (had_failed)
+            return; /* told before; what never can be sealed is forgotten in the end */
+    }
     entry->sealed_ns = now_ns;
     s_tell(self, entry, AGG_EVENT_RUN_SEALED);
     if (agg_run_dismisses(entry->run))
         s_dismiss(self, entry);
+}
+
+/* A failure is not the end: the cause may go away, and a sink that was started anew tries at once. Without a verdict of this aggregator
+ * there is nothing to repeat. */
+static bool
+s_waits_for_file(const agg_entry_t *entry)
+{
+    crema_run_phase_t phase = agg_run_phase(entry->run);
+    return phase == CREMA_RUN_VERDICT ||
+           (phase == CREMA_RUN_FAILED && !crema_id_is_zero(&agg_run_seal_msg(entry->run)->run_id));
 }
 
 void
@@ -354,7 +373,7 @@ agg_runs_on_sink_up(agg_core_t *self, int64_t now_ns)
         crema_run_phase_t phase = agg_run_phase(entry->run);
         entry->want_open = agg_run_open_msg(entry->run) && phase < CREMA_RUN_SEALED;
         entry->want_end = s_may_be_sealed(entry);
-        if (phase == CREMA_RUN_VERDICT)
+        if (s_waits_for_file(entry))
             entry->seal_at_ns = now_ns;
         agg_entry_out(self, entry);
     }
@@ -369,11 +388,13 @@ agg_runs_on_tick(agg_core_t *self, int64_t now_ns)
         if (phase == CREMA_RUN_BARRIER) {
             agg_run_on_tick(entry->run, now_ns);
             agg_entry_out(self, entry);
-        } else if (phase == CREMA_RUN_VERDICT && now_ns >= entry->seal_at_ns) {
+        } else if (s_waits_for_file(entry) && now_ns >= entry->seal_at_ns) {
+            const int64_t most_ns =
+                phase == CREMA_RUN_FAILED ? SEAL_WAIT_FAILED_NS : SEAL_WAIT_MAX_NS;
             entry->want_seal = true;
             entry->seal_wait_ns *= 2;
-            if (entry->seal_wait_ns > SEAL_WAIT_MAX_NS)
-                entry->seal_wait_ns = SEAL_WAIT_MAX_NS;
+            if (entry->seal_wait_ns > most_ns)
+                entry->seal_wait_ns = most_ns;
             entry->seal_at_ns = now_ns + entry->seal_wait_ns;
             agg_entry_out(self, entry);
         }

@@ -461,6 +461,61 @@ must_give_the_verdict_as_soon_as_the_last_record_is_durable(void **state)
     agg_core_destroy(&rig.core);
 }
 
+/* A run whose verdict was given, and that the sink could not seal. */
+static rig_t
+s_failed_rig(void)
+{
+    rig_t rig = s_served_rig();
+    s_data(&rig, 1, 1, 1, 2, 0);
+    s_say_run(&rig, 9, CREMA_MSG_RUN_END, false);
+    s_heartbeat(&rig, 1, 0, 1, 1, 2, true);
+    s_heard(&rig);
+    s_sink_row(&rig, CREMA_MSG_COMMITTED, 1, 2, true);
+    must_hear(&rig, "ACK 1 > 1, RUN_SEAL 0, RUN_STATE 3 > 9");
+    s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_SEALED,
+                               .sealed = {.run_id = s_run, .error = "no room"}});
+    must_hear(&rig, "RUN_STATE 5 > 9");
+    return rig;
+}
+
+static void
+must_ask_a_new_sink_for_a_file_that_could_not_be_made(void **state)
+{
+    (void)state;
+    rig_t rig = s_failed_rig();
+    s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_COMMITTED, .session = BOOT + 1});
+    s_heard(&rig);
+    rig.now += 50 * MS;
+    s_tick(&rig);
+    assert_non_null(strstr(s_heard(&rig), "RUN_SEAL 0"));
+    s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_SEALED,
+                               .session = BOOT + 1,
+                               .sealed = {.run_id = s_run, .path = "/x.h5", .revision = 1}});
+    must_hear(&rig, "RUN_STATE 4 > 9");
+    agg_core_destroy(&rig.core);
+}
+
+static void
+must_ask_now_and_then_for_a_file_that_could_not_be_made(void **state)
+{
+    (void)state;
+    rig_t rig = s_failed_rig();
+    unsigned asked = 0;
+    for (int i = 0; i < 200; i++) {
+        rig.now += S;
+        s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_COMMITTED});
+        s_tick(&rig);
+        if (!strstr(s_heard(&rig), "RUN_SEAL 0"))
+            continue;
+        asked++;
+        s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_SEALED,
+                                   .sealed = {.run_id = s_run, .error = "no room"}});
+        assert_null(strstr(s_heard(&rig), "RUN_STATE")); /* it was told so */
+    }
+    assert_int_equal(asked, 3);
+    agg_core_destroy(&rig.core);
+}
+
 static void
 must_name_an_agent_that_stays_silent(void **state)
 {
@@ -694,6 +749,8 @@ main(void)
         cmocka_unit_test(must_ask_a_new_sink_about_everything),
         cmocka_unit_test(must_close_credit_while_the_sink_is_full_or_silent),
         cmocka_unit_test(must_give_the_verdict_as_soon_as_the_last_record_is_durable),
+        cmocka_unit_test(must_ask_a_new_sink_for_a_file_that_could_not_be_made),
+        cmocka_unit_test(must_ask_now_and_then_for_a_file_that_could_not_be_made),
         cmocka_unit_test(must_name_an_agent_that_stays_silent),
         cmocka_unit_test(must_not_take_a_table_with_a_hole_for_an_answer),
         cmocka_unit_test(must_not_call_complete_what_it_had_no_room_for),
