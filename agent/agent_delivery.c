@@ -6,6 +6,7 @@
 #include <czmq.h>
 
 #include "crema_clock.h"
+#include "crema_failpoint.h"
 #include "crema_log.h"
 
 #define PUMP_MAX 64            /* actions in one turn of the loop */
@@ -198,7 +199,9 @@ s_send(agent_delivery_t *self, const crema_msg_t *msg)
                         CREMA_TEXT("why", crema_err_text(err)));
         return;
     }
+    crema_failpoint_message("agent.before_send", msg->type);
     err = agent_link_send(self->link, &bytes, size);
+    crema_failpoint_message("agent.after_send", msg->type);
     if (err == CREMA_EAGAIN)
         crema_session_on_unsent(self->session, crema_clock_mono_ns());
 }
@@ -232,8 +235,10 @@ s_read_and_send(agent_delivery_t *self, const crema_session_action_t *action, si
     uint8_t *bytes;
     size_t size;
     err = crema_wire_encode(&msg, &bytes, &size);
+    crema_failpoint_message("agent.before_send", msg.type);
     if (err == CREMA_OK)
         err = agent_link_send(self->link, &bytes, size);
+    crema_failpoint_message("agent.after_send", msg.type);
     if (err != CREMA_OK)
         return err;
     *ret_bytes = msg.data.frames_bytes;

@@ -16,6 +16,7 @@
 #include "agg_splits.h"
 #include "agg_tap.h"
 #include "crema_clock.h"
+#include "crema_failpoint.h"
 #include "crema_health.h"
 #include "crema_keys.h"
 #include "crema_log.h"
@@ -94,10 +95,12 @@ s_send(agg_t *self, const agg_action_t *action)
         self->counts.dropped++;
         return;
     }
+    crema_failpoint_message("aggregator.before_send", msg.type);
     if (action->type == AGG_TO_PEER)
         s_send_peer(self, action->peer, bytes, size);
     else if (zmq_send(zsock_resolve(self->sink), bytes, size, ZMQ_DONTWAIT) < 0)
         self->counts.sink_dropped++;
+    crema_failpoint_message("aggregator.after_send", msg.type);
     free(bytes);
 }
 

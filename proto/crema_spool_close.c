@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "crema_failpoint.h"
 #include "crema_spool_private.h"
 
 #define END_BYTES_MAX 128
@@ -31,12 +32,16 @@ s_write_end(crema_spool_t *self, crema_spool_entry_t *entry)
                              .end = {.reason = CREMA_END_WRITER_GONE, .torn_bytes = torn_b}};
     uint8_t frame[END_BYTES_MAX];
     size_t n;
-    if (crema_record_encode(&record, seq, entry->last_t_ns, frame, sizeof frame, &n) != CREMA_OK ||
-        pwrite(entry->fd, frame, n, (off_t)segment->offset) != (ssize_t)n ||
-        (torn_b > n && ftruncate(entry->fd, (off_t)(segment->offset + n)) != 0)) {
+    crema_failpoint("spool.before_end_write");
+    bool done =
+        crema_record_encode(&record, seq, entry->last_t_ns, frame, sizeof frame, &n) == CREMA_OK &&
+        pwrite(entry->fd, frame, n, (off_t)segment->offset) == (ssize_t)n;
+    crema_failpoint("spool.after_end_write");
+    if (!done || (torn_b > n && ftruncate(entry->fd, (off_t)(segment->offset + n)) != 0)) {
         self->stats.io_errors++;
         return;
     }
+    crema_failpoint("spool.after_end_truncate");
     if (torn_b > 0) {
         self->stats.torn_tails++;
         self->stats.torn_bytes += torn_b;

@@ -6,6 +6,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "crema_failpoint.h"
 #include "crema_random.h"
 #include "crema_spool_private.h"
 
@@ -61,7 +62,10 @@ s_write_id(const crema_spool_t *self, const char *name)
     int fd = openat(self->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return CREMA_EIO;
-    bool done = write(fd, id.bytes, sizeof id.bytes) == (ssize_t)sizeof id.bytes && fsync(fd) == 0;
+    crema_failpoint("spool.before_id_write");
+    bool done = write(fd, id.bytes, sizeof id.bytes) == (ssize_t)sizeof id.bytes;
+    crema_failpoint("spool.before_id_fsync");
+    done = done && fsync(fd) == 0;
     close(fd);
     return done ? CREMA_OK : CREMA_EIO;
 }
@@ -76,10 +80,14 @@ s_make_id(const crema_spool_t *self, bool replace)
     snprintf(name, sizeof name, ".agent_id-%s", crema_id_hex(&unique, hex));
     crema_err_t err = s_write_id(self, name);
     if (err == CREMA_OK) {
+        crema_failpoint("spool.before_id_rename");
         int rc = replace ? renameat(self->dir, name, self->dir, ID_NAME)
                          : linkat(self->dir, name, self->dir, ID_NAME, 0);
-        if ((rc != 0 && (replace || errno != EEXIST)) || fsync(self->dir) != 0)
+        bool done = rc == 0 || (!replace && errno == EEXIST);
+        crema_failpoint("spool.after_id_rename");
+        if (!done || fsync(self->dir) != 0)
             err = CREMA_EIO;
+        crema_failpoint("spool.after_id_dir_fsync");
     }
     (void)unlinkat(self->dir, name, 0);
     return err;

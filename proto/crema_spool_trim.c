@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "crema_failpoint.h"
 #include "crema_spool_private.h"
 
 #define END_BYTES_MAX 4096
@@ -31,10 +32,12 @@ s_unlink_segment(crema_spool_t *self, crema_spool_entry_t *entry, size_t i)
 {
     char name[CREMA_SPOOL_NAME_CHARS + 1];
     crema_spool_name(&entry->public.stream_id, entry->segments[i].first_seq, name);
+    crema_failpoint("spool.before_unlink");
     if (unlinkat(self->dir, name, 0) != 0 && errno != ENOENT) {
         self->stats.io_errors++;
         return CREMA_EIO;
     }
+    crema_failpoint("spool.after_unlink");
     s_drop_segment(entry, i);
     return CREMA_OK;
 }
@@ -48,9 +51,11 @@ s_resize_head(crema_spool_t *self, crema_spool_entry_t *entry, const uint8_t *en
     int fd = crema_spool_open_segment(self, entry, head->first_seq, &writable);
     if (fd < 0)
         return CREMA_EIO;
-    bool done =
-        (end_n == 0 || pwrite(fd, end, end_n, (off_t)entry->head_bytes) == (ssize_t)end_n) &&
-        ftruncate(fd, (off_t)size) == 0;
+    crema_failpoint("spool.before_head_write");
+    bool done = end_n == 0 || pwrite(fd, end, end_n, (off_t)entry->head_bytes) == (ssize_t)end_n;
+    crema_failpoint("spool.after_head_write");
+    done = done && ftruncate(fd, (off_t)size) == 0;
+    crema_failpoint("spool.after_head_truncate");
     close(fd);
     if (!done) {
         self->stats.io_errors++;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "crema_clock.h"
+#include "crema_failpoint.h"
 #include "crema_spool_private.h"
 
 struct crema_spool_writer {
@@ -38,12 +39,14 @@ s_start_segment(crema_spool_writer_t *self)
                     O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return s_error(errno);
+    crema_failpoint("spool.before_segment_rename");
     if (flock(fd, LOCK_EX | LOCK_NB) != 0 || renameat(self->dir, hidden, self->dir, name) != 0) {
         crema_err_t err = s_error(errno);
         (void)unlinkat(self->dir, hidden, 0);
         close(fd);
         return err;
     }
+    crema_failpoint("spool.after_segment_rename");
     if (self->fd >= 0)
         close(self->fd);
     self->fd = fd;
@@ -56,9 +59,11 @@ static crema_err_t
 s_write(crema_spool_writer_t *self, size_t n)
 {
     ssize_t done;
+    crema_failpoint("spool.before_record_write");
     do
         done = write(self->fd, self->frame, n);
     while (done < 0 && errno == EINTR);
+    crema_failpoint("spool.after_record_write");
     if (done == (ssize_t)n) {
         self->size += n;
         self->next++;

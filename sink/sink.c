@@ -92,7 +92,7 @@ s_on_tick(zloop_t *loop, int timer, void *context)
     s_say_alive(self);
     s_tell_health(self);
     sink_sealing_tick(self->sealing, crema_clock_real_ns());
-    if (++self->ticks % FREE_TICKS == 0)
+    if (self->ticks++ % FREE_TICKS == 0)
         s_free_old(self);
     return 0;
 }

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "crema_failpoint.h"
+
 crema_err_t
 sink_fs_error(int why)
 {
@@ -143,16 +145,22 @@ sink_fs_replace(const char *dir, const char *name, const uint8_t *bytes, size_t 
     int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return sink_fs_error(errno);
+    crema_failpoint("sink.before_replace_write");
     err = sink_fs_write(fd, bytes, size);
+    crema_failpoint("sink.before_replace_fsync");
     if (err == CREMA_OK && fsync(fd) != 0)
         err = sink_fs_error(errno);
     if (close(fd) != 0 && err == CREMA_OK)
         err = sink_fs_error(errno);
+    crema_failpoint("sink.before_replace_rename");
     if (err == CREMA_OK && rename(fresh, path) != 0)
         err = sink_fs_error(errno);
     if (err != CREMA_OK) {
         unlink(fresh);
         return err;
     }
-    return sink_fs_sync_dir(dir);
+    crema_failpoint("sink.after_replace_rename");
+    err = sink_fs_sync_dir(dir);
+    crema_failpoint("sink.after_replace_dir_fsync");
+    return err;
 }

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "crema_failpoint.h"
 #include "crema_frame.h"
 #include "sink_fs.h"
 #include "sink_segment.h"
@@ -40,11 +41,15 @@ s_renew(const char *path, const uint8_t *bytes, size_t size)
     int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return sink_fs_error(errno);
+    crema_failpoint("sink.before_renew_truncate");
     crema_err_t err = ftruncate(fd, (off_t)size) == 0 ? CREMA_OK : sink_fs_error(errno);
+    crema_failpoint("sink.before_renew_write");
     if (err == CREMA_OK)
         err = sink_fs_write(fd, bytes, size);
+    crema_failpoint("sink.before_renew_fsync");
     if (err == CREMA_OK && fsync(fd) != 0)
         err = CREMA_EIO;
+    crema_failpoint("sink.after_renew_fsync");
     close(fd);
     return err;
 }
@@ -72,6 +77,16 @@ s_scan(sink_journal_t *self, const uint8_t *bytes, size_t size, size_t *ret_end)
     return CREMA_OK;
 }
 
+/* What a kill left of a segment that was just made. */
+static crema_err_t
+s_remove_empty(const char *path)
+{
+    crema_failpoint("sink.before_torn_unlink");
+    int rc = unlink(path);
+    crema_failpoint("sink.after_torn_unlink");
+    return rc == 0 ? CREMA_OK : sink_fs_error(errno);
+}
+
 /* Makes one existing segment fit to be followed by a new one; one without a whole frame is removed. */
 static crema_err_t
 s_adopt(sink_journal_t *self, uint32_t number)
@@ -87,10 +102,7 @@ s_adopt(sink_journal_t *self, uint32_t number)
     err = s_scan(self, bytes, size, &end);
     if (err == CREMA_OK) {
         self->torn_bytes += size - end;
-        if (end == 0 && unlink(path) != 0)
-            err = sink_fs_error(errno);
-        else if (end > 0)
-            err = s_renew(path, bytes, end);
+        err = end > 0 ? s_renew(path, bytes, end) : s_remove_empty(path);
     }
     free(bytes);
     return err;
@@ -301,9 +313,12 @@ s_begin_segment(sink_journal_t *self)
     if (fd < 0)
         return sink_fs_error(errno);
     size_t bytes = 0;
+    crema_failpoint("sink.before_segment_write");
     err = s_write_header(self, fd, &bytes);
+    crema_failpoint("sink.before_segment_dir_fsync");
     if (err == CREMA_OK)
         err = sink_fs_sync_dir(self->dir);
+    crema_failpoint("sink.after_segment_dir_fsync");
     if (err != CREMA_OK) {
         close(fd);
         unlink(path);
@@ -326,6 +341,7 @@ s_write_group(sink_journal_t *self)
     crema_err_t err = self->fd < 0 ? s_begin_segment(self) : CREMA_OK;
     if (err != CREMA_OK)
         return err;
+    crema_failpoint("sink.before_group_write");
     err = sink_fs_write(self->fd, self->group, self->group_bytes);
     if (err == CREMA_ENOSPC && ftruncate(self->fd, (off_t)self->segment_bytes) != 0)
         err = CREMA_EIO;
@@ -342,10 +358,12 @@ sink_journal_sync(sink_journal_t *self)
     crema_err_t err = s_write_group(self);
     if (err == CREMA_ENOSPC || err == CREMA_ENOMEM || err == CREMA_ELIMIT)
         return err;
+    crema_failpoint("sink.before_group_fdatasync");
     if (err != CREMA_OK || fdatasync(self->fd) != 0) {
         self->broken = true;
         return CREMA_EIO;
     }
+    crema_failpoint("sink.after_group_fdatasync");
     self->segment_bytes += self->group_bytes;
     self->bytes += self->group_bytes;
     self->durable = true;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "crema_failpoint.h"
 #include "sink_cell.h"
 #include "sink_decoder.h"
 #include "sink_h5.h"
@@ -74,6 +75,7 @@ s_create(sink_live_t *self)
     crema_err_t err = sink_attributes_new(&attributes);
     if (err == CREMA_OK)
         err = s_describe(self, attributes);
+    crema_failpoint("sink.before_live_create");
     if (err == CREMA_OK)
         err = sink_h5_create_live(self->path, attributes, &self->file, why);
     sink_attributes_destroy(&attributes);
@@ -164,8 +166,10 @@ sink_live_flush(sink_live_t *self)
         err = s_write_dictionaries(self);
     for (int t = 0; t < CREMA_TABLE_COUNT && err == CREMA_OK; t++)
         err = s_write_waiting(self, (crema_table_id_t)t);
+    crema_failpoint("sink.before_live_flush");
     if (err == CREMA_OK)
         err = sink_h5_flush(self->file);
+    crema_failpoint("sink.after_live_flush");
     return err == CREMA_OK ? err : s_break(self, err);
 }
 

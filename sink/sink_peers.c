@@ -6,6 +6,8 @@
 
 #include <czmq.h>
 
+#include "crema_failpoint.h"
+
 typedef struct {
     uint8_t id[255];
     uint8_t size; /* 0: the place is free */
@@ -113,7 +115,9 @@ sink_peers_send(sink_peers_t *self, size_t place, const crema_msg_t *msg)
     size_t size;
     if (!s_encode(self, msg, &bytes, &size))
         return;
+    crema_failpoint_message("sink.before_send", msg->type);
     s_send_bytes(self, place, bytes, size);
+    crema_failpoint_message("sink.after_send", msg->type);
     free(bytes);
 }
 
@@ -124,8 +128,10 @@ sink_peers_broadcast(sink_peers_t *self, const crema_msg_t *msg)
     size_t size;
     if (!s_encode(self, msg, &bytes, &size))
         return;
+    crema_failpoint_message("sink.before_send", msg->type);
     for (size_t i = 0; i < self->n; i++)
         s_send_bytes(self, i, bytes, size);
+    crema_failpoint_message("sink.after_send", msg->type);
     free(bytes);
 }
 

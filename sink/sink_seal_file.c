@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "crema_failpoint.h"
 #include "sink_cell.h"
 #include "sink_fs.h"
 #include "sink_grid.h"
@@ -277,9 +278,12 @@ s_verify(sink_seal_t *self, const uint8_t sha256[SINK_PAYLOAD_BYTES])
 static crema_err_t
 s_put_in_place(sink_seal_t *self)
 {
+    crema_failpoint("seal.before_rename");
     if (rename(self->temporary, self->path) != 0)
         return sink_seal_fail(self, sink_fs_error(errno), self->path);
+    crema_failpoint("seal.after_rename");
     crema_err_t err = sink_fs_sync_dir(self->dir);
+    crema_failpoint("seal.after_dir_fsync");
     return err == CREMA_OK ? err : sink_seal_fail(self, err, self->dir);
 }
 
@@ -302,6 +306,7 @@ crema_err_t
 sink_seal_make_file(sink_seal_t *self, sink_seal_result_t *result)
 {
     char sha[2 * SINK_PAYLOAD_BYTES + 1];
+    crema_failpoint("seal.before_write");
     crema_err_t err = s_write(self);
     if (err == CREMA_OK && (err = s_take_checksum(self, result->sha256)) != CREMA_OK)
         return sink_seal_fail(self, err, "the checksum cannot be taken");
@@ -311,10 +316,13 @@ sink_seal_make_file(sink_seal_t *self, sink_seal_result_t *result)
     if (err == CREMA_OK &&
         (err = sink_h5_write_attributes(self->file, self->attributes)) != CREMA_OK)
         return s_fail_h5(self, err);
+    crema_failpoint("seal.before_close");
     if (err == CREMA_OK)
         err = s_close_file(self);
+    crema_failpoint("seal.before_fsync");
     if (err == CREMA_OK && (err = s_sync_file(self->temporary, &result->file_bytes)) != CREMA_OK)
         return sink_seal_fail(self, err, self->temporary);
+    crema_failpoint("seal.before_verify");
     if (err == CREMA_OK)
         err = s_verify(self, result->sha256);
     if (err == CREMA_OK)

@@ -5,6 +5,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "crema_failpoint.h"
 #include "sink_fs.h"
 #include "sink_put.h"
 #include "sink_store_private.h"
@@ -126,10 +127,15 @@ sink_store_remove_dir(const char *path)
     if (!stream)
         return;
     struct dirent *entry;
-    while ((entry = readdir(stream)))
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            (void)unlinkat(dirfd(stream), entry->d_name, 0);
+    while ((entry = readdir(stream))) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        crema_failpoint("sink.before_journal_unlink");
+        (void)unlinkat(dirfd(stream), entry->d_name, 0);
+        crema_failpoint("sink.after_journal_unlink");
+    }
     closedir(stream);
+    crema_failpoint("sink.before_journal_rmdir");
     (void)rmdir(path);
 }
 

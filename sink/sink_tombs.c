@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "crema_bytes.h"
+#include "crema_failpoint.h"
 #include "crema_frame.h"
 #include "sink_fs.h"
 #include "sink_segment.h"
@@ -121,11 +122,14 @@ s_append(const char *dir, const uint8_t *bytes, size_t size)
     if (fd < 0)
         return sink_fs_error(errno);
     struct stat st;
+    crema_failpoint("sink.before_tombs_write");
     err = fstat(fd, &st) == 0 ? sink_fs_write(fd, bytes, size) : sink_fs_error(errno);
+    crema_failpoint("sink.before_tombs_fdatasync");
     if (err == CREMA_OK && fdatasync(fd) != 0)
         err = CREMA_EIO;
     else if (err != CREMA_OK && ftruncate(fd, st.st_size) != 0)
         err = CREMA_EIO;
+    crema_failpoint("sink.after_tombs_fdatasync");
     close(fd);
     return err == CREMA_OK ? sink_fs_sync_dir(dir) : err;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "crema_failpoint.h"
 #include "crema_map.h"
 #include "sink_live.h"
 
@@ -170,6 +171,7 @@ sink_views_end(sink_views_t *self, const crema_id_t *run_id)
     if (view)
         sink_live_close(&view->live);
     free(view);
+    crema_failpoint("sink.before_live_unlink");
     if (s_path(self, run_id, path) == CREMA_OK)
         (void)unlink(path);
 }

@@ -6,6 +6,7 @@ Used by torture.py and by the fault tests: both hurt a pipeline and then ask whe
 from __future__ import annotations
 
 import dataclasses
+import os
 import pathlib
 import signal
 import socket
@@ -20,24 +21,50 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+def with_failpoint(failpoint: str) -> dict:
+    return {**os.environ, "FAILPOINT": failpoint} if failpoint else dict(os.environ)
+
+
+def failpoints(programs: pathlib.Path) -> list[str]:
+    """Names of all failpoints, in the order of the table."""
+    listed = subprocess.run(
+        [programs / "torture_points_main"], capture_output=True, text=True, check=True
+    )
+    return listed.stdout.split()
+
+
 class Supervised:
     """One program that is started again when it is found dead."""
 
-    def __init__(self, command: list[str], log: pathlib.Path, environment: dict | None = None):
-        self.command, self.log, self.environment = [str(word) for word in command], log, environment
+    def __init__(self, command: list[str], log: pathlib.Path):
+        self.command, self.log = [str(word) for word in command], log
         self.start()
 
-    def start(self):
+    def start(self, failpoint: str = ""):
+        """Start it; `failpoint` is where it is to kill itself, `name:k` of proto/crema_failpoint.h."""
+        self.failpoint = failpoint
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                self.command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self.environment
+                self.command,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                env=with_failpoint(failpoint),
             )
+
+    def reached(self, name: str) -> int:
+        """How often it, or the process that seals for it, came to die at that failpoint."""
+        return self.log.read_text(errors="replace").count(f"event=failpoint name={name}\n")
 
     def kill(self, restart: bool = True):
         self.process.kill()
         self.process.wait()
         if restart:
             self.start()
+
+    def died_there(self) -> bool:
+        """It had a failpoint and came to it."""
+        return bool(self.failpoint) and self.process.poll() == -signal.SIGKILL
 
     def revive(self) -> bool:
         """Start it again if it ended by itself; True if it had."""
@@ -88,11 +115,12 @@ class Pipeline:
         near: tuple = (),
         far: tuple = (),
         keyed: bool = False,
+        live: bool = False,
     ):
         """`near` and `far` are commands that run another one, where the agents and the services live."""
         self.programs_dir, self.work = programs, work
         self.run_id = uuid.uuid4().hex
-        self.agent_options, self.near, self.far = agent_options, near, far
+        self.agent_options, self.near, self.far, self.live = agent_options, near, far, live
         self.ledger, self.log = self.make("ledger"), self.make("log")
         self.store = store or self.make("store")
         self.output = self.make("output")
@@ -127,7 +155,7 @@ class Pipeline:
         return [
             *self.far, self.bin("crema-sink"), "--bind", self.sink_endpoint,
             "--store", store or self.store, "--output", self.output, *self.keys,
-            "--no-live", *options,
+            *(() if self.live else ("--no-live",)), *options,
         ]  # fmt: skip
 
     def start_agent(self, spool: pathlib.Path, endpoint: str | None = None) -> Supervised:
@@ -137,9 +165,10 @@ class Pipeline:
             self.log / f"agent-{spool.name}.log",
         )  # fmt: skip
 
-    def start_writer(self, spool: pathlib.Path, rate: int) -> subprocess.Popen:
+    def start_writer(self, spool: pathlib.Path, rate: int, failpoint: str = "") -> subprocess.Popen:
         writer = subprocess.Popen(
-            [self.bin("torture_writer_main"), spool, self.ledger, self.run_id, str(rate)]
+            [self.bin("torture_writer_main"), spool, self.ledger, self.run_id, str(rate)],
+            env=with_failpoint(failpoint),
         )
         self.writers.append(writer)
         return writer
@@ -196,9 +225,7 @@ class Pipeline:
                 process.wait()
 
     def journal(self) -> pathlib.Path:
-        runs = [path for path in self.store.iterdir() if path.is_dir()]
-        assert len(runs) == 1, f"expected one journal, found {runs}"
-        return runs[0]
+        return self.store / str(uuid.UUID(self.run_id))
 
     def books(self) -> Books:
         """Hold the journal against the ledgers; the sink may run on."""

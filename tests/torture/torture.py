@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Kill -9 the real programs at random, over and over, and count what was kept.
 
-Agents, the aggregator and the sink are killed at random moments and started again at once; writers record numbered
-values all the while and keep a ledger outside of every killed process. At the end the sink's journal is held
-against the ledgers. The last line says
+Agents, the aggregator and the sink are killed at random moments and started again at once, one in three with a failpoint
+at which it kills itself; writers record numbered values all the while and keep a ledger outside of every killed process. At
+the end the sink's journal is held against the ledgers. The last line says
 
     K kills, N records, 0 lost, 0 twice, drained in T s
 """
@@ -14,11 +14,12 @@ import argparse
 import pathlib
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
 
-from pipeline import Pipeline
+from pipeline import Pipeline, Supervised, failpoints
 
 
 def arguments() -> argparse.Namespace:
@@ -38,20 +39,37 @@ def arguments() -> argparse.Namespace:
     return options
 
 
+def choose_failpoint(choice: random.Random, points: list[str], victim: Supervised) -> str:
+    """Where the victim is to die next, if it is not killed before; mostly nowhere."""
+    program = pathlib.Path(victim.command[0]).name.removeprefix("crema-")
+    own = ("agent.", "spool.") if program == "agent" else (f"{program}.",)
+    if choice.random() > 1 / 3:
+        return ""
+    name = choice.choice([point for point in points if point.startswith(own)])
+    return f"{name}:{choice.randint(1, 5)}"
+
+
 def hurt(pipeline: Pipeline, options: argparse.Namespace) -> tuple[int, int]:
     """Kill until the time is over: (kills, programs that ended by themselves)."""
     choice = random.Random(options.seed)
+    points = failpoints(options.bin)
     kills = deaths = 0
     end = time.monotonic() + options.seconds
     told = time.monotonic()
     while time.monotonic() < end:
         time.sleep(choice.uniform(0.5, 1.5) * options.pause_ms / 1000)
-        deaths += pipeline.revive()
+        kills += sum(program.died_there() for program in pipeline.programs())
+        deaths += sum(
+            program.process.poll() not in (None, -signal.SIGKILL) for program in pipeline.programs()
+        )
+        pipeline.revive()
         if options.kill_writers and choice.random() < 0.1:
             pipeline.kill_writer(choice.choice(pipeline.writers))
             pipeline.start_writer(choice.choice(pipeline.spools), options.rate)
         else:
-            choice.choice(pipeline.programs()).kill()
+            victim = choice.choice(pipeline.programs())
+            victim.kill(restart=False)
+            victim.start(choose_failpoint(choice, points, victim))
         kills += 1
         if time.monotonic() - told > 10:
             told = time.monotonic()
