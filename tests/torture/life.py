@@ -28,6 +28,7 @@ PATIENCE_S = 90.0  # more than a busy machine needs; only a fault takes longer
 
 # A process comes to these once, when it starts or ends: the k-th time is that of its k-th start.
 ONCE_PER_PROCESS = (
+    "seal.*",
     "agent.before_send.HELLO",
     "agent.after_send.HELLO",
     "agent.before_send.BYE",
@@ -278,7 +279,7 @@ class Life(Pipeline):
         self.wait(lambda: target.process.poll() is None and not target.failpoint, "its return")
 
     def die_at(self, name: str, occurrence: int):
-        times = occurrence if name in ONCE_PER_PROCESS else 1
+        times = occurrence if matches(name, *ONCE_PER_PROCESS) else 1
         for _ in range(times):
             if matches(name, "sink.*_torn_unlink"):  # of a segment that a kill left empty
                 before = self.sink.reached(name)
