@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 FORMAT = "crema.run"
 MAJOR = 1  # of format_version; a greater one is refused, new tables and columns are not
 UNKNOWN_ID = 0xFFFFFFFF
+_LIVE = ".live.h5"
 
 
 class RunFileError(ValueError):
@@ -49,6 +50,42 @@ def open(path: str | os.PathLike) -> RunFile:  # reads well as crema.open
         If it is something else.
     """
     return RunFile(path)
+
+
+def newest(directory: str | os.PathLike | None = None) -> pathlib.Path:
+    """Path of the run file that was sealed last.
+
+    Parameters
+    ----------
+    directory : path, optional
+        Where the run files are; ``CREMA_RUNS`` of the environment if not given, else the working directory.
+
+    Returns
+    -------
+    pathlib.Path
+        For `crema.open`.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is none; it says what to do.
+    """
+    where = pathlib.Path(directory or os.environ.get("CREMA_RUNS") or ".").expanduser().absolute()
+    if not where.is_dir():
+        raise FileNotFoundError(f"there is no directory {where}")
+    files = [path for path in where.glob("*.h5") if not path.name.endswith(_LIVE)]
+    for path in sorted(files, key=lambda path: path.stat().st_mtime_ns, reverse=True):
+        if _is_run_file(path):
+            return path
+    going_on = sorted(path.name for path in where.glob("*" + _LIVE))
+    if going_on:
+        raise FileNotFoundError(
+            f"there is no sealed run file in {where} yet: {going_on[-1]} is a run that goes on"
+        )
+    raise FileNotFoundError(
+        f"there is no run file in {where}: measure an analysis first (python -m crema.demo --output DIR), "
+        "or say where the files are, as an argument or in CREMA_RUNS"
+    )
 
 
 class RunFile:
@@ -277,11 +314,19 @@ def _open_h5(path: pathlib.Path) -> h5py.File:
         f.read(1)
     if not h5py.is_hdf5(path):
         raise RunFileError(f"{path} is not an HDF5 file")
-    live = path.name.endswith(".live.h5")
+    live = path.name.endswith(_LIVE)
     try:
         return h5py.File(path, "r", libver="latest", swmr=True) if live else h5py.File(path, "r")
     except OSError as error:
         raise RunFileError(f"{path} cannot be read: {error}") from error
+
+
+def _is_run_file(path: pathlib.Path) -> bool:
+    try:
+        open(path).close()
+    except (OSError, RunFileError):
+        return False
+    return True
 
 
 def _column(values: np.ndarray, dtype: np.dtype) -> Any:

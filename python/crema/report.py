@@ -91,21 +91,14 @@ def print_report(path: str | os.PathLike, *, console: Console | None = None) -> 
 
 def render(run: RunFile) -> Group:
     """Everything that `print_report` prints."""
-    parts: list[Any] = [_verdict(run)]
     if run.live:
-        parts.append(_live(run))
-        return Group(*parts)
-    workflow = {row.name: row for row in run.rows("summary/workflow")}
-    parts += [
-        table
-        for title, rows in SECTIONS.items()
-        if (table := _metrics(title, rows, workflow)) is not None
-    ]
-    parts += [_split(run), _waterfall(run), *_datasets(run), *_sections(run)]
-    return Group(*parts)
+        return Group(verdict(run), _live(run))
+    parts = [*metrics(run), _split(run), _waterfall(run), *_datasets(run), *_sections(run)]
+    return Group(verdict(run), *parts)
 
 
-def _verdict(run: RunFile) -> Group:
+def verdict(run: RunFile) -> Text:
+    """Whether the file has everything, and what is missing; a notebook shows it as it is."""
     attributes = run.attributes
     label = attributes.get("run_label") or attributes.get("processor_name") or ""
     head = Text.assemble(
@@ -127,7 +120,20 @@ def _verdict(run: RunFile) -> Group:
     if attributes.get("exception"):
         lines.append(Text(f"  the analysis raised: {attributes['exception']}", style="red"))
     lines.append(Text(f"  {run.path}", style="dim"))
-    return Group(*lines)
+    return Text("\n").join(lines)
+
+
+def metrics(run: RunFile) -> list[Table]:
+    """Metrics of the whole run, a table a subject.
+
+    Raises
+    ------
+    KeyError
+        If the file has no summaries: it is live.
+    """
+    workflow = {row.name: row for row in run.rows("summary/workflow")}
+    tables = [_metrics(title, rows, workflow) for title, rows in SECTIONS.items()]
+    return [table for table in tables if table is not None]
 
 
 def _live(run: RunFile) -> Table:

@@ -1,0 +1,151 @@
+"""The pictures of `crema.plots`, held against what the run file says: every bar, dot and red mark."""
+
+from __future__ import annotations
+
+import shutil
+
+import h5py
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+
+import crema
+from crema import plots
+from test_run_file import make_run
+
+S = 1_000_000_000
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    return tmp_path_factory.mktemp("plots")
+
+
+@pytest.fixture(scope="module")
+def toy(directory):
+    with crema.open(make_run(directory, "toy")) as run:
+        yield run
+
+
+@pytest.fixture(scope="module")
+def busy(directory):
+    with crema.open(make_run(directory, "busy", 300)) as run:
+        yield run
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def legend_of(ax) -> list[str]:
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_the_bars_of_the_waterfall_follow_each_other_and_reach_the_capacity(toy):
+    ax = plots.waterfall(toy)
+    bars = {
+        label.get_text(): (bar.get_x(), bar.get_width())
+        for label, bar in zip(ax.get_yticklabels(), ax.patches, strict=True)
+    }
+    want = {
+        "processor, on CPU": 8.2,
+        "processor, not on CPU": 3.1,
+        "wasted": 2.0,
+        "idle startup": 1.0,
+        "idle drained": 0.2,
+        "idle join": 0.5,
+        "idle starved": 1.0,
+        "absent": 4.0,
+        "residual": 0.0,
+    }
+    assert {name: width for name, (_, width) in bars.items()} == pytest.approx(want)
+    ends = np.cumsum(list(want.values()))
+    assert [x for x, _ in bars.values()] == pytest.approx([0, *ends[:-1]])
+    assert ends[-1] == pytest.approx(20)
+    assert ax.get_xlabel().startswith("thread-seconds [s]")
+    for small in ("user metered", "runtime", "preprocess", "merge", "overhead", "idle tail"):
+        assert small in ax.get_xlabel()
+
+
+def test_a_side_has_one_colour_everywhere(toy):
+    ax = plots.waterfall(toy)
+    colours = {
+        label.get_text(): to_hex(bar.get_facecolor())
+        for label, bar in zip(ax.get_yticklabels(), ax.patches, strict=True)
+    }
+    assert colours["processor, on CPU"] == plots.SIDES["processor"]
+    assert colours["wasted"] == plots.LOST
+    assert {colours[name] for name in colours if name.startswith("idle")} == {plots.SIDES["idle"]}
+    filled = {to_hex(c.get_facecolor()[0]) for c in plots.timeline(toy).collections}
+    assert filled == {plots.SIDES["processor"], plots.SIDES["idle"]}
+
+
+def test_the_timeline_steps_where_workers_came_and_were_lost(toy):
+    ax = plots.timeline(toy)
+    threads = next(line for line in ax.lines if line.get_drawstyle() == "steps-post")
+    assert threads.get_xydata().tolist() == [[0, 1], [2, 2], [8, 1], [10, 1]]
+    (lost,) = (line for line in ax.lines if line.get_color() == plots.LOST)
+    assert list(lost.get_xdata()) == [8, 8]
+    assert "worker lost (1)" in legend_of(ax)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("time since the run began [s]", "threads")
+
+
+def test_the_busy_area_is_the_files_busy_time(toy):
+    ax = plots.timeline(toy)
+    busy = next(
+        c for c in ax.collections if to_hex(c.get_facecolor()[0]) == plots.SIDES["processor"]
+    )
+    x, y = busy.get_paths()[0].vertices.T
+    area = abs(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1))) / 2
+    assert area == pytest.approx(8.2 + 3.1 + 2.0, rel=1e-6)
+
+
+def test_gaps_are_red_and_counted(toy, tmp_path):
+    path = tmp_path / "gap.h5"
+    shutil.copy(toy.path, path)
+    with h5py.File(path, "r+") as f:
+        row = np.zeros(1, f["gaps"].dtype)
+        t0 = int(f.attrs["t_run_start_ns"])
+        row["t_from_ns"], row["t_to_ns"], row["n_lost"] = t0 + 3 * S, t0 + 5 * S, 40
+        del f["gaps"]
+        f.create_dataset("gaps", data=row)
+    with crema.open(path) as run:
+        ax = plots.timeline(run)
+    (span,) = (p for p in ax.patches if to_hex(p.get_facecolor()) == plots.LOST)
+    assert (span.get_x(), span.get_width()) == pytest.approx((3, 2))
+    assert "gap: 40 records lost" in legend_of(ax)
+
+
+def test_chunks_are_dots_on_the_files_line(toy):
+    ax = plots.chunk_wall(toy)
+    dots = sorted(ax.collections[0].get_offsets().tolist())
+    assert np.allclose(dots, [(50, 0.8), (300, 3), (300, 3), (450, 4.5)])
+    line = ax.lines[0]
+    assert np.allclose(line.get_xydata(), [(0, 0.28125), (450, 0.28125 + 450 * 0.00925)])
+    assert "toy: 0.28 s + 9.25e+03 µs an event" in legend_of(ax)
+    assert "not drawn, events unknown: 1" in legend_of(ax)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("events in the chunk", "process() [s]")
+
+
+def test_stragglers_are_circled_and_failures_crossed(busy):
+    ax = plots.chunk_wall(busy)
+    chunks = busy["chunks"]
+    known = (chunks.n_events >= 0) & np.isfinite(chunks.wall_s)
+    n_failed = int((known & (chunks.status != "ok")).sum())
+    n_slow = len(busy["summary/stragglers"])
+    assert n_failed > 0
+    assert n_slow > 0
+    assert f"failed or lost ({n_failed})" in legend_of(ax)
+    assert f"straggler ({n_slow})" in legend_of(ax)
+    n_dots = sum(len(c.get_offsets()) for c in ax.collections)
+    assert n_dots == int(known.sum()) + n_slow
+
+
+def test_pictures_go_where_they_are_told(toy):
+    _, axes = plt.subplots(3)
+    for draw, ax in zip((plots.waterfall, plots.timeline, plots.chunk_wall), axes, strict=True):
+        assert draw(toy, ax) is ax
+    assert len(plt.get_fignums()) == 1
