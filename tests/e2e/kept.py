@@ -12,14 +12,17 @@ import uuid
 from conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "tests" / "torture"))
-from pipeline import Books, Pipeline, Supervised, free_port
+import life
+from pipeline import Books, Pipeline, Supervised, failpoints, free_port
 
 __all__ = [
     "PROGRAMS",
     "Pipeline",
     "Supervised",
     "Tail",
+    "failpoints",
     "free_port",
+    "life",
     "must_have_kept_everything",
     "wait_for",
 ]

@@ -6,18 +6,12 @@ import concurrent.futures
 import os
 import pathlib
 import subprocess
-import sys
 import time
 
 import pytest
 
-from conftest import ROOT
+from kept import PROGRAMS, failpoints, life
 
-sys.path.insert(0, str(ROOT / "tests" / "torture"))
-import life
-from pipeline import failpoints
-
-PROGRAMS = pathlib.Path(os.environ.get("CREMA_BIN_DIR", ROOT / "build" / "dev" / "bin"))
 POINTS_OF_ONE = 8  # that one pipeline passes, one after the other
 AT_ONCE = 6  # pipelines; they wait more than they work
 

@@ -16,6 +16,7 @@ import time
 import uuid
 import zlib
 
+import h5py
 import zmq
 from pipeline import Pipeline, Supervised
 
@@ -328,3 +329,15 @@ def die_at(programs: pathlib.Path, work: pathlib.Path, points: list[tuple[str, i
         life.destroy()
     shutil.rmtree(work)
     return len(life.runs)
+
+
+def gaps(path: pathlib.Path) -> dict[str, int]:
+    """Records missing in a run file, by cause."""
+    found: dict[str, int] = {}
+    with h5py.File(path) as file:
+        table = file["gaps"]
+        causes = {v: k for k, v in h5py.check_enum_dtype(table.dtype["cause"]).items()}
+        for row in table[:]:
+            cause = causes[row["cause"]]
+            found[cause] = found.get(cause, 0) + int(row["n_lost"])
+    return found

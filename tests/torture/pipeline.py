@@ -97,6 +97,7 @@ class Books:
     wrong: int = 0
     unacknowledged: int = 0  # written, but its writer was killed before its ledger said so
     streams: int = 0
+    regressed: int = 0  # of those lost: an older store lost them, and LOSS says so
 
 
 class Pipeline:
@@ -227,10 +228,10 @@ class Pipeline:
     def journal(self) -> pathlib.Path:
         return self.store / str(uuid.UUID(self.run_id))
 
-    def books(self) -> Books:
-        """Hold the journal against the ledgers; the sink may run on."""
+    def books(self, journal: pathlib.Path | None = None) -> Books:
+        """Hold the journal, or a copy of it, against the ledgers; the sink may run on."""
         checker = subprocess.run(
-            [self.bin("torture_check_main"), self.journal(), self.ledger],
+            [self.bin("torture_check_main"), journal or self.journal(), self.ledger],
             capture_output=True,
             text=True,
         )

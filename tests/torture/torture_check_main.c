@@ -2,7 +2,7 @@
  *
  *   torture_check JOURNAL LEDGER_DIR
  *
- * Prints `records N lost L twice T wrong W late-by-one B streams S` and exits 1 if L, T or W is not 0. */
+ * Prints `records N lost L twice T wrong W unacknowledged U streams S regressed R` and exits 1 if L, T or W is not 0. */
 #include <glob.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,6 +24,7 @@ typedef struct {
     size_t n_streams;
     crema_arena_t *arena;
     uint64_t records, lost, twice, wrong;
+    uint64_t regressed; /* of those lost: LOSS says that an older store lost them */
 } s_check_t;
 
 static s_stream_t *
@@ -35,21 +36,35 @@ s_find(s_check_t *self, const crema_id_t *stream_id)
     return NULL; /* an agent's own stream: no ledger of it */
 }
 
+/* It stands for everything behind the record before it. */
+static void
+s_take_loss(s_check_t *self, const crema_loss_t *loss, uint64_t before)
+{
+    const uint64_t n = loss->last - before;
+    self->lost += n;
+    if (loss->reason == CREMA_LOSS_STORE_REGRESSED)
+        self->regressed += n;
+}
+
 static void
 s_take_record(s_check_t *self, s_stream_t *stream, const crema_frame_t *frame)
 {
     crema_record_t record;
-    if (crema_record_decode(frame, self->arena, &record) != CREMA_OK) {
-        self->wrong++;
-    } else if (frame->seq <= stream->last) {
+    if (frame->seq <= stream->last) {
         self->twice++;
+        return;
+    }
+    const uint64_t before = stream->last;
+    stream->last = frame->seq;
+    if (crema_record_decode(frame, self->arena, &record) != CREMA_OK) {
+        self->lost += frame->seq - before - 1;
+        self->wrong++;
+    } else if (record.type == CREMA_RECORD_LOSS) {
+        s_take_loss(self, &record.loss, before);
     } else {
-        self->lost += frame->seq - stream->last - 1;
-        stream->last = frame->seq;
+        self->lost += frame->seq - before - 1;
         if (record.type == CREMA_RECORD_END)
             stream->ended = frame->seq;
-        else if (record.type == CREMA_RECORD_LOSS)
-            self->lost += record.loss.last - record.loss.first + 1;
         else if (record.type == CREMA_RECORD_BATCH &&
                  record.batch.reals[0] != torture_value(&stream->ledger.stream_id, frame->seq))
             self->wrong++;
@@ -136,8 +151,9 @@ main(int argc, char **argv)
     uint64_t late_by_one = 0;
     s_close_books(&self, &late_by_one);
     printf("records %" PRIu64 " lost %" PRIu64 " twice %" PRIu64 " wrong %" PRIu64
-           " unacknowledged %" PRIu64 " streams %zu\n",
-           self.records, self.lost, self.twice, self.wrong, late_by_one, self.n_streams);
+           " unacknowledged %" PRIu64 " streams %zu regressed %" PRIu64 "\n",
+           self.records, self.lost, self.twice, self.wrong, late_by_one, self.n_streams,
+           self.regressed);
     crema_arena_destroy(&self.arena);
     free(self.streams);
     return self.lost || self.twice || self.wrong;
