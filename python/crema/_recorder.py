@@ -15,6 +15,7 @@ import json
 import logging
 import multiprocessing.util
 import os
+import pathlib
 import platform
 import re
 import socket
@@ -34,6 +35,7 @@ RUN_VARIABLE = "CREMA_RUN"  # tells child processes which run they belong to
 
 _TOLD_TO_CHILDREN = ("run_id", "spool", "sample_interval_s", "track_workers", "start_agent")
 
+_LOOK_S = 0.2  # between two looks whether the run is over
 _PACKAGES = ("dask", "distributed", "coffea", "uproot", "awkward", "numpy")
 
 _recorders: dict[tuple[str, str], Recorder] = {}  # by run and worker.id ("" without Dask)
@@ -176,6 +178,9 @@ def process_recorder(config: HookConfig) -> Recorder | None:
             recorder = Recorder(config, kind=_records.KIND_WORKER, uuid=name, name=name, nthreads=1)
             _recorders[config.run_id, ""] = recorder
             _at_exit()
+            threading.Thread(
+                target=_await_end, args=(config,), name="crema end of run", daemon=True
+            ).start()
     return recorder
 
 
@@ -247,6 +252,19 @@ def _announced_to_children() -> HookConfig | None:
         return None
 
 
+def end_marker(config: HookConfig) -> pathlib.Path:
+    """File that tells processes outside Dask, whose pool outlives the run, that the run is over."""
+    return config.spool_dir() / f"ended-{config.run_id}"
+
+
+def _await_end(config: HookConfig) -> None:
+    marker = end_marker(config)
+    while find(config.run_id) is not None:
+        if marker.exists():
+            close_process(config.run_id, "cancelled")
+        time.sleep(_LOOK_S)
+
+
 def software() -> dict[str, str]:
     """Versions of what the analysis runs on, as stream attributes."""
     found = {"python_version": platform.python_version()}
@@ -274,15 +292,18 @@ def spool_limit_b(text: str) -> int:
     return int(float(number) * (1024 if binary else 1000) ** power)
 
 
-def close_process(run_id: str = "") -> None:
-    """End the streams of this process outside Dask, of one run or of all; later chunks of a run that was named are not recorded."""
+def close_process(run_id: str = "", status: str = "error") -> None:
+    """End the streams of this process outside Dask, of one run or of all; later chunks of a run that was named are not recorded.
+
+    Attempts that are still open end with `status`.
+    """
     if run_id:
         _ended.append(run_id)
     for run, owner in list(_recorders):
         if owner == "" and run_id in ("", run):
             recorder = forget(run, owner)
             if recorder is not None:
-                recorder.close("error")
+                recorder.close(status)
 
 
 def _at_exit() -> None:

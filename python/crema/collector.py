@@ -20,7 +20,7 @@ from ._client import AggregatorClient
 from ._config import HookConfig
 from ._pipeline import PipelineError
 from ._progress import Progress
-from ._recorder import Recorder
+from ._recorder import Recorder, end_marker
 from ._records import KIND_CLIENT
 from ._service import ConfiguredService, LocalService, Service
 
@@ -329,6 +329,8 @@ class MetricsCollector:
                 self._say(f"crema: {error}")
         with contextlib.suppress(OSError):
             chunks.close(self._config.run_id)
+            if self._client is None:
+                end_marker(self._config).touch()
         self._close_recorder()
 
     def _close_recorder(self) -> None:
@@ -422,6 +424,9 @@ class MetricsCollector:
             with contextlib.suppress(Exception):
                 undo(self._client, name)
         self._close_recorder()
+        if self._config is not None and self._client is None:
+            with contextlib.suppress(OSError):
+                end_marker(self._config).unlink()
         if self._link is not None:
             self._link.close()
             self._link = None

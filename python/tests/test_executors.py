@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import pathlib
 import sys
+import time
 
 import hook_support as support
 import pytest
@@ -16,7 +17,8 @@ import spool_reader
 from coffea import processor
 from distributed import Client, LocalCluster
 
-from crema import chunks
+import crema
+from crema import MetricsCollector, chunks
 from crema.chunks import ChunkHook
 
 HERE = pathlib.Path(__file__).parent
@@ -148,3 +150,19 @@ def test_each_executor_gives_the_same_records(executor, fileset, tmp_path, varia
     assert set(bad.status) <= {"error"}
     assert set(bad.chunk_id) == set(iterative[iterative.status == "error"].chunk_id)
     assert len(set(bad.chunk_id)) == (variant == "a bad file")
+
+
+def test_a_pool_that_outlives_the_run_costs_neither_verdict_nor_time(executor, fileset, tmp_path):
+    if "client" in executor.keywords:
+        pytest.skip("Dask's workers are told by their plugin")
+    for _ in range(2):
+        with MetricsCollector(
+            processor_instance=support.Counter(), output=tmp_path, quiet=True
+        ) as mc:
+            result = support.run(executor(), mc.checkpointer, fileset, support.Counter())
+            ended = time.monotonic()
+        assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
+        print(f"verdict after {time.monotonic() - ended:.2f} s")
+        assert time.monotonic() - ended < 20
+        with crema.open(mc.path) as run:
+            assert len(run["chunks"]) == len(result["processed"]) == 9
