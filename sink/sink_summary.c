@@ -19,6 +19,7 @@ sink_summary_totals(const sink_summary_t *self, sink_totals_t *ret_totals)
                          .A = self->budget->alloc_s,
                          .cap = self->budget->cap_s,
                          .noncpu = self->budget->all.noncpu_s + self->budget->all.user_s};
+    int64_t know_bytes = 0;
     sum.N = sink_ratio(sum.A, sum.W);
     for (size_t i = 0; i < facts->n_chunks; i++) {
         const sink_chunk_t *chunk = &facts->chunks[i];
@@ -33,13 +34,17 @@ sink_summary_totals(const sink_summary_t *self, sink_totals_t *ret_totals)
             sum.no_cpu = true;
         else
             sum.C += chunk->cpu_s;
-        if (chunk->bytes_read_b < 0)
+        if (chunk->bytes_read_b < 0) {
             sum.no_bytes = true;
-        else
+        } else {
+            know_bytes++;
             sum.B += (double)chunk->bytes_read_b;
+        }
     }
+    if (know_bytes == 0)
+        sum.B = NAN;
     if (sum.n == 0)
-        sum.E = sum.P = sum.C = sum.B = NAN;
+        sum.E = sum.P = sum.C = NAN;
     *ret_totals = sum;
 }
 

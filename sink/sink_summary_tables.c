@@ -30,10 +30,17 @@ s_durations(const crema_table_t *table, uint8_t *row, double *durations, size_t 
     sink_cell_set_real(table, row, "dur_max_s", n ? durations[n - 1] : NAN);
 }
 
+/* A sum of bytes read by `chunks` of which `know` said how many: -1 if none did. */
+static int64_t
+s_known_b(int64_t bytes_b, int64_t know, int64_t chunks)
+{
+    return know == 0 && chunks > 0 ? -1 : bytes_b;
+}
+
 /* ---- workers */
 
 typedef struct {
-    int64_t chunks, events, bytes_b, rss_peak_b;
+    int64_t chunks, events, bytes_b, know_bytes, rss_peak_b;
     double rss, rss_seconds;
     size_t first_score; /* in the shared array */
     size_t n_scores;
@@ -73,6 +80,7 @@ s_sum_chunks(const sink_summary_t *self, per_worker_t *workers, double *scores)
         w->chunks++;
         w->events += c->n_events > 0 ? c->n_events : 0;
         w->bytes_b += c->bytes_read_b > 0 ? c->bytes_read_b : 0;
+        w->know_bytes += c->bytes_read_b >= 0;
         w->n_scores += !isnan(self->model->score[i]);
     }
     size_t at = 0;
@@ -114,7 +122,7 @@ s_fill_worker(const sink_summary_t *self, uint32_t id, const per_worker_t *w, do
     sink_cell_set_real(t, row, "overhead_s", others_cpu_s + others_noncpu_s + spent->runtime_s);
     sink_cell_set_real(t, row, "idle_s", idle_s > 0 ? idle_s : 0);
     sink_cell_set_real(t, row, "wasted_s", spent->wasted_s);
-    sink_cell_set(t, row, "bytes_read_b", w->bytes_b);
+    sink_cell_set(t, row, "bytes_read_b", s_known_b(w->bytes_b, w->know_bytes, w->chunks));
     sink_cell_set(t, row, "rss_peak_b", w->rss_peak_b > 0 ? w->rss_peak_b : -1);
     sink_cell_set_real(t, row, "rss_mean_b", sink_ratio(w->rss, w->rss_seconds));
     sink_cell_set_real(t, row, "event_rate_hz", sink_ratio((double)w->events, load->present_s));
@@ -278,7 +286,7 @@ sink_summary_activities(const sink_summary_t *self)
 /* ---- datasets and chunk models */
 
 typedef struct {
-    int64_t files, chunks, events, bytes_b;
+    int64_t files, chunks, events, bytes_b, know_bytes;
     double wall_s, cpu_s;
 } per_dataset_t;
 
@@ -325,7 +333,7 @@ s_put_dataset(const sink_summary_t *self, uint32_t id, const per_dataset_t *d)
     sink_cell_set(t, row, "n_events", d->events);
     sink_cell_set_real(t, row, "wall_s", d->wall_s);
     sink_cell_set_real(t, row, "cpu_s", d->cpu_s);
-    sink_cell_set(t, row, "bytes_b", d->bytes_b);
+    sink_cell_set(t, row, "bytes_b", s_known_b(d->bytes_b, d->know_bytes, d->chunks));
     sink_cell_set_real(t, row, "event_rate_hz", sink_ratio((double)d->events, d->wall_s));
     sink_cell_set_real(t, row, "s_per_event", sink_ratio(d->wall_s, (double)d->events));
     sink_cell_set_real(t, row, "memory_b_per_event", model ? model->memory.b : NAN);
@@ -347,6 +355,7 @@ sink_summary_datasets(const sink_summary_t *self)
         d->chunks++;
         d->events += c->n_events > 0 ? c->n_events : 0;
         d->bytes_b += c->bytes_read_b > 0 ? c->bytes_read_b : 0;
+        d->know_bytes += c->bytes_read_b >= 0;
         d->wall_s += isnan(c->wall_s) ? 0 : c->wall_s;
         d->cpu_s += isnan(c->cpu_s) ? 0 : c->cpu_s;
     }

@@ -112,9 +112,9 @@ s_throughput(workflow_t *self)
           "E/C; C: thread CPU of counted attempts");
     s_put(self, "event_rate_core_averaged", "Hz", sink_ratio(s->E, s->A), s->n, 0,
           "E/A; A: thread-seconds present");
-    s_put(self, "total_bytes_read_coffea", "B", s->n ? s->B : reported_b, s->n,
-          bytes | (s->n ? 0 : IS_ESTIMATE),
-          "B, file opening included; from coffea's report if no chunk was recorded");
+    s_put(self, "total_bytes_read_coffea", "B", isnan(s->B) ? reported_b : s->B, s->n,
+          bytes | (isnan(s->B) ? IS_ESTIMATE : 0),
+          "B, file opening included; from coffea's report if no chunk tells");
     s_put(self, "closure_bytes_chunks_vs_report", "1", sink_ratio(s->B, reported_b), s->n, 0,
           "B / bytesread of coffea's report; 1 closes");
     s_put(self, "total_events", "count", s->n ? s->E : reported, s->n, s->n ? 0 : IS_ESTIMATE,

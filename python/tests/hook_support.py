@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import pathlib
 import time
 import uuid
@@ -119,6 +120,10 @@ def run(executor, hook, fileset, instance, **options):
         executor=executor, schema=BaseSchema, chunksize=CHUNK, checkpointer=hook, **options
     )
     return runner.run(fileset, processor_instance=instance)
+
+
+def coffea_version() -> tuple[int, ...]:
+    return tuple(map(int, importlib.metadata.version("coffea").split(".")[:2]))
 
 
 def dask(client, compression=1):
