@@ -9,6 +9,13 @@ import awkward as ak
 from coffea import processor
 
 
+def burn(seconds: float) -> None:
+    """Uses the CPU."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
 class JetCounter(processor.ProcessorABC):
     """Counts jets above 30 GeV: little work on real columns."""
 
@@ -37,9 +44,7 @@ class SlowCounter(JetCounter):
 
     def process(self, events):
         out = super().process(events)
-        end = time.thread_time() + self.busy_s
-        while time.thread_time() < end:
-            pass
+        burn(self.busy_s)
         return out
 
 
@@ -61,6 +66,34 @@ class KillsItsWorkerOnce(SlowCounter):
                 time.sleep(1.5)  # a sample of the hook is taken while the chunk runs
                 os.kill(os.getpid(), 9)
         return super().process(events)
+
+
+class Troubled(SlowCounter):
+    """Fails the first time at some entries of each file, and kills its worker once at another."""
+
+    def __init__(self, busy_s: float, marks: str, kill_at: int, fail_at: list[int]):
+        super().__init__(busy_s)
+        self.marks = marks
+        self.kill_at = kill_at
+        self.fail_at = fail_at
+
+    def process(self, events):
+        meta = events.metadata
+        start = meta["entrystart"]
+        if start in self.fail_at and self._first(f"failed-{meta['fileuuid']}-{start}"):
+            super().process(events)
+            raise ValueError("the first time")
+        if start == self.kill_at and self._first("killed"):
+            time.sleep(1.5)  # a sample of the hook is taken while the chunk runs
+            os.kill(os.getpid(), 9)
+        return super().process(events)
+
+    def _first(self, mark: str) -> bool:
+        try:
+            os.close(os.open(f"{self.marks}/{mark}", os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return False
+        return True
 
 
 class Broken(JetCounter):
