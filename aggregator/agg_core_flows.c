@@ -95,6 +95,8 @@ agg_flow_follow(agg_core_t *self, agg_flow_t *flow, int64_t now_ns)
     s_follow_tally(flow, now_ns);
     if (flow->row.committed > was.committed)
         self->stats.committed_records += flow->row.committed - was.committed;
+    if (flow->row.committed < was.committed)
+        flow->entry->regressed = true;
     bool moved = flow->row.committed != was.committed;
     bool placed = (flow->row.recv_next == 0) != (was.recv_next == 0);
     if (flow->client && (moved || placed)) {

@@ -80,7 +80,7 @@ s_take_acks(agg_core_t *self, agg_client_t *client)
 {
     size_t n = 0;
     agg_flow_t *flow;
-    while (n < CREMA_WIRE_TABLE_ROWS_MAX &&
+    while (n < CREMA_WIRE_TABLE_ROWS_SENT &&
            (flow = CREMA_LIST_FIRST(&client->acks, agg_flow_t, ack)) != NULL) {
         crema_list_remove(&flow->ack);
         self->rows[n++] = flow->row;
@@ -223,7 +223,7 @@ s_say_open(agg_core_t *self, agg_action_t *ret_action)
         self->msg.table = (crema_stream_table_t){0};
         return s_to_sink(self, CREMA_MSG_OPEN, ret_action);
     }
-    while (n < CREMA_WIRE_TABLE_ROWS_MAX &&
+    while (n < CREMA_WIRE_TABLE_ROWS_SENT &&
            (flow = CREMA_LIST_FIRST(&self->opens, agg_flow_t, open)) != NULL) {
         crema_list_remove(&flow->open);
         self->rows[n++] = flow->row;

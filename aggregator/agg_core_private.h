@@ -68,6 +68,7 @@ typedef struct {
     bool want_open, want_seal, want_state;
     bool want_end;  /* the sink may have sealed it before this aggregator began: then it says so */
     bool late_told; /* since it was sealed last */
+    bool regressed; /* a store that was put back lacks what had been durable */
     bool has_watcher;
     agg_peer_t watcher; /* whoever asked last is told of what follows */
     int64_t seal_at_ns, seal_wait_ns;

@@ -365,6 +365,38 @@ s_waits_for_file(const agg_entry_t *entry)
            (phase == CREMA_RUN_FAILED && !crema_id_is_zero(&agg_run_seal_msg(entry->run)->run_id));
 }
 
+/* A sink that was started anew has not said yet what it holds of each stream, so it may lack what the verdict counts on. */
+static bool
+s_is_in_doubt(const agg_entry_t *entry)
+{
+    for (crema_link_t *link = entry->flows.next; link != &entry->flows; link = link->next)
+        if (CREMA_LIST_ITEM(link, agg_flow_t, of_entry)->row.recv_next == 0)
+            return true;
+    return false;
+}
+
+/* RUN_SEAL again, unless the verdict has to be given anew. */
+static void
+s_seal_again(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
+{
+    const bool failed = agg_run_phase(entry->run) == CREMA_RUN_FAILED;
+    const int64_t most_ns = failed ? SEAL_WAIT_FAILED_NS : SEAL_WAIT_MAX_NS;
+    if (s_is_in_doubt(entry))
+        return;
+    if (entry->regressed && agg_run_reopen(entry->run, now_ns)) {
+        entry->regressed = false;
+        crema_list_append(&self->pending, &entry->pending);
+        s_tell(self, entry, AGG_EVENT_RUN_BARRIER);
+    } else {
+        entry->want_seal = true;
+        entry->seal_wait_ns *= 2;
+        if (entry->seal_wait_ns > most_ns)
+            entry->seal_wait_ns = most_ns;
+        entry->seal_at_ns = now_ns + entry->seal_wait_ns;
+    }
+    agg_entry_out(self, entry);
+}
+
 void
 agg_runs_on_sink_up(agg_core_t *self, int64_t now_ns)
 {
@@ -389,14 +421,7 @@ agg_runs_on_tick(agg_core_t *self, int64_t now_ns)
             agg_run_on_tick(entry->run, now_ns);
             agg_entry_out(self, entry);
         } else if (s_waits_for_file(entry) && now_ns >= entry->seal_at_ns) {
-            const int64_t most_ns =
-                phase == CREMA_RUN_FAILED ? SEAL_WAIT_FAILED_NS : SEAL_WAIT_MAX_NS;
-            entry->want_seal = true;
-            entry->seal_wait_ns *= 2;
-            if (entry->seal_wait_ns > most_ns)
-                entry->seal_wait_ns = most_ns;
-            entry->seal_at_ns = now_ns + entry->seal_wait_ns;
-            agg_entry_out(self, entry);
+            s_seal_again(self, entry, now_ns);
         }
     }
     agg_entry_t *entry = s_forgettable(self, now_ns - FORGET_NS); /* one a tick is enough */

@@ -327,6 +327,18 @@ agg_run_is_ready(const agg_run_t *self, int64_t now_ns)
 }
 
 bool
+agg_run_reopen(agg_run_t *self, int64_t now_ns)
+{
+    if (self->phase != CREMA_RUN_VERDICT || self->seal.n_reasons > 0 || self->unsettled == 0)
+        return false;
+    self->phase = CREMA_RUN_BARRIER;
+    for (size_t i = 0; i < self->n_members; i++)
+        if (!self->members[i]->settled)
+            s_begin_waits(self, self->members[i], now_ns);
+    return true;
+}
+
+bool
 agg_run_is_mended(const agg_run_t *self)
 {
     return self->phase >= CREMA_RUN_VERDICT && self->seal.n_reasons > 0 && self->unsettled == 0;

@@ -69,6 +69,9 @@ agg_member_t *agg_run_ask(agg_run_t *self);
 /* Nothing is outstanding, or nobody is waited for any longer. */
 bool agg_run_is_ready(const agg_run_t *self, int64_t now_ns);
 
+/* A verdict without reasons that no longer holds because durable records are gone: the waits for whoever has them begin anew. False if it holds. */
+bool agg_run_reopen(agg_run_t *self, int64_t now_ns);
+
 /* After a verdict with reasons: everything that was missing has come, so a new verdict without them is due. */
 bool agg_run_is_mended(const agg_run_t *self);
 /* It is worth asking members that come back. */

@@ -22,8 +22,8 @@ crema_session_new(const crema_session_config_t *config, int64_t now_ns, crema_se
     crema_session_t *self = calloc(1, sizeof *self);
     if (!self)
         return CREMA_ENOMEM;
-    size_t rows = config->streams_max < CREMA_WIRE_TABLE_ROWS_MAX ? config->streams_max
-                                                                  : CREMA_WIRE_TABLE_ROWS_MAX;
+    size_t rows = config->streams_max < CREMA_WIRE_TABLE_ROWS_SENT ? config->streams_max
+                                                                   : CREMA_WIRE_TABLE_ROWS_SENT;
     self->config = *config;
     self->random = config->boot | 1;
     self->end_when_drained = CREMA_SESSION_END_DRAINED;

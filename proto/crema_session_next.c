@@ -67,7 +67,7 @@ static void
 s_fill_table(crema_session_t *self, int64_t mono_ns, int64_t real_ns)
 {
     size_t n =
-        crema_sender_rows(self->sender, self->table_row, self->rows, CREMA_WIRE_TABLE_ROWS_MAX);
+        crema_sender_rows(self->sender, self->table_row, self->rows, CREMA_WIRE_TABLE_ROWS_SENT);
     crema_stream_table_t table = {n, self->rows};
     self->table_row += n;
     bool more = self->table_row < crema_sender_count(self->sender);

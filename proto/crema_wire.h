@@ -23,6 +23,7 @@
 #define CREMA_WIRE_MESSAGE_MAX (256u << 10)
 #define CREMA_WIRE_BATCH_MAX (192u << 10) /* frames bytes in one DATA or PUT */
 #define CREMA_WIRE_TABLE_ROWS_MAX 4096u   /* rows of a stream table in one message */
+#define CREMA_WIRE_TABLE_ROWS_SENT 3072u  /* so many fit one message whatever their numbers */
 
 /* Enough for any message: no well-formed one is refused by an arena of this size. */
 #define CREMA_WIRE_ARENA_BYTES                                                                     \

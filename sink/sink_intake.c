@@ -7,7 +7,6 @@
 #include "sink_private.h"
 
 #define BATCH_MESSAGES 4096 /* taken from the socket before timers and signals get their turn */
-#define STATE_ROWS 2048u /* of one STATE: it stays below the largest message whatever its numbers */
 
 static void
 s_tell_full(sink_t *self, size_t peer)
@@ -65,13 +64,13 @@ s_on_put(sink_t *self, size_t peer, const crema_msg_t *msg)
     }
 }
 
-/* In messages of at most STATE_ROWS; all but the last say that there are more. */
+/* In messages of at most CREMA_WIRE_TABLE_ROWS_SENT; all but the last say that there are more. */
 static void
 s_send_rows(sink_t *self, size_t peer, const crema_stream_row_t *rows, size_t n)
 {
     size_t done = 0;
     do {
-        size_t part = n - done < STATE_ROWS ? n - done : STATE_ROWS;
+        size_t part = n - done < CREMA_WIRE_TABLE_ROWS_SENT ? n - done : CREMA_WIRE_TABLE_ROWS_SENT;
         crema_msg_t msg = {
             .type = CREMA_MSG_STATE,
             .flags = done + part < n ? CREMA_WIRE_FLAG_MORE : 0,

@@ -483,7 +483,10 @@ must_ask_a_new_sink_for_a_file_that_could_not_be_made(void **state)
 {
     (void)state;
     rig_t rig = s_failed_rig();
-    s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_COMMITTED, .session = BOOT + 1});
+    crema_stream_row_t row = {
+        .stream_id = s_stream(1), .committed = 2, .flags = CREMA_STREAM_FLAG_CLOSED};
+    s_sink(&rig,
+           (crema_msg_t){.type = CREMA_MSG_STATE, .session = BOOT + 1, .state.table = {1, &row}});
     s_heard(&rig);
     rig.now += 50 * MS;
     s_tick(&rig);
@@ -513,6 +516,39 @@ must_ask_now_and_then_for_a_file_that_could_not_be_made(void **state)
         assert_null(strstr(s_heard(&rig), "RUN_STATE")); /* it was told so */
     }
     assert_int_equal(asked, 3);
+    agg_core_destroy(&rig.core);
+}
+
+static void
+must_give_the_verdict_anew_if_an_older_store_was_put_back(void **state)
+{
+    (void)state;
+    rig_t rig = s_served_rig();
+    s_data(&rig, 1, 1, 1, 2, 0);
+    s_say_run(&rig, 9, CREMA_MSG_RUN_END, false);
+    s_heartbeat(&rig, 1, 0, 1, 1, 2, true);
+    s_heard(&rig);
+    s_sink_row(&rig, CREMA_MSG_COMMITTED, 1, 2, true);
+    must_hear(&rig, "ACK 1 > 1, RUN_SEAL 0, RUN_STATE 3 > 9");
+    s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_COMMITTED, .session = BOOT + 1});
+    must_hear(&rig, "ACK 1 > 1, OPEN 1, RUN_OPEN 0");
+    rig.now += 50 * MS;
+    s_tick(&rig);
+    must_hear(&rig, ""); /* it has not said yet what it holds */
+    crema_stream_row_t row = {.stream_id = s_stream(1), .run_id = s_run, .committed = 1};
+    s_sink(&rig,
+           (crema_msg_t){.type = CREMA_MSG_STATE, .session = BOOT + 1, .state.table = {1, &row}});
+    must_hear(&rig, "ACK 1 > 1, REPLAY 2 > 1");
+    rig.now += 50 * MS;
+    s_tick(&rig);
+    must_hear(&rig, "RUN_STATE 2 > 9");
+    s_data(&rig, 1, 1, 2, 2, 0);
+    must_hear(&rig, "PUT 2");
+    row.committed = 2;
+    row.flags = CREMA_STREAM_FLAG_CLOSED;
+    s_sink(&rig,
+           (crema_msg_t){.type = CREMA_MSG_COMMITTED, .session = BOOT + 1, .table = {1, &row}});
+    must_hear(&rig, "ACK 1 > 1, RUN_SEAL 0, RUN_STATE 3 > 9");
     agg_core_destroy(&rig.core);
 }
 
@@ -751,6 +787,7 @@ main(void)
         cmocka_unit_test(must_give_the_verdict_as_soon_as_the_last_record_is_durable),
         cmocka_unit_test(must_ask_a_new_sink_for_a_file_that_could_not_be_made),
         cmocka_unit_test(must_ask_now_and_then_for_a_file_that_could_not_be_made),
+        cmocka_unit_test(must_give_the_verdict_anew_if_an_older_store_was_put_back),
         cmocka_unit_test(must_name_an_agent_that_stays_silent),
         cmocka_unit_test(must_not_take_a_table_with_a_hole_for_an_answer),
         cmocka_unit_test(must_not_call_complete_what_it_had_no_room_for),

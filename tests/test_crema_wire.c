@@ -197,6 +197,36 @@ test_a_table_may_have_4096_rows_and_no_more(void **state)
 }
 
 static void
+test_the_rows_that_are_sent_at_once_fit_whatever_their_numbers(void **state)
+{
+    (void)state;
+    static crema_stream_row_t rows[CREMA_WIRE_TABLE_ROWS_SENT];
+    for (size_t i = 0; i < CREMA_WIRE_TABLE_ROWS_SENT; i++)
+        rows[i] = (crema_stream_row_t){
+            .stream_id = sample_id(1),
+            .run_id = sample_id(2),
+            .first_avail = UINT64_MAX,
+            .hi = UINT64_MAX,
+            .committed = UINT64_MAX,
+            .recv_next = UINT64_MAX,
+            .flags = UINT32_MAX,
+        };
+    const crema_stream_table_t table = {CREMA_WIRE_TABLE_ROWS_SENT, rows};
+    const crema_msg_t messages[] = {
+        {.type = CREMA_MSG_OPEN, .table = table},
+        {.type = CREMA_MSG_ACK, .ack = {.table = table}},
+        {.type = CREMA_MSG_HEARTBEAT, .heartbeat = {.table = table}},
+        {.type = CREMA_MSG_STATE, .state = {.table = table}},
+    };
+    for (size_t i = 0; i < sizeof messages / sizeof *messages; i++) {
+        uint8_t *bytes;
+        size_t size;
+        must(crema_wire_encode(&messages[i], &bytes, &size));
+        free(bytes);
+    }
+}
+
+static void
 test_an_empty_table_is_one(void **state)
 {
     (void)state;
@@ -429,6 +459,7 @@ main(void)
         cmocka_unit_test(test_fields_arrive_where_they_belong),
         cmocka_unit_test(test_names_are_those_of_the_protocol),
         cmocka_unit_test(test_a_table_may_have_4096_rows_and_no_more),
+        cmocka_unit_test(test_the_rows_that_are_sent_at_once_fit_whatever_their_numbers),
         cmocka_unit_test(test_an_empty_table_is_one),
         cmocka_unit_test(test_a_full_batch_fits_and_a_larger_one_does_not),
         cmocka_unit_test(test_a_message_over_the_limit_is_not_made),
