@@ -38,6 +38,7 @@ agg_core_new(const agg_config_t *config, agg_core_t **ret_self)
     crema_list_init(&self->pending);
     crema_list_init(&self->due);
     crema_list_init(&self->opens);
+    crema_list_init(&self->watched);
     crema_err_t err = s_make_parts(self);
     if (err != CREMA_OK) {
         agg_core_destroy(&self);

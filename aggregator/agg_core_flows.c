@@ -86,6 +86,17 @@ s_follow_tally(agg_flow_t *flow, int64_t now_ns)
     flow->tally = tally;
 }
 
+/* Of a stream that is committed as far as it is known nothing becomes due, and most are. */
+static void
+s_watch(agg_core_t *self, agg_flow_t *flow)
+{
+    const crema_stream_row_t *row = &flow->row;
+    if (row->recv_next == 0 || row->hi >= row->recv_next || row->recv_next > row->committed + 1)
+        crema_list_append(&self->watched, &flow->watch);
+    else
+        crema_list_remove(&flow->watch);
+}
+
 void
 agg_flow_follow(agg_core_t *self, agg_flow_t *flow, int64_t now_ns)
 {
@@ -93,6 +104,7 @@ agg_flow_follow(agg_core_t *self, agg_flow_t *flow, int64_t now_ns)
     flow->row = crema_stream_row(flow->line);
     s_follow_credit(self, flow);
     s_follow_tally(flow, now_ns);
+    s_watch(self, flow);
     if (flow->row.committed > was.committed)
         self->stats.committed_records += flow->row.committed - was.committed;
     if (flow->row.committed < was.committed)
@@ -114,6 +126,7 @@ agg_flow_free(agg_core_t *self, agg_flow_t *flow)
     crema_list_remove(&flow->of_entry);
     crema_list_remove(&flow->ack);
     crema_list_remove(&flow->due);
+    crema_list_remove(&flow->watch);
     crema_list_remove(&flow->open);
     crema_stream_destroy(&flow->line);
     free(flow);
@@ -122,9 +135,8 @@ agg_flow_free(agg_core_t *self, agg_flow_t *flow)
 void
 agg_flows_on_tick(agg_core_t *self)
 {
-    size_t cursor = 0;
-    for (agg_flow_t *flow; (flow = crema_map_next(self->flows, &cursor)) != NULL;)
-        crema_list_append(&self->due, &flow->due);
+    for (crema_link_t *link = self->watched.next; link != &self->watched; link = link->next)
+        crema_list_append(&self->due, &CREMA_LIST_ITEM(link, agg_flow_t, watch)->due);
 }
 
 /* The run keeps its sums: a stream that is done never counts again. */

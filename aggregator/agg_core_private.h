@@ -87,6 +87,7 @@ typedef struct {
     agg_member_t *member;
     uint64_t listed; /* number of the client's table that listed it */
     crema_link_t of_client, of_entry, ack, due, open;
+    crema_link_t watch; /* in agg_core.watched: time alone may make something due */
 } agg_flow_t;
 
 /* A short answer to a peer that need not be an agent. */
@@ -106,8 +107,9 @@ struct agg_core {
     crema_map_t *entries; /* by run id */
     agg_credit_t *credit;
     crema_link_t clients_out, runs_out, pending;
-    crema_link_t due;   /* flows to look at */
-    crema_link_t opens; /* flows whose row the sink is asked for */
+    crema_link_t due;     /* flows to look at */
+    crema_link_t watched; /* flows to look at after each tick */
+    crema_link_t opens;   /* flows whose row the sink is asked for */
     agg_reply_t replies[AGG_REPLIES_MAX];
     size_t n_replies;
     uint64_t barriers; /* the last barrier's id */

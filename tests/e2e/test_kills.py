@@ -109,7 +109,7 @@ def test_a_file_whose_making_is_killed_is_whole_or_not_there(pipelines, tmp_path
     takes_s, seen = time.monotonic() - began, 0
     for _ in range(kills):
         process = rebuild(pipeline.journal(), output)
-        time.sleep(random.uniform(0, takes_s))
+        time.sleep(random.uniform(0, 1.5 * takes_s))
         process.kill()
         process.wait()
         if output.exists():
