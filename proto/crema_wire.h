@@ -68,7 +68,7 @@ typedef struct {
     uint32_t flags;
 } crema_stream_row_t;
 
-/* A table over CREMA_WIRE_TABLE_ROWS_MAX rows travels in several messages; HELLO and HEARTBEAT then carry
+/* A table over CREMA_WIRE_TABLE_ROWS_SENT rows travels in several messages; HELLO and HEARTBEAT then carry
  * header flag CREMA_WIRE_FLAG_MORE on all but the last, and count only when the last is in. */
 #define CREMA_WIRE_FLAG_MORE 1u
 /* The upper byte of the flags numbers the parts from 0: a table with a hole counts for nothing. */
