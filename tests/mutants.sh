@@ -40,7 +40,7 @@ build() {
     local sources=(tests/sim/*.c)
     [[ $2 == sim ]] || sources=("tests/$2.c")
     "$cc" -std=gnu17 -O1 -w -DCREMA_MUTANT="$1" -Iproto -Iaggregator -Isink -Itests -Itests/sim -I"$work" \
-        "${modules[@]}" "$work/crema.pb-c.c" "${sources[@]}" -o "$work/$2" -lcmocka -lprotobuf-c -lz -lm
+        "${modules[@]}" "$work/crema.pb-c.c" "${sources[@]}" -o "$work/$2" -lcmocka -ldeflate -lprotobuf-c -lz -lm
 }
 
 # find NAME: true if the program finds something wrong

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from crema import _programs
 from kept import PROGRAMS, failpoints, life
 
 POINTS_OF_ONE = 8  # that one pipeline passes, one after the other
@@ -67,3 +68,9 @@ def test_a_misspelt_failpoint_is_no_failpoint(tmp_path):
     )
     assert program.returncode < 0
     assert b"names no point" in program.stderr
+
+
+@pytest.mark.parametrize("program", ["crema-agent", "crema-aggregator", "crema-sink"])
+def test_programs_of_the_package_have_none(program):
+    assert b"event=failpoint" in (PROGRAMS / program).read_bytes()
+    assert b"event=failpoint" not in pathlib.Path(_programs.program(program)).read_bytes()
