@@ -60,7 +60,8 @@ class ChunkHook:
     def save(self, output: Any, metadata: Mapping[str, Any], processor_instance: Any) -> None:
         """The chunk is done; `output` holds coffea's metrics of it if the Runner was asked for them."""
         stamp = now()
-        recorder = self._recorder(_recorder.dask_task()[0])
+        worker, key = _recorder.dask_task()
+        recorder = self._recorder(worker)
         try:
             if self.checkpointer is not None:
                 self.checkpointer.save(output, metadata, processor_instance)
@@ -69,7 +70,8 @@ class ChunkHook:
             raise
         metrics = output.get("metrics") if isinstance(output, dict) else None
         metrics = metrics if isinstance(metrics, Mapping) else {}
-        finish(recorder, metrics, "ok", stamp, _input.factory_of_callers())
+        status = "cancelled" if is_cancelled(worker, key) else "ok"
+        finish(recorder, metrics, status, stamp, _input.factory_of_callers())
 
     def _recorder(self, worker: Any) -> _recorder.Recorder | None:
         """Where this process records: in the stream of the worker's plugin, or without Dask in its own."""
@@ -112,6 +114,12 @@ def _introduce() -> None:
     except ImportError:
         return
     CheckpointerABC.register(ChunkHook)
+
+
+def is_cancelled(worker: Any, key: Hashable | None) -> bool:
+    """Nobody wants the result of this Dask task any more; Dask lets its thread run on."""
+    task = worker.state.tasks.get(key) if key is not None else None
+    return task is not None and task.state == "cancelled"
 
 
 def prefix_of(worker: Any, key: Hashable | None, processor_instance: Any) -> str:

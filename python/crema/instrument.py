@@ -369,9 +369,11 @@ def _begin(events: Any, processor: Any) -> tuple[_attempts.Attempt | None, bool]
 
 
 def _finish(attempt: _attempts.Attempt, status: str) -> None:
-    from .chunks import finish
+    from .chunks import finish, is_cancelled
 
     if _attempts.current() is attempt:  # not if the checkpointer or the end of the task was first
+        if status == "ok" and is_cancelled(*_recorder.dask_task()):
+            status = "cancelled"
         finish(attempt.recorder, {}, status, _attempts.now(), attempt.factory)
 
 

@@ -109,6 +109,23 @@ class Sleeper(Counter):
         return super().process(events)
 
 
+class FailsBesideAnother(Counter):
+    """The chunk at entry 0 fails once the next one has begun, which goes on for `seconds`."""
+
+    def __init__(self, mark: pathlib.Path, seconds: float) -> None:
+        self.mark, self.seconds = str(mark), seconds
+
+    def process(self, events):
+        mark = pathlib.Path(self.mark)
+        if events.metadata["entrystart"] > 0:
+            mark.touch()
+            time.sleep(self.seconds)
+            return super().process(events)
+        while not mark.exists():
+            time.sleep(0.01)
+        raise ValueError("beside another")
+
+
 def config(directory: pathlib.Path, **options) -> HookConfig:
     options.setdefault("sample_interval_s", 0.2)
     return HookConfig(str(uuid.uuid4()), spool=str(directory / "spool-{run_id}"), **options)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import math
 import os
+import pathlib
+import re
 import threading
 import time
 
@@ -497,3 +499,21 @@ def test_a_run_is_known_to_processes_started_anew(tmp_path, monkeypatch):
     assert _recorder.RUN_VARIABLE not in os.environ
     monkeypatch.setenv(_recorder.RUN_VARIABLE, "{")
     assert _recorder._announced_to_children() is None
+
+
+def test_the_examples_of_the_documentation_run(client, fileset, tmp_path, monkeypatch):
+    text = (pathlib.Path(__file__).parents[2] / "docs" / "instrumentation.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) == 4
+    monkeypatch.chdir(tmp_path)
+    names = {"client": client, "fileset": fileset, "schema": Schema, "__name__": "example"}
+    for block in blocks:
+        exec(block, names)
+    file, n = names["file"], len(names["file"]["chunks"])
+    assert names["mc"].verdict == "COMPLETE" and n == len(fileset) * 2
+    sections = file["sections"].groupby("section").size().to_dict()
+    assert sections == {"read": n, "pairs": n, "mass": 3 * n, "flatten": n}
+    pairs = file["custom"].query("metric == 'pairs'").value.sum()
+    assert pairs == names["output"]["pairs"] > 0
+    assert set(file["summary/per_section"].section) == set(sections)
+    assert names["count"]([1, 2]) == {"events": 2}

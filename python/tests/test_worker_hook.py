@@ -9,8 +9,11 @@ import threading
 import time
 
 import hook_support as support
+import numpy as np
 import pytest
 import spool_reader
+import uproot
+from coffea import processor
 from distributed import Client, LocalCluster, span, wait
 
 from crema import _records, worker
@@ -179,6 +182,29 @@ def test_cancelled_tasks_upset_nothing(client, fileset, tmp_path):
     assert "cancelled" in set(spool_reader.table(streams, "task_events").status)
 
 
+@pytest.mark.parametrize("waits", [True, False], ids=["until it is through", "not"])
+def test_a_chunk_whose_result_nobody_wants_is_cancelled(client, tmp_path, waits):
+    """coffea gives up when a chunk fails: Dask cancels those that run, whose threads run on; perhaps longer than the run."""
+    settings = support.config(tmp_path)
+    path = tmp_path / "f.root"
+    with uproot.recreate(path) as file:
+        file.mktree("Events", {"x": "float64"}).extend({"x": np.zeros(2 * support.CHUNK)})
+    instance = support.FailsBesideAnother(tmp_path / "mark", 1.0 if waits else 3.0)
+    with support.recording(client, settings) as streams:
+        executor = processor.DaskExecutor(client=client, retries=0, status=False)
+        fileset = {"ds": {"files": {str(path): "Events"}}}
+        with pytest.raises(Exception, match="beside another"):
+            support.run(executor, ChunkHook(settings), fileset, instance)
+        while waits and any(
+            client.run(lambda dask_worker: len(dask_worker.active_threads)).values()
+        ):
+            time.sleep(0.1)
+    rows = spool_reader.chunks(streams).set_index("entry_start")
+    assert rows.status.to_dict() == {0: "error", support.CHUNK: "cancelled"}
+    assert rows.n_events[support.CHUNK] == -1
+    assert rows.cpu_s.isna()[support.CHUNK] != waits
+
+
 def test_a_stream_says_who_wrote_it_and_how_it_was(client, tmp_path):
     settings = support.config(tmp_path, sample_interval_s=0.1)
     with support.recording(client, settings) as streams:
@@ -313,7 +339,6 @@ def test_real_files(client, tmp_path):
     paths = [samples / "nano_dy.root", samples / "nano_dimuon.root"]
     if not all(path.is_file() for path in paths):
         pytest.skip("coffea's sample files are not here: ./dev setup fetches them")
-    from coffea import processor
     from coffea.nanoevents import NanoAODSchema
 
     settings = support.config(tmp_path)

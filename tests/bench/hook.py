@@ -17,6 +17,7 @@ import time
 import uuid
 from collections.abc import Callable
 
+import crema
 from crema import _recorder, _records
 from crema._config import HookConfig
 from crema._digests import ActivityTotals
@@ -38,10 +39,28 @@ def measure(name: str, call: Callable[[int], None]) -> float:
     return median
 
 
+def sections(load: Callable[[int], None], a_chunk: float) -> None:
+    """What the user's own calls cost within a chunk; the budgets are 10 us of a section and 25 of a chunk."""
+
+    def section(tracker: type[crema.Tracker]) -> Callable[[int], None]:
+        def call(i: int) -> None:
+            with tracker("a section"):
+                pass
+
+        return call
+
+    load(0)
+    a_section = measure("a section", section(crema.track_time))
+    print(f"{'':44} {a_section / a_chunk:8.2f} of a chunk; budget {10 / 25:.2f}")
+    measure("a section that looks at memory", section(crema.track_memory))
+    measure("a metric", lambda i: crema.record_metric("a metric", i, "count"))
+
+
 def main() -> None:
     """Measure and print."""
     with tempfile.TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as top:
         os.environ.pop("CREMA_SPOOL", None)
+        measure("a section where nothing is recorded", lambda i: crema.track_time("x").__enter__())
         config = HookConfig(str(uuid.uuid4()), spool=f"{top}/spool", start_agent=False)
         recorder = _recorder.process_recorder(config)
         stream = recorder.stream
@@ -74,7 +93,8 @@ def main() -> None:
 
         both(0)
         measure("a chunk that begins behind one that failed", load)
-        measure("a chunk, begin and end", both)
+        a_chunk = measure("a chunk, begin and end", both)
+        sections(load, a_chunk)
         metrics["columns"] = {f"branch{n}-data" for n in range(2000)}
         measure("a chunk of 2000 columns, begin and end", both)
 
