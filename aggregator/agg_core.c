@@ -134,6 +134,7 @@ agg_core_on_bad(agg_core_t *self, agg_peer_t peer, crema_err_t why, int64_t mono
 void
 agg_core_on_sink(agg_core_t *self, const crema_msg_t *msg, int64_t mono_ns, int64_t real_ns)
 {
+    self->real_ns = real_ns;
     agg_sink_on_message(self, msg, mono_ns);
     agg_runs_decide(self, mono_ns, real_ns);
 }
@@ -141,6 +142,7 @@ agg_core_on_sink(agg_core_t *self, const crema_msg_t *msg, int64_t mono_ns, int6
 void
 agg_core_on_tick(agg_core_t *self, int64_t mono_ns, int64_t real_ns)
 {
+    self->real_ns = real_ns;
     agg_sink_on_tick(self, mono_ns);
     agg_flows_on_tick(self);
     agg_agents_on_tick(self, mono_ns);

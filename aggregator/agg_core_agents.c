@@ -263,14 +263,20 @@ s_on_hello(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg, int64_t no
 
 /* ---------------------------------------------------------------- within a session */
 
-/* Every run that the agent has streams of is told how far its clock is off, at most each CLOCK_NS. */
+/* Every run that the agent has streams of is told how far its wall clock is off, at most each CLOCK_NS. The round trips compare
+ * the monotonic clocks, which no step of a wall clock disturbs and which begin anew at each boot; what each wall clock shows
+ * beyond its monotonic one makes the difference of the wall clocks. */
 static void
-s_tell_clock(agg_core_t *self, agg_client_t *client, const crema_offset_estimate_t *estimate)
+s_tell_clock(agg_core_t *self, agg_client_t *client, const crema_offset_estimate_t *estimate,
+             const crema_heartbeat_t *heartbeat, int64_t now_ns)
 {
+    int64_t real_less_mono_there_ns = heartbeat->t1_real_ns - heartbeat->t1_mono_ns;
+    int64_t real_less_mono_here_ns = self->real_ns - now_ns;
     client->clock = (crema_clock_sample_t){
         .agent_id = *agg_agent_id(client->agent),
         .t_ns = self->real_ns,
-        .offset_ns = -estimate->offset_ns, /* the sample is source - aggregator */
+        /* the sample is source - aggregator */
+        .offset_ns = -estimate->offset_ns + real_less_mono_there_ns - real_less_mono_here_ns,
         .uncertainty_ns = estimate->uncertainty_ns,
         .rtt_ns = estimate->rtt_ns,
         .drift_ppb = -estimate->drift_ppb,
@@ -293,7 +299,7 @@ s_follow_clock(agg_core_t *self, agg_client_t *client, const crema_heartbeat_t *
 {
     crema_offset_estimate_t estimate;
     bool ends = agg_runs_is_ending(self);
-    if (heartbeat->echo_t4_mono_ns == 0)
+    if (heartbeat->echo_t4_mono_ns == 0 || heartbeat->t1_real_ns == 0)
         return;
     crema_err_t err =
         crema_offset_take(client->offset, heartbeat->echo_t1_mono_ns, heartbeat->echo_t2_mono_ns,
@@ -305,7 +311,7 @@ s_follow_clock(agg_core_t *self, agg_client_t *client, const crema_heartbeat_t *
     if (client->clock_told_ns && now_ns - client->clock_told_ns < (ends ? AGG_S : CLOCK_NS))
         return;
     client->clock_told_ns = now_ns;
-    s_tell_clock(self, client, &estimate);
+    s_tell_clock(self, client, &estimate, heartbeat, now_ns);
 }
 
 static void

@@ -68,7 +68,8 @@ s_say_reply(agg_core_t *self, agg_action_t *ret_action)
     } else if (reply.type == CREMA_MSG_WELCOME) {
         self->msg.welcome = (crema_welcome_t){.retry_after_ms = reply.retry_after_ms};
     } else {
-        self->msg.run_state = (crema_run_state_t){.run_id = reply.run_id};
+        self->msg.run_state =
+            (crema_run_state_t){.run_id = reply.run_id, .t_now_ns = self->real_ns};
     }
     return s_to_peer(self, reply.peer, reply.type, ret_action);
 }
@@ -265,6 +266,7 @@ s_say_run_state(agg_core_t *self, agg_entry_t *entry, agg_action_t *ret_action)
     entry->want_state = false;
     crema_run_state_t *state = &self->msg.run_state;
     *state = agg_run_state(entry->run);
+    state->t_now_ns = self->real_ns;
     state->agents = (uint32_t)self->stats.agents_live;
     state->processor_s = entry->processor_s;
     state->overhead_s = entry->overhead_s;

@@ -460,6 +460,21 @@ static const crema_column_t c_per_section[] = {
     {"bytes_b", CREMA_T_I64, 8, CREMA_FROM_SINK, 0, "B", NULL, "requested"},
 };
 
+static const crema_column_t c_wasted[] = {
+    {"worker_id", CREMA_T_U32, 4, CREMA_FROM_SINK, 0, "1", NULL, "row of /dict/worker"},
+    {"worker", CREMA_T_STR, 128, CREMA_FROM_SINK, 0, "1", NULL, "name"},
+    {"what", CREMA_T_ENUM, 1, CREMA_FROM_SINK, 0, "1", "chunk,task",
+     "attempts at chunks, or tasks that were none"},
+    {"reason", CREMA_T_ENUM, 1, CREMA_FROM_SINK, 0, "1", "error,cancelled,lost,superseded",
+     "why; superseded: it returned, its result was lost and had to be computed again"},
+    {"n_attempts", CREMA_T_I64, 8, CREMA_FROM_SINK, 0, "count", NULL, "attempts"},
+    {"n_recovered", CREMA_T_I64, 8, CREMA_FROM_SINK, 0, "count", NULL,
+     "of these, such that another attempt at the same succeeded"},
+    {"n_events", CREMA_T_I64, 8, CREMA_FROM_SINK, 0, "count", NULL,
+     "events of the chunks' entry ranges; -1 for tasks"},
+    {"wall_s", CREMA_T_F64, 8, CREMA_FROM_SINK, 0, "s", NULL, "thread-seconds"},
+};
+
 static const crema_column_t c_split[] = {
     {"side", CREMA_T_STR, 16, CREMA_FROM_SINK, 0, "1", NULL, "side, and idle"},
     {"cpu_s", CREMA_T_F64, 8, CREMA_FROM_SINK, 0, "s", NULL, "thread-cpu"},
@@ -611,6 +626,8 @@ static const crema_table_t s_tables[CREMA_TABLE_COUNT] = {
           "one row per context, prefix, activity, unit and side", c_per_activity),
     TABLE(PER_DATASET, "summary/per_dataset", SUMMARY, 0, 0, "one row per dataset", c_per_dataset),
     TABLE(PER_SECTION, "summary/per_section", SUMMARY, 0, 0, "one row per section", c_per_section),
+    TABLE(WASTED, "summary/wasted", SUMMARY, 0, 0,
+          "work that came to nothing: one row per worker, kind and reason", c_wasted),
     TABLE(SPLIT, "summary/split", SUMMARY, 0, 0, "seconds by side", c_split),
     TABLE(WATERFALL, "summary/waterfall", SUMMARY, 0, 0,
           "thread-seconds of the run; sums to capacity with the residual", c_waterfall),

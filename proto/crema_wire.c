@@ -230,6 +230,7 @@ static const field_t s_run_state[] = {
     LIST(REASONS, Crema__RunState, reasons, run_state.reasons, run_state.n_reasons),
     NUMBER(LONG, Crema__RunState, revision, run_state.revision),
     NUMBER(LONG, Crema__RunState, verdict_after_ns, run_state.verdict_after_ns),
+    NUMBER(LONG, Crema__RunState, t_now_ns, run_state.t_now_ns),
     NUMBER(LONG, Crema__RunState, processor_s, run_state.processor_s),
     NUMBER(LONG, Crema__RunState, overhead_s, run_state.overhead_s),
 };

@@ -190,7 +190,7 @@ typedef struct {
     const char *path, *verdict, *error;
     size_t n_reasons;
     const crema_reason_t *reasons;
-    int64_t revision, verdict_after_ns;
+    int64_t revision, verdict_after_ns, t_now_ns;
     double processor_s, overhead_s;
 } crema_run_state_t;
 

@@ -218,7 +218,7 @@ s_check(int argc, char **argv)
         return s_say("check wants at least one run file", EXIT_USAGE);
     for (int i = rest; i < argc; i++) {
         int findings = 0;
-        crema_err_t err = sink_check_file(argv[i], stdout, &findings);
+        crema_err_t err = sink_check_apart(argv[i], stdout, &findings);
         if (err == CREMA_OK && findings == 0) {
             printf("%s: sound\n", argv[i]);
             continue;

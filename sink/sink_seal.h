@@ -29,4 +29,7 @@ CREMA_MUST_CHECK crema_err_t sink_seal_journal(const char *journal_dir, const ch
 /* Verifies a run file; prints one line a finding on `out`. *ret_findings is their number. CREMA_EMAGIC: not a run file. */
 CREMA_MUST_CHECK crema_err_t sink_check_file(const char *path, void *out_file, int *ret_findings);
 
+/* The same in a process of its own: on some damage the HDF5 library crashes, which then is a finding. */
+CREMA_MUST_CHECK crema_err_t sink_check_apart(const char *path, void *out_file, int *ret_findings);
+
 #endif

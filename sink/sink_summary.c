@@ -74,6 +74,7 @@ sink_summary_fill(const sink_summary_t *self)
         sink_summary_activities, sink_summary_datasets,     sink_summary_sections,
         sink_summary_split,      sink_summary_waterfall,    sink_summary_efficiency,
         sink_summary_models,     sink_summary_completeness, sink_summary_counts,
+        sink_summary_wasted,
     };
     crema_err_t err = CREMA_OK;
     for (size_t i = 0; i < sizeof parts / sizeof *parts && err == CREMA_OK; i++)

@@ -40,6 +40,7 @@ CREMA_MUST_CHECK crema_err_t sink_summary_prefixes(const sink_summary_t *self);
 CREMA_MUST_CHECK crema_err_t sink_summary_activities(const sink_summary_t *self);
 CREMA_MUST_CHECK crema_err_t sink_summary_datasets(const sink_summary_t *self);
 CREMA_MUST_CHECK crema_err_t sink_summary_sections(const sink_summary_t *self);
+CREMA_MUST_CHECK crema_err_t sink_summary_wasted(const sink_summary_t *self);
 CREMA_MUST_CHECK crema_err_t sink_summary_split(const sink_summary_t *self);
 CREMA_MUST_CHECK crema_err_t sink_summary_waterfall(const sink_summary_t *self);
 CREMA_MUST_CHECK crema_err_t sink_summary_efficiency(const sink_summary_t *self);

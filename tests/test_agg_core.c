@@ -716,6 +716,7 @@ must_say_what_it_does_not_know(void **state)
     s_say_run(&rig, 9, CREMA_MSG_RUN_QUERY, false);
     must_hear(&rig, "RUN_STATE 0 > 9");
     assert_true(crema_id_equal(&rig.state.run_id, &s_run));
+    assert_int_equal(rig.state.t_now_ns, rig.now + 1000 * S);
     agg_core_destroy(&rig.core);
 }
 
@@ -727,11 +728,12 @@ must_tell_the_sink_of_clocks_now_and_then(void **state)
     unsigned told = 0;
     for (int i = 0; i < 300; i++, rig.now += 100 * MS) {
         crema_msg_t msg = {.type = CREMA_MSG_HEARTBEAT, .session = SESSION};
-        /* The agent's clock is 5 s behind; 1 ms each way. */
+        /* The agent's host booted 5 s after this one and its wall clock is 20 s fast; 1 ms each way. */
         int64_t here = rig.now - 5 * S;
         msg.heartbeat = (crema_heartbeat_t){.hb_no = (uint64_t)i + 1,
                                             .hb_ivl_ms = 1000,
                                             .t1_mono_ns = here,
+                                            .t1_real_ns = rig.now + 1020 * S,
                                             .echo_t1_mono_ns = here - 90 * MS,
                                             .echo_t2_mono_ns = rig.now - 89 * MS,
                                             .echo_t3_mono_ns = rig.now - 89 * MS,
@@ -740,7 +742,7 @@ must_tell_the_sink_of_clocks_now_and_then(void **state)
         told += strstr(s_heard(&rig), "CLOCK") != NULL;
     }
     assert_int_equal(told, 3);
-    assert_int_equal(rig.clock.offset_ns, -5 * S);
+    assert_int_equal(rig.clock.offset_ns, 20 * S);
     assert_int_equal(rig.clock.rtt_ns, 2 * MS);
     assert_true(crema_id_equal(&rig.clock.run_id, &s_run));
     assert_true(crema_id_equal(&rig.clock.agent_id, &s_agent));

@@ -343,27 +343,22 @@ must_say_what_is_no_run_file(void **state)
     unlink(file);
 }
 
-/* In a process of its own: on some damage the library leaks, which is not what is tested here. */
+/* Any answer will do: whoever asks lives on. */
 static void
 s_check_damaged(const char *file, off_t at)
 {
-    pid_t child = fork();
-    if (child == 0) {
-        int fd = open(file, O_RDWR), findings;
-        uint8_t byte;
-        FILE *null = fopen("/dev/null", "w");
-        bool flipped = pread(fd, &byte, 1, at) == 1;
-        byte ^= 0x41;
-        flipped = flipped && pwrite(fd, &byte, 1, at) == 1;
-        crema_err_t ignored = sink_check_file(file, null, &findings); /* any answer will do */
-        (void)ignored;
-        byte ^= 0x41;
-        _exit(flipped && pwrite(fd, &byte, 1, at) == 1 ? 0 : 1);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (status != 0)
-        fail_msg("byte %lld: status %d", (long long)at, status);
+    int fd = open(file, O_RDWR), findings;
+    uint8_t byte;
+    FILE *null = fopen("/dev/null", "w");
+    assert_int_equal(pread(fd, &byte, 1, at), 1);
+    byte ^= 0x41;
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    crema_err_t err = sink_check_apart(file, null, &findings);
+    assert_true(err != CREMA_OK || findings >= 0);
+    byte ^= 0x41;
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    fclose(null);
+    close(fd);
 }
 
 static void

@@ -152,6 +152,27 @@ class AggregatorClient:
             if state.run_id == run_id:
                 yield state
 
+    def clock(self, run_id: bytes, tries: int = 3, wait_s: float = 0.2) -> tuple[int, int]:
+        """How far this host's clock is before the aggregator's, and how well that is known, in ns; (0, 0) without an answer.
+
+        The aggregator must know the run.
+        """
+        best = None
+        for _ in range(tries):
+            while self._socket.poll(0):  # answers to what was asked before
+                self._socket.recv()
+            asked_ns = time.time_ns()
+            if not self.send(RUN_QUERY, run_id=run_id):
+                continue
+            for state in self.states(run_id, wait_s):
+                told_ns = time.time_ns()
+                offset_ns = (asked_ns + told_ns) // 2 - state.t_now_ns
+                bound_ns = (told_ns - asked_ns) // 2
+                if state.t_now_ns and (best is None or bound_ns < best[1]):
+                    best = offset_ns, bound_ns
+                break
+        return best or (0, 0)
+
     def close(self) -> None:
         """Drop the connection; may be called again."""
         self._socket.close(linger=0)

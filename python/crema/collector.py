@@ -208,6 +208,7 @@ class MetricsCollector:
         self._link = AggregatorClient(self._service.endpoint, self._service.keys)
         self._t_start_ns = time.time_ns()
         self._open()
+        self._t_start_ns = self._on_the_sinks_clock(self._t_start_ns)
         if self._client is not None:
             self._register(with_scheduler)
         else:
@@ -280,6 +281,11 @@ class MetricsCollector:
             + (f": {trouble}" if trouble else "")
         )
 
+    def _on_the_sinks_clock(self, t_ns: int) -> int:
+        """A time of this host as the services tell it; a difference within what its measurement allows is none."""
+        offset_ns, bound_ns = self._link.clock(self._run_id.bytes)
+        return t_ns - offset_ns if abs(offset_ns) > bound_ns else t_ns
+
     def _register(self, with_scheduler: bool) -> None:
         from .scheduler import SchedulerHook
         from .worker import WorkerHook
@@ -349,7 +355,7 @@ class MetricsCollector:
         message = {
             "run_id": self._run_id.bytes,
             "t_start_ns": self._t_start_ns,
-            "t_end_ns": t_end_ns,
+            "t_end_ns": self._on_the_sinks_clock(t_end_ns),
             "keys": list(attributes),
             "values": list(attributes.values()),
             "processor_prefixes": _attributes.processor_prefixes(self._processor),

@@ -275,6 +275,54 @@ def test_an_operators_pipeline_is_used(fileset, service, tmp_path, monkeypatch):
     assert service.supervisor.alive("crema-aggregator")
 
 
+_SLOW_CLOCK = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <time.h>
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+    int (*real)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, "clock_gettime");
+    int status = real(id, t);
+    if (status == 0 && id == CLOCK_REALTIME)
+        t->tv_sec -= 1000;
+    return status;
+}
+"""
+_SHORT_RUN = """
+import time, crema
+with crema.MetricsCollector(quiet=True) as mc:
+    time.sleep(4)
+    crema.record_metric("here", time.time_ns())
+print(mc.path)
+"""
+
+
+def test_the_window_of_a_run_is_on_the_sinks_clock(service, tmp_path):
+    """A notebook whose clock is a quarter of an hour slow, and so is that of the agent on its host."""
+    source, shim = tmp_path / "slow.c", tmp_path / "slow.so"
+    source.write_text(_SLOW_CLOCK)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", shim, source, "-ldl"], check=True)
+    environment = os.environ | {
+        "CREMA_AGGREGATOR": service.endpoint,
+        "CREMA_KEYS": str(service.keys),
+        "LD_PRELOAD": str(shim),
+    }
+    began_ns = time.time_ns()
+    found = subprocess.run(
+        [sys.executable, "-c", _SHORT_RUN], env=environment, check=True, stdout=subprocess.PIPE
+    )
+    ended_ns = time.time_ns()
+    run = crema.open(found.stdout.decode().strip())
+    assert (run["clock"].offset_ns + 1000e9).abs().max() < 0.2e9
+    start_ns, end_ns = run.attributes["t_run_start_ns"], run.attributes["t_run_end_ns"]
+    assert began_ns < start_ns < end_ns < ended_ns
+    metric = run["custom"].iloc[0]
+    assert metric.value < began_ns - 900e9, "its clock was slow"
+    # A bound of the correction is half a round trip, on a busy machine some milliseconds.
+    assert start_ns < metric.t_ns < end_ns + 0.2e9
+    assert run.summary()["wall_time"] == pytest.approx((end_ns - start_ns) * 1e-9)
+
+
 # -------------------------------------------------------------- refusals, before the analysis starts
 
 

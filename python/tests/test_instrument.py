@@ -271,6 +271,12 @@ def test_failures_seen_by_the_decorator_and_their_retries_on_dask(client, filese
     assert summary["total_events"] == result["metrics"]["entries"]
     waterfall = file["summary/waterfall"].set_index("category").thread_seconds
     assert waterfall["wasted"] >= 0.01 * starts
+    waste = file["summary/wasted"]
+    assert set(waste.what) == {"chunk"} and set(waste.reason) == {"error"}
+    assert waste.n_attempts.sum() == waste.n_recovered.sum() == starts
+    assert waste.n_events.sum() == (failed.entry_stop - failed.entry_start).sum()
+    assert waste.wall_s.sum() == pytest.approx((failed.open_s + failed.wall_s).sum())
+    assert set(waste.worker_id) == set(failed.worker_id)
 
 
 def test_dasks_meters_pass_through_with_any_label_and_unit(client, fileset, tmp_path):
