@@ -64,8 +64,10 @@ s_is_processor(const crema_split_rules_t *rules, const char *prefix)
 crema_side_t
 crema_split_prefix(const crema_split_rules_t *rules, const char *prefix, const char **ret_rule)
 {
-    crema_side_t side = CREMA_SIDE_OVERHEAD;
-    const char *rule = "other";
+    /* Where nobody said what the processor is, as with dask-awkward's graphs, other tasks may be its work or not. */
+    bool told = rules->n_prefixes > 0;
+    crema_side_t side = told ? CREMA_SIDE_OVERHEAD : CREMA_SIDE_UNATTRIBUTED;
+    const char *rule = told ? "other" : "no_processor";
     if (s_is_processor(rules, prefix)) {
         side = CREMA_SIDE_PROCESSOR;
         rule = "processor_prefixes";

@@ -31,7 +31,8 @@ typedef enum {
 crema_activity_kind_t crema_split_activity_kind(const char *activity);
 
 typedef struct {
-    size_t n_prefixes; /* the collector's list: the processor's prefixes, by key_split/funcname */
+    size_t
+        n_prefixes; /* the collector's list: the processor's prefixes, by key_split/funcname; 0 it named none */
     const char *const *processor_prefixes;
 } crema_split_rules_t;
 

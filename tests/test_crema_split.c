@@ -30,7 +30,8 @@ test_prefixes(void **state)
         {&s_rules, "automatic_retries", CREMA_SIDE_PREPROCESS, "coffea:automatic_retries"},
         {&s_rules, "lambda", CREMA_SIDE_OVERHEAD, "coffea:lambda"},
         {&s_rules, "", CREMA_SIDE_OVERHEAD, "other"},
-        {&s_no_rules, "Under", CREMA_SIDE_OVERHEAD, "other"},
+        {&s_no_rules, "Under", CREMA_SIDE_UNATTRIBUTED, "no_processor"},
+        {&s_no_rules, "reduce", CREMA_SIDE_MERGE, "coffea:reduce"},
     };
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         const char *rule = NULL;
