@@ -103,7 +103,12 @@ crema_loop_new(void)
 #define UNSET (-2) /* the library's default stays */
 
 /* One row an option, one column a role. High-water marks are counted in messages and lie far above what credit lets through, for a
- * reader parked at its mark misses heartbeats and is disconnected; only the tap may drop. */
+ * reader parked at its mark misses heartbeats and is disconnected; only the tap may drop.
+ *
+ * Agents watch their one connection by heartbeats; the aggregator, which has thousands, leaves that to them and to the kernel's keep-alive,
+ * because libzmq walks all its timers each time it cancels one: 2,000 connections with heartbeats on both sides cost a quarter of a core,
+ * without them a tenth, and with 5,000 no handshake came to its end on a busy machine. Who connects
+ * waits longer for the handshake than who accepts, since many that come at once wait their turn before they are accepted. */
 static const struct {
     int option;
     int value[CREMA_ROLE_COUNT]; /* AGENT, AGENTS, SINK, STORE, TAP */
@@ -113,10 +118,14 @@ static const struct {
     {ZMQ_ROUTER_MANDATORY, {UNSET, 1, UNSET, 1, UNSET}},
     {ZMQ_SNDHWM, {65536, 65536, 262144, 262144, 1000}},
     {ZMQ_RCVHWM, {65536, 65536, 262144, 262144, 1000}},
-    {ZMQ_HEARTBEAT_IVL, {1000, 1000, 1000, 1000, 1000}},
-    {ZMQ_HEARTBEAT_TIMEOUT, {3000, 3000, 3000, 3000, 3000}},
-    {ZMQ_HEARTBEAT_TTL, {3000, 3000, 3000, 3000, 3000}},
-    {ZMQ_HANDSHAKE_IVL, {3000, 3000, 3000, 3000, 3000}},
+    {ZMQ_HEARTBEAT_IVL, {1000, UNSET, 1000, 1000, 1000}},
+    {ZMQ_HEARTBEAT_TIMEOUT, {3000, UNSET, 3000, 3000, 3000}},
+    {ZMQ_HEARTBEAT_TTL, {UNSET, UNSET, 3000, 3000, 3000}},
+    {ZMQ_TCP_KEEPALIVE, {UNSET, 1, UNSET, UNSET, UNSET}},
+    {ZMQ_TCP_KEEPALIVE_IDLE, {UNSET, 30, UNSET, UNSET, UNSET}},
+    {ZMQ_TCP_KEEPALIVE_INTVL, {UNSET, 10, UNSET, UNSET, UNSET}},
+    {ZMQ_TCP_KEEPALIVE_CNT, {UNSET, 3, UNSET, UNSET, UNSET}},
+    {ZMQ_HANDSHAKE_IVL, {30000, 3000, 30000, 3000, 3000}},
     {ZMQ_CONNECT_TIMEOUT, {3000, UNSET, 3000, UNSET, UNSET}},
     {ZMQ_BACKLOG, {UNSET, 4096, UNSET, 4096, 128}},
 };

@@ -371,6 +371,8 @@ main(int argc, char **argv)
     self.rate_per_s = argc > 5 ? strtod(argv[5], NULL) : 0;
     self.abuse = argc > 6 && strcmp(argv[6], "abuse") == 0;
     zsys_set_max_sockets(0); /* as many as the library can */
+    zsys_set_io_threads(
+        16); /* libzmq's cost of a heartbeat grows with the connections in a thread */
     if (crema_signals_new(&signals) != CREMA_OK ||
         crema_keys_load(strcmp(argv[2], "-") == 0 ? NULL : argv[2], false, &self.keys, &why) !=
             CREMA_OK ||

@@ -9,6 +9,8 @@ import sys
 import time
 import uuid
 
+import pytest
+
 from conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "tests" / "torture"))
@@ -16,6 +18,7 @@ import life
 from pipeline import Books, Pipeline, Supervised, failpoints, free_port
 
 __all__ = [
+    "LONG",
     "PROGRAMS",
     "Pipeline",
     "Supervised",
@@ -24,9 +27,11 @@ __all__ = [
     "free_port",
     "life",
     "must_have_kept_everything",
+    "recorded",
     "wait_for",
 ]
 
+LONG = [pytest.mark.long, pytest.mark.timeout(1500)]
 PROGRAMS = pathlib.Path(os.environ.get("CREMA_BIN_DIR", ROOT / "build" / "dev" / "bin"))
 
 
@@ -38,6 +43,12 @@ def must_have_kept_everything(pipeline: Pipeline, drain_s: float = 60) -> Books:
     assert (books.lost, books.twice, books.wrong) == (0, 0, 0), books
     assert books.records > 0
     return books
+
+
+def recorded(pipeline: Pipeline) -> int:
+    """What the writers recorded so far, by their ledgers."""
+    ledgers = pipeline.ledger.glob("*.ledger")
+    return sum(struct.unpack_from("<16xQ", ledger.read_bytes())[0] for ledger in ledgers)
 
 
 def wait_for(condition, timeout_s: float = 20.0, what: str = "it", pause_s: float = 0.05):

@@ -6,11 +6,10 @@ import time
 
 import pytest
 
-from kept import Pipeline, Tail, must_have_kept_everything, wait_for
+from kept import LONG, Pipeline, Tail, must_have_kept_everything, wait_for
 from namespaces import CannotMakeError, Network, connections
 
 pytestmark = pytest.mark.timeout(180)
-LONG = [pytest.mark.long, pytest.mark.timeout(1500)]
 RATE = 1000  # records a second
 H_S = 1.0
 

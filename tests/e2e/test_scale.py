@@ -11,10 +11,9 @@ import time
 
 import pytest
 
-from kept import PROGRAMS, Pipeline, wait_for
+from kept import LONG, PROGRAMS, Pipeline, wait_for
 
 pytestmark = pytest.mark.timeout(120)
-LONG = [pytest.mark.long, pytest.mark.timeout(600)]
 
 
 def busy() -> str:
@@ -80,6 +79,7 @@ def swarms():
 
 @pytest.mark.parametrize("agents", [500, pytest.param(5000, marks=LONG)])
 def test_all_agents_are_back_soon_after_a_restart(pipelines, swarms, agents):
+    crowding = max(1.0, os.getloadavg()[0] / os.cpu_count())  # a full core is shared with others
     pipeline = pipelines(spools=0, keyed=True)
     h_ms = max(1000, agents // 2)
     swarm = swarms(pipeline, agents, h_ms)
@@ -92,8 +92,8 @@ def test_all_agents_are_back_soon_after_a_restart(pipelines, swarms, agents):
     print(
         f"{agents} agents with CURVE back after {took_s:.1f} s, aggregator {used_s:.1f} core-s, {busy()}"
     )
-    assert took_s <= (10 if agents >= 5000 else 30)
-    assert used_s < (5 if agents >= 5000 else 2)
+    assert took_s <= 10 * crowding
+    assert used_s < agents / 1000 * min(crowding, 2)
 
 
 # ---------------------------------------------------------------- one of them floods

@@ -538,6 +538,17 @@ def test_a_finished_spool_is_shipped_and_the_run_sealed(chain):
     assert run("crema-sink", "check", again).returncode == 0
 
 
+def last_numbers(path: pathlib.Path, streams: list[str]) -> dict[str, int | None]:
+    """Of each stream in a sealed file, where it may stand only once."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path) as file:
+        rows = file["dict/stream"][:]
+    names = [row["uuid"].decode().replace("-", "") for row in rows]
+    assert len(names) == len(set(names))
+    last = dict(zip(names, (int(row["last_seq"]) for row in rows), strict=True))
+    return {stream: last.get(stream) for stream in streams}
+
+
 def test_the_chain_survives_kills_of_every_program(chain):
     run_id = uuid.uuid4()
     collector = Collector(chain.aggregator_at, run_id.bytes)
@@ -553,26 +564,32 @@ def test_the_chain_survives_kills_of_every_program(chain):
     assert state[2] == [SEALED], state
     path = pathlib.Path(state[8][0].decode())
     assert run("crema-sink", "check", path).returncode == 0
-    h5py = pytest.importorskip("h5py")
-    with h5py.File(path) as file:
-        rows = file["dict/stream"][:]
-    last = {row["uuid"].decode().replace("-", ""): int(row["last_seq"]) for row in rows}
-    assert {stream: last.get(stream) for stream in streams} == dict.fromkeys(streams, 400)
+    assert last_numbers(path, streams) == dict.fromkeys(streams, 400)
 
 
-def test_records_that_come_late_raise_the_revision(chain):
+@pytest.mark.parametrize(
+    "hold_s", [0, pytest.param(120, marks=[pytest.mark.long, pytest.mark.timeout(300)])]
+)
+def test_records_that_come_late_raise_the_revision(chain, hold_s):
     run_id = uuid.uuid4()
     collector = Collector(chain.aggregator_at, run_id.bytes)
     collector.open()
-    wait_until_shipped(chain, [write_stream(chain.work / "spool", run_id.bytes, 100)])
+    streams = [write_stream(chain.work / "spool", run_id.bytes, 100)]
+    wait_until_shipped(chain, streams)
     first = collector.end()
-    wait_until_shipped(chain, [write_stream(chain.work / "spool", run_id.bytes, 100)])
+    time.sleep(hold_s)
+    streams.append(write_stream(chain.work / "spool", run_id.bytes, 200))
+    wait_until_shipped(chain, streams)
 
     def is_newer(state) -> bool:
         return state.get(2) == [SEALED] and state.get(11, [0])[0] > first[11][0]
 
-    collector.ask(RUN_QUERY, b"", is_newer, 30)
+    state = collector.ask(RUN_QUERY, b"", is_newer, 30)
     collector.close()
+    assert state[11] == [first[11][0] + 2]  # zigzag: the next one
+    path = pathlib.Path(state[8][0].decode())
+    assert run("crema-sink", "check", path).returncode == 0
+    assert last_numbers(path, streams) == dict(zip(streams, (100, 200), strict=True))
 
 
 def test_a_run_sealed_while_the_sink_dies_is_sealed_by_the_next_one(chain):

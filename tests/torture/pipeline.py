@@ -117,6 +117,7 @@ class Pipeline:
         far: tuple = (),
         keyed: bool = False,
         live: bool = False,
+        sink_seen_at: str = "",
     ):
         """`near` and `far` are commands that run another one, where the agents and the services live."""
         self.programs_dir, self.work = programs, work
@@ -129,10 +130,11 @@ class Pipeline:
         self.keys = self.make_keys() if keyed or near else ()
         self.endpoint = f"tcp://{host}:{free_port()}"
         self.sink_endpoint = f"tcp://127.0.0.1:{free_port()}"
+        self.sink_seen_at = sink_seen_at or self.sink_endpoint
         self.sink = Supervised(self.sink_command(*sink_options), self.log / "sink.log")
         self.aggregator = Supervised(
             [*far, self.bin("crema-aggregator"), "--bind", self.endpoint,
-             "--sink", self.sink_endpoint, *self.keys, *aggregator_options],
+             "--sink", self.sink_seen_at, *self.keys, *aggregator_options],
             self.log / "aggregator.log",
         )  # fmt: skip
         self.agents = [self.start_agent(spool) for spool in self.spools]
