@@ -118,7 +118,7 @@ def test_a_sink_ten_times_too_slow_costs_no_memory_and_no_connection(pipelines, 
     print(f"the sink took {taken} of {made}, {made / taken:.0f} x too slow; "
           f"the aggregator grew from {before_b >> 20} MiB by {grown_b >> 20} MiB")  # fmt: skip
     assert made >= 10 * taken
-    assert grown_b <= 32 << 20  # two windows of 4 MiB, their copies, and what a busy heap wastes
+    assert grown_b <= 64 << 20  # windows of 4 MiB, what a starving agent sent anew, and a busy heap
     assert connections_of(pipeline) == known
     wire.bytes_per_s = 0
     assert "agent_suspect" not in (pipeline.log / "aggregator.log").read_text()
