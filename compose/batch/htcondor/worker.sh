@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# worker.sh AGGREGATOR SCHEDULER SPOOL THREADS - what workers.sub runs: a Dask worker inside its agent, in the job's scratch directory.
+set -euo pipefail
+[[ $# == 4 ]] || { echo "usage: worker.sh AGGREGATOR SCHEDULER SPOOL THREADS" >&2 && exit 2; }
+umask 077
+mkdir -p "$3"
+chmod 600 client-keys/client.key_secret # as it was before the transfer
+exec crema-agent --aggregator "$1" --keys client-keys --spool "$PWD/$3" --drain-timeout 30s -- \
+    dask worker "$2" --nthreads "$4" --no-nanny --no-dashboard --local-directory "$PWD"

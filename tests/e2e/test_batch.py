@@ -1,0 +1,106 @@
+"""The batch examples: checked by the batch systems' own tools where those are, and run where one can be."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+import kubernetes_validate
+import pytest
+import yaml
+
+BATCH = pathlib.Path(__file__).resolve().parents[2] / "compose" / "batch"
+MANIFESTS = sorted((BATCH / "kubernetes").glob("*.yaml"))
+KUBERNETES = "1.33"
+
+
+def documents(path):
+    return [d for d in yaml.safe_load_all(path.read_text()) if d]
+
+
+def pods(path):
+    return [d["spec"]["template"]["spec"] for d in documents(path) if d["kind"] == "Deployment"]
+
+
+def containers(pod):
+    return pod.get("initContainers", []) + pod["containers"]
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
+def test_manifests_are_valid(path):
+    for document in documents(path):
+        kubernetes_validate.validate(document, KUBERNETES, strict=True)
+
+
+def test_a_wrong_manifest_is_found():
+    (document,) = documents(BATCH / "kubernetes" / "worker.yaml")
+    document["spec"]["template"]["spec"]["containers"][0]["volumeMount"] = []
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(document, KUBERNETES, strict=True)
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
+def test_containers_have_no_rights_and_mounts_have_volumes(path):
+    for pod in pods(path):
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        volumes = {volume["name"] for volume in pod["volumes"]}
+        for container in containers(pod):
+            rights = container["securityContext"]
+            assert rights["readOnlyRootFilesystem"] is True
+            assert rights["allowPrivilegeEscalation"] is False
+            assert rights["capabilities"] == {"drop": ["ALL"]}
+            assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
+
+
+def commands():
+    for path in MANIFESTS:
+        for pod in pods(path):
+            for container in containers(pod):
+                command = container["command"] + container.get("args", [])
+                if command[0].startswith("crema-"):
+                    yield pytest.param(command, id=f"{path.name}-{container['name']}")
+
+
+@pytest.mark.parametrize("command", list(commands()))
+def test_options_of_the_manifests_are_those_of_the_programs(command, tmp_path):
+    """All but the keys, which are not here."""
+    program = pathlib.Path(os.environ.get("CREMA_BIN_DIR", BATCH.parents[1] / "build/dev/bin"))
+    own = command[1 : command.index("--")] if "--" in command else command[1:]
+    if "--keys" in own:
+        at = own.index("--keys")
+        own = own[:at] + own[at + 2 :]
+    own = [word.replace("/data", str(tmp_path)).replace("0.0.0.0", "127.0.0.1") for word in own]
+    done = subprocess.run(
+        [program / command[0], *own, "--check"], capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_condor_takes_the_submit_file(tmp_path):
+    if not shutil.which("condor_submit"):
+        pytest.skip("no condor_submit here")
+    shutil.copytree(BATCH / "htcondor", tmp_path / "job")
+    (tmp_path / "job" / "client-keys").mkdir()
+    command = ["condor_submit", "-dry-run", "ads", "aggregator=tcp://a:1", "scheduler=tcp://a:2"]
+    subprocess.run([*command, "workers.sub"], cwd=tmp_path / "job", check=True, timeout=60)
+
+
+def test_slurm_takes_the_job():
+    if not shutil.which("sinfo") or subprocess.run(["sinfo"], capture_output=True).returncode:
+        pytest.skip("no Slurm answers here")
+    job = BATCH / "slurm" / "crema.sh"
+    subprocess.run(["sbatch", "--test-only", job, "true"], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("arguments", [[], ["true"]])
+def test_the_slurm_job_is_no_plain_script(arguments):
+    done = subprocess.run(
+        [BATCH / "slurm" / "crema.sh", *arguments],
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "sbatch" in done.stderr
