@@ -77,16 +77,15 @@ def waterfall(run: RunFile, ax: Axes | None = None) -> Axes:
     for y, row in enumerate(large):
         width = row.thread_seconds
         ax.barh(y, width, left=start, height=0.72, **_bar_style(row.category))
-        label = f"  {width:,.2f} s · {100 * row.fraction:.1f} %".replace("-0.0 ", "0.0 ")
-        right = start + max(width, 0) < 0.75 * capacity_s
-        ax.annotate(
-            label if right else label.strip() + "  ",
-            (start + width if right else start, y),
-            va="center",
-            ha="left" if right else "right",
-            color=FAINT,
-            fontsize="small",
-        )
+        label = f"  {width:,.2f} s · {100 * row.fraction:.1f} %  ".replace("-0.0 ", "0.0 ")
+        end = start + max(width, 0)
+        if end < 0.75 * capacity_s:
+            place = {"x": end, "ha": "left", "color": FAINT}
+        elif start > 0.25 * capacity_s:
+            place = {"x": start, "ha": "right", "color": FAINT}
+        else:  # room is in the bar only
+            place = {"x": end, "ha": "right", "color": INK}
+        ax.text(y=y, s=label, va="center", fontsize="small", **place)
         start += width
         ax.plot([start, start], [y + 0.36, y + 0.64], color=FAINT, linewidth=0.7)
     ax.set_yticks(range(len(large)), [_words(row.category) for row in large])

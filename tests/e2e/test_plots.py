@@ -70,6 +70,23 @@ def test_the_bars_of_the_waterfall_follow_each_other_and_reach_the_capacity(toy)
         assert small in ax.get_xlabel()
 
 
+def test_no_label_of_a_bar_leaves_the_axes(toy, tmp_path):
+    path = tmp_path / "wide.h5"
+    shutil.copy(toy.path, path)
+    with h5py.File(path, "r+") as f:
+        rows = f["summary/waterfall"][:]
+        rows["thread_seconds"][1] = 60  # from the left to the right
+        rows["fraction"] = rows["thread_seconds"] / rows["thread_seconds"].sum()
+        f["summary/waterfall"][:] = rows
+    with crema.open(path) as run:
+        ax = plots.waterfall(run)
+    ax.figure.canvas.draw()
+    inside = ax.get_window_extent()
+    for text in ax.texts:
+        extent = text.get_window_extent()
+        assert inside.x0 <= extent.x0 < extent.x1 <= inside.x1, text
+
+
 def test_a_side_has_one_colour_everywhere(toy):
     ax = plots.waterfall(toy)
     colours = {
