@@ -1,0 +1,119 @@
+"""What the test cluster promises, on a real engine: faults change no total, and the verdict says what is missing."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import sys
+import time
+
+import pytest
+
+from stack import Workload, docker, wait_for
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+import support
+
+pytestmark = pytest.mark.timeout(600, func_only=True)
+
+
+@pytest.fixture(scope="module")
+def stack(stacks, figure):
+    stack = stacks("compose.yaml")
+    stack.began = time.monotonic()
+    stack.up("--scale", "worker=3")
+    return stack
+
+
+def measured(stack, tmp_path, figure, name, during=None, workers=3, **options):
+    """One run of the workload, with what is done to it meanwhile; what it ended with, and its file."""
+    work = Workload(stack, tmp_path / "workload.log", workers=workers, **options)
+    work.await_chunks(3)
+    if during:
+        during(work)
+    done = work.await_end()
+    path = stack.fetch(done["path"], tmp_path)
+    metrics = support.workflow(path)
+    figure(
+        f"{name}: {done['verdict']} {[r['code'] for r in done['reasons']]}, {metrics['num_chunks']:.0f} chunks, "
+        f"{metrics['total_events']:.0f} events, verdict after {done['verdict_s']:.1f} s"
+    )
+    return work, done, path
+
+
+def must_have_every_chunk(done: dict, path: pathlib.Path) -> None:
+    """Chunks, events and bytes are coffea's own."""
+    assert support.chunk_identities(path) == {tuple(item) for item in done["processed"]}
+    chunks = support.counted_chunks(path)
+    assert len(chunks) == len(done["processed"])
+    assert chunks.n_events.sum() == done["report"]["entries"] == done["events"]
+    assert chunks.bytes_read_b.sum() == done["report"]["bytesread"]
+
+
+def must_equal_dask(done: dict, path: pathlib.Path) -> None:
+    """Every total of Dask's span is in the file."""
+    ours = support.execute_totals(path, done["span_id"])
+    theirs = {(p, a, u): v for p, a, u, v in done["dask"] if p != "N/A"}
+    assert theirs
+    assert set(ours) == set(theirs)
+    for key, value in theirs.items():
+        assert ours[key] == pytest.approx(value, rel=1e-9, abs=1e-9), key
+
+
+def must_be_complete(done: dict, path: pathlib.Path) -> None:
+    assert (done["verdict"], done["reasons"]) == ("COMPLETE", [])
+    must_have_every_chunk(done, path)
+    must_equal_dask(done, path)
+
+
+def test_a_clean_run_is_complete(stack, tmp_path, figure):
+    work, done, path = measured(stack, tmp_path, figure, "clean")
+    figure(
+        f"from `up` to the first chunk in the live file: {work.first_chunk_at - stack.began:.1f} s"
+    )
+    must_be_complete(done, path)
+
+
+def test_the_notebooks_container_loads_the_file(stack):
+    code = (
+        "import glob, json, crema, pandas as pd; path = max(glob.glob('/runs/*[0-9a-f].h5'));"
+        "print(json.dumps([len(pd.read_hdf(path, 'chunks')), crema.open(path).verdict]))"
+    )
+    rows, verdict = json.loads(stack.python(code))
+    assert rows >= 48
+    assert verdict == "COMPLETE"
+
+
+def test_containers_have_no_more_rights_than_they_need(stack):
+    for container in stack.compose("ps", "-q").split():
+        state = stack.inspect(container)
+        host = state["HostConfig"]
+        assert state["Config"]["User"] == "1000:1000"
+        assert host["ReadonlyRootfs"]
+        assert host["CapDrop"] == ["ALL"]
+        assert not host["CapAdd"]
+        assert not host["Privileged"]
+        assert "no-new-privileges:true" in host["SecurityOpt"]
+    status = stack.python("print(open('/proc/self/status').read())")
+    assert "CapEff:\t0000000000000000" in status
+    assert "NoNewPrivs:\t1" in status
+
+
+def test_the_servers_secret_is_with_the_servers_alone(stack):
+    for service in ("sink", "aggregator", "scheduler", "jupyter"):
+        mounts = {m["Destination"] for m in stack.inspect(stack.id(service))["Mounts"]}
+        assert ("/keys/server" in mounts) == (service in ("sink", "aggregator"))
+
+
+def test_a_killed_sink_changes_no_total(stack, tmp_path, figure):
+    def kill(work):
+        docker("kill", stack.id("sink"))
+        wait_for(
+            lambda: stack.health("aggregator") == "unhealthy",
+            90,
+            "an aggregator that misses its sink",
+        )
+        stack.compose("start", "sink")
+
+    _, done, path = measured(stack, tmp_path, figure, "sink killed and started", kill, pause=1)
+    must_be_complete(done, path)
