@@ -121,6 +121,8 @@ static const crema_column_t c_worker_samples[] = {
     {"status", CREMA_T_ENUM, 1, CREMA_FROM_WIRE, 0, "1", "running,paused,closing,lost",
      "Dask's state of the worker"},
     {"source", CREMA_T_ENUM, 1, CREMA_FROM_WIRE, 0, "1", "agent,scheduler,worker", "who sampled"},
+    {"cpu_wait_s", CREMA_T_F64, 8, CREMA_FROM_WIRE, 0, "s", NULL,
+     "threads of the process were ready to run and had no core; cumulative"},
     {"seq", CREMA_T_I64, 8, CREMA_FROM_SINK, 0, "1", NULL, "record number in its stream"},
     {"t_recv_ns", CREMA_T_I64, 8, CREMA_FROM_SINK, 0, "ns", NULL,
      "sink clock at commit, as journaled"},
@@ -154,6 +156,10 @@ static const crema_column_t c_heartbeats[] = {
     {"interval_s", CREMA_T_F64, 8, CREMA_FROM_WIRE, 0, "s", NULL, "heartbeat interval"},
     {"worker_id", CREMA_T_U32, 4, CREMA_FROM_DICT, CREMA_DICT_WORKER, "1", NULL,
      "row of /dict/worker"},
+    {"cost_s", CREMA_T_F64, 8, CREMA_FROM_WIRE, 0, "s", NULL,
+     "CPU time of the writer's own work for crema, cumulative"},
+    {"written_b", CREMA_T_I64, 8, CREMA_FROM_WIRE, 0, "B", NULL,
+     "bytes written, or sent on, cumulative"},
     {"seq", CREMA_T_I64, 8, CREMA_FROM_SINK, 0, "1", NULL, "record number in its stream"},
     {"t_recv_ns", CREMA_T_I64, 8, CREMA_FROM_SINK, 0, "ns", NULL,
      "sink clock at commit, as journaled"},
@@ -494,6 +500,32 @@ static const crema_column_t c_waterfall[] = {
     {"rank", CREMA_T_I32, 4, CREMA_FROM_SINK, 0, "1", NULL, "order from the top"},
 };
 
+static const crema_column_t c_bottlenecks[] = {
+    {"rank", CREMA_T_I32, 4, CREMA_FROM_SINK, 0, "1", NULL, "from 0, what costs most"},
+    {"name", CREMA_T_STR, 32, CREMA_FROM_SINK, 0, "1", NULL, "what holds the run back"},
+    {"thread_seconds", CREMA_T_F64, 8, CREMA_FROM_SINK, 0, "s", NULL, "seconds"},
+    {"fraction", CREMA_T_F64, 8, CREMA_FROM_SINK, 0, "1", NULL, "of capacity"},
+    {"status", CREMA_T_ENUM, 1, CREMA_FROM_SINK, 0, "1", "ok,estimated,incomplete,unavailable",
+     "how far to trust it"},
+    {"evidence", CREMA_T_STR, 192, CREMA_FROM_SINK, 0, "1", NULL, "the figures behind it"},
+    {"advice", CREMA_T_STR, 128, CREMA_FROM_SINK, 0, "1", NULL, "what to try"},
+};
+
+static const crema_column_t c_monitor[] = {
+    {"part", CREMA_T_STR, 16, CREMA_FROM_SINK, 0, "1", NULL,
+     "hook, agent, aggregator, sink, and their sum: all"},
+    {"status", CREMA_T_ENUM, 1, CREMA_FROM_SINK, 0, "1", "ok,estimated,incomplete,unavailable",
+     "estimated: part of it was spent on other runs"},
+    {"n", CREMA_T_I64, 8, CREMA_FROM_SINK, 0, "count", NULL, "processes that told of themselves"},
+    {"cpu_s", CREMA_T_F64, 8, CREMA_FROM_SINK, 0, "s", NULL, "CPU time"},
+    {"bytes_b", CREMA_T_I64, 8, CREMA_FROM_SINK, 0, "B", NULL, "bytes written or sent on"},
+    {"records", CREMA_T_I64, 8, CREMA_FROM_SINK, 0, "count", NULL, "records written or sent on"},
+    {"cpu_s_per_chunk", CREMA_T_F64, 8, CREMA_FROM_SINK, 0, "s", NULL,
+     "CPU time per attempt at a chunk"},
+    {"fraction", CREMA_T_F64, 8, CREMA_FROM_SINK, 0, "1", NULL,
+     "CPU time of the threads present, A"},
+};
+
 static const crema_column_t c_efficiency[] = {
     {"t0_ns", CREMA_T_I64, 8, CREMA_FROM_SINK, 0, "ns", NULL, "window"},
     {"t1_ns", CREMA_T_I64, 8, CREMA_FROM_SINK, 0, "ns", NULL, "window"},
@@ -517,7 +549,8 @@ static const crema_column_t c_efficiency[] = {
     {"lb", CREMA_T_F64, 8, CREMA_FROM_SINK, 0, "1", NULL, "load balance"},
     {"sched_e", CREMA_T_F64, 8, CREMA_FROM_SINK, 0, "1", NULL, "scheduling efficiency"},
     {"alloc_e", CREMA_T_F64, 8, CREMA_FROM_SINK, 0, "1", NULL, "A/capacity"},
-    {"tail_s", CREMA_T_F64, 8, CREMA_FROM_SINK, 0, "s", NULL, "last task end less last task start"},
+    {"tail_s", CREMA_T_F64, 8, CREMA_FROM_SINK, 0, "s", NULL,
+     "last chunk end less last chunk start (tasks, without chunks)"},
     {"tail_loss", CREMA_T_F64, 8, CREMA_FROM_SINK, 0, "1", NULL, "idle share of A in the tail"},
     {"t_inf_s", CREMA_T_F64, 8, CREMA_FROM_SINK, 0, "s", NULL, "critical path"},
     {"t_inf_exact", CREMA_T_U8, 1, CREMA_FROM_SINK, 0, "1", NULL,
@@ -631,6 +664,9 @@ static const crema_table_t s_tables[CREMA_TABLE_COUNT] = {
     TABLE(SPLIT, "summary/split", SUMMARY, 0, 0, "seconds by side", c_split),
     TABLE(WATERFALL, "summary/waterfall", SUMMARY, 0, 0,
           "thread-seconds of the run; sums to capacity with the residual", c_waterfall),
+    TABLE(BOTTLENECKS, "summary/bottlenecks", SUMMARY, 0, 0,
+          "what holds the run back, by what it costs", c_bottlenecks),
+    TABLE(MONITOR, "summary/monitor", SUMMARY, 0, 0, "what measuring has cost", c_monitor),
     TABLE(EFFICIENCY, "summary/efficiency", SUMMARY, 0, 0, "one row: the run's efficiency factors",
           c_efficiency),
     TABLE(CHUNK_MODEL, "summary/chunk_model", SUMMARY, 0, 0,

@@ -17,6 +17,9 @@ void crema_columns_print_markdown(FILE *file);
 /* The same as plain text, one line a column: table, column, type, unit, meaning, tabs between. */
 void crema_columns_print_text(FILE *file);
 
+/* docs/metrics.md: every metric, its unit, formula, meaning and source. */
+void crema_metrics_print_markdown(FILE *file);
+
 /* A Python module that holds the tables and every number of the wire, so that Python repeats none. */
 void crema_columns_print_python(FILE *file);
 

@@ -12,6 +12,7 @@ static const struct {
 } s_outputs[] = {
     {"--python", crema_columns_print_python, "the Python module crema/_columns.py"},
     {"--markdown", crema_columns_print_markdown, "the tables of the run file, in Markdown"},
+    {"--metrics", crema_metrics_print_markdown, "docs/metrics.md"},
     {"--text", crema_columns_print_text, "the same, one line a column"},
 };
 

@@ -76,6 +76,11 @@ s_meter(sink_spent_t *spent, const sink_metered_t *metered)
         break;
     case CREMA_SIDE_RUNTIME:
         spent->runtime_s += s;
+        if (metered->kind == CREMA_ACTIVITY_SPILL)
+            spent->spill_s += s;
+        if (metered->kind == CREMA_ACTIVITY_SERIALIZATION ||
+            metered->kind == CREMA_ACTIVITY_COMPRESSION)
+            spent->serialize_s += s;
         break;
     case CREMA_SIDE_WASTED:
         spent->wasted_s += s;
@@ -143,6 +148,8 @@ s_add(sink_spent_t *sum, const sink_spent_t *spent)
     sum->noncpu_s += spent->noncpu_s;
     sum->user_s += spent->user_s;
     sum->runtime_s += spent->runtime_s;
+    sum->spill_s += spent->spill_s;
+    sum->serialize_s += spent->serialize_s;
     sum->wasted_s += spent->wasted_s;
     sum->metered = sum->metered || spent->metered;
     for (int side = 0; side < CREMA_SIDE_COUNT; side++) {

@@ -13,7 +13,8 @@
 typedef struct {
     double cpu_s, noncpu_s, user_s; /* processor: thread CPU, the rest, what the user metered */
     double side_cpu_s[CREMA_SIDE_COUNT], side_noncpu_s[CREMA_SIDE_COUNT]; /* other tasks, by side */
-    double runtime_s;
+    double runtime_s;                                                     /* of which: */
+    double spill_s, serialize_s;
     double wasted_s;
     bool metered; /* Dask's totals were there */
 } sink_spent_t;

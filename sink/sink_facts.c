@@ -8,15 +8,14 @@
 #include "crema_split.h"
 #include "sink_attempt.h"
 #include "sink_cell.h"
+#include "sink_facts_impl.h"
 #include "sink_intern.h"
 
 #define METERED_MAX (1u << 24)
 
-/* Values of /task_events.action and .status, /worker_samples.source, /membership.evidence. */
+/* Values of /task_events.action and .status. */
 enum { ACTION_COMPUTE = 0 };
 enum { TASK_OK = 0, TASK_LOST = 3 };
-enum { SOURCE_AGENT = 0, SOURCE_SCHEDULER = 1, SOURCE_WORKER = 2 };
-enum { EVIDENCE_BOUNDARY = 3 };
 
 double
 sink_chunk_s(const sink_chunk_t *chunk)
@@ -49,6 +48,7 @@ s_take_chunks(sink_facts_t *self, const sink_rows_t *rows)
         c->open_s = sink_cell_real(t, row, "open_s");
         c->cpu_s = sink_cell_real(t, row, "cpu_s");
         c->gc_s = sink_cell_real(t, row, "gc_s");
+        c->proc_cpu_s = sink_cell_real(t, row, "proc_cpu_s");
         c->n_events = sink_cell_int(t, row, "n_events");
         c->bytes_read_b = sink_cell_int(t, row, "bytes_read_b");
         c->bytes_accessed_b = sink_cell_int(t, row, "bytes_accessed_b");
@@ -253,156 +253,6 @@ s_take_activities(sink_facts_t *self, const sink_rows_t *rows)
     return err;
 }
 
-/* ---- samples */
-
-static int
-s_by_worker(const void *a, const void *b)
-{
-    const sink_sample_t *left = a, *right = b;
-    if (left->worker != right->worker)
-        return left->worker < right->worker ? -1 : 1;
-    return (left->t_ns > right->t_ns) - (left->t_ns < right->t_ns);
-}
-
-/* Of several observers of a worker the best one counts: itself, its agent, the scheduler. */
-static int
-s_rank(int64_t source)
-{
-    return source == SOURCE_WORKER ? 2 : source == SOURCE_AGENT ? 1 : 0;
-}
-
-static crema_err_t
-s_take_samples(sink_facts_t *self, const sink_rows_t *rows)
-{
-    const crema_table_t *t = crema_table(CREMA_TABLE_WORKER_SAMPLES);
-    size_t n = sink_rows_count(rows);
-    uint8_t *best = calloc(self->n_workers + 1, 1);
-    self->samples = calloc(n + 1, sizeof *self->samples);
-    if (!best || !self->samples) {
-        free(best);
-        return CREMA_ENOMEM;
-    }
-    const size_t worker = s_column(t->id, "worker_id"), source = s_column(t->id, "source");
-    for (size_t i = 0; i < n; i++) {
-        const uint8_t *row = sink_rows_at(rows, i);
-        int64_t w = crema_row_get_i64(t, row, worker);
-        int rank = s_rank(crema_row_get_i64(t, row, source));
-        if (w < (int64_t)self->n_workers && rank > best[w])
-            best[w] = (uint8_t)rank;
-    }
-    for (size_t i = 0; i < n; i++) {
-        const uint8_t *row = sink_rows_at(rows, i);
-        int64_t w = crema_row_get_i64(t, row, worker);
-        if (w >= (int64_t)self->n_workers || s_rank(crema_row_get_i64(t, row, source)) != best[w])
-            continue;
-        self->samples[self->n_samples++] =
-            (sink_sample_t){.t_ns = sink_cell_int(t, row, "t_ns"),
-                            .cpu_pct = sink_cell_real(t, row, "cpu_pct"),
-                            .rss_b = sink_cell_int(t, row, "rss_b"),
-                            .memory_limit_b = sink_cell_int(t, row, "memory_limit_b"),
-                            .net_read_b = sink_cell_int(t, row, "net_read_b"),
-                            .worker = (uint32_t)w,
-                            .executing = (uint16_t)sink_cell_int(t, row, "executing"),
-                            .nthreads = (uint16_t)sink_cell_int(t, row, "nthreads")};
-    }
-    free(best);
-    qsort(self->samples, self->n_samples, sizeof *self->samples, s_by_worker);
-    return CREMA_OK;
-}
-
-/* ---- presence */
-
-static crema_err_t
-s_take_streams(sink_facts_t *self, const sink_decoder_t *run)
-{
-    self->killed = calloc(self->n_workers + 1, sizeof *self->killed);
-    self->is_member = calloc(self->n_workers + 1, sizeof *self->is_member);
-    self->has_stream = calloc(self->n_workers + 1, sizeof *self->has_stream);
-    if (!self->killed || !self->is_member || !self->has_stream)
-        return CREMA_ENOMEM;
-    for (size_t i = 0; i < sink_decoder_streams(run); i++) {
-        const sink_stream_t *stream = sink_decoder_stream(run, i);
-        if (stream->worker >= self->n_workers)
-            continue;
-        self->has_stream[stream->worker] = true;
-        if (!stream->closed || stream->end == CREMA_END_WRITER_GONE)
-            self->killed[stream->worker] = true;
-    }
-    return CREMA_OK;
-}
-
-/* Change points of /membership, then first and last sight of workers that it does not know. */
-static size_t
-s_take_members(sink_facts_t *self, const sink_tables_t *tables, sink_member_t *events)
-{
-    const crema_table_t *t = crema_table(CREMA_TABLE_MEMBERSHIP);
-    const sink_rows_t *rows = sink_tables_rows(tables, t->id);
-    size_t n = 0;
-    for (size_t i = 0; i < sink_rows_count(rows); i++) {
-        const uint8_t *row = sink_rows_at(rows, i);
-        int64_t nthreads = sink_cell_int(t, row, "nthreads");
-        sink_member_t event = {.t_ns = sink_cell_int(t, row, "t_ns"),
-                               .t_uncertainty_ns = sink_cell_int(t, row, "t_uncertainty_ns"),
-                               .worker = (uint32_t)sink_cell_int(t, row, "worker_id"),
-                               .nthreads = nthreads == UINT16_MAX ? 0 : (uint32_t)nthreads,
-                               .event = (sink_member_event_t)sink_cell_int(t, row, "event"),
-                               .boundary = sink_cell_int(t, row, "evidence") == EVIDENCE_BOUNDARY};
-        if (event.worker >= self->n_workers)
-            continue;
-        bool about_slots = event.event == SINK_MEMBER_PAUSE || event.event == SINK_MEMBER_RESUME;
-        if (!about_slots) { /* a worker may tell of its own pauses where nobody watches the cluster */
-            self->is_member[event.worker] = true;
-            self->has_membership = true;
-            if (event.t_uncertainty_ns > 0 && !event.boundary)
-                self->members_bound_s += (double)event.t_uncertainty_ns * 1e-9 / 2;
-        }
-        events[n++] = event;
-    }
-    size_t kept = 0;
-    for (size_t i = 0; i < n; i++)
-        if (self->is_member[events[i].worker])
-            events[kept++] = events[i];
-    const crema_table_t *w = crema_table(CREMA_TABLE_DICT_WORKER);
-    const sink_rows_t *workers = sink_tables_rows(tables, w->id);
-    for (uint32_t i = 0; i < self->n_workers; i++) {
-        const uint8_t *row = sink_rows_at(workers, i);
-        int64_t first = sink_cell_int(w, row, "t_first_ns"),
-                last = sink_cell_int(w, row, "t_last_ns");
-        if (self->is_member[i] || !self->has_stream[i] || first == 0)
-            continue;
-        events[kept++] = (sink_member_t){.t_ns = first, .worker = i, .event = SINK_MEMBER_JOIN};
-        events[kept++] = (sink_member_t){.t_ns = last, .worker = i, .event = SINK_MEMBER_LEAVE};
-    }
-    return kept;
-}
-
-static crema_err_t
-s_take_presence(sink_facts_t *self, const sink_tables_t *tables)
-{
-    const crema_table_t *w = crema_table(CREMA_TABLE_DICT_WORKER);
-    const sink_rows_t *workers = sink_tables_rows(tables, w->id);
-    size_t most =
-        sink_rows_count(sink_tables_rows(tables, CREMA_TABLE_MEMBERSHIP)) + 2 * self->n_workers + 1;
-    sink_member_t *events = calloc(most, sizeof *events);
-    uint32_t *slots = calloc(self->n_workers + 1, sizeof *slots);
-    self->presence = calloc(most, sizeof *self->presence);
-    if (!events || !slots || !self->presence) {
-        free(events);
-        free(slots);
-        return CREMA_ENOMEM;
-    }
-    for (uint32_t i = 0; i < self->n_workers; i++) {
-        int64_t nthreads = sink_cell_int(w, sink_rows_at(workers, i), "nthreads");
-        slots[i] = nthreads == UINT16_MAX ? 0 : (uint32_t)nthreads;
-    }
-    size_t n = s_take_members(self, tables, events);
-    self->n_presence =
-        sink_presence_from(events, n, slots, self->t0_ns, self->t1_ns, self->presence);
-    free(events);
-    free(slots);
-    return CREMA_OK;
-}
-
 /* ---- slots */
 
 /* A task that the scheduler saw lost and whose worker had told of its chunk is on its slot once, as the chunk. */
@@ -417,7 +267,8 @@ s_take_busy(sink_facts_t *self)
         const sink_task_t *task = &self->tasks[i];
         if (task->worker >= self->n_workers || (task->is_chunk && task->status == TASK_LOST))
             continue;
-        self->busy[self->n_busy++] = (sink_busy_t){task->t_start_ns, task->t_stop_ns, task->worker};
+        self->busy[self->n_busy++] =
+            (sink_busy_t){task->t_start_ns, task->t_stop_ns, task->worker, task->is_chunk};
         if (task->t_ready_ns != 0 && task->t_ready_ns < task->t_start_ns)
             self->ready[self->n_ready++] = (sink_ready_t){task->t_ready_ns, task->t_start_ns};
     }
@@ -427,7 +278,7 @@ s_take_busy(sink_facts_t *self)
             continue;
         int64_t open_ns = isnan(chunk->open_s) ? 0 : (int64_t)(chunk->open_s * 1e9);
         self->busy[self->n_busy++] =
-            (sink_busy_t){chunk->t_start_ns - open_ns, chunk->t_end_ns, chunk->worker};
+            (sink_busy_t){chunk->t_start_ns - open_ns, chunk->t_end_ns, chunk->worker, true};
     }
     return CREMA_OK;
 }
@@ -480,11 +331,11 @@ sink_facts_new(const sink_tables_t *tables, const sink_decoder_t *run, sink_fact
     if (err == CREMA_OK)
         err = s_take_activities(self, sink_tables_rows(tables, CREMA_TABLE_ACTIVITIES));
     if (err == CREMA_OK)
-        err = s_take_samples(self, sink_tables_rows(tables, CREMA_TABLE_WORKER_SAMPLES));
+        err = sink_facts_take_samples(self, sink_tables_rows(tables, CREMA_TABLE_WORKER_SAMPLES));
     if (err == CREMA_OK)
-        err = s_take_streams(self, run);
+        err = sink_facts_take_streams(self, run);
     if (err == CREMA_OK)
-        err = s_take_presence(self, tables);
+        err = sink_facts_take_presence(self, tables);
     if (err == CREMA_OK)
         err = s_take_busy(self);
     if (err == CREMA_OK) {
@@ -515,6 +366,8 @@ sink_facts_destroy(sink_facts_t **self_p)
     free(self->ready);
     free(self->activity_kind);
     free(self->unit_kind);
+    free(self->cpu_wait_s);
+    free(self->gil);
     free(self->killed);
     free(self->is_member);
     free(self->has_stream);

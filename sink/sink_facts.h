@@ -19,7 +19,7 @@
 
 typedef struct {
     int64_t t_start_ns, t_end_ns;
-    double wall_s, open_s, cpu_s, gc_s;                                     /* NaN unknown */
+    double wall_s, open_s, cpu_s, gc_s, proc_cpu_s;                         /* NaN unknown */
     int64_t n_events, bytes_read_b, bytes_accessed_b, bytes_uncompressed_b; /* -1 unknown */
     int64_t rss_peak_b;
     int64_t task_key;
@@ -64,7 +64,7 @@ typedef enum {
 
 typedef struct {
     int64_t t_ns;
-    double cpu_pct;
+    double cpu_pct, cpu_wait_s, gil_contention; /* NaN unknown */
     int64_t rss_b, memory_limit_b, net_read_b;
     uint32_t worker;
     uint16_t executing, nthreads; /* 0xFFFF unknown */
@@ -93,9 +93,12 @@ typedef struct {
     uint8_t *unit_kind; /* by row of /dict/unit: sink_unit_kind_t */
     size_t n_units;
     size_t n_workers;
-    bool *killed;     /* by worker: its writer did not end by itself */
-    bool *is_member;  /* by worker: /membership knows it */
-    bool *has_stream; /* by worker: it wrote a stream */
+    double *cpu_wait_s;       /* by worker: threads that had no core; NaN unknown */
+    double *gil;              /* by worker: mean of Dask's gil_contention; NaN unknown */
+    bool *killed;             /* by worker: its writer did not end by itself */
+    bool *is_member;          /* by worker: /membership knows it */
+    bool *has_stream;         /* by worker: it wrote a stream */
+    double cpu_agent_vs_hook; /* CPU of the workers by two observers; NaN without both */
     sink_sweep_t sweep;
 } sink_facts_t;
 

@@ -30,6 +30,10 @@ sink_summary_totals(const sink_summary_t *self, sink_totals_t *ret_totals)
             sum.E += (double)chunk->n_events;
         if (!isnan(chunk->wall_s))
             sum.P += chunk->wall_s;
+        if (!isnan(chunk->open_s))
+            sum.open += chunk->open_s;
+        if (!isnan(chunk->gc_s))
+            sum.gc += chunk->gc_s;
         if (isnan(chunk->cpu_s))
             sum.no_cpu = true;
         else
@@ -44,7 +48,7 @@ sink_summary_totals(const sink_summary_t *self, sink_totals_t *ret_totals)
     if (know_bytes == 0)
         sum.B = NAN;
     if (sum.n == 0)
-        sum.E = sum.P = sum.C = NAN;
+        sum.E = sum.P = sum.C = sum.open = sum.gc = NAN;
     *ret_totals = sum;
 }
 
@@ -70,11 +74,11 @@ crema_err_t
 sink_summary_fill(const sink_summary_t *self)
 {
     static crema_err_t (*const parts[])(const sink_summary_t *) = {
-        sink_summary_workflow,   sink_summary_workers,      sink_summary_prefixes,
-        sink_summary_activities, sink_summary_datasets,     sink_summary_sections,
-        sink_summary_split,      sink_summary_waterfall,    sink_summary_efficiency,
-        sink_summary_models,     sink_summary_completeness, sink_summary_counts,
-        sink_summary_wasted,
+        sink_summary_workflow,     sink_summary_workers,    sink_summary_prefixes,
+        sink_summary_activities,   sink_summary_datasets,   sink_summary_sections,
+        sink_summary_split,        sink_summary_waterfall,  sink_summary_bottlenecks,
+        sink_summary_monitor,      sink_summary_efficiency, sink_summary_models,
+        sink_summary_completeness, sink_summary_counts,     sink_summary_wasted,
     };
     crema_err_t err = CREMA_OK;
     for (size_t i = 0; i < sizeof parts / sizeof *parts && err == CREMA_OK; i++)

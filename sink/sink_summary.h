@@ -11,6 +11,14 @@
 #include "sink_model.h"
 #include "sink_tables.h"
 
+/* Values of the columns `status`. */
+typedef enum {
+    SINK_STATUS_OK,
+    SINK_STATUS_ESTIMATED,
+    SINK_STATUS_INCOMPLETE,
+    SINK_STATUS_UNAVAILABLE,
+} sink_status_t;
+
 typedef struct {
     sink_tables_t *tables; /* rows go in here */
     const sink_decoder_t *run;
@@ -24,6 +32,7 @@ typedef struct {
 typedef struct {
     double W, A, N, cap;   /* wall seconds, thread-seconds, threads on average, capacity */
     double E, P, C, B;     /* events, seconds of process(), of CPU, bytes read; NaN unknown */
+    double open, gc;       /* seconds of opening and of garbage collection */
     double noncpu;         /* seconds of the processor's tasks without CPU */
     int64_t n;             /* counted attempts */
     bool no_cpu, no_bytes; /* some attempt did not know */
@@ -43,6 +52,8 @@ CREMA_MUST_CHECK crema_err_t sink_summary_sections(const sink_summary_t *self);
 CREMA_MUST_CHECK crema_err_t sink_summary_wasted(const sink_summary_t *self);
 CREMA_MUST_CHECK crema_err_t sink_summary_split(const sink_summary_t *self);
 CREMA_MUST_CHECK crema_err_t sink_summary_waterfall(const sink_summary_t *self);
+CREMA_MUST_CHECK crema_err_t sink_summary_bottlenecks(const sink_summary_t *self);
+CREMA_MUST_CHECK crema_err_t sink_summary_monitor(const sink_summary_t *self);
 CREMA_MUST_CHECK crema_err_t sink_summary_efficiency(const sink_summary_t *self);
 CREMA_MUST_CHECK crema_err_t sink_summary_models(const sink_summary_t *self);
 CREMA_MUST_CHECK crema_err_t sink_summary_completeness(const sink_summary_t *self);

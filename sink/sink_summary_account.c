@@ -1,7 +1,7 @@
 /* Completeness of streams, the count of workers over time, and the table of columns itself. */
-#include <stdio.h>
 #include <stdlib.h>
 
+#include "crema_columns_doc.h"
 #include "sink_cell.h"
 #include "sink_summary.h"
 
@@ -72,20 +72,6 @@ sink_summary_counts(const sink_summary_t *self)
     return err;
 }
 
-static const char *
-s_dtype(const crema_column_t *column, char text[16])
-{
-    static const char *const names[] = {
-        [CREMA_T_I64] = "int64",  [CREMA_T_F64] = "float64", [CREMA_T_I32] = "int32",
-        [CREMA_T_U32] = "uint32", [CREMA_T_U16] = "uint16",  [CREMA_T_U8] = "uint8",
-        [CREMA_T_ENUM] = "enum",
-    };
-    if (column->type != CREMA_T_STR)
-        return names[column->type];
-    snprintf(text, 16, "S%u", column->size);
-    return text;
-}
-
 crema_err_t
 sink_summary_columns(sink_tables_t *tables)
 {
@@ -96,12 +82,12 @@ sink_summary_columns(sink_tables_t *tables)
             const crema_column_t *column = &table->columns[c];
             if (column->size == 0)
                 continue;
-            char dtype[16];
+            char dtype[CREMA_DTYPE_TEXT];
             uint8_t row[SINK_ROW_BYTES_MAX];
             crema_row_clear(t, row);
             sink_cell_set_text(t, row, "table", table->path);
             sink_cell_set_text(t, row, "column", column->name);
-            sink_cell_set_text(t, row, "dtype", s_dtype(column, dtype));
+            sink_cell_set_text(t, row, "dtype", crema_column_dtype(column, dtype));
             sink_cell_set_text(t, row, "units", column->units);
             sink_cell_set_text(t, row, "enum", column->labels ? column->labels : "");
             sink_cell_set_text(t, row, "description", column->meaning);

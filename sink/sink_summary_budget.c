@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crema_metrics.h"
 #include "crema_split.h"
 #include "sink_attempt.h"
 #include "sink_cell.h"
@@ -33,31 +34,28 @@ crema_err_t
 sink_summary_waterfall(const sink_summary_t *self)
 {
     const sink_budget_t *b = self->budget;
-    const struct {
-        const char *category;
-        double s;
-    } rows[] = {
-        {"processor_cpu", b->all.cpu_s},
-        {"processor_noncpu", b->all.noncpu_s},
-        {"user_metered", b->all.user_s},
-        {"runtime", b->all.runtime_s},
-        {"preprocess", sink_spent_side_s(&b->all, CREMA_SIDE_PREPROCESS)},
-        {"merge", sink_spent_side_s(&b->all, CREMA_SIDE_MERGE)},
-        {"overhead", sink_spent_side_s(&b->all, CREMA_SIDE_OVERHEAD) +
-                         sink_spent_side_s(&b->all, CREMA_SIDE_UNATTRIBUTED)},
-        {"wasted", b->all.wasted_s},
-        {"idle_startup", b->idle_s[SINK_IDLE_STARTUP]},
-        {"idle_drained", b->idle_s[SINK_IDLE_DRAINED]},
-        {"idle_tail", b->idle_s[SINK_IDLE_TAIL]},
-        {"idle_join", b->idle_s[SINK_IDLE_JOIN]},
-        {"idle_latency", b->idle_s[SINK_IDLE_LATENCY]},
-        {"idle_starved", b->idle_s[SINK_IDLE_STARVED]},
-        {"absent", b->absent_s},
-        {"residual", b->residual_s},
+    const double seconds[CREMA_WATERFALL_COUNT] = {
+        [CREMA_WATERFALL_PROCESSOR_CPU] = b->all.cpu_s,
+        [CREMA_WATERFALL_PROCESSOR_NONCPU] = b->all.noncpu_s,
+        [CREMA_WATERFALL_USER_METERED] = b->all.user_s,
+        [CREMA_WATERFALL_RUNTIME] = b->all.runtime_s,
+        [CREMA_WATERFALL_PREPROCESS] = sink_spent_side_s(&b->all, CREMA_SIDE_PREPROCESS),
+        [CREMA_WATERFALL_MERGE] = sink_spent_side_s(&b->all, CREMA_SIDE_MERGE),
+        [CREMA_WATERFALL_OVERHEAD] = sink_spent_side_s(&b->all, CREMA_SIDE_OVERHEAD) +
+                                     sink_spent_side_s(&b->all, CREMA_SIDE_UNATTRIBUTED),
+        [CREMA_WATERFALL_WASTED] = b->all.wasted_s,
+        [CREMA_WATERFALL_IDLE_STARTUP] = b->idle_s[SINK_IDLE_STARTUP],
+        [CREMA_WATERFALL_IDLE_DRAINED] = b->idle_s[SINK_IDLE_DRAINED],
+        [CREMA_WATERFALL_IDLE_TAIL] = b->idle_s[SINK_IDLE_TAIL],
+        [CREMA_WATERFALL_IDLE_JOIN] = b->idle_s[SINK_IDLE_JOIN],
+        [CREMA_WATERFALL_IDLE_LATENCY] = b->idle_s[SINK_IDLE_LATENCY],
+        [CREMA_WATERFALL_IDLE_STARVED] = b->idle_s[SINK_IDLE_STARVED],
+        [CREMA_WATERFALL_ABSENT] = b->absent_s,
+        [CREMA_WATERFALL_RESIDUAL] = b->residual_s,
     };
     crema_err_t err = CREMA_OK;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows && err == CREMA_OK; i++)
-        err = s_category(self, rows[i].category, rows[i].s, (int)i);
+    for (int i = 0; i < CREMA_WATERFALL_COUNT && err == CREMA_OK; i++)
+        err = s_category(self, crema_waterfall_words[i].name, seconds[i], i);
     return err;
 }
 
@@ -299,8 +297,7 @@ sink_summary_efficiency(const sink_summary_t *self)
     sink_cell_set_real(t, row, "sched_e", pop.sched_e);
     sink_cell_set_real(t, row, "alloc_e", pop.alloc_e);
     sink_cell_set_real(t, row, "tail_s",
-                       tasks ? (double)(sweep->t_last_end_ns - sweep->t_last_start_ns) * 1e-9
-                             : NAN);
+                       tasks ? (double)(sweep->t_tail1_ns - sweep->t_tail0_ns) * 1e-9 : NAN);
     sink_cell_set_real(t, row, "tail_loss", tasks ? sink_ratio(sweep->tail_free_s, sum.A) : NAN);
     sink_cell_set_real(t, row, "t_inf_s", t_inf_s);
     sink_cell_set(t, row, "t_inf_exact", exact);

@@ -59,10 +59,29 @@ s_note_task(sink_sweep_t *out, int64_t t0_ns, int64_t t1_ns)
         out->t_last_end_ns = t1_ns;
 }
 
+static void
+s_note_tail(sink_sweep_t *out, int64_t t0_ns, int64_t t1_ns)
+{
+    if (t0_ns > out->t_tail0_ns)
+        out->t_tail0_ns = t0_ns;
+    if (t1_ns > out->t_tail1_ns)
+        out->t_tail1_ns = t1_ns;
+}
+
+static bool
+s_has_chunk(const sink_sweep_in_t *in)
+{
+    for (size_t i = 0; i < in->n_busy; i++)
+        if (in->busy[i].is_chunk && in->busy[i].t1_ns > in->t0_ns && in->busy[i].t0_ns < in->t1_ns)
+            return true;
+    return false;
+}
+
 static change_t *
 s_changes(const sink_sweep_in_t *in, sink_sweep_t *out, size_t *ret_n)
 {
     size_t n = 0;
+    bool any_chunk = s_has_chunk(in);
     change_t *changes =
         malloc((2 * (in->n_presence + in->n_busy + in->n_ready) + 1) * sizeof *changes);
     if (!changes)
@@ -80,6 +99,8 @@ s_changes(const sink_sweep_in_t *in, sink_sweep_t *out, size_t *ret_n)
         if (!s_clip(in, &t0, &t1))
             continue;
         s_note_task(out, t0, t1);
+        if (in->busy[i].is_chunk || !any_chunk)
+            s_note_tail(out, t0, t1);
         changes[n++] = (change_t){t0, in->busy[i].worker, START, 1};
         changes[n++] = (change_t){t1, in->busy[i].worker, STOP, -1};
     }
@@ -125,6 +146,8 @@ s_settle_worker(sweep_t *self, uint32_t number, int64_t t_ns)
         load->present_s += s;
     load->thread_s += s * worker->threads;
     load->busy_s += s * s_busy_of(worker);
+    if (worker->running > 0)
+        load->active_s += s;
     worker->t_ns = t_ns;
 }
 
@@ -161,14 +184,14 @@ s_segment(sweep_t *self, int64_t t0_ns, int64_t t1_ns)
         out->idle_s[SINK_IDLE_STARTUP] += s * idle;
     else if (t0_ns >= out->t_last_end_ns)
         out->idle_s[SINK_IDLE_DRAINED] += s * idle;
-    else if (t0_ns >= out->t_last_start_ns)
+    else if (t0_ns >= out->t_tail0_ns && t0_ns < out->t_tail1_ns)
         out->idle_s[SINK_IDLE_TAIL] += s * idle;
     else {
         out->idle_s[SINK_IDLE_JOIN] += s * self->free_not_began;
         out->idle_s[self->n_ready > 0 ? SINK_IDLE_LATENCY : SINK_IDLE_STARVED] +=
             s * self->free_began;
     }
-    if (t0_ns >= out->t_last_start_ns && t0_ns < out->t_last_end_ns)
+    if (t0_ns >= out->t_tail0_ns && t0_ns < out->t_tail1_ns)
         out->tail_free_s += s * idle;
     if (self->n_threads > 0 && self->n_busy >= 0.9 * self->n_threads) {
         if (out->t_steady0_ns == 0)

@@ -1,11 +1,12 @@
 /* sink_sweep - threads over time: how many were there, how many were busy, and why the others were free.
  * Pure: one pass over all change points.
  *
- * A free thread belongs to the first of these that holds: STARTUP before the run's first task began; DRAINED after its last task ended; TAIL after
- * its last task began; JOIN before the worker's first task began; LATENCY while some task is ready; STARVED while none is. */
+ * A free thread belongs to the first of these that holds: STARTUP before the run's first task began; DRAINED after its last task ended; TAIL while
+ * its last chunks run, from the start of the last one to the end of all (of tasks, if none is a chunk); JOIN before the worker's first task began; LATENCY while some task is ready; STARVED while none is. */
 #ifndef SINK_SWEEP_H
 #define SINK_SWEEP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +27,7 @@ typedef enum {
 typedef struct {
     int64_t t0_ns, t1_ns;
     uint32_t worker;
+    bool is_chunk;
 } sink_busy_t;
 
 /* A task that waited for a slot. */
@@ -41,6 +43,7 @@ typedef struct {
 
 typedef struct {
     double present_s, thread_s, busy_s;
+    double active_s; /* with at least one task */
 } sink_load_t;
 
 typedef struct {
@@ -61,10 +64,12 @@ typedef struct {
     double worker_s; /* worker-seconds present */
     int64_t t_first_start_ns, t_last_start_ns,
         t_last_end_ns; /* of tasks in the window; 0 if there were none */
+    int64_t t_tail0_ns,
+        t_tail1_ns; /* start of the last chunk, end of all; of tasks without chunks */
     int64_t t_steady0_ns,
         t_steady1_ns; /* first to last instant with 90 % of the threads busy; 0 if there was none */
     double steady_thread_s;
-    double tail_free_s; /* free threads between the last start and the last end */
+    double tail_free_s; /* free threads in the tail */
     sink_load_t *workers;
     sink_step_t *steps;
     size_t n_steps;

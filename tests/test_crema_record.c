@@ -234,7 +234,7 @@ test_a_record_that_does_not_fit_is_not_made(void **state)
                                    .reals = reals};
     assert_int_equal(crema_record_encode(&record, 7, 1, bytes, sizeof bytes, &size), CREMA_ELIMIT);
     record.batch.rows = 1;
-    record.batch.n_real_columns = 2;
+    record.batch.n_real_columns = 3;
     assert_int_equal(crema_record_encode(&record, 7, 1, bytes, sizeof bytes, &size), CREMA_EINVAL);
     record.batch.n_real_columns = 1;
     record.batch.table = crema_table(CREMA_TABLE_GAPS);
@@ -307,19 +307,19 @@ test_an_older_writer_leaves_unknowns(void **state)
     assert_true(crema_batch_real(&batch, 0, 4, -7) == -7);
 }
 
-/* Seven integer columns where this build knows five. */
+/* Eight integer columns where this build knows six. */
 static void
 test_a_newer_writer_is_understood(void **state)
 {
     (void)state;
-    assert_int_equal(
-        s_decode(CREMA_RECORD_BATCH, "\x08\x04\x10\x01\x1a\x07\x02\x04\x06\x08\x0a\x0c\x0e", 13),
-        CREMA_OK);
-    crema_frame_t frame = {.seq = 7, .type = CREMA_RECORD_BATCH, .len = 13};
-    frame.body = (const uint8_t *)"\x08\x04\x10\x01\x1a\x07\x02\x04\x06\x08\x0a\x0c\x0e";
+    assert_int_equal(s_decode(CREMA_RECORD_BATCH,
+                              "\x08\x04\x10\x01\x1a\x08\x02\x04\x06\x08\x0a\x0c\x0e\x10", 14),
+                     CREMA_OK);
+    crema_frame_t frame = {.seq = 7, .type = CREMA_RECORD_BATCH, .len = 14};
+    frame.body = (const uint8_t *)"\x08\x04\x10\x01\x1a\x08\x02\x04\x06\x08\x0a\x0c\x0e\x10";
     crema_record_t back;
     must(crema_record_decode(&frame, s_arena, &back));
-    assert_int_equal(back.batch.n_int_columns, 5);
+    assert_int_equal(back.batch.n_int_columns, 6);
     assert_int_equal(crema_batch_int(&back.batch, 0, 1, -7), 2);
 }
 

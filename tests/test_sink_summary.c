@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crema_metrics.h"
 #include "journal_fixture.h"
 #include "must.h"
 #include "rows_fixture.h"
@@ -66,7 +67,11 @@ must_equal_the_toy_run_worked_out_by_hand(void **state)
         {"event_rate_per_cpu_s", "134.1463"},
         {"event_rate_core_averaged", "68.75"},
         {"time_avg_workers", "1.6"},
+        {"time_avg_workers_raw", "1.4"},
         {"total_cores", "1.6"},
+        {"total_cores_raw", "1.4"},
+        {"cpu_efficiency_raw", "0.807143"},
+        {"core_efficiency", "0.70625"},
         {"peak_workers", "2"},
         {"speedup", "1.13"},
         {"mean_busy_slots", "1.13"},
@@ -146,6 +151,61 @@ must_equal_the_toy_run_worked_out_by_hand(void **state)
 }
 
 static void
+must_divide_the_toy_run_by_cause(void **state)
+{
+    (void)state;
+    /* Half of its capacity is not there or idle; one attempt was lost; nothing is known of the GIL. */
+    const struct {
+        const char *name, *want;
+    } rows[] = {
+        {"compute", "8.2"}, {"scaling", "4.5"}, {"input", "3.1"},   {"wasted", "2.0"},
+        {"startup", "1.0"}, {"starved", "1.0"}, {"drained", "0.2"},
+    };
+    const char *dir = scratch_dir("toy");
+    decoded_t d;
+    fixture_toy(dir, 1);
+    decoded_open(&d, dir);
+    s_summarize(&d, false);
+    double sum = 0;
+    size_t n = decoded_count(&d, CREMA_TABLE_BOTTLENECKS);
+    assert_int_equal(n, CREMA_BOTTLENECK_COUNT);
+    for (size_t i = 0; i < n; i++) {
+        double s = decoded_real(&d, CREMA_TABLE_BOTTLENECKS, i, "thread_seconds");
+        sum += isnan(s) ? 0 : s;
+        if (strcmp(decoded_text(&d, CREMA_TABLE_BOTTLENECKS, i, "name"), "cores") == 0)
+            assert_true(isnan(s)); /* the kernel was not asked */
+        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+            if (strcmp(decoded_text(&d, CREMA_TABLE_BOTTLENECKS, i, "name"), rows[k].name) == 0)
+                s_must_print(s, rows[k].want, rows[k].name);
+    }
+    s_must_print(sum, "20.000000000", "the bottlenecks");
+    assert_string_equal(decoded_text(&d, CREMA_TABLE_BOTTLENECKS, 0, "name"), "scaling");
+    decoded_close(&d);
+}
+
+static void
+must_have_a_row_for_every_metric(void **state)
+{
+    (void)state;
+    const char *dir = scratch_dir("busy");
+    decoded_t d;
+    fixture_busy(dir, 1, 3, 60);
+    decoded_open(&d, dir);
+    s_summarize(&d, false);
+    assert_int_equal(decoded_count(&d, CREMA_TABLE_WORKFLOW), crema_metric_count());
+    for (size_t i = 0; i < crema_metric_count(); i++) {
+        const crema_metric_t *m = crema_metric(i);
+        assert_string_equal(decoded_text(&d, CREMA_TABLE_WORKFLOW, i, "name"), m->name);
+        assert_string_equal(decoded_text(&d, CREMA_TABLE_WORKFLOW, i, "units"), m->units);
+        assert_string_equal(decoded_text(&d, CREMA_TABLE_WORKFLOW, i, "definition"), m->formula);
+        int64_t status;
+        double value = decoded_metric(&d, m->name, &status);
+        assert_true(isnan(value) == (status == UNAVAILABLE));
+    }
+    decoded_close(&d);
+}
+
+static void
 must_never_show_a_silent_zero(void **state)
 {
     (void)state;
@@ -214,9 +274,9 @@ typedef struct {
     } want[5];
 } formula_t;
 
-/* One worker with so many threads for the whole of the run; chunks share everything evenly. */
+/* So many threads on `workers` workers for the whole of the run; chunks share everything evenly. */
 static void
-s_formula(const formula_t *c)
+s_formula_run(const formula_t *c, int workers, decoded_t *d)
 {
     const char *dir = scratch_dir("formula");
     fixture_t *f = fixture_new(dir, 1);
@@ -224,12 +284,15 @@ s_formula(const formula_t *c)
     fixture_stream_t *w =
         fixture_stream(f, 2, 1, CREMA_STREAM_WORKER, "tcp://A", (uint32_t)c->cores, T(0));
     fixture_stream_t *s = fixture_stream(f, 3, 1, CREMA_STREAM_SCHEDULER, "", 0, T(0));
-    int64_t worker = fixture_name(s, CREMA_DICT_WORKER, "tcp://A");
-    if (c->cores > 0) {
+    for (int i = 0; i < workers && c->cores > 0; i++) {
+        char name[16] = "tcp://A";
+        if (i > 0)
+            snprintf(name, sizeof name, "tcp://%d", i);
+        int64_t worker = fixture_name(s, CREMA_DICT_WORKER, name);
         fixture_row(s, CREMA_TABLE_MEMBERSHIP);
         fixture_set(s, "t_ns", T(0));
         fixture_set(s, "worker_id", worker);
-        fixture_set(s, "nthreads", (int64_t)c->cores);
+        fixture_set(s, "nthreads", (int64_t)c->cores / workers);
         fixture_set(s, "event", 0);
         fixture_put(s, 0);
     }
@@ -247,9 +310,15 @@ s_formula(const formula_t *c)
     }
     fixture_seal(f, T(c->wall_s), NULL, 0);
     fixture_close(&f);
+    decoded_open(d, dir);
+    s_summarize(d, false);
+}
+
+static void
+s_formula(const formula_t *c)
+{
     decoded_t d;
-    decoded_open(&d, dir);
-    s_summarize(&d, false);
+    s_formula_run(c, 1, &d);
     for (size_t i = 0; i < 5 && c->want[i].name; i++) {
         double value = decoded_metric(&d, c->want[i].name, NULL), want = c->want[i].want;
         if (isnan(want) ? !isnan(value) : fabs(value - want) > 1e-6 * fabs(want))
@@ -290,6 +359,65 @@ must_equal_roastcoffeas_cases(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         s_formula(&cases[i]);
+}
+
+/* 200 TB a day: 63,762 files on 922 workers of one thread, figures as its notebook printed them. Its wall time is printed as 1464.08. */
+static void
+must_equal_the_printed_idap_run(void **state)
+{
+    (void)state;
+    const struct {
+        const char *name, *want;
+    } rows[] = {
+        {"data_rate_gbps", "163.26"},
+        {"event_rate_wall_clock", "27509.52"},
+        {"speedup", "897.07"},
+        {"core_efficiency", "0.973"},
+        {"event_rate_aggregated", "30.67"},
+        {"time_avg_workers_raw", "922.0"},
+    };
+    const formula_t run = {29879.18e9, 40276255941, 1313392.16, 1, 1464.0843, 922, {{NULL, 0}}};
+    decoded_t d;
+    s_formula_run(&run, 922, &d);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        s_must_print(decoded_metric(&d, rows[i].name, NULL), rows[i].want, rows[i].name);
+    decoded_close(&d);
+}
+
+/* Workers at 0, 1, 2 s as somebody sampled them; the run ends with the last sample. */
+static void
+must_equal_roastcoffeas_time_averages(void **state)
+{
+    (void)state;
+    const struct {
+        int workers[3];
+        double raw, step;
+    } cases[] = {{{4, 4, 4}, 4.0, 4.0}, {{2, 4, 4}, 3.5, 3.0}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const char *dir = scratch_dir("average");
+        fixture_t *f = fixture_new(dir, 1);
+        fixture_open(f, T(0), NULL, NULL, NULL);
+        fixture_stream_t *s = fixture_stream(f, 3, 1, CREMA_STREAM_SCHEDULER, "", 0, T(0));
+        for (int w = 0; w < 4; w++) {
+            char name[16];
+            snprintf(name, sizeof name, "tcp://%d", w);
+            int64_t worker = fixture_name(s, CREMA_DICT_WORKER, name);
+            fixture_row(s, CREMA_TABLE_MEMBERSHIP);
+            fixture_set(s, "t_ns", T(w < cases[c].workers[0] ? 0 : 1));
+            fixture_set(s, "worker_id", worker);
+            fixture_set(s, "nthreads", 1);
+            fixture_set(s, "event", 0);
+            fixture_put(s, 0);
+        }
+        fixture_seal(f, T(2), NULL, 0);
+        fixture_close(&f);
+        decoded_t d;
+        decoded_open(&d, dir);
+        s_summarize(&d, false);
+        assert_true(fabs(decoded_metric(&d, "time_avg_workers_raw", NULL) - cases[c].raw) < 1e-9);
+        assert_true(fabs(decoded_metric(&d, "time_avg_workers", NULL) - cases[c].step) < 1e-9);
+        decoded_close(&d);
+    }
 }
 
 static void
@@ -448,6 +576,10 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(must_equal_the_toy_run_worked_out_by_hand),
+        cmocka_unit_test(must_divide_the_toy_run_by_cause),
+        cmocka_unit_test(must_have_a_row_for_every_metric),
+        cmocka_unit_test(must_equal_the_printed_idap_run),
+        cmocka_unit_test(must_equal_roastcoffeas_time_averages),
         cmocka_unit_test(must_never_show_a_silent_zero),
         cmocka_unit_test(must_have_no_numbers_of_an_empty_run),
         cmocka_unit_test(must_equal_roastcoffeas_cases),

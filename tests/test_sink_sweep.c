@@ -50,11 +50,11 @@ must_class_idle_threads(void **state)
     (void)state;
     /* The toy run of the formulas. */
     const sink_presence_t presence[] = {{AT(0), AT(10), 0, 1}, {AT(2), AT(8), 1, 1}};
-    const sink_busy_t busy[] = {{AT(1), AT(4), 0},
-                                {AT(2.5), AT(5.5), 1},
-                                {AT(4.5), AT(9), 0},
-                                {AT(6), AT(8), 1},
-                                {AT(9), AT(9.8), 0}};
+    const sink_busy_t busy[] = {{AT(1), AT(4), 0, true},
+                                {AT(2.5), AT(5.5), 1, true},
+                                {AT(4.5), AT(9), 0, true},
+                                {AT(6), AT(8), 1, true},
+                                {AT(9), AT(9.8), 0, true}};
     sink_sweep_in_t in = {.t0_ns = T0,
                           .t1_ns = AT(10),
                           .n_workers = 2,
@@ -97,8 +97,10 @@ must_see_the_tail(void **state)
 {
     (void)state;
     const sink_presence_t presence[] = {{AT(0), AT(10), 0, 4}};
-    const sink_busy_t busy[] = {
-        {AT(0), AT(2), 0}, {AT(0), AT(3), 0}, {AT(0), AT(8), 0}, {AT(1), AT(3), 0}};
+    const sink_busy_t busy[] = {{AT(0), AT(2), 0, false},
+                                {AT(0), AT(3), 0, false},
+                                {AT(0), AT(8), 0, false},
+                                {AT(1), AT(3), 0, false}};
     sink_sweep_in_t in = {.t0_ns = T0,
                           .t1_ns = AT(10),
                           .n_workers = 1,
@@ -120,11 +122,37 @@ must_see_the_tail(void **state)
 }
 
 static void
+must_end_the_tail_with_the_last_chunk(void **state)
+{
+    (void)state;
+    /* A long chunk beside a short one, then a merge that could not begin before. */
+    const sink_presence_t presence[] = {{AT(0), AT(10), 0, 2}};
+    const sink_busy_t busy[] = {
+        {AT(0), AT(2), 0, true}, {AT(1), AT(8), 0, true}, {AT(8), AT(9), 0, false}};
+    sink_sweep_in_t in = {.t0_ns = T0,
+                          .t1_ns = AT(10),
+                          .n_workers = 1,
+                          .presence = presence,
+                          .n_presence = 1,
+                          .busy = busy,
+                          .n_busy = 3};
+    sink_sweep_t out;
+    must(sink_sweep_run(&in, &out));
+    NEAR(out.idle_s[SINK_IDLE_TAIL], 6);
+    NEAR(out.tail_free_s, 6);
+    NEAR(out.idle_s[SINK_IDLE_STARVED], 1 + 1); /* before the second chunk, beside the merge */
+    NEAR(out.idle_s[SINK_IDLE_DRAINED], 2);
+    NEAR(out.workers[0].active_s, 9);
+    sink_sweep_clear(&out);
+}
+
+static void
 must_never_count_more_busy_than_there_are(void **state)
 {
     (void)state;
     const sink_presence_t presence[] = {{AT(2), AT(6), 0, 1}};
-    const sink_busy_t busy[] = {{AT(-5), AT(20), 0}, {AT(3), AT(4), 0}, {AT(30), AT(40), 0}};
+    const sink_busy_t busy[] = {
+        {AT(-5), AT(20), 0, false}, {AT(3), AT(4), 0, false}, {AT(30), AT(40), 0, false}};
     sink_sweep_in_t in = {.t0_ns = T0,
                           .t1_ns = AT(10),
                           .n_workers = 1,
@@ -163,6 +191,7 @@ main(void)
         cmocka_unit_test(must_hold_a_value_until_the_next),
         cmocka_unit_test(must_class_idle_threads),
         cmocka_unit_test(must_see_the_tail),
+        cmocka_unit_test(must_end_the_tail_with_the_last_chunk),
         cmocka_unit_test(must_never_count_more_busy_than_there_are),
         cmocka_unit_test(must_do_without_anybody),
     };

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import pathlib
 import resource
@@ -10,6 +11,7 @@ import threading
 import time
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_COUNTS_WAITS = pathlib.Path("/proc/self/schedstat").exists()
 
 
 class _Statm:
@@ -55,6 +57,35 @@ def disk_io_b() -> tuple[int, int]:
     except (OSError, ValueError):
         pass
     return read, write
+
+
+def cpu_wait_s() -> float:
+    """How long threads of this process were ready to run and had no core, cumulative; NaN where the kernel does not say."""
+    waited_ns = 0
+    try:
+        for thread in os.scandir("/proc/self/task"):
+            try:
+                with open(f"{thread.path}/schedstat", "rb", buffering=0) as file:
+                    waited_ns += int(file.read(64).split()[1])
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # it has just ended, or the kernel keeps no such count
+    except (OSError, ValueError, IndexError):
+        return math.nan
+    return waited_ns * 1e-9 if _COUNTS_WAITS else math.nan
+
+
+class Cost:
+    """CPU seconds that some work took on the threads that did it. Safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self.cpu_s = 0.0
+        self._lock = threading.Lock()
+
+    def add(self, began_s: float) -> None:
+        """Add what this thread has used since it read ``time.thread_time()`` as `began_s`."""
+        spent = time.thread_time() - began_s
+        with self._lock:
+            self.cpu_s += spent
 
 
 def net_io_b() -> tuple[int, int]:

@@ -146,6 +146,8 @@ class Recorder:
             dropped=self.stream.dropped,
             interval_s=interval_s,
             worker_id=self.worker_id,
+            cost_s=self.stream.cost.cpu_s,
+            written_b=self.stream.written_b,
         )
 
 

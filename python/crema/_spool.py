@@ -18,7 +18,7 @@ import weakref
 import zlib
 from typing import Any
 
-from . import _columns, _records
+from . import _columns, _process, _records
 
 SEGMENT_BYTES = _columns.SPOOL_SEGMENT_BYTES
 LIMIT_BYTES = 1 << 30
@@ -60,6 +60,10 @@ class StreamWriter:
         Number of the last record.
     dropped : int
         Records that could not be kept.
+    written_b : int
+        Bytes of all records.
+    cost : _process.Cost
+        What recording into this stream takes; whoever records adds to it.
     """
 
     def __init__(
@@ -69,6 +73,8 @@ class StreamWriter:
         self.stream_id = os.urandom(16)
         self.seq = 0
         self.dropped = 0
+        self.written_b = 0
+        self.cost = _process.Cost()
         self._limit_bytes = limit_bytes
         self._lock = threading.Lock()
         self._names: dict[tuple, int] = {}
@@ -196,6 +202,7 @@ class StreamWriter:
             self.dropped += 1
             return False
         self._size += size
+        self.written_b += size
         self.seq += 1
         self._pending = 0
         return True

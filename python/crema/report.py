@@ -17,6 +17,8 @@ from .reader import RunFile
 from .reader import open as open_run
 
 ROWS_MAX = 20  # of a table with a row per dataset, worker, section
+BOTTLENECKS_SHOWN = 5
+BOTTLENECK_LEAST = 0.01  # of the capacity
 
 # Title -> rows of summary/workflow, what people call them.
 SECTIONS: dict[str, dict[str, str]] = {
@@ -56,7 +58,8 @@ SECTIONS: dict[str, dict[str, str]] = {
         "chunk_wall_max": "process() per chunk, longest",
     },
     "Efficiency": {
-        "core_occupancy": "Slots in process()",
+        "core_occupancy": "Slots busy with chunks",
+        "core_efficiency": "Slots in process()",
         "cpu_efficiency": "CPU efficiency",
         "speedup": "Mean busy slots",
         "noncpu_fraction_task": "Not on CPU, of task time",
@@ -94,7 +97,7 @@ def render(run: RunFile) -> Group:
     if run.live:
         return Group(verdict(run), _live(run))
     parts = [*metrics(run), _split(run), _waterfall(run), *_datasets(run), *_sections(run)]
-    return Group(verdict(run), *parts)
+    return Group(verdict(run), *_bottlenecks(run), *parts, *_monitor(run))
 
 
 def verdict(run: RunFile) -> Text:
@@ -141,6 +144,37 @@ def _live(run: RunFile) -> Table:
     for name in run:
         table.add_row(name, f"{len(run.file[name]):,}")
     return table
+
+
+def _bottlenecks(run: RunFile) -> list[Table]:
+    """What costs most, with the figures and what to try; nothing for a file that is too old to know."""
+    rows = sorted(run.rows("summary/bottlenecks"), key=lambda row: row.rank)
+    table = _table("What holds it back", "", "s", "share", "because", "try")
+    for row in rows[:BOTTLENECKS_SHOWN]:
+        if row.fraction >= BOTTLENECK_LEAST:
+            numbers = seconds(row.thread_seconds), percent(row.fraction)
+            table.add_row(row.name.replace("_", " "), *numbers, row.evidence, row.advice)
+    for column in table.columns[3:]:
+        column.justify, column.no_wrap = "left", False
+    return [table] if table.row_count else []
+
+
+def _monitor(run: RunFile) -> list[Table]:
+    rows = run.rows("summary/monitor")
+    table = _table(
+        "What measuring cost", "", "CPU s", "of the threads", "µs a chunk", "records", "written", ""
+    )
+    for row in rows:
+        table.add_row(
+            row.part,
+            seconds(row.cpu_s),
+            percent(row.fraction),
+            f"{1e6 * row.cpu_s_per_chunk:,.0f}" if math.isfinite(row.cpu_s_per_chunk) else "–",
+            f"{row.records:,}" if row.records >= 0 else "–",
+            quantity(row.bytes_b, "B"),
+            _STATUS_MARKS.get(row.status, ""),
+        )
+    return [table] if rows else []
 
 
 def _metrics(title: str, names: dict[str, str], workflow: dict[str, Any]) -> Table | None:

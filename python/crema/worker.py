@@ -167,6 +167,7 @@ class _Follower:
     # ---------------------------------------------------------------- every interval
 
     def _tick(self) -> None:
+        began_s = time.thread_time()
         now = self._loop.time()
         lag_s = max(now - self._due, 0.0)
         self._due += self._interval_s
@@ -175,6 +176,7 @@ class _Follower:
         self._timer = self._loop.call_at(self._due, self._tick)
         self._guarded(self._write_totals)
         self._guarded(self._write_sample, lag_s)
+        self._recorder.stream.cost.add(began_s)
 
     def _write_totals(self) -> None:
         rows = self._totals.changes()
@@ -210,6 +212,7 @@ class _Follower:
             ready=_u16(len(state.ready) + len(state.constrained)),
             status=_dask_status(worker.status.name),
             source=_SOURCE,
+            cpu_wait_s=_process.cpu_wait_s(),
         )
         stream.rows(WORKER_SAMPLES, [row])
 
@@ -231,6 +234,7 @@ class _Follower:
     # ---------------------------------------------------------------- every task
 
     def transition(self, key: Hashable, start: str, finish: str) -> None:
+        began_s = time.thread_time()
         try:
             if start in _RUNNING and key in self._executing:
                 task = self._worker.state.tasks.get(key)
@@ -252,6 +256,7 @@ class _Follower:
                 self._ready.pop(key, None)
         except Exception:
             self._recorder.trouble("following a task")
+        self._recorder.stream.cost.add(began_s)
 
     def _task_ended(self, key: Hashable, task: Any) -> None:
         """A task left execution: its rows; its chunk, if it had one; its seconds, which Dask posts right after this."""

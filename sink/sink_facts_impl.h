@@ -1,0 +1,12 @@
+/* sink_facts_impl - what the files of sink_facts share; nobody else includes it. */
+#ifndef SINK_FACTS_IMPL_H
+#define SINK_FACTS_IMPL_H
+
+#include "sink_facts.h"
+
+CREMA_MUST_CHECK crema_err_t sink_facts_take_samples(sink_facts_t *self, const sink_rows_t *rows);
+CREMA_MUST_CHECK crema_err_t sink_facts_take_streams(sink_facts_t *self, const sink_decoder_t *run);
+CREMA_MUST_CHECK crema_err_t sink_facts_take_presence(sink_facts_t *self,
+                                                      const sink_tables_t *tables);
+
+#endif

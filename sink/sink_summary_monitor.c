@@ -1,0 +1,114 @@
+/* What measuring has cost: every part of crema tells of itself. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sink_cell.h"
+#include "sink_summary.h"
+
+/* Of one part; NaN and -1: it told nothing. */
+typedef struct {
+    double cpu_s;
+    int64_t n, bytes_b, records;
+    bool shared; /* other runs had their part in it */
+} cost_t;
+
+typedef enum { HOOK, AGENT, AGGREGATOR, SINK, PARTS } part_t;
+static const char *const s_names[PARTS + 1] = {"hook", "agent", "aggregator", "sink", "all"};
+
+/* Cumulative totals in /heartbeats: the last one of each stream counts. Ordered by time. */
+static crema_err_t
+s_take_heartbeats(const sink_summary_t *self, cost_t *costs)
+{
+    const crema_table_t *t = crema_table(CREMA_TABLE_HEARTBEATS);
+    const sink_rows_t *rows = sink_tables_rows(self->tables, t->id);
+    size_t n = sink_decoder_streams(self->run);
+    const uint8_t **last = calloc(n + 1, sizeof *last);
+    if (!last)
+        return CREMA_ENOMEM;
+    const size_t stream = sink_cell_column(t, "stream_id"), cost = sink_cell_column(t, "cost_s");
+    for (size_t i = 0; i < sink_rows_count(rows); i++) {
+        const uint8_t *row = sink_rows_at(rows, i);
+        size_t id = (size_t)crema_row_get_i64(t, row, stream);
+        if (id < n && !isnan(crema_row_get_f64(t, row, cost)))
+            last[id] = row;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!last[i])
+            continue;
+        cost_t *to =
+            &costs[sink_decoder_stream(self->run, i)->kind == CREMA_STREAM_AGENT ? AGENT : HOOK];
+        int64_t written_b = sink_cell_int(t, last[i], "written_b");
+        int64_t sent = sink_cell_int(t, last[i], "sent");
+        to->cpu_s = (isnan(to->cpu_s) ? 0 : to->cpu_s) + crema_row_get_f64(t, last[i], cost);
+        to->n = (to->n < 0 ? 0 : to->n) + 1;
+        to->bytes_b = (to->bytes_b < 0 ? 0 : to->bytes_b) + (written_b > 0 ? written_b : 0);
+        to->records = (to->records < 0 ? 0 : to->records) + (sent > 0 ? sent : 0);
+    }
+    free(last);
+    return CREMA_OK;
+}
+
+/* What a daemon said of itself with the end of the run. */
+static void
+s_take_told(const sink_summary_t *self, const char *part, cost_t *cost)
+{
+    static const char *const names[] = {"cpu_s", "bytes", "records", "shared"};
+    double values[sizeof names / sizeof *names];
+    const sink_texts_t *told = sink_told_attributes(sink_decoder_told(self->run));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char key[64];
+        snprintf(key, sizeof key, CREMA_COST_PREFIX "%s.%s", part, names[i]);
+        const char *text = sink_texts_find(told, key);
+        values[i] = text ? strtod(text, NULL) : NAN;
+    }
+    if (isnan(values[0]))
+        return;
+    *cost = (cost_t){values[0], 1, isnan(values[1]) ? -1 : (int64_t)values[1],
+                     isnan(values[2]) ? -1 : (int64_t)values[2], values[3] > 0};
+}
+
+static crema_err_t
+s_put(const sink_summary_t *self, const char *part, const cost_t *cost, bool complete)
+{
+    const crema_table_t *t = crema_table(CREMA_TABLE_MONITOR);
+    sink_status_t status = isnan(cost->cpu_s)           ? SINK_STATUS_UNAVAILABLE
+                           : self->partial || !complete ? SINK_STATUS_INCOMPLETE
+                           : cost->shared               ? SINK_STATUS_ESTIMATED
+                                                        : SINK_STATUS_OK;
+    uint8_t row[SINK_ROW_BYTES_MAX];
+    crema_row_clear(t, row);
+    sink_cell_set_text(t, row, "part", part);
+    sink_cell_set(t, row, "status", status);
+    sink_cell_set(t, row, "n", cost->n < 0 ? 0 : cost->n);
+    sink_cell_set_real(t, row, "cpu_s", cost->cpu_s);
+    sink_cell_set(t, row, "bytes_b", cost->bytes_b);
+    sink_cell_set(t, row, "records", cost->records);
+    sink_cell_set_real(t, row, "cpu_s_per_chunk",
+                       sink_ratio(cost->cpu_s, (double)self->facts->n_chunks));
+    sink_cell_set_real(t, row, "fraction", sink_ratio(cost->cpu_s, self->budget->alloc_s));
+    return sink_tables_add(self->tables, t->id, row);
+}
+
+crema_err_t
+sink_summary_monitor(const sink_summary_t *self)
+{
+    const cost_t unknown = {NAN, -1, -1, -1, false};
+    cost_t costs[PARTS] = {unknown, unknown, unknown, unknown};
+    cost_t all = {NAN, 0, -1, -1, false}; /* bytes and records pass through every part: no sum */
+    crema_err_t err = s_take_heartbeats(self, costs);
+    s_take_told(self, "aggregator", &costs[AGGREGATOR]);
+    s_take_told(self, "sink", &costs[SINK]);
+    bool complete = true;
+    for (int i = 0; i < PARTS && err == CREMA_OK; i++) {
+        err = s_put(self, s_names[i], &costs[i], true);
+        complete = complete && !isnan(costs[i].cpu_s);
+        if (isnan(costs[i].cpu_s))
+            continue;
+        all.cpu_s = (isnan(all.cpu_s) ? 0 : all.cpu_s) + costs[i].cpu_s;
+        all.n += costs[i].n;
+        all.shared = all.shared || costs[i].shared;
+    }
+    return err == CREMA_OK ? s_put(self, s_names[PARTS], &all, complete) : err;
+}

@@ -1,0 +1,90 @@
+#include "sink_workflow.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "crema_metrics.h"
+#include "sink_cell.h"
+
+void
+workflow_put_bounds(workflow_t *self, const char *name, double value, double lo, double hi,
+                    int64_t n, unsigned flags)
+{
+    size_t i = crema_metric_find(name);
+    if (i < crema_metric_count())
+        self->values[i] = (workflow_value_t){value, lo, hi, n, flags};
+    else
+        self->err = CREMA_EINVAL;
+}
+
+void
+workflow_put(workflow_t *self, const char *name, double value, int64_t n, unsigned flags)
+{
+    workflow_put_bounds(self, name, value, NAN, NAN, n, flags);
+}
+
+double
+workflow_told(const workflow_t *self, const char *name)
+{
+    const char *text =
+        sink_texts_find(sink_told_attributes(sink_decoder_told(self->in->run)), name);
+    char *end;
+    if (!text)
+        return NAN;
+    double value = strtod(text, &end);
+    return end != text && *end == '\0' ? value : NAN;
+}
+
+static sink_status_t
+s_status(const workflow_t *self, const crema_metric_t *metric, const workflow_value_t *value)
+{
+    double most = strcmp(metric->units, "%") == 0 ? 100 : 1;
+    if (!isfinite(value->value))
+        return SINK_STATUS_UNAVAILABLE;
+    if ((value->flags & IS_OPEN) || (self->in->partial && !(value->flags & FROM_WINDOW)))
+        return SINK_STATUS_INCOMPLETE;
+    if ((value->flags & IS_ESTIMATE) ||
+        ((value->flags & IS_FRACTION) && value->value > most * (1 + 1e-9)))
+        return SINK_STATUS_ESTIMATED;
+    return SINK_STATUS_OK;
+}
+
+static crema_err_t
+s_write(const workflow_t *self, const crema_metric_t *metric, const workflow_value_t *value)
+{
+    const crema_table_t *t = crema_table(CREMA_TABLE_WORKFLOW);
+    uint8_t row[SINK_ROW_BYTES_MAX];
+    crema_row_clear(t, row);
+    sink_cell_set_text(t, row, "name", metric->name);
+    sink_cell_set_real(t, row, "value", isfinite(value->value) ? value->value : NAN);
+    sink_cell_set_real(t, row, "lo", value->lo);
+    sink_cell_set_real(t, row, "hi", value->hi);
+    sink_cell_set_text(t, row, "units", metric->units);
+    sink_cell_set(t, row, "status", s_status(self, metric, value));
+    sink_cell_set(t, row, "n", value->n);
+    sink_cell_set_text(t, row, "definition", metric->formula);
+    return sink_tables_add(self->in->tables, t->id, row);
+}
+
+crema_err_t
+sink_summary_workflow(const sink_summary_t *self)
+{
+    size_t n = crema_metric_count();
+    workflow_t workflow = {.in = self, .values = calloc(n, sizeof *workflow.values)};
+    if (!workflow.values)
+        return CREMA_ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        workflow.values[i] = (workflow_value_t){NAN, NAN, NAN, 0, 0};
+    sink_summary_totals(self, &workflow.sum);
+    workflow_throughput(&workflow);
+    workflow_data(&workflow);
+    workflow_chunks(&workflow);
+    workflow_workers(&workflow);
+    workflow_fine(&workflow);
+    workflow_efficiency(&workflow);
+    for (size_t i = 0; i < n && workflow.err == CREMA_OK; i++)
+        workflow.err = s_write(&workflow, crema_metric(i), &workflow.values[i]);
+    free(workflow.values);
+    return workflow.err;
+}

@@ -1,0 +1,102 @@
+/* sink_bottleneck on made-up facts: one worker whose threads compute, wait, or take turns. */
+#include "must.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "sink_bottleneck.h"
+
+#define S 1000000000LL
+
+typedef struct {
+    const char *what;
+    double threads, cpu_s, proc_cpu_s; /* of each attempt of 10 s */
+    double wait_s, contention;         /* of the worker; NaN unknown */
+    crema_bottleneck_t first;
+    double gil_s;
+} case_t;
+
+/* `threads` attempts side by side, 10 s each, that fill the run. */
+static sink_bottleneck_t
+s_find(const case_t *c)
+{
+    sink_chunk_t chunks[8] = {0};
+    size_t n = (size_t)c->threads;
+    for (size_t i = 0; i < n; i++)
+        chunks[i] = (sink_chunk_t){.t_end_ns = 10 * S,
+                                   .wall_s = 10,
+                                   .open_s = 0,
+                                   .cpu_s = c->cpu_s,
+                                   .gc_s = 0,
+                                   .proc_cpu_s = c->proc_cpu_s,
+                                   .counted = true};
+    sink_load_t load = {10, 10 * c->threads, 10 * c->threads, 10};
+    double wait_s = c->wait_s, contention = c->contention;
+    sink_facts_t facts = {.chunks = chunks,
+                          .n_chunks = n,
+                          .n_workers = 1,
+                          .cpu_wait_s = &wait_s,
+                          .gil = &contention,
+                          .sweep = {.workers = &load}};
+    double all_s = 10 * c->threads, cpu_s = c->cpu_s * c->threads;
+    sink_budget_t budget = {.wall_s = 10,
+                            .cap_s = all_s,
+                            .alloc_s = all_s,
+                            .all = {.cpu_s = cpu_s, .noncpu_s = all_s - cpu_s, .metered = true}};
+    sink_bottleneck_t found;
+    must(sink_bottleneck_find(&facts, &budget, &found));
+    return found;
+}
+
+static void
+must_name_the_right_one_first(void **state)
+{
+    (void)state;
+    const case_t cases[] = {
+        {"busy threads in parallel", 4, 9.5, 38, NAN, NAN, CREMA_BOTTLENECK_COMPUTE, 0},
+        {"one thread that waits", 1, 1, 1, NAN, NAN, CREMA_BOTTLENECK_INPUT, 0},
+        {"threads that wait", 4, 0.5, 2, NAN, NAN, CREMA_BOTTLENECK_INPUT, 6},
+        {"threads that take turns", 4, 2.5, 10, NAN, NAN, CREMA_BOTTLENECK_GIL, 30},
+        {"turns, and Dask agrees", 4, 2.5, 10, 0, 0.9, CREMA_BOTTLENECK_GIL, 30},
+        {"turns, but not on the GIL", 4, 2.5, 10, 0, 0.05, CREMA_BOTTLENECK_INPUT, 0},
+        {"turns on half a core", 4, 1.25, 5, 5, NAN, CREMA_BOTTLENECK_GIL, 30},
+        {"no core for busy threads", 4, 4, 16, 24, NAN, CREMA_BOTTLENECK_CORES, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sink_bottleneck_t found = s_find(&cases[i]);
+        if (found.order[0] != cases[i].first)
+            fail_msg("%s: %s comes first", cases[i].what,
+                     crema_bottleneck_words[found.order[0]].name);
+        if (fabs(found.seconds[CREMA_BOTTLENECK_GIL] - cases[i].gil_s) > 1e-9)
+            fail_msg("%s: %g s behind the GIL", cases[i].what, found.seconds[CREMA_BOTTLENECK_GIL]);
+        double sum = 0;
+        for (int k = 0; k < CREMA_BOTTLENECK_COUNT; k++)
+            sum += found.seconds[k];
+        assert_true(fabs(sum - 10 * cases[i].threads) < 1e-9);
+    }
+}
+
+static void
+must_put_compute_behind_losses_that_matter_only(void **state)
+{
+    (void)state;
+    const struct {
+        double waits; /* of 10 s */
+        crema_bottleneck_t first;
+    } cases[] = {{1.9, CREMA_BOTTLENECK_COMPUTE}, {2.1, CREMA_BOTTLENECK_INPUT}};
+    for (size_t i = 0; i < 2; i++) {
+        const case_t c = {"", 1, 10 - cases[i].waits, 10 - cases[i].waits, NAN, NAN, 0, 0};
+        sink_bottleneck_t found = s_find(&c);
+        assert_int_equal(found.order[0], cases[i].first);
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(must_name_the_right_one_first),
+        cmocka_unit_test(must_put_compute_behind_losses_that_matter_only),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
