@@ -241,6 +241,7 @@ s_read_and_send(agent_delivery_t *self, const crema_session_action_t *action, si
     crema_failpoint_message("agent.after_send", msg.type);
     if (err != CREMA_OK)
         return err;
+    agent_sampler_note_sent(self->sampler, msg.data.n, msg.data.frames_bytes);
     *ret_bytes = msg.data.frames_bytes;
     *ret_numbers = last - action->first_seq + 1;
     return CREMA_OK;

@@ -34,6 +34,8 @@ struct run {
     crema_spool_writer_t *writer;
     uint32_t names; /* dictionary entries written */
     size_t n_workers;
+    int64_t cpu_ns; /* of this process, when the run began here */
+    uint64_t sent, sent_bytes;
 };
 
 #define UNNAMED UINT32_MAX
@@ -49,6 +51,8 @@ struct agent_sampler {
     bool stopped;
     uint32_t follows;
     agent_rows_t *rows;
+    agent_rows_t *self_rows; /* of /heartbeats */
+    uint64_t sent, sent_bytes;
     agent_sampler_stats_t stats;
 };
 
@@ -78,6 +82,8 @@ agent_sampler_new(const agent_sampler_config_t *config, agent_sampler_t **ret_se
     crema_err_t err = crema_map_new(CREMA_SPOOL_STREAMS_MAX, &self->workers);
     if (err == CREMA_OK)
         err = agent_rows_new(CREMA_TABLE_WORKER_SAMPLES, &self->rows);
+    if (err == CREMA_OK)
+        err = agent_rows_new(CREMA_TABLE_HEARTBEATS, &self->self_rows);
     if (err != CREMA_OK) {
         agent_sampler_destroy(&self);
         return err;
@@ -162,6 +168,7 @@ agent_sampler_destroy(agent_sampler_t **self_p)
         agent_sampler_stop(self);
     crema_map_destroy(&self->workers);
     agent_rows_destroy(&self->rows);
+    agent_rows_destroy(&self->self_rows);
     free(self);
     *self_p = NULL;
 }
@@ -233,6 +240,9 @@ s_begin_run(agent_sampler_t *self, const crema_id_t *run_id)
     if (!run)
         return NULL;
     run->run_id = *run_id;
+    run->cpu_ns = self->n_runs == 0 && self->stats.streams == 0 ? 0 : crema_clock_cpu_ns();
+    run->sent = self->sent;
+    run->sent_bytes = self->sent_bytes;
     if (s_open_stream(self, run) != CREMA_OK) {
         free(run);
         return NULL;
@@ -404,6 +414,30 @@ s_write_rows(agent_sampler_t *self, const run_t *run)
         self->stats.dropped += n;
 }
 
+void
+agent_sampler_note_sent(agent_sampler_t *self, uint64_t records, uint64_t bytes)
+{
+    self->sent += records;
+    self->sent_bytes += bytes;
+}
+
+/* What serving the run has cost; with several runs at a time, all of them. */
+static void
+s_write_self(agent_sampler_t *self, const run_t *run, int64_t real_ns)
+{
+    uint8_t *row = agent_rows_add(self->self_rows);
+    agent_rows_set(self->self_rows, row, "t_ns", real_ns);
+    agent_rows_set(self->self_rows, row, "sent", (int64_t)(self->sent - run->sent));
+    agent_rows_set(self->self_rows, row, "dropped", (int64_t)self->stats.dropped);
+    agent_rows_set_real(self->self_rows, row, "interval_s", self->config.heartbeat_interval_s);
+    agent_rows_set_real(self->self_rows, row, "cost_s",
+                        (double)(crema_clock_cpu_ns() - run->cpu_ns) * 1e-9);
+    agent_rows_set(self->self_rows, row, "written_b",
+                   (int64_t)(self->sent_bytes - run->sent_bytes));
+    crema_err_t err = agent_rows_write(self->self_rows, run->writer, crema_clock_mono_ns());
+    (void)err; /* the next one says the same, and more */
+}
+
 static void
 s_sample_run(agent_sampler_t *self, const run_t *run)
 {
@@ -425,6 +459,7 @@ s_sample_run(agent_sampler_t *self, const run_t *run)
         s_fill_row(self->rows, row, worker, &sample);
     }
     s_write_rows(self, run);
+    s_write_self(self, run, real_ns);
 }
 
 bool

@@ -1,5 +1,5 @@
 /* agent_sampler - the agent's own streams: for each run with living workers beside it one stream of kind AGENT, with a row of
- * /worker_samples for each of those workers at each sample.
+ * /worker_samples for each of those workers at each sample, and in /heartbeats what the agent itself has cost.
  *
  * A worker is a stream of kind WORKER that is not closed and whose process can be seen from here; a process that is gone, or lives in another PID
  * namespace, is passed over. A run's stream ends with its last worker, when the run ends, or when the sampler is stopped. What is
@@ -44,7 +44,10 @@ void agent_sampler_destroy(agent_sampler_t **self_p);
  * that another scan finds more. */
 bool agent_sampler_follow(agent_sampler_t *self, const crema_spool_t *spool);
 
-/* One row for each worker. False if there is none. */
+/* So much went out, of any stream. */
+void agent_sampler_note_sent(agent_sampler_t *self, uint64_t records, uint64_t bytes);
+
+/* One row for each worker, and one of the agent itself. False if there is no worker. */
 bool agent_sampler_sample(agent_sampler_t *self);
 
 /* The run is over: a last sample, END, and no stream for it again. True if it had one. */

@@ -16,6 +16,7 @@
 #include "agg_splits.h"
 #include "agg_tap.h"
 #include "crema_clock.h"
+#include "crema_cost.h"
 #include "crema_failpoint.h"
 #include "crema_health.h"
 #include "crema_keys.h"
@@ -40,6 +41,7 @@
 /* Counted, and told with the last line of the log. */
 typedef struct {
     uint64_t messages, bad, unroutable, dropped, sink_messages, sink_dropped;
+    uint64_t runs, put_bytes, put_records;
 } counts_t;
 
 struct agg {
@@ -102,6 +104,35 @@ s_send(agg_t *self, const agg_action_t *action)
         self->counts.sink_dropped++;
     crema_failpoint_message("aggregator.after_send", msg.type);
     free(bytes);
+}
+
+/* With the verdict goes what this program has cost by now. */
+static void
+s_send_seal(agg_t *self, const agg_action_t *action)
+{
+    const crema_cost_t cost = {.cpu_s = (double)crema_clock_cpu_ns() * 1e-9,
+                               .bytes = (int64_t)self->counts.put_bytes,
+                               .records = (int64_t)self->counts.put_records,
+                               .shared = self->counts.runs > 1};
+    crema_cost_words_t words;
+    crema_msg_t msg = *action->msg;
+    size_t n = msg.run.n_attributes;
+    const char **keys = calloc(2 * (n + CREMA_COST_WORDS), sizeof *keys);
+    const char **values = keys + n + CREMA_COST_WORDS;
+    crema_cost_tell(&cost, "aggregator", &words);
+    for (size_t i = 0; keys && i < n + CREMA_COST_WORDS; i++) {
+        keys[i] = i < n ? msg.run.keys[i] : words.keys[i - n];
+        values[i] = i < n ? msg.run.values[i] : words.values[i - n];
+    }
+    if (keys) {
+        msg.run.n_attributes = n + CREMA_COST_WORDS;
+        msg.run.keys = keys;
+        msg.run.values = values;
+    }
+    agg_action_t told = *action;
+    told.msg = &msg;
+    s_send(self, &told);
+    free(keys);
 }
 
 /* ---- events */
@@ -168,9 +199,16 @@ s_act(agg_t *self)
             s_on_event(self, &action);
             continue;
         }
-        if (action.type == AGG_TO_SINK && action.msg->type == CREMA_MSG_PUT)
+        if (action.type == AGG_TO_SINK && action.msg->type == CREMA_MSG_RUN_SEAL) {
+            s_send_seal(self, &action);
+            continue;
+        }
+        if (action.type == AGG_TO_SINK && action.msg->type == CREMA_MSG_PUT) {
+            self->counts.put_bytes += action.msg->data.frames_bytes;
+            self->counts.put_records += action.msg->data.n;
             agg_splits_on_put(self->splits, &action.msg->data, self->record_arena,
                               crema_clock_mono_ns());
+        }
         s_send(self, &action);
     }
     agg_split_news_t news;
@@ -200,6 +238,7 @@ s_on_parts(agg_t *self, zmq_msg_t *id, zmq_msg_t *body)
         crema_log_warn("message_bad", CREMA_TEXT("why", crema_err_text(err)));
         agg_core_on_bad(self->core, peer, err, mono_ns);
     } else {
+        self->counts.runs += msg.type == CREMA_MSG_RUN_OPEN;
         if (msg.type == CREMA_MSG_RUN_OPEN || msg.type == CREMA_MSG_RUN_END)
             agg_splits_on_message(self->splits, &msg.run, mono_ns);
         agg_core_on_peer(self->core, peer, &msg, mono_ns, real_ns);

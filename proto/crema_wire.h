@@ -149,9 +149,6 @@ typedef struct {
     uint64_t count;
 } crema_reason_t;
 
-/* What aggregator and sink have cost: attributes CREMA_COST_PREFIX "<part>." and cpu_s, bytes, records, shared. */
-#define CREMA_COST_PREFIX "crema."
-
 /* RUN_OPEN, RUN_END and RUN_SEAL share it; what a type does not use is zero. */
 typedef struct {
     crema_id_t run_id;

@@ -38,6 +38,7 @@ s_on_put(sink_t *self, size_t peer, const crema_msg_t *msg)
 {
     sink_store_put_t answer;
     self->counts.puts++;
+    self->counts.records += msg->data.n;
     if (self->space == SINK_SPACE_FULL) {
         s_tell_full(self, peer);
         return;
@@ -131,12 +132,30 @@ s_on_seal(sink_t *self, size_t peer, const crema_run_msg_t *run, bool is_new)
     sink_sealing_ask(self->sealing, &run_id, !is_new, crema_clock_real_ns());
 }
 
+/* Before the seal, so that the file has it. Without it the file says that nobody told. */
+static void
+s_tell_cost(sink_t *self, const crema_id_t *run_id)
+{
+    size_t cursor = 0, runs = 0;
+    while (sink_store_next(self->store, &cursor))
+        runs++;
+    const crema_cost_t cost = {.cpu_s = (double)crema_clock_cpu_ns() * 1e-9,
+                               .bytes = (int64_t)self->counts.committed_bytes,
+                               .records = (int64_t)self->counts.records,
+                               .shared = runs > 1};
+    crema_err_t err = sink_store_cost(self->store, run_id, &cost, crema_clock_real_ns());
+    (void)err;
+}
+
 /* A message about a run is durable before anything follows from it. False: the loop must end. */
 static bool
 s_on_run(sink_t *self, size_t peer, const crema_msg_t *msg)
 {
     bool is_new, is_seal = msg->type == CREMA_MSG_RUN_SEAL;
     crema_id_t run_id = msg->run.run_id;
+    const sink_run_t *run = is_seal ? sink_store_find(self->store, &run_id) : NULL;
+    if (run && !run->seal_asked && !run->freed)
+        s_tell_cost(self, &run_id);
     crema_err_t err =
         sink_store_run_msg(self->store, msg->type, &msg->run, crema_clock_real_ns(), &is_new);
     if (err == CREMA_ENOENT) { /* sealed, and its journal is gone */

@@ -14,7 +14,7 @@
 
 /* Counted, and told with the last line of the log. */
 typedef struct {
-    uint64_t messages, bad, puts, refused, full, nacks, commits, committed_bytes, sealed,
+    uint64_t messages, bad, puts, records, refused, full, nacks, commits, committed_bytes, sealed,
         seal_failed;
 } counts_t;
 

@@ -87,6 +87,8 @@ sink_store_fingerprint(crema_msg_type_t type, const crema_run_msg_t *msg)
     uint8_t *bytes;
     size_t size;
     plain.run.t_verdict_ns = 0;
+    while (plain.run.n_attributes > 0 && crema_cost_is(msg->keys[plain.run.n_attributes - 1]))
+        plain.run.n_attributes--; /* they come last */
     if (crema_wire_encode(&plain, &bytes, &size) != CREMA_OK)
         return 1;
     uint32_t crc =
@@ -318,6 +320,25 @@ sink_store_run_msg(sink_store_t *self, crema_msg_type_t type, const crema_run_ms
     }
     *ret_new = new;
     return CREMA_OK;
+}
+
+crema_err_t
+sink_store_cost(sink_store_t *self, const crema_id_t *run_id, const crema_cost_t *cost,
+                int64_t t_real_ns)
+{
+    crema_cost_words_t words;
+    sink_store_run_t *run;
+    crema_cost_tell(cost, "sink", &words);
+    const crema_run_msg_t msg = {.run_id = *run_id,
+                                 .n_attributes = CREMA_COST_WORDS,
+                                 .keys = words.keys,
+                                 .values = words.values};
+    crema_err_t err = s_take_run(self, run_id, &run);
+    if (err == CREMA_OK)
+        err = sink_journal_run(run->journal, CREMA_MSG_RUN_OPEN, &msg, t_real_ns);
+    if (err == CREMA_OK)
+        run->dirty = true;
+    return err;
 }
 
 crema_err_t

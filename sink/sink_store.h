@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "crema_cost.h"
 #include "crema_error.h"
 #include "crema_id.h"
 #include "crema_wire.h"
@@ -81,6 +82,10 @@ typedef struct {
  * and try again. Nothing was taken then. */
 CREMA_MUST_CHECK crema_err_t sink_store_put(sink_store_t *self, const crema_data_t *put,
                                             int64_t t_real_ns, sink_store_put_t *ret_put);
+
+/* What this program has cost by now, told like a message about the run that changes nothing else. */
+CREMA_MUST_CHECK crema_err_t sink_store_cost(sink_store_t *self, const crema_id_t *run_id,
+                                             const crema_cost_t *cost, int64_t t_real_ns);
 
 /* RUN_OPEN, RUN_END or RUN_SEAL. A message that says the same as the last of its type appends nothing: *ret_new is false. */
 CREMA_MUST_CHECK crema_err_t sink_store_run_msg(sink_store_t *self, crema_msg_type_t type,

@@ -113,7 +113,9 @@ static crema_err_t
 s_on_old_run(void *context, crema_msg_type_t type, const crema_run_msg_t *msg)
 {
     recovery_t *recovery = context;
-    sink_store_note_message(recovery->run, type, sink_store_fingerprint(type, msg));
+    bool is_cost = msg->n_attributes > 0 && crema_cost_is(msg->keys[0]);
+    if (!is_cost) /* sink_store_cost() */
+        sink_store_note_message(recovery->run, type, sink_store_fingerprint(type, msg));
     return CREMA_OK;
 }
 

@@ -1,9 +1,9 @@
 /* What measuring has cost: every part of crema tells of itself. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "crema_cost.h"
 #include "sink_cell.h"
 #include "sink_summary.h"
 
@@ -50,23 +50,19 @@ s_take_heartbeats(const sink_summary_t *self, cost_t *costs)
     return CREMA_OK;
 }
 
+static const char *
+s_find(const void *context, const char *key)
+{
+    return sink_texts_find(context, key);
+}
+
 /* What a daemon said of itself with the end of the run. */
 static void
 s_take_told(const sink_summary_t *self, const char *part, cost_t *cost)
 {
-    static const char *const names[] = {"cpu_s", "bytes", "records", "shared"};
-    double values[sizeof names / sizeof *names];
-    const sink_texts_t *told = sink_told_attributes(sink_decoder_told(self->run));
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char key[64];
-        snprintf(key, sizeof key, CREMA_COST_PREFIX "%s.%s", part, names[i]);
-        const char *text = sink_texts_find(told, key);
-        values[i] = text ? strtod(text, NULL) : NAN;
-    }
-    if (isnan(values[0]))
-        return;
-    *cost = (cost_t){values[0], 1, isnan(values[1]) ? -1 : (int64_t)values[1],
-                     isnan(values[2]) ? -1 : (int64_t)values[2], values[3] > 0};
+    crema_cost_t told;
+    if (crema_cost_read(part, s_find, sink_told_attributes(sink_decoder_told(self->run)), &told))
+        *cost = (cost_t){told.cpu_s, 1, told.bytes, told.records, told.shared};
 }
 
 static crema_err_t

@@ -394,7 +394,8 @@ test_a_barrier_ends_the_samples_and_is_answered_with_all_there_is(void **state)
     assert_int_equal(b->n_told, 2);
     for (size_t i = 0; i < 2; i++) {
         bool worker = crema_id_equal(&b->told[i].stream_id, &id);
-        assert_int_equal(b->told[i].hi, worker ? 8 : 4); /* StreamInfo, name, last sample, END */
+        assert_int_equal(b->told[i].hi,
+                         worker ? 8 : 5); /* StreamInfo, name, last sample, own cost, END */
         assert_int_equal(b->told[i].flags, worker ? 0 : CREMA_STREAM_FLAG_CLOSED);
     }
     assert_int_equal(agent_sampler_workers(b->sampler), 0);

@@ -164,6 +164,7 @@ test_a_run_with_a_worker_gets_a_stream_and_rows(void **state)
     assert_true(agent_sampler_sample(b->sampler));
     for (volatile long i = 0; i < 300000000; i++)
         ;
+    agent_sampler_note_sent(b->sampler, 3, 900);
     assert_true(agent_sampler_sample(b->sampler));
     must(crema_spool_scan(b->spool));
 
@@ -207,9 +208,19 @@ test_a_run_with_a_worker_gets_a_stream_and_rows(void **state)
     assert_true(isnan(real_of(&record, 0, "occupancy_s")));
 
     record = must_read(b, stream, 4);
+    assert_int_equal(record.batch.table->id, CREMA_TABLE_HEARTBEATS); /* of the agent itself */
+    double cost_s = real_of(&record, 0, "cost_s");
+    assert_true(cost_s > 0);
+    assert_int_equal(int_of(&record, 0, "sent"), 0);
+
+    record = must_read(b, stream, 5);
     double cpu_pct = real_of(&record, 0, "cpu_pct");
     assert_true(cpu_pct > 1 && cpu_pct < 1000);
     assert_int_equal(agent_sampler_stats(b->sampler).rows, 2);
+    record = must_read(b, stream, 6);
+    assert_true(real_of(&record, 0, "cost_s") > cost_s);
+    assert_int_equal(int_of(&record, 0, "sent"), 3);
+    assert_int_equal(int_of(&record, 0, "written_b"), 900);
     crema_spool_writer_close(&worker);
     bench_destroy(b);
 }
@@ -360,6 +371,8 @@ test_many_workers_fill_several_records(void **state)
     for (uint64_t seq = N + 2; seq <= stream->hi; seq++) {
         crema_record_t record = must_read(b, stream, seq);
         assert_int_equal(record.type, CREMA_RECORD_BATCH);
+        if (record.batch.table->id != CREMA_TABLE_WORKER_SAMPLES)
+            continue;
         rows += record.batch.rows;
         for (uint32_t r = 0; r < record.batch.rows; r++)
             seen[int_of(&record, r, "worker_id")] = true;

@@ -8,10 +8,11 @@ end of the stream closes it. One thread works on one chunk at a time.
 from __future__ import annotations
 
 import contextvars
+import functools
 import itertools
 import threading
 import time
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _input, _process, _records
@@ -86,6 +87,20 @@ def current() -> Attempt | None:
     return attempt
 
 
+def _metered(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Of `Attempts`: its CPU time is part of what recording costs."""
+
+    @functools.wraps(method)
+    def counted(self: Attempts, *args: Any) -> Any:
+        began_s = time.thread_time()
+        try:
+            return method(self, *args)
+        finally:
+            self._recorder.stream.cost.add(began_s)
+
+    return counted
+
+
 class Attempts:
     """The attempts of one stream. `begin` and `finish` are called in the thread that works on the chunk."""
 
@@ -98,6 +113,7 @@ class Attempts:
         self._measuring = False
         self.keys: set[Hashable] = set()  # Dask keys of running tasks that took up a chunk
 
+    @_metered
     def begin(self, metadata: Mapping[str, Any], prefix: str, key: Hashable | None) -> Attempt:
         """A chunk is taken up: by the Dask task `key`, or without Dask."""
         thread = threading.get_ident()
@@ -136,6 +152,7 @@ class Attempts:
         _current.set(attempt)
         return attempt
 
+    @_metered
     def finish(
         self,
         metrics: Mapping[str, Any],
