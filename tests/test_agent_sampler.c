@@ -313,7 +313,8 @@ test_runs_have_streams_of_their_own_and_end_on_their_own(void **state)
         assert_false(must_follow(b)); /* its worker still writes; the run does not begin again */
     must(crema_spool_scan(b->spool));
     assert_true(own_stream(b, &b->run_id, 0)->closed);
-    assert_int_equal(own_stream(b, &b->run_id, 0)->hi, before + 2); /* a last sample, and END */
+    assert_int_equal(own_stream(b, &b->run_id, 0)->hi,
+                     before + 3); /* a last sample, its own cost, END */
     assert_null(own_stream(b, &b->run_id, 1));
     assert_false(own_stream(b, &second, 0)->closed);
     crema_spool_writer_close(&one);
