@@ -49,7 +49,7 @@ s_gil(sink_bottleneck_t *self, const ran_t *ran, const sink_load_t *load, double
     self->n_gil++;
     self->tasks_at_once += at_once;
     self->cores_wanted += wanted;
-    return s_least(ran->behind_s * wanted / used, noncpu_s);
+    return s_least(ran->behind_s, noncpu_s);
 }
 
 /* Waiting for a core and for the GIL, worker by worker. */
@@ -94,17 +94,17 @@ s_divide(sink_bottleneck_t *self, const sink_facts_t *facts, const sink_budget_t
     double *s = self->seconds, gc_s, cores_s, gil_s;
     self->open_share = s_open_share(facts, &gc_s);
     s_wait(self, facts, ran, &cores_s, &gil_s);
-    gc_s = s_least(gc_s, all->cpu_s);
+    gc_s = s_least(gc_s, all->cpu_s) * (1 - self->open_share);
     cores_s = s_least(cores_s, all->noncpu_s);
     gil_s = s_least(gil_s, all->noncpu_s - cores_s);
-    double cpu_s = all->cpu_s - gc_s, noncpu_s = all->noncpu_s - cores_s - gil_s;
-    s[CREMA_BOTTLENECK_COMPUTE] = cpu_s * (1 - self->open_share);
+    double noncpu_s = all->noncpu_s - cores_s - gil_s;
+    s[CREMA_BOTTLENECK_COMPUTE] = all->cpu_s * (1 - self->open_share) - gc_s;
     s[CREMA_BOTTLENECK_GARBAGE] = gc_s;
     s[CREMA_BOTTLENECK_INPUT] = noncpu_s * (1 - self->open_share);
     s[CREMA_BOTTLENECK_GIL] = gil_s;
     s[CREMA_BOTTLENECK_CORES] = cores_s;
     s[CREMA_BOTTLENECK_USER] = all->user_s;
-    s[CREMA_BOTTLENECK_CHUNKS] = (cpu_s + noncpu_s) * self->open_share +
+    s[CREMA_BOTTLENECK_CHUNKS] = (all->cpu_s + noncpu_s) * self->open_share +
                                  (all->runtime_s - all->spill_s - all->serialize_s) +
                                  b->idle_s[SINK_IDLE_LATENCY];
     s[CREMA_BOTTLENECK_SPILL] = all->spill_s;
