@@ -75,7 +75,7 @@ def test_chunks_load_with_pandas(busy):
 def test_every_table_loads_with_pandas(busy, toy):
     for path in (busy, toy):
         names = all_tables(path)
-        assert len(names) == 38
+        assert len(names) == 39
         for name in names:
             frame = pd.read_hdf(path, name)
             with h5py.File(path) as f:
