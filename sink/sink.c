@@ -89,6 +89,7 @@ s_on_tick(zloop_t *loop, int timer, void *context)
     if (sink_store_pending_bytes(self->store) > 0 && !self->commit_armed &&
         !sink_group_commit(self))
         return -1;
+    crema_log_clock_step(&self->wall_ahead_ns);
     s_say_alive(self);
     s_tell_health(self);
     sink_sealing_tick(self->sealing, crema_clock_real_ns());

@@ -68,8 +68,11 @@ sink_fs_make_dir(const char *path)
         return s_sync_parent(path);
     int why = errno;
     struct stat st;
-    if (why == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-        return CREMA_OK;
+    if (why == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+        /* Whoever made it may have been killed before its name was durable; but not in a place that we may not even look at. */
+        crema_err_t err = s_sync_parent(path);
+        return err != CREMA_OK && errno == EACCES ? CREMA_OK : err;
+    }
     errno = why;
     return sink_fs_error(why);
 }

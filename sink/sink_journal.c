@@ -10,6 +10,7 @@
 
 #include "crema_failpoint.h"
 #include "crema_frame.h"
+#include "crema_mutant.h"
 #include "sink_fs.h"
 #include "sink_segment.h"
 #include "sink_segments.h"
@@ -27,8 +28,9 @@ struct sink_journal {
     uint64_t next_seq;    /* number of the next frame */
     uint8_t *group;       /* frames since the last sync, or those of the last sync if `durable` */
     size_t group_bytes, group_room;
-    bool durable; /* `group` is in the file and synced; the next append starts a fresh one */
-    bool broken;  /* a write or sync failed: nothing may be promised any more */
+    bool group_follows; /* its first frame says that all before it was synced */
+    bool durable;       /* `group` is in the file and synced; the next append starts a fresh one */
+    bool broken;        /* a write or sync failed: nothing may be promised any more */
 };
 
 /* ---- opening */
@@ -44,7 +46,7 @@ s_renew(const char *path, const uint8_t *bytes, size_t size)
     crema_failpoint("sink.before_renew_truncate");
     crema_err_t err = ftruncate(fd, (off_t)size) == 0 ? CREMA_OK : sink_fs_error(errno);
     crema_failpoint("sink.before_renew_write");
-    if (err == CREMA_OK)
+    if (err == CREMA_OK && !CREMA_MUTATED(18)) /* what can be read is taken for durable */
         err = sink_fs_write(fd, bytes, size);
     crema_failpoint("sink.before_renew_fsync");
     if (err == CREMA_OK && fsync(fd) != 0)
@@ -54,13 +56,13 @@ s_renew(const char *path, const uint8_t *bytes, size_t size)
     return err;
 }
 
-/* Where the last whole frame of a segment ends. Notes its number, and refuses what another store, run or a later sink wrote. */
+/* Where what counts of a segment ends. Notes its number, and refuses what another store, run or a later sink wrote. */
 static crema_err_t
 s_scan(sink_journal_t *self, const uint8_t *bytes, size_t size, size_t *ret_end)
 {
-    size_t offset = 0, skipped;
+    size_t offset = 0, skipped, sound = sink_segment_sound(bytes, size);
     crema_frame_t frame;
-    while (sink_segment_next(bytes, size, &offset, &frame, &skipped) == CREMA_OK) {
+    while (sink_segment_next(bytes, sound, &offset, &frame, &skipped) == CREMA_OK) {
         sink_header_t header;
         if (!sink_header_decode(&frame, &header)) {
             if (frame.seq >= self->next_seq)
@@ -73,7 +75,7 @@ s_scan(sink_journal_t *self, const uint8_t *bytes, size_t size, size_t *ret_end)
         if (header.generation > self->header.generation)
             return CREMA_EBUSY;
     }
-    *ret_end = offset;
+    *ret_end = sound;
     return CREMA_OK;
 }
 
@@ -207,6 +209,12 @@ s_reserve(sink_journal_t *self, size_t more)
     return CREMA_OK;
 }
 
+static bool
+s_follows_synced(const sink_journal_t *self)
+{
+    return self->fd >= 0 && self->segment_bytes > CREMA_FRAME_HEADER_BYTES + SINK_HEADER_BODY_BYTES;
+}
+
 /* The body is `head` and then `tail`. */
 static crema_err_t
 s_append(sink_journal_t *self, sink_journal_type_t type, int64_t t_ns, const uint8_t *head,
@@ -219,6 +227,9 @@ s_append(sink_journal_t *self, sink_journal_type_t type, int64_t t_ns, const uin
     crema_err_t err = s_reserve(self, CREMA_FRAME_HEADER_BYTES + head_bytes + tail_bytes);
     if (err != CREMA_OK)
         return err;
+    bool begins = self->group_bytes == 0;
+    if (begins)
+        self->group_follows = s_follows_synced(self);
     uint8_t *out = self->group + self->group_bytes;
     uint8_t *body = out + CREMA_FRAME_HEADER_BYTES;
     memcpy(body, head, head_bytes);
@@ -228,6 +239,7 @@ s_append(sink_journal_t *self, sink_journal_type_t type, int64_t t_ns, const uin
         .seq = self->next_seq++,
         .t_ns = t_ns,
         .type = (uint16_t)type,
+        .flags = begins && self->group_follows ? SINK_FRAME_BEGINS_GROUP : 0,
         .len = (uint32_t)(head_bytes + tail_bytes),
         .body = body,
     };
@@ -331,6 +343,18 @@ s_begin_segment(sink_journal_t *self)
     return CREMA_OK;
 }
 
+/* The group was begun for another segment than it goes to. */
+static void
+s_mark_group_anew(sink_journal_t *self)
+{
+    crema_frame_t frame;
+    if (crema_frame_decode(self->group, self->group_bytes, &frame) != CREMA_OK)
+        return; /* it was just encoded */
+    self->group_follows = s_follows_synced(self);
+    frame.flags = self->group_follows ? SINK_FRAME_BEGINS_GROUP : 0;
+    crema_frame_encode(&frame, self->group);
+}
+
 static crema_err_t
 s_write_group(sink_journal_t *self)
 {
@@ -341,6 +365,8 @@ s_write_group(sink_journal_t *self)
     crema_err_t err = self->fd < 0 ? s_begin_segment(self) : CREMA_OK;
     if (err != CREMA_OK)
         return err;
+    if (self->group_follows != s_follows_synced(self))
+        s_mark_group_anew(self);
     crema_failpoint("sink.before_group_write");
     err = sink_fs_write(self->fd, self->group, self->group_bytes);
     if (err == CREMA_ENOSPC && ftruncate(self->fd, (off_t)self->segment_bytes) != 0)
@@ -359,7 +385,11 @@ sink_journal_sync(sink_journal_t *self)
     if (err == CREMA_ENOSPC || err == CREMA_ENOMEM || err == CREMA_ELIMIT)
         return err;
     crema_failpoint("sink.before_group_fdatasync");
-    if (err != CREMA_OK || fdatasync(self->fd) != 0) {
+    if (err == CREMA_OK && fdatasync(self->fd) != 0)
+        err = CREMA_EIO;
+    if (CREMA_MUTATED(16) && err == CREMA_EIO && fdatasync(self->fd) == 0)
+        err = CREMA_OK; /* a sync that failed is tried again */
+    if (err != CREMA_OK) {
         self->broken = true;
         return CREMA_EIO;
     }

@@ -53,11 +53,11 @@ s_take_frame(reader_t *reader, const crema_frame_t *frame)
 static crema_err_t
 s_read_segment(reader_t *reader, const uint8_t *bytes, size_t size, bool last)
 {
-    size_t offset = 0, skipped;
+    size_t offset = 0, skipped, sound = last ? sink_segment_sound(bytes, size) : size;
     crema_frame_t frame;
     reader->report.segments++;
     reader->report.bytes += size;
-    while (sink_segment_next(bytes, size, &offset, &frame, &skipped) == CREMA_OK) {
+    while (sink_segment_next(bytes, sound, &offset, &frame, &skipped) == CREMA_OK) {
         reader->report.damaged_bytes += skipped;
         sink_header_t header;
         if (sink_header_decode(&frame, &header) && !s_take_header(reader, &header)) {
@@ -69,7 +69,7 @@ s_read_segment(reader_t *reader, const uint8_t *bytes, size_t size, bool last)
             return err;
     }
     if (last)
-        reader->report.torn_bytes += skipped;
+        reader->report.torn_bytes += size - sound;
     else
         reader->report.damaged_bytes += skipped;
     return CREMA_OK;

@@ -31,8 +31,9 @@ struct sink {
     sink_views_t *views; /* NULL: none wanted */
     sink_space_t space;
     uint64_t free_b;
-    bool commit_armed;   /* a timer is set */
-    int64_t t_commit_ns; /* monotonic time of the last commit */
+    bool commit_armed;     /* a timer is set */
+    int64_t t_commit_ns;   /* monotonic time of the last commit */
+    int64_t wall_ahead_ns; /* of the monotonic clock, at the last tick */
     unsigned ticks;
     bool broken;    /* the journal failed */
     bool told_full; /* a peer was told in this batch */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "crema_bytes.h"
+#include "crema_mutant.h"
 #include "crema_wire.h"
 
 #define PUT_LATE 1u
@@ -106,6 +107,21 @@ sink_segment_next(const uint8_t *bytes, size_t size, size_t *offset, crema_frame
     }
     *ret_skipped = size - *offset;
     return CREMA_ENOENT;
+}
+
+size_t
+sink_segment_sound(const uint8_t *bytes, size_t size)
+{
+    size_t offset = 0, skipped, hole = SIZE_MAX;
+    crema_frame_t frame;
+    while (sink_segment_next(bytes, size, &offset, &frame, &skipped) == CREMA_OK) {
+        size_t before = offset - crema_frame_bytes(&frame) - skipped;
+        if (frame.flags & SINK_FRAME_BEGINS_GROUP)
+            hole = SIZE_MAX;
+        else if (skipped > 0 && before < hole)
+            hole = before;
+    }
+    return hole < offset && !CREMA_MUTATED(17) ? hole : offset;
 }
 
 static crema_err_t

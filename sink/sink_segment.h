@@ -16,6 +16,10 @@
 #define SINK_STORE_FRAME 70
 #define SINK_TOMBSTONES_FRAME 71
 
+/* In a journal frame's flags: what lies before it was synced before it was written. The first group of a segment has none, for it is synced with the
+ * segment's header. */
+#define SINK_FRAME_BEGINS_GROUP 1u
+
 /* Bytes of the bodies; a PUT's frames follow its head. All integers are little-endian. */
 #define SINK_HEADER_BODY_BYTES 40
 #define SINK_PUT_HEAD_BYTES 48
@@ -38,6 +42,11 @@ void sink_sealed_encode(const sink_journal_sealed_t *sealed, uint8_t out[SINK_SE
  * damaged PUT is not taken for a journal frame. CREMA_ENOENT: there is none, *ret_skipped is all that is left. */
 CREMA_MUST_CHECK crema_err_t sink_segment_next(const uint8_t *bytes, size_t size, size_t *offset,
                                                crema_frame_t *ret_frame, size_t *ret_skipped);
+
+/* How many leading bytes of a run's newest segment count. Of what was not synced a power cut leaves any part, also a later one without an earlier
+ * one; so behind the first hole in the last group nothing counts, as if it had been cut there. A hole in an earlier group is damage to what
+ * was there once, and what follows it stays. */
+size_t sink_segment_sound(const uint8_t *bytes, size_t size);
 
 /* Decodes the body and calls the visitor's function for it. *ret_understood is false, and the result CREMA_OK, for a body that is not what its
  * type says; headers are understood and call nothing. */

@@ -81,14 +81,25 @@ frames_id(uint8_t byte)
     return id;
 }
 
-char *
-scratch_make(void)
+static char *
+s_make_below(const char *parent)
 {
-    const char *parent = getenv("TMPDIR");
     char *dir;
     assert_true(asprintf(&dir, "%s/crema-test-XXXXXX", parent ? parent : "/tmp") > 0);
     assert_non_null(mkdtemp(dir));
     return dir;
+}
+
+char *
+scratch_make(void)
+{
+    return s_make_below(getenv("TMPDIR"));
+}
+
+char *
+scratch_make_in_memory(void)
+{
+    return access("/dev/shm", W_OK) == 0 ? s_make_below("/dev/shm") : scratch_make();
 }
 
 static int

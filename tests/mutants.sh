@@ -24,6 +24,9 @@ readonly mutants='
 13 test_agg_core  an agent that was not let in yet is forgotten
 14 test_agg_core  after a restart whoever is here is everybody
 15 test_agg_core  an agent is dismissed with records left
+16 test_power_store a sync that failed is tried again
+17 test_power_store the watermark holds though data before it are missing
+18 test_power_store after a failed sync what can be read is taken for durable
 '
 
 readonly modules=(
@@ -31,16 +34,31 @@ readonly modules=(
     aggregator/agg_{credit,agent,run,text,frames,core,core_agents,core_flows,core_sink,core_runs,core_next}.c
     sink/sink_commit.c
 )
+# test_power_store: the store on a disk that forgets what was not synced
+readonly store=(
+    proto/crema_{random,failpoint}.c sink/sink_{store,store_open,journal,journal_read,segment,segments,fs,put,tombs}.c
+    tests/frames.c tests/faulty/{power,store_life}.c
+)
+wraps=$(sed -n 's/^set(disk_calls \(.*\))/\1/p' tests/faulty/CMakeLists.txt | sed -E 's/([a-z]+)/-Wl,--wrap=\1/g')
+readonly wraps
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 protoc-c --c_out="$work" --proto_path=proto proto/crema.proto
 
 # build NUMBER NAME: the program with that bug, as $work/NAME
 build() {
-    local sources=(tests/sim/*.c)
-    [[ $2 == sim ]] || sources=("tests/$2.c")
-    "$cc" -std=gnu17 -O1 -w -DCREMA_MUTANT="$1" -Iproto -Iaggregator -Isink -Itests -Itests/sim -I"$work" \
-        "${modules[@]}" "$work/crema.pb-c.c" "${sources[@]}" -o "$work/$2" -lcmocka -ldeflate -lprotobuf-c -lz -lm
+    local sources flags=()
+    case $2 in
+        sim) sources=(tests/sim/*.c) ;;
+        test_power_store)
+            sources=("${store[@]}" "tests/faulty/$2.c")
+            read -ra flags <<<"$wraps"
+            ;;
+        *) sources=("tests/$2.c") ;;
+    esac
+    "$cc" -std=gnu17 -O1 -w -D_GNU_SOURCE= -DCREMA_MUTANT="$1" -Iproto -Iaggregator -Isink -Itests -Itests/sim -Itests/faulty \
+        -I"$work" "${flags[@]}" "${modules[@]}" "$work/crema.pb-c.c" "${sources[@]}" -o "$work/$2" \
+        -lcmocka -lprotobuf-c -ldeflate -lz -lm
 }
 
 # find NAME: true if the program finds something wrong
@@ -51,7 +69,7 @@ find_fault() {
 }
 
 survivors=0
-for name in sim test_agg_core; do
+for name in sim test_agg_core test_power_store; do
     build 0 "$name"
     if find_fault "$name"; then
         echo "mutants: $name fails without any mutant"
@@ -63,7 +81,7 @@ while read -r number name text; do
     [[ $# == 0 || " $* " == *" $number "* ]] || continue
     build "$number" "$name"
     if find_fault "$name"; then
-        printf 'mutant %2d found by %-14s %s\n' "$number" "$name," "$(grep -m1 -e '^seed' -e 'ERROR' "$work/out" | cut -c1-90)"
+        printf 'mutant %2d found by %-17s %s\n' "$number" "$name," "$(grep -m1 -e '^seed' -e 'ERROR' "$work/out" | cut -c1-90)"
     else
         printf 'mutant %2d SURVIVES %s: %s\n' "$number" "$name" "$text"
         survivors=$((survivors + 1))
