@@ -87,8 +87,15 @@ typedef struct {
     int64_t stalled_until_ns;
 } sim_process_t;
 
+/* A host's monotonic clock: it began somewhere and runs a little too fast or too slow. */
+typedef struct {
+    int64_t base_ns;
+    int64_t drift_ppb;
+} sim_clock_t;
+
 typedef struct {
     sim_process_t process;
+    sim_clock_t clock;
     crema_session_t *session;
     uint64_t boot;
     int conn;          /* -1: none */
@@ -102,6 +109,7 @@ typedef struct {
 
 typedef struct {
     sim_process_t process;
+    sim_clock_t clock;
     agg_core_t *core;
     uint64_t boot;
     bool opened[SIM_RUNS_MAX]; /* this life heard RUN_OPEN */
@@ -151,8 +159,16 @@ typedef struct {
 
 #define SIM_CONNS_MAX 2048
 
+#define SIM_ERRORS 10000 /* of offsets, in steps of 10 us */
+
 typedef struct {
-    uint64_t histories, records, violations, events, verdicts, partials, exempt, kills, late_mends;
+    uint64_t histories, records, violations, events, verdicts, partials, exempt, kills;
+    uint64_t cuts;                   /* of power, of a host or the sink's */
+    uint64_t dropped, doubled, late; /* messages */
+    uint64_t offsets, offsets_held;  /* estimates of clocks, and how many were within their bound */
+    uint64_t calm_offsets;           /* of them those where nothing went wrong */
+    uint64_t offset_errors
+        [SIM_ERRORS];   /* how many of these were off by so much; more counts as the last */
     int64_t slowest_ns; /* from heal to everything delivered and sealed */
 } sim_totals_t;
 
@@ -208,6 +224,8 @@ crema_msg_t *sim_copy(const crema_msg_t *msg);
 void sim_violation(sim_t *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void sim_say(const sim_t *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool sim_is_running(const sim_t *sim, const sim_process_t *process);
+int64_t sim_clock(const sim_t *sim, const sim_clock_t *clock);
+sim_clock_t sim_random_clock(sim_t *sim);
 int sim_run_of(const sim_t *sim, const crema_id_t *run_id);
 
 /* sim_net.c */
@@ -252,6 +270,7 @@ void sim_faults_start(sim_t *sim);
 void sim_check_trim(sim_t *sim, const sim_stream_t *stream, uint64_t committed);
 void sim_check_verdict(sim_t *sim, int run, size_t reasons);
 void sim_check_credit(sim_t *sim);
+void sim_check_offset(sim_t *sim, const crema_clock_sample_t *sample);
 void sim_check_dismissed(sim_t *sim, int agent);
 bool sim_is_finished(const sim_t *sim);
 void sim_check_end(sim_t *sim);

@@ -5,6 +5,12 @@
 
 static void s_drive(sim_t *sim, int a);
 
+static int64_t
+s_clock(const sim_t *sim, int a)
+{
+    return sim_clock(sim, &sim->agents[a].clock);
+}
+
 static void
 s_report(sim_t *sim, int a, int i)
 {
@@ -17,7 +23,7 @@ s_report(sim_t *sim, int a, int i)
         .flags = stream->closed ? CREMA_STREAM_FLAG_CLOSED : 0,
     };
     stream->unread = false;
-    if (crema_session_on_stream(sim->agents[a].session, &row, sim->now_ns) != CREMA_OK)
+    if (crema_session_on_stream(sim->agents[a].session, &row, s_clock(sim, a)) != CREMA_OK)
         stream->unread = true;
 }
 
@@ -72,11 +78,11 @@ s_send_data(sim_t *sim, int a, const crema_session_action_t *action)
     bool refused = sim->faults && !sim->healed && sim_chance(sim, 0.02);
     if (msg.data.n == 0 || refused || !sim_send(sim, agent->conn, true, &msg))
         crema_session_on_data_sent(agent->session, &stream->id, action->first_seq, 0, 0,
-                                   sim->now_ns);
+                                   s_clock(sim, a));
     else
         crema_session_on_data_sent(agent->session, &stream->id, action->first_seq,
                                    (uint32_t)(last - action->first_seq + 1), msg.data.frames_bytes,
-                                   sim->now_ns);
+                                   s_clock(sim, a));
 }
 
 static void
@@ -128,7 +134,7 @@ s_act(sim_t *sim, int a, const crema_session_action_t *action)
     case CREMA_SESSION_SCAN:
         s_end_own(sim, a, &action->run_id);
         s_scan(sim, a, true);
-        crema_session_on_scanned(agent->session, 0, 0, 0, sim->now_ns);
+        crema_session_on_scanned(agent->session, 0, 0, 0, s_clock(sim, a));
         break;
     case CREMA_SESSION_TRIM: {
         int i = sim_stream_find(sim, &action->stream_id);
@@ -147,7 +153,7 @@ s_drive(sim_t *sim, int a)
     crema_session_action_t action;
     int actions = 0;
     while (agent->process.up &&
-           crema_session_next(agent->session, sim->now_ns, sim->now_ns, &action)) {
+           crema_session_next(agent->session, s_clock(sim, a), s_clock(sim, a), &action)) {
         s_act(sim, a, &action);
         if (++actions > 100000) {
             sim_violation(sim, "agent %d never runs out of actions", a);
@@ -170,7 +176,7 @@ void
 sim_agent_on_message(sim_t *sim, int a, const crema_msg_t *msg)
 {
     sim_agent_t *agent = &sim->agents[a];
-    crema_session_on_message(agent->session, msg, sim->now_ns, sim->now_ns);
+    crema_session_on_message(agent->session, msg, s_clock(sim, a), s_clock(sim, a));
     s_drive(sim, a);
 }
 
@@ -210,7 +216,7 @@ s_tick(sim_t *sim, int a, int life, crema_msg_t *msg)
             sim_record(sim, agent->own_stream[run], false);
     }
     s_scan(sim, a, false);
-    crema_session_on_tick(agent->session, sim->now_ns, sim->now_ns);
+    crema_session_on_tick(agent->session, s_clock(sim, a), s_clock(sim, a));
     s_drive(sim, a);
 }
 
@@ -240,7 +246,7 @@ sim_agent_start(sim_t *sim, int a)
         .heartbeat_ns = agent->interval_ns,
         .streams_max = SIM_STREAMS_MAX,
     };
-    if (crema_session_new(&config, sim->now_ns, &agent->session) != CREMA_OK) {
+    if (crema_session_new(&config, s_clock(sim, a), &agent->session) != CREMA_OK) {
         sim_violation(sim, "agent %d has no memory", a);
         return;
     }

@@ -4,6 +4,12 @@
 
 static void s_drive(sim_t *sim);
 
+static int64_t
+s_clock(const sim_t *sim)
+{
+    return sim_clock(sim, &sim->agg.clock);
+}
+
 static void
 s_on_event(sim_t *sim, const agg_action_t *action)
 {
@@ -28,17 +34,25 @@ s_to_peer(sim_t *sim, const agg_action_t *action)
 }
 
 static void
+s_to_sink(sim_t *sim, const crema_msg_t *msg)
+{
+    if (msg->type == CREMA_MSG_CLOCK)
+        sim_check_offset(sim, &msg->clock);
+    sim_send(sim, sim->sink_conn, true, msg);
+}
+
+static void
 s_drive(sim_t *sim)
 {
     agg_action_t action;
     int actions = 0;
-    while (agg_core_next(sim->agg.core, sim->now_ns, &action)) {
+    while (agg_core_next(sim->agg.core, s_clock(sim), &action)) {
         if (action.type == AGG_EVENT)
             s_on_event(sim, &action);
         else if (action.type == AGG_TO_PEER)
             s_to_peer(sim, &action);
         else
-            sim_send(sim, sim->sink_conn, true, action.msg);
+            s_to_sink(sim, action.msg);
         if (++actions > 100000) {
             sim_violation(sim, "the aggregator never runs out of actions");
             break;
@@ -62,7 +76,7 @@ sim_agg_on_peer(sim_t *sim, agg_peer_t peer, const crema_msg_t *msg)
     }
     if (msg->type == CREMA_MSG_HELLO)
         sim->agents[sim->conns[sim_conn_of_peer(sim, peer)].who].known = true;
-    agg_core_on_peer(sim->agg.core, peer, msg, sim->now_ns, sim->now_ns);
+    agg_core_on_peer(sim->agg.core, peer, msg, s_clock(sim), s_clock(sim));
     s_drive(sim);
 }
 
@@ -70,7 +84,7 @@ void
 sim_agg_on_sink(sim_t *sim, const crema_msg_t *msg)
 {
     sim->agg.heard_boot = msg->session;
-    agg_core_on_sink(sim->agg.core, msg, sim->now_ns, sim->now_ns);
+    agg_core_on_sink(sim->agg.core, msg, s_clock(sim), s_clock(sim));
     s_drive(sim);
 }
 
@@ -90,7 +104,7 @@ s_tick(sim_t *sim, int a, int life, crema_msg_t *msg)
         sim->sink_conn = sim_connect(sim, SIM_AGG, 0);
         sim->sink_redial_ns = 0;
     }
-    agg_core_on_tick(sim->agg.core, sim->now_ns, sim->now_ns);
+    agg_core_on_tick(sim->agg.core, s_clock(sim), s_clock(sim));
     s_drive(sim);
 }
 

@@ -45,6 +45,8 @@ s_kill_agent(sim_t *sim, int a, bool power_cut)
     if (power_cut) {
         sim_say(sim, "host %d loses power", a);
         sim_spool_power_cut(sim, a);
+        sim->agents[a].clock = sim_random_clock(sim);
+        sim->totals->cuts++;
     }
     s_revive_later(sim, SIM_AGENT, a);
 }
@@ -61,6 +63,7 @@ static void
 s_kill_sink(sim_t *sim, bool power_cut)
 {
     sim->totals->kills++;
+    sim->totals->cuts += power_cut;
     sim_sink_kill(sim, power_cut);
     if (sim->regress && !sim->regressed && sim_chance(sim, 0.3))
         sim_sink_regress(sim);

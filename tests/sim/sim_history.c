@@ -30,7 +30,9 @@ s_set_up(sim_t *sim)
     static const int64_t intervals_ms[] = {200, 500, 1000, 1000, 2000, 26000};
     int64_t interval_ns = intervals_ms[sim_between(sim, 0, sim->faults ? 4 : 5)] * SIM_MS;
     for (int a = 0; a < sim->n_agents; a++)
-        sim->agents[a] = (sim_agent_t){.conn = -1, .interval_ns = interval_ns};
+        sim->agents[a] =
+            (sim_agent_t){.conn = -1, .interval_ns = interval_ns, .clock = sim_random_clock(sim)};
+    sim->agg.clock = sim_random_clock(sim);
     for (int run = 0; run < sim->n_runs; run++) {
         sim->run_ids[run] = sim_random_id(sim);
         sim->runs[run].end_at_ns = sim_between(sim, 2 * SIM_S, sim->heal_ns + 2 * SIM_S);

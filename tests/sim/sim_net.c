@@ -71,7 +71,9 @@ s_post(sim_t *sim, int c, bool away, const crema_msg_t *msg, bool in_order)
 {
     sim_conn_t *conn = &sim->conns[c];
     int64_t at = sim->now_ns + sim_between(sim, 50000, 3 * SIM_MS);
-    if (sim_chance(sim, 0.02))
+    bool late = sim_chance(sim, 0.02);
+    sim->totals->late += late;
+    if (late)
         at += sim_between(sim, 0, sim->hostile ? SIM_S : 60 * SIM_MS);
     if (in_order) {
         if (at <= conn->last_ns[away])
@@ -87,10 +89,14 @@ sim_send(sim_t *sim, int c, bool away, const crema_msg_t *msg)
     if (c < 0 || !sim->conns[c].open)
         return false;
     bool hostile = sim->hostile && !sim->healed;
-    if (hostile && sim_chance(sim, sim->drop_p))
+    if (hostile && sim_chance(sim, sim->drop_p)) {
+        sim->totals->dropped++;
         return true; /* taken, and lost */
+    }
     s_post(sim, c, away, msg, !hostile);
-    if (hostile && sim_chance(sim, sim->double_p))
+    if (hostile && sim_chance(sim, sim->double_p)) {
+        sim->totals->doubled++;
         s_post(sim, c, away, msg, false);
+    }
     return true;
 }

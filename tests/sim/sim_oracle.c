@@ -117,6 +117,24 @@ sim_check_credit(sim_t *sim)
         sim_violation(sim, "I4: %llu bytes granted", (unsigned long long)stats.credit_granted_b);
 }
 
+/* The estimate holds its bound against the true difference of the two clocks now. It may not, rarely, where one of them began anew on the way. */
+void
+sim_check_offset(sim_t *sim, const crema_clock_sample_t *sample)
+{
+    int64_t mine_ns = sim_clock(sim, &sim->agg.clock);
+    int64_t theirs_ns = sim_clock(sim, &sim->agents[sample->agent_id.bytes[0] - 1].clock);
+    int64_t error_ns = sample->offset_ns - (theirs_ns - mine_ns);
+    if (error_ns < 0)
+        error_ns = -error_ns;
+    int64_t step = error_ns / 10000;
+    sim->totals->offsets++;
+    sim->totals->offsets_held += error_ns <= sample->uncertainty_ns;
+    if (!sim->faults) {
+        sim->totals->calm_offsets++;
+        sim->totals->offset_errors[step < SIM_ERRORS ? step : SIM_ERRORS - 1]++;
+    }
+}
+
 /* I1: every number once, in order, as it was recorded. */
 static void
 s_check_journal(sim_t *sim, int i)

@@ -196,6 +196,20 @@ sim_is_running(const sim_t *sim, const sim_process_t *process)
     return process->up && sim->now_ns >= process->stalled_until_ns;
 }
 
+int64_t
+sim_clock(const sim_t *sim, const sim_clock_t *clock)
+{
+    return clock->base_ns + sim->now_ns + sim->now_ns / 1000 * clock->drift_ppb / 1000000;
+}
+
+/* Two of them drift apart by 100 ppm at most. */
+sim_clock_t
+sim_random_clock(sim_t *sim)
+{
+    return (sim_clock_t){.base_ns = sim_between(sim, SIM_S, 1000000 * SIM_S),
+                         .drift_ppb = sim_between(sim, -50000, 50000)};
+}
+
 int
 sim_run_of(const sim_t *sim, const crema_id_t *run_id)
 {
