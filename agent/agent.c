@@ -41,9 +41,10 @@ typedef struct {
     agent_source_t *attached; /* NULL: nobody */
     crema_id_t agent_id;
     int64_t poll_at_ns, sample_at_ns, lock_at_ns;
-    int64_t leave_by_ns; /* in LEAVING */
-    bool unreachable;    /* and said so */
-    bool refused;        /* and the command runs on */
+    int64_t wall_ahead_ns; /* of the monotonic clock, at the last sample */
+    int64_t leave_by_ns;   /* in LEAVING */
+    bool unreachable;      /* and said so */
+    bool refused;          /* and the command runs on */
     bool child_ended;
     int child_status;
     int status; /* exit status */
@@ -277,6 +278,7 @@ s_serve_on(agent_t *self, int64_t now_ns)
 {
     bool sampled = false;
     if (self->phase == SERVING && now_ns >= self->sample_at_ns) {
+        crema_log_clock_step(&self->wall_ahead_ns);
         sampled = agent_sampler_sample(self->sampler);
         s_advance(&self->sample_at_ns, self->config->sample_ns, now_ns);
     }

@@ -58,6 +58,7 @@ struct agg {
     agg_core_t *core;
     agg_peers_t *peers;
     agg_splits_t *splits;
+    int64_t wall_ahead_ns; /* of the monotonic clock, a second ago */
     unsigned seconds;
     counts_t counts;
 };
@@ -347,6 +348,7 @@ s_on_second(zloop_t *loop, int timer, void *context)
     agg_t *self = context;
     int64_t now_ns = crema_clock_mono_ns();
     crema_health_tell(self->options.health_file, agg_core_has_sink(self->core));
+    crema_log_clock_step(&self->wall_ahead_ns);
     if (self->tap)
         s_tap_runs(self);
     if (++self->seconds % SWEEP_SECONDS == 0) {

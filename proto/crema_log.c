@@ -16,6 +16,7 @@
  * left out; of a longer text, its end. */
 #define LINE_BYTES 4096
 #define VALUE_BYTES 1024
+#define STEP_NS 1000000000 /* of the wall clock, worth a word */
 
 /* The process has one standard error, so it has one log. */
 static struct {
@@ -256,4 +257,14 @@ crema_log_write(crema_log_level_t level, const char *event, const crema_log_fiel
     s_write_due(now_ns);
     if (may)
         s_write_line(level, event, fields);
+}
+
+void
+crema_log_clock_step(int64_t *ahead_ns)
+{
+    int64_t now_ahead_ns = crema_clock_real_ns() - crema_clock_mono_ns();
+    int64_t step_ns = *ahead_ns ? now_ahead_ns - *ahead_ns : 0;
+    if (step_ns >= STEP_NS || step_ns <= -STEP_NS)
+        crema_log_warn("wall_clock_stepped", CREMA_INT("ms", step_ns / 1000000));
+    *ahead_ns = now_ahead_ns;
 }

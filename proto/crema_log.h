@@ -69,4 +69,8 @@ void crema_log_write(crema_log_level_t level, const char *event, const crema_log
     crema_log_write(CREMA_LOG_ERROR, event,                                                        \
                     (const crema_log_field_t[]){__VA_ARGS__ __VA_OPT__(, ){0}})
 
+/* Says so when the wall clock stepped: by a second or more against the monotonic one since the last call. *ahead_ns is the caller's and 0 before
+ * the first call. Nothing but times of day depends on the wall clock. */
+void crema_log_clock_step(int64_t *ahead_ns);
+
 #endif
