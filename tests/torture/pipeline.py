@@ -38,6 +38,7 @@ class Supervised:
 
     def __init__(self, command: list[str], log: pathlib.Path):
         self.command, self.log = [str(word) for word in command], log
+        self.environment: dict[str, str] = {}  # what it gets besides this process's own
         self.start()
 
     def start(self, failpoint: str = ""):
@@ -49,7 +50,7 @@ class Supervised:
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
-                env=with_failpoint(failpoint),
+                env={**with_failpoint(failpoint), **self.environment},
             )
 
     def reached(self, name: str) -> int:
