@@ -1,6 +1,7 @@
 /* agg_tap - an XPUB socket that tells whoever subscribes what happens. Lossy: a slow subscriber misses messages, and sees it by their numbers.
  *
- * Each message has two parts: the topic, `event` or `run`, and one object of JSON with a field `n` that counts the messages of the topic. */
+ * Each message is one part: the topic, `event` or `run`, a space, and one object of JSON with a field `n` that counts the messages of the
+ * topic. */
 #ifndef AGG_TAP_H
 #define AGG_TAP_H
 
