@@ -3,6 +3,9 @@
 #include <stdlib.h>
 
 #include <czmq.h>
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
 
 #include "crema_reactor.h"
 
@@ -91,10 +94,20 @@ agent_link_hang_up(agent_link_t *self)
     zsock_destroy(&self->sock);
 }
 
+/* libzmq hands the bytes to its own thread, by means that ThreadSanitizer does not see. */
+#ifdef __SANITIZE_THREAD__
+#define HAND_OVER(bytes) __tsan_release(bytes)
+#define TAKE_OVER(bytes) __tsan_acquire(bytes)
+#else
+#define HAND_OVER(bytes) ((void)(bytes))
+#define TAKE_OVER(bytes) ((void)(bytes))
+#endif
+
 static void
 s_free(void *bytes, void *hint)
 {
     (void)hint;
+    TAKE_OVER(bytes);
     free(bytes);
 }
 
@@ -107,6 +120,7 @@ agent_link_send(agent_link_t *self, uint8_t **bytes_p, size_t size)
         free(bytes);
         return CREMA_EAGAIN;
     }
+    HAND_OVER(bytes);
     zmq_msg_t msg;
     if (zmq_msg_init_data(&msg, bytes, size, s_free, NULL) != 0) {
         free(bytes);

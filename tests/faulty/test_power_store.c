@@ -8,6 +8,10 @@
 #include "power.h"
 #include "store_life.h"
 
+#ifndef POWER_CUTS
+#define POWER_CUTS 10000
+#endif
+
 typedef struct {
     const char *dir; /* for what is found after each cut */
     store_life_t life;
@@ -54,7 +58,7 @@ test_power_cuts_take_nothing_that_was_acknowledged(void **state)
 {
     (void)state;
     cuts_t cuts = {.sparse = 1};
-    uint64_t enough = store_life_is_long() ? 100000 : 10000;
+    uint64_t enough = store_life_is_long() ? 100000 : POWER_CUTS;
     while (cuts.cuts < enough)
         s_live_and_cut(&cuts, 0);
     print_message("%llu power cuts\n", (unsigned long long)cuts.cuts);
