@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import socket
 import time
 
 import awkward as ak
@@ -106,3 +108,61 @@ class Broken(JetCounter):
 
     def process(self, events):
         raise ValueError("no such jet collection")
+
+
+class Measured(processor.ProcessorABC):
+    """Does one thing for `wall_s` in each chunk, and for `long_s` in the one at entry 0; the columns do not matter."""
+
+    def __init__(self, wall_s: float, long_s: float | None = None):
+        self.wall_s = wall_s
+        self.long_s = wall_s if long_s is None else long_s
+
+    def process(self, events):
+        self.work(
+            time.monotonic() + (self.wall_s if events.metadata["entrystart"] else self.long_s)
+        )
+        return {"events": len(events)}
+
+    def work(self, until):
+        raise NotImplementedError
+
+    def postprocess(self, accumulator):
+        return accumulator
+
+
+class Computes(Measured):
+    """Native code that leaves the GIL to others."""
+
+    def work(self, until):
+        while time.monotonic() < until:
+            hashlib.pbkdf2_hmac("sha256", b"crema", b"salt", 20_000)
+
+
+class HoldsTheGil(Measured):
+    """Pure Python."""
+
+    def work(self, until):
+        n = 0
+        while time.monotonic() < until:
+            n += sum(i * i for i in range(1000))
+
+
+class ReadsSlowly(Measured):
+    """Reads from a server that takes its time."""
+
+    def __init__(self, wall_s: float, address: tuple[str, int]):
+        super().__init__(wall_s)
+        self.address = address
+
+    def work(self, until):
+        with socket.create_connection(self.address) as server:
+            while time.monotonic() < until:
+                server.sendall(b"more")
+                server.recv(1 << 16)
+
+
+class DoesNothing(Measured):
+    """All that is left is what coffea and Dask do for a chunk."""
+
+    def work(self, until):
+        pass
