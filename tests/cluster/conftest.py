@@ -67,13 +67,16 @@ def stacks(project, images, keep_logs):
 
     def take_down() -> None:
         for stack in made:
-            keep_logs("-".join(stack.files), stack.compose("logs", "--no-color", check=False))
+            keep_logs(
+                "-".join(pathlib.Path(file).stem for file in stack.files),
+                stack.compose("logs", "--no-color", check=False),
+            )
             stack.destroy()
         made.clear()
 
-    def make(*files: str) -> Stack:
+    def make(*files: str, **options) -> Stack:
         take_down()
-        made.append(Stack(project, *files))
+        made.append(Stack(project, *files, **options))
         return made[-1]
 
     try:

@@ -58,8 +58,9 @@ def wait_for(condition, timeout_s: float, what: str):
 class Stack:
     """One compose project of the files given."""
 
-    def __init__(self, project: str, *files: str):
+    def __init__(self, project: str, *files: str, notebook: str = "jupyter"):
         self.project = project
+        self.notebook = notebook  # the service where analysts are
         self.files = files or ("compose.yaml",)
         self.environment = {
             **os.environ,
@@ -72,7 +73,7 @@ class Stack:
         }
 
     def compose(self, *arguments, timeout_s: float = 180, check: bool = True) -> str:
-        files = [word for file in self.files for word in ("-f", file)]
+        files = [word for file in self.files for word in ("-f", str(COMPOSE / file))]
         return say(
             [*compose_command(), *files, *arguments],
             timeout_s,
@@ -113,15 +114,14 @@ class Stack:
     def health(self, service: str) -> str:
         return self.inspect(self.id(service))["State"]["Health"]["Status"]
 
-    def python(self, code: str, *arguments, service: str = "jupyter", timeout_s: float = 90) -> str:
-        """Run Python in a container of a service."""
-        return docker(
-            "exec", self.id(service), "python", "-c", code, *arguments, timeout_s=timeout_s
-        )
+    def python(self, code: str, *arguments, container: str = "", timeout_s: float = 90) -> str:
+        """Run Python in a container, that of the notebooks if not told otherwise."""
+        container = container or self.id(self.notebook)
+        return docker("exec", container, "python", "-c", code, *arguments, timeout_s=timeout_s)
 
     def fetch(self, path: str, directory: pathlib.Path) -> pathlib.Path:
         """Copy a file of the volume of run files."""
-        docker("cp", f"{self.id('jupyter')}:{path}", directory)
+        docker("cp", f"{self.id(self.notebook)}:{path}", directory)
         return directory / pathlib.PurePosixPath(path).name
 
     def logs(self) -> str:
@@ -166,7 +166,7 @@ class Workload:
         words = [word for key, value in options.items() for word in (f"--{key}", str(value))]
         with open(HERE / "workload.py") as script, open(log, "w") as errors:
             self.process = subprocess.Popen(
-                ["docker", "exec", "-i", stack.id("jupyter"), "python", "-", *words],
+                ["docker", "exec", "-i", stack.id(stack.notebook), "python", "-", *words],
                 stdin=script,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import sys
 import time
 
@@ -15,6 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 import support
 
 pytestmark = pytest.mark.timeout(600, func_only=True)
+FAILURES = re.compile(r"level=error|Traceback|\bERROR\b|panic", re.IGNORECASE)
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +107,23 @@ def test_the_servers_secret_is_with_the_servers_alone(stack):
         assert ("/keys/server" in mounts) == (service in ("sink", "aggregator"))
 
 
+def test_health_says_whether_the_work_can_be_done(stack):
+    for service in ("sink", "aggregator", "scheduler", "jupyter"):
+        wait_for(lambda s=service: stack.health(s) == "healthy", 60, f"health of {service}")
+    for worker in stack.ids("worker"):
+        assert stack.inspect(worker)["State"]["Health"]["Status"] == "healthy"
+
+
+def test_an_aggregator_cut_off_for_20_s_changes_no_total(stack, tmp_path, figure):
+    def cut(work):
+        with stack.cut_off("aggregator") as how:
+            figure(f"aggregator: {how}")
+            time.sleep(20)
+
+    _, done, path = measured(stack, tmp_path, figure, "aggregator cut off for 20 s", cut, pause=1.5)
+    must_be_complete(done, path)
+
+
 def test_a_killed_sink_changes_no_total(stack, tmp_path, figure):
     def kill(work):
         docker("kill", stack.id("sink"))
@@ -116,4 +135,87 @@ def test_a_killed_sink_changes_no_total(stack, tmp_path, figure):
         stack.compose("start", "sink")
 
     _, done, path = measured(stack, tmp_path, figure, "sink killed and started", kill, pause=1)
+    must_be_complete(done, path)
+
+
+def test_workers_come_and_go(stack, tmp_path, figure):
+    def scale(n):
+        stack.up("--no-deps", "--scale", f"worker={n}", "worker")
+        assert len(stack.ids("worker")) == n
+
+    scale(2)
+
+    def there_and_back(work):
+        scale(4)
+        work.await_chunks(work.live + 8)
+        scale(2)
+
+    _, done, path = measured(
+        stack, tmp_path, figure, "workers 2 -> 4 -> 2", there_and_back, workers=2, pause=1
+    )
+    must_have_every_chunk(done, path)
+    assert done["verdict"] == "COMPLETE", done["reasons"]
+
+
+def test_a_killed_worker_is_named_and_no_finished_chunk_is_missing(stack, tmp_path, figure):
+    def kill(work):
+        worker = stack.ids("worker")[0]
+        docker("kill", worker)
+        time.sleep(3)
+        docker("start", worker)  # takes up the spool that it left
+
+    _, done, path = measured(stack, tmp_path, figure, "worker killed", kill, workers=2, pause=1)
+    assert done["verdict"] == "PARTIAL"
+    assert {reason["code"] for reason in done["reasons"]} == {"writer_killed"}
+    must_have_every_chunk(done, path)
+
+
+def test_down_and_up_again_loses_nothing(stack, tmp_path, figure):
+    def restart(work):
+        stack.compose("restart", "--timeout", "10", "sink")
+        docker("kill", stack.id("aggregator"))
+        stack.compose("start", "aggregator")
+
+    _, done, path = measured(
+        stack, tmp_path, figure, "sink restarted, aggregator killed", restart, workers=2, pause=1
+    )
+    must_be_complete(done, path)
+    assert not FAILURES.findall(stack.logs())
+    began = time.monotonic()
+    stack.down()
+    figure(f"down: {time.monotonic() - began:.1f} s")
+    stack.up("--scale", "worker=2")
+    (tmp_path / "again").mkdir()
+    again = stack.fetch(done["path"], tmp_path / "again")
+    assert again.read_bytes() == path.read_bytes()
+    said = stack.compose("run", "--rm", "analysis", timeout_s=280)
+    assert "COMPLETE" in said
+
+
+def test_without_any_agent_the_totals_are_the_same(stacks, tmp_path, figure):
+    stack = stacks("compose.yaml", "compose.no-agents.yaml")
+    stack.up("--scale", "worker=2")
+    assert stack.ids("aggregator") == stack.ids("sink") == []
+    _, done, path = measured(stack, tmp_path, figure, "no agents", workers=2)
+    must_be_complete(done, path)
+    code = (
+        "import glob; print([open(p).read() for p in glob.glob('/proc/[0-9]*/comm')],"
+        " glob.glob('/tmp/crema-*/run-*'))"
+    )
+    for container in (stack.id("jupyter"), *stack.ids("worker")):
+        assert "crema-" not in stack.python(code, container=container)
+
+
+def test_agents_as_sidecars_deliver_everything(stacks, tmp_path, figure):
+    stack = stacks("compose.yaml", "compose.sidecars.yaml")
+    stack.up()
+    _, done, path = measured(stack, tmp_path, figure, "sidecars", workers=2)
+    must_be_complete(done, path)
+
+
+def test_a_stack_that_knew_nothing_of_crema_delivers_everything(stacks, tmp_path, figure):
+    theirs = "../tests/cluster/dask-docker.yaml"
+    stack = stacks(theirs, "compose.add-crema.yaml", notebook="notebook")
+    stack.up("--scale", "worker=2")
+    _, done, path = measured(stack, tmp_path, figure, "added to a stack", workers=2)
     must_be_complete(done, path)
