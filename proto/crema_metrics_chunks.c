@@ -51,8 +51,8 @@ static const crema_metric_t c_data[] = {
 };
 
 static const crema_metric_t c_chunks[] = {
-    {"num_chunks", "count", "counted attempts: ok or partial, and not superseded", "Chunks whose output is in the result", CHUNKS,
-     "Number of Chunks"},
+    {"num_chunks", "count", "counted attempts: ok or partial, and not superseded",
+     "Chunks whose output is in the result", CHUNKS, "Number of Chunks"},
     {"num_chunks_submitted", "count", "chunks of coffea's report",
      "Submitted, whether done or dropped", REPORT, "Number of Chunks, `num_chunks`"},
     {"num_attempts", "count", "rows of /chunks", "Retries, failures and losses too", CHUNKS, ""},
