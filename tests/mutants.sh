@@ -36,7 +36,7 @@ readonly modules=(
 )
 # test_power_store: the store on a disk that forgets what was not synced
 readonly store=(
-    proto/crema_{random,failpoint}.c sink/sink_{store,store_open,journal,journal_read,segment,segments,fs,put,tombs}.c
+    proto/crema_{random,failpoint,cost}.c sink/sink_{store,store_open,journal,journal_read,segment,segments,fs,put,tombs}.c
     tests/frames.c tests/faulty/{power,store_life}.c
 )
 wraps=$(sed -n 's/^set(disk_calls \(.*\))/\1/p' tests/faulty/CMakeLists.txt | sed -E 's/([a-z]+)/-Wl,--wrap=\1/g')

@@ -199,7 +199,7 @@ def test_a_killed_worker_leaves_its_chunks_and_a_verdict_that_says_so(nano_files
     samples = support.table(run.path, "worker_samples")
     samples = samples[(samples.worker_id == lost.worker_id)]
     assert samples.t_ns.max() > lost.t_start_ns, "its last sample is missing"
-    assert len(workers) in (2, 3)  # and the one that the nanny starts, if the run still goes on then
+    assert len(workers) in (2, 3)  # the nanny's next one, if the run went on until then
     assert support.chunk_identities(run.path) == support.processed_identities(run.result)
     assert support.counted_chunks(run.path).n_events.sum() == run.result["metrics"]["entries"]
 
