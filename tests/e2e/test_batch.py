@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -11,7 +12,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
-BATCH = pathlib.Path(__file__).resolve().parents[2] / "compose" / "batch"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BATCH = ROOT / "compose" / "batch"
 MANIFESTS = sorted((BATCH / "kubernetes").glob("*.yaml"))
 KUBERNETES = "1.33"
 
@@ -66,7 +68,7 @@ def commands():
 @pytest.mark.parametrize("command", list(commands()))
 def test_options_of_the_manifests_are_those_of_the_programs(command, tmp_path):
     """All but the keys, which are not here."""
-    program = pathlib.Path(os.environ.get("CREMA_BIN_DIR", BATCH.parents[1] / "build/dev/bin"))
+    program = pathlib.Path(os.environ.get("CREMA_BIN_DIR", ROOT / "build/dev/bin"))
     own = command[1 : command.index("--")] if "--" in command else command[1:]
     if "--keys" in own:
         at = own.index("--keys")
@@ -78,13 +80,58 @@ def test_options_of_the_manifests_are_those_of_the_programs(command, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_condor_takes_the_submit_file(tmp_path):
-    if not shutil.which("condor_submit"):
-        pytest.skip("no condor_submit here")
-    shutil.copytree(BATCH / "htcondor", tmp_path / "job")
-    (tmp_path / "job" / "client-keys").mkdir()
-    command = ["condor_submit", "-dry-run", "ads", "aggregator=tcp://a:1", "scheduler=tcp://a:2"]
-    subprocess.run([*command, "workers.sub"], cwd=tmp_path / "job", check=True, timeout=60)
+def test_images_are_those_of_this_version():
+    (version,) = re.findall(
+        r"^project\(crema VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.M
+    )
+    named = {}
+    for path in [*ROOT.glob("compose/**/*"), *ROOT.glob("tests/cluster/*.yaml")]:
+        if path.is_file():
+            for found in re.findall(
+                r"(?:crema:|crema-dask:|CREMA_VERSION=)(\d[\w.]*)", path.read_text()
+            ):
+                named.setdefault(found, set()).add(path.name)
+    assert set(named) == {version}, named
+    assert {".env", "Dockerfile", "worker.yaml", "dask-docker.yaml"} <= named[version]
+
+
+@pytest.fixture
+def condor(tmp_path, monkeypatch):
+    """What makes jobs of a submit file as condor_submit does, in a folder as the example wants it."""
+    monkeypatch.setenv("CONDOR_CONFIG", "/dev/null")
+    monkeypatch.chdir(shutil.copytree(BATCH / "htcondor", tmp_path / "job"))
+    pathlib.Path("client-keys").mkdir()
+    import htcondor
+
+    def jobs(text: str, **variables: str) -> list:
+        submit = htcondor.Submit(text)
+        for name, value in variables.items():
+            submit[name] = value
+        return list(submit.jobs(clusterid=1))
+
+    return jobs
+
+
+def test_condor_makes_jobs_of_the_submit_file(condor):
+    text = pathlib.Path("workers.sub").read_text()
+    found = condor(text, aggregator="tcp://a:1", scheduler="tcp://a:2", count="3")
+    assert len(found) == 3
+    for i, job in enumerate(found):
+        assert job["Cmd"] == str(pathlib.Path("worker.sh").resolve())
+        assert job["Args"].split() == ["tcp://a:1", "tcp://a:2", f"spool.{i}", "1"]
+        assert job["TransferOutput"] == f"spool.{i}"
+        assert job["TransferInput"] == "client-keys"
+        assert job["JobMaxVacateTime"] > 30  # --drain-timeout of worker.sh
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("ON_EXIT_OR_EVICT", "ON_EVICT"), ("SIGTERM", "SIGTREM"), ("queue", "queu")],
+)
+def test_a_wrong_submit_file_is_found(condor, right, wrong):
+    text = pathlib.Path("workers.sub").read_text()
+    with pytest.raises((RuntimeError, ValueError)):
+        condor(text.replace(right, wrong))
 
 
 def test_slurm_takes_the_job():
