@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from stack import COMPOSE, Stack, compose_command, docker, say
+from stack import COMPOSE, VERSION, Stack, compose_command, docker, say
 
-BUILD_S = 900  # on a busy machine; a quiet one takes three minutes
+BUILD_S = 600  # on a busy machine; a quiet one takes three minutes
 FIGURES: list[str] = []
 
 
@@ -28,9 +28,10 @@ def figure():
 
 
 @pytest.fixture(scope="session")
-def project() -> str:
+def project(figure) -> str:
     if compose_command() is None:
         pytest.skip("no container engine with compose answers")
+    figure(say([*compose_command(), "version"]).splitlines()[0])
     return os.environ.get("CREMA_TEST_PROJECT", f"crema-test-{os.getpid()}")
 
 
@@ -41,7 +42,7 @@ def images(project, figure) -> None:
     stack = Stack(project)
     stack.compose("build", "sink", "jupyter", timeout_s=BUILD_S)
     figure(f"images are there after {time.monotonic() - began:.0f} s")
-    for image in ("crema:0.1.0", "crema-dask:0.1.0"):
+    for image in (f"crema:{VERSION}", f"crema-dask:{VERSION}"):
         size = int(docker("image", "inspect", "--format", "{{.Size}}", image))
         figure(f"image {image}: {size / 1e6:.0f} MB")
 
@@ -60,7 +61,7 @@ def keep_logs():
     return keep
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def stacks(project, images, keep_logs):
     """Makes a stack of the files given, one at a time; all are gone in the end."""
     made: list[Stack] = []

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import pathlib
+import re
 import shutil
+import socket
 import subprocess
 import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 COMPOSE = HERE.parents[1] / "compose"
+VERSION = re.search(
+    r"^project\(crema VERSION (\S+)", (COMPOSE.parent / "CMakeLists.txt").read_text(), re.MULTILINE
+)[1]
 CUT_OFF = (("INPUT", "-i"), ("OUTPUT", "-o"))
 
 
@@ -36,6 +42,7 @@ def docker(*arguments, **options) -> str:
     return say(["docker", *arguments], **options)
 
 
+@functools.cache
 def compose_command() -> list[str] | None:
     """Compose v2 if it is here, else docker-compose 1.29; None without either or without an engine."""
     for command in (["docker", "compose"], ["docker-compose"]):
@@ -44,6 +51,12 @@ def compose_command() -> list[str] | None:
                 engine = subprocess.run(["docker", "version"], capture_output=True)
                 return command if engine.returncode == 0 else None
     return None
+
+
+def free_port() -> int:
+    """A port of the loopback that nobody has at the moment."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
 
 
 def wait_for(condition, timeout_s: float, what: str):
@@ -66,8 +79,10 @@ class Stack:
             **os.environ,
             "COMPOSE_PROJECT_NAME": project,
             "COMPOSE_IGNORE_ORPHANS": "true",
-            "JUPYTER_PORT": "",  # the engine chooses
-            "DASHBOARD_PORT": "",
+            "JUPYTER_PORT": str(
+                free_port()
+            ),  # a definite one: it is in the link that Jupyter prints
+            "DASHBOARD_PORT": "",  # the engine chooses
             "ANALYSIS_EVENTS": "40000",
             "ANALYSIS_CHUNKSIZE": "5000",
         }
@@ -101,8 +116,14 @@ class Stack:
             if found:
                 docker(*gone, *found, check=kind != "network")
 
+    def containers(self, *which: str) -> list[str]:
+        """Asked of the engine: it answers at once, which docker-compose 1.29 does not."""
+        labels = [f"project={self.project}", "oneoff=False", *which]
+        words = [w for label in labels for w in ("--filter", f"label=com.docker.compose.{label}")]
+        return docker("ps", "-q", *words).split()
+
     def ids(self, service: str) -> list[str]:
-        return self.compose("ps", "-q", service).split()
+        return self.containers(f"service={service}")
 
     def id(self, service: str) -> str:
         (found,) = self.ids(service)
@@ -188,14 +209,14 @@ class Workload:
             else:
                 self.done = news
 
-    def await_chunks(self, n: int, timeout_s: float = 300) -> None:
+    def await_chunks(self, n: int, timeout_s: float = 90) -> None:
         def enough():
             assert self.process.poll() is None, self._errors()
             return self.live >= n
 
         wait_for(enough, timeout_s, f"{n} chunks in the live file")
 
-    def await_end(self, timeout_s: float = 300) -> dict:
+    def await_end(self, timeout_s: float = 120) -> dict:
         try:
             status = self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:

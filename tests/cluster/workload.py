@@ -67,7 +67,7 @@ def span_metrics(client: Client, span_id: str) -> list:
     before, now, deadline = None, None, time.monotonic() + 30
     while (before is None or now != before) and time.monotonic() < deadline:
         before = now
-        time.sleep(2)
+        time.sleep(1.2)  # workers of a small cluster send theirs each 0.5 s or 1 s
         now = client.run_on_scheduler(read, span_id=span_id)
     return [
         [key[1], str(key[2]), key[3], value]
@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, required=True)
     parser.add_argument("--events", type=int, default=24_000)
     parser.add_argument("--chunksize", type=int, default=500)
-    parser.add_argument("--pause", type=float, default=0.5)
+    parser.add_argument("--pause", type=float, default=0.2)
     options = parser.parse_args()
     fileset = make_fileset(pathlib.Path("/data"), options.events, lambda n: None)
     over = threading.Event()
