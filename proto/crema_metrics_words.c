@@ -40,15 +40,18 @@ const crema_word_t crema_bottleneck_words[CREMA_BOTTLENECK_COUNT] = {
      "reading from sleeping, locks, or waiting for a service; page faults",
      "faster storage or a cache nearby; fewer branches; more threads"},
     {"gil",
-     "threads of one worker take turns: several tasks at once, all threads together want about one "
-     "core (CPU + waiting for "
-     "one <= 1.2); the seconds are other threads' CPU while one waited",
-     "the GIL from another lock, or from tasks that compute and wait in turns and fill one core by "
-     "chance; where Dask "
-     "measures gil_contention and it is under 0.2, it is not the GIL",
+     "threads of one worker take turns on Python's lock: held x (k - 1) / k of the tasks' time "
+     "without "
+     "CPU, where k tasks run at once and `gil_contention` found it held; where nobody looked, "
+     "other "
+     "threads' CPU while one waited, if all want about one core (CPU + waiting for one <= 1.2)",
+     "who holds it: one that computes from one that waits for a core meanwhile; a task that reads "
+     "while another holds it is taken to wait for it",
      "more workers of one thread each in place of threads"},
     {"cores",
-     "threads were ready to run and found no core: run-queue delay of the worker processes",
+     "threads were ready to run and found no core: run-queue delay of the worker processes, of "
+     "what "
+     "the GIL does not explain",
      "other programs of the host from too many workers; which thread waited (Dask's own count too)",
      "fewer threads per host, or hosts of one's own"},
     {"user_metered", "seconds that the user metered in tasks", "what the label means",
@@ -57,8 +60,8 @@ const crema_word_t crema_bottleneck_words[CREMA_BOTTLENECK_COUNT] = {
      "paid for every chunk whatever its size: opening files and building events, Dask's executor, "
      "waiting for the next task "
      "while one is ready",
-     "a slow opening from a slow schema; CPU and waiting of the opening are shared in proportion "
-     "to its time",
+     "a slow opening from a slow schema; CPU, waiting and turns on the GIL are the opening's in "
+     "proportion to its time",
      "larger chunks (n_opt_events of /summary/chunk_model), fewer branches in the schema"},
     {"spill", "Dask's disk-read and disk-write in tasks", "",
      "more memory per worker, smaller outputs"},

@@ -35,21 +35,33 @@ s_add_chunk(ran_t *ran, const sink_chunk_t *chunk)
     ran->behind_s += s_positive(s_least(s - cpu_s, proc_cpu_s - cpu_s));
 }
 
-/* Seconds of one worker's tasks spent behind the GIL; `noncpu_s` is what waiting for a core has left. */
+/* Nobody looked at the GIL: do the worker's threads behave as if they took turns? */
+static double
+s_behind(const ran_t *ran, const sink_load_t *load, double wait_s)
+{
+    double wanted = ran->proc_cpu_s / ran->s + wait_s / load->active_s;
+    return wanted <= SINK_GIL_CORES ? s_least(ran->behind_s, ran->s - ran->cpu_s - wait_s) : 0;
+}
+
+/* Seconds of one worker's tasks spent behind the GIL. */
 static double
 s_gil(sink_bottleneck_t *self, const ran_t *ran, const sink_load_t *load, double wait_s,
-      double contention, double noncpu_s)
+      double held)
 {
     if (load->active_s <= 0 || ran->s <= 0 || ran->proc_cpu_s <= 0)
         return 0;
-    double at_once = load->busy_s / load->active_s, used = ran->proc_cpu_s / ran->s;
-    double wanted = used + wait_s / load->active_s;
-    if (at_once < SINK_GIL_TASKS || wanted > SINK_GIL_CORES || contention < SINK_GIL_QUIET)
+    double at_once = load->busy_s / load->active_s;
+    if (at_once < SINK_GIL_TASKS || held < SINK_GIL_QUIET)
         return 0;
-    self->n_gil++;
-    self->tasks_at_once += at_once;
-    self->cores_wanted += wanted;
-    return s_least(ran->behind_s, noncpu_s);
+    double gil_s = s_positive(
+        isnan(held) ? s_behind(ran, load, wait_s)
+                    : s_least(held * (at_once - 1) / at_once * ran->s, ran->s - ran->cpu_s));
+    if (gil_s > 0) {
+        self->n_gil++;
+        self->tasks_at_once += at_once;
+        self->gil_held += held;
+    }
+    return gil_s;
 }
 
 /* Waiting for a core and for the GIL, worker by worker. */
@@ -62,12 +74,12 @@ s_wait(sink_bottleneck_t *self, const sink_facts_t *facts, const ran_t *ran, dou
         double wait_s = facts->cpu_wait_s[w], noncpu_s = s_positive(ran[w].s - ran[w].cpu_s);
         self->cores_known = self->cores_known || !isnan(wait_s);
         wait_s = isnan(wait_s) ? 0 : s_least(wait_s, noncpu_s);
-        *ret_cores_s += wait_s;
-        *ret_gil_s += s_gil(self, &ran[w], &facts->sweep.workers[w], wait_s, facts->gil[w],
-                            noncpu_s - wait_s);
+        double gil_s = s_gil(self, &ran[w], &facts->sweep.workers[w], wait_s, facts->gil[w]);
+        *ret_gil_s += gil_s;
+        *ret_cores_s += s_least(wait_s, noncpu_s - gil_s);
     }
     self->tasks_at_once = self->n_gil ? self->tasks_at_once / (double)self->n_gil : NAN;
-    self->cores_wanted = self->n_gil ? self->cores_wanted / (double)self->n_gil : NAN;
+    self->gil_held = self->n_gil ? self->gil_held / (double)self->n_gil : NAN;
 }
 
 static double
@@ -95,16 +107,16 @@ s_divide(sink_bottleneck_t *self, const sink_facts_t *facts, const sink_budget_t
     self->open_share = s_open_share(facts, &gc_s);
     s_wait(self, facts, ran, &cores_s, &gil_s);
     gc_s = s_least(gc_s, all->cpu_s) * (1 - self->open_share);
-    cores_s = s_least(cores_s, all->noncpu_s);
-    gil_s = s_least(gil_s, all->noncpu_s - cores_s);
+    gil_s = s_least(gil_s, all->noncpu_s);
+    cores_s = s_least(cores_s, all->noncpu_s - gil_s);
     double noncpu_s = all->noncpu_s - cores_s - gil_s;
     s[CREMA_BOTTLENECK_COMPUTE] = all->cpu_s * (1 - self->open_share) - gc_s;
     s[CREMA_BOTTLENECK_GARBAGE] = gc_s;
     s[CREMA_BOTTLENECK_INPUT] = noncpu_s * (1 - self->open_share);
-    s[CREMA_BOTTLENECK_GIL] = gil_s;
+    s[CREMA_BOTTLENECK_GIL] = gil_s * (1 - self->open_share);
     s[CREMA_BOTTLENECK_CORES] = cores_s;
     s[CREMA_BOTTLENECK_USER] = all->user_s;
-    s[CREMA_BOTTLENECK_CHUNKS] = (all->cpu_s + noncpu_s) * self->open_share +
+    s[CREMA_BOTTLENECK_CHUNKS] = (all->cpu_s + noncpu_s + gil_s) * self->open_share +
                                  (all->runtime_s - all->spill_s - all->serialize_s) +
                                  b->idle_s[SINK_IDLE_LATENCY];
     s[CREMA_BOTTLENECK_SPILL] = all->spill_s;

@@ -93,11 +93,11 @@ typedef struct {
     uint8_t *unit_kind; /* by row of /dict/unit: sink_unit_kind_t */
     size_t n_units;
     size_t n_workers;
-    double *cpu_wait_s;       /* by worker: threads that had no core; NaN unknown */
-    double *gil;              /* by worker: mean of Dask's gil_contention; NaN unknown */
-    bool *killed;             /* by worker: its writer did not end by itself */
-    bool *is_member;          /* by worker: /membership knows it */
-    bool *has_stream;         /* by worker: it wrote a stream */
+    double *cpu_wait_s; /* by worker: threads that had no core; NaN unknown */
+    double *gil;        /* by worker: mean of gil_contention while several tasks ran; NaN unknown */
+    bool *killed;       /* by worker: its writer did not end by itself */
+    bool *is_member;    /* by worker: /membership knows it */
+    bool *has_stream;   /* by worker: it wrote a stream */
     double cpu_agent_vs_hook; /* CPU of the workers by two observers; NaN without both */
     sink_sweep_t sweep;
 } sink_facts_t;

@@ -92,7 +92,8 @@ s_sum_samples(sink_facts_t *self)
                 first = sample->cpu_wait_s;
             if (!isnan(sample->cpu_wait_s))
                 self->cpu_wait_s[worker] = sample->cpu_wait_s - first;
-            if (isnan(sample->gil_contention))
+            if (isnan(sample->gil_contention) || sample->executing == UINT16_MAX ||
+                sample->executing < 2)
                 continue;
             gil += sample->gil_contention;
             n++;

@@ -39,10 +39,14 @@ s_evidence(const sink_summary_t *self, const sink_bottleneck_t *found, crema_bot
             s_percent(sum.noncpu, all->cpu_s + sum.noncpu), 1e-6 * sink_ratio(sum.B, sum.P));
         break;
     case CREMA_BOTTLENECK_GIL:
-        if (found->n_gil > 0)
+        if (!isnan(found->gil_held))
             snprintf(text, EVIDENCE_BYTES,
-                     "%zu workers run %.2g tasks at once and want %.2f cores each", found->n_gil,
-                     found->tasks_at_once, found->cores_wanted);
+                     "%zu workers run %.2g tasks at once; %.0f %% of the looks found the GIL held",
+                     found->n_gil, found->tasks_at_once, 100 * found->gil_held);
+        else if (found->n_gil > 0)
+            snprintf(text, EVIDENCE_BYTES,
+                     "%zu workers run %.2g tasks at once and want no more than %.1f cores each",
+                     found->n_gil, found->tasks_at_once, SINK_GIL_CORES);
         break;
     case CREMA_BOTTLENECK_CORES:
         snprintf(text, EVIDENCE_BYTES, "%s",

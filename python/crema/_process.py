@@ -7,11 +7,13 @@ import math
 import os
 import pathlib
 import resource
+import sys
 import threading
 import time
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _COUNTS_WAITS = pathlib.Path("/proc/self/schedstat").exists()
+_GIVE_AWAY_S = 1e-3  # long enough for the next thread to find a core
 
 
 class _Statm:
@@ -72,6 +74,28 @@ def cpu_wait_s() -> float:
     except (OSError, ValueError, IndexError):
         return math.nan
     return waited_ns * 1e-9 if _COUNTS_WAITS else math.nan
+
+
+def gil_held() -> float:
+    """Whether another thread holds the GIL: 1 or 0; NaN where the kernel does not say.
+
+    This thread gives the GIL away for a moment and wants it back. Where nobody holds it, it returns at once; else it sleeps until the
+    other's turn is over. Waiting for a core is no such sleep, and is taken off by the kernel's own count.
+    """
+    try:
+        began_ns = time.perf_counter_ns()
+        no_core_ns = _thread_wait_ns()
+        time.sleep(_GIVE_AWAY_S)
+        no_core_ns = _thread_wait_ns() - no_core_ns
+        slept_ns = time.perf_counter_ns() - began_ns - no_core_ns
+    except (OSError, ValueError, IndexError):
+        return math.nan
+    return float(slept_ns * 1e-9 > _GIVE_AWAY_S + sys.getswitchinterval() / 4)
+
+
+def _thread_wait_ns() -> int:
+    with open("/proc/thread-self/schedstat", "rb", buffering=0) as file:
+        return int(file.read(64).split()[1])
 
 
 class Cost:

@@ -117,7 +117,10 @@ class _Follower:
         rows += self._totals.busy(worker.state.task_counter.cumulative_elapsed(), baseline=1)
         stream.rows(_records.ACTIVITIES, rows)
         running = list(worker.state.executing) + list(worker.state.long_running)
-        self._executing: set[Hashable] = {task.key for task in running}
+        # With the delay that Dask adds to a task's times: it is that of the task's start, and each heartbeat brings another.
+        self._executing: dict[Hashable, float] = dict.fromkeys(
+            (task.key for task in running), worker.scheduler_delay
+        )
         self._arrived: dict[Hashable, tuple[int, int]] = {}  # when; startstops of earlier runs
         self._ready: dict[Hashable, int] = {}
         self._events: list[_records.Row] = []
@@ -239,10 +242,9 @@ class _Follower:
             if start in _RUNNING and key in self._executing:
                 task = self._worker.state.tasks.get(key)
                 if task is None or task.state not in _RUNNING:
-                    self._executing.discard(key)
-                    self._task_ended(key, task)
+                    self._task_ended(key, task, self._executing.pop(key))
             elif finish == "executing":
-                self._executing.add(key)
+                self._executing[key] = self._worker.scheduler_delay
             elif finish == "ready" or finish == "constrained":
                 self._ready[key] = time.time_ns()
             elif finish == "waiting":
@@ -258,7 +260,7 @@ class _Follower:
             self._recorder.trouble("following a task")
         self._recorder.stream.cost.add(began_s)
 
-    def _task_ended(self, key: Hashable, task: Any) -> None:
+    def _task_ended(self, key: Hashable, task: Any, delay_s: float) -> None:
         """A task left execution: its rows; its chunk, if it had one; its seconds, which Dask posts right after this."""
         attempts = self._recorder.attempts
         prefix = task.prefix if task is not None else _key_split(key)
@@ -274,10 +276,16 @@ class _Follower:
             # A chunk still open when its task is over failed, though Dask may call the task a success (skipbadfiles).
             attempts.task_ended(key, "cancelled" if outcome == "cancelled" else "error")
         if task is not None:
-            self._write_events(key, task, prefix, outcome, is_chunk)
+            self._write_events(key, task, prefix, outcome, is_chunk, delay_s)
 
     def _write_events(
-        self, key: Hashable, task: Any, prefix: str, outcome: str, is_chunk: bool
+        self,
+        key: Hashable,
+        task: Any,
+        prefix: str,
+        outcome: str,
+        is_chunk: bool,
+        compute_delay_s: float,
     ) -> None:
         worker = self._worker
         thread = worker.threads.get(key)
@@ -296,9 +304,10 @@ class _Follower:
             if action is None:
                 continue
             compute = event["action"] == "compute"
-            # Dask gives these two on the scheduler's clock.
-            on_scheduler = compute or event["action"] == "transfer"
-            delay_s = worker.scheduler_delay if on_scheduler else 0.0
+            # Dask gives computing and transfers on the scheduler's clock.
+            delay_s = {"compute": compute_delay_s, "transfer": worker.scheduler_delay}.get(
+                event["action"], 0.0
+            )
             rows.append(
                 TASK_EVENTS.row(
                     t_start_ns=int((event["start"] - delay_s) * 1e9),
@@ -357,6 +366,6 @@ def _spilled_b(worker: Any) -> int:
 
 
 def _gil_contention(worker: Any) -> float:
-    """Share of time that threads waited for the GIL, where Dask has the means to know."""
+    """Share of time that the GIL is held: by Dask's own measurement if it has one (gilknocker), else one look."""
     values = worker.monitor.quantities.get("gil_contention")
-    return float(values[-1]) if values else math.nan
+    return float(values[-1]) if values else _process.gil_held()

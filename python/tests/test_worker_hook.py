@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pathlib
 import signal
@@ -14,9 +15,9 @@ import pytest
 import spool_reader
 import uproot
 from coffea import processor
-from distributed import Client, LocalCluster, span, wait
+from distributed import Client, LocalCluster, get_worker, span, wait
 
-from crema import _records, worker
+from crema import _process, _records, worker
 from crema.chunks import ChunkHook
 from crema.worker import WorkerHook
 
@@ -332,6 +333,63 @@ def test_a_killed_worker_leaves_its_chunk_and_the_next_one_records_on(fileset, t
     began = lost[lost.task_key == open_chunk.task_key.item()].t_start_ns.item()
     # The task began by importing coffea, then it took up the chunk.
     assert -0.5e9 < open_chunk.t_start_ns.item() - began < 30e9
+
+
+def test_times_of_tasks_are_on_the_workers_clock(client, tmp_path):
+    """Dask adds the scheduler's delay at a task's start; by its end a heartbeat may have brought another one."""
+
+    def task(n):
+        began = time.time()
+        time.sleep(0.1)
+        get_worker().scheduler_delay = 7.0 + n
+        return began, time.time()
+
+    settings = support.config(tmp_path)
+    with support.recording(client, settings) as streams:
+        futures = client.map(task, range(8), pure=False)
+        stamps = {_records.hash64(f.key): f.result() for f in futures}
+    events = spool_reader.table(streams, "task_events")
+    events = events[events.task_key.isin(stamps)]
+    assert len(events) == 8
+    for event in events.itertuples():
+        began, ended = stamps[event.task_key]
+        assert -0.05 < event.t_start_ns * 1e-9 - began <= 0.001
+        assert 0 <= event.t_stop_ns * 1e-9 - ended + 0.001 < 0.05
+
+
+def _compute_python(until):
+    while time.monotonic() < until:
+        sum(i * i for i in range(1000))
+
+
+def _compute_native(until):
+    while time.monotonic() < until:
+        hashlib.pbkdf2_hmac("sha256", b"crema", b"salt", 20_000)
+
+
+def _wait(until):
+    time.sleep(max(until - time.monotonic(), 0))
+
+
+@pytest.mark.parametrize(
+    ("work", "low", "high"),
+    [(_compute_python, 0.6, 1), (_compute_native, 0, 0.2), (_wait, 0, 0.1)],
+)
+def test_the_gil_is_held_by_python_and_by_nothing_else(work, low, high):
+    until = time.monotonic() + 2
+    threads = [threading.Thread(target=work, args=(until,)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    looks = []
+    while time.monotonic() < until - 0.1:
+        time.sleep(0.02)
+        looks.append(_process.gil_held())
+    for thread in threads:
+        thread.join()
+    if np.isnan(looks).any():
+        pytest.skip("the kernel does not count waiting for a core")
+    print(f"held at {np.mean(looks):.2f} of {len(looks)} looks")
+    assert low <= np.mean(looks) <= high
 
 
 def test_real_files(client, tmp_path):
