@@ -4,52 +4,24 @@
 #include <string.h>
 
 #include "crema.pb-c.h"
-#include "crema_utf8.h"
+#include "crema_protobuf.h"
 
 /* ---- decoding: protobuf-c takes its memory from the arena, and so do the plain structs beside it */
-
-static void *
-s_alloc(void *arena, size_t size)
-{
-    return crema_arena_take(arena, size);
-}
-
-static void
-s_free(void *arena, void *memory)
-{
-    (void)arena;
-    (void)memory;
-}
-
-static bool
-s_is_text(const char *text)
-{
-    return crema_utf8_valid(text, strlen(text));
-}
-
-/* True if the field holds an id; a zero id is written as an empty field. */
-static bool
-s_take_id(const ProtobufCBinaryData *field, crema_id_t *ret_id)
-{
-    memset(ret_id, 0, sizeof *ret_id);
-    if (field->len == CREMA_ID_BYTES)
-        memcpy(ret_id->bytes, field->data, CREMA_ID_BYTES);
-    return field->len == CREMA_ID_BYTES || field->len == 0;
-}
 
 static crema_err_t
 s_decode_stream(const crema_frame_t *frame, ProtobufCAllocator *allocator, crema_stream_info_t *ret)
 {
     Crema__StreamInfo *in = crema__stream_info__unpack(allocator, frame->len, frame->body);
-    if (!in || !s_take_id(&in->run_id, &ret->run_id) || crema_id_is_zero(&ret->run_id) ||
-        !s_take_id(&in->agent_id, &ret->agent_id) || in->kind > CREMA_STREAM_CLIENT ||
-        in->n_attribute_keys != in->n_attribute_values)
+    if (!in || !crema_protobuf_take_id(&in->run_id, &ret->run_id) ||
+        crema_id_is_zero(&ret->run_id) || !crema_protobuf_take_id(&in->agent_id, &ret->agent_id) ||
+        in->kind > CREMA_STREAM_CLIENT || in->n_attribute_keys != in->n_attribute_values)
         return CREMA_EPROTO;
-    if (!s_is_text(in->host) || !s_is_text(in->worker_uuid) || !s_is_text(in->worker_name) ||
-        !s_is_text(in->boot_id))
+    if (!crema_protobuf_is_text(in->host) || !crema_protobuf_is_text(in->worker_uuid) ||
+        !crema_protobuf_is_text(in->worker_name) || !crema_protobuf_is_text(in->boot_id))
         return CREMA_EPROTO;
     for (size_t i = 0; i < in->n_attribute_keys; i++)
-        if (!s_is_text(in->attribute_keys[i]) || !s_is_text(in->attribute_values[i]))
+        if (!crema_protobuf_is_text(in->attribute_keys[i]) ||
+            !crema_protobuf_is_text(in->attribute_values[i]))
             return CREMA_EPROTO;
     ret->kind = (crema_stream_kind_t)in->kind;
     ret->host = in->host;
@@ -82,7 +54,8 @@ s_decode_dict(const crema_frame_t *frame, crema_arena_t *arena, ProtobufCAllocat
         const Crema__DictEntry *entry = in->entries[i];
         if (entry->kind >= CREMA_DICT_COUNT)
             continue;
-        if (!s_is_text(entry->text) || !s_is_text(entry->uuid) || !s_is_text(entry->host))
+        if (!crema_protobuf_is_text(entry->text) || !crema_protobuf_is_text(entry->uuid) ||
+            !crema_protobuf_is_text(entry->host))
             return CREMA_EPROTO;
         entries[n++] = (crema_dict_entry_t){
             .kind = (crema_dict_t)entry->kind,
@@ -167,7 +140,7 @@ crema_record_decode(const crema_frame_t *frame, crema_arena_t *arena, crema_reco
 {
     if (frame->len > CREMA_RECORD_BODY_MAX)
         return CREMA_ELIMIT;
-    ProtobufCAllocator allocator = {s_alloc, s_free, arena};
+    ProtobufCAllocator allocator = crema_protobuf_allocator(arena);
     crema_record_t record = {.type = (crema_record_type_t)frame->type};
     crema_err_t err = CREMA_EPROTO;
     crema_arena_begin(arena, frame->len);
@@ -196,19 +169,6 @@ crema_record_decode(const crema_frame_t *frame, crema_arena_t *arena, crema_reco
 
 /* ---- encoding: protobuf-c's structs borrow everything, hence the casts that drop const */
 
-static char *
-s_text(const char *text)
-{
-    return (char *)(text ? text : "");
-}
-
-static ProtobufCBinaryData
-s_id(const crema_id_t *id)
-{
-    size_t bytes = crema_id_is_zero(id) ? 0 : CREMA_ID_BYTES;
-    return (ProtobufCBinaryData){.len = bytes, .data = (uint8_t *)id->bytes};
-}
-
 /* Packs a body into its place behind the header of a frame at `buf`. */
 static crema_err_t
 s_pack(const ProtobufCMessage *message, uint8_t *buf, size_t size, uint32_t *ret_len)
@@ -225,18 +185,18 @@ static crema_err_t
 s_encode_stream(const crema_stream_info_t *info, uint8_t *buf, size_t size, uint32_t *ret_len)
 {
     Crema__StreamInfo out = CREMA__STREAM_INFO__INIT;
-    out.run_id = s_id(&info->run_id);
-    out.agent_id = s_id(&info->agent_id);
+    out.run_id = crema_protobuf_id(&info->run_id);
+    out.agent_id = crema_protobuf_id(&info->agent_id);
     out.kind = info->kind;
-    out.host = s_text(info->host);
+    out.host = crema_protobuf_text(info->host);
     out.pid = info->pid;
-    out.worker_uuid = s_text(info->worker_uuid);
-    out.worker_name = s_text(info->worker_name);
+    out.worker_uuid = crema_protobuf_text(info->worker_uuid);
+    out.worker_name = crema_protobuf_text(info->worker_name);
     out.nthreads = info->nthreads;
     out.memory_limit_b = info->memory_limit_b;
     out.t_real_ns = info->t_real_ns;
     out.t_mono_ns = info->t_mono_ns;
-    out.boot_id = s_text(info->boot_id);
+    out.boot_id = crema_protobuf_text(info->boot_id);
     out.n_attribute_keys = info->n_attributes;
     out.n_attribute_values = info->n_attributes;
     out.attribute_keys = (char **)info->attribute_keys;
@@ -250,9 +210,9 @@ s_fill_entry(const crema_dict_entry_t *entry, Crema__DictEntry *out)
     crema__dict_entry__init(out);
     out->kind = entry->kind;
     out->id = entry->id;
-    out->text = s_text(entry->text);
-    out->uuid = s_text(entry->uuid);
-    out->host = s_text(entry->host);
+    out->text = crema_protobuf_text(entry->text);
+    out->uuid = crema_protobuf_text(entry->uuid);
+    out->host = crema_protobuf_text(entry->host);
     out->pid = entry->pid;
     out->nthreads = entry->nthreads;
     out->memory_limit_b = entry->memory_limit_b;

@@ -6,7 +6,7 @@
 
 #include "crema.pb-c.h"
 #include "crema_bytes.h"
-#include "crema_utf8.h"
+#include "crema_protobuf.h"
 
 /* Where the fields of the envelope lie. */
 enum {
@@ -315,27 +315,11 @@ s_store(void *at, const void *pointer)
 /* ---- decoding a field: false refuses the message */
 
 static bool
-s_is_text(const char *text)
-{
-    return crema_utf8_valid(text, strlen(text));
-}
-
-static bool
 s_are_texts(size_t n, char *const *texts)
 {
     for (size_t i = 0; i < n; i++)
-        if (!s_is_text(texts[i]))
+        if (!crema_protobuf_is_text(texts[i]))
             return false;
-    return true;
-}
-
-static bool
-s_get_id(const ProtobufCBinaryData *field, crema_id_t *ret_id)
-{
-    if (field->len != 0 && field->len != CREMA_ID_BYTES)
-        return false;
-    if (field->len)
-        memcpy(ret_id->bytes, field->data, CREMA_ID_BYTES);
     return true;
 }
 
@@ -383,7 +367,8 @@ s_get_reasons(size_t n, Crema__Reason *const *in, crema_arena_t *arena, size_t *
     if (!reasons)
         return false;
     for (size_t i = 0; i < n; i++) {
-        if (!s_is_text(in[i]->code) || !s_is_text(in[i]->subject) || !s_is_text(in[i]->text))
+        if (!crema_protobuf_is_text(in[i]->code) || !crema_protobuf_is_text(in[i]->subject) ||
+            !crema_protobuf_is_text(in[i]->text))
             return false;
         reasons[i] = (crema_reason_t){
             .code = in[i]->code,
@@ -415,12 +400,12 @@ s_get_field(const field_t *field, const uint8_t *body, crema_arena_t *arena, uin
         *(bool *)plain = *(const protobuf_c_boolean *)wire != 0;
         return true;
     case ID:
-        return s_get_id(wire, plain);
+        return crema_protobuf_take_id(wire, plain);
     case NEED_ID:
-        return s_get_id(wire, plain) && !crema_id_is_zero(plain);
+        return crema_protobuf_take_id(wire, plain) && !crema_id_is_zero(plain);
     case TEXT:
         s_store(plain, s_load(wire));
-        return s_is_text(s_load(wire));
+        return crema_protobuf_is_text(s_load(wire));
     case FRAMES:
         s_store(plain, ((const ProtobufCBinaryData *)wire)->data);
         *plain_n = ((const ProtobufCBinaryData *)wire)->len;
@@ -458,19 +443,6 @@ s_scratch(encoder_t *self, size_t bytes)
     if (self->err == CREMA_OK)
         memory = crema_arena_take(self->scratch, bytes);
     return memory;
-}
-
-static char *
-s_text(const char *text)
-{
-    return (char *)(text ? text : "");
-}
-
-static ProtobufCBinaryData
-s_id(const crema_id_t *id)
-{
-    size_t bytes = crema_id_is_zero(id) ? 0 : CREMA_ID_BYTES;
-    return (ProtobufCBinaryData){.len = bytes, .data = (uint8_t *)id->bytes};
 }
 
 /* Length of a column: one that is zero throughout is left out. */
@@ -536,9 +508,9 @@ s_put_reasons(encoder_t *self, size_t n, const crema_reason_t *in)
     Crema__Reason *out = (Crema__Reason *)(pointers + n);
     for (size_t i = 0; i < n; i++) {
         crema__reason__init(&out[i]);
-        out[i].code = s_text(in[i].code);
-        out[i].subject = s_text(in[i].subject);
-        out[i].text = s_text(in[i].text);
+        out[i].code = crema_protobuf_text(in[i].code);
+        out[i].subject = crema_protobuf_text(in[i].subject);
+        out[i].text = crema_protobuf_text(in[i].text);
         out[i].count = in[i].count;
         pointers[i] = &out[i];
     }
@@ -564,10 +536,10 @@ s_put_field(encoder_t *self, const field_t *field, const uint8_t *msg, uint8_t *
         break;
     case ID:
     case NEED_ID:
-        *(ProtobufCBinaryData *)wire = s_id(plain);
+        *(ProtobufCBinaryData *)wire = crema_protobuf_id(plain);
         break;
     case TEXT:
-        s_store(wire, s_text(s_load(plain)));
+        s_store(wire, crema_protobuf_text(s_load(plain)));
         break;
     case FRAMES:
         if (*plain_n > CREMA_WIRE_BATCH_MAX)
@@ -689,24 +661,11 @@ crema_wire_encode(const crema_msg_t *msg, uint8_t **ret_bytes, size_t *ret_size)
     return encoder.err;
 }
 
-static void *
-s_alloc(void *arena, size_t size)
-{
-    return crema_arena_take(arena, size);
-}
-
-static void
-s_free(void *arena, void *memory)
-{
-    (void)arena;
-    (void)memory;
-}
-
 static crema_err_t
 s_decode_body(const kind_t *kind, const uint8_t *body, size_t len, crema_arena_t *arena,
               crema_msg_t *ret)
 {
-    ProtobufCAllocator allocator = {s_alloc, s_free, arena};
+    ProtobufCAllocator allocator = crema_protobuf_allocator(arena);
     crema_arena_begin(arena, len);
     ProtobufCMessage *message = protobuf_c_message_unpack(kind->descriptor, &allocator, len, body);
     bool sound = message != NULL;

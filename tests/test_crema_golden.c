@@ -8,26 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arena_fixture.h"
 #include "crema_columns_doc.h"
 #include "proto_samples.h"
-
-static crema_arena_t *s_arena;
-
-static int
-s_set_up(void **state)
-{
-    (void)state;
-    must(crema_arena_new(CREMA_WIRE_ARENA_BYTES, &s_arena));
-    return 0;
-}
-
-static int
-s_tear_down(void **state)
-{
-    (void)state;
-    crema_arena_destroy(&s_arena);
-    return 0;
-}
 
 static FILE *
 s_open(const char *name, const char *mode)
@@ -82,7 +65,7 @@ test_messages(void **state)
         if (s_shall_write())
             s_write_hex(name, bytes, size);
         size_t golden_size = s_read_hex(name, golden, sizeof golden);
-        must(crema_wire_decode(golden, golden_size, s_arena, &back));
+        must(crema_wire_decode(golden, golden_size, fixture_arena, &back));
         must(crema_wire_encode(&back, &again, &again_size));
         assert_int_equal(again_size, size);
         assert_memory_equal(again, bytes, size);
@@ -111,7 +94,7 @@ test_records(void **state)
         size_t golden_size = s_read_hex(name, golden, sizeof golden);
         must(crema_frame_decode(golden, golden_size, &frame));
         assert_int_equal(crema_frame_bytes(&frame), golden_size);
-        must(crema_record_decode(&frame, s_arena, &back));
+        must(crema_record_decode(&frame, fixture_arena, &back));
         must(crema_record_encode(&back, frame.seq, frame.t_ns, again, sizeof again, &again_size));
         assert_int_equal(again_size, size);
         assert_memory_equal(again, bytes, size);
@@ -183,5 +166,5 @@ main(void)
         cmocka_unit_test(test_records),
         cmocka_unit_test(test_columns),
     };
-    return cmocka_run_group_tests(tests, s_set_up, s_tear_down);
+    return cmocka_run_group_tests(tests, fixture_arena_set_up, fixture_arena_tear_down);
 }

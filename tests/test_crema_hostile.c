@@ -6,26 +6,9 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "arena_fixture.h"
 #include "crema_bytes.h"
 #include "proto_samples.h"
-
-static crema_arena_t *s_arena;
-
-static int
-s_set_up(void **state)
-{
-    (void)state;
-    must(crema_arena_new(CREMA_WIRE_ARENA_BYTES, &s_arena));
-    return 0;
-}
-
-static int
-s_tear_down(void **state)
-{
-    (void)state;
-    crema_arena_destroy(&s_arena);
-    return 0;
-}
 
 /* Makes length and checksum of an envelope right again, so that what follows them is looked at. */
 static void
@@ -42,7 +25,7 @@ s_decode_message(const uint8_t *bytes, size_t size)
     uint8_t *exact = malloc(size ? size : 1);
     memcpy(exact, bytes, size);
     crema_msg_t msg;
-    crema_err_t err = crema_wire_decode(exact, size, s_arena, &msg);
+    crema_err_t err = crema_wire_decode(exact, size, fixture_arena, &msg);
     if (err == CREMA_OK) { /* everything in it can be looked at: write it again */
         uint8_t *again;
         size_t again_size;
@@ -61,7 +44,7 @@ s_decode_record(uint16_t type, const uint8_t *body, size_t len)
     const crema_frame_t frame = {
         .seq = SAMPLE_SEQ, .type = type, .len = (uint32_t)len, .body = exact};
     crema_record_t record;
-    crema_err_t err = crema_record_decode(&frame, s_arena, &record);
+    crema_err_t err = crema_record_decode(&frame, fixture_arena, &record);
     if (err == CREMA_OK) {
         static uint8_t again[CREMA_FRAME_HEADER_BYTES + CREMA_RECORD_BODY_MAX];
         size_t size;
@@ -216,8 +199,8 @@ test_messages_with_too_little_memory(void **state)
         uint8_t *bytes;
         size_t size;
         must(crema_wire_encode(&msg, &bytes, &size));
-        must(crema_wire_decode(bytes, size, s_arena, &back));
-        size_t needed = crema_arena_used(s_arena);
+        must(crema_wire_decode(bytes, size, fixture_arena, &back));
+        size_t needed = crema_arena_used(fixture_arena);
         for (size_t max = 1; max < needed; max++) {
             crema_arena_t *small;
             must(crema_arena_new(max, &small));
@@ -242,8 +225,8 @@ test_records_with_too_little_memory(void **state)
         crema_frame_t frame;
         must(crema_record_encode(&record, SAMPLE_SEQ, 0, bytes, sizeof bytes, &size));
         must(crema_frame_decode(bytes, size, &frame));
-        must(crema_record_decode(&frame, s_arena, &back));
-        size_t needed = crema_arena_used(s_arena);
+        must(crema_record_decode(&frame, fixture_arena, &back));
+        size_t needed = crema_arena_used(fixture_arena);
         for (size_t max = 1; max < needed; max++) {
             crema_arena_t *small;
             must(crema_arena_new(max, &small));
@@ -265,5 +248,5 @@ main(void)
         cmocka_unit_test(test_messages_with_too_little_memory),
         cmocka_unit_test(test_records_with_too_little_memory),
     };
-    return cmocka_run_group_tests(tests, s_set_up, s_tear_down);
+    return cmocka_run_group_tests(tests, fixture_arena_set_up, fixture_arena_tear_down);
 }

@@ -5,25 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arena_fixture.h"
 #include "proto_samples.h"
-
-static crema_arena_t *s_arena;
-
-static int
-s_set_up(void **state)
-{
-    (void)state;
-    must(crema_arena_new(CREMA_RECORD_ARENA_BYTES, &s_arena));
-    return 0;
-}
-
-static int
-s_tear_down(void **state)
-{
-    (void)state;
-    crema_arena_destroy(&s_arena);
-    return 0;
-}
 
 static void
 test_every_record_survives(void **state)
@@ -38,7 +21,7 @@ test_every_record_survives(void **state)
         must(crema_record_encode(&record, SAMPLE_SEQ, SAMPLE_T_NS, bytes, sizeof bytes, &size));
         must(crema_frame_decode(bytes, size, &frame));
         assert_true(frame.seq == SAMPLE_SEQ && frame.t_ns == SAMPLE_T_NS);
-        must(crema_record_decode(&frame, s_arena, &back));
+        must(crema_record_decode(&frame, fixture_arena, &back));
         assert_int_equal(back.type, record.type);
         must(crema_record_encode(&back, SAMPLE_SEQ, SAMPLE_T_NS, again, sizeof again, &again_size));
         assert_int_equal(again_size, size);
@@ -55,7 +38,7 @@ s_through(const crema_record_t *record, uint64_t seq)
     crema_record_t back;
     must(crema_record_encode(record, seq, 1, bytes, sizeof bytes, &size));
     must(crema_frame_decode(bytes, size, &frame));
-    must(crema_record_decode(&frame, s_arena, &back));
+    must(crema_record_decode(&frame, fixture_arena, &back));
     return back;
 }
 
@@ -138,7 +121,7 @@ s_decode(crema_record_type_t type, const char *body, size_t len)
     crema_frame_t frame = {.seq = 7, .type = (uint16_t)type, .len = (uint32_t)len};
     frame.body = (const uint8_t *)body;
     crema_record_t back;
-    return crema_record_decode(&frame, s_arena, &back);
+    return crema_record_decode(&frame, fixture_arena, &back);
 }
 
 #define ID16                                                                                       \
@@ -318,7 +301,7 @@ test_a_newer_writer_is_understood(void **state)
     crema_frame_t frame = {.seq = 7, .type = CREMA_RECORD_BATCH, .len = 14};
     frame.body = (const uint8_t *)"\x08\x04\x10\x01\x1a\x08\x02\x04\x06\x08\x0a\x0c\x0e\x10";
     crema_record_t back;
-    must(crema_record_decode(&frame, s_arena, &back));
+    must(crema_record_decode(&frame, fixture_arena, &back));
     assert_int_equal(back.batch.n_int_columns, 6);
     assert_int_equal(crema_batch_int(&back.batch, 0, 1, -7), 2);
 }
@@ -361,5 +344,5 @@ main(void)
         cmocka_unit_test(test_a_newer_writer_is_understood),
         cmocka_unit_test(test_an_id_that_says_none_is_not_mapped),
     };
-    return cmocka_run_group_tests(tests, s_set_up, s_tear_down);
+    return cmocka_run_group_tests(tests, fixture_arena_set_up, fixture_arena_tear_down);
 }

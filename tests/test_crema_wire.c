@@ -5,26 +5,9 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "arena_fixture.h"
 #include "crema_bytes.h"
 #include "proto_samples.h"
-
-static crema_arena_t *s_arena;
-
-static int
-s_set_up(void **state)
-{
-    (void)state;
-    must(crema_arena_new(CREMA_WIRE_ARENA_BYTES, &s_arena));
-    return 0;
-}
-
-static int
-s_tear_down(void **state)
-{
-    (void)state;
-    crema_arena_destroy(&s_arena);
-    return 0;
-}
 
 static void
 s_same_table(crema_stream_table_t a, crema_stream_table_t b)
@@ -81,7 +64,7 @@ test_every_message_survives(void **state)
         uint8_t *bytes;
         size_t size;
         must(crema_wire_encode(&msg, &bytes, &size));
-        must(crema_wire_decode(bytes, size, s_arena, &back));
+        must(crema_wire_decode(bytes, size, fixture_arena, &back));
         assert_int_equal(back.type, msg.type);
         assert_int_equal(back.flags, msg.flags);
         assert_true(back.session == msg.session);
@@ -104,7 +87,7 @@ test_fields_arrive_where_they_belong(void **state)
     for (size_t i = 0; i < SAMPLE_MESSAGES; i++) {
         crema_msg_t msg = sample_message(i);
         must(crema_wire_encode(&msg, &bytes, &size));
-        must(crema_wire_decode(bytes, size, s_arena, &back));
+        must(crema_wire_decode(bytes, size, fixture_arena, &back));
         switch (msg.type) {
         case CREMA_MSG_HELLO:
             assert_true(crema_id_equal(&back.hello.agent_id, &msg.hello.agent_id));
@@ -189,7 +172,7 @@ test_a_table_may_have_4096_rows_and_no_more(void **state)
     uint8_t *bytes;
     size_t size;
     must(crema_wire_encode(&msg, &bytes, &size));
-    must(crema_wire_decode(bytes, size, s_arena, &back));
+    must(crema_wire_decode(bytes, size, fixture_arena, &back));
     s_same_table(back.table, msg.table);
     free(bytes);
     msg.table.n++;
@@ -236,7 +219,7 @@ test_an_empty_table_is_one(void **state)
     size_t size;
     must(crema_wire_encode(&msg, &bytes, &size));
     assert_int_equal(size, CREMA_WIRE_HEADER_BYTES);
-    must(crema_wire_decode(bytes, size, s_arena, &back));
+    must(crema_wire_decode(bytes, size, fixture_arena, &back));
     assert_int_equal(back.table.n, 0);
     free(bytes);
 }
@@ -253,7 +236,7 @@ test_a_full_batch_fits_and_a_larger_one_does_not(void **state)
     msg.data.frames = frames;
     msg.data.frames_bytes = CREMA_WIRE_BATCH_MAX;
     must(crema_wire_encode(&msg, &bytes, &size));
-    must(crema_wire_decode(bytes, size, s_arena, &back));
+    must(crema_wire_decode(bytes, size, fixture_arena, &back));
     assert_int_equal(back.data.frames_bytes, CREMA_WIRE_BATCH_MAX);
     free(bytes);
     msg.data.frames_bytes++;
@@ -298,11 +281,11 @@ test_a_bad_envelope_is_named(void **state)
     must(crema_wire_encode(&msg, &bytes, &size));
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         bytes[steps[i].at] ^= steps[i].xor ;
-        assert_int_equal(crema_wire_decode(bytes, size, s_arena, &back), steps[i].want);
+        assert_int_equal(crema_wire_decode(bytes, size, fixture_arena, &back), steps[i].want);
         bytes[steps[i].at] ^= steps[i].xor ;
     }
     bytes[4] = 9;
-    assert_int_equal(crema_wire_decode(bytes, size, s_arena, &back), CREMA_EVERSION);
+    assert_int_equal(crema_wire_decode(bytes, size, fixture_arena, &back), CREMA_EVERSION);
     assert_int_equal(back.type, CREMA_MSG_HELLO);
     free(bytes);
 }
@@ -319,7 +302,7 @@ s_decode_body(crema_msg_type_t type, const char *body, size_t len, crema_msg_t *
     crema_put_u32(bytes + 8, (uint32_t)len);
     uLong crc = crc32(crc32(0, bytes, 12), bytes + 16, (uInt)(24 + len));
     crema_put_u32(bytes + 12, (uint32_t)crc);
-    return crema_wire_decode(bytes, CREMA_WIRE_HEADER_BYTES + len, s_arena, ret);
+    return crema_wire_decode(bytes, CREMA_WIRE_HEADER_BYTES + len, fixture_arena, ret);
 }
 
 #define ID16                                                                                       \
@@ -412,7 +395,7 @@ test_numbers_of_data_must_not_wrap(void **state)
         msg.data.first_seq = steps[i].first;
         msg.data.n = steps[i].n;
         must(crema_wire_encode(&msg, &bytes, &size));
-        assert_int_equal(crema_wire_decode(bytes, size, s_arena, &back), steps[i].want);
+        assert_int_equal(crema_wire_decode(bytes, size, fixture_arena, &back), steps[i].want);
         free(bytes);
     }
 }
@@ -434,9 +417,9 @@ test_a_bomb_is_refused(void **state)
     crema_put_u32(bytes + 8, BODY);
     crema_put_u32(bytes + 12, (uint32_t)crc32(crc32(0, bytes, 12), bytes + 16, 24 + BODY));
     crema_msg_t back;
-    assert_int_equal(crema_wire_decode(bytes, CREMA_WIRE_HEADER_BYTES + BODY, s_arena, &back),
+    assert_int_equal(crema_wire_decode(bytes, CREMA_WIRE_HEADER_BYTES + BODY, fixture_arena, &back),
                      CREMA_ELIMIT);
-    assert_true(crema_arena_used(s_arena) <= CREMA_WIRE_ARENA_BYTES);
+    assert_true(crema_arena_used(fixture_arena) <= CREMA_WIRE_ARENA_BYTES);
     free(bytes);
 }
 
@@ -469,5 +452,5 @@ main(void)
         cmocka_unit_test(test_a_bomb_is_refused),
         cmocka_unit_test(test_a_number_that_is_no_type_is_not_encoded),
     };
-    return cmocka_run_group_tests(tests, s_set_up, s_tear_down);
+    return cmocka_run_group_tests(tests, fixture_arena_set_up, fixture_arena_tear_down);
 }

@@ -4,26 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arena_fixture.h"
 #include "frames.h"
 #include "sink_put.h"
 
 static frames_t s_frames;
-static crema_arena_t *s_arena;
-
-static int
-s_setup(void **state)
-{
-    (void)state;
-    return crema_arena_new(1 << 20, &s_arena) == CREMA_OK ? 0 : -1;
-}
-
-static int
-s_teardown(void **state)
-{
-    (void)state;
-    crema_arena_destroy(&s_arena);
-    return 0;
-}
 
 static void
 test_put_covers_from_first_to_the_last_frame(void **state)
@@ -33,7 +18,7 @@ test_put_covers_from_first_to_the_last_frame(void **state)
     frames_clear(&s_frames);
     frames_add_dicts(&s_frames, 5, 7);
     crema_data_t put = frames_put(&s_frames, 1, 2, 5);
-    must(sink_put_check(&put, s_arena, &range));
+    must(sink_put_check(&put, fixture_arena, &range));
     assert_int_equal(range.last_seq, 7);
     assert_int_equal(range.frames, 3);
     assert_false(range.closed);
@@ -41,12 +26,12 @@ test_put_covers_from_first_to_the_last_frame(void **state)
     frames_add_loss(&s_frames, 8, 20);
     frames_add_end(&s_frames, 21);
     put = frames_put(&s_frames, 1, 2, 5);
-    must(sink_put_check(&put, s_arena, &range));
+    must(sink_put_check(&put, fixture_arena, &range));
     assert_int_equal(range.last_seq, 21);
     assert_int_equal(range.frames, 5);
     assert_true(range.closed);
     put.n = 17; /* numbers instead of frames is as good */
-    must(sink_put_check(&put, s_arena, &range));
+    must(sink_put_check(&put, fixture_arena, &range));
 }
 
 static void
@@ -57,29 +42,29 @@ test_put_that_is_not_sound_is_refused(void **state)
     frames_clear(&s_frames);
     frames_add_dicts(&s_frames, 5, 7);
     crema_data_t good = frames_put(&s_frames, 1, 2, 5), bad;
-    must(sink_put_check(&good, s_arena, &range));
+    must(sink_put_check(&good, fixture_arena, &range));
 
     bad = good, bad.first_seq = 4;
-    assert_int_equal(sink_put_check(&bad, s_arena, &range), CREMA_EPROTO);
+    assert_int_equal(sink_put_check(&bad, fixture_arena, &range), CREMA_EPROTO);
     bad = good, bad.first_seq = 0;
-    assert_int_equal(sink_put_check(&bad, s_arena, &range), CREMA_EPROTO);
+    assert_int_equal(sink_put_check(&bad, fixture_arena, &range), CREMA_EPROTO);
     bad = good, bad.n = 2;
-    assert_int_equal(sink_put_check(&bad, s_arena, &range), CREMA_EPROTO);
+    assert_int_equal(sink_put_check(&bad, fixture_arena, &range), CREMA_EPROTO);
     bad = good, bad.frames_bytes = 0;
-    assert_int_equal(sink_put_check(&bad, s_arena, &range), CREMA_EPROTO);
+    assert_int_equal(sink_put_check(&bad, fixture_arena, &range), CREMA_EPROTO);
     for (size_t cut = 1; cut < CREMA_FRAME_HEADER_BYTES + 8; cut++) {
         bad = good, bad.frames_bytes -= cut;
-        assert_int_equal(sink_put_check(&bad, s_arena, &range), CREMA_EPROTO);
+        assert_int_equal(sink_put_check(&bad, fixture_arena, &range), CREMA_EPROTO);
     }
     for (size_t i = 0; i < s_frames.size; i++) {
         s_frames.bytes[i] ^= 0x10;
-        assert_int_equal(sink_put_check(&good, s_arena, &range), CREMA_EPROTO);
+        assert_int_equal(sink_put_check(&good, fixture_arena, &range), CREMA_EPROTO);
         s_frames.bytes[i] ^= 0x10;
     }
     frames_add_end(&s_frames, 8);
     frames_add_dicts(&s_frames, 9, 9);
     bad = frames_put(&s_frames, 1, 2, 5);
-    assert_int_equal(sink_put_check(&bad, s_arena, &range), CREMA_EPROTO);
+    assert_int_equal(sink_put_check(&bad, fixture_arena, &range), CREMA_EPROTO);
 }
 
 static void
@@ -90,7 +75,7 @@ s_must_hold(const sink_put_rest_t *rest, uint64_t first, uint64_t last, uint32_t
                         .n = rest->n,
                         .frames = rest->frames,
                         .frames_bytes = rest->frames_bytes};
-    must(sink_put_check(&put, s_arena, &range));
+    must(sink_put_check(&put, fixture_arena, &range));
     assert_int_equal(rest->first_seq, first);
     assert_int_equal(range.last_seq, last);
     assert_int_equal(rest->n, n);
@@ -112,7 +97,7 @@ test_put_is_cut_at_every_number_even_within_a_loss(void **state)
     crema_data_t put = frames_put(&s_frames, 1, 2, 1);
     for (uint64_t from = 1; from <= 11; from++) {
         sink_put_rest_t rest;
-        must(sink_put_cut(&put, from, s_arena, &rest));
+        must(sink_put_cut(&put, from, fixture_arena, &rest));
         uint32_t n = from <= 3 ? (uint32_t)(7 - from) : from <= 9 ? 3 : (uint32_t)(12 - from);
         s_must_hold(&rest, from, 11, n);
         assert_int_equal(rest.owned != NULL, from > 4 && from <= 9);
@@ -147,5 +132,5 @@ main(void)
         cmocka_unit_test(test_put_is_cut_at_every_number_even_within_a_loss),
         cmocka_unit_test(test_put_last_tells_the_end_and_refuses_scraps),
     };
-    return cmocka_run_group_tests(tests, s_setup, s_teardown);
+    return cmocka_run_group_tests(tests, fixture_arena_set_up, fixture_arena_tear_down);
 }
