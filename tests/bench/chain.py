@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import os
 import pathlib
-import socket
 import statistics
 import subprocess
 import sys
@@ -19,15 +18,11 @@ import tempfile
 import time
 import uuid
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "torture"))
+from pipeline import free_port
+
 ROOT = pathlib.Path(__file__).parents[2]
 DRAIN_LIMIT_S = 300
-
-
-def free_port() -> int:
-    """Return a TCP port nobody listens at."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Bench:

@@ -8,7 +8,6 @@ import os
 import pathlib
 import secrets
 import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -16,6 +15,8 @@ import time
 import zlib
 
 import pytest
+
+from kept import free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NOBODY = "tcp://127.0.0.1:9"  # the discard port: nothing listens there
@@ -514,7 +515,7 @@ class Pipeline:
 
     def __init__(self, directory: pathlib.Path, keys: pathlib.Path | None = None):
         self.directory, self.keys = directory, keys
-        self.ports = free_ports(2)
+        self.ports = [free_port() for _ in range(2)]
         self.endpoint = f"tcp://127.0.0.1:{self.ports[0]}"
         self.processes: list[subprocess.Popen] = []
 
@@ -542,14 +543,6 @@ class Pipeline:
             process.wait(PATIENCE_S)
             process.stdout.close()
         self.processes.clear()
-
-
-def free_ports(n: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(n)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ import zlib
 
 import pytest
 
+from kept import free_port
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("CREMA_BIN_DIR", ROOT / "build" / "dev" / "bin"))
 PROGRAMS = ("crema-agent", "crema-aggregator", "crema-sink")
@@ -460,15 +462,9 @@ class Chain:
         self.common = ("--keys", keys) if keys else ()
         self.sink_options = sink_options
         (work / "spool").mkdir(mode=0o700)
-        ports = [self.free_port() for _ in range(2)]
+        ports = [free_port() for _ in range(2)]
         self.sink_at, self.aggregator_at = (f"tcp://127.0.0.1:{port}" for port in ports)
         self.running = {program: self.start(program) for program in PROGRAMS}
-
-    @staticmethod
-    def free_port() -> int:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            return probe.getsockname()[1]
 
     def start(self, program: str) -> Service:
         options = {

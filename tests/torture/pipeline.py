@@ -5,9 +5,11 @@ Used by torture.py and by the fault tests: both hurt a pipeline and then ask whe
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import pathlib
+import random
 import signal
 import socket
 import subprocess
@@ -16,9 +18,12 @@ import uuid
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A TCP port that nobody listens at, below those that the kernel gives to whoever asks for any."""
+    while True:
+        port = random.randrange(10_000, 32_768)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def with_failpoint(failpoint: str) -> dict:
