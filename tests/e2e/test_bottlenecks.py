@@ -17,6 +17,8 @@ import crema.report
 from support import measure, table, workflow
 from workloads import Computes, DoesNothing, HoldsTheGil, ReadsSlowly
 
+pytestmark = pytest.mark.alone
+
 CHUNKS, EVENTS = 10, 10
 NOT_OURS = {"startup", "drained"}  # of a run of some seconds they may be most
 CROWDED = (

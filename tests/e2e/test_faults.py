@@ -42,6 +42,7 @@ def connections_of(pipeline: Pipeline) -> list:
     return [*agents, connections(pipeline.aggregator.process.pid, pipeline.sink_seen_at)]
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("seconds", [20, pytest.param(600, marks=LONG)])
 def test_after_its_absence_the_aggregator_catches_up_while_more_is_recorded(pipelines, seconds):
     rate = 2000

@@ -218,6 +218,7 @@ def test_a_full_store_holds_everything_back_until_there_is_room(pipelines, tmp_p
     assert pipeline.sink.process.poll() is None
 
 
+@pytest.mark.alone
 def test_a_full_spool_drops_the_newest_at_once_and_the_file_counts_it(pipelines, tmp_path):
     pipeline = pipelines()
     full = tmp_path / "full"

@@ -15,7 +15,7 @@ from kept import LONG, Tail, must_have_kept_everything, wait_for
 from namespaces import connections
 from test_services import write_stream
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.alone, pytest.mark.timeout(120)]
 H_S = 0.5
 
 

@@ -9,7 +9,7 @@ import pytest
 from kept import LONG, Pipeline, Tail, must_have_kept_everything, wait_for
 from namespaces import CannotMakeError, Network, connections
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.alone, pytest.mark.timeout(180)]
 RATE = 1000  # records a second
 H_S = 1.0
 

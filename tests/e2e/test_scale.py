@@ -13,7 +13,7 @@ import pytest
 
 from kept import LONG, PROGRAMS, Pipeline, wait_for
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.alone, pytest.mark.timeout(120)]
 
 
 def busy() -> str:
