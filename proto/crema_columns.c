@@ -213,8 +213,9 @@ static const crema_column_t c_custom[] = {
 static const crema_column_t c_task_events[] = {
     {"t_start_ns", CREMA_T_I64, 8, CREMA_FROM_WIRE, 0, "ns", NULL, "began, worker's clock"},
     {"t_stop_ns", CREMA_T_I64, 8, CREMA_FROM_WIRE, 0, "ns", NULL, "ended"},
-    {"t_submit_ns", CREMA_T_I64, 8, CREMA_FROM_WIRE, 0, "ns", NULL, "reached the worker"},
-    {"t_ready_ns", CREMA_T_I64, 8, CREMA_FROM_WIRE, 0, "ns", NULL, "inputs were there"},
+    {"t_submit_ns", CREMA_T_I64, 8, CREMA_FROM_WIRE, 0, "ns", NULL,
+     "reached the worker; 0 unknown"},
+    {"t_ready_ns", CREMA_T_I64, 8, CREMA_FROM_WIRE, 0, "ns", NULL, "inputs were there; 0 unknown"},
     {"nbytes", CREMA_T_I64, 8, CREMA_FROM_WIRE, 0, "B", NULL, "size of the result or transfer"},
     {"task_key", CREMA_T_I64, 8, CREMA_FROM_WIRE, 0, "1", NULL, "hash of the Dask key"},
     {"worker_id", CREMA_T_U32, 4, CREMA_FROM_DICT, CREMA_DICT_WORKER, "1", NULL,
