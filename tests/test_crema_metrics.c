@@ -56,7 +56,7 @@ test_every_word_fits_its_row(void **state)
 static void
 s_must_name_columns(const char *page)
 {
-    const char *at = strstr(page, "## Where else to look"), *end = strstr(at, "\n## Every other");
+    const char *at = strstr(page, "## Where else to look"), *end = strstr(at, "\n## Every column");
     assert_non_null(end);
     while ((at = strstr(at, "| `/")) && at < end) {
         char path[64], column[64];

@@ -107,7 +107,7 @@ must_equal_the_toy_run_worked_out_by_hand(void **state)
         {"runtime", "0.0"},       {"wasted", "2.0"},           {"idle_startup", "1.0"},
         {"idle_join", "0.5"},     {"idle_starved", "1.0"},     {"idle_drained", "0.2"},
         {"idle_tail", "0.0"},     {"idle_latency", "0.0"},     {"absent", "4.0"},
-        {"overhead", "0.0"},
+        {"overhead", "0.0"},      {"unattributed", "0.0"},
     };
     const char *dir = scratch_dir("toy");
     decoded_t d;
@@ -482,7 +482,56 @@ must_split_processor_from_overhead(void **state)
             fail_msg("%s is %g", want[i].name, decoded_metric(&d, want[i].name, NULL));
     assert_true(s_waterfall(&d, "runtime") == 11);
     assert_true(s_waterfall(&d, "overhead") == 7);
+    assert_true(s_waterfall(&d, "unattributed") == 0);
     decoded_close(&d);
+}
+
+/* Seconds of every side are in one row of the waterfall and in one of the split, whether the processor is known or not. */
+static void
+must_put_every_second_on_one_side(void **state)
+{
+    (void)state;
+    for (int known = 0; known < 2; known++) {
+        const char *dir = scratch_dir("sides");
+        fixture_t *f = fixture_new(dir, 1);
+        fixture_open(f, T(0), NULL, NULL, known ? "MyProcessor" : NULL);
+        fixture_stream_t *w = fixture_stream(f, 2, 1, CREMA_STREAM_WORKER, "tcp://A", 4, T(0));
+        s_metered(w, "MyProcessor", "thread-cpu", 100);
+        s_metered(w, "MyProcessor", "thread-noncpu", 20);
+        s_metered(w, "MyProcessor", "my label", 30);
+        s_metered(w, "lambda", "thread-cpu", 5);
+        s_metered(w, "reduce", "thread-noncpu", 3);
+        s_metered(w, "MyProcessor", "compress", 1);
+        s_metered(w, "MyProcessor", "failed", 7);
+        fixture_end(w, CREMA_END_FINISHED, T(100), 0, 0);
+        fixture_seal(f, T(100), NULL, 0);
+        fixture_close(&f);
+        const struct {
+            const char *category;
+            double want[2];
+        } rows[] = {
+            {"processor_cpu", {0, 100}}, {"processor_noncpu", {0, 20}}, {"user_metered", {0, 30}},
+            {"merge", {3, 3}},           {"runtime", {1, 1}},           {"wasted", {7, 7}},
+            {"overhead", {5, 5}},        {"unattributed", {150, 0}},
+        };
+        decoded_t d;
+        decoded_open(&d, dir);
+        s_summarize(&d, false);
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+            if (fabs(s_waterfall(&d, rows[i].category) - rows[i].want[known]) > 1e-9)
+                fail_msg("%s is %g", rows[i].category, s_waterfall(&d, rows[i].category));
+        double sum = 0;
+        for (size_t i = 0; i < decoded_count(&d, CREMA_TABLE_SPLIT); i++) {
+            if (decoded_int(&d, CREMA_TABLE_SPLIT, i, "in_budget") == 0 ||
+                strcmp(decoded_text(&d, CREMA_TABLE_SPLIT, i, "side"), "idle") == 0)
+                continue;
+            const char *const columns[] = {"cpu_s", "noncpu_s", "runtime_s", "failed_s"};
+            for (size_t c = 0; c < 4; c++)
+                sum += decoded_real(&d, CREMA_TABLE_SPLIT, i, columns[c]);
+        }
+        s_must_print(sum, "166.000000000", "the split");
+        decoded_close(&d);
+    }
 }
 
 /* ---- POP */
@@ -584,6 +633,7 @@ main(void)
         cmocka_unit_test(must_have_no_numbers_of_an_empty_run),
         cmocka_unit_test(must_equal_roastcoffeas_cases),
         cmocka_unit_test(must_split_processor_from_overhead),
+        cmocka_unit_test(must_put_every_second_on_one_side),
         cmocka_unit_test(must_equal_published_pop_factors),
         cmocka_unit_test(must_choose_chunk_sizes_by_the_formula),
         cmocka_unit_test(must_fill_every_table_of_a_busy_run),

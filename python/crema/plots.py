@@ -25,6 +25,7 @@ SIDES = {
     "preprocess": "#2a9d8f",
     "merge": "#8ab17d",
     "overhead": "#e9a23b",
+    "unattributed": "#a3916f",
     "transfer": "#8d6e63",
     "wasted": "#c1272d",
     "idle": "#c8ccd2",

@@ -66,8 +66,16 @@ def test_the_bars_of_the_waterfall_follow_each_other_and_reach_the_capacity(toy)
     assert [x for x, _ in bars.values()] == pytest.approx([0, *ends[:-1]])
     assert ends[-1] == pytest.approx(20)
     assert ax.get_xlabel().startswith("thread-seconds [s]")
-    for small in ("user metered", "runtime", "preprocess", "merge", "overhead", "idle tail"):
-        assert small in ax.get_xlabel()
+    small = (
+        "user metered",
+        "runtime",
+        "preprocess",
+        "merge",
+        "overhead",
+        "unattributed",
+        "idle tail",
+    )
+    assert all(name in ax.get_xlabel() for name in small)
 
 
 def test_no_label_of_a_bar_leaves_the_axes(toy, tmp_path):
