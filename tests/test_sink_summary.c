@@ -421,6 +421,78 @@ must_equal_roastcoffeas_time_averages(void **state)
 }
 
 static void
+s_sample(fixture_stream_t *stream, double t, int64_t source, int64_t rss_b, int64_t processing)
+{
+    int64_t worker = fixture_name(stream, CREMA_DICT_WORKER, "tcp://A");
+    fixture_row(stream, CREMA_TABLE_WORKER_SAMPLES);
+    fixture_set(stream, "t_ns", T(t));
+    fixture_set(stream, "worker_id", worker);
+    fixture_set(stream, "nthreads", 2);
+    fixture_set(stream, "rss_b", rss_b);
+    fixture_set(stream, "processing", processing);
+    fixture_set(stream, "source", source);
+    fixture_put(stream, 0);
+}
+
+/* What the reference computes stands under the ending _raw, beside the right value. */
+static void
+must_publish_the_references_values_too(void **state)
+{
+    (void)state;
+    enum { SCHEDULER = 1, WORKER = 2 };
+    const struct {
+        const char *name;
+        double want;
+    } want[] = {
+        /* 1 GB for 8 s, 4 GB for 2 s; the last sample holds for no time. */
+        {"avg_memory_per_worker", 1.6e9},
+        {"avg_memory_per_worker_raw", 3e9},
+        /* Five tasks assigned to two threads, then none: at most two ran. */
+        {"cpu_utilization_raw", (250 + 0) / 2.0},
+        {"slot_busy_pct", 20},
+        {"chunk_b_per_event_raw", (100 - 20) / 2.0},
+    };
+    const char *dir = scratch_dir("raw");
+    fixture_t *f = fixture_new(dir, 1);
+    fixture_open(f, T(0), NULL, NULL, NULL);
+    fixture_stream_t *s = fixture_stream(f, 3, 1, CREMA_STREAM_SCHEDULER, "", 0, T(0));
+    fixture_stream_t *w = fixture_stream(f, 2, 1, CREMA_STREAM_WORKER, "tcp://A", 2, T(0));
+    s_sample(s, 1, SCHEDULER, 7, 5);
+    s_sample(s, 2, SCHEDULER, 7, 0);
+    s_sample(w, 0, WORKER, 1000000000, UINT16_MAX);
+    s_sample(w, 8, WORKER, 4000000000, UINT16_MAX);
+    s_sample(w, 10, WORKER, 4000000000, UINT16_MAX);
+    for (int64_t i = 0; i < 2; i++) {
+        int64_t worker = fixture_name(w, CREMA_DICT_WORKER, "tcp://A");
+        fixture_row(w, CREMA_TABLE_CHUNKS);
+        fixture_set(w, "t_start_ns", T(2));
+        fixture_set(w, "t_end_ns", T(4));
+        fixture_real(w, "wall_s", 2);
+        fixture_set(w, "worker_id", worker);
+        fixture_set(w, "chunk_id", i + 1);
+        fixture_set(w, "attempt_ref", i + 1);
+        fixture_set(w, "status", 0);
+        fixture_set(w, "n_events", 10);
+        fixture_set(w, "rss_start_b", 5000);
+        fixture_set(w, "rss_end_b", i ? 4800 : 6000);
+        fixture_put(w, 0);
+    }
+    fixture_end(w, CREMA_END_FINISHED, T(10), 0, 0);
+    fixture_end(s, CREMA_END_FINISHED, T(10), 0, 0);
+    fixture_seal(f, T(10), NULL, 0);
+    fixture_close(&f);
+    decoded_t d;
+    decoded_open(&d, dir);
+    s_summarize(&d, false);
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        double value = decoded_metric(&d, want[i].name, NULL);
+        if (!(fabs(value - want[i].want) <= 1e-9 * want[i].want))
+            fail_msg("%s is %.12g, not %g", want[i].name, value, want[i].want);
+    }
+    decoded_close(&d);
+}
+
+static void
 s_metered(fixture_stream_t *w, const char *prefix, const char *activity, double total)
 {
     int64_t worker = fixture_name(w, CREMA_DICT_WORKER, "tcp://A");
@@ -632,6 +704,7 @@ main(void)
         cmocka_unit_test(must_never_show_a_silent_zero),
         cmocka_unit_test(must_have_no_numbers_of_an_empty_run),
         cmocka_unit_test(must_equal_roastcoffeas_cases),
+        cmocka_unit_test(must_publish_the_references_values_too),
         cmocka_unit_test(must_split_processor_from_overhead),
         cmocka_unit_test(must_put_every_second_on_one_side),
         cmocka_unit_test(must_equal_published_pop_factors),
