@@ -95,6 +95,18 @@ def test_no_label_of_a_bar_leaves_the_axes(toy, tmp_path):
         assert inside.x0 <= extent.x0 < extent.x1 <= inside.x1, text
 
 
+def test_nothing_is_not_less_than_nothing(toy, tmp_path):
+    path = shutil.copy(toy.path, tmp_path)
+    with h5py.File(path, "r+") as f:
+        rows = f["summary/waterfall"][:]
+        rows["thread_seconds"][rows["category"] == b"residual"] = -0.001
+        rows["fraction"][rows["category"] == b"residual"] = -1e-9
+        f["summary/waterfall"][:] = rows
+    with crema.open(path) as run:
+        labels = [text.get_text().strip() for text in plots.waterfall(run).texts]
+    assert labels[-1] == "0.00 s · 0.0 %"
+
+
 def test_a_side_has_one_colour_everywhere(toy):
     ax = plots.waterfall(toy)
     colours = {
