@@ -97,13 +97,16 @@ s_decode_batch(const crema_frame_t *frame, ProtobufCAllocator *allocator, crema_
     const crema_table_t *table = crema_table((crema_table_id_t)in->table);
     size_t ints, reals;
     crema_table_wire_columns(table, &ints, &reals);
-    if (!s_count_columns(in->n_ints, in->rows, ints, &ret->n_int_columns) ||
+    bool fixed = in->n_fixed_ints > 0;
+    if ((fixed && in->n_ints > 0) ||
+        !s_count_columns(fixed ? in->n_fixed_ints : in->n_ints, in->rows, ints,
+                         &ret->n_int_columns) ||
         !s_count_columns(in->n_reals, in->rows, reals, &ret->n_real_columns))
         return CREMA_EPROTO;
     ret->table = table;
     ret->rows = in->rows;
     ret->flags = in->flags;
-    ret->ints = in->ints;
+    ret->ints = fixed ? in->fixed_ints : in->ints;
     ret->reals = in->reals;
     return CREMA_OK;
 }
@@ -336,48 +339,32 @@ crema_record_encode(const crema_record_t *record, uint64_t seq, int64_t t_ns, ui
 
 /* ---- rows of a batch */
 
-static void
-s_map_ids(crema_dict_map_fn map, void *context, crema_dict_t kind, const int64_t *locals,
-          uint32_t n, int64_t *ret_ids)
-{
-    for (uint32_t r = 0; r < n; r++) {
-        bool none = locals[r] < 0 || locals[r] >= UINT32_MAX;
-        ret_ids[r] = none ? locals[r] : map(context, kind, locals[r]);
-    }
-}
-
-/* Column by column, as they came. */
 void
-crema_batch_rows(const crema_batch_t *batch, uint32_t first, uint32_t n, crema_dict_map_fn map,
-                 void *context, uint8_t *rows)
+crema_batch_row(const crema_batch_t *batch, uint32_t r, crema_dict_map_fn map, void *context,
+                uint8_t *row)
 {
     const crema_table_t *table = batch->table;
-    const size_t row_bytes = crema_table_row_bytes(table);
-    size_t n_ints = 0, n_reals = 0; /* columns passed */
-    int64_t ids[CREMA_BATCH_BLOCK];
-    assert(n <= CREMA_BATCH_BLOCK && first + n <= batch->rows);
-    for (uint32_t r = 0; r < n; r++)
-        crema_row_clear(table, rows + r * row_bytes);
+    const size_t n_ints = batch->n_int_columns * batch->rows;
+    const size_t n_reals = batch->n_real_columns * batch->rows;
+    size_t next_int = r, next_real = r; /* where the next column has its value for this row */
+    crema_row_clear(table, row);
     for (size_t i = 0; i < table->n_columns; i++) {
         const crema_column_t *column = &table->columns[i];
         if (column->origin == CREMA_FROM_SINK)
             continue;
         bool real = column->type == CREMA_T_F64;
-        size_t at = real ? n_reals++ : n_ints++;
-        bool sent = at < (real ? batch->n_real_columns : batch->n_int_columns);
-        if (column->origin == CREMA_WIRE_ONLY || !sent)
+        size_t at = real ? next_real : next_int;
+        *(real ? &next_real : &next_int) += batch->rows;
+        if (column->origin == CREMA_WIRE_ONLY || at >= (real ? n_reals : n_ints))
             continue;
-        at = at * batch->rows + first;
         if (real) {
-            crema_rows_set_f64(table, rows, i, batch->reals + at, n);
+            crema_row_set_f64(table, row, i, batch->reals[at]);
             continue;
         }
-        const int64_t *values = batch->ints + at;
-        if (column->origin == CREMA_FROM_DICT) {
-            s_map_ids(map, context, column->dict, values, n, ids);
-            values = ids;
-        }
-        crema_rows_set_i64(table, rows, i, values, n);
+        int64_t value = batch->ints[at];
+        if (column->origin == CREMA_FROM_DICT && value >= 0 && value < UINT32_MAX)
+            value = map(context, column->dict, value);
+        crema_row_set_i64(table, row, i, value);
     }
 }
 

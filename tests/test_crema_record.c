@@ -160,6 +160,14 @@ test_bodies_that_break_a_rule_are_refused(void **state)
          CREMA_EPROTO},
         {"two rows, one real", CREMA_RECORD_BATCH, BODY("\x10\x02\x22\x08\0\0\0\0\0\0\0\0"),
          CREMA_EPROTO},
+        {"fixed integers", CREMA_RECORD_BATCH, BODY("\x10\x01\x32\x08\x02\0\0\0\0\0\0\0"),
+         CREMA_OK},
+        {"two rows, one fixed integer", CREMA_RECORD_BATCH,
+         BODY("\x10\x02\x32\x08\x02\0\0\0\0\0\0\0"), CREMA_EPROTO},
+        {"half a fixed integer", CREMA_RECORD_BATCH, BODY("\x10\x01\x32\x04\x02\0\0\0"),
+         CREMA_EPROTO},
+        {"integers twice", CREMA_RECORD_BATCH,
+         BODY("\x10\x01\x1a\x01\x02\x32\x08\x02\0\0\0\0\0\0\0"), CREMA_EPROTO},
         {"a table that never travels", CREMA_RECORD_BATCH, BODY("\x08\x09\x10\x01"), CREMA_EPROTO},
         {"no such table", CREMA_RECORD_BATCH, BODY("\x08\x7f\x10\x01"), CREMA_EPROTO},
         {"4096 rows", CREMA_RECORD_BATCH, BODY("\x10\x80\x20"), CREMA_OK},
@@ -243,7 +251,7 @@ test_a_row_of_a_batch(void **state)
     uint8_t row[256];
     crema_dict_t kind = CREMA_DICT_COUNT;
     assert_true(crema_table_row_bytes(table) <= sizeof row);
-    crema_batch_rows(&batch, 1, 1, s_map, &kind, row);
+    crema_batch_row(&batch, 1, s_map, &kind, row);
     assert_int_equal(crema_row_get_i64(table, row, (size_t)crema_table_column(table, "t_ns")),
                      2000);
     assert_int_equal(crema_row_get_i64(table, row, (size_t)crema_table_column(table, "sent")), 6);
@@ -277,7 +285,7 @@ test_an_older_writer_leaves_unknowns(void **state)
     uint8_t row[256];
     crema_dict_t kind = CREMA_DICT_COUNT;
     assert_int_equal(batch.n_int_columns, 2);
-    crema_batch_rows(&batch, 0, 1, s_map, &kind, row);
+    crema_batch_row(&batch, 0, s_map, &kind, row);
     assert_int_equal(crema_row_get_i64(table, row, (size_t)crema_table_column(table, "sent")), 5);
     assert_int_equal(crema_row_get_i64(table, row, (size_t)crema_table_column(table, "backlog")),
                      -1);
@@ -306,6 +314,21 @@ test_a_newer_writer_is_understood(void **state)
     assert_int_equal(crema_batch_int(&back.batch, 0, 1, -7), 2);
 }
 
+/* Fixed integers are the same numbers as the others. */
+static void
+test_fixed_integers(void **state)
+{
+    (void)state;
+    crema_frame_t frame = {.seq = 7, .type = CREMA_RECORD_BATCH, .len = 22};
+    frame.body = (const uint8_t *)"\x08\x04\x10\x01\x32\x10\x00\xca\x9a\x3b\0\0\0\0"
+                                  "\xff\xff\xff\xff\xff\xff\xff\xff";
+    crema_record_t back;
+    must(crema_record_decode(&frame, fixture_arena, &back));
+    assert_int_equal(back.batch.n_int_columns, 2);
+    assert_int_equal(crema_batch_int(&back.batch, 0, 0, -7), 1000000000);
+    assert_int_equal(crema_batch_int(&back.batch, 0, 1, -7), -1);
+}
+
 static void
 test_an_id_that_says_none_is_not_mapped(void **state)
 {
@@ -320,7 +343,7 @@ test_an_id_that_says_none_is_not_mapped(void **state)
                            .reals = reals};
     uint8_t row[256];
     crema_dict_t kind = CREMA_DICT_COUNT;
-    crema_batch_rows(&batch, 0, 1, s_map, &kind, row);
+    crema_batch_row(&batch, 0, s_map, &kind, row);
     assert_int_equal(kind, CREMA_DICT_COUNT);
     assert_int_equal(
         crema_row_get_i64(batch.table, row, (size_t)crema_table_column(batch.table, "worker_id")),
@@ -342,6 +365,7 @@ main(void)
         cmocka_unit_test(test_a_row_of_a_batch),
         cmocka_unit_test(test_an_older_writer_leaves_unknowns),
         cmocka_unit_test(test_a_newer_writer_is_understood),
+        cmocka_unit_test(test_fixed_integers),
         cmocka_unit_test(test_an_id_that_says_none_is_not_mapped),
     };
     return cmocka_run_group_tests(tests, fixture_arena_set_up, fixture_arena_tear_down);

@@ -16,11 +16,10 @@ s_map(void *context, crema_dict_t kind, int64_t local_id)
 static void
 s_look_at_rows(const crema_batch_t *batch)
 {
-    static uint8_t rows[CREMA_BATCH_BLOCK * 1024];
+    uint8_t row[1024];
     HOLDS(batch->rows > 0 && batch->rows <= CREMA_BATCH_ROWS_MAX);
-    uint32_t n = batch->rows < CREMA_BATCH_BLOCK ? batch->rows : CREMA_BATCH_BLOCK;
-    crema_batch_rows(batch, 0, n, s_map, NULL, rows);
-    crema_batch_rows(batch, batch->rows - n, n, s_map, NULL, rows);
+    crema_batch_row(batch, 0, s_map, NULL, row);
+    crema_batch_row(batch, batch->rows - 1, s_map, NULL, row);
 }
 
 static void
@@ -30,7 +29,7 @@ s_look_again(const crema_record_t *record, uint64_t seq, crema_arena_t *arena)
     crema_frame_t frame;
     crema_record_t again;
     size_t size;
-    /* It may not fit: varints can be shorter on the wire than canonical ones, never by much. */
+    /* It may not fit: integers can be shorter on the wire than as canonical varints, never by much. */
     if (crema_record_encode(record, seq, 0, bytes, sizeof bytes, &size) != CREMA_OK)
         return;
     HOLDS(crema_frame_decode(bytes, size, &frame) == CREMA_OK);
