@@ -41,9 +41,13 @@ class _Statm:
 rss_b = _Statm().rss_b
 
 
-def rss_high_b() -> int:
-    """Highest resident memory so far; may be inherited from before ``exec``, so only its growth means something."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def usage() -> tuple[float, int]:
+    """CPU seconds of all threads, and the highest resident memory so far.
+
+    The latter may be inherited from before ``exec``, so only its growth means something.
+    """
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime, used.ru_maxrss * 1024
 
 
 def disk_io_b() -> tuple[int, int]:
@@ -98,20 +102,6 @@ def _thread_wait_ns() -> int:
         return int(file.read(64).split()[1])
 
 
-class Cost:
-    """CPU seconds that some work took on the threads that did it. Safe to use from any thread."""
-
-    def __init__(self) -> None:
-        self.cpu_s = 0.0
-        self._lock = threading.Lock()
-
-    def add(self, began_s: float) -> None:
-        """Add what this thread has used since it read ``time.thread_time()`` as `began_s`."""
-        spent = time.thread_time() - began_s
-        with self._lock:
-            self.cpu_s += spent
-
-
 def net_io_b() -> tuple[int, int]:
     """Bytes received and sent by this host (its network namespace), cumulative, loopback aside."""
     received = sent = 0
@@ -138,7 +128,10 @@ def boot_id() -> str:
 
 
 class _GarbageClock:
-    """Seconds that each thread spent in Python's cyclic garbage collector."""
+    """CPU time that each thread spent in Python's cyclic garbage collector.
+
+    It holds the GIL, so a thread that another one's collection keeps waiting uses none.
+    """
 
     def __init__(self) -> None:
         self._ns: dict[int, int] = {}
@@ -164,11 +157,11 @@ class _GarbageClock:
     def _on_collection(self, phase: str, info: dict) -> None:
         # One collection at a time in a process. Only threads that asked are kept, so that the table stays small.
         if phase == "start":
-            self._since = time.perf_counter_ns()
+            self._since = time.thread_time_ns()
             return
         thread = threading.get_ident()
         if thread in self._ns:
-            self._ns[thread] += time.perf_counter_ns() - self._since
+            self._ns[thread] += time.thread_time_ns() - self._since
 
 
 garbage = _GarbageClock()

@@ -39,6 +39,7 @@ _LOOK_S = 0.2  # between two looks whether the run is over
 _PACKAGES = ("dask", "distributed", "coffea", "uproot", "awkward", "numpy")
 
 _recorders: dict[tuple[str, str], Recorder] = {}  # by run and worker.id ("" without Dask)
+find = _recorders.get  # the recorder of (run_id, owner) in this process, if it has one
 _ended: collections.deque[str] = collections.deque(maxlen=64)  # runs that are over here
 _announced: HookConfig | None = None  # the run that this process belongs to, without Dask
 _lock = threading.Lock()
@@ -146,7 +147,7 @@ class Recorder:
             dropped=self.stream.dropped,
             interval_s=interval_s,
             worker_id=self.worker_id,
-            cost_s=self.stream.cost.cpu_s,
+            cost_s=self.stream.cost_ns * 1e-9,
             written_b=self.stream.written_b,
         )
 
@@ -157,11 +158,6 @@ def register(recorder: Recorder, owner: str) -> None:
         _recorders[recorder.config.run_id, owner] = recorder
 
 
-def find(run_id: str, owner: str = "") -> Recorder | None:
-    """The recorder of a run in this process, if it has one."""
-    return _recorders.get((run_id, owner))
-
-
 def forget(run_id: str, owner: str = "") -> Recorder | None:
     """Take a recorder out of the table."""
     with _lock:
@@ -170,11 +166,11 @@ def forget(run_id: str, owner: str = "") -> Recorder | None:
 
 def process_recorder(config: HookConfig) -> Recorder | None:
     """The recorder of this process outside Dask, made when it is first asked for; None once the run is over here."""
-    recorder = _recorders.get((config.run_id, ""))
+    recorder = find((config.run_id, ""))
     if recorder is not None or config.run_id in _ended:
         return recorder
     with _lock:
-        recorder = _recorders.get((config.run_id, ""))
+        recorder = find((config.run_id, ""))
         if recorder is None:
             name = f"{socket.gethostname()}:{os.getpid()}"
             recorder = Recorder(config, kind=_records.KIND_WORKER, uuid=name, name=name, nthreads=1)
@@ -261,7 +257,7 @@ def end_marker(config: HookConfig) -> pathlib.Path:
 
 def _await_end(config: HookConfig) -> None:
     marker = end_marker(config)
-    while find(config.run_id) is not None:
+    while find((config.run_id, "")) is not None:
         if marker.exists():
             close_process(config.run_id, "cancelled")
         time.sleep(_LOOK_S)

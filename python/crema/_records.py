@@ -6,10 +6,12 @@ protobuf runtime will do. Rows are given by column name; the order of the wire i
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -47,6 +49,8 @@ WORKER, TASK_PREFIX, ACTIVITY, UNIT, METRIC, SPAN, DATASET, FILE, SECTION, BRANC
 UNKNOWN_ID = -1
 UNKNOWN_U16 = 0xFFFF
 NAN = float("nan")
+
+_HASH = struct.Struct("<q")
 
 Row = tuple[tuple[int, ...], tuple[float, ...]]
 
@@ -92,6 +96,8 @@ class Table:
         self.labels = {c: labels.split(",") for c, _, labels in ints if labels}
         self._pick_ints = _picker(self.ints)
         self._pick_reals = _picker(self.reals)
+        self._reals_head = _Batch(reals=[0] * len(reals)).SerializeToString()[: -8 * len(reals)]
+        self._pack_one = {flags: self._one_row(flags) for flags in (0, PROVISIONAL)}
 
     def label(self, column: str, text: str) -> int:
         """Number of a label of an enum column."""
@@ -113,14 +119,24 @@ class Table:
 
     def batch(self, rows: Sequence[Row], flags: int = 0) -> bytes:
         """Body of a BATCH record."""
-        if len(rows) == 1:
-            ((ints, reals),) = rows
-        else:
-            ints = itertools.chain.from_iterable(zip(*(r[0] for r in rows), strict=True))
-            reals = itertools.chain.from_iterable(zip(*(r[1] for r in rows), strict=True))
+        ints = itertools.chain.from_iterable(zip(*(r[0] for r in rows), strict=True))
+        reals = itertools.chain.from_iterable(zip(*(r[1] for r in rows), strict=True))
         return _Batch(
             table=self.number, rows=len(rows), ints=ints, reals=reals, flags=flags
         ).SerializeToString()
+
+    def one(self, row: Row, flags: int = 0) -> bytes:
+        """Body of a BATCH record of one row: more bytes than `batch` makes of it, in a quarter of the time."""
+        ints, reals = row
+        return self._pack_one[flags](*ints, self._reals_head, *reals)
+
+    def _one_row(self, flags: int) -> Callable[..., bytes]:
+        """Fill in the numbers of a message that is laid out here: all of them are eight bytes long."""
+        n, m = len(self.ints), len(self.reals)
+        head = _Batch(table=self.number, rows=1, flags=flags).SerializeToString()
+        head += _Batch(fixed_ints=[0] * n).SerializeToString()[: -8 * n]
+        layout = struct.Struct(f"<{len(head)}s{n}q{len(self._reals_head)}s{m}d")
+        return functools.partial(layout.pack, head)
 
 
 def _picker(names: Sequence[str]) -> Any:
@@ -180,5 +196,5 @@ def text(value: object) -> str:
 
 def hash64(*parts: object) -> int:
     """Signed 64 bits that identify `parts` in every process: blake2b over their texts, NUL between."""
-    raw = "\0".join([str(part) for part in parts]).encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(raw, digest_size=8).digest(), "little", signed=True)
+    raw = "\0".join(map(str, parts)).encode("utf-8", "surrogatepass")
+    return _HASH.unpack(hashlib.blake2b(raw, digest_size=8).digest())[0]

@@ -18,7 +18,7 @@ import weakref
 import zlib
 from typing import Any
 
-from . import _columns, _process, _records
+from . import _columns, _records
 
 SEGMENT_BYTES = _columns.SPOOL_SEGMENT_BYTES
 LIMIT_BYTES = 1 << 30
@@ -26,6 +26,7 @@ NAMES_MAX = 4096  # of one dictionary in one stream
 FILES_MAX = 65536  # file names, of which a long run on one process has more
 OVERFLOW = "__overflow__"
 
+_MAGIC = _columns.FRAME_MAGIC
 _HEAD = struct.Struct("<IIQqHH")
 _CRC = struct.Struct("<I")
 _HEADER_BYTES = _HEAD.size + _CRC.size
@@ -62,8 +63,8 @@ class StreamWriter:
         Records that could not be kept.
     written_b : int
         Bytes of all records.
-    cost : _process.Cost
-        What recording into this stream takes; whoever records adds to it.
+    cost_ns : int
+        CPU time that recording into this stream has taken, on all threads; whoever records adds to it.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class StreamWriter:
         self.seq = 0
         self.dropped = 0
         self.written_b = 0
-        self.cost = _process.Cost()
+        self.cost_ns = 0
         self._limit_bytes = limit_bytes
         self._lock = threading.Lock()
         self._names: dict[tuple, int] = {}
@@ -101,11 +102,20 @@ class StreamWriter:
         with self._lock:
             return self._append(kind, body)
 
-    def row(self, table: _records.Table, row: _records.Row, flags: int = 0) -> None:
-        """Append one row of a table."""
-        body = table.batch((row,), flags)
+    def row(
+        self, table: _records.Table, row: _records.Row, flags: int = 0, began_ns: int | None = None
+    ) -> None:
+        """Append one row of a table, and add to the cost what this thread has used since `began_ns`."""
+        body = table.one(row, flags)
         with self._lock:
             self._append(_records.BATCH, body)
+            if began_ns is not None:
+                self.cost_ns += time.thread_time_ns() - began_ns
+
+    def spent(self, began_ns: int) -> None:
+        """Add to the cost what this thread has used since ``time.thread_time_ns()`` was `began_ns`."""
+        with self._lock:
+            self.cost_ns += time.thread_time_ns() - began_ns
 
     def rows(self, table: _records.Table, rows: list, flags: int = 0) -> None:
         """Append rows of one table, in as many records as their size asks for."""
@@ -184,14 +194,13 @@ class StreamWriter:
             self.dropped += 1
             return False
         try:
-            if within_limit and not self._has_room(size):
+            self._allowance -= size
+            if self._allowance < 0 and within_limit and not self._make_room(size):
                 self.dropped += 1
                 return False
-            if self._size and self._size + size > SEGMENT_BYTES:
+            if self._size + size > SEGMENT_BYTES and self._size:
                 self._next_segment()
-            head = _HEAD.pack(
-                _columns.FRAME_MAGIC, len(body), self.seq + 1, time.monotonic_ns(), kind, 0
-            )
+            head = _HEAD.pack(_MAGIC, len(body), self.seq + 1, time.monotonic_ns(), kind, 0)
             crc = zlib.crc32(body, zlib.crc32(head))
             self._pending = size
             written = os.write(self._fd, head + _CRC.pack(crc) + body)
@@ -236,10 +245,8 @@ class StreamWriter:
         except OSError:
             self._fd = -1
 
-    def _has_room(self, size: int) -> bool:
-        self._allowance -= size
-        if self._allowance >= 0:
-            return True
+    def _make_room(self, size: int) -> bool:
+        """Look whether the directory has room, and for how much more this process need not look again."""
         now = time.monotonic()
         if now < self._look_after:
             return False

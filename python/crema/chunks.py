@@ -41,8 +41,7 @@ class ChunkHook:
 
     def load(self, metadata: Mapping[str, Any], processor_instance: Any) -> Any:
         """A chunk is taken up. Returns what the user's checkpointer has of it, else None."""
-        worker, key = _recorder.dask_task()
-        recorder = self._recorder(worker)
+        recorder, worker, key = self._place()
         if recorder is not None and key is not None:
             recorder.attempts.keys.add(key)
         if self.checkpointer is not None:
@@ -60,8 +59,7 @@ class ChunkHook:
     def save(self, output: Any, metadata: Mapping[str, Any], processor_instance: Any) -> None:
         """The chunk is done; `output` holds coffea's metrics of it if the Runner was asked for them."""
         stamp = now()
-        worker, key = _recorder.dask_task()
-        recorder = self._recorder(worker)
+        recorder, worker, key = self._place()
         try:
             if self.checkpointer is not None:
                 self.checkpointer.save(output, metadata, processor_instance)
@@ -69,15 +67,20 @@ class ChunkHook:
             finish(recorder, {}, "error", stamp, None)  # the chunk fails
             raise
         metrics = output.get("metrics") if isinstance(output, dict) else None
-        metrics = metrics if isinstance(metrics, Mapping) else {}
-        status = "cancelled" if is_cancelled(worker, key) else "ok"
+        metrics = metrics if isinstance(metrics, dict) else {}
+        status = "cancelled" if key is not None and is_cancelled(worker, key) else "ok"
         finish(recorder, metrics, status, stamp, _input.factory_of_callers())
 
-    def _recorder(self, worker: Any) -> _recorder.Recorder | None:
-        """Where this process records: in the stream of the worker's plugin, or without Dask in its own."""
+    def _place(self) -> tuple[_recorder.Recorder | None, Any, Hashable | None]:
+        """Where the caller records, in the stream of the worker's plugin or without Dask in its own; its Dask worker and task."""
+        worker, key = _recorder.dask_task()
+        recorder = _recorder.find((self.config.run_id, "" if worker is None else worker.id))
+        if recorder is None and worker is None:
+            recorder = self._process_recorder()
+        return recorder, worker, key
+
+    def _process_recorder(self) -> _recorder.Recorder | None:
         global _warned
-        if worker is not None:
-            return _recorder.find(self.config.run_id, worker.id)
         try:
             return _recorder.process_recorder(self.config)
         except Exception:

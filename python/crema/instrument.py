@@ -266,7 +266,7 @@ def _leave(tracker: Tracker, innermost: _Entry, wall_ns: int, cpu_ns: int) -> No
 
 
 def _write_section(entry: _Entry, wall_ns: int, cpu_ns: int) -> None:
-    began_s = time.thread_time()
+    began_ns = time.thread_time_ns()
     recorder, outer, kind = entry.recorder, entry.outer, entry.tracker._kind
     same_thread = entry.thread == threading.get_ident()
     if outer is not None and outer.thread == entry.thread:
@@ -294,8 +294,7 @@ def _write_section(entry: _Entry, wall_ns: int, cpu_ns: int) -> None:
             max(wall_ns - entry.within_ns, 0) * 1e-9,
         ),
     )
-    recorder.stream.row(SECTIONS, row)
-    recorder.stream.cost.add(began_s)
+    recorder.stream.row(SECTIONS, row, began_ns=began_ns)
 
 
 def _recorder_of(attempt: _attempts.Attempt | None) -> _recorder.Recorder | None:

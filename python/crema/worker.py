@@ -170,7 +170,7 @@ class _Follower:
     # ---------------------------------------------------------------- every interval
 
     def _tick(self) -> None:
-        began_s = time.thread_time()
+        began_ns = time.thread_time_ns()
         now = self._loop.time()
         lag_s = max(now - self._due, 0.0)
         self._due += self._interval_s
@@ -179,7 +179,7 @@ class _Follower:
         self._timer = self._loop.call_at(self._due, self._tick)
         self._guarded(self._write_totals)
         self._guarded(self._write_sample, lag_s)
-        self._recorder.stream.cost.add(began_s)
+        self._recorder.stream.spent(began_ns)
 
     def _write_totals(self) -> None:
         rows = self._totals.changes()
@@ -237,7 +237,7 @@ class _Follower:
     # ---------------------------------------------------------------- every task
 
     def transition(self, key: Hashable, start: str, finish: str) -> None:
-        began_s = time.thread_time()
+        began_ns = time.thread_time_ns()
         try:
             if start in _RUNNING and key in self._executing:
                 task = self._worker.state.tasks.get(key)
@@ -258,7 +258,7 @@ class _Follower:
                 self._ready.pop(key, None)
         except Exception:
             self._recorder.trouble("following a task")
-        self._recorder.stream.cost.add(began_s)
+        self._recorder.stream.spent(began_ns)
 
     def _task_ended(self, key: Hashable, task: Any, delay_s: float) -> None:
         """A task left execution: its rows; its chunk, if it had one; its seconds, which Dask posts right after this."""

@@ -101,10 +101,10 @@ class Stream:
         for seq, batch in self.batches:
             if batch.table != table.number:
                 continue
-            n = batch.rows
-            assert len(batch.ints) == n * len(table.ints)
+            n, ints = batch.rows, batch.ints or batch.fixed_ints
+            assert len(ints) == n * len(table.ints)
             assert len(batch.reals) == n * len(table.reals)
-            columns = {c: batch.ints[i * n : (i + 1) * n] for i, c in enumerate(table.ints)}
+            columns = {c: ints[i * n : (i + 1) * n] for i, c in enumerate(table.ints)}
             columns |= {c: batch.reals[i * n : (i + 1) * n] for i, c in enumerate(table.reals)}
             frames.append(pd.DataFrame(columns).assign(seq=seq, provisional=batch.flags & 1))
         if not frames:

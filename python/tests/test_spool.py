@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import signal
 import subprocess
@@ -55,6 +56,22 @@ def test_rows_are_column_major_and_keep_their_values(tmp_path):
     assert got.sent.tolist() == [0, -1, -2, -3, -4]
     assert got.interval_s.tolist() == [0.0, 0.5, 1.0, 1.5, 2.0]
     assert got.dropped.tolist() == [-1] * 5  # not known
+
+
+@pytest.mark.parametrize("flags", [0, _records.PROVISIONAL])
+@pytest.mark.parametrize("name", _records.TABLES)
+def test_one_row_says_what_a_batch_of_it_says(name, flags):
+    table = _records.TABLES[name]
+    ints = itertools.cycle((-1, 0, 2**63 - 1, -(2**63), 4711))
+    row = table.row(**{c: next(ints) for c in table.ints}, **dict.fromkeys(table.reals, 0.1))
+    one, batch = (
+        _records.MESSAGES["Batch"].FromString(body)
+        for body in (table.one(row, flags), table.batch([row], flags))
+    )
+    assert (one.table, one.rows, one.flags) == (batch.table, batch.rows, batch.flags)
+    assert (one.table, one.rows, one.flags) == (table.number, 1, flags)
+    assert not one.ints and list(one.fixed_ints) == list(batch.ints) == list(row[0])
+    assert list(one.reals) == list(batch.reals) == list(row[1])
 
 
 def test_an_unknown_column_is_refused():
