@@ -11,6 +11,7 @@ import fcntl
 import logging
 import os
 import pathlib
+import signal
 import subprocess
 import threading
 import time
@@ -121,6 +122,19 @@ class AgentKeeper:
         if problem != self.problem:
             self.problem = problem
             logger.warning("crema: %s", problem)
+
+
+def dismiss(config: HookConfig) -> None:
+    """Have the agent that serves the run's spool on this host deliver what there is and leave, if crema started it."""
+    directory = config.spool_dir()
+    lock = directory / "agent.lock"
+    if not config.serves() or not lock_is_held(lock):
+        return
+    try:
+        (directory / "dismissed").touch(exist_ok=False)
+    except FileExistsError:
+        return  # another worker here did; asked twice, an agent leaves at once
+    os.kill(int(lock.read_text()), signal.SIGTERM)
 
 
 def lock_is_held(path: pathlib.Path) -> bool:

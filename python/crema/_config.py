@@ -37,6 +37,8 @@ class HookConfig:
         Whether the hook keeps an agent running on its host.
     agent_options : tuple of str
         More options for the agent's command line.
+    client : str
+        Id of the Dask client that will end the run; empty: there is none, or nobody is to watch it.
     """
 
     run_id: str
@@ -47,6 +49,7 @@ class HookConfig:
     track_workers: bool = True
     start_agent: bool = True
     agent_options: tuple[str, ...] = ()
+    client: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "run_id", uuid.UUID(self.run_id).hex)

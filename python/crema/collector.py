@@ -245,7 +245,12 @@ class MetricsCollector:
             keys=self._service.key_texts or None,
             sample_interval_s=self._sample_interval_s,
             track_workers=self._track_workers,
-            agent_options=("--sample-interval", f"{self._agent_samples_s:g}s"),
+            agent_options=(
+                *("--sample-interval", f"{self._agent_samples_s:g}s"),
+                # An operator's aggregator outlives this client: an agent that is told to leave waits for it.
+                *(() if self._service.owned else ("--drain-timeout", "1h")),
+            ),
+            client="" if self._client is None else self._client.id,
             **here,
         )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import pickle
 import time
 from collections.abc import Hashable, Iterable
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 from distributed import SchedulerPlugin
 
 from . import _recorder, _records
-from ._agent import AgentKeeper
+from ._agent import AgentKeeper, dismiss
 from ._config import HookConfig
 from ._records import MEMBERSHIP, TASK_EVENTS, WORKER_SAMPLES
 
@@ -33,6 +34,7 @@ _STATUS = {n: WORKER_SAMPLES.label("status", n) for n in ("running", "paused", "
 _SOURCE = WORKER_SAMPLES.label("source", "scheduler")
 _COMPUTE = TASK_EVENTS.label("action", "compute")
 _LOST = TASK_EVENTS.label("status", "lost")
+CLIENT_GONE_S = 60.0  # a client that is away for longer does not come back to end its run
 _SAMPLED_A_TICK = 500  # workers; more take turns, so that a sample never holds up the scheduler
 _ENDED_BY_INTENT = ("nanny-close", "close-worker", "worker-close", "restart", "scheduler-close")
 
@@ -53,6 +55,7 @@ class SchedulerHook(SchedulerPlugin):
         self.config = config
         self.name = f"crema-{config.run_id}"
         self._follower: _Follower | None = None
+        self._ending: asyncio.Task | None = None
 
     def __reduce__(self) -> tuple:
         return SchedulerHook, (self.config,)
@@ -85,6 +88,32 @@ class SchedulerHook(SchedulerPlugin):
         """A worker is gone."""
         if self._follower is not None:
             self._follower.guarded(self._follower.left, worker, stimulus_id)
+
+    def remove_client(self, scheduler: Any, client: str) -> None:
+        """A client is gone; that of the run without having ended it, if this plugin is still there."""
+        if self._follower is not None and client == self.config.client:
+            asyncio.get_running_loop().call_later(CLIENT_GONE_S, self._end_abandoned, scheduler)
+
+    def _end_abandoned(self, scheduler: Any) -> None:
+        if self._follower is not None and self.config.client not in scheduler.clients:
+            logger.warning("crema: the client of run %s is gone", self.config.run_id)
+            self._ending = asyncio.create_task(self._end_everywhere(scheduler))
+
+    async def _end_everywhere(self, scheduler: Any) -> None:
+        """Nobody will: end the recording of every worker, then have the agents deliver what there is and leave."""
+        self.finish()
+        try:
+            await scheduler.unregister_worker_plugin(None, self.name)
+            message = {
+                "op": "run",
+                "function": pickle.dumps(dismiss),
+                "kwargs": pickle.dumps({"config": self.config}),
+            }
+            await scheduler.broadcast(msg=message, on_error="ignore")
+            dismiss(self.config)
+            await scheduler.unregister_scheduler_plugin(self.name)
+        except Exception:
+            logger.warning("crema: the end of an abandoned run", exc_info=True)
 
     def log_event(self, topic: str, msg: Any) -> None:
         """Dask logs what happens to workers; that of interest comes before `remove_worker`."""
