@@ -213,8 +213,9 @@ static const crema_column_t c_custom[] = {
 static const crema_column_t c_task_events[] = {
     {"t_start_ns", CREMA_T_I64, 8, CREMA_FROM_WIRE, 0, "ns", NULL, "began, worker's clock"},
     {"t_stop_ns", CREMA_T_I64, 8, CREMA_FROM_WIRE, 0, "ns", NULL, "ended"},
-    {"t_submit_ns", CREMA_T_I64, 8, CREMA_FROM_WIRE, 0, "ns", NULL, "reached the worker"},
-    {"t_ready_ns", CREMA_T_I64, 8, CREMA_FROM_WIRE, 0, "ns", NULL, "inputs were there"},
+    {"t_submit_ns", CREMA_T_I64, 8, CREMA_FROM_WIRE, 0, "ns", NULL,
+     "reached the worker; 0 unknown"},
+    {"t_ready_ns", CREMA_T_I64, 8, CREMA_FROM_WIRE, 0, "ns", NULL, "inputs were there; 0 unknown"},
     {"nbytes", CREMA_T_I64, 8, CREMA_FROM_WIRE, 0, "B", NULL, "size of the result or transfer"},
     {"task_key", CREMA_T_I64, 8, CREMA_FROM_WIRE, 0, "1", NULL, "hash of the Dask key"},
     {"worker_id", CREMA_T_U32, 4, CREMA_FROM_DICT, CREMA_DICT_WORKER, "1", NULL,
@@ -799,12 +800,19 @@ crema_table_offset(const crema_table_t *table, size_t i)
     return s_layouts[table->id].offset[i];
 }
 
+/* Callers name columns by literals: where one was found the last time it is looked for first. */
 int
 crema_table_column(const crema_table_t *table, const char *name)
 {
+    static _Thread_local uint16_t found[256];
+    uint16_t *last = &found[((uintptr_t)name ^ table->id) % 256];
+    if (*last < table->n_columns && strcmp(table->columns[*last].name, name) == 0)
+        return *last;
     for (size_t i = 0; i < table->n_columns; i++)
-        if (strcmp(table->columns[i].name, name) == 0)
+        if (strcmp(table->columns[i].name, name) == 0) {
+            *last = (uint16_t)i;
             return (int)i;
+        }
     return -1;
 }
 
@@ -847,31 +855,47 @@ crema_row_clear(const crema_table_t *table, uint8_t *row)
 }
 
 void
-crema_row_set_i64(const crema_table_t *table, uint8_t *row, size_t column, int64_t value)
+crema_rows_set_i64(const crema_table_t *table, uint8_t *rows, size_t column, const int64_t *values,
+                   size_t n)
 {
-    uint8_t *at = row + crema_table_offset(table, column);
+    const size_t size = crema_table_row_bytes(table);
+    uint8_t *at = rows + crema_table_offset(table, column);
     assert(table->columns[column].size != 0);
     switch (table->columns[column].type) {
     case CREMA_T_I64:
-        crema_put_u64(at, (uint64_t)value);
+        for (size_t r = 0; r < n; r++, at += size)
+            crema_put_u64(at, (uint64_t)values[r]);
         break;
     case CREMA_T_I32:
-        crema_put_u32(at, value >= INT32_MIN && value <= INT32_MAX ? (uint32_t)value : UINT32_MAX);
+        for (size_t r = 0; r < n; r++, at += size)
+            crema_put_u32(at, values[r] >= INT32_MIN && values[r] <= INT32_MAX ? (uint32_t)values[r]
+                                                                               : UINT32_MAX);
         break;
     case CREMA_T_U32:
-        crema_put_u32(at, value >= 0 && value <= UINT32_MAX ? (uint32_t)value : UINT32_MAX);
+        for (size_t r = 0; r < n; r++, at += size)
+            crema_put_u32(at, values[r] >= 0 && values[r] <= UINT32_MAX ? (uint32_t)values[r]
+                                                                        : UINT32_MAX);
         break;
     case CREMA_T_U16:
-        crema_put_u16(at, value >= 0 && value <= UINT16_MAX ? (uint16_t)value : UINT16_MAX);
+        for (size_t r = 0; r < n; r++, at += size)
+            crema_put_u16(at, values[r] >= 0 && values[r] <= UINT16_MAX ? (uint16_t)values[r]
+                                                                        : UINT16_MAX);
         break;
     case CREMA_T_U8:
     case CREMA_T_ENUM:
-        at[0] = value >= 0 && value <= UINT8_MAX ? (uint8_t)value : UINT8_MAX;
+        for (size_t r = 0; r < n; r++, at += size)
+            at[0] = values[r] >= 0 && values[r] <= UINT8_MAX ? (uint8_t)values[r] : UINT8_MAX;
         break;
     case CREMA_T_F64:
     case CREMA_T_STR:
         assert(!"an integer column");
     }
+}
+
+void
+crema_row_set_i64(const crema_table_t *table, uint8_t *row, size_t column, int64_t value)
+{
+    crema_rows_set_i64(table, row, column, &value, 1);
 }
 
 int64_t
@@ -899,10 +923,20 @@ crema_row_get_i64(const crema_table_t *table, const uint8_t *row, size_t column)
 }
 
 void
+crema_rows_set_f64(const crema_table_t *table, uint8_t *rows, size_t column, const double *values,
+                   size_t n)
+{
+    const size_t size = crema_table_row_bytes(table);
+    uint8_t *at = rows + crema_table_offset(table, column);
+    assert(table->columns[column].type == CREMA_T_F64);
+    for (size_t r = 0; r < n; r++, at += size)
+        s_put_f64(at, values[r]);
+}
+
+void
 crema_row_set_f64(const crema_table_t *table, uint8_t *row, size_t column, double value)
 {
-    assert(table->columns[column].type == CREMA_T_F64);
-    s_put_f64(row + crema_table_offset(table, column), value);
+    crema_rows_set_f64(table, row, column, &value, 1);
 }
 
 double

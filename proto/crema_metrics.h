@@ -6,6 +6,7 @@
 #ifndef CREMA_METRICS_H
 #define CREMA_METRICS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct {
@@ -53,6 +54,7 @@ typedef enum {
     CREMA_WATERFALL_PREPROCESS,
     CREMA_WATERFALL_MERGE,
     CREMA_WATERFALL_OVERHEAD,
+    CREMA_WATERFALL_UNATTRIBUTED,
     CREMA_WATERFALL_WASTED,
     CREMA_WATERFALL_IDLE_STARTUP,
     CREMA_WATERFALL_IDLE_DRAINED,
@@ -89,5 +91,34 @@ typedef enum {
     CREMA_BOTTLENECK_COUNT,
 } crema_bottleneck_t;
 extern const crema_word_t crema_bottleneck_words[CREMA_BOTTLENECK_COUNT];
+
+/* Variables of /grid: those of each worker, then the sums over workers. */
+typedef enum {
+    CREMA_GRID_CPU_PCT,
+    CREMA_GRID_RSS_B,
+    CREMA_GRID_MEMORY_PCT,
+    CREMA_GRID_SLOT_BUSY_PCT,
+    CREMA_GRID_BUSY_THREADS,
+    CREMA_GRID_EXECUTING,
+    CREMA_GRID_EVENT_RATE,
+    CREMA_GRID_BYTES_RATE,
+    CREMA_GRID_PER_WORKER, /* number of variables per worker */
+    CREMA_GRID_N_WORKERS = CREMA_GRID_PER_WORKER,
+    CREMA_GRID_N_THREADS,
+    CREMA_GRID_BUSY_THREADS_TOTAL,
+    CREMA_GRID_EVENT_RATE_TOTAL,
+    CREMA_GRID_DATA_RATE_TOTAL,
+    CREMA_GRID_COUNT,
+} crema_grid_t;
+
+typedef struct {
+    const char *name, *units;
+    const char *long_name; /* its meaning, as the file has it */
+    const char *formula;   /* of the value of one step */
+    const char *source;
+    const char *reference;
+    bool per_worker; /* (worker, time), else (time) */
+} crema_grid_variable_t;
+extern const crema_grid_variable_t crema_grid_variables[CREMA_GRID_COUNT];
 
 #endif

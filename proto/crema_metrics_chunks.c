@@ -31,7 +31,7 @@ static const crema_metric_t c_throughput[] = {
      "Requested, file headers included, again for each chunk; baskets inside the tree's header add "
      "nothing. Not comparable "
      "with Dask's bytes",
-     CHUNKS, "Total Bytes Read (Coffea)"},
+     CHUNKS, "Total Bytes Read (Coffea), `bytesread`"},
     {"total_events", "count", "E; coffea's report if no chunk was recorded",
      "Events whose output is in the result", CHUNKS, "Total Events, `entries`"},
 };
@@ -89,7 +89,11 @@ static const crema_metric_t c_chunks[] = {
      "The fixed cost of a chunk is in it: `/summary/chunk_model` takes them apart", CHUNKS,
      "Time per event"},
     {"chunk_b_per_event", "B", "slope of rss_peak_b on n_events, Theil-Sen",
-     "Resident memory is the process', shared by its threads", CHUNKS, "Memory per event"},
+     "Resident memory is the process', shared by its threads", CHUNKS, ""},
+    {"chunk_b_per_event_raw", "B", "mean of (rss_end_b - rss_start_b) / n_events",
+     "As the reference computes it: a difference of two looks, not the peak; what other threads "
+     "took and what was not yet given back is in it",
+     CHUNKS, "Memory per event"},
 };
 
 static const crema_metric_t c_closure[] = {

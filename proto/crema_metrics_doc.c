@@ -43,6 +43,22 @@ static const place_t s_places[] = {
      "context task_prefix activity unit value", ""},
     {"idle", "summary/waterfall", "category thread_seconds",
      "Dask's idle is max(0, all - known), so it always closes; here it comes from task intervals"},
+    {"executor, offload, other", "summary/per_activity", "task_prefix activity unit side value",
+     "a side of their own, `runtime`, and so a row of the waterfall"},
+    {"memory-monitor, gather-dep, get-data", "summary/per_activity", "context activity unit value",
+     "beside tasks: never added to their seconds"},
+    {"`cumulative_worker_metrics`, raw span metrics", "activities",
+     "t0_ns t1_ns value total task_prefix_id activity_id unit_id span_id",
+     "the workers' own totals, which no lost heartbeat shortens"},
+    {"span", "dict/span", "name uuid", "the first span of a task group wins: a run is its window"},
+    {"task prefix", "dict/task_prefix", "name side rule", "with the rule that gave it its side"},
+    {"activity", "dict/activity", "name kind", "any label: those of users are `user`"},
+    {"worker memory, memory limit, cores (samples)", "worker_samples",
+     "rss_b memory_limit_b nthreads", "by workers, agents and the scheduler: `source`"},
+    {"spilling", "worker_samples", "spilled_b",
+     "now on disk; what it cost: `disk_read_seconds`, `disk_write_seconds`"},
+    {"chunk, a unit of work", "chunks", "file_id entry_start entry_stop task_key",
+     "a row is an attempt at it: several may share a `chunk_id`"},
     {"section `time_delta`", "sections", "wall_s self_s",
      "one row an entry: repeats stay, `self_s` counts nested time once"},
     {"section `memory_start_gb`, `_end_gb`, `_delta_gb`", "sections", "rss_start_b rss_end_b",
@@ -88,6 +104,23 @@ s_print_words(FILE *file, const char *title, const char *head, const crema_word_
 }
 
 static void
+s_print_grid(FILE *file)
+{
+    fprintf(file,
+            "\n## `/grid`\n\nThe run in even steps of time, at most 1000. `time`: start of a "
+            "step, ns since 1970-01-01 UTC; `worker`: names, as in `/dict/worker`. A value is "
+            "that of its step; NaN where a worker was not there or nobody looked.\n\n"
+            "name | of | unit | formula | meaning | from | elsewhere called\n"
+            "---|---|---|---|---|---|---\n");
+    for (size_t i = 0; i < CREMA_GRID_COUNT; i++) {
+        const crema_grid_variable_t *v = &crema_grid_variables[i];
+        fprintf(file, "`%s` | %s | %s | %s | %s | %s | %s\n", v->name,
+                v->per_worker ? "worker, time" : "time", v->units, v->formula, v->long_name,
+                v->source, v->reference);
+    }
+}
+
+static void
 s_print_places(FILE *file)
 {
     fprintf(file, "\n## Where else to look\n\nelsewhere called | here | why so\n---|---|---\n");
@@ -103,25 +136,36 @@ s_print_places(FILE *file)
     }
 }
 
+/* The three columns that end every row of a stream. */
+static bool
+s_is_of_every_stream(const crema_table_t *table, const char *name)
+{
+    static const char *const names[] = {"seq", "t_recv_ns", "stream_id"};
+    if (table->kind != CREMA_KIND_STREAM)
+        return false;
+    for (size_t i = 0; i < COUNT(names); i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
 static void
 s_print_columns(FILE *file)
 {
-    fprintf(file, "\n## Every other measured column\n\nUnits in brackets; `/dict/` tables and keys "
-                  "are left out.\n");
+    fprintf(file, "\n## Every column\n\nUnits in brackets. Rows that a stream recorded end with "
+                  "`seq`, the record's number in its stream, `t_recv_ns`, the sink's clock at "
+                  "commit, and `stream_id`, the row of `/dict/stream`.\n");
     for (size_t t = 0; t < CREMA_TABLE_COUNT; t++) {
         const crema_table_t *table = crema_table((crema_table_id_t)t);
-        if (table->kind == CREMA_KIND_DICT || t == CREMA_TABLE_WORKFLOW ||
-            t == CREMA_TABLE_SCHEMA_COLUMNS)
-            continue;
         fprintf(file, "\n- `/%s`, %s:", table->path, table->description);
         const char *comma = "";
         for (size_t i = 0; i < table->n_columns; i++) {
             const crema_column_t *c = &table->columns[i];
-            bool measured = c->size != 0 && c->type != CREMA_T_STR && strcmp(c->units, "1") != 0 &&
-                            strcmp(c->name, "t_recv_ns") != 0;
-            if (!measured && c->type != CREMA_T_F64)
+            if (c->size == 0 || s_is_of_every_stream(table, c->name))
                 continue;
             fprintf(file, "%s\n  `%s` [%s] %s", comma, c->name, c->units, c->meaning);
+            if (c->labels)
+                fprintf(file, " {%s}", c->labels);
             comma = ";";
         }
     }
@@ -159,6 +203,7 @@ crema_metrics_print_markdown(FILE *file)
                   "not loss: it comes first if no loss takes a fifth of Cap, else after the losses "
                   "that do. `evidence` has the figures.",
                   crema_bottleneck_words, CREMA_BOTTLENECK_COUNT);
+    s_print_grid(file);
     s_print_places(file);
     s_print_columns(file);
 }

@@ -339,32 +339,48 @@ crema_record_encode(const crema_record_t *record, uint64_t seq, int64_t t_ns, ui
 
 /* ---- rows of a batch */
 
+static void
+s_map_ids(crema_dict_map_fn map, void *context, crema_dict_t kind, const int64_t *locals,
+          uint32_t n, int64_t *ret_ids)
+{
+    for (uint32_t r = 0; r < n; r++) {
+        bool none = locals[r] < 0 || locals[r] >= UINT32_MAX;
+        ret_ids[r] = none ? locals[r] : map(context, kind, locals[r]);
+    }
+}
+
+/* Column by column, as they came. */
 void
-crema_batch_row(const crema_batch_t *batch, uint32_t r, crema_dict_map_fn map, void *context,
-                uint8_t *row)
+crema_batch_rows(const crema_batch_t *batch, uint32_t first, uint32_t n, crema_dict_map_fn map,
+                 void *context, uint8_t *rows)
 {
     const crema_table_t *table = batch->table;
-    const size_t n_ints = batch->n_int_columns * batch->rows;
-    const size_t n_reals = batch->n_real_columns * batch->rows;
-    size_t next_int = r, next_real = r; /* where the next column has its value for this row */
-    crema_row_clear(table, row);
+    const size_t row_bytes = crema_table_row_bytes(table);
+    size_t n_ints = 0, n_reals = 0; /* columns passed */
+    int64_t ids[CREMA_BATCH_BLOCK];
+    assert(n <= CREMA_BATCH_BLOCK && first + n <= batch->rows);
+    for (uint32_t r = 0; r < n; r++)
+        crema_row_clear(table, rows + r * row_bytes);
     for (size_t i = 0; i < table->n_columns; i++) {
         const crema_column_t *column = &table->columns[i];
         if (column->origin == CREMA_FROM_SINK)
             continue;
         bool real = column->type == CREMA_T_F64;
-        size_t at = real ? next_real : next_int;
-        *(real ? &next_real : &next_int) += batch->rows;
-        if (column->origin == CREMA_WIRE_ONLY || at >= (real ? n_reals : n_ints))
+        size_t at = real ? n_reals++ : n_ints++;
+        bool sent = at < (real ? batch->n_real_columns : batch->n_int_columns);
+        if (column->origin == CREMA_WIRE_ONLY || !sent)
             continue;
+        at = at * batch->rows + first;
         if (real) {
-            crema_row_set_f64(table, row, i, batch->reals[at]);
+            crema_rows_set_f64(table, rows, i, batch->reals + at, n);
             continue;
         }
-        int64_t value = batch->ints[at];
-        if (column->origin == CREMA_FROM_DICT && value >= 0 && value < UINT32_MAX)
-            value = map(context, column->dict, value);
-        crema_row_set_i64(table, row, i, value);
+        const int64_t *values = batch->ints + at;
+        if (column->origin == CREMA_FROM_DICT) {
+            s_map_ids(map, context, column->dict, values, n, ids);
+            values = ids;
+        }
+        crema_rows_set_i64(table, rows, i, values, n);
     }
 }
 

@@ -130,12 +130,14 @@ CREMA_MUST_CHECK crema_err_t crema_record_encode(const crema_record_t *record, u
                                                  int64_t t_ns, uint8_t *buf, size_t size,
                                                  size_t *ret_bytes);
 
-/* Writes row `r` of the batch into a packed row of its table: wire columns set, dictionary columns mapped by
- * `map(context, kind, local_id)`, sink columns cleared. A local id outside 0..2^32-2 means "none": it is not mapped and stays
- * 0xFFFFFFFF. Wire-only columns are read with crema_batch_int() and crema_batch_real(). */
+/* Writes `n` rows of the batch, from row `first` on, into packed rows of its table: wire columns set, dictionary columns mapped
+ * by `map(context, kind, local_id)`, sink columns cleared. A local id outside 0..2^32-2 means "none": it is not mapped and stays
+ * 0xFFFFFFFF. Wire-only columns are read with crema_batch_int() and crema_batch_real(). first + n <= batch->rows, n <=
+ * CREMA_BATCH_BLOCK. */
+#define CREMA_BATCH_BLOCK 64
 typedef uint32_t (*crema_dict_map_fn)(void *context, crema_dict_t kind, int64_t local_id);
-void crema_batch_row(const crema_batch_t *batch, uint32_t r, crema_dict_map_fn map, void *context,
-                     uint8_t *row);
+void crema_batch_rows(const crema_batch_t *batch, uint32_t first, uint32_t n, crema_dict_map_fn map,
+                      void *context, uint8_t *rows);
 
 /* Value of an integer (or real) column of row r, by the column's index in the table; `missing` if the writer did not send it. */
 int64_t crema_batch_int(const crema_batch_t *batch, uint32_t r, size_t column, int64_t missing);

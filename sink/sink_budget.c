@@ -135,8 +135,8 @@ s_combine(sink_spent_t *spent, const seen_t *seen, bool killed)
     double rest = s_waste(spent, &spent->cpu_s, seen->superseded_cpu_s);
     rest += s_waste(spent, &spent->noncpu_s, seen->superseded_s - seen->superseded_cpu_s);
     rest += s_waste(spent, &spent->noncpu_s, seen->dropped_s);
-    s_waste(spent, &spent->cpu_s, rest);
-    spent->wasted_s += seen->lost_s + seen->tasks_lost_s;
+    rest = s_waste(spent, &spent->cpu_s, rest);
+    spent->wasted_s += seen->lost_s + seen->tasks_lost_s + (killed ? rest : 0);
     if (killed && spent->cpu_s + spent->noncpu_s + spent->user_s < seen->counted_s)
         s_from_chunks(spent, seen);
 }

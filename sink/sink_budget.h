@@ -25,8 +25,8 @@ typedef struct {
     sink_spent_t *workers; /* by row of /dict/worker */
     double idle_s[SINK_IDLE_COUNT];
     double residual_s;
-    double transfer_s, unattributed_s; /* beside the budget */
-    bool cpu_unknown;                  /* some attempt had no CPU time */
+    double transfer_s; /* beside the budget */
+    bool cpu_unknown;  /* some attempt had no CPU time */
 } sink_budget_t;
 
 CREMA_MUST_CHECK crema_err_t sink_budget_new(const sink_facts_t *facts, sink_budget_t **ret_self);

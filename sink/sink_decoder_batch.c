@@ -221,49 +221,66 @@ s_heartbeat(sink_decoder_t *self, sink_stream_t *stream, const crema_table_t *ta
     return sink_decoder_emit(self, CREMA_TABLE_HEARTBEATS, row);
 }
 
+static crema_err_t
+s_row(sink_decoder_t *self, sink_stream_t *stream, const crema_batch_t *batch, uint32_t r,
+      uint8_t *row)
+{
+    const crema_table_t *table = batch->table;
+    switch (table->id) {
+    case CREMA_TABLE_CHUNKS:
+        return s_chunk(self, stream, batch, r, row);
+    case CREMA_TABLE_ACTIVITIES:
+        return s_activity(self, stream, batch, r, row);
+    case CREMA_TABLE_TASK_EVENTS:
+        return s_task_event(self, stream, table, row);
+    case CREMA_TABLE_MEMBERSHIP:
+        return s_membership(self, table, row);
+    case CREMA_TABLE_HEARTBEATS:
+        return s_heartbeat(self, stream, table, row);
+    default:
+        return sink_decoder_emit(self, table->id, row);
+    }
+}
+
+static void
+s_fill(const crema_table_t *table, uint8_t *rows, int column, int64_t value, uint32_t n)
+{
+    int64_t values[CREMA_BATCH_BLOCK];
+    for (uint32_t r = 0; r < n; r++)
+        values[r] = value;
+    crema_rows_set_i64(table, rows, (size_t)column, values, n);
+}
+
 crema_err_t
 sink_decoder_batch(sink_decoder_t *self, sink_stream_t *stream, const crema_batch_t *batch,
                    uint64_t seq, int64_t t_recv_ns)
 {
     const crema_table_t *table = batch->table;
     const sink_columns_t *columns = &self->columns[table->id];
-    uint8_t row[SINK_ROW_BYTES_MAX];
-    int64_t t_totals_ns = 0;
+    const size_t row_bytes = crema_table_row_bytes(table);
+    uint8_t rows[CREMA_BATCH_BLOCK * SINK_ROW_BYTES_MAX];
+    int64_t t_last_ns = 0;
     crema_err_t err = CREMA_OK;
     for (uint32_t r = 0; r < batch->rows && err == CREMA_OK; r++) {
-        crema_batch_row(batch, r, s_map, stream, row);
-        crema_row_set_i64(table, row, (size_t)columns->seq, (int64_t)seq);
-        crema_row_set_i64(table, row, (size_t)columns->t_recv, t_recv_ns);
-        crema_row_set_i64(table, row, (size_t)columns->stream, stream->row);
+        uint8_t *row = rows + r % CREMA_BATCH_BLOCK * row_bytes;
+        if (r % CREMA_BATCH_BLOCK == 0) {
+            uint32_t left = batch->rows - r,
+                     n = left < CREMA_BATCH_BLOCK ? left : CREMA_BATCH_BLOCK;
+            crema_batch_rows(batch, r, n, s_map, stream, rows);
+            s_fill(table, rows, columns->seq, (int64_t)seq, n);
+            s_fill(table, rows, columns->t_recv, t_recv_ns, n);
+            s_fill(table, rows, columns->stream, stream->row, n);
+        }
         int64_t t_ns = crema_row_get_i64(table, row, (size_t)columns->time);
         if (columns->worker >= 0)
             err = sink_decoder_saw(
                 self, (uint32_t)crema_row_get_i64(table, row, (size_t)columns->worker), t_ns);
-        if (err != CREMA_OK)
-            break;
-        switch (table->id) {
-        case CREMA_TABLE_CHUNKS:
-            err = s_chunk(self, stream, batch, r, row);
-            break;
-        case CREMA_TABLE_ACTIVITIES:
-            err = s_activity(self, stream, batch, r, row);
-            t_totals_ns = t_ns > t_totals_ns ? t_ns : t_totals_ns;
-            break;
-        case CREMA_TABLE_TASK_EVENTS:
-            err = s_task_event(self, stream, table, row);
-            break;
-        case CREMA_TABLE_MEMBERSHIP:
-            err = s_membership(self, table, row);
-            break;
-        case CREMA_TABLE_HEARTBEATS:
-            err = s_heartbeat(self, stream, table, row);
-            break;
-        default:
-            err = sink_decoder_emit(self, table->id, row);
-        }
+        if (err == CREMA_OK)
+            err = s_row(self, stream, batch, r, row);
+        t_last_ns = t_ns > t_last_ns ? t_ns : t_last_ns;
     }
-    if (t_totals_ns > stream->t_totals_ns)
-        stream->t_totals_ns = t_totals_ns;
+    if (table->id == CREMA_TABLE_ACTIVITIES && t_last_ns > stream->t_totals_ns)
+        stream->t_totals_ns = t_last_ns;
     return err;
 }
 

@@ -53,6 +53,8 @@ s_take_chunks(sink_facts_t *self, const sink_rows_t *rows)
         c->bytes_read_b = sink_cell_int(t, row, "bytes_read_b");
         c->bytes_accessed_b = sink_cell_int(t, row, "bytes_accessed_b");
         c->bytes_uncompressed_b = sink_cell_int(t, row, "bytes_uncompressed_b");
+        c->rss_start_b = sink_cell_int(t, row, "rss_start_b");
+        c->rss_end_b = sink_cell_int(t, row, "rss_end_b");
         c->rss_peak_b = sink_cell_int(t, row, "rss_peak_b");
         c->task_key = sink_cell_int(t, row, "task_key");
         c->worker = (uint32_t)sink_cell_int(t, row, "worker_id");

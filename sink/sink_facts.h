@@ -21,7 +21,7 @@ typedef struct {
     int64_t t_start_ns, t_end_ns;
     double wall_s, open_s, cpu_s, gc_s, proc_cpu_s;                         /* NaN unknown */
     int64_t n_events, bytes_read_b, bytes_accessed_b, bytes_uncompressed_b; /* -1 unknown */
-    int64_t rss_peak_b;
+    int64_t rss_start_b, rss_end_b, rss_peak_b;
     int64_t task_key;
     uint32_t worker, dataset, file;
     uint8_t status, quality;
@@ -98,6 +98,8 @@ typedef struct {
     bool *killed;       /* by worker: its writer did not end by itself */
     bool *is_member;    /* by worker: /membership knows it */
     bool *has_stream;   /* by worker: it wrote a stream */
+    double
+        assigned_pct; /* mean of 100 processing / nthreads as the scheduler saw it; NaN unknown */
     double cpu_agent_vs_hook; /* CPU of the workers by two observers; NaN without both */
     sink_sweep_t sweep;
 } sink_facts_t;

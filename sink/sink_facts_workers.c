@@ -74,6 +74,25 @@ s_compare_observers(sink_facts_t *self, const sink_rows_t *rows)
     return CREMA_OK;
 }
 
+/* What the scheduler had assigned, of the workers' threads. */
+static double
+s_assigned_pct(const sink_rows_t *rows)
+{
+    const crema_table_t *t = crema_table(CREMA_TABLE_WORKER_SAMPLES);
+    double sum = 0, n = 0;
+    for (size_t i = 0; i < sink_rows_count(rows); i++) {
+        const uint8_t *row = sink_rows_at(rows, i);
+        int64_t processing = sink_cell_int(t, row, "processing");
+        int64_t nthreads = sink_cell_int(t, row, "nthreads");
+        if (sink_cell_int(t, row, "source") != SOURCE_SCHEDULER || processing == UINT16_MAX ||
+            nthreads == UINT16_MAX || nthreads == 0)
+            continue;
+        sum += 100.0 * (double)processing / (double)nthreads;
+        n++;
+    }
+    return n > 0 ? sum / n : NAN;
+}
+
 static crema_err_t
 s_sum_samples(sink_facts_t *self)
 {
@@ -142,6 +161,7 @@ sink_facts_take_samples(sink_facts_t *self, const sink_rows_t *rows)
     }
     free(best);
     qsort(self->samples, self->n_samples, sizeof *self->samples, s_by_worker);
+    self->assigned_pct = s_assigned_pct(rows);
     crema_err_t err = s_compare_observers(self, rows);
     return err == CREMA_OK ? s_sum_samples(self) : err;
 }

@@ -52,7 +52,7 @@ typedef struct {
 } block_t;
 
 static double *
-s_row(const block_t *block, sink_grid_variable_t variable, uint32_t worker)
+s_row(const block_t *block, crema_grid_t variable, uint32_t worker)
 {
     return block->values[variable] + (worker - block->first) * block->axis->n;
 }
@@ -90,8 +90,8 @@ s_samples(const block_t *block, const sink_facts_t *facts)
                 n[k] += !isnan(value[k]);
             }
         }
-        static const sink_grid_variable_t variables[4] = {
-            SINK_GRID_CPU_PCT, SINK_GRID_RSS_B, SINK_GRID_MEMORY_PCT, SINK_GRID_EXECUTING};
+        static const crema_grid_t variables[4] = {CREMA_GRID_CPU_PCT, CREMA_GRID_RSS_B,
+                                                  CREMA_GRID_MEMORY_PCT, CREMA_GRID_EXECUTING};
         for (int k = 0; k < 4; k++)
             if (n[k] > 0)
                 s_row(block, variables[k], worker)[step] = sum[k] / n[k];
@@ -100,13 +100,13 @@ s_samples(const block_t *block, const sink_facts_t *facts)
 
 void
 sink_grid_workers(const sink_facts_t *facts, const sink_grid_axis_t *axis, size_t first, size_t n,
-                  double *const values[SINK_GRID_PER_WORKER])
+                  double *const values[CREMA_GRID_PER_WORKER])
 {
     block_t block = {axis, first, n, values};
     double step_s = (double)axis->step_ns * 1e-9;
-    for (int v = 0; v < SINK_GRID_PER_WORKER; v++) {
-        bool summed = v == SINK_GRID_SLOT_BUSY_PCT || v == SINK_GRID_BUSY_THREADS ||
-                      v == SINK_GRID_EVENT_RATE || v == SINK_GRID_BYTES_RATE;
+    for (int v = 0; v < CREMA_GRID_PER_WORKER; v++) {
+        bool summed = v == CREMA_GRID_SLOT_BUSY_PCT || v == CREMA_GRID_BUSY_THREADS ||
+                      v == CREMA_GRID_EVENT_RATE || v == CREMA_GRID_BYTES_RATE;
         for (size_t i = 0; i < n * axis->n; i++)
             values[v][i] = summed ? 0 : NAN;
     }
@@ -115,13 +115,13 @@ sink_grid_workers(const sink_facts_t *facts, const sink_grid_axis_t *axis, size_
         const sink_presence_t *p = &facts->presence[i];
         if (s_is_in(&block, p->worker))
             s_spread(axis, p->t0_ns, p->t1_ns, (double)(p->t1_ns - p->t0_ns) * 1e-9 * p->nthreads,
-                     s_row(&block, SINK_GRID_SLOT_BUSY_PCT, p->worker));
+                     s_row(&block, CREMA_GRID_SLOT_BUSY_PCT, p->worker));
     }
     for (size_t i = 0; i < facts->n_busy; i++) {
         const sink_busy_t *b = &facts->busy[i];
         if (s_is_in(&block, b->worker) && b->t1_ns > b->t0_ns)
             s_spread(axis, b->t0_ns, b->t1_ns, (double)(b->t1_ns - b->t0_ns) * 1e-9,
-                     s_row(&block, SINK_GRID_BUSY_THREADS, b->worker));
+                     s_row(&block, CREMA_GRID_BUSY_THREADS, b->worker));
     }
     for (size_t i = 0; i < facts->n_chunks; i++) {
         const sink_chunk_t *c = &facts->chunks[i];
@@ -129,38 +129,39 @@ sink_grid_workers(const sink_facts_t *facts, const sink_grid_axis_t *axis, size_
             continue;
         if (c->n_events > 0)
             s_spread(axis, c->t_start_ns, c->t_end_ns, (double)c->n_events / step_s,
-                     s_row(&block, SINK_GRID_EVENT_RATE, c->worker));
+                     s_row(&block, CREMA_GRID_EVENT_RATE, c->worker));
         if (c->bytes_read_b > 0)
             s_spread(axis, c->t_start_ns, c->t_end_ns, (double)c->bytes_read_b / step_s,
-                     s_row(&block, SINK_GRID_BYTES_RATE, c->worker));
+                     s_row(&block, CREMA_GRID_BYTES_RATE, c->worker));
     }
     s_samples(&block, facts);
     for (size_t i = 0; i < n * axis->n; i++) {
-        double threads_s = values[SINK_GRID_SLOT_BUSY_PCT][i];
-        double busy_s = values[SINK_GRID_BUSY_THREADS][i];
+        double threads_s = values[CREMA_GRID_SLOT_BUSY_PCT][i];
+        double busy_s = values[CREMA_GRID_BUSY_THREADS][i];
         bool there = threads_s > 0;
-        values[SINK_GRID_SLOT_BUSY_PCT][i] = there ? 100 * busy_s / threads_s : NAN;
-        values[SINK_GRID_BUSY_THREADS][i] = there || busy_s > 0 ? busy_s / step_s : NAN;
-        if (!there && values[SINK_GRID_EVENT_RATE][i] <= 0)
-            values[SINK_GRID_EVENT_RATE][i] = NAN;
-        if (!there && values[SINK_GRID_BYTES_RATE][i] <= 0)
-            values[SINK_GRID_BYTES_RATE][i] = NAN;
+        values[CREMA_GRID_SLOT_BUSY_PCT][i] = there ? 100 * busy_s / threads_s : NAN;
+        values[CREMA_GRID_BUSY_THREADS][i] = there || busy_s > 0 ? busy_s / step_s : NAN;
+        if (!there && values[CREMA_GRID_EVENT_RATE][i] <= 0)
+            values[CREMA_GRID_EVENT_RATE][i] = NAN;
+        if (!there && values[CREMA_GRID_BYTES_RATE][i] <= 0)
+            values[CREMA_GRID_BYTES_RATE][i] = NAN;
     }
 }
 
 /* ---- sums */
 
 void
-sink_grid_sum(const sink_facts_t *facts, const sink_grid_axis_t *axis,
-              sink_grid_variable_t variable, double *values)
+sink_grid_sum(const sink_facts_t *facts, const sink_grid_axis_t *axis, crema_grid_t variable,
+              double *values)
 {
     const sink_sweep_t *sweep = &facts->sweep;
     double step_s = (double)axis->step_ns * 1e-9;
     memset(values, 0, axis->n * sizeof *values);
-    if (variable == SINK_GRID_EVENT_RATE_TOTAL || variable == SINK_GRID_DATA_RATE_TOTAL) {
+    if (variable == CREMA_GRID_EVENT_RATE_TOTAL || variable == CREMA_GRID_DATA_RATE_TOTAL) {
         for (size_t i = 0; i < facts->n_chunks; i++) {
             const sink_chunk_t *c = &facts->chunks[i];
-            int64_t amount = variable == SINK_GRID_EVENT_RATE_TOTAL ? c->n_events : c->bytes_read_b;
+            int64_t amount =
+                variable == CREMA_GRID_EVENT_RATE_TOTAL ? c->n_events : c->bytes_read_b;
             if (c->counted && amount > 0)
                 s_spread(axis, c->t_start_ns, c->t_end_ns, (double)amount / step_s, values);
         }
@@ -169,9 +170,9 @@ sink_grid_sum(const sink_facts_t *facts, const sink_grid_axis_t *axis,
     for (size_t i = 0; i < sweep->n_steps; i++) {
         const sink_step_t *step = &sweep->steps[i];
         int64_t end_ns = i + 1 < sweep->n_steps ? step[1].t_ns : facts->t1_ns;
-        int32_t value = variable == SINK_GRID_N_WORKERS   ? step->workers
-                        : variable == SINK_GRID_N_THREADS ? step->threads
-                                                          : step->busy;
+        int32_t value = variable == CREMA_GRID_N_WORKERS   ? step->workers
+                        : variable == CREMA_GRID_N_THREADS ? step->threads
+                                                           : step->busy;
         if (end_ns > step->t_ns)
             s_spread(axis, step->t_ns, end_ns, value * (double)(end_ns - step->t_ns), values);
     }

@@ -9,28 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "crema_metrics.h"
 #include "sink_facts.h"
 
 /* Steps of time, at most. */
 #define SINK_GRID_TIMES_MAX 1000
-
-typedef enum {
-    SINK_GRID_CPU_PCT,
-    SINK_GRID_RSS_B,
-    SINK_GRID_MEMORY_PCT,
-    SINK_GRID_SLOT_BUSY_PCT,
-    SINK_GRID_BUSY_THREADS,
-    SINK_GRID_EXECUTING,
-    SINK_GRID_EVENT_RATE,
-    SINK_GRID_BYTES_RATE,
-    SINK_GRID_PER_WORKER, /* number of variables per worker */
-    SINK_GRID_N_WORKERS = SINK_GRID_PER_WORKER,
-    SINK_GRID_N_THREADS,
-    SINK_GRID_BUSY_THREADS_TOTAL,
-    SINK_GRID_EVENT_RATE_TOTAL,
-    SINK_GRID_DATA_RATE_TOTAL,
-    SINK_GRID_COUNT,
-} sink_grid_variable_t;
 
 typedef struct {
     int64_t t0_ns, step_ns;
@@ -42,10 +25,10 @@ sink_grid_axis_t sink_grid_axis(int64_t t0_ns, int64_t t1_ns);
 
 /* Fills values[variable][(worker - first) * axis.n + step] for workers first..first+n. */
 void sink_grid_workers(const sink_facts_t *facts, const sink_grid_axis_t *axis, size_t first,
-                       size_t n, double *const values[SINK_GRID_PER_WORKER]);
+                       size_t n, double *const values[CREMA_GRID_PER_WORKER]);
 
 /* Fills values[step] of one of the sums. */
-void sink_grid_sum(const sink_facts_t *facts, const sink_grid_axis_t *axis,
-                   sink_grid_variable_t variable, double *values);
+void sink_grid_sum(const sink_facts_t *facts, const sink_grid_axis_t *axis, crema_grid_t variable,
+                   double *values);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "crema_columns.h"
 #include "crema_error.h"
+#include "crema_metrics.h"
 #include "sink_attribute.h"
 #include "sink_payload.h"
 
@@ -53,15 +54,10 @@ CREMA_MUST_CHECK crema_err_t sink_h5_write_attributes(sink_h5_t *self,
 
 /* ---- the grid: /grid, what xarray loads */
 
-typedef struct {
-    const char *name, *units, *long_name;
-    bool per_worker; /* (worker, time), else (time) */
-} sink_h5_variable_t;
-
 CREMA_MUST_CHECK crema_err_t sink_h5_grid_begin(sink_h5_t *self, const int64_t *times,
                                                 uint64_t n_times, const char *const *workers,
                                                 uint64_t n_workers,
-                                                const sink_h5_variable_t *variables,
+                                                const crema_grid_variable_t *variables,
                                                 size_t n_variables);
 /* Rows first..first+n of a variable per worker, or all of one that is not (first 0, n 1). */
 CREMA_MUST_CHECK crema_err_t sink_h5_grid_put(sink_h5_t *self, size_t variable, uint64_t first,

@@ -108,7 +108,7 @@ s_put_fill(hid_t dataset)
 }
 
 static hid_t
-s_make_variable(hid_t group, const sink_h5_variable_t *variable, hid_t time, hid_t worker,
+s_make_variable(hid_t group, const crema_grid_variable_t *variable, hid_t time, hid_t worker,
                 uint64_t n_times, uint64_t n_workers)
 {
     hsize_t both[2] = {n_workers, n_times}, line[1] = {n_times};
@@ -133,7 +133,7 @@ s_make_variable(hid_t group, const sink_h5_variable_t *variable, hid_t time, hid
 crema_err_t
 sink_h5_grid_begin(sink_h5_t *self, const int64_t *times, uint64_t n_times,
                    const char *const *workers, uint64_t n_workers,
-                   const sink_h5_variable_t *variables, size_t n_variables)
+                   const crema_grid_variable_t *variables, size_t n_variables)
 {
     static const char *const axes[] = {"worker", "time"};
     if (n_variables > SINK_H5_GRID_MAX)

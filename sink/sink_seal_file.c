@@ -50,23 +50,6 @@ s_write_tables(sink_seal_t *self)
     return CREMA_OK;
 }
 
-static const sink_h5_variable_t s_variables[SINK_GRID_COUNT] = {
-    [SINK_GRID_CPU_PCT] = {"cpu_pct", "%", "CPU of the process, of one core", true},
-    [SINK_GRID_RSS_B] = {"rss_b", "B", "resident memory", true},
-    [SINK_GRID_MEMORY_PCT] = {"memory_pct", "%", "resident memory of the limit", true},
-    [SINK_GRID_SLOT_BUSY_PCT] = {"slot_busy_pct", "%", "threads running tasks", true},
-    [SINK_GRID_BUSY_THREADS] = {"busy_threads", "count", "threads running tasks", true},
-    [SINK_GRID_EXECUTING] = {"executing", "count", "tasks running, as sampled", true},
-    [SINK_GRID_EVENT_RATE] = {"event_rate", "1/s", "events", true},
-    [SINK_GRID_BYTES_RATE] = {"bytes_rate", "B/s", "bytes read", true},
-    [SINK_GRID_N_WORKERS] = {"n_workers", "count", "workers present", false},
-    [SINK_GRID_N_THREADS] = {"n_threads", "count", "threads present", false},
-    [SINK_GRID_BUSY_THREADS_TOTAL] = {"busy_threads_total", "count", "threads running tasks",
-                                      false},
-    [SINK_GRID_EVENT_RATE_TOTAL] = {"event_rate_total", "1/s", "events, all workers", false},
-    [SINK_GRID_DATA_RATE_TOTAL] = {"data_rate_total", "B/s", "bytes read, all workers", false},
-};
-
 static crema_err_t
 s_begin_grid(sink_seal_t *self, const sink_grid_axis_t *axis)
 {
@@ -79,8 +62,8 @@ s_begin_grid(sink_seal_t *self, const sink_grid_axis_t *axis)
     for (uint32_t i = 0; err == CREMA_OK && i < n; i++)
         names[i] = sink_dict_text(sink_decoder_dict(self->run), CREMA_DICT_WORKER, i);
     if (err == CREMA_OK)
-        err =
-            sink_h5_grid_begin(self->file, times, axis->n, names, n, s_variables, SINK_GRID_COUNT);
+        err = sink_h5_grid_begin(self->file, times, axis->n, names, n, crema_grid_variables,
+                                 CREMA_GRID_COUNT);
     free(names);
     free(times);
     return err;
@@ -88,18 +71,18 @@ s_begin_grid(sink_seal_t *self, const sink_grid_axis_t *axis)
 
 static crema_err_t
 s_write_grid_blocks(sink_seal_t *self, const sink_grid_axis_t *axis,
-                    double *const values[SINK_GRID_PER_WORKER])
+                    double *const values[CREMA_GRID_PER_WORKER])
 {
     size_t n_workers = self->facts->n_workers;
     crema_err_t err = CREMA_OK;
     for (size_t first = 0; first < n_workers && err == CREMA_OK; first += GRID_BLOCK) {
         size_t n = n_workers - first < GRID_BLOCK ? n_workers - first : GRID_BLOCK;
         sink_grid_workers(self->facts, axis, first, n, values);
-        for (size_t v = 0; v < SINK_GRID_PER_WORKER && err == CREMA_OK; v++)
+        for (size_t v = 0; v < CREMA_GRID_PER_WORKER && err == CREMA_OK; v++)
             err = sink_h5_grid_put(self->file, v, first, n, values[v]);
     }
-    for (int v = SINK_GRID_PER_WORKER; v < SINK_GRID_COUNT && err == CREMA_OK; v++) {
-        sink_grid_sum(self->facts, axis, (sink_grid_variable_t)v, values[0]);
+    for (int v = CREMA_GRID_PER_WORKER; v < CREMA_GRID_COUNT && err == CREMA_OK; v++) {
+        sink_grid_sum(self->facts, axis, (crema_grid_t)v, values[0]);
         err = sink_h5_grid_put(self->file, (size_t)v, 0, 1, values[0]);
     }
     return err;
@@ -109,16 +92,16 @@ static crema_err_t
 s_write_grid(sink_seal_t *self)
 {
     sink_grid_axis_t axis = sink_grid_axis(self->facts->t0_ns, self->facts->t1_ns);
-    double *values[SINK_GRID_PER_WORKER] = {NULL};
+    double *values[CREMA_GRID_PER_WORKER] = {NULL};
     crema_err_t err = CREMA_OK;
-    for (int v = 0; v < SINK_GRID_PER_WORKER && err == CREMA_OK; v++)
+    for (int v = 0; v < CREMA_GRID_PER_WORKER && err == CREMA_OK; v++)
         if (!(values[v] = calloc(GRID_BLOCK * axis.n, sizeof(double))))
             err = CREMA_ENOMEM;
     if (err == CREMA_OK)
         err = s_begin_grid(self, &axis);
     if (err == CREMA_OK)
         err = s_write_grid_blocks(self, &axis, values);
-    for (int v = 0; v < SINK_GRID_PER_WORKER; v++)
+    for (int v = 0; v < CREMA_GRID_PER_WORKER; v++)
         free(values[v]);
     return err == CREMA_OK ? err : s_fail_h5(self, err);
 }

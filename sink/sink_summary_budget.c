@@ -41,8 +41,8 @@ sink_summary_waterfall(const sink_summary_t *self)
         [CREMA_WATERFALL_RUNTIME] = b->all.runtime_s,
         [CREMA_WATERFALL_PREPROCESS] = sink_spent_side_s(&b->all, CREMA_SIDE_PREPROCESS),
         [CREMA_WATERFALL_MERGE] = sink_spent_side_s(&b->all, CREMA_SIDE_MERGE),
-        [CREMA_WATERFALL_OVERHEAD] = sink_spent_side_s(&b->all, CREMA_SIDE_OVERHEAD) +
-                                     sink_spent_side_s(&b->all, CREMA_SIDE_UNATTRIBUTED),
+        [CREMA_WATERFALL_OVERHEAD] = sink_spent_side_s(&b->all, CREMA_SIDE_OVERHEAD),
+        [CREMA_WATERFALL_UNATTRIBUTED] = sink_spent_side_s(&b->all, CREMA_SIDE_UNATTRIBUTED),
         [CREMA_WATERFALL_WASTED] = b->all.wasted_s,
         [CREMA_WATERFALL_IDLE_STARTUP] = b->idle_s[SINK_IDLE_STARTUP],
         [CREMA_WATERFALL_IDLE_DRAINED] = b->idle_s[SINK_IDLE_DRAINED],

@@ -124,6 +124,21 @@ s_chunk_times(workflow_t *self, double *walls)
     workflow_put(self, "chunk_wall_max", n ? walls[n - 1] : NAN, rows, 0);
 }
 
+/* What others publish: by how much the process had grown from one look to the other, an event. */
+static double
+s_growth_per_event(const sink_facts_t *facts)
+{
+    double sum = 0, n = 0;
+    for (size_t i = 0; i < facts->n_chunks; i++) {
+        const sink_chunk_t *c = &facts->chunks[i];
+        if (!c->counted || c->n_events <= 0 || c->rss_start_b < 0 || c->rss_end_b < 0)
+            continue;
+        sum += (double)(c->rss_end_b - c->rss_start_b) / (double)c->n_events;
+        n++;
+    }
+    return sink_ratio(sum, n);
+}
+
 void
 workflow_chunks(workflow_t *self)
 {
@@ -171,4 +186,5 @@ workflow_chunks(workflow_t *self)
     workflow_put_bounds(self, "chunk_b_per_event", self->in->model->memory.b,
                         self->in->model->memory.b_lo, self->in->model->memory.b_hi,
                         (int64_t)self->in->model->memory.n, 0);
+    workflow_put(self, "chunk_b_per_event_raw", s_growth_per_event(self->in->facts), s->n, 0);
 }

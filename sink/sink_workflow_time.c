@@ -62,6 +62,20 @@ s_memory(const sink_facts_t *facts)
     return m;
 }
 
+/* Each sample alike, whatever time it stands for: what others publish. */
+static double
+s_mean_rss(const sink_facts_t *facts)
+{
+    double sum = 0, n = 0;
+    for (size_t i = 0; i < facts->n_samples; i++) {
+        if (facts->samples[i].rss_b < 0)
+            continue;
+        sum += (double)facts->samples[i].rss_b;
+        n++;
+    }
+    return sink_ratio(sum, n);
+}
+
 /* Mean of n(t) at instants spread evenly: what a sampler would have seen. */
 static double
 s_sampled_workers(const sink_facts_t *facts)
@@ -141,12 +155,14 @@ workflow_workers(workflow_t *self)
     workflow_put(self, "peak_cores", any ? sweep->threads_peak : NAN, n, seen);
     workflow_put(self, "cores_per_worker", sink_ratio(sweep->alloc_s, sweep->worker_s), n, seen);
     workflow_put(self, "avg_memory_per_worker", sink_ratio(m.rss, m.seconds), samples, 0);
+    workflow_put(self, "avg_memory_per_worker_raw", s_mean_rss(facts), samples, 0);
     workflow_put(self, "peak_memory_per_worker", m.peak, samples, 0);
     workflow_put(self, "memory_utilization_avg", sink_ratio(m.share, m.share_seconds), samples, 0);
     workflow_put(self, "memory_utilization_min", m.share_min, samples, 0);
     workflow_put(self, "memory_utilization_max", m.share_max, samples, 0);
     workflow_put(self, "slot_busy_pct", any ? 100 * sink_ratio(sweep->busy_s, s->A) : NAN, n,
                  seen | IS_FRACTION);
+    workflow_put(self, "cpu_utilization_raw", facts->assigned_pct, samples, 0);
     workflow_put(self, "cpu_pct_avg", sink_ratio(m.cpu, m.cpu_seconds), samples, 0);
 }
 

@@ -251,7 +251,7 @@ test_a_row_of_a_batch(void **state)
     uint8_t row[256];
     crema_dict_t kind = CREMA_DICT_COUNT;
     assert_true(crema_table_row_bytes(table) <= sizeof row);
-    crema_batch_row(&batch, 1, s_map, &kind, row);
+    crema_batch_rows(&batch, 1, 1, s_map, &kind, row);
     assert_int_equal(crema_row_get_i64(table, row, (size_t)crema_table_column(table, "t_ns")),
                      2000);
     assert_int_equal(crema_row_get_i64(table, row, (size_t)crema_table_column(table, "sent")), 6);
@@ -285,7 +285,7 @@ test_an_older_writer_leaves_unknowns(void **state)
     uint8_t row[256];
     crema_dict_t kind = CREMA_DICT_COUNT;
     assert_int_equal(batch.n_int_columns, 2);
-    crema_batch_row(&batch, 0, s_map, &kind, row);
+    crema_batch_rows(&batch, 0, 1, s_map, &kind, row);
     assert_int_equal(crema_row_get_i64(table, row, (size_t)crema_table_column(table, "sent")), 5);
     assert_int_equal(crema_row_get_i64(table, row, (size_t)crema_table_column(table, "backlog")),
                      -1);
@@ -343,7 +343,7 @@ test_an_id_that_says_none_is_not_mapped(void **state)
                            .reals = reals};
     uint8_t row[256];
     crema_dict_t kind = CREMA_DICT_COUNT;
-    crema_batch_row(&batch, 0, s_map, &kind, row);
+    crema_batch_rows(&batch, 0, 1, s_map, &kind, row);
     assert_int_equal(kind, CREMA_DICT_COUNT);
     assert_int_equal(
         crema_row_get_i64(batch.table, row, (size_t)crema_table_column(batch.table, "worker_id")),

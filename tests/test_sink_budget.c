@@ -153,6 +153,27 @@ must_trust_the_chunks_of_a_killed_worker(void **state)
     }
 }
 
+/* Its last totals were not written: they lack some of what its chunks say, here of one that has to be done again. */
+static void
+must_waste_all_that_a_killed_worker_did_in_vain(void **state)
+{
+    (void)state;
+    case_t c;
+    for (int killed = 0; killed < 2; killed++) {
+        s_begin(&c, 200 - 12);
+        c.killed[0] = killed;
+        s_meter(&c, 0, CREMA_SIDE_PROCESSOR, CREMA_ACTIVITY_CPU, 3);
+        s_meter(&c, 0, CREMA_SIDE_PROCESSOR, CREMA_ACTIVITY_NONCPU, 2);
+        s_chunk(&c, 0, SINK_CHUNK_OK, true, 1, 7, 5);
+        s_chunk(&c, 0, SINK_CHUNK_LOST, false, 0, 4, NAN);
+        sink_budget_t *b = s_make(&c);
+        NEAR(b->all.wasted_s, killed ? 12 : 9);
+        NEAR(b->all.cpu_s + b->all.noncpu_s, 0);
+        NEAR(b->residual_s, killed ? 0 : 3);
+        sink_budget_destroy(&b);
+    }
+}
+
 static void
 must_take_runtime_out_of_idle_in_order_and_never_below_zero(void **state)
 {
@@ -195,6 +216,7 @@ main(void)
         cmocka_unit_test(must_take_unmetered_workers_from_chunks_and_tasks),
         cmocka_unit_test(must_take_metered_seconds_and_move_what_was_wasted),
         cmocka_unit_test(must_trust_the_chunks_of_a_killed_worker),
+        cmocka_unit_test(must_waste_all_that_a_killed_worker_did_in_vain),
         cmocka_unit_test(must_take_runtime_out_of_idle_in_order_and_never_below_zero),
         cmocka_unit_test(must_keep_transfers_beside_the_budget),
     };

@@ -65,6 +65,32 @@ must_number_rows_by_record_and_stream(void **state)
     decoded_close(&d);
 }
 
+/* More rows than are taken out of a batch at a time. */
+static void
+must_keep_the_order_of_a_long_batch(void **state)
+{
+    (void)state;
+    enum { ROWS = 2 * CREMA_BATCH_BLOCK + 3 };
+    const char *dir;
+    run_t run = s_begin(&dir);
+    for (int i = 0; i < ROWS; i++) {
+        fixture_row(run.w, CREMA_TABLE_CUSTOM);
+        fixture_set(run.w, "t_ns", T(1) + i);
+        fixture_real(run.w, "value", i);
+    }
+    fixture_put(run.w, 0);
+    fixture_close(&run.f);
+    decoded_t d;
+    decoded_open(&d, dir);
+    assert_int_equal(decoded_count(&d, CREMA_TABLE_CUSTOM), ROWS);
+    for (int i = 0; i < ROWS; i++) {
+        assert_int_equal(decoded_int(&d, CREMA_TABLE_CUSTOM, i, "t_ns"), T(1) + i);
+        assert_true(decoded_real(&d, CREMA_TABLE_CUSTOM, i, "value") == i);
+        assert_int_equal(decoded_int(&d, CREMA_TABLE_CUSTOM, i, "seq"), 2);
+    }
+    decoded_close(&d);
+}
+
 /* Each stream numbers names for itself; the run has them once. */
 static void
 must_give_names_one_number_in_the_run(void **state)
@@ -355,6 +381,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(must_number_rows_by_record_and_stream),
+        cmocka_unit_test(must_keep_the_order_of_a_long_batch),
         cmocka_unit_test(must_give_names_one_number_in_the_run),
         cmocka_unit_test(must_call_what_never_ended_lost),
         cmocka_unit_test(must_make_increments_and_sides_of_totals),

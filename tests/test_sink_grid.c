@@ -39,35 +39,35 @@ must_spread_the_toy_run(void **state)
     decoded_open(&d, dir);
     decoded_facts(&d);
     sink_grid_axis_t axis = {d.facts->t0_ns, S, 10};
-    double *values[SINK_GRID_PER_WORKER];
-    for (int v = 0; v < SINK_GRID_PER_WORKER; v++)
+    double *values[CREMA_GRID_PER_WORKER];
+    for (int v = 0; v < CREMA_GRID_PER_WORKER; v++)
         values[v] = calloc(2 * axis.n, sizeof(double));
     sink_grid_workers(d.facts, &axis, 0, 2, values);
     const double busy_b[10] = {NAN, NAN, 0.5, 1, 1, 0.5, 1, 1, NAN, NAN};
     for (size_t i = 0; i < 10; i++) {
-        double got = values[SINK_GRID_BUSY_THREADS][10 + i];
+        double got = values[CREMA_GRID_BUSY_THREADS][10 + i];
         assert_true(isnan(busy_b[i]) ? isnan(got) : fabs(got - busy_b[i]) < 1e-9);
     }
-    assert_true(fabs(values[SINK_GRID_SLOT_BUSY_PCT][4] - 50) < 1e-9); /* A from 4.5 */
-    assert_true(fabs(values[SINK_GRID_EVENT_RATE][1] - 100) < 1e-9);   /* 300 events in 3 s */
-    assert_true(fabs(values[SINK_GRID_BYTES_RATE][1] - 100000) < 1e-6);
-    assert_true(isnan(values[SINK_GRID_CPU_PCT][3])); /* nobody sampled */
+    assert_true(fabs(values[CREMA_GRID_SLOT_BUSY_PCT][4] - 50) < 1e-9); /* A from 4.5 */
+    assert_true(fabs(values[CREMA_GRID_EVENT_RATE][1] - 100) < 1e-9);   /* 300 events in 3 s */
+    assert_true(fabs(values[CREMA_GRID_BYTES_RATE][1] - 100000) < 1e-6);
+    assert_true(isnan(values[CREMA_GRID_CPU_PCT][3])); /* nobody sampled */
     double events = 0, sums[10];
     for (size_t i = 0; i < 20; i++)
-        events += isnan(values[SINK_GRID_EVENT_RATE][i]) ? 0 : values[SINK_GRID_EVENT_RATE][i];
+        events += isnan(values[CREMA_GRID_EVENT_RATE][i]) ? 0 : values[CREMA_GRID_EVENT_RATE][i];
     assert_true(fabs(events - 1100) < 1e-6);
-    sink_grid_sum(d.facts, &axis, SINK_GRID_EVENT_RATE_TOTAL, sums);
+    sink_grid_sum(d.facts, &axis, CREMA_GRID_EVENT_RATE_TOTAL, sums);
     for (size_t i = 0, n = 0; i < 10; i++, n++)
         events -= sums[i];
     assert_true(fabs(events) < 1e-6);
     const double threads[10] = {1, 1, 2, 2, 2, 2, 2, 2, 1, 1};
-    sink_grid_sum(d.facts, &axis, SINK_GRID_N_THREADS, sums);
+    sink_grid_sum(d.facts, &axis, CREMA_GRID_N_THREADS, sums);
     for (size_t i = 0; i < 10; i++)
         assert_true(fabs(sums[i] - threads[i]) < 1e-9);
-    sink_grid_sum(d.facts, &axis, SINK_GRID_BUSY_THREADS_TOTAL, sums);
+    sink_grid_sum(d.facts, &axis, CREMA_GRID_BUSY_THREADS_TOTAL, sums);
     assert_true(fabs(sums[2] - 1.5) < 1e-9);
     assert_true(fabs(sums[9] - 0.8) < 1e-9);
-    for (int v = 0; v < SINK_GRID_PER_WORKER; v++)
+    for (int v = 0; v < CREMA_GRID_PER_WORKER; v++)
         free(values[v]);
     decoded_close(&d);
 }
@@ -82,8 +82,8 @@ must_average_samples_within_a_step(void **state)
     decoded_open(&d, dir);
     decoded_facts(&d);
     sink_grid_axis_t axis = {d.facts->t0_ns, 100 * S, 1}; /* all in one */
-    double one[SINK_GRID_PER_WORKER][1], *values[SINK_GRID_PER_WORKER];
-    for (int v = 0; v < SINK_GRID_PER_WORKER; v++)
+    double one[CREMA_GRID_PER_WORKER][1], *values[CREMA_GRID_PER_WORKER];
+    for (int v = 0; v < CREMA_GRID_PER_WORKER; v++)
         values[v] = one[v];
     double sum = 0, n = 0;
     for (size_t i = 0; i < d.facts->n_samples; i++) {
@@ -93,9 +93,9 @@ must_average_samples_within_a_step(void **state)
         }
     }
     sink_grid_workers(d.facts, &axis, 1, 1, values);
-    assert_true(n > 5 && fabs(one[SINK_GRID_CPU_PCT][0] - sum / n) < 1e-9);
-    assert_true(fabs(one[SINK_GRID_EXECUTING][0] - 2) < 1e-9);
-    assert_true(one[SINK_GRID_MEMORY_PCT][0] > 25 && one[SINK_GRID_MEMORY_PCT][0] < 26);
+    assert_true(n > 5 && fabs(one[CREMA_GRID_CPU_PCT][0] - sum / n) < 1e-9);
+    assert_true(fabs(one[CREMA_GRID_EXECUTING][0] - 2) < 1e-9);
+    assert_true(one[CREMA_GRID_MEMORY_PCT][0] > 25 && one[CREMA_GRID_MEMORY_PCT][0] < 26);
     decoded_close(&d);
 }
 

@@ -107,7 +107,7 @@ must_equal_the_toy_run_worked_out_by_hand(void **state)
         {"runtime", "0.0"},       {"wasted", "2.0"},           {"idle_startup", "1.0"},
         {"idle_join", "0.5"},     {"idle_starved", "1.0"},     {"idle_drained", "0.2"},
         {"idle_tail", "0.0"},     {"idle_latency", "0.0"},     {"absent", "4.0"},
-        {"overhead", "0.0"},
+        {"overhead", "0.0"},      {"unattributed", "0.0"},
     };
     const char *dir = scratch_dir("toy");
     decoded_t d;
@@ -421,6 +421,78 @@ must_equal_roastcoffeas_time_averages(void **state)
 }
 
 static void
+s_sample(fixture_stream_t *stream, double t, int64_t source, int64_t rss_b, int64_t processing)
+{
+    int64_t worker = fixture_name(stream, CREMA_DICT_WORKER, "tcp://A");
+    fixture_row(stream, CREMA_TABLE_WORKER_SAMPLES);
+    fixture_set(stream, "t_ns", T(t));
+    fixture_set(stream, "worker_id", worker);
+    fixture_set(stream, "nthreads", 2);
+    fixture_set(stream, "rss_b", rss_b);
+    fixture_set(stream, "processing", processing);
+    fixture_set(stream, "source", source);
+    fixture_put(stream, 0);
+}
+
+/* What the reference computes stands under the ending _raw, beside the right value. */
+static void
+must_publish_the_references_values_too(void **state)
+{
+    (void)state;
+    enum { SCHEDULER = 1, WORKER = 2 };
+    const struct {
+        const char *name;
+        double want;
+    } want[] = {
+        /* 1 GB for 8 s, 4 GB for 2 s; the last sample holds for no time. */
+        {"avg_memory_per_worker", 1.6e9},
+        {"avg_memory_per_worker_raw", 3e9},
+        /* Five tasks assigned to two threads, then none: at most two ran. */
+        {"cpu_utilization_raw", (250 + 0) / 2.0},
+        {"slot_busy_pct", 20},
+        {"chunk_b_per_event_raw", (100 - 20) / 2.0},
+    };
+    const char *dir = scratch_dir("raw");
+    fixture_t *f = fixture_new(dir, 1);
+    fixture_open(f, T(0), NULL, NULL, NULL);
+    fixture_stream_t *s = fixture_stream(f, 3, 1, CREMA_STREAM_SCHEDULER, "", 0, T(0));
+    fixture_stream_t *w = fixture_stream(f, 2, 1, CREMA_STREAM_WORKER, "tcp://A", 2, T(0));
+    s_sample(s, 1, SCHEDULER, 7, 5);
+    s_sample(s, 2, SCHEDULER, 7, 0);
+    s_sample(w, 0, WORKER, 1000000000, UINT16_MAX);
+    s_sample(w, 8, WORKER, 4000000000, UINT16_MAX);
+    s_sample(w, 10, WORKER, 4000000000, UINT16_MAX);
+    for (int64_t i = 0; i < 2; i++) {
+        int64_t worker = fixture_name(w, CREMA_DICT_WORKER, "tcp://A");
+        fixture_row(w, CREMA_TABLE_CHUNKS);
+        fixture_set(w, "t_start_ns", T(2));
+        fixture_set(w, "t_end_ns", T(4));
+        fixture_real(w, "wall_s", 2);
+        fixture_set(w, "worker_id", worker);
+        fixture_set(w, "chunk_id", i + 1);
+        fixture_set(w, "attempt_ref", i + 1);
+        fixture_set(w, "status", 0);
+        fixture_set(w, "n_events", 10);
+        fixture_set(w, "rss_start_b", 5000);
+        fixture_set(w, "rss_end_b", i ? 4800 : 6000);
+        fixture_put(w, 0);
+    }
+    fixture_end(w, CREMA_END_FINISHED, T(10), 0, 0);
+    fixture_end(s, CREMA_END_FINISHED, T(10), 0, 0);
+    fixture_seal(f, T(10), NULL, 0);
+    fixture_close(&f);
+    decoded_t d;
+    decoded_open(&d, dir);
+    s_summarize(&d, false);
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        double value = decoded_metric(&d, want[i].name, NULL);
+        if (!(fabs(value - want[i].want) <= 1e-9 * want[i].want))
+            fail_msg("%s is %.12g, not %g", want[i].name, value, want[i].want);
+    }
+    decoded_close(&d);
+}
+
+static void
 s_metered(fixture_stream_t *w, const char *prefix, const char *activity, double total)
 {
     int64_t worker = fixture_name(w, CREMA_DICT_WORKER, "tcp://A");
@@ -482,7 +554,56 @@ must_split_processor_from_overhead(void **state)
             fail_msg("%s is %g", want[i].name, decoded_metric(&d, want[i].name, NULL));
     assert_true(s_waterfall(&d, "runtime") == 11);
     assert_true(s_waterfall(&d, "overhead") == 7);
+    assert_true(s_waterfall(&d, "unattributed") == 0);
     decoded_close(&d);
+}
+
+/* Seconds of every side are in one row of the waterfall and in one of the split, whether the processor is known or not. */
+static void
+must_put_every_second_on_one_side(void **state)
+{
+    (void)state;
+    for (int known = 0; known < 2; known++) {
+        const char *dir = scratch_dir("sides");
+        fixture_t *f = fixture_new(dir, 1);
+        fixture_open(f, T(0), NULL, NULL, known ? "MyProcessor" : NULL);
+        fixture_stream_t *w = fixture_stream(f, 2, 1, CREMA_STREAM_WORKER, "tcp://A", 4, T(0));
+        s_metered(w, "MyProcessor", "thread-cpu", 100);
+        s_metered(w, "MyProcessor", "thread-noncpu", 20);
+        s_metered(w, "MyProcessor", "my label", 30);
+        s_metered(w, "lambda", "thread-cpu", 5);
+        s_metered(w, "reduce", "thread-noncpu", 3);
+        s_metered(w, "MyProcessor", "compress", 1);
+        s_metered(w, "MyProcessor", "failed", 7);
+        fixture_end(w, CREMA_END_FINISHED, T(100), 0, 0);
+        fixture_seal(f, T(100), NULL, 0);
+        fixture_close(&f);
+        const struct {
+            const char *category;
+            double want[2];
+        } rows[] = {
+            {"processor_cpu", {0, 100}}, {"processor_noncpu", {0, 20}}, {"user_metered", {0, 30}},
+            {"merge", {3, 3}},           {"runtime", {1, 1}},           {"wasted", {7, 7}},
+            {"overhead", {5, 5}},        {"unattributed", {150, 0}},
+        };
+        decoded_t d;
+        decoded_open(&d, dir);
+        s_summarize(&d, false);
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+            if (fabs(s_waterfall(&d, rows[i].category) - rows[i].want[known]) > 1e-9)
+                fail_msg("%s is %g", rows[i].category, s_waterfall(&d, rows[i].category));
+        double sum = 0;
+        for (size_t i = 0; i < decoded_count(&d, CREMA_TABLE_SPLIT); i++) {
+            if (decoded_int(&d, CREMA_TABLE_SPLIT, i, "in_budget") == 0 ||
+                strcmp(decoded_text(&d, CREMA_TABLE_SPLIT, i, "side"), "idle") == 0)
+                continue;
+            const char *const columns[] = {"cpu_s", "noncpu_s", "runtime_s", "failed_s"};
+            for (size_t c = 0; c < 4; c++)
+                sum += decoded_real(&d, CREMA_TABLE_SPLIT, i, columns[c]);
+        }
+        s_must_print(sum, "166.000000000", "the split");
+        decoded_close(&d);
+    }
 }
 
 /* ---- POP */
@@ -583,7 +704,9 @@ main(void)
         cmocka_unit_test(must_never_show_a_silent_zero),
         cmocka_unit_test(must_have_no_numbers_of_an_empty_run),
         cmocka_unit_test(must_equal_roastcoffeas_cases),
+        cmocka_unit_test(must_publish_the_references_values_too),
         cmocka_unit_test(must_split_processor_from_overhead),
+        cmocka_unit_test(must_put_every_second_on_one_side),
         cmocka_unit_test(must_equal_published_pop_factors),
         cmocka_unit_test(must_choose_chunk_sizes_by_the_formula),
         cmocka_unit_test(must_fill_every_table_of_a_busy_run),

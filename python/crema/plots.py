@@ -25,6 +25,7 @@ SIDES = {
     "preprocess": "#2a9d8f",
     "merge": "#8ab17d",
     "overhead": "#e9a23b",
+    "unattributed": "#a3916f",
     "transfer": "#8d6e63",
     "wasted": "#c1272d",
     "idle": "#c8ccd2",
@@ -77,7 +78,7 @@ def waterfall(run: RunFile, ax: Axes | None = None) -> Axes:
     for y, row in enumerate(large):
         width = row.thread_seconds
         ax.barh(y, width, left=start, height=0.72, **_bar_style(row.category))
-        label = f"  {width:,.2f} s · {100 * row.fraction:.1f} %  ".replace("-0.0 ", "0.0 ")
+        label = f"  {width:z,.2f} s · {100 * row.fraction:z.1f} %  "
         end = start + max(width, 0)
         if end < 0.75 * capacity_s:
             place = {"x": end, "ha": "left", "color": FAINT}

@@ -268,12 +268,14 @@ def percent(fraction: float) -> str:
 def quantity(value: float, unit: str) -> str:
     """A number with its unit, for people; a dash for what is not known.
 
-    Bytes are scaled by 1000, seconds stay seconds.
+    Bytes, rates and Hz are scaled by 1000, seconds stay seconds.
     """
     if value is None or not math.isfinite(value) or (unit == "B" and value < 0):
         return "–"
     if unit == "B":
         return _scaled(value, ("B", "kB", "MB", "GB", "TB", "PB"))
+    if unit == "Gbit/s":
+        return _scaled(1e9 * value, ("bit/s", "kbit/s", "Mbit/s", "Gbit/s"))
     if unit in ("Hz", "1/s"):
         return _scaled(value, ("Hz", "kHz", "MHz", "GHz"))
     if unit == "count":

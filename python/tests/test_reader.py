@@ -184,6 +184,8 @@ def test_the_report_holds_every_table(measured):
         (999, "B", "999 B"),
         (1_234_567, "B", "1.23 MB"),
         (27_509_520.0, "Hz", "27.5 MHz"),
+        (4.04e-05, "Gbit/s", "40.4 kbit/s"),
+        (2.5, "Gbit/s", "2.5 Gbit/s"),
         (4096, "count", "4,096"),
         (1.5, "count", "1.50"),
         (1464.08, "s", "1,464.1 s"),

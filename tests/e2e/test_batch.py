@@ -104,10 +104,8 @@ def condor(tmp_path, monkeypatch):
     import htcondor
 
     def jobs(text: str, **variables: str) -> list:
-        submit = htcondor.Submit(text)
-        for name, value in variables.items():
-            submit[name] = value
-        return list(submit.jobs(clusterid=1))
+        given = "".join(f"{name} = {value}\n" for name, value in variables.items())
+        return list(htcondor.Submit(given + text).jobs(clusterid=1))
 
     return jobs
 
@@ -116,6 +114,7 @@ def test_condor_makes_jobs_of_the_submit_file(condor):
     text = pathlib.Path("workers.sub").read_text()
     found = condor(text, aggregator="tcp://a:1", scheduler="tcp://a:2", count="3")
     assert len(found) == 3
+    assert len(condor(text)) == 10
     for i, job in enumerate(found):
         assert job["Cmd"] == str(pathlib.Path("worker.sh").resolve())
         assert job["Args"].split() == ["tcp://a:1", "tcp://a:2", f"spool.{i}", "1"]

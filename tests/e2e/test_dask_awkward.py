@@ -78,4 +78,5 @@ def test_the_waterfall_closes(measured):
         waterfall = file["summary/waterfall"].set_index("category").thread_seconds
         capacity = file["summary/efficiency"].cap_s[0]
     assert waterfall.sum() == pytest.approx(capacity, rel=1e-9)
+    assert waterfall["unattributed"] > 0 == waterfall["overhead"]
     assert abs(waterfall["residual"]) < 0.02 * capacity

@@ -66,8 +66,16 @@ def test_the_bars_of_the_waterfall_follow_each_other_and_reach_the_capacity(toy)
     assert [x for x, _ in bars.values()] == pytest.approx([0, *ends[:-1]])
     assert ends[-1] == pytest.approx(20)
     assert ax.get_xlabel().startswith("thread-seconds [s]")
-    for small in ("user metered", "runtime", "preprocess", "merge", "overhead", "idle tail"):
-        assert small in ax.get_xlabel()
+    small = (
+        "user metered",
+        "runtime",
+        "preprocess",
+        "merge",
+        "overhead",
+        "unattributed",
+        "idle tail",
+    )
+    assert all(name in ax.get_xlabel() for name in small)
 
 
 def test_no_label_of_a_bar_leaves_the_axes(toy, tmp_path):
@@ -85,6 +93,18 @@ def test_no_label_of_a_bar_leaves_the_axes(toy, tmp_path):
     for text in ax.texts:
         extent = text.get_window_extent()
         assert inside.x0 <= extent.x0 < extent.x1 <= inside.x1, text
+
+
+def test_nothing_is_not_less_than_nothing(toy, tmp_path):
+    path = shutil.copy(toy.path, tmp_path)
+    with h5py.File(path, "r+") as f:
+        rows = f["summary/waterfall"][:]
+        rows["thread_seconds"][rows["category"] == b"residual"] = -0.001
+        rows["fraction"][rows["category"] == b"residual"] = -1e-9
+        f["summary/waterfall"][:] = rows
+    with crema.open(path) as run:
+        labels = [text.get_text().strip() for text in plots.waterfall(run).texts]
+    assert labels[-1] == "0.00 s · 0.0 %"
 
 
 def test_a_side_has_one_colour_everywhere(toy):

@@ -203,6 +203,65 @@ def test_the_file_describes_its_columns(busy):
                     assert dataset.dtype[column] == np.dtype(f"{dtype[0]}{int(dtype[1:]) // 8}")
 
 
+def documented_columns() -> dict[str, dict[str, str]]:
+    """docs/metrics.md: table -> column -> unit."""
+    columns: dict[str, dict[str, str]] = {}
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    for line in page[page.index("## Every column") :].splitlines():
+        if line.startswith("- `/"):
+            of_table = columns.setdefault(line.split("`")[1].strip("/"), {})
+        elif line.startswith("  `"):
+            name, rest = line.strip().removeprefix("`").split("` [", 1)
+            of_table[name] = rest.split("]", 1)[0]
+            assert rest.split("] ", 1)[1].strip(" ;"), f"{name} has no meaning"
+    return columns
+
+
+def documented_rows(title: str) -> dict[str, list[str]]:
+    """docs/metrics.md: the first column of a section's tables -> its other cells."""
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    section = page[page.index(f"\n## {title}\n") + 1 :].split("\n## ", 1)[0]
+    rows = (line.split(" | ") for line in section.splitlines() if line.startswith("`"))
+    return {cells[0].strip("`"): cells[1:] for cells in rows}
+
+
+def test_every_dataset_and_column_is_documented(busy):
+    """Of the file as it is, whoever wrote it, against the page as it is."""
+    of_stream = {"seq": "1", "t_recv_ns": "ns", "stream_id": "1"}
+    columns, found, grid = documented_columns(), {}, {}
+
+    def see(path, dataset):
+        if not isinstance(dataset, h5py.Dataset):
+            return
+        if dataset.dtype.names:
+            units = [str(unit) for unit in dataset.attrs["column_units"]]
+            found[path] = dict(zip(dataset.dtype.names, units, strict=True))
+        else:
+            group, name = path.split("/")
+            assert group == "grid", f"/{path} is neither a table nor of the grid"
+            grid[name] = dataset.attrs.get("units")
+
+    with h5py.File(busy) as f:
+        f.visititems(see)
+    for path, units in found.items():
+        if list(units)[-3:] == list(of_stream) and "t_recv_ns" not in columns[path]:
+            assert units == columns[path] | of_stream, path
+        else:
+            assert units == columns[path], path
+    assert columns.keys() == found.keys()
+    documented = {name: cells[1] for name, cells in documented_rows("`/grid`").items()}
+    assert set(grid) - {"time", "worker"} == set(documented)
+    assert all(grid[name] == unit for name, unit in documented.items())
+
+
+@pytest.mark.parametrize(
+    ("table", "column"), [("workflow", "name"), ("waterfall", "category"), ("bottlenecks", "name")]
+)
+def test_every_name_of_a_summary_is_documented(busy, table, column):
+    names = set(pd.read_hdf(busy, f"summary/{table}")[column])
+    assert names == set(documented_rows(f"`/summary/{table}`"))
+
+
 def test_anyone_can_compute_the_checksum(busy):
     digest = hashlib.sha256()
     with h5py.File(busy) as f:

@@ -103,6 +103,22 @@ class Troubled(SlowCounter):
         return True
 
 
+class Diary(SlowCounter):
+    """Keeps a diary of its own: a file for each attempt, begun and ended by this process's clock."""
+
+    def __init__(self, busy_s: float, directory: str):
+        super().__init__(busy_s)
+        self.directory = directory
+
+    def process(self, events):
+        meta, began = events.metadata, time.time()
+        path = f"{self.directory}/{os.getpid()}-{meta['entrystart']}-{meta['entrystop']}-{began}"
+        with open(path, "x") as entry:
+            out = super().process(events)
+            entry.write(str(time.time()))
+        return out
+
+
 class Broken(JetCounter):
     """Always raises."""
 

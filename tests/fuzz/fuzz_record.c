@@ -16,10 +16,11 @@ s_map(void *context, crema_dict_t kind, int64_t local_id)
 static void
 s_look_at_rows(const crema_batch_t *batch)
 {
-    uint8_t row[1024];
+    static uint8_t rows[CREMA_BATCH_BLOCK * 1024];
     HOLDS(batch->rows > 0 && batch->rows <= CREMA_BATCH_ROWS_MAX);
-    crema_batch_row(batch, 0, s_map, NULL, row);
-    crema_batch_row(batch, batch->rows - 1, s_map, NULL, row);
+    uint32_t n = batch->rows < CREMA_BATCH_BLOCK ? batch->rows : CREMA_BATCH_BLOCK;
+    crema_batch_rows(batch, 0, n, s_map, NULL, rows);
+    crema_batch_rows(batch, batch->rows - n, n, s_map, NULL, rows);
 }
 
 static void
