@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 void
@@ -96,10 +97,14 @@ scratch_make(void)
     return s_make_below(getenv("TMPDIR"));
 }
 
+/* A container gets 64 MiB of it, and a disk full of room. */
 char *
 scratch_make_in_memory(void)
 {
-    return access("/dev/shm", W_OK) == 0 ? s_make_below("/dev/shm") : scratch_make();
+    struct statvfs shm;
+    bool roomy = access("/dev/shm", W_OK) == 0 && statvfs("/dev/shm", &shm) == 0 &&
+                 (uint64_t)shm.f_bavail * shm.f_frsize >= (uint64_t)1 << 30;
+    return roomy ? s_make_below("/dev/shm") : scratch_make();
 }
 
 static int

@@ -33,7 +33,7 @@ crema_id_t frames_id(uint8_t byte);
 /* A fresh directory below $TMPDIR, removed with all that is in it by scratch_remove. */
 char *scratch_make(void);
 void scratch_remove(char **dir);
-/* The same in memory, where there is such a place: what is written and synced there takes no time. */
+/* The same in memory, where there is such a place with a gigabyte of room: what is written and synced there takes no time. */
 char *scratch_make_in_memory(void);
 
 /* A small file system on a directory, for tests of full disks. False: not allowed to (not root). */
