@@ -179,7 +179,8 @@ s_on_message(void *context, const uint8_t *bytes, size_t size)
         return;
     }
     self->heard_ns = crema_clock_mono_ns();
-    if (!s_concerns_us(self, &msg))
+    /* After the end nothing counts any more; what was under way may name another reason for it. */
+    if (!s_concerns_us(self, &msg) || crema_session_state(self->session) == CREMA_SESSION_CLOSED)
         return;
     if (msg.type == CREMA_MSG_FENCE) {
         self->refusal = msg.fence.reason;
