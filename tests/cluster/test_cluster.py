@@ -166,13 +166,13 @@ def test_health_says_whether_the_work_can_be_done(stack):
         assert stack.inspect(worker)["State"]["Health"]["Status"] == "healthy"
 
 
-def test_an_aggregator_cut_off_for_12_s_changes_no_total(stack, tmp_path, figure):
+def test_an_aggregator_cut_off_for_20_s_changes_no_total(stack, tmp_path, figure):
     def cut(work):
         with stack.cut_off("aggregator") as how:
             figure(f"aggregator: {how}")
-            time.sleep(12)
+            time.sleep(20)
 
-    _, done, path = measured(stack, tmp_path, figure, "aggregator cut off for 12 s", cut, pause=1)
+    _, done, path = measured(stack, tmp_path, figure, "aggregator cut off for 20 s", cut, pause=1.5)
     must_be_complete(done, path)
 
 
