@@ -97,13 +97,13 @@ scratch_make(void)
     return s_make_below(getenv("TMPDIR"));
 }
 
-/* A container gets 64 MiB of it, and a disk full of room. */
+/* A container gets 64 MiB of it. */
 char *
-scratch_make_in_memory(void)
+scratch_make_in_memory(size_t room_mib)
 {
     struct statvfs shm;
     bool roomy = access("/dev/shm", W_OK) == 0 && statvfs("/dev/shm", &shm) == 0 &&
-                 (uint64_t)shm.f_bavail * shm.f_frsize >= (uint64_t)1 << 30;
+                 (uint64_t)shm.f_bavail * shm.f_frsize >> 20 >= room_mib;
     return roomy ? s_make_below("/dev/shm") : scratch_make();
 }
 

@@ -33,8 +33,8 @@ crema_id_t frames_id(uint8_t byte);
 /* A fresh directory below $TMPDIR, removed with all that is in it by scratch_remove. */
 char *scratch_make(void);
 void scratch_remove(char **dir);
-/* The same in memory, where there is such a place with a gigabyte of room: what is written and synced there takes no time. */
-char *scratch_make_in_memory(void);
+/* The same in memory, where there is a place for that with so much room: what is written and synced there takes no time. */
+char *scratch_make_in_memory(size_t room_mib);
 
 /* A small file system on a directory, for tests of full disks. False: not allowed to (not root). */
 bool scratch_mount(const char *dir, const char *size);

@@ -69,7 +69,7 @@ static int
 s_setup(void **state)
 {
     (void)state;
-    s_dir = scratch_make_in_memory();
+    s_dir = scratch_make_in_memory(32);
     must(crema_arena_new(1 << 21, &s_arena));
     for (uint8_t i = 1; i <= STREAMS; i++)
         must_write_stream(i);

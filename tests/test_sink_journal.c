@@ -24,7 +24,7 @@ static int
 s_setup(void **state)
 {
     (void)state;
-    s_dir = scratch_make_in_memory();
+    s_dir = scratch_make_in_memory(256);
     s_store = frames_id(0x51);
     s_run = frames_id(0x52);
     snprintf(s_path, sizeof s_path, "%s/run", s_dir);

@@ -13,7 +13,7 @@ must_hold_whatever_fails(const char *calls, int error)
 {
     uint64_t n = 0;
     for (int failed = 1; failed;) {
-        char *dir = scratch_make_in_memory();
+        char *dir = scratch_make_in_memory(32);
         store_life_t life = {0};
         faulty_arm(calls, dir, ++n, error);
         store_life_live(&life, dir);

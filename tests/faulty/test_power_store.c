@@ -39,7 +39,7 @@ must_hold_after_a_cut(void *context)
 static void
 s_live_and_cut(cuts_t *self, uint64_t fail_sync)
 {
-    char *dir = scratch_make_in_memory(), *after = scratch_make_in_memory();
+    char *dir = scratch_make_in_memory(32), *after = scratch_make_in_memory(32);
     self->dir = after;
     self->life = (store_life_t){0};
     power_watch(dir, must_hold_after_a_cut, self);
