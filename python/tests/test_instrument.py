@@ -184,7 +184,8 @@ def test_with_a_decorator_alone_other_executors_record_the_same(executor, filese
     report = result["metrics"]
     assert rows.n_events.sum() == report["entries"]
     assert rows.bytes_read_b.sum() == report["bytesread"]
-    assert rows.wall_s.sum() == pytest.approx(report["processtime"], rel=0.05, abs=0.01)
+    # coffea's seconds hold what the decorator does besides: it opens a stream and looks for the agent in each process.
+    assert 0 <= report["processtime"] - rows.wall_s.sum() <= 0.05 * rows.stream.nunique()
     assert rows.open_s.isna().all() and not (rows.quality & 0b1111110).any()
     assert (rows.bytes_accessed_b > 0).all() and set(rows.task_prefix) == {"Decorated"}
     check_sections(file["sections"], len(rows))
