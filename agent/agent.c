@@ -11,12 +11,16 @@
 #include <czmq.h>
 
 #include "agent_delivery.h"
+#include "agent_need.h"
 #include "agent_place.h"
 #include "agent_sampler.h"
 #include "agent_source.h"
+#include "agent_words.h"
 #include "crema_clock.h"
+#include "crema_failpoint.h"
 #include "crema_health.h"
 #include "crema_log.h"
+#include "crema_notify.h"
 #include "crema_random.h"
 #include "crema_reactor.h"
 #include "crema_version.h"
@@ -24,8 +28,9 @@
 #define MS 1000000ll
 #define TICK_NS (100 * MS) /* while records are on their way; else the poll interval is enough */
 #define STANDBY_NS (1000 * MS)
-#define UNREACHABLE_NS (5000 * MS) /* silence before it is worth a warning */
-#define LOCK_TRIES 10              /* somebody may just be looking whether the lock is held */
+#define UNREACHABLE_NS (5000 * MS)        /* silence before it is worth a warning */
+#define UNREACHED_PATIENCE_NS (1500 * MS) /* one that has just started may be let in */
+#define LOCK_TRIES 10 /* somebody may just be looking whether the lock is held */
 #define LOCK_PAUSE_US 20000
 
 typedef enum { STANDBY, SERVING, LEAVING } s_phase_t;
@@ -43,6 +48,7 @@ typedef struct {
     int64_t poll_at_ns, sample_at_ns, lock_at_ns;
     int64_t wall_ahead_ns; /* of the monotonic clock, at the last sample */
     int64_t leave_by_ns;   /* in LEAVING */
+    int64_t idle_from_ns;  /* somebody wrote, or something was held, until then */
     bool unreachable;      /* and said so */
     bool refused;          /* and the command runs on */
     bool child_ended;
@@ -59,20 +65,29 @@ s_stop(agent_t *self, int status)
     return -1;
 }
 
+static bool
+s_is_for_one_run(const agent_t *self)
+{
+    return !crema_id_is_zero(&self->config->run_id);
+}
+
 /* Records that stay are no loss: whoever serves this spool next delivers them. */
 static int
-s_finish(agent_t *self)
+s_finish(agent_t *self, int status)
 {
     uint64_t remaining = agent_delivery_remaining(self->delivery);
-    if (remaining > 0)
+    size_t unreadable = crema_spool_faults(self->spool, NULL, 0);
+    bool stays = remaining > 0 || unreadable > 0;
+    /* With segments in it the directory stays, whatever else is true. */
+    if (s_is_for_one_run(self) && !agent_place_remove(self->config->spool_dir))
+        stays = true;
+    if (stays)
         crema_log_warn("records_stay", CREMA_INT("count", remaining),
+                       CREMA_INT("unreadable", unreadable),
                        CREMA_TEXT("spool", self->config->spool_dir));
     else
         crema_log_info("delivered", CREMA_TEXT("spool", self->config->spool_dir));
-    bool dismissed = agent_delivery_end(self->delivery) == CREMA_SESSION_END_DISMISSED;
-    if (dismissed && remaining == 0)
-        agent_place_remove(self->config->spool_dir);
-    return s_stop(self, remaining > 0 ? AGENT_EXIT_FAILED : AGENT_EXIT_DONE);
+    return s_stop(self, stays && status == AGENT_EXIT_DONE ? AGENT_EXIT_FAILED : status);
 }
 
 static bool
@@ -95,10 +110,20 @@ s_leave(agent_t *self, int64_t patience_ns, const char *why)
     agent_sampler_stop(self->sampler);
     agent_delivery_scan(self->delivery);
     if (self->refused || (!s_is_reached(self) && agent_delivery_remaining(self->delivery) == 0))
-        return s_finish(self); /* nothing to deliver, and nobody to take leave of */
+        return s_finish(self,
+                        AGENT_EXIT_DONE); /* nothing to deliver, and nobody to take leave of */
     self->leave_by_ns = crema_clock_mono_ns() + patience_ns;
     agent_delivery_drain(self->delivery, self->leave_by_ns);
     return 0;
+}
+
+/* Who is asked to go does not wait for an aggregator that is not there. */
+static int64_t
+s_patience_ns(const agent_t *self)
+{
+    int64_t drain_ns = self->config->drain_ns;
+    return s_is_reached(self) || drain_ns < UNREACHED_PATIENCE_NS ? drain_ns
+                                                                  : UNREACHED_PATIENCE_NS;
 }
 
 /* ---- serving */
@@ -133,11 +158,13 @@ s_start_delivery(agent_t *self)
                     .host = self->host,
                     .version = CREMA_VERSION,
                     .pid = (int32_t)getpid(),
+                    .run_id = config->run_id,
                     .heartbeat_ns = config->heartbeat_ns,
                     .streams_max = CREMA_SPOOL_STREAMS_MAX},
         .run_id = config->run_id,
         .spool_limit_b = (uint64_t)config->spool_limit_b,
-        .endpoint = config->endpoint,
+        .endpoints = config->endpoints,
+        .way_dir = s_is_for_one_run(self) ? config->spool_dir : NULL,
         .keys = config->keys,
     };
     agent_delivery_destroy(&self->delivery);
@@ -155,8 +182,10 @@ s_serve(agent_t *self)
     if (err != CREMA_OK)
         return err;
     self->phase = SERVING;
+    self->idle_from_ns = crema_clock_mono_ns();
+    agent_place_sweep(self->config->spool_dir, crema_clock_real_ns() / (1000 * MS));
     crema_log_info("serving", CREMA_TEXT("spool", self->config->spool_dir),
-                   CREMA_TEXT("aggregator", self->config->endpoint));
+                   CREMA_TEXT("aggregator", self->config->endpoints));
     agent_delivery_scan(self->delivery);
     return CREMA_OK;
 }
@@ -167,28 +196,13 @@ s_watch_reach(agent_t *self, int64_t now_ns)
 {
     bool reached = s_is_reached(self);
     if (reached && self->unreachable) {
-        crema_log_info("aggregator_reached", CREMA_TEXT("endpoint", self->config->endpoint));
+        crema_log_info("aggregator_reached", CREMA_TEXT("endpoint", self->config->endpoints));
         self->unreachable = false;
     } else if (!reached && !self->unreachable &&
                now_ns - agent_delivery_heard_ns(self->delivery) > UNREACHABLE_NS) {
-        crema_log_warn("aggregator_unreachable", CREMA_TEXT("endpoint", self->config->endpoint),
+        crema_log_warn("aggregator_unreachable", CREMA_TEXT("endpoint", self->config->endpoints),
                        CREMA_INT("records_held", agent_delivery_remaining(self->delivery)));
         self->unreachable = true;
-    }
-}
-
-static const char *
-s_refusal_text(crema_fence_reason_t reason)
-{
-    switch (reason) {
-    case CREMA_FENCE_VERSION:
-        return "the aggregator speaks another version of the protocol";
-    case CREMA_FENCE_CLONE:
-        return "another live agent has the identity of this spool: was the directory copied?";
-    case CREMA_FENCE_PRINCIPAL:
-        return "the aggregator does not admit this key";
-    default:
-        return "the aggregator refused this agent";
     }
 }
 
@@ -210,7 +224,7 @@ s_on_drained(agent_t *self)
 {
     agent_delivery_scan(self->delivery);
     if (!s_has_undelivered_end(self) || crema_clock_mono_ns() >= self->leave_by_ns)
-        return s_finish(self);
+        return s_finish(self, AGENT_EXIT_DONE);
     if (s_start_delivery(self) != CREMA_OK)
         return s_stop(self, AGENT_EXIT_FAILED);
     agent_delivery_scan(self->delivery);
@@ -229,22 +243,23 @@ s_on_session_end(agent_t *self)
         if (!self->refused)
             crema_log_error(
                 "refused",
-                CREMA_TEXT("why", s_refusal_text(agent_delivery_refusal(self->delivery))),
-                CREMA_TEXT("endpoint", self->config->endpoint));
+                CREMA_TEXT("why", agent_words_refusal(agent_delivery_refusal(self->delivery))),
+                CREMA_TEXT("endpoint", self->config->endpoints));
         self->refused = true;
         if (self->phase == LEAVING)
-            return s_finish(self);
-        return self->config->child ? 0 : s_stop(self, AGENT_EXIT_REFUSED);
+            return s_finish(self, AGENT_EXIT_DONE);
+        return self->config->child ? 0 : s_finish(self, AGENT_EXIT_REFUSED);
     case CREMA_SESSION_END_DISMISSED:
         if (self->config->child && !self->child_ended)
             return 0; /* the run is over, the command is not */
+        crema_failpoint("agent.before_dismissal");
         agent_delivery_scan(
             self->delivery); /* what came meanwhile keeps the spool from being removed */
-        return s_finish(self);
+        return s_finish(self, AGENT_EXIT_DONE);
     case CREMA_SESSION_END_DRAINED:
         return s_on_drained(self);
     case CREMA_SESSION_END_DEADLINE:
-        return s_finish(self);
+        return s_finish(self, AGENT_EXIT_DONE);
     }
     return 0;
 }
@@ -258,12 +273,18 @@ s_has_writer(const agent_t *self)
     return false;
 }
 
-static bool
-s_is_orphaned(const agent_t *self, int64_t now_ns)
+static const char *
+s_why_unneeded(agent_t *self, int64_t now_ns)
 {
-    return !crema_id_is_zero(&self->config->run_id) && self->config->orphan_ns > 0 &&
-           now_ns - agent_delivery_heard_ns(self->delivery) > self->config->orphan_ns &&
-           !s_has_writer(self);
+    const agent_need_facts_t facts = {
+        .has_writer = s_has_writer(self),
+        .has_records = agent_delivery_remaining(self->delivery) > 0 ||
+                       crema_spool_faults(self->spool, NULL, 0) > 0,
+        .heard_ns = agent_delivery_heard_ns(self->delivery),
+    };
+    return s_is_for_one_run(self)
+               ? agent_need_is_over(&facts, self->config->orphan_ns, &self->idle_from_ns, now_ns)
+               : NULL;
 }
 
 /* To the next multiple of the interval; what was missed stays missed. */
@@ -290,9 +311,8 @@ s_serve_on(agent_t *self, int64_t now_ns)
     agent_delivery_tick(self->delivery);
     if (!self->refused)
         s_watch_reach(self, now_ns);
-    if (self->phase == SERVING && s_is_orphaned(self, now_ns))
-        return s_leave(self, 0, "no writer and no aggregator");
-    return s_on_session_end(self);
+    const char *why = self->phase == SERVING ? s_why_unneeded(self, now_ns) : NULL;
+    return why ? s_leave(self, s_patience_ns(self), why) : s_on_session_end(self);
 }
 
 /* ---- events */
@@ -377,10 +397,12 @@ s_on_signal(agent_t *self, int number)
         agent_child_pass_on(config->child, number);
         return 0;
     }
+    if (number == SIGUSR1) /* the run is over: what is here is to be delivered first */
+        return self->phase == LEAVING ? 0 : s_leave(self, config->drain_ns, "the run is over");
     if (number != SIGINT && number != SIGTERM && (number != SIGHUP || config->ignore_hangup))
         return 0;
     /* Asked twice, it goes at once. */
-    return s_leave(self, self->phase == LEAVING ? 0 : config->drain_ns, "asked to");
+    return s_leave(self, self->phase == LEAVING ? 0 : s_patience_ns(self), "asked to");
 }
 
 static int
@@ -423,7 +445,8 @@ s_build(agent_t *self)
     if (zloop_poller(self->loop, &signals, s_on_signals, self) != 0 ||
         zloop_timer(self->loop, 0, 1, s_on_tick, self) < 0)
         return CREMA_ENOMEM;
-    if (config->health_file && zloop_timer(self->loop, CREMA_HEALTH_MS, 0, s_on_health, self) < 0)
+    if ((config->health_file || crema_notify_is_heard()) &&
+        zloop_timer(self->loop, CREMA_HEALTH_MS, 0, s_on_health, self) < 0)
         return CREMA_ENOMEM;
     if (config->attached &&
         agent_source_new("/proc", (int32_t)config->attached, false, &self->attached) != CREMA_OK)
@@ -441,6 +464,7 @@ s_run_loop(agent_t *self)
     /* The command may have ended before its signal could be seen. */
     if (self->config->child && s_on_signal(self, SIGCHLD) != 0)
         return;
+    crema_notify_ready();
     (void)zloop_start(self->loop);
 }
 
@@ -467,6 +491,7 @@ agent_run(const agent_config_t *config)
         agent_daemon_ready(config->ready, AGENT_EXIT_FAILED);
     }
     crema_health_tell(config->health_file, false);
+    crema_notify_stopping();
     agent_delivery_destroy(&self.delivery);
     agent_sampler_destroy(&self.sampler);
     agent_source_destroy(&self.attached);

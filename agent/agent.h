@@ -23,7 +23,7 @@ enum {
 
 typedef struct {
     const char *spool_dir; /* absolute; exists */
-    const char *endpoint;
+    const char *endpoints;
     const crema_keys_t *keys; /* may be NULL */
     crema_id_t run_id;        /* zero: all runs, and stay when one is dismissed */
     int64_t heartbeat_ns, sample_ns, poll_ns, drain_ns, orphan_ns;

@@ -46,7 +46,8 @@ s_hand_over(int tty, pid_t from, pid_t group)
 }
 
 static void
-s_run(char *const argv[], const char *spool_dir, pid_t agent, pid_t agent_group, int tty, int tell)
+s_run(char *const argv[], const char *spool_dir, const struct rlimit *files, pid_t agent,
+      pid_t agent_group, int tty, int tell)
 {
     char pid[24];
     snprintf(pid, sizeof pid, "%ld", (long)agent);
@@ -57,6 +58,8 @@ s_run(char *const argv[], const char *spool_dir, pid_t agent, pid_t agent_group,
         why = errno;
     if (why == 0) {
         crema_signals_restore();
+        if (files)
+            (void)setrlimit(RLIMIT_NOFILE, files);
         execvp(argv[0], argv);
         why = errno;
     }
@@ -77,7 +80,8 @@ s_await(int told)
 }
 
 crema_err_t
-agent_child_start(char *const argv[], const char *spool_dir, agent_child_t **ret_self)
+agent_child_start(char *const argv[], const char *spool_dir, const struct rlimit *files,
+                  agent_child_t **ret_self)
 {
     int tell[2];
     agent_child_t *self = calloc(1, sizeof *self);
@@ -92,7 +96,7 @@ agent_child_start(char *const argv[], const char *spool_dir, agent_child_t **ret
     pid_t agent = getpid(), agent_group = getpgrp();
     self->pid = fork();
     if (self->pid == 0)
-        s_run(argv, spool_dir, agent, agent_group, self->tty, tell[1]);
+        s_run(argv, spool_dir, files, agent, agent_group, self->tty, tell[1]);
     int why = self->pid < 0 ? errno : 0;
     close(tell[1]);
     if (self->pid > 0) {

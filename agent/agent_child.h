@@ -6,6 +6,7 @@
 #define AGENT_CHILD_H
 
 #include <stdbool.h>
+#include <sys/resource.h>
 
 #include "crema_error.h"
 
@@ -14,9 +15,10 @@ typedef struct agent_child agent_child_t;
 /* Blocks the signals that are to be passed on and adds them to the signalfd of crema_signals_new(). Before any thread. */
 CREMA_MUST_CHECK crema_err_t agent_child_catch_signals(int signal_fd);
 
-/* Runs argv (PATH is searched) with CREMA_SPOOL and CREMA_AGENT_PID set, and returns when it runs. CREMA_ENOENT: there is no such
- * program; CREMA_EIO: it cannot be run, errno says why. */
+/* Runs argv (PATH is searched) with CREMA_SPOOL and CREMA_AGENT_PID set and the limit of open files that the agent found (NULL: the agent's
+ * own), and returns when it runs. CREMA_ENOENT: there is no such program; CREMA_EIO: it cannot be run, errno says why. */
 CREMA_MUST_CHECK crema_err_t agent_child_start(char *const argv[], const char *spool_dir,
+                                               const struct rlimit *files,
                                                agent_child_t **ret_self);
 
 /* Leaves the process alone. Accepts NULL. */

@@ -1,15 +1,18 @@
 #include "agent_delivery.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <czmq.h>
 
+#include "agent_words.h"
 #include "crema_clock.h"
 #include "crema_failpoint.h"
 #include "crema_log.h"
 
-#define PUMP_MAX 64            /* actions in one turn of the loop */
+#define PUMP_MAX 64 /* actions in one turn of the loop */
+#define OVER_DASK_HEARTBEAT_NS INT64_C(5000000000)
 #define ARENA_BYTES (8u << 20) /* of one message; only what it takes is ever touched */
 
 struct agent_delivery {
@@ -25,7 +28,7 @@ struct agent_delivery {
     int more_timer; /* more is to do in the next turn; -1: nothing */
     crema_fence_reason_t refusal;
     int64_t heard_ns;
-    uint64_t warned_evicted, warned_errors, warned_foreign;
+    uint64_t warned_evicted, warned_errors, warned_foreign, warned_faults;
     uint8_t frames[CREMA_WIRE_BATCH_MAX];
 };
 
@@ -49,6 +52,7 @@ s_tell_stream(agent_delivery_t *self, const crema_spool_stream_t *stream, int64_
         .first_avail = stream->first_avail,
         .hi = stream->hi,
         .flags = stream->closed ? CREMA_STREAM_FLAG_CLOSED : 0,
+        .user = crema_id_is_zero(&self->config.run_id) ? stream->owner + 1 : 0,
     };
     crema_err_t err = crema_session_on_stream(self->session, &row, now_ns);
     if (err != CREMA_OK)
@@ -93,6 +97,39 @@ s_tell(agent_delivery_t *self, int64_t now_ns)
         self->told[self->n_told++] = crema_spool_stream(self->spool, i)->stream_id;
 }
 
+static const char *
+s_cause(int why)
+{
+    return why == EAGAIN ? "it waits until others leave the spool: an agent serves 16,384 streams"
+                         : strerror(why);
+}
+
+/* What could not be read, by name as far as there is room, and a count of the rest. */
+static void
+s_tell_faults(agent_delivery_t *self)
+{
+    crema_spool_fault_t faults[CREMA_WIRE_FAULTS_MAX - 1];
+    crema_reason_t rows[CREMA_WIRE_FAULTS_MAX];
+    const size_t room = CREMA_WIRE_FAULTS_MAX - 1;
+    size_t all = crema_spool_faults(self->spool, faults, room);
+    size_t n = all < room ? all : room;
+    for (size_t i = 0; i < n; i++) {
+        bool is_file = faults[i].file[0] != '\0';
+        rows[i] = (crema_reason_t){.code = is_file ? CREMA_FAULT_FILE : CREMA_FAULT_SPOOL,
+                                   .subject = faults[i].file,
+                                   .text = s_cause(faults[i].why)};
+    }
+    if (all > n)
+        rows[n] = (crema_reason_t){CREMA_FAULT_MORE, "", "", all - n};
+    crema_session_on_faults(self->session, &(crema_faults_t){n + (all > n), rows});
+    if (n == 0 && self->warned_faults > 0)
+        crema_log_info("readable_again", CREMA_INT("count", self->warned_faults));
+    if (n > 0 && all != self->warned_faults)
+        crema_log_warn("unreadable", CREMA_TEXT("file", faults[0].file),
+                       CREMA_TEXT("why", rows[0].text), CREMA_INT("count", all));
+    self->warned_faults = all;
+}
+
 /* Says once what went wrong in the spool since the last time. */
 static void
 s_warn(agent_delivery_t *self)
@@ -117,14 +154,14 @@ s_scan(agent_delivery_t *self)
     crema_err_t err = crema_spool_scan(self->spool);
     if (err == CREMA_OK && agent_sampler_follow(self->sampler, self->spool))
         err = crema_spool_scan(self->spool);
-    if (err != CREMA_OK)
-        crema_log_error("scan_failed", CREMA_TEXT("why", crema_err_text(err)));
+    (void)err; /* what could not be done is told below, by name */
     (void)crema_spool_evict(self->spool, self->config.spool_limit_b);
     s_warn(self);
     int64_t now_ns = crema_clock_mono_ns();
     s_tell(self, now_ns);
+    s_tell_faults(self);
     crema_spool_stats_t stats = crema_spool_stats(self->spool);
-    if (err != CREMA_OK || stats.waiting_files > 0)
+    if (stats.waiting_files > 0)
         return; /* it saw less than the spool holds, which answers no barrier; the next scan may */
     crema_session_on_scanned(self->session, stats.bytes, self->config.spool_limit_b, stats.evicted,
                              now_ns);
@@ -152,19 +189,6 @@ s_concerns_us(const agent_delivery_t *self, const crema_msg_t *msg)
             crema_id_equal(&self->config.run_id, &msg->fence.run_id));
 }
 
-static const char *
-s_fence_name(crema_fence_reason_t reason)
-{
-    static const char *const names[] = {
-        [CREMA_FENCE_SUPERSEDED] = "superseded", [CREMA_FENCE_CLONE] = "clone",
-        [CREMA_FENCE_PRINCIPAL] = "principal",   [CREMA_FENCE_QUOTA] = "quota",
-        [CREMA_FENCE_VERSION] = "version",       [CREMA_FENCE_CREDIT_ABUSE] = "credit_abuse",
-        [CREMA_FENCE_DISMISSED] = "dismissed",   [CREMA_FENCE_UNKNOWN] = "unknown_session",
-    };
-    size_t n = sizeof names / sizeof *names;
-    return (size_t)reason < n && names[reason] ? names[reason] : "?";
-}
-
 static void
 s_on_message(void *context, const uint8_t *bytes, size_t size)
 {
@@ -184,7 +208,7 @@ s_on_message(void *context, const uint8_t *bytes, size_t size)
         return;
     if (msg.type == CREMA_MSG_FENCE) {
         self->refusal = msg.fence.reason;
-        crema_log_info("fenced", CREMA_TEXT("reason", s_fence_name(msg.fence.reason)));
+        crema_log_info("fenced", CREMA_TEXT("reason", agent_words_fence(msg.fence.reason)));
     }
     crema_session_on_message(self->session, &msg, self->heard_ns, crema_clock_real_ns());
 }
@@ -273,7 +297,7 @@ s_act(agent_delivery_t *self, const crema_session_action_t *action)
     case CREMA_SESSION_DIAL:
         err = agent_link_dial(self->link);
         if (err != CREMA_OK)
-            crema_log_warn("dial_failed", CREMA_TEXT("endpoint", self->config.endpoint),
+            crema_log_warn("dial_failed", CREMA_TEXT("endpoint", self->config.endpoints),
                            CREMA_TEXT("why", crema_err_text(err)));
         break;
     case CREMA_SESSION_HANGUP:
@@ -285,9 +309,10 @@ s_act(agent_delivery_t *self, const crema_session_action_t *action)
     case CREMA_SESSION_SEND_DATA:
         s_send_data(self, action);
         break;
+    case CREMA_SESSION_END_RUN:
+        (void)agent_sampler_end_run(self->sampler, &action->run_id);
+        break;
     case CREMA_SESSION_SCAN:
-        if (!crema_id_is_zero(&action->run_id))
-            (void)agent_sampler_end_run(self->sampler, &action->run_id);
         s_scan(self);
         break;
     case CREMA_SESSION_TRIM:
@@ -329,6 +354,17 @@ s_on_turn(void *context)
     s_pump(context);
 }
 
+/* Over Dask a scheduler serves thousands, and may be busy for half a minute: words are fewer, and patience is longer. */
+static void
+s_on_found(void *context, bool over_dask)
+{
+    agent_delivery_t *self = context;
+    int64_t interval_ns = self->config.session.heartbeat_ns;
+    if (over_dask && interval_ns < OVER_DASK_HEARTBEAT_NS)
+        interval_ns = OVER_DASK_HEARTBEAT_NS;
+    crema_session_set_interval(self->session, interval_ns);
+}
+
 /* ---- life */
 
 crema_err_t
@@ -344,8 +380,9 @@ agent_delivery_new(const agent_delivery_config_t *config, zloop_t *loop, crema_s
     self->sampler = sampler;
     self->more_timer = -1;
     self->heard_ns = crema_clock_mono_ns();
-    const agent_link_handler_t handler = {s_on_message, s_on_turn, self};
-    crema_err_t err = agent_link_new(loop, config->endpoint, config->keys, &handler, &self->link);
+    const agent_link_handler_t handler = {s_on_message, s_on_turn, s_on_found, self};
+    crema_err_t err = agent_link_new(loop, config->endpoints, config->way_dir, config->keys,
+                                     &handler, &self->link);
     if (err == CREMA_OK)
         err = crema_arena_new(ARENA_BYTES, &self->arena);
     if (err == CREMA_OK)

@@ -17,7 +17,8 @@ typedef struct {
     crema_session_config_t session;
     crema_id_t run_id;      /* deliver this run only; zero: all */
     uint64_t spool_limit_b; /* evict above it */
-    const char *endpoint;
+    const char *endpoints;  /* see agent_reach.h, as the directory */
+    const char *way_dir;
     const crema_keys_t *keys;
 } agent_delivery_config_t;
 

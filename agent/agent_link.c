@@ -7,30 +7,41 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-#include "crema_reactor.h"
+#include "agent_reach.h"
+#include "crema_log.h"
 
 /* Messages taken in one turn of the loop, so that signals and timers get theirs. */
 #define TURN_MAX 64
+#define SILENCE_MS 10000 /* on the way over Dask from its start, before another search */
 
 struct agent_link {
     zloop_t *loop;
-    const char *endpoint;
-    const crema_keys_t *keys;
     agent_link_handler_t handler;
-    zsock_t *sock; /* NULL: hung up */
+    agent_reach_t *reach;
+    zsock_t *sock;     /* NULL: hung up, or still searched for */
+    int silence_timer; /* -1: not over Dask, or over */
+    bool heard;        /* since it was found */
+    int told;          /* that it goes over Dask: 1, or not: 0; -1 nothing yet */
 };
 
+static void s_on_found(void *context, zsock_t *sock, const char *endpoint, bool over_dask);
+
 crema_err_t
-agent_link_new(zloop_t *loop, const char *endpoint, const crema_keys_t *keys,
+agent_link_new(zloop_t *loop, const char *endpoints, const char *way_dir, const crema_keys_t *keys,
                const agent_link_handler_t *handler, agent_link_t **ret_self)
 {
     agent_link_t *self = calloc(1, sizeof *self);
     if (!self)
         return CREMA_ENOMEM;
     self->loop = loop;
-    self->endpoint = endpoint;
-    self->keys = keys;
     self->handler = *handler;
+    self->silence_timer = self->told = -1;
+    const agent_reach_config_t reach = {endpoints, way_dir, keys, s_on_found, self};
+    crema_err_t err = agent_reach_new(loop, &reach, &self->reach);
+    if (err != CREMA_OK) {
+        free(self);
+        return err;
+    }
     *ret_self = self;
     return CREMA_OK;
 }
@@ -41,6 +52,7 @@ agent_link_destroy(agent_link_t **self_p)
     if (!*self_p)
         return;
     agent_link_hang_up(*self_p);
+    agent_reach_destroy(&(*self_p)->reach);
     free(*self_p);
     *self_p = NULL;
 }
@@ -54,6 +66,7 @@ s_on_readable(zloop_t *loop, zsock_t *sock, void *arg)
         zmq_msg_t msg;
         zmq_msg_init(&msg);
         int got = zmq_msg_recv(&msg, zsock_resolve(sock), ZMQ_DONTWAIT);
+        self->heard = self->heard || got >= 0;
         if (got >= 0)
             self->handler.on_message(self->handler.context, zmq_msg_data(&msg), (size_t)got);
         zmq_msg_close(&msg);
@@ -68,26 +81,62 @@ crema_err_t
 agent_link_dial(agent_link_t *self)
 {
     agent_link_hang_up(self);
-    zsock_t *sock = zsock_new(ZMQ_DEALER);
-    if (!sock)
-        return CREMA_ENOMEM;
-    crema_socket_prepare(sock, CREMA_ROLE_AGENT);
-    crema_keys_connect(self->keys, sock);
-    crema_err_t err = crema_socket_connect(sock, self->endpoint);
-    if (err == CREMA_OK && zloop_reader(self->loop, sock, s_on_readable, self) != 0)
-        err = CREMA_ENOMEM;
-    if (err != CREMA_OK) {
-        zsock_destroy(&sock);
-        return err;
+    return agent_reach_begin(self->reach);
+}
+
+static int
+s_on_silence(zloop_t *loop, int timer, void *arg)
+{
+    (void)loop, (void)timer;
+    agent_link_t *self = arg;
+    self->silence_timer = -1;
+    if (!self->heard) {
+        crema_err_t err = agent_link_dial(self);
+        if (err != CREMA_OK) /* the session dials again */
+            crema_log_warn("dial_failed", CREMA_TEXT("why", crema_err_text(err)));
+    }
+    return 0;
+}
+
+/* Once, and when it is another. */
+static void
+s_tell(agent_link_t *self, const char *endpoint, bool over_dask)
+{
+    if (self->told == over_dask)
+        return;
+    self->told = over_dask;
+    if (over_dask)
+        crema_log_warn("goes_over_dask",
+                       CREMA_TEXT("why", "no address of the aggregator proved itself within 1 s"));
+    else
+        crema_log_info("connects", CREMA_TEXT("endpoint", endpoint));
+}
+
+static void
+s_on_found(void *context, zsock_t *sock, const char *endpoint, bool over_dask)
+{
+    agent_link_t *self = context;
+    self->heard = false;
+    if (over_dask)
+        self->silence_timer = zloop_timer(self->loop, SILENCE_MS, 1, s_on_silence, self);
+    if ((over_dask && self->silence_timer < 0) ||
+        zloop_reader(self->loop, sock, s_on_readable, self) != 0) {
+        zsock_destroy(&sock); /* out of memory; the session dials again */
+        return;
     }
     zloop_reader_set_tolerant(self->loop, sock);
     self->sock = sock;
-    return CREMA_OK;
+    s_tell(self, endpoint, over_dask);
+    self->handler.on_found(self->handler.context, over_dask);
 }
 
 void
 agent_link_hang_up(agent_link_t *self)
 {
+    agent_reach_end(self->reach);
+    if (self->silence_timer >= 0)
+        zloop_timer_end(self->loop, self->silence_timer);
+    self->silence_timer = -1;
     if (!self->sock)
         return;
     zloop_reader_end(self->loop, self->sock);

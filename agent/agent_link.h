@@ -1,7 +1,11 @@
-/* agent_link - the agent's one socket: a DEALER to the aggregator that is thrown away and made anew with each dial. */
+/* agent_link - the agent's one socket: a DEALER to the aggregator that is thrown away and made anew with each dial.
+ *
+ * A dial looks for a way first (agent_reach.h), so the socket is there a little later. The way over Dask is left for a new search when
+ * nothing came over it within ten seconds. */
 #ifndef AGENT_LINK_H
 #define AGENT_LINK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,13 +17,14 @@ typedef struct _zloop_t zloop_t;
 
 typedef struct {
     void (*on_message)(void *context, const uint8_t *bytes, size_t size); /* borrowed bytes */
-    void (*on_turn)(void *context); /* after some messages; may dial or hang up */
+    void (*on_turn)(void *context);                  /* after some messages; may dial or hang up */
+    void (*on_found)(void *context, bool over_dask); /* from now on messages can be sent */
     void *context;
 } agent_link_handler_t;
 
-/* Loop, endpoint and keys are borrowed for the link's life. */
-CREMA_MUST_CHECK crema_err_t agent_link_new(zloop_t *loop, const char *endpoint,
-                                            const crema_keys_t *keys,
+/* Endpoints and directory: see agent_reach.h. All but the handler is borrowed for the link's life. */
+CREMA_MUST_CHECK crema_err_t agent_link_new(zloop_t *loop, const char *endpoints,
+                                            const char *way_dir, const crema_keys_t *keys,
                                             const agent_link_handler_t *handler,
                                             agent_link_t **ret_self);
 /* Hangs up. Accepts NULL. */

@@ -5,13 +5,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "agent.h"
 #include "agent_child.h"
 #include "agent_place.h"
+#include "agent_reach.h"
 #include "crema_keys.h"
+#include "crema_keys_make.h"
 #include "crema_log.h"
 #include "crema_option.h"
+#include "crema_random.h"
 #include "crema_reactor.h"
 
 #define MS 1000000ll
@@ -21,23 +25,29 @@
 #define EXIT_NOT_FOUND 127
 
 typedef struct {
-    const char *spool, *aggregator, *keys_dir, *run, *health;
+    const char *spool, *aggregator, *keys_dir, *server_key, *run, *health;
+    bool insecure;
     int64_t pid;
     int64_t heartbeat_ns, sample_ns, poll_ns, drain_ns, orphan_ns;
     int64_t spool_limit_b;
-    bool daemon;
+    bool daemon, print_key;
     char **command; /* NULL: none */
 } options_t;
 
 static const crema_usage_t c_usage = {
     .program = "crema-agent",
     .synopsis = "[options] [-- command...]",
-    .description = "Ships what the processes beside it record in the spool directory to the "
-                   "aggregator, and samples them.\n"
-                   "With a command it wraps that: signals are passed on, and its exit status is "
-                   "the command's. With --pid it\n"
-                   "ends with that process. Else it serves the spool until SIGTERM, or with --run "
-                   "until it is dismissed.",
+    .description =
+        "Ships what the processes beside it record in the spool directory to the "
+        "aggregator, and samples them.\n"
+        "With a command it wraps that: signals are passed on, and its exit status is "
+        "the command's. With --pid it\n"
+        "ends with that process. Else it serves the spool until SIGTERM, or with --run "
+        "until it is dismissed.\n"
+        "At SIGTERM it delivers what it can while an aggregator has it, and leaves at once "
+        "if none has; at SIGUSR1 it\n"
+        "waits for one. What stays in the spool is named, and delivered by whoever serves "
+        "it next.",
     .epilogue = "exit status: 0 done, 1 failed or records stay in the spool, 2 bad command line or "
                 "configuration,\n"
                 "3 refused by the aggregator; with a command, that of the command (128 + signal)",
@@ -50,8 +60,16 @@ s_parse(options_t *o, int argc, char **argv)
         {"spool", CREMA_OPTION_TEXT, NULL, 0, 0, "DIR",
          "spool directory (default ${TMPDIR:-/tmp}/crema-<uid>/spool)", &o->spool},
         {"aggregator", CREMA_OPTION_TEXT, "tcp://127.0.0.1:5700", 0, 0, "ENDPOINT",
-         "where the records go", &o->aggregator},
+         "where the records go; of several, with commas between, the first that proves itself",
+         &o->aggregator},
         {"keys", CREMA_OPTION_TEXT, NULL, 0, 0, "DIR", "directory of the CURVE keys", &o->keys_dir},
+        {"server-key", CREMA_OPTION_TEXT, NULL, 0, 0, "KEY",
+         "public key of the aggregator; this agent keeps a pair of its own in the spool",
+         &o->server_key},
+        {"print-key", CREMA_OPTION_FLAG, NULL, 0, 0, NULL,
+         "with --server-key: make that pair, print its public key and exit", &o->print_key},
+        {"insecure", CREMA_OPTION_FLAG, NULL, 0, 0, NULL,
+         "without keys, send to another host in the clear", &o->insecure},
         {"run", CREMA_OPTION_TEXT, NULL, 0, 0, "RUN_ID",
          "serve this run only; when it is sealed, remove the spool and exit", &o->run},
         {"pid", CREMA_OPTION_INT, NULL, 1, INT32_MAX, "PID", "end with this process", &o->pid},
@@ -66,7 +84,8 @@ s_parse(options_t *o, int argc, char **argv)
         {"drain-timeout", CREMA_OPTION_DURATION, "30s", 0, 24 * 3600 * S, "TIME",
          "patience for the delivery of what is left at the end", &o->drain_ns},
         {"orphan-timeout", CREMA_OPTION_DURATION, "1h", 0, 365 * 24 * 3600 * S, "TIME",
-         "with --run: exit when nobody writes and the aggregator was silent that long; 0: never",
+         "with --run: exit when nobody writes and the aggregator was silent that long, or nothing "
+         "was left to deliver for that long or a minute; 0: never",
          &o->orphan_ns},
         {"health-file", CREMA_OPTION_TEXT, NULL, 0, 0, "FILE",
          "touched every second while an aggregator has this agent, else removed", &o->health},
@@ -96,11 +115,17 @@ s_validate(const options_t *o, agent_config_t *config)
         return s_fail("--pid and a command exclude each other");
     if (o->daemon && o->command)
         return s_fail("--daemon and a command exclude each other: a command keeps its place");
-    if (strncmp(o->aggregator, "tcp://", 6) != 0 && strncmp(o->aggregator, "ipc://", 6) != 0)
-        return s_fail("--aggregator wants tcp://HOST:PORT or ipc://PATH");
+    if (o->keys_dir && o->server_key)
+        return s_fail("--keys and --server-key exclude each other");
+    if (o->print_key && !o->server_key)
+        return s_fail("--print-key wants --server-key");
+    char why[512];
+    if (agent_reach_refuses(o->aggregator, o->keys_dir ? o->keys_dir : o->server_key, o->insecure,
+                            why, sizeof why))
+        return s_fail(why);
     if (o->run && !crema_id_parse(o->run, &config->run_id))
         return s_fail("--run wants a run id: 32 hex digits, or 8-4-4-4-12");
-    config->endpoint = o->aggregator;
+    config->endpoints = o->aggregator;
     config->heartbeat_ns = o->heartbeat_ns;
     config->sample_ns = o->sample_ns;
     config->poll_ns = o->poll_ns;
@@ -124,14 +149,31 @@ s_make_place(const options_t *o, char place[PATH_MAX])
 }
 
 static bool
-s_load_keys(const options_t *o, crema_keys_t **ret_keys)
+s_load_keys(const char *dir, crema_keys_t **ret_keys)
 {
     const char *why = NULL;
-    crema_err_t err = crema_keys_load(o->keys_dir, false, ret_keys, &why);
+    crema_err_t err = crema_keys_load(dir, CREMA_AS_AGENT, ret_keys, &why);
     if (err == CREMA_OK)
         return true;
-    fprintf(stderr, "crema-agent: keys in %s cannot be used: %s\n", o->keys_dir,
+    fprintf(stderr, "crema-agent: keys in %s cannot be used: %s\n", dir,
             why ? why : crema_err_text(err));
+    return false;
+}
+
+/* The pair that this spool's agents have, made by the first of them. */
+static bool
+s_own_keys(const options_t *o, const char *place, crema_keys_t **ret_keys)
+{
+    char dir[PATH_MAX];
+    if (!o->server_key)
+        return true;
+    crema_err_t err = CREMA_ELIMIT;
+    if (agent_place_keys(place, dir))
+        err = crema_keys_make_own(dir, o->server_key);
+    if (err == CREMA_OK)
+        return s_load_keys(dir, ret_keys);
+    fprintf(stderr, "crema-agent: keys in %s/keys cannot be made: %s\n", place,
+            crema_err_text(err));
     return false;
 }
 
@@ -139,6 +181,8 @@ s_load_keys(const options_t *o, crema_keys_t **ret_keys)
 static int
 s_prepare(const options_t *o, agent_config_t *config)
 {
+    struct rlimit files; /* before it is raised for this process */
+    bool limited = getrlimit(RLIMIT_NOFILE, &files) == 0;
     crema_err_t err = CREMA_OK;
     if (o->daemon)
         err = agent_daemon_start(config->spool_dir, &config->ready);
@@ -152,7 +196,7 @@ s_prepare(const options_t *o, agent_config_t *config)
     }
     if (!o->command)
         return 0;
-    err = agent_child_start(o->command, config->spool_dir, &config->child);
+    err = agent_child_start(o->command, config->spool_dir, limited ? &files : NULL, &config->child);
     if (err == CREMA_OK)
         return 0;
     fprintf(stderr, "crema-agent: %s cannot be run: %s\n", o->command[0], strerror(errno));
@@ -162,6 +206,7 @@ s_prepare(const options_t *o, agent_config_t *config)
 int
 main(int argc, char **argv)
 {
+    crema_random_maps();
     options_t o = {0};
     agent_config_t config = {.signals = -1, .ready = -1};
     char place[PATH_MAX];
@@ -169,17 +214,24 @@ main(int argc, char **argv)
     crema_option_result_t result = s_parse(&o, argc, argv);
     if (result == CREMA_OPTION_DONE)
         return AGENT_EXIT_DONE;
-    if (result == CREMA_OPTION_ERROR || !s_validate(&o, &config) || !s_load_keys(&o, &keys))
+    if (result == CREMA_OPTION_ERROR || !s_validate(&o, &config) || !s_load_keys(o.keys_dir, &keys))
         return EXIT_USAGE;
     if (result == CREMA_OPTION_CHECK) {
         puts("crema-agent: the configuration is sound");
         crema_keys_destroy(&keys);
         return AGENT_EXIT_DONE;
     }
-    if (!s_make_place(&o, place)) {
+    if (!s_make_place(&o, place) || !s_own_keys(&o, place, &keys)) {
         crema_keys_destroy(&keys);
         return EXIT_USAGE;
     }
+    if (o.print_key) {
+        puts(crema_keys_public(keys));
+        crema_keys_destroy(&keys);
+        return AGENT_EXIT_DONE;
+    }
+    if (!crema_id_is_zero(&config.run_id))
+        agent_place_take_keys(place, o.keys_dir);
     config.spool_dir = place;
     config.keys = keys;
     int status = s_prepare(&o, &config);

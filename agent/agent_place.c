@@ -11,7 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LOG_BYTES_MAX (4 << 20) /* a longer log is begun anew at the start */
+#include "crema_failpoint.h"
+
+#define MARKER_AGE_S (24 * 3600) /* whoever was to see that a run is over has seen it by then */
+#define LOG_BYTES_MAX (4 << 20)  /* a longer log is begun anew at the start */
 
 /* Each part that is not there yet, for this user only. */
 static crema_err_t
@@ -82,20 +85,31 @@ s_starts_with(const char *name, const char *start)
 static bool
 s_is_spool_file(const char *name)
 {
-    static const char *const names[] = {"agent.lock", "starter.lock", "agent_id", "agent.log"};
+    static const char *const names[] = {"agent.lock", "starter.lock", "agent_id",
+                                        "agent.log",  "way",          "way.lock"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0)
             return true;
-    return s_starts_with(name, "sp-") || s_starts_with(name, "tmp-") ||
-           s_starts_with(name, ".new-sp-") || s_starts_with(name, ".agent_id-");
+    return s_starts_with(name, "tmp-") || s_starts_with(name, ".new-sp-") ||
+           s_starts_with(name, ".agent_id-") || s_starts_with(name, "ended-") ||
+           s_starts_with(name, "writers-");
+}
+
+static bool
+s_is_segment(const char *name)
+{
+    return s_starts_with(name, "sp-");
 }
 
 static bool
 s_is_key_file(const char *name)
 {
+    if (s_starts_with(name, ".new-"))
+        return true;
     if (*name == '.') /* one that was being written */
         name++;
-    return s_starts_with(name, "server.key") || s_starts_with(name, "client.key");
+    return s_starts_with(name, "server.key") || s_starts_with(name, "client.key") ||
+           s_starts_with(name, "agent.key");
 }
 
 static void
@@ -111,17 +125,77 @@ s_remove_files(const char *path, bool (*is_ours)(const char *name))
     closedir(dir);
 }
 
-void
-agent_place_remove(const char *dir)
+/* True also if the directory cannot be read: then there may be. */
+static bool
+s_has_segment(const char *path)
+{
+    DIR *dir = opendir(path);
+    if (!dir)
+        return errno != ENOENT;
+    bool found = false;
+    const struct dirent *item;
+    while (errno = 0, !found && (item = readdir(dir)))
+        found = s_is_segment(item->d_name);
+    found = found || errno != 0;
+    closedir(dir);
+    return found;
+}
+
+bool
+agent_place_keys(const char *dir, char path[PATH_MAX])
+{
+    int n = snprintf(path, PATH_MAX, "%s/keys", dir);
+    return n > 0 && n < PATH_MAX;
+}
+
+static void
+s_remove_keys(const char *dir)
 {
     char keys[PATH_MAX];
-    int n = snprintf(keys, sizeof keys, "%s/keys", dir);
-    if (n > 0 && (size_t)n < sizeof keys) {
-        s_remove_files(keys, s_is_key_file);
-        (void)rmdir(keys);
-    }
+    if (!agent_place_keys(dir, keys))
+        return;
+    crema_failpoint("agent.before_keys_unlink");
+    s_remove_files(keys, s_is_key_file);
+    crema_failpoint("agent.after_keys_unlink");
+    (void)rmdir(keys);
+}
+
+void
+agent_place_take_keys(const char *dir, const char *keys_dir)
+{
+    char own[PATH_MAX], given[PATH_MAX], brought[PATH_MAX];
+    if (keys_dir && agent_place_keys(dir, brought) && realpath(brought, own) &&
+        realpath(keys_dir, given) && strcmp(own, given) == 0)
+        s_remove_keys(dir);
+}
+
+void
+agent_place_sweep(const char *dir, int64_t now_s)
+{
+    DIR *all = opendir(dir);
+    const struct dirent *item;
+    struct stat st;
+    while (all && (item = readdir(all)))
+        if (s_starts_with(item->d_name, "ended-") &&
+            fstatat(dirfd(all), item->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+            now_s - (int64_t)st.st_mtim.tv_sec > MARKER_AGE_S)
+            (void)unlinkat(dirfd(all), item->d_name, 0);
+    if (all)
+        closedir(all);
+}
+
+bool
+agent_place_remove(const char *dir)
+{
+    if (s_has_segment(dir))
+        return false;
+    s_remove_keys(dir);
+    crema_failpoint("agent.before_spool_unlink");
     s_remove_files(dir, s_is_spool_file);
+    crema_failpoint("agent.before_spool_rmdir");
     (void)rmdir(dir);
+    crema_failpoint("agent.after_spool_rmdir");
+    return true;
 }
 
 /* ---- daemon */

@@ -3,6 +3,8 @@
 #define AGENT_PLACE_H
 
 #include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "crema_error.h"
 
@@ -10,8 +12,19 @@
  * user. Its real path goes into `path`. On failure errno says why; CREMA_ECONFIG: it is another user's. */
 CREMA_MUST_CHECK crema_err_t agent_place_make(const char *dir, char path[PATH_MAX]);
 
-/* Removes what crema put there - segments, locks, identity, log, keys - and the directory, if nothing else is in it. */
-void agent_place_remove(const char *dir);
+/* Where an agent has keys of its own: `<dir>/keys`. False if the name is too long. */
+bool agent_place_keys(const char *dir, char path[PATH_MAX]);
+
+/* Keys that were brought for this agent, in `<dir>/keys`, are in its memory now: they go. Others stay; keys_dir may be NULL. */
+void agent_place_take_keys(const char *dir, const char *keys_dir);
+
+/* Markers of ended runs that nobody took away for a day: a collector that was killed cannot. */
+void agent_place_sweep(const char *dir, int64_t now_s);
+
+/* Removes what crema put there - locks, identity, log, keys - and the directory, if nothing else is in it. Segments are never removed here: as
+ * long as one is there, or the directory cannot be read, all stays, the keys too: who delivers it must be the same agent. False if segments
+ * stay. */
+CREMA_MUST_CHECK bool agent_place_remove(const char *dir);
 
 /* Goes on in a detached process with its output in `<dir>/agent.log`. The process that called waits for agent_daemon_ready() and leaves
  * with its status; only the detached one returns, with the descriptor for it. */

@@ -7,11 +7,13 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "agent_limit.h"
 #include "agent_rows.h"
 #include "agent_source.h"
 #include "crema_clock.h"
 #include "crema_map.h"
 #include "crema_random.h"
+#include "crema_time.h"
 
 #define ENDED_MAX 256 /* runs remembered as over */
 
@@ -27,10 +29,13 @@ typedef struct {
     int64_t memory_limit_b; /* what Dask keeps to */
     int64_t cpu_ns, at_ns;  /* at the last sample; at_ns 0 before the first */
     uint32_t seen;          /* the last follow() that found it recording */
+    bool cut_told;          /* that not all of its processes are followed */
 } worker_t;
 
+/* The workers of one user in a run: whose a stream is decides which runs it may be brought to. */
 struct run {
     crema_id_t run_id;
+    uint32_t owner;
     crema_spool_writer_t *writer;
     uint32_t names; /* dictionary entries written */
     size_t n_workers;
@@ -44,7 +49,7 @@ struct agent_sampler {
     agent_sampler_config_t config;
     char boot_id[64];
     crema_map_t *workers; /* by stream id */
-    run_t *runs[AGENT_RUNS_MAX];
+    run_t **runs; /* by run and user; each has a worker: never more than streams in a spool */
     size_t n_runs;
     crema_id_t ended[ENDED_MAX]; /* a ring */
     size_t n_ended;
@@ -84,6 +89,8 @@ agent_sampler_new(const agent_sampler_config_t *config, agent_sampler_t **ret_se
         err = agent_rows_new(CREMA_TABLE_WORKER_SAMPLES, &self->rows);
     if (err == CREMA_OK)
         err = agent_rows_new(CREMA_TABLE_HEARTBEATS, &self->self_rows);
+    if (err == CREMA_OK && !(self->runs = calloc(CREMA_SPOOL_STREAMS_MAX, sizeof(run_t *))))
+        err = CREMA_ENOMEM;
     if (err != CREMA_OK) {
         agent_sampler_destroy(&self);
         return err;
@@ -169,17 +176,20 @@ agent_sampler_destroy(agent_sampler_t **self_p)
     crema_map_destroy(&self->workers);
     agent_rows_destroy(&self->rows);
     agent_rows_destroy(&self->self_rows);
+    free(self->runs);
     free(self);
     *self_p = NULL;
 }
 
 /* ---- streams of the agent */
 
+/* `owner` NULL: any. */
 static run_t *
-s_run(const agent_sampler_t *self, const crema_id_t *run_id)
+s_run(const agent_sampler_t *self, const crema_id_t *run_id, const uint32_t *owner)
 {
     for (size_t i = 0; i < self->n_runs; i++)
-        if (crema_id_equal(&self->runs[i]->run_id, run_id))
+        if (crema_id_equal(&self->runs[i]->run_id, run_id) &&
+            (!owner || self->runs[i]->owner == *owner))
             return self->runs[i];
     return NULL;
 }
@@ -226,20 +236,22 @@ s_open_stream(const agent_sampler_t *self, run_t *run)
         .attribute_values = values,
     };
     crema_id_t stream_id = crema_random_id();
-    return crema_spool_writer_open(self->config.dir, &stream_id, &info, &run->writer);
+    return crema_spool_writer_open_for(self->config.dir, &stream_id, &info, run->owner,
+                                       &run->writer);
 }
 
 /* The run's stream, begun if need be; NULL if it cannot. */
 static run_t *
-s_begin_run(agent_sampler_t *self, const crema_id_t *run_id)
+s_begin_run(agent_sampler_t *self, const crema_id_t *run_id, uint32_t owner)
 {
-    run_t *run = s_run(self, run_id);
-    if (run || self->n_runs == AGENT_RUNS_MAX)
+    run_t *run = s_run(self, run_id, &owner);
+    if (run)
         return run;
     run = calloc(1, sizeof *run);
     if (!run)
         return NULL;
     run->run_id = *run_id;
+    run->owner = owner;
     run->cpu_ns = self->n_runs == 0 && self->stats.streams == 0 ? 0 : crema_clock_cpu_ns();
     run->sent = self->sent;
     run->sent_bytes = self->sent_bytes;
@@ -280,11 +292,16 @@ s_open_source(const agent_sampler_t *self, const crema_spool_stream_t *stream)
 {
     char prefix[3 + CREMA_ID_HEX_CHARS + 1] = "sp-";
     crema_id_hex(&stream->stream_id, prefix + 3);
+    const agent_writer_t writer = {
+        .prefix = prefix,
+        .owner = stream->owner,
+        .began_ns = crema_time_add(stream->info.t_mono_ns, crema_clock_suspended_ns())};
+    bool here = !*stream->info.boot_id || strcmp(stream->info.boot_id, self->boot_id) == 0;
     agent_source_t *source;
-    if (agent_source_new(self->config.proc, stream->info.pid, self->config.tree, &source) !=
-        CREMA_OK)
+    if (!here || agent_source_new(self->config.proc, stream->info.pid, self->config.tree,
+                                  &source) != CREMA_OK)
         return NULL;
-    if (!agent_source_is_writer(source, prefix))
+    if (!agent_source_is_writer(source, &writer))
         agent_source_destroy(&source);
     return source;
 }
@@ -307,8 +324,8 @@ s_take_up(agent_sampler_t *self, const crema_spool_stream_t *stream)
     }
     size_t runs = self->n_runs;
     worker->source = s_open_source(self, stream);
-    run_t *run = worker->source ? s_begin_run(self, &stream->run_id) : NULL;
-    if (!run || run->n_workers == AGENT_WORKERS_MAX) {
+    run_t *run = worker->source ? s_begin_run(self, &stream->run_id, stream->owner) : NULL;
+    if (!run) {
         agent_source_destroy(&worker->source);
         self->stats.passed_over++;
         return false;
@@ -450,6 +467,9 @@ s_sample_run(agent_sampler_t *self, const run_t *run)
         if (worker->run != run || worker->dict_id == UNNAMED ||
             agent_source_sample(worker->source, s_is_sampled_itself, self, &sample) != CREMA_OK)
             continue;
+        if (sample.cut && !worker->cut_told)
+            worker->cut_told = agent_limit_write(run->writer, CREMA_LIMIT_AGENT_PROCESSES, 1,
+                                                 real_ns, crema_clock_mono_ns()) == CREMA_OK;
         if (agent_rows_count(self->rows) == AGENT_ROWS_MAX)
             s_write_rows(self, run);
         uint8_t *row = agent_rows_add(self->rows);
@@ -476,13 +496,14 @@ agent_sampler_end_run(agent_sampler_t *self, const crema_id_t *run_id)
 {
     if (!s_is_over(self, run_id))
         self->ended[self->n_ended++ % ENDED_MAX] = *run_id;
-    run_t *run = s_run(self, run_id);
-    if (!run)
-        return false;
-    s_sample_run(self, run);
-    for (bool ended = false; !ended;)
-        ended = s_remove_worker(self, s_find(self, s_is_of_run, run));
-    return true;
+    run_t *run = s_run(self, run_id, NULL);
+    bool had_one = run != NULL;
+    for (; run; run = s_run(self, run_id, NULL)) {
+        s_sample_run(self, run);
+        for (bool ended = false; !ended;)
+            ended = s_remove_worker(self, s_find(self, s_is_of_run, run));
+    }
+    return had_one;
 }
 
 agent_sampler_stats_t

@@ -1,5 +1,5 @@
-/* agent_sampler - the agent's own streams: for each run with living workers beside it one stream of kind AGENT, with a row of
- * /worker_samples for each of those workers at each sample, and in /heartbeats what the agent itself has cost.
+/* agent_sampler - the agent's own streams: for each run with living workers beside it, and each user that has some there, one stream of kind AGENT, given
+ * to that user, with a row of /worker_samples for each of those workers at each sample, and in /heartbeats what the agent itself has cost.
  *
  * A worker is a stream of kind WORKER that is not closed and whose process can be seen from here; a process that is gone, or lives in another PID
  * namespace, is passed over. A run's stream ends with its last worker, when the run ends, or when the sampler is stopped. What is
@@ -14,9 +14,6 @@
 #include "crema_error.h"
 #include "crema_id.h"
 #include "crema_spool.h"
-
-#define AGENT_RUNS_MAX 64      /* sampled at a time; more runs are delivered, but not sampled */
-#define AGENT_WORKERS_MAX 4096 /* of one run */
 
 typedef struct {
     const char *dir;  /* of the spool */

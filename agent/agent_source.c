@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct agent_source {
@@ -21,11 +22,17 @@ typedef struct {
     int64_t cpu_ticks, rss_b, read_b, write_b;
 } s_usage_t;
 
-/* The whole of a small file and a NUL; -1 if it cannot be read. */
+/* The whole of a small file and a NUL; -1 if it cannot be read. What is no plain file is left alone: a user's mounts may have put anything
+ * there, and a FIFO would stop whoever opens it. */
 static ssize_t
 s_read(int dir, const char *name, char *text, size_t size)
 {
-    int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+    int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY);
+    struct stat st;
+    if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
+        close(fd);
+        fd = -1;
+    }
     if (fd < 0)
         return -1;
     size_t used = 0;
@@ -89,25 +96,57 @@ agent_source_pid(const agent_source_t *self)
 
 /* "NSpid:\t17\t1": its number here, ..., its number in its own namespace. */
 static bool
-s_knows_itself_as(const agent_source_t *self)
+s_knows_itself_as(const agent_source_t *self, const char *text)
 {
-    char text[8192];
-    if (s_read(self->dir, "status", text, sizeof text) < 0)
-        return false;
     const char *line = strstr(text, "\nNSpid:");
     if (!line)
         return true; /* a kernel without nested namespaces */
     line += sizeof "\nNSpid:" - 1;
     long last = 0;
-    for (char *end; *line == '\t'; line = end)
+    for (char *end; *line == '\t'; line = end) {
         last = strtol(line, &end, 10);
+        if (end == line)
+            return false;
+    }
     return last == self->pid;
 }
 
-bool
-agent_source_is_writer(const agent_source_t *self, const char *prefix)
+/* "Uid:\treal\teffective\t...". */
+static bool
+s_runs_as(const char *text, uint32_t *ret_user)
 {
-    if (!s_knows_itself_as(self))
+    const char *line = strstr(text, "\nUid:");
+    unsigned user;
+    if (!line || sscanf(line, "\nUid: %*u %u", &user) != 1)
+        return false;
+    *ret_user = user;
+    return true;
+}
+
+/* A clock tick may have gone by when the kernel notes the start. */
+static bool
+s_was_there(const agent_source_t *self, int64_t at_ns)
+{
+    char text[2048];
+    unsigned long long ticks;
+    const char *at;
+    int64_t tick_ns = 1000000000 / sysconf(_SC_CLK_TCK);
+    return s_read(self->dir, "stat", text, sizeof text) >= 0 && (at = strrchr(text, ')')) &&
+           sscanf(at,
+                  ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d "
+                  "%llu",
+                  &ticks) == 1 &&
+           ticks <= INT64_MAX && (int64_t)ticks <= at_ns / tick_ns + 1;
+}
+
+bool
+agent_source_is_writer(const agent_source_t *self, const agent_writer_t *writer)
+{
+    const char *prefix = writer->prefix;
+    char text[8192];
+    uint32_t user;
+    if (s_read(self->dir, "status", text, sizeof text) < 0 || !s_knows_itself_as(self, text) ||
+        !s_runs_as(text, &user) || user != writer->owner || !s_was_there(self, writer->began_ns))
         return false;
     int fd = openat(self->dir, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -133,22 +172,40 @@ agent_source_is_writer(const agent_source_t *self, const char *prefix)
 
 /* ---- one process */
 
+/* Of two that are not negative; what does not fit stays at the highest. */
+static int64_t
+s_sum(int64_t a, int64_t b)
+{
+    return a > INT64_MAX - b ? INT64_MAX : a + b;
+}
+
+static int64_t
+s_times(int64_t a, int64_t b)
+{
+    return b > 0 && a > INT64_MAX / b ? INT64_MAX : a * b;
+}
+
+static int64_t
+s_in_range(unsigned long long value)
+{
+    return value > INT64_MAX ? INT64_MAX : (int64_t)value;
+}
+
 /* "17 (any ) name) S ppid ..." : user, system, and those of children it waited for, are fields 14 to 17. */
 static bool
 s_parse_stat(const char *text, bool with_children, int64_t *ret_ticks)
 {
     const char *at = strrchr(text, ')');
     char state;
-    unsigned long long own[2];
-    long long children[2];
-    if (!at || sscanf(at, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %lld %lld",
+    unsigned long long own[2], children[2];
+    if (!at || sscanf(at, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu",
                       &state, &own[0], &own[1], &children[0], &children[1]) != 5)
         return false;
     if (state == 'Z' || state == 'X')
         return false;
-    *ret_ticks = (int64_t)(own[0] + own[1]);
+    *ret_ticks = s_sum(s_in_range(own[0]), s_in_range(own[1]));
     if (with_children)
-        *ret_ticks += children[0] + children[1];
+        *ret_ticks = s_sum(*ret_ticks, s_sum(s_in_range(children[0]), s_in_range(children[1])));
     return true;
 }
 
@@ -167,9 +224,9 @@ s_measure(int dir, bool with_children, s_usage_t *ret)
     if (s_read(dir, "stat", text, sizeof text) < 0 ||
         !s_parse_stat(text, with_children, &ret->cpu_ticks))
         return false;
-    long long pages;
-    if (s_read(dir, "statm", text, sizeof text) > 0 && sscanf(text, "%*u %lld", &pages) == 1)
-        ret->rss_b = (int64_t)pages * sysconf(_SC_PAGESIZE);
+    unsigned long long pages;
+    if (s_read(dir, "statm", text, sizeof text) > 0 && sscanf(text, "%*u %llu", &pages) == 1)
+        ret->rss_b = s_times(s_in_range(pages), sysconf(_SC_PAGESIZE));
     if (s_read(dir, "io", text, sizeof text) > 0) {
         ret->read_b = s_field(text, "\nread_bytes: ");
         ret->write_b = s_field(text, "\nwrite_bytes: ");
@@ -191,6 +248,7 @@ typedef struct {
     agent_source_skip_fn skip;
     void *context;
     size_t n;
+    bool cut; /* there are more */
     int32_t pids[AGENT_TREE_MAX];
 } s_tree_t;
 
@@ -202,9 +260,14 @@ s_find_children_of_thread(s_tree_t *tree, int tasks, const char *thread)
     if (s_read(tasks, name, text, sizeof text) <= 0)
         return;
     char *at = text, *end;
-    for (long pid; (pid = strtol(at, &end, 10)) > 0 && end != at; at = end)
-        if (tree->n < AGENT_TREE_MAX && !(tree->skip && tree->skip(tree->context, (int32_t)pid)))
+    for (long pid; (pid = strtol(at, &end, 10)) > 0 && end != at; at = end) {
+        if (tree->skip && tree->skip(tree->context, (int32_t)pid))
+            continue;
+        if (tree->n == AGENT_TREE_MAX)
+            tree->cut = true;
+        else
             tree->pids[tree->n++] = (int32_t)pid;
+    }
 }
 
 static void
@@ -228,10 +291,11 @@ static void
 s_add(int64_t *sum, int64_t value)
 {
     if (value >= 0)
-        *sum = *sum < 0 ? value : *sum + value;
+        *sum = *sum < 0 ? value : s_sum(*sum, value);
 }
 
-static void
+/* True if there are more than are followed. */
+static bool
 s_add_descendants(agent_source_t *self, agent_source_skip_fn skip, void *context, s_usage_t *sum)
 {
     s_tree_t tree = {.skip = skip, .context = context};
@@ -250,6 +314,7 @@ s_add_descendants(agent_source_t *self, agent_source_skip_fn skip, void *context
         }
         close(dir);
     }
+    return tree.cut;
 }
 
 /* ---- limits */
@@ -268,12 +333,39 @@ s_read_limit(int dir, const char *name)
 
 /* In the process's own view of the mounts; its path in /proc/PID/cgroup may be the host's and is not to be joined to them. */
 static int64_t
-s_memory_limit(int dir)
+s_limit_by_its_mounts(int dir)
 {
     int64_t limit_b = s_read_limit(dir, "root/sys/fs/cgroup/memory.max");
     if (limit_b < 0)
         limit_b = s_read_limit(dir, "root/sys/fs/cgroup/memory/memory.limit_in_bytes");
     return limit_b;
+}
+
+/* "0::/path" below the agent's own mounts, of version 2 only. A path that leaves them begins with "/..". */
+static int64_t
+s_limit_by_our_mounts(const agent_source_t *self)
+{
+    char text[PATH_MAX], path[2 * PATH_MAX];
+    if (s_read(self->dir, "cgroup", text, sizeof text) <= 0)
+        return -1;
+    const char *at = strncmp(text, "0::", 3) == 0 ? text : strstr(text, "\n0::");
+    if (!at || strstr(at, "/.."))
+        return -1;
+    at = strchr(at, '/');
+    if (!at)
+        return -1;
+    snprintf(path, sizeof path, "%s/self/root/sys/fs/cgroup%.*s/memory.max", self->proc,
+             (int)strcspn(at, "\n"), at);
+    return s_read_limit(AT_FDCWD, path);
+}
+
+/* A privileged agent does not walk through what another user may have mounted. */
+static int64_t
+s_memory_limit(const agent_source_t *self)
+{
+    struct stat st;
+    bool is_ours = fstat(self->dir, &st) == 0 && st.st_uid == geteuid();
+    return is_ours ? s_limit_by_its_mounts(self->dir) : s_limit_by_our_mounts(self);
 }
 
 static int64_t
@@ -291,15 +383,15 @@ agent_source_sample(agent_source_t *self, agent_source_skip_fn skip, void *conte
     s_usage_t usage;
     if (!s_measure(self->dir, self->tree, &usage))
         return CREMA_ENOENT;
-    if (self->tree)
-        s_add_descendants(self, skip, context, &usage);
-    int64_t cpu_ns = usage.cpu_ticks * (1000000000 / sysconf(_SC_CLK_TCK));
+    bool cut = self->tree && s_add_descendants(self, skip, context, &usage);
+    int64_t cpu_ns = s_times(usage.cpu_ticks, 1000000000 / sysconf(_SC_CLK_TCK));
     *ret_sample = (agent_sample_t){
         .cpu_ns = s_grow(&self->grown.cpu_ns, cpu_ns),
         .rss_b = usage.rss_b,
         .disk_read_b = s_grow(&self->grown.disk_read_b, usage.read_b),
         .disk_write_b = s_grow(&self->grown.disk_write_b, usage.write_b),
-        .memory_limit_b = s_memory_limit(self->dir),
+        .memory_limit_b = s_memory_limit(self),
+        .cut = cut,
     };
     return CREMA_OK;
 }

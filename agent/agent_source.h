@@ -10,7 +10,8 @@
 
 #include "crema_error.h"
 
-#define AGENT_TREE_MAX 1024 /* processes of a tree that are followed */
+/* Processes of a tree that are followed: that of CREMA_LIMIT_AGENT_PROCESSES. */
+#define AGENT_TREE_MAX 1024
 
 typedef struct agent_source agent_source_t;
 
@@ -20,6 +21,7 @@ typedef struct {
     int64_t disk_read_b; /* that reached the storage layer, cumulative; grows only */
     int64_t disk_write_b;
     int64_t memory_limit_b; /* of its cgroup */
+    bool cut;               /* the tree has more processes than are followed */
 } agent_sample_t;
 
 /* True for a process that must not be counted into its ancestor's tree. */
@@ -30,9 +32,17 @@ CREMA_MUST_CHECK crema_err_t agent_source_new(const char *proc, int32_t pid, boo
                                               agent_source_t **ret_self);
 void agent_source_destroy(agent_source_t **self_p);
 
-/* Whether this process is the one that knows itself as that pid and, as far as may be seen, has a file open whose name begins with
- * `prefix`. False for a process of another PID namespace that has the number by chance. */
-bool agent_source_is_writer(const agent_source_t *self, const char *prefix);
+/* What a stream says of its writer, and what its file does. */
+typedef struct {
+    const char *prefix; /* of the names of its files */
+    uint32_t owner;     /* of the file: user id */
+    int64_t began_ns;   /* when the stream began, CLOCK_BOOTTIME */
+} agent_writer_t;
+
+/* Whether this process is that writer: it runs as the file's owner, was there when the stream began, knows itself by that pid (another PID
+ * namespace may have the number by chance) and, as far as may be seen, has such a file open. A number in a file is no proof: whoever wrote it
+ * may have chosen somebody else's. */
+bool agent_source_is_writer(const agent_source_t *self, const agent_writer_t *writer);
 
 bool agent_source_is_alive(const agent_source_t *self);
 

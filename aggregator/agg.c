@@ -21,6 +21,7 @@
 #include "crema_health.h"
 #include "crema_keys.h"
 #include "crema_log.h"
+#include "crema_notify.h"
 #include "crema_random.h"
 #include "crema_reactor.h"
 #include "crema_server.h"
@@ -32,6 +33,8 @@
 #define RUNS_MAX 4096u
 #define BATCH_MESSAGES                                                                             \
     1024 /* taken from a socket before the other one, timers and signals get their turn */
+#define REVOKED_MAX 4096 /* told at once */
+#define PATIENCE_S 5     /* once the sink has listed its runs */
 #define TICK_MS 50
 #define SECOND_MS 1000
 #define SWEEP_SECONDS 60
@@ -40,8 +43,9 @@
 
 /* Counted, and told with the last line of the log. */
 typedef struct {
-    uint64_t messages, bad, unroutable, dropped, sink_messages, sink_dropped;
+    uint64_t messages, bad, unroutable, untaken, dropped, sink_messages, sink_dropped;
     uint64_t runs, put_bytes, put_records;
+    uint64_t revoked; /* messages of keys that are not admitted any more */
 } counts_t;
 
 struct agg {
@@ -53,6 +57,8 @@ struct agg {
     zsock_t *sink;
     agg_tap_t *tap; /* NULL: none wanted */
     int signals;
+    uint64_t session;
+    int patience_s;              /* left, with keys that are not known yet */
     crema_arena_t *arena;        /* for messages */
     crema_arena_t *record_arena; /* for records inside a message that is still in use */
     agg_core_t *core;
@@ -60,7 +66,9 @@ struct agg {
     agg_splits_t *splits;
     int64_t wall_ahead_ns; /* of the monotonic clock, a second ago */
     unsigned seconds;
+    uint64_t told_no_room, told_not_taken; /* when they were logged last */
     counts_t counts;
+    crema_id_t opened; /* the last run that a client opened */
 };
 
 /* ---- sending */
@@ -72,6 +80,10 @@ s_send_peer(agg_t *self, agg_peer_t peer, const uint8_t *bytes, size_t size)
     void *raw = zsock_resolve(self->router);
     if (!agg_peers_find(self->peers, peer, &id)) {
         self->counts.unroutable++;
+        return;
+    }
+    if (!agg_peers_takes(self->peers, peer, size)) { /* it does not read */
+        self->counts.untaken++;
         return;
     }
     if (zmq_send(raw, id.bytes, id.size, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0) {
@@ -145,6 +157,7 @@ s_level(agg_event_t event)
     case AGG_EVENT_AGENT_SUSPECT:
     case AGG_EVENT_AGENT_LOST:
     case AGG_EVENT_AGENT_FENCED:
+    case AGG_EVENT_STREAM_REFUSED:
     case AGG_EVENT_SINK_SILENT:
     case AGG_EVENT_SINK_FULL:
     case AGG_EVENT_RUN_LATE:
@@ -190,6 +203,25 @@ s_on_event(agg_t *self, const agg_action_t *action)
 
 /* ---- carrying out */
 
+/* The key of one of a run's own agents. */
+static void
+s_lend(agg_t *self, const crema_id_t *run_id, const crema_id_t *owner,
+       const uint8_t key[CREMA_WIRE_KEY_BYTES])
+{
+    crema_err_t err = crema_server_lend(self->server, run_id, owner, key);
+    if (err != CREMA_OK)
+        crema_log_warn("agent_key_refused", CREMA_ID("run", run_id),
+                       CREMA_TEXT("why", crema_err_text(err)));
+}
+
+/* The sink says whose a run is that an aggregator before this one opened. */
+static void
+s_on_known_run(agg_t *self, const crema_run_msg_t *run)
+{
+    if (crema_wire_is_key(run->agent_key) && crema_server_knows(self->server, &run->owner))
+        s_lend(self, &run->run_id, &run->owner, run->agent_key);
+}
+
 /* Everything the core wants by now. */
 static void
 s_act(agg_t *self)
@@ -198,6 +230,11 @@ s_act(agg_t *self)
     while (agg_core_next(self->core, crema_clock_mono_ns(), &action)) {
         if (action.type == AGG_EVENT) {
             s_on_event(self, &action);
+            continue;
+        }
+        if (action.type == AGG_LEND) {
+            const crema_run_msg_t *run = &action.msg->run;
+            s_lend(self, &run->run_id, &run->owner, run->agent_key);
             continue;
         }
         if (action.type == AGG_TO_SINK && action.msg->type == CREMA_MSG_RUN_SEAL) {
@@ -217,20 +254,76 @@ s_act(agg_t *self)
         agg_core_note_split(self->core, &news.run_id, news.processor_s, news.overhead_s);
 }
 
+/* ---- keys */
+
+static void
+s_fence_revoked(agg_t *self, agg_peer_t peer)
+{
+    crema_msg_t msg = {
+        .type = CREMA_MSG_FENCE,
+        .session = self->session,
+        .fence = {.reason = CREMA_FENCE_PRINCIPAL},
+    };
+    const agg_action_t action = {.type = AGG_TO_PEER, .peer = peer, .msg = &msg};
+    s_send(self, &action);
+}
+
+/* Whoever is connected with a key that is not admitted any more is told, and loses its sessions and its open runs. */
+static void
+s_fence_all_revoked(agg_t *self)
+{
+    agg_peer_t peer, revoked[REVOKED_MAX];
+    size_t cursor = 0, n = 0;
+    const crema_principal_t *from;
+    while (n < REVOKED_MAX && agg_peers_next(self->peers, &cursor, &peer, &from))
+        if (!crema_server_admits(self->server, from)) {
+            crema_log_warn("key_revoked", CREMA_TEXT("role", crema_as_name(from->as)),
+                           CREMA_TEXT("name", from->name));
+            agg_core_on_revoked(self->core, &from->key, crema_clock_mono_ns(),
+                                crema_clock_real_ns());
+            revoked[n++] = peer;
+        }
+    for (size_t i = 0; i < n; i++)
+        s_fence_revoked(self, revoked[i]); /* more of them are told when they speak */
+    crema_id_t key;
+    while (crema_server_revoked(self->server, &key))
+        agg_core_on_revoked(self->core, &key, crema_clock_mono_ns(), crema_clock_real_ns());
+    s_act(self);
+}
+
 /* ---- receiving */
+
+/* A client repeats RUN_OPEN as a sign of life. */
+static void
+s_count_run(agg_t *self, const crema_id_t *run_id)
+{
+    if (crema_id_equal(run_id, &self->opened))
+        return;
+    self->opened = *run_id;
+    self->counts.runs++;
+}
 
 static void
 s_on_parts(agg_t *self, zmq_msg_t *id, zmq_msg_t *body)
 {
     int64_t mono_ns = crema_clock_mono_ns(), real_ns = crema_clock_real_ns();
     agg_peer_t peer;
+    const crema_principal_t *from;
     crema_msg_t msg;
     self->counts.messages++;
-    crema_err_t err =
-        agg_peers_heard(self->peers, zmq_msg_data(id), zmq_msg_size(id), mono_ns, &peer);
+    /* Of the body: libzmq may lose it on the frame of the routing id. */
+    const char *user_id = zmq_msg_gets(body, "User-Id");
+    crema_err_t err = agg_peers_heard(self->peers, zmq_msg_data(id), zmq_msg_size(id), user_id,
+                                      mono_ns, &peer, &from);
     if (err != CREMA_OK) {
         self->counts.bad++;
         crema_log_warn("peer_refused", CREMA_TEXT("why", crema_err_text(err)));
+        return;
+    }
+    agg_peers_came_by(self->peers, peer, zmq_msg_get(body, ZMQ_SRCFD));
+    if (!crema_server_admits(self->server, from)) { /* revoked: its connection outlives it */
+        self->counts.revoked++;
+        s_fence_revoked(self, peer);
         return;
     }
     err = crema_wire_decode(zmq_msg_data(body), zmq_msg_size(body), self->arena, &msg);
@@ -239,10 +332,14 @@ s_on_parts(agg_t *self, zmq_msg_t *id, zmq_msg_t *body)
         crema_log_warn("message_bad", CREMA_TEXT("why", crema_err_text(err)));
         agg_core_on_bad(self->core, peer, err, mono_ns);
     } else {
-        self->counts.runs += msg.type == CREMA_MSG_RUN_OPEN;
-        if (msg.type == CREMA_MSG_RUN_OPEN || msg.type == CREMA_MSG_RUN_END)
+        agg_core_on_peer(self->core, peer, from, &msg, mono_ns, real_ns);
+        bool taken = agg_core_took_run(self->core); /* what is refused changes nothing */
+        if (msg.type == CREMA_MSG_RUN_OPEN && taken)
+            s_count_run(self, &msg.run.run_id);
+        if (msg.type == CREMA_MSG_RUN_QUERY && taken && crema_wire_is_key(msg.query_key))
+            s_lend(self, &msg.query, &from->key, msg.query_key);
+        if ((msg.type == CREMA_MSG_RUN_OPEN || msg.type == CREMA_MSG_RUN_END) && taken)
             agg_splits_on_message(self->splits, &msg.run, mono_ns);
-        agg_core_on_peer(self->core, peer, &msg, mono_ns, real_ns);
     }
     s_act(self);
 }
@@ -301,7 +398,14 @@ s_on_sink(zloop_t *loop, zsock_t *sock, void *context)
             crema_log_warn("sink_message_bad", CREMA_INT("parts", parts));
             continue;
         }
+        if (msg.type == CREMA_MSG_FENCE)
+            crema_log_error("refused_by_sink", CREMA_INT("reason", msg.fence.reason));
+        if (msg.type == CREMA_MSG_RUN_OPEN)
+            s_on_known_run(self, &msg.run);
         agg_core_on_sink(self->core, &msg, crema_clock_mono_ns(), crema_clock_real_ns());
+        if (msg.type == CREMA_MSG_RUN_OPEN && !crema_server_knows(self->server, &msg.run.owner))
+            agg_core_on_revoked(self->core, &msg.run.owner, crema_clock_mono_ns(),
+                                crema_clock_real_ns());
         s_act(self);
     }
     zmq_msg_close(&body);
@@ -341,6 +445,34 @@ s_tap_runs(agg_t *self)
     }
 }
 
+/* Runs' agents may be back before the sink has said which keys they have. */
+static void
+s_lose_patience(agg_t *self)
+{
+    if (self->patience_s > 0 && agg_core_has_sink(self->core) && --self->patience_s == 0)
+        crema_server_set_patient(self->server, false);
+}
+
+/* Once a minute while it grows. */
+static void
+s_warn_full(agg_t *self)
+{
+    uint64_t no_room = agg_core_stats(self->core).no_room,
+             not_taken = agg_splits_not_taken(self->splits);
+    if (no_room > self->told_no_room)
+        crema_log_warn("tables_full", CREMA_INT("refused", no_room - self->told_no_room),
+                       CREMA_INT("agents_max", AGENTS_MAX), CREMA_INT("streams_max", STREAMS_MAX),
+                       CREMA_TEXT("remedy", "agents keep what they have and ask again; let further "
+                                            "runs use another aggregator and sink"));
+    if (not_taken > self->told_not_taken)
+        crema_log_warn("live_table_full", CREMA_INT("not_taken", not_taken - self->told_not_taken),
+                       CREMA_INT("runs_max", RUNS_MAX),
+                       CREMA_TEXT("remedy", "live sums of these runs are short, their files are "
+                                            "not; let further runs use another aggregator"));
+    self->told_no_room = no_room;
+    self->told_not_taken = not_taken;
+}
+
 static int
 s_on_second(zloop_t *loop, int timer, void *context)
 {
@@ -349,9 +481,14 @@ s_on_second(zloop_t *loop, int timer, void *context)
     int64_t now_ns = crema_clock_mono_ns();
     crema_health_tell(self->options.health_file, agg_core_has_sink(self->core));
     crema_log_clock_step(&self->wall_ahead_ns);
+    s_lose_patience(self);
+    if (crema_server_refresh(self->server, false))
+        s_fence_all_revoked(self);
     if (self->tap)
         s_tap_runs(self);
-    if (++self->seconds % SWEEP_SECONDS == 0) {
+    if (++self->seconds % SWEEP_SECONDS == 1)
+        s_warn_full(self);
+    if (self->seconds % SWEEP_SECONDS == 0) {
         agg_peers_sweep(self->peers, now_ns - PEER_IDLE_NS);
         agg_splits_sweep(self->splits, now_ns);
     }
@@ -361,10 +498,14 @@ s_on_second(zloop_t *loop, int timer, void *context)
 static int
 s_on_signal(zloop_t *loop, zmq_pollitem_t *item, void *context)
 {
-    (void)loop, (void)context;
-    for (int number; (number = crema_signals_read(item->fd)) != 0;)
+    (void)loop;
+    agg_t *self = context;
+    for (int number; (number = crema_signals_read(item->fd)) != 0;) {
         if (number == SIGTERM || number == SIGINT)
             return -1;
+        if (number == SIGHUP && crema_server_refresh(self->server, true))
+            s_fence_all_revoked(self);
+    }
     return 0;
 }
 
@@ -374,7 +515,7 @@ static crema_err_t
 s_connect_sink(agg_t *self, char *why, size_t size)
 {
     const char *dir = self->options.keys_dir, *reason = NULL;
-    crema_err_t err = crema_keys_load(dir, false, &self->client_keys, &reason);
+    crema_err_t err = crema_keys_load(dir, CREMA_AS_AGGREGATOR, &self->client_keys, &reason);
     if (err != CREMA_OK)
         return crema_server_fail(CREMA_ECONFIG, why, size, "the keys in %s cannot be used: %s", dir,
                                  reason ? reason : crema_err_text(err));
@@ -399,22 +540,36 @@ s_bind(agg_t *self, char *why, size_t size)
     if (err != CREMA_OK)
         return err;
     self->router = crema_server_socket(self->server);
+    self->patience_s = PATIENCE_S;
+    crema_server_set_patient(self->server, true);
     err = tap ? agg_tap_new(tap, crema_server_keys(self->server), &self->tap) : CREMA_OK;
     return err == CREMA_OK ? err : crema_server_bind_failed(err, "tap", tap, why, size);
+}
+
+static uint32_t
+s_user_of(const void *context, const crema_id_t *key)
+{
+    const agg_t *self = context;
+    return crema_server_user(self->server, key);
 }
 
 static crema_err_t
 s_make_parts(agg_t *self)
 {
     agg_config_t config = {
-        .session = crema_random_u64() | 1,
+        .session = self->session,
         .credit_pool_b = self->options.credit_bytes,
         .sink_silence_ns = 2 * SECOND_NS,
         .barrier_retries = 5,
         .barrier_cap_ns = 30 * SECOND_NS,
+        .abandon_after_ns = self->options.abandon_after_ns,
+        .owner_runs_max = (uint64_t)self->options.runs_per_client,
+        .owner_bytes_max = (uint64_t)self->options.bytes_per_client,
         .agents_max = AGENTS_MAX,
         .streams_max = STREAMS_MAX,
         .runs_max = RUNS_MAX,
+        .user_of = s_user_of,
+        .user_context = self,
     };
     crema_err_t err = crema_arena_new(ARENA_BYTES, &self->arena);
     if (err == CREMA_OK)
@@ -440,7 +595,8 @@ s_wire_up(agg_t *self)
     rc |= zloop_reader(self->loop, self->sink, s_on_sink, self);
     zloop_reader_set_tolerant(self->loop, self->sink);
     rc |= zloop_poller(self->loop, &signals, s_on_signal, self);
-    if (crema_server_attach(self->server, self->loop) != CREMA_OK)
+    if (crema_server_attach(self->server, self->loop, (size_t)self->options.connections_per_address,
+                            agg_tap_endpoint(self)) != CREMA_OK)
         rc = -1;
     if (self->tap)
         rc |= zloop_reader(self->loop, agg_tap_socket(self->tap), s_on_subscription, self);
@@ -478,6 +634,7 @@ agg_new(const agg_options_t *options, char *ret_why, size_t why_size, agg_t **re
         return crema_server_fail(CREMA_ENOMEM, ret_why, why_size, "out of memory");
     self->options = *options;
     self->signals = -1;
+    self->session = crema_random_u64() | 1;
     crema_err_t err = s_start(self, ret_why, why_size);
     if (err != CREMA_OK) {
         agg_destroy(&self);
@@ -527,16 +684,20 @@ agg_serve(agg_t *self)
     s_act(self);
     zloop_start(self->loop);
     crema_health_tell(self->options.health_file, false);
+    crema_notify_stopping();
     agg_stats_t stats = agg_core_stats(self->core);
     crema_log_info(
         "stopped", CREMA_INT("messages", self->counts.messages), CREMA_INT("bad", self->counts.bad),
         CREMA_INT("unroutable", self->counts.unroutable),
-        CREMA_INT("dropped", self->counts.dropped),
+        CREMA_INT("untaken", self->counts.untaken), CREMA_INT("dropped", self->counts.dropped),
         CREMA_INT("sink_dropped", self->counts.sink_dropped), CREMA_INT("hellos", stats.hellos),
         CREMA_INT("data_accepted", stats.data_accepted),
         CREMA_INT("data_dropped", stats.data_dropped), CREMA_INT("puts", stats.puts),
         CREMA_INT("nacks", stats.nacks), CREMA_INT("replays", stats.replays),
         CREMA_INT("committed_records", stats.committed_records),
-        CREMA_INT("refused", stats.refused),
+        CREMA_INT("refused", stats.refused), CREMA_INT("not_allowed", stats.not_allowed),
+        CREMA_INT("revoked", self->counts.revoked),
+        CREMA_INT("keys_refused", crema_server_refused(self->server)),
+        CREMA_INT("crowded", crema_server_crowded(self->server)),
         CREMA_INT("split_not_taken", agg_splits_not_taken(self->splits)));
 }

@@ -5,6 +5,7 @@
 #ifndef AGG_H
 #define AGG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,7 +19,11 @@ typedef struct {
     const char *tap_endpoint; /* NULL: none */
     const char *keys_dir;     /* NULL: none */
     int64_t credit_bytes;     /* of all agents together */
-    const char *health_file;  /* NULL: none */
+    bool insecure;            /* without keys: sends to other hosts, and listens to other users */
+    int64_t abandon_after_ns; /* a run that nothing is heard of for so long is ended */
+    int64_t connections_per_address;
+    int64_t runs_per_client, bytes_per_client; /* of open runs: no more are opened above that */
+    const char *health_file;                   /* NULL: none */
 } agg_options_t;
 
 /* Connects to the sink and binds. `ret_why` is one sentence that says what to do. CREMA_ECONFIG: the configuration cannot work; CREMA_EBUSY: an

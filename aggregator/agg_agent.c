@@ -9,6 +9,7 @@
 #define INTERVAL_MAX_NS (60 * S)
 #define ROUND_TRIP_DEFAULT_NS (500 * MS)
 #define EXPIRES_NS (24 * 3600 * S)
+#define KNOCKED_NS (600 * S) /* one that was never let in */
 #define HELLO_BURST 10
 #define REPEAT_REFILL_NS (6 * S) /* one each: 10 a minute */
 #define START_REFILL_NS (1 * S)  /* one each: a supervisor's restarts are no abuse */
@@ -210,21 +211,48 @@ agg_agent_silent_ns(const agg_agent_t *self, int64_t now_ns)
     return now_ns - self->heard_ns;
 }
 
+static int64_t
+s_lost_after_ns(int64_t interval)
+{
+    return 10 * interval > 30 * S ? 10 * interval : 30 * S;
+}
+
+static int64_t
+s_least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 agg_agent_state_t
 agg_agent_state(const agg_agent_t *self, int64_t now_ns)
 {
+    int64_t silent = agg_agent_silent_ns(self, now_ns);
+    if (silent >= EXPIRES_NS || (!self->welcomed && silent >= KNOCKED_NS))
+        return AGG_AGENT_EXPIRED;
     if (self->said_bye)
         return self->drained ? AGG_AGENT_LEFT : AGG_AGENT_LEAVING;
     if (!self->welcomed)
         return AGG_AGENT_NEW;
-    int64_t silent = agg_agent_silent_ns(self, now_ns);
     int64_t interval = agg_agent_interval_ns(self);
-    int64_t lost = 10 * interval > 30 * S ? 10 * interval : 30 * S;
-    if (silent >= EXPIRES_NS)
-        return AGG_AGENT_EXPIRED;
-    if (silent >= lost)
+    if (silent >= s_lost_after_ns(interval))
         return AGG_AGENT_LOST;
     return silent >= 3 * interval + self->rtt_ns ? AGG_AGENT_SUSPECT : AGG_AGENT_LIVE;
+}
+
+int64_t
+agg_agent_changes_ns(const agg_agent_t *self, int64_t now_ns)
+{
+    int64_t interval = agg_agent_interval_ns(self);
+    switch (agg_agent_state(self, now_ns)) {
+    case AGG_AGENT_NEW:
+        return self->heard_ns + KNOCKED_NS;
+    case AGG_AGENT_LIVE:
+        return self->heard_ns + s_least(3 * interval + self->rtt_ns, s_lost_after_ns(interval));
+    case AGG_AGENT_SUSPECT:
+        return self->heard_ns + s_lost_after_ns(interval);
+    default:
+        return self->heard_ns + EXPIRES_NS;
+    }
 }
 
 const char *

@@ -48,6 +48,8 @@ void agg_agent_on_round_trip(agg_agent_t *self, int64_t rtt_ns);
 void agg_agent_on_bye(agg_agent_t *self, bool drained);
 
 agg_agent_state_t agg_agent_state(const agg_agent_t *self, int64_t now_ns);
+/* When its state is another one, if nothing is heard of it until then. */
+int64_t agg_agent_changes_ns(const agg_agent_t *self, int64_t now_ns);
 const char *agg_agent_state_name(agg_agent_state_t state);
 const crema_id_t *agg_agent_id(const agg_agent_t *self);
 /* Host name, at most 63 bytes; the id in hex if it gave none. */

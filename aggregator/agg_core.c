@@ -17,6 +17,8 @@ s_make_parts(agg_core_t *self)
     if (err == CREMA_OK)
         err = crema_map_new(config->runs_max, &self->entries);
     if (err == CREMA_OK)
+        err = crema_map_new(config->runs_max, &self->owners);
+    if (err == CREMA_OK)
         err = agg_credit_new((uint64_t)config->credit_pool_b, &self->credit);
     self->rows = calloc(CREMA_WIRE_TABLE_ROWS_MAX, sizeof *self->rows);
     return err == CREMA_OK && !self->rows ? CREMA_ENOMEM : err;
@@ -26,16 +28,23 @@ crema_err_t
 agg_core_new(const agg_config_t *config, agg_core_t **ret_self)
 {
     if (config->session == 0 || config->credit_pool_b < 0 || config->barrier_retries < 1 ||
-        config->barrier_cap_ns < 1 || config->sink_silence_ns < 1)
+        config->barrier_cap_ns < 1 || config->sink_silence_ns < 1 || config->abandon_after_ns < 1 ||
+        config->owner_runs_max < 1 || config->owner_bytes_max < 1)
         return CREMA_EINVAL;
     agg_core_t *self = calloc(1, sizeof *self);
     if (!self)
         return CREMA_ENOMEM;
     self->config = *config;
     self->want_list = true;
+    agg_due_init(self);
     crema_list_init(&self->clients_out);
     crema_list_init(&self->runs_out);
     crema_list_init(&self->pending);
+    crema_list_init(&self->ending);
+    crema_list_init(&self->filing);
+    crema_list_init(&self->over);
+    for (int age = 0; age < AGG_AGES; age++)
+        crema_list_init(&self->ages[age]);
     crema_list_init(&self->due);
     crema_list_init(&self->opens);
     crema_list_init(&self->watched);
@@ -71,6 +80,7 @@ agg_core_destroy(agg_core_t **self_p)
     crema_map_destroy(&self->flows);
     crema_map_destroy(&self->clients);
     crema_map_destroy(&self->entries);
+    crema_map_destroy(&self->owners);
     crema_map_destroy(&self->peers);
     agg_credit_destroy(&self->credit);
     free(self->rows);
@@ -98,10 +108,24 @@ agg_reply(agg_core_t *self, const agg_reply_t *reply)
 }
 
 void
-agg_core_on_peer(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg, int64_t mono_ns,
-                 int64_t real_ns)
+agg_refuse_principal(agg_core_t *self, agg_peer_t peer)
+{
+    self->stats.not_allowed++;
+    agg_reply(self, &(agg_reply_t){
+                        .peer = peer, .type = CREMA_MSG_FENCE, .reason = CREMA_FENCE_PRINCIPAL});
+}
+
+void
+agg_core_on_peer(agg_core_t *self, agg_peer_t peer, const crema_principal_t *from,
+                 const crema_msg_t *msg, int64_t mono_ns, int64_t real_ns)
 {
     self->real_ns = real_ns;
+    self->from = *from;
+    self->took_run = false;
+    if (!crema_principal_may_send(from, msg->type)) {
+        agg_refuse_principal(self, peer);
+        return;
+    }
     switch (msg->type) {
     case CREMA_MSG_HELLO:
     case CREMA_MSG_DATA:
@@ -112,6 +136,7 @@ agg_core_on_peer(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg, int6
     case CREMA_MSG_RUN_OPEN:
     case CREMA_MSG_RUN_END:
     case CREMA_MSG_RUN_QUERY:
+    case CREMA_MSG_RUN_WRITERS:
         agg_runs_on_message(self, peer, msg, mono_ns);
         break;
     default:
@@ -188,10 +213,12 @@ agg_event_name(agg_event_t event)
         [AGG_EVENT_AGENT_RETURNED] = "agent_returned",
         [AGG_EVENT_AGENT_LEFT] = "agent_left",
         [AGG_EVENT_AGENT_FENCED] = "agent_fenced",
+        [AGG_EVENT_STREAM_REFUSED] = "stream_refused",
         [AGG_EVENT_SINK_UP] = "sink_up",
         [AGG_EVENT_SINK_SILENT] = "sink_silent",
         [AGG_EVENT_SINK_FULL] = "sink_full",
         [AGG_EVENT_RUN_OPENED] = "run_opened",
+        [AGG_EVENT_RUN_ABANDONED] = "run_abandoned",
         [AGG_EVENT_RUN_BARRIER] = "run_barrier",
         [AGG_EVENT_RUN_VERDICT] = "run_verdict",
         [AGG_EVENT_RUN_SEALED] = "run_sealed",

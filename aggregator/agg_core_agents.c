@@ -2,15 +2,17 @@
 
 #include "agg_core_private.h"
 #include "crema_mutant.h"
+#include "crema_time.h"
 
 #define HELLOS_PER_SECOND 1000.0
 #define NOT_READY_MS 300 /* the sink's list of streams is not in */
 #define NO_ROOM_MS 5000
 #define ABUSES_MAX 3
 #define ABUSE_RETRY_MS 5000
-#define ACTIVE_NS (10 * AGG_S) /* an agent that sent within this time shares the credit */
-#define CLOCK_NS (10 * AGG_S)  /* between two words to the sink on one agent's clock */
-#define LEFT_NS (60 * AGG_S)   /* one that left is forgotten after it */
+#define ACTIVE_NS (10 * AGG_S)  /* an agent that sent within this time shares the credit */
+#define CLOCK_NS (10 * AGG_S)   /* between two words to the sink on one agent's clock */
+#define LEFT_NS (60 * AGG_S)    /* one that left is forgotten after it */
+#define REFUSED_NS (60 * AGG_S) /* between two words on streams of one agent that are refused */
 
 static uint32_t
 s_bit(agg_event_t event)
@@ -37,6 +39,31 @@ s_tell(agg_core_t *self, agg_client_t *client, agg_event_t event)
     agg_client_out(self, client);
 }
 
+/* The state that everybody has been told of, and how many there are of each. */
+static void
+s_set_told(agg_core_t *self, agg_client_t *client, agg_agent_state_t state)
+{
+    self->n_told[client->told]--;
+    self->n_told[state]++;
+    client->told = state;
+}
+
+static bool
+s_is_forgotten(const agg_client_t *client, int64_t now_ns)
+{
+    return agg_agent_silent_ns(client->agent, now_ns) >= LEFT_NS;
+}
+
+/* After what may have changed when it becomes silent. */
+static void
+s_plan(agg_core_t *self, agg_client_t *client, int64_t now_ns)
+{
+    int64_t due_ns = agg_agent_changes_ns(client->agent, now_ns);
+    if (agg_agent_state(client->agent, now_ns) == AGG_AGENT_LEFT)
+        due_ns = now_ns - agg_agent_silent_ns(client->agent, now_ns) + LEFT_NS;
+    agg_due_plan(self, client, due_ns);
+}
+
 static void
 s_fence(agg_core_t *self, agg_peer_t peer, crema_fence_reason_t reason, uint32_t retry_after_ms)
 {
@@ -60,6 +87,7 @@ agg_client_end_session(agg_core_t *self, agg_client_t *client)
     if (crema_map_find(self->peers, &key) == client)
         crema_map_take(self->peers, &key);
     agg_credit_close(self->credit, &client->account);
+    agg_due_forget_sender(self, client);
     client->has_session = client->leaving = false;
     client->want_welcome = client->want_ack = client->want_dismiss = false;
 }
@@ -75,13 +103,16 @@ agg_client_free(agg_core_t *self, agg_client_t *client)
         flow->client = NULL;
     }
     crema_list_remove(&client->out);
+    crema_list_remove(&client->look);
+    self->n_told[client->told]--;
+    free(client->faults);
     crema_offset_destroy(&client->offset);
     agg_agent_destroy(&client->agent);
     free(client);
 }
 
 static agg_client_t *
-s_client_get(agg_core_t *self, const crema_id_t *agent_id)
+s_client_get(agg_core_t *self, const crema_id_t *agent_id, int64_t now_ns)
 {
     agg_client_t *client = crema_map_find(self->clients, agent_id);
     if (client)
@@ -99,6 +130,8 @@ s_client_get(agg_core_t *self, const crema_id_t *agent_id)
     }
     crema_list_init(&client->flows);
     crema_list_init(&client->acks);
+    self->n_told[client->told]++;
+    s_plan(self, client, now_ns);
     return client;
 }
 
@@ -124,6 +157,18 @@ s_follow_parts(agg_client_t *client, uint16_t flags)
     return flags & CREMA_WIRE_FLAG_MORE ? TABLE_PART : TABLE_WHOLE;
 }
 
+/* The run goes on without it, and so does the agent, which serves others too. */
+static void
+s_refuse_row(agg_core_t *self, agg_client_t *client, const crema_stream_row_t *row, int64_t now_ns)
+{
+    self->stats.not_allowed++;
+    if (client->refused_ns && now_ns - client->refused_ns < REFUSED_NS)
+        return;
+    client->refused_ns = now_ns;
+    client->refused = *row;
+    s_tell(self, client, AGG_EVENT_STREAM_REFUSED);
+}
+
 static void
 s_take_rows(agg_core_t *self, agg_client_t *client, const crema_stream_table_t *table,
             int64_t now_ns)
@@ -132,13 +177,26 @@ s_take_rows(agg_core_t *self, agg_client_t *client, const crema_stream_table_t *
         const crema_stream_row_t *row = &table->rows[i];
         if (crema_id_is_zero(&row->run_id))
             continue; /* a stream without a run cannot be delivered */
+        if (!agg_key_may_bring(self, &row->run_id)) {
+            self->stats.not_allowed++;
+            continue;
+        }
+        if (!agg_key_may_have_written(self, &row->stream_id, &row->run_id, row->user)) {
+            s_refuse_row(self, client, row, now_ns);
+            continue;
+        }
         agg_flow_t *flow = agg_flow_get(self, &row->stream_id, &row->run_id, now_ns);
         if (!flow) {
             client->table_refused = true;
             continue;
         }
+        if (!agg_key_has_flow(self, flow)) {
+            self->stats.not_allowed++;
+            continue;
+        }
         agg_flow_attach(self, flow, client, now_ns);
         flow->listed = client->table;
+        flow->user = row->user;
         crema_stream_set_interval(flow->line, agg_agent_interval_ns(client->agent));
         crema_stream_announce(flow->line, row->hi, row->flags & CREMA_STREAM_FLAG_CLOSED, now_ns);
         agg_flow_follow(self, flow, now_ns);
@@ -192,10 +250,15 @@ s_admit(agg_core_t *self, agg_peer_t peer, const crema_hello_t *hello, int64_t n
         s_fence(self, peer, CREMA_FENCE_VERSION, 0);
         return NULL;
     }
-    agg_client_t *client = s_client_get(self, &hello->agent_id);
+    agg_client_t *client = s_client_get(self, &hello->agent_id, now_ns);
     if (!client) {
         self->stats.refused++;
+        self->stats.no_room++;
         s_not_admitted(self, peer, NO_ROOM_MS);
+        return NULL;
+    }
+    if (!agg_key_has_agent(self, client)) {
+        agg_refuse_principal(self, peer);
         return NULL;
     }
     if (!self->sink_known || !s_may_admit(self, now_ns)) {
@@ -254,9 +317,12 @@ s_on_hello(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg, int64_t no
         return;
     if (s_is_whole(client, table))
         crema_offset_reset(client->offset);
+    client->serves = msg->hello.run_id;
+    agg_client_take_faults(client, &msg->hello.faults);
     client->has_session = client->want_welcome = true;
     bool returned = client->told == AGG_AGENT_SUSPECT || client->told == AGG_AGENT_LOST;
-    client->told = AGG_AGENT_LIVE;
+    s_set_told(self, client, AGG_AGENT_LIVE);
+    s_plan(self, client, now_ns);
     s_tell(self, client, returned ? AGG_EVENT_AGENT_RETURNED : AGG_EVENT_AGENT_WELCOMED);
     agg_runs_on_client(self, client, now_ns);
 }
@@ -270,13 +336,14 @@ static void
 s_tell_clock(agg_core_t *self, agg_client_t *client, const crema_offset_estimate_t *estimate,
              const crema_heartbeat_t *heartbeat, int64_t now_ns)
 {
-    int64_t real_less_mono_there_ns = heartbeat->t1_real_ns - heartbeat->t1_mono_ns;
+    int64_t real_less_mono_there_ns = crema_time_sub(heartbeat->t1_real_ns, heartbeat->t1_mono_ns);
     int64_t real_less_mono_here_ns = self->real_ns - now_ns;
     client->clock = (crema_clock_sample_t){
         .agent_id = *agg_agent_id(client->agent),
         .t_ns = self->real_ns,
         /* the sample is source - aggregator */
-        .offset_ns = -estimate->offset_ns + real_less_mono_there_ns - real_less_mono_here_ns,
+        .offset_ns = crema_time_sub(crema_time_sub(real_less_mono_there_ns, estimate->offset_ns),
+                                    real_less_mono_here_ns),
         .uncertainty_ns = estimate->uncertainty_ns,
         .rtt_ns = estimate->rtt_ns,
         .drift_ppb = -estimate->drift_ppb,
@@ -325,6 +392,8 @@ s_on_heartbeat(agg_core_t *self, agg_client_t *client, const crema_msg_t *msg, i
     if (table == TABLE_PART)
         return;
     agg_agent_on_heartbeat(client->agent, heartbeat->hb_ivl_ms, now_ns);
+    s_plan(self, client, now_ns);
+    agg_client_take_faults(client, &heartbeat->faults);
     s_follow_clock(self, client, heartbeat, now_ns);
     client->ack_hb_no = heartbeat->hb_no;
     client->ack_t1_ns = heartbeat->t1_mono_ns;
@@ -345,9 +414,11 @@ s_on_bye(agg_core_t *self, agg_client_t *client, const crema_msg_t *msg, int64_t
     s_take_rows(self, client, &msg->bye.table, now_ns);
     if (table == TABLE_PART)
         return;
-    bool drained = s_is_whole(client, table) && msg->bye.reason == 0;
+    agg_client_take_faults(client, &msg->bye.faults);
+    bool drained = s_is_whole(client, table) && msg->bye.reason == 0 && msg->bye.faults.n == 0;
     agg_agent_on_bye(client->agent, drained);
-    client->told = drained ? AGG_AGENT_LEFT : AGG_AGENT_LEAVING;
+    s_set_told(self, client, drained ? AGG_AGENT_LEFT : AGG_AGENT_LEAVING);
+    s_plan(self, client, now_ns);
     client->leaving = client->want_ack = true;
     s_tell(self, client, AGG_EVENT_AGENT_LEFT);
     agg_runs_on_bye(self, client, now_ns);
@@ -373,19 +444,49 @@ s_note_late(agg_core_t *self, agg_entry_t *entry)
     agg_entry_out(self, entry);
 }
 
+/* Of another key's run or agent. */
+static void
+s_refuse_data(agg_core_t *self, agg_client_t *client, const crema_data_t *data)
+{
+    self->stats.data_dropped++;
+    agg_credit_release(self->credit, &client->account, data->frames_bytes);
+    agg_refuse_principal(self, client->peer);
+    agg_client_end_session(self, client);
+    s_tell(self, client, AGG_EVENT_AGENT_FENCED);
+}
+
+/* As when the stream was listed before it was known whose the run is. The agent serves others too: it is not turned away. */
+static bool
+s_is_of_another_user(const agg_core_t *self, const crema_data_t *data)
+{
+    const agg_flow_t *flow = crema_map_find(self->flows, &data->stream_id);
+    return !agg_key_may_have_written(self, &data->stream_id, &data->run_id, flow ? flow->user : 0);
+}
+
 static void
 s_on_data(agg_core_t *self, agg_client_t *client, const crema_data_t *data, int64_t now_ns)
 {
     uint64_t last = 0, from = 0;
     bool within = agg_credit_receive(self->credit, &client->account, data->frames_bytes);
-    client->data_ns = now_ns;
+    agg_due_sent(self, client, now_ns);
     if (!within && client->account.abuses >= ABUSES_MAX) {
         s_fence(self, client->peer, CREMA_FENCE_CREDIT_ABUSE, ABUSE_RETRY_MS);
         agg_client_end_session(self, client);
         s_tell(self, client, AGG_EVENT_AGENT_FENCED);
         return;
     }
-    agg_flow_t *flow = agg_flow_get(self, &data->stream_id, &data->run_id, now_ns);
+    bool allowed = agg_key_may_bring(self, &data->run_id);
+    if (allowed && s_is_of_another_user(self, data)) {
+        self->stats.not_allowed++;
+        self->stats.data_dropped++;
+        agg_credit_release(self->credit, &client->account, data->frames_bytes);
+        return;
+    }
+    agg_flow_t *flow = allowed ? agg_flow_get(self, &data->stream_id, &data->run_id, now_ns) : NULL;
+    if (!allowed || (flow && !agg_key_has_flow(self, flow))) {
+        s_refuse_data(self, client, data);
+        return;
+    }
     crema_err_t err = CREMA_ELIMIT;
     if (flow && agg_frames_check(data->frames, data->frames_bytes, data->n, data->first_seq,
                                  &last) == CREMA_OK) {
@@ -399,6 +500,8 @@ s_on_data(agg_core_t *self, agg_client_t *client, const crema_data_t *data, int6
     if (err == CREMA_OK) {
         self->stats.data_accepted++;
         self->stats.data_bytes += data->frames_bytes;
+        agg_ages_heard(self, flow->entry, now_ns);
+        agg_owner_add_bytes(flow->entry, data->frames_bytes);
         s_note_late(self, flow->entry);
         s_put(self, client, data, from);
     } else {
@@ -427,7 +530,8 @@ agg_agents_on_message(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg,
     }
     agg_agent_on_heard(client->agent, now_ns);
     if (client->told == AGG_AGENT_SUSPECT || client->told == AGG_AGENT_LOST) {
-        client->told = AGG_AGENT_LIVE;
+        s_set_told(self, client, AGG_AGENT_LIVE);
+        s_plan(self, client, now_ns);
         s_tell(self, client, AGG_EVENT_AGENT_RETURNED);
         agg_runs_on_client(self, client, now_ns);
     }
@@ -450,28 +554,26 @@ s_follow_state(agg_core_t *self, agg_client_t *client, agg_agent_state_t state)
         s_tell(self, client, AGG_EVENT_AGENT_SUSPECT);
     else if (state == AGG_AGENT_LOST)
         s_tell(self, client, AGG_EVENT_AGENT_LOST);
-    client->told = state;
+    s_set_told(self, client, state);
 }
 
+/* Only those of which time may have made something else. */
 void
 agg_agents_on_tick(agg_core_t *self, int64_t now_ns)
 {
-    uint64_t active = 0, counts[AGG_AGENT_LEFT + 1] = {0};
-    agg_client_t *gone = NULL;
-    size_t cursor = 0;
-    for (agg_client_t *client; (client = crema_map_next(self->clients, &cursor)) != NULL;) {
+    agg_client_t *client;
+    while ((client = agg_due_next(self, now_ns)) != NULL) {
         agg_agent_state_t state = agg_agent_state(client->agent, now_ns);
+        self->stats.agents_looked_at++;
         s_follow_state(self, client, state);
-        counts[state]++;
-        active += client->has_session && client->data_ns && now_ns - client->data_ns < ACTIVE_NS;
         if (state == AGG_AGENT_EXPIRED ||
-            (state == AGG_AGENT_LEFT && agg_agent_silent_ns(client->agent, now_ns) >= LEFT_NS))
-            gone = client;
+            (state == AGG_AGENT_LEFT && s_is_forgotten(client, now_ns)))
+            agg_client_free(self, client);
+        else
+            s_plan(self, client, now_ns);
     }
-    agg_credit_set_active(self->credit, active);
-    self->stats.agents_live = counts[AGG_AGENT_LIVE];
-    self->stats.agents_suspect = counts[AGG_AGENT_SUSPECT];
-    self->stats.agents_lost = counts[AGG_AGENT_LOST] + counts[AGG_AGENT_EXPIRED];
-    if (gone) /* one a tick is enough, and the walk is over */
-        agg_client_free(self, gone);
+    agg_credit_set_active(self->credit, agg_due_senders(self, now_ns, ACTIVE_NS));
+    self->stats.agents_live = self->n_told[AGG_AGENT_LIVE];
+    self->stats.agents_suspect = self->n_told[AGG_AGENT_SUSPECT];
+    self->stats.agents_lost = self->n_told[AGG_AGENT_LOST] + self->n_told[AGG_AGENT_EXPIRED];
 }

@@ -7,7 +7,7 @@ static const crema_id_t s_nobody;
 static agg_flow_t *
 s_make(agg_core_t *self, const crema_id_t *stream_id, const crema_id_t *run_id, int64_t now_ns)
 {
-    agg_entry_t *entry = agg_entry_get(self, run_id);
+    agg_entry_t *entry = agg_entry_get(self, run_id, now_ns);
     agg_flow_t *flow = entry ? calloc(1, sizeof *flow) : NULL;
     if (!flow)
         return NULL;
@@ -21,6 +21,7 @@ s_make(agg_core_t *self, const crema_id_t *stream_id, const crema_id_t *run_id, 
     flow->entry = entry;
     flow->row = crema_stream_row(flow->line);
     crema_list_append(&entry->flows, &flow->of_entry);
+    agg_ages_follow(self, entry, now_ns);
     crema_list_append(&self->due, &flow->due);
     agg_run_tally(entry->run, flow->member, NULL, &flow->tally, now_ns);
     return flow;
@@ -34,7 +35,46 @@ agg_flow_get(agg_core_t *self, const crema_id_t *stream_id, const crema_id_t *ru
     if (!flow && !crema_id_is_zero(run_id))
         flow = s_make(self, stream_id, run_id, now_ns);
     self->stats.refused += !flow;
+    self->stats.no_room += !flow;
     return flow;
+}
+
+#define OWNERS_SHARE 16 /* of the streams, where there are keys */
+
+size_t
+agg_flows_room_listed(const agg_core_t *self, const agg_entry_t *entry)
+{
+    size_t room = self->config.streams_max / OWNERS_SHARE, has = 0, cursor = 0;
+    if (entry->opened_by.as == CREMA_AS_ANY) /* nobody can be told from another */
+        return self->config.streams_max;
+    for (const agg_entry_t *other; (other = crema_map_next(self->entries, &cursor)) != NULL;)
+        if (other->has_opener && crema_principal_is_same(&other->opened_by, &entry->opened_by))
+            has += other->n_only_listed;
+    return has < room ? room - has : 0;
+}
+
+agg_flow_t *
+agg_flow_make_listed(agg_core_t *self, const crema_id_t *stream_id, const crema_id_t *run_id,
+                     int64_t now_ns)
+{
+    agg_flow_t *flow = NULL;
+    if (self->n_only_listed < self->config.streams_max / 2)
+        flow = s_make(self, stream_id, run_id, now_ns);
+    self->stats.refused += !flow;
+    if (flow) {
+        flow->only_listed = true;
+        self->n_only_listed++;
+        flow->entry->n_only_listed++;
+    }
+    return flow;
+}
+
+static void
+s_unmark_listed(agg_core_t *self, agg_flow_t *flow)
+{
+    self->n_only_listed -= flow->only_listed;
+    flow->entry->n_only_listed -= flow->only_listed;
+    flow->only_listed = false;
 }
 
 void
@@ -52,6 +92,8 @@ agg_flow_attach(agg_core_t *self, agg_flow_t *flow, agg_client_t *client, int64_
     crema_list_remove(&flow->of_client);
     crema_list_remove(&flow->ack);
     flow->client = client;
+    if (client)
+        s_unmark_listed(self, flow);
     if (client)
         crema_list_append(&client->flows, &flow->of_client);
     if (client && member != flow->member) {
@@ -105,8 +147,10 @@ agg_flow_follow(agg_core_t *self, agg_flow_t *flow, int64_t now_ns)
     s_follow_credit(self, flow);
     s_follow_tally(flow, now_ns);
     s_watch(self, flow);
-    if (flow->row.committed > was.committed)
+    if (flow->row.committed > was.committed) {
         self->stats.committed_records += flow->row.committed - was.committed;
+        agg_ages_heard(self, flow->entry, now_ns); /* also what another aggregator brought */
+    }
     if (flow->row.committed < was.committed)
         flow->entry->regressed = true;
     bool moved = flow->row.committed != was.committed;
@@ -122,6 +166,9 @@ void
 agg_flow_free(agg_core_t *self, agg_flow_t *flow)
 {
     crema_map_take(self->flows, &flow->row.stream_id);
+    s_unmark_listed(self, flow);
+    if (flow->client)
+        agg_credit_release(self->credit, &flow->client->account, flow->held_b);
     crema_list_remove(&flow->of_client);
     crema_list_remove(&flow->of_entry);
     crema_list_remove(&flow->ack);
@@ -133,10 +180,40 @@ agg_flow_free(agg_core_t *self, agg_flow_t *flow)
 }
 
 void
+agg_flow_unlist(agg_core_t *self, agg_flow_t *flow, int64_t now_ns)
+{
+    crema_stream_t *line;
+    if (!flow->client && flow->row.committed == 0) {
+        agg_run_tally(flow->entry->run, flow->member, &flow->tally, NULL, now_ns);
+        agg_flow_free(self, flow);
+        return;
+    }
+    flow->is_listed = false;
+    flow->promised = 0;
+    if (crema_stream_new(&flow->row.stream_id, agg_run_id(flow->entry->run), &line) != CREMA_OK)
+        return; /* it waits for more than there may be */
+    if (flow->client)
+        crema_stream_set_interval(line, agg_agent_interval_ns(flow->client->agent));
+    if (flow->row.recv_next > 0)
+        crema_stream_on_state(line, flow->row.committed, flow->row.recv_next,
+                              crema_stream_is_done(flow->line), now_ns);
+    crema_stream_destroy(&flow->line);
+    flow->line = line; /* what else there is its agent says with its next table */
+    agg_flow_follow(self, flow, now_ns);
+}
+
+void
 agg_flows_on_tick(agg_core_t *self)
 {
     for (crema_link_t *link = self->watched.next; link != &self->watched; link = link->next)
         crema_list_append(&self->due, &CREMA_LIST_ITEM(link, agg_flow_t, watch)->due);
+}
+
+uint64_t
+agg_flow_short(const agg_flow_t *flow)
+{
+    bool is_short = flow->tally.done && flow->promised > flow->row.committed;
+    return is_short ? flow->promised - flow->row.committed : 0;
 }
 
 /* The run keeps its sums: a stream that is done never counts again. */
@@ -145,20 +222,29 @@ s_is_forgettable(const agg_flow_t *flow)
 {
     const agg_client_t *client = flow->client;
     return flow->tally.done && agg_run_phase(flow->entry->run) >= CREMA_RUN_SEALED &&
+           agg_flow_short(flow) == 0 &&
            (!client || !client->has_session || flow->listed < client->whole_table);
+}
+
+static void
+s_sweep(agg_core_t *self, agg_entry_t *entry)
+{
+    for (crema_link_t *link = entry->flows.next; link != &entry->flows;) {
+        agg_flow_t *flow = CREMA_LIST_ITEM(link, agg_flow_t, of_entry);
+        link = link->next;
+        if (s_is_forgettable(flow))
+            agg_flow_free(self, flow);
+    }
 }
 
 void
 agg_flows_sweep(agg_core_t *self)
 {
-    size_t cursor = 0;
-    for (agg_entry_t *entry; (entry = crema_map_next(self->entries, &cursor)) != NULL;) {
-        crema_link_t *link = entry->flows.next;
-        while (link != &entry->flows) {
-            agg_flow_t *flow = CREMA_LIST_ITEM(link, agg_flow_t, of_entry);
-            link = link->next;
-            if (s_is_forgettable(flow))
-                agg_flow_free(self, flow);
-        }
+    for (crema_link_t *link = self->over.next; link != &self->over;) {
+        agg_entry_t *entry = CREMA_LIST_ITEM(link, agg_entry_t, over);
+        link = link->next;
+        s_sweep(self, entry);
+        if (crema_list_is_empty(&entry->flows))
+            crema_list_remove(&entry->over);
     }
 }

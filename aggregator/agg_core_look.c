@@ -20,3 +20,9 @@ agg_core_has_sink(const agg_core_t *self)
 {
     return self->sink_known && !self->sink_silent;
 }
+
+bool
+agg_core_took_run(const agg_core_t *self)
+{
+    return self->took_run;
+}

@@ -1,3 +1,5 @@
+#include <stdio.h>
+
 #include "agg_core_private.h"
 #include "crema_mutant.h"
 
@@ -68,8 +70,11 @@ s_say_reply(agg_core_t *self, agg_action_t *ret_action)
     } else if (reply.type == CREMA_MSG_WELCOME) {
         self->msg.welcome = (crema_welcome_t){.retry_after_ms = reply.retry_after_ms};
     } else {
-        self->msg.run_state =
-            (crema_run_state_t){.run_id = reply.run_id, .t_now_ns = self->real_ns};
+        self->msg.run_state = (crema_run_state_t){.run_id = reply.run_id,
+                                                  .refusal = reply.refusal,
+                                                  .error = agg_refusal_text(self, reply.refusal),
+                                                  .trouble = agg_sink_trouble(self),
+                                                  .t_now_ns = self->real_ns};
     }
     return s_to_peer(self, reply.peer, reply.type, ret_action);
 }
@@ -147,6 +152,20 @@ s_say_clock(agg_core_t *self, agg_client_t *client, agg_action_t *ret_action)
     return s_to_sink(self, CREMA_MSG_CLOCK, ret_action);
 }
 
+static void
+s_explain_refused(agg_core_t *self, const agg_client_t *client, agg_action_t *action)
+{
+    const crema_stream_row_t *row = &client->refused;
+    char hex[CREMA_ID_HEX_CHARS + 1], user[40] = "a user that its agent did not state";
+    if (row->user)
+        snprintf(user, sizeof user, "uid %u", row->user - 1);
+    snprintf(self->text, sizeof self->text,
+             "stream %s belongs to %s, the key that opened the run is bound to another one",
+             crema_id_hex(&row->stream_id, hex), user);
+    action->run_id = row->run_id;
+    action->detail = self->text;
+}
+
 static bool
 s_say_for_client(agg_core_t *self, agg_client_t *client, int64_t mono_ns, agg_action_t *ret_action)
 {
@@ -158,6 +177,8 @@ s_say_for_client(agg_core_t *self, agg_client_t *client, int64_t mono_ns, agg_ac
             .subject = agg_agent_name(client->agent),
             .detail = agg_agent_state_name(client->told),
         };
+        if (ret_action->event == AGG_EVENT_STREAM_REFUSED)
+            s_explain_refused(self, client, ret_action);
         return true;
     }
     if (client->n_clock_runs > 0)
@@ -210,6 +231,8 @@ s_say_due(agg_core_t *self, int64_t mono_ns, agg_action_t *ret_action)
             crema_list_append(&self->opens, &flow->open);
         else if (due == CREMA_STREAM_ASK_SENDER && s_say_replay(self, flow, ret_action))
             return true;
+        else if (due == CREMA_STREAM_ASK_SENDER) /* another aggregator may have brought it */
+            crema_list_append(&self->opens, &flow->open);
     }
     return false;
 }
@@ -267,9 +290,11 @@ s_say_run_state(agg_core_t *self, agg_entry_t *entry, agg_action_t *ret_action)
     crema_run_state_t *state = &self->msg.run_state;
     *state = agg_run_state(entry->run);
     state->t_now_ns = self->real_ns;
+    state->trouble = agg_run_trouble(self, entry);
     state->agents = (uint32_t)self->stats.agents_live;
     state->processor_s = entry->processor_s;
     state->overhead_s = entry->overhead_s;
+    state->writers_kept = agg_writers_kept(entry);
     state->waiting_for = self->waiting;
     size_t members = state->phase == CREMA_RUN_BARRIER ? agg_run_members(entry->run) : 0;
     for (size_t i = 0; i < members && state->n_waiting < AGG_WAITING_MAX; i++) {
@@ -297,19 +322,35 @@ s_say_for_run(agg_core_t *self, agg_entry_t *entry, agg_action_t *ret_action)
     }
     if (s_say_barrier(self, entry, ret_action))
         return true;
+    if (entry->want_lend) {
+        entry->want_lend = false;
+        self->msg.run = *agg_run_open_msg(entry->run);
+        self->msg.run.owner = entry->opened_by.key;
+        *ret_action = (agg_action_t){.type = AGG_LEND, .msg = &self->msg};
+        return true;
+    }
     if (entry->want_open) {
         entry->want_open = false;
         self->msg.run = *agg_run_open_msg(entry->run);
+        self->msg.run.owner = entry->opened_by.key;
         return s_to_sink(self, CREMA_MSG_RUN_OPEN, ret_action);
+    }
+    const crema_writers_msg_t *part = agg_writers_take(entry);
+    if (part) {
+        self->msg.writers = *part;
+        self->msg.writers.owner = entry->opened_by.key;
+        return s_to_sink(self, CREMA_MSG_RUN_WRITERS, ret_action);
     }
     if (entry->want_end) {
         entry->want_end = false;
         self->msg.run = *agg_run_end_msg(entry->run);
+        self->msg.run.owner = entry->opened_by.key;
         return s_to_sink(self, CREMA_MSG_RUN_END, ret_action);
     }
     if (entry->want_seal) {
         entry->want_seal = false;
         self->msg.run = *agg_run_seal_msg(entry->run);
+        self->msg.run.owner = entry->opened_by.key;
         return s_to_sink(self, CREMA_MSG_RUN_SEAL, ret_action);
     }
     return entry->want_state && s_say_run_state(self, entry, ret_action);

@@ -3,9 +3,14 @@
  *
  *   agg_core.c         life, dispatch, time, counters
  *   agg_core_agents.c  HELLO, HEARTBEAT, BYE, DATA
+ *   agg_core_faults.c  what agents cannot read
  *   agg_core_flows.c   streams: found, made, attached, followed, forgotten
  *   agg_core_sink.c    STATE, COMMITTED, NACK, FULL, SEALED
+ *   agg_core_writers.c RUN_WRITERS, RUN_LISTED: who wrote, and what of it must be durable
  *   agg_core_runs.c    RUN_OPEN, RUN_END, RUN_QUERY, verdicts, dismissal
+ *   agg_core_owners.c  what a client may not, how much it may
+ *   agg_core_ages.c    runs that are abandoned, runs that are forgotten
+ *   agg_core_keys.c    whose an agent and a stream are, and what follows when a key is revoked
  *   agg_core_next.c    actions
  *
  * Nothing is sent where something happens: things are marked as wanted and linked into a list of what has something to say, and
@@ -22,12 +27,14 @@
 #include "crema_map.h"
 #include "crema_offset.h"
 #include "crema_stream.h"
+#include "crema_writers.h"
 
 #define AGG_MS 1000000ll
 #define AGG_S (1000 * AGG_MS)
 #define AGG_REPLIES_MAX 64
 #define AGG_WAITING_MAX 32
 #define AGG_CLOCK_RUNS_MAX 8
+#define AGG_TROUBLE_BYTES 1024
 
 /* An agent with its connection. */
 typedef struct {
@@ -48,15 +55,50 @@ typedef struct {
     uint64_t whole_table; /* number of the last one that was whole */
     unsigned part;        /* part of it that is due */
     bool table_refused;   /* a row of it found no room */
-    int64_t data_ns;      /* last DATA */
+    crema_id_t serves;    /* the one run that it serves; zero: all */
+    crema_faults_t
+        *faults;      /* what it could not read when it sent the last whole table; NULL: nothing */
+    bool faults_lost; /* there was no memory for them */
+    int64_t data_ns;  /* last DATA */
     crema_offset_t *offset;
     int64_t clock_told_ns; /* when the sink was told of it last */
     crema_clock_sample_t clock;
     size_t n_clock_runs; /* runs that still have to be told */
     crema_id_t clock_runs[AGG_CLOCK_RUNS_MAX];
-    bool dismissed; /* of dismissed_run_id, until it serves another */
+    crema_id_t owner;    /* the key that said its id first */
+    bool claimed;        /* and it did */
+    bool dismissed;      /* of dismissed_run_id, until it serves another */
+    crema_link_t look;   /* in one of agg_core.looks */
+    int64_t look_ns;     /* when it is looked at next, at the latest */
+    crema_link_t sender; /* in agg_core.senders */
+    int64_t refused_ns;  /* when a stream of its table was refused and told last; 0: never */
+    crema_stream_row_t refused;
     crema_id_t dismissed_run_id;
 } agg_client_t;
+
+/* Runs wait in lists by age, the oldest first, so that time costs a look at the first of each. */
+typedef enum {
+    AGG_AGE_NONE,  /* it is ending: other clocks run */
+    AGG_AGE_OPEN,  /* since its last record, or the last word of its client: abandoned in the end */
+    AGG_AGE_WHOLE, /* sealed, and nothing is missing: forgotten soon */
+    AGG_AGE_LACKING, /* sealed with reasons that late data may take back, or not to be sealed: forgotten in the end */
+    AGG_AGES,
+} agg_age_t;
+
+/* A client's open runs: of one key, or of one connection where there are no keys. */
+typedef struct {
+    crema_id_t key;
+    uint64_t runs, bytes;
+} agg_owner_t;
+
+/* Who wrote records of a run, as its collector lists it. */
+typedef struct {
+    crema_writers_t *writers; /* NULL: nobody said anything yet */
+    uint8_t *parts;           /* by number: what is to be done with it */
+    uint32_t n_parts;
+    uint32_t n_kept; /* durable in the sink */
+    uint32_t n_want; /* to be sent to it */
+} agg_list_t;
 
 /* A run with what it has to say. */
 typedef struct {
@@ -64,6 +106,17 @@ typedef struct {
     crema_link_t flows;   /* agg_flow_t.of_entry */
     crema_link_t out;     /* in agg_core.runs_out */
     crema_link_t pending; /* in agg_core.pending: waits for answers */
+    crema_link_t ending;  /* in agg_core.ending: its barrier is out */
+    crema_link_t filing;  /* in agg_core.filing: its verdict is given, its file is not there */
+    crema_link_t over;    /* in agg_core.over: sealed, and holds streams */
+    crema_link_t age;     /* in one of agg_core.ages */
+    agg_age_t age_of;     /* in which */
+    int64_t since_ns; /* its age there: of the last record or word of its client, or of its file */
+    int64_t since_real_ns;
+    agg_owner_t *owner;          /* whose open run it is; NULL: nobody's, or it is over */
+    crema_principal_t opened_by; /* of the RUN_OPEN or RUN_END that came first */
+    bool has_opener;
+    uint64_t bytes; /* of records, in the owner's sum */
     uint32_t events;
     bool want_open, want_seal, want_state;
     bool want_end;  /* the sink may have sealed it before this aggregator began: then it says so */
@@ -72,8 +125,13 @@ typedef struct {
     bool has_watcher;
     agg_peer_t watcher; /* whoever asked last is told of what follows */
     int64_t seal_at_ns, seal_wait_ns;
-    int64_t sealed_ns;
     double processor_s, overhead_s;
+    agg_list_t list;
+    size_t n_only_listed; /* streams that nobody but its list knows */
+    bool revoked;         /* opened_by was; it is ended at once */
+    bool was_asked;       /* its client spoke to this aggregator */
+    bool is_full;         /* the sink keeps no more of it than beginnings and ends */
+    bool want_lend;       /* its own agents' key is to be admitted */
 } agg_entry_t;
 
 /* A stream with its places. */
@@ -85,7 +143,13 @@ typedef struct {
     agg_client_t *client; /* who listed it last; NULL: only the sink knows it */
     agg_entry_t *entry;
     agg_member_t *member;
-    uint64_t listed; /* number of the client's table that listed it */
+    uint32_t user;     /* 1 + uid that owns its segments, as its agent said; 0: it did not */
+    crema_id_t owner;  /* the key of the agent that brought it first */
+    bool claimed;      /* and it did */
+    uint64_t listed;   /* number of the client's table that listed it */
+    uint64_t promised; /* its last record, by the list of writers; 0: not said */
+    bool is_listed;    /* its writer is in the list */
+    bool only_listed;  /* nobody but that list knew it, and no agent has brought it */
     crema_link_t of_client, of_entry, ack, due, open;
     crema_link_t watch; /* in agg_core.watched: time alone may make something due */
 } agg_flow_t;
@@ -97,23 +161,38 @@ typedef struct {
     crema_fence_reason_t reason;
     uint32_t retry_after_ms;
     crema_id_t run_id;
+    crema_refusal_t refusal; /* RUN_STATE */
 } agg_reply_t;
+
+/* Agents by the time at which silence may change what they are: a wheel of slots, each a twentieth of a second. Who is due later than the
+ * wheel reaches is looked at earlier, and put off again. */
+#define AGG_LOOK_NS (50 * AGG_MS)
+#define AGG_LOOK_SLOTS 1024
 
 struct agg_core {
     agg_config_t config;
     crema_map_t *clients; /* by agent id */
     crema_map_t *peers;   /* by number */
     crema_map_t *flows;   /* by stream id */
+    size_t n_only_listed; /* of them; half of all at most */
     crema_map_t *entries; /* by run id */
+    crema_map_t *owners;  /* by key */
     agg_credit_t *credit;
-    crema_link_t clients_out, runs_out, pending;
-    crema_link_t due;     /* flows to look at */
-    crema_link_t watched; /* flows to look at after each tick */
-    crema_link_t opens;   /* flows whose row the sink is asked for */
+    crema_link_t looks[AGG_LOOK_SLOTS]; /* agg_client_t.look */
+    int64_t look_slot;                  /* the last one that was looked at */
+    crema_link_t senders;               /* agents that sent lately, the longest ago first */
+    uint64_t n_senders, n_told[AGG_AGENT_LEFT + 1];
+    crema_link_t clients_out, runs_out, pending, ending, filing, over;
+    crema_link_t ages[AGG_AGES]; /* agg_entry_t.age */
+    crema_link_t due;            /* flows to look at */
+    crema_link_t watched;        /* flows to look at after each tick */
+    crema_link_t opens;          /* flows whose row the sink is asked for */
     agg_reply_t replies[AGG_REPLIES_MAX];
     size_t n_replies;
-    uint64_t barriers; /* the last barrier's id */
-    int64_t real_ns;   /* of the event that is being handled */
+    bool took_run;          /* see agg_core_took_run() */
+    uint64_t barriers;      /* the last barrier's id */
+    int64_t real_ns;        /* of the event that is being handled */
+    crema_principal_t from; /* whose message is being handled */
 
     uint64_t sink_boot;
     bool sink_known; /* its list of streams was read to the end */
@@ -124,6 +203,7 @@ struct agg_core {
     int64_t sink_heard_ns, sink_pinged_ns, sink_known_ns, full_until_ns, full_heard_ns;
     uint64_t full_free_b;
     crema_id_t store_id;
+    char trouble[AGG_TROUBLE_BYTES]; /* what the sink said with its last FULL */
     size_t ping_cursor;
 
     double hello_tokens; /* admissions left */
@@ -137,6 +217,7 @@ struct agg_core {
     crema_msg_t msg; /* the action's */
     crema_stream_row_t *rows;
     const char *waiting[AGG_WAITING_MAX];
+    char text[512]; /* of a refusal */
     agg_stats_t stats;
 };
 
@@ -148,7 +229,27 @@ agg_sink_takes(const agg_core_t *self)
 
 /* agg_core.c */
 void agg_reply(agg_core_t *self, const agg_reply_t *reply);
+/* FENCE(PRINCIPAL), and counted. */
+void agg_refuse_principal(agg_core_t *self, agg_peer_t peer);
 crema_id_t agg_peer_key(agg_peer_t peer);
+
+/* agg_core_keys.c */
+/* What the sink says of a run that another aggregator opened; t_end_ns is set if it is sealed. */
+void agg_key_learn(agg_core_t *self, const crema_run_msg_t *msg, int64_t now_ns);
+/* Whether the sender of the message is that agent: the first key that says an agent id has it. */
+bool agg_key_has_agent(agg_core_t *self, agg_client_t *client);
+/* Whether it may bring streams of that run. */
+bool agg_key_may_bring(agg_core_t *self, const crema_id_t *run_id);
+/* Whether that user (1 + uid; 0: not stated) may have written the stream: an agent that serves all runs says whose files it reads, and the
+ * key that opened the run may be bound to one user. */
+bool agg_key_may_have_written(const agg_core_t *self, const crema_id_t *stream_id,
+                              const crema_id_t *run_id, uint32_t user);
+/* Whether it may bring that stream: the first that did has it. */
+bool agg_key_has_flow(agg_core_t *self, agg_flow_t *flow);
+
+/* agg_core_ages.c */
+/* Ends the runs whose owner was revoked. */
+void agg_ages_end_revoked(agg_core_t *self, int64_t now_ns);
 
 /* agg_core_agents.c */
 agg_client_t *agg_client_of(const agg_core_t *self, const crema_id_t *agent_id);
@@ -159,25 +260,81 @@ void agg_agents_on_message(agg_core_t *self, agg_peer_t peer, const crema_msg_t 
                            int64_t now_ns);
 void agg_agents_on_tick(agg_core_t *self, int64_t now_ns);
 
+/* agg_core_due.c: agents by what time changes of them */
+/* After its creation, and after what may make it due earlier. */
+void agg_due_plan(agg_core_t *self, agg_client_t *client, int64_t due_ns);
+/* The next one to look at by now, out of its slot; NULL: no more. */
+agg_client_t *agg_due_next(agg_core_t *self, int64_t now_ns);
+/* It sent data. */
+void agg_due_sent(agg_core_t *self, agg_client_t *client, int64_t now_ns);
+/* How many did so within `within_ns`. */
+uint64_t agg_due_senders(agg_core_t *self, int64_t now_ns, int64_t within_ns);
+/* It is in neither of these any more. */
+void agg_due_forget_sender(agg_core_t *self, agg_client_t *client);
+void agg_due_init(agg_core_t *self);
+
+/* agg_core_faults.c */
+void agg_client_take_faults(agg_client_t *client, const crema_faults_t *faults);
+/* Whether something that it could not read may belong to the run. */
+bool agg_client_hides(const agg_core_t *self, const agg_client_t *client, const agg_entry_t *entry);
+void agg_client_blame_faults(const agg_core_t *self, const agg_client_t *client,
+                             agg_entry_t *entry);
+
 /* agg_core_flows.c */
 /* The stream, made if need be; NULL: a limit was met. */
 agg_flow_t *agg_flow_get(agg_core_t *self, const crema_id_t *stream_id, const crema_id_t *run_id,
                          int64_t now_ns);
+/* How many more streams the owner of the run may have of which only lists of writers say that they are there: a sixteenth of all streams for each key,
+ * half of them for all keys. Looks at every run. */
+size_t agg_flows_room_listed(const agg_core_t *self, const agg_entry_t *entry);
+/* One of these; NULL: a limit was met, of which the caller minds the owner's. */
+agg_flow_t *agg_flow_make_listed(agg_core_t *self, const crema_id_t *stream_id,
+                                 const crema_id_t *run_id, int64_t now_ns);
 void agg_flow_attach(agg_core_t *self, agg_flow_t *flow, agg_client_t *client, int64_t now_ns);
 /* After every call that changes its line: credit, acknowledgement, tally, what is due. */
 void agg_flow_follow(agg_core_t *self, agg_flow_t *flow, int64_t now_ns);
 void agg_flow_free(agg_core_t *self, agg_flow_t *flow);
+/* Forgets what the list of writers said of it, and the stream if nobody else knows it. */
+void agg_flow_unlist(agg_core_t *self, agg_flow_t *flow, int64_t now_ns);
 void agg_flows_on_tick(agg_core_t *self);
 /* Forgets streams that are done, sealed and no longer listed. */
 void agg_flows_sweep(agg_core_t *self);
 
 /* agg_core_sink.c */
+/* What holds the pipeline up just now; "" if nothing does. */
+const char *agg_sink_trouble(const agg_core_t *self);
+/* Or this run, until it is sealed. */
+const char *agg_run_trouble(const agg_core_t *self, const agg_entry_t *entry);
 void agg_sink_on_message(agg_core_t *self, const crema_msg_t *msg, int64_t now_ns);
 void agg_sink_on_tick(agg_core_t *self, int64_t now_ns);
 
+/* Records that its writer says it wrote, and that can no longer come. */
+uint64_t agg_flow_short(const agg_flow_t *flow);
+
+/* agg_core_writers.c */
+void agg_writers_on_message(agg_core_t *self, agg_entry_t *entry, const crema_writers_msg_t *msg,
+                            int64_t now_ns);
+void agg_writers_on_listed(agg_core_t *self, const crema_writers_msg_t *msg);
+/* Whether the list is still outstanding, after everything that may change that. */
+void agg_writers_follow(agg_entry_t *entry);
+/* A sink that was started anew may have an older store: every part goes there again. */
+void agg_writers_on_sink_up(agg_entry_t *entry);
+/* A part that the sink does not have; NULL if there is none. */
+const crema_writers_msg_t *agg_writers_take(agg_entry_t *entry);
+/* Parts that are durable, from the first on without a hole. */
+uint32_t agg_writers_kept(const agg_entry_t *entry);
+/* What the list says against the run. */
+void agg_writers_blame(agg_entry_t *entry);
+/* It names the stream, or is not whole, so that it may. */
+bool agg_writers_may_have(const agg_core_t *self, const agg_entry_t *entry,
+                          const crema_id_t *stream_id);
+void agg_writers_free(agg_entry_t *entry);
+/* It was a stranger's: nothing of it stays. */
+void agg_writers_disown(agg_core_t *self, agg_entry_t *entry, int64_t now_ns);
+
 /* agg_core_runs.c */
 /* NULL: a limit was met. */
-agg_entry_t *agg_entry_get(agg_core_t *self, const crema_id_t *run_id);
+agg_entry_t *agg_entry_get(agg_core_t *self, const crema_id_t *run_id, int64_t now_ns);
 void agg_entry_out(agg_core_t *self, agg_entry_t *entry);
 void agg_entry_free(agg_core_t *self, agg_entry_t *entry);
 void agg_runs_on_message(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg, int64_t now_ns);
@@ -189,6 +346,8 @@ void agg_runs_on_answer(agg_core_t *self, agg_client_t *client, uint64_t barrier
 void agg_runs_on_bye(agg_core_t *self, agg_client_t *client, int64_t now_ns);
 /* A new sink must be told of the runs. */
 void agg_runs_on_sink_up(agg_core_t *self, int64_t now_ns);
+/* RUN_END, or in its place. */
+void agg_runs_begin_barrier(agg_core_t *self, agg_entry_t *entry, int64_t now_ns);
 void agg_runs_on_tick(agg_core_t *self, int64_t now_ns);
 /* Gives every verdict that is ready. */
 void agg_runs_decide(agg_core_t *self, int64_t mono_ns, int64_t real_ns);
@@ -196,5 +355,28 @@ void agg_runs_decide(agg_core_t *self, int64_t mono_ns, int64_t real_ns);
 bool agg_runs_is_ending(const agg_core_t *self);
 /* The agent serves no run that is still open, and nothing it lists is missing. */
 bool agg_client_is_dismissable(const agg_client_t *client);
+
+/* agg_core_owners.c */
+/* With keys: before a new aggregator has heard the sink it cannot say whose a run is. */
+bool agg_owner_is_known(const agg_core_t *self, const agg_entry_t *entry);
+/* Whether the client whose message this is may ask this of the run; `entry` is NULL if there is none yet. */
+crema_refusal_t agg_refusal(const agg_core_t *self, const agg_entry_t *entry, agg_peer_t peer,
+                            const crema_msg_t *msg);
+/* One sentence, borrowed until the next call. */
+const char *agg_refusal_text(agg_core_t *self, crema_refusal_t refusal);
+/* The run is that client's from now on. */
+void agg_owner_take(agg_core_t *self, agg_entry_t *entry, agg_peer_t peer);
+/* It is over: the client may open another. */
+void agg_owner_release(agg_core_t *self, agg_entry_t *entry);
+void agg_owner_add_bytes(agg_entry_t *entry, uint64_t bytes);
+
+/* agg_core_ages.c */
+/* A record of the run came, or a word of its client: it lives. */
+void agg_ages_heard(agg_core_t *self, agg_entry_t *entry, int64_t now_ns);
+/* After its phase changed: which lists it is in. */
+void agg_ages_follow(agg_core_t *self, agg_entry_t *entry, int64_t now_ns);
+/* Forgets the run that has been over for longest, or that nothing is known of. False: there is none. */
+bool agg_ages_make_room(agg_core_t *self);
+void agg_ages_on_tick(agg_core_t *self, int64_t now_ns);
 
 #endif

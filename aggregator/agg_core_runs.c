@@ -10,37 +10,18 @@
 #define SEAL_WAIT_MIN_NS AGG_S
 #define SEAL_WAIT_MAX_NS (5 * AGG_S)
 #define SEAL_WAIT_FAILED_NS                                                                        \
-    (60 * AGG_S)                /* the sink tries by itself; this is for one that has given up */
-#define FORGET_NS (600 * AGG_S) /* a sealed run without streams */
+    (60 * AGG_S) /* the sink tries by itself; this is for one that has given up */
 
 static const crema_id_t s_nobody;
 
-/* A run that has nothing more to say, or never had: NULL if there is none. */
-static agg_entry_t *
-s_forgettable(const agg_core_t *self, int64_t before_ns)
-{
-    size_t cursor = 0;
-    for (agg_entry_t *entry; (entry = crema_map_next(self->entries, &cursor)) != NULL;) {
-        crema_run_phase_t phase = agg_run_phase(entry->run);
-        bool over = phase >= CREMA_RUN_SEALED && entry->sealed_ns <= before_ns;
-        bool idle = phase == CREMA_RUN_UNKNOWN && !entry->has_watcher;
-        if ((over || idle) && crema_list_is_empty(&entry->flows))
-            return entry;
-    }
-    return NULL;
-}
-
 agg_entry_t *
-agg_entry_get(agg_core_t *self, const crema_id_t *run_id)
+agg_entry_get(agg_core_t *self, const crema_id_t *run_id, int64_t now_ns)
 {
     agg_entry_t *entry = crema_map_find(self->entries, run_id);
     if (entry)
         return entry;
-    if (crema_map_count(self->entries) >= self->config.runs_max) {
-        entry = s_forgettable(self, INT64_MAX);
-        if (entry)
-            agg_entry_free(self, entry);
-    }
+    if (crema_map_count(self->entries) >= self->config.runs_max && !agg_ages_make_room(self))
+        return NULL;
     entry = calloc(1, sizeof *entry);
     if (!entry)
         return NULL;
@@ -52,6 +33,7 @@ agg_entry_get(agg_core_t *self, const crema_id_t *run_id)
         return NULL;
     }
     crema_list_init(&entry->flows);
+    agg_ages_follow(self, entry, now_ns);
     return entry;
 }
 
@@ -59,9 +41,15 @@ void
 agg_entry_free(agg_core_t *self, agg_entry_t *entry)
 {
     crema_map_take(self->entries, agg_run_id(entry->run));
+    agg_owner_release(self, entry);
     crema_list_remove(&entry->out);
     crema_list_remove(&entry->pending);
+    crema_list_remove(&entry->ending);
+    crema_list_remove(&entry->filing);
+    crema_list_remove(&entry->over);
+    crema_list_remove(&entry->age);
     agg_run_destroy(&entry->run);
+    agg_writers_free(entry);
     free(entry);
 }
 
@@ -95,18 +83,32 @@ s_expect(agg_core_t *self, agg_entry_t *entry, agg_client_t *client, int64_t now
     agg_entry_out(self, entry);
 }
 
+/* It was dismissed when the run had been given up and has nothing of it: it need not be there to say so again. */
+static bool
+s_has_left(const agg_entry_t *entry, const agg_client_t *client)
+{
+    return client->dismissed && agg_client_is_dismissable(client) &&
+           crema_id_equal(&client->dismissed_run_id, agg_run_id(entry->run));
+}
+
 /* Everybody who is there must say what it holds; who is gone is waited for only if it left something open. */
-static void
-s_begin_barrier(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
+void
+agg_runs_begin_barrier(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
 {
     size_t cursor = 0;
+    int64_t slowest_ns = 0;
     for (agg_client_t *client; (client = crema_map_next(self->clients, &cursor)) != NULL;) {
         agg_agent_state_t state = agg_agent_state(client->agent, now_ns);
+        int64_t interval_ns = agg_agent_interval_ns(client->agent);
+        slowest_ns = interval_ns > slowest_ns ? interval_ns : slowest_ns;
         agg_member_t *member = agg_run_find(entry->run, agg_agent_id(client->agent));
         bool owes = member && !agg_member_is_settled(member);
         bool knocks =
             state == AGG_AGENT_NEW && agg_agent_silent_ns(client->agent, now_ns) < KNOCK_NS;
+        if (s_has_left(entry, client))
+            continue;
         if (state == AGG_AGENT_LIVE || state == AGG_AGENT_SUSPECT || knocks ||
+            agg_client_hides(self, client, entry) ||
             (owes && (state == AGG_AGENT_LOST || state == AGG_AGENT_EXPIRED)))
             s_expect(self, entry, client, now_ns);
     }
@@ -114,24 +116,32 @@ s_begin_barrier(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
     if (agg_run_streams(entry->run) == 0 &&
         agg_run_member(entry->run, &s_nobody, &nobody) == CREMA_OK)
         agg_run_expect(entry->run, nobody, AGG_S, 0, now_ns);
-    crema_list_append(&self->pending, &entry->pending);
+    else if ((nobody = agg_run_find(entry->run, &s_nobody)) != NULL) /* any agent may bring it */
+        agg_run_pace(nobody, slowest_ns ? slowest_ns : AGG_S);
+    agg_ages_follow(self, entry, now_ns);
+    s_tell(self, entry, AGG_EVENT_RUN_BARRIER);
 }
 
 void
 agg_runs_on_client(agg_core_t *self, agg_client_t *client, int64_t now_ns)
 {
-    for (crema_link_t *link = self->pending.next; link != &self->pending; link = link->next)
-        s_expect(self, CREMA_LIST_ITEM(link, agg_entry_t, pending), client, now_ns);
+    for (crema_link_t *link = self->pending.next; link != &self->pending; link = link->next) {
+        agg_entry_t *entry = CREMA_LIST_ITEM(link, agg_entry_t, pending);
+        /* Whoever is here while a run ends must say what it holds; after the verdict only who was missed. */
+        if (agg_run_phase(entry->run) == CREMA_RUN_BARRIER ||
+            agg_run_find(entry->run, agg_agent_id(client->agent)))
+            s_expect(self, entry, client, now_ns);
+    }
 }
 
 void
 agg_runs_on_answer(agg_core_t *self, agg_client_t *client, uint64_t barrier_seen, int64_t now_ns)
 {
     for (crema_link_t *link = self->pending.next; link != &self->pending; link = link->next) {
-        agg_run_t *run = CREMA_LIST_ITEM(link, agg_entry_t, pending)->run;
-        agg_member_t *member = agg_run_find(run, agg_agent_id(client->agent));
-        if (member)
-            agg_run_on_answer(run, member, barrier_seen, now_ns);
+        const agg_entry_t *entry = CREMA_LIST_ITEM(link, agg_entry_t, pending);
+        agg_member_t *member = agg_run_find(entry->run, agg_agent_id(client->agent));
+        if (member && !agg_client_hides(self, client, entry)) /* else it is asked again */
+            agg_run_on_answer(entry->run, member, barrier_seen, now_ns);
     }
 }
 
@@ -139,17 +149,17 @@ void
 agg_runs_on_bye(agg_core_t *self, agg_client_t *client, int64_t now_ns)
 {
     for (crema_link_t *link = self->pending.next; link != &self->pending; link = link->next) {
-        agg_run_t *run = CREMA_LIST_ITEM(link, agg_entry_t, pending)->run;
-        agg_member_t *member = agg_run_find(run, agg_agent_id(client->agent));
-        if (member)
-            agg_run_excuse(run, member, now_ns);
+        const agg_entry_t *entry = CREMA_LIST_ITEM(link, agg_entry_t, pending);
+        agg_member_t *member = agg_run_find(entry->run, agg_agent_id(client->agent));
+        if (member && !agg_client_hides(self, client, entry))
+            agg_run_excuse(entry->run, member, now_ns);
     }
 }
 
 bool
 agg_runs_is_ending(const agg_core_t *self)
 {
-    return !crema_list_is_empty(&self->pending);
+    return !crema_list_is_empty(&self->ending);
 }
 
 /* ---------------------------------------------------------------- the collector asks */
@@ -163,6 +173,7 @@ s_on_open(agg_core_t *self, agg_entry_t *entry, const crema_run_msg_t *msg)
         return;
     }
     entry->want_open = true;
+    entry->want_lend = crema_wire_is_key(msg->agent_key);
     if (!known)
         s_tell(self, entry, AGG_EVENT_RUN_OPENED);
 }
@@ -180,35 +191,59 @@ s_on_end(agg_core_t *self, agg_entry_t *entry, const crema_run_msg_t *msg, int64
     crema_err_t err = agg_run_on_end(entry->run, msg, self->barriers + 1, now_ns);
     if (err == CREMA_OK) {
         self->barriers++;
-        s_begin_barrier(self, entry, now_ns);
-        s_tell(self, entry, AGG_EVENT_RUN_BARRIER);
+        agg_writers_follow(entry);
+        agg_runs_begin_barrier(self, entry, now_ns);
     } else if (err != CREMA_EREPEAT) {
         self->stats.refused++;
     }
     entry->want_end = s_may_be_sealed(entry);
 }
 
+static void
+s_refuse(agg_core_t *self, agg_peer_t peer, const crema_id_t *run_id, crema_refusal_t refusal)
+{
+    self->stats.refused += refusal != CREMA_REFUSED_UNKNOWN_RUN;
+    self->stats.not_allowed += refusal == CREMA_REFUSED_OTHER_KEY;
+    agg_reply(self, &(agg_reply_t){.peer = peer,
+                                   .type = CREMA_MSG_RUN_STATE,
+                                   .run_id = *run_id,
+                                   .refusal = refusal});
+}
+
 void
 agg_runs_on_message(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg, int64_t now_ns)
 {
     bool is_query = msg->type == CREMA_MSG_RUN_QUERY;
-    const crema_id_t *run_id = is_query ? &msg->query : &msg->run.run_id;
-    agg_entry_t *entry = NULL;
-    if (!crema_id_is_zero(run_id))
-        entry = is_query ? crema_map_find(self->entries, run_id) : agg_entry_get(self, run_id);
-    if (!entry) {
-        self->stats.refused += !is_query;
-        agg_reply(self,
-                  &(agg_reply_t){.peer = peer, .type = CREMA_MSG_RUN_STATE, .run_id = *run_id});
+    bool is_list = msg->type == CREMA_MSG_RUN_WRITERS;
+    const crema_id_t *run_id = is_query  ? &msg->query
+                               : is_list ? &msg->writers.run_id
+                                         : &msg->run.run_id;
+    agg_entry_t *entry = crema_map_find(self->entries, run_id);
+    if (!agg_owner_is_known(self, entry))
+        return; /* clients ask again */
+    crema_refusal_t refusal =
+        crema_id_is_zero(run_id) ? CREMA_REFUSED_BAD_ID : agg_refusal(self, entry, peer, msg);
+    if (refusal == CREMA_REFUSED_NOT && !entry) {
+        entry = agg_entry_get(self, run_id, now_ns);
+        refusal = entry ? CREMA_REFUSED_NOT : CREMA_REFUSED_NO_ROOM;
+    }
+    if (refusal != CREMA_REFUSED_NOT) {
+        s_refuse(self, peer, run_id, refusal);
         return;
     }
+    self->took_run = entry->was_asked = true;
     entry->watcher = peer;
     entry->has_watcher = entry->want_state = true;
+    if (!is_query)
+        agg_owner_take(self, entry, peer);
+    agg_ages_heard(self, entry, now_ns);
     agg_entry_out(self, entry);
     if (msg->type == CREMA_MSG_RUN_OPEN)
         s_on_open(self, entry, &msg->run);
     else if (msg->type == CREMA_MSG_RUN_END)
         s_on_end(self, entry, &msg->run, now_ns);
+    else if (is_list)
+        agg_writers_on_message(self, entry, &msg->writers, now_ns);
 }
 
 /* ---------------------------------------------------------------- the verdict */
@@ -219,7 +254,13 @@ s_blame_streams(agg_entry_t *entry, const agg_member_t *member)
     char hex[CREMA_ID_HEX_CHARS + 1];
     for (crema_link_t *link = entry->flows.next; link != &entry->flows; link = link->next) {
         const agg_flow_t *flow = CREMA_LIST_ITEM(link, agg_flow_t, of_entry);
-        if (flow->member == member && !flow->tally.done)
+        if (flow->member != member || flow->tally.done)
+            continue;
+        if (flow->promised > flow->row.committed)
+            agg_run_blame(entry->run, "records_missing", crema_id_hex(&flow->row.stream_id, hex),
+                          flow->promised - flow->row.committed,
+                          "its writer ended it, and no agent has brought all of it");
+        else
             agg_run_blame(entry->run, "stream_not_closed", crema_id_hex(&flow->row.stream_id, hex),
                           flow->tally.missing,
                           "its writer did not end it, so what else it recorded is not known");
@@ -235,8 +276,13 @@ s_blame(agg_core_t *self, agg_entry_t *entry, const agg_member_t *member, int64_
     const char *name =
         client ? agg_agent_name(client->agent) : crema_id_hex(agg_member_id(member), hex);
     bool is_there = client && agg_agent_state(client->agent, now_ns) == AGG_AGENT_LIVE;
-    if (!agg_member_owes_answer(member) &&
-        (missing == 0 || crema_id_is_zero(agg_member_id(member))))
+    bool hides = client && agg_client_hides(self, client, entry);
+    if (hides)
+        agg_client_blame_faults(self, client, entry);
+    if (hides && missing == 0)
+        s_blame_streams(entry, member);
+    else if (!agg_member_owes_answer(member) &&
+             (missing == 0 || crema_id_is_zero(agg_member_id(member))))
         s_blame_streams(entry, member);
     else if (!is_there)
         agg_run_blame(
@@ -246,7 +292,7 @@ s_blame(agg_core_t *self, agg_entry_t *entry, const agg_member_t *member, int64_
         agg_run_blame(entry->run, "agent_stalled", name, missing,
                       agg_member_owes_answer(member)
                           ? "the agent is alive but did not say what its spool holds"
-                          : "the agent is alive but did not deliver what its spool holds");
+                          : "the agent is alive, and these records of its streams did not come");
 }
 
 static void
@@ -254,6 +300,9 @@ s_give_verdict(agg_core_t *self, agg_entry_t *entry, int64_t mono_ns, int64_t re
 {
     agg_run_t *run = entry->run;
     agg_run_clear_reasons(run);
+    if (entry->revoked)
+        agg_run_blame_for_good(run, "key_revoked", "", 0,
+                               "the key that opened the run was revoked before the run ended");
     if (agg_run_streams(run) == 0)
         agg_run_blame(run, "agent_never_seen", "", 0, "no agent ever held a stream of this run");
     for (size_t i = 0; i < agg_run_members(run); i++) {
@@ -263,10 +312,12 @@ s_give_verdict(agg_core_t *self, agg_entry_t *entry, int64_t mono_ns, int64_t re
         if (!agg_member_is_settled(member) && !stands_for_none)
             s_blame(self, entry, member, mono_ns);
     }
+    agg_writers_blame(entry);
     agg_run_give_verdict(run, mono_ns, real_ns);
     entry->want_seal = true;
     entry->seal_wait_ns = SEAL_WAIT_MIN_NS;
     entry->seal_at_ns = mono_ns + entry->seal_wait_ns;
+    agg_ages_follow(self, entry, mono_ns);
     s_tell(self, entry, AGG_EVENT_RUN_VERDICT);
 }
 
@@ -287,10 +338,10 @@ agg_runs_decide(agg_core_t *self, int64_t mono_ns, int64_t real_ns)
         agg_entry_t *entry = CREMA_LIST_ITEM(link, agg_entry_t, pending);
         link = link->next;
         bool ready = agg_run_is_ready(entry->run, mono_ns) && s_is_settled_in(self, entry, mono_ns);
+        if (entry->revoked && agg_run_phase(entry->run) == CREMA_RUN_BARRIER)
+            ready = self->sink_known;
         if (ready || agg_run_is_mended(entry->run))
             s_give_verdict(self, entry, mono_ns, real_ns);
-        if (!agg_run_wants_answers(entry->run))
-            crema_list_remove(&entry->pending);
     }
 }
 
@@ -337,10 +388,12 @@ agg_runs_on_sealed(agg_core_t *self, const crema_sealed_t *sealed, int64_t now_n
     if (!entry)
         return; /* of a run that was forgotten, or that another aggregator ended */
     bool had_failed = agg_run_phase(entry->run) == CREMA_RUN_FAILED;
-    if (agg_run_on_sealed(entry->run, sealed) != CREMA_OK) {
-        self->stats.refused++; /* RUN_SEAL is repeated, and answered again */
+    crema_err_t err = agg_run_on_sealed(entry->run, sealed);
+    if (err != CREMA_OK) {
+        self->stats.refused += err != CREMA_EREPEAT; /* RUN_SEAL is repeated, and answered again */
         return;
     }
+    agg_ages_follow(self, entry, now_ns);
     entry->late_told = false;
     entry->want_seal = false;
     if (agg_run_phase(entry->run) == CREMA_RUN_FAILED) {
@@ -349,20 +402,9 @@ agg_runs_on_sealed(agg_core_t *self, const crema_sealed_t *sealed, int64_t now_n
         if (had_failed)
             return; /* told before; what never can be sealed is forgotten in the end */
     }
-    entry->sealed_ns = now_ns;
     s_tell(self, entry, AGG_EVENT_RUN_SEALED);
     if (agg_run_dismisses(entry->run))
         s_dismiss(self, entry);
-}
-
-/* A failure is not the end: the cause may go away, and a sink that was started anew tries at once. Without a verdict of this aggregator
- * there is nothing to repeat. */
-static bool
-s_waits_for_file(const agg_entry_t *entry)
-{
-    crema_run_phase_t phase = agg_run_phase(entry->run);
-    return phase == CREMA_RUN_VERDICT ||
-           (phase == CREMA_RUN_FAILED && !crema_id_is_zero(&agg_run_seal_msg(entry->run)->run_id));
 }
 
 /* A sink that was started anew has not said yet what it holds of each stream, so it may lack what the verdict counts on. */
@@ -385,7 +427,7 @@ s_seal_again(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
         return;
     if (entry->regressed && agg_run_reopen(entry->run, now_ns)) {
         entry->regressed = false;
-        crema_list_append(&self->pending, &entry->pending);
+        agg_ages_follow(self, entry, now_ns);
         s_tell(self, entry, AGG_EVENT_RUN_BARRIER);
     } else {
         entry->want_seal = true;
@@ -403,9 +445,11 @@ agg_runs_on_sink_up(agg_core_t *self, int64_t now_ns)
     size_t cursor = 0;
     for (agg_entry_t *entry; (entry = crema_map_next(self->entries, &cursor)) != NULL;) {
         crema_run_phase_t phase = agg_run_phase(entry->run);
-        entry->want_open = agg_run_open_msg(entry->run) && phase < CREMA_RUN_SEALED;
+        entry->want_open = agg_run_open_msg(entry->run) && phase != CREMA_RUN_SEALED;
         entry->want_end = s_may_be_sealed(entry);
-        if (s_waits_for_file(entry))
+        if (phase != CREMA_RUN_SEALED)
+            agg_writers_on_sink_up(entry);
+        if (crema_list_is_linked(&entry->filing))
             entry->seal_at_ns = now_ns;
         agg_entry_out(self, entry);
     }
@@ -414,17 +458,16 @@ agg_runs_on_sink_up(agg_core_t *self, int64_t now_ns)
 void
 agg_runs_on_tick(agg_core_t *self, int64_t now_ns)
 {
-    size_t cursor = 0;
-    for (agg_entry_t *entry; (entry = crema_map_next(self->entries, &cursor)) != NULL;) {
-        crema_run_phase_t phase = agg_run_phase(entry->run);
-        if (phase == CREMA_RUN_BARRIER) {
-            agg_run_on_tick(entry->run, now_ns);
-            agg_entry_out(self, entry);
-        } else if (s_waits_for_file(entry) && now_ns >= entry->seal_at_ns) {
-            s_seal_again(self, entry, now_ns);
-        }
+    for (crema_link_t *link = self->ending.next; link != &self->ending; link = link->next) {
+        agg_entry_t *entry = CREMA_LIST_ITEM(link, agg_entry_t, ending);
+        agg_run_on_tick(entry->run, now_ns);
+        agg_entry_out(self, entry);
     }
-    agg_entry_t *entry = s_forgettable(self, now_ns - FORGET_NS); /* one a tick is enough */
-    if (entry)
-        agg_entry_free(self, entry);
+    for (crema_link_t *link = self->filing.next; link != &self->filing;) {
+        agg_entry_t *entry = CREMA_LIST_ITEM(link, agg_entry_t, filing);
+        link = link->next; /* it may leave the list */
+        if (now_ns >= entry->seal_at_ns)
+            s_seal_again(self, entry, now_ns);
+    }
+    agg_ages_on_tick(self, now_ns);
 }

@@ -1,8 +1,11 @@
+#include <string.h>
+
 #include "agg_core_private.h"
 #include "crema_mutant.h"
 
 #define PING_NS (500 * AGG_MS)
 #define FULL_DEFAULT_NS AGG_S
+#define TROUBLE_NS (3 * AGG_S)
 #define FULL_NEWS_NS (10 * AGG_S) /* a sink that stays full is told of once */
 
 static void
@@ -91,13 +94,49 @@ s_on_nack(agg_core_t *self, const crema_id_t *stream_id, int64_t now_ns)
 }
 
 static void
+s_note_trouble(agg_core_t *self, const char *why)
+{
+    const char *text = why && *why ? why : "the sink has no room for records";
+    size_t n = strnlen(text, sizeof self->trouble - 1);
+    memcpy(self->trouble, text, n);
+    self->trouble[n] = '\0';
+}
+
+const char *
+agg_sink_trouble(const agg_core_t *self)
+{
+    if (self->sink_silent)
+        return "the sink does not answer the aggregator";
+    return self->trouble;
+}
+
+const char *
+agg_run_trouble(const agg_core_t *self, const agg_entry_t *entry)
+{
+    const char *trouble = agg_sink_trouble(self);
+    if (agg_run_state(entry->run).phase >= CREMA_RUN_SEALED)
+        return "";
+    if (trouble[0] || !entry->is_full)
+        return trouble;
+    return "this run has as many bytes as the sink takes of one run (--run-limit); further records "
+           "of it are lost and counted";
+}
+
+static void
 s_on_full(agg_core_t *self, const crema_msg_t *msg, int64_t now_ns)
 {
+    if (!crema_id_is_zero(&msg->full.run_id)) {
+        agg_entry_t *entry = crema_map_find(self->entries, &msg->full.run_id);
+        if (entry)
+            entry->is_full = true;
+        return;
+    }
     int64_t wait = msg->full.retry_after_ms ? msg->full.retry_after_ms * AGG_MS : FULL_DEFAULT_NS;
     if (now_ns - self->full_heard_ns >= FULL_NEWS_NS || self->full_heard_ns == 0)
         s_tell(self, AGG_EVENT_SINK_FULL);
     self->full_heard_ns = now_ns;
     self->sink_full = true;
+    s_note_trouble(self, msg->full.why);
     self->full_until_ns = now_ns + wait;
     self->full_free_b = msg->full.free_b;
 }
@@ -130,8 +169,14 @@ agg_sink_on_message(agg_core_t *self, const crema_msg_t *msg, int64_t now_ns)
     case CREMA_MSG_FULL:
         s_on_full(self, msg, now_ns);
         break;
+    case CREMA_MSG_RUN_LISTED:
+        agg_writers_on_listed(self, &msg->writers);
+        break;
     case CREMA_MSG_SEALED:
         agg_runs_on_sealed(self, &msg->sealed, now_ns);
+        break;
+    case CREMA_MSG_RUN_OPEN:
+        agg_key_learn(self, &msg->run, now_ns);
         break;
     default:
         self->stats.bad_messages++;
@@ -147,6 +192,9 @@ agg_sink_on_tick(agg_core_t *self, int64_t now_ns)
         self->sink_silent = true;
         s_tell(self, AGG_EVENT_SINK_SILENT);
     }
+    /* It says so each second while it is: a moment in which it is asked again is no end of it. */
+    if (self->trouble[0] && now_ns - self->full_heard_ns >= TROUBLE_NS)
+        self->trouble[0] = '\0';
     if (self->sink_full && now_ns >= self->full_until_ns) {
         self->sink_full = false; /* try it; it will say FULL again if it is */
         s_tell_agents(self);

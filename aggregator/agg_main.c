@@ -3,8 +3,9 @@
 #include <string.h>
 
 #include "agg.h"
-#include "crema_keys.h"
+#include "crema_keys_make.h"
 #include "crema_option.h"
+#include "crema_random.h"
 #include "crema_server.h"
 
 #define PROGRAM "crema-aggregator"
@@ -18,17 +19,53 @@ s_say(const char *why, int status)
     return status;
 }
 
+/* What is asked for of a key directory, in place of serving. */
+typedef struct {
+    const char *make, *add, *revoke, *role;
+    int64_t uid;
+} key_order_t;
+
 static int
-s_make_keys(const char *dir)
+s_tell_keys(crema_err_t err, const char *done, const char *dir, const char *busy,
+            const char *missing)
 {
-    crema_err_t err = crema_keys_make(dir);
     if (err == CREMA_OK) {
-        printf("keys made in %s\n", dir);
+        printf("%s\n", done);
         return 0;
     }
     fprintf(stderr, PROGRAM ": %s: %s\n", dir,
-            err == CREMA_EBUSY ? "holds keys already; they are kept" : crema_err_text(err));
-    return EXIT_RUNTIME;
+            err == CREMA_EBUSY    ? busy
+            : err == CREMA_ENOENT ? missing
+            : err == CREMA_EINVAL ? "a name has up to 64 letters, digits and _-.@, a role is "
+                                    "client, agent, aggregator or monitor, and only a client's key "
+                                    "is bound to a uid"
+                                  : crema_err_text(err));
+    return err == CREMA_EINVAL ? EXIT_USAGE : EXIT_RUNTIME;
+}
+
+static int
+s_order_keys(const key_order_t *order, const char *dir)
+{
+    char done[1024];
+    crema_as_t as = CREMA_AS_ANY;
+    if (order->make) {
+        snprintf(done, sizeof done, "keys made in %s", order->make);
+        return s_tell_keys(crema_keys_make(order->make), done, order->make,
+                           "holds keys already; they are kept", "its parent directory is missing");
+    }
+    if (!dir)
+        return s_say("give --keys DIR, the directory that --make-keys made", EXIT_USAGE);
+    (void)crema_as_parse(order->role, &as);
+    const char *name = order->add ? order->add : order->revoke;
+    if (order->add) {
+        snprintf(done, sizeof done, "%s/%s-%s", dir, order->role, name);
+        return s_tell_keys(crema_keys_add(dir, as, name, order->uid), done, dir,
+                           "has a key of that name; revoke it and move its directory away first",
+                           "holds no keys of a server");
+    }
+    snprintf(done, sizeof done, "%s %s is not admitted any more", order->role, name);
+    return s_tell_keys(crema_keys_revoke(dir, as, name), done, dir, "is busy",
+                       "admits no key of that name");
 }
 
 /* What can be known to be wrong without touching anything. */
@@ -40,16 +77,22 @@ s_refuses(const agg_options_t *options, char *why, size_t size)
                  options->sink_endpoint);
         return true;
     }
-    return crema_server_refuses("bind", options->endpoint, options->keys_dir, why, size) ||
+    if (crema_server_refuses_to_send("sink", options->sink_endpoint, options->keys_dir,
+                                     options->insecure, why, size))
+        return true;
+    return crema_server_refuses("bind", options->endpoint, options->keys_dir, options->insecure,
+                                why, size) ||
            (options->tap_endpoint &&
-            crema_server_refuses("tap", options->tap_endpoint, options->keys_dir, why, size));
+            crema_server_refuses("tap", options->tap_endpoint, options->keys_dir, options->insecure,
+                                 why, size));
 }
 
 int
 main(int argc, char **argv)
 {
+    crema_random_maps();
     agg_options_t agg_options = {0};
-    const char *make_keys = NULL;
+    key_order_t order = {0};
     const crema_option_t options[] = {
         {"bind", CREMA_OPTION_TEXT, "tcp://127.0.0.1:5700", 0, 0, "ENDPOINT",
          "where agents and collectors connect; port * takes any free one", &agg_options.endpoint},
@@ -61,10 +104,35 @@ main(int argc, char **argv)
          &agg_options.keys_dir},
         {"credit", CREMA_OPTION_BYTES, "512Mi", 1 << 20, INT64_C(1) << 40, "SIZE",
          "bytes that all agents together may have on the way", &agg_options.credit_bytes},
+        {"abandon-after", CREMA_OPTION_DURATION, "1h", INT64_C(1000000000),
+         INT64_C(31536000000000000), "TIME",
+         "a run without a record and without a word of its client for so long is ended and sealed",
+         &agg_options.abandon_after_ns},
+        {"runs-per-client", CREMA_OPTION_INT, "64", 1, 4096, "N",
+         "a client, told by its key, that has so many open runs may not open another",
+         &agg_options.runs_per_client},
+        {"bytes-per-client", CREMA_OPTION_BYTES, "64Gi", 1, 0x7fffffffffff, "SIZE",
+         "nor one whose open runs hold so many bytes of records", &agg_options.bytes_per_client},
+        {"connections-per-address", CREMA_OPTION_INT, "1024", 1, 1 << 20, "N",
+         "connections of one other host; more of them are closed. Of this host 16 times as many",
+         &agg_options.connections_per_address},
         {"health-file", CREMA_OPTION_TEXT, NULL, 0, 0, "FILE",
          "touched every second while the sink answers, else removed", &agg_options.health_file},
-        {"make-keys", CREMA_OPTION_TEXT, NULL, 0, 0, "DIR", "make a key directory and exit",
-         &make_keys},
+        {"insecure", CREMA_OPTION_FLAG, NULL, 0, 0, NULL,
+         "without keys, send to other hosts in the clear, and listen to all users of this one",
+         &agg_options.insecure},
+        {"make-keys", CREMA_OPTION_TEXT, NULL, 0, 0, "DIR",
+         "make key directories of all roles below this one and exit", &order.make},
+        {"add-key", CREMA_OPTION_TEXT, NULL, 0, 0, "NAME",
+         "make a key of that name below --keys, admit it and exit", &order.add},
+        {"revoke-key", CREMA_OPTION_TEXT, NULL, 0, 0, "NAME",
+         "admit the key of that name no more and exit", &order.revoke},
+        {"key-role", CREMA_OPTION_TEXT, "client", 0, 0, "ROLE",
+         "of the key to add or revoke: client, agent, aggregator or monitor", &order.role},
+        {"key-uid", CREMA_OPTION_INT, "-1", -1, CREMA_KEYS_UID_MAX, "UID",
+         "with --add-key: agents that serve all runs bring to runs of this client only what that "
+         "user's files hold; -1: anybody's",
+         &order.uid},
         {0},
     };
     static const crema_usage_t usage = {
@@ -84,8 +152,8 @@ main(int argc, char **argv)
                 argv[rest]);
         return EXIT_USAGE;
     }
-    if (make_keys)
-        return s_make_keys(make_keys);
+    if (order.make || order.add || order.revoke)
+        return s_order_keys(&order, agg_options.keys_dir);
     char why[1024];
     if (s_refuses(&agg_options, why, sizeof why))
         return s_say(why, EXIT_USAGE);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "crema_map.h"
+#include "crema_unsent.h"
 
 #define SWEEP_MAX 1024 /* peers forgotten at a time: the rest waits for the next sweep */
 
@@ -11,6 +12,9 @@ typedef struct {
     agg_routing_id_t id;
     agg_peer_t number;
     int64_t heard_ns;
+    crema_unsent_t unsent;
+    crema_principal_t from;
+    char user_id[CREMA_PRINCIPAL_TEXT_MAX]; /* that `from` was read from; "": none */
 } peer_t;
 
 struct agg_peers {
@@ -73,14 +77,19 @@ agg_peers_destroy(agg_peers_t **self_p)
 }
 
 static crema_err_t
-s_add(agg_peers_t *self, const agg_routing_id_t *id, peer_t **ret_peer)
+s_add(agg_peers_t *self, const agg_routing_id_t *id, const char *user_id, peer_t **ret_peer)
 {
     crema_id_t id_key = s_id_key(id), number_key = s_number_key(self->last + 1);
+    crema_principal_t from;
+    if (crema_principal_parse(user_id, &from) != CREMA_OK)
+        return CREMA_EPROTO;
     peer_t *peer = calloc(1, sizeof *peer);
     if (!peer)
         return CREMA_ENOMEM;
     peer->id = *id;
     peer->number = self->last + 1;
+    peer->from = from;
+    strcpy(peer->user_id, user_id); /* its parts were checked, so it fits */
     crema_err_t err = crema_map_add(self->by_id, &id_key, peer);
     if (err == CREMA_OK) {
         err = crema_map_add(self->by_number, &number_key, peer);
@@ -97,20 +106,27 @@ s_add(agg_peers_t *self, const agg_routing_id_t *id, peer_t **ret_peer)
 }
 
 crema_err_t
-agg_peers_heard(agg_peers_t *self, const void *routing_id, size_t size, int64_t now_ns,
-                agg_peer_t *ret_peer)
+agg_peers_heard(agg_peers_t *self, const void *routing_id, size_t size, const char *user_id,
+                int64_t now_ns, agg_peer_t *ret_peer, const crema_principal_t **ret_from)
 {
+    if (!user_id)
+        user_id = "";
     if (size < 1 || size > AGG_ROUTING_ID_MAX)
         return CREMA_EPROTO;
     agg_routing_id_t id = {.size = (uint8_t)size};
     memcpy(id.bytes, routing_id, size);
     crema_id_t key = s_id_key(&id);
     peer_t *peer = crema_map_find(self->by_id, &key);
-    crema_err_t err = peer ? CREMA_OK : s_add(self, &id, &peer);
+    if (peer && strcmp(peer->user_id, user_id) != 0) {
+        agg_peers_forget(self, peer->number);
+        peer = NULL;
+    }
+    crema_err_t err = peer ? CREMA_OK : s_add(self, &id, user_id, &peer);
     if (err != CREMA_OK)
         return err;
     peer->heard_ns = now_ns;
     *ret_peer = peer->number;
+    *ret_from = &peer->from;
     return CREMA_OK;
 }
 
@@ -121,6 +137,35 @@ agg_peers_find(const agg_peers_t *self, agg_peer_t number, agg_routing_id_t *ret
     const peer_t *peer = crema_map_find(self->by_number, &key);
     if (peer)
         *ret_id = peer->id;
+    return peer != NULL;
+}
+
+void
+agg_peers_came_by(agg_peers_t *self, agg_peer_t number, int fd)
+{
+    crema_id_t key = s_number_key(number);
+    peer_t *peer = crema_map_find(self->by_number, &key);
+    if (peer)
+        crema_unsent_heard(&peer->unsent, fd);
+}
+
+bool
+agg_peers_takes(agg_peers_t *self, agg_peer_t number, size_t size)
+{
+    crema_id_t key = s_number_key(number);
+    peer_t *peer = crema_map_find(self->by_number, &key);
+    return !peer || crema_unsent_takes(&peer->unsent, size, AGG_PEER_UNSENT_MAX);
+}
+
+bool
+agg_peers_next(const agg_peers_t *self, size_t *cursor, agg_peer_t *ret_peer,
+               const crema_principal_t **ret_from)
+{
+    const peer_t *peer = crema_map_next(self->by_number, cursor);
+    if (peer) {
+        *ret_peer = peer->number;
+        *ret_from = &peer->from;
+    }
     return peer != NULL;
 }
 

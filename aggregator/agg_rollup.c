@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "crema_bytes.h"
 #include "crema_map.h"
 #include "crema_split.h"
 
@@ -142,24 +141,6 @@ agg_rollup_destroy(agg_rollup_t **self_p)
     *self_p = NULL;
 }
 
-/* ---- hashing */
-
-/* 128 bits of FNV-1a in two halves with different starts; who finds a value under one compares what it stands for. */
-static crema_id_t
-s_hash(const void *bytes, size_t size)
-{
-    const uint8_t *at = bytes;
-    uint64_t low = 0xcbf29ce484222325u, high = 0x84222325cbf29ce4u;
-    for (size_t i = 0; i < size; i++) {
-        low = (low ^ at[i]) * 0x100000001b3u;
-        high = (high ^ at[i]) * 0x100000001b3u ^ low >> 47;
-    }
-    crema_id_t id;
-    crema_put_u64(id.bytes, low);
-    crema_put_u64(id.bytes + 8, high);
-    return id;
-}
-
 /* ---- names */
 
 /* The run's copy of a text; NULL at the limit. */
@@ -167,7 +148,7 @@ static const char *
 s_name(agg_rollup_t *self, const char *text)
 {
     size_t size = strnlen(text, CREMA_NAME_MAX);
-    crema_id_t hash = s_hash(text, size);
+    crema_id_t hash = crema_map_id(text, size);
     name_t *name = crema_map_find(self->names, &hash);
     if (name)
         return name->size == size && memcmp(name->text, text, size) == 0 ? name->text : NULL;
@@ -274,7 +255,7 @@ s_key_equal(const total_key_t *a, const total_key_t *b)
 static entry_t *
 s_entry(agg_rollup_t *self, const total_key_t *key)
 {
-    crema_id_t hash = s_hash(key, sizeof *key);
+    crema_id_t hash = crema_map_id(key, sizeof *key);
     entry_t *entry = crema_map_find(self->entries, &hash);
     if (entry)
         return s_key_equal(&entry->key, key) ? entry : NULL;

@@ -7,9 +7,13 @@
 #include "crema_list.h"
 #include "crema_map.h"
 #include "crema_mutant.h"
+#include "crema_text.h"
 
 #define S 1000000000ll
+#define LIST_NS                                                                                    \
+    (30 * S) /* a collector that is gone will not send the rest of its list of writers */
 #define SUBJECT_BYTES 64
+#define TEXT_BYTES 192
 #define EXPECTED_MAX                                                                               \
     8 /* an agent that keeps coming back and never answers is waited for so many times */
 
@@ -29,20 +33,23 @@ struct agg_member {
 };
 
 typedef struct {
-    char subject[SUBJECT_BYTES];
+    char subject[SUBJECT_BYTES], text[TEXT_BYTES];
 } subject_t;
 
 struct agg_run {
     crema_id_t run_id;
     crema_run_phase_t phase;
+    crema_life_t life;
+    bool abandoned; /* end_msg is not its client's */
     size_t members_max;
     int64_t retries, cap_ns;
     bool opened, dismiss;
     uint64_t barrier_id;
     int64_t end_ns, verdict_ns;
     uint64_t streams, undone, missing, committed;
-    uint64_t waiting;     /* members that are waited for */
-    uint64_t unsettled;   /* members, given up or not */
+    uint64_t waiting;   /* members that are waited for */
+    uint64_t unsettled; /* members, given up or not */
+    bool list_due;
     agg_member_t *nobody; /* the member with the zero id, if there is one */
     agg_member_t **members;
     size_t n_members, capacity;
@@ -52,6 +59,7 @@ struct agg_run {
     crema_run_msg_t seal;                /* of end_msg, with the verdict */
     crema_sealed_t *sealed;              /* copy */
     size_t n_reasons;
+    size_t lacking; /* reasons of the last verdict that late data can take back */
     uint64_t reasons_left_out;
     crema_reason_t reasons[AGG_RUN_REASONS_MAX + 1];
     subject_t subjects[AGG_RUN_REASONS_MAX + 1];
@@ -207,6 +215,12 @@ agg_run_expect(agg_run_t *self, agg_member_t *member, int64_t interval_ns, int64
 }
 
 void
+agg_run_pace(agg_member_t *member, int64_t interval_ns)
+{
+    member->interval_ns = interval_ns;
+}
+
+void
 agg_run_excuse(agg_run_t *self, agg_member_t *member, int64_t now_ns)
 {
     if (!member->owes_answer)
@@ -280,24 +294,37 @@ agg_run_ask(agg_run_t *self)
 crema_err_t
 agg_run_on_open(agg_run_t *self, const crema_run_msg_t *msg)
 {
+    crema_err_t err = crema_life_step(self->life, CREMA_LIFE_NEWS, &self->life);
+    if (err != CREMA_OK)
+        return err;
     self->opened = true;
     if (self->open_msg)
         return CREMA_OK;
-    crema_err_t err = agg_text_copy_run(msg, &self->open_msg);
+    err = agg_text_copy_run(msg, &self->open_msg);
     if (err == CREMA_OK && self->phase == CREMA_RUN_UNKNOWN)
         self->phase = CREMA_RUN_OPEN;
     return err;
 }
 
-crema_err_t
-agg_run_on_end(agg_run_t *self, const crema_run_msg_t *msg, uint64_t barrier_id, int64_t now_ns)
+static crema_err_t
+s_end(agg_run_t *self, crema_life_event_t event, const crema_run_msg_t *msg, uint64_t barrier_id,
+      int64_t now_ns)
 {
-    if (self->end_msg)
-        return CREMA_EREPEAT;
-    crema_err_t err = agg_text_copy_run(msg, &self->end_msg);
+    crema_life_t life;
+    crema_run_msg_t *copy;
+    crema_err_t err = crema_life_step(self->life, event, &life);
+    if (err == CREMA_OK)
+        err = agg_text_copy_run(msg, &copy);
     if (err != CREMA_OK)
         return err;
+    free(self->end_msg);
+    free(self->sealed);
+    self->sealed = NULL;
+    self->end_msg = copy;
+    self->life = life;
+    self->abandoned = event == CREMA_LIFE_SILENCE;
     self->phase = CREMA_RUN_BARRIER;
+    self->seal = (crema_run_msg_t){0};
     self->dismiss = msg->dismiss;
     self->barrier_id = barrier_id;
     self->end_ns = now_ns;
@@ -305,9 +332,44 @@ agg_run_on_end(agg_run_t *self, const crema_run_msg_t *msg, uint64_t barrier_id,
 }
 
 crema_err_t
+agg_run_on_end(agg_run_t *self, const crema_run_msg_t *msg, uint64_t barrier_id, int64_t now_ns)
+{
+    if (self->end_msg && !self->abandoned)
+        return CREMA_EREPEAT;
+    return s_end(self, CREMA_LIFE_END, msg, barrier_id, now_ns);
+}
+
+void
+agg_run_disown(agg_run_t *self)
+{
+    free(self->open_msg);
+    free(self->end_msg);
+    self->open_msg = self->end_msg = NULL;
+    self->phase = CREMA_RUN_UNKNOWN;
+    self->life = CREMA_LIFE_NONE;
+    self->opened = self->abandoned = self->dismiss = false;
+}
+
+crema_err_t
+agg_run_abandon(agg_run_t *self, uint64_t barrier_id, int64_t now_ns, int64_t real_ns)
+{
+    /* Whatever was started for it has nobody left to serve. */
+    const crema_run_msg_t msg = {
+        .run_id = self->run_id,
+        .t_start_ns = self->open_msg ? self->open_msg->t_start_ns : 0,
+        .t_end_ns = real_ns,
+        .dismiss = true,
+    };
+    return s_end(self, CREMA_LIFE_SILENCE, &msg, barrier_id, now_ns);
+}
+
+crema_err_t
 agg_run_on_sealed(agg_run_t *self, const crema_sealed_t *sealed)
 {
     crema_sealed_t *copy = NULL;
+    bool lacks_end = crema_life_lacks_end(sealed->n_reasons, sealed->reasons);
+    if (lacks_end && self->end_msg && !self->abandoned)
+        return CREMA_EREPEAT;
     crema_err_t err = agg_text_copy_sealed(sealed, &copy);
     if (err != CREMA_OK)
         return err;
@@ -315,6 +377,8 @@ agg_run_on_sealed(agg_run_t *self, const crema_sealed_t *sealed)
     self->sealed = copy;
     bool failed = copy->error && *copy->error;
     self->phase = failed ? CREMA_RUN_FAILED : CREMA_RUN_SEALED;
+    if (!failed) /* whatever this aggregator knew of it: another one may have ended it */
+        self->life = lacks_end ? CREMA_LIFE_UNENDED : CREMA_LIFE_SEALED;
     return CREMA_OK;
 }
 
@@ -323,13 +387,33 @@ agg_run_is_ready(const agg_run_t *self, int64_t now_ns)
 {
     if (CREMA_MUTATED(4)) /* "they will all be in by then" */
         return self->phase == CREMA_RUN_BARRIER && now_ns >= self->end_ns + S * 3 / 2;
-    return self->phase == CREMA_RUN_BARRIER && self->waiting == 0;
+    return self->phase == CREMA_RUN_BARRIER && self->waiting == 0 &&
+           (!self->list_due || now_ns - self->end_ns >= LIST_NS);
+}
+
+void
+agg_run_set_list_due(agg_run_t *self, bool due)
+{
+    self->list_due = due;
+}
+
+bool
+agg_run_list_is_due(const agg_run_t *self)
+{
+    return self->list_due;
+}
+
+uint32_t
+agg_run_writer_parts(const agg_run_t *self)
+{
+    return self->end_msg ? self->end_msg->writer_parts : 0;
 }
 
 bool
 agg_run_reopen(agg_run_t *self, int64_t now_ns)
 {
-    if (self->phase != CREMA_RUN_VERDICT || self->seal.n_reasons > 0 || self->unsettled == 0)
+    bool lacks_file = self->phase == CREMA_RUN_VERDICT || self->phase == CREMA_RUN_FAILED;
+    if (!lacks_file || self->lacking > 0 || self->unsettled == 0)
         return false;
     self->phase = CREMA_RUN_BARRIER;
     for (size_t i = 0; i < self->n_members; i++)
@@ -341,14 +425,15 @@ agg_run_reopen(agg_run_t *self, int64_t now_ns)
 bool
 agg_run_is_mended(const agg_run_t *self)
 {
-    return self->phase >= CREMA_RUN_VERDICT && self->seal.n_reasons > 0 && self->unsettled == 0;
+    return self->phase >= CREMA_RUN_VERDICT && self->lacking > 0 && self->unsettled == 0 &&
+           !self->list_due;
 }
 
 bool
 agg_run_wants_answers(const agg_run_t *self)
 {
     return self->phase == CREMA_RUN_BARRIER ||
-           (self->phase >= CREMA_RUN_VERDICT && self->seal.n_reasons > 0);
+           (self->phase >= CREMA_RUN_VERDICT && self->lacking > 0);
 }
 
 void
@@ -356,22 +441,36 @@ agg_run_clear_reasons(agg_run_t *self)
 {
     self->n_reasons = 0;
     self->reasons_left_out = 0;
+    if (self->abandoned)
+        agg_run_blame(self, CREMA_LIFE_NOT_ENDED, "", 0,
+                      "its client was gone before it said that the run was over");
+    self->lacking = 0;
 }
 
 void
 agg_run_blame(agg_run_t *self, const char *code, const char *subject, uint64_t count,
               const char *text)
 {
+    self->lacking++;
     if (self->n_reasons >= AGG_RUN_REASONS_MAX) {
         self->reasons_left_out++;
         return;
     }
     size_t i = self->n_reasons++;
-    size_t n = strnlen(subject, SUBJECT_BYTES - 1);
-    memcpy(self->subjects[i].subject, subject, n);
-    self->subjects[i].subject[n] = '\0';
-    self->reasons[i] = (crema_reason_t){
-        .code = code, .subject = self->subjects[i].subject, .text = text, .count = count};
+    crema_text_copy(self->subjects[i].subject, SUBJECT_BYTES, subject);
+    crema_text_copy(self->subjects[i].text, TEXT_BYTES, text);
+    self->reasons[i] = (crema_reason_t){.code = code,
+                                        .subject = self->subjects[i].subject,
+                                        .text = self->subjects[i].text,
+                                        .count = count};
+}
+
+void
+agg_run_blame_for_good(agg_run_t *self, const char *code, const char *subject, uint64_t count,
+                       const char *text)
+{
+    agg_run_blame(self, code, subject, count, text);
+    self->lacking--;
 }
 
 void
@@ -434,6 +533,8 @@ agg_run_state(const agg_run_t *self)
         state.verdict = self->sealed->verdict;
         state.error = self->sealed->error;
         state.revision = self->sealed->revision;
+    }
+    if (self->sealed && self->phase >= CREMA_RUN_SEALED) { /* else a verdict was given since */
         state.n_reasons = self->sealed->n_reasons;
         state.reasons = self->sealed->reasons;
     }
@@ -452,6 +553,12 @@ crema_run_phase_t
 agg_run_phase(const agg_run_t *self)
 {
     return self->phase;
+}
+
+bool
+agg_run_is_abandoned(const agg_run_t *self)
+{
+    return self->abandoned;
 }
 
 uint64_t
@@ -476,12 +583,6 @@ uint64_t
 agg_run_streams(const agg_run_t *self)
 {
     return self->streams;
-}
-
-uint64_t
-agg_run_undone(const agg_run_t *self)
-{
-    return self->undone;
 }
 
 size_t

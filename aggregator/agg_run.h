@@ -1,8 +1,11 @@
 /* agg_run - one run: who takes part, what is outstanding, and the verdict when nothing is or nobody answers any more.
  * Pure: time is an argument.
  *
- *     UNKNOWN --RUN_OPEN--> OPEN --RUN_END--> BARRIER --all settled or given up--> VERDICT --SEALED--> SEALED or FAILED
- *        \---------------RUN_END----------->                                         \--late data completes it: seal again
+ *     UNKNOWN --RUN_OPEN--> OPEN --RUN_END, or abandoned--> BARRIER --all settled or given up--> VERDICT --SEALED--> SEALED, FAILED
+ *        \---------------RUN_END, or abandoned---------->      ^                                    \--late data completes it: seal again
+ *                                                              +--RUN_END of one that was abandoned, whatever became of it
+ *
+ * These are the steps that the collector sees; what may follow what is crema_life's to say.
  *
  * A member is an agent with streams of the run, or one that was alive while the run ended and must say that it has none. The member with
  * the zero id stands for streams that no agent lists. A member is *settled* when it answered the barrier (or need not) and every stream it
@@ -16,6 +19,7 @@
 #include <stdint.h>
 
 #include "crema_error.h"
+#include "crema_life.h"
 #include "crema_wire.h"
 
 #define AGG_RUN_REASONS_MAX 256
@@ -34,12 +38,18 @@ CREMA_MUST_CHECK crema_err_t agg_run_new(const crema_id_t *run_id, size_t member
                                          int64_t retries, int64_t cap_ns, agg_run_t **ret_self);
 void agg_run_destroy(agg_run_t **self_p);
 
-/* RUN_OPEN, RUN_END: keeps a copy. Repeats change nothing. CREMA_EREPEAT: it had ended before. RUN_END begins the barrier: the
- * caller names those it expects an answer from. */
+/* RUN_OPEN, RUN_END: keeps a copy. Repeats change nothing. CREMA_EREPEAT: its client had ended it before. RUN_END begins the barrier: the
+ * caller names those it expects an answer from. So does RUN_END of a run that was abandoned. */
 CREMA_MUST_CHECK crema_err_t agg_run_on_open(agg_run_t *self, const crema_run_msg_t *msg);
 CREMA_MUST_CHECK crema_err_t agg_run_on_end(agg_run_t *self, const crema_run_msg_t *msg,
                                             uint64_t barrier_id, int64_t now_ns);
-/* SEALED of the sink: keeps a copy; sealed->error set makes the run FAILED. */
+/* Its client is gone: ends it as RUN_END would, the last word of it being at `real_ns`. CREMA_EINVAL: it is over already. */
+CREMA_MUST_CHECK crema_err_t agg_run_abandon(agg_run_t *self, uint64_t barrier_id, int64_t now_ns,
+                                             int64_t real_ns);
+/* What was said of it came from a key that does not own it: forgets RUN_OPEN and RUN_END. Before the verdict. */
+void agg_run_disown(agg_run_t *self);
+/* SEALED of the sink: keeps a copy; sealed->error set makes the run FAILED. CREMA_EREPEAT: the file is of the run as it was abandoned, and
+ * its client has ended it since. */
 CREMA_MUST_CHECK crema_err_t agg_run_on_sealed(agg_run_t *self, const crema_sealed_t *sealed);
 
 /* The member of that id, made if there is none. CREMA_ELIMIT, CREMA_ENOMEM. */
@@ -52,6 +62,8 @@ agg_member_t *agg_run_find(const agg_run_t *self, const crema_id_t *agent_id);
  * than all waits together is given up at once. */
 void agg_run_expect(agg_run_t *self, agg_member_t *member, int64_t interval_ns, int64_t silent_ns,
                     int64_t now_ns);
+/* Its interval H, by which it is waited for. */
+void agg_run_pace(agg_member_t *member, int64_t interval_ns);
 /* It left: it owes no answer any more, only its streams. */
 void agg_run_excuse(agg_run_t *self, agg_member_t *member, int64_t now_ns);
 /* A whole table came with that barrier_seen. */
@@ -66,13 +78,19 @@ void agg_run_on_tick(agg_run_t *self, int64_t now_ns);
 /* A member whose turn it is to be asked; NULL if none. */
 agg_member_t *agg_run_ask(agg_run_t *self);
 
+/* Part of the list of writers is still to come, or to become durable. Only so long is it waited for; what comes later gives the verdict anew. */
+void agg_run_set_list_due(agg_run_t *self, bool due);
+bool agg_run_list_is_due(const agg_run_t *self);
+/* How many parts RUN_END promised. */
+uint32_t agg_run_writer_parts(const agg_run_t *self);
+
 /* Nothing is outstanding, or nobody is waited for any longer. */
 bool agg_run_is_ready(const agg_run_t *self, int64_t now_ns);
 
 /* A verdict without reasons that no longer holds because durable records are gone: the waits for whoever has them begin anew. False if it holds. */
 bool agg_run_reopen(agg_run_t *self, int64_t now_ns);
 
-/* After a verdict with reasons: everything that was missing has come, so a new verdict without them is due. */
+/* After a verdict with reasons that late data can take back: everything that was missing has come, so a new verdict is due. */
 bool agg_run_is_mended(const agg_run_t *self);
 /* It is worth asking members that come back. */
 bool agg_run_wants_answers(const agg_run_t *self);
@@ -81,6 +99,9 @@ bool agg_run_wants_answers(const agg_run_t *self);
 void agg_run_clear_reasons(agg_run_t *self);
 void agg_run_blame(agg_run_t *self, const char *code, const char *subject, uint64_t count,
                    const char *text);
+/* The same for what nothing that comes late can take back. */
+void agg_run_blame_for_good(agg_run_t *self, const char *code, const char *subject, uint64_t count,
+                            const char *text);
 void agg_run_give_verdict(agg_run_t *self, int64_t now_ns, int64_t real_ns);
 
 /* What goes to the sink; valid until the run changes. */
@@ -93,12 +114,13 @@ crema_run_state_t agg_run_state(const agg_run_t *self);
 
 const crema_id_t *agg_run_id(const agg_run_t *self);
 crema_run_phase_t agg_run_phase(const agg_run_t *self);
+/* It was sealed, or is to be, without its client's RUN_END. */
+bool agg_run_is_abandoned(const agg_run_t *self);
 uint64_t agg_run_barrier_id(const agg_run_t *self);
 bool agg_run_was_opened(const agg_run_t *self);
 bool agg_run_dismisses(const agg_run_t *self);
-/* Streams held, and of these not done. */
+/* Streams held. */
 uint64_t agg_run_streams(const agg_run_t *self);
-uint64_t agg_run_undone(const agg_run_t *self);
 
 /* Members, first to last. */
 size_t agg_run_members(const agg_run_t *self);

@@ -29,7 +29,7 @@ agg_tap_new(const char *endpoint, const crema_keys_t *keys, agg_tap_t **ret_self
     crema_err_t err = self->sock ? CREMA_OK : CREMA_ENOMEM;
     if (err == CREMA_OK) {
         crema_socket_prepare(self->sock, CREMA_ROLE_TAP);
-        crema_keys_serve(keys, self->sock);
+        crema_keys_serve(keys, self->sock, CREMA_DOMAIN_TAP);
         err = crema_socket_bind(self->sock, endpoint, self->endpoint, sizeof self->endpoint);
     }
     if (err != CREMA_OK) {

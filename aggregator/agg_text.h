@@ -10,5 +10,8 @@ CREMA_MUST_CHECK crema_err_t agg_text_copy_run(const crema_run_msg_t *msg,
                                                crema_run_msg_t **ret_copy);
 CREMA_MUST_CHECK crema_err_t agg_text_copy_sealed(const crema_sealed_t *msg,
                                                   crema_sealed_t **ret_copy);
+/* At most CREMA_WIRE_FAULTS_MAX rows. */
+CREMA_MUST_CHECK crema_err_t agg_text_copy_faults(const crema_faults_t *faults,
+                                                  crema_faults_t **ret_copy);
 
 #endif

@@ -2,13 +2,13 @@
 # base-image.sh - has the image that everything here is built from, whether or not a registry is at hand.
 #
 # It is taken as it is if it is there, else pulled, else made of Debian's own packages under the same name, so that the Dockerfile is one
-# and the same. What this machine's administrator added to the certificates and to apt's settings goes into a base that is made here:
-# a build then needs nothing particular to any machine.
+# and the same. The packages come from the archive of Debian that apt uses here, else from mmdebstrap's own default. What this machine's
+# administrator added to the certificates and to apt's settings goes into a base that is made here: a build then needs nothing particular
+# to any machine.
 set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly image=${1:-debian:bookworm-slim}
 readonly suite=bookworm
-readonly mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
-readonly security=${DEBIAN_SECURITY_MIRROR:-http://deb.debian.org/debian-security}
 readonly local_certificates=/usr/local/share/ca-certificates
 
 case ${1:-} in
@@ -51,11 +51,9 @@ trap 'rm -rf "$work"' EXIT
 
 # What apt needs to reach its archive from here.
 apt-config dump | grep -E '^Acquire::(Check-|https?::Proxy)' >"$work/apt.conf" || true
-cat >"$work/sources.list" <<END
-deb $mirror $suite main
-deb $mirror $suite-updates main
-deb $security $suite-security main
-END
+archive=()
+"$here/../packaging/debian-archive.sh" "$suite" >"$work/sources.list"
+[[ ! -s $work/sources.list ]] || archive=("$work/sources.list")
 
 # Runs with the new root directory as its argument.
 cat >"$work/customize" <<'END'
@@ -83,7 +81,7 @@ as_root mmdebstrap --quiet --variant=minbase --include=ca-certificates,usr-is-me
     --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
     --dpkgopt='path-exclude=/usr/share/info/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
     --dpkgopt='path-include=/usr/share/doc/*/copyright' \
-    "$suite" "$work/root.tar" "$work/sources.list"
+    "$suite" "$work/root.tar" "${archive[@]}"
 docker import \
     -c 'CMD ["bash"]' -c 'ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' \
     "$work/root.tar" "$image" >/dev/null

@@ -1,20 +1,27 @@
 /* crema-sink - writes the journals of runs and makes run files of them. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "crema_columns_doc.h"
 #include "crema_log.h"
 #include "crema_option.h"
+#include "crema_random.h"
 #include "crema_server.h"
 #include "sink.h"
 #include "sink_journal.h"
 #include "sink_report.h"
 #include "sink_seal.h"
+#include "sink_viewer.h"
+#include "sink_views.h"
 
 #define PROGRAM "crema-sink"
 
@@ -44,7 +51,8 @@ s_refuses(const sink_config_t *config, char *why, size_t size)
     else if (!config->output_dir || !config->output_dir[0])
         snprintf(why, size, "give --output DIR, where the run files are written");
     else
-        return crema_server_refuses("bind", config->endpoint, config->keys_dir, why, size);
+        return crema_server_refuses("bind", config->endpoint, config->keys_dir, config->insecure,
+                                    why, size);
     return true;
 }
 
@@ -60,6 +68,11 @@ s_serve(int argc, char **argv)
         {"output", CREMA_OPTION_TEXT, ".", 0, 0, "DIR", "run files", &config.output_dir},
         {"keys", CREMA_OPTION_TEXT, NULL, 0, 0, "DIR", "key directory; without one only local",
          &config.keys_dir},
+        {"connections-per-address", CREMA_OPTION_INT, "1024", 1, 1 << 20, "N",
+         "connections of one other host; more of them are closed. Of this host 16 times as many",
+         &config.connections_per_address},
+        {"insecure", CREMA_OPTION_FLAG, NULL, 0, 0, NULL,
+         "without keys, listen to all users of this host", &config.insecure},
         {"health-file", CREMA_OPTION_TEXT, NULL, 0, 0, "FILE",
          "touched every second while the journal can be written, else removed",
          &config.health_file},
@@ -71,8 +84,22 @@ s_serve(int argc, char **argv)
          "how often live files show what is new", &config.flush_interval_ns},
         {"journal-limit", CREMA_OPTION_BYTES, "64Gi", 1 << 20, 0x7fffffffffff, "SIZE",
          "all journals together; above 95 % of it PUTs are refused", &config.journal_limit_bytes},
+        {"run-limit", CREMA_OPTION_BYTES, "0", 0, 0x7fffffffffff, "SIZE",
+         "the journal of one run; what it records beyond is counted as lost; 0: no limit",
+         &config.run_limit_bytes},
         {"retain", CREMA_OPTION_DURATION, "24h", 0, 0, "TIME",
-         "how long the journal of a sealed run is kept", &config.retain_ns},
+         "how long the journal of a sealed run is kept, in time that the sink runs",
+         &config.retain_ns},
+        {"retain-bytes", CREMA_OPTION_BYTES, "0", 0, 0x7fffffffffff, "SIZE",
+         "journals of sealed runs together; the oldest go first; 0: no limit",
+         &config.retain_bytes},
+        {"orphan-after", CREMA_OPTION_DURATION, "2h", second, INT64_C(31536000) * second, "TIME",
+         "seal a run that no aggregator ends so long after anything was heard of it; longer than "
+         "theirs",
+         &config.abandon_after_ns},
+        {"seal-memory", CREMA_OPTION_BYTES, "0", 0, 0x7fffffffffff, "SIZE",
+         "memory that a process that seals may have; 0: half of this machine's",
+         &config.seal_memory_bytes},
         {"live", CREMA_OPTION_FLAG, "true", 0, 0, NULL, "write no live files", &config.live},
         {0},
     };
@@ -102,6 +129,8 @@ s_serve(int argc, char **argv)
         puts("configuration is sound");
         return 0;
     }
+    if (config.seal_memory_bytes == 0)
+        config.seal_memory_bytes = sysconf(_SC_PHYS_PAGES) / 2 * sysconf(_SC_PAGESIZE);
     sink_t *sink;
     crema_err_t err = sink_new(&config, why, sizeof why, &sink);
     if (err != CREMA_OK)
@@ -125,6 +154,22 @@ s_positional_last(int argc, char **argv)
     argv[argc - 1] = first;
 }
 
+/* Where memory is short anyhow this process goes, not the one that takes records. */
+static void
+s_limit_memory(int64_t bytes)
+{
+    const struct rlimit limit = {.rlim_cur = (rlim_t)bytes, .rlim_max = (rlim_t)bytes};
+    if (bytes == 0)
+        return;
+    if (setrlimit(RLIMIT_DATA, &limit) != 0)
+        crema_log_warn("memory_not_limited", CREMA_TEXT("why", strerror(errno)));
+    FILE *file = fopen("/proc/self/oom_score_adj", "w");
+    if (file) {
+        fputs("500", file);
+        fclose(file);
+    }
+}
+
 /* Two rebuilds of one journal take turns, for they would write the same temporary file. */
 static int
 s_lock_journal(const char *dir)
@@ -137,16 +182,13 @@ s_lock_journal(const char *dir)
 }
 
 static int
-s_report_rebuild(crema_err_t err, const sink_seal_result_t *result, const char *journal,
-                 const char *why, bool json)
+s_report_rebuild(crema_err_t err, const sink_seal_result_t *result, const char *why, bool json)
 {
     static char line[SINK_REPORT_BYTES];
-    char sentence[1024];
+    char sentence[2048];
     if (err != CREMA_OK)
-        snprintf(sentence, sizeof sentence, "%s: %s", journal,
-                 err == CREMA_EMAGIC || err == CREMA_ENOENT ? "not the journal directory of a run"
-                 : why[0]                                   ? why
-                                                            : crema_err_text(err));
+        snprintf(sentence, sizeof sentence, "%s",
+                 why[0] ? why : crema_err_text(err)); /* names run, file and remedy */
     if (json && err == CREMA_OK)
         sink_report_result(result, line);
     else if (json)
@@ -166,11 +208,14 @@ s_rebuild(int argc, char **argv)
 {
     const char *output = NULL;
     bool json = false;
+    int64_t memory_bytes = 0;
     const crema_option_t options[] = {
         {"output", CREMA_OPTION_TEXT, NULL, 0, 0, "FILE", "where to; default <run_id>.h5 here",
          &output},
         {"json", CREMA_OPTION_FLAG, NULL, 0, 0, NULL, "print the result as one line of JSON",
          &json},
+        {"memory", CREMA_OPTION_BYTES, "0", 0, 0x7fffffffffff, "SIZE",
+         "memory that it may have; 0: no limit", &memory_bytes},
         {0},
     };
     static const crema_usage_t usage = {
@@ -189,16 +234,76 @@ s_rebuild(int argc, char **argv)
     if (result == CREMA_OPTION_CHECK)
         return 0;
     static sink_seal_result_t seal;
-    char why[1024] = "";
+    char why[2048] = "";
+    s_limit_memory(memory_bytes);
     int lock = s_lock_journal(argv[rest]);
     crema_err_t err = sink_seal_journal(argv[rest], output, &seal, why, sizeof why);
-    int status = s_report_rebuild(err, &seal, argv[rest], why, json);
+    int status = s_report_rebuild(err, &seal, why, json);
     if (lock >= 0)
         close(lock);
     return status;
 }
 
+/* ---- view */
+
+/* For the serving sink only, which starts it and speaks to it through standard input. */
+static int
+s_view(int argc, char **argv)
+{
+    sink_viewer_config_t config = {.views_max = SINK_VIEWS_MAX};
+    const int64_t second = INT64_C(1000000000);
+    const crema_option_t options[] = {
+        {"store", CREMA_OPTION_TEXT, NULL, 0, 0, "DIR", "journals of the runs", &config.store_dir},
+        {"output", CREMA_OPTION_TEXT, ".", 0, 0, "DIR", "live files", &config.output_dir},
+        {"flush-interval", CREMA_OPTION_DURATION, "1s", second / 20, 3600 * second, "TIME",
+         "how often live files show what is new", &config.flush_interval_ns},
+        {0},
+    };
+    static const crema_usage_t usage = {
+        PROGRAM " view",
+        "--store DIR [--output DIR]",
+        "Makes the live files; crema-sink starts it and says on its standard input what is new.",
+        NULL,
+    };
+    int rest;
+    sink_viewer_t *viewer;
+    crema_option_result_t result = crema_option_parse(&usage, options, argc, argv, &rest);
+    if (result == CREMA_OPTION_DONE || result == CREMA_OPTION_ERROR)
+        return result == CREMA_OPTION_DONE ? 0 : EXIT_USAGE;
+    if (rest != argc || !config.store_dir)
+        return s_say("view wants --store DIR and no argument", EXIT_USAGE);
+    if (result == CREMA_OPTION_CHECK)
+        return 0;
+    (void)signal(SIGINT, SIG_IGN); /* it ends with its sink, which has more to say until then */
+    (void)signal(SIGTERM, SIG_IGN);
+    crema_err_t err = sink_viewer_new(&config, &viewer);
+    if (err != CREMA_OK)
+        return s_say(crema_err_text(err), EXIT_RUNTIME);
+    sink_viewer_serve(viewer, STDIN_FILENO);
+    sink_viewer_destroy(&viewer);
+    return 0;
+}
+
 /* ---- check */
+
+/* Why a file cannot be checked. */
+static const char *
+s_not_checked(const char *path, crema_err_t err)
+{
+    struct stat st;
+    if (stat(path, &st) < 0)
+        return strerror(errno);
+    if (S_ISDIR(st.st_mode))
+        return "a directory, not a run file";
+    return err == CREMA_EMAGIC ? "not a run file" : crema_err_text(err);
+}
+
+static bool
+s_is_live(const char *path)
+{
+    const size_t n = strlen(path), suffix = strlen(".live.h5");
+    return n > suffix && strcmp(path + n - suffix, ".live.h5") == 0 && access(path, F_OK) == 0;
+}
 
 static int
 s_check(int argc, char **argv)
@@ -218,6 +323,13 @@ s_check(int argc, char **argv)
         return s_say("check wants at least one run file", EXIT_USAGE);
     for (int i = rest; i < argc; i++) {
         int findings = 0;
+        if (s_is_live(argv[i])) {
+            fprintf(stderr,
+                    PROGRAM ": %s: the live file of a run: only its sealed file can be checked\n",
+                    argv[i]);
+            status = EXIT_RUNTIME;
+            continue;
+        }
         crema_err_t err = sink_check_apart(argv[i], stdout, &findings);
         if (err == CREMA_OK && findings == 0) {
             printf("%s: sound\n", argv[i]);
@@ -227,10 +339,7 @@ s_check(int argc, char **argv)
         if (err == CREMA_OK)
             printf("%s: %d finding%s\n", argv[i], findings, findings == 1 ? "" : "s");
         else
-            fprintf(stderr, PROGRAM ": %s: %s\n", argv[i],
-                    err == CREMA_EMAGIC   ? "not a run file"
-                    : err == CREMA_ENOENT ? "no such file"
-                                          : crema_err_text(err));
+            fprintf(stderr, PROGRAM ": %s: %s\n", argv[i], s_not_checked(argv[i], err));
     }
     return status;
 }
@@ -267,14 +376,13 @@ s_columns(int argc, char **argv)
 int
 main(int argc, char **argv)
 {
+    crema_random_maps();
     static const struct {
         const char *word;
         int (*run)(int argc, char **argv);
     } c_commands[] = {
-        {"serve", s_serve},
-        {"rebuild", s_rebuild},
-        {"check", s_check},
-        {"columns", s_columns},
+        {"serve", s_serve}, {"rebuild", s_rebuild}, {"view", s_view},
+        {"check", s_check}, {"columns", s_columns},
     };
     /* Filters are loaded into the process that opens the file: only those that are built in. */
     setenv("HDF5_PLUGIN_PRELOAD", "::", 0);

@@ -10,27 +10,31 @@
 
 #define ROWS_MAX 1024
 #define COLUMNS_MAX 64
-#define NAMES_MAX 4096
-#define STREAMS_MAX 256
 #define FRAME_BYTES (CREMA_FRAME_HEADER_BYTES + CREMA_RECORD_BODY_MAX)
+
+typedef struct {
+    crema_dict_t kind;
+    char text[160];
+    int64_t id;
+} name_t;
+
+typedef struct {
+    int64_t ints[COLUMNS_MAX];
+    double reals[COLUMNS_MAX];
+} row_t;
 
 struct fixture_stream {
     fixture_t *fixture;
     crema_id_t id, agent;
     int64_t t_real_ns, t_mono_ns;
     uint64_t next_seq;
-    struct {
-        crema_dict_t kind;
-        char text[160];
-        int64_t id;
-    } names[NAMES_MAX];
+    name_t *names;
     size_t n_names;
     int64_t next_id[CREMA_DICT_COUNT];
     const crema_table_t *table;
     uint32_t n_rows;
-    int64_t ints[ROWS_MAX][COLUMNS_MAX];
-    double reals[ROWS_MAX][COLUMNS_MAX];
-    uint8_t last[FRAME_BYTES]; /* the last frame, for repeating */
+    row_t *rows;
+    uint8_t *last; /* the last frame, for repeating */
     size_t last_bytes;
     uint64_t last_seq;
 };
@@ -40,8 +44,9 @@ struct fixture {
     crema_id_t run_id;
     bool late;
     int64_t t_recv_ns;
-    fixture_stream_t *streams[STREAMS_MAX];
+    fixture_stream_t **streams;
     size_t n_streams;
+    uint8_t frame[FRAME_BYTES]; /* being made */
 };
 
 static void
@@ -68,18 +73,42 @@ fixture_new(const char *dir, uint8_t number)
     crema_id_t store = s_id(0x50, 1);
     self->run_id = s_id(0x01, number);
     self->t_recv_ns = FIXTURE_T0;
-    s_must(sink_journal_open(dir, &store, &self->run_id, 1, &self->journal), dir);
+    char where[PATH_MAX];
+    sink_journal_report_t report;
+    s_must(sink_journal_open(dir, &store, &self->run_id, 1, NULL, &report, where, &self->journal),
+           dir);
     return self;
+}
+
+static void
+s_free_stream(fixture_stream_t *stream)
+{
+    free(stream->names);
+    free(stream->rows);
+    free(stream->last);
+    free(stream);
+}
+
+/* Room for element `n` of an array that grows by doubling. */
+static void *
+s_grown(void *array, size_t n, size_t size)
+{
+    if (n & (n - 1))
+        return array;
+    void *grown = realloc(array, (n ? 2 * n : 1) * size);
+    s_must(grown ? CREMA_OK : CREMA_ENOMEM, "memory");
+    return grown;
 }
 
 void
 fixture_close(fixture_t **self_p)
 {
     fixture_t *self = *self_p;
-    s_must(sink_journal_sync(self->journal), "sync");
+    s_must(sink_journal_sync(self->journal, NULL), "sync");
     sink_journal_close(&self->journal);
     for (size_t i = 0; i < self->n_streams; i++)
-        free(self->streams[i]);
+        s_free_stream(self->streams[i]);
+    free(self->streams);
     free(self);
     *self_p = NULL;
 }
@@ -124,6 +153,21 @@ fixture_seal(fixture_t *self, int64_t t_end_ns, const crema_reason_t *reasons, s
 }
 
 void
+fixture_run_end(fixture_t *self, int64_t t_end_ns, uint32_t parts)
+{
+    crema_run_msg_t msg = {.run_id = self->run_id, .t_end_ns = t_end_ns, .writer_parts = parts};
+    s_must(sink_journal_run(self->journal, CREMA_MSG_RUN_END, &msg, t_end_ns), "end");
+}
+
+void
+fixture_writers(fixture_t *self, uint32_t part, uint32_t parts, const crema_writer_t *writers,
+                size_t n)
+{
+    crema_writers_msg_t msg = {self->run_id, part, parts, n, writers, {{0}}};
+    s_must(sink_journal_writers(self->journal, &msg, FIXTURE_T0), "writers");
+}
+
+void
 fixture_clock(fixture_t *self, uint8_t agent, int64_t t_ns, int64_t offset_ns,
               int64_t uncertainty_ns)
 {
@@ -152,7 +196,7 @@ s_put_frame(fixture_stream_t *stream, const uint8_t *frame, size_t bytes, uint64
                               .t_recv_ns = self->t_recv_ns++};
     crema_err_t err = sink_journal_put(self->journal, &put);
     if (err == CREMA_ELIMIT) {
-        s_must(sink_journal_sync(self->journal), "sync");
+        s_must(sink_journal_sync(self->journal, NULL), "sync");
         err = sink_journal_put(self->journal, &put);
     }
     s_must(err, "put");
@@ -162,18 +206,23 @@ static void
 s_write(fixture_stream_t *stream, const crema_record_t *record, uint64_t seq, int64_t t_real_ns)
 {
     int64_t t_mono_ns = stream->t_mono_ns + (t_real_ns - stream->t_real_ns);
-    s_must(crema_record_encode(record, seq, t_mono_ns, stream->last, sizeof stream->last,
-                               &stream->last_bytes),
+    uint8_t *frame = stream->fixture->frame;
+    s_must(crema_record_encode(record, seq, t_mono_ns, frame, FRAME_BYTES, &stream->last_bytes),
            "record");
+    stream->last = realloc(stream->last, stream->last_bytes);
+    memcpy(stream->last, frame, stream->last_bytes);
     stream->last_seq = seq;
     s_put_frame(stream, stream->last, stream->last_bytes, stream->next_seq);
     stream->next_seq = seq + 1;
 }
 
 crema_id_t
-fixture_stream_id(uint8_t number)
+fixture_stream_id(uint32_t number)
 {
-    return s_id(0x57, number);
+    crema_id_t id = s_id(0x57, (uint8_t)number);
+    id.bytes[14] ^= (uint8_t)(number >> 8);
+    id.bytes[13] ^= (uint8_t)(number >> 16);
+    return id;
 }
 
 static const char *
@@ -184,7 +233,7 @@ s_uuid_of(const char *name, char uuid[192])
 }
 
 fixture_stream_t *
-fixture_stream(fixture_t *self, uint8_t number, uint8_t agent, crema_stream_kind_t kind,
+fixture_stream(fixture_t *self, uint32_t number, uint8_t agent, crema_stream_kind_t kind,
                const char *name, uint32_t nthreads, int64_t t_real_ns)
 {
     static const char *const keys[] = {"python_version", "coffea_version"};
@@ -197,13 +246,14 @@ fixture_stream(fixture_t *self, uint8_t number, uint8_t agent, crema_stream_kind
     stream->next_seq = 1;
     stream->t_real_ns = t_real_ns;
     stream->t_mono_ns = 5000 * FIXTURE_S;
+    self->streams = s_grown(self->streams, self->n_streams, sizeof(fixture_stream_t *));
     self->streams[self->n_streams++] = stream;
     crema_record_t record = {.type = CREMA_RECORD_STREAM};
     record.stream = (crema_stream_info_t){
         .run_id = self->run_id,
         .kind = kind,
         .host = "node1",
-        .pid = 1000 + number,
+        .pid = 1000 + (int32_t)number,
         .worker_uuid = kind == CREMA_STREAM_WORKER ? s_uuid_of(name, uuid) : "",
         .worker_name = kind == CREMA_STREAM_WORKER ? name : "",
         .nthreads = nthreads,
@@ -236,8 +286,7 @@ s_name(fixture_stream_t *stream, crema_dict_entry_t *entry)
     int64_t id = s_find_name(stream, entry->kind, entry->text);
     if (id >= 0)
         return id;
-    if (stream->n_names == NAMES_MAX)
-        s_must(CREMA_ELIMIT, "names");
+    stream->names = s_grown(stream->names, stream->n_names, sizeof *stream->names);
     id = stream->next_id[entry->kind]++;
     entry->id = (uint32_t)id;
     crema_record_t record = {.type = CREMA_RECORD_DICT};
@@ -290,14 +339,15 @@ fixture_row(fixture_stream_t *stream, crema_table_id_t id)
     if (stream->n_rows == ROWS_MAX || (stream->n_rows > 0 && stream->table != table))
         s_must(CREMA_ELIMIT, "rows");
     stream->table = table;
+    stream->rows = s_grown(stream->rows, stream->n_rows, sizeof *stream->rows);
+    row_t *row = &stream->rows[stream->n_rows];
     crema_row_clear(table, blank);
     for (size_t i = 0; i < table->n_columns; i++) {
         bool real = table->columns[i].type == CREMA_T_F64;
-        stream->reals[stream->n_rows][i] = NAN;
-        stream->ints[stream->n_rows][i] =
-            real || table->columns[i].size == 0 || table->columns[i].type == CREMA_T_STR
-                ? 0
-                : crema_row_get_i64(table, blank, i);
+        row->reals[i] = NAN;
+        row->ints[i] = real || table->columns[i].size == 0 || table->columns[i].type == CREMA_T_STR
+                           ? 0
+                           : crema_row_get_i64(table, blank, i);
     }
     stream->n_rows++;
 }
@@ -314,13 +364,13 @@ s_column(const fixture_stream_t *stream, const char *column)
 void
 fixture_set(fixture_stream_t *stream, const char *column, int64_t value)
 {
-    stream->ints[stream->n_rows - 1][s_column(stream, column)] = value;
+    stream->rows[stream->n_rows - 1].ints[s_column(stream, column)] = value;
 }
 
 void
 fixture_real(fixture_stream_t *stream, const char *column, double value)
 {
-    stream->reals[stream->n_rows - 1][s_column(stream, column)] = value;
+    stream->rows[stream->n_rows - 1].reals[s_column(stream, column)] = value;
 }
 
 void
@@ -332,14 +382,14 @@ fixture_put(fixture_stream_t *stream, uint32_t flags)
     crema_table_wire_columns(table, &n_ints, &n_reals);
     int64_t *ints = calloc(n * n_ints + 1, sizeof *ints);
     double *reals = calloc(n * n_reals + 1, sizeof *reals);
-    int64_t t_ns = stream->ints[n - 1][table->columns[0].origin == CREMA_FROM_SINK ? 1 : 0];
+    int64_t t_ns = stream->rows[n - 1].ints[table->columns[0].origin == CREMA_FROM_SINK ? 1 : 0];
     for (size_t i = 0; i < table->n_columns; i++) {
         int at = crema_table_wire_index(table, i);
         for (uint32_t r = 0; at >= 0 && r < n; r++) {
             if (table->columns[i].type == CREMA_T_F64)
-                reals[(size_t)at * n + r] = stream->reals[r][i];
+                reals[(size_t)at * n + r] = stream->rows[r].reals[i];
             else
-                ints[(size_t)at * n + r] = stream->ints[r][i];
+                ints[(size_t)at * n + r] = stream->rows[r].ints[i];
         }
     }
     crema_record_t record = {.type = CREMA_RECORD_BATCH};
@@ -387,6 +437,7 @@ fixture_nonsense(fixture_stream_t *stream)
                            .type = CREMA_RECORD_BATCH,
                            .len = sizeof body,
                            .body = body};
+    stream->last = realloc(stream->last, crema_frame_bytes(&frame));
     crema_frame_encode(&frame, stream->last);
     s_put_frame(stream, stream->last, crema_frame_bytes(&frame), stream->next_seq);
     stream->next_seq++;
@@ -396,6 +447,12 @@ void
 fixture_skip(fixture_stream_t *stream, uint64_t n)
 {
     stream->next_seq += n;
+}
+
+uint64_t
+fixture_last(const fixture_stream_t *stream)
+{
+    return stream->next_seq - 1;
 }
 
 void

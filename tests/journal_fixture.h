@@ -28,14 +28,19 @@ crema_id_t fixture_run_id(const fixture_t *self);
 void fixture_open(fixture_t *self, int64_t t_start_ns, const char *const *keys,
                   const char *const *values, const char *prefix);
 void fixture_seal(fixture_t *self, int64_t t_end_ns, const crema_reason_t *reasons, size_t n);
+/* The collector's announcement of the end; the list of writers has `parts` parts. */
+void fixture_run_end(fixture_t *self, int64_t t_end_ns, uint32_t parts);
+/* A part of the list of writers. */
+void fixture_writers(fixture_t *self, uint32_t part, uint32_t parts, const crema_writer_t *writers,
+                     size_t n);
 void fixture_clock(fixture_t *self, uint8_t agent, int64_t t_ns, int64_t offset_ns,
                    int64_t uncertainty_ns);
 
 /* A stream whose first record is written. Ids of streams and agents follow from their numbers. `name` is the worker's; its uuid is "uuid-<name>". */
-fixture_stream_t *fixture_stream(fixture_t *self, uint8_t number, uint8_t agent,
+fixture_stream_t *fixture_stream(fixture_t *self, uint32_t number, uint8_t agent,
                                  crema_stream_kind_t kind, const char *name, uint32_t nthreads,
                                  int64_t t_real_ns);
-crema_id_t fixture_stream_id(uint8_t number);
+crema_id_t fixture_stream_id(uint32_t number);
 /* The stream's number for a name; a worker's uuid is "uuid-<name>". A name is written the first time. */
 int64_t fixture_name(fixture_stream_t *stream, crema_dict_t kind, const char *text);
 int64_t fixture_file(fixture_stream_t *stream, const char *name, const char *uuid, int64_t dataset);
@@ -55,6 +60,8 @@ void fixture_lose(fixture_stream_t *stream, uint64_t n, crema_loss_reason_t reas
 void fixture_nonsense(fixture_stream_t *stream);
 /* The next n numbers are left out of the journal. */
 void fixture_skip(fixture_stream_t *stream, uint64_t n);
+/* The number of its last record. */
+uint64_t fixture_last(const fixture_stream_t *stream);
 /* The last record once more. */
 void fixture_repeat(fixture_stream_t *stream);
 /* What is put from here on came after the verdict. */

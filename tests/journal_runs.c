@@ -67,6 +67,7 @@ s_toy_chunk(fixture_stream_t *stream, const char *worker, int64_t chunk, int64_t
     s_chunk(stream, worker, "toy", chunk, ref, start);
     fixture_set(stream, "t_end_ns", s_at(end));
     fixture_real(stream, "wall_s", end - start);
+    fixture_real(stream, "open_s", 0);
     fixture_real(stream, "cpu_s", cpu_s);
     fixture_set(stream, "n_events", events);
     fixture_set(stream, "bytes_read_b", events * 1000);

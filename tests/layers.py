@@ -6,8 +6,9 @@ Rules, by the names they are reported under:
 program  no folder includes a header of another program, and proto/ includes no program's
 pure     a module whose header's first comment says "Pure:" reaches no socket, clock, disk or log, not even through
          another header
-codec    only proto/crema_wire.c and proto/crema_record.c include what protobuf-c generates, and crema_protobuf.h
-hdf5     only sink/sink_h5*.c, and the tests, include HDF5
+codec    only proto/wire/crema_wire.c and proto/wire/crema_record.c include what protobuf-c generates, and crema_protobuf.h
+hdf5     only sink/file/sink_h5*.c, and the tests, include HDF5
+room     a folder inside a part includes only the folders that ROOMS names, so that the arrows run one way
 header   no header shows a type of ZeroMQ, CZMQ, protobuf-c or HDF5, but for crema_protobuf.h
 
 usage: layers.py [ROOT]   prints one line for each broken rule; exit status 1 if there is any
@@ -35,8 +36,24 @@ OWN = re.compile(r"(.*/)?crema_(clock|link|log|option|random|spool)\.h")
 
 LIBRARIES = (ZMQ, CODEC, HDF5)
 IMPURE = (*LIBRARIES, SYSTEM, OWN)
-MAY_USE_CODEC = re.compile(r"proto/(crema_(wire|record)\.c|crema_protobuf\.h)")
-MAY_USE_HDF5 = re.compile(r"sink/sink_h5\w*\.c|tests/.*\.c")
+MAY_USE_CODEC = re.compile(r"proto/wire/(crema_(wire|record)\.c|crema_protobuf\.h)")
+MAY_USE_HDF5 = re.compile(r"sink/file/sink_h5\w*\.c|tests/.*\.c")
+
+# Which folders of its own part a folder may know, besides itself. The folder of the part itself, with its main, knows all.
+ROOMS = {
+    "proto/base": (),
+    "proto/tables": ("proto/base",),
+    "proto/wire": ("proto/base", "proto/tables"),
+    "proto/spool": ("proto/base", "proto/tables", "proto/wire"),
+    "proto/session": ("proto/base", "proto/tables", "proto/wire"),
+    "proto/daemon": ("proto/base", "proto/tables", "proto/wire"),
+    "proto/doc": ("proto/base", "proto/tables", "proto/wire", "proto/spool"),
+    "sink/store": (),
+    "sink/rows": ("sink/store",),
+    "sink/analysis": ("sink/rows", "sink/store"),
+    "sink/file": ("sink/analysis", "sink/rows", "sink/store"),
+    "sink/serve": ("sink/store",),
+}
 
 
 def any_match(patterns, text):
@@ -78,6 +95,12 @@ class Tree:
         return None
 
 
+def leaves_room(name, header):
+    """Whether a file includes a header of a folder that its own folder may not know."""
+    room, theirs = (str(Path(n).parent) for n in (name, header))
+    return room in ROOMS and theirs not in (room, *ROOMS[room])
+
+
 def broken(tree):
     """Yield (rule, sentence) for every rule a file breaks."""
     for name, includes in tree.includes.items():
@@ -87,6 +110,8 @@ def broken(tree):
             theirs = header.split("/")[0] if header else None
             if folder in SHIPPED and theirs in PROGRAMS and theirs != folder:
                 yield "program", f"{name} includes {header}"
+            if header and theirs == folder and leaves_room(name, header):
+                yield "room", f"{name} includes {header}"
             if CODEC.fullmatch(include) and not MAY_USE_CODEC.fullmatch(name):
                 yield "codec", f"{name} includes {include}"
             if HDF5.fullmatch(include) and not MAY_USE_HDF5.fullmatch(name):

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # mutants.sh - proves that the simulator and the tests of the protocol have teeth: builds them with one seeded bug after the other
-# (-DCREMA_MUTANT=n, see proto/crema_mutant.h) and wants every one to be found. Without any bug they must find none.
+# (-DCREMA_MUTANT=n, see proto/base/crema_mutant.h) and wants every one to be found. Without any bug they must find none.
 #
 # usage: tests/mutants.sh [number...]   exit 1 if a mutant survives
 set -euo pipefail
@@ -27,20 +27,30 @@ readonly mutants='
 16 test_power_store a sync that failed is tried again
 17 test_power_store the watermark holds though data before it are missing
 18 test_power_store after a failed sync what can be read is taken for durable
+19 sim            what the agents list is all there is, whatever the writers say
+20 sim            the verdict does not wait for the list of writers to be durable
+21 sim            what an agent cannot read is held against nobody
 '
 
 readonly modules=(
-    proto/crema_{map,stream,sender,session,session_next,offset,id,error,frame,arena,record,columns,wire,utf8}.c
-    aggregator/agg_{credit,agent,run,text,frames,core,core_agents,core_flows,core_sink,core_runs,core_next}.c
-    sink/sink_commit.c
+    proto/base/crema_{map,id,error,arena,utf8}.c
+    proto/tables/crema_columns.c
+    proto/wire/crema_{life,stream,writers,frame,record,wire}.c
+    proto/daemon/crema_principal.c
+    proto/session/crema_{sender,session,session_next,offset}.c
+    aggregator/agg_{credit,agent,run,text,frames,core,core_ages,core_agents,core_faults,core_flows,core_sink,core_runs,core_next,core_owners,core_writers}.c
+    sink/store/sink_commit.c
 )
 # test_power_store: the store on a disk that forgets what was not synced
 readonly store=(
-    proto/crema_{random,failpoint,cost}.c sink/sink_{store,store_open,journal,journal_read,segment,segments,fs,put,tombs}.c
+    proto/base/crema_random.c proto/wire/crema_{failpoint,cost}.c
+    sink/store/sink_{store,store_open,store_runs,store_show,store_state,journal,journal_open,journal_read,order,aged,freed,refused,segment,segments,fs,put,tombs}.c
     tests/frames.c tests/faulty/{power,store_life}.c
 )
 wraps=$(sed -n 's/^set(disk_calls \(.*\))/\1/p' tests/faulty/CMakeLists.txt | sed -E 's/([a-z]+)/-Wl,--wrap=\1/g')
 readonly wraps
+mapfile -t rooms < <(find proto aggregator sink tests tests/sim tests/faulty -name '*.h' -printf '%h\n' | sort -u)
+readonly rooms
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 protoc-c --c_out="$work" --proto_path=proto proto/crema.proto
@@ -54,9 +64,9 @@ build() {
             sources=("${store[@]}" "tests/faulty/$2.c")
             read -ra flags <<<"$wraps"
             ;;
-        *) sources=("tests/$2.c") ;;
+        *) mapfile -t sources < <(find tests -name "$2.c") ;;
     esac
-    "$cc" -std=gnu17 -O1 -w -D_GNU_SOURCE= -DCREMA_MUTANT="$1" -Iproto -Iaggregator -Isink -Itests -Itests/sim -Itests/faulty \
+    "$cc" -std=gnu17 -O1 -w -D_GNU_SOURCE= -DCREMA_MUTANT="$1" "${rooms[@]/#/-I}" \
         -I"$work" "${flags[@]}" "${modules[@]}" "$work/crema.pb-c.c" "${sources[@]}" -o "$work/$2" \
         -lcmocka -lprotobuf-c -ldeflate -lz -lm
 }

@@ -48,6 +48,27 @@ static const crema_reason_t s_reasons[] = {
     {"records_lost", "0a0b", "", 1},
 };
 
+static const crema_reason_t c_fault_rows[] = {
+    {CREMA_FAULT_FILE, "sp-51515151515151515151515151515151-0000000000000001", "Permission denied",
+     0},
+    {CREMA_FAULT_MORE, "", "", 7},
+};
+static const crema_faults_t c_faults = {2, c_fault_rows};
+
+static const crema_writer_t s_writers[] = {
+    {.last = 80,
+     .kind = CREMA_STREAM_WORKER,
+     .state = CREMA_WRITER_ENDED,
+     .name = "tcp://10.0.0.1:40001",
+     .uuid = "Worker-4f1c",
+     .text = ""},
+    {.kind = CREMA_STREAM_SCHEDULER,
+     .state = CREMA_WRITER_UNKNOWN,
+     .name = "tcp://10.0.0.1:8786",
+     .uuid = "",
+     .text = "Dask did not answer within 60 s"},
+};
+
 static const uint8_t s_frames[80] = {1, 2, 3};
 
 static crema_stream_table_t
@@ -124,10 +145,15 @@ s_run(crema_msg_type_t type)
                            .values = s_values,
                            .n_prefixes = 2,
                            .processor_prefixes = s_prefixes};
-    if (type != CREMA_MSG_RUN_OPEN)
+    if (type != CREMA_MSG_RUN_OPEN) {
         run.t_end_ns = 1767225660000000000;
+        run.writer_parts = 3;
+    }
     if (type == CREMA_MSG_RUN_END)
         run.dismiss = true;
+    if (type == CREMA_MSG_RUN_OPEN)
+        memset(run.agent_key, 0xc3, sizeof run.agent_key);
+    run.owner = sample_id(0xd4);
     if (type == CREMA_MSG_RUN_SEAL) {
         run.t_verdict_ns = 1767225660100000000;
         run.n_reasons = 2;
@@ -140,11 +166,13 @@ static void
 s_fill(crema_msg_t *msg)
 {
     static crema_stream_row_t rows[2];
+    static crema_writer_t writers[2];
     const crema_stream_table_t table = s_table(rows);
     switch (msg->type) {
     case CREMA_MSG_HELLO:
-        msg->hello = (crema_hello_t){1,   1,    sample_id(0xb2), 99,      "node-1",
-                                     -42, 1000, sample_id(0xc3), "0.1.0", table};
+        msg->hello = (crema_hello_t){2,     2,       sample_id(0xb2), 99,      "node-1",
+                                     -42,   1000,    sample_id(0xc3), "0.1.0", sample_id(0xa1),
+                                     table, c_faults};
         break;
     case CREMA_MSG_DATA:
         msg->data = (crema_data_t){.stream_id = sample_id(0x51),
@@ -178,11 +206,13 @@ s_fill(crema_msg_t *msg)
                                              .echo_t2_mono_ns = 20,
                                              .echo_t3_mono_ns = 30,
                                              .echo_t4_mono_ns = 40,
-                                             .table = table};
+                                             .table = table,
+                                             .faults = c_faults};
         break;
     case CREMA_MSG_BYE:
         msg->bye.reason = 1;
         msg->bye.table = table;
+        msg->bye.faults = c_faults;
         break;
     case CREMA_MSG_WELCOME:
         msg->welcome = (crema_welcome_t){sample_id(0xc3), 4 << 20, 192 << 10, 500, table};
@@ -229,10 +259,19 @@ s_fill(crema_msg_t *msg)
     case CREMA_MSG_FULL:
         msg->full.retry_after_ms = 2000;
         msg->full.free_b = 4096;
+        msg->full.why = "the disk is full";
         break;
     case CREMA_MSG_SEALED:
         msg->sealed =
             (crema_sealed_t){sample_id(0xa1), "/data/run.h5", "PARTIAL", "", 2, 2, s_reasons};
+        break;
+    case CREMA_MSG_RUN_WRITERS:
+        memcpy(writers, s_writers, sizeof writers);
+        writers[0].stream_id = sample_id(0x51);
+        msg->writers = (crema_writers_msg_t){sample_id(0xa1), 2, 3, 2, writers, sample_id(0xd4)};
+        break;
+    case CREMA_MSG_RUN_LISTED:
+        msg->writers = (crema_writers_msg_t){.run_id = sample_id(0xa1), .part = 2, .parts = 3};
         break;
     case CREMA_MSG_RUN_QUERY:
         msg->query = sample_id(0xa1);
@@ -240,6 +279,8 @@ s_fill(crema_msg_t *msg)
     case CREMA_MSG_RUN_STATE:
         msg->run_state = (crema_run_state_t){.run_id = sample_id(0xa1),
                                              .phase = CREMA_RUN_SEALED,
+                                             .refusal = CREMA_REFUSED_OTHER_KEY,
+                                             .trouble = "the disk is full",
                                              .streams = 5,
                                              .streams_done = 4,
                                              .agents = 2,
@@ -255,7 +296,8 @@ s_fill(crema_msg_t *msg)
                                              .revision = 1,
                                              .verdict_after_ns = 80000000,
                                              .processor_s = 12.5,
-                                             .overhead_s = 0.25};
+                                             .overhead_s = 0.25,
+                                             .writers_kept = 3};
         break;
     }
 }
@@ -264,12 +306,12 @@ crema_msg_t
 sample_message(size_t i)
 {
     static const crema_msg_type_t types[SAMPLE_MESSAGES] = {
-        CREMA_MSG_HELLO,     CREMA_MSG_DATA,      CREMA_MSG_HEARTBEAT, CREMA_MSG_BYE,
-        CREMA_MSG_WELCOME,   CREMA_MSG_ACK,       CREMA_MSG_REPLAY,    CREMA_MSG_BARRIER,
-        CREMA_MSG_FENCE,     CREMA_MSG_OPEN,      CREMA_MSG_PUT,       CREMA_MSG_RUN_SEAL,
-        CREMA_MSG_CLOCK,     CREMA_MSG_STATE,     CREMA_MSG_COMMITTED, CREMA_MSG_NACK,
-        CREMA_MSG_FULL,      CREMA_MSG_SEALED,    CREMA_MSG_RUN_OPEN,  CREMA_MSG_RUN_END,
-        CREMA_MSG_RUN_QUERY, CREMA_MSG_RUN_STATE,
+        CREMA_MSG_HELLO,     CREMA_MSG_DATA,      CREMA_MSG_HEARTBEAT,   CREMA_MSG_BYE,
+        CREMA_MSG_WELCOME,   CREMA_MSG_ACK,       CREMA_MSG_REPLAY,      CREMA_MSG_BARRIER,
+        CREMA_MSG_FENCE,     CREMA_MSG_OPEN,      CREMA_MSG_PUT,         CREMA_MSG_RUN_SEAL,
+        CREMA_MSG_CLOCK,     CREMA_MSG_STATE,     CREMA_MSG_COMMITTED,   CREMA_MSG_NACK,
+        CREMA_MSG_FULL,      CREMA_MSG_SEALED,    CREMA_MSG_RUN_OPEN,    CREMA_MSG_RUN_END,
+        CREMA_MSG_RUN_QUERY, CREMA_MSG_RUN_STATE, CREMA_MSG_RUN_WRITERS, CREMA_MSG_RUN_LISTED,
     };
     crema_msg_t msg = {.type = types[i],
                        .flags = CREMA_WIRE_FLAG_MORE,

@@ -8,7 +8,7 @@
 #include "crema_wire.h"
 
 #define SAMPLE_RECORDS 6
-#define SAMPLE_MESSAGES 22
+#define SAMPLE_MESSAGES 24
 
 #define SAMPLE_SEQ 7u
 #define SAMPLE_T_NS 1234567890123

@@ -34,6 +34,12 @@ s_on_run(void *context, crema_msg_type_t type, const crema_run_msg_t *msg)
 }
 
 static crema_err_t
+s_on_writers(void *context, const crema_writers_msg_t *msg)
+{
+    return sink_decoder_writers(context, msg);
+}
+
+static crema_err_t
 s_on_put(void *context, const sink_journal_put_t *put)
 {
     return sink_decoder_put(context, put);
@@ -48,10 +54,19 @@ s_on_clock(void *context, const crema_clock_sample_t *sample)
 void
 decoded_open(decoded_t *self, const char *journal_dir)
 {
+    const crema_limits_t limits = crema_limits();
+    decoded_open_limited(self, journal_dir, &limits);
+}
+
+void
+decoded_open_limited(decoded_t *self, const char *journal_dir, const crema_limits_t *limits)
+{
     *self = (decoded_t){0};
     s_must(sink_tables_new(".", &self->tables), "tables");
     s_must(sink_decoder_new(s_on_row, self->tables, &self->run), "decoder");
-    const sink_journal_visitor_t messages = {.context = self->run, .run = s_on_run};
+    *sink_decoder_limits(self->run) = *limits;
+    const sink_journal_visitor_t messages = {
+        .context = self->run, .run = s_on_run, .writers = s_on_writers};
     const sink_journal_visitor_t records = {
         .context = self->run, .put = s_on_put, .clock = s_on_clock};
     sink_journal_report_t report;

@@ -18,6 +18,8 @@ typedef struct {
 
 /* Everything in the journal, finished; messages first. Failures end the test program. */
 void decoded_open(decoded_t *self, const char *journal_dir);
+/* The same with limits of its own. */
+void decoded_open_limited(decoded_t *self, const char *journal_dir, const crema_limits_t *limits);
 /* Sorted rows, dictionaries, facts, budget and model. */
 void decoded_facts(decoded_t *self);
 void decoded_close(decoded_t *self);

@@ -14,13 +14,13 @@ GOOD = {
     "proto/crema_error.h": "/* crema_error. */\n",
     "proto/crema_window.h": '/* crema_window.\n * Pure: time is an argument. */\n#include "crema_error.h"\n',
     "proto/crema_window.c": '#include "crema_window.h"\n#include <stdlib.h>\n#include <sys/types.h>\n',
-    "proto/crema_wire.c": '#include "crema.pb-c.h"\n#include <protobuf-c/protobuf-c.h>\n',
+    "proto/wire/crema_wire.c": '#include "crema.pb-c.h"\n#include <protobuf-c/protobuf-c.h>\n',
     "proto/crema_clock.h": "/* crema_clock. */\n",
     "proto/crema_clock.c": '#include "crema_clock.h"\n#include <time.h>\n',
     "agent/agent.h": "/* agent. The reactor. */\n",
     "agent/agent.c": '#include "agent.h"\n#include <czmq.h>\n#include "crema_clock.h"\n',
-    "sink/sink_h5.h": "/* sink_h5. */\n",
-    "sink/sink_h5.c": '#include "sink_h5.h"\n#include <hdf5.h>\n',
+    "sink/file/sink_h5.h": "/* sink_h5. */\n",
+    "sink/file/sink_h5.c": '#include "sink_h5.h"\n#include <hdf5.h>\n',
     "tests/test_sink_h5.c": '#include "sink_h5.h"\n#include "agent.h"\n#include <hdf5.h>\n',
 }
 
@@ -40,6 +40,7 @@ BROKEN = [
     ("codec", "agent/agent.c", '#include "crema_protobuf.h"\n'),
     ("hdf5", "sink/sink.c", "#include <hdf5.h>\n"),
     ("hdf5", "aggregator/sink_h5.c", "#include <hdf5.h>\n"),
+    ("room", "sink/store/sink_store.c", '#include "sink_h5.h"\n'),
     ("header", "agent/agent.h", "#include <czmq.h>\n"),
 ]
 

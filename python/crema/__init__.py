@@ -11,45 +11,83 @@ Nothing is imported before it is asked for: a worker that only records needs nei
 from __future__ import annotations
 
 import importlib
+import sys
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from ._moved import Finder
+
+if TYPE_CHECKING:  # what an editor shows; at run time each is imported when it is asked for
+    from .collect.collector import CremaError, MetricsCollector
+    from .hook.instrument import (
+        Tracker,
+        record_metric,
+        track_bytes,
+        track_memory,
+        track_metrics,
+        track_section,
+        track_time,
+    )
+    from .read.reader import RunFile, newest, open
+    from .read.runs import runs
+    from .read.series import scaling
 
 try:
-    __version__ = version("crema")
+    __version__ = version("coffea-crema")
 except PackageNotFoundError:  # a source tree that was never installed
     __version__ = "0+unknown"
 
 # name -> module that has it
 _PUBLIC = {
-    "CremaError": "collector",
-    "MetricsCollector": "collector",
-    "RunFile": "reader",
-    "newest": "reader",
-    "open": "reader",
-    "Tracker": "instrument",
-    "record_metric": "instrument",
-    "track_bytes": "instrument",
-    "track_memory": "instrument",
-    "track_metrics": "instrument",
-    "track_section": "instrument",
-    "track_time": "instrument",
+    "CremaError": "collect.collector",
+    "MetricsCollector": "collect.collector",
+    "RunFile": "read.reader",
+    "extract_per_task_metrics": "read.roastcoffea",
+    "load_measurement": "read.roastcoffea",
+    "newest": "read.reader",
+    "open": "read.reader",
+    "runs": "read.runs",
+    "scaling": "read.series",
+    "plot_per_task_bytes_read": "read.roastcoffea",
+    "plot_per_task_cpu_io": "read.roastcoffea",
+    "plot_per_task_overhead": "read.roastcoffea",
+    "BaseInstrumentationContext": "hook.instrument",
+    "Tracker": "hook.instrument",
+    "record_metric": "hook.instrument",
+    "track_bytes": "hook.instrument",
+    "track_memory": "hook.instrument",
+    "track_metrics": "hook.instrument",
+    "track_section": "hook.instrument",
+    "track_time": "hook.instrument",
 }
 
 __all__ = [
+    "BaseInstrumentationContext",
     "CremaError",
     "MetricsCollector",
     "RunFile",
     "Tracker",
     "__version__",
+    "extract_per_task_metrics",
+    "load_measurement",
     "newest",
     "open",
+    "plot_per_task_bytes_read",
+    "plot_per_task_cpu_io",
+    "plot_per_task_overhead",
     "record_metric",
+    "runs",
+    "scaling",
     "track_bytes",
     "track_memory",
     "track_metrics",
     "track_section",
     "track_time",
 ]
+
+
+if Finder not in sys.meta_path:
+    sys.meta_path.append(Finder)
 
 
 def __getattr__(name: str) -> Any:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
-    from .collector import MetricsCollector
+    from .collect.collector import MetricsCollector
 
 EVENTS = 1_000_000  # half a minute on two cores
 PATIENCE_S = 60  # for a cluster that is just starting
@@ -106,7 +106,7 @@ def _client(options: argparse.Namespace, say) -> Iterator[Client]:
     """A client of the cluster that was named, or of one that is made here and goes with it."""
     from distributed import Client, LocalCluster
 
-    from .collector import CremaError
+    from .collect.collector import CremaError
 
     with contextlib.ExitStack() as stack:
         if options.scheduler:
@@ -126,7 +126,7 @@ def _client(options: argparse.Namespace, say) -> Iterator[Client]:
 
 
 def _run(options: argparse.Namespace, fileset: dict, say) -> int:
-    from .collector import CremaError
+    from .collect.collector import CremaError
 
     try:
         with _client(options, say) as client:
@@ -141,7 +141,7 @@ def _measure(client: Client, options: argparse.Namespace, fileset: dict, say) ->
     from coffea import processor
 
     from ._demo_processor import DijetProcessor, Schema
-    from .collector import MetricsCollector
+    from .collect.collector import MetricsCollector
 
     instance = DijetProcessor()
     with MetricsCollector(
@@ -149,6 +149,8 @@ def _measure(client: Client, options: argparse.Namespace, fileset: dict, say) ->
         processor_instance=instance,
         output=options.output,
         run_label="demo",
+        report="none",
+        on_error="raise",
         attributes={
             "chunksize": options.chunksize,
             "requested_workers": options.workers,
@@ -173,6 +175,7 @@ def _measure(client: Client, options: argparse.Namespace, fileset: dict, say) ->
 def _conclude(mc, say) -> int:
     if mc.path is None:
         return 1
+    mc.print_summary()
     say("\nLoad it with any of", markup=False)
     say(f"    crema show {mc.path}", markup=False, soft_wrap=True)
     say(f'    pd.read_hdf("{mc.path}", "chunks")', markup=False, soft_wrap=True)

@@ -11,9 +11,12 @@ import pytest
 
 
 def pytest_configure(config):
-    """No test may pick up a pipeline of the developer's own environment."""
-    for name in ("CREMA_AGGREGATOR", "CREMA_KEYS", "CREMA_RUN", "CREMA_SPOOL"):
+    """No test may pick up a pipeline of the developer's own environment; a worker that comes back slowly still comes back."""
+    names = "AGGREGATOR", "KEYS", "RUN", "SPOOL", "ADVERTISE", "PORT"
+    for name in (f"CREMA_{name}" for name in names):
         os.environ.pop(name, None)
+    # A LocalCluster closes the nanny of a worker that has been away for 15 s. On a busy machine a new one takes longer to start.
+    os.environ["DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT"] = "10 minutes"
 
 
 @pytest.fixture(scope="session")

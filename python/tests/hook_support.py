@@ -16,9 +16,9 @@ from coffea import processor
 from coffea.nanoevents import BaseSchema
 from distributed.metrics import context_meter
 
-from crema import scheduler
-from crema._config import HookConfig
-from crema.worker import WorkerHook
+from crema.hook import scheduler
+from crema.hook._config import HookConfig
+from crema.hook.worker import WorkerHook
 
 EVENTS = 600  # a file
 CHUNK = 200
@@ -41,6 +41,13 @@ def spin(seconds: float) -> None:
     until = time.thread_time() + seconds
     while time.thread_time() < until:
         pass
+
+
+def wait_for_file(path: str) -> None:
+    """In a task, for as long as a test wants it to run; two minutes at most."""
+    until = time.monotonic() + 120
+    while not pathlib.Path(path).exists() and time.monotonic() < until:
+        time.sleep(0.01)
 
 
 class Counter(processor.ProcessorABC):
@@ -110,16 +117,16 @@ class Sleeper(Counter):
 
 
 class FailsBesideAnother(Counter):
-    """The chunk at entry 0 fails once the next one has begun, which goes on for `seconds`."""
+    """The chunk at entry 0 fails once the next one has begun, which goes on until it is let go."""
 
-    def __init__(self, mark: pathlib.Path, seconds: float) -> None:
-        self.mark, self.seconds = str(mark), seconds
+    def __init__(self, mark: pathlib.Path, let_go: pathlib.Path) -> None:
+        self.mark, self.let_go = str(mark), str(let_go)
 
     def process(self, events):
         mark = pathlib.Path(self.mark)
         if events.metadata["entrystart"] > 0:
             mark.touch()
-            time.sleep(self.seconds)
+            wait_for_file(self.let_go)
             return super().process(events)
         while not mark.exists():
             time.sleep(0.01)

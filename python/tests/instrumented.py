@@ -58,7 +58,7 @@ class Sections(processor.ProcessorABC):
                 ak.sum(events.Muon.pt)
             self.decorated(3)
             with Blocks("mine"):
-                self.blocks = [object() for _ in range(1000)]
+                self.blocks = [object() for _ in range(2000)]  # others may free some meanwhile
             time.sleep(0.005)
             crema.record_metric("muons", ak.sum(ak.num(events.Muon)), "count", "increment")
             crema.record_metric("temperature", 21.5, "°C")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from crema import _records
+from crema.hook import _records
 
 HEADER = struct.Struct("<IIQqHHI")
 DICTS = [

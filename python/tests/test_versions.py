@@ -19,7 +19,7 @@ def declared() -> list[Requirement]:
     """Requirements of the package, optional ones too, but for its own name."""
     project = tomllib.loads((PYTHON / "pyproject.toml").read_text())["project"]
     texts = itertools.chain(project["dependencies"], *project["optional-dependencies"].values())
-    return [r for r in map(Requirement, texts) if r.name != "crema"]
+    return [r for r in map(Requirement, texts) if r.name != "coffea-crema"]
 
 
 def pinned(lock: str) -> dict[str, str]:

@@ -19,10 +19,10 @@ import uuid
 from collections.abc import Callable
 
 import crema
-from crema import _recorder, _records
-from crema._config import HookConfig
-from crema._digests import ActivityTotals
-from crema.chunks import ChunkHook
+from crema.hook import _recorder, _records
+from crema.hook._config import HookConfig
+from crema.hook._digests import ActivityTotals
+from crema.hook.chunks import ChunkHook
 
 ROUNDS, CALLS = 60, 100
 

@@ -195,6 +195,8 @@ s_act(swarm_t *self, member_t *member, const crema_session_action_t *action)
         crema_session_on_data_sent(member->session, &action->stream_id, action->first_seq, n, bytes,
                                    now_ns);
         break;
+    case CREMA_SESSION_END_RUN:
+        break;
     case CREMA_SESSION_SCAN:
         crema_session_on_scanned(member->session, 0, 0, 0, now_ns);
         break;
@@ -374,8 +376,8 @@ main(int argc, char **argv)
     zsys_set_io_threads(
         16); /* libzmq's cost of a heartbeat grows with the connections in a thread */
     if (crema_signals_new(&signals) != CREMA_OK ||
-        crema_keys_load(strcmp(argv[2], "-") == 0 ? NULL : argv[2], false, &self.keys, &why) !=
-            CREMA_OK ||
+        crema_keys_load(strcmp(argv[2], "-") == 0 ? NULL : argv[2], CREMA_AS_AGENT, &self.keys,
+                        &why) != CREMA_OK ||
         crema_arena_new(CREMA_WIRE_ARENA_BYTES, &self.arena) != CREMA_OK ||
         !s_make_members(&self, strtol(argv[4], NULL, 10) * MS)) {
         fprintf(stderr, "swarm: cannot start: %s\n", why ? why : strerror(errno));

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import zmq
 
-from crema import _columns
-from crema._records import MESSAGES
+from crema.hook import _columns
+from crema.hook._records import MESSAGES
 
 DATA, HEARTBEAT = _columns.MESSAGES["DATA"], _columns.MESSAGES["HEARTBEAT"]
 _BODIES = {DATA: MESSAGES["Data"], HEARTBEAT: MESSAGES["Heartbeat"]}

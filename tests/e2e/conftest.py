@@ -16,6 +16,9 @@ def pytest_configure(config):
     """The services must not pick up a pipeline of the developer's own environment."""
     for name in ("CREMA_AGGREGATOR", "CREMA_KEYS", "CREMA_RUN", "CREMA_SPOOL"):
         os.environ.pop(name, None)
+    os.environ["CREMA_INSECURE"] = "1"  # many tests start the services without keys
+    # A LocalCluster closes the nanny of a worker that has been away for 15 s. On a busy machine a new one takes longer to start.
+    os.environ["DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT"] = "10 minutes"
 
 
 def pytest_collection_modifyitems(config, items):

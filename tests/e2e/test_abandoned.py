@@ -15,7 +15,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 import crema
-import crema.scheduler
+import crema.hook.scheduler
 import support
 
 pytestmark = pytest.mark.timeout(240)
@@ -36,7 +36,7 @@ with Client(sys.argv[1]) as client:
 @pytest.fixture
 def cluster(monkeypatch):
     """Its scheduler is in this process, its two workers share a host and so an agent."""
-    monkeypatch.setattr(crema.scheduler, "CLIENT_GONE_S", GONE_S)
+    monkeypatch.setattr(crema.hook.scheduler, "CLIENT_GONE_S", GONE_S)
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
         yield cluster
 
@@ -56,7 +56,7 @@ def start(cluster, tmp_path):
         notebook.kill()
         notebook.wait()
         run = uuid.UUID(run_id)
-        for left in (private / f"run-{run.hex}", private / str(run)):
+        for left in (*private.glob(f"run-{run.hex}-*"), private / str(run)):
             shutil.rmtree(left, ignore_errors=True)
 
 

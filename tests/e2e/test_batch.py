@@ -100,7 +100,7 @@ def condor(tmp_path, monkeypatch):
     """What makes jobs of a submit file as condor_submit does, in a folder as the example wants it."""
     monkeypatch.setenv("CONDOR_CONFIG", "/dev/null")
     monkeypatch.chdir(shutil.copytree(BATCH / "htcondor", tmp_path / "job"))
-    pathlib.Path("client-keys").mkdir()
+    pathlib.Path("agent-keys").mkdir()
     import htcondor
 
     def jobs(text: str, **variables: str) -> list:
@@ -119,7 +119,7 @@ def test_condor_makes_jobs_of_the_submit_file(condor):
         assert job["Cmd"] == str(pathlib.Path("worker.sh").resolve())
         assert job["Args"].split() == ["tcp://a:1", "tcp://a:2", f"spool.{i}", "1"]
         assert job["TransferOutput"] == f"spool.{i}"
-        assert job["TransferInput"] == "client-keys"
+        assert job["TransferInput"] == "agent-keys"
         assert job["JobMaxVacateTime"] > 30  # --drain-timeout of worker.sh
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import socketserver
 import threading
@@ -13,17 +14,17 @@ import pytest
 import uproot
 from distributed import Client, LocalCluster
 
-import crema.report
-from support import measure, table, workflow
+import crema.read.report
+from support import enum_labels, measure, table, workflow
 from workloads import Computes, DoesNothing, HoldsTheGil, ReadsSlowly
 
 pytestmark = pytest.mark.alone
 
 CHUNKS, EVENTS = 10, 10
+CROWD = 5  # threads that want the GIL: of two, each computes as long as it waits, and nothing comes first
 NOT_OURS = {"startup", "drained"}  # of a run of some seconds they may be most
-CROWDED = (
-    0.1  # of the threads' time spent waiting for a core: the machine has other work than the test's
-)
+LOOKS_S = 0.1  # between two looks at the GIL: a run of some seconds is too short for one per second
+CROWDED = 0.03  # of the threads' time waits for a core: the machine has other work than the test's
 
 
 class _SlowServer(socketserver.BaseRequestHandler):
@@ -61,14 +62,24 @@ def fileset(tmp_path_factory):
     return {"made": {"files": {str(path): "Events"}}}
 
 
-@pytest.fixture(scope="module")
-def client():
-    """One process of two threads, that has imported everything."""
+@contextlib.contextmanager
+def _one_process(threads):
+    """A process that has imported everything."""
     cluster = LocalCluster(
-        n_workers=1, threads_per_worker=2, processes=True, dashboard_address=None, host="127.0.0.1"
+        n_workers=1,
+        threads_per_worker=threads,
+        processes=True,
+        dashboard_address=None,
+        host="127.0.0.1",
     )
     with cluster, Client(cluster) as client:
         client.run(_warm_up)
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client():
+    with _one_process(threads=2) as client:
         yield client
 
 
@@ -84,7 +95,7 @@ def run(client, fileset, server, nano_files, tmp_path_factory):
     kinds = {
         "compute": lambda: (fileset, Computes(0.8), EVENTS),
         "input": lambda: (fileset, ReadsSlowly(0.8, server), EVENTS),
-        "gil": lambda: (fileset, HoldsTheGil(0.8), EVENTS),
+        "gil": lambda: (fileset, HoldsTheGil(2.0), EVENTS),
         "tail": lambda: (fileset, Computes(0.1, 5.0), EVENTS),
         "chunk_overhead": lambda: (wide, DoesNothing(0), 2),
     }
@@ -93,9 +104,15 @@ def run(client, fileset, server, nano_files, tmp_path_factory):
     def make(kind):
         if kind not in made:
             files, instance, chunksize = kinds[kind]()
-            made[kind] = measure(
-                client, files, instance, tmp_path_factory.mktemp(kind), chunksize=chunksize
-            )
+            with _one_process(CROWD) if kind == "gil" else contextlib.nullcontext(client) as where:
+                made[kind] = measure(
+                    where,
+                    files,
+                    instance,
+                    tmp_path_factory.mktemp(kind),
+                    chunksize=chunksize,
+                    sample_interval=LOOKS_S,
+                )
         return made[kind].path
 
     return make
@@ -111,14 +128,18 @@ def waited_for_cores(path) -> float:
 def test_what_holds_a_run_back_comes_first(run, kind):
     path = run(kind)
     ranking = table(path, "summary/bottlenecks").sort_values("rank")
-    print(ranking[["name", "fraction", "evidence"]].head(5).to_string())
-    own = [name for name in ranking.name if name not in NOT_OURS]
+    print(ranking[["name", "fraction", "status", "evidence"]].head(5).to_string())
     waited = waited_for_cores(path)
-    if own[0] != kind and waited > CROWDED:
-        pytest.skip(
-            f"others use the cores: {100 * waited:.0f} % of the threads' time waited for one"
-        )
-    assert own[0] == kind
+    # On a machine with other work the cores are a cause as well, and the file says so.
+    passed_over = NOT_OURS | {"cores"} if waited > CROWDED else NOT_OURS
+    first, second = ranking[~ranking.name.isin(passed_over)].head(2).itertuples()
+    if first.name != kind:
+        # It also blurs what a look finds: then both rows say that either may be the cause.
+        assert waited > CROWDED
+        assert second.name == kind
+        said = enum_labels(path, "summary/bottlenecks", "status")
+        assert {said[first.status], said[second.status]} == {"ambiguous"}
+        assert f"{kind} explains it as well" in first.evidence
     waterfall = table(path, "summary/waterfall").set_index("category").thread_seconds
     capacity = table(path, "summary/efficiency").cap_s[0]
     assert waterfall.sum() == pytest.approx(capacity, rel=1e-9)
@@ -168,7 +189,7 @@ def test_every_part_tells_what_it_cost(run, capsys):
         assert 0 < row.cpu_s < 20
         assert part == "all" or (row.bytes_b > 0 and row.records > 0)
     assert rows["all"].cpu_s == pytest.approx(sum(rows[p].cpu_s for p in list(rows)[:4]))
-    crema.report.print_report(path)
+    crema.read.report.print_report(path)
     shown = capsys.readouterr().out
     assert "What holds it back" in shown
     assert "What measuring cost" in shown

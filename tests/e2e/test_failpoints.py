@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from crema import _programs
+from crema.hook import _programs
 from kept import PROGRAMS, failpoints, life
 
 POINTS_OF_ONE = 8  # that one pipeline passes, one after the other
@@ -20,7 +20,7 @@ AT_ONCE = 6  # pipelines; they wait more than they work
 def slices(points: list) -> list[list]:
     """Points of one program stay together, those of freeing and others in their order."""
     cut = []
-    for program in ("spool", "agent", "aggregator", "sink", "seal"):
+    for program in ("spool", "agent", "aggregator", "sink", "seal", "live"):
         mine = [point for point in points if point[0].split(".")[0] == program]
         cut += [mine[i : i + POINTS_OF_ONE] for i in range(0, len(mine), POINTS_OF_ONE)]
     return cut

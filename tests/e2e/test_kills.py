@@ -11,7 +11,7 @@ import time
 import h5py
 import pytest
 
-from crema import _client
+from crema.collect import _client
 from kept import PROGRAMS, life, must_have_kept_everything
 
 pytestmark = pytest.mark.timeout(300)

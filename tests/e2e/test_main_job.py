@@ -154,7 +154,7 @@ def test_the_live_file_reads_while_the_run_goes_on(client, nano_files, tmp_path)
         threading.Thread(target=look, daemon=True).start()
 
     run = support.measure(
-        client, nano_files, workloads.SlowCounter(0.5), tmp_path, chunksize=20, during=watch
+        client, nano_files, workloads.SlowCounter(0.2), tmp_path, chunksize=20, during=watch
     )
     assert run.verdict == "COMPLETE"
     assert seen, "no chunk was visible in the live file during the run"

@@ -10,7 +10,7 @@ import uuid
 import pytest
 
 from between import DATA, HEARTBEAT, Between
-from crema import _client
+from crema.collect import _client
 from kept import LONG, Tail, must_have_kept_everything, wait_for
 from namespaces import connections
 from test_services import write_stream
@@ -116,6 +116,9 @@ class Run:
         """(seconds, state) until the run is in that phase or a later one."""
         began = time.monotonic()
         while time.monotonic() - began < timeout_s:
+            if kind == _client.RUN_END:
+                fields["writer_parts"] = 1
+                self.client.send(_client.RUN_WRITERS, run_id=self.id.bytes, part=0, parts=1)
             self.client.send(kind, run_id=self.id.bytes, **fields)
             for state in self.client.states(self.id.bytes, 1.0):
                 if state.phase >= phase:

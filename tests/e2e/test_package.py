@@ -21,7 +21,7 @@ def archive(tmp_path_factory) -> pathlib.Path:
     made = tmp_path_factory.mktemp("sdist")
     script = "import sys, scikit_build_core.build as b; b.build_sdist(sys.argv[1])"
     subprocess.run([sys.executable, "-c", script, made], cwd=PYTHON, check=True, timeout=120)
-    return next(made.glob("crema-*.tar.gz"))
+    return next(made.glob("coffea_crema-*.tar.gz"))
 
 
 def test_it_holds_every_source_and_nothing_of_a_developers(archive):
@@ -48,7 +48,7 @@ def test_a_wheel_made_of_it_has_the_programs(archive, tmp_path):
     words = ("-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("SKBUILD")}
     subprocess.run([sys.executable, *words, archive], check=True, env=environment, timeout=600)
-    with zipfile.ZipFile(next(tmp_path.glob("crema-*.whl"))) as wheel:
+    with zipfile.ZipFile(next(tmp_path.glob("coffea_crema-*.whl"))) as wheel:
         names = {pathlib.PurePath(name).name for name in wheel.namelist()}
         version = next(n for n in wheel.namelist() if n.endswith(".dist-info/METADATA"))
         metadata = wheel.read(version).decode()

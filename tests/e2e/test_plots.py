@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import pathlib
+import re
 import shutil
+import tempfile
 
 import h5py
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
+from matplotlib.testing.compare import compare_images
 
 import crema
-from crema import plots
+from crema.read import plots
 from test_run_file import make_run
 
 S = 1_000_000_000
@@ -186,3 +190,144 @@ def test_pictures_go_where_they_are_told(toy):
     for draw, ax in zip((plots.waterfall, plots.timeline, plots.chunk_wall), axes, strict=True):
         assert draw(toy, ax) is ax
     assert len(plt.get_fignums()) == 1
+
+
+# ---------------------------------------------------------------- the registry
+
+OF_ROASTCOFFEA = [
+    "branch_access_per_chunk",
+    "bytes_accessed_per_chunk",
+    "compression_ratio_distribution",
+    "data_access_percentage",
+    "cpu_utilization_mean",
+    "cpu_utilization_per_worker",
+    "memory_utilization_mean",
+    "memory_utilization_per_worker",
+    "efficiency_summary",
+    "resource_utilization",
+    "per_task_bytes_read",
+    "per_task_cpu_io",
+    "per_task_overhead",
+    "runtime_distribution",
+    "runtime_vs_events",
+    "executing_tasks_timeline",
+    "occupancy_timeline",
+    "throughput_timeline",
+    "total_active_tasks_timeline",
+    "worker_activity_timeline",
+    "worker_count_timeline",
+]
+ITS_FUNCTIONS = [
+    f"{name}_timeline" for name in OF_ROASTCOFFEA if name.endswith(("_mean", "_per_worker"))
+]
+OF_ONE_RUN = sorted({e.name: e for e in plots.REGISTRY.values() if not e.across})
+IMAGES = pathlib.Path(__file__).parent / "images"
+TOLERANCE = 6  # root mean square over pixels, of 255: fonts and hinting may differ, bars may not
+
+
+def test_the_names_of_roastcoffea_are_there(toy):
+    assert len(OF_ROASTCOFFEA) == 21
+    for name in OF_ROASTCOFFEA + ITS_FUNCTIONS:
+        assert name in dir(toy.plot)
+
+
+@pytest.mark.parametrize("name", OF_ONE_RUN)
+def test_each_plot_asks_and_answers_with_units_and_looks_as_it_did(busy, name, tmp_path):
+    """Against a picture that was looked at; `python tests/e2e/test_plots.py` makes them anew."""
+    ax = save(busy, name, tmp_path / f"{name}.png")
+    assert "?" in ax.get_title(loc="left")
+    if reason := getattr(ax, "crema_empty", ""):
+        assert len(reason.split()) > 3
+        assert reason in [text.get_text() for text in ax.texts]
+    else:
+        labels = ax.get_xlabel() + ax.get_ylabel()
+        assert ax.get_xlabel()
+        assert re.search(
+            r"\[.+\]|events|branches|count|threads|tasks|ideal|chunks|/|workers", labels
+        )
+    difference = compare_images(IMAGES / f"{name}.png", tmp_path / f"{name}.png", TOLERANCE)
+    assert difference is None, difference
+
+
+@pytest.fixture(scope="module")
+def with_a_gap(toy, tmp_path_factory):
+    """The run with a gap."""
+    path = shutil.copy(toy.path, tmp_path_factory.mktemp("gap") / "gap.h5")
+    with h5py.File(path, "r+") as f:
+        row = np.zeros(1, f["gaps"].dtype)
+        row["t_from_ns"] = int(f.attrs["t_run_start_ns"]) + 3 * S
+        row["t_to_ns"], row["n_lost"] = row["t_from_ns"] + 2 * S, 40
+        del f["gaps"]
+        f.create_dataset("gaps", data=row)
+        f.attrs["loss_total"] = 40
+    with crema.open(path) as run:
+        yield run
+
+
+@pytest.fixture(scope="module")
+def of_nothing(toy, tmp_path_factory):
+    """The run with every table empty."""
+    path = shutil.copy(toy.path, tmp_path_factory.mktemp("empty") / "empty.h5")
+    with h5py.File(path, "r+") as f:
+        for table in [n for n in toy if not n.startswith("schema")]:
+            dtype, attributes = f[table].dtype, dict(f[table].attrs)
+            del f[table]
+            f.create_dataset(table, data=np.zeros(0, dtype)).attrs.update(attributes)
+        for array in list(f["grid"]):
+            values = f["grid"][array][:]
+            if values.ndim == 2:
+                del f["grid"][array]
+                f["grid"].create_dataset(array, data=np.full((0, values.shape[1]), np.nan))
+    with crema.open(path) as run:
+        yield run
+
+
+@pytest.mark.parametrize("name", OF_ONE_RUN)
+def test_gaps_are_on_every_plot(with_a_gap, name):
+    """A run with a gap: shaded over time, a red line elsewhere; the same of a complete run has neither."""
+    ax = getattr(with_a_gap.plot, name)()
+    if getattr(ax, "crema_empty", ""):
+        return
+    said = ax.get_title(loc="right") + " ".join(legend_of(ax) if ax.get_legend() else [])
+    assert "40 records" in said
+    assert ("gap: 40 records lost" in said) == (ax.get_xlabel() == "time since the run began [s]")
+
+
+@pytest.mark.parametrize("name", OF_ONE_RUN)
+def test_a_run_of_nothing_is_drawn_too(of_nothing, name):
+    """Each plot says why it is empty, or draws what there is."""
+    figure = getattr(of_nothing.plot, name)().figure
+    figure.set_dpi(30)  # all of it is drawn, on few pixels
+    figure.canvas.draw()
+
+
+def test_a_live_file_has_plots_of_what_is_there(toy, tmp_path):
+    path = shutil.copy(toy.path, tmp_path / "so_far.h5")
+    with h5py.File(path, "r+") as f:
+        for name in ("summary", "grid", "worker_count"):
+            del f[name]
+        f.attrs["state"], f.attrs["verdict"], f.attrs["t_run_end_ns"] = "live", "OPEN", np.int64(0)
+    with crema.open(path) as run:
+        for name in ("chunk_wall", "runtime_distribution", "task_stream", "memory", "occupancy"):
+            getattr(run.plot, name)().figure.canvas.draw()
+        for name in ("waterfall", "timeline", "savings", "chunk_size"):
+            with pytest.raises(KeyError, match=r"not sealed|until its run has ended"):
+                getattr(run.plot, name)()
+
+
+def save(run, name, path):
+    with plt.rc_context({"figure.dpi": 45, "savefig.dpi": 45}):
+        ax = getattr(run.plot, name)()
+        ax.figure.savefig(path, metadata={"Software": None})
+        plt.close(ax.figure)
+    return ax
+
+
+if __name__ == "__main__":
+    IMAGES.mkdir(exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        crema.open(make_run(pathlib.Path(directory), "busy", 300)) as run,
+    ):
+        for name in OF_ONE_RUN:
+            save(run, name, IMAGES / f"{name}.png")

@@ -214,6 +214,19 @@ def test_without_keys_only_this_host_is_served(endpoint, tmp_path):
     must_refuse(run("crema-aggregator", "--bind", ANY, "--tap", endpoint), 2, "--keys")
 
 
+def test_without_keys_no_other_user_is_let_in(tmp_path):
+    store = ("--store", tmp_path / "store")
+    own = f"ipc://{tmp_path}/socket"
+    for insecure, endpoint, starts in (("0", ANY, False), ("1", ANY, True), ("0", own, True)):
+        bind = ("--check", "--bind", endpoint)
+        for program, *more in (("crema-sink", *store), ("crema-aggregator",)):
+            checked = run(program, *bind, *more, CREMA_INSECURE=insecure)
+            if starts:
+                assert checked.returncode == 0, checked
+            else:
+                must_refuse(checked, 2, "every user of this host", "--keys", "--insecure")
+
+
 def test_keys_are_made_once_and_used(services, tmp_path):
     keys = tmp_path / "keys"
     assert run("crema-aggregator", "--make-keys", keys).returncode == 0
@@ -259,6 +272,39 @@ def test_services_end_when_asked(services, tmp_path, signal_number):
 # ---------------------------------------------------------------- hostile bytes
 
 
+@pytest.mark.parametrize("program", ["crema-agent", "crema-aggregator", "crema-sink"])
+def test_a_service_manager_hears_of_each_program(program, tmp_path, monkeypatch):
+    """systemd's Type=notify and WatchdogSec; children do not speak for the service."""
+    (tmp_path / "spool").mkdir(mode=0o700)
+    options = {
+        "crema-agent": ("--spool", tmp_path / "spool"),
+        "crema-aggregator": ("--bind", "tcp://127.0.0.1:*"),
+        "crema-sink": (
+            *("--bind", "tcp://127.0.0.1:*"),
+            *("--store", tmp_path / "store", "--output", tmp_path),
+        ),
+    }
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(10)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        process = subprocess.Popen(
+            [BIN / program, *options[program]],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            assert manager.recv(256) == b"READY=1"
+            assert manager.recv(256).startswith(b"WATCHDOG=1\nSTATUS=")
+            process.terminate()
+            words = [b""]
+            while words[-1] != b"STOPPING=1":
+                words.append(manager.recv(256))
+        finally:
+            process.kill()
+            process.wait()
+
+
 def must_answer(service: Service):
     """Its socket still greets whoever connects."""
     with socket.create_connection(("127.0.0.1", service.port()), timeout=5) as peer:
@@ -276,7 +322,7 @@ def frame(body: bytes, more: bool = False) -> bytes:
     return head + body
 
 
-def envelope(kind: int, body: bytes = b"", *, version: int = 1, crc: int | None = None) -> bytes:
+def envelope(kind: int, body: bytes = b"", *, version: int = 2, crc: int | None = None) -> bytes:
     """A message of crema_wire.h."""
     first = struct.pack("<IBBHI", 0x616D7263, version, kind, 0, len(body))
     second = struct.pack("<QIIq", 0, 0, 0, 0)
@@ -349,7 +395,7 @@ def sint(number: int, value: int) -> bytes:
 
 
 RECORD_STREAM, RECORD_DICT, RECORD_BATCH, RECORD_END = 1, 2, 3, 4
-RUN_OPEN, RUN_END, RUN_QUERY, RUN_STATE = 64, 65, 66, 67
+RUN_OPEN, RUN_END, RUN_QUERY, RUN_STATE, RUN_WRITERS = 64, 65, 66, 67, 68
 SEALED, FAILED = 4, 5
 
 
@@ -414,13 +460,17 @@ class Collector:
         self.socket.reconnect_ivl = 50
         if keys:
             auth = pytest.importorskip("zmq.auth")
-            own = auth.load_certificate(keys / "client.key_secret")
+            own = auth.load_certificate(keys / "client/client.key_secret")
             self.socket.curve_publickey, self.socket.curve_secretkey = own
-            self.socket.curve_serverkey = auth.load_certificate(keys / "server.key")[0]
+            self.socket.curve_serverkey = auth.load_certificate(keys / "client/server.key")[0]
         self.socket.connect(endpoint)
 
     def say(self, kind: int, body: bytes = b""):
         with contextlib.suppress(self.not_taken):  # nobody is there, or whoever is does not want it
+            if kind == RUN_END:  # with a list of writers of one part that names nobody
+                listed = field(1, self.run_id) + field(3, 1)
+                self.socket.send(envelope(RUN_WRITERS, listed))
+                body += field(8, 1)
             self.socket.send(envelope(kind, field(1, self.run_id) + body))
 
     def ask(self, kind: int, body: bytes, until, timeout_s: float) -> dict[int, list]:
@@ -519,7 +569,10 @@ def test_a_finished_spool_is_shipped_and_the_run_sealed(chain):
     path = pathlib.Path(state[8][0].decode())
     assert path == chain.work / "out" / f"{run_id}.h5"
     assert path.is_file()
-    assert not list(path.parent.glob("*.live.h5"))
+    deadline = time.monotonic() + 5
+    while list(path.parent.glob("*.live.h5")):  # the process that makes it may be about to
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
     checked = run("crema-sink", "check", path)
     assert checked.returncode == 0, checked.stdout
     chain.stop()
@@ -587,6 +640,88 @@ def test_records_that_come_late_raise_the_revision(chain, hold_s):
     assert last_numbers(path, streams) == dict(zip(streams, (100, 200), strict=True))
 
 
+def test_a_run_whose_client_was_killed_is_sealed_and_may_still_be_ended(
+    services, tmp_path, monkeypatch
+):
+    h5py = pytest.importorskip("h5py")
+    monkeypatch.setenv("CREMA_ABANDON_AFTER", "2s")
+    chain = Chain(services, tmp_path)
+    run_id = uuid.uuid4()
+    collector = Collector(chain.aggregator_at, run_id.bytes)
+    collector.open()
+    streams = [write_stream(chain.work / "spool", run_id.bytes, 100)]
+    wait_until_shipped(chain, streams)
+    collector.close()  # as if it were killed
+
+    output, live = (tmp_path / "out" / f"{run_id}{end}" for end in (".h5", ".live.h5"))
+    deadline = time.monotonic() + 30
+    while not output.exists() or live.exists():
+        assert time.monotonic() < deadline, list((tmp_path / "out").iterdir())
+        time.sleep(0.05)
+    with h5py.File(output) as file:
+        assert file.attrs["verdict"] == "PARTIAL"
+        assert "run_not_ended" in file.attrs["verdict_reasons"]
+    assert run("crema-sink", "check", output).returncode == 0
+    assert last_numbers(output, streams) == {streams[0]: 100}
+
+    returned = Collector(chain.aggregator_at, run_id.bytes)
+    body = sint(2, time.time_ns())
+    state = returned.ask(RUN_END, body, lambda state: state.get(9) == [b"COMPLETE"], 30)
+    returned.close()
+    assert state[2] == [SEALED] and 10 not in state
+    with h5py.File(output) as file:
+        assert file.attrs["verdict"] == "COMPLETE"
+
+
+def viewer_of(sink: Service) -> int | None:
+    """Process id of the child that makes the live files."""
+    children = pathlib.Path(f"/proc/{sink.process.pid}/task/{sink.process.pid}/children")
+    for pid in map(int, children.read_text().split()):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if b"\0view\0" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+                return pid
+    return None
+
+
+def test_a_killed_view_process_costs_nothing(services, tmp_path):
+    """Another one takes its place and shows all of the run; the run itself goes on meanwhile."""
+    h5py = pytest.importorskip("h5py")
+    chain = Chain(services, tmp_path, sink_options=("--flush-interval", "100ms"))
+    run_id = uuid.uuid4()
+    live = tmp_path / "out" / f"{run_id}.live.h5"
+
+    def shown() -> int:
+        try:
+            with h5py.File(live, swmr=True) as file:
+                return len(file["dict/activity"])
+        except (OSError, KeyError):
+            return 0
+
+    def wait_until(what, happened):
+        end = time.monotonic() + 30
+        while not happened():
+            assert time.monotonic() < end, what
+            time.sleep(0.05)
+
+    collector = Collector(chain.aggregator_at, run_id.bytes)
+    collector.open()
+    streams = [write_stream(chain.work / "spool", run_id.bytes, 100)]
+    wait_until("a live file", shown)
+    first, before = viewer_of(chain.running["crema-sink"]), shown()
+    os.kill(first, signal.SIGKILL)
+    streams.append(write_stream(chain.work / "spool", run_id.bytes, 200))
+    wait_until_shipped(chain, streams)
+    wait_until("a new process", lambda: viewer_of(chain.running["crema-sink"]) not in (None, first))
+    wait_until("all rows", lambda: shown() >= before)
+    state = collector.end()
+    collector.close()
+    assert state[9] == [b"COMPLETE"], state
+    wait_until("its removal", lambda: not live.exists())
+    status, log = chain.running["crema-sink"].stop()
+    assert status == 0
+    assert "event=live_views_restart" in log
+
+
 def test_a_run_sealed_while_the_sink_dies_is_sealed_by_the_next_one(chain):
     run_id = uuid.uuid4()
     collector = Collector(chain.aggregator_at, run_id.bytes)
@@ -606,7 +741,7 @@ def test_with_keys_the_chain_works_and_strangers_are_not_heard(services, tmp_pat
     (tmp_path / "chain").mkdir()
     chain = Chain(services, tmp_path / "chain", keys)
     run_id = uuid.uuid4()
-    (others / "server.key").write_bytes((keys / "server.key").read_bytes())
+    (others / "client/server.key").write_bytes((keys / "client/server.key").read_bytes())
     for stranger in (
         Collector(chain.aggregator_at, run_id.bytes),
         Collector(chain.aggregator_at, run_id.bytes, others),
@@ -622,8 +757,9 @@ def test_with_keys_the_chain_works_and_strangers_are_not_heard(services, tmp_pat
     chain.stop()
 
 
-def test_journals_of_sealed_runs_are_freed_in_time(services, tmp_path):
-    chain = Chain(services, tmp_path, sink_options=("--retain", "1s"))
+@pytest.mark.parametrize("retention", [("--retain", "1s"), ("--retain-bytes", "1")])
+def test_journals_of_sealed_runs_are_freed_in_time(services, tmp_path, retention):
+    chain = Chain(services, tmp_path, sink_options=retention)
     run_id = uuid.uuid4()
     collector = Collector(chain.aggregator_at, run_id.bytes)
     collector.open()
@@ -643,7 +779,39 @@ def test_journals_of_sealed_runs_are_freed_in_time(services, tmp_path):
     time.sleep(4)
     assert not journal.exists()
     assert sealed.read_bytes() == before
+    assert (chain.work / "store" / "refused").stat().st_size == 80  # one stream
     collector.close()
+
+
+def test_a_sealed_run_whose_journal_cannot_be_read_stops_nobody_else(chain):
+    sealed, other = uuid.uuid4(), uuid.uuid4()
+    collector = Collector(chain.aggregator_at, sealed.bytes)
+    collector.open()
+    wait_until_shipped(chain, [write_stream(chain.work / "spool", sealed.bytes, 100)])
+    output = pathlib.Path(collector.end()[8][0].decode())
+    before = output.read_bytes()
+    chain.running["crema-sink"].kill()
+    segment = max((chain.work / "store" / str(sealed)).glob("*.journal"))
+    away = segment.rename(segment.with_suffix(".away"))
+    segment.mkdir()  # as good as EACCES, also for root
+    chain.running["crema-sink"] = chain.start("crema-sink")
+    late = write_stream(chain.work / "spool", sealed.bytes, 50)
+    another = Collector(chain.aggregator_at, other.bytes)
+    another.open()
+    wait_until_shipped(chain, [write_stream(chain.work / "spool", other.bytes, 100)])
+    assert another.end()[9] == [b"COMPLETE"]
+    assert output.read_bytes() == before
+    assert any(late in name for name in chain.held())  # refused, not begun again at 1
+    segment.rmdir()
+    away.rename(segment)
+    wait_until_shipped(chain, [late])
+    collector.close()
+    another.close()
+    log = chain.running["crema-sink"].stop()[1]
+    aside = next(line for line in log.splitlines() if "event=run_set_aside" in line)
+    assert str(segment) in aside
+    assert sealed.hex in aside
+    assert "event=run_taken_back" in log
 
 
 def test_the_tap_tells_what_happens(services, sink, tmp_path):
@@ -675,10 +843,12 @@ def test_the_tap_tells_what_happens(services, sink, tmp_path):
 # ---------------------------------------------------------------- another version
 
 
-def test_another_protocol_version_is_refused_politely(services, sink):
-    """A HELLO of version 99 from a real socket: FENCE, and an agent of ours is served as before."""
+@pytest.mark.parametrize("other", [1, 99])
+def test_another_protocol_version_is_refused_politely(services, sink, other):
+    """A HELLO of version 1 (0.1.0), or of one to come, from a real socket: FENCE, and an agent of ours is served as before."""
     zmq = pytest.importorskip("zmq")
-    from crema import _client, _columns
+    from crema.collect import _client
+    from crema.hook import _columns
 
     aggregator = services("crema-aggregator", "--bind", ANY, "--sink", sink.endpoint)
     version, hello = _columns.WIRE_VERSION, _columns.MESSAGES["HELLO"]
@@ -687,7 +857,7 @@ def test_another_protocol_version_is_refused_politely(services, sink):
     peer.setsockopt(zmq.LINGER, 0)
     try:
         peer.connect(aggregator.endpoint)
-        _columns.WIRE_VERSION = 99
+        _columns.WIRE_VERSION = other
         message = _client.encode(hello, b"")
         _columns.WIRE_VERSION = version
         peer.send(message)

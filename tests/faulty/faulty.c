@@ -5,12 +5,13 @@
  *   FAULTY_NTH       that call fails, or
  *   FAULTY_PERCENT   so many of a hundred fail, or
  *   FAULTY_WHILE     all of them fail as long as this file exists
- *   FAULTY_ERROR     EIO (the default) or ENOSPC; a write that finds no space may first write a half
+ *   FAULTY_ERROR     EIO (the default), ENOSPC, EACCES, EMFILE or ENOMEM; a write that finds no space may first write a half
  *   FAULTY_LOG       gets one line a failure; with FAULTY_NTH a log that is not empty means that it has happened: nothing fails any more,
  *                    in whatever process
  *   FAULTY_WALL      a file with a number of seconds: how far the wall clock is off, read at each look at it */
 #include "faulty.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -60,7 +61,8 @@ enum {
     MKDIR = 64,
     READ = 128,
     MEMORY = 256,
-    DISK = 255
+    LIST = 512,
+    DISK = 255 | LIST
 };
 
 static struct {
@@ -81,7 +83,7 @@ static const struct {
     unsigned bit;
 } c_calls[] = {{"open", OPEN},     {"write", WRITE},   {"sync", SYNC},   {"truncate", TRUNCATE},
                {"rename", RENAME}, {"unlink", UNLINK}, {"mkdir", MKDIR}, {"read", READ},
-               {"memory", MEMORY}, {"disk", DISK}};
+               {"memory", MEMORY}, {"list", LIST},     {"disk", DISK}};
 
 /* ---- the plan */
 
@@ -201,18 +203,25 @@ s_is_below(const char *path)
     return strncmp(path, s_plan.dir, s_plan.dir_n) == 0;
 }
 
+/* `name` is in the directory behind fd; NULL: fd is the file itself. */
 static bool
-s_fails_on_fd(unsigned call, int fd)
+s_fails_below_fd(unsigned call, int fd, const char *name)
 {
     if (s_plan.paused || !(s_plan.calls & call))
         return false;
-    char link[64], path[PATH_MAX];
+    char link[64], path[2 * PATH_MAX];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t n = syscall(SYS_readlink, link, path, sizeof path - 1);
+    ssize_t n = syscall(SYS_readlink, link, path, PATH_MAX - 1);
     if (n < 0)
         return false;
-    path[n] = '\0';
+    snprintf(path + n, sizeof path - (size_t)n, "%s%s", name ? "/" : "", name ? name : "");
     return s_is_below(path) && s_fails(call, path);
+}
+
+static bool
+s_fails_on_fd(unsigned call, int fd)
+{
+    return s_fails_below_fd(call, fd, NULL);
 }
 
 static bool
@@ -222,7 +231,7 @@ s_fails_on_path(unsigned call, int dir, const char *path)
         return false;
     if (path[0] == '/' || dir == AT_FDCWD)
         return s_is_below(path) && s_fails(call, path);
-    return s_fails_on_fd(call, dir);
+    return s_fails_below_fd(call, dir, path);
 }
 
 static bool
@@ -279,6 +288,17 @@ BEHIND(ssize_t, read, int fd, void *bytes, size_t n)
 BEHIND(ssize_t, pread, int fd, void *bytes, size_t n, off_t at)
 {
     return s_fails_on_fd(READ, fd) ? -1 : REAL(pread)(fd, bytes, n, at);
+}
+
+BEHIND(struct dirent *, readdir, DIR *dir)
+{
+    /* Its end and its failure differ by errno alone, which the looks of this shim change. */
+    int before = errno;
+    if (s_fails_on_fd(LIST, dirfd(dir)))
+        return NULL;
+    (void)REAL(readdir);
+    errno = before;
+    return REAL(readdir)(dir);
 }
 
 BEHIND(int, fsync, int fd)
@@ -458,6 +478,23 @@ s_take(const char *name, char *out)
         snprintf(out, PATH_MAX, "%s", value);
 }
 
+static int
+s_error(const char *name)
+{
+    static const struct {
+        const char *name;
+        int error;
+    } errors[] = {{"EIO", EIO},
+                  {"ENOSPC", ENOSPC},
+                  {"EACCES", EACCES},
+                  {"EMFILE", EMFILE},
+                  {"ENOMEM", ENOMEM}};
+    for (size_t i = 0; name && i < sizeof errors / sizeof *errors; i++)
+        if (strcmp(errors[i].name, name) == 0)
+            return errors[i].error;
+    return EIO;
+}
+
 __attribute__((constructor)) static void
 s_start(void)
 {
@@ -470,8 +507,7 @@ s_start(void)
     s_take("FAULTY_WALL", s_plan.wall);
     s_plan.percent = percent ? (unsigned)strtoul(percent, NULL, 10) : 0;
     if (calls)
-        faulty_arm(calls, dir ? dir : "/", nth ? strtoull(nth, NULL, 10) : 0,
-                   error && strcmp(error, "ENOSPC") == 0 ? ENOSPC : EIO);
+        faulty_arm(calls, dir ? dir : "/", nth ? strtoull(nth, NULL, 10) : 0, s_error(error));
 }
 
 #endif

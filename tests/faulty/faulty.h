@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* Calls by name, separated by commas: open, write (and pwrite), sync (fsync and fdatasync), truncate, rename, unlink, mkdir,
- * read (and pread), memory (malloc and its like); "disk" is all but memory. The nth of them from now on fails with `error`, no other
+ * read (and pread), list (readdir), memory (malloc and its like); "disk" is all but memory. The nth of them from now on fails with `error`, no other
  * does; 0 only counts. */
 void faulty_arm(const char *calls, const char *dir, uint64_t nth, int error);
 /* Nothing fails any more; returns how many calls there were. */

@@ -16,8 +16,8 @@ import sys
 import time
 import uuid
 
-from crema import _records
-from crema._spool import StreamWriter
+from crema.hook import _records
+from crema.hook._spool import StreamWriter
 
 
 def main() -> None:

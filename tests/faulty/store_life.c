@@ -40,18 +40,21 @@ static crema_err_t
 s_open(const char *dir, sink_store_t **ret_store)
 {
     char why[512];
-    sink_store_report_t report;
     sink_store_config_t config = {.dir = dir, .streams_max = 100, .runs_max = 10};
-    return sink_store_open(&config, &report, why, sizeof why, ret_store);
+    crema_err_t err = sink_store_open(&config, why, sizeof why, ret_store);
+    while (err == CREMA_OK && sink_store_examine(*ret_store))
+        ;
+    return err;
 }
 
+/* Zeros if nothing can be said of it. */
 static crema_stream_row_t
-s_row(const sink_store_t *store, size_t i)
+s_row(sink_store_t *store, size_t i)
 {
-    crema_id_t id = frames_id(c_streams[i].stream);
-    crema_stream_row_t row = {0};
-    sink_commit_get(sink_store_watermarks((sink_store_t *)store), &id, &row);
-    return row;
+    const crema_stream_row_t asked = {.stream_id = frames_id(c_streams[i].stream),
+                                      .run_id = frames_id(c_streams[i].run)};
+    crema_stream_row_t row;
+    return sink_store_stream(store, &asked, &row) == CREMA_OK ? row : (crema_stream_row_t){0};
 }
 
 static void
@@ -59,6 +62,14 @@ s_pause(int paused)
 {
     if (store_life_pause)
         store_life_pause(paused);
+}
+
+static bool
+s_is_freed(sink_store_t *store)
+{
+    crema_id_t id = frames_id(0x70);
+    const sink_run_t *run = sink_store_find(store, &id);
+    return run && run->freed;
 }
 
 /* What the sink's reactor does: an I/O error ends it, anything else is said again. */
@@ -70,8 +81,14 @@ s_commit(run_t *run)
         run->broken = err == CREMA_EIO;
         if (err != CREMA_OK)
             continue;
-        for (size_t k = 0; k < LIFE_STREAMS; k++)
-            run->life->acked[k] = s_row(run->store, k).committed;
+        crema_stream_row_t told[LIFE_STREAMS];
+        while (sink_commit_take(sink_store_watermarks(run->store), told, LIFE_STREAMS) > 0)
+            ;
+        for (size_t k = 0; k < LIFE_STREAMS; k++) {
+            crema_stream_row_t row = s_row(run->store, k);
+            if (row.committed > run->life->acked[k])
+                run->life->acked[k] = row.committed;
+        }
         return;
     }
 }
@@ -121,9 +138,26 @@ s_seal_and_free(run_t *run)
         if (sink_store_sealed(run->store, &id, &sealed, 6000) == CREMA_OK)
             break;
     s_commit(run);
-    for (int i = 0; i < TRIES && !run->broken; i++)
-        if (sink_store_free(run->store, &id) == CREMA_OK)
-            break;
+    for (int i = 0; i < TRIES && !run->broken && !run->life->freed; i++) {
+        crema_err_t err = sink_store_free(run->store, &id);
+        run->life->freed = err == CREMA_OK;
+        run->broken = err == CREMA_EIO;
+    }
+}
+
+/* A spool comes with records of the run that is no more. */
+static void
+s_refuse(run_t *run)
+{
+    const crema_stream_row_t asked = {
+        .stream_id = frames_id(1), .run_id = frames_id(0x70), .hi = 100, .committed = 40};
+    const sink_run_t *freed = sink_store_find(run->store, &asked.run_id);
+    crema_stream_row_t row;
+    if (run->broken || !freed || !freed->freed ||
+        sink_store_stream(run->store, &asked, &row) != CREMA_OK)
+        return;
+    assert_int_equal(row.committed, 100);
+    run->life->refused |= sink_store_keep_refused(run->store) == CREMA_OK;
 }
 
 void
@@ -132,6 +166,7 @@ store_life_live(store_life_t *self, const char *dir)
     run_t run = {.life = self};
     if (s_open(dir, &run.store) != CREMA_OK)
         return;
+    self->freed |= s_is_freed(run.store);
     s_say(&run, CREMA_MSG_RUN_OPEN);
     for (int round = 0; round < ROUNDS; round++) {
         for (size_t i = 0; i < LIFE_STREAMS; i++) {
@@ -142,6 +177,7 @@ store_life_live(store_life_t *self, const char *dir)
         s_commit(&run);
     }
     s_seal_and_free(&run);
+    s_refuse(&run);
     s_put(&run, 2, false);
     s_commit(&run);
     sink_store_close(&run.store);
@@ -192,19 +228,29 @@ void
 store_life_check(const store_life_t *self, const char *dir)
 {
     sink_store_t *store;
-    sink_store_report_t opened;
     char why[512] = "", path[PATH_MAX];
     sink_store_config_t config = {.dir = dir, .streams_max = 100, .runs_max = 10};
-    if (sink_store_open(&config, &opened, why, sizeof why, &store) != CREMA_OK)
+    if (sink_store_open(&config, why, sizeof why, &store) != CREMA_OK)
         fail_msg("%s", why);
+    while (sink_store_examine(store))
+        ;
+    if (self->freed && !s_is_freed(store))
+        fail_msg("a run that was freed is taken for a new one");
+    uint64_t refused = sink_store_report(store).refused_records;
+    if (refused != LIFE_REFUSED && (refused != 0 || self->refused))
+        fail_msg("%llu records are called refused", (unsigned long long)refused);
     for (size_t i = 0; i < LIFE_STREAMS; i++) {
+        crema_id_t run_id = frames_id(c_streams[i].run);
+        const sink_run_t *run = sink_store_find(store, &run_id);
         crema_stream_row_t row = s_row(store, i);
+        if (run && run->aside)
+            fail_msg("stream %zu: %s", i, run->aside);
+        if (run && run->freed)
+            continue;
         if (row.committed < self->acked[i])
             fail_msg("stream %zu: %llu were acknowledged, %llu are there", i,
                      (unsigned long long)self->acked[i], (unsigned long long)row.committed);
-        crema_id_t run_id = frames_id(c_streams[i].run);
-        const sink_run_t *run = sink_store_find(store, &run_id);
-        if (!run || run->freed || row.committed == 0)
+        if (row.committed == 0)
             continue;
         reading_t reading = {i, 1};
         sink_journal_visitor_t visitor = {.context = &reading, .put = s_on_put};

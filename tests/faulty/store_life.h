@@ -2,13 +2,17 @@
 #ifndef STORE_LIFE_H
 #define STORE_LIFE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#define LIFE_REFUSED 60
 #define LIFE_STREAMS 3 /* two of one run, which is sealed and freed, and one of another */
 
 /* What was acknowledged: for each stream the last number of it, moved only after a commit that said it was durable. */
 typedef struct {
     uint64_t acked[LIFE_STREAMS];
+    bool freed;   /* the run was called freed */
+    bool refused; /* LIFE_REFUSED records of the freed run were called settled */
 } store_life_t;
 
 /* A whole life in `dir`, from wherever the store stands: opens it, takes records, commits, seals, frees, closes. As the sink does, it ends at an

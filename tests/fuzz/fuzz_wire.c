@@ -1,20 +1,9 @@
 /* Any bytes as a message: as they are, and with length and checksum made right. */
 #include <string.h>
-#include <zlib.h>
 
-#include "crema_bytes.h"
 #include "crema_wire.h"
 #include "fuzz.h"
-
-static void
-s_repair(uint8_t *bytes, size_t size)
-{
-    crema_put_u32(bytes, CREMA_WIRE_MAGIC);
-    bytes[4] = CREMA_WIRE_VERSION;
-    crema_put_u32(bytes + 8, (uint32_t)(size - CREMA_WIRE_HEADER_BYTES));
-    uLong crc = crc32(crc32(0, bytes, 12), bytes + 16, (uInt)(size - 16));
-    crema_put_u32(bytes + 12, (uint32_t)crc);
-}
+#include "fuzz_files.h"
 
 static void
 s_look_again(const crema_msg_t *msg, crema_arena_t *arena)
@@ -44,7 +33,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t *repaired = malloc(size);
     HOLDS(repaired != NULL);
     memcpy(repaired, data, size);
-    s_repair(repaired, size);
+    fuzz_repair_message(repaired, size);
     crema_err_t err = crema_wire_decode(repaired, size, arena, &msg);
     HOLDS(err == CREMA_OK || err == CREMA_EPROTO || err == CREMA_ELIMIT);
     if (err == CREMA_OK)

@@ -22,6 +22,8 @@
 #include <stdint.h>
 
 #include "agg_core.h"
+#include "agg_core_look.h"
+#include "crema_life.h"
 #include "crema_session.h"
 #include "sink_commit.h"
 
@@ -32,6 +34,9 @@
 #define SIM_RECORDS_MAX 512 /* of one stream */
 #define SIM_SEGMENT 8       /* records a segment */
 #define SIM_RUNS_MAX 2
+#define SIM_PARTS 2 /* of the list of writers */
+#define SIM_ABANDON_NS (20 * SIM_S)
+#define SIM_ORPHAN_NS (2 * SIM_ABANDON_NS) /* likewise of the sink */
 #define SIM_CREDIT_B (512u << 10)
 #define SIM_REDIAL_MIN_NS (500 * SIM_MS) /* ZeroMQ's own reconnection */
 #define SIM_REDIAL_MAX_NS (1500 * SIM_MS)
@@ -52,13 +57,18 @@ typedef struct {
     int agent; /* host */
     bool own;  /* the agent's samples */
     bool writer_alive;
-    uint64_t hi;                               /* last record in the spool */
-    uint64_t synced;                           /* a power cut keeps at least these */
-    uint64_t first_avail;                      /* whole segments below are unlinked */
-    uint64_t power_lost;                       /* highest number that a power cut took */
-    bool closed;                               /* hi is END */
-    bool gone;                                 /* delivered and unlinked */
-    bool unread;                               /* a record was written since the agent looked */
+    uint64_t hi;             /* last record in the spool */
+    uint64_t synced;         /* a power cut keeps at least these */
+    uint64_t first_avail;    /* whole segments below are unlinked */
+    uint64_t power_lost;     /* highest number that a power cut took */
+    bool closed;             /* hi is END */
+    bool gone;               /* delivered and unlinked */
+    bool unread;             /* a record was written since the agent looked */
+    uint64_t listed;         /* its last number, as its writer told the collector */
+    bool is_listed;          /* in the list of writers */
+    int64_t hidden_until_ns; /* the agent cannot read it before */
+    unsigned seen_life;      /* of the agent that has read it */
+    char file[64];           /* name of its first segment */
     sim_record_t records[SIM_RECORDS_MAX + 1]; /* by number */
 } sim_stream_t;
 
@@ -104,6 +114,7 @@ typedef struct {
     bool known;        /* to the living aggregator, which heard a HELLO */
     int own_stream[SIM_RUNS_MAX];
     int64_t interval_ns;
+    int64_t blind_until_ns; /* it cannot list its spool before */
     bool dismissed;
 } sim_agent_t;
 
@@ -115,12 +126,17 @@ typedef struct {
     bool opened[SIM_RUNS_MAX]; /* this life heard RUN_OPEN */
     bool ended[SIM_RUNS_MAX];  /* and RUN_END */
     uint64_t heard_boot;       /* of the sink that spoke last */
+    int64_t wall_ahead_ns;     /* of its monotonic clock: somebody sets it */
 } sim_agg_t;
 
 typedef struct {
     bool sealed;
     size_t reasons; /* of the last verdict */
+    bool lacks_end; /* one of them */
+    crema_life_t life;
     int64_t revision;
+    int64_t heard_ns;       /* last sign of it */
+    bool listed[SIM_PARTS]; /* parts of the list of writers that are durable */
 } sim_sealed_t;
 
 typedef struct {
@@ -141,8 +157,16 @@ typedef struct {
     int64_t verdict_after_ns;
     unsigned verdict_life; /* of the aggregator that gave the last one */
     bool dismiss;
+    int64_t gone_ns;   /* its client is killed at that time; 0: it is not */
+    int64_t back_ns;   /* another one comes then and ends the run; 0: none does */
+    int64_t client_ns; /* the aggregator heard it last */
+    bool is_unlisted;  /* its collector makes no list of writers */
     uint64_t verdicts, partials;
     size_t reasons; /* of the last one */
+    bool has_list;
+    crema_writer_t writers[SIM_STREAMS_MAX];
+    size_t n_writers;
+    uint32_t kept;
 } sim_run_t;
 
 /* ---- the network */
@@ -163,6 +187,9 @@ typedef struct {
 
 typedef struct {
     uint64_t histories, records, violations, events, verdicts, partials, exempt, kills;
+    uint64_t abandoned,
+        returned; /* runs whose client was killed; of them those that it ended after all */
+    uint64_t wall_steps;
     uint64_t cuts;                   /* of power, of a host or the sink's */
     uint64_t dropped, doubled, late; /* messages */
     uint64_t offsets, offsets_held;  /* estimates of clocks, and how many were within their bound */
@@ -269,6 +296,7 @@ void sim_faults_start(sim_t *sim);
 /* sim_oracle.c */
 void sim_check_trim(sim_t *sim, const sim_stream_t *stream, uint64_t committed);
 void sim_check_verdict(sim_t *sim, int run, size_t reasons);
+void sim_check_abandoned(sim_t *sim, int run);
 void sim_check_credit(sim_t *sim);
 void sim_check_offset(sim_t *sim, const crema_clock_sample_t *sample);
 void sim_check_dismissed(sim_t *sim, int agent);

@@ -23,8 +23,48 @@ s_report(sim_t *sim, int a, int i)
         .flags = stream->closed ? CREMA_STREAM_FLAG_CLOSED : 0,
     };
     stream->unread = false;
+    stream->seen_life = sim->agents[a].process.life;
     if (crema_session_on_stream(sim->agents[a].session, &row, s_clock(sim, a)) != CREMA_OK)
         stream->unread = true;
+}
+
+static bool
+s_is_blind(const sim_t *sim, int a)
+{
+    return sim->now_ns < sim->agents[a].blind_until_ns;
+}
+
+/* What it cannot read of its spool, for whatever reason. */
+static bool
+s_is_hidden(const sim_t *sim, const sim_stream_t *stream)
+{
+    return sim->now_ns < stream->hidden_until_ns ||
+           (s_is_blind(sim, stream->agent) &&
+            stream->seen_life != sim->agents[stream->agent].process.life);
+}
+
+/* As crema_spool_faults(): a directory that cannot be listed, and what cannot be read of those files that it knows of. */
+static void
+s_tell_faults(sim_t *sim, int a)
+{
+    crema_reason_t rows[CREMA_WIRE_FAULTS_MAX];
+    const size_t room = CREMA_WIRE_FAULTS_MAX - 1;
+    size_t n = 0;
+    uint64_t more = 0;
+    if (s_is_blind(sim, a))
+        rows[n++] = (crema_reason_t){CREMA_FAULT_SPOOL, "", "too many open files", 0};
+    for (int i = 0; i < sim->n_streams && !s_is_blind(sim, a); i++) {
+        const sim_stream_t *stream = &sim->streams[i];
+        if (stream->agent != a || stream->gone || stream->hi == 0 || !s_is_hidden(sim, stream))
+            continue;
+        if (n < room)
+            rows[n++] = (crema_reason_t){CREMA_FAULT_FILE, stream->file, "permission denied", 0};
+        else
+            more++;
+    }
+    if (more)
+        rows[n++] = (crema_reason_t){CREMA_FAULT_MORE, "", "", more};
+    crema_session_on_faults(sim->agents[a].session, &(crema_faults_t){n, rows});
 }
 
 /* What a look at the directory shows. `whole`: every stream, else only those that grew. */
@@ -32,12 +72,15 @@ static void
 s_scan(sim_t *sim, int a, bool whole)
 {
     for (int i = 0; i < sim->n_streams; i++) {
-        if (sim->streams[i].agent != a || sim->streams[i].gone)
+        if (sim->streams[i].agent != a || sim->streams[i].gone ||
+            s_is_hidden(sim, &sim->streams[i]))
             continue;
         sim_stream_abandon(sim, i);
-        if ((whole || sim->streams[i].unread) && sim->streams[i].hi > 0)
+        bool is_new = sim->streams[i].seen_life != sim->agents[a].process.life;
+        if ((whole || is_new || sim->streams[i].unread) && sim->streams[i].hi > 0)
             s_report(sim, a, i);
     }
+    s_tell_faults(sim, a);
 }
 
 /* The agent's own stream of a run ends with the run, or with its last worker. */
@@ -131,8 +174,10 @@ s_act(sim_t *sim, int a, const crema_session_action_t *action)
     case CREMA_SESSION_SEND_DATA:
         s_send_data(sim, a, action);
         break;
-    case CREMA_SESSION_SCAN:
+    case CREMA_SESSION_END_RUN:
         s_end_own(sim, a, &action->run_id);
+        break;
+    case CREMA_SESSION_SCAN:
         s_scan(sim, a, true);
         crema_session_on_scanned(agent->session, 0, 0, 0, s_clock(sim, a));
         break;

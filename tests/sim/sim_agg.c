@@ -10,12 +10,20 @@ s_clock(const sim_t *sim)
     return sim_clock(sim, &sim->agg.clock);
 }
 
+static int64_t
+s_wall(const sim_t *sim)
+{
+    return s_clock(sim) + sim->agg.wall_ahead_ns;
+}
+
 static void
 s_on_event(sim_t *sim, const agg_action_t *action)
 {
     sim_say(sim, "aggregator: %s %s", agg_event_name(action->event),
             action->detail ? action->detail : "");
     int run = sim_run_of(sim, &action->run_id);
+    if (action->event == AGG_EVENT_RUN_ABANDONED && run >= 0)
+        sim_check_abandoned(sim, run);
     if (action->event == AGG_EVENT_RUN_VERDICT && run >= 0) {
         sim->runs[run].verdict_life = sim->agg.process.life;
         sim_check_verdict(sim, run, action->detail ? 1 : 0);
@@ -36,8 +44,17 @@ s_to_peer(sim_t *sim, const agg_action_t *action)
 static void
 s_to_sink(sim_t *sim, const crema_msg_t *msg)
 {
+    static const crema_reason_t c_lost = {"lost", "", "", 0},
+                                c_not_ended = {CREMA_LIFE_NOT_ENDED, "", "", 0};
+    crema_msg_t copy = *msg; /* with reasons that outlive the aggregator */
     if (msg->type == CREMA_MSG_CLOCK)
         sim_check_offset(sim, &msg->clock);
+    if (msg->type == CREMA_MSG_RUN_SEAL && msg->run.n_reasons > 0) {
+        bool lacks_end = crema_life_lacks_end(msg->run.n_reasons, msg->run.reasons);
+        copy.run.n_reasons = 1;
+        copy.run.reasons = lacks_end ? &c_not_ended : &c_lost;
+        msg = &copy;
+    }
     sim_send(sim, sim->sink_conn, true, msg);
 }
 
@@ -64,8 +81,11 @@ s_drive(sim_t *sim)
 void
 sim_agg_on_peer(sim_t *sim, agg_peer_t peer, const crema_msg_t *msg)
 {
+    if (msg->type == CREMA_MSG_RUN_QUERY)
+        sim->runs[sim_run_of(sim, &msg->query)].client_ns = sim->now_ns;
     if (msg->type == CREMA_MSG_RUN_OPEN || msg->type == CREMA_MSG_RUN_END) {
         int run = sim_run_of(sim, &msg->run.run_id);
+        sim->runs[run].client_ns = sim->now_ns;
         if (msg->type == CREMA_MSG_RUN_OPEN)
             sim->agg.opened[run] = true;
         else if (!sim->agg.ended[run]) {
@@ -76,7 +96,8 @@ sim_agg_on_peer(sim_t *sim, agg_peer_t peer, const crema_msg_t *msg)
     }
     if (msg->type == CREMA_MSG_HELLO)
         sim->agents[sim->conns[sim_conn_of_peer(sim, peer)].who].known = true;
-    agg_core_on_peer(sim->agg.core, peer, msg, s_clock(sim), s_clock(sim));
+    static const crema_principal_t c_anybody;
+    agg_core_on_peer(sim->agg.core, peer, &c_anybody, msg, s_clock(sim), s_wall(sim));
     s_drive(sim);
 }
 
@@ -84,7 +105,7 @@ void
 sim_agg_on_sink(sim_t *sim, const crema_msg_t *msg)
 {
     sim->agg.heard_boot = msg->session;
-    agg_core_on_sink(sim->agg.core, msg, s_clock(sim), s_clock(sim));
+    agg_core_on_sink(sim->agg.core, msg, s_clock(sim), s_wall(sim));
     s_drive(sim);
 }
 
@@ -104,7 +125,7 @@ s_tick(sim_t *sim, int a, int life, crema_msg_t *msg)
         sim->sink_conn = sim_connect(sim, SIM_AGG, 0);
         sim->sink_redial_ns = 0;
     }
-    agg_core_on_tick(sim->agg.core, s_clock(sim), s_clock(sim));
+    agg_core_on_tick(sim->agg.core, s_clock(sim), s_wall(sim));
     s_drive(sim);
 }
 
@@ -120,6 +141,9 @@ sim_agg_start(sim_t *sim)
         .sink_silence_ns = 2 * SIM_S,
         .barrier_retries = 5,
         .barrier_cap_ns = 30 * SIM_S,
+        .abandon_after_ns = SIM_ABANDON_NS,
+        .owner_runs_max = SIM_RUNS_MAX,
+        .owner_bytes_max = UINT64_MAX,
         .agents_max = SIM_AGENTS_MAX,
         .streams_max = SIM_STREAMS_MAX,
         .runs_max = SIM_RUNS_MAX,

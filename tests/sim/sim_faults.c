@@ -90,7 +90,7 @@ s_fault(sim_t *sim, int a, int b, crema_msg_t *msg)
     if (sim->healed)
         return;
     int agent = (int)sim_between(sim, 0, sim->n_agents - 1);
-    switch (sim_between(sim, 0, 12)) {
+    switch (sim_between(sim, 0, 13)) {
     case 0:
     case 1:
         s_kill_agent(sim, agent, false);
@@ -118,6 +118,9 @@ s_fault(sim_t *sim, int a, int b, crema_msg_t *msg)
         s_any_process(sim)->stalled_until_ns =
             sim->now_ns + sim_between(sim, 50 * SIM_MS, 6 * SIM_S);
         break;
+    case 13:
+        sim->agents[agent].blind_until_ns = sim->now_ns + sim_between(sim, SIM_MS, 80 * SIM_S);
+        break;
     case 10:
         s_fill(sim, 1, 0, NULL);
         break;
@@ -126,6 +129,10 @@ s_fault(sim_t *sim, int a, int b, crema_msg_t *msg)
         s_kill_sink(sim, sim->power);
         for (int i = 0; i < sim->n_agents; i++)
             s_kill_agent(sim, i, sim->power && sim_chance(sim, 0.5));
+        break;
+    case 12:
+        sim->agg.wall_ahead_ns += sim_between(sim, -26, 26) * 3600 * SIM_S;
+        sim->totals->wall_steps++;
         break;
     default:
         if (sim->n_agents > 1 && !sim->anybody_dead && sim_chance(sim, 0.15))

@@ -14,7 +14,7 @@ s_look(sim_t *sim, int a, int b, crema_msg_t *msg)
 }
 
 static void
-s_set_up(sim_t *sim)
+s_set_up(sim_t *sim, sim_totals_t *totals)
 {
     sim->faults = sim_chance(sim, 0.95);
     sim->hostile = sim->faults && sim_chance(sim, 0.35);
@@ -37,7 +37,16 @@ s_set_up(sim_t *sim)
         sim->run_ids[run] = sim_random_id(sim);
         sim->runs[run].end_at_ns = sim_between(sim, 2 * SIM_S, sim->heal_ns + 2 * SIM_S);
         sim->runs[run].dismiss = sim->n_runs == 1 && sim_chance(sim, 0.5);
+        sim->runs[run].is_unlisted = sim->faults && sim_chance(sim, 0.1);
     }
+    sim_run_t *run = &sim->runs[0];
+    if (sim->n_runs > 1 || !sim->faults || !sim_chance(sim, 0.15))
+        return;
+    run->gone_ns = sim_between(sim, SIM_S, run->end_at_ns);
+    if (sim_chance(sim, 0.5))
+        run->back_ns = run->end_at_ns + sim_between(sim, 0, 150 * SIM_S);
+    totals->abandoned += run->back_ns == 0;
+    totals->returned += run->back_ns > 0;
 }
 
 void
@@ -50,7 +59,7 @@ sim_history(uint64_t seed, bool verbose, sim_totals_t *totals)
     sim->random = seed * 0x2545f4914f6cdd1du;
     sim->verbose = verbose;
     sim->totals = totals;
-    s_set_up(sim);
+    s_set_up(sim, totals);
     sim_say(sim, "%d agents, %d runs%s%s%s%s", sim->n_agents, sim->n_runs,
             sim->faults ? "" : ", nothing wrong", sim->hostile ? ", hostile network" : "",
             sim->power ? ", power cuts" : "", sim->regress ? ", older store" : "");

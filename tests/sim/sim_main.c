@@ -39,6 +39,9 @@ s_print(const sim_totals_t *totals)
            totals->offsets,
            totals->offsets ? 100.0 * (double)totals->offsets_held / (double)totals->offsets : 100.0,
            s_offset_error_ms(totals, 0.99));
+    printf("%" PRIu64 " runs whose client was killed, %" PRIu64
+           " that it came back to and ended, %" PRIu64 " steps of the wall clock\n",
+           totals->abandoned, totals->returned, totals->wall_steps);
     printf("%" PRIu64 " histories, %" PRIu64 " records, %" PRIu64 " violations; %" PRIu64
            " kills, %" PRIu64 " power cuts\n",
            totals->histories, totals->records, totals->violations, totals->kills, totals->cuts);

@@ -40,10 +40,17 @@ sim_check_trim(sim_t *sim, const sim_stream_t *stream, uint64_t committed)
 void
 sim_check_dismissed(sim_t *sim, int agent)
 {
+    if (sim->agents[agent].blind_until_ns > sim->now_ns - 2 * SIM_S)
+        sim->anybody_dead = true; /* nobody is there who could say that it held nothing more */
     for (int i = 0; i < sim->n_streams; i++) {
         const sim_stream_t *stream = &sim->streams[i];
-        if (stream->agent == agent && !stream->gone && !s_is_covered(sim, stream, stream->hi) &&
-            !sim->regressed)
+        if (stream->agent != agent || stream->gone || s_is_covered(sim, stream, stream->hi))
+            continue;
+        /* It may have become readable while the agent said goodbye. */
+        int64_t lately_ns = sim->now_ns - 2 * SIM_S;
+        if (stream->hidden_until_ns > lately_ns || sim->agents[agent].blind_until_ns > lately_ns)
+            sim->anybody_dead = true; /* what it cannot read stays, and nobody serves it */
+        else if (!sim->regressed)
             sim_violation(sim, "I3: agent %d dismissed with records of stream %d", agent, i);
     }
 }
@@ -79,6 +86,25 @@ s_is_news(const sim_t *sim)
     return sim->regressed && sim->agg.heard_boot != sim->sink.boot;
 }
 
+/* What must be there. Of whoever is in the list nothing is left to chance: the number it gave counts, whatever became of its spool. */
+static uint64_t
+s_owed(const sim_stream_t *stream, int64_t at_ns)
+{
+    uint64_t hi = s_hi_at(stream, at_ns);
+    return stream->is_listed && stream->listed > hi ? stream->listed : hi;
+}
+
+static bool
+s_is_excused(const sim_t *sim, const sim_stream_t *stream)
+{
+    if (s_is_news(sim))
+        return true;
+    if (stream->is_listed && stream->listed > 0)
+        return false;
+    return (!stream->is_listed && s_is_unknowable(sim, stream)) ||
+           (stream->gone && s_is_forgotten(sim));
+}
+
 /* I5: COMPLETE means that all is there, and that nothing can follow. */
 void
 sim_check_verdict(sim_t *sim, int run, size_t reasons)
@@ -91,14 +117,16 @@ sim_check_verdict(sim_t *sim, int run, size_t reasons)
     sim->totals->partials += reasons > 0;
     if (reasons > 0)
         return;
+    if (state->is_unlisted)
+        sim_violation(sim, "I5: run %d COMPLETE, and nobody said who wrote", run);
     for (int i = 0; i < sim->n_streams; i++) {
         const sim_stream_t *stream = &sim->streams[i];
-        uint64_t hi = s_hi_at(stream, state->ended_ns);
+        uint64_t hi = s_owed(stream, state->ended_ns);
         if (sim_run_of(sim, &stream->run_id) != run || hi == 0)
             continue;
         if (s_is_covered(sim, stream, hi) && s_is_ended(sim, stream))
             continue;
-        if (s_is_unknowable(sim, stream) || (stream->gone && s_is_forgotten(sim)) || s_is_news(sim))
+        if (s_is_excused(sim, stream))
             sim->totals->exempt++;
         else
             sim_violation(
@@ -106,6 +134,31 @@ sim_check_verdict(sim_t *sim, int run, size_t reasons)
                 stream->agent, (unsigned long long)hi, (unsigned long long)s_durable(sim, stream),
                 s_is_ended(sim, stream) ? "" : ", open");
     }
+}
+
+/* I7: no run is given up whose client was heard lately, whatever the wall clock shows. */
+void
+sim_check_abandoned(sim_t *sim, int run)
+{
+    int64_t silent_ns = sim->now_ns - sim->runs[run].client_ns;
+    if (silent_ns < SIM_ABANDON_NS - SIM_ABANDON_NS / 1000)
+        sim_violation(sim, "I7: run %d given up %lld ms after its client was heard", run,
+                      (long long)(silent_ns / SIM_MS));
+}
+
+/* Nobody will ever end it. */
+static bool
+s_is_left(const sim_run_t *run)
+{
+    return run->gone_ns && !run->back_ns;
+}
+
+static bool
+s_is_sealed(const sim_t *sim, int run)
+{
+    const sim_sealed_t *sealed = &sim->sink.sealed[run];
+    return s_is_left(&sim->runs[run]) ? sealed->life == CREMA_LIFE_UNENDED && sealed->reasons > 0
+                                      : sim->runs[run].sealed;
 }
 
 /* I4: what is on the way stays within the pool. */
@@ -121,7 +174,7 @@ sim_check_credit(sim_t *sim)
 void
 sim_check_offset(sim_t *sim, const crema_clock_sample_t *sample)
 {
-    int64_t mine_ns = sim_clock(sim, &sim->agg.clock);
+    int64_t mine_ns = sim_clock(sim, &sim->agg.clock) + sim->agg.wall_ahead_ns;
     int64_t theirs_ns = sim_clock(sim, &sim->agents[sample->agent_id.bytes[0] - 1].clock);
     int64_t error_ns = sample->offset_ns - (theirs_ns - mine_ns);
     if (error_ns < 0)
@@ -172,7 +225,11 @@ static bool
 s_must_mend(const sim_t *sim, int run)
 {
     const sim_run_t *state = &sim->runs[run];
-    return state->reasons > 0 && !sim->anybody_dead && !sim->power && !sim->regressed &&
+    /* Agents that were dismissed before the client came back, and whose goodbye was lost, say nothing any more. */
+    if (state->back_ns > 0 && state->dismiss && sim->hostile)
+        return false;
+    return state->reasons > 0 && sim->sink.sealed[run].reasons > 0 && !state->is_unlisted &&
+           !s_is_left(state) && !sim->anybody_dead && !sim->power && !sim->regressed &&
            state->verdict_life == sim->agg.process.life;
 }
 
@@ -180,7 +237,7 @@ bool
 sim_is_finished(const sim_t *sim)
 {
     for (int run = 0; run < sim->n_runs; run++)
-        if (!sim->runs[run].sealed || s_must_mend(sim, run))
+        if (!s_is_sealed(sim, run) || s_must_mend(sim, run))
             return false;
     for (int i = 0; i < sim->n_streams; i++)
         if (!s_is_delivered(sim, i))
@@ -201,8 +258,13 @@ sim_check_end(sim_t *sim)
     }
     for (int run = 0; run < sim->n_runs; run++) {
         const sim_run_t *state = &sim->runs[run];
-        if (!state->sealed)
-            sim_violation(sim, "run %d was never sealed", run);
+        crema_run_state_t known;
+        if (!s_is_sealed(sim, run))
+            sim_violation(sim, "run %d was never sealed%s", run,
+                          s_is_left(state) ? ", though nobody will end it" : "");
+        else if ((sim->agg.opened[run] || sim->agg.ended[run]) &&
+                 !agg_core_look(sim->agg.core, &sim->run_ids[run], &known))
+            sim_violation(sim, "run %d was forgotten early", run);
         else if (s_must_mend(sim, run))
             sim_violation(sim, "run %d stayed PARTIAL though everything came", run);
         if (sim->faults)

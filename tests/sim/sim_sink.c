@@ -154,7 +154,7 @@ s_on_open(sim_t *sim, const crema_stream_table_t *asked)
             row->run_id = asked->rows[i].run_id;
     }
     if (asked->n == 0)
-        sink_commit_each(sim->sink.commit, s_list, &listing);
+        sink_commit_each(sim->sink.commit, NULL, s_list, &listing);
     crema_msg_t msg = {
         .type = CREMA_MSG_STATE,
         .state = {.store_id = sim->sink.store_id,
@@ -167,13 +167,18 @@ s_on_open(sim_t *sim, const crema_stream_table_t *asked)
 static void
 s_say_sealed(sim_t *sim, int run)
 {
+    static const crema_reason_t c_not_ended = {CREMA_LIFE_NOT_ENDED, "", "", 0};
     const sim_sealed_t *sealed = &sim->sink.sealed[run];
+    if (sealed->life != CREMA_LIFE_SEALED && sealed->life != CREMA_LIFE_UNENDED)
+        return; /* it ended since: another verdict follows */
     crema_msg_t answer = {
         .type = CREMA_MSG_SEALED,
         .sealed = {.run_id = sim->run_ids[run],
                    .path = "run.h5",
                    .verdict = sealed->reasons ? "PARTIAL" : "COMPLETE",
                    .error = "",
+                   .n_reasons = sealed->life == CREMA_LIFE_UNENDED,
+                   .reasons = &c_not_ended,
                    .revision = sealed->revision},
     };
     s_send(sim, &answer);
@@ -186,15 +191,57 @@ s_on_sealing_done(sim_t *sim, int run, int life, crema_msg_t *msg)
     if (sim->sink.process.life != (unsigned)life || !sim->sink.process.up)
         return;
     sim_sealed_t *sealed = &sim->sink.sealed[run];
+    bool is_of_its_end = sealed->life == CREMA_LIFE_ENDED || sealed->life == CREMA_LIFE_SEALED;
+    if (is_of_its_end && sealed->lacks_end)
+        return; /* it was ended while the file was made */
+    (void)!crema_life_step(sealed->life, CREMA_LIFE_FILE, &sealed->life);
     sealed->sealed = true;
     sealed->revision++;
     s_say_sealed(sim, run);
 }
 
+/* Of what a message says something new about its run; -1: nothing. */
+static int
+s_news_of(const sim_t *sim, const crema_msg_t *msg)
+{
+    switch (msg->type) {
+    case CREMA_MSG_PUT:
+        return sim_run_of(sim, &msg->data.run_id);
+    case CREMA_MSG_RUN_OPEN:
+    case CREMA_MSG_RUN_END:
+    case CREMA_MSG_RUN_SEAL:
+        return sim_run_of(sim, &msg->run.run_id);
+    default:
+        return -1;
+    }
+}
+
+/* Runs that no aggregator ends. */
+static void
+s_on_watch(sim_t *sim, int a, int life, crema_msg_t *unused)
+{
+    (void)a, (void)unused;
+    static const crema_reason_t c_not_ended = {CREMA_LIFE_NOT_ENDED, "", "", 0};
+    if (sim->sink.process.life != (unsigned)life || !sim->sink.process.up)
+        return;
+    for (int run = 0; run < sim->n_runs; run++) {
+        const sim_sealed_t *sealed = &sim->sink.sealed[run];
+        bool is_open = sealed->life == CREMA_LIFE_NONE || sealed->life == CREMA_LIFE_OPEN;
+        const crema_msg_t msg = {
+            .type = CREMA_MSG_RUN_SEAL,
+            .run = {.run_id = sim->run_ids[run], .n_reasons = 1, .reasons = &c_not_ended}};
+        if (is_open && sealed->heard_ns > 0 && sim->now_ns - sealed->heard_ns >= SIM_ORPHAN_NS)
+            sim_sink_on_message(sim, &msg);
+    }
+    sim_at(sim, sim->now_ns + SIM_S, s_on_watch, 0, life, NULL);
+}
+
 void
 sim_sink_on_message(sim_t *sim, const crema_msg_t *msg)
 {
-    int run;
+    int run = s_news_of(sim, msg);
+    if (run >= 0)
+        sim->sink.sealed[run].heard_ns = sim->now_ns;
     switch (msg->type) {
     case CREMA_MSG_PUT:
         s_on_put(sim, &msg->data);
@@ -205,11 +252,32 @@ sim_sink_on_message(sim_t *sim, const crema_msg_t *msg)
     case CREMA_MSG_RUN_OPEN:
     case CREMA_MSG_RUN_END:
         run = sim_run_of(sim, &msg->run.run_id);
+        (void)!crema_life_step(sim->sink.sealed[run].life, crema_life_event(msg->type, &msg->run),
+                               &sim->sink.sealed[run].life);
         if (sim->sink.sealed[run].sealed)
             s_say_sealed(sim, run);
         break;
+    case CREMA_MSG_RUN_WRITERS:
+        run = sim_run_of(sim, &msg->writers.run_id);
+        sim->sink.sealed[run].listed[msg->writers.part] = true;
+        s_send(sim, &(crema_msg_t){.type = CREMA_MSG_RUN_LISTED,
+                                   .writers = {.run_id = msg->writers.run_id,
+                                               .part = msg->writers.part,
+                                               .parts = msg->writers.parts}});
+        break;
     case CREMA_MSG_RUN_SEAL:
         run = sim_run_of(sim, &msg->run.run_id);
+        if (crema_life_step(sim->sink.sealed[run].life, crema_life_event(msg->type, &msg->run),
+                            &sim->sink.sealed[run].life) != CREMA_OK) {
+            s_say_sealed(sim, run);
+            break;
+        }
+        sim->sink.sealed[run].lacks_end =
+            crema_life_lacks_end(msg->run.n_reasons, msg->run.reasons);
+        for (uint32_t i = 0; i < SIM_PARTS; i++)
+            if (!sim->sink.sealed[run].lacks_end && !sim->sink.sealed[run].listed[i] &&
+                !sim->runs[run].is_unlisted && !sim->hostile && !sim->regressed)
+                sim_violation(sim, "run %d is to be sealed without part %u of its list", run, i);
         sim->sink.sealed[run].reasons = msg->run.n_reasons;
         sim_at(sim, sim->now_ns + SEALING_NS, s_on_sealing_done, run, (int)sim->sink.process.life,
                NULL);
@@ -236,6 +304,10 @@ sim_sink_start(sim_t *sim)
     sink->process.life++;
     sink->commit_due = false;
     sink->busy_until_ns = 0;
+    for (int run = 0; run < sim->n_runs; run++)
+        if (sink->sealed[run].heard_ns > 0)
+            sink->sealed[run].heard_ns = sim->now_ns;
+    sim_at(sim, sim->now_ns + SIM_S, s_on_watch, 0, (int)sink->process.life, NULL);
     for (int i = 0; i < sim->n_streams; i++) {
         sim_journal_t *journal = &sink->journals[i];
         journal->durable = journal->written; /* recovery syncs before it trusts */

@@ -1,5 +1,6 @@
 #include "sim.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "crema_bytes.h"
@@ -25,6 +26,8 @@ sim_stream_new(sim_t *sim, int agent, int run, bool own)
     int i = sim->n_streams++;
     sim_stream_t *stream = &sim->streams[i];
     stream->id = sim_random_id(sim);
+    char hex[CREMA_ID_HEX_CHARS + 1];
+    snprintf(stream->file, sizeof stream->file, "sp-%s-%016x", crema_id_hex(&stream->id, hex), 1);
     stream->run_id = sim->run_ids[run];
     stream->agent = agent;
     stream->own = own;
@@ -165,6 +168,8 @@ s_start_writer(sim_t *sim, int agent, int run, crema_msg_t *msg)
     if (s_run_is_over(sim, run) || sim->agents[agent].dead)
         return;
     int i = sim_stream_new(sim, agent, run, false);
+    if (i >= 0 && sim->faults && sim_chance(sim, 0.1))
+        sim->streams[i].hidden_until_ns = sim->now_ns + sim_between(sim, SIM_MS, 80 * SIM_S);
     if (i >= 0)
         sim_at(sim, sim->now_ns, s_write, i, (int)sim_between(sim, 20, 300), NULL);
 }
@@ -198,6 +203,8 @@ s_flush(sim_t *sim, int run, int last, crema_msg_t *msg)
         sim_record(sim, i, false);
         sim_record(sim, i, true);
         stream->writer_alive = false;
+        if (!sim->runs[run].has_list)
+            stream->listed = stream->hi;
     }
 }
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crema_text.h"
+
 typedef struct sim_event {
     int64_t at_ns;
     uint64_t order; /* what was arranged first happens first */
@@ -132,32 +134,78 @@ s_table(crema_msg_t *msg)
     }
 }
 
-/* Texts are constants or nobody looks at them on the other side, so they are not copied. */
+static crema_faults_t *
+s_faults(crema_msg_t *msg)
+{
+    switch (msg->type) {
+    case CREMA_MSG_HELLO:
+        return &msg->hello.faults;
+    case CREMA_MSG_HEARTBEAT:
+        return &msg->heartbeat.faults;
+    case CREMA_MSG_BYE:
+        return &msg->bye.faults;
+    default:
+        return NULL;
+    }
+}
+
+/* They are the session's, which may have others by then. Causes are not looked at. */
+typedef struct {
+    char code[24], file[64];
+} fault_text_t;
+
+#define FAULT_BYTES (sizeof(crema_reason_t) + sizeof(fault_text_t))
+
+static void
+s_copy_faults(crema_reason_t *rows, crema_faults_t *faults)
+{
+    fault_text_t *texts = (fault_text_t *)(rows + faults->n);
+    for (size_t i = 0; i < faults->n; i++) {
+        const crema_reason_t *row = &faults->rows[i];
+        crema_text_copy(texts[i].code, sizeof texts[i].code, row->code);
+        crema_text_copy(texts[i].file, sizeof texts[i].file, row->subject);
+        rows[i] = (crema_reason_t){texts[i].code, texts[i].file, "", row->count};
+    }
+    faults->rows = rows;
+}
+
+/* Other texts are constants or nobody looks at them on the other side, so they are not copied. */
 crema_msg_t *
 sim_copy(const crema_msg_t *msg)
 {
     crema_msg_t plain = *msg;
     crema_stream_table_t *table = s_table(&plain);
+    bool has_writers = msg->type == CREMA_MSG_RUN_WRITERS;
+    size_t writers_b = has_writers ? msg->writers.n * sizeof *msg->writers.writers : 0;
     bool has_frames = msg->type == CREMA_MSG_DATA || msg->type == CREMA_MSG_PUT;
+    crema_faults_t *faults = s_faults(&plain);
     size_t rows_b = table ? table->n * sizeof *table->rows : 0;
+    size_t faults_b = faults ? faults->n * FAULT_BYTES : 0;
     size_t frames_b = has_frames ? msg->data.frames_bytes : 0;
-    crema_msg_t *copy = malloc(sizeof *copy + rows_b + frames_b);
+    crema_msg_t *copy = malloc(sizeof *copy + rows_b + faults_b + frames_b + writers_b);
     if (!copy)
         abort();
     if (rows_b) {
         memcpy(copy + 1, table->rows, rows_b);
         table->rows = (const crema_stream_row_t *)(copy + 1);
     }
+    if (faults_b)
+        s_copy_faults((crema_reason_t *)((uint8_t *)(copy + 1) + rows_b), faults);
     *copy = plain;
     if (frames_b) {
         memcpy(copy + 1, msg->data.frames, frames_b);
         copy->data.frames = (const uint8_t *)(copy + 1);
     }
+    if (writers_b) {
+        memcpy(copy + 1, msg->writers.writers, writers_b);
+        copy->writers.writers = (const crema_writer_t *)(copy + 1);
+    }
     if (msg->type == CREMA_MSG_RUN_STATE) {
-        copy->run_state.reasons = NULL;
+        static const crema_reason_t c_not_ended = {CREMA_LIFE_NOT_ENDED, "", "", 0};
+        copy->run_state.n_reasons =
+            crema_life_lacks_end(msg->run_state.n_reasons, msg->run_state.reasons);
+        copy->run_state.reasons = &c_not_ended;
         copy->run_state.waiting_for = NULL;
-    } else if (msg->type == CREMA_MSG_RUN_SEAL) {
-        copy->run.reasons = NULL;
     }
     return copy;
 }

@@ -1,7 +1,7 @@
 """Runs that live from RUN_OPEN to their sealed file under real programs, which die at one failpoint after the other.
 
 Each run has a writer that goes on, one that is killed, and a stream that lies in the spool in three segments, so that
-a pipeline comes to every point of the table in proto/crema_failpoint.c. At the end every run must be sealed, every spool
+a pipeline comes to every point of the table in proto/wire/crema_failpoint.c. At the end every run must be sealed, every spool
 empty, and the journals hold what the ledgers say.
 """
 
@@ -20,7 +20,8 @@ import h5py
 import zmq
 from pipeline import Pipeline, Supervised
 
-from crema import _client, _columns, _records
+from crema.collect import _client
+from crema.hook import _columns, _records
 
 FRAME_HEADER = struct.Struct("<IIQqHHI")  # magic, len, seq, t, type, flags, crc
 LEDGER = struct.Struct("=16sQQQ")  # stream_id, recorded, dropped, finished
@@ -45,8 +46,9 @@ ONCE_PER_PROCESS = (
     "sink.before_torn_unlink",
     "sink.after_torn_unlink",
 )
+LEAVING = ("agent.*_dismissal", "agent.*_keys_*", "agent.*_spool_*")  # of an agent of one run
 FIRST_START = "spool.*_id_*"  # the agent's first start in its spool
-SEALING = "seal.*"  # the process that seals dies, the sink lives
+CHILDREN = ("seal.*", "live.*")  # a process of the sink dies, the sink lives
 FREEING = ("sink.*_tombs_*", "sink.*_journal_*")  # a journal that was kept long enough goes
 OPTIONS = {  # with which a sink comes to a point
     "sink.*_send.FULL": ("--journal-limit", "1Mi"),
@@ -66,18 +68,23 @@ class Run:
         self.client = _client.AggregatorClient(life.endpoint, None)
         self.phase, self.path, self.agents = _client.UNKNOWN, pathlib.Path(), 0
         self.asked = 0.0
+        self.dismiss = False  # the agents that were started for it
 
     def say(self, kind: int, **fields):
         """Send it unless that was done a moment ago, and hear what was answered."""
         if time.monotonic() - self.asked > 0.2:
             self.asked = time.monotonic()
-            self.client.send(kind, run_id=bytes.fromhex(self.run_id), **fields)
+            run_id = bytes.fromhex(self.run_id)
+            if kind == _client.RUN_END:  # the writers' own ledgers are the list here
+                self.client.send(_client.RUN_WRITERS, run_id=run_id, part=0, parts=1)
+            self.client.send(kind, run_id=run_id, **fields)
         for state in self.client.states(bytes.fromhex(self.run_id), 0.002):
             self.phase, self.path, self.agents = state.phase, pathlib.Path(state.path), state.agents
 
     def say_end(self):
         if self.phase != _client.SEALED:
-            self.say(_client.RUN_END, t_end_ns=time.time_ns())
+            fields = {"writer_parts": 1, "dismiss": self.dismiss}
+            self.say(_client.RUN_END, t_end_ns=time.time_ns(), **fields)
 
 
 class Life(Pipeline):
@@ -131,8 +138,10 @@ class Life(Pipeline):
         self.runs.append(run)
         self.run_id, self.ledger = run.run_id, run.ledger
 
+        began_ns = time.time_ns()
+
         def is_open() -> bool:
-            run.say(_client.RUN_OPEN, t_start_ns=time.time_ns())
+            run.say(_client.RUN_OPEN, t_start_ns=began_ns)
             return run.phase >= _client.OPEN
 
         self.wait(is_open, "RUN_OPEN")
@@ -188,6 +197,7 @@ class Life(Pipeline):
             "aggregator": self.aggregator,
             "sink": self.sink,
             "seal": self.sink,
+            "live": self.sink,
         }[name.split(".")[0]]
 
     def arm(self, name: str, occurrence: int):
@@ -265,6 +275,8 @@ class Life(Pipeline):
         patience = 25.0 if matches(name, *FREEING) else 3.0
         while not reached():
             assert len(self.runs) < runs + RUNS_MAX, f"{name} was not reached {occurrence} times"
+            if matches(name, "sink.*_commit.RUN_END"):
+                self.aggregator.kill()  # one that did not see the run opened passes its end on
             self.end_run()
             self.open_run()
             last, end = self.runs[-2], time.monotonic() + patience
@@ -275,11 +287,36 @@ class Life(Pipeline):
                 return reached() or over or time.monotonic() > end
 
             self.wait(passed, name)
-        if matches(name, SEALING):
-            target.kill()  # the sink lives, and its next sealing process must not die as well
+        if matches(name, *CHILDREN):
+            target.kill()  # the sink lives, and its next process of that kind must not die as well
         self.wait(lambda: target.process.poll() is None and not target.failpoint, "its return")
 
+    def leave(self, name: str):
+        """An agent that was started for the open run dies on its way out; the next one finishes that."""
+        own = self.make(f"own{len(self.runs)}-{name}")
+        (own / "keys").mkdir(mode=0o700)
+        (own / "keys" / "agent.key_secret").write_text("of nobody")
+        agent = self.start_agent(own)
+        agent.kill(restart=False)
+        agent.command += ["--run", self.run_id, "--orphan-timeout", "5s"]
+        agent.start(f"{name}:1")
+        self.start_writer(own, 400)
+        self.wait(lambda: sum(count > 2 for count in self.recorded()) == 4, "recording")
+        self.runs[-1].dismiss = True
+        self.end_run()
+        self.wait(lambda: agent.process.poll() is not None, f"{name} of an agent that leaves")
+        assert agent.died_there() and agent.reached(name) == 1, f"{name} was not reached"
+        agent.start()
+        self.wait(lambda: agent.process.poll() is not None, "an agent that leaves")
+        assert agent.process.returncode == 0 and not own.exists(), f"{own} stays"
+        self.wait(lambda: self.runs[-1].phase == _client.SEALED, "sealing")
+        self.open_run()
+
     def die_at(self, name: str, occurrence: int):
+        if matches(name, *LEAVING):
+            for _ in range(occurrence):
+                self.leave(name)
+            return
         times = occurrence if matches(name, *ONCE_PER_PROCESS) else 1
         for _ in range(times):
             if matches(name, "sink.*_torn_unlink"):  # of a segment that a kill left empty

@@ -27,7 +27,8 @@ def free_port() -> int:
 
 
 def with_failpoint(failpoint: str) -> dict:
-    return {**os.environ, "FAILPOINT": failpoint} if failpoint else dict(os.environ)
+    environment = {"CREMA_INSECURE": "1", **os.environ}  # many start without keys
+    return {**environment, "FAILPOINT": failpoint} if failpoint else environment
 
 
 def failpoints(programs: pathlib.Path) -> list[str]:
@@ -47,7 +48,7 @@ class Supervised:
         self.start()
 
     def start(self, failpoint: str = ""):
-        """Start it; `failpoint` is where it is to kill itself, `name:k` of proto/crema_failpoint.h."""
+        """Start it; `failpoint` is where it is to kill itself, `name:k` of proto/wire/crema_failpoint.h."""
         self.failpoint = failpoint
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(

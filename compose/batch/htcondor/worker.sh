@@ -4,7 +4,7 @@ set -euo pipefail
 [[ $# == 4 ]] || { echo "usage: worker.sh AGGREGATOR SCHEDULER SPOOL THREADS" >&2 && exit 2; }
 umask 077
 mkdir -p "$3"
-chmod 700 client-keys # the transfer does not keep modes, and keys that others may read are refused
-chmod 600 client-keys/client.key_secret
-exec crema-agent --aggregator "$1" --keys client-keys --spool "$PWD/$3" --drain-timeout 30s -- \
+chmod 700 agent-keys # the transfer does not keep modes, and keys that others may read are refused
+chmod 600 agent-keys/agent.key_secret
+exec crema-agent --aggregator "$1" --keys agent-keys --spool "$PWD/$3" --drain-timeout 30s -- \
     dask worker "$2" --nthreads "$4" --no-nanny --no-dashboard --local-directory "$PWD"

@@ -54,15 +54,13 @@ stop() { # stop PID...: asks, and waits
 }
 
 crema-aggregator --make-keys "$work/keys" >/dev/null
-mkdir -m 700 "$work/client-keys"
-cp -p "$work/keys"/{client.key,client.key_secret,server.key} "$work/client-keys/"
 
 start sink crema-sink --bind 'tcp://127.0.0.1:*' --store "$work/store" --output "$runs" --keys "$work/keys"
 sink=$!
 start aggregator crema-aggregator --bind 'tcp://0.0.0.0:*' --sink "$endpoint" --keys "$work/keys"
 aggregator=$!
 CREMA_AGGREGATOR=tcp://$(hostname):${endpoint##*:}
-export CREMA_AGGREGATOR CREMA_KEYS=$work/client-keys CREMA_DRAIN_TIMEOUT=${drain_s}s
+export CREMA_AGGREGATOR CREMA_KEYS=$work/keys/agent CREMA_DRAIN_TIMEOUT=${drain_s}s
 
 crema-agent --spool "$scratch/crema-$SLURM_JOB_ID-scheduler" -- \
     dask scheduler --port 0 --no-dashboard --scheduler-file "$work/scheduler.json" >"$work/scheduler.log" 2>&1 &
@@ -81,7 +79,7 @@ export DASK_SCHEDULER_ADDRESS
 say "aggregator $CREMA_AGGREGATOR, scheduler $DASK_SCHEDULER_ADDRESS"
 
 status=0
-"$@" &
+CREMA_KEYS=$work/keys/client "$@" &
 analysis=$!
 trap 'kill -TERM $analysis 2>/dev/null' TERM # the time is nearly up, or somebody cancelled
 wait $analysis || status=$?

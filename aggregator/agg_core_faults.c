@@ -1,0 +1,100 @@
+/* What agents could not read of their spools: kept until the next table, held against the runs it may belong to, named in their verdicts. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "agg_core_private.h"
+#include "agg_text.h"
+#include "crema_mutant.h"
+#include "crema_text.h"
+
+#define CAUSE_BYTES 160
+
+void
+agg_client_take_faults(agg_client_t *client, const crema_faults_t *faults)
+{
+    free(client->faults);
+    client->faults = NULL;
+    client->faults_lost = false;
+    if (faults->n > 0 && agg_text_copy_faults(faults, &client->faults) != CREMA_OK)
+        client->faults_lost = true;
+}
+
+/* "sp-<stream>-<first>": the agent made the name, but who knows which agent. */
+static bool
+s_parse_stream(const char *file, crema_id_t *ret_id)
+{
+    char hex[CREMA_ID_HEX_CHARS + 1] = {0};
+    if (strncmp(file, "sp-", 3) != 0 || strlen(file) < 3 + CREMA_ID_HEX_CHARS)
+        return false;
+    memcpy(hex, file + 3, CREMA_ID_HEX_CHARS);
+    return crema_id_parse(hex, ret_id);
+}
+
+/* A stream that is known belongs to its run alone; one that nobody knows may belong to any whose list of writers is not whole. */
+static bool
+s_file_concerns(const agg_core_t *self, const crema_reason_t *fault, const agg_entry_t *entry)
+{
+    crema_id_t id;
+    if (!s_parse_stream(fault->subject, &id))
+        return false;
+    const agg_flow_t *flow = crema_map_find(self->flows, &id);
+    return flow ? flow->entry == entry && !flow->tally.done
+                : agg_writers_may_have(self, entry, &id);
+}
+
+static bool
+s_concerns(const agg_core_t *self, const crema_reason_t *fault, const agg_entry_t *entry)
+{
+    if (strcmp(fault->code, CREMA_FAULT_FILE) == 0)
+        return s_file_concerns(self, fault, entry);
+    return strcmp(fault->code, CREMA_FAULT_SPOOL) == 0 ||
+           strcmp(fault->code, CREMA_FAULT_MORE) == 0;
+}
+
+static bool
+s_may_serve(const agg_client_t *client, const agg_entry_t *entry)
+{
+    return crema_id_is_zero(&client->serves) ||
+           crema_id_equal(&client->serves, agg_run_id(entry->run));
+}
+
+bool
+agg_client_hides(const agg_core_t *self, const agg_client_t *client, const agg_entry_t *entry)
+{
+    bool hides = client->faults_lost;
+    for (size_t i = 0; !hides && client->faults && i < client->faults->n; i++)
+        hides = s_concerns(self, &client->faults->rows[i], entry);
+    return hides && s_may_serve(client, entry) && !CREMA_MUTATED(21);
+}
+
+static void
+s_blame(agg_entry_t *entry, const agg_client_t *client, const crema_reason_t *fault)
+{
+    const char *host = agg_agent_name(client->agent);
+    char cause[CAUSE_BYTES];
+    if (strcmp(fault->code, CREMA_FAULT_FILE) == 0) {
+        crema_text_copy(cause, sizeof cause, "the agent on ");
+        crema_text_append(cause, sizeof cause, host);
+        crema_text_append(cause, sizeof cause, " cannot read this file: ");
+        crema_text_append(cause, sizeof cause, fault->text);
+        agg_run_blame(entry->run, CREMA_FAULT_FILE, fault->subject, 0, cause);
+    } else if (strcmp(fault->code, CREMA_FAULT_SPOOL) == 0) {
+        crema_text_copy(cause, sizeof cause, "the agent cannot list its spool: ");
+        crema_text_append(cause, sizeof cause, fault->text);
+        agg_run_blame(entry->run, CREMA_FAULT_SPOOL, host, 0, cause);
+    } else {
+        agg_run_blame(entry->run, CREMA_FAULT_MORE, host, fault->count,
+                      "so many further files of its spool the agent cannot read");
+    }
+}
+
+void
+agg_client_blame_faults(const agg_core_t *self, const agg_client_t *client, agg_entry_t *entry)
+{
+    if (client->faults_lost)
+        agg_run_blame(entry->run, CREMA_FAULT_MORE, agg_agent_name(client->agent), 0,
+                      "the agent cannot read files of its spool; their names found no room here");
+    for (size_t i = 0; client->faults && i < client->faults->n; i++)
+        if (s_concerns(self, &client->faults->rows[i], entry))
+            s_blame(entry, client, &client->faults->rows[i]);
+}

@@ -1,0 +1,106 @@
+#include <string.h>
+
+#include "agg_core_private.h"
+
+/* Without keys all are the same. */
+static bool
+s_claim(crema_id_t *owner, bool *claimed, const crema_id_t *key)
+{
+    if (!*claimed) {
+        *claimed = true;
+        *owner = *key;
+    }
+    return crema_id_equal(owner, key);
+}
+
+void
+agg_key_learn(agg_core_t *self, const crema_run_msg_t *msg, int64_t now_ns)
+{
+    agg_entry_t *entry = crema_map_find(self->entries, &msg->run_id);
+    bool is_open = msg->t_end_ns == 0;
+    if (!entry && is_open)
+        entry = agg_entry_get(self, &msg->run_id, now_ns);
+    if (!entry || (entry->has_opener && crema_id_equal(&entry->opened_by.key, &msg->owner)))
+        return;
+    if (entry->has_opener) { /* another key spoke of it before the sink did */
+        entry->was_asked = entry->has_watcher = entry->want_open = entry->want_end =
+            entry->want_seal = entry->want_lend = false;
+        agg_run_disown(entry->run);
+        agg_writers_disown(self, entry, now_ns);
+        agg_owner_release(self, entry);
+        agg_ages_follow(self, entry, now_ns);
+    }
+    self->from = (crema_principal_t){.as = CREMA_AS_CLIENT, .key = msg->owner};
+    entry->has_opener = false;
+    agg_owner_take(self, entry, 0);
+}
+
+bool
+agg_key_has_agent(agg_core_t *self, agg_client_t *client)
+{
+    return s_claim(&client->owner, &client->claimed, &self->from.key);
+}
+
+bool
+agg_key_may_bring(agg_core_t *self, const crema_id_t *run_id)
+{
+    const crema_id_t *bound = &self->from.run_id;
+    return crema_id_is_zero(bound) || crema_id_equal(bound, run_id);
+}
+
+bool
+agg_key_may_have_written(const agg_core_t *self, const crema_id_t *stream_id,
+                         const crema_id_t *run_id, uint32_t user)
+{
+    if (!self->config.user_of || !crema_id_is_zero(&self->from.run_id))
+        return true; /* the agents that a run brought are its owner's, wherever they run */
+    const agg_flow_t *flow = crema_map_find(self->flows, stream_id);
+    const agg_entry_t *entry = flow ? flow->entry : crema_map_find(self->entries, run_id);
+    if (!entry || !entry->has_opener)
+        return true;
+    uint32_t bound = self->config.user_of(self->config.user_context, &entry->opened_by.key);
+    return bound == 0 || bound == user;
+}
+
+bool
+agg_key_has_flow(agg_core_t *self, agg_flow_t *flow)
+{
+    return agg_key_may_bring(self, agg_run_id(flow->entry->run)) &&
+           s_claim(&flow->owner, &flow->claimed, &self->from.key);
+}
+
+/* ---------------------------------------------------------------- revoked */
+
+static void
+s_revoke_agents(agg_core_t *self, const crema_id_t *key)
+{
+    size_t cursor = 0;
+    for (agg_client_t *client; (client = crema_map_next(self->clients, &cursor)) != NULL;) {
+        if (!client->claimed || !crema_id_equal(&client->owner, key))
+            continue;
+        client->claimed = false; /* whoever has its spool may come with another key */
+        for (crema_link_t *link = client->flows.next; link != &client->flows; link = link->next)
+            CREMA_LIST_ITEM(link, agg_flow_t, of_client)->claimed = false;
+        if (client->has_session) {
+            agg_client_end_session(self, client);
+            client->events |= 1u << AGG_EVENT_AGENT_FENCED;
+            agg_client_out(self, client);
+        }
+    }
+}
+
+void
+agg_core_on_revoked(agg_core_t *self, const crema_id_t *key, int64_t mono_ns, int64_t real_ns)
+{
+    self->real_ns = real_ns;
+    s_revoke_agents(self, key);
+    size_t cursor = 0;
+    for (agg_entry_t *entry; (entry = crema_map_next(self->entries, &cursor)) != NULL;)
+        if (entry->has_opener && crema_id_equal(&entry->opened_by.key, key) &&
+            agg_run_phase(entry->run) < CREMA_RUN_VERDICT) {
+            entry->revoked = true;
+            entry->has_watcher = entry->want_state = false; /* it learns no more of it */
+        }
+    agg_ages_end_revoked(self, mono_ns);
+    agg_runs_decide(self, mono_ns, real_ns);
+}

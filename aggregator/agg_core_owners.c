@@ -1,0 +1,131 @@
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "agg_core_private.h"
+
+static crema_id_t
+s_key(const agg_core_t *self, agg_peer_t peer)
+{
+    return crema_id_is_zero(&self->from.key) ? agg_peer_key(peer) : self->from.key;
+}
+
+static bool
+s_has_too_much(const agg_core_t *self, agg_peer_t peer)
+{
+    crema_id_t key = s_key(self, peer);
+    const agg_owner_t *owner = crema_map_find(self->owners, &key);
+    return owner && (owner->runs >= self->config.owner_runs_max ||
+                     owner->bytes >= self->config.owner_bytes_max);
+}
+
+/* It is nobody's open run yet. */
+static bool
+s_is_to_be_owned(const agg_entry_t *entry)
+{
+    return !entry->owner && agg_run_phase(entry->run) < CREMA_RUN_SEALED;
+}
+
+bool
+agg_owner_is_known(const agg_core_t *self, const agg_entry_t *entry)
+{
+    return self->sink_known || self->from.as == CREMA_AS_ANY || (entry && entry->has_opener);
+}
+
+crema_refusal_t
+agg_refusal(const agg_core_t *self, const agg_entry_t *entry, agg_peer_t peer,
+            const crema_msg_t *msg)
+{
+    bool opens = msg->type == CREMA_MSG_RUN_OPEN;
+    if (!entry && msg->type == CREMA_MSG_RUN_QUERY)
+        return CREMA_REFUSED_UNKNOWN_RUN;
+    if (!entry)
+        return s_has_too_much(self, peer) ? CREMA_REFUSED_QUOTA : CREMA_REFUSED_NOT;
+    if (entry->has_opener && !crema_principal_is_same(&entry->opened_by, &self->from))
+        return CREMA_REFUSED_OTHER_KEY;
+    if (!opens && !entry->has_opener && msg->type == CREMA_MSG_RUN_QUERY &&
+        self->from.as != CREMA_AS_ANY) /* only its agents have spoken of it: nobody owns it yet */
+        return CREMA_REFUSED_UNKNOWN_RUN;
+    const crema_run_msg_t *was = agg_run_open_msg(entry->run);
+    if (opens && was && was->t_start_ns != msg->run.t_start_ns)
+        return CREMA_REFUSED_OTHER_START;
+    bool is_taken = msg->type != CREMA_MSG_RUN_QUERY && s_is_to_be_owned(entry);
+    return is_taken && s_has_too_much(self, peer) ? CREMA_REFUSED_QUOTA : CREMA_REFUSED_NOT;
+}
+
+const char *
+agg_refusal_text(agg_core_t *self, crema_refusal_t refusal)
+{
+    switch (refusal) {
+    case CREMA_REFUSED_UNKNOWN_RUN:
+        return "the aggregator knows no run of this id";
+    case CREMA_REFUSED_BAD_ID:
+        return "a run id of zeros is none";
+    case CREMA_REFUSED_NO_ROOM:
+        snprintf(self->text, sizeof self->text,
+                 "the aggregator has %zu runs that are not over, as many as it can have",
+                 self->config.runs_max);
+        return self->text;
+    case CREMA_REFUSED_QUOTA:
+        snprintf(self->text, sizeof self->text,
+                 "this client has open runs enough: at most %llu at a time "
+                 "(crema-aggregator --runs-per-client), and none while they hold %llu MiB "
+                 "(--bytes-per-client); end one, or wait until one that was abandoned is sealed",
+                 (unsigned long long)self->config.owner_runs_max,
+                 (unsigned long long)(self->config.owner_bytes_max >> 20));
+        return self->text;
+    case CREMA_REFUSED_OTHER_START:
+        return "there is a run of this id that began at another time: each run needs an id of its "
+               "own";
+    case CREMA_REFUSED_OTHER_KEY:
+        return "the run of this id belongs to another client's key";
+    default:
+        return "";
+    }
+}
+
+void
+agg_owner_take(agg_core_t *self, agg_entry_t *entry, agg_peer_t peer)
+{
+    if (!entry->has_opener) {
+        entry->has_opener = true;
+        entry->opened_by = self->from;
+    }
+    if (!s_is_to_be_owned(entry))
+        return;
+    crema_id_t key = s_key(self, peer);
+    agg_owner_t *owner = crema_map_find(self->owners, &key);
+    if (!owner) {
+        owner = calloc(1, sizeof *owner);
+        if (!owner)
+            return; /* not counted, which is better than not taken */
+        owner->key = key;
+        if (crema_map_add(self->owners, &key, owner) != CREMA_OK) {
+            free(owner);
+            return;
+        }
+    }
+    owner->runs++;
+    owner->bytes += entry->bytes;
+    entry->owner = owner;
+}
+
+void
+agg_owner_release(agg_core_t *self, agg_entry_t *entry)
+{
+    agg_owner_t *owner = entry->owner;
+    if (!owner)
+        return;
+    entry->owner = NULL;
+    owner->runs--;
+    owner->bytes -= entry->bytes;
+    if (owner->runs == 0)
+        free(crema_map_take(self->owners, &owner->key));
+}
+
+void
+agg_owner_add_bytes(agg_entry_t *entry, uint64_t bytes)
+{
+    entry->bytes += bytes;
+    if (entry->owner)
+        entry->owner->bytes += bytes;
+}

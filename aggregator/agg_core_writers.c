@@ -1,0 +1,200 @@
+#include <stdlib.h>
+
+#include "agg_core_private.h"
+#include "crema_mutant.h"
+
+/* What is to be done with a part. */
+enum { WANT = 1, KEPT = 2 };
+
+void
+agg_writers_free(agg_entry_t *entry)
+{
+    crema_writers_destroy(&entry->list.writers);
+    free(entry->list.parts);
+    entry->list = (agg_list_t){0};
+}
+
+void
+agg_writers_disown(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
+{
+    agg_writers_free(entry);
+    agg_writers_follow(entry);
+    for (crema_link_t *link = entry->flows.next; link != &entry->flows;) {
+        agg_flow_t *flow = CREMA_LIST_ITEM(link, agg_flow_t, of_entry);
+        link = link->next;
+        if (flow->is_listed)
+            agg_flow_unlist(self, flow, now_ns);
+    }
+}
+
+static void
+s_set(agg_list_t *list, uint32_t part, uint8_t flags)
+{
+    uint8_t was = list->parts[part];
+    list->n_want += (flags & WANT ? 1u : 0u) - (was & WANT ? 1u : 0u);
+    list->n_kept += (flags & KEPT ? 1u : 0u) - (was & KEPT ? 1u : 0u);
+    list->parts[part] = flags;
+}
+
+static crema_err_t
+s_take(agg_list_t *list, const crema_writers_msg_t *msg)
+{
+    crema_err_t err = list->writers ? CREMA_OK : crema_writers_new(&list->writers);
+    if (err == CREMA_OK)
+        err = crema_writers_take(list->writers, msg);
+    if (err != CREMA_OK || list->n_parts == msg->parts)
+        return err;
+    uint8_t *parts = calloc(msg->parts, sizeof *parts);
+    if (!parts) {
+        crema_writers_destroy(&list->writers);
+        return CREMA_ENOMEM;
+    }
+    free(list->parts);
+    list->parts = parts;
+    list->n_parts = msg->parts;
+    list->n_kept = list->n_want = 0;
+    return CREMA_OK;
+}
+
+void
+agg_writers_follow(agg_entry_t *entry)
+{
+    const agg_list_t *list = &entry->list;
+    uint32_t parts = agg_run_writer_parts(entry->run);
+    bool is_here = list->n_parts == parts && list->n_kept == parts;
+    agg_run_set_list_due(entry->run, parts > 0 && !is_here && !CREMA_MUTATED(20));
+}
+
+/* Whoever listed a stream: it belongs to the run, and nothing is settled before the sink has it up to that number. */
+static void
+s_expect(agg_core_t *self, agg_entry_t *entry, const crema_writer_t *writer, size_t *room,
+         int64_t now_ns)
+{
+    if (crema_id_is_zero(&writer->stream_id) || CREMA_MUTATED(19))
+        return;
+    agg_flow_t *flow = crema_map_find(self->flows, &writer->stream_id);
+    if (!flow &&
+        *room > 0) { /* without room the list is the sink's alone, which judges by all of it */
+        flow = agg_flow_make_listed(self, &writer->stream_id, agg_run_id(entry->run), now_ns);
+        *room -= 1;
+    }
+    if (!flow || flow->entry != entry)
+        return;
+    flow->is_listed = true;
+    if (writer->last > flow->promised)
+        flow->promised = writer->last;
+    crema_stream_announce(flow->line, writer->last, writer->last > 0, now_ns);
+    agg_flow_follow(self, flow, now_ns);
+}
+
+void
+agg_writers_on_message(agg_core_t *self, agg_entry_t *entry, const crema_writers_msg_t *msg,
+                       int64_t now_ns)
+{
+    agg_list_t *list = &entry->list;
+    crema_err_t err = s_take(list, msg);
+    if (err != CREMA_OK && err != CREMA_EREPEAT) {
+        self->stats.refused++;
+        return;
+    }
+    if (err == CREMA_OK) {
+        size_t room = agg_flows_room_listed(self, entry);
+        s_set(list, msg->part, WANT);
+        for (size_t i = 0; i < msg->n; i++)
+            s_expect(self, entry, &msg->writers[i], &room, now_ns);
+    } else if (!(list->parts[msg->part] & KEPT)) {
+        s_set(list, msg->part, WANT);
+    }
+    agg_writers_follow(entry);
+    agg_entry_out(self, entry);
+}
+
+void
+agg_writers_on_listed(agg_core_t *self, const crema_writers_msg_t *msg)
+{
+    agg_entry_t *entry = crema_map_find(self->entries, &msg->run_id);
+    if (!entry || entry->list.n_parts != msg->parts || msg->part >= msg->parts)
+        return;
+    s_set(&entry->list, msg->part, KEPT);
+    agg_writers_follow(entry);
+    entry->want_state = entry->has_watcher;
+    agg_entry_out(self, entry);
+}
+
+void
+agg_writers_on_sink_up(agg_entry_t *entry)
+{
+    agg_list_t *list = &entry->list;
+    for (uint32_t i = 0; i < list->n_parts; i++)
+        if (crema_writers_part(list->writers, i))
+            s_set(list, i, WANT);
+    agg_writers_follow(entry);
+}
+
+const crema_writers_msg_t *
+agg_writers_take(agg_entry_t *entry)
+{
+    agg_list_t *list = &entry->list;
+    for (uint32_t i = 0; list->n_want > 0 && i < list->n_parts; i++) {
+        if (!(list->parts[i] & WANT))
+            continue;
+        s_set(list, i, list->parts[i] & KEPT);
+        return crema_writers_part(list->writers, i);
+    }
+    return NULL;
+}
+
+uint32_t
+agg_writers_kept(const agg_entry_t *entry)
+{
+    uint32_t kept = 0;
+    while (kept < entry->list.n_parts && entry->list.parts[kept] & KEPT)
+        kept++;
+    return kept;
+}
+
+bool
+agg_writers_may_have(const agg_core_t *self, const agg_entry_t *entry, const crema_id_t *stream_id)
+{
+    if (!entry->list.writers || !crema_writers_is_whole(entry->list.writers))
+        return true;
+    const agg_flow_t *flow = crema_map_find(self->flows, stream_id);
+    return flow && flow->entry == entry && flow->is_listed;
+}
+
+/* The texts are short: the sink finds the same and says it with names. */
+static void
+s_blame_writer(agg_entry_t *entry, const crema_writer_t *writer)
+{
+    if (!crema_id_is_zero(&writer->stream_id))
+        return;
+    if (writer->state == CREMA_WRITER_SILENT)
+        agg_run_blame_for_good(entry->run, "worker_without_stream", writer->name, 0,
+                               "it recorded nothing");
+    else if (writer->state != CREMA_WRITER_LEFT)
+        agg_run_blame_for_good(entry->run, "writer_unknown", writer->name, 0,
+                               "it could not be asked what it recorded");
+}
+
+void
+agg_writers_blame(agg_entry_t *entry)
+{
+    char hex[CREMA_ID_HEX_CHARS + 1];
+    crema_writers_cursor_t cursor = {0};
+    const crema_writer_t *writer;
+    if (agg_run_writer_parts(entry->run) == 0 && !agg_run_is_abandoned(entry->run))
+        agg_run_blame_for_good(entry->run, "writer_unknown", "run", 0,
+                               "its collector did not list who recorded");
+    if (agg_run_list_is_due(entry->run))
+        agg_run_blame(entry->run, "writer_unknown", "run", 0,
+                      "the collector did not send the whole list of writers");
+    while (entry->list.writers && (writer = crema_writers_next(entry->list.writers, &cursor)))
+        s_blame_writer(entry, writer);
+    for (crema_link_t *link = entry->flows.next; link != &entry->flows; link = link->next) {
+        const agg_flow_t *flow = CREMA_LIST_ITEM(link, agg_flow_t, of_entry);
+        if (agg_flow_short(flow) > 0)
+            agg_run_blame_for_good(entry->run, "records_missing",
+                                   crema_id_hex(&flow->row.stream_id, hex), agg_flow_short(flow),
+                                   "its writer wrote more than can come any more");
+    }
+}

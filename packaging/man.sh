@@ -1,0 +1,19 @@
+#!/bin/sh
+# man.sh SOURCE DATE OUTPUT PROGRAM...: the manual pages, of the programs' own tables and of the documents, below OUTPUT/manN, compressed.
+set -eu
+source=$1 date=$2 output=$3
+shift 3
+mkdir -p "$output/man1" "$output/man5" "$output/man7"
+page() { # DOCUMENT SECTION NAME SUMMARY
+    {
+        printf '.TH %s %s "%s" crema crema\n.SH NAME\n%s \\- %s\n' "$(echo "$3" | tr '[:lower:]' '[:upper:]' | sed 's/-/\\-/g')" \
+            "$2" "$date" "$(echo "$3" | sed 's/-/\\-/g')" "$4"
+        lowdown -Tman "$source/docs/$1" | sed -e 's/\\f(CW/\\fB/g; s/\\fC/\\fB/g' -e '/^\.\\" /d'
+    } | gzip -9n >"$output/man$2/$3.$2.gz"
+}
+for program; do
+    name=$(basename "$program")
+    "$program" --man | gzip -9n >"$output/man1/$name.1.gz"
+done
+page run-file.md 5 crema-run-file "the HDF5 file of a run"
+page protocol.md 7 crema-protocol "what agents, aggregator, sink and collector say to each other"

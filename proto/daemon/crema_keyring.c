@@ -1,0 +1,364 @@
+#include "crema_keyring.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include <czmq.h>
+
+#include "crema_clock.h"
+#include "crema_config.h"
+#include "crema_map.h"
+
+/* A directory that changed this lately may change again without another time stamp. */
+#define FRESH_NS (2 * INT64_C(1000000000))
+
+#define REVOKED_MAX 256 /* told apart; see crema_keyring_revoked() */
+
+typedef struct {
+    crema_principal_t principal;
+    uint8_t public_key[32];
+    crema_id_t owner; /* of a lent key */
+    uint32_t user;    /* 1 + uid that a client's key is bound to; 0: none */
+} entry_t;
+
+struct crema_keyring {
+    char *dir;
+    crema_map_t *files; /* entry_t by fingerprint */
+    crema_map_t *lent;  /* the same, of runs */
+    entry_t **queue;    /* lent ones, oldest first */
+    size_t n_lent;
+    struct timespec changed_at; /* of the directory when it was read */
+    int64_t read_ns;            /* real time */
+    size_t unreadable;
+    crema_id_t revoked[REVOKED_MAX];
+    size_t n_revoked;
+};
+
+static void
+s_free_map(crema_map_t **map_p)
+{
+    size_t cursor = 0;
+    for (entry_t *entry; *map_p && (entry = crema_map_next(*map_p, &cursor)) != NULL;)
+        free(entry);
+    crema_map_destroy(map_p);
+}
+
+void
+crema_keyring_destroy(crema_keyring_t **self_p)
+{
+    crema_keyring_t *self = *self_p;
+    if (self) {
+        s_free_map(&self->files);
+        s_free_map(&self->lent);
+        free(self->queue);
+        free(self->dir);
+        free(self);
+    }
+    *self_p = NULL;
+}
+
+/* ---- files */
+
+/* "ROLE.NAME.key" */
+static bool
+s_parse_name(const char *file, crema_principal_t *ret_principal)
+{
+    char word[NAME_MAX + 1];
+    crema_principal_t principal = {0};
+    size_t length = strlen(file);
+    const char *dot = strchr(file, '.');
+    if (!dot || length < 5 || strcmp(file + length - 4, ".key") != 0 || dot == file + length - 4)
+        return false;
+    snprintf(word, sizeof word, "%.*s", (int)(dot - file), file);
+    if (!crema_as_parse(word, &principal.as) || principal.as == CREMA_AS_ANY ||
+        principal.as == CREMA_AS_SERVER)
+        return false;
+    snprintf(word, sizeof word, "%.*s", (int)(file + length - 4 - (dot + 1)), dot + 1);
+    if (!crema_principal_is_name(word))
+        return false;
+    strcpy(principal.name, word);
+    *ret_principal = principal;
+    return true;
+}
+
+/* 1 + uid; `text` NULL: not bound. */
+static bool
+s_read_user(const char *text, uint32_t *ret_user)
+{
+    char *end = NULL;
+    *ret_user = 0;
+    if (!text)
+        return true;
+    if (*text < '0' || *text > '9') /* strtoull() takes blanks and signs */
+        return false;
+    errno = 0;
+    unsigned long long uid = strtoull(text, &end, 10);
+    *ret_user = (uint32_t)(uid + 1);
+    return errno == 0 && *end == '\0' && uid < UINT32_MAX;
+}
+
+static bool
+s_read_key(const char *dir, const char *file, uint8_t ret_key[32], uint32_t *ret_user)
+{
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof path, "%s/%s", dir, file);
+    zconfig_t *config = n > 0 && (size_t)n < sizeof path ? crema_config_read(path) : NULL;
+    const char *text = config ? zconfig_get(config, "curve/public-key", NULL) : NULL;
+    bool done = text && strlen(text) == 40 && zmq_z85_decode(ret_key, text) != NULL &&
+                s_read_user(zconfig_get(config, "metadata/uid", NULL), ret_user);
+    zconfig_destroy(&config);
+    return done;
+}
+
+/* Of two files with one public key the first one read counts: neither is admitted as the other. */
+static bool
+s_add_file(crema_map_t *files, const char *dir, const char *file)
+{
+    entry_t *entry = calloc(1, sizeof *entry);
+    if (!entry)
+        return false;
+    bool added = false;
+    if (s_parse_name(file, &entry->principal) &&
+        s_read_key(dir, file, entry->public_key, &entry->user)) {
+        entry->principal.key = crema_principal_key(entry->public_key);
+        added = crema_map_add(files, &entry->principal.key, entry) == CREMA_OK;
+    }
+    if (!added)
+        free(entry);
+    return added;
+}
+
+static crema_map_t *
+s_read_files(const char *dir, size_t *ret_unreadable)
+{
+    crema_map_t *files;
+    crema_principal_t principal;
+    size_t unreadable = 0;
+    DIR *stream = opendir(dir);
+    if (!stream)
+        return NULL;
+    if (crema_map_new(CREMA_KEYRING_MAX, &files) != CREMA_OK) {
+        closedir(stream);
+        return NULL;
+    }
+    for (const struct dirent *found; (found = readdir(stream)) != NULL;)
+        if (s_parse_name(found->d_name, &principal))
+            unreadable += !s_add_file(files, dir, found->d_name);
+    closedir(stream);
+    *ret_unreadable = unreadable;
+    return files;
+}
+
+static bool
+s_is_same(const crema_map_t *a, const crema_map_t *b)
+{
+    size_t cursor = 0;
+    if (!a || crema_map_count(a) != crema_map_count(b))
+        return false;
+    for (const entry_t *entry; (entry = crema_map_next(a, &cursor)) != NULL;) {
+        const entry_t *other = crema_map_find(b, &entry->principal.key);
+        if (!other || other->principal.as != entry->principal.as || other->user != entry->user ||
+            strcmp(other->principal.name, entry->principal.name) != 0 ||
+            memcmp(other->public_key, entry->public_key, sizeof entry->public_key) != 0)
+            return false;
+    }
+    return true;
+}
+
+static void
+s_note_revoked(crema_keyring_t *self, const crema_id_t *key)
+{
+    if (self->n_revoked < REVOKED_MAX)
+        self->revoked[self->n_revoked++] = *key;
+}
+
+static void
+s_note_gone(crema_keyring_t *self, const crema_map_t *before)
+{
+    size_t cursor = 0;
+    for (const entry_t *entry; before && (entry = crema_map_next(before, &cursor)) != NULL;)
+        if (!crema_keyring_admits(self, &entry->principal))
+            s_note_revoked(self, &entry->principal.key);
+}
+
+bool
+crema_keyring_revoked(crema_keyring_t *self, crema_id_t *ret_key)
+{
+    if (self->n_revoked == 0)
+        return false;
+    *ret_key = self->revoked[--self->n_revoked];
+    return true;
+}
+
+/* Keys of runs whose owner is gone go with it. */
+static void
+s_take_back(crema_keyring_t *self)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < self->n_lent; i++) {
+        entry_t *entry = self->queue[i];
+        if (crema_map_find(self->files, &entry->owner)) {
+            self->queue[kept++] = entry;
+            continue;
+        }
+        crema_map_take(self->lent, &entry->principal.key);
+        s_note_revoked(self, &entry->principal.key);
+        free(entry);
+    }
+    self->n_lent = kept;
+}
+
+/* A directory that cannot be read any more changes nothing: a full table of descriptors must not shut everybody out. */
+bool
+crema_keyring_refresh(crema_keyring_t *self, bool in_any_case)
+{
+    struct stat st;
+    if (stat(self->dir, &st) != 0)
+        return false;
+    bool is_fresh =
+        self->read_ns - (st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec) < FRESH_NS;
+    if (!in_any_case && !is_fresh && st.st_mtim.tv_sec == self->changed_at.tv_sec &&
+        st.st_mtim.tv_nsec == self->changed_at.tv_nsec)
+        return false;
+    int64_t now_ns = crema_clock_real_ns();
+    crema_map_t *files = s_read_files(self->dir, &self->unreadable);
+    if (!files)
+        return false;
+    self->changed_at = st.st_mtim;
+    self->read_ns = now_ns;
+    bool changed = !s_is_same(self->files, files);
+    crema_map_t *before = self->files;
+    self->files = files;
+    if (changed) {
+        s_take_back(self);
+        s_note_gone(self, before);
+    }
+    s_free_map(&before);
+    return changed;
+}
+
+crema_err_t
+crema_keyring_new(const char *server_dir, crema_keyring_t **ret_self)
+{
+    crema_keyring_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return CREMA_ENOMEM;
+    self->dir = strdup(server_dir);
+    self->queue = calloc(CREMA_KEYRING_LENT_MAX, sizeof(entry_t *));
+    crema_err_t err = self->dir && self->queue ? crema_map_new(CREMA_KEYRING_LENT_MAX, &self->lent)
+                                               : CREMA_ENOMEM;
+    if (err == CREMA_OK) {
+        (void)crema_keyring_refresh(self, true);
+        err = self->files ? CREMA_OK : CREMA_EIO;
+    }
+    if (err != CREMA_OK)
+        crema_keyring_destroy(&self);
+    else
+        *ret_self = self;
+    return err;
+}
+
+/* ---- asking */
+
+static const entry_t *
+s_find(const crema_keyring_t *self, const crema_id_t *key)
+{
+    const entry_t *entry = crema_map_find(self->files, key);
+    return entry ? entry : crema_map_find(self->lent, key);
+}
+
+const crema_principal_t *
+crema_keyring_find(const crema_keyring_t *self, const uint8_t public_key[32])
+{
+    crema_id_t key = crema_principal_key(public_key);
+    const entry_t *entry = s_find(self, &key);
+    return entry && memcmp(entry->public_key, public_key, 32) == 0 ? &entry->principal : NULL;
+}
+
+bool
+crema_keyring_admits(const crema_keyring_t *self, const crema_principal_t *principal)
+{
+    const entry_t *entry = s_find(self, &principal->key);
+    return entry && entry->principal.as == principal->as &&
+           strcmp(entry->principal.name, principal->name) == 0;
+}
+
+/* An owner that has as many as it may loses its oldest one: nobody's runs cost another's agents their key. */
+static void
+s_make_room(crema_keyring_t *self, const crema_id_t *owner)
+{
+    size_t n = 0, oldest = 0;
+    if (self->n_lent < CREMA_KEYRING_LENT_EACH)
+        return;
+    for (size_t i = self->n_lent; i-- > 0;)
+        if (crema_id_equal(&self->queue[i]->owner, owner)) {
+            oldest = i;
+            n++;
+        }
+    if (n < CREMA_KEYRING_LENT_EACH)
+        return;
+    entry_t *entry = self->queue[oldest];
+    self->n_lent--;
+    memmove(&self->queue[oldest], &self->queue[oldest + 1],
+            (self->n_lent - oldest) * sizeof(entry_t *));
+    crema_map_take(self->lent, &entry->principal.key);
+    free(entry);
+}
+
+uint32_t
+crema_keyring_user(const crema_keyring_t *self, const crema_id_t *key)
+{
+    const entry_t *entry = crema_map_find(self->files, key);
+    return entry ? entry->user : 0;
+}
+
+bool
+crema_keyring_knows(const crema_keyring_t *self, const crema_id_t *key)
+{
+    return s_find(self, key) != NULL;
+}
+
+crema_err_t
+crema_keyring_lend(crema_keyring_t *self, const crema_id_t *run_id, const crema_id_t *owner,
+                   const uint8_t public_key[32])
+{
+    crema_id_t key = crema_principal_key(public_key);
+    const entry_t *known = s_find(self, &key);
+    if (known)
+        return memcmp(known->public_key, public_key, 32) == 0 &&
+                       crema_id_equal(&known->principal.run_id, run_id)
+                   ? CREMA_OK
+                   : CREMA_EBUSY;
+    entry_t *entry = calloc(1, sizeof *entry);
+    if (!entry)
+        return CREMA_ENOMEM;
+    entry->principal = crema_principal_of_run(run_id, public_key);
+    entry->owner = *owner;
+    memcpy(entry->public_key, public_key, 32);
+    s_make_room(self, owner);
+    crema_err_t err = crema_map_add(self->lent, &key, entry);
+    if (err != CREMA_OK) {
+        free(entry);
+        return err;
+    }
+    self->queue[self->n_lent++] = entry;
+    return CREMA_OK;
+}
+
+size_t
+crema_keyring_count(const crema_keyring_t *self)
+{
+    return crema_map_count(self->files) + self->n_lent;
+}
+
+size_t
+crema_keyring_unreadable(const crema_keyring_t *self)
+{
+    return self->unreadable;
+}

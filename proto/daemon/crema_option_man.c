@@ -1,0 +1,127 @@
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "crema_option.h"
+#include "crema_version.h"
+
+#define LINE_CHARS 66 /* then the next space ends the line; both are the same to man(7) */
+
+/* n bytes as man(7) wants them: dashes and backslashes escaped, no line that begins with a control character or a space. */
+static void
+s_print_bytes(const char *text, size_t n)
+{
+    size_t column = 0;
+    for (size_t i = 0; i < n; i++) {
+        char c = text[i];
+        if (c == '\n' || (c == ' ' && column >= LINE_CHARS)) {
+            putchar('\n');
+            column = 0;
+            continue;
+        }
+        if (c == ' ' && column == 0)
+            continue;
+        if (column == 0 && (c == '.' || c == '\''))
+            fputs("\\&", stdout);
+        if (c == '\\')
+            fputs("\\e", stdout);
+        else if (c == '-')
+            fputs("\\-", stdout);
+        else
+            putchar(c);
+        column += c == '-' || c == '\\' ? 2 : 1;
+    }
+}
+
+static void
+s_print_text(const char *text)
+{
+    s_print_bytes(text, strlen(text));
+}
+
+/* The first sentence, as the line that apropos(1) shows. */
+static void
+s_print_summary(const char *description)
+{
+    putchar(tolower((unsigned char)description[0]));
+    s_print_bytes(description + 1, strcspn(description, ".") - 1);
+    putchar('\n');
+}
+
+/* One paragraph a line of the synopsis; lines after the first repeat the program's name. */
+static void
+s_print_synopsis(const crema_usage_t *usage)
+{
+    const char *line = usage->synopsis;
+    while (line) {
+        const char *end = strchr(line, '\n');
+        size_t n = end ? (size_t)(end - line) : strlen(line);
+        char text[512];
+        snprintf(text, sizeof text, "%.*s", (int)n, line);
+        char *words = text + strspn(text, " ");
+        size_t name = strlen(usage->program);
+        if (strncmp(words, usage->program, name) == 0)
+            words += name + 1;
+        fputs(line == usage->synopsis ? ".B " : ".br\n.B ", stdout);
+        s_print_text(usage->program);
+        putchar('\n');
+        s_print_text(words);
+        putchar('\n');
+        line = end ? end + 1 : NULL;
+    }
+}
+
+static void
+s_print_options(const crema_option_t *options)
+{
+    for (const crema_option_t *option = options; option->name; option++) {
+        char variable[128];
+        fputs(".TP\n.B ", stdout);
+        s_print_text("--");
+        s_print_text(crema_option_is_on(option) ? "no-" : "");
+        s_print_text(option->name);
+        if (option->argument)
+            printf(" \\fI%s\\fR", option->argument);
+        putchar('\n');
+        s_print_text(option->help);
+        crema_option_variable(option, variable, sizeof variable);
+        printf("\n[%s", variable);
+        if (option->fallback && option->type != CREMA_OPTION_FLAG) {
+            fputs(", default ", stdout);
+            s_print_text(option->fallback);
+        }
+        puts("]");
+    }
+}
+
+void
+crema_option_print_man(const crema_usage_t *usage, const crema_option_t *own,
+                       const crema_option_t *common)
+{
+    fputs(".TH ", stdout);
+    for (const char *c = usage->program; *c; c++)
+        putchar(toupper((unsigned char)*c));
+    printf(" 1 \"%s\" \"crema %s\" \"crema\"\n.SH NAME\n", CREMA_DATE, CREMA_VERSION);
+    s_print_text(usage->program);
+    fputs(" \\-\n", stdout);
+    s_print_summary(usage->description);
+    puts(".SH SYNOPSIS");
+    s_print_synopsis(usage);
+    puts(".SH DESCRIPTION");
+    s_print_text(usage->description);
+    puts("\n.SH OPTIONS");
+    s_print_options(own);
+    puts(".SS \"Common options\"");
+    s_print_options(common);
+    puts(".SH ENVIRONMENT AND CONFIGURATION\n"
+         "A value comes from the command line, else the environment variable in\n"
+         "brackets, else the file that\n.B \\-\\-config\nnames, else the default.\n"
+         "Sizes take k M G Ki Mi Gi, durations ms s m h.");
+    if (usage->epilogue) {
+        puts(".SH NOTES");
+        s_print_text(usage->epilogue);
+        putchar('\n');
+    }
+    puts(".SH SEE ALSO\n.BR crema (1),\n.BR crema\\-agent (1),\n.BR crema\\-aggregator (1),\n"
+         ".BR crema\\-sink (1),\n.BR crema\\-run\\-file (5),\n.BR crema\\-protocol (7)");
+}

@@ -1,0 +1,230 @@
+#include "crema_reactor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <czmq.h>
+
+#include "crema_random.h"
+#include "crema_wire.h"
+
+/* ---- signals */
+
+static const int c_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGUSR1};
+
+/* A listener without free descriptors spins, so the soft limit goes up to the hard one. */
+static void
+s_raise_file_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+crema_err_t
+crema_signals_new(int *ret_fd)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof c_signals / sizeof *c_signals; i++)
+        sigaddset(&set, c_signals[i]);
+    if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
+        return CREMA_EIO;
+    signal(SIGPIPE, SIG_IGN);
+    zsys_handler_set(NULL);
+    s_raise_file_limit();
+    int fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (fd < 0)
+        return CREMA_EIO;
+    *ret_fd = fd;
+    return CREMA_OK;
+}
+
+int
+crema_signals_read(int fd)
+{
+    struct signalfd_siginfo info;
+    ssize_t got;
+    do
+        got = read(fd, &info, sizeof info);
+    while (got < 0 && errno == EINTR);
+    return got == (ssize_t)sizeof info ? (int)info.ssi_signo : 0;
+}
+
+crema_err_t
+crema_signals_spawn_attr(posix_spawnattr_t *ret_attr)
+{
+    posix_spawnattr_t attr;
+    if (posix_spawnattr_init(&attr) != 0)
+        return CREMA_ENOMEM;
+    sigset_t none, defaults;
+    sigemptyset(&none);
+    sigemptyset(&defaults);
+    sigaddset(&defaults, SIGPIPE);
+    (void)posix_spawnattr_setsigmask(&attr, &none);
+    (void)posix_spawnattr_setsigdefault(&attr, &defaults);
+    (void)posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    *ret_attr = attr;
+    return CREMA_OK;
+}
+
+void
+crema_signals_restore(void)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGPIPE, SIG_DFL);
+}
+
+/* ---- loop */
+
+zloop_t *
+crema_loop_new(void)
+{
+    zloop_t *loop = zloop_new();
+    if (loop)
+        zloop_set_nonstop(loop, true);
+    return loop;
+}
+
+/* ---- sockets */
+
+#define UNSET (-2) /* the library's default stays */
+
+/* One row an option, one column a role. High-water marks are counted in messages, and what is sent lies far below them; only the tap may drop.
+ *
+ * What a peer of a server has sent and the server has not read is bounded by RCVHWM messages of CREMA_WIRE_MESSAGE_MAX: 8 MiB for each connection of
+ * the aggregator, whose peers are many users'; the rest waits in the sender's spool. The sink's peers are aggregators, whose credit is the bound of
+ * what honest ones send: its mark lies higher, for a reader parked at its mark misses heartbeats, and is disconnected after three seconds of that.
+ *
+ * Agents watch their one connection by heartbeats; the aggregator, which has thousands, leaves that to them and to the kernel's keep-alive,
+ * because libzmq walks all its timers each time it cancels one: 2,000 connections with heartbeats on both sides cost a quarter of a core,
+ * without them a tenth, and with 5,000 no handshake came to its end on a busy machine. Who connects
+ * waits longer for the handshake than who accepts, since many that come at once wait their turn before they are accepted. */
+static const struct {
+    int option;
+    int value[CREMA_ROLE_COUNT]; /* AGENT, AGENTS, SINK, STORE, TAP */
+} c_options[] = {
+    {ZMQ_LINGER, {0, 0, 0, 0, 0}},
+    {ZMQ_IMMEDIATE, {1, UNSET, 1, UNSET, UNSET}},
+    {ZMQ_ROUTER_MANDATORY, {UNSET, 1, UNSET, 1, UNSET}},
+    {ZMQ_SNDHWM, {65536, 65536, 262144, 262144, 1000}},
+    {ZMQ_RCVHWM, {65536, 32, 262144, 16384, 1000}},
+    {ZMQ_HEARTBEAT_IVL, {1000, UNSET, 1000, 1000, 1000}},
+    {ZMQ_HEARTBEAT_TIMEOUT, {3000, UNSET, 3000, 3000, 3000}},
+    {ZMQ_HEARTBEAT_TTL, {UNSET, UNSET, 3000, 3000, 3000}},
+    {ZMQ_TCP_KEEPALIVE, {UNSET, 1, UNSET, UNSET, UNSET}},
+    {ZMQ_TCP_KEEPALIVE_IDLE, {UNSET, 30, UNSET, UNSET, UNSET}},
+    {ZMQ_TCP_KEEPALIVE_INTVL, {UNSET, 10, UNSET, UNSET, UNSET}},
+    {ZMQ_TCP_KEEPALIVE_CNT, {UNSET, 3, UNSET, UNSET, UNSET}},
+    {ZMQ_HANDSHAKE_IVL, {30000, 3000, 30000, 3000, 3000}},
+    {ZMQ_CONNECT_TIMEOUT, {3000, UNSET, 3000, UNSET, UNSET}},
+    {ZMQ_BACKLOG, {UNSET, 4096, UNSET, 4096, 128}},
+};
+
+static void
+s_set_int(void *raw, int option, int value)
+{
+    /* It fails for a closed socket or a wrong option only: a mistake in the table above. */
+    int rc = zmq_setsockopt(raw, option, &value, sizeof value);
+    assert(rc == 0);
+    (void)rc;
+}
+
+static int
+s_jittered_ms(int least, int most)
+{
+    return least + (int)(crema_random_u64() % (uint64_t)(most - least + 1));
+}
+
+void
+crema_socket_prepare(zsock_t *sock, crema_socket_role_t role)
+{
+    void *raw = zsock_resolve(sock);
+    for (size_t i = 0; i < sizeof c_options / sizeof *c_options; i++)
+        if (c_options[i].value[role] != UNSET)
+            s_set_int(raw, c_options[i].option, c_options[i].value[role]);
+    int64_t message_max = CREMA_WIRE_MESSAGE_MAX;
+    int rc = zmq_setsockopt(raw, ZMQ_MAXMSGSIZE, &message_max, sizeof message_max);
+    assert(rc == 0);
+    (void)rc;
+    if (role == CREMA_ROLE_AGENT)
+        s_set_int(raw, ZMQ_RECONNECT_IVL, s_jittered_ms(500, 1500));
+    if (role == CREMA_ROLE_SINK)
+        s_set_int(raw, ZMQ_RECONNECT_IVL, s_jittered_ms(100, 300));
+}
+
+/* Only a literal IPv6 address turns IPv6 on: with it, a name such as localhost resolves to the one family that nobody listens on. */
+static void
+s_choose_family(void *raw, const char *endpoint)
+{
+    if (strncmp(endpoint, "tcp://[", 7) == 0)
+        s_set_int(raw, ZMQ_IPV6, 1);
+}
+
+/* The lock lives as long as the process: its descriptor is never closed. */
+static crema_err_t
+s_lock_ipc_path(const char *path)
+{
+    char lock[PATH_MAX];
+    int n = snprintf(lock, sizeof lock, "%s.lock", path);
+    if (n < 0 || (size_t)n >= sizeof lock)
+        return CREMA_EINVAL;
+    int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return CREMA_EIO;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+        return CREMA_OK;
+    int why = errno;
+    close(fd);
+    errno = why;
+    return why == EWOULDBLOCK ? CREMA_EBUSY : CREMA_EIO;
+}
+
+crema_err_t
+crema_socket_bind(zsock_t *sock, const char *endpoint, char *ret_endpoint, size_t size)
+{
+    if (strncmp(endpoint, "ipc://", 6) == 0) {
+        crema_err_t err = s_lock_ipc_path(endpoint + 6);
+        if (err != CREMA_OK)
+            return err;
+    }
+    void *raw = zsock_resolve(sock);
+    s_choose_family(raw, endpoint);
+    mode_t mask = umask(077);
+    int rc = zmq_bind(raw, endpoint);
+    int why = errno;
+    umask(mask);
+    if (rc != 0) {
+        errno = why;
+        if (why == EADDRINUSE)
+            return CREMA_EBUSY;
+        return why == EINVAL || why == EPROTONOSUPPORT || why == ENOCOMPATPROTO ? CREMA_EINVAL
+                                                                                : CREMA_EIO;
+    }
+    char full[1024];
+    size_t length = sizeof full;
+    if (zmq_getsockopt(raw, ZMQ_LAST_ENDPOINT, full, &length) != 0 || length > size)
+        return CREMA_EIO;
+    memcpy(ret_endpoint, full, length);
+    return CREMA_OK;
+}
+
+crema_err_t
+crema_socket_connect(zsock_t *sock, const char *endpoint)
+{
+    void *raw = zsock_resolve(sock);
+    s_choose_family(raw, endpoint);
+    return zmq_connect(raw, endpoint) == 0 ? CREMA_OK : CREMA_EINVAL;
+}

@@ -1,0 +1,305 @@
+#include "crema_server.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <czmq.h>
+
+#include "crema_crowd.h"
+#include "crema_json.h"
+#include "crema_keyring.h"
+#include "crema_log.h"
+#include "crema_notify.h"
+#include "crema_zap.h"
+
+#define LOOK_MS 250 /* at the connections */
+
+struct crema_server {
+    crema_keys_t *keys;    /* NULL: plain, and only reached from this host */
+    crema_keyring_t *ring; /* NULL without keys, as the handler */
+    crema_zap_t *zap;
+    crema_crowd_t *crowd;
+    unsigned long crowded; /* connections that it shut down */
+    zsock_t *router;
+    char endpoint[256];
+};
+
+crema_err_t
+crema_server_fail(crema_err_t err, char *ret_why, size_t why_size, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(ret_why, why_size, format, arguments);
+    va_end(arguments);
+    return err;
+}
+
+bool
+crema_server_refuses(const char *option, const char *endpoint, const char *keys_dir, bool insecure,
+                     char *ret_why, size_t why_size)
+{
+    if (!strstr(endpoint, "://"))
+        snprintf(ret_why, why_size, "--%s: %s is no endpoint such as tcp://127.0.0.1:5700", option,
+                 endpoint);
+    else if (!keys_dir && !crema_keys_is_local(endpoint))
+        snprintf(ret_why, why_size,
+                 "--%s: %s can be reached from other hosts: give --keys DIR (crema keys DIR "
+                 "makes one), or bind to 127.0.0.1",
+                 option, endpoint);
+    else if (!keys_dir && !insecure && strncmp(endpoint, "tcp:", 4) == 0)
+        snprintf(ret_why, why_size,
+                 "--%s: every user of this host could connect to %s: give --keys DIR (crema keys "
+                 "DIR makes one), or ipc:// in a directory of your own, or --insecure if that is "
+                 "meant",
+                 option, endpoint);
+    else
+        return false;
+    return true;
+}
+
+bool
+crema_server_refuses_to_send(const char *option, const char *endpoint, const char *keys_dir,
+                             bool insecure, char *ret_why, size_t why_size)
+{
+    if (keys_dir || insecure || !strstr(endpoint, "://") || crema_keys_is_local(endpoint))
+        return false;
+    snprintf(
+        ret_why, why_size,
+        "--%s: %s is on another host, where everything would go in the clear: give --keys DIR, "
+        "or --insecure if that is meant",
+        option, endpoint);
+    return true;
+}
+
+crema_err_t
+crema_server_bind_failed(crema_err_t err, const char *option, const char *endpoint, char *ret_why,
+                         size_t why_size)
+{
+    if (err == CREMA_EBUSY)
+        return crema_server_fail(
+            err, ret_why, why_size,
+            "%s is taken by another process: stop it, or choose another port with --%s", endpoint,
+            option);
+    if (err == CREMA_EINVAL)
+        return crema_server_fail(CREMA_ECONFIG, ret_why, why_size,
+                                 "--%s: %s is no endpoint such as tcp://127.0.0.1:5700", option,
+                                 endpoint);
+    return crema_server_fail(err, ret_why, why_size, "%s cannot be bound: %s", endpoint,
+                             strerror(errno));
+}
+
+/* The ZAP handler is there before the socket is bound: CURVE without one admits every key. */
+static crema_err_t
+s_load_keys(crema_server_t *self, const char *dir, char *why, size_t size)
+{
+    const char *reason = NULL;
+    crema_err_t err = crema_keys_load(dir, CREMA_AS_SERVER, &self->keys, &reason);
+    if (err != CREMA_OK)
+        return crema_server_fail(CREMA_ECONFIG, why, size, "the keys in %s cannot be used: %s", dir,
+                                 reason ? reason : crema_err_text(err));
+    if (!self->keys)
+        return CREMA_OK;
+    err = crema_keyring_new(crema_keys_dir(self->keys), &self->ring);
+    if (err != CREMA_OK)
+        return crema_server_fail(err, why, size, "the keys of %s cannot be listed: %s",
+                                 crema_keys_dir(self->keys), crema_err_text(err));
+    if (crema_keyring_count(self->ring) == 0)
+        return crema_server_fail(CREMA_ECONFIG, why, size,
+                                 "%s admits no key: there is no file ROLE.NAME.key in it (crema "
+                                 "keys makes them; keys made before version 0.2 have no roles)",
+                                 crema_keys_dir(self->keys));
+    err = crema_zap_new(self->keys, self->ring, &self->zap);
+    return err == CREMA_OK
+               ? err
+               : crema_server_fail(err, why, size, "the handler of keys cannot start: %s",
+                                   crema_err_text(err));
+}
+
+static crema_err_t
+s_bind(crema_server_t *self, crema_socket_role_t role, const char *endpoint, char *why, size_t size)
+{
+    self->router = zsock_new(ZMQ_ROUTER);
+    if (!self->router)
+        return crema_server_fail(CREMA_ENOMEM, why, size, "no socket: %s", strerror(errno));
+    crema_socket_prepare(self->router, role);
+    crema_keys_serve(self->keys, self->router, CREMA_DOMAIN_SERVICE);
+    crema_err_t err =
+        crema_socket_bind(self->router, endpoint, self->endpoint, sizeof self->endpoint);
+    return err == CREMA_OK ? err : crema_server_bind_failed(err, "bind", endpoint, why, size);
+}
+
+crema_err_t
+crema_server_new(crema_socket_role_t role, const char *endpoint, const char *keys_dir,
+                 char *ret_why, size_t why_size, crema_server_t **ret_self)
+{
+    if (crema_server_refuses("bind", endpoint, keys_dir, true, ret_why, why_size))
+        return CREMA_ECONFIG;
+    crema_server_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return crema_server_fail(CREMA_ENOMEM, ret_why, why_size, "out of memory");
+    crema_err_t err = s_load_keys(self, keys_dir, ret_why, why_size);
+    if (err == CREMA_OK)
+        err = s_bind(self, role, endpoint, ret_why, why_size);
+    if (err != CREMA_OK) {
+        crema_server_destroy(&self);
+        return err;
+    }
+    *ret_self = self;
+    return CREMA_OK;
+}
+
+void
+crema_server_destroy(crema_server_t **self_p)
+{
+    crema_server_t *self = *self_p;
+    if (self) {
+        crema_crowd_destroy(&self->crowd);
+        zsock_destroy(&self->router);
+        crema_zap_destroy(&self->zap);
+        crema_keyring_destroy(&self->ring);
+        crema_keys_destroy(&self->keys);
+        free(self);
+    }
+    *self_p = NULL;
+}
+
+static int
+s_on_zap(zloop_t *loop, zsock_t *sock, void *context)
+{
+    (void)loop, (void)sock;
+    crema_zap_t *zap = context;
+    unsigned long before = crema_zap_refused(zap);
+    crema_zap_handle(zap);
+    if (crema_zap_refused(zap) != before)
+        crema_log_warn("key_refused", CREMA_TEXT("address", crema_zap_refused_address(zap)),
+                       CREMA_INT("refused", crema_zap_refused(zap)));
+    return 0;
+}
+
+static int
+s_on_look(zloop_t *loop, int timer, void *context)
+{
+    (void)loop, (void)timer;
+    crema_server_t *self = context;
+    char address[CREMA_CROWD_ADDRESS_BYTES];
+    size_t shut = crema_crowd_thin(self->crowd, address);
+    self->crowded += shut;
+    if (shut > 0)
+        crema_log_warn("too_many_connections", CREMA_TEXT("address", address),
+                       CREMA_INT("shut", shut));
+    return 0;
+}
+
+crema_err_t
+crema_server_attach(crema_server_t *self, zloop_t *loop, size_t connections_each_max,
+                    const char *also)
+{
+    crema_err_t err = crema_crowd_new(connections_each_max, &self->crowd);
+    if (err != CREMA_OK)
+        return err;
+    crema_crowd_watch(self->crowd, self->endpoint);
+    if (also)
+        crema_crowd_watch(self->crowd, also);
+    int rc = zloop_timer(loop, LOOK_MS, 0, s_on_look, self) < 0 ? -1 : 0;
+    if (self->zap)
+        rc |= zloop_reader(loop, crema_zap_socket(self->zap), s_on_zap, self->zap);
+    return rc == 0 ? CREMA_OK : CREMA_ENOMEM;
+}
+
+bool
+crema_server_admits(const crema_server_t *self, const crema_principal_t *principal)
+{
+    return !self->ring || crema_keyring_admits(self->ring, principal);
+}
+
+uint32_t
+crema_server_user(const crema_server_t *self, const crema_id_t *key)
+{
+    return self->ring ? crema_keyring_user(self->ring, key) : 0;
+}
+
+bool
+crema_server_knows(const crema_server_t *self, const crema_id_t *key)
+{
+    return !self->ring || crema_keyring_knows(self->ring, key);
+}
+
+bool
+crema_server_refresh(crema_server_t *self, bool in_any_case)
+{
+    if (!self->ring || !crema_keyring_refresh(self->ring, in_any_case))
+        return false;
+    crema_log_info("keys_changed", CREMA_INT("admitted", crema_keyring_count(self->ring)),
+                   CREMA_INT("unreadable", crema_keyring_unreadable(self->ring)));
+    return true;
+}
+
+void
+crema_server_set_patient(crema_server_t *self, bool patient)
+{
+    if (self->zap)
+        crema_zap_set_patient(self->zap, patient);
+}
+
+bool
+crema_server_revoked(crema_server_t *self, crema_id_t *ret_key)
+{
+    return self->ring && crema_keyring_revoked(self->ring, ret_key);
+}
+
+crema_err_t
+crema_server_lend(crema_server_t *self, const crema_id_t *run_id, const crema_id_t *owner,
+                  const uint8_t public_key[32])
+{
+    return self->ring ? crema_keyring_lend(self->ring, run_id, owner, public_key) : CREMA_OK;
+}
+
+unsigned long
+crema_server_refused(const crema_server_t *self)
+{
+    return crema_zap_refused(self->zap);
+}
+
+unsigned long
+crema_server_crowded(const crema_server_t *self)
+{
+    return self->crowded;
+}
+
+zsock_t *
+crema_server_socket(const crema_server_t *self)
+{
+    return self->router;
+}
+
+const crema_keys_t *
+crema_server_keys(const crema_server_t *self)
+{
+    return self->keys;
+}
+
+const char *
+crema_server_endpoint(const crema_server_t *self)
+{
+    return self->endpoint;
+}
+
+void
+crema_server_print_ready(const char *program, const char *endpoint, const char *tap)
+{
+    char line[1024];
+    crema_json_t json = crema_json_begin(line, sizeof line);
+    crema_json_open(&json, NULL, '{');
+    crema_json_text(&json, "event", "ready");
+    crema_json_text(&json, "program", program);
+    crema_json_text(&json, "endpoint", endpoint);
+    if (tap)
+        crema_json_text(&json, "tap", tap);
+    crema_json_close(&json, '}');
+    puts(line);
+    fflush(stdout);
+    crema_notify_ready();
+}

@@ -1,0 +1,226 @@
+#include "crema_frame.h"
+#include "crema_session_private.h"
+
+#define NEWS_PAUSE_NS (20 * MS) /* between heartbeats that tell of new streams */
+#define RECORD_BYTES_MAX (CREMA_FRAME_HEADER_BYTES + CREMA_RECORD_BODY_MAX)
+
+enum { BYE_DRAINED, BYE_DEADLINE };
+
+static void
+s_begin_table(crema_session_t *self, crema_msg_type_t type, int64_t now_ns)
+{
+    self->table_type = type;
+    self->table_row = 0;
+    self->table_part = 0;
+    self->news = false;
+    if (type == CREMA_MSG_HEARTBEAT) {
+        int64_t interval = self->config.heartbeat_ns;
+        self->hb_no++;
+        self->want_heartbeat = false;
+        self->heartbeat_sent_ns = now_ns;
+        self->heartbeat_at_ns =
+            now_ns + interval - interval / 10 + crema_session_jitter(self, interval / 5);
+        self->stats.heartbeats++;
+    }
+}
+
+static void
+s_fill_hello(crema_session_t *self, const crema_stream_table_t *table, const crema_faults_t *faults)
+{
+    self->msg.hello = (crema_hello_t){
+        .ver_min = CREMA_WIRE_VERSION_MIN,
+        .ver_max = CREMA_WIRE_VERSION,
+        .agent_id = self->config.agent_id,
+        .boot = self->config.boot,
+        .host = self->config.host,
+        .pid = self->config.pid,
+        .hb_ivl_ms = (uint32_t)(self->config.heartbeat_ns / MS),
+        .store_id = self->store_id,
+        .version = self->config.version,
+        .run_id = self->config.run_id,
+        .table = *table,
+        .faults = *faults,
+    };
+}
+
+static void
+s_fill_heartbeat(crema_session_t *self, const crema_stream_table_t *table,
+                 const crema_faults_t *faults, int64_t mono_ns, int64_t real_ns)
+{
+    self->msg.heartbeat = (crema_heartbeat_t){
+        .hb_no = self->hb_no,
+        .hb_ivl_ms = (uint32_t)(self->config.heartbeat_ns / MS),
+        .barrier_seen = self->barrier_seen,
+        .spool_b = self->spool_b,
+        .spool_cap_b = self->spool_cap_b,
+        .evicted = self->evicted,
+        .t1_mono_ns = mono_ns,
+        .t1_real_ns = real_ns,
+        .table = *table,
+        .faults = *faults,
+        .echo_t1_mono_ns = self->echo_t1_ns,
+        .echo_t2_mono_ns = self->echo_t2_ns,
+        .echo_t3_mono_ns = self->echo_t3_ns,
+        .echo_t4_mono_ns = self->echo_t4_ns,
+    };
+}
+
+/* The next part of the table that is being sent. */
+static void
+s_fill_table(crema_session_t *self, int64_t mono_ns, int64_t real_ns)
+{
+    size_t n =
+        crema_sender_rows(self->sender, self->table_row, self->rows, CREMA_WIRE_TABLE_ROWS_SENT);
+    crema_stream_table_t table = {n, self->rows};
+    self->table_row += n;
+    bool more = self->table_row < crema_sender_count(self->sender);
+    crema_faults_t faults = more ? (crema_faults_t){0} : self->faults;
+    self->msg = (crema_msg_t){
+        .type = self->table_type,
+        .flags = (uint16_t)(self->table_part++ << CREMA_WIRE_PART_SHIFT |
+                            (more ? CREMA_WIRE_FLAG_MORE : 0)),
+        .session = self->table_type == CREMA_MSG_HELLO ? 0 : self->agg_session,
+        .send_mono_ns = mono_ns,
+    };
+    if (self->table_type == CREMA_MSG_HELLO)
+        s_fill_hello(self, &table, &faults);
+    else if (self->table_type == CREMA_MSG_HEARTBEAT)
+        s_fill_heartbeat(self, &table, &faults, mono_ns, real_ns);
+    else {
+        self->msg.bye.reason = self->end == CREMA_SESSION_END_DEADLINE ? BYE_DEADLINE : BYE_DRAINED;
+        self->msg.bye.table = table;
+        self->msg.bye.faults = faults;
+    }
+    if (!more)
+        self->table_type = 0;
+}
+
+/* Sets table_type if it is time for a HELLO or a HEARTBEAT. */
+static void
+s_choose_table(crema_session_t *self, int64_t now_ns)
+{
+    if (self->state == CREMA_SESSION_HELLO_SENT && now_ns >= self->hello_at_ns) {
+        self->hello_at_ns = now_ns + self->hello_wait_ns;
+        self->hello_wait_ns *= 2;
+        if (self->hello_wait_ns > HELLO_WAIT_MAX_NS)
+            self->hello_wait_ns = HELLO_WAIT_MAX_NS;
+        s_begin_table(self, CREMA_MSG_HELLO, now_ns);
+    } else if (self->state == CREMA_SESSION_STREAMING &&
+               (self->want_heartbeat ||
+                (self->news && now_ns - self->heartbeat_sent_ns >= NEWS_PAUSE_NS))) {
+        s_begin_table(self, CREMA_MSG_HEARTBEAT, now_ns);
+    }
+}
+
+static bool
+s_next_data(crema_session_t *self, crema_session_action_t *ret_action)
+{
+    crema_stream_row_t row;
+    uint64_t next = 0;
+    if (self->state != CREMA_SESSION_STREAMING || !crema_session_has_credit(self) ||
+        !crema_sender_turn(self->sender, &row, &next))
+        return false;
+    uint64_t bytes = self->credit_total_b - self->sent_total_b;
+    bytes = bytes < self->batch_max_b ? bytes : self->batch_max_b;
+    *ret_action = (crema_session_action_t){
+        .type = CREMA_SESSION_SEND_DATA,
+        .stream_id = row.stream_id,
+        .run_id = row.run_id,
+        .first_seq = next,
+        .max_bytes = bytes > RECORD_BYTES_MAX ? (size_t)bytes : RECORD_BYTES_MAX,
+        .session = self->agg_session,
+    };
+    return true;
+}
+
+static void
+s_begin_scan(crema_session_t *self, crema_session_action_t *ret_action)
+{
+    self->want_scan = false;
+    self->scanning = true;
+    self->scan_refused = false;
+    self->barrier_scanned = self->barrier_asked;
+    *ret_action = (crema_session_action_t){.type = CREMA_SESSION_SCAN};
+}
+
+bool
+crema_session_next(crema_session_t *self, int64_t now_mono_ns, int64_t now_real_ns,
+                   crema_session_action_t *ret_action)
+{
+    if (self->want_hangup) {
+        self->want_hangup = false;
+        *ret_action = (crema_session_action_t){.type = CREMA_SESSION_HANGUP};
+        return true;
+    }
+    if (self->want_dial) {
+        self->want_dial = false;
+        self->stats.dials++;
+        crema_session_say_hello(self, now_mono_ns);
+        *ret_action = (crema_session_action_t){.type = CREMA_SESSION_DIAL};
+        return true;
+    }
+    if (self->table_type == 0)
+        s_choose_table(self, now_mono_ns);
+    if (self->table_type != 0) {
+        s_fill_table(self, now_mono_ns, now_real_ns);
+        *ret_action = (crema_session_action_t){.type = CREMA_SESSION_SEND, .msg = &self->msg};
+        return true;
+    }
+    if (self->n_ends > 0) {
+        *ret_action = (crema_session_action_t){.type = CREMA_SESSION_END_RUN,
+                                               .run_id = self->ends[--self->n_ends]};
+        return true;
+    }
+    if (self->want_scan) {
+        s_begin_scan(self, ret_action);
+        return true;
+    }
+    *ret_action = (crema_session_action_t){.type = CREMA_SESSION_TRIM};
+    if (crema_sender_trim(self->sender, &ret_action->stream_id, &ret_action->committed))
+        return true;
+    return s_next_data(self, ret_action);
+}
+
+/* ---------------------------------------------------------------- looking at it */
+
+crema_session_state_t
+crema_session_state(const crema_session_t *self)
+{
+    if (self->state != CREMA_SESSION_STREAMING)
+        return self->state;
+    if (self->draining)
+        return CREMA_SESSION_DRAINING;
+    return crema_session_has_credit(self) ? CREMA_SESSION_STREAMING : CREMA_SESSION_STALLED;
+}
+
+const char *
+crema_session_state_name(crema_session_state_t state)
+{
+    static const char *const names[] = {
+        [CREMA_SESSION_INIT] = "init",
+        [CREMA_SESSION_BACKOFF] = "backoff",
+        [CREMA_SESSION_HELLO_SENT] = "hello_sent",
+        [CREMA_SESSION_STREAMING] = "streaming",
+        [CREMA_SESSION_STALLED] = "stalled",
+        [CREMA_SESSION_DRAINING] = "draining",
+        [CREMA_SESSION_BYE_SENT] = "bye_sent",
+        [CREMA_SESSION_CLOSED] = "closed",
+    };
+    return (size_t)state < sizeof names / sizeof *names ? names[state] : "?";
+}
+
+crema_session_end_t
+crema_session_end(const crema_session_t *self)
+{
+    return self->state == CREMA_SESSION_CLOSED ? self->end : CREMA_SESSION_END_NONE;
+}
+
+crema_session_stats_t
+crema_session_stats(const crema_session_t *self)
+{
+    crema_session_stats_t stats = self->stats;
+    stats.committed_records = crema_sender_committed_records(self->sender);
+    stats.streams = crema_sender_count(self->sender);
+    stats.uncommitted_records = crema_sender_uncommitted_records(self->sender);
+    return stats;
+}

@@ -1,0 +1,219 @@
+/* Reading on in one stream: its last number, whether it is closed, what of it is damaged. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "crema_clock.h"
+#include "crema_spool_private.h"
+
+/* Texts of the info become copies; NULL for what could not be copied. */
+static bool
+s_keep_texts(crema_stream_info_t *info)
+{
+    const char **texts[] = {&info->host, &info->worker_uuid, &info->worker_name, &info->boot_id};
+    bool kept = true;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        *texts[i] = strdup(*texts[i] ? *texts[i] : "");
+        kept = kept && *texts[i];
+    }
+    return kept;
+}
+
+/* A StreamInfo that cannot be decoded leaves the stream without a run: foreign. CREMA_ENOMEM: it is to be read again. */
+static crema_err_t
+s_identify(crema_spool_t *self, crema_spool_entry_t *entry, const crema_frame_t *frame)
+{
+    crema_record_t record;
+    if (entry->head_bytes || frame->type != CREMA_RECORD_STREAM)
+        return CREMA_OK;
+    crema_err_t err = crema_record_decode(frame, self->arena, &record);
+    if (err == CREMA_ENOMEM)
+        return err;
+    if (err != CREMA_OK || crema_id_is_zero(&record.stream.run_id))
+        return CREMA_OK;
+    crema_stream_info_t info = record.stream;
+    info.n_attributes = 0;
+    info.attribute_keys = info.attribute_values = NULL;
+    if (!s_keep_texts(&info)) {
+        crema_spool_free_texts(&info);
+        return CREMA_ENOMEM;
+    }
+    entry->public.info = info;
+    entry->public.run_id = info.run_id;
+    entry->head_bytes = crema_frame_bytes(frame);
+    return CREMA_OK;
+}
+
+/* Numbers first..last are not there. Right behind record 1 and without damage they were trimmed or evicted. */
+static void
+s_on_missing(crema_spool_t *self, crema_spool_entry_t *entry, uint64_t first, uint64_t last,
+             uint64_t damaged_b)
+{
+    if (last <= entry->public.hi)
+        return; /* walked over before */
+    if (first == 2 && damaged_b == 0) {
+        entry->public.first_avail = last + 1;
+        return;
+    }
+    uint64_t from = first > entry->public.hi ? first : entry->public.hi + 1;
+    entry->public.lost += last - from + 1;
+    self->stats.corrupt += last - from + 1;
+}
+
+static crema_err_t
+s_on_record(crema_spool_t *self, crema_spool_entry_t *entry, crema_spool_segment_t *segment,
+            const crema_frame_t *frame, uint64_t end)
+{
+    crema_err_t err = frame->seq == 1 ? s_identify(self, entry, frame) : CREMA_OK;
+    if (err != CREMA_OK)
+        return err;
+    segment->last_seq = frame->seq;
+    segment->offset = end;
+    entry->last_t_ns = frame->t_ns;
+    if (frame->seq > entry->public.hi)
+        entry->public.hi = frame->seq;
+    if (frame->type == CREMA_RECORD_END) {
+        entry->public.closed = true;
+        entry->end_segment = segment->first_seq;
+        entry->end_bytes = crema_frame_bytes(frame);
+        entry->end_at = end - entry->end_bytes;
+    }
+    return CREMA_OK;
+}
+
+/* Walks segment i from where it was left. */
+static crema_err_t
+s_walk_segment(crema_spool_t *self, crema_spool_entry_t *entry, size_t i, int fd)
+{
+    crema_spool_segment_t *segment = &entry->segments[i];
+    uint64_t due = segment->last_seq + 1;
+    if (i > 0 && entry->segments[i - 1].last_seq >= due)
+        due = entry->segments[i - 1].last_seq + 1;
+    crema_walk_start(self->walk, fd, segment->offset, segment->size, due);
+    for (;;) {
+        crema_walk_item_t item;
+        crema_err_t err = crema_walk_step(self->walk, &item);
+        if (err != CREMA_OK)
+            return err;
+        if (item.kind == CREMA_WALK_LOST)
+            s_on_missing(self, entry, item.first, item.last, item.damaged_b);
+        else if (item.kind == CREMA_WALK_RECORD)
+            err = s_on_record(self, entry, segment, &item.frame, crema_walk_offset(self->walk));
+        else
+            return CREMA_OK;
+        if (err != CREMA_OK || entry->public.closed)
+            return err;
+    }
+}
+
+/* A segment that became shorter is walked again from its start; numbers that went with its end are lost. */
+static void
+s_resize(crema_spool_entry_t *entry, crema_spool_segment_t *segment, uint64_t size)
+{
+    if (size < segment->offset) {
+        segment->offset = 0;
+        segment->last_seq = segment->first_seq - 1;
+        entry->read_seq = 0;
+    }
+    entry->public.bytes += size - segment->size;
+    segment->size = size;
+}
+
+static int
+s_open(crema_spool_t *self, crema_spool_entry_t *entry, size_t i)
+{
+    uint64_t first_seq = entry->segments[i].first_seq;
+    bool writable;
+    if (i + 1 < entry->n_segments)
+        return crema_spool_open_segment(self, entry, first_seq, &writable);
+    if (entry->fd >= 0 && entry->fd_segment == first_seq)
+        return entry->fd;
+    if (entry->fd >= 0)
+        close(entry->fd);
+    entry->fd = crema_spool_open_segment(self, entry, first_seq, &writable);
+    entry->fd_segment = first_seq;
+    return entry->fd;
+}
+
+/* The stream's first segment is gone, or what follows it: nothing of that is lost, it was committed. */
+static void
+s_mind_gap(crema_spool_t *self, crema_spool_entry_t *entry, size_t i)
+{
+    const crema_spool_segment_t *segment = &entry->segments[i];
+    if (i == 0) {
+        if (entry->public.first_avail < segment->first_seq)
+            entry->public.first_avail = segment->first_seq;
+        return;
+    }
+    const crema_spool_segment_t *before = segment - 1;
+    if (segment->first_seq > before->last_seq + 1)
+        s_on_missing(self, entry, before->last_seq + 1, segment->first_seq - 1,
+                     before->size - before->offset);
+}
+
+/* What follows the last record may be cut and written anew at the same length, as a writer does after a write that failed. */
+static bool
+s_is_walked(const crema_spool_segment_t *segment, const struct stat *st)
+{
+    if (segment->size != segment->walked)
+        return false;
+    return segment->offset == segment->size ||
+           (segment->walked_settled && segment->walked_mtime.tv_sec == st->st_mtim.tv_sec &&
+            segment->walked_mtime.tv_nsec == st->st_mtim.tv_nsec);
+}
+
+static void
+s_note_walked(crema_spool_segment_t *segment, const struct stat *st, int64_t now_ns)
+{
+    segment->walked = segment->size;
+    segment->walked_mtime = st->st_mtim;
+    segment->walked_settled =
+        now_ns - ((int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec) >
+        CREMA_SPOOL_GRAIN_NS;
+}
+
+/* Reads on in segment i; 0, or the errno of what went wrong. */
+static int
+s_scan_segment(crema_spool_t *self, crema_spool_entry_t *entry, size_t i, int fd)
+{
+    crema_spool_segment_t *segment = &entry->segments[i];
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return errno;
+    if (segment->first_seq == 1)
+        entry->public.owner = st.st_uid;
+    int64_t now_ns = crema_clock_real_ns();
+    s_resize(entry, segment, (uint64_t)st.st_size);
+    s_mind_gap(self, entry, i);
+    if (s_is_walked(segment, &st))
+        return 0;
+    crema_err_t err = s_walk_segment(self, entry, i, fd);
+    if (err != CREMA_OK)
+        return err == CREMA_ENOMEM ? ENOMEM : errno;
+    s_note_walked(segment, &st, now_ns);
+    return 0;
+}
+
+void
+crema_spool_scan_entry(crema_spool_t *self, crema_spool_entry_t *entry)
+{
+    entry->scan_fault.why = 0;
+    for (size_t i = 0; i < entry->n_segments && !entry->public.closed; i++) {
+        crema_spool_segment_t *segment = &entry->segments[i];
+        bool newest = i + 1 == entry->n_segments;
+        if (segment->final)
+            continue;
+        int fd = s_open(self, entry, i);
+        int why = fd < 0 ? errno : s_scan_segment(self, entry, i, fd);
+        if (fd >= 0 && !newest)
+            close(fd);
+        if (why != 0) {
+            self->stats.io_errors += fd >= 0;
+            crema_spool_blame(self, &entry->scan_fault, segment->first_seq, why);
+            return;
+        }
+        segment->final = !newest;
+    }
+}

@@ -1,0 +1,189 @@
+/* crema_columns - the one table of columns.
+ * Pure: constant data and arithmetic on it.
+ *
+ * Each table of the run file is declared once, in crema_columns.c: name, type, unit, meaning and where a value comes from.
+ * The wire codec, the HDF5 compound type, /schema/columns, the Python hook's column order and the reference page follow
+ * from it. Rows in memory have the packed little-endian layout of the file, so they are written as they are. */
+#ifndef CREMA_COLUMNS_H
+#define CREMA_COLUMNS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "crema_error.h"
+
+typedef enum {
+    CREMA_T_I64,
+    CREMA_T_F64,
+    CREMA_T_I32,
+    CREMA_T_U32,
+    CREMA_T_U16,
+    CREMA_T_U8,
+    CREMA_T_ENUM, /* u8 with labels */
+    CREMA_T_STR,  /* UTF-8, NUL-padded to `size` */
+} crema_type_t;
+
+/* Where a column's value comes from. */
+typedef enum {
+    CREMA_FROM_WIRE, /* the writer sends it */
+    CREMA_FROM_DICT, /* the writer sends a stream-local dictionary id; the sink stores the run's id */
+    CREMA_FROM_SINK, /* the sink fills it in */
+    CREMA_WIRE_ONLY, /* the writer sends it, the file does not hold it */
+} crema_origin_t;
+
+/* Dictionaries, in the order of DictEntry.kind. */
+typedef enum {
+    CREMA_DICT_WORKER,
+    CREMA_DICT_TASK_PREFIX,
+    CREMA_DICT_ACTIVITY,
+    CREMA_DICT_UNIT,
+    CREMA_DICT_METRIC,
+    CREMA_DICT_SPAN,
+    CREMA_DICT_DATASET,
+    CREMA_DICT_FILE,
+    CREMA_DICT_SECTION,
+    CREMA_DICT_BRANCH,
+    CREMA_DICT_COUNT,
+    CREMA_DICT_STREAM = CREMA_DICT_COUNT, /* made by the sink, never on the wire */
+} crema_dict_t;
+
+/* Sides of the time budget; order is part of the file format, append only. */
+typedef enum {
+    CREMA_SIDE_UNATTRIBUTED,
+    CREMA_SIDE_PROCESSOR,
+    CREMA_SIDE_RUNTIME,
+    CREMA_SIDE_PREPROCESS,
+    CREMA_SIDE_MERGE,
+    CREMA_SIDE_OVERHEAD,
+    CREMA_SIDE_TRANSFER,
+    CREMA_SIDE_WASTED,
+    CREMA_SIDE_FOREIGN, /* tasks of other runs and clients, on the slots of the same workers */
+    CREMA_SIDE_COUNT,
+} crema_side_t;
+
+/* Stream tables are numbered on the wire: append only. */
+typedef enum {
+    CREMA_TABLE_CHUNKS,
+    CREMA_TABLE_ACTIVITIES,
+    CREMA_TABLE_WORKER_SAMPLES,
+    CREMA_TABLE_MEMBERSHIP,
+    CREMA_TABLE_HEARTBEATS,
+    CREMA_TABLE_SECTIONS,
+    CREMA_TABLE_CUSTOM,
+    CREMA_TABLE_TASK_EVENTS,
+    CREMA_TABLE_TASK_DEPS,
+    CREMA_TABLE_WIRE_COUNT, /* tables from here on never travel in a Batch */
+    CREMA_TABLE_GAPS = CREMA_TABLE_WIRE_COUNT,
+    CREMA_TABLE_CLOCK,
+    CREMA_TABLE_DICT_STREAM,
+    CREMA_TABLE_DICT_WORKER,
+    CREMA_TABLE_DICT_TASK_PREFIX,
+    CREMA_TABLE_DICT_ACTIVITY,
+    CREMA_TABLE_DICT_UNIT,
+    CREMA_TABLE_DICT_METRIC,
+    CREMA_TABLE_DICT_SPAN,
+    CREMA_TABLE_DICT_DATASET,
+    CREMA_TABLE_DICT_FILE,
+    CREMA_TABLE_DICT_SECTION,
+    CREMA_TABLE_DICT_BRANCH,
+    CREMA_TABLE_WORKFLOW,
+    CREMA_TABLE_PER_WORKER,
+    CREMA_TABLE_PER_TASK_PREFIX,
+    CREMA_TABLE_PER_ACTIVITY,
+    CREMA_TABLE_PER_DATASET,
+    CREMA_TABLE_PER_SECTION,
+    CREMA_TABLE_WASTED,
+    CREMA_TABLE_PER_PASS,
+    CREMA_TABLE_SPLIT,
+    CREMA_TABLE_WATERFALL,
+    CREMA_TABLE_BOTTLENECKS,
+    CREMA_TABLE_MONITOR,
+    CREMA_TABLE_EFFICIENCY,
+    CREMA_TABLE_CHUNK_MODEL,
+    CREMA_TABLE_STRAGGLERS,
+    CREMA_TABLE_COMPLETENESS,
+    CREMA_TABLE_LIMITS,
+    CREMA_TABLE_WORKER_COUNT,
+    CREMA_TABLE_SCHEMA_COLUMNS,
+    CREMA_TABLE_COUNT,
+} crema_table_id_t;
+
+typedef struct {
+    const char *name;
+    crema_type_t type;
+    uint16_t size; /* bytes in the row; 0 for CREMA_WIRE_ONLY */
+    crema_origin_t origin;
+    crema_dict_t dict;   /* for CREMA_FROM_DICT */
+    const char *units;   /* ns s B 1 % 1/s count Gbit/s bits unit_id */
+    const char *labels;  /* of CREMA_T_ENUM, joined by commas, numbered from 0; else NULL */
+    const char *meaning; /* a phrase; goes into the file and the reference page */
+} crema_column_t;
+
+typedef enum {
+    CREMA_KIND_STREAM,  /* live and final; rows end with seq, t_recv_ns, stream_id */
+    CREMA_KIND_ACCOUNT, /* live and final */
+    CREMA_KIND_DICT,    /* live and final */
+    CREMA_KIND_SUMMARY, /* final only */
+} crema_table_kind_t;
+
+typedef struct {
+    crema_table_id_t id;
+    const char *path; /* in the file, without leading slash: "dict/worker" */
+    crema_table_kind_t kind;
+    uint32_t live_chunk_rows;
+    uint32_t final_chunk_rows; /* 0: contiguous, no filter */
+    const char *description;
+    const crema_column_t *columns;
+    size_t n_columns;
+} crema_table_t;
+
+/* id < CREMA_TABLE_COUNT, else NULL. */
+const crema_table_t *crema_table(crema_table_id_t id);
+
+/* NULL if there is none of that path. */
+const crema_table_t *crema_table_by_path(const char *path);
+
+/* Bytes of one packed row. */
+size_t crema_table_row_bytes(const crema_table_t *table);
+
+/* Byte offset of column `i` in a packed row; of the row's end for i == n_columns. */
+size_t crema_table_offset(const crema_table_t *table, size_t i);
+
+/* Index of a column, or -1. */
+int crema_table_column(const crema_table_t *table, const char *name);
+
+/* How many integer and real columns a Batch of this table carries (origins WIRE, DICT and WIRE_ONLY). */
+void crema_table_wire_columns(const crema_table_t *table, size_t *ret_ints, size_t *ret_reals);
+
+/* Where a Batch carries a column: its number among the integer columns, or among the real ones if it is CREMA_T_F64; -1 if the
+ * writer does not send it. */
+int crema_table_wire_index(const crema_table_t *table, size_t column);
+
+/* The dictionary table of a kind: CREMA_DICT_WORKER -> dict/worker. */
+crema_table_id_t crema_dict_table(crema_dict_t kind);
+
+/* Fills one packed row with the type's "unknown": NaN, -1, 0 for _ns and hashes, all ones for ids and u16, 0 otherwise. */
+void crema_row_clear(const crema_table_t *table, uint8_t *row);
+
+/* Field access by column index, converting between C types and the packed layout. Integers cover every type but
+ * CREMA_T_F64 and CREMA_T_STR; one that the column cannot hold becomes all ones ("unknown"; 255 for u8 and enums). Strings are cut
+ * between code points. CREMA_WIRE_ONLY columns have no place in a row. `rows`: n packed rows, one behind the other. */
+void crema_row_set_i64(const crema_table_t *table, uint8_t *row, size_t column, int64_t value);
+void crema_rows_set_i64(const crema_table_t *table, uint8_t *rows, size_t column,
+                        const int64_t *values, size_t n);
+int64_t crema_row_get_i64(const crema_table_t *table, const uint8_t *row, size_t column);
+void crema_row_set_f64(const crema_table_t *table, uint8_t *row, size_t column, double value);
+void crema_rows_set_f64(const crema_table_t *table, uint8_t *rows, size_t column,
+                        const double *values, size_t n);
+double crema_row_get_f64(const crema_table_t *table, const uint8_t *row, size_t column);
+/* True if the text had to be cut (or repaired to valid UTF-8). */
+bool crema_row_set_text(const crema_table_t *table, uint8_t *row, size_t column, const char *text);
+/* Copies the field with a NUL into `out` (size at least column size + 1). */
+void crema_row_get_text(const crema_table_t *table, const uint8_t *row, size_t column, char *out,
+                        size_t out_size);
+
+/* "processor", ...; "?" out of range. */
+const char *crema_side_name(crema_side_t side);
+
+#endif

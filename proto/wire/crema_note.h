@@ -1,0 +1,24 @@
+/* crema_note - codes that stand in lists of reasons and are none: worth knowing, though nothing is missing. */
+#ifndef CREMA_NOTE_H
+#define CREMA_NOTE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define CREMA_NOTE_INPUT_DROPPED "input_dropped"
+#define CREMA_NOTE_ATTRIBUTE_REFUSED "attribute_refused"
+#define CREMA_NOTE_JOURNAL_DAMAGED "journal_damaged"
+#define CREMA_NOTE_COLUMNS_UNAVAILABLE "columns_unavailable"
+#define CREMA_NOTE_MORE "more_notes" /* so many that a list had no room for */
+
+/* A writer names columns that Dask, coffea or uproot do not give it by a metric of this prefix. */
+#define CREMA_UNAVAILABLE_METRIC "crema.unavailable."
+
+size_t crema_note_count(void);
+
+/* `i` below the count. */
+const char *crema_note_code(size_t i);
+
+bool crema_note(const char *code);
+
+#endif

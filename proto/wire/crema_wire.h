@@ -1,0 +1,347 @@
+/* crema_wire - messages between agent, aggregator, sink and collector: a 40-byte envelope and a protobuf body.
+ *
+ *   offset 0      4    5     6      8         12     16       24         28        32             40
+ *          | magic | ver | type | flags | body_len | crc32 | session | agent_idx | reserved | send_mono_ns | body
+ *
+ * Little-endian. crc32 is CRC-32 as zlib has it, over bytes 0..11, 16..39 and the body. One message is one ZeroMQ frame (behind the routing id at
+ * a ROUTER). Decoded structs point into the arena given, until its next use. */
+#ifndef CREMA_WIRE_H
+#define CREMA_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "crema_error.h"
+#include "crema_id.h"
+#include "crema_record.h"
+
+#define CREMA_WIRE_MAGIC 0x616d7263u /* "crma" */
+#define CREMA_WIRE_VERSION 2
+#define CREMA_WIRE_VERSION_MIN 2 /* of a peer */
+#define CREMA_WIRE_VERSION_KEPT_MIN                                                                \
+    1 /* of a message that was kept: journals have them, envelope and all */
+#define CREMA_WIRE_HEADER_BYTES 40
+#define CREMA_WIRE_MESSAGE_MAX (256u << 10)
+#define CREMA_WIRE_BATCH_MAX (192u << 10) /* frames bytes in one DATA or PUT */
+#define CREMA_WIRE_TABLE_ROWS_MAX 4096u   /* rows of a stream table in one message */
+#define CREMA_WIRE_TABLE_ROWS_SENT 3072u  /* so many fit one message whatever their numbers */
+#define CREMA_WIRE_WRITER_PARTS_MAX 4096u /* of one list of writers */
+
+/* Enough for any message: no well-formed one is refused by an arena of this size. */
+#define CREMA_WIRE_ARENA_BYTES                                                                     \
+    (CREMA_ARENA_FACTOR * (size_t)CREMA_WIRE_MESSAGE_MAX + CREMA_ARENA_SLACK)
+
+/* Numbers are the protocol: append only. */
+typedef enum {
+    CREMA_MSG_HELLO = 1,
+    CREMA_MSG_DATA = 2,
+    CREMA_MSG_HEARTBEAT = 3,
+    CREMA_MSG_BYE = 4,
+    CREMA_MSG_WELCOME = 16,
+    CREMA_MSG_ACK = 17,
+    CREMA_MSG_REPLAY = 18,
+    CREMA_MSG_BARRIER = 19,
+    CREMA_MSG_FENCE = 20,
+    CREMA_MSG_OPEN = 32,
+    CREMA_MSG_PUT = 33,
+    CREMA_MSG_RUN_SEAL = 34,
+    CREMA_MSG_CLOCK = 35,
+    CREMA_MSG_STATE = 48,
+    CREMA_MSG_COMMITTED = 49,
+    CREMA_MSG_NACK = 50,
+    CREMA_MSG_FULL = 51,
+    CREMA_MSG_SEALED = 52,
+    CREMA_MSG_RUN_LISTED = 53,
+    CREMA_MSG_RUN_OPEN = 64, /* collector -> aggregator, and on to the sink */
+    CREMA_MSG_RUN_END = 65,
+    CREMA_MSG_RUN_QUERY = 66,
+    CREMA_MSG_RUN_STATE = 67,
+    CREMA_MSG_RUN_WRITERS = 68, /* collector -> aggregator, and on to the sink */
+} crema_msg_type_t;
+
+#define CREMA_STREAM_FLAG_CLOSED 1u /* its END record exists: hi is final */
+#define CREMA_STREAM_FLAG_STALLED 2u
+/* Sink: its run takes nothing more; what is not committed never will be. */
+#define CREMA_STREAM_FLAG_REFUSED 4u
+
+typedef struct {
+    crema_id_t stream_id;
+    crema_id_t run_id;
+    uint64_t first_avail; /* first seq still held; 0 unknown */
+    uint64_t hi;          /* last complete seq */
+    uint64_t committed;
+    uint64_t recv_next;
+    uint32_t flags;
+    uint32_t
+        user; /* 1 + uid that owns its segments, of an agent that serves all runs; 0: not stated */
+} crema_stream_row_t;
+
+/* A table over CREMA_WIRE_TABLE_ROWS_SENT rows travels in several messages; HELLO and HEARTBEAT then carry
+ * header flag CREMA_WIRE_FLAG_MORE on all but the last, and count only when the last is in. */
+#define CREMA_WIRE_FLAG_MORE 1u
+/* The upper byte of the flags numbers the parts from 0: a table with a hole counts for nothing. */
+#define CREMA_WIRE_PART_SHIFT 8
+
+typedef struct {
+    size_t n;
+    const crema_stream_row_t *rows;
+} crema_stream_table_t;
+
+typedef struct {
+    const char *code, *subject, *text;
+    uint64_t count;
+} crema_reason_t;
+
+/* What of a spool could not be read, beside its table (in the last part of one): FILE names the file in `subject` and the cause in `text`,
+ * SPOOL has the cause for which the directory cannot be listed, MORE counts files that found no room here. */
+#define CREMA_FAULT_FILE "file_unreadable"
+#define CREMA_FAULT_SPOOL "spool_unreadable"
+#define CREMA_FAULT_MORE "more_unreadable"
+#define CREMA_WIRE_FAULTS_MAX 33u /* so many fit beside CREMA_WIRE_TABLE_ROWS_SENT rows */
+
+typedef struct {
+    size_t n;
+    const crema_reason_t *rows;
+} crema_faults_t;
+
+typedef enum {
+    CREMA_FENCE_SUPERSEDED = 1,
+    CREMA_FENCE_CLONE = 2,
+    CREMA_FENCE_PRINCIPAL = 3,
+    CREMA_FENCE_QUOTA = 4,
+    CREMA_FENCE_VERSION = 5,
+    CREMA_FENCE_CREDIT_ABUSE = 6,
+    CREMA_FENCE_DISMISSED = 7, /* the run is sealed and its agents were started for it: exit */
+    CREMA_FENCE_UNKNOWN = 8,   /* no such session here (aggregator restarted): say HELLO */
+} crema_fence_reason_t;
+
+typedef struct {
+    uint32_t ver_min, ver_max;
+    crema_id_t agent_id;
+    uint64_t boot;
+    const char *host;
+    int32_t pid;
+    uint32_t hb_ivl_ms;
+    crema_id_t store_id; /* zero: not known yet */
+    const char *version;
+    crema_id_t run_id; /* the one run it serves; zero: all */
+    crema_stream_table_t table;
+    crema_faults_t faults;
+} crema_hello_t;
+
+typedef struct {
+    crema_id_t stream_id, run_id;
+    uint64_t first_seq, hi;
+    uint32_t
+        n; /* frames; a LOSS frame stands in for many numbers, so the last number is that of the last frame */
+    uint32_t flags; /* CREMA_STREAM_FLAG_CLOSED */
+    const uint8_t *frames;
+    size_t frames_bytes;
+    crema_id_t agent_id; /* PUT only: who shipped it */
+} crema_data_t;          /* PUT uses it too, with hi 0 */
+
+typedef struct {
+    uint64_t hb_no;
+    uint32_t hb_ivl_ms;
+    uint64_t barrier_seen;
+    uint64_t spool_b, spool_cap_b, evicted;
+    int64_t t1_mono_ns, t1_real_ns;
+    /* t1, t2, t3 of the last ACK that answered a heartbeat and when it arrived (t4): the aggregator feeds them to crema_offset.
+     * All 0 before the first. */
+    int64_t echo_t1_mono_ns, echo_t2_mono_ns, echo_t3_mono_ns, echo_t4_mono_ns;
+    crema_stream_table_t table;
+    crema_faults_t faults;
+} crema_heartbeat_t;
+
+typedef struct {
+    crema_id_t store_id;
+    uint64_t credit_total_b;
+    uint32_t max_batch_b, retry_after_ms;
+    crema_stream_table_t table;
+} crema_welcome_t;
+
+typedef struct {
+    crema_stream_table_t table;
+    uint64_t credit_total_b, hb_no;
+    int64_t t1_mono_ns, t2_mono_ns, t3_mono_ns;
+} crema_ack_t;
+
+typedef struct {
+    crema_id_t run_id, agent_id;
+    int64_t t_ns, offset_ns, uncertainty_ns, rtt_ns;
+    double drift_ppb;
+} crema_clock_sample_t;
+
+#define CREMA_WIRE_KEY_BYTES 32 /* a CURVE public key */
+
+/* RUN_OPEN, RUN_END and RUN_SEAL share it; what a type does not use is zero. */
+typedef struct {
+    crema_id_t run_id;
+    int64_t t_start_ns, t_end_ns, t_verdict_ns;
+    size_t n_attributes;
+    const char *const *keys;
+    const char *const *values;
+    size_t n_prefixes;
+    const char *const *processor_prefixes;
+    size_t n_reasons;
+    const crema_reason_t *reasons;
+    bool dismiss;
+    uint32_t writer_parts; /* RUN_END, RUN_SEAL: of the list of writers; 0: there is none */
+    uint8_t agent_key[CREMA_WIRE_KEY_BYTES]; /* RUN_OPEN: of agents of this run alone; zero: none */
+    crema_id_t owner;                        /* the key that said it, as the aggregator knows it */
+} crema_run_msg_t;
+
+/* What the collector knows of a writer when the run ends. */
+typedef enum {
+    CREMA_WRITER_ENDED = 1, /* gave its stream and the number of its last record */
+    CREMA_WRITER_LEFT = 2,  /* could no longer be asked: an END of its own must be in its stream */
+    CREMA_WRITER_UNKNOWN = 3, /* could not be asked, and nobody knows its stream */
+    CREMA_WRITER_SILENT = 4,  /* has no stream */
+} crema_writer_state_t;
+
+typedef struct {
+    crema_id_t stream_id; /* zero: not known */
+    uint64_t last;        /* 0: not known */
+    uint32_t kind;        /* crema_stream_kind_t */
+    uint32_t state;       /* crema_writer_state_t */
+    const char *name, *uuid, *text;
+    uint64_t dropped; /* records that it could not keep */
+} crema_writer_t;
+
+/* One part of a list. */
+typedef struct {
+    crema_id_t run_id;
+    uint32_t part, parts;
+    size_t n;
+    const crema_writer_t *writers;
+    crema_id_t owner; /* RUN_WRITERS: the key that said it, as the aggregator knows it */
+} crema_writers_msg_t;
+
+typedef struct {
+    crema_id_t run_id;
+    const char *path, *verdict, *error;
+    int64_t revision;
+    size_t n_reasons;
+    const crema_reason_t *reasons;
+} crema_sealed_t;
+
+typedef enum {
+    CREMA_RUN_UNKNOWN,
+    CREMA_RUN_OPEN,
+    CREMA_RUN_BARRIER, /* asked, waiting for answers and commits */
+    CREMA_RUN_VERDICT, /* decided, the sink seals */
+    CREMA_RUN_SEALED,
+    CREMA_RUN_FAILED, /* the file could not be written; see error */
+} crema_run_phase_t;
+
+/* Why RUN_OPEN, RUN_END or RUN_QUERY is refused. Numbers are the protocol: append only. */
+typedef enum {
+    CREMA_REFUSED_NOT,
+    CREMA_REFUSED_UNKNOWN_RUN, /* RUN_QUERY: no such run */
+    CREMA_REFUSED_BAD_ID,
+    CREMA_REFUSED_NO_ROOM,     /* the aggregator has as many runs as it can have */
+    CREMA_REFUSED_QUOTA,       /* this client has as many as one may have */
+    CREMA_REFUSED_OTHER_START, /* there is a run of that id which began at another time */
+    CREMA_REFUSED_OTHER_KEY,   /* it is another client's */
+} crema_refusal_t;
+
+typedef struct {
+    crema_id_t run_id;
+    crema_run_phase_t phase;
+    crema_refusal_t refusal; /* `error` says why */
+    const char *trouble;     /* what holds the pipeline up */
+    uint32_t streams, streams_done, agents;
+    uint64_t committed, missing;
+    size_t n_waiting;
+    const char *const *waiting_for;
+    const char *path, *verdict, *error;
+    size_t n_reasons;
+    const crema_reason_t *reasons;
+    int64_t revision, verdict_after_ns, t_now_ns;
+    double processor_s, overhead_s;
+    uint32_t writers_kept;
+} crema_run_state_t;
+
+typedef struct {
+    crema_msg_type_t type;
+    uint16_t flags;
+    uint64_t session; /* aggregator's session towards agents; 0 otherwise */
+    uint32_t agent_idx;
+    int64_t send_mono_ns;
+    union {
+        crema_hello_t hello;
+        crema_data_t data; /* DATA and PUT */
+        crema_heartbeat_t heartbeat;
+        struct {
+            uint32_t reason;
+            crema_stream_table_t table;
+            crema_faults_t faults;
+        } bye;
+        crema_welcome_t welcome;
+        crema_ack_t ack;
+        struct {
+            crema_id_t stream_id;
+            uint64_t from_seq;
+            uint32_t attempt;
+        } replay;
+        struct {
+            uint64_t barrier_id;
+            crema_id_t run_id;
+        } barrier;
+        struct {
+            crema_fence_reason_t reason;
+            uint32_t retry_after_ms;
+            crema_id_t run_id; /* DISMISSED: of which run */
+        } fence;
+        crema_stream_table_t table; /* OPEN, COMMITTED */
+        struct {
+            crema_id_t store_id;
+            uint64_t free_b;
+            crema_stream_table_t table;
+        } state;
+        struct {
+            crema_id_t stream_id;
+            uint64_t expected_next;
+        } nack;
+        struct {
+            uint32_t retry_after_ms;
+            uint64_t free_b;
+            const char *why;
+            crema_id_t run_id; /* not zero: this run alone has met its limit */
+        } full;
+        crema_clock_sample_t clock;
+        crema_run_msg_t run; /* RUN_OPEN, RUN_END, RUN_SEAL */
+        crema_sealed_t sealed;
+        crema_writers_msg_t writers; /* RUN_WRITERS; RUN_LISTED, which has no rows */
+        struct {                     /* RUN_QUERY */
+            crema_id_t query;
+            uint8_t query_key[CREMA_WIRE_KEY_BYTES]; /* to be admitted; zero: none */
+        };
+        crema_run_state_t run_state;
+    };
+} crema_msg_t;
+
+/* "HELLO", ...; "?" for a number that is no type. */
+const char *crema_msg_name(crema_msg_type_t type);
+
+/* A CURVE public key, not the zeros that stand for none. */
+bool crema_wire_is_key(const uint8_t key[CREMA_WIRE_KEY_BYTES]);
+
+/* Encodes into a buffer that the caller frees; NULL texts are empty ones. CREMA_ELIMIT over CREMA_WIRE_MESSAGE_MAX,
+ * CREMA_WIRE_BATCH_MAX or CREMA_WIRE_TABLE_ROWS_MAX; CREMA_EINVAL for a number that is no type; CREMA_ENOMEM. */
+CREMA_MUST_CHECK crema_err_t crema_wire_encode(const crema_msg_t *msg, uint8_t **ret_bytes,
+                                               size_t *ret_size);
+
+/* A message must have the ids and numbers that its type is about (DATA: stream, run, first >= 1); columns of a table have the length of
+ * its stream_ids or are left out and zero; texts are UTF-8. CREMA_EMAGIC, CREMA_EVERSION (its version byte is outside [MIN, VERSION];
+ * ret_msg->type is set so that it can be refused politely), CREMA_ECRC, CREMA_EPROTO, CREMA_ELIMIT. Frames in DATA and PUT are not
+ * looked into. */
+CREMA_MUST_CHECK crema_err_t crema_wire_decode(const uint8_t *bytes, size_t size,
+                                               crema_arena_t *arena, crema_msg_t *ret_msg);
+
+/* The same for a message out of a journal: versions from KEPT_MIN on are read. */
+CREMA_MUST_CHECK crema_err_t crema_wire_decode_kept(const uint8_t *bytes, size_t size,
+                                                    crema_arena_t *arena, crema_msg_t *ret_msg);
+
+#endif

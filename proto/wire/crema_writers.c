@@ -1,0 +1,155 @@
+#include "crema_writers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct crema_writers {
+    uint32_t parts, held;
+    crema_writers_msg_t **at; /* by number; each is one block with its rows and texts */
+};
+
+crema_err_t
+crema_writers_new(crema_writers_t **ret_self)
+{
+    crema_writers_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return CREMA_ENOMEM;
+    *ret_self = self;
+    return CREMA_OK;
+}
+
+static void
+s_clear(crema_writers_t *self)
+{
+    for (uint32_t i = 0; i < self->parts; i++)
+        free(self->at[i]);
+    free(self->at);
+    *self = (crema_writers_t){0};
+}
+
+void
+crema_writers_destroy(crema_writers_t **self_p)
+{
+    if (*self_p)
+        s_clear(*self_p);
+    free(*self_p);
+    *self_p = NULL;
+}
+
+static size_t
+s_bytes(const char *text)
+{
+    return text ? strlen(text) + 1 : 1;
+}
+
+static const char *
+s_put(char **at, const char *text)
+{
+    size_t bytes = s_bytes(text);
+    char *to = *at;
+    memcpy(to, text ? text : "", bytes);
+    *at += bytes;
+    return to;
+}
+
+static crema_writers_msg_t *
+s_copy(const crema_writers_msg_t *msg)
+{
+    size_t bytes = sizeof *msg + msg->n * sizeof *msg->writers;
+    for (size_t i = 0; i < msg->n; i++)
+        bytes += s_bytes(msg->writers[i].name) + s_bytes(msg->writers[i].uuid) +
+                 s_bytes(msg->writers[i].text);
+    crema_writers_msg_t *copy = malloc(bytes);
+    if (!copy)
+        return NULL;
+    crema_writer_t *writers = (crema_writer_t *)(copy + 1);
+    char *at = (char *)(writers + msg->n);
+    for (size_t i = 0; i < msg->n; i++) {
+        writers[i] = msg->writers[i];
+        writers[i].name = s_put(&at, msg->writers[i].name);
+        writers[i].uuid = s_put(&at, msg->writers[i].uuid);
+        writers[i].text = s_put(&at, msg->writers[i].text);
+    }
+    *copy = *msg;
+    copy->writers = writers;
+    return copy;
+}
+
+static bool
+s_same_text(const char *a, const char *b)
+{
+    return strcmp(a ? a : "", b ? b : "") == 0;
+}
+
+static bool
+s_same(const crema_writers_msg_t *a, const crema_writers_msg_t *b)
+{
+    if (!a || a->n != b->n)
+        return false;
+    for (size_t i = 0; i < a->n; i++) {
+        const crema_writer_t *x = &a->writers[i], *y = &b->writers[i];
+        if (!crema_id_equal(&x->stream_id, &y->stream_id) || x->last != y->last ||
+            x->dropped != y->dropped || x->kind != y->kind || x->state != y->state ||
+            !s_same_text(x->name, y->name) || !s_same_text(x->uuid, y->uuid) ||
+            !s_same_text(x->text, y->text))
+            return false;
+    }
+    return true;
+}
+
+crema_err_t
+crema_writers_take(crema_writers_t *self, const crema_writers_msg_t *msg)
+{
+    if (msg->part >= msg->parts)
+        return CREMA_EINVAL;
+    if (msg->parts > CREMA_WIRE_WRITER_PARTS_MAX)
+        return CREMA_ELIMIT;
+    if (msg->parts == self->parts && s_same(self->at[msg->part], msg))
+        return CREMA_EREPEAT;
+    crema_writers_msg_t *copy = s_copy(msg);
+    if (!copy)
+        return CREMA_ENOMEM;
+    if (msg->parts != self->parts) {
+        crema_writers_msg_t **at = calloc(msg->parts, sizeof(crema_writers_msg_t *));
+        if (!at) {
+            free(copy);
+            return CREMA_ENOMEM;
+        }
+        s_clear(self);
+        self->at = at;
+        self->parts = msg->parts;
+    }
+    self->held += !self->at[msg->part];
+    free(self->at[msg->part]);
+    self->at[msg->part] = copy;
+    return CREMA_OK;
+}
+
+uint32_t
+crema_writers_parts(const crema_writers_t *self)
+{
+    return self->parts;
+}
+
+bool
+crema_writers_is_whole(const crema_writers_t *self)
+{
+    return self->parts > 0 && self->held == self->parts;
+}
+
+const crema_writers_msg_t *
+crema_writers_part(const crema_writers_t *self, uint32_t part)
+{
+    return part < self->parts ? self->at[part] : NULL;
+}
+
+const crema_writer_t *
+crema_writers_next(const crema_writers_t *self, crema_writers_cursor_t *cursor)
+{
+    for (; cursor->part < self->parts; cursor->part++, cursor->row = 0) {
+        const crema_writers_msg_t *part = self->at[cursor->part];
+        if (part && cursor->row < part->n)
+            return &part->writers[cursor->row++];
+    }
+    return NULL;
+}

@@ -1,0 +1,129 @@
+"""A client's sign of life: the aggregator ends a run whose client it has not heard of for long; and the keys of the run's agents."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from . import _client
+
+ALIVE_S = 60.0  # between two signs; an aggregator waits for an hour by default
+_ANSWER_S = 0.2
+_AGAIN_S = 0.5  # after a message that nobody answered
+KEYS_MAX = 1 << 14  # as many as an aggregator admits of one client
+
+
+class SignOfLife:
+    """Repeats RUN_OPEN now and then, on a connection and in a thread of its own, and has agents admitted.
+
+    An aggregator that was started anew learns of the run, and of all its agents' keys, as soon as it is connected.
+
+    Parameters
+    ----------
+    endpoint : str
+        Of the aggregator.
+    keys : pathlib.Path or None
+        Key directory of the client.
+    run_open : dict
+        Fields of the message, as they were when the run was opened.
+    say : callable or None
+        Told what holds the pipeline up, once per sentence.
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        keys: pathlib.Path | None,
+        run_open: dict[str, Any],
+        say: Callable[[str], None] | None = None,
+    ) -> None:
+        self._run_open = run_open
+        self._run_id = run_open["run_id"]
+        self._say = say
+        self._said = ""
+        self._over = False
+        self._ends = False  # RUN_END is being said
+        self._keys: dict[bytes, None] = {}  # to be admitted, in the order in which they came
+        self._sent = 0  # of them, over the connection that is there
+        self._opened = True  # so far as is known, with the aggregator that is there
+        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._lock = threading.Lock()  # of what wakes it
+        self._link = _client.AggregatorClient(endpoint, keys)
+        self._thread = threading.Thread(target=self._repeat, name="crema-alive", daemon=True)
+        self._thread.start()
+
+    def admit(self, key: bytes) -> None:
+        """Have agents with this public key admitted to the run; from any thread, returns at once."""
+        if len(key) == 32 and key not in self._keys and len(self._keys) < KEYS_MAX:
+            self._keys[key] = None
+            self._wake()
+
+    def run_ends(self) -> None:
+        """No more RUN_OPEN: somebody else says that the run ends."""
+        self._ends = True
+
+    def _repeat(self) -> None:
+        due = time.monotonic() + ALIVE_S
+        while not self._over:
+            waits = self._sent < len(self._keys) or not self._opened
+            left = max(due - time.monotonic(), 0.0)
+            if self._link.wait(self._wake_read, min(left, _AGAIN_S) if waits else left):
+                self._opened, self._sent = False, 0  # perhaps it was started anew
+            self._drain()
+            if self._over:
+                return
+            if time.monotonic() >= due:
+                due = time.monotonic() + ALIVE_S
+                self._opened = False
+            if not self._opened:
+                self._open()
+            if self._opened:
+                self._bring()
+
+    def _open(self) -> None:
+        kind = _client.RUN_QUERY if self._ends else _client.RUN_OPEN
+        fields = {"run_id": self._run_id} if self._ends else self._run_open
+        if self._link.send(kind, **fields):
+            for state in self._link.states(self._run_id, _ANSWER_S):
+                self._tell(state.trouble)
+                self._opened = state.phase != _client.UNKNOWN and not state.refusal
+                break  # read, so that answers do not pile up
+
+    def _bring(self) -> None:
+        for key in list(self._keys)[self._sent :]:
+            if not self._link.send(_client.RUN_QUERY, run_id=self._run_id, agent_key=key):
+                return
+            self._sent += 1
+            for _ in self._link.states(self._run_id, 0.01):
+                break
+
+    def _tell(self, trouble: str) -> None:
+        if trouble and trouble != self._said and self._say:
+            self._say(trouble)
+        self._said = trouble or self._said
+
+    def _wake(self) -> None:
+        with self._lock, contextlib.suppress(BlockingIOError):  # then it is awake
+            if self._wake_write >= 0:
+                os.write(self._wake_write, b"!")
+
+    def _drain(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self._wake_read, 4096):
+                pass
+
+    def stop(self) -> None:
+        """No more signs; may be called again."""
+        self._over = True
+        self._wake()
+        self._thread.join()
+        with self._lock:
+            for fd in {self._wake_read, self._wake_write} - {-1}:
+                os.close(fd)
+            self._wake_read = self._wake_write = -1
+        self._link.close()

@@ -1,0 +1,193 @@
+"""What a run file's root attributes say of the run, as far as the client knows it."""
+
+from __future__ import annotations
+
+import getpass
+import importlib.metadata
+import json
+import os
+import platform
+import shlex
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .. import __version__
+from ..hook import _columns
+
+TEXT_BYTES_MAX = 4096  # of a value; a longer one is cut, with a mark
+
+_PACKAGES = ("dask", "distributed", "coffea", "uproot", "awkward", "hist", "numpy")
+
+# attribute -> environment variables that may hold it, the first one set wins
+_ENVIRONMENT = {
+    "facility": ("CREMA_FACILITY",),
+    "site": ("CREMA_SITE", "GLIDEIN_CMSSite", "SITE_NAME"),
+    "container_image": (
+        "CREMA_CONTAINER_IMAGE",
+        "APPTAINER_CONTAINER",
+        "SINGULARITY_CONTAINER",
+        "JUPYTER_IMAGE",
+    ),
+    "slurm_job_id": ("SLURM_JOB_ID",),
+    "experiment_id": ("CREMA_EXPERIMENT_ID",),
+    "scaling_series_id": ("CREMA_SCALING_SERIES_ID",),
+}
+
+
+def new_run_id() -> uuid.UUID:
+    """A UUIDv7: its first 48 bits are the time in milliseconds, so that names sort by time."""
+    random = int.from_bytes(os.urandom(10), "big")
+    value = (time.time_ns() // 1_000_000) << 80 | random
+    value = value & ~(0xF << 76) | 7 << 76
+    value = value & ~(0x3 << 62) | 2 << 62
+    return uuid.UUID(int=value)
+
+
+def text(value: Any) -> str:
+    """`value` as an attribute's text: str as it is, everything else as JSON."""
+    plain = value if isinstance(value, str) else json.dumps(value, default=str)
+    plain = plain.replace("\0", "\ufffd")
+    raw = plain.encode("utf-8", "replace")
+    if len(raw) > TEXT_BYTES_MAX:
+        raw = raw[: TEXT_BYTES_MAX - 4].decode("utf-8", "ignore").encode() + b" ..."
+    return raw.decode("utf-8")
+
+
+def must_be_free(names: Iterable[str]) -> None:
+    """Refuse names of attributes that only the sink writes.
+
+    Raises
+    ------
+    ValueError
+        Naming them.
+    """
+    taken = sorted(set(names).intersection(_columns.RESERVED_ATTRIBUTES))
+    if taken:
+        raise ValueError(
+            f"attributes {', '.join(taken)}: only crema writes these into a run file; choose other names"
+        )
+
+
+def of_client(extra: Mapping[str, Any]) -> dict[str, str]:
+    """Attributes of this process and its surroundings; `extra` is the caller's and takes precedence."""
+    found: dict[str, Any] = {
+        "user": _user(),
+        "host_client": socket.gethostname(),
+        "cmdline": shlex.join([sys.executable, *sys.argv]) if sys.argv else sys.executable,
+        "git_commit": _git_commit(),
+        "python_version": platform.python_version(),
+        "crema_version": __version__,
+    }
+    for name, variables in _ENVIRONMENT.items():
+        found[name] = next((os.environ[v] for v in variables if os.environ.get(v)), "")
+    for package in _PACKAGES:
+        try:
+            found[f"{package}_version"] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    found.update(extra)
+    return {name: text(value) for name, value in found.items() if value not in ("", None)}
+
+
+def of_cluster(client: Any) -> dict[str, Any]:
+    """What Dask says of the cluster as it is now."""
+    try:
+        info = client.scheduler_info(n_workers=-1)  # newer ones tell of five otherwise
+    except TypeError:
+        info = client.scheduler_info()
+    workers = info["workers"].values()
+    threads = [w["nthreads"] for w in workers]
+    return {
+        "executor": "dask",
+        "backend": type(client.cluster).__name__ if client.cluster is not None else "",
+        "workers_at_start": len(threads),
+        "threads_at_start": sum(threads),
+        "cores_per_worker": threads[0] if len(set(threads)) == 1 else "",
+    }
+
+
+def of_report(report: Mapping[str, Any]) -> dict[str, str]:
+    """Keys ``coffea.*`` from the report that a Runner returns with ``savemetrics=True``: its numbers, and how many columns."""
+    found = {}
+    for key, value in report.items():
+        if key == "columns":
+            found["coffea.n_columns"] = text(len(value))
+        elif isinstance(value, (int, float)):
+            found[f"coffea.{key}"] = text(value)
+    return found
+
+
+def of_custom_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Sums over datasets under the names of coffea's report; what is no mapping is left out."""
+    rows = [row for row in metrics.values() if isinstance(row, Mapping)]
+    if not rows:
+        return {}
+    counters = [row.get("performance_counters") or {} for row in rows]
+    return {
+        "entries": sum(row.get("entries", 0) for row in rows),
+        "processtime": sum(row.get("duration", 0.0) for row in rows),
+        "bytesread": sum(counter.get("num_requested_bytes", 0) for counter in counters),
+    }
+
+
+def processor_name(instance: Any) -> str:
+    """Class of a processor, name of a function."""
+    if instance is None:
+        return ""
+    if isinstance(instance, type):
+        return instance.__name__
+    own = getattr(instance, "__name__", None)
+    return own if isinstance(own, str) else type(instance).__name__
+
+
+def processor_prefixes(instance: Any) -> list[str]:
+    """Prefixes that Dask gives to the tasks of a processor's chunks.
+
+    Notes
+    -----
+    coffea's DaskExecutor names the mapped function after the processor's type; `Client.map` makes the key from `funcname`
+    of it, at most 50 characters, and `key_split` makes the prefix from the key. Without compression the tasks are called
+    ``automatic_retries``, as those of the preprocessing are: there the hook tells them apart task by task.
+    """
+    if instance is None:
+        return []
+    kind = instance if isinstance(instance, type) else type(instance)
+    try:
+        from dask.utils import funcname, key_split
+    except ImportError:
+        return [kind.__name__]  # no Dask, no Dask tasks: only a name for the file
+
+    class Named:
+        """What `funcname` sees of coffea's wrapper: no ``__name__``, a text."""
+
+        def __str__(self) -> str:
+            return kind.__name__
+
+    return [key_split(f"{funcname(Named())}-{'0' * 32}")]
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a uid without a name
+        return str(os.getuid())
+
+
+def _git_commit() -> str:
+    """Commit of the working directory, with ``-dirty`` if tracked files differ; empty where there is none."""
+    try:
+        return subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--match="],
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=True,
+            stdin=subprocess.DEVNULL,
+        ).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""

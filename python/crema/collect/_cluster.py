@@ -1,0 +1,331 @@
+"""What the collector asks of Dask: who is there, where they are, and that they carry the hooks."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .. import __version__
+from ..hook import _columns, _records, _writers
+from ..hook._records import KIND_SCHEDULER
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+SCHEDULER = "scheduler"
+NO_PLUGINS = "it takes no plugins"
+CALL_S = 60.0  # how long Dask may take for one of these calls
+
+
+class ClusterError(RuntimeError):
+    """The cluster cannot be measured; the message says why and what would help."""
+
+
+def bounded(call: Callable[[], Any], what: str, timeout_s: float = CALL_S) -> Any:
+    """Result of a call of Dask's client, which has no limit of its own.
+
+    Raises
+    ------
+    ClusterError
+        If it takes longer; the call is left behind in its thread.
+    """
+    outcome: list[Any] = []
+
+    def run() -> None:
+        try:
+            outcome.extend((call(), None))
+        except BaseException as error:
+            outcome.extend((None, error))
+
+    thread = threading.Thread(target=run, name=f"crema {what}", daemon=True)
+    thread.start()
+    thread.join(timeout_s)
+    if len(outcome) < 2:
+        raise ClusterError(f"{what}: Dask did not answer within {timeout_s:g} s")
+    result, error = outcome
+    if error is not None:
+        raise error
+    return result
+
+
+def marked(run_id: str) -> contextlib.AbstractContextManager:
+    """Whatever this thread submits inside carries the run in its annotations: several runs on one cluster are told apart by it."""
+    import dask
+
+    return dask.annotate(**{_records.MARK_RUN: run_id})
+
+
+def check(client: Client) -> dict[str, str]:
+    """Who cannot record for this client: name of the worker, or ``"scheduler"``, to the reason.
+
+    Raises
+    ------
+    ClusterError
+        If the client is none that can be asked.
+    """
+    if not hasattr(client, "register_plugin"):
+        raise ClusterError(f"client is a {type(client).__name__}, not a distributed.Client")
+    if client.asynchronous:
+        raise ClusterError("the client is asynchronous: enter the collector with `async with`")
+    if client.status == "closed":
+        raise ClusterError("the client is closed: make another one")
+    probe = _make_probe()
+    found = bounded(
+        lambda: client.run(probe, on_error="return"), "looking for crema on the workers"
+    )
+    lacking = {name: lack for name, answer in sorted(found.items()) if (lack := _lack(answer))}
+    try:
+        answer = bounded(
+            lambda: client.run_on_scheduler(probe), "looking for crema on the scheduler"
+        )
+        lack = _lack(answer)
+    except ValueError:  # distributed.scheduler.pickle is off
+        lack = NO_PLUGINS
+    return lacking | ({SCHEDULER: lack} if lack else {})
+
+
+def _make_probe() -> Callable[[], dict[str, Any]]:
+    # A function inside a function travels by value: one of this module could not even be unpickled without crema.
+    def probe() -> dict[str, Any]:
+        try:
+            import crema
+        except Exception:
+            return {}
+        try:
+            from crema.hook._columns import WIRE_VERSION
+        except Exception:
+            WIRE_VERSION = None  # noqa: N806
+        return {"version": str(getattr(crema, "__version__", "")), "wire": WIRE_VERSION}
+
+    return probe
+
+
+def _lack(answer: Any) -> str:
+    """What a process that gave this answer to the probe lacks; empty if it can record."""
+    if isinstance(answer, OSError):  # it left meanwhile
+        return ""
+    if isinstance(answer, BaseException):
+        return f"it gave no answer: {answer}"
+    if not answer:
+        return "no crema"
+    if answer["wire"] == _columns.WIRE_VERSION:
+        return ""
+    return f"crema {answer['version']}, whose protocol is not that of {__version__} here"
+
+
+def listed(lacking: dict[str, str]) -> str:
+    """Names and reasons for people, in one line."""
+    names = [f"{name} ({lack})" for name, lack in lacking.items()]
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _calls(module: str, name: str, run_id: str) -> Callable[..., Any]:
+    """A function for ``client.run`` that calls one of crema's with run and worker; a worker without it answers ModuleNotFoundError."""
+
+    def call(dask_worker: Any) -> Any:
+        import importlib
+
+        try:
+            function = getattr(importlib.import_module(f"crema.hook.{module}"), name)
+        except Exception as error:
+            return ModuleNotFoundError(f"it has no crema that records for this client: {error}")
+        return function(run_id, dask_worker)
+
+    return call
+
+
+def register(client: Client, hook: Any) -> None:
+    """Give a plugin to all workers, now and later, or to the scheduler.
+
+    Raises
+    ------
+    ClusterError
+        If its set-up failed somewhere.
+    """
+    name = type(hook).__name__
+    try:
+        bounded(lambda: client.register_plugin(hook), f"registering {name}")
+    except ClusterError:
+        raise
+    except Exception as error:
+        raise ClusterError(f"{name} could not be set up: {error!r}") from error
+
+
+def recording(client: Client, run_id: str) -> tuple[list[_writers.Writer], dict[str, str]]:
+    """The workers that have opened their streams, and name to reason of those that have not: their logs say more."""
+    call = _calls("worker", "status", run_id)
+    found = bounded(
+        lambda: client.run(call, on_error="return"), "asking whether the workers record"
+    )
+    known, silent = [], {}
+    for name, state in sorted(found.items()):
+        if isinstance(state, dict) and state:
+            stream = bytes.fromhex(state["stream_id"])
+            known.append(
+                _writers.Writer(name, state=_writers.LEFT, stream=stream, uuid=state["uuid"])
+            )
+        elif not isinstance(state, OSError):  # it left meanwhile
+            silent[name] = str(state) if state else "it cannot write its records, see its log"
+    return known, silent
+
+
+def on_event(client: Client, topic: str, handler: Callable[[Any], None]) -> Callable[[], None]:
+    """Have `handler` take the events of a topic; returns what ends that."""
+
+    def take(event: tuple[float, Any]) -> None:
+        with contextlib.suppress(Exception):  # Dask would log it
+            handler(event[1])
+
+    def end() -> None:
+        with contextlib.suppress(Exception):  # the scheduler is gone
+            client.unsubscribe_topic(topic)
+
+    client.subscribe_topic(topic, take)
+    return end
+
+
+def events(client: Client, topic: str) -> list[Any]:
+    """What the scheduler's log has of a topic; nothing if it cannot be asked."""
+    try:
+        return [event for _, event in bounded(lambda: client.get_events(topic), "reading events")]
+    except Exception:
+        return []
+
+
+def scheduler_writer(client: Client, run_id: str) -> list[_writers.Writer]:
+    """The scheduler's own stream."""
+    from ..hook import scheduler
+
+    found = bounded(
+        lambda: client.run_on_scheduler(scheduler.writers, run_id),
+        "asking whether the scheduler records",
+    )
+    return [writer for writer in found if writer.kind == KIND_SCHEDULER]
+
+
+def forget(client: Client, run_id: str) -> None:
+    """Take the plugins back from scheduler and workers.
+
+    Raises
+    ------
+    ClusterError
+        If Dask does not answer; it may be gone.
+    """
+    from ..hook import scheduler
+
+    try:
+        bounded(
+            lambda: client.run_on_scheduler(scheduler.forget, run_id), "taking the plugins back"
+        )
+    except Exception as error:
+        raise ClusterError(f"the plugins were not taken back: {error!r}") from error
+
+
+_BEGAN = "crema-began"  # of the event that marks where the run begins in the scheduler's log
+
+
+def note_start(client: Client, run_id: str) -> None:
+    """Mark the start of the run in the scheduler's own log of events, which workers tell of their streams even where it takes no plugins."""
+    with contextlib.suppress(Exception):  # then it is not known at the end who was there
+        bounded(
+            lambda: client.log_event(f"crema-{run_id}", {"action": _BEGAN}),
+            "marking the start of the run",
+        )
+
+
+def told_the_scheduler(client: Client, run_id: str) -> list[_writers.Writer]:
+    """Who may have recorded since `note_start`, by the scheduler's log of events.
+
+    Raises
+    ------
+    ClusterError
+        If the log, which is of limited length, does not reach back to the start.
+    """
+    told, everybody = client.get_events(f"crema-{run_id}"), client.get_events("all")
+    began = told[0][0] if told and told[0][1].get("action") == _BEGAN else None
+    # This client came before that: a log that begins later has been cut.
+    if began is None or not everybody or everybody[0][0] > began:
+        raise ClusterError(
+            "it takes no plugins, and its log of events does not reach back to the start of the run, "
+            "so that workers that left before are not known"
+        )
+    roll = _writers.Roll()
+    for _, msg in told:
+        if msg.get("action") == _writers.ACTION:
+            roll.add(_writers.of_event(msg))
+    named = {writer.name for writer in roll.writers()}
+    for when, msg in everybody:
+        came = when > began and isinstance(msg, dict) and msg.get("action") == "add-worker"
+        if came and msg["worker"] not in named:
+            roll.add([_writers.unknown(msg["worker"], "it came, and told of no stream")])
+    return roll.writers()
+
+
+def end(
+    client: Client,
+    run_id: str,
+    known: list[_writers.Writer],
+    with_scheduler: bool,
+    say: Callable[[str], None],
+) -> list[_writers.Writer]:
+    """Have everybody write the last records and end the streams.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Of the cluster, which may be gone.
+    run_id : str
+        The run, as hex digits.
+    known : list of Writer
+        Who was there at the start.
+    with_scheduler : bool
+        The scheduler has a plugin.
+    say : callable
+        Takes a line about what did not work.
+
+    Returns
+    -------
+    list of Writer
+        Everybody who may have recorded.
+    """
+    from ..hook import scheduler
+
+    flush = _calls("worker", "finish", run_id)
+
+    def ask(call: Callable[[], Any], what: str) -> Any:
+        try:
+            return bounded(call, what)
+        except Exception as error:
+            say(f"crema: {error}")
+            return error
+
+    answers = ask(
+        lambda: client.run(flush, on_error="return"),
+        "the last flush of the workers",
+    )
+    if with_scheduler:
+        found = ask(
+            lambda: client.run_on_scheduler(scheduler.end, run_id),
+            "the last flush of the scheduler",
+        )
+    else:
+        ask(
+            lambda: client.unregister_worker_plugin(name=f"crema-{run_id}"),
+            "taking the plugin back from the workers",
+        )
+        found = ask(
+            lambda: told_the_scheduler(client, run_id), "reading the scheduler's log of events"
+        )
+    roll = _writers.Roll()
+    roll.add(known)
+    if isinstance(found, BaseException):
+        address = getattr(client.scheduler, "address", "") or "scheduler"
+        roll.add([_writers.unknown(address, found, KIND_SCHEDULER)])
+    else:
+        roll.add(found)
+    if isinstance(answers, BaseException):
+        answers = roll.lost(answers)
+    roll.add_answers(answers)
+    return roll.writers()

@@ -1,0 +1,101 @@
+"""Keys on the client's side: where its own lie, and the pair that the agents of one run get."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import os
+import pathlib
+import struct
+from typing import Any
+
+import zmq
+import zmq.auth
+import zmq.utils.z85
+
+
+class KeysError(RuntimeError):
+    """A key directory that cannot be used; the message says which, and why."""
+
+
+def client_directory(directory: pathlib.Path) -> pathlib.Path:
+    """The directory with the client's pair: this one, or ``client`` below it."""
+    below = directory / "client"
+    return below if (below / "client.key_secret").is_file() else directory
+
+
+def server_key(directory: pathlib.Path) -> str:
+    """The server's public key, in Z85, that a client's directory holds.
+
+    Raises
+    ------
+    KeysError
+        If it does not hold one, or no secret of a client.
+    """
+    directory = client_directory(directory)
+    try:
+        public, _ = zmq.auth.load_certificate(directory / "server.key")
+        _, secret = zmq.auth.load_certificate(directory / "client.key_secret")
+    except (OSError, ValueError) as error:
+        raise KeysError(f"{directory} is not a client's key directory: {error}") from error
+    if secret is None:
+        raise KeysError(f"{directory / 'client.key_secret'} holds no secret key")
+    return public.decode()
+
+
+def public_key(text: Any) -> bytes:
+    """The 32 bytes of a public key in Z85; empty if it is none."""
+    try:
+        return zmq.utils.z85.decode(text.encode()) if len(text) == 40 else b""
+    except (AttributeError, KeyError, TypeError, ValueError, struct.error):
+        return b""
+
+
+def may_go_in_the_clear(endpoint: str) -> bool:
+    """Whether a connection without keys leaves nothing for others to read, or somebody asked for it (``CREMA_INSECURE``)."""
+    if os.environ.get("CREMA_INSECURE", "").lower() in ("1", "true", "yes", "on"):
+        return True
+    if endpoint.startswith(("ipc://", "inproc://")):
+        return True
+    host = endpoint.removeprefix("tcp://").rpartition(":")[0].strip("[]")
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@dataclasses.dataclass(frozen=True)
+class AgentKeys:
+    """The pair of the agent that a collector starts on its own machine; no secret travels to a worker.
+
+    Parameters
+    ----------
+    public : bytes
+        What the aggregator is told with RUN_OPEN: 32 bytes.
+    files : dict
+        Texts of the files of an agent's key directory, by name.
+    """
+
+    public: bytes
+    files: dict[str, str]
+
+    @classmethod
+    def fresh(cls, server: str) -> AgentKeys:
+        """A new pair, for the server with that public key."""
+        public, secret = (key.decode() for key in zmq.curve_keypair())
+        return cls(
+            zmq.utils.z85.decode(public),
+            {
+                "agent.key": _certificate(public),
+                "agent.key_secret": _certificate(public, secret),
+                "server.key": _certificate(server),
+            },
+        )
+
+
+def _certificate(public: str, secret: str = "") -> str:
+    """A CZMQ certificate."""
+    lines = ["metadata", "curve", f'    public-key = "{public}"']
+    if secret:
+        lines.append(f'    secret-key = "{secret}"')
+    return "\n".join([*lines, ""])

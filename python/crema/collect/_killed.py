@@ -1,0 +1,129 @@
+"""What a killed collector leaves behind, once its programs are gone: the run file of what arrived, and nothing else.
+
+Run by the guard of `_service`, for nobody else is there any more: ``python -m crema.collect._killed RUN_ID OUTPUT``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import uuid
+
+from ..hook._agent import lock_is_held, signal_holder
+from ..hook._programs import program
+from ._service import LocalService
+
+PROGRAMS_END_S = 60.0  # longer than an agent delivers at its end
+REBUILD_S = 600.0
+
+
+def main() -> None:
+    """Make the run file and remove the run's private directory; what has to stay is named in ``<run_id>.left.txt``."""
+    run_id, output = uuid.UUID(sys.argv[1]), pathlib.Path(sys.argv[2])
+    service = LocalService(run_id, output)
+    troubles = []
+    for step in (_wait_for_programs, _deliver, _make_file):
+        try:
+            step(service)
+        except Exception as error:
+            troubles.append(f"{type(error).__name__}: {error}")
+    left = service.close(sealed=not troubles)
+    if left or troubles:
+        _tell(service, left, troubles)
+
+
+def _wait_for_programs(service: LocalService) -> None:
+    deadline = time.monotonic() + PROGRAMS_END_S
+    for lock in (service.store / "lock", service.spool / "agent.lock"):
+        while lock_is_held(lock):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"a program still holds {lock}")
+            time.sleep(0.1)
+
+
+def _deliver(service: LocalService) -> None:
+    """Bring what lies in the spool of the run's own agent into the store, behind sockets that only this user reaches."""
+    if not (service.store.exists() and any(service.spool.glob("sp-*"))):
+        return
+    programs, sink = service.supervisor, f"ipc://{service.run_dir}/sink"
+    service.endpoint = f"ipc://{service.run_dir}/aggregator"
+    stores = ["--store", str(service.store), "--output", str(service.run_dir), "--no-live"]
+    try:
+        programs.start("crema-sink", lambda _: ["--bind", sink, *stores])
+        programs.start("crema-aggregator", lambda _: ["--bind", service.endpoint, "--sink", sink])
+        service.start_agent(3600.0)
+        lock = service.spool / "agent.lock"
+        deadline = time.monotonic() + PROGRAMS_END_S
+        while not lock_is_held(lock) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        programs.dismiss("crema-agent")
+        signal_holder(lock, signal.SIGUSR1)  # deliver what there is and leave
+        programs.wait("crema-agent", PROGRAMS_END_S)
+    finally:
+        programs.close()
+
+
+def _make_file(service: LocalService) -> None:
+    if any(service.store.glob("*/*.journal")):
+        _rebuild(service.store / str(service.run_id), service.output / f"{service.run_id}.h5")
+
+
+def _rebuild(journal: pathlib.Path, file: pathlib.Path) -> None:
+    """Make `file` of what the journal has, unless there is one already that holds more."""
+    if file.exists():
+        trial = journal.parent / "trial.h5"
+        _run_rebuild(journal, trial)
+        held, found = _records(file), _records(trial)
+        trial.unlink()
+        if held >= found:
+            return
+    _run_rebuild(journal, file)
+    with contextlib.suppress(OSError):
+        file.with_suffix(".live.h5").unlink()
+
+
+def _run_rebuild(journal: pathlib.Path, file: pathlib.Path) -> None:
+    environment = {name: v for name, v in os.environ.items() if not name.startswith("CREMA_")}
+    done = subprocess.run(
+        [program("crema-sink"), "rebuild", str(journal), "--output", str(file), "--json"],
+        capture_output=True,
+        text=True,
+        timeout=REBUILD_S,
+        stdin=subprocess.DEVNULL,
+        env=environment,
+    )
+    if done.returncode != 0:
+        with contextlib.suppress(ValueError, KeyError):
+            raise RuntimeError(json.loads(done.stdout)["error"])
+        raise RuntimeError(done.stderr.strip() or f"crema-sink rebuild: status {done.returncode}")
+
+
+def _records(file: pathlib.Path) -> int:
+    """How many records of all streams a run file was made of; -1 if it cannot be read."""
+    from ..read.reader import RunFile
+
+    try:
+        with RunFile(file) as run:
+            return int(run["summary/completeness"]["received"].sum())
+    except (OSError, ValueError, KeyError):
+        return -1
+
+
+def _tell(service: LocalService, left: str, troubles: list[str]) -> None:
+    where = left or str(service.run_dir)
+    lines = ["The notebook of this run was killed. What it recorded is still in", where, *troubles]
+    for directory in (service.output, service.run_dir):
+        with contextlib.suppress(OSError):
+            path = directory / f"{service.run_id}.left.txt"
+            path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+            return
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,220 @@
+"""What is hooked into coffea on the client while a run is recorded, and undone when its block is left.
+
+A Runner that is called inside the block gets the run's checkpointer: a copy of it is called, the user's own stays as it is. Files that it
+drops before any chunk of them exists are noted (``skipbadfiles``, and it could not open them): only the Runner knows of these, and says
+nothing. So are calls of coffea that read input without a Runner, of which no chunk is recorded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import copy
+import functools
+import json
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from ..hook import _attempts
+from ..hook.chunks import ChunkHook
+
+logger = logging.getLogger("crema")
+
+DROPPED = "coffea.dropped_files"
+DIRECT = "coffea.direct_calls"
+_TEXT_BYTES = 4000  # of all names together
+
+
+class _Run:
+    """What is noted for one run."""
+
+    def __init__(self, around: Callable[[Any], Any]) -> None:
+        self.around = around  # makes a checkpointer of the user's own one, or None
+        self.dropped: set[str] = set()
+        self.direct: set[str] = set()
+
+
+_runs: dict[str, _Run] = {}  # that are recorded now, in the order in which they began
+_undo: list[Callable[[], None]] = []
+_lock = threading.Lock()
+_entered: contextvars.ContextVar[str] = contextvars.ContextVar("run", default="")
+_in_coffea: contextvars.ContextVar[bool] = contextvars.ContextVar("in_coffea", default=False)
+
+
+def hook(run_id: str, around: Callable[[Any], Any]) -> None:
+    """Record what Runners do from now on, in the context that called this or in one that knows of no run.
+
+    Parameters
+    ----------
+    run_id : str
+        The run.
+    around : callable
+        Makes its checkpointer around that of the Runner, which may be None.
+    """
+    _entered.set(run_id)
+    with _lock:
+        _runs[run_id] = _Run(around)
+        if not _undo:
+            _replace_all()
+
+
+def unhook(run_id: str) -> dict[str, str]:
+    """Undo that when no other run needs it; attributes that say what was noted. May be called again."""
+    with _lock:
+        run = _runs.pop(run_id, None)
+        if not _runs:
+            while _undo:
+                _undo.pop()()
+    if run is None:
+        return {}
+    found = {}
+    if run.dropped:
+        found[DROPPED] = _listed(run.dropped)
+        found["coffea.n_dropped_files"] = str(len(run.dropped))
+    if run.direct:
+        found[DIRECT] = _listed(run.direct)
+    return found
+
+
+def notes(attributes: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Of the calls among these attributes: their input is in no chunk."""
+    text = "it was called without a Runner: what was read that way is in no chunk"
+    return [
+        {"code": "input_direct", "subject": name, "count": 0, "text": text}
+        for name in json.loads(attributes.get(DIRECT, "[]"))
+    ]
+
+
+def _listed(names: set[str]) -> str:
+    """The names as JSON, as many as there is room for."""
+    listed, size = [], 0
+    for name in sorted(names):
+        size += len(json.dumps(name)) + 2
+        if size <= _TEXT_BYTES:
+            listed.append(name)
+    return json.dumps(listed)
+
+
+def _of_caller() -> _Run | None:
+    """The run in whose block the caller is: that of its context, else the newest."""
+    runs = dict(_runs)
+    return runs.get(_entered.get()) or next(reversed(runs.values()), None)
+
+
+# ---------------------------------------------------------------- replacements
+
+
+def _replace_all() -> None:
+    try:
+        from coffea.processor import Runner
+    except ImportError:
+        return
+    for name in ("__call__", "run"):
+        _replace(Runner, name, _with_checkpointer)
+    _replace(Runner, "_filter_badfiles", _noting_dropped)
+    factory = getattr(sys.modules.get("coffea.nanoevents"), "NanoEventsFactory", None)
+    for name in ("from_root", "from_parquet"):
+        _replace(factory, name, _noting_events)
+    # Imported by name elsewhere, apply_to_fileset is reached through what it calls.
+    tools = sys.modules.get("coffea.dataset_tools.apply_processor")
+    _replace(tools, "apply_to_dataset", _noting_lazy)
+
+
+def _replace(owner: Any, name: str, make: Callable[[Callable], Callable]) -> None:
+    """Put what `make` makes of a function in its place, until it is undone."""
+    before = getattr(owner, "__dict__", {}).get(name)
+    function = before.__func__ if isinstance(before, classmethod) else before
+    if not callable(function):
+        return  # of another version of coffea
+    after: Any = functools.wraps(function)(make(function))
+    after = classmethod(after) if isinstance(before, classmethod) else after
+    setattr(owner, name, after)
+
+    def undo() -> None:
+        if owner.__dict__.get(name) is after:  # else somebody else replaced it meanwhile
+            setattr(owner, name, before)
+
+    _undo.append(undo)
+
+
+def _with_checkpointer(original: Callable) -> Callable:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with _inside_coffea():
+            return original(_recorded(self), *args, **kwargs)
+
+    return call
+
+
+def _recorded(runner: Any) -> Any:
+    """A copy of the Runner whose checkpointer is the run's, or the Runner itself if that has one or cannot have one."""
+    try:
+        run = _of_caller()
+        own = getattr(runner, "checkpointer", None)
+        if run is None or isinstance(own, ChunkHook):
+            return runner
+        copied = copy.copy(runner)
+        copied.checkpointer = run.around(own)
+    except Exception:
+        logger.warning("crema: the chunks of a Runner are not recorded", exc_info=True)
+        return runner
+    return copied
+
+
+def _noting_dropped(original: Callable) -> Callable:
+    def filter_badfiles(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if len(args) != 1 or kwargs:  # of another version of coffea
+            return original(self, *args, **kwargs)
+        files = list(args[0])
+        kept = original(self, files)
+        try:
+            kept = list(kept)
+            left = {id(file) for file in kept}
+            run = _of_checkpointer(self)
+            if run is not None:
+                run.dropped |= {str(file.filename) for file in files if id(file) not in left}
+        except Exception:
+            logger.warning("crema: files that were dropped are not known", exc_info=True)
+        return kept
+
+    return filter_badfiles
+
+
+def _of_checkpointer(runner: Any) -> _Run | None:
+    config = getattr(getattr(runner, "checkpointer", None), "config", None)
+    return _runs.get(getattr(config, "run_id", "")) or _of_caller()
+
+
+def _noting_events(original: Callable) -> Callable:
+    def make(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        if not _in_coffea.get() and _attempts.current() is None:
+            _note("NanoEventsFactory")
+        return original(cls, *args, **kwargs)
+
+    return make
+
+
+def _noting_lazy(original: Callable) -> Callable:
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        _note("apply_to_fileset")
+        with _inside_coffea():
+            return original(*args, **kwargs)
+
+    return apply
+
+
+def _note(call: str) -> None:
+    run = _of_caller()
+    if run is not None:
+        run.direct.add(call)
+
+
+@contextlib.contextmanager
+def _inside_coffea() -> Iterator[None]:
+    before = _in_coffea.set(True)
+    try:
+        yield
+    finally:
+        _in_coffea.reset(before)

@@ -1,0 +1,262 @@
+"""The pipeline that a run is recorded with: one that the collector starts, or one that an operator runs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import uuid
+
+from ..hook._agent import write_keys
+from ..hook._config import make_private_dir
+from ..hook._programs import program
+from ._keys import AgentKeys, KeysError, client_directory, may_go_in_the_clear, server_key
+from ._pipeline import PipelineError, Supervisor
+from ._reach import HERE, Plan, of_this_host
+
+# Ends when its standard input does: without a word on it the collector was killed, and nobody else is left to clear up.
+_GUARD = """
+read -r word
+rm -rf "$1/keys" "$1/agent-keys"
+rmdir "$1" 2>/dev/null || test -n "$word" || exec "$2" -m crema.collect._killed "$3" "$4"
+"""
+
+
+class Service:
+    """An aggregator, and what the collector runs beside the client for one run.
+
+    Parameters
+    ----------
+    run_id : uuid.UUID
+        The run; it is part of every path and so of every command line.
+
+    Attributes
+    ----------
+    endpoint : str
+        Of the aggregator.
+    endpoints : str
+        What agents elsewhere try, with commas between.
+    keys : pathlib.Path or None
+        Key directory of the client; None where the connection is plain.
+    server_key : str
+        The aggregator's public key, in Z85; empty where the connection is plain.
+    agent_keys : AgentKeys or None
+        Of the agent that is started on this machine. Those of workers make their own.
+    owned : bool
+        Whether aggregator and sink are this run's own.
+    run_dir, spool : pathlib.Path
+        Private directory of the run, there as soon as something is in it; the spool of an agent started here.
+    output : pathlib.Path
+        Where the run file goes, if it is made here.
+    """
+
+    owned = False
+    endpoint = endpoints = server_key = ""
+    keys: pathlib.Path | None = None
+
+    def __init__(self, run_id: uuid.UUID) -> None:
+        self.run_id = run_id
+        private = pathlib.Path(tempfile.gettempdir(), f"crema-{os.getuid()}")
+        self.run_dir = private / str(run_id)
+        self.output = self.run_dir
+        self.spool = self.run_dir / "spool"
+        self.agent_keys: AgentKeys | None = None
+        self._guard: subprocess.Popen | None = None
+        self.supervisor = Supervisor(self.run_dir)
+
+    def start_agent(self, sample_interval_s: float) -> None:
+        """Serve a spool in the run directory, for executors that work on this machine."""
+        self._make_run_dir()
+        self.spool.mkdir(mode=0o700, exist_ok=True)
+        self.make_agent_keys()
+        keys = []
+        if self.agent_keys is not None:
+            keys = ["--keys", str(write_keys(self.run_dir / "agent-keys", self.agent_keys.files))]
+        self.supervisor.start(
+            "crema-agent",
+            lambda _: [
+                *("--spool", str(self.spool), "--aggregator", self.endpoint, *keys),
+                *("--run", str(self.run_id), "--sample-interval", f"{sample_interval_s:g}s"),
+            ],
+            announces=False,
+        )
+
+    def make_agent_keys(self) -> None:
+        """Make a pair for the agent of this machine, unless it has one or needs none."""
+        if self.server_key and self.agent_keys is None:
+            self.agent_keys = AgentKeys.fresh(self.server_key)
+
+    def trouble(self) -> str:
+        """What no longer runs and was given up, in words; empty if all is well."""
+        lost = self.supervisor.given_up()
+        return "; ".join(f"{name} keeps dying:\n{self.supervisor.tail(name)}" for name in lost)
+
+    def remedy(self) -> str:
+        """How the run file can be made of what was delivered, as the end of a sentence; empty if it cannot be made here."""
+        return ""
+
+    def close(self, *, sealed: bool) -> str:
+        """End the programs and remove the run directory.
+
+        Parameters
+        ----------
+        sealed : bool
+            Whether the run file is there: then the journal is no longer needed.
+
+        Returns
+        -------
+        str
+            Empty, or where what was not delivered still lies: then only the keys are removed.
+        """
+        self.supervisor.close()
+        self._remove_keys()
+        left = self._undelivered(sealed)
+        if left:
+            return " and ".join(map(str, left))
+        shutil.rmtree(self.run_dir, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            self.run_dir.parent.rmdir()  # unless another run or an agent's spool is in it
+        return ""
+
+    def _undelivered(self, sealed: bool) -> list[pathlib.Path]:
+        return [self.spool] if any(self.spool.glob("sp-*")) else []
+
+    def _take_keys(self, directory: pathlib.Path) -> None:
+        """Use the client's pair in `directory`."""
+        try:
+            self.server_key = server_key(directory)
+        except KeysError as error:
+            raise PipelineError(str(error)) from error
+        self.keys = client_directory(directory)
+
+    def _make_run_dir(self) -> None:
+        make_private_dir(self.run_dir.parent)
+        self.run_dir.mkdir(mode=0o700, exist_ok=True)
+        if self._guard is None:
+            arguments = [self.run_dir, sys.executable, self.run_id, self.output.absolute()]
+            self._guard = subprocess.Popen(
+                ["/bin/sh", "-c", _GUARD, "crema-guard", *map(str, arguments)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    def _remove_keys(self) -> None:
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                guard.communicate(b"closed\n", 5)
+
+
+class ConfiguredService(Service):
+    """An aggregator that is there already: ``CREMA_AGGREGATOR`` and ``CREMA_KEYS`` name it.
+
+    Parameters
+    ----------
+    run_id : uuid.UUID
+        The run.
+    endpoint : str
+        Of the aggregator.
+    keys : pathlib.Path or None
+        Key directory of a client.
+
+    Raises
+    ------
+    PipelineError
+        If a key file is missing.
+    """
+
+    def __init__(self, run_id: uuid.UUID, endpoint: str, keys: pathlib.Path | None) -> None:
+        super().__init__(run_id)
+        self.endpoint = self.endpoints = endpoint
+        if keys is not None:
+            self._take_keys(keys)
+        elif not may_go_in_the_clear(endpoint):
+            raise PipelineError(
+                f"{endpoint} is on another host, where everything would go in the clear:"
+                " set CREMA_KEYS, or CREMA_INSECURE=1 if that is meant"
+            )
+
+
+class LocalService(Service):
+    """Sink and aggregator beside the client, with keys of their own, for one run.
+
+    Parameters
+    ----------
+    run_id : uuid.UUID
+        The run.
+    output : pathlib.Path
+        Where the run file goes.
+    plan : Plan
+        Where the aggregator listens, and by which addresses agents try to reach it.
+    """
+
+    owned = True
+
+    def __init__(self, run_id: uuid.UUID, output: pathlib.Path, plan: Plan = HERE) -> None:
+        super().__init__(run_id)
+        self.output = output
+        self.store = self.run_dir / "store"
+        self._plan = plan
+
+    def start(self) -> None:
+        """Make keys, start the sink, then the aggregator.
+
+        Raises
+        ------
+        PipelineError
+            With the end of what the program said.
+        OSError
+            If none of the ports is free that it may have.
+        """
+        bind = self._plan.bind()
+        self._make_run_dir()
+        keys = self._make_keys()
+        self._take_keys(keys)
+        self.store.mkdir(mode=0o700)
+        options = ["--keys", str(keys)]
+        sink = self.supervisor.start(
+            "crema-sink",
+            lambda ready: [
+                *("--bind", ready.get("endpoint", "tcp://127.0.0.1:*")),
+                *("--store", str(self.store), "--output", str(self.output)),
+                *options,
+            ],
+        )
+        aggregator = self.supervisor.start(
+            "crema-aggregator",
+            lambda ready: [
+                *("--bind", ready.get("endpoint", bind)),
+                *("--sink", sink["endpoint"]),
+                *options,
+            ],
+        )
+        self.endpoint = of_this_host(aggregator["endpoint"])
+        self.endpoints = self._plan.endpoints(aggregator["endpoint"])
+
+    def remedy(self) -> str:
+        file = self.output / f"{self.run_id}.h5"
+        command = f"crema-sink rebuild {self.store / str(self.run_id)} --output {file}"
+        return f"; when that is mended, the run file can be made: {command}"
+
+    def _undelivered(self, sealed: bool) -> list[pathlib.Path]:
+        journal = not sealed and any(self.store.glob("*/*.journal"))
+        return ([self.store] if journal else []) + super()._undelivered(sealed)
+
+    def _make_keys(self) -> pathlib.Path:
+        directory = self.run_dir / "keys"
+        command = [program("crema-aggregator"), "--make-keys", str(directory)]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise PipelineError(f"keys could not be made: {error}") from error
+        if done.returncode != 0:
+            raise PipelineError(f"keys could not be made: {done.stderr.strip()}")
+        return directory

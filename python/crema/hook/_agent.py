@@ -1,0 +1,280 @@
+"""Keeps an agent running beside the processes that record: one a spool directory, whoever starts it.
+
+The agent holds the lock of its spool directory. Whoever finds that lock free starts one; if two do, one of them finds the lock
+taken and leaves. It is detached, so that it outlives a worker that is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import logging
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ._config import HookConfig
+from ._programs import program
+
+logger = logging.getLogger("crema")
+
+PROGRAM = "crema-agent"
+KEY_ACTION = "crema-agent-key"  # of the event that brings an agent's public key up
+_PATIENCE_S = 5.0  # for an agent that was started to take the lock
+_PATIENCE_MAX_S = 60.0
+_WATCH_S = 1.0
+_CLOCK_S = 2.0  # by which the clock may have been set since
+
+
+class AgentKeeper:
+    """Starts an agent for a spool directory whenever none is there.
+
+    Parameters
+    ----------
+    config : HookConfig
+        The run.
+    directory : pathlib.Path
+        Spool directory.
+    tell : callable, optional
+        Takes the public key of the directory's agent, in Z85, on the loop of `watch`: the aggregator knows it only by that.
+    """
+
+    def __init__(
+        self,
+        config: HookConfig,
+        directory: pathlib.Path,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        self._config = config
+        self._directory = directory
+        self._tell = tell
+        self._told = ""  # the key that was
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._starter: threading.Thread | None = None
+        self._not_before = 0.0
+        self._patience_s = _PATIENCE_S
+        self._timer: asyncio.TimerHandle | None = None
+        self._ending = False
+        self.started = 0
+        self.problem = ""
+
+    def watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Check now and every second, on `loop`, until `stop`."""
+        self._loop = loop
+        self._timer = loop.call_later(_WATCH_S, self.watch, loop)
+        try:
+            self.check()
+        except OSError as error:
+            self._note(f"no word of {PROGRAM}: {error}")
+
+    def writers_end(self) -> None:
+        """From here on an agent is started only for what lies there undelivered."""
+        self._ending = True
+
+    def stop(self) -> None:
+        """Check no more; the agent goes on."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def check(self) -> None:
+        """Start an agent if the spool has none. Returns at once: the start happens in a thread."""
+        now = time.monotonic()
+        if now < self._not_before or (self._starter is not None and self._starter.is_alive()):
+            return
+        if self.is_held():
+            self._patience_s, self._not_before = _PATIENCE_S, 0.0
+            if self._config.server_key and not self._told:
+                self._tell_key(public_key(self._directory))  # another process has started it
+            return
+        if self._ending and not any(self._directory.glob("sp-*")):
+            return
+        # An agent that cannot stay is not asked for again and again.
+        self._not_before = now + self._patience_s
+        self._patience_s = min(2 * self._patience_s, _PATIENCE_MAX_S)
+        self._starter = threading.Thread(target=self._start, name="crema-agent-start", daemon=True)
+        self._starter.start()
+
+    def is_held(self) -> bool:
+        """Whether an agent serves the spool now."""
+        return lock_is_held(self._directory / "agent.lock")
+
+    def _start(self) -> None:
+        try:
+            with open(self._directory / "starter.lock", "ab") as only_one:
+                try:
+                    fcntl.flock(only_one, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    self._not_before = time.monotonic() + 1.0  # another process here is at it
+                    return
+                self._start_alone()
+        except Exception as error:
+            self._note(f"{PROGRAM} could not be started: {error}")
+
+    def _start_alone(self) -> None:
+        if self.is_held():
+            return
+        command = [program(PROGRAM), "--spool", str(self._directory)]
+        command += ["--aggregator", self._config.aggregator, "--run", self._config.run_id]
+        if self._config.server_key:
+            command += ["--server-key", self._config.server_key]
+            self._make_key(command)
+        else:
+            command.append("--insecure")  # the collector has seen that it is local, or meant
+        self._wait_for([*command, *self._config.agent_options, "--daemon"])
+
+    def _make_key(self, command: list[str]) -> None:
+        """Have the agent make its pair, and tell the public half before it needs it."""
+        made = subprocess.run(
+            [*command, "--print-key"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_S,
+        )
+        if made.returncode != 0:
+            raise OSError(made.stderr.strip() or f"exit status {made.returncode}")
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._tell_key, made.stdout.strip())
+
+    def _tell_key(self, key: str) -> None:
+        if key and key != self._told and self._tell is not None:
+            self._told = key
+            self._tell(key)
+
+    def _wait_for(self, command: list[str]) -> None:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self.started += 1
+        # Hold the starter's lock until the agent is there, so that a host full of workers starts one and not a hundred.
+        deadline = time.monotonic() + _PATIENCE_S
+        while not self.is_held():
+            status = child.poll()
+            if status not in (None, 0) or time.monotonic() > deadline:
+                self._note(f"{PROGRAM} did not take up {self._directory} (exit status {status})")
+                return
+            time.sleep(0.05)
+        self.problem = ""
+        child.wait(_PATIENCE_S)  # the daemon goes on without it
+
+    def _note(self, problem: str) -> None:
+        if problem != self.problem:
+            self.problem = problem
+            logger.warning("crema: %s", problem)
+
+
+def dismiss(config: HookConfig) -> None:
+    """Have the agent that serves the run's spool on this host deliver what there is and leave, if crema started it."""
+    lock = config.spool_dir() / "agent.lock"
+    if config.serves() and lock_is_held(lock):
+        signal_holder(lock, signal.SIGUSR1)  # else it leaves by itself when it has nothing to do
+
+
+def signal_holder(lock: pathlib.Path, number: int) -> bool:
+    """Signal the process whose id its holder has written into a lock's file; False if it is not proven to be that one.
+
+    The number may be another process by now, or of another container. So that process must be this user's, have begun before the number was
+    written, and serve this directory.
+    """
+    try:
+        pid, written_s = int(lock.read_text()), lock.stat().st_mtime
+        with _held(pid) as process:
+            if not _is_agent_of(pid, lock.parent, written_s):
+                return False
+            if process is None:
+                os.kill(pid, number)
+            else:
+                signal.pidfd_send_signal(process, number)
+    except (OSError, ValueError, IndexError):
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _held(pid: int) -> Iterator[int | None]:
+    """A descriptor by which that process, and no later one of its number, is signalled; None before Linux 5.3."""
+    try:
+        process = os.pidfd_open(pid)
+    except OSError as error:
+        if error.errno != errno.ENOSYS:
+            raise
+        yield None
+        return
+    try:
+        yield process
+    finally:
+        os.close(process)
+
+
+def _is_agent_of(pid: int, directory: pathlib.Path, written_s: float) -> bool:
+    words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    serves = words[words.index(b"--spool") + 1]
+    owner = pathlib.Path(f"/proc/{pid}").stat().st_uid
+    ticks = int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    began_s = (
+        time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
+    )
+    return (
+        owner == os.getuid()
+        and pathlib.Path(os.fsdecode(serves)).samefile(directory)
+        and began_s <= written_s + _CLOCK_S
+    )
+
+
+def key_topic(run_id: str) -> str:
+    """Topic of Dask's events that bring the public keys of a run's agents up."""
+    return f"crema-keys-{run_id}"
+
+
+def key_event(key: str) -> dict[str, Any]:
+    """Message of such an event."""
+    return {"action": KEY_ACTION, "key": key}
+
+
+def public_key(directory: pathlib.Path) -> str:
+    """Public key of the agent that serves a spool directory, in Z85; empty if it has none of its own."""
+    try:
+        text = (directory / "keys" / "agent.key").read_text()
+    except OSError:
+        return ""
+    found = re.search(r'public-key = "(\S{40})"', text)
+    return found[1] if found else ""
+
+
+def lock_is_held(path: pathlib.Path) -> bool:
+    """Whether some process holds the lock on a file."""
+    try:
+        with open(path, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def write_keys(directory: pathlib.Path, keys: dict[str, str]) -> pathlib.Path:
+    """Write the files of a key directory, readable by this user only; each appears whole."""
+    directory.mkdir(mode=0o700, exist_ok=True)
+    for name, content in keys.items():
+        if pathlib.PurePath(name).name != name:
+            raise ValueError(f"{name!r} is no file name")
+        hidden = directory / f".{name}.{os.getpid()}"
+        fd = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
+            file.write(content)
+        hidden.rename(directory / name)
+    return directory

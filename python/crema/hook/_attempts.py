@@ -1,0 +1,323 @@
+"""Attempts at chunks: one row each, whatever becomes of it.
+
+`begin` writes a provisional row, so that a chunk whose worker is killed is known; `finish` writes the row that replaces it. An
+attempt that never finishes failed, or its chunk was dropped: the end of its Dask task, the next chunk in the same thread or the
+end of the stream closes it. One thread works on one chunk at a time.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import itertools
+import threading
+import time
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Protocol
+
+from . import _input, _process, _records, _spool
+from ._records import CHUNKS
+
+_STATUS = {
+    name: CHUNKS.label("status", name) for name in ("ok", "error", "cancelled", "lost", "partial")
+}
+_NO_CPU, _NO_BYTES, _RECONSTRUCTED = 1 << 1, 1 << 2, 1 << 4
+_NO_SIZES, _APPORTIONED = 1 << 5, 1 << 6
+
+_SOURCES_MAX = 1024
+_63_BITS = (1 << 63) - 1
+
+_clock = time.perf_counter_ns
+_cpu = time.thread_time_ns
+
+
+Stamp = tuple[int, int, int, int]
+
+
+def now() -> Stamp:
+    """The instant of the call in the calling thread: monotonic, garbage collection, CPU, real; in nanoseconds."""
+    # Garbage before CPU here and behind it at the start: what is collected in between is in both or in the CPU alone.
+    return _clock(), _process.garbage.ns(), _cpu(), time.time_ns()
+
+
+class Recorder(Protocol):
+    """What attempts need of the one who records them, see `_recorder.Recorder`."""
+
+    stream: _spool.StreamWriter
+    worker_id: int
+
+    def slot(self, thread: int) -> int:
+        """Small number of a thread."""
+
+    def read(self, what: str, read: Callable[[], Any], otherwise: Any) -> Any:
+        """What `read` returns, or `otherwise` with a note that `what` is unavailable."""
+
+
+class Attempt:
+    """An attempt at a chunk: what was read when it was taken up."""
+
+    __slots__ = (
+        "began_ns",
+        "cost_ns",
+        "cpu_ns",
+        "entries",
+        "factory",
+        "gc_ns",
+        "high_b",
+        "key",
+        "open",
+        "proc_cpu_s",
+        "process_ns",
+        "recorder",
+        "values",
+    )
+
+    def __init__(
+        self, recorder: Recorder, key: Hashable, values: dict[str, float], began_ns: int
+    ) -> None:
+        self.recorder = recorder
+        self.key = key
+        self.values = values
+        self.open = True
+        self.factory: Any = None  # coffea's, once somebody asked for it
+        self.entries = itertools.count()  # of sections
+        self.process_ns = 0  # when process() began, if it says so
+        self.proc_cpu_s, self.high_b = _process.usage()
+        self.cpu_ns = _cpu()
+        self.cost_ns = self.cpu_ns - began_ns
+        self.gc_ns = _process.garbage.ns()
+        self.began_ns = _clock()
+
+
+_current: contextvars.ContextVar[Attempt | None] = contextvars.ContextVar("attempt", default=None)
+
+
+def current() -> Attempt | None:
+    """The attempt that the caller works on; None outside of one, and in a child of the process that began it."""
+    attempt = _current.get()
+    if attempt is None or not (attempt.open and attempt.recorder.stream.alive):
+        return None
+    return attempt
+
+
+class Attempts:
+    """The attempts of one stream. `begin` and `finish` are called in the thread that works on the chunk."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._open: dict[int, Attempt] = {}  # by thread
+        self._branches: set[str] = set()  # whose names were written
+        self._files: dict[int, tuple[str, str, int]] = {}  # of which only the name was written
+        self._refs = itertools.count(1)
+        self._sources: dict[tuple[str, ...], dict[str, float]] = {}  # rows to begin with
+        self._lock = threading.Lock()
+        self._measuring = False
+        self.keys: set[Hashable] = set()  # Dask keys of running tasks that took up a chunk
+        self.without_key = False  # a chunk was taken up, and Dask did not say in which task
+
+    def begin(
+        self,
+        metadata: Mapping[str, Any],
+        prefix: str,
+        key: Hashable | None,
+        submission_key: int = 0,
+    ) -> Attempt:
+        """A chunk is taken up: by the Dask task `key`, which was submitted with others, or without Dask."""
+        began_ns = _cpu()
+        thread = threading.get_ident()
+        self.without_key = self.without_key or key is None
+        if thread in self._open:
+            self._abandon(thread, "error")
+        if not self._measuring:
+            self._measure()
+        start, stop = metadata["entrystart"], metadata["entrystop"]
+        source = (
+            metadata["dataset"],
+            metadata["filename"],
+            metadata["fileuuid"],
+            metadata["treename"],
+            prefix,
+        )
+        values = (self._sources.get(source) or self._new_source(*source)).copy()
+        values["chunk_id"] ^= (stop << 32 ^ start) & _63_BITS
+        values["entry_start"] = start
+        values["entry_stop"] = stop
+        values["thread"] = self._recorder.slot(thread)
+        values["attempt_ref"] = next(self._refs)
+        if key is not None:
+            values["task_key"] = _records.hash64(key)
+            values["submission_key"] = submission_key
+        values["rss_start_b"] = _process.rss_b()
+        values["t_start_ns"] = time.time_ns()
+        self._recorder.stream.row(CHUNKS, CHUNKS.pack(values), _records.PROVISIONAL)
+        attempt = self._open[thread] = Attempt(self._recorder, key, values, began_ns)
+        _current.set(attempt)
+        return attempt
+
+    def _measure(self) -> None:
+        with self._lock:
+            if not self._measuring:
+                self._measuring = True
+                _process.garbage.start()
+
+    def _new_source(
+        self, dataset: str, filename: str, uuid: str, tree: str, prefix: str
+    ) -> dict[str, float]:
+        """A chunk's row, as far as it is the same for all chunks of a source."""
+        stream = self._recorder.stream
+        dataset_id = stream.name(_records.DATASET, dataset)
+        ids = {
+            "dataset_id": dataset_id,
+            "file_id": stream.name(_records.FILE, filename, uuid, dataset_id),
+            "task_prefix_id": stream.name(_records.TASK_PREFIX, prefix),
+        }
+        self._files[ids["file_id"]] = (filename, uuid, dataset_id)
+        common = CHUNKS.blank() | ids
+        common["chunk_id"] = _records.hash64(dataset, filename, uuid, tree)
+        common["worker_id"] = self._recorder.worker_id
+        common["status"] = _STATUS["lost"]
+        common["quality"] = _NO_CPU | _NO_BYTES | _NO_SIZES
+        if len(self._sources) >= _SOURCES_MAX:
+            self._sources.clear()
+            self._files.clear()
+        if _records.UNKNOWN_ID not in ids.values():  # else the names will be tried again
+            self._sources[dataset, filename, uuid, tree, prefix] = common
+        return common
+
+    def finish(
+        self,
+        metrics: Mapping[str, Any],
+        status: str,
+        stamp: Stamp,
+        factory: Any = None,
+    ) -> None:
+        """The chunk of this thread was done at `stamp`.
+
+        `metrics` are coffea's of it, if it was asked for them; `factory` made its events, if anybody knows it.
+        """
+        began_ns = _cpu()
+        attempt = self._open.pop(threading.get_ident(), None)
+        if attempt is None:
+            return
+        attempt.open = False
+        attempt.factory = None
+        values = attempt.values
+        clock_ns, gc_ns, cpu_ns, real_ns = stamp
+        whole_s = (clock_ns - attempt.began_ns) * 1e-9
+        wall_s = metrics.get("processtime")
+        if wall_s is None and attempt.process_ns:
+            wall_s = (clock_ns - attempt.process_ns) * 1e-9
+        if wall_s is not None:
+            values["t_start_ns"] = real_ns - int(wall_s * 1e9)
+            values["open_s"] = max(whole_s - wall_s, 0.0)
+        values["t_end_ns"] = real_ns
+        values["wall_s"] = whole_s if wall_s is None else wall_s
+        values["cpu_s"] = (cpu_ns - attempt.cpu_ns) * 1e-9
+        values["gc_s"] = (gc_ns - attempt.gc_ns) * 1e-9
+        proc_cpu_s, high_b = _process.usage()
+        values["proc_cpu_s"] = proc_cpu_s - attempt.proc_cpu_s
+        values["rss_end_b"] = rss_b = _process.rss_b()
+        values["rss_peak_b"] = _peak_b(attempt, rss_b, high_b)
+        if status == "ok":
+            n_events = metrics.get("entries")
+            if n_events is None:
+                n_events = self._recorder.read(
+                    "chunks.n_events", lambda: _input.n_events(factory), -1
+                )
+            n_asked = values["entry_stop"] - values["entry_start"]
+            values["n_events"] = n_asked if n_events < 0 else n_events
+            status = "partial" if 0 <= n_events < n_asked else "ok"
+        values["status"] = _STATUS[status]
+        values["quality"] = self._take_input(values, metrics, factory)
+        began_ns -= attempt.cost_ns
+        self._recorder.stream.row(CHUNKS, CHUNKS.pack(values), began_ns=began_ns)
+
+    def _take_input(
+        self, values: dict[str, float], metrics: Mapping[str, Any], factory: Any
+    ) -> int:
+        """Fill in what the attempt read; bits of `quality` say what is not known."""
+        quality = 0
+        read = self._recorder.read
+        read_b = metrics.get("bytesread")
+        if read_b is None:
+            read_b = read("chunks.bytes_read_b", lambda: _input.requested_b(factory), -1)
+        values["bytes_read_b"] = read_b
+        if read_b < 0:
+            quality |= _NO_BYTES
+        names = read("chunks.n_branches", lambda: _touched(factory, metrics), None)
+        if names is None:
+            return quality | _NO_SIZES
+        if not names <= self._branches:
+            self._name_branches(names)
+        values["n_branches"] = len(names)
+        if factory is None:
+            return quality | _NO_SIZES
+        file = self._files.pop(values["file_id"], None)
+        if file is not None:
+            self._describe(file, factory)
+        sizes = read(
+            "chunks.bytes_accessed_b", lambda: _input.sizes(factory, names), _input.UNKNOWN_SIZES
+        )
+        values["bytes_accessed_b"] = sizes.compressed_b
+        values["bytes_uncompressed_b"] = sizes.uncompressed_b
+        if sizes.compressed_b < 0:
+            return quality | _NO_SIZES
+        return quality if sizes.exact else quality | _APPORTIONED
+
+    def _describe(self, file: tuple[str, str, int], factory: Any) -> None:
+        """Write size and events of a file, once in this stream: before it was open nobody knew them."""
+        whole = _input.whole(factory)
+        if max(whole) >= 0:
+            self._recorder.stream.more(_records.FILE, *file, **whole._asdict())
+
+    def _name_branches(self, names: frozenset[str]) -> None:
+        """Write names that this stream has not seen; most chunks of a run touch the same ones."""
+        for name in sorted(names - self._branches):
+            self._recorder.stream.name(_records.BRANCH, name)
+        self._branches |= names
+
+    def task_ended(self, key: Hashable, status: str) -> None:
+        """The Dask task `key` is over: if its attempt is still open, `status` is what became of it."""
+        for thread, attempt in list(self._open.items()):
+            if attempt.key == key:
+                self._abandon(thread, status)
+
+    def close(self, status: str) -> None:
+        """No more chunks: those still open end with `status`."""
+        for thread in list(self._open):
+            self._abandon(thread, status)
+        with self._lock:
+            if self._measuring:
+                self._measuring = False
+                _process.garbage.stop()
+
+    def _abandon(self, thread: int, status: str) -> None:
+        """Write the row of an attempt that did not finish, seen from outside: its end and CPU are not known well."""
+        attempt = self._open.pop(thread, None)
+        if attempt is None:
+            return
+        attempt.open = False
+        attempt.factory = None
+        rss_b = _process.rss_b()
+        attempt.values.update(
+            t_end_ns=time.time_ns(),
+            wall_s=(_clock() - attempt.began_ns) * 1e-9,
+            rss_end_b=rss_b,
+            rss_peak_b=_peak_b(attempt, rss_b, _process.usage()[1]),
+            status=_STATUS[status],
+            quality=_NO_CPU | _NO_BYTES | _NO_SIZES | _RECONSTRUCTED,
+        )
+        self._recorder.stream.row(CHUNKS, CHUNKS.pack(attempt.values))
+
+
+def _touched(factory: Any, metrics: Mapping[str, Any]) -> frozenset[str] | None:
+    """Branches that an attempt read, by its factory or by coffea's report; None where neither knows."""
+    names = None if factory is None else _input.touched(factory)
+    if names is None and "columns" in metrics:
+        names = _input.branches_of_columns(frozenset(metrics["columns"]))
+    return names
+
+
+def _peak_b(attempt: Attempt, rss_b: int, high_b: int) -> int:
+    """Highest resident memory known of: the kernel's mark `high_b` if it moved, else the larger end."""
+    ends = max(attempt.values["rss_start_b"], rss_b)
+    return max(high_b, ends) if high_b > attempt.high_b else ends

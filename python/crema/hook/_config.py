@@ -1,0 +1,133 @@
+"""What the collector tells the hooks in workers and scheduler; travels inside the plugins."""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import functools
+import os
+import pathlib
+import socket
+import stat
+import tempfile
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from . import _process
+
+# A home on a shared file system is one directory for many hosts, and for one host before and after a boot.
+SPOOL_TEMPLATE = "{tmp}/crema-{uid}/run-{run_id}-{host}-{boot}"
+_ELSEWHERE = ("/tmp", "/var/tmp", "/dev/shm")  # where ``{tmp}`` cannot lock files
+
+
+@dataclasses.dataclass(frozen=True)
+class HookConfig:
+    """How a process records for a run.
+
+    Parameters
+    ----------
+    run_id : str
+        The run's UUID, in any form that `uuid.UUID` takes.
+    aggregator : str
+        ZeroMQ endpoint that an agent started here ships to; empty: no agent is started.
+    server_key : str
+        The aggregator's public key, in Z85; empty: the connection is plain. Each host's agent makes a pair of its own, whose secret stays there.
+    spool : str
+        Template of the spool directory: ``{tmp}``, ``{uid}``, ``{run_id}``, ``{host}`` and ``{boot}`` are filled in where the
+        process runs; ``{tmp}`` is its directory for temporary files, unless `flock` does not work there. ``CREMA_SPOOL`` in its environment takes precedence: then an operator's agent ships it, and none is started.
+    sample_interval_s : float
+        Between two samples of a worker.
+    track_workers : bool
+        Whether the workers' state is sampled; False leaves chunks, activities, tasks and who was there.
+    start_agent : bool
+        Whether the hook keeps an agent running on its host.
+    agent_options : tuple of str
+        More options for the agent's command line.
+    processor_prefixes : tuple of str
+        Prefixes of the tasks that work on chunks; empty: they are not known.
+    client : str
+        Id of the Dask client that will end the run; empty: there is none, or nobody is to watch it.
+    """
+
+    run_id: str
+    aggregator: str = ""
+    server_key: str = ""
+    spool: str = SPOOL_TEMPLATE
+    sample_interval_s: float = 1.0
+    track_workers: bool = True
+    start_agent: bool = True
+    agent_options: tuple[str, ...] = ()
+    processor_prefixes: tuple[str, ...] = ()
+    client: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "run_id", uuid.UUID(self.run_id).hex)
+        if not self.sample_interval_s > 0:
+            raise ValueError(f"{self.sample_interval_s=}")
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> HookConfig:
+        """Made of what a client sent, which may be of another version: what this one does not know is left out."""
+        known = {field.name for field in dataclasses.fields(cls)}
+        return cls(**{name: value for name, value in values.items() if name in known})
+
+    @property
+    def run_bytes(self) -> bytes:
+        """The run's identity as it travels: 16 bytes."""
+        return bytes.fromhex(self.run_id)
+
+    def spool_dir(self) -> pathlib.Path:
+        """Spool directory of this process, not yet made."""
+        operators = os.environ.get("CREMA_SPOOL")
+        if operators:
+            return pathlib.Path(operators)
+        return pathlib.Path(
+            self.spool.format(
+                tmp=_temporary(tempfile.gettempdir()),
+                uid=os.getuid(),
+                run_id=self.run_id,
+                host=socket.gethostname(),
+                boot=_process.boot_id()[:8] or "0",
+            )
+        )
+
+    def serves(self) -> bool:
+        """Whether this process is to keep an agent running."""
+        return self.start_agent and bool(self.aggregator) and not os.environ.get("CREMA_SPOOL")
+
+
+@functools.cache
+def _temporary(first: str) -> str:
+    """The first directory in which a lock keeps others out: who serves a spool, and who writes, is told by that."""
+    return next((base for base in dict.fromkeys((first, *_ELSEWHERE)) if locks_files(base)), first)
+
+
+def locks_files(directory: str) -> bool:
+    """Whether `flock` works in a directory: on some shared file systems it fails, or lets everybody in."""
+    try:
+        with tempfile.NamedTemporaryFile(prefix=".crema-", dir=directory) as one:
+            fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with open(one.name, "rb") as other:
+                try:
+                    fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return True
+    except OSError:
+        pass
+    return False
+
+
+def make_private_dir(path: pathlib.Path) -> pathlib.Path:
+    """Make a directory that only this user may write to, with its parents.
+
+    Raises
+    ------
+    PermissionError
+        If it is there and belongs to somebody else, or others may write to it.
+    """
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    info = path.stat()
+    if info.st_uid != os.getuid() or info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise PermissionError(f"{path} is not this user's alone")
+    return path

@@ -1,0 +1,78 @@
+"""Where the three programs and the generated files of this installation are."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+
+import crema
+
+
+def data_file(name: str) -> pathlib.Path:
+    """A file that the build put into the package, such as ``crema.desc``.
+
+    Raises
+    ------
+    FileNotFoundError
+        If no directory of the package has it: the package was not installed, only found.
+    """
+    for directory in crema.__path__:  # two directories when the installation is editable
+        path = pathlib.Path(directory, name)
+        if path.is_file():
+            return path
+    msg = (
+        f"crema's {name} is in none of {list(crema.__path__)}: "
+        "the wheels for Linux on x86_64 and aarch64 have it; elsewhere `pip install ./python` builds the package"
+    )
+    raise FileNotFoundError(msg)
+
+
+def program(name: str) -> str:
+    """Path of ``crema-agent``, ``crema-aggregator`` or ``crema-sink``.
+
+    The one in the package comes first, since it has the package's version; then ``PATH``, for a source
+    tree that was built but not installed.
+
+    Raises
+    ------
+    FileNotFoundError
+        If it is nowhere.
+    """
+    try:
+        return str(data_file(f"bin/{name}"))
+    except FileNotFoundError:
+        for directory in os.get_exec_path():
+            path = pathlib.Path(directory, name)
+            if _is_binary(path):
+                return str(path)
+        raise
+
+
+def _is_binary(path: pathlib.Path) -> bool:
+    """Not one of the scripts that call the functions below, which would look for themselves."""
+    try:
+        with path.open("rb") as f:
+            return f.read(4) == b"\x7fELF"
+    except OSError:
+        return False
+
+
+def _exec(name: str) -> None:
+    path = program(name)
+    os.execv(path, [path, *sys.argv[1:]])
+
+
+def agent() -> None:
+    """Run ``crema-agent`` in place of this process."""
+    _exec("crema-agent")
+
+
+def aggregator() -> None:
+    """Run ``crema-aggregator`` in place of this process."""
+    _exec("crema-aggregator")
+
+
+def sink() -> None:
+    """Run ``crema-sink`` in place of this process."""
+    _exec("crema-sink")

@@ -1,0 +1,394 @@
+"""What one process (or one Dask worker in it) records for one run: its stream, its identity, its slots.
+
+The hooks find each other here: the checkpointer, which travels with the analysis, records into the stream that the worker
+plugin opened. Where there is no plugin (a process pool, the notebook itself) the first chunk opens a stream of its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import collections
+import contextlib
+import dataclasses
+import functools
+import importlib.metadata
+import json
+import logging
+import multiprocessing.util
+import os
+import pathlib
+import platform
+import re
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+from . import _columns, _process, _records, _spool, _writers
+from ._attempts import Attempts
+from ._config import HookConfig, make_private_dir
+
+logger = logging.getLogger("crema")
+
+_Value = TypeVar("_Value")
+
+RUN_VARIABLE = "CREMA_RUN"  # tells child processes which run they belong to
+
+_TOLD_TO_CHILDREN = ("run_id", "spool", "sample_interval_s", "track_workers", "start_agent")
+
+_LOOK_S = 0.2  # between two looks whether the run is over
+_PACKAGES = ("dask", "distributed", "coffea", "uproot", "awkward", "numpy")
+
+_recorders: dict[tuple[str, str], Recorder] = {}  # by run and worker.id ("" without Dask)
+find = _recorders.get  # the recorder of (run_id, owner) in this process, if it has one
+_ended: collections.deque[str] = collections.deque(maxlen=64)  # runs that are over here
+_announced: HookConfig | None = None  # the run that this process belongs to, without Dask
+_lock = threading.Lock()
+_exit_registered = False
+
+
+class Recorder:
+    """A stream together with who writes it.
+
+    Parameters
+    ----------
+    config : HookConfig
+        The run.
+    kind : int
+        Kind of stream.
+    uuid, name : str
+        Dask's id and address of the worker, or host:pid.
+    nthreads : int
+        Task slots; 0 unknown.
+    memory_limit_b : int
+        -1 none or unknown.
+    register : bool
+        Enter the stream in the spool's register before its first record: nobody else knows of it.
+
+    Raises
+    ------
+    OSError
+        If the spool cannot be written.
+    """
+
+    def __init__(
+        self,
+        config: HookConfig,
+        *,
+        kind: int,
+        uuid: str,
+        name: str,
+        nthreads: int = 0,
+        memory_limit_b: int = -1,
+        register: bool = False,
+    ) -> None:
+        self.config = config
+        self.kind = kind
+        self.uuid = uuid
+        self.name = name
+        self.directory = config.spool_dir()
+        if os.environ.get("CREMA_SPOOL"):
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        else:
+            make_private_dir(self.directory)
+        host, pid = socket.gethostname(), os.getpid()
+        info = _records.stream_info(
+            software(),
+            run_id=config.run_bytes,
+            kind=kind,
+            host=_records.text(host),
+            pid=pid,
+            worker_uuid=_records.text(uuid),
+            worker_name=_records.text(name),
+            nthreads=nthreads,
+            memory_limit_b=memory_limit_b,
+            t_real_ns=time.time_ns(),
+            t_mono_ns=time.monotonic_ns(),
+            boot_id=_process.boot_id(),
+        )
+        limit = spool_limit_b(os.environ.get("CREMA_SPOOL_LIMIT", ""))
+        stream_id = os.urandom(16)
+        self._registered = register
+        if register:
+            entry = _writers.Writer(name, kind, _writers.LEFT, stream_id)
+            _writers.register(self.directory, config.run_id, entry)
+        self.stream = _spool.StreamWriter(
+            self.directory, info, stream_id=stream_id, limit_bytes=limit
+        )
+        self.worker_id = _records.UNKNOWN_ID
+        if kind == _records.KIND_WORKER:
+            self.worker_id = self.stream.name(
+                _records.WORKER,
+                name,
+                uuid,
+                host=_records.text(host),
+                pid=pid,
+                nthreads=nthreads,
+                memory_limit_b=memory_limit_b,
+            )
+        self.attempts = Attempts(self)
+        self._slots: dict[int, int] = {}
+        self._warned: set[str] = set()
+        self._unavailable: set[str] = set()
+
+    def slot(self, thread: int) -> int:
+        """Small number of a thread: 0 for the first one seen here."""
+        slot = self._slots.get(thread)
+        if slot is None:
+            slot = min(len(self._slots), _records.UNKNOWN_U16 - 1)
+            self._slots[thread] = slot
+        return slot
+
+    def trouble(self, where: str) -> None:
+        """Note an exception in crema's own bookkeeping: logged once per place, counted as a record not kept."""
+        self.stream.dropped += 1
+        if where not in self._warned:
+            self._warned.add(where)
+            logger.warning("crema: %s failed; it is left out from here on", where, exc_info=True)
+
+    def unavailable(self, what: str) -> None:
+        """Note columns, ``table.column`` or ``table``, that Dask, coffea or uproot do not give here; nothing else is left out.
+
+        Logged once, and named once in the stream: the run file has it as a note.
+        """
+        if what in self._unavailable:
+            return
+        self._unavailable.add(what)
+        logger.warning("crema: %s cannot be recorded here", what, exc_info=True)
+        self.stream.count(_columns.UNAVAILABLE_METRIC + what, 1)
+
+    def read(self, what: str, read: Callable[[], _Value], otherwise: _Value) -> _Value:
+        """What `read` returns of another package's objects; `otherwise`, with a note that `what` is unavailable, if it raises."""
+        try:
+            return read()
+        except Exception:
+            self.unavailable(what)
+            return otherwise
+
+    def close(self, status: str) -> None:
+        """Give attempts that are still open their last word, `status`, and end the stream."""
+        self.attempts.close(status)
+        self.stream.write_limits()
+        self.stream.close()
+        if self._registered:
+            with contextlib.suppress(OSError):  # the END in its stream says the same
+                _writers.register(self.directory, self.config.run_id, self.writer())
+
+    def writer(self) -> _writers.Writer:
+        """What the collector must know of this stream; its last number once it has ended."""
+        last = 0 if self.stream.alive else self.stream.seq
+        state = _writers.LEFT if self.stream.alive else _writers.ENDED
+        return _writers.Writer(
+            self.name, self.kind, state, self.stream.stream_id, last, self.uuid,
+            dropped=self.stream.dropped,
+        )  # fmt: skip
+
+    def heartbeat_row(self, interval_s: float) -> _records.Row:
+        """Row of /heartbeats: how many records there are and how many could not be kept."""
+        self.stream.write_limits()
+        return _records.HEARTBEATS.row(
+            t_ns=time.time_ns(),
+            sent=self.stream.seq,
+            dropped=self.stream.dropped,
+            interval_s=interval_s,
+            worker_id=self.worker_id,
+            cost_s=self.stream.cost_ns * 1e-9,
+            written_b=self.stream.written_b,
+        )
+
+
+def register(recorder: Recorder, owner: str) -> None:
+    """Make a recorder the one of its run for `owner`: the Dask worker.id, or "" for the process itself."""
+    with _lock:
+        _recorders[recorder.config.run_id, owner] = recorder
+
+
+def forget(run_id: str, owner: str = "") -> Recorder | None:
+    """Take a recorder out of the table."""
+    with _lock:
+        return _recorders.pop((run_id, owner), None)
+
+
+def process_recorder(config: HookConfig) -> Recorder | None:
+    """The recorder of this process outside Dask, made when it is first asked for; None once the run is over here."""
+    recorder = find((config.run_id, ""))
+    if recorder is not None or config.run_id in _ended:
+        return recorder
+    with _lock:
+        recorder = find((config.run_id, ""))
+        if recorder is None:
+            name = f"{socket.gethostname()}:{os.getpid()}"
+            recorder = Recorder(
+                config,
+                kind=_records.KIND_WORKER,
+                uuid=name,
+                name=name,
+                nthreads=1,
+                register=True,
+            )
+            _recorders[config.run_id, ""] = recorder
+            _at_exit()
+            threading.Thread(
+                target=_await_end, args=(config,), name="crema end of run", daemon=True
+            ).start()
+    return recorder
+
+
+def announce(config: HookConfig | None) -> None:
+    """Whatever this process and its children do without Dask belongs to the run of `config`; None: to no run."""
+    global _announced
+    _announced = config
+    if config is None:
+        os.environ.pop(RUN_VARIABLE, None)
+    else:
+        known = dataclasses.asdict(config)
+        os.environ[RUN_VARIABLE] = json.dumps({name: known[name] for name in _TOLD_TO_CHILDREN})
+
+
+def recording() -> bool:
+    """Whether anything is recorded in this process; cheap."""
+    return _announced is not None or bool(_recorders)
+
+
+def of_caller(worker: Any) -> Recorder | None:
+    """Where what the caller measures belongs, if it works on no chunk; `worker` is that of its Dask task.
+
+    In a thread of its own, of which nobody knows the task, that is clear only while the process has one recorder. Where two runs
+    record the same worker it is not clear at all.
+    """
+    if worker is None and _announced is not None:
+        return process_recorder(_announced)
+    found = list(_recorders.items())
+    if worker is not None:
+        found = [item for item in found if item[0][1] == owner_of(worker)]
+    alive = [recorder for _, recorder in found if recorder.stream.alive]
+    if len(alive) > 1:
+        _warn_ambiguous()
+    return alive[0] if len(alive) == 1 else None
+
+
+def dask_task() -> tuple[Any, Hashable | None]:
+    """The Dask worker and key of the running task, or (None, None)."""
+    module = sys.modules.get("distributed.worker")
+    if module is None:
+        return None, None
+    try:
+        worker = module.get_worker()
+    except Exception:  # ValueError outside of a task
+        return None, None
+    try:
+        return worker, worker.get_current_task()
+    except Exception:  # KeyError and ValueError outside of a task
+        return worker, None
+
+
+def owner_of(worker: Any) -> str:
+    """Whose the recorder of a Dask worker is: Dask's id of that worker."""
+    return getattr(worker, "id", None) or f"worker at {id(worker):x}"
+
+
+def of_a_task(run_id: str) -> Recorder | None:
+    """The recorder of a worker in this process, for a task that cannot ask Dask for its worker; None where it can, or there is none."""
+    module = sys.modules.get("distributed.worker")
+    if module is None or callable(getattr(module, "get_worker", None)):
+        return None
+    found = [r for (run, owner), r in list(_recorders.items()) if run == run_id and owner]
+    return found[0] if found else None
+
+
+@functools.cache
+def _warn_ambiguous() -> None:
+    logger.warning(
+        "crema: more than one run is recorded here: a chunk or section belongs to the one whose checkpointer saw it,"
+        " and without a checkpointer to none"
+    )
+
+
+def _announced_to_children() -> HookConfig | None:
+    """What the environment says; None where it says nothing or what cannot be understood."""
+    text = os.environ.get(RUN_VARIABLE)
+    if not text:
+        return None
+    try:
+        return HookConfig(**json.loads(text))
+    except (TypeError, ValueError):
+        logger.warning("crema: %s in the environment is not understood", RUN_VARIABLE)
+        return None
+
+
+def end_marker(config: HookConfig) -> pathlib.Path:
+    """File that tells processes outside Dask, whose pool outlives the run, that the run is over."""
+    return config.spool_dir() / f"ended-{config.run_id}"
+
+
+def _await_end(config: HookConfig) -> None:
+    marker = end_marker(config)
+    while find((config.run_id, "")) is not None:
+        if marker.exists():
+            close_process(config.run_id, "cancelled")
+        time.sleep(_LOOK_S)
+
+
+def software() -> dict[str, str]:
+    """Versions of what the analysis runs on, as stream attributes."""
+    found = {"python_version": platform.python_version()}
+    for package in _PACKAGES:
+        version = getattr(sys.modules.get(package), "__version__", None)
+        if version is None:
+            try:
+                version = importlib.metadata.version(package)
+            except importlib.metadata.PackageNotFoundError:
+                continue
+        found[f"{package}_version"] = str(version)
+    return found
+
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
+
+
+def spool_limit_b(text: str) -> int:
+    """Bytes of ``CREMA_SPOOL_LIMIT``: a number with an optional K, M, G or T, Ki, Mi, ...; the default where it is none."""
+    size = _SIZE.fullmatch(text.strip())
+    if size is None:
+        return _spool.LIMIT_BYTES
+    number, unit, binary = size.groups()
+    power = " KMGT".index(unit.upper() or " ")
+    return int(float(number) * (1024 if binary else 1000) ** power)
+
+
+def close_process(run_id: str = "", status: str = "error") -> None:
+    """End the streams of this process outside Dask, of one run or of all; later chunks of a run that was named are not recorded.
+
+    Attempts that are still open end with `status`.
+    """
+    if run_id:
+        _ended.append(run_id)
+    for run, owner in list(_recorders):
+        if owner == "" and run_id in ("", run):
+            recorder = forget(run, owner)
+            if recorder is not None:
+                recorder.close(status)
+
+
+def _at_exit() -> None:
+    """Once a process: `atexit` does not run in the children of multiprocessing, its finalizers do."""
+    global _exit_registered
+    if not _exit_registered:
+        _exit_registered = True
+        atexit.register(close_process)
+        multiprocessing.util.Finalize(None, close_process, exitpriority=100)
+
+
+def _after_fork_in_child() -> None:
+    """What the parent records is the parent's; this process starts anew."""
+    global _lock, _exit_registered
+    _lock = threading.Lock()
+    _recorders.clear()
+    _exit_registered = False
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+_announced = _announced_to_children()

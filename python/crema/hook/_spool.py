@@ -1,0 +1,358 @@
+"""One stream of records in a spool directory: the only thing a worker does with what it measured.
+
+A record is one frame (``proto/wire/crema_frame.h``), appended with a single ``write()`` to a file that nobody else writes. When
+that call has returned the record survives the death of every process. The file's lock is held as long as the process lives, so
+whoever ships the spool knows a finished stream from a living one. Nothing here raises into the caller or waits: what cannot be
+kept is counted.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pathlib
+import struct
+import threading
+import time
+import weakref
+import zlib
+from typing import Any
+
+from . import _columns, _records
+
+SEGMENT_BYTES = _columns.SPOOL_SEGMENT_BYTES
+LIMIT_BYTES = 1 << 30
+NAMES_BYTES = _columns.LIMITS["writer_names"]  # of all dictionaries of one stream, in this process
+OVERFLOW = "__overflow__"
+
+_MAGIC = _columns.FRAME_MAGIC
+_HEAD = struct.Struct("<IIQqHH")
+_CRC = struct.Struct("<I")
+_HEADER_BYTES = _HEAD.size + _CRC.size
+_LOOK_BYTES = 256 << 10  # written by this process between two looks at the size of the directory
+_LOOK_S = 1.0  # between two looks while the directory is full
+
+_NAME_BYTES = (
+    400  # of a name beside its text: a tuple, two strings, two numbers, a place in a dictionary
+)
+_INCREMENT = _records.CUSTOM.label("kind", "increment")
+
+_writers: weakref.WeakSet[StreamWriter] = weakref.WeakSet()
+
+
+class StreamWriter:
+    """Appends the records of one stream. Safe to use from any thread; dead in a forked child.
+
+    Parameters
+    ----------
+    directory : pathlib.Path
+        Spool directory; must exist.
+    stream_info : bytes
+        Body of the first record.
+    stream_id : bytes, optional
+        16 random bytes; made here if it is not given.
+    limit_bytes : int
+        What the segments of all writers in `directory` may take together. Above it new records are dropped.
+
+    Raises
+    ------
+    OSError
+        If the first segment cannot be made.
+
+    Attributes
+    ----------
+    stream_id : bytes
+        16 random bytes.
+    seq : int
+        Number of the last record.
+    dropped : int
+        Records that could not be kept.
+    written_b : int
+        Bytes of all records.
+    cost_ns : int
+        CPU time that recording into this stream has taken, on all threads; whoever records adds to it.
+    """
+
+    def __init__(
+        self,
+        directory: pathlib.Path,
+        stream_info: bytes,
+        *,
+        stream_id: bytes = b"",
+        limit_bytes: int = LIMIT_BYTES,
+    ) -> None:
+        self.directory = directory
+        self.stream_id = stream_id or os.urandom(16)
+        self.seq = 0
+        self.dropped = 0
+        self.written_b = 0
+        self.cost_ns = 0
+        self._limit_bytes = limit_bytes
+        self._lock = threading.Lock()
+        self._names: dict[tuple, int] = {}
+        self._name_counts: dict[int, int] = {}
+        self._names_b = 0
+        self._limits_met: dict[str, int] = {}  # since they were last written
+        self._fd = -1
+        self._size = 0  # of the newest segment
+        self._pending = 0  # bytes of a write that has begun; not 0 on entry if that was interrupted
+        self._allowance = 0
+        self._look_after = 0.0
+        self._fd = self._make_segment(1)
+        if not self.append(_records.STREAM, stream_info):
+            os.close(self._fd)
+            self._fd = -1
+            raise OSError(f"no room for a stream in {directory}")
+        _writers.add(self)
+
+    @property
+    def alive(self) -> bool:
+        """Whether records are still taken."""
+        return self._fd >= 0
+
+    def append(self, kind: int, body: bytes) -> bool:
+        """Append one record; False if it could not be kept, which is counted."""
+        with self._lock:
+            return self._append(kind, body)
+
+    def row(
+        self, table: _records.Table, row: _records.Row, flags: int = 0, began_ns: int | None = None
+    ) -> None:
+        """Append one row of a table, and add to the cost what this thread has used since `began_ns`."""
+        body = table.one(row, flags)
+        with self._lock:
+            self._append(_records.BATCH, body)
+            if began_ns is not None:
+                self.cost_ns += time.thread_time_ns() - began_ns
+
+    def spent(self, began_ns: int) -> None:
+        """Add to the cost what this thread has used since ``time.thread_time_ns()`` was `began_ns`."""
+        with self._lock:
+            self.cost_ns += time.thread_time_ns() - began_ns
+
+    def rows(self, table: _records.Table, rows: list, flags: int = 0) -> None:
+        """Append rows of one table, in as many records as their size asks for."""
+        if not rows:
+            return
+        if len(rows) <= _records.ROWS_MAX:
+            body = table.batch(rows, flags)
+            if len(body) <= _records.BODY_BYTES_MAX or len(rows) == 1:
+                self.append(_records.BATCH, body)
+                return
+        self.rows(table, rows[: len(rows) // 2], flags)
+        self.rows(table, rows[len(rows) // 2 :], flags)
+
+    def name(self, kind: int, text: str, uuid: str = "", parent: int = 0, **fields: Any) -> int:
+        """Number of a dictionary entry in this stream, written when it is first asked for.
+
+        Beyond what all names of a stream may take every new one is ``__overflow__``; an entry that could not be written is
+        unknown and will be tried again.
+        """
+        key = (kind, text, uuid, parent)
+        known = self._names.get(key)
+        return known if known is not None else self._new_name(key, fields)
+
+    def more(self, kind: int, text: str, uuid: str, parent: int, **fields: Any) -> None:
+        """Say what became known of a name that was written: the same entry under a number of its own, which no row refers to."""
+        with self._lock:
+            if self._names_b < NAMES_BYTES:
+                self._new_entry((kind, text, uuid, parent), fields)
+
+    def limit_met(self, name: str) -> None:
+        """Count that something did not fit a limit of this process, by its name in /summary/limits."""
+        self._limits_met[name] = self._limits_met.get(name, 0) + 1
+
+    def write_limits(self) -> None:
+        """Append what `limit_met` has counted since the last time."""
+        while self._limits_met:
+            name, times = self._limits_met.popitem()
+            self.count(_columns.LIMIT_METRIC + name, times)
+
+    def count(self, name: str, times: int) -> None:
+        """Append an increment of one of crema's own metrics."""
+        unit = self.name(_records.UNIT, "count")
+        row = _records.CUSTOM.row(
+            t_ns=time.time_ns(),
+            value=float(times),
+            metric_id=self.name(_records.METRIC, name, parent=unit),
+            unit_id=unit,
+            kind=_INCREMENT,
+        )
+        self.row(_records.CUSTOM, row)
+
+    def close(self) -> None:
+        """Write END and close. Later records are dropped. May be called again."""
+        # A finalizer may come here in the middle of this thread's own append.
+        if not self._lock.acquire(timeout=1.0):
+            return
+        try:
+            if self._fd < 0:
+                return
+            dropped = self.dropped
+            self._append(_records.END, _records.end(dropped), within_limit=False)
+            self.dropped = dropped  # END is no record that anybody lost
+            os.close(self._fd)
+            self._fd = -1
+        except OSError:
+            self._fd = -1
+        finally:
+            self._lock.release()
+
+    def _new_name(self, key: tuple, fields: dict[str, Any]) -> int:
+        kind, text, uuid, parent = key
+        with self._lock:
+            known = self._names.get(key)
+            if known is not None:
+                return known
+            if self._names_b >= NAMES_BYTES:
+                key = (kind, OVERFLOW, "", 0)
+                text, uuid, parent, fields = OVERFLOW, "", 0, {}
+                known = self._names.get(key)
+                if known is not None:
+                    return known
+            number = self._new_entry((kind, text, uuid, parent), fields)
+            if number != _records.UNKNOWN_ID:
+                self._names[key] = number
+            return number
+
+    def _new_entry(self, key: tuple, fields: dict[str, Any]) -> int:
+        kind, text, uuid, parent = key
+        number = self._name_counts.get(kind, 0)
+        entry = {
+            "kind": kind,
+            "id": number,
+            "text": _records.text(text),
+            "uuid": _records.text(uuid),
+            "parent": max(parent, 0),
+            "size_b": -1,
+            "n_entries": -1,
+            "memory_limit_b": -1,
+            **fields,
+        }
+        if not self._append(_records.DICT, _records.dict_entries([entry])):
+            return _records.UNKNOWN_ID
+        self._names_b += len(text) + len(uuid) + _NAME_BYTES
+        self._name_counts[kind] = number + 1
+        return number
+
+    def _append(self, kind: int, body: bytes, within_limit: bool = True) -> bool:
+        size = _HEADER_BYTES + len(body)
+        if self._pending:
+            self._settle_interrupted()
+        if self._fd < 0 or len(body) > _records.BODY_BYTES_MAX:
+            self.dropped += 1
+            return False
+        try:
+            self._allowance -= size
+            if self._allowance < 0 and within_limit and not self._make_room(size):
+                self.dropped += 1
+                return False
+            if self._size + size > SEGMENT_BYTES and self._size:
+                self._next_segment()
+            head = _HEAD.pack(_MAGIC, len(body), self.seq + 1, time.monotonic_ns(), kind, 0)
+            crc = zlib.crc32(body, zlib.crc32(head))
+            self._pending = size
+            written = os.write(self._fd, head + _CRC.pack(crc) + body)
+        except OSError:
+            written = -1
+        if written != size:
+            self._undo()
+            self.dropped += 1
+            return False
+        self._size += size
+        self.written_b += size
+        self.seq += 1
+        self._pending = 0
+        return True
+
+    def _undo(self) -> None:
+        """Leave nothing of a record that was not written whole."""
+        if not self._pending:
+            return
+        self._pending = 0
+        try:
+            os.ftruncate(self._fd, self._size)
+        except OSError:
+            # What is there cannot be taken back: go on behind it, in a file of its own.
+            try:
+                self._next_segment()
+            except OSError:
+                os.close(self._fd)
+                self._fd = -1
+
+    def _settle_interrupted(self) -> None:
+        """An exception (KeyboardInterrupt) came between a write and its bookkeeping: see what is in the file."""
+        size, self._pending = self._pending, 0
+        try:
+            if os.fstat(self._fd).st_size == self._size + size:
+                self._size += size
+                self.seq += 1
+            else:
+                self._pending = size
+                self._undo()
+                self.dropped += 1
+        except OSError:
+            self._fd = -1
+
+    def _make_room(self, size: int) -> bool:
+        """Look whether the directory has room, and for how much more this process need not look again."""
+        now = time.monotonic()
+        if now < self._look_after:
+            return False
+        free = self._limit_bytes - held_bytes(self.directory) - size
+        if free < 0:
+            self._look_after = now + _LOOK_S
+            return False
+        self._allowance = min(free, _LOOK_BYTES)
+        return True
+
+    def _next_segment(self) -> None:
+        fd = self._make_segment(self.seq + 1)
+        os.close(self._fd)
+        self._fd = fd
+
+    def _make_segment(self, first_seq: int) -> int:
+        """Create, lock, rename into place: a segment that can be seen is locked as long as its writer lives."""
+        name = f"{self.stream_id.hex()}-{first_seq:016x}"
+        hidden = self.directory / f".new-sp-{name}"
+        fd = os.open(
+            hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600
+        )
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            hidden.rename(self.directory / f"sp-{name}")
+        except OSError:
+            os.close(fd)
+            hidden.unlink(missing_ok=True)
+            raise
+        self._size = 0
+        return fd
+
+    def _abandon(self) -> None:
+        """In a forked child: the stream is the parent's. Its lock must not live on here."""
+        self._lock = threading.Lock()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def held_bytes(directory: pathlib.Path) -> int:
+    """Bytes of all segments in a spool directory."""
+    total = 0
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.name.startswith("sp-"):
+                try:
+                    total += entry.stat(follow_symlinks=False).st_size
+                except FileNotFoundError:
+                    continue
+    return total
+
+
+def _after_fork_in_child() -> None:
+    for writer in list(_writers):
+        writer._abandon()
+    _writers.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

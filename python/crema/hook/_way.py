@@ -1,0 +1,192 @@
+"""A host's end of the way over Dask: a socket in the spool directory that its agent dials when it reaches no address.
+
+One process of a host has it, a worker or the scheduler, held by a lock; when that is gone the next one takes it over. The bytes are carried as they are: what an
+agent and its aggregator say to each other is encrypted from end to end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import pathlib
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ._broker import PIECE_BYTES_MIN, operation
+
+logger = logging.getLogger("crema")
+
+SOCKET, LOCK = "way", "way.lock"
+_LOOK_S = 1.0  # between two looks whether the way is free
+_EAGER_BYTES = 8 << 10  # of a connection, in each direction: its handshake waits for nobody
+# RuntimeError: the worker has closed its connections.
+_FAILURES = (OSError, asyncio.TimeoutError, EOFError, RuntimeError)
+
+
+class Way:
+    """Keeps the way of one host open as long as no other process does.
+
+    Parameters
+    ----------
+    call : callable
+        Calls an operation of the scheduler's `Broker` by its name.
+    directory : pathlib.Path
+        Spool directory of the host.
+
+    Notes
+    -----
+    To be made, and closed, on the event loop of that process. Nothing here raises into it.
+    """
+
+    def __init__(
+        self, call: Callable[..., Awaitable[dict[str, Any]]], directory: pathlib.Path
+    ) -> None:
+        self._call = call
+        self._directory = directory
+        self._lock = -1
+        self._server: asyncio.Server | None = None
+        self._carriers: set[asyncio.Task] = set()
+        self._keeper: asyncio.Task | None = asyncio.get_running_loop().create_task(self._keep())
+
+    def close(self) -> None:
+        """End the connections and leave the way to the next worker; may be called again."""
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            keeper.cancel()
+        for task in list(self._carriers):
+            task.cancel()
+        self._stop_listening()
+        lock, self._lock = self._lock, -1
+        if lock >= 0:
+            os.close(lock)
+
+    def _stop_listening(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+            with contextlib.suppress(OSError):
+                (self._directory / SOCKET).unlink()
+
+    async def _keep(self) -> None:
+        while self._server is None:
+            try:
+                if self._take():
+                    await self._listen()
+                    return
+            except OSError as error:
+                logger.debug("crema: the way over Dask: %s", error)
+            await asyncio.sleep(_LOOK_S)
+
+    def _take(self) -> bool:
+        if self._lock >= 0:
+            return True
+        lock = os.open(self._directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            return False
+        self._lock = lock
+        return True
+
+    async def _listen(self) -> None:
+        # By a descriptor of the directory: the path of a socket has room for 107 characters.
+        at = os.open(self._directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            (self._directory / SOCKET).unlink(missing_ok=True)
+            listener.bind(f"/proc/self/fd/{at}/{SOCKET}")
+            self._server = await asyncio.start_unix_server(self._connected, sock=listener)
+        except BaseException:
+            listener.close()
+            raise
+        finally:
+            os.close(at)
+
+    # ---------------------------------------------------------------- one connection
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        self._carriers.add(task)
+        name = os.urandom(16).hex()
+        try:
+            answer = await self._call("up", connection=name, host=socket.gethostname())
+            if answer.get("open"):
+                await self._carry(name, answer, reader, writer)
+        except _FAILURES as error:
+            logger.debug("crema: the way over Dask: %s", error)
+        except asyncio.CancelledError:
+            pass  # the worker closes
+        except LookupError as error:
+            logger.warning("crema: the way over Dask: %s", error)
+            self._stop_listening()
+        except Exception:
+            logger.warning("crema: the way over Dask", exc_info=True)
+        finally:
+            self._carriers.discard(task)
+            writer.close()
+
+    async def _carry(
+        self,
+        name: str,
+        answer: dict[str, Any],
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        both = [
+            asyncio.ensure_future(self._carry_up(name, answer, reader)),
+            asyncio.ensure_future(self._carry_down(name, writer)),
+        ]
+        try:
+            done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in both:
+                task.cancel()
+            await asyncio.gather(*both, return_exceptions=True)
+            with contextlib.suppress(LookupError, *_FAILURES):
+                await asyncio.wait_for(self._call("up", connection=name, closes=True), 5)
+
+    async def _carry_up(
+        self, name: str, answer: dict[str, Any], reader: asyncio.StreamReader
+    ) -> None:
+        carried = 0
+        while answer.get("open"):
+            data = await reader.read(answer.get("piece", PIECE_BYTES_MIN))
+            if not data:
+                return
+            pause_s = answer.get("pause", 0.0)
+            if pause_s and carried > _EAGER_BYTES:
+                await asyncio.sleep(pause_s)  # what comes meanwhile goes with it
+                room = answer["piece"] - len(data)
+                if room > 0 and not reader.at_eof():
+                    with contextlib.suppress(asyncio.TimeoutError):
+                        data += await asyncio.wait_for(reader.read(room), 0.001)
+            carried += len(data)
+            answer = await self._call("up", connection=name, data=data)
+
+    async def _carry_down(self, name: str, writer: asyncio.StreamWriter) -> None:
+        while True:
+            answer = await self._call("down", connection=name)
+            if not answer.get("open"):
+                return
+            if answer["data"]:
+                writer.write(answer["data"])
+                await writer.drain()
+
+
+def over(worker: Any, run_id: str) -> Callable[..., Awaitable[dict[str, Any]]]:
+    """What a `Way` calls: the operations of a run's `Broker`, over a worker's connection to its scheduler."""
+
+    async def call(what: str, **fields: Any) -> dict[str, Any]:
+        answer = await getattr(worker.scheduler, operation(what, run_id))(**fields)
+        if not isinstance(answer, dict):
+            raise LookupError("the scheduler carries nothing for this run")
+        return answer
+
+    return call

@@ -1,0 +1,233 @@
+"""Who recorded in a run, and up to which number: the list that the collector hands over when the run ends.
+
+A verdict of COMPLETE needs every record of everybody in it. Dask's workers and scheduler are asked when the run ends, and a worker also
+tells the scheduler of its stream when it opens and ends it, so that one that has left is known. A process outside Dask enters itself in a
+file of the spool before its first record.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from . import _columns
+from ._records import KIND_SCHEDULER, KIND_WORKER
+
+ENDED, LEFT, UNKNOWN, SILENT = (
+    _columns.WRITER_STATES[name] for name in ("ENDED", "LEFT", "UNKNOWN", "SILENT")
+)
+
+ACTION = "crema-writer"  # of the events that workers log
+_PART_WRITERS = 1000
+_PART_BYTES = 128 << 10
+_TEXT_CHARS = 300
+
+
+class Writer(NamedTuple):
+    """One writer, as it is known when the run ends.
+
+    Attributes
+    ----------
+    name : str
+        Dask's address, or host:pid.
+    kind : int
+        Kind of stream.
+    state : int
+        ENDED: gave its stream and the number of its last record. LEFT: is not there to be asked; an END of its own must be in its
+        stream. UNKNOWN: could not be asked. SILENT: has no stream.
+    stream : bytes
+        Id of its stream; empty if it is not known.
+    last : int
+        Number of its last record, END included; 0 if it is not known.
+    uuid : str
+        Dask's id of the worker, or host:pid.
+    text : str
+        Why it could not be asked, or has no stream.
+    dropped : int
+        Records that it could not keep, once it has ended.
+    """
+
+    name: str
+    kind: int = KIND_WORKER
+    state: int = ENDED
+    stream: bytes = b""
+    last: int = 0
+    uuid: str = ""
+    text: str = ""
+    dropped: int = 0
+
+    def known(self) -> int:
+        """How much is known: of two words about the same writer the one that says more counts."""
+        if self.state == ENDED and self.stream:
+            return 5
+        if self.state == SILENT:
+            return 4
+        if self.stream:
+            return 3
+        return 2 if self.text else 1
+
+
+def unknown(name: str, error: object, kind: int = KIND_WORKER) -> Writer:
+    """A writer that could not be asked."""
+    text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+    return Writer(name, kind, UNKNOWN, text=text[:_TEXT_CHARS] or "it gave no answer")
+
+
+# ---------------------------------------------------------------- outside Dask
+
+
+def register_path(directory: pathlib.Path, run_id: str) -> pathlib.Path:
+    """File of a spool directory in which processes outside Dask enter themselves."""
+    return directory / f"writers-{run_id}"
+
+
+def register(directory: pathlib.Path, run_id: str, writer: Writer) -> None:
+    """Enter a writer; with its last number once more when it has ended.
+
+    Raises
+    ------
+    OSError
+        If that cannot be written: then the process must not record, for nobody would miss what it lost.
+    """
+    line = f"{writer.stream.hex()} {writer.last} {writer.dropped} {writer.kind} {writer.name}\n"
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | (0 if writer.last else os.O_CREAT)
+    fd = os.open(register_path(directory, run_id), flags, 0o600)
+    try:
+        if os.write(fd, line.encode()) != len(line.encode()):
+            raise OSError(f"no room for an entry in {register_path(directory, run_id)}")
+    finally:
+        os.close(fd)
+
+
+def registered(directory: pathlib.Path, run_id: str) -> list[Writer]:
+    """Everybody who entered, each once; those that are still at it without a number."""
+    found: dict[bytes, Writer] = {}
+    try:
+        lines = register_path(directory, run_id).read_text().splitlines()
+    except FileNotFoundError:
+        return []
+    for line in lines:
+        try:
+            stream, last, dropped, kind, name = line.split(" ", 4)
+            number = int(last)
+            state = ENDED if number else LEFT
+            writer = Writer(
+                name, int(kind), state, bytes.fromhex(stream), number, dropped=int(dropped)
+            )
+        except ValueError:
+            continue  # a line that was cut: the one before it is whole
+        if len(writer.stream) == 16 and (number or writer.stream not in found):
+            found[writer.stream] = writer
+    return list(found.values())
+
+
+# ---------------------------------------------------------------- what workers tell the scheduler
+
+
+def event(writers: Iterable[Writer]) -> dict[str, Any]:
+    """Message of a worker's event about streams of its host."""
+    rows = [[*writer[:3], writer.stream.hex(), *writer[4:]] for writer in writers]
+    return {"action": ACTION, "writers": rows}
+
+
+def of_event(msg: Mapping[str, Any]) -> list[Writer]:
+    """The writers of such a message."""
+    return [
+        Writer(row[0], row[1], row[2], bytes.fromhex(row[3]), *row[4:]) for row in msg["writers"]
+    ]
+
+
+# ---------------------------------------------------------------- the list
+
+
+class Roll:
+    """Puts together what several sources say of the same writers."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[object, Writer] = {}
+
+    def add(self, writers: Iterable[Writer]) -> None:
+        """A writer is known by Dask's id of the worker, else by its stream, else by its name."""
+        for writer in writers:
+            key = (writer.kind, writer.uuid) if writer.uuid else writer.stream or writer.name
+            if writer.kind == KIND_SCHEDULER:
+                key = KIND_SCHEDULER
+            before = self._by_key.get(key)
+            if before is None or writer.known() > before.known():
+                self._by_key[key] = writer
+
+    def add_answers(self, answers: Mapping[str, Any]) -> None:
+        """Answers of workers by address; an exception counts against the worker that was last there."""
+        by_name = {writer.name: writer for writer in self._by_key.values()}
+        for name, answer in answers.items():
+            if not isinstance(answer, BaseException):
+                self.add(answer)
+            elif isinstance(answer, ModuleNotFoundError):
+                self.add([Writer(name, state=SILENT, uuid=_uuid(by_name, name), text=str(answer))])
+            else:
+                self.add([unknown(name, answer)._replace(uuid=_uuid(by_name, name))])
+                if name in by_name and by_name[name].stream:  # it alone would hide that
+                    self.add([unknown(f"processes beside {name}", answer)])
+
+    def lost(self, error: BaseException) -> dict[str, BaseException]:
+        """Answers of all workers whose end is not known, when none came."""
+        return {
+            writer.name: error
+            for writer in self._by_key.values()
+            if writer.kind == KIND_WORKER and writer.state in (LEFT, UNKNOWN)
+        }
+
+    def writers(self) -> list[Writer]:
+        """The list. Whose stream is known is not unknown: it must hold an END. Nor is an address whose writer told of itself."""
+        told = {writer.name for writer in self._by_key.values() if writer.stream}
+        return [
+            writer._replace(state=LEFT) if writer.state == UNKNOWN and writer.stream else writer
+            for writer in self._by_key.values()
+            if writer.uuid or writer.stream or writer.text or writer.name not in told
+        ]
+
+
+def _uuid(by_name: Mapping[str, Writer], name: str) -> str:
+    return by_name[name].uuid if name in by_name else ""
+
+
+def parts(run_id: bytes, writers: Sequence[Writer]) -> list[dict[str, Any]]:
+    """Fields of the RUN_WRITERS messages that carry a list; at least one."""
+    cut = list(_cut(writers)) or [[]]
+    return [
+        {
+            "run_id": run_id,
+            "part": number,
+            "parts": len(cut),
+            "writers": [
+                {
+                    "stream_id": writer.stream,
+                    "last": writer.last,
+                    "kind": writer.kind,
+                    "state": writer.state,
+                    "name": writer.name,
+                    "uuid": writer.uuid,
+                    "text": writer.text,
+                    "dropped": writer.dropped,
+                }
+                for writer in part
+            ],
+        }
+        for number, part in enumerate(cut)
+    ]
+
+
+def _cut(writers: Sequence[Writer]) -> Iterator[list[Writer]]:
+    part: list[Writer] = []
+    size = 0
+    for writer in writers:
+        takes = 64 + sum(len(text.encode()) for text in (writer.name, writer.uuid, writer.text))
+        if part and (len(part) == _PART_WRITERS or size + takes > _PART_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(writer)
+        size += takes
+    if part:
+        yield part

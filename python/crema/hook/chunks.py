@@ -1,0 +1,191 @@
+"""A coffea checkpointer that keeps no checkpoints: it sees every attempt at a chunk begin and end, on any executor.
+
+coffea calls `load` before it opens the file and `save` after the processor has returned, in the process and thread that do the
+work. `ChunkHook` records both and hands on to the user's own checkpointer, if there is one.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+from . import _input, _recorder, _records, _travel
+from ._attempts import Stamp, now
+from ._config import HookConfig
+
+logger = logging.getLogger("crema")
+
+_warned = False
+
+
+class ChunkHook:
+    """Checkpointer for ``coffea.processor.Runner(checkpointer=...)``; small, and picklable with the analysis.
+
+    Parameters
+    ----------
+    config : HookConfig
+        The run.
+    checkpointer : coffea.processor.CheckpointerABC, optional
+        The user's own. A chunk that it loads is no attempt.
+    """
+
+    def __init__(self, config: HookConfig, checkpointer: Any = None) -> None:
+        self.config = config
+        self.checkpointer = checkpointer
+
+    @property
+    def __class__(self) -> type:
+        """What ``isinstance`` asks: coffea does, and has imported its own class by then."""
+        _introduce()
+        return ChunkHook
+
+    def __reduce__(self) -> tuple:
+        """It travels with every chunk: where crema is not, the user's own checkpointer arrives alone, or None."""
+        return _travel.reduced("checkpointer", self.config, self.checkpointer, self.checkpointer)
+
+    def load(self, metadata: Mapping[str, Any], processor_instance: Any) -> Any:
+        """A chunk is taken up. Returns what the user's checkpointer has of it, else None."""
+        recorder, worker, key = self._place()
+        if recorder is not None and key is not None:
+            recorder.attempts.keys.add(key)
+        elif recorder is not None and "distributed.worker" in sys.modules and worker is not None:
+            recorder.unavailable("chunks.task_key")
+        if self.checkpointer is not None:
+            cached = self.checkpointer.load(metadata, processor_instance)
+            if cached is not None:
+                note_cached(recorder)
+                return cached
+        if recorder is not None:
+            try:
+                prefix, submission = task_of(recorder, worker, key, processor_instance)
+                recorder.attempts.begin(metadata, prefix, key, submission)
+            except Exception:
+                recorder.trouble("the start of a chunk")
+        return None
+
+    def save(self, output: Any, metadata: Mapping[str, Any], processor_instance: Any) -> None:
+        """The chunk is done; `output` holds coffea's metrics of it if the Runner was asked for them."""
+        stamp = now()
+        recorder, worker, key = self._place()
+        try:
+            if self.checkpointer is not None:
+                self.checkpointer.save(output, metadata, processor_instance)
+        except BaseException:
+            finish(recorder, {}, "error", stamp, None)  # the chunk fails
+            raise
+        metrics = output.get("metrics") if isinstance(output, dict) else None
+        metrics = metrics if isinstance(metrics, dict) else {}
+        status = "cancelled" if key is not None and is_cancelled(worker, key) else "ok"
+        finish(recorder, metrics, status, stamp, _input.factory_of_callers())
+
+    def _place(self) -> tuple[_recorder.Recorder | None, Any, Hashable | None]:
+        """Where the caller records, in the stream of the worker's plugin or without Dask in its own; its Dask worker and task."""
+        worker, key = _recorder.dask_task()
+        owner = "" if worker is None else _recorder.owner_of(worker)
+        recorder = _recorder.find((self.config.run_id, owner))
+        if recorder is None and worker is None:
+            recorder = _recorder.of_a_task(self.config.run_id) or self._process_recorder()
+        return recorder, worker, key
+
+    def _process_recorder(self) -> _recorder.Recorder | None:
+        global _warned
+        try:
+            return _recorder.process_recorder(self.config)
+        except Exception:
+            if not _warned:
+                _warned = True
+                logger.warning("crema: chunks of this process are not recorded", exc_info=True)
+            return None
+
+
+def close(run_id: str) -> None:
+    """End the stream that this very process has of a run, when the run is over: what `IterativeExecutor` recorded."""
+    _recorder.close_process(run_id)
+
+
+def finish(
+    recorder: _recorder.Recorder | None,
+    metrics: Mapping[str, Any],
+    status: str,
+    stamp: Stamp,
+    factory: Any,
+) -> None:
+    """End the attempt of this thread; trouble with that is noted and stays here."""
+    if recorder is not None:
+        try:
+            recorder.attempts.finish(metrics, status, stamp, factory)
+        except Exception:
+            recorder.trouble("the end of a chunk")
+
+
+def note_cached(recorder: _recorder.Recorder | None) -> None:
+    """Count a chunk that the user's own checkpointer had: coffea counts it, and nobody works on it."""
+    if recorder is None:
+        return
+    try:
+        stream = recorder.stream
+        unit = stream.name(_records.UNIT, "count")
+        row = _records.CUSTOM.row(
+            t_ns=time.time_ns(),
+            value=1.0,
+            metric_id=stream.name(_records.METRIC, "crema.cached_chunks", "", unit),
+            unit_id=unit,
+            worker_id=recorder.worker_id,
+            kind=_records.CUSTOM.label("kind", "increment"),
+        )
+        stream.rows(_records.CUSTOM, [row])
+    except Exception:
+        recorder.trouble("a chunk of the checkpointer")
+
+
+def _introduce() -> None:
+    """Tell coffea that this is a checkpointer; nothing where coffea is not imported, or not yet wholly."""
+    module = sys.modules.get("coffea.processor.checkpointer")
+    registry = getattr(module, "CheckpointerABC", None)
+    if registry is not None:
+        registry.register(ChunkHook)
+
+
+def is_cancelled(worker: Any, key: Hashable | None) -> bool:
+    """Nobody wants the result of this Dask task any more; Dask lets its thread run on."""
+    try:
+        task = worker.state.tasks.get(key) if key is not None else None
+        return task is not None and task.state == "cancelled"
+    except Exception:  # of a Dask that does not say it
+        return False
+
+
+def task_of(
+    recorder: _recorder.Recorder, worker: Any, key: Hashable | None, processor_instance: Any
+) -> tuple[str, int]:
+    """Prefix and submission of a Dask task, where there is one; else the processor's name, and 0."""
+    prefix = submission = None
+    if key is not None:
+        prefix = recorder.read("chunks.task_prefix_id", lambda: _prefix_of(worker, key), None)
+        submission = recorder.read(
+            "chunks.submission_key", lambda: _submission_of(worker, key), None
+        )
+    if prefix is None:
+        name = getattr(processor_instance, "__name__", None)
+        prefix = name if isinstance(name, str) else type(processor_instance).__name__
+    return prefix, submission or 0
+
+
+def _submission_of(worker: Any, key: Hashable) -> int:
+    """Hash of what was submitted together with this Dask task; 0 where nobody marked it."""
+    task = worker.state.tasks.get(key)
+    mark = (task.annotations or {}).get(_records.MARK_SUBMISSION) if task is not None else None
+    return _records.hash64(*mark) if mark else 0
+
+
+def _prefix_of(worker: Any, key: Hashable) -> str | None:
+    """Dask's prefix of the task; None where it has forgotten the task."""
+    task = worker.state.tasks.get(key)
+    if task is None:
+        return None
+    if not isinstance(task.prefix, str):
+        raise TypeError(f"a prefix that is a {type(task.prefix).__name__}")
+    return task.prefix

@@ -1,0 +1,430 @@
+"""Measuring inside ``process()``: sections, metrics and trackers of one's own.
+
+What is recorded here is in the spool when the call returns: it needs no particular output of the processor, and stays when
+``process()`` raises or the run fails. It works in Dask tasks and in the processes of every other executor whose chunks are
+recorded. Where nothing is recorded every call is next to free. Nothing here ever raises: what could not be recorded is logged once
+and counted.
+
+Sections belong to the thread, or asyncio task, that enters them, and to the chunk that it works on. A child process records what it
+enters itself: in a stream of its own where it knows its run (executors without Dask), nothing in a child of a Dask worker.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import copy
+import functools
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from . import _attempts, _input, _process, _recorder, _records
+from ._records import CUSTOM, SECTIONS
+
+_TIME, _MEMORY, _BYTES = (SECTIONS.label("kind", n) for n in ("time", "memory", "bytes"))
+_KINDS = {name: number for number, name in enumerate(CUSTOM.labels["kind"])}
+_TOP = -1
+
+_clock = time.perf_counter_ns
+_cpu = time.thread_time_ns
+_Function = TypeVar("_Function", bound=Callable)
+
+
+class _Entry:
+    """A section that was entered and not yet left."""
+
+    __slots__ = (
+        "attempt",
+        "bytes_b",
+        "closed",
+        "cpu_ns",
+        "depth",
+        "factory",
+        "number",
+        "outer",
+        "previous",
+        "recorder",
+        "rss_b",
+        "t_ns",
+        "thread",
+        "tracker",
+        "wall_ns",
+        "within_ns",
+    )
+
+
+_innermost: contextvars.ContextVar[_Entry | None] = contextvars.ContextVar("section", default=None)
+
+
+class Tracker:
+    """A named section, also called `track_time` and `track_section`; subclass it to measure something of your own in it.
+
+    Usable as ``with crema.track_time("jets"):`` and as a decorator of a function. Sections nest, and one that is entered many times
+    has a row in the table ``sections`` for each time: wall and thread CPU seconds, the seconds that are its own (nested sections of
+    the same thread taken out), the chunk, the enclosing section.
+
+    Parameters
+    ----------
+    name : str
+        What the section is called. It is the last argument: a processor or events before it, as in roastcoffea's
+        ``track_time(self, "jets")``, change nothing.
+
+    Examples
+    --------
+    >>> class Allocations(crema.Tracker):
+    ...     def enter(self):
+    ...         self.before = sys.getallocatedblocks()
+    ...
+    ...     def exit(self):
+    ...         self.record_metric("blocks", sys.getallocatedblocks() - self.before, "count")
+    """
+
+    _kind = _TIME
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        # roastcoffea's way to call it has the processor, and for bytes the events, before the name.
+        name = named.get("name", named.get("section_name", arguments[-1] if arguments else None))
+        self.name = name if isinstance(name, str) else type(self).__name__
+        if not isinstance(name, str):
+            _warn_unnamed(self.name)
+
+    def enter(self) -> None:
+        """Called when the section was entered, if something is recorded; for subclasses."""
+
+    def exit(self) -> None:
+        """Called before the section is left, by an exception too, if something is recorded; for subclasses."""
+
+    def record_metric(self, name: str, value: float, unit: str = "", kind: str = "gauge") -> None:
+        """As `crema.record_metric`."""
+        record_metric(name, value, unit, kind)
+
+    def __enter__(self) -> Tracker:
+        if _recorder.recording():
+            try:
+                _enter(self)
+            except Exception:
+                _trouble("entering a section")
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        entry = _innermost.get()
+        if entry is not None:
+            try:
+                _leave(self, entry, _clock(), _cpu())
+            except Exception:
+                _trouble("leaving a section")
+
+    def __call__(self, function: _Function) -> _Function:
+        """`function`, each of whose calls is a section."""
+
+        @functools.wraps(function)
+        def measured(*args: Any, **kwargs: Any) -> Any:
+            with copy.copy(self):
+                return function(*args, **kwargs)
+
+        return measured
+
+
+track_section = track_time = Tracker
+
+
+class BaseInstrumentationContext(Tracker):
+    """A tracker as the reference of coffea-metrics has it: what a subclass measures it records in its own ``__exit__``.
+
+    Needs no name, and the section ends after that ``__exit__``, whether it calls this one or not. As nothing here does, it never
+    raises: what goes wrong in it is logged once and counted.
+    """
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(
+            *arguments, *([] if arguments or named else [type(self).__name__]), **named
+        )
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        own = cls.__dict__.get("__exit__")
+        if own is None:
+            return
+
+        @functools.wraps(own)
+        def leave(self: Tracker, *exception: object) -> None:
+            try:
+                own(self, *exception)
+            except Exception:
+                _trouble(f"leaving {type(self).__name__}")
+            Tracker.__exit__(self, *exception)
+
+        cls.__exit__ = leave
+
+
+class track_memory(Tracker):  # noqa: N801 - used like a function
+    """A section that also records the resident memory of the process at both ends, in bytes: all of its threads share it.
+
+    Parameters
+    ----------
+    name : str
+        What the section is called.
+    """
+
+    _kind = _MEMORY
+
+
+class track_bytes(Tracker):  # noqa: N801 - used like a function
+    """A section that also records the compressed bytes requested of the chunk's file within it; -1 where the source does not count.
+
+    coffea reads a column when it is first used: the section that uses it is the one that reads it.
+
+    Parameters
+    ----------
+    name : str
+        What the section is called.
+    """
+
+    _kind = _BYTES
+
+
+def record_metric(name: str, value: float, unit: str = "", kind: str = "gauge") -> None:
+    """Record a number of your own: a row of the table ``custom``, with the chunk that it belongs to.
+
+    Parameters
+    ----------
+    name : str
+        What is measured; at most 4096 different ones a process.
+    value : float
+        The number.
+    unit : str
+        Its unit, any text.
+    kind : {"gauge", "increment", "total"}
+        How values combine: each one stands for itself, they add up, or each one is the sum so far.
+
+    Notes
+    -----
+    Never raises: a value that is no number, or another kind, is logged once and counted as a record not kept.
+    """
+    if _recorder.recording():
+        try:
+            _record(name, value, unit, kind)
+        except Exception:
+            _trouble("a metric")
+
+
+def track_metrics(process: _Function) -> _Function:
+    """Record each call of ``process(self, events)``, or of a function of events, as an attempt at a chunk.
+
+    For those who cannot give the Runner the collector's checkpointer, which sees more: this one misses the opening of the file
+    (`open_s` is unknown) and everything before ``process()``. Where the checkpointer is at work too there is one attempt, of which
+    this tells when exactly it failed.
+
+    Without Dask the collector must be in the process that runs the executor, or in its parent (Iterative, Futures).
+
+    Parameters
+    ----------
+    process : callable
+        The last positional argument of a call is the events of a chunk: NanoEvents made by coffea. Calls on anything else are
+        not recorded.
+    """
+
+    @functools.wraps(process)
+    def measured(*args: Any, **kwargs: Any) -> Any:
+        if not _recorder.recording():
+            return process(*args, **kwargs)
+        events = args[-1] if args else kwargs.get("events")
+        attempt, own = _begin(events, args[0] if len(args) > 1 else process)
+        if attempt is None:
+            return process(*args, **kwargs)
+        try:
+            output = process(*args, **kwargs)
+        except BaseException:
+            _finish(attempt, "error")
+            raise
+        if own:
+            _finish(attempt, "ok")
+        return output
+
+    return measured
+
+
+# -------------------------------------------------------------------- sections
+
+
+def _enter(tracker: Tracker) -> None:
+    attempt = _attempts.current()
+    recorder = _recorder_of(attempt)
+    if recorder is None:
+        return
+    previous = _innermost.get()
+    inside = previous is not None and previous.attempt is attempt and previous.recorder is recorder
+    outer = previous if inside else None
+    entry = _Entry()
+    entry.previous = previous
+    entry.recorder = recorder
+    entry.number = 0 if attempt is None else next(attempt.entries)
+    entry.tracker = tracker
+    entry.outer = outer
+    entry.attempt = attempt
+    entry.depth = 0 if outer is None else outer.depth + 1
+    entry.thread = threading.get_ident()
+    entry.closed = False
+    entry.within_ns = 0
+    entry.rss_b = entry.bytes_b = -1
+    if tracker._kind == _MEMORY:
+        entry.rss_b = _process.rss_b()
+    elif tracker._kind == _BYTES:
+        entry.factory = _factory(attempt)
+        entry.bytes_b = _input.requested_b(entry.factory)
+    _innermost.set(entry)
+    try:
+        tracker.enter()
+    finally:
+        entry.t_ns = time.time_ns()
+        entry.cpu_ns = _cpu()
+        entry.wall_ns = _clock()
+
+
+def _leave(tracker: Tracker, innermost: _Entry, wall_ns: int, cpu_ns: int) -> None:
+    entry: _Entry | None = innermost
+    while entry is not None and (entry.tracker is not tracker or entry.closed):
+        entry = entry.previous
+    if entry is None:
+        return
+    entry.closed = True
+    try:
+        tracker.exit()
+    finally:
+        rest: _Entry | None = innermost
+        while rest is not None and rest.closed:  # a generator may leave one in the middle
+            rest = rest.previous
+        _innermost.set(rest)
+        _write_section(entry, wall_ns - entry.wall_ns, cpu_ns - entry.cpu_ns)
+
+
+def _write_section(entry: _Entry, wall_ns: int, cpu_ns: int) -> None:
+    began_ns = time.thread_time_ns()
+    recorder, outer, kind = entry.recorder, entry.outer, entry.tracker._kind
+    same_thread = entry.thread == threading.get_ident()
+    if outer is not None and outer.thread == entry.thread:
+        outer.within_ns += wall_ns
+    read_b = -1
+    if kind == _BYTES and entry.bytes_b >= 0:
+        read_b = _input.requested_b(entry.factory) - entry.bytes_b
+    row = (
+        (
+            entry.t_ns,
+            entry.rss_b,
+            _process.rss_b() if kind == _MEMORY else -1,
+            read_b,
+            0 if entry.attempt is None else entry.attempt.values["chunk_id"],
+            recorder.stream.name(_records.SECTION, str(entry.tracker.name)),
+            recorder.worker_id,
+            _TOP if outer is None else outer.number,
+            entry.depth,
+            kind,
+            entry.number,
+        ),
+        (
+            wall_ns * 1e-9,
+            cpu_ns * 1e-9 if same_thread else _records.NAN,
+            max(wall_ns - entry.within_ns, 0) * 1e-9,
+        ),
+    )
+    recorder.stream.row(SECTIONS, row, began_ns=began_ns)
+
+
+def _recorder_of(attempt: _attempts.Attempt | None) -> _recorder.Recorder | None:
+    if attempt is not None:
+        return attempt.recorder
+    return _recorder.of_caller(_recorder.dask_task()[0])
+
+
+def _factory(attempt: _attempts.Attempt | None) -> Any:
+    """Who reads the chunk's file; looked for once an attempt."""
+    if attempt is None:
+        return None
+    if attempt.factory is None:
+        attempt.factory = _input.factory_of_callers()
+    return attempt.factory
+
+
+# -------------------------------------------------------------------- metrics
+
+
+def _record(name: str, value: float, unit: str, kind: str) -> None:
+    attempt = _attempts.current()
+    recorder = _recorder_of(attempt)
+    if recorder is None:
+        return
+    if kind not in _KINDS:
+        raise ValueError(f"kind {kind!r} of metric {name!r} is none of {', '.join(_KINDS)}")
+    stream = recorder.stream
+    unit_id = stream.name(_records.UNIT, str(unit))
+    row = CUSTOM.row(
+        t_ns=time.time_ns(),
+        value=float(value),
+        chunk_id=0 if attempt is None else attempt.values["chunk_id"],
+        metric_id=stream.name(_records.METRIC, str(name), parent=unit_id),
+        unit_id=unit_id,
+        worker_id=recorder.worker_id,
+        kind=_KINDS[kind],
+    )
+    stream.row(CUSTOM, row)
+
+
+# -------------------------------------------------------------------- chunks
+
+
+def _begin(events: Any, processor: Any) -> tuple[_attempts.Attempt | None, bool]:
+    """The attempt that a call of process() belongs to, and whether this call began it."""
+    try:
+        factory = _input.factory_of_events(events)
+        attempt = _attempts.current()
+        if attempt is not None:
+            attempt.factory = factory
+            attempt.process_ns = _clock()
+            return attempt, False
+        worker, key = _recorder.dask_task()
+        recorder = _recorder.of_caller(worker) if factory is not None else None
+        if recorder is None:
+            return None, False
+    except Exception:
+        _trouble("the start of a chunk")
+        return None, False
+    try:
+        from .chunks import task_of
+
+        if key is not None:
+            recorder.attempts.keys.add(key)
+        prefix, submission = task_of(recorder, worker, key, processor)
+        identity = _input.identity(events, factory)
+        attempt = recorder.attempts.begin(identity, prefix, key, submission)
+        attempt.factory = factory
+    except Exception:
+        recorder.trouble("the start of a chunk")
+        return None, False
+    return attempt, True
+
+
+def _finish(attempt: _attempts.Attempt, status: str) -> None:
+    from .chunks import finish, is_cancelled
+
+    if _attempts.current() is attempt:  # not if the checkpointer or the end of the task was first
+        if status == "ok" and is_cancelled(*_recorder.dask_task()):
+            status = "cancelled"
+        finish(attempt.recorder, {}, status, _attempts.now(), attempt.factory)
+
+
+# -------------------------------------------------------------------- trouble
+
+
+@functools.cache
+def _warn_unnamed(called: str) -> None:
+    _recorder.logger.warning("crema: a section without a name is recorded as %r", called)
+
+
+def _trouble(where: str) -> None:
+    try:
+        recorder = _recorder_of(_attempts.current())
+        if recorder is not None:
+            recorder.trouble(where)
+    except Exception:  # nothing here is worth an analysis
+        _recorder.logger.debug("crema: %s", where, exc_info=True)

@@ -1,0 +1,74 @@
+"""A run in six lines, and as one JSON object. Every number is the file's."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from .html.sentences import findings, headline
+from .report import verdict
+
+if TYPE_CHECKING:
+    from .reader import RunFile
+
+
+def lines(run: RunFile) -> Text:
+    """Verdict, headline, what holds the run back, where the rest is: six lines.
+
+    Raises
+    ------
+    KeyError
+        If the file has no summaries: it is live.
+    """
+    first = verdict(run).split("\n")
+    told = [first[0]]
+    if len(first) > 2:  # the last is the path
+        more = f" (and {len(first) - 3} more: --all)" if len(first) > 3 else ""
+        told.append(Text.assemble(first[1], more))
+    numbers = [f"{value} {label}" for label, value, mark in headline(run) if mark != "unavailable"]
+    told.append(Text("  " + " · ".join(numbers)))
+    for finding in findings(run, shown=2):
+        saving = f" {finding.saving}" if finding.saving else ""
+        told.append(Text(f"  {finding.finding}{saving}"))
+    if not findings(run, shown=1):
+        told.append(Text("  The data support no diagnosis."))
+    told = [*told[:5], Text(f"  {run.path}   tables: --all   page: crema report", style="dim")]
+    return Text("\n").join(told)
+
+
+def as_dict(run: RunFile) -> dict[str, Any]:
+    """The run for programs: numbers that are not known are None, for JSON has no NaN."""
+    told: dict[str, Any] = {
+        "path": str(run.path),
+        "run_id": run.run_id,
+        "state": run.state,
+        "verdict": run.verdict,
+        "reasons": run.reasons,
+        "notes": run.notes,
+        "attributes": run.attributes,
+        "rows": {name: len(run.file[name]) for name in run},
+    }
+    if not run.live:
+        told["metrics"] = {
+            row.name: {"value": row.value, "unit": row.units, "status": row.status}
+            for row in run.rows("summary/workflow")
+        }
+        for name in ("waterfall", "bottlenecks", "split", "monitor"):
+            told[name] = [vars(row) for row in run.rows(f"summary/{name}")]
+        told["diagnosis"] = [vars(f) for f in findings(run)]
+    return finite(told)
+
+
+def finite(value: Any) -> Any:
+    """The value with None for every number that is not finite, and text for what JSON does not know."""
+    if isinstance(value, dict):
+        return {str(k): finite(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(v) for v in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, (str, int, bool)):
+        return value
+    return finite(value.item()) if hasattr(value, "item") else str(value)

@@ -1,0 +1,293 @@
+"""The ``crema`` command."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import sys
+
+import click
+
+from .. import __version__
+from ._errors import plain_errors
+from .scaling_command import scaling, what_if
+from .top_command import top
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="crema")
+def main() -> None:
+    """Look at run files and compare them; make keys for a pipeline that is shared."""
+
+
+_PATH = click.Path(path_type=pathlib.Path)
+_json = click.option("--json", "as_json", is_flag=True, help="For programs.")
+
+
+def _say_json(value: object) -> None:
+    from .brief import finite
+
+    click.echo(json.dumps(finite(value), indent=1, ensure_ascii=False))
+
+
+@main.command()
+@click.argument("file", type=_PATH)
+@click.option("--all", "everything", is_flag=True, help="All tables, not six lines.")
+@_json
+@plain_errors
+def show(file: pathlib.Path, everything: bool, as_json: bool) -> None:
+    """Print a run file, sealed or live: verdict, headline, what holds the run back."""
+    from rich.console import Console
+
+    from . import brief
+    from .reader import open as open_run
+    from .report import print_report
+
+    with open_run(file) as run:
+        if as_json:
+            _say_json(brief.as_dict(run))
+        elif everything or run.live:
+            print_report(file)
+        else:
+            Console().print(brief.lines(run), soft_wrap=True)
+
+
+@main.command()
+@click.argument("files", nargs=-1, required=True, type=_PATH)
+@click.option("-o", "--output", type=_PATH, help="The page; beside the run file if not given.")
+@click.option("--figures", type=_PATH, help="Directory to write each figure to as SVG too.")
+@click.option("--scaling", is_flag=True, help="One page of runs on different numbers of threads.")
+@_json
+@plain_errors
+def report(
+    files: tuple[pathlib.Path, ...],
+    output: pathlib.Path | None,
+    figures: pathlib.Path | None,
+    scaling: bool,
+    as_json: bool,
+) -> None:
+    """Write the report of a run, of two side by side, or of a series, as one HTML page that opens offline."""
+    from .html import write_comparison, write_report, write_scaling
+
+    if figures is not None and (scaling or len(files) > 1):
+        raise click.UsageError("--figures is for the report of one run")
+    if scaling:
+        from .series import scaling as series_of
+
+        page = write_scaling(series_of(files), output or files[0].with_name("scaling.html"))
+    elif len(files) == 1:
+        page = write_report(files[0], output, figures_to=figures)
+    elif len(files) == 2:
+        from .compare import compare
+
+        page = output or files[1].with_name(f"{files[0].stem}-{files[1].stem}.html")
+        write_comparison(compare(*files), page)
+    else:
+        raise click.UsageError("one run file, or two to compare; more: --scaling, or crema diff")
+    if as_json:
+        _say_json({"page": str(page), "bytes": page.stat().st_size})
+    else:
+        click.echo(page)
+
+
+@main.command()
+@click.argument("before", type=_PATH)
+@click.argument("after", nargs=-1, required=True, type=_PATH)
+@click.option("--repeat", "repeats", multiple=True, type=_PATH, help="Another run like BEFORE.")
+@_json
+@plain_errors
+def diff(
+    before: pathlib.Path,
+    after: tuple[pathlib.Path, ...],
+    repeats: tuple[pathlib.Path, ...],
+    as_json: bool,
+) -> None:
+    """Which cause moved from run BEFORE to run AFTER, beyond the noise.
+
+    With repeats on both sides the noise is that between runs: crema diff A1.h5 --repeat A2.h5 B1.h5 B2.h5
+    """
+    from rich.console import Console
+
+    from .compare import compare
+    from .report import difference
+
+    found = compare([before, *repeats], after)
+    if as_json:
+        changes = [{**vars(c), "difference_s": c.difference_s} for c in found.changes]
+        _say_json({**vars(found), "changes": changes, "sentence": found.sentence()})
+    else:
+        Console().print(difference(found))
+
+
+@main.command()
+@click.argument("directory", required=False, type=_PATH)
+@_json
+@plain_errors
+def runs(directory: pathlib.Path | None, as_json: bool) -> None:
+    """List the run files of a directory: CREMA_RUNS, or this one, if none is given.
+
+    Exit status 1 if a file was left out because it cannot be read.
+    """
+    import warnings
+
+    from rich.console import Console
+
+    from .report import run_list
+    from .runs import runs as runs_of
+
+    with warnings.catch_warnings(record=True) as left_out:
+        warnings.simplefilter("always")
+        frame = runs_of(directory)
+    for warning in left_out:
+        click.echo(f"crema: {warning.message}", err=True)
+    if as_json:
+        _say_json(frame.reset_index().to_dict("records"))
+    else:
+        Console().print(run_list(frame))
+    if left_out:
+        sys.exit(1)
+
+
+@main.command()
+@click.argument("file", type=_PATH)
+@click.option(
+    "--to", "kind", type=click.Choice(["csv", "parquet", "trace"]), default="csv", show_default=True
+)
+@click.option("-o", "--output", type=_PATH, help="Directory of the tables; file of the trace.")
+@click.option("--table", "names", multiple=True, help="Only this table; may be given again.")
+@_json
+@plain_errors
+def export(
+    file: pathlib.Path,
+    kind: str,
+    output: pathlib.Path | None,
+    names: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Write tables as CSV or Parquet, or the task stream as a trace for Perfetto (https://ui.perfetto.dev) and Chrome."""
+    from . import export as formats
+    from .reader import open as open_run
+
+    if names and kind == "trace":
+        raise click.UsageError("a trace is of the task stream: --table is for csv and parquet")
+    with open_run(file) as run:
+        if not run.keys():
+            raise click.ClickException(f"{file} has no tables: crema check says what it lacks")
+        if kind == "trace":
+            output = output or file.with_suffix(".trace.json.gz")
+            formats.trace(run, output)
+            written = [output]
+        else:
+            written = formats.tables(run, output or file.with_suffix(""), kind=kind, names=names)
+    if as_json:
+        _say_json([str(path) for path in written])
+    else:
+        click.echo("\n".join(map(str, written)))
+
+
+@main.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path())
+@_json
+def check(files: tuple[str, ...], as_json: bool) -> None:
+    """Verify run files: contract, counts, checksum. Exit status 0 if all are sound."""
+    paths = list(map(os.path.abspath, files))
+    if not as_json:
+        _become("crema-sink", "check", *paths)
+    import subprocess
+
+    sink, found = _program("crema-sink"), []
+    for path in paths:
+        told = subprocess.run([sink, "check", path], capture_output=True, text=True, check=False)
+        said = (told.stdout + told.stderr).strip()
+        found.append({"file": path, "sound": told.returncode == 0, "said": said})
+    _say_json(found)
+    sys.exit(0 if all(f["sound"] for f in found) else 1)
+
+
+@main.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def demo(arguments: tuple[str, ...]) -> None:
+    """Measure a small real analysis here; --help has its options."""
+    from ..demo import main as run_demo
+
+    sys.exit(run_demo(list(arguments)))
+
+
+main.add_command(scaling)
+main.add_command(what_if)
+main.add_command(top)
+
+
+class _KeysGroup(click.Group):
+    """``crema keys DIR`` is short for ``crema keys make DIR``."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple:
+        if args and args[0] not in self.commands:
+            args = ["make", *args]
+        return super().resolve_command(ctx, args)
+
+
+@main.group(cls=_KeysGroup)
+def keys() -> None:
+    """Make the keys of a pipeline, add a user's, revoke one.
+
+    `crema keys DIR` makes one directory per role: the servers', the aggregator's, the agents', a client's, a monitor's.
+    """
+
+
+_directory = click.argument(
+    "directory", type=click.Path(), envvar="CREMA_KEYS", default="keys", metavar="[DIR]"
+)
+_role = click.option(
+    "--role",
+    type=click.Choice(["client", "agent", "aggregator", "monitor"]),
+    default="client",
+    show_default=True,
+)
+
+
+@keys.command("make")
+@click.argument("directory", type=click.Path())
+def make_keys(directory: str) -> None:
+    """Make one key directory per role below DIR."""
+    _become("crema-aggregator", "--make-keys", directory)
+
+
+@keys.command("add")
+@click.argument("name")
+@_directory
+@_role
+@click.option(
+    "--uid",
+    type=click.IntRange(0, 2**32 - 2),
+    help="Bind a client's key to this user: an operator's agents bring to its runs only what that user's files hold.",
+)
+def add_key(name: str, directory: str, role: str, uid: int | None) -> None:
+    """Make a key for NAME in DIR/ROLE-NAME, which is to be handed over, and admit it."""
+    bound = [] if uid is None else ["--key-uid", str(uid)]
+    _become("crema-aggregator", "--add-key", name, "--keys", directory, "--key-role", role, *bound)
+
+
+@keys.command("revoke")
+@click.argument("name")
+@_directory
+@_role
+def revoke_key(name: str, directory: str, role: str) -> None:
+    """Admit the key of NAME no more: running servers end its connections and its open runs within 2 s."""
+    _become("crema-aggregator", "--revoke-key", name, "--keys", directory, "--key-role", role)
+
+
+def _become(name: str, *arguments: str) -> None:
+    """Let one of the programs take this process's place."""
+    path = _program(name)
+    os.execv(path, [path, *arguments])
+
+
+def _program(name: str) -> str:
+    from ..hook._programs import program
+
+    try:
+        return program(name)
+    except FileNotFoundError as error:
+        raise click.ClickException(str(error)) from error

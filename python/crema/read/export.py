@@ -1,0 +1,135 @@
+"""A run file in other formats: tables as CSV or Parquet, the task stream as a trace for Perfetto and Chrome."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from .reader import RunFile
+
+
+def tables(
+    run: RunFile,
+    directory: str | os.PathLike,
+    *,
+    kind: str,
+    names: Sequence[str] = (),
+) -> list[pathlib.Path]:
+    """Write tables, one file each: ``chunks.csv``, ``summary-workflow.csv``.
+
+    Parameters
+    ----------
+    run : RunFile
+        Sealed or live.
+    directory : path
+        Made if it does not exist; files of these names are replaced.
+    kind : str
+        ``csv`` or ``parquet``. Parquet keeps the types, and units in the metadata of the frame; it needs pyarrow.
+    names : sequence of str, optional
+        All tables, if empty.
+
+    Returns
+    -------
+    list of pathlib.Path
+        In the order of the tables.
+
+    Raises
+    ------
+    KeyError
+        If there is no such table.
+    ImportError
+        If pyarrow is missing.
+    OSError
+        If a file cannot be written.
+    """
+    where = pathlib.Path(directory)
+    for name in names:
+        run.units(name)  # before anything is written
+    where.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name in names or run.keys():
+        frame = run.table(name, times=True)
+        path = where / f"{name.strip('/').replace('/', '-')}.{kind}"
+        if kind == "csv":
+            frame.to_csv(path, index=False)
+        else:
+            frame.to_parquet(path, index=False, engine="pyarrow")
+        written.append(path)
+    return written
+
+
+def trace(run: RunFile, path: str | os.PathLike) -> int:
+    """Write the task stream as a Chrome trace (JSON), which https://ui.perfetto.dev and chrome://tracing open.
+
+    A process is a worker, a thread a slot of it; an event is a task on its thread, in microseconds since the run began. Memory
+    and CPU of the workers are counters.
+
+    Parameters
+    ----------
+    run : RunFile
+        Sealed or live.
+    path : path
+        Of the file, which is replaced; compressed if it ends with ``.gz``.
+
+    Returns
+    -------
+    int
+        Events written.
+    """
+    path = pathlib.Path(path)
+    opener: Callable[..., IO[str]] = gzip.open if path.suffix == ".gz" else open  # type: ignore[assignment]
+    n = 0
+    with opener(path, "wt", encoding="utf-8") as file:
+        file.write('{"displayTimeUnit":"ms","otherData":')
+        file.write(json.dumps({"run_id": run.run_id, "verdict": run.verdict}))
+        file.write(',"traceEvents":[')
+        for event in _events(run):
+            file.write(("," if n else "") + "\n" + json.dumps(event, separators=(",", ":")))
+            n += 1
+        file.write("\n]}\n")
+    return n
+
+
+def _events(run: RunFile) -> Iterator[dict[str, Any]]:
+    for i, name in enumerate(run.names("worker")):
+        yield {"ph": "M", "name": "process_name", "pid": i, "args": {"name": name}}
+    start_ns = int(run.file.attrs.get("t_run_start_ns", 0))
+    columns = ["t_start_ns", "t_stop_ns", "worker_id", "thread", "side", "status", "action"]
+    rows = run.arrays("task_events", [*columns, "task_prefix_id", "nbytes"])
+    prefixes = run.names("task_prefix")
+    labels = {
+        column: {code: label for label, code in run.labels("task_events", column).items()}
+        for column in ("side", "status", "action")
+    }
+    for i in np.flatnonzero(rows["t_start_ns"] > 0):
+        prefix, action = int(rows["task_prefix_id"][i]), labels["action"][rows["action"][i]]
+        name = prefixes[prefix] if prefix < len(prefixes) else "?"
+        thread = int(rows["thread"][i])
+        event = {
+            "ph": "X",
+            "name": name if action == "compute" else f"{action} {name}",
+            "cat": labels["side"][rows["side"][i]],
+            "ts": round((int(rows["t_start_ns"][i]) - start_ns) * 1e-3, 3),
+            "dur": round(max(0, int(rows["t_stop_ns"][i]) - int(rows["t_start_ns"][i])) * 1e-3, 3),
+            "pid": int(rows["worker_id"][i]),
+            "tid": thread if thread != 0xFFFF else action,
+            "args": {
+                "status": labels["status"][rows["status"][i]],
+                "bytes": int(rows["nbytes"][i]),
+            },
+        }
+        yield event
+    samples = run.arrays("worker_samples", ["t_ns", "worker_id", "rss_b", "cpu_pct"])
+    for t_ns, worker, rss, cpu in zip(*samples.values(), strict=True):
+        at = {"ph": "C", "pid": int(worker), "ts": round((int(t_ns) - start_ns) * 1e-3, 3)}
+        if rss >= 0:
+            yield {**at, "name": "memory [MB]", "args": {"resident": round(int(rss) * 1e-6, 3)}}
+        if np.isfinite(cpu):
+            yield {**at, "name": "CPU [%]", "args": {"process": round(float(cpu), 1)}}

@@ -1,0 +1,216 @@
+"""Models of scaling, fitted to a handful of runs: Amdahl, Gustafson, Karp-Flatt, POP efficiencies. `usl` has the universal scalability law.
+
+Pure: arrays in, estimates with intervals out. Every interval is two-sided at 95 % with Student's t for the degrees of freedom that are
+left, except where a parameter lies on its bound: there the upper bound is one-sided.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+LEVEL = 0.95
+Floats = NDArray[np.float64]
+
+
+class FitError(ValueError):
+    """The data do not allow the fit; the message says what is missing."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+    """A parameter; what is not known is NaN."""
+
+    value: float
+    se: float = math.nan  # standard error
+    lo: float = math.nan  # Wald, 95 %
+    hi: float = math.nan
+    profile_lo: float = math.nan  # profile, 95 %
+    profile_hi: float = math.nan
+    at_bound: bool = False  # 0 by the active set: `hi` and `profile_hi` are one-sided
+
+
+@dataclasses.dataclass(frozen=True)
+class Amdahl:
+    """T = Ts + Tp / N of a strong series."""
+
+    serial_s: float  # Ts
+    parallel_s: float  # Tp
+    serial_fraction: Estimate  # s = Ts / (Ts + Tp)
+    rss: float  # s^2
+    n: int
+
+    def wall_s(self, threads: ArrayLike) -> Floats:
+        """Seconds on so many threads."""
+        return self.serial_s + self.parallel_s / np.asarray(threads, float)
+
+    def speedup(self, threads: ArrayLike) -> Floats:
+        """1 / (s + (1 - s) / N)."""
+        s = self.serial_fraction.value
+        return 1 / (s + (1 - s) / np.asarray(threads, float))
+
+
+@dataclasses.dataclass(frozen=True)
+class Gustafson:
+    """S' = N + (1 - N) s' of a weak series."""
+
+    serial_fraction: Estimate  # s'
+    rss: float
+    n: int
+
+    def speedup(self, threads: ArrayLike) -> Floats:
+        """Scaled speedup on so many threads."""
+        return gustafson_speedup(self.serial_fraction.value, threads)
+
+
+@dataclasses.dataclass(frozen=True)
+class Pop:
+    """POP efficiencies of one run of a strong series, against the first one."""
+
+    threads: float
+    load_balance: float  # mean / max useful seconds
+    communication: float  # max useful seconds / wall
+    parallel: float  # their product
+    computation: float  # useful seconds of the reference / of this run
+    overall: float  # parallel x computation
+    speedup: float  # overall N / (overall N) of the reference
+
+
+# ---------------------------------------------------------------- closed forms
+
+
+def karp_flatt(speedup: ArrayLike, threads: ArrayLike) -> Floats:
+    """Experimentally determined serial fraction.
+
+    Parameters
+    ----------
+    speedup : array_like
+        T_1 / T_N; or against a reference on more threads, with `threads` divided by its threads.
+    threads : array_like
+        N, of the same shape.
+
+    Returns
+    -------
+    ndarray
+        (1/S - 1/N) / (1 - 1/N); NaN where N is 1. Rising with N: overhead; constant: serial work; above 1: slower than the reference.
+    """
+    s, n = np.asarray(speedup, float), np.asarray(threads, float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(n == 1, np.nan, (1 / s - 1 / n) / (1 - 1 / n))
+
+
+def gustafson_speedup(serial_fraction: float, threads: ArrayLike) -> Floats:
+    """N + (1 - N) s'."""
+    n = np.asarray(threads, float)
+    return n + (1 - n) * serial_fraction
+
+
+def pop(
+    threads: ArrayLike, load_balance: ArrayLike, communication: ArrayLike, useful_s: ArrayLike
+) -> list[Pop]:
+    """POP efficiencies of a strong series, the first run being the reference.
+
+    Parameters
+    ----------
+    threads, load_balance, communication, useful_s : (n,) array_like
+        N; mean / max useful seconds of a thread; max useful seconds / wall; useful seconds of all threads together.
+
+    Returns
+    -------
+    list of Pop
+    """
+    n, balance, comm, useful = (
+        np.asarray(values, float) for values in (threads, load_balance, communication, useful_s)
+    )
+    parallel = balance * comm
+    computation = useful[:1] / useful
+    overall = parallel * computation
+    speedup = overall * n / (overall[:1] * n[:1])
+    columns = (n, balance, comm, parallel, computation, overall, speedup)
+    return [Pop(*map(float, row)) for row in zip(*columns, strict=True)]
+
+
+# ---------------------------------------------------------------- fits
+
+
+def amdahl(threads: ArrayLike, wall_s: ArrayLike) -> Amdahl:
+    """Ordinary least squares of T = Ts + Tp / N, neither below 0.
+
+    Parameters
+    ----------
+    threads, wall_s : (n,) array_like
+        Every run, repeats too.
+
+    Raises
+    ------
+    FitError
+        Fewer than two different thread counts.
+    """
+    from scipy import optimize
+
+    n, t = pairs(threads, wall_s)
+    matrix = np.column_stack([np.ones_like(n), 1 / n])
+    if len(np.unique(n)) < 2:
+        raise FitError("Amdahl's law needs runs on at least two different numbers of threads")
+    (serial, parallel), norm = optimize.nnls(matrix, t)
+    rss, total = float(norm**2), serial + parallel
+    fraction = serial / total
+    df = len(t) - 2
+    if df < 1:
+        return Amdahl(serial, parallel, Estimate(fraction), rss, len(t))
+    covariance = rss / df * np.linalg.inv(matrix.T @ matrix)
+    gradient = np.array([parallel, -serial]) / total**2
+    se = math.sqrt(gradient @ covariance @ gradient)
+    return Amdahl(serial, parallel, wald(fraction, se, df, at_bound=serial == 0), rss, len(t))
+
+
+def gustafson(threads: ArrayLike, speedup: ArrayLike) -> Gustafson:
+    """Least squares of S' = N + (1 - N) s', s' not below 0.
+
+    Parameters
+    ----------
+    threads : (n,) array_like
+        N, the reference's being 1.
+    speedup : (n,) array_like
+        Work done in the time in which the reference does 1: N T_1 / T_N.
+
+    Raises
+    ------
+    FitError
+        No run on another number of threads than the reference.
+    """
+    n, s = pairs(threads, speedup)
+    x, y = (1 - n)[n != 1], (s - n)[n != 1]
+    if not len(x):
+        raise FitError("Gustafson's law needs runs on more threads than the reference")
+    free = float(x @ y / (x @ x))
+    value = max(0.0, free)
+    residuals = y - value * x
+    rss, df = float(residuals @ residuals), len(y) - 1
+    if df < 1:
+        return Gustafson(Estimate(value), rss, len(y))
+    se = math.sqrt(rss / df / (x @ x))
+    return Gustafson(wald(value, se, df, at_bound=free < 0), rss, len(y))
+
+
+def wald(value: float, se: float, df: int, *, at_bound: bool = False) -> Estimate:
+    """Estimate with its 95 % interval; at the bound 0 the upper one is one-sided."""
+    from scipy import stats
+
+    if at_bound:
+        hi = value + stats.t.ppf(LEVEL, df) * se
+        return Estimate(value, se, 0.0, float(hi), at_bound=True)
+    reach = float(stats.t.ppf(0.5 + LEVEL / 2, df) * se)
+    return Estimate(value, se, value - reach, value + reach)
+
+
+def pairs(threads: ArrayLike, values: ArrayLike) -> tuple[Floats, Floats]:
+    """Both as arrays, without what is not known."""
+    n, v = np.asarray(threads, float), np.asarray(values, float)
+    if n.shape != v.shape or n.ndim != 1:
+        raise FitError(f"{n.shape} numbers of threads and {v.shape} values")
+    known = np.isfinite(n) & np.isfinite(v) & (n > 0)
+    return n[known], v[known]

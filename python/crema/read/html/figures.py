@@ -1,0 +1,77 @@
+"""Pictures of the registry as SVG that stands in a page: no style of its own, its text is text."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..plots import Plot
+
+WIDTH_INCHES = 9.0
+_STYLE = re.compile(r' style="([^"]*)"')
+_FONT = re.compile(r"(?:(\w+) )?([\d.]+)px (.*)")
+
+
+def draw(entry: Plot, of: Any) -> tuple[str, str]:
+    """A picture as an SVG element; or why there is nothing to draw.
+
+    Returns
+    -------
+    str
+        The element, empty if there is nothing to draw. It has no style attribute, so that a page may forbid them.
+    str
+        Why there is nothing to draw, empty if there is.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": entry.name, "font.size": 10}):
+        figure = Figure(figsize=(WIDTH_INCHES, entry.height), layout="constrained")
+        ax = figure.add_subplot()
+        entry.draw(of, ax)
+        empty = getattr(ax, "crema_empty", "")
+        if empty:
+            return "", empty
+        out = io.StringIO()
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(out, format="svg", transparent=True, metadata=nothing, dpi=110)
+    return _plain(out.getvalue(), entry), ""
+
+
+def standalone(svg: str) -> str:
+    """The element as a file of its own, dark on white."""
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + svg.replace(
+        "<svg ", '<svg font-family="sans-serif" xml:space="preserve" ', 1
+    )
+
+
+def _plain(text: str, entry: Plot) -> str:
+    """The svg element: style attributes become attributes of their own, ids are those of this picture."""
+    svg = text[text.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"<style[^>]*>.*?</style>", "", svg, flags=re.DOTALL)
+    svg = _STYLE.sub(_attributes, svg)
+    svg = re.sub(r' id="(?!p[0-9a-f]|m[0-9a-f]|h[0-9a-f]|image)[^"]*"', "", svg)
+    svg = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{entry.name}-", svg)
+    svg = re.sub(r'(<svg [^>]*?)width="[^"]*" height="[^"]*"', r"\1", svg, count=1)
+    label = entry.question.replace('"', "")
+    head = f'<svg role="img" aria-label="{label}" stroke-linejoin="round" stroke-linecap="butt" '
+    svg = svg.replace("<svg ", head, 1)
+    return re.sub(r"\n\s*", "\n", svg)
+
+
+def _attributes(match: re.Match[str]) -> str:
+    out = []
+    for declaration in match[1].split(";"):
+        name, _, value = (part.strip() for part in declaration.partition(":"))
+        if name == "font":
+            found = _FONT.match(value)
+            if found:
+                out.append(f'font-size="{found[2]}px"')
+                if found[1]:
+                    out.append(f'font-weight="{found[1]}"')
+        elif name and name != "-inkscape-stroke":
+            out.append(f'{name}="{value}"')
+    return " " + " ".join(out) if out else ""

@@ -1,0 +1,238 @@
+"""The tables of the report. Whatever a file says goes through `html.escape`."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..report import percent, quantity, seconds
+
+if TYPE_CHECKING:
+    from ..reader import RunFile
+
+_ROWS_MAX = 100
+
+
+def table(title: str, head: Sequence[str], rows: Iterable[Sequence[Any]], note: str = "") -> str:
+    """An HTML table; of more than 100 rows the first, and it says how many more there are. Strings are text, escaped."""
+    rows = list(rows)
+    if not rows:
+        return ""
+    cells = "".join(f"<th>{html.escape(name)}</th>" for name in head)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows[:_ROWS_MAX])
+    more = len(rows) - _ROWS_MAX
+    note = " ".join(
+        filter(None, [note, f"{more:,} more rows are in the file." if more > 0 else ""])
+    )
+    foot = f'<p class="faint small">{html.escape(note)}</p>' if note else ""
+    return f'<h3>{html.escape(title)}</h3><div class="scroll"><table><tr>{cells}</tr>{body}</table></div>{foot}'
+
+
+class Text(str):
+    """A cell at the left, whatever it begins with."""
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, str):
+        numeric = not isinstance(value, Text) and (value[:1].isdigit() or value[:1] in "–-")
+        return (
+            f"<td{'' if numeric and len(value) < 24 else ' class=text'}>{html.escape(value)}</td>"
+        )
+    if isinstance(value, (int, np.integer)):
+        return f"<td>{value:,}</td>"
+    return f"<td>{seconds(value)}</td>"
+
+
+def reasons(run: RunFile) -> str:
+    """What is missing, and what is worth knowing."""
+    lines = []
+    for word, of in (("missing", run.reasons), ("note", run.notes)):
+        for reason in of[:10]:
+            text = (
+                reason.get("text") or reason.get("code", "") if isinstance(reason, dict) else reason
+            )
+            lines.append(f'<p class="missing">{word}: {html.escape(str(text))}</p>')
+        if len(of) > 10:
+            lines.append(f'<p class="missing">and {len(of) - 10:,} more in the file</p>')
+    if run.attributes.get("exception"):
+        lines.append(
+            f'<p class="missing">the analysis raised: {html.escape(str(run.attributes["exception"]))}</p>'
+        )
+    return "".join(lines)
+
+
+def _workers(run: RunFile) -> str:
+    rows = sorted(run.rows("summary/per_worker"), key=lambda r: -r.thread_s)
+    return table(
+        "Workers",
+        ("worker", "chunks", "events", "thread s", "CPU s", "idle s", "wasted s", "rate", "memory peak", "straggler score"),
+        (
+            (r.worker, r.n_chunks, r.n_events, r.thread_s, r.cpu_s, r.idle_s, r.wasted_s,
+             quantity(r.event_rate_hz, "Hz"), quantity(r.rss_peak_b, "B"), r.straggler_score)
+            for r in rows
+        ),
+    )  # fmt: skip
+
+
+def _datasets(run: RunFile) -> str:
+    return table(
+        "Datasets",
+        ("dataset", "files", "chunks", "events", "process() s", "CPU s", "read", "rate", "per event"),
+        (
+            (r.dataset, r.n_files, r.n_chunks, r.n_events, r.wall_s, r.cpu_s, quantity(r.bytes_b, "B"),
+             quantity(r.event_rate_hz, "Hz"), quantity(1e6 * r.s_per_event, "µs"))
+            for r in sorted(run.rows("summary/per_dataset"), key=lambda r: -r.wall_s)
+        ),
+    )  # fmt: skip
+
+
+def _activities(run: RunFile) -> str:
+    rows = sorted(run.rows("summary/per_activity"), key=lambda r: (r.unit, -abs(r.value)))
+    return table(
+        "Activities",
+        ("activity", "task prefix", "where", "side", "value", "of the threads"),
+        (
+            (r.activity, r.task_prefix or "–", r.context, r.side,
+             quantity(r.value, {"bytes": "B", "seconds": "s"}.get(r.unit, r.unit)),
+             percent(r.fraction_of_thread_seconds))
+            for r in rows
+        ),
+        "Transfers, gather_dep and get_data run beside tasks and are not part of the sum.",
+    )  # fmt: skip
+
+
+def _sections(run: RunFile) -> str:
+    return table(
+        "Sections",
+        ("section", "entries", "s", "own s", "CPU s", "95 % s", "longest s"),
+        (
+            (r.section, r.n, r.wall_s, r.self_s, r.cpu_s, r.dur_p95_s, r.dur_max_s)
+            for r in sorted(run.rows("summary/per_section"), key=lambda r: -r.self_s)
+        ),
+    )
+
+
+def _stragglers(run: RunFile) -> str:
+    rows = sorted(run.rows("summary/stragglers"), key=lambda r: -r.excess_s)[:_ROWS_MAX]
+    if not rows:
+        return ""
+    chunks = run.arrays("chunks", ["file_id", "worker_id", "entry_start", "entry_stop", "wall_s"])
+    files, workers = run.names("file"), run.names("worker")
+
+    def name(of: list[str], i: int) -> str:
+        return of[i] if i < len(of) else "?"
+
+    return table(
+        "Stragglers: chunks far slower than their events explain",
+        ("file", "entries", "worker", "process() s", "expected s", "excess s", "score"),
+        (
+            (name(files, chunks["file_id"][r.chunk_row]),
+             f"{chunks['entry_start'][r.chunk_row]:,}–{chunks['entry_stop'][r.chunk_row]:,}",
+             name(workers, chunks["worker_id"][r.chunk_row]), float(chunks["wall_s"][r.chunk_row]),
+             r.predicted_s, r.excess_s, r.score)
+            for r in rows
+        ),
+    )  # fmt: skip
+
+
+def _wasted(run: RunFile) -> str:
+    return table(
+        "Wasted work",
+        ("worker", "what", "reason", "attempts", "later done", "events", "s"),
+        (
+            (r.worker, r.what, r.reason, r.n_attempts, r.n_recovered, r.n_events, r.wall_s)
+            for r in sorted(run.rows("summary/wasted"), key=lambda r: -r.wall_s)
+        ),
+    )
+
+
+def _branches(run: RunFile) -> str:
+    names = run.names("branch")
+    if not names:
+        return ""
+    shown = ", ".join(sorted(names)[:400])
+    rest = f" and {len(names) - 400:,} more" if len(names) > 400 else ""
+    return f"<h3>{len(names):,} branches were touched</h3><p class=small>{html.escape(shown)}{rest}</p>"
+
+
+def _streams(run: RunFile) -> str:
+    streams = run.rows("dict/stream")
+    gaps = run.rows("gaps")
+    return table(
+        "Records of each stream",
+        ("stream", "expected", "received", "lost", "repeats", "late", "closed"),
+        (
+            (f"{streams[r.stream_id].kind} {streams[r.stream_id].pid} on {streams[r.stream_id].host}"
+             if r.stream_id < len(streams) else "?",
+             r.expected, r.received, r.lost, r.duplicates, r.late, "yes" if r.closed else "no")
+            for r in sorted(run.rows("summary/completeness"), key=lambda r: -r.lost)
+        ),
+    ) + table(
+        "Gaps",
+        ("cause", "records lost", "first", "last", "closed"),
+        ((g.cause, g.n_lost, g.first_seq, g.last_seq, "yes" if g.closed else "no") for g in gaps),
+    )  # fmt: skip
+
+
+def _limits(run: RunFile) -> str:
+    return table(
+        "Limits that were met",
+        ("limit", "of", "value", "times", "what is missing"),
+        (
+            (r.name, r.part, quantity(r.limit, r.unit), r.met, r.lost)
+            for r in (run.rows("summary/limits") if "summary/limits" in run else [])
+            if r.met > 0
+        ),
+    )
+
+
+def _monitor(run: RunFile) -> str:
+    return table(
+        "What measuring cost",
+        ("part", "CPU s", "of the threads", "µs per chunk", "records", "written"),
+        (
+            (r.part, r.cpu_s, percent(r.fraction), 1e6 * r.cpu_s_per_chunk,
+             f"{r.records:,}" if r.records >= 0 else "–", quantity(r.bytes_b, "B"))
+            for r in run.rows("summary/monitor")
+        ),
+    )  # fmt: skip
+
+
+def _environment(run: RunFile) -> str:
+    return table(
+        "Environment",
+        ("attribute", "value"),
+        (
+            (name, Text(_text(value)))
+            for name, value in sorted(run.attributes.items())
+            if _known(value)
+        ),
+    )
+
+
+def _text(value: Any) -> str:
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= 400 else text[:400] + "…"
+
+
+def _known(value: Any) -> bool:
+    return value not in ("", -1) and not (isinstance(value, float) and not math.isfinite(value))
+
+
+RENDER: dict[str, Callable[[RunFile], str]] = {
+    "activities": _activities,
+    "branches": _branches,
+    "datasets": _datasets,
+    "environment": _environment,
+    "limits": _limits,
+    "monitor": _monitor,
+    "sections": _sections,
+    "stragglers": _stragglers,
+    "streams": _streams,
+    "wasted": _wasted,
+    "workers": _workers,
+}

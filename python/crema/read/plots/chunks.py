@@ -1,0 +1,348 @@
+"""What a chunk costs: by its events, its dataset and what it read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.lines import Line2D
+
+from ._style import (
+    DATASETS,
+    FAINT,
+    INK,
+    LOST,
+    SIDES,
+    NothingToDrawError,
+    counted,
+    need_sealed,
+    plot,
+    short,
+    swatch,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from ..reader import RunFile
+
+_DOTS_MAX = 20_000  # more are drawn as a density
+
+
+@plot(
+    "What does a chunk cost?", group="Chunks", height=4.0, grid="both", also=("runtime_vs_events",)
+)
+def chunk_wall(run: RunFile, ax: Axes) -> Any:
+    """Time of a chunk against its events: what a chunk costs anyhow, what an event costs, and which chunks are slow.
+
+    Parameters
+    ----------
+    run : RunFile
+        Sealed or live; the fit is in a sealed file only.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure's if not given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        x: events. y: seconds in process(). One dot per attempt, coloured by dataset; a line a + b n where the file has one;
+        circles: stragglers; crosses: attempts that failed. Of more than 20,000 attempts a density.
+
+    Notes
+    -----
+    Source: ``chunks``, ``summary/chunk_model``, ``summary/stragglers``. Attempts whose events or time nobody knows (their
+    worker was lost) are counted in the legend.
+    """
+    rows = run.arrays("chunks", ["n_events", "wall_s", "status", "dataset_id"])
+    n_events, wall_s = rows["n_events"], rows["wall_s"]
+    known = (n_events >= 0) & np.isfinite(wall_s)
+    ok = known & (rows["status"] == run.labels("chunks", "status")["ok"])
+    names = run.names("dataset")
+    models = {m.dataset_id: m for m in run.rows("summary/chunk_model")} if _sealed(run) else {}
+    n_max, wall_max = max([0, *n_events[known][:0]], default=0), 0.0
+    if known.any():
+        n_max, wall_max = int(n_events[known].max()), float(wall_s[known].max())
+    entries: list[Any] = []
+    dense = int(ok.sum()) > _DOTS_MAX
+    if dense:
+        ax.hexbin(n_events[ok], wall_s[ok], gridsize=90, bins="log", cmap="cividis", mincnt=1,
+                  rasterized=True)  # fmt: skip
+        entries.append(Line2D([], [], linestyle="", label=f"density of {ok.sum():,} attempts"))
+    ids = [i for i in np.unique(rows["dataset_id"]) if i < len(names)]
+    for k, i in enumerate(sorted(ids, key=lambda i: names[i])):
+        colour, dataset = DATASETS[k % len(DATASETS)], short(names[i])
+        of = ok & (rows["dataset_id"] == i)
+        if not dense:
+            ax.scatter(n_events[of], wall_s[of], s=18, color=colour, alpha=0.65, linewidth=0)
+        entries.append(Line2D([], [], color=colour, marker="o", linestyle="", label=dataset))
+        model = models.get(i)
+        if model and np.isfinite(model.b_s_per_event):
+            n = np.array([0, n_max])
+            ax.plot(n, model.a_s + model.b_s_per_event * n, color=colour, linewidth=1.2)
+            entries[-1].set_label(
+                f"{dataset}: {model.a_s:.2g} s + {1e6 * model.b_s_per_event:.3g} µs an event"
+            )
+    entries += _mark_attempts(run, ax, rows, known)
+    ax.set_xlim(0, 1.05 * n_max or 1.0)
+    ax.set_ylim(0, 1.08 * wall_max or 1.0)
+    ax.set_xlabel("events in the chunk")
+    ax.set_ylabel("process() [s]")
+    ax.xaxis.set_major_formatter(lambda n, _: f"{n:,.0f}")
+    return entries
+
+
+def _mark_attempts(run: RunFile, ax: Axes, rows: Any, known: Any) -> list[Any]:
+    """Stragglers, attempts that failed, attempts that cannot be drawn; what the legend says of them."""
+    entries: list[Any] = []
+    slow = run.arrays("summary/stragglers", ["chunk_row"])["chunk_row"] if _sealed(run) else []
+    if len(slow):
+        ax.scatter(
+            rows["n_events"][slow],
+            rows["wall_s"][slow],
+            s=90,
+            facecolors="none",
+            edgecolors=INK,
+            linewidth=1.0,
+            rasterized=len(slow) > 1000,
+        )
+        entries.append(
+            Line2D([], [], color=INK, marker="o", markersize=9, fillstyle="none", linestyle="")
+        )
+        entries[-1].set_label(f"straggler ({len(slow)})")
+    failed = known & (rows["status"] != run.labels("chunks", "status")["ok"])
+    if failed.any():
+        ax.scatter(
+            rows["n_events"][failed],
+            rows["wall_s"][failed],
+            s=36,
+            marker="x",
+            color=LOST,
+            linewidth=1.4,
+            rasterized=failed.sum() > 1000,
+        )
+        label = f"failed or lost ({failed.sum()})"
+        entries.append(Line2D([], [], color=LOST, marker="x", linestyle="", label=label))
+    if not known.all():
+        label = f"not drawn, events unknown: {(~known).sum():,}"
+        entries.append(Line2D([], [], linestyle="", label=label))
+    return entries
+
+
+@plot("How alike are the chunks?", group="Chunks", height=2.8)
+def runtime_distribution(run: RunFile, ax: Axes) -> Any:
+    """Distribution of the time in process() over counted attempts. Source: ``chunks.wall_s``."""
+    wall_s = counted(run, "wall_s")["wall_s"]
+    return _histogram(ax, wall_s, "process() [s]", "no time in process() is known")
+
+
+@plot("What makes the tail?", group="Chunks", height=3.2, grid="both")
+def straggler_ccdf(run: RunFile, ax: Axes) -> Any:
+    """Share of the chunks that took longer than this many times what their events explain; circles: stragglers.
+
+    Source: ``chunks``, ``summary/chunk_model``, ``summary/stragglers``.
+    """
+    need_sealed(run)
+    rows = run.arrays("chunks", ["wall_s", "open_s", "n_events", "dataset_id", "status"])
+    a = np.full(len(run.file["dict/dataset"]), np.nan)
+    b = a.copy()
+    for model in run.rows("summary/chunk_model"):
+        if model.dataset_id < len(a):
+            a[model.dataset_id], b[model.dataset_id] = model.a_s, model.b_s_per_event
+    known = (rows["dataset_id"] < len(a)) & (rows["n_events"] >= 0)
+    dataset = np.where(known, rows["dataset_id"], 0) if len(a) else np.zeros(len(known), int)
+    if not len(a):
+        raise NothingToDrawError("no chunk was recorded")
+    expected = a[dataset] + b[dataset] * rows["n_events"]
+    took = rows["wall_s"] + np.nan_to_num(rows["open_s"])
+    ratio = np.where(known & (expected > 0), took / np.where(expected > 0, expected, 1), np.nan)
+    ratio[rows["status"] != run.labels("chunks", "status")["ok"]] = np.nan
+    good = np.sort(ratio[np.isfinite(ratio)])
+    if len(good) < 2:
+        raise NothingToDrawError(
+            "no model a + b n: the chunks of a dataset are too few, or all of one size"
+        )
+    share = 1 - np.arange(len(good)) / len(good)
+    ax.plot(good, share, drawstyle="steps-post", color=SIDES["processor"], linewidth=1.6)
+    slow = run.arrays("summary/stragglers", ["chunk_row"])["chunk_row"]
+    entries = [Line2D([], [], color=SIDES["processor"], label=f"{len(good):,} chunks")]
+    slow = [i for i in slow if i < len(ratio) and np.isfinite(ratio[i])]
+    if slow:
+        at = np.searchsorted(good, ratio[slow])
+        ax.scatter(ratio[slow], share[np.minimum(at, len(share) - 1)], s=60, facecolors="none",
+                   edgecolors=LOST)  # fmt: skip
+        entries.append(Line2D([], [], color=LOST, marker="o", fillstyle="none", linestyle=""))
+        entries[-1].set_label(f"straggler ({len(slow)})")
+    ax.set_yscale("log")
+    ax.set_xlabel("time of the chunk / what its events explain")
+    ax.set_ylabel("share of the chunks above")
+    return entries
+
+
+@plot("Would another chunk size be faster?", group="Chunks", height=3.0, grid="both")
+def chunk_size(run: RunFile, ax: Axes) -> Any:
+    """Expected makespan of the chunks against the events of a chunk; dashed: today's size and the best.
+
+    E a/(N n) + E b/N + (a + b n): fixed costs shared by N threads, work shared, and one chunk at the end. Source:
+    ``summary/chunk_model``, ``summary/efficiency``.
+    """
+    need_sealed(run)
+    models = [m for m in run.rows("summary/chunk_model") if np.isfinite(m.a_s)]
+    efficiency = run.rows("summary/efficiency")
+    if not models or not efficiency or not efficiency[0].n_threads_avg > 0:
+        raise NothingToDrawError(
+            "no model a + b n: the chunks of a dataset are too few, or all of one size"
+        )
+    events = {r.dataset_id: r.n_events for r in run.rows("summary/per_dataset")}
+    threads = efficiency[0].n_threads_avg
+    total = sum(events.get(m.dataset_id, 0) for m in models)
+    if not total > 0:
+        raise NothingToDrawError("no event was processed to its end")
+    a = sum(m.a_s * events.get(m.dataset_id, 0) for m in models) / total
+    b = sum(m.b_s_per_event * events.get(m.dataset_id, 0) for m in models) / total
+    now = float(np.median(counted(run, "n_events")["n_events"]))
+    best = models[0].n_opt_events
+    ends = [x for x in (now, best) if np.isfinite(x) and x > 0]
+    n = np.geomspace(max(1, min(ends) / 8), max(ends) * 8, 300)
+    span = total * a / (threads * n) + total * b / threads + a + b * n
+    ax.plot(n, span, color=SIDES["processor"], linewidth=1.8)
+    ax.axvline(now, color=INK, linestyle=(0, (4, 2)), linewidth=1.2)
+    entries = [Line2D([], [], color=INK, linestyle=(0, (4, 2)), label=f"today: {now:,.0f} events")]
+    if np.isfinite(best) and best > 0:
+        ax.axvline(best, color=SIDES["preprocess"], linestyle=":", linewidth=2)
+        label = f"least: {best:,.0f} events"
+        entries.append(Line2D([], [], color=SIDES["preprocess"], linestyle=":", label=label))
+    ax.set_xscale("log")
+    ax.set_ylim(0, 1.05 * span[(n > min(ends) / 4) & (n < max(ends) * 4)].max())
+    ax.set_xlabel("events in a chunk")
+    ax.set_ylabel("expected time of all chunks [s]")
+    return entries
+
+
+@plot("Which dataset costs most?", group="Chunks", height=3.0, grid="x")
+def datasets(run: RunFile, ax: Axes) -> Any:
+    """Seconds in process() of each dataset, on CPU and not; beside the bars the cost of an event. Source: ``summary/per_dataset``."""
+    need_sealed(run)
+    rows = sorted(run.rows("summary/per_dataset"), key=lambda r: -r.wall_s)[:24]
+    if not rows:
+        raise NothingToDrawError("no chunk was recorded")
+    cpu = np.nan_to_num([r.cpu_s for r in rows])
+    wall = np.maximum(cpu, np.nan_to_num([r.wall_s for r in rows]))
+    ax.barh(range(len(rows)), wall, height=0.62, color="#8fb3d1")
+    ax.barh(range(len(rows)), cpu, height=0.62, color=SIDES["processor"])
+    for y, row in enumerate(rows):
+        text = f"  {1e6 * row.s_per_event:,.3g} µs per event"
+        ax.text(wall[y], y, text, va="center", fontsize="small", color=FAINT)
+    ax.set_yticks(range(len(rows)), [short(r.dataset) for r in rows])
+    ax.set_ylim(len(rows) - 0.4, -0.6)
+    ax.set_xlim(0, 1.25 * max([*wall, 1e-12]))
+    ax.set_xlabel("process() [s]")
+    return [swatch(SIDES["processor"], "on CPU"), swatch("#8fb3d1", "not on CPU")]
+
+
+@plot("Is a file slow?", group="Chunks", height=3.4, grid="x")
+def files(run: RunFile, ax: Axes) -> Any:
+    """Time in process() per event of each file; the 24 with the highest. Source: ``chunks``, ``dict/file``."""
+    rows = counted(run, "file_id", "wall_s", "n_events")
+    names = run.names("file")
+    known = (rows["file_id"] < len(names)) & (rows["n_events"] > 0) & np.isfinite(rows["wall_s"])
+    if not known.any():
+        raise NothingToDrawError("no chunk names its file")
+    seconds = np.bincount(rows["file_id"][known], rows["wall_s"][known], len(names))
+    events = np.bincount(rows["file_id"][known], rows["n_events"][known], len(names))
+    cost = np.where(events > 0, 1e6 * seconds / np.maximum(events, 1), np.nan)
+    order = np.argsort(np.nan_to_num(-cost, nan=np.inf))[: min(24, int((events > 0).sum()))]
+    ax.barh(range(len(order)), cost[order], height=0.62, color=SIDES["processor"])
+    median = float(np.nanmedian(cost))
+    ax.axvline(median, color=INK, linestyle=(0, (4, 2)), linewidth=1.2)
+    ax.set_yticks(range(len(order)), [short(names[i]) for i in order], fontsize="small")
+    ax.set_ylim(len(order) - 0.4, -0.6)
+    ax.set_xlabel("process() per event [µs]")
+    return [Line2D([], [], color=INK, linestyle=(0, (4, 2)), label=f"median {median:,.3g} µs")]
+
+
+@plot(
+    "How many branches does a chunk touch?",
+    group="Data",
+    height=2.6,
+    also=("branch_access_per_chunk",),
+)
+def branches(run: RunFile, ax: Axes) -> Any:
+    """Branches touched by each counted attempt. Source: ``chunks.n_branches``."""
+    values = counted(run, "n_branches")["n_branches"].astype(float)
+    values[values < 0] = np.nan
+    return _histogram(ax, values, "branches", "no chunk says which branches it touched")
+
+
+@plot("How much does a chunk read?", group="Data", height=2.6, also=("bytes_accessed_per_chunk",))
+def bytes_accessed(run: RunFile, ax: Axes) -> Any:
+    """Compressed size of the branches that each counted attempt touched. Source: ``chunks.bytes_accessed_b``."""
+    values = 1e-6 * counted(run, "bytes_accessed_b")["bytes_accessed_b"]
+    values[values < 0] = np.nan
+    return _histogram(ax, values, "bytes accessed [MB]", "sizes of the branches are not known")
+
+
+@plot(
+    "How well is the input compressed?",
+    group="Data",
+    height=2.6,
+    also=("compression_ratio_distribution",),
+)
+def compression_ratio(run: RunFile, ax: Axes) -> Any:
+    """Uncompressed over compressed size of the branches touched. Source: ``chunks``."""
+    rows = counted(run, "bytes_accessed_b", "bytes_uncompressed_b")
+    good = (rows["bytes_accessed_b"] > 0) & (rows["bytes_uncompressed_b"] >= 0)
+    ratio = rows["bytes_uncompressed_b"][good] / rows["bytes_accessed_b"][good]
+    return _histogram(ax, ratio, "uncompressed / compressed", "sizes of the branches are not known")
+
+
+@plot(
+    "How much of its files does the analysis touch?",
+    group="Data",
+    height=2.6,
+    grid="x",
+    also=("data_access_percentage",),
+)
+def data_access(run: RunFile, ax: Axes) -> Any:
+    """Bytes that the chunks of each dataset touched, of the size of its files. Source: ``chunks``, ``dict/file.size_b``."""
+    rows = counted(run, "file_id", "bytes_accessed_b", "dataset_id")
+    size = run.arrays("dict/file", ["size_b"])["size_b"].astype(float)
+    known = (rows["file_id"] < len(size)) & (rows["bytes_accessed_b"] >= 0)
+    touched = np.zeros(len(size))
+    np.add.at(touched, rows["file_id"][known], rows["bytes_accessed_b"][known])
+    good = (size > 0) & (np.bincount(rows["file_id"][known], minlength=len(size)) > 0)
+    if not good.any():
+        raise NothingToDrawError("the size of the files, or of the branches, is not known")
+    names = run.names("dataset")
+    dataset = run.arrays("dict/file", ["dataset_id"])["dataset_id"]
+    ids = [i for i in np.unique(dataset[good]) if i < len(names)]
+    share = [
+        100 * touched[good & (dataset == i)].sum() / size[good & (dataset == i)].sum() for i in ids
+    ]
+    ax.barh(range(len(ids)), share, height=0.62, color=SIDES["processor"])
+    for y, value in enumerate(share):
+        ax.text(value, y, f"  {value:.3g} %", va="center", fontsize="small", color=FAINT)
+    ax.set_yticks(range(len(ids)), [short(names[i]) for i in ids])
+    ax.set_ylim(len(ids) - 0.4, -0.6)
+    ax.set_xlim(0, 1.15 * max(share))
+    ax.set_xlabel("bytes touched, of the size of the files [%]")
+
+
+def _histogram(ax: Axes, values: Any, label: str, why_empty: str) -> list[Any]:
+    values = values[np.isfinite(values)]
+    if not len(values):
+        raise NothingToDrawError(why_empty)
+    bins = min(60, max(8, int(np.sqrt(len(values)))))
+    ax.hist(values, bins=bins, color=SIDES["processor"], rwidth=0.94)
+    p50, p95 = np.quantile(values, [0.5, 0.95])
+    ax.axvline(p50, color=INK, linestyle=(0, (4, 2)), linewidth=1.2)
+    ax.axvline(p95, color=SIDES["overhead"], linestyle=":", linewidth=2)
+    ax.set_xlabel(label)
+    ax.set_ylabel("chunks")
+    return [
+        Line2D([], [], color=INK, linestyle=(0, (4, 2)), label=f"median {p50:,.4g}"),
+        Line2D([], [], color=SIDES["overhead"], linestyle=":", label=f"95 %: {p95:,.4g}"),
+    ]
+
+
+def _sealed(run: RunFile) -> bool:
+    return "summary/workflow" in run.file

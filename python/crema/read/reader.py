@@ -1,0 +1,489 @@
+"""Reading run files: tables as pandas DataFrames, names in place of numbers.
+
+Everything here is a convenience over what h5py and pandas do alone: ``pd.read_hdf(path, "chunks")`` works too.
+"""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+import pathlib
+import time
+from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
+
+from .views import Views
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT = "crema.run"
+MAJOR = 1  # of format_version; a greater one is refused, new tables and columns are not
+UNKNOWN_ID = 0xFFFFFFFF
+LIVE = ".live.h5"
+_ROWS_AT_ONCE = 1 << 18  # bounds the memory that a column of a large table takes while it is read
+SILENT_S = 60.0  # a sink touches each live file about once a second
+
+
+class RunFileError(ValueError):
+    """The file is not one that crema wrote, or not one that this version can read."""
+
+
+def open(path: str | os.PathLike) -> RunFile:  # reads well as crema.open
+    """Open a run file, sealed or live.
+
+    Parameters
+    ----------
+    path : path
+        ``<run_id>.h5``, or ``<run_id>.live.h5`` while the run goes on.
+
+    Returns
+    -------
+    RunFile
+        To be closed, or used as a context manager.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    RunFileError
+        If it is something else.
+    """
+    return RunFile(path)
+
+
+def newest(directory: str | os.PathLike | None = None) -> pathlib.Path:
+    """Path of the run file that was sealed last.
+
+    Parameters
+    ----------
+    directory : path, optional
+        Where the run files are; ``CREMA_RUNS`` of the environment if not given, else the working directory.
+
+    Returns
+    -------
+    pathlib.Path
+        For `crema.open`.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is none; it says what to do.
+    """
+    where = pathlib.Path(directory or os.environ.get("CREMA_RUNS") or ".").expanduser().absolute()
+    if not where.is_dir():
+        raise FileNotFoundError(f"there is no directory {where}")
+    files = [path for path in where.glob("*.h5") if not path.name.endswith(LIVE)]
+    for path in sorted(files, key=lambda path: path.stat().st_mtime_ns, reverse=True):
+        if _is_run_file(path):
+            return path
+    going_on = sorted(path.name for path in where.glob("*" + LIVE))
+    if going_on:
+        silent = silence(where / going_on[-1])
+        raise FileNotFoundError(
+            f"there is no sealed run file in {where} yet: {going_on[-1]} "
+            + (silent if silent else "is a run that goes on")
+        )
+    raise FileNotFoundError(
+        f"there is no run file in {where}: measure an analysis first (python -m crema.demo --output DIR), "
+        "or say where the files are, as an argument or in CREMA_RUNS"
+    )
+
+
+def silence(path: pathlib.Path) -> str:
+    """What is to be said of a live file that no sink writes any more, as the end of a sentence; empty if one does."""
+    silent_s = time.time() - path.stat().st_mtime
+    if silent_s < SILENT_S:
+        return ""
+    run_id = path.name.removesuffix(LIVE)
+    return (
+        f"is of a run that no sink has written for {silent_s / 60:,.0f} minutes; where the sink kept its journal, "
+        f"the run file can be made: crema-sink rebuild STORE/{run_id} --output {run_id}.h5"
+    )
+
+
+class RunFile(Views, Mapping[str, "pd.DataFrame"]):
+    """A run file; a mapping from table names to DataFrames, read when asked for.
+
+    ``run["chunks"]`` is the table as it is in the file, with labels and names. ``run.chunks`` is for looking at: times are
+    tz-aware timestamps, and the columns are called ``t_start`` in place of ``t_start_ns``; a sealed file's is read once.
+
+    Parameters
+    ----------
+    path : path
+        Of the file.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        Of the file.
+    file : h5py.File
+        For whatever this class does not do.
+    live : bool
+        True while the run goes on: call `refresh` to see what came in.
+    """
+
+    def __init__(self, path: str | os.PathLike) -> None:
+        self.path = pathlib.Path(path)
+        if self.path.is_dir():
+            raise RunFileError(f"{self.path} is a directory: crema runs {self.path} lists its runs")
+        if not self.path.is_file():
+            raise FileNotFoundError(f"there is no file {self.path}")
+        self.file = _open_h5(self.path)
+        try:
+            self._check()
+        except BaseException:
+            self.file.close()
+            raise
+        self.live = _text(self.file.attrs.get("state", "")) == "live"
+        self._names: dict[str, pd.CategoricalDtype | None] = {}
+        self._codes: dict[str, np.ndarray] = {}
+        self._frames: dict[str, pd.DataFrame] = {}
+        self._keys: list[str] | None = None
+        self._arrays: dict[str, dict[str, np.ndarray]] = {}
+
+    def _check(self) -> None:
+        found = _text(self.file.attrs.get("format", ""))
+        if found != FORMAT:
+            raise RunFileError(f"{self.path} is an HDF5 file, but not a run file of crema")
+        version = _text(self.file.attrs.get("format_version", ""))
+        if version.partition(".")[0] != str(MAJOR):
+            raise RunFileError(f"{self.path} has format version {version}, this reads {MAJOR}.x")
+
+    # -------------------------------------------------------------- about the run
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Root attributes, as Python values."""
+        return {name: _plain(value) for name, value in self.file.attrs.items()}
+
+    @property
+    def run_id(self) -> str:
+        """UUID of the run."""
+        return _text(self.file.attrs.get("run_id", ""))
+
+    @property
+    def verdict(self) -> str:
+        """``COMPLETE``, ``PARTIAL``, or ``OPEN`` while the run goes on."""
+        return _text(self.file.attrs.get("verdict", ""))
+
+    @property
+    def state(self) -> str:
+        """``live``, ``sealed``, or ``partial``: sealed, and something is missing."""
+        if self.live:
+            return "live"
+        return "sealed" if self.verdict == "COMPLETE" else "partial"
+
+    @property
+    def reasons(self) -> list[Any]:
+        """What is missing: the reasons of the verdict, empty if it is COMPLETE."""
+        return json.loads(_text(self.file.attrs.get("verdict_reasons", "[]")) or "[]")
+
+    @property
+    def notes(self) -> list[Any]:
+        """What is worth knowing though nothing is missing: input that coffea dropped, attributes that were refused."""
+        return json.loads(_text(self.file.attrs.get("verdict_notes", "[]")) or "[]")
+
+    def summary(self) -> dict[str, float]:
+        """Metrics of the whole run: name to value, in the units of ``summary/workflow``; {} in a live file."""
+        if "summary/workflow" not in self.file:
+            return {}
+        rows = self.file["summary/workflow"].fields(["name", "value"])[:]
+        return {_text(row["name"]): float(row["value"]) for row in rows}
+
+    # -------------------------------------------------------------- tables
+
+    def keys(self) -> list[str]:  # type: ignore[override]  # a list prints well
+        """Names of the tables, such as ``chunks`` or ``summary/waterfall``."""
+        if self._keys is None:
+            found: list[str] = []
+
+            def note(name: str, item: Any) -> None:
+                if isinstance(item, h5py.Dataset) and item.dtype.names:
+                    found.append(name)
+
+            self.file.visititems(note)
+            self._keys = found  # a live file has all its tables from the start
+        return list(self._keys)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        return len(self.keys())
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str) or not name.strip("/"):
+            return False
+        item = self.file.get(name)
+        return isinstance(item, h5py.Dataset) and bool(item.dtype.names)
+
+    __eq__ = object.__eq__  # two open files are one only if they are the same object
+    __hash__ = object.__hash__
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        return self.table(name)
+
+    def table(
+        self,
+        name: str,
+        *,
+        columns: list[str] | None = None,
+        names: bool = True,
+        times: bool = False,
+    ) -> pd.DataFrame:
+        """Read a table.
+
+        Parameters
+        ----------
+        name : str
+            One of `keys`.
+        columns : list of str, optional
+            Only these columns of the file.
+        names : bool, optional
+            Put ``worker`` beside ``worker_id``, and likewise for every id that a dictionary of the file explains.
+        times : bool, optional
+            Turn points in time (``t_*_ns``) into UTC timestamps; 0, which means unknown, into NaT.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Enumerations and names as categories, strings as str, everything else as it is in the file; units are in
+            ``df.attrs["units"]``, what a row is in ``df.attrs["description"]``.
+
+        Raises
+        ------
+        KeyError
+            If there is no such table, or column.
+        """
+        import pandas as pd
+
+        dataset = self._dataset(name)
+        chosen = list(columns) if columns is not None else list(dataset.dtype.names)
+        for column in chosen:
+            if column not in dataset.dtype.names:
+                raise KeyError(f"table {name!r} has no column {column!r}")
+        rows = dataset.fields(chosen)[:] if chosen else np.empty(len(dataset), dtype=[])
+        data: dict[str, Any] = {}
+        for column in chosen:
+            data[column] = _column(rows[column], dataset.dtype[column])
+            stem = column.removesuffix("_id")
+            if names and stem != column and stem not in dataset.dtype.names:
+                explained = self._explain(stem, rows[column])
+                if explained is not None:
+                    data[stem] = explained
+            if times and _is_time(column):
+                stamps = pd.to_datetime(rows[column], utc=True)
+                data[column] = stamps.where(rows[column] != 0)
+        frame = pd.DataFrame(data)
+        frame.attrs["units"] = self.units(name)
+        frame.attrs["description"] = _text(dataset.attrs.get("description", ""))
+        return frame
+
+    def frame(self, name: str) -> pd.DataFrame:
+        """A table to look at: points in time are tz-aware timestamps, and ``t_start_ns`` is called ``t_start``.
+
+        Parameters
+        ----------
+        name : str
+            One of `keys`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            As `table`. Of a sealed file it is read once: a column that you add is there the next time too.
+        """
+        known = self._frames.get(name)
+        if known is not None:
+            return known
+        frame = self.table(name, times=True)
+        stamps = {c: c.removesuffix("_ns") for c in frame.columns if _is_time(c)}
+        units = frame.attrs["units"]
+        frame = frame.rename(columns=stamps)
+        frame.attrs["units"] = {
+            stamps.get(c, c): "UTC" if c in stamps else u for c, u in units.items()
+        }
+        if not self.live:
+            self._frames[name] = frame
+        return frame
+
+    def rows(self, name: str) -> list[SimpleNamespace]:
+        """Rows of a table as objects with a field for each column, for programs that do without pandas.
+
+        Strings are str, enumerations are their labels; there are no names beside ids.
+        """
+        dataset = self._dataset(name)
+        table = dataset[:]
+        columns = []
+        for column in dataset.dtype.names:
+            labels = h5py.check_enum_dtype(dataset.dtype[column])
+            if labels:
+                by_code = {code: label for label, code in labels.items()}
+                columns.append([by_code.get(code, "?") for code in table[column].tolist()])
+            elif dataset.dtype[column].kind == "S":
+                columns.append(_decode(table[column]).tolist())
+            else:
+                columns.append(table[column].tolist())
+        return [
+            SimpleNamespace(**dict(zip(dataset.dtype.names, row, strict=True)))
+            for row in zip(*columns, strict=True)
+        ]
+
+    def arrays(self, name: str, columns: list[str]) -> dict[str, np.ndarray]:
+        """Columns of a table as numpy arrays: numbers as they are in the file; of a sealed file each is read once.
+
+        Raises
+        ------
+        KeyError
+            If there is no such table, or column.
+        """
+        dataset = self._dataset(name)
+        known = {} if self.live else self._arrays.setdefault(name, {})
+        missing = [column for column in columns if column not in known]
+        for column in missing:
+            if column not in dataset.dtype.names:
+                raise KeyError(f"table {name!r} has no column {column!r}")
+        if missing:
+            read = [np.empty(len(dataset), dataset.dtype[column]) for column in missing]
+            for start in range(0, len(dataset), _ROWS_AT_ONCE):
+                rows = dataset.fields(missing)[start : start + _ROWS_AT_ONCE]
+                for column, values in zip(missing, read, strict=True):
+                    values[start : start + len(rows)] = rows[column]
+            known.update(zip(missing, read, strict=True))
+        return {column: known[column] for column in columns}
+
+    def labels(self, name: str, column: str) -> dict[str, int]:
+        """Code of each label of an enumeration."""
+        return h5py.check_enum_dtype(self._dataset(name).dtype[column]) or {}
+
+    def names(self, dictionary: str) -> list[str]:
+        """Names of a dictionary by id: ``names("worker")[worker_id]``."""
+        dataset = self._dataset(f"dict/{dictionary}")
+        field = "name" if "name" in dataset.dtype.names else "uuid"
+        return _decode(dataset.fields(field)[:]).tolist()
+
+    def units(self, name: str) -> dict[str, str]:
+        """Unit of each column of a table."""
+        dataset = self._dataset(name)
+        units = dataset.attrs.get("column_units", [])
+        return dict(zip(dataset.dtype.names, map(_text, units), strict=False))
+
+    def _dataset(self, name: str) -> h5py.Dataset:
+        item = self.file.get(name)
+        if not isinstance(item, h5py.Dataset) or not item.dtype.names:
+            if self.live and name.startswith("summary/"):
+                raise KeyError(f"{self.path} has no {name} yet: wait until its run has ended")
+            there = ", ".join(self.keys()) or "none"
+            raise KeyError(f"{self.path} has no table {name!r}; there are {there}")
+        return item
+
+    def _explain(self, dictionary: str, ids: np.ndarray) -> pd.Categorical | None:
+        """Names of ids, NaN where an id is unknown; None if there is no such dictionary."""
+        import pandas as pd
+
+        if dictionary not in self._names or self.live:
+            if f"dict/{dictionary}" not in self.file:
+                return None
+            dataset = self.file[f"dict/{dictionary}"]
+            field = "name" if "name" in dataset.dtype.names else "uuid"
+            names, self._codes[dictionary] = np.unique(
+                _decode(dataset.fields(field)[:]), return_inverse=True
+            )
+            self._names[dictionary] = pd.CategoricalDtype(names)
+        rows = self._codes[dictionary]
+        codes = np.full(len(ids), -1, dtype=np.int64)
+        valid = ids < len(rows)
+        codes[valid] = rows[ids[valid]]
+        return pd.Categorical.from_codes(codes, dtype=self._names[dictionary])
+
+    # -------------------------------------------------------------- the rest
+
+    def refresh(self) -> None:
+        """See the rows that were written to a live file since it was opened."""
+        if self.live:
+            for name in self.keys():
+                self.file[name].refresh()
+
+    def close(self) -> None:
+        """Close the file; may be called again."""
+        self.file.close()
+
+    def __enter__(self) -> RunFile:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if not self.file:
+            return f"<crema run file {self.path}, closed>"
+        n = len(self.file["chunks"])
+        if self.live:
+            what = silence(self.path) or "live: the run goes on"
+        else:
+            what = f"sealed, {self.verdict}"
+            n_reasons = len(self.reasons)
+            what += f" ({n_reasons} reason{'s' * (n_reasons > 1)})" if n_reasons else ""
+        return f"<crema run file {self.path}: {what}, {n:,} chunks, {len(self)} tables>"
+
+
+def _open_h5(path: pathlib.Path) -> h5py.File:
+    with builtins.open(path, "rb") as f:  # says plainly what the system has against it
+        f.read(1)
+    if not h5py.is_hdf5(path):
+        raise RunFileError(f"{path} is not an HDF5 file")
+    live = path.name.endswith(LIVE)
+    try:
+        return h5py.File(path, "r", libver="latest", swmr=True) if live else h5py.File(path, "r")
+    except OSError as error:
+        raise RunFileError(f"{path} cannot be read: {error}") from error
+
+
+def _is_run_file(path: pathlib.Path) -> bool:
+    try:
+        open(path).close()
+    except (OSError, RunFileError):
+        return False
+    return True
+
+
+def _column(values: np.ndarray, dtype: np.dtype) -> Any:
+    import pandas as pd
+
+    labels = h5py.check_enum_dtype(dtype)
+    if labels:
+        by_code = sorted(labels.items(), key=lambda item: item[1])
+        codes = np.full(256, -1, dtype=np.int16)
+        codes[[code for _, code in by_code]] = np.arange(len(by_code))
+        return pd.Categorical.from_codes(codes[values], [label for label, _ in by_code])
+    if dtype.kind == "S":
+        return _decode(values)
+    return values
+
+
+def _is_time(column: str) -> bool:
+    return column == "t_ns" or (column.startswith("t_") and column.endswith("_ns"))
+
+
+def _decode(values: np.ndarray) -> np.ndarray:
+    return np.array([_text(value) for value in values.tolist()], dtype=object)
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return _text(value)
+    if isinstance(value, np.ndarray):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        plain = value.item()
+        return _text(plain) if isinstance(plain, bytes) else plain
+    return value

@@ -1,0 +1,372 @@
+"""A run file on a terminal. Every number is read from the file; nothing is computed here."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Console, Group
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from .reader import RunFile, silence
+from .reader import open as open_run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .compare import Comparison
+
+ROWS_MAX = 20  # of a table with a row per dataset, worker, section
+BOTTLENECKS_SHOWN = 5
+BOTTLENECK_LEAST = 0.01  # of the capacity
+
+# Title -> rows of summary/workflow, what people call them.
+SECTIONS: dict[str, dict[str, str]] = {
+    "Throughput": {
+        "data_rate_gbps": "Data rate",
+        "data_rate_mb_s": "Data rate",
+        "wire_rate_gbps": "Network interfaces",
+        "total_bytes_read_coffea": "Bytes read",
+        "total_bytes_uncompressed": "Bytes, uncompressed",
+        "compression_ratio": "Compression ratio",
+    },
+    "Event processing": {
+        "total_events": "Events",
+        "event_rate_wall_clock": "Event rate, wall clock",
+        "event_rate_aggregated": "Event rate, per busy slot",
+        "event_rate_core_averaged": "Event rate, per thread",
+        "event_rate_per_cpu_s": "Events per CPU second",
+    },
+    "Resources": {
+        "time_avg_workers": "Workers, average",
+        "peak_workers": "Workers, peak",
+        "total_cores": "Threads, average",
+        "cores_per_worker": "Threads per worker",
+        "avg_memory_per_worker": "Memory per worker, average",
+        "peak_memory_per_worker": "Memory per worker, peak",
+        "memory_utilization_max": "Memory, most of its limit",
+        "cpu_pct_avg": "CPU, of one core",
+        "slot_busy_pct": "Slots busy",
+    },
+    "Timing": {
+        "wall_time": "Wall time",
+        "process_wall_time": "process(), wall time",
+        "process_cpu_time": "process(), CPU time",
+        "num_chunks": "Chunks",
+        "avg_cpu_time_per_chunk": "process() per chunk",
+        "chunk_wall_p95": "process() per chunk, 95 %",
+        "chunk_wall_max": "process() per chunk, longest",
+    },
+    "Efficiency": {
+        "core_occupancy": "Slots busy with chunks",
+        "core_efficiency": "Slots in process()",
+        "cpu_efficiency": "CPU efficiency",
+        "speedup": "Mean busy slots",
+        "noncpu_fraction_task": "Not on CPU, of task time",
+        "processor_cpu_percentage": "Processor tasks on CPU",
+        "total_serialization_overhead_seconds": "Serialization",
+        "total_compression_overhead_seconds": "Compression",
+    },
+}
+
+_STATUS_MARKS = {"estimated": "≈", "incomplete": "incomplete", "unavailable": "unavailable"}
+_VERDICT_STYLES = {"COMPLETE": "bold green", "PARTIAL": "bold yellow", "OPEN": "bold blue"}
+
+
+def print_report(path: str | os.PathLike, *, console: Console | None = None) -> None:
+    """Print verdict and tables of a run file.
+
+    Parameters
+    ----------
+    path : path
+        Run file, sealed or live.
+    console : rich.console.Console, optional
+        Standard output if not given.
+
+    Raises
+    ------
+    FileNotFoundError, RunFileError
+        As `crema.open` does.
+    """
+    with open_run(path) as run:
+        (console or Console()).print(render(run))
+
+
+def render(run: RunFile) -> Group:
+    """Everything that `print_report` prints."""
+    if run.live:
+        silent = silence(run.path)
+        line = [Text(f"  this file {silent}", style="bold red")] if silent else []
+        return Group(verdict(run), *line, _live(run))
+    parts = [*metrics(run), _split(run), _waterfall(run), *_datasets(run), *_sections(run)]
+    return Group(verdict(run), *_bottlenecks(run), *parts, *_monitor(run))
+
+
+def verdict(run: RunFile) -> Text:
+    """Whether the file has everything, and what is missing; a notebook shows it as it is."""
+    attributes = run.attributes
+    label = attributes.get("run_label") or attributes.get("processor_name") or ""
+    head = Text.assemble(
+        ("crema  ", "bold"),
+        (run.verdict, _VERDICT_STYLES.get(run.verdict, "bold red")),
+        f"  {label}  run {run.run_id}",
+    )
+    lines = [head, *_what("note", run.notes), *_what("missing", run.reasons)]
+    if attributes.get("exception"):
+        lines.append(Text(f"  the analysis raised: {attributes['exception']}", style="red"))
+    lines.append(Text(f"  {run.path}", style="dim"))
+    return Text("\n").join(lines)
+
+
+def difference(found: Comparison) -> Group:
+    """What `crema diff` prints."""
+    table = _table(f"Causes, {found.unit}", "", "before", "after", "difference", "noise ±", "")
+    for c in found.changes:
+        if c.moved or c.share >= BOTTLENECK_LEAST:
+            numbers = (c.before_s, c.after_s, c.difference_s, c.noise_s)
+            table.add_row(
+                c.name.replace("_", " "), *map(seconds, numbers), "moved" if c.moved else ""
+            )
+    metrics = _table("Numbers", "", "before", "after", "change")
+    for name, (before, after, unit) in found.metrics.items():
+        change = f"{100 * (after / before - 1):+.1f} %" if before else "–"
+        metrics.add_row(
+            name.replace("_", " "), quantity(before, unit), quantity(after, unit), change
+        )
+    settings = _table("Set-up that differs", "", "before", "after")
+    for name, values in found.settings.items():
+        settings.add_row(name, *map(escape, values))
+    partial = [
+        Text(f"  records are missing from {label}", style="yellow") for label in found.partial
+    ]
+    tables = [t for t in (table, metrics, settings) if t.row_count]
+    return Group(Text(found.sentence(), style="bold"), Text(found.noise), *partial, *tables)
+
+
+def run_list(frame: pd.DataFrame) -> Table:
+    """What `crema runs` prints of the table that `crema.runs` makes."""
+    title = f"{len(frame):,} run{'s' * (len(frame) != 1)}"
+    table = _table(
+        title, "began", "label", "verdict", "wall s", "events", "rate", "threads", "file"
+    )
+    for i in (1, 7):
+        table.columns[i].justify, table.columns[i].no_wrap = "left", False
+        table.columns[i].overflow = "fold"
+
+    def known(row: Any, name: str) -> float:
+        value = getattr(row, name, math.nan)
+        return float(value) if value is not None else math.nan
+
+    for row in frame.itertuples():
+        began = f"{row.t_run_start:%Y-%m-%d %H:%M}" if row.t_run_start == row.t_run_start else "–"
+        table.add_row(
+            began,
+            escape(str(row.run_label)),
+            row.verdict,
+            seconds(known(row, "wall_time")),
+            quantity(known(row, "total_events"), "count"),
+            quantity(1000 * known(row, "event_rate_wall_clock"), "Hz"),
+            quantity(known(row, "total_cores"), "count"),
+            escape(row.file),
+        )
+    return table
+
+
+def _what(word: str, reasons: Sequence[Any]) -> list[Text]:
+    """A line for each reason or note."""
+    lines = []
+    for reason in reasons[:ROWS_MAX]:
+        line = str(reason)
+        if isinstance(reason, dict):
+            line = reason.get("text") or reason.get("code", "")
+            subject = reason.get("subject", "")
+            if subject and subject not in line:
+                line += f" [{subject}]"
+            if reason.get("count") and str(reason["count"]) not in line:
+                line += f" ({reason['count']} records)"
+        lines.append(Text(f"  {word}: {line}", style="yellow"))
+    if len(reasons) > ROWS_MAX:
+        lines.append(Text(f"  and {len(reasons) - ROWS_MAX} more in the file", style="yellow"))
+    return lines
+
+
+def metrics(run: RunFile) -> list[Table]:
+    """Metrics of the whole run, a table a subject.
+
+    Raises
+    ------
+    KeyError
+        If the file has no summaries: it is live.
+    """
+    workflow = {row.name: row for row in run.rows("summary/workflow")}
+    tables = [_metrics(title, rows, workflow) for title, rows in SECTIONS.items()]
+    return [table for table in tables if table is not None]
+
+
+def _live(run: RunFile) -> Table:
+    table = _table("So far", "table", "rows")
+    for name in run:
+        table.add_row(name, f"{len(run.file[name]):,}")
+    return table
+
+
+def _bottlenecks(run: RunFile) -> list[Table]:
+    """What costs most, with the figures and what to try; nothing for a file that is too old to know."""
+    rows = sorted(run.rows("summary/bottlenecks"), key=lambda row: row.rank)
+    table = _table("What holds it back", "", "s", "share", "saves s", "because", "try")
+    for row in rows[:BOTTLENECKS_SHOWN]:
+        if row.fraction >= BOTTLENECK_LEAST:
+            name = row.name.replace("_", " ") + (" ?" if row.status == "ambiguous" else "")
+            numbers = seconds(row.thread_seconds), percent(row.fraction)
+            table.add_row(name, *numbers, _saving(row), escape(row.evidence), row.advice)
+    if any(row.status == "ambiguous" for row in rows):
+        table.caption = "? another cause explains the same seconds as well"
+        table.caption_justify = "left"
+    for column in table.columns[4:]:
+        column.justify, column.no_wrap = "left", False
+    return [table] if table.row_count else []
+
+
+def _saving(row: Any) -> str:
+    """How much shorter the run would be, with its bounds; files of 0.1.0 do not say."""
+    saving_s, lo, hi = (getattr(row, name, math.nan) for name in ("saving_s", "lo", "hi"))
+    bounds = f" ({lo:.3g} to {hi:.3g})" if math.isfinite(lo) and math.isfinite(hi) else ""
+    return seconds(saving_s) + bounds
+
+
+def _monitor(run: RunFile) -> list[Table]:
+    rows = run.rows("summary/monitor")
+    table = _table(
+        "What measuring cost", "", "CPU s", "of the threads", "µs a chunk", "records", "written", ""
+    )
+    for row in rows:
+        table.add_row(
+            row.part,
+            seconds(row.cpu_s),
+            percent(row.fraction),
+            f"{1e6 * row.cpu_s_per_chunk:,.0f}" if math.isfinite(row.cpu_s_per_chunk) else "–",
+            f"{row.records:,}" if row.records >= 0 else "–",
+            quantity(row.bytes_b, "B"),
+            _STATUS_MARKS.get(row.status, ""),
+        )
+    return [table] if rows else []
+
+
+def _metrics(title: str, names: dict[str, str], workflow: dict[str, Any]) -> Table | None:
+    table = _table(title, "", "value", "")
+    for name, label in names.items():
+        row = workflow.get(name)
+        if row is None or (row.status == "unavailable" and not math.isfinite(row.value)):
+            continue
+        table.add_row(label, quantity(row.value, row.units), _STATUS_MARKS.get(row.status, ""))
+    return table if table.row_count else None
+
+
+def _split(run: RunFile) -> Table:
+    table = _table(
+        "Where the task seconds went",
+        "side",
+        "CPU s",
+        "not CPU s",
+        "runtime s",
+        "failed s",
+        "bytes",
+    )
+    for row in run.rows("summary/split"):
+        mark = "" if row.in_budget else " *"
+        numbers = [seconds(v) for v in (row.cpu_s, row.noncpu_s, row.runtime_s, row.failed_s)]
+        table.add_row(row.side + mark, *numbers, quantity(row.bytes_b, "B"))
+    table.caption = "* runs beside the others, not part of the sum"
+    table.caption_justify = "left"
+    return table
+
+
+def _waterfall(run: RunFile) -> Table:
+    table = _table("Thread-seconds of the run", "category", "s", "share", "")
+    for row in sorted(run.rows("summary/waterfall"), key=lambda row: row.rank):
+        share = row.fraction if math.isfinite(row.fraction) else 0.0
+        bar = "█" * max(0, min(30, round(30 * share)))
+        table.add_row(row.category, seconds(row.thread_seconds), percent(row.fraction), bar)
+    return table
+
+
+def _datasets(run: RunFile) -> list[Table]:
+    rows = run.rows("summary/per_dataset")
+    table = _table(
+        "Datasets", "dataset", "files", "chunks", "events", "wall s", "CPU s", "read", "rate"
+    )
+    for row in rows[:ROWS_MAX]:
+        table.add_row(
+            escape(row.dataset),
+            *(f"{n:,}" for n in (row.n_files, row.n_chunks, row.n_events)),
+            seconds(row.wall_s),
+            seconds(row.cpu_s),
+            quantity(row.bytes_b, "B"),
+            quantity(row.event_rate_hz, "Hz"),
+        )
+    return _with_rest(table, rows)
+
+
+def _sections(run: RunFile) -> list[Table]:
+    rows = run.rows("summary/per_section")
+    table = _table("Sections", "section", "entries", "s", "own s", "CPU s", "95 % s", "longest s")
+    for row in rows[:ROWS_MAX]:
+        numbers = (row.wall_s, row.self_s, row.cpu_s, row.dur_p95_s, row.dur_max_s)
+        table.add_row(escape(row.section), f"{row.n:,}", *map(seconds, numbers))
+    return _with_rest(table, rows)
+
+
+def _with_rest(table: Table, rows: Sequence[Any]) -> list[Table]:
+    if len(rows) > ROWS_MAX:
+        table.caption = f"and {len(rows) - ROWS_MAX} more in the file"
+    return [table] if rows else []
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
+    for i, column in enumerate(columns):
+        left = i == 0 or column == ""
+        table.add_column(column, justify="left" if left else "right", no_wrap=True)
+    return table
+
+
+def seconds(value: float) -> str:
+    """A number of a column of seconds; a dash for what is not known."""
+    return f"{value:,.2f}" if math.isfinite(value) else "–"
+
+
+def percent(fraction: float) -> str:
+    """A fraction in percent, with a dash for what is not known."""
+    return f"{100 * fraction:.1f} %" if math.isfinite(fraction) else "–"
+
+
+def quantity(value: float, unit: str) -> str:
+    """A number with its unit, for people; a dash for what is not known.
+
+    Bytes, rates and Hz are scaled by 1000, seconds stay seconds.
+    """
+    if value is None or not math.isfinite(value) or (unit == "B" and value < 0):
+        return "–"
+    if unit == "B":
+        return _scaled(value, ("B", "kB", "MB", "GB", "TB", "PB"))
+    if unit == "Gbit/s":
+        return _scaled(1e9 * value, ("bit/s", "kbit/s", "Mbit/s", "Gbit/s"))
+    if unit in ("Hz", "1/s"):
+        return _scaled(value, ("Hz", "kHz", "MHz", "GHz"))
+    if unit == "count":
+        return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
+    number = f"{value:,.3g}" if abs(value) < 100 else f"{value:,.1f}"
+    return number if unit in ("", "1") else f"{number} {unit}"
+
+
+def _scaled(value: float, units: Sequence[str]) -> str:
+    for unit in units[:-1]:
+        if abs(value) < 1000:
+            return f"{value:.3g} {unit}"
+        value /= 1000
+    return f"{value:,.3g} {units[-1]}"

@@ -1,0 +1,102 @@
+"""``crema scaling`` and ``crema what-if``."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+
+import click
+
+from ._errors import plain_errors
+
+_files = click.argument("files", nargs=-1, required=True, type=click.Path(path_type=pathlib.Path))
+_json = click.option("--json", "json_", is_flag=True, help="Print JSON.")
+_to = click.Path(dir_okay=False, path_type=pathlib.Path)
+
+
+@click.command()
+@_files
+@click.option("--csv", "csv_file", type=_to, help="Write the table there too.")
+@click.option(
+    "--extra-p", type=_to, help="Write the parts' seconds there, in Extra-P's text format."
+)
+@click.option("--mixed", is_flag=True, help="Take runs of different input or chunk size as well.")
+@_json
+@plain_errors
+def scaling(
+    files: tuple[pathlib.Path, ...],
+    csv_file: pathlib.Path | None,
+    extra_p: pathlib.Path | None,
+    mixed: bool,
+    json_: bool,
+) -> None:
+    """Compare runs of one analysis on different numbers of threads, and fit laws to them.
+
+    Strong series (the same work): efficiency is T_ref N_ref / (T N). Weak series (work in proportion to the threads): T_ref / T.
+    T is the wall time, N the threads averaged over it, ref the runs with the fewest threads.
+    """
+    from rich.console import Console
+
+    from . import parts, scaling_report
+    from . import series as series_
+
+    try:
+        series = series_.scaling(files, mixed=mixed)
+    except series_.MixedRunsError as error:
+        raise click.ClickException(f"{error}; --mixed takes them all the same") from error
+    if csv_file:
+        with csv_file.open("w", encoding="utf-8", newline="") as file:
+            scaling_report.write_csv(series, file)
+    if extra_p:
+        extra_p.write_text(parts.extrap(series.parts), encoding="utf-8")
+    if json_:
+        click.echo(json.dumps(scaling_report.as_json(series), indent=1))
+    else:
+        Console().print(scaling_report.render(series))
+
+
+@click.command("what-if")
+@_files
+@click.option("--threads", type=click.IntRange(1), help="On so many threads.")
+@click.option("--chunksize", type=click.IntRange(1), help="With about so many events in a chunk.")
+@click.option(
+    "--input-speed",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="With input so many times as fast.",
+)
+@click.option("--no-tail", is_flag=True, help="As if the last chunks ended all at once.")
+@click.option(
+    "--cores", type=float, help="Cores that the workers have together, if the file does not say it."
+)
+@_json
+@plain_errors
+def what_if(
+    files: tuple[pathlib.Path, ...],
+    threads: int | None,
+    chunksize: int | None,
+    input_speed: float,
+    no_tail: bool,
+    cores: float | None,
+    json_: bool,
+) -> None:
+    """Say how long a run would take with other threads, chunks or input, by replaying it.
+
+    Of several runs the one with the most threads is replayed; the others show whether the source of the input has a limit.
+    """
+    from .replay import replay
+    from .scaling_report import plain, what_if_lines
+
+    answer = replay(files).what_if(
+        threads=threads,
+        chunk_size=chunksize,
+        input_speed=input_speed,
+        tail=not no_tail,
+        cores=cores,
+    )
+    if json_:
+        click.echo(json.dumps(plain(dataclasses.asdict(answer)), indent=1))
+    else:
+        click.echo("\n".join(what_if_lines(answer)))

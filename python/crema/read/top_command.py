@@ -1,0 +1,93 @@
+"""``crema top``."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import pathlib
+import time
+
+import click
+
+from ._errors import plain_errors
+
+_START_S = 10.0  # to wait for a file that is being written anew
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(path_type=pathlib.Path))
+@click.option(
+    "--events",
+    type=click.IntRange(1),
+    help="Events of the whole input: shows how much time is left.",
+)
+@click.option("--once", is_flag=True, help="Print once and end.")
+@click.option("--json", "json_", is_flag=True, help="Print a line of JSON each second.")
+@plain_errors
+def top(file: pathlib.Path | None, events: int | None, once: bool, json_: bool) -> None:
+    """Watch a run while it goes on: events per second, busy threads, where the time goes, gaps.
+
+    FILE is a live file (RUN.live.h5) or a directory of them, of which the newest is taken; CREMA_RUNS or the working directory if not
+    given. It ends with the run, or with Ctrl-C; the run does not notice.
+    """
+    from .live import Watch, newest_live
+    from .reader import open as open_run
+
+    path = newest_live(file) if file is None or file.is_dir() else file
+    with open_run(path) as run:
+        if not run.live:
+            raise click.ClickException(f"{path} is of a run that is over: crema show {path}")
+    with contextlib.suppress(KeyboardInterrupt):
+        _follow(Watch(path, events), once, json_)
+
+
+def _follow(watch, once: bool, json_: bool) -> None:
+    from rich.console import Console
+    from rich.live import Live
+
+    from .live import render
+    from .scaling_report import plain
+
+    console = Console()
+    look = _first(watch)
+    if json_ or once:
+        while look is not None:
+            if json_:
+                click.echo(json.dumps(plain(dataclasses.asdict(look))))
+            else:
+                console.print(render(look))
+            if once:
+                return
+            look = _next(watch)
+    else:
+        with Live(render(look), console=console, auto_refresh=False) as screen:
+            while (look := _next(watch)) is not None:
+                screen.update(render(look), refresh=True)
+    sealed = watch.path.with_name(watch.path.name.replace(".live.h5", ".h5"))
+    click.echo(f"the run is over: crema show {sealed}" if sealed.exists() else "the run is over")
+
+
+def _first(watch):
+    deadline = time.monotonic() + _START_S
+    while True:
+        try:
+            return watch.look()
+        except FileNotFoundError:
+            raise
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
+def _next(watch):
+    """The run a second later; None when it is over."""
+    while True:
+        time.sleep(1)
+        try:
+            return watch.look()
+        except FileNotFoundError:
+            return None
+        except OSError:
+            continue  # being written anew

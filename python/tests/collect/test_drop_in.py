@@ -1,0 +1,403 @@
+"""Analyses that were written for roastcoffea, or for nobody, are recorded as they are."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+
+import numpy as np
+import pytest
+import uproot
+
+import crema
+from crema.collect import _runner
+
+N_EVENTS, CHUNK = 400, 100
+
+
+@pytest.fixture(scope="module")
+def fileset(tmp_path_factory):
+    path = tmp_path_factory.mktemp("small") / "small.root"
+    with uproot.recreate(path) as file:
+        file["Events"] = {"x": np.arange(float(N_EVENTS))}
+    return {"small": {"files": {str(path): "Events"}}}
+
+
+@pytest.fixture(scope="module")
+def client():
+    from distributed import Client
+
+    with Client(
+        processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0"
+    ) as client:
+        yield client
+
+
+def make_runner(executor, **more):
+    from coffea import processor
+    from coffea.nanoevents import BaseSchema
+
+    return processor.Runner(
+        executor=executor, schema=BaseSchema, savemetrics=True, chunksize=CHUNK, **more
+    )
+
+
+def counter():
+    """A processor."""
+    from coffea import processor
+
+    class Counter(processor.ProcessorABC):
+        def process(self, events):
+            return {"n": len(events)}
+
+        def postprocess(self, accumulator):
+            return accumulator
+
+    return Counter()
+
+
+# -------------------------------------------------------------- a Runner without a checkpointer
+
+
+def executors(client):
+    from coffea import processor
+
+    yield "iterative", None, processor.IterativeExecutor(status=False)
+    yield "futures", None, processor.FuturesExecutor(workers=2, status=False)
+    yield "dask", client, processor.DaskExecutor(client=client, status=False)
+
+
+@pytest.fixture
+def parsl_executor(tmp_path):
+    from coffea import processor
+
+    parsl = pytest.importorskip("parsl")
+    threads = parsl.ThreadPoolExecutor(max_threads=2)
+    config = parsl.Config(executors=[threads], run_dir=str(tmp_path), usage_tracking=0)
+    with parsl.load(config):
+        yield processor.ParslExecutor(status=False)
+
+
+@pytest.mark.parametrize("kind", ["iterative", "futures", "dask", "parsl"])
+def test_a_runner_without_a_checkpointer_is_recorded(kind, client, fileset, tmp_path, request):
+    from coffea.processor import Runner
+
+    if kind == "parsl":
+        cluster, executor = None, request.getfixturevalue("parsl_executor")
+    else:
+        (found,) = (row for row in executors(client) if row[0] == kind)
+        _, cluster, executor = found
+    before = {name: Runner.__dict__[name] for name in ("__call__", "run", "_filter_badfiles")}
+    run, instance = make_runner(executor), counter()
+    known = dict(vars(run))
+    with crema.MetricsCollector(cluster, instance, output=tmp_path, quiet=True) as mc:
+        _, report = run(fileset, processor_instance=instance, treename="Events")
+        mc.set_coffea_report(report)
+    assert mc.verdict == "COMPLETE", mc.reasons
+    assert vars(run) == known and run.checkpointer is None
+    assert {name: Runner.__dict__[name] for name in before} == before
+    with crema.open(mc.path) as file:
+        assert len(file["chunks"]) == report["chunks"]
+        assert file["chunks"]["n_events"].sum() == report["entries"]
+    run(fileset, processor_instance=instance, treename="Events")  # of no run any more
+
+
+def test_a_checkpointer_of_the_users_own_is_kept_and_recorded(fileset, tmp_path):
+    from coffea import processor
+
+    class Own(processor.CheckpointerABC):
+        saved = 0
+
+        def load(self, metadata, processor_instance):
+            return None
+
+        def save(self, output, metadata, processor_instance):
+            Own.saved += 1
+
+    own = Own()
+    run = make_runner(processor.IterativeExecutor(status=False), checkpointer=own)
+    with crema.MetricsCollector(output=tmp_path, quiet=True) as mc:
+        _, report = run(fileset, processor_instance=counter(), treename="Events")
+    assert run.checkpointer is own and Own.saved == report["chunks"]
+    with crema.open(mc.path) as file:
+        assert len(file["chunks"]) == report["chunks"]
+
+
+def test_hooks_of_several_runs_are_undone_with_the_last_in_any_order():
+    from coffea.processor import Runner
+
+    before = Runner.__dict__["run"]
+    for run_id in ("a", "b"):
+        _runner.hook(run_id, lambda own: own)
+    assert Runner.__dict__["run"] is not before
+    assert _runner.unhook("a") == {}
+    assert Runner.__dict__["run"] is not before
+    _runner.unhook("b")
+    assert _runner.unhook("b") == {}
+    assert Runner.__dict__["run"] is before
+
+
+def test_what_another_put_in_its_place_meanwhile_stays(monkeypatch):
+    from coffea.processor import Runner
+
+    monkeypatch.setattr(Runner, "run", Runner.__dict__["run"])
+    _runner.hook("a", lambda own: own)
+
+    def theirs(self):
+        return 1
+
+    Runner.run = theirs
+    _runner.unhook("a")
+    assert Runner.__dict__["run"] is theirs
+
+
+# -------------------------------------------------------------- what cannot be recorded is said
+
+
+def test_a_processors_task_without_a_chunk_is_told_while_the_run_goes_on(client, tmp_path, capfd):
+    said = ""
+    with crema.MetricsCollector(client, counter(), output=tmp_path, quiet=True):
+        for i in range(3):
+            client.submit(abs, -i, key=f"Counter-{i}").result()
+        end = time.monotonic() + 20
+        while "no chunk of it" not in said and time.monotonic() < end:
+            time.sleep(0.05)
+            said += capfd.readouterr().err
+    said += capfd.readouterr().err
+    assert said.count("crema: a task 'Counter' has ended and no chunk of it is recorded") == 1
+
+
+def test_events_that_are_read_without_a_runner_are_noted(fileset, tmp_path):
+    from coffea.nanoevents import BaseSchema, NanoEventsFactory
+
+    path = next(iter(next(iter(fileset.values()))["files"]))
+    with crema.MetricsCollector(output=tmp_path, quiet=True) as mc:
+        events = NanoEventsFactory.from_root({path: "Events"}, schemaclass=BaseSchema).events()
+        assert len(events)
+    assert mc.verdict == "COMPLETE"
+    assert [(n["code"], n["subject"]) for n in mc.notes] == [("input_direct", "NanoEventsFactory")]
+
+
+def test_apply_to_fileset_is_noted(fileset, tmp_path):
+    pytest.importorskip("dask_awkward")
+    from coffea.dataset_tools import apply_to_fileset, preprocess
+    from coffea.nanoevents import BaseSchema
+
+    available, _ = preprocess(fileset, scheduler="synchronous")
+    with crema.MetricsCollector(output=tmp_path, quiet=True) as mc:
+        apply_to_fileset(len, available, schemaclass=BaseSchema)
+    assert [(n["code"], n["subject"]) for n in mc.notes] == [("input_direct", "apply_to_fileset")]
+
+
+# -------------------------------------------------------------- roastcoffea's calls
+
+
+class Counting(crema.BaseInstrumentationContext):
+    def __exit__(self, exc_type, exc_val, exc_tb):
+        self.record_metric("my_metric", 42.0)
+
+
+def roast():
+    """A processor as it is written for roastcoffea."""
+    from coffea import processor
+
+    class Roasted(processor.ProcessorABC):
+        @crema.track_metrics
+        def process(self, events):
+            with crema.track_time(self, "selection"):
+                n = len(events[events.x > 3])
+            with crema.track_memory(self, "filling"), crema.track_bytes(self, events, "reading"):
+                pass
+            with Counting():
+                pass
+            return {"n": n}
+
+        def postprocess(self, accumulator):
+            return accumulator
+
+    return Roasted()
+
+
+@pytest.fixture(scope="module")
+def roasted(client, fileset, tmp_path_factory):
+    from coffea import processor
+
+    instance = roast()
+    with crema.MetricsCollector(
+        client,
+        backend="dask",
+        track_workers=True,
+        worker_tracking_interval=0.5,
+        processor_instance=instance,
+        output=tmp_path_factory.mktemp("roasted"),
+    ) as collector:
+        run = make_runner(processor.DaskExecutor(client=client, status=False))
+        output, report = run(fileset, processor_instance=instance, treename="Events")
+        collector.set_coffea_report(report)
+        collector.extract_metrics_from_output(output)
+    return collector, report
+
+
+def test_every_name_of_the_collector_is_there(roasted, capsys):
+    collector, report = roasted
+    assert collector.verdict == "COMPLETE", collector.reasons
+    collector.print_summary()
+    assert "COMPLETE" in capsys.readouterr().out
+    metrics = collector.get_metrics()
+    assert collector.metrics.keys() == metrics.keys()
+    assert metrics["total_events"] == report["entries"]
+    assert metrics["num_chunks"] == metrics["num_successful_chunks"] == report["chunks"]
+    assert metrics["total_cpu_time"] == pytest.approx(report["processtime"], rel=0.05)
+    assert metrics["total_bytes_read"] == report["bytesread"]
+    assert metrics["elapsed_time_seconds"] == metrics["wall_time"] > 0
+    wall_s = metrics["wall_time"]
+    assert metrics["event_rate_elapsed_khz"] == pytest.approx(report["entries"] / wall_s / 1e3)
+    assert metrics["processor_cpu_percent"] + metrics["processor_io_wait_percent"] == pytest.approx(
+        100
+    )
+    for name in ("avg_workers", "peak_workers", "total_cores", "core_efficiency", "data_rate_gbps"):
+        assert math.isfinite(metrics[name]), name
+    datasets = metrics["per_dataset"]
+    assert sum(row["total_events"] for row in datasets.values()) == report["entries"]
+    assert sum(row["num_chunks"] for row in datasets.values()) == report["chunks"]
+    counts = {name: row["count"] for name, row in metrics["sections"].items()}
+    expected = dict.fromkeys(("selection", "filling", "reading", "Counting"), report["chunks"])
+    assert counts == expected
+
+
+def test_what_a_context_of_the_users_own_measures_is_recorded(roasted):
+    collector, report = roasted
+    with crema.open(collector.path) as run:
+        custom = run["custom"]
+        mine = custom[custom.metric == "my_metric"]
+        assert mine.value.tolist() == [42.0] * report["chunks"]
+        assert (mine.chunk_id != 0).all()
+        sections = run["sections"]
+        assert set(sections[sections.depth == 0].section) == {"selection", "filling", "Counting"}
+
+
+def test_span_metrics_are_dasks(roasted):
+    collector, _ = roasted
+    spans = collector.span_metrics
+    prefixes = {key[1] for key in spans if key[0] == "execute"}
+    assert "Roasted" in prefixes
+    summary = collector.get_metrics()
+    cpu_s = sum(v for k, v in spans.items() if k[0] == "execute" and k[2] == "thread-cpu")
+    assert cpu_s == pytest.approx(summary["cpu_time_seconds"])
+    per_task = crema.extract_per_task_metrics(spans)
+    assert set(per_task) == prefixes
+    assert per_task["Roasted"]["thread-cpu"] == spans["execute", "Roasted", "thread-cpu", "seconds"]
+
+
+def test_plots_take_span_metrics(roasted, tmp_path):
+    import matplotlib.pyplot as plt
+
+    spans = roasted[0].span_metrics
+    _, ax = crema.plot_per_task_cpu_io(
+        span_metrics=spans, title="a title", figsize=(14, 6), output_path=tmp_path / "x.png"
+    )
+    assert ax.get_title() == "a title" and (tmp_path / "x.png").stat().st_size > 1000
+    heights = {bar.get_height() for bars in ax.containers for bar in bars}
+    assert spans["execute", "Roasted", "thread-cpu", "seconds"] in heights
+    _, ax = crema.plot_per_task_bytes_read(span_metrics=spans)
+    assert ax.get_ylabel() == "GB"
+    for plot in (
+        crema.plot_per_task_cpu_io,
+        crema.plot_per_task_bytes_read,
+        crema.plot_per_task_overhead,
+    ):
+        with pytest.raises(ValueError, match="Dask metered no"):
+            plot(span_metrics={})
+    overhead = {("execute", "x", "serialize", "seconds"): 2.0}
+    _, ax = crema.plot_per_task_overhead(overhead)
+    assert max(bar.get_height() for bars in ax.containers for bar in bars) == 2.0
+    plt.close("all")
+
+
+def test_measurements_are_written_and_read_back(roasted, tmp_path):
+    collector, _ = roasted
+    directory = collector.save_measurement(tmp_path, measurement_name="first")
+    assert directory == tmp_path / "first"
+    metrics, start_s, end_s = crema.load_measurement(directory)
+    ours = collector.get_metrics()
+    assert end_s - start_s == pytest.approx(ours["wall_time"], abs=1e-5)
+    assert metrics["total_events"] == ours["total_events"]
+    assert metrics["sections"] == ours["sections"]
+    assert json.loads((directory / "metadata.json").read_text())["format"].startswith("roastcoffea")
+    with crema.open(directory / collector.path.name) as run:
+        assert run.verdict == "COMPLETE"
+    with pytest.raises(FileNotFoundError, match="no measurement"):
+        crema.load_measurement(tmp_path / "second")
+    (directory / "start_end_time.txt").write_text("now")
+    with pytest.raises(ValueError, match="not two times"):
+        crema.load_measurement(directory)
+
+
+def test_custom_metrics_replace_the_reports(tmp_path, capfd):
+    rows = {
+        "TTbar": {
+            "entries": 500_000,
+            "duration": 60.0,
+            "performance_counters": {"num_requested_bytes": 6_000_000_000},
+        },
+        "WJets": {
+            "entries": 500_000,
+            "duration": 40.0,
+            "performance_counters": {"num_requested_bytes": 4_000_000_000},
+        },
+        "comment": "no dataset",
+    }
+    with crema.MetricsCollector(output=tmp_path, quiet=True) as mc:
+        mc.set_coffea_report({"entries": 1, "chunks": 0}, custom_metrics=rows)
+    metrics = mc.get_metrics()
+    assert metrics["total_events"] == 1e6
+    assert metrics["total_bytes_read"] == 1e10
+    assert capfd.readouterr().err == ""
+
+
+def test_the_backend_is_dask_or_refused(tmp_path):
+    crema.MetricsCollector(None, "dask", output=tmp_path)
+    for wrong in ({"backend": "taskvine"}, {"processor_instance": "taskvine"}):
+        with pytest.raises(ValueError, match="'taskvine'"):
+            crema.MetricsCollector(output=tmp_path, **wrong)
+
+
+def test_without_a_run_file_nothing_raises(tmp_path, capfd):
+    mc = crema.MetricsCollector(output=tmp_path)
+    assert mc.get_metrics() == {} and mc.span_metrics == {}
+    mc.print_summary()
+    assert capfd.readouterr().err.count("there is no run file") == 3
+
+
+# -------------------------------------------------------------- wrong calls inside process()
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_no_wrong_call_raises(recorded, tmp_path, caplog):
+    import contextlib
+
+    def wrong():
+        for tracker in (crema.track_time, crema.track_memory, crema.track_bytes):
+            for arguments in ((), (None,), (3, 4), ("a", "b", "c"), (object(), None, None, None)):
+                with tracker(*arguments):
+                    pass
+            with tracker(section_name="named"), tracker(name="named"), tracker(nonsense=1):
+                pass
+        with Failing():
+            pass
+        crema.record_metric("x", "no number")
+        return 1
+
+    class Failing(crema.BaseInstrumentationContext):
+        def __exit__(self, *exception):
+            raise RuntimeError("mine")
+
+    with (
+        crema.MetricsCollector(output=tmp_path, quiet=True)
+        if recorded
+        else (contextlib.nullcontext())
+    ):
+        assert wrong() == 1
+        assert crema.track_time("as a decorator")(wrong)() == 1
+        assert crema.track_metrics(lambda: 2)() == 2

@@ -1,0 +1,174 @@
+"""What recorded rows mean: passes over the same input, chunks that nobody recorded, input that coffea dropped, unknown values."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import hook_support as support
+import pytest
+from coffea import processor
+from coffea.nanoevents import BaseSchema
+from distributed import Client, LocalCluster
+
+import crema
+from crema import MetricsCollector
+from crema.collect import _runner
+
+EVENTS = 3 * support.EVENTS  # of the three files
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def fileset(tmp_path):
+    (tmp_path / "files").mkdir()
+    return support.make_files(tmp_path / "files")
+
+
+def analyse(mc, executor, fileset, instance, **options):
+    options.setdefault("savemetrics", True)
+    options.setdefault("checkpointer", mc.checkpointer)
+    runner = processor.Runner(
+        executor=executor, schema=BaseSchema, chunksize=support.CHUNK, **options
+    )
+    return runner(fileset, processor_instance=instance)
+
+
+class Other(support.Counter):
+    """Another processor over the same input."""
+
+
+def _dask(client, heavy_input=None):
+    return processor.DaskExecutor(client=client, status=False, heavy_input=heavy_input)
+
+
+EXECUTORS = {
+    "dask": _dask,
+    "heavy input": functools.partial(_dask, heavy_input=b"heavy"),
+    "futures": lambda client: processor.FuturesExecutor(workers=2, status=False),
+    "iterative": lambda client: processor.IterativeExecutor(status=False),
+}
+
+
+@pytest.mark.parametrize("name", EXECUTORS)
+def test_the_same_input_twice_counts_twice(client, fileset, tmp_path, name):
+    """Whether Dask's keys repeat or not: both results were used, none of it is waste."""
+    cluster = client if name in ("dask", "heavy input") else None
+    with MetricsCollector(cluster, support.Counter(), output=tmp_path, quiet=True) as mc:
+        executor = EXECUTORS[name](client)
+        first, _ = analyse(mc, executor, fileset, support.Counter())
+        second, report = analyse(mc, executor, fileset, support.Counter())
+        mc.set_coffea_report(report)
+    assert first["n"] == second["n"] == EVENTS
+    assert mc.verdict == "COMPLETE", mc.reasons
+    with crema.open(mc.path) as run:
+        chunks, metrics = run["chunks"], run.summary()
+        passes = run["summary/per_pass"].set_index("pass")
+        wasted = run["summary/wasted"]
+    assert len(chunks) == 18
+    assert sorted(chunks["pass"]) == [1] * 9 + [2] * 9
+    assert set(chunks["attempt"]) == {1}
+    assert not (chunks["quality"] & 8).any()
+    assert metrics["total_events"] == 2 * EVENTS
+    assert metrics["num_chunks"] == 18
+    assert metrics["num_superseded_attempts"] == 0
+    assert len(wasted) == 0
+    assert list(passes.n_events) == [EVENTS, EVENTS]
+    assert list(passes.n_chunks) == [9, 9]
+    assert passes.cpu_s.sum() == pytest.approx(metrics["process_cpu_time"])
+    assert math.isnan(metrics["closure_events_chunks_vs_report"])  # one report, two passes
+
+
+def test_two_processors_are_two_passes(client, fileset, tmp_path):
+    with MetricsCollector(client, support.Counter(), output=tmp_path, quiet=True) as mc:
+        for instance in (support.Counter(), Other()):
+            analyse(mc, _dask(client), fileset, instance)
+    with crema.open(mc.path) as run:
+        chunks = run["chunks"]
+        by_pass = chunks.groupby("pass", observed=True)["task_prefix"].unique()
+    assert [list(names) for names in by_pass] == [["Counter"], ["Other"]]
+    assert not (chunks["quality"] & 8).any()
+
+
+def test_a_runner_without_the_checkpointer_is_no_complete_run(
+    client, fileset, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(_runner, "_replace_all", lambda: None)  # as where the Runner is elsewhere
+    with MetricsCollector(client, support.Counter(), output=tmp_path, quiet=True) as mc:
+        _, report = analyse(mc, _dask(client), fileset, support.Counter(), checkpointer=None)
+        mc.set_coffea_report(report)
+    assert mc.verdict == "PARTIAL"
+    (reason,) = mc.reasons
+    assert (reason["code"], reason["count"]) == ("chunks_unseen", 9)
+    with crema.open(mc.path) as run:
+        assert [r["code"] for r in run.reasons] == ["chunks_unseen"]
+        rows = run["summary/bottlenecks"]
+        assert not rows["evidence"].str.contains("nan").any(), list(rows["evidence"])
+
+
+@pytest.mark.parametrize("name", ["dask", "iterative"])
+def test_files_that_coffea_dropped_are_named(client, fileset, tmp_path, name, capsys):
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    instance = support.Flaky(marks, OSError, always="f0.root")
+    cluster = client if name == "dask" else None
+    with MetricsCollector(cluster, support.Flaky, output=tmp_path) as mc:
+        out, report = analyse(mc, EXECUTORS[name](client), fileset, instance, skipbadfiles=True)
+        mc.set_coffea_report(report)
+    assert out["n"] == EVENTS - support.CHUNK
+    assert mc.verdict == "COMPLETE", mc.reasons  # the user asked for it
+    (note,) = mc.notes
+    assert (note["code"], note["count"]) == ("input_dropped", support.CHUNK)
+    assert note["subject"].endswith("f0.root")
+    with crema.open(mc.path) as run:
+        assert run.notes == mc.notes
+    assert "200 events of this file are not in the result" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["dask", "futures"])
+def test_files_that_coffea_could_not_open_are_named(client, fileset, tmp_path, name):
+    bad = tmp_path / "files" / "bad.root"
+    bad.write_bytes(b"root" + bytes(500))
+    fileset["ds0"]["files"][str(bad)] = "Events"
+    cluster = client if name == "dask" else None
+    with MetricsCollector(cluster, support.Counter(), output=tmp_path, quiet=True) as mc:
+        executor = EXECUTORS[name](client)
+        instance = support.Counter()
+        out, _ = analyse(
+            mc, executor, fileset, instance, skipbadfiles=(OSError, ValueError, Exception)
+        )
+    assert out["n"] == EVENTS
+    assert mc.verdict == "COMPLETE", mc.reasons
+    assert [(note["code"], note["subject"]) for note in mc.notes] == [("input_dropped", str(bad))]
+
+
+def test_chunks_of_the_users_checkpointer_are_not_missing(fileset, tmp_path):
+    class Keeps(processor.CheckpointerABC):
+        """Has everything already."""
+
+        kept: dict = {}  # noqa: RUF012
+
+        def load(self, metadata, processor_instance):
+            return self.kept.get((metadata["filename"], metadata["entrystart"]))
+
+        def save(self, output, metadata, processor_instance):
+            self.kept[metadata["filename"], metadata["entrystart"]] = output
+
+    for expected in (9, 0):
+        with MetricsCollector(None, support.Counter(), output=tmp_path, quiet=True) as mc:
+            executor = processor.IterativeExecutor(status=False)
+            own = mc.checkpointer_around(Keeps())
+            _, report = analyse(mc, executor, fileset, support.Counter(), checkpointer=own)
+            mc.set_coffea_report(report)
+        assert report["chunks"] == 9
+        assert mc.verdict == "COMPLETE", mc.reasons
+        with crema.open(mc.path) as run:
+            assert len(run["chunks"]) == expected

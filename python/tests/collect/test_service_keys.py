@@ -1,0 +1,155 @@
+"""What a collector made for its run goes with it, however it ends: keys at once, the rest when the run file is there."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+
+import crema
+from crema.collect import _killed
+from crema.collect._service import LocalService
+
+SERVICE = """
+import pathlib, sys, uuid
+from crema.collect._service import LocalService
+service = LocalService(uuid.UUID(sys.argv[1]), pathlib.Path(sys.argv[2]))
+service.start()
+service.start_agent(1.0)
+print(service.run_dir, flush=True)
+sys.stdin.read()
+"""
+
+NOTEBOOK = """
+import pathlib, sys
+import crema
+with crema.MetricsCollector(output=sys.argv[1], quiet=True) as mc:
+    for i in range(100):
+        crema.record_metric("crumbs", i)
+    print(mc._service.run_dir, flush=True)
+    sys.stdin.read()
+"""
+
+
+def start(script, *arguments):
+    """A collector, and its run's private directory."""
+    collector = subprocess.Popen(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    return collector, pathlib.Path(collector.stdout.readline().strip())
+
+
+def kill(collector):
+    collector.send_signal(signal.SIGKILL)
+    collector.communicate()
+
+
+def wait_until(happened, within_s, what):
+    deadline = time.monotonic() + within_s
+    while not happened():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def running(marker: str) -> list[str]:
+    lines = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        lines += [line] if marker in line else []
+    return lines
+
+
+def test_keys_go_when_the_collector_is_killed(tmp_path):
+    collector, run_dir = start(SERVICE, uuid.uuid4(), tmp_path)
+    held = [run_dir / "keys", run_dir / "agent-keys"]
+    try:
+        assert all(path.is_dir() for path in held)
+    finally:
+        kill(collector)
+    wait_until(lambda: not any(path.exists() for path in held), 10, "the keys stay")
+    wait_until(lambda: not run_dir.exists(), 60, "the directory stays")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_holds_less_is_replaced(tmp_path):
+    """As after a verdict, if records came late and the notebook was killed then."""
+    with crema.MetricsCollector(output=tmp_path, quiet=True) as mc:
+        store = mc._service.store
+        shutil.copytree(store, tmp_path / "early")
+        for i in range(100):
+            crema.record_metric("crumbs", i)
+        (journal,) = store.glob("*/*.journal")
+        size = journal.stat().st_size
+        wait_until(lambda: journal.stat().st_size > size + 1500, 20, "nothing is delivered")
+        shutil.copytree(store, tmp_path / "late")
+    (early,), (late,) = ((tmp_path / name).glob("*/") for name in ("early", "late"))
+    file = tmp_path / "run.h5"
+    _killed._rebuild(early, file)
+    before = _killed._records(file)
+    _killed._rebuild(late, file)
+    assert _killed._records(file) > before
+
+
+def test_a_killed_notebook_leaves_its_run_file_and_nothing_else(tmp_path):
+    collector, run_dir = start(NOTEBOOK, tmp_path)
+    kill(collector)
+    wait_until(lambda: not run_dir.exists(), 120, "the directory stays")
+    wait_until(lambda: not running(run_dir.name), 10, "a program stays")
+    (path,) = tmp_path.iterdir()
+    with crema.open(path) as run:
+        assert path.name == f"{run_dir.name}.h5" and not run.live
+        assert run.verdict == "PARTIAL"
+        assert "run_not_ended" in {reason["code"] for reason in run.reasons}
+        assert len(run["custom"]) == 100, "what lay in the spool is in the file"
+
+
+def test_a_file_that_holds_more_stays(tmp_path):
+    with crema.MetricsCollector(output=tmp_path, quiet=True) as mc:
+        store = mc._service.store
+        shutil.copytree(store, tmp_path / "early")
+        for i in range(100):
+            crema.record_metric("crumbs", i)
+    (early,) = (tmp_path / "early").glob("*/*.journal")
+    whole = mc.path.read_bytes()
+    _killed._rebuild(early.parent, mc.path)
+    assert mc.path.read_bytes() == whole
+    less = tmp_path / "less.h5"
+    _killed._rebuild(early.parent, less)
+    assert 0 <= _killed._records(less) < _killed._records(mc.path)
+    assert "run_not_ended" in {reason["code"] for reason in crema.open(less).reasons}
+
+
+def test_what_cannot_be_made_is_named(tmp_path):
+    collector, run_dir = start(NOTEBOOK, tmp_path)
+    blocker = tmp_path / f"{run_dir.name}.h5"
+    blocker.mkdir()  # no file can take its name
+    try:
+        kill(collector)
+        told = tmp_path / f"{run_dir.name}.left.txt"
+        wait_until(told.exists, 120, "nothing is said")
+        time.sleep(0.2)
+        assert str(run_dir / "store") in told.read_text()
+        assert list((run_dir / "store").glob("*/*.journal"))
+        assert not (run_dir / "keys").exists()
+    finally:
+        shutil.rmtree(run_dir, ignore_errors=True)
+
+
+def test_keys_go_though_the_journal_stays(tmp_path):
+    service = LocalService(uuid.uuid4(), tmp_path)
+    service.start()
+    (service.store / "run").mkdir()
+    (service.store / "run" / "000001.journal").touch()
+    assert str(service.store) in service.close(sealed=False)
+    assert not (service.run_dir / "keys").exists()
+    shutil.rmtree(service.run_dir)

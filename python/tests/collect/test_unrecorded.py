@@ -1,0 +1,243 @@
+"""Measuring never hurts: what cannot be recorded is named, and the analysis runs."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import time
+
+import pytest
+from test_collector import assert_nothing_left
+
+import crema
+from crema.collect import _cluster, _pipeline, collector
+from crema.hook._config import HookConfig
+from crema.hook.chunks import ChunkHook
+from crema.hook.scheduler import SchedulerHook
+from crema.hook.worker import WorkerHook
+
+NO_CREMA = "import sys\nsys.modules['crema'] = None\n"
+OTHER_CREMA = """
+import sys, types
+sys.modules["crema"] = crema = types.ModuleType("crema")
+crema.__version__ = "9.9"
+"""
+
+# -------------------------------------------------------------- what travels
+
+
+def arrives(thing, preamble):
+    """What `thing` is in a process that runs `preamble` first: its class, and the name that Dask would know it by."""
+    code = preamble + (
+        "import pickle\n"
+        f"thing = pickle.loads({pickle.dumps(thing)!r})\n"
+        "print(type(thing).__module__, type(thing).__name__, getattr(thing, 'name', ''))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def config():
+    return HookConfig("01a20000000070008000000000000001", server_key="k", agent_options=("--x",))
+
+
+def test_what_travels_unpickles_where_crema_is_not():
+    settings = config()
+    name = f"crema-{settings.run_id}"
+    plugin = "distributed.diagnostics.plugin"
+    for preamble in (NO_CREMA, OTHER_CREMA):
+        assert arrives(ChunkHook(settings), preamble) == ["builtins", "NoneType"]
+        assert arrives(WorkerHook(settings), preamble) == [plugin, "WorkerPlugin", name]
+        assert arrives(SchedulerHook(settings), preamble) == [plugin, "SchedulerPlugin", name]
+
+
+def test_where_crema_is_the_hooks_arrive_whole():
+    for thing in (ChunkHook(config()), WorkerHook(config()), SchedulerHook(config())):
+        found = arrives(thing, "")
+        assert found[:2] == [type(thing).__module__, type(thing).__name__]
+        assert pickle.loads(pickle.dumps(thing)).config == config()
+
+
+def test_the_users_own_checkpointer_arrives_without_crema():
+    own = ChunkHook(config(), checkpointer={"any": "object"})
+    assert arrives(own, NO_CREMA) == ["builtins", "dict"]
+    assert pickle.loads(pickle.dumps(own)).checkpointer == {"any": "object"}
+
+
+def test_another_protocol_records_nothing_and_other_settings_are_left_out():
+    call, (expression, names) = ChunkHook(config()).__reduce__()
+    state = names["state"] | {"config": names["state"]["config"] | {"of_tomorrow": 1}}
+    assert call(expression, names | {"state": state}).config == config()
+    state = state | {"wire": state["wire"] + 1}
+    assert call(expression, names | {"state": state}) is None
+
+
+# -------------------------------------------------------------- a run that cannot be recorded
+
+
+@pytest.fixture
+def broken(tmp_path, monkeypatch):
+    """A sink that does not start."""
+    program = tmp_path / "broken"
+    program.write_text("#!/bin/sh\necho the disk is made of cheese >&2\nexit 3\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(_pipeline, "program", lambda name: str(program))
+
+
+def test_the_analysis_runs_unrecorded_and_one_line_says_why(broken, tmp_path, capfd, recwarn):
+    done = []
+    with crema.MetricsCollector(output=tmp_path) as mc:
+        assert mc.checkpointer is None
+        assert mc.checkpointer_around("own") == "own"
+        mc.set_coffea_report({"entries": 1})
+        mc.set_coffea_report(None)
+        done.append(1)
+    assert done and mc.verdict == "UNKNOWN" and mc.path is None
+    assert [reason["code"] for reason in mc.reasons] == ["not_recorded"]
+    lines = [line for line in capfd.readouterr().err.splitlines() if "cheese" in line]
+    assert len(lines) == 1
+    assert lines[0].startswith("crema: the analysis runs unrecorded: ")
+    assert not recwarn.list
+    assert_nothing_left(mc)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("boom"), MemoryError(), KeyError("x")])
+def test_no_exception_of_crema_passes(error, tmp_path, monkeypatch, capfd):
+    def fail(*args, **kwargs):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(collector, "LocalService", fail)
+        with crema.MetricsCollector(output=tmp_path) as mc:
+            pass
+    assert mc.verdict == "UNKNOWN"
+    assert capfd.readouterr().err.count("crema: the analysis runs unrecorded") == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(collector, "LocalService", fail)
+        with pytest.raises(type(error)), crema.MetricsCollector(output=tmp_path, on_error="raise"):
+            pytest.fail("the analysis ran")
+
+
+def test_an_interrupt_passes_while_entering(tmp_path, monkeypatch):
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(collector, "AggregatorClient", interrupt)
+    mc = crema.MetricsCollector(output=tmp_path)
+    with pytest.raises(KeyboardInterrupt), mc:
+        pytest.fail("the analysis ran")
+    assert_nothing_left(mc)
+
+
+def test_wrong_arguments_raise_at_once(tmp_path):
+    for wrong in ({"on_error": "ignore"}, {"sample_interval": 0}, {"timeout": -1}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            crema.MetricsCollector(output=tmp_path, **wrong)
+
+
+def test_a_closed_client_is_said_to_be_closed(tmp_path, capfd):
+    from distributed import Client
+
+    client = Client(processes=False, n_workers=1, dashboard_address=":0")
+    client.close()
+    with crema.MetricsCollector(client, output=tmp_path) as mc:
+        pass
+    assert mc.verdict == "UNKNOWN"
+    assert "the client is closed" in capfd.readouterr().err
+
+
+# -------------------------------------------------------------- workers that cannot record
+
+
+def late_worker(address, preload, tmp_path, name):
+    """A Dask worker with a nanny, whose process runs `preload` before anything else."""
+    script = tmp_path / f"{name}.py"
+    script.write_text(preload)
+    command = [sys.executable, "-m", "dask", "worker"]
+    options = ["--nthreads", "1", "--name", name, "--preload", str(script), "--no-dashboard"]
+    return subprocess.Popen([*command, address, *options], cwd=tmp_path)
+
+
+@pytest.mark.parametrize("preload", [NO_CREMA, OTHER_CREMA], ids=["without", "another version"])
+def test_a_late_worker_that_cannot_record_works_and_is_named(preload, fileset, tmp_path):
+    from coffea import processor
+    from coffea.nanoevents import BaseSchema
+    from distributed import Client, LocalCluster
+
+    def count(events):  # in here it travels by value
+        return {"events": len(events)}
+
+    def slow(item):
+        time.sleep(0.05)
+        return item
+
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        late = None
+        try:
+            with crema.MetricsCollector(client, output=tmp_path, quiet=True, timeout=60) as mc:
+                late = late_worker(client.scheduler.address, preload, tmp_path, "late")
+                client.wait_for_workers(2, timeout=60)
+                assert sum(client.gather(client.map(slow, range(100)))) == 4950
+                (mine,) = {
+                    address
+                    for address, info in client.scheduler_info()["workers"].items()
+                    if info["name"] == "late"
+                }
+                assert client.submit(slow, 7, workers=[mine]).result(timeout=30) == 7
+                run = processor.Runner(
+                    executor=processor.DaskExecutor(client=client),
+                    schema=BaseSchema,
+                    checkpointer=mc.checkpointer,
+                    chunksize=100,
+                )
+                output = run(fileset, processor_instance=count)
+        finally:
+            if late is not None:
+                late.terminate()
+                late.wait(30)
+    assert output["events"] == expected_events(fileset)
+    assert mc.verdict == "PARTIAL"
+    assert mine in {reason["subject"] for reason in mc.reasons}, mc.reasons
+    assert_nothing_left(mc)
+
+
+def expected_events(fileset):
+    import uproot
+
+    files = [file for dataset in fileset.values() for file in dataset["files"]]
+    return sum(uproot.open(file)["Events"].num_entries for file in files)
+
+
+def test_workers_without_it_are_named_before_the_analysis(tmp_path, capfd):
+    from distributed import Client, LocalCluster
+
+    def slow(item):
+        time.sleep(0.05)
+        return item
+
+    def forget():
+        import sys
+
+        sys.modules["crema"] = None
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        bad, _good = sorted(client.scheduler_info()["workers"])
+        client.run(forget, workers=[bad])
+        with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
+            assert sum(client.gather(client.map(slow, range(20), pure=False))) == 190
+    said = capfd.readouterr().err
+    assert f"crema: 1 processes do their work unrecorded: {bad} (" in said
+    assert mc.verdict == "PARTIAL"
+    assert {reason["subject"] for reason in mc.reasons} == {bad}
+
+
+def test_long_lists_are_cut():
+    lacking = {f"tcp://10.0.0.{i}:1": "no crema" for i in range(9)}
+    assert _cluster.listed(lacking).endswith(" and 4 more")

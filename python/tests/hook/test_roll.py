@@ -1,0 +1,27 @@
+"""The list of writers, put together from what several sources say."""
+
+from crema.hook import _writers
+from crema.hook._writers import ENDED, LEFT, UNKNOWN, Roll, Writer
+
+STREAM = bytes(range(16))
+A = Writer("tcp://A", state=LEFT, stream=STREAM, uuid="uuid-A")  # as it said when it began
+
+
+def test_an_answer_that_is_lost_leaves_the_processes_beside_the_worker_unknown():
+    roll = Roll()
+    roll.add([A])
+    roll.add_answers({"tcp://A": TimeoutError("no answer")})
+    rows = roll.writers()
+    assert [(row.state, row.stream) for row in rows] == [(LEFT, STREAM), (UNKNOWN, b"")]
+    assert "tcp://A" in rows[1].name
+    assert "no answer" in rows[1].text
+
+
+def test_no_answer_at_all_is_that_of_each_worker_whose_end_is_not_known():
+    roll = Roll()
+    ended = Writer("tcp://B", state=ENDED, stream=STREAM[::-1], last=7, uuid="uuid-B")
+    roll.add([A, ended, _writers.unknown("tcp://C", "left")._replace(uuid="uuid-C")])
+    lost = roll.lost(TimeoutError("no answer"))
+    assert sorted(lost) == ["tcp://A", "tcp://C"]
+    roll.add_answers(lost)
+    assert [row.state for row in roll.writers()] == [LEFT, ENDED, UNKNOWN, UNKNOWN]

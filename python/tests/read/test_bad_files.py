@@ -1,0 +1,159 @@
+"""What is no run file, no sealed one or no whole one: every command says so in a line, and its exit status is not 0."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+
+import h5py
+import hook_support as support
+import pytest
+from click.testing import CliRunner
+from coffea import processor
+
+import crema
+from crema.read.command import main
+
+COMMANDS = {
+    "show": ["show"],
+    "show --all": ["show", "--all"],
+    "show --json": ["show", "--json"],
+    "report": ["report"],
+    "scaling": ["scaling"],
+    "what-if": ["what-if", "--threads", "4"],
+    "diff": ["diff"],
+    "runs": ["runs"],
+    "export": ["export"],
+    "export --to trace": ["export", "--to", "trace"],
+    "top": ["top", "--once"],
+    "check": ["check", "--json"],
+}
+READS_LIVE = {"show", "show --all", "show --json", "export", "export --to trace", "top"}
+SHOWS_EMPTY = {
+    "show",
+    "show --all",
+    "show --json",
+    "report",
+    "diff",
+    "export",
+    "export --to trace",
+    "check",
+}
+# What each of them is, and words of which one is in the message.
+BAD = {
+    "missing.h5": ["there is no", "No such file"],
+    "directory": ["is a directory", "a directory", "no run goes on", "0 runs"],
+    "cut.h5": ["truncated"],
+    "flipped.h5": ["damaged", "not a run file"],
+    "header.h5": ["not a run file"],
+    "text.h5": ["not an HDF5 file"],
+    "nothing.h5": ["not an HDF5 file"],
+    "foreign.h5": ["not a run file", "no run file"],
+    "tables.h5": ["has no ", "is missing", "damaged", "is over"],
+    "x.live.h5": ["the live file of a run", "until its run has ended", "not sealed yet"],
+    "empty.h5": ["no events", "nothing to replay", "is over"],
+}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A directory with one of each, made of real runs."""
+    top = tmp_path_factory.mktemp("bad")
+    with crema.MetricsCollector(output=top / "runs", quiet=True) as mc:
+        pass
+    shutil.copy(mc.path, top / "empty.h5")
+    with crema.MetricsCollector(output=top / "runs", quiet=True) as mc:
+        run = processor.Runner(
+            executor=processor.IterativeExecutor(status=False),
+            schema=support.BaseSchema,
+            chunksize=support.CHUNK,
+        )
+        run(support.make_files(top, 1), processor_instance=support.Counter())
+        live = top / "runs" / f"{mc.run_id}.live.h5"
+        until = time.monotonic() + 60
+        while not is_whole(live) and time.monotonic() < until:
+            time.sleep(0.02)
+        shutil.copy(live, top / "x.live.h5")
+        assert is_whole(top / "x.live.h5")
+    data = mc.path.read_bytes()
+    shutil.copy(mc.path, top / "good.h5")
+    (top / "directory").mkdir()
+    (top / "cut.h5").write_bytes(data[: len(data) // 2])
+    (top / "flipped.h5").write_bytes(flipped(data, 100, 37))
+    (top / "header.h5").write_bytes(flipped(data, 3000, 97))
+    (top / "text.h5").write_text("hello")
+    (top / "nothing.h5").write_bytes(b"")
+    h5py.File(top / "foreign.h5", "w").close()
+    with h5py.File(top / "good.h5") as good, h5py.File(top / "tables.h5", "w") as bare:
+        bare.attrs.update(good.attrs)
+    return top
+
+
+def is_whole(live):
+    try:
+        with crema.open(live) as run:
+            return "dict/worker" in run
+    except (OSError, ValueError):
+        return False
+
+
+def flipped(data, first, step):
+    changed = bytearray(data)
+    for i in range(first, len(changed), step):
+        changed[i] ^= 0x40
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_says_what_is_wrong_with_a_file(files, tmp_path, command):
+    arguments = COMMANDS[command]
+    if arguments[0] == "diff":
+        arguments = [*arguments, str(files / "good.h5")]
+    if arguments[0] == "export":
+        arguments = [*arguments, "-o", str(tmp_path / "out")]
+    wrong = []
+    for name, words in BAD.items():
+        if (name == "x.live.h5" and command in READS_LIVE) or (
+            name == "empty.h5" and command in SHOWS_EMPTY
+        ):
+            continue
+        ran = CliRunner().invoke(main, [*arguments, str(files / name)])
+        is_crash = ran.exception is not None and not isinstance(ran.exception, SystemExit)
+        if command == "runs":
+            good = ran.exit_code == (name != "directory")
+        else:
+            said = ran.output if command == "check" else ran.stderr
+            lines = ran.stderr.strip().splitlines()
+            good = ran.exit_code == 1 and any(word in said for word in words)
+            good = good and name in said and "h5clear" not in said
+            good = good and (command == "check" or len(lines) == 1)
+        if is_crash or not good:
+            wrong.append((name, ran.exit_code, repr(ran.exception), ran.output[-300:]))
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+def test_a_list_names_what_it_leaves_out(files):
+    ran = CliRunner().invoke(main, ["runs", str(files)])
+    assert ran.exit_code == 1
+    for name in ("cut.h5", "flipped.h5", "foreign.h5", "tables.h5"):
+        assert f"{name} " in ran.stderr, name
+    assert ran.stdout.startswith("3 runs")
+    ran = CliRunner().invoke(main, ["runs", str(files / "runs")])
+    assert (ran.exit_code, ran.stderr) == (0, "")
+
+
+def test_the_command_itself_says_it_on_standard_error(files):
+    def run(*arguments):
+        code = "import sys; from crema.read.command import main; main(prog_name='crema')"
+        command = [sys.executable, "-c", code, *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    ran = run("scaling", files / "empty.h5")
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "no events" in ran.stderr and "Traceback" not in ran.stderr
+    ran = run("check", files / "x.live.h5", files / "good.h5")
+    assert ran.returncode == 1
+    assert "only its sealed file can be checked" in ran.stderr
+    assert ran.stdout.strip().endswith("good.h5: sound")

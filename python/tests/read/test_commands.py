@@ -1,0 +1,258 @@
+"""The `crema` command: what each word prints, its JSON, and its errors."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shutil
+from xml.etree import ElementTree
+
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import crema
+from crema.read.command import main
+from crema.read.compare import METRICS, compare
+
+
+def crema_command(*arguments, code=0):
+    ran = CliRunner().invoke(main, [str(a) for a in arguments], catch_exceptions=False)
+    assert ran.exit_code == code, ran.output
+    return ran.output
+
+
+def as_json(*arguments):
+    return json.loads(
+        crema_command(*arguments, "--json"),
+        parse_constant=lambda name: pytest.fail(f"{name} is no JSON"),
+    )
+
+
+def test_show_is_six_lines_at_most(measured):
+    lines = crema_command("show", measured.path).splitlines()
+    assert 3 <= len(lines) <= 6
+    assert "COMPLETE" in lines[0]
+    assert "4,000 events" in lines[1]
+    assert "thread-seconds" in lines[2]
+    assert "Thread-seconds of the run" in crema_command("show", "--all", measured.path)
+
+
+def test_show_as_json_has_what_the_file_has(measured):
+    told = as_json("show", measured.path)
+    assert told["verdict"] == "COMPLETE"
+    assert told["metrics"]["total_events"]["value"] == 4000
+    assert told["rows"]["chunks"] == 8
+    assert told["bottlenecks"][0]["rank"] == 0
+    assert told["diagnosis"][0]["finding"]
+
+
+def test_runs_lists_a_directory(measured):
+    assert "COMPLETE" in crema_command("runs", measured.path.parent)
+    (row,) = as_json("runs", measured.path.parent)
+    assert row["file"] == measured.path.name
+    assert row["total_events"] == 4000
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_tables_are_exported(measured, tmp_path, kind):
+    names = ["--table", "chunks", "--table", "summary/workflow"]
+    written = as_json("export", measured.path, "--to", kind, "-o", tmp_path / "out", *names)
+    assert [p.rpartition("/")[2] for p in written] == [f"chunks.{kind}", f"summary-workflow.{kind}"]
+    read = pd.read_csv if kind == "csv" else pd.read_parquet
+    frame = read(written[0])
+    with crema.open(measured.path) as run:
+        assert len(frame) == len(run.chunks)
+        assert frame.n_events.sum() == run.chunks.n_events.sum()
+        assert set(frame.dataset) == set(run.chunks.dataset)
+
+
+def test_every_table_is_exported(measured, tmp_path):
+    written = as_json("export", measured.path, "-o", tmp_path / "out")
+    with crema.open(measured.path) as run:
+        assert len(written) == len(run)
+
+
+def test_a_trace_has_every_task(measured, tmp_path):
+    path = tmp_path / "run.trace.json.gz"
+    assert crema_command("export", measured.path, "--to", "trace", "-o", path).strip() == str(path)
+    with gzip.open(path, "rt") as file:
+        trace = json.load(file)
+    tasks = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+    with crema.open(measured.path) as run:
+        assert len(tasks) == len(run.tasks)
+        longest = run.tasks.t_stop - run.tasks.t_start
+        assert max(t["dur"] for t in tasks) == pytest.approx(
+            longest.max().total_seconds() * 1e6, abs=1
+        )
+        names = {e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "process_name"}
+        assert names == set(run.names("worker"))
+    assert {"DijetProcessor"} <= {t["name"] for t in tasks}
+    assert all(t["ts"] >= 0 for t in tasks)
+
+
+def test_a_report_is_written_where_it_is_asked_for(measured, tmp_path):
+    told = as_json(
+        "report", measured.path, "-o", tmp_path / "r.html", "--figures", tmp_path / "svg"
+    )
+    assert told == {"page": str(tmp_path / "r.html"), "bytes": (tmp_path / "r.html").stat().st_size}
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    files = {path.stem: path.read_text(encoding="utf-8") for path in (tmp_path / "svg").iterdir()}
+    assert set(files) == set(re.findall(r'<figure data-name="(\w+)"', page))
+    for name, text in files.items():
+        assert ElementTree.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg", name
+
+
+def test_check_as_json(measured, tmp_path):
+    broken = shutil.copy(measured.path, tmp_path / "broken.h5")
+    with h5py.File(broken, "a") as f:
+        rows = f["chunks"][:]
+        rows["n_events"] += 1
+        f["chunks"][:] = rows
+    output = crema_command("check", "--json", measured.path, broken, code=1)
+    good, bad = json.loads(output)
+    assert (good["sound"], bad["sound"]) == (True, False)
+    assert bad["said"]
+
+
+def test_errors_are_a_line(measured, tmp_path):
+    for arguments in (
+        ["show", tmp_path / "nothing.h5"],
+        ["report", tmp_path / "nothing.h5"],
+        ["report", measured.path, "-o", tmp_path / "no" / "where.html"],
+        ["diff", measured.path, tmp_path / "nothing.h5"],
+        ["runs", tmp_path / "nothing"],
+        ["export", measured.path, "--table", "chunk"],
+    ):
+        said = crema_command(*arguments, code=1)
+        assert said.startswith("Error: ")
+        assert len(said.splitlines()) == 1
+    crema_command("report", *[measured.path] * 3, code=2)
+    crema_command("export", measured.path, "--to", "trace", "--table", "chunks", code=2)
+
+
+# ---------------------------------------------------------------- two runs
+
+
+def changed(source, path, cause=None, factor=1.0, least_s=4.0, **attributes):
+    """A copy in which a cause has so many times its seconds, and a fifth of the capacity more or so many seconds of its two threads."""
+    shutil.copy(source, path)
+    with h5py.File(path, "a") as f:
+        rows = f["summary/bottlenecks"][:]
+        at = np.flatnonzero(rows["name"] == (cause or "").encode())
+        capacity = f["summary/waterfall"]["thread_seconds"].sum()
+        rows["thread_seconds"][at] = factor * rows["thread_seconds"][at] + (factor > 1) * max(
+            0.2 * capacity, least_s
+        )
+        f["summary/bottlenecks"][:] = rows
+        f.attrs.update(attributes)
+    return path
+
+
+def test_a_run_does_not_differ_from_itself(measured):
+    found = compare(measured.path, measured.path)
+    assert found.moved == []
+    assert found.sentence() == "No cause moved beyond the noise."
+    assert found.noise.startswith("Within-run noise only")
+    assert found.settings == {}
+    assert set(found.metrics) <= set(METRICS)
+    assert all(before == after for before, after, _ in found.metrics.values())
+
+
+def test_the_cause_that_moved_is_named(measured, tmp_path):
+    after = changed(measured.path, tmp_path / "b.h5", "merging", 3.0, chunksize=np.int64(7))
+    found = compare(measured.path, after)
+    assert [change.name for change in found.moved] == ["merging"]
+    assert found.settings["chunksize"] == ("500", "7")
+    assert "merging moved most" in crema_command("diff", measured.path, after)
+    told = as_json("diff", measured.path, after)
+    assert told["changes"][0]["name"] == "merging"
+    assert told["changes"][0]["noise_s"] is None
+    page = tmp_path / "two.html"
+    assert crema_command("report", measured.path, after, "-o", page).strip() == str(page)
+    text = page.read_text(encoding="utf-8")
+    assert "merging" in text
+    assert "default-src 'none'" in text
+
+
+def test_a_second_of_what_a_run_has_once_is_not_named(measured, tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as copy, h5py.File(measured.path) as f:
+        for name in f:
+            f.copy(name, copy)
+        copy.attrs.update(f.attrs)
+        for table in ("bottlenecks", "waterfall"):
+            rows = copy[f"summary/{table}"][:]
+            rows["thread_seconds"] *= 4 / f["summary/waterfall"]["thread_seconds"].sum()
+            copy[f"summary/{table}"][:] = rows
+        metrics = copy["summary/workflow"][:]
+        metrics["value"][metrics["name"] == b"wall_time"] = 2.0  # of two threads
+        copy["summary/workflow"][:] = metrics
+    a = tmp_path / "a.h5"
+    later = changed(a, tmp_path / "b.h5", "startup", 1.0001, least_s=2.0)
+    assert compare(a, later).moved == []
+    later = changed(a, tmp_path / "c.h5", "startup", 1.0001, least_s=3.0)
+    assert [change.name for change in compare(a, later).moved] == ["startup"]
+
+
+def test_of_repeats_the_noise_is_theirs(measured, tmp_path):
+    before = [changed(measured.path, tmp_path / f"a{i}.h5", "tail", 1 + 0.01 * i) for i in range(3)]
+    after = [changed(measured.path, tmp_path / f"b{i}.h5", "tail", 1 + 0.01 * i) for i in range(3)]
+    found = compare(before, after)
+    assert found.noise == "Noise: between 3 and 3 repeats."
+    assert found.moved == []
+    found = compare([measured.path] * 3, [before[1]] * 3)
+    assert [change.name for change in found.moved] == ["tail"]
+
+
+def test_sides_need_runs(measured):
+    with pytest.raises(ValueError, match="each side needs a run file"):
+        compare([], measured.path)
+
+
+def repeated(source, path, rng, slower=1.0):
+    """A copy of the run with 200 chunks whose seconds scatter as in any repeat; `slower`: all of them wait longer."""
+    shutil.copy(source, path)
+    with h5py.File(path, "a") as f:
+        rows = np.repeat(f["chunks"][:1], 200)
+        rows["n_events"] = np.random.default_rng(0).integers(10_000, 50_000, 200)  # the same work
+        cpu_s = rows["n_events"] * 2e-5 * rng.lognormal(0, 0.1, 200)
+        waiting_s = rows["n_events"] * 2e-5 * rng.lognormal(0, 0.5, 200) * slower
+        rows["cpu_s"], rows["open_s"], rows["wall_s"] = cpu_s, 0, cpu_s + waiting_s
+        rows["t_end_ns"] = rows["t_end_ns"][0] + np.arange(200) * 10**8
+        _replace(f, "chunks", rows)
+        causes = f["summary/bottlenecks"][:]
+        causes["thread_seconds"] = 0.0
+        causes["thread_seconds"][causes["name"] == b"compute"] = cpu_s.sum()
+        causes["thread_seconds"][causes["name"] == b"input"] = waiting_s.sum()
+        causes["thread_seconds"][causes["name"] == b"tail"] = rng.uniform(1, 4)
+        f["summary/bottlenecks"][:] = causes
+        waterfall = f["summary/waterfall"][:]
+        waterfall["thread_seconds"] = 0.0
+        waterfall["thread_seconds"][0] = causes["thread_seconds"].sum()
+        f["summary/waterfall"][:] = waterfall
+    return path
+
+
+def _replace(f, name, rows):
+    del f[name]
+    f.create_dataset(name, data=rows)
+
+
+def test_of_forty_pairs_of_repeats_two_at_most_name_a_cause_and_a_real_one_is_found(
+    measured, tmp_path
+):
+    """Chunks scatter independently here; `tests/bench/pairs.py` has real runs."""
+    rng = np.random.default_rng(7)
+    a, b = tmp_path / "a.h5", tmp_path / "b.h5"
+    named = found = 0
+    for _ in range(40):
+        repeated(measured.path, a, rng)
+        named += bool(compare(a, repeated(measured.path, b, rng)).moved)
+    for _ in range(10):
+        moved = compare(a, repeated(measured.path, b, rng, slower=1.5)).moved
+        found += [change.name for change in moved] == ["input"]
+    assert named <= 2
+    assert found >= 9

@@ -1,0 +1,233 @@
+"""The report: one page that stands alone, says what the file says, and runs nothing of what the file says."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html.parser
+import json
+import re
+import shutil
+import struct
+import zlib
+
+import h5py
+import numpy as np
+import pytest
+
+import crema
+from crema.read.html import write_report
+from crema.read.html.packed import NONE, pack
+from crema.read.html.page import first_screen
+from crema.read.html.sentences import findings, headline
+from crema.read.plots import REGISTRY
+
+HOSTILE = '</script><script>alert(1)</script><img src=x onerror="alert(2)">'
+
+
+class Page(html.parser.HTMLParser):
+    """Elements with their attributes, and the text outside scripts and styles."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.text, self._inside = [], [], []
+        self.scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+        self.styles = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        self._inside.append(tag)
+
+    def handle_endtag(self, tag):
+        while self._inside and self._inside.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        if not {"script", "style"} & set(self._inside):
+            self.text.append(data)
+
+
+@pytest.fixture(scope="module")
+def page(measured, tmp_path_factory):
+    where = tmp_path_factory.mktemp("page")
+    path = measured.collector.report(where / "a.html")
+    return path, Page(path.read_text(encoding="utf-8"))
+
+
+def test_the_first_screen_says_what_the_file_says(measured, page):
+    text = " ".join(page[1].text)
+    with crema.open(measured.path) as run:
+        for label, value, _ in headline(run):
+            assert label in text
+            assert value in text
+        told = findings(run)
+        assert told
+        for finding in told:
+            assert finding.finding in text
+            assert finding.evidence in text
+    assert "COMPLETE" in text
+    assert "a label" in text
+
+
+def test_every_figure_is_there_or_says_why_not(page):
+    names = {attrs["data-name"] for tag, attrs in page[1].elements if tag == "figure"}
+    text = " ".join(page[1].text)
+    for name, entry in REGISTRY.items():
+        if name == entry.name and not entry.across and name not in names:
+            assert entry.question in text, name
+    assert {"waterfall", "timeline", "task_stream", "chunk_wall", "completeness"} <= names
+
+
+def test_the_page_stands_alone_under_its_own_policy(page):
+    policy = next(a["content"] for t, a in page[1].elements if t == "meta" and "http-equiv" in a)
+    assert policy.startswith("default-src 'none';")
+    assert "unsafe" not in policy
+    hashes = {
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+        for text in page[1].scripts + page[1].styles
+    }
+    assert len(hashes) == 2
+    assert all(found in policy for found in hashes)
+    for tag, attrs in page[1].elements:
+        assert "style" not in attrs, (tag, attrs)
+        assert not [name for name in attrs if name.startswith("on")], (tag, attrs)
+        for name in ("src", "href", "xlink:href", "action", "data"):
+            target = attrs.get(name) or "#"
+            assert target.startswith(("#", "data:image/png")), (tag, target)
+
+
+def test_the_canvas_gets_every_task_and_chunk(measured):
+    with crema.open(measured.path) as run:
+        packed, left_out = pack(run)
+        tasks = run.arrays("task_events", ["t_start_ns", "t_stop_ns", "action"])
+        computed = tasks["action"] == run.labels("task_events", "action")["compute"]
+        tasks = {name: values[computed] for name, values in tasks.items()}
+        chunks = run.arrays("chunks", ["task_key", "n_events", "wall_s"])
+        start_ns = int(run.file.attrs["t_run_start_ns"])
+    header, columns = unpack(packed)
+    assert left_out == ""
+    first = np.append(0, np.cumsum(columns["count"])[:-1]).astype(int)
+    start = np.concatenate([
+        np.cumsum(columns["step"][i : i + n]) for i, n in zip(first, columns["count"], strict=True)
+    ])  # fmt: skip
+    began = np.sort((tasks["t_start_ns"] - start_ns) * 1e-9)
+    assert np.sort(start * header["unit_s"]) == pytest.approx(began, abs=1e-6)
+    took = np.sort((tasks["t_stop_ns"] - tasks["t_start_ns"]) * 1e-9)
+    assert np.sort(columns["took"] * header["unit_s"]) == pytest.approx(took, abs=2e-6)
+    assert columns["c_events"].tolist() == chunks["n_events"].tolist()
+    assert (columns["c_task"] != NONE).all()
+    assert len(set(columns["c_task"].tolist())) == len(chunks["n_events"])
+
+
+def unpack(packed):
+    raw = zlib.decompress(base64.b64decode(packed))
+    (length,) = struct.unpack_from("<I", raw)
+    header = json.loads(raw[4 : 4 + length])
+    at, columns = 4 + length, {}
+    for name, width, n in header["columns"]:
+        planes = np.frombuffer(raw, np.uint8, width * n, at).reshape(width, n)
+        columns[name] = (planes.astype(np.int64) << (8 * np.arange(width)[:, None])).sum(axis=0)
+        at += width * n
+    assert at == len(raw)
+    return header, columns
+
+
+def test_too_many_tasks_are_said_to_be_too_many(measured):
+    with crema.open(measured.path) as run:
+        packed, left_out = pack(run, tasks_max=5)
+        action = run.arrays("task_events", ["action"])["action"]
+        n = int((action == run.labels("task_events", "action")["compute"]).sum())
+    assert f"{n:,} tasks are too many" in left_out
+    assert unpack(packed)[1]["step"].size == 1
+
+
+def test_names_in_a_file_cannot_run_script(measured, tmp_path):
+    path = shutil.copy(measured.path, tmp_path / "hostile.h5")
+    hostile(path)
+    written = write_report(path)
+    assert written == tmp_path / "hostile.html"
+    text = written.read_text(encoding="utf-8")
+    assert text.count("<script") == 2  # the data and the code, both the package's own
+    assert text.count("</script>") == 2
+    found = Page(text)
+    assert not [tag for tag, attrs in found.elements if tag == "img" or "onerror" in attrs]
+    assert "alert(1)" in " ".join(found.text)  # it is there to be read
+    assert "alert" not in "".join(found.scripts)
+
+
+def hostile(path):
+    """Every string of the file that a user or a file name can choose is an attack."""
+    with h5py.File(path, "a") as f:
+        for name in ("run_label", "processor_name", "user", "facility", "cmdline"):
+            f.attrs[name] = HOSTILE
+        f.attrs["verdict"] = "PARTIAL"
+        f.attrs["verdict_reasons"] = json.dumps([{"code": "x", "text": HOSTILE, "subject": ""}])
+        for table in (
+            "dict/worker",
+            "dict/dataset",
+            "dict/file",
+            "dict/task_prefix",
+            "dict/branch",
+        ):
+            rows = f[table][:]
+            rows["name"] = [(HOSTILE + str(i)).encode() for i in range(len(rows))]
+            f[table][:] = rows
+        for table, columns in {
+            "summary/per_worker": ["worker"],
+            "summary/per_dataset": ["dataset"],
+            "summary/per_task_prefix": ["task_prefix"],
+            "summary/per_activity": ["task_prefix", "activity"],
+            "summary/bottlenecks": ["evidence", "advice"],
+            "summary/monitor": [],
+        }.items():
+            rows = f[table][:]
+            for column in columns:
+                rows[column] = HOSTILE.encode()
+            f[table][:] = rows
+        del f["grid/worker"]
+        f["grid/worker"] = [HOSTILE] * len(f["dict/worker"])
+
+
+def test_the_page_is_small_and_alone(page):
+    assert page[0].stat().st_size < 5_000_000
+    assert [path.name for path in page[0].parent.iterdir()] == ["a.html"]
+
+
+def test_a_live_file_has_no_report_yet(measured, tmp_path):
+    path = shutil.copy(measured.path, tmp_path / "live.h5")
+    with h5py.File(path, "a") as f:
+        del f["summary"]
+    with pytest.raises(KeyError, match="not sealed yet"):
+        write_report(path)
+
+
+def test_a_diagnosis_that_the_data_do_not_support_is_not_made(measured, tmp_path):
+    path = shutil.copy(measured.path, tmp_path / "silent.h5")
+    with h5py.File(path, "a") as f:
+        rows = f["summary/bottlenecks"][:]
+        rows["fraction"] = np.nan
+        f["summary/bottlenecks"][:] = rows
+    with crema.open(path) as run:
+        assert findings(run) == []
+        assert "The data support no diagnosis" in first_screen(run)
+
+
+def test_doubt_is_said(measured, tmp_path):
+    path = shutil.copy(measured.path, tmp_path / "doubt.h5")
+    with h5py.File(path, "a") as f:
+        rows = f["summary/bottlenecks"][:]
+        labels = h5py.check_enum_dtype(rows.dtype["status"])
+        rows["fraction"][:2], rows["saving_s"][:2] = 0.38, 31
+        rows["status"][:2] = labels["ambiguous"]
+        rows["lo"][:2], rows["hi"][:2] = (12, np.nan), (33, np.nan)
+        rows["name"][:2] = [b"opening", b"merging"]
+        f["summary/bottlenecks"][:] = rows
+    with crema.open(path) as run:
+        first, second = findings(run)[:2]
+    assert first.finding.startswith("38 % of your ")
+    assert first.finding.endswith(" thread-seconds went to opening files.")
+    assert "about 31 s" in first.saving
+    assert first.saving.endswith("between 12 and 33 s.")
+    assert second.saving.endswith("one run gives no interval for this.")
+    assert "another cause explains the same seconds" in first.doubt

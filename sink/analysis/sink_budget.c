@@ -1,0 +1,297 @@
+#include "sink_budget.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "crema_split.h"
+#include "sink_attempt.h"
+
+enum { TASK_OK = 0, TASK_LOST = 3 };
+
+/* What the chunks and task events of one worker say. */
+typedef struct {
+    double counted_s, counted_cpu_s;
+    bool counted, cpu_known; /* some attempt counts; its CPU is known */
+    double superseded_s, superseded_cpu_s;
+    double dropped_s; /* failed attempts whose task Dask calls a success */
+    double failed_s;  /* failed and cancelled attempts, dropped ones too */
+    double lost_s;
+    double side_s[CREMA_SIDE_COUNT]; /* tasks that were no chunks */
+    double tasks_failed_s, tasks_lost_s;
+} seen_t;
+
+static double
+s_task_s(const sink_task_t *task)
+{
+    return task->t_stop_ns > task->t_start_ns ? (double)(task->t_stop_ns - task->t_start_ns) * 1e-9
+                                              : 0;
+}
+
+static void
+s_see_chunk(sink_budget_t *self, seen_t *seen, const sink_chunk_t *chunk)
+{
+    double all_s = sink_chunk_s(chunk), cpu_s = isnan(chunk->cpu_s) ? 0 : chunk->cpu_s;
+    if (chunk->counted) {
+        seen->counted_s += all_s;
+        seen->counted_cpu_s += cpu_s;
+        seen->counted = true;
+        seen->cpu_known = seen->cpu_known || !isnan(chunk->cpu_s);
+        self->cpu_unknown = self->cpu_unknown || isnan(chunk->cpu_s);
+    } else if (sink_chunk_returned(chunk->status)) {
+        seen->superseded_s += all_s;
+        seen->superseded_cpu_s += cpu_s;
+    } else if (chunk->status == SINK_CHUNK_LOST) {
+        seen->lost_s += all_s;
+    } else {
+        seen->failed_s += all_s;
+        if (chunk->task_is_ok)
+            seen->dropped_s += all_s;
+    }
+}
+
+static void
+s_see_task(seen_t *seen, const sink_task_t *task)
+{
+    if (task->is_chunk)
+        return;
+    if (task->side == CREMA_SIDE_FOREIGN) { /* whatever came of it: it had the slot */
+        seen->side_s[CREMA_SIDE_FOREIGN] += s_task_s(task);
+        return;
+    }
+    if (task->status == TASK_LOST)
+        seen->tasks_lost_s += s_task_s(task);
+    else if (task->status != TASK_OK)
+        seen->tasks_failed_s += s_task_s(task);
+    else if (task->side < CREMA_SIDE_COUNT)
+        seen->side_s[task->side] += s_task_s(task);
+}
+
+/* One total of Dask's, in seconds of the execute context. */
+static void
+s_meter(sink_spent_t *spent, const sink_metered_t *metered)
+{
+    double s = metered->value;
+    spent->metered = true;
+    switch ((crema_side_t)metered->side) {
+    case CREMA_SIDE_PROCESSOR:
+        if (metered->kind == CREMA_ACTIVITY_CPU)
+            spent->cpu_s += s;
+        else if (metered->kind == CREMA_ACTIVITY_NONCPU)
+            spent->noncpu_s += s;
+        else
+            spent->user_s += s;
+        break;
+    case CREMA_SIDE_RUNTIME:
+        spent->runtime_s += s;
+        if (metered->kind == CREMA_ACTIVITY_SPILL)
+            spent->spill_s += s;
+        if (metered->kind == CREMA_ACTIVITY_SERIALIZATION ||
+            metered->kind == CREMA_ACTIVITY_COMPRESSION)
+            spent->serialize_s += s;
+        break;
+    case CREMA_SIDE_WASTED:
+        spent->wasted_s += s;
+        break;
+    case CREMA_SIDE_PREPROCESS:
+    case CREMA_SIDE_MERGE:
+    case CREMA_SIDE_OVERHEAD:
+    case CREMA_SIDE_UNATTRIBUTED:
+    case CREMA_SIDE_TRANSFER:
+    case CREMA_SIDE_FOREIGN:
+    case CREMA_SIDE_COUNT:
+        if (metered->kind == CREMA_ACTIVITY_IDLE || metered->side >= CREMA_SIDE_COUNT)
+            break;
+        if (metered->kind == CREMA_ACTIVITY_CPU)
+            spent->side_cpu_s[metered->side] += s;
+        else
+            spent->side_noncpu_s[metered->side] += s;
+    }
+}
+
+/* Moves at most `s` seconds from one place to the wasted ones; returns what was not there. */
+static double
+s_waste(sink_spent_t *spent, double *from_s, double s)
+{
+    double moved = s < *from_s ? s : *from_s;
+    if (moved <= 0)
+        return s;
+    *from_s -= moved;
+    spent->wasted_s += moved;
+    return s - moved;
+}
+
+/* Chunks that count, and tasks of the processor that have no row in /chunks. */
+static double
+s_processor_s(const seen_t *seen)
+{
+    return seen->counted_s + seen->side_s[CREMA_SIDE_PROCESSOR];
+}
+
+static void
+s_from_chunks(sink_spent_t *spent, const seen_t *seen)
+{
+    spent->cpu_s = seen->counted_cpu_s;
+    spent->noncpu_s = s_processor_s(seen) - seen->counted_cpu_s;
+    spent->user_s = 0;
+}
+
+/* Dask's totals know nothing of what a killed worker had not posted, and call an attempt whose result was lost a success. */
+static void
+s_combine(sink_spent_t *spent, const seen_t *seen, bool killed)
+{
+    if (!spent->metered) {
+        s_from_chunks(spent, seen);
+        for (int side = 0; side < CREMA_SIDE_COUNT; side++)
+            if (side != CREMA_SIDE_PROCESSOR)
+                spent->side_noncpu_s[side] += seen->side_s[side];
+        spent->wasted_s += seen->superseded_s + seen->failed_s + seen->lost_s +
+                           seen->tasks_failed_s + seen->tasks_lost_s;
+        return;
+    }
+    spent->side_noncpu_s[CREMA_SIDE_FOREIGN] = seen->side_s[CREMA_SIDE_FOREIGN];
+    double rest = s_waste(spent, &spent->cpu_s, seen->superseded_cpu_s);
+    rest += s_waste(spent, &spent->noncpu_s, seen->superseded_s - seen->superseded_cpu_s);
+    rest += s_waste(spent, &spent->noncpu_s, seen->dropped_s);
+    rest = s_waste(spent, &spent->cpu_s, rest);
+    spent->wasted_s += seen->lost_s + seen->tasks_lost_s + (killed ? rest : 0);
+    if (killed && spent->cpu_s + spent->noncpu_s + spent->user_s < s_processor_s(seen))
+        s_from_chunks(spent, seen);
+}
+
+static void
+s_judge_cpu(sink_budget_t *self, sink_spent_t *spent, const seen_t *seen)
+{
+    bool any = spent->metered || seen->counted || s_processor_s(seen) > 0;
+    spent->knows_cpu = spent->metered || seen->cpu_known || !any;
+    self->any_processor = self->any_processor || any;
+    self->all.knows_cpu = self->all.knows_cpu || (any && spent->knows_cpu);
+}
+
+static void
+s_add(sink_spent_t *sum, const sink_spent_t *spent)
+{
+    sum->cpu_s += spent->cpu_s;
+    sum->noncpu_s += spent->noncpu_s;
+    sum->user_s += spent->user_s;
+    sum->runtime_s += spent->runtime_s;
+    sum->spill_s += spent->spill_s;
+    sum->serialize_s += spent->serialize_s;
+    sum->wasted_s += spent->wasted_s;
+    sum->metered = sum->metered || spent->metered;
+    for (int side = 0; side < CREMA_SIDE_COUNT; side++) {
+        sum->side_cpu_s[side] += spent->side_cpu_s[side];
+        sum->side_noncpu_s[side] += spent->side_noncpu_s[side];
+    }
+}
+
+/* Slots that the runtime held looked free; where tasks were waiting most likely so. */
+static void
+s_take_runtime_out_of_idle(sink_budget_t *self)
+{
+    static const sink_idle_t order[] = {
+        SINK_IDLE_LATENCY, SINK_IDLE_STARVED, SINK_IDLE_IMBALANCE, SINK_IDLE_TAIL,
+        SINK_IDLE_JOIN,    SINK_IDLE_PAUSED,  SINK_IDLE_MERGE,     SINK_IDLE_PREPROCESS,
+        SINK_IDLE_STARTUP, SINK_IDLE_DRAINED};
+    double left = self->all.runtime_s;
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        double *idle = &self->idle_s[order[i]];
+        double taken = left < *idle ? left : *idle;
+        *idle -= taken;
+        left -= taken;
+    }
+}
+
+double
+sink_spent_side_s(const sink_spent_t *spent, crema_side_t side)
+{
+    return spent->side_cpu_s[side] + spent->side_noncpu_s[side];
+}
+
+bool
+sink_budget_knows_cpu(const sink_budget_t *self)
+{
+    return self->all.knows_cpu || !self->any_processor;
+}
+
+double
+sink_budget_idle_s(const sink_budget_t *self)
+{
+    double sum = 0;
+    for (int i = 0; i < SINK_IDLE_COUNT; i++)
+        sum += self->idle_s[i];
+    return sum;
+}
+
+static void
+s_close(sink_budget_t *self)
+{
+    const sink_spent_t *all = &self->all;
+    double sum =
+        all->cpu_s + all->noncpu_s + all->user_s + all->runtime_s + all->wasted_s +
+        sink_spent_side_s(all, CREMA_SIDE_PREPROCESS) + sink_spent_side_s(all, CREMA_SIDE_MERGE) +
+        sink_spent_side_s(all, CREMA_SIDE_OVERHEAD) +
+        sink_spent_side_s(all, CREMA_SIDE_UNATTRIBUTED) +
+        sink_spent_side_s(all, CREMA_SIDE_FOREIGN) + sink_budget_idle_s(self) + self->absent_s;
+    self->residual_s = self->cap_s - sum;
+}
+
+crema_err_t
+sink_budget_new(const sink_facts_t *facts, sink_budget_t **ret_self)
+{
+    sink_budget_t *self = calloc(1, sizeof *self);
+    seen_t *seen = calloc(facts->n_workers + 1, sizeof *seen);
+    if (self)
+        self->workers = calloc(facts->n_workers + 1, sizeof *self->workers);
+    if (!self || !seen || !self->workers) {
+        free(seen);
+        sink_budget_destroy(&self);
+        return CREMA_ENOMEM;
+    }
+    size_t n = facts->n_workers; /* whose worker nobody knows goes behind the last one */
+    for (size_t i = 0; i < facts->n_chunks; i++) {
+        const sink_chunk_t *chunk = &facts->chunks[i];
+        s_see_chunk(self, &seen[chunk->worker < n ? chunk->worker : n], chunk);
+    }
+    for (size_t i = 0; i < facts->n_tasks; i++) {
+        const sink_task_t *task = &facts->tasks[i];
+        s_see_task(&seen[task->worker < n ? task->worker : n], task);
+    }
+    for (size_t i = 0; i < facts->n_metered; i++) {
+        const sink_metered_t *metered = &facts->metered[i];
+        if (metered->in != SINK_UNIT_SECONDS)
+            continue;
+        if (metered->context == SINK_CONTEXT_EXECUTE)
+            s_meter(&self->workers[metered->worker < n ? metered->worker : n], metered);
+        else if (metered->side == CREMA_SIDE_TRANSFER)
+            self->transfer_s += metered->value;
+    }
+    for (size_t w = 0; w <= n; w++) {
+        if (!self->workers[w].metered && seen[w].side_s[CREMA_SIDE_PROCESSOR] > 0)
+            self->cpu_unknown = true;
+        s_combine(&self->workers[w], &seen[w], w < n && facts->killed[w]);
+        s_judge_cpu(self, &self->workers[w], &seen[w]);
+        s_add(&self->all, &self->workers[w]);
+    }
+    self->wall_s = (double)(facts->t1_ns - facts->t0_ns) * 1e-9;
+    self->alloc_s = facts->sweep.alloc_s;
+    self->cap_s = facts->sweep.threads_peak * self->wall_s;
+    self->absent_s = self->cap_s - self->alloc_s;
+    for (int i = 0; i < SINK_IDLE_COUNT; i++)
+        self->idle_s[i] = facts->sweep.idle_s[i];
+    s_take_runtime_out_of_idle(self);
+    s_close(self);
+    free(seen);
+    *ret_self = self;
+    return CREMA_OK;
+}
+
+void
+sink_budget_destroy(sink_budget_t **self_p)
+{
+    sink_budget_t *self = *self_p;
+    if (!self)
+        return;
+    free(self->workers);
+    free(self);
+    *self_p = NULL;
+}

@@ -1,0 +1,267 @@
+#include "sink_diagnosis.h"
+
+#include <math.h>
+
+static double
+s_least(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static double
+s_positive(double s)
+{
+    return s > 0 ? s : 0;
+}
+
+/* Takes at most `s` seconds from a cause. */
+static double
+s_take(double *from_s, double s)
+{
+    double taken = s_least(s_positive(s), s_positive(*from_s));
+    *from_s -= taken;
+    return taken;
+}
+
+/* Time without CPU of the processor's tasks: the GIL, a missing core, and waiting, in opening or in process(). */
+typedef struct {
+    sink_range_t gil, cores, opening, input;
+} waits_t;
+
+static waits_t
+s_waits(const sink_measured_t *m, double noncpu_s)
+{
+    const sink_range_t *open = &m->opening_share;
+    waits_t w = {.gil = {s_least(m->gil_s.value, noncpu_s), s_least(m->gil_s.lo, noncpu_s),
+                         s_least(m->gil_s.hi, noncpu_s)}};
+    w.cores = (sink_range_t){s_least(m->cores_s.value, noncpu_s - w.gil.value),
+                             s_least(m->cores_s.lo, noncpu_s - w.gil.hi),
+                             s_least(m->cores_s.hi, noncpu_s - w.gil.lo)};
+    double rest = noncpu_s - w.gil.value - w.cores.value, least = noncpu_s - w.gil.hi - w.cores.lo,
+           most = noncpu_s - w.gil.lo - w.cores.hi;
+    if (least > most) { /* what is not the GIL's may be the cores' */
+        double swap = least;
+        least = most;
+        most = swap;
+    }
+    w.opening = (sink_range_t){rest * open->value, least * open->lo, most * open->hi};
+    w.input =
+        (sink_range_t){rest * (1 - open->value), least * (1 - open->hi), most * (1 - open->lo)};
+    return w;
+}
+
+/* What the slow ones took longer than others would have, and what free threads waited for that. */
+static double
+s_take_slow(double *s, const sink_slow_t *slow)
+{
+    double sum = s_take(&s[CREMA_BOTTLENECK_COMPUTE], slow->cpu_s);
+    double noncpu_s = s_take(&s[CREMA_BOTTLENECK_INPUT], slow->noncpu_s);
+    noncpu_s += s_take(&s[CREMA_BOTTLENECK_OPENING], slow->noncpu_s - noncpu_s);
+    sum += noncpu_s + s_take(&s[CREMA_BOTTLENECK_TAIL], slow->tail_s);
+    return sum + s_take(&s[CREMA_BOTTLENECK_IMBALANCE],
+                        slow->queue_share * s[CREMA_BOTTLENECK_IMBALANCE]);
+}
+
+/* Of the time that free threads waited for tasks: what waiting for so many may cost. */
+static double
+s_price_s(const sink_measured_t *m, const sink_budget_t *b)
+{
+    return s_least(b->idle_s[SINK_IDLE_LATENCY], SINK_TASK_PRICE_S * (double)m->n_tasks);
+}
+
+static void
+s_divide(const sink_measured_t *m, const sink_budget_t *b, const waits_t *w, double *s)
+{
+    const sink_spent_t *all = &b->all;
+    double chunk_cpu_s = m->chunk_s - m->chunk_noncpu_s;
+    double open_cpu_s = s_positive(m->open_s - m->opening_share.value * m->chunk_noncpu_s);
+    double open_cpu = chunk_cpu_s > 0 ? s_least(1, open_cpu_s / chunk_cpu_s) : 0;
+    double price_s = s_price_s(m, b);
+    double gc_s = s_least(m->gc_s, all->cpu_s) * (1 - open_cpu);
+    double gil_open_s = w->gil.value * m->opening_share.value;
+    double missing_s = s_least(m->missing_s, b->absent_s);
+    s[CREMA_BOTTLENECK_COMPUTE] = all->cpu_s * (1 - open_cpu) - gc_s;
+    s[CREMA_BOTTLENECK_GARBAGE] = gc_s;
+    s[CREMA_BOTTLENECK_INPUT] = w->input.value;
+    s[CREMA_BOTTLENECK_OPENING] = w->opening.value;
+    s[CREMA_BOTTLENECK_GIL] = w->gil.value - gil_open_s;
+    s[CREMA_BOTTLENECK_CORES] = w->cores.value;
+    s[CREMA_BOTTLENECK_USER] = all->user_s;
+    s[CREMA_BOTTLENECK_CHUNKS] = all->cpu_s * open_cpu + gil_open_s +
+                                 (all->runtime_s - all->spill_s - all->serialize_s) + price_s;
+    s[CREMA_BOTTLENECK_LATENCY] = b->idle_s[SINK_IDLE_LATENCY] - price_s;
+    s[CREMA_BOTTLENECK_SPILL] = all->spill_s + b->idle_s[SINK_IDLE_PAUSED];
+    s[CREMA_BOTTLENECK_SERIALIZE] = all->serialize_s;
+    s[CREMA_BOTTLENECK_PREPROCESS] =
+        sink_spent_side_s(all, CREMA_SIDE_PREPROCESS) + b->idle_s[SINK_IDLE_PREPROCESS];
+    s[CREMA_BOTTLENECK_MERGE] =
+        sink_spent_side_s(all, CREMA_SIDE_MERGE) + b->idle_s[SINK_IDLE_MERGE];
+    s[CREMA_BOTTLENECK_OVERHEAD] = sink_spent_side_s(all, CREMA_SIDE_OVERHEAD) +
+                                   sink_spent_side_s(all, CREMA_SIDE_UNATTRIBUTED);
+    s[CREMA_BOTTLENECK_WASTED] = all->wasted_s + missing_s;
+    s[CREMA_BOTTLENECK_STARTUP] = b->idle_s[SINK_IDLE_STARTUP];
+    s[CREMA_BOTTLENECK_DRAINED] = b->idle_s[SINK_IDLE_DRAINED];
+    s[CREMA_BOTTLENECK_TAIL] = b->idle_s[SINK_IDLE_TAIL];
+    s[CREMA_BOTTLENECK_SCALING] = b->idle_s[SINK_IDLE_JOIN] + b->absent_s - missing_s;
+    s[CREMA_BOTTLENECK_STARVED] = b->idle_s[SINK_IDLE_STARVED];
+    s[CREMA_BOTTLENECK_IMBALANCE] = b->idle_s[SINK_IDLE_IMBALANCE];
+    s[CREMA_BOTTLENECK_SLOW_WORKERS] = s_take_slow(s, &m->workers);
+    s[CREMA_BOTTLENECK_SLOW_FILES] = s_take_slow(s, &m->files);
+}
+
+/* Thread-seconds that a rule may have given to another cause. */
+static sink_range_t
+s_seconds(const sink_diagnosis_t *self, const sink_measured_t *m, const sink_budget_t *b,
+          crema_bottleneck_t what)
+{
+    double price_s = s_price_s(m, b), s = self->causes[what].s;
+    switch (what) {
+    case CREMA_BOTTLENECK_CHUNKS: /* larger chunks are fewer to wait for and to open */
+        return (sink_range_t){s, s_positive(s - price_s),
+                              s + self->causes[CREMA_BOTTLENECK_LATENCY].s +
+                                  self->causes[CREMA_BOTTLENECK_OPENING].s};
+    case CREMA_BOTTLENECK_LATENCY:
+        /* threads may have had nothing because the scheduler had not come to it */
+        return (sink_range_t){s, s_positive(s - price_s),
+                              s + price_s + self->causes[CREMA_BOTTLENECK_STARVED].s};
+    case CREMA_BOTTLENECK_SLOW_WORKERS: /* their queues may be why others had nothing */
+        return (sink_range_t){s, s, s + self->causes[CREMA_BOTTLENECK_IMBALANCE].s};
+    default:
+        return (sink_range_t){s, s, s};
+    }
+}
+
+/* What ends a run is whole chunks: without the cause the last of them may end half of one sooner or later, or the tail may be gone. No
+ * bounds where no chunk has a length. */
+static void
+s_bound(const sink_diagnosis_t *self, const sink_measured_t *m, const sink_budget_t *b, double each,
+        crema_bottleneck_t what, sink_cause_t *cause)
+{
+    sink_range_t s = {0};
+    if (cause->s > 0)
+        s = s_seconds(self, m, b, what);
+    double tail_s =
+        what == CREMA_BOTTLENECK_TAIL ? 0 : self->causes[CREMA_BOTTLENECK_TAIL].s * each;
+    double half_s = m->n_chunks > 0 ? m->chunk_s / (double)m->n_chunks / 2 : NAN;
+    double sooner_s = s_least(fmax(half_s, tail_s), s.hi * each);
+    cause->lo = cause->hi = NAN;
+    if (isnan(half_s) || isnan(cause->saving_s))
+        return;
+    cause->lo = s_least(s_positive(s.lo * each - half_s), cause->saving_s);
+    cause->hi = fmax(s_least(s.hi * each + sooner_s, b->wall_s), cause->saving_s);
+}
+
+/* A second that every thread spends less makes the run a second shorter, if the rest is spread evenly; where tasks become shorter, so does the tail. Waiting is
+ * worth less where threads share the GIL: they would wait for that instead. */
+static void
+s_save(sink_diagnosis_t *self, const sink_measured_t *m, const sink_budget_t *b, const waits_t *w)
+{
+    static const crema_bottleneck_t in_tasks[] = {
+        CREMA_BOTTLENECK_COMPUTE,
+        CREMA_BOTTLENECK_GARBAGE,
+        CREMA_BOTTLENECK_USER,
+    };
+    const struct {
+        crema_bottleneck_t what;
+        const sink_range_t *range;
+        double pays;
+    } waiting[] = {
+        {CREMA_BOTTLENECK_GIL, &w->gil, 1},
+        {CREMA_BOTTLENECK_CORES, &w->cores, 1},
+        {CREMA_BOTTLENECK_INPUT, &w->input, m->wait_pays},
+        {CREMA_BOTTLENECK_OPENING, &w->opening, m->wait_pays},
+    };
+    const sink_spent_t *all = &b->all;
+    double threads = b->wall_s > 0 ? b->cap_s / b->wall_s : 0;
+    double each = threads > 0 ? 1 / threads : NAN,
+           tasks_s = all->cpu_s + all->noncpu_s + all->user_s;
+    double tail = tasks_s > 0 ? self->causes[CREMA_BOTTLENECK_TAIL].s / tasks_s : 0;
+    for (int i = 0; i < CREMA_BOTTLENECK_COUNT; i++)
+        self->causes[i].saving_s = self->causes[i].s * each;
+    for (size_t i = 0; i < sizeof in_tasks / sizeof *in_tasks; i++)
+        self->causes[in_tasks[i]].saving_s *= 1 + tail;
+    for (int i = 0; i < CREMA_BOTTLENECK_COUNT; i++)
+        s_bound(self, m, b, each, (crema_bottleneck_t)i, &self->causes[i]);
+    for (size_t i = 0; i < sizeof waiting / sizeof *waiting; i++) {
+        sink_cause_t *cause = &self->causes[waiting[i].what];
+        const sink_range_t *range = waiting[i].range;
+        /* Turns on the GIL in opening are a cost of the chunks, and yet saved with it; what a slow file waits for is not. */
+        double part = cause->s / range->value;
+        if (waiting[i].what == CREMA_BOTTLENECK_GIL || !(range->value > 0))
+            part = 1;
+        double pays = waiting[i].pays * part * each;
+        cause->saving_s = range->value * pays * (1 + tail);
+        /* The tail may stay as long as it is, or go. */
+        double tail_s = self->causes[CREMA_BOTTLENECK_TAIL].s * each;
+        cause->lo = s_least(s_positive(range->lo) * pays, cause->saving_s);
+        cause->hi = fmax(range->hi * pays + (range->hi > 0 ? tail_s : 0), cause->saving_s);
+        cause->estimated = true;
+    }
+}
+
+/* Two causes share seconds, and the data do not tell whose are more. */
+static void
+s_doubt(sink_diagnosis_t *self, const sink_budget_t *b, const waits_t *w)
+{
+    const struct {
+        crema_bottleneck_t a, b;
+        const sink_range_t *of_a, *of_b;
+    } pairs[] = {
+        {CREMA_BOTTLENECK_GIL, CREMA_BOTTLENECK_CORES, &w->gil, &w->cores},
+        {CREMA_BOTTLENECK_OPENING, CREMA_BOTTLENECK_INPUT, &w->opening, &w->input},
+        {CREMA_BOTTLENECK_GIL, CREMA_BOTTLENECK_INPUT, &w->gil, &w->input},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        const sink_range_t *x = pairs[i].of_a, *y = pairs[i].of_b;
+        sink_cause_t *a = &self->causes[pairs[i].a], *c = &self->causes[pairs[i].b];
+        bool matters = fmax(a->s, c->s) >= SINK_LOSS_MATTERS * b->cap_s;
+        bool either_way = x->value >= y->value ? x->lo < y->hi : y->lo < x->hi;
+        if (!matters || !either_way)
+            continue;
+        a->also = (int)pairs[i].b;
+        c->also = (int)pairs[i].a;
+    }
+}
+
+/* Compute stands where a loss of just SINK_LOSS_MATTERS would. */
+static double
+s_weight(const sink_diagnosis_t *self, const sink_budget_t *b, crema_bottleneck_t i)
+{
+    double s = self->causes[i].s;
+    return i == CREMA_BOTTLENECK_COMPUTE ? s_least(s, SINK_LOSS_MATTERS * b->cap_s) : s;
+}
+
+static void
+s_rank(sink_diagnosis_t *self, const sink_budget_t *b)
+{
+    for (int i = 0; i < CREMA_BOTTLENECK_COUNT; i++) {
+        int at = i;
+        for (; at > 0 &&
+               s_weight(self, b, (crema_bottleneck_t)i) > s_weight(self, b, self->order[at - 1]);
+             at--)
+            self->order[at] = self->order[at - 1];
+        self->order[at] = (crema_bottleneck_t)i;
+    }
+}
+
+sink_diagnosis_t
+sink_diagnosis_make(const sink_measured_t *measured, const sink_budget_t *budget)
+{
+    static const crema_bottleneck_t by_rule[] = {
+        CREMA_BOTTLENECK_COMPUTE,    CREMA_BOTTLENECK_CHUNKS,       CREMA_BOTTLENECK_LATENCY,
+        CREMA_BOTTLENECK_SLOW_FILES, CREMA_BOTTLENECK_SLOW_WORKERS,
+    };
+    sink_diagnosis_t self = {0};
+    double s[CREMA_BOTTLENECK_COUNT] = {0};
+    waits_t waits = s_waits(measured, s_positive(budget->all.noncpu_s));
+    s_divide(measured, budget, &waits, s);
+    for (int i = 0; i < CREMA_BOTTLENECK_COUNT; i++)
+        self.causes[i] = (sink_cause_t){.s = s[i], .known = true, .also = -1};
+    for (size_t i = 0; i < sizeof by_rule / sizeof *by_rule; i++)
+        self.causes[by_rule[i]].estimated = true;
+    self.causes[CREMA_BOTTLENECK_CORES].known = measured->cores_known;
+    s_save(&self, measured, budget, &waits);
+    s_doubt(&self, budget, &waits);
+    s_rank(&self, budget);
+    return self;
+}

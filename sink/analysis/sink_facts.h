@@ -1,0 +1,118 @@
+/* sink_facts - what the summaries are computed from: the rows of a run as plain structs, joined and summed once.
+ *
+ * Chunks are joined with the tasks they ran in, activities are summed over time, presence comes from /membership or, for a worker that it does not know,
+ * from its stream. Everything is cut to the run's window where it is about threads. */
+#ifndef SINK_FACTS_H
+#define SINK_FACTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "crema_columns.h"
+#include "crema_error.h"
+#include "crema_record.h"
+#include "sink_decoder.h"
+#include "sink_presence.h"
+#include "sink_sweep.h"
+#include "sink_tables.h"
+
+typedef struct {
+    int64_t t_start_ns, t_end_ns;
+    double wall_s, open_s, cpu_s, gc_s, proc_cpu_s;                         /* NaN unknown */
+    int64_t n_events, bytes_read_b, bytes_accessed_b, bytes_uncompressed_b; /* -1 unknown */
+    int64_t rss_start_b, rss_end_b, rss_peak_b;
+    int64_t task_key, chunk_id;
+    int64_t n_entries; /* of its entry range; -1 unknown */
+    uint32_t worker, dataset, file;
+    uint16_t pass; /* over the input; from 1 */
+    uint8_t status, quality;
+    bool counted; /* ok and not superseded */
+    bool in_task; /* its task has a row in /task_events */
+    bool
+        task_is_ok; /* and that task did not fail: the chunk was dropped quietly if it is an error */
+} sink_chunk_t;
+
+/* Opening and process(): the whole of what an attempt took. */
+double sink_chunk_s(const sink_chunk_t *chunk);
+
+/* A row of /task_events with action compute and a known start. */
+typedef struct {
+    int64_t t_start_ns, t_stop_ns, t_ready_ns, t_submit_ns;
+    int64_t task_key;
+    uint32_t worker, prefix;
+    uint8_t status, side;
+    bool is_chunk; /* a row of /chunks tells the same */
+} sink_task_t;
+
+/* Sum of increments of one key of /activities. */
+typedef struct {
+    uint32_t worker, prefix, activity, unit;
+    uint8_t context, side;
+    uint8_t kind; /* of the activity; USER where it has no name */
+    uint8_t in;   /* sink_unit_kind_t of the unit */
+    double value;
+} sink_metered_t;
+
+typedef enum {
+    SINK_UNIT_OTHER,
+    SINK_UNIT_SECONDS,
+    SINK_UNIT_BYTES,
+    SINK_UNIT_COUNT
+} sink_unit_kind_t;
+
+/* Values of /activities.context. */
+#define SINK_CONTEXT_EXECUTE 0
+
+typedef struct {
+    int64_t t_ns;
+    double cpu_pct, cpu_wait_s, gil_contention; /* NaN unknown */
+    int64_t rss_b, memory_limit_b, net_read_b;
+    uint32_t worker;
+    uint16_t executing, nthreads; /* 0xFFFF unknown */
+} sink_sample_t;
+
+typedef struct {
+    int64_t t0_ns, t1_ns; /* the window */
+    sink_chunk_t *chunks; /* rows of /chunks, in their order */
+    size_t n_chunks;
+    int64_t n_cached; /* chunks that the user's own checkpointer had: no attempts */
+    sink_task_t *tasks;
+    size_t n_tasks;
+    sink_metered_t *metered;
+    size_t n_metered;
+    sink_sample_t *samples; /* ordered by worker and time */
+    size_t n_samples;
+    sink_presence_t *presence;
+    size_t n_presence;
+    bool has_membership;    /* somebody watched the cluster; else presence is that of the streams */
+    double members_bound_s; /* sum |change of workers| x uncertainty / 2, worker-seconds */
+    sink_busy_t *busy;      /* tasks, and chunks without a task, on their slots */
+    size_t n_busy;
+    sink_spell_t *ready;
+    size_t n_ready;
+    sink_spell_t *paused;
+    size_t n_paused;
+    int64_t *last_arrival_ns; /* by worker: of its last chunk; 0 unknown */
+    uint8_t *activity_kind;   /* by row of /dict/activity: crema_activity_kind_t */
+    size_t n_activities;
+    uint8_t *unit_kind; /* by row of /dict/unit: sink_unit_kind_t */
+    size_t n_units;
+    size_t n_workers;
+    double *cpu_wait_s; /* by worker: threads that had no core; NaN unknown */
+    double *gil;        /* by worker: mean of gil_contention while several tasks ran; NaN unknown */
+    size_t *gil_looks;  /* by worker: how many looks that was */
+    bool *killed;       /* by worker: its writer did not end by itself */
+    bool *is_member;    /* by worker: /membership knows it */
+    bool *has_stream;   /* by worker: it wrote a stream */
+    double
+        assigned_pct; /* mean of 100 processing / nthreads as the scheduler saw it; NaN unknown */
+    double cpu_agent_vs_hook; /* CPU of the workers by two observers; NaN without both */
+    sink_sweep_t sweep;
+} sink_facts_t;
+
+CREMA_MUST_CHECK crema_err_t sink_facts_new(const sink_tables_t *tables, const sink_decoder_t *run,
+                                            sink_facts_t **ret_self);
+void sink_facts_destroy(sink_facts_t **self_p);
+
+#endif

@@ -1,0 +1,290 @@
+/* Of the facts, what is about workers: their samples, their streams, when they were there. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "sink_cell.h"
+#include "sink_facts_impl.h"
+
+/* Values of /worker_samples.source and /membership.evidence. */
+enum { SOURCE_AGENT = 0, SOURCE_SCHEDULER = 1, SOURCE_WORKER = 2 };
+enum { EVIDENCE_BOUNDARY = 3 };
+
+/* ---- samples */
+
+static int
+s_by_worker(const void *a, const void *b)
+{
+    const sink_sample_t *left = a, *right = b;
+    if (left->worker != right->worker)
+        return left->worker < right->worker ? -1 : 1;
+    return (left->t_ns > right->t_ns) - (left->t_ns < right->t_ns);
+}
+
+/* Of several observers of a worker the best one counts: itself, its agent, the scheduler. */
+static int
+s_rank(int64_t source)
+{
+    return source == SOURCE_WORKER ? 2 : source == SOURCE_AGENT ? 1 : 0;
+}
+
+/* What one observer saw of one worker. */
+typedef struct {
+    int64_t t_ns; /* last sample; 0 before the first */
+    double s, cpu_s;
+} observed_t;
+
+static void
+s_observe(observed_t *seen, int64_t t_ns, double cpu_pct)
+{
+    double s = seen->t_ns != 0 ? (double)(t_ns - seen->t_ns) * 1e-9 : 0;
+    seen->t_ns = t_ns;
+    if (isnan(cpu_pct) || s <= 0)
+        return;
+    seen->s += s;
+    seen->cpu_s += s * cpu_pct / 100;
+}
+
+/* Agent and hook read the same processes at different times: mean against mean, over the workers that both saw. */
+static crema_err_t
+s_compare_observers(sink_facts_t *self, const sink_rows_t *rows)
+{
+    const crema_table_t *t = crema_table(CREMA_TABLE_WORKER_SAMPLES);
+    const size_t worker = sink_cell_column(t, "worker_id"), source = sink_cell_column(t, "source"),
+                 when = sink_cell_column(t, "t_ns"), cpu = sink_cell_column(t, "cpu_pct");
+    observed_t(*seen)[SOURCE_WORKER + 1] = calloc(self->n_workers + 1, sizeof *seen);
+    if (!seen)
+        return CREMA_ENOMEM;
+    for (size_t i = 0; i < sink_rows_count(rows); i++) { /* ordered by time */
+        const uint8_t *row = sink_rows_at(rows, i);
+        int64_t w = crema_row_get_i64(t, row, worker), by = crema_row_get_i64(t, row, source);
+        if (w < (int64_t)self->n_workers && by <= SOURCE_WORKER)
+            s_observe(&seen[w][by], crema_row_get_i64(t, row, when),
+                      crema_row_get_f64(t, row, cpu));
+    }
+    double agent = 0, hook = 0;
+    for (size_t w = 0; w < self->n_workers; w++) {
+        const observed_t *a = &seen[w][SOURCE_AGENT], *h = &seen[w][SOURCE_WORKER];
+        if (a->s <= 0 || h->s <= 0)
+            continue;
+        agent += a->cpu_s / a->s;
+        hook += h->cpu_s / h->s;
+    }
+    self->cpu_agent_vs_hook = hook > 0 ? agent / hook : NAN;
+    free(seen);
+    return CREMA_OK;
+}
+
+/* What the scheduler had assigned, of the workers' threads. */
+static double
+s_assigned_pct(const sink_rows_t *rows)
+{
+    const crema_table_t *t = crema_table(CREMA_TABLE_WORKER_SAMPLES);
+    double sum = 0, n = 0;
+    for (size_t i = 0; i < sink_rows_count(rows); i++) {
+        const uint8_t *row = sink_rows_at(rows, i);
+        int64_t processing = sink_cell_int(t, row, "processing");
+        int64_t nthreads = sink_cell_int(t, row, "nthreads");
+        if (sink_cell_int(t, row, "source") != SOURCE_SCHEDULER || processing == UINT16_MAX ||
+            nthreads == UINT16_MAX || nthreads == 0)
+            continue;
+        sum += 100.0 * (double)processing / (double)nthreads;
+        n++;
+    }
+    return n > 0 ? sum / n : NAN;
+}
+
+static crema_err_t
+s_sum_samples(sink_facts_t *self)
+{
+    self->cpu_wait_s = calloc(self->n_workers + 1, sizeof *self->cpu_wait_s);
+    self->gil = calloc(self->n_workers + 1, sizeof *self->gil);
+    self->gil_looks = calloc(self->n_workers + 1, sizeof *self->gil_looks);
+    if (!self->cpu_wait_s || !self->gil || !self->gil_looks)
+        return CREMA_ENOMEM;
+    for (size_t w = 0; w < self->n_workers; w++)
+        self->cpu_wait_s[w] = self->gil[w] = NAN;
+    for (size_t i = 0, end = 0; i < self->n_samples; i = end) {
+        uint32_t worker = self->samples[i].worker;
+        double first = NAN, gil = 0;
+        size_t n = 0;
+        for (; end < self->n_samples && self->samples[end].worker == worker; end++) {
+            const sink_sample_t *sample = &self->samples[end];
+            if (isnan(first))
+                first = sample->cpu_wait_s;
+            if (!isnan(sample->cpu_wait_s))
+                self->cpu_wait_s[worker] = sample->cpu_wait_s - first;
+            if (isnan(sample->gil_contention) || sample->executing == UINT16_MAX ||
+                sample->executing < 2)
+                continue;
+            gil += sample->gil_contention;
+            n++;
+        }
+        self->gil_looks[worker] = n;
+        if (n > 0)
+            self->gil[worker] = gil / (double)n;
+    }
+    return CREMA_OK;
+}
+
+crema_err_t
+sink_facts_take_samples(sink_facts_t *self, const sink_rows_t *rows)
+{
+    const crema_table_t *t = crema_table(CREMA_TABLE_WORKER_SAMPLES);
+    size_t n = sink_rows_count(rows);
+    uint8_t *best = calloc(self->n_workers + 1, 1);
+    self->samples = calloc(n + 1, sizeof *self->samples);
+    if (!best || !self->samples) {
+        free(best);
+        return CREMA_ENOMEM;
+    }
+    const size_t worker = sink_cell_column(t, "worker_id"), source = sink_cell_column(t, "source");
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *row = sink_rows_at(rows, i);
+        int64_t w = crema_row_get_i64(t, row, worker);
+        int rank = s_rank(crema_row_get_i64(t, row, source));
+        if (w < (int64_t)self->n_workers && rank > best[w])
+            best[w] = (uint8_t)rank;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *row = sink_rows_at(rows, i);
+        int64_t w = crema_row_get_i64(t, row, worker);
+        if (w >= (int64_t)self->n_workers || s_rank(crema_row_get_i64(t, row, source)) != best[w])
+            continue;
+        self->samples[self->n_samples++] =
+            (sink_sample_t){.t_ns = sink_cell_int(t, row, "t_ns"),
+                            .cpu_pct = sink_cell_real(t, row, "cpu_pct"),
+                            .rss_b = sink_cell_int(t, row, "rss_b"),
+                            .memory_limit_b = sink_cell_int(t, row, "memory_limit_b"),
+                            .net_read_b = sink_cell_int(t, row, "net_read_b"),
+                            .cpu_wait_s = sink_cell_real(t, row, "cpu_wait_s"),
+                            .gil_contention = sink_cell_real(t, row, "gil_contention"),
+                            .worker = (uint32_t)w,
+                            .executing = (uint16_t)sink_cell_int(t, row, "executing"),
+                            .nthreads = (uint16_t)sink_cell_int(t, row, "nthreads")};
+    }
+    free(best);
+    qsort(self->samples, self->n_samples, sizeof *self->samples, s_by_worker);
+    self->assigned_pct = s_assigned_pct(rows);
+    crema_err_t err = s_compare_observers(self, rows);
+    return err == CREMA_OK ? s_sum_samples(self) : err;
+}
+
+/* ---- presence */
+
+crema_err_t
+sink_facts_take_streams(sink_facts_t *self, const sink_decoder_t *run)
+{
+    self->killed = calloc(self->n_workers + 1, sizeof *self->killed);
+    self->is_member = calloc(self->n_workers + 1, sizeof *self->is_member);
+    self->has_stream = calloc(self->n_workers + 1, sizeof *self->has_stream);
+    if (!self->killed || !self->is_member || !self->has_stream)
+        return CREMA_ENOMEM;
+    for (size_t i = 0; i < sink_decoder_streams(run); i++) {
+        const sink_stream_t *stream = sink_decoder_stream(run, i);
+        if (stream->worker >= self->n_workers)
+            continue;
+        self->has_stream[stream->worker] = true;
+        if (!stream->closed || stream->end == CREMA_END_WRITER_GONE)
+            self->killed[stream->worker] = true;
+    }
+    return CREMA_OK;
+}
+
+/* Change points of /membership, then first and last sight of workers that it does not know. */
+static size_t
+s_take_members(sink_facts_t *self, const sink_tables_t *tables, sink_member_t *events)
+{
+    const crema_table_t *t = crema_table(CREMA_TABLE_MEMBERSHIP);
+    const sink_rows_t *rows = sink_tables_rows(tables, t->id);
+    size_t n = 0;
+    for (size_t i = 0; i < sink_rows_count(rows); i++) {
+        const uint8_t *row = sink_rows_at(rows, i);
+        int64_t nthreads = sink_cell_int(t, row, "nthreads");
+        sink_member_t event = {.t_ns = sink_cell_int(t, row, "t_ns"),
+                               .t_uncertainty_ns = sink_cell_int(t, row, "t_uncertainty_ns"),
+                               .worker = (uint32_t)sink_cell_int(t, row, "worker_id"),
+                               .nthreads = nthreads == UINT16_MAX ? 0 : (uint32_t)nthreads,
+                               .event = (sink_member_event_t)sink_cell_int(t, row, "event"),
+                               .boundary = sink_cell_int(t, row, "evidence") == EVIDENCE_BOUNDARY};
+        if (event.worker >= self->n_workers)
+            continue;
+        bool about_slots = event.event == SINK_MEMBER_PAUSE || event.event == SINK_MEMBER_RESUME;
+        if (!about_slots) { /* a worker may tell of its own pauses where nobody watches the cluster */
+            self->is_member[event.worker] = true;
+            self->has_membership = true;
+            if (event.t_uncertainty_ns > 0 && !event.boundary)
+                self->members_bound_s += (double)event.t_uncertainty_ns * 1e-9 / 2;
+        }
+        events[n++] = event;
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (self->is_member[events[i].worker])
+            events[kept++] = events[i];
+    const crema_table_t *w = crema_table(CREMA_TABLE_DICT_WORKER);
+    const sink_rows_t *workers = sink_tables_rows(tables, w->id);
+    for (uint32_t i = 0; i < self->n_workers; i++) {
+        const uint8_t *row = sink_rows_at(workers, i);
+        int64_t first = sink_cell_int(w, row, "t_first_ns"),
+                last = sink_cell_int(w, row, "t_last_ns");
+        if (self->is_member[i] || !self->has_stream[i] || first == 0)
+            continue;
+        events[kept++] = (sink_member_t){.t_ns = first, .worker = i, .event = SINK_MEMBER_JOIN};
+        events[kept++] = (sink_member_t){.t_ns = last, .worker = i, .event = SINK_MEMBER_LEAVE};
+    }
+    return kept;
+}
+
+/* From each pause to what ends it: the worker goes on or leaves, or the run is over. The events are ordered by time. */
+static size_t
+s_take_pauses(const sink_facts_t *self, const sink_member_t *events, size_t n, int64_t *since_ns,
+              sink_spell_t *out)
+{
+    size_t m = 0;
+    for (size_t i = 0; i < n; i++) {
+        const sink_member_t *e = &events[i];
+        int64_t *since = &since_ns[e->worker];
+        if (e->event == SINK_MEMBER_PAUSE && *since == 0) {
+            *since = e->t_ns;
+        } else if (*since != 0 && e->event != SINK_MEMBER_PAUSE && e->event != SINK_MEMBER_JOIN) {
+            out[m++] = (sink_spell_t){*since, e->t_ns, e->worker};
+            *since = 0;
+        }
+    }
+    for (uint32_t w = 0; w < self->n_workers; w++)
+        if (since_ns[w] != 0)
+            out[m++] = (sink_spell_t){since_ns[w], self->t1_ns, w};
+    return m;
+}
+
+crema_err_t
+sink_facts_take_presence(sink_facts_t *self, const sink_tables_t *tables)
+{
+    const crema_table_t *w = crema_table(CREMA_TABLE_DICT_WORKER);
+    const sink_rows_t *workers = sink_tables_rows(tables, w->id);
+    size_t most =
+        sink_rows_count(sink_tables_rows(tables, CREMA_TABLE_MEMBERSHIP)) + 2 * self->n_workers + 1;
+    sink_member_t *events = calloc(most, sizeof *events);
+    uint32_t *slots = calloc(self->n_workers + 1, sizeof *slots);
+    int64_t *since_ns = calloc(self->n_workers + 1, sizeof *since_ns);
+    self->presence = calloc(most, sizeof *self->presence);
+    self->paused = calloc(most, sizeof *self->paused);
+    if (!events || !slots || !since_ns || !self->presence || !self->paused) {
+        free(events);
+        free(slots);
+        free(since_ns);
+        return CREMA_ENOMEM;
+    }
+    for (uint32_t i = 0; i < self->n_workers; i++) {
+        int64_t nthreads = sink_cell_int(w, sink_rows_at(workers, i), "nthreads");
+        slots[i] = nthreads == UINT16_MAX ? 0 : (uint32_t)nthreads;
+    }
+    size_t n = s_take_members(self, tables, events);
+    self->n_paused = s_take_pauses(self, events, n, since_ns, self->paused);
+    self->n_presence =
+        sink_presence_from(events, n, slots, self->t0_ns, self->t1_ns, self->presence);
+    free(events);
+    free(slots);
+    free(since_ns);
+    return CREMA_OK;
+}

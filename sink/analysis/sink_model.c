@@ -1,0 +1,190 @@
+#include "sink_model.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct {
+    uint32_t dataset;
+    size_t row;
+} member_t;
+
+/* Room for the arrays of one dataset. */
+typedef struct {
+    double *x, *y, *score;
+    size_t *row;
+} scratch_t;
+
+static int
+s_by_dataset(const void *a, const void *b)
+{
+    const member_t *left = a, *right = b;
+    if (left->dataset != right->dataset)
+        return left->dataset < right->dataset ? -1 : 1;
+    return (left->row > right->row) - (left->row < right->row);
+}
+
+double
+sink_model_best_events(double work, double threads, double b_s)
+{
+    return work > 0 && threads > 0 && b_s > 0 ? sqrt(work / threads) / b_s : NAN;
+}
+
+/* All datasets share the threads, and the run waits for one last chunk: in the best sizes the chunks of all of them take equally long. */
+static void
+s_size_chunks(sink_model_t *self, double threads)
+{
+    double work = 0;
+    for (size_t i = 0; i < self->n_datasets; i++) {
+        const sink_dataset_model_t *d = &self->datasets[i];
+        if (d->line.a > 0 && d->line.b > 0)
+            work += d->events * d->line.a * d->line.b;
+    }
+    for (size_t i = 0; i < self->n_datasets; i++) {
+        sink_dataset_model_t *d = &self->datasets[i];
+        d->n_opt_events = d->line.a > 0 ? sink_model_best_events(work, threads, d->line.b) : NAN;
+    }
+}
+
+/* Points (events, time) of the members that have both. */
+static size_t
+s_times(const sink_facts_t *facts, const member_t *members, size_t n, scratch_t *scratch)
+{
+    size_t m = 0;
+    for (size_t i = 0; i < n; i++) {
+        const sink_chunk_t *chunk = &facts->chunks[members[i].row];
+        double s = sink_chunk_s(chunk);
+        if (chunk->n_events < 0 || !(s > 0))
+            continue;
+        scratch->x[m] = (double)chunk->n_events;
+        scratch->y[m] = s;
+        scratch->row[m++] = members[i].row;
+    }
+    return m;
+}
+
+static size_t
+s_memories(const sink_facts_t *facts, const member_t *members, size_t n, scratch_t *scratch)
+{
+    size_t m = 0;
+    for (size_t i = 0; i < n; i++) {
+        const sink_chunk_t *chunk = &facts->chunks[members[i].row];
+        if (chunk->n_events < 0 || chunk->rss_peak_b <= 0)
+            continue;
+        scratch->x[m] = (double)chunk->n_events;
+        scratch->y[m++] = (double)chunk->rss_peak_b;
+    }
+    return m;
+}
+
+/* What the line says of a chunk; where all chunks are of one size there is no line, and their median says it. */
+static double
+s_predict(const sink_line_t *line, double median, double events)
+{
+    return isnan(line->b) ? median : line->a + line->b * events;
+}
+
+/* Scores of the chunks around the model. A chunk that it predicts no time for has none. */
+static crema_err_t
+s_score(sink_model_t *self, const sink_line_t *line, scratch_t *scratch, size_t m)
+{
+    size_t k = 0;
+    for (size_t i = 0; i < m; i++)
+        scratch->score[i] = scratch->y[i];
+    double median = sink_stats_median(scratch->score, m);
+    for (size_t i = 0; i < m; i++) {
+        double predicted = s_predict(line, median, scratch->x[i]), s = scratch->y[i];
+        if (!(predicted > 0))
+            continue;
+        self->predicted_s[scratch->row[i]] = predicted;
+        if (s > predicted)
+            self->excess_s += s - predicted;
+        scratch->row[k] = scratch->row[i];
+        scratch->x[k++] = log(s / predicted);
+    }
+    crema_err_t err = sink_stats_scores(scratch->x, k, scratch->score);
+    for (size_t i = 0; err == CREMA_OK && i < k; i++)
+        self->score[scratch->row[i]] = scratch->score[i];
+    return err;
+}
+
+static crema_err_t
+s_model(sink_model_t *self, const sink_facts_t *facts, const member_t *members, size_t n,
+        scratch_t *scratch)
+{
+    sink_dataset_model_t *model = &self->datasets[self->n_datasets++];
+    model->dataset = members[0].dataset;
+    size_t m = s_memories(facts, members, n, scratch);
+    crema_err_t err = sink_stats_line(scratch->x, scratch->y, m, &model->memory);
+    m = s_times(facts, members, n, scratch);
+    if (err == CREMA_OK)
+        err = sink_stats_line(scratch->x, scratch->y, m, &model->line);
+    for (size_t i = 0; i < m; i++)
+        model->events += scratch->x[i];
+    if (err == CREMA_OK)
+        err = s_score(self, &model->line, scratch, m);
+    return err;
+}
+
+static crema_err_t
+s_models(sink_model_t *self, const sink_facts_t *facts, double threads, member_t *members,
+         scratch_t *scratch)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < facts->n_chunks; i++) {
+        self->score[i] = self->predicted_s[i] = NAN;
+        if (facts->chunks[i].counted)
+            members[n++] = (member_t){facts->chunks[i].dataset, i};
+    }
+    size_t m = s_memories(facts, members, n, scratch);
+    crema_err_t err = sink_stats_line(scratch->x, scratch->y, m, &self->memory);
+    qsort(members, n, sizeof *members, s_by_dataset);
+    for (size_t i = 0, end = 0; err == CREMA_OK && i < n; i = end) {
+        while (end < n && members[end].dataset == members[i].dataset)
+            end++;
+        err = s_model(self, facts, members + i, end - i, scratch);
+    }
+    s_size_chunks(self, threads);
+    return err;
+}
+
+crema_err_t
+sink_model_new(const sink_facts_t *facts, double threads, sink_model_t **ret_self)
+{
+    size_t n = facts->n_chunks + 1;
+    scratch_t scratch = {malloc(n * sizeof(double)), malloc(n * sizeof(double)),
+                         malloc(n * sizeof(double)), malloc(n * sizeof(size_t))};
+    member_t *members = calloc(n, sizeof *members);
+    sink_model_t *self = calloc(1, sizeof *self);
+    if (self) {
+        self->datasets = calloc(n, sizeof *self->datasets);
+        self->score = calloc(n, sizeof *self->score);
+        self->predicted_s = calloc(n, sizeof *self->predicted_s);
+    }
+    crema_err_t err = CREMA_ENOMEM;
+    if (scratch.x && scratch.y && scratch.score && scratch.row && members && self &&
+        self->datasets && self->score && self->predicted_s)
+        err = s_models(self, facts, threads, members, &scratch);
+    free(scratch.x);
+    free(scratch.y);
+    free(scratch.score);
+    free(scratch.row);
+    free(members);
+    if (err != CREMA_OK)
+        sink_model_destroy(&self);
+    else
+        *ret_self = self;
+    return err;
+}
+
+void
+sink_model_destroy(sink_model_t **self_p)
+{
+    sink_model_t *self = *self_p;
+    if (!self)
+        return;
+    free(self->datasets);
+    free(self->score);
+    free(self->predicted_s);
+    free(self);
+    *self_p = NULL;
+}

@@ -1,0 +1,41 @@
+/* sink_model - what a chunk costs: a + b n per dataset, the best chunk size, and which chunks are far off.
+ * Pure: arithmetic on the facts.
+ *
+ * The time of a chunk is opening and process(): both are paid again for every chunk. The makespan of datasets d of E_d events on N threads
+ * in chunks of n_d is about sum (E_d a_d / (N n_d) + E_d b_d / N) + max (a_d + b_d n_d), which is least at n_d = sqrt(sum E a b / N) / b_d; of one dataset
+ * alone that is sqrt(E a / (N b)). A straggler is a chunk whose log(time / (a + b n)) has a modified z score over
+ * SINK_MODEL_STRAGGLER within its dataset; sizes alone make no straggler. Where all chunks have one size, the median time stands in for a + b n. */
+#ifndef SINK_MODEL_H
+#define SINK_MODEL_H
+
+#include "sink_facts.h"
+#include "sink_stats.h"
+
+#define SINK_MODEL_STRAGGLER 3.5
+
+typedef struct {
+    uint32_t dataset;
+    sink_line_t line;    /* seconds over events */
+    sink_line_t memory;  /* bytes of peak memory over events */
+    double events;       /* of its chunks */
+    double n_opt_events; /* with all datasets at once; NaN where a or b is not positive */
+} sink_dataset_model_t;
+
+typedef struct {
+    sink_dataset_model_t *datasets; /* those with counted attempts, by row of /dict/dataset */
+    size_t n_datasets;
+    sink_line_t memory; /* of all counted attempts together */
+    double *score;      /* by row of /chunks; NaN unless counted and modelled */
+    double *predicted_s;
+    double excess_s; /* sum of what counted attempts took beyond the model */
+} sink_model_t;
+
+/* `threads` is the time average. */
+CREMA_MUST_CHECK crema_err_t sink_model_new(const sink_facts_t *facts, double threads,
+                                            sink_model_t **ret_self);
+void sink_model_destroy(sink_model_t **self_p);
+
+/* `work`: sum of E a b over the datasets. */
+double sink_model_best_events(double work, double threads, double b_s);
+
+#endif

@@ -1,0 +1,156 @@
+#include "sink_reasons.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "crema_note.h"
+#include "sink_intern.h"
+
+#define KEY_BYTES 512
+#define MORE_BYTES 128 /* of the element that says how many were left out */
+
+struct sink_reasons {
+    sink_intern_t *keys;     /* number of a reason by code and subject */
+    crema_reason_t *reasons; /* their texts are owned */
+    size_t n, room;
+};
+
+crema_err_t
+sink_reasons_new(sink_reasons_t **ret_self)
+{
+    sink_reasons_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return CREMA_ENOMEM;
+    crema_err_t err = sink_intern_new(SINK_INTERN_ANY, &self->keys);
+    if (err != CREMA_OK)
+        sink_reasons_destroy(&self);
+    else
+        *ret_self = self;
+    return err;
+}
+
+static void
+s_free(crema_reason_t *reason)
+{
+    free((char *)reason->code);
+    free((char *)reason->subject);
+    free((char *)reason->text);
+}
+
+void
+sink_reasons_destroy(sink_reasons_t **self_p)
+{
+    sink_reasons_t *self = *self_p;
+    if (!self)
+        return;
+    for (size_t i = 0; i < self->n; i++)
+        s_free(&self->reasons[i]);
+    sink_intern_destroy(&self->keys);
+    free(self->reasons);
+    free(self);
+    *self_p = NULL;
+}
+
+/* What makes two reasons the same: the code and whom it is about, however an id is written. */
+static size_t
+s_key(const crema_reason_t *reason, char key[KEY_BYTES])
+{
+    crema_id_t id;
+    char hex[CREMA_ID_HEX_CHARS + 1];
+    int n =
+        snprintf(key, KEY_BYTES, "%s %s", reason->code,
+                 crema_id_parse(reason->subject, &id) ? crema_id_hex(&id, hex) : reason->subject);
+    return n < KEY_BYTES ? (size_t)n : KEY_BYTES - 1;
+}
+
+static crema_err_t
+s_make_room(sink_reasons_t *self)
+{
+    if (self->n < self->room)
+        return CREMA_OK;
+    size_t room = self->room ? 2 * self->room : 16;
+    crema_reason_t *reasons = realloc(self->reasons, room * sizeof *reasons);
+    if (!reasons)
+        return CREMA_ENOMEM;
+    self->reasons = reasons;
+    self->room = room;
+    return CREMA_OK;
+}
+
+crema_err_t
+sink_reasons_add(sink_reasons_t *self, const crema_reason_t *reason)
+{
+    char key[KEY_BYTES];
+    uint32_t number;
+    bool fresh;
+    crema_err_t err = s_make_room(self);
+    if (err == CREMA_OK)
+        err = sink_intern_add(self->keys, key, s_key(reason, key), &number, &fresh);
+    if (err != CREMA_OK)
+        return err;
+    if (!fresh) {
+        if (number < self->n && reason->count > self->reasons[number].count)
+            self->reasons[number].count = reason->count;
+        return CREMA_OK;
+    }
+    crema_reason_t own = *reason;
+    own.code = strdup(reason->code);
+    own.subject = strdup(reason->subject);
+    own.text = strdup(reason->text);
+    if (!own.code || !own.subject || !own.text) {
+        s_free(&own);
+        return CREMA_ENOMEM;
+    }
+    self->reasons[self->n++] = own;
+    return CREMA_OK;
+}
+
+size_t
+sink_reasons_all(const sink_reasons_t *self, const crema_reason_t **ret_reasons)
+{
+    *ret_reasons = self->reasons;
+    return self->n;
+}
+
+/* ---- as JSON */
+
+static void
+s_put(crema_json_t *json, const crema_reason_t *reason)
+{
+    crema_json_open(json, NULL, '{');
+    crema_json_text(json, "code", reason->code);
+    crema_json_text(json, "subject", reason->subject);
+    crema_json_int(json, "count", (int64_t)reason->count);
+    crema_json_text(json, "text", reason->text);
+    crema_json_close(json, '}');
+}
+
+/* In place of those that the list has no room for. */
+static void
+s_put_more(crema_json_t *json, char *one, size_t size, size_t n, bool notes)
+{
+    const crema_reason_t more = {
+        notes ? CREMA_NOTE_MORE : "more", "",
+        notes ? "notes that the list has no room for" : "reasons that the list has no room for", n};
+    crema_json_t single = crema_json_begin(one, size);
+    s_put(&single, &more);
+    if (!single.full && json->used + single.used + 3 <= size)
+        crema_json_raw(json, NULL, one);
+}
+
+bool
+sink_reasons_put(const sink_reasons_t *self, crema_json_t *json, char *one, size_t size)
+{
+    for (size_t i = 0; i < self->n; i++) {
+        crema_json_t single = crema_json_begin(one, size);
+        s_put(&single, &self->reasons[i]);
+        bool last = i + 1 == self->n;
+        if (single.full || json->used + single.used + (last ? 0 : MORE_BYTES) + 3 > size) {
+            s_put_more(json, one, size, self->n - i, crema_note(self->reasons[i].code));
+            return false; /* between elements: the list stays well-formed */
+        }
+        crema_json_raw(json, NULL, one);
+    }
+    return true;
+}

@@ -1,0 +1,26 @@
+/* sink_reasons - a list of reasons, or of notes: each code and subject once, told as JSON.
+ * No socket, file or clock. */
+#ifndef SINK_REASONS_H
+#define SINK_REASONS_H
+
+#include <stddef.h>
+
+#include "crema_error.h"
+#include "crema_json.h"
+#include "crema_wire.h"
+
+typedef struct sink_reasons sink_reasons_t;
+
+CREMA_MUST_CHECK crema_err_t sink_reasons_new(sink_reasons_t **ret_self);
+void sink_reasons_destroy(sink_reasons_t **self_p);
+
+/* A copy. What is known already keeps its place; the larger count stands. */
+CREMA_MUST_CHECK crema_err_t sink_reasons_add(sink_reasons_t *self, const crema_reason_t *reason);
+
+size_t sink_reasons_all(const sink_reasons_t *self, const crema_reason_t **ret_reasons);
+
+/* Elements {"code", "subject", "count", "text"} into an open list of at most `size` bytes; where they do not all fit,
+ * the last one says how many were left out. `one` has `size` bytes too. False: it is full. */
+bool sink_reasons_put(const sink_reasons_t *self, crema_json_t *json, char *one, size_t size);
+
+#endif

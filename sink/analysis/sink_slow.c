@@ -1,0 +1,193 @@
+#include "sink_slow.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "sink_diagnosis.h"
+
+typedef enum { NORMAL, OF_SLOW_WORKER, OF_SLOW_FILE } why_t;
+
+/* A counted chunk that the model predicts a time for. */
+typedef struct {
+    uint32_t group; /* worker or file */
+    size_t row;
+} member_t;
+
+typedef struct {
+    const sink_facts_t *facts;
+    const sink_model_t *model;
+    uint8_t *why;      /* why_t by row of /chunks */
+    member_t *members; /* of one kind of group */
+    size_t n;
+    double *scratch;
+} search_t;
+
+static int
+s_by_group(const void *a, const void *b)
+{
+    const member_t *left = a, *right = b;
+    if (left->group != right->group)
+        return left->group < right->group ? -1 : 1;
+    return (left->row > right->row) - (left->row < right->row);
+}
+
+static double
+s_ratio(const search_t *self, size_t row)
+{
+    return sink_chunk_s(&self->facts->chunks[row]) / self->model->predicted_s[row];
+}
+
+/* Fills the members: all modelled chunks that are not explained yet. */
+static void
+s_gather(search_t *self, bool by_worker)
+{
+    self->n = 0;
+    for (size_t i = 0; i < self->facts->n_chunks; i++) {
+        const sink_chunk_t *chunk = &self->facts->chunks[i];
+        if (isnan(self->model->score[i]) || self->why[i] != NORMAL)
+            continue;
+        self->members[self->n++] = (member_t){by_worker ? chunk->worker : chunk->file, i};
+    }
+    qsort(self->members, self->n, sizeof *self->members, s_by_group);
+}
+
+/* A worker with chunks of one file only may be slow because the file is. */
+static bool
+s_has_two_files(const search_t *self, const member_t *members, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        if (self->facts->chunks[members[i].row].file != self->facts->chunks[members[0].row].file)
+            return true;
+    return false;
+}
+
+static bool
+s_is_slow(const search_t *self, const member_t *members, size_t n, double *ret_ratio)
+{
+    for (size_t i = 0; i < n; i++)
+        self->scratch[i] = self->model->score[members[i].row];
+    double score = sink_stats_median(self->scratch, n);
+    for (size_t i = 0; i < n; i++)
+        self->scratch[i] = s_ratio(self, members[i].row);
+    *ret_ratio = sink_stats_median(self->scratch, n);
+    /* The median of n normal values has a standard deviation of sqrt(pi / 2 n). */
+    return score * sqrt((double)n / 1.5708) >= SINK_SLOW_SCORE && *ret_ratio >= SINK_SLOW_RATIO;
+}
+
+static void
+s_add_group(search_t *self, const member_t *members, size_t n, double ratio, why_t why,
+            sink_slow_t *slow, double *worst_s)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        const sink_chunk_t *chunk = &self->facts->chunks[members[i].row];
+        double s = sink_chunk_s(chunk), excess = s - self->model->predicted_s[members[i].row];
+        double cpu = isnan(chunk->cpu_s) || !(s > 0) ? 0 : fmin(1, chunk->cpu_s / s);
+        self->why[members[i].row] = (uint8_t)why;
+        if (excess <= 0)
+            continue;
+        sum += excess;
+        slow->cpu_s += excess * cpu;
+        slow->noncpu_s += excess * (1 - cpu);
+    }
+    slow->n++;
+    if (sum > *worst_s) {
+        *worst_s = sum;
+        slow->worst = members[0].group;
+        slow->ratio = ratio;
+    }
+}
+
+/* Free threads that would not have waited, had the chunks of slow ones ended when predicted. */
+static double
+s_tail_s(const search_t *self, why_t why)
+{
+    const sink_sweep_t *sweep = &self->facts->sweep;
+    int64_t end_ns = sweep->t_tail0_ns, t1_ns = sweep->t_tail1_ns;
+    for (size_t i = 0; i < self->facts->n_chunks; i++) {
+        const sink_chunk_t *chunk = &self->facts->chunks[i];
+        int64_t t_ns = chunk->t_end_ns;
+        double excess = sink_chunk_s(chunk) - self->model->predicted_s[i];
+        if (self->why[i] == why && excess > 0)
+            t_ns -= (int64_t)(excess * 1e9);
+        if (t_ns > end_ns && t_ns < t1_ns)
+            end_ns = t_ns;
+        else if (t_ns >= t1_ns)
+            return 0;
+    }
+    double threads = sink_sweep_integral_s(sweep, SINK_STEP_THREADS, end_ns, t1_ns, t1_ns);
+    double busy = sink_sweep_integral_s(sweep, SINK_STEP_BUSY, end_ns, t1_ns, t1_ns);
+    return fmax(threads - busy, 0);
+}
+
+/* The worst worker worked off its queue until its last chunk; in time as predicted, it had been done earlier. Of the time that any other had nothing more to
+ * do, this is the share in which it had been done too. */
+static double
+s_queue_share(const search_t *self, uint32_t worst, double excess_s)
+{
+    const sink_load_t *load = &self->facts->sweep.workers[worst];
+    double threads = load->present_s > 0 ? load->thread_s / load->present_s : 1;
+    int64_t first_ns = INT64_MAX, end_ns = 0;
+    for (size_t i = 0, end = 0; i < self->n; i = end) { /* ordered by worker */
+        int64_t last_ns = 0;
+        for (; end < self->n && self->members[end].group == self->members[i].group; end++) {
+            int64_t t_ns = self->facts->chunks[self->members[end].row].t_end_ns;
+            last_ns = t_ns > last_ns ? t_ns : last_ns;
+        }
+        if (self->members[i].group == worst)
+            end_ns = last_ns;
+        else if (last_ns < first_ns)
+            first_ns = last_ns;
+    }
+    double waited_s = (double)(end_ns - first_ns) * 1e-9, sooner_s = excess_s / threads;
+    if (first_ns >= end_ns)
+        return 0;
+    return sooner_s < waited_s ? sooner_s / waited_s : 1;
+}
+
+static void
+s_search(search_t *self, why_t why, sink_slow_t *slow)
+{
+    bool by_worker = why == OF_SLOW_WORKER;
+    double worst_s = 0, ratio;
+    s_gather(self, by_worker);
+    bool many_files = s_has_two_files(self, self->members, self->n);
+    for (size_t i = 0, end = 0; i < self->n; i = end) {
+        while (end < self->n && self->members[end].group == self->members[i].group)
+            end++;
+        const member_t *members = self->members + i;
+        if (by_worker && many_files && !s_has_two_files(self, members, end - i))
+            continue;
+        if (end - i < self->n && s_is_slow(self, members, end - i, &ratio))
+            s_add_group(self, members, end - i, ratio, why, slow, &worst_s);
+    }
+    if (slow->n == 0)
+        return;
+    slow->tail_s = s_tail_s(self, why);
+    if (by_worker)
+        slow->queue_share = s_queue_share(self, slow->worst, worst_s);
+}
+
+crema_err_t
+sink_slow_find(const sink_facts_t *facts, const sink_model_t *model, sink_slow_t *ret_workers,
+               sink_slow_t *ret_files)
+{
+    size_t n = facts->n_chunks + 1;
+    search_t self = {.facts = facts,
+                     .model = model,
+                     .why = calloc(n, 1),
+                     .members = calloc(n, sizeof *self.members),
+                     .scratch = calloc(n, sizeof *self.scratch)};
+    *ret_workers = *ret_files = (sink_slow_t){0};
+    crema_err_t err = self.why && self.members && self.scratch ? CREMA_OK : CREMA_ENOMEM;
+    if (err == CREMA_OK)
+        s_gather(&self, true);
+    if (err == CREMA_OK && self.n >= SINK_SLOW_CHUNKS) {
+        s_search(&self, OF_SLOW_WORKER, ret_workers);
+        s_search(&self, OF_SLOW_FILE, ret_files);
+    }
+    free(self.why);
+    free(self.members);
+    free(self.scratch);
+    return err;
+}

@@ -1,0 +1,232 @@
+#include "sink_stats.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define Z_975 1.959963984540054
+
+static int
+s_ascending(const void *a, const void *b)
+{
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+void
+sink_sum_add(sink_sum_t *self, double value)
+{
+    self->n++;
+    if (isnan(value))
+        return;
+    self->n_known++;
+    self->known += value;
+}
+
+double
+sink_sum(const sink_sum_t *self)
+{
+    return self->n > 0 && self->n_known == 0 ? NAN : self->known;
+}
+
+void
+sink_stats_sort(double *values, size_t n)
+{
+    if (n > 1)
+        qsort(values, n, sizeof *values, s_ascending);
+}
+
+double
+sink_stats_quantile(const double *sorted, size_t n, double p)
+{
+    if (n == 0)
+        return NAN;
+    double at = p * (double)(n - 1);
+    size_t below = (size_t)at;
+    if (below >= n - 1)
+        return sorted[n - 1];
+    return sorted[below] + (at - (double)below) * (sorted[below + 1] - sorted[below]);
+}
+
+double
+sink_stats_median(double *values, size_t n)
+{
+    sink_stats_sort(values, n);
+    return sink_stats_quantile(values, n, 0.5);
+}
+
+/* ---- the line */
+
+typedef struct {
+    double x, y;
+} point_t;
+
+static int
+s_by_x(const void *a, const void *b)
+{
+    const point_t *left = a, *right = b;
+    if (left->x != right->x)
+        return left->x < right->x ? -1 : 1;
+    return (left->y > right->y) - (left->y < right->y);
+}
+
+/* The points in order of x, thinned out evenly; *ret_n of them. */
+static point_t *
+s_points(const double *x, const double *y, size_t n, size_t *ret_n)
+{
+    point_t *points = malloc((n ? n : 1) * sizeof *points);
+    if (!points)
+        return NULL;
+    for (size_t i = 0; i < n; i++)
+        points[i] = (point_t){x[i], y[i]};
+    if (n > 1)
+        qsort(points, n, sizeof *points, s_by_x);
+    size_t used = n < SINK_STATS_POINTS_MAX ? n : SINK_STATS_POINTS_MAX;
+    for (size_t i = 0; i < used; i++)
+        points[i] = points[used == n ? i : i * (n - 1) / (used - 1)];
+    *ret_n = used;
+    return points;
+}
+
+static double
+s_intercept(const point_t *points, size_t n, double b, double *scratch)
+{
+    for (size_t i = 0; i < n; i++)
+        scratch[i] = points[i].y - b * points[i].x;
+    return sink_stats_median(scratch, n);
+}
+
+/* Slopes of all pairs with different x, sorted. */
+static size_t
+s_slopes(const point_t *points, size_t n, double *slopes)
+{
+    size_t n_slopes = 0;
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i + 1; j < n; j++)
+            if (points[j].x > points[i].x)
+                slopes[n_slopes++] = (points[j].y - points[i].y) / (points[j].x - points[i].x);
+    sink_stats_sort(slopes, n_slopes);
+    return n_slopes;
+}
+
+/* Sum of k (k - 1) (2 k + 5) over the groups of k equal values; sorts them. */
+static double
+s_ties(double *values, size_t n)
+{
+    double sum = 0;
+    sink_stats_sort(values, n);
+    for (size_t i = 0, end = 0; i < n; i = end) {
+        while (end < n && values[end] == values[i])
+            end++;
+        double k = (double)(end - i);
+        sum += k * (k - 1) * (2 * k + 5);
+    }
+    return sum;
+}
+
+/* Half the width of the interval of ranks that holds the slope at 95 %, by Kendall's variance with ties. */
+static double
+s_reach(const point_t *points, size_t n, double *scratch)
+{
+    double k = (double)n, variance = k * (k - 1) * (2 * k + 5);
+    for (size_t i = 0; i < n; i++)
+        scratch[i] = points[i].x;
+    variance -= s_ties(scratch, n);
+    for (size_t i = 0; i < n; i++)
+        scratch[i] = points[i].y;
+    variance -= s_ties(scratch, n);
+    return variance > 0 ? Z_975 * sqrt(variance / 18) / 2 : 0;
+}
+
+crema_err_t
+sink_stats_line(const double *x, const double *y, size_t n, sink_line_t *ret_line)
+{
+    sink_line_t line = {NAN, NAN, NAN, NAN, NAN, NAN, n, 0};
+    size_t m;
+    point_t *points = s_points(x, y, n, &m);
+    double *slopes = points ? malloc((m * m / 2 + 1) * sizeof *slopes) : NULL;
+    double *scratch = malloc((n + 1) * sizeof *scratch);
+    if (!slopes || !scratch) {
+        free(scratch);
+        free(slopes);
+        free(points);
+        return CREMA_ENOMEM;
+    }
+    line.n_used = m;
+    size_t n_slopes = s_slopes(points, m, slopes);
+    if (n_slopes > 0) {
+        line.b = sink_stats_quantile(slopes, n_slopes, 0.5);
+        if (m >= 3) {
+            double half = (double)n_slopes / 2, reach = s_reach(points, m, scratch);
+            double low = rint(half - reach) - 1, high = rint(half + reach);
+            double last = (double)n_slopes - 1;
+            line.b_lo = slopes[low < 0 ? 0 : (size_t)low];
+            line.b_hi = slopes[high > last ? n_slopes - 1 : (size_t)high];
+        }
+        line.a = s_intercept(points, m, line.b, scratch);
+        if (m >= 3) {
+            line.a_lo = s_intercept(points, m, line.b_hi, scratch);
+            line.a_hi = s_intercept(points, m, line.b_lo, scratch);
+        }
+    }
+    free(scratch);
+    free(slopes);
+    free(points);
+    *ret_line = line;
+    return CREMA_OK;
+}
+
+/* ---- scores */
+
+crema_err_t
+sink_stats_scores(const double *values, size_t n, double *scores)
+{
+    double *scratch = malloc((n ? n : 1) * sizeof *scratch);
+    if (!scratch)
+        return CREMA_ENOMEM;
+    if (n > 0)
+        memcpy(scratch, values, n * sizeof *scratch);
+    double median = sink_stats_median(scratch, n), sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        scratch[i] = fabs(values[i] - median);
+        sum += scratch[i];
+    }
+    double mad = sink_stats_median(scratch, n), mean = n ? sum / (double)n : 0;
+    for (size_t i = 0; i < n; i++) {
+        if (mad > 0)
+            scores[i] = 0.6745 * (values[i] - median) / mad;
+        else if (mean > 0)
+            scores[i] = (values[i] - median) / (1.253314 * mean);
+        else
+            scores[i] = 0;
+    }
+    free(scratch);
+    return CREMA_OK;
+}
+
+/* ---- two slopes */
+
+sink_plane_t
+sink_stats_plane(const double *u, const double *v, const double *y, size_t n)
+{
+    double uu = 0, vv = 0, uv = 0, uy = 0, vy = 0, rest = 0;
+    for (size_t i = 0; i < n; i++) {
+        uu += u[i] * u[i];
+        vv += v[i] * v[i];
+        uv += u[i] * v[i];
+        uy += u[i] * y[i];
+        vy += v[i] * y[i];
+    }
+    double det = uu * vv - uv * uv;
+    if (n < 3 || !(uu > 0 && vv > 0 && det > 0))
+        return (sink_plane_t){NAN, NAN, NAN, NAN};
+    sink_plane_t plane = {.a = (vv * uy - uv * vy) / det,
+                          .b = (uu * vy - uv * uy) / det,
+                          .collinear = uv * uv / (uu * vv)};
+    for (size_t i = 0; i < n; i++) {
+        double off = y[i] - plane.a * u[i] - plane.b * v[i];
+        rest += off * off;
+    }
+    plane.a_error = sqrt(rest / (double)(n - 2) * vv / det);
+    return plane;
+}

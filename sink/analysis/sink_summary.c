@@ -1,0 +1,92 @@
+/* Sums, the parallel factors, and the order in which the summaries are made. */
+#include "sink_summary.h"
+
+#include <math.h>
+
+#include "sink_cell.h"
+#include "sink_stats.h"
+
+double
+sink_ratio(double a, double b)
+{
+    return b > 0 ? a / b : NAN;
+}
+
+/* NaN: nothing to add up, or nothing known of it. */
+static double
+s_or_nothing(const sink_sum_t *sum)
+{
+    return sum->n > 0 ? sink_sum(sum) : NAN;
+}
+
+void
+sink_summary_totals(const sink_summary_t *self, sink_totals_t *ret_totals)
+{
+    const sink_facts_t *facts = self->facts;
+    sink_totals_t sum = {.W = self->budget->wall_s,
+                         .A = self->budget->alloc_s,
+                         .cap = self->budget->cap_s,
+                         .noncpu = self->budget->all.noncpu_s + self->budget->all.user_s};
+    sink_sum_t events = {0}, wall = {0}, cpu = {0}, bytes = {0}, open = {0}, gc = {0};
+    sum.N = sink_ratio(sum.A, sum.W);
+    for (size_t i = 0; i < facts->n_chunks; i++) {
+        const sink_chunk_t *chunk = &facts->chunks[i];
+        if (!chunk->counted)
+            continue;
+        sum.n++;
+        sink_sum_add(&events, chunk->n_events < 0 ? NAN : (double)chunk->n_events);
+        sink_sum_add(&wall, chunk->wall_s);
+        sink_sum_add(&open, chunk->open_s);
+        sink_sum_add(&gc, chunk->gc_s);
+        sink_sum_add(&cpu, chunk->cpu_s);
+        sink_sum_add(&bytes, chunk->bytes_read_b < 0 ? NAN : (double)chunk->bytes_read_b);
+    }
+    sum.no_cpu = cpu.n_known < cpu.n;
+    sum.no_bytes = bytes.n_known < bytes.n;
+    sum.no_open = open.n_known < open.n;
+    sum.no_gc = gc.n_known < gc.n;
+    sum.E = s_or_nothing(&events);
+    sum.P = s_or_nothing(&wall);
+    sum.C = s_or_nothing(&cpu);
+    sum.B = s_or_nothing(&bytes);
+    sum.open = s_or_nothing(&open);
+    sum.gc = s_or_nothing(&gc);
+    if (!sink_budget_knows_cpu(self->budget))
+        sum.noncpu = NAN;
+    *ret_totals = sum;
+}
+
+sink_pop_t
+sink_summary_pop(const double *useful_s, const double *present_s, size_t n, double alloc_s,
+                 double cap_s)
+{
+    double sum = 0, most = 0;
+    for (size_t i = 0; i < n; i++) {
+        double share = sink_ratio(useful_s[i], present_s[i]);
+        sum += useful_s[i];
+        if (share > most)
+            most = share;
+    }
+    sink_pop_t pop = {.pe = sink_ratio(sum, alloc_s), .alloc_e = sink_ratio(alloc_s, cap_s)};
+    pop.lb = sink_ratio(pop.pe, most);
+    pop.sched_e = most > 0 ? most : NAN;
+    pop.of_cap = sink_ratio(sum, cap_s);
+    return pop;
+}
+
+crema_err_t
+sink_summary_fill(const sink_summary_t *self)
+{
+    static crema_err_t (*const parts[])(const sink_summary_t *) = {
+        sink_summary_workflow,     sink_summary_workers,    sink_summary_prefixes,
+        sink_summary_activities,   sink_summary_datasets,   sink_summary_sections,
+        sink_summary_split,        sink_summary_waterfall,  sink_summary_bottlenecks,
+        sink_summary_monitor,      sink_summary_efficiency, sink_summary_models,
+        sink_summary_completeness, sink_summary_counts,     sink_summary_wasted,
+        sink_summary_passes,       sink_summary_limits,
+    };
+    crema_err_t err = CREMA_OK;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && err == CREMA_OK; i++)
+        err = parts[i](self);
+    return err == CREMA_OK ? sink_summary_columns(self->tables) : err;
+}

@@ -1,0 +1,76 @@
+/* sink_summary - the tables below /summary and what else only a final file holds.
+ * Pure: rows from facts, in memory.
+ *
+ * Every published metric has a row in /summary/workflow. One whose inputs are missing has no value and the status unavailable, never a silent zero; one that
+ * rests on records of a run that is not complete is incomplete. */
+#ifndef SINK_SUMMARY_H
+#define SINK_SUMMARY_H
+
+#include "sink_budget.h"
+#include "sink_facts.h"
+#include "sink_model.h"
+#include "sink_tables.h"
+
+/* Values of the columns `status`. */
+typedef enum {
+    SINK_STATUS_OK,
+    SINK_STATUS_ESTIMATED,
+    SINK_STATUS_INCOMPLETE,
+    SINK_STATUS_UNAVAILABLE,
+    SINK_STATUS_AMBIGUOUS, /* of /summary/bottlenecks only */
+} sink_status_t;
+
+typedef struct {
+    sink_tables_t *tables; /* rows go in here */
+    const sink_decoder_t *run;
+    const sink_facts_t *facts;
+    const sink_budget_t *budget;
+    const sink_model_t *model;
+    bool partial; /* the verdict is */
+} sink_summary_t;
+
+/* Sums over the counted attempts and the window, by the letters of the formulas. */
+typedef struct {
+    double W, A, N, cap; /* wall seconds, thread-seconds, threads on average, capacity */
+    double E, P, C, B;   /* events, seconds of process(), of CPU, bytes read; NaN unknown */
+    double open, gc;     /* seconds of opening and of garbage collection */
+    double noncpu;       /* seconds of the processor's tasks without CPU; NaN unknown */
+    int64_t n;           /* counted attempts */
+    bool no_cpu, no_bytes, no_open, no_gc; /* some attempt did not know */
+} sink_totals_t;
+void sink_summary_totals(const sink_summary_t *self, sink_totals_t *ret_totals);
+
+/* All of them. */
+CREMA_MUST_CHECK crema_err_t sink_summary_fill(const sink_summary_t *self);
+
+/* One by one. */
+CREMA_MUST_CHECK crema_err_t sink_summary_workflow(const sink_summary_t *self);
+CREMA_MUST_CHECK crema_err_t sink_summary_workers(const sink_summary_t *self);
+CREMA_MUST_CHECK crema_err_t sink_summary_prefixes(const sink_summary_t *self);
+CREMA_MUST_CHECK crema_err_t sink_summary_activities(const sink_summary_t *self);
+CREMA_MUST_CHECK crema_err_t sink_summary_datasets(const sink_summary_t *self);
+CREMA_MUST_CHECK crema_err_t sink_summary_sections(const sink_summary_t *self);
+CREMA_MUST_CHECK crema_err_t sink_summary_wasted(const sink_summary_t *self);
+CREMA_MUST_CHECK crema_err_t sink_summary_passes(const sink_summary_t *self);
+CREMA_MUST_CHECK crema_err_t sink_summary_split(const sink_summary_t *self);
+CREMA_MUST_CHECK crema_err_t sink_summary_waterfall(const sink_summary_t *self);
+CREMA_MUST_CHECK crema_err_t sink_summary_bottlenecks(const sink_summary_t *self);
+CREMA_MUST_CHECK crema_err_t sink_summary_monitor(const sink_summary_t *self);
+CREMA_MUST_CHECK crema_err_t sink_summary_efficiency(const sink_summary_t *self);
+CREMA_MUST_CHECK crema_err_t sink_summary_models(const sink_summary_t *self);
+CREMA_MUST_CHECK crema_err_t sink_summary_completeness(const sink_summary_t *self);
+CREMA_MUST_CHECK crema_err_t sink_summary_limits(const sink_summary_t *self);
+CREMA_MUST_CHECK crema_err_t sink_summary_counts(const sink_summary_t *self);
+CREMA_MUST_CHECK crema_err_t sink_summary_columns(sink_tables_t *tables);
+
+/* a / b, NaN unless b is positive. */
+double sink_ratio(double a, double b);
+
+/* The parallel efficiency and its factors (POP, elastic form). */
+typedef struct {
+    double pe, lb, sched_e, alloc_e, of_cap; /* of_cap: sum U / capacity */
+} sink_pop_t;
+sink_pop_t sink_summary_pop(const double *useful_s, const double *present_s, size_t n,
+                            double alloc_s, double cap_s);
+
+#endif

@@ -1,0 +1,122 @@
+/* Completeness of streams, the count of workers over time, and the table of columns itself. */
+#include <stdlib.h>
+
+#include "crema_columns_doc.h"
+#include "sink_cell.h"
+#include "sink_summary.h"
+
+/* Records that the aggregator says exist and that never came, by stream. */
+static void
+s_count_missing(const sink_decoder_t *run, uint64_t *missing)
+{
+    const crema_reason_t *reasons;
+    size_t n = sink_told_reasons(sink_decoder_told(run), &reasons);
+    for (size_t i = 0; i < n; i++) {
+        const sink_stream_t *stream = sink_decoder_find(run, reasons[i].subject);
+        if (stream && !stream->closed && reasons[i].count > missing[stream->row])
+            missing[stream->row] = reasons[i].count;
+    }
+}
+
+static crema_err_t
+s_put_completeness(const sink_summary_t *self, const sink_stream_t *stream, uint64_t missing)
+{
+    const crema_table_t *t = crema_table(CREMA_TABLE_COMPLETENESS);
+    uint64_t lost = stream->lost + stream->dropped + stream->torn;
+    uint64_t expected = stream->received + lost + missing;
+    uint8_t row[SINK_ROW_BYTES_MAX];
+    crema_row_clear(t, row);
+    sink_cell_set(t, row, "stream_id", stream->row);
+    sink_cell_set(t, row, "expected", (int64_t)expected);
+    sink_cell_set(t, row, "received", (int64_t)stream->received);
+    sink_cell_set(t, row, "lost", (int64_t)lost);
+    sink_cell_set(t, row, "recovered", 0);
+    sink_cell_set(t, row, "duplicates", (int64_t)stream->repeats);
+    sink_cell_set(t, row, "late", (int64_t)stream->late);
+    sink_cell_set_real(t, row, "fraction", sink_ratio((double)stream->received, (double)expected));
+    sink_cell_set(t, row, "closed", stream->closed);
+    return sink_tables_add(self->tables, t->id, row);
+}
+
+crema_err_t
+sink_summary_completeness(const sink_summary_t *self)
+{
+    size_t n = sink_decoder_streams(self->run);
+    uint64_t *missing = calloc(n + 1, sizeof *missing);
+    crema_err_t err = missing ? CREMA_OK : CREMA_ENOMEM;
+    if (err == CREMA_OK)
+        s_count_missing(self->run, missing);
+    for (size_t i = 0; i < n && err == CREMA_OK; i++)
+        err = s_put_completeness(self, sink_decoder_stream(self->run, i), missing[i]);
+    free(missing);
+    return err;
+}
+
+/* All of them, so that zero is seen too. */
+crema_err_t
+sink_summary_limits(const sink_summary_t *self)
+{
+    const crema_table_t *t = crema_table(CREMA_TABLE_LIMITS);
+    const crema_limits_t *limits = sink_decoder_limits(self->run);
+    crema_err_t err = CREMA_OK;
+    for (int i = 0; i < CREMA_LIMIT_COUNT && err == CREMA_OK; i++) {
+        const crema_limit_t *limit = crema_limit((crema_limit_id_t)i);
+        uint8_t row[SINK_ROW_BYTES_MAX];
+        crema_row_clear(t, row);
+        sink_cell_set_text(t, row, "name", limit->name);
+        sink_cell_set_text(t, row, "part", limit->part);
+        sink_cell_set_text(t, row, "unit", limit->unit);
+        sink_cell_set_text(t, row, "lost", limit->lost);
+        sink_cell_set(t, row, "limit", (int64_t)limits->limit[i]);
+        sink_cell_set(t, row, "met", (int64_t)limits->met[i]);
+        err = sink_tables_add(self->tables, t->id, row);
+    }
+    return err;
+}
+
+crema_err_t
+sink_summary_counts(const sink_summary_t *self)
+{
+    const crema_table_t *t = crema_table(CREMA_TABLE_WORKER_COUNT);
+    const sink_sweep_t *sweep = &self->facts->sweep;
+    crema_err_t err = CREMA_OK;
+    for (size_t i = 0; i < sweep->n_steps && err == CREMA_OK; i++) {
+        const sink_step_t *step = &sweep->steps[i];
+        if (i > 0 && step->workers == step[-1].workers && step->threads == step[-1].threads)
+            continue;
+        uint8_t row[SINK_ROW_BYTES_MAX];
+        crema_row_clear(t, row);
+        sink_cell_set(t, row, "t_ns", step->t_ns);
+        sink_cell_set(t, row, "n_workers", step->workers);
+        sink_cell_set(t, row, "n_threads", step->threads);
+        err = sink_tables_add(self->tables, t->id, row);
+    }
+    return err;
+}
+
+crema_err_t
+sink_summary_columns(sink_tables_t *tables)
+{
+    const crema_table_t *t = crema_table(CREMA_TABLE_SCHEMA_COLUMNS);
+    for (int i = 0; i < CREMA_TABLE_COUNT; i++) {
+        const crema_table_t *table = crema_table((crema_table_id_t)i);
+        for (size_t c = 0; c < table->n_columns; c++) {
+            const crema_column_t *column = &table->columns[c];
+            if (column->size == 0)
+                continue;
+            char dtype[CREMA_DTYPE_TEXT];
+            uint8_t row[SINK_ROW_BYTES_MAX];
+            crema_row_clear(t, row);
+            sink_cell_set_text(t, row, "table", table->path);
+            sink_cell_set_text(t, row, "column", column->name);
+            sink_cell_set_text(t, row, "dtype", crema_column_dtype(column, dtype));
+            sink_cell_set_text(t, row, "units", column->units);
+            sink_cell_set_text(t, row, "enum", column->labels ? column->labels : "");
+            sink_cell_set_text(t, row, "description", column->meaning);
+            crema_err_t err = sink_tables_add(tables, t->id, row);
+            if (err != CREMA_OK)
+                return err;
+        }
+    }
+    return CREMA_OK;
+}

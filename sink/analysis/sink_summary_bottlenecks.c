@@ -1,0 +1,183 @@
+/* What holds the run back, with the figures behind it. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sink_bottleneck.h"
+#include "sink_cell.h"
+#include "sink_summary.h"
+
+#define EVIDENCE_BYTES 192
+#define EVIDENCE_NAME 96 /* of a file's name its end: that is what tells it from others */
+
+static double
+s_percent(double part, double whole)
+{
+    return 100 * sink_ratio(part, whole);
+}
+
+/* What is measured of the run, and what the rules make of it. */
+typedef struct {
+    const sink_summary_t *in;
+    sink_totals_t sum;
+    sink_bottleneck_t found;
+    sink_diagnosis_t diagnosis;
+} bottlenecks_t;
+
+static void
+s_evidence_gil(const sink_bottleneck_t *found, char text[EVIDENCE_BYTES])
+{
+    if (found->n_gil == 0)
+        return;
+    if (!isnan(found->gil_held))
+        snprintf(text, EVIDENCE_BYTES,
+                 "%zu workers run %.2g tasks at once; %.0f %% of %zu looks found the GIL held",
+                 found->n_gil, found->tasks_at_once, 100 * found->gil_held, found->gil_looks);
+    else
+        snprintf(text, EVIDENCE_BYTES,
+                 "%zu workers run %.2g tasks at once and want no more than %.1f cores each",
+                 found->n_gil, found->tasks_at_once, SINK_GIL_CORES);
+}
+
+static void
+s_evidence_slow(const bottlenecks_t *self, const sink_slow_t *slow, crema_dict_t dict,
+                char text[EVIDENCE_BYTES])
+{
+    const char *name =
+        slow->n > 0 ? sink_dict_text(sink_decoder_dict(self->in->run), dict, slow->worst) : "";
+    size_t length = name ? strlen(name) : 0;
+    const char *end = length > EVIDENCE_NAME ? name + length - EVIDENCE_NAME : name;
+    while (end && ((unsigned char)*end & 0xC0) == 0x80) /* not in the middle of a character */
+        end++;
+    if (slow->n > 0)
+        snprintf(text, EVIDENCE_BYTES, "%zu; the worst takes %.2g times as long: %s%s", slow->n,
+                 slow->ratio, end != name ? "..." : "", end ? end : "");
+}
+
+static void
+s_evidence_opening(const bottlenecks_t *self, char text[EVIDENCE_BYTES])
+{
+    const sink_measured_t *m = &self->found.measured;
+    snprintf(text, EVIDENCE_BYTES,
+             "opening is %.0f %% of a chunk's %.3g s, and %.0f %% of its waiting",
+             s_percent(self->sum.open, self->sum.open + self->sum.P),
+             sink_ratio(self->sum.open + self->sum.P, (double)self->sum.n),
+             100 * m->opening_share.value);
+}
+
+/* "" where the seconds say it all. */
+static void
+s_evidence(const bottlenecks_t *self, crema_bottleneck_t what, char text[EVIDENCE_BYTES])
+{
+    const sink_totals_t *sum = &self->sum;
+    const sink_budget_t *budget = self->in->budget;
+    const sink_sweep_t *sweep = &self->in->facts->sweep;
+    const sink_measured_t *m = &self->found.measured;
+    const sink_spent_t *all = &budget->all;
+    bool any = sum->n > 0;
+    text[0] = '\0';
+    if (what == CREMA_BOTTLENECK_COMPUTE && all->cpu_s + sum->noncpu > 0)
+        snprintf(text, EVIDENCE_BYTES, "%.0f %% of the processor's task time is thread CPU",
+                 s_percent(all->cpu_s, all->cpu_s + sum->noncpu));
+    else if (what == CREMA_BOTTLENECK_GARBAGE && sum->C > 0 && !isnan(sum->gc))
+        snprintf(text, EVIDENCE_BYTES, "%.0f %% of the chunks' CPU", s_percent(sum->gc, sum->C));
+    else if (what == CREMA_BOTTLENECK_INPUT && any && sum->P > 0 && !isnan(sum->B))
+        snprintf(
+            text, EVIDENCE_BYTES,
+            "%.0f %% of the processor's task time is not CPU; %.3g MB/s read while in process()",
+            s_percent(sum->noncpu, all->cpu_s + sum->noncpu), 1e-6 * sink_ratio(sum->B, sum->P));
+    else if (what == CREMA_BOTTLENECK_GIL)
+        s_evidence_gil(&self->found, text);
+    else if (what == CREMA_BOTTLENECK_CORES)
+        snprintf(text, EVIDENCE_BYTES, "%s",
+                 m->cores_known ? "run-queue delay of the workers, as the kernel counts it"
+                                : "the kernel does not say");
+    else if (what == CREMA_BOTTLENECK_CHUNKS && any && !isnan(sum->open))
+        snprintf(text, EVIDENCE_BYTES,
+                 "opening is %.0f %% of a chunk's %.3g s; %.3g s for the executor and %.3g s free "
+                 "while tasks were ready",
+                 s_percent(sum->open, sum->open + sum->P),
+                 sink_ratio(sum->open + sum->P, (double)sum->n),
+                 all->runtime_s - all->spill_s - all->serialize_s,
+                 budget->idle_s[SINK_IDLE_LATENCY]);
+    else if (what == CREMA_BOTTLENECK_OPENING && any && !isnan(sum->open))
+        s_evidence_opening(self, text);
+    else if (what == CREMA_BOTTLENECK_SLOW_FILES)
+        s_evidence_slow(self, &m->files, CREMA_DICT_FILE, text);
+    else if (what == CREMA_BOTTLENECK_SLOW_WORKERS)
+        s_evidence_slow(self, &m->workers, CREMA_DICT_WORKER, text);
+    else if (what == CREMA_BOTTLENECK_TAIL && sweep->t_last_start_ns != 0)
+        snprintf(text, EVIDENCE_BYTES,
+                 "the last chunk to begin did so %.3g s before the end of all",
+                 (double)(sweep->t_tail1_ns - sweep->t_tail0_ns) * 1e-9);
+    else if (what == CREMA_BOTTLENECK_LATENCY && m->n_tasks > 0)
+        snprintf(text, EVIDENCE_BYTES, "%.3g s free for each of %zu tasks",
+                 budget->idle_s[SINK_IDLE_LATENCY] / (double)m->n_tasks, m->n_tasks);
+    else if (what == CREMA_BOTTLENECK_WASTED && m->missing_s > 0)
+        snprintf(text, EVIDENCE_BYTES,
+                 "%.3g s in vain; threads of killed workers missing for %.3g s", all->wasted_s,
+                 fmin(m->missing_s, budget->absent_s));
+}
+
+static void
+s_add_doubt(const sink_cause_t *cause, char text[EVIDENCE_BYTES])
+{
+    size_t length = strlen(text);
+    if (cause->also >= 0)
+        snprintf(text + length, EVIDENCE_BYTES - length, "%s%s explains it as well",
+                 length ? "; " : "", crema_bottleneck_words[cause->also].name);
+}
+
+/* What follows from a rule and not from a meter is an estimate. */
+static sink_status_t
+s_status(const bottlenecks_t *self, const sink_cause_t *cause)
+{
+    if (!cause->known)
+        return SINK_STATUS_UNAVAILABLE;
+    if (self->in->partial)
+        return SINK_STATUS_INCOMPLETE;
+    if (cause->also >= 0)
+        return SINK_STATUS_AMBIGUOUS;
+    return cause->estimated || self->in->budget->cpu_unknown ? SINK_STATUS_ESTIMATED
+                                                             : SINK_STATUS_OK;
+}
+
+static crema_err_t
+s_put(const bottlenecks_t *self, int rank)
+{
+    const crema_table_t *t = crema_table(CREMA_TABLE_BOTTLENECKS);
+    crema_bottleneck_t what = self->diagnosis.order[rank];
+    const sink_cause_t *cause = &self->diagnosis.causes[what];
+    bool known = cause->known;
+    char evidence[EVIDENCE_BYTES];
+    uint8_t row[SINK_ROW_BYTES_MAX];
+    s_evidence(self, what, evidence);
+    s_add_doubt(cause, evidence);
+    crema_row_clear(t, row);
+    sink_cell_set(t, row, "rank", rank);
+    sink_cell_set_text(t, row, "name", crema_bottleneck_words[what].name);
+    sink_cell_set_real(t, row, "thread_seconds", known ? cause->s : NAN);
+    sink_cell_set_real(t, row, "fraction",
+                       known ? sink_ratio(cause->s, self->in->budget->cap_s) : NAN);
+    sink_cell_set(t, row, "status", s_status(self, cause));
+    sink_cell_set_text(t, row, "evidence", evidence);
+    sink_cell_set_text(t, row, "advice", crema_bottleneck_words[what].advice);
+    sink_cell_set_real(t, row, "saving_s", known ? cause->saving_s : NAN);
+    sink_cell_set_real(t, row, "lo", known ? cause->lo : NAN);
+    sink_cell_set_real(t, row, "hi", known ? cause->hi : NAN);
+    return sink_tables_add(self->in->tables, t->id, row);
+}
+
+crema_err_t
+sink_summary_bottlenecks(const sink_summary_t *self)
+{
+    bottlenecks_t all = {.in = self};
+    sink_summary_totals(self, &all.sum);
+    crema_err_t err = sink_bottleneck_measure(self->facts, self->model, &all.found);
+    if (err != CREMA_OK)
+        return err;
+    all.diagnosis = sink_diagnosis_make(&all.found.measured, self->budget);
+    for (int i = 0; i < CREMA_BOTTLENECK_COUNT && err == CREMA_OK; i++)
+        err = s_put(&all, i);
+    return err;
+}

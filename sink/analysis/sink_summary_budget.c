@@ -1,0 +1,310 @@
+/* The time budget: waterfall, split and the run's efficiency. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "crema_metrics.h"
+#include "crema_split.h"
+#include "sink_attempt.h"
+#include "sink_cell.h"
+#include "sink_intern.h"
+#include "sink_path.h"
+#include "sink_summary.h"
+
+/* coffea merges this many outputs in one task. */
+#define MERGE_WIDTH 20
+
+/* ---- waterfall */
+
+static crema_err_t
+s_category(const sink_summary_t *self, const char *category, double s, int rank)
+{
+    const crema_table_t *table = crema_table(CREMA_TABLE_WATERFALL);
+    uint8_t row[SINK_ROW_BYTES_MAX];
+    crema_row_clear(table, row);
+    sink_cell_set_text(table, row, "category", category);
+    sink_cell_set_real(table, row, "thread_seconds", s);
+    sink_cell_set_real(table, row, "fraction", sink_ratio(s, self->budget->cap_s));
+    sink_cell_set(table, row, "rank", rank);
+    return sink_tables_add(self->tables, table->id, row);
+}
+
+crema_err_t
+sink_summary_waterfall(const sink_summary_t *self)
+{
+    const sink_budget_t *b = self->budget;
+    const double seconds[CREMA_WATERFALL_COUNT] = {
+        [CREMA_WATERFALL_PROCESSOR_CPU] = sink_budget_knows_cpu(b) ? b->all.cpu_s : NAN,
+        [CREMA_WATERFALL_PROCESSOR_NONCPU] = b->all.noncpu_s,
+        [CREMA_WATERFALL_USER_METERED] = b->all.user_s,
+        [CREMA_WATERFALL_RUNTIME] = b->all.runtime_s,
+        [CREMA_WATERFALL_PREPROCESS] = sink_spent_side_s(&b->all, CREMA_SIDE_PREPROCESS),
+        [CREMA_WATERFALL_MERGE] = sink_spent_side_s(&b->all, CREMA_SIDE_MERGE),
+        [CREMA_WATERFALL_OVERHEAD] = sink_spent_side_s(&b->all, CREMA_SIDE_OVERHEAD),
+        [CREMA_WATERFALL_UNATTRIBUTED] = sink_spent_side_s(&b->all, CREMA_SIDE_UNATTRIBUTED),
+        [CREMA_WATERFALL_WASTED] = b->all.wasted_s,
+        [CREMA_WATERFALL_OTHER_RUNS] = sink_spent_side_s(&b->all, CREMA_SIDE_FOREIGN),
+        [CREMA_WATERFALL_IDLE_STARTUP] = b->idle_s[SINK_IDLE_STARTUP],
+        [CREMA_WATERFALL_IDLE_DRAINED] = b->idle_s[SINK_IDLE_DRAINED],
+        [CREMA_WATERFALL_IDLE_TAIL] = b->idle_s[SINK_IDLE_TAIL],
+        [CREMA_WATERFALL_IDLE_JOIN] = b->idle_s[SINK_IDLE_JOIN],
+        [CREMA_WATERFALL_IDLE_LATENCY] = b->idle_s[SINK_IDLE_LATENCY],
+        [CREMA_WATERFALL_IDLE_IMBALANCE] = b->idle_s[SINK_IDLE_IMBALANCE],
+        [CREMA_WATERFALL_IDLE_STARVED] = b->idle_s[SINK_IDLE_STARVED],
+        [CREMA_WATERFALL_IDLE_PAUSED] = b->idle_s[SINK_IDLE_PAUSED],
+        [CREMA_WATERFALL_IDLE_PREPROCESS] = b->idle_s[SINK_IDLE_PREPROCESS],
+        [CREMA_WATERFALL_IDLE_MERGE] = b->idle_s[SINK_IDLE_MERGE],
+        [CREMA_WATERFALL_ABSENT] = b->absent_s,
+        [CREMA_WATERFALL_RESIDUAL] = b->residual_s,
+    };
+    crema_err_t err = CREMA_OK;
+    for (int i = 0; i < CREMA_WATERFALL_COUNT && err == CREMA_OK; i++)
+        err = s_category(self, crema_waterfall_words[i].name, seconds[i], i);
+    return err;
+}
+
+/* ---- split */
+
+static double
+s_bytes(const sink_facts_t *facts, crema_side_t side)
+{
+    double sum = facts->n_metered > 0 ? 0 : -1;
+    for (size_t i = 0; i < facts->n_metered; i++)
+        if (facts->metered[i].side == side && facts->metered[i].in == SINK_UNIT_BYTES)
+            sum += facts->metered[i].value;
+    return sum;
+}
+
+static crema_err_t
+s_side(const sink_summary_t *self, const char *name, double cpu_s, double noncpu_s,
+       double runtime_s, double failed_s, double bytes, bool in_budget)
+{
+    const crema_table_t *table = crema_table(CREMA_TABLE_SPLIT);
+    uint8_t row[SINK_ROW_BYTES_MAX];
+    crema_row_clear(table, row);
+    sink_cell_set_text(table, row, "side", name);
+    sink_cell_set_real(table, row, "cpu_s", cpu_s);
+    sink_cell_set_real(table, row, "noncpu_s", noncpu_s);
+    sink_cell_set_real(table, row, "runtime_s", runtime_s);
+    sink_cell_set_real(table, row, "failed_s", failed_s);
+    sink_cell_set(table, row, "bytes_b", (int64_t)bytes);
+    sink_cell_set(table, row, "in_budget", in_budget);
+    return sink_tables_add(self->tables, table->id, row);
+}
+
+crema_err_t
+sink_summary_split(const sink_summary_t *self)
+{
+    const sink_budget_t *b = self->budget;
+    crema_err_t err = CREMA_OK;
+    for (int i = 0; i < CREMA_SIDE_COUNT && err == CREMA_OK; i++) {
+        crema_side_t side = (crema_side_t)i;
+        bool any = b->all.metered || self->facts->n_tasks > 0;
+        double cpu_s = any ? b->all.side_cpu_s[i] : NAN;
+        double noncpu_s = any ? b->all.side_noncpu_s[i] : NAN;
+        if (side == CREMA_SIDE_PROCESSOR) {
+            cpu_s = sink_budget_knows_cpu(b) ? b->all.cpu_s : NAN;
+            noncpu_s = b->all.noncpu_s + b->all.user_s;
+        } else if (side == CREMA_SIDE_TRANSFER) {
+            noncpu_s = b->all.metered ? b->transfer_s : NAN;
+        }
+        err = s_side(self, crema_side_name(side), cpu_s, noncpu_s,
+                     side != CREMA_SIDE_RUNTIME ? 0
+                     : b->all.metered           ? b->all.runtime_s
+                                                : NAN,
+                     side == CREMA_SIDE_WASTED ? b->all.wasted_s : 0, s_bytes(self->facts, side),
+                     side != CREMA_SIDE_TRANSFER);
+    }
+    if (err == CREMA_OK)
+        err = s_side(self, "idle", 0, sink_budget_idle_s(b), 0, 0, 0, true);
+    return err;
+}
+
+/* ---- critical path */
+
+/* Durations of the tasks that succeeded, by number of their key; the last attempt counts. */
+static crema_err_t
+s_durations(const sink_facts_t *facts, sink_intern_t *keys, double *durations)
+{
+    for (size_t i = 0; i < facts->n_tasks; i++) {
+        const sink_task_t *task = &facts->tasks[i];
+        uint32_t number;
+        bool fresh;
+        if (task->status != 0 || task->task_key == 0)
+            continue;
+        crema_err_t err =
+            sink_intern_add(keys, &task->task_key, sizeof task->task_key, &number, &fresh);
+        if (err != CREMA_OK)
+            return err;
+        durations[number] = (double)(task->t_stop_ns - task->t_start_ns) * 1e-9;
+    }
+    return CREMA_OK;
+}
+
+static size_t
+s_edges(const sink_rows_t *rows, const sink_intern_t *keys, sink_edge_t *edges)
+{
+    const crema_table_t *t = crema_table(CREMA_TABLE_TASK_DEPS);
+    size_t n = 0;
+    for (size_t i = 0; i < sink_rows_count(rows); i++) {
+        int64_t key = sink_cell_int(t, sink_rows_at(rows, i), "task_key");
+        int64_t dep = sink_cell_int(t, sink_rows_at(rows, i), "dep_key");
+        sink_edge_t edge = {sink_intern_find(keys, &key, sizeof key),
+                            sink_intern_find(keys, &dep, sizeof dep)};
+        if (edge.task != SINK_INTERN_NONE && edge.needs != SINK_INTERN_NONE)
+            edges[n++] = edge;
+    }
+    return n;
+}
+
+/* From the task graph, where it was recorded and is one. */
+static crema_err_t
+s_exact_path(const sink_summary_t *self, double *ret_s, bool *ret_exact)
+{
+    const sink_facts_t *facts = self->facts;
+    const sink_rows_t *rows = sink_tables_rows(self->tables, CREMA_TABLE_TASK_DEPS);
+    size_t n_rows = sink_rows_count(rows);
+    *ret_exact = false;
+    if (n_rows == 0 || facts->n_tasks == 0)
+        return CREMA_OK;
+    sink_intern_t *keys = NULL;
+    double *durations = calloc(facts->n_tasks + 1, sizeof *durations);
+    sink_edge_t *edges = calloc(n_rows + 1, sizeof *edges);
+    crema_err_t err = durations && edges ? sink_intern_new(SINK_INTERN_ANY, &keys) : CREMA_ENOMEM;
+    if (err == CREMA_OK)
+        err = s_durations(facts, keys, durations);
+    if (err == CREMA_OK) {
+        size_t n = s_edges(rows, keys, edges);
+        err = sink_path_longest(durations, sink_intern_count(keys), edges, n, ret_s);
+        *ret_exact = err == CREMA_OK && n > 0;
+        if (err == CREMA_EINVAL)
+            err = CREMA_OK;
+    }
+    free(durations);
+    free(edges);
+    sink_intern_destroy(&keys);
+    return err;
+}
+
+/* No run ends before its longest chunk and, after it, one merge of each level. */
+static double
+s_path_bound(const sink_facts_t *facts)
+{
+    double longest = NAN, merge = NAN;
+    size_t n = 0, levels = 0;
+    for (size_t i = 0; i < facts->n_chunks; i++) {
+        if (!facts->chunks[i].counted)
+            continue;
+        double s = sink_chunk_s(&facts->chunks[i]);
+        n++;
+        if (isnan(longest) || s > longest)
+            longest = s;
+    }
+    for (size_t i = 0; i < facts->n_tasks; i++) {
+        const sink_task_t *task = &facts->tasks[i];
+        double s = (double)(task->t_stop_ns - task->t_start_ns) * 1e-9;
+        if (task->side == CREMA_SIDE_MERGE && task->status == 0 && (isnan(merge) || s < merge))
+            merge = s;
+    }
+    for (; n > 1; n = (n + MERGE_WIDTH - 1) / MERGE_WIDTH)
+        levels++;
+    return isnan(merge) ? longest : longest + (double)levels * merge;
+}
+
+/* ---- efficiency */
+
+/* Events in the steady window; a chunk across its edge counts in proportion. */
+static double
+s_steady_events(const sink_facts_t *facts)
+{
+    int64_t t0 = facts->sweep.t_steady0_ns, t1 = facts->sweep.t_steady1_ns;
+    double sum = 0;
+    for (size_t i = 0; i < facts->n_chunks; i++) {
+        const sink_chunk_t *chunk = &facts->chunks[i];
+        int64_t from = chunk->t_start_ns > t0 ? chunk->t_start_ns : t0;
+        int64_t to = chunk->t_end_ns < t1 ? chunk->t_end_ns : t1;
+        if (!chunk->counted || chunk->n_events <= 0 || chunk->t_end_ns < t0 ||
+            chunk->t_start_ns > t1)
+            continue;
+        if (chunk->t_end_ns <= chunk->t_start_ns)
+            sum += (double)chunk->n_events;
+        else if (to > from)
+            sum += (double)chunk->n_events * (double)(to - from) /
+                   (double)(chunk->t_end_ns - chunk->t_start_ns);
+    }
+    return sum;
+}
+
+static crema_err_t
+s_pop(const sink_summary_t *self, const sink_totals_t *totals, sink_pop_t *ret_pop)
+{
+    const sink_facts_t *facts = self->facts;
+    double *useful = calloc(facts->n_workers + 1, sizeof *useful);
+    double *present = calloc(facts->n_workers + 1, sizeof *present);
+    if (!useful || !present) {
+        free(useful);
+        free(present);
+        return CREMA_ENOMEM;
+    }
+    for (size_t i = 0; i < facts->n_chunks; i++) {
+        const sink_chunk_t *chunk = &facts->chunks[i];
+        if (chunk->counted && chunk->worker < facts->n_workers && !isnan(chunk->cpu_s))
+            useful[chunk->worker] += chunk->cpu_s;
+    }
+    for (size_t w = 0; w < facts->n_workers; w++)
+        present[w] = facts->sweep.workers[w].thread_s;
+    *ret_pop = sink_summary_pop(useful, present, facts->n_workers, totals->A, totals->cap);
+    free(useful);
+    free(present);
+    return CREMA_OK;
+}
+
+crema_err_t
+sink_summary_efficiency(const sink_summary_t *self)
+{
+    const crema_table_t *t = crema_table(CREMA_TABLE_EFFICIENCY);
+    const sink_sweep_t *sweep = &self->facts->sweep;
+    sink_totals_t sum;
+    sink_pop_t pop;
+    double t_inf_s = s_path_bound(self->facts);
+    bool exact;
+    sink_summary_totals(self, &sum);
+    crema_err_t err = s_pop(self, &sum, &pop);
+    if (err == CREMA_OK)
+        err = s_exact_path(self, &t_inf_s, &exact);
+    if (err != CREMA_OK)
+        return err;
+    if (isnan(sum.C)) /* nothing is known of useful work */
+        pop.pe = pop.lb = pop.sched_e = NAN;
+    double steady_events = !isnan(sum.E) ? s_steady_events(self->facts) : NAN;
+    double steady_s = (double)(sweep->t_steady1_ns - sweep->t_steady0_ns) * 1e-9;
+    bool tasks = sweep->t_last_start_ns != 0;
+    uint8_t row[SINK_ROW_BYTES_MAX];
+    crema_row_clear(t, row);
+    sink_cell_set(t, row, "t0_ns", self->facts->t0_ns);
+    sink_cell_set(t, row, "t1_ns", self->facts->t1_ns);
+    sink_cell_set(t, row, "t_steady_start_ns", sweep->t_steady0_ns);
+    sink_cell_set(t, row, "t_steady_end_ns", sweep->t_steady1_ns);
+    sink_cell_set(t, row, "events", isnan(sum.E) ? -1 : (int64_t)sum.E);
+    sink_cell_set_real(t, row, "wall_s", sum.W);
+    sink_cell_set_real(t, row, "cap_s", sum.cap);
+    sink_cell_set_real(t, row, "alloc_s", sum.A);
+    sink_cell_set_real(t, row, "process_s", sum.P);
+    sink_cell_set_real(t, row, "cpu_s", sum.C);
+    sink_cell_set_real(t, row, "n_threads_avg", sum.N);
+    sink_cell_set_real(t, row, "n_threads_peak", sweep->threads_peak);
+    sink_cell_set_real(t, row, "n_threads_steady", sink_ratio(sweep->steady_thread_s, steady_s));
+    sink_cell_set_real(t, row, "x_total_hz", sink_ratio(sum.E, sum.W));
+    sink_cell_set_real(t, row, "x_steady_hz", sink_ratio(steady_events, steady_s));
+    sink_cell_set_real(t, row, "pe", pop.pe);
+    sink_cell_set_real(t, row, "lb", pop.lb);
+    sink_cell_set_real(t, row, "sched_e", pop.sched_e);
+    sink_cell_set_real(t, row, "alloc_e", pop.alloc_e);
+    sink_cell_set_real(t, row, "tail_s",
+                       tasks ? (double)(sweep->t_tail1_ns - sweep->t_tail0_ns) * 1e-9 : NAN);
+    sink_cell_set_real(t, row, "tail_loss", tasks ? sink_ratio(sweep->tail_free_s, sum.A) : NAN);
+    sink_cell_set_real(t, row, "t_inf_s", t_inf_s);
+    sink_cell_set(t, row, "t_inf_exact", exact);
+    return sink_tables_add(self->tables, t->id, row);
+}

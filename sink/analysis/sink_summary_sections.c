@@ -1,0 +1,96 @@
+/* One row for each of the user's sections. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "sink_cell.h"
+#include "sink_stats.h"
+#include "sink_summary.h"
+
+typedef struct {
+    uint32_t section;
+    size_t row;
+} entry_t;
+
+static int
+s_by_section(const void *a, const void *b)
+{
+    const entry_t *left = a, *right = b;
+    if (left->section != right->section)
+        return left->section < right->section ? -1 : 1;
+    return (left->row > right->row) - (left->row < right->row);
+}
+
+static crema_err_t
+s_put_section(const sink_summary_t *self, const sink_rows_t *rows, const entry_t *entries, size_t n,
+              double *durations)
+{
+    const crema_table_t *t = crema_table(CREMA_TABLE_PER_SECTION);
+    const crema_table_t *s = crema_table(CREMA_TABLE_SECTIONS);
+    sink_sum_t wall_s = {0}, self_s = {0}, cpu_s = {0};
+    double delta = 0, delta_max = NAN;
+    int64_t bytes_b = 0, know_bytes = 0, n_deltas = 0;
+    size_t n_durations = 0;
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *entry = sink_rows_at(rows, entries[i].row);
+        int64_t before = sink_cell_int(s, entry, "rss_start_b");
+        int64_t after = sink_cell_int(s, entry, "rss_end_b");
+        int64_t read_b = sink_cell_int(s, entry, "bytes_read_b");
+        double duration_s = sink_cell_real(s, entry, "wall_s");
+        if (!isnan(duration_s))
+            durations[n_durations++] = duration_s;
+        sink_sum_add(&wall_s, duration_s);
+        sink_sum_add(&self_s, sink_cell_real(s, entry, "self_s"));
+        sink_sum_add(&cpu_s, sink_cell_real(s, entry, "cpu_s"));
+        bytes_b += read_b > 0 ? read_b : 0;
+        know_bytes += read_b >= 0;
+        if (before < 0 || after < 0)
+            continue;
+        double grown = (double)(after - before);
+        n_deltas++;
+        delta += grown;
+        delta_max = isnan(delta_max) || grown > delta_max ? grown : delta_max;
+    }
+    uint8_t row[SINK_ROW_BYTES_MAX];
+    crema_row_clear(t, row);
+    sink_cell_set(t, row, "section_id", entries[0].section);
+    sink_cell_set_text(
+        t, row, "section",
+        sink_dict_text(sink_decoder_dict(self->run), CREMA_DICT_SECTION, entries[0].section));
+    sink_cell_set(t, row, "n", (int64_t)n);
+    sink_cell_set_real(t, row, "wall_s", sink_sum(&wall_s));
+    sink_cell_set_real(t, row, "self_s", sink_sum(&self_s));
+    sink_cell_set_real(t, row, "cpu_s", sink_sum(&cpu_s));
+    sink_cell_set_real(t, row, "dur_mean_s", sink_ratio(wall_s.known, (double)n_durations));
+    sink_stats_sort(durations, n_durations);
+    sink_cell_set_real(t, row, "dur_p95_s", sink_stats_quantile(durations, n_durations, 0.95));
+    sink_cell_set_real(t, row, "dur_max_s", n_durations ? durations[n_durations - 1] : NAN);
+    sink_cell_set_real(t, row, "rss_delta_mean_b", sink_ratio(delta, (double)n_deltas));
+    sink_cell_set_real(t, row, "rss_delta_max_b", delta_max);
+    sink_cell_set(t, row, "bytes_b", know_bytes > 0 ? bytes_b : -1);
+    return sink_tables_add(self->tables, t->id, row);
+}
+
+crema_err_t
+sink_summary_sections(const sink_summary_t *self)
+{
+    const crema_table_t *s = crema_table(CREMA_TABLE_SECTIONS);
+    const sink_rows_t *rows = sink_tables_rows(self->tables, s->id);
+    size_t n = sink_rows_count(rows);
+    entry_t *entries = malloc((n + 1) * sizeof *entries);
+    double *durations = malloc((n + 1) * sizeof *durations);
+    crema_err_t err = entries && durations ? CREMA_OK : CREMA_ENOMEM;
+    if (err == CREMA_OK) {
+        for (size_t i = 0; i < n; i++)
+            entries[i] =
+                (entry_t){(uint32_t)sink_cell_int(s, sink_rows_at(rows, i), "section_id"), i};
+        qsort(entries, n, sizeof *entries, s_by_section);
+    }
+    for (size_t i = 0, end = 0; err == CREMA_OK && i < n; i = end) {
+        while (end < n && entries[end].section == entries[i].section)
+            end++;
+        err = s_put_section(self, rows, entries + i, end - i, durations);
+    }
+    free(entries);
+    free(durations);
+    return err;
+}

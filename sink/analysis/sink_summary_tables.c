@@ -1,0 +1,420 @@
+/* Summaries of one row for each of something: worker, prefix, activity, dataset. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "crema_split.h"
+#include "sink_attempt.h"
+#include "sink_cell.h"
+#include "sink_intern.h"
+#include "sink_stats.h"
+#include "sink_summary.h"
+
+/* Copies a name from a dictionary row into the column of a summary row; "" for an unknown id. */
+static void
+s_copy_name(const sink_summary_t *self, crema_dict_t kind, uint32_t id, const crema_table_t *table,
+            uint8_t *row, const char *column)
+{
+    const sink_dict_t *dict = sink_decoder_dict(self->run);
+    sink_cell_set_text(table, row, column, sink_dict_text(dict, kind, id));
+}
+
+/* Durations of one group. */
+static void
+s_durations(const crema_table_t *table, uint8_t *row, double *durations, size_t n)
+{
+    sink_stats_sort(durations, n);
+    sink_cell_set_real(table, row, "dur_p50_s", sink_stats_quantile(durations, n, 0.5));
+    sink_cell_set_real(table, row, "dur_p95_s", sink_stats_quantile(durations, n, 0.95));
+    sink_cell_set_real(table, row, "dur_max_s", n ? durations[n - 1] : NAN);
+}
+
+/* A sum over `chunks` of which `know` said how much: -1 if none did. */
+static int64_t
+s_known(int64_t sum, int64_t know, int64_t chunks)
+{
+    return know == 0 && chunks > 0 ? -1 : sum;
+}
+
+/* ---- workers */
+
+typedef struct {
+    int64_t chunks, events, know_events, bytes_b, know_bytes, rss_peak_b;
+    double rss, rss_seconds;
+    size_t first_score; /* in the shared array */
+    size_t n_scores;
+} per_worker_t;
+
+static void
+s_sum_samples(const sink_facts_t *facts, per_worker_t *workers)
+{
+    for (size_t i = 0; i < facts->n_samples; i++) {
+        const sink_sample_t *now = &facts->samples[i];
+        per_worker_t *w = &workers[now->worker];
+        bool more = i + 1 < facts->n_samples && facts->samples[i + 1].worker == now->worker;
+        double s = more ? (double)(facts->samples[i + 1].t_ns - now->t_ns) * 1e-9 : 0;
+        if (now->rss_b < 0)
+            continue;
+        w->rss += s * (double)now->rss_b;
+        w->rss_seconds += s;
+        if (now->rss_b > w->rss_peak_b)
+            w->rss_peak_b = now->rss_b;
+    }
+}
+
+/* Scores of each worker's chunks side by side in `scores`. */
+static void
+s_sum_chunks(const sink_summary_t *self, per_worker_t *workers, double *scores)
+{
+    const sink_facts_t *facts = self->facts;
+    for (size_t i = 0; i < facts->n_chunks; i++) {
+        const sink_chunk_t *c = &facts->chunks[i];
+        if (c->worker >= facts->n_workers)
+            continue;
+        per_worker_t *w = &workers[c->worker];
+        if (c->rss_peak_b > w->rss_peak_b)
+            w->rss_peak_b = c->rss_peak_b;
+        if (!c->counted)
+            continue;
+        w->chunks++;
+        w->events += c->n_events > 0 ? c->n_events : 0;
+        w->know_events += c->n_events >= 0;
+        w->bytes_b += c->bytes_read_b > 0 ? c->bytes_read_b : 0;
+        w->know_bytes += c->bytes_read_b >= 0;
+        w->n_scores += !isnan(self->model->score[i]);
+    }
+    size_t at = 0;
+    for (size_t i = 0; i < facts->n_workers; i++) {
+        workers[i].first_score = at;
+        at += workers[i].n_scores;
+        workers[i].n_scores = 0;
+    }
+    for (size_t i = 0; i < facts->n_chunks; i++) {
+        const sink_chunk_t *c = &facts->chunks[i];
+        if (c->counted && c->worker < facts->n_workers && !isnan(self->model->score[i]))
+            scores[workers[c->worker].first_score + workers[c->worker].n_scores++] =
+                self->model->score[i];
+    }
+}
+
+static void
+s_fill_worker(const sink_summary_t *self, uint32_t id, const per_worker_t *w, double *scores,
+              uint8_t *row)
+{
+    const crema_table_t *t = crema_table(CREMA_TABLE_PER_WORKER);
+    const sink_load_t *load = &self->facts->sweep.workers[id];
+    const sink_spent_t *spent = &self->budget->workers[id];
+    double others_cpu_s = 0, others_noncpu_s = 0;
+    for (int side = 0; side < CREMA_SIDE_FOREIGN; side++) {
+        others_cpu_s += spent->side_cpu_s[side];
+        others_noncpu_s += spent->side_noncpu_s[side];
+    }
+    double idle_s = load->thread_s - load->busy_s - spent->runtime_s;
+    sink_cell_set(t, row, "worker_id", id);
+    s_copy_name(self, CREMA_DICT_WORKER, id, t, row, "worker");
+    sink_cell_set(t, row, "n_chunks", w->chunks);
+    int64_t events = s_known(w->events, w->know_events, w->chunks);
+    sink_cell_set(t, row, "n_events", events);
+    sink_cell_set_real(t, row, "present_s", load->present_s);
+    sink_cell_set_real(t, row, "thread_s", load->thread_s);
+    sink_cell_set_real(t, row, "busy_s", load->busy_s);
+    sink_cell_set_real(t, row, "cpu_s", spent->knows_cpu ? spent->cpu_s + others_cpu_s : NAN);
+    sink_cell_set_real(t, row, "noncpu_s",
+                       spent->knows_cpu ? spent->noncpu_s + spent->user_s + others_noncpu_s : NAN);
+    sink_cell_set_real(t, row, "overhead_s", others_cpu_s + others_noncpu_s + spent->runtime_s);
+    sink_cell_set_real(t, row, "idle_s", idle_s > 0 ? idle_s : 0);
+    sink_cell_set_real(t, row, "wasted_s", spent->wasted_s);
+    sink_cell_set(t, row, "bytes_read_b", s_known(w->bytes_b, w->know_bytes, w->chunks));
+    sink_cell_set(t, row, "rss_peak_b", w->rss_peak_b > 0 ? w->rss_peak_b : -1);
+    sink_cell_set_real(t, row, "rss_mean_b", sink_ratio(w->rss, w->rss_seconds));
+    sink_cell_set_real(t, row, "event_rate_hz",
+                       events < 0 ? NAN : sink_ratio((double)events, load->present_s));
+    sink_cell_set_real(t, row, "straggler_score",
+                       sink_stats_median(scores + w->first_score, w->n_scores));
+}
+
+crema_err_t
+sink_summary_workers(const sink_summary_t *self)
+{
+    const crema_table_t *t = crema_table(CREMA_TABLE_PER_WORKER);
+    const sink_facts_t *facts = self->facts;
+    per_worker_t *workers = calloc(facts->n_workers + 1, sizeof *workers);
+    double *scores = calloc(facts->n_chunks + 1, sizeof *scores);
+    crema_err_t err = workers && scores ? CREMA_OK : CREMA_ENOMEM;
+    if (err == CREMA_OK) {
+        s_sum_samples(facts, workers);
+        s_sum_chunks(self, workers, scores);
+    }
+    for (uint32_t i = 0; err == CREMA_OK && i < facts->n_workers; i++) {
+        uint8_t row[SINK_ROW_BYTES_MAX];
+        crema_row_clear(t, row);
+        s_fill_worker(self, i, &workers[i], scores, row);
+        err = sink_tables_add(self->tables, t->id, row);
+    }
+    free(workers);
+    free(scores);
+    return err;
+}
+
+/* ---- task prefixes */
+
+static void
+s_meter_prefix(const sink_facts_t *facts, uint32_t prefix, uint8_t *row)
+{
+    const crema_table_t *t = crema_table(CREMA_TABLE_PER_TASK_PREFIX);
+    double cpu_s = 0, noncpu_s = 0, other_s = 0, bytes = 0;
+    bool any = false;
+    for (size_t i = 0; i < facts->n_metered; i++) {
+        const sink_metered_t *m = &facts->metered[i];
+        if (m->prefix != prefix || m->context != SINK_CONTEXT_EXECUTE)
+            continue;
+        any = true;
+        if (m->in == SINK_UNIT_BYTES)
+            bytes += m->value;
+        else if (m->in != SINK_UNIT_SECONDS)
+            continue;
+        else if (m->kind == CREMA_ACTIVITY_CPU)
+            cpu_s += m->value;
+        else if (m->kind == CREMA_ACTIVITY_NONCPU)
+            noncpu_s += m->value;
+        else
+            other_s += m->value;
+    }
+    sink_cell_set_real(t, row, "cpu_s", any ? cpu_s : NAN);
+    sink_cell_set_real(t, row, "noncpu_s", any ? noncpu_s : NAN);
+    sink_cell_set_real(t, row, "other_s", any ? other_s : NAN);
+    sink_cell_set(t, row, "bytes_b", any ? (int64_t)bytes : -1);
+}
+
+static void
+s_count_prefix(const sink_facts_t *facts, uint32_t prefix, double *durations, uint8_t *row)
+{
+    const crema_table_t *t = crema_table(CREMA_TABLE_PER_TASK_PREFIX);
+    int64_t failed = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < facts->n_tasks; i++) {
+        const sink_task_t *task = &facts->tasks[i];
+        if (task->prefix != prefix || task->side == CREMA_SIDE_FOREIGN)
+            continue;
+        if (task->status != 0)
+            failed++;
+        else
+            durations[n++] = (double)(task->t_stop_ns - task->t_start_ns) * 1e-9;
+    }
+    bool any = facts->n_tasks > 0; /* else nobody counted */
+    sink_cell_set(t, row, "n_tasks", any ? (int64_t)n : -1);
+    sink_cell_set(t, row, "n_failed", any ? failed : -1);
+    s_durations(t, row, durations, n);
+}
+
+crema_err_t
+sink_summary_prefixes(const sink_summary_t *self)
+{
+    const crema_table_t *t = crema_table(CREMA_TABLE_PER_TASK_PREFIX);
+    const crema_table_t *d = crema_table(CREMA_TABLE_DICT_TASK_PREFIX);
+    const sink_rows_t *prefixes = sink_tables_rows(self->tables, d->id);
+    double *durations = calloc(self->facts->n_tasks + 1, sizeof *durations);
+    crema_err_t err = durations ? CREMA_OK : CREMA_ENOMEM;
+    for (uint32_t i = 0; err == CREMA_OK && i < sink_rows_count(prefixes); i++) {
+        uint8_t row[SINK_ROW_BYTES_MAX];
+        crema_row_clear(t, row);
+        sink_cell_set(t, row, "task_prefix_id", i);
+        s_copy_name(self, CREMA_DICT_TASK_PREFIX, i, t, row, "task_prefix");
+        sink_cell_set(t, row, "side", sink_cell_int(d, sink_rows_at(prefixes, i), "side"));
+        s_meter_prefix(self->facts, i, row);
+        s_count_prefix(self->facts, i, durations, row);
+        err = sink_tables_add(self->tables, t->id, row);
+    }
+    free(durations);
+    return err;
+}
+
+/* ---- activities */
+
+static int
+s_by_activity(const void *a, const void *b)
+{
+    const sink_metered_t *l = a, *r = b;
+    uint32_t left[] = {l->context, l->prefix, l->activity, l->unit, l->side};
+    uint32_t right[] = {r->context, r->prefix, r->activity, r->unit, r->side};
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
+        if (left[i] != right[i])
+            return left[i] < right[i] ? -1 : 1;
+    return (l->worker > r->worker) - (l->worker < r->worker);
+}
+
+static crema_err_t
+s_put_activity(const sink_summary_t *self, const sink_metered_t *m, double value)
+{
+    const crema_table_t *t = crema_table(CREMA_TABLE_PER_ACTIVITY);
+    uint8_t row[SINK_ROW_BYTES_MAX];
+    crema_row_clear(t, row);
+    sink_cell_set(t, row, "context", m->context);
+    s_copy_name(self, CREMA_DICT_TASK_PREFIX, m->prefix, t, row, "task_prefix");
+    s_copy_name(self, CREMA_DICT_ACTIVITY, m->activity, t, row, "activity");
+    s_copy_name(self, CREMA_DICT_UNIT, m->unit, t, row, "unit");
+    sink_cell_set(t, row, "side", m->side);
+    sink_cell_set_real(t, row, "value", value);
+    bool share = m->context == SINK_CONTEXT_EXECUTE && m->in == SINK_UNIT_SECONDS;
+    sink_cell_set_real(t, row, "fraction_of_thread_seconds",
+                       share ? sink_ratio(value, self->budget->alloc_s) : NAN);
+    return sink_tables_add(self->tables, t->id, row);
+}
+
+crema_err_t
+sink_summary_activities(const sink_summary_t *self)
+{
+    size_t n = self->facts->n_metered;
+    sink_metered_t *all = malloc((n + 1) * sizeof *all);
+    if (!all)
+        return CREMA_ENOMEM;
+    if (n > 0)
+        memcpy(all, self->facts->metered, n * sizeof *all);
+    qsort(all, n, sizeof *all, s_by_activity);
+    crema_err_t err = CREMA_OK;
+    for (size_t i = 0, end = 0; err == CREMA_OK && i < n; i = end) {
+        double value = 0;
+        sink_metered_t first = all[i];
+        for (; end < n; end++) {
+            first.worker = all[end].worker;
+            if (s_by_activity(&first, &all[end]) != 0)
+                break;
+            value += all[end].value;
+        }
+        err = s_put_activity(self, &all[i], value);
+    }
+    free(all);
+    return err;
+}
+
+/* ---- datasets and chunk models */
+
+typedef struct {
+    int64_t files, chunks, events, know_events, bytes_b, know_bytes;
+    sink_sum_t wall_s, cpu_s;
+} per_dataset_t;
+
+/* Number of files with a counted chunk, by dataset. */
+static crema_err_t
+s_count_files(const sink_facts_t *facts, per_dataset_t *datasets, size_t n)
+{
+    sink_intern_t *seen = NULL;
+    crema_err_t err = sink_intern_new(SINK_INTERN_ANY, &seen);
+    for (size_t i = 0; err == CREMA_OK && i < facts->n_chunks; i++) {
+        const sink_chunk_t *c = &facts->chunks[i];
+        uint32_t key[2] = {c->dataset, c->file}, number;
+        bool fresh;
+        if (!c->counted || c->dataset >= n || c->file == UINT32_MAX)
+            continue;
+        err = sink_intern_add(seen, key, sizeof key, &number, &fresh);
+        if (err == CREMA_OK && fresh)
+            datasets[c->dataset].files++;
+    }
+    sink_intern_destroy(&seen);
+    return err;
+}
+
+static const sink_dataset_model_t *
+s_model_of(const sink_model_t *model, uint32_t dataset)
+{
+    for (size_t i = 0; i < model->n_datasets; i++)
+        if (model->datasets[i].dataset == dataset)
+            return &model->datasets[i];
+    return NULL;
+}
+
+static crema_err_t
+s_put_dataset(const sink_summary_t *self, uint32_t id, const per_dataset_t *d)
+{
+    const crema_table_t *t = crema_table(CREMA_TABLE_PER_DATASET);
+    const sink_dataset_model_t *model = s_model_of(self->model, id);
+    uint8_t row[SINK_ROW_BYTES_MAX];
+    crema_row_clear(t, row);
+    sink_cell_set(t, row, "dataset_id", id);
+    s_copy_name(self, CREMA_DICT_DATASET, id, t, row, "dataset");
+    sink_cell_set(t, row, "n_files", d->files);
+    sink_cell_set(t, row, "n_chunks", d->chunks);
+    int64_t events = s_known(d->events, d->know_events, d->chunks);
+    double wall_s = sink_sum(&d->wall_s);
+    sink_cell_set(t, row, "n_events", events);
+    sink_cell_set_real(t, row, "wall_s", wall_s);
+    sink_cell_set_real(t, row, "cpu_s", sink_sum(&d->cpu_s));
+    sink_cell_set(t, row, "bytes_b", s_known(d->bytes_b, d->know_bytes, d->chunks));
+    sink_cell_set_real(t, row, "event_rate_hz",
+                       events < 0 ? NAN : sink_ratio((double)events, wall_s));
+    sink_cell_set_real(t, row, "s_per_event", sink_ratio(wall_s, (double)events));
+    sink_cell_set_real(t, row, "memory_b_per_event", model ? model->memory.b : NAN);
+    return sink_tables_add(self->tables, t->id, row);
+}
+
+crema_err_t
+sink_summary_datasets(const sink_summary_t *self)
+{
+    const sink_facts_t *facts = self->facts;
+    size_t n = sink_rows_count(sink_tables_rows(self->tables, CREMA_TABLE_DICT_DATASET));
+    per_dataset_t *datasets = calloc(n + 1, sizeof *datasets);
+    crema_err_t err = datasets ? s_count_files(facts, datasets, n) : CREMA_ENOMEM;
+    for (size_t i = 0; err == CREMA_OK && i < facts->n_chunks; i++) {
+        const sink_chunk_t *c = &facts->chunks[i];
+        if (!c->counted || c->dataset >= n)
+            continue;
+        per_dataset_t *d = &datasets[c->dataset];
+        d->chunks++;
+        d->events += c->n_events > 0 ? c->n_events : 0;
+        d->bytes_b += c->bytes_read_b > 0 ? c->bytes_read_b : 0;
+        d->know_bytes += c->bytes_read_b >= 0;
+        d->know_events += c->n_events >= 0;
+        sink_sum_add(&d->wall_s, c->wall_s);
+        sink_sum_add(&d->cpu_s, c->cpu_s);
+    }
+    for (uint32_t i = 0; err == CREMA_OK && i < n; i++)
+        err = s_put_dataset(self, i, &datasets[i]);
+    free(datasets);
+    return err;
+}
+
+static crema_err_t
+s_put_model(const sink_summary_t *self, const sink_dataset_model_t *model)
+{
+    const crema_table_t *t = crema_table(CREMA_TABLE_CHUNK_MODEL);
+    const sink_line_t *line = &model->line;
+    uint8_t row[SINK_ROW_BYTES_MAX];
+    crema_row_clear(t, row);
+    sink_cell_set(t, row, "dataset_id", model->dataset);
+    sink_cell_set_real(t, row, "a_s", line->a);
+    sink_cell_set_real(t, row, "a_lo", line->a_lo);
+    sink_cell_set_real(t, row, "a_hi", line->a_hi);
+    sink_cell_set_real(t, row, "b_s_per_event", line->b);
+    sink_cell_set_real(t, row, "b_lo", line->b_lo);
+    sink_cell_set_real(t, row, "b_hi", line->b_hi);
+    sink_cell_set(t, row, "n", (int64_t)line->n);
+    sink_cell_set_text(t, row, "method",
+                       isnan(line->b)            ? "none"
+                       : line->n_used == line->n ? "theil_sen"
+                                                 : "theil_sen_thin");
+    sink_cell_set_real(t, row, "n_opt_events", model->n_opt_events);
+    return sink_tables_add(self->tables, t->id, row);
+}
+
+crema_err_t
+sink_summary_models(const sink_summary_t *self)
+{
+    const crema_table_t *t = crema_table(CREMA_TABLE_STRAGGLERS);
+    const sink_model_t *model = self->model;
+    crema_err_t err = CREMA_OK;
+    for (size_t i = 0; i < model->n_datasets && err == CREMA_OK; i++)
+        err = s_put_model(self, &model->datasets[i]);
+    for (size_t i = 0; i < self->facts->n_chunks && err == CREMA_OK; i++) {
+        if (!(model->score[i] > SINK_MODEL_STRAGGLER))
+            continue;
+        uint8_t row[SINK_ROW_BYTES_MAX];
+        crema_row_clear(t, row);
+        sink_cell_set(t, row, "chunk_row", (int64_t)i);
+        sink_cell_set_real(t, row, "score", model->score[i]);
+        sink_cell_set_real(t, row, "predicted_s", model->predicted_s[i]);
+        sink_cell_set_real(t, row, "excess_s",
+                           sink_chunk_s(&self->facts->chunks[i]) - model->predicted_s[i]);
+        err = sink_tables_add(self->tables, t->id, row);
+    }
+    return err;
+}

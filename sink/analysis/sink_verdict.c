@@ -1,0 +1,320 @@
+#include "sink_verdict.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "crema_json.h"
+#include "crema_note.h"
+#include "crema_reserved.h"
+#include "sink_bound.h"
+#include "sink_input.h"
+#include "sink_reasons.h"
+#include "sink_verdict_writers.h"
+
+#define TEXT_BYTES 256
+#define FILE_BYTES 4096
+struct sink_verdict {
+    sink_reasons_t *reasons, *notes;
+    int64_t loss;
+};
+
+void
+sink_verdict_destroy(sink_verdict_t **self_p)
+{
+    sink_verdict_t *self = *self_p;
+    if (!self)
+        return;
+    sink_reasons_destroy(&self->reasons);
+    sink_reasons_destroy(&self->notes);
+    free(self);
+    *self_p = NULL;
+}
+
+/* ---- collecting */
+
+static crema_err_t
+s_add(sink_verdict_t *self, const char *code, const char *subject, uint64_t count, const char *text)
+{
+    const crema_reason_t reason = {code, subject, text, count};
+    return sink_reasons_add(self->reasons, &reason);
+}
+
+static crema_err_t
+s_note(sink_verdict_t *self, const char *code, const char *subject, uint64_t count,
+       const char *text)
+{
+    const crema_reason_t note = {code, subject, text, count};
+    return sink_reasons_add(self->notes, &note);
+}
+
+/* What the aggregator said, less streams that have ended since. */
+static crema_err_t
+s_take_told(sink_verdict_t *self, const sink_decoder_t *run)
+{
+    const crema_reason_t *reasons;
+    size_t n = sink_told_reasons(sink_decoder_told(run), &reasons);
+    bool listed = crema_writers_parts(sink_told_list(sink_decoder_told(run))) > 0;
+    crema_err_t err = CREMA_OK;
+    for (size_t i = 0; i < n && err == CREMA_OK; i++) {
+        const sink_stream_t *stream = sink_decoder_find(run, reasons[i].subject);
+        if (strcmp(reasons[i].code, "stream_not_closed") == 0 && stream && stream->closed)
+            continue;
+        if (listed && sink_verdict_is_by_list(reasons[i].code))
+            continue;
+        err = s_add(self, reasons[i].code, reasons[i].subject, reasons[i].count, reasons[i].text);
+    }
+    return err;
+}
+
+static crema_err_t
+s_take_stream(sink_verdict_t *self, const sink_decoder_t *run, const sink_stream_t *stream)
+{
+    const char *worker = sink_dict_text(sink_decoder_dict(run), CREMA_DICT_WORKER, stream->worker);
+    uint64_t lost = stream->lost + stream->dropped + stream->torn;
+    char uuid[37], text[TEXT_BYTES];
+    crema_id_uuid(&stream->id, uuid);
+    crema_err_t err = CREMA_OK;
+    self->loss = sink_bound_sum(self->loss, lost);
+    if (!stream->closed) {
+        snprintf(text, sizeof text, "the last record of %s is not known",
+                 worker[0] ? worker : "this stream");
+        err = s_add(self, "stream_not_closed", uuid, 0, text);
+    }
+    if (err == CREMA_OK && lost > 0) {
+        snprintf(text, sizeof text, "%llu records of %s are lost; /gaps says which and why",
+                 (unsigned long long)lost, worker[0] ? worker : "this stream");
+        err = s_add(self, "records_lost", uuid, lost, text);
+    }
+    bool of_tasks = stream->kind == CREMA_STREAM_WORKER || stream->kind == CREMA_STREAM_SCHEDULER;
+    if (err == CREMA_OK && stream->closed && stream->end == CREMA_END_WRITER_GONE && of_tasks) {
+        snprintf(text, sizeof text, "%s was killed; what it did after its last record is not known",
+                 worker[0] ? worker : "the writer");
+        err = s_add(self, "writer_killed", worker[0] ? worker : uuid, 0, text);
+    }
+    return err;
+}
+
+static crema_err_t
+s_take_workers(sink_verdict_t *self, const sink_decoder_t *run, const sink_facts_t *facts)
+{
+    crema_err_t err = CREMA_OK;
+    for (uint32_t i = 0; i < facts->n_workers && err == CREMA_OK; i++) {
+        const char *worker = sink_dict_text(sink_decoder_dict(run), CREMA_DICT_WORKER, i);
+        char text[TEXT_BYTES];
+        if (!facts->is_member[i] || facts->has_stream[i])
+            continue;
+        snprintf(text, sizeof text, "%s was in the cluster and recorded nothing", worker);
+        err = s_add(self, "worker_without_stream", worker, 0, text);
+    }
+    return err;
+}
+
+/* What did not fit is missing in the file. */
+static crema_err_t
+s_take_limits(sink_verdict_t *self, const crema_limits_t *limits)
+{
+    crema_err_t err = CREMA_OK;
+    for (int i = 0; i < CREMA_LIMIT_COUNT && err == CREMA_OK; i++) {
+        const crema_limit_t *limit = crema_limit((crema_limit_id_t)i);
+        char text[TEXT_BYTES];
+        if (limits->met[i] == 0)
+            continue;
+        snprintf(text, sizeof text, "the limit of %llu %s was met: %s",
+                 (unsigned long long)limits->limit[i], limit->unit, limit->lost);
+        err = s_add(self, "limit_met", limit->name, limits->met[i], text);
+    }
+    uint64_t lost = limits->met[CREMA_LIMIT_STREAMS];
+    self->loss = sink_bound_sum(self->loss, lost);
+    return err;
+}
+
+/* Attributes that somebody told and only the sink may write: they are not in the file. */
+static crema_err_t
+s_take_refused(sink_verdict_t *self, const sink_decoder_t *run)
+{
+    const sink_texts_t *told = sink_told_attributes(sink_decoder_told(run));
+    crema_err_t err = CREMA_OK;
+    for (size_t i = 0; i < sink_texts_count(told) && err == CREMA_OK; i++)
+        if (crema_reserved(sink_texts_name(told, i)))
+            err = s_note(self, CREMA_NOTE_ATTRIBUTE_REFUSED, sink_texts_name(told, i), 0,
+                         "only the sink writes this attribute; the value given for it was ignored");
+    return err;
+}
+
+/* Files that coffea dropped before it made chunks of them, as the collector saw. */
+static crema_err_t
+s_take_unopened(sink_verdict_t *self, const sink_decoder_t *run)
+{
+    const char *list =
+        sink_texts_find(sink_told_attributes(sink_decoder_told(run)), "coffea.dropped_files");
+    crema_err_t err = CREMA_OK;
+    for (const char *at = list ? crema_json_first(list) : NULL; at && err == CREMA_OK;
+         at = crema_json_after(at)) {
+        char file[FILE_BYTES];
+        if (crema_json_get_text(at, file, sizeof file) == CREMA_OK)
+            err = s_note(self, CREMA_NOTE_INPUT_DROPPED, file, 0,
+                         "nothing of this file is in the result: coffea could not open it, and "
+                         "went on without it");
+    }
+    return err;
+}
+
+/* Chunks that coffea counted and nobody recorded; files whose chunks it dropped. */
+static crema_err_t
+s_take_input(sink_verdict_t *self, const sink_decoder_t *run, const sink_facts_t *facts)
+{
+    char text[TEXT_BYTES];
+    int64_t reported = sink_input_reported(run), seen;
+    sink_dropped_t *dropped;
+    size_t n;
+    crema_err_t err = sink_input_new(facts, run, &seen, &dropped, &n);
+    if (err == CREMA_OK && reported > seen) {
+        snprintf(text, sizeof text,
+                 "coffea reports %lld chunks, %lld of them were recorded: give the Runner "
+                 "checkpointer=mc.checkpointer",
+                 (long long)reported, (long long)seen);
+        err = s_add(self, "chunks_unseen", "run", (uint64_t)(reported - seen), text);
+    }
+    for (size_t i = 0; i < n && err == CREMA_OK; i++) {
+        snprintf(text, sizeof text,
+                 "%lld events of this file are not in the result: %lld of its chunks failed, and "
+                 "coffea went on without them",
+                 (long long)dropped[i].events, (long long)dropped[i].chunks);
+        const char *file = sink_dict_text(sink_decoder_dict(run), CREMA_DICT_FILE, dropped[i].file);
+        err = s_note(self, CREMA_NOTE_INPUT_DROPPED, file[0] ? file : "unknown file",
+                     (uint64_t)dropped[i].events, text);
+    }
+    free(dropped);
+    return err;
+}
+
+/* Columns that a writer could not fill: the versions that it ran with do not give it what they need. */
+static crema_err_t
+s_take_unavailable(sink_verdict_t *self, const sink_decoder_t *run)
+{
+    const size_t n = sizeof CREMA_UNAVAILABLE_METRIC - 1;
+    const sink_dict_t *dict = sink_decoder_dict(run);
+    size_t names = sink_dict_count(dict, crema_dict_table(CREMA_DICT_METRIC));
+    crema_err_t err = CREMA_OK;
+    for (size_t i = 0; i < names && err == CREMA_OK; i++) {
+        const char *name = sink_dict_text(dict, CREMA_DICT_METRIC, (uint32_t)i);
+        if (strncmp(name, CREMA_UNAVAILABLE_METRIC, n) == 0)
+            err = s_note(self, CREMA_NOTE_COLUMNS_UNAVAILABLE, name + n, 0,
+                         "a worker or the scheduler could not record it: Dask, coffea or uproot "
+                         "there do not give what it needs; everything else was recorded");
+    }
+    return err;
+}
+
+/* Comes last: it asks whether anything else is missing. */
+static crema_err_t
+s_take_damage(sink_verdict_t *self, const sink_decoder_t *run, const sink_damage_t *damage)
+{
+    char text[TEXT_BYTES];
+    const crema_reason_t *reasons;
+    if (damage->bytes == 0 && damage->frames == 0)
+        return CREMA_OK;
+    bool healed = damage->is_before_seal && sink_verdict_reasons(self, &reasons) == 0 &&
+                  sink_told_start_ns(sink_decoder_told(run)) != 0 &&
+                  sink_verdict_names_all_writers(run) && sink_decoder_has_agents(run);
+    snprintf(text, sizeof text,
+             "%llu bytes of the journal cannot be read, %llu of its entries are missing%s",
+             (unsigned long long)damage->bytes, (unsigned long long)damage->frames,
+             healed ? "; all records are here: they were delivered anew" : "");
+    if (healed)
+        return s_note(self, CREMA_NOTE_JOURNAL_DAMAGED, "journal", damage->frames, text);
+    return s_add(self, "records_lost", "journal", damage->frames, text);
+}
+
+crema_err_t
+sink_verdict_new(const sink_decoder_t *run, const sink_facts_t *facts, const sink_damage_t *damage,
+                 sink_verdict_t **ret_self)
+{
+    sink_verdict_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return CREMA_ENOMEM;
+    crema_err_t err = sink_reasons_new(&self->reasons);
+    if (err == CREMA_OK)
+        err = sink_reasons_new(&self->notes);
+    if (err == CREMA_OK)
+        err = s_take_told(self, run);
+    for (size_t i = 0; i < sink_decoder_streams(run) && err == CREMA_OK; i++)
+        err = s_take_stream(self, run, sink_decoder_stream(run, i));
+    if (err == CREMA_OK && sink_decoder_streams(run) == 0)
+        err = s_add(self, "agent_never_seen", "", 0, "no stream of this run is here");
+    if (err == CREMA_OK)
+        err = s_take_workers(self, run, facts);
+    if (err == CREMA_OK)
+        err = sink_verdict_take_writers(run, facts, self->reasons, &self->loss);
+    if (err == CREMA_OK)
+        err = s_take_limits(self, sink_decoder_limits(run));
+    if (err == CREMA_OK && !sink_told_ended(sink_decoder_told(run)))
+        err = s_add(self, "run_not_ended", "run", 0, "nobody said that the run is over");
+    else if (err == CREMA_OK && !sink_told_judged(sink_decoder_told(run)))
+        err = s_add(self, "no_verdict", "run", 0,
+                    "the run was ended, and no aggregator said that everything had come");
+    if (err == CREMA_OK)
+        err = s_take_refused(self, run);
+    if (err == CREMA_OK)
+        err = s_take_input(self, run, facts);
+    if (err == CREMA_OK)
+        err = s_take_unopened(self, run);
+    if (err == CREMA_OK)
+        err = s_take_unavailable(self, run);
+    if (err == CREMA_OK)
+        err = s_take_damage(self, run, damage);
+    if (err != CREMA_OK)
+        sink_verdict_destroy(&self);
+    else
+        *ret_self = self;
+    return err;
+}
+
+/* ---- telling */
+
+size_t
+sink_verdict_reasons(const sink_verdict_t *self, const crema_reason_t **ret_reasons)
+{
+    return sink_reasons_all(self->reasons, ret_reasons);
+}
+
+size_t
+sink_verdict_notes(const sink_verdict_t *self, const crema_reason_t **ret_notes)
+{
+    return sink_reasons_all(self->notes, ret_notes);
+}
+
+const char *
+sink_verdict_word(const sink_verdict_t *self)
+{
+    const crema_reason_t *ignored;
+    return sink_verdict_reasons(self, &ignored) == 0 ? "COMPLETE" : "PARTIAL";
+}
+
+crema_err_t
+sink_verdict_json(const sink_verdict_t *self, sink_verdict_part_t part, size_t size,
+                  char **ret_json)
+{
+    char *text = malloc(size), *one = malloc(size);
+    if (!text || !one || size < 3) {
+        free(text);
+        free(one);
+        return CREMA_ENOMEM;
+    }
+    crema_json_t json = crema_json_begin(text, size);
+    crema_json_open(&json, NULL, '[');
+    bool room = part == SINK_VERDICT_NOTES || sink_reasons_put(self->reasons, &json, one, size);
+    if (room && part != SINK_VERDICT_REASONS)
+        (void)sink_reasons_put(self->notes, &json, one, size);
+    crema_json_close(&json, ']');
+    free(one);
+    *ret_json = text;
+    return CREMA_OK;
+}
+
+int64_t
+sink_verdict_loss(const sink_verdict_t *self)
+{
+    return self->loss;
+}

@@ -1,0 +1,137 @@
+/* What was written against what is here: the collector's list of writers and the streams of the journal. */
+#include <stdio.h>
+#include <string.h>
+
+#include "sink_bound.h"
+#include "sink_verdict_writers.h"
+
+#define TEXT_BYTES 512
+
+typedef struct {
+    sink_reasons_t *reasons;
+    int64_t loss; /* records that are not here */
+} self_t;
+
+static crema_err_t
+s_add(self_t *self, const char *code, const char *subject, uint64_t count, const char *text)
+{
+    const crema_reason_t reason = {code, subject, text, count};
+    return sink_reasons_add(self->reasons, &reason);
+}
+
+bool
+sink_verdict_is_by_list(const char *code)
+{
+    return strcmp(code, "records_missing") == 0 || strcmp(code, "writer_unknown") == 0;
+}
+
+bool
+sink_verdict_names_all_writers(const sink_decoder_t *run)
+{
+    const crema_writers_t *list = sink_told_list(sink_decoder_told(run));
+    crema_writers_cursor_t cursor = {0};
+    const crema_writer_t *writer;
+    while ((writer = crema_writers_next(list, &cursor)) != NULL)
+        if (crema_id_is_zero(&writer->stream_id))
+            return false;
+    return crema_writers_is_whole(list);
+}
+
+static const char *
+s_name(const crema_writer_t *writer)
+{
+    if (writer->name[0])
+        return writer->name;
+    return writer->kind == CREMA_STREAM_SCHEDULER ? "the scheduler" : "a writer";
+}
+
+/* It ended, and its END could not be written: what that would have said, the list says. */
+static crema_err_t
+s_take_unsaid(self_t *self, const crema_writer_t *writer)
+{
+    char uuid[37], text[TEXT_BYTES];
+    crema_id_uuid(&writer->stream_id, uuid);
+    self->loss = sink_bound_sum(self->loss, writer->dropped);
+    snprintf(text, sizeof text, "%s could not keep %llu records, nor write its last one",
+             s_name(writer), (unsigned long long)writer->dropped);
+    return s_add(self, "records_lost", uuid, writer->dropped, text);
+}
+
+/* A writer whose stream is known. Streams that are open, or that an agent ended, have reasons of their own. */
+static crema_err_t
+s_take_stream(self_t *self, const sink_decoder_t *run, const crema_writer_t *writer)
+{
+    char uuid[37], text[TEXT_BYTES];
+    const sink_stream_t *stream = sink_decoder_find_id(run, &writer->stream_id);
+    uint64_t here = stream && stream->next_seq > 0 ? stream->next_seq - 1 : 0;
+    uint64_t wrote = writer->last > 0 ? writer->last : 1; /* its StreamInfo at least */
+    bool of_tasks = stream && (stream->kind == CREMA_STREAM_WORKER ||
+                               stream->kind == CREMA_STREAM_SCHEDULER); /* writer_killed */
+    bool lacks_end = here >= wrote && stream->closed && stream->end == CREMA_END_WRITER_GONE &&
+                     writer->state == CREMA_WRITER_ENDED;
+    if (lacks_end && (writer->dropped > 0 || !of_tasks))
+        return s_take_unsaid(self, writer);
+    if (here >= wrote)
+        return CREMA_OK;
+    self->loss = sink_bound_sum(self->loss, wrote - here);
+    if (writer->last > 0)
+        snprintf(text, sizeof text, "%s wrote %llu records; the last %llu of them are not here",
+                 s_name(writer), (unsigned long long)wrote, (unsigned long long)(wrote - here));
+    else
+        snprintf(text, sizeof text, "%s recorded, and none of its records is here", s_name(writer));
+    return s_add(self, "records_missing", crema_id_uuid(&writer->stream_id, uuid), wrote - here,
+                 text);
+}
+
+/* A worker whose stream nobody could name: one of that worker must be here. */
+static crema_err_t
+s_take_worker(self_t *self, const sink_decoder_t *run, const sink_facts_t *facts,
+              const crema_writer_t *writer)
+{
+    char text[TEXT_BYTES];
+    uint32_t worker = sink_dict_find(sink_decoder_dict(run), CREMA_DICT_WORKER, writer->uuid);
+    if (worker < facts->n_workers && facts->has_stream[worker])
+        return CREMA_OK;
+    snprintf(text, sizeof text, "%s left before the end of the run and none of its records is here",
+             s_name(writer));
+    return s_add(self, "worker_without_stream", s_name(writer), 0, text);
+}
+
+static crema_err_t
+s_take(self_t *self, const sink_decoder_t *run, const sink_facts_t *facts,
+       const crema_writer_t *writer)
+{
+    char text[TEXT_BYTES];
+    if (!crema_id_is_zero(&writer->stream_id))
+        return s_take_stream(self, run, writer);
+    switch (writer->state) {
+    case CREMA_WRITER_LEFT:
+        return s_take_worker(self, run, facts, writer);
+    case CREMA_WRITER_SILENT:
+        snprintf(text, sizeof text, "%s recorded nothing: %s", s_name(writer), writer->text);
+        return s_add(self, "worker_without_stream", s_name(writer), 0, text);
+    default:
+        snprintf(text, sizeof text, "%s could not be asked what it recorded: %s", s_name(writer),
+                 writer->text);
+        return s_add(self, "writer_unknown", s_name(writer), 0, text);
+    }
+}
+
+crema_err_t
+sink_verdict_take_writers(const sink_decoder_t *run, const sink_facts_t *facts,
+                          sink_reasons_t *reasons, int64_t *loss)
+{
+    self_t self = {reasons, *loss};
+    const crema_writers_t *list = sink_told_list(sink_decoder_told(run));
+    crema_writers_cursor_t cursor = {0};
+    const crema_writer_t *writer;
+    crema_err_t err = CREMA_OK;
+    while (err == CREMA_OK && (writer = crema_writers_next(list, &cursor)) != NULL)
+        err = s_take(&self, run, facts, writer);
+    uint32_t here = crema_writers_parts(list), told = sink_told_parts(sink_decoder_told(run));
+    if (err == CREMA_OK &&
+        ((here > 0 && !crema_writers_is_whole(list)) || (told > 0 && here != told)))
+        err = s_add(&self, "writer_unknown", "run", 0, "a part of the list of writers is not here");
+    *loss = self.loss;
+    return err;
+}

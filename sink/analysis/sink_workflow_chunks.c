@@ -1,0 +1,202 @@
+/* Rows of /summary/workflow about events, bytes and chunks. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "sink_attempt.h"
+#include "sink_cell.h"
+#include "sink_intern.h"
+#include "sink_stats.h"
+#include "sink_workflow.h"
+
+/* ---- throughput */
+
+/* 1; NaN where there was more than one pass: coffea's report is of one of them. */
+static double
+s_one_pass(const workflow_t *self)
+{
+    for (size_t i = 0; i < self->in->facts->n_chunks; i++)
+        if (self->in->facts->chunks[i].pass > 1)
+            return NAN;
+    return 1;
+}
+
+void
+workflow_throughput(workflow_t *self)
+{
+    const sink_totals_t *s = &self->sum;
+    unsigned bytes = s->no_bytes ? IS_ESTIMATE : FROM_RECORDS, cpu = s->no_cpu ? IS_ESTIMATE : 0;
+    double reported_b = workflow_told(self, "coffea.bytesread"),
+           reported = workflow_told(self, "coffea.entries"), passes = s_one_pass(self);
+    workflow_put(self, "wall_time", s->W, 1, FROM_WINDOW);
+    workflow_put(self, "data_rate_gbps", 8e-9 * sink_ratio(s->B, s->W), s->n, bytes);
+    workflow_put(self, "data_rate_mb_s", 1e-6 * sink_ratio(s->B, s->W), s->n, bytes);
+    workflow_put(self, "event_rate_wall_clock", 1e-3 * sink_ratio(s->E, s->W), s->n, 0);
+    workflow_put(self, "event_rate_aggregated", 1e-3 * sink_ratio(s->E, s->P), s->n, 0);
+    workflow_put(self, "event_rate_per_cpu_s", sink_ratio(s->E, s->C), s->n, cpu);
+    workflow_put(self, "event_rate_core_averaged", sink_ratio(s->E, s->A), s->n, 0);
+    workflow_put(self, "total_bytes_read_coffea", isnan(s->B) ? reported_b : s->B, s->n,
+                 bytes | (isnan(s->B) ? IS_ESTIMATE : 0));
+    workflow_put(self, "closure_bytes_chunks_vs_report", passes * sink_ratio(s->B, reported_b),
+                 s->n, 0);
+    workflow_put(self, "total_events", isnan(s->E) ? reported : s->E, s->n,
+                 isnan(s->E) ? IS_ESTIMATE : 0);
+    workflow_put(self, "closure_events_chunks_vs_report", passes * sink_ratio(s->E, reported), s->n,
+                 0);
+}
+
+static double
+s_uncompressed(const sink_facts_t *facts, double *ret_ratio, int64_t *ret_n)
+{
+    double compressed = 0, uncompressed = 0;
+    *ret_n = 0;
+    for (size_t i = 0; i < facts->n_chunks; i++) {
+        const sink_chunk_t *c = &facts->chunks[i];
+        if (!c->counted || c->bytes_accessed_b <= 0 || c->bytes_uncompressed_b <= 0)
+            continue;
+        compressed += (double)c->bytes_accessed_b;
+        uncompressed += (double)c->bytes_uncompressed_b;
+        ++*ret_n;
+    }
+    *ret_ratio = sink_ratio(uncompressed, compressed);
+    return *ret_n > 0 ? uncompressed : NAN;
+}
+
+/* What the hosts' network interfaces took in: every host once, however many workers it has. */
+static double
+s_wire_b(const workflow_t *self, int64_t *ret_hosts)
+{
+    const sink_facts_t *facts = self->in->facts;
+    const crema_table_t *t = crema_table(CREMA_TABLE_DICT_WORKER);
+    const sink_rows_t *workers = sink_tables_rows(self->in->tables, t->id);
+    size_t host = sink_cell_column(t, "host"), size = t->columns[host].size;
+    size_t offset = crema_table_offset(t, host);
+    sink_intern_t *hosts = NULL;
+    double sum = 0;
+    int64_t *low = calloc(facts->n_workers + 1, sizeof *low);
+    int64_t *high = calloc(facts->n_workers + 1, sizeof *high);
+    bool good = low && high && sink_intern_new(SINK_INTERN_ANY, &hosts) == CREMA_OK;
+    for (size_t i = 0; good && i < facts->n_samples; i++) {
+        const sink_sample_t *sample = &facts->samples[i];
+        uint32_t number;
+        bool fresh;
+        if (sample->net_read_b < 0)
+            continue;
+        const uint8_t *row = sink_rows_at(workers, sample->worker);
+        if (sink_intern_add(hosts, row + offset, size, &number, &fresh) != CREMA_OK)
+            break;
+        if (fresh || sample->net_read_b < low[number])
+            low[number] = sample->net_read_b;
+        if (fresh || sample->net_read_b > high[number])
+            high[number] = sample->net_read_b;
+    }
+    *ret_hosts = hosts ? sink_intern_count(hosts) : 0;
+    for (int64_t i = 0; i < *ret_hosts; i++)
+        sum += (double)(high[i] - low[i]);
+    free(low);
+    free(high);
+    sink_intern_destroy(&hosts);
+    return *ret_hosts > 0 ? sum : NAN;
+}
+
+void
+workflow_data(workflow_t *self)
+{
+    double ratio;
+    int64_t n, hosts;
+    double uncompressed = s_uncompressed(self->in->facts, &ratio, &n);
+    double wire_b = s_wire_b(self, &hosts);
+    size_t branches = sink_rows_count(sink_tables_rows(self->in->tables, CREMA_TABLE_DICT_BRANCH));
+    double columns = branches ? (double)branches : workflow_told(self, "coffea.n_columns");
+    workflow_put(self, "wire_rate_gbps", 8e-9 * sink_ratio(wire_b, self->sum.W), hosts,
+                 IS_ESTIMATE);
+    workflow_put(self, "num_columns", columns, 1, branches ? 0 : IS_ESTIMATE);
+    workflow_put(self, "total_bytes_uncompressed", uncompressed, n, 0);
+    workflow_put(self, "compression_ratio", ratio, n, 0);
+}
+
+/* ---- chunks */
+
+static void
+s_chunk_times(workflow_t *self, double *walls)
+{
+    const sink_facts_t *facts = self->in->facts;
+    size_t n = 0;
+    double sum = 0;
+    for (size_t i = 0; i < facts->n_chunks; i++) {
+        if (!facts->chunks[i].counted || isnan(facts->chunks[i].wall_s))
+            continue;
+        walls[n++] = facts->chunks[i].wall_s;
+        sum += facts->chunks[i].wall_s;
+    }
+    sink_stats_sort(walls, n);
+    int64_t rows = (int64_t)n;
+    workflow_put(self, "chunk_wall_min", n ? walls[0] : NAN, rows, 0);
+    workflow_put(self, "chunk_wall_mean", sink_ratio(sum, (double)n), rows, 0);
+    workflow_put(self, "chunk_wall_p50", sink_stats_quantile(walls, n, 0.5), rows, 0);
+    workflow_put(self, "chunk_wall_p95", sink_stats_quantile(walls, n, 0.95), rows, 0);
+    workflow_put(self, "chunk_wall_max", n ? walls[n - 1] : NAN, rows, 0);
+}
+
+/* What others publish: by how much the process had grown from one look to the other, an event. */
+static double
+s_growth_per_event(const sink_facts_t *facts)
+{
+    double sum = 0, n = 0;
+    for (size_t i = 0; i < facts->n_chunks; i++) {
+        const sink_chunk_t *c = &facts->chunks[i];
+        if (!c->counted || c->n_events <= 0 || c->rss_start_b < 0 || c->rss_end_b < 0)
+            continue;
+        sum += (double)(c->rss_end_b - c->rss_start_b) / (double)c->n_events;
+        n++;
+    }
+    return sink_ratio(sum, n);
+}
+
+void
+workflow_chunks(workflow_t *self)
+{
+    const sink_facts_t *facts = self->in->facts;
+    const sink_totals_t *s = &self->sum;
+    int64_t by_status[SINK_CHUNK_PARTIAL + 1] = {0}, superseded = 0;
+    for (size_t i = 0; i < facts->n_chunks; i++) {
+        const sink_chunk_t *c = &facts->chunks[i];
+        if (c->status <= SINK_CHUNK_PARTIAL)
+            by_status[c->status]++;
+        superseded += sink_chunk_returned(c->status) && !c->counted;
+    }
+    bool any = facts->n_chunks > 0;
+    int64_t all = (int64_t)facts->n_chunks;
+    double reported_s = workflow_told(self, "coffea.processtime");
+    unsigned cpu = s->no_cpu ? IS_ESTIMATE : 0, stand_in = isnan(s->P) ? IS_ESTIMATE : 0;
+    workflow_put(self, "num_chunks", any ? (double)s->n : NAN, s->n, 0);
+    workflow_put(self, "num_chunks_submitted", workflow_told(self, "coffea.chunks"), 1, 0);
+    workflow_put(self, "closure_chunks_chunks_vs_report",
+                 s_one_pass(self) * sink_ratio((double)s->n, workflow_told(self, "coffea.chunks")),
+                 s->n, 0);
+    workflow_put(self, "num_attempts", any ? (double)all : NAN, all, 0);
+    workflow_put(self, "num_failed_attempts",
+                 any ? (double)(by_status[SINK_CHUNK_ERROR] + by_status[SINK_CHUNK_CANCELLED])
+                     : NAN,
+                 all, 0);
+    workflow_put(self, "num_lost_attempts", any ? (double)by_status[SINK_CHUNK_LOST] : NAN, all, 0);
+    workflow_put(self, "num_superseded_attempts", any ? (double)superseded : NAN, all, 0);
+    workflow_put(self, "total_cpu_time", isnan(s->P) ? reported_s : s->P, s->n, stand_in);
+    workflow_put(self, "process_wall_time", isnan(s->P) ? reported_s : s->P, s->n, stand_in);
+    workflow_put(self, "process_cpu_time", s->C, s->n, cpu);
+    workflow_put(self, "open_time", s->open, s->n, s->no_open ? IS_ESTIMATE : 0);
+    workflow_put(self, "gc_time", s->gc, s->n, s->no_gc ? IS_ESTIMATE : 0);
+    workflow_put(self, "avg_cpu_time_per_chunk", sink_ratio(s->P, (double)s->n), s->n, 0);
+    workflow_put(self, "avg_process_cpu_per_chunk", sink_ratio(s->C, (double)s->n), s->n, cpu);
+    double *walls = malloc((facts->n_chunks + 1) * sizeof *walls);
+    if (!walls) {
+        self->err = CREMA_ENOMEM;
+        return;
+    }
+    s_chunk_times(self, walls);
+    free(walls);
+    workflow_put(self, "chunk_s_per_event", sink_ratio(s->P, s->E), s->n, 0);
+    workflow_put_bounds(self, "chunk_b_per_event", self->in->model->memory.b,
+                        self->in->model->memory.b_lo, self->in->model->memory.b_hi,
+                        (int64_t)self->in->model->memory.n, 0);
+    workflow_put(self, "chunk_b_per_event_raw", s_growth_per_event(self->in->facts), s->n, 0);
+}

@@ -1,0 +1,335 @@
+/* Verifies a run file against the contract and against itself. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "crema_json.h"
+#include "crema_utf8.h"
+#include "sink_attribute.h"
+#include "sink_cell.h"
+#include "sink_h5.h"
+#include "sink_seal.h"
+
+/* Findings of one kind are told once a table. */
+#define BLOCK_ROWS 4096
+
+typedef struct {
+    const char *path;
+    FILE *out;
+    sink_h5_t *file;
+    int findings;
+    uint64_t rows[CREMA_TABLE_COUNT]; /* 0 where the table is unsound */
+    int64_t loss;                     /* sum of /gaps.n_lost */
+    int64_t open_streams;
+    bool older; /* an earlier 1.x: it need not have what was added since */
+} check_t;
+
+__attribute__((format(printf, 2, 3))) static void
+s_find(check_t *self, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fprintf(self->out, "%s: ", self->path);
+    vfprintf(self->out, format, args);
+    fputc('\n', self->out);
+    va_end(args);
+    self->findings++;
+}
+
+/* ---- attributes */
+
+static void
+s_check_attributes(check_t *self)
+{
+    const sink_attribute_t *contract;
+    size_t n = sink_attribute_contract(&contract);
+    for (size_t i = 0; i < n; i++) {
+        char text[8];
+        int64_t integer;
+        double real;
+        crema_err_t err = contract[i].type == SINK_ATTRIBUTE_TEXT
+                              ? sink_h5_text(self->file, contract[i].name, text, sizeof text)
+                          : contract[i].type == SINK_ATTRIBUTE_REAL
+                              ? sink_h5_real(self->file, contract[i].name, &real)
+                              : sink_h5_int(self->file, contract[i].name, &integer);
+        if (err != CREMA_OK && !self->older)
+            s_find(self, "attribute %s is missing or of another type", contract[i].name);
+    }
+}
+
+static int64_t
+s_int(check_t *self, const char *name)
+{
+    int64_t value;
+    return sink_h5_int(self->file, name, &value) == CREMA_OK ? value : INT64_MIN;
+}
+
+static void
+s_check_number(check_t *self, const char *name, int64_t counted, const char *where)
+{
+    int64_t said = s_int(self, name);
+    if (said != INT64_MIN && said != counted)
+        s_find(self, "%s is %lld and %s says %lld", name, (long long)said, where,
+               (long long)counted);
+}
+
+static void
+s_check_verdict(check_t *self)
+{
+    char verdict[32] = "", *reasons = NULL;
+    if (sink_h5_text(self->file, "verdict", verdict, sizeof verdict) != CREMA_OK ||
+        sink_h5_whole_text(self->file, "verdict_reasons", &reasons) != CREMA_OK)
+        return; /* told already */
+    bool complete = strcmp(verdict, "COMPLETE") == 0;
+    bool any_reason = crema_json_first(reasons) != NULL;
+    if (!complete && strcmp(verdict, "PARTIAL") != 0)
+        s_find(self, "verdict is \"%s\"", verdict);
+    else if (complete == any_reason)
+        s_find(self, "verdict is %s %s reasons", verdict, any_reason ? "with" : "without");
+    if (s_int(self, "complete") != complete)
+        s_find(self, "complete does not follow from the verdict");
+    if (complete && self->loss > 0)
+        s_find(self, "verdict is COMPLETE and /gaps has %lld lost records", (long long)self->loss);
+    if (complete && self->open_streams > 0)
+        s_find(self, "verdict is COMPLETE and %lld streams have no end",
+               (long long)self->open_streams);
+    free(reasons);
+}
+
+/* ---- rows */
+
+/* What one pass over a table looks for. */
+typedef struct {
+    const crema_table_t *table;
+    bool bad_enum, bad_text, bad_id, bad_order, bad_dense;
+    int64_t previous;
+    uint64_t row;
+} pass_t;
+
+static size_t
+s_labels(const crema_column_t *column)
+{
+    size_t n = 1;
+    for (const char *at = column->labels; *at; at++)
+        n += *at == ',';
+    return n;
+}
+
+/* Texts end at the first NUL, and nothing follows it. */
+static bool
+s_is_text(const char *field, size_t size)
+{
+    size_t n = strnlen(field, size);
+    for (size_t i = n; i < size; i++)
+        if (field[i] != '\0')
+            return false;
+    return crema_utf8_valid(field, n);
+}
+
+static crema_table_id_t
+s_dictionary_of(const crema_table_t *table, const crema_column_t *column)
+{
+    if (strcmp(column->name, "stream_id") == 0)
+        return CREMA_TABLE_DICT_STREAM;
+    if (column->origin == CREMA_FROM_DICT)
+        return crema_dict_table(column->dict);
+    if (table->kind == CREMA_KIND_DICT && strcmp(column->name, "unit_id") == 0)
+        return CREMA_TABLE_DICT_UNIT;
+    if (table->kind == CREMA_KIND_DICT && strcmp(column->name, "dataset_id") == 0)
+        return CREMA_TABLE_DICT_DATASET;
+    return CREMA_TABLE_COUNT;
+}
+
+static void
+s_look_at_cell(check_t *self, pass_t *pass, const uint8_t *row, size_t i)
+{
+    const crema_column_t *column = &pass->table->columns[i];
+    if (column->type == CREMA_T_STR) {
+        const char *field = (const char *)row + crema_table_offset(pass->table, i);
+        if (!pass->bad_text && !s_is_text(field, column->size)) {
+            pass->bad_text = true;
+            s_find(self, "/%s row %llu: %s is not padded UTF-8", pass->table->path,
+                   (unsigned long long)pass->row, column->name);
+        }
+    } else if (column->type == CREMA_T_ENUM) {
+        int64_t value = crema_row_get_i64(pass->table, row, i);
+        if (!pass->bad_enum && value >= (int64_t)s_labels(column)) {
+            pass->bad_enum = true;
+            s_find(self, "/%s row %llu: %s has no label for %lld", pass->table->path,
+                   (unsigned long long)pass->row, column->name, (long long)value);
+        }
+    } else if (column->type == CREMA_T_U32) {
+        crema_table_id_t dictionary = s_dictionary_of(pass->table, column);
+        int64_t id = crema_row_get_i64(pass->table, row, i);
+        if (dictionary != CREMA_TABLE_COUNT && !pass->bad_id && id != UINT32_MAX &&
+            (uint64_t)id >= self->rows[dictionary]) {
+            pass->bad_id = true;
+            s_find(self, "/%s row %llu: %s %lld is no row of /%s", pass->table->path,
+                   (unsigned long long)pass->row, column->name, (long long)id,
+                   crema_table(dictionary)->path);
+        }
+    }
+}
+
+static void
+s_look_at_row(check_t *self, pass_t *pass, const uint8_t *row)
+{
+    const crema_table_t *table = pass->table;
+    for (size_t i = 0; i < table->n_columns; i++)
+        if (table->columns[i].size > 0)
+            s_look_at_cell(self, pass, row, i);
+    bool sorted = table->kind == CREMA_KIND_STREAM || table->kind == CREMA_KIND_ACCOUNT;
+    int64_t first = sorted || table->kind == CREMA_KIND_DICT ? crema_row_get_i64(table, row, 0) : 0;
+    if (sorted && pass->row > 0 && first < pass->previous && !pass->bad_order) {
+        pass->bad_order = true;
+        s_find(self, "/%s row %llu is out of order", table->path, (unsigned long long)pass->row);
+    }
+    if (table->kind == CREMA_KIND_DICT && first != (int64_t)pass->row && !pass->bad_dense) {
+        pass->bad_dense = true;
+        s_find(self, "/%s row %llu has id %lld", table->path, (unsigned long long)pass->row,
+               (long long)first);
+    }
+    pass->previous = first;
+    if (table->id == CREMA_TABLE_GAPS && sink_cell_int(table, row, "n_lost") > 0)
+        self->loss += sink_cell_int(table, row, "n_lost");
+    if (table->id == CREMA_TABLE_DICT_STREAM)
+        self->open_streams += sink_cell_int(table, row, "closed") == 0;
+}
+
+static void
+s_check_rows(check_t *self, const crema_table_t *table, uint8_t *block)
+{
+    pass_t pass = {.table = table};
+    size_t size = crema_table_row_bytes(table);
+    for (uint64_t first = 0, n = 0; first < self->rows[table->id]; first += n) {
+        n = self->rows[table->id] - first < BLOCK_ROWS ? self->rows[table->id] - first : BLOCK_ROWS;
+        if (sink_h5_read_rows(self->file, table, first, n, block) != CREMA_OK) {
+            s_find(self, "%s", sink_h5_why(self->file));
+            return;
+        }
+        for (uint64_t i = 0; i < n; i++, pass.row++)
+            s_look_at_row(self, &pass, block + i * size);
+    }
+}
+
+static crema_err_t
+s_check_tables(check_t *self)
+{
+    char why[SINK_H5_WHY_BYTES];
+    uint8_t *block = malloc((size_t)BLOCK_ROWS * SINK_ROW_BYTES_MAX);
+    if (!block)
+        return CREMA_ENOMEM;
+    for (int t = 0; t < CREMA_TABLE_COUNT; t++) {
+        const crema_table_t *table = crema_table((crema_table_id_t)t);
+        if (sink_h5_table(self->file, table, &self->rows[t], why) != CREMA_OK) {
+            if (!self->older)
+                s_find(self, "%s", why);
+            self->rows[t] = 0;
+        } else if (sink_h5_table_attributes(self->file, table, why) != CREMA_OK) {
+            s_find(self, "%s", why);
+        }
+    }
+    for (int t = 0; t < CREMA_TABLE_COUNT; t++)
+        s_check_rows(self, crema_table((crema_table_id_t)t), block);
+    free(block);
+    return CREMA_OK;
+}
+
+/* ---- numbers that must agree */
+
+static void
+s_check_payload(check_t *self)
+{
+    uint8_t sha256[SINK_PAYLOAD_BYTES];
+    char text[2 * SINK_PAYLOAD_BYTES + 1], said[2 * SINK_PAYLOAD_BYTES + 2] = "";
+    if (sink_h5_payload(self->file, sha256) != CREMA_OK) {
+        s_find(self, "%s", sink_h5_why(self->file));
+        return;
+    }
+    sink_payload_hex(sha256, text);
+    if (sink_h5_text(self->file, "sha256_payload", said, sizeof said) == CREMA_OK &&
+        strcmp(said, text) != 0)
+        s_find(self, "the tables are not those that sha256_payload was taken of");
+}
+
+static void
+s_check_waterfall(check_t *self)
+{
+    const crema_table_t *w = crema_table(CREMA_TABLE_WATERFALL);
+    const crema_table_t *e = crema_table(CREMA_TABLE_EFFICIENCY);
+    uint8_t row[SINK_ROW_BYTES_MAX];
+    double sum = 0;
+    if (self->rows[e->id] != 1) {
+        s_find(self, "/%s has %llu rows", e->path, (unsigned long long)self->rows[e->id]);
+        return;
+    }
+    for (uint64_t i = 0; i < self->rows[w->id]; i++) {
+        if (sink_h5_read_rows(self->file, w, i, 1, row) != CREMA_OK)
+            return;
+        double s = sink_cell_real(w, row, "thread_seconds");
+        sum += isnan(s) ? 0 : s; /* CPU that nobody told is among what is not CPU */
+    }
+    if (sink_h5_read_rows(self->file, e, 0, 1, row) != CREMA_OK)
+        return;
+    double cap_s = sink_cell_real(e, row, "cap_s");
+    double off_s = sum > cap_s ? sum - cap_s : cap_s - sum;
+    if (!(off_s <= 1e-6 * (cap_s > 1 ? cap_s : 1)))
+        s_find(self, "the waterfall sums to %g s and the capacity is %g s", sum, cap_s);
+}
+
+/* True if the rest can be looked at. */
+static bool
+s_is_final(check_t *self)
+{
+    char version[32] = "", state[32] = "";
+    crema_err_t err = sink_h5_text(self->file, "format_version", version, sizeof version);
+    if (err != CREMA_OK || atoi(version) != SINK_FORMAT_MAJOR) {
+        s_find(self, "format version \"%s\" is not %d.x", version, SINK_FORMAT_MAJOR);
+        return false;
+    }
+    const char *minor = strchr(version, '.');
+    self->older = minor && atoi(minor + 1) < SINK_FORMAT_MINOR;
+    err = sink_h5_text(self->file, "state", state, sizeof state);
+    if (err != CREMA_OK || strcmp(state, "sealed") != 0) {
+        s_find(self, "state is \"%s\": only a sealed file can be checked", state);
+        return false;
+    }
+    return true;
+}
+
+crema_err_t
+sink_check_file(const char *path, void *out_file, int *ret_findings)
+{
+    char why[SINK_H5_WHY_BYTES] = "", format[32] = "";
+    check_t self = {.path = path, .out = out_file};
+    crema_err_t err = sink_h5_open(path, &self.file, why);
+    if (err != CREMA_OK) {
+        char *advice =
+            strstr(why, " (may use"); /* h5clear would spoil a file that is being written */
+        if (advice)
+            *advice = '\0';
+        s_find(&self, "%s", why);
+        *ret_findings = self.findings;
+        return err;
+    }
+    if (sink_h5_text(self.file, "format", format, sizeof format) != CREMA_OK ||
+        strcmp(format, SINK_FORMAT) != 0) {
+        s_find(&self, "an HDF5 file, but no run file of crema");
+        err = CREMA_EMAGIC;
+    } else if (s_is_final(&self)) {
+        s_check_attributes(&self);
+        err = s_check_tables(&self);
+        s_check_number(&self, "n_streams", (int64_t)self.rows[CREMA_TABLE_DICT_STREAM],
+                       "/dict/stream");
+        s_check_number(&self, "n_streams_open", self.open_streams, "/dict/stream");
+        s_check_number(&self, "loss_total", self.loss, "/gaps");
+        s_check_verdict(&self);
+        s_check_waterfall(&self);
+        s_check_payload(&self);
+    }
+    crema_err_t closed = sink_h5_close(&self.file, NULL);
+    *ret_findings = self.findings;
+    return err == CREMA_OK ? closed : err;
+}

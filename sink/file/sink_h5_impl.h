@@ -1,0 +1,48 @@
+/* sink_h5_impl - what the files of sink_h5 share; nobody else includes it. A handle of HDF5 is an int64_t here. */
+#ifndef SINK_H5_IMPL_H
+#define SINK_H5_IMPL_H
+
+#include "sink_h5.h"
+
+#define SINK_H5_GRID_MAX 16
+#define SINK_H5_PATH_BYTES 300 /* for messages */
+
+struct sink_h5 {
+    char path[SINK_H5_PATH_BYTES];
+    int64_t file;
+    bool live;
+    int64_t tables[CREMA_TABLE_COUNT]; /* live: open datasets; -1 none */
+    uint64_t rows[CREMA_TABLE_COUNT];  /* live: rows in them */
+    int64_t grid[SINK_H5_GRID_MAX];
+    uint64_t grid_workers, grid_times;
+    char why[SINK_H5_WHY_BYTES];
+};
+
+/* Once, before any other call of the library: no messages on stderr, no plugins from the environment. */
+void sink_h5_prepare(void);
+
+CREMA_MUST_CHECK crema_err_t sink_h5_new(const char *path, sink_h5_t **ret_self);
+
+/* Puts "could not <what> <which> in <file>: <reason>" into self->why; the reason is the system's if it was at fault, else the library's innermost. Returns
+ * what the system's error is here, or CREMA_EH5. */
+crema_err_t sink_h5_fail(sink_h5_t *self, const char *what, const char *which);
+
+/* Handles to be closed by the caller; negative on failure. */
+int64_t sink_h5_row_type(const crema_table_t *table);
+int64_t sink_h5_text_type(void);
+int64_t sink_h5_column_type(const crema_column_t *column);
+
+/* One table with its attributes; in the final file with room for n rows. Groups on the way are made. */
+CREMA_MUST_CHECK crema_err_t sink_h5_make_table(sink_h5_t *self, const crema_table_t *table,
+                                                uint64_t n, int64_t n_rows_lost,
+                                                const char *time_basis, int64_t *ret_dataset);
+
+/* Attributes of an object; false on failure. */
+bool sink_h5_put_text(int64_t object, const char *name, const char *text);
+bool sink_h5_put_texts(int64_t object, const char *name, const char *const *texts, size_t n);
+bool sink_h5_put_int(int64_t object, const char *name, int64_t value);
+
+/* Opens an attribute of an object only if it is a scalar text, integer or real; negative if not. */
+int64_t sink_h5_open_attribute(int64_t object, const char *name, int type_class);
+
+#endif

@@ -1,0 +1,298 @@
+/* Reading a run file again: does it hold what the contract says, and the bytes that its checksum names. */
+#include <hdf5.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sink_h5_impl.h"
+#include "sink_payload.h"
+
+#define TABLES_MAX 256
+#define PATH_BYTES 256
+#define BLOCK_BYTES ((size_t)1 << 20)
+
+crema_err_t
+sink_h5_open(const char *path, sink_h5_t **ret_self, char *ret_why)
+{
+    sink_h5_t *self = NULL;
+    crema_err_t err = sink_h5_new(path, &self);
+    if (err != CREMA_OK)
+        return err;
+    htri_t is_hdf5 = H5Fis_hdf5(path);
+    if (is_hdf5 <= 0) {
+        err = sink_h5_fail(self, "open", path);
+        if (is_hdf5 == 0 || err == CREMA_EH5)
+            snprintf(ret_why, SINK_H5_WHY_BYTES, "%s is not an HDF5 file", path);
+        else
+            snprintf(ret_why, SINK_H5_WHY_BYTES, "%s", self->why);
+        free(self);
+        return CREMA_EMAGIC;
+    }
+    self->file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    if (self->file < 0) {
+        err = sink_h5_fail(self, "open", path);
+        snprintf(ret_why, SINK_H5_WHY_BYTES, "%s", self->why);
+        free(self);
+        return err;
+    }
+    *ret_self = self;
+    return CREMA_OK;
+}
+
+/* A dataset at a path whose groups may be missing; negative if it is not there. */
+static hid_t
+s_open_dataset(hid_t file, const char *path)
+{
+    char part[PATH_BYTES];
+    const char *slash = strchr(path, '/');
+    if (slash) {
+        snprintf(part, sizeof part, "%.*s", (int)(slash - path), path);
+        if (H5Lexists(file, part, H5P_DEFAULT) <= 0)
+            return -1;
+    }
+    if (H5Lexists(file, path, H5P_DEFAULT) <= 0)
+        return -1;
+    return H5Dopen2(file, path, H5P_DEFAULT);
+}
+
+/* ---- columns */
+
+/* Whether the file's compound has the column with the type that the table of columns says. */
+static bool
+s_has_column(hid_t type, const crema_column_t *column)
+{
+    int index = H5Tget_member_index(type, column->name);
+    if (index < 0)
+        return false;
+    hid_t member = H5Tget_member_type(type, (unsigned)index);
+    hid_t ours = sink_h5_column_type(column);
+    bool equal = member >= 0 && ours >= 0 && H5Tequal(member, ours) > 0;
+    if (!equal && column->type == CREMA_T_ENUM && member >= 0) /* newer files know more labels */
+        equal = H5Tget_class(member) == H5T_ENUM && H5Tget_nmembers(member) > H5Tget_nmembers(ours);
+    H5Tclose(ours);
+    H5Tclose(member);
+    return equal;
+}
+
+crema_err_t
+sink_h5_table(sink_h5_t *self, const crema_table_t *table, uint64_t *ret_rows, char *ret_why)
+{
+    hid_t dataset = s_open_dataset(self->file, table->path);
+    if (dataset < 0) {
+        H5Eclear2(H5E_DEFAULT);
+        snprintf(ret_why, SINK_H5_WHY_BYTES, "/%s is missing", table->path);
+        return CREMA_ENOENT;
+    }
+    crema_err_t err = CREMA_OK;
+    hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
+    hsize_t rows = 0;
+    if (H5Tget_class(type) != H5T_COMPOUND || H5Sget_simple_extent_ndims(space) != 1) {
+        snprintf(ret_why, SINK_H5_WHY_BYTES, "/%s is no table", table->path);
+        err = CREMA_EPROTO;
+    } else {
+        H5Sget_simple_extent_dims(space, &rows, NULL);
+    }
+    for (size_t i = 0; i < table->n_columns && err == CREMA_OK; i++) {
+        if (table->columns[i].size == 0 || s_has_column(type, &table->columns[i]))
+            continue;
+        snprintf(ret_why, SINK_H5_WHY_BYTES, "/%s has no column %s of its type", table->path,
+                 table->columns[i].name);
+        err = CREMA_EPROTO;
+    }
+    H5Eclear2(H5E_DEFAULT);
+    H5Sclose(space);
+    H5Tclose(type);
+    H5Dclose(dataset);
+    *ret_rows = rows;
+    return err;
+}
+
+crema_err_t
+sink_h5_read_rows(sink_h5_t *self, const crema_table_t *table, uint64_t first, uint64_t n,
+                  uint8_t *rows)
+{
+    hsize_t start = first, count = n;
+    hid_t dataset = s_open_dataset(self->file, table->path);
+    hid_t type = sink_h5_row_type(table);
+    hid_t space = dataset < 0 ? -1 : H5Dget_space(dataset);
+    hid_t memory = H5Screate_simple(1, &count, NULL);
+    bool good = dataset >= 0 && type >= 0 && space >= 0 &&
+                H5Sselect_hyperslab(space, H5S_SELECT_SET, &start, NULL, &count, NULL) >= 0 &&
+                H5Dread(dataset, type, memory, space, H5P_DEFAULT, rows) >= 0;
+    crema_err_t err = good ? CREMA_OK : sink_h5_fail(self, "read rows of", table->path);
+    H5Sclose(memory);
+    H5Sclose(space);
+    H5Tclose(type);
+    H5Dclose(dataset);
+    H5Eclear2(H5E_DEFAULT);
+    return err;
+}
+
+/* ---- attributes of tables */
+
+/* The i-th text of a list, or "" */
+static bool
+s_texts_are(hid_t dataset, const char *name, const crema_table_t *table,
+            const char *(*text)(const crema_column_t *))
+{
+    if (H5Aexists(dataset, name) <= 0)
+        return false;
+    hid_t attribute = H5Aopen(dataset, name, H5P_DEFAULT);
+    hid_t space = H5Aget_space(attribute), type = H5Aget_type(attribute);
+    hssize_t n = H5Sget_simple_extent_npoints(space);
+    bool good = n > 0 && n <= TABLES_MAX && H5Tis_variable_str(type) > 0;
+    char *texts[TABLES_MAX] = {NULL};
+    good = good && H5Aread(attribute, type, texts) >= 0;
+    hssize_t at = 0;
+    for (size_t i = 0; good && i < table->n_columns; i++) {
+        if (table->columns[i].size == 0)
+            continue;
+        while (at < n && (!texts[at] || strcmp(texts[at], text(&table->columns[i])) != 0))
+            at++; /* a newer file has more columns in between */
+        good = at < n;
+    }
+    if (n > 0 && n <= TABLES_MAX)
+        H5Dvlen_reclaim(type, space, H5P_DEFAULT, texts);
+    H5Tclose(type);
+    H5Sclose(space);
+    H5Aclose(attribute);
+    return good;
+}
+
+static const char *
+s_name(const crema_column_t *column)
+{
+    return column->name;
+}
+
+crema_err_t
+sink_h5_table_attributes(sink_h5_t *self, const crema_table_t *table, char *ret_why)
+{
+    static const char *const texts[] = {"description", "sort_key", "time_basis"};
+    static const char *const lists[] = {"column_units", "column_desc"};
+    hid_t dataset = s_open_dataset(self->file, table->path);
+    const char *missing = NULL;
+    if (dataset < 0)
+        return CREMA_ENOENT;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts && !missing; i++) {
+        hid_t attribute = sink_h5_open_attribute(dataset, texts[i], H5T_STRING);
+        if (attribute < 0)
+            missing = texts[i];
+        else
+            H5Aclose(attribute);
+    }
+    for (size_t i = 0; i < sizeof lists / sizeof *lists && !missing; i++)
+        if (H5Aexists(dataset, lists[i]) <= 0)
+            missing = lists[i];
+    if (!missing && !s_texts_are(dataset, "column_names", table, s_name))
+        missing = "column_names";
+    hid_t lost = sink_h5_open_attribute(dataset, "n_rows_lost", H5T_INTEGER);
+    if (!missing && lost < 0)
+        missing = "n_rows_lost";
+    if (lost >= 0)
+        H5Aclose(lost);
+    H5Dclose(dataset);
+    H5Eclear2(H5E_DEFAULT);
+    if (!missing)
+        return CREMA_OK;
+    snprintf(ret_why, SINK_H5_WHY_BYTES, "/%s: attribute %s is missing or wrong", table->path,
+             missing);
+    return CREMA_EPROTO;
+}
+
+/* ---- checksum */
+
+typedef struct {
+    char paths[TABLES_MAX][PATH_BYTES];
+    size_t n;
+    bool full;
+} paths_t;
+
+static bool
+s_is_table(hid_t dataset)
+{
+    hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
+    bool is = H5Tget_class(type) == H5T_COMPOUND && H5Sget_simple_extent_ndims(space) == 1;
+    H5Sclose(space);
+    H5Tclose(type);
+    return is;
+}
+
+static herr_t
+s_collect_path(hid_t root, const char *path, const H5O_info_t *info, void *context)
+{
+    paths_t *paths = context;
+    if (info->type != H5O_TYPE_DATASET)
+        return 0;
+    hid_t dataset = H5Dopen2(root, path, H5P_DEFAULT);
+    if (dataset < 0)
+        return -1;
+    bool is = s_is_table(dataset);
+    H5Dclose(dataset);
+    if (!is)
+        return 0;
+    if (paths->n == TABLES_MAX || strlen(path) >= PATH_BYTES)
+        return -1;
+    strcpy(paths->paths[paths->n++], path);
+    return 0;
+}
+
+static int
+s_by_path(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+/* The rows as they lie in the file, whatever columns a newer writer gave them. */
+static bool
+s_digest_table(hid_t file, const char *path, sink_payload_t *sum, uint8_t *block)
+{
+    hid_t dataset = H5Dopen2(file, path, H5P_DEFAULT);
+    if (dataset < 0)
+        return false;
+    hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
+    hsize_t rows = 0, size = H5Tget_size(type);
+    H5Sget_simple_extent_dims(space, &rows, NULL);
+    hsize_t most = size > 0 ? BLOCK_BYTES / size : 0, n = 0;
+    bool good = most > 0;
+    for (hsize_t first = 0; good && first < rows; first += n) {
+        n = rows - first < most ? rows - first : most;
+        hid_t memory = H5Screate_simple(1, &n, NULL);
+        good = H5Sselect_hyperslab(space, H5S_SELECT_SET, &first, NULL, &n, NULL) >= 0 &&
+               H5Dread(dataset, type, memory, space, H5P_DEFAULT, block) >= 0;
+        H5Sclose(memory);
+        if (good)
+            sink_payload_add(sum, block, n * size);
+    }
+    H5Sclose(space);
+    H5Tclose(type);
+    H5Dclose(dataset);
+    return good;
+}
+
+crema_err_t
+sink_h5_payload(sink_h5_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES])
+{
+    paths_t *paths = calloc(1, sizeof *paths);
+    uint8_t *block = malloc(BLOCK_BYTES);
+    sink_payload_t *sum = NULL;
+    crema_err_t err = paths && block ? sink_payload_new(&sum) : CREMA_ENOMEM;
+    if (err != CREMA_OK) {
+        free(paths);
+        free(block);
+        return err;
+    }
+    const char *bad = NULL;
+    if (H5Ovisit(self->file, H5_INDEX_NAME, H5_ITER_NATIVE, s_collect_path, paths) < 0)
+        bad = "the tables";
+    qsort(paths->paths, paths->n, PATH_BYTES, s_by_path);
+    for (size_t i = 0; i < paths->n && !bad; i++)
+        if (!s_digest_table(self->file, paths->paths[i], sum, block))
+            bad = paths->paths[i];
+    sink_payload_end(&sum, sha256);
+    if (bad)
+        err = sink_h5_fail(self, "read", bad);
+    free(block);
+    free(paths);
+    return err;
+}

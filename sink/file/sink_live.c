@@ -1,0 +1,226 @@
+#include "sink_live.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "crema_failpoint.h"
+#include "sink_cell.h"
+#include "sink_decoder.h"
+#include "sink_h5.h"
+
+/* Rows of a table that wait for the next flush, one live chunk at most. */
+typedef struct {
+    uint8_t *rows;
+    uint32_t n;
+    uint64_t written;
+    uint64_t left_out; /* rows after the table was full */
+} waiting_t;
+
+struct sink_live {
+    char *path;
+    crema_id_t run_id;
+    sink_decoder_t *run;
+    sink_h5_t *file; /* NULL until the first flush, so that the attributes told by then are in it */
+    bool broken;
+    bool fresh; /* something came since the last flush */
+    waiting_t waiting[CREMA_TABLE_COUNT];
+};
+
+static crema_err_t s_emit(void *context, crema_table_id_t id, const uint8_t *row);
+
+crema_err_t
+sink_live_new(const char *path, const crema_id_t *run_id, sink_live_t **ret_self)
+{
+    sink_live_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return CREMA_ENOMEM;
+    self->run_id = *run_id;
+    self->path = strdup(path);
+    crema_err_t err = self->path ? sink_decoder_new(s_emit, self, &self->run) : CREMA_ENOMEM;
+    if (err != CREMA_OK) {
+        sink_live_close(&self);
+        return err;
+    }
+    unlink(path); /* of a run that was recorded before a restart: this one starts over */
+    self->fresh = true;
+    *ret_self = self;
+    return CREMA_OK;
+}
+
+static crema_err_t
+s_describe(const sink_live_t *self, sink_attributes_t *attributes)
+{
+    char uuid[37];
+    const sink_told_t *told = sink_decoder_told(self->run);
+    crema_err_t err = sink_attributes_texts(attributes, sink_told_attributes(told), true);
+    if (err == CREMA_OK)
+        err = sink_attributes_text(attributes, "run_id", crema_id_uuid(&self->run_id, uuid));
+    if (err == CREMA_OK)
+        err = sink_attributes_text(attributes, "state", "live");
+    if (err == CREMA_OK)
+        err = sink_attributes_text(attributes, "verdict", "OPEN");
+    if (err == CREMA_OK)
+        err = sink_attributes_text(attributes, "libhdf5_version", sink_h5_version());
+    sink_attributes_int(attributes, "t_run_start_ns", sink_told_start_ns(told));
+    return err;
+}
+
+static crema_err_t
+s_create(sink_live_t *self)
+{
+    char why[SINK_H5_WHY_BYTES];
+    sink_attributes_t *attributes = NULL;
+    crema_err_t err = sink_attributes_new(&attributes);
+    if (err == CREMA_OK)
+        err = s_describe(self, attributes);
+    crema_failpoint("live.before_create");
+    if (err == CREMA_OK)
+        err = sink_h5_create_live(self->path, attributes, &self->file, why);
+    sink_attributes_destroy(&attributes);
+    return err;
+}
+
+/* Closes the view for good; what it holds stays readable. */
+static crema_err_t
+s_break(sink_live_t *self, crema_err_t err)
+{
+    crema_err_t ignored = sink_h5_close(&self->file, NULL);
+    (void)ignored;
+    self->broken = true;
+    for (int t = 0; t < CREMA_TABLE_COUNT; t++) {
+        free(self->waiting[t].rows);
+        self->waiting[t].rows = NULL;
+    }
+    return err;
+}
+
+/* ---- rows */
+
+static crema_err_t
+s_write_waiting(sink_live_t *self, crema_table_id_t id)
+{
+    waiting_t *waiting = &self->waiting[id];
+    if (waiting->n == 0)
+        return CREMA_OK;
+    if (!self->file) {
+        crema_err_t err = s_create(self);
+        if (err != CREMA_OK)
+            return err;
+    }
+    crema_err_t err =
+        sink_h5_put_rows(self->file, crema_table(id), waiting->written, waiting->rows, waiting->n);
+    if (err == CREMA_ELIMIT) {
+        waiting->left_out += waiting->n;
+        err = CREMA_OK;
+    } else if (err == CREMA_OK) {
+        waiting->written += waiting->n;
+    }
+    waiting->n = 0;
+    return err;
+}
+
+static crema_err_t
+s_emit(void *context, crema_table_id_t id, const uint8_t *row)
+{
+    sink_live_t *self = context;
+    waiting_t *waiting = &self->waiting[id];
+    const crema_table_t *table = crema_table(id);
+    size_t size = crema_table_row_bytes(table);
+    if (!waiting->rows && !(waiting->rows = malloc(size * table->live_chunk_rows)))
+        return CREMA_ENOMEM;
+    memcpy(waiting->rows + waiting->n++ * size, row, size);
+    return waiting->n == table->live_chunk_rows ? s_write_waiting(self, id) : CREMA_OK;
+}
+
+/* Names before the rows that use them. */
+static crema_err_t
+s_write_dictionaries(sink_live_t *self)
+{
+    sink_dict_t *dict = sink_decoder_dict(self->run);
+    sink_decoder_settle(self->run);
+    for (int t = CREMA_TABLE_DICT_STREAM; t <= CREMA_TABLE_DICT_BRANCH; t++) {
+        crema_table_id_t id = (crema_table_id_t)t;
+        uint32_t first, n;
+        while (sink_dict_take(dict, id, &first, &n)) {
+            crema_err_t err = sink_h5_put_rows(self->file, crema_table(id), first,
+                                               sink_dict_row(dict, id, first), n);
+            if (err == CREMA_ELIMIT)
+                self->waiting[t].left_out += n;
+            else if (err != CREMA_OK)
+                return err;
+        }
+    }
+    return CREMA_OK;
+}
+
+crema_err_t
+sink_live_flush(sink_live_t *self)
+{
+    if (self->broken || !self->fresh)
+        return CREMA_OK;
+    self->fresh = false;
+    crema_err_t err = self->file ? CREMA_OK : s_create(self);
+    if (err == CREMA_OK)
+        err = s_write_dictionaries(self);
+    for (int t = 0; t < CREMA_TABLE_COUNT && err == CREMA_OK; t++)
+        err = s_write_waiting(self, (crema_table_id_t)t);
+    crema_failpoint("live.before_flush");
+    if (err == CREMA_OK)
+        err = sink_h5_flush(self->file);
+    crema_failpoint("live.after_flush");
+    return err == CREMA_OK ? err : s_break(self, err);
+}
+
+/* ---- what comes in */
+
+crema_err_t
+sink_live_put(sink_live_t *self, const sink_journal_put_t *put)
+{
+    if (self->broken)
+        return CREMA_OK;
+    self->fresh = true;
+    crema_err_t err = sink_decoder_put(self->run, put);
+    return err == CREMA_OK ? err : s_break(self, err);
+}
+
+crema_err_t
+sink_live_run(sink_live_t *self, crema_msg_type_t type, const crema_run_msg_t *msg)
+{
+    if (self->broken)
+        return CREMA_OK;
+    self->fresh = true;
+    crema_err_t err = sink_decoder_msg(self->run, type, msg);
+    return err == CREMA_OK ? err : s_break(self, err);
+}
+
+crema_err_t
+sink_live_clock(sink_live_t *self, const crema_clock_sample_t *sample)
+{
+    if (self->broken)
+        return CREMA_OK;
+    self->fresh = true;
+    crema_err_t err = sink_decoder_clock(self->run, sample);
+    return err == CREMA_OK ? err : s_break(self, err);
+}
+
+void
+sink_live_close(sink_live_t **self_p)
+{
+    sink_live_t *self = *self_p;
+    if (!self)
+        return;
+    if (self->run && !self->broken) {
+        crema_err_t ignored = sink_live_flush(self);
+        (void)ignored; /* the file is a view: what it misses is in the journal */
+    }
+    crema_err_t ignored = sink_h5_close(&self->file, NULL);
+    (void)ignored;
+    for (int t = 0; t < CREMA_TABLE_COUNT; t++)
+        free(self->waiting[t].rows);
+    sink_decoder_destroy(&self->run);
+    free(self->path);
+    free(self);
+    *self_p = NULL;
+}

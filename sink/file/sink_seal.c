@@ -1,0 +1,290 @@
+#include "sink_seal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sink_cell.h"
+#include "sink_fs.h"
+#include "sink_seal_impl.h"
+#include "sink_summary.h"
+
+crema_err_t
+sink_seal_fail(sink_seal_t *self, crema_err_t err, const char *what)
+{
+    snprintf(self->why, self->why_size, "%s: %s", what, crema_err_text(err));
+    return err;
+}
+
+/* ---- from the journal to rows */
+
+static crema_err_t
+s_on_row(void *context, crema_table_id_t table, const uint8_t *row)
+{
+    return sink_tables_add(((sink_seal_t *)context)->tables, table, row);
+}
+
+static crema_err_t
+s_on_run(void *context, crema_msg_type_t type, const crema_run_msg_t *msg)
+{
+    return sink_decoder_msg(((sink_seal_t *)context)->run, type, msg);
+}
+
+static crema_err_t
+s_on_writers(void *context, const crema_writers_msg_t *msg)
+{
+    return sink_decoder_writers(((sink_seal_t *)context)->run, msg);
+}
+
+static crema_err_t
+s_on_put(void *context, const sink_journal_put_t *put)
+{
+    return sink_decoder_put(((sink_seal_t *)context)->run, put);
+}
+
+static crema_err_t
+s_on_mark(void *context, const sink_journal_mark_t *mark)
+{
+    return sink_decoder_mark(((sink_seal_t *)context)->run, mark);
+}
+
+static crema_err_t
+s_on_clock(void *context, const crema_clock_sample_t *sample)
+{
+    sink_seal_t *self = context;
+    crema_err_t err = sink_offset_add(self->offset, sample);
+    return err == CREMA_OK ? sink_decoder_clock(self->run, sample) : err;
+}
+
+/* Messages first, so that every record is decoded by the rules that were known in the end. */
+static crema_err_t
+s_read(sink_seal_t *self, const char *journal_dir)
+{
+    const sink_journal_visitor_t messages = {
+        .context = self, .run = s_on_run, .writers = s_on_writers};
+    const sink_journal_visitor_t records = {
+        .context = self, .put = s_on_put, .clock = s_on_clock, .mark = s_on_mark};
+    crema_err_t err = sink_journal_read(journal_dir, &messages, &self->report);
+    if (err == CREMA_OK)
+        err = sink_journal_read(journal_dir, &records, &self->report);
+    if (err == CREMA_OK)
+        err = sink_decoder_finish(self->run);
+    if (err == CREMA_ENOSPC) { /* rows wait in a file beside the output */
+        snprintf(self->why, self->why_size, "could not keep rows in %s: %s", self->dir,
+                 strerror(ENOSPC));
+        return err;
+    }
+    return err == CREMA_OK ? err : sink_seal_fail(self, err, "could not read the journal");
+}
+
+/* ---- rows in their final form */
+
+/* coffea's report comes as attributes; its numbers are rows of /custom too, where the other users' metrics are. */
+static crema_err_t
+s_add_coffea_report(sink_seal_t *self)
+{
+    static const struct {
+        const char *name, *unit;
+    } units[] = {{"coffea.bytesread", "bytes"},
+                 {"coffea.entries", "count"},
+                 {"coffea.processtime", "seconds"},
+                 {"coffea.chunks", "count"},
+                 {"coffea.n_columns", "count"}};
+    enum { KIND_TOTAL = 2 };
+    const crema_table_t *t = crema_table(CREMA_TABLE_CUSTOM);
+    const sink_told_t *told = sink_decoder_told(self->run);
+    sink_dict_t *dict = sink_decoder_dict(self->run);
+    crema_err_t err = CREMA_OK;
+    for (size_t i = 0; i < sizeof units / sizeof *units && err == CREMA_OK; i++) {
+        const char *text = sink_texts_find(sink_told_attributes(told), units[i].name);
+        char *end = NULL;
+        double value = text ? strtod(text, &end) : 0;
+        if (!text || end == text || *end != '\0')
+            continue;
+        uint32_t unit, metric;
+        crema_dict_entry_t entry = {.kind = CREMA_DICT_UNIT, .text = units[i].unit};
+        err = sink_dict_entry(dict, &entry, SINK_DICT_NONE, &unit);
+        entry = (crema_dict_entry_t){.kind = CREMA_DICT_METRIC, .text = units[i].name};
+        if (err == CREMA_OK)
+            err = sink_dict_entry(dict, &entry, unit, &metric);
+        if (err != CREMA_OK)
+            break;
+        uint8_t row[SINK_ROW_BYTES_MAX];
+        crema_row_clear(t, row);
+        sink_cell_set(t, row, "t_ns", sink_told_end_ns(told));
+        sink_cell_set_real(t, row, "value", value);
+        sink_cell_set(t, row, "metric_id", metric);
+        sink_cell_set(t, row, "unit_id", unit);
+        sink_cell_set(t, row, "kind", KIND_TOTAL);
+        err = sink_tables_add(self->tables, t->id, row);
+    }
+    return err;
+}
+
+static crema_err_t
+s_shape(sink_seal_t *self)
+{
+    sink_offset_settle(self->offset);
+    sink_seal_correct_rows(self);
+    crema_err_t err = s_add_coffea_report(self);
+    if (err == CREMA_OK)
+        err = sink_tables_add_dict(self->tables, sink_decoder_dict(self->run));
+    if (err == CREMA_OK) {
+        sink_seal_correct_dictionaries(self);
+        err = sink_tables_sort(self->tables);
+    }
+    return err == CREMA_OK ? err : sink_seal_fail(self, err, "could not put the rows in order");
+}
+
+static crema_err_t
+s_summarize(sink_seal_t *self)
+{
+    const sink_journal_report_t *journal = &self->report;
+    const sink_damage_t damage = {
+        .bytes = journal->damaged_bytes,
+        .frames = journal->missing_frames,
+        .is_before_seal = journal->before_seal == journal->damaged_bytes + journal->missing_frames};
+    crema_err_t err = sink_facts_new(self->tables, self->run, &self->facts);
+    if (err == CREMA_OK)
+        err = sink_budget_new(self->facts, &self->budget);
+    if (err == CREMA_OK)
+        err = sink_model_new(self->facts, sink_ratio(self->budget->alloc_s, self->budget->wall_s),
+                             &self->model);
+    if (err == CREMA_OK)
+        err = sink_verdict_new(self->run, self->facts, &damage, &self->verdict);
+    if (err == CREMA_OK) {
+        const sink_summary_t summary = {
+            .tables = self->tables,
+            .run = self->run,
+            .facts = self->facts,
+            .budget = self->budget,
+            .model = self->model,
+            .partial = strcmp(sink_verdict_word(self->verdict), "COMPLETE") != 0,
+        };
+        err = sink_summary_fill(&summary);
+    }
+    return err == CREMA_OK ? err : sink_seal_fail(self, err, "could not make the summaries");
+}
+
+/* ---- the whole of it */
+
+static crema_err_t
+s_paths(sink_seal_t *self, const char *output_path)
+{
+    char uuid[37];
+    crema_id_uuid(&self->report.run_id, uuid);
+    int n = output_path ? snprintf(self->path, sizeof self->path, "%s", output_path)
+                        : snprintf(self->path, sizeof self->path, "%s.h5", uuid);
+    if (n < 0 || (size_t)n >= sizeof self->path ||
+        sink_fs_hidden_name(self->path, self->temporary) != CREMA_OK)
+        return sink_seal_fail(self, CREMA_EINVAL, "the path of the file is too long");
+    const char *slash = strrchr(self->path, '/');
+    if (!slash)
+        strcpy(self->dir, ".");
+    else if (slash == self->path)
+        strcpy(self->dir, "/");
+    else
+        snprintf(self->dir, sizeof self->dir, "%.*s", (int)(slash - self->path), self->path);
+    return CREMA_OK;
+}
+
+static crema_err_t
+s_begin(sink_seal_t *self, const char *journal_dir, const char *output_path)
+{
+    const sink_journal_visitor_t nothing = {.context = self};
+    crema_err_t err = sink_journal_read(journal_dir, &nothing, &self->report);
+    if (err == CREMA_EMAGIC || err == CREMA_ENOENT) {
+        snprintf(self->why, self->why_size, "%s: not the journal directory of a run", journal_dir);
+        return err;
+    }
+    if (err != CREMA_OK)
+        return sink_seal_fail(self, err, journal_dir);
+    err = s_paths(self, output_path);
+    if (err == CREMA_OK)
+        err = sink_tables_new(self->dir, &self->tables);
+    if (err == CREMA_OK)
+        err = sink_decoder_new(s_on_row, self, &self->run);
+    if (err == CREMA_OK)
+        err = sink_offset_new(sink_decoder_limits(self->run), &self->offset);
+    if (err == CREMA_OK)
+        err = sink_attributes_new(&self->attributes);
+    return err;
+}
+
+static void
+s_end(sink_seal_t *self)
+{
+    crema_err_t ignored = sink_h5_close(&self->file, NULL);
+    (void)ignored;
+    sink_attributes_destroy(&self->attributes);
+    sink_verdict_destroy(&self->verdict);
+    sink_model_destroy(&self->model);
+    sink_budget_destroy(&self->budget);
+    sink_facts_destroy(&self->facts);
+    sink_offset_destroy(&self->offset);
+    sink_decoder_destroy(&self->run);
+    sink_tables_destroy(&self->tables);
+}
+
+/* What to do about it; every failure leaves the journal as it was. */
+static const char *
+s_remedy(crema_err_t err)
+{
+    switch (err) {
+    case CREMA_ENOSPC:
+        return "free some space there, then run";
+    case CREMA_ENOMEM:
+        return "where there is more memory, run";
+    case CREMA_ENOENT:
+        return "make that directory or choose another one, then run";
+    default:
+        return "its records are safe; when this is mended, run";
+    }
+}
+
+/* "run <id>: <what happened>; <what to do>" */
+static void
+s_explain(const sink_seal_t *self, crema_err_t err, const char *journal_dir, char *why, size_t size)
+{
+    char uuid[37], what[SINK_H5_WHY_BYTES];
+    if (size == 0 || crema_id_is_zero(&self->report.run_id))
+        return; /* not a journal */
+    snprintf(what, sizeof what, "%s", why[0] ? why : crema_err_text(err));
+    snprintf(why, size, "run %s: %s; %s `crema-sink rebuild %s --output %s`",
+             crema_id_uuid(&self->report.run_id, uuid), what, s_remedy(err), journal_dir,
+             self->path[0] ? self->path : "FILE");
+}
+
+crema_err_t
+sink_seal_journal(const char *journal_dir, const char *output_path, sink_seal_result_t *ret_result,
+                  char *ret_why, size_t why_size)
+{
+    sink_seal_t self = {.why = ret_why, .why_size = why_size};
+    sink_seal_result_t *result = calloc(1, sizeof *result);
+    if (!result)
+        return CREMA_ENOMEM;
+    if (why_size > 0)
+        ret_why[0] = '\0';
+    crema_err_t err = s_begin(&self, journal_dir, output_path);
+    if (err == CREMA_OK)
+        err = s_read(&self, journal_dir);
+    if (err == CREMA_OK)
+        err = s_shape(&self);
+    if (err == CREMA_OK)
+        err = s_summarize(&self);
+    if (err == CREMA_OK)
+        err = sink_seal_describe(&self);
+    if (err == CREMA_OK)
+        err = sink_seal_make_file(&self, result);
+    if (err == CREMA_OK)
+        *ret_result = *result;
+    else if (self.temporary[0])
+        unlink(self.temporary);
+    if (err != CREMA_OK)
+        s_explain(&self, err, journal_dir, ret_why, why_size);
+    s_end(&self);
+    free(result);
+    return err;
+}

@@ -1,0 +1,317 @@
+/* The final file: written under a temporary name, closed, synced, read again, renamed. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "crema_failpoint.h"
+#include "sink_cell.h"
+#include "sink_fs.h"
+#include "sink_grid.h"
+#include "sink_seal_impl.h"
+
+#define GRID_BLOCK 64 /* workers that are put on the grid at a time */
+
+static crema_err_t
+s_fail_h5(sink_seal_t *self, crema_err_t err)
+{
+    if (self->file)
+        snprintf(self->why, self->why_size, "%s", sink_h5_why(self->file));
+    return err;
+}
+
+/* ---- tables and grid */
+
+static const uint8_t *
+s_rows_from(void *context, uint64_t i, uint64_t *ret_n)
+{
+    const sink_rows_t *rows = context;
+    *ret_n = sink_rows_count(rows) - i;
+    return sink_rows_at(rows, i);
+}
+
+static crema_err_t
+s_write_tables(sink_seal_t *self)
+{
+    const char *basis = sink_offset_applies(self->offset) ? "corrected" : "source";
+    bool some_lost = strcmp(sink_verdict_word(self->verdict), "COMPLETE") != 0;
+    for (int t = 0; t < CREMA_TABLE_COUNT; t++) {
+        const crema_table_t *table = crema_table((crema_table_id_t)t);
+        sink_rows_t *rows = sink_tables_rows(self->tables, table->id);
+        int64_t lost = table->kind == CREMA_KIND_STREAM && some_lost ? -1 : 0;
+        crema_err_t err = sink_h5_write_table(self->file, table, sink_rows_count(rows), s_rows_from,
+                                              rows, lost, basis);
+        if (err != CREMA_OK)
+            return s_fail_h5(self, err);
+    }
+    return CREMA_OK;
+}
+
+static crema_err_t
+s_begin_grid(sink_seal_t *self, const sink_grid_axis_t *axis)
+{
+    size_t n = self->facts->n_workers;
+    const char **names = calloc(n + 1, sizeof *names);
+    int64_t *times = calloc(axis->n, sizeof *times);
+    crema_err_t err = names && times ? CREMA_OK : CREMA_ENOMEM;
+    for (size_t i = 0; err == CREMA_OK && i < axis->n; i++)
+        times[i] = axis->t0_ns + (int64_t)i * axis->step_ns;
+    for (uint32_t i = 0; err == CREMA_OK && i < n; i++)
+        names[i] = sink_dict_text(sink_decoder_dict(self->run), CREMA_DICT_WORKER, i);
+    if (err == CREMA_OK)
+        err = sink_h5_grid_begin(self->file, times, axis->n, names, n, crema_grid_variables,
+                                 CREMA_GRID_COUNT);
+    free(names);
+    free(times);
+    return err;
+}
+
+static crema_err_t
+s_write_grid_blocks(sink_seal_t *self, const sink_grid_axis_t *axis,
+                    double *const values[CREMA_GRID_PER_WORKER])
+{
+    size_t n_workers = self->facts->n_workers;
+    crema_err_t err = CREMA_OK;
+    for (size_t first = 0; first < n_workers && err == CREMA_OK; first += GRID_BLOCK) {
+        size_t n = n_workers - first < GRID_BLOCK ? n_workers - first : GRID_BLOCK;
+        sink_grid_workers(self->facts, axis, first, n, values);
+        for (size_t v = 0; v < CREMA_GRID_PER_WORKER && err == CREMA_OK; v++)
+            err = sink_h5_grid_put(self->file, v, first, n, values[v]);
+    }
+    for (int v = CREMA_GRID_PER_WORKER; v < CREMA_GRID_COUNT && err == CREMA_OK; v++) {
+        sink_grid_sum(self->facts, axis, (crema_grid_t)v, values[0]);
+        err = sink_h5_grid_put(self->file, (size_t)v, 0, 1, values[0]);
+    }
+    return err;
+}
+
+static crema_err_t
+s_write_grid(sink_seal_t *self)
+{
+    sink_grid_axis_t axis = sink_grid_axis(self->facts->t0_ns, self->facts->t1_ns);
+    double *values[CREMA_GRID_PER_WORKER] = {NULL};
+    crema_err_t err = CREMA_OK;
+    for (int v = 0; v < CREMA_GRID_PER_WORKER && err == CREMA_OK; v++)
+        if (!(values[v] = calloc(GRID_BLOCK * axis.n, sizeof(double))))
+            err = CREMA_ENOMEM;
+    if (err == CREMA_OK)
+        err = s_begin_grid(self, &axis);
+    if (err == CREMA_OK)
+        err = s_write_grid_blocks(self, &axis, values);
+    for (int v = 0; v < CREMA_GRID_PER_WORKER; v++)
+        free(values[v]);
+    return err == CREMA_OK ? err : s_fail_h5(self, err);
+}
+
+/* ---- revision */
+
+/* The file of that name as it is now: the same content again is the same revision, anything else the next one. */
+static crema_err_t
+s_number_revision(sink_seal_t *self, const char *sha, int64_t *ret_revision)
+{
+    char before[80] = "", older[80] = "", reason[256] = "";
+    char why[SINK_H5_WHY_BYTES];
+    int64_t revision = 0;
+    sink_h5_t *old = NULL;
+    bool same = false;
+    if (sink_h5_open(self->path, &old, why) == CREMA_OK) {
+        bool known = sink_h5_int(old, "revision", &revision) == CREMA_OK &&
+                     sink_h5_text(old, "sha256_payload", before, sizeof before) == CREMA_OK;
+        same = known && strcmp(before, sha) == 0;
+        if (same && sink_h5_text(old, "prev_sha256_payload", older, sizeof older) != CREMA_OK)
+            older[0] = '\0';
+        if (same && sink_h5_text(old, "revision_reason", reason, sizeof reason) != CREMA_OK)
+            reason[0] = '\0';
+        if (!known)
+            revision = 0;
+        crema_err_t ignored = sink_h5_close(&old, NULL);
+        (void)ignored;
+    }
+    if (!same) {
+        snprintf(older, sizeof older, "%s", before);
+        snprintf(reason, sizeof reason, "%s", revision > 0 ? "late records" : "");
+        revision = revision > 0 ? revision + 1 : 1;
+    }
+    *ret_revision = revision;
+    sink_attributes_int(self->attributes, "revision", revision);
+    crema_err_t err = sink_attributes_text(self->attributes, "revision_reason", reason);
+    if (err == CREMA_OK)
+        err = sink_attributes_text(self->attributes, "prev_sha256_payload", older);
+    return err == CREMA_OK ? sink_attributes_text(self->attributes, "sha256_payload", sha) : err;
+}
+
+/* ---- checksum */
+
+static int
+s_by_path(const void *a, const void *b)
+{
+    return strcmp((*(const crema_table_t *const *)a)->path,
+                  (*(const crema_table_t *const *)b)->path);
+}
+
+/* Of the rows in memory; reading them back from the file must give the same. */
+static crema_err_t
+s_take_checksum(const sink_seal_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES])
+{
+    const crema_table_t *tables[CREMA_TABLE_COUNT];
+    sink_payload_t *sum;
+    crema_err_t err = sink_payload_new(&sum);
+    if (err != CREMA_OK)
+        return err;
+    for (int t = 0; t < CREMA_TABLE_COUNT; t++)
+        tables[t] = crema_table((crema_table_id_t)t);
+    qsort(tables, CREMA_TABLE_COUNT, sizeof tables[0], s_by_path);
+    for (int t = 0; t < CREMA_TABLE_COUNT; t++) {
+        const sink_rows_t *rows = sink_tables_rows(self->tables, tables[t]->id);
+        if (sink_rows_count(rows) > 0)
+            sink_payload_add(sum, sink_rows_at(rows, 0),
+                             sink_rows_count(rows) * crema_table_row_bytes(tables[t]));
+    }
+    sink_payload_end(&sum, sha256);
+    return CREMA_OK;
+}
+
+/* ---- writing and putting in place */
+
+static crema_err_t
+s_sync_file(const char *path, uint64_t *ret_bytes)
+{
+    struct stat stat = {0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return sink_fs_error(errno);
+    crema_err_t err = fsync(fd) == 0 && fstat(fd, &stat) == 0 ? CREMA_OK : sink_fs_error(errno);
+    close(fd);
+    if (err == CREMA_OK)
+        *ret_bytes = (uint64_t)stat.st_size;
+    return err;
+}
+
+static crema_err_t
+s_close_file(sink_seal_t *self)
+{
+    char why[SINK_H5_WHY_BYTES];
+    crema_err_t err = sink_h5_close(&self->file, why);
+    if (err != CREMA_OK)
+        snprintf(self->why, self->why_size, "%s", why);
+    return err;
+}
+
+static crema_err_t
+s_write(sink_seal_t *self)
+{
+    char why[SINK_H5_WHY_BYTES] = "";
+    crema_err_t err = sink_h5_create_final(self->temporary, &self->file, why);
+    if (err != CREMA_OK) {
+        snprintf(self->why, self->why_size, "%s", why);
+        return err;
+    }
+    err = s_write_tables(self);
+    return err == CREMA_OK ? s_write_grid(self) : err;
+}
+
+static crema_err_t
+s_count_rows(sink_seal_t *self, sink_h5_t *file)
+{
+    for (int t = 0; t < CREMA_TABLE_COUNT; t++) {
+        const crema_table_t *table = crema_table((crema_table_id_t)t);
+        char why[SINK_H5_WHY_BYTES];
+        uint64_t rows;
+        crema_err_t err = sink_h5_table(file, table, &rows, why);
+        if (err != CREMA_OK) {
+            snprintf(self->why, self->why_size, "the file was written and reads back wrong: %s",
+                     why);
+            return CREMA_EH5;
+        }
+        if (rows != sink_rows_count(sink_tables_rows(self->tables, table->id))) {
+            snprintf(self->why, self->why_size,
+                     "the file was written and reads back with %llu rows in /%s",
+                     (unsigned long long)rows, table->path);
+            return CREMA_EH5;
+        }
+    }
+    return CREMA_OK;
+}
+
+static crema_err_t
+s_verify(sink_seal_t *self, const uint8_t sha256[SINK_PAYLOAD_BYTES])
+{
+    char why[SINK_H5_WHY_BYTES] = "";
+    uint8_t again[SINK_PAYLOAD_BYTES];
+    sink_h5_t *file = NULL;
+    crema_err_t err = sink_h5_open(self->temporary, &file, why);
+    if (err != CREMA_OK) {
+        snprintf(self->why, self->why_size, "%s", why);
+        return err;
+    }
+    err = s_count_rows(self, file);
+    if (err == CREMA_OK && (err = sink_h5_payload(file, again)) != CREMA_OK)
+        snprintf(self->why, self->why_size, "%s", sink_h5_why(file));
+    if (err == CREMA_OK && memcmp(again, sha256, sizeof again) != 0) {
+        snprintf(self->why, self->why_size, "the file was written and reads back differently");
+        err = CREMA_EH5;
+    }
+    crema_err_t closed = sink_h5_close(&file, NULL);
+    return err == CREMA_OK ? closed : err;
+}
+
+static crema_err_t
+s_put_in_place(sink_seal_t *self)
+{
+    crema_failpoint("seal.before_rename");
+    if (rename(self->temporary, self->path) != 0)
+        return sink_seal_fail(self, sink_fs_error(errno), self->path);
+    crema_failpoint("seal.after_rename");
+    crema_err_t err = sink_fs_sync_dir(self->dir);
+    crema_failpoint("seal.after_dir_fsync");
+    return err == CREMA_OK ? err : sink_seal_fail(self, err, self->dir);
+}
+
+static void
+s_fill_result(const sink_seal_t *self, sink_seal_result_t *result)
+{
+    char *json;
+    snprintf(result->verdict, sizeof result->verdict, "%s", sink_verdict_word(self->verdict));
+    snprintf(result->path, sizeof result->path, "%s", self->path);
+    snprintf(result->reasons_json, sizeof result->reasons_json, "[]");
+    if (sink_verdict_json(self->verdict, SINK_VERDICT_ALL, sizeof result->reasons_json, &json) ==
+        CREMA_OK) {
+        snprintf(result->reasons_json, sizeof result->reasons_json, "%s", json);
+        free(json);
+    }
+    for (int t = 0; t < CREMA_TABLE_WIRE_COUNT; t++)
+        result->rows += sink_rows_count(sink_tables_rows(self->tables, (crema_table_id_t)t));
+}
+
+crema_err_t
+sink_seal_make_file(sink_seal_t *self, sink_seal_result_t *result)
+{
+    char sha[2 * SINK_PAYLOAD_BYTES + 1];
+    crema_failpoint("seal.before_write");
+    crema_err_t err = s_write(self);
+    if (err == CREMA_OK && (err = s_take_checksum(self, result->sha256)) != CREMA_OK)
+        return sink_seal_fail(self, err, "the checksum cannot be taken");
+    sink_payload_hex(result->sha256, sha);
+    if (err == CREMA_OK)
+        err = s_number_revision(self, sha, &result->revision);
+    if (err == CREMA_OK &&
+        (err = sink_h5_write_attributes(self->file, self->attributes)) != CREMA_OK)
+        return s_fail_h5(self, err);
+    crema_failpoint("seal.before_close");
+    if (err == CREMA_OK)
+        err = s_close_file(self);
+    crema_failpoint("seal.before_fsync");
+    if (err == CREMA_OK && (err = s_sync_file(self->temporary, &result->file_bytes)) != CREMA_OK)
+        return sink_seal_fail(self, err, self->temporary);
+    crema_failpoint("seal.before_verify");
+    if (err == CREMA_OK)
+        err = s_verify(self, result->sha256);
+    if (err == CREMA_OK)
+        err = s_put_in_place(self);
+    if (err == CREMA_OK)
+        s_fill_result(self, result);
+    return err;
+}

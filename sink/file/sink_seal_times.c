@@ -1,0 +1,78 @@
+/* Times of a final file: every host's onto the aggregator's clock, each of them once. */
+#include "sink_attempt.h"
+#include "sink_cell.h"
+#include "sink_seal_impl.h"
+
+void
+sink_seal_correct_rows(sink_seal_t *self)
+{
+    for (int t = 0; t < CREMA_TABLE_WIRE_COUNT; t++) {
+        const crema_table_t *table = crema_table((crema_table_id_t)t);
+        sink_rows_t *rows = sink_tables_rows(self->tables, table->id);
+        size_t stream = sink_cell_column(table, "stream_id");
+        for (size_t i = 0; i < sink_rows_count(rows); i++) {
+            uint8_t *row = sink_rows_at(rows, i);
+            size_t number = (size_t)crema_row_get_i64(table, row, stream);
+            const crema_id_t *agent = &sink_decoder_stream(self->run, number)->agent_id;
+            sink_offset_correct_row(self->offset, agent, table, row);
+            if (t == CREMA_TABLE_CHUNKS && !sink_offset_known(self->offset, agent))
+                sink_cell_set(table, row, "quality",
+                              sink_cell_int(table, row, "quality") | SINK_QUALITY_CLOCK);
+        }
+    }
+}
+
+static void
+s_widen(sink_rows_t *workers, size_t worker, int64_t t_ns)
+{
+    const crema_table_t *table = crema_table(CREMA_TABLE_DICT_WORKER);
+    if (worker >= sink_rows_count(workers) || t_ns == 0)
+        return;
+    uint8_t *row = sink_rows_at(workers, worker);
+    int64_t first_ns = sink_cell_int(table, row, "t_first_ns");
+    if (first_ns == 0 || t_ns < first_ns)
+        sink_cell_set(table, row, "t_first_ns", t_ns);
+    if (t_ns > sink_cell_int(table, row, "t_last_ns"))
+        sink_cell_set(table, row, "t_last_ns", t_ns);
+}
+
+/* A worker may be seen by streams of several hosts, its own and the scheduler's: what they say is on one clock by now. */
+static void
+s_see_workers(const sink_seal_t *self, sink_rows_t *workers)
+{
+    const crema_table_t *w = crema_table(CREMA_TABLE_DICT_WORKER);
+    for (size_t i = 0; i < sink_rows_count(workers); i++) {
+        sink_cell_set(w, sink_rows_at(workers, i), "t_first_ns", 0);
+        sink_cell_set(w, sink_rows_at(workers, i), "t_last_ns", 0);
+    }
+    for (int t = 0; t < CREMA_TABLE_WIRE_COUNT; t++) {
+        const crema_table_t *table = crema_table((crema_table_id_t)t);
+        const sink_rows_t *rows = sink_tables_rows(self->tables, table->id);
+        int worker = crema_table_column(table, "worker_id");
+        size_t time = t == CREMA_TABLE_ACTIVITIES ? sink_cell_column(table, "t1_ns") : 0;
+        for (size_t i = 0; worker >= 0 && i < sink_rows_count(rows); i++) {
+            const uint8_t *row = sink_rows_at(rows, i);
+            s_widen(workers, (size_t)crema_row_get_i64(table, row, (size_t)worker),
+                    crema_row_get_i64(table, row, time));
+        }
+    }
+}
+
+void
+sink_seal_correct_dictionaries(sink_seal_t *self)
+{
+    const crema_table_t *s = crema_table(CREMA_TABLE_DICT_STREAM);
+    sink_rows_t *streams = sink_tables_rows(self->tables, s->id);
+    sink_rows_t *workers = sink_tables_rows(self->tables, CREMA_TABLE_DICT_WORKER);
+    if (!sink_offset_applies(self->offset))
+        return;
+    s_see_workers(self, workers);
+    for (size_t i = 0; i < sink_decoder_streams(self->run); i++) {
+        const sink_stream_t *stream = sink_decoder_stream(self->run, i);
+        uint8_t *row = sink_rows_at(streams, i);
+        sink_offset_correct_row(self->offset, &stream->agent_id, s, row);
+        s_widen(workers, stream->worker, sink_cell_int(s, row, "t_first_ns"));
+        if (stream->end == CREMA_END_FINISHED) /* else its agent ended it, later */
+            s_widen(workers, stream->worker, sink_cell_int(s, row, "t_last_ns"));
+    }
+}

@@ -1,0 +1,464 @@
+#include "sink_decoder.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sink_decoder_impl.h"
+
+/* What a writer calls every name beyond its limit. */
+#define WRITER_OVERFLOW "__overflow__"
+
+static void
+s_find_columns(sink_decoder_t *self)
+{
+    for (int t = 0; t < CREMA_TABLE_WIRE_COUNT; t++) {
+        const crema_table_t *table = crema_table((crema_table_id_t)t);
+        assert(crema_table_row_bytes(table) <= SINK_ROW_BYTES_MAX);
+        sink_columns_t *columns = &self->columns[t];
+        columns->time = t == CREMA_TABLE_ACTIVITIES ? crema_table_column(table, "t1_ns") : 0;
+        columns->seq = crema_table_column(table, "seq");
+        columns->t_recv = crema_table_column(table, "t_recv_ns");
+        columns->stream = crema_table_column(table, "stream_id");
+        columns->worker = crema_table_column(table, "worker_id");
+        columns->bound = sink_bound_of(table);
+    }
+}
+
+crema_err_t
+sink_decoder_new(sink_row_fn emit, void *context, sink_decoder_t **ret_self)
+{
+    sink_decoder_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return CREMA_ENOMEM;
+    self->emit = emit;
+    self->context = context;
+    s_find_columns(self);
+    crema_err_t err = crema_arena_new(CREMA_RECORD_ARENA_BYTES, &self->arena);
+    if (!(self->limits = malloc(sizeof *self->limits)))
+        err = CREMA_ENOMEM;
+    else
+        *self->limits = crema_limits();
+    if (err == CREMA_OK)
+        err = sink_dict_new(self->limits, &self->dict);
+    if (err == CREMA_OK)
+        err = sink_told_new(self->limits, &self->told);
+    if (err == CREMA_OK)
+        err = sink_texts_new(self->limits, &self->versions);
+    if (err == CREMA_OK)
+        err = sink_activity_new(self->limits, &self->activity);
+    if (err == CREMA_OK)
+        err = sink_attempts_new(self->limits, &self->attempts);
+    if (err == CREMA_OK)
+        err = sink_intern_new(SINK_INTERN_ANY, &self->chunk_tasks);
+    if (err == CREMA_OK)
+        err = sink_intern_new(SINK_INTERN_ANY, &self->agents);
+    if (err != CREMA_OK)
+        sink_decoder_destroy(&self);
+    else
+        *ret_self = self;
+    return err;
+}
+
+void
+sink_decoder_destroy(sink_decoder_t **self_p)
+{
+    sink_decoder_t *self = *self_p;
+    if (!self)
+        return;
+    for (size_t i = 0; i < self->n_streams; i++)
+        sink_stream_destroy(&self->streams[i]);
+    free(self->streams);
+    free(self->agent_streams);
+    free(self->clocks);
+    free(self->seen);
+    free(self->departures);
+    sink_intern_destroy(&self->agents);
+    sink_intern_destroy(&self->chunk_tasks);
+    sink_attempts_destroy(&self->attempts);
+    sink_activity_destroy(&self->activity);
+    sink_texts_destroy(&self->versions);
+    sink_told_destroy(&self->told);
+    sink_dict_destroy(&self->dict);
+    crema_arena_destroy(&self->arena);
+    free(self->limits);
+    free(self);
+    *self_p = NULL;
+}
+
+crema_err_t
+sink_decoder_msg(sink_decoder_t *self, crema_msg_type_t type, const crema_run_msg_t *msg)
+{
+    crema_err_t err = sink_told_take(self->told, type, msg);
+    if (err == CREMA_OK)
+        sink_decoder_side_prefixes(self);
+    return err;
+}
+
+crema_err_t
+sink_decoder_writers(sink_decoder_t *self, const crema_writers_msg_t *msg)
+{
+    return sink_told_writers(self->told, msg);
+}
+
+/* ---- records of each type */
+
+static crema_err_t
+s_stream_info(sink_decoder_t *self, sink_stream_t *stream, const crema_stream_info_t *info)
+{
+    const crema_table_t *table = crema_table(CREMA_TABLE_DICT_STREAM);
+    stream->has_info = true;
+    stream->kind = info->kind;
+    stream->t_real_ns = sink_bound_time_ns(info->t_real_ns);
+    stream->t_mono_ns = sink_bound_time_ns(info->t_mono_ns);
+    stream->t_first_ns = stream->t_real_ns;
+    stream->nthreads = info->nthreads;
+    uint8_t *row = sink_dict_change(self->dict, CREMA_TABLE_DICT_STREAM, stream->row);
+    sink_cell_set(table, row, "kind", info->kind);
+    sink_cell_set(table, row, "pid", info->pid);
+    bool cut = sink_cell_set_text(table, row, "host", info->host);
+    cut |= sink_cell_set_text(table, row, "worker", info->worker_name);
+    if (cut)
+        sink_cell_set(table, row, "truncated", 1);
+
+    crema_err_t err = CREMA_OK;
+    for (size_t i = 0; i < info->n_attributes && err == CREMA_OK; i++)
+        err = sink_texts_put(self->versions, info->attribute_keys[i], info->attribute_values[i],
+                             false);
+    if (err == CREMA_OK && info->kind == CREMA_STREAM_AGENT && !crema_id_is_zero(&info->agent_id)) {
+        stream->agent_id = info->agent_id;
+        err = sink_decoder_agent(self, &info->agent_id, stream->row);
+    }
+    if (err == CREMA_OK && info->kind == CREMA_STREAM_WORKER) {
+        crema_dict_entry_t entry = {.kind = CREMA_DICT_WORKER,
+                                    .text = info->worker_name,
+                                    .uuid = info->worker_uuid,
+                                    .host = info->host,
+                                    .pid = info->pid,
+                                    .nthreads = (int32_t)info->nthreads,
+                                    .memory_limit_b = info->memory_limit_b};
+        err = sink_dict_entry(self->dict, &entry, SINK_DICT_NONE, &stream->worker);
+        if (err == CREMA_OK)
+            err = sink_decoder_saw(self, stream->worker, stream->t_real_ns);
+    }
+    return err;
+}
+
+static crema_err_t
+s_dict(sink_decoder_t *self, sink_stream_t *stream, const crema_dict_entry_t *entries, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const crema_dict_entry_t *entry = &entries[i];
+        uint32_t id, parent = SINK_DICT_NONE;
+        if (entry->kind == CREMA_DICT_FILE)
+            parent = sink_stream_id(stream, CREMA_DICT_DATASET, entry->parent);
+        if (entry->kind == CREMA_DICT_METRIC)
+            parent = sink_stream_id(stream, CREMA_DICT_UNIT, entry->parent);
+        crema_err_t err = sink_dict_entry(self->dict, entry, parent, &id);
+        if (err == CREMA_OK && entry->kind == CREMA_DICT_TASK_PREFIX && id != SINK_DICT_NONE)
+            sink_decoder_side_prefix(self, id);
+        if (err == CREMA_OK)
+            err = sink_stream_name(stream, entry->kind, entry->id, id, self->limits,
+                                   &self->name_numbers_b);
+        if (err != CREMA_OK)
+            return err;
+        if (strcmp(entry->text, WRITER_OVERFLOW) == 0)
+            crema_limits_met(self->limits, CREMA_LIMIT_WRITER_NAMES, 1);
+    }
+    return CREMA_OK;
+}
+
+static crema_err_t
+s_end(sink_decoder_t *self, sink_stream_t *stream, const crema_end_t *end, uint64_t seq,
+      int64_t t_ns)
+{
+    crema_err_t err = CREMA_OK;
+    stream->closed = true;
+    stream->end = end->reason;
+    if (end->dropped > stream->dropped)
+        stream->dropped = end->dropped;
+    if (end->torn_bytes > 0) {
+        stream->torn = true;
+        err = sink_decoder_gap(self, stream, SINK_GAP_TORN, 0, 0, 1, t_ns);
+    }
+    (void)seq;
+    return err;
+}
+
+static unsigned
+s_cause(crema_loss_reason_t reason)
+{
+    static const unsigned causes[] = {
+        [CREMA_LOSS_UNKNOWN] = SINK_GAP_UNKNOWN,
+        [CREMA_LOSS_EVICTED] = SINK_GAP_SPOOL_LIMIT,
+        [CREMA_LOSS_CORRUPT] = SINK_GAP_CORRUPT,
+        [CREMA_LOSS_TORN_TAIL] = SINK_GAP_TORN,
+        [CREMA_LOSS_STORE_REGRESSED] = SINK_GAP_STORE_REGRESSED,
+        [CREMA_LOSS_AGENT_GONE] = SINK_GAP_AGENT_LOST,
+        [CREMA_LOSS_INVALID] = SINK_GAP_DECODE_ERROR,
+        [CREMA_LOSS_DISK_FULL] = SINK_GAP_DISK_FULL,
+    };
+    return (unsigned)reason < sizeof causes / sizeof *causes ? causes[reason] : SINK_GAP_UNKNOWN;
+}
+
+static crema_err_t
+s_record(sink_decoder_t *self, sink_stream_t *stream, const crema_record_t *record,
+         const crema_frame_t *frame, int64_t t_recv_ns)
+{
+    int64_t t_ns = record->type == CREMA_RECORD_STREAM
+                       ? sink_bound_time_ns(record->stream.t_real_ns)
+                       : sink_stream_real_ns(stream, frame->t_ns);
+    crema_err_t err = sink_decoder_gap_end(self, stream, t_ns);
+    if (err != CREMA_OK)
+        return err;
+    switch (record->type) {
+    case CREMA_RECORD_STREAM:
+        err = s_stream_info(self, stream, &record->stream);
+        break;
+    case CREMA_RECORD_DICT:
+        err = s_dict(self, stream, record->dict.entries, record->dict.n);
+        break;
+    case CREMA_RECORD_BATCH:
+        err = sink_decoder_batch(self, stream, &record->batch, frame->seq, t_recv_ns);
+        break;
+    case CREMA_RECORD_END:
+        err = s_end(self, stream, &record->end, frame->seq, t_ns);
+        break;
+    case CREMA_RECORD_LOSS:
+        break; /* taken before */
+    }
+    stream->received++;
+    if (t_ns > stream->t_last_ns)
+        stream->t_last_ns = t_ns;
+    if (stream->t_first_ns == 0)
+        stream->t_first_ns = t_ns;
+    /* The end of a killed writer was written by its agent, later. */
+    bool by_writer = record->type != CREMA_RECORD_END || record->end.reason == CREMA_END_FINISHED;
+    return err == CREMA_OK && by_writer ? sink_decoder_saw(self, stream->worker, t_ns) : err;
+}
+
+/* ---- frames of a PUT */
+
+/* One whole frame; its number is checked against what the stream had so far. */
+static crema_err_t
+s_frame(sink_decoder_t *self, sink_stream_t *stream, const crema_frame_t *frame, bool readable,
+        int64_t t_recv_ns)
+{
+    if (frame->seq < stream->next_seq) {
+        stream->repeats++;
+        return CREMA_OK;
+    }
+    crema_record_t record;
+    crema_err_t decoded = readable ? crema_record_decode(frame, self->arena, &record) : CREMA_ECRC;
+    if (decoded == CREMA_ENOMEM)
+        return decoded;
+    bool loss = decoded == CREMA_OK && record.type == CREMA_RECORD_LOSS;
+    uint64_t first = frame->seq;
+    if (loss && record.loss.first < first)
+        first = record.loss.first < stream->next_seq ? stream->next_seq : record.loss.first;
+    crema_err_t err = CREMA_OK;
+    if (first > stream->next_seq) /* the journal itself has a hole */
+        err = sink_decoder_gap(self, stream, SINK_GAP_CORRUPT, stream->next_seq, first - 1,
+                               first - stream->next_seq, t_recv_ns);
+    stream->next_seq = frame->seq + 1;
+    if (err == CREMA_OK && loss)
+        return sink_decoder_gap(self, stream, s_cause(record.loss.reason), first, frame->seq,
+                                frame->seq - first + 1, sink_bound_time_ns(record.loss.t_real_ns));
+    if (err == CREMA_OK && decoded != CREMA_OK) {
+        self->stats.undecodable++;
+        return sink_decoder_gap(self, stream, SINK_GAP_DECODE_ERROR, frame->seq, frame->seq, 1,
+                                t_recv_ns);
+    }
+    return err == CREMA_OK ? s_record(self, stream, &record, frame, t_recv_ns) : err;
+}
+
+static crema_err_t
+s_stream_of(sink_decoder_t *self, const crema_id_t *id, sink_stream_t **ret_stream)
+{
+    uint32_t row;
+    *ret_stream = NULL;
+    crema_err_t err = sink_dict_stream(self->dict, id, &row);
+    if (err != CREMA_OK)
+        return err;
+    if (row < self->n_streams) {
+        *ret_stream = self->streams[row];
+        return CREMA_OK;
+    }
+    if (row >= self->streams_room) {
+        size_t room = self->streams_room ? self->streams_room * 2 : 64;
+        sink_stream_t **streams = realloc(self->streams, room * sizeof(sink_stream_t *));
+        if (!streams)
+            return CREMA_ENOMEM;
+        self->streams = streams;
+        self->streams_room = room;
+    }
+    err = sink_stream_new(id, row, &self->streams[row]);
+    if (err != CREMA_OK)
+        return err;
+    self->n_streams++;
+    *ret_stream = self->streams[row];
+    return CREMA_OK;
+}
+
+crema_err_t
+sink_decoder_mark(sink_decoder_t *self, const sink_journal_mark_t *mark)
+{
+    sink_stream_t *stream;
+    uint64_t hi = mark->hi > mark->committed ? mark->hi : mark->committed;
+    if (hi > UINT64_MAX / 2)
+        return CREMA_OK;
+    crema_err_t err = s_stream_of(self, &mark->stream_id, &stream);
+    if (err == CREMA_OK && hi > stream->held)
+        stream->held = hi;
+    return err == CREMA_ELIMIT ? CREMA_OK : err;
+}
+
+crema_err_t
+sink_decoder_put(sink_decoder_t *self, const sink_journal_put_t *put)
+{
+    sink_stream_t *stream;
+    crema_err_t err = s_stream_of(self, &put->stream_id, &stream);
+    if (err == CREMA_ELIMIT) {
+        crema_limits_met(self->limits, CREMA_LIMIT_STREAMS, put->n);
+        return CREMA_OK;
+    }
+    if (err != CREMA_OK)
+        return err;
+    if (crema_id_is_zero(&stream->agent_id) || stream->kind != CREMA_STREAM_AGENT)
+        stream->agent_id = put->agent_id;
+    size_t offset = 0;
+    while (err == CREMA_OK && offset < put->frames_bytes) {
+        crema_frame_t frame;
+        crema_err_t read =
+            crema_frame_decode(put->frames + offset, put->frames_bytes - offset, &frame);
+        if (read != CREMA_OK && read != CREMA_ECRC)
+            break; /* what follows shows as a hole in the numbers */
+        if (put->late && frame.seq >= stream->next_seq)
+            stream->late++;
+        err = s_frame(self, stream, &frame, read == CREMA_OK, put->t_recv_ns);
+        offset += crema_frame_bytes(&frame);
+    }
+    uint64_t behind = put->first_seq + put->n;
+    if (err == CREMA_OK && put->n > 0 && behind > stream->next_seq) {
+        err = sink_decoder_gap(self, stream, SINK_GAP_CORRUPT, stream->next_seq, behind - 1,
+                               behind - stream->next_seq, put->t_recv_ns);
+        stream->next_seq = behind;
+    }
+    return err;
+}
+
+/* ---- the end */
+
+void
+sink_decoder_settle(sink_decoder_t *self)
+{
+    char uuid[37];
+    const crema_table_t *streams = crema_table(CREMA_TABLE_DICT_STREAM);
+    for (size_t i = 0; i < self->n_streams; i++) {
+        const sink_stream_t *stream = self->streams[i];
+        const uint8_t *now = sink_dict_row(self->dict, CREMA_TABLE_DICT_STREAM, stream->row);
+        int64_t last_seq = (int64_t)stream->next_seq - 1;
+        if (sink_cell_int(streams, now, "last_seq") == last_seq)
+            continue;
+        uint8_t *row = sink_dict_change(self->dict, CREMA_TABLE_DICT_STREAM, stream->row);
+        sink_cell_set(streams, row, "last_seq", last_seq);
+        sink_cell_set(streams, row, "t_first_ns", stream->t_first_ns);
+        sink_cell_set(streams, row, "t_last_ns", stream->t_last_ns);
+        sink_cell_set(streams, row, "closed", stream->closed);
+        sink_cell_set_text(streams, row, "agent_uuid", crema_id_uuid(&stream->agent_id, uuid));
+    }
+    const crema_table_t *workers = crema_table(CREMA_TABLE_DICT_WORKER);
+    size_t n = sink_dict_count(self->dict, CREMA_TABLE_DICT_WORKER);
+    for (uint32_t i = 0; i < n && i < self->seen_room; i++) {
+        const sink_seen_t *seen = &self->seen[i];
+        const uint8_t *now = sink_dict_row(self->dict, CREMA_TABLE_DICT_WORKER, i);
+        if (seen->t_last_ns == 0 || (sink_cell_int(workers, now, "t_last_ns") == seen->t_last_ns &&
+                                     sink_cell_int(workers, now, "t_first_ns") == seen->t_first_ns))
+            continue;
+        uint8_t *row = sink_dict_change(self->dict, CREMA_TABLE_DICT_WORKER, i);
+        sink_cell_set(workers, row, "t_first_ns", seen->t_first_ns);
+        sink_cell_set(workers, row, "t_last_ns", seen->t_last_ns);
+    }
+}
+
+crema_err_t
+sink_decoder_finish(sink_decoder_t *self)
+{
+    crema_err_t err = sink_decoder_lose_attempts(self);
+    for (size_t i = 0; i < self->n_streams && err == CREMA_OK; i++) {
+        sink_stream_t *stream = self->streams[i];
+        if (stream->held >= stream->next_seq) {
+            err = sink_decoder_gap(self, stream, SINK_GAP_CORRUPT, stream->next_seq, stream->held,
+                                   stream->held + 1 - stream->next_seq, stream->t_last_ns);
+            stream->next_seq = stream->held + 1;
+        }
+        if (err == CREMA_OK && stream->dropped > 0)
+            err = sink_decoder_gap(self, stream, SINK_GAP_DISK_FULL, 0, 0, stream->dropped,
+                                   stream->t_last_ns);
+        if (err == CREMA_OK)
+            err = sink_decoder_gap_end(self, stream, 0);
+        /* An agent that wrote no stream of its own is named by the first stream that it shipped. */
+        if (err == CREMA_OK && !crema_id_is_zero(&stream->agent_id))
+            err = sink_decoder_agent(self, &stream->agent_id, stream->row);
+    }
+    if (err == CREMA_OK)
+        err = sink_decoder_give_clocks(self, true);
+    sink_decoder_settle(self);
+    return err;
+}
+
+sink_dict_t *
+sink_decoder_dict(const sink_decoder_t *self)
+{
+    return self->dict;
+}
+
+const sink_told_t *
+sink_decoder_told(const sink_decoder_t *self)
+{
+    return self->told;
+}
+
+const sink_texts_t *
+sink_decoder_versions(const sink_decoder_t *self)
+{
+    return self->versions;
+}
+
+size_t
+sink_decoder_streams(const sink_decoder_t *self)
+{
+    return self->n_streams;
+}
+
+const sink_stream_t *
+sink_decoder_stream(const sink_decoder_t *self, size_t i)
+{
+    return self->streams[i];
+}
+
+const sink_stream_t *
+sink_decoder_find_id(const sink_decoder_t *self, const crema_id_t *stream_id)
+{
+    uint32_t row = sink_dict_find_stream(self->dict, stream_id);
+    return row < self->n_streams ? self->streams[row] : NULL;
+}
+
+const sink_stream_t *
+sink_decoder_find(const sink_decoder_t *self, const char *stream_id)
+{
+    crema_id_t id;
+    return crema_id_parse(stream_id, &id) ? sink_decoder_find_id(self, &id) : NULL;
+}
+
+sink_decoder_stats_t
+sink_decoder_stats(const sink_decoder_t *self)
+{
+    return self->stats;
+}
+
+crema_limits_t *
+sink_decoder_limits(const sink_decoder_t *self)
+{
+    return self->limits;
+}

@@ -1,0 +1,75 @@
+/* sink_decoder - decodes the committed records of one run into rows of its tables.
+ * Pure: record frames and messages in, rows out through a function; the live view and the final file use the same decoder.
+ *
+ * Names become numbers of the run's dictionaries, totals become increments, sides of the time budget are decided, losses become rows of /gaps. Times stay
+ * as the writer's clock gave them. Rows of a chunk that is still being worked on are held back until their final word comes, or until
+ * sink_decoder_finish() calls the attempt lost. */
+#ifndef SINK_DECODER_H
+#define SINK_DECODER_H
+
+#include <stdint.h>
+
+#include "crema_columns.h"
+#include "crema_error.h"
+#include "crema_limit.h"
+#include "crema_wire.h"
+#include "sink_dict.h"
+#include "sink_journal.h"
+#include "sink_stream.h"
+#include "sink_texts.h"
+#include "sink_told.h"
+
+typedef struct sink_decoder sink_decoder_t;
+
+/* Called for each row of a stream table, of /gaps and of /clock. An error ends the call that led to it. Dictionaries are looked up instead. */
+typedef crema_err_t (*sink_row_fn)(void *context, crema_table_id_t table, const uint8_t *row);
+
+CREMA_MUST_CHECK crema_err_t sink_decoder_new(sink_row_fn emit, void *context,
+                                              sink_decoder_t **ret_self);
+void sink_decoder_destroy(sink_decoder_t **self_p);
+
+/* Records are decoded with the prefixes known by then: for a final file give all messages first. */
+CREMA_MUST_CHECK crema_err_t sink_decoder_msg(sink_decoder_t *self, crema_msg_type_t type,
+                                              const crema_run_msg_t *msg);
+CREMA_MUST_CHECK crema_err_t sink_decoder_writers(sink_decoder_t *self,
+                                                  const crema_writers_msg_t *msg);
+CREMA_MUST_CHECK crema_err_t sink_decoder_put(sink_decoder_t *self, const sink_journal_put_t *put);
+CREMA_MUST_CHECK crema_err_t sink_decoder_clock(sink_decoder_t *self,
+                                                const crema_clock_sample_t *sample);
+
+/* What the journal says it held of a stream: in the end, numbers up to `hi` that did not come are a gap. */
+CREMA_MUST_CHECK crema_err_t sink_decoder_mark(sink_decoder_t *self,
+                                               const sink_journal_mark_t *mark);
+
+/* Brings first and last times, ends and last numbers into the dictionaries. */
+void sink_decoder_settle(sink_decoder_t *self);
+
+/* No more records: gives the rows that waited. */
+CREMA_MUST_CHECK crema_err_t sink_decoder_finish(sink_decoder_t *self);
+
+sink_dict_t *sink_decoder_dict(const sink_decoder_t *self);
+const sink_told_t *sink_decoder_told(const sink_decoder_t *self);
+/* Software versions and the like, as the writers gave them; the first one counts. */
+const sink_texts_t *sink_decoder_versions(const sink_decoder_t *self);
+
+size_t sink_decoder_streams(const sink_decoder_t *self);
+/* In the order of /dict/stream. */
+const sink_stream_t *sink_decoder_stream(const sink_decoder_t *self, size_t i);
+
+/* The limits of this run and how often each was met. They may be lowered before the first record. */
+crema_limits_t *sink_decoder_limits(const sink_decoder_t *self);
+
+/* The stream whose id a text names, as reasons do; NULL if it is none of this run. */
+const sink_stream_t *sink_decoder_find_id(const sink_decoder_t *self, const crema_id_t *stream_id);
+const sink_stream_t *sink_decoder_find(const sink_decoder_t *self, const char *stream_id);
+
+/* After sink_decoder_finish(): every agent that a record or a clock names has a stream of its own here. */
+bool sink_decoder_has_agents(const sink_decoder_t *self);
+
+typedef struct {
+    uint64_t rows;
+    uint64_t undecodable; /* records whose body made no sense; each is in /gaps */
+} sink_decoder_stats_t;
+sink_decoder_stats_t sink_decoder_stats(const sink_decoder_t *self);
+
+#endif

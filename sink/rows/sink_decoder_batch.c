@@ -1,0 +1,367 @@
+/* Rows: what a batch of each table becomes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "crema_split.h"
+#include "sink_decoder_impl.h"
+
+/* Values of /membership.event and /task_events.action, .status. */
+enum { EVENT_LEAVE = 1, EVENT_LOST = 2 };
+enum { ACTION_COMPUTE = 0, ACTION_TRANSFER = 1 };
+#define CONTEXT_EXECUTE 0
+#define RULE_OF_CHUNKS "chunk"
+
+crema_err_t
+sink_decoder_emit(sink_decoder_t *self, crema_table_id_t table, const uint8_t *row)
+{
+    self->stats.rows++;
+    return self->emit(self->context, table, row);
+}
+
+static uint32_t
+s_map(void *context, crema_dict_t kind, int64_t local)
+{
+    return sink_stream_id(context, kind, local);
+}
+
+/* ---- sides of prefixes */
+
+void
+sink_decoder_side_prefix(sink_decoder_t *self, uint32_t prefix)
+{
+    const crema_table_t *table = crema_table(CREMA_TABLE_DICT_TASK_PREFIX);
+    crema_split_rules_t rules = sink_told_rules(self->told);
+    const char *rule = "";
+    uint8_t *row = sink_dict_change(self->dict, CREMA_TABLE_DICT_TASK_PREFIX, prefix);
+    char now[65];
+    crema_row_get_text(table, row, sink_cell_column(table, "rule"), now, sizeof now);
+    if (strcmp(now, RULE_OF_CHUNKS) == 0)
+        return;
+    const char *text = sink_dict_text(self->dict, CREMA_DICT_TASK_PREFIX, prefix);
+    sink_cell_set(table, row, "side", crema_split_prefix(&rules, text, &rule));
+    sink_cell_set_text(table, row, "rule", rule ? rule : "");
+}
+
+void
+sink_decoder_side_prefixes(sink_decoder_t *self)
+{
+    size_t n = sink_dict_count(self->dict, CREMA_TABLE_DICT_TASK_PREFIX);
+    for (size_t i = 0; i < n; i++)
+        sink_decoder_side_prefix(self, (uint32_t)i);
+}
+
+/* A task of this prefix was a chunk: that is stronger than any rule about names. */
+static void
+s_prefix_of_chunks(sink_decoder_t *self, uint32_t prefix)
+{
+    const crema_table_t *table = crema_table(CREMA_TABLE_DICT_TASK_PREFIX);
+    if (prefix >= sink_dict_count(self->dict, CREMA_TABLE_DICT_TASK_PREFIX))
+        return;
+    const uint8_t *row = sink_dict_row(self->dict, CREMA_TABLE_DICT_TASK_PREFIX, prefix);
+    char now[65];
+    crema_row_get_text(table, row, sink_cell_column(table, "rule"), now, sizeof now);
+    if (strcmp(now, RULE_OF_CHUNKS) == 0)
+        return;
+    uint8_t *change = sink_dict_change(self->dict, CREMA_TABLE_DICT_TASK_PREFIX, prefix);
+    sink_cell_set(table, change, "side", CREMA_SIDE_PROCESSOR);
+    sink_cell_set_text(table, change, "rule", RULE_OF_CHUNKS);
+}
+
+/* ---- tasks that were chunks */
+
+typedef struct {
+    int64_t task_key;
+    uint64_t stream;
+} task_t;
+
+static bool
+s_is_chunk_task(const sink_decoder_t *self, const sink_stream_t *stream, int64_t task_key)
+{
+    task_t task = {task_key, stream->row};
+    return sink_intern_find(self->chunk_tasks, &task, sizeof task) != SINK_INTERN_NONE;
+}
+
+static crema_err_t
+s_note_chunk_task(sink_decoder_t *self, const sink_stream_t *stream, int64_t task_key)
+{
+    task_t task = {task_key, stream->row};
+    uint32_t number;
+    bool fresh;
+    if (task_key == 0)
+        return CREMA_OK;
+    if (sink_intern_count(self->chunk_tasks) >= self->limits->limit[CREMA_LIMIT_CHUNK_TASKS] &&
+        !s_is_chunk_task(self, stream, task_key)) {
+        crema_limits_met(self->limits, CREMA_LIMIT_CHUNK_TASKS, 1);
+        return CREMA_OK;
+    }
+    return sink_intern_add(self->chunk_tasks, &task, sizeof task, &number, &fresh);
+}
+
+/* ---- one row of each kind */
+
+static crema_err_t
+s_chunk(sink_decoder_t *self, sink_stream_t *stream, const crema_batch_t *batch, uint32_t r,
+        uint8_t *row)
+{
+    const crema_table_t *table = batch->table;
+    int64_t ref = crema_batch_int(batch, r, sink_cell_column(table, "attempt_ref"), -1);
+    crema_err_t err = s_note_chunk_task(self, stream, sink_cell_int(table, row, "task_key"));
+    if (err != CREMA_OK)
+        return err;
+    s_prefix_of_chunks(self, (uint32_t)sink_cell_int(table, row, "task_prefix_id"));
+    if (batch->flags & CREMA_BATCH_PROVISIONAL)
+        return sink_attempts_open(self->attempts, stream->row, ref, row);
+    err = sink_attempts_close(self->attempts, stream->row, ref);
+    if (err != CREMA_OK)
+        return err;
+    uint32_t attempt = sink_attempts_arrived(self->attempts, row);
+    sink_cell_set(table, row, "attempt", attempt ? attempt : UINT16_MAX);
+    return sink_decoder_emit(self, CREMA_TABLE_CHUNKS, row);
+}
+
+static crema_err_t
+s_activity(sink_decoder_t *self, sink_stream_t *stream, const crema_batch_t *batch, uint32_t r,
+           uint8_t *row)
+{
+    const crema_table_t *table = batch->table;
+    sink_activity_key_t key = {
+        .stream = stream->row,
+        .worker = (uint32_t)sink_cell_int(table, row, "worker_id"),
+        .span = (uint32_t)sink_cell_int(table, row, "span_id"),
+        .prefix = (uint32_t)sink_cell_int(table, row, "task_prefix_id"),
+        .activity = (uint32_t)sink_cell_int(table, row, "activity_id"),
+        .unit = (uint32_t)sink_cell_int(table, row, "unit_id"),
+        .context = (uint32_t)sink_cell_int(table, row, "context"),
+        .mark = (uint32_t)sink_cell_int(table, row, "side"),
+    };
+    int64_t t1_ns = sink_cell_int(table, row, "t1_ns"), t0_ns;
+    double total = sink_cell_real(table, row, "total"), value;
+    bool baseline = crema_batch_int(batch, r, sink_cell_column(table, "baseline"), 0) == 1;
+    int64_t t_known_ns = stream->t_totals_ns ? stream->t_totals_ns : stream->t_real_ns;
+    if (t_known_ns == 0 || t_known_ns > t1_ns)
+        t_known_ns = t1_ns;
+    crema_err_t err = sink_activity_take(self->activity, &key, t1_ns, t_known_ns, total, baseline,
+                                         &t0_ns, &value);
+    if (err != CREMA_OK)
+        return err;
+    crema_split_rules_t rules = sink_told_rules(self->told);
+    crema_side_t side = crema_split_side(
+        &rules, (int)key.context, sink_dict_text(self->dict, CREMA_DICT_TASK_PREFIX, key.prefix),
+        sink_dict_text(self->dict, CREMA_DICT_ACTIVITY, key.activity), (crema_side_t)key.mark);
+    sink_cell_set(table, row, "t0_ns", t0_ns);
+    sink_cell_set_real(table, row, "value", value);
+    sink_cell_set(table, row, "side", side);
+    return sink_decoder_emit(self, CREMA_TABLE_ACTIVITIES, row);
+}
+
+static crema_err_t
+s_task_event(sink_decoder_t *self, sink_stream_t *stream, const crema_table_t *table, uint8_t *row)
+{
+    if (sink_cell_int(table, row, "side") == CREMA_SIDE_UNATTRIBUTED) {
+        int64_t action = sink_cell_int(table, row, "action");
+        crema_split_rules_t rules = sink_told_rules(self->told);
+        uint32_t prefix = (uint32_t)sink_cell_int(table, row, "task_prefix_id");
+        crema_side_t side;
+        if (action == ACTION_TRANSFER)
+            side = CREMA_SIDE_TRANSFER;
+        else if (action != ACTION_COMPUTE)
+            side = CREMA_SIDE_RUNTIME;
+        else if (sink_cell_int(table, row, "status") != 0)
+            side = CREMA_SIDE_WASTED;
+        else if (s_is_chunk_task(self, stream, sink_cell_int(table, row, "task_key")))
+            side = CREMA_SIDE_PROCESSOR;
+        else
+            side = crema_split_side(&rules, CONTEXT_EXECUTE,
+                                    sink_dict_text(self->dict, CREMA_DICT_TASK_PREFIX, prefix),
+                                    "thread-cpu", CREMA_SIDE_UNATTRIBUTED);
+        sink_cell_set(table, row, "side", side);
+    }
+    return sink_decoder_emit(self, CREMA_TABLE_TASK_EVENTS, row);
+}
+
+static void
+s_know_slots(sink_decoder_t *self, uint32_t worker, int64_t nthreads, int64_t memory_limit_b)
+{
+    const crema_table_t *table = crema_table(CREMA_TABLE_DICT_WORKER);
+    if (worker >= sink_dict_count(self->dict, CREMA_TABLE_DICT_WORKER))
+        return;
+    uint8_t *row = sink_dict_change(self->dict, CREMA_TABLE_DICT_WORKER, worker);
+    if (nthreads > 0 && nthreads < UINT16_MAX)
+        sink_cell_set(table, row, "nthreads", nthreads);
+    if (memory_limit_b > 0)
+        sink_cell_set(table, row, "memory_limit_b", memory_limit_b);
+}
+
+static crema_err_t
+s_membership(sink_decoder_t *self, const crema_table_t *table, const uint8_t *row)
+{
+    uint32_t worker = (uint32_t)sink_cell_int(table, row, "worker_id");
+    int64_t event = sink_cell_int(table, row, "event");
+    s_know_slots(self, worker, sink_cell_int(table, row, "nthreads"),
+                 sink_cell_int(table, row, "memory_limit_b"));
+    if (event == EVENT_LEAVE || event == EVENT_LOST) {
+        if (self->n_departures == self->departures_room) {
+            size_t room = self->departures_room ? self->departures_room * 2 : 64;
+            sink_departure_t *more = realloc(self->departures, room * sizeof *more);
+            if (!more)
+                return CREMA_ENOMEM;
+            self->departures = more;
+            self->departures_room = room;
+        }
+        self->departures[self->n_departures++] =
+            (sink_departure_t){worker, sink_cell_int(table, row, "t_ns")};
+    }
+    return sink_decoder_emit(self, CREMA_TABLE_MEMBERSHIP, row);
+}
+
+static crema_err_t
+s_heartbeat(sink_decoder_t *self, sink_stream_t *stream, const crema_table_t *table,
+            const uint8_t *row)
+{
+    int64_t dropped = sink_cell_int(table, row, "dropped");
+    if (dropped > 0 && (uint64_t)dropped > stream->dropped)
+        stream->dropped = (uint64_t)dropped;
+    return sink_decoder_emit(self, CREMA_TABLE_HEARTBEATS, row);
+}
+
+/* Writers report their own limits this way. */
+static crema_err_t
+s_custom(sink_decoder_t *self, const crema_table_t *table, const uint8_t *row)
+{
+    const size_t n = sizeof CREMA_LIMIT_METRIC - 1;
+    const char *metric = sink_dict_text(self->dict, CREMA_DICT_METRIC,
+                                        (uint32_t)sink_cell_int(table, row, "metric_id"));
+    if (strncmp(metric, CREMA_LIMIT_METRIC, n) == 0) {
+        crema_limit_id_t id = crema_limit_find(metric + n);
+        double value = sink_cell_real(table, row, "value");
+        if (id < CREMA_LIMIT_COUNT && value > 0)
+            crema_limits_met(self->limits, id, value < 1e18 ? (uint64_t)value : UINT64_MAX);
+    }
+    return sink_decoder_emit(self, CREMA_TABLE_CUSTOM, row);
+}
+
+static crema_err_t
+s_row(sink_decoder_t *self, sink_stream_t *stream, const crema_batch_t *batch, uint32_t r,
+      uint8_t *row)
+{
+    const crema_table_t *table = batch->table;
+    switch (table->id) {
+    case CREMA_TABLE_CHUNKS:
+        return s_chunk(self, stream, batch, r, row);
+    case CREMA_TABLE_ACTIVITIES:
+        return s_activity(self, stream, batch, r, row);
+    case CREMA_TABLE_TASK_EVENTS:
+        return s_task_event(self, stream, table, row);
+    case CREMA_TABLE_MEMBERSHIP:
+        return s_membership(self, table, row);
+    case CREMA_TABLE_HEARTBEATS:
+        return s_heartbeat(self, stream, table, row);
+    case CREMA_TABLE_CUSTOM:
+        return s_custom(self, table, row);
+    default:
+        return sink_decoder_emit(self, table->id, row);
+    }
+}
+
+static void
+s_fill(const crema_table_t *table, uint8_t *rows, int column, int64_t value, uint32_t n)
+{
+    int64_t values[CREMA_BATCH_BLOCK];
+    for (uint32_t r = 0; r < n; r++)
+        values[r] = value;
+    crema_rows_set_i64(table, rows, (size_t)column, values, n);
+}
+
+crema_err_t
+sink_decoder_batch(sink_decoder_t *self, sink_stream_t *stream, const crema_batch_t *batch,
+                   uint64_t seq, int64_t t_recv_ns)
+{
+    const crema_table_t *table = batch->table;
+    const sink_columns_t *columns = &self->columns[table->id];
+    const size_t row_bytes = crema_table_row_bytes(table);
+    uint8_t rows[CREMA_BATCH_BLOCK * SINK_ROW_BYTES_MAX];
+    int64_t t_last_ns = 0;
+    crema_err_t err = CREMA_OK;
+    for (uint32_t r = 0; r < batch->rows && err == CREMA_OK; r++) {
+        uint8_t *row = rows + r % CREMA_BATCH_BLOCK * row_bytes;
+        if (r % CREMA_BATCH_BLOCK == 0) {
+            uint32_t left = batch->rows - r,
+                     n = left < CREMA_BATCH_BLOCK ? left : CREMA_BATCH_BLOCK;
+            crema_batch_rows(batch, r, n, s_map, stream, rows);
+            sink_bound_rows(&columns->bound, table, rows, n);
+            s_fill(table, rows, columns->seq, (int64_t)seq, n);
+            s_fill(table, rows, columns->t_recv, t_recv_ns, n);
+            s_fill(table, rows, columns->stream, stream->row, n);
+        }
+        int64_t t_ns = crema_row_get_i64(table, row, (size_t)columns->time);
+        if (columns->worker >= 0)
+            err = sink_decoder_saw(
+                self, (uint32_t)crema_row_get_i64(table, row, (size_t)columns->worker), t_ns);
+        if (err == CREMA_OK)
+            err = s_row(self, stream, batch, r, row);
+        t_last_ns = t_ns > t_last_ns ? t_ns : t_last_ns;
+    }
+    if (table->id == CREMA_TABLE_ACTIVITIES && t_last_ns > stream->t_totals_ns)
+        stream->t_totals_ns = t_last_ns;
+    return err;
+}
+
+/* ---- lost attempts */
+
+static int
+s_by_worker_and_time(const void *a, const void *b)
+{
+    const sink_departure_t *left = a, *right = b;
+    if (left->worker != right->worker)
+        return left->worker < right->worker ? -1 : 1;
+    return (left->t_ns > right->t_ns) - (left->t_ns < right->t_ns);
+}
+
+/* When the worker left after it took the chunk up; 0 if nobody saw it leave. Departures are in order. */
+static int64_t
+s_departure_ns(const sink_decoder_t *self, uint32_t worker, int64_t t_start_ns)
+{
+    const sink_departure_t wanted = {worker, t_start_ns};
+    size_t low = 0, high = self->n_departures;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (s_by_worker_and_time(&self->departures[middle], &wanted) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    bool left = low < self->n_departures && self->departures[low].worker == worker;
+    return left ? self->departures[low].t_ns : 0;
+}
+
+crema_err_t
+sink_decoder_lose_attempts(sink_decoder_t *self)
+{
+    const crema_table_t *table = crema_table(CREMA_TABLE_CHUNKS);
+    uint8_t row[SINK_ROW_BYTES_MAX];
+    const uint8_t *open;
+    size_t cursor = 0;
+    crema_err_t err = CREMA_OK;
+    if (self->n_departures > 1)
+        qsort(self->departures, self->n_departures, sizeof *self->departures, s_by_worker_and_time);
+    while (err == CREMA_OK && (open = sink_attempts_next(self->attempts, &cursor))) {
+        memcpy(row, open, crema_table_row_bytes(table));
+        const sink_stream_t *stream = self->streams[sink_cell_int(table, row, "stream_id")];
+        int64_t t_start_ns = sink_cell_int(table, row, "t_start_ns");
+        uint32_t worker = (uint32_t)sink_cell_int(table, row, "worker_id");
+        int64_t t_end_ns = s_departure_ns(self, worker, t_start_ns);
+        if (t_end_ns == 0)
+            t_end_ns = stream->t_last_ns; /* its end if it has one, else its last record */
+        if (t_end_ns < t_start_ns)
+            t_end_ns = t_start_ns;
+        sink_cell_set(table, row, "t_end_ns", t_end_ns);
+        sink_cell_set_real(table, row, "wall_s", (double)(t_end_ns - t_start_ns) * 1e-9);
+        sink_cell_set(table, row, "status", SINK_CHUNK_LOST);
+        int64_t quality = sink_cell_int(table, row, "quality");
+        sink_cell_set(table, row, "quality", quality | SINK_QUALITY_RECONSTRUCTED);
+        uint32_t attempt = sink_attempts_arrived(self->attempts, row);
+        sink_cell_set(table, row, "attempt", attempt ? attempt : UINT16_MAX);
+        err = sink_decoder_emit(self, CREMA_TABLE_CHUNKS, row);
+    }
+    return err;
+}

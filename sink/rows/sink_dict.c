@@ -1,0 +1,433 @@
+#include "sink_dict.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "crema_split.h"
+#include "sink_cell.h"
+#include "sink_intern.h"
+
+#define N_DICTS (CREMA_DICT_COUNT + 1) /* with the streams */
+#define ENTRY_BYTES 96 /* what a name takes beside its row and its text: hashes, numbers, a flag */
+
+typedef struct {
+    sink_dict_t *run; /* whose dictionary it is */
+    const crema_table_t *table;
+    sink_intern_t *keys;  /* identity -> row */
+    sink_intern_t *names; /* worker and span: name -> number in `by_name` */
+    uint32_t *by_name;    /* newest row of that name */
+    uint32_t by_name_room;
+    uint8_t *rows;
+    char **texts;   /* uncut, where the row's was cut; else NULL */
+    uint8_t *dirty; /* 1: changed since taken */
+    uint32_t n, room;
+    uint32_t first_dirty; /* no dirty row lies before it */
+} dict_t;
+
+struct sink_dict {
+    dict_t dicts[N_DICTS];
+    crema_limits_t *limits;
+    uint64_t bytes; /* of all names; streams have a limit of their own */
+};
+
+static dict_t *
+s_dict_of(const sink_dict_t *self, crema_table_id_t table)
+{
+    return (dict_t *)&self
+        ->dicts[table == CREMA_TABLE_DICT_STREAM ? CREMA_DICT_STREAM
+                                                 : (int)(table - CREMA_TABLE_DICT_WORKER)];
+}
+
+crema_err_t
+sink_dict_new(crema_limits_t *limits, sink_dict_t **ret_self)
+{
+    sink_dict_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return CREMA_ENOMEM;
+    self->limits = limits;
+    crema_err_t err = CREMA_OK;
+    for (int i = 0; i < N_DICTS && err == CREMA_OK; i++) {
+        self->dicts[i].run = self;
+        self->dicts[i].table = crema_table(crema_dict_table((crema_dict_t)i));
+        err = sink_intern_new(SINK_INTERN_ANY, &self->dicts[i].keys);
+        if (err == CREMA_OK)
+            err = sink_intern_new(SINK_INTERN_ANY, &self->dicts[i].names);
+    }
+    if (err != CREMA_OK)
+        sink_dict_destroy(&self);
+    else
+        *ret_self = self;
+    return err;
+}
+
+void
+sink_dict_destroy(sink_dict_t **self_p)
+{
+    sink_dict_t *self = *self_p;
+    if (!self)
+        return;
+    for (int i = 0; i < N_DICTS; i++) {
+        dict_t *dict = &self->dicts[i];
+        for (uint32_t r = 0; r < dict->n; r++)
+            free(dict->texts[r]);
+        sink_intern_destroy(&dict->keys);
+        sink_intern_destroy(&dict->names);
+        free(dict->by_name);
+        free(dict->rows);
+        free(dict->texts);
+        free(dict->dirty);
+    }
+    free(self);
+    *self_p = NULL;
+}
+
+/* ---- rows */
+
+static uint8_t *
+s_row(const dict_t *dict, uint32_t id)
+{
+    return dict->rows + (size_t)id * crema_table_row_bytes(dict->table);
+}
+
+static void
+s_mark(dict_t *dict, uint32_t id)
+{
+    dict->dirty[id] = 1;
+    if (id < dict->first_dirty)
+        dict->first_dirty = id;
+}
+
+static crema_err_t
+s_make_room(dict_t *dict)
+{
+    if (dict->n < dict->room)
+        return CREMA_OK;
+    uint32_t room = dict->room ? dict->room * 2 : 16;
+    uint8_t *rows = realloc(dict->rows, room * crema_table_row_bytes(dict->table));
+    if (rows)
+        dict->rows = rows;
+    char **texts = realloc(dict->texts, room * sizeof *texts);
+    if (texts)
+        dict->texts = texts;
+    uint8_t *dirty = realloc(dict->dirty, room);
+    if (dirty)
+        dict->dirty = dirty;
+    if (!rows || !texts || !dirty)
+        return CREMA_ENOMEM;
+    dict->room = room;
+    return CREMA_OK;
+}
+
+/* Appends a blank row. */
+static crema_err_t
+s_append(dict_t *dict)
+{
+    crema_err_t err = s_make_room(dict);
+    if (err != CREMA_OK)
+        return err;
+    uint32_t id = dict->n++;
+    dict->texts[id] = NULL;
+    crema_row_clear(dict->table, s_row(dict, id));
+    sink_cell_set(dict->table, s_row(dict, id), "id", id);
+    s_mark(dict, id);
+    return CREMA_OK;
+}
+
+/* Sets a text column; a cut is flagged. A name that fills its column or more is kept whole beside the row. */
+static crema_err_t
+s_set_text(dict_t *dict, uint32_t id, const char *column, const char *text)
+{
+    uint8_t *row = s_row(dict, id);
+    size_t i = sink_cell_column(dict->table, column);
+    if (crema_row_set_text(dict->table, row, i, text))
+        sink_cell_set(dict->table, row, "truncated", 1);
+    bool full = strlen(text) >= dict->table->columns[i].size;
+    if (full && strcmp(column, "name") == 0 && !dict->texts[id] &&
+        !(dict->texts[id] = strdup(text)))
+        return CREMA_ENOMEM;
+    return CREMA_OK;
+}
+
+/* ---- identity */
+
+/* "name NUL uuid" for files, the uuid for workers and spans that have one, else the text. */
+static size_t
+s_identity(const crema_dict_entry_t *entry, char *out, size_t size)
+{
+    const char *text = entry->text ? entry->text : "", *uuid = entry->uuid ? entry->uuid : "";
+    bool by_uuid =
+        (entry->kind == CREMA_DICT_WORKER || entry->kind == CREMA_DICT_SPAN) && uuid[0] != '\0';
+    const char *first = by_uuid ? uuid : text;
+    const char *second = entry->kind == CREMA_DICT_FILE ? uuid : "";
+    size_t n = strnlen(first, size / 2 - 1), m = strnlen(second, size / 2 - 1);
+    memcpy(out, first, n);
+    if (entry->kind != CREMA_DICT_FILE)
+        return n;
+    out[n] = '\0';
+    memcpy(out + n + 1, second, m);
+    return n + 1 + m;
+}
+
+/* A worker or span that is named without uuid is the newest one of that name. */
+static uint32_t
+s_by_name(const dict_t *dict, const char *name)
+{
+    uint32_t number = sink_intern_find(dict->names, name, strlen(name));
+    return number == SINK_INTERN_NONE ? SINK_DICT_NONE : dict->by_name[number];
+}
+
+/* False, and counted: the key is new and `bytes` more are too many. */
+static bool
+s_has_room(const dict_t *dict, const sink_intern_t *keys, const void *key, size_t size,
+           uint64_t bytes)
+{
+    crema_limits_t *limits = dict->run->limits;
+    if (dict->run->bytes + bytes <= limits->limit[CREMA_LIMIT_NAMES] ||
+        sink_intern_find(keys, key, size) != SINK_INTERN_NONE)
+        return true;
+    crema_limits_met(limits, CREMA_LIMIT_NAMES, 1);
+    return false;
+}
+
+static crema_err_t
+s_remember_name(dict_t *dict, const char *name, uint32_t id)
+{
+    uint32_t number;
+    bool fresh;
+    size_t size = strlen(name);
+    if (!s_has_room(dict, dict->names, name, size, size + ENTRY_BYTES))
+        return CREMA_OK;
+    crema_err_t err = sink_intern_add(dict->names, name, size, &number, &fresh);
+    if (err != CREMA_OK)
+        return err;
+    if (fresh)
+        dict->run->bytes += size + ENTRY_BYTES;
+    if (number >= dict->by_name_room) {
+        uint32_t room = number < 16 ? 32 : number * 2;
+        uint32_t *by_name = realloc(dict->by_name, room * sizeof *by_name);
+        if (!by_name)
+            return CREMA_ENOMEM;
+        dict->by_name = by_name;
+        dict->by_name_room = room;
+    }
+    dict->by_name[number] = id;
+    return CREMA_OK;
+}
+
+static uint64_t
+s_hash(const crema_dict_entry_t *entry)
+{
+    const char *texts[] = {entry->text, entry->uuid, entry->host};
+    uint64_t hash = 0;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        const char *text = texts[i] ? texts[i] : "";
+        hash = sink_hash(hash, text, strlen(text) + 1);
+    }
+    return hash;
+}
+
+/* ---- what the columns of each kind hold */
+
+static double
+s_si_factor(const char *unit)
+{
+    static const struct {
+        const char *name;
+        double factor;
+    } known[] = {
+        {"seconds", 1}, {"s", 1},         {"ms", 1e-3},        {"us", 1e-6}, {"ns", 1e-9},
+        {"bytes", 1},   {"B", 1},         {"kB", 1e3},         {"MB", 1e6},  {"GB", 1e9},
+        {"KiB", 1024},  {"MiB", 1048576}, {"GiB", 1073741824}, {"count", 1}, {"1", 1},
+        {"Hz", 1},      {"1/s", 1},       {"%", 1e-2},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i].name, unit) == 0)
+            return known[i].factor;
+    return NAN;
+}
+
+static crema_err_t
+s_fill_worker(dict_t *dict, uint32_t id, const crema_dict_entry_t *entry)
+{
+    uint8_t *row = s_row(dict, id);
+    crema_err_t err = CREMA_OK;
+    if (entry->uuid && entry->uuid[0])
+        err = s_set_text(dict, id, "uuid", entry->uuid);
+    if (err == CREMA_OK && entry->host && entry->host[0])
+        err = s_set_text(dict, id, "host", entry->host);
+    if (entry->pid > 0)
+        sink_cell_set(dict->table, row, "pid", entry->pid);
+    if (entry->nthreads > 0)
+        sink_cell_set(dict->table, row, "nthreads", entry->nthreads);
+    if (entry->memory_limit_b > 0)
+        sink_cell_set(dict->table, row, "memory_limit_b", entry->memory_limit_b);
+    if (err == CREMA_OK && entry->text && entry->text[0])
+        err = s_remember_name(dict, entry->text, id);
+    return err;
+}
+
+static crema_err_t
+s_fill(dict_t *dict, uint32_t id, const crema_dict_entry_t *entry, uint32_t parent)
+{
+    uint8_t *row = s_row(dict, id);
+    const char *text = entry->text ? entry->text : "", *uuid = entry->uuid ? entry->uuid : "";
+    switch (entry->kind) {
+    case CREMA_DICT_WORKER:
+        return s_fill_worker(dict, id, entry);
+    case CREMA_DICT_SPAN:
+        return s_set_text(dict, id, "uuid", uuid);
+    case CREMA_DICT_ACTIVITY:
+        sink_cell_set(dict->table, row, "kind", crema_split_activity_kind(text));
+        return CREMA_OK;
+    case CREMA_DICT_UNIT:
+        sink_cell_set_real(dict->table, row, "si_factor", s_si_factor(text));
+        return CREMA_OK;
+    case CREMA_DICT_METRIC:
+        sink_cell_set(dict->table, row, "unit_id", parent);
+        return CREMA_OK;
+    case CREMA_DICT_FILE:
+        sink_cell_set(dict->table, row, "dataset_id", parent);
+        if (entry->size_b > 0)
+            sink_cell_set(dict->table, row, "size_b", entry->size_b);
+        if (entry->n_entries > 0)
+            sink_cell_set(dict->table, row, "n_entries", entry->n_entries);
+        return s_set_text(dict, id, "uuid", uuid);
+    default:
+        return CREMA_OK;
+    }
+}
+
+crema_err_t
+sink_dict_entry(sink_dict_t *self, const crema_dict_entry_t *entry, uint32_t parent,
+                uint32_t *ret_id)
+{
+    *ret_id = SINK_DICT_NONE;
+    if ((unsigned)entry->kind >= CREMA_DICT_COUNT)
+        return CREMA_EINVAL;
+    dict_t *dict = &self->dicts[entry->kind];
+    char identity[2048];
+    size_t size = s_identity(entry, identity, sizeof identity);
+    const char *text = entry->text ? entry->text : "";
+    bool nameless = !entry->uuid || entry->uuid[0] == '\0';
+    if (entry->kind == CREMA_DICT_WORKER && nameless) {
+        uint32_t known = s_by_name(dict, text);
+        if (known != SINK_DICT_NONE) {
+            *ret_id = known;
+            s_mark(dict, known);
+            return s_fill(dict, known, entry, parent);
+        }
+    }
+    bool fresh;
+    uint32_t id;
+    uint64_t bytes = crema_table_row_bytes(dict->table) + size + strlen(text) + ENTRY_BYTES;
+    if (!s_has_room(dict, dict->keys, identity, size, bytes))
+        return CREMA_OK;
+    crema_err_t err = sink_intern_add(dict->keys, identity, size, &id, &fresh);
+    if (err == CREMA_OK && fresh)
+        self->bytes += bytes;
+    if (err == CREMA_OK && fresh) {
+        err = s_append(dict);
+        if (err == CREMA_OK)
+            err = s_set_text(dict, id, "name", text);
+        if (err == CREMA_OK)
+            sink_cell_set(dict->table, s_row(dict, id), "hash", (int64_t)s_hash(entry));
+    }
+    if (err != CREMA_OK)
+        return err;
+    s_mark(dict, id);
+    *ret_id = id;
+    return s_fill(dict, id, entry, parent);
+}
+
+crema_err_t
+sink_dict_stream(sink_dict_t *self, const crema_id_t *stream_id, uint32_t *ret_id)
+{
+    *ret_id = SINK_DICT_NONE;
+    dict_t *dict = &self->dicts[CREMA_DICT_STREAM];
+    bool fresh;
+    uint32_t id;
+    if (dict->n >= self->limits->limit[CREMA_LIMIT_STREAMS] &&
+        sink_dict_find_stream(self, stream_id) == SINK_DICT_NONE)
+        return CREMA_ELIMIT;
+    crema_err_t err = sink_intern_add(dict->keys, stream_id, sizeof *stream_id, &id, &fresh);
+    if (err == CREMA_OK && fresh)
+        err = s_append(dict);
+    if (err != CREMA_OK)
+        return err;
+    *ret_id = id;
+    if (!fresh)
+        return CREMA_OK;
+    char uuid[37];
+    crema_id_uuid(stream_id, uuid);
+    sink_cell_set(dict->table, s_row(dict, id), "hash", (int64_t)sink_hash(0, uuid, strlen(uuid)));
+    return s_set_text(dict, id, "uuid", uuid);
+}
+
+uint32_t
+sink_dict_find_stream(const sink_dict_t *self, const crema_id_t *stream_id)
+{
+    uint32_t id =
+        sink_intern_find(self->dicts[CREMA_DICT_STREAM].keys, stream_id, sizeof *stream_id);
+    return id == SINK_INTERN_NONE ? SINK_DICT_NONE : id;
+}
+
+/* ---- looking */
+
+size_t
+sink_dict_count(const sink_dict_t *self, crema_table_id_t table)
+{
+    return s_dict_of(self, table)->n;
+}
+
+const uint8_t *
+sink_dict_row(const sink_dict_t *self, crema_table_id_t table, uint32_t id)
+{
+    return s_row(s_dict_of(self, table), id);
+}
+
+uint8_t *
+sink_dict_change(sink_dict_t *self, crema_table_id_t table, uint32_t id)
+{
+    dict_t *dict = s_dict_of(self, table);
+    s_mark(dict, id);
+    return s_row(dict, id);
+}
+
+const char *
+sink_dict_text(const sink_dict_t *self, crema_dict_t kind, uint32_t id)
+{
+    const dict_t *dict = &self->dicts[kind];
+    if (id >= dict->n)
+        return "";
+    if (dict->texts[id])
+        return dict->texts[id];
+    if (kind != CREMA_DICT_WORKER && kind != CREMA_DICT_SPAN)
+        return sink_intern_key(dict->keys, id, NULL);
+    return (const char *)s_row(dict, id) +
+           crema_table_offset(dict->table, sink_cell_column(dict->table, "name"));
+}
+
+uint32_t
+sink_dict_find(const sink_dict_t *self, crema_dict_t kind, const char *text)
+{
+    const dict_t *dict = &self->dicts[kind];
+    uint32_t id = sink_intern_find(dict->keys, text, strlen(text));
+    return id == SINK_INTERN_NONE ? SINK_DICT_NONE : id;
+}
+
+bool
+sink_dict_take(sink_dict_t *self, crema_table_id_t table, uint32_t *ret_first, uint32_t *ret_n)
+{
+    dict_t *dict = s_dict_of(self, table);
+    uint32_t first = dict->first_dirty;
+    while (first < dict->n && !dict->dirty[first])
+        first++;
+    uint32_t end = first;
+    while (end < dict->n && dict->dirty[end])
+        dict->dirty[end++] = 0;
+    dict->first_dirty = end;
+    *ret_first = first;
+    *ret_n = end - first;
+    return end > first;
+}

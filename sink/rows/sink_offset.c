@@ -1,0 +1,252 @@
+#include "sink_offset.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sink_bound.h"
+#include "sink_intern.h"
+
+typedef struct {
+    int64_t t_ns, offset_ns, uncertainty_ns;
+} sample_t;
+
+typedef struct {
+    sample_t *samples;
+    uint32_t n, room;
+    uint32_t stride; /* of this many samples one is kept, the surest */
+    uint32_t seen;   /* since the last one was begun */
+    bool applies;
+} agent_t;
+
+struct sink_offset {
+    crema_limits_t *limits;
+    sink_intern_t *ids;
+    agent_t *agents; /* by number of the id */
+    uint32_t room;
+    bool applies;
+};
+
+crema_err_t
+sink_offset_new(crema_limits_t *limits, sink_offset_t **ret_self)
+{
+    sink_offset_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return CREMA_ENOMEM;
+    self->limits = limits;
+    crema_err_t err = sink_intern_new(SINK_INTERN_ANY, &self->ids);
+    if (err != CREMA_OK)
+        sink_offset_destroy(&self);
+    else
+        *ret_self = self;
+    return err;
+}
+
+void
+sink_offset_destroy(sink_offset_t **self_p)
+{
+    sink_offset_t *self = *self_p;
+    if (!self)
+        return;
+    for (uint32_t i = 0; i < self->room; i++)
+        free(self->agents[i].samples);
+    free(self->agents);
+    sink_intern_destroy(&self->ids);
+    free(self);
+    *self_p = NULL;
+}
+
+/* ---- taking samples */
+
+static const sample_t *
+s_surer(const sample_t *a, const sample_t *b)
+{
+    return b->uncertainty_ns < a->uncertainty_ns ? b : a;
+}
+
+/* Of each two neighbours the surer one stays. */
+static void
+s_halve(agent_t *agent)
+{
+    for (uint32_t i = 0; i < agent->n / 2; i++)
+        agent->samples[i] = *s_surer(&agent->samples[2 * i], &agent->samples[2 * i + 1]);
+    agent->n /= 2;
+    agent->stride *= 2;
+    agent->seen = 0;
+}
+
+static crema_err_t
+s_take(agent_t *agent, const sample_t *sample)
+{
+    if (agent->seen > 0 && agent->seen < agent->stride) {
+        agent->samples[agent->n - 1] = *s_surer(&agent->samples[agent->n - 1], sample);
+        agent->seen++;
+        return CREMA_OK;
+    }
+    if (agent->n == SINK_OFFSET_SAMPLES_MAX)
+        s_halve(agent);
+    if (agent->n == agent->room) {
+        uint32_t room = agent->room ? 2 * agent->room : 16;
+        sample_t *samples = realloc(agent->samples, room * sizeof *samples);
+        if (!samples)
+            return CREMA_ENOMEM;
+        agent->samples = samples;
+        agent->room = room;
+    }
+    agent->samples[agent->n++] = *sample;
+    agent->seen = 1;
+    return CREMA_OK;
+}
+
+static crema_err_t
+s_make_room(sink_offset_t *self, uint32_t number)
+{
+    if (number < self->room)
+        return CREMA_OK;
+    uint32_t room = self->room ? 2 * self->room : 16;
+    agent_t *agents = realloc(self->agents, room * sizeof *agents);
+    if (!agents)
+        return CREMA_ENOMEM;
+    for (uint32_t i = self->room; i < room; i++)
+        agents[i] = (agent_t){.stride = 1};
+    self->agents = agents;
+    self->room = room;
+    return CREMA_OK;
+}
+
+/* An honest sample: arithmetic on it cannot overflow. */
+static bool
+s_can_be(const sample_t *sample)
+{
+    const int64_t most = SINK_BOUND_TIME_NS / 2;
+    return sample->t_ns == sink_bound_time_ns(sample->t_ns) && sample->offset_ns > -most &&
+           sample->offset_ns < most && sample->uncertainty_ns >= 0 && sample->uncertainty_ns < most;
+}
+
+crema_err_t
+sink_offset_add(sink_offset_t *self, const crema_clock_sample_t *sample)
+{
+    const sample_t taken = {sample->t_ns, sample->offset_ns, sample->uncertainty_ns};
+    uint32_t agent;
+    bool fresh;
+    if (!s_can_be(&taken))
+        return CREMA_OK;
+    if (sink_intern_count(self->ids) >= self->limits->limit[CREMA_LIMIT_AGENTS] &&
+        !sink_offset_known(self, &sample->agent_id)) {
+        crema_limits_met(self->limits, CREMA_LIMIT_AGENTS, 1);
+        return CREMA_OK;
+    }
+    crema_err_t err =
+        sink_intern_add(self->ids, &sample->agent_id, sizeof sample->agent_id, &agent, &fresh);
+    if (err == CREMA_OK)
+        err = s_make_room(self, agent);
+    return err == CREMA_OK ? s_take(&self->agents[agent], &taken) : err;
+}
+
+/* ---- settling */
+
+static int
+s_by_time(const void *a, const void *b)
+{
+    const sample_t *left = a, *right = b;
+    return (left->t_ns > right->t_ns) - (left->t_ns < right->t_ns);
+}
+
+static bool
+s_differs(const sample_t *sample)
+{
+    int64_t off = sample->offset_ns < 0 ? -sample->offset_ns : sample->offset_ns;
+    return off > sample->uncertainty_ns;
+}
+
+/* Leaves an agent its good samples, ordered by time. */
+static void
+s_keep_good(agent_t *agent)
+{
+    int64_t best_ns = INT64_MAX;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < agent->n; i++)
+        best_ns =
+            agent->samples[i].uncertainty_ns < best_ns ? agent->samples[i].uncertainty_ns : best_ns;
+    for (uint32_t i = 0; i < agent->n; i++)
+        if (agent->samples[i].uncertainty_ns / 2 <= best_ns)
+            agent->samples[kept++] = agent->samples[i];
+    agent->n = kept;
+    if (kept > 1)
+        qsort(agent->samples, kept, sizeof *agent->samples, s_by_time);
+}
+
+void
+sink_offset_settle(sink_offset_t *self)
+{
+    for (uint32_t a = 0; a < self->room; a++) {
+        agent_t *agent = &self->agents[a];
+        s_keep_good(agent);
+        for (uint32_t i = 0; i < agent->n; i++)
+            agent->applies = agent->applies || s_differs(&agent->samples[i]);
+        self->applies = self->applies || agent->applies;
+    }
+}
+
+bool
+sink_offset_known(const sink_offset_t *self, const crema_id_t *agent_id)
+{
+    return sink_intern_find(self->ids, agent_id, sizeof *agent_id) != SINK_INTERN_NONE;
+}
+
+static int64_t
+s_offset_ns(const sample_t *samples, size_t n, int64_t t_ns)
+{
+    size_t low = 0, high = n;
+    if (t_ns <= samples[0].t_ns)
+        return samples[0].offset_ns;
+    if (t_ns >= samples[n - 1].t_ns)
+        return samples[n - 1].offset_ns;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (samples[middle].t_ns <= t_ns)
+            low = middle;
+        else
+            high = middle;
+    }
+    const sample_t *a = &samples[low], *b = &samples[low + 1];
+    double part = (double)(t_ns - a->t_ns) / (double)(b->t_ns - a->t_ns);
+    return a->offset_ns + (int64_t)(part * (double)(b->offset_ns - a->offset_ns));
+}
+
+int64_t
+sink_offset_correct(const sink_offset_t *self, const crema_id_t *agent_id, int64_t t_ns)
+{
+    uint32_t number = sink_intern_find(self->ids, agent_id, sizeof *agent_id);
+    if (sink_bound_time_ns(t_ns) == 0 || number == SINK_INTERN_NONE ||
+        !self->agents[number].applies)
+        return t_ns;
+    const agent_t *agent = &self->agents[number];
+    return sink_bound_time_ns(t_ns - s_offset_ns(agent->samples, agent->n, t_ns));
+}
+
+static bool
+s_is_time(const crema_column_t *column)
+{
+    size_t n = strlen(column->name);
+    return column->size == 8 && column->type == CREMA_T_I64 && column->name[0] == 't' && n > 3 &&
+           strcmp(column->name + n - 3, "_ns") == 0 && strcmp(column->name, "t_recv_ns") != 0 &&
+           strcmp(column->name, "t_uncertainty_ns") != 0;
+}
+
+void
+sink_offset_correct_row(const sink_offset_t *self, const crema_id_t *agent_id,
+                        const crema_table_t *table, uint8_t *row)
+{
+    for (size_t i = 0; i < table->n_columns; i++) {
+        if (!s_is_time(&table->columns[i]))
+            continue;
+        int64_t t_ns = crema_row_get_i64(table, row, i);
+        crema_row_set_i64(table, row, i, sink_offset_correct(self, agent_id, t_ns));
+    }
+}
+
+bool
+sink_offset_applies(const sink_offset_t *self)
+{
+    return self->applies;
+}

@@ -1,0 +1,80 @@
+#include "sink_tables.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sink_attempt.h"
+
+struct sink_tables {
+    char *spill_dir;
+    sink_rows_t *rows[CREMA_TABLE_COUNT];
+};
+
+crema_err_t
+sink_tables_new(const char *spill_dir, sink_tables_t **ret_self)
+{
+    sink_tables_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return CREMA_ENOMEM;
+    crema_err_t err = (self->spill_dir = strdup(spill_dir)) ? CREMA_OK : CREMA_ENOMEM;
+    for (int t = 0; t < CREMA_TABLE_COUNT && err == CREMA_OK; t++)
+        err = sink_rows_new(crema_table_row_bytes(crema_table((crema_table_id_t)t)),
+                            self->spill_dir, &self->rows[t]);
+    if (err != CREMA_OK)
+        sink_tables_destroy(&self);
+    else
+        *ret_self = self;
+    return err;
+}
+
+void
+sink_tables_destroy(sink_tables_t **self_p)
+{
+    sink_tables_t *self = *self_p;
+    if (!self)
+        return;
+    for (int t = 0; t < CREMA_TABLE_COUNT; t++)
+        sink_rows_destroy(&self->rows[t]);
+    free(self->spill_dir);
+    free(self);
+    *self_p = NULL;
+}
+
+crema_err_t
+sink_tables_add(sink_tables_t *self, crema_table_id_t table, const uint8_t *row)
+{
+    return sink_rows_add(self->rows[table], row);
+}
+
+sink_rows_t *
+sink_tables_rows(const sink_tables_t *self, crema_table_id_t table)
+{
+    return self->rows[table];
+}
+
+crema_err_t
+sink_tables_sort(sink_tables_t *self)
+{
+    crema_err_t err = CREMA_OK;
+    for (int t = 0; t < CREMA_TABLE_COUNT && err == CREMA_OK; t++)
+        err = sink_rows_sort(&self->rows[t], crema_table((crema_table_id_t)t), self->spill_dir);
+    if (err == CREMA_OK)
+        err = sink_attempts_number(self->rows[CREMA_TABLE_CHUNKS],
+                                   self->rows[CREMA_TABLE_DICT_STREAM]);
+    return err == CREMA_OK ? sink_attempts_number_tasks(self->rows[CREMA_TABLE_TASK_EVENTS]) : err;
+}
+
+crema_err_t
+sink_tables_add_dict(sink_tables_t *self, const sink_dict_t *dict)
+{
+    for (int t = CREMA_TABLE_DICT_STREAM; t <= CREMA_TABLE_DICT_BRANCH; t++) {
+        crema_table_id_t id = (crema_table_id_t)t;
+        size_t n = sink_dict_count(dict, id);
+        for (uint32_t i = 0; i < n; i++) {
+            crema_err_t err = sink_rows_add(self->rows[t], sink_dict_row(dict, id, i));
+            if (err != CREMA_OK)
+                return err;
+        }
+    }
+    return CREMA_OK;
+}

@@ -1,0 +1,205 @@
+#include "sink_told.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sink_bound.h"
+
+struct sink_told {
+    int64_t t_start_ns, t_end_ns;
+    bool ended, judged;
+    uint32_t writer_parts;
+    sink_texts_t *attributes;
+    crema_limits_t *limits;
+    char **prefixes;
+    size_t n_prefixes, prefixes_room;
+    crema_reason_t *reasons; /* their texts are owned */
+    size_t n_reasons;
+    crema_writers_t *writers;
+};
+
+static void
+s_forget_reasons(sink_told_t *self)
+{
+    for (size_t i = 0; i < self->n_reasons; i++) {
+        free((char *)self->reasons[i].code);
+        free((char *)self->reasons[i].subject);
+        free((char *)self->reasons[i].text);
+    }
+    free(self->reasons);
+    self->reasons = NULL;
+    self->n_reasons = 0;
+}
+
+crema_err_t
+sink_told_new(crema_limits_t *limits, sink_told_t **ret_self)
+{
+    sink_told_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return CREMA_ENOMEM;
+    self->limits = limits;
+    crema_err_t err = sink_texts_new(limits, &self->attributes);
+    if (err == CREMA_OK)
+        err = crema_writers_new(&self->writers);
+    if (err != CREMA_OK)
+        sink_told_destroy(&self);
+    else
+        *ret_self = self;
+    return err;
+}
+
+void
+sink_told_destroy(sink_told_t **self_p)
+{
+    sink_told_t *self = *self_p;
+    if (!self)
+        return;
+    s_forget_reasons(self);
+    for (size_t i = 0; i < self->n_prefixes; i++)
+        free(self->prefixes[i]);
+    free(self->prefixes);
+    sink_texts_destroy(&self->attributes);
+    crema_writers_destroy(&self->writers);
+    free(self);
+    *self_p = NULL;
+}
+
+static crema_err_t
+s_take_prefix(sink_told_t *self, const char *prefix)
+{
+    for (size_t i = 0; i < self->n_prefixes; i++)
+        if (strcmp(self->prefixes[i], prefix) == 0)
+            return CREMA_OK;
+    if (self->n_prefixes >= self->limits->limit[CREMA_LIMIT_PREFIXES]) {
+        crema_limits_met(self->limits, CREMA_LIMIT_PREFIXES, 1);
+        return CREMA_OK;
+    }
+    if (self->n_prefixes == self->prefixes_room) {
+        size_t room = self->prefixes_room ? 2 * self->prefixes_room : 16;
+        char **prefixes = realloc(self->prefixes, room * sizeof *prefixes);
+        if (!prefixes)
+            return CREMA_ENOMEM;
+        self->prefixes = prefixes;
+        self->prefixes_room = room;
+    }
+    if (!(self->prefixes[self->n_prefixes] = strdup(prefix)))
+        return CREMA_ENOMEM;
+    self->n_prefixes++;
+    return CREMA_OK;
+}
+
+static crema_err_t
+s_take_prefixes(sink_told_t *self, const crema_run_msg_t *msg)
+{
+    crema_err_t err = CREMA_OK;
+    for (size_t i = 0; i < msg->n_prefixes && err == CREMA_OK; i++)
+        err = s_take_prefix(self, msg->processor_prefixes[i]);
+    return err;
+}
+
+static crema_err_t
+s_take_reasons(sink_told_t *self, const crema_run_msg_t *msg)
+{
+    s_forget_reasons(self);
+    size_t n = msg->n_reasons;
+    if (n == 0)
+        return CREMA_OK;
+    if (!(self->reasons = calloc(n, sizeof *self->reasons)))
+        return CREMA_ENOMEM;
+    self->n_reasons = n;
+    for (size_t i = 0; i < n; i++) {
+        const crema_reason_t *reason = &msg->reasons[i];
+        self->reasons[i].count = reason->count;
+        self->reasons[i].code = strdup(reason->code ? reason->code : "");
+        self->reasons[i].subject = strdup(reason->subject ? reason->subject : "");
+        self->reasons[i].text = strdup(reason->text ? reason->text : "");
+        if (!self->reasons[i].code || !self->reasons[i].subject || !self->reasons[i].text)
+            return CREMA_ENOMEM;
+    }
+    return CREMA_OK;
+}
+
+crema_err_t
+sink_told_take(sink_told_t *self, crema_msg_type_t type, const crema_run_msg_t *msg)
+{
+    if (sink_bound_time_ns(msg->t_start_ns) != 0)
+        self->t_start_ns = msg->t_start_ns;
+    if (type != CREMA_MSG_RUN_OPEN) {
+        self->ended = true;
+        if (sink_bound_time_ns(msg->t_end_ns) != 0)
+            self->t_end_ns = msg->t_end_ns;
+        if (msg->writer_parts > 0)
+            self->writer_parts = msg->writer_parts;
+        self->judged |= type == CREMA_MSG_RUN_SEAL;
+    }
+    crema_err_t err = CREMA_OK;
+    for (size_t i = 0; i < msg->n_attributes && err == CREMA_OK; i++)
+        err = sink_texts_put(self->attributes, msg->keys[i], msg->values[i], true);
+    if (err == CREMA_OK)
+        err = s_take_prefixes(self, msg);
+    if (err == CREMA_OK && type == CREMA_MSG_RUN_SEAL)
+        err = s_take_reasons(self, msg);
+    return err;
+}
+
+crema_err_t
+sink_told_writers(sink_told_t *self, const crema_writers_msg_t *msg)
+{
+    crema_err_t err = crema_writers_take(self->writers, msg);
+    return err == CREMA_EREPEAT ? CREMA_OK : err;
+}
+
+const crema_writers_t *
+sink_told_list(const sink_told_t *self)
+{
+    return self->writers;
+}
+
+uint32_t
+sink_told_parts(const sink_told_t *self)
+{
+    return self->writer_parts;
+}
+
+int64_t
+sink_told_start_ns(const sink_told_t *self)
+{
+    return self->t_start_ns;
+}
+
+int64_t
+sink_told_end_ns(const sink_told_t *self)
+{
+    return self->t_end_ns;
+}
+
+bool
+sink_told_ended(const sink_told_t *self)
+{
+    return self->ended;
+}
+
+bool
+sink_told_judged(const sink_told_t *self)
+{
+    return self->judged;
+}
+
+const sink_texts_t *
+sink_told_attributes(const sink_told_t *self)
+{
+    return self->attributes;
+}
+
+crema_split_rules_t
+sink_told_rules(const sink_told_t *self)
+{
+    return (crema_split_rules_t){self->n_prefixes, (const char *const *)self->prefixes};
+}
+
+size_t
+sink_told_reasons(const sink_told_t *self, const crema_reason_t **ret_reasons)
+{
+    *ret_reasons = self->reasons;
+    return self->n_reasons;
+}

@@ -1,0 +1,427 @@
+#include "sink.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <czmq.h>
+
+#include "crema_clock.h"
+#include "crema_health.h"
+#include "crema_log.h"
+#include "crema_notify.h"
+#include "crema_random.h"
+#include "crema_reactor.h"
+#include "sink_private.h"
+
+#define STREAMS_MAX (1u << 22)
+#define RUNS_MAX (1u << 20)
+#define TICK_MS 1000
+#define FREED_PER_TICK 8 /* journals, so that none of it takes long */
+#define EXAMINE_MS 5     /* between two looks at what was there at the start */
+#define ARENA_BYTES ((size_t)CREMA_ARENA_FACTOR * CREMA_WIRE_MESSAGE_MAX)
+
+/* ---- sockets */
+
+static int
+s_on_readable(zloop_t *loop, zsock_t *sock, void *context)
+{
+    (void)loop, (void)sock;
+    return sink_intake_take(context) ? 0 : -1;
+}
+
+/* ---- time */
+
+/* Who waits for a run that has met its limit should know before it is over. */
+static void
+s_tell_full_runs(sink_t *self)
+{
+    size_t cursor = 0;
+    for (const sink_run_t *run; (run = sink_store_next(self->store, &cursor)) != NULL;) {
+        crema_msg_t msg = {.type = CREMA_MSG_FULL, .full.run_id = run->run_id};
+        if (run->is_full && run->revision == 0)
+            sink_peers_broadcast(self->peers, &msg);
+    }
+}
+
+/* Aggregators hear at least once a second that the sink is there, and when it is short of room. */
+static void
+s_say_alive(sink_t *self)
+{
+    self->space = sink_store_space(self->store, &self->free_b);
+    crema_msg_t msg = {.type = CREMA_MSG_COMMITTED};
+    sink_peers_broadcast(self->peers, &msg);
+    s_tell_full_runs(self);
+    if (access(self->config.store_dir, W_OK | X_OK) != 0) {
+        msg = sink_trouble_full(self, strerror(errno));
+        sink_peers_broadcast(self->peers, &msg);
+        return;
+    }
+    if (self->space == SINK_SPACE_FREE)
+        return;
+    crema_log_warn("space_short", CREMA_TEXT("store", self->config.store_dir),
+                   CREMA_INT("free_bytes", self->free_b),
+                   CREMA_TEXT("puts", self->space == SINK_SPACE_FULL ? "refused" : "taken"),
+                   CREMA_TEXT("remedy", "free some of its disk, or give more --journal-limit"));
+    msg = sink_trouble_full(self, NULL);
+    sink_peers_broadcast(self->peers, &msg);
+}
+
+static void
+s_tell_health(const sink_t *self)
+{
+    crema_health_tell(self->config.health_file,
+                      self->space != SINK_SPACE_FULL &&
+                          access(self->config.store_dir, W_OK | X_OK) == 0);
+}
+
+/* False: the loop must end. After a sync that failed a second one would succeed and prove nothing. */
+static bool
+s_free(sink_t *self, const crema_id_t *run_id, const char *option)
+{
+    char file[PATH_MAX + 16];
+    crema_err_t err = sink_store_free(self->store, run_id);
+    if (err == CREMA_OK) {
+        crema_log_info("journal_freed", CREMA_ID("run", run_id), CREMA_TEXT("why", option));
+        return true;
+    }
+    snprintf(file, sizeof file, "%s/tombstones", self->config.store_dir);
+    if (err != CREMA_EIO) {
+        crema_log_warn("journal_not_freed", CREMA_ID("run", run_id), CREMA_TEXT("file", file),
+                       CREMA_TEXT("why", crema_err_text(err)),
+                       CREMA_TEXT("remedy", "it is tried again each second"));
+        return true;
+    }
+    self->broken = true;
+    crema_log_error("tombstone_broken", CREMA_ID("run", run_id), CREMA_TEXT("file", file),
+                    CREMA_TEXT("why", strerror(errno)),
+                    CREMA_TEXT("remedy", "look at the disk, then start crema-sink again: the run "
+                                         "is sealed and loses nothing"));
+    return false;
+}
+
+/* Journals of runs that were sealed longer ago than is asked for, or that are more than there is room for: the oldest first. False: the loop
+ * must end. */
+static bool
+s_free_old(sink_t *self)
+{
+    for (int i = 0; i < FREED_PER_TICK; i++) {
+        int64_t sealed_for_ns;
+        uint64_t bytes = sink_store_resting_bytes(self->store);
+        const sink_run_t *run = sink_store_oldest(self->store, &sealed_for_ns);
+        bool aged = run && sealed_for_ns >= self->config.retain_ns;
+        bool crowded = self->config.retain_bytes > 0 && bytes > (uint64_t)self->config.retain_bytes;
+        if (!run || (!aged && !crowded))
+            return true;
+        const crema_id_t run_id = run->run_id;
+        if (!s_free(self, &run_id, aged ? "retain" : "retain-bytes"))
+            return false;
+    }
+    return true;
+}
+
+/* Seals one run that nobody ends. False: the loop must end. */
+static bool
+s_abandon(sink_t *self)
+{
+    crema_reason_t reason = {CREMA_LIFE_NOT_ENDED, "",
+                             "neither its client nor an aggregator said that it was over", 0};
+    crema_id_t run_id;
+    bool is_new;
+    if (!sink_silence_look(self->silence, crema_clock_mono_ns(), &run_id))
+        return true;
+    const int64_t real_ns = crema_clock_real_ns();
+    const sink_run_t *run = sink_store_find(self->store, &run_id);
+    if (run && run->life == CREMA_LIFE_ENDED)
+        reason.text = "its client ended it, and no aggregator gave a verdict";
+    const crema_run_msg_t msg = {.run_id = run_id,
+                                 .t_end_ns = run && run->t_news_ns ? run->t_news_ns : real_ns,
+                                 .t_verdict_ns = real_ns,
+                                 .n_reasons = 1,
+                                 .reasons = &reason};
+    if (sink_store_run_msg(self->store, CREMA_MSG_RUN_SEAL, &msg, real_ns, &is_new) != CREMA_OK)
+        return true; /* it is still silent at the next look */
+    crema_log_warn("run_abandoned", CREMA_ID("run", &run_id));
+    if (!sink_group_commit(self))
+        return false;
+    sink_sealing_ask(self->sealing, &run_id, false, crema_clock_mono_ns());
+    return true;
+}
+
+static int
+s_on_tick(zloop_t *loop, int timer, void *context)
+{
+    (void)loop, (void)timer;
+    sink_t *self = context;
+    if (sink_store_pending_bytes(self->store) > 0 && !self->commit_armed &&
+        !sink_group_commit(self))
+        return -1;
+    crema_log_clock_step(&self->wall_ahead_ns);
+    (void)crema_server_refresh(self->server, false); /* asked for each message */
+    s_say_alive(self);
+    s_tell_health(self);
+    sink_store_tick(self->store, crema_clock_mono_ns());
+    sink_group_tell_events(self);
+    sink_listing_go_on(self);
+    if (!s_abandon(self))
+        return -1;
+    sink_sealing_tick(self->sealing, crema_clock_mono_ns());
+    return s_free_old(self) ? 0 : -1;
+}
+
+/* What lay in the store before is looked at between other things, each run for itself. */
+static int
+s_on_examine(zloop_t *loop, int timer, void *context)
+{
+    sink_t *self = context;
+    bool more = sink_store_examine(self->store);
+    sink_group_tell_events(self);
+    sink_listing_go_on(self);
+    if (more)
+        return 0;
+    zloop_timer_end(loop, timer);
+    sink_store_report_t report = sink_store_report(self->store);
+    crema_log_info("store_examined", CREMA_INT("runs", report.runs),
+                   CREMA_INT("live", sink_store_live(self->store)),
+                   CREMA_INT("set_aside", report.aside), CREMA_INT("frames", report.frames),
+                   CREMA_INT("bytes", sink_store_bytes(self->store)),
+                   CREMA_INT("torn_bytes", report.torn_bytes),
+                   CREMA_INT("damaged_bytes", report.damaged_bytes),
+                   CREMA_INT("missing_frames", report.missing_frames),
+                   CREMA_INT("refused_records", report.refused_records));
+    return 0;
+}
+
+static int
+s_on_flush(zloop_t *loop, int timer, void *context)
+{
+    (void)loop, (void)timer;
+    sink_t *self = context;
+    sink_views_flush(self->views, crema_clock_mono_ns());
+    return 0;
+}
+
+/* ---- signals */
+
+static bool
+s_on_children(sink_t *self)
+{
+    crema_msg_t msg;
+    if (self->views)
+        sink_views_reap(self->views, crema_clock_mono_ns());
+    while (sink_sealing_reap(self->sealing, crema_clock_mono_ns(), crema_clock_real_ns(), &msg)) {
+        const crema_sealed_t *sealed = &msg.sealed;
+        if (sealed->error && sealed->error[0]) {
+            self->counts.seal_failed++;
+            crema_log_error("seal_failed", CREMA_ID("run", &sealed->run_id),
+                            CREMA_TEXT("why", sealed->error));
+        } else {
+            self->counts.sealed++;
+            crema_log_info("sealed", CREMA_ID("run", &sealed->run_id),
+                           CREMA_TEXT("path", sealed->path), CREMA_TEXT("verdict", sealed->verdict),
+                           CREMA_INT("revision", sealed->revision));
+            if (self->views)
+                sink_views_end(self->views, &sealed->run_id);
+        }
+        if (!sink_group_commit(self))
+            return false;
+        sink_peers_broadcast(self->peers, &msg);
+    }
+    return true;
+}
+
+static int
+s_on_signal(zloop_t *loop, zmq_pollitem_t *item, void *context)
+{
+    (void)loop;
+    sink_t *self = context;
+    for (int number; (number = crema_signals_read(item->fd)) != 0;) {
+        if (number == SIGTERM || number == SIGINT)
+            return -1;
+        if (number == SIGHUP)
+            (void)crema_server_refresh(self->server, true);
+        if (number == SIGCHLD && !s_on_children(self))
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- life */
+
+static crema_err_t
+s_open_output(const sink_config_t *config, char *why, size_t size)
+{
+    if (mkdir(config->output_dir, 0777) != 0 && errno != EEXIST)
+        return crema_server_fail(CREMA_ECONFIG, why, size,
+                                 "the output directory %s cannot be made: %s", config->output_dir,
+                                 strerror(errno));
+    if (access(config->output_dir, W_OK | X_OK) != 0)
+        return crema_server_fail(CREMA_ECONFIG, why, size,
+                                 "the output directory %s cannot be written: %s",
+                                 config->output_dir, strerror(errno));
+    return CREMA_OK;
+}
+
+static crema_err_t
+s_open_store(sink_t *self, char *why, size_t size)
+{
+    sink_store_config_t config = {
+        .dir = self->config.store_dir,
+        .limit_bytes = self->config.journal_limit_bytes,
+        .run_limit_bytes = self->config.run_limit_bytes,
+        .streams_max = STREAMS_MAX,
+        .runs_max = RUNS_MAX,
+    };
+    int64_t began_ns = crema_clock_mono_ns();
+    crema_err_t err = sink_store_open(&config, why, size, &self->store);
+    if (err != CREMA_OK)
+        return err;
+    crema_id_t id = sink_store_id(self->store);
+    sink_store_tick(self->store, crema_clock_mono_ns());
+    crema_log_info("store_opened", CREMA_TEXT("path", self->config.store_dir),
+                   CREMA_ID("store", &id), CREMA_INT("runs", sink_store_report(self->store).runs),
+                   CREMA_INT("ms", (crema_clock_mono_ns() - began_ns) / 1000000));
+    return CREMA_OK;
+}
+
+static crema_err_t
+s_bind(sink_t *self, char *why, size_t size)
+{
+    crema_err_t err = crema_server_new(CREMA_ROLE_STORE, self->config.endpoint,
+                                       self->config.keys_dir, why, size, &self->server);
+    if (err == CREMA_OK)
+        self->router = crema_server_socket(self->server);
+    return err;
+}
+
+static crema_err_t
+s_wire_up(sink_t *self)
+{
+    zmq_pollitem_t signals = {.fd = self->signals, .events = ZMQ_POLLIN};
+    self->loop = crema_loop_new();
+    if (!self->loop)
+        return CREMA_ENOMEM;
+    int rc = zloop_reader(self->loop, self->router, s_on_readable, self);
+    zloop_reader_set_tolerant(self->loop, self->router);
+    rc |= zloop_poller(self->loop, &signals, s_on_signal, self);
+    if (crema_server_attach(self->server, self->loop, (size_t)self->config.connections_per_address,
+                            NULL) != CREMA_OK)
+        rc = -1;
+    if (zloop_timer(self->loop, TICK_MS, 0, s_on_tick, self) < 0)
+        rc = -1;
+    if (zloop_timer(self->loop, EXAMINE_MS, 0, s_on_examine, self) < 0)
+        rc = -1;
+    size_t flush_ms = (size_t)(self->config.flush_interval_ns / 1000000);
+    if (self->views && zloop_timer(self->loop, flush_ms, 0, s_on_flush, self) < 0)
+        rc = -1;
+    return rc == 0 ? CREMA_OK : CREMA_ENOMEM;
+}
+
+static crema_err_t
+s_start(sink_t *self, char *why, size_t size)
+{
+    crema_err_t err = crema_signals_new(&self->signals);
+    if (err == CREMA_OK)
+        err = crema_arena_new(ARENA_BYTES, &self->arena);
+    if (err != CREMA_OK)
+        return crema_server_fail(err, why, size, "the program cannot start: %s",
+                                 crema_err_text(err));
+    err = s_open_output(&self->config, why, size);
+    if (err == CREMA_OK)
+        err = s_open_store(self, why, size);
+    if (err == CREMA_OK)
+        err = s_bind(self, why, size);
+    if (err != CREMA_OK)
+        return err;
+    err = sink_peers_new(self->router, crema_random_u64() | 1, &self->peers);
+    if (err == CREMA_OK)
+        err = sink_sealing_new(self->store, self->config.output_dir, RUNS_MAX,
+                               self->config.seal_memory_bytes, &self->sealing);
+    if (err == CREMA_OK)
+        err =
+            sink_silence_new(self->store, RUNS_MAX, self->config.abandon_after_ns, &self->silence);
+    if (err == CREMA_OK && self->config.live)
+        err = sink_views_new(self->config.store_dir, self->config.output_dir,
+                             self->config.flush_interval_ns, &self->views);
+    if (err == CREMA_OK)
+        err = s_wire_up(self);
+    return err == CREMA_OK ? err
+                           : crema_server_fail(err, why, size, "the program cannot start: %s",
+                                               crema_err_text(err));
+}
+
+crema_err_t
+sink_new(const sink_config_t *config, char *ret_why, size_t why_size, sink_t **ret_self)
+{
+    sink_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return crema_server_fail(CREMA_ENOMEM, ret_why, why_size, "out of memory");
+    self->config = *config;
+    self->signals = -1;
+    crema_err_t err = s_start(self, ret_why, why_size);
+    if (err != CREMA_OK) {
+        sink_destroy(&self);
+        return err;
+    }
+    self->space = sink_store_space(self->store, &self->free_b);
+    *ret_self = self;
+    return CREMA_OK;
+}
+
+void
+sink_destroy(sink_t **self_p)
+{
+    sink_t *self = *self_p;
+    if (self) {
+        zloop_destroy(&self->loop);
+        sink_sealing_destroy(&self->sealing);
+        sink_silence_destroy(&self->silence);
+        sink_views_destroy(&self->views);
+        sink_peers_destroy(&self->peers);
+        crema_server_destroy(&self->server);
+        sink_store_close(&self->store);
+        crema_arena_destroy(&self->arena);
+        if (self->signals >= 0)
+            close(self->signals);
+        free(self);
+    }
+    *self_p = NULL;
+}
+
+const char *
+sink_endpoint(const sink_t *self)
+{
+    return crema_server_endpoint(self->server);
+}
+
+crema_err_t
+sink_serve(sink_t *self)
+{
+    sink_sealing_tick(self->sealing, crema_clock_mono_ns());
+    zloop_start(self->loop);
+    crema_health_tell(self->config.health_file, false);
+    crema_notify_stopping();
+    if (!self->broken)
+        (void)sink_group_commit(self);
+    sink_commit_stats_t marks = sink_commit_stats(sink_store_watermarks(self->store));
+    sink_store_report_t report = sink_store_report(self->store);
+    crema_log_info(
+        "stopped", CREMA_INT("messages", self->counts.messages),
+        CREMA_INT("puts", self->counts.puts), CREMA_INT("records", marks.appended),
+        CREMA_INT("repeats", marks.repeats), CREMA_INT("gaps", marks.gaps),
+        CREMA_INT("strays", marks.strays), CREMA_INT("bad", self->counts.bad),
+        CREMA_INT("refused", self->counts.refused),
+        CREMA_INT("not_allowed", self->counts.not_allowed), CREMA_INT("full", self->counts.full),
+        CREMA_INT("crowded", crema_server_crowded(self->server)),
+        CREMA_INT("untaken", sink_peers_stats(self->peers).untaken),
+        CREMA_INT("commits", self->counts.commits),
+        CREMA_INT("committed_bytes", self->counts.committed_bytes),
+        CREMA_INT("sealed", self->counts.sealed),
+        CREMA_INT("seal_failed", self->counts.seal_failed), CREMA_INT("set_aside", report.aside),
+        CREMA_INT("refused_records", report.refused_records));
+    return self->broken ? CREMA_EIO : CREMA_OK;
+}

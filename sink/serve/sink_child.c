@@ -1,0 +1,53 @@
+#include "sink_child.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "crema_reactor.h"
+
+#define NICENESS 10
+
+extern char **environ;
+
+/* The texts are borrowed. */
+static char **
+s_environment(void)
+{
+    size_t n = 0, kept = 0;
+    while (environ[n])
+        n++;
+    char **chosen = calloc(n + 1, sizeof *chosen);
+    for (size_t i = 0; chosen && i < n; i++)
+        if (strncmp(environ[i], "CREMA_", 6) != 0)
+            chosen[kept++] = environ[i];
+    return chosen;
+}
+
+crema_err_t
+sink_child_start(char *const argv[], int fd, int as, pid_t *ret_pid)
+{
+    posix_spawnattr_t attr;
+    posix_spawn_file_actions_t actions;
+    pid_t pid = 0;
+    crema_err_t err = crema_signals_spawn_attr(&attr);
+    if (err != CREMA_OK)
+        return err;
+    if (posix_spawn_file_actions_init(&actions) != 0) {
+        posix_spawnattr_destroy(&attr);
+        return CREMA_ENOMEM;
+    }
+    char **environment = s_environment();
+    int rc = environment ? posix_spawn_file_actions_adddup2(&actions, fd, as) : ENOMEM;
+    if (rc == 0)
+        rc = posix_spawn(&pid, "/proc/self/exe", &actions, &attr, argv, environment);
+    free(environment);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attr);
+    if (rc != 0)
+        return CREMA_EAGAIN;
+    (void)setpriority(PRIO_PROCESS, (id_t)pid, NICENESS);
+    *ret_pid = pid;
+    return CREMA_OK;
+}

@@ -1,0 +1,118 @@
+#include <czmq.h>
+
+#include "crema_clock.h"
+#include "crema_log.h"
+#include "sink_private.h"
+
+static void
+s_on_group(void *context, const sink_run_t *run, const sink_journal_t *journal)
+{
+    sink_t *self = context;
+    if (!self->views || run->seal_asked)
+        return;
+    crema_err_t ignored = sink_views_feed(self->views, &run->run_id, sink_journal_place(journal));
+    (void)ignored; /* a run without a live file goes on as well */
+}
+
+/* Tells every aggregator what is durable by now. */
+static void
+s_acknowledge(sink_t *self)
+{
+    crema_stream_row_t rows[1024];
+    size_t n;
+    while ((n = sink_commit_take(sink_store_watermarks(self->store), rows, 1024)) > 0) {
+        size_t told = 0;
+        for (size_t i = 0; i < n; i++)
+            if (!sink_store_is_held(self->store, &rows[i].run_id))
+                rows[told++] = rows[i];
+        if (told == 0)
+            continue;
+        crema_msg_t msg = {.type = CREMA_MSG_COMMITTED, .table = {told, rows}};
+        sink_peers_broadcast(self->peers, &msg);
+    }
+}
+
+/* What the log calls it, and what can be done. */
+static const struct {
+    const char *name, *remedy;
+} c_events[] = {
+    [SINK_STORE_ASIDE] = {"run_set_aside", "mend it, it is tried again every 5 s; or move the "
+                                           "run's directory out of the store"},
+    [SINK_STORE_BACK] = {"run_taken_back", ""},
+    [SINK_STORE_DAMAGED] = {"journal_damaged", "look at the disk; the run's verdict says what is "
+                                               "lost"},
+    [SINK_STORE_RUN_FULL] = {"run_full", "give more --run-limit before the next run"},
+    [SINK_STORE_REFUSED] = {"stream_refused", "give more --retain if spools may come so late"},
+    [SINK_STORE_STRAYS] = {"streams_of_another_run", "look whether a directory of the store or of "
+                                                     "a spool was copied"},
+    [SINK_STORE_BROKEN] = {"journal_broken", "look at the disk, then start crema-sink again: what "
+                                             "was not acknowledged is in the spools"},
+};
+
+void
+sink_group_tell_events(sink_t *self)
+{
+    sink_store_event_t event;
+    while (sink_store_event(self->store, &event)) {
+        const char *name = c_events[event.type].name;
+        if (event.type == SINK_STORE_BACK)
+            crema_log_info(name, CREMA_ID("run", &event.run_id), CREMA_TEXT("journal", event.text));
+        else
+            crema_log_error(name, CREMA_ID("run", &event.run_id), CREMA_TEXT("why", event.text),
+                            CREMA_TEXT("remedy", c_events[event.type].remedy));
+    }
+}
+
+bool
+sink_group_commit(sink_t *self)
+{
+    size_t bytes = sink_store_pending_bytes(self->store);
+    crema_err_t err = sink_store_commit(self->store, s_on_group, self);
+    self->t_commit_ns = crema_clock_mono_ns();
+    if (err == CREMA_EIO) {
+        self->broken = true;
+        sink_group_tell_events(self);
+        return false;
+    }
+    if (err != CREMA_OK) {
+        self->space = SINK_SPACE_FULL;
+        crema_log_warn("journal_full", CREMA_TEXT("store", self->config.store_dir),
+                       CREMA_TEXT("why", crema_err_text(err)), CREMA_INT("waiting_bytes", bytes),
+                       CREMA_TEXT("remedy", "free some of its disk: it is tried again by itself"));
+        return true;
+    }
+    if (bytes) {
+        self->counts.commits++;
+        self->counts.committed_bytes += bytes;
+        self->space = sink_store_space(self->store, &self->free_b);
+    }
+    s_acknowledge(self);
+    return true;
+}
+
+static int
+s_on_commit_due(zloop_t *loop, int timer, void *context)
+{
+    (void)loop, (void)timer;
+    sink_t *self = context;
+    self->commit_armed = false;
+    return sink_group_commit(self) ? 0 : -1;
+}
+
+bool
+sink_group_commit_soon(sink_t *self)
+{
+    size_t pending = sink_store_pending_bytes(self->store);
+    if (pending == 0) {
+        s_acknowledge(self);
+        return true;
+    }
+    int64_t wait_ns = self->t_commit_ns + self->config.commit_interval_ns - crema_clock_mono_ns();
+    if (wait_ns <= 0 || pending >= (size_t)self->config.commit_bytes)
+        return sink_group_commit(self);
+    if (!self->commit_armed) {
+        size_t wait_ms = (size_t)((wait_ns + 999999) / 1000000);
+        self->commit_armed = zloop_timer(self->loop, wait_ms, 1, s_on_commit_due, self) >= 0;
+    }
+    return self->commit_armed || sink_group_commit(self);
+}

@@ -1,0 +1,404 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <czmq.h>
+
+#include "crema_clock.h"
+#include "crema_failpoint.h"
+#include "crema_log.h"
+#include "crema_principal.h"
+#include "sink_private.h"
+
+#define BATCH_MESSAGES 4096 /* taken from the socket before timers and signals get their turn */
+
+static void
+s_tell_full(sink_t *self, size_t peer)
+{
+    self->counts.full++;
+    if (self->told_full)
+        return;
+    self->told_full = true;
+    crema_msg_t msg = sink_trouble_full(self, NULL);
+    sink_peers_send(self->peers, peer, &msg);
+}
+
+static crema_err_t
+s_put(sink_t *self, const crema_data_t *put, sink_store_put_t *ret_answer)
+{
+    crema_err_t err = sink_store_put(self->store, put, crema_clock_real_ns(), ret_answer);
+    if (err != CREMA_ELIMIT || sink_store_pending_bytes(self->store) < SINK_GROUP_BYTES_MAX / 2)
+        return err;
+    if (!sink_group_commit(self))
+        return CREMA_EIO;
+    return sink_store_put(self->store, put, crema_clock_real_ns(), ret_answer);
+}
+
+static void
+s_on_put(sink_t *self, size_t peer, const crema_msg_t *msg)
+{
+    sink_store_put_t answer;
+    self->counts.puts++;
+    self->counts.records += msg->data.n;
+    if (self->space == SINK_SPACE_FULL) {
+        s_tell_full(self, peer);
+        return;
+    }
+    crema_err_t err = s_put(self, &msg->data, &answer);
+    if (err == CREMA_ENOSPC) {
+        self->space = SINK_SPACE_FULL;
+        s_tell_full(self, peer);
+    } else if (err != CREMA_OK) {
+        self->counts.refused++;
+        crema_log_warn("put_refused", CREMA_ID("stream", &msg->data.stream_id),
+                       CREMA_ID("run", &msg->data.run_id),
+                       CREMA_INT("first_seq", msg->data.first_seq),
+                       CREMA_TEXT("why", crema_err_text(err)));
+    } else if (answer.decision == SINK_PUT_GAP) {
+        self->counts.nacks++;
+        crema_msg_t nack = {
+            .type = CREMA_MSG_NACK,
+            .nack = {.stream_id = msg->data.stream_id, .expected_next = answer.next},
+        };
+        sink_peers_send(self->peers, peer, &nack);
+    } else if (answer.decision != SINK_PUT_APPEND) {
+        sink_commit_ask(sink_store_watermarks(self->store), &msg->data.stream_id);
+    }
+}
+
+/* In messages of at most CREMA_WIRE_TABLE_ROWS_SENT; all but the last say that there are more. */
+static void
+s_send_rows(sink_t *self, size_t peer, const crema_stream_row_t *rows, size_t n)
+{
+    size_t done = 0;
+    do {
+        size_t part = n - done < CREMA_WIRE_TABLE_ROWS_SENT ? n - done : CREMA_WIRE_TABLE_ROWS_SENT;
+        crema_msg_t msg = {
+            .type = CREMA_MSG_STATE,
+            .flags = done + part < n ? CREMA_WIRE_FLAG_MORE : 0,
+            .state = {.store_id = sink_store_id(self->store),
+                      .free_b = self->free_b,
+                      .table = {part, n ? rows + done : NULL}},
+        };
+        sink_peers_send(self->peers, peer, &msg);
+        done += part;
+    } while (done < n);
+}
+
+/* Whose the run is, and the key of its own agents: an aggregator that was started anew has no other way to know. */
+static void
+s_tell_owner(sink_t *self, size_t peer, const sink_run_t *run)
+{
+    if (crema_id_is_zero(&run->owner) || run->freed)
+        return;
+    crema_msg_t msg = {
+        .type = CREMA_MSG_RUN_OPEN,
+        .run = {.run_id = run->run_id, .owner = run->owner, .t_end_ns = run->t_sealed_ns},
+    };
+    memcpy(msg.run.agent_key, run->agent_key, sizeof msg.run.agent_key);
+    sink_peers_send(self->peers, peer, &msg);
+}
+
+static void
+s_tell_owners(sink_t *self, size_t peer)
+{
+    size_t cursor = 0;
+    for (const sink_run_t *run; (run = sink_store_next(self->store, &cursor)) != NULL;)
+        s_tell_owner(self, peer, run);
+}
+
+/* Of streams that were refused nothing may be said before that is durable: their spools would let go of what nothing stands for. */
+static size_t
+s_keep_refused(sink_t *self, crema_stream_row_t *rows, size_t n)
+{
+    crema_err_t err = sink_store_keep_refused(self->store);
+    if (err == CREMA_OK)
+        return n;
+    char file[PATH_MAX + 16];
+    snprintf(file, sizeof file, "%s/refused", self->config.store_dir);
+    crema_log_error("refusal_not_kept", CREMA_TEXT("file", file),
+                    CREMA_TEXT("why", crema_err_text(err)),
+                    CREMA_TEXT("remedy", "make room in the store; until then spools keep what "
+                                         "they hold of freed runs"));
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!(rows[i].flags & CREMA_STREAM_FLAG_REFUSED))
+            rows[kept++] = rows[i];
+    return kept;
+}
+
+/* What is known of each stream asked for; of all that belong to runs without a final file if none is named. */
+static void
+s_on_open(sink_t *self, size_t peer, const crema_stream_table_t *asked)
+{
+    crema_stream_row_t *rows = NULL;
+    size_t n = 0;
+    if (asked->n == 0) {
+        s_tell_owners(self, peer);
+        if (sink_store_open_streams(self->store, &rows, &n) != CREMA_OK)
+            return; /* it asks again */
+    } else if (!(rows = calloc(asked->n, sizeof *rows))) {
+        return;
+    }
+    for (size_t i = 0; i < asked->n; i++)
+        if (sink_store_stream(self->store, &asked->rows[i], &rows[n]) == CREMA_OK)
+            n++; /* nothing can be said of a run that is set aside, or of another run's stream */
+    n = s_keep_refused(self, rows, n);
+    sink_group_tell_events(self);
+    if (n > 0 || asked->n == 0)
+        s_send_rows(self, peer, rows, n);
+    free(rows);
+}
+
+/* Gives the last answer again, as a message of this start. The message that asked is gone then. */
+static void
+s_answer_seal(sink_t *self, size_t peer, const crema_id_t *run_id)
+{
+    uint8_t *bytes;
+    size_t size;
+    crema_msg_t answer;
+    if (!sink_sealing_answer(self->sealing, run_id, &bytes, &size))
+        return;
+    if (crema_wire_decode(bytes, size, self->arena, &answer) == CREMA_OK)
+        sink_peers_send(self->peers, peer, &answer);
+    free(bytes);
+}
+
+static void
+s_on_seal(sink_t *self, size_t peer, const crema_run_msg_t *run, bool is_new)
+{
+    crema_id_t run_id = run->run_id;
+    if (is_new)
+        crema_log_info("run_sealing", CREMA_ID("run", &run_id),
+                       CREMA_INT("reasons", run->n_reasons));
+    else
+        s_answer_seal(self, peer, &run_id);
+    sink_sealing_ask(self->sealing, &run_id, !is_new, crema_clock_mono_ns());
+}
+
+static crema_cost_t
+s_cost(const sink_t *self)
+{
+    return (crema_cost_t){.cpu_s = (double)crema_clock_cpu_ns() * 1e-9,
+                          .bytes = (int64_t)self->counts.committed_bytes,
+                          .records = (int64_t)self->counts.records,
+                          .shared = sink_store_known(self->store) > 1};
+}
+
+static crema_err_t
+s_take_run_msg(sink_t *self, const crema_msg_t *msg, bool *ret_new)
+{
+    const int64_t real_ns = crema_clock_real_ns();
+    if (msg->type != CREMA_MSG_RUN_SEAL)
+        return sink_store_run_msg(self->store, msg->type, &msg->run, real_ns, ret_new);
+    const crema_cost_t cost = s_cost(self);
+    return sink_store_seal(self->store, &msg->run, &cost, real_ns, ret_new);
+}
+
+/* A message about a run is durable before anything follows from it. False: the loop must end. */
+static bool
+s_on_run(sink_t *self, size_t peer, const crema_msg_t *msg)
+{
+    bool is_new, is_seal = msg->type == CREMA_MSG_RUN_SEAL;
+    crema_id_t run_id = msg->run.run_id;
+    crema_err_t err = s_take_run_msg(self, msg, &is_new);
+    if (err != CREMA_EDENIED)
+        sink_silence_heard(self->silence, &run_id, crema_clock_mono_ns());
+    if (err == CREMA_ENOENT) { /* sealed, and its journal is gone */
+        if (is_seal)
+            s_on_seal(self, peer, &msg->run, false);
+        else
+            s_answer_seal(self, peer, &run_id);
+        return true;
+    }
+    if (err == CREMA_ENOSPC)
+        s_tell_full(self, peer);
+    if (err == CREMA_EDENIED) {
+        self->counts.not_allowed++;
+        s_tell_owner(self, peer, sink_store_find(self->store, &run_id));
+    }
+    if (err == CREMA_EIO) /* it is set aside: whoever waits learns why */
+        s_answer_seal(self, peer, &run_id);
+    if (err != CREMA_OK) {
+        self->counts.refused++;
+        crema_log_warn("run_message_refused", CREMA_TEXT("type", crema_msg_name(msg->type)),
+                       CREMA_ID("run", &msg->run.run_id), CREMA_TEXT("why", crema_err_text(err)));
+        return true;
+    }
+    if (is_new && msg->type == CREMA_MSG_RUN_OPEN)
+        crema_log_info("run_opened", CREMA_ID("run", &msg->run.run_id));
+    crema_failpoint_message("sink.before_commit", msg->type);
+    if (!sink_group_commit(self))
+        return false;
+    crema_failpoint_message("sink.after_commit", msg->type);
+    if (sink_store_pending_bytes(self->store) > 0) /* no room: it is asked again */
+        s_tell_full(self, peer);
+    else if (is_seal)
+        s_on_seal(self, peer, &msg->run, is_new);
+    else {
+        sink_peers_send(self->peers, peer, &(crema_msg_t){.type = CREMA_MSG_COMMITTED});
+        s_answer_seal(self, peer,
+                      &run_id); /* an aggregator that began after it was sealed learns it */
+    }
+    return true;
+}
+
+/* False: the loop must end. */
+static bool
+s_on_writers(sink_t *self, size_t peer, const crema_writers_msg_t *msg)
+{
+    bool is_new;
+    crema_err_t err = sink_store_writers(self->store, msg, crema_clock_real_ns(), &is_new);
+    if (err == CREMA_ENOENT) { /* sealed, and its journal is gone */
+        s_answer_seal(self, peer, &msg->run_id);
+        return true;
+    }
+    if (err == CREMA_ENOSPC)
+        s_tell_full(self, peer);
+    if (err == CREMA_EDENIED) {
+        self->counts.not_allowed++;
+        s_tell_owner(self, peer, sink_store_find(self->store, &msg->run_id));
+    }
+    if (err != CREMA_OK) {
+        self->counts.refused++;
+        crema_log_warn("run_message_refused",
+                       CREMA_TEXT("type", crema_msg_name(CREMA_MSG_RUN_WRITERS)),
+                       CREMA_ID("run", &msg->run_id), CREMA_TEXT("why", crema_err_text(err)));
+        return true;
+    }
+    crema_msg_t answer = {
+        .type = CREMA_MSG_RUN_LISTED,
+        .writers = {.run_id = msg->run_id, .part = msg->part, .parts = msg->parts}};
+    crema_failpoint("sink.before_commit.RUN_WRITERS");
+    if (!sink_group_commit(self))
+        return false;
+    crema_failpoint("sink.after_commit.RUN_WRITERS");
+    if (sink_store_pending_bytes(self->store) > 0)
+        s_tell_full(self, peer);
+    else if (sink_store_check_list(self->store, &msg->run_id))
+        sink_peers_send(self->peers, peer, &answer);
+    else
+        sink_listing_go_on(self);
+    return true;
+}
+
+static void
+s_on_clock(sink_t *self, const crema_clock_sample_t *sample)
+{
+    const sink_run_t *run = sink_store_find(self->store, &sample->run_id);
+    bool is_sealed = run && run->revision > 0 && !run->late;
+    if (!run || run->freed || run->aside || is_sealed || self->space == SINK_SPACE_FULL)
+        return;
+    if (sink_store_clock(self->store, sample, crema_clock_real_ns()) != CREMA_OK)
+        self->counts.refused++;
+}
+
+static bool
+s_on_message(sink_t *self, size_t peer, const crema_msg_t *msg)
+{
+    switch (msg->type) {
+    case CREMA_MSG_PUT:
+        s_on_put(self, peer, msg);
+        return !self->broken;
+    case CREMA_MSG_OPEN:
+        s_on_open(self, peer, &msg->table);
+        return true;
+    case CREMA_MSG_CLOCK:
+        s_on_clock(self, &msg->clock);
+        return true;
+    case CREMA_MSG_RUN_OPEN:
+    case CREMA_MSG_RUN_END:
+    case CREMA_MSG_RUN_SEAL:
+        return s_on_run(self, peer, msg);
+    case CREMA_MSG_RUN_WRITERS:
+        return s_on_writers(self, peer, &msg->writers);
+    default:
+        self->counts.bad++;
+        crema_log_warn("message_unexpected", CREMA_TEXT("type", crema_msg_name(msg->type)));
+        return true;
+    }
+}
+
+/* ---- the socket */
+
+/* With keys, only an aggregator's may say what aggregators say. */
+static bool
+s_may_send(sink_t *self, size_t peer, const char *user_id, crema_msg_type_t type)
+{
+    crema_principal_t from;
+    if (crema_principal_parse(user_id, &from) == CREMA_OK &&
+        crema_principal_may_send(&from, type) && crema_server_admits(self->server, &from))
+        return true;
+    self->counts.not_allowed++;
+    crema_log_warn("message_not_allowed", CREMA_TEXT("type", crema_msg_name(type)),
+                   CREMA_TEXT("from", user_id));
+    sink_peers_send(
+        self->peers, peer,
+        &(crema_msg_t){.type = CREMA_MSG_FENCE, .fence = {.reason = CREMA_FENCE_PRINCIPAL}});
+    return false;
+}
+
+static bool
+s_on_parts(sink_t *self, zmq_msg_t *id, zmq_msg_t *body)
+{
+    crema_msg_t msg;
+    bool is_new;
+    self->counts.messages++;
+    crema_err_t err = crema_wire_decode(zmq_msg_data(body), zmq_msg_size(body), self->arena, &msg);
+    if (err != CREMA_OK) {
+        self->counts.bad++;
+        crema_log_warn("message_bad", CREMA_TEXT("why", crema_err_text(err)));
+        return true;
+    }
+    size_t peer = sink_peers_heard(self->peers, zmq_msg_data(id), zmq_msg_size(id),
+                                   crema_clock_mono_ns(), &is_new);
+    sink_peers_came_by(self->peers, peer, zmq_msg_get(body, ZMQ_SRCFD));
+    if (is_new)
+        crema_log_info("aggregator_connected",
+                       CREMA_INT("aggregators", sink_peers_count(self->peers)));
+    if (s_may_send(self, peer, zmq_msg_gets(body, "User-Id"), msg.type))
+        return s_on_message(self, peer, &msg);
+    return true;
+}
+
+/* Takes one message whole: routing id and body. Anything else is read to its end and counted. False: none waits. */
+static bool
+s_receive(sink_t *self, zmq_msg_t *id, zmq_msg_t *body, bool *ret_good)
+{
+    void *raw = zsock_resolve(self->router);
+    if (zmq_msg_recv(id, raw, ZMQ_DONTWAIT) < 0)
+        return false;
+    int parts = 1;
+    zmq_msg_t *last = id;
+    while (zmq_msg_more(last)) {
+        if (zmq_msg_recv(body, raw, ZMQ_DONTWAIT) < 0)
+            break;
+        last = body;
+        parts++;
+    }
+    *ret_good = parts == 2;
+    if (parts != 2)
+        self->counts.bad++;
+    return true;
+}
+
+bool
+sink_intake_take(sink_t *self)
+{
+    zmq_msg_t id, body;
+    bool go_on = true, good;
+    size_t bytes = 0;
+    self->told_full = false;
+    zmq_msg_init(&id);
+    zmq_msg_init(&body);
+    for (int i = 0; go_on && i < BATCH_MESSAGES && bytes < (size_t)self->config.commit_bytes; i++) {
+        if (!s_receive(self, &id, &body, &good))
+            break;
+        bytes += zmq_msg_size(&body);
+        if (good)
+            go_on = s_on_parts(self, &id, &body);
+    }
+    zmq_msg_close(&id);
+    zmq_msg_close(&body);
+    return go_on && sink_group_commit_soon(self);
+}

@@ -1,0 +1,74 @@
+/* sink_private - what the parts of the reactor share: sink.c is its life and loop, sink_intake.c takes messages, sink_group.c commits,
+ * sink_listing.c confirms lists of writers, sink_trouble.c says what is in the way. */
+#ifndef SINK_PRIVATE_H
+#define SINK_PRIVATE_H
+
+#include <limits.h>
+
+#include "crema_record.h"
+#include "crema_server.h"
+#include "sink.h"
+#include "sink_peers.h"
+#include "sink_sealing.h"
+#include "sink_silence.h"
+#include "sink_store.h"
+#include "sink_views.h"
+
+#define SINK_FULL_RETRY_MS 1000
+
+/* Counted, and told with the last line of the log. */
+typedef struct {
+    uint64_t messages, bad, puts, records, refused, full, nacks, commits, committed_bytes, sealed,
+        seal_failed, not_allowed;
+} counts_t;
+
+struct sink {
+    sink_config_t config;
+    crema_server_t *server;
+    zloop_t *loop;
+    zsock_t *router; /* the server's */
+    int signals;
+    crema_arena_t *arena;
+    sink_peers_t *peers;
+    sink_store_t *store;
+    sink_sealing_t *sealing;
+    sink_silence_t *silence;
+    sink_views_t *views; /* NULL: none wanted */
+    sink_space_t space;
+    uint64_t free_b;
+    char trouble[PATH_MAX + 512]; /* with the last FULL */
+    bool commit_armed;            /* a timer is set */
+    bool listing_armed;           /* likewise, of sink_listing.c */
+    int64_t t_commit_ns;          /* monotonic time of the last commit */
+    int64_t wall_ahead_ns;        /* of the monotonic clock, at the last tick */
+    bool broken;                  /* the journal failed */
+    bool told_full;               /* a peer was told in this batch */
+    counts_t counts;
+};
+
+/* ---- sink_group.c: each is false when the loop must end */
+
+/* Commits what waits and tells every aggregator what is durable by now. */
+bool sink_group_commit(sink_t *self);
+/* At once if the last commit is an interval ago or enough has come together, else when the interval is over. */
+bool sink_group_commit_soon(sink_t *self);
+
+/* What the store has to say goes to the log. */
+void sink_group_tell_events(sink_t *self);
+
+/* ---- sink_listing.c */
+
+/* Journals that are to be read once more are, a piece now and the rest between other things. */
+void sink_listing_go_on(sink_t *self);
+
+/* ---- sink_trouble.c */
+
+/* A FULL that says why, for whoever waits: short of room, without any, or `why` if something else is wrong (NULL: nothing is). */
+crema_msg_t sink_trouble_full(sink_t *self, const char *why);
+
+/* ---- sink_intake.c */
+
+/* Everything that waits at the socket, up to a bound. False: the loop must end. */
+bool sink_intake_take(sink_t *self);
+
+#endif

@@ -1,0 +1,328 @@
+#include "sink_sealing.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "crema_map.h"
+#include "sink_report.h"
+#include "sink_sealer.h"
+
+#define SECOND_NS INT64_C(1000000000)
+#define QUIET_NS (2 * SECOND_NS)
+#define BUSY_NS (60 * SECOND_NS) /* records that never cease are waited for no longer */
+#define PAUSE_FIRST_NS (2 * SECOND_NS)
+#define PAUSE_MAX_NS (600 * SECOND_NS)
+#define REST_NS (3600 * SECOND_NS)
+#define RETRY_FIRST_NS (5 * SECOND_NS)
+#define RETRY_MAX 8
+#define WHY_BYTES 2048
+
+/* What is remembered of a run that is being sealed or was lately. */
+typedef struct {
+    crema_id_t run_id;
+    int64_t retry_at_ns, delay_ns; /* after a failure */
+    unsigned failures;             /* since the last file */
+    char why[WHY_BYTES];           /* of the last one */
+    int64_t file_at_ns,
+        pause_ns;  /* when the last file was made, and how long none is made after it; 0: none */
+    uint64_t news; /* what the journal held when it was looked at last */
+    bool waits;    /* for late records to cease */
+    int64_t news_at_ns, late_at_ns; /* when the last of them was noticed, and the first */
+} pace_t;
+
+struct sink_sealing {
+    sink_store_t *store;
+    const char *output_dir;
+    int64_t memory_bytes;
+    sink_sealer_t *sealer;
+    crema_map_t *paces;    /* pace_t * by run_id */
+    sink_report_t *report; /* of the last reaped process; its message points into it */
+    char why[WHY_BYTES];   /* or here, if it failed */
+};
+
+crema_err_t
+sink_sealing_new(sink_store_t *store, const char *output_dir, size_t runs_max, int64_t memory_bytes,
+                 sink_sealing_t **ret_self)
+{
+    sink_sealing_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return CREMA_ENOMEM;
+    self->store = store;
+    self->output_dir = output_dir;
+    self->memory_bytes = memory_bytes;
+    crema_err_t err = crema_map_new(runs_max, &self->paces);
+    if (err == CREMA_OK)
+        err = sink_sealer_new(runs_max, memory_bytes, &self->sealer);
+    if (err != CREMA_OK) {
+        sink_sealing_destroy(&self);
+        return err;
+    }
+    *ret_self = self;
+    return CREMA_OK;
+}
+
+void
+sink_sealing_destroy(sink_sealing_t **self_p)
+{
+    sink_sealing_t *self = *self_p;
+    if (self) {
+        size_t cursor = 0;
+        pace_t *pace;
+        while (self->paces && (pace = crema_map_next(self->paces, &cursor)))
+            free(pace);
+        crema_map_destroy(&self->paces);
+        sink_sealer_destroy(&self->sealer);
+        sink_report_destroy(&self->report);
+        free(self);
+    }
+    *self_p = NULL;
+}
+
+/* NULL without memory: then the run is sealed without any pace. */
+static pace_t *
+s_pace(sink_sealing_t *self, const crema_id_t *run_id)
+{
+    pace_t *pace = crema_map_find(self->paces, run_id);
+    if (pace)
+        return pace;
+    pace = calloc(1, sizeof *pace);
+    if (!pace)
+        return NULL;
+    pace->run_id = *run_id;
+    if (crema_map_add(self->paces, run_id, pace) != CREMA_OK) {
+        free(pace);
+        return NULL;
+    }
+    return pace;
+}
+
+/* ---- starting */
+
+static bool
+s_is_due(const sink_sealing_t *self, const sink_run_t *run, int64_t mono_ns)
+{
+    if (!run->seal_asked || run->freed || run->aside || (run->revision > 0 && !run->late))
+        return false;
+    const pace_t *pace = crema_map_find(self->paces, &run->run_id);
+    if (pace && pace->failures > 0 && (pace->failures > RETRY_MAX || mono_ns < pace->retry_at_ns))
+        return false;
+    return !sink_sealer_is_busy(self->sealer, &run->run_id);
+}
+
+/* The records that come late are all in, or have been waited for long enough; and the last file is old enough. */
+static bool
+s_is_ripe(pace_t *pace, const sink_run_t *run, int64_t mono_ns)
+{
+    if (!pace->waits) {
+        pace->waits = true;
+        pace->late_at_ns = pace->news_at_ns = mono_ns;
+    } else if (run->news != pace->news) {
+        pace->news_at_ns = mono_ns;
+    }
+    pace->news = run->news;
+    return mono_ns >= pace->file_at_ns + pace->pause_ns &&
+           (mono_ns - pace->news_at_ns >= QUIET_NS || mono_ns - pace->late_at_ns >= BUSY_NS);
+}
+
+/* Journal and file of a run, as the command line of `rebuild` has them. */
+static bool
+s_paths(const sink_sealing_t *self, const crema_id_t *run_id, char journal[PATH_MAX],
+        char output[PATH_MAX])
+{
+    char name[37];
+    int n = snprintf(output, PATH_MAX, "%s/%s.h5", self->output_dir, crema_id_uuid(run_id, name));
+    return n > 0 && n < PATH_MAX && sink_store_run_dir(self->store, run_id, journal) == CREMA_OK;
+}
+
+static void
+s_start(sink_sealing_t *self, const sink_run_t *run)
+{
+    char journal[PATH_MAX], output[PATH_MAX];
+    if (!s_paths(self, &run->run_id, journal, output))
+        return;
+    /* What cannot start now is still due at the next tick. */
+    crema_err_t err = sink_sealer_start(self->sealer, &run->run_id, run->news, journal, output);
+    (void)err;
+}
+
+void
+sink_sealing_ask(sink_sealing_t *self, const crema_id_t *run_id, bool again, int64_t mono_ns)
+{
+    const sink_run_t *run = sink_store_find(self->store, run_id);
+    pace_t *pace = again ? crema_map_find(self->paces, run_id) : NULL;
+    if (pace && mono_ns >= pace->retry_at_ns) {
+        pace->failures = 0;
+        pace->delay_ns = 0;
+    }
+    if (run && s_is_due(self, run, mono_ns))
+        s_start(self, run);
+}
+
+/* Of a run that rests nothing is remembered. */
+static void
+s_forget(sink_sealing_t *self, int64_t mono_ns)
+{
+    size_t cursor = 0;
+    pace_t *pace;
+    while ((pace = crema_map_next(self->paces, &cursor))) {
+        const sink_run_t *run = sink_store_find(self->store, &pace->run_id);
+        if (run && !run->freed && (run->late || run->revision == 0))
+            continue;
+        if (run && !run->freed && mono_ns - pace->file_at_ns < REST_NS)
+            continue;
+        free(crema_map_take(self->paces, &pace->run_id));
+        return; /* one at a time: taking ends the walk */
+    }
+}
+
+void
+sink_sealing_tick(sink_sealing_t *self, int64_t mono_ns)
+{
+    size_t cursor = 0;
+    const sink_run_t *run;
+    while ((run = sink_store_next(self->store, &cursor))) {
+        if (!s_is_due(self, run, mono_ns))
+            continue;
+        pace_t *pace = crema_map_find(self->paces, &run->run_id);
+        if (!pace && run->revision > 0)
+            pace = s_pace(self, &run->run_id);
+        if (!pace || pace->failures > 0 || s_is_ripe(pace, run, mono_ns))
+            s_start(self, run);
+    }
+    s_forget(self, mono_ns);
+}
+
+/* ---- ending */
+
+static void
+s_note_file(sink_sealing_t *self, const crema_id_t *run_id, uint64_t news, int64_t mono_ns)
+{
+    pace_t *pace = s_pace(self, run_id);
+    if (!pace)
+        return;
+    pace->failures = 0;
+    pace->delay_ns = pace->retry_at_ns = 0;
+    pace->why[0] = '\0';
+    pace->file_at_ns = mono_ns;
+    pace->pause_ns = pace->pause_ns ? 2 * pace->pause_ns : PAUSE_FIRST_NS;
+    if (pace->pause_ns > PAUSE_MAX_NS)
+        pace->pause_ns = PAUSE_MAX_NS;
+    const sink_run_t *run = sink_store_find(self->store, run_id);
+    pace->news = run ? run->news : news;
+    pace->waits = pace->news != news; /* something came while the file was made */
+    pace->late_at_ns = pace->news_at_ns = mono_ns;
+}
+
+static void
+s_note_failure(sink_sealing_t *self, const crema_id_t *run_id, const char *why, int64_t mono_ns)
+{
+    pace_t *pace = s_pace(self, run_id);
+    if (!pace)
+        return;
+    pace->failures++;
+    pace->delay_ns = pace->delay_ns ? 2 * pace->delay_ns : RETRY_FIRST_NS;
+    pace->retry_at_ns = mono_ns + pace->delay_ns;
+    snprintf(pace->why, sizeof pace->why, "%s", why);
+}
+
+/* What went wrong, and how the file is made when it has been mended. */
+static void
+s_explain(sink_sealing_t *self, const sink_sealer_end_t *end)
+{
+    char journal[PATH_MAX] = "", output[PATH_MAX] = "", memory[80] = "";
+    const char *told = self->report ? sink_report_why(self->report) : NULL;
+    bool starved = WIFSIGNALED(end->status) || (told && strstr(told, crema_err_text(CREMA_ENOMEM)));
+    if (starved && self->memory_bytes > 0)
+        snprintf(memory, sizeof memory, " (it may have %lld MiB of memory: --seal-memory)",
+                 (long long)(self->memory_bytes >> 20));
+    if (told) { /* it says what to do itself */
+        snprintf(self->why, sizeof self->why, "%s%s", told, memory);
+        return;
+    }
+    if (!s_paths(self, &end->run_id, journal, output))
+        return;
+    int n = snprintf(self->why, sizeof self->why,
+                     "the sealing process was ended by %s %d and gave no result%s; it is tried "
+                     "again, or by hand: crema-sink rebuild %s --output %s",
+                     WIFSIGNALED(end->status) ? "signal" : "status",
+                     WIFSIGNALED(end->status) ? WTERMSIG(end->status) : WEXITSTATUS(end->status),
+                     memory, journal, output);
+    if (n < 0 || (size_t)n >= sizeof self->why) /* half a command helps nobody */
+        snprintf(self->why, sizeof self->why, "the sealing process gave no result%s", memory);
+}
+
+static crema_err_t
+s_keep(sink_sealing_t *self, const sink_sealer_end_t *end, const crema_msg_t *msg, int64_t real_ns)
+{
+    uint8_t *bytes;
+    size_t size;
+    crema_err_t err = crema_wire_encode(msg, &bytes, &size);
+    if (err != CREMA_OK)
+        return err;
+    err = sink_store_keep_answer(self->store, &end->run_id, bytes, size);
+    free(bytes);
+    const sink_run_t *run = sink_store_find(self->store, &end->run_id);
+    if (err != CREMA_OK || !run || run->news != end->puts)
+        return err;
+    sink_journal_sealed_t sealed = sink_report_journal(self->report);
+    return sink_store_sealed(self->store, &end->run_id, &sealed, real_ns);
+}
+
+/* NULL: it went well and the report holds the result. */
+static const char *
+s_why(sink_sealing_t *self, const sink_sealer_end_t *end)
+{
+    sink_report_destroy(&self->report);
+    if (sink_report_parse(end->line, &self->report) == CREMA_OK) {
+        if (!sink_report_why(self->report) && WIFEXITED(end->status) &&
+            WEXITSTATUS(end->status) == 0)
+            return NULL;
+    }
+    s_explain(self, end);
+    return self->why;
+}
+
+bool
+sink_sealing_reap(sink_sealing_t *self, int64_t mono_ns, int64_t real_ns, crema_msg_t *ret_msg)
+{
+    sink_sealer_end_t end;
+    if (!sink_sealer_reap(self->sealer, &end))
+        return false;
+    *ret_msg = (crema_msg_t){.type = CREMA_MSG_SEALED};
+    const char *why = s_why(self, &end);
+    if (why) {
+        s_note_failure(self, &end.run_id, why, mono_ns);
+        ret_msg->sealed = (crema_sealed_t){.run_id = end.run_id, .error = why};
+        return true;
+    }
+    s_note_file(self, &end.run_id, end.puts, mono_ns);
+    ret_msg->sealed = sink_report_sealed(self->report, &end.run_id);
+    /* The file is there whatever becomes of the note about it: without one the run is sealed once more. */
+    crema_err_t err = s_keep(self, &end, ret_msg, real_ns);
+    (void)err;
+    return true;
+}
+
+bool
+sink_sealing_answer(sink_sealing_t *self, const crema_id_t *run_id, uint8_t **ret_bytes,
+                    size_t *ret_size)
+{
+    const sink_run_t *run = sink_store_find(self->store, run_id);
+    const pace_t *pace = crema_map_find(self->paces, run_id);
+    crema_msg_t msg = {.type = CREMA_MSG_SEALED, .sealed = {.run_id = *run_id}};
+    if (run && run->life == CREMA_LIFE_ENDED && run->revision > 0 && !run->seal_asked)
+        return false; /* the file that is there does not know its end */
+    if (run && run->freed)
+        msg.sealed.error = "the run was sealed and its journal is no longer kept";
+    else if (run && run->aside)
+        msg.sealed.error = run->aside;
+    else if (pace && pace->failures > 0)
+        msg.sealed.error = pace->why;
+    else
+        return run && run->revision > 0 &&
+               sink_store_answer(self->store, run_id, ret_bytes, ret_size) == CREMA_OK;
+    return crema_wire_encode(&msg, ret_bytes, ret_size) == CREMA_OK;
+}

@@ -1,0 +1,223 @@
+#define _GNU_SOURCE /* pipe2 */
+
+#include "sink_views.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "crema_log.h"
+#include "crema_map.h"
+#include "sink_child.h"
+#include "sink_viewing.h"
+
+#define PAUSE_NS INT64_C(1000000000) /* before a process that died is started again; doubles */
+#define PAUSE_MAX_NS (60 * PAUSE_NS)
+#define STOP_MS 2000
+#define ENDED_MAX SINK_VIEWS_MAX
+
+typedef struct {
+    crema_id_t run_id;
+    sink_journal_place_t place;
+    bool fresh; /* the process does not know this place yet */
+} view_t;
+
+struct sink_views {
+    char *store_dir, *output_dir;
+    char flush_ms[32];  /* as an option */
+    crema_map_t *views; /* view_t * by run_id */
+    pid_t pid;          /* 0: it does not run */
+    int fd;             /* its standard input; -1 */
+    int64_t t_start_ns; /* not before; monotonic */
+    int64_t pause_ns;
+    crema_id_t ended[ENDED_MAX]; /* the last ones, whose end is yet to be told */
+    size_t n_ended;
+};
+
+crema_err_t
+sink_views_new(const char *store_dir, const char *output_dir, int64_t flush_interval_ns,
+               sink_views_t **ret_self)
+{
+    sink_views_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return CREMA_ENOMEM;
+    self->fd = -1;
+    self->pause_ns = PAUSE_NS;
+    snprintf(self->flush_ms, sizeof self->flush_ms, "%lldms",
+             (long long)(flush_interval_ns / 1000000));
+    self->store_dir = strdup(store_dir);
+    self->output_dir = strdup(output_dir);
+    crema_err_t err = self->store_dir && self->output_dir
+                          ? crema_map_new(SINK_VIEWS_MAX, &self->views)
+                          : CREMA_ENOMEM;
+    if (err != CREMA_OK) {
+        sink_views_destroy(&self);
+        return err;
+    }
+    *ret_self = self;
+    return CREMA_OK;
+}
+
+/* ---- the process */
+
+static void
+s_start(sink_views_t *self)
+{
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) != 0)
+        return;
+    char *argv[] = {"crema-sink",       "view",         "--store",
+                    self->store_dir,    "--output",     self->output_dir,
+                    "--flush-interval", self->flush_ms, NULL};
+    if (sink_child_start(argv, fds[0], STDIN_FILENO, &self->pid) == CREMA_OK) {
+        (void)fcntl(fds[1], F_SETFL, O_NONBLOCK);
+        self->fd = fds[1];
+    } else {
+        close(fds[1]);
+    }
+    close(fds[0]);
+}
+
+/* True: it took the line. */
+static bool
+s_tell(const sink_views_t *self, const sink_viewing_t *viewing)
+{
+    char line[SINK_VIEWING_BYTES];
+    size_t size = strlen(sink_viewing_line(viewing, line));
+    return self->fd >= 0 && write(self->fd, line, size) == (ssize_t)size;
+}
+
+/* The next one begins with nothing. */
+static void
+s_forget_process(sink_views_t *self)
+{
+    size_t cursor = 0;
+    for (view_t *view; (view = crema_map_next(self->views, &cursor)) != NULL;)
+        view->fresh = true;
+    if (self->fd >= 0)
+        close(self->fd);
+    self->fd = -1;
+    self->pid = 0;
+}
+
+void
+sink_views_reap(sink_views_t *self, int64_t mono_ns)
+{
+    int status;
+    if (self->pid == 0 || waitpid(self->pid, &status, WNOHANG) != self->pid)
+        return;
+    crema_log_warn("live_views_restart", CREMA_INT("pid", self->pid),
+                   CREMA_INT("signal", WIFSIGNALED(status) ? WTERMSIG(status) : 0),
+                   CREMA_INT("status", WIFEXITED(status) ? WEXITSTATUS(status) : 0),
+                   CREMA_INT("pause_ms", self->pause_ns / 1000000));
+    s_forget_process(self);
+    self->t_start_ns = mono_ns + self->pause_ns;
+    self->pause_ns = self->pause_ns >= PAUSE_MAX_NS / 2 ? PAUSE_MAX_NS : 2 * self->pause_ns;
+}
+
+static void
+s_stop(sink_views_t *self)
+{
+    const struct timespec tick = {.tv_nsec = 5000000};
+    if (self->pid == 0)
+        return;
+    close(self->fd); /* its end is the sign */
+    self->fd = -1;
+    for (int waited_ms = 0; waitpid(self->pid, NULL, WNOHANG) == 0; waited_ms += 5) {
+        if (waited_ms == STOP_MS)
+            kill(self->pid, SIGKILL);
+        nanosleep(&tick, NULL);
+    }
+    self->pid = 0;
+}
+
+void
+sink_views_destroy(sink_views_t **self_p)
+{
+    sink_views_t *self = *self_p;
+    if (self) {
+        size_t cursor = 0;
+        if (self->pid > 0)
+            sink_views_flush(self, self->t_start_ns);
+        s_stop(self);
+        for (view_t *view; self->views && (view = crema_map_next(self->views, &cursor)) != NULL;)
+            free(view);
+        crema_map_destroy(&self->views);
+        free(self->store_dir);
+        free(self->output_dir);
+        free(self);
+    }
+    *self_p = NULL;
+}
+
+/* ---- what it shows */
+
+crema_err_t
+sink_views_feed(sink_views_t *self, const crema_id_t *run_id, sink_journal_place_t place)
+{
+    view_t *view = crema_map_find(self->views, run_id);
+    if (!view) {
+        view = calloc(1, sizeof *view);
+        if (!view)
+            return CREMA_ENOMEM;
+        view->run_id = *run_id;
+        crema_err_t err = crema_map_add(self->views, &view->run_id, view);
+        if (err != CREMA_OK) {
+            free(view);
+            return err;
+        }
+    }
+    view->place = place;
+    view->fresh = true;
+    return CREMA_OK;
+}
+
+static void
+s_tell_ended(sink_views_t *self)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < self->n_ended; i++) {
+        const sink_viewing_t viewing = {.ended = true, .run_id = self->ended[i]};
+        if (self->pid > 0 && !s_tell(self, &viewing))
+            self->ended[left++] = self->ended[i];
+    }
+    self->n_ended = left;
+}
+
+void
+sink_views_flush(sink_views_t *self, int64_t mono_ns)
+{
+    size_t cursor = 0;
+    view_t *view;
+    s_tell_ended(self);
+    while ((view = crema_map_next(self->views, &cursor)) != NULL) {
+        if (!view->fresh)
+            continue;
+        if (self->pid == 0 && mono_ns >= self->t_start_ns)
+            s_start(self);
+        const sink_viewing_t viewing = {.run_id = view->run_id, .place = view->place};
+        if (!s_tell(self, &viewing))
+            return; /* at the next flush */
+        view->fresh = false;
+    }
+}
+
+void
+sink_views_end(sink_views_t *self, const crema_id_t *run_id)
+{
+    char path[PATH_MAX];
+    view_t *view = crema_map_take(self->views, run_id);
+    free(view);
+    if (sink_viewing_path(self->output_dir, run_id, path) == CREMA_OK)
+        (void)unlink(path); /* the process does so as well: it may be about to make the file */
+    if (self->pid > 0 && self->n_ended < ENDED_MAX)
+        self->ended[self->n_ended++] = *run_id;
+    s_tell_ended(self);
+    self->pause_ns = PAUSE_NS;
+}

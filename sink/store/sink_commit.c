@@ -1,0 +1,403 @@
+#include "sink_commit.h"
+
+#include <stdlib.h>
+
+#include "crema_map.h"
+#include "crema_mutant.h"
+
+#define SEQ_MAX (UINT64_MAX / 2)
+
+typedef struct stream stream_t;
+
+/* A run with streams in memory. */
+typedef struct {
+    crema_id_t run_id;
+    stream_t *streams; /* latest first */
+    size_t n;
+} run_t;
+
+struct stream {
+    crema_id_t stream_id;
+    run_t *run;
+    stream_t *next_of_run;
+    uint64_t written;   /* in the journal */
+    uint64_t committed; /* synced; at most written */
+    uint64_t hi;        /* was there once; counts if it is above written */
+    bool ended;         /* `written` is the END: nothing may follow */
+    bool in_unsynced;   /* linked by next_unsynced */
+    bool in_told;       /* linked by next_told */
+    stream_t *next_unsynced;
+    stream_t *next_told;
+};
+
+struct sink_commit {
+    crema_map_t *streams;
+    crema_map_t *runs;  /* run_t * by run_id */
+    stream_t *unsynced; /* written > committed, latest first */
+    stream_t *told;     /* to acknowledge, oldest first */
+    stream_t **told_end;
+    sink_commit_stats_t stats;
+};
+
+crema_err_t
+sink_commit_new(size_t streams_max, sink_commit_t **ret_self)
+{
+    sink_commit_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return CREMA_ENOMEM;
+    self->told_end = &self->told;
+    crema_err_t err = crema_map_new(streams_max, &self->streams);
+    if (err == CREMA_OK)
+        err = crema_map_new(streams_max, &self->runs);
+    if (err != CREMA_OK) {
+        sink_commit_destroy(&self);
+        return err;
+    }
+    *ret_self = self;
+    return CREMA_OK;
+}
+
+void
+sink_commit_destroy(sink_commit_t **self_p)
+{
+    sink_commit_t *self = *self_p;
+    if (!self)
+        return;
+    size_t cursor = 0;
+    for (stream_t *stream;
+         self->streams && (stream = crema_map_next(self->streams, &cursor)) != NULL;)
+        free(stream);
+    cursor = 0;
+    for (run_t *run; self->runs && (run = crema_map_next(self->runs, &cursor)) != NULL;)
+        free(run);
+    crema_map_destroy(&self->runs);
+    crema_map_destroy(&self->streams);
+    free(self);
+    *self_p = NULL;
+}
+
+static crema_err_t
+s_run(sink_commit_t *self, const crema_id_t *run_id, run_t **ret_run)
+{
+    run_t *run = crema_map_find(self->runs, run_id);
+    if (!run) {
+        run = calloc(1, sizeof *run);
+        if (!run)
+            return CREMA_ENOMEM;
+        run->run_id = *run_id;
+        crema_err_t err = crema_map_add(self->runs, run_id, run);
+        if (err != CREMA_OK) {
+            free(run);
+            return err;
+        }
+    }
+    *ret_run = run;
+    return CREMA_OK;
+}
+
+static void
+s_drop_empty(sink_commit_t *self, run_t *run)
+{
+    if (run->n > 0)
+        return;
+    (void)crema_map_take(self->runs, &run->run_id);
+    free(run);
+}
+
+static crema_err_t
+s_add(sink_commit_t *self, const crema_id_t *stream_id, const crema_id_t *run_id,
+      stream_t **ret_stream)
+{
+    run_t *run;
+    crema_err_t err = s_run(self, run_id, &run);
+    if (err != CREMA_OK)
+        return err;
+    stream_t *stream = calloc(1, sizeof *stream);
+    if (stream) {
+        stream->stream_id = *stream_id;
+        err = crema_map_add(self->streams, stream_id, stream);
+    } else {
+        err = CREMA_ENOMEM;
+    }
+    if (err != CREMA_OK) {
+        free(stream);
+        s_drop_empty(self, run);
+        return err;
+    }
+    stream->run = run;
+    stream->next_of_run = run->streams;
+    run->streams = stream;
+    run->n++;
+    self->stats.streams++;
+    *ret_stream = stream;
+    return CREMA_OK;
+}
+
+static void
+s_tell(sink_commit_t *self, stream_t *stream)
+{
+    if (stream->in_told)
+        return;
+    stream->in_told = true;
+    stream->next_told = NULL;
+    *self->told_end = stream;
+    self->told_end = &stream->next_told;
+}
+
+static crema_err_t
+s_get(sink_commit_t *self, const crema_id_t *stream_id, const crema_id_t *run_id, uint64_t last,
+      stream_t **ret_stream)
+{
+    if (last > SEQ_MAX)
+        return CREMA_EINVAL;
+    stream_t *stream = crema_map_find(self->streams, stream_id);
+    if (!stream)
+        return s_add(self, stream_id, run_id, ret_stream);
+    if (!crema_id_equal(&stream->run->run_id, run_id)) {
+        self->stats.strays++;
+        return CREMA_EPROTO;
+    }
+    *ret_stream = stream;
+    return CREMA_OK;
+}
+
+static void
+s_close(sink_commit_t *self, stream_t *stream)
+{
+    self->stats.tombstones += !stream->ended;
+    stream->ended = true;
+}
+
+crema_err_t
+sink_commit_restore(sink_commit_t *self, const crema_id_t *stream_id, const crema_id_t *run_id,
+                    uint64_t committed, bool closed)
+{
+    stream_t *stream;
+    crema_err_t err = s_get(self, stream_id, run_id, committed, &stream);
+    if (err != CREMA_OK)
+        return err;
+    if (committed > stream->written)
+        stream->written = stream->committed = committed;
+    if (closed)
+        s_close(self, stream);
+    return CREMA_OK;
+}
+
+crema_err_t
+sink_commit_restore_put(sink_commit_t *self, const crema_id_t *stream_id, const crema_id_t *run_id,
+                        uint64_t first, uint64_t last, bool closed)
+{
+    stream_t *stream;
+    crema_err_t err = s_get(self, stream_id, run_id, last, &stream);
+    if (err != CREMA_OK)
+        return err;
+    if (first <= stream->written + 1 && last > stream->written) {
+        stream->written = stream->committed = last;
+        if (closed)
+            s_close(self, stream);
+    }
+    if (last > stream->hi)
+        stream->hi = last;
+    return CREMA_OK;
+}
+
+crema_err_t
+sink_commit_restore_hi(sink_commit_t *self, const crema_id_t *stream_id, const crema_id_t *run_id,
+                       uint64_t hi)
+{
+    stream_t *stream;
+    crema_err_t err = s_get(self, stream_id, run_id, hi, &stream);
+    if (err == CREMA_OK && hi > stream->hi)
+        stream->hi = hi;
+    return err;
+}
+
+void
+sink_commit_lower(sink_commit_t *self, const crema_id_t *stream_id, uint64_t committed)
+{
+    stream_t *stream = crema_map_find(self->streams, stream_id);
+    if (!stream || stream->in_unsynced || committed >= stream->committed)
+        return;
+    if (stream->hi < stream->committed)
+        stream->hi = stream->committed;
+    stream->written = stream->committed = committed;
+    self->stats.tombstones -= stream->ended;
+    stream->ended = false;
+}
+
+bool
+sink_commit_forget(sink_commit_t *self, const crema_id_t *run_id)
+{
+    run_t *run = crema_map_find(self->runs, run_id);
+    if (!run)
+        return true;
+    for (const stream_t *stream = run->streams; stream; stream = stream->next_of_run)
+        if (stream->in_unsynced || stream->in_told)
+            return false;
+    while (run->streams) {
+        stream_t *stream = run->streams;
+        run->streams = stream->next_of_run;
+        self->stats.streams--;
+        self->stats.tombstones -= stream->ended;
+        (void)crema_map_take(self->streams, &stream->stream_id);
+        free(stream);
+    }
+    run->n = 0;
+    s_drop_empty(self, run);
+    return true;
+}
+
+/* What to do with first_seq..last of a stream of which `written` are there. */
+static sink_put_t
+s_decide(uint64_t written, bool ended, uint64_t first_seq, uint64_t last)
+{
+    if (last <= written)
+        return SINK_PUT_REPEAT;
+    if (ended)
+        return SINK_PUT_CLOSED;
+    if (first_seq > written + 1 && !CREMA_MUTATED(5))
+        return SINK_PUT_GAP;
+    return SINK_PUT_APPEND;
+}
+
+crema_err_t
+sink_commit_put(sink_commit_t *self, const crema_id_t *stream_id, const crema_id_t *run_id,
+                uint64_t first_seq, uint32_t n, sink_put_t *ret_decision, uint32_t *ret_skip,
+                uint64_t *ret_next)
+{
+    if (first_seq < 1 || n < 1 || first_seq > SEQ_MAX - n)
+        return CREMA_EINVAL;
+    stream_t *stream = crema_map_find(self->streams, stream_id);
+    uint64_t written = stream ? stream->written : 0;
+    sink_put_t decision = s_decide(written, stream && stream->ended, first_seq, first_seq + n - 1);
+    if (decision == SINK_PUT_APPEND && !stream) {
+        crema_err_t err = s_add(self, stream_id, run_id, &stream);
+        if (err != CREMA_OK)
+            return err;
+    }
+    self->stats.repeats += decision == SINK_PUT_REPEAT;
+    self->stats.gaps += decision == SINK_PUT_GAP;
+    self->stats.beyond_end += decision == SINK_PUT_CLOSED;
+    if (stream && decision == SINK_PUT_REPEAT)
+        s_tell(self, stream);
+    *ret_decision = decision;
+    *ret_skip = decision == SINK_PUT_APPEND && first_seq <= written
+                    ? (uint32_t)(written + 1 - first_seq)
+                    : 0;
+    *ret_next = written + 1;
+    return CREMA_OK;
+}
+
+void
+sink_commit_written(sink_commit_t *self, const crema_id_t *stream_id, uint64_t last_seq,
+                    bool closed)
+{
+    stream_t *stream = crema_map_find(self->streams, stream_id);
+    if (!stream || stream->ended || last_seq <= stream->written || last_seq > SEQ_MAX)
+        return;
+    self->stats.appended += last_seq - stream->written;
+    self->stats.uncommitted += last_seq - stream->written;
+    stream->written = last_seq;
+    stream->ended = closed;
+    if (!stream->in_unsynced) {
+        stream->in_unsynced = true;
+        stream->next_unsynced = self->unsynced;
+        self->unsynced = stream;
+    }
+    if (CREMA_MUTATED(9)) /* written is not durable */
+        sink_commit_durable(self);
+}
+
+void
+sink_commit_durable(sink_commit_t *self)
+{
+    while (self->unsynced) {
+        stream_t *stream = self->unsynced;
+        self->unsynced = stream->next_unsynced;
+        stream->in_unsynced = false;
+        self->stats.uncommitted -= stream->written - stream->committed;
+        self->stats.tombstones += stream->ended;
+        stream->committed = stream->written;
+        s_tell(self, stream);
+    }
+}
+
+/* A stream is CLOSED for others once its END is durable. */
+static crema_stream_row_t
+s_row(const stream_t *stream)
+{
+    bool closed = stream->ended && stream->committed == stream->written;
+    return (crema_stream_row_t){
+        .stream_id = stream->stream_id,
+        .run_id = stream->run->run_id,
+        .hi = stream->committed > stream->hi ? stream->committed : stream->hi,
+        .committed = stream->committed,
+        .recv_next = stream->written + 1,
+        .flags = closed ? CREMA_STREAM_FLAG_CLOSED : 0,
+    };
+}
+
+size_t
+sink_commit_take(sink_commit_t *self, crema_stream_row_t *rows, size_t max)
+{
+    size_t n = 0;
+    while (self->told && n < max) {
+        stream_t *stream = self->told;
+        self->told = stream->next_told;
+        stream->in_told = false;
+        rows[n++] = s_row(stream);
+    }
+    if (!self->told)
+        self->told_end = &self->told;
+    return n;
+}
+
+void
+sink_commit_ask(sink_commit_t *self, const crema_id_t *stream_id)
+{
+    stream_t *stream = crema_map_find(self->streams, stream_id);
+    if (stream)
+        s_tell(self, stream);
+}
+
+bool
+sink_commit_get(const sink_commit_t *self, const crema_id_t *stream_id, crema_stream_row_t *ret_row)
+{
+    const stream_t *stream = crema_map_find(self->streams, stream_id);
+    *ret_row = stream ? s_row(stream) : (crema_stream_row_t){.stream_id = *stream_id};
+    return stream != NULL;
+}
+
+static void
+s_each_of(const run_t *run, void (*fn)(void *context, const crema_stream_row_t *row), void *context)
+{
+    for (const stream_t *stream = run->streams; stream; stream = stream->next_of_run) {
+        crema_stream_row_t row = s_row(stream);
+        fn(context, &row);
+    }
+}
+
+void
+sink_commit_each(const sink_commit_t *self, const crema_id_t *run_id,
+                 void (*fn)(void *context, const crema_stream_row_t *row), void *context)
+{
+    size_t cursor = 0;
+    const run_t *run = run_id ? crema_map_find(self->runs, run_id) : NULL;
+    if (run)
+        s_each_of(run, fn, context);
+    while (!run_id && (run = crema_map_next(self->runs, &cursor)) != NULL)
+        s_each_of(run, fn, context);
+}
+
+size_t
+sink_commit_count(const sink_commit_t *self, const crema_id_t *run_id)
+{
+    const run_t *run = crema_map_find(self->runs, run_id);
+    return run ? run->n : 0;
+}
+
+sink_commit_stats_t
+sink_commit_stats(const sink_commit_t *self)
+{
+    return self->stats;
+}

@@ -1,0 +1,27 @@
+/* sink_freed - the ids of runs that are no more: sixteen bytes each, however many there are.
+ * Pure: memory only. */
+#ifndef SINK_FREED_H
+#define SINK_FREED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "crema_error.h"
+#include "crema_id.h"
+
+typedef struct {
+    crema_id_t *ids; /* in order */
+    size_t n, room;
+} sink_freed_t;
+
+/* Many at once: adds in any order, then puts all of them in order. Nothing else may be called in between. */
+CREMA_MUST_CHECK crema_err_t sink_freed_load(sink_freed_t *self, const crema_id_t *id);
+void sink_freed_loaded(sink_freed_t *self);
+
+/* Once is enough. CREMA_ENOMEM. */
+CREMA_MUST_CHECK crema_err_t sink_freed_add(sink_freed_t *self, const crema_id_t *id);
+void sink_freed_remove(sink_freed_t *self, const crema_id_t *id);
+bool sink_freed_has(const sink_freed_t *self, const crema_id_t *id);
+void sink_freed_clear(sink_freed_t *self);
+
+#endif

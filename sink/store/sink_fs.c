@@ -1,0 +1,281 @@
+#include "sink_fs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "crema_failpoint.h"
+#include "crema_random.h"
+
+#define FRESH_TRIES 8
+
+crema_err_t
+sink_fs_error(int why)
+{
+    switch (why) {
+    case ENOSPC:
+    case EDQUOT:
+        return CREMA_ENOSPC;
+    case ENOENT:
+        return CREMA_ENOENT;
+    default:
+        return CREMA_EIO;
+    }
+}
+
+crema_err_t
+sink_fs_join(const char *dir, const char *name, char *out)
+{
+    int n = snprintf(out, PATH_MAX, "%s/%s", dir, name);
+    return n > 0 && n < PATH_MAX ? CREMA_OK : CREMA_EINVAL;
+}
+
+crema_err_t
+sink_fs_sync_dir(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return sink_fs_error(errno);
+    int rc = fsync(fd);
+    int why = errno;
+    close(fd);
+    return rc == 0 ? CREMA_OK : sink_fs_error(why);
+}
+
+static crema_err_t
+s_sync_parent(const char *path)
+{
+    char parent[PATH_MAX];
+    size_t n = strnlen(path, sizeof parent);
+    if (n == 0 || n == sizeof parent)
+        return CREMA_EINVAL;
+    memcpy(parent, path, n + 1);
+    while (n > 1 && parent[n - 1] == '/')
+        parent[--n] = '\0';
+    char *slash = strrchr(parent, '/');
+    if (!slash)
+        return sink_fs_sync_dir(".");
+    slash[slash == parent ? 1 : 0] = '\0';
+    return sink_fs_sync_dir(parent);
+}
+
+crema_err_t
+sink_fs_make_dir(const char *path)
+{
+    if (mkdir(path, 0700) == 0)
+        return s_sync_parent(path);
+    int why = errno;
+    struct stat st;
+    if (why == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+        /* Whoever made it may have been killed before its name was durable; but not in a place that we may not even look at. */
+        crema_err_t err = s_sync_parent(path);
+        return err != CREMA_OK && errno == EACCES ? CREMA_OK : err;
+    }
+    errno = why;
+    return sink_fs_error(why);
+}
+
+static crema_err_t
+s_read_all(int fd, size_t max, uint8_t **ret_bytes, size_t *ret_size)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return sink_fs_error(errno);
+    if (!S_ISREG(st.st_mode)) {
+        errno = EINVAL;
+        return CREMA_EIO;
+    }
+    if ((uint64_t)st.st_size > max)
+        return CREMA_ELIMIT;
+    size_t size = (size_t)st.st_size, used = 0;
+    uint8_t *bytes = malloc(size ? size : 1);
+    if (!bytes)
+        return CREMA_ENOMEM;
+    while (used < size) {
+        ssize_t got = read(fd, bytes + used, size - used);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            crema_err_t err = sink_fs_error(errno);
+            free(bytes);
+            return err;
+        }
+        if (got == 0) /* it was cut meanwhile */
+            break;
+        used += (size_t)got;
+    }
+    *ret_bytes = bytes;
+    *ret_size = used;
+    return CREMA_OK;
+}
+
+crema_err_t
+sink_fs_read(const char *path, size_t max, uint8_t **ret_bytes, size_t *ret_size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return sink_fs_error(errno);
+    crema_err_t err = s_read_all(fd, max, ret_bytes, ret_size);
+    close(fd);
+    return err;
+}
+
+crema_err_t
+sink_fs_read_at(const char *path, uint64_t offset, uint8_t *bytes, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return sink_fs_error(errno);
+    size_t used = 0;
+    crema_err_t err = CREMA_OK;
+    while (used < size && err == CREMA_OK) {
+        ssize_t got = pread(fd, bytes + used, size - used, (off_t)(offset + used));
+        if (got > 0)
+            used += (size_t)got;
+        else if (got == 0)
+            err = CREMA_ENOENT;
+        else if (errno != EINTR)
+            err = sink_fs_error(errno);
+    }
+    close(fd);
+    return err;
+}
+
+crema_err_t
+sink_fs_read_head(const char *path, uint8_t *bytes, size_t size)
+{
+    return sink_fs_read_at(path, 0, bytes, size);
+}
+
+crema_err_t
+sink_fs_write(int fd, const uint8_t *bytes, size_t size)
+{
+    while (size > 0) {
+        ssize_t done = write(fd, bytes, size);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return sink_fs_error(errno);
+        bytes += done;
+        size -= (size_t)done;
+    }
+    return CREMA_OK;
+}
+
+crema_err_t
+sink_fs_replace(const char *dir, const char *name, const uint8_t *bytes, size_t size)
+{
+    char path[PATH_MAX], fresh[PATH_MAX];
+    crema_err_t err = sink_fs_join(dir, name, path);
+    if (err != CREMA_OK)
+        return err;
+    int n = snprintf(fresh, sizeof fresh, "%s/%s.tmp", dir, name);
+    if (n < 0 || n >= (int)sizeof fresh)
+        return CREMA_EINVAL;
+    if (unlink(fresh) != 0 && errno != ENOENT)
+        return sink_fs_error(errno);
+    int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return sink_fs_error(errno);
+    crema_failpoint("sink.before_replace_write");
+    err = sink_fs_write(fd, bytes, size);
+    crema_failpoint("sink.before_replace_fsync");
+    if (err == CREMA_OK && fsync(fd) != 0)
+        err = sink_fs_error(errno);
+    if (close(fd) != 0 && err == CREMA_OK)
+        err = sink_fs_error(errno);
+    crema_failpoint("sink.before_replace_rename");
+    if (err == CREMA_OK && rename(fresh, path) != 0)
+        err = sink_fs_error(errno);
+    if (err != CREMA_OK) {
+        unlink(fresh);
+        return err;
+    }
+    crema_failpoint("sink.after_replace_rename");
+    err = sink_fs_sync_dir(dir);
+    crema_failpoint("sink.after_replace_dir_fsync");
+    return err;
+}
+
+/* ---- output, where others may have names too */
+
+/* The directory of a path, open, and where the name begins. */
+static crema_err_t
+s_open_parent(const char *path, int *ret_dir, const char **ret_name)
+{
+    char parent[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    size_t length = slash ? (size_t)(slash - path) : 0;
+    if (length >= sizeof parent)
+        return CREMA_EINVAL;
+    memcpy(parent, path, length);
+    parent[length] = '\0';
+    int fd = open(!slash ? "." : length ? parent : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return sink_fs_error(errno);
+    *ret_dir = fd;
+    *ret_name = slash ? slash + 1 : path;
+    return CREMA_OK;
+}
+
+crema_err_t
+sink_fs_create_fresh(const char *path, int *ret_fd)
+{
+    int dir, fd = -1;
+    const char *name;
+    crema_err_t err = s_open_parent(path, &dir, &name);
+    if (err != CREMA_OK)
+        return err;
+    for (int tries = 0; fd < 0 && tries < FRESH_TRIES; tries++) {
+        if (unlinkat(dir, name, 0) != 0 && errno != ENOENT)
+            break;
+        fd = openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+        if (fd < 0 && errno != EEXIST)
+            break;
+    }
+    err = fd >= 0 ? CREMA_OK : errno == EEXIST ? CREMA_EBUSY : sink_fs_error(errno);
+    close(dir);
+    if (err == CREMA_OK)
+        *ret_fd = fd;
+    return err;
+}
+
+/* ".NAME.", then 16 digits, then ".tmp". */
+static bool
+s_is_hidden_name(const char *entry, const char *name)
+{
+    size_t length = strlen(name);
+    return entry[0] == '.' && strncmp(entry + 1, name, length) == 0 && entry[1 + length] == '.' &&
+           strlen(entry) == length + 2 + 16 + 4 && strcmp(entry + length + 2 + 16, ".tmp") == 0;
+}
+
+static void
+s_remove_left(const char *parent, const char *name)
+{
+    DIR *stream = opendir(parent);
+    if (!stream)
+        return;
+    for (const struct dirent *entry; (entry = readdir(stream)) != NULL;)
+        if (s_is_hidden_name(entry->d_name, name))
+            (void)unlinkat(dirfd(stream), entry->d_name, 0);
+    closedir(stream);
+}
+
+crema_err_t
+sink_fs_hidden_name(const char *path, char ret_hidden[PATH_MAX])
+{
+    char parent[PATH_MAX];
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    int length = slash ? (int)(slash - path) : 0;
+    snprintf(parent, sizeof parent, "%.*s", length, path);
+    s_remove_left(!slash ? "." : length ? parent : "/", name);
+    int n = snprintf(ret_hidden, PATH_MAX, "%s%s.%s.%016llx.tmp", parent, slash ? "/" : "", name,
+                     (unsigned long long)crema_random_u64());
+    return n > 0 && n < PATH_MAX ? CREMA_OK : CREMA_EINVAL;
+}

@@ -1,0 +1,317 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "crema_failpoint.h"
+#include "crema_frame.h"
+#include "crema_mutant.h"
+#include "sink_fs.h"
+#include "sink_journal_impl.h"
+#include "sink_segments.h"
+
+/* ---- what a kill, a power cut or a bad disk left of the newest segment */
+
+/* Cuts the file to its first `size` bytes, which are written once more: after a failed sync the kernel may hold pages that it calls
+ * clean and that never reached the disk. */
+static crema_err_t
+s_renew(const char *path, const uint8_t *bytes, size_t size)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return sink_fs_error(errno);
+    crema_failpoint("sink.before_renew_truncate");
+    crema_err_t err = ftruncate(fd, (off_t)size) == 0 ? CREMA_OK : sink_fs_error(errno);
+    crema_failpoint("sink.before_renew_write");
+    if (err == CREMA_OK && !CREMA_MUTATED(18)) /* what can be read is taken for durable */
+        err = sink_fs_write(fd, bytes, size);
+    crema_failpoint("sink.before_renew_fsync");
+    if (err == CREMA_OK && fsync(fd) != 0)
+        err = CREMA_EIO;
+    crema_failpoint("sink.after_renew_fsync");
+    close(fd);
+    return err;
+}
+
+/* The tail is kept before it is cut: nobody can tell for certain that it was never acknowledged. */
+static crema_err_t
+s_keep_torn(const sink_journal_t *self, uint32_t number, const uint8_t *bytes, size_t size)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%06u" SINK_SEGMENT_TORN, number);
+    return sink_fs_replace(self->dir, name, bytes, size);
+}
+
+static crema_err_t
+s_set_aside(const char *path)
+{
+    char aside[PATH_MAX];
+    int n = snprintf(aside, sizeof aside, "%s.damaged", path);
+    if (n < 0 || n >= (int)sizeof aside)
+        return CREMA_EINVAL;
+    return rename(path, aside) == 0 ? CREMA_OK : sink_fs_error(errno);
+}
+
+/* What a kill or a full disk left of a segment that was just made. */
+static crema_err_t
+s_remove_empty(const char *path)
+{
+    crema_failpoint("sink.before_torn_unlink");
+    int rc = unlink(path);
+    crema_failpoint("sink.after_torn_unlink");
+    return rc == 0 ? CREMA_OK : sink_fs_error(errno);
+}
+
+/* ---- making it fit to be followed by another */
+
+/* What one segment holds. */
+typedef struct {
+    size_t sound; /* bytes that count */
+    size_t frames;
+    bool headed;
+} scan_t;
+
+/* Notes the number of the last frame, and refuses what another store, run or a later sink wrote. */
+static crema_err_t
+s_scan(sink_journal_t *self, const uint8_t *bytes, size_t size, scan_t *ret_scan)
+{
+    size_t offset = 0, skipped;
+    scan_t scan = {.sound = sink_segment_sound(bytes, size)};
+    crema_frame_t frame;
+    while (sink_segment_next(bytes, scan.sound, &offset, &frame, &skipped) == CREMA_OK) {
+        sink_header_t header;
+        sink_journal_state_t state;
+        if (sink_state_decode(&frame, &state) && state.next_frame > self->next_seq)
+            self->next_seq = state.next_frame;
+        if (!sink_header_decode(&frame, &header)) {
+            scan.frames++;
+            if (frame.seq >= self->next_seq)
+                self->next_seq = frame.seq + 1;
+            continue;
+        }
+        scan.headed = true;
+        if (!crema_id_equal(&header.run_id, &self->header.run_id) ||
+            !crema_id_equal(&header.store_id, &self->header.store_id))
+            return CREMA_EMAGIC;
+        if (header.generation > self->header.generation)
+            return CREMA_EBUSY;
+    }
+    *ret_scan = scan;
+    return CREMA_OK;
+}
+
+static bool
+s_ends_with_checkpoint(const uint8_t *bytes, size_t size)
+{
+    sink_journal_state_t state;
+    size_t end;
+    return sink_checkpoint_find(bytes, size, &state, &end) == CREMA_OK && end == size;
+}
+
+/* Makes one existing segment fit to be followed by a new one. *ret_kept is false if it is no longer there: it was begun and never written
+ * to, or nothing in it can be read. */
+static crema_err_t
+s_adopt(sink_journal_t *self, const char *path, uint32_t number, bool *ret_kept)
+{
+    uint8_t *bytes;
+    size_t size;
+    scan_t scan = {0};
+    crema_err_t err = sink_fs_read(path, SINK_SEGMENT_BYTES_MAX, &bytes, &size);
+    if (err != CREMA_OK)
+        return err;
+    bool short_one = size <= SINK_SEGMENT_HEADER_BYTES;
+    err = s_scan(self, bytes, size, &scan);
+    *ret_kept = scan.frames > 0;
+    if (err == CREMA_OK && *ret_kept) {
+        self->torn_bytes += size - scan.sound;
+        self->rests = s_ends_with_checkpoint(bytes, scan.sound);
+        if (size > scan.sound)
+            err = s_keep_torn(self, number, bytes + scan.sound, size - scan.sound);
+        if (err == CREMA_OK)
+            err = s_renew(path, bytes, scan.sound);
+    } else if (err == CREMA_OK && short_one) {
+        self->torn_bytes += scan.headed ? 0 : size;
+        err = s_remove_empty(path);
+    } else if (err == CREMA_OK) {
+        err = s_set_aside(path);
+    }
+    free(bytes);
+    return err;
+}
+
+static crema_err_t
+s_sum_bytes(sink_journal_t *self, const uint32_t *numbers, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char path[PATH_MAX];
+        struct stat st;
+        crema_err_t err = sink_segments_path(self->dir, numbers[i], path);
+        if (err != CREMA_OK)
+            return err;
+        if (stat(path, &st) == 0)
+            self->bytes += (uint64_t)st.st_size;
+    }
+    return CREMA_OK;
+}
+
+/* Only the newest segments can be torn or hold unsynced pages: those before were synced before their successor was made. It goes back until the
+ * number of the last frame is known. *n loses those that are gone. */
+static crema_err_t
+s_recover(sink_journal_t *self, uint32_t *numbers, size_t *n, char where[PATH_MAX])
+{
+    crema_err_t err = CREMA_OK;
+    size_t i = *n;
+    while (err == CREMA_OK && i > 0 && self->next_seq == 1) {
+        bool kept;
+        err = sink_segments_path(self->dir, numbers[--i], where);
+        if (err == CREMA_OK)
+            err = s_adopt(self, where, numbers[i], &kept);
+        if (err == CREMA_OK && !kept)
+            memmove(numbers + i, numbers + i + 1, (--*n - i) * sizeof *numbers);
+    }
+    if (err == CREMA_OK)
+        err = s_sum_bytes(self, numbers, *n);
+    return err == CREMA_OK && self->segment > 0 ? sink_fs_sync_dir(self->dir) : err;
+}
+
+/* ---- from the newest checkpoint on */
+
+/* Index of the newest segment that begins with a whole checkpoint; *ret_found is false if there is none. */
+static crema_err_t
+s_find_start(const sink_journal_t *self, const uint32_t *numbers, size_t n, size_t *ret_start,
+             bool *ret_found, char where[PATH_MAX])
+{
+    *ret_start = 0;
+    *ret_found = false;
+    for (size_t i = n; i > 0 && !*ret_found; i--) {
+        uint8_t *bytes;
+        size_t size, end;
+        sink_journal_state_t state;
+        crema_err_t err = sink_segments_path(self->dir, numbers[i - 1], where);
+        if (err == CREMA_OK)
+            err = sink_fs_read(where, SINK_SEGMENT_BYTES_MAX, &bytes, &size);
+        if (err != CREMA_OK)
+            return err;
+        *ret_found = sink_checkpoint_find(bytes, size, &state, &end) == CREMA_OK;
+        *ret_start = i - 1;
+        free(bytes);
+    }
+    return CREMA_OK;
+}
+
+static crema_err_t
+s_replay(const sink_journal_t *self, const uint32_t *numbers, size_t n,
+         const sink_journal_visitor_t *visitor, sink_journal_report_t *ret_report,
+         char where[PATH_MAX])
+{
+    size_t start;
+    bool found;
+    crema_err_t err = s_find_start(self, numbers, n, &start, &found, where);
+    return err == CREMA_OK ? sink_journal_read_segments(self->dir, numbers + start, n - start,
+                                                        !found, visitor, ret_report, where)
+                           : err;
+}
+
+static crema_err_t
+s_open(sink_journal_t *self, const sink_journal_visitor_t *visitor,
+       sink_journal_report_t *ret_report, char where[PATH_MAX])
+{
+    uint32_t *numbers;
+    size_t n;
+    snprintf(where, PATH_MAX, "%s", self->dir);
+    crema_err_t err = sink_segments_list(self->dir, &numbers, &n);
+    if (err != CREMA_OK)
+        return err;
+    *ret_report = (sink_journal_report_t){0};
+    err = sink_segments_newest(self->dir, &self->segment);
+    if (err == CREMA_OK)
+        err = s_recover(self, numbers, &n, where);
+    if (err == CREMA_OK && visitor && n > 0)
+        err = s_replay(self, numbers, n, visitor, ret_report, where);
+    free(numbers);
+    uint64_t aside = 0;
+    if (err == CREMA_OK)
+        err = sink_segments_damaged(self->dir, &aside);
+    ret_report->damaged_bytes += aside;
+    ret_report->torn_bytes = self->torn_bytes;
+    return err;
+}
+
+crema_err_t
+sink_journal_open(const char *dir, const crema_id_t *store_id, const crema_id_t *run_id,
+                  uint64_t generation, const sink_journal_visitor_t *visitor,
+                  sink_journal_report_t *ret_report, char ret_where[PATH_MAX],
+                  sink_journal_t **ret_self)
+{
+    char where[PATH_MAX];
+    sink_journal_report_t report = {0};
+    snprintf(where, sizeof where, "%s", dir);
+    crema_err_t err = sink_fs_make_dir(dir);
+    sink_journal_t *self = err == CREMA_OK ? calloc(1, sizeof *self) : NULL;
+    if (err == CREMA_OK && !self)
+        err = CREMA_ENOMEM;
+    if (self) {
+        self->fd = -1;
+        self->next_seq = 1;
+        self->durable = true;
+        self->header = (sink_header_t){*store_id, *run_id, generation};
+        self->dir = strdup(dir);
+        err = self->dir ? s_open(self, visitor, &report, where) : CREMA_ENOMEM;
+    }
+    if (err != CREMA_OK) {
+        int why = errno;
+        snprintf(ret_where, PATH_MAX, "%s", where);
+        sink_journal_close(&self);
+        errno = why;
+        return err;
+    }
+    *ret_report = report;
+    *ret_self = self;
+    return CREMA_OK;
+}
+
+/* ---- without opening it */
+
+crema_err_t
+sink_journal_peek(const char *dir, const crema_id_t *store_id, const crema_id_t *run_id,
+                  sink_journal_state_t *ret_state, uint64_t *ret_bytes, char ret_where[PATH_MAX])
+{
+    uint32_t *numbers;
+    size_t n;
+    uint64_t bytes = 0, damaged = 0;
+    uint8_t head[SINK_SEGMENT_HEADER_BYTES + CREMA_FRAME_HEADER_BYTES + SINK_STATE_BODY_BYTES];
+    crema_frame_t first, frame;
+    sink_header_t header;
+    snprintf(ret_where, PATH_MAX, "%s", dir);
+    crema_err_t err = sink_segments_list(dir, &numbers, &n);
+    if (err != CREMA_OK)
+        return err;
+    struct stat st = {0};
+    for (size_t i = 0; i < n && err == CREMA_OK; i++) {
+        err = sink_segments_path(dir, numbers[i], ret_where);
+        if (err == CREMA_OK && stat(ret_where, &st) != 0)
+            err = sink_fs_error(errno);
+        bytes += (uint64_t)st.st_size;
+    }
+    free(numbers);
+    if (err == CREMA_OK)
+        err = n ? sink_fs_read_head(ret_where, head, sizeof head) : CREMA_ENOENT;
+    if (err == CREMA_OK)
+        err = sink_segments_damaged(dir, &damaged);
+    if (err == CREMA_OK &&
+        (damaged > 0 || crema_frame_decode(head, sizeof head, &first) != CREMA_OK ||
+         !sink_header_decode(&first, &header) || !crema_id_equal(&header.store_id, store_id) ||
+         !crema_id_equal(&header.run_id, run_id) ||
+         crema_frame_decode(head + SINK_SEGMENT_HEADER_BYTES,
+                            sizeof head - SINK_SEGMENT_HEADER_BYTES, &frame) != CREMA_OK ||
+         !sink_state_decode(&frame, ret_state) ||
+         (uint64_t)st.st_size !=
+             SINK_SEGMENT_HEADER_BYTES + sink_checkpoint_bytes(ret_state->n_marks)))
+        err = CREMA_ENOENT;
+    if (err == CREMA_OK)
+        *ret_bytes = bytes;
+    return err;
+}

@@ -1,0 +1,260 @@
+#include <stdlib.h>
+
+#include "crema_frame.h"
+#include "sink_fs.h"
+#include "sink_journal_impl.h"
+#include "sink_order.h"
+#include "sink_put.h"
+#include "sink_segments.h"
+
+#define ARENA_BYTES ((size_t)CREMA_ARENA_FACTOR * CREMA_WIRE_MESSAGE_MAX)
+
+typedef struct {
+    const char *dir;
+    const sink_journal_visitor_t *visitor;
+    sink_order_t *order; /* NULL: nobody looks at PUTs */
+    crema_arena_t *arena;
+    sink_journal_report_t report;
+    bool is_seal;      /* the frame that was shown last is a RUN_SEAL */
+    bool headed;       /* a header was seen: store_id and run_id of the report are known */
+    uint64_t next_seq; /* number expected next; 0: the first checkpoint says it */
+    bool whole;        /* from the first segment on */
+} reader_t;
+
+/* ---- checkpoints */
+
+/* Frames before a checkpoint that were not there are missing. */
+static crema_err_t
+s_on_state(void *context, const sink_journal_state_t *state)
+{
+    reader_t *reader = context;
+    if (reader->next_seq == 0)
+        reader->next_seq = state->next_frame;
+    if (state->next_frame > reader->next_seq) {
+        reader->report.missing_frames += state->next_frame - reader->next_seq;
+        reader->next_seq = state->next_frame;
+    }
+    return reader->visitor->state ? reader->visitor->state(reader->visitor->context, state)
+                                  : CREMA_OK;
+}
+
+static crema_err_t
+s_on_mark(void *context, const sink_journal_mark_t *mark)
+{
+    reader_t *reader = context;
+    crema_err_t err = CREMA_OK;
+    if (reader->order && !reader->whole)
+        err = sink_order_begin(reader->order, &mark->stream_id, mark->committed);
+    return err == CREMA_OK && reader->visitor->mark
+               ? reader->visitor->mark(reader->visitor->context, mark)
+               : err;
+}
+
+/* ---- frames */
+
+/* False for a header that does not belong with those before it. */
+static bool
+s_take_header(reader_t *reader, const sink_header_t *header)
+{
+    if (!reader->headed) {
+        reader->headed = true;
+        reader->report.store_id = header->store_id;
+        reader->report.run_id = header->run_id;
+    }
+    return crema_id_equal(&header->store_id, &reader->report.store_id) &&
+           crema_id_equal(&header->run_id, &reader->report.run_id);
+}
+
+/* A PUT that waited, read once more from where it lies. */
+static crema_err_t
+s_show_again(reader_t *reader, const sink_order_place_t *place)
+{
+    char path[PATH_MAX];
+    uint8_t *bytes = malloc(place->bytes);
+    crema_frame_t frame;
+    sink_journal_put_t put;
+    crema_err_t err = bytes ? sink_segments_path(reader->dir, place->segment, path) : CREMA_ENOMEM;
+    if (err == CREMA_OK)
+        err = sink_fs_read_at(path, place->offset, bytes, place->bytes);
+    if (err == CREMA_OK)
+        err = crema_frame_decode(bytes, place->bytes, &frame);
+    if (err == CREMA_OK && sink_put_decode(&frame, &put))
+        err = reader->visitor->put(reader->visitor->context, &put);
+    free(bytes);
+    return err;
+}
+
+static crema_err_t
+s_show_due(reader_t *reader, bool all)
+{
+    crema_err_t err = CREMA_OK;
+    sink_order_place_t place;
+    while (err == CREMA_OK && sink_order_due(reader->order, all, &place))
+        err = s_show_again(reader, &place);
+    return err;
+}
+
+/* ---- messages */
+
+static crema_err_t
+s_on_run(void *context, crema_msg_type_t type, const crema_run_msg_t *msg)
+{
+    reader_t *reader = context;
+    const sink_journal_visitor_t *visitor = reader->visitor;
+    reader->is_seal = type == CREMA_MSG_RUN_SEAL;
+    return visitor->run ? visitor->run(visitor->context, type, msg) : CREMA_OK;
+}
+
+static crema_err_t
+s_on_writers(void *context, const crema_writers_msg_t *msg)
+{
+    const sink_journal_visitor_t *visitor = ((reader_t *)context)->visitor;
+    return visitor->writers ? visitor->writers(visitor->context, msg) : CREMA_OK;
+}
+
+/* ---- what is shown, and when */
+
+static crema_err_t
+s_show(reader_t *reader, const crema_frame_t *frame, uint32_t segment, size_t offset,
+       bool *ret_understood)
+{
+    sink_journal_put_t put;
+    bool closed, now = true;
+    sink_order_place_t place = {
+        .segment = segment, .offset = offset, .bytes = crema_frame_bytes(frame)};
+    crema_err_t err = CREMA_OK;
+    bool ordered = frame->type == SINK_JOURNAL_PUT && reader->order &&
+                   sink_put_decode(frame, &put) &&
+                   sink_put_last(put.frames, put.frames_bytes, &place.last, &closed) == CREMA_OK;
+    if (ordered) {
+        place.first = put.first_seq;
+        err = sink_order_take(reader->order, &put.stream_id, &place, &now);
+    }
+    *ret_understood = true;
+    const sink_journal_visitor_t own = {.context = reader,
+                                        .state = s_on_state,
+                                        .mark = s_on_mark,
+                                        .run = s_on_run,
+                                        .writers = s_on_writers};
+    bool is_own = sink_segment_is_head(frame->type) || frame->type == SINK_JOURNAL_RUN;
+    if (err == CREMA_OK && now)
+        err = sink_segment_visit(frame, is_own ? &own : reader->visitor, reader->arena,
+                                 ret_understood);
+    return err == CREMA_OK && ordered && now ? s_show_due(reader, false) : err;
+}
+
+static crema_err_t
+s_take_frame(reader_t *reader, const crema_frame_t *frame, uint32_t segment, size_t offset)
+{
+    bool understood = false, is_head = sink_segment_is_head(frame->type);
+    crema_err_t err = CREMA_OK;
+    reader->is_seal = false;
+    if (is_head || frame->seq >= reader->next_seq)
+        err = s_show(reader, frame, segment, offset, &understood);
+    if (!is_head && frame->seq >= reader->next_seq) {
+        reader->report.missing_frames += frame->seq - reader->next_seq;
+        reader->next_seq = frame->seq + 1;
+    }
+    if (understood)
+        reader->report.frames++;
+    else
+        reader->report.damaged_bytes += crema_frame_bytes(frame);
+    if (reader->is_seal)
+        reader->report.before_seal = reader->report.damaged_bytes + reader->report.missing_frames;
+    return err;
+}
+
+/* ---- segments */
+
+/* A segment that begins with a foreign header is damage as a whole. */
+static crema_err_t
+s_read_segment(reader_t *reader, const uint8_t *bytes, size_t size, uint32_t number, bool last)
+{
+    size_t offset = 0, skipped, sound = last ? sink_segment_sound(bytes, size) : size;
+    uint64_t frames = 0;
+    crema_frame_t frame;
+    reader->report.segments++;
+    reader->report.bytes += size;
+    while (sink_segment_next(bytes, sound, &offset, &frame, &skipped) == CREMA_OK) {
+        reader->report.damaged_bytes += skipped;
+        sink_header_t header;
+        if (sink_header_decode(&frame, &header) && !s_take_header(reader, &header)) {
+            reader->report.damaged_bytes += size - offset + crema_frame_bytes(&frame);
+            return CREMA_OK;
+        }
+        frames += frame.type != SINK_JOURNAL_HEADER;
+        crema_err_t err = s_take_frame(reader, &frame, number, offset - crema_frame_bytes(&frame));
+        if (err != CREMA_OK)
+            return err;
+    }
+    /* A last segment longer than its header in which nothing can be read is damage. */
+    bool torn = last && (frames > 0 || size <= SINK_SEGMENT_HEADER_BYTES);
+    if (torn)
+        reader->report.torn_bytes += size - sound;
+    else
+        reader->report.damaged_bytes += size - offset;
+    return CREMA_OK;
+}
+
+static crema_err_t
+s_read_all(reader_t *reader, const uint32_t *numbers, size_t n, char where[PATH_MAX])
+{
+    for (size_t i = 0; i < n; i++) {
+        uint8_t *bytes;
+        size_t size;
+        crema_err_t err = sink_segments_path(reader->dir, numbers[i], where);
+        if (err == CREMA_OK)
+            err = sink_fs_read(where, SINK_SEGMENT_BYTES_MAX, &bytes, &size);
+        if (err != CREMA_OK)
+            return err;
+        err = s_read_segment(reader, bytes, size, numbers[i], i + 1 == n);
+        free(bytes);
+        if (err != CREMA_OK)
+            return err;
+    }
+    return reader->order ? s_show_due(reader, true) : CREMA_OK;
+}
+
+crema_err_t
+sink_journal_read_segments(const char *dir, const uint32_t *numbers, size_t n, bool whole,
+                           const sink_journal_visitor_t *visitor, sink_journal_report_t *ret_report,
+                           char ret_where[PATH_MAX])
+{
+    reader_t reader = {.dir = dir, .visitor = visitor, .next_seq = whole, .whole = whole};
+    crema_err_t err = crema_arena_new(ARENA_BYTES, &reader.arena);
+    if (err == CREMA_OK && visitor->put)
+        err = sink_order_new(&reader.order);
+    if (err == CREMA_OK)
+        err = s_read_all(&reader, numbers, n, ret_where);
+    sink_order_destroy(&reader.order);
+    crema_arena_destroy(&reader.arena);
+    if (err == CREMA_OK)
+        *ret_report = reader.report;
+    return err;
+}
+
+crema_err_t
+sink_journal_read(const char *dir, const sink_journal_visitor_t *visitor,
+                  sink_journal_report_t *ret_report)
+{
+    uint32_t *numbers;
+    size_t n;
+    char where[PATH_MAX];
+    uint64_t aside = 0;
+    crema_err_t err = sink_segments_list(dir, &numbers, &n);
+    if (err != CREMA_OK)
+        return err;
+    err = sink_segments_damaged(dir, &aside);
+    if (err == CREMA_OK && n == 0)
+        err = CREMA_ENOENT;
+    sink_journal_report_t report = {0};
+    if (err == CREMA_OK)
+        err = sink_journal_read_segments(dir, numbers, n, true, visitor, &report, where);
+    free(numbers);
+    if (err == CREMA_OK && report.frames == 0 && crema_id_is_zero(&report.run_id))
+        err = CREMA_EMAGIC;
+    report.damaged_bytes += err == CREMA_OK ? aside : 0;
+    if (err == CREMA_OK)
+        *ret_report = report;
+    return err;
+}

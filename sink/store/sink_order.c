@@ -1,0 +1,139 @@
+#include "sink_order.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "crema_list.h"
+#include "crema_map.h"
+
+#define STREAMS_MAX (1u << 24)
+
+typedef struct {
+    crema_link_t waits;          /* in the list of streams with something that waits */
+    uint64_t next;               /* number expected next */
+    sink_order_place_t *waiting; /* by first number, from `from` on */
+    size_t from, n, room;
+} stream_t;
+
+struct sink_order {
+    crema_map_t *streams;
+    crema_link_t waiting;
+    stream_t *due; /* the one whose places may be due; NULL: none */
+};
+
+crema_err_t
+sink_order_new(sink_order_t **ret_self)
+{
+    sink_order_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return CREMA_ENOMEM;
+    crema_list_init(&self->waiting);
+    crema_err_t err = crema_map_new(STREAMS_MAX, &self->streams);
+    if (err != CREMA_OK)
+        sink_order_destroy(&self);
+    else
+        *ret_self = self;
+    return err;
+}
+
+void
+sink_order_destroy(sink_order_t **self_p)
+{
+    sink_order_t *self = *self_p;
+    if (!self)
+        return;
+    size_t cursor = 0;
+    stream_t *stream;
+    while (self->streams && (stream = crema_map_next(self->streams, &cursor))) {
+        free(stream->waiting);
+        free(stream);
+    }
+    crema_map_destroy(&self->streams);
+    free(self);
+    *self_p = NULL;
+}
+
+static crema_err_t
+s_stream(sink_order_t *self, const crema_id_t *stream_id, uint64_t next, stream_t **ret_stream)
+{
+    stream_t *stream = crema_map_find(self->streams, stream_id);
+    if (!stream) {
+        stream = calloc(1, sizeof *stream);
+        if (!stream)
+            return CREMA_ENOMEM;
+        stream->next = next;
+        crema_err_t err = crema_map_add(self->streams, stream_id, stream);
+        if (err != CREMA_OK) {
+            free(stream);
+            return err;
+        }
+    }
+    *ret_stream = stream;
+    return CREMA_OK;
+}
+
+crema_err_t
+sink_order_begin(sink_order_t *self, const crema_id_t *stream_id, uint64_t last)
+{
+    stream_t *stream;
+    return s_stream(self, stream_id, last + 1, &stream);
+}
+
+/* Sorted in: what comes last usually belongs there. */
+static crema_err_t
+s_wait(sink_order_t *self, stream_t *stream, const sink_order_place_t *place)
+{
+    if (stream->n == stream->room) {
+        size_t room = stream->room ? 2 * stream->room : 16;
+        sink_order_place_t *grown = realloc(stream->waiting, room * sizeof *grown);
+        if (!grown)
+            return CREMA_ENOMEM;
+        stream->waiting = grown;
+        stream->room = room;
+    }
+    size_t at = stream->n++;
+    while (at > stream->from && stream->waiting[at - 1].first > place->first) {
+        stream->waiting[at] = stream->waiting[at - 1];
+        at--;
+    }
+    stream->waiting[at] = *place;
+    crema_list_append(&self->waiting, &stream->waits);
+    return CREMA_OK;
+}
+
+crema_err_t
+sink_order_take(sink_order_t *self, const crema_id_t *stream_id, const sink_order_place_t *place,
+                bool *ret_now)
+{
+    stream_t *stream;
+    crema_err_t err = s_stream(self, stream_id, 1, &stream);
+    if (err != CREMA_OK)
+        return err;
+    *ret_now = place->first <= stream->next;
+    if (!*ret_now)
+        return s_wait(self, stream, place);
+    if (place->last >= stream->next)
+        stream->next = place->last + 1;
+    if (stream->from < stream->n)
+        self->due = stream;
+    return CREMA_OK;
+}
+
+bool
+sink_order_due(sink_order_t *self, bool all, sink_order_place_t *ret_place)
+{
+    stream_t *stream = all ? CREMA_LIST_FIRST(&self->waiting, stream_t, waits) : self->due;
+    if (!stream || (!all && stream->waiting[stream->from].first > stream->next)) {
+        self->due = NULL;
+        return false;
+    }
+    *ret_place = stream->waiting[stream->from++];
+    if (ret_place->last >= stream->next)
+        stream->next = ret_place->last + 1;
+    if (stream->from == stream->n) {
+        crema_list_remove(&stream->waits);
+        stream->from = stream->n = 0;
+        self->due = NULL;
+    }
+    return true;
+}

@@ -1,0 +1,187 @@
+#include "sink_refused.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "crema_bytes.h"
+#include "crema_frame.h"
+#include "sink_fs.h"
+#include "sink_segment.h"
+
+#define FILE_NAME "refused"
+#define BODY_BYTES 48u /* run, stream, first, last */
+#define FRAME_BYTES ((size_t)CREMA_FRAME_HEADER_BYTES + BODY_BYTES)
+#define FILE_BYTES_MAX ((size_t)4 << 20)
+
+static uint64_t
+s_sum(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+static uint64_t
+s_records(uint64_t first, uint64_t last)
+{
+    return s_sum(last - first, 1);
+}
+
+/* ---- lines */
+
+static sink_refused_line_t *
+s_find(const sink_refused_t *self, const crema_id_t *run_id, const crema_id_t *stream_id)
+{
+    for (size_t i = 0; i < self->n; i++)
+        if (crema_id_equal(&self->lines[i].stream_id, stream_id) &&
+            crema_id_equal(&self->lines[i].run_id, run_id))
+            return &self->lines[i];
+    return NULL;
+}
+
+static size_t
+s_streams_of(const sink_refused_t *self, const crema_id_t *run_id)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < self->n; i++)
+        n += crema_id_equal(&self->lines[i].run_id, run_id) &&
+             !crema_id_is_zero(&self->lines[i].stream_id);
+    return n;
+}
+
+static crema_err_t
+s_add(sink_refused_t *self, const sink_refused_line_t *line)
+{
+    if (!self->lines || self->n == self->room) {
+        size_t room = self->room ? 2 * self->room : 16;
+        sink_refused_line_t *grown = realloc(self->lines, room * sizeof *grown);
+        if (!grown)
+            return CREMA_ENOMEM;
+        self->lines = grown;
+        self->room = room;
+    }
+    self->lines[self->n++] = *line;
+    self->n_streams += !crema_id_is_zero(&line->stream_id);
+    return CREMA_OK;
+}
+
+/* In a line that counts for several streams. */
+static crema_err_t
+s_count(sink_refused_t *self, const crema_id_t *run_id, uint64_t records)
+{
+    const crema_id_t none = {{0}};
+    const crema_id_t *of = run_id;
+    sink_refused_line_t *line = s_find(self, of, &none);
+    if (!line && self->n - self->n_streams >= SINK_REFUSED_LINES_MAX) {
+        of = &none;
+        line = s_find(self, of, &none);
+    }
+    if (!line)
+        return s_add(self, &(sink_refused_line_t){*of, none, 1, records});
+    line->last = s_sum(line->last, records);
+    return CREMA_OK;
+}
+
+crema_err_t
+sink_refused_note(sink_refused_t *self, const crema_id_t *run_id, const crema_id_t *stream_id,
+                  uint64_t first, uint64_t last, bool *ret_new)
+{
+    crema_err_t err = CREMA_OK;
+    sink_refused_line_t *line = s_find(self, run_id, stream_id);
+    *ret_new = first <= last && (!line || first < line->first || last > line->last);
+    if (!*ret_new)
+        return CREMA_OK;
+    if (line) {
+        line->first = first < line->first ? first : line->first;
+        line->last = last > line->last ? last : line->last;
+    } else if (self->n_streams < SINK_REFUSED_LINES_MAX &&
+               s_streams_of(self, run_id) < SINK_REFUSED_STREAMS_MAX) {
+        err = s_add(self, &(sink_refused_line_t){*run_id, *stream_id, first, last});
+    } else {
+        err = s_count(self, run_id, s_records(first, last));
+    }
+    self->is_new |= err == CREMA_OK;
+    return err;
+}
+
+uint64_t
+sink_refused_records(const sink_refused_t *self)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < self->n; i++)
+        sum = s_sum(sum, s_records(self->lines[i].first, self->lines[i].last));
+    return sum;
+}
+
+void
+sink_refused_clear(sink_refused_t *self)
+{
+    free(self->lines);
+    *self = (sink_refused_t){0};
+}
+
+/* ---- the file */
+
+static crema_err_t
+s_take(sink_refused_t *self, const crema_frame_t *frame)
+{
+    sink_refused_line_t line;
+    if (frame->type != SINK_REFUSED_FRAME || frame->len != BODY_BYTES)
+        return CREMA_OK;
+    memcpy(line.run_id.bytes, frame->body, CREMA_ID_BYTES);
+    memcpy(line.stream_id.bytes, frame->body + 16, CREMA_ID_BYTES);
+    line.first = crema_get_u64(frame->body + 32);
+    line.last = crema_get_u64(frame->body + 40);
+    return line.first <= line.last ? s_add(self, &line) : CREMA_OK;
+}
+
+crema_err_t
+sink_refused_read(sink_refused_t *self, const char *dir)
+{
+    char path[PATH_MAX];
+    uint8_t *bytes;
+    size_t size;
+    crema_err_t err = sink_fs_join(dir, FILE_NAME, path);
+    if (err == CREMA_OK)
+        err = sink_fs_read(path, FILE_BYTES_MAX, &bytes, &size);
+    if (err != CREMA_OK)
+        return err == CREMA_ENOENT ? CREMA_OK : err;
+    for (size_t at = 0; at < size && err == CREMA_OK;) {
+        crema_frame_t frame;
+        if (crema_frame_decode(bytes + at, size - at, &frame) == CREMA_OK) {
+            err = s_take(self, &frame);
+            at += crema_frame_bytes(&frame);
+        } else {
+            at = crema_frame_find(bytes, size, at + 1); /* lines behind damage still count */
+        }
+    }
+    free(bytes);
+    return err;
+}
+
+static void
+s_encode(const sink_refused_line_t *line, uint8_t *out)
+{
+    uint8_t *body = out + CREMA_FRAME_HEADER_BYTES;
+    memcpy(body, line->run_id.bytes, CREMA_ID_BYTES);
+    memcpy(body + 16, line->stream_id.bytes, CREMA_ID_BYTES);
+    crema_put_u64(body + 32, line->first);
+    crema_put_u64(body + 40, line->last);
+    crema_frame_t frame = {.type = SINK_REFUSED_FRAME, .len = BODY_BYTES, .body = body};
+    crema_frame_encode(&frame, out);
+}
+
+crema_err_t
+sink_refused_keep(sink_refused_t *self, const char *dir)
+{
+    if (!self->is_new)
+        return CREMA_OK;
+    uint8_t *bytes = malloc(self->n * FRAME_BYTES);
+    if (!bytes)
+        return CREMA_ENOMEM;
+    for (size_t i = 0; i < self->n; i++)
+        s_encode(&self->lines[i], bytes + i * FRAME_BYTES);
+    crema_err_t err = sink_fs_replace(dir, FILE_NAME, bytes, self->n * FRAME_BYTES);
+    free(bytes);
+    self->is_new = err != CREMA_OK;
+    return err;
+}

@@ -1,0 +1,47 @@
+/* sink_report - the line by which `crema-sink rebuild --json` says what it did, and which the serving sink reads:
+ *
+ *     {"path":"/data/x.h5","verdict":"COMPLETE","revision":1,"sha256":"…","file_bytes":123,"rows":45,"reasons":[]}
+ *     {"error":"the disk is full"}
+ */
+#ifndef SINK_REPORT_H
+#define SINK_REPORT_H
+
+#include <stdint.h>
+
+#include "crema_error.h"
+#include "crema_wire.h"
+#include "sink_journal.h"
+
+/* What sealing came to. */
+typedef struct {
+    int64_t
+        revision; /* that of the file it replaces if the content is the same, else one more; from 1 */
+    char verdict[16];   /* COMPLETE, PARTIAL */
+    uint8_t sha256[32]; /* sha256_payload */
+    uint64_t file_bytes;
+    uint64_t rows; /* of all stream tables */
+    char path[4096];
+    char reasons_json[4096]; /* reasons, then notes; cut between elements if too long */
+} sink_seal_result_t;
+
+/* Enough for a result with its longest path and reasons. */
+#define SINK_REPORT_BYTES (40u << 10)
+
+/* Writes the line, without a newline, into out[SINK_REPORT_BYTES]. */
+void sink_report_result(const sink_seal_result_t *result, char *out);
+void sink_report_error(const char *why, char *out);
+
+typedef struct sink_report sink_report_t;
+
+/* CREMA_EPROTO: not such a line. At most SINK_REPORT_REASONS_MAX reasons are kept, the last then says how many there are more. */
+#define SINK_REPORT_REASONS_MAX 64
+CREMA_MUST_CHECK crema_err_t sink_report_parse(const char *line, sink_report_t **ret_self);
+void sink_report_destroy(sink_report_t **self_p);
+
+/* NULL unless it reports a failure. */
+const char *sink_report_why(const sink_report_t *self);
+/* As messages; they point into the report. */
+crema_sealed_t sink_report_sealed(const sink_report_t *self, const crema_id_t *run_id);
+sink_journal_sealed_t sink_report_journal(const sink_report_t *self);
+
+#endif

@@ -1,0 +1,507 @@
+#include <errno.h>
+#include <libdeflate.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "sink_fs.h"
+#include "sink_put.h"
+#include "sink_store_private.h"
+#include "sink_tombs.h"
+
+#define GIB ((uint64_t)1 << 30)
+#define LIST_CHANGES_B (64u << 20) /* of one run, in its journal */
+#define ANSWER_FILE "sealed"       /* in the directory of the journal */
+
+/* ---- messages of a run */
+
+static uint32_t
+s_checksum(const crema_msg_t *msg)
+{
+    uint8_t *bytes;
+    size_t size;
+    if (crema_wire_encode(msg, &bytes, &size) != CREMA_OK)
+        return 1;
+    uint32_t crc =
+        libdeflate_crc32(0, bytes + CREMA_WIRE_HEADER_BYTES, size - CREMA_WIRE_HEADER_BYTES);
+    free(bytes);
+    return crc ? crc : 1;
+}
+
+uint32_t
+sink_store_fingerprint(crema_msg_type_t type, const crema_run_msg_t *msg)
+{
+    crema_msg_t plain = {.type = type, .run = *msg};
+    plain.run.t_verdict_ns = 0;
+    while (plain.run.n_attributes > 0 && crema_cost_is(msg->keys[plain.run.n_attributes - 1]))
+        plain.run.n_attributes--; /* they come last */
+    return s_checksum(&plain);
+}
+
+static size_t
+s_length(const char *text)
+{
+    return text ? strlen(text) : 0;
+}
+
+/* What the part takes in a journal, about. */
+static uint64_t
+s_writers_bytes(const crema_writers_msg_t *msg)
+{
+    uint64_t bytes = CREMA_WIRE_HEADER_BYTES + 2 * CREMA_FRAME_HEADER_BYTES;
+    for (size_t i = 0; i < msg->n; i++)
+        bytes += 32 + s_length(msg->writers[i].name) + s_length(msg->writers[i].uuid) +
+                 s_length(msg->writers[i].text);
+    return bytes;
+}
+
+static uint32_t
+s_writers_fingerprint(const crema_writers_msg_t *msg)
+{
+    return s_checksum(&(crema_msg_t){.type = CREMA_MSG_RUN_WRITERS, .writers = *msg});
+}
+
+/* It takes something back that is in the journal. */
+static bool
+s_changes_list(const sink_store_run_t *run, const crema_writers_msg_t *msg, uint32_t crc)
+{
+    if (run->n_said_writers != msg->parts)
+        return run->n_said_writers > 0;
+    return run->said_writers[msg->part] != 0 && run->said_writers[msg->part] != crc;
+}
+
+crema_err_t
+sink_store_note_writers(sink_store_run_t *run, const crema_writers_msg_t *msg, bool *ret_new)
+{
+    uint32_t crc = s_writers_fingerprint(msg);
+    if (s_changes_list(run, msg, crc))
+        run->list_changed_b += s_writers_bytes(msg);
+    if (msg->parts != run->n_said_writers) {
+        uint32_t *said = calloc(msg->parts, sizeof *said);
+        if (!said)
+            return CREMA_ENOMEM;
+        free(run->said_writers);
+        run->said_writers = said;
+        run->n_said_writers = msg->parts;
+    }
+    *ret_new = run->said_writers[msg->part] != crc;
+    run->said_writers[msg->part] = crc;
+    return CREMA_OK;
+}
+
+uint32_t *
+sink_store_said(sink_store_run_t *run, crema_msg_type_t type)
+{
+    switch (type) {
+    case CREMA_MSG_RUN_OPEN:
+        return &run->said_open;
+    case CREMA_MSG_RUN_END:
+        return &run->said_end;
+    case CREMA_MSG_RUN_SEAL:
+        return &run->said_seal;
+    default:
+        return NULL;
+    }
+}
+
+void
+sink_store_note_life(sink_store_run_t *run, crema_life_event_t event)
+{
+    /* What cannot be in this state changes nothing: a journal is read whatever wrote it. */
+    crema_err_t err = crema_life_step(run->shown.life, event, &run->shown.life);
+    (void)err;
+}
+
+void
+sink_store_note_message(sink_store_run_t *run, crema_msg_type_t type, const crema_run_msg_t *msg,
+                        uint32_t fingerprint)
+{
+    const bool had_ended =
+        run->shown.life == CREMA_LIFE_ENDED || run->shown.life == CREMA_LIFE_SEALED;
+    *sink_store_said(run, type) = fingerprint;
+    if (crema_id_is_zero(&run->shown.owner))
+        run->shown.owner = msg->owner;
+    if (type == CREMA_MSG_RUN_OPEN && crema_id_equal(&msg->owner, &run->shown.owner))
+        memcpy(run->shown.agent_key, msg->agent_key, sizeof run->shown.agent_key);
+    sink_store_note_life(run, crema_life_event(type, msg));
+    if (type == CREMA_MSG_RUN_END && !had_ended) {
+        run->shown.seal_asked = false; /* another verdict follows */
+        run->said_seal = 0;            /* also one in the same words */
+    }
+    if (type != CREMA_MSG_RUN_SEAL)
+        return;
+    run->shown.seal_asked = true;
+    run->shown.late = run->shown.revision > 0;
+}
+
+/* ---- taking */
+
+static void
+s_note_news(sink_store_run_t *run, int64_t t_real_ns)
+{
+    run->shown.news++;
+    run->shown.t_news_ns = t_real_ns;
+    sink_store_note_life(run, CREMA_LIFE_NEWS);
+    run->shown.late = run->shown.revision > 0;
+}
+
+static crema_err_t
+s_take_run(sink_store_t *self, const crema_id_t *run_id, sink_store_run_t **ret_run)
+{
+    return self->stuck ? CREMA_ENOSPC : sink_store_take_run(self, run_id, ret_run);
+}
+
+static bool
+s_is_full(sink_store_t *self, sink_store_run_t *run)
+{
+    uint64_t limit = (uint64_t)self->config.run_limit_bytes;
+    uint64_t bytes = sink_journal_bytes(run->journal) + sink_journal_pending_bytes(run->journal);
+    if (limit == 0 || bytes < limit)
+        return false;
+    if (!run->shown.is_full)
+        sink_store_tell(
+            self, SINK_STORE_RUN_FULL, &run->shown.run_id,
+            "its journal has reached the limit of a run; further records are counted as lost");
+    run->shown.is_full = true;
+    return true;
+}
+
+/* Appends what is new of a checked PUT, `skip` leading numbers left out. */
+static crema_err_t
+s_append(sink_store_t *self, sink_store_run_t *run, const crema_data_t *put,
+         const sink_put_range_t *range, uint32_t skip, int64_t t_real_ns)
+{
+    sink_put_rest_t rest = {
+        .frames = put->frames,
+        .frames_bytes = put->frames_bytes,
+        .n = range->frames,
+        .first_seq = put->first_seq,
+    };
+    crema_err_t err = CREMA_OK;
+    if (skip > 0)
+        err = sink_put_cut(put, put->first_seq + skip, self->arena, &rest);
+    if (err == CREMA_OK && s_is_full(self, run))
+        err = sink_put_lose(&rest, t_real_ns);
+    if (err != CREMA_OK) {
+        free(rest.owned);
+        return err;
+    }
+    sink_journal_put_t entry = {
+        .stream_id = put->stream_id,
+        .agent_id = put->agent_id,
+        .first_seq = rest.first_seq,
+        .n = rest.n,
+        .late = run->shown.seal_asked,
+        .frames = rest.frames,
+        .frames_bytes = rest.frames_bytes,
+        .t_recv_ns = t_real_ns,
+    };
+    err = sink_journal_put(run->journal, &entry);
+    free(rest.owned);
+    return err;
+}
+
+crema_err_t
+sink_store_put(sink_store_t *self, const crema_data_t *put, int64_t t_real_ns,
+               sink_store_put_t *ret_put)
+{
+    sink_put_range_t range;
+    crema_stream_row_t known;
+    sink_store_run_t *run;
+    crema_err_t err = sink_put_check(put, self->arena, &range);
+    if (err == CREMA_OK && sink_commit_get(self->watermarks, &put->stream_id, &known) &&
+        !crema_id_equal(&known.run_id, &put->run_id))
+        err = CREMA_EPROTO;
+    if (err == CREMA_OK && sink_put_names_other_run(put, self->arena))
+        err = CREMA_EPROTO;
+    if (err == CREMA_OK)
+        err = s_take_run(self, &put->run_id, &run);
+    uint32_t skip = 0;
+    sink_store_put_t answer = {0};
+    if (err == CREMA_OK)
+        err = sink_commit_put(self->watermarks, &put->stream_id, &put->run_id, put->first_seq,
+                              (uint32_t)(range.last_seq - put->first_seq + 1), &answer.decision,
+                              &skip, &answer.next);
+    if (err == CREMA_OK && answer.decision == SINK_PUT_APPEND) {
+        err = s_append(self, run, put, &range, skip, t_real_ns);
+        if (err == CREMA_OK) {
+            sink_commit_written(self->watermarks, &put->stream_id, range.last_seq, range.closed);
+            sink_store_touch(self, run);
+            s_note_news(run, t_real_ns);
+        }
+    }
+    if (err == CREMA_OK)
+        *ret_put = answer;
+    return err;
+}
+
+/* Another key opened the run; an aggregator that does not know whose it is says nothing of it. */
+static bool
+s_is_denied(const sink_store_run_t *run, const crema_id_t *key)
+{
+    return !crema_id_is_zero(key) && !crema_id_is_zero(&run->shown.owner) &&
+           !crema_id_equal(key, &run->shown.owner);
+}
+
+/* What follows from the message. An end whose verdict was never given is sealed by whoever gives the run up, and stays an end. */
+static bool
+s_is_possible(const sink_run_t *run, crema_msg_type_t type, const crema_run_msg_t *msg,
+              crema_life_t *ret_life)
+{
+    crema_life_event_t event = crema_life_event(type, msg);
+    if (event == CREMA_LIFE_SILENCE && run->life == CREMA_LIFE_ENDED && !run->seal_asked)
+        event = CREMA_LIFE_END;
+    return crema_life_step(run->life, event, ret_life) == CREMA_OK;
+}
+
+/* Like a message about the run that changes nothing else. */
+static crema_err_t
+s_append_cost(sink_store_run_t *run, const crema_cost_t *cost, int64_t t_real_ns)
+{
+    crema_cost_words_t words;
+    crema_cost_tell(cost, "sink", &words);
+    const crema_run_msg_t msg = {.run_id = run->shown.run_id,
+                                 .n_attributes = CREMA_COST_WORDS,
+                                 .keys = words.keys,
+                                 .values = words.values};
+    return sink_journal_run(run->journal, CREMA_MSG_RUN_OPEN, &msg, t_real_ns);
+}
+
+/* `cost` (may be NULL) stands before the message. */
+static crema_err_t
+s_take_message(sink_store_t *self, crema_msg_type_t type, const crema_run_msg_t *msg,
+               const crema_cost_t *cost, int64_t t_real_ns, bool *ret_new)
+{
+    sink_store_run_t *run;
+    crema_err_t err = s_take_run(self, &msg->run_id, &run);
+    if (err != CREMA_OK)
+        return err;
+    if (!sink_store_said(run, type))
+        return CREMA_EINVAL;
+    if (s_is_denied(run, &msg->owner))
+        return CREMA_EDENIED;
+    crema_life_t life;
+    uint32_t fingerprint = sink_store_fingerprint(type, msg);
+    bool new =
+        s_is_possible(&run->shown, type, msg, &life) && fingerprint != *sink_store_said(run, type);
+    if (new) {
+        if (cost)
+            err = s_append_cost(run, cost, t_real_ns);
+        if (err == CREMA_OK)
+            err = sink_journal_run(run->journal, type, msg, t_real_ns);
+        if (err != CREMA_OK)
+            return err;
+        /* A file that is being made does not know what was said meanwhile. */
+        bool matters = type == CREMA_MSG_RUN_SEAL || run->shown.life != life;
+        sink_store_note_message(run, type, msg, fingerprint);
+        if (matters)
+            s_note_news(run, t_real_ns);
+        sink_store_touch(self, run);
+    }
+    *ret_new = new;
+    return CREMA_OK;
+}
+
+crema_err_t
+sink_store_run_msg(sink_store_t *self, crema_msg_type_t type, const crema_run_msg_t *msg,
+                   int64_t t_real_ns, bool *ret_new)
+{
+    return s_take_message(self, type, msg, NULL, t_real_ns, ret_new);
+}
+
+crema_err_t
+sink_store_seal(sink_store_t *self, const crema_run_msg_t *msg, const crema_cost_t *cost,
+                int64_t t_real_ns, bool *ret_new)
+{
+    return s_take_message(self, CREMA_MSG_RUN_SEAL, msg, cost, t_real_ns, ret_new);
+}
+
+crema_err_t
+sink_store_writers(sink_store_t *self, const crema_writers_msg_t *msg, int64_t t_real_ns,
+                   bool *ret_new)
+{
+    sink_store_run_t *run;
+    bool new;
+    crema_err_t err = s_take_run(self, &msg->run_id, &run);
+    if (err == CREMA_OK && s_is_denied(run, &msg->owner))
+        err = CREMA_EDENIED;
+    if (err == CREMA_OK && s_changes_list(run, msg, s_writers_fingerprint(msg)) &&
+        (run->list_changed_b + s_writers_bytes(msg) > LIST_CHANGES_B || s_is_full(self, run)))
+        err = CREMA_ELIMIT;
+    if (err == CREMA_OK)
+        err = sink_store_note_writers(run, msg, &new);
+    if (err != CREMA_OK)
+        return err;
+    if (new) {
+        err = sink_journal_writers(run->journal, msg, t_real_ns);
+        if (err != CREMA_OK) {
+            run->said_writers[msg->part] = 0;
+            return err;
+        }
+        s_note_news(run, t_real_ns);
+        sink_store_touch(self, run);
+    }
+    *ret_new = new;
+    return CREMA_OK;
+}
+
+crema_err_t
+sink_store_clock(sink_store_t *self, const crema_clock_sample_t *sample, int64_t t_real_ns)
+{
+    sink_store_run_t *run;
+    crema_err_t err = s_take_run(self, &sample->run_id, &run);
+    if (err == CREMA_OK)
+        err = sink_journal_clock(run->journal, sample, t_real_ns);
+    if (err == CREMA_OK)
+        sink_store_touch(self, run);
+    return err;
+}
+
+crema_err_t
+sink_store_sealed(sink_store_t *self, const crema_id_t *run_id, const sink_journal_sealed_t *sealed,
+                  int64_t t_real_ns)
+{
+    sink_store_run_t *run;
+    crema_err_t err = s_take_run(self, run_id, &run);
+    if (err == CREMA_OK)
+        err = sink_journal_sealed(run->journal, sealed, t_real_ns);
+    if (err != CREMA_OK)
+        return err;
+    sink_store_touch(self, run);
+    run->shown.revision = sealed->revision;
+    run->shown.t_sealed_ns = t_real_ns;
+    run->shown.late = false;
+    sink_store_note_life(run, CREMA_LIFE_FILE);
+    run->age_sealed_ns = self->age_ns;
+    return CREMA_OK;
+}
+
+crema_err_t
+sink_store_keep_answer(sink_store_t *self, const crema_id_t *run_id, const uint8_t *bytes,
+                       size_t size)
+{
+    char dir[PATH_MAX];
+    crema_err_t err = sink_store_run_dir(self, run_id, dir);
+    return err == CREMA_OK ? sink_fs_replace(dir, ANSWER_FILE, bytes, size) : err;
+}
+
+crema_err_t
+sink_store_answer(const sink_store_t *self, const crema_id_t *run_id, uint8_t **ret_bytes,
+                  size_t *ret_size)
+{
+    char dir[PATH_MAX], path[PATH_MAX];
+    crema_err_t err = sink_store_run_dir(self, run_id, dir);
+    if (err == CREMA_OK)
+        err = sink_fs_join(dir, ANSWER_FILE, path);
+    return err == CREMA_OK ? sink_fs_read(path, CREMA_WIRE_MESSAGE_MAX, ret_bytes, ret_size) : err;
+}
+
+/* ---- committing */
+
+#define S_DIRTY(link) CREMA_LIST_ITEM(link, sink_store_run_t, dirty)
+
+size_t
+sink_store_pending_bytes(const sink_store_t *self)
+{
+    size_t bytes = 0;
+    for (const crema_link_t *at = self->dirty.next; at != &self->dirty; at = at->next)
+        bytes += sink_journal_pending_bytes(S_DIRTY(at)->journal);
+    return bytes;
+}
+
+static void
+s_tell_broken(sink_store_t *self, const crema_id_t *run_id)
+{
+    char path[PATH_MAX], text[PATH_MAX + 128];
+    const int why = errno;
+    if (sink_store_run_dir(self, run_id, path) != CREMA_OK)
+        return;
+    snprintf(text, sizeof text, "%s: %s", path, strerror(why));
+    sink_store_tell(self, SINK_STORE_BROKEN, run_id, text);
+}
+
+crema_err_t
+sink_store_commit(sink_store_t *self, sink_store_group_fn fn, void *context)
+{
+    crema_err_t err = CREMA_OK;
+    for (crema_link_t *at = self->dirty.next; at != &self->dirty; at = at->next) {
+        sink_store_head_t of = {self, S_DIRTY(at)};
+        sink_journal_head_t head = sink_store_head(&of);
+        crema_err_t one = sink_journal_sync(of.run->journal, &head);
+        if (one == CREMA_EIO) {
+            s_tell_broken(self, &of.run->shown.run_id);
+            return CREMA_EIO;
+        }
+        if (one != CREMA_OK)
+            err = one;
+    }
+    self->stuck = err != CREMA_OK;
+    if (err != CREMA_OK)
+        return err;
+    sink_commit_durable(self->watermarks);
+    sink_store_run_t *run;
+    while ((run = CREMA_LIST_FIRST(&self->dirty, sink_store_run_t, dirty))) {
+        sink_store_untouch(self, run);
+        if (fn)
+            fn(context, &run->shown, run->journal);
+    }
+    return CREMA_OK;
+}
+
+/* ---- space */
+
+/* How full the disk is, held against a share and an absolute reserve: a tenth of a large disk is room enough for many runs. */
+static sink_space_t
+s_disk(const sink_store_t *self, uint64_t *ret_free_b)
+{
+    struct statvfs fs;
+    *ret_free_b = UINT64_MAX;
+    if (statvfs(self->dir, &fs) != 0)
+        return SINK_SPACE_FREE;
+    uint64_t all = (uint64_t)fs.f_blocks * fs.f_frsize, left = (uint64_t)fs.f_bavail * fs.f_frsize;
+    *ret_free_b = left;
+    if (left < all / 20 && left < GIB)
+        return SINK_SPACE_FULL;
+    return left < all / 10 && left < 2 * GIB ? SINK_SPACE_SHORT : SINK_SPACE_FREE;
+}
+
+sink_space_t
+sink_store_space(sink_store_t *self, uint64_t *ret_free_b)
+{
+    sink_space_t space = s_disk(self, ret_free_b);
+    uint64_t limit = (uint64_t)self->config.limit_bytes, used = self->bytes;
+    if (limit && limit - (used < limit ? used : limit) < *ret_free_b)
+        *ret_free_b = limit - (used < limit ? used : limit);
+    if (limit && space == SINK_SPACE_FREE && used >= limit - limit / 10)
+        space = SINK_SPACE_SHORT;
+    if (self->stuck || (limit && used >= limit - limit / 20))
+        space = SINK_SPACE_FULL;
+    return space;
+}
+
+crema_err_t
+sink_store_free(sink_store_t *self, const crema_id_t *run_id)
+{
+    char path[PATH_MAX];
+    const sink_run_t *shown = sink_store_find(self, run_id);
+    if (!shown || shown->freed || shown->aside || !sink_store_is_over(shown))
+        return CREMA_EINVAL;
+    sink_store_run_t *run = sink_store_run(self, run_id);
+    crema_err_t err = sink_store_run_dir(self, run_id, path);
+    if (err == CREMA_OK)
+        err = sink_store_rest(self, run);
+    if (err == CREMA_OK)
+        err = sink_freed_add(&self->freed, run_id);
+    if (err != CREMA_OK)
+        return err;
+    err = sink_tombs_add(self->dir, run_id, run->shown.revision);
+    if (err != CREMA_OK) {
+        sink_freed_remove(&self->freed, run_id);
+        return err;
+    }
+    sink_store_drop_run(self, run);
+    sink_store_remove_dir(path);
+    sink_store_count_tomb(self);
+    return CREMA_OK;
+}

@@ -1,0 +1,306 @@
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "crema_bytes.h"
+#include "crema_frame.h"
+#include "crema_random.h"
+#include "sink_fs.h"
+#include "sink_segment.h"
+#include "sink_store_private.h"
+#include "sink_tombs.h"
+
+#define GENERATION_BYTES 16 /* how often it was opened, time of service in ns */
+#define ARENA_BYTES ((size_t)CREMA_ARENA_FACTOR * CREMA_WIRE_MESSAGE_MAX)
+
+/* ---- the store's own files */
+
+static crema_err_t
+s_lock(sink_store_t *self)
+{
+    char path[PATH_MAX];
+    crema_err_t err = sink_fs_join(self->dir, "lock", path);
+    if (err != CREMA_OK)
+        return err;
+    self->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (self->lock_fd < 0)
+        return sink_fs_error(errno);
+    if (flock(self->lock_fd, LOCK_EX | LOCK_NB) == 0)
+        return CREMA_OK;
+    return errno == EWOULDBLOCK ? CREMA_EBUSY : CREMA_EIO;
+}
+
+/* A file of one STORE frame, of `body_bytes` or, as earlier versions wrote it, of its first `old_bytes`. CREMA_ENOENT: there is none;
+ * CREMA_EMAGIC: it holds something else. */
+static crema_err_t
+s_read_frame(sink_store_t *self, const char *name, uint8_t *body, size_t body_bytes,
+             size_t old_bytes)
+{
+    char path[PATH_MAX];
+    uint8_t *bytes;
+    size_t size;
+    crema_err_t err = sink_fs_join(self->dir, name, path);
+    if (err == CREMA_OK)
+        err = sink_fs_read(path, 4096, &bytes, &size);
+    if (err != CREMA_OK)
+        return err;
+    crema_frame_t frame;
+    if (crema_frame_decode(bytes, size, &frame) == CREMA_OK && frame.type == SINK_STORE_FRAME &&
+        (frame.len == body_bytes || frame.len == old_bytes))
+        memcpy(body, frame.body, frame.len);
+    else
+        err = CREMA_EMAGIC;
+    free(bytes);
+    return err;
+}
+
+static crema_err_t
+s_write_frame(sink_store_t *self, const char *name, const uint8_t *body, size_t body_bytes)
+{
+    uint8_t bytes[CREMA_FRAME_HEADER_BYTES + 64];
+    crema_frame_t frame = {
+        .type = SINK_STORE_FRAME,
+        .len = (uint32_t)body_bytes,
+        .body = body,
+    };
+    crema_frame_encode(&frame, bytes);
+    return sink_fs_replace(self->dir, name, bytes, crema_frame_bytes(&frame));
+}
+
+crema_err_t
+sink_store_keep_age(sink_store_t *self)
+{
+    uint8_t body[GENERATION_BYTES];
+    crema_put_u64(body, self->generation);
+    crema_put_u64(body + 8, (uint64_t)self->age_ns);
+    crema_err_t err = s_write_frame(self, "generation", body, sizeof body);
+    if (err == CREMA_OK)
+        self->age_kept_ns = self->age_ns;
+    return err;
+}
+
+static crema_err_t
+s_identify(sink_store_t *self)
+{
+    crema_err_t err =
+        s_read_frame(self, "store", self->store_id.bytes, CREMA_ID_BYTES, CREMA_ID_BYTES);
+    if (err == CREMA_ENOENT) {
+        self->store_id = crema_random_id();
+        err = s_write_frame(self, "store", self->store_id.bytes, CREMA_ID_BYTES);
+    }
+    if (err != CREMA_OK)
+        return err;
+    uint8_t body[GENERATION_BYTES] = {0};
+    err = s_read_frame(self, "generation", body, sizeof body, 8);
+    if (err != CREMA_OK && err != CREMA_ENOENT)
+        return err;
+    self->generation = crema_get_u64(body) + 1;
+    self->age_ns = (int64_t)crema_get_u64(body + 8);
+    if (self->age_ns < 1) /* 0 stands for an age that is not known */
+        self->age_ns = 1;
+    return sink_store_keep_age(self);
+}
+
+/* ---- what is there: names only */
+
+/* The sink ended behind its tombstone, which may have been read from memory and be on no disk: it is written once more. */
+static crema_err_t
+s_finish_freeing(sink_store_t *self, const crema_id_t *run_id, const char *path)
+{
+    crema_err_t err = sink_tombs_add(self->dir, run_id, 0);
+    if (err == CREMA_OK) {
+        sink_store_remove_dir(path);
+        self->n_tombs++;
+    }
+    return err == CREMA_ENOSPC ? CREMA_OK : err; /* the next start tries again */
+}
+
+static crema_err_t
+s_find_entry(sink_store_t *self, const char *name)
+{
+    crema_id_t run_id;
+    sink_store_run_t *run;
+    char path[PATH_MAX], canonical[37];
+    if (!crema_id_parse(name, &run_id) || strcmp(crema_id_uuid(&run_id, canonical), name) != 0)
+        return CREMA_OK;
+    crema_err_t err = sink_fs_join(self->dir, name, path);
+    if (err != CREMA_OK)
+        return err;
+    if (sink_store_is_freed(self, &run_id))
+        return s_finish_freeing(self, &run_id, path);
+    self->report.runs++;
+    return sink_store_add_run(self, &run_id, &run);
+}
+
+static crema_err_t
+s_find_runs(sink_store_t *self)
+{
+    DIR *stream = opendir(self->dir);
+    if (!stream)
+        return sink_fs_error(errno);
+    crema_err_t err = CREMA_OK;
+    struct dirent *entry;
+    while (err == CREMA_OK && (errno = 0, entry = readdir(stream)))
+        err = s_find_entry(self, entry->d_name);
+    if (err == CREMA_OK && errno != 0)
+        err = sink_fs_error(errno);
+    closedir(stream);
+    return err;
+}
+
+static crema_err_t
+s_on_tomb(void *context, const crema_id_t *run_id, int64_t revision)
+{
+    sink_store_t *self = context;
+    (void)revision;
+    self->n_tombs++;
+    return sink_freed_load(&self->freed, run_id);
+}
+
+/* What cannot be moved stays where it is, and is tried again with the next one. */
+static void
+s_move_tombs(sink_store_t *self)
+{
+    if (self->n_tombs <= SINK_PAST_LATEST ||
+        sink_past_add(&self->past, self->dir, self->freed.ids, self->freed.n) != CREMA_OK ||
+        sink_tombs_clear(self->dir) != CREMA_OK)
+        return;
+    sink_freed_clear(&self->freed);
+    self->n_tombs = 0;
+}
+
+void
+sink_store_count_tomb(sink_store_t *self)
+{
+    self->n_tombs++;
+    s_move_tombs(self);
+}
+
+static crema_err_t
+s_read_tombs(sink_store_t *self)
+{
+    crema_err_t err = sink_past_open(&self->past, self->dir);
+    if (err == CREMA_OK)
+        err = sink_tombs_read(self->dir, s_on_tomb, self);
+    sink_freed_loaded(&self->freed);
+    if (err == CREMA_OK)
+        s_move_tombs(self);
+    return err;
+}
+
+static crema_err_t
+s_read_refused(sink_store_t *self)
+{
+    return sink_refused_read(&self->refused, self->dir);
+}
+
+/* ---- opening and closing */
+
+static crema_err_t
+s_explain(crema_err_t err, const char *dir, const char *step, char *ret_why, size_t why_size)
+{
+    if (err == CREMA_EBUSY)
+        snprintf(
+            ret_why, why_size,
+            "the store %s is in use by another crema-sink: end that one, or give another --store",
+            dir);
+    else if (err == CREMA_EMAGIC)
+        snprintf(ret_why, why_size,
+                 "%s is no store of crema-sink: %s holds something else; give --store a directory "
+                 "of its own",
+                 dir, step);
+    else if (err == CREMA_ELIMIT)
+        snprintf(ret_why, why_size, "the store %s holds more runs or streams than fit: %s", dir,
+                 step);
+    else if (err == CREMA_EIO || err == CREMA_ENOENT || err == CREMA_ENOSPC)
+        snprintf(ret_why, why_size, "the store %s cannot be used (%s): %s", dir, step,
+                 strerror(errno));
+    else
+        snprintf(ret_why, why_size, "the store %s cannot be used (%s): %s", dir, step,
+                 crema_err_text(err));
+    return err;
+}
+
+crema_err_t
+sink_store_open(const sink_store_config_t *config, char *ret_why, size_t why_size,
+                sink_store_t **ret_self)
+{
+    sink_store_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return s_explain(CREMA_ENOMEM, config->dir, "memory", ret_why, why_size);
+    self->config = *config;
+    self->lock_fd = -1;
+    crema_list_init(&self->unread);
+    crema_list_init(&self->dirty);
+    crema_list_init(&self->scrubbed);
+    self->dir = strdup(config->dir);
+    crema_err_t err = self->dir ? crema_arena_new(ARENA_BYTES, &self->arena) : CREMA_ENOMEM;
+    if (err == CREMA_OK)
+        err = crema_map_new(config->runs_max, &self->runs);
+    if (err == CREMA_OK)
+        err = sink_commit_new(config->streams_max, &self->watermarks);
+    static const struct {
+        const char *name;
+        crema_err_t (*take)(sink_store_t *self);
+    } c_steps[] = {
+        {"lock", s_lock},
+        {"identity", s_identify},
+        {"tombstones", s_read_tombs},
+        {"refused", s_read_refused},
+        {"journals", s_find_runs},
+    };
+    const char *step = "directory";
+    if (err == CREMA_OK)
+        err = sink_fs_make_dir(config->dir);
+    for (size_t i = 0; err == CREMA_OK && i < sizeof c_steps / sizeof *c_steps; i++) {
+        step = c_steps[i].name;
+        err = c_steps[i].take(self);
+    }
+    if (err != CREMA_OK) {
+        s_explain(err, config->dir, step, ret_why, why_size);
+        sink_store_close(&self);
+        return err;
+    }
+    *ret_self = self;
+    return CREMA_OK;
+}
+
+void
+sink_store_close(sink_store_t **self_p)
+{
+    sink_store_t *self = *self_p;
+    if (self) {
+        if (self->age_ns > self->age_kept_ns) {
+            crema_err_t err = sink_store_keep_age(self);
+            (void)err; /* a little of it is lost */
+        }
+        size_t cursor = 0;
+        sink_store_run_t *run;
+        while (self->runs && (run = crema_map_next(self->runs, &cursor))) {
+            sink_journal_close(&run->journal);
+            sink_scrub_destroy(&run->scrub);
+            free(run->said_writers);
+            free(run->cause);
+            free(run);
+        }
+        free(self->live);
+        sink_aged_clear(&self->resting);
+        sink_store_drop_news(self);
+        sink_freed_clear(&self->freed);
+        sink_past_clear(&self->past);
+        sink_refused_clear(&self->refused);
+        crema_map_destroy(&self->runs);
+        sink_commit_destroy(&self->watermarks);
+        crema_arena_destroy(&self->arena);
+        if (self->lock_fd >= 0)
+            close(self->lock_fd);
+        free(self->dir);
+        free(self);
+    }
+    *self_p = NULL;
+}

@@ -1,0 +1,446 @@
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "crema_failpoint.h"
+#include "sink_fs.h"
+#include "sink_segments.h"
+#include "sink_store_private.h"
+
+#define SECOND_NS INT64_C(1000000000)
+#define REST_AFTER_NS (5 * SECOND_NS)
+#define RETRY_AFTER_NS (5 * SECOND_NS) /* a journal that could not be read */
+#define PEEKS 256                      /* resting runs looked at in one go */
+
+/* ---- what the log should say */
+
+struct sink_store_news {
+    sink_store_news_t *next;
+    int type;
+    crema_id_t run_id;
+    char text[];
+};
+
+void
+sink_store_tell(sink_store_t *self, int type, const crema_id_t *run_id, const char *text)
+{
+    size_t n = strlen(text) + 1;
+    sink_store_news_t *news = malloc(sizeof *news + n), **end = &self->news;
+    if (!news)
+        return;
+    *news = (sink_store_news_t){.type = type, .run_id = *run_id};
+    memcpy(news->text, text, n);
+    while (*end)
+        end = &(*end)->next;
+    *end = news;
+}
+
+bool
+sink_store_event(sink_store_t *self, sink_store_event_t *ret_event)
+{
+    free(self->told);
+    self->told = self->news;
+    if (!self->told)
+        return false;
+    self->news = self->told->next;
+    ret_event->type = self->told->type;
+    ret_event->run_id = self->told->run_id;
+    ret_event->text = self->told->text;
+    return true;
+}
+
+void
+sink_store_drop_news(sink_store_t *self)
+{
+    sink_store_event_t event;
+    while (sink_store_event(self, &event))
+        ;
+}
+
+/* ---- known runs */
+
+sink_store_run_t *
+sink_store_run(const sink_store_t *self, const crema_id_t *run_id)
+{
+    return crema_map_find(self->runs, run_id);
+}
+
+crema_err_t
+sink_store_add_run(sink_store_t *self, const crema_id_t *run_id, sink_store_run_t **ret_run)
+{
+    sink_store_run_t *run = calloc(1, sizeof *run);
+    if (!run)
+        return CREMA_ENOMEM;
+    run->shown.run_id = *run_id;
+    crema_err_t err = crema_map_add(self->runs, run_id, run);
+    if (err != CREMA_OK) {
+        free(run);
+        return err;
+    }
+    crema_list_append(&self->unread, &run->unread);
+    *ret_run = run;
+    return CREMA_OK;
+}
+
+bool
+sink_store_is_freed(const sink_store_t *self, const crema_id_t *run_id)
+{
+    return sink_freed_has(&self->freed, run_id) || sink_past_has(&self->past, run_id);
+}
+
+bool
+sink_store_is_over(const sink_run_t *run)
+{
+    crema_life_t closed;
+    return run->revision > 0 && !run->late &&
+           crema_life_step(run->life, CREMA_LIFE_AGE, &closed) == CREMA_OK;
+}
+
+/* ---- from stage to stage */
+
+static void
+s_leave_live(sink_store_t *self, sink_store_run_t *run)
+{
+    sink_store_run_t *last = self->live[--self->n_live];
+    self->live[run->place] = last;
+    last->place = run->place;
+    sink_journal_close(&run->journal);
+    sink_store_end_scrub(run);
+}
+
+/* Out of whatever the stage holds it in. */
+static void
+s_leave(sink_store_t *self, sink_store_run_t *run)
+{
+    crema_list_remove(&run->unread);
+    if (run->stage == SINK_STAGE_LIVE)
+        s_leave_live(self, run);
+    if (run->stage == SINK_STAGE_RESTING) {
+        sink_aged_remove(&self->resting, &run->resting);
+        self->resting_bytes -= run->bytes;
+    }
+    if (run->stage == SINK_STAGE_ASIDE) {
+        self->report.aside--;
+        run->shown.aside = NULL;
+        free(run->cause);
+        run->cause = NULL;
+    }
+}
+
+static crema_err_t
+s_enter_live(sink_store_t *self, sink_store_run_t *run)
+{
+    if (self->n_live == self->live_room) {
+        size_t room = self->live_room ? 2 * self->live_room : 64;
+        sink_store_run_t **grown = realloc(self->live, room * sizeof(sink_store_run_t *));
+        if (!grown)
+            return CREMA_ENOMEM;
+        self->live = grown;
+        self->live_room = room;
+    }
+    s_leave(self, run);
+    run->stage = SINK_STAGE_LIVE;
+    run->place = self->n_live;
+    self->live[self->n_live++] = run;
+    return CREMA_OK;
+}
+
+static crema_err_t
+s_enter_resting(sink_store_t *self, sink_store_run_t *run)
+{
+    crema_err_t err = sink_aged_add(&self->resting, &run->resting, run->age_sealed_ns);
+    if (err != CREMA_OK)
+        return err;
+    s_leave(self, run);
+    run->stage = SINK_STAGE_RESTING;
+    self->resting_bytes += run->bytes;
+    return CREMA_OK;
+}
+
+static void
+s_set_bytes(sink_store_t *self, sink_store_run_t *run, uint64_t bytes)
+{
+    self->bytes += bytes - run->bytes;
+    run->bytes = bytes;
+}
+
+static const char *
+s_why(crema_err_t err, int why)
+{
+    if (err == CREMA_EMAGIC)
+        return "it belongs to another store or run";
+    if (err == CREMA_EBUSY)
+        return "a later crema-sink wrote to it";
+    return (err == CREMA_EIO || err == CREMA_ENOSPC) && why ? strerror(why) : crema_err_text(err);
+}
+
+/* Its journal is left as it is; nothing is taken for it, for whatever would be would begin again at 1. */
+static void
+s_set_aside(sink_store_t *self, sink_store_run_t *run, crema_err_t err, const char *where)
+{
+    char text[PATH_MAX + 128];
+    snprintf(text, sizeof text, "%s: %s", where, s_why(err, errno));
+    bool again = run->stage == SINK_STAGE_ASIDE;
+    if (!again || !run->cause || strcmp(run->cause, text) != 0)
+        sink_store_tell(self, SINK_STORE_ASIDE, &run->shown.run_id, text);
+    s_leave(self, run);
+    run->stage = SINK_STAGE_ASIDE;
+    run->cause = strdup(text);
+    run->shown.aside = run->cause ? run->cause : "its journal cannot be read";
+    run->age_used_ns = self->age_ns;
+    self->report.aside++;
+    self->report.foreign += err == CREMA_EMAGIC && !again;
+}
+
+/* ---- reading a journal */
+
+static void
+s_note_report(sink_store_t *self, const sink_store_run_t *run, const char *path,
+              const sink_journal_report_t *report)
+{
+    char text[PATH_MAX + 192];
+    self->report.frames += report->frames;
+    self->report.bytes += report->bytes;
+    self->report.torn_bytes += report->torn_bytes;
+    self->report.damaged_bytes += report->damaged_bytes;
+    self->report.missing_frames += report->missing_frames;
+    if (report->damaged_bytes == 0 && report->missing_frames == 0)
+        return;
+    snprintf(text, sizeof text,
+             "%s: %llu bytes cannot be read and %llu entries are missing; what spools still hold "
+             "of it is asked for again",
+             path, (unsigned long long)report->damaged_bytes,
+             (unsigned long long)report->missing_frames);
+    sink_store_tell(self, SINK_STORE_DAMAGED, &run->shown.run_id, text);
+}
+
+/* Reads the newest checkpoint of its journal and what follows, and opens it for more. Whatever is wrong with it is this run's alone. */
+static crema_err_t
+s_read(sink_store_t *self, sink_store_run_t *run, char where[PATH_MAX])
+{
+    char path[PATH_MAX];
+    sink_journal_report_t report;
+    sink_journal_t *journal = NULL;
+    where[0] = '\0';
+    bool was_aside = run->stage == SINK_STAGE_ASIDE;
+    crema_err_t err = sink_store_run_dir(self, &run->shown.run_id, path);
+    if (err == CREMA_OK)
+        err = sink_store_open_journal(self, run, path, &report, where, &journal);
+    if (err == CREMA_OK)
+        err = s_enter_live(self, run);
+    if (err != CREMA_OK) {
+        int why = errno;
+        sink_journal_close(&journal);
+        sink_commit_forget(self->watermarks, &run->shown.run_id);
+        errno = why;
+        return err;
+    }
+    run->journal = journal;
+    s_set_bytes(self, run, sink_journal_bytes(journal));
+    s_note_report(self, run, path, &report);
+    if (was_aside)
+        sink_store_tell(self, SINK_STORE_BACK, &run->shown.run_id, path);
+    if (run->shown.revision > 0 && run->age_sealed_ns == 0)
+        run->age_sealed_ns = self->age_ns;
+    run->age_used_ns = self->age_ns;
+    run->durable = sink_store_state(run);
+    if (sink_journal_place(journal).segment > 1) /* what lies before the checkpoint was not read */
+        sink_store_scrub(self, run);
+    return CREMA_OK;
+}
+
+static crema_err_t
+s_load(sink_store_t *self, sink_store_run_t *run)
+{
+    char where[PATH_MAX];
+    crema_err_t err = s_read(self, run, where);
+    if (err != CREMA_OK)
+        s_set_aside(self, run, err, where);
+    return err;
+}
+
+/* A journal that ends with a checkpoint says what its run is without being read. */
+static crema_err_t
+s_peek(sink_store_t *self, sink_store_run_t *run)
+{
+    char path[PATH_MAX], where[PATH_MAX];
+    sink_journal_state_t state;
+    uint64_t bytes;
+    crema_err_t err = sink_store_run_dir(self, &run->shown.run_id, path);
+    if (err == CREMA_OK)
+        err = sink_journal_peek(path, &self->store_id, &run->shown.run_id, &state, &bytes, where);
+    if (err != CREMA_OK)
+        return err;
+    const sink_run_t shown = {
+        .revision = state.revision, .late = state.late, .life = (crema_life_t)state.life};
+    if (state.life >= CREMA_LIFE_COUNT || !sink_store_is_over(&shown))
+        return CREMA_ENOENT;
+    sink_store_take_state(run, &state);
+    if (run->age_sealed_ns == 0)
+        run->age_sealed_ns = self->age_ns;
+    s_set_bytes(self, run, bytes);
+    return s_enter_resting(self, run);
+}
+
+bool
+sink_store_examine(sink_store_t *self)
+{
+    for (int i = 0; i < PEEKS; i++) {
+        sink_store_run_t *run = CREMA_LIST_FIRST(&self->unread, sink_store_run_t, unread);
+        if (!run)
+            return false;
+        if (s_peek(self, run) == CREMA_OK)
+            continue;
+        crema_err_t err = s_load(self, run);
+        (void)err; /* it is set aside, with an event */
+        break;
+    }
+    return !crema_list_is_empty(&self->unread);
+}
+
+/* ---- what asks for a run */
+
+const sink_run_t *
+sink_store_find(sink_store_t *self, const crema_id_t *run_id)
+{
+    sink_store_run_t *run = sink_store_run(self, run_id);
+    if (!run) {
+        if (!sink_store_is_freed(self, run_id))
+            return NULL;
+        self->shown_freed =
+            (sink_run_t){.run_id = *run_id, .freed = true, .life = CREMA_LIFE_FREED};
+        return &self->shown_freed;
+    }
+    if (run->stage == SINK_STAGE_UNREAD && s_peek(self, run) != CREMA_OK) {
+        crema_err_t err = s_load(self, run);
+        (void)err; /* what is shown says that it is set aside */
+    }
+    return &run->shown;
+}
+
+/* A run that nothing was known of. If its journal cannot be made, nothing is known of it still. */
+static crema_err_t
+s_take_fresh(sink_store_t *self, const crema_id_t *run_id, sink_store_run_t **ret_run)
+{
+    char where[PATH_MAX];
+    if (sink_store_is_freed(self, run_id))
+        return CREMA_ENOENT;
+    crema_err_t err = sink_store_add_run(self, run_id, ret_run);
+    if (err != CREMA_OK)
+        return err;
+    err = s_read(self, *ret_run, where);
+    if (err != CREMA_OK)
+        sink_store_drop_run(self, *ret_run);
+    return err;
+}
+
+crema_err_t
+sink_store_take_run(sink_store_t *self, const crema_id_t *run_id, sink_store_run_t **ret_run)
+{
+    sink_store_run_t *run = sink_store_run(self, run_id);
+    crema_err_t err = CREMA_OK;
+    if (crema_id_is_zero(run_id))
+        return CREMA_EPROTO;
+    if (run && run->stage == SINK_STAGE_ASIDE && self->age_ns - run->age_used_ns < RETRY_AFTER_NS)
+        return CREMA_EIO;
+    if (!run)
+        err = s_take_fresh(self, run_id, &run);
+    else if (run->stage != SINK_STAGE_LIVE)
+        err = s_load(self, run);
+    if (err != CREMA_OK)
+        return err == CREMA_EMAGIC || err == CREMA_EBUSY ? CREMA_EIO : err;
+    run->age_used_ns = self->age_ns;
+    *ret_run = run;
+    return CREMA_OK;
+}
+
+void
+sink_store_drop_run(sink_store_t *self, sink_store_run_t *run)
+{
+    s_leave(self, run);
+    s_set_bytes(self, run, 0);
+    crema_list_remove(&run->dirty);
+    (void)crema_map_take(self->runs, &run->shown.run_id);
+    free(run->said_writers);
+    free(run);
+}
+
+void
+sink_store_touch(sink_store_t *self, sink_store_run_t *run)
+{
+    crema_list_append(&self->dirty, &run->dirty);
+}
+
+void
+sink_store_untouch(sink_store_t *self, sink_store_run_t *run)
+{
+    crema_list_remove(&run->dirty);
+    run->durable = sink_store_state(run);
+    s_set_bytes(self, run, sink_journal_bytes(run->journal));
+}
+
+/* ---- rest */
+
+crema_err_t
+sink_store_rest(sink_store_t *self, sink_store_run_t *run)
+{
+    sink_store_head_t context = {self, run};
+    sink_journal_head_t head = sink_store_head(&context);
+    if (run->stage == SINK_STAGE_RESTING)
+        return CREMA_OK;
+    if (run->stage != SINK_STAGE_LIVE || crema_list_is_linked(&run->dirty))
+        return CREMA_EAGAIN;
+    run->age_used_ns = self->age_ns; /* if it fails, it is tried again after a while */
+    crema_err_t err = sink_journal_rest(run->journal, &head);
+    if (err != CREMA_OK)
+        return err;
+    s_set_bytes(self, run, sink_journal_bytes(run->journal));
+    if (!sink_commit_forget(self->watermarks, &run->shown.run_id))
+        return CREMA_EAGAIN;
+    return s_enter_resting(self, run);
+}
+
+void
+sink_store_tick(sink_store_t *self, int64_t mono_ns)
+{
+    const int64_t keep_every_ns = 600 * SECOND_NS;
+    if (self->mono_ns > 0 && mono_ns > self->mono_ns)
+        self->age_ns += mono_ns - self->mono_ns;
+    self->mono_ns = mono_ns;
+    if (self->age_ns - self->age_kept_ns >= keep_every_ns) {
+        crema_err_t err = sink_store_keep_age(self);
+        (void)err; /* a little of it is lost when the program ends, and journals stay the longer */
+    }
+    for (size_t i = self->n_live; i > 0; i--) {
+        sink_store_run_t *run = self->live[i - 1];
+        if (!sink_store_is_over(&run->shown) || self->age_ns - run->age_used_ns < REST_AFTER_NS)
+            continue;
+        crema_err_t err = sink_store_rest(self, run);
+        (void)err; /* it stays live, and is tried again */
+    }
+}
+
+void
+sink_store_remove_dir(const char *path)
+{
+    DIR *stream = opendir(path);
+    if (!stream)
+        return;
+    struct dirent *entry;
+    while ((entry = readdir(stream))) {
+        const char *suffix = strchr(entry->d_name, '.');
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+            (suffix && strcmp(suffix, SINK_SEGMENT_DAMAGED) == 0))
+            continue;
+        crema_failpoint("sink.before_journal_unlink");
+        (void)unlinkat(dirfd(stream), entry->d_name, 0);
+        crema_failpoint("sink.after_journal_unlink");
+    }
+    closedir(stream);
+    crema_failpoint("sink.before_journal_rmdir");
+    (void)rmdir(path);
+}

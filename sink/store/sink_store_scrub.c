@@ -1,0 +1,150 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sink_store_private.h"
+
+static bool
+s_is_open(const sink_store_run_t *run)
+{
+    return run->stage == SINK_STAGE_LIVE && run->shown.revision == 0 && !run->shown.seal_asked;
+}
+
+void
+sink_store_end_scrub(sink_store_run_t *run)
+{
+    crema_list_remove(&run->scrubbed);
+    sink_scrub_destroy(&run->scrub);
+    run->scrub_for_list = false;
+}
+
+void
+sink_store_scrub(sink_store_t *self, sink_store_run_t *run)
+{
+    char path[PATH_MAX];
+    sink_store_end_scrub(run);
+    if (!s_is_open(run) || sink_store_run_dir(self, &run->shown.run_id, path) != CREMA_OK ||
+        sink_scrub_new(path, &run->shown.run_id, self->config.streams_max, &run->scrub) != CREMA_OK)
+        return; /* the sealing reads all of it in any case */
+    crema_list_append(&self->scrubbed, &run->scrubbed);
+}
+
+/* ---- what is done about a hole */
+
+typedef struct {
+    sink_store_t *store;
+    const sink_commit_t *marks;
+    uint64_t records;
+} fall_t;
+
+static void
+s_on_row(void *context, const crema_stream_row_t *row)
+{
+    fall_t *fall = context;
+    crema_stream_row_t readable;
+    (void)sink_commit_get(fall->marks, &row->stream_id, &readable);
+    if (readable.committed >= row->committed)
+        return;
+    fall->records += row->committed - readable.committed;
+    sink_commit_lower(fall->store->watermarks, &row->stream_id, readable.committed);
+}
+
+/* Watermarks fall back, and messages are journaled once more when they are said again. */
+static void
+s_fall_back(sink_store_t *self, sink_store_run_t *run, const sink_scrub_found_t *found)
+{
+    char text[256];
+    fall_t fall = {.store = self, .marks = sink_scrub_marks(run->scrub)};
+    sink_commit_each(self->watermarks, &run->shown.run_id, s_on_row, &fall);
+    run->said_open = run->said_end = 0;
+    if (run->n_said_writers > 0)
+        memset(run->said_writers, 0, run->n_said_writers * sizeof *run->said_writers);
+    run->durable = sink_store_state(run);
+    self->report.damaged_bytes += found->damaged_bytes;
+    self->report.missing_frames += found->missing_frames;
+    snprintf(text, sizeof text,
+             "%llu bytes of its journal cannot be read and %llu entries are missing; what spools "
+             "still hold of %llu records is asked for again",
+             (unsigned long long)found->damaged_bytes, (unsigned long long)found->missing_frames,
+             (unsigned long long)fall.records);
+    sink_store_tell(self, SINK_STORE_DAMAGED, &run->shown.run_id, text);
+}
+
+static void
+s_tell_row(void *context, const crema_stream_row_t *row)
+{
+    sink_commit_ask(((sink_store_t *)context)->watermarks, &row->stream_id);
+}
+
+static void
+s_finish(sink_store_t *self, sink_store_run_t *run, bool sound, sink_store_scrubbed_t *ret_scrubbed)
+{
+    sink_scrub_found_t found = sink_scrub_found(run->scrub);
+    *ret_scrubbed = (sink_store_scrubbed_t){
+        .run_id = run->shown.run_id,
+        .parts = run->n_said_writers,
+        .for_list = run->scrub_for_list,
+        .fell = sound && found.damaged_bytes + found.missing_frames > 0,
+    };
+    if (ret_scrubbed->fell)
+        s_fall_back(self, run, &found);
+    if (run->scrub_for_list)
+        sink_commit_each(self->watermarks, &run->shown.run_id, s_tell_row, self);
+    run->list_checked |= run->scrub_for_list;
+    sink_store_end_scrub(run);
+}
+
+bool
+sink_store_scrub_some(sink_store_t *self, sink_store_scrubbed_t *ret_scrubbed)
+{
+    bool end;
+    sink_store_run_t *run = CREMA_LIST_FIRST(&self->scrubbed, sink_store_run_t, scrubbed);
+    if (!run)
+        return false;
+    crema_err_t err = sink_scrub_read(run->scrub, sink_journal_place(run->journal).segment, &end);
+    self->scrub_waits = err == CREMA_OK && end && crema_list_is_linked(&run->dirty);
+    if (err == CREMA_OK && (!end || self->scrub_waits)) {
+        crema_list_remove(&run->scrubbed); /* each in its turn */
+        crema_list_append(&self->scrubbed, &run->scrubbed);
+        return false;
+    }
+    s_finish(self, run, err == CREMA_OK && s_is_open(run), ret_scrubbed);
+    return true;
+}
+
+bool
+sink_store_is_scrubbing(const sink_store_t *self, bool *ret_waits)
+{
+    *ret_waits = self->scrub_waits;
+    return !crema_list_is_empty(&self->scrubbed);
+}
+
+/* ---- the list of writers */
+
+bool
+sink_store_check_list(sink_store_t *self, const crema_id_t *run_id)
+{
+    sink_store_run_t *run = sink_store_run(self, run_id);
+    if (!run || !s_is_open(run) || run->list_checked)
+        return true;
+    if (!run->scrub_for_list) {
+        sink_store_scrub(self, run);
+        run->scrub_for_list = run->scrub != NULL;
+    }
+    return !run->scrub_for_list;
+}
+
+bool
+sink_store_is_held(const sink_store_t *self, const crema_id_t *run_id)
+{
+    const sink_store_run_t *run =
+        crema_list_is_empty(&self->scrubbed) ? NULL : sink_store_run(self, run_id);
+    return run && run->scrub_for_list;
+}
+
+bool
+sink_store_has_part(const sink_store_t *self, const crema_id_t *run_id, uint32_t part)
+{
+    const sink_store_run_t *run = sink_store_run(self, run_id);
+    return run && part < run->n_said_writers && run->said_writers[part] != 0;
+}

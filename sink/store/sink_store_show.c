@@ -1,0 +1,176 @@
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "sink_fs.h"
+#include "sink_store_private.h"
+
+/* ---- what is there */
+
+crema_err_t
+sink_store_run_dir(const sink_store_t *self, const crema_id_t *run_id, char ret_path[PATH_MAX])
+{
+    char name[37];
+    return sink_fs_join(self->dir, crema_id_uuid(run_id, name), ret_path);
+}
+
+crema_id_t
+sink_store_id(const sink_store_t *self)
+{
+    return self->store_id;
+}
+
+sink_commit_t *
+sink_store_watermarks(sink_store_t *self)
+{
+    return self->watermarks;
+}
+
+sink_store_report_t
+sink_store_report(const sink_store_t *self)
+{
+    sink_store_report_t report = self->report;
+    for (const crema_link_t *at = self->unread.next; at != &self->unread; at = at->next)
+        report.unread++;
+    report.refused_records = sink_refused_records(&self->refused);
+    return report;
+}
+
+const sink_run_t *
+sink_store_next(const sink_store_t *self, size_t *cursor)
+{
+    return *cursor < self->n_live ? &self->live[(*cursor)++]->shown : NULL;
+}
+
+size_t
+sink_store_live(const sink_store_t *self)
+{
+    return self->n_live;
+}
+
+size_t
+sink_store_known(const sink_store_t *self)
+{
+    return crema_map_count(self->runs) + self->freed.n + (size_t)self->past.n;
+}
+
+const sink_run_t *
+sink_store_oldest(const sink_store_t *self, int64_t *ret_sealed_for_ns)
+{
+    const sink_age_t *oldest = sink_aged_oldest(&self->resting);
+    if (!oldest)
+        return NULL;
+    *ret_sealed_for_ns = self->age_ns - oldest->age_ns;
+    return &CREMA_LIST_ITEM(oldest, sink_store_run_t, resting)->shown;
+}
+
+uint64_t
+sink_store_bytes(const sink_store_t *self)
+{
+    return self->bytes;
+}
+
+uint64_t
+sink_store_resting_bytes(const sink_store_t *self)
+{
+    return self->resting_bytes;
+}
+
+int64_t
+sink_store_age_ns(const sink_store_t *self)
+{
+    return self->age_ns;
+}
+
+/* ---- streams of runs */
+
+/* A freed run takes nothing. What the sender has beyond what it knows to be committed is lost, as far as anybody knows by now. */
+static crema_err_t
+s_refuse(sink_store_t *self, const crema_stream_row_t *asked, crema_stream_row_t *ret_row)
+{
+    uint64_t first = asked->committed < UINT64_MAX ? asked->committed + 1 : UINT64_MAX;
+    char text[256], uuid[37];
+    bool is_new;
+    if (first < asked->first_avail)
+        first = asked->first_avail;
+    crema_err_t err = sink_refused_note(&self->refused, &asked->run_id, &asked->stream_id, first,
+                                        asked->hi, &is_new);
+    if (err != CREMA_OK)
+        return err;
+    if (is_new) {
+        snprintf(text, sizeof text,
+                 "numbers %llu to %llu of stream %s came when the run was sealed and its journal "
+                 "no longer kept; what its file does not have of them is lost",
+                 (unsigned long long)first, (unsigned long long)asked->hi,
+                 crema_id_uuid(&asked->stream_id, uuid));
+        sink_store_tell(self, SINK_STORE_REFUSED, &asked->run_id, text);
+    }
+    *ret_row = (crema_stream_row_t){
+        .stream_id = asked->stream_id,
+        .run_id = asked->run_id,
+        .hi = asked->hi,
+        .committed = asked->hi,
+        .recv_next = asked->hi + 1,
+        .flags = CREMA_STREAM_FLAG_REFUSED | (asked->flags & CREMA_STREAM_FLAG_CLOSED),
+    };
+    return CREMA_OK;
+}
+
+crema_err_t
+sink_store_keep_refused(sink_store_t *self)
+{
+    return sink_refused_keep(&self->refused, self->dir);
+}
+
+crema_err_t
+sink_store_stream(sink_store_t *self, const crema_stream_row_t *asked, crema_stream_row_t *ret_row)
+{
+    sink_store_run_t *run;
+    const sink_run_t *shown = sink_store_find(self, &asked->run_id);
+    if (shown && shown->freed)
+        return s_refuse(self, asked, ret_row);
+    crema_err_t err = shown ? sink_store_take_run(self, &asked->run_id, &run) : CREMA_OK;
+    if (err == CREMA_OK && sink_store_is_held(self, &asked->run_id))
+        err = CREMA_EAGAIN;
+    if (err != CREMA_OK)
+        return err;
+    crema_stream_row_t row;
+    bool known = sink_commit_get(self->watermarks, &asked->stream_id, &row);
+    if (known && !crema_id_equal(&row.run_id, &asked->run_id))
+        return CREMA_EPROTO;
+    row.run_id = asked->run_id;
+    *ret_row = row;
+    return CREMA_OK;
+}
+
+typedef struct {
+    crema_stream_row_t *rows;
+    size_t n;
+} gathered_t;
+
+static void
+s_on_stream(void *context, const crema_stream_row_t *row)
+{
+    gathered_t *gathered = context;
+    gathered->rows[gathered->n++] = *row;
+}
+
+crema_err_t
+sink_store_open_streams(const sink_store_t *self, crema_stream_row_t **ret_rows, size_t *ret_n)
+{
+    size_t n = 0;
+    if (!crema_list_is_empty(&self->unread))
+        return CREMA_EAGAIN;
+    for (size_t i = 0; i < self->n_live; i++)
+        if (!sink_store_is_over(&self->live[i]->shown))
+            n += sink_commit_count(self->watermarks, &self->live[i]->shown.run_id);
+    gathered_t gathered = {calloc(n ? n : 1, sizeof *gathered.rows), 0};
+    if (!gathered.rows)
+        return CREMA_ENOMEM;
+    for (size_t i = 0; i < self->n_live; i++)
+        if (!sink_store_is_over(&self->live[i]->shown))
+            sink_commit_each(self->watermarks, &self->live[i]->shown.run_id, s_on_stream,
+                             &gathered);
+    *ret_rows = gathered.rows;
+    *ret_n = gathered.n;
+    return CREMA_OK;
+}

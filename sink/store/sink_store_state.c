@@ -1,0 +1,206 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sink_put.h"
+#include "sink_store_private.h"
+
+/* ---- reading a journal */
+
+typedef struct {
+    sink_store_t *store;
+    sink_store_run_t *run;
+    uint64_t strays;  /* times that it named a stream which another run has */
+    crema_id_t stray; /* the first of these */
+} recovery_t;
+
+/* What belongs to another run is not taken from this journal; all else of it is. */
+static crema_err_t
+s_pass_strays(recovery_t *self, const crema_id_t *stream_id, crema_err_t err)
+{
+    if (err != CREMA_EPROTO)
+        return err;
+    if (self->strays++ == 0)
+        self->stray = *stream_id;
+    return CREMA_OK;
+}
+
+static void
+s_tell_strays(const recovery_t *self)
+{
+    char text[256], uuid[37];
+    if (self->strays == 0)
+        return;
+    snprintf(text, sizeof text,
+             "%llu entries of its journal are of streams that another run has, the first of %s: "
+             "they are left where they are, and more of them is refused",
+             (unsigned long long)self->strays, crema_id_uuid(&self->stray, uuid));
+    sink_store_tell(self->store, SINK_STORE_STRAYS, &self->run->shown.run_id, text);
+}
+
+void
+sink_store_take_state(sink_store_run_t *run, const sink_journal_state_t *state)
+{
+    run->shown.seal_asked = state->seal_asked;
+    run->shown.revision = state->revision;
+    run->shown.t_sealed_ns = state->t_sealed_ns;
+    run->shown.late = state->late;
+    run->age_sealed_ns = state->age_sealed_ns;
+    run->shown.life = state->life < CREMA_LIFE_COUNT ? (crema_life_t)state->life : CREMA_LIFE_OPEN;
+    run->shown.owner = state->owner;
+    memcpy(run->shown.agent_key, state->agent_key, sizeof run->shown.agent_key);
+    run->said_open = state->said_open;
+    run->said_end = state->said_end;
+    run->said_seal = state->said_seal;
+}
+
+static crema_err_t
+s_on_state(void *context, const sink_journal_state_t *state)
+{
+    sink_store_take_state(((recovery_t *)context)->run, state);
+    return CREMA_OK;
+}
+
+static crema_err_t
+s_on_mark(void *context, const sink_journal_mark_t *mark)
+{
+    recovery_t *recovery = context;
+    sink_commit_t *marks = recovery->store->watermarks;
+    const crema_id_t *run_id = &recovery->run->shown.run_id;
+    crema_err_t err =
+        sink_commit_restore(marks, &mark->stream_id, run_id, mark->committed, mark->closed);
+    if (err == CREMA_OK)
+        err = sink_commit_restore_hi(marks, &mark->stream_id, run_id, mark->hi);
+    return s_pass_strays(recovery, &mark->stream_id, err);
+}
+
+static crema_err_t
+s_on_put(void *context, const sink_journal_put_t *put)
+{
+    recovery_t *recovery = context;
+    uint64_t last;
+    bool closed;
+    recovery->run->shown.late = recovery->run->shown.revision > 0;
+    sink_store_note_life(recovery->run, CREMA_LIFE_NEWS);
+    if (sink_put_last(put->frames, put->frames_bytes, &last, &closed) != CREMA_OK)
+        return CREMA_OK;
+    crema_err_t err =
+        sink_commit_restore_put(recovery->store->watermarks, &put->stream_id,
+                                &recovery->run->shown.run_id, put->first_seq, last, closed);
+    return s_pass_strays(recovery, &put->stream_id, err);
+}
+
+static crema_err_t
+s_on_run(void *context, crema_msg_type_t type, const crema_run_msg_t *msg)
+{
+    recovery_t *recovery = context;
+    bool is_cost = msg->n_attributes > 0 && crema_cost_is(msg->keys[0]);
+    if (!is_cost) /* sink_store_seal() */
+        sink_store_note_message(recovery->run, type, msg, sink_store_fingerprint(type, msg));
+    return CREMA_OK;
+}
+
+static crema_err_t
+s_on_writers(void *context, const crema_writers_msg_t *msg)
+{
+    recovery_t *recovery = context;
+    bool new;
+    recovery->run->shown.late = recovery->run->shown.revision > 0;
+    return sink_store_note_writers(recovery->run, msg, &new);
+}
+
+static crema_err_t
+s_on_sealed(void *context, const sink_journal_sealed_t *sealed)
+{
+    recovery_t *recovery = context;
+    recovery->run->shown.revision = sealed->revision;
+    recovery->run->shown.t_sealed_ns = sealed->t_real_ns;
+    recovery->run->shown.late = false;
+    sink_store_note_life(recovery->run, CREMA_LIFE_FILE);
+    recovery->run->age_sealed_ns = 0;
+    return CREMA_OK;
+}
+
+crema_err_t
+sink_store_open_journal(sink_store_t *self, sink_store_run_t *run, const char *path,
+                        sink_journal_report_t *ret_report, char ret_where[PATH_MAX],
+                        sink_journal_t **ret_journal)
+{
+    recovery_t recovery = {.store = self, .run = run};
+    const sink_journal_visitor_t visitor = {
+        .context = &recovery,
+        .put = s_on_put,
+        .run = s_on_run,
+        .sealed = s_on_sealed,
+        .writers = s_on_writers,
+        .state = s_on_state,
+        .mark = s_on_mark,
+    };
+    crema_err_t err = sink_journal_open(path, &self->store_id, &run->shown.run_id, self->generation,
+                                        &visitor, ret_report, ret_where, ret_journal);
+    if (err == CREMA_OK)
+        s_tell_strays(&recovery);
+    return err;
+}
+
+/* ---- writing a checkpoint */
+
+sink_journal_state_t
+sink_store_state(const sink_store_run_t *run)
+{
+    sink_journal_state_t state = {
+        .revision = run->shown.revision,
+        .t_sealed_ns = run->shown.t_sealed_ns,
+        .age_sealed_ns = run->age_sealed_ns,
+        .said_open = run->said_open,
+        .said_end = run->said_end,
+        .said_seal = run->said_seal,
+        .seal_asked = run->shown.seal_asked,
+        .late = run->shown.late,
+        .life = (uint32_t)run->shown.life,
+        .owner = run->shown.owner,
+    };
+    memcpy(state.agent_key, run->shown.agent_key, sizeof state.agent_key);
+    return state;
+}
+
+typedef struct {
+    sink_journal_mark_t *marks;
+    size_t n;
+} marks_t;
+
+static void
+s_on_row(void *context, const crema_stream_row_t *row)
+{
+    marks_t *marks = context;
+    if (row->hi == 0) /* all of it is pending */
+        return;
+    marks->marks[marks->n++] = (sink_journal_mark_t){
+        .stream_id = row->stream_id,
+        .committed = row->committed,
+        .hi = row->hi,
+        .closed = row->flags & CREMA_STREAM_FLAG_CLOSED,
+    };
+}
+
+static crema_err_t
+s_on_head(void *context, sink_journal_state_t *ret_state, sink_journal_mark_t **ret_marks)
+{
+    const sink_store_head_t *head = context;
+    const crema_id_t *run_id = &head->run->shown.run_id;
+    size_t n = sink_commit_count(head->store->watermarks, run_id);
+    marks_t marks = {calloc(n ? n : 1, sizeof *marks.marks), 0};
+    if (!marks.marks)
+        return CREMA_ENOMEM;
+    sink_commit_each(head->store->watermarks, run_id, s_on_row, &marks);
+    *ret_state = head->run->durable;
+    ret_state->n_marks = marks.n;
+    *ret_marks = marks.marks;
+    return CREMA_OK;
+}
+
+sink_journal_head_t
+sink_store_head(sink_store_head_t *context)
+{
+    return (sink_journal_head_t){context, s_on_head};
+}

@@ -1,0 +1,34 @@
+/* sink_viewing - the lines by which the serving sink tells the process of the live views what is durable:
+ *
+ *     grown 01234567-89ab-cdef-0123-456789abcdef 3 1048576     the journal counts up to this byte of its segment 3
+ *     ended 01234567-89ab-cdef-0123-456789abcdef               the run has its file */
+#ifndef SINK_VIEWING_H
+#define SINK_VIEWING_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+#include "crema_error.h"
+#include "crema_id.h"
+#include "sink_journal.h"
+
+/* With newline and NUL; far below PIPE_BUF, so a pipe takes all of it or nothing. */
+#define SINK_VIEWING_BYTES 96
+
+typedef struct {
+    bool ended;
+    crema_id_t run_id;
+    sink_journal_place_t place; /* of a journal that has grown */
+} sink_viewing_t;
+
+/* Returns the line, its newline included. */
+char *sink_viewing_line(const sink_viewing_t *viewing, char out[SINK_VIEWING_BYTES]);
+
+/* False: not such a line. It may end with a newline. */
+bool sink_viewing_parse(const char *line, sink_viewing_t *ret_viewing);
+
+/* The live file of a run: `<run_id>.live.h5` in output_dir. */
+CREMA_MUST_CHECK crema_err_t sink_viewing_path(const char *output_dir, const crema_id_t *run_id,
+                                               char ret_path[PATH_MAX]);
+
+#endif

@@ -1,0 +1,68 @@
+#include "sink_window.h"
+
+#include <stdlib.h>
+
+#include "sink_fs.h"
+#include "sink_segment.h"
+
+#define BYTES ((size_t)64 << 10)
+#define BYTES_MAX ((size_t)4 << 20) /* more than any frame */
+
+uint64_t
+sink_window_left(const sink_window_t *self)
+{
+    return self->size - self->at - self->offset;
+}
+
+void
+sink_window_clear(sink_window_t *self)
+{
+    free(self->bytes);
+    *self = (sink_window_t){0};
+}
+
+/* No frame lies in what is left of the window: it moves on, and grows if it holds no whole one. */
+static crema_err_t
+s_move(sink_window_t *self)
+{
+    bool stuck = self->offset == 0 && self->n > 0 && self->n == self->room;
+    size_t room = self->room ? self->room : BYTES;
+    if (stuck && room >= BYTES_MAX) { /* more damage than any frame is long */
+        self->offset = self->n / 2;
+        self->skipped += self->offset;
+    } else if (stuck) {
+        room *= 2;
+    }
+    uint8_t *grown = realloc(self->bytes, room);
+    if (!grown)
+        return CREMA_ENOMEM;
+    self->bytes = grown;
+    self->room = room;
+    self->at += self->offset;
+    self->offset = 0;
+    uint64_t left = self->size - self->at;
+    self->n = left < room ? (size_t)left : room;
+    crema_err_t err = sink_fs_read_at(self->path, self->at, self->bytes, self->n);
+    return err == CREMA_ENOENT ? CREMA_EIO : err;
+}
+
+crema_err_t
+sink_window_next(sink_window_t *self, crema_frame_t *ret_frame)
+{
+    while (true) {
+        size_t skipped;
+        if (sink_segment_next(self->bytes, self->n, &self->offset, ret_frame, &skipped) ==
+            CREMA_OK) {
+            self->skipped += skipped;
+            return CREMA_OK;
+        }
+        uint64_t left = sink_window_left(self);
+        if (left == 0 || (left == self->n && self->offset == 0))
+            return CREMA_ENOENT;
+        crema_err_t err = s_move(self);
+        if (err != CREMA_OK) {
+            self->n = self->offset = 0;
+            return err;
+        }
+    }
+}

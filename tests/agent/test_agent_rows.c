@@ -1,0 +1,152 @@
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent_rows.h"
+#include "crema_random.h"
+#include "frames.h"
+
+static void
+must(crema_err_t err)
+{
+    assert_string_equal(crema_err_name(err), "CREMA_OK");
+}
+
+/* Writes what was gathered, reads it back as record 2 of a fresh stream, and hands it to `check`. */
+static void
+must_come_back(agent_rows_t *rows, void (*check)(const crema_batch_t *batch))
+{
+    char dir[] = "/tmp/crema-rows-XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    crema_id_t id = crema_random_id();
+    crema_stream_info_t info = {.run_id = crema_random_id(),
+                                .host = "",
+                                .worker_uuid = "",
+                                .worker_name = "",
+                                .boot_id = ""};
+    crema_spool_writer_t *writer;
+    must(crema_spool_writer_open(dir, &id, &info, &writer));
+    must(agent_rows_write(rows, writer, 5));
+    assert_int_equal(agent_rows_count(rows), 0);
+    must(agent_rows_write(rows, writer, 6)); /* nothing: no record */
+    crema_spool_writer_close(&writer);
+    crema_spool_t *spool;
+    must(crema_spool_open(dir, &spool));
+    must(crema_spool_scan(spool));
+    assert_int_equal(crema_spool_find(spool, &id)->hi, 3);
+    static uint8_t buf[1 << 17];
+    size_t bytes;
+    uint32_t n;
+    uint64_t last;
+    must(crema_spool_read(spool, &id, 2, buf, sizeof buf, &bytes, &n, &last));
+    crema_frame_t frame;
+    crema_record_t record;
+    crema_arena_t *arena;
+    must(crema_arena_new(1 << 21, &arena));
+    must(crema_frame_decode(buf, bytes, &frame));
+    assert_int_equal(frame.t_ns, 5);
+    must(crema_record_decode(&frame, arena, &record));
+    assert_int_equal(record.type, CREMA_RECORD_BATCH);
+    check(&record.batch);
+    crema_arena_destroy(&arena);
+    crema_spool_close(&spool);
+    char *made = strdup(dir);
+    scratch_remove(&made);
+}
+
+static size_t
+column(const crema_batch_t *batch, const char *name)
+{
+    return (size_t)crema_table_column(batch->table, name);
+}
+
+static void
+check_two_rows(const crema_batch_t *batch)
+{
+    assert_int_equal(batch->rows, 2);
+    assert_int_equal(crema_batch_int(batch, 0, column(batch, "t_ns"), -9), 100);
+    assert_int_equal(crema_batch_int(batch, 1, column(batch, "t_ns"), -9), 0);
+    assert_int_equal(crema_batch_int(batch, 0, column(batch, "rss_b"), -9), -1);
+    assert_int_equal(crema_batch_int(batch, 1, column(batch, "rss_b"), -9), INT64_MAX);
+    assert_int_equal(crema_batch_int(batch, 0, column(batch, "worker_id"), -9), UINT32_MAX);
+    assert_int_equal(crema_batch_int(batch, 1, column(batch, "worker_id"), -9), 3);
+    assert_int_equal(crema_batch_int(batch, 0, column(batch, "source"), -9), 0);
+    assert_true(isnan(crema_batch_real(batch, 0, column(batch, "cpu_pct"), -9)));
+    assert_true(crema_batch_real(batch, 1, column(batch, "cpu_pct"), -9) == 12.5);
+}
+
+static void
+test_rows_come_back_as_they_were_set(void **state)
+{
+    (void)state;
+    agent_rows_t *rows;
+    must(agent_rows_new(CREMA_TABLE_WORKER_SAMPLES, &rows));
+    uint8_t *row = agent_rows_add(rows);
+    agent_rows_set(rows, row, "t_ns", 100);
+    row = agent_rows_add(rows);
+    agent_rows_set(rows, row, "rss_b", INT64_MAX);
+    agent_rows_set(rows, row, "worker_id", 3);
+    agent_rows_set_real(rows, row, "cpu_pct", 12.5);
+    must_come_back(rows, check_two_rows);
+    agent_rows_destroy(&rows);
+    assert_null(rows);
+}
+
+static void
+check_full(const crema_batch_t *batch)
+{
+    assert_int_equal(batch->rows, AGENT_ROWS_MAX);
+}
+
+/* Every table, every column at its largest: a full record still fits. */
+static void
+test_a_full_record_fits(void **state)
+{
+    (void)state;
+    for (int id = 0; id < CREMA_TABLE_WIRE_COUNT; id++) {
+        const crema_table_t *table = crema_table((crema_table_id_t)id);
+        agent_rows_t *rows;
+        must(agent_rows_new(table->id, &rows));
+        for (int i = 0; i < AGENT_ROWS_MAX; i++) {
+            uint8_t *row = agent_rows_add(rows);
+            for (size_t c = 0; c < table->n_columns; c++) {
+                if (table->columns[c].origin == CREMA_FROM_SINK || table->columns[c].size == 0)
+                    continue;
+                if (table->columns[c].type == CREMA_T_F64)
+                    crema_row_set_f64(table, row, c, -1e300);
+                else if (table->columns[c].type == CREMA_T_I64)
+                    crema_row_set_i64(table, row, c, INT64_MIN);
+            }
+        }
+        assert_null(agent_rows_add(rows));
+        must_come_back(rows, check_full);
+        agent_rows_destroy(&rows);
+    }
+}
+
+static void
+test_tables_that_do_not_travel_are_refused(void **state)
+{
+    (void)state;
+    agent_rows_t *rows = NULL;
+    assert_int_equal(agent_rows_new(CREMA_TABLE_GAPS, &rows), CREMA_EINVAL);
+    assert_null(rows);
+    agent_rows_destroy(&rows);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows_come_back_as_they_were_set),
+        cmocka_unit_test(test_a_full_record_fits),
+        cmocka_unit_test(test_tables_that_do_not_travel_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

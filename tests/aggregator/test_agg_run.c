@@ -1,0 +1,318 @@
+/* agg_run: who is waited for, how long, and what the verdict says. */
+#include "must.h"
+
+#include <string.h>
+
+#include "agg_run.h"
+
+#define MS 1000000ll
+#define S (1000 * MS)
+
+static const crema_id_t s_run_id = {{7}}, s_a = {{1}}, s_b = {{2}}, s_nobody;
+
+static const crema_run_msg_t s_end = {.run_id = {{7}}, .t_end_ns = 5, .dismiss = true};
+
+static agg_run_t *
+s_run(void)
+{
+    agg_run_t *run = NULL;
+    must(agg_run_new(&s_run_id, 8, 5, 30 * S, &run));
+    return run;
+}
+
+static agg_member_t *
+s_member(agg_run_t *run, const crema_id_t *id)
+{
+    agg_member_t *member = NULL;
+    must(agg_run_member(run, id, &member));
+    assert_ptr_equal(agg_run_find(run, id), member);
+    return member;
+}
+
+/* Questions put at `now`. */
+static unsigned
+s_asked(agg_run_t *run, int64_t now)
+{
+    unsigned asked = 0;
+    agg_run_on_tick(run, now);
+    while (agg_run_ask(run))
+        asked++;
+    return asked;
+}
+
+static void
+must_be_ready_when_all_answered_and_all_is_committed(void **state)
+{
+    (void)state;
+    agg_run_t *run = s_run();
+    agg_member_t *a = s_member(run, &s_a), *b = s_member(run, &s_b);
+    const agg_tally_t open = {.committed = 3}, behind = {3, 2, false}, done = {5, 0, true};
+    agg_run_tally(run, a, NULL, &open, 0);
+    assert_false(agg_run_is_ready(run, 0));
+    must(agg_run_on_end(run, &s_end, 4, 1 * S));
+    assert_int_equal(agg_run_on_end(run, &s_end, 5, 2 * S), CREMA_EREPEAT);
+    agg_run_expect(run, a, S, 0, 1 * S);
+    agg_run_expect(run, b, S, 0, 1 * S);
+    assert_int_equal(s_asked(run, 1 * S), 2);
+    agg_run_on_answer(run, b, 3, 1 * S); /* of an earlier barrier */
+    agg_run_on_answer(run, a, 4, 1 * S);
+    assert_false(agg_run_is_ready(run, 1 * S));
+    agg_run_on_answer(run, b, 4, 1 * S);
+    assert_true(agg_member_is_settled(b));
+    assert_false(agg_run_is_ready(run, 1 * S)); /* the stream is open */
+    agg_run_tally(run, a, &open, &behind, 1 * S);
+    assert_false(agg_run_is_ready(run, 1 * S));
+    agg_run_tally(run, a, &behind, &done, 1 * S);
+    assert_true(agg_run_is_ready(run, 1 * S));
+    agg_run_give_verdict(run, 1 * S + 20 * MS, 99);
+    crema_run_state_t told = agg_run_state(run);
+    assert_int_equal(told.phase, CREMA_RUN_VERDICT);
+    assert_int_equal(told.verdict_after_ns, 20 * MS);
+    assert_int_equal(told.streams, 1);
+    assert_int_equal(told.streams_done, 1);
+    assert_int_equal(told.committed, 5);
+    assert_int_equal(told.missing, 0);
+    assert_int_equal(agg_run_seal_msg(run)->n_reasons, 0);
+    assert_int_equal(agg_run_seal_msg(run)->t_verdict_ns, 99);
+    assert_int_equal(agg_run_seal_msg(run)->t_end_ns, 5);
+    assert_true(agg_run_dismisses(run));
+    agg_run_destroy(&run);
+    assert_null(run);
+}
+
+/* 2, 4, 8, 16, 32 H, none above 30 s: 31 s at H 0.5 s, 88 s at H 2 s. */
+static void
+must_ask_five_times_and_then_give_up(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t interval_ms;
+        int64_t asked_s[5];
+        int64_t given_up_s;
+    } rows[] = {
+        {500, {0, 1, 3, 7, 15}, 31},
+        {2000, {0, 4, 12, 28, 58}, 88},
+        {26000, {0, 30, 60, 90, 120}, 150},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        agg_run_t *run = s_run();
+        must(agg_run_on_end(run, &s_end, 1, 0));
+        agg_run_expect(run, s_member(run, &s_a), rows[i].interval_ms * MS, 0, 0);
+        size_t asked = 0;
+        int64_t now = 0;
+        for (; !agg_run_is_ready(run, now); now += 100 * MS)
+            if (s_asked(run, now))
+                assert_int_equal(now, rows[i].asked_s[asked++] * S);
+        assert_int_equal(asked, 5);
+        assert_int_equal(now, rows[i].given_up_s * S + 100 * MS);
+        assert_true(agg_member_owes_answer(agg_run_find(run, &s_a)));
+        agg_run_destroy(&run);
+    }
+}
+
+static void
+must_not_wait_for_one_that_is_silent_for_longer_than_that(void **state)
+{
+    (void)state;
+    agg_run_t *run = s_run();
+    must(agg_run_on_end(run, &s_end, 1, 0));
+    agg_run_expect(run, s_member(run, &s_a), S / 2, 31 * S, 0);
+    assert_false(agg_run_is_ready(run, 0));
+    agg_run_expect(run, s_member(run, &s_a), S / 2, 31 * S + 1, 0);
+    assert_true(agg_run_is_ready(run, 0));
+    assert_false(agg_member_is_settled(agg_run_find(run, &s_a)));
+    agg_run_destroy(&run);
+}
+
+/* It owes no answer any more: without streams nothing, with some it is waited for as long as for an answer. */
+static void
+must_not_wait_for_the_answer_of_one_that_left(void **state)
+{
+    (void)state;
+    agg_run_t *run = s_run();
+    agg_member_t *a = s_member(run, &s_a), *b = s_member(run, &s_b);
+    const agg_tally_t open = {.committed = 3}, done = {.committed = 4, .done = true};
+    agg_run_tally(run, b, NULL, &open, 0);
+    must(agg_run_on_end(run, &s_end, 1, 0));
+    agg_run_expect(run, a, S / 2, 0, 0);
+    agg_run_expect(run, b, S / 2, 99 * S, 0);
+    assert_int_equal(s_asked(run, 0), 2);
+    assert_false(agg_run_is_ready(run, 0));
+    agg_run_excuse(run, a, 1 * S);
+    assert_false(agg_member_owes_answer(a));
+    assert_true(agg_member_is_settled(a));
+    assert_true(agg_run_is_ready(run, 1 * S)); /* b was given up */
+    agg_run_excuse(run, b, 1 * S);
+    assert_false(agg_member_is_settled(b));
+    assert_false(agg_run_is_ready(run, 1 * S)); /* its END may be on its way */
+    agg_run_tally(run, b, &open, &done, 2 * S);
+    assert_true(agg_member_is_settled(b));
+    assert_true(agg_run_is_ready(run, 2 * S));
+    agg_run_destroy(&run);
+}
+
+/* As long as what was missing at its answer arrives, an agent has all the time in the world; what is recorded later buys it none. */
+static void
+must_wait_while_what_is_owed_arrives(void **state)
+{
+    (void)state;
+    agg_run_t *run = s_run();
+    agg_member_t *a = s_member(run, &s_a);
+    agg_tally_t was = {0, 10, false};
+    must(agg_run_on_end(run, &s_end, 1, 0));
+    agg_run_tally(run, a, NULL, &was, 0);
+    agg_run_expect(run, a, S / 2, 0, 0);
+    agg_run_on_answer(run, a, 1, 0);
+    int64_t now = 0;
+    for (uint64_t came = 1; came <= 10; came++) {
+        agg_tally_t is = {came, 10 - came, false};
+        for (int64_t until = now + 25 * S; now < until; now += S)
+            s_asked(run, now);
+        agg_run_tally(run, a, &was, &is, now);
+        assert_false(agg_run_is_ready(run, now));
+        was = is;
+    }
+    int64_t last = now;
+    for (; !agg_run_is_ready(run, now); now += 100 * MS) {
+        agg_tally_t is = {was.committed + 1, 0, false}; /* its writer goes on and on */
+        s_asked(run, now);
+        agg_run_tally(run, a, &was, &is, now);
+        was = is;
+    }
+    assert_in_range(now - last, 31 * S, 32 * S);
+    agg_run_destroy(&run);
+}
+
+static void
+must_wait_a_little_for_a_run_without_any_stream(void **state)
+{
+    (void)state;
+    agg_run_t *run = s_run();
+    must(agg_run_on_end(run, &s_end, 1, 0));
+    agg_run_expect(run, s_member(run, &s_nobody), S, 0, 0);
+    assert_false(agg_run_is_ready(run, 0));
+    const agg_tally_t done = {1, 0, true};
+    agg_run_tally(run, s_member(run, &s_b), NULL, &done, 0);
+    assert_true(agg_run_is_ready(run, 0));
+    agg_run_destroy(&run);
+}
+
+static void
+must_take_back_reasons_when_everything_came(void **state)
+{
+    (void)state;
+    agg_run_t *run = s_run();
+    agg_member_t *a = s_member(run, &s_a);
+    const agg_tally_t missing = {3, 4, false}, done = {7, 0, true};
+    agg_run_tally(run, a, NULL, &missing, 0);
+    must(agg_run_on_end(run, &s_end, 1, 0));
+    agg_run_expect(run, a, S, 99 * S, 0);
+    assert_true(agg_run_is_ready(run, 0));
+    agg_run_blame(run, "agent_lost",
+                  "a name that is longer than sixty-three bytes, for which there is no room", 4,
+                  "text");
+    agg_run_give_verdict(run, 0, 1);
+    assert_true(agg_run_wants_answers(run));
+    assert_false(agg_run_is_mended(run));
+    const crema_run_msg_t *seal = agg_run_seal_msg(run);
+    assert_int_equal(seal->n_reasons, 1);
+    assert_int_equal(strlen(seal->reasons[0].subject), 63);
+    assert_int_equal(seal->reasons[0].count, 4);
+    const crema_sealed_t sealed = {.path = "x.h5",
+                                   .verdict = "PARTIAL",
+                                   .revision = 1,
+                                   .n_reasons = 1,
+                                   .reasons = seal->reasons};
+    must(agg_run_on_sealed(run, &sealed));
+    assert_int_equal(agg_run_phase(run), CREMA_RUN_SEALED);
+    assert_string_equal(agg_run_state(run).path, "x.h5");
+    agg_run_tally(run, a, &missing, &done, 0);
+    assert_false(agg_run_is_mended(run)); /* it has not said that this was all */
+    agg_run_on_answer(run, a, 1, 0);
+    assert_true(agg_run_is_mended(run));
+    agg_run_clear_reasons(run);
+    agg_run_give_verdict(run, 0, 2);
+    assert_false(agg_run_is_mended(run));
+    assert_false(agg_run_wants_answers(run));
+    assert_int_equal(agg_run_phase(run), CREMA_RUN_VERDICT);
+    agg_run_destroy(&run);
+}
+
+static void
+must_bound_the_reasons(void **state)
+{
+    (void)state;
+    agg_run_t *run = s_run();
+    must(agg_run_on_end(run, &s_end, 1, 0));
+    for (int i = 0; i < AGG_RUN_REASONS_MAX + 30; i++)
+        agg_run_blame(run, "stream_not_closed", "s", 0, "text");
+    agg_run_give_verdict(run, 0, 0);
+    const crema_run_msg_t *seal = agg_run_seal_msg(run);
+    assert_int_equal(seal->n_reasons, AGG_RUN_REASONS_MAX + 1);
+    assert_int_equal(seal->reasons[AGG_RUN_REASONS_MAX].count, 30);
+    assert_string_equal(seal->reasons[AGG_RUN_REASONS_MAX].code, "stream_not_closed");
+    agg_run_destroy(&run);
+}
+
+static void
+must_keep_its_own_copy_of_texts(void **state)
+{
+    (void)state;
+    char key[] = "user", value[] = "jane", prefix[] = "process", path[] = "/x/run.h5",
+         why[] = "full";
+    const char *keys[] = {key}, *values[] = {value}, *prefixes[] = {prefix};
+    crema_run_msg_t msg = {.run_id = s_run_id,
+                           .n_attributes = 1,
+                           .keys = keys,
+                           .values = values,
+                           .n_prefixes = 1,
+                           .processor_prefixes = prefixes};
+    agg_run_t *run = s_run();
+    must(agg_run_on_open(run, &msg));
+    must(agg_run_on_open(run, &msg));
+    must(agg_run_on_end(run, &msg, 1, 0));
+    agg_run_give_verdict(run, 0, 0);
+    const crema_sealed_t sealed = {.path = path, .error = why};
+    must(agg_run_on_sealed(run, &sealed));
+    key[0] = value[0] = prefix[0] = path[0] = why[0] = '?';
+    assert_string_equal(agg_run_open_msg(run)->keys[0], "user");
+    assert_string_equal(agg_run_seal_msg(run)->values[0], "jane");
+    assert_string_equal(agg_run_seal_msg(run)->processor_prefixes[0], "process");
+    assert_int_equal(agg_run_phase(run), CREMA_RUN_FAILED);
+    assert_string_equal(agg_run_state(run).error, "full");
+    assert_string_equal(agg_run_state(run).path, "/x/run.h5");
+    assert_string_equal(agg_run_state(run).verdict, "");
+    agg_run_destroy(&run);
+}
+
+static void
+must_refuse_more_members_than_its_limit(void **state)
+{
+    (void)state;
+    agg_run_t *run = s_run();
+    agg_member_t *member = NULL;
+    for (uint8_t i = 0; i < 8; i++)
+        s_member(run, &(crema_id_t){{i, 1}});
+    assert_int_equal(agg_run_member(run, &(crema_id_t){{99}}, &member), CREMA_ELIMIT);
+    assert_null(agg_run_find(run, &(crema_id_t){{99}}));
+    assert_int_equal(agg_run_members(run), 8);
+    agg_run_destroy(&run);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(must_be_ready_when_all_answered_and_all_is_committed),
+        cmocka_unit_test(must_ask_five_times_and_then_give_up),
+        cmocka_unit_test(must_not_wait_for_one_that_is_silent_for_longer_than_that),
+        cmocka_unit_test(must_not_wait_for_the_answer_of_one_that_left),
+        cmocka_unit_test(must_wait_while_what_is_owed_arrives),
+        cmocka_unit_test(must_wait_a_little_for_a_run_without_any_stream),
+        cmocka_unit_test(must_take_back_reasons_when_everything_came),
+        cmocka_unit_test(must_bound_the_reasons),
+        cmocka_unit_test(must_keep_its_own_copy_of_texts),
+        cmocka_unit_test(must_refuse_more_members_than_its_limit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,259 @@
+/* A program's listening side: what it refuses, and with which sentence. */
+#include "must.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <czmq.h>
+
+#include "crema_keyring.h"
+#include "crema_keys_make.h"
+#include "crema_server.h"
+
+static char s_why[1024];
+
+static void
+must_say(const char *part)
+{
+    if (!strstr(s_why, part))
+        fail_msg("\"%s\" does not say \"%s\"", s_why, part);
+}
+
+static void
+must_remove(const char *path)
+{
+    zdir_t *dir = zdir_new(path, NULL);
+    assert_non_null(dir);
+    zdir_remove(dir, true);
+    zdir_destroy(&dir);
+}
+
+/* The fingerprint of a client's key. */
+static crema_id_t
+must_read_key(const char *dir, const char *name)
+{
+    char path[128];
+    uint8_t public_key[32];
+    crema_keys_t *keys = NULL;
+    const char *why = "";
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    must(crema_keys_load(path, CREMA_AS_CLIENT, &keys, &why));
+    assert_non_null(zmq_z85_decode(public_key, crema_keys_public(keys)));
+    crema_keys_destroy(&keys);
+    return crema_principal_key(public_key);
+}
+
+static void
+test_what_can_be_known_beforehand_is_refused_with_its_option(void **state)
+{
+    (void)state;
+    assert_true(crema_server_refuses("tap", "127.0.0.1", NULL, true, s_why, sizeof s_why));
+    must_say("--tap: 127.0.0.1 is no endpoint");
+    assert_true(crema_server_refuses("bind", "tcp://*:5700", NULL, true, s_why, sizeof s_why));
+    must_say("--keys DIR");
+    assert_false(crema_server_refuses("bind", "tcp://*:5700", "keys", false, s_why, sizeof s_why));
+    assert_true(
+        crema_server_refuses("bind", "tcp://127.0.0.1:5700", NULL, false, s_why, sizeof s_why));
+    must_say("every user of this host");
+    must_say("--keys DIR");
+    assert_false(
+        crema_server_refuses("bind", "tcp://127.0.0.1:5700", NULL, true, s_why, sizeof s_why));
+    assert_false(
+        crema_server_refuses("bind", "ipc:///run/x/sink", NULL, false, s_why, sizeof s_why));
+    assert_true(crema_server_refuses_to_send("sink", "tcp://10.0.0.7:5701", NULL, false, s_why,
+                                             sizeof s_why));
+    must_say("in the clear");
+    assert_false(crema_server_refuses_to_send("sink", "tcp://10.0.0.7:5701", NULL, true, s_why,
+                                              sizeof s_why));
+    assert_false(crema_server_refuses_to_send("sink", "tcp://10.0.0.7:5701", "keys", false, s_why,
+                                              sizeof s_why));
+    assert_false(crema_server_refuses_to_send("sink", "tcp://127.0.0.1:5701", NULL, false, s_why,
+                                              sizeof s_why));
+}
+
+static void
+test_a_second_server_on_one_port_is_told_what_to_do(void **state)
+{
+    (void)state;
+    crema_server_t *first = NULL, *second = NULL;
+    must(crema_server_new(CREMA_ROLE_AGENTS, "tcp://127.0.0.1:*", NULL, s_why, sizeof s_why,
+                          &first));
+    assert_null(crema_server_keys(first));
+    assert_non_null(crema_server_socket(first));
+    const char *endpoint = crema_server_endpoint(first);
+    assert_int_equal(
+        crema_server_new(CREMA_ROLE_STORE, endpoint, NULL, s_why, sizeof s_why, &second),
+        CREMA_EBUSY);
+    must_say(endpoint);
+    must_say("another port with --bind");
+    assert_null(second);
+    crema_server_destroy(&first);
+    assert_null(first);
+    crema_server_destroy(&first);
+}
+
+static void
+test_what_is_no_endpoint_and_what_is_no_key_are_the_users_to_mend(void **state)
+{
+    (void)state;
+    crema_server_t *server = NULL;
+    assert_int_equal(
+        crema_server_new(CREMA_ROLE_AGENTS, "letter://x", "/nowhere", s_why, sizeof s_why, &server),
+        CREMA_ECONFIG);
+    must_say("/nowhere");
+    assert_int_equal(crema_server_new(CREMA_ROLE_AGENTS, "tcp://127.0.0.1:x", NULL, s_why,
+                                      sizeof s_why, &server),
+                     CREMA_ECONFIG);
+    must_say("no endpoint");
+    assert_null(server);
+}
+
+static void
+test_with_keys_their_handler_is_there_for_a_loop(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/crema-server-XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    must(crema_keys_make(dir));
+    crema_server_t *server = NULL;
+    must(crema_server_new(CREMA_ROLE_AGENTS, "tcp://127.0.0.1:*", dir, s_why, sizeof s_why,
+                          &server));
+    assert_non_null(crema_server_keys(server));
+    zloop_t *loop = crema_loop_new();
+    must(crema_server_attach(server, loop, 1, NULL));
+    zloop_destroy(&loop);
+    crema_server_destroy(&server);
+    must_remove(dir);
+}
+
+/* A revoked key is noticed without being told; what a run lent goes with its owner's. */
+static void
+test_a_revoked_key_is_admitted_no_more(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/crema-server-XXXXXX", path[128];
+    assert_non_null(mkdtemp(dir));
+    must(crema_keys_make(dir));
+    must(crema_keys_add(dir, CREMA_AS_CLIENT, "alice", -1));
+    crema_server_t *server = NULL;
+    must(crema_server_new(CREMA_ROLE_AGENTS, "tcp://127.0.0.1:*", dir, s_why, sizeof s_why,
+                          &server));
+    snprintf(path, sizeof path, "%s/client-alice", dir);
+    crema_keys_t *keys = NULL;
+    const char *why = "";
+    uint8_t public_key[32], agents_key[32] = {7};
+    must(crema_keys_load(path, CREMA_AS_CLIENT, &keys, &why));
+    assert_non_null(zmq_z85_decode(public_key, crema_keys_public(keys)));
+    crema_principal_t alice = {.as = CREMA_AS_CLIENT, .name = "alice"};
+    alice.key = crema_principal_key(public_key);
+    crema_id_t run_id = {{1}};
+    crema_principal_t agent = crema_principal_of_run(&run_id, agents_key);
+    assert_true(crema_server_admits(server, &alice));
+    assert_false(crema_server_admits(server, &agent));
+    must(crema_server_lend(server, &run_id, &alice.key, agents_key));
+    must(crema_server_lend(server, &run_id, &alice.key, agents_key));
+    assert_true(crema_server_admits(server, &agent));
+    crema_id_t other_run = {{2}};
+    assert_int_equal(crema_server_lend(server, &other_run, &alice.key, agents_key), CREMA_EBUSY);
+    assert_int_equal(crema_server_lend(server, &other_run, &alice.key, public_key), CREMA_EBUSY);
+    alice.as = CREMA_AS_AGENT; /* the key is hers in one role only */
+    assert_false(crema_server_admits(server, &alice));
+    alice.as = CREMA_AS_CLIENT;
+    must(crema_keys_revoke(dir, CREMA_AS_CLIENT, "alice"));
+    assert_true(crema_server_refresh(server, false));
+    assert_false(crema_server_admits(server, &alice));
+    assert_false(crema_server_admits(server, &agent));
+    assert_false(crema_server_refresh(server, true));
+    crema_keys_destroy(&keys);
+    crema_server_destroy(&server);
+    must_remove(dir);
+}
+
+/* A file that says something else than a uid admits nobody: to take it for no binding would open the runs to everybody. */
+static void
+test_a_key_is_bound_to_a_user(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *uid;
+        uint32_t user;
+        size_t unreadable;
+    } c_cases[] = {{"1000", 1001, 0}, {"0", 1, 0},  {"4294967294", UINT32_MAX, 0},
+                   {"-1", 0, 1},      {"", 0, 1},   {"4294967295", 0, 1},
+                   {"1x", 0, 1},      {" 1", 0, 1}, {"99999999999999999999", 0, 1}};
+    char dir[] = "/tmp/crema-server-XXXXXX", path[128];
+    assert_non_null(mkdtemp(dir));
+    must(crema_keys_make(dir));
+    must(crema_keys_add(dir, CREMA_AS_CLIENT, "alice", 1000));
+    crema_keyring_t *ring = NULL;
+    snprintf(path, sizeof path, "%s/server", dir);
+    must(crema_keyring_new(path, &ring));
+    crema_id_t alice = must_read_key(dir, "client-alice"), other = must_read_key(dir, "client");
+    snprintf(path, sizeof path, "%s/server/client.alice.key", dir);
+    for (size_t i = 0; i < sizeof c_cases / sizeof *c_cases; i++) {
+        if (i > 0) {
+            zconfig_t *file = zconfig_load(path);
+            zconfig_put(file, "metadata/uid", c_cases[i].uid);
+            assert_int_equal(zconfig_save(file, path), 0);
+            zconfig_destroy(&file);
+            assert_true(crema_keyring_refresh(ring, true) || c_cases[i].unreadable);
+        }
+        assert_int_equal(crema_keyring_user(ring, &alice), c_cases[i].user);
+        assert_int_equal(crema_keyring_user(ring, &other), 0);
+        assert_int_equal(crema_keyring_unreadable(ring), c_cases[i].unreadable);
+    }
+    crema_keyring_destroy(&ring);
+    must_remove(dir);
+}
+
+/* One owner's runs cost nobody else's agents their key. */
+static void
+test_an_owner_with_too_many_runs_loses_its_own_oldest_key(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/crema-server-XXXXXX", path[128];
+    assert_non_null(mkdtemp(dir));
+    must(crema_keys_make(dir));
+    must(crema_keys_add(dir, CREMA_AS_CLIENT, "bob", -1));
+    crema_keyring_t *ring = NULL;
+    snprintf(path, sizeof path, "%s/server", dir);
+    must(crema_keyring_new(path, &ring));
+    crema_id_t alice = must_read_key(dir, "client"), bob = must_read_key(dir, "client-bob");
+    uint8_t key[32] = {0}, of_bob[32] = {255, 255, 255}, first[32];
+    crema_id_t run_id = {{1}};
+    must(crema_keyring_lend(ring, &run_id, &bob, of_bob));
+    for (unsigned i = 0; i <= CREMA_KEYRING_LENT_EACH; i++) {
+        run_id.bytes[0] = key[0] = (uint8_t)i;
+        run_id.bytes[1] = key[1] = (uint8_t)(i >> 8);
+        if (i == 0)
+            memcpy(first, key, sizeof first);
+        must(crema_keyring_lend(ring, &run_id, &alice, key));
+    }
+    assert_null(crema_keyring_find(ring, first));
+    assert_non_null(crema_keyring_find(ring, key));
+    assert_non_null(crema_keyring_find(ring, of_bob));
+    crema_keyring_destroy(&ring);
+    must_remove(dir);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest c_tests[] = {
+        cmocka_unit_test(test_what_can_be_known_beforehand_is_refused_with_its_option),
+        cmocka_unit_test(test_a_second_server_on_one_port_is_told_what_to_do),
+        cmocka_unit_test(test_what_is_no_endpoint_and_what_is_no_key_are_the_users_to_mend),
+        cmocka_unit_test(test_with_keys_their_handler_is_there_for_a_loop),
+        cmocka_unit_test(test_a_revoked_key_is_admitted_no_more),
+        cmocka_unit_test(test_an_owner_with_too_many_runs_loses_its_own_oldest_key),
+        cmocka_unit_test(test_a_key_is_bound_to_a_user),
+    };
+    int signals;
+    must(crema_signals_new(&signals));
+    int failures = cmocka_run_group_tests(c_tests, NULL, NULL);
+    zsys_shutdown();
+    return failures;
+}

@@ -1,0 +1,129 @@
+/* sink_stats: quantiles, Theil-Sen against SciPy, scores. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "must.h"
+#include "sink_stats.h"
+
+#define NEAR(a, b, eps) assert_true(fabs((a) - (b)) <= (eps))
+
+static void
+must_interpolate_quantiles(void **state)
+{
+    (void)state;
+    double values[] = {10, 3, 1, 4, 2};
+    NEAR(sink_stats_median(values, 5), 3, 0);
+    NEAR(sink_stats_quantile(values, 5, 0), 1, 0);
+    NEAR(sink_stats_quantile(values, 5, 0.25), 2, 0);
+    NEAR(sink_stats_quantile(values, 5, 0.95), 8.8, 1e-12);
+    NEAR(sink_stats_quantile(values, 5, 1), 10, 0);
+    assert_true(isnan(sink_stats_quantile(values, 0, 0.5)));
+}
+
+/* scipy.stats.theilslopes of the same points; its intercept is another one, ours is the median of y - b x. */
+static void
+must_find_the_line_that_scipy_finds(void **state)
+{
+    (void)state;
+    const double x[] = {100, 220, 300, 410, 480, 600, 650, 730, 810, 900, 1000, 1000};
+    const double y[] = {0.51, 0.72, 0.95, 1.12, 1.23, 2.4, 1.62, 1.75, 1.96, 2.05, 2.33, 2.28};
+    sink_line_t line;
+    must(sink_stats_line(x, y, 12, &line));
+    NEAR(line.b, 0.00196875, 1e-12);
+    NEAR(line.b_lo, 0.0018857142857142848, 1e-12);
+    NEAR(line.b_hi, 0.0021, 1e-12);
+    NEAR(line.a, 0.31296875, 1e-12);
+    assert_true(line.a_lo <= line.a && line.a <= line.a_hi);
+    assert_int_equal(line.n_used, 12);
+}
+
+static void
+must_find_the_line_of_the_toy_run(void **state)
+{
+    (void)state;
+    const double x[] = {300, 300, 450, 50}, y[] = {3, 3, 4.5, 0.8};
+    sink_line_t line;
+    must(sink_stats_line(x, y, 4, &line));
+    NEAR(line.b, 0.00925, 1e-15);
+    NEAR(line.a, 0.28125, 1e-12);
+}
+
+static void
+must_know_no_line_without_two_different_x(void **state)
+{
+    (void)state;
+    const double x[] = {5, 5, 5}, y[] = {1, 2, 3};
+    sink_line_t line;
+    for (size_t n = 0; n <= 3; n++) {
+        must(sink_stats_line(x, y, n, &line));
+        assert_true(isnan(line.a) && isnan(line.b) && isnan(line.b_lo));
+        assert_int_equal(line.n, n);
+    }
+}
+
+static void
+must_thin_out_many_points(void **state)
+{
+    (void)state;
+    enum { N = 20000 };
+    double *x = malloc(N * sizeof *x), *y = malloc(N * sizeof *y);
+    for (int i = 0; i < N; i++) {
+        x[i] = 1000 + (i * 7919 % N);
+        y[i] = 0.25 + 1e-3 * x[i] + (i % 5 == 0 ? 9 : 0); /* one fifth is far off */
+    }
+    sink_line_t line;
+    must(sink_stats_line(x, y, N, &line));
+    NEAR(line.b, 1e-3, 1e-5);
+    NEAR(line.a, 0.25, 0.2);
+    assert_int_equal(line.n, N);
+    assert_int_equal(line.n_used, SINK_STATS_POINTS_MAX);
+    free(x);
+    free(y);
+}
+
+static void
+must_score_by_mad_or_mean_deviation(void **state)
+{
+    (void)state;
+    double scores[6];
+    const double spread[] = {1, 2, 3, 4, 100}, flat[] = {5, 5, 5, 5, 5, 8}, same[] = {2, 2, 2};
+    must(sink_stats_scores(spread, 5, scores));
+    NEAR(scores[2], 0, 0);
+    NEAR(scores[4], 0.6745 * 97, 1e-9); /* MAD 1 */
+    must(sink_stats_scores(flat, 6, scores));
+    NEAR(scores[5], 3 / (1.253314 * 0.5), 1e-9);
+    NEAR(scores[0], 0, 0);
+    must(sink_stats_scores(same, 3, scores));
+    NEAR(scores[1], 0, 0);
+}
+
+/* As numpy.linalg.lstsq has it. */
+static void
+must_tell_two_slopes_apart(void **state)
+{
+    (void)state;
+    const double u[] = {1, 2, 1, 3, 2, 1}, v[] = {2, 1, 3, 2, 4, 5},
+                 y[] = {1.1, 1.7, 1.4, 2.9, 2.6, 2.0};
+    sink_plane_t plane = sink_stats_plane(u, v, y, 6);
+    NEAR(plane.a, 0.7825396825396828, 1e-12);
+    NEAR(plane.b, 0.23650793650793656, 1e-12);
+    NEAR(plane.a_error, 0.041346083421051144, 1e-12);
+    NEAR(plane.collinear, 0.5728813559322034, 1e-12);
+    assert_true(isnan(sink_stats_plane(u, u, y, 6).a)); /* cannot be told apart */
+    assert_true(isnan(sink_stats_plane(u, v, y, 2).a));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(must_interpolate_quantiles),
+        cmocka_unit_test(must_find_the_line_that_scipy_finds),
+        cmocka_unit_test(must_find_the_line_of_the_toy_run),
+        cmocka_unit_test(must_know_no_line_without_two_different_x),
+        cmocka_unit_test(must_thin_out_many_points),
+        cmocka_unit_test(must_score_by_mad_or_mean_deviation),
+        cmocka_unit_test(must_tell_two_slopes_apart),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

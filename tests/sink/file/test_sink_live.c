@@ -1,0 +1,201 @@
+/* sink_live: what a notebook sees while a run goes on. */
+#include <hdf5.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "journal_fixture.h"
+#include "must.h"
+#include "rows_fixture.h"
+#include "sink_h5.h"
+#include "sink_live.h"
+
+typedef struct {
+    sink_live_t *live;
+    unsigned puts, flush_each;
+} feed_t;
+
+static crema_err_t
+s_on_put(void *context, const sink_journal_put_t *put)
+{
+    feed_t *feed = context;
+    crema_err_t err = sink_live_put(feed->live, put);
+    if (err == CREMA_OK && ++feed->puts % feed->flush_each == 0)
+        err = sink_live_flush(feed->live);
+    return err;
+}
+
+static crema_err_t
+s_on_run(void *context, crema_msg_type_t type, const crema_run_msg_t *msg)
+{
+    return sink_live_run(((feed_t *)context)->live, type, msg);
+}
+
+static crema_err_t
+s_on_clock(void *context, const crema_clock_sample_t *sample)
+{
+    return sink_live_clock(((feed_t *)context)->live, sample);
+}
+
+/* Feeds a whole journal, flushing after so many PUTs. */
+static void
+s_feed(const char *journal, const char *file, unsigned flush_each)
+{
+    feed_t feed = {.flush_each = flush_each};
+    const crema_id_t run = {{1}};
+    sink_journal_report_t report;
+    const sink_journal_visitor_t visitor = {
+        .context = &feed, .put = s_on_put, .run = s_on_run, .clock = s_on_clock};
+    must(sink_live_new(file, &run, &feed.live));
+    must(sink_journal_read(journal, &visitor, &report));
+    sink_live_close(&feed.live);
+    assert_null(feed.live);
+}
+
+static const char *
+s_path(const char *name)
+{
+    static char path[512];
+    snprintf(path, sizeof path, "%s.live.h5", scratch_dir(name));
+    unlink(path);
+    return path;
+}
+
+static uint64_t
+s_rows(const char *path, crema_table_id_t table)
+{
+    sink_h5_t *file;
+    char why[SINK_H5_WHY_BYTES];
+    uint64_t rows = 0;
+    must(sink_h5_open(path, &file, why));
+    must(sink_h5_table(file, crema_table(table), &rows, why));
+    must(sink_h5_close(&file, NULL));
+    return rows;
+}
+
+static void
+must_hold_every_row_but_those_still_open(void **state)
+{
+    (void)state;
+    const char *journal = scratch_dir("busy"), *path = s_path("rows");
+    decoded_t d;
+    fixture_busy(journal, 1, 4, 150);
+    decoded_open(&d, journal);
+    for (unsigned flush_each = 1; flush_each <= 10000; flush_each *= 10) {
+        s_feed(journal, path, flush_each);
+        for (int t = 0; t < CREMA_TABLE_COUNT; t++) {
+            const crema_table_t *table = crema_table((crema_table_id_t)t);
+            if (table->kind != CREMA_KIND_SUMMARY &&
+                s_rows(path, table->id) != decoded_count(&d, table->id))
+                fail_msg("/%s: %llu rows, not %zu", table->path,
+                         (unsigned long long)s_rows(path, table->id), decoded_count(&d, table->id));
+        }
+    }
+    decoded_close(&d);
+    journal = scratch_dir("toy");
+    fixture_toy(journal, 1);
+    s_feed(journal, path, 1);
+    assert_int_equal(s_rows(path, CREMA_TABLE_CHUNKS), 4); /* the fifth never had its last word */
+    unlink(path);
+}
+
+static void
+must_say_that_it_is_live(void **state)
+{
+    (void)state;
+    const char *journal = scratch_dir("busy"), *path = s_path("attributes");
+    fixture_busy(journal, 1, 2, 10);
+    s_feed(journal, path, 3);
+    sink_h5_t *file;
+    char why[SINK_H5_WHY_BYTES], text[64];
+    must(sink_h5_open(path, &file, why));
+    must(sink_h5_text(file, "state", text, sizeof text));
+    assert_string_equal(text, "live");
+    must(sink_h5_text(file, "verdict", text, sizeof text));
+    assert_string_equal(text, "OPEN");
+    must(sink_h5_text(file, "run_label", text, sizeof text));
+    assert_string_equal(text, "busy ü");
+    int64_t start;
+    must(sink_h5_int(file, "t_run_start_ns", &start));
+    assert_int_equal(start, FIXTURE_T0);
+    must(sink_h5_close(&file, NULL));
+    unlink(path);
+}
+
+/* Names that a reader looks up are there, and up to date, whenever rows are. */
+static void
+must_keep_dictionaries_ahead_of_rows(void **state)
+{
+    (void)state;
+    const crema_table_t *t = crema_table(CREMA_TABLE_DICT_STREAM);
+    const char *journal = scratch_dir("busy"), *path = s_path("names");
+    uint8_t rows[16 * 1024];
+    fixture_busy(journal, 1, 3, 30);
+    s_feed(journal, path, 7);
+    sink_h5_t *file;
+    char why[SINK_H5_WHY_BYTES];
+    must(sink_h5_open(path, &file, why));
+    must(sink_h5_read_rows(file, t, 0, 5, rows));
+    int closed = crema_table_column(t, "closed"), last = crema_table_column(t, "last_seq");
+    for (size_t i = 0; i < 5; i++) {
+        const uint8_t *row = rows + i * crema_table_row_bytes(t);
+        assert_int_equal(crema_row_get_i64(t, row, (size_t)closed), 1);
+        assert_true(crema_row_get_i64(t, row, (size_t)last) > 1);
+    }
+    must(sink_h5_close(&file, NULL));
+    unlink(path);
+}
+
+static off_t
+s_size(const char *path)
+{
+    struct stat stat_of;
+    assert_int_equal(stat(path, &stat_of), 0);
+    return stat_of.st_size;
+}
+
+static void
+must_not_grow_by_being_flushed(void **state)
+{
+    (void)state;
+    const char *journal = scratch_dir("plain"), *path = s_path("size");
+    fixture_plain(journal, 1, 100000);
+    s_feed(journal, path, 1000000); /* as good as at once */
+    off_t once = s_size(path);
+    s_feed(journal, path, 5);
+    off_t flushed = s_size(path);
+    if (flushed > once + once / 10)
+        fail_msg("%lld bytes with flushes, %lld without", (long long)flushed, (long long)once);
+    unlink(path);
+}
+
+static void
+must_give_up_without_stopping_the_run(void **state)
+{
+    (void)state;
+    const crema_id_t run = {{1}};
+    sink_live_t *live;
+    const char *journal = scratch_dir("toy");
+    fixture_toy(journal, 1);
+    must(sink_live_new("/nonexistent/dir/x.live.h5", &run, &live));
+    crema_run_msg_t msg = {.run_id = run};
+    must(sink_live_run(live, CREMA_MSG_RUN_OPEN, &msg));
+    assert_int_equal(sink_live_flush(live), CREMA_ENOENT); /* reported once */
+    must(sink_live_run(live, CREMA_MSG_RUN_OPEN, &msg));
+    must(sink_live_flush(live));
+    sink_live_close(&live);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(must_hold_every_row_but_those_still_open),
+        cmocka_unit_test(must_say_that_it_is_live),
+        cmocka_unit_test(must_keep_dictionaries_ahead_of_rows),
+        cmocka_unit_test(must_not_grow_by_being_flushed),
+        cmocka_unit_test(must_give_up_without_stopping_the_run),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
