@@ -35,12 +35,17 @@ s_add_chunk(ran_t *ran, const sink_chunk_t *chunk)
 
 /* ---- the GIL, and cores */
 
-/* Share of time that the GIL is in use, where `at_once` tasks run. */
+/* Share of time that the GIL is in use, where `at_once` tasks run. A look finds it free also while it is handed to a thread that still waits for a core:
+ * while threads queue for it one of them is such a thread, so that looks may have missed as much as each waits for cores. */
 static sink_range_t
 s_utilization(const ran_t *ran, double at_once, double held, size_t looks, double wait_share)
 {
-    if (!isnan(held))
-        return sink_queue_share(held, looks > 0 ? looks : 1);
+    if (!isnan(held)) {
+        sink_range_t used = sink_queue_share(held, looks > 0 ? looks : 1);
+        double queued = at_once * sink_queue_wait_share(at_once, used.hi);
+        used.hi = s_least(used.hi + wait_share * s_least(queued, 1), 1);
+        return used;
+    }
     double most = s_between(at_once * ran->cpu_s / ran->s, 0, 1);
     bool one_core = ran->proc_cpu_s / ran->s + wait_share <= SINK_GIL_CORES;
     return (sink_range_t){one_core ? most : 0, 0, most};

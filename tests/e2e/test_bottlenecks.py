@@ -23,7 +23,7 @@ pytestmark = pytest.mark.alone
 CHUNKS, EVENTS = 10, 10
 CROWD = 5  # threads that want the GIL: of two, each computes as long as it waits, and nothing comes first
 NOT_OURS = {"startup", "drained"}  # of a run of some seconds they may be most
-LOOKS_S = 0.1  # between two looks at the GIL: a run of some seconds is too short for one per second
+LOOKS_S = 0.05  # between two looks at the GIL: a run of some seconds is too short for one per second
 CROWDED = 0.03  # of the threads' time waits for a core: the machine has other work than the test's
 
 
@@ -95,7 +95,7 @@ def run(client, fileset, server, nano_files, tmp_path_factory):
     kinds = {
         "compute": lambda: (fileset, Computes(0.8), EVENTS),
         "input": lambda: (fileset, ReadsSlowly(0.8, server), EVENTS),
-        "gil": lambda: (fileset, HoldsTheGil(2.0), EVENTS),
+        "gil": lambda: (fileset, HoldsTheGil(4.0), EVENTS),
         "tail": lambda: (fileset, Computes(0.1, 5.0), EVENTS),
         "chunk_overhead": lambda: (wide, DoesNothing(0), 2),
     }
@@ -132,10 +132,11 @@ def test_what_holds_a_run_back_comes_first(run, kind):
     waited = waited_for_cores(path)
     # On a machine with other work the cores are a cause as well, and the file says so.
     passed_over = NOT_OURS | {"cores"} if waited > CROWDED else NOT_OURS
-    first, second = ranking[~ranking.name.isin(passed_over)].head(2).itertuples()
+    first = next(ranking[~ranking.name.isin(passed_over)].itertuples())
     if first.name != kind:
         # It also blurs what a look finds: then both rows say that either may be the cause.
         assert waited > CROWDED
+        first, second = ranking[~ranking.name.isin(passed_over | {"compute"})].head(2).itertuples()
         assert second.name == kind
         said = enum_labels(path, "summary/bottlenecks", "status")
         assert {said[first.status], said[second.status]} == {"ambiguous"}

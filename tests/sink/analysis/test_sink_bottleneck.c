@@ -72,6 +72,8 @@ must_name_the_right_one_first(void **state)
         {"threads that wait", 4, 0.5, 2, NAN, NAN, INPUT, 0.3327, -1},
         {"threads that take turns", 4, 2.5, 10, NAN, NAN, GIL, 30, (int)INPUT},
         {"turns, and the GIL was always held", 4, 2.5, 10, 0, 1, GIL, 24.9527, -1},
+        {"turns, and whose turn it is waits for a core", 5, 2, 10, 8, 0.85, INPUT, 12.0813,
+         (int)GIL},
         {"eight threads that read mostly", 8, 0.96, 7.64, 0, 0.7644, INPUT, 11.158, -1},
         {"turns, but not on the GIL", 4, 2.5, 10, 0, 0.05, INPUT, 0.02041, -1},
         {"turns on a busy machine", 4, 2, 8, 2, NAN, INPUT, 8.4385, -1},
