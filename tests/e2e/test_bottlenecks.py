@@ -23,7 +23,9 @@ pytestmark = pytest.mark.alone
 CHUNKS, EVENTS = 10, 10
 CROWD = 5  # threads that want the GIL: of two, each computes as long as it waits, and nothing comes first
 NOT_OURS = {"startup", "drained"}  # of a run of some seconds they may be most
-LOOKS_S = 0.05  # between two looks at the GIL: a run of some seconds is too short for one per second
+LOOKS_S = (
+    0.05  # between two looks at the GIL: a run of some seconds is too short for one per second
+)
 CROWDED = 0.03  # of the threads' time waits for a core: the machine has other work than the test's
 
 

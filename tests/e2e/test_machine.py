@@ -169,7 +169,9 @@ def unreadable_first_segment(pipelines, tmp_path, calls, error):
     collector.open()
     broken = tmp_path / "broken"
     writer = pipeline.start_writer(pipeline.spools[0], 200)
-    wait_for(lambda: len(pipeline.held()) > 0)
+    wait_for(
+        lambda: pipeline.journal().exists() and pipeline.books().records > 0, 20, "records of it"
+    )
     agent = pipeline.agents[0]
     agent.stop()
     name = pipeline.held()[0]
@@ -177,6 +179,7 @@ def unreadable_first_segment(pipelines, tmp_path, calls, error):
     where = pipeline.spools[0] / (name if calls == "open" else "")
     restart(agent, faulty(calls=calls, dir=where, error=error, **{"while": broken}))
     other = pipeline.start_writer(pipeline.spools[0], 200)
+    wait_for(lambda: "event=unreadable" in agent.log.read_text(), 20, "the agent's warning")
     time.sleep(0.5)
     for one in (writer, other):
         one.terminate()
