@@ -8,6 +8,7 @@
 
 #include <czmq.h>
 
+#include "crema_clock.h"
 #include "crema_crowd.h"
 #include "crema_json.h"
 #include "crema_keyring.h"
@@ -22,7 +23,9 @@ struct crema_server {
     crema_keyring_t *ring; /* NULL without keys, as the handler */
     crema_zap_t *zap;
     crema_crowd_t *crowd;
-    unsigned long crowded; /* connections that it shut down */
+    unsigned long crowded;      /* connections that it shut down */
+    unsigned long refused_told; /* of those that `zap` refused, the ones that are in the log */
+    int64_t refused_told_ns;    /* when a line of them was written last; 0: never */
     zsock_t *router;
     char endpoint[256];
 };
@@ -170,13 +173,23 @@ static int
 s_on_zap(zloop_t *loop, zsock_t *sock, void *context)
 {
     (void)loop, (void)sock;
-    crema_zap_t *zap = context;
-    unsigned long before = crema_zap_refused(zap);
-    crema_zap_handle(zap);
-    if (crema_zap_refused(zap) != before)
-        crema_log_warn("key_refused", CREMA_TEXT("address", crema_zap_refused_address(zap)),
-                       CREMA_INT("refused", crema_zap_refused(zap)));
+    crema_zap_handle(context);
     return 0;
+}
+
+/* One line per period with a count: whoever dials with a foreign key dials again and again. */
+static void
+s_tell_refused(crema_server_t *self)
+{
+    unsigned long refused = crema_zap_refused(self->zap);
+    int64_t now_ns = crema_clock_mono_ns();
+    if (refused == self->refused_told ||
+        (self->refused_told_ns && now_ns - self->refused_told_ns < CREMA_REPEAT_PERIOD_NS))
+        return;
+    crema_log_warn("key_refused", CREMA_TEXT("address", crema_zap_refused_address(self->zap)),
+                   CREMA_INT("count", refused - self->refused_told), CREMA_INT("refused", refused));
+    self->refused_told = refused;
+    self->refused_told_ns = now_ns;
 }
 
 static int
@@ -190,6 +203,7 @@ s_on_look(zloop_t *loop, int timer, void *context)
     if (shut > 0)
         crema_log_warn("too_many_connections", CREMA_TEXT("address", address),
                        CREMA_INT("shut", shut));
+    s_tell_refused(self);
     return 0;
 }
 

@@ -416,6 +416,7 @@ sink_serve(sink_t *self)
         CREMA_INT("strays", marks.strays), CREMA_INT("bad", self->counts.bad),
         CREMA_INT("refused", self->counts.refused),
         CREMA_INT("not_allowed", self->counts.not_allowed), CREMA_INT("full", self->counts.full),
+        CREMA_INT("keys_refused", crema_server_refused(self->server)),
         CREMA_INT("crowded", crema_server_crowded(self->server)),
         CREMA_INT("untaken", sink_peers_stats(self->peers).untaken),
         CREMA_INT("commits", self->counts.commits),

@@ -439,6 +439,62 @@ def test_one_address_does_not_take_all_descriptors(tmp_path, monkeypatch):
     facility.stop()
 
 
+def dials_with_foreign_keys(endpoint: str, server_public: bytes, times: int) -> None:
+    """Connect so many times, each with a pair that nobody admits, and return once all were turned away."""
+    context, gone = zmq.Context.instance(), 0
+    dialling = []
+    for _ in range(times):
+        sock = context.socket(zmq.DEALER)
+        sock.linger, sock.reconnect_ivl = 0, -1
+        sock.curve_publickey, sock.curve_secretkey = zmq.curve_keypair()
+        sock.curve_serverkey = server_public
+        ends = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+        monitor = sock.get_monitor_socket(ends | zmq.EVENT_DISCONNECTED)
+        sock.connect(endpoint)
+        dialling.append((sock, monitor))
+    for sock, monitor in dialling:
+        gone += monitor.poll(20_000) != 0
+        sock.disable_monitor()
+        sock.close()
+    assert gone == times
+
+
+def fields_of(log: str, event: str) -> list[dict[str, str]]:
+    """Of each line with that event, its fields."""
+    return [
+        dict(field.partition("=")[::2] for field in line.split()[1:])
+        for line in log.splitlines()
+        if f" event={event} " in line
+    ]
+
+
+def test_foreign_keys_are_logged_once_per_period_and_counted(tmp_path):
+    facility = Facility(tmp_path)
+    alice, run_id = opened(facility, "alice")
+    server_public, _ = zmq.auth.load_certificate(facility.keys / "client" / "server.key")
+    services = {"crema-aggregator": facility.aggregator, "crema-sink": facility.sink}
+    dials = 0
+    began = time.monotonic()
+    while min(len(fields_of(facility.log(name), "key_refused")) for name in services) < 2:
+        assert time.monotonic() < began + 40
+        for endpoint in services.values():
+            dials_with_foreign_keys(endpoint, server_public, 25)
+        dials += 25
+        assert state_of(alice, _client.RUN_QUERY, run_id=run_id).phase == _client.OPEN
+    state_of(alice, _client.RUN_END, lambda state: state.phase >= 2, run_id=run_id, t_end_ns=2)
+    alice.close()
+    facility.stop()
+    periods = 1 + (time.monotonic() - began) / 10
+    for program in services:
+        lines = fields_of(facility.log(program), "key_refused")
+        assert len(lines) <= periods, lines
+        assert all(line["address"] == "127.0.0.1" for line in lines)
+        assert int(lines[-1]["refused"]) == sum(int(line["count"]) for line in lines)
+        assert "repeats_held_back" not in facility.log(program)
+        (stopped,) = fields_of(facility.log(program), "stopped")
+        assert int(stopped["keys_refused"]) == dials
+
+
 class Recorder:
     """A process of this user that records for a run, in a spool that an operator's agent serves."""
 
