@@ -19,6 +19,7 @@ from ._moved import Finder
 
 if TYPE_CHECKING:  # what an editor shows; at run time each is imported when it is asked for
     from .collect.collector import CremaError, MetricsCollector
+    from .collect.doctor import doctor
     from .hook.instrument import (
         Tracker,
         record_metric,
@@ -42,6 +43,7 @@ _PUBLIC = {
     "CremaError": "collect.collector",
     "MetricsCollector": "collect.collector",
     "RunFile": "read.reader",
+    "doctor": "collect.doctor",
     "extract_per_task_metrics": "read.roastcoffea",
     "load_measurement": "read.roastcoffea",
     "newest": "read.reader",
@@ -68,6 +70,7 @@ __all__ = [
     "RunFile",
     "Tracker",
     "__version__",
+    "doctor",
     "extract_per_task_metrics",
     "load_measurement",
     "newest",

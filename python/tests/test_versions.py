@@ -12,6 +12,8 @@ import tomllib
 import pytest
 from packaging.requirements import Requirement
 
+from crema.collect._installed import TESTED
+
 PYTHON = pathlib.Path(__file__).resolve().parents[1]
 
 
@@ -38,3 +40,8 @@ def test_this_environment_is_what_its_lock_says(package):
     oldest = pathlib.Path(sys.prefix).name == ".venv-oldest"
     lock = "requirements-oldest.lock" if oldest else "requirements-dev.lock"
     assert importlib.metadata.version(package) == pinned(lock)[package]
+
+
+def test_the_doctor_knows_the_versions_that_are_tested():
+    oldest, newest = pinned("requirements-oldest.lock"), pinned("requirements-dev.lock")
+    assert {name: (oldest[name], newest[name]) for name in TESTED} == TESTED

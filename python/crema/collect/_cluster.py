@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import __version__
 from ..hook import _columns, _records, _writers
@@ -57,8 +57,34 @@ def marked(run_id: str) -> contextlib.AbstractContextManager:
     return dask.annotate(**{_records.MARK_RUN: run_id})
 
 
+class Installed(NamedTuple):
+    """What a worker or the scheduler has of crema.
+
+    Parameters
+    ----------
+    version : str
+        Of crema; empty where there is none or where that is not known.
+    lack : str
+        Why it cannot record for this client; empty if it can.
+    """
+
+    version: str
+    lack: str
+
+
 def check(client: Client) -> dict[str, str]:
     """Who cannot record for this client: name of the worker, or ``"scheduler"``, to the reason.
+
+    Raises
+    ------
+    ClusterError
+        If the client is none that can be asked.
+    """
+    return {name: found.lack for name, found in installed(client).items() if found.lack}
+
+
+def installed(client: Client) -> dict[str, Installed]:
+    """What each worker has of crema, by name, and last the ``"scheduler"``; who left meanwhile is not in it.
 
     Raises
     ------
@@ -72,18 +98,21 @@ def check(client: Client) -> dict[str, str]:
     if client.status == "closed":
         raise ClusterError("the client is closed: make another one")
     probe = _make_probe()
-    found = bounded(
+    answers = bounded(
         lambda: client.run(probe, on_error="return"), "looking for crema on the workers"
     )
-    lacking = {name: lack for name, answer in sorted(found.items()) if (lack := _lack(answer))}
+    found = {
+        name: _of_answer(answer)
+        for name, answer in sorted(answers.items())
+        if not isinstance(answer, OSError)
+    }
     try:
-        answer = bounded(
-            lambda: client.run_on_scheduler(probe), "looking for crema on the scheduler"
+        found[SCHEDULER] = _of_answer(
+            bounded(lambda: client.run_on_scheduler(probe), "looking for crema on the scheduler")
         )
-        lack = _lack(answer)
     except ValueError:  # distributed.scheduler.pickle is off
-        lack = NO_PLUGINS
-    return lacking | ({SCHEDULER: lack} if lack else {})
+        found[SCHEDULER] = Installed("", NO_PLUGINS)
+    return found
 
 
 def _make_probe() -> Callable[[], dict[str, Any]]:
@@ -102,17 +131,16 @@ def _make_probe() -> Callable[[], dict[str, Any]]:
     return probe
 
 
-def _lack(answer: Any) -> str:
-    """What a process that gave this answer to the probe lacks; empty if it can record."""
-    if isinstance(answer, OSError):  # it left meanwhile
-        return ""
+def _of_answer(answer: Any) -> Installed:
+    """From the answer of a process to the probe."""
     if isinstance(answer, BaseException):
-        return f"it gave no answer: {answer}"
+        return Installed("", f"it gave no answer: {answer}")
     if not answer:
-        return "no crema"
+        return Installed("", "no crema")
+    version = answer["version"]
     if answer["wire"] == _columns.WIRE_VERSION:
-        return ""
-    return f"crema {answer['version']}, whose protocol is not that of {__version__} here"
+        return Installed(version, "")
+    return Installed(version, f"crema {version}, whose protocol is not that of {__version__} here")
 
 
 def listed(lacking: dict[str, str]) -> str:

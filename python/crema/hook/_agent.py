@@ -234,6 +234,23 @@ def _is_agent_of(pid: int, directory: pathlib.Path, written_s: float) -> bool:
     )
 
 
+def agent_of(directory: pathlib.Path) -> tuple[int, list[str]] | None:
+    """Process id and command line of the agent that serves a spool directory, None if there is none.
+
+    The number is 0 and the command line empty where the process cannot be seen, as that of another container.
+    """
+    lock = directory / "agent.lock"
+    if not lock_is_held(lock):
+        return None
+    try:
+        pid = int(lock.read_text())
+        words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+    except (OSError, ValueError):
+        return 0, []
+    command = words.rstrip("\0").split("\0")
+    return (pid, command) if pathlib.Path(command[0]).name == PROGRAM else (0, [])
+
+
 def key_topic(run_id: str) -> str:
     """Topic of Dask's events that bring the public keys of a run's agents up."""
     return f"crema-keys-{run_id}"

@@ -18,7 +18,7 @@ from . import _process
 
 # A home on a shared file system is one directory for many hosts, and for one host before and after a boot.
 SPOOL_TEMPLATE = "{tmp}/crema-{uid}/run-{run_id}-{host}-{boot}"
-_ELSEWHERE = ("/tmp", "/var/tmp", "/dev/shm")  # where ``{tmp}`` cannot lock files
+ELSEWHERE = ("/tmp", "/var/tmp", "/dev/shm")  # where ``{tmp}`` cannot lock files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +100,7 @@ class HookConfig:
 @functools.cache
 def _temporary(first: str) -> str:
     """The first directory in which a lock keeps others out: who serves a spool, and who writes, is told by that."""
-    return next((base for base in dict.fromkeys((first, *_ELSEWHERE)) if locks_files(base)), first)
+    return next((base for base in dict.fromkeys((first, *ELSEWHERE)) if locks_files(base)), first)
 
 
 def locks_files(directory: str) -> bool:

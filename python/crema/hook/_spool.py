@@ -349,6 +349,25 @@ def held_bytes(directory: pathlib.Path) -> int:
     return total
 
 
+def stream_info(segment: pathlib.Path) -> Any:
+    """The StreamInfo that the first segment of each stream begins with; None if it is not there or damaged."""
+    try:
+        with segment.open("rb") as file:
+            head = file.read(_HEADER_BYTES)
+            if len(head) < _HEADER_BYTES:
+                return None
+            magic, size, seq, _, kind, _ = _HEAD.unpack_from(head)
+            if (magic, seq, kind) != (_MAGIC, 1, _records.STREAM) or size > _records.BODY_BYTES_MAX:
+                return None
+            body = file.read(size)
+    except OSError:
+        return None
+    (crc,) = _CRC.unpack_from(head, _HEAD.size)
+    if len(body) < size or crc != zlib.crc32(body, zlib.crc32(head[: _HEAD.size])):
+        return None
+    return _records.MESSAGES["StreamInfo"].FromString(body)
+
+
 def _after_fork_in_child() -> None:
     for writer in list(_writers):
         writer._abandon()

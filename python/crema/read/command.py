@@ -205,6 +205,36 @@ def check(files: tuple[str, ...], as_json: bool) -> None:
     sys.exit(0 if all(f["sound"] for f in found) else 1)
 
 
+@main.command()
+@click.argument("output", required=False, type=_PATH)
+@click.option("--scheduler", metavar="ADDRESS", help="Look at the workers of this scheduler too.")
+@click.option("--keys", "keys_", multiple=True, type=_PATH, help="Key directory; more than one.")
+@_json
+@plain_errors
+def doctor(
+    output: pathlib.Path | None,
+    scheduler: str | None,
+    keys_: tuple[pathlib.Path, ...],
+    as_json: bool,
+) -> None:
+    """Is everything here that a run needs, and what have earlier runs left behind? Nothing is changed.
+
+    OUTPUT is the directory of the run files: CREMA_RUNS, or this one, if none is given. Exit status 1 if something is a problem.
+    """
+    from rich.console import Console
+
+    from .. import doctor as look
+
+    findings = look(scheduler, output=output, keys=keys_)
+    if as_json:
+        _say_json([vars(finding) for finding in findings])
+    else:
+        for finding in findings:
+            Console().print(finding, soft_wrap=True)
+    if findings.problems:
+        sys.exit(1)
+
+
 @main.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def demo(arguments: tuple[str, ...]) -> None:

@@ -1,0 +1,160 @@
+"""What lies in the spool directories of this host, of which run it is, and who would deliver it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import re
+import socket
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+
+from ..hook._agent import PROGRAM, agent_of, lock_is_held
+from ..hook._config import ELSEWHERE
+from ..hook._spool import stream_info
+from ._finding import Finding, bytes_text, ok, problem, warning
+
+STALLED_S = 60.0  # an agent delivers within seconds what a writer left behind
+_SEGMENT = re.compile(r"sp-([0-9a-f]{32})-([0-9a-f]{16})")
+_OF_HOST = re.compile(r"run-[0-9a-f]{32}-(.+)-[0-9a-f]{1,8}")
+
+
+@dataclasses.dataclass
+class Held:
+    """What one spool directory holds of one run."""
+
+    size_b: int = 0
+    streams: set[str] = dataclasses.field(default_factory=set)
+    written: bool = False  # some writer of it lives
+    left_s: float = 0.0  # when the last writer that is gone wrote last, since 1970
+
+
+def undelivered() -> Iterator[Finding]:
+    """A finding for each spool directory of this host and each run that it holds something of."""
+    held_any = False
+    for directory in spools():
+        try:
+            found = held(directory)
+        except OSError as error:
+            remedy = "look again as its owner, or as root"
+            yield warning("undelivered", f"cannot be read: {error.strerror}", directory, remedy)
+            continue
+        for run, of_run in found.items():
+            held_any = True
+            yield _finding(directory, run, of_run)
+    if not held_any:
+        yield ok("undelivered", "nothing lies in the spools of this host")
+
+
+def spools() -> list[pathlib.Path]:
+    """Spool directories of this host: the operator's, those that crema makes, those that agents here serve."""
+    found: dict[pathlib.Path, None] = {}
+    whose = "[0-9]*" if os.getuid() == 0 else str(os.getuid())
+    for base in dict.fromkeys((tempfile.gettempdir(), *ELSEWHERE)):
+        for private in sorted(pathlib.Path(base).glob(f"crema-{whose}")):
+            with contextlib.suppress(FileNotFoundError):  # a run ended meanwhile
+                for pattern in ("spool", "run-*", "*/spool"):
+                    found |= dict.fromkeys(filter(_is_of_this_host, sorted(private.glob(pattern))))
+    if operators := os.environ.get("CREMA_SPOOL"):
+        found[pathlib.Path(operators)] = None
+    found |= dict.fromkeys(_served())
+    once: dict[tuple[int, int], pathlib.Path] = {}
+    for path in found:
+        with contextlib.suppress(OSError):  # not there any more, or never
+            info = path.stat()
+            once.setdefault((info.st_dev, info.st_ino), path)
+    return [path for path in once.values() if path.is_dir()]
+
+
+def _is_of_this_host(path: pathlib.Path) -> bool:
+    """Directories for temporary files may be shared by hosts, whose names are then in those of the spools."""
+    host = _OF_HOST.fullmatch(path.name)
+    return host is None or host[1] == socket.gethostname()
+
+
+def _served() -> Iterator[pathlib.Path]:
+    """What the agents that run here were told to serve."""
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_bytes().decode(errors="replace").split("\0")
+            directory = _option(command, "--spool")
+            if pathlib.Path(command[0]).name == PROGRAM and directory:
+                yield (path.parent / "cwd").readlink() / directory
+        except OSError:
+            continue  # it has ended, or is somebody else's
+
+
+def _option(command: list[str], name: str) -> str:
+    """Value of an option, as ``--name value`` or ``--name=value``; empty if it is not there."""
+    for word, value in zip(command, [*command[1:], ""], strict=True):
+        if word == "--":
+            return ""
+        if word == name:
+            return value
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+    return ""
+
+
+def held(directory: pathlib.Path) -> dict[str, Held]:
+    """By run what a spool directory holds; a run whose name cannot be read is empty.
+
+    Raises
+    ------
+    OSError
+        If the directory cannot be listed.
+    """
+    runs: dict[str, str] = {}
+    found: dict[str, Held] = {}
+    with os.scandir(directory) as entries:
+        names = sorted(entry.name for entry in entries if _SEGMENT.fullmatch(entry.name))
+    for name in names:  # a stream's first segment comes first
+        stream, path = name[3:35], directory / name
+        try:
+            info, writes = path.stat(), lock_is_held(path)
+        except FileNotFoundError:
+            continue  # delivered meanwhile
+        except PermissionError:
+            info, writes = path.stat(), False
+        if stream not in runs:
+            told = stream_info(path)
+            if told is None and not path.exists():
+                continue
+            runs[stream] = (
+                str(uuid.UUID(bytes=told.run_id)) if told and len(told.run_id) == 16 else ""
+            )
+        of_run = found.setdefault(runs[stream], Held())
+        of_run.size_b += info.st_size
+        of_run.streams.add(stream)
+        if writes:
+            of_run.written = True
+        else:
+            of_run.left_s = max(of_run.left_s, info.st_mtime)
+    return found
+
+
+def _finding(directory: pathlib.Path, run: str, of_run: Held) -> Finding:
+    count = len(of_run.streams)
+    what = f"{bytes_text(of_run.size_b)} of {f'run {run}' if run else 'an unknown run'}"
+    what += f" in {count} stream{'s' * (count != 1)}"
+    agent = agent_of(directory)
+    if agent is None:
+        what += ", no agent" + (", writers go on" if of_run.written else "")
+        options = f"--spool {directory} --aggregator ENDPOINT --keys DIR"
+        remedy = f"start one, with the aggregator that serves the run: {PROGRAM} {options}"
+        return problem("undelivered", what, directory, remedy)
+    pid, command = agent
+    endpoint = _option(command, "--aggregator") or "the aggregator of its environment"
+    what += f", agent {pid or 'of another container'} delivers to {endpoint}"
+    waits_s = time.time() - of_run.left_s if of_run.left_s else 0.0
+    if waits_s > STALLED_S and not of_run.written:
+        what += f", nothing was taken for {waits_s / 60:,.0f} minutes"
+        log = directory / "agent.log"
+        says = f"{log} says" if log.exists() else "its log says"
+        remedy = f"{says} what it waits for; is the aggregator reachable and does it admit its key?"
+        return warning("undelivered", what, directory, remedy)
+    return ok("undelivered", what, directory)

@@ -1,0 +1,64 @@
+"""Is everything there that a run needs: on this host, and on the cluster of a client."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from . import _installed
+from ._finding import Finding, Findings, problem
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+def doctor(
+    client: Client | str | None = None,
+    *,
+    output: str | os.PathLike | None = None,
+    keys: Iterable[str | os.PathLike] = (),
+) -> Findings:
+    """Look whether everything is there that a run needs, and what earlier runs left behind. Nothing is changed.
+
+    Parameters
+    ----------
+    client : distributed.Client or str, optional
+        Of the cluster that is to be looked at too; or the address of its scheduler.
+    output : path, optional
+        Directory of the run files; ``CREMA_RUNS`` of the environment if not given, else the working directory.
+    keys : iterable of path, optional
+        Key directories, beside the one that ``CREMA_KEYS`` names.
+
+    Returns
+    -------
+    Findings
+        A list that prints one line each; ``problems`` are those that keep a run from being recorded or delivered.
+    """
+    return Findings(_look(client, output, keys))
+
+
+def _look(
+    client: Client | str | None,
+    output: str | os.PathLike | None,
+    keys: Iterable[str | os.PathLike],
+) -> Iterator[Finding]:
+    runs = pathlib.Path(output or os.environ.get("CREMA_RUNS") or ".").expanduser().absolute()
+    yield from _installed.programs()
+    yield from _installed.packages()
+    try:
+        from . import _places, _undelivered, _workers
+    except ImportError as error:
+        remedy = "pip install coffea-crema with everything that it requires, then look again"
+        yield problem("package", f"nothing else can be looked at: {error}", error.name, remedy)
+        return
+    yield from _places.room(runs)
+    yield from _places.spool()
+    yield from _undelivered.undelivered()
+    for directory in dict.fromkeys(filter(None, [os.environ.get("CREMA_KEYS"), *keys])):
+        yield from _places.keys(pathlib.Path(directory))
+    yield from _places.run_files(runs)
+    yield from _workers.aggregator()
+    if client is not None:
+        yield from _workers.at(client) if isinstance(client, str) else _workers.examine(client)
