@@ -17,9 +17,11 @@ s_make_parts(agg_core_t *self)
     if (err == CREMA_OK)
         err = crema_map_new(config->runs_max, &self->entries);
     if (err == CREMA_OK)
-        err = crema_map_new(config->runs_max, &self->owners);
+        err = crema_map_new(config->runs_max + 1, &self->owners); /* and one without a key */
     if (err == CREMA_OK)
         err = agg_credit_new((uint64_t)config->credit_pool_b, &self->credit);
+    if (err == CREMA_OK)
+        err = agg_awaited_new(&self->awaited);
     self->rows = calloc(CREMA_WIRE_TABLE_ROWS_MAX, sizeof *self->rows);
     return err == CREMA_OK && !self->rows ? CREMA_ENOMEM : err;
 }
@@ -39,7 +41,6 @@ agg_core_new(const agg_config_t *config, agg_core_t **ret_self)
     agg_due_init(self);
     crema_list_init(&self->clients_out);
     crema_list_init(&self->runs_out);
-    crema_list_init(&self->pending);
     crema_list_init(&self->ending);
     crema_list_init(&self->filing);
     crema_list_init(&self->over);
@@ -83,6 +84,7 @@ agg_core_destroy(agg_core_t **self_p)
     crema_map_destroy(&self->owners);
     crema_map_destroy(&self->peers);
     agg_credit_destroy(&self->credit);
+    agg_awaited_destroy(&self->awaited);
     free(self->rows);
     free(self);
     *self_p = NULL;

@@ -62,7 +62,6 @@ agg_ages_follow(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
 {
     crema_run_phase_t phase = agg_run_phase(entry->run);
     agg_age_t age = s_age_of(entry);
-    s_put(&self->pending, &entry->pending, agg_run_wants_answers(entry->run));
     s_put(&self->ending, &entry->ending, phase == CREMA_RUN_BARRIER);
     s_put(&self->filing, &entry->filing, s_waits_for_file(entry));
     s_put(&self->over, &entry->over,

@@ -44,27 +44,26 @@ agg_flow_get(agg_core_t *self, const crema_id_t *stream_id, const crema_id_t *ru
 size_t
 agg_flows_room_listed(const agg_core_t *self, const agg_entry_t *entry)
 {
-    size_t room = self->config.streams_max / OWNERS_SHARE, has = 0, cursor = 0;
+    size_t room = self->config.streams_max / OWNERS_SHARE, has = agg_owner_listed(self, entry);
     if (entry->opened_by.as == CREMA_AS_ANY) /* nobody can be told from another */
         return self->config.streams_max;
-    for (const agg_entry_t *other; (other = crema_map_next(self->entries, &cursor)) != NULL;)
-        if (other->has_opener && crema_principal_is_same(&other->opened_by, &entry->opened_by))
-            has += other->n_only_listed;
     return has < room ? room - has : 0;
 }
 
 agg_flow_t *
-agg_flow_make_listed(agg_core_t *self, const crema_id_t *stream_id, const crema_id_t *run_id,
+agg_flow_make_listed(agg_core_t *self, agg_entry_t *entry, const crema_id_t *stream_id,
                      int64_t now_ns)
 {
     agg_flow_t *flow = NULL;
-    if (self->n_only_listed < self->config.streams_max / 2)
-        flow = s_make(self, stream_id, run_id, now_ns);
+    if (self->n_only_listed < self->config.streams_max / 2 && agg_owner_list(self, entry)) {
+        flow = s_make(self, stream_id, agg_run_id(entry->run), now_ns);
+        if (!flow)
+            agg_owner_unlist(self, entry);
+    }
     self->stats.refused += !flow;
     if (flow) {
         flow->only_listed = true;
         self->n_only_listed++;
-        flow->entry->n_only_listed++;
     }
     return flow;
 }
@@ -72,8 +71,10 @@ agg_flow_make_listed(agg_core_t *self, const crema_id_t *stream_id, const crema_
 static void
 s_unmark_listed(agg_core_t *self, agg_flow_t *flow)
 {
-    self->n_only_listed -= flow->only_listed;
-    flow->entry->n_only_listed -= flow->only_listed;
+    if (!flow->only_listed)
+        return;
+    self->n_only_listed--;
+    agg_owner_unlist(self, flow->entry);
     flow->only_listed = false;
 }
 

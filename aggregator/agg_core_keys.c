@@ -33,6 +33,7 @@ agg_key_learn(agg_core_t *self, const crema_run_msg_t *msg, int64_t now_ns)
     self->from = (crema_principal_t){.as = CREMA_AS_CLIENT, .key = msg->owner};
     entry->has_opener = false;
     agg_owner_take(self, entry, 0);
+    agg_owner_follow(self, entry);
 }
 
 bool

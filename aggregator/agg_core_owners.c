@@ -83,6 +83,31 @@ agg_refusal_text(agg_core_t *self, crema_refusal_t refusal)
     }
 }
 
+/* The owner with that key, made if there is none; NULL: no memory. */
+static agg_owner_t *
+s_get(agg_core_t *self, const crema_id_t *key)
+{
+    agg_owner_t *owner = crema_map_find(self->owners, key);
+    if (owner)
+        return owner;
+    owner = calloc(1, sizeof *owner);
+    if (!owner)
+        return NULL;
+    owner->key = *key;
+    if (crema_map_add(self->owners, key, owner) != CREMA_OK) {
+        free(owner);
+        return NULL;
+    }
+    return owner;
+}
+
+static void
+s_free_if_idle(agg_core_t *self, agg_owner_t *owner)
+{
+    if (owner->runs == 0 && owner->n_only_listed == 0)
+        free(crema_map_take(self->owners, &owner->key));
+}
+
 void
 agg_owner_take(agg_core_t *self, agg_entry_t *entry, agg_peer_t peer)
 {
@@ -93,17 +118,9 @@ agg_owner_take(agg_core_t *self, agg_entry_t *entry, agg_peer_t peer)
     if (!s_is_to_be_owned(entry))
         return;
     crema_id_t key = s_key(self, peer);
-    agg_owner_t *owner = crema_map_find(self->owners, &key);
-    if (!owner) {
-        owner = calloc(1, sizeof *owner);
-        if (!owner)
-            return; /* not counted, which is better than not taken */
-        owner->key = key;
-        if (crema_map_add(self->owners, &key, owner) != CREMA_OK) {
-            free(owner);
-            return;
-        }
-    }
+    agg_owner_t *owner = s_get(self, &key);
+    if (!owner)
+        return; /* not counted, which is better than not taken */
     owner->runs++;
     owner->bytes += entry->bytes;
     entry->owner = owner;
@@ -118,8 +135,7 @@ agg_owner_release(agg_core_t *self, agg_entry_t *entry)
     entry->owner = NULL;
     owner->runs--;
     owner->bytes -= entry->bytes;
-    if (owner->runs == 0)
-        free(crema_map_take(self->owners, &owner->key));
+    s_free_if_idle(self, owner);
 }
 
 void
@@ -128,4 +144,46 @@ agg_owner_add_bytes(agg_entry_t *entry, uint64_t bytes)
     entry->bytes += bytes;
     if (entry->owner)
         entry->owner->bytes += bytes;
+}
+
+size_t
+agg_owner_listed(const agg_core_t *self, const agg_entry_t *entry)
+{
+    const agg_owner_t *owner = crema_map_find(self->owners, &entry->opened_by.key);
+    return owner ? owner->n_only_listed : 0;
+}
+
+bool
+agg_owner_list(agg_core_t *self, agg_entry_t *entry)
+{
+    if (!entry->lister)
+        entry->lister = s_get(self, &entry->opened_by.key);
+    if (!entry->lister)
+        return false;
+    entry->n_only_listed++;
+    entry->lister->n_only_listed++;
+    return true;
+}
+
+void
+agg_owner_unlist(agg_core_t *self, agg_entry_t *entry)
+{
+    agg_owner_t *lister = entry->lister;
+    entry->n_only_listed--;
+    lister->n_only_listed--;
+    if (entry->n_only_listed == 0)
+        entry->lister = NULL;
+    s_free_if_idle(self, lister);
+}
+
+void
+agg_owner_follow(agg_core_t *self, agg_entry_t *entry)
+{
+    agg_owner_t *was = entry->lister, *is = was ? s_get(self, &entry->opened_by.key) : NULL;
+    if (!is)
+        return;
+    was->n_only_listed -= entry->n_only_listed;
+    is->n_only_listed += entry->n_only_listed;
+    entry->lister = is;
+    s_free_if_idle(self, was);
 }

@@ -19,6 +19,7 @@
 #define AGG_CORE_PRIVATE_H
 
 #include "agg_agent.h"
+#include "agg_awaited.h"
 #include "agg_core.h"
 #include "agg_credit.h"
 #include "agg_frames.h"
@@ -85,10 +86,11 @@ typedef enum {
     AGG_AGES,
 } agg_age_t;
 
-/* A client's open runs: of one key, or of one connection where there are no keys. */
+/* A client's open runs: of one key, or of one connection where there are no keys. There as long as any of the counts is not 0. */
 typedef struct {
     crema_id_t key;
     uint64_t runs, bytes;
+    size_t n_only_listed; /* streams that only its lists know, also of runs that are over */
 } agg_owner_t;
 
 /* Who wrote records of a run, as its collector lists it. */
@@ -103,14 +105,13 @@ typedef struct {
 /* A run with what it has to say. */
 typedef struct {
     agg_run_t *run;
-    crema_link_t flows;   /* agg_flow_t.of_entry */
-    crema_link_t out;     /* in agg_core.runs_out */
-    crema_link_t pending; /* in agg_core.pending: waits for answers */
-    crema_link_t ending;  /* in agg_core.ending: its barrier is out */
-    crema_link_t filing;  /* in agg_core.filing: its verdict is given, its file is not there */
-    crema_link_t over;    /* in agg_core.over: sealed, and holds streams */
-    crema_link_t age;     /* in one of agg_core.ages */
-    agg_age_t age_of;     /* in which */
+    crema_link_t flows;  /* agg_flow_t.of_entry */
+    crema_link_t out;    /* in agg_core.runs_out */
+    crema_link_t ending; /* in agg_core.ending: its barrier is out */
+    crema_link_t filing; /* in agg_core.filing: its verdict is given, its file is not there */
+    crema_link_t over;   /* in agg_core.over: sealed, and holds streams */
+    crema_link_t age;    /* in one of agg_core.ages */
+    agg_age_t age_of;    /* in which */
     int64_t since_ns; /* its age there: of the last record or word of its client, or of its file */
     int64_t since_real_ns;
     agg_owner_t *owner;          /* whose open run it is; NULL: nobody's, or it is over */
@@ -128,6 +129,7 @@ typedef struct {
     double processor_s, overhead_s;
     agg_list_t list;
     size_t n_only_listed; /* streams that nobody but its list knows */
+    agg_owner_t *lister;  /* in whose sum they are; NULL: there is none */
     bool revoked;         /* opened_by was; it is ended at once */
     bool was_asked;       /* its client spoke to this aggregator */
     bool is_full;         /* the sink keeps no more of it than beginnings and ends */
@@ -177,12 +179,13 @@ struct agg_core {
     size_t n_only_listed; /* of them; half of all at most */
     crema_map_t *entries; /* by run id */
     crema_map_t *owners;  /* by key */
+    agg_awaited_t *awaited;
     agg_credit_t *credit;
     crema_link_t looks[AGG_LOOK_SLOTS]; /* agg_client_t.look */
     int64_t look_slot;                  /* the last one that was looked at */
     crema_link_t senders;               /* agents that sent lately, the longest ago first */
     uint64_t n_senders, n_told[AGG_AGENT_LEFT + 1];
-    crema_link_t clients_out, runs_out, pending, ending, filing, over;
+    crema_link_t clients_out, runs_out, ending, filing, over;
     crema_link_t ages[AGG_AGES]; /* agg_entry_t.age */
     crema_link_t due;            /* flows to look at */
     crema_link_t watched;        /* flows to look at after each tick */
@@ -285,11 +288,11 @@ void agg_client_blame_faults(const agg_core_t *self, const agg_client_t *client,
 agg_flow_t *agg_flow_get(agg_core_t *self, const crema_id_t *stream_id, const crema_id_t *run_id,
                          int64_t now_ns);
 /* How many more streams the owner of the run may have of which only lists of writers say that they are there: a sixteenth of all streams for each key,
- * half of them for all keys. Looks at every run. */
+ * half of them for all keys. */
 size_t agg_flows_room_listed(const agg_core_t *self, const agg_entry_t *entry);
 /* One of these; NULL: a limit was met, of which the caller minds the owner's. */
-agg_flow_t *agg_flow_make_listed(agg_core_t *self, const crema_id_t *stream_id,
-                                 const crema_id_t *run_id, int64_t now_ns);
+agg_flow_t *agg_flow_make_listed(agg_core_t *self, agg_entry_t *entry, const crema_id_t *stream_id,
+                                 int64_t now_ns);
 void agg_flow_attach(agg_core_t *self, agg_flow_t *flow, agg_client_t *client, int64_t now_ns);
 /* After every call that changes its line: credit, acknowledgement, tally, what is due. */
 void agg_flow_follow(agg_core_t *self, agg_flow_t *flow, int64_t now_ns);
@@ -369,6 +372,13 @@ void agg_owner_take(agg_core_t *self, agg_entry_t *entry, agg_peer_t peer);
 /* It is over: the client may open another. */
 void agg_owner_release(agg_core_t *self, agg_entry_t *entry);
 void agg_owner_add_bytes(agg_entry_t *entry, uint64_t bytes);
+/* Streams that only lists of this run's owner know, of all its runs. */
+size_t agg_owner_listed(const agg_core_t *self, const agg_entry_t *entry);
+/* One more of this run; false: no memory. */
+bool agg_owner_list(agg_core_t *self, agg_entry_t *entry);
+void agg_owner_unlist(agg_core_t *self, agg_entry_t *entry);
+/* Another key opened the run: they are in that one's sum from now on. */
+void agg_owner_follow(agg_core_t *self, agg_entry_t *entry);
 
 /* agg_core_ages.c */
 /* A record of the run came, or a word of its client: it lives. */

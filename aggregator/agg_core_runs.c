@@ -26,7 +26,7 @@ agg_entry_get(agg_core_t *self, const crema_id_t *run_id, int64_t now_ns)
     if (!entry)
         return NULL;
     if (agg_run_new(run_id, self->config.agents_max + 1, self->config.barrier_retries,
-                    self->config.barrier_cap_ns, &entry->run) != CREMA_OK ||
+                    self->config.barrier_cap_ns, self->awaited, &entry->run) != CREMA_OK ||
         crema_map_add(self->entries, run_id, entry) != CREMA_OK) {
         agg_run_destroy(&entry->run);
         free(entry);
@@ -43,7 +43,6 @@ agg_entry_free(agg_core_t *self, agg_entry_t *entry)
     crema_map_take(self->entries, agg_run_id(entry->run));
     agg_owner_release(self, entry);
     crema_list_remove(&entry->out);
-    crema_list_remove(&entry->pending);
     crema_list_remove(&entry->ending);
     crema_list_remove(&entry->filing);
     crema_list_remove(&entry->over);
@@ -122,38 +121,60 @@ agg_runs_begin_barrier(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
     s_tell(self, entry, AGG_EVENT_RUN_BARRIER);
 }
 
+/* The next member of the agent's that is not settled, of a run that still wants to hear of it; NULL: no more. *link is the place behind it,
+ * NULL to begin with. */
+static agg_member_t *
+s_next_awaited(agg_core_t *self, const agg_client_t *client, crema_link_t **link,
+               agg_entry_t **ret_entry)
+{
+    crema_link_t *list = agg_awaited_of(self->awaited, agg_agent_id(client->agent));
+    if (list && !*link)
+        *link = list->next;
+    while (list && *link != list) {
+        agg_member_t *member;
+        const agg_run_t *run = agg_run_of_awaited(*link, &member);
+        *link = (*link)->next; /* the member may leave the list */
+        if (!agg_run_wants_answers(run))
+            continue;
+        *ret_entry = crema_map_find(self->entries, agg_run_id(run));
+        return member;
+    }
+    return NULL;
+}
+
+/* Whoever is here while a run ends must say what it holds; after the verdict only who was missed. */
 void
 agg_runs_on_client(agg_core_t *self, agg_client_t *client, int64_t now_ns)
 {
-    for (crema_link_t *link = self->pending.next; link != &self->pending; link = link->next) {
-        agg_entry_t *entry = CREMA_LIST_ITEM(link, agg_entry_t, pending);
-        /* Whoever is here while a run ends must say what it holds; after the verdict only who was missed. */
-        if (agg_run_phase(entry->run) == CREMA_RUN_BARRIER ||
-            agg_run_find(entry->run, agg_agent_id(client->agent)))
+    agg_entry_t *entry;
+    crema_link_t *next = NULL;
+    for (crema_link_t *link = self->ending.next; link != &self->ending; link = link->next)
+        s_expect(self, CREMA_LIST_ITEM(link, agg_entry_t, ending), client, now_ns);
+    while (s_next_awaited(self, client, &next, &entry))
+        if (agg_run_phase(entry->run) != CREMA_RUN_BARRIER)
             s_expect(self, entry, client, now_ns);
-    }
 }
 
 void
 agg_runs_on_answer(agg_core_t *self, agg_client_t *client, uint64_t barrier_seen, int64_t now_ns)
 {
-    for (crema_link_t *link = self->pending.next; link != &self->pending; link = link->next) {
-        const agg_entry_t *entry = CREMA_LIST_ITEM(link, agg_entry_t, pending);
-        agg_member_t *member = agg_run_find(entry->run, agg_agent_id(client->agent));
-        if (member && !agg_client_hides(self, client, entry)) /* else it is asked again */
+    agg_entry_t *entry;
+    agg_member_t *member;
+    crema_link_t *next = NULL;
+    while ((member = s_next_awaited(self, client, &next, &entry)))
+        if (!agg_client_hides(self, client, entry)) /* else it is asked again */
             agg_run_on_answer(entry->run, member, barrier_seen, now_ns);
-    }
 }
 
 void
 agg_runs_on_bye(agg_core_t *self, agg_client_t *client, int64_t now_ns)
 {
-    for (crema_link_t *link = self->pending.next; link != &self->pending; link = link->next) {
-        const agg_entry_t *entry = CREMA_LIST_ITEM(link, agg_entry_t, pending);
-        agg_member_t *member = agg_run_find(entry->run, agg_agent_id(client->agent));
-        if (member && !agg_client_hides(self, client, entry))
+    agg_entry_t *entry;
+    agg_member_t *member;
+    crema_link_t *next = NULL;
+    while ((member = s_next_awaited(self, client, &next, &entry)))
+        if (!agg_client_hides(self, client, entry))
             agg_run_excuse(entry->run, member, now_ns);
-    }
 }
 
 bool
@@ -330,18 +351,28 @@ s_is_settled_in(const agg_core_t *self, const agg_entry_t *entry, int64_t now_ns
            (agg_run_was_opened(entry->run) || now_ns - self->sink_known_ns >= SETTLE_NS);
 }
 
+static bool
+s_is_ready(const agg_core_t *self, const agg_entry_t *entry, int64_t now_ns)
+{
+    if (entry->revoked)
+        return self->sink_known;
+    return agg_run_is_ready(entry->run, now_ns) && s_is_settled_in(self, entry, now_ns);
+}
+
 void
 agg_runs_decide(agg_core_t *self, int64_t mono_ns, int64_t real_ns)
 {
-    crema_link_t *link = self->pending.next;
-    while (link != &self->pending) {
-        agg_entry_t *entry = CREMA_LIST_ITEM(link, agg_entry_t, pending);
-        link = link->next;
-        bool ready = agg_run_is_ready(entry->run, mono_ns) && s_is_settled_in(self, entry, mono_ns);
-        if (entry->revoked && agg_run_phase(entry->run) == CREMA_RUN_BARRIER)
-            ready = self->sink_known;
-        if (ready || agg_run_is_mended(entry->run))
+    for (crema_link_t *link = self->ending.next; link != &self->ending;) {
+        agg_entry_t *entry = CREMA_LIST_ITEM(link, agg_entry_t, ending);
+        link = link->next; /* it may leave the list */
+        if (s_is_ready(self, entry, mono_ns))
             s_give_verdict(self, entry, mono_ns, real_ns);
+    }
+    crema_link_t *mended = agg_awaited_mended(self->awaited), *last = mended->prev;
+    for (crema_link_t *link = mended->next, *next; link != mended; link = next) {
+        const agg_run_t *run = agg_run_of_mended(link);
+        next = link == last ? mended : link->next;
+        s_give_verdict(self, crema_map_find(self->entries, agg_run_id(run)), mono_ns, real_ns);
     }
 }
 

@@ -75,7 +75,7 @@ s_expect(agg_core_t *self, agg_entry_t *entry, const crema_writer_t *writer, siz
     agg_flow_t *flow = crema_map_find(self->flows, &writer->stream_id);
     if (!flow &&
         *room > 0) { /* without room the list is the sink's alone, which judges by all of it */
-        flow = agg_flow_make_listed(self, &writer->stream_id, agg_run_id(entry->run), now_ns);
+        flow = agg_flow_make_listed(self, entry, &writer->stream_id, now_ns);
         *room -= 1;
     }
     if (!flow || flow->entry != entry)

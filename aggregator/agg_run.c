@@ -24,7 +24,10 @@ struct agg_member {
     bool given_up;
     bool settled;    /* neither an answer nor a stream is outstanding */
     bool waited_for; /* neither settled nor given up */
-    uint64_t due;    /* records that were missing when it answered and still are */
+    agg_run_t *run;
+    crema_link_t *of_agent; /* list of its agent's members that are not settled */
+    crema_link_t awaited;   /* in it */
+    uint64_t due;           /* records that were missing when it answered and still are */
     int64_t interval_ns;
     unsigned expected; /* how often an answer was expected */
     int64_t asks;      /* questions so far */
@@ -55,6 +58,8 @@ struct agg_run {
     size_t n_members, capacity;
     crema_map_t *by_id;
     crema_link_t asks;
+    agg_awaited_t *awaited;
+    crema_link_t mended;                 /* in agg_awaited_mended() */
     crema_run_msg_t *open_msg, *end_msg; /* copies, one block each */
     crema_run_msg_t seal;                /* of end_msg, with the verdict */
     crema_sealed_t *sealed;              /* copy */
@@ -67,7 +72,7 @@ struct agg_run {
 
 crema_err_t
 agg_run_new(const crema_id_t *run_id, size_t members_max, int64_t retries, int64_t cap_ns,
-            agg_run_t **ret_self)
+            agg_awaited_t *awaited, agg_run_t **ret_self)
 {
     agg_run_t *self = calloc(1, sizeof *self);
     if (!self)
@@ -76,6 +81,7 @@ agg_run_new(const crema_id_t *run_id, size_t members_max, int64_t retries, int64
     self->members_max = members_max;
     self->retries = retries;
     self->cap_ns = cap_ns;
+    self->awaited = awaited;
     crema_list_init(&self->asks);
     crema_err_t err = crema_map_new(members_max, &self->by_id);
     if (err != CREMA_OK) {
@@ -92,8 +98,12 @@ agg_run_destroy(agg_run_t **self_p)
     agg_run_t *self = *self_p;
     if (!self)
         return;
-    for (size_t i = 0; i < self->n_members; i++)
+    for (size_t i = 0; i < self->n_members; i++) {
+        crema_list_remove(&self->members[i]->awaited);
+        agg_awaited_leave(self->awaited, &self->members[i]->agent_id);
         free(self->members[i]);
+    }
+    crema_list_remove(&self->mended);
     free(self->members);
     crema_map_destroy(&self->by_id);
     free(self->open_msg);
@@ -104,6 +114,16 @@ agg_run_destroy(agg_run_t **self_p)
 }
 
 /* ---------------------------------------------------------------- members */
+
+/* Follows a change of what agg_run_is_mended() depends on. */
+static void
+s_follow_mended(agg_run_t *self)
+{
+    if (agg_run_is_mended(self))
+        crema_list_append(agg_awaited_mended(self->awaited), &self->mended);
+    else
+        crema_list_remove(&self->mended);
+}
 
 /* Follows a change of owes_answer, given_up or the streams. */
 static void
@@ -119,6 +139,11 @@ s_update(agg_run_t *self, agg_member_t *member)
     self->waiting += (uint64_t)waited_for - (uint64_t)member->waited_for;
     member->settled = settled;
     member->waited_for = waited_for;
+    if (settled)
+        crema_list_remove(&member->awaited);
+    else
+        crema_list_append(member->of_agent, &member->awaited);
+    s_follow_mended(self);
 }
 
 crema_err_t
@@ -140,12 +165,18 @@ agg_run_member(agg_run_t *self, const crema_id_t *agent_id, agg_member_t **ret_m
     member = calloc(1, sizeof *member);
     if (!member)
         return CREMA_ENOMEM;
-    crema_err_t err = crema_map_add(self->by_id, agent_id, member);
+    crema_err_t err = agg_awaited_join(self->awaited, agent_id, &member->of_agent);
+    if (err == CREMA_OK) {
+        err = crema_map_add(self->by_id, agent_id, member);
+        if (err != CREMA_OK)
+            agg_awaited_leave(self->awaited, agent_id);
+    }
     if (err != CREMA_OK) {
         free(member);
         return err;
     }
     member->agent_id = *agent_id;
+    member->run = self;
     member->interval_ns = S;
     member->settled = true;
     self->members[self->n_members++] = member;
@@ -328,6 +359,7 @@ s_end(agg_run_t *self, crema_life_event_t event, const crema_run_msg_t *msg, uin
     self->dismiss = msg->dismiss;
     self->barrier_id = barrier_id;
     self->end_ns = now_ns;
+    s_follow_mended(self);
     return CREMA_OK;
 }
 
@@ -348,6 +380,7 @@ agg_run_disown(agg_run_t *self)
     self->phase = CREMA_RUN_UNKNOWN;
     self->life = CREMA_LIFE_NONE;
     self->opened = self->abandoned = self->dismiss = false;
+    s_follow_mended(self);
 }
 
 crema_err_t
@@ -379,6 +412,7 @@ agg_run_on_sealed(agg_run_t *self, const crema_sealed_t *sealed)
     self->phase = failed ? CREMA_RUN_FAILED : CREMA_RUN_SEALED;
     if (!failed) /* whatever this aggregator knew of it: another one may have ended it */
         self->life = lacks_end ? CREMA_LIFE_UNENDED : CREMA_LIFE_SEALED;
+    s_follow_mended(self);
     return CREMA_OK;
 }
 
@@ -395,6 +429,7 @@ void
 agg_run_set_list_due(agg_run_t *self, bool due)
 {
     self->list_due = due;
+    s_follow_mended(self);
 }
 
 bool
@@ -419,6 +454,7 @@ agg_run_reopen(agg_run_t *self, int64_t now_ns)
     for (size_t i = 0; i < self->n_members; i++)
         if (!self->members[i]->settled)
             s_begin_waits(self, self->members[i], now_ns);
+    s_follow_mended(self);
     return true;
 }
 
@@ -436,6 +472,19 @@ agg_run_wants_answers(const agg_run_t *self)
            (self->phase >= CREMA_RUN_VERDICT && self->lacking > 0);
 }
 
+agg_run_t *
+agg_run_of_mended(crema_link_t *link)
+{
+    return CREMA_LIST_ITEM(link, agg_run_t, mended);
+}
+
+agg_run_t *
+agg_run_of_awaited(crema_link_t *link, agg_member_t **ret_member)
+{
+    *ret_member = CREMA_LIST_ITEM(link, agg_member_t, awaited);
+    return (*ret_member)->run;
+}
+
 void
 agg_run_clear_reasons(agg_run_t *self)
 {
@@ -445,6 +494,7 @@ agg_run_clear_reasons(agg_run_t *self)
         agg_run_blame(self, CREMA_LIFE_NOT_ENDED, "", 0,
                       "its client was gone before it said that the run was over");
     self->lacking = 0;
+    s_follow_mended(self);
 }
 
 void
@@ -493,6 +543,7 @@ agg_run_give_verdict(agg_run_t *self, int64_t now_ns, int64_t real_ns)
     self->seal.t_verdict_ns = real_ns;
     self->seal.n_reasons = n;
     self->seal.reasons = self->reasons;
+    s_follow_mended(self);
 }
 
 const crema_run_msg_t *

@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agg_awaited.h"
 #include "crema_error.h"
 #include "crema_life.h"
 #include "crema_wire.h"
@@ -34,8 +35,10 @@ typedef struct {
     bool done;        /* closed and committed to its END */
 } agg_tally_t;
 
+/* `awaited` is borrowed: the run keeps there who is not settled, and whether its verdict can be given anew. */
 CREMA_MUST_CHECK crema_err_t agg_run_new(const crema_id_t *run_id, size_t members_max,
-                                         int64_t retries, int64_t cap_ns, agg_run_t **ret_self);
+                                         int64_t retries, int64_t cap_ns, agg_awaited_t *awaited,
+                                         agg_run_t **ret_self);
 void agg_run_destroy(agg_run_t **self_p);
 
 /* RUN_OPEN, RUN_END: keeps a copy. Repeats change nothing. CREMA_EREPEAT: its client had ended it before. RUN_END begins the barrier: the
@@ -94,6 +97,10 @@ bool agg_run_reopen(agg_run_t *self, int64_t now_ns);
 bool agg_run_is_mended(const agg_run_t *self);
 /* It is worth asking members that come back. */
 bool agg_run_wants_answers(const agg_run_t *self);
+
+/* The run behind a link of agg_awaited_mended(), the run and the member behind one of agg_awaited_of(). */
+agg_run_t *agg_run_of_mended(crema_link_t *link);
+agg_run_t *agg_run_of_awaited(crema_link_t *link, agg_member_t **ret_member);
 
 /* The verdict: clear, blame for each fault, then give. Reasons above the limit are counted in one last. */
 void agg_run_clear_reasons(agg_run_t *self);

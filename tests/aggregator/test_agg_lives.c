@@ -458,6 +458,23 @@ must_leave_room_for_what_agents_bring(void **state)
     assert_int_equal(agg_core_stats(s_core).streams, left + STREAMS_MAX / 16);
 }
 
+/* What the sink has of a stranger's list stays, and counts as its owner's. */
+static void
+must_give_back_the_room_of_a_run_that_is_anothers(void **state)
+{
+    (void)state;
+    s_sink_is_known();
+    s_list(B, s_run, STREAMS_MAX, 5);
+    assert_int_equal(agg_core_stats(s_core).streams, STREAMS_MAX / 16);
+    s_durable(CREMA_MSG_STATE, B, 5, true);
+    s_sink((crema_msg_t){.type = CREMA_MSG_RUN_OPEN, .run = {.run_id = s_run, .owner = {{A}}}});
+    assert_int_equal(agg_core_stats(s_core).streams, 1);
+    s_list_of(B, 8, s_other_run(1), STREAMS_MAX, 5);
+    assert_int_equal(agg_core_stats(s_core).streams, 1 + STREAMS_MAX / 16);
+    s_list_of(A, 7, s_other_run(2), STREAMS_MAX, 5);
+    assert_int_equal(agg_core_stats(s_core).streams, 2 * STREAMS_MAX / 16);
+}
+
 int
 main(void)
 {
@@ -476,6 +493,7 @@ main(void)
         T(must_give_up_a_run_whose_client_it_heard),
         T(must_bound_the_runs_that_a_client_ends),
         T(must_leave_room_for_what_agents_bring),
+        T(must_give_back_the_room_of_a_run_that_is_anothers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

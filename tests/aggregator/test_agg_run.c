@@ -12,11 +12,13 @@ static const crema_id_t s_run_id = {{7}}, s_a = {{1}}, s_b = {{2}}, s_nobody;
 
 static const crema_run_msg_t s_end = {.run_id = {{7}}, .t_end_ns = 5, .dismiss = true};
 
+static agg_awaited_t *s_awaited; /* of all runs */
+
 static agg_run_t *
 s_run(void)
 {
     agg_run_t *run = NULL;
-    must(agg_run_new(&s_run_id, 8, 5, 30 * S, &run));
+    must(agg_run_new(&s_run_id, 8, 5, 30 * S, s_awaited, &run));
     return run;
 }
 
@@ -299,6 +301,51 @@ must_refuse_more_members_than_its_limit(void **state)
     agg_run_destroy(&run);
 }
 
+/* Only who is not settled is found by its agent, and a run only while its verdict can be given anew. */
+static void
+must_be_found_by_what_it_waits_for(void **state)
+{
+    (void)state;
+    const agg_tally_t c_open = {.missing = 3}, c_done = {.committed = 3, .done = true};
+    agg_run_t *run = s_run();
+    agg_member_t *a = s_member(run, &s_a), *found = NULL;
+    const crema_link_t *mended = agg_awaited_mended(s_awaited);
+    crema_link_t *of_a = agg_awaited_of(s_awaited, &s_a);
+    assert_null(agg_awaited_of(s_awaited, &s_b));
+    assert_true(crema_list_is_empty(of_a));
+    agg_run_tally(run, a, NULL, &c_open, 0);
+    assert_ptr_equal(agg_run_of_awaited(of_a->next, &found), run);
+    assert_ptr_equal(found, a);
+    must(agg_run_on_end(run, &s_end, 1, 0));
+    agg_run_clear_reasons(run);
+    agg_run_blame(run, "agent_lost", "a", 3, "");
+    agg_run_give_verdict(run, 1, 1);
+    assert_true(crema_list_is_empty(mended));
+    agg_run_tally(run, a, &c_open, &c_done, 2);
+    assert_true(crema_list_is_empty(of_a));
+    assert_ptr_equal(agg_run_of_mended(mended->next), run);
+    agg_run_clear_reasons(run);
+    agg_run_give_verdict(run, 3, 3);
+    assert_true(crema_list_is_empty(mended));
+    agg_run_destroy(&run);
+    assert_null(agg_awaited_of(s_awaited, &s_a));
+}
+
+static int
+s_setup(void **state)
+{
+    (void)state;
+    return agg_awaited_new(&s_awaited) == CREMA_OK ? 0 : -1;
+}
+
+static int
+s_teardown(void **state)
+{
+    (void)state;
+    agg_awaited_destroy(&s_awaited);
+    return 0;
+}
+
 int
 main(void)
 {
@@ -313,6 +360,7 @@ main(void)
         cmocka_unit_test(must_bound_the_reasons),
         cmocka_unit_test(must_keep_its_own_copy_of_texts),
         cmocka_unit_test(must_refuse_more_members_than_its_limit),
+        cmocka_unit_test(must_be_found_by_what_it_waits_for),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, s_setup, s_teardown);
 }

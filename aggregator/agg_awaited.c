@@ -1,0 +1,86 @@
+#include "agg_awaited.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "crema_map.h"
+
+/* One agent, as long as any run has it as a member. */
+typedef struct {
+    crema_link_t members;
+    size_t joined;
+} agent_t;
+
+struct agg_awaited {
+    crema_map_t *agents;
+    crema_link_t mended;
+};
+
+crema_err_t
+agg_awaited_new(agg_awaited_t **ret_self)
+{
+    agg_awaited_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return CREMA_ENOMEM;
+    crema_list_init(&self->mended);
+    /* Each run bounds its members, and the aggregator its runs. */
+    crema_err_t err = crema_map_new(SIZE_MAX, &self->agents);
+    if (err != CREMA_OK) {
+        agg_awaited_destroy(&self);
+        return err;
+    }
+    *ret_self = self;
+    return CREMA_OK;
+}
+
+void
+agg_awaited_destroy(agg_awaited_t **self_p)
+{
+    agg_awaited_t *self = *self_p;
+    if (!self)
+        return;
+    crema_map_destroy(&self->agents);
+    free(self);
+    *self_p = NULL;
+}
+
+crema_err_t
+agg_awaited_join(agg_awaited_t *self, const crema_id_t *agent_id, crema_link_t **ret_list)
+{
+    agent_t *agent = crema_map_find(self->agents, agent_id);
+    if (!agent) {
+        agent = calloc(1, sizeof *agent);
+        if (!agent)
+            return CREMA_ENOMEM;
+        crema_list_init(&agent->members);
+        crema_err_t err = crema_map_add(self->agents, agent_id, agent);
+        if (err != CREMA_OK) {
+            free(agent);
+            return err;
+        }
+    }
+    agent->joined++;
+    *ret_list = &agent->members;
+    return CREMA_OK;
+}
+
+void
+agg_awaited_leave(agg_awaited_t *self, const crema_id_t *agent_id)
+{
+    agent_t *agent = crema_map_find(self->agents, agent_id);
+    if (agent && --agent->joined == 0)
+        free(crema_map_take(self->agents, agent_id));
+}
+
+crema_link_t *
+agg_awaited_of(const agg_awaited_t *self, const crema_id_t *agent_id)
+{
+    agent_t *agent = crema_map_find(self->agents, agent_id);
+    return agent ? &agent->members : NULL;
+}
+
+crema_link_t *
+agg_awaited_mended(agg_awaited_t *self)
+{
+    return &self->mended;
+}

@@ -1,0 +1,11 @@
+/* steps - what a call costs in machine instructions: the same on a busy machine as on an idle one. */
+#ifndef STEPS_H
+#define STEPS_H
+
+#include <stdint.h>
+
+/* How many instructions `act` takes, counted in a copy of this process, so that nothing of it happens here. 0: processes cannot be traced
+ * here. */
+uint64_t must_count_steps(void (*act)(void));
+
+#endif
