@@ -101,7 +101,6 @@ s_say_welcome(agg_core_t *self, agg_client_t *client, agg_action_t *ret_action)
     if (agg_sink_takes(self))
         agg_credit_grant(self->credit, &client->account);
     self->msg.welcome = (crema_welcome_t){
-        .store_id = self->store_id,
         .credit_total_b = client->account.total_b,
         .max_batch_b = CREMA_WIRE_BATCH_MAX,
         .table = s_take_acks(self, client),

@@ -205,7 +205,6 @@ struct agg_core {
     uint32_t sink_events;
     int64_t sink_heard_ns, sink_pinged_ns, sink_known_ns, full_until_ns, full_heard_ns;
     uint64_t full_free_b;
-    crema_id_t store_id;
     char trouble[AGG_TROUBLE_BYTES]; /* what the sink said with its last FULL */
     size_t ping_cursor;
 

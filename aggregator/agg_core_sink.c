@@ -47,7 +47,6 @@ static void
 s_on_state(agg_core_t *self, const crema_msg_t *msg, int64_t now_ns)
 {
     const crema_stream_table_t *table = &msg->state.table;
-    self->store_id = msg->state.store_id;
     for (size_t i = 0; i < table->n; i++) {
         const crema_stream_row_t *row = &table->rows[i];
         agg_flow_t *flow = agg_flow_get(self, &row->stream_id, &row->run_id, now_ns);

@@ -170,9 +170,8 @@ s_fill(crema_msg_t *msg)
     const crema_stream_table_t table = s_table(rows);
     switch (msg->type) {
     case CREMA_MSG_HELLO:
-        msg->hello = (crema_hello_t){2,     2,       sample_id(0xb2), 99,      "node-1",
-                                     -42,   1000,    sample_id(0xc3), "0.1.0", sample_id(0xa1),
-                                     table, c_faults};
+        msg->hello = (crema_hello_t){2,    2,       sample_id(0xb2), 99,    "node-1", -42,
+                                     1000, "0.1.0", sample_id(0xa1), table, c_faults};
         break;
     case CREMA_MSG_DATA:
         msg->data = (crema_data_t){.stream_id = sample_id(0x51),
@@ -215,7 +214,7 @@ s_fill(crema_msg_t *msg)
         msg->bye.faults = c_faults;
         break;
     case CREMA_MSG_WELCOME:
-        msg->welcome = (crema_welcome_t){sample_id(0xc3), 4 << 20, 192 << 10, 500, table};
+        msg->welcome = (crema_welcome_t){4 << 20, 192 << 10, 500, table};
         break;
     case CREMA_MSG_ACK:
         msg->ack = (crema_ack_t){table, 5 << 20, 12, -5, 6, 7};
@@ -248,7 +247,6 @@ s_fill(crema_msg_t *msg)
             sample_id(0xa1), sample_id(0xb2), 1767225600000000000, -1500000, 20000, 40000, -12.5};
         break;
     case CREMA_MSG_STATE:
-        msg->state.store_id = sample_id(0xc3);
         msg->state.free_b = 1ull << 40;
         msg->state.table = table;
         break;

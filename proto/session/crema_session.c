@@ -266,7 +266,6 @@ s_on_welcome(crema_session_t *self, const crema_msg_t *msg, int64_t now_ns)
     self->table_type = 0;
     self->dials_in_vain = 0;
     self->agg_session = msg->session;
-    self->store_id = welcome->store_id;
     self->credit_total_b = welcome->credit_total_b;
     self->sent_total_b = 0;
     self->batch_max_b = welcome->max_batch_b && welcome->max_batch_b < CREMA_WIRE_BATCH_MAX

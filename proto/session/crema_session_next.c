@@ -35,7 +35,6 @@ s_fill_hello(crema_session_t *self, const crema_stream_table_t *table, const cre
         .host = self->config.host,
         .pid = self->config.pid,
         .hb_ivl_ms = (uint32_t)(self->config.heartbeat_ns / MS),
-        .store_id = self->store_id,
         .version = self->config.version,
         .run_id = self->config.run_id,
         .table = *table,

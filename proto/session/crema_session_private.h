@@ -42,7 +42,6 @@ struct crema_session {
     bool news; /* a stream that the last table did not hold */
 
     uint64_t agg_session; /* 0 before the first WELCOME */
-    crema_id_t store_id;
     uint64_t credit_total_b, sent_total_b; /* both count from the session's start */
     size_t batch_max_b;
 

@@ -77,7 +77,6 @@ static const field_t s_hello[] = {
     AT(TEXT, Crema__Hello, host, hello.host),
     NUMBER(WORD, Crema__Hello, pid, hello.pid),
     NUMBER(WORD, Crema__Hello, hb_ivl_ms, hello.hb_ivl_ms),
-    AT(ID, Crema__Hello, store_id, hello.store_id),
     AT(TABLE, Crema__Hello, table, hello.table),
     AT(TEXT, Crema__Hello, version, hello.version),
     AT(ID, Crema__Hello, run_id, hello.run_id),
@@ -127,7 +126,6 @@ static const field_t s_bye[] = {
 };
 
 static const field_t s_welcome[] = {
-    AT(ID, Crema__Welcome, store_id, welcome.store_id),
     NUMBER(LONG, Crema__Welcome, credit_total_b, welcome.credit_total_b),
     NUMBER(WORD, Crema__Welcome, max_batch_b, welcome.max_batch_b),
     NUMBER(WORD, Crema__Welcome, retry_after_ms, welcome.retry_after_ms),
@@ -174,7 +172,6 @@ static const field_t s_clock[] = {
 };
 
 static const field_t s_state[] = {
-    AT(NEED_ID, Crema__State, store_id, state.store_id),
     AT(TABLE, Crema__State, table, state.table),
     NUMBER(LONG, Crema__State, free_b, state.free_b),
 };

@@ -123,7 +123,6 @@ typedef struct {
     const char *host;
     int32_t pid;
     uint32_t hb_ivl_ms;
-    crema_id_t store_id; /* zero: not known yet */
     const char *version;
     crema_id_t run_id; /* the one run it serves; zero: all */
     crema_stream_table_t table;
@@ -155,7 +154,6 @@ typedef struct {
 } crema_heartbeat_t;
 
 typedef struct {
-    crema_id_t store_id;
     uint64_t credit_total_b;
     uint32_t max_batch_b, retry_after_ms;
     crema_stream_table_t table;
@@ -296,7 +294,6 @@ typedef struct {
         } fence;
         crema_stream_table_t table; /* OPEN, COMMITTED */
         struct {
-            crema_id_t store_id;
             uint64_t free_b;
             crema_stream_table_t table;
         } state;

@@ -76,9 +76,7 @@ s_send_rows(sink_t *self, size_t peer, const crema_stream_row_t *rows, size_t n)
         crema_msg_t msg = {
             .type = CREMA_MSG_STATE,
             .flags = done + part < n ? CREMA_WIRE_FLAG_MORE : 0,
-            .state = {.store_id = sink_store_id(self->store),
-                      .free_b = self->free_b,
-                      .table = {part, n ? rows + done : NULL}},
+            .state = {.free_b = self->free_b, .table = {part, n ? rows + done : NULL}},
         };
         sink_peers_send(self->peers, peer, &msg);
         done += part;

@@ -143,7 +143,6 @@ typedef struct {
     sim_process_t process;
     sink_commit_t *commit;
     uint64_t boot;
-    crema_id_t store_id;
     bool full;
     bool commit_due;
     int64_t busy_until_ns;

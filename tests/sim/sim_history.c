@@ -26,7 +26,6 @@ s_set_up(sim_t *sim, sim_totals_t *totals)
     sim->n_runs = sim_chance(sim, 0.25) ? 2 : 1;
     sim->heal_ns = sim_between(sim, 4 * SIM_S, 14 * SIM_S);
     sim->sink_conn = -1;
-    sim->sink.store_id = sim_random_id(sim);
     static const int64_t intervals_ms[] = {200, 500, 1000, 1000, 2000, 26000};
     int64_t interval_ns = intervals_ms[sim_between(sim, 0, sim->faults ? 4 : 5)] * SIM_MS;
     for (int a = 0; a < sim->n_agents; a++)

@@ -157,9 +157,7 @@ s_on_open(sim_t *sim, const crema_stream_table_t *asked)
         sink_commit_each(sim->sink.commit, NULL, s_list, &listing);
     crema_msg_t msg = {
         .type = CREMA_MSG_STATE,
-        .state = {.store_id = sim->sink.store_id,
-                  .free_b = sim->sink.full ? 0 : 1 << 30,
-                  .table = {listing.n, listing.rows}},
+        .state = {.free_b = sim->sink.full ? 0 : 1 << 30, .table = {listing.n, listing.rows}},
     };
     s_send(sim, &msg);
 }

@@ -92,7 +92,6 @@ test_fields_arrive_where_they_belong(void **state)
         switch (msg.type) {
         case CREMA_MSG_HELLO:
             assert_true(crema_id_equal(&back.hello.agent_id, &msg.hello.agent_id));
-            assert_true(crema_id_equal(&back.hello.store_id, &msg.hello.store_id));
             assert_int_equal(back.hello.ver_max, CREMA_WIRE_VERSION);
             assert_int_equal(back.hello.boot, 99);
             assert_int_equal(back.hello.pid, -42);
