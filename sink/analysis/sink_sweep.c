@@ -285,7 +285,7 @@ s_step(sweep_t *self, int64_t t_ns)
         (sink_step_t){t_ns, self->n_workers, self->n_threads, self->n_busy};
 }
 
-/* Changes of one instant are applied together: a slot that is handed over was never free. */
+/* Changes of one instant are applied together: a slot that is handed over was never free. Behind the last one nobody is present. */
 static void
 s_sweep(sweep_t *self, const change_t *changes, size_t n)
 {
@@ -303,8 +303,6 @@ s_sweep(sweep_t *self, const change_t *changes, size_t n)
         if (now < self->in->t1_ns)
             s_step(self, now);
     }
-    if (now < self->in->t1_ns)
-        s_segment(self, now, self->in->t1_ns);
     for (uint32_t w = 0; w < self->in->n_workers; w++)
         s_settle_worker(self, w, self->in->t1_ns);
 }

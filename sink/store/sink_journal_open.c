@@ -74,6 +74,15 @@ typedef struct {
     bool headed;
 } scan_t;
 
+static crema_err_t
+s_refuse_foreign(const sink_journal_t *self, const sink_header_t *header)
+{
+    if (!crema_id_equal(&header->run_id, &self->header.run_id) ||
+        !crema_id_equal(&header->store_id, &self->header.store_id))
+        return CREMA_EMAGIC;
+    return header->generation > self->header.generation ? CREMA_EBUSY : CREMA_OK;
+}
+
 /* Notes the number of the last frame, and refuses what another store, run or a later sink wrote. */
 static crema_err_t
 s_scan(sink_journal_t *self, const uint8_t *bytes, size_t size, scan_t *ret_scan)
@@ -86,18 +95,16 @@ s_scan(sink_journal_t *self, const uint8_t *bytes, size_t size, scan_t *ret_scan
         sink_journal_state_t state;
         if (sink_state_decode(&frame, &state) && state.next_frame > self->next_seq)
             self->next_seq = state.next_frame;
-        if (!sink_header_decode(&frame, &header)) {
+        if (sink_header_decode(&frame, &header)) {
+            crema_err_t err = s_refuse_foreign(self, &header);
+            if (err != CREMA_OK)
+                return err;
+            scan.headed = true;
+        } else {
             scan.frames++;
             if (frame.seq >= self->next_seq)
                 self->next_seq = frame.seq + 1;
-            continue;
         }
-        scan.headed = true;
-        if (!crema_id_equal(&header.run_id, &self->header.run_id) ||
-            !crema_id_equal(&header.store_id, &self->header.store_id))
-            return CREMA_EMAGIC;
-        if (header.generation > self->header.generation)
-            return CREMA_EBUSY;
     }
     *ret_scan = scan;
     return CREMA_OK;

@@ -433,11 +433,10 @@ sink_store_remove_dir(const char *path)
     struct dirent *entry;
     while ((entry = readdir(stream))) {
         const char *suffix = strchr(entry->d_name, '.');
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
-            (suffix && strcmp(suffix, SINK_SEGMENT_DAMAGED) == 0))
+        if (suffix && strcmp(suffix, SINK_SEGMENT_DAMAGED) == 0)
             continue;
         crema_failpoint("sink.before_journal_unlink");
-        (void)unlinkat(dirfd(stream), entry->d_name, 0);
+        (void)unlinkat(dirfd(stream), entry->d_name, 0); /* removes no directory */
         crema_failpoint("sink.after_journal_unlink");
     }
     closedir(stream);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agg_frames.h"
+#include "crema_bytes.h"
 #include "crema_frame.h"
 
 typedef struct {
@@ -60,6 +61,14 @@ must_refuse_the_rest(void **state)
     assert_int_equal(agg_frames_check(batch.bytes, batch.size, batch.n, 0, &last), CREMA_EPROTO);
     for (size_t size = 0; size < batch.size; size++)
         assert_int_equal(agg_frames_check(batch.bytes, size, batch.n, 5, &last), CREMA_EPROTO);
+    const uint64_t most = UINT64_MAX / 2; /* the largest number that a record has */
+    for (uint64_t seq = most; seq <= most + 1; seq++) {
+        crema_put_u64(batch.bytes + 8, seq);
+        size_t first = CREMA_FRAME_HEADER_BYTES + crema_get_u32(batch.bytes + 4);
+        assert_int_equal(agg_frames_check(batch.bytes, first, 1, seq, &last),
+                         seq == most ? CREMA_OK : CREMA_EPROTO);
+        last = 0;
+    }
     memset(batch.bytes + 4, 0xff, 4); /* an absurd length */
     assert_int_equal(agg_frames_check(batch.bytes, batch.size, batch.n, 5, &last), CREMA_EPROTO);
     assert_int_equal(last, 0);

@@ -218,6 +218,26 @@ test_unknowns(void **state)
     assert_string_equal(text, "");
 }
 
+static void
+test_numbers_of_many_rows(void **state)
+{
+    (void)state;
+    enum { N = 3 };
+    static const char *const columns[] = {"t_start_ns", "n_branches", "worker_id", "thread",
+                                          "status"};
+    static const int64_t values[N] = {3, 5, 7};
+    const crema_table_t *table = crema_table(CREMA_TABLE_CHUNKS);
+    const size_t size = crema_table_row_bytes(table);
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        uint8_t rows[N * 256] = {0};
+        size_t column = s_column(CREMA_TABLE_CHUNKS, columns[i]);
+        assert_true(size <= 256);
+        crema_rows_set_i64(table, rows, column, values, N);
+        for (size_t r = 0; r < N; r++)
+            assert_true(crema_row_get_i64(table, rows + r * size, column) == values[r]);
+    }
+}
+
 /* Each field takes what it can hold, says "unknown" for the rest, and leaves its neighbours alone. */
 static void
 test_numbers_in_and_out(void **state)
@@ -314,6 +334,7 @@ main(void)
         cmocka_unit_test(test_dictionaries_have_their_tables),
         cmocka_unit_test(test_unknowns),
         cmocka_unit_test(test_numbers_in_and_out),
+        cmocka_unit_test(test_numbers_of_many_rows),
         cmocka_unit_test(test_texts_in_and_out),
         cmocka_unit_test(test_sides_have_the_labels_of_their_columns),
     };

@@ -168,6 +168,7 @@ must_take_metered_seconds_and_move_what_was_wasted(void **state)
     s_chunk(&c, 0, SINK_CHUNK_ERROR, false, 0, 4, NAN); /* in the lump of failed seconds already */
     s_chunk(&c, 0, SINK_CHUNK_LOST, false, 0, 10, NAN); /* Dask never posted it */
     sink_budget_t *b = s_make(&c);
+    assert_false(b->cpu_unknown); /* who ran no processor needs no meter */
     NEAR(b->all.cpu_s, 20 - 6);
     NEAR(b->all.noncpu_s, 14 - 4 - 2);
     NEAR(b->all.user_s, 3);

@@ -64,6 +64,8 @@ must_find_the_waiting_from_what_a_look_measures(void **state)
     NEAR(sink_queue_wait_share(4, 1), 0.75, 1e-6);
     NEAR(sink_queue_wait_share(2, 0.8), 0.2, 1e-6);
     NEAR(sink_queue_wait_share(1.5, 0.8), 0.1, 1e-6); /* half of the time there are two */
+    NEAR(sink_queue_cycle(2, 1, 1), 2.5, 1e-12);
+    NEAR(sink_queue_cycle(1.25, 1, 1), 0.75 * 2 + 0.25 * 2.5, 1e-12);
     assert_true(sink_queue_wait_share(1, 1) == 0);
     assert_true(sink_queue_wait_share(8, 0) == 0);
     assert_true(sink_queue_wait_share(1e9, 0.5) >= 0);

@@ -78,6 +78,13 @@ s_both(uint32_t worker, uint32_t file)
 }
 
 static double
+s_workers_1_and_2(uint32_t worker, uint32_t file)
+{
+    (void)file;
+    return worker == 1 || worker == 2 ? 2 : 1;
+}
+
+static double
 s_a_little(uint32_t worker, uint32_t file)
 {
     (void)file;
@@ -114,6 +121,18 @@ must_name_files_and_workers_that_are_slow(void **state)
             assert_true(files.queue_share == 0);
         }
     }
+}
+
+static void
+must_name_the_first_of_two_that_are_as_slow(void **state)
+{
+    (void)state;
+    run_t r;
+    sink_slow_t workers, files;
+    s_fill(&r, s_workers_1_and_2);
+    must(sink_slow_find(&r.facts, &r.model, &workers, &files));
+    assert_int_equal(workers.n, 2);
+    assert_int_equal(workers.worst, 1);
 }
 
 /* Others end at 21 s; the slow one ends at 41 s, and had ended with them: all they waited is its. Had it only half of its queue by itself, half. */
@@ -207,6 +226,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(must_name_files_and_workers_that_are_slow),
+        cmocka_unit_test(must_name_the_first_of_two_that_are_as_slow),
         cmocka_unit_test(must_say_how_much_of_the_queue_is_the_slow_workers),
         cmocka_unit_test(must_say_who_waited_at_the_end),
         cmocka_unit_test(must_say_nothing_of_few_chunks),

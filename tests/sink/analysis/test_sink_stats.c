@@ -77,6 +77,12 @@ must_thin_out_many_points(void **state)
     NEAR(line.a, 0.25, 0.2);
     assert_int_equal(line.n, N);
     assert_int_equal(line.n_used, SINK_STATS_POINTS_MAX);
+    for (int i = 0; i < N; i++) { /* a kink at a quarter: what is used is from everywhere */
+        x[i] = i;
+        y[i] = i < N / 4 ? i : N / 4 + 3.0 * (i - N / 4);
+    }
+    must(sink_stats_line(x, y, N, &line));
+    NEAR(line.b, 3, 0.01);
     free(x);
     free(y);
 }

@@ -252,6 +252,9 @@ must_never_count_more_busy_than_there_are(void **state)
                           .busy = busy,
                           .n_busy = 3};
     sink_sweep_t out;
+    const sink_spell_t of_nobody[] = {{AT(1), AT(9), 1}, {AT(1), AT(9), UINT32_MAX}};
+    in.ready = of_nobody;
+    in.n_ready = 2;
     must(sink_sweep_run(&in, &out));
     NEAR(out.busy_s, 4);
     NEAR(out.alloc_s, 4);

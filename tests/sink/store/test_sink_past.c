@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "frames.h"
+#include "sink_freed.h"
 #include "sink_past.h"
 #include "sink_store.h"
 #include "sink_tombs.h"
@@ -159,15 +160,35 @@ test_tombstones_become_part_of_the_past(void **state)
     }
 }
 
+static void
+test_freed_forgets_one_and_no_other(void **state)
+{
+    (void)state;
+    enum { N = 7 };
+    for (uint32_t gone = 0; gone < N; gone++) {
+        sink_freed_t freed = {0};
+        const crema_id_t id = s_id(gone), unknown = s_id(N);
+        for (uint32_t i = 0; i < N; i++) {
+            s_ids[i] = s_id(i);
+            must(sink_freed_add(&freed, &s_ids[i]));
+        }
+        sink_freed_remove(&freed, &unknown);
+        sink_freed_remove(&freed, &id);
+        assert_int_equal(freed.n, N - 1);
+        for (uint32_t i = 0; i < N; i++)
+            assert_int_equal(sink_freed_has(&freed, &s_ids[i]), i != gone);
+        sink_freed_clear(&freed);
+    }
+}
+
 int
 main(void)
 {
 #define T(test) cmocka_unit_test_setup_teardown(test, s_setup, s_teardown)
     const struct CMUnitTest tests[] = {
-        T(test_past_of_no_file_is_empty),
-        T(test_past_runs_are_found_and_no_others),
-        T(test_past_that_is_damaged_loses_a_block),
-        T(test_tombstones_become_part_of_the_past),
+        T(test_past_of_no_file_is_empty),           T(test_past_runs_are_found_and_no_others),
+        T(test_past_that_is_damaged_loses_a_block), T(test_tombstones_become_part_of_the_past),
+        T(test_freed_forgets_one_and_no_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

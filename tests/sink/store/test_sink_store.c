@@ -220,6 +220,21 @@ test_store_forgets_what_was_not_synced(void **state)
 }
 
 static void
+test_store_commits_a_clock_that_comes_alone(void **state)
+{
+    (void)state;
+    sink_store_t *store = must_open(NULL);
+    must_put(store, 1, 1, 5, false);
+    must_commit(store);
+    uint64_t before = sink_store_bytes(store);
+    const crema_clock_sample_t clock = {.run_id = frames_id(RUN), .offset_ns = 7};
+    must(sink_store_clock(store, &clock, 6000));
+    must_commit(store);
+    assert_true(sink_store_bytes(store) > before);
+    sink_store_close(&store);
+}
+
+static void
 test_store_refuses_what_is_not_sound(void **state)
 {
     (void)state;
@@ -640,6 +655,7 @@ main(void)
         T(test_store_takes_each_number_once),
         T(test_store_writes_each_number_once),
         T(test_store_forgets_what_was_not_synced),
+        T(test_store_commits_a_clock_that_comes_alone),
         T(test_store_refuses_what_is_not_sound),
         T(test_store_has_one_writer),
         T(test_store_that_is_none_is_refused),
@@ -648,8 +664,6 @@ main(void)
         T(test_store_marks_records_after_the_verdict),
         T(test_store_lists_streams_of_unfinished_runs),
         T(test_store_keeps_tombstones_of_freed_runs),
-        T(test_store_keeps_what_it_refused),
-        T(test_store_that_cannot_keep_a_refusal_says_so),
         T(test_store_keeps_what_it_refused),
         T(test_store_that_cannot_keep_a_refusal_says_so),
         T(test_store_finishes_a_removal_that_was_interrupted),
