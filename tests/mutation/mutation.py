@@ -2,8 +2,8 @@
 
 universalmutator changes one line at a time by the rules of ``c.rules``: an operator negated, a bound moved, a statement removed.
 Of all these mutants a seeded sample is compiled. One that compiles to the same machine code as the original is not a bug. The
-others are given to the test of the module, then to all quick tests, last to the simulator. A survivor is a missing test, unless
-``equivalent.txt`` says why nothing can tell it from the original.
+others are given to the test of the module, then to all quick tests, to the simulator, last to the test of the module with address
+sanitizer. A survivor is a missing test, unless ``equivalent.txt`` says why nothing can tell it from the original.
 
 usage: ./dev mutants --generic [--sample N] [--seed N] [--only PATTERN] [--jobs N]
 """
@@ -41,6 +41,7 @@ TEST_S = 900  # and one that waits for longer
 MEMORY_B = 4 << 30
 SEEDS = 400  # histories of the simulator
 DURABLE = re.compile(r"sink_(store|journal|segment|tombs|commit|put|fs)\w*")
+SANITIZE = "-O1 -w -fsanitize=address,undefined -fno-sanitize-recover=all"
 SLOW = r"^(sim|test_power_store|test_nth_store|test_sink_seal|installed_package|layers.*)$"
 # A module whose test has another name.
 TESTED_BY = (
@@ -113,9 +114,13 @@ def excuses() -> set[tuple[str, str, str]]:
     return said
 
 
+def _limit_cpu() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (TEST_CPU_S, TEST_CPU_S))
+
+
 def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_B, MEMORY_B))
-    resource.setrlimit(resource.RLIMIT_CPU, (TEST_CPU_S, TEST_CPU_S))
+    _limit_cpu()
 
 
 class Bench:
@@ -130,15 +135,20 @@ class Bench:
             copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
             if (ROOT / name).exists():
                 copy(ROOT / name, self.source / name)
-        self._run(
-            "cmake", "-S", self.source, "-B", self.build, "-G", "Ninja", "-DCMAKE_C_FLAGS=-O1 -w",
-            "-DCMAKE_BUILD_TYPE=None", "-DCMAKE_COMPILE_WARNING_AS_ERROR=OFF", "-DCREMA_FAILPOINTS=ON",
-            "-DCMAKE_C_COMPILER_LAUNCHER=ccache" if shutil.which("ccache") else "-Wno-dev",
-        )  # fmt: skip
+        self.sanitized = self.source.parent / "sanitized"
+        self._configure(self.build, "-O1 -w")
+        self._configure(self.sanitized, SANITIZE)
         self._run("ninja", "-C", self.build)
         self.tests = set(re.findall(r"Test +#\d+: (\S+)", self._run("ctest", "-N").stdout))
 
-    def _run(self, *command, timeout: float = 7200, check: bool = True):
+    def _configure(self, build: pathlib.Path, flags: str) -> None:
+        self._run(
+            "cmake", "-S", self.source, "-B", build, "-G", "Ninja", f"-DCMAKE_C_FLAGS={flags}",
+            "-DCMAKE_BUILD_TYPE=None", "-DCMAKE_COMPILE_WARNING_AS_ERROR=OFF", "-DCREMA_FAILPOINTS=ON",
+            "-DCMAKE_C_COMPILER_LAUNCHER=ccache" if shutil.which("ccache") else "-Wno-dev",
+        )  # fmt: skip
+
+    def _run(self, *command, timeout: float = 7200, check: bool = True, limit=_limit):
         done = subprocess.run(
             [str(c) for c in command],
             cwd=self.build if self.build.exists() else None,
@@ -148,7 +158,7 @@ class Bench:
             errors="replace",
             timeout=timeout,
             check=False,
-            preexec_fn=_limit,
+            preexec_fn=limit,
         )
         if check and done.returncode:
             sys.exit(f"mutation: {' '.join(map(str, command))} failed:\n{done.stdout[-4000:]}")
@@ -183,6 +193,11 @@ class Bench:
         command = ("timeout", TEST_S, self.build / "bin" / "sim", "--seeds", SEEDS, "--first", 1)
         return self._run(*command, check=False).returncode != 0
 
+    def _sanitizer_fails(self, test: str) -> bool:
+        self._run("ninja", "-C", self.sanitized, test)
+        command = ("timeout", TEST_S, self.sanitized / "bin" / test)  # it maps more than any limit
+        return self._run(*command, check=False, limit=_limit_cpu).returncode != 0
+
     def _own_test(self, file: str) -> str:
         stem = pathlib.Path(file).stem
         own = f"test_{stem}"
@@ -214,8 +229,11 @@ class Bench:
                 return Outcome(mutant, "found", by)
             if self._sim_fails():
                 return Outcome(mutant, "found", "sim")
-            by = self._fails("test_power_store|test_sink_seal$")
-            return Outcome(mutant, "found", by) if by else Outcome(mutant, "survived")
+            if by := self._fails("test_power_store|test_sink_seal$"):
+                return Outcome(mutant, "found", by)
+            if own and self._sanitizer_fails(own):
+                return Outcome(mutant, "found", f"{own} with address sanitizer")
+            return Outcome(mutant, "survived")
         finally:
             path.write_text(original)
 
