@@ -88,7 +88,7 @@ s_read_all(int fd, size_t max, uint8_t **ret_bytes, size_t *ret_size)
     if (fstat(fd, &st) != 0)
         return sink_fs_error(errno);
     if (!S_ISREG(st.st_mode)) {
-        errno = EINVAL;
+        errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
         return CREMA_EIO;
     }
     if ((uint64_t)st.st_size > max)

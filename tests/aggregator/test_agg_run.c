@@ -62,6 +62,8 @@ must_be_ready_when_all_answered_and_all_is_committed(void **state)
     agg_run_on_answer(run, b, 4, 1 * S);
     assert_true(agg_member_is_settled(b));
     assert_false(agg_run_is_ready(run, 1 * S)); /* the stream is open */
+    assert_int_equal(agg_run_state(run).streams, 1);
+    assert_int_equal(agg_run_state(run).streams_done, 0);
     agg_run_tally(run, a, &open, &behind, 1 * S);
     assert_false(agg_run_is_ready(run, 1 * S));
     agg_run_tally(run, a, &behind, &done, 1 * S);
