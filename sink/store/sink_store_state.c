@@ -94,8 +94,10 @@ static crema_err_t
 s_on_run(void *context, crema_msg_type_t type, const crema_run_msg_t *msg)
 {
     recovery_t *recovery = context;
-    bool is_cost = msg->n_attributes > 0 && crema_cost_is(msg->keys[0]);
-    if (!is_cost) /* sink_store_seal() */
+    /* sink_store_seal() puts this program's cost there as a RUN_OPEN; the RUN_SEAL behind it may name the aggregator's. */
+    bool is_cost =
+        type == CREMA_MSG_RUN_OPEN && msg->n_attributes > 0 && crema_cost_is(msg->keys[0]);
+    if (!is_cost)
         sink_store_note_message(recovery->run, type, msg, sink_store_fingerprint(type, msg));
     return CREMA_OK;
 }

@@ -360,6 +360,41 @@ test_store_knows_after_a_restart_what_each_run_waits_for(void **state)
     sink_store_close(&store);
 }
 
+/* The aggregator's RUN_SEAL says what that has cost, as this program's own note before it does. */
+static void
+test_store_knows_after_a_restart_a_verdict_that_names_a_cost(void **state)
+{
+    (void)state;
+    sink_store_t *store = must_open(NULL);
+    const crema_cost_t cost = {.cpu_s = 1, .bytes = 2, .records = 3};
+    crema_cost_words_t words;
+    crema_cost_tell(&cost, "aggregator", &words);
+    const crema_run_msg_t msg = {.run_id = frames_id(RUN),
+                                 .n_attributes = CREMA_COST_WORDS,
+                                 .keys = words.keys,
+                                 .values = words.values,
+                                 .t_verdict_ns = 1};
+    bool is_new;
+    must_say(store, CREMA_MSG_RUN_OPEN, RUN, NULL, true);
+    must(sink_store_seal(store, &msg, &cost, 5000, &is_new));
+    assert_true(is_new);
+    must_commit(store);
+    sink_store_close(&store);
+
+    store = must_open(NULL);
+    assert_int_equal(must_find(store, RUN)->life, CREMA_LIFE_ENDED);
+    assert_true(must_find(store, RUN)->seal_asked);
+    must_seal(store, RUN, 1, 6000);
+    must_commit(store);
+    sink_store_close(&store);
+
+    store = must_open(NULL);
+    assert_int_equal(must_find(store, RUN)->life, CREMA_LIFE_SEALED);
+    must(sink_store_seal(store, &msg, &cost, 7000, &is_new));
+    assert_false(is_new);
+    sink_store_close(&store);
+}
+
 static crema_err_t
 s_on_put(void *context, const sink_journal_put_t *put)
 {
@@ -661,6 +696,7 @@ main(void)
         T(test_store_that_is_none_is_refused),
         T(test_store_recovers_from_a_torn_journal),
         T(test_store_knows_after_a_restart_what_each_run_waits_for),
+        T(test_store_knows_after_a_restart_a_verdict_that_names_a_cost),
         T(test_store_marks_records_after_the_verdict),
         T(test_store_lists_streams_of_unfinished_runs),
         T(test_store_keeps_tombstones_of_freed_runs),
