@@ -1,6 +1,7 @@
 /* crema-sink - writes the journals of runs and makes run files of them. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,17 +10,21 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "crema_columns_doc.h"
+#include "crema_json.h"
 #include "crema_log.h"
 #include "crema_option.h"
 #include "crema_random.h"
 #include "crema_server.h"
 #include "sink.h"
+#include "sink_export.h"
 #include "sink_journal.h"
 #include "sink_report.h"
 #include "sink_seal.h"
+#include "sink_survey.h"
 #include "sink_viewer.h"
 #include "sink_views.h"
 
@@ -108,10 +113,11 @@ s_serve(int argc, char **argv)
         "[serve] --store DIR [options]\n"
         "       crema-sink rebuild JOURNAL [--output FILE] [--json]\n"
         "       crema-sink check FILE...\n"
+        "       crema-sink store STORE [export RUN DIR]\n"
         "       crema-sink columns [--markdown]",
         "Takes the records of runs from aggregators, keeps them in journals and makes one HDF5 "
         "file of each run.",
-        "Each of rebuild, check and columns has its own --help.",
+        "Each of rebuild, check, store and columns has its own --help.",
     };
     int rest;
     crema_option_result_t result = crema_option_parse(&usage, options, argc, argv, &rest);
@@ -143,15 +149,18 @@ s_serve(int argc, char **argv)
 
 /* ---- rebuild */
 
-/* `rebuild JOURNAL --output FILE` and `rebuild --output FILE JOURNAL` mean the same: a leading JOURNAL goes to the end. */
+/* `rebuild JOURNAL --output FILE` and `rebuild --output FILE JOURNAL` mean the same: leading arguments that are not options go to the end. */
 static void
 s_positional_last(int argc, char **argv)
 {
-    if (argc < 3 || argv[1][0] == '-')
-        return;
-    char *first = argv[1];
-    memmove(argv + 1, argv + 2, (size_t)(argc - 2) * sizeof *argv);
-    argv[argc - 1] = first;
+    int leading = 0;
+    while (1 + leading < argc && argv[1 + leading][0] != '-')
+        leading++;
+    for (int i = 0; i < leading && leading < argc - 1; i++) {
+        char *first = argv[1];
+        memmove(argv + 1, argv + 2, (size_t)(argc - 2) * sizeof *argv);
+        argv[argc - 1] = first;
+    }
 }
 
 /* Where memory is short anyhow this process goes, not the one that takes records. */
@@ -344,6 +353,140 @@ s_check(int argc, char **argv)
     return status;
 }
 
+/* ---- store */
+
+/* What prints the runs of a store, one after the other. */
+typedef struct {
+    bool json;
+    size_t n;
+} listing_t;
+
+static const char *
+s_time_text(int64_t t_ns, char out[32])
+{
+    const time_t t_s = (time_t)(t_ns / INT64_C(1000000000));
+    struct tm tm;
+    if (t_ns == 0 || !gmtime_r(&t_s, &tm) || strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
+        snprintf(out, 32, "-");
+    return out;
+}
+
+static crema_err_t
+s_print_json(const sink_surveyed_t *run)
+{
+    static char line[SINK_REPORT_BYTES];
+    char uuid[37];
+    crema_json_t json = crema_json_begin(line, sizeof line);
+    crema_json_open(&json, NULL, '{');
+    crema_json_text(&json, "run_id", crema_id_uuid(&run->run_id, uuid));
+    crema_json_text(&json, "phase", run->phase);
+    crema_json_int(&json, "bytes", (int64_t)run->bytes);
+    crema_json_int(&json, "streams", (int64_t)run->streams);
+    crema_json_int(&json, "t_start_ns", run->t_start_ns);
+    crema_json_int(&json, "revision", run->revision);
+    crema_json_text(&json, "verdict", run->verdict);
+    crema_json_text(&json, "path", run->path);
+    crema_json_text(&json, "why", run->why);
+    crema_json_close(&json, '}');
+    fputs(line, stdout);
+    return json.full ? CREMA_ELIMIT : CREMA_OK;
+}
+
+static crema_err_t
+s_print_run(void *context, const sink_surveyed_t *run)
+{
+    listing_t *listing = context;
+    char uuid[37], start[32];
+    if (listing->json) {
+        fputs(listing->n++ > 0 ? ",\n" : "[", stdout);
+        return s_print_json(run);
+    }
+    if (listing->n++ == 0)
+        printf("%-36s  %-9s  %14s  %7s  %-20s  %-8s  file\n", "run", "phase", "bytes", "streams",
+               "start", "verdict");
+    printf("%-36s  %-9s  %14llu  %7llu  %-20s  %-8s  %s\n", crema_id_uuid(&run->run_id, uuid),
+           run->phase, (unsigned long long)run->bytes, (unsigned long long)run->streams,
+           s_time_text(run->t_start_ns, start), run->verdict[0] ? run->verdict : "-",
+           run->why[0]    ? run->why
+           : run->path[0] ? run->path
+                          : "-");
+    return CREMA_OK;
+}
+
+static int
+s_list_store(const char *dir, bool json)
+{
+    char why[PATH_MAX + 512];
+    listing_t listing = {.json = json};
+    crema_err_t err = sink_survey(dir, s_print_run, &listing, why, sizeof why);
+    if (json && (err == CREMA_OK || listing.n > 0))
+        puts(listing.n > 0 ? "]" : "[]");
+    else if (err == CREMA_OK && listing.n == 0)
+        printf("%s: no run\n", dir);
+    if (err != CREMA_OK)
+        return s_say(why, EXIT_RUNTIME);
+    return fflush(stdout) == 0 ? 0 : EXIT_RUNTIME;
+}
+
+static int
+s_export_run(const char *dir, const char *run, const char *to, bool json)
+{
+    crema_id_t run_id;
+    char path[PATH_MAX], why[3 * PATH_MAX], line[2 * PATH_MAX];
+    if (!crema_id_parse(run, &run_id)) {
+        snprintf(why, sizeof why, "\"%s\" is not the id of a run; crema-sink store %s lists them",
+                 run, dir);
+        return s_say(why, EXIT_USAGE);
+    }
+    if (sink_export(dir, &run_id, to, path, why, sizeof why) != CREMA_OK)
+        return s_say(why, EXIT_RUNTIME);
+    if (json) {
+        crema_json_t told = crema_json_begin(line, sizeof line);
+        crema_json_open(&told, NULL, '{');
+        crema_json_text(&told, "path", path);
+        crema_json_close(&told, '}');
+        puts(line);
+    } else {
+        printf("%s\n", path);
+    }
+    return fflush(stdout) == 0 ? 0 : EXIT_RUNTIME;
+}
+
+static int
+s_store(int argc, char **argv)
+{
+    bool json = false;
+    const crema_option_t options[] = {
+        {"json", CREMA_OPTION_FLAG, NULL, 0, 0, NULL, "print JSON", &json},
+        {0},
+    };
+    static const crema_usage_t usage = {
+        PROGRAM " store",
+        "STORE [--json]\n"
+        "       crema-sink store STORE export RUN DIR [--json]",
+        "Lists the runs of a store: phase, bytes of the journal, streams, start, verdict and run "
+        "file. It takes no lock and\n"
+        "changes nothing, so a sink may be serving the store. With export it copies the journal of "
+        "RUN into the store DIR.",
+        "Exit status: 0 done, 1 not a store, or RUN cannot be copied, 2 bad command line.",
+    };
+    int rest;
+    s_positional_last(argc, argv);
+    crema_option_result_t result = crema_option_parse(&usage, options, argc, argv, &rest);
+    if (result == CREMA_OPTION_DONE || result == CREMA_OPTION_ERROR)
+        return result == CREMA_OPTION_DONE ? 0 : EXIT_USAGE;
+    char *const *words = argv + rest;
+    const int n = argc - rest;
+    const bool exports = n == 4 && strcmp(words[1], "export") == 0;
+    if (n != 1 && !exports)
+        return s_say("store wants STORE, or STORE export RUN DIR; see " PROGRAM " store --help",
+                     EXIT_USAGE);
+    if (result == CREMA_OPTION_CHECK)
+        return 0;
+    return exports ? s_export_run(words[0], words[2], words[3], json)
+                   : s_list_store(words[0], json);
+}
+
 /* ---- columns */
 
 static int
@@ -382,7 +525,7 @@ main(int argc, char **argv)
         int (*run)(int argc, char **argv);
     } c_commands[] = {
         {"serve", s_serve}, {"rebuild", s_rebuild}, {"view", s_view},
-        {"check", s_check}, {"columns", s_columns},
+        {"check", s_check}, {"store", s_store},     {"columns", s_columns},
     };
     /* Filters are loaded into the process that opens the file: only those that are built in. */
     setenv("HDF5_PLUGIN_PRELOAD", "::", 0);

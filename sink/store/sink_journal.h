@@ -161,6 +161,13 @@ CREMA_MUST_CHECK crema_err_t sink_journal_peek(const char *dir, const crema_id_t
                                                sink_journal_state_t *ret_state, uint64_t *ret_bytes,
                                                char ret_where[PATH_MAX]);
 
+/* Shows what opening would, the newest checkpoint and what follows it, and changes nothing: a sink may be appending. The report is of what
+ * was read. CREMA_ENOENT: no such directory, or no segment in it. After an error `ret_where` names the file, if it is one. */
+CREMA_MUST_CHECK crema_err_t sink_journal_look(const char *dir,
+                                               const sink_journal_visitor_t *visitor,
+                                               sink_journal_report_t *ret_report,
+                                               char ret_where[PATH_MAX]);
+
 /* CREMA_ENOENT: no such directory or no segment in it; CREMA_EMAGIC: not a journal. */
 CREMA_MUST_CHECK crema_err_t sink_journal_read(const char *dir,
                                                const sink_journal_visitor_t *visitor,

@@ -188,8 +188,8 @@ s_recover(sink_journal_t *self, uint32_t *numbers, size_t *n, char where[PATH_MA
 
 /* Index of the newest segment that begins with a whole checkpoint; *ret_found is false if there is none. */
 static crema_err_t
-s_find_start(const sink_journal_t *self, const uint32_t *numbers, size_t n, size_t *ret_start,
-             bool *ret_found, char where[PATH_MAX])
+s_find_start(const char *dir, const uint32_t *numbers, size_t n, size_t *ret_start, bool *ret_found,
+             char where[PATH_MAX])
 {
     *ret_start = 0;
     *ret_found = false;
@@ -197,7 +197,7 @@ s_find_start(const sink_journal_t *self, const uint32_t *numbers, size_t n, size
         uint8_t *bytes;
         size_t size, end;
         sink_journal_state_t state;
-        crema_err_t err = sink_segments_path(self->dir, numbers[i - 1], where);
+        crema_err_t err = sink_segments_path(dir, numbers[i - 1], where);
         if (err == CREMA_OK)
             err = sink_fs_read(where, SINK_SEGMENT_BYTES_MAX, &bytes, &size);
         if (err != CREMA_OK)
@@ -210,15 +210,14 @@ s_find_start(const sink_journal_t *self, const uint32_t *numbers, size_t n, size
 }
 
 static crema_err_t
-s_replay(const sink_journal_t *self, const uint32_t *numbers, size_t n,
-         const sink_journal_visitor_t *visitor, sink_journal_report_t *ret_report,
-         char where[PATH_MAX])
+s_replay(const char *dir, const uint32_t *numbers, size_t n, const sink_journal_visitor_t *visitor,
+         sink_journal_report_t *ret_report, char where[PATH_MAX])
 {
     size_t start;
     bool found;
-    crema_err_t err = s_find_start(self, numbers, n, &start, &found, where);
-    return err == CREMA_OK ? sink_journal_read_segments(self->dir, numbers + start, n - start,
-                                                        !found, visitor, ret_report, where)
+    crema_err_t err = s_find_start(dir, numbers, n, &start, &found, where);
+    return err == CREMA_OK ? sink_journal_read_segments(dir, numbers + start, n - start, !found,
+                                                        visitor, ret_report, where)
                            : err;
 }
 
@@ -237,7 +236,7 @@ s_open(sink_journal_t *self, const sink_journal_visitor_t *visitor,
     if (err == CREMA_OK)
         err = s_recover(self, numbers, &n, where);
     if (err == CREMA_OK && visitor && n > 0)
-        err = s_replay(self, numbers, n, visitor, ret_report, where);
+        err = s_replay(self->dir, numbers, n, visitor, ret_report, where);
     free(numbers);
     uint64_t aside = 0;
     if (err == CREMA_OK)
@@ -281,6 +280,21 @@ sink_journal_open(const char *dir, const crema_id_t *store_id, const crema_id_t 
 }
 
 /* ---- without opening it */
+
+crema_err_t
+sink_journal_look(const char *dir, const sink_journal_visitor_t *visitor,
+                  sink_journal_report_t *ret_report, char ret_where[PATH_MAX])
+{
+    uint32_t *numbers;
+    size_t n;
+    snprintf(ret_where, PATH_MAX, "%s", dir);
+    crema_err_t err = sink_segments_list(dir, &numbers, &n);
+    if (err != CREMA_OK)
+        return err;
+    err = n > 0 ? s_replay(dir, numbers, n, visitor, ret_report, ret_where) : CREMA_ENOENT;
+    free(numbers);
+    return err;
+}
 
 crema_err_t
 sink_journal_peek(const char *dir, const crema_id_t *store_id, const crema_id_t *run_id,

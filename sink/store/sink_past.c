@@ -115,11 +115,8 @@ sink_past_has(const sink_past_t *self, const crema_id_t *id)
     return i < n && crema_id_equal(&ids[i], id);
 }
 
-/* ---- writing */
-
-/* Every id of a block that can be read, behind `n` that are there; there is room for all that the file can hold. */
 static crema_err_t
-s_gather(const char *path, uint64_t size, crema_id_t *ids, size_t *n)
+s_each(const char *path, uint64_t size, sink_past_fn fn, void *context)
 {
     sink_window_t window = {.path = path, .size = size};
     crema_frame_t frame;
@@ -127,11 +124,45 @@ s_gather(const char *path, uint64_t size, crema_id_t *ids, size_t *n)
     while ((err = sink_window_next(&window, &frame)) == CREMA_OK) {
         if (frame.type != SINK_TOMBSTONES_FRAME || frame.seq == 0)
             continue; /* the head */
-        memcpy(ids + *n, frame.body, frame.len - frame.len % sizeof *ids);
-        *n += frame.len / sizeof *ids;
+        for (size_t at = 0; err == CREMA_OK && at + CREMA_ID_BYTES <= frame.len;
+             at += CREMA_ID_BYTES) {
+            crema_id_t id;
+            memcpy(id.bytes, frame.body + at, CREMA_ID_BYTES);
+            err = fn(context, &id);
+        }
+        if (err != CREMA_OK)
+            break;
     }
     sink_window_clear(&window);
     return err == CREMA_ENOENT ? CREMA_OK : err;
+}
+
+crema_err_t
+sink_past_look(const char *dir, sink_past_fn fn, void *context)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    crema_err_t err = sink_fs_join(dir, FILE_NAME, path);
+    if (err != CREMA_OK)
+        return err;
+    if (stat(path, &st) != 0)
+        return errno == ENOENT ? CREMA_OK : sink_fs_error(errno);
+    return s_each(path, (uint64_t)st.st_size, fn, context);
+}
+
+/* ---- writing */
+
+typedef struct {
+    crema_id_t *ids; /* with room for all that the file can hold */
+    size_t n;
+} gathered_t;
+
+static crema_err_t
+s_gather(void *context, const crema_id_t *id)
+{
+    gathered_t *gathered = context;
+    gathered->ids[gathered->n++] = *id;
+    return CREMA_OK;
 }
 
 static size_t
@@ -175,7 +206,7 @@ sink_past_add(sink_past_t *self, const char *dir, const crema_id_t *ids, size_t 
     struct stat st = {0};
     if (stat(self->path, &st) != 0 && errno != ENOENT)
         return sink_fs_error(errno);
-    size_t all = n, kept = 0;
+    size_t kept = 0;
     crema_id_t *both = malloc((size_t)st.st_size + (n + 1) * sizeof *both);
     crema_id_t *firsts = malloc((size_t)st.st_size + (n + 1) * sizeof *firsts);
     if (!both || !firsts) {
@@ -185,9 +216,10 @@ sink_past_add(sink_past_t *self, const char *dir, const crema_id_t *ids, size_t 
     }
     if (n > 0)
         memcpy(both, ids, n * sizeof *both);
-    crema_err_t err = s_gather(self->path, (uint64_t)st.st_size, both, &all);
-    qsort(both, all, sizeof *both, s_ascending);
-    for (size_t i = 0; i < all; i++)
+    gathered_t all = {both, n};
+    crema_err_t err = s_each(self->path, (uint64_t)st.st_size, s_gather, &all);
+    qsort(both, all.n, sizeof *both, s_ascending);
+    for (size_t i = 0; i < all.n; i++)
         if (kept == 0 || !crema_id_equal(&both[kept - 1], &both[i]))
             both[kept++] = both[i];
     if (err == CREMA_OK)

@@ -30,6 +30,10 @@ bool sink_past_has(const sink_past_t *self, const crema_id_t *id);
 /* These too, in any order; durable on success, and nothing changed otherwise. */
 CREMA_MUST_CHECK crema_err_t sink_past_add(sink_past_t *self, const char *dir,
                                            const crema_id_t *ids, size_t n);
+/* Calls `fn` for every id that can be read, and never writes: for a store that may be another's. */
+typedef crema_err_t (*sink_past_fn)(void *context, const crema_id_t *run_id);
+CREMA_MUST_CHECK crema_err_t sink_past_look(const char *dir, sink_past_fn fn, void *context);
+
 void sink_past_clear(sink_past_t *self);
 
 #endif

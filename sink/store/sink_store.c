@@ -12,7 +12,6 @@
 
 #define GIB ((uint64_t)1 << 30)
 #define LIST_CHANGES_B (64u << 20) /* of one run, in its journal */
-#define ANSWER_FILE "sealed"       /* in the directory of the journal */
 
 /* ---- messages of a run */
 
@@ -383,7 +382,7 @@ sink_store_keep_answer(sink_store_t *self, const crema_id_t *run_id, const uint8
 {
     char dir[PATH_MAX];
     crema_err_t err = sink_store_run_dir(self, run_id, dir);
-    return err == CREMA_OK ? sink_fs_replace(dir, ANSWER_FILE, bytes, size) : err;
+    return err == CREMA_OK ? sink_fs_replace(dir, SINK_STORE_ANSWER, bytes, size) : err;
 }
 
 crema_err_t
@@ -393,7 +392,7 @@ sink_store_answer(const sink_store_t *self, const crema_id_t *run_id, uint8_t **
     char dir[PATH_MAX], path[PATH_MAX];
     crema_err_t err = sink_store_run_dir(self, run_id, dir);
     if (err == CREMA_OK)
-        err = sink_fs_join(dir, ANSWER_FILE, path);
+        err = sink_fs_join(dir, SINK_STORE_ANSWER, path);
     return err == CREMA_OK ? sink_fs_read(path, CREMA_WIRE_MESSAGE_MAX, ret_bytes, ret_size) : err;
 }
 

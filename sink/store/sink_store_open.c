@@ -20,31 +20,41 @@
 
 /* ---- the store's own files */
 
+crema_err_t
+sink_store_lock(const char *dir, int *ret_fd)
+{
+    char path[PATH_MAX];
+    crema_err_t err = sink_fs_join(dir, "lock", path);
+    if (err != CREMA_OK)
+        return err;
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return sink_fs_error(errno);
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+        *ret_fd = fd;
+        return CREMA_OK;
+    }
+    int why = errno;
+    close(fd);
+    errno = why;
+    return why == EWOULDBLOCK ? CREMA_EBUSY : CREMA_EIO;
+}
+
 static crema_err_t
 s_lock(sink_store_t *self)
 {
-    char path[PATH_MAX];
-    crema_err_t err = sink_fs_join(self->dir, "lock", path);
-    if (err != CREMA_OK)
-        return err;
-    self->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (self->lock_fd < 0)
-        return sink_fs_error(errno);
-    if (flock(self->lock_fd, LOCK_EX | LOCK_NB) == 0)
-        return CREMA_OK;
-    return errno == EWOULDBLOCK ? CREMA_EBUSY : CREMA_EIO;
+    return sink_store_lock(self->dir, &self->lock_fd);
 }
 
 /* A file of one STORE frame, of `body_bytes` or, as earlier versions wrote it, of its first `old_bytes`. CREMA_ENOENT: there is none;
  * CREMA_EMAGIC: it holds something else. */
 static crema_err_t
-s_read_frame(sink_store_t *self, const char *name, uint8_t *body, size_t body_bytes,
-             size_t old_bytes)
+s_read_frame(const char *dir, const char *name, uint8_t *body, size_t body_bytes, size_t old_bytes)
 {
     char path[PATH_MAX];
     uint8_t *bytes;
     size_t size;
-    crema_err_t err = sink_fs_join(self->dir, name, path);
+    crema_err_t err = sink_fs_join(dir, name, path);
     if (err == CREMA_OK)
         err = sink_fs_read(path, 4096, &bytes, &size);
     if (err != CREMA_OK)
@@ -60,7 +70,7 @@ s_read_frame(sink_store_t *self, const char *name, uint8_t *body, size_t body_by
 }
 
 static crema_err_t
-s_write_frame(sink_store_t *self, const char *name, const uint8_t *body, size_t body_bytes)
+s_write_frame(const char *dir, const char *name, const uint8_t *body, size_t body_bytes)
 {
     uint8_t bytes[CREMA_FRAME_HEADER_BYTES + 64];
     crema_frame_t frame = {
@@ -69,7 +79,7 @@ s_write_frame(sink_store_t *self, const char *name, const uint8_t *body, size_t 
         .body = body,
     };
     crema_frame_encode(&frame, bytes);
-    return sink_fs_replace(self->dir, name, bytes, crema_frame_bytes(&frame));
+    return sink_fs_replace(dir, name, bytes, crema_frame_bytes(&frame));
 }
 
 crema_err_t
@@ -78,25 +88,53 @@ sink_store_keep_age(sink_store_t *self)
     uint8_t body[GENERATION_BYTES];
     crema_put_u64(body, self->generation);
     crema_put_u64(body + 8, (uint64_t)self->age_ns);
-    crema_err_t err = s_write_frame(self, "generation", body, sizeof body);
+    crema_err_t err = s_write_frame(self->dir, "generation", body, sizeof body);
     if (err == CREMA_OK)
         self->age_kept_ns = self->age_ns;
     return err;
 }
 
+crema_err_t
+sink_store_identity(const char *dir, crema_id_t *ret_id)
+{
+    return s_read_frame(dir, "store", ret_id->bytes, CREMA_ID_BYTES, CREMA_ID_BYTES);
+}
+
+crema_err_t
+sink_store_identify(const char *dir, crema_id_t *ret_id, char *ret_why, size_t why_size)
+{
+    errno = 0;
+    crema_err_t err = sink_store_identity(dir, ret_id);
+    if (err == CREMA_ENOENT || err == CREMA_EMAGIC)
+        snprintf(ret_why, why_size,
+                 "%s is not a store of crema-sink: %s; give the directory of its --store", dir,
+                 access(dir, F_OK) != 0 ? "it is not there"
+                 : err == CREMA_EMAGIC  ? "its file \"store\" holds something else"
+                                        : "it has no file \"store\"");
+    else if (err != CREMA_OK)
+        snprintf(ret_why, why_size, "the store %s cannot be read: %s", dir,
+                 errno ? strerror(errno) : crema_err_text(err));
+    return err;
+}
+
+crema_err_t
+sink_store_make(const char *dir, const crema_id_t *id)
+{
+    return s_write_frame(dir, "store", id->bytes, CREMA_ID_BYTES);
+}
+
 static crema_err_t
 s_identify(sink_store_t *self)
 {
-    crema_err_t err =
-        s_read_frame(self, "store", self->store_id.bytes, CREMA_ID_BYTES, CREMA_ID_BYTES);
+    crema_err_t err = sink_store_identity(self->dir, &self->store_id);
     if (err == CREMA_ENOENT) {
         self->store_id = crema_random_id();
-        err = s_write_frame(self, "store", self->store_id.bytes, CREMA_ID_BYTES);
+        err = sink_store_make(self->dir, &self->store_id);
     }
     if (err != CREMA_OK)
         return err;
     uint8_t body[GENERATION_BYTES] = {0};
-    err = s_read_frame(self, "generation", body, sizeof body, 8);
+    err = s_read_frame(self->dir, "generation", body, sizeof body, 8);
     if (err != CREMA_OK && err != CREMA_ENOENT)
         return err;
     self->generation = crema_get_u64(body) + 1;

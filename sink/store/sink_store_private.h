@@ -124,7 +124,15 @@ CREMA_MUST_CHECK crema_err_t sink_store_open_journal(sink_store_t *self, sink_st
                                                      char ret_where[PATH_MAX],
                                                      sink_journal_t **ret_journal);
 
+/* Takes from it what it is and how far its streams are, and changes nothing on the disk; of the store only the watermarks are used. */
+CREMA_MUST_CHECK crema_err_t sink_store_look(sink_store_t *self, sink_store_run_t *run,
+                                             const char *path, sink_journal_report_t *ret_report,
+                                             char ret_where[PATH_MAX]);
+
 /* ---- sink_store.c */
+
+/* In the directory of a run: the answer to RUN_SEAL, a SEALED message. */
+#define SINK_STORE_ANSWER "sealed"
 
 /* Checksum of what a message says, the time of its verdict left out; never 0. */
 uint32_t sink_store_fingerprint(crema_msg_type_t type, const crema_run_msg_t *msg);
@@ -141,6 +149,16 @@ CREMA_MUST_CHECK crema_err_t sink_store_note_writers(sink_store_run_t *run,
                                                      const crema_writers_msg_t *msg, bool *ret_new);
 
 /* ---- sink_store_open.c */
+
+/* Who the store in a directory is. CREMA_ENOENT: it is no store; CREMA_EMAGIC: its file `store` holds something else. */
+CREMA_MUST_CHECK crema_err_t sink_store_identity(const char *dir, crema_id_t *ret_id);
+/* The same for one that is to be looked at: after an error ret_why is a sentence that says what to give. */
+CREMA_MUST_CHECK crema_err_t sink_store_identify(const char *dir, crema_id_t *ret_id, char *ret_why,
+                                                 size_t why_size);
+/* Makes the directory a store with that identity. */
+CREMA_MUST_CHECK crema_err_t sink_store_make(const char *dir, const crema_id_t *id);
+/* The lock of a store, until the descriptor is closed. CREMA_EBUSY: another process has it. */
+CREMA_MUST_CHECK crema_err_t sink_store_lock(const char *dir, int *ret_fd);
 
 /* Another tombstone is in the file; when there are many they become part of what is past. */
 void sink_store_count_tomb(sink_store_t *self);

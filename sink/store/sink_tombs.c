@@ -115,23 +115,43 @@ s_make_small(const char *dir, const char *path, uint64_t size)
     return err;
 }
 
-crema_err_t
-sink_tombs_read(const char *dir, sink_tombs_fn fn, void *context)
+/* What is in the file, and whether it should be made small. */
+static crema_err_t
+s_look(const char *dir, sink_tombs_fn fn, void *context, char path[PATH_MAX], uint64_t *ret_size,
+       bool *ret_large)
 {
-    char path[PATH_MAX];
     struct stat st;
     bool damaged;
     gathered_t run = {0};
+    *ret_large = false;
     crema_err_t err = sink_fs_join(dir, FILE_NAME, path);
     if (err != CREMA_OK)
         return err;
     if (stat(path, &st) != 0)
         return errno == ENOENT ? CREMA_OK : sink_fs_error(errno);
-    uint64_t size = (uint64_t)st.st_size;
-    err = s_read(path, size, &run, fn, context, &damaged);
-    if (err == CREMA_OK && !damaged && size > 2 * run.runs * FRAME_BYTES + SPARE_BYTES_MAX)
-        err = s_make_small(dir, path, size);
+    *ret_size = (uint64_t)st.st_size;
+    err = s_read(path, *ret_size, &run, fn, context, &damaged);
+    *ret_large = !damaged && *ret_size > 2 * run.runs * FRAME_BYTES + SPARE_BYTES_MAX;
     return err;
+}
+
+crema_err_t
+sink_tombs_look(const char *dir, sink_tombs_fn fn, void *context)
+{
+    char path[PATH_MAX];
+    uint64_t size;
+    bool large;
+    return s_look(dir, fn, context, path, &size, &large);
+}
+
+crema_err_t
+sink_tombs_read(const char *dir, sink_tombs_fn fn, void *context)
+{
+    char path[PATH_MAX];
+    uint64_t size;
+    bool large;
+    crema_err_t err = s_look(dir, fn, context, path, &size, &large);
+    return err == CREMA_OK && large ? s_make_small(dir, path, size) : err;
 }
 
 /* ---- adding */

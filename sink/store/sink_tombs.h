@@ -18,6 +18,9 @@ typedef crema_err_t (*sink_tombs_fn)(void *context, const crema_id_t *run_id, in
 /* Calls `fn` for every run in the file; a torn end is left out. No file is as good as an empty one. */
 CREMA_MUST_CHECK crema_err_t sink_tombs_read(const char *dir, sink_tombs_fn fn, void *context);
 
+/* The same, and never writes: for a store that may be another's. */
+CREMA_MUST_CHECK crema_err_t sink_tombs_look(const char *dir, sink_tombs_fn fn, void *context);
+
 /* Appends a run and makes it durable. After an error the file holds nothing new that counts. */
 CREMA_MUST_CHECK crema_err_t sink_tombs_add(const char *dir, const crema_id_t *run_id,
                                             int64_t revision);

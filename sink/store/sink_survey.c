@@ -1,0 +1,261 @@
+#include "sink_survey.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "sink_fs.h"
+#include "sink_segment.h"
+#include "sink_segments.h"
+#include "sink_store_private.h"
+#include "sink_tombs.h"
+#include "sink_window.h"
+
+#define ARENA_BYTES ((size_t)CREMA_ARENA_FACTOR * CREMA_WIRE_MESSAGE_MAX)
+#define STREAMS_MAX ((size_t)1 << 22) /* as many as a sink takes */
+
+typedef struct {
+    const char *dir;
+    crema_id_t store_id;
+    crema_arena_t *arena;
+    sink_freed_t freed;
+    crema_id_t *runs; /* that have a directory, in order */
+    size_t n_runs, room;
+    sink_survey_fn fn;
+    void *context;
+} survey_t;
+
+/* ---- the beginning of a journal */
+
+static crema_err_t
+s_on_run(void *context, crema_msg_type_t type, const crema_run_msg_t *msg)
+{
+    int64_t *t_start_ns = context;
+    if (type == CREMA_MSG_RUN_OPEN && *t_start_ns == 0)
+        *t_start_ns = msg->t_start_ns;
+    return CREMA_OK;
+}
+
+/* What the first RUN_OPEN of the first segment says; 0 without one. */
+static int64_t
+s_start(survey_t *self, const char *dir)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    int64_t t_start_ns = 0;
+    const sink_journal_visitor_t visitor = {.context = &t_start_ns, .run = s_on_run};
+    if (sink_segments_path(dir, 1, path) != CREMA_OK || stat(path, &st) != 0)
+        return 0;
+    sink_window_t window = {.path = path, .size = (uint64_t)st.st_size};
+    crema_frame_t frame;
+    bool understood;
+    while (t_start_ns == 0 && sink_window_next(&window, &frame) == CREMA_OK)
+        if (frame.type == SINK_JOURNAL_RUN &&
+            sink_segment_visit(&frame, &visitor, self->arena, &understood) != CREMA_OK)
+            break;
+    sink_window_clear(&window);
+    return t_start_ns;
+}
+
+static uint64_t
+s_bytes(const char *dir)
+{
+    uint32_t *numbers;
+    size_t n;
+    char path[PATH_MAX];
+    struct stat st;
+    uint64_t bytes = 0, damaged = 0;
+    if (sink_segments_list(dir, &numbers, &n) != CREMA_OK)
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        if (sink_segments_path(dir, numbers[i], path) == CREMA_OK && stat(path, &st) == 0)
+            bytes += (uint64_t)st.st_size;
+    free(numbers);
+    return sink_segments_damaged(dir, &damaged) == CREMA_OK ? bytes + damaged : bytes;
+}
+
+/* ---- one run */
+
+/* The answer to its last RUN_SEAL, which names the file. The texts lie in the arena. */
+static void
+s_take_answer(survey_t *self, const char *dir, sink_surveyed_t *run)
+{
+    char path[PATH_MAX];
+    uint8_t *bytes;
+    size_t size;
+    crema_msg_t msg;
+    if (sink_fs_join(dir, SINK_STORE_ANSWER, path) != CREMA_OK ||
+        sink_fs_read(path, CREMA_WIRE_MESSAGE_MAX, &bytes, &size) != CREMA_OK)
+        return;
+    if (crema_wire_decode_kept(bytes, size, self->arena, &msg) == CREMA_OK &&
+        msg.type == CREMA_MSG_SEALED && msg.sealed.path && msg.sealed.path[0]) {
+        run->path = msg.sealed.path;
+        run->verdict = msg.sealed.verdict ? msg.sealed.verdict : "";
+        run->revision = msg.sealed.revision;
+    }
+    free(bytes);
+}
+
+/* What the end of its journal says. */
+static crema_err_t
+s_take_journal(survey_t *self, const char *dir, sink_surveyed_t *ret_run, char where[PATH_MAX])
+{
+    sink_store_t store = {.store_id = self->store_id};
+    sink_store_run_t run = {.shown.run_id = ret_run->run_id};
+    sink_journal_report_t report = {0};
+    crema_err_t err = sink_commit_new(STREAMS_MAX, &store.watermarks);
+    if (err == CREMA_OK)
+        err = sink_store_look(&store, &run, dir, &report, where);
+    bool is_own = crema_id_equal(&report.store_id, &self->store_id) &&
+                  crema_id_equal(&report.run_id, &ret_run->run_id);
+    if (err == CREMA_OK && !is_own)
+        err = CREMA_EMAGIC;
+    if (err == CREMA_OK) {
+        ret_run->phase = crema_life_name(run.shown.life);
+        ret_run->revision = run.shown.revision;
+        ret_run->streams = sink_commit_count(store.watermarks, &ret_run->run_id);
+    }
+    free(run.said_writers);
+    sink_commit_destroy(&store.watermarks);
+    return err;
+}
+
+static crema_err_t
+s_show(survey_t *self, const crema_id_t *run_id)
+{
+    char dir[PATH_MAX], name[37], where[PATH_MAX] = "", why[PATH_MAX + 256] = "";
+    sink_surveyed_t run = {.run_id = *run_id, .phase = "", .verdict = "", .path = "", .why = why};
+    crema_err_t err = sink_fs_join(self->dir, crema_id_uuid(run_id, name), dir);
+    if (err != CREMA_OK)
+        return err;
+    run.bytes = s_bytes(dir);
+    run.t_start_ns = s_start(self, dir);
+    errno = 0;
+    err = s_take_journal(self, dir, &run, where);
+    struct stat st;
+    if (err == CREMA_ENOMEM || err == CREMA_ELIMIT)
+        return err;
+    if (err != CREMA_OK && stat(dir, &st) != 0 && errno == ENOENT) { /* meanwhile */
+        run = (sink_surveyed_t){.run_id = *run_id,
+                                .phase = crema_life_name(CREMA_LIFE_FREED),
+                                .verdict = "",
+                                .path = "",
+                                .why = ""};
+    } else if (err == CREMA_EMAGIC) {
+        run.phase = SINK_SURVEY_ASIDE;
+        snprintf(why, sizeof why, "%s holds the journal of another store or run", dir);
+    } else if (err != CREMA_OK) {
+        run.phase = SINK_SURVEY_ASIDE;
+        snprintf(why, sizeof why, "%s: %s", where,
+                 err == CREMA_EIO && errno ? strerror(errno) : crema_err_text(err));
+    } else {
+        s_take_answer(self, dir, &run);
+    }
+    return self->fn(self->context, &run);
+}
+
+/* ---- all of them */
+
+static crema_err_t
+s_on_tomb(void *context, const crema_id_t *run_id, int64_t revision)
+{
+    (void)revision;
+    return sink_freed_load(&((survey_t *)context)->freed, run_id);
+}
+
+static crema_err_t
+s_on_past(void *context, const crema_id_t *run_id)
+{
+    return sink_freed_load(&((survey_t *)context)->freed, run_id);
+}
+
+static crema_err_t
+s_add(survey_t *self, const crema_id_t *run_id)
+{
+    if (self->n_runs == self->room) {
+        size_t room = self->room ? 2 * self->room : 64;
+        crema_id_t *grown = realloc(self->runs, room * sizeof *grown);
+        if (!grown)
+            return CREMA_ENOMEM;
+        self->runs = grown;
+        self->room = room;
+    }
+    self->runs[self->n_runs++] = *run_id;
+    return CREMA_OK;
+}
+
+static int
+s_ascending(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(crema_id_t));
+}
+
+/* Directories that have the name of a run; of one that was freed nothing counts that is still there. */
+static crema_err_t
+s_find_runs(survey_t *self)
+{
+    DIR *stream = opendir(self->dir);
+    if (!stream)
+        return sink_fs_error(errno);
+    crema_err_t err = CREMA_OK;
+    struct dirent *entry;
+    while (err == CREMA_OK && (errno = 0, entry = readdir(stream))) {
+        crema_id_t run_id;
+        char canonical[37];
+        if (crema_id_parse(entry->d_name, &run_id) &&
+            strcmp(crema_id_uuid(&run_id, canonical), entry->d_name) == 0 &&
+            !sink_freed_has(&self->freed, &run_id))
+            err = s_add(self, &run_id);
+    }
+    if (err == CREMA_OK && errno != 0)
+        err = sink_fs_error(errno);
+    closedir(stream);
+    if (self->n_runs > 0)
+        qsort(self->runs, self->n_runs, sizeof *self->runs, s_ascending);
+    return err;
+}
+
+static crema_err_t
+s_survey(survey_t *self)
+{
+    crema_err_t err = crema_arena_new(ARENA_BYTES, &self->arena);
+    if (err == CREMA_OK)
+        err = sink_past_look(self->dir, s_on_past, self);
+    if (err == CREMA_OK)
+        err = sink_tombs_look(self->dir, s_on_tomb, self);
+    sink_freed_loaded(&self->freed);
+    if (err == CREMA_OK)
+        err = s_find_runs(self);
+    for (size_t i = 0; i < self->n_runs && err == CREMA_OK; i++)
+        err = s_show(self, &self->runs[i]);
+    for (size_t i = 0; i < self->freed.n && err == CREMA_OK; i++) {
+        const sink_surveyed_t run = {.run_id = self->freed.ids[i],
+                                     .phase = crema_life_name(CREMA_LIFE_FREED),
+                                     .verdict = "",
+                                     .path = "",
+                                     .why = ""};
+        err = self->fn(self->context, &run);
+    }
+    return err;
+}
+
+crema_err_t
+sink_survey(const char *dir, sink_survey_fn fn, void *context, char *ret_why, size_t why_size)
+{
+    survey_t self = {.dir = dir, .fn = fn, .context = context};
+    errno = 0;
+    crema_err_t err = sink_store_identify(dir, &self.store_id, ret_why, why_size);
+    if (err != CREMA_OK)
+        return err;
+    err = s_survey(&self);
+    if (err != CREMA_OK)
+        snprintf(ret_why, why_size, "the store %s cannot be read: %s", dir,
+                 err == CREMA_EIO && errno ? strerror(errno) : crema_err_text(err));
+    crema_arena_destroy(&self.arena);
+    sink_freed_clear(&self.freed);
+    free(self.runs);
+    return err;
+}
