@@ -38,13 +38,13 @@ readonly modules=(
     proto/wire/crema_{life,stream,writers,frame,record,wire}.c
     proto/daemon/crema_principal.c
     proto/session/crema_{sender,session,session_next,offset}.c
-    aggregator/agg_{credit,agent,run,text,frames,core,core_ages,core_agents,core_faults,core_flows,core_sink,core_runs,core_next,core_owners,core_writers}.c
+    aggregator/agg_{awaited,credit,agent,run,text,frames,core,core_ages,core_agents,core_due,core_faults,core_flows,core_keys,core_look,core_next,core_owners,core_runs,core_sink,core_writers}.c
     sink/store/sink_commit.c
 )
 # test_power_store: the store on a disk that forgets what was not synced
 readonly store=(
     proto/base/crema_random.c proto/wire/crema_{failpoint,cost}.c
-    sink/store/sink_{store,store_open,store_runs,store_show,store_state,journal,journal_open,journal_read,order,aged,freed,refused,segment,segments,fs,put,tombs}.c
+    sink/store/sink_{store,store_open,store_runs,store_scrub,store_show,store_state,journal,journal_open,journal_read,journal_tail,order,aged,freed,past,refused,scrub,segment,segments,fs,put,tombs,window}.c
     tests/frames.c tests/faulty/{power,store_life}.c
 )
 wraps=$(sed -n 's/^set(disk_calls \(.*\))/\1/p' tests/faulty/CMakeLists.txt | sed -E 's/([a-z]+)/-Wl,--wrap=\1/g')
@@ -68,7 +68,7 @@ build() {
     esac
     "$cc" -std=gnu17 -O1 -w -D_GNU_SOURCE= -DCREMA_MUTANT="$1" "${rooms[@]/#/-I}" \
         -I"$work" "${flags[@]}" "${modules[@]}" "$work/crema.pb-c.c" "${sources[@]}" -o "$work/$2" \
-        -lcmocka -lprotobuf-c -ldeflate -lz -lm
+        -lcmocka -lprotobuf-c -lsodium -ldeflate -lz -lm
 }
 
 # find NAME: true if the program finds something wrong
