@@ -8,7 +8,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 
-from ..hook._agent import lock_is_held
+from ..hook._agent import agent_of
 from ..hook._config import HookConfig, locks_files
 from ..hook._recorder import spool_limit_b
 from ..hook._spool import SEGMENT_BYTES
@@ -76,7 +76,7 @@ def spool() -> Iterator[Finding]:
         remedy = f"start its agent, which makes it: crema-agent --spool {operators}"
         yield problem("spool", "CREMA_SPOOL names a directory that is not there", operators, remedy)
         return
-    if operators and not lock_is_held(directory / "agent.lock"):
+    if operators and agent_of(directory) is None:
         remedy = f"start one, or unset CREMA_SPOOL: crema-agent --spool {operators}"
         yield problem(
             "spool", "CREMA_SPOOL names a directory that no agent serves", operators, remedy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import pathlib
 import re
@@ -78,19 +79,21 @@ def _is_of_this_host(path: pathlib.Path) -> bool:
 
 def _served() -> Iterator[pathlib.Path]:
     """What the agents that run here were told to serve."""
-    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+    for process in pathlib.Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
         try:
-            command = path.read_bytes().decode(errors="replace").split("\0")
+            command = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
             directory = _option(command, "--spool")
             if pathlib.Path(command[0]).name == PROGRAM and directory:
-                yield (path.parent / "cwd").readlink() / directory
+                yield (process / "cwd").readlink() / directory
         except OSError:
             continue  # it has ended, or is somebody else's
 
 
 def _option(command: list[str], name: str) -> str:
     """Value of an option, as ``--name value`` or ``--name=value``; empty if it is not there."""
-    for word, value in zip(command, [*command[1:], ""], strict=True):
+    for word, value in itertools.pairwise([*command, ""]):
         if word == "--":
             return ""
         if word == name:
@@ -149,7 +152,7 @@ def _finding(directory: pathlib.Path, run: str, of_run: Held) -> Finding:
         return problem("undelivered", what, directory, remedy)
     pid, command = agent
     endpoint = _option(command, "--aggregator") or "the aggregator of its environment"
-    what += f", agent {pid or 'of another container'} delivers to {endpoint}"
+    what += f", agent {pid or 'of another container or user'} delivers to {endpoint}"
     waits_s = time.time() - of_run.left_s if of_run.left_s else 0.0
     if waits_s > STALLED_S and not of_run.written:
         what += f", nothing was taken for {waits_s / 60:,.0f} minutes"

@@ -237,11 +237,14 @@ def _is_agent_of(pid: int, directory: pathlib.Path, written_s: float) -> bool:
 def agent_of(directory: pathlib.Path) -> tuple[int, list[str]] | None:
     """Process id and command line of the agent that serves a spool directory, None if there is none.
 
-    The number is 0 and the command line empty where the process cannot be seen, as that of another container.
+    The number is 0 and the command line empty where the process cannot be told, as that of another container or user.
     """
     lock = directory / "agent.lock"
-    if not lock_is_held(lock):
-        return None
+    try:
+        if not lock_is_held(lock):
+            return None
+    except PermissionError:  # an operator's: only its owner may open it
+        return (0, []) if _kernel_has_lock(lock) else None
     try:
         pid = int(lock.read_text())
         words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
@@ -281,6 +284,16 @@ def lock_is_held(path: pathlib.Path) -> bool:
     except BlockingIOError:
         return True
     return False
+
+
+def _kernel_has_lock(path: pathlib.Path) -> bool:
+    """The same by the kernel's own list, for a file that may not be opened."""
+    try:
+        inode = path.stat().st_ino
+        locks = pathlib.Path("/proc/locks").read_text().splitlines()
+    except OSError:
+        return False
+    return any(line.split()[-3].endswith(f":{inode}") for line in locks)
 
 
 def write_keys(directory: pathlib.Path, keys: dict[str, str]) -> pathlib.Path:

@@ -321,13 +321,13 @@ import crema.collect._places as places, crema.collect._undelivered as undelivere
 os.setgroups([])
 os.setgid(65534)
 os.setuid(65534)
-print(*places.keys(places.pathlib.Path(sys.argv[1])), *undelivered.undelivered(), *places.room(
+print(*places.keys(places.pathlib.Path(sys.argv[1])), *places.spool(), *undelivered.undelivered(), *places.room(
     places.pathlib.Path(sys.argv[1])), sep="\\n")
 """
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be somebody else")
-def test_what_belongs_to_somebody_else_is_named(keys, tmp_path, monkeypatch):
+def test_what_belongs_to_somebody_else_is_named(keys, tmp_path, monkeypatch, agent):
     client, spool = keys / "client", tmp_path / "spool"
     record(spool, uuid.uuid4()).close()
     spool.chmod(0o700)
@@ -335,7 +335,9 @@ def test_what_belongs_to_somebody_else_is_named(keys, tmp_path, monkeypatch):
 
     def look():
         command = [sys.executable, "-c", AS_NOBODY, client]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     with contextlib.ExitStack() as undo:
         for directory in tmp_path.parents:  # pytest's own are private
@@ -353,6 +355,14 @@ def test_what_belongs_to_somebody_else_is_named(keys, tmp_path, monkeypatch):
         said = look()
         assert "keys: belongs to uid 0, not to you" in said
         assert f"chmod 0700 {client}" in said
+
+        # A spool that an operator's agent serves is for all users, its lock is not.
+        spool.chmod(0o1777)
+        assert f"no agent [{spool}]" in look()
+        agent(spool)
+        said = look()
+        assert "agent of another container or user delivers" in said
+        assert "of an unknown run" in said
 
 
 # -------------------------------------------------------------- run files
