@@ -1178,6 +1178,20 @@ must_forget_agents_that_never_came_in_or_never_came_back(void **state)
 }
 
 static void
+must_count_answers_that_found_no_room(void **state)
+{
+    (void)state;
+    enum { ASKED = 200, HELD = 64 };
+    rig_t rig = s_rig();
+    uint64_t before = agg_core_stats(rig.core).refused;
+    for (int i = 0; i < ASKED; i++) /* of a run that is not known; nobody takes the answers */
+        s_say_run(&rig, 9, CREMA_MSG_RUN_QUERY, false);
+    assert_int_equal(agg_core_stats(rig.core).refused - before, ASKED - HELD);
+    agg_core_note_split(rig.core, &s_run, 1, 2); /* nor does its split matter */
+    agg_core_destroy(&rig.core);
+}
+
+static void
 must_refuse_a_bad_configuration(void **state)
 {
     (void)state;
@@ -1295,6 +1309,7 @@ main(void)
         cmocka_unit_test(must_not_make_a_new_agent_a_member_of_an_old_run),
         cmocka_unit_test(must_tell_clocks_seldom_again_once_the_verdict_was_given),
         cmocka_unit_test(must_forget_agents_that_never_came_in_or_never_came_back),
+        cmocka_unit_test(must_count_answers_that_found_no_room),
         cmocka_unit_test(must_refuse_a_bad_configuration),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "frames.h"
@@ -585,6 +586,20 @@ test_store_keeps_answers(void **state)
 }
 
 static void
+test_store_knows_how_much_room_its_disk_has(void **state)
+{
+    (void)state;
+    struct statvfs fs;
+    uint64_t free_b;
+    sink_store_t *store = must_open(NULL);
+    assert_int_equal(statvfs(s_dir, &fs), 0);
+    (void)sink_store_space(store, &free_b);
+    uint64_t all_b = (uint64_t)fs.f_blocks * fs.f_frsize;
+    assert_true(free_b > 0 && free_b <= all_b);
+    sink_store_close(&store);
+}
+
+static void
 test_store_says_when_its_limit_is_near(void **state)
 {
     (void)state;
@@ -704,6 +719,7 @@ main(void)
         T(test_store_that_cannot_keep_a_refusal_says_so),
         T(test_store_finishes_a_removal_that_was_interrupted),
         T(test_store_keeps_answers),
+        T(test_store_knows_how_much_room_its_disk_has),
         T(test_store_says_when_its_limit_is_near),
         T(test_store_waits_for_room),
         T(must_keep_each_part_of_the_list_of_writers_once),
