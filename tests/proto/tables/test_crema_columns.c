@@ -88,6 +88,18 @@ test_every_column_keeps_the_rules(void **state)
 }
 
 static void
+test_summaries_are_written_once_and_in_one_piece(void **state)
+{
+    (void)state;
+    for (int id = 0; id < CREMA_TABLE_COUNT; id++) {
+        const crema_table_t *table = crema_table((crema_table_id_t)id);
+        bool is_summary = table->kind == CREMA_KIND_SUMMARY;
+        assert_int_equal(table->live_chunk_rows == 0, is_summary);
+        assert_int_equal(table->final_chunk_rows == 0, is_summary);
+    }
+}
+
+static void
 test_stream_tables_end_with_who_when_and_which(void **state)
 {
     (void)state;
@@ -328,6 +340,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_column_keeps_the_rules),
+        cmocka_unit_test(test_summaries_are_written_once_and_in_one_piece),
         cmocka_unit_test(test_stream_tables_end_with_who_when_and_which),
         cmocka_unit_test(test_rows_are_packed),
         cmocka_unit_test(test_wire_columns_are_numbered_by_kind),
