@@ -351,12 +351,23 @@ s_is_settled_in(const agg_core_t *self, const agg_entry_t *entry, int64_t now_ns
            (agg_run_was_opened(entry->run) || now_ns - self->sink_known_ns >= SETTLE_NS);
 }
 
+/* A sink that was started anew has not said yet what it holds of each stream, so it may lack what the verdict counts on. */
+static bool
+s_is_in_doubt(const agg_entry_t *entry)
+{
+    for (crema_link_t *link = entry->flows.next; link != &entry->flows; link = link->next)
+        if (CREMA_LIST_ITEM(link, agg_flow_t, of_entry)->row.recv_next == 0)
+            return true;
+    return false;
+}
+
 static bool
 s_is_ready(const agg_core_t *self, const agg_entry_t *entry, int64_t now_ns)
 {
     if (entry->revoked)
         return self->sink_known;
-    return agg_run_is_ready(entry->run, now_ns) && s_is_settled_in(self, entry, now_ns);
+    return agg_run_is_ready(entry->run, now_ns) && s_is_settled_in(self, entry, now_ns) &&
+           !s_is_in_doubt(entry);
 }
 
 void
@@ -436,16 +447,6 @@ agg_runs_on_sealed(agg_core_t *self, const crema_sealed_t *sealed, int64_t now_n
     s_tell(self, entry, AGG_EVENT_RUN_SEALED);
     if (agg_run_dismisses(entry->run))
         s_dismiss(self, entry);
-}
-
-/* A sink that was started anew has not said yet what it holds of each stream, so it may lack what the verdict counts on. */
-static bool
-s_is_in_doubt(const agg_entry_t *entry)
-{
-    for (crema_link_t *link = entry->flows.next; link != &entry->flows; link = link->next)
-        if (CREMA_LIST_ITEM(link, agg_flow_t, of_entry)->row.recv_next == 0)
-            return true;
-    return false;
 }
 
 /* RUN_SEAL again, unless the verdict has to be given anew. */
