@@ -85,6 +85,10 @@ typedef struct {
     size_t n, capacity;
     size_t written; /* entries behind write(): a kill leaves them */
     size_t durable; /* entries behind fdatasync(): a power cut leaves them */
+    bool damaged;   /* entries from `hole` on cannot be read any more */
+    size_t hole;
+    uint64_t fell_from; /* what had been said to be durable when the hole was found */
+    unsigned fell_life; /* of the aggregator then */
 } sim_journal_t;
 
 /* ---- nodes */
@@ -137,6 +141,8 @@ typedef struct {
     int64_t revision;
     int64_t heard_ns;       /* last sign of it */
     bool listed[SIM_PARTS]; /* parts of the list of writers that are durable */
+    bool seal_asked;
+    bool held; /* nothing is said of it before its journal was read once more */
 } sim_sealed_t;
 
 typedef struct {
@@ -145,6 +151,7 @@ typedef struct {
     uint64_t boot;
     bool full;
     bool commit_due;
+    bool scrubbing; /* what lay in the store at its start is being read once more */
     int64_t busy_until_ns;
     sim_journal_t journals[SIM_STREAMS_MAX];
     sim_sealed_t sealed[SIM_RUNS_MAX];
@@ -190,6 +197,7 @@ typedef struct {
         returned; /* runs whose client was killed; of them those that it ended after all */
     uint64_t wall_steps;
     uint64_t cuts;                   /* of power, of a host or the sink's */
+    uint64_t damages, holes;         /* of a journal, and how many of them were found */
     uint64_t dropped, doubled, late; /* messages */
     uint64_t offsets, offsets_held;  /* estimates of clocks, and how many were within their bound */
     uint64_t calm_offsets;           /* of them those where nothing went wrong */
@@ -205,6 +213,7 @@ struct sim {
     bool faults;  /* anything goes wrong at all */
     bool power;   /* hosts lose power */
     bool regress; /* an older store is put back once */
+    bool damage;  /* a stream's part of the journal of an open run is damaged once */
     bool healed;
     int64_t now_ns, heal_ns;
     int n_agents, n_runs, n_streams;
@@ -227,6 +236,7 @@ struct sim {
     uint64_t order;
     bool regressed;
     unsigned regress_life; /* of the aggregator when it happened */
+    bool damaged;
     bool anybody_dead;
     sim_totals_t *totals;
     bool violated;
@@ -284,6 +294,7 @@ void sim_agg_on_sink(sim_t *sim, const crema_msg_t *msg);
 void sim_sink_start(sim_t *sim);
 void sim_sink_kill(sim_t *sim, bool power_cut);
 void sim_sink_regress(sim_t *sim);
+void sim_sink_damage(sim_t *sim);
 void sim_sink_on_message(sim_t *sim, const crema_msg_t *msg);
 void sim_sink_destroy(sim_t *sim);
 void sim_client_start(sim_t *sim);

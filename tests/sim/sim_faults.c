@@ -67,6 +67,8 @@ s_kill_sink(sim_t *sim, bool power_cut)
     sim_sink_kill(sim, power_cut);
     if (sim->regress && !sim->regressed && sim_chance(sim, 0.3))
         sim_sink_regress(sim);
+    if (sim->damage && !sim->damaged && sim_chance(sim, 0.5))
+        sim_sink_damage(sim);
     s_revive_later(sim, SIM_SINK, 0);
 }
 

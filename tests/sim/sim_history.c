@@ -38,6 +38,7 @@ s_set_up(sim_t *sim, sim_totals_t *totals)
         sim->runs[run].dismiss = sim->n_runs == 1 && sim_chance(sim, 0.5);
         sim->runs[run].is_unlisted = sim->faults && sim_chance(sim, 0.1);
     }
+    sim->damage = sim->faults && !sim->regress && sim_chance(sim, 0.1);
     sim_run_t *run = &sim->runs[0];
     if (sim->n_runs > 1 || !sim->faults || !sim_chance(sim, 0.15))
         return;
@@ -59,9 +60,10 @@ sim_history(uint64_t seed, bool verbose, sim_totals_t *totals)
     sim->verbose = verbose;
     sim->totals = totals;
     s_set_up(sim, totals);
-    sim_say(sim, "%d agents, %d runs%s%s%s%s", sim->n_agents, sim->n_runs,
+    sim_say(sim, "%d agents, %d runs%s%s%s%s%s", sim->n_agents, sim->n_runs,
             sim->faults ? "" : ", nothing wrong", sim->hostile ? ", hostile network" : "",
-            sim->power ? ", power cuts" : "", sim->regress ? ", older store" : "");
+            sim->power ? ", power cuts" : "", sim->regress ? ", older store" : "",
+            sim->damage ? ", damaged journal" : "");
     sim_sink_start(sim);
     sim_agg_start(sim);
     for (int a = 0; a < sim->n_agents; a++)

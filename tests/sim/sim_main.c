@@ -43,8 +43,10 @@ s_print(const sim_totals_t *totals)
            " that it came back to and ended, %" PRIu64 " steps of the wall clock\n",
            totals->abandoned, totals->returned, totals->wall_steps);
     printf("%" PRIu64 " histories, %" PRIu64 " records, %" PRIu64 " violations; %" PRIu64
-           " kills, %" PRIu64 " power cuts\n",
-           totals->histories, totals->records, totals->violations, totals->kills, totals->cuts);
+           " kills, %" PRIu64 " power cuts, %" PRIu64 " damaged journals, of which %" PRIu64
+           " were found before the end\n",
+           totals->histories, totals->records, totals->violations, totals->kills, totals->cuts,
+           totals->damages, totals->holes);
 }
 
 int

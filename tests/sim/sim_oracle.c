@@ -11,6 +11,16 @@ s_durable(const sim_t *sim, const sim_stream_t *stream)
     return journal->durable ? journal->entries[journal->durable - 1].last : 0;
 }
 
+/* The same of what can still be read: the sink does not know of a hole before it has read everything again. */
+static bool
+s_is_readable(const sim_t *sim, const sim_stream_t *stream, uint64_t hi)
+{
+    const sim_journal_t *journal = &sim->sink.journals[stream - sim->streams];
+    if (!journal->damaged)
+        return s_durable(sim, stream) >= hi;
+    return journal->hole > 0 && journal->entries[journal->hole - 1].last >= hi;
+}
+
 /* Nothing can follow: the spool holds its END, or the sink does (a power cut may take it from the spool again). */
 static bool
 s_is_ended(const sim_t *sim, const sim_stream_t *stream)
@@ -26,11 +36,12 @@ s_is_covered(const sim_t *sim, const sim_stream_t *stream, uint64_t hi)
     return s_durable(sim, stream) >= hi;
 }
 
-/* I2: nothing is freed that is not durable. */
+/* I2: nothing is freed that is not durable. What was said of it before a hole was found may still be on the way. */
 void
 sim_check_trim(sim_t *sim, const sim_stream_t *stream, uint64_t committed)
 {
-    if (!s_is_covered(sim, stream, committed) && !sim->regressed)
+    bool was_durable = committed <= sim->sink.journals[stream - sim->streams].fell_from;
+    if (!s_is_covered(sim, stream, committed) && !was_durable && !sim->regressed)
         sim_violation(sim, "I2: stream %d trimmed to %llu, durable are %llu",
                       (int)(stream - sim->streams), (unsigned long long)committed,
                       (unsigned long long)s_durable(sim, stream));
@@ -72,18 +83,21 @@ s_is_unknowable(const sim_t *sim, const sim_stream_t *stream)
     return !sim->agents[stream->agent].known;
 }
 
-/* What an older store lost and no spool holds, an aggregator can only know that was there before. */
+/* What an older store or a hole lost and no spool holds, an aggregator can only know that was there before. */
 static bool
-s_is_forgotten(const sim_t *sim)
+s_is_forgotten(const sim_t *sim, const sim_stream_t *stream)
 {
-    return sim->regressed && sim->agg.process.life != sim->regress_life;
+    const sim_journal_t *journal = &sim->sink.journals[stream - sim->streams];
+    const unsigned life = sim->agg.process.life;
+    return stream->gone && ((sim->regressed && life != sim->regress_life) ||
+                            (journal->fell_from > 0 && life != journal->fell_life));
 }
 
-/* The older store has not said a word to the aggregator yet. */
+/* The older or damaged store has not said a word to the aggregator yet. */
 static bool
 s_is_news(const sim_t *sim)
 {
-    return sim->regressed && sim->agg.heard_boot != sim->sink.boot;
+    return (sim->regressed || sim->damaged) && sim->agg.heard_boot != sim->sink.boot;
 }
 
 /* What must be there. Of whoever is in the list nothing is left to chance: the number it gave counts, whatever became of its spool. */
@@ -101,8 +115,7 @@ s_is_excused(const sim_t *sim, const sim_stream_t *stream)
         return true;
     if (stream->is_listed && stream->listed > 0)
         return false;
-    return (!stream->is_listed && s_is_unknowable(sim, stream)) ||
-           (stream->gone && s_is_forgotten(sim));
+    return (!stream->is_listed && s_is_unknowable(sim, stream)) || s_is_forgotten(sim, stream);
 }
 
 /* I5: COMPLETE means that all is there, and that nothing can follow. */
@@ -124,7 +137,7 @@ sim_check_verdict(sim_t *sim, int run, size_t reasons)
         uint64_t hi = s_owed(stream, state->ended_ns);
         if (sim_run_of(sim, &stream->run_id) != run || hi == 0)
             continue;
-        if (s_is_covered(sim, stream, hi) && s_is_ended(sim, stream))
+        if (s_is_readable(sim, stream, hi) && s_is_ended(sim, stream))
             continue;
         if (s_is_excused(sim, stream))
             sim->totals->exempt++;
@@ -188,6 +201,13 @@ sim_check_offset(sim_t *sim, const crema_clock_sample_t *sample)
     }
 }
 
+/* What was durable once, was trimmed, and is gone: an older store, or a hole in the journal, is the one way to that. */
+static bool
+s_may_be_lost(const sim_t *sim, const sim_journal_t *journal, const sim_entry_t *entry)
+{
+    return sim->regressed || entry->last <= journal->fell_from;
+}
+
 /* I1: every number once, in order, as it was recorded. */
 static void
 s_check_journal(sim_t *sim, int i)
@@ -202,7 +222,7 @@ s_check_journal(sim_t *sim, int i)
             return;
         }
         const sim_record_t *record = &sim->streams[i].records[entry->last];
-        if (entry->is_loss ? !sim->regressed
+        if (entry->is_loss ? !s_may_be_lost(sim, journal, entry)
                            : entry->body != record->body && entry->body != record->other)
             sim_violation(sim, "I1: stream %d number %llu is not what was recorded", i,
                           (unsigned long long)entry->last);
@@ -220,6 +240,19 @@ s_is_delivered(const sim_t *sim, int i)
     return s_is_covered(sim, stream, stream->hi) && stream->closed;
 }
 
+/* A journal lost it to a hole, and no spool has it any more. */
+static bool
+s_lacks_for_good(const sim_t *sim, int run)
+{
+    for (int i = 0; i < sim->n_streams; i++) {
+        const sim_stream_t *stream = &sim->streams[i];
+        if (sim_run_of(sim, &stream->run_id) == run && stream->gone &&
+            s_durable(sim, stream) < sim->sink.journals[i].fell_from)
+            return true;
+    }
+    return false;
+}
+
 /* A verdict with reasons must be taken back by the aggregator that gave it once nothing is missing. */
 static bool
 s_must_mend(const sim_t *sim, int run)
@@ -230,7 +263,7 @@ s_must_mend(const sim_t *sim, int run)
         return false;
     return state->reasons > 0 && sim->sink.sealed[run].reasons > 0 && !state->is_unlisted &&
            !s_is_left(state) && !sim->anybody_dead && !sim->power && !sim->regressed &&
-           state->verdict_life == sim->agg.process.life;
+           !s_lacks_for_good(sim, run) && state->verdict_life == sim->agg.process.life;
 }
 
 bool

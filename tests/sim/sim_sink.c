@@ -35,9 +35,12 @@ static void
 s_acknowledge(sim_t *sim)
 {
     crema_stream_row_t rows[SIM_STREAMS_MAX];
-    size_t n = sink_commit_take(sim->sink.commit, rows, SIM_STREAMS_MAX);
-    crema_msg_t msg = {.type = CREMA_MSG_COMMITTED, .table = {n, rows}};
-    if (n > 0)
+    size_t n = sink_commit_take(sim->sink.commit, rows, SIM_STREAMS_MAX), told = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!sim->sink.sealed[sim_run_of(sim, &rows[i].run_id)].held)
+            rows[told++] = rows[i];
+    crema_msg_t msg = {.type = CREMA_MSG_COMMITTED, .table = {told, rows}};
+    if (told > 0)
         s_send(sim, &msg);
 }
 
@@ -198,6 +201,85 @@ s_on_sealing_done(sim_t *sim, int run, int life, crema_msg_t *msg)
     s_say_sealed(sim, run);
 }
 
+/* ---------------------------------------------------------------- the journal, read once more after a start */
+
+static void
+s_say_listed(sim_t *sim, int run, uint32_t part)
+{
+    s_send(sim, &(crema_msg_t){
+                    .type = CREMA_MSG_RUN_LISTED,
+                    .writers = {.run_id = sim->run_ids[run], .part = part, .parts = SIM_PARTS}});
+}
+
+static bool
+s_is_open(const sim_t *sim, int run)
+{
+    return !sim->sink.sealed[run].sealed && !sim->sink.sealed[run].seal_asked;
+}
+
+/* Watermarks fall to the hole; what lies behind it is delivered anew, or was trimmed and is said to be lost. */
+static void
+s_fall_back(sim_t *sim, int i)
+{
+    sim_journal_t *journal = &sim->sink.journals[i];
+    int run = sim_run_of(sim, &sim->streams[i].run_id);
+    journal->fell_from = journal->entries[journal->n - 1].last;
+    journal->fell_life = sim->agg.process.life;
+    journal->n = journal->written = journal->durable = journal->hole;
+    sink_commit_lower(sim->sink.commit, &sim->streams[i].id,
+                      journal->n ? journal->entries[journal->n - 1].last : 0);
+    for (uint32_t part = 0; part < SIM_PARTS; part++)
+        sim->sink.sealed[run].listed[part] = false;
+    sim->totals->holes++;
+    sim_say(sim, "the sink finds the hole in stream %d at %zu", i, journal->hole);
+}
+
+/* The sealing reads all of a run's journal by itself. */
+static bool
+s_fall_back_where_damaged(sim_t *sim)
+{
+    bool fell = false;
+    for (int i = 0; i < sim->n_streams; i++) {
+        sim_journal_t *journal = &sim->sink.journals[i];
+        if (!journal->damaged || !s_is_open(sim, sim_run_of(sim, &sim->streams[i].run_id)))
+            continue;
+        journal->damaged = false;
+        fell = true;
+        s_fall_back(sim, i);
+    }
+    return fell;
+}
+
+/* Who heard the sink before takes it for another one, and asks for everything anew. */
+static void
+s_on_scrubbed(sim_t *sim, int a, int life, crema_msg_t *unused)
+{
+    (void)a, (void)unused;
+    sim_sink_t *sink = &sim->sink;
+    if (sink->process.life != (unsigned)life || !sink->process.up)
+        return;
+    if (sink->commit_due ||
+        sink->busy_until_ns > sim->now_ns) { /* what is not synced comes first */
+        sim_at(sim, sim->now_ns + SIM_MS, s_on_scrubbed, 0, life, NULL);
+        return;
+    }
+    sink->scrubbing = false;
+    if (s_fall_back_where_damaged(sim)) {
+        sink->boot = sim_random(sim) | 1;
+        s_send(sim, &(crema_msg_t){.type = CREMA_MSG_COMMITTED});
+    }
+    for (int i = 0; i < sim->n_streams; i++)
+        if (sink->sealed[sim_run_of(sim, &sim->streams[i].run_id)].held)
+            sink_commit_ask(sink->commit, &sim->streams[i].id);
+    for (int run = 0; run < sim->n_runs; run++) {
+        for (uint32_t part = 0; sink->sealed[run].held && part < SIM_PARTS; part++)
+            if (sink->sealed[run].listed[part])
+                s_say_listed(sim, run, part);
+        sink->sealed[run].held = false;
+    }
+    s_acknowledge(sim);
+}
+
 /* Of what a message says something new about its run; -1: nothing. */
 static int
 s_news_of(const sim_t *sim, const crema_msg_t *msg)
@@ -258,10 +340,9 @@ sim_sink_on_message(sim_t *sim, const crema_msg_t *msg)
     case CREMA_MSG_RUN_WRITERS:
         run = sim_run_of(sim, &msg->writers.run_id);
         sim->sink.sealed[run].listed[msg->writers.part] = true;
-        s_send(sim, &(crema_msg_t){.type = CREMA_MSG_RUN_LISTED,
-                                   .writers = {.run_id = msg->writers.run_id,
-                                               .part = msg->writers.part,
-                                               .parts = msg->writers.parts}});
+        sim->sink.sealed[run].held |= sim->sink.scrubbing && s_is_open(sim, run);
+        if (!sim->sink.sealed[run].held)
+            s_say_listed(sim, run, msg->writers.part);
         break;
     case CREMA_MSG_RUN_SEAL:
         run = sim_run_of(sim, &msg->run.run_id);
@@ -270,11 +351,12 @@ sim_sink_on_message(sim_t *sim, const crema_msg_t *msg)
             s_say_sealed(sim, run);
             break;
         }
+        sim->sink.sealed[run].seal_asked = true;
         sim->sink.sealed[run].lacks_end =
             crema_life_lacks_end(msg->run.n_reasons, msg->run.reasons);
         for (uint32_t i = 0; i < SIM_PARTS; i++)
             if (!sim->sink.sealed[run].lacks_end && !sim->sink.sealed[run].listed[i] &&
-                !sim->runs[run].is_unlisted && !sim->hostile && !sim->regressed)
+                !sim->runs[run].is_unlisted && !sim->hostile && !sim->regressed && !sim->damaged)
                 sim_violation(sim, "run %d is to be sealed without part %u of its list", run, i);
         sim->sink.sealed[run].reasons = msg->run.n_reasons;
         sim_at(sim, sim->now_ns + SEALING_NS, s_on_sealing_done, run, (int)sim->sink.process.life,
@@ -286,6 +368,15 @@ sim_sink_on_message(sim_t *sim, const crema_msg_t *msg)
 }
 
 /* ---------------------------------------------------------------- life */
+
+static bool
+s_holds_anything(const sim_t *sim)
+{
+    bool holds = false;
+    for (int i = 0; i < sim->n_streams; i++)
+        holds = holds || sim->sink.journals[i].n > 0;
+    return holds;
+}
 
 void
 sim_sink_start(sim_t *sim)
@@ -302,9 +393,14 @@ sim_sink_start(sim_t *sim)
     sink->process.life++;
     sink->commit_due = false;
     sink->busy_until_ns = 0;
-    for (int run = 0; run < sim->n_runs; run++)
+    for (int run = 0; run < sim->n_runs; run++) {
+        sink->sealed[run].held = false;
         if (sink->sealed[run].heard_ns > 0)
             sink->sealed[run].heard_ns = sim->now_ns;
+    }
+    sink->scrubbing = s_holds_anything(sim);
+    sim_at(sim, sim->now_ns + sim_between(sim, SIM_MS, 5 * SIM_S), s_on_scrubbed, 0,
+           (int)sink->process.life, NULL);
     sim_at(sim, sim->now_ns + SIM_S, s_on_watch, 0, (int)sink->process.life, NULL);
     for (int i = 0; i < sim->n_streams; i++) {
         sim_journal_t *journal = &sink->journals[i];
@@ -350,6 +446,21 @@ sim_sink_regress(sim_t *sim)
     sim->sink.boot = 0; /* whoever heard it heard another store */
     sim->regress_life = sim->agg.process.life;
     sim_say(sim, "an older store is put back");
+}
+
+/* While the sink is down: a hole before what its newest checkpoint says, in the journal of a run that is still open. */
+void
+sim_sink_damage(sim_t *sim)
+{
+    int i = (int)sim_between(sim, 0, sim->n_streams ? sim->n_streams - 1 : 0);
+    sim_journal_t *journal = &sim->sink.journals[i];
+    if (journal->n == 0 || !s_is_open(sim, sim_run_of(sim, &sim->streams[i].run_id)))
+        return;
+    journal->damaged = sim->damaged = true;
+    journal->hole = (size_t)sim_between(sim, 0, (int64_t)journal->n - 1);
+    sim->sink.boot = 0; /* whoever heard it heard a store that was whole */
+    sim->totals->damages++;
+    sim_say(sim, "the journal of stream %d is damaged at %zu of %zu", i, journal->hole, journal->n);
 }
 
 void
