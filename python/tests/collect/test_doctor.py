@@ -420,6 +420,7 @@ def test_an_aggregator_that_does_not_answer_or_refuses(pipeline, keys, monkeypat
     assert "is not a client's key directory" in only(_workers.aggregator()).what
     monkeypatch.setenv("CREMA_AGGREGATOR", "tcp://192.0.2.1:5700")
     monkeypatch.delenv("CREMA_KEYS")
+    monkeypatch.delenv("CREMA_INSECURE", raising=False)
     assert "there are no keys" in only(_workers.aggregator()).what
     monkeypatch.delenv("CREMA_AGGREGATOR")
     assert not list(_workers.aggregator())

@@ -250,9 +250,16 @@ test_store_refuses_what_is_not_sound(void **state)
     s_frames.bytes[s_frames.size - 1] ^= 1;
     crema_data_t put = frames_put(&s_frames, 3, RUN, 1);
     assert_int_equal(sink_store_put(store, &put, 0, &answer), CREMA_EPROTO);
+    const crema_record_t of_another = {.type = CREMA_RECORD_STREAM,
+                                       .stream = {.run_id = frames_id(RUN + 1)}};
+    frames_clear(&s_frames);
+    frames_add(&s_frames, &of_another, 1);
+    put = frames_put(&s_frames, 4, RUN, 1);
+    assert_int_equal(sink_store_put(store, &put, 0, &answer), CREMA_EPROTO);
     must_commit(store);
     assert_int_equal(s_row(store, 1).committed, 5);
     assert_int_equal(s_row(store, 3).committed, 0);
+    assert_int_equal(s_row(store, 4).committed, 0);
     sink_store_close(&store);
 }
 

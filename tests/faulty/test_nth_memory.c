@@ -1,0 +1,121 @@
+/* Every allocation of what lives in memory only fails once: it is made whole or refused, never made of nothing. */
+#include "must.h"
+
+#include <errno.h>
+
+#include "faulty.h"
+#include "sink_attribute.h"
+#include "sink_bottleneck.h"
+#include "sink_journal.h"
+#include "sink_told.h"
+
+typedef crema_err_t (*call_t)(void *context);
+
+/* Calls until nothing fails any more; `least` allocations at least. */
+static void
+must_fail_with_each_allocation(call_t call, void *context, uint64_t least)
+{
+    uint64_t n = 0;
+    for (int failed = 1; failed;) {
+        faulty_arm("memory", "", ++n, ENOMEM);
+        crema_err_t err = call(context);
+        failed = faulty_has_failed();
+        faulty_disarm();
+        assert_int_equal(err, failed ? CREMA_ENOMEM : CREMA_OK);
+    }
+    assert_in_range(n, least + 1, 1000);
+}
+
+static crema_err_t
+s_measure(void *context)
+{
+    (void)context;
+    const sink_facts_t facts = {0};
+    const sink_model_t model = {0};
+    sink_bottleneck_t found;
+    return sink_bottleneck_measure(&facts, &model, &found);
+}
+
+static crema_err_t
+s_tail(void *context)
+{
+    (void)context;
+    const sink_journal_visitor_t visitor = {0};
+    sink_journal_tail_t *self = NULL;
+    crema_err_t err = sink_journal_tail_new("/nowhere", &visitor, &self);
+    sink_journal_tail_destroy(&self);
+    return err;
+}
+
+static crema_err_t
+s_attributes(void *context)
+{
+    (void)context;
+    sink_attributes_t *self = NULL;
+    crema_err_t err = sink_attributes_new(&self);
+    sink_attributes_destroy(&self);
+    return err;
+}
+
+static void
+must_be_made_or_refused(void **state)
+{
+    (void)state;
+    must_fail_with_each_allocation(s_measure, NULL, 1);
+    must_fail_with_each_allocation(s_tail, NULL, 2);
+    must_fail_with_each_allocation(s_attributes, NULL, 4);
+}
+
+static const char *const s_keys[] = {"run_label"}, *const s_values[] = {"here"},
+                         *const s_prefixes[] = {"Dijets"};
+static const crema_reason_t s_reasons[] = {{"agent_lost", "a1", "gone", 3},
+                                           {"writer_killed", "w", "9", 1}};
+
+static crema_err_t
+s_tell(void *context)
+{
+    const crema_run_msg_t msg = {.t_end_ns = 9,
+                                 .n_attributes = 1,
+                                 .keys = s_keys,
+                                 .values = s_values,
+                                 .n_prefixes = 1,
+                                 .processor_prefixes = s_prefixes,
+                                 .n_reasons = 2,
+                                 .reasons = s_reasons};
+    return sink_told_take(context, CREMA_MSG_RUN_SEAL, &msg);
+}
+
+/* Said again, with memory, it is all there. */
+static void
+must_keep_what_was_said_or_say_so(void **state)
+{
+    (void)state;
+    crema_limits_t limits = crema_limits();
+    uint64_t n = 0;
+    for (int failed = 1; failed;) {
+        sink_told_t *self;
+        const crema_reason_t *told;
+        must(sink_told_new(&limits, &self));
+        faulty_arm("memory", "", ++n, ENOMEM);
+        crema_err_t err = s_tell(self);
+        failed = faulty_has_failed();
+        faulty_disarm();
+        assert_int_equal(err, failed ? CREMA_ENOMEM : CREMA_OK);
+        must(s_tell(self));
+        assert_int_equal(sink_told_reasons(self, &told), 2);
+        assert_string_equal(told[1].subject, "w");
+        assert_int_equal(sink_told_rules(self).n_prefixes, 1);
+        sink_told_destroy(&self);
+    }
+    assert_true(n > 6);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(must_be_made_or_refused),
+        cmocka_unit_test(must_keep_what_was_said_or_say_so),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
