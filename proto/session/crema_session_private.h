@@ -41,7 +41,7 @@ struct crema_session {
     int64_t bye_until_ns;
     bool news; /* a stream that the last table did not hold */
 
-    uint64_t agg_session; /* 0 before the first WELCOME */
+    uint64_t agg_session;                  /* 0 before the first WELCOME */
     uint64_t credit_total_b, sent_total_b; /* both count from the session's start */
     size_t batch_max_b;
 
