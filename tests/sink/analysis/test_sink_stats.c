@@ -65,7 +65,7 @@ static void
 must_thin_out_many_points(void **state)
 {
     (void)state;
-    enum { N = 20000 };
+    enum { N = 20000, KINK = N / 4 };
     double *x = malloc(N * sizeof *x), *y = malloc(N * sizeof *y);
     for (int i = 0; i < N; i++) {
         x[i] = 1000 + (i * 7919 % N);
@@ -79,7 +79,7 @@ must_thin_out_many_points(void **state)
     assert_int_equal(line.n_used, SINK_STATS_POINTS_MAX);
     for (int i = 0; i < N; i++) { /* a kink at a quarter: what is used is from everywhere */
         x[i] = i;
-        y[i] = i < N / 4 ? i : N / 4 + 3.0 * (i - N / 4);
+        y[i] = i < KINK ? i : KINK + 3.0 * (i - KINK);
     }
     must(sink_stats_line(x, y, N, &line));
     NEAR(line.b, 3, 0.01);
