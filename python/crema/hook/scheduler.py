@@ -24,7 +24,7 @@ from ._broker import Broker
 from ._config import HookConfig
 from ._records import MEMBERSHIP, TASK_EVENTS, WORKER_SAMPLES
 from ._way import Way
-from .worker import is_foreign
+from .worker import is_foreign, mark_earlier
 
 logger = logging.getLogger("crema")
 
@@ -245,6 +245,7 @@ class _Follower:
         self._agent = None
         if config.serves():
             self._agent = AgentKeeper(config, self._recorder.directory, self._tell_key)
+        self._read("task_events.side", lambda: mark_earlier(scheduler.tasks.values()), None)
         here: list[str] = []
         for what in ("membership", "worker_samples.occupancy_s", "worker_samples.processing"):
             here = self._read(what, lambda: list(scheduler.workers), here)

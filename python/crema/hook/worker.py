@@ -12,7 +12,7 @@ import logging
 import math
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from typing import Any
 
 from distributed import WorkerPlugin
@@ -28,6 +28,7 @@ logger = logging.getLogger("crema")
 
 _STAYS = frozenset({"running", "paused"})  # Dask's states of a worker that is not on its way out
 _RUNNING = frozenset(("executing", "long-running", "cancelled", "resumed"))
+_DONE = frozenset(("memory", "error", "erred", "released", "forgotten"))
 _ACTION = {
     dask: TASK_EVENTS.label("action", ours)
     for dask, ours in {
@@ -170,6 +171,19 @@ def is_foreign(config: HookConfig, annotations: Any) -> bool:
     return bool(mark and config.client) and mark[0] != config.client and not is_of_task(mark[0])
 
 
+def mark_earlier(tasks: Iterable[Any]) -> None:
+    """Mark tasks of Dask that are still to run when a recording begins, and have no mark: they belong to no run."""
+    for task in tasks:
+        if task.state not in _DONE and _is_unmarked(task.annotations):
+            task.annotations = {**(task.annotations or {}), _records.MARK_RUN: ""}
+
+
+def _is_unmarked(annotations: Any) -> bool:
+    return not annotations or (
+        _records.MARK_RUN not in annotations and _records.MARK_SUBMISSION not in annotations
+    )
+
+
 def is_of_task(client: str) -> bool:
     """Whether a task made this client: what it submits belongs to whoever submitted the task."""
     return client.startswith("Client-worker-")
@@ -232,6 +246,7 @@ class _Follower:
         rows = self._totals.baseline()
         rows += self._totals.busy(self._elapsed(), {}, baseline=1)
         stream.rows(_records.ACTIVITIES, rows)
+        self._read("task_events.side", lambda: mark_earlier(worker.state.tasks.values()), None)
         running = self._read(
             "task_events.side",
             lambda: [(t.key, t) for t in [*worker.state.executing, *worker.state.long_running]],

@@ -391,6 +391,20 @@ def test_a_client_that_records_nothing_is_not_in_the_run(client, tmp_path):
     assert cpu_s == pytest.approx(0.04, rel=0.5)
 
 
+def test_what_was_queued_before_the_run_is_not_in_it(client, tmp_path):
+    settings = support.config(tmp_path, client=client.id)
+    with Client(client.cluster) as other:
+        theirs = other.map(lambda n: support.spin(0.1), range(24), pure=False)  # on 4 threads
+        with support.recording(client, settings, with_scheduler=True) as streams:
+            ours = client.map(lambda n: support.spin(0.01), range(4), pure=False)
+            wait(theirs)
+            wait(ours)
+        del theirs, ours
+    events = spool_reader.table(streams, "task_events")
+    sides = list(events[events.action == "compute"].side)
+    assert sides.count("foreign") > 8 and sides.count("unattributed") == 4
+
+
 def test_a_spool_that_cannot_be_written_stops_no_analysis(client, fileset, tmp_path):
     settings = support.config(tmp_path)
     (tmp_path / f"spool-{settings.run_id}").write_text("in the way")
