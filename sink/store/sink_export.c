@@ -193,7 +193,6 @@ sink_export(const char *store, const crema_id_t *run_id, const char *to, char re
         err = s_export(from_dir, to, &store_id, name, ret_path, ret_why, why_size);
     if (err != CREMA_OK && !ret_why[0])
         snprintf(ret_why, why_size, "run %s could not be copied from %s to %s: %s", name, store, to,
-                 (err == CREMA_EIO || err == CREMA_ENOSPC) && errno ? strerror(errno)
-                                                                    : crema_err_text(err));
+                 sink_fs_why(err));
     return err;
 }

@@ -29,6 +29,13 @@ sink_fs_error(int why)
     }
 }
 
+const char *
+sink_fs_why(crema_err_t err)
+{
+    bool is_system = (err == CREMA_EIO || err == CREMA_ENOSPC) && errno != 0;
+    return is_system ? strerror(errno) : crema_err_text(err);
+}
+
 crema_err_t
 sink_fs_join(const char *dir, const char *name, char *out)
 {

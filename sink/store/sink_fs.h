@@ -45,4 +45,7 @@ CREMA_MUST_CHECK crema_err_t sink_fs_hidden_name(const char *path, char ret_hidd
 /* errno as an error: ENOSPC and EDQUOT are CREMA_ENOSPC, ENOENT is CREMA_ENOENT, the rest CREMA_EIO. */
 crema_err_t sink_fs_error(int why);
 
+/* What `err` was, for a message: the system's own words where errno still holds its cause. */
+const char *sink_fs_why(crema_err_t err);
+
 #endif

@@ -112,8 +112,7 @@ sink_store_identify(const char *dir, crema_id_t *ret_id, char *ret_why, size_t w
                  : err == CREMA_EMAGIC  ? "its file \"store\" holds something else"
                                         : "it has no file \"store\"");
     else if (err != CREMA_OK)
-        snprintf(ret_why, why_size, "the store %s cannot be read: %s", dir,
-                 errno ? strerror(errno) : crema_err_text(err));
+        snprintf(ret_why, why_size, "the store %s cannot be read: %s", dir, sink_fs_why(err));
     return err;
 }
 
@@ -158,13 +157,21 @@ s_finish_freeing(sink_store_t *self, const crema_id_t *run_id, const char *path)
     return err == CREMA_ENOSPC ? CREMA_OK : err; /* the next start tries again */
 }
 
+bool
+sink_store_is_run_name(const char *name, crema_id_t *ret_run_id)
+{
+    char canonical[37];
+    return crema_id_parse(name, ret_run_id) &&
+           strcmp(crema_id_uuid(ret_run_id, canonical), name) == 0;
+}
+
 static crema_err_t
 s_find_entry(sink_store_t *self, const char *name)
 {
     crema_id_t run_id;
     sink_store_run_t *run;
-    char path[PATH_MAX], canonical[37];
-    if (!crema_id_parse(name, &run_id) || strcmp(crema_id_uuid(&run_id, canonical), name) != 0)
+    char path[PATH_MAX];
+    if (!sink_store_is_run_name(name, &run_id))
         return CREMA_OK;
     crema_err_t err = sink_fs_join(self->dir, name, path);
     if (err != CREMA_OK)

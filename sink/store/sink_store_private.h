@@ -150,7 +150,9 @@ CREMA_MUST_CHECK crema_err_t sink_store_note_writers(sink_store_run_t *run,
 
 /* ---- sink_store_open.c */
 
-/* Who the store in a directory is. CREMA_ENOENT: it is no store; CREMA_EMAGIC: its file `store` holds something else. */
+/* Whether a directory's name is that of a run, in lower case with hyphens. */
+bool sink_store_is_run_name(const char *name, crema_id_t *ret_run_id);
+/* Identity of the store in a directory. CREMA_ENOENT: not a store; CREMA_EMAGIC: its file `store` holds something else. */
 CREMA_MUST_CHECK crema_err_t sink_store_identity(const char *dir, crema_id_t *ret_id);
 /* The same for one that is to be looked at: after an error ret_why is a sentence that says what to give. */
 CREMA_MUST_CHECK crema_err_t sink_store_identify(const char *dir, crema_id_t *ret_id, char *ret_why,

@@ -169,13 +169,13 @@ s_set_bytes(sink_store_t *self, sink_store_run_t *run, uint64_t bytes)
 }
 
 static const char *
-s_why(crema_err_t err, int why)
+s_why(crema_err_t err)
 {
     if (err == CREMA_EMAGIC)
         return "it belongs to another store or run";
     if (err == CREMA_EBUSY)
         return "a later crema-sink wrote to it";
-    return (err == CREMA_EIO || err == CREMA_ENOSPC) && why ? strerror(why) : crema_err_text(err);
+    return sink_fs_why(err);
 }
 
 /* Its journal is left as it is; nothing is taken for it, for whatever would be would begin again at 1. */
@@ -183,7 +183,7 @@ static void
 s_set_aside(sink_store_t *self, sink_store_run_t *run, crema_err_t err, const char *where)
 {
     char text[PATH_MAX + 128];
-    snprintf(text, sizeof text, "%s: %s", where, s_why(err, errno));
+    snprintf(text, sizeof text, "%s: %s", where, s_why(err));
     bool again = run->stage == SINK_STAGE_ASIDE;
     if (!again || !run->cause || strcmp(run->cause, text) != 0)
         sink_store_tell(self, SINK_STORE_ASIDE, &run->shown.run_id, text);

@@ -149,8 +149,7 @@ s_show(survey_t *self, const crema_id_t *run_id)
         snprintf(why, sizeof why, "%s holds the journal of another store or run", dir);
     } else if (err != CREMA_OK) {
         run.phase = SINK_SURVEY_ASIDE;
-        snprintf(why, sizeof why, "%s: %s", where,
-                 err == CREMA_EIO && errno ? strerror(errno) : crema_err_text(err));
+        snprintf(why, sizeof why, "%s: %s", where, sink_fs_why(err));
     } else {
         s_take_answer(self, dir, &run);
     }
@@ -204,9 +203,7 @@ s_find_runs(survey_t *self)
     struct dirent *entry;
     while (err == CREMA_OK && (errno = 0, entry = readdir(stream))) {
         crema_id_t run_id;
-        char canonical[37];
-        if (crema_id_parse(entry->d_name, &run_id) &&
-            strcmp(crema_id_uuid(&run_id, canonical), entry->d_name) == 0 &&
+        if (sink_store_is_run_name(entry->d_name, &run_id) &&
             !sink_freed_has(&self->freed, &run_id))
             err = s_add(self, &run_id);
     }
@@ -252,8 +249,7 @@ sink_survey(const char *dir, sink_survey_fn fn, void *context, char *ret_why, si
         return err;
     err = s_survey(&self);
     if (err != CREMA_OK)
-        snprintf(ret_why, why_size, "the store %s cannot be read: %s", dir,
-                 err == CREMA_EIO && errno ? strerror(errno) : crema_err_text(err));
+        snprintf(ret_why, why_size, "the store %s cannot be read: %s", dir, sink_fs_why(err));
     crema_arena_destroy(&self.arena);
     sink_freed_clear(&self.freed);
     free(self.runs);
