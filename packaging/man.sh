@@ -4,11 +4,33 @@ set -eu
 source=$1 date=$2 output=$3
 shift 3
 mkdir -p "$output/man1" "$output/man5" "$output/man7"
+# Sentences are lines of up to 78 characters, but for what is laid out already; a heading needs no paragraph behind it.
+tidy() {
+    awk '
+    /^\.(nf|EX|TS)/ { laid = 1 }
+    /^\.(fi|EE|TE)/ { laid = 0 }
+    behind && /^\.(PP|LP)$/ { behind = 0; next }
+    { behind = heading; heading = /^\.S[HS]$/ }
+    laid || /^\./ { print; next }
+    {
+        line = ""
+        n = split($0, words, " ")
+        for (i = 1; i <= n; i++) {
+            if (line != "" && length(line) + length(words[i]) > 77) {
+                print line
+                line = ""
+            }
+            line = line == "" ? words[i] : line " " words[i]
+            if (line ~ /^[.'\'']/) line = "\\&" line
+        }
+        print line
+    }'
+}
 page() { # DOCUMENT SECTION NAME SUMMARY
     {
         printf '.TH %s %s "%s" crema crema\n.SH NAME\n%s \\- %s\n' "$(echo "$3" | tr '[:lower:]' '[:upper:]' | sed 's/-/\\-/g')" \
             "$2" "$date" "$(echo "$3" | sed 's/-/\\-/g')" "$4"
-        lowdown -Tman "$source/docs/$1" | sed -e 's/\\f(CW/\\fB/g; s/\\fC/\\fB/g' -e '/^\.\\" /d'
+        lowdown -Tman "$source/docs/$1" | sed -e 's/\\f(CW/\\fB/g; s/\\fC/\\fB/g' -e '/^\.\\" /d' | tidy
     } | gzip -9n >"$output/man$2/$3.$2.gz"
 }
 for program; do

@@ -16,6 +16,17 @@ add_custom_target(man ALL
     VERBATIM)
 install(DIRECTORY ${man}/ DESTINATION share/man COMPONENT programs)
 
+set(CREMA_PYTHON ${PROJECT_SOURCE_DIR}/.venv/bin/python CACHE FILEPATH "A Python that has click")
+set(shell ${PROJECT_BINARY_DIR}/shell)
+add_custom_target(shell ALL
+    COMMAND ${CREMA_PYTHON} ${here}/shell ${shell} ${CREMA_DATE} ${PROJECT_VERSION} ${files}
+    DEPENDS ${programs}
+    COMMENT "Generating the completions of shells, and crema(1)"
+    VERBATIM)
+install(DIRECTORY ${shell}/man1 DESTINATION share/man COMPONENT programs)
+install(DIRECTORY ${shell}/bash/ DESTINATION share/bash-completion/completions COMPONENT programs)
+install(DIRECTORY ${shell}/zsh/ DESTINATION share/zsh/vendor-completions COMPONENT programs)
+
 set(systemd ${here}/systemd)
 install(FILES ${systemd}/crema-sink.service ${systemd}/crema-aggregator.service ${systemd}/crema-agent@.service
         DESTINATION lib/systemd/system COMPONENT programs)

@@ -378,6 +378,10 @@ crema_option_parse(const crema_usage_t *usage, const crema_option_t *options, in
         crema_option_print_man(usage, options, s_common_options);
         return CREMA_OPTION_DONE;
     }
+    if (argc == 2 && strcmp(argv[1], "--options") == 0) {
+        crema_option_print_tables(usage, options, s_common_options);
+        return CREMA_OPTION_DONE;
+    }
     if (!s_take_defaults(&self, s_common_options) || !s_take_defaults(&self, options) ||
         !s_take_arguments(&self, &s_common.help) || !s_take_arguments(&self, &s_common.version))
         return CREMA_OPTION_ERROR;

@@ -125,3 +125,27 @@ crema_option_print_man(const crema_usage_t *usage, const crema_option_t *own,
     puts(".SH SEE ALSO\n.BR crema (1),\n.BR crema\\-agent (1),\n.BR crema\\-aggregator (1),\n"
          ".BR crema\\-sink (1),\n.BR crema\\-run\\-file (5),\n.BR crema\\-protocol (7)");
 }
+
+/* ---- for programs */
+
+static void
+s_print_table(const crema_option_t *options)
+{
+    for (const crema_option_t *option = options; option->name; option++)
+        printf("option\t--%s%s\t%s\t%s\n", crema_option_is_on(option) ? "no-" : "", option->name,
+               option->argument ? option->argument : "", option->help);
+}
+
+void
+crema_option_print_tables(const crema_usage_t *usage, const crema_option_t *own,
+                          const crema_option_t *common)
+{
+    for (const char *line = usage->synopsis; line;) {
+        line += strspn(line, " ");
+        const size_t n = strcspn(line, "\n");
+        printf("synopsis\t%.*s\n", (int)n, line);
+        line = line[n] ? line + n + 1 : NULL;
+    }
+    s_print_table(own);
+    s_print_table(common);
+}
