@@ -19,7 +19,7 @@ class Finding:
     status : str
         ``"ok"``, ``"warning"``: runs are recorded, but something is worth knowing or doing, or ``"problem"``.
     topic : str
-        ``program``, ``package``, ``room``, ``spool``, ``undelivered``, ``keys``, ``run file``, ``aggregator``, ``cluster`` or ``reach``.
+        ``system``, ``program``, ``package``, ``room``, ``spool``, ``undelivered``, ``keys``, ``run file``, ``aggregator``, ``cluster`` or ``reach``.
     what : str
         What was found.
     where : str

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 
-from ..hook import _columns, _recorder, _writers
+from ..hook import _columns, _recorder, _unix, _writers
 from ..hook._agent import KEY_ACTION, key_topic, lock_is_held
 from ..hook._config import HookConfig
 from ..hook._recorder import Recorder, end_marker
@@ -429,6 +429,7 @@ class MetricsCollector:
             self._say(f"crema: records that were not delivered are kept in {left}")
 
     def _start(self) -> None:
+        _unix.require()
         lacking = _cluster.check(self._client) if self._client is not None else {}
         if self._on_error == "raise":
             refused = {name: lack for name, lack in lacking.items() if lack != _cluster.NO_PLUGINS}

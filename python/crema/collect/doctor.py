@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import pathlib
+import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from ..hook import _unix
 from . import _installed
 from ._finding import Finding, Findings, problem
 
@@ -44,6 +46,11 @@ def _look(
     output: str | os.PathLike | None,
     keys: Iterable[str | os.PathLike],
 ) -> Iterator[Finding]:
+    try:
+        _unix.require()
+    except OSError as error:
+        yield problem("system", str(error), sys.platform, "nothing to do if you only read")
+        return
     runs = pathlib.Path(output or os.environ.get("CREMA_RUNS") or ".").expanduser().absolute()
     yield from _installed.programs()
     yield from _installed.packages()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import fcntl
 import logging
 import os
 import pathlib
@@ -23,6 +22,7 @@ from typing import Any
 
 from ._config import HookConfig
 from ._programs import program
+from ._unix import fcntl
 
 logger = logging.getLogger("crema")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import functools
 import os
 import pathlib
@@ -15,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import _process
+from ._unix import fcntl
 
 # A home on a shared file system is one directory for many hosts, and for one host before and after a boot.
 SPOOL_TEMPLATE = "{tmp}/crema-{uid}/run-{run_id}-{host}-{boot}"

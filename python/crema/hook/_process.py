@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import gc
 import math
+import mmap
 import os
 import pathlib
-import resource
 import sys
 import threading
 import time
 
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+from ._unix import in_each_child, resource
+
 _COUNTS_WAITS = pathlib.Path("/proc/self/schedstat").exists()
 _GIVE_AWAY_S = 1e-3  # long enough for the next thread to find a core
 
@@ -21,7 +22,7 @@ class _Statm:
 
     def __init__(self) -> None:
         self._fd = -1
-        os.register_at_fork(after_in_child=self._forget)
+        in_each_child(self._forget)
 
     def _forget(self) -> None:
         """It shows the parent's memory."""
@@ -33,7 +34,7 @@ class _Statm:
         try:
             if self._fd < 0:
                 self._fd = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
-            return int(os.pread(self._fd, 128, 0).split(None, 2)[1]) * _PAGE_BYTES
+            return int(os.pread(self._fd, 128, 0).split(None, 2)[1]) * mmap.PAGESIZE
         except (OSError, ValueError, IndexError):
             return -1
 

@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 from . import _columns, _process, _records, _spool, _writers
 from ._attempts import Attempts
 from ._config import HookConfig, make_private_dir
+from ._unix import in_each_child
 
 logger = logging.getLogger("crema")
 
@@ -389,6 +390,6 @@ def _after_fork_in_child() -> None:
     _exit_registered = False
 
 
-os.register_at_fork(after_in_child=_after_fork_in_child)
+in_each_child(_after_fork_in_child)
 
 _announced = _announced_to_children()

@@ -8,7 +8,6 @@ kept is counted.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import pathlib
 import struct
@@ -19,6 +18,7 @@ import zlib
 from typing import Any
 
 from . import _columns, _records
+from ._unix import fcntl, in_each_child
 
 SEGMENT_BYTES = _columns.SPOOL_SEGMENT_BYTES
 LIMIT_BYTES = 1 << 30
@@ -374,4 +374,4 @@ def _after_fork_in_child() -> None:
     _writers.clear()
 
 
-os.register_at_fork(after_in_child=_after_fork_in_child)
+in_each_child(_after_fork_in_child)

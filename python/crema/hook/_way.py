@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import logging
 import os
 import pathlib
@@ -17,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ._broker import PIECE_BYTES_MIN, operation
+from ._unix import fcntl
 
 logger = logging.getLogger("crema")
 

@@ -1,0 +1,28 @@
+"""What recording needs of the system beside Python: None on Windows, where run files are read and nothing is recorded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+try:
+    import fcntl
+    import resource
+except ImportError:
+    fcntl = resource = None  # type: ignore[assignment]
+
+__all__ = ["fcntl", "in_each_child", "require", "resource"]
+
+
+def require() -> None:
+    """Raise OSError where nothing can be recorded, whatever is installed."""
+    if fcntl is None:
+        raise OSError(
+            "recording needs Linux (wheels for x86_64 and aarch64); on this system run files are read, plotted and reported"
+        )
+
+
+def in_each_child(call: Callable[[], None]) -> None:
+    """Have `call` run in every process that is forked from this one."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=call)
