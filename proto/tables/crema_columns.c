@@ -129,7 +129,7 @@ static const crema_column_t c_worker_samples[] = {
      "Dask's state of the worker"},
     {"source", CREMA_T_ENUM, 1, CREMA_FROM_WIRE, 0, "1", "agent,scheduler,worker", "who sampled"},
     {"cpu_wait_s", CREMA_T_F64, 8, CREMA_FROM_WIRE, 0, "s", NULL,
-     "threads of the process were ready to run and had no core; cumulative"},
+     "threads that run tasks were ready to run and had no core; cumulative"},
     {"seq", CREMA_T_I64, 8, CREMA_FROM_SINK, 0, "1", NULL, "record number in its stream"},
     {"t_recv_ns", CREMA_T_I64, 8, CREMA_FROM_SINK, 0, "ns", NULL,
      "sink clock at commit, as journaled"},

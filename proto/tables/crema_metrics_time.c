@@ -46,7 +46,7 @@ static const crema_metric_t c_workers[] = {
     {"cpu_pct_avg", "%", "CPU of the worker process, of one core, time-weighted",
      "All threads, native ones too; over 100 with several", SAMPLES, "real CPU % (planned)"},
     {"cpu_wait_seconds", "s", "growth of cpu_wait_s in the samples, all workers",
-     "Threads of the workers that were ready to run and found no core: the machine is "
+     "Threads that run tasks were ready to run and found no core: the machine is "
      "oversubscribed, or a container's quota "
      "is used up. Unavailable where the kernel does not say",
      SAMPLES, ""},

@@ -65,9 +65,9 @@ const crema_word_t crema_bottleneck_words[CREMA_BOTTLENECK_COUNT] = {
      "and the row may be `ambiguous`",
      "more workers of one thread each in place of threads"},
     {"cores",
-     "threads were ready to run and found no core: run-queue delay of the worker processes, of "
-     "what the GIL does not explain",
-     "other programs of the host from too many workers; which thread waited (Dask's own count too)",
+     "threads were ready to run and found no core: run-queue delay of the workers' task threads, "
+     "of what the GIL does not explain",
+     "other programs of the host from too many workers; which task waited",
      "fewer threads per host, or hosts of one's own"},
     {"user_metered", "seconds that the user metered in tasks", "what the label means",
      "look at /summary/per_activity"},

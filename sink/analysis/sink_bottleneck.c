@@ -105,7 +105,7 @@ s_wait(sink_bottleneck_t *self, const sink_facts_t *facts, const ran_t *ran)
         double at_once = load->active_s > 0 ? load->busy_s / load->active_s : 1;
         turns_t turns =
             s_turns(&ran[w], s_between(at_once, 1, SINK_QUEUE_CUSTOMERS_MAX), facts->gil[w],
-                    facts->gil_looks[w], isnan(wait_s) ? 0 : wait_s / ran[w].s);
+                    facts->gil_looks[w], isnan(wait_s) ? 0 : wait_s / fmax(ran[w].s, load->busy_s));
         s_add_range(&m->gil_s, &turns.gil);
         s_add_range(&m->cores_s, &turns.cores);
         waits_s += turns.waits_s;

@@ -90,7 +90,7 @@ s_evidence(const bottlenecks_t *self, crema_bottleneck_t what, char text[EVIDENC
         s_evidence_gil(&self->found, text);
     else if (what == CREMA_BOTTLENECK_CORES)
         snprintf(text, EVIDENCE_BYTES, "%s",
-                 m->cores_known ? "run-queue delay of the workers, as the kernel counts it"
+                 m->cores_known ? "run-queue delay of the task threads, as the kernel counts it"
                                 : "the kernel does not say");
     else if (what == CREMA_BOTTLENECK_CHUNKS && any && !isnan(sum->open))
         snprintf(text, EVIDENCE_BYTES,

@@ -10,6 +10,7 @@ import pathlib
 import sys
 import threading
 import time
+from collections.abc import Iterable
 
 from ._unix import in_each_child, resource
 
@@ -66,19 +67,31 @@ def disk_io_b() -> tuple[int, int]:
     return read, write
 
 
-def cpu_wait_s() -> float:
-    """How long threads of this process were ready to run and had no core, cumulative; NaN where the kernel does not say."""
-    waited_ns = 0
-    try:
-        for thread in os.scandir("/proc/self/task"):
+class ThreadWaits:
+    """How long some threads of this process were ready to run and had no core."""
+
+    def __init__(self) -> None:
+        self._ns: dict[int, int] = {}  # of each thread, as last seen
+        self._ended_ns = 0  # of threads that are not asked for any more
+
+    def seconds(self, threads: Iterable[int]) -> float:
+        """Cumulative, of these native ids and of all that were asked for before; NaN where the kernel does not say."""
+        if not _COUNTS_WAITS:
+            return math.nan
+        now = set(threads)
+        for thread in self._ns.keys() - now:
+            self._ended_ns += self._ns.pop(thread)
+        for thread in now:
             try:
-                with open(f"{thread.path}/schedstat", "rb", buffering=0) as file:
-                    waited_ns += int(file.read(64).split()[1])
+                waited_ns = _wait_ns(f"/proc/self/task/{thread}/schedstat")
             except (FileNotFoundError, ProcessLookupError):
-                continue  # it has just ended, or the kernel keeps no such count
-    except (OSError, ValueError, IndexError):
-        return math.nan
-    return waited_ns * 1e-9 if _COUNTS_WAITS else math.nan
+                continue  # it has just ended
+            except (OSError, ValueError, IndexError):
+                return math.nan
+            if waited_ns < self._ns.get(thread, 0):  # another thread has its number now
+                self._ended_ns += self._ns[thread]
+            self._ns[thread] = waited_ns
+        return (self._ended_ns + sum(self._ns.values())) * 1e-9
 
 
 def gil_held() -> float:
@@ -89,17 +102,17 @@ def gil_held() -> float:
     """
     try:
         began_ns = time.perf_counter_ns()
-        no_core_ns = _thread_wait_ns()
+        no_core_ns = _wait_ns()
         time.sleep(_GIVE_AWAY_S)
-        no_core_ns = _thread_wait_ns() - no_core_ns
+        no_core_ns = _wait_ns() - no_core_ns
         slept_ns = time.perf_counter_ns() - began_ns - no_core_ns
     except (OSError, ValueError, IndexError):
         return math.nan
     return float(slept_ns * 1e-9 > _GIVE_AWAY_S + sys.getswitchinterval() / 4)
 
 
-def _thread_wait_ns() -> int:
-    with open("/proc/thread-self/schedstat", "rb", buffering=0) as file:
+def _wait_ns(path: str = "/proc/thread-self/schedstat") -> int:
+    with open(path, "rb", buffering=0) as file:
         return int(file.read(64).split()[1])
 
 

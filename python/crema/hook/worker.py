@@ -43,6 +43,7 @@ _TASK_STATUS = {n: TASK_EVENTS.label("status", n) for n in ("ok", "error", "canc
 _STATUS = {n: WORKER_SAMPLES.label("status", n) for n in ("running", "paused", "closing", "lost")}
 _SOURCE = WORKER_SAMPLES.label("source", "worker")
 CHUNK_MISSED = "crema-chunk-missed"  # event: a processor's task has ended without a chunk
+_NOT_FOR_TASKS = frozenset({"offload", "actor"})  # Dask's executors
 _DELIVERY_S = 2.0  # for the last records of a worker that leaves
 _DELIVERY_LOOK_S = 0.02
 _EVENTS_S = 0.05  # between two records of task events, at least
@@ -268,6 +269,7 @@ class _Follower:
         self._events_timer: asyncio.TimerHandle | None = None
         self._paused = False
         self._cpu = (time.monotonic(), time.process_time())
+        self._waits = _process.ThreadWaits()
         self._gil = math.nan  # as of the last look
         self._looking: asyncio.Future | None = None
         self.agent = None
@@ -391,7 +393,7 @@ class _Follower:
             ready=sampled("ready", _n_ready, unknown),
             status=_dask_status(status),
             source=_SOURCE,
-            cpu_wait_s=_process.cpu_wait_s(),
+            cpu_wait_s=sampled("cpu_wait_s", self._cpu_wait_s, math.nan),
         )
         stream.rows(WORKER_SAMPLES, [row])
 
@@ -409,6 +411,15 @@ class _Follower:
         if self._looking is None and self._recorder.stream.alive:
             self._looking = self._loop.run_in_executor(None, _process.gil_held)
         return self._gil
+
+    def _cpu_wait_s(self, worker: Any) -> float:
+        """Of the threads that run tasks: Dask's others wake up a hundred times a second, and their waiting delays no task."""
+        return self._waits.seconds(
+            thread.native_id
+            for name, executor in worker.executors.items()
+            if name not in _NOT_FOR_TASKS
+            for thread in list(getattr(executor, "_threads", ()))
+        )
 
     def _write_pause(self, paused: bool) -> None:
         if paused == self._paused:

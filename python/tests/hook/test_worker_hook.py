@@ -547,6 +547,65 @@ def test_the_gil_is_held_by_python_and_by_nothing_else(work, low, high):
     assert low <= np.mean(looks) <= high
 
 
+def test_waiting_for_a_core_is_counted_of_the_threads_asked_for():
+    """Two threads want one core all the time, one sleeps; what ended is not lost, and each is counted once."""
+    until, core = time.monotonic() + 1, min(os.sched_getaffinity(0))
+
+    def on_one_core(work):
+        os.sched_setaffinity(0, {core})  # of the calling thread
+        work(until)
+
+    threads = [
+        threading.Thread(target=on_one_core, args=(work,))
+        for work in (_compute_native, _compute_native, _wait)
+    ]
+    for thread in threads:
+        thread.start()
+    (one, other, sleeper), waits = (t.native_id for t in threads), _process.ThreadWaits()
+    time.sleep(0.8)
+    of_one, of_both = waits.seconds([one]), _process.ThreadWaits().seconds([one, other])
+    asleep = _process.ThreadWaits().seconds([sleeper])
+    for thread in threads:
+        thread.join()
+    if np.isnan(of_one):
+        pytest.skip("the kernel does not count waiting for a core")
+    print(f"waited: one {of_one:.2f} s, both {of_both:.2f} s, the one asleep {asleep:.2f} s")
+    assert 0.2 < of_one < of_both <= 1.6
+    assert asleep < 0.1
+    assert waits.seconds([]) == of_one
+
+
+def test_a_workers_samples_count_the_threads_of_tasks_alone(client, tmp_path):
+    """Other threads of the worker wait for a core as well, and delay no task."""
+    settings = support.config(tmp_path)
+    with support.recording(client, settings) as streams:
+        for done in (
+            client.submit(_crowd, 1.0, pure=False, workers=[w]) for w in client.nthreads()
+        ):
+            done.result()
+    samples = spool_reader.table(streams, "worker_samples")
+    grown = samples.groupby("worker_id").cpu_wait_s.agg(lambda s: s.max() - s.min())
+    if grown.isna().any():
+        pytest.skip("the kernel does not count waiting for a core")
+    print(f"waited: {grown.round(3).to_dict()}")
+    assert (grown < 0.3).all()
+
+
+def _crowd(seconds):
+    """A task that sleeps while two threads beside it want one core, so that one always waits."""
+    until, core = time.monotonic() + seconds, min(os.sched_getaffinity(0))
+
+    def work():
+        os.sched_setaffinity(0, {core})
+        _compute_native(until)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 def test_real_files(client, tmp_path):
     samples = pathlib.Path(__file__).parents[3] / ".cache" / "coffea-samples"
     paths = [samples / "nano_dy.root", samples / "nano_dimuon.root"]

@@ -227,6 +227,34 @@ must_tell_waiting_in_opening_from_waiting_in_process(void **state)
     assert_true(fabs(m->opening_share.hi - m->opening_share.lo) < 1e-6); /* no scatter at all */
 }
 
+/* Threads wait for a core in whatever task they run: chunks have the part that they have of the busy time. */
+static void
+must_leave_other_tasks_what_they_waited_for_a_core(void **state)
+{
+    (void)state;
+    const double busy_s[] = {5, 10, 20, 40}; /* task events may miss some; the chunks took 10 s */
+    const double cores_s[] = {4, 4, 2, 1};
+    for (size_t i = 0; i < 4; i++) {
+        sink_chunk_t chunk = {.t_end_ns = 10 * S, .wall_s = 10, .cpu_s = 2, .counted = true};
+        sink_load_t load = {10, 40, busy_s[i], 10};
+        double wait_s = 4, never_held = 0, score = NAN;
+        size_t looks = 0;
+        bool killed = false;
+        sink_facts_t facts = {.chunks = &chunk,
+                              .n_chunks = 1,
+                              .n_workers = 1,
+                              .cpu_wait_s = &wait_s,
+                              .gil = &never_held,
+                              .gil_looks = &looks,
+                              .killed = &killed,
+                              .sweep = {.workers = &load}};
+        sink_model_t model = {.score = &score, .predicted_s = &score};
+        sink_bottleneck_t found;
+        must(sink_bottleneck_measure(&facts, &model, &found));
+        assert_true(fabs(found.measured.cores_s.hi - cores_s[i]) < 1e-9);
+    }
+}
+
 static void
 must_say_how_it_came_by_what_it_says_of_the_gil(void **state)
 {
@@ -251,6 +279,7 @@ main(void)
         cmocka_unit_test(must_put_compute_behind_losses_that_matter_only),
         cmocka_unit_test(must_put_what_opening_waits_for_the_gil_with_the_chunks),
         cmocka_unit_test(must_tell_waiting_in_opening_from_waiting_in_process),
+        cmocka_unit_test(must_leave_other_tasks_what_they_waited_for_a_core),
         cmocka_unit_test(must_say_how_it_came_by_what_it_says_of_the_gil),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
