@@ -21,6 +21,9 @@ ONE_SHOT_LEAST = (
     0.10  # the same of a cause that a run has only once, and its seconds at least double or halve
 )
 ONE_SHOT_LEAST_S = 1.25  # and by so much of the run: repeats on a busy machine differed by 1.1 s in start-up and tail
+_OF_HOSTS = (
+    "cores"  # what else runs there lasts longer than a run, whose chunks then show no noise of it
+)
 _SLICES = 8  # of a run's busy time, from which its own noise is taken
 _T_SLICES = (
     4.5  # two-sided 5 %, shared by some twenty causes: Student's t with 7 degrees of freedom
@@ -154,7 +157,7 @@ def compare(
     A cause of one run a side has moved if its seconds differ by more than 4.5 standard errors and 3 % of the capacity. The
     error is that of eight slices of the run, of what chunks take beyond what their events explain. A cause that a run has only
     once (start-up, tail, ...) shows no noise of its own: it has moved only if it differs by 10 % of the capacity, by a factor
-    of two, and by 1.25 s of the run. Of repeats it is Welch's test, shared by all causes.
+    of two, and by 1.25 s of the run; so has waiting for a core, which depends on what else the hosts do. Of repeats it is Welch's test, shared by all causes.
     """
     sides = [[s] if isinstance(s, (str, os.PathLike)) else list(s) for s in (before, after)]
     if not all(sides):
@@ -255,18 +258,24 @@ def _change(
     if repeats:
         noise = _welch(*seconds)
         moved = abs(difference) > max(noise, LEAST * capacity)
-    elif name in _PART:
+        return _change_of(name, before, after, noise, moved, capacity)
+    least, most = sorted((abs(before), abs(after)))
+    moved = abs(difference) > one_shot_least and most > 2 * least
+    noise = math.nan
+    if name in _PART:
         errors = [k * r["noise_s"][_PART[name]] for side, scale in zip(runs, scales, strict=True)
                   for r, k in zip(side, scale, strict=True)]  # fmt: skip
         noise = _T_SLICES * math.sqrt(sum(e * e for e in errors)) if errors else math.nan
-        moved = abs(difference) > max(noise, LEAST * capacity)
-    else:
-        noise = math.nan
-        least, most = sorted((abs(before), abs(after)))
-        moved = abs(difference) > one_shot_least and most > 2 * least
-    return Change(
-        name, before, after, noise, bool(moved), abs(difference) / capacity if capacity else 0.0
-    )
+        beyond = abs(difference) > max(noise, LEAST * capacity)
+        moved = beyond and (moved or name != _OF_HOSTS)
+    return _change_of(name, before, after, noise, moved, capacity)
+
+
+def _change_of(
+    name: str, before: float, after: float, noise: float, moved: bool, capacity: float
+) -> Change:
+    share = abs(after - before) / capacity if capacity else 0.0
+    return Change(name, before, after, noise, bool(moved), share)
 
 
 def _welch(a: np.ndarray, b: np.ndarray) -> float:

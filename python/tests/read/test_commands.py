@@ -236,6 +236,16 @@ def repeated(source, path, rng, slower=1.0):
     return path
 
 
+def waiting_for_cores(path, seconds):
+    """The same run, of which so many seconds were waited for a core, on hosts that ran for a minute."""
+    with h5py.File(path, "a") as f:
+        causes, metrics = f["summary/bottlenecks"][:], f["summary/workflow"][:]
+        causes["thread_seconds"][causes["name"] == b"cores"] = seconds
+        metrics["value"][metrics["name"] == b"wall_time"] = 60.0
+        f["summary/bottlenecks"][:], f["summary/workflow"][:] = causes, metrics
+    return path
+
+
 def _replace(f, name, rows):
     del f[name]
     f.create_dataset(name, data=rows)
@@ -256,3 +266,17 @@ def test_of_forty_pairs_of_repeats_two_at_most_name_a_cause_and_a_real_one_is_fo
         found += [change.name for change in moved] == ["input"]
     assert named <= 2
     assert found >= 9
+
+
+@pytest.mark.parametrize(("before", "after", "named"), [(100, 145, []), (20, 145, ["cores"])])
+def test_other_load_of_the_hosts_is_named_only_if_it_is_much(
+    measured, tmp_path, before, after, named
+):
+    """It lasts longer than a run: that chunks of one run differ little says nothing of the next run."""
+    a, b = (
+        waiting_for_cores(repeated(measured.path, tmp_path / name, np.random.default_rng(7)), s)
+        for name, s in (("a.h5", before), ("b.h5", after))
+    )
+    found = compare(a, b)
+    assert next(c.noise_s for c in found.changes if c.name == "cores") < after - before
+    assert [change.name for change in found.moved] == named
