@@ -1,10 +1,15 @@
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "agg_core_private.h"
 #include "crema_mutant.h"
+#include "crema_utf8.h"
 
 /* What is to be done with a part. */
 enum { WANT = 1, KEPT = 2 };
+
+#define BLAME_BYTES 192 /* as much as a reason keeps */
+#define SAID_BYTES 1024 /* what is beyond is cut anyway */
 
 void
 agg_writers_free(agg_entry_t *entry)
@@ -162,18 +167,20 @@ agg_writers_may_have(const agg_core_t *self, const agg_entry_t *entry, const cre
     return flow && flow->entry == entry && flow->is_listed;
 }
 
-/* The texts are short: the sink finds the same and says it with names. */
+/* The sink finds the same, and says it with names. */
 static void
 s_blame_writer(agg_entry_t *entry, const crema_writer_t *writer)
 {
-    if (!crema_id_is_zero(&writer->stream_id))
+    bool is_silent = writer->state == CREMA_WRITER_SILENT;
+    if (!crema_id_is_zero(&writer->stream_id) || writer->state == CREMA_WRITER_LEFT)
         return;
-    if (writer->state == CREMA_WRITER_SILENT)
-        agg_run_blame_for_good(entry->run, "worker_without_stream", writer->name, 0,
-                               "it recorded nothing");
-    else if (writer->state != CREMA_WRITER_LEFT)
-        agg_run_blame_for_good(entry->run, "writer_unknown", writer->name, 0,
-                               "it could not be asked what it recorded");
+    char said[SAID_BYTES], text[BLAME_BYTES] = {0};
+    snprintf(said, sizeof said, "%s%s%s",
+             is_silent ? "it recorded nothing" : "it could not be asked what it recorded",
+             writer->text[0] ? ": " : "", writer->text);
+    (void)crema_utf8_fit(said, text, sizeof text - 1);
+    agg_run_blame_for_good(entry->run, is_silent ? "worker_without_stream" : "writer_unknown",
+                           writer->name, 0, text);
 }
 
 void

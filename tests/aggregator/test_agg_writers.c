@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agg_core.h"
+#include "crema_utf8.h"
 #include "must.h"
 
 #define S 1000000000ll
@@ -20,7 +21,7 @@ typedef struct {
     unsigned parts_sent, opens, seals;
     size_t reasons; /* of the last RUN_SEAL */
     uint32_t writer_parts;
-    char code[64], subject[64];
+    char code[64], subject[64], text[256];
     uint64_t count;
     crema_run_state_t state;
 } rig_t;
@@ -46,6 +47,7 @@ s_note(rig_t *rig, const crema_msg_t *msg)
         if (msg->run.n_reasons) {
             snprintf(rig->code, sizeof rig->code, "%s", msg->run.reasons[0].code);
             snprintf(rig->subject, sizeof rig->subject, "%s", msg->run.reasons[0].subject);
+            snprintf(rig->text, sizeof rig->text, "%s", msg->run.reasons[0].text);
             rig->count = msg->run.reasons[0].count;
         }
     } else if (msg->type == CREMA_MSG_RUN_STATE) {
@@ -299,6 +301,32 @@ must_name_whom_nobody_could_ask(void **state)
     }
 }
 
+/* Also a long one, which is cut between two characters. */
+static void
+must_say_why_nobody_could_ask(void **state)
+{
+    (void)state;
+    char longer[601] = "";
+    for (size_t i = 0; i < 600; i += 2)
+        memcpy(longer + i, "\u00e4", 3);
+    const char *const whys[] = {"", "crema 9.9, whose protocol is another", longer};
+    for (size_t i = 0; i < sizeof whys / sizeof *whys; i++) {
+        rig_t rig = s_rig();
+        crema_writer_t writers[] = {s_writer(1, 3, CREMA_WRITER_ENDED),
+                                    s_writer(0, 0, CREMA_WRITER_SILENT)};
+        writers[1].text = whys[i];
+        s_list(&rig, 0, 1, 2, writers);
+        s_durable(&rig, CREMA_MSG_STATE, 1, 3, true);
+        s_run_msg(&rig, CREMA_MSG_RUN_END, 1);
+        size_t said = strlen("it recorded nothing");
+        assert_memory_equal(rig.text, "it recorded nothing", said);
+        assert_int_equal(rig.text[said], *whys[i] ? ':' : '\0');
+        assert_true(!*whys[i] || strncmp(rig.text + said + 2, whys[i], 36) == 0);
+        assert_true(crema_utf8_valid(rig.text, strlen(rig.text)));
+        agg_core_destroy(&rig.core);
+    }
+}
+
 /* No verdict before every part is durable in the sink, so that a kill of anybody costs a repeat. */
 static void
 must_have_the_list_durable_first(void **state)
@@ -413,6 +441,7 @@ main(void)
         cmocka_unit_test(must_say_at_once_what_can_never_come),
         cmocka_unit_test(must_wait_for_the_end_of_a_worker_that_left),
         cmocka_unit_test(must_name_whom_nobody_could_ask),
+        cmocka_unit_test(must_say_why_nobody_could_ask),
         cmocka_unit_test(must_have_the_list_durable_first),
         cmocka_unit_test(must_not_wait_for_the_rest_of_a_list_for_ever),
         cmocka_unit_test(must_not_trust_a_collector_without_a_list),

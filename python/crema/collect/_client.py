@@ -12,6 +12,7 @@ from typing import Any
 import zmq
 import zmq.auth
 
+from .. import __version__
 from ..hook import _columns
 from ..hook._records import MESSAGES
 
@@ -49,6 +50,10 @@ class WireError(ValueError):
     """Bytes that are not a message of this protocol version."""
 
 
+class OtherVersionError(WireError):
+    """A message of another version of the protocol."""
+
+
 def encode(kind: int, body: bytes) -> bytes:
     """Envelope and body of a message of type `kind`."""
     header = _HEADER.pack(
@@ -82,7 +87,9 @@ def decode(message: bytes) -> tuple[int, bytes]:
     if magic != _columns.WIRE_MAGIC:
         raise WireError("not a crema message")
     if version != _columns.WIRE_VERSION:
-        raise WireError(f"protocol version {version}, this is {_columns.WIRE_VERSION}")
+        raise OtherVersionError(
+            f"it speaks version {version} of the protocol, this crema ({__version__}) version {_columns.WIRE_VERSION}"
+        )
     if body_len != len(body) or crc != _crc(header, body):
         raise WireError("damaged message")
     return kind, body
@@ -179,6 +186,9 @@ class AggregatorClient:
                 return
             try:
                 kind, body = decode(self._socket.recv())
+            except OtherVersionError as error:
+                self.fenced = str(error)
+                continue
             except WireError:
                 continue  # not from an aggregator of ours; whoever waits for an answer asks again
             if kind == _FENCE:

@@ -19,6 +19,11 @@ NO_PLUGINS = "it takes no plugins"
 CALL_S = 60.0  # how long Dask may take for one of these calls
 
 
+_NO_CREMA = "no crema"
+# Another version of crema records as well if it speaks this one's protocol.
+_OTHER_PROTOCOL = f"whose protocol is not that of {__version__} here"
+
+
 class ClusterError(RuntimeError):
     """The cluster cannot be measured; the message says why and what would help."""
 
@@ -136,11 +141,11 @@ def _of_answer(answer: Any) -> Installed:
     if isinstance(answer, BaseException):
         return Installed("", f"it gave no answer: {answer}")
     if not answer:
-        return Installed("", "no crema")
+        return Installed("", _NO_CREMA)
     version = answer["version"]
     if answer["wire"] == _columns.WIRE_VERSION:
         return Installed(version, "")
-    return Installed(version, f"crema {version}, whose protocol is not that of {__version__} here")
+    return Installed(version, f"crema {version}, {_OTHER_PROTOCOL}")
 
 
 def listed(lacking: dict[str, str]) -> str:
@@ -150,18 +155,36 @@ def listed(lacking: dict[str, str]) -> str:
 
 
 def _calls(module: str, name: str, run_id: str) -> Callable[..., Any]:
-    """A function for ``client.run`` that calls one of crema's with run and worker; a worker without it answers ModuleNotFoundError."""
+    """A function for ``client.run`` that calls one of crema's with run and worker; where that does not record, the answer is ModuleNotFoundError."""
+    wire, other = _columns.WIRE_VERSION, _OTHER_PROTOCOL
 
     def call(dask_worker: Any) -> Any:
         import importlib
+        import sys
 
         try:
+            import crema
+            from crema.hook._columns import WIRE_VERSION
+
             function = getattr(importlib.import_module(f"crema.hook.{module}"), name)
         except Exception as error:
-            return ModuleNotFoundError(f"it has no crema that records for this client: {error}")
+            version = getattr(sys.modules.get("crema"), "__version__", "")
+            what = f"crema {version}, which cannot record" if version else "no crema that records"
+            return ModuleNotFoundError(f"it has {what} for this client: {error}")
+        if wire != WIRE_VERSION:
+            return ModuleNotFoundError(f"it has crema {crema.__version__}, {other}")
         return function(run_id, dask_worker)
 
     return call
+
+
+def without(lacking: dict[str, str]) -> dict[str, str]:
+    """Those of them that certainly record nothing: name to what is there of crema. Another may yet have opened its stream."""
+    return {
+        name: lack
+        for name, lack in lacking.items()
+        if lack == _NO_CREMA or lack.endswith(_OTHER_PROTOCOL)
+    }
 
 
 def register(client: Client, hook: Any) -> None:
@@ -295,6 +318,7 @@ def end(
     client: Client,
     run_id: str,
     known: list[_writers.Writer],
+    lacking: dict[str, str],
     with_scheduler: bool,
     say: Callable[[str], None],
 ) -> list[_writers.Writer]:
@@ -308,6 +332,8 @@ def end(
         The run, as hex digits.
     known : list of Writer
         Who was there at the start.
+    lacking : dict of str
+        Who was there and recorded nothing, by `without`.
     with_scheduler : bool
         The scheduler has a plugin.
     say : callable
@@ -348,11 +374,16 @@ def end(
         )
     roll = _writers.Roll()
     roll.add(known)
+    address, lack = getattr(client.scheduler, "address", "") or SCHEDULER, lacking.get(SCHEDULER)
     if isinstance(found, BaseException):
-        address = getattr(client.scheduler, "address", "") or "scheduler"
         roll.add([_writers.unknown(address, found, KIND_SCHEDULER)])
     else:
         roll.add(found)
+    if lack:
+        roll.add([_writers.Writer(address, KIND_SCHEDULER, _writers.SILENT, text=lack)])
+    roll.add_answers(
+        {name: ModuleNotFoundError(lack) for name, lack in lacking.items() if name != SCHEDULER}
+    )
     if isinstance(answers, BaseException):
         answers = roll.lost(answers)
     roll.add_answers(answers)

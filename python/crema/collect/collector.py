@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich.console import Console
 
 from ..hook import _columns, _recorder, _unix, _writers
-from ..hook._agent import KEY_ACTION, key_topic, lock_is_held
+from ..hook._agent import KEY_ACTION, key_topic
 from ..hook._config import HookConfig
 from ..hook._recorder import Recorder, end_marker
 from ..hook._records import KIND_CLIENT
@@ -26,6 +26,7 @@ from . import _attributes, _client, _cluster, _keys, _runner
 from ._alive import SignOfLife
 from ._carrier import Carrier
 from ._client import AggregatorClient
+from ._host_agent import HostAgent
 from ._pipeline import PipelineError
 from ._progress import NoDisplay, Progress
 from ._reach import Reach
@@ -199,6 +200,7 @@ class MetricsCollector:
         self._carrier: Carrier | None = None  # of records that travel over Dask
         self._keys_end: Callable[[], None] = lambda: None  # of the events with agents' keys
         self._known: list[_writers.Writer] = []  # who was there at the start
+        self._lacking: dict[str, str] = {}  # who was there and cannot record
         self._parts: list[dict[str, Any]] = []  # of the list of writers
         self._report: dict[str, str] = {}
         self._sealed = False
@@ -555,6 +557,7 @@ class MetricsCollector:
         from ..hook.worker import WorkerHook
 
         self._hooked, self._with_scheduler = True, _cluster.SCHEDULER not in lacking
+        self._lacking = _cluster.without(lacking)
         self._keys_end = _cluster.on_event(
             self._client, key_topic(self._config.run_id), self._on_key
         )
@@ -667,7 +670,9 @@ class MetricsCollector:
     def _end_on_cluster(self, say: Callable[[str], None]) -> list[_writers.Writer]:
         self._hooked = False
         run_id = self._config.run_id
-        return _cluster.end(self._client, run_id, self._known, self._with_scheduler, say)
+        return _cluster.end(
+            self._client, run_id, self._known, self._lacking, self._with_scheduler, say
+        )
 
     def _stop_signs(self) -> None:
         if self._alive is not None:
@@ -697,18 +702,19 @@ class MetricsCollector:
             "dismiss": True,
             "writer_parts": len(self._parts),
         }
-        state = self._repeat_until_sealed(message)
-        if state is None or state.phase not in (_client.SEALED, _client.FAILED):
-            trouble = self._service.trouble() or self._refusal()
-            text = trouble or f"no progress for {self._timeout_s:g} s"
-            if state is not None and state.refusal:
-                text = "the aggregator refuses it"
-            self._give_up("no_verdict", f"{text}; {_progress_text(state)}{self._service.remedy()}")
-            return
-        self._take(state)
-        self._see_agents_off(message)
+        with contextlib.closing(HostAgent(self._config)) as host:
+            state = self._repeat_until_sealed(message, host)
+            if state is not None and state.phase in (_client.SEALED, _client.FAILED):
+                self._take(state)
+                self._see_agents_off(message, host)
+                return
+        trouble = self._service.trouble() or self._refusal()
+        text = trouble or f"no progress for {self._timeout_s:g} s"
+        if state is not None and state.refusal:
+            text = "the aggregator refuses it"
+        self._give_up("no_verdict", f"{text}; {_progress_text(state)}{self._service.remedy()}")
 
-    def _repeat_until_sealed(self, message: dict[str, Any]) -> Any:
+    def _repeat_until_sealed(self, message: dict[str, Any], host: HostAgent) -> Any:
         """Say RUN_END until the file is there, the pipeline is lost or nothing moves any more; the last RunState."""
         state, moved_at, before, kept = None, time.monotonic(), None, 0
         with contextlib.ExitStack() as stack:
@@ -718,6 +724,7 @@ class MetricsCollector:
                     self._link.send(_client.RUN_WRITERS, **part)
                 self._link.send(_client.RUN_END, **message)
                 for state in self._link.states(self._run_id.bytes, REPEAT_S):
+                    host.look()  # it may have started just now
                     kept = state.writers_kept  # an aggregator that was started anew has none
                     if _is_given_up(state):
                         continue  # sealed without its end, which is being said just now
@@ -732,25 +739,23 @@ class MetricsCollector:
                     progress.show(state)
         return state
 
-    def _see_agents_off(self, message: dict[str, Any]) -> None:
+    def _see_agents_off(self, message: dict[str, Any], host: HostAgent) -> None:
         """Agents that were started for this run leave when the aggregator dismisses them: it must live until then."""
         supervisor = self._service.supervisor
+        deadline = time.monotonic() + DISMISS_S
         if self._own_agent:
             supervisor.dismiss("crema-agent")
         elif not self._service.owned:
-            return  # the aggregator stays, and sees to it
-        deadline = time.monotonic() + DISMISS_S
+            host.wait(deadline)  # the aggregator stays, and sees to the others
+            return
         while time.monotonic() < deadline:
             if self._own_agent and not supervisor.alive("crema-agent"):
                 return
             self._link.send(_client.RUN_END, **message)
             for state in self._link.states(self._run_id.bytes, LEAVE_S):
-                if state.agents == 0 and not self._agent_is_here():
+                if state.agents == 0 and not host.serves():
+                    host.wait(deadline)
                     return
-
-    def _agent_is_here(self) -> bool:
-        """Whether an agent that a worker on this host started is still there."""
-        return self._config.serves() and lock_is_held(self._config.spool_dir() / "agent.lock")
 
     def _take(self, state: Any) -> None:
         self.verdict = state.verdict or "UNKNOWN"

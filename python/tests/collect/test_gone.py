@@ -1,0 +1,54 @@
+"""When the block has been left, no process of crema is alive on the client's host, however long one takes to end."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from test_collector import assert_nothing_left
+
+import crema
+
+# Loaded into every program that is started here, and sleeps at the end of agents alone.
+SLOW_TO_END = """
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+__attribute__((destructor)) static void
+linger(void)
+{
+    if (strcmp(program_invocation_short_name, "crema-agent") == 0)
+        usleep(500000);
+}
+"""
+
+
+@pytest.fixture
+def slow_agents(tmp_path, monkeypatch):
+    source, shim = tmp_path / "slow.c", tmp_path / "slow.so"
+    source.write_text(SLOW_TO_END)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", shim, source], check=True)
+    monkeypatch.setenv("LD_PRELOAD", str(shim))
+
+
+@pytest.mark.parametrize("interrupted", [False, True], ids=["done", "interrupted"])
+def test_an_agent_that_is_slow_to_end_is_waited_for(slow_agents, interrupted, tmp_path):
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        mc = crema.MetricsCollector(client, output=tmp_path, quiet=True)
+        try:
+            with mc:
+                assert client.submit(sum, [1, 2]).result() == 3
+                if interrupted:
+                    raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            assert interrupted
+        assert_nothing_left(mc)
+    assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
