@@ -51,7 +51,7 @@ def main() -> int:
         "",
         "<!-- Written by tests/study/gallery.py. -->",
         "",
-        "Each is `run.plot.NAME()`, across runs `series.plot.NAME()`, and takes axes of yours as `ax`. The pictures are of real runs.",
+        "Each figure is `run.plot.NAME()`, or `series.plot.NAME()` for figures across runs; pass your own axes as `ax`. The figures show real runs.",
     ]
     with crema.open(sys.argv[1]) as run:
         lines += pages(run, directory, across=False)

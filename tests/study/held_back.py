@@ -31,7 +31,7 @@ def predictions(directory: pathlib.Path) -> tuple[list[str], float]:
         files = [f for k in known for f in of(directory, kind, k)]
         held_back = of(directory, kind, threads)
         if not files or not held_back:
-            lines.append(f"{kind}, {threads} threads: there are no runs")
+            lines.append(f"{kind}, {threads} threads: no runs")
             continue
         walls = []
         for path in held_back:

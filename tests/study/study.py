@@ -1,4 +1,4 @@
-"""The study of docs/study.md: makes the runs that are not there yet, draws them, predicts those held back, writes the page.
+"""The study of docs/study.md: makes the missing runs, draws them, predicts those held back, writes the page.
 
 python tests/study/study.py DIR [--repeats 3] [--no-runs]
 """
@@ -27,10 +27,10 @@ FIGURES = {
 }
 TITLES = {"input": "Bound by its input", "cpu": "Bound by the CPU"}
 MEANING = {
-    "input": "What it means: the threads wait for answers of a server, so a further thread is a further request at a time, and costs no core. "
-    "What is lost is at the ends: 48 chunks on 16 threads are three rounds, so the tail grows with the threads, and start-up takes as long for many as for one. "
-    "More and smaller chunks shorten the tail, and each opens its file once more.",
-    "cpu": "What it means: each thread wants a core, so the cores are the end of it; the replay refuses more threads than these.",
+    "input": "What it means: the threads wait for a server, so another thread adds another concurrent request and needs no core. "
+    "Time is lost at the ends: 48 chunks on 16 threads are three rounds, so the tail grows with the number of threads, and start-up takes as long for many threads as for one. "
+    "More and smaller chunks shorten the tail, but each opens its file again.",
+    "cpu": "What it means: each thread needs a core, so the number of cores is the limit; the replay refuses more threads.",
 }
 DPI = 60
 
@@ -80,13 +80,13 @@ def main() -> int:
     figures = DOCS / "study"
     figures.mkdir(exist_ok=True)
     lines = [
-        "# A study of scaling, of real runs",
+        "# A scaling study with real runs",
         "",
         "<!-- Written by tests/study/study.py. -->",
         "",
         f"Made by `python tests/study/study.py DIR` on {len(os.sched_getaffinity(0))} cores; "
-        f"when the page was written {os.getloadavg()[2]:.0f} processes wanted a core. "
-        "[scaling.md](scaling.md) says what laws, parts and predictions are.",
+        f"when the page was written, the load average was {os.getloadavg()[2]:.0f}. "
+        "[scaling.md](scaling.md) explains laws, parts and predictions.",
     ]
     for kind in TITLES:
         found = section(kind, options.directory, figures)
@@ -94,8 +94,8 @@ def main() -> int:
     predicted, worst = held_back.predictions(options.directory)
     lines += ["", "## Runs held back", ""]
     lines += [f"- {line}" for line in predicted]
-    kept = "kept" if worst <= held_back.BOUND else "not kept in these runs"
-    lines += ["", f"The bound is {100 * held_back.BOUND:.0f} %: {kept}."]
+    kept = "kept" if worst <= held_back.BOUND else "exceeded"
+    lines += ["", f"The bound of {100 * held_back.BOUND:.0f} % was {kept} in these runs."]
     (DOCS / "study.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     print("\n".join(lines))
     return 0

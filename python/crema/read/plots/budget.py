@@ -89,7 +89,7 @@ def waterfall(run: RunFile, ax: Axes) -> None:
     ax.set_title(f"Where did {capacity_s:,.4g} thread-seconds go?", loc="left")
 
 
-@plot("What would the next fix buy?", group="Budget", height=3.4, grid="x")
+@plot("What would the next fix gain?", group="Budget", height=3.4, grid="x")
 def savings(run: RunFile, ax: Axes) -> Any:
     """How much shorter the run would be without each cause; savings do not add up.
 
@@ -237,7 +237,7 @@ def efficiency_summary(run: RunFile, ax: Axes) -> Any:
     ax.set_xlabel("1 is ideal; below 0.8 is poor")
 
 
-@plot("How much of what was there was used?", group="Budget", height=2.4, grid="x")
+@plot("How much of the resources was used?", group="Budget", height=2.4, grid="x")
 def resource_utilization(run: RunFile, ax: Axes) -> Any:
     """CPU, slots and memory, of what the workers had. Source: ``summary/workflow``."""
     need_sealed(run)
@@ -262,7 +262,7 @@ def resource_utilization(run: RunFile, ax: Axes) -> Any:
     ax.set_xlabel("of what the workers had [%]")
 
 
-@plot("What came to nothing?", group="Budget", height=2.6, grid="x")
+@plot("Which work was wasted?", group="Budget", height=2.6, grid="x")
 def wasted_work(run: RunFile, ax: Axes) -> Any:
     """Thread-seconds of attempts that failed or were done twice, by reason. Source: ``summary/wasted``."""
     need_sealed(run)

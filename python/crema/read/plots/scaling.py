@@ -43,7 +43,7 @@ def scaling_throughput(series: Series, ax: Axes) -> Sequence[Any]:
     return _finish(series, ax, "events per second [1/s]")
 
 
-@plot("What is a further thread worth?", group=_GROUP, grid="both", across=True)
+@plot("How much does another thread gain?", group=_GROUP, grid="both", across=True)
 def scaling_efficiency(series: Series, ax: Axes) -> Sequence[Any]:
     """Efficiency of each run, in percent of the runs with the fewest threads."""
     n, percent = series.column("threads"), 100 * series.column("efficiency")

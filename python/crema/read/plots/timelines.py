@@ -72,7 +72,7 @@ def timeline(run: RunFile, ax: Axes) -> Any:
 
 
 @plot(
-    "Who came, and when?",
+    "How many workers were there, and when?",
     group="Timelines",
     height=2.4,
     time_axis=True,
@@ -227,7 +227,7 @@ def memory_mean(run: RunFile, ax: Axes) -> Any:
     ]
 
 
-@plot("Is a kill near?", group="Timelines", height=2.8, time_axis=True)
+@plot("Is a worker close to its memory limit?", group="Timelines", height=2.8, time_axis=True)
 def memory(run: RunFile, ax: Axes) -> Any:
     """Memory of all workers: resident, held by Dask, on disk, and the limit. Source: ``worker_samples``."""
     entries = []

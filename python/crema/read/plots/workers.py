@@ -35,7 +35,7 @@ _PIXELS = (120, 400)  # rows and columns of a picture: beyond, neighbours are av
 
 
 @plot(
-    "Who was there, idle, lost?",
+    "Which workers were busy, idle or lost?",
     group="Workers",
     height=3.2,
     time_axis=True,
