@@ -12,9 +12,9 @@
 
 #include "agent_delivery.h"
 #include "agent_need.h"
-#include "agent_place.h"
 #include "agent_sampler.h"
 #include "agent_source.h"
+#include "agent_spool_dir.h"
 #include "agent_words.h"
 #include "crema_clock.h"
 #include "crema_failpoint.h"
@@ -79,7 +79,7 @@ s_finish(agent_t *self, int status)
     size_t unreadable = crema_spool_faults(self->spool, NULL, 0);
     bool stays = remaining > 0 || unreadable > 0;
     /* With segments in it the directory stays, whatever else is true. */
-    if (s_is_for_one_run(self) && !agent_place_remove(self->config->spool_dir))
+    if (s_is_for_one_run(self) && !agent_spool_dir_remove(self->config->spool_dir))
         stays = true;
     if (stays)
         crema_log_warn("records_stay", CREMA_INT("count", remaining),
@@ -183,7 +183,7 @@ s_serve(agent_t *self)
         return err;
     self->phase = SERVING;
     self->idle_from_ns = crema_clock_mono_ns();
-    agent_place_sweep(self->config->spool_dir, crema_clock_real_ns() / (1000 * MS));
+    agent_spool_dir_sweep(self->config->spool_dir, crema_clock_real_ns() / (1000 * MS));
     crema_log_info("serving", CREMA_TEXT("spool", self->config->spool_dir),
                    CREMA_TEXT("aggregator", self->config->endpoints));
     agent_delivery_scan(self->delivery);

@@ -69,12 +69,12 @@ s_run(char *const argv[], const char *spool_dir, const struct rlimit *files, pid
 
 /* Waits until the child runs the program (the pipe closes by itself) or says why it cannot. */
 static int
-s_await(int told)
+s_await(int pipe_fd)
 {
     int why = 0;
     ssize_t got;
     do
-        got = read(told, &why, sizeof why);
+        got = read(pipe_fd, &why, sizeof why);
     while (got < 0 && errno == EINTR);
     return got == (ssize_t)sizeof why ? why : 0;
 }

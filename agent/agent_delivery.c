@@ -23,8 +23,8 @@ struct agent_delivery {
     agent_link_t *link;
     crema_session_t *session;
     crema_arena_t *arena;
-    crema_id_t *told; /* streams the session knows of, in the spool's order */
-    size_t n_told, told_size;
+    crema_id_t *reported; /* streams the session knows of, in the spool's order */
+    size_t n_reported, reported_size;
     int more_timer; /* more is to do in the next turn; -1: nothing */
     crema_fence_reason_t refusal;
     int64_t heard_ns;
@@ -44,7 +44,7 @@ s_is_ours(const agent_delivery_t *self, const crema_spool_stream_t *stream)
 }
 
 static void
-s_tell_stream(agent_delivery_t *self, const crema_spool_stream_t *stream, int64_t now_ns)
+s_report_stream(agent_delivery_t *self, const crema_spool_stream_t *stream, int64_t now_ns)
 {
     crema_stream_row_t row = {
         .stream_id = stream->stream_id,
@@ -63,38 +63,39 @@ s_tell_stream(agent_delivery_t *self, const crema_spool_stream_t *stream, int64_
 static bool
 s_make_room(agent_delivery_t *self, size_t n)
 {
-    if (n <= self->told_size)
+    if (n <= self->reported_size)
         return true;
-    crema_id_t *grown = realloc(self->told, 2 * n * sizeof *grown);
+    crema_id_t *grown = realloc(self->reported, 2 * n * sizeof *grown);
     if (!grown)
         return false;
-    self->told = grown;
-    self->told_size = 2 * n;
+    self->reported = grown;
+    self->reported_size = 2 * n;
     return true;
 }
 
-/* Every stream of ours as it is now, and which of those told before are gone. Both lists are sorted by id. */
+/* Every stream of ours as it is now, and which of those reported before are gone. Both lists are sorted by id. */
 static void
-s_tell(agent_delivery_t *self, int64_t now_ns)
+s_report_streams(agent_delivery_t *self, int64_t now_ns)
 {
     size_t count = crema_spool_count(self->spool), old = 0;
     for (size_t i = 0; i < count; i++) {
         const crema_spool_stream_t *stream = crema_spool_stream(self->spool, i);
-        for (; old < self->n_told && crema_id_compare(&self->told[old], &stream->stream_id) < 0;
+        for (; old < self->n_reported &&
+               crema_id_compare(&self->reported[old], &stream->stream_id) < 0;
              old++)
-            crema_session_on_stream_gone(self->session, &self->told[old]);
-        if (old < self->n_told && crema_id_equal(&self->told[old], &stream->stream_id))
+            crema_session_on_stream_gone(self->session, &self->reported[old]);
+        if (old < self->n_reported && crema_id_equal(&self->reported[old], &stream->stream_id))
             old++;
         if (s_is_ours(self, stream))
-            s_tell_stream(self, stream, now_ns);
+            s_report_stream(self, stream, now_ns);
     }
-    for (; old < self->n_told; old++)
-        crema_session_on_stream_gone(self->session, &self->told[old]);
-    self->n_told = 0;
+    for (; old < self->n_reported; old++)
+        crema_session_on_stream_gone(self->session, &self->reported[old]);
+    self->n_reported = 0;
     if (!s_make_room(self, count))
         return; /* streams that go meanwhile stay in the session's table, as streams with nothing to send */
     for (size_t i = 0; i < count; i++)
-        self->told[self->n_told++] = crema_spool_stream(self->spool, i)->stream_id;
+        self->reported[self->n_reported++] = crema_spool_stream(self->spool, i)->stream_id;
 }
 
 static const char *
@@ -106,7 +107,7 @@ s_cause(int why)
 
 /* What could not be read, by name as far as there is room, and a count of the rest. */
 static void
-s_tell_faults(agent_delivery_t *self)
+s_report_faults(agent_delivery_t *self)
 {
     crema_spool_fault_t faults[CREMA_WIRE_FAULTS_MAX - 1];
     crema_reason_t rows[CREMA_WIRE_FAULTS_MAX];
@@ -154,12 +155,12 @@ s_scan(agent_delivery_t *self)
     crema_err_t err = crema_spool_scan(self->spool);
     if (err == CREMA_OK && agent_sampler_follow(self->sampler, self->spool))
         err = crema_spool_scan(self->spool);
-    (void)err; /* what could not be done is told below, by name */
+    (void)err; /* what could not be done is reported below, by name */
     (void)crema_spool_evict(self->spool, self->config.spool_limit_b);
     s_warn(self);
     int64_t now_ns = crema_clock_mono_ns();
-    s_tell(self, now_ns);
-    s_tell_faults(self);
+    s_report_streams(self, now_ns);
+    s_report_faults(self);
     crema_spool_stats_t stats = crema_spool_stats(self->spool);
     if (stats.waiting_files > 0)
         return; /* it saw less than the spool holds, which answers no barrier; the next scan may */
@@ -406,7 +407,7 @@ agent_delivery_destroy(agent_delivery_t **self_p)
     agent_link_destroy(&self->link);
     crema_session_destroy(&self->session);
     crema_arena_destroy(&self->arena);
-    free(self->told);
+    free(self->reported);
     free(self);
     *self_p = NULL;
 }

@@ -18,10 +18,10 @@ struct agent_link {
     zloop_t *loop;
     agent_link_handler_t handler;
     agent_reach_t *reach;
-    zsock_t *sock;     /* NULL: hung up, or still searched for */
-    int silence_timer; /* -1: not over Dask, or over */
-    bool heard;        /* since it was found */
-    int told;          /* that it goes over Dask: 1, or not: 0; -1 nothing yet */
+    zsock_t *sock;        /* NULL: hung up, or still searched for */
+    int silence_timer;    /* -1: not over Dask, or over */
+    bool heard;           /* since it was found */
+    int logged_over_dask; /* last logged: 1 if it goes over Dask, 0 if directly; -1: nothing yet */
 };
 
 static void s_on_found(void *context, zsock_t *sock, const char *endpoint, bool over_dask);
@@ -35,7 +35,7 @@ agent_link_new(zloop_t *loop, const char *endpoints, const char *way_dir, const 
         return CREMA_ENOMEM;
     self->loop = loop;
     self->handler = *handler;
-    self->silence_timer = self->told = -1;
+    self->silence_timer = self->logged_over_dask = -1;
     const agent_reach_config_t reach = {endpoints, way_dir, keys, s_on_found, self};
     crema_err_t err = agent_reach_new(loop, &reach, &self->reach);
     if (err != CREMA_OK) {
@@ -100,11 +100,11 @@ s_on_silence(zloop_t *loop, int timer, void *arg)
 
 /* Once, and when it is another. */
 static void
-s_tell(agent_link_t *self, const char *endpoint, bool over_dask)
+s_log_way(agent_link_t *self, const char *endpoint, bool over_dask)
 {
-    if (self->told == over_dask)
+    if (self->logged_over_dask == over_dask)
         return;
-    self->told = over_dask;
+    self->logged_over_dask = over_dask;
     if (over_dask)
         crema_log_warn("goes_over_dask",
                        CREMA_TEXT("why", "no address of the aggregator proved itself within 1 s"));
@@ -126,7 +126,7 @@ s_on_found(void *context, zsock_t *sock, const char *endpoint, bool over_dask)
     }
     zloop_reader_set_tolerant(self->loop, sock);
     self->sock = sock;
-    s_tell(self, endpoint, over_dask);
+    s_log_way(self, endpoint, over_dask);
     self->handler.on_found(self->handler.context, over_dask);
 }
 

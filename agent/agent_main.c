@@ -9,8 +9,8 @@
 
 #include "agent.h"
 #include "agent_child.h"
-#include "agent_place.h"
 #include "agent_reach.h"
+#include "agent_spool_dir.h"
 #include "crema_keys.h"
 #include "crema_keys_make.h"
 #include "crema_log.h"
@@ -141,7 +141,7 @@ s_validate(const options_t *o, agent_config_t *config)
 static bool
 s_make_place(const options_t *o, char place[PATH_MAX])
 {
-    if (agent_place_make(o->spool, place) == CREMA_OK)
+    if (agent_spool_dir_make(o->spool, place) == CREMA_OK)
         return true;
     fprintf(stderr, "crema-agent: spool directory %s cannot be used: %s\n",
             o->spool ? o->spool : "(default)", strerror(errno));
@@ -168,7 +168,7 @@ s_own_keys(const options_t *o, const char *place, crema_keys_t **ret_keys)
     if (!o->server_key)
         return true;
     crema_err_t err = CREMA_ELIMIT;
-    if (agent_place_keys(place, dir))
+    if (agent_spool_dir_keys(place, dir))
         err = crema_keys_make_own(dir, o->server_key);
     if (err == CREMA_OK)
         return s_load_keys(dir, ret_keys);
@@ -231,7 +231,7 @@ main(int argc, char **argv)
         return AGENT_EXIT_DONE;
     }
     if (!crema_id_is_zero(&config.run_id))
-        agent_place_take_keys(place, o.keys_dir);
+        agent_spool_dir_take_keys(place, o.keys_dir);
     config.spool_dir = place;
     config.keys = keys;
     int status = s_prepare(&o, &config);

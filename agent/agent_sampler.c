@@ -29,7 +29,7 @@ typedef struct {
     int64_t memory_limit_b; /* what Dask keeps to */
     int64_t cpu_ns, at_ns;  /* at the last sample; at_ns 0 before the first */
     uint32_t seen;          /* the last follow() that found it recording */
-    bool cut_told;          /* that not all of its processes are followed */
+    bool cut_reported;      /* that not all of its processes are followed */
 } worker_t;
 
 /* The workers of one user in a run: whose a stream is decides which runs it may be brought to. */
@@ -467,9 +467,9 @@ s_sample_run(agent_sampler_t *self, const run_t *run)
         if (worker->run != run || worker->dict_id == UNNAMED ||
             agent_source_sample(worker->source, s_is_sampled_itself, self, &sample) != CREMA_OK)
             continue;
-        if (sample.cut && !worker->cut_told)
-            worker->cut_told = agent_limit_write(run->writer, CREMA_LIMIT_AGENT_PROCESSES, 1,
-                                                 real_ns, crema_clock_mono_ns()) == CREMA_OK;
+        if (sample.cut && !worker->cut_reported)
+            worker->cut_reported = agent_limit_write(run->writer, CREMA_LIMIT_AGENT_PROCESSES, 1,
+                                                     real_ns, crema_clock_mono_ns()) == CREMA_OK;
         if (agent_rows_count(self->rows) == AGENT_ROWS_MAX)
             s_write_rows(self, run);
         uint8_t *row = agent_rows_add(self->rows);

@@ -66,7 +66,7 @@ struct agg {
     agg_splits_t *splits;
     int64_t wall_ahead_ns; /* of the monotonic clock, a second ago */
     unsigned seconds;
-    uint64_t told_no_room, told_not_taken; /* when they were logged last */
+    uint64_t logged_no_room, logged_not_taken; /* when they were logged last */
     counts_t counts;
     crema_id_t opened; /* the last run that a client opened */
 };
@@ -127,24 +127,24 @@ s_send_seal(agg_t *self, const agg_action_t *action)
                                .bytes = (int64_t)self->counts.put_bytes,
                                .records = (int64_t)self->counts.put_records,
                                .shared = self->counts.runs > 1};
-    crema_cost_words_t words;
+    crema_cost_attributes_t words;
     crema_msg_t msg = *action->msg;
     size_t n = msg.run.n_attributes;
-    const char **keys = calloc(2 * (n + CREMA_COST_WORDS), sizeof *keys);
-    const char **values = keys + n + CREMA_COST_WORDS;
-    crema_cost_tell(&cost, "aggregator", &words);
-    for (size_t i = 0; keys && i < n + CREMA_COST_WORDS; i++) {
+    const char **keys = calloc(2 * (n + CREMA_COST_ATTRIBUTES), sizeof *keys);
+    const char **values = keys + n + CREMA_COST_ATTRIBUTES;
+    crema_cost_describe(&cost, "aggregator", &words);
+    for (size_t i = 0; keys && i < n + CREMA_COST_ATTRIBUTES; i++) {
         keys[i] = i < n ? msg.run.keys[i] : words.keys[i - n];
         values[i] = i < n ? msg.run.values[i] : words.values[i - n];
     }
     if (keys) {
-        msg.run.n_attributes = n + CREMA_COST_WORDS;
+        msg.run.n_attributes = n + CREMA_COST_ATTRIBUTES;
         msg.run.keys = keys;
         msg.run.values = values;
     }
-    agg_action_t told = *action;
-    told.msg = &msg;
-    s_send(self, &told);
+    agg_action_t copy = *action;
+    copy.msg = &msg;
+    s_send(self, &copy);
     free(keys);
 }
 
@@ -459,18 +459,19 @@ s_warn_full(agg_t *self)
 {
     uint64_t no_room = agg_core_stats(self->core).no_room,
              not_taken = agg_splits_not_taken(self->splits);
-    if (no_room > self->told_no_room)
-        crema_log_warn("tables_full", CREMA_INT("refused", no_room - self->told_no_room),
+    if (no_room > self->logged_no_room)
+        crema_log_warn("tables_full", CREMA_INT("refused", no_room - self->logged_no_room),
                        CREMA_INT("agents_max", AGENTS_MAX), CREMA_INT("streams_max", STREAMS_MAX),
                        CREMA_TEXT("remedy", "agents keep what they have and ask again; let further "
                                             "runs use another aggregator and sink"));
-    if (not_taken > self->told_not_taken)
-        crema_log_warn("live_table_full", CREMA_INT("not_taken", not_taken - self->told_not_taken),
+    if (not_taken > self->logged_not_taken)
+        crema_log_warn("live_table_full",
+                       CREMA_INT("not_taken", not_taken - self->logged_not_taken),
                        CREMA_INT("runs_max", RUNS_MAX),
                        CREMA_TEXT("remedy", "live sums of these runs are short, their files are "
                                             "not; let further runs use another aggregator"));
-    self->told_no_room = no_room;
-    self->told_not_taken = not_taken;
+    self->logged_no_room = no_room;
+    self->logged_not_taken = not_taken;
 }
 
 static int

@@ -33,7 +33,7 @@ agg_client_out(agg_core_t *self, agg_client_t *client)
 }
 
 static void
-s_tell(agg_core_t *self, agg_client_t *client, agg_event_t event)
+s_note_event(agg_core_t *self, agg_client_t *client, agg_event_t event)
 {
     client->events |= s_bit(event);
     agg_client_out(self, client);
@@ -41,11 +41,11 @@ s_tell(agg_core_t *self, agg_client_t *client, agg_event_t event)
 
 /* The state that everybody has been told of, and how many there are of each. */
 static void
-s_set_told(agg_core_t *self, agg_client_t *client, agg_agent_state_t state)
+s_set_reported(agg_core_t *self, agg_client_t *client, agg_agent_state_t state)
 {
-    self->n_told[client->told]--;
-    self->n_told[state]++;
-    client->told = state;
+    self->n_reported[client->reported]--;
+    self->n_reported[state]++;
+    client->reported = state;
 }
 
 static bool
@@ -104,7 +104,7 @@ agg_client_free(agg_core_t *self, agg_client_t *client)
     }
     crema_list_remove(&client->out);
     crema_list_remove(&client->look);
-    self->n_told[client->told]--;
+    self->n_reported[client->reported]--;
     free(client->faults);
     crema_offset_destroy(&client->offset);
     agg_agent_destroy(&client->agent);
@@ -130,7 +130,7 @@ s_client_get(agg_core_t *self, const crema_id_t *agent_id, int64_t now_ns)
     }
     crema_list_init(&client->flows);
     crema_list_init(&client->acks);
-    self->n_told[client->told]++;
+    self->n_reported[client->reported]++;
     s_plan(self, client, now_ns);
     return client;
 }
@@ -166,7 +166,7 @@ s_refuse_row(agg_core_t *self, agg_client_t *client, const crema_stream_row_t *r
         return;
     client->refused_ns = now_ns;
     client->refused = *row;
-    s_tell(self, client, AGG_EVENT_STREAM_REFUSED);
+    s_note_event(self, client, AGG_EVENT_STREAM_REFUSED);
 }
 
 static void
@@ -282,7 +282,7 @@ s_admit(agg_core_t *self, agg_peer_t peer, const crema_hello_t *hello, int64_t n
             s_fence(self, old_peer, CREMA_FENCE_CLONE, 0);
         s_fence(self, peer, CREMA_FENCE_CLONE, 0);
         agg_client_end_session(self, client);
-        s_tell(self, client, AGG_EVENT_AGENT_FENCED);
+        s_note_event(self, client, AGG_EVENT_AGENT_FENCED);
         return NULL;
     case AGG_HELLO_SUPERSEDES:
         if (had_session && old_peer != peer)
@@ -320,10 +320,10 @@ s_on_hello(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg, int64_t no
     client->serves = msg->hello.run_id;
     agg_client_take_faults(client, &msg->hello.faults);
     client->has_session = client->want_welcome = true;
-    bool returned = client->told == AGG_AGENT_SUSPECT || client->told == AGG_AGENT_LOST;
-    s_set_told(self, client, AGG_AGENT_LIVE);
+    bool returned = client->reported == AGG_AGENT_SUSPECT || client->reported == AGG_AGENT_LOST;
+    s_set_reported(self, client, AGG_AGENT_LIVE);
     s_plan(self, client, now_ns);
-    s_tell(self, client, returned ? AGG_EVENT_AGENT_RETURNED : AGG_EVENT_AGENT_WELCOMED);
+    s_note_event(self, client, returned ? AGG_EVENT_AGENT_RETURNED : AGG_EVENT_AGENT_WELCOMED);
     agg_runs_on_client(self, client, now_ns);
 }
 
@@ -333,7 +333,7 @@ s_on_hello(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg, int64_t no
  * the monotonic clocks, which no step of a wall clock disturbs and which begin anew at each boot; what each wall clock shows
  * beyond its monotonic one makes the difference of the wall clocks. */
 static void
-s_tell_clock(agg_core_t *self, agg_client_t *client, const crema_offset_estimate_t *estimate,
+s_note_clock(agg_core_t *self, agg_client_t *client, const crema_offset_estimate_t *estimate,
              const crema_heartbeat_t *heartbeat, int64_t now_ns)
 {
     int64_t real_less_mono_there_ns = crema_time_sub(heartbeat->t1_real_ns, heartbeat->t1_mono_ns);
@@ -375,10 +375,10 @@ s_follow_clock(agg_core_t *self, agg_client_t *client, const crema_heartbeat_t *
         !crema_offset_estimate(client->offset, heartbeat->t1_mono_ns, &estimate))
         return;
     agg_agent_on_round_trip(client->agent, estimate.rtt_ns);
-    if (client->clock_told_ns && now_ns - client->clock_told_ns < (ends ? AGG_S : CLOCK_NS))
+    if (client->clock_sent_ns && now_ns - client->clock_sent_ns < (ends ? AGG_S : CLOCK_NS))
         return;
-    client->clock_told_ns = now_ns;
-    s_tell_clock(self, client, &estimate, heartbeat, now_ns);
+    client->clock_sent_ns = now_ns;
+    s_note_clock(self, client, &estimate, heartbeat, now_ns);
 }
 
 static void
@@ -417,10 +417,10 @@ s_on_bye(agg_core_t *self, agg_client_t *client, const crema_msg_t *msg, int64_t
     agg_client_take_faults(client, &msg->bye.faults);
     bool drained = s_is_whole(client, table) && msg->bye.reason == 0 && msg->bye.faults.n == 0;
     agg_agent_on_bye(client->agent, drained);
-    s_set_told(self, client, drained ? AGG_AGENT_LEFT : AGG_AGENT_LEAVING);
+    s_set_reported(self, client, drained ? AGG_AGENT_LEFT : AGG_AGENT_LEAVING);
     s_plan(self, client, now_ns);
     client->leaving = client->want_ack = true;
-    s_tell(self, client, AGG_EVENT_AGENT_LEFT);
+    s_note_event(self, client, AGG_EVENT_AGENT_LEFT);
     agg_runs_on_bye(self, client, now_ns);
 }
 
@@ -437,9 +437,9 @@ s_put(agg_core_t *self, const agg_client_t *client, const crema_data_t *data, ui
 static void
 s_note_late(agg_core_t *self, agg_entry_t *entry)
 {
-    if (agg_run_phase(entry->run) < CREMA_RUN_VERDICT || entry->late_told)
+    if (agg_run_phase(entry->run) < CREMA_RUN_VERDICT || entry->late_reported)
         return;
-    entry->late_told = true;
+    entry->late_reported = true;
     entry->events |= s_bit(AGG_EVENT_RUN_LATE);
     agg_entry_out(self, entry);
 }
@@ -452,7 +452,7 @@ s_refuse_data(agg_core_t *self, agg_client_t *client, const crema_data_t *data)
     agg_credit_release(self->credit, &client->account, data->frames_bytes);
     agg_refuse_principal(self, client->peer);
     agg_client_end_session(self, client);
-    s_tell(self, client, AGG_EVENT_AGENT_FENCED);
+    s_note_event(self, client, AGG_EVENT_AGENT_FENCED);
 }
 
 /* As when the stream was listed before it was known whose the run is. The agent serves others too: it is not turned away. */
@@ -472,7 +472,7 @@ s_on_data(agg_core_t *self, agg_client_t *client, const crema_data_t *data, int6
     if (!within && client->account.abuses >= ABUSES_MAX) {
         s_fence(self, client->peer, CREMA_FENCE_CREDIT_ABUSE, ABUSE_RETRY_MS);
         agg_client_end_session(self, client);
-        s_tell(self, client, AGG_EVENT_AGENT_FENCED);
+        s_note_event(self, client, AGG_EVENT_AGENT_FENCED);
         return;
     }
     bool allowed = agg_key_may_bring(self, &data->run_id);
@@ -529,10 +529,10 @@ agg_agents_on_message(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg,
         return;
     }
     agg_agent_on_heard(client->agent, now_ns);
-    if (client->told == AGG_AGENT_SUSPECT || client->told == AGG_AGENT_LOST) {
-        s_set_told(self, client, AGG_AGENT_LIVE);
+    if (client->reported == AGG_AGENT_SUSPECT || client->reported == AGG_AGENT_LOST) {
+        s_set_reported(self, client, AGG_AGENT_LIVE);
         s_plan(self, client, now_ns);
-        s_tell(self, client, AGG_EVENT_AGENT_RETURNED);
+        s_note_event(self, client, AGG_EVENT_AGENT_RETURNED);
         agg_runs_on_client(self, client, now_ns);
     }
     if (msg->type == CREMA_MSG_DATA)
@@ -548,13 +548,13 @@ agg_agents_on_message(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg,
 static void
 s_follow_state(agg_core_t *self, agg_client_t *client, agg_agent_state_t state)
 {
-    if (state == client->told)
+    if (state == client->reported)
         return;
     if (state == AGG_AGENT_SUSPECT)
-        s_tell(self, client, AGG_EVENT_AGENT_SUSPECT);
+        s_note_event(self, client, AGG_EVENT_AGENT_SUSPECT);
     else if (state == AGG_AGENT_LOST)
-        s_tell(self, client, AGG_EVENT_AGENT_LOST);
-    s_set_told(self, client, state);
+        s_note_event(self, client, AGG_EVENT_AGENT_LOST);
+    s_set_reported(self, client, state);
 }
 
 /* Only those of which time may have made something else. */
@@ -573,7 +573,8 @@ agg_agents_on_tick(agg_core_t *self, int64_t now_ns)
             s_plan(self, client, now_ns);
     }
     agg_credit_set_active(self->credit, agg_due_senders(self, now_ns, ACTIVE_NS));
-    self->stats.agents_live = self->n_told[AGG_AGENT_LIVE];
-    self->stats.agents_suspect = self->n_told[AGG_AGENT_SUSPECT];
-    self->stats.agents_lost = self->n_told[AGG_AGENT_LOST] + self->n_told[AGG_AGENT_EXPIRED];
+    self->stats.agents_live = self->n_reported[AGG_AGENT_LIVE];
+    self->stats.agents_suspect = self->n_reported[AGG_AGENT_SUSPECT];
+    self->stats.agents_lost =
+        self->n_reported[AGG_AGENT_LOST] + self->n_reported[AGG_AGENT_EXPIRED];
 }

@@ -25,8 +25,8 @@ agg_key_learn(agg_core_t *self, const crema_run_msg_t *msg, int64_t now_ns)
     if (entry->has_opener) { /* another key spoke of it before the sink did */
         entry->was_asked = entry->has_watcher = entry->want_open = entry->want_end =
             entry->want_seal = entry->want_lend = false;
-        agg_run_disown(entry->run);
-        agg_writers_disown(self, entry, now_ns);
+        agg_run_forget_client(entry->run);
+        agg_writers_discard(self, entry, now_ns);
         agg_owner_release(self, entry);
         agg_ages_follow(self, entry, now_ns);
     }

@@ -174,7 +174,7 @@ s_say_for_client(agg_core_t *self, agg_client_t *client, int64_t mono_ns, agg_ac
             .event = s_take_event(&client->events),
             .agent_id = *agg_agent_id(client->agent),
             .subject = agg_agent_name(client->agent),
-            .detail = agg_agent_state_name(client->told),
+            .detail = agg_agent_state_name(client->reported),
         };
         if (ret_action->event == AGG_EVENT_STREAM_REFUSED)
             s_explain_refused(self, client, ret_action);

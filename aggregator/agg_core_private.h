@@ -41,9 +41,9 @@
 typedef struct {
     agg_agent_t *agent;
     agg_peer_t peer;
-    bool has_session;       /* welcomed on `peer` */
-    agg_agent_state_t told; /* state of the last event */
-    uint32_t events;        /* bits of agg_event_t to tell */
+    bool has_session;           /* welcomed on `peer` */
+    agg_agent_state_t reported; /* state of the last event */
+    uint32_t events;            /* bits of agg_event_t to tell */
     agg_account_t account;
     crema_link_t flows; /* agg_flow_t.of_client */
     crema_link_t acks;  /* agg_flow_t.ack */
@@ -62,7 +62,7 @@ typedef struct {
     bool faults_lost; /* there was no memory for them */
     int64_t data_ns;  /* last DATA */
     crema_offset_t *offset;
-    int64_t clock_told_ns; /* when the sink was told of it last */
+    int64_t clock_sent_ns; /* when the sink was told of it last */
     crema_clock_sample_t clock;
     size_t n_clock_runs; /* runs that still have to be told */
     crema_id_t clock_runs[AGG_CLOCK_RUNS_MAX];
@@ -120,9 +120,9 @@ typedef struct {
     uint64_t bytes; /* of records, in the owner's sum */
     uint32_t events;
     bool want_open, want_seal, want_state;
-    bool want_end;  /* the sink may have sealed it before this aggregator began: then it says so */
-    bool late_told; /* since it was sealed last */
-    bool regressed; /* a store that was put back lacks what had been durable */
+    bool want_end; /* the sink may have sealed it before this aggregator began: then it says so */
+    bool late_reported; /* since it was sealed last */
+    bool regressed;     /* a store that was put back lacks what had been durable */
     bool has_watcher;
     agg_peer_t watcher; /* whoever asked last is told of what follows */
     int64_t seal_at_ns, seal_wait_ns;
@@ -184,7 +184,7 @@ struct agg_core {
     crema_link_t looks[AGG_LOOK_SLOTS]; /* agg_client_t.look */
     int64_t look_slot;                  /* the last one that was looked at */
     crema_link_t senders;               /* agents that sent lately, the longest ago first */
-    uint64_t n_senders, n_told[AGG_AGENT_LEFT + 1];
+    uint64_t n_senders, n_reported[AGG_AGENT_LEFT + 1];
     crema_link_t clients_out, runs_out, ending, filing, over;
     crema_link_t ages[AGG_AGES]; /* agg_entry_t.age */
     crema_link_t due;            /* flows to look at */
@@ -332,7 +332,7 @@ bool agg_writers_may_have(const agg_core_t *self, const agg_entry_t *entry,
                           const crema_id_t *stream_id);
 void agg_writers_free(agg_entry_t *entry);
 /* It was a stranger's: nothing of it stays. */
-void agg_writers_disown(agg_core_t *self, agg_entry_t *entry, int64_t now_ns);
+void agg_writers_discard(agg_core_t *self, agg_entry_t *entry, int64_t now_ns);
 
 /* agg_core_runs.c */
 /* NULL: a limit was met. */

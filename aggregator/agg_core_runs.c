@@ -59,7 +59,7 @@ agg_entry_out(agg_core_t *self, agg_entry_t *entry)
 }
 
 static void
-s_tell(agg_core_t *self, agg_entry_t *entry, agg_event_t event)
+s_note_event(agg_core_t *self, agg_entry_t *entry, agg_event_t event)
 {
     entry->events |= 1u << event;
     entry->want_state = entry->has_watcher;
@@ -118,7 +118,7 @@ agg_runs_begin_barrier(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
     else if ((nobody = agg_run_find(entry->run, &s_nobody)) != NULL) /* any agent may bring it */
         agg_run_pace(nobody, slowest_ns ? slowest_ns : AGG_S);
     agg_ages_follow(self, entry, now_ns);
-    s_tell(self, entry, AGG_EVENT_RUN_BARRIER);
+    s_note_event(self, entry, AGG_EVENT_RUN_BARRIER);
 }
 
 /* The next member of the agent's that is not settled, of a run that still wants to hear of it; NULL: no more. *link is the place behind it,
@@ -196,7 +196,7 @@ s_on_open(agg_core_t *self, agg_entry_t *entry, const crema_run_msg_t *msg)
     entry->want_open = true;
     entry->want_lend = crema_wire_is_key(msg->agent_key);
     if (!known)
-        s_tell(self, entry, AGG_EVENT_RUN_OPENED);
+        s_note_event(self, entry, AGG_EVENT_RUN_OPENED);
 }
 
 /* Perhaps an aggregator before this one ended it, and the sink has sealed it: then the sink says so. */
@@ -339,7 +339,7 @@ s_give_verdict(agg_core_t *self, agg_entry_t *entry, int64_t mono_ns, int64_t re
     entry->seal_wait_ns = SEAL_WAIT_MIN_NS;
     entry->seal_at_ns = mono_ns + entry->seal_wait_ns;
     agg_ages_follow(self, entry, mono_ns);
-    s_tell(self, entry, AGG_EVENT_RUN_VERDICT);
+    s_note_event(self, entry, AGG_EVENT_RUN_VERDICT);
 }
 
 static bool
@@ -436,7 +436,7 @@ agg_runs_on_sealed(agg_core_t *self, const crema_sealed_t *sealed, int64_t now_n
         return;
     }
     agg_ages_follow(self, entry, now_ns);
-    entry->late_told = false;
+    entry->late_reported = false;
     entry->want_seal = false;
     if (agg_run_phase(entry->run) == CREMA_RUN_FAILED) {
         entry->seal_wait_ns = SEAL_WAIT_FAILED_NS;
@@ -444,7 +444,7 @@ agg_runs_on_sealed(agg_core_t *self, const crema_sealed_t *sealed, int64_t now_n
         if (had_failed)
             return; /* told before; what never can be sealed is forgotten in the end */
     }
-    s_tell(self, entry, AGG_EVENT_RUN_SEALED);
+    s_note_event(self, entry, AGG_EVENT_RUN_SEALED);
     if (agg_run_dismisses(entry->run))
         s_dismiss(self, entry);
 }
@@ -460,7 +460,7 @@ s_seal_again(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
     if (entry->regressed && agg_run_reopen(entry->run, now_ns)) {
         entry->regressed = false;
         agg_ages_follow(self, entry, now_ns);
-        s_tell(self, entry, AGG_EVENT_RUN_BARRIER);
+        s_note_event(self, entry, AGG_EVENT_RUN_BARRIER);
     } else {
         entry->want_seal = true;
         entry->seal_wait_ns *= 2;

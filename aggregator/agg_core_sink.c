@@ -9,14 +9,14 @@
 #define FULL_NEWS_NS (10 * AGG_S) /* a sink that stays full is told of once */
 
 static void
-s_tell(agg_core_t *self, agg_event_t event)
+s_note_event(agg_core_t *self, agg_event_t event)
 {
     self->sink_events |= 1u << event;
 }
 
 /* Credit is open again, and everybody learns it at once. */
 static void
-s_tell_agents(agg_core_t *self)
+s_pass_on_agents(agg_core_t *self)
 {
     size_t cursor = 0;
     for (agg_client_t *client; (client = crema_map_next(self->clients, &cursor)) != NULL;) {
@@ -40,7 +40,7 @@ s_on_boot(agg_core_t *self, uint64_t boot, int64_t now_ns)
         agg_flow_follow(self, flow, now_ns);
     }
     agg_runs_on_sink_up(self, now_ns);
-    s_tell(self, AGG_EVENT_SINK_UP);
+    s_note_event(self, AGG_EVENT_SINK_UP);
 }
 
 static void
@@ -58,7 +58,7 @@ s_on_state(agg_core_t *self, const crema_msg_t *msg, int64_t now_ns)
     }
     if (self->sink_full && msg->state.free_b > self->full_free_b) {
         self->sink_full = false;
-        s_tell_agents(self);
+        s_pass_on_agents(self);
     }
     if (!self->sink_known && !(msg->flags & CREMA_WIRE_FLAG_MORE)) {
         self->sink_known = true;
@@ -132,7 +132,7 @@ s_on_full(agg_core_t *self, const crema_msg_t *msg, int64_t now_ns)
     }
     int64_t wait = msg->full.retry_after_ms ? msg->full.retry_after_ms * AGG_MS : FULL_DEFAULT_NS;
     if (now_ns - self->full_heard_ns >= FULL_NEWS_NS || self->full_heard_ns == 0)
-        s_tell(self, AGG_EVENT_SINK_FULL);
+        s_note_event(self, AGG_EVENT_SINK_FULL);
     self->full_heard_ns = now_ns;
     self->sink_full = true;
     s_note_trouble(self, msg->full.why);
@@ -150,8 +150,8 @@ agg_sink_on_message(agg_core_t *self, const crema_msg_t *msg, int64_t now_ns)
     self->sink_heard_ns = now_ns;
     if (self->sink_silent) {
         self->sink_silent = false;
-        s_tell(self, AGG_EVENT_SINK_UP);
-        s_tell_agents(self);
+        s_note_event(self, AGG_EVENT_SINK_UP);
+        s_pass_on_agents(self);
     }
     if (msg->session != self->sink_boot)
         s_on_boot(self, msg->session, now_ns);
@@ -189,14 +189,14 @@ agg_sink_on_tick(agg_core_t *self, int64_t now_ns)
         self->sink_heard_ns = now_ns;
     if (!self->sink_silent && now_ns - self->sink_heard_ns >= self->config.sink_silence_ns) {
         self->sink_silent = true;
-        s_tell(self, AGG_EVENT_SINK_SILENT);
+        s_note_event(self, AGG_EVENT_SINK_SILENT);
     }
     /* It says so each second while it is: a moment in which it is asked again is no end of it. */
     if (self->trouble[0] && now_ns - self->full_heard_ns >= TROUBLE_NS)
         self->trouble[0] = '\0';
     if (self->sink_full && now_ns >= self->full_until_ns) {
         self->sink_full = false; /* try it; it will say FULL again if it is */
-        s_tell_agents(self);
+        s_pass_on_agents(self);
     }
     if (now_ns - self->sink_heard_ns >= PING_NS && now_ns - self->sink_pinged_ns >= PING_NS) {
         self->sink_pinged_ns = now_ns;

@@ -20,7 +20,7 @@ agg_writers_free(agg_entry_t *entry)
 }
 
 void
-agg_writers_disown(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
+agg_writers_discard(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
 {
     agg_writers_free(entry);
     agg_writers_follow(entry);

@@ -26,8 +26,8 @@ typedef struct {
 } key_order_t;
 
 static int
-s_tell_keys(crema_err_t err, const char *done, const char *dir, const char *busy,
-            const char *missing)
+s_print_key_result(crema_err_t err, const char *done, const char *dir, const char *busy,
+                   const char *missing)
 {
     if (err == CREMA_OK) {
         printf("%s\n", done);
@@ -50,8 +50,9 @@ s_order_keys(const key_order_t *order, const char *dir)
     crema_as_t as = CREMA_AS_ANY;
     if (order->make) {
         snprintf(done, sizeof done, "keys made in %s", order->make);
-        return s_tell_keys(crema_keys_make(order->make), done, order->make,
-                           "holds keys already; they are kept", "its parent directory is missing");
+        return s_print_key_result(crema_keys_make(order->make), done, order->make,
+                                  "holds keys already; they are kept",
+                                  "its parent directory is missing");
     }
     if (!dir)
         return s_say("give --keys DIR, the directory that --make-keys made", EXIT_USAGE);
@@ -59,13 +60,14 @@ s_order_keys(const key_order_t *order, const char *dir)
     const char *name = order->add ? order->add : order->revoke;
     if (order->add) {
         snprintf(done, sizeof done, "%s/%s-%s", dir, order->role, name);
-        return s_tell_keys(crema_keys_add(dir, as, name, order->uid), done, dir,
-                           "has a key of that name; revoke it and move its directory away first",
-                           "holds no keys of a server");
+        return s_print_key_result(
+            crema_keys_add(dir, as, name, order->uid), done, dir,
+            "has a key of that name; revoke it and move its directory away first",
+            "holds no keys of a server");
     }
     snprintf(done, sizeof done, "%s %s is not admitted any more", order->role, name);
-    return s_tell_keys(crema_keys_revoke(dir, as, name), done, dir, "is busy",
-                       "admits no key of that name");
+    return s_print_key_result(crema_keys_revoke(dir, as, name), done, dir, "is busy",
+                              "admits no key of that name");
 }
 
 /* What can be known to be wrong without touching anything. */

@@ -372,7 +372,7 @@ agg_run_on_end(agg_run_t *self, const crema_run_msg_t *msg, uint64_t barrier_id,
 }
 
 void
-agg_run_disown(agg_run_t *self)
+agg_run_forget_client(agg_run_t *self)
 {
     free(self->open_msg);
     free(self->end_msg);

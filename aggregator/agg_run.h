@@ -50,7 +50,7 @@ CREMA_MUST_CHECK crema_err_t agg_run_on_end(agg_run_t *self, const crema_run_msg
 CREMA_MUST_CHECK crema_err_t agg_run_abandon(agg_run_t *self, uint64_t barrier_id, int64_t now_ns,
                                              int64_t real_ns);
 /* What was said of it came from a key that does not own it: forgets RUN_OPEN and RUN_END. Before the verdict. */
-void agg_run_disown(agg_run_t *self);
+void agg_run_forget_client(agg_run_t *self);
 /* SEALED of the sink: keeps a copy; sealed->error set makes the run FAILED. CREMA_EREPEAT: the file is of the run as it was abandoned, and
  * its client has ended it since. */
 CREMA_MUST_CHECK crema_err_t agg_run_on_sealed(agg_run_t *self, const crema_sealed_t *sealed);

@@ -168,11 +168,11 @@ agg_splits_news(agg_splits_t *self, agg_split_news_t *ret_news)
         double overhead_s = agg_rollup_overhead_s(run->rollup);
         *ret_news = (agg_split_news_t){
             .run_id = run->run_id,
-            .processor_s = processor_s - run->told_processor_s,
-            .overhead_s = overhead_s - run->told_overhead_s,
+            .processor_s = processor_s - run->shown_processor_s,
+            .overhead_s = overhead_s - run->shown_overhead_s,
         };
-        run->told_processor_s = processor_s;
-        run->told_overhead_s = overhead_s;
+        run->shown_processor_s = processor_s;
+        run->shown_overhead_s = overhead_s;
         run->news = false;
         return true;
     }

@@ -17,9 +17,9 @@ typedef struct {
     crema_id_t run_id;
     agg_rollup_t *rollup;
     bool news; /* its sums may have moved since agg_splits_news() gave it */
-    double told_processor_s, told_overhead_s; /* what agg_splits_news() gave so far */
-    bool done;                                /* sealed or failed: forgotten when it is quiet */
-    int64_t heard_ns;                         /* monotonic time of the last record or message */
+    double shown_processor_s, shown_overhead_s; /* what agg_splits_news() gave so far */
+    bool done;                                  /* sealed or failed: forgotten when it is quiet */
+    int64_t heard_ns;                           /* monotonic time of the last record or message */
 } agg_live_run_t;
 
 CREMA_MUST_CHECK crema_err_t agg_splits_new(size_t runs_max, agg_splits_t **ret_self);

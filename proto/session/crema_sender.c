@@ -143,7 +143,7 @@ crema_sender_forget(crema_sender_t *self, const crema_id_t *stream_id)
 }
 
 void
-crema_sender_unplace_all(crema_sender_t *self)
+crema_sender_begin_session(crema_sender_t *self)
 {
     if (CREMA_MUTATED(6)) /* goes on where the old session stood */
         return;
@@ -172,7 +172,7 @@ s_go_on_at(held_t *held, uint64_t next, int64_t now_ns)
 }
 
 void
-crema_sender_place(crema_sender_t *self, const crema_stream_row_t *row, int64_t now_ns)
+crema_sender_welcome(crema_sender_t *self, const crema_stream_row_t *row, int64_t now_ns)
 {
     held_t *held = crema_map_find(self->by_id, &row->stream_id);
     if (!held || row->recv_next == 0)

@@ -26,9 +26,9 @@ CREMA_MUST_CHECK crema_err_t crema_sender_hold(crema_sender_t *self, const crema
 void crema_sender_forget(crema_sender_t *self, const crema_id_t *stream_id);
 
 /* A new session begins: no stream is placed until the receiver says so. */
-void crema_sender_unplace_all(crema_sender_t *self);
+void crema_sender_begin_session(crema_sender_t *self);
 /* WELCOME's word on a stream: committed as it is there now, even if it is less than before (another store), and go on behind it. */
-void crema_sender_place(crema_sender_t *self, const crema_stream_row_t *row, int64_t now_ns);
+void crema_sender_welcome(crema_sender_t *self, const crema_stream_row_t *row, int64_t now_ns);
 /* ACK's word: committed grows; recv_next 0 unplaces (the receiver asks its sink), else places or confirms. */
 void crema_sender_confirm(crema_sender_t *self, const crema_stream_row_t *row, int64_t now_ns);
 /* REPLAY: go on at from_seq. False if there is no such stream. */

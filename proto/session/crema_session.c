@@ -8,7 +8,8 @@
 #define HEARTBEAT_MIN_NS (200 * MS)
 #define HEARTBEAT_MAX_NS (60 * S)
 #define HELLO_PATIENCE_NS (30 * S) /* no WELCOME on this socket: try a fresh one */
-#define LONELY_NS (1500 * MS)      /* no WELCOME for it: who has nothing left to deliver leaves */
+#define UNANSWERED_PATIENCE_NS                                                                     \
+    (1500 * MS) /* no WELCOME for it: who has nothing left to deliver leaves */
 #define BACKOFF_FIRST_NS (500 * MS)
 #define BACKOFF_MAX_NS (5 * S)     /* only keeps dials apart: the aggregator limits admission */
 #define BYE_PATIENCE_NS (500 * MS) /* for the answer to BYE */
@@ -274,9 +275,9 @@ s_on_welcome(crema_session_t *self, const crema_msg_t *msg, int64_t now_ns)
     self->barrier_asked = self->barrier_scanned = self->barrier_seen = 0;
     self->acked_ns = self->moved_ns = now_ns;
     self->heartbeat_at_ns = now_ns + self->config.heartbeat_ns;
-    crema_sender_unplace_all(self->sender);
+    crema_sender_begin_session(self->sender);
     for (size_t i = 0; i < welcome->table.n; i++)
-        crema_sender_place(self->sender, &welcome->table.rows[i], now_ns);
+        crema_sender_welcome(self->sender, &welcome->table.rows[i], now_ns);
     crema_sender_retry(self->sender);
     s_check_drained(self, now_ns);
 }
@@ -457,9 +458,10 @@ crema_session_on_tick(crema_session_t *self, int64_t now_mono_ns, int64_t now_re
     default:
         return;
     }
-    bool answered = self->state == CREMA_SESSION_STREAMING ||
-                    (self->state == CREMA_SESSION_HELLO_SENT &&
-                     now_mono_ns <= self->hello_until_ns - HELLO_PATIENCE_NS + LONELY_NS);
+    bool answered =
+        self->state == CREMA_SESSION_STREAMING ||
+        (self->state == CREMA_SESSION_HELLO_SENT &&
+         now_mono_ns <= self->hello_until_ns - HELLO_PATIENCE_NS + UNANSWERED_PATIENCE_NS);
     if (s_is_drained(self) && !answered) {
         s_close(self, self->end_when_drained); /* nothing is left, and nobody there to say BYE to */
         return;

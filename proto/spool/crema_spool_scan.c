@@ -139,7 +139,7 @@ s_open(crema_spool_t *self, crema_spool_entry_t *entry, size_t i)
 
 /* The stream's first segment is gone, or what follows it: nothing of that is lost, it was committed. */
 static void
-s_mind_gap(crema_spool_t *self, crema_spool_entry_t *entry, size_t i)
+s_check_gap(crema_spool_t *self, crema_spool_entry_t *entry, size_t i)
 {
     const crema_spool_segment_t *segment = &entry->segments[i];
     if (i == 0) {
@@ -186,7 +186,7 @@ s_scan_segment(crema_spool_t *self, crema_spool_entry_t *entry, size_t i, int fd
         entry->public.owner = st.st_uid;
     int64_t now_ns = crema_clock_real_ns();
     s_resize(entry, segment, (uint64_t)st.st_size);
-    s_mind_gap(self, entry, i);
+    s_check_gap(self, entry, i);
     if (s_is_walked(segment, &st))
         return 0;
     crema_err_t err = s_walk_segment(self, entry, i, fd);

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const s_words[CREMA_COST_WORDS] = {"cpu_s", "bytes", "records", "shared"};
+static const char *const s_words[CREMA_COST_ATTRIBUTES] = {"cpu_s", "bytes", "records", "shared"};
 
 void
-crema_cost_tell(const crema_cost_t *self, const char *part, crema_cost_words_t *ret_words)
+crema_cost_describe(const crema_cost_t *self, const char *part, crema_cost_attributes_t *ret_words)
 {
-    for (size_t i = 0; i < CREMA_COST_WORDS; i++) {
+    for (size_t i = 0; i < CREMA_COST_ATTRIBUTES; i++) {
         char(*text)[48] = ret_words->texts[i];
         snprintf(text[0], sizeof text[0], CREMA_COST_PREFIX "%s.%s", part, s_words[i]);
         ret_words->keys[i] = text[0];
@@ -26,8 +26,8 @@ bool
 crema_cost_read(const char *part, const char *(*find)(const void *context, const char *key),
                 const void *context, crema_cost_t *ret_cost)
 {
-    const char *values[CREMA_COST_WORDS];
-    for (size_t i = 0; i < CREMA_COST_WORDS; i++) {
+    const char *values[CREMA_COST_ATTRIBUTES];
+    for (size_t i = 0; i < CREMA_COST_ATTRIBUTES; i++) {
         char key[48];
         snprintf(key, sizeof key, CREMA_COST_PREFIX "%s.%s", part, s_words[i]);
         values[i] = find(context, key);
@@ -44,7 +44,7 @@ crema_cost_read(const char *part, const char *(*find)(const void *context, const
 }
 
 bool
-crema_cost_is(const char *key)
+crema_cost_is_key(const char *key)
 {
     static const char *const parts[] = {"aggregator.", "sink."};
     if (strncmp(key, CREMA_COST_PREFIX, strlen(CREMA_COST_PREFIX)) != 0)

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #define CREMA_COST_PREFIX "crema." /* of the attributes, before "<part>.cpu_s" and its like */
-#define CREMA_COST_WORDS 4
+#define CREMA_COST_ATTRIBUTES 4
 
 typedef struct {
     double cpu_s;  /* of the process, since it was started */
@@ -18,17 +18,18 @@ typedef struct {
 
 /* The attributes that tell it; the texts belong to the struct. */
 typedef struct {
-    char texts[CREMA_COST_WORDS][2][48];
-    const char *keys[CREMA_COST_WORDS];
-    const char *values[CREMA_COST_WORDS];
-} crema_cost_words_t;
-void crema_cost_tell(const crema_cost_t *self, const char *part, crema_cost_words_t *ret_words);
+    char texts[CREMA_COST_ATTRIBUTES][2][48];
+    const char *keys[CREMA_COST_ATTRIBUTES];
+    const char *values[CREMA_COST_ATTRIBUTES];
+} crema_cost_attributes_t;
+void crema_cost_describe(const crema_cost_t *self, const char *part,
+                         crema_cost_attributes_t *ret_words);
 
 /* From attributes; `find` gives the value of a key or NULL. False: it was not told. */
 bool crema_cost_read(const char *part, const char *(*find)(const void *context, const char *key),
                      const void *context, crema_cost_t *ret_cost);
 
 /* Whether an attribute tells of cost: such ones make no message a new one. */
-bool crema_cost_is(const char *key);
+bool crema_cost_is_key(const char *key);
 
 #endif

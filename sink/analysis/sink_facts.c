@@ -273,7 +273,7 @@ s_take_activities(sink_facts_t *self, const sink_rows_t *rows)
 
 /* ---- slots */
 
-/* A task that the scheduler saw lost and whose worker had told of its chunk is on its slot once, as the chunk. */
+/* A task that the scheduler saw lost and whose worker had meta of its chunk is on its slot once, as the chunk. */
 static crema_err_t
 s_take_busy(sink_facts_t *self)
 {
@@ -319,7 +319,7 @@ s_widen(sink_facts_t *self, int64_t t_ns)
         self->t1_ns = t_ns;
 }
 
-/* As told; what nobody told is where the records begin and end. */
+/* As meta; what nobody meta is where the records begin and end. */
 static void
 s_take_window(sink_facts_t *self, const sink_decoder_t *run)
 {
@@ -327,11 +327,11 @@ s_take_window(sink_facts_t *self, const sink_decoder_t *run)
         s_widen(self, sink_decoder_stream(run, i)->t_first_ns);
         s_widen(self, sink_decoder_stream(run, i)->t_last_ns);
     }
-    const sink_told_t *told = sink_decoder_told(run);
-    if (sink_told_start_ns(told) != 0)
-        self->t0_ns = sink_told_start_ns(told);
-    if (sink_told_end_ns(told) != 0)
-        self->t1_ns = sink_told_end_ns(told);
+    const sink_meta_t *meta = sink_decoder_meta(run);
+    if (sink_meta_start_ns(meta) != 0)
+        self->t0_ns = sink_meta_start_ns(meta);
+    if (sink_meta_end_ns(meta) != 0)
+        self->t1_ns = sink_meta_end_ns(meta);
     if (self->t1_ns <= self->t0_ns)
         self->t1_ns = self->t0_ns + 1;
 }

@@ -19,7 +19,7 @@ typedef struct {
 int64_t
 sink_input_reported(const sink_decoder_t *run)
 {
-    const char *text = sink_texts_find(sink_told_attributes(sink_decoder_told(run)), CHUNKS);
+    const char *text = sink_texts_find(sink_meta_attributes(sink_decoder_meta(run)), CHUNKS);
     char *end = NULL;
     double value = text ? strtod(text, &end) : NAN;
     return text && end != text && *end == '\0' && value >= 0 && value < 9e15 ? (int64_t)value : -1;
@@ -70,7 +70,7 @@ sink_input_new(const sink_facts_t *facts, const sink_decoder_t *run, int64_t *re
 {
     fate_t *fates = calloc(facts->n_chunks + 1, sizeof *fates);
     sink_dropped_t *dropped = calloc(facts->n_chunks + 1, sizeof *dropped);
-    bool raised = sink_texts_find(sink_told_attributes(sink_decoder_told(run)), EXCEPTION) != NULL;
+    bool raised = sink_texts_find(sink_meta_attributes(sink_decoder_meta(run)), EXCEPTION) != NULL;
     size_t n_fates = 0, n = 0;
     crema_err_t err = fates && dropped ? s_take_fates(facts, fates, &n_fates) : CREMA_ENOMEM;
     if (err != CREMA_OK) {

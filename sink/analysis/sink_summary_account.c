@@ -10,7 +10,7 @@ static void
 s_count_missing(const sink_decoder_t *run, uint64_t *missing)
 {
     const crema_reason_t *reasons;
-    size_t n = sink_told_reasons(sink_decoder_told(run), &reasons);
+    size_t n = sink_meta_reasons(sink_decoder_meta(run), &reasons);
     for (size_t i = 0; i < n; i++) {
         const sink_stream_t *stream = sink_decoder_find(run, reasons[i].subject);
         if (stream && !stream->closed && reasons[i].count > missing[stream->row])

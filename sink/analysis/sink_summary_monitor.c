@@ -7,7 +7,7 @@
 #include "sink_cell.h"
 #include "sink_summary.h"
 
-/* Of one part; NaN and -1: it told nothing. */
+/* Of one part; NaN and -1: nothing was reported. */
 typedef struct {
     double cpu_s;
     int64_t n, bytes_b, records;
@@ -58,11 +58,11 @@ s_find(const void *context, const char *key)
 
 /* What a daemon said of itself with the end of the run. */
 static void
-s_take_told(const sink_summary_t *self, const char *part, cost_t *cost)
+s_take_reported(const sink_summary_t *self, const char *part, cost_t *cost)
 {
-    crema_cost_t told;
-    if (crema_cost_read(part, s_find, sink_told_attributes(sink_decoder_told(self->run)), &told))
-        *cost = (cost_t){told.cpu_s, 1, told.bytes, told.records, told.shared};
+    crema_cost_t given;
+    if (crema_cost_read(part, s_find, sink_meta_attributes(sink_decoder_meta(self->run)), &given))
+        *cost = (cost_t){given.cpu_s, 1, given.bytes, given.records, given.shared};
 }
 
 static crema_err_t
@@ -94,8 +94,8 @@ sink_summary_monitor(const sink_summary_t *self)
     cost_t costs[PARTS] = {unknown, unknown, unknown, unknown};
     cost_t all = {NAN, 0, -1, -1, false}; /* bytes and records pass through every part: no sum */
     crema_err_t err = s_take_heartbeats(self, costs);
-    s_take_told(self, "aggregator", &costs[AGGREGATOR]);
-    s_take_told(self, "sink", &costs[SINK]);
+    s_take_reported(self, "aggregator", &costs[AGGREGATOR]);
+    s_take_reported(self, "sink", &costs[SINK]);
     bool complete = true;
     for (int i = 0; i < PARTS && err == CREMA_OK; i++) {
         err = s_put(self, s_names[i], &costs[i], true);

@@ -50,11 +50,11 @@ s_note(sink_verdict_t *self, const char *code, const char *subject, uint64_t cou
 
 /* What the aggregator said, less streams that have ended since. */
 static crema_err_t
-s_take_told(sink_verdict_t *self, const sink_decoder_t *run)
+s_take_verdict(sink_verdict_t *self, const sink_decoder_t *run)
 {
     const crema_reason_t *reasons;
-    size_t n = sink_told_reasons(sink_decoder_told(run), &reasons);
-    bool listed = crema_writers_parts(sink_told_list(sink_decoder_told(run))) > 0;
+    size_t n = sink_meta_reasons(sink_decoder_meta(run), &reasons);
+    bool listed = crema_writers_parts(sink_meta_list(sink_decoder_meta(run))) > 0;
     crema_err_t err = CREMA_OK;
     for (size_t i = 0; i < n && err == CREMA_OK; i++) {
         const sink_stream_t *stream = sink_decoder_find(run, reasons[i].subject);
@@ -133,11 +133,11 @@ s_take_limits(sink_verdict_t *self, const crema_limits_t *limits)
 static crema_err_t
 s_take_refused(sink_verdict_t *self, const sink_decoder_t *run)
 {
-    const sink_texts_t *told = sink_told_attributes(sink_decoder_told(run));
+    const sink_texts_t *given = sink_meta_attributes(sink_decoder_meta(run));
     crema_err_t err = CREMA_OK;
-    for (size_t i = 0; i < sink_texts_count(told) && err == CREMA_OK; i++)
-        if (crema_reserved(sink_texts_name(told, i)))
-            err = s_note(self, CREMA_NOTE_ATTRIBUTE_REFUSED, sink_texts_name(told, i), 0,
+    for (size_t i = 0; i < sink_texts_count(given) && err == CREMA_OK; i++)
+        if (crema_reserved(sink_texts_name(given, i)))
+            err = s_note(self, CREMA_NOTE_ATTRIBUTE_REFUSED, sink_texts_name(given, i), 0,
                          "only the sink writes this attribute; the value given for it was ignored");
     return err;
 }
@@ -147,7 +147,7 @@ static crema_err_t
 s_take_unopened(sink_verdict_t *self, const sink_decoder_t *run)
 {
     const char *list =
-        sink_texts_find(sink_told_attributes(sink_decoder_told(run)), "coffea.dropped_files");
+        sink_texts_find(sink_meta_attributes(sink_decoder_meta(run)), "coffea.dropped_files");
     crema_err_t err = CREMA_OK;
     for (const char *at = list ? crema_json_first(list) : NULL; at && err == CREMA_OK;
          at = crema_json_after(at)) {
@@ -216,7 +216,7 @@ s_take_damage(sink_verdict_t *self, const sink_decoder_t *run, const sink_damage
     if (damage->bytes == 0 && damage->frames == 0)
         return CREMA_OK;
     bool healed = damage->is_before_seal && sink_verdict_reasons(self, &reasons) == 0 &&
-                  sink_told_start_ns(sink_decoder_told(run)) != 0 &&
+                  sink_meta_start_ns(sink_decoder_meta(run)) != 0 &&
                   sink_verdict_names_all_writers(run) && sink_decoder_has_agents(run);
     snprintf(text, sizeof text,
              "%llu bytes of the journal cannot be read, %llu of its entries are missing%s",
@@ -238,7 +238,7 @@ sink_verdict_new(const sink_decoder_t *run, const sink_facts_t *facts, const sin
     if (err == CREMA_OK)
         err = sink_reasons_new(&self->notes);
     if (err == CREMA_OK)
-        err = s_take_told(self, run);
+        err = s_take_verdict(self, run);
     for (size_t i = 0; i < sink_decoder_streams(run) && err == CREMA_OK; i++)
         err = s_take_stream(self, run, sink_decoder_stream(run, i));
     if (err == CREMA_OK && sink_decoder_streams(run) == 0)
@@ -249,9 +249,9 @@ sink_verdict_new(const sink_decoder_t *run, const sink_facts_t *facts, const sin
         err = sink_verdict_take_writers(run, facts, self->reasons, &self->loss);
     if (err == CREMA_OK)
         err = s_take_limits(self, sink_decoder_limits(run));
-    if (err == CREMA_OK && !sink_told_ended(sink_decoder_told(run)))
+    if (err == CREMA_OK && !sink_meta_ended(sink_decoder_meta(run)))
         err = s_add(self, "run_not_ended", "run", 0, "nobody said that the run is over");
-    else if (err == CREMA_OK && !sink_told_judged(sink_decoder_told(run)))
+    else if (err == CREMA_OK && !sink_meta_judged(sink_decoder_meta(run)))
         err = s_add(self, "no_verdict", "run", 0,
                     "the run was ended, and no aggregator said that everything had come");
     if (err == CREMA_OK)

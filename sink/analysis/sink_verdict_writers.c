@@ -28,7 +28,7 @@ sink_verdict_is_by_list(const char *code)
 bool
 sink_verdict_names_all_writers(const sink_decoder_t *run)
 {
-    const crema_writers_t *list = sink_told_list(sink_decoder_told(run));
+    const crema_writers_t *list = sink_meta_list(sink_decoder_meta(run));
     crema_writers_cursor_t cursor = {0};
     const crema_writer_t *writer;
     while ((writer = crema_writers_next(list, &cursor)) != NULL)
@@ -122,15 +122,15 @@ sink_verdict_take_writers(const sink_decoder_t *run, const sink_facts_t *facts,
                           sink_reasons_t *reasons, int64_t *loss)
 {
     self_t self = {reasons, *loss};
-    const crema_writers_t *list = sink_told_list(sink_decoder_told(run));
+    const crema_writers_t *list = sink_meta_list(sink_decoder_meta(run));
     crema_writers_cursor_t cursor = {0};
     const crema_writer_t *writer;
     crema_err_t err = CREMA_OK;
     while (err == CREMA_OK && (writer = crema_writers_next(list, &cursor)) != NULL)
         err = s_take(&self, run, facts, writer);
-    uint32_t here = crema_writers_parts(list), told = sink_told_parts(sink_decoder_told(run));
+    uint32_t here = crema_writers_parts(list), parts = sink_meta_parts(sink_decoder_meta(run));
     if (err == CREMA_OK &&
-        ((here > 0 && !crema_writers_is_whole(list)) || (told > 0 && here != told)))
+        ((here > 0 && !crema_writers_is_whole(list)) || (parts > 0 && here != parts)))
         err = s_add(&self, "writer_unknown", "run", 0, "a part of the list of writers is not here");
     *loss = self.loss;
     return err;

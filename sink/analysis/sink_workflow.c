@@ -25,10 +25,10 @@ workflow_put(workflow_t *self, const char *name, double value, int64_t n, unsign
 }
 
 double
-workflow_told(const workflow_t *self, const char *name)
+workflow_reported(const workflow_t *self, const char *name)
 {
     const char *text =
-        sink_texts_find(sink_told_attributes(sink_decoder_told(self->in->run)), name);
+        sink_texts_find(sink_meta_attributes(sink_decoder_meta(self->in->run)), name);
     char *end;
     if (!text)
         return NAN;

@@ -35,7 +35,7 @@ void workflow_put_bounds(workflow_t *self, const char *name, double value, doubl
                          int64_t n, unsigned flags);
 
 /* A number that the collector gave as a root attribute; NaN without. */
-double workflow_told(const workflow_t *self, const char *name);
+double workflow_reported(const workflow_t *self, const char *name);
 
 void workflow_throughput(workflow_t *self);
 void workflow_data(workflow_t *self);

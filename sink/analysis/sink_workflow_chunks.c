@@ -25,8 +25,8 @@ workflow_throughput(workflow_t *self)
 {
     const sink_totals_t *s = &self->sum;
     unsigned bytes = s->no_bytes ? IS_ESTIMATE : FROM_RECORDS, cpu = s->no_cpu ? IS_ESTIMATE : 0;
-    double reported_b = workflow_told(self, "coffea.bytesread"),
-           reported = workflow_told(self, "coffea.entries"), passes = s_one_pass(self);
+    double reported_b = workflow_reported(self, "coffea.bytesread"),
+           reported = workflow_reported(self, "coffea.entries"), passes = s_one_pass(self);
     workflow_put(self, "wall_time", s->W, 1, FROM_WINDOW);
     workflow_put(self, "data_rate_gbps", 8e-9 * sink_ratio(s->B, s->W), s->n, bytes);
     workflow_put(self, "data_rate_mb_s", 1e-6 * sink_ratio(s->B, s->W), s->n, bytes);
@@ -106,7 +106,7 @@ workflow_data(workflow_t *self)
     double uncompressed = s_uncompressed(self->in->facts, &ratio, &n);
     double wire_b = s_wire_b(self, &hosts);
     size_t branches = sink_rows_count(sink_tables_rows(self->in->tables, CREMA_TABLE_DICT_BRANCH));
-    double columns = branches ? (double)branches : workflow_told(self, "coffea.n_columns");
+    double columns = branches ? (double)branches : workflow_reported(self, "coffea.n_columns");
     workflow_put(self, "wire_rate_gbps", 8e-9 * sink_ratio(wire_b, self->sum.W), hosts,
                  IS_ESTIMATE);
     workflow_put(self, "num_columns", columns, 1, branches ? 0 : IS_ESTIMATE);
@@ -166,12 +166,13 @@ workflow_chunks(workflow_t *self)
     }
     bool any = facts->n_chunks > 0;
     int64_t all = (int64_t)facts->n_chunks;
-    double reported_s = workflow_told(self, "coffea.processtime");
+    double reported_s = workflow_reported(self, "coffea.processtime");
     unsigned cpu = s->no_cpu ? IS_ESTIMATE : 0, stand_in = isnan(s->P) ? IS_ESTIMATE : 0;
     workflow_put(self, "num_chunks", any ? (double)s->n : NAN, s->n, 0);
-    workflow_put(self, "num_chunks_submitted", workflow_told(self, "coffea.chunks"), 1, 0);
+    workflow_put(self, "num_chunks_submitted", workflow_reported(self, "coffea.chunks"), 1, 0);
     workflow_put(self, "closure_chunks_chunks_vs_report",
-                 s_one_pass(self) * sink_ratio((double)s->n, workflow_told(self, "coffea.chunks")),
+                 s_one_pass(self) *
+                     sink_ratio((double)s->n, workflow_reported(self, "coffea.chunks")),
                  s->n, 0);
     workflow_put(self, "num_attempts", any ? (double)all : NAN, all, 0);
     workflow_put(self, "num_failed_attempts",

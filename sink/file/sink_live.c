@@ -22,7 +22,7 @@ struct sink_live {
     char *path;
     crema_id_t run_id;
     sink_decoder_t *run;
-    sink_h5_t *file; /* NULL until the first flush, so that the attributes told by then are in it */
+    sink_h5_t *file; /* NULL until the first flush, so that the attributes meta by then are in it */
     bool broken;
     bool fresh; /* something came since the last flush */
     waiting_t waiting[CREMA_TABLE_COUNT];
@@ -53,8 +53,8 @@ static crema_err_t
 s_describe(const sink_live_t *self, sink_attributes_t *attributes)
 {
     char uuid[37];
-    const sink_told_t *told = sink_decoder_told(self->run);
-    crema_err_t err = sink_attributes_texts(attributes, sink_told_attributes(told), true);
+    const sink_meta_t *meta = sink_decoder_meta(self->run);
+    crema_err_t err = sink_attributes_texts(attributes, sink_meta_attributes(meta), true);
     if (err == CREMA_OK)
         err = sink_attributes_text(attributes, "run_id", crema_id_uuid(&self->run_id, uuid));
     if (err == CREMA_OK)
@@ -63,7 +63,7 @@ s_describe(const sink_live_t *self, sink_attributes_t *attributes)
         err = sink_attributes_text(attributes, "verdict", "OPEN");
     if (err == CREMA_OK)
         err = sink_attributes_text(attributes, "libhdf5_version", sink_h5_version());
-    sink_attributes_int(attributes, "t_run_start_ns", sink_told_start_ns(told));
+    sink_attributes_int(attributes, "t_run_start_ns", sink_meta_start_ns(meta));
     return err;
 }
 

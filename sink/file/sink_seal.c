@@ -94,11 +94,11 @@ s_add_coffea_report(sink_seal_t *self)
                  {"coffea.n_columns", "count"}};
     enum { KIND_TOTAL = 2 };
     const crema_table_t *t = crema_table(CREMA_TABLE_CUSTOM);
-    const sink_told_t *told = sink_decoder_told(self->run);
+    const sink_meta_t *meta = sink_decoder_meta(self->run);
     sink_dict_t *dict = sink_decoder_dict(self->run);
     crema_err_t err = CREMA_OK;
     for (size_t i = 0; i < sizeof units / sizeof *units && err == CREMA_OK; i++) {
-        const char *text = sink_texts_find(sink_told_attributes(told), units[i].name);
+        const char *text = sink_texts_find(sink_meta_attributes(meta), units[i].name);
         char *end = NULL;
         double value = text ? strtod(text, &end) : 0;
         if (!text || end == text || *end != '\0')
@@ -113,7 +113,7 @@ s_add_coffea_report(sink_seal_t *self)
             break;
         uint8_t row[SINK_ROW_BYTES_MAX];
         crema_row_clear(t, row);
-        sink_cell_set(t, row, "t_ns", sink_told_end_ns(told));
+        sink_cell_set(t, row, "t_ns", sink_meta_end_ns(meta));
         sink_cell_set_real(t, row, "value", value);
         sink_cell_set(t, row, "metric_id", metric);
         sink_cell_set(t, row, "unit_id", unit);

@@ -1,4 +1,4 @@
-/* The root attributes of a final file: what was told, what was seen, the verdict. */
+/* The root attributes of a final file: what was given, what was seen, the verdict. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ s_describe_software(sink_seal_t *self)
 static crema_err_t
 s_describe_split(sink_seal_t *self)
 {
-    crema_split_rules_t rules = sink_told_rules(sink_decoder_told(self->run));
+    crema_split_rules_t rules = sink_meta_rules(sink_decoder_meta(self->run));
     char *text = malloc(PREFIXES_BYTES);
     if (!text)
         return CREMA_ENOMEM;
@@ -107,9 +107,9 @@ s_describe_inputs(sink_seal_t *self)
         const char *name;
         crema_table_id_t table;
     } counts[] = {{"n_files", CREMA_TABLE_DICT_FILE}, {"n_datasets", CREMA_TABLE_DICT_DATASET}};
-    const sink_texts_t *told = sink_told_attributes(sink_decoder_told(self->run));
+    const sink_texts_t *given = sink_meta_attributes(sink_decoder_meta(self->run));
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        if (!sink_texts_find(told, counts[i].name))
+        if (!sink_texts_find(given, counts[i].name))
             sink_attributes_int(
                 self->attributes, counts[i].name,
                 (int64_t)sink_rows_count(sink_tables_rows(self->tables, counts[i].table)));
@@ -125,8 +125,8 @@ sink_seal_describe(sink_seal_t *self)
     strftime(utc, sizeof utc, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
     crema_id_uuid(&self->report.run_id, uuid);
     sink_attributes_t *a = self->attributes;
-    const sink_texts_t *told = sink_told_attributes(sink_decoder_told(self->run));
-    crema_err_t err = sink_attributes_texts(a, told, true);
+    const sink_texts_t *given = sink_meta_attributes(sink_decoder_meta(self->run));
+    crema_err_t err = sink_attributes_texts(a, given, true);
     if (err == CREMA_OK)
         err = sink_attributes_texts(a, sink_decoder_versions(self->run), false);
     if (err == CREMA_OK)

@@ -26,7 +26,7 @@ typedef struct {
     crema_id_t run_id;
     sink_live_t *live; /* NULL: given up */
     sink_journal_tail_t *tail;
-    sink_journal_place_t until;
+    sink_journal_position_t until;
 } view_t;
 
 struct sink_viewer {

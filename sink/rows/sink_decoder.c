@@ -42,7 +42,7 @@ sink_decoder_new(sink_row_fn emit, void *context, sink_decoder_t **ret_self)
     if (err == CREMA_OK)
         err = sink_dict_new(self->limits, &self->dict);
     if (err == CREMA_OK)
-        err = sink_told_new(self->limits, &self->told);
+        err = sink_meta_new(self->limits, &self->meta);
     if (err == CREMA_OK)
         err = sink_texts_new(self->limits, &self->versions);
     if (err == CREMA_OK)
@@ -78,7 +78,7 @@ sink_decoder_destroy(sink_decoder_t **self_p)
     sink_attempts_destroy(&self->attempts);
     sink_activity_destroy(&self->activity);
     sink_texts_destroy(&self->versions);
-    sink_told_destroy(&self->told);
+    sink_meta_destroy(&self->meta);
     sink_dict_destroy(&self->dict);
     crema_arena_destroy(&self->arena);
     free(self->limits);
@@ -89,7 +89,7 @@ sink_decoder_destroy(sink_decoder_t **self_p)
 crema_err_t
 sink_decoder_msg(sink_decoder_t *self, crema_msg_type_t type, const crema_run_msg_t *msg)
 {
-    crema_err_t err = sink_told_take(self->told, type, msg);
+    crema_err_t err = sink_meta_take(self->meta, type, msg);
     if (err == CREMA_OK)
         sink_decoder_side_prefixes(self);
     return err;
@@ -98,7 +98,7 @@ sink_decoder_msg(sink_decoder_t *self, crema_msg_type_t type, const crema_run_ms
 crema_err_t
 sink_decoder_writers(sink_decoder_t *self, const crema_writers_msg_t *msg)
 {
-    return sink_told_writers(self->told, msg);
+    return sink_meta_writers(self->meta, msg);
 }
 
 /* ---- records of each type */
@@ -413,10 +413,10 @@ sink_decoder_dict(const sink_decoder_t *self)
     return self->dict;
 }
 
-const sink_told_t *
-sink_decoder_told(const sink_decoder_t *self)
+const sink_meta_t *
+sink_decoder_meta(const sink_decoder_t *self)
 {
-    return self->told;
+    return self->meta;
 }
 
 const sink_texts_t *

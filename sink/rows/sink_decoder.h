@@ -15,9 +15,9 @@
 #include "crema_wire.h"
 #include "sink_dict.h"
 #include "sink_journal.h"
+#include "sink_meta.h"
 #include "sink_stream.h"
 #include "sink_texts.h"
-#include "sink_told.h"
 
 typedef struct sink_decoder sink_decoder_t;
 
@@ -48,7 +48,7 @@ void sink_decoder_settle(sink_decoder_t *self);
 CREMA_MUST_CHECK crema_err_t sink_decoder_finish(sink_decoder_t *self);
 
 sink_dict_t *sink_decoder_dict(const sink_decoder_t *self);
-const sink_told_t *sink_decoder_told(const sink_decoder_t *self);
+const sink_meta_t *sink_decoder_meta(const sink_decoder_t *self);
 /* Software versions and the like, as the writers gave them; the first one counts. */
 const sink_texts_t *sink_decoder_versions(const sink_decoder_t *self);
 

@@ -30,7 +30,7 @@ void
 sink_decoder_side_prefix(sink_decoder_t *self, uint32_t prefix)
 {
     const crema_table_t *table = crema_table(CREMA_TABLE_DICT_TASK_PREFIX);
-    crema_split_rules_t rules = sink_told_rules(self->told);
+    crema_split_rules_t rules = sink_meta_rules(self->meta);
     const char *rule = "";
     uint8_t *row = sink_dict_change(self->dict, CREMA_TABLE_DICT_TASK_PREFIX, prefix);
     char now[65];
@@ -144,7 +144,7 @@ s_activity(sink_decoder_t *self, sink_stream_t *stream, const crema_batch_t *bat
                                          &t0_ns, &value);
     if (err != CREMA_OK)
         return err;
-    crema_split_rules_t rules = sink_told_rules(self->told);
+    crema_split_rules_t rules = sink_meta_rules(self->meta);
     crema_side_t side = crema_split_side(
         &rules, (int)key.context, sink_dict_text(self->dict, CREMA_DICT_TASK_PREFIX, key.prefix),
         sink_dict_text(self->dict, CREMA_DICT_ACTIVITY, key.activity), (crema_side_t)key.mark);
@@ -159,7 +159,7 @@ s_task_event(sink_decoder_t *self, sink_stream_t *stream, const crema_table_t *t
 {
     if (sink_cell_int(table, row, "side") == CREMA_SIDE_UNATTRIBUTED) {
         int64_t action = sink_cell_int(table, row, "action");
-        crema_split_rules_t rules = sink_told_rules(self->told);
+        crema_split_rules_t rules = sink_meta_rules(self->meta);
         uint32_t prefix = (uint32_t)sink_cell_int(table, row, "task_prefix_id");
         crema_side_t side;
         if (action == ACTION_TRANSFER)

@@ -42,7 +42,7 @@ struct sink_decoder {
     void *context;
     crema_arena_t *arena;
     sink_dict_t *dict;
-    sink_told_t *told;
+    sink_meta_t *meta;
     sink_texts_t *versions;
     sink_activity_t *activity;
     sink_attempts_t *attempts;

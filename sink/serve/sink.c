@@ -72,7 +72,7 @@ s_say_alive(sink_t *self)
 }
 
 static void
-s_tell_health(const sink_t *self)
+s_report_health(const sink_t *self)
 {
     crema_health_tell(self->config.health_file,
                       self->space != SINK_SPACE_FULL &&
@@ -163,9 +163,9 @@ s_on_tick(zloop_t *loop, int timer, void *context)
     crema_log_clock_step(&self->wall_ahead_ns);
     (void)crema_server_refresh(self->server, false); /* asked for each message */
     s_say_alive(self);
-    s_tell_health(self);
+    s_report_health(self);
     sink_store_tick(self->store, crema_clock_mono_ns());
-    sink_group_tell_events(self);
+    sink_group_log_events(self);
     sink_listing_go_on(self);
     if (!s_abandon(self))
         return -1;
@@ -179,7 +179,7 @@ s_on_examine(zloop_t *loop, int timer, void *context)
 {
     sink_t *self = context;
     bool more = sink_store_examine(self->store);
-    sink_group_tell_events(self);
+    sink_group_log_events(self);
     sink_listing_go_on(self);
     if (more)
         return 0;

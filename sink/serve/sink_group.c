@@ -10,7 +10,8 @@ s_on_group(void *context, const sink_run_t *run, const sink_journal_t *journal)
     sink_t *self = context;
     if (!self->views || run->seal_asked)
         return;
-    crema_err_t ignored = sink_views_feed(self->views, &run->run_id, sink_journal_place(journal));
+    crema_err_t ignored =
+        sink_views_feed(self->views, &run->run_id, sink_journal_position(journal));
     (void)ignored; /* a run without a live file goes on as well */
 }
 
@@ -21,13 +22,13 @@ s_acknowledge(sink_t *self)
     crema_stream_row_t rows[1024];
     size_t n;
     while ((n = sink_commit_take(sink_store_watermarks(self->store), rows, 1024)) > 0) {
-        size_t told = 0;
+        size_t n_rows = 0;
         for (size_t i = 0; i < n; i++)
             if (!sink_store_is_held(self->store, &rows[i].run_id))
-                rows[told++] = rows[i];
-        if (told == 0)
+                rows[n_rows++] = rows[i];
+        if (n_rows == 0)
             continue;
-        crema_msg_t msg = {.type = CREMA_MSG_COMMITTED, .table = {told, rows}};
+        crema_msg_t msg = {.type = CREMA_MSG_COMMITTED, .table = {n_rows, rows}};
         sink_peers_broadcast(self->peers, &msg);
     }
 }
@@ -50,7 +51,7 @@ static const struct {
 };
 
 void
-sink_group_tell_events(sink_t *self)
+sink_group_log_events(sink_t *self)
 {
     sink_store_event_t event;
     while (sink_store_event(self->store, &event)) {
@@ -71,7 +72,7 @@ sink_group_commit(sink_t *self)
     self->t_commit_ns = crema_clock_mono_ns();
     if (err == CREMA_EIO) {
         self->broken = true;
-        sink_group_tell_events(self);
+        sink_group_log_events(self);
         return false;
     }
     if (err != CREMA_OK) {

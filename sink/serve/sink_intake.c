@@ -13,12 +13,12 @@
 #define BATCH_MESSAGES 4096 /* taken from the socket before timers and signals get their turn */
 
 static void
-s_tell_full(sink_t *self, size_t peer)
+s_send_full(sink_t *self, size_t peer)
 {
     self->counts.full++;
-    if (self->told_full)
+    if (self->sent_full)
         return;
-    self->told_full = true;
+    self->sent_full = true;
     crema_msg_t msg = sink_trouble_full(self, NULL);
     sink_peers_send(self->peers, peer, &msg);
 }
@@ -41,13 +41,13 @@ s_on_put(sink_t *self, size_t peer, const crema_msg_t *msg)
     self->counts.puts++;
     self->counts.records += msg->data.n;
     if (self->space == SINK_SPACE_FULL) {
-        s_tell_full(self, peer);
+        s_send_full(self, peer);
         return;
     }
     crema_err_t err = s_put(self, &msg->data, &answer);
     if (err == CREMA_ENOSPC) {
         self->space = SINK_SPACE_FULL;
-        s_tell_full(self, peer);
+        s_send_full(self, peer);
     } else if (err != CREMA_OK) {
         self->counts.refused++;
         crema_log_warn("put_refused", CREMA_ID("stream", &msg->data.stream_id),
@@ -85,7 +85,7 @@ s_send_rows(sink_t *self, size_t peer, const crema_stream_row_t *rows, size_t n)
 
 /* Whose the run is, and the key of its own agents: an aggregator that was started anew has no other way to know. */
 static void
-s_tell_owner(sink_t *self, size_t peer, const sink_run_t *run)
+s_send_owner(sink_t *self, size_t peer, const sink_run_t *run)
 {
     if (crema_id_is_zero(&run->owner) || run->freed)
         return;
@@ -98,11 +98,11 @@ s_tell_owner(sink_t *self, size_t peer, const sink_run_t *run)
 }
 
 static void
-s_tell_owners(sink_t *self, size_t peer)
+s_send_owners(sink_t *self, size_t peer)
 {
     size_t cursor = 0;
     for (const sink_run_t *run; (run = sink_store_next(self->store, &cursor)) != NULL;)
-        s_tell_owner(self, peer, run);
+        s_send_owner(self, peer, run);
 }
 
 /* Of streams that were refused nothing may be said before that is durable: their spools would let go of what nothing stands for. */
@@ -132,7 +132,7 @@ s_on_open(sink_t *self, size_t peer, const crema_stream_table_t *asked)
     crema_stream_row_t *rows = NULL;
     size_t n = 0;
     if (asked->n == 0) {
-        s_tell_owners(self, peer);
+        s_send_owners(self, peer);
         if (sink_store_open_streams(self->store, &rows, &n) != CREMA_OK)
             return; /* it asks again */
     } else if (!(rows = calloc(asked->n, sizeof *rows))) {
@@ -142,7 +142,7 @@ s_on_open(sink_t *self, size_t peer, const crema_stream_table_t *asked)
         if (sink_store_stream(self->store, &asked->rows[i], &rows[n]) == CREMA_OK)
             n++; /* nothing can be said of a run that is set aside, or of another run's stream */
     n = s_keep_refused(self, rows, n);
-    sink_group_tell_events(self);
+    sink_group_log_events(self);
     if (n > 0 || asked->n == 0)
         s_send_rows(self, peer, rows, n);
     free(rows);
@@ -210,10 +210,10 @@ s_on_run(sink_t *self, size_t peer, const crema_msg_t *msg)
         return true;
     }
     if (err == CREMA_ENOSPC)
-        s_tell_full(self, peer);
+        s_send_full(self, peer);
     if (err == CREMA_EDENIED) {
         self->counts.not_allowed++;
-        s_tell_owner(self, peer, sink_store_find(self->store, &run_id));
+        s_send_owner(self, peer, sink_store_find(self->store, &run_id));
     }
     if (err == CREMA_EIO) /* it is set aside: whoever waits learns why */
         s_answer_seal(self, peer, &run_id);
@@ -230,7 +230,7 @@ s_on_run(sink_t *self, size_t peer, const crema_msg_t *msg)
         return false;
     crema_failpoint_message("sink.after_commit", msg->type);
     if (sink_store_pending_bytes(self->store) > 0) /* no room: it is asked again */
-        s_tell_full(self, peer);
+        s_send_full(self, peer);
     else if (is_seal)
         s_on_seal(self, peer, &msg->run, is_new);
     else {
@@ -252,10 +252,10 @@ s_on_writers(sink_t *self, size_t peer, const crema_writers_msg_t *msg)
         return true;
     }
     if (err == CREMA_ENOSPC)
-        s_tell_full(self, peer);
+        s_send_full(self, peer);
     if (err == CREMA_EDENIED) {
         self->counts.not_allowed++;
-        s_tell_owner(self, peer, sink_store_find(self->store, &msg->run_id));
+        s_send_owner(self, peer, sink_store_find(self->store, &msg->run_id));
     }
     if (err != CREMA_OK) {
         self->counts.refused++;
@@ -272,7 +272,7 @@ s_on_writers(sink_t *self, size_t peer, const crema_writers_msg_t *msg)
         return false;
     crema_failpoint("sink.after_commit.RUN_WRITERS");
     if (sink_store_pending_bytes(self->store) > 0)
-        s_tell_full(self, peer);
+        s_send_full(self, peer);
     else if (sink_store_check_list(self->store, &msg->run_id))
         sink_peers_send(self->peers, peer, &answer);
     else
@@ -386,7 +386,7 @@ sink_intake_take(sink_t *self)
     zmq_msg_t id, body;
     bool go_on = true, good;
     size_t bytes = 0;
-    self->told_full = false;
+    self->sent_full = false;
     zmq_msg_init(&id);
     zmq_msg_init(&body);
     for (int i = 0; go_on && i < BATCH_MESSAGES && bytes < (size_t)self->config.commit_bytes; i++) {

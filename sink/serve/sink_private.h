@@ -42,7 +42,7 @@ struct sink {
     int64_t t_commit_ns;          /* monotonic time of the last commit */
     int64_t wall_ahead_ns;        /* of the monotonic clock, at the last tick */
     bool broken;                  /* the journal failed */
-    bool told_full;               /* a peer was told in this batch */
+    bool sent_full;               /* a peer was told in this batch */
     counts_t counts;
 };
 
@@ -54,7 +54,7 @@ bool sink_group_commit(sink_t *self);
 bool sink_group_commit_soon(sink_t *self);
 
 /* What the store has to say goes to the log. */
-void sink_group_tell_events(sink_t *self);
+void sink_group_log_events(sink_t *self);
 
 /* ---- sink_listing.c */
 

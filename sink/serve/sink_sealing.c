@@ -233,13 +233,13 @@ static void
 s_explain(sink_sealing_t *self, const sink_sealer_end_t *end)
 {
     char journal[PATH_MAX] = "", output[PATH_MAX] = "", memory[80] = "";
-    const char *told = self->report ? sink_report_why(self->report) : NULL;
-    bool starved = WIFSIGNALED(end->status) || (told && strstr(told, crema_err_text(CREMA_ENOMEM)));
+    const char *why = self->report ? sink_report_why(self->report) : NULL;
+    bool starved = WIFSIGNALED(end->status) || (why && strstr(why, crema_err_text(CREMA_ENOMEM)));
     if (starved && self->memory_bytes > 0)
         snprintf(memory, sizeof memory, " (it may have %lld MiB of memory: --seal-memory)",
                  (long long)(self->memory_bytes >> 20));
-    if (told) { /* it says what to do itself */
-        snprintf(self->why, sizeof self->why, "%s%s", told, memory);
+    if (why) { /* the reason already says what to do */
+        snprintf(self->why, sizeof self->why, "%s%s", why, memory);
         return;
     }
     if (!s_paths(self, &end->run_id, journal, output))

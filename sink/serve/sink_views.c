@@ -24,7 +24,7 @@
 
 typedef struct {
     crema_id_t run_id;
-    sink_journal_place_t place;
+    sink_journal_position_t place;
     bool fresh; /* the process does not know this place yet */
 } view_t;
 
@@ -86,7 +86,7 @@ s_start(sink_views_t *self)
 
 /* True: it took the line. */
 static bool
-s_tell(const sink_views_t *self, const sink_viewing_t *viewing)
+s_send(const sink_views_t *self, const sink_viewing_t *viewing)
 {
     char line[SINK_VIEWING_BYTES];
     size_t size = strlen(sink_viewing_line(viewing, line));
@@ -159,7 +159,7 @@ sink_views_destroy(sink_views_t **self_p)
 /* ---- what it shows */
 
 crema_err_t
-sink_views_feed(sink_views_t *self, const crema_id_t *run_id, sink_journal_place_t place)
+sink_views_feed(sink_views_t *self, const crema_id_t *run_id, sink_journal_position_t place)
 {
     view_t *view = crema_map_find(self->views, run_id);
     if (!view) {
@@ -179,12 +179,12 @@ sink_views_feed(sink_views_t *self, const crema_id_t *run_id, sink_journal_place
 }
 
 static void
-s_tell_ended(sink_views_t *self)
+s_send_ended(sink_views_t *self)
 {
     size_t left = 0;
     for (size_t i = 0; i < self->n_ended; i++) {
         const sink_viewing_t viewing = {.ended = true, .run_id = self->ended[i]};
-        if (self->pid > 0 && !s_tell(self, &viewing))
+        if (self->pid > 0 && !s_send(self, &viewing))
             self->ended[left++] = self->ended[i];
     }
     self->n_ended = left;
@@ -195,14 +195,14 @@ sink_views_flush(sink_views_t *self, int64_t mono_ns)
 {
     size_t cursor = 0;
     view_t *view;
-    s_tell_ended(self);
+    s_send_ended(self);
     while ((view = crema_map_next(self->views, &cursor)) != NULL) {
         if (!view->fresh)
             continue;
         if (self->pid == 0 && mono_ns >= self->t_start_ns)
             s_start(self);
         const sink_viewing_t viewing = {.run_id = view->run_id, .place = view->place};
-        if (!s_tell(self, &viewing))
+        if (!s_send(self, &viewing))
             return; /* at the next flush */
         view->fresh = false;
     }
@@ -218,6 +218,6 @@ sink_views_end(sink_views_t *self, const crema_id_t *run_id)
         (void)unlink(path); /* the process does so as well: it may be about to make the file */
     if (self->pid > 0 && self->n_ended < ENDED_MAX)
         self->ended[self->n_ended++] = *run_id;
-    s_tell_ended(self);
+    s_send_ended(self);
     self->pause_ns = PAUSE_NS;
 }

@@ -25,7 +25,7 @@ void sink_views_destroy(sink_views_t **self_p);
 
 /* The run's journal is durable up to there. CREMA_ELIMIT: too many runs have a live file, this one gets none. */
 CREMA_MUST_CHECK crema_err_t sink_views_feed(sink_views_t *self, const crema_id_t *run_id,
-                                             sink_journal_place_t place);
+                                             sink_journal_position_t place);
 
 /* Tells the process what has grown since the last time; starts it if there is something to tell. */
 void sink_views_flush(sink_views_t *self, int64_t mono_ns);

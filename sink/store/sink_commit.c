@@ -25,17 +25,17 @@ struct stream {
     uint64_t hi;        /* was there once; counts if it is above written */
     bool ended;         /* `written` is the END: nothing may follow */
     bool in_unsynced;   /* linked by next_unsynced */
-    bool in_told;       /* linked by next_told */
+    bool in_answers;    /* linked by next_answer */
     stream_t *next_unsynced;
-    stream_t *next_told;
+    stream_t *next_answer;
 };
 
 struct sink_commit {
     crema_map_t *streams;
     crema_map_t *runs;  /* run_t * by run_id */
     stream_t *unsynced; /* written > committed, latest first */
-    stream_t *told;     /* to acknowledge, oldest first */
-    stream_t **told_end;
+    stream_t *answers;  /* to acknowledge, oldest first */
+    stream_t **answers_end;
     sink_commit_stats_t stats;
 };
 
@@ -45,7 +45,7 @@ sink_commit_new(size_t streams_max, sink_commit_t **ret_self)
     sink_commit_t *self = calloc(1, sizeof *self);
     if (!self)
         return CREMA_ENOMEM;
-    self->told_end = &self->told;
+    self->answers_end = &self->answers;
     crema_err_t err = crema_map_new(streams_max, &self->streams);
     if (err == CREMA_OK)
         err = crema_map_new(streams_max, &self->runs);
@@ -134,14 +134,14 @@ s_add(sink_commit_t *self, const crema_id_t *stream_id, const crema_id_t *run_id
 }
 
 static void
-s_tell(sink_commit_t *self, stream_t *stream)
+s_mark_for_ack(sink_commit_t *self, stream_t *stream)
 {
-    if (stream->in_told)
+    if (stream->in_answers)
         return;
-    stream->in_told = true;
-    stream->next_told = NULL;
-    *self->told_end = stream;
-    self->told_end = &stream->next_told;
+    stream->in_answers = true;
+    stream->next_answer = NULL;
+    *self->answers_end = stream;
+    self->answers_end = &stream->next_answer;
 }
 
 static crema_err_t
@@ -232,7 +232,7 @@ sink_commit_forget(sink_commit_t *self, const crema_id_t *run_id)
     if (!run)
         return true;
     for (const stream_t *stream = run->streams; stream; stream = stream->next_of_run)
-        if (stream->in_unsynced || stream->in_told)
+        if (stream->in_unsynced || stream->in_answers)
             return false;
     while (run->streams) {
         stream_t *stream = run->streams;
@@ -279,7 +279,7 @@ sink_commit_put(sink_commit_t *self, const crema_id_t *stream_id, const crema_id
     self->stats.gaps += decision == SINK_PUT_GAP;
     self->stats.beyond_end += decision == SINK_PUT_CLOSED;
     if (stream && decision == SINK_PUT_REPEAT)
-        s_tell(self, stream);
+        s_mark_for_ack(self, stream);
     *ret_decision = decision;
     *ret_skip = decision == SINK_PUT_APPEND && first_seq <= written
                     ? (uint32_t)(written + 1 - first_seq)
@@ -318,7 +318,7 @@ sink_commit_durable(sink_commit_t *self)
         self->stats.uncommitted -= stream->written - stream->committed;
         self->stats.tombstones += stream->ended;
         stream->committed = stream->written;
-        s_tell(self, stream);
+        s_mark_for_ack(self, stream);
     }
 }
 
@@ -341,14 +341,14 @@ size_t
 sink_commit_take(sink_commit_t *self, crema_stream_row_t *rows, size_t max)
 {
     size_t n = 0;
-    while (self->told && n < max) {
-        stream_t *stream = self->told;
-        self->told = stream->next_told;
-        stream->in_told = false;
+    while (self->answers && n < max) {
+        stream_t *stream = self->answers;
+        self->answers = stream->next_answer;
+        stream->in_answers = false;
         rows[n++] = s_row(stream);
     }
-    if (!self->told)
-        self->told_end = &self->told;
+    if (!self->answers)
+        self->answers_end = &self->answers;
     return n;
 }
 
@@ -357,7 +357,7 @@ sink_commit_ask(sink_commit_t *self, const crema_id_t *stream_id)
 {
     stream_t *stream = crema_map_find(self->streams, stream_id);
     if (stream)
-        s_tell(self, stream);
+        s_mark_for_ack(self, stream);
 }
 
 bool

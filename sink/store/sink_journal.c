@@ -368,10 +368,10 @@ sink_journal_bytes(const sink_journal_t *self)
     return self->bytes;
 }
 
-sink_journal_place_t
-sink_journal_place(const sink_journal_t *self)
+sink_journal_position_t
+sink_journal_position(const sink_journal_t *self)
 {
-    return (sink_journal_place_t){self->segment, self->segment_bytes};
+    return (sink_journal_position_t){self->segment, self->segment_bytes};
 }
 
 uint64_t

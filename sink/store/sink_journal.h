@@ -114,8 +114,8 @@ uint64_t sink_journal_bytes(const sink_journal_t *self);
 typedef struct {
     uint32_t segment;
     uint64_t bytes;
-} sink_journal_place_t;
-sink_journal_place_t sink_journal_place(const sink_journal_t *self);
+} sink_journal_position_t;
+sink_journal_position_t sink_journal_position(const sink_journal_t *self);
 /* Bytes of a torn tail that the opening cut. */
 uint64_t sink_journal_torn_bytes(const sink_journal_t *self);
 
@@ -180,9 +180,9 @@ CREMA_MUST_CHECK crema_err_t sink_journal_tail_new(const char *dir,
                                                    sink_journal_tail_t **ret_self);
 void sink_journal_tail_destroy(sink_journal_tail_t **self_p);
 bool sink_journal_tail_is_behind(const sink_journal_tail_t *self,
-                                 const sink_journal_place_t *until);
+                                 const sink_journal_position_t *until);
 /* Shows what is new up to `until`, of one segment at most. */
 CREMA_MUST_CHECK crema_err_t sink_journal_tail_read(sink_journal_tail_t *self,
-                                                    const sink_journal_place_t *until);
+                                                    const sink_journal_position_t *until);
 
 #endif

@@ -67,7 +67,7 @@ s_take_header(reader_t *reader, const sink_header_t *header)
 
 /* A PUT that waited, read once more from where it lies. */
 static crema_err_t
-s_show_again(reader_t *reader, const sink_order_place_t *place)
+s_show_again(reader_t *reader, const sink_order_put_t *place)
 {
     char path[PATH_MAX];
     uint8_t *bytes = malloc(place->bytes);
@@ -88,7 +88,7 @@ static crema_err_t
 s_show_due(reader_t *reader, bool all)
 {
     crema_err_t err = CREMA_OK;
-    sink_order_place_t place;
+    sink_order_put_t place;
     while (err == CREMA_OK && sink_order_due(reader->order, all, &place))
         err = s_show_again(reader, &place);
     return err;
@@ -120,7 +120,7 @@ s_show(reader_t *reader, const crema_frame_t *frame, uint32_t segment, size_t of
 {
     sink_journal_put_t put;
     bool closed, now = true;
-    sink_order_place_t place = {
+    sink_order_put_t place = {
         .segment = segment, .offset = offset, .bytes = crema_frame_bytes(frame)};
     crema_err_t err = CREMA_OK;
     bool ordered = frame->type == SINK_JOURNAL_PUT && reader->order &&

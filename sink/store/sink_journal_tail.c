@@ -11,7 +11,7 @@
 struct sink_journal_tail {
     char *dir;
     sink_journal_visitor_t visitor;
-    sink_journal_place_t at; /* read up to here */
+    sink_journal_position_t at; /* read up to here */
 };
 
 crema_err_t
@@ -43,7 +43,7 @@ sink_journal_tail_destroy(sink_journal_tail_t **self_p)
 }
 
 bool
-sink_journal_tail_is_behind(const sink_journal_tail_t *self, const sink_journal_place_t *until)
+sink_journal_tail_is_behind(const sink_journal_tail_t *self, const sink_journal_position_t *until)
 {
     return self->at.segment < until->segment ||
            (self->at.segment == until->segment && self->at.bytes < until->bytes);
@@ -81,7 +81,7 @@ s_read(sink_journal_tail_t *self, const char *path, uint64_t end)
 }
 
 crema_err_t
-sink_journal_tail_read(sink_journal_tail_t *self, const sink_journal_place_t *until)
+sink_journal_tail_read(sink_journal_tail_t *self, const sink_journal_position_t *until)
 {
     char path[PATH_MAX];
     struct stat status;
@@ -92,6 +92,6 @@ sink_journal_tail_read(sink_journal_tail_t *self, const sink_journal_place_t *un
         return s_read(self, path, until->bytes);
     if (stat(path, &status) == 0) /* else it was set aside: the final file counts what is lost */
         err = s_read(self, path, (uint64_t)status.st_size);
-    self->at = (sink_journal_place_t){.segment = self->at.segment + 1};
+    self->at = (sink_journal_position_t){.segment = self->at.segment + 1};
     return err;
 }

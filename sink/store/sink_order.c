@@ -9,9 +9,9 @@
 #define STREAMS_MAX (1u << 24)
 
 typedef struct {
-    crema_link_t waits;          /* in the list of streams with something that waits */
-    uint64_t next;               /* number expected next */
-    sink_order_place_t *waiting; /* by first number, from `from` on */
+    crema_link_t waits;        /* in the list of streams with something that waits */
+    uint64_t next;             /* number expected next */
+    sink_order_put_t *waiting; /* by first number, from `from` on */
     size_t from, n, room;
 } stream_t;
 
@@ -81,11 +81,11 @@ sink_order_begin(sink_order_t *self, const crema_id_t *stream_id, uint64_t last)
 
 /* Sorted in: what comes last usually belongs there. */
 static crema_err_t
-s_wait(sink_order_t *self, stream_t *stream, const sink_order_place_t *place)
+s_wait(sink_order_t *self, stream_t *stream, const sink_order_put_t *place)
 {
     if (stream->n == stream->room) {
         size_t room = stream->room ? 2 * stream->room : 16;
-        sink_order_place_t *grown = realloc(stream->waiting, room * sizeof *grown);
+        sink_order_put_t *grown = realloc(stream->waiting, room * sizeof *grown);
         if (!grown)
             return CREMA_ENOMEM;
         stream->waiting = grown;
@@ -102,7 +102,7 @@ s_wait(sink_order_t *self, stream_t *stream, const sink_order_place_t *place)
 }
 
 crema_err_t
-sink_order_take(sink_order_t *self, const crema_id_t *stream_id, const sink_order_place_t *place,
+sink_order_take(sink_order_t *self, const crema_id_t *stream_id, const sink_order_put_t *place,
                 bool *ret_now)
 {
     stream_t *stream;
@@ -120,7 +120,7 @@ sink_order_take(sink_order_t *self, const crema_id_t *stream_id, const sink_orde
 }
 
 bool
-sink_order_due(sink_order_t *self, bool all, sink_order_place_t *ret_place)
+sink_order_due(sink_order_t *self, bool all, sink_order_put_t *ret_place)
 {
     stream_t *stream = all ? CREMA_LIST_FIRST(&self->waiting, stream_t, waits) : self->due;
     if (!stream || (!all && stream->waiting[stream->from].first > stream->next)) {

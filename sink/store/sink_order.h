@@ -20,7 +20,7 @@ typedef struct {
     uint64_t first, last;
     uint32_t segment;
     size_t offset, bytes;
-} sink_order_place_t;
+} sink_order_put_t;
 
 CREMA_MUST_CHECK crema_err_t sink_order_new(sink_order_t **ret_self);
 void sink_order_destroy(sink_order_t **self_p);
@@ -31,9 +31,9 @@ CREMA_MUST_CHECK crema_err_t sink_order_begin(sink_order_t *self, const crema_id
 
 /* *ret_now: take it now; else it waits. */
 CREMA_MUST_CHECK crema_err_t sink_order_take(sink_order_t *self, const crema_id_t *stream_id,
-                                             const sink_order_place_t *place, bool *ret_now);
+                                             const sink_order_put_t *place, bool *ret_now);
 
 /* The next that waited and is due; with `all` every one, each stream's in order. False: none. */
-bool sink_order_due(sink_order_t *self, bool all, sink_order_place_t *ret_place);
+bool sink_order_due(sink_order_t *self, bool all, sink_order_put_t *ret_place);
 
 #endif

@@ -33,7 +33,7 @@ sink_store_fingerprint(crema_msg_type_t type, const crema_run_msg_t *msg)
 {
     crema_msg_t plain = {.type = type, .run = *msg};
     plain.run.t_verdict_ns = 0;
-    while (plain.run.n_attributes > 0 && crema_cost_is(msg->keys[plain.run.n_attributes - 1]))
+    while (plain.run.n_attributes > 0 && crema_cost_is_key(msg->keys[plain.run.n_attributes - 1]))
         plain.run.n_attributes--; /* they come last */
     return s_checksum(&plain);
 }
@@ -159,7 +159,7 @@ s_is_full(sink_store_t *self, sink_store_run_t *run)
     if (limit == 0 || bytes < limit)
         return false;
     if (!run->shown.is_full)
-        sink_store_tell(
+        sink_store_add_event(
             self, SINK_STORE_RUN_FULL, &run->shown.run_id,
             "its journal has reached the limit of a run; further records are counted as lost");
     run->shown.is_full = true;
@@ -258,10 +258,10 @@ s_is_possible(const sink_run_t *run, crema_msg_type_t type, const crema_run_msg_
 static crema_err_t
 s_append_cost(sink_store_run_t *run, const crema_cost_t *cost, int64_t t_real_ns)
 {
-    crema_cost_words_t words;
-    crema_cost_tell(cost, "sink", &words);
+    crema_cost_attributes_t words;
+    crema_cost_describe(cost, "sink", &words);
     const crema_run_msg_t msg = {.run_id = run->shown.run_id,
-                                 .n_attributes = CREMA_COST_WORDS,
+                                 .n_attributes = CREMA_COST_ATTRIBUTES,
                                  .keys = words.keys,
                                  .values = words.values};
     return sink_journal_run(run->journal, CREMA_MSG_RUN_OPEN, &msg, t_real_ns);
@@ -410,14 +410,14 @@ sink_store_pending_bytes(const sink_store_t *self)
 }
 
 static void
-s_tell_broken(sink_store_t *self, const crema_id_t *run_id)
+s_report_broken(sink_store_t *self, const crema_id_t *run_id)
 {
     char path[PATH_MAX], text[PATH_MAX + 128];
     const int why = errno;
     if (sink_store_run_dir(self, run_id, path) != CREMA_OK)
         return;
     snprintf(text, sizeof text, "%s: %s", path, strerror(why));
-    sink_store_tell(self, SINK_STORE_BROKEN, run_id, text);
+    sink_store_add_event(self, SINK_STORE_BROKEN, run_id, text);
 }
 
 crema_err_t
@@ -429,7 +429,7 @@ sink_store_commit(sink_store_t *self, sink_store_group_fn fn, void *context)
         sink_journal_head_t head = sink_store_head(&of);
         crema_err_t one = sink_journal_sync(of.run->journal, &head);
         if (one == CREMA_EIO) {
-            s_tell_broken(self, &of.run->shown.run_id);
+            s_report_broken(self, &of.run->shown.run_id);
             return CREMA_EIO;
         }
         if (one != CREMA_OK)

@@ -71,8 +71,8 @@ struct sink_store {
     int64_t age_ns, age_kept_ns, mono_ns;
     crema_arena_t *arena;
     bool stuck; /* the last commit found no room: nothing new is taken until one succeeds */
-    sink_store_news_t *news; /* for the log, oldest first */
-    sink_store_news_t *told; /* the last that was given away */
+    sink_store_news_t *news;  /* for the log, oldest first */
+    sink_store_news_t *given; /* the last that was given away */
     sink_store_report_t report;
 };
 
@@ -94,7 +94,7 @@ CREMA_MUST_CHECK crema_err_t sink_store_rest(sink_store_t *self, sink_store_run_
 bool sink_store_is_freed(const sink_store_t *self, const crema_id_t *run_id);
 /* Its file holds all there is of it. */
 bool sink_store_is_over(const sink_run_t *run);
-void sink_store_tell(sink_store_t *self, int type, const crema_id_t *run_id, const char *text);
+void sink_store_add_event(sink_store_t *self, int type, const crema_id_t *run_id, const char *text);
 void sink_store_drop_news(sink_store_t *self);
 void sink_store_drop_run(sink_store_t *self, sink_store_run_t *run);
 /* All but damaged files, which are kept. */

@@ -26,7 +26,7 @@ struct sink_store_news {
 };
 
 void
-sink_store_tell(sink_store_t *self, int type, const crema_id_t *run_id, const char *text)
+sink_store_add_event(sink_store_t *self, int type, const crema_id_t *run_id, const char *text)
 {
     size_t n = strlen(text) + 1;
     sink_store_news_t *news = malloc(sizeof *news + n), **end = &self->news;
@@ -42,14 +42,14 @@ sink_store_tell(sink_store_t *self, int type, const crema_id_t *run_id, const ch
 bool
 sink_store_event(sink_store_t *self, sink_store_event_t *ret_event)
 {
-    free(self->told);
-    self->told = self->news;
-    if (!self->told)
+    free(self->given);
+    self->given = self->news;
+    if (!self->given)
         return false;
-    self->news = self->told->next;
-    ret_event->type = self->told->type;
-    ret_event->run_id = self->told->run_id;
-    ret_event->text = self->told->text;
+    self->news = self->given->next;
+    ret_event->type = self->given->type;
+    ret_event->run_id = self->given->run_id;
+    ret_event->text = self->given->text;
     return true;
 }
 
@@ -186,7 +186,7 @@ s_set_aside(sink_store_t *self, sink_store_run_t *run, crema_err_t err, const ch
     snprintf(text, sizeof text, "%s: %s", where, s_why(err));
     bool again = run->stage == SINK_STAGE_ASIDE;
     if (!again || !run->cause || strcmp(run->cause, text) != 0)
-        sink_store_tell(self, SINK_STORE_ASIDE, &run->shown.run_id, text);
+        sink_store_add_event(self, SINK_STORE_ASIDE, &run->shown.run_id, text);
     s_leave(self, run);
     run->stage = SINK_STAGE_ASIDE;
     run->cause = strdup(text);
@@ -215,7 +215,7 @@ s_note_report(sink_store_t *self, const sink_store_run_t *run, const char *path,
              "of it is asked for again",
              path, (unsigned long long)report->damaged_bytes,
              (unsigned long long)report->missing_frames);
-    sink_store_tell(self, SINK_STORE_DAMAGED, &run->shown.run_id, text);
+    sink_store_add_event(self, SINK_STORE_DAMAGED, &run->shown.run_id, text);
 }
 
 /* Reads the newest checkpoint of its journal and what follows, and opens it for more. Whatever is wrong with it is this run's alone. */
@@ -243,12 +243,13 @@ s_read(sink_store_t *self, sink_store_run_t *run, char where[PATH_MAX])
     s_set_bytes(self, run, sink_journal_bytes(journal));
     s_note_report(self, run, path, &report);
     if (was_aside)
-        sink_store_tell(self, SINK_STORE_BACK, &run->shown.run_id, path);
+        sink_store_add_event(self, SINK_STORE_BACK, &run->shown.run_id, path);
     if (run->shown.revision > 0 && run->age_sealed_ns == 0)
         run->age_sealed_ns = self->age_ns;
     run->age_used_ns = self->age_ns;
     run->durable = sink_store_state(run);
-    if (sink_journal_place(journal).segment > 1) /* what lies before the checkpoint was not read */
+    if (sink_journal_position(journal).segment >
+        1) /* what lies before the checkpoint was not read */
         sink_store_scrub(self, run);
     return CREMA_OK;
 }

@@ -67,11 +67,11 @@ s_fall_back(sink_store_t *self, sink_store_run_t *run, const sink_scrub_found_t 
              "still hold of %llu records is asked for again",
              (unsigned long long)found->damaged_bytes, (unsigned long long)found->missing_frames,
              (unsigned long long)fall.records);
-    sink_store_tell(self, SINK_STORE_DAMAGED, &run->shown.run_id, text);
+    sink_store_add_event(self, SINK_STORE_DAMAGED, &run->shown.run_id, text);
 }
 
 static void
-s_tell_row(void *context, const crema_stream_row_t *row)
+s_report_row(void *context, const crema_stream_row_t *row)
 {
     sink_commit_ask(((sink_store_t *)context)->watermarks, &row->stream_id);
 }
@@ -89,7 +89,7 @@ s_finish(sink_store_t *self, sink_store_run_t *run, bool sound, sink_store_scrub
     if (ret_scrubbed->fell)
         s_fall_back(self, run, &found);
     if (run->scrub_for_list)
-        sink_commit_each(self->watermarks, &run->shown.run_id, s_tell_row, self);
+        sink_commit_each(self->watermarks, &run->shown.run_id, s_report_row, self);
     run->list_checked |= run->scrub_for_list;
     sink_store_end_scrub(run);
 }
@@ -101,7 +101,8 @@ sink_store_scrub_some(sink_store_t *self, sink_store_scrubbed_t *ret_scrubbed)
     sink_store_run_t *run = CREMA_LIST_FIRST(&self->scrubbed, sink_store_run_t, scrubbed);
     if (!run)
         return false;
-    crema_err_t err = sink_scrub_read(run->scrub, sink_journal_place(run->journal).segment, &end);
+    crema_err_t err =
+        sink_scrub_read(run->scrub, sink_journal_position(run->journal).segment, &end);
     self->scrub_waits = err == CREMA_OK && end && crema_list_is_linked(&run->dirty);
     if (err == CREMA_OK && (!end || self->scrub_waits)) {
         crema_list_remove(&run->scrubbed); /* each in its turn */

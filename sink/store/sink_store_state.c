@@ -26,7 +26,7 @@ s_pass_strays(recovery_t *self, const crema_id_t *stream_id, crema_err_t err)
 }
 
 static void
-s_tell_strays(const recovery_t *self)
+s_report_strays(const recovery_t *self)
 {
     char text[256], uuid[37];
     if (self->strays == 0)
@@ -35,7 +35,7 @@ s_tell_strays(const recovery_t *self)
              "%llu entries of its journal are of streams that another run has, the first of %s: "
              "they are left where they are, and more of them is refused",
              (unsigned long long)self->strays, crema_id_uuid(&self->stray, uuid));
-    sink_store_tell(self->store, SINK_STORE_STRAYS, &self->run->shown.run_id, text);
+    sink_store_add_event(self->store, SINK_STORE_STRAYS, &self->run->shown.run_id, text);
 }
 
 void
@@ -96,7 +96,7 @@ s_on_run(void *context, crema_msg_type_t type, const crema_run_msg_t *msg)
     recovery_t *recovery = context;
     /* sink_store_seal() puts this program's cost there as a RUN_OPEN; the RUN_SEAL behind it may name the aggregator's. */
     bool is_cost =
-        type == CREMA_MSG_RUN_OPEN && msg->n_attributes > 0 && crema_cost_is(msg->keys[0]);
+        type == CREMA_MSG_RUN_OPEN && msg->n_attributes > 0 && crema_cost_is_key(msg->keys[0]);
     if (!is_cost)
         sink_store_note_message(recovery->run, type, msg, sink_store_fingerprint(type, msg));
     return CREMA_OK;
@@ -156,7 +156,7 @@ sink_store_open_journal(sink_store_t *self, sink_store_run_t *run, const char *p
     crema_err_t err = sink_journal_open(path, &self->store_id, &run->shown.run_id, self->generation,
                                         &visitor, ret_report, ret_where, ret_journal);
     if (err == CREMA_OK)
-        s_tell_strays(&recovery);
+        s_report_strays(&recovery);
     return err;
 }
 

@@ -18,7 +18,7 @@
 typedef struct {
     bool ended;
     crema_id_t run_id;
-    sink_journal_place_t place; /* of a journal that has grown */
+    sink_journal_position_t place; /* of a journal that has grown */
 } sink_viewing_t;
 
 /* Returns the line, its newline included. */

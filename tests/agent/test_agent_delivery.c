@@ -11,7 +11,7 @@
 #include <czmq.h>
 
 #include "agent_delivery.h"
-#include "agent_place.h"
+#include "agent_spool_dir.h"
 #include "crema_clock.h"
 #include "crema_log.h"
 #include "crema_random.h"

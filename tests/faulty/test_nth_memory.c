@@ -7,7 +7,7 @@
 #include "sink_attribute.h"
 #include "sink_bottleneck.h"
 #include "sink_journal.h"
-#include "sink_told.h"
+#include "sink_meta.h"
 
 typedef crema_err_t (*call_t)(void *context);
 
@@ -82,7 +82,7 @@ s_tell(void *context)
                                  .processor_prefixes = s_prefixes,
                                  .n_reasons = 2,
                                  .reasons = s_reasons};
-    return sink_told_take(context, CREMA_MSG_RUN_SEAL, &msg);
+    return sink_meta_take(context, CREMA_MSG_RUN_SEAL, &msg);
 }
 
 /* Said again, with memory, it is all there. */
@@ -93,19 +93,19 @@ must_keep_what_was_said_or_say_so(void **state)
     crema_limits_t limits = crema_limits();
     uint64_t n = 0;
     for (int failed = 1; failed;) {
-        sink_told_t *self;
+        sink_meta_t *self;
         const crema_reason_t *told;
-        must(sink_told_new(&limits, &self));
+        must(sink_meta_new(&limits, &self));
         faulty_arm("memory", "", ++n, ENOMEM);
         crema_err_t err = s_tell(self);
         failed = faulty_has_failed();
         faulty_disarm();
         assert_int_equal(err, failed ? CREMA_ENOMEM : CREMA_OK);
         must(s_tell(self));
-        assert_int_equal(sink_told_reasons(self, &told), 2);
+        assert_int_equal(sink_meta_reasons(self, &told), 2);
         assert_string_equal(told[1].subject, "w");
-        assert_int_equal(sink_told_rules(self).n_prefixes, 1);
-        sink_told_destroy(&self);
+        assert_int_equal(sink_meta_rules(self).n_prefixes, 1);
+        sink_meta_destroy(&self);
     }
     assert_true(n > 6);
 }

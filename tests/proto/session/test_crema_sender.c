@@ -142,13 +142,13 @@ must_start_over_in_a_new_session_with_what_the_store_has(void **state)
     crema_id_t id = s_id(1);
     s_hold(sender, 1, 9);
     s_confirm(sender, 1, 8, 6, 0);
-    crema_sender_unplace_all(sender);
+    crema_sender_begin_session(sender);
     assert_int_equal(s_turn(sender, &next), 0);
     crema_stream_row_t row = {.stream_id = id, .committed = 2, .recv_next = 0};
-    crema_sender_place(sender, &row, 0);
+    crema_sender_welcome(sender, &row, 0);
     assert_int_equal(s_turn(sender, &next), 0); /* the receiver does not know yet */
     row.recv_next = 8;
-    crema_sender_place(sender, &row, 0);
+    crema_sender_welcome(sender, &row, 0);
     assert_int_equal(s_turn(sender, &next), 1);
     assert_int_equal(next,
                      3); /* another store: behind what it has, although more was committed before */

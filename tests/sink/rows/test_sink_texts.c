@@ -1,10 +1,10 @@
-/* sink_texts and sink_told: what was said of a run, bounded. */
+/* sink_texts and sink_meta: what was said of a run, bounded. */
 #include <stdio.h>
 #include <string.h>
 
 #include "must.h"
+#include "sink_meta.h"
 #include "sink_texts.h"
-#include "sink_told.h"
 
 static void
 must_keep_order_replace_and_stop_at_the_limit(void **state)
@@ -37,23 +37,23 @@ static void
 must_take_the_last_word_and_forget_nothing(void **state)
 {
     (void)state;
-    sink_told_t *self;
+    sink_meta_t *self;
     const char *keys[] = {"run_label", "site"}, *values[] = {"first", "here"};
     const char *later_keys[] = {"run_label"}, *later_values[] = {"second"};
     const char *prefixes[] = {"Dijets", "Other"};
     crema_reason_t reasons[] = {{"agent_lost", "a1", "gone", 3}};
     crema_limits_t limits = crema_limits();
-    must(sink_told_new(&limits, &self));
+    must(sink_meta_new(&limits, &self));
     crema_run_msg_t msg = {.t_start_ns = 5,
                            .n_attributes = 2,
                            .keys = keys,
                            .values = values,
                            .n_prefixes = 1,
                            .processor_prefixes = prefixes};
-    must(sink_told_take(self, CREMA_MSG_RUN_OPEN, &msg));
-    must(sink_told_take(self, CREMA_MSG_RUN_OPEN, &msg));
-    assert_false(sink_told_ended(self));
-    assert_int_equal(sink_told_rules(self).n_prefixes, 1);
+    must(sink_meta_take(self, CREMA_MSG_RUN_OPEN, &msg));
+    must(sink_meta_take(self, CREMA_MSG_RUN_OPEN, &msg));
+    assert_false(sink_meta_ended(self));
+    assert_int_equal(sink_meta_rules(self).n_prefixes, 1);
     msg = (crema_run_msg_t){.t_end_ns = 9,
                             .n_attributes = 1,
                             .keys = later_keys,
@@ -62,22 +62,22 @@ must_take_the_last_word_and_forget_nothing(void **state)
                             .processor_prefixes = prefixes,
                             .n_reasons = 1,
                             .reasons = reasons};
-    must(sink_told_take(self, CREMA_MSG_RUN_SEAL, &msg));
+    must(sink_meta_take(self, CREMA_MSG_RUN_SEAL, &msg));
     const crema_reason_t *told;
-    assert_int_equal(sink_told_reasons(self, &told), 1);
+    assert_int_equal(sink_meta_reasons(self, &told), 1);
     assert_string_equal(told[0].subject, "a1");
     assert_int_equal(told[0].count, 3);
     msg.n_reasons = 0; /* sealed again: all of them have come */
-    must(sink_told_take(self, CREMA_MSG_RUN_SEAL, &msg));
-    assert_int_equal(sink_told_reasons(self, &told), 0);
-    assert_true(sink_told_ended(self));
-    assert_int_equal(sink_told_start_ns(self), 5);
-    assert_int_equal(sink_told_end_ns(self), 9);
-    assert_string_equal(sink_texts_find(sink_told_attributes(self), "run_label"), "second");
-    assert_string_equal(sink_texts_find(sink_told_attributes(self), "site"), "here");
-    assert_string_equal(sink_told_rules(self).processor_prefixes[1], "Other");
-    assert_int_equal(sink_told_rules(self).n_prefixes, 2);
-    sink_told_destroy(&self);
+    must(sink_meta_take(self, CREMA_MSG_RUN_SEAL, &msg));
+    assert_int_equal(sink_meta_reasons(self, &told), 0);
+    assert_true(sink_meta_ended(self));
+    assert_int_equal(sink_meta_start_ns(self), 5);
+    assert_int_equal(sink_meta_end_ns(self), 9);
+    assert_string_equal(sink_texts_find(sink_meta_attributes(self), "run_label"), "second");
+    assert_string_equal(sink_texts_find(sink_meta_attributes(self), "site"), "here");
+    assert_string_equal(sink_meta_rules(self).processor_prefixes[1], "Other");
+    assert_int_equal(sink_meta_rules(self).n_prefixes, 2);
+    sink_meta_destroy(&self);
     assert_null(self);
 }
 

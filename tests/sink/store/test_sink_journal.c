@@ -212,7 +212,7 @@ test_journal_gives_back_what_was_synced(void **state)
 static void
 must_follow(sink_journal_tail_t *tail, const sink_journal_t *journal)
 {
-    const sink_journal_place_t until = sink_journal_place(journal);
+    const sink_journal_position_t until = sink_journal_position(journal);
     while (sink_journal_tail_is_behind(tail, &until))
         must(sink_journal_tail_read(tail, &until));
 }

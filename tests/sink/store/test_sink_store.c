@@ -375,10 +375,10 @@ test_store_knows_after_a_restart_a_verdict_that_names_a_cost(void **state)
     (void)state;
     sink_store_t *store = must_open(NULL);
     const crema_cost_t cost = {.cpu_s = 1, .bytes = 2, .records = 3};
-    crema_cost_words_t words;
-    crema_cost_tell(&cost, "aggregator", &words);
+    crema_cost_attributes_t words;
+    crema_cost_describe(&cost, "aggregator", &words);
     const crema_run_msg_t msg = {.run_id = frames_id(RUN),
-                                 .n_attributes = CREMA_COST_WORDS,
+                                 .n_attributes = CREMA_COST_ATTRIBUTES,
                                  .keys = words.keys,
                                  .values = words.values,
                                  .t_verdict_ns = 1};

@@ -1,4 +1,4 @@
-#include "agent_place.h"
+#include "agent_spool_dir.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -49,7 +49,7 @@ s_check_owner(const char *path)
 }
 
 crema_err_t
-agent_place_make(const char *dir, char path[PATH_MAX])
+agent_spool_dir_make(const char *dir, char path[PATH_MAX])
 {
     char wanted[PATH_MAX];
     const char *base = getenv("TMPDIR");
@@ -142,7 +142,7 @@ s_has_segment(const char *path)
 }
 
 bool
-agent_place_keys(const char *dir, char path[PATH_MAX])
+agent_spool_dir_keys(const char *dir, char path[PATH_MAX])
 {
     int n = snprintf(path, PATH_MAX, "%s/keys", dir);
     return n > 0 && n < PATH_MAX;
@@ -152,7 +152,7 @@ static void
 s_remove_keys(const char *dir)
 {
     char keys[PATH_MAX];
-    if (!agent_place_keys(dir, keys))
+    if (!agent_spool_dir_keys(dir, keys))
         return;
     crema_failpoint("agent.before_keys_unlink");
     s_remove_files(keys, s_is_key_file);
@@ -161,16 +161,16 @@ s_remove_keys(const char *dir)
 }
 
 void
-agent_place_take_keys(const char *dir, const char *keys_dir)
+agent_spool_dir_take_keys(const char *dir, const char *keys_dir)
 {
     char own[PATH_MAX], given[PATH_MAX], brought[PATH_MAX];
-    if (keys_dir && agent_place_keys(dir, brought) && realpath(brought, own) &&
+    if (keys_dir && agent_spool_dir_keys(dir, brought) && realpath(brought, own) &&
         realpath(keys_dir, given) && strcmp(own, given) == 0)
         s_remove_keys(dir);
 }
 
 void
-agent_place_sweep(const char *dir, int64_t now_s)
+agent_spool_dir_sweep(const char *dir, int64_t now_s)
 {
     DIR *all = opendir(dir);
     const struct dirent *item;
@@ -185,7 +185,7 @@ agent_place_sweep(const char *dir, int64_t now_s)
 }
 
 bool
-agent_place_remove(const char *dir)
+agent_spool_dir_remove(const char *dir)
 {
     if (s_has_segment(dir))
         return false;

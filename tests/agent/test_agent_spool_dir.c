@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "agent_place.h"
+#include "agent_spool_dir.h"
 
 static char s_base[PATH_MAX];
 
@@ -77,10 +77,10 @@ test_the_directory_is_made_for_this_user(void **state)
     strcpy(wanted, below("a/b//c/../spool"));
     assert_int_equal(mkdir(below("a"), 0700), 0);
     assert_int_equal(mkdir(below("a/b"), 0700), 0);
-    assert_int_equal(agent_place_make(wanted, path), CREMA_OK);
+    assert_int_equal(agent_spool_dir_make(wanted, path), CREMA_OK);
     assert_string_equal(path, below("a/b/spool"));
     assert_int_equal(mode_of(path), 0700);
-    assert_int_equal(agent_place_make(wanted, path), CREMA_OK);
+    assert_int_equal(agent_spool_dir_make(wanted, path), CREMA_OK);
 }
 
 static void
@@ -89,13 +89,13 @@ test_what_is_no_directory_is_refused(void **state)
     (void)state;
     char path[PATH_MAX] = "untouched";
     touch("file");
-    assert_int_equal(agent_place_make(below("file/spool"), path), CREMA_EIO);
+    assert_int_equal(agent_spool_dir_make(below("file/spool"), path), CREMA_EIO);
     assert_int_equal(errno, ENOTDIR);
-    assert_int_equal(agent_place_make("", path), CREMA_EIO);
+    assert_int_equal(agent_spool_dir_make("", path), CREMA_EIO);
     char longer[PATH_MAX + 10];
     memset(longer, 'x', sizeof longer - 1);
     longer[sizeof longer - 1] = '\0';
-    assert_int_equal(agent_place_make(longer, path), CREMA_EIO);
+    assert_int_equal(agent_spool_dir_make(longer, path), CREMA_EIO);
     assert_int_equal(errno, ENAMETOOLONG);
 }
 
@@ -106,12 +106,12 @@ test_the_default_place_must_be_ours_alone(void **state)
     char path[PATH_MAX], own[64];
     setenv("TMPDIR", s_base, 1);
     snprintf(own, sizeof own, "crema-%lu", (unsigned long)geteuid());
-    assert_int_equal(agent_place_make(NULL, path), CREMA_OK);
+    assert_int_equal(agent_spool_dir_make(NULL, path), CREMA_OK);
     strcat(own, "/spool");
     assert_string_equal(path, below(own));
     *strrchr(own, '/') = '\0';
     assert_int_equal(chmod(below(own), 0777), 0);
-    assert_int_equal(agent_place_make(NULL, path), CREMA_ECONFIG);
+    assert_int_equal(agent_spool_dir_make(NULL, path), CREMA_ECONFIG);
     unsetenv("TMPDIR");
 }
 
@@ -135,15 +135,15 @@ test_only_what_is_ours_is_removed(void **state)
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         touch(ours[i]);
     touch("thesis.tex");
-    assert_true(agent_place_remove(s_base));
+    assert_true(agent_spool_dir_remove(s_base));
     assert_int_equal(access(below("thesis.tex"), F_OK), 0);
     assert_int_equal(access(below("keys"), F_OK), -1);
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         assert_int_equal(access(below(ours[i]), F_OK), -1);
     unlink(below("thesis.tex"));
-    assert_true(agent_place_remove(s_base));
+    assert_true(agent_spool_dir_remove(s_base));
     assert_int_equal(access(s_base, F_OK), -1);
-    assert_true(agent_place_remove(s_base)); /* nothing there is fine */
+    assert_true(agent_spool_dir_remove(s_base)); /* nothing there is fine */
 }
 
 /* Whatever is in a segment, only its delivery removes it; who comes next needs the identity too. */
@@ -155,11 +155,11 @@ test_segments_are_never_removed_nor_what_delivers_them(void **state)
     assert_int_equal(mkdir(below("keys"), 0700), 0);
     for (size_t i = 0; i < sizeof stays / sizeof *stays; i++)
         touch(stays[i]);
-    assert_false(agent_place_remove(s_base));
+    assert_false(agent_spool_dir_remove(s_base));
     for (size_t i = 0; i < sizeof stays / sizeof *stays; i++)
         assert_int_equal(access(below(stays[i]), F_OK), 0);
     unlink(below("sp-1"));
-    assert_true(agent_place_remove(s_base));
+    assert_true(agent_spool_dir_remove(s_base));
     assert_int_equal(access(s_base, F_OK), -1);
 }
 
@@ -169,13 +169,13 @@ test_markers_of_old_runs_are_swept(void **state)
     (void)state;
     touch("ended-00112233445566778899aabbccddeeff");
     touch("sp-1");
-    agent_place_sweep(s_base, time(NULL) + 23 * 3600);
+    agent_spool_dir_sweep(s_base, time(NULL) + 23 * 3600);
     assert_int_equal(access(below("ended-00112233445566778899aabbccddeeff"), F_OK), 0);
-    agent_place_sweep(s_base, time(NULL) + 25 * 3600);
+    agent_spool_dir_sweep(s_base, time(NULL) + 25 * 3600);
     assert_int_equal(access(below("ended-00112233445566778899aabbccddeeff"), F_OK), -1);
     assert_int_equal(access(below("sp-1"), F_OK), 0);
     unlink(below("sp-1"));
-    assert_true(agent_place_remove(s_base));
+    assert_true(agent_spool_dir_remove(s_base));
 }
 
 static void
@@ -188,16 +188,16 @@ test_keys_that_were_brought_go_once_they_are_loaded(void **state)
     touch("keys/client.key_secret");
     touch("operators/client.key_secret");
     strcpy(other, below("operators"));
-    agent_place_take_keys(s_base, NULL);
-    agent_place_take_keys(s_base, other);
+    agent_spool_dir_take_keys(s_base, NULL);
+    agent_spool_dir_take_keys(s_base, other);
     assert_int_equal(access(below("operators/client.key_secret"), F_OK), 0);
     assert_int_equal(access(below("keys/client.key_secret"), F_OK), 0);
     strcpy(other, below("keys"));
-    agent_place_take_keys(s_base, other);
+    agent_spool_dir_take_keys(s_base, other);
     assert_int_equal(access(below("keys"), F_OK), -1);
     unlink(below("operators/client.key_secret"));
     rmdir(below("operators"));
-    assert_true(agent_place_remove(s_base));
+    assert_true(agent_spool_dir_remove(s_base));
 }
 
 /* Exit status of whoever starts a daemon that does `work` with the handle. */

@@ -1,11 +1,11 @@
-#include "sink_told.h"
+#include "sink_meta.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "sink_bound.h"
 
-struct sink_told {
+struct sink_meta {
     int64_t t_start_ns, t_end_ns;
     bool ended, judged;
     uint32_t writer_parts;
@@ -19,7 +19,7 @@ struct sink_told {
 };
 
 static void
-s_forget_reasons(sink_told_t *self)
+s_forget_reasons(sink_meta_t *self)
 {
     for (size_t i = 0; i < self->n_reasons; i++) {
         free((char *)self->reasons[i].code);
@@ -32,9 +32,9 @@ s_forget_reasons(sink_told_t *self)
 }
 
 crema_err_t
-sink_told_new(crema_limits_t *limits, sink_told_t **ret_self)
+sink_meta_new(crema_limits_t *limits, sink_meta_t **ret_self)
 {
-    sink_told_t *self = calloc(1, sizeof *self);
+    sink_meta_t *self = calloc(1, sizeof *self);
     if (!self)
         return CREMA_ENOMEM;
     self->limits = limits;
@@ -42,16 +42,16 @@ sink_told_new(crema_limits_t *limits, sink_told_t **ret_self)
     if (err == CREMA_OK)
         err = crema_writers_new(&self->writers);
     if (err != CREMA_OK)
-        sink_told_destroy(&self);
+        sink_meta_destroy(&self);
     else
         *ret_self = self;
     return err;
 }
 
 void
-sink_told_destroy(sink_told_t **self_p)
+sink_meta_destroy(sink_meta_t **self_p)
 {
-    sink_told_t *self = *self_p;
+    sink_meta_t *self = *self_p;
     if (!self)
         return;
     s_forget_reasons(self);
@@ -65,7 +65,7 @@ sink_told_destroy(sink_told_t **self_p)
 }
 
 static crema_err_t
-s_take_prefix(sink_told_t *self, const char *prefix)
+s_take_prefix(sink_meta_t *self, const char *prefix)
 {
     for (size_t i = 0; i < self->n_prefixes; i++)
         if (strcmp(self->prefixes[i], prefix) == 0)
@@ -89,7 +89,7 @@ s_take_prefix(sink_told_t *self, const char *prefix)
 }
 
 static crema_err_t
-s_take_prefixes(sink_told_t *self, const crema_run_msg_t *msg)
+s_take_prefixes(sink_meta_t *self, const crema_run_msg_t *msg)
 {
     crema_err_t err = CREMA_OK;
     for (size_t i = 0; i < msg->n_prefixes && err == CREMA_OK; i++)
@@ -98,7 +98,7 @@ s_take_prefixes(sink_told_t *self, const crema_run_msg_t *msg)
 }
 
 static crema_err_t
-s_take_reasons(sink_told_t *self, const crema_run_msg_t *msg)
+s_take_reasons(sink_meta_t *self, const crema_run_msg_t *msg)
 {
     s_forget_reasons(self);
     size_t n = msg->n_reasons;
@@ -120,7 +120,7 @@ s_take_reasons(sink_told_t *self, const crema_run_msg_t *msg)
 }
 
 crema_err_t
-sink_told_take(sink_told_t *self, crema_msg_type_t type, const crema_run_msg_t *msg)
+sink_meta_take(sink_meta_t *self, crema_msg_type_t type, const crema_run_msg_t *msg)
 {
     if (sink_bound_time_ns(msg->t_start_ns) != 0)
         self->t_start_ns = msg->t_start_ns;
@@ -143,62 +143,62 @@ sink_told_take(sink_told_t *self, crema_msg_type_t type, const crema_run_msg_t *
 }
 
 crema_err_t
-sink_told_writers(sink_told_t *self, const crema_writers_msg_t *msg)
+sink_meta_writers(sink_meta_t *self, const crema_writers_msg_t *msg)
 {
     crema_err_t err = crema_writers_take(self->writers, msg);
     return err == CREMA_EREPEAT ? CREMA_OK : err;
 }
 
 const crema_writers_t *
-sink_told_list(const sink_told_t *self)
+sink_meta_list(const sink_meta_t *self)
 {
     return self->writers;
 }
 
 uint32_t
-sink_told_parts(const sink_told_t *self)
+sink_meta_parts(const sink_meta_t *self)
 {
     return self->writer_parts;
 }
 
 int64_t
-sink_told_start_ns(const sink_told_t *self)
+sink_meta_start_ns(const sink_meta_t *self)
 {
     return self->t_start_ns;
 }
 
 int64_t
-sink_told_end_ns(const sink_told_t *self)
+sink_meta_end_ns(const sink_meta_t *self)
 {
     return self->t_end_ns;
 }
 
 bool
-sink_told_ended(const sink_told_t *self)
+sink_meta_ended(const sink_meta_t *self)
 {
     return self->ended;
 }
 
 bool
-sink_told_judged(const sink_told_t *self)
+sink_meta_judged(const sink_meta_t *self)
 {
     return self->judged;
 }
 
 const sink_texts_t *
-sink_told_attributes(const sink_told_t *self)
+sink_meta_attributes(const sink_meta_t *self)
 {
     return self->attributes;
 }
 
 crema_split_rules_t
-sink_told_rules(const sink_told_t *self)
+sink_meta_rules(const sink_meta_t *self)
 {
     return (crema_split_rules_t){self->n_prefixes, (const char *const *)self->prefixes};
 }
 
 size_t
-sink_told_reasons(const sink_told_t *self, const crema_reason_t **ret_reasons)
+sink_meta_reasons(const sink_meta_t *self, const crema_reason_t **ret_reasons)
 {
     *ret_reasons = self->reasons;
     return self->n_reasons;
