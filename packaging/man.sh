@@ -38,4 +38,4 @@ for program; do
     "$program" --man | gzip -9n >"$output/man1/$name.1.gz"
 done
 page run-file.md 5 crema-run-file "the HDF5 file of a run"
-page protocol.md 7 crema-protocol "what agents, aggregator, sink and collector say to each other"
+page protocol.md 7 crema-protocol "the delivery protocol of agents, aggregator, sink and collector"
