@@ -337,6 +337,9 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
     def arrays(self, name: str, columns: list[str]) -> dict[str, np.ndarray]:
         """Columns of a table as numpy arrays: numbers as they are in the file; of a sealed file each is read once.
 
+        Rows are compressed whole, so that one more column costs as much as all: a table of a sealed file that is asked for
+        again is read to its last column then.
+
         Raises
         ------
         KeyError
@@ -348,6 +351,8 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
         for column in missing:
             if column not in dataset.dtype.names:
                 raise KeyError(f"table {name!r} has no column {column!r}")
+        if missing and known:
+            missing = [column for column in dataset.dtype.names if column not in known]
         if missing:
             read = [np.empty(len(dataset), dataset.dtype[column]) for column in missing]
             for start in range(0, len(dataset), _ROWS_AT_ONCE):

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import crema
+from crema.read.plots.tasks import _ranks
 from crema.read.reader import RunFile
 
 VIEWS = [
@@ -97,6 +98,26 @@ def test_arrays_are_the_columns_of_the_file(run):
             np.testing.assert_array_equal(mine, file["chunks"][name])
     with pytest.raises(KeyError, match="no column 'nope'"):
         run.arrays("chunks", ["nope"])
+
+
+def test_a_table_that_is_asked_for_again_is_read_to_its_last_column(run):
+    """Rows are compressed whole: column by column, a report would inflate a large table ten times."""
+    with crema.open(run.path) as fresh:
+        one = fresh.arrays("chunks", ["wall_s"])["wall_s"]
+        assert set(fresh._arrays["chunks"]) == {"wall_s"}
+        fresh.arrays("chunks", ["cpu_s"])
+        columns = list(fresh.file["chunks"].dtype.names)
+        found = fresh.arrays("chunks", columns)
+        assert set(fresh._arrays["chunks"]) == set(columns)
+        assert found["wall_s"] is one
+        for name in columns:
+            np.testing.assert_array_equal(found[name], fresh.file["chunks"][name])
+
+
+@pytest.mark.parametrize("top", [3, 400, 2**40])
+def test_ranks_are_those_of_the_different_values(top):
+    values = np.random.default_rng(1).integers(0, top, 1000)
+    np.testing.assert_array_equal(_ranks(values), np.unique(values, return_inverse=True)[1])
 
 
 def test_a_file_says_what_state_it_is_in(run, tmp_path):

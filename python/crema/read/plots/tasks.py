@@ -38,18 +38,27 @@ def slots(run: RunFile) -> dict[str, np.ndarray]:
     good &= (rows["t_start_ns"] > 0) & (rows["t_stop_ns"] >= rows["t_start_ns"])
     if not good.any():
         raise NothingToDrawError("no task was recorded: /task_events is empty without Dask")
-    place = rows["worker_id"][good].astype(np.int64) << 16 | rows["thread"][good]
-    _, slot = np.unique(place, return_inverse=True)
+    worker, thread = _ranks(rows["worker_id"][good]), _ranks(rows["thread"][good])
     return {
         "start_ns": rows["t_start_ns"][good],
         "stop_ns": rows["t_stop_ns"][good],
-        "slot": slot,
+        "slot": _ranks(worker * (int(thread.max()) + 1) + thread),
         "side": rows["side"][good],
         "status": rows["status"][good],
         "prefix": rows["task_prefix_id"][good],
         "worker": rows["worker_id"][good],
         "key": rows["task_key"][good],
     }
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """Position of each value among the different ones, without sorting where they are not far apart."""
+    top = int(values.max())
+    if top > 4 * len(values) + (1 << 16):
+        return np.unique(values, return_inverse=True)[1]
+    there = np.zeros(top + 1, dtype=bool)
+    there[values] = True
+    return (np.cumsum(there) - 1)[values]
 
 
 def busy_by_side(run: RunFile, steps: int = _STEPS) -> tuple[np.ndarray, dict[str, np.ndarray]]:
