@@ -1,14 +1,12 @@
 """What if: a recorded run replayed with other threads, chunks or input, through a small simulation of its scheduler.
 
 A chunk is so many seconds of waiting for input and so many on CPU, with the pause before it that its slot really had: dispatch, Dask's
-executor, merging. Threads take chunks in the order in which they were started. What came before the first chunk and after the
-last one stays as it was. Threads that read share a source which, where the runs show its limit, delivers no more than that.
+executor, merging. What came before the first chunk and after the last one stays as it was.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import heapq
 import math
 import os
 import socket
@@ -19,6 +17,7 @@ import numpy as np
 
 from .fits import Floats
 from .reader import open as open_run
+from .schedule import Chunks, simulate
 
 if TYPE_CHECKING:
     from .reader import RunFile
@@ -40,24 +39,6 @@ class OversubscribedError(ReplayError):
 
 
 @dataclasses.dataclass(frozen=True)
-class Chunks:
-    """Chunks in the order of their starts; arrays of one length."""
-
-    cpu_s: Floats
-    wait_s: Floats
-    open_s: Floats  # of both, in opening the file
-    gap_s: Floats  # on its slot, before it
-    n_events: Floats
-    file: np.ndarray  # id
-    dataset: np.ndarray  # id
-
-    @property
-    def busy_s(self) -> float:
-        """All thread-seconds of chunks."""
-        return float((self.cpu_s + self.wait_s).sum())
-
-
-@dataclasses.dataclass(frozen=True)
 class Recorded:
     """What a replay needs of one run file."""
 
@@ -70,6 +51,7 @@ class Recorded:
     warm_s: float  # that the first chunk of a slot takes longer
     cores: float  # of the workers' hosts; NaN unknown
     waited_s: float  # thread-seconds, for a core
+    each: int = 0  # threads of one of Dask's workers; 0: what is not started waits in one place
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,13 +120,13 @@ class Replay:
             chunks = _rechunked(chunks, chunk_size)
         if input_speed != 1:
             chunks = dataclasses.replace(chunks, wait_s=chunks.wait_s / input_speed)
-        seconds, tail_s = _simulate(chunks, n, self.base.warm_s, source)
+        seconds, tail_s = self._simulate(chunks, n, source)
         if not tail:
             gaps = chunks.gap_s.sum() + n * self.base.warm_s
             seconds, tail_s = (chunks.busy_s + gaps) / n, 0.0
         wanted = float(chunks.cpu_s.sum()) / seconds
         self._must_have_cores(n, wanted, self.base.cores if cores is None else cores)
-        own, _ = _simulate(self.base.chunks, self.base.threads, self.base.warm_s, self.source)
+        own, _ = self._simulate(self.base.chunks, self.base.threads, self.source)
         around_s = self.base.before_s + self.base.after_s
         return WhatIf(
             threads=n,
@@ -157,6 +139,10 @@ class Replay:
             cores_wanted=wanted,
             assumes=tuple(self._assumptions(n, chunk_size, source)),
         )
+
+    def _simulate(self, chunks: Chunks, threads: int, source: float) -> tuple[float, float]:
+        each, warm_s = self.base.each, self.base.warm_s
+        return simulate(chunks, threads, each=each, warm_s=warm_s, source=source)
 
     def _must_have_cores(self, n: int, wanted: float, cores: float) -> None:
         if math.isnan(cores):
@@ -253,6 +239,7 @@ def recorded(run: RunFile) -> Recorded:
         warm_s=warm_s,
         cores=_cores(run),
         waited_s=float(np.nan_to_num(ranking.get("cores", 0.0))),  # where nobody could look: none
+        each=_threads_of_a_worker(run, rows["worker_id"]),
     )
 
 
@@ -273,6 +260,15 @@ def _cores(run: RunFile) -> float:
     hosts = {row.host for row in run.rows("dict/worker")}
     here = hosts == {socket.gethostname()}
     return float(len(os.sched_getaffinity(0))) if here else math.nan
+
+
+def _threads_of_a_worker(run: RunFile, worker_ids: np.ndarray) -> int:
+    """Of those that had a chunk, the typical one; 0 without Dask, which records tasks, or where it is not known."""
+    if not len(run.file["task_events"]):
+        return 0
+    nthreads = [row.nthreads for row in run.rows("dict/worker")]
+    known = [nthreads[i] for i in np.unique(worker_ids) if i < len(nthreads) and nthreads[i] > 0]
+    return int(np.median(known)) if known else 0
 
 
 def _gaps(
@@ -318,70 +314,6 @@ def _source(runs: Sequence[Recorded], base: Recorded) -> tuple[float, float]:
     if not flows:
         return math.inf, 1.0
     return float(np.median(flows)), max(1.0, per_event(base, base.waited_s) / unhindered)
-
-
-# ---------------------------------------------------------------- simulation
-
-
-def _simulate(chunks: Chunks, threads: int, warm_s: float, source: float) -> tuple[float, float]:
-    """Seconds from the first chunk's start to the last one's end, and the tail."""
-    if math.isinf(source):
-        return _list_schedule(chunks, threads, warm_s)
-    return _shared_source(chunks, threads, warm_s, source)
-
-
-def _list_schedule(chunks: Chunks, threads: int, warm_s: float) -> tuple[float, float]:
-    """Each thread takes the next chunk as soon as it is free."""
-    took = (chunks.cpu_s + chunks.wait_s + chunks.gap_s).tolist()
-    free = [0.0] * threads
-    fresh = threads
-    for seconds in took:
-        extra = warm_s if fresh > 0 else 0.0
-        fresh -= 1
-        heapq.heappush(free, heapq.heappop(free) + seconds + extra)
-    return max(free), max(free) - min(free)
-
-
-def _shared_source(
-    chunks: Chunks, threads: int, warm_s: float, source: float
-) -> tuple[float, float]:
-    """The same with waiting stretched as far as the source's limit demands, anew whenever a chunk begins or ends."""
-    n = len(chunks.cpu_s)
-    fixed = chunks.cpu_s + chunks.gap_s
-    fixed[: min(threads, n)] += warm_s
-    wait = chunks.wait_s
-    running = list(range(min(threads, n)))
-    left = np.ones(n)  # share of each chunk that is still to be done
-    now, following, first_free = 0.0, len(running), math.inf if n > threads else 0.0
-    while running:
-        active = np.array(running)
-        took = fixed[active] + wait[active] * _stretch(fixed[active], wait[active], source)
-        k = int(np.argmin(left[active] * took))
-        step = left[active[k]] * took[k]
-        left[active] -= step / took
-        now += step
-        if following < n:
-            running[k] = following
-            following += 1
-        else:
-            running.pop(k)
-            first_free = min(first_free, now)
-    return now, now - first_free
-
-
-def _stretch(fixed: Floats, wait: Floats, source: float) -> float:
-    """How much longer all wait, so that together they get no more than the source delivers."""
-
-    def flow(stretch: float) -> float:
-        return float((wait / np.maximum(fixed + wait * stretch, 1e-9)).sum())
-
-    if flow(1.0) <= source:
-        return 1.0
-    lo, hi = 1.0, max(2.0, 2 * len(wait) / source)
-    for _ in range(40):
-        middle = (lo + hi) / 2
-        lo, hi = (middle, hi) if flow(middle) > source else (lo, middle)
-    return hi
 
 
 # ---------------------------------------------------------------- other chunks

@@ -9,7 +9,8 @@ import math
 import numpy as np
 import pytest
 
-from crema.read.replay import Chunks, OversubscribedError, Recorded, Replay, ReplayError, _source
+from crema.read.replay import OversubscribedError, Recorded, Replay, ReplayError, _source
+from crema.read.schedule import Chunks, schedule
 
 
 def chunks(cpu_s, wait_s, n_events=1000, gap_s=0.0):
@@ -46,6 +47,32 @@ def test_chunks_go_to_the_thread_that_is_free_first():
     assert of.what_if(threads=4).wall_s == pytest.approx(1 + 3 + 0.5)
     assert of.what_if(threads=4).tail_s == pytest.approx(2)
     assert of.what_if(threads=4, tail=False).wall_s == pytest.approx(1 + 6 / 4 + 0.5)
+
+
+def of_workers(of, each):
+    """The same, run by workers of Dask."""
+    return dataclasses.replace(of, base=dataclasses.replace(of.base, each=each))
+
+
+@pytest.mark.parametrize("source", [math.inf, 100.0])
+@pytest.mark.parametrize(
+    ("threads", "each", "wall_s", "tail_s"),
+    [(2, 1, 4, 2), (2, 2, 3, 0), (2, 0, 3, 0), (1, 1, 6, 0)],
+)
+def test_what_a_worker_of_dask_holds_no_other_takes(source, threads, each, wall_s, tail_s):
+    """Of workers of one thread the second has nothing left at 2 s; the first holds a chunk that it cannot begin before 3 s."""
+    of = chunks([0] * 4, [3, 1, 1, 1])
+    found = schedule(of, threads, each=each, warm_s=0.0, source=source)
+    assert found == (pytest.approx(wall_s), pytest.approx(tail_s))
+
+
+@pytest.mark.parametrize(("threads", "least", "most"), [(4, 12, 12), (8, 6.3, 7), (16, 3.6, 4)])
+def test_two_workers_and_more_need_another_round_more_often_than_not(threads, least, most):
+    """48 chunks that are alike, on workers of four threads."""
+    wait_s = 1 + 1e-3 * np.random.default_rng(3).random(48)
+    of = of_workers(replay(chunks([0] * 48, wait_s), 4, cores=8), 4)
+    assert least <= of.what_if(threads=threads).wall_s - 1.5 <= most + 0.02
+    assert of_workers(of, 0).what_if(threads=threads).wall_s < 1.5 + 48 / threads + 0.02
 
 
 def test_pauses_before_chunks_are_kept():
