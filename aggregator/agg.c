@@ -13,6 +13,7 @@
 #include "agg_core.h"
 #include "agg_core_look.h"
 #include "agg_peers.h"
+#include "agg_scrape.h"
 #include "agg_splits.h"
 #include "agg_tap.h"
 #include "crema_clock.h"
@@ -41,13 +42,6 @@
 #define PEER_IDLE_NS (600 * SECOND_NS)
 #define ARENA_BYTES ((size_t)CREMA_ARENA_FACTOR * CREMA_WIRE_MESSAGE_MAX)
 
-/* Counted, and told with the last line of the log. */
-typedef struct {
-    uint64_t messages, bad, unroutable, untaken, dropped, sink_messages, sink_dropped;
-    uint64_t runs, put_bytes, put_records;
-    uint64_t revoked; /* messages of keys that are not admitted any more */
-} counts_t;
-
 struct agg {
     agg_options_t options;
     crema_server_t *server;    /* towards agents and collectors */
@@ -67,8 +61,10 @@ struct agg {
     int64_t wall_ahead_ns; /* of the monotonic clock, a second ago */
     unsigned seconds;
     uint64_t logged_no_room, logged_not_taken; /* when they were logged last */
-    counts_t counts;
-    crema_id_t opened; /* the last run that a client opened */
+    agg_counts_t counts;
+    agg_scrape_t scraped;
+    crema_scrape_t *scrape; /* NULL: none wanted */
+    crema_id_t opened;      /* the last run that a client opened */
 };
 
 /* ---- sending */
@@ -195,8 +191,10 @@ s_on_event(agg_t *self, const agg_action_t *action)
     crema_log_write(s_level(action->event), agg_event_name(action->event), fields);
     if (self->tap)
         agg_tap_event(self->tap, action, crema_clock_real_ns());
-    if (action->event == AGG_EVENT_RUN_VERDICT)
+    if (action->event == AGG_EVENT_RUN_VERDICT) {
+        agg_scrape_count(&self->counts, self->core, &action->run_id);
         s_log_split(self, &action->run_id);
+    }
     if (action->event == AGG_EVENT_RUN_SEALED)
         agg_splits_on_done(self->splits, &action->run_id);
 }
@@ -608,6 +606,16 @@ s_wire_up(agg_t *self)
 }
 
 static crema_err_t
+s_serve_metrics(agg_t *self, char *why, size_t size)
+{
+    self->scraped = (agg_scrape_t){self->core, self->splits, self->server, &self->counts,
+                                   self->options.credit_bytes};
+    agg_scrape_prepare(&self->counts);
+    return crema_scrape_new(self->options.metrics, "crema-aggregator", self->loop,
+                            agg_scrape_expose, &self->scraped, why, size, &self->scrape);
+}
+
+static crema_err_t
 s_start(agg_t *self, char *why, size_t size)
 {
     crema_err_t err = crema_signals_new(&self->signals);
@@ -622,7 +630,7 @@ s_start(agg_t *self, char *why, size_t size)
     if (err != CREMA_OK)
         return err;
     err = s_wire_up(self);
-    return err == CREMA_OK ? err
+    return err == CREMA_OK ? s_serve_metrics(self, why, size)
                            : crema_server_fail(err, why, size, "the program cannot start: %s",
                                                crema_err_text(err));
 }
@@ -650,6 +658,7 @@ agg_destroy(agg_t **self_p)
 {
     agg_t *self = *self_p;
     if (self) {
+        crema_scrape_destroy(&self->scrape);
         zloop_destroy(&self->loop);
         agg_tap_destroy(&self->tap);
         zsock_destroy(&self->sink);
@@ -677,6 +686,12 @@ const char *
 agg_tap_endpoint(const agg_t *self)
 {
     return self->tap ? agg_tap_bound(self->tap) : NULL;
+}
+
+const char *
+agg_metrics_url(const agg_t *self)
+{
+    return crema_scrape_url(self->scrape);
 }
 
 void

@@ -24,6 +24,7 @@ typedef struct {
     int64_t connections_per_address;
     int64_t runs_per_client, bytes_per_client; /* of open runs: no more are opened above that */
     const char *health_file;                   /* NULL: none */
+    const char *metrics;                       /* address, see crema_scrape.h; NULL: none */
 } agg_options_t;
 
 /* Connects to the sink and binds. `ret_why` is one sentence that says what to do. CREMA_ECONFIG: the configuration cannot work; CREMA_EBUSY: an
@@ -35,6 +36,8 @@ void agg_destroy(agg_t **self_p);
 /* Where it listens, with the port that was chosen; the tap's is NULL if there is none. */
 const char *agg_endpoint(const agg_t *self);
 const char *agg_tap_endpoint(const agg_t *self);
+/* Where it is scraped; NULL: nowhere. */
+const char *agg_metrics_url(const agg_t *self);
 
 /* Until SIGTERM or SIGINT. */
 void agg_serve(agg_t *self);

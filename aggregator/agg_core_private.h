@@ -75,6 +75,7 @@ typedef struct {
     int64_t refused_ns;  /* when a stream of its table was refused and told last; 0: never */
     crema_stream_row_t refused;
     crema_id_t dismissed_run_id;
+    uint64_t behind; /* records, as the last census found it */
 } agg_client_t;
 
 /* Runs wait in lists by age, the oldest first, so that time costs a look at the first of each. */

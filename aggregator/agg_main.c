@@ -6,6 +6,7 @@
 #include "crema_keys_make.h"
 #include "crema_option.h"
 #include "crema_random.h"
+#include "crema_scrape.h"
 #include "crema_server.h"
 
 #define PROGRAM "crema-aggregator"
@@ -82,7 +83,8 @@ s_refuses(const agg_options_t *options, char *why, size_t size)
     if (crema_server_refuses_to_send("sink", options->sink_endpoint, options->keys_dir,
                                      options->insecure, why, size))
         return true;
-    return crema_server_refuses("bind", options->endpoint, options->keys_dir, options->insecure,
+    return crema_scrape_refuses(options->metrics, why, size) ||
+           crema_server_refuses("bind", options->endpoint, options->keys_dir, options->insecure,
                                 why, size) ||
            (options->tap_endpoint &&
             crema_server_refuses("tap", options->tap_endpoint, options->keys_dir, options->insecure,
@@ -120,6 +122,9 @@ main(int argc, char **argv)
          &agg_options.connections_per_address},
         {"health-file", CREMA_OPTION_TEXT, NULL, 0, 0, "FILE",
          "touched every second while the sink answers, else removed", &agg_options.health_file},
+        {"metrics", CREMA_OPTION_TEXT, NULL, 0, 0, "ADDRESS",
+         "serve Prometheus metrics at [HOST:]PORT; without HOST on this host alone",
+         &agg_options.metrics},
         {"insecure", CREMA_OPTION_FLAG, NULL, 0, 0, NULL,
          "without keys, send to other hosts in the clear, and listen to all users of this one",
          &agg_options.insecure},
@@ -167,7 +172,8 @@ main(int argc, char **argv)
     crema_err_t err = agg_new(&agg_options, why, sizeof why, &agg);
     if (err != CREMA_OK)
         return s_say(why, err == CREMA_ECONFIG || err == CREMA_EINVAL ? EXIT_USAGE : EXIT_RUNTIME);
-    crema_server_print_ready(PROGRAM, agg_endpoint(agg), agg_tap_endpoint(agg));
+    crema_server_print_ready(PROGRAM, agg_endpoint(agg), agg_tap_endpoint(agg),
+                             agg_metrics_url(agg));
     agg_serve(agg);
     agg_destroy(&agg);
     return 0;

@@ -18,6 +18,7 @@
 #include "crema_log.h"
 #include "crema_option.h"
 #include "crema_random.h"
+#include "crema_scrape.h"
 #include "crema_server.h"
 #include "sink.h"
 #include "sink_export.h"
@@ -56,7 +57,8 @@ s_refuses(const sink_config_t *config, char *why, size_t size)
     else if (!config->output_dir || !config->output_dir[0])
         snprintf(why, size, "give --output DIR, where the run files are written");
     else
-        return crema_server_refuses("bind", config->endpoint, config->keys_dir, config->insecure,
+        return crema_scrape_refuses(config->metrics, why, size) ||
+               crema_server_refuses("bind", config->endpoint, config->keys_dir, config->insecure,
                                     why, size);
     return true;
 }
@@ -81,6 +83,9 @@ s_serve(int argc, char **argv)
         {"health-file", CREMA_OPTION_TEXT, NULL, 0, 0, "FILE",
          "touched every second while the journal can be written, else removed",
          &config.health_file},
+        {"metrics", CREMA_OPTION_TEXT, NULL, 0, 0, "ADDRESS",
+         "serve Prometheus metrics at [HOST:]PORT; without HOST on this host alone",
+         &config.metrics},
         {"commit-interval", CREMA_OPTION_DURATION, "20ms", second / 1000, 10 * second, "TIME",
          "longest wait of a record for its fdatasync", &config.commit_interval_ns},
         {"commit-bytes", CREMA_OPTION_BYTES, "1Mi", 4096, SINK_GROUP_BYTES_MAX / 2, "SIZE",
@@ -141,7 +146,7 @@ s_serve(int argc, char **argv)
     crema_err_t err = sink_new(&config, why, sizeof why, &sink);
     if (err != CREMA_OK)
         return s_say(why, s_exit_status(err));
-    crema_server_print_ready(PROGRAM, sink_endpoint(sink), NULL);
+    crema_server_print_ready(PROGRAM, sink_endpoint(sink), NULL, sink_metrics_url(sink));
     err = sink_serve(sink);
     sink_destroy(&sink);
     return err == CREMA_OK ? 0 : EXIT_RUNTIME;

@@ -8,8 +8,9 @@ pure     a module whose header's first comment says "Pure:" reaches no socket, c
          another header
 codec    only proto/wire/crema_wire.c and proto/wire/crema_record.c include what protobuf-c generates, and crema_protobuf.h
 hdf5     only sink/file/sink_h5*.c, and the tests, include HDF5
+http     only proto/scrape/crema_scrape.c includes libmicrohttpd
 room     a folder inside a part includes only the folders that ROOMS names, so that the arrows run one way
-header   no header shows a type of ZeroMQ, CZMQ, protobuf-c or HDF5, but for crema_protobuf.h
+header   no header shows a type of ZeroMQ, CZMQ, protobuf-c, HDF5 or libmicrohttpd, but for crema_protobuf.h
 
 usage: layers.py [ROOT]   prints one line for each broken rule; exit status 1 if there is any
 """
@@ -28,15 +29,17 @@ FIRST_COMMENT = re.compile(r"\A\s*/\*(.*?)\*/", re.DOTALL)
 ZMQ = re.compile(r"(czmq|zmq|zmq_utils|zsock|zloop)\.h")
 CODEC = re.compile(r".*\.pb-c\.h|protobuf-c/.*|crema_protobuf\.h")
 HDF5 = re.compile(r"(hdf5|hdf5_hl|H5\w*)\.h")
+HTTP = re.compile(r"microhttpd\.h")
 SYSTEM = re.compile(
     r"(dirent|fcntl|locale|netdb|poll|pthread|signal|spawn|stdio|syslog|termios|threads|time|unistd)\.h"
     r"|sys/(?!types\.h).*|(arpa|linux|net|netinet)/.*"
 )
 OWN = re.compile(r"(.*/)?crema_(clock|link|log|option|random|spool)\.h")
 
-LIBRARIES = (ZMQ, CODEC, HDF5)
+LIBRARIES = (ZMQ, CODEC, HDF5, HTTP)
 IMPURE = (*LIBRARIES, SYSTEM, OWN)
 MAY_USE_CODEC = re.compile(r"proto/wire/(crema_(wire|record)\.c|crema_protobuf\.h)")
+MAY_USE_HTTP = "proto/scrape/crema_scrape.c"
 MAY_USE_HDF5 = re.compile(r"sink/file/sink_h5\w*\.c|tests/.*\.c")
 
 # Which folders of its own part a folder may know, besides itself. The folder of the part itself, with its main, knows all.
@@ -47,7 +50,8 @@ ROOMS = {
     "proto/spool": ("proto/base", "proto/tables", "proto/wire"),
     "proto/session": ("proto/base", "proto/tables", "proto/wire"),
     "proto/daemon": ("proto/base", "proto/tables", "proto/wire"),
-    "proto/doc": ("proto/base", "proto/tables", "proto/wire", "proto/spool"),
+    "proto/scrape": ("proto/base", "proto/tables", "proto/wire", "proto/daemon"),
+    "proto/doc": ("proto/base", "proto/tables", "proto/wire", "proto/spool", "proto/scrape"),
     "sink/store": (),
     "sink/rows": ("sink/store",),
     "sink/analysis": ("sink/rows", "sink/store"),
@@ -116,6 +120,8 @@ def broken(tree):
                 yield "codec", f"{name} includes {include}"
             if HDF5.fullmatch(include) and not MAY_USE_HDF5.fullmatch(name):
                 yield "hdf5", f"{name} includes {include}"
+            if HTTP.fullmatch(include) and name != MAY_USE_HTTP:
+                yield "http", f"{name} includes {include}"
             shows = name.endswith(".h") and any_match(LIBRARIES, include)
             if folder in SHIPPED and shows and not MAY_USE_CODEC.fullmatch(name):
                 yield "header", f"{name} includes {include}; forward-declare its types instead"

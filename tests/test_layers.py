@@ -35,6 +35,7 @@ BROKEN = [
     ("pure", "proto/crema_window.c", '#include "crema_clock.h"\n'),
     ("pure", "proto/crema_window.c", '#include "../proto/crema_clock.h"\n'),
     ("pure", "proto/crema_error.h", "/* Reached through another header. */\n#include <time.h>\n"),
+    ("http", "proto/scrape/crema_http.c", "#include <microhttpd.h>\n"),
     ("codec", "proto/crema_link.c", '#include "crema.pb-c.h"\n'),
     ("codec", "agent/agent.c", "#include <protobuf-c/protobuf-c.h>\n"),
     ("codec", "agent/agent.c", '#include "crema_protobuf.h"\n'),

@@ -302,7 +302,8 @@ crema_server_endpoint(const crema_server_t *self)
 }
 
 void
-crema_server_print_ready(const char *program, const char *endpoint, const char *tap)
+crema_server_print_ready(const char *program, const char *endpoint, const char *tap,
+                         const char *metrics)
 {
     char line[1024];
     crema_json_t json = crema_json_begin(line, sizeof line);
@@ -312,6 +313,8 @@ crema_server_print_ready(const char *program, const char *endpoint, const char *
     crema_json_text(&json, "endpoint", endpoint);
     if (tap)
         crema_json_text(&json, "tap", tap);
+    if (metrics)
+        crema_json_text(&json, "metrics", metrics);
     crema_json_close(&json, '}');
     puts(line);
     fflush(stdout);

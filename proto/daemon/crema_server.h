@@ -63,8 +63,9 @@ const char *crema_server_endpoint(const crema_server_t *self);     /* with the p
 crema_err_t crema_server_bind_failed(crema_err_t err, const char *option, const char *endpoint,
                                      char *ret_why, size_t why_size);
 
-/* The one line of JSON on stdout that says where the program listens, for whoever started it; `tap` may be NULL. */
-void crema_server_print_ready(const char *program, const char *endpoint, const char *tap);
+/* The one line of JSON on stdout that says where the program listens, for whoever started it; `tap` and `metrics` may be NULL. */
+void crema_server_print_ready(const char *program, const char *endpoint, const char *tap,
+                              const char *metrics);
 
 /* Prints the sentence `format` gives into ret_why and returns err. */
 __attribute__((format(printf, 4, 5))) crema_err_t

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "crema_columns_doc.h"
+#include "crema_series_doc.h"
 
 static const struct {
     const char *option;
@@ -13,6 +14,7 @@ static const struct {
     {"--python", crema_columns_print_python, "the Python module crema/hook/_columns.py"},
     {"--markdown", crema_columns_print_markdown, "the tables of the run file, in Markdown"},
     {"--metrics", crema_metrics_print_markdown, "docs/metrics.md"},
+    {"--series", crema_series_print_markdown, "docs/operation/series.md"},
     {"--text", crema_columns_print_text, "the same, one line a column"},
 };
 

@@ -74,9 +74,7 @@ s_say_alive(sink_t *self)
 static void
 s_report_health(const sink_t *self)
 {
-    crema_health_tell(self->config.health_file,
-                      self->space != SINK_SPACE_FULL &&
-                          access(self->config.store_dir, W_OK | X_OK) == 0);
+    crema_health_tell(self->config.health_file, sink_scrape_is_healthy(self));
 }
 
 /* False: the loop must end. After a sync that failed a second one would succeed and prove nothing. */
@@ -221,6 +219,7 @@ s_on_children(sink_t *self)
                             CREMA_TEXT("why", sealed->error));
         } else {
             self->counts.sealed++;
+            sink_scrape_count(self, sealed);
             crema_log_info("sealed", CREMA_ID("run", &sealed->run_id),
                            CREMA_TEXT("path", sealed->path), CREMA_TEXT("verdict", sealed->verdict),
                            CREMA_INT("revision", sealed->revision));
@@ -349,9 +348,12 @@ s_start(sink_t *self, char *why, size_t size)
                              self->config.flush_interval_ns, &self->views);
     if (err == CREMA_OK)
         err = s_wire_up(self);
-    return err == CREMA_OK ? err
-                           : crema_server_fail(err, why, size, "the program cannot start: %s",
-                                               crema_err_text(err));
+    if (err != CREMA_OK)
+        return crema_server_fail(err, why, size, "the program cannot start: %s",
+                                 crema_err_text(err));
+    sink_scrape_prepare(self);
+    return crema_scrape_new(self->config.metrics, "crema-sink", self->loop, sink_scrape_expose,
+                            self, why, size, &self->scrape);
 }
 
 crema_err_t
@@ -377,6 +379,7 @@ sink_destroy(sink_t **self_p)
 {
     sink_t *self = *self_p;
     if (self) {
+        crema_scrape_destroy(&self->scrape);
         zloop_destroy(&self->loop);
         sink_sealing_destroy(&self->sealing);
         sink_silence_destroy(&self->silence);
@@ -396,6 +399,12 @@ const char *
 sink_endpoint(const sink_t *self)
 {
     return crema_server_endpoint(self->server);
+}
+
+const char *
+sink_metrics_url(const sink_t *self)
+{
+    return crema_scrape_url(self->scrape);
 }
 
 crema_err_t

@@ -19,6 +19,7 @@ typedef struct {
     const char *output_dir;
     const char *keys_dir;    /* NULL: none */
     const char *health_file; /* NULL: none */
+    const char *metrics;     /* address, see crema_scrape.h; NULL: none */
     int64_t connections_per_address;
     int64_t commit_interval_ns, commit_bytes;
     int64_t flush_interval_ns;
@@ -39,8 +40,9 @@ CREMA_MUST_CHECK crema_err_t sink_new(const sink_config_t *config, char *ret_why
                                       sink_t **ret_self);
 void sink_destroy(sink_t **self_p);
 
-/* Where it listens, with the port that was chosen. */
+/* Where it listens, with the port that was chosen; where it is scraped, NULL: nowhere. */
 const char *sink_endpoint(const sink_t *self);
+const char *sink_metrics_url(const sink_t *self);
 
 /* Until SIGTERM or SIGINT: commits what is pending and returns CREMA_OK. CREMA_EIO: the journal can no longer be trusted; nothing was
  * acknowledged that is not durable. */

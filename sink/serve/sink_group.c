@@ -68,6 +68,7 @@ bool
 sink_group_commit(sink_t *self)
 {
     size_t bytes = sink_store_pending_bytes(self->store);
+    const int64_t began_ns = crema_clock_mono_ns();
     crema_err_t err = sink_store_commit(self->store, s_on_group, self);
     self->t_commit_ns = crema_clock_mono_ns();
     if (err == CREMA_EIO) {
@@ -85,6 +86,11 @@ sink_group_commit(sink_t *self)
     if (bytes) {
         self->counts.commits++;
         self->counts.committed_bytes += bytes;
+        crema_histogram_add(&self->counts.sync, self->t_commit_ns - began_ns);
+        crema_histogram_add(&self->counts.latency,
+                            self->t_commit_ns -
+                                (self->t_pending_ns ? self->t_pending_ns : began_ns));
+        self->t_pending_ns = 0;
         self->space = sink_store_space(self->store, &self->free_b);
     }
     s_acknowledge(self);

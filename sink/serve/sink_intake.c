@@ -61,7 +61,10 @@ s_on_put(sink_t *self, size_t peer, const crema_msg_t *msg)
             .nack = {.stream_id = msg->data.stream_id, .expected_next = answer.next},
         };
         sink_peers_send(self->peers, peer, &nack);
-    } else if (answer.decision != SINK_PUT_APPEND) {
+    } else if (answer.decision == SINK_PUT_APPEND) {
+        if (self->t_pending_ns == 0)
+            self->t_pending_ns = crema_clock_mono_ns();
+    } else {
         sink_commit_ask(sink_store_watermarks(self->store), &msg->data.stream_id);
     }
 }

@@ -1,12 +1,15 @@
 /* sink_private - what the parts of the reactor share: sink.c is its life and loop, sink_intake.c takes messages, sink_group.c commits,
- * sink_listing.c confirms lists of writers, sink_trouble.c says what is in the way. */
+ * sink_listing.c confirms lists of writers, sink_trouble.c says what is in the way, sink_scrape.c shows what was counted. */
 #ifndef SINK_PRIVATE_H
 #define SINK_PRIVATE_H
 
 #include <limits.h>
 
+#include "crema_histogram.h"
 #include "crema_record.h"
+#include "crema_scrape.h"
 #include "crema_server.h"
+#include "crema_tally.h"
 #include "sink.h"
 #include "sink_peers.h"
 #include "sink_sealing.h"
@@ -16,10 +19,12 @@
 
 #define SINK_FULL_RETRY_MS 1000
 
-/* Counted, and told with the last line of the log. */
+/* Counted, told with the last line of the log, and shown to whoever scrapes. */
 typedef struct {
     uint64_t messages, bad, puts, records, refused, full, nacks, commits, committed_bytes, sealed,
         seal_failed, not_allowed;
+    crema_histogram_t latency, sync; /* of commits */
+    crema_tally_t verdicts, reasons; /* of files that were made */
 } counts_t;
 
 struct sink {
@@ -33,13 +38,15 @@ struct sink {
     sink_store_t *store;
     sink_sealing_t *sealing;
     sink_silence_t *silence;
-    sink_views_t *views; /* NULL: none wanted */
+    sink_views_t *views;    /* NULL: none wanted */
+    crema_scrape_t *scrape; /* likewise */
     sink_space_t space;
     uint64_t free_b;
     char trouble[PATH_MAX + 512]; /* with the last FULL */
     bool commit_armed;            /* a timer is set */
     bool listing_armed;           /* likewise, of sink_listing.c */
     int64_t t_commit_ns;          /* monotonic time of the last commit */
+    int64_t t_pending_ns;         /* of the first record that waits for the next one; 0: none */
     int64_t wall_ahead_ns;        /* of the monotonic clock, at the last tick */
     bool broken;                  /* the journal failed */
     bool sent_full;               /* a peer was told in this batch */
@@ -65,6 +72,17 @@ void sink_listing_go_on(sink_t *self);
 
 /* A FULL that says why, for whoever waits: short of room, without any, or `why` if something else is wrong (NULL: nothing is). */
 crema_msg_t sink_trouble_full(sink_t *self, const char *why);
+
+/* ---- sink_scrape.c */
+
+/* The verdicts there are are shown before the first of them is given. */
+void sink_scrape_prepare(sink_t *self);
+/* A file was made. */
+void sink_scrape_count(sink_t *self, const crema_sealed_t *sealed);
+/* The journal can be written. */
+bool sink_scrape_is_healthy(const sink_t *self);
+/* A crema_scrape_fn; `context` is the sink. */
+void sink_scrape_expose(void *context, crema_exposition_t *out);
 
 /* ---- sink_intake.c */
 

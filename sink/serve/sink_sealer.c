@@ -108,6 +108,13 @@ s_run_waiting(sink_sealer_t *self)
             return;
 }
 
+void
+sink_sealer_count(const sink_sealer_t *self, size_t *ret_running, size_t *ret_waiting)
+{
+    *ret_running = self->n_running;
+    *ret_waiting = self->n - self->n_running;
+}
+
 bool
 sink_sealer_is_busy(const sink_sealer_t *self, const crema_id_t *run_id)
 {

@@ -35,6 +35,8 @@ void sink_sealer_destroy(sink_sealer_t **self_p);
 CREMA_MUST_CHECK crema_err_t sink_sealer_start(sink_sealer_t *self, const crema_id_t *run_id,
                                                uint64_t puts, const char *journal_dir,
                                                const char *output_path);
+/* Processes that run, and runs that wait for one. */
+void sink_sealer_count(const sink_sealer_t *self, size_t *ret_running, size_t *ret_waiting);
 bool sink_sealer_is_busy(const sink_sealer_t *self, const crema_id_t *run_id);
 
 /* After SIGCHLD: the next process that has ended, false when there is none. A queued one takes its place. */

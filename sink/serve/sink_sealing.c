@@ -306,6 +306,12 @@ sink_sealing_reap(sink_sealing_t *self, int64_t mono_ns, int64_t real_ns, crema_
     return true;
 }
 
+void
+sink_sealing_count(const sink_sealing_t *self, size_t *ret_running, size_t *ret_waiting)
+{
+    sink_sealer_count(self->sealer, ret_running, ret_waiting);
+}
+
 bool
 sink_sealing_answer(sink_sealing_t *self, const crema_id_t *run_id, uint8_t **ret_bytes,
                     size_t *ret_size)

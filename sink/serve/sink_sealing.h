@@ -38,4 +38,7 @@ bool sink_sealing_reap(sink_sealing_t *self, int64_t mono_ns, int64_t real_ns,
 bool sink_sealing_answer(sink_sealing_t *self, const crema_id_t *run_id, uint8_t **ret_bytes,
                          size_t *ret_size);
 
+/* Files that are being made, and runs that wait for it. */
+void sink_sealing_count(const sink_sealing_t *self, size_t *ret_running, size_t *ret_waiting);
+
 #endif

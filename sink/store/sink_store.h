@@ -135,6 +135,12 @@ const sink_run_t *sink_store_next(const sink_store_t *self, size_t *cursor);
 size_t sink_store_live(const sink_store_t *self);
 /* All that were ever here, freed ones too. */
 size_t sink_store_known(const sink_store_t *self);
+/* How many are where, as a count of all that were ever here. */
+typedef struct {
+    size_t live[CREMA_LIFE_COUNT]; /* their journals are open */
+    size_t resting, unread, aside, freed;
+} sink_store_census_t;
+sink_store_census_t sink_store_census(const sink_store_t *self);
 /* The run that has been resting longest, NULL if there is none, and for how long it was sealed in time of service. */
 const sink_run_t *sink_store_oldest(const sink_store_t *self, int64_t *ret_sealed_for_ns);
 /* Bytes of all journals, and of those that rest. */

@@ -53,6 +53,21 @@ sink_store_known(const sink_store_t *self)
     return crema_map_count(self->runs) + self->freed.n + (size_t)self->past.n;
 }
 
+sink_store_census_t
+sink_store_census(const sink_store_t *self)
+{
+    const sink_store_report_t report = sink_store_report(self);
+    sink_store_census_t census = {
+        .unread = (size_t)report.unread,
+        .aside = (size_t)report.aside,
+        .freed = self->freed.n + (size_t)self->past.n,
+    };
+    for (size_t i = 0; i < self->n_live; i++)
+        census.live[self->live[i]->shown.life]++;
+    census.resting = crema_map_count(self->runs) - self->n_live - census.unread - census.aside;
+    return census;
+}
+
 const sink_run_t *
 sink_store_oldest(const sink_store_t *self, int64_t *ret_sealed_for_ns)
 {

@@ -1,0 +1,98 @@
+#include "agg_scrape.h"
+
+#include "agg_census.h"
+#include "agg_core_look.h"
+
+void
+agg_scrape_prepare(agg_counts_t *counts)
+{
+    crema_tally_add(&counts->verdicts, "COMPLETE", 0);
+    crema_tally_add(&counts->verdicts, "PARTIAL", 0);
+}
+
+void
+agg_scrape_count(agg_counts_t *counts, const agg_core_t *core, const crema_id_t *run_id)
+{
+    crema_run_state_t state;
+    if (!agg_core_look(core, run_id, &state))
+        return;
+    crema_tally_add(&counts->verdicts, state.n_reasons == 0 ? "COMPLETE" : "PARTIAL", 1);
+    for (size_t i = 0; i < state.n_reasons; i++)
+        crema_tally_add(&counts->reasons, state.reasons[i].code, 1);
+}
+
+/* ---- the parts of a scrape */
+
+static void
+s_expose_census(const agg_scrape_t *self, crema_exposition_t *out)
+{
+    static const char *const c_phases[] = {"unknown", "open",   "barrier",
+                                           "verdict", "sealed", "failed"};
+    agg_census_t census;
+    agg_census(self->core, &census);
+    for (int i = 0; i <= AGG_AGENT_LEFT; i++)
+        crema_expose_one(out, CREMA_SERIES_AGG_AGENTS, agg_agent_state_name((agg_agent_state_t)i),
+                         NULL, (double)census.agents[i]);
+    crema_expose(out, CREMA_SERIES_AGG_BACKLOG, (double)census.backlog);
+    for (size_t i = 0; i < census.n_behind; i++) {
+        char agent[37];
+        crema_expose_one(out, CREMA_SERIES_AGG_AGENT_BACKLOG,
+                         crema_id_uuid(&census.behind[i].agent_id, agent), census.behind[i].host,
+                         (double)census.behind[i].records);
+    }
+    for (int i = 0; i <= CREMA_RUN_FAILED; i++)
+        crema_expose_one(out, CREMA_SERIES_AGG_RUNS, c_phases[i], NULL, (double)census.runs[i]);
+}
+
+static void
+s_expose_records(const agg_scrape_t *self, const agg_stats_t *stats, crema_exposition_t *out)
+{
+    crema_expose(out, CREMA_SERIES_AGG_STREAMS, (double)stats->streams);
+    crema_expose(out, CREMA_SERIES_AGG_DATA, (double)stats->data_accepted);
+    crema_expose(out, CREMA_SERIES_AGG_RECEIVED_BYTES, (double)stats->data_bytes);
+    crema_expose(out, CREMA_SERIES_AGG_DATA_DROPPED, (double)stats->data_dropped);
+    crema_expose(out, CREMA_SERIES_AGG_REPEATS, (double)stats->repeats);
+    crema_expose(out, CREMA_SERIES_AGG_GAPS, (double)stats->gaps_seen);
+    crema_expose(out, CREMA_SERIES_AGG_RECORDS, (double)self->counts->put_records);
+    crema_expose(out, CREMA_SERIES_AGG_BYTES, (double)self->counts->put_bytes);
+    crema_expose(out, CREMA_SERIES_AGG_COMMITTED, (double)stats->committed_records);
+    crema_expose(out, CREMA_SERIES_AGG_NACKS, (double)stats->nacks);
+    crema_expose(out, CREMA_SERIES_AGG_REPLAYS, (double)stats->replays);
+    crema_expose(out, CREMA_SERIES_AGG_CREDIT, (double)self->credit_bytes);
+    crema_expose(out, CREMA_SERIES_AGG_CREDIT_GRANTED, (double)stats->credit_granted_b);
+    crema_expose(out, CREMA_SERIES_AGG_CREDIT_USED, (double)stats->credit_in_use_b);
+    crema_expose(out, CREMA_SERIES_AGG_SPLIT_LEFT, (double)agg_splits_not_taken(self->splits));
+}
+
+static void
+s_expose_messages(const agg_scrape_t *self, const agg_stats_t *stats, crema_exposition_t *out)
+{
+    const agg_counts_t *counts = self->counts;
+    crema_expose(out, CREMA_SERIES_AGG_MESSAGES, (double)counts->messages);
+    crema_expose(out, CREMA_SERIES_AGG_BAD, (double)counts->bad);
+    crema_expose(out, CREMA_SERIES_AGG_HELLOS, (double)stats->hellos);
+    crema_expose(out, CREMA_SERIES_AGG_FENCES, (double)stats->fences);
+    crema_expose(out, CREMA_SERIES_AGG_REFUSED, (double)stats->refused);
+    crema_expose(out, CREMA_SERIES_AGG_NO_ROOM, (double)stats->no_room);
+    crema_expose(out, CREMA_SERIES_AGG_NOT_ALLOWED, (double)stats->not_allowed);
+    crema_expose(out, CREMA_SERIES_AGG_REVOKED, (double)counts->revoked);
+    crema_expose(out, CREMA_SERIES_AGG_KEYS_REFUSED, (double)crema_server_refused(self->server));
+    crema_expose(out, CREMA_SERIES_AGG_CROWDED, (double)crema_server_crowded(self->server));
+    crema_expose(out, CREMA_SERIES_AGG_UNTAKEN, (double)counts->untaken);
+    crema_expose(out, CREMA_SERIES_AGG_UNROUTABLE, (double)counts->unroutable);
+    crema_expose_one(out, CREMA_SERIES_AGG_DROPPED, "peer", NULL, (double)counts->dropped);
+    crema_expose_one(out, CREMA_SERIES_AGG_DROPPED, "sink", NULL, (double)counts->sink_dropped);
+}
+
+void
+agg_scrape_expose(void *context, crema_exposition_t *out)
+{
+    const agg_scrape_t *self = context;
+    const agg_stats_t stats = agg_core_stats(self->core);
+    crema_expose(out, CREMA_SERIES_AGG_HEALTHY, agg_core_has_sink(self->core));
+    s_expose_census(self, out);
+    s_expose_records(self, &stats, out);
+    s_expose_messages(self, &stats, out);
+    crema_expose_tally(out, CREMA_SERIES_AGG_VERDICTS, &self->counts->verdicts);
+    crema_expose_tally(out, CREMA_SERIES_AGG_REASONS, &self->counts->reasons);
+}
