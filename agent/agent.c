@@ -13,6 +13,7 @@
 #include "agent_delivery.h"
 #include "agent_need.h"
 #include "agent_sampler.h"
+#include "agent_scrape.h"
 #include "agent_source.h"
 #include "agent_spool_dir.h"
 #include "agent_words.h"
@@ -23,6 +24,7 @@
 #include "crema_notify.h"
 #include "crema_random.h"
 #include "crema_reactor.h"
+#include "crema_scrape.h"
 #include "crema_version.h"
 
 #define MS 1000000ll
@@ -44,6 +46,7 @@ typedef struct {
     agent_sampler_t *sampler; /* from SERVING on, as is delivery */
     agent_delivery_t *delivery;
     agent_source_t *attached; /* NULL: nobody */
+    crema_scrape_t *scrape;   /* NULL: none wanted */
     crema_id_t agent_id;
     int64_t poll_at_ns, sample_at_ns, lock_at_ns;
     int64_t wall_ahead_ns; /* of the monotonic clock, at the last sample */
@@ -372,14 +375,45 @@ s_on_tick(zloop_t *loop, int timer, void *arg)
     return zloop_timer(loop, (size_t)((pause_ns + MS - 1) / MS), 1, s_on_tick, self) < 0 ? -1 : 0;
 }
 
+static bool
+s_is_healthy(const agent_t *self)
+{
+    return self->phase != STANDBY && !self->refused && s_is_reached(self);
+}
+
 static int
 s_on_health(zloop_t *loop, int timer, void *arg)
 {
     (void)loop, (void)timer;
     const agent_t *self = arg;
-    crema_health_tell(self->config->health_file,
-                      self->phase != STANDBY && !self->refused && s_is_reached(self));
+    crema_health_tell(self->config->health_file, s_is_healthy(self));
     return 0;
+}
+
+static void
+s_on_scrape(void *context, crema_exposition_t *out)
+{
+    static const char *const c_phases[] = AGENT_SCRAPE_PHASES;
+    const agent_t *self = context;
+    const agent_scrape_t facts = {
+        .phase = c_phases[self->phase],
+        .healthy = s_is_healthy(self),
+        .spool = self->spool,
+        .delivery = self->phase == STANDBY ? NULL : self->delivery,
+        .spool_limit_b = self->config->spool_limit_b,
+        .now_ns = crema_clock_mono_ns(),
+    };
+    agent_scrape_expose(&facts, out);
+}
+
+/* Records come before numbers about them: without its address an agent serves all the same. */
+static void
+s_serve_metrics(agent_t *self)
+{
+    char why[512];
+    if (crema_scrape_new(self->config->metrics, "crema-agent", self->loop, s_on_scrape, self, why,
+                         sizeof why, &self->scrape) != CREMA_OK)
+        crema_log_error("metrics_not_served", CREMA_TEXT("why", why));
 }
 
 static int
@@ -448,6 +482,7 @@ s_build(agent_t *self)
     if ((config->health_file || crema_notify_is_heard()) &&
         zloop_timer(self->loop, CREMA_HEALTH_MS, 0, s_on_health, self) < 0)
         return CREMA_ENOMEM;
+    s_serve_metrics(self);
     if (config->attached &&
         agent_source_new("/proc", (int32_t)config->attached, false, &self->attached) != CREMA_OK)
         return CREMA_ENOENT;
@@ -492,6 +527,7 @@ agent_run(const agent_config_t *config)
     }
     crema_health_tell(config->health_file, false);
     crema_notify_stopping();
+    crema_scrape_destroy(&self.scrape);
     agent_delivery_destroy(&self.delivery);
     agent_sampler_destroy(&self.sampler);
     agent_source_destroy(&self.attached);

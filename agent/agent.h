@@ -34,6 +34,7 @@ typedef struct {
     int signals;             /* of crema_signals_new() */
     int ready;               /* for agent_daemon_ready(), or -1 */
     const char *health_file; /* NULL: none */
+    const char *metrics;     /* address, see crema_scrape.h; NULL: none */
 } agent_config_t;
 
 /* Returns when all is done, with the exit status of the program. */

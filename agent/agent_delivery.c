@@ -473,6 +473,12 @@ agent_delivery_heard_ns(const agent_delivery_t *self)
     return self->heard_ns;
 }
 
+crema_session_stats_t
+agent_delivery_stats(const agent_delivery_t *self)
+{
+    return crema_session_stats(self->session);
+}
+
 uint64_t
 agent_delivery_remaining(const agent_delivery_t *self)
 {

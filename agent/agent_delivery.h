@@ -54,6 +54,9 @@ crema_fence_reason_t agent_delivery_refusal(const agent_delivery_t *self);
 /* When a message of the aggregator was last understood, CLOCK_MONOTONIC; the start, before. */
 int64_t agent_delivery_heard_ns(const agent_delivery_t *self);
 
+/* Since it began. */
+crema_session_stats_t agent_delivery_stats(const agent_delivery_t *self);
+
 /* Records in the spool that are not committed, of all runs, as far as this agent was told. */
 uint64_t agent_delivery_remaining(const agent_delivery_t *self);
 

@@ -17,6 +17,7 @@
 #include "crema_option.h"
 #include "crema_random.h"
 #include "crema_reactor.h"
+#include "crema_scrape.h"
 
 #define MS 1000000ll
 #define S (1000 * MS)
@@ -25,7 +26,7 @@
 #define EXIT_NOT_FOUND 127
 
 typedef struct {
-    const char *spool, *aggregator, *keys_dir, *server_key, *run, *health;
+    const char *spool, *aggregator, *keys_dir, *server_key, *run, *health, *metrics;
     bool insecure;
     int64_t pid;
     int64_t heartbeat_ns, sample_ns, poll_ns, drain_ns, orphan_ns;
@@ -89,6 +90,8 @@ s_parse(options_t *o, int argc, char **argv)
          &o->orphan_ns},
         {"health-file", CREMA_OPTION_TEXT, NULL, 0, 0, "FILE",
          "touched every second while an aggregator has this agent, else removed", &o->health},
+        {"metrics", CREMA_OPTION_TEXT, NULL, 0, 0, "ADDRESS",
+         "serve Prometheus metrics at [HOST:]PORT; without HOST on this host alone", &o->metrics},
         {"daemon", CREMA_OPTION_FLAG, NULL, 0, 0, NULL, "detach; log to <spool>/agent.log",
          &o->daemon},
         {0},
@@ -120,6 +123,8 @@ s_validate(const options_t *o, agent_config_t *config)
     if (o->print_key && !o->server_key)
         return s_fail("--print-key wants --server-key");
     char why[512];
+    if (crema_scrape_refuses(o->metrics, why, sizeof why))
+        return s_fail(why);
     if (agent_reach_refuses(o->aggregator, o->keys_dir ? o->keys_dir : o->server_key, o->insecure,
                             why, sizeof why))
         return s_fail(why);
@@ -135,6 +140,7 @@ s_validate(const options_t *o, agent_config_t *config)
     config->attached = (pid_t)o->pid;
     config->ignore_hangup = o->daemon;
     config->health_file = o->health;
+    config->metrics = o->metrics;
     return true;
 }
 

@@ -87,10 +87,10 @@ s_expose_process(const crema_scrape_t *self, crema_exposition_t *out)
 }
 
 static struct MHD_Response *
-s_response(const char *text, size_t size, const char *type)
+s_response(char *text, size_t size, const char *type)
 {
     struct MHD_Response *response =
-        MHD_create_response_from_buffer(size, (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
+        MHD_create_response_from_buffer(size, text, MHD_RESPMEM_MUST_COPY);
     if (!response)
         return NULL;
     if (MHD_add_response_header(response, "Content-Type", type) == MHD_YES &&
@@ -125,7 +125,8 @@ static enum MHD_Result
 s_on_request(void *context, struct MHD_Connection *connection, const char *url, const char *method,
              const char *version, const char *upload, size_t *upload_size, void **request)
 {
-    (void)version, (void)upload, (void)upload_size, (void)request;
+    (void)version, (void)upload, (void)request;
+    *upload_size = 0; /* passed over */
     crema_scrape_t *self = context;
     const bool reads = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
     if (!reads)
@@ -257,6 +258,7 @@ s_on_readable(zloop_t *loop, zmq_pollitem_t *item, void *context)
 static crema_err_t
 s_start(crema_scrape_t *self, int listen_fd)
 {
+    char missing[] = "see /metrics\n", not_allowed[] = "GET only\n";
     self->daemon = MHD_start_daemon(
         MHD_USE_EPOLL, 0, s_on_accept, self, s_on_request, self, MHD_OPTION_LISTEN_SOCKET,
         listen_fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CREMA_SCRAPE_CONNECTIONS,
@@ -267,8 +269,8 @@ s_start(crema_scrape_t *self, int listen_fd)
         return CREMA_ENOMEM;
     }
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(self->daemon, MHD_DAEMON_INFO_EPOLL_FD);
-    self->missing = s_response("see /metrics\n", 13, "text/plain");
-    self->not_allowed = s_response("GET only\n", 9, "text/plain");
+    self->missing = s_response(missing, strlen(missing), "text/plain");
+    self->not_allowed = s_response(not_allowed, strlen(not_allowed), "text/plain");
     if (!info || !self->missing || !self->not_allowed)
         return CREMA_ENOMEM;
     zmq_pollitem_t item = {.fd = info->epoll_fd, .events = ZMQ_POLLIN};

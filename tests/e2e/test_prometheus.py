@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import re
+import signal
 import socket
+import subprocess
 import threading
 import time
 import urllib.error
+import uuid
 
 import pytest
 
 import crema
 from kept import wait_for
 from scraping import documented, fetch, scrape
-from test_services import ANY, Service, run
+from test_services import ANY, BIN, Service, run, write_stream
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -99,8 +102,10 @@ def test_the_aggregator_shows_what_its_log_says(pipeline, tmp_path):
     with crema.MetricsCollector(output=tmp_path / "out", quiet=True) as mc:
         crema.record_metric("crumbs", 1)
         wait_for(
-            lambda: scrape(aggregator).of("crema_aggregator_runs")["open"] == 1
-            and scrape(aggregator).of("crema_aggregator_agents")["live"] == 1,
+            lambda: (
+                scrape(aggregator).of("crema_aggregator_runs")["open"] == 1
+                and scrape(aggregator).of("crema_aggregator_agents")["live"] == 1
+            ),
             what="the run and its agent",
         )
         found = scrape(aggregator)
@@ -136,6 +141,79 @@ def test_the_aggregator_shows_what_its_log_says(pipeline, tmp_path):
     assert found.of("crema_aggregator_verdicts_total") == {"COMPLETE": 1, "PARTIAL": 0}
 
 
+def metrics_of(log_path) -> str:
+    """An agent prints no line for whoever started it: its log says where it is scraped."""
+
+    def said():
+        return re.search(r"event=metrics_served url=(\S+)", log_path.read_text())
+
+    wait_for(lambda: said(), what="the agent's address")
+    return said()[1]
+
+
+def test_the_agent_shows_what_is_in_its_spool(pipeline, tmp_path):
+    sink, aggregator = pipeline
+    spool, log = tmp_path / "spool", tmp_path / "log"
+    spool.mkdir()
+    options = "--spool", spool, "--aggregator", aggregator.endpoint, "--metrics", "0"
+    with log.open("w") as stderr:
+        agent = subprocess.Popen([BIN / "crema-agent", *options], stderr=stderr)
+    try:
+        url = metrics_of(log)
+        wait_for(lambda: scrape(url).only("crema_agent_healthy") == 1, what="a session")
+        found = scrape(url)
+        must_be_documented(found)
+        assert {name for name in documented() if name.startswith("crema_agent_")} <= set(
+            found.types
+        )
+        assert found.of("crema_agent_phase") == {"standby": 0, "serving": 1, "leaving": 0}
+        assert found.of("crema_agent_session")["streaming"] == 1
+        assert found.only("crema_agent_welcomes_total") == 1
+        assert found.only("crema_agent_backlog_records") == 0
+
+        sink.process.send_signal(signal.SIGSTOP)  # nothing becomes durable
+        write_stream(spool, uuid.uuid4().bytes, 500)
+        wait_for(lambda: scrape(url).only("crema_agent_backlog_records") == 500, what="the backlog")
+        wait_for(
+            lambda: scrape(aggregator).of("crema_aggregator_agent_backlog_records"),
+            what="the backlog in the aggregator",
+        )
+        behind = scrape(aggregator)
+        assert behind.only("crema_aggregator_backlog_records") == 500
+        ((names, records),) = behind.of("crema_aggregator_agent_backlog_records").items()
+        assert names == (
+            str(uuid.UUID(bytes=(spool / "agent_id").read_bytes()[-16:])),
+            socket.gethostname(),
+        )
+        assert records == 500
+        wait_for(
+            lambda: scrape(aggregator).only("crema_aggregator_healthy") == 0,
+            what="the silence of the sink",
+        )
+        sink.process.send_signal(signal.SIGCONT)
+        wait_for(lambda: scrape(url).only("crema_agent_backlog_records") == 0, what="its end")
+        found = scrape(url)
+        assert found.only("crema_agent_committed_records_total") == 500
+        assert found.only("crema_agent_records_total") >= 500
+        assert scrape(aggregator).only("crema_aggregator_backlog_records") == 0
+    finally:
+        sink.process.send_signal(signal.SIGCONT)
+        agent.terminate()
+        assert agent.wait(30) == 0
+
+
+def test_an_agent_serves_without_its_address(pipeline, tmp_path):
+    sink, aggregator = pipeline
+    taken = sink.said["metrics"].split("/")[2]
+    options = "--spool", tmp_path / "spool", "--aggregator", aggregator.endpoint
+    (tmp_path / "spool").mkdir()
+    done = run("crema-agent", *options, "--metrics", taken, "--", "true")
+    assert done.returncode == 0
+    assert f"--metrics: cannot listen at {taken}: the port is taken" in done.stderr
+    done = run("crema-agent", *options, "--metrics", "nowhere", "--", "true")
+    assert done.returncode == 2
+
+
 def test_only_the_series_are_served(pipeline):
     sink, _ = pipeline
     url = sink.said["metrics"]
@@ -145,11 +223,11 @@ def test_only_the_series_are_served(pipeline):
             fetch(wrong)
 
 
-@pytest.mark.parametrize("program", ["crema-sink", "crema-aggregator"])
+@pytest.mark.parametrize("program", ["crema-sink", "crema-aggregator", "crema-agent"])
 @pytest.mark.parametrize("address", ["metrics", "example.org:9101", "127.0.0.1", "70000"])
 def test_an_address_that_is_none_is_named(program, address, tmp_path):
     store = ("--store", tmp_path / "store") if program == "crema-sink" else ()
-    done = run(program, *store, "--insecure", "--check", "--metrics", address)
+    done = run(program, *store, "--check", "--metrics", address)
     assert done.returncode == 2
     assert f'--metrics: "{address}" is not an address' in done.stderr
 
