@@ -37,7 +37,7 @@ agg_census(const agg_core_t *core, agg_census_t *ret_census)
     size_t cursor = 0;
     *ret_census = (agg_census_t){0};
     for (size_t i = 0; i <= AGG_AGENT_LEFT; i++)
-        ret_census->agents[i] = (size_t)core->n_told[i];
+        ret_census->agents[i] = (size_t)core->n_reported[i];
     for (agg_client_t *client; (client = crema_map_next(core->clients, &cursor)) != NULL;)
         client->behind = 0;
     cursor = 0;
