@@ -35,6 +35,9 @@ install(FILES ${systemd}/tmpfiles.conf DESTINATION lib/tmpfiles.d RENAME crema.c
 install(FILES ${systemd}/sink.conf ${systemd}/aggregator.conf ${systemd}/agent-main.conf
         DESTINATION /etc/crema COMPONENT programs)
 
+install(FILES ${PROJECT_SOURCE_DIR}/docs/operation/alerts.yml ${PROJECT_SOURCE_DIR}/docs/operation/dashboard.json
+        DESTINATION share/crema COMPONENT programs)
+
 set(CREMA_MAINTAINER "The crema developers <crema@users.noreply.github.com>")
 string(TIMESTAMP CREMA_RFC_DATE "%a, %d %b %Y 00:00:00 +0000" UTC)
 file(READ ${PROJECT_SOURCE_DIR}/LICENSE license)
