@@ -83,7 +83,7 @@ s_batch(const agent_rows_t *self)
         const crema_column_t *column = &self->table->columns[c];
         if (column->origin == CREMA_FROM_SINK)
             continue;
-        bool real = column->type == CREMA_T_F64, sent = column->origin != CREMA_WIRE_ONLY;
+        bool real = column->type == CREMA_T_F64, sent = column->origin != CREMA_FROM_WIRE_ONLY;
         for (uint32_t r = 0; r < self->n; r++) {
             const uint8_t *row = self->rows + r * self->stride;
             if (real)

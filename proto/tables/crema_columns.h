@@ -1,7 +1,7 @@
 /* crema_columns - the one table of columns.
  * Pure: constant data and arithmetic on it.
  *
- * Each table of the run file is declared once, in crema_columns.c: name, type, unit, meaning and where a value comes from.
+ * Each table of the run file is declared once, in crema_columns.def: name, type, unit, meaning and where a value comes from.
  * The wire codec, the HDF5 compound type, /schema/columns, the Python hook's column order and the reference page follow
  * from it. Rows in memory have the packed little-endian layout of the file, so they are written as they are. */
 #ifndef CREMA_COLUMNS_H
@@ -28,8 +28,8 @@ typedef enum {
 typedef enum {
     CREMA_FROM_WIRE, /* the writer sends it */
     CREMA_FROM_DICT, /* the writer sends a stream-local dictionary id; the sink stores the run's id */
-    CREMA_FROM_SINK, /* the sink fills it in */
-    CREMA_WIRE_ONLY, /* the writer sends it, the file does not hold it */
+    CREMA_FROM_SINK,      /* the sink fills it in */
+    CREMA_FROM_WIRE_ONLY, /* the writer sends it, the file does not hold it */
 } crema_origin_t;
 
 /* Dictionaries, in the order of DictEntry.kind. */
@@ -112,9 +112,10 @@ typedef enum {
 typedef struct {
     const char *name;
     crema_type_t type;
-    uint16_t size; /* bytes in the row; 0 for CREMA_WIRE_ONLY */
+    uint16_t size; /* bytes in the row; 0 for CREMA_FROM_WIRE_ONLY */
     crema_origin_t origin;
     crema_dict_t dict;   /* for CREMA_FROM_DICT */
+    int64_t unknown;     /* of an integer column; all ones in the types without a sign */
     const char *units;   /* ns s B 1 % 1/s count Gbit/s bits unit_id */
     const char *labels;  /* of CREMA_T_ENUM, joined by commas, numbered from 0; else NULL */
     const char *meaning; /* a phrase; goes into the file and the reference page */
@@ -137,6 +138,26 @@ typedef struct {
     const crema_column_t *columns;
     size_t n_columns;
 } crema_table_t;
+
+/* A packed row of each table: crema_chunks_row_t and so on. Rows are read and written through them in place; the machine is little-endian. */
+#define CREMA_MEMBER_I64(member, bytes) int64_t member;
+#define CREMA_MEMBER_F64(member, bytes) double member;
+#define CREMA_MEMBER_I32(member, bytes) int32_t member;
+#define CREMA_MEMBER_U32(member, bytes) uint32_t member;
+#define CREMA_MEMBER_U16(member, bytes) uint16_t member;
+#define CREMA_MEMBER_U8(member, bytes) uint8_t member;
+#define CREMA_MEMBER_ENUM(member, bytes) uint8_t member;
+#define CREMA_MEMBER_STR(member, bytes) char member[bytes];
+#define CREMA_IN_ROW_WIRE(type, member, bytes) CREMA_MEMBER_##type(member, bytes)
+#define CREMA_IN_ROW_DICT(type, member, bytes) CREMA_MEMBER_##type(member, bytes)
+#define CREMA_IN_ROW_SINK(type, member, bytes) CREMA_MEMBER_##type(member, bytes)
+#define CREMA_IN_ROW_WIRE_ONLY(type, member, bytes)
+#define TABLE(ID, name, ...) typedef struct __attribute__((packed)) {
+#define COLUMN(member, name, type, bytes, origin, ...) CREMA_IN_ROW_##origin(type, member, bytes)
+#define END(name)                                                                                  \
+    }                                                                                              \
+    crema_##name##_row_t;
+#include "crema_columns.def"
 
 /* id < CREMA_TABLE_COUNT, else NULL. */
 const crema_table_t *crema_table(crema_table_id_t id);
@@ -168,7 +189,7 @@ void crema_row_clear(const crema_table_t *table, uint8_t *row);
 
 /* Field access by column index, converting between C types and the packed layout. Integers cover every type but
  * CREMA_T_F64 and CREMA_T_STR; one that the column cannot hold becomes all ones ("unknown"; 255 for u8 and enums). Strings are cut
- * between code points. CREMA_WIRE_ONLY columns have no place in a row. `rows`: n packed rows, one behind the other. */
+ * between code points. CREMA_FROM_WIRE_ONLY columns have no place in a row. `rows`: n packed rows, one behind the other. */
 void crema_row_set_i64(const crema_table_t *table, uint8_t *row, size_t column, int64_t value);
 void crema_rows_set_i64(const crema_table_t *table, uint8_t *rows, size_t column,
                         const int64_t *values, size_t n);

@@ -370,7 +370,7 @@ crema_batch_rows(const crema_batch_t *batch, uint32_t first, uint32_t n, crema_d
         bool real = column->type == CREMA_T_F64;
         size_t at = real ? n_reals++ : n_ints++;
         bool sent = at < (real ? batch->n_real_columns : batch->n_int_columns);
-        if (column->origin == CREMA_WIRE_ONLY || !sent)
+        if (column->origin == CREMA_FROM_WIRE_ONLY || !sent)
             continue;
         at = at * batch->rows + first;
         if (real) {

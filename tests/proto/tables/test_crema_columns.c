@@ -52,7 +52,7 @@ s_check_column(const crema_table_t *table, size_t i)
     /* They must fit /schema/columns. */
     assert_true(strlen(column->name) <= 64 && strlen(column->meaning) <= 192);
     assert_true(!column->labels || strlen(column->labels) <= 256);
-    if (column->origin == CREMA_WIRE_ONLY)
+    if (column->origin == CREMA_FROM_WIRE_ONLY)
         assert_int_equal(column->size, 0);
     else if (column->type != CREMA_T_STR)
         assert_int_equal(column->size, sizes[column->type]);
