@@ -152,7 +152,7 @@ typedef struct {
 #define CREMA_IN_ROW_DICT(type, member, bytes) CREMA_MEMBER_##type(member, bytes)
 #define CREMA_IN_ROW_SINK(type, member, bytes) CREMA_MEMBER_##type(member, bytes)
 #define CREMA_IN_ROW_WIRE_ONLY(type, member, bytes)
-#define TABLE(ID, name, ...) typedef struct __attribute__((packed)) {
+#define TABLE(ID, name, ...) typedef struct __attribute__((packed, may_alias)) {
 #define COLUMN(member, name, type, bytes, origin, ...) CREMA_IN_ROW_##origin(type, member, bytes)
 #define END(name)                                                                                  \
     }                                                                                              \

@@ -24,49 +24,41 @@ sink_chunk_s(const sink_chunk_t *chunk)
     return isnan(chunk->wall_s) ? open_s : open_s + chunk->wall_s;
 }
 
-static size_t
-s_column(crema_table_id_t table, const char *name)
-{
-    return sink_cell_column(crema_table(table), name);
-}
-
 /* ---- chunks */
 
 static crema_err_t
 s_take_chunks(sink_facts_t *self, const sink_rows_t *rows)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_CHUNKS);
     size_t n = sink_rows_count(rows);
     if (!(self->chunks = calloc(n + 1, sizeof *self->chunks)))
         return CREMA_ENOMEM;
     for (size_t i = 0; i < n; i++) {
-        const uint8_t *row = sink_rows_at(rows, i);
+        const crema_chunks_row_t *row = sink_rows_at(rows, i);
         sink_chunk_t *c = &self->chunks[i];
-        c->t_start_ns = sink_cell_int(t, row, "t_start_ns");
-        c->t_end_ns = sink_cell_int(t, row, "t_end_ns");
-        c->wall_s = sink_cell_real(t, row, "wall_s");
-        c->open_s = sink_cell_real(t, row, "open_s");
-        c->cpu_s = sink_cell_real(t, row, "cpu_s");
-        c->gc_s = sink_cell_real(t, row, "gc_s");
-        c->proc_cpu_s = sink_cell_real(t, row, "proc_cpu_s");
-        c->n_events = sink_cell_int(t, row, "n_events");
-        c->bytes_read_b = sink_cell_int(t, row, "bytes_read_b");
-        c->bytes_accessed_b = sink_cell_int(t, row, "bytes_accessed_b");
-        c->bytes_uncompressed_b = sink_cell_int(t, row, "bytes_uncompressed_b");
-        c->rss_start_b = sink_cell_int(t, row, "rss_start_b");
-        c->rss_end_b = sink_cell_int(t, row, "rss_end_b");
-        c->rss_peak_b = sink_cell_int(t, row, "rss_peak_b");
-        c->task_key = sink_cell_int(t, row, "task_key");
-        c->chunk_id = sink_cell_int(t, row, "chunk_id");
-        int64_t start = sink_cell_int(t, row, "entry_start"),
-                stop = sink_cell_int(t, row, "entry_stop");
-        c->n_entries = start >= 0 && stop >= start ? stop - start : -1;
-        c->pass = (uint16_t)sink_cell_int(t, row, "pass");
-        c->worker = (uint32_t)sink_cell_int(t, row, "worker_id");
-        c->dataset = (uint32_t)sink_cell_int(t, row, "dataset_id");
-        c->file = (uint32_t)sink_cell_int(t, row, "file_id");
-        c->status = (uint8_t)sink_cell_int(t, row, "status");
-        c->quality = (uint8_t)sink_cell_int(t, row, "quality");
+        c->t_start_ns = row->t_start_ns;
+        c->t_end_ns = row->t_end_ns;
+        c->wall_s = row->wall_s;
+        c->open_s = row->open_s;
+        c->cpu_s = row->cpu_s;
+        c->gc_s = row->gc_s;
+        c->proc_cpu_s = row->proc_cpu_s;
+        c->n_events = row->n_events;
+        c->bytes_read_b = row->bytes_read_b;
+        c->bytes_accessed_b = row->bytes_accessed_b;
+        c->bytes_uncompressed_b = row->bytes_uncompressed_b;
+        c->rss_start_b = row->rss_start_b;
+        c->rss_end_b = row->rss_end_b;
+        c->rss_peak_b = row->rss_peak_b;
+        c->task_key = row->task_key;
+        c->chunk_id = row->chunk_id;
+        bool has_range = row->entry_start >= 0 && row->entry_stop >= row->entry_start;
+        c->n_entries = has_range ? row->entry_stop - row->entry_start : -1;
+        c->pass = row->pass;
+        c->worker = row->worker_id;
+        c->dataset = row->dataset_id;
+        c->file = row->file_id;
+        c->status = row->status;
+        c->quality = row->quality;
         c->counted = sink_chunk_returned(c->status) && !(c->quality & SINK_QUALITY_SUPERSEDED);
     }
     self->n_chunks = n;
@@ -77,10 +69,9 @@ s_take_chunks(sink_facts_t *self, const sink_rows_t *rows)
 static void
 s_count_cached(sink_facts_t *self, const sink_rows_t *rows, sink_dict_t *dict)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_CUSTOM);
     uint32_t metric = sink_dict_find(dict, CREMA_DICT_METRIC, METRIC_CACHED);
     for (size_t i = 0; metric != SINK_DICT_NONE && i < sink_rows_count(rows); i++)
-        self->n_cached += sink_cell_int(t, sink_rows_at(rows, i), "metric_id") == metric;
+        self->n_cached += ((crema_custom_row_t *)sink_rows_at(rows, i))->metric_id == metric;
 }
 
 /* ---- tasks, and which of them were chunks */
@@ -88,22 +79,21 @@ s_count_cached(sink_facts_t *self, const sink_rows_t *rows, sink_dict_t *dict)
 static crema_err_t
 s_take_tasks(sink_facts_t *self, const sink_rows_t *rows)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_TASK_EVENTS);
     size_t n = sink_rows_count(rows);
     if (!(self->tasks = calloc(n + 1, sizeof *self->tasks)))
         return CREMA_ENOMEM;
     for (size_t i = 0; i < n; i++) {
-        const uint8_t *row = sink_rows_at(rows, i);
-        sink_task_t task = {.t_start_ns = sink_cell_int(t, row, "t_start_ns"),
-                            .t_stop_ns = sink_cell_int(t, row, "t_stop_ns"),
-                            .t_ready_ns = sink_cell_int(t, row, "t_ready_ns"),
-                            .t_submit_ns = sink_cell_int(t, row, "t_submit_ns"),
-                            .task_key = sink_cell_int(t, row, "task_key"),
-                            .worker = (uint32_t)sink_cell_int(t, row, "worker_id"),
-                            .prefix = (uint32_t)sink_cell_int(t, row, "task_prefix_id"),
-                            .status = (uint8_t)sink_cell_int(t, row, "status"),
-                            .side = (uint8_t)sink_cell_int(t, row, "side")};
-        if (sink_cell_int(t, row, "action") == ACTION_COMPUTE && task.t_start_ns != 0)
+        const crema_task_events_row_t *row = sink_rows_at(rows, i);
+        sink_task_t task = {.t_start_ns = row->t_start_ns,
+                            .t_stop_ns = row->t_stop_ns,
+                            .t_ready_ns = row->t_ready_ns,
+                            .t_submit_ns = row->t_submit_ns,
+                            .task_key = row->task_key,
+                            .worker = row->worker_id,
+                            .prefix = row->task_prefix_id,
+                            .status = row->status,
+                            .side = row->side};
+        if (row->action == ACTION_COMPUTE && task.t_start_ns != 0)
             self->tasks[self->n_tasks++] = task;
     }
     return CREMA_OK;
@@ -193,10 +183,8 @@ s_take_kinds(sink_facts_t *self, const sink_tables_t *tables)
         sink_unit_kind_t kind;
     } units[] = {
         {"seconds", SINK_UNIT_SECONDS}, {"bytes", SINK_UNIT_BYTES}, {"count", SINK_UNIT_COUNT}};
-    const crema_table_t *a = crema_table(CREMA_TABLE_DICT_ACTIVITY);
-    const crema_table_t *u = crema_table(CREMA_TABLE_DICT_UNIT);
-    const sink_rows_t *activities = sink_tables_rows(tables, a->id);
-    const sink_rows_t *names = sink_tables_rows(tables, u->id);
+    const sink_rows_t *activities = sink_tables_rows(tables, CREMA_TABLE_DICT_ACTIVITY);
+    const sink_rows_t *names = sink_tables_rows(tables, CREMA_TABLE_DICT_UNIT);
     self->n_activities = sink_rows_count(activities);
     self->n_units = sink_rows_count(names);
     self->activity_kind = calloc(self->n_activities + 1, 1);
@@ -204,12 +192,11 @@ s_take_kinds(sink_facts_t *self, const sink_tables_t *tables)
     if (!self->activity_kind || !self->unit_kind)
         return CREMA_ENOMEM;
     for (size_t i = 0; i < self->n_activities; i++)
-        self->activity_kind[i] = (uint8_t)sink_cell_int(a, sink_rows_at(activities, i), "kind");
+        self->activity_kind[i] = ((crema_dict_activity_row_t *)sink_rows_at(activities, i))->kind;
     for (size_t i = 0; i < self->n_units; i++) {
-        char name[SINK_ROW_BYTES_MAX];
-        crema_row_get_text(u, sink_rows_at(names, i), s_column(u->id, "name"), name, sizeof name);
+        const crema_dict_unit_row_t *unit = sink_rows_at(names, i);
         for (size_t k = 0; k < sizeof units / sizeof *units; k++)
-            if (strcmp(units[k].unit, name) == 0)
+            if (strncmp(units[k].unit, unit->name, sizeof unit->name) == 0)
                 self->unit_kind[i] = (uint8_t)units[k].kind;
     }
     return CREMA_OK;
@@ -222,23 +209,13 @@ typedef struct {
 static crema_err_t
 s_take_activities(sink_facts_t *self, const sink_rows_t *rows)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_ACTIVITIES);
-    const size_t worker = s_column(t->id, "worker_id"), prefix = s_column(t->id, "task_prefix_id"),
-                 activity = s_column(t->id, "activity_id"), unit = s_column(t->id, "unit_id"),
-                 context = s_column(t->id, "context"), side = s_column(t->id, "side"),
-                 value = s_column(t->id, "value");
     sink_intern_t *keys = NULL;
     size_t room = 0;
     crema_err_t err = sink_intern_new(SINK_INTERN_ANY, &keys);
     for (size_t i = 0; err == CREMA_OK && i < sink_rows_count(rows); i++) {
-        const uint8_t *row = sink_rows_at(rows, i);
-        metered_key_t key = {(uint32_t)crema_row_get_i64(t, row, worker),
-                             (uint32_t)crema_row_get_i64(t, row, prefix),
-                             (uint32_t)crema_row_get_i64(t, row, activity),
-                             (uint32_t)crema_row_get_i64(t, row, unit),
-                             (uint32_t)crema_row_get_i64(t, row, context),
-                             (uint32_t)crema_row_get_i64(t, row, side)};
-        double step = crema_row_get_f64(t, row, value);
+        const crema_activities_row_t *row = sink_rows_at(rows, i);
+        metered_key_t key = {row->worker_id, row->task_prefix_id, row->activity_id,
+                             row->unit_id,   row->context,        row->side};
         uint32_t number;
         bool fresh;
         err = sink_intern_add(keys, &key, sizeof key, &number, &fresh);
@@ -264,8 +241,8 @@ s_take_activities(sink_facts_t *self, const sink_rows_t *rows)
                 .kind = key.activity < self->n_activities ? self->activity_kind[key.activity]
                                                           : CREMA_ACTIVITY_USER,
                 .in = key.unit < self->n_units ? self->unit_kind[key.unit] : SINK_UNIT_OTHER};
-        if (err == CREMA_OK && !isnan(step))
-            self->metered[number].value += step;
+        if (err == CREMA_OK && !isnan(row->value))
+            self->metered[number].value += row->value;
     }
     sink_intern_destroy(&keys);
     return err;

@@ -48,18 +48,13 @@ s_observe(observed_t *seen, int64_t t_ns, double cpu_pct)
 static crema_err_t
 s_compare_observers(sink_facts_t *self, const sink_rows_t *rows)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_WORKER_SAMPLES);
-    const size_t worker = sink_cell_column(t, "worker_id"), source = sink_cell_column(t, "source"),
-                 when = sink_cell_column(t, "t_ns"), cpu = sink_cell_column(t, "cpu_pct");
     observed_t(*seen)[SOURCE_WORKER + 1] = calloc(self->n_workers + 1, sizeof *seen);
     if (!seen)
         return CREMA_ENOMEM;
     for (size_t i = 0; i < sink_rows_count(rows); i++) { /* ordered by time */
-        const uint8_t *row = sink_rows_at(rows, i);
-        int64_t w = crema_row_get_i64(t, row, worker), by = crema_row_get_i64(t, row, source);
-        if (w < (int64_t)self->n_workers && by <= SOURCE_WORKER)
-            s_observe(&seen[w][by], crema_row_get_i64(t, row, when),
-                      crema_row_get_f64(t, row, cpu));
+        const crema_worker_samples_row_t *row = sink_rows_at(rows, i);
+        if (row->worker_id < self->n_workers && row->source <= SOURCE_WORKER)
+            s_observe(&seen[row->worker_id][row->source], row->t_ns, row->cpu_pct);
     }
     double agent = 0, hook = 0;
     for (size_t w = 0; w < self->n_workers; w++) {
@@ -78,16 +73,13 @@ s_compare_observers(sink_facts_t *self, const sink_rows_t *rows)
 static double
 s_assigned_pct(const sink_rows_t *rows)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_WORKER_SAMPLES);
     double sum = 0, n = 0;
     for (size_t i = 0; i < sink_rows_count(rows); i++) {
-        const uint8_t *row = sink_rows_at(rows, i);
-        int64_t processing = sink_cell_int(t, row, "processing");
-        int64_t nthreads = sink_cell_int(t, row, "nthreads");
-        if (sink_cell_int(t, row, "source") != SOURCE_SCHEDULER || processing == UINT16_MAX ||
-            nthreads == UINT16_MAX || nthreads == 0)
+        const crema_worker_samples_row_t *row = sink_rows_at(rows, i);
+        if (row->source != SOURCE_SCHEDULER || row->processing == UINT16_MAX ||
+            row->nthreads == UINT16_MAX || row->nthreads == 0)
             continue;
-        sum += 100.0 * (double)processing / (double)nthreads;
+        sum += 100.0 * row->processing / row->nthreads;
         n++;
     }
     return n > 0 ? sum / n : NAN;
@@ -129,7 +121,6 @@ s_sum_samples(sink_facts_t *self)
 crema_err_t
 sink_facts_take_samples(sink_facts_t *self, const sink_rows_t *rows)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_WORKER_SAMPLES);
     size_t n = sink_rows_count(rows);
     uint8_t *best = calloc(self->n_workers + 1, 1);
     self->samples = calloc(n + 1, sizeof *self->samples);
@@ -137,30 +128,26 @@ sink_facts_take_samples(sink_facts_t *self, const sink_rows_t *rows)
         free(best);
         return CREMA_ENOMEM;
     }
-    const size_t worker = sink_cell_column(t, "worker_id"), source = sink_cell_column(t, "source");
     for (size_t i = 0; i < n; i++) {
-        const uint8_t *row = sink_rows_at(rows, i);
-        int64_t w = crema_row_get_i64(t, row, worker);
-        int rank = s_rank(crema_row_get_i64(t, row, source));
-        if (w < (int64_t)self->n_workers && rank > best[w])
-            best[w] = (uint8_t)rank;
+        const crema_worker_samples_row_t *row = sink_rows_at(rows, i);
+        int rank = s_rank(row->source);
+        if (row->worker_id < self->n_workers && rank > best[row->worker_id])
+            best[row->worker_id] = (uint8_t)rank;
     }
     for (size_t i = 0; i < n; i++) {
-        const uint8_t *row = sink_rows_at(rows, i);
-        int64_t w = crema_row_get_i64(t, row, worker);
-        if (w >= (int64_t)self->n_workers || s_rank(crema_row_get_i64(t, row, source)) != best[w])
+        const crema_worker_samples_row_t *row = sink_rows_at(rows, i);
+        if (row->worker_id >= self->n_workers || s_rank(row->source) != best[row->worker_id])
             continue;
-        self->samples[self->n_samples++] =
-            (sink_sample_t){.t_ns = sink_cell_int(t, row, "t_ns"),
-                            .cpu_pct = sink_cell_real(t, row, "cpu_pct"),
-                            .rss_b = sink_cell_int(t, row, "rss_b"),
-                            .memory_limit_b = sink_cell_int(t, row, "memory_limit_b"),
-                            .net_read_b = sink_cell_int(t, row, "net_read_b"),
-                            .cpu_wait_s = sink_cell_real(t, row, "cpu_wait_s"),
-                            .gil_contention = sink_cell_real(t, row, "gil_contention"),
-                            .worker = (uint32_t)w,
-                            .executing = (uint16_t)sink_cell_int(t, row, "executing"),
-                            .nthreads = (uint16_t)sink_cell_int(t, row, "nthreads")};
+        self->samples[self->n_samples++] = (sink_sample_t){.t_ns = row->t_ns,
+                                                           .cpu_pct = row->cpu_pct,
+                                                           .rss_b = row->rss_b,
+                                                           .memory_limit_b = row->memory_limit_b,
+                                                           .net_read_b = row->net_read_b,
+                                                           .cpu_wait_s = row->cpu_wait_s,
+                                                           .gil_contention = row->gil_contention,
+                                                           .worker = row->worker_id,
+                                                           .executing = row->executing,
+                                                           .nthreads = row->nthreads};
     }
     free(best);
     qsort(self->samples, self->n_samples, sizeof *self->samples, s_by_worker);
@@ -194,18 +181,16 @@ sink_facts_take_streams(sink_facts_t *self, const sink_decoder_t *run)
 static size_t
 s_take_members(sink_facts_t *self, const sink_tables_t *tables, sink_member_t *events)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_MEMBERSHIP);
-    const sink_rows_t *rows = sink_tables_rows(tables, t->id);
+    const sink_rows_t *rows = sink_tables_rows(tables, CREMA_TABLE_MEMBERSHIP);
     size_t n = 0;
     for (size_t i = 0; i < sink_rows_count(rows); i++) {
-        const uint8_t *row = sink_rows_at(rows, i);
-        int64_t nthreads = sink_cell_int(t, row, "nthreads");
-        sink_member_t event = {.t_ns = sink_cell_int(t, row, "t_ns"),
-                               .t_uncertainty_ns = sink_cell_int(t, row, "t_uncertainty_ns"),
-                               .worker = (uint32_t)sink_cell_int(t, row, "worker_id"),
-                               .nthreads = nthreads == UINT16_MAX ? 0 : (uint32_t)nthreads,
-                               .event = (sink_member_event_t)sink_cell_int(t, row, "event"),
-                               .boundary = sink_cell_int(t, row, "evidence") == EVIDENCE_BOUNDARY};
+        const crema_membership_row_t *row = sink_rows_at(rows, i);
+        sink_member_t event = {.t_ns = row->t_ns,
+                               .t_uncertainty_ns = row->t_uncertainty_ns,
+                               .worker = row->worker_id,
+                               .nthreads = row->nthreads == UINT16_MAX ? 0 : row->nthreads,
+                               .event = (sink_member_event_t)row->event,
+                               .boundary = row->evidence == EVIDENCE_BOUNDARY};
         if (event.worker >= self->n_workers)
             continue;
         bool about_slots = event.event == SINK_MEMBER_PAUSE || event.event == SINK_MEMBER_RESUME;
@@ -221,16 +206,15 @@ s_take_members(sink_facts_t *self, const sink_tables_t *tables, sink_member_t *e
     for (size_t i = 0; i < n; i++)
         if (self->is_member[events[i].worker])
             events[kept++] = events[i];
-    const crema_table_t *w = crema_table(CREMA_TABLE_DICT_WORKER);
-    const sink_rows_t *workers = sink_tables_rows(tables, w->id);
+    const sink_rows_t *workers = sink_tables_rows(tables, CREMA_TABLE_DICT_WORKER);
     for (uint32_t i = 0; i < self->n_workers; i++) {
-        const uint8_t *row = sink_rows_at(workers, i);
-        int64_t first = sink_cell_int(w, row, "t_first_ns"),
-                last = sink_cell_int(w, row, "t_last_ns");
-        if (self->is_member[i] || !self->has_stream[i] || first == 0)
+        const crema_dict_worker_row_t *row = sink_rows_at(workers, i);
+        if (self->is_member[i] || !self->has_stream[i] || row->t_first_ns == 0)
             continue;
-        events[kept++] = (sink_member_t){.t_ns = first, .worker = i, .event = SINK_MEMBER_JOIN};
-        events[kept++] = (sink_member_t){.t_ns = last, .worker = i, .event = SINK_MEMBER_LEAVE};
+        events[kept++] =
+            (sink_member_t){.t_ns = row->t_first_ns, .worker = i, .event = SINK_MEMBER_JOIN};
+        events[kept++] =
+            (sink_member_t){.t_ns = row->t_last_ns, .worker = i, .event = SINK_MEMBER_LEAVE};
     }
     return kept;
 }
@@ -260,8 +244,7 @@ s_take_pauses(const sink_facts_t *self, const sink_member_t *events, size_t n, i
 crema_err_t
 sink_facts_take_presence(sink_facts_t *self, const sink_tables_t *tables)
 {
-    const crema_table_t *w = crema_table(CREMA_TABLE_DICT_WORKER);
-    const sink_rows_t *workers = sink_tables_rows(tables, w->id);
+    const sink_rows_t *workers = sink_tables_rows(tables, CREMA_TABLE_DICT_WORKER);
     size_t most =
         sink_rows_count(sink_tables_rows(tables, CREMA_TABLE_MEMBERSHIP)) + 2 * self->n_workers + 1;
     sink_member_t *events = calloc(most, sizeof *events);
@@ -276,8 +259,8 @@ sink_facts_take_presence(sink_facts_t *self, const sink_tables_t *tables)
         return CREMA_ENOMEM;
     }
     for (uint32_t i = 0; i < self->n_workers; i++) {
-        int64_t nthreads = sink_cell_int(w, sink_rows_at(workers, i), "nthreads");
-        slots[i] = nthreads == UINT16_MAX ? 0 : (uint32_t)nthreads;
+        const crema_dict_worker_row_t *row = sink_rows_at(workers, i);
+        slots[i] = row->nthreads == UINT16_MAX ? 0 : row->nthreads;
     }
     size_t n = s_take_members(self, tables, events);
     self->n_paused = s_take_pauses(self, events, n, since_ns, self->paused);

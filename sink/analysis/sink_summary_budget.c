@@ -145,11 +145,10 @@ s_durations(const sink_facts_t *facts, sink_intern_t *keys, double *durations)
 static size_t
 s_edges(const sink_rows_t *rows, const sink_intern_t *keys, sink_edge_t *edges)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_TASK_DEPS);
     size_t n = 0;
     for (size_t i = 0; i < sink_rows_count(rows); i++) {
-        int64_t key = sink_cell_int(t, sink_rows_at(rows, i), "task_key");
-        int64_t dep = sink_cell_int(t, sink_rows_at(rows, i), "dep_key");
+        const crema_task_deps_row_t *row = sink_rows_at(rows, i);
+        int64_t key = row->task_key, dep = row->dep_key;
         sink_edge_t edge = {sink_intern_find(keys, &key, sizeof key),
                             sink_intern_find(keys, &dep, sizeof dep)};
         if (edge.task != SINK_INTERN_NONE && edge.needs != SINK_INTERN_NONE)

@@ -21,27 +21,23 @@ static const char *const s_names[PARTS + 1] = {"hook", "agent", "aggregator", "s
 static crema_err_t
 s_take_heartbeats(const sink_summary_t *self, cost_t *costs)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_HEARTBEATS);
-    const sink_rows_t *rows = sink_tables_rows(self->tables, t->id);
+    const sink_rows_t *rows = sink_tables_rows(self->tables, CREMA_TABLE_HEARTBEATS);
     size_t n = sink_decoder_streams(self->run);
-    const uint8_t **last = calloc(n + 1, sizeof *last);
+    const crema_heartbeats_row_t **last = calloc(n + 1, sizeof *last);
     if (!last)
         return CREMA_ENOMEM;
-    const size_t stream = sink_cell_column(t, "stream_id"), cost = sink_cell_column(t, "cost_s");
     for (size_t i = 0; i < sink_rows_count(rows); i++) {
-        const uint8_t *row = sink_rows_at(rows, i);
-        size_t id = (size_t)crema_row_get_i64(t, row, stream);
-        if (id < n && !isnan(crema_row_get_f64(t, row, cost)))
-            last[id] = row;
+        const crema_heartbeats_row_t *row = sink_rows_at(rows, i);
+        if (row->stream_id < n && !isnan(row->cost_s))
+            last[row->stream_id] = row;
     }
     for (size_t i = 0; i < n; i++) {
         if (!last[i])
             continue;
         cost_t *to =
             &costs[sink_decoder_stream(self->run, i)->kind == CREMA_STREAM_AGENT ? AGENT : HOOK];
-        int64_t written_b = sink_cell_int(t, last[i], "written_b");
-        int64_t sent = sink_cell_int(t, last[i], "sent");
-        to->cpu_s = (isnan(to->cpu_s) ? 0 : to->cpu_s) + crema_row_get_f64(t, last[i], cost);
+        int64_t written_b = last[i]->written_b, sent = last[i]->sent;
+        to->cpu_s = (isnan(to->cpu_s) ? 0 : to->cpu_s) + last[i]->cost_s;
         to->n = (to->n < 0 ? 0 : to->n) + 1;
         to->bytes_b = (to->bytes_b < 0 ? 0 : to->bytes_b) + (written_b > 0 ? written_b : 0);
         to->records = (to->records < 0 ? 0 : to->records) + (sent > 0 ? sent : 0);

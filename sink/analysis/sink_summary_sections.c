@@ -25,22 +25,21 @@ s_put_section(const sink_summary_t *self, const sink_rows_t *rows, const entry_t
               double *durations)
 {
     const crema_table_t *t = crema_table(CREMA_TABLE_PER_SECTION);
-    const crema_table_t *s = crema_table(CREMA_TABLE_SECTIONS);
     sink_sum_t wall_s = {0}, self_s = {0}, cpu_s = {0};
     double delta = 0, delta_max = NAN;
     int64_t bytes_b = 0, know_bytes = 0, n_deltas = 0;
     size_t n_durations = 0;
     for (size_t i = 0; i < n; i++) {
-        const uint8_t *entry = sink_rows_at(rows, entries[i].row);
-        int64_t before = sink_cell_int(s, entry, "rss_start_b");
-        int64_t after = sink_cell_int(s, entry, "rss_end_b");
-        int64_t read_b = sink_cell_int(s, entry, "bytes_read_b");
-        double duration_s = sink_cell_real(s, entry, "wall_s");
+        const crema_sections_row_t *entry = sink_rows_at(rows, entries[i].row);
+        int64_t before = entry->rss_start_b;
+        int64_t after = entry->rss_end_b;
+        int64_t read_b = entry->bytes_read_b;
+        double duration_s = entry->wall_s;
         if (!isnan(duration_s))
             durations[n_durations++] = duration_s;
         sink_sum_add(&wall_s, duration_s);
-        sink_sum_add(&self_s, sink_cell_real(s, entry, "self_s"));
-        sink_sum_add(&cpu_s, sink_cell_real(s, entry, "cpu_s"));
+        sink_sum_add(&self_s, entry->self_s);
+        sink_sum_add(&cpu_s, entry->cpu_s);
         bytes_b += read_b > 0 ? read_b : 0;
         know_bytes += read_b >= 0;
         if (before < 0 || after < 0)
@@ -73,8 +72,7 @@ s_put_section(const sink_summary_t *self, const sink_rows_t *rows, const entry_t
 crema_err_t
 sink_summary_sections(const sink_summary_t *self)
 {
-    const crema_table_t *s = crema_table(CREMA_TABLE_SECTIONS);
-    const sink_rows_t *rows = sink_tables_rows(self->tables, s->id);
+    const sink_rows_t *rows = sink_tables_rows(self->tables, CREMA_TABLE_SECTIONS);
     size_t n = sink_rows_count(rows);
     entry_t *entries = malloc((n + 1) * sizeof *entries);
     double *durations = malloc((n + 1) * sizeof *durations);
@@ -82,7 +80,7 @@ sink_summary_sections(const sink_summary_t *self)
     if (err == CREMA_OK) {
         for (size_t i = 0; i < n; i++)
             entries[i] =
-                (entry_t){(uint32_t)sink_cell_int(s, sink_rows_at(rows, i), "section_id"), i};
+                (entry_t){((const crema_sections_row_t *)sink_rows_at(rows, i))->section_id, i};
         qsort(entries, n, sizeof *entries, s_by_section);
     }
     for (size_t i = 0, end = 0; err == CREMA_OK && i < n; i = end) {

@@ -16,8 +16,7 @@ sink_seal_correct_rows(sink_seal_t *self)
             const crema_id_t *agent = &sink_decoder_stream(self->run, number)->agent_id;
             sink_offset_correct_row(self->offset, agent, table, row);
             if (t == CREMA_TABLE_CHUNKS && !sink_offset_known(self->offset, agent))
-                sink_cell_set(table, row, "quality",
-                              sink_cell_int(table, row, "quality") | SINK_QUALITY_CLOCK);
+                ((crema_chunks_row_t *)row)->quality |= SINK_QUALITY_CLOCK;
         }
     }
 }
@@ -25,25 +24,22 @@ sink_seal_correct_rows(sink_seal_t *self)
 static void
 s_widen(sink_rows_t *workers, size_t worker, int64_t t_ns)
 {
-    const crema_table_t *table = crema_table(CREMA_TABLE_DICT_WORKER);
     if (worker >= sink_rows_count(workers) || t_ns == 0)
         return;
-    uint8_t *row = sink_rows_at(workers, worker);
-    int64_t first_ns = sink_cell_int(table, row, "t_first_ns");
-    if (first_ns == 0 || t_ns < first_ns)
-        sink_cell_set(table, row, "t_first_ns", t_ns);
-    if (t_ns > sink_cell_int(table, row, "t_last_ns"))
-        sink_cell_set(table, row, "t_last_ns", t_ns);
+    crema_dict_worker_row_t *row = sink_rows_at(workers, worker);
+    if (row->t_first_ns == 0 || t_ns < row->t_first_ns)
+        row->t_first_ns = t_ns;
+    if (t_ns > row->t_last_ns)
+        row->t_last_ns = t_ns;
 }
 
 /* A worker may be seen by streams of several hosts, its own and the scheduler's: what they say is on one clock by now. */
 static void
 s_see_workers(const sink_seal_t *self, sink_rows_t *workers)
 {
-    const crema_table_t *w = crema_table(CREMA_TABLE_DICT_WORKER);
     for (size_t i = 0; i < sink_rows_count(workers); i++) {
-        sink_cell_set(w, sink_rows_at(workers, i), "t_first_ns", 0);
-        sink_cell_set(w, sink_rows_at(workers, i), "t_last_ns", 0);
+        crema_dict_worker_row_t *row = sink_rows_at(workers, i);
+        row->t_first_ns = row->t_last_ns = 0;
     }
     for (int t = 0; t < CREMA_TABLE_WIRE_COUNT; t++) {
         const crema_table_t *table = crema_table((crema_table_id_t)t);
@@ -69,10 +65,10 @@ sink_seal_correct_dictionaries(sink_seal_t *self)
     s_see_workers(self, workers);
     for (size_t i = 0; i < sink_decoder_streams(self->run); i++) {
         const sink_stream_t *stream = sink_decoder_stream(self->run, i);
-        uint8_t *row = sink_rows_at(streams, i);
-        sink_offset_correct_row(self->offset, &stream->agent_id, s, row);
-        s_widen(workers, stream->worker, sink_cell_int(s, row, "t_first_ns"));
+        crema_dict_stream_row_t *row = sink_rows_at(streams, i);
+        sink_offset_correct_row(self->offset, &stream->agent_id, s, (uint8_t *)row);
+        s_widen(workers, stream->worker, row->t_first_ns);
         if (stream->end == CREMA_END_FINISHED) /* else its agent ended it, later */
-            s_widen(workers, stream->worker, sink_cell_int(s, row, "t_last_ns"));
+            s_widen(workers, stream->worker, row->t_last_ns);
     }
 }

@@ -142,12 +142,9 @@ sink_attempts_next(const sink_attempts_t *self, size_t *cursor)
 /* ---- numbering */
 
 uint32_t
-sink_attempts_arrived(sink_attempts_t *self, const uint8_t *row)
+sink_attempts_arrived(sink_attempts_t *self, const crema_chunks_row_t *row)
 {
-    const crema_table_t *table = crema_table(CREMA_TABLE_CHUNKS);
-    const work_key_t key = {sink_cell_int(table, row, "chunk_id"),
-                            sink_cell_int(table, row, "task_key"),
-                            sink_cell_int(table, row, "submission_key")};
+    const work_key_t key = {row->chunk_id, row->task_key, row->submission_key};
     uint32_t number;
     bool fresh;
     if (sink_intern_count(self->chunks) == self->n_arrived_room) {
@@ -174,24 +171,26 @@ typedef struct {
     bool won;
 } chunk_t;
 
-static void
-s_supersede(uint8_t *row)
+static uint16_t
+s_fit(uint32_t n)
 {
-    const crema_table_t *table = crema_table(CREMA_TABLE_CHUNKS);
-    int64_t quality = sink_cell_int(table, row, "quality");
-    sink_cell_set(table, row, "quality", quality | SINK_QUALITY_SUPERSEDED);
+    return n < UINT16_MAX ? (uint16_t)n : UINT16_MAX;
+}
+
+static void
+s_supersede(crema_chunks_row_t *row)
+{
+    row->quality |= SINK_QUALITY_SUPERSEDED;
 }
 
 /* Some worker left between the two instants: only then is anything computed again that had been computed. */
 static bool
 s_some_left(const sink_rows_t *streams, int64_t t0_ns, int64_t t1_ns)
 {
-    const crema_table_t *table = crema_table(CREMA_TABLE_DICT_STREAM);
     for (size_t i = 0; i < sink_rows_count(streams); i++) {
-        const uint8_t *row = sink_rows_at(streams, i);
-        int64_t t_ns = sink_cell_int(table, row, "t_last_ns");
-        if (sink_cell_int(table, row, "kind") == CREMA_STREAM_WORKER && t_ns >= t0_ns &&
-            t_ns <= t1_ns)
+        const crema_dict_stream_row_t *row = sink_rows_at(streams, i);
+        int64_t t_ns = row->t_last_ns;
+        if (row->kind == CREMA_STREAM_WORKER && t_ns >= t0_ns && t_ns <= t1_ns)
             return true;
     }
     return false;
@@ -212,14 +211,12 @@ s_is_again(const work_key_t *key, const chunk_t *chunk, const sink_rows_t *strea
 static void
 s_number_one(sink_rows_t *rows, size_t i, chunk_t *chunk)
 {
-    const crema_table_t *table = crema_table(CREMA_TABLE_CHUNKS);
-    uint8_t *row = sink_rows_at(rows, i);
-    chunk->n++;
-    sink_cell_set(table, row, "attempt", chunk->n);
-    sink_cell_set(table, row, "pass", chunk->pass);
-    if (!sink_chunk_returned(sink_cell_int(table, row, "status")))
+    crema_chunks_row_t *row = sink_rows_at(rows, i);
+    row->attempt = s_fit(++chunk->n);
+    row->pass = chunk->pass;
+    if (!sink_chunk_returned(row->status))
         return;
-    int64_t t_end_ns = sink_cell_int(table, row, "t_end_ns");
+    int64_t t_end_ns = row->t_end_ns;
     if (chunk->won && chunk->t_end_ns > t_end_ns) {
         s_supersede(row);
         return;
@@ -258,15 +255,11 @@ typedef struct {
 static crema_err_t
 s_number_row(numbering_t *self, sink_rows_t *rows, size_t i, const sink_rows_t *streams)
 {
-    const crema_table_t *table = crema_table(CREMA_TABLE_CHUNKS);
-    uint8_t *row = sink_rows_at(rows, i);
-    const work_key_t key = {sink_cell_int(table, row, "chunk_id"),
-                            sink_cell_int(table, row, "task_key"),
-                            sink_cell_int(table, row, "submission_key")};
+    crema_chunks_row_t *row = sink_rows_at(rows, i);
+    const work_key_t key = {row->chunk_id, row->task_key, row->submission_key};
     uint32_t work, id;
     if (key.chunk_id == 0) { /* nobody knows which chunk it was */
-        sink_cell_set(table, row, "attempt", 1);
-        sink_cell_set(table, row, "pass", 1);
+        row->attempt = row->pass = 1;
         return CREMA_OK;
     }
     crema_err_t err =
@@ -277,8 +270,7 @@ s_number_row(numbering_t *self, sink_rows_t *rows, size_t i, const sink_rows_t *
     if (err != CREMA_OK)
         return err;
     chunk_t *chunk = &self->of_work[work];
-    if (chunk->n == 0 ||
-        s_is_again(&key, chunk, streams, sink_cell_int(table, row, "t_start_ns"))) {
+    if (chunk->n == 0 || s_is_again(&key, chunk, streams, row->t_start_ns)) {
         uint32_t passes = ++self->of_id[id].n;
         *chunk = (chunk_t){.pass = (uint16_t)(passes < UINT16_MAX ? passes : UINT16_MAX - 1)};
     }
@@ -306,22 +298,18 @@ crema_err_t
 sink_attempts_number_tasks(sink_rows_t *rows)
 {
     enum { ACTION_COMPUTE = 0 };
-    const crema_table_t *table = crema_table(CREMA_TABLE_TASK_EVENTS);
     sink_intern_t *ids = NULL;
     chunk_t *tasks = NULL;
     uint32_t room = 0, number;
     crema_err_t err = sink_intern_new(SINK_INTERN_ANY, &ids);
     for (size_t i = 0; err == CREMA_OK && i < sink_rows_count(rows); i++) {
-        uint8_t *row = sink_rows_at(rows, i);
-        int64_t id = sink_cell_int(table, row, "task_key");
-        if (id == 0 || sink_cell_int(table, row, "action") != ACTION_COMPUTE ||
-            sink_cell_int(table, row, "t_start_ns") == 0)
+        crema_task_events_row_t *row = sink_rows_at(rows, i);
+        int64_t id = row->task_key;
+        if (id == 0 || row->action != ACTION_COMPUTE || row->t_start_ns == 0)
             continue;
         err = s_seen(ids, &id, sizeof id, &tasks, &room, &number);
-        if (err == CREMA_OK) {
-            uint32_t n = ++tasks[number].n;
-            sink_cell_set(table, row, "attempt", n < UINT16_MAX ? n : UINT16_MAX);
-        }
+        if (err == CREMA_OK)
+            row->attempt = s_fit(++tasks[number].n);
     }
     free(tasks);
     sink_intern_destroy(&ids);

@@ -47,7 +47,7 @@ CREMA_MUST_CHECK crema_err_t sink_attempts_close(sink_attempts_t *self, uint32_t
 const uint8_t *sink_attempts_next(const sink_attempts_t *self, size_t *cursor);
 
 /* Counts an attempt whose final row arrived, and returns how many these are at its chunk in its submission; 0 if that cannot be told. */
-uint32_t sink_attempts_arrived(sink_attempts_t *self, const uint8_t *row);
+uint32_t sink_attempts_arrived(sink_attempts_t *self, const crema_chunks_row_t *row);
 
 /* Numbers the passes over each chunk, and in each pass the attempts by their start. Every attempt of a pass that returned, but the last to
  * end, is marked as superseded: it is the same task of the same submission, computed again because its result was lost. Another

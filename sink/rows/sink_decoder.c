@@ -21,6 +21,10 @@ s_find_columns(sink_decoder_t *self)
         columns->t_recv = crema_table_column(table, "t_recv_ns");
         columns->stream = crema_table_column(table, "stream_id");
         columns->worker = crema_table_column(table, "worker_id");
+        columns->wire_only = -1;
+        for (size_t i = 0; i < table->n_columns; i++)
+            if (table->columns[i].origin == CREMA_FROM_WIRE_ONLY)
+                columns->wire_only = (int)i;
         columns->bound = sink_bound_of(table);
     }
 }
@@ -352,32 +356,32 @@ sink_decoder_put(sink_decoder_t *self, const sink_journal_put_t *put)
 void
 sink_decoder_settle(sink_decoder_t *self)
 {
-    char uuid[37];
-    const crema_table_t *streams = crema_table(CREMA_TABLE_DICT_STREAM);
+    char uuid[sizeof((crema_dict_stream_row_t *)0)->agent_uuid] = "";
     for (size_t i = 0; i < self->n_streams; i++) {
         const sink_stream_t *stream = self->streams[i];
-        const uint8_t *now = sink_dict_row(self->dict, CREMA_TABLE_DICT_STREAM, stream->row);
+        const crema_dict_stream_row_t *now =
+            sink_dict_row(self->dict, CREMA_TABLE_DICT_STREAM, stream->row);
         int64_t last_seq = (int64_t)stream->next_seq - 1;
-        if (sink_cell_int(streams, now, "last_seq") == last_seq)
+        if (now->last_seq == last_seq)
             continue;
-        uint8_t *row = sink_dict_change(self->dict, CREMA_TABLE_DICT_STREAM, stream->row);
-        sink_cell_set(streams, row, "last_seq", last_seq);
-        sink_cell_set(streams, row, "t_first_ns", stream->t_first_ns);
-        sink_cell_set(streams, row, "t_last_ns", stream->t_last_ns);
-        sink_cell_set(streams, row, "closed", stream->closed);
-        sink_cell_set_text(streams, row, "agent_uuid", crema_id_uuid(&stream->agent_id, uuid));
+        crema_dict_stream_row_t *row =
+            sink_dict_change(self->dict, CREMA_TABLE_DICT_STREAM, stream->row);
+        row->last_seq = last_seq;
+        row->t_first_ns = stream->t_first_ns;
+        row->t_last_ns = stream->t_last_ns;
+        row->closed = stream->closed;
+        memcpy(row->agent_uuid, crema_id_uuid(&stream->agent_id, uuid), sizeof row->agent_uuid);
     }
-    const crema_table_t *workers = crema_table(CREMA_TABLE_DICT_WORKER);
     size_t n = sink_dict_count(self->dict, CREMA_TABLE_DICT_WORKER);
     for (uint32_t i = 0; i < n && i < self->seen_room; i++) {
         const sink_seen_t *seen = &self->seen[i];
-        const uint8_t *now = sink_dict_row(self->dict, CREMA_TABLE_DICT_WORKER, i);
-        if (seen->t_last_ns == 0 || (sink_cell_int(workers, now, "t_last_ns") == seen->t_last_ns &&
-                                     sink_cell_int(workers, now, "t_first_ns") == seen->t_first_ns))
+        const crema_dict_worker_row_t *now = sink_dict_row(self->dict, CREMA_TABLE_DICT_WORKER, i);
+        if (seen->t_last_ns == 0 ||
+            (now->t_last_ns == seen->t_last_ns && now->t_first_ns == seen->t_first_ns))
             continue;
-        uint8_t *row = sink_dict_change(self->dict, CREMA_TABLE_DICT_WORKER, i);
-        sink_cell_set(workers, row, "t_first_ns", seen->t_first_ns);
-        sink_cell_set(workers, row, "t_last_ns", seen->t_last_ns);
+        crema_dict_worker_row_t *row = sink_dict_change(self->dict, CREMA_TABLE_DICT_WORKER, i);
+        row->t_first_ns = seen->t_first_ns;
+        row->t_last_ns = seen->t_last_ns;
     }
 }
 

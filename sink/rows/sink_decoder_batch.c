@@ -99,44 +99,57 @@ s_note_chunk_task(sink_decoder_t *self, const sink_stream_t *stream, int64_t tas
 
 /* ---- one row of each kind */
 
+/* `attempt_ref` of a chunk, `baseline` of an activity. */
+static int64_t
+s_wire_only(const sink_decoder_t *self, const crema_batch_t *batch, uint32_t r, int64_t otherwise)
+{
+    int column = self->columns[batch->table->id].wire_only;
+    return crema_batch_int(batch, r, (size_t)column, otherwise);
+}
+
+/* UINT16_MAX: unknown, or more than the column holds. */
+static uint16_t
+s_attempt(sink_decoder_t *self, const crema_chunks_row_t *row)
+{
+    uint32_t n = sink_attempts_arrived(self->attempts, row);
+    return n > 0 && n < UINT16_MAX ? (uint16_t)n : UINT16_MAX;
+}
+
 static crema_err_t
 s_chunk(sink_decoder_t *self, sink_stream_t *stream, const crema_batch_t *batch, uint32_t r,
-        uint8_t *row)
+        crema_chunks_row_t *row)
 {
-    const crema_table_t *table = batch->table;
-    int64_t ref = crema_batch_int(batch, r, sink_cell_column(table, "attempt_ref"), -1);
-    crema_err_t err = s_note_chunk_task(self, stream, sink_cell_int(table, row, "task_key"));
+    int64_t ref = s_wire_only(self, batch, r, -1);
+    crema_err_t err = s_note_chunk_task(self, stream, row->task_key);
     if (err != CREMA_OK)
         return err;
-    s_prefix_of_chunks(self, (uint32_t)sink_cell_int(table, row, "task_prefix_id"));
+    s_prefix_of_chunks(self, row->task_prefix_id);
     if (batch->flags & CREMA_BATCH_PROVISIONAL)
-        return sink_attempts_open(self->attempts, stream->row, ref, row);
+        return sink_attempts_open(self->attempts, stream->row, ref, (const uint8_t *)row);
     err = sink_attempts_close(self->attempts, stream->row, ref);
     if (err != CREMA_OK)
         return err;
-    uint32_t attempt = sink_attempts_arrived(self->attempts, row);
-    sink_cell_set(table, row, "attempt", attempt ? attempt : UINT16_MAX);
-    return sink_decoder_emit(self, CREMA_TABLE_CHUNKS, row);
+    row->attempt = s_attempt(self, row);
+    return sink_decoder_emit(self, CREMA_TABLE_CHUNKS, (const uint8_t *)row);
 }
 
 static crema_err_t
 s_activity(sink_decoder_t *self, sink_stream_t *stream, const crema_batch_t *batch, uint32_t r,
-           uint8_t *row)
+           crema_activities_row_t *row)
 {
-    const crema_table_t *table = batch->table;
     sink_activity_key_t key = {
         .stream = stream->row,
-        .worker = (uint32_t)sink_cell_int(table, row, "worker_id"),
-        .span = (uint32_t)sink_cell_int(table, row, "span_id"),
-        .prefix = (uint32_t)sink_cell_int(table, row, "task_prefix_id"),
-        .activity = (uint32_t)sink_cell_int(table, row, "activity_id"),
-        .unit = (uint32_t)sink_cell_int(table, row, "unit_id"),
-        .context = (uint32_t)sink_cell_int(table, row, "context"),
-        .mark = (uint32_t)sink_cell_int(table, row, "side"),
+        .worker = row->worker_id,
+        .span = row->span_id,
+        .prefix = row->task_prefix_id,
+        .activity = row->activity_id,
+        .unit = row->unit_id,
+        .context = row->context,
+        .mark = row->side,
     };
-    int64_t t1_ns = sink_cell_int(table, row, "t1_ns"), t0_ns;
-    double total = sink_cell_real(table, row, "total"), value;
-    bool baseline = crema_batch_int(batch, r, sink_cell_column(table, "baseline"), 0) == 1;
+    int64_t t1_ns = row->t1_ns, t0_ns;
+    double total = row->total, value;
+    bool baseline = s_wire_only(self, batch, r, 0) == 1;
     int64_t t_known_ns = stream->t_totals_ns ? stream->t_totals_ns : stream->t_real_ns;
     if (t_known_ns == 0 || t_known_ns > t1_ns)
         t_known_ns = t1_ns;
@@ -148,57 +161,55 @@ s_activity(sink_decoder_t *self, sink_stream_t *stream, const crema_batch_t *bat
     crema_side_t side = crema_split_side(
         &rules, (int)key.context, sink_dict_text(self->dict, CREMA_DICT_TASK_PREFIX, key.prefix),
         sink_dict_text(self->dict, CREMA_DICT_ACTIVITY, key.activity), (crema_side_t)key.mark);
-    sink_cell_set(table, row, "t0_ns", t0_ns);
-    sink_cell_set_real(table, row, "value", value);
-    sink_cell_set(table, row, "side", side);
-    return sink_decoder_emit(self, CREMA_TABLE_ACTIVITIES, row);
+    row->t0_ns = t0_ns;
+    row->value = value;
+    row->side = (uint8_t)side;
+    return sink_decoder_emit(self, CREMA_TABLE_ACTIVITIES, (const uint8_t *)row);
 }
 
 static crema_err_t
-s_task_event(sink_decoder_t *self, sink_stream_t *stream, const crema_table_t *table, uint8_t *row)
+s_task_event(sink_decoder_t *self, sink_stream_t *stream, crema_task_events_row_t *row)
 {
-    if (sink_cell_int(table, row, "side") == CREMA_SIDE_UNATTRIBUTED) {
-        int64_t action = sink_cell_int(table, row, "action");
+    if (row->side == CREMA_SIDE_UNATTRIBUTED) {
+        int64_t action = row->action;
         crema_split_rules_t rules = sink_meta_rules(self->meta);
-        uint32_t prefix = (uint32_t)sink_cell_int(table, row, "task_prefix_id");
+        uint32_t prefix = row->task_prefix_id;
         crema_side_t side;
         if (action == ACTION_TRANSFER)
             side = CREMA_SIDE_TRANSFER;
         else if (action != ACTION_COMPUTE)
             side = CREMA_SIDE_RUNTIME;
-        else if (sink_cell_int(table, row, "status") != 0)
+        else if (row->status != 0)
             side = CREMA_SIDE_WASTED;
-        else if (s_is_chunk_task(self, stream, sink_cell_int(table, row, "task_key")))
+        else if (s_is_chunk_task(self, stream, row->task_key))
             side = CREMA_SIDE_PROCESSOR;
         else
             side = crema_split_side(&rules, CONTEXT_EXECUTE,
                                     sink_dict_text(self->dict, CREMA_DICT_TASK_PREFIX, prefix),
                                     "thread-cpu", CREMA_SIDE_UNATTRIBUTED);
-        sink_cell_set(table, row, "side", side);
+        row->side = (uint8_t)side;
     }
-    return sink_decoder_emit(self, CREMA_TABLE_TASK_EVENTS, row);
+    return sink_decoder_emit(self, CREMA_TABLE_TASK_EVENTS, (const uint8_t *)row);
 }
 
 static void
 s_know_slots(sink_decoder_t *self, uint32_t worker, int64_t nthreads, int64_t memory_limit_b)
 {
-    const crema_table_t *table = crema_table(CREMA_TABLE_DICT_WORKER);
     if (worker >= sink_dict_count(self->dict, CREMA_TABLE_DICT_WORKER))
         return;
-    uint8_t *row = sink_dict_change(self->dict, CREMA_TABLE_DICT_WORKER, worker);
+    crema_dict_worker_row_t *row = sink_dict_change(self->dict, CREMA_TABLE_DICT_WORKER, worker);
     if (nthreads > 0 && nthreads < UINT16_MAX)
-        sink_cell_set(table, row, "nthreads", nthreads);
+        row->nthreads = (uint16_t)nthreads;
     if (memory_limit_b > 0)
-        sink_cell_set(table, row, "memory_limit_b", memory_limit_b);
+        row->memory_limit_b = memory_limit_b;
 }
 
 static crema_err_t
-s_membership(sink_decoder_t *self, const crema_table_t *table, const uint8_t *row)
+s_membership(sink_decoder_t *self, const crema_membership_row_t *row)
 {
-    uint32_t worker = (uint32_t)sink_cell_int(table, row, "worker_id");
-    int64_t event = sink_cell_int(table, row, "event");
-    s_know_slots(self, worker, sink_cell_int(table, row, "nthreads"),
-                 sink_cell_int(table, row, "memory_limit_b"));
+    uint32_t worker = row->worker_id;
+    int64_t event = row->event;
+    s_know_slots(self, worker, row->nthreads, row->memory_limit_b);
     if (event == EVENT_LEAVE || event == EVENT_LOST) {
         if (self->n_departures == self->departures_room) {
             size_t room = self->departures_room ? self->departures_room * 2 : 64;
@@ -208,58 +219,54 @@ s_membership(sink_decoder_t *self, const crema_table_t *table, const uint8_t *ro
             self->departures = more;
             self->departures_room = room;
         }
-        self->departures[self->n_departures++] =
-            (sink_departure_t){worker, sink_cell_int(table, row, "t_ns")};
+        self->departures[self->n_departures++] = (sink_departure_t){worker, row->t_ns};
     }
-    return sink_decoder_emit(self, CREMA_TABLE_MEMBERSHIP, row);
+    return sink_decoder_emit(self, CREMA_TABLE_MEMBERSHIP, (const uint8_t *)row);
 }
 
 static crema_err_t
-s_heartbeat(sink_decoder_t *self, sink_stream_t *stream, const crema_table_t *table,
-            const uint8_t *row)
+s_heartbeat(sink_decoder_t *self, sink_stream_t *stream, const crema_heartbeats_row_t *row)
 {
-    int64_t dropped = sink_cell_int(table, row, "dropped");
+    int64_t dropped = row->dropped;
     if (dropped > 0 && (uint64_t)dropped > stream->dropped)
         stream->dropped = (uint64_t)dropped;
-    return sink_decoder_emit(self, CREMA_TABLE_HEARTBEATS, row);
+    return sink_decoder_emit(self, CREMA_TABLE_HEARTBEATS, (const uint8_t *)row);
 }
 
 /* Writers report their own limits this way. */
 static crema_err_t
-s_custom(sink_decoder_t *self, const crema_table_t *table, const uint8_t *row)
+s_custom(sink_decoder_t *self, const crema_custom_row_t *row)
 {
     const size_t n = sizeof CREMA_LIMIT_METRIC - 1;
-    const char *metric = sink_dict_text(self->dict, CREMA_DICT_METRIC,
-                                        (uint32_t)sink_cell_int(table, row, "metric_id"));
+    const char *metric = sink_dict_text(self->dict, CREMA_DICT_METRIC, row->metric_id);
     if (strncmp(metric, CREMA_LIMIT_METRIC, n) == 0) {
         crema_limit_id_t id = crema_limit_find(metric + n);
-        double value = sink_cell_real(table, row, "value");
+        double value = row->value;
         if (id < CREMA_LIMIT_COUNT && value > 0)
             crema_limits_met(self->limits, id, value < 1e18 ? (uint64_t)value : UINT64_MAX);
     }
-    return sink_decoder_emit(self, CREMA_TABLE_CUSTOM, row);
+    return sink_decoder_emit(self, CREMA_TABLE_CUSTOM, (const uint8_t *)row);
 }
 
 static crema_err_t
 s_row(sink_decoder_t *self, sink_stream_t *stream, const crema_batch_t *batch, uint32_t r,
-      uint8_t *row)
+      void *row)
 {
-    const crema_table_t *table = batch->table;
-    switch (table->id) {
+    switch (batch->table->id) {
     case CREMA_TABLE_CHUNKS:
         return s_chunk(self, stream, batch, r, row);
     case CREMA_TABLE_ACTIVITIES:
         return s_activity(self, stream, batch, r, row);
     case CREMA_TABLE_TASK_EVENTS:
-        return s_task_event(self, stream, table, row);
+        return s_task_event(self, stream, row);
     case CREMA_TABLE_MEMBERSHIP:
-        return s_membership(self, table, row);
+        return s_membership(self, row);
     case CREMA_TABLE_HEARTBEATS:
-        return s_heartbeat(self, stream, table, row);
+        return s_heartbeat(self, stream, row);
     case CREMA_TABLE_CUSTOM:
-        return s_custom(self, table, row);
+        return s_custom(self, row);
     default:
-        return sink_decoder_emit(self, table->id, row);
+        return sink_decoder_emit(self, batch->table->id, row);
     }
 }
 
@@ -337,31 +344,24 @@ s_departure_ns(const sink_decoder_t *self, uint32_t worker, int64_t t_start_ns)
 crema_err_t
 sink_decoder_lose_attempts(sink_decoder_t *self)
 {
-    const crema_table_t *table = crema_table(CREMA_TABLE_CHUNKS);
-    uint8_t row[SINK_ROW_BYTES_MAX];
     const uint8_t *open;
     size_t cursor = 0;
     crema_err_t err = CREMA_OK;
     if (self->n_departures > 1)
         qsort(self->departures, self->n_departures, sizeof *self->departures, s_by_worker_and_time);
     while (err == CREMA_OK && (open = sink_attempts_next(self->attempts, &cursor))) {
-        memcpy(row, open, crema_table_row_bytes(table));
-        const sink_stream_t *stream = self->streams[sink_cell_int(table, row, "stream_id")];
-        int64_t t_start_ns = sink_cell_int(table, row, "t_start_ns");
-        uint32_t worker = (uint32_t)sink_cell_int(table, row, "worker_id");
-        int64_t t_end_ns = s_departure_ns(self, worker, t_start_ns);
-        if (t_end_ns == 0)
-            t_end_ns = stream->t_last_ns; /* its end if it has one, else its last record */
-        if (t_end_ns < t_start_ns)
-            t_end_ns = t_start_ns;
-        sink_cell_set(table, row, "t_end_ns", t_end_ns);
-        sink_cell_set_real(table, row, "wall_s", (double)(t_end_ns - t_start_ns) * 1e-9);
-        sink_cell_set(table, row, "status", SINK_CHUNK_LOST);
-        int64_t quality = sink_cell_int(table, row, "quality");
-        sink_cell_set(table, row, "quality", quality | SINK_QUALITY_RECONSTRUCTED);
-        uint32_t attempt = sink_attempts_arrived(self->attempts, row);
-        sink_cell_set(table, row, "attempt", attempt ? attempt : UINT16_MAX);
-        err = sink_decoder_emit(self, CREMA_TABLE_CHUNKS, row);
+        crema_chunks_row_t row;
+        memcpy(&row, open, sizeof row);
+        row.t_end_ns = s_departure_ns(self, row.worker_id, row.t_start_ns);
+        if (row.t_end_ns == 0) /* its stream's end if it has one, else its last record */
+            row.t_end_ns = self->streams[row.stream_id]->t_last_ns;
+        if (row.t_end_ns < row.t_start_ns)
+            row.t_end_ns = row.t_start_ns;
+        row.wall_s = (double)(row.t_end_ns - row.t_start_ns) * 1e-9;
+        row.status = SINK_CHUNK_LOST;
+        row.quality |= SINK_QUALITY_RECONSTRUCTED;
+        row.attempt = s_attempt(self, &row);
+        err = sink_decoder_emit(self, CREMA_TABLE_CHUNKS, (const uint8_t *)&row);
     }
     return err;
 }

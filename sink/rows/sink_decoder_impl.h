@@ -34,6 +34,7 @@ typedef struct {
 /* Where the common columns of a stream table lie; -1: it has none. */
 typedef struct {
     int time, seq, t_recv, stream, worker;
+    int wire_only; /* what only a Batch has */
     sink_bound_t bound;
 } sink_columns_t;
 

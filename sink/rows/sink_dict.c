@@ -380,13 +380,13 @@ sink_dict_count(const sink_dict_t *self, crema_table_id_t table)
     return s_dict_of(self, table)->n;
 }
 
-const uint8_t *
+const void *
 sink_dict_row(const sink_dict_t *self, crema_table_id_t table, uint32_t id)
 {
     return s_row(s_dict_of(self, table), id);
 }
 
-uint8_t *
+void *
 sink_dict_change(sink_dict_t *self, crema_table_id_t table, uint32_t id)
 {
     dict_t *dict = s_dict_of(self, table);

@@ -38,9 +38,9 @@ uint32_t sink_dict_find_stream(const sink_dict_t *self, const crema_id_t *stream
 
 /* `table` is one of the dict/ tables. */
 size_t sink_dict_count(const sink_dict_t *self, crema_table_id_t table);
-const uint8_t *sink_dict_row(const sink_dict_t *self, crema_table_id_t table, uint32_t id);
+const void *sink_dict_row(const sink_dict_t *self, crema_table_id_t table, uint32_t id);
 /* The same, to be changed. */
-uint8_t *sink_dict_change(sink_dict_t *self, crema_table_id_t table, uint32_t id);
+void *sink_dict_change(sink_dict_t *self, crema_table_id_t table, uint32_t id);
 
 /* Uncut text; "" for SINK_DICT_NONE. */
 const char *sink_dict_text(const sink_dict_t *self, crema_dict_t kind, uint32_t id);

@@ -137,7 +137,7 @@ sink_rows_count(const sink_rows_t *self)
     return self->n;
 }
 
-uint8_t *
+void *
 sink_rows_at(const sink_rows_t *self, size_t i)
 {
     return self->bytes + i * self->row_bytes;

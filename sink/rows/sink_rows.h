@@ -25,7 +25,7 @@ CREMA_MUST_CHECK crema_err_t sink_rows_add(sink_rows_t *self, const void *row);
 
 size_t sink_rows_count(const sink_rows_t *self);
 /* Valid until the next add or sort. */
-uint8_t *sink_rows_at(const sink_rows_t *self, size_t i);
+void *sink_rows_at(const sink_rows_t *self, size_t i);
 
 /* Orders a table's rows by its first column, then stream, then seq (first_seq in /gaps), then as they were. Tables without such columns stay. */
 CREMA_MUST_CHECK crema_err_t sink_rows_sort(sink_rows_t **self_p, const crema_table_t *table,

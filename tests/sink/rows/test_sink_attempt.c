@@ -212,7 +212,8 @@ must_count_arrivals(void **state)
         uint8_t row[SINK_ROW_BYTES_MAX];
         s_row(row, rows[i].chunk, 10, 20, SINK_CHUNK_OK);
         sink_cell_set(t, row, "submission_key", rows[i].submission);
-        assert_int_equal(sink_attempts_arrived(self, row), rows[i].want);
+        assert_int_equal(sink_attempts_arrived(self, (const crema_chunks_row_t *)row),
+                         rows[i].want);
     }
     sink_attempts_destroy(&self);
 }

@@ -30,7 +30,7 @@ must_keep_rows_beyond_memory_in_a_file_that_is_gone(void **state)
         size_t number;
         memcpy(&number, sink_rows_at(rows, i), sizeof number);
         assert_int_equal(number, i);
-        assert_int_equal(sink_rows_at(rows, i)[999], i % 251);
+        assert_int_equal(((uint8_t *)sink_rows_at(rows, i))[999], i % 251);
     }
     struct dirent *entry;
     DIR *stream = opendir(dir);
