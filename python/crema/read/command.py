@@ -68,8 +68,11 @@ def report(
     as_json: bool,
 ) -> None:
     """Write the report of a run, of two side by side, or of a series, as one HTML page that opens offline."""
+    from . import _output
     from .html import write_comparison, write_report, write_scaling
 
+    if output is not None:
+        _output.file(output)
     if figures is not None and (scaling or len(files) > 1):
         raise click.UsageError("--figures is for the report of one run")
     if scaling:

@@ -11,6 +11,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from . import _output
+
 if TYPE_CHECKING:
     from .reader import RunFile
 
@@ -49,10 +51,9 @@ def tables(
     OSError
         If a file cannot be written.
     """
-    where = pathlib.Path(directory)
     for name in names:
         run.units(name)  # before anything is written
-    where.mkdir(parents=True, exist_ok=True)
+    where = _output.directory(directory)
     written = []
     for name in names or run.keys():
         frame = run.table(name, times=True)
@@ -83,7 +84,7 @@ def trace(run: RunFile, path: str | os.PathLike) -> int:
     int
         Events written.
     """
-    path = pathlib.Path(path)
+    path = _output.file(path)
     opener: Callable[..., IO[str]] = gzip.open if path.suffix == ".gz" else open  # type: ignore[assignment]
     n = 0
     with opener(path, "wt", encoding="utf-8") as file:

@@ -26,6 +26,11 @@ FULL = 1.05  # of the cores: wanting more than this is oversubscribed
 STRETCHED = 1.15  # waiting per event against that of the fewest threads: the source is at its limit
 WAITED = 0.1  # of the threads' time for a core: an answer says so
 _SEED = 20260301
+_LOOPBACK = {
+    "127.0.0.1",
+    "::1",
+    "localhost",
+}  # a worker's host, where the scheduler knows no other name of it
 _SUPERSEDED = 8  # bit of /chunks.quality
 _PAIRS_MAX = 400  # chunks that a line is fitted to
 
@@ -148,7 +153,7 @@ class Replay:
         if math.isnan(cores):
             if n > self.base.threads:
                 raise ReplayError(
-                    f"{n} threads would want {wanted:.1f} cores, and the file does not say how many the workers have: give them"
+                    f"{n} threads would want {wanted:.1f} cores, and the file does not say how many the workers have: give them, as cores"
                 )
         elif wanted > FULL * cores:
             raise OversubscribedError(
@@ -254,10 +259,13 @@ def _code(table, label: str) -> int:
 
 def _cores(run: RunFile) -> float:
     """What the file says, or this machine's, where all workers were on it."""
-    said = run.attributes.get("cores")
-    if isinstance(said, (int, float)) and said > 0:
-        return float(said)
-    hosts = {row.host for row in run.rows("dict/worker")}
+    try:
+        said = float(run.attributes.get("cores", 0))  # of the collector it is a text
+    except (TypeError, ValueError):
+        said = 0.0
+    if said > 0:
+        return said
+    hosts = {row.host for row in run.rows("dict/worker")} - _LOOPBACK
     here = hosts == {socket.gethostname()}
     return float(len(os.sched_getaffinity(0))) if here else math.nan
 

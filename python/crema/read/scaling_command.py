@@ -38,9 +38,11 @@ def scaling(
     """
     from rich.console import Console
 
-    from . import parts, scaling_report
+    from . import _output, parts, scaling_report
     from . import series as series_
 
+    for written in filter(None, (csv_file, extra_p)):
+        _output.file(written)
     try:
         series = series_.scaling(files, mixed=mixed)
     except series_.MixedRunsError as error:

@@ -126,12 +126,37 @@ def test_errors_are_a_line(measured, tmp_path):
         ["diff", measured.path, tmp_path / "nothing.h5"],
         ["runs", tmp_path / "nothing"],
         ["export", measured.path, "--table", "chunk"],
+        ["report", measured.path, "-o", tmp_path],
+        ["report", measured.path, "--figures", __file__],
+        ["export", measured.path, "-o", __file__],
+        ["top", tmp_path],
     ):
         said = crema_command(*arguments, code=1)
         assert said.startswith("Error: ")
         assert len(said.splitlines()) == 1
     crema_command("report", *[measured.path] * 3, code=2)
     crema_command("export", measured.path, "--to", "trace", "--table", "chunks", code=2)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["report", "{a}", "-o", "{b}"],
+        ["report", "-o", "{a}", "{b}"],  # -o *.h5
+        ["report", "{a}", "{b}", "-o", "{b}"],
+        ["report", "--scaling", "{a}", "-o", "{b}"],
+        ["export", "{a}", "--to", "trace", "-o", "{b}"],
+        ["scaling", "--csv", "{a}", "{b}"],  # --csv *.h5
+        ["scaling", "--extra-p", "{a}", "{b}"],
+    ],
+)
+def test_nothing_is_written_over_a_run_file(measured, tmp_path, arguments):
+    files = {name: shutil.copy(measured.path, tmp_path / f"{name}.h5") for name in "ab"}
+    before = measured.path.read_bytes()
+    said = crema_command(*(a.format(**files) for a in arguments), code=1)
+    assert "nothing is written over it" in said
+    for path in files.values():
+        assert path.read_bytes() == before
 
 
 # ---------------------------------------------------------------- two runs

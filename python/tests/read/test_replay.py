@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 import heapq
 import math
+import shutil
 
+import h5py
 import numpy as np
 import pytest
 
 from crema.read.replay import OversubscribedError, Recorded, Replay, ReplayError, _source
+from crema.read.replay import replay as replay_of
 from crema.read.schedule import Chunks, schedule
 
 
@@ -204,3 +207,12 @@ def test_a_recorded_run_is_replayed_as_it_was(measured):
     assert answer.n_chunks == n_chunks
     assert answer.recorded_threads == answer.threads == 2
     assert answer.wall_s == answer.replayed_wall_s == pytest.approx(wall_s, rel=0.25)
+
+
+@pytest.mark.parametrize(("said", "cores"), [("64", 64), (16, 16), (2.5, 2.5)])
+def test_the_cores_that_the_collector_was_given_count(measured, tmp_path, said, cores):
+    """It writes them as a text."""
+    path = shutil.copy(measured.path, tmp_path)
+    with h5py.File(path, "a") as f:
+        f.attrs["cores"] = said
+    assert replay_of([path]).base.cores == cores

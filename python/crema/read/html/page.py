@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from .. import _output
 from ..plots import REGISTRY
 from ..reader import open as open_run
 from . import figures, packed, tables
@@ -68,19 +69,18 @@ def write_report(
     KeyError
         If the file has no summaries: it is live.
     OSError
-        If the page cannot be written.
+        If the page cannot be written, or would replace a run file.
     """
     with contextlib.ExitStack() as stack:
         if isinstance(run, (str, os.PathLike)):
             run = stack.enter_context(open_run(run))
         if "summary/workflow" not in run.file:
             raise KeyError(f"{run.path} has no summaries: it is not sealed yet")
-        page = pathlib.Path(path) if path else run.path.with_suffix(".html")
-        if not page.parent.is_dir():  # said before the figures are drawn
-            raise FileNotFoundError(f"there is no directory {page.parent}")
+        page = _output.file(path or run.path.with_suffix(".html"))  # said before figures are drawn
+        figures_dir = None if figures_to is None else _output.directory(figures_to)
         drawn = {name: figures.draw(entry, run) for name, entry in _entries()}
-        if figures_to is not None:
-            _write_figures(pathlib.Path(figures_to), drawn)
+        if figures_dir is not None:
+            _write_figures(figures_dir, drawn)
         data, left_out = packed.pack(run)
         write_text(page, document(_title(run), _body(run, drawn, left_out), data))
     return page
@@ -223,7 +223,6 @@ def _canvases(left_out: str) -> str:
 
 
 def _write_figures(directory: pathlib.Path, drawn: dict[str, tuple[str, str]]) -> None:
-    directory.mkdir(parents=True, exist_ok=True)
     for name, (svg, _) in drawn.items():
         if svg:
             (directory / f"{name}.svg").write_text(figures.standalone(svg), encoding="utf-8")

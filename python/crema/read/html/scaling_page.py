@@ -7,6 +7,7 @@ import os
 import pathlib
 from typing import TYPE_CHECKING
 
+from .. import _output
 from ..fits import FitError
 from ..parts import BESIDE
 from ..plots import REGISTRY
@@ -33,9 +34,7 @@ def write_scaling(series: Series, path: str | os.PathLike) -> pathlib.Path:
     OSError
         If it cannot be written.
     """
-    page = pathlib.Path(path)
-    if not page.parent.is_dir():  # said before the figures are drawn
-        raise FileNotFoundError(f"there is no directory {page.parent}")
+    page = _output.file(path)  # said before the figures are drawn
     title = _TITLES.get(series.kind, "Runs of different work")
     write_text(page, document(title, _body(series, title)))
     return page

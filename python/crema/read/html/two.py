@@ -8,6 +8,7 @@ import os
 import pathlib
 from typing import TYPE_CHECKING
 
+from .. import _output
 from ..compare import METRICS
 from ..report import quantity
 from .page import document, write_text
@@ -28,7 +29,7 @@ def write_comparison(found: Comparison, path: str | os.PathLike) -> pathlib.Path
     OSError
         If it cannot be written.
     """
-    page = pathlib.Path(path)
+    page = _output.file(path)
     write_text(page, document("Two runs", _body(found)))
     return page
 
