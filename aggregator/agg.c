@@ -608,8 +608,14 @@ s_wire_up(agg_t *self)
 static crema_err_t
 s_serve_metrics(agg_t *self, char *why, size_t size)
 {
-    self->scraped = (agg_scrape_t){self->core, self->splits, self->server, &self->counts,
-                                   self->options.credit_bytes};
+    self->scraped = (agg_scrape_t){self->core,
+                                   self->splits,
+                                   self->server,
+                                   &self->counts,
+                                   self->options.credit_bytes,
+                                   self->options.metrics_runs};
+    if (self->options.metrics && self->options.metrics_runs)
+        agg_splits_count_events(self->splits);
     agg_scrape_prepare(&self->counts);
     return crema_scrape_new(self->options.metrics, "crema-aggregator", self->loop,
                             agg_scrape_expose, &self->scraped, why, size, &self->scrape);

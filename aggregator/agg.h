@@ -25,6 +25,7 @@ typedef struct {
     int64_t runs_per_client, bytes_per_client; /* of open runs: no more are opened above that */
     const char *health_file;                   /* NULL: none */
     const char *metrics;                       /* address, see crema_scrape.h; NULL: none */
+    bool metrics_runs;                         /* with series of single runs */
 } agg_options_t;
 
 /* Connects to the sink and binds. `ret_why` is one sentence that says what to do. CREMA_ECONFIG: the configuration cannot work; CREMA_EBUSY: an

@@ -8,11 +8,13 @@
 
 #define MINUTE_NS INT64_C(60000000000)
 #define DONE_QUIET_NS (10 * MINUTE_NS)
+#define EVENTS_MAX (INT64_C(1) << 48) /* of one chunk; more are no honest writer's */
 #define QUIET_NS (24 * 60 * MINUTE_NS)
 
 struct agg_splits {
     crema_map_t *runs; /* agg_live_run_t * by run id */
     bool news;         /* some run has news */
+    bool counts_events;
     uint64_t not_taken;
 };
 
@@ -116,6 +118,28 @@ s_peek(const uint8_t *bytes, size_t avail, crema_frame_t *ret_frame)
     return true;
 }
 
+#define STATUS_OK 0 /* the first value of /chunks.status */
+
+static void
+s_count_events(agg_live_run_t *run, const crema_batch_t *batch)
+{
+    const size_t events = (size_t)crema_table_column(batch->table, "n_events"),
+                 status = (size_t)crema_table_column(batch->table, "status");
+    if (batch->flags & CREMA_BATCH_PROVISIONAL)
+        return;
+    for (uint32_t row = 0; row < batch->rows; row++) {
+        const int64_t n = crema_batch_int(batch, row, events, 0);
+        if (n > 0 && n <= EVENTS_MAX && crema_batch_int(batch, row, status, -1) == STATUS_OK)
+            run->events += (uint64_t)n;
+    }
+}
+
+void
+agg_splits_count_events(agg_splits_t *self)
+{
+    self->counts_events = true;
+}
+
 static void
 s_take_record(agg_splits_t *self, agg_live_run_t *run, const crema_data_t *put, size_t at,
               crema_arena_t *arena)
@@ -125,6 +149,11 @@ s_take_record(agg_splits_t *self, agg_live_run_t *run, const crema_data_t *put, 
     if (crema_frame_decode(put->frames + at, put->frames_bytes - at, &frame) != CREMA_OK ||
         crema_record_decode(&frame, arena, &record) != CREMA_OK) {
         self->not_taken++;
+        return;
+    }
+    if (record.type == CREMA_RECORD_BATCH &&
+        record.batch.table == crema_table(CREMA_TABLE_CHUNKS)) {
+        s_count_events(run, &record.batch);
         return;
     }
     agg_rollup_take(run->rollup, &put->stream_id, &record);
@@ -141,7 +170,8 @@ agg_splits_on_put(agg_splits_t *self, const crema_data_t *put, crema_arena_t *ar
     crema_frame_t peek;
     while (s_peek(put->frames + at, put->frames_bytes - at, &peek)) {
         if (peek.type == CREMA_RECORD_DICT ||
-            crema_record_is_batch_of(&peek, CREMA_TABLE_ACTIVITIES))
+            crema_record_is_batch_of(&peek, CREMA_TABLE_ACTIVITIES) ||
+            (self->counts_events && crema_record_is_batch_of(&peek, CREMA_TABLE_CHUNKS)))
             s_take_record(self, run, put, at, arena);
         at += crema_frame_bytes(&peek);
     }

@@ -16,7 +16,8 @@ typedef struct agg_splits agg_splits_t;
 typedef struct {
     crema_id_t run_id;
     agg_rollup_t *rollup;
-    bool news; /* its sums may have moved since agg_splits_news() gave it */
+    bool news;       /* its sums may have moved since agg_splits_news() gave it */
+    uint64_t events; /* see agg_splits_count_events() */
     double shown_processor_s, shown_overhead_s; /* what agg_splits_news() gave so far */
     bool done;                                  /* sealed or failed: forgotten when it is quiet */
     int64_t heard_ns;                           /* monotonic time of the last record or message */
@@ -27,6 +28,9 @@ void agg_splits_destroy(agg_splits_t **self_p);
 
 /* RUN_OPEN, RUN_END, RUN_SEAL: the list of prefixes, when it carries one. */
 void agg_splits_on_message(agg_splits_t *self, const crema_run_msg_t *msg, int64_t now_ns);
+
+/* From now on the events of chunks that succeeded are counted, as often as they pass by. */
+void agg_splits_count_events(agg_splits_t *self);
 
 /* The records of a PUT; `arena` is for decoding them. */
 void agg_splits_on_put(agg_splits_t *self, const crema_data_t *put, crema_arena_t *arena,

@@ -2,6 +2,7 @@
 #ifndef AGG_SCRAPE_H
 #define AGG_SCRAPE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "agg_core.h"
@@ -25,6 +26,7 @@ typedef struct {
     const crema_server_t *server;
     const agg_counts_t *counts;
     int64_t credit_bytes;
+    bool shows_runs;
 } agg_scrape_t;
 
 /* The verdicts there are are shown before the first of them is given. */

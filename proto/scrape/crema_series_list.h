@@ -81,6 +81,11 @@
     X(AGG_DROPPED, COUNTER, "crema_aggregator_dropped_messages_total", ONE("to"), "Messages that a full socket did not take; they are sent again.") \
     X(AGG_VERDICTS, COUNTER, "crema_aggregator_verdicts_total", ONE("verdict"), "Verdicts given, later ones of the same run included.") \
     X(AGG_REASONS, COUNTER, "crema_aggregator_verdict_reasons_total", ONE("reason"), "Reasons of these verdicts.") \
+    X(AGG_RUN_RECORDS, GAUGE, "crema_aggregator_run_records", ONE("run"), "With --metrics-runs, of the 20 runs without a file that have the most: records that are durable.") \
+    X(AGG_RUN_BACKLOG, GAUGE, "crema_aggregator_run_backlog_records", ONE("run"), "Of the same runs: records that are known to exist and are not durable.") \
+    X(AGG_RUN_STREAMS, GAUGE, "crema_aggregator_run_streams", ONE("run"), "Of the same runs: streams.") \
+    X(AGG_RUN_EVENTS, GAUGE, "crema_aggregator_run_events", ONE("run"), "Of the same runs: events of the chunks that passed by and succeeded; what was delivered twice, and what passed by before this start, makes it wrong.") \
+    X(AGG_RUN_SPLIT, GAUGE, "crema_aggregator_run_split_seconds", TWO("run", "side"), "Of the same runs: seconds of task threads by side of the live split; the sum's increase per second is the number of busy threads.") \
     \
     X(AGENT_HEALTHY, GAUGE, "crema_agent_healthy", NONE, "1 while an aggregator has this agent, as --health-file says it; else 0.") \
     X(AGENT_PHASE, GAUGE, "crema_agent_phase", ONE("phase"), "1 for the phase that the agent is in, else 0; standby: another agent serves the spool.") \

@@ -13,8 +13,11 @@ import urllib.error
 import uuid
 
 import pytest
+from coffea import processor
 
 import crema
+import support
+import workloads
 from kept import wait_for
 from scraping import documented, fetch, scrape
 from test_services import ANY, BIN, Service, run, write_stream
@@ -116,7 +119,8 @@ def test_the_aggregator_shows_what_its_log_says(pipeline, tmp_path):
     found = scrape(aggregator)
     must_be_documented(found)
     names = {name for name in documented() if name.startswith("crema_aggregator_")}
-    assert names - set(found.types) == {
+    of_runs = {name for name in names if name.startswith("crema_aggregator_run_")}
+    assert names - set(found.types) - of_runs == {
         "crema_aggregator_verdict_reasons_total",
         "crema_aggregator_agent_backlog_records",
     }
@@ -139,6 +143,39 @@ def test_the_aggregator_shows_what_its_log_says(pipeline, tmp_path):
         "unknown": 0, "open": 0, "barrier": 0, "verdict": 0, "sealed": 1, "failed": 0
     }  # fmt: skip
     assert found.of("crema_aggregator_verdicts_total") == {"COMPLETE": 1, "PARTIAL": 0}
+
+
+def test_runs_that_go_on_are_shown_if_that_is_asked_for(
+    pipeline, tmp_path, monkeypatch, nano_files
+):
+    sink, plain = pipeline
+    options = "--bind", ANY, "--sink", sink.endpoint, "--metrics", "0", "--metrics-runs"
+    aggregator = Service("crema-aggregator", *options)
+    monkeypatch.setenv("CREMA_AGGREGATOR", aggregator.endpoint)
+    names = {f"crema_aggregator_run_{name}" for name in ("records", "streams", "events")}
+    try:
+        with crema.MetricsCollector(output=tmp_path / "out", quiet=True) as mc:
+            executor = processor.IterativeExecutor(status=False)
+            result = support.runner(executor, mc, 20).run(
+                nano_files, processor_instance=workloads.JetCounter(), treename="Events"
+            )
+            run_id, events = str(mc._run_id), result["metrics"]["entries"]
+            wait_for(
+                lambda: scrape(aggregator).of("crema_aggregator_run_events") == {run_id: events},
+                what="all events",
+            )
+            found = scrape(aggregator)
+            must_be_documented(found)
+            assert names <= set(found.types)
+            assert found["crema_aggregator_run_records", run_id] > 1
+            seconds = found.of("crema_aggregator_run_split_seconds")
+            assert {run for run, _ in seconds} == {run_id}
+            assert not names & set(scrape(plain).types)
+        assert mc.verdict == "COMPLETE", mc.reasons
+        time.sleep(0.3)
+        assert not names & set(scrape(aggregator).types)  # it has its file
+    finally:
+        aggregator.stop()
 
 
 def metrics_of(log_path) -> str:
