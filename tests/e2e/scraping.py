@@ -42,9 +42,9 @@ def fetch(url: str, timeout_s: float = 10):
     return urllib.request.urlopen(url, timeout=timeout_s)
 
 
-def scrape(service_or_url) -> Scrape:
+def scrape(service_or_url, timeout_s: float = 10) -> Scrape:
     url = service_or_url if isinstance(service_or_url, str) else service_or_url.said["metrics"]
-    with fetch(url) as answer:
+    with fetch(url, timeout_s) as answer:
         assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
         return Scrape(answer.read().decode())
 
