@@ -245,6 +245,32 @@ def events(client: Client, topic: str) -> list[Any]:
         return []
 
 
+_AGAIN_S = 3.0  # for a scheduler whose client is closed
+
+
+def again(client: Client, address: str) -> Client | None:
+    """A client in place of one that was closed; None if it is not, or if the scheduler does not answer."""
+    from distributed import Client
+
+    if client.status != "closed":
+        return None
+    try:
+        return bounded(
+            lambda: Client(
+                address,
+                timeout=_AGAIN_S,
+                security=client.security,
+                set_as_default=False,
+                name="crema",
+                asynchronous=False,
+            ),
+            "connecting again",
+            2 * _AGAIN_S,
+        )
+    except Exception:
+        return None
+
+
 def scheduler_writer(client: Client, run_id: str) -> list[_writers.Writer]:
     """The scheduler's own stream."""
     from ..hook import scheduler
@@ -348,7 +374,13 @@ def end(
 
     flush = _calls("worker", "finish", run_id)
 
+    closed = ClusterError("the client was closed, and its scheduler does not answer")
+    if client.status == "closed":
+        say(f"crema: {closed}")
+
     def ask(call: Callable[[], Any], what: str) -> Any:
+        if client.status == "closed":
+            return closed
         try:
             return bounded(call, what)
         except Exception as error:

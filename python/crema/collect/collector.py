@@ -173,6 +173,8 @@ class MetricsCollector:
         self.revision = 0
         self._run_id = run_id
         self._client = client
+        self._own_client: Client | None = None  # in place of one that was closed inside the block
+        self._address = ""  # of the scheduler
         self._processor = processor_instance
         self._output = pathlib.Path(output).expanduser().absolute()
         self._run_label = run_label
@@ -198,6 +200,7 @@ class MetricsCollector:
         self._hooked = False  # the cluster has the plugins, or some of them
         self._with_scheduler = False  # which takes plugins
         self._carrier: Carrier | None = None  # of records that travel over Dask
+        self._hosts_told = ""  # whose they are
         self._keys_end: Callable[[], None] = lambda: None  # of the events with agents' keys
         self._known: list[_writers.Writer] = []  # who was there at the start
         self._lacking: dict[str, str] = {}  # who was there and cannot record
@@ -558,14 +561,13 @@ class MetricsCollector:
 
         self._hooked, self._with_scheduler = True, _cluster.SCHEDULER not in lacking
         self._lacking = _cluster.without(lacking)
+        self._address = self._client.scheduler.address
         self._keys_end = _cluster.on_event(
             self._client, key_topic(self._config.run_id), self._on_key
         )
         if self._with_scheduler:
             _cluster.register(self._client, SchedulerHook(self._config))
-            self._carrier = Carrier(
-                self._client, self._config.run_id, self._service.endpoint, self._tell_hosts
-            )
+            self._carrier = self._make_carrier()
         else:
             text = "when workers came and left is not recorded"
             self._say(f"crema: {text}: the scheduler: {lacking.pop(_cluster.SCHEDULER)}")
@@ -603,6 +605,9 @@ class MetricsCollector:
         self._say(f"crema: {text}")
 
     def _tell_hosts(self, hosts: str) -> None:
+        if self._hosts_told == hosts:  # of a carrier before this one
+            return
+        self._hosts_told = hosts
         tried = self._service.endpoints.replace("tcp://", "").replace(",", ", ")
         self._say(f"crema: records of {hosts} travel over Dask: no connection to {tried}")
 
@@ -653,6 +658,7 @@ class MetricsCollector:
 
         roll, run_id = _writers.Roll(), self._config.run_id
         if self._hooked:
+            self._connect_again()
             roll.add(self._end_on_cluster(self._say))
             for event in _cluster.events(self._client, key_topic(run_id)):
                 self._on_key(event)  # what a connection that broke has lost
@@ -666,6 +672,20 @@ class MetricsCollector:
             roll.add([recorder.writer()])
         roll.add(_writers.registered(self._config.spool_dir(), run_id))
         self._parts = _writers.parts(self._run_id.bytes, roll.writers())
+
+    def _connect_again(self) -> None:
+        """Where the client was closed inside the block, another one asks in its place."""
+        self._own_client = _cluster.again(self._client, self._address)
+        if self._own_client is None:
+            return
+        self._client = self._own_client
+        if self._carrier is not None:
+            self._carrier.close()
+            self._carrier = self._make_carrier()
+
+    def _make_carrier(self) -> Carrier:
+        run_id, endpoint = self._config.run_id, self._service.endpoint
+        return Carrier(self._client, run_id, endpoint, self._tell_hosts)
 
     def _end_on_cluster(self, say: Callable[[str], None]) -> list[_writers.Writer]:
         self._hooked = False
@@ -785,6 +805,9 @@ class MetricsCollector:
         self._keys_end()
         if self._with_scheduler:
             self._leave_cluster()
+        if self._own_client is not None:
+            self._own_client.close()
+            self._own_client = None
         self._stop_signs()
         self._close_recorder()
         if self._config is not None:

@@ -1,0 +1,52 @@
+"""A client, or a whole cluster, that is closed inside the block: the collector asks by a client of its own, or says that nobody answers."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from distributed import Client, LocalCluster
+from test_collector import assert_nothing_left
+
+import crema
+from crema.collect import _reach
+
+NOWHERE = "tcp://192.0.2.1:9"  # of a network for documentation: records travel over Dask
+
+
+def small_cluster() -> LocalCluster:
+    return LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None)
+
+
+@pytest.mark.parametrize("way", ["direct", "over Dask"])
+def test_the_run_is_whole_though_its_client_was_closed(way, tmp_path, capfd, monkeypatch):
+    if way == "over Dask":
+        monkeypatch.setattr(_reach.Plan, "endpoints", lambda plan, bound: NOWHERE)
+    with small_cluster() as cluster, Client(cluster) as client:
+        with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
+            assert client.submit(sum, [1, 2]).result() == 3
+            client.close()
+            began = time.monotonic()
+        took_s = time.monotonic() - began
+        assert_nothing_left(mc)
+        with Client(cluster) as another:
+            assert another.submit(sum, [1, 2]).result() == 3
+            assert not [n for n in cluster.scheduler.clients if n.startswith("crema")]
+    assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
+    assert took_s < 45, (
+        "only the scheduler's plugin has ended it, a minute after its client was gone"
+    )
+    assert "NoneType" not in capfd.readouterr().err
+
+
+def test_a_cluster_that_was_closed_is_said_to_be(tmp_path, capfd):
+    with small_cluster() as cluster, Client(cluster) as client:
+        with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
+            assert client.submit(sum, [1, 2]).result() == 3
+            cluster.close()
+        assert_nothing_left(mc)
+    said = capfd.readouterr().err
+    assert said.count("crema: the client was closed, and its scheduler does not answer") == 1
+    assert "NoneType" not in said
+    assert mc.verdict == "PARTIAL"
+    assert all("does not answer" in reason["text"] for reason in mc.reasons), mc.reasons
