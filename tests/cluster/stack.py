@@ -68,6 +68,12 @@ def wait_for(condition, timeout_s: float, what: str):
     return found
 
 
+def can_drop() -> bool:
+    """Whether packets of a container can be dropped from here."""
+    tools = all(shutil.which(tool) for tool in ("nsenter", "iptables"))
+    return os.geteuid() == 0 and tools
+
+
 class Stack:
     """One compose project of the files given."""
 
@@ -149,22 +155,32 @@ class Stack:
         return self.compose("logs", "--no-color")
 
     @contextlib.contextmanager
+    def _dropping(self, service: str, *rules: list[str]):
+        """Packets that these rules of iptables are for vanish, in the container's own network."""
+        pid = self.inspect(self.id(service))["State"]["Pid"]
+
+        def change(action: str) -> None:
+            for chain, *rule in rules:
+                words = ["iptables", action, chain, *rule, "-j", "DROP"]
+                say(["nsenter", "-t", pid, "-n", *words])
+
+        change("-I")
+        try:
+            yield "packets dropped"
+        finally:
+            change("-D")
+
+    def closed(self, service: str):
+        """Nobody else can connect to any port of the container; it can connect to others."""
+        return self._dropping(service, ["INPUT", "-i", "eth+", "-p", "tcp", "--syn"])
+
+    @contextlib.contextmanager
     def cut_off(self, service: str):
         """The container neither hears nor is heard; its connections hang."""
         container = self.id(service)
-        if os.geteuid() == 0 and shutil.which("nsenter") and shutil.which("iptables"):
-            pid = self.inspect(container)["State"]["Pid"]
-
-            def rules(action):
-                for chain, way in CUT_OFF:
-                    rule = [action, chain, way, "eth+", "-j", "DROP"]
-                    say(["nsenter", "-t", pid, "-n", "iptables", *rule])
-
-            rules("-I")
-            try:
-                yield "packets dropped"
-            finally:
-                rules("-D")
+        if can_drop():
+            with self._dropping(service, *([*way, "eth+"] for way in CUT_OFF)) as how:
+                yield how
         else:
             network = f"{self.project}_cluster"
             docker("network", "disconnect", network, container)

@@ -12,7 +12,7 @@ import urllib.request
 
 import pytest
 
-from stack import VERSION, Workload, docker, wait_for
+from stack import VERSION, Workload, can_drop, docker, wait_for
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 import support
@@ -256,6 +256,17 @@ def test_without_any_agent_the_totals_are_the_same(stacks, tmp_path, figure):
     )
     for container in (stack.id("jupyter"), *stack.ids("worker")):
         assert "crema-" not in stack.python(code, container=container)
+
+
+@pytest.mark.skipif(not can_drop(), reason="it takes root, nsenter and iptables to close a port")
+def test_where_no_port_is_open_records_travel_over_dask(stacks, tmp_path, figure):
+    """The collector's pipeline is in the notebook's container, which nobody else can connect to."""
+    stack = stacks("compose.yaml", "compose.no-agents.yaml")
+    stack.up("--scale", "worker=2")
+    with stack.closed("jupyter"):
+        work, done, path = measured(stack, tmp_path, figure, "port closed", workers=2)
+    must_be_complete(done, path)
+    assert "travel over Dask: no connection to" in work.log.read_text()
 
 
 def test_agents_as_sidecars_deliver_everything(stacks, tmp_path, figure):

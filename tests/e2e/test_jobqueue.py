@@ -1,0 +1,69 @@
+"""dask-jobqueue, whose workers are jobs: they come when the run has begun, and every total is Dask's and coffea's own."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+from distributed import Client
+
+import support
+import workloads
+
+dask_jobqueue = pytest.importorskip("dask_jobqueue")
+pytestmark = [pytest.mark.alone, pytest.mark.timeout(300)]
+
+
+HERE = str(pathlib.Path(__file__).parent)  # where the jobs find the processor
+
+
+def answers(*command: str) -> bool:
+    """Whether a batch system of that command is here."""
+    return (
+        bool(shutil.which(command[0]))
+        and not subprocess.run(command, capture_output=True, timeout=30).returncode
+    )
+
+
+def make(system: str, directory):
+    common = {"cores": 1, "processes": 1, "memory": "1GB", "log_directory": str(directory)}
+    common |= {"python": sys.executable, "scheduler_options": {"dashboard_address": ":0"}}
+    if system == "local":  # the jobs are processes of this host
+        from dask_jobqueue.local import LocalCluster
+
+        return LocalCluster(**common)
+    common["job_script_prologue"] = [f"export PYTHONPATH={HERE}"]
+    if system == "Slurm":
+        if not answers("sinfo"):
+            pytest.skip("no Slurm answers here")
+        return dask_jobqueue.SLURMCluster(**common, walltime="00:10:00")
+    if not answers("condor_status"):
+        pytest.skip("no HTCondor answers here")
+    return dask_jobqueue.HTCondorCluster(**common, disk="1GB")
+
+
+@pytest.mark.parametrize("system", ["local", "Slurm", "HTCondor"])
+def test_workers_that_are_jobs_are_recorded(system, nano_files, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", HERE)  # a job of this host has no script
+    with make(system, tmp_path) as cluster, Client(cluster) as client:
+
+        def submit_jobs(mc) -> None:
+            cluster.scale(jobs=2)
+            client.wait_for_workers(2, timeout=120)
+
+        fileset = {"dy": nano_files["dy"]}
+        run = support.measure(
+            client, fileset, workloads.JetCounter(), tmp_path, during=submit_jobs, quiet=True
+        )
+    assert (run.verdict, run.reasons) == ("COMPLETE", [])
+    ours = support.execute_totals(run.path, run.span_id)
+    theirs = {key: value for key, value in run.dask.items() if key[0] != "N/A"}
+    assert theirs
+    for key, value in theirs.items():
+        assert ours[key] == pytest.approx(value, rel=1e-6), key
+    chunks = support.counted_chunks(run.path)
+    assert int(chunks["n_events"].sum()) == run.result["metrics"]["entries"] > 0
+    assert len(chunks) == run.result["metrics"]["chunks"]
