@@ -111,6 +111,9 @@ s_serve(int argc, char **argv)
          "memory that a process that seals may have; 0: half of this machine's",
          &config.seal_memory_bytes},
         {"live", CREMA_OPTION_FLAG, "true", 0, 0, NULL, "write no live files", &config.live},
+        {"output-lock", CREMA_OPTION_FLAG, "true", 0, 0, NULL,
+         "start even if a sink with a copy of this store writes to the same --output",
+         &config.output_lock},
         {0},
     };
     static const crema_usage_t usage = {
@@ -209,6 +212,10 @@ s_report_rebuild(crema_err_t err, const sink_seal_result_t *result, const char *
         sink_report_error(sentence, line);
     if (json)
         puts(line);
+    else if (err == CREMA_OK && result->kept)
+        printf("%s is kept (%s, revision %lld): it holds more than this journal; another --output "
+               "makes the journal's file all the same\n",
+               result->path, result->verdict, (long long)result->revision);
     else if (err == CREMA_OK)
         printf("%s: %s, revision %lld, %llu rows\n", result->path, result->verdict,
                (long long)result->revision, (unsigned long long)result->rows);

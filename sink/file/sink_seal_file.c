@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include "crema_failpoint.h"
+#include "crema_log.h"
 #include "sink_cell.h"
 #include "sink_fs.h"
 #include "sink_grid.h"
+#include "sink_kept.h"
 #include "sink_seal_impl.h"
 
 #define GRID_BLOCK 64 /* workers that are put on the grid at a time */
@@ -286,12 +288,63 @@ s_fill_result(const sink_seal_t *self, sink_seal_result_t *result)
         result->rows += sink_rows_count(sink_tables_rows(self->tables, (crema_table_id_t)t));
 }
 
+/* ---- what is there already */
+
+static bool
+s_knows_end(const sink_seal_t *self)
+{
+    const crema_reason_t *reasons;
+    const size_t n = sink_verdict_reasons(self->verdict, &reasons);
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(reasons[i].code, "run_not_ended") == 0 ||
+            strcmp(reasons[i].code, "no_verdict") == 0)
+            return false;
+    return true;
+}
+
+/* "x.restored.h5" for "x.h5", where each of the two files holds what the other does not. */
+static crema_err_t
+s_step_aside(sink_seal_t *self)
+{
+    static const char suffix[] = ".h5", aside[] = ".restored.h5";
+    size_t n = strlen(self->path);
+    if (n >= sizeof suffix && strcmp(self->path + n - strlen(suffix), suffix) == 0)
+        n -= strlen(suffix);
+    if (n + sizeof aside > sizeof self->path)
+        return CREMA_ELIMIT;
+    crema_log_warn("run_file_kept", CREMA_ID("run", &self->report.run_id),
+                   CREMA_TEXT("path", self->path),
+                   CREMA_TEXT("why", "it and the journal each hold what the other lacks; the "
+                                     "journal's file is beside it, .restored.h5"));
+    strcpy(self->path + n, aside);
+    return CREMA_OK;
+}
+
+/* A file that holds more than this journal stays, whatever becomes of the journal. result->kept: nothing is left to do. */
+static crema_err_t
+s_keep_what_holds_more(sink_seal_t *self, sink_seal_result_t *result)
+{
+    sink_kept_t kept;
+    crema_err_t err = sink_kept_compare(self->path, self->tables, s_knows_end(self), &kept);
+    if (err != CREMA_OK || !kept.file_has_more)
+        return err;
+    if (kept.journal_has_more || sink_kept_result(self->path, result) != CREMA_OK)
+        return s_step_aside(self);
+    crema_log_warn("run_file_kept", CREMA_ID("run", &self->report.run_id),
+                   CREMA_TEXT("path", self->path),
+                   CREMA_TEXT("why", "it holds more than this journal"));
+    return CREMA_OK;
+}
+
 crema_err_t
 sink_seal_make_file(sink_seal_t *self, sink_seal_result_t *result)
 {
     char sha[2 * SINK_PAYLOAD_BYTES + 1];
+    crema_err_t err = s_keep_what_holds_more(self, result);
+    if (err != CREMA_OK || result->kept)
+        return err;
     crema_failpoint("seal.before_write");
-    crema_err_t err = s_write(self);
+    err = s_write(self);
     if (err == CREMA_OK && (err = s_take_checksum(self, result->sha256)) != CREMA_OK)
         return sink_seal_fail(self, err, "the checksum cannot be taken");
     sink_payload_hex(result->sha256, sha);

@@ -17,6 +17,7 @@
 #include "crema_random.h"
 #include "crema_reactor.h"
 #include "sink_private.h"
+#include "sink_turn.h"
 
 #define STREAMS_MAX (1u << 22)
 #define RUNS_MAX (1u << 20)
@@ -332,6 +333,9 @@ s_start(sink_t *self, char *why, size_t size)
     err = s_open_output(&self->config, why, size);
     if (err == CREMA_OK)
         err = s_open_store(self, why, size);
+    const crema_id_t id = err == CREMA_OK ? sink_store_id(self->store) : (crema_id_t){0};
+    if (err == CREMA_OK && self->config.output_lock)
+        err = sink_turn_take(self->config.output_dir, &id, why, size, &self->turn);
     if (err == CREMA_OK)
         err = s_bind(self, why, size);
     if (err != CREMA_OK)
@@ -363,7 +367,7 @@ sink_new(const sink_config_t *config, char *ret_why, size_t why_size, sink_t **r
     if (!self)
         return crema_server_fail(CREMA_ENOMEM, ret_why, why_size, "out of memory");
     self->config = *config;
-    self->signals = -1;
+    self->signals = self->turn = -1;
     crema_err_t err = s_start(self, ret_why, why_size);
     if (err != CREMA_OK) {
         sink_destroy(&self);
@@ -390,6 +394,8 @@ sink_destroy(sink_t **self_p)
         crema_arena_destroy(&self->arena);
         if (self->signals >= 0)
             close(self->signals);
+        if (self->turn >= 0)
+            close(self->turn);
         free(self);
     }
     *self_p = NULL;

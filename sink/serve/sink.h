@@ -31,6 +31,7 @@ typedef struct {
     int64_t retain_ns;         /* a sealed run's journal is kept that long, in time of service */
     int64_t retain_bytes;      /* of the journals of sealed runs; 0: as many as there are */
     bool live;
+    bool output_lock; /* see sink_turn.h */
     bool insecure; /* without keys other users of this host may connect */
 } sink_config_t;
 

@@ -33,6 +33,7 @@ struct sink {
     zloop_t *loop;
     zsock_t *router; /* the server's */
     int signals;
+    int turn; /* sink_turn.h; -1: none */
     crema_arena_t *arena;
     sink_peers_t *peers;
     sink_store_t *store;

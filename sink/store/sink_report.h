@@ -6,6 +6,7 @@
 #ifndef SINK_REPORT_H
 #define SINK_REPORT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "crema_error.h"
@@ -20,6 +21,7 @@ typedef struct {
     uint8_t sha256[32]; /* sha256_payload */
     uint64_t file_bytes;
     uint64_t rows; /* of all stream tables */
+    bool kept;     /* no file was made: the one that is there holds more than the journal */
     char path[4096];
     char reasons_json[4096]; /* reasons, then notes; cut between elements if too long */
 } sink_seal_result_t;
