@@ -32,7 +32,7 @@ typedef struct {
     int64_t retain_bytes;      /* of the journals of sealed runs; 0: as many as there are */
     bool live;
     bool output_lock; /* see sink_turn.h */
-    bool insecure; /* without keys other users of this host may connect */
+    bool insecure;    /* without keys other users of this host may connect */
 } sink_config_t;
 
 /* Opens the store, then binds. `ret_why` is one sentence that says what to do. CREMA_ECONFIG: the configuration cannot work;

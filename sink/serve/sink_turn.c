@@ -42,7 +42,6 @@ sink_turn_take(const char *output_dir, const crema_id_t *store_id, char *ret_why
             "another crema-sink serves a copy of this store (%s) with the output directory %s; "
             "end one of the two, or give this one another --output",
             crema_id_uuid(store_id, uuid), output_dir);
-    crema_log_warn("output_not_locked", CREMA_TEXT("path", path),
-                   CREMA_TEXT("why", strerror(why)));
+    crema_log_warn("output_not_locked", CREMA_TEXT("path", path), CREMA_TEXT("why", strerror(why)));
     return CREMA_OK;
 }
