@@ -53,7 +53,14 @@ def _deliver(service: LocalService) -> None:
         return
     programs, sink = service.supervisor, f"ipc://{service.run_dir}/sink"
     service.endpoint = f"ipc://{service.run_dir}/aggregator"
-    stores = ["--store", str(service.store), "--output", str(service.run_dir), "--no-live", "--no-output-lock"]
+    stores = [
+        "--store",
+        str(service.store),
+        "--output",
+        str(service.run_dir),
+        "--no-live",
+        "--no-output-lock",
+    ]
     try:
         programs.start("crema-sink", lambda _: ["--bind", sink, *stores])
         programs.start("crema-aggregator", lambda _: ["--bind", service.endpoint, "--sink", sink])
