@@ -223,6 +223,7 @@ main(int argc, char **argv)
     if (result == CREMA_OPTION_ERROR || !s_validate(&o, &config) || !s_load_keys(o.keys_dir, &keys))
         return EXIT_USAGE;
     if (result == CREMA_OPTION_CHECK) {
+        crema_option_print_values();
         puts("crema-agent: the configuration is sound");
         crema_keys_destroy(&keys);
         return AGENT_EXIT_DONE;

@@ -44,8 +44,9 @@
 
 struct agg {
     agg_options_t options;
-    crema_server_t *server;    /* towards agents and collectors */
-    crema_keys_t *client_keys; /* towards the sink */
+    const agg_options_t *given; /* what `options` was copied from */
+    crema_server_t *server;     /* towards agents and collectors */
+    crema_keys_t *client_keys;  /* towards the sink */
     zloop_t *loop;
     zsock_t *router; /* the server's */
     zsock_t *sink;
@@ -494,6 +495,17 @@ s_on_second(zloop_t *loop, int timer, void *context)
     return 0;
 }
 
+/* Keys, and what a client may have. */
+static void
+s_reload(agg_t *self)
+{
+    if (crema_server_refresh(self->server, true))
+        s_fence_all_revoked(self);
+    if (self->options.reload && self->options.reload())
+        agg_core_limit_owners(self->core, (uint64_t)self->given->runs_per_client,
+                              (uint64_t)self->given->bytes_per_client);
+}
+
 static int
 s_on_signal(zloop_t *loop, zmq_pollitem_t *item, void *context)
 {
@@ -502,8 +514,8 @@ s_on_signal(zloop_t *loop, zmq_pollitem_t *item, void *context)
     for (int number; (number = crema_signals_read(item->fd)) != 0;) {
         if (number == SIGTERM || number == SIGINT)
             return -1;
-        if (number == SIGHUP && crema_server_refresh(self->server, true))
-            s_fence_all_revoked(self);
+        if (number == SIGHUP)
+            s_reload(self);
     }
     return 0;
 }
@@ -648,6 +660,7 @@ agg_new(const agg_options_t *options, char *ret_why, size_t why_size, agg_t **re
     if (!self)
         return crema_server_fail(CREMA_ENOMEM, ret_why, why_size, "out of memory");
     self->options = *options;
+    self->given = options;
     self->signals = -1;
     self->session = crema_random_u64() | 1;
     crema_err_t err = s_start(self, ret_why, why_size);

@@ -22,6 +22,8 @@ typedef struct {
     bool insecure;            /* without keys: sends to other hosts, and listens to other users */
     int64_t abandon_after_ns; /* a run that nothing is heard of for so long is ended */
     int64_t connections_per_address;
+    /* SIGHUP: renews the options that were given to agg_new(); false: all stays. NULL: nothing to renew. */
+    bool (*reload)(void);
     int64_t runs_per_client, bytes_per_client; /* of open runs: no more are opened above that */
     const char *health_file;                   /* NULL: none */
     const char *metrics;                       /* address, see crema_scrape.h; NULL: none */

@@ -92,6 +92,9 @@ void agg_core_on_revoked(agg_core_t *self, const crema_id_t *key, int64_t mono_n
 /* The socket to a peer or to the sink would not take a message: it is as if lost. */
 void agg_core_on_tick(agg_core_t *self, int64_t mono_ns, int64_t real_ns);
 
+/* What one client may have from now on; runs that are open stay. Both at least 1. */
+void agg_core_limit_owners(agg_core_t *self, uint64_t runs_max, uint64_t bytes_max);
+
 /* False when there is nothing to do now. */
 bool agg_core_next(agg_core_t *self, int64_t mono_ns, agg_action_t *ret_action);
 

@@ -91,11 +91,18 @@ s_refuses(const agg_options_t *options, char *why, size_t size)
                                  why, size));
 }
 
+static bool
+s_reload(void)
+{
+    static const char *const c_names[] = {"runs-per-client", "bytes-per-client", NULL};
+    return crema_option_reload(c_names);
+}
+
 int
 main(int argc, char **argv)
 {
     crema_random_maps();
-    agg_options_t agg_options = {0};
+    agg_options_t agg_options = {.reload = s_reload};
     key_order_t order = {0};
     const crema_option_t options[] = {
         {"bind", CREMA_OPTION_TEXT, "tcp://127.0.0.1:5700", 0, 0, "ENDPOINT",
@@ -151,7 +158,8 @@ main(int argc, char **argv)
         "Follows the agents of a run, passes their records on to the sink, splits processor time "
         "from\n"
         "overhead while the run goes on, and decides when a run is complete.",
-        NULL,
+        "At SIGHUP it looks for keys that were added or revoked, and takes --runs-per-client,\n"
+        "--bytes-per-client and --log-level from the configuration file.",
     };
     int rest;
     crema_option_result_t result = crema_option_parse(&usage, options, argc, argv, &rest);
@@ -168,6 +176,7 @@ main(int argc, char **argv)
     if (s_refuses(&agg_options, why, sizeof why))
         return s_say(why, EXIT_USAGE);
     if (result == CREMA_OPTION_CHECK) {
+        crema_option_print_values();
         puts("configuration is sound");
         return 0;
     }

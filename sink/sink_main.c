@@ -63,10 +63,23 @@ s_refuses(const sink_config_t *config, char *why, size_t size)
     return true;
 }
 
+static bool
+s_reload(void)
+{
+    static const char *const c_names[] = {"commit-interval",
+                                          "commit-bytes",
+                                          "journal-limit",
+                                          "run-limit",
+                                          "retain",
+                                          "retain-bytes",
+                                          NULL};
+    return crema_option_reload(c_names);
+}
+
 static int
 s_serve(int argc, char **argv)
 {
-    sink_config_t config = {0};
+    sink_config_t config = {.reload = s_reload};
     const int64_t second = INT64_C(1000000000);
     const crema_option_t options[] = {
         {"bind", CREMA_OPTION_TEXT, "tcp://127.0.0.1:5701", 0, 0, "ENDPOINT",
@@ -125,7 +138,10 @@ s_serve(int argc, char **argv)
         "       crema-sink columns [--markdown]",
         "Takes the records of runs from aggregators, keeps them in journals and makes one HDF5 "
         "file of each run.",
-        "Each of rebuild, check, store and columns has its own --help.",
+        "Each of rebuild, check, store and columns has its own --help.\n"
+        "At SIGHUP it looks for keys that were added or revoked, and takes the limits of journals "
+        "and commits,\n"
+        "--retain, --retain-bytes and --log-level from the configuration file.",
     };
     int rest;
     crema_option_result_t result = crema_option_parse(&usage, options, argc, argv, &rest);
@@ -140,6 +156,7 @@ s_serve(int argc, char **argv)
     if (s_refuses(&config, why, sizeof why))
         return s_say(why, EXIT_USAGE);
     if (result == CREMA_OPTION_CHECK) {
+        crema_option_print_values();
         puts("configuration is sound");
         return 0;
     }

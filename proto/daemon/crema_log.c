@@ -214,6 +214,12 @@ crema_log_start(const char *program, crema_log_level_t least, crema_log_format_t
         s_log.started = atexit(s_on_exit) == 0;
 }
 
+void
+crema_log_at(crema_log_level_t least)
+{
+    s_log.least = least;
+}
+
 static int
 s_index(const char *word, const char *const *words, size_t n)
 {

@@ -38,11 +38,21 @@ typedef struct {
 
 typedef struct {
     const crema_usage_t *usage;
-    const crema_option_t *own;
+    const crema_option_t *own, *common;
     int argc;
     char **argv;
     int rest; /* index of the first argument not taken */
 } parser_t;
+
+#define TABLE_MAX 64 /* options of one table */
+
+/* Where the value of each option came from, for --check: of the program's table, then of the common one. */
+static struct {
+    const char *text, *kind;
+} s_sources[2][TABLE_MAX];
+
+/* What SIGHUP reads again. */
+static parser_t s_parsed;
 
 /* ---- messages */
 
@@ -122,9 +132,24 @@ s_set_number(const parser_t *self, const crema_option_t *option, const char *tex
     return true;
 }
 
+/* Texts of a value live as long as the value. */
+static void
+s_remember(const parser_t *self, const crema_option_t *option, const char *text,
+           const place_t *place)
+{
+    const crema_option_t *const tables[] = {self->own, self->common};
+    for (size_t t = 0; t < 2; t++)
+        for (size_t i = 0; i < TABLE_MAX && tables[t][i].name; i++)
+            if (&tables[t][i] == option) {
+                s_sources[t][i].text = text;
+                s_sources[t][i].kind = place->kind;
+            }
+}
+
 static bool
 s_set(const parser_t *self, const crema_option_t *option, const char *text, const place_t *place)
 {
+    s_remember(self, option, text, place);
     if (option->type == CREMA_OPTION_TEXT) {
         *(const char **)option->value = text;
         return true;
@@ -142,7 +167,7 @@ s_set(const parser_t *self, const crema_option_t *option, const char *text, cons
 static const crema_option_t *
 s_find(const parser_t *self, const char *name, size_t length)
 {
-    const crema_option_t *const tables[] = {self->own, s_common_options};
+    const crema_option_t *const tables[] = {self->own, self->common};
     for (size_t t = 0; t < 2; t++)
         for (const crema_option_t *option = tables[t]; option->name; option++)
             if (strlen(option->name) == length && memcmp(option->name, name, length) == 0)
@@ -154,8 +179,8 @@ s_find(const parser_t *self, const char *name, size_t length)
 static bool
 s_is_question(const crema_option_t *option)
 {
-    return option->value == &s_common.help || option->value == &s_common.version ||
-           option->value == &s_common.check;
+    return strcmp(option->name, "help") == 0 || strcmp(option->name, "version") == 0 ||
+           strcmp(option->name, "check") == 0;
 }
 
 /* ---- the four sources, from weak to strong */
@@ -180,17 +205,17 @@ s_take_defaults(const parser_t *self, const crema_option_t *options)
 }
 
 static bool
-s_take_file(const parser_t *self, const char *path)
+s_take_file(const parser_t *self, const char *path, zconfig_t **config)
 {
     const place_t place = {"file", path};
-    zconfig_destroy(&s_config);
-    s_config = crema_config_read(path);
-    if (!s_config)
+    zconfig_destroy(config);
+    *config = crema_config_read(path);
+    if (!*config)
         return s_complain(self, &place, "--config: cannot be read or is not in zconfig format");
-    for (zconfig_t *item = zconfig_child(s_config); item; item = zconfig_next(item)) {
+    for (zconfig_t *item = zconfig_child(*config); item; item = zconfig_next(item)) {
         const char *name = zconfig_name(item);
         const crema_option_t *option = s_find(self, name, strlen(name));
-        if (!option || s_is_question(option) || option->value == &s_common.config)
+        if (!option || s_is_question(option) || strcmp(option->name, "config") == 0)
             return s_complain(self, &place, "%s: no such option", name);
         if (zconfig_child(item))
             return s_complain(self, &place, "%s: has sections; give a value", name);
@@ -294,52 +319,16 @@ s_take_arguments(parser_t *self, const void *only)
     return true;
 }
 
-/* ---- help */
-
-#define HELP_COLUMN 34
-
-bool
-crema_option_is_on(const crema_option_t *option)
-{
-    return option->type == CREMA_OPTION_FLAG && option->fallback &&
-           strcmp(option->fallback, "true") == 0;
-}
-
-static void
-s_print_option(const crema_option_t *option)
-{
-    char name[128];
-    int used = printf("  --%s%s%s%s", crema_option_is_on(option) ? "no-" : "", option->name,
-                      option->argument ? " " : "", option->argument ? option->argument : "");
-    if (used >= HELP_COLUMN)
-        used = printf("\n") - 1;
-    printf("%*s%s\n", HELP_COLUMN - used, "", option->help);
-    if (s_is_question(option))
-        return;
-    crema_option_variable(option, name, sizeof name);
-    if (option->fallback && option->type != CREMA_OPTION_FLAG)
-        printf("%*s[%s, default %s]\n", HELP_COLUMN, "", name, option->fallback);
-    else
-        printf("%*s[%s]\n", HELP_COLUMN, "", name);
-}
-
-static void
-s_print_help(const parser_t *self)
-{
-    const crema_usage_t *usage = self->usage;
-    printf("usage: %s %s\n\n%s\n\noptions:\n", usage->program, usage->synopsis, usage->description);
-    for (const crema_option_t *option = self->own; option->name; option++)
-        s_print_option(option);
-    printf("\ncommon options:\n");
-    for (const crema_option_t *option = s_common_options; option->name; option++)
-        s_print_option(option);
-    printf("\nA value comes from the command line, else the environment variable in brackets, else "
-           "the file, else the\ndefault. Sizes take k M G Ki Mi Gi, durations ms s m h.\n");
-    if (usage->epilogue)
-        printf("\n%s\n", usage->epilogue);
-}
-
 /* ---- all of it */
+
+static bool
+s_parse_level(const parser_t *self, const char *word, crema_log_level_t *ret_level)
+{
+    static const place_t place = {"see --help", NULL};
+    return crema_log_parse_level(word, ret_level) ||
+           s_complain(self, &place, "--log-level: \"%s\" is none of debug, info, warn, error",
+                      word);
+}
 
 static bool
 s_start_log(const parser_t *self)
@@ -347,9 +336,8 @@ s_start_log(const parser_t *self)
     static const place_t place = {"see --help", NULL};
     crema_log_level_t level;
     crema_log_format_t format;
-    if (!crema_log_parse_level(s_common.log_level, &level))
-        return s_complain(self, &place, "--log-level: \"%s\" is none of debug, info, warn, error",
-                          s_common.log_level);
+    if (!s_parse_level(self, s_common.log_level, &level))
+        return false;
     if (!crema_log_parse_format(s_common.log_format, &format))
         return s_complain(self, &place, "--log-format: \"%s\" is neither text nor json",
                           s_common.log_format);
@@ -363,7 +351,7 @@ s_take_all(parser_t *self)
 {
     if (!s_take_environment(self, s_common_options) || !s_take_arguments(self, &s_common.config))
         return false;
-    if (s_common.config && !s_take_file(self, s_common.config))
+    if (s_common.config && !s_take_file(self, s_common.config, &s_config))
         return false;
     return s_take_environment(self, self->own) && s_take_environment(self, s_common_options) &&
            s_take_arguments(self, NULL) && s_start_log(self);
@@ -373,7 +361,13 @@ crema_option_result_t
 crema_option_parse(const crema_usage_t *usage, const crema_option_t *options, int argc, char **argv,
                    int *ret_rest)
 {
-    parser_t self = {.usage = usage, .own = options, .argc = argc, .argv = argv};
+    parser_t self = {
+        .usage = usage,
+        .own = options,
+        .common = s_common_options,
+        .argc = argc,
+        .argv = argv,
+    };
     if (argc == 2 && strcmp(argv[1], "--man") == 0) { /* what packages install; not for people */
         crema_option_print_man(usage, options, s_common_options);
         return CREMA_OPTION_DONE;
@@ -386,7 +380,7 @@ crema_option_parse(const crema_usage_t *usage, const crema_option_t *options, in
         !s_take_arguments(&self, &s_common.help) || !s_take_arguments(&self, &s_common.version))
         return CREMA_OPTION_ERROR;
     if (s_common.help) {
-        s_print_help(&self);
+        crema_option_print_help(usage, options, s_common_options);
         return CREMA_OPTION_DONE;
     }
     if (s_common.version) {
@@ -396,5 +390,108 @@ crema_option_parse(const crema_usage_t *usage, const crema_option_t *options, in
     if (!s_take_all(&self))
         return CREMA_OPTION_ERROR;
     *ret_rest = self.rest;
+    s_parsed = self;
     return s_common.check ? CREMA_OPTION_CHECK : CREMA_OPTION_RUN;
+}
+
+/* ---- what it would do */
+
+static void
+s_print_values(const crema_option_t *options, int t)
+{
+    for (size_t i = 0; i < TABLE_MAX && options[i].name; i++) {
+        const char *text = s_sources[t][i].text, *kind = s_sources[t][i].kind;
+        if (!text || s_is_question(&options[i]) || strcmp(options[i].name, "config") == 0)
+            continue;
+        const bool from_file = strcmp(kind, "file") == 0;
+        printf("%s = \"%s\"%*s# %s%s%s\n", options[i].name, text,
+               (int)(48 - strnlen(options[i].name, 24) - strnlen(text, 20)), "", kind,
+               from_file ? " " : "", from_file ? s_common.config : "");
+    }
+}
+
+void
+crema_option_print_values(void)
+{
+    s_print_values(s_parsed.own, 0);
+    s_print_values(s_parsed.common, 1);
+}
+
+/* ---- once more, at SIGHUP */
+
+typedef union {
+    const char *text;
+    bool flag;
+    int64_t number;
+} slot_t;
+
+/* The same options with values elsewhere. */
+static void
+s_redirect(const crema_option_t *from, crema_option_t to[TABLE_MAX], slot_t slots[TABLE_MAX])
+{
+    size_t i = 0;
+    for (; i + 1 < TABLE_MAX && from[i].name; i++) {
+        to[i] = from[i];
+        to[i].value = &slots[i];
+    }
+    to[i] = (crema_option_t){0};
+}
+
+static bool
+s_is_changed(const crema_option_t *option, const slot_t *slot)
+{
+    if (option->type == CREMA_OPTION_FLAG)
+        return *(const bool *)option->value != slot->flag;
+    if (option->type != CREMA_OPTION_TEXT)
+        return *(const int64_t *)option->value != slot->number;
+    const char *before = *(const char *const *)option->value;
+    return (before == NULL) != (slot->text == NULL) || (before && strcmp(before, slot->text) != 0);
+}
+
+static void
+s_take_changed(const crema_option_t *own, const slot_t *slots, const char *const *names)
+{
+    for (size_t i = 0; own[i].name; i++) {
+        if (!s_is_changed(&own[i], &slots[i]))
+            continue;
+        bool takes = false;
+        for (const char *const *name = names; *name; name++)
+            takes = takes || strcmp(*name, own[i].name) == 0;
+        if (takes) {
+            *(int64_t *)own[i].value = slots[i].number;
+            crema_log_info("option_changed", CREMA_TEXT("option", own[i].name),
+                           CREMA_INT("value", slots[i].number));
+        } else {
+            crema_log_warn("option_needs_restart", CREMA_TEXT("option", own[i].name));
+        }
+    }
+}
+
+bool
+crema_option_reload(const char *const *names)
+{
+    slot_t own[TABLE_MAX] = {0}, common[TABLE_MAX] = {0};
+    crema_option_t own_options[TABLE_MAX], common_options[TABLE_MAX];
+    s_redirect(s_parsed.own, own_options, own);
+    s_redirect(s_common_options, common_options, common);
+    parser_t self = s_parsed;
+    self.own = own_options;
+    self.common = common_options;
+    zconfig_t *config = NULL;
+    crema_log_level_t level;
+    const crema_option_t *log_level = s_find(&self, "log-level", strlen("log-level"));
+    bool ok = s_take_defaults(&self, common_options) && s_take_defaults(&self, own_options) &&
+              (!s_common.config || s_take_file(&self, s_common.config, &config)) &&
+              s_take_environment(&self, own_options) && s_take_environment(&self, common_options) &&
+              s_take_arguments(&self, NULL) &&
+              s_parse_level(&self, *(const char *const *)log_level->value, &level);
+    if (ok) {
+        s_take_changed(s_parsed.own, own, names);
+        crema_log_at(level);
+    } else {
+        crema_log_warn("reload_refused", CREMA_TEXT("remedy", "mend the configuration, then send "
+                                                              "SIGHUP again"));
+    }
+    zconfig_destroy(&config);
+    return ok;
 }

@@ -51,11 +51,23 @@ typedef enum {
 crema_option_result_t crema_option_parse(const crema_usage_t *usage, const crema_option_t *options,
                                          int argc, char **argv, int *ret_rest);
 
+/* The values of the last parse on standard output, as a configuration file with where each came from: what --check would do. */
+void crema_option_print_values(void);
+
+/* Reads the configuration file once more, as the last parse did; its tables, values and argv must still be there. Numbers of the options in `names`
+ * (NULL ends them) and the log level take their new values; any other change is logged and waits for a restart. False, and nothing
+ * changed: something is wrong, which standard error names. */
+bool crema_option_reload(const char *const *names);
+
 /* The environment variable of an option: CREMA_HEARTBEAT_INTERVAL for heartbeat-interval. */
 void crema_option_variable(const crema_option_t *option, char *ret_name, size_t size);
 
 /* A flag that is set unless --no-NAME is given. */
 bool crema_option_is_on(const crema_option_t *option);
+
+/* --help. */
+void crema_option_print_help(const crema_usage_t *usage, const crema_option_t *own,
+                             const crema_option_t *common);
 
 /* The manual page of a program on standard output, in man(7): `<program> --man`. */
 void crema_option_print_man(const crema_usage_t *usage, const crema_option_t *own,

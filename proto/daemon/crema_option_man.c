@@ -126,6 +126,62 @@ crema_option_print_man(const crema_usage_t *usage, const crema_option_t *own,
          ".BR crema\\-sink (1),\n.BR crema\\-run\\-file (5),\n.BR crema\\-protocol (7)");
 }
 
+/* ---- --help */
+
+#define HELP_COLUMN 34
+
+bool
+crema_option_is_on(const crema_option_t *option)
+{
+    return option->type == CREMA_OPTION_FLAG && option->fallback &&
+           strcmp(option->fallback, "true") == 0;
+}
+
+/* Questions have no argument and no variable. */
+static bool
+s_has_variable(const crema_option_t *option)
+{
+    static const char *const c_questions[] = {"check", "version", "help"};
+    for (size_t i = 0; i < sizeof c_questions / sizeof *c_questions; i++)
+        if (strcmp(option->name, c_questions[i]) == 0)
+            return false;
+    return true;
+}
+
+static void
+s_print_option(const crema_option_t *option)
+{
+    char name[128];
+    int used = printf("  --%s%s%s%s", crema_option_is_on(option) ? "no-" : "", option->name,
+                      option->argument ? " " : "", option->argument ? option->argument : "");
+    if (used >= HELP_COLUMN)
+        used = printf("\n") - 1;
+    printf("%*s%s\n", HELP_COLUMN - used, "", option->help);
+    if (!s_has_variable(option))
+        return;
+    crema_option_variable(option, name, sizeof name);
+    if (option->fallback && option->type != CREMA_OPTION_FLAG)
+        printf("%*s[%s, default %s]\n", HELP_COLUMN, "", name, option->fallback);
+    else
+        printf("%*s[%s]\n", HELP_COLUMN, "", name);
+}
+
+void
+crema_option_print_help(const crema_usage_t *usage, const crema_option_t *own,
+                        const crema_option_t *common)
+{
+    printf("usage: %s %s\n\n%s\n\noptions:\n", usage->program, usage->synopsis, usage->description);
+    for (const crema_option_t *option = own; option->name; option++)
+        s_print_option(option);
+    printf("\ncommon options:\n");
+    for (const crema_option_t *option = common; option->name; option++)
+        s_print_option(option);
+    printf("\nA value comes from the command line, else the environment variable in brackets, else "
+           "the file, else the\ndefault. Sizes take k M G Ki Mi Gi, durations ms s m h.\n");
+    if (usage->epilogue)
+        printf("\n%s\n", usage->epilogue);
+}
+
 /* ---- for programs */
 
 static void

@@ -234,6 +234,20 @@ s_on_children(sink_t *self)
     return true;
 }
 
+/* Keys, and the limits that can change at any time. */
+static void
+s_reload(sink_t *self)
+{
+    (void)crema_server_refresh(self->server, true);
+    if (!self->config.reload || !self->config.reload())
+        return;
+    self->config.commit_interval_ns = self->given->commit_interval_ns;
+    self->config.commit_bytes = self->given->commit_bytes;
+    self->config.retain_ns = self->given->retain_ns;
+    self->config.retain_bytes = self->given->retain_bytes;
+    sink_store_limit(self->store, self->given->journal_limit_bytes, self->given->run_limit_bytes);
+}
+
 static int
 s_on_signal(zloop_t *loop, zmq_pollitem_t *item, void *context)
 {
@@ -243,7 +257,7 @@ s_on_signal(zloop_t *loop, zmq_pollitem_t *item, void *context)
         if (number == SIGTERM || number == SIGINT)
             return -1;
         if (number == SIGHUP)
-            (void)crema_server_refresh(self->server, true);
+            s_reload(self);
         if (number == SIGCHLD && !s_on_children(self))
             return -1;
     }
@@ -367,6 +381,7 @@ sink_new(const sink_config_t *config, char *ret_why, size_t why_size, sink_t **r
     if (!self)
         return crema_server_fail(CREMA_ENOMEM, ret_why, why_size, "out of memory");
     self->config = *config;
+    self->given = config;
     self->signals = self->turn = -1;
     crema_err_t err = s_start(self, ret_why, why_size);
     if (err != CREMA_OK) {

@@ -20,6 +20,8 @@ typedef struct {
     const char *keys_dir;    /* NULL: none */
     const char *health_file; /* NULL: none */
     const char *metrics;     /* address, see crema_scrape.h; NULL: none */
+    /* SIGHUP: renews the configuration that was given to sink_new(), which then takes its limits; false: all stays. NULL: nothing to renew. */
+    bool (*reload)(void);
     int64_t connections_per_address;
     int64_t commit_interval_ns, commit_bytes;
     int64_t flush_interval_ns;
@@ -35,7 +37,7 @@ typedef struct {
     bool insecure;    /* without keys other users of this host may connect */
 } sink_config_t;
 
-/* Opens the store, then binds. `ret_why` is one sentence that says what to do. CREMA_ECONFIG: the configuration cannot work;
+/* Opens the store, then binds. `config` stays the caller's and is looked at again after `reload`. `ret_why` is one sentence that says what to do. CREMA_ECONFIG: the configuration cannot work;
  * CREMA_EBUSY: endpoint or store is taken. */
 CREMA_MUST_CHECK crema_err_t sink_new(const sink_config_t *config, char *ret_why, size_t why_size,
                                       sink_t **ret_self);

@@ -29,6 +29,7 @@ typedef struct {
 
 struct sink {
     sink_config_t config;
+    const sink_config_t *given; /* what `config` was copied from */
     crema_server_t *server;
     zloop_t *loop;
     zsock_t *router; /* the server's */

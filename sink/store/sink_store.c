@@ -465,6 +465,13 @@ s_disk(const sink_store_t *self, uint64_t *ret_free_b)
     return left < all / 10 && left < 2 * GIB ? SINK_SPACE_SHORT : SINK_SPACE_FREE;
 }
 
+void
+sink_store_limit(sink_store_t *self, int64_t limit_bytes, int64_t run_limit_bytes)
+{
+    self->config.limit_bytes = limit_bytes;
+    self->config.run_limit_bytes = run_limit_bytes;
+}
+
 sink_space_t
 sink_store_space(sink_store_t *self, uint64_t *ret_free_b)
 {

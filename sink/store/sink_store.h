@@ -77,6 +77,9 @@ typedef struct {
 /* CREMA_EBUSY: another sink holds it; otherwise `ret_why` is one sentence. */
 CREMA_MUST_CHECK crema_err_t sink_store_open(const sink_store_config_t *config, char *ret_why,
                                              size_t why_size, sink_store_t **ret_self);
+/* Limits of all journals and of one run's, as in the configuration, from now on. */
+void sink_store_limit(sink_store_t *self, int64_t limit_bytes, int64_t run_limit_bytes);
+
 /* Does not commit. */
 void sink_store_close(sink_store_t **self_p);
 
