@@ -147,7 +147,8 @@ def runs(directory: pathlib.Path | None, as_json: bool) -> None:
     if as_json:
         _say_json(frame.reset_index().to_dict("records"))
     else:
-        Console().print(run_list(frame))
+        console = Console()
+        console.print(run_list(frame, console.width), soft_wrap=True)
     if left_out:
         sys.exit(1)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import box
-from rich.console import Console, Group
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .compare import Comparison
 
 ROWS_MAX = 20  # of a table with a row per dataset, worker, section
+_WIDE = 120  # columns of a terminal that have room for sentences in a table
 BOTTLENECKS_SHOWN = 5
 BOTTLENECK_LEAST = 0.01  # of the capacity
 
@@ -134,11 +135,13 @@ def difference(found: Comparison) -> Group:
             )
     metrics = _table("Numbers", "", "before", "after", "change")
     for name, (before, after, unit) in found.metrics.items():
-        change = f"{100 * (after / before - 1):+.1f} %" if before else "–"
+        change = f"{100 * (after / before - 1):+.1f} %".replace("-0.0", "+0.0") if before else "–"
         metrics.add_row(
             name.replace("_", " "), quantity(before, unit), quantity(after, unit), change
         )
     settings = _table("Set-up that differs", "", "before", "after")
+    for column in settings.columns[1:]:
+        column.justify, column.no_wrap, column.overflow = "left", False, "fold"
     for name, values in found.settings.items():
         settings.add_row(name, *map(escape, values))
     partial = [
@@ -148,33 +151,55 @@ def difference(found: Comparison) -> Group:
     return Group(Text(found.sentence(), style="bold"), Text(found.noise), *partial, *tables)
 
 
-def run_list(frame: pd.DataFrame) -> Table:
-    """What `crema runs` prints of the table that `crema.runs` makes."""
+def run_list(frame: pd.DataFrame, width: int) -> Table | Text:
+    """What `crema runs` prints of the table that `crema.runs` makes; label and file on a line below where there is no room beside."""
     title = f"{len(frame):,} run{'s' * (len(frame) != 1)}"
-    table = _table(
-        title, "began", "label", "verdict", "wall s", "events", "rate", "threads", "file"
-    )
-    for i in (1, 7):
-        table.columns[i].justify, table.columns[i].no_wrap = "left", False
-        table.columns[i].overflow = "fold"
+    headings = ("began", "verdict", "wall s", "events", "rate", "threads")
 
     def known(row: Any, name: str) -> float:
         value = getattr(row, name, math.nan)
         return float(value) if value is not None else math.nan
 
-    for row in frame.itertuples():
-        began = f"{row.t_run_start:%Y-%m-%d %H:%M}" if row.t_run_start == row.t_run_start else "–"
-        table.add_row(
-            began,
-            escape(str(row.run_label)),
+    rows = [
+        (
+            f"{row.t_run_start:%Y-%m-%d %H:%M}" if row.t_run_start == row.t_run_start else "–",
             row.verdict,
             seconds(known(row, "wall_time")),
             quantity(known(row, "total_events"), "count"),
             quantity(1000 * known(row, "event_rate_wall_clock"), "Hz"),
             quantity(known(row, "total_cores"), "count"),
-            escape(row.file),
+            str(row.run_label),
+            str(row.file),
         )
+        for row in frame.itertuples()
+    ]
+    widest = [
+        max(map(len, column)) for column in zip((*headings, "label", "file"), *rows, strict=True)
+    ]
+    if width < sum(widest) + 3 * len(widest):
+        return _two_lines(title, headings, rows, widest)
+    table = _table(title, *headings, "label", "file")
+    for i in (-2, -1):
+        table.columns[i].justify = "left"
+    for row in rows:
+        table.add_row(*map(Text, row))
     return table
+
+
+def _two_lines(
+    title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], widest: Sequence[int]
+) -> Text:
+    """A line of numbers for each run, and one of its label and file."""
+
+    def line(cells: Sequence[str]) -> str:
+        first, *rest = zip(cells, widest, strict=False)
+        return "  ".join([first[0].ljust(first[1]), *(cell.rjust(n) for cell, n in rest)])
+
+    n = len(headings)
+    lines = [Text(title, style="bold"), Text(line(headings), style="bold")]
+    for row in rows:
+        lines += [Text(line(row[:n])), Text("  " + "  ".join(filter(None, row[n:])), style="dim")]
+    return Text("\n").join(lines)
 
 
 def _what(word: str, reasons: Sequence[Any]) -> list[Text]:
@@ -215,21 +240,38 @@ def _live(run: RunFile) -> Table:
     return table
 
 
-def _bottlenecks(run: RunFile) -> list[Table]:
+class _ByRoom:
+    """One of two forms: the wide one where the terminal has so many columns."""
+
+    def __init__(self, least: int, wide: Table, narrow: Group) -> None:
+        self._least, self._wide, self._narrow = least, wide, narrow
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield self._wide if options.max_width >= self._least else self._narrow
+
+
+def _bottlenecks(run: RunFile) -> list[_ByRoom]:
     """What costs most, with the figures and what to try; nothing for a file that is too old to know."""
     rows = sorted(run.rows("summary/bottlenecks"), key=lambda row: row.rank)
-    table = _table("What holds it back", "", "s", "share", "saves s", "because", "try")
+    headings = ("What holds it back", "", "s", "share", "saves s")
+    wide, numbers, why = _table(*headings, "because", "try"), _table(*headings), []
     for row in rows[:BOTTLENECKS_SHOWN]:
         if row.fraction >= BOTTLENECK_LEAST:
             name = row.name.replace("_", " ") + (" ?" if row.status == "ambiguous" else "")
-            numbers = seconds(row.thread_seconds), percent(row.fraction)
-            table.add_row(name, *numbers, _saving(row), escape(row.evidence), row.advice)
+            cells = name, seconds(row.thread_seconds), percent(row.fraction), _saving(row)
+            wide.add_row(*cells, escape(row.evidence), row.advice)
+            numbers.add_row(*cells)
+            said = (row.evidence, f"to try: {row.advice}" if row.advice else "")
+            if any(said):
+                why.append(Text(f"  {name}: {'; '.join(filter(None, said))}"))
     if any(row.status == "ambiguous" for row in rows):
-        table.caption = "? another cause explains the same seconds as well"
-        table.caption_justify = "left"
-    for column in table.columns[4:]:
+        for table in (wide, numbers):
+            table.caption = "? another cause explains the same seconds as well"
+            table.caption_justify = "left"
+    for column in wide.columns[4:]:
         column.justify, column.no_wrap = "left", False
-    return [table] if table.row_count else []
+    narrow = Group(numbers, *why, Text(""))
+    return [_ByRoom(_WIDE, wide, narrow)] if wide.row_count else []
 
 
 def _saving(row: Any) -> str:

@@ -122,7 +122,8 @@ def _runs(series: Series) -> Table:
     title = {"strong": "Strong scaling", "weak": "Weak scaling"}.get(
         series.kind, "Runs of different work"
     )
-    table = Table(title=title + what, title_justify="left", box=box.SIMPLE_HEAD)
+    narrow = {"padding": (0, 1, 0, 0), "pad_edge": False}  # all of it in 80 columns
+    table = Table(title=title + what, title_justify="left", box=box.SIMPLE_HEAD, **narrow)
     headings = ("threads", "wall s", "throughput", "steady", "speedup", "eff.", "busy")
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)

@@ -41,6 +41,19 @@ def test_show_is_six_lines_at_most(measured):
     assert "Thread-seconds of the run" in crema_command("show", "--all", measured.path)
 
 
+@pytest.mark.parametrize("width", ["60", "80", "160"])
+def test_no_sentence_of_the_diagnosis_is_cut_off(measured, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", width)
+    printed = " ".join(crema_command("show", measured.path, "--all").split())
+    with crema.open(measured.path) as run:
+        rows = sorted(run.rows("summary/bottlenecks"), key=lambda row: row.rank)
+    first = next(row for row in rows if row.advice)
+    if width == "160":  # side by side, folded
+        assert {*first.advice.split()} <= {*printed.split()}
+    else:
+        assert f"to try: {first.advice}" in printed
+
+
 def test_show_as_json_has_what_the_file_has(measured):
     told = as_json("show", measured.path)
     assert told["verdict"] == "COMPLETE"
@@ -50,8 +63,13 @@ def test_show_as_json_has_what_the_file_has(measured):
     assert told["diagnosis"][0]["finding"]
 
 
-def test_runs_lists_a_directory(measured):
+def test_runs_lists_a_directory(measured, monkeypatch):
     assert "COMPLETE" in crema_command("runs", measured.path.parent)
+    for width in ("60", "80", "200"):  # nothing is cut off or folded
+        monkeypatch.setenv("COLUMNS", width)
+        printed = crema_command("runs", measured.path.parent)
+        assert measured.path.name in printed
+        assert "a label" in printed
     (row,) = as_json("runs", measured.path.parent)
     assert row["file"] == measured.path.name
     assert row["total_events"] == 4000
