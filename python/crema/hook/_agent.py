@@ -206,17 +206,19 @@ def signal_holder(lock: pathlib.Path, number: int) -> bool:
 @contextlib.contextmanager
 def _held(pid: int) -> Iterator[int | None]:
     """A descriptor by which that process, and no later one of its number, is signalled; None before Linux 5.3."""
+    process = None
     try:
         process = os.pidfd_open(pid)
+    except AttributeError:
+        pass  # a Python that was built for earlier ones, as conda's are
     except OSError as error:
         if error.errno != errno.ENOSYS:
             raise
-        yield None
-        return
     try:
         yield process
     finally:
-        os.close(process)
+        if process is not None:
+            os.close(process)
 
 
 def _is_agent_of(pid: int, directory: pathlib.Path, written_s: float) -> bool:
