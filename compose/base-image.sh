@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# base-image.sh - has the image that everything here is built from, whether or not a registry is at hand.
+# base-image.sh - has the image that everything here is built from, or an older one of Debian, whether or not a registry is at hand.
 #
 # It is taken as it is if it is there, else pulled, else made of Debian's own packages under the same name, so that the Dockerfile is one
 # and the same. The packages come from the archive of Debian that apt uses here, else from mmdebstrap's own default. What this machine's
@@ -8,12 +8,13 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly image=${1:-debian:bookworm-slim}
-readonly suite=bookworm
+readonly tag=${image#debian:}
+readonly suite=${tag%-slim}
 readonly local_certificates=/usr/local/share/ca-certificates
 
 case ${1:-} in
     -h | --help)
-        echo "usage: compose/base-image.sh [IMAGE]      makes sure that IMAGE (debian:bookworm-slim) is there"
+        echo "usage: compose/base-image.sh [debian:SUITE-slim]      makes sure that the image (debian:bookworm-slim) is there"
         exit 0
         ;;
 esac
@@ -39,6 +40,7 @@ fi
 if timeout 120 docker pull --quiet "$image" 2>/dev/null; then
     exit 0
 fi
+[[ $image == debian:* ]] || die "$image cannot be pulled, and only those of Debian can be made here"
 echo "$image cannot be pulled: made of Debian's packages"
 if ! command -v mmdebstrap >/dev/null; then
     command -v apt-get >/dev/null || die "mmdebstrap is needed for that, and there is no apt-get to install it with"
@@ -75,9 +77,13 @@ cp "$local_certificates"/*.crt "$work/certificates/" 2>/dev/null || true
 chmod -R go+rX "$work"
 chmod +x "$work/customize"
 
+# From Debian 12 on /usr is merged; a minimal system of before needs nothing for it.
+merged=(--include=usr-is-merged --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr)
+[[ $suite != bullseye ]] || merged=()
+
 # Into a file first: from a pipe the engine would import half an image as a whole one.
-as_root mmdebstrap --quiet --variant=minbase --include=ca-certificates,usr-is-merged \
-    --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr --customize-hook="$work/customize" --aptopt="$work/apt.conf" \
+as_root mmdebstrap --quiet --variant=minbase --include=ca-certificates "${merged[@]}" \
+    --customize-hook="$work/customize" --aptopt="$work/apt.conf" \
     --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
     --dpkgopt='path-exclude=/usr/share/info/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
     --dpkgopt='path-include=/usr/share/doc/*/copyright' \
