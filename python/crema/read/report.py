@@ -394,8 +394,8 @@ def quantity(value: float, unit: str) -> str:
     """
     if value is None or not math.isfinite(value) or (unit == "B" and value < 0):
         return "–"
-    if unit == "B":
-        return _scaled(value, ("B", "kB", "MB", "GB", "TB", "PB"))
+    if unit in ("B", "B/s"):
+        return _scaled(value, [p + unit for p in ("", "k", "M", "G", "T", "P")])
     if unit == "Gbit/s":
         return _scaled(1e9 * value, ("bit/s", "kbit/s", "Mbit/s", "Gbit/s"))
     if unit in ("Hz", "1/s"):

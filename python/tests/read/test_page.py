@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import crema
-from crema.read.html import write_report
+from crema.read.html import tables, write_report
 from crema.read.html.packed import NONE, pack
 from crema.read.html.page import first_screen
 from crema.read.html.sentences import findings, headline
@@ -187,6 +187,30 @@ def hostile(path):
             f[table][:] = rows
         del f["grid/worker"]
         f["grid/worker"] = [HOSTILE] * len(f["dict/worker"])
+
+
+def test_a_column_is_aligned_as_one():
+    text = tables.table(
+        "t", ("what", "where", "value", "n"), [("a", "b", "1.2 kB", 3), ("c", "–", "–", 4)]
+    )
+    assert (
+        re.findall(r"<t[hd]( class=text)?>", text)
+        == [" class=text"] * 2 + [""] * 2 * 1 + ([" class=text"] * 2 + [""] * 2) * 2
+    )
+
+
+def test_a_straggler_took_what_it_exceeds_by(measured, tmp_path):
+    """Its expected time and its excess are of opening and process() together."""
+    path = shutil.copy(measured.path, tmp_path)
+    with h5py.File(path, "a") as f:
+        chunks, slow = f["chunks"][:], np.zeros(1, f["summary/stragglers"].dtype)
+        chunks["open_s"][0], chunks["wall_s"][0] = 2.5, 0.25
+        slow["excess_s"] = 2.0
+        f["chunks"][:] = chunks
+        del f["summary/stragglers"]
+        f["summary/stragglers"] = slow
+    with crema.open(path) as run:
+        assert "<td>2.75</td>" in tables.RENDER["stragglers"](run)
 
 
 def test_the_page_is_small_and_alone(page):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..reader import RunFile
 
 _ROWS_MAX = 100
+_UNITS = {"bytes": "B", "seconds": "s", "bytes/s": "B/s"}  # Dask's, as written here
 
 
 def table(title: str, head: Sequence[str], rows: Iterable[Sequence[Any]], note: str = "") -> str:
@@ -22,8 +23,15 @@ def table(title: str, head: Sequence[str], rows: Iterable[Sequence[Any]], note: 
     rows = list(rows)
     if not rows:
         return ""
-    cells = "".join(f"<th>{html.escape(name)}</th>" for name in head)
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows[:_ROWS_MAX])
+    shown = rows[:_ROWS_MAX]
+    left = [
+        " class=text" if any(map(_is_text, cells)) else "" for cells in zip(*shown, strict=True)
+    ]
+    cells = "".join(f"<th{k}>{html.escape(name)}</th>" for name, k in zip(head, left, strict=True))
+    body = "".join(
+        f"<tr>{''.join(f'<td{k}>{_cell(v)}</td>' for v, k in zip(row, left, strict=True))}</tr>"
+        for row in shown
+    )
     more = len(rows) - _ROWS_MAX
     note = " ".join(
         filter(None, [note, f"{more:,} more rows are in the file." if more > 0 else ""])
@@ -36,15 +44,18 @@ class Text(str):
     """A cell at the left, whatever it begins with."""
 
 
+def _is_text(value: Any) -> bool:
+    """Whether its column is one of text: a quantity begins with a digit, and a dash is what is not known."""
+    if isinstance(value, Text):
+        return True
+    quantity = isinstance(value, str) and (value[:1].isdigit() or value[:1] in "–-")
+    return isinstance(value, str) and not (quantity and len(value) < 24)
+
+
 def _cell(value: Any) -> str:
     if isinstance(value, str):
-        numeric = not isinstance(value, Text) and (value[:1].isdigit() or value[:1] in "–-")
-        return (
-            f"<td{'' if numeric and len(value) < 24 else ' class=text'}>{html.escape(value)}</td>"
-        )
-    if isinstance(value, (int, np.integer)):
-        return f"<td>{value:,}</td>"
-    return f"<td>{seconds(value)}</td>"
+        return html.escape(value)
+    return f"{value:,}" if isinstance(value, (int, np.integer)) else seconds(value)
 
 
 def reasons(run: RunFile) -> str:
@@ -97,7 +108,7 @@ def _activities(run: RunFile) -> str:
         ("activity", "task prefix", "where", "side", "value", "of the threads"),
         (
             (r.activity, r.task_prefix or "–", r.context, r.side,
-             quantity(r.value, {"bytes": "B", "seconds": "s"}.get(r.unit, r.unit)),
+             quantity(r.value, _UNITS.get(r.unit, r.unit)),
              percent(r.fraction_of_thread_seconds))
             for r in rows
         ),
@@ -120,7 +131,9 @@ def _stragglers(run: RunFile) -> str:
     rows = sorted(run.rows("summary/stragglers"), key=lambda r: -r.excess_s)[:_ROWS_MAX]
     if not rows:
         return ""
-    chunks = run.arrays("chunks", ["file_id", "worker_id", "entry_start", "entry_stop", "wall_s"])
+    columns = ["file_id", "worker_id", "entry_start", "entry_stop", "wall_s", "open_s"]
+    chunks = run.arrays("chunks", columns)
+    took_s = chunks["wall_s"] + np.nan_to_num(chunks["open_s"])
     files, workers = run.names("file"), run.names("worker")
 
     def name(of: list[str], i: int) -> str:
@@ -128,14 +141,15 @@ def _stragglers(run: RunFile) -> str:
 
     return table(
         "Stragglers: chunks far slower than their events explain",
-        ("file", "entries", "worker", "process() s", "expected s", "excess s", "score"),
+        ("file", "entries", "worker", "took s", "expected s", "excess s", "score"),
         (
             (name(files, chunks["file_id"][r.chunk_row]),
              f"{chunks['entry_start'][r.chunk_row]:,}–{chunks['entry_stop'][r.chunk_row]:,}",
-             name(workers, chunks["worker_id"][r.chunk_row]), float(chunks["wall_s"][r.chunk_row]),
+             name(workers, chunks["worker_id"][r.chunk_row]), float(took_s[r.chunk_row]),
              r.predicted_s, r.excess_s, r.score)
             for r in rows
         ),
+        "Took, expected: opening the file and process().",
     )  # fmt: skip
 
 
