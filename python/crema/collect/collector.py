@@ -644,9 +644,9 @@ class MetricsCollector:
             self._await_verdict(t_end_ns, exc)
         except Exception as error:
             # Recording failed, the analysis did not: its result is worth more than this exception.
-            self._give_up("collector_failed", f"{type(error).__name__}: {error}")
+            self._stopped("collector_failed", f"{type(error).__name__}: {error}")
         except BaseException:
-            self._give_up("interrupted", "the wait for the verdict was interrupted")
+            self._stopped("interrupted", "the wait for the verdict was interrupted")
             raise
         finally:
             self._end()
@@ -792,6 +792,11 @@ class MetricsCollector:
         if state.phase == _client.FAILED:
             self._give_up("file_not_written", state.error)
 
+    def _stopped(self, code: str, text: str) -> None:
+        """Nobody waits any longer; a file that is there has its verdict."""
+        if not self._sealed:
+            self._give_up(code, text)
+
     def _give_up(self, code: str, text: str) -> None:
         self.verdict = "UNKNOWN"
         self.reasons.append({"code": code, "subject": self.run_id, "count": 0, "text": text})
@@ -806,7 +811,8 @@ class MetricsCollector:
         if self._with_scheduler:
             self._leave_cluster()
         if self._own_client is not None:
-            self._own_client.close()
+            with contextlib.suppress(Exception):  # Dask's, of a scheduler that has gone meanwhile
+                self._own_client.close()
             self._own_client = None
         self._stop_signs()
         self._close_recorder()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
+import threading
+import time
 
 import pytest
 from test_collector import assert_nothing_left
@@ -10,7 +14,7 @@ from test_collector import assert_nothing_left
 import crema
 
 # Loaded into every program that is started here, and sleeps at the end of agents alone.
-SLOW_TO_END = """
+_SLOW_TO_END = """
 #define _GNU_SOURCE
 #include <errno.h>
 #include <string.h>
@@ -19,7 +23,7 @@ __attribute__((destructor)) static void
 linger(void)
 {
     if (strcmp(program_invocation_short_name, "crema-agent") == 0)
-        usleep(500000);
+        sleep(1);
 }
 """
 
@@ -27,13 +31,13 @@ linger(void)
 @pytest.fixture
 def slow_agents(tmp_path, monkeypatch):
     source, shim = tmp_path / "slow.c", tmp_path / "slow.so"
-    source.write_text(SLOW_TO_END)
+    source.write_text(_SLOW_TO_END)
     subprocess.run(["cc", "-shared", "-fPIC", "-o", shim, source], check=True)
     monkeypatch.setenv("LD_PRELOAD", str(shim))
 
 
-@pytest.mark.parametrize("interrupted", [False, True], ids=["done", "interrupted"])
-def test_an_agent_that_is_slow_to_end_is_waited_for(slow_agents, interrupted, tmp_path):
+@pytest.fixture
+def client():
     from distributed import Client, LocalCluster
 
     with (
@@ -42,13 +46,38 @@ def test_an_agent_that_is_slow_to_end_is_waited_for(slow_agents, interrupted, tm
         ) as cluster,
         Client(cluster) as client,
     ):
-        mc = crema.MetricsCollector(client, output=tmp_path, quiet=True)
-        try:
-            with mc:
-                assert client.submit(sum, [1, 2]).result() == 3
-                if interrupted:
-                    raise KeyboardInterrupt
-        except KeyboardInterrupt:
-            assert interrupted
-        assert_nothing_left(mc)
+        yield client
+
+
+@pytest.mark.parametrize("interrupted", [False, True], ids=["done", "interrupted"])
+def test_an_agent_that_is_slow_to_end_is_waited_for(client, slow_agents, interrupted, tmp_path):
+    mc = crema.MetricsCollector(client, output=tmp_path, quiet=True)
+    try:
+        with mc:
+            assert client.submit(sum, [1, 2]).result() == 3
+            if interrupted:
+                raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        assert interrupted
+    assert_nothing_left(mc)
     assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
+
+
+def test_an_interrupt_when_the_file_is_there_takes_no_verdict_away(client, slow_agents, tmp_path):
+    mc = crema.MetricsCollector(client, output=tmp_path, quiet=True)
+
+    def interrupt_when_sealed() -> None:
+        until = time.monotonic() + 60
+        while not (tmp_path / f"{mc.run_id}.h5").exists() and time.monotonic() < until:
+            time.sleep(0.005)
+        time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    watcher = threading.Thread(target=interrupt_when_sealed)
+    with pytest.raises(KeyboardInterrupt), mc:
+        assert client.submit(sum, [1, 2]).result() == 3
+        watcher.start()
+    watcher.join()
+    assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
+    with crema.open(mc.path) as run:
+        assert run.verdict == "COMPLETE"
