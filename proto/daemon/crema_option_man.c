@@ -5,7 +5,17 @@
 #include "crema_option.h"
 #include "crema_version.h"
 
-#define LINE_CHARS 66 /* then the next space ends the line; both are the same to man(7) */
+#define LINE_CHARS 78 /* of a line; a space and a newline are the same here */
+
+/* Characters of the word that begins there, escaped. */
+static size_t
+s_word_chars(const char *text, const char *end)
+{
+    size_t n = 0;
+    for (; text < end && *text != ' ' && *text != '\n'; text++)
+        n += *text == '-' || *text == '\\' ? 2 : 1;
+    return n;
+}
 
 /* n bytes as man(7) wants them: dashes and backslashes escaped, no line that begins with a control character or a space. */
 static void
@@ -14,7 +24,8 @@ s_print_bytes(const char *text, size_t n)
     size_t column = 0;
     for (size_t i = 0; i < n; i++) {
         char c = text[i];
-        if (c == '\n' || (c == ' ' && column >= LINE_CHARS)) {
+        const bool full = column + 1 + s_word_chars(text + i + 1, text + n) > LINE_CHARS;
+        if (c == '\n' || (c == ' ' && full)) {
             putchar('\n');
             column = 0;
             continue;
