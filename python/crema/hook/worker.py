@@ -418,7 +418,7 @@ class _Follower:
             thread.native_id
             for name, executor in worker.executors.items()
             if name not in _NOT_FOR_TASKS
-            for thread in list(getattr(executor, "_threads", ()))
+            for thread in list(executor._threads)  # one of processes has none: not known
         )
 
     def _write_pause(self, paused: bool) -> None:

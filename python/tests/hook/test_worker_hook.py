@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import hashlib
 import os
@@ -589,6 +590,27 @@ def test_a_workers_samples_count_the_threads_of_tasks_alone(client, tmp_path):
         pytest.skip("the kernel does not count waiting for a core")
     print(f"waited: {grown.round(3).to_dict()}")
     assert (grown < 0.3).all()
+
+
+def test_where_the_threads_of_tasks_are_not_known_neither_is_their_waiting(client, tmp_path):
+    settings = support.config(tmp_path)
+    client.run(_add_executor)
+    try:
+        with support.recording(client, settings) as streams:
+            time.sleep(0.5)
+    finally:
+        client.run(_remove_executor)
+    samples = spool_reader.table(streams, "worker_samples")
+    assert len(samples) > 0
+    assert samples.cpu_wait_s.isna().all()
+
+
+def _add_executor(dask_worker):
+    dask_worker.executors["ours"] = concurrent.futures.ProcessPoolExecutor(1)
+
+
+def _remove_executor(dask_worker):
+    dask_worker.executors.pop("ours").shutdown()
 
 
 def _crowd(seconds):
