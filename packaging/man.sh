@@ -28,7 +28,7 @@ tidy() {
 }
 page() { # DOCUMENT SECTION NAME SUMMARY
     {
-        printf '.TH %s %s "%s" crema crema\n.SH NAME\n%s \\- %s\n' "$(echo "$3" | tr '[:lower:]' '[:upper:]' | sed 's/-/\\-/g')" \
+        printf '.TH %s %s "%s" crema crema\n.SH NAME\n%s \\-\n%s\n' "$(echo "$3" | tr '[:lower:]' '[:upper:]' | sed 's/-/\\-/g')" \
             "$2" "$date" "$(echo "$3" | sed 's/-/\\-/g')" "$4"
         lowdown -Tman "$source/docs/$1" | sed -e 's/\\f(CW/\\fB/g; s/\\fC/\\fB/g' -e '/^\.\\" /d' | tidy
     } | gzip -9n >"$output/man$2/$3.$2.gz"
