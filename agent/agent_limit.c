@@ -4,9 +4,6 @@
 
 #include "agent_rows.h"
 
-/* Value of /custom.kind. */
-enum { KIND_INCREMENT = 1 };
-
 static crema_err_t
 s_write_names(crema_spool_writer_t *writer, crema_limit_id_t id, int64_t mono_ns)
 {
@@ -38,7 +35,7 @@ agent_limit_write(crema_spool_writer_t *writer, crema_limit_id_t id, uint64_t n,
         agent_rows_set_real(rows, row, "value", (double)n);
         agent_rows_set(rows, row, "metric_id", id);
         agent_rows_set(rows, row, "unit_id", 0);
-        agent_rows_set(rows, row, "kind", KIND_INCREMENT);
+        agent_rows_set(rows, row, "kind", CREMA_METRIC_INCREMENT);
         err = agent_rows_write(rows, writer, mono_ns);
     }
     agent_rows_destroy(&rows);

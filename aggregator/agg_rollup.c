@@ -6,7 +6,6 @@
 #include "crema_map.h"
 #include "crema_split.h"
 
-#define CONTEXT_EXECUTE 0
 #define UNIT_SECONDS "seconds"
 
 /* A name of the run, once. */
@@ -242,7 +241,8 @@ static crema_side_t
 s_side(const agg_rollup_t *self, const entry_t *entry)
 {
     crema_split_rules_t rules = {self->n_prefixes, (const char *const *)self->prefixes};
-    return crema_split_side(&rules, CONTEXT_EXECUTE, entry->prefix, entry->activity, entry->marked);
+    return crema_split_side(&rules, CREMA_CONTEXT_EXECUTE, entry->prefix, entry->activity,
+                            entry->marked);
 }
 
 static bool
@@ -303,7 +303,7 @@ s_take_row(agg_rollup_t *self, const stream_t *stream, const crema_batch_t *batc
     int64_t prefix = crema_batch_int(batch, row, at->prefix, -1);
     int64_t activity = crema_batch_int(batch, row, at->activity, -1);
     const char *unit = s_look_up(stream, LOCAL_UNIT, crema_batch_int(batch, row, at->unit, -1));
-    if (crema_batch_int(batch, row, at->context, -1) != CONTEXT_EXECUTE)
+    if (crema_batch_int(batch, row, at->context, -1) != CREMA_CONTEXT_EXECUTE)
         return;
     const char *prefix_name = s_look_up(stream, LOCAL_PREFIX, prefix);
     const char *activity_name = s_look_up(stream, LOCAL_ACTIVITY, activity);

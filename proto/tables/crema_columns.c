@@ -301,8 +301,8 @@ crema_row_get_text(const crema_table_t *table, const uint8_t *row, size_t column
 const char *
 crema_side_name(crema_side_t side)
 {
-    static const char *const names[CREMA_SIDE_COUNT] = {"unattributed", "processor", "runtime",
-                                                        "preprocess",   "merge",     "overhead",
-                                                        "transfer",     "wasted",    "foreign"};
+#define X(prefix, name, label) #label,
+    static const char *const names[] = {CREMA_LABELS_SIDE(X)};
+#undef X
     return (unsigned)side < CREMA_SIDE_COUNT ? names[side] : "?";
 }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "crema_error.h"
+#include "crema_labels.h"
 
 typedef enum {
     CREMA_T_I64,
@@ -47,20 +48,6 @@ typedef enum {
     CREMA_DICT_COUNT,
     CREMA_DICT_STREAM = CREMA_DICT_COUNT, /* made by the sink, never on the wire */
 } crema_dict_t;
-
-/* Sides of the time budget; order is part of the file format, append only. */
-typedef enum {
-    CREMA_SIDE_UNATTRIBUTED,
-    CREMA_SIDE_PROCESSOR,
-    CREMA_SIDE_RUNTIME,
-    CREMA_SIDE_PREPROCESS,
-    CREMA_SIDE_MERGE,
-    CREMA_SIDE_OVERHEAD,
-    CREMA_SIDE_TRANSFER,
-    CREMA_SIDE_WASTED,
-    CREMA_SIDE_FOREIGN, /* tasks of other runs and clients, on the slots of the same workers */
-    CREMA_SIDE_COUNT,
-} crema_side_t;
 
 /* Stream tables are numbered on the wire: append only. */
 typedef enum {

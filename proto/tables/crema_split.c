@@ -40,9 +40,6 @@ static const struct {
     {"lambda", CREMA_SIDE_OVERHEAD, "coffea:lambda"}, /* broadcast of the pickled processor */
 };
 
-/* Where Dask metered, in the order of the enum of /activities. */
-enum { CONTEXT_EXECUTE, CONTEXT_GATHER_DEP, CONTEXT_GET_DATA, CONTEXT_MEMORY_MONITOR, CONTEXT_P2P };
-
 crema_activity_kind_t
 crema_split_activity_kind(const char *activity)
 {
@@ -97,9 +94,10 @@ crema_side_t
 crema_split_side(const crema_split_rules_t *rules, int context, const char *prefix,
                  const char *activity, crema_side_t marked)
 {
-    if (context == CONTEXT_GATHER_DEP || context == CONTEXT_GET_DATA || context == CONTEXT_P2P)
+    if (context == CREMA_CONTEXT_GATHER_DEP || context == CREMA_CONTEXT_GET_DATA ||
+        context == CREMA_CONTEXT_P2P)
         return CREMA_SIDE_TRANSFER;
-    if (context != CONTEXT_EXECUTE)
+    if (context != CREMA_CONTEXT_EXECUTE)
         return CREMA_SIDE_UNATTRIBUTED;
     switch (crema_split_activity_kind(activity)) {
     case CREMA_ACTIVITY_FAILED:

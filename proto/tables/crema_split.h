@@ -13,20 +13,6 @@
 
 #define CREMA_SPLIT_RULES "crema-split/1"
 
-/* Kinds of activity, as in /dict/activity. */
-typedef enum {
-    CREMA_ACTIVITY_CPU,
-    CREMA_ACTIVITY_NONCPU,
-    CREMA_ACTIVITY_IO,
-    CREMA_ACTIVITY_SERIALIZATION,
-    CREMA_ACTIVITY_COMPRESSION,
-    CREMA_ACTIVITY_SPILL,
-    CREMA_ACTIVITY_RUNTIME,
-    CREMA_ACTIVITY_IDLE,
-    CREMA_ACTIVITY_FAILED,
-    CREMA_ACTIVITY_USER,
-} crema_activity_kind_t;
-
 /* Dask's own labels have fixed kinds; any other label is the user's. */
 crema_activity_kind_t crema_split_activity_kind(const char *activity);
 

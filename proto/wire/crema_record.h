@@ -23,13 +23,6 @@
 #define CREMA_RECORD_ARENA_BYTES                                                                   \
     (CREMA_ARENA_FACTOR * (size_t)CREMA_RECORD_BODY_MAX + CREMA_ARENA_SLACK)
 
-typedef enum {
-    CREMA_STREAM_WORKER,
-    CREMA_STREAM_AGENT,
-    CREMA_STREAM_SCHEDULER,
-    CREMA_STREAM_CLIENT,
-} crema_stream_kind_t;
-
 typedef struct {
     crema_id_t run_id;
     crema_id_t agent_id; /* zero unless kind is agent */

@@ -6,8 +6,6 @@
 #include "crema_split.h"
 #include "sink_attempt.h"
 
-enum { TASK_OK = 0, TASK_LOST = 3 };
-
 /* What the chunks and task events of one worker say. */
 typedef struct {
     double counted_s, counted_cpu_s;
@@ -40,7 +38,7 @@ s_see_chunk(sink_budget_t *self, seen_t *seen, const sink_chunk_t *chunk)
     } else if (sink_chunk_returned(chunk->status)) {
         seen->superseded_s += all_s;
         seen->superseded_cpu_s += cpu_s;
-    } else if (chunk->status == SINK_CHUNK_LOST) {
+    } else if (chunk->status == CREMA_CHUNK_LOST) {
         seen->lost_s += all_s;
     } else {
         seen->failed_s += all_s;
@@ -58,9 +56,9 @@ s_see_task(seen_t *seen, const sink_task_t *task)
         seen->side_s[CREMA_SIDE_FOREIGN] += s_task_s(task);
         return;
     }
-    if (task->status == TASK_LOST)
+    if (task->status == CREMA_TASK_LOST)
         seen->tasks_lost_s += s_task_s(task);
-    else if (task->status != TASK_OK)
+    else if (task->status != CREMA_TASK_OK)
         seen->tasks_failed_s += s_task_s(task);
     else if (task->side < CREMA_SIDE_COUNT)
         seen->side_s[task->side] += s_task_s(task);
@@ -260,7 +258,7 @@ sink_budget_new(const sink_facts_t *facts, sink_budget_t **ret_self)
         const sink_metered_t *metered = &facts->metered[i];
         if (metered->in != SINK_UNIT_SECONDS)
             continue;
-        if (metered->context == SINK_CONTEXT_EXECUTE)
+        if (metered->context == CREMA_CONTEXT_EXECUTE)
             s_meter(&self->workers[metered->worker < n ? metered->worker : n], metered);
         else if (metered->side == CREMA_SIDE_TRANSFER)
             self->transfer_s += metered->value;

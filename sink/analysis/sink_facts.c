@@ -13,10 +13,6 @@
 
 #define METRIC_CACHED "crema.cached_chunks"
 
-/* Values of /task_events.action and .status. */
-enum { ACTION_COMPUTE = 0 };
-enum { TASK_OK = 0, TASK_LOST = 3 };
-
 double
 sink_chunk_s(const sink_chunk_t *chunk)
 {
@@ -93,7 +89,7 @@ s_take_tasks(sink_facts_t *self, const sink_rows_t *rows)
                             .prefix = row->task_prefix_id,
                             .status = row->status,
                             .side = row->side};
-        if (row->action == ACTION_COMPUTE && task.t_start_ns != 0)
+        if (row->action == CREMA_TASK_ACTION_COMPUTE && task.t_start_ns != 0)
             self->tasks[self->n_tasks++] = task;
     }
     return CREMA_OK;
@@ -150,10 +146,10 @@ s_join_chunk(sink_facts_t *self, const size_t *order, sink_chunk_t *chunk)
             continue;
         task->is_chunk = true;
         if (task->status ==
-            TASK_LOST) /* seen from the scheduler; the worker knew the start better */
+            CREMA_TASK_LOST) /* seen from the scheduler; the worker knew the start better */
             continue;
         chunk->in_task = true;
-        chunk->task_is_ok = task->status == TASK_OK;
+        chunk->task_is_ok = task->status == CREMA_TASK_OK;
         return;
     }
 }
@@ -261,7 +257,7 @@ s_take_busy(sink_facts_t *self)
         return CREMA_ENOMEM;
     for (size_t i = 0; i < self->n_tasks; i++) {
         const sink_task_t *task = &self->tasks[i];
-        if (task->worker >= self->n_workers || (task->is_chunk && task->status == TASK_LOST))
+        if (task->worker >= self->n_workers || (task->is_chunk && task->status == CREMA_TASK_LOST))
             continue;
         self->busy[self->n_busy++] = (sink_busy_t){task->t_start_ns, task->t_stop_ns, task->worker,
                                                    task->is_chunk, task->side};

@@ -61,9 +61,6 @@ typedef enum {
     SINK_UNIT_COUNT
 } sink_unit_kind_t;
 
-/* Values of /activities.context. */
-#define SINK_CONTEXT_EXECUTE 0
-
 typedef struct {
     int64_t t_ns;
     double cpu_pct, cpu_wait_s, gil_contention; /* NaN unknown */

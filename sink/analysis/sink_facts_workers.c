@@ -5,10 +5,6 @@
 #include "sink_cell.h"
 #include "sink_facts_impl.h"
 
-/* Values of /worker_samples.source and /membership.evidence. */
-enum { SOURCE_AGENT = 0, SOURCE_SCHEDULER = 1, SOURCE_WORKER = 2 };
-enum { EVIDENCE_BOUNDARY = 3 };
-
 /* ---- samples */
 
 static int
@@ -24,7 +20,7 @@ s_by_worker(const void *a, const void *b)
 static int
 s_rank(int64_t source)
 {
-    return source == SOURCE_WORKER ? 2 : source == SOURCE_AGENT ? 1 : 0;
+    return source == CREMA_SOURCE_WORKER ? 2 : source == CREMA_SOURCE_AGENT ? 1 : 0;
 }
 
 /* What one observer saw of one worker. */
@@ -48,17 +44,17 @@ s_observe(observed_t *seen, int64_t t_ns, double cpu_pct)
 static crema_err_t
 s_compare_observers(sink_facts_t *self, const sink_rows_t *rows)
 {
-    observed_t(*seen)[SOURCE_WORKER + 1] = calloc(self->n_workers + 1, sizeof *seen);
+    observed_t(*seen)[CREMA_SOURCE_WORKER + 1] = calloc(self->n_workers + 1, sizeof *seen);
     if (!seen)
         return CREMA_ENOMEM;
     for (size_t i = 0; i < sink_rows_count(rows); i++) { /* ordered by time */
         const crema_worker_samples_row_t *row = sink_rows_at(rows, i);
-        if (row->worker_id < self->n_workers && row->source <= SOURCE_WORKER)
+        if (row->worker_id < self->n_workers && row->source <= CREMA_SOURCE_WORKER)
             s_observe(&seen[row->worker_id][row->source], row->t_ns, row->cpu_pct);
     }
     double agent = 0, hook = 0;
     for (size_t w = 0; w < self->n_workers; w++) {
-        const observed_t *a = &seen[w][SOURCE_AGENT], *h = &seen[w][SOURCE_WORKER];
+        const observed_t *a = &seen[w][CREMA_SOURCE_AGENT], *h = &seen[w][CREMA_SOURCE_WORKER];
         if (a->s <= 0 || h->s <= 0)
             continue;
         agent += a->cpu_s / a->s;
@@ -76,7 +72,7 @@ s_assigned_pct(const sink_rows_t *rows)
     double sum = 0, n = 0;
     for (size_t i = 0; i < sink_rows_count(rows); i++) {
         const crema_worker_samples_row_t *row = sink_rows_at(rows, i);
-        if (row->source != SOURCE_SCHEDULER || row->processing == UINT16_MAX ||
+        if (row->source != CREMA_SOURCE_SCHEDULER || row->processing == UINT16_MAX ||
             row->nthreads == UINT16_MAX || row->nthreads == 0)
             continue;
         sum += 100.0 * row->processing / row->nthreads;
@@ -189,11 +185,11 @@ s_take_members(sink_facts_t *self, const sink_tables_t *tables, sink_member_t *e
                                .t_uncertainty_ns = row->t_uncertainty_ns,
                                .worker = row->worker_id,
                                .nthreads = row->nthreads == UINT16_MAX ? 0 : row->nthreads,
-                               .event = (sink_member_event_t)row->event,
-                               .boundary = row->evidence == EVIDENCE_BOUNDARY};
+                               .event = (crema_member_event_t)row->event,
+                               .boundary = row->evidence == CREMA_EVIDENCE_RUN_BOUNDARY};
         if (event.worker >= self->n_workers)
             continue;
-        bool about_slots = event.event == SINK_MEMBER_PAUSE || event.event == SINK_MEMBER_RESUME;
+        bool about_slots = event.event == CREMA_MEMBER_PAUSE || event.event == CREMA_MEMBER_RESUME;
         if (!about_slots) { /* a worker may tell of its own pauses where nobody watches the cluster */
             self->is_member[event.worker] = true;
             self->has_membership = true;
@@ -212,9 +208,9 @@ s_take_members(sink_facts_t *self, const sink_tables_t *tables, sink_member_t *e
         if (self->is_member[i] || !self->has_stream[i] || row->t_first_ns == 0)
             continue;
         events[kept++] =
-            (sink_member_t){.t_ns = row->t_first_ns, .worker = i, .event = SINK_MEMBER_JOIN};
+            (sink_member_t){.t_ns = row->t_first_ns, .worker = i, .event = CREMA_MEMBER_JOIN};
         events[kept++] =
-            (sink_member_t){.t_ns = row->t_last_ns, .worker = i, .event = SINK_MEMBER_LEAVE};
+            (sink_member_t){.t_ns = row->t_last_ns, .worker = i, .event = CREMA_MEMBER_LEAVE};
     }
     return kept;
 }
@@ -228,9 +224,9 @@ s_take_pauses(const sink_facts_t *self, const sink_member_t *events, size_t n, i
     for (size_t i = 0; i < n; i++) {
         const sink_member_t *e = &events[i];
         int64_t *since = &since_ns[e->worker];
-        if (e->event == SINK_MEMBER_PAUSE && *since == 0) {
+        if (e->event == CREMA_MEMBER_PAUSE && *since == 0) {
             *since = e->t_ns;
-        } else if (*since != 0 && e->event != SINK_MEMBER_PAUSE && e->event != SINK_MEMBER_JOIN) {
+        } else if (*since != 0 && e->event != CREMA_MEMBER_PAUSE && e->event != CREMA_MEMBER_JOIN) {
             out[m++] = (sink_spell_t){*since, e->t_ns, e->worker};
             *since = 0;
         }

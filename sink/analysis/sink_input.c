@@ -29,7 +29,7 @@ sink_input_reported(const sink_decoder_t *run)
 static bool
 s_is_dropped(const sink_chunk_t *chunk)
 {
-    return chunk->status == SINK_CHUNK_ERROR && (chunk->task_is_ok || !chunk->in_task);
+    return chunk->status == CREMA_CHUNK_ERROR && (chunk->task_is_ok || !chunk->in_task);
 }
 
 static crema_err_t

@@ -18,12 +18,12 @@ static bool
 s_ends(const sink_member_t *events, size_t i, size_t n)
 {
     switch (events[i].event) {
-    case SINK_MEMBER_LEAVE:
-    case SINK_MEMBER_LOST:
+    case CREMA_MEMBER_LEAVE:
+    case CREMA_MEMBER_LOST:
         return true;
-    case SINK_MEMBER_RETIRE:
+    case CREMA_MEMBER_RETIRE:
         for (size_t k = i + 1; k < n && events[k].worker == events[i].worker; k++)
-            if (events[k].event == SINK_MEMBER_LEAVE || events[k].event == SINK_MEMBER_LOST)
+            if (events[k].event == CREMA_MEMBER_LEAVE || events[k].event == CREMA_MEMBER_LOST)
                 return false;
         return true;
     default:
@@ -59,7 +59,7 @@ sink_presence_from(sink_member_t *events, size_t n, const uint32_t *slots, int64
             const sink_member_t *event = &events[i];
             bool ends = s_ends(events, i, n);
             uint32_t nthreads = event->nthreads ? event->nthreads : now.nthreads;
-            if (first && (event->event != SINK_MEMBER_JOIN || event->boundary)) {
+            if (first && (event->event != CREMA_MEMBER_JOIN || event->boundary)) {
                 present = true; /* it was there before */
                 now.nthreads = nthreads;
             }
@@ -69,7 +69,7 @@ sink_presence_from(sink_member_t *events, size_t n, const uint32_t *slots, int64
                 n_out = s_put(out, n_out, now, t0_ns, t1_ns);
                 present = !ends;
                 now.t0_ns = event->t_ns;
-            } else if (!present && event->event == SINK_MEMBER_JOIN) {
+            } else if (!present && event->event == CREMA_MEMBER_JOIN) {
                 present = true;
                 now.t0_ns = event->t_ns;
             }

@@ -11,23 +11,14 @@
 #include <stdint.h>
 
 #include "crema_error.h"
-
-/* Values of /membership.event. */
-typedef enum {
-    SINK_MEMBER_JOIN,
-    SINK_MEMBER_LEAVE,
-    SINK_MEMBER_LOST,
-    SINK_MEMBER_RETIRE,
-    SINK_MEMBER_PAUSE,
-    SINK_MEMBER_RESUME,
-} sink_member_event_t;
+#include "crema_labels.h"
 
 typedef struct {
     int64_t t_ns;
     int64_t t_uncertainty_ns;
     uint32_t worker;
     uint32_t nthreads; /* 0: as before */
-    sink_member_event_t event;
+    crema_member_event_t event;
     bool boundary; /* seen at an end of the run only: it was there before, or stays on */
 } sink_member_t;
 

@@ -11,15 +11,6 @@
 #include "sink_model.h"
 #include "sink_tables.h"
 
-/* Values of the columns `status`. */
-typedef enum {
-    SINK_STATUS_OK,
-    SINK_STATUS_ESTIMATED,
-    SINK_STATUS_INCOMPLETE,
-    SINK_STATUS_UNAVAILABLE,
-    SINK_STATUS_AMBIGUOUS, /* of /summary/bottlenecks only */
-} sink_status_t;
-
 typedef struct {
     sink_tables_t *tables; /* rows go in here */
     const sink_decoder_t *run;

@@ -129,17 +129,17 @@ s_add_doubt(const sink_cause_t *cause, char text[EVIDENCE_BYTES])
 }
 
 /* What follows from a rule and not from a meter is an estimate. */
-static sink_status_t
+static crema_status_t
 s_status(const bottlenecks_t *self, const sink_cause_t *cause)
 {
     if (!cause->known)
-        return SINK_STATUS_UNAVAILABLE;
+        return CREMA_STATUS_UNAVAILABLE;
     if (self->in->partial)
-        return SINK_STATUS_INCOMPLETE;
+        return CREMA_STATUS_INCOMPLETE;
     if (cause->also >= 0)
-        return SINK_STATUS_AMBIGUOUS;
-    return cause->estimated || self->in->budget->cpu_unknown ? SINK_STATUS_ESTIMATED
-                                                             : SINK_STATUS_OK;
+        return CREMA_STATUS_AMBIGUOUS;
+    return cause->estimated || self->in->budget->cpu_unknown ? CREMA_STATUS_ESTIMATED
+                                                             : CREMA_STATUS_OK;
 }
 
 static crema_err_t

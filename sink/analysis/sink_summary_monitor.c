@@ -65,10 +65,10 @@ static crema_err_t
 s_put(const sink_summary_t *self, const char *part, const cost_t *cost, bool complete)
 {
     const crema_table_t *t = crema_table(CREMA_TABLE_MONITOR);
-    sink_status_t status = isnan(cost->cpu_s)           ? SINK_STATUS_UNAVAILABLE
-                           : self->partial || !complete ? SINK_STATUS_INCOMPLETE
-                           : cost->shared               ? SINK_STATUS_ESTIMATED
-                                                        : SINK_STATUS_OK;
+    crema_status_t status = isnan(cost->cpu_s)           ? CREMA_STATUS_UNAVAILABLE
+                            : self->partial || !complete ? CREMA_STATUS_INCOMPLETE
+                            : cost->shared               ? CREMA_STATUS_ESTIMATED
+                                                         : CREMA_STATUS_OK;
     uint8_t row[SINK_ROW_BYTES_MAX];
     crema_row_clear(t, row);
     sink_cell_set_text(t, row, "part", part);

@@ -166,7 +166,7 @@ s_meter_prefix(const sink_facts_t *facts, uint32_t prefix, uint8_t *row)
     bool any = false;
     for (size_t i = 0; i < facts->n_metered; i++) {
         const sink_metered_t *m = &facts->metered[i];
-        if (m->prefix != prefix || m->context != SINK_CONTEXT_EXECUTE)
+        if (m->prefix != prefix || m->context != CREMA_CONTEXT_EXECUTE)
             continue;
         any = true;
         if (m->in == SINK_UNIT_BYTES)
@@ -255,7 +255,7 @@ s_put_activity(const sink_summary_t *self, const sink_metered_t *m, double value
     s_copy_name(self, CREMA_DICT_UNIT, m->unit, t, row, "unit");
     sink_cell_set(t, row, "side", m->side);
     sink_cell_set_real(t, row, "value", value);
-    bool share = m->context == SINK_CONTEXT_EXECUTE && m->in == SINK_UNIT_SECONDS;
+    bool share = m->context == CREMA_CONTEXT_EXECUTE && m->in == SINK_UNIT_SECONDS;
     sink_cell_set_real(t, row, "fraction_of_thread_seconds",
                        share ? sink_ratio(value, self->budget->alloc_s) : NAN);
     return sink_tables_add(self->tables, t->id, row);

@@ -6,13 +6,6 @@
 #include "sink_intern.h"
 #include "sink_summary.h"
 
-/* Values of /task_events.status. */
-enum { TASK_OK, TASK_ERROR, TASK_CANCELLED, TASK_LOST };
-
-/* Values of /summary/wasted.reason and .what. */
-enum { REASON_ERROR, REASON_CANCELLED, REASON_LOST, REASON_SUPERSEDED, REASONS };
-enum { WHAT_CHUNK, WHAT_TASK, WHATS };
-
 typedef struct {
     int64_t attempts, recovered, events;
     double s;
@@ -22,11 +15,11 @@ static int
 s_reason(const sink_chunk_t *chunk)
 {
     static const int reasons[] = {
-        [SINK_CHUNK_OK] = REASON_SUPERSEDED,       [SINK_CHUNK_ERROR] = REASON_ERROR,
-        [SINK_CHUNK_CANCELLED] = REASON_CANCELLED, [SINK_CHUNK_LOST] = REASON_LOST,
-        [SINK_CHUNK_PARTIAL] = REASON_SUPERSEDED,
+        [CREMA_CHUNK_OK] = CREMA_WASTED_SUPERSEDED,       [CREMA_CHUNK_ERROR] = CREMA_WASTED_ERROR,
+        [CREMA_CHUNK_CANCELLED] = CREMA_WASTED_CANCELLED, [CREMA_CHUNK_LOST] = CREMA_WASTED_LOST,
+        [CREMA_CHUNK_PARTIAL] = CREMA_WASTED_SUPERSEDED,
     };
-    return chunk->status <= SINK_CHUNK_PARTIAL ? reasons[chunk->status] : REASON_ERROR;
+    return chunk->status <= CREMA_CHUNK_PARTIAL ? reasons[chunk->status] : CREMA_WASTED_ERROR;
 }
 
 /* Chunks whose result is in the run's, and tasks that succeeded in the end. */
@@ -44,7 +37,7 @@ s_made_good(const sink_summary_t *self, sink_intern_t *chunks, sink_intern_t *ta
     }
     for (size_t i = 0; err == CREMA_OK && i < facts->n_tasks; i++) {
         int64_t key = facts->tasks[i].task_key;
-        if (facts->tasks[i].status == TASK_OK && key != 0)
+        if (facts->tasks[i].status == CREMA_TASK_OK && key != 0)
             err = sink_intern_add(tasks, &key, sizeof key, &number, &fresh);
     }
     return err;
@@ -54,7 +47,8 @@ static wasted_t *
 s_cell(wasted_t *wasted, size_t n_workers, uint32_t worker, int what, int reason)
 {
     size_t w = worker < n_workers ? worker : n_workers; /* nobody knows whose */
-    return &wasted[(w * WHATS + (size_t)what) * REASONS + (size_t)reason];
+    return &wasted[(w * CREMA_WASTED_WHAT_COUNT + (size_t)what) * CREMA_WASTED_COUNT +
+                   (size_t)reason];
 }
 
 static void
@@ -65,8 +59,8 @@ s_add_chunks(const sink_summary_t *self, const sink_intern_t *made_good, wasted_
         const sink_chunk_t *chunk = &facts->chunks[i];
         if (chunk->counted)
             continue;
-        wasted_t *cell =
-            s_cell(wasted, facts->n_workers, chunk->worker, WHAT_CHUNK, s_reason(chunk));
+        wasted_t *cell = s_cell(wasted, facts->n_workers, chunk->worker, CREMA_WASTED_WHAT_CHUNK,
+                                s_reason(chunk));
         const int64_t key[2] = {chunk->chunk_id, chunk->pass};
         cell->attempts++;
         cell->recovered += sink_intern_find(made_good, key, sizeof key) != SINK_INTERN_NONE;
@@ -78,17 +72,17 @@ s_add_chunks(const sink_summary_t *self, const sink_intern_t *made_good, wasted_
 static void
 s_add_tasks(const sink_summary_t *self, const sink_intern_t *made_good, wasted_t *wasted)
 {
-    static const int reasons[] = {[TASK_ERROR] = REASON_ERROR,
-                                  [TASK_CANCELLED] = REASON_CANCELLED,
-                                  [TASK_LOST] = REASON_LOST};
+    static const int reasons[] = {[CREMA_TASK_ERROR] = CREMA_WASTED_ERROR,
+                                  [CREMA_TASK_CANCELLED] = CREMA_WASTED_CANCELLED,
+                                  [CREMA_TASK_LOST] = CREMA_WASTED_LOST};
     const sink_facts_t *facts = self->facts;
     for (size_t i = 0; i < facts->n_tasks; i++) {
         const sink_task_t *task = &facts->tasks[i];
-        if (task->is_chunk || task->side == CREMA_SIDE_FOREIGN || task->status == TASK_OK ||
-            task->status > TASK_LOST)
+        if (task->is_chunk || task->side == CREMA_SIDE_FOREIGN || task->status == CREMA_TASK_OK ||
+            task->status > CREMA_TASK_LOST)
             continue;
-        wasted_t *cell =
-            s_cell(wasted, facts->n_workers, task->worker, WHAT_TASK, reasons[task->status]);
+        wasted_t *cell = s_cell(wasted, facts->n_workers, task->worker, CREMA_WASTED_WHAT_TASK,
+                                reasons[task->status]);
         cell->attempts++;
         cell->recovered +=
             sink_intern_find(made_good, &task->task_key, sizeof task->task_key) != SINK_INTERN_NONE;
@@ -116,7 +110,7 @@ s_put(const sink_summary_t *self, size_t worker, int what, int reason, const was
     sink_cell_set(t, row, "reason", reason);
     sink_cell_set(t, row, "n_attempts", cell->attempts);
     sink_cell_set(t, row, "n_recovered", cell->recovered);
-    sink_cell_set(t, row, "n_events", what == WHAT_CHUNK ? cell->events : -1);
+    sink_cell_set(t, row, "n_events", what == CREMA_WASTED_WHAT_CHUNK ? cell->events : -1);
     sink_cell_set_real(t, row, "wall_s", cell->s);
     return sink_tables_add(self->tables, t->id, row);
 }
@@ -126,7 +120,8 @@ sink_summary_wasted(const sink_summary_t *self)
 {
     size_t n = self->facts->n_workers;
     sink_intern_t *chunks = NULL, *tasks = NULL;
-    wasted_t *wasted = calloc((n + 1) * WHATS * REASONS, sizeof *wasted);
+    wasted_t *wasted =
+        calloc((n + 1) * CREMA_WASTED_WHAT_COUNT * CREMA_WASTED_COUNT, sizeof *wasted);
     crema_err_t err = wasted ? sink_intern_new(SINK_INTERN_ANY, &chunks) : CREMA_ENOMEM;
     if (err == CREMA_OK)
         err = sink_intern_new(SINK_INTERN_ANY, &tasks);
@@ -137,8 +132,8 @@ sink_summary_wasted(const sink_summary_t *self)
         s_add_tasks(self, tasks, wasted);
     }
     for (size_t w = 0; w <= n; w++)
-        for (int what = 0; what < WHATS; what++)
-            for (int reason = 0; reason < REASONS && err == CREMA_OK; reason++) {
+        for (int what = 0; what < CREMA_WASTED_WHAT_COUNT; what++)
+            for (int reason = 0; reason < CREMA_WASTED_COUNT && err == CREMA_OK; reason++) {
                 const wasted_t *cell = s_cell(wasted, n, (uint32_t)w, what, reason);
                 if (cell->attempts > 0)
                     err = s_put(self, w, what, reason, cell);

@@ -36,18 +36,18 @@ workflow_reported(const workflow_t *self, const char *name)
     return end != text && *end == '\0' ? value : NAN;
 }
 
-static sink_status_t
+static crema_status_t
 s_status(const workflow_t *self, const crema_metric_t *metric, const workflow_value_t *value)
 {
     double most = strcmp(metric->units, "%") == 0 ? 100 : 1;
     if (!isfinite(value->value))
-        return SINK_STATUS_UNAVAILABLE;
+        return CREMA_STATUS_UNAVAILABLE;
     if ((value->flags & IS_OPEN) || (self->in->partial && !(value->flags & FROM_WINDOW)))
-        return SINK_STATUS_INCOMPLETE;
+        return CREMA_STATUS_INCOMPLETE;
     if ((value->flags & IS_ESTIMATE) ||
         ((value->flags & IS_FRACTION) && value->value > most * (1 + 1e-9)))
-        return SINK_STATUS_ESTIMATED;
-    return SINK_STATUS_OK;
+        return CREMA_STATUS_ESTIMATED;
+    return CREMA_STATUS_OK;
 }
 
 static crema_err_t

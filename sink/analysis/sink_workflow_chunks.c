@@ -157,10 +157,10 @@ workflow_chunks(workflow_t *self)
 {
     const sink_facts_t *facts = self->in->facts;
     const sink_totals_t *s = &self->sum;
-    int64_t by_status[SINK_CHUNK_PARTIAL + 1] = {0}, superseded = 0;
+    int64_t by_status[CREMA_CHUNK_PARTIAL + 1] = {0}, superseded = 0;
     for (size_t i = 0; i < facts->n_chunks; i++) {
         const sink_chunk_t *c = &facts->chunks[i];
-        if (c->status <= SINK_CHUNK_PARTIAL)
+        if (c->status <= CREMA_CHUNK_PARTIAL)
             by_status[c->status]++;
         superseded += sink_chunk_returned(c->status) && !c->counted;
     }
@@ -176,10 +176,11 @@ workflow_chunks(workflow_t *self)
                  s->n, 0);
     workflow_put(self, "num_attempts", any ? (double)all : NAN, all, 0);
     workflow_put(self, "num_failed_attempts",
-                 any ? (double)(by_status[SINK_CHUNK_ERROR] + by_status[SINK_CHUNK_CANCELLED])
+                 any ? (double)(by_status[CREMA_CHUNK_ERROR] + by_status[CREMA_CHUNK_CANCELLED])
                      : NAN,
                  all, 0);
-    workflow_put(self, "num_lost_attempts", any ? (double)by_status[SINK_CHUNK_LOST] : NAN, all, 0);
+    workflow_put(self, "num_lost_attempts", any ? (double)by_status[CREMA_CHUNK_LOST] : NAN, all,
+                 0);
     workflow_put(self, "num_superseded_attempts", any ? (double)superseded : NAN, all, 0);
     workflow_put(self, "total_cpu_time", isnan(s->P) ? reported_s : s->P, s->n, stand_in);
     workflow_put(self, "process_wall_time", isnan(s->P) ? reported_s : s->P, s->n, stand_in);

@@ -14,7 +14,7 @@ s_metered(const workflow_t *self, const char *activity, sink_unit_kind_t in)
     double sum = facts->n_metered > 0 ? 0 : NAN;
     for (size_t i = 0; i < facts->n_metered; i++) {
         const sink_metered_t *m = &facts->metered[i];
-        if (m->activity == id && m->in == in && m->context == SINK_CONTEXT_EXECUTE)
+        if (m->activity == id && m->in == in && m->context == CREMA_CONTEXT_EXECUTE)
             sum += m->value;
     }
     return sum;
@@ -183,7 +183,7 @@ workflow_fine(workflow_t *self)
            disk_b = s_metered(self, "disk-read", in_b);
     double known = facts->n_metered > 0 ? 0 : NAN;
     for (size_t i = 0; i < facts->n_metered; i++)
-        if (facts->metered[i].context == SINK_CONTEXT_EXECUTE && facts->metered[i].in == in_s &&
+        if (facts->metered[i].context == CREMA_CONTEXT_EXECUTE && facts->metered[i].in == in_s &&
             facts->metered[i].kind != CREMA_ACTIVITY_IDLE)
             known += facts->metered[i].value;
     workflow_put(self, "cpu_time_seconds", s_metered(self, "thread-cpu", in_s), n, 0);

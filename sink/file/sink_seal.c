@@ -92,7 +92,6 @@ s_add_coffea_report(sink_seal_t *self)
                  {"coffea.processtime", "seconds"},
                  {"coffea.chunks", "count"},
                  {"coffea.n_columns", "count"}};
-    enum { KIND_TOTAL = 2 };
     const crema_table_t *t = crema_table(CREMA_TABLE_CUSTOM);
     const sink_meta_t *meta = sink_decoder_meta(self->run);
     sink_dict_t *dict = sink_decoder_dict(self->run);
@@ -117,7 +116,7 @@ s_add_coffea_report(sink_seal_t *self)
         sink_cell_set_real(t, row, "value", value);
         sink_cell_set(t, row, "metric_id", metric);
         sink_cell_set(t, row, "unit_id", unit);
-        sink_cell_set(t, row, "kind", KIND_TOTAL);
+        sink_cell_set(t, row, "kind", CREMA_METRIC_TOTAL);
         err = sink_tables_add(self->tables, t->id, row);
     }
     return err;

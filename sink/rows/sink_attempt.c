@@ -297,7 +297,6 @@ sink_attempts_number(sink_rows_t *rows, const sink_rows_t *streams)
 crema_err_t
 sink_attempts_number_tasks(sink_rows_t *rows)
 {
-    enum { ACTION_COMPUTE = 0 };
     sink_intern_t *ids = NULL;
     chunk_t *tasks = NULL;
     uint32_t room = 0, number;
@@ -305,7 +304,7 @@ sink_attempts_number_tasks(sink_rows_t *rows)
     for (size_t i = 0; err == CREMA_OK && i < sink_rows_count(rows); i++) {
         crema_task_events_row_t *row = sink_rows_at(rows, i);
         int64_t id = row->task_key;
-        if (id == 0 || row->action != ACTION_COMPUTE || row->t_start_ns == 0)
+        if (id == 0 || row->action != CREMA_TASK_ACTION_COMPUTE || row->t_start_ns == 0)
             continue;
         err = s_seen(ids, &id, sizeof id, &tasks, &room, &number);
         if (err == CREMA_OK)

@@ -19,14 +19,11 @@
 #define SINK_QUALITY_SUPERSEDED 8u
 #define SINK_QUALITY_RECONSTRUCTED 16u
 
-/* Values of /chunks.status. PARTIAL: process() returned, having seen fewer events than the entry range has. */
-enum { SINK_CHUNK_OK, SINK_CHUNK_ERROR, SINK_CHUNK_CANCELLED, SINK_CHUNK_LOST, SINK_CHUNK_PARTIAL };
-
 /* process() returned: its output is in the result of the analysis, unless it was superseded. */
 static inline bool
 sink_chunk_returned(int64_t status)
 {
-    return status == SINK_CHUNK_OK || status == SINK_CHUNK_PARTIAL;
+    return status == CREMA_CHUNK_OK || status == CREMA_CHUNK_PARTIAL;
 }
 
 typedef struct sink_attempts sink_attempts_t;

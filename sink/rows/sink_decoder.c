@@ -183,7 +183,7 @@ s_end(sink_decoder_t *self, sink_stream_t *stream, const crema_end_t *end, uint6
         stream->dropped = end->dropped;
     if (end->torn_bytes > 0) {
         stream->torn = true;
-        err = sink_decoder_gap(self, stream, SINK_GAP_TORN, 0, 0, 1, t_ns);
+        err = sink_decoder_gap(self, stream, CREMA_GAP_TORN, 0, 0, 1, t_ns);
     }
     (void)seq;
     return err;
@@ -193,16 +193,16 @@ static unsigned
 s_cause(crema_loss_reason_t reason)
 {
     static const unsigned causes[] = {
-        [CREMA_LOSS_UNKNOWN] = SINK_GAP_UNKNOWN,
-        [CREMA_LOSS_EVICTED] = SINK_GAP_SPOOL_LIMIT,
-        [CREMA_LOSS_CORRUPT] = SINK_GAP_CORRUPT,
-        [CREMA_LOSS_TORN_TAIL] = SINK_GAP_TORN,
-        [CREMA_LOSS_STORE_REGRESSED] = SINK_GAP_STORE_REGRESSED,
-        [CREMA_LOSS_AGENT_GONE] = SINK_GAP_AGENT_LOST,
-        [CREMA_LOSS_INVALID] = SINK_GAP_DECODE_ERROR,
-        [CREMA_LOSS_DISK_FULL] = SINK_GAP_DISK_FULL,
+        [CREMA_LOSS_UNKNOWN] = CREMA_GAP_UNKNOWN,
+        [CREMA_LOSS_EVICTED] = CREMA_GAP_SPOOL_LIMIT,
+        [CREMA_LOSS_CORRUPT] = CREMA_GAP_CORRUPT,
+        [CREMA_LOSS_TORN_TAIL] = CREMA_GAP_TORN,
+        [CREMA_LOSS_STORE_REGRESSED] = CREMA_GAP_STORE_REGRESSED,
+        [CREMA_LOSS_AGENT_GONE] = CREMA_GAP_AGENT_LOST,
+        [CREMA_LOSS_INVALID] = CREMA_GAP_DECODE_ERROR,
+        [CREMA_LOSS_DISK_FULL] = CREMA_GAP_DISK_FULL,
     };
-    return (unsigned)reason < sizeof causes / sizeof *causes ? causes[reason] : SINK_GAP_UNKNOWN;
+    return (unsigned)reason < sizeof causes / sizeof *causes ? causes[reason] : CREMA_GAP_UNKNOWN;
 }
 
 static crema_err_t
@@ -262,7 +262,7 @@ s_frame(sink_decoder_t *self, sink_stream_t *stream, const crema_frame_t *frame,
         first = record.loss.first < stream->next_seq ? stream->next_seq : record.loss.first;
     crema_err_t err = CREMA_OK;
     if (first > stream->next_seq) /* the journal itself has a hole */
-        err = sink_decoder_gap(self, stream, SINK_GAP_CORRUPT, stream->next_seq, first - 1,
+        err = sink_decoder_gap(self, stream, CREMA_GAP_CORRUPT, stream->next_seq, first - 1,
                                first - stream->next_seq, t_recv_ns);
     stream->next_seq = frame->seq + 1;
     if (err == CREMA_OK && loss)
@@ -270,7 +270,7 @@ s_frame(sink_decoder_t *self, sink_stream_t *stream, const crema_frame_t *frame,
                                 frame->seq - first + 1, sink_bound_time_ns(record.loss.t_real_ns));
     if (err == CREMA_OK && decoded != CREMA_OK) {
         self->stats.undecodable++;
-        return sink_decoder_gap(self, stream, SINK_GAP_DECODE_ERROR, frame->seq, frame->seq, 1,
+        return sink_decoder_gap(self, stream, CREMA_GAP_DECODE_ERROR, frame->seq, frame->seq, 1,
                                 t_recv_ns);
     }
     return err == CREMA_OK ? s_record(self, stream, &record, frame, t_recv_ns) : err;
@@ -344,7 +344,7 @@ sink_decoder_put(sink_decoder_t *self, const sink_journal_put_t *put)
     }
     uint64_t behind = put->first_seq + put->n;
     if (err == CREMA_OK && put->n > 0 && behind > stream->next_seq) {
-        err = sink_decoder_gap(self, stream, SINK_GAP_CORRUPT, stream->next_seq, behind - 1,
+        err = sink_decoder_gap(self, stream, CREMA_GAP_CORRUPT, stream->next_seq, behind - 1,
                                behind - stream->next_seq, put->t_recv_ns);
         stream->next_seq = behind;
     }
@@ -392,12 +392,12 @@ sink_decoder_finish(sink_decoder_t *self)
     for (size_t i = 0; i < self->n_streams && err == CREMA_OK; i++) {
         sink_stream_t *stream = self->streams[i];
         if (stream->held >= stream->next_seq) {
-            err = sink_decoder_gap(self, stream, SINK_GAP_CORRUPT, stream->next_seq, stream->held,
+            err = sink_decoder_gap(self, stream, CREMA_GAP_CORRUPT, stream->next_seq, stream->held,
                                    stream->held + 1 - stream->next_seq, stream->t_last_ns);
             stream->next_seq = stream->held + 1;
         }
         if (err == CREMA_OK && stream->dropped > 0)
-            err = sink_decoder_gap(self, stream, SINK_GAP_DISK_FULL, 0, 0, stream->dropped,
+            err = sink_decoder_gap(self, stream, CREMA_GAP_DISK_FULL, 0, 0, stream->dropped,
                                    stream->t_last_ns);
         if (err == CREMA_OK)
             err = sink_decoder_gap_end(self, stream, 0);

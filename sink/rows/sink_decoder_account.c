@@ -3,9 +3,6 @@
 
 #include "sink_decoder_impl.h"
 
-/* Values of /clock.method. */
-enum { METHOD_RTT_MIN = 1 };
-
 /* ---- gaps */
 
 static crema_err_t
@@ -69,7 +66,7 @@ s_emit_clock(sink_decoder_t *self, const crema_clock_sample_t *sample, uint32_t 
     sink_cell_set(table, row, "rtt_ns", sample->rtt_ns);
     sink_cell_set_real(table, row, "drift_ppb", sample->drift_ppb);
     sink_cell_set(table, row, "stream_id", stream);
-    sink_cell_set(table, row, "method", METHOD_RTT_MIN);
+    sink_cell_set(table, row, "method", CREMA_CLOCK_RTT_MIN);
     return sink_decoder_emit(self, CREMA_TABLE_CLOCK, row);
 }
 

@@ -5,10 +5,6 @@
 #include "crema_split.h"
 #include "sink_decoder_impl.h"
 
-/* Values of /membership.event and /task_events.action, .status. */
-enum { EVENT_LEAVE = 1, EVENT_LOST = 2 };
-enum { ACTION_COMPUTE = 0, ACTION_TRANSFER = 1 };
-#define CONTEXT_EXECUTE 0
 #define RULE_OF_CHUNKS "chunk"
 
 crema_err_t
@@ -175,16 +171,16 @@ s_task_event(sink_decoder_t *self, sink_stream_t *stream, crema_task_events_row_
         crema_split_rules_t rules = sink_meta_rules(self->meta);
         uint32_t prefix = row->task_prefix_id;
         crema_side_t side;
-        if (action == ACTION_TRANSFER)
+        if (action == CREMA_TASK_ACTION_TRANSFER)
             side = CREMA_SIDE_TRANSFER;
-        else if (action != ACTION_COMPUTE)
+        else if (action != CREMA_TASK_ACTION_COMPUTE)
             side = CREMA_SIDE_RUNTIME;
         else if (row->status != 0)
             side = CREMA_SIDE_WASTED;
         else if (s_is_chunk_task(self, stream, row->task_key))
             side = CREMA_SIDE_PROCESSOR;
         else
-            side = crema_split_side(&rules, CONTEXT_EXECUTE,
+            side = crema_split_side(&rules, CREMA_CONTEXT_EXECUTE,
                                     sink_dict_text(self->dict, CREMA_DICT_TASK_PREFIX, prefix),
                                     "thread-cpu", CREMA_SIDE_UNATTRIBUTED);
         row->side = (uint8_t)side;
@@ -210,7 +206,7 @@ s_membership(sink_decoder_t *self, const crema_membership_row_t *row)
     uint32_t worker = row->worker_id;
     int64_t event = row->event;
     s_know_slots(self, worker, row->nthreads, row->memory_limit_b);
-    if (event == EVENT_LEAVE || event == EVENT_LOST) {
+    if (event == CREMA_MEMBER_LEAVE || event == CREMA_MEMBER_LOST) {
         if (self->n_departures == self->departures_room) {
             size_t room = self->departures_room ? self->departures_room * 2 : 64;
             sink_departure_t *more = realloc(self->departures, room * sizeof *more);
@@ -358,7 +354,7 @@ sink_decoder_lose_attempts(sink_decoder_t *self)
         if (row.t_end_ns < row.t_start_ns)
             row.t_end_ns = row.t_start_ns;
         row.wall_s = (double)(row.t_end_ns - row.t_start_ns) * 1e-9;
-        row.status = SINK_CHUNK_LOST;
+        row.status = CREMA_CHUNK_LOST;
         row.quality |= SINK_QUALITY_RECONSTRUCTED;
         row.attempt = s_attempt(self, &row);
         err = sink_decoder_emit(self, CREMA_TABLE_CHUNKS, (const uint8_t *)&row);

@@ -9,18 +9,6 @@
 #include "sink_decoder.h"
 #include "sink_intern.h"
 
-/* Values of /gaps.cause, in the order of the column. */
-enum {
-    SINK_GAP_UNKNOWN,
-    SINK_GAP_DISK_FULL,
-    SINK_GAP_SPOOL_LIMIT,
-    SINK_GAP_TORN,
-    SINK_GAP_CORRUPT,
-    SINK_GAP_AGENT_LOST,
-    SINK_GAP_DECODE_ERROR,
-    SINK_GAP_STORE_REGRESSED,
-};
-
 /* A worker went away. */
 typedef struct {
     uint32_t worker;

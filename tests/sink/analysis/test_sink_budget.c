@@ -48,7 +48,7 @@ s_chunk(case_t *c, uint32_t worker, uint8_t status, bool superseded, double open
                        .open_s = open_s,
                        .wall_s = wall_s,
                        .cpu_s = cpu_s,
-                       .counted = status == SINK_CHUNK_OK && !superseded};
+                       .counted = status == CREMA_CHUNK_OK && !superseded};
 }
 
 static void
@@ -86,10 +86,10 @@ must_take_unmetered_workers_from_chunks_and_tasks(void **state)
     (void)state;
     case_t c;
     s_begin(&c, 200 - 60);
-    s_chunk(&c, 0, SINK_CHUNK_OK, false, 2, 18, 12);
-    s_chunk(&c, 0, SINK_CHUNK_OK, true, NAN, 10, 5);
-    s_chunk(&c, 1, SINK_CHUNK_ERROR, false, NAN, 3, NAN);
-    s_chunk(&c, 1, SINK_CHUNK_LOST, false, NAN, 7, NAN);
+    s_chunk(&c, 0, CREMA_CHUNK_OK, false, 2, 18, 12);
+    s_chunk(&c, 0, CREMA_CHUNK_OK, true, NAN, 10, 5);
+    s_chunk(&c, 1, CREMA_CHUNK_ERROR, false, NAN, 3, NAN);
+    s_chunk(&c, 1, CREMA_CHUNK_LOST, false, NAN, 7, NAN);
     s_task(&c, 0, TASK_OK, CREMA_SIDE_PROCESSOR, true, 20); /* a chunk: told by /chunks */
     s_task(&c, 0, TASK_OK, CREMA_SIDE_MERGE, false, 6);
     s_task(&c, 1, TASK_OK, CREMA_SIDE_PREPROCESS, false, 8);
@@ -113,7 +113,7 @@ must_keep_tasks_of_the_processor_that_have_no_chunk(void **state)
     (void)state;
     case_t c;
     s_begin(&c, 200 - 44);
-    s_chunk(&c, 0, SINK_CHUNK_OK, false, 2, 18, 12);
+    s_chunk(&c, 0, CREMA_CHUNK_OK, false, 2, 18, 12);
     s_task(&c, 0, TASK_OK, CREMA_SIDE_PROCESSOR, true, 20);
     s_task(&c, 0, TASK_OK, CREMA_SIDE_PROCESSOR, false, 7);
     s_task(&c, 1, TASK_OK, CREMA_SIDE_PROCESSOR, false, 17);
@@ -162,11 +162,11 @@ must_take_metered_seconds_and_move_what_was_wasted(void **state)
     s_meter(&c, 0, CREMA_SIDE_WASTED, CREMA_ACTIVITY_FAILED, 4);
     s_meter(&c, 1, CREMA_SIDE_OVERHEAD, CREMA_ACTIVITY_CPU, 9);
     s_meter(&c, 1, CREMA_SIDE_UNATTRIBUTED, CREMA_ACTIVITY_IDLE, 999); /* Dask's own idle */
-    s_chunk(&c, 0, SINK_CHUNK_OK, true, 1, 9, 6);                      /* done, lost, done again */
-    s_chunk(&c, 0, SINK_CHUNK_ERROR, false, 0, 2, NAN); /* dropped quietly: Dask saw a success */
+    s_chunk(&c, 0, CREMA_CHUNK_OK, true, 1, 9, 6);                     /* done, lost, done again */
+    s_chunk(&c, 0, CREMA_CHUNK_ERROR, false, 0, 2, NAN); /* dropped quietly: Dask saw a success */
     c.chunks[1].task_is_ok = true;
-    s_chunk(&c, 0, SINK_CHUNK_ERROR, false, 0, 4, NAN); /* in the lump of failed seconds already */
-    s_chunk(&c, 0, SINK_CHUNK_LOST, false, 0, 10, NAN); /* Dask never posted it */
+    s_chunk(&c, 0, CREMA_CHUNK_ERROR, false, 0, 4, NAN); /* in the lump of failed seconds already */
+    s_chunk(&c, 0, CREMA_CHUNK_LOST, false, 0, 10, NAN); /* Dask never posted it */
     sink_budget_t *b = s_make(&c);
     assert_false(b->cpu_unknown); /* who ran no processor needs no meter */
     NEAR(b->all.cpu_s, 20 - 6);
@@ -189,7 +189,7 @@ must_trust_the_chunks_of_a_killed_worker(void **state)
         s_begin(&c, 0);
         c.killed[0] = killed;
         s_meter(&c, 0, CREMA_SIDE_PROCESSOR, CREMA_ACTIVITY_CPU, 20);
-        s_chunk(&c, 0, SINK_CHUNK_OK, false, 0, 30, 22);
+        s_chunk(&c, 0, CREMA_CHUNK_OK, false, 0, 30, 22);
         sink_budget_t *b = s_make(&c);
         NEAR(b->all.cpu_s, killed ? 22 : 20);
         NEAR(b->all.noncpu_s, killed ? 8 : 0);
@@ -208,8 +208,8 @@ must_waste_all_that_a_killed_worker_did_in_vain(void **state)
         c.killed[0] = killed;
         s_meter(&c, 0, CREMA_SIDE_PROCESSOR, CREMA_ACTIVITY_CPU, 3);
         s_meter(&c, 0, CREMA_SIDE_PROCESSOR, CREMA_ACTIVITY_NONCPU, 2);
-        s_chunk(&c, 0, SINK_CHUNK_OK, true, 1, 7, 5);
-        s_chunk(&c, 0, SINK_CHUNK_LOST, false, 0, 4, NAN);
+        s_chunk(&c, 0, CREMA_CHUNK_OK, true, 1, 7, 5);
+        s_chunk(&c, 0, CREMA_CHUNK_LOST, false, 0, 4, NAN);
         sink_budget_t *b = s_make(&c);
         NEAR(b->all.wasted_s, killed ? 12 : 9);
         NEAR(b->all.cpu_s + b->all.noncpu_s, 0);

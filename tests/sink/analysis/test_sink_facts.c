@@ -50,17 +50,17 @@ must_join_chunks_with_their_tasks(void **state)
     fixture_stream_t *a = fixture_stream(f, 2, 1, CREMA_STREAM_WORKER, "tcp://A", 1, T(0));
     fixture_stream_t *b = fixture_stream(f, 3, 1, CREMA_STREAM_WORKER, "tcp://B", 1, T(0));
     fixture_stream_t *s = fixture_stream(f, 4, 1, CREMA_STREAM_SCHEDULER, "", 0, T(0));
-    s_chunk(a, "tcp://A", 1, 1, 2, SINK_CHUNK_ERROR); /* failed, retried here ... */
+    s_chunk(a, "tcp://A", 1, 1, 2, CREMA_CHUNK_ERROR); /* failed, retried here ... */
     s_task(a, "tcp://A", 1, 0.9, 2.1, 1, 0.5);
-    s_chunk(a, "tcp://A", 1, 3, 4, SINK_CHUNK_OK); /* ... with success */
+    s_chunk(a, "tcp://A", 1, 3, 4, CREMA_CHUNK_OK); /* ... with success */
     s_task(a, "tcp://A", 1, 2.9, 4.1, 0, 0);
-    s_chunk(a, "tcp://A", 2, 5, 6, SINK_CHUNK_ERROR); /* dropped quietly: its task is a success */
+    s_chunk(a, "tcp://A", 2, 5, 6, CREMA_CHUNK_ERROR); /* dropped quietly: its task is a success */
     s_task(a, "tcp://A", 2, 4.9, 6.1, 0, 0);
-    s_chunk(b, "tcp://B", 3, 1, 8, SINK_CHUNK_LOST); /* killed: the scheduler saw it run */
+    s_chunk(b, "tcp://B", 3, 1, 8, CREMA_CHUNK_LOST); /* killed: the scheduler saw it run */
     s_task(s, "tcp://B", 3, 1.5, 8.2, 3, 0);
-    s_task(s, "tcp://B", 9, 0, 8.2, 3, 0);             /* a result that was lost: nothing ran */
-    s_task(s, "tcp://B", 8, 7, 8.2, 3, 0);             /* no chunk, lost while running */
-    s_chunk(b, "tcp://B", 4, 0.2, 0.8, SINK_CHUNK_OK); /* no task of it was told */
+    s_task(s, "tcp://B", 9, 0, 8.2, 3, 0);              /* a result that was lost: nothing ran */
+    s_task(s, "tcp://B", 8, 7, 8.2, 3, 0);              /* no chunk, lost while running */
+    s_chunk(b, "tcp://B", 4, 0.2, 0.8, CREMA_CHUNK_OK); /* no task of it was told */
     fixture_seal(f, T(10), NULL, 0);
     fixture_close(&f);
     decoded_t d;
@@ -189,7 +189,7 @@ must_know_pauses_arrivals_and_looks(void **state)
     s_member(s, "tcp://A", 8, 1, 0);
     const double submitted[] = {0.5, 1.5, 1.2};
     for (int i = 0; i < 3; i++) {
-        s_chunk(a, "tcp://A", 10 + i, 2 + i, 2.5 + i, SINK_CHUNK_OK);
+        s_chunk(a, "tcp://A", 10 + i, 2 + i, 2.5 + i, CREMA_CHUNK_OK);
         int64_t worker = fixture_name(a, CREMA_DICT_WORKER, "tcp://A");
         fixture_row(a, CREMA_TABLE_TASK_EVENTS);
         fixture_set(a, "t_start_ns", T(2 + i));

@@ -22,7 +22,7 @@ s_chunk(uint32_t id, uint32_t file, uint8_t status)
                           .file = file,
                           .status = status,
                           .n_entries = 10 * (id + 1),
-                          .counted = status == SINK_CHUNK_OK};
+                          .counted = status == CREMA_CHUNK_OK};
 }
 
 static void
@@ -30,11 +30,11 @@ must_count_what_was_dropped_by_file(void **state)
 {
     (void)state;
     sink_chunk_t chunks[] = {
-        s_chunk(0, 2, SINK_CHUNK_ERROR), s_chunk(1, 0, SINK_CHUNK_ERROR),
-        s_chunk(2, 2, SINK_CHUNK_ERROR), s_chunk(3, 0, SINK_CHUNK_ERROR),
-        s_chunk(4, 1, SINK_CHUNK_OK),    s_chunk(5, 1, SINK_CHUNK_ERROR),
-        s_chunk(5, 1, SINK_CHUNK_OK), /* tried again */
-        s_chunk(6, 2, SINK_CHUNK_ERROR),
+        s_chunk(0, 2, CREMA_CHUNK_ERROR), s_chunk(1, 0, CREMA_CHUNK_ERROR),
+        s_chunk(2, 2, CREMA_CHUNK_ERROR), s_chunk(3, 0, CREMA_CHUNK_ERROR),
+        s_chunk(4, 1, CREMA_CHUNK_OK),    s_chunk(5, 1, CREMA_CHUNK_ERROR),
+        s_chunk(5, 1, CREMA_CHUNK_OK), /* tried again */
+        s_chunk(6, 2, CREMA_CHUNK_ERROR),
     };
     const sink_facts_t facts = {
         .chunks = chunks, .n_chunks = sizeof chunks / sizeof *chunks, .n_cached = 3};

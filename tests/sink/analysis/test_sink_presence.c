@@ -2,12 +2,12 @@
 #include "must.h"
 #include "sink_presence.h"
 
-#define J SINK_MEMBER_JOIN
-#define L SINK_MEMBER_LEAVE
-#define X SINK_MEMBER_LOST
-#define R SINK_MEMBER_RETIRE
-#define P SINK_MEMBER_PAUSE
-#define U SINK_MEMBER_RESUME
+#define J CREMA_MEMBER_JOIN
+#define L CREMA_MEMBER_LEAVE
+#define X CREMA_MEMBER_LOST
+#define R CREMA_MEMBER_RETIRE
+#define P CREMA_MEMBER_PAUSE
+#define U CREMA_MEMBER_RESUME
 
 typedef struct {
     const char *what;

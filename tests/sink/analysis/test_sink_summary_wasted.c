@@ -37,11 +37,11 @@ s_chunk(fixture_stream_t *w, const char *worker, const attempt_t *a)
     fixture_set(w, "status", a->status);
     fixture_set(w, "entry_start", a->chunk * EVENTS);
     fixture_set(w, "entry_stop", (a->chunk + 1) * EVENTS);
-    if (a->status != SINK_CHUNK_LOST) {
+    if (a->status != CREMA_CHUNK_LOST) {
         fixture_set(w, "t_end_ns", T(a->end));
         fixture_real(w, "wall_s", a->end - a->start);
     }
-    fixture_put(w, a->status == SINK_CHUNK_LOST ? CREMA_BATCH_PROVISIONAL : 0);
+    fixture_put(w, a->status == CREMA_CHUNK_LOST ? CREMA_BATCH_PROVISIONAL : 0);
 }
 
 static void
@@ -79,17 +79,17 @@ s_write(const char *dir)
 {
     enum { JOIN = 0, LEAVE = 1, LOST = 2 };
     const attempt_t of_a[] = {
-        {0, 1, 1, SINK_CHUNK_OK},        {1, 3, 2, SINK_CHUNK_ERROR},
-        {3, 6, 9, SINK_CHUNK_ERROR},     {6, 10, 3, SINK_CHUNK_CANCELLED},
-        {21, 22, 2, SINK_CHUNK_OK},      {22, 23, 3, SINK_CHUNK_OK},
-        {23, 24, 4, SINK_CHUNK_OK},      {24, 25, 5, SINK_CHUNK_OK},
-        {25, 26, 6, SINK_CHUNK_PARTIAL},
+        {0, 1, 1, CREMA_CHUNK_OK},        {1, 3, 2, CREMA_CHUNK_ERROR},
+        {3, 6, 9, CREMA_CHUNK_ERROR},     {6, 10, 3, CREMA_CHUNK_CANCELLED},
+        {21, 22, 2, CREMA_CHUNK_OK},      {22, 23, 3, CREMA_CHUNK_OK},
+        {23, 24, 4, CREMA_CHUNK_OK},      {24, 25, 5, CREMA_CHUNK_OK},
+        {25, 26, 6, CREMA_CHUNK_PARTIAL},
     };
     const attempt_t of_b[] = {
-        {0, 5, 4, SINK_CHUNK_OK},
-        {5, 11, 5, SINK_CHUNK_OK},
-        {11, 13, 6, SINK_CHUNK_PARTIAL},
-        {13, 0, 6, SINK_CHUNK_LOST},
+        {0, 5, 4, CREMA_CHUNK_OK},
+        {5, 11, 5, CREMA_CHUNK_OK},
+        {11, 13, 6, CREMA_CHUNK_PARTIAL},
+        {13, 0, 6, CREMA_CHUNK_LOST},
     };
     fixture_t *f = fixture_new(dir, 1);
     fixture_open(f, T(0), NULL, NULL, NULL);

@@ -56,7 +56,7 @@ s_run(const char *absent, decoded_t *d)
         fixture_set(w, "attempt_ref", 1 + i);
         fixture_set(w, "worker_id", worker);
         fixture_set(w, "dataset_id", dataset);
-        fixture_set(w, "status", SINK_CHUNK_OK);
+        fixture_set(w, "status", CREMA_CHUNK_OK);
         for (size_t k = 0; k < sizeof s_inputs / sizeof *s_inputs; k++) {
             if (s_absent(s_inputs[k].name, absent))
                 continue;

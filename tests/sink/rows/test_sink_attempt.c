@@ -42,16 +42,16 @@ must_keep_an_attempt_open_until_its_last_word(void **state)
     crema_limits_t limits = crema_limits();
     must(sink_attempts_new(&limits, &self));
     for (int64_t ref = 1; ref <= 3; ref++) {
-        s_row(row, ref, 10 * ref, 0, SINK_CHUNK_LOST);
+        s_row(row, ref, 10 * ref, 0, CREMA_CHUNK_LOST);
         must(sink_attempts_open(self, 5, ref, row));
     }
-    s_row(row, 1, 99, 0, SINK_CHUNK_LOST);
+    s_row(row, 1, 99, 0, CREMA_CHUNK_LOST);
     must(sink_attempts_open(self, 6, 1, row)); /* the same number in another stream */
     must(sink_attempts_close(self, 5, 2));
     must(sink_attempts_close(self, 5, 2));
-    s_row(row, 2, 20, 0, SINK_CHUNK_LOST);
+    s_row(row, 2, 20, 0, CREMA_CHUNK_LOST);
     must(sink_attempts_open(self, 5, 2, row)); /* late: it had its last word */
-    s_row(row, 3, 31, 0, SINK_CHUNK_LOST);
+    s_row(row, 3, 31, 0, CREMA_CHUNK_LOST);
     must(sink_attempts_open(self, 5, 3, row)); /* a later provisional row replaces the first */
     const int64_t want[] = {10, 31, 99};
     size_t cursor = 0, n = 0;
@@ -72,17 +72,17 @@ must_number_attempts_and_supersede_all_but_the_last_ok(void **state)
         int64_t chunk, start, end, status, want_attempt;
         bool want_superseded;
     } rows[] = {
-        {1, 10, 20, SINK_CHUNK_OK, 1, false},
-        {2, 11, 20, SINK_CHUNK_ERROR, 1, false},
-        {3, 12, 30, SINK_CHUNK_OK, 1, true}, /* its result was lost */
-        {2, 21, 25, SINK_CHUNK_OK, 2, false},
-        {3, 31, 39, SINK_CHUNK_LOST, 2, false},
-        {3, 40, 90, SINK_CHUNK_OK, 3, false},
-        {3, 41, 80, SINK_CHUNK_OK, 4, true},      /* began later, ended earlier */
-        {4, 45, 55, SINK_CHUNK_PARTIAL, 1, true}, /* returned, so it counts like an ok one */
-        {4, 46, 56, SINK_CHUNK_PARTIAL, 2, false},
-        {0, 50, 60, SINK_CHUNK_OK, 1, false}, /* nobody knows which chunks these were */
-        {0, 51, 61, SINK_CHUNK_OK, 1, false},
+        {1, 10, 20, CREMA_CHUNK_OK, 1, false},
+        {2, 11, 20, CREMA_CHUNK_ERROR, 1, false},
+        {3, 12, 30, CREMA_CHUNK_OK, 1, true}, /* its result was lost */
+        {2, 21, 25, CREMA_CHUNK_OK, 2, false},
+        {3, 31, 39, CREMA_CHUNK_LOST, 2, false},
+        {3, 40, 90, CREMA_CHUNK_OK, 3, false},
+        {3, 41, 80, CREMA_CHUNK_OK, 4, true},      /* began later, ended earlier */
+        {4, 45, 55, CREMA_CHUNK_PARTIAL, 1, true}, /* returned, so it counts like an ok one */
+        {4, 46, 56, CREMA_CHUNK_PARTIAL, 2, false},
+        {0, 50, 60, CREMA_CHUNK_OK, 1, false}, /* nobody knows which chunks these were */
+        {0, 51, 61, CREMA_CHUNK_OK, 1, false},
     };
     size_t n = sizeof rows / sizeof *rows;
     sink_rows_t *self;
@@ -114,7 +114,7 @@ must_tell_passes_apart(void **state)
 {
     (void)state;
     const crema_table_t *t = crema_table(CREMA_TABLE_CHUNKS);
-    enum { OK = SINK_CHUNK_OK, ERROR = SINK_CHUNK_ERROR, LOST = SINK_CHUNK_LOST };
+    enum { OK = CREMA_CHUNK_OK, ERROR = CREMA_CHUNK_ERROR, LOST = CREMA_CHUNK_LOST };
     const struct {
         const char *what;
         int64_t left; /* when a worker left */
@@ -210,7 +210,7 @@ must_count_arrivals(void **state)
     must(sink_attempts_new(&limits, &self));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         uint8_t row[SINK_ROW_BYTES_MAX];
-        s_row(row, rows[i].chunk, 10, 20, SINK_CHUNK_OK);
+        s_row(row, rows[i].chunk, 10, 20, CREMA_CHUNK_OK);
         sink_cell_set(t, row, "submission_key", rows[i].submission);
         assert_int_equal(sink_attempts_arrived(self, (const crema_chunks_row_t *)row),
                          rows[i].want);

@@ -161,9 +161,9 @@ must_call_what_never_ended_lost(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *dir;
         run_t run = s_begin(&dir);
-        s_attempt(run.w, 1, 1, 0, SINK_CHUNK_LOST, CREMA_BATCH_PROVISIONAL);
-        s_attempt(run.w, 1, 1, 3, SINK_CHUNK_OK, 0);
-        s_attempt(run.w, 2, 5, 0, SINK_CHUNK_LOST, CREMA_BATCH_PROVISIONAL);
+        s_attempt(run.w, 1, 1, 0, CREMA_CHUNK_LOST, CREMA_BATCH_PROVISIONAL);
+        s_attempt(run.w, 1, 1, 3, CREMA_CHUNK_OK, 0);
+        s_attempt(run.w, 2, 5, 0, CREMA_CHUNK_LOST, CREMA_BATCH_PROVISIONAL);
         s_custom(run.w, 6, 1);
         if (cases[i].leaves > 0) {
             fixture_stream_t *s = fixture_stream(run.f, 3, 1, CREMA_STREAM_SCHEDULER, "", 0, T(0));
@@ -180,9 +180,9 @@ must_call_what_never_ended_lost(void **state)
         decoded_t d;
         decoded_open(&d, dir);
         assert_int_equal(decoded_count(&d, CREMA_TABLE_CHUNKS), 2);
-        assert_int_equal(decoded_int(&d, CREMA_TABLE_CHUNKS, 0, "status"), SINK_CHUNK_OK);
+        assert_int_equal(decoded_int(&d, CREMA_TABLE_CHUNKS, 0, "status"), CREMA_CHUNK_OK);
         assert_int_equal(decoded_int(&d, CREMA_TABLE_CHUNKS, 0, "quality"), 0);
-        assert_int_equal(decoded_int(&d, CREMA_TABLE_CHUNKS, 1, "status"), SINK_CHUNK_LOST);
+        assert_int_equal(decoded_int(&d, CREMA_TABLE_CHUNKS, 1, "status"), CREMA_CHUNK_LOST);
         assert_int_equal(decoded_int(&d, CREMA_TABLE_CHUNKS, 1, "quality"),
                          SINK_QUALITY_RECONSTRUCTED);
         assert_int_equal(decoded_int(&d, CREMA_TABLE_CHUNKS, 1, "t_end_ns"), T(cases[i].want_end));
@@ -331,12 +331,12 @@ must_show_every_loss_as_a_gap(void **state)
     decoded_t d;
     decoded_open(&d, dir);
     assert_int_equal(decoded_count(&d, CREMA_TABLE_GAPS), 6);
-    s_must_be_gap(&d, 0, SINK_GAP_SPOOL_LIMIT, 3, 17, 15, 1, 2);
-    s_must_be_gap(&d, 1, SINK_GAP_DECODE_ERROR, 19, 19, 1, 2, 3);
-    s_must_be_gap(&d, 2, SINK_GAP_TORN, -1, -1, 1, 5, 5);
-    s_must_be_gap(&d, 3, SINK_GAP_CORRUPT, 21, 23, 3, 3, 4); /* what is behind it waited for it */
-    s_must_be_gap(&d, 4, SINK_GAP_CORRUPT, 25, 25, 1, 4, 0);
-    s_must_be_gap(&d, 5, SINK_GAP_DISK_FULL, -1, -1, 4, 6, 6);
+    s_must_be_gap(&d, 0, CREMA_GAP_SPOOL_LIMIT, 3, 17, 15, 1, 2);
+    s_must_be_gap(&d, 1, CREMA_GAP_DECODE_ERROR, 19, 19, 1, 2, 3);
+    s_must_be_gap(&d, 2, CREMA_GAP_TORN, -1, -1, 1, 5, 5);
+    s_must_be_gap(&d, 3, CREMA_GAP_CORRUPT, 21, 23, 3, 3, 4); /* what is behind it waited for it */
+    s_must_be_gap(&d, 4, CREMA_GAP_CORRUPT, 25, 25, 1, 4, 0);
+    s_must_be_gap(&d, 5, CREMA_GAP_DISK_FULL, -1, -1, 4, 6, 6);
     const sink_stream_t *a = sink_decoder_stream(d.run, 0);
     assert_int_equal(a->lost, 15 + 1 + 3 + 1);
     assert_int_equal(a->received, 5);
