@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import uuid
 
 from ..hook._agent import write_keys
@@ -121,6 +122,14 @@ class Service:
         with contextlib.suppress(OSError):
             self.run_dir.parent.rmdir()  # unless another run or an agent's spool is in it
         return ""
+
+    def hand_over(self) -> None:
+        """End the programs; what has arrived becomes a run file in a process of its own, as if this one had been killed."""
+        self.supervisor.close()
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            guard.stdin.close()
+            threading.Thread(target=guard.wait, name="crema-guard", daemon=True).start()
 
     def _undelivered(self, sealed: bool) -> list[pathlib.Path]:
         return [self.spool] if any(self.spool.glob("sp-*")) else []

@@ -207,6 +207,7 @@ class MetricsCollector:
         self._parts: list[dict[str, Any]] = []  # of the list of writers
         self._report: dict[str, str] = {}
         self._sealed = False
+        self._interrupted = False  # while it waited for the verdict
         self._t_start_ns = 0
         self._displays: list[Display] = []
         self._marks = contextlib.ExitStack()  # what is submitted inside the block is marked
@@ -647,6 +648,7 @@ class MetricsCollector:
             self._stopped("collector_failed", f"{type(error).__name__}: {error}")
         except BaseException:
             self._stopped("interrupted", "the wait for the verdict was interrupted")
+            self._interrupted = not self._sealed
             raise
         finally:
             self._end()
@@ -825,7 +827,13 @@ class MetricsCollector:
             self._link.close()
             self._link = None
         service, self._service = self._service, None
-        left = [service.close(sealed=self._sealed)] if service is not None else []
+        left = []
+        if service is not None and service.owned and self._interrupted:
+            service.hand_over()
+            file = self._output / f"{self.run_id}.h5"
+            self._say(f"crema: interrupted; {file} is being made of what has arrived")
+        elif service is not None:
+            left = [service.close(sealed=self._sealed)]
         if self._config is not None and not self._own_agent:
             spool = self._config.spool_dir()  # of the workers on this host, if there are any
             left += [str(spool)] if self._config.serves() and any(spool.glob("sp-*")) else []

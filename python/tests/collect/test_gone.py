@@ -9,7 +9,7 @@ import threading
 import time
 
 import pytest
-from test_collector import assert_nothing_left
+from test_collector import assert_nothing_left, run_dir
 
 import crema
 
@@ -81,3 +81,25 @@ def test_an_interrupt_when_the_file_is_there_takes_no_verdict_away(client, slow_
     assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
     with crema.open(mc.path) as run:
         assert run.verdict == "COMPLETE"
+
+
+def test_an_interrupt_before_that_leaves_a_file_of_what_has_arrived(client, tmp_path, monkeypatch):
+    def interrupt(*_) -> None:
+        raise KeyboardInterrupt
+
+    mc = crema.MetricsCollector(client, output=tmp_path, quiet=True)
+    with pytest.raises(KeyboardInterrupt), mc:
+        assert client.submit(sum, [1, 2]).result() == 3
+        until = time.monotonic() + 60
+        while not any(mc._service.store.glob("*/*.journal")) and time.monotonic() < until:
+            time.sleep(0.05)
+        monkeypatch.setattr(mc._service.supervisor, "given_up", interrupt)  # asked while it waits
+    assert mc.verdict == "UNKNOWN"
+    until = time.monotonic() + 60
+    while run_dir(mc).exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not run_dir(mc).exists()
+    with crema.open(tmp_path / f"{mc.run_id}.h5") as run:
+        assert run.verdict == "PARTIAL"
+        assert not run.live
+    assert not list(tmp_path.glob("*.left.txt"))
