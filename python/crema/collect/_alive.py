@@ -1,4 +1,4 @@
-"""A client's sign of life: the aggregator ends a run whose client it has not heard of for long; and the keys of the run's agents."""
+"""A client's sign of life, without which the aggregator ends its run after a while; and the admission of the agents' keys."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from . import _client
 
 ALIVE_S = 60.0  # between two signs; an aggregator waits for an hour by default
 _ANSWER_S = 0.2
-_AGAIN_S = 0.5  # after a message that nobody answered
-KEYS_MAX = 1 << 14  # as many as an aggregator admits of one client
+_AGAIN_S = 0.5  # after a message without an answer
+KEYS_MAX = 1 << 14  # as many as an aggregator admits per client
 
 
 class SignOfLife:
-    """Repeats RUN_OPEN now and then, on a connection and in a thread of its own, and has agents admitted.
+    """Repeats RUN_OPEN at intervals, on its own connection and in its own thread, and requests the admission of agents.
 
-    An aggregator that was started anew learns of the run, and of all its agents' keys, as soon as it is connected.
+    A restarted aggregator learns of the run and of all its agents' keys as soon as it is connected.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class SignOfLife:
     run_open : dict
         Fields of the message, as they were when the run was opened.
     say : callable or None
-        Told what holds the pipeline up, once per sentence.
+        Receives a sentence about what blocks the pipeline, each sentence once.
     """
 
     def __init__(
@@ -47,10 +47,10 @@ class SignOfLife:
         self._say = say
         self._said = ""
         self._over = False
-        self._ends = False  # RUN_END is being said
+        self._ends = False  # RUN_END is being sent
         self._keys: dict[bytes, None] = {}  # to be admitted, in the order in which they came
-        self._sent = 0  # of them, over the connection that is there
-        self._opened = True  # so far as is known, with the aggregator that is there
+        self._sent = 0  # number sent over the current connection
+        self._opened = True  # as far as known, at the current aggregator
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._lock = threading.Lock()  # of what wakes it
         self._link = _client.AggregatorClient(endpoint, keys)
@@ -58,13 +58,13 @@ class SignOfLife:
         self._thread.start()
 
     def admit(self, key: bytes) -> None:
-        """Have agents with this public key admitted to the run; from any thread, returns at once."""
+        """Request that agents with this public key are admitted to the run; from any thread, returns at once."""
         if len(key) == 32 and key not in self._keys and len(self._keys) < KEYS_MAX:
             self._keys[key] = None
             self._wake()
 
     def run_ends(self) -> None:
-        """No more RUN_OPEN: somebody else says that the run ends."""
+        """Send no more RUN_OPEN: RUN_END is sent elsewhere."""
         self._ends = True
 
     def _repeat(self) -> None:
@@ -73,7 +73,7 @@ class SignOfLife:
             waits = self._sent < len(self._keys) or not self._opened
             left = max(due - time.monotonic(), 0.0)
             if self._link.wait(self._wake_read, min(left, _AGAIN_S) if waits else left):
-                self._opened, self._sent = False, 0  # perhaps it was started anew
+                self._opened, self._sent = False, 0  # it may have restarted
             self._drain()
             if self._over:
                 return
@@ -92,7 +92,7 @@ class SignOfLife:
             for state in self._link.states(self._run_id, _ANSWER_S):
                 self._tell(state.trouble)
                 self._opened = state.phase != _client.UNKNOWN and not state.refusal
-                break  # read, so that answers do not pile up
+                break  # only read, so that answers do not pile up
 
     def _bring(self) -> None:
         for key in list(self._keys)[self._sent :]:
@@ -118,7 +118,7 @@ class SignOfLife:
                 pass
 
     def stop(self) -> None:
-        """No more signs; may be called again."""
+        """Stop; may be called again."""
         self._over = True
         self._wake()
         self._thread.join()

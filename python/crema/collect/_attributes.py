@@ -1,4 +1,4 @@
-"""What a run file's root attributes say of the run, as far as the client knows it."""
+"""The root attributes of a run file that the client knows."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def new_run_id() -> uuid.UUID:
 
 
 def text(value: Any) -> str:
-    """`value` as an attribute's text: str as it is, everything else as JSON."""
+    """`value` as an attribute's text: a str unchanged, everything else as JSON."""
     plain = value if isinstance(value, str) else json.dumps(value, default=str)
     plain = plain.replace("\0", "\ufffd")
     raw = plain.encode("utf-8", "replace")
@@ -74,7 +74,7 @@ def must_be_free(names: Iterable[str]) -> None:
 
 
 def of_client(extra: Mapping[str, Any]) -> dict[str, str]:
-    """Attributes of this process and its surroundings; `extra` is the caller's and takes precedence."""
+    """Attributes of this process and its environment; `extra` comes from the caller and takes precedence."""
     found: dict[str, Any] = {
         "user": _user(),
         "host_client": socket.gethostname(),
@@ -95,9 +95,9 @@ def of_client(extra: Mapping[str, Any]) -> dict[str, str]:
 
 
 def of_cluster(client: Any) -> dict[str, Any]:
-    """What Dask says of the cluster as it is now."""
+    """Facts about the cluster from Dask, as of now."""
     try:
-        info = client.scheduler_info(n_workers=-1)  # newer ones tell of five otherwise
+        info = client.scheduler_info(n_workers=-1)  # newer versions return only five otherwise
     except TypeError:
         info = client.scheduler_info()
     workers = info["workers"].values()
@@ -123,7 +123,7 @@ def of_report(report: Mapping[str, Any]) -> dict[str, str]:
 
 
 def of_custom_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Sums over datasets under the names of coffea's report; what is no mapping is left out."""
+    """Sums over datasets under the names of coffea's report; anything but a mapping is ignored."""
     rows = [row for row in metrics.values() if isinstance(row, Mapping)]
     if not rows:
         return {}
@@ -160,10 +160,10 @@ def processor_prefixes(instance: Any) -> list[str]:
     try:
         from dask.utils import funcname, key_split
     except ImportError:
-        return [kind.__name__]  # no Dask, no Dask tasks: only a name for the file
+        return [kind.__name__]  # without Dask there are no Dask tasks: only a name for the file
 
     class Named:
-        """What `funcname` sees of coffea's wrapper: no ``__name__``, a text."""
+        """Stands for coffea's wrapper in `funcname`: no ``__name__``, only a text."""
 
         def __str__(self) -> str:
             return kind.__name__
@@ -179,7 +179,7 @@ def _user() -> str:
 
 
 def _git_commit() -> str:
-    """Commit of the working directory, with ``-dirty`` if tracked files differ; empty where there is none."""
+    """Commit of the working directory, with ``-dirty`` if tracked files differ; empty without a repository."""
     try:
         return subprocess.run(
             ["git", "describe", "--always", "--dirty", "--abbrev=40", "--match="],

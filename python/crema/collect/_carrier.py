@@ -1,4 +1,4 @@
-"""Collector's part of the way over Dask: a connection to the aggregator for each agent that cannot make one itself."""
+"""The collector's part of the way over Dask: a connection to the aggregator for each agent that cannot connect itself."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger("crema")
 
 _AGAIN_S = 0.2  # after a call that failed
-_TELL_S = 1.0  # from the first host that comes over Dask until they are named
+_TELL_S = 1.0  # from the first host that uses the way over Dask until the hosts are named
 _NAMES = 5
 _EAGER_BYTES = 8 << 10
 
 
 class _Connection:
-    """One agent's, to the aggregator."""
+    """The connection of one agent to the aggregator."""
 
     def __init__(self) -> None:
         self.pieces: asyncio.Queue[bytes] = (
             asyncio.Queue()
-        )  # one at a time: the next comes when it is done
+        )  # one at a time: the next comes after this one
         self.taken = asyncio.Event()
         self.task: asyncio.Task | None = None
 
@@ -44,7 +44,7 @@ class Carrier:
     endpoint : str
         Of the aggregator, as this process reaches it.
     say : callable
-        Takes the line that names the hosts whose records travel over Dask.
+        Receives the line that names the hosts whose records travel over Dask.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Carrier:
 
     @property
     def hosts(self) -> list[str]:
-        """Hosts whose agents came over Dask so far."""
+        """Hosts whose agents have used the way over Dask so far."""
         return list(self._hosts)
 
     def close(self, timeout_s: float = 5.0) -> None:
@@ -149,7 +149,7 @@ class Carrier:
             connection.task.cancel()
 
     def _lose_all(self) -> None:
-        """What was under way may be lost: every connection begins anew."""
+        """Close every connection, since bytes in transit may be lost; they are opened again."""
         for name in list(self._connections):
             self._forget(name)
         self._given = {"pieces": [], "done": [], "closed": []}
@@ -195,7 +195,7 @@ class Carrier:
         finally:
             if writer is not None:
                 writer.close()
-            if self._connections.get(name) is connection:  # it ended from this side
+            if self._connections.get(name) is connection:  # closed from this side
                 del self._connections[name]
                 self._give("closed", name)
 
@@ -209,7 +209,7 @@ class Carrier:
     async def _carry_up(
         self, name: str, connection: _Connection, writer: asyncio.StreamWriter
     ) -> None:
-        with contextlib.suppress(OSError):  # then the reader sees the end
+        with contextlib.suppress(OSError):  # the reader sees the end then
             while True:
                 writer.write(await connection.pieces.get())
                 await writer.drain()

@@ -33,10 +33,10 @@ _BODIES = {
 }
 
 _FENCE = _columns.MESSAGES["FENCE"]
-# What a FENCE to a collector means; it has no session that could be lost.
+# Texts for a FENCE to a collector, which has no session to lose.
 _FENCES = {
     _columns.FENCE_REASONS["VERSION"]: "it speaks another version of the protocol",
-    _columns.FENCE_REASONS["PRINCIPAL"]: "its key may not record runs there, or may no more",
+    _columns.FENCE_REASONS["PRINCIPAL"]: "its key may not record runs there, or was revoked",
 }
 
 # Phases of a run, RunState.phase.
@@ -78,10 +78,10 @@ def decode(message: bytes) -> tuple[int, bytes]:
     Raises
     ------
     WireError
-        If magic, version, length or checksum do not hold.
+        If magic, version, length or checksum are wrong.
     """
     if not _HEADER.size <= len(message) <= _columns.WIRE_MESSAGE_MAX:
-        raise WireError(f"{len(message)} bytes are no message")
+        raise WireError(f"{len(message)} bytes are not a message")
     magic, version, kind, _, body_len, crc, *_ = _HEADER.unpack_from(message)
     header, body = message[: _HEADER.size], message[_HEADER.size :]
     if magic != _columns.WIRE_MAGIC:
@@ -102,24 +102,24 @@ def _crc(header: bytes, body: bytes) -> int:
 
 
 class AggregatorClient:
-    """Asks the aggregator about one run.
+    """Exchanges messages with the aggregator about one run.
 
     Parameters
     ----------
     endpoint : str
         Where the aggregator listens, ``tcp://host:port``.
     keys : pathlib.Path or None
-        Key directory with the client's pair and the server's public key; None for a plain connection.
+        Key directory with the client's pair and the server's public key; None for an unencrypted connection.
 
     Notes
     -----
-    To be used by one thread at a time. A message to an aggregator that is away is dropped, not kept: whoever sends,
-    repeats.
+    Use it from one thread at a time. A message to an aggregator that is not connected is dropped:
+    the sender repeats it.
 
     Attributes
     ----------
     fenced : str
-        Why the aggregator wants nothing of this client, if that is the last that it said.
+        Why the aggregator refused this client, if that was its last message.
     """
 
     fenced = ""
@@ -155,7 +155,7 @@ class AggregatorClient:
             raise
 
     def send(self, kind: int, **fields: Any) -> bool:
-        """Send a message; False if nobody is there to take it now."""
+        """Send a message; False if there is no connection for it now."""
         body = MESSAGES[_BODIES[kind]](**fields).SerializeToString()
         try:
             self._socket.send(encode(kind, body), zmq.NOBLOCK)
@@ -164,7 +164,7 @@ class AggregatorClient:
         return True
 
     def wait(self, fd: int, timeout_s: float) -> bool:
-        """Until `fd` is readable or a connection is made; True if one was."""
+        """Wait until `fd` is readable or a connection is made; True for a connection."""
         if self._monitor is None:
             events = zmq.EVENT_HANDSHAKE_SUCCEEDED
             self._monitor = self._socket.get_monitor_socket(events)
@@ -190,7 +190,7 @@ class AggregatorClient:
                 self.fenced = str(error)
                 continue
             except WireError:
-                continue  # not from an aggregator of ours; whoever waits for an answer asks again
+                continue  # not from our aggregator; the caller asks again
             if kind == _FENCE:
                 self.fenced = _FENCES.get(MESSAGES["Fence"].FromString(body).reason, self.fenced)
             if kind != RUN_STATE:
@@ -201,13 +201,13 @@ class AggregatorClient:
                 yield state
 
     def clock(self, run_id: bytes, tries: int = 3, wait_s: float = 0.2) -> tuple[int, int]:
-        """How far this host's clock is before the aggregator's, and how well that is known, in ns; (0, 0) without an answer.
+        """How far this host's clock is ahead of the aggregator's, and the uncertainty, in ns; (0, 0) without an answer.
 
         The aggregator must know the run.
         """
         best = None
         for _ in range(tries):
-            while self._socket.poll(0):  # answers to what was asked before
+            while self._socket.poll(0):  # answers to earlier questions
                 self._socket.recv()
             asked_ns = time.time_ns()
             if not self.send(RUN_QUERY, run_id=run_id):

@@ -1,4 +1,4 @@
-"""What the collector asks of Dask: who is there, where they are, and that they carry the hooks."""
+"""The collector's calls to Dask: who its processes are, where they run, and whether they have the hooks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CALL_S = 60.0  # how long Dask may take for one of these calls
 
 
 _NO_CREMA = "no crema"
-# Another version of crema records as well if it speaks this one's protocol.
+# Another version of crema can record too if it uses this version's protocol.
 _OTHER_PROTOCOL = f"whose protocol is not that of {__version__} here"
 
 
@@ -29,12 +29,12 @@ class ClusterError(RuntimeError):
 
 
 def bounded(call: Callable[[], Any], what: str, timeout_s: float = CALL_S) -> Any:
-    """Result of a call of Dask's client, which has no limit of its own.
+    """Result of a call of Dask's client, which has no time limit itself.
 
     Raises
     ------
     ClusterError
-        If it takes longer; the call is left behind in its thread.
+        If it takes longer; the call is abandoned in its thread.
     """
     outcome: list[Any] = []
 
@@ -56,19 +56,19 @@ def bounded(call: Callable[[], Any], what: str, timeout_s: float = CALL_S) -> An
 
 
 def marked(run_id: str) -> contextlib.AbstractContextManager:
-    """Whatever this thread submits inside carries the run in its annotations: several runs on one cluster are told apart by it."""
+    """Annotate everything this thread submits inside with the run, which distinguishes several runs on one cluster."""
     import dask
 
     return dask.annotate(**{_records.MARK_RUN: run_id})
 
 
 class Installed(NamedTuple):
-    """What a worker or the scheduler has of crema.
+    """The crema installation of a worker or the scheduler.
 
     Parameters
     ----------
     version : str
-        Of crema; empty where there is none or where that is not known.
+        Version of crema; empty if missing or unknown.
     lack : str
         Why it cannot record for this client; empty if it can.
     """
@@ -78,7 +78,7 @@ class Installed(NamedTuple):
 
 
 def check(client: Client) -> dict[str, str]:
-    """Who cannot record for this client: name of the worker, or ``"scheduler"``, to the reason.
+    """Processes that cannot record for this client: worker name, or ``"scheduler"``, to the reason.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def check(client: Client) -> dict[str, str]:
 
 
 def installed(client: Client) -> dict[str, Installed]:
-    """What each worker has of crema, by name, and last the ``"scheduler"``; who left meanwhile is not in it.
+    """The installation of each worker by name, and last of the ``"scheduler"``, without workers that left meanwhile.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def installed(client: Client) -> dict[str, Installed]:
 
 
 def _make_probe() -> Callable[[], dict[str, Any]]:
-    # A function inside a function travels by value: one of this module could not even be unpickled without crema.
+    # A nested function is pickled by value: a module function could not even be unpickled without crema.
     def probe() -> dict[str, Any]:
         try:
             import crema
@@ -137,9 +137,9 @@ def _make_probe() -> Callable[[], dict[str, Any]]:
 
 
 def _of_answer(answer: Any) -> Installed:
-    """From the answer of a process to the probe."""
+    """Interpret the answer of a process to the probe."""
     if isinstance(answer, BaseException):
-        return Installed("", f"it gave no answer: {answer}")
+        return Installed("", f"it did not answer: {answer}")
     if not answer:
         return Installed("", _NO_CREMA)
     version = answer["version"]
@@ -179,7 +179,7 @@ def _calls(module: str, name: str, run_id: str) -> Callable[..., Any]:
 
 
 def without(lacking: dict[str, str]) -> dict[str, str]:
-    """Those of them that certainly record nothing: name to what is there of crema. Another may yet have opened its stream."""
+    """Those that certainly record nothing: name to the reason. Others may still have opened their streams."""
     return {
         name: lack
         for name, lack in lacking.items()
@@ -188,7 +188,7 @@ def without(lacking: dict[str, str]) -> dict[str, str]:
 
 
 def register(client: Client, hook: Any) -> None:
-    """Give a plugin to all workers, now and later, or to the scheduler.
+    """Install a plugin on all workers, present and future, or on the scheduler.
 
     Raises
     ------
@@ -205,7 +205,7 @@ def register(client: Client, hook: Any) -> None:
 
 
 def recording(client: Client, run_id: str) -> tuple[list[_writers.Writer], dict[str, str]]:
-    """The workers that have opened their streams, and name to reason of those that have not: their logs say more."""
+    """The workers that have opened their streams, and name to reason of those that have not; see their logs."""
     call = _calls("worker", "status", run_id)
     found = bounded(
         lambda: client.run(call, on_error="return"), "asking whether the workers record"
@@ -223,7 +223,7 @@ def recording(client: Client, run_id: str) -> tuple[list[_writers.Writer], dict[
 
 
 def on_event(client: Client, topic: str, handler: Callable[[Any], None]) -> Callable[[], None]:
-    """Have `handler` take the events of a topic; returns what ends that."""
+    """Let `handler` receive the events of a topic; returns a function that ends this."""
 
     def take(event: tuple[float, Any]) -> None:
         with contextlib.suppress(Exception):  # Dask would log it
@@ -238,7 +238,7 @@ def on_event(client: Client, topic: str, handler: Callable[[Any], None]) -> Call
 
 
 def events(client: Client, topic: str) -> list[Any]:
-    """What the scheduler's log has of a topic; nothing if it cannot be asked."""
+    """The events of a topic in the scheduler's log; empty if it cannot be asked."""
     try:
         return [event for _, event in bounded(lambda: client.get_events(topic), "reading events")]
     except Exception:
@@ -283,7 +283,7 @@ def scheduler_writer(client: Client, run_id: str) -> list[_writers.Writer]:
 
 
 def forget(client: Client, run_id: str) -> None:
-    """Take the plugins back from scheduler and workers.
+    """Remove the plugins from scheduler and workers.
 
     Raises
     ------
@@ -304,7 +304,7 @@ _BEGAN = "crema-began"  # of the event that marks where the run begins in the sc
 
 
 def note_start(client: Client, run_id: str) -> None:
-    """Mark the start of the run in the scheduler's own log of events, which workers tell of their streams even where it takes no plugins."""
+    """Mark the start of the run in the scheduler's log of events, to which workers report their streams even if it accepts no plugins."""
     with contextlib.suppress(Exception):  # then it is not known at the end who was there
         bounded(
             lambda: client.log_event(f"crema-{run_id}", {"action": _BEGAN}),
@@ -313,16 +313,16 @@ def note_start(client: Client, run_id: str) -> None:
 
 
 def told_the_scheduler(client: Client, run_id: str) -> list[_writers.Writer]:
-    """Who may have recorded since `note_start`, by the scheduler's log of events.
+    """Processes that may have recorded since `note_start`, from the scheduler's log of events.
 
     Raises
     ------
     ClusterError
-        If the log, which is of limited length, does not reach back to the start.
+        If the log, whose length is limited, does not reach back to the start.
     """
     told, everybody = client.get_events(f"crema-{run_id}"), client.get_events("all")
     began = told[0][0] if told and told[0][1].get("action") == _BEGAN else None
-    # This client came before that: a log that begins later has been cut.
+    # This client joined before the start: a log that begins later was cut.
     if began is None or not everybody or everybody[0][0] > began:
         raise ClusterError(
             "it takes no plugins, and its log of events does not reach back to the start of the run, "
@@ -348,7 +348,7 @@ def end(
     with_scheduler: bool,
     say: Callable[[str], None],
 ) -> list[_writers.Writer]:
-    """Have everybody write the last records and end the streams.
+    """Let all processes write their last records and end their streams.
 
     Parameters
     ----------
@@ -357,9 +357,9 @@ def end(
     run_id : str
         The run, as hex digits.
     known : list of Writer
-        Who was there at the start.
+        Writers known at the start.
     lacking : dict of str
-        Who was there and recorded nothing, by `without`.
+        Processes that were there and recorded nothing, from `without`.
     with_scheduler : bool
         The scheduler has a plugin.
     say : callable
@@ -368,7 +368,7 @@ def end(
     Returns
     -------
     list of Writer
-        Everybody who may have recorded.
+        All processes that may have recorded.
     """
     from ..hook import scheduler
 

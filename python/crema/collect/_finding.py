@@ -1,4 +1,4 @@
-"""What `crema.doctor` found: one line each, with its remedy."""
+"""The results of `crema.doctor`: one line each, with its remedy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _STYLES = {OK: "green", WARNING: "bold yellow", PROBLEM: "bold red"}
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
     Parameters
     ----------
@@ -46,11 +46,11 @@ class Finding:
 
 
 class Findings(list[Finding]):
-    """All findings, in the order in which things were looked at; prints one line each."""
+    """All findings in the order of the checks; prints one line each."""
 
     @property
     def problems(self) -> list[Finding]:
-        """Those that keep a run from being recorded or delivered, or a secret from being one."""
+        """Findings that prevent recording or delivery, or that expose a secret."""
         return [finding for finding in self if finding.status == PROBLEM]
 
     def __repr__(self) -> str:
@@ -67,15 +67,15 @@ def bytes_text(count: float) -> str:
 
 
 def ok(topic: str, what: str, where: object = "", remedy: str = "") -> Finding:
-    """As it should be."""
+    """A check that passed."""
     return Finding(OK, topic, what, str(where), remedy)
 
 
 def warning(topic: str, what: str, where: object, remedy: str) -> Finding:
-    """Runs are recorded all the same."""
+    """A finding that does not prevent recording."""
     return Finding(WARNING, topic, what, str(where), remedy)
 
 
 def problem(topic: str, what: str, where: object, remedy: str) -> Finding:
-    """To be mended."""
+    """A finding that must be fixed."""
     return Finding(PROBLEM, topic, what, str(where), remedy)

@@ -1,4 +1,4 @@
-"""Whether this installation is whole: the three programs, their versions, the versions of what crema works with."""
+"""Whether this installation is complete: the three programs, their versions, and the versions of crema's dependencies."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def programs() -> Iterator[Finding]:
 
 
 def _version_of(path: str) -> str:
-    """What a program says of itself, without options of this environment."""
+    """Version that a program reports, without options from this environment."""
     environment = {name: v for name, v in os.environ.items() if not name.startswith("CREMA_")}
     done = subprocess.run(
         [path, "--version"],

@@ -1,4 +1,4 @@
-"""Keys on the client's side: where its own lie, and the pair that the agents of one run get."""
+"""Keys on the client's side: where its own are, and the pair for the agents of one run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def server_key(directory: pathlib.Path) -> str:
 
 
 def public_key(text: Any) -> bytes:
-    """The 32 bytes of a public key in Z85; empty if it is none."""
+    """The 32 bytes of a public key in Z85; empty if it is not one."""
     try:
         return zmq.utils.z85.decode(text.encode()) if len(text) == 40 else b""
     except (AttributeError, KeyError, TypeError, ValueError, struct.error):
@@ -52,7 +52,7 @@ def public_key(text: Any) -> bytes:
 
 
 def may_go_in_the_clear(endpoint: str) -> bool:
-    """Whether a connection without keys leaves nothing for others to read, or somebody asked for it (``CREMA_INSECURE``)."""
+    """Whether a connection without keys stays on this host, or was requested (``CREMA_INSECURE``)."""
     if os.environ.get("CREMA_INSECURE", "").lower() in ("1", "true", "yes", "on"):
         return True
     if endpoint.startswith(("ipc://", "inproc://")):
@@ -66,12 +66,12 @@ def may_go_in_the_clear(endpoint: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class AgentKeys:
-    """The pair of the agent that a collector starts on its own machine; no secret travels to a worker.
+    """Key pair of the agent that a collector starts on its own machine; no secret is sent to a worker.
 
     Parameters
     ----------
     public : bytes
-        What the aggregator is told with RUN_OPEN: 32 bytes.
+        Sent to the aggregator with RUN_OPEN: 32 bytes.
     files : dict
         Texts of the files of an agent's key directory, by name.
     """

@@ -1,6 +1,7 @@
-"""What a killed collector leaves behind, once its programs are gone: the run file of what arrived, and nothing else.
+"""Cleans up after a killed collector once its programs have ended: makes the run file from what arrived.
 
-Run by the guard of `_service`, for nobody else is there any more: ``python -m crema.collect._killed RUN_ID OUTPUT``.
+Run by the guard of `_service`, the only process left: ``python -m crema.collect._killed RUN_ID
+OUTPUT``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ REBUILD_S = 600.0
 
 
 def main() -> None:
-    """Make the run file and remove the run's private directory; what has to stay is named in ``<run_id>.left.txt``."""
+    """Make the run file and remove the run's private directory; what must stay is listed in ``<run_id>.left.txt``."""
     run_id, output = uuid.UUID(sys.argv[1]), pathlib.Path(sys.argv[2])
     service = LocalService(run_id, output)
     troubles = []
@@ -48,7 +49,7 @@ def _wait_for_programs(service: LocalService) -> None:
 
 
 def _deliver(service: LocalService) -> None:
-    """Bring what lies in the spool of the run's own agent into the store, behind sockets that only this user reaches."""
+    """Deliver the spool of the run's own agent to the store, through sockets that only this user can reach."""
     if not (service.store.exists() and any(service.spool.glob("sp-*"))):
         return
     programs, sink = service.supervisor, f"ipc://{service.run_dir}/sink"
@@ -70,7 +71,7 @@ def _deliver(service: LocalService) -> None:
         while not lock_is_held(lock) and time.monotonic() < deadline:
             time.sleep(0.05)
         programs.dismiss("crema-agent")
-        signal_holder(lock, signal.SIGUSR1)  # deliver what there is and leave
+        signal_holder(lock, signal.SIGUSR1)  # deliver everything and exit
         programs.wait("crema-agent", PROGRAMS_END_S)
     finally:
         programs.close()
@@ -82,7 +83,7 @@ def _make_file(service: LocalService) -> None:
 
 
 def _rebuild(journal: pathlib.Path, file: pathlib.Path) -> None:
-    """Make `file` of what the journal has, unless there is one already that holds more."""
+    """Make `file` from the journal, unless it exists and contains more."""
     if file.exists():
         trial = journal.parent / "trial.h5"
         _run_rebuild(journal, trial)

@@ -1,7 +1,8 @@
 """Programs that the collector starts beside itself, and keeps running.
 
-One thread starts every program and restarts what died, on the port it had. The programs are told by the kernel when that
-thread is gone, so that a killed notebook leaves nobody behind; what they stored stays.
+One thread starts every program and restarts those that died, on the same port. The kernel signals
+the programs when that thread ends, so that a killed notebook leaves no process behind; what they
+stored stays.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from collections.abc import Callable, Sequence
 
 from ..hook._programs import program
 
-QUICK_DEATHS_MAX = 10  # in a row, each within QUICK_S of its start: then it is left alone
+QUICK_DEATHS_MAX = 10  # in a row, each within QUICK_S of its start: then it is given up
 QUICK_S = 2.0
 TAIL_LINES = 12
 _PR_SET_PDEATHSIG = 1
 
 
 class PipelineError(RuntimeError):
-    """A program could not be started; the message has the end of what it said."""
+    """A program could not be started; the message contains the end of its output."""
 
 
 @dataclasses.dataclass
@@ -38,7 +39,7 @@ class _Daemon:
     """One program: how to start it and how it is."""
 
     name: str
-    command: Callable[[dict], list[str]]  # from its last ready line, {} before the first
+    command: Callable[[dict], list[str]]  # built from its last ready line, {} before the first
     log: pathlib.Path
     announces: bool  # prints a ready line
     ready: dict = dataclasses.field(default_factory=dict)
@@ -46,7 +47,7 @@ class _Daemon:
     started_at: float = 0.0
     quick_deaths: int = 0
     restarts: int = 0
-    done: bool = False  # it ended by itself, as it should
+    done: bool = False  # it ended by itself, as expected
 
     @property
     def alive(self) -> bool:
@@ -54,12 +55,12 @@ class _Daemon:
 
 
 class Supervisor:
-    """Starts programs, restarts those that die, ends them all.
+    """Starts programs, restarts those that die, and ends them.
 
     Parameters
     ----------
     log_dir : pathlib.Path
-        Where each program's standard error goes, ``<name>.log``.
+        Directory for each program's standard error, ``<name>.log``.
     """
 
     def __init__(self, log_dir: pathlib.Path) -> None:
@@ -79,14 +80,14 @@ class Supervisor:
         timeout_s: float = 20.0,
         announces: bool = True,
     ) -> dict:
-        """Start a program and wait until it says that it is ready.
+        """Start a program and wait until it reports that it is ready.
 
         Parameters
         ----------
         name : str
             Of the program; one of each.
         command : callable
-            Gives its arguments from its previous ready line, so that a restarted one binds to the port it had.
+            Returns its arguments given its previous ready line, so that after a restart it binds to the same port.
         timeout_s : float
             How long it may take to become ready.
         announces : bool
@@ -100,7 +101,7 @@ class Supervisor:
         Raises
         ------
         PipelineError
-            If it is missing, ends, or stays silent.
+            If it is missing, ends, or does not become ready.
         """
         daemon = _Daemon(
             name,
@@ -123,11 +124,11 @@ class Supervisor:
 
     @property
     def restarts(self) -> dict[str, int]:
-        """How often each program had to be started again."""
+        """Number of restarts of each program."""
         return {d.name: d.restarts for d in self._daemons.values() if d.restarts}
 
     def given_up(self) -> list[str]:
-        """Names of programs that died too often, too fast."""
+        """Names of programs that died too often too quickly."""
         return [
             d.name
             for d in self._daemons.values()
@@ -135,7 +136,7 @@ class Supervisor:
         ]
 
     def alive(self, name: str) -> bool:
-        """Whether a program runs now."""
+        """Whether a program is running."""
         daemon = self._daemons.get(name)
         return daemon is not None and daemon.alive
 
@@ -157,14 +158,14 @@ class Supervisor:
         return False
 
     def dismiss(self, name: str) -> None:
-        """From now on this program may end: it is not started again."""
+        """Allow this program to end: it will not be restarted."""
         if name in self._daemons:
             self._daemons[name].done = True
 
     def close(self, timeout_s: float = 10.0) -> None:
-        """End every program: SIGTERM, last started first, then SIGKILL for what is left after `timeout_s`."""
+        """End every program: SIGTERM, last started first, then SIGKILL for the rest after `timeout_s`."""
         if os.getpid() != self._pid:
-            return  # a forked child: the programs are not its own
+            return  # a forked child does not own the programs
         self._stopping = True
         self._wake.set()
         if self._thread is not None:
@@ -204,7 +205,7 @@ class Supervisor:
         if daemon.quick_deaths >= QUICK_DEATHS_MAX:
             return
         if quick and now - daemon.started_at < min(0.1 * 2**daemon.quick_deaths, QUICK_S):
-            return  # not at once after it failed at once
+            return  # wait if it failed immediately
         daemon.quick_deaths = daemon.quick_deaths + 1 if quick else 0
         daemon.restarts += 1
         with contextlib.suppress(PipelineError, OSError):

@@ -22,7 +22,7 @@ _PHASES = {
 
 
 class NoDisplay:
-    """In the place of a display of a run that cannot be watched: takes the same calls and shows nothing."""
+    """Replaces the display of a run that cannot be watched: accepts the same calls and shows nothing."""
 
     n_looks = 0
 
@@ -50,7 +50,7 @@ class Progress:
             self._status = None
 
     def show(self, state: Any) -> None:
-        """Tell of a state, or of the lack of one (None)."""
+        """Show a state, or that there is none (None)."""
         line = describe(state)
         if self._status is not None:
             self._status.update(line)

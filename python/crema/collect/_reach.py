@@ -1,4 +1,4 @@
-"""Where a run's aggregator listens, and the addresses that its agents try: each of them proves itself by a handshake."""
+"""The address at which a run's aggregator listens, and the addresses that its agents try, each verified by a handshake."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _HERE = frozenset(("127.0.0.1", "localhost", "::1"))
 
 
 class ReachError(ValueError):
-    """``advertise=``, ``port=`` or one of their variables is no address or port; the message says which."""
+    """``advertise=``, ``port=`` or one of their variables is not an address or port; the message names it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Reach:
-    """What a user says of how agents reach this machine; nothing, as a rule.
+    """The user's settings for how agents reach this machine; usually empty.
 
     Parameters
     ----------
     advertise : str
-        Addresses or names of this machine, with commas between, each with a port behind a colon where something forwards it.
+        Addresses or names of this machine, separated by commas, each with ``:port`` if that port is forwarded.
     ports : tuple of int
         First and last port that the aggregator may listen at; empty: any.
     """
@@ -44,26 +44,26 @@ class Reach:
         port: int | str | tuple[int, int] | None,
         environ: Mapping[str, str] = os.environ,
     ) -> Reach:
-        """From the arguments, else from ``CREMA_ADVERTISE`` and ``CREMA_PORT``.
+        """Create it from the arguments, or from ``CREMA_ADVERTISE`` and ``CREMA_PORT``.
 
         Raises
         ------
         ReachError
-            If one of them cannot be.
+            If one of them is invalid.
         """
         text = environ.get("CREMA_ADVERTISE", "") if advertise is None else advertise
         addresses = [part.strip() for part in text.split(",") if part.strip()]
         for address in addresses:
             if not re.fullmatch(r"([\w.-]+|\[[0-9A-Fa-f:.%\w]+\])(:\d{1,5})?", address):
                 raise ReachError(
-                    f"advertise: {address!r} is no address, such as 10.0.0.7 or login.site.org:4000"
+                    f"advertise: {address!r} is not an address such as 10.0.0.7 or login.site.org:4000"
                 )
         if len(addresses) > ADDRESSES_MAX:
             raise ReachError(f"advertise: {len(addresses)} addresses, agents try {ADDRESSES_MAX}")
         return cls(",".join(addresses), _ports(environ.get("CREMA_PORT") if port is None else port))
 
     def plan(self, client: Client | None) -> Plan:
-        """Where to listen and what to try, for this cluster."""
+        """The addresses for this cluster."""
         given = self.advertise.split(",") if self.advertise else []
         if not given and (client is None or is_all_here(client)):
             return dataclasses.replace(HERE, ports=self.ports)
@@ -82,7 +82,7 @@ class Plan:
     listens : str
         Address to bind to.
     addresses : tuple of str
-        To be tried, the likeliest first; one may have a port of its own.
+        Addresses to try, the most likely first; each may have its own port.
     ports : tuple of int
         First and last port; empty: any.
     """
@@ -92,7 +92,7 @@ class Plan:
     ports: tuple[int, ...] = ()
 
     def bind(self) -> str:
-        """Endpoint to bind to; its port is free now.
+        """Endpoint to bind to, with a port that is free now.
 
         Raises
         ------
@@ -112,7 +112,7 @@ class Plan:
         )
 
     def endpoints(self, bound: str) -> str:
-        """What agents are told, from the endpoint that the aggregator bound to."""
+        """The endpoints for agents, given the one that the aggregator has bound."""
         port = bound.rpartition(":")[2]
         return ",".join(
             f"tcp://{address}"
@@ -122,11 +122,11 @@ class Plan:
         )
 
 
-HERE = Plan(LOOPBACK, (LOOPBACK,))  # nobody elsewhere
+HERE = Plan(LOOPBACK, (LOOPBACK,))  # this host only
 
 
 def of_this_host(bound: str) -> str:
-    """The endpoint by which this host reaches what is bound to all its addresses."""
+    """The endpoint by which this host reaches a socket that is bound to all addresses."""
     return bound.replace("//0.0.0.0:", f"//{LOOPBACK}:").replace("//[::]:", "//[::1]:")
 
 
@@ -140,7 +140,7 @@ def _ports(port: int | str | tuple[int, int] | None) -> tuple[int, ...]:
         numbers = ()
     if len(numbers) not in (1, 2) or not 1 <= numbers[0] <= numbers[-1] <= 65535:
         raise ReachError(
-            f"port: {port!r} is no port and no range of ports, such as 4000 or 10000-10100"
+            f"port: {port!r} is not a port or range of ports such as 4000 or 10000-10100"
         )
     return numbers
 
@@ -156,11 +156,12 @@ def _is_free(address: str, port: int) -> bool:
     return True
 
 
-# ---------------------------------------------------------------- what the cluster and this machine tell
+# ---------------------------------------------------------------- facts from the cluster and this
+# machine
 
 
 def host_and_port(address: str) -> tuple[str, int] | None:
-    """Host and port of one of Dask's addresses; None where it names neither, as behind a gateway."""
+    """Host and port of one of Dask's addresses; None if it has neither, as behind a gateway."""
     from distributed.comm.addressing import parse_host_port
 
     scheme, _, rest = address.partition("://")
@@ -170,7 +171,7 @@ def host_and_port(address: str) -> tuple[str, int] | None:
 
 
 def is_all_here(client: Client) -> bool:
-    """Whether scheduler and workers, one of them at least, show addresses of this host alone: no other one is to be reached."""
+    """Whether the scheduler and at least one worker have addresses, and all of them are on this host."""
     from ._cluster import bounded
 
     workers = bounded(client.nthreads, "asking who is there")
@@ -181,14 +182,14 @@ def is_all_here(client: Client) -> bool:
 
 
 def address_facing(client: Client) -> str:
-    """Address of this machine on its way to the scheduler; empty where the scheduler's address says nothing about the network."""
+    """Address of this machine on its way to the scheduler; empty if the scheduler's address says nothing about the network."""
     where = host_and_port(client.scheduler.address)
     if where is None:
         return ""
     try:
         family, _, _, _, target = socket.getaddrinfo(*where, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.connect(target)  # sends nothing; chooses the route
+            probe.connect(target)  # sends nothing; only selects the route
             own = ipaddress.ip_address(probe.getsockname()[0].partition("%")[0])
     except (OSError, ValueError):
         return ""
@@ -198,7 +199,7 @@ def address_facing(client: Client) -> str:
 
 
 def own_addresses() -> list[str]:
-    """IPv4 addresses of this machine that others may route to."""
+    """IPv4 addresses of this machine that other hosts may reach."""
     import psutil
 
     found = [

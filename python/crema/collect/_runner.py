@@ -1,8 +1,10 @@
-"""What is hooked into coffea on the client while a run is recorded, and undone when its block is left.
+"""Hooks into coffea on the client while a run is recorded, removed at the end of the block.
 
-A Runner that is called inside the block gets the run's checkpointer: a copy of it is called, the user's own stays as it is. Files that it
-drops before any chunk of them exists are noted (``skipbadfiles``, and it could not open them): only the Runner knows of these, and says
-nothing. So are calls of coffea that read input without a Runner, of which no chunk is recorded.
+A Runner called inside the block gets the run's checkpointer: a copy of the Runner is called, the
+user's own is not changed. Files that it drops before they have any chunk are noted (with
+``skipbadfiles``, when it cannot open them), since only the Runner knows of them and does not report
+them. Calls of coffea that read input without a Runner are noted too, since none of their chunks are
+recorded.
 """
 
 from __future__ import annotations
@@ -25,19 +27,19 @@ logger = logging.getLogger("crema")
 
 DROPPED = "coffea.dropped_files"
 DIRECT = "coffea.direct_calls"
-_TEXT_BYTES = 4000  # of all names together
+_TEXT_BYTES = 4000  # limit for all names together
 
 
 class _Run:
-    """What is noted for one run."""
+    """The notes for one run."""
 
     def __init__(self, around: Callable[[Any], Any]) -> None:
-        self.around = around  # makes a checkpointer of the user's own one, or None
+        self.around = around  # makes a checkpointer around the user's own one or None
         self.dropped: set[str] = set()
         self.direct: set[str] = set()
 
 
-_runs: dict[str, _Run] = {}  # that are recorded now, in the order in which they began
+_runs: dict[str, _Run] = {}  # being recorded, in order of their start
 _undo: list[Callable[[], None]] = []
 _lock = threading.Lock()
 _entered: contextvars.ContextVar[str] = contextvars.ContextVar("run", default="")
@@ -45,7 +47,7 @@ _in_coffea: contextvars.ContextVar[bool] = contextvars.ContextVar("in_coffea", d
 
 
 def hook(run_id: str, around: Callable[[Any], Any]) -> None:
-    """Record what Runners do from now on, in the context that called this or in one that knows of no run.
+    """Record Runners from now on, in the calling context and in contexts without a run.
 
     Parameters
     ----------
@@ -62,7 +64,7 @@ def hook(run_id: str, around: Callable[[Any], Any]) -> None:
 
 
 def unhook(run_id: str) -> dict[str, str]:
-    """Undo that when no other run needs it; attributes that say what was noted. May be called again."""
+    """Undo `hook` when no other run needs it, and return the notes as attributes. May be called again."""
     with _lock:
         run = _runs.pop(run_id, None)
         if not _runs:
@@ -80,7 +82,7 @@ def unhook(run_id: str) -> dict[str, str]:
 
 
 def notes(attributes: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Of the calls among these attributes: their input is in no chunk."""
+    """Notes about the calls in these attributes: their input is in no chunk."""
     text = "it was called without a Runner: what was read that way is in no chunk"
     return [
         {"code": "input_direct", "subject": name, "count": 0, "text": text}
@@ -89,7 +91,7 @@ def notes(attributes: Mapping[str, str]) -> list[dict[str, Any]]:
 
 
 def _listed(names: set[str]) -> str:
-    """The names as JSON, as many as there is room for."""
+    """The names as JSON, as many as fit."""
     listed, size = [], 0
     for name in sorted(names):
         size += len(json.dumps(name)) + 2
@@ -99,7 +101,7 @@ def _listed(names: set[str]) -> str:
 
 
 def _of_caller() -> _Run | None:
-    """The run in whose block the caller is: that of its context, else the newest."""
+    """The run of the caller's block: that of its context, otherwise the newest."""
     runs = dict(_runs)
     return runs.get(_entered.get()) or next(reversed(runs.values()), None)
 
@@ -118,23 +120,24 @@ def _replace_all() -> None:
     factory = getattr(sys.modules.get("coffea.nanoevents"), "NanoEventsFactory", None)
     for name in ("from_root", "from_parquet"):
         _replace(factory, name, _noting_events)
-    # Imported by name elsewhere, apply_to_fileset is reached through what it calls.
+    # apply_to_fileset, which other modules import by name, is covered through the functions it
+    # calls.
     tools = sys.modules.get("coffea.dataset_tools.apply_processor")
     _replace(tools, "apply_to_dataset", _noting_lazy)
 
 
 def _replace(owner: Any, name: str, make: Callable[[Callable], Callable]) -> None:
-    """Put what `make` makes of a function in its place, until it is undone."""
+    """Replace a function by the result of `make` until that is undone."""
     before = getattr(owner, "__dict__", {}).get(name)
     function = before.__func__ if isinstance(before, classmethod) else before
     if not callable(function):
-        return  # of another version of coffea
+        return  # another version of coffea
     after: Any = functools.wraps(function)(make(function))
     after = classmethod(after) if isinstance(before, classmethod) else after
     setattr(owner, name, after)
 
     def undo() -> None:
-        if owner.__dict__.get(name) is after:  # else somebody else replaced it meanwhile
+        if owner.__dict__.get(name) is after:  # otherwise another package replaced it meanwhile
             setattr(owner, name, before)
 
     _undo.append(undo)
@@ -149,7 +152,7 @@ def _with_checkpointer(original: Callable) -> Callable:
 
 
 def _recorded(runner: Any) -> Any:
-    """A copy of the Runner whose checkpointer is the run's, or the Runner itself if that has one or cannot have one."""
+    """A copy of the Runner whose checkpointer is the run's, or the Runner itself if it already has one or cannot have one."""
     try:
         run = _of_caller()
         own = getattr(runner, "checkpointer", None)
@@ -165,7 +168,7 @@ def _recorded(runner: Any) -> Any:
 
 def _noting_dropped(original: Callable) -> Callable:
     def filter_badfiles(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if len(args) != 1 or kwargs:  # of another version of coffea
+        if len(args) != 1 or kwargs:  # another version of coffea
             return original(self, *args, **kwargs)
         files = list(args[0])
         kept = original(self, files)

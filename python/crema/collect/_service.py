@@ -1,4 +1,4 @@
-"""The pipeline that a run is recorded with: one that the collector starts, or one that an operator runs."""
+"""The pipeline that records a run: started by the collector, or operated by somebody else."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from ._keys import AgentKeys, KeysError, client_directory, may_go_in_the_clear, 
 from ._pipeline import PipelineError, Supervisor
 from ._reach import HERE, Plan, of_this_host
 
-# Ends when its standard input does: without a word on it the collector was killed, and nobody else is left to clear up.
+# Ends when its standard input is closed: without a word on it the collector was killed, and this
+# process must clean up.
 _GUARD = """
 read -r word
 rm -rf "$1/keys" "$1/agent-keys"
@@ -40,19 +41,19 @@ class Service:
     endpoint : str
         Of the aggregator.
     endpoints : str
-        What agents elsewhere try, with commas between.
+        Endpoints that agents on other hosts try, separated by commas.
     keys : pathlib.Path or None
-        Key directory of the client; None where the connection is plain.
+        Key directory of the client; None if the connection is not encrypted.
     server_key : str
-        The aggregator's public key, in Z85; empty where the connection is plain.
+        The aggregator's public key, in Z85; empty if the connection is not encrypted.
     agent_keys : AgentKeys or None
-        Of the agent that is started on this machine. Those of workers make their own.
+        Keys of the agent started on this machine. Agents of workers create their own.
     owned : bool
-        Whether aggregator and sink are this run's own.
+        Whether aggregator and sink were started for this run.
     run_dir, spool : pathlib.Path
-        Private directory of the run, there as soon as something is in it; the spool of an agent started here.
+        Private directory of the run, created when needed; the spool of an agent started here.
     output : pathlib.Path
-        Where the run file goes, if it is made here.
+        Directory of the run file, if it is made here.
     """
 
     owned = False
@@ -70,7 +71,7 @@ class Service:
         self.supervisor = Supervisor(self.run_dir)
 
     def start_agent(self, sample_interval_s: float) -> None:
-        """Serve a spool in the run directory, for executors that work on this machine."""
+        """Serve a spool in the run directory, for executors on this machine."""
         self._make_run_dir()
         self.spool.mkdir(mode=0o700, exist_ok=True)
         self.make_agent_keys()
@@ -87,17 +88,17 @@ class Service:
         )
 
     def make_agent_keys(self) -> None:
-        """Make a pair for the agent of this machine, unless it has one or needs none."""
+        """Make a key pair for the agent of this machine, unless it has one or does not need one."""
         if self.server_key and self.agent_keys is None:
             self.agent_keys = AgentKeys.fresh(self.server_key)
 
     def trouble(self) -> str:
-        """What no longer runs and was given up, in words; empty if all is well."""
+        """Description of programs that were given up; empty if there are none."""
         lost = self.supervisor.given_up()
         return "; ".join(f"{name} keeps dying:\n{self.supervisor.tail(name)}" for name in lost)
 
     def remedy(self) -> str:
-        """How the run file can be made of what was delivered, as the end of a sentence; empty if it cannot be made here."""
+        """How to make the run file from what was delivered, as the end of a sentence; empty if that is not possible here."""
         return ""
 
     def close(self, *, sealed: bool) -> str:
@@ -106,12 +107,12 @@ class Service:
         Parameters
         ----------
         sealed : bool
-            Whether the run file is there: then the journal is no longer needed.
+            Whether the run file exists: then the journal is no longer needed.
 
         Returns
         -------
         str
-            Empty, or where what was not delivered still lies: then only the keys are removed.
+            Empty, or the location of undelivered records: then only the keys are removed.
         """
         self.supervisor.close()
         self._remove_keys()
@@ -163,7 +164,7 @@ class Service:
 
 
 class ConfiguredService(Service):
-    """An aggregator that is there already: ``CREMA_AGGREGATOR`` and ``CREMA_KEYS`` name it.
+    """An existing aggregator, named by ``CREMA_AGGREGATOR`` and ``CREMA_KEYS``.
 
     Parameters
     ----------
@@ -188,19 +189,19 @@ class ConfiguredService(Service):
         elif not may_go_in_the_clear(endpoint):
             raise PipelineError(
                 f"{endpoint} is on another host, where everything would go in the clear:"
-                " set CREMA_KEYS, or CREMA_INSECURE=1 if that is meant"
+                " set CREMA_KEYS, or CREMA_INSECURE=1 if that is intended"
             )
 
 
 class LocalService(Service):
-    """Sink and aggregator beside the client, with keys of their own, for one run.
+    """Sink and aggregator beside the client with their own keys, for one run.
 
     Parameters
     ----------
     run_id : uuid.UUID
         The run.
     output : pathlib.Path
-        Where the run file goes.
+        Directory of the run file.
     plan : Plan
         Where the aggregator listens, and by which addresses agents try to reach it.
     """
@@ -219,9 +220,9 @@ class LocalService(Service):
         Raises
         ------
         PipelineError
-            With the end of what the program said.
+            With the end of the program's output.
         OSError
-            If none of the ports is free that it may have.
+            If none of the permitted ports is free.
         """
         bind = self._plan.bind()
         self._make_run_dir()

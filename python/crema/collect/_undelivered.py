@@ -1,4 +1,4 @@
-"""What lies in the spool directories of this host, of which run it is, and who would deliver it."""
+"""Undelivered records in the spool directories of this host: of which run they are, and which agent would deliver them."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from ..hook._config import ELSEWHERE
 from ..hook._spool import stream_info
 from ._finding import Finding, bytes_text, ok, problem, warning
 
-STALLED_S = 60.0  # an agent delivers within seconds what a writer left behind
+STALLED_S = 60.0  # an agent normally delivers within seconds
 _SEGMENT = re.compile(r"sp-([0-9a-f]{32})-([0-9a-f]{16})")
 _OF_HOST = re.compile(r"run-[0-9a-f]{32}-(.+)-[0-9a-f]{1,8}")
 
 
 @dataclasses.dataclass
 class Held:
-    """What one spool directory holds of one run."""
+    """The records of one run in a spool directory."""
 
     size_b: int = 0
     streams: set[str] = dataclasses.field(default_factory=set)
-    written: bool = False  # some writer of it lives
-    left_s: float = 0.0  # when the last writer that is gone wrote last, since 1970
+    written: bool = False  # one of its writers is alive
+    left_s: float = 0.0  # time of the last write by a writer that has ended, since 1970
 
 
 def undelivered() -> Iterator[Finding]:
-    """A finding for each spool directory of this host and each run that it holds something of."""
+    """A finding for each spool directory of this host and each run with records in it."""
     held_any = False
     for directory in spools():
         try:
@@ -65,20 +65,20 @@ def spools() -> list[pathlib.Path]:
     found |= dict.fromkeys(_served())
     once: dict[tuple[int, int], pathlib.Path] = {}
     for path in found:
-        with contextlib.suppress(OSError):  # not there any more, or never
+        with contextlib.suppress(OSError):  # removed, or never created
             info = path.stat()
             once.setdefault((info.st_dev, info.st_ino), path)
     return [path for path in once.values() if path.is_dir()]
 
 
 def _is_of_this_host(path: pathlib.Path) -> bool:
-    """Directories for temporary files may be shared by hosts, whose names are then in those of the spools."""
+    """Whether a spool belongs to this host. Directories for temporary files may be shared by hosts; the names of spools then contain those of the hosts."""
     host = _OF_HOST.fullmatch(path.name)
     return host is None or host[1] == socket.gethostname()
 
 
 def _served() -> Iterator[pathlib.Path]:
-    """What the agents that run here were told to serve."""
+    """The spools that agents running here serve."""
     for process in pathlib.Path("/proc").iterdir():
         if not process.name.isdigit():
             continue
@@ -88,7 +88,7 @@ def _served() -> Iterator[pathlib.Path]:
             if pathlib.Path(command[0]).name == PROGRAM and directory:
                 yield (process / "cwd").readlink() / directory
         except OSError:
-            continue  # it has ended, or is somebody else's
+            continue  # it has ended, or belongs to another user
 
 
 def _option(command: list[str], name: str) -> str:
@@ -104,7 +104,7 @@ def _option(command: list[str], name: str) -> str:
 
 
 def held(directory: pathlib.Path) -> dict[str, Held]:
-    """By run what a spool directory holds; a run whose name cannot be read is empty.
+    """The content of a spool directory by run; the key is empty if a run's id cannot be read.
 
     Raises
     ------

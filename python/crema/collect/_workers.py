@@ -1,4 +1,4 @@
-"""Whether the processes of a cluster have crema, and whether its hosts reach where a run's aggregator listens."""
+"""Whether the processes of a cluster have crema, and whether its hosts can reach the address of a run's aggregator."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from ._reach import Reach, ReachError, host_and_port, of_this_host
 if TYPE_CHECKING:
     from distributed import Client
 
-DIAL_S = 1.0  # what an agent allows an address
+DIAL_S = 1.0  # time an agent gives an address
 ANSWER_S = 5.0  # of an aggregator
 CONNECT_S = 10.0  # to a scheduler
 _TOKEN_BYTES = 16
-_ZMTP = b"\xff"  # what a ZeroMQ socket says first
+_ZMTP = b"\xff"  # first byte that a ZeroMQ socket sends
 
 
 def examine(client: Client) -> Iterator[Finding]:
@@ -64,7 +64,7 @@ def at(address: str) -> Iterator[Finding]:
 
 
 def _versions(found: dict[str, _cluster.Installed]) -> Iterator[Finding]:
-    """One finding for all processes that have the same."""
+    """One finding per group of processes with the same installation."""
     alike: dict[_cluster.Installed, list[str]] = {}
     for name, what in found.items():
         alike.setdefault(what, []).append(name)
@@ -125,7 +125,7 @@ def _reached(client: Client, has_way: bool) -> Iterator[Finding]:
 
 
 def _a_worker_of_each_host(client: Client) -> dict[str, str]:
-    """Address of one worker to the name of its host: each host has one agent."""
+    """Address of one worker per host, to the host's name: each host has one agent."""
     workers = _cluster.bounded(client.nthreads, "asking who is there")
     hosts = {(host_and_port(address) or (address,))[0]: address for address in sorted(workers)}
     return {address: host for host, address in hosts.items()}
@@ -133,7 +133,7 @@ def _a_worker_of_each_host(client: Client) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _listening(client: Client, token: bytes) -> Iterator[str]:
-    """Listen where a run's aggregator would, say `token` to whoever connects; gives what agents are told to try."""
+    """Listen where a run's aggregator would, send `token` to each connection; yields the endpoints that agents would try."""
     plan = Reach.of(None, None).plan(client)
     address, _, port = plan.bind().removeprefix("tcp://").rpartition(":")
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -161,7 +161,7 @@ def _listening(client: Client, token: bytes) -> Iterator[str]:
 
 
 def _dialling(endpoints: list[str], proof: bytes) -> Callable[[], Any]:
-    """A function for ``client.run``: the first endpoint, in their order, that answers with `proof`; it travels by value."""
+    """A function for ``client.run``: the first endpoint, in their order, that answers with `proof`; it is pickled by value."""
     limit_s = DIAL_S
 
     async def dial() -> str:
@@ -189,7 +189,7 @@ def _dialling(endpoints: list[str], proof: bytes) -> Callable[[], Any]:
 
 
 def aggregator() -> Iterator[Finding]:
-    """Whether the aggregator that ``CREMA_AGGREGATOR`` names answers this client; nothing where the collector starts its own."""
+    """Whether the aggregator that ``CREMA_AGGREGATOR`` names answers this client; nothing if the collector starts its own."""
     endpoint = os.environ.get("CREMA_AGGREGATOR", "")
     if not endpoint:
         return
@@ -225,7 +225,7 @@ def aggregator() -> Iterator[Finding]:
 
 
 def _asked(link: _client.AggregatorClient) -> bool:
-    """Whether the aggregator says that it does not know a run that nobody has."""
+    """Whether the aggregator answers a question about an unknown run."""
     nobodys = secrets.token_bytes(16)
     deadline = time.monotonic() + ANSWER_S
     while time.monotonic() < deadline and not link.fenced:

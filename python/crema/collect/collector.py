@@ -1,4 +1,4 @@
-"""One line around an analysis: starts what records it, waits for the verdict, takes everything down again."""
+"""Records an analysis in a ``with`` block: starts the pipeline, waits for the verdict, and ends everything it started."""
 
 from __future__ import annotations
 
@@ -41,15 +41,17 @@ if TYPE_CHECKING:
 REPEAT_S = 0.5  # a message to the aggregator is repeated until it is answered
 CONNECT_S = 0.02  # between attempts to send over a connection that is not there yet
 OPEN_S = 20.0  # for the first answer
-DISMISS_S = 10.0  # for the agents to leave after the verdict
-ORPHAN_S = 60.0  # until an agent without writers gives up an aggregator that ended with its client
-LEAVE_S = 0.05  # between two looks at whether they have
-_NEVER_S = 3600.0  # between samples that nobody asked for
-_AGENT_SAMPLES_S = 0.1  # an agent samples no more often
+DISMISS_S = 10.0  # for the agents to exit after the verdict
+ORPHAN_S = (
+    60.0  # after which an agent without writers gives up an aggregator that ended with its client
+)
+LEAVE_S = 0.05  # between two checks whether they have
+_NEVER_S = 3600.0  # between samples that were not requested
+_AGENT_SAMPLES_S = 0.1  # minimum sample interval of an agent
 
 
 class CremaError(RuntimeError):
-    """A run cannot be recorded, or a file of it is not there."""
+    """A run cannot be recorded, or one of its files is missing."""
 
 
 class MetricsCollector:
@@ -60,35 +62,37 @@ class MetricsCollector:
     client : distributed.Client, optional
         The cluster that the analysis runs on. None for executors that work on this machine (Iterative, Futures).
     processor_instance : object, optional
-        The processor, or function, that the Runner will be given: tells its tasks from Dask's overhead.
+        The processor or function that the Runner will get: distinguishes its tasks from Dask's overhead.
     backend : {"dask"}, optional
-        As roastcoffea has it; also taken as the second argument. What else executes the analysis is recorded all the same.
+        As in roastcoffea; also accepted as the second argument. Other executors are recorded too.
     output : path, optional
-        Directory of the run file; made if it is not there.
+        Directory of the run file; created if it is missing.
     run_label : str, optional
-        A name for people.
+        A descriptive name.
     sample_interval : float, optional
-        Seconds between two samples of a worker; ``worker_tracking_interval`` is another name of it.
+        Seconds between two samples of a worker; ``worker_tracking_interval`` is an alias.
     track_workers : bool, optional
         False: the state of the workers is not sampled. Chunks, activities, tasks and who was there are recorded all the same.
     attributes : mapping, optional
-        More root attributes of the run file, such as ``{"chunksize": 100_000}``. Those that only the sink writes, such as ``format`` or
-        ``verdict``, are refused.
+        More root attributes of the run file, such as ``{"chunksize": 100_000}``. Attributes that
+        only the sink writes, such as ``format`` or ``verdict``, are refused.
     advertise : str, optional
-        Address or name by which workers reach this machine, where that is none of its own (a port that is forwarded); with a port behind
-        a colon if that is another one there, several with commas between. Else ``CREMA_ADVERTISE``. Hosts that reach none of the addresses
-        send their records over Dask.
+        Address or name by which workers reach this machine, if it is not one of its own (a
+        forwarded port); followed by a colon and the port if that differs; several separated by
+        commas. Default: ``CREMA_ADVERTISE``. Hosts that reach none of the addresses send their
+        records over Dask.
     port : int, str or pair of int, optional
-        Port, or first and last port, that workers can reach on this machine: ``4000``, ``"10000-10100"``. Else ``CREMA_PORT``, else any.
+        Port, or first and last port, that workers can reach on this machine: ``4000``, ``"10000-10100"``. Default: ``CREMA_PORT``, otherwise any port.
     timeout : float, optional
-        Seconds without any progress after which the wait for the verdict ends.
+        Seconds without progress after which waiting for the verdict ends.
     quiet : bool, optional
-        True: print nothing but what went wrong.
+        True: print only errors.
     report : {"brief", "full", "none"}, optional
-        What is printed on standard error when the run is over: six lines, all tables, or nothing.
+        What to print on standard error at the end of the run: six lines, all tables, or nothing.
     on_error : {"warn", "raise"}, optional
-        What becomes of a run that cannot be recorded. ``"warn"``: one line on standard error says why, the analysis runs unrecorded, the
-        verdict is ``UNKNOWN``; nothing that crema does inside the block or on leaving it raises. ``"raise"``: entering raises.
+        How to handle a run that cannot be recorded. ``"warn"``: one line on standard error gives
+        the reason, the analysis runs unrecorded, the verdict is ``UNKNOWN``; crema raises nothing
+        inside the block or on leaving it. ``"raise"``: entering the block raises.
 
     Attributes
     ----------
@@ -97,37 +101,38 @@ class MetricsCollector:
     path : pathlib.Path or None
         The run file, after the block.
     verdict : str or None
-        ``COMPLETE``, ``PARTIAL``, or ``UNKNOWN`` where no verdict was to be had; after the block.
+        ``COMPLETE``, ``PARTIAL``, or ``UNKNOWN`` if there is none; after the block.
     reasons : list of dict
-        ``code``, ``subject``, ``count``, ``text`` of what is missing; empty if the verdict is COMPLETE.
+        ``code``, ``subject``, ``count``, ``text`` of everything missing; empty if the verdict is COMPLETE.
     notes : list of dict
-        The same of what is worth knowing though nothing is missing: files that coffea dropped (``skipbadfiles``), calls of
-        ``apply_to_fileset`` and ``NanoEventsFactory`` that read input without a Runner (``input_direct``; the file has them as
-        attribute ``coffea.direct_calls``).
+        The same for facts worth knowing although nothing is missing: files that coffea dropped
+        (``skipbadfiles``), calls of ``apply_to_fileset`` and ``NanoEventsFactory`` that read input
+        without a Runner (``input_direct``; in the file the attribute ``coffea.direct_calls``).
 
     Raises
     ------
     ValueError
-        At once, if an argument cannot be.
+        At once, if an argument is invalid.
     CremaError
         With ``on_error="raise"``, on entering, if the run or a worker could not be recorded: a worker without crema, a directory that
-        cannot be written, a program that does not start. On leaving it never raises: what went wrong is in `verdict` and `reasons`.
+        cannot be written, a program that does not start. Leaving the block never raises: errors are in `verdict` and `reasons`.
 
     Notes
     -----
-    Chunks are recorded by a checkpointer, which every Runner that is called inside the block gets::
+    Chunks are recorded by a checkpointer, which is given to every Runner called inside the block::
 
         with crema.MetricsCollector(client, processor_instance=instance) as mc:
             run = processor.Runner(executor=..., savemetrics=True)
             output, report = run(fileset, processor_instance=instance)
             mc.set_coffea_report(report)
 
-    With an asynchronous client it is ``async with crema.MetricsCollector(client)``; the event loop never waits for it.
+    With an asynchronous client use ``async with crema.MetricsCollector(client)``; the event loop never waits for it.
 
-    One that is called elsewhere, such as in another process, is given ``checkpointer=mc.checkpointer``.
+    A Runner that is called elsewhere, such as in another process, needs ``checkpointer=mc.checkpointer``.
 
-    With ``CREMA_AGGREGATOR`` (and ``CREMA_KEYS``) in the environment that pipeline is used; otherwise a sink and an
-    aggregator are started beside the client. Workers with ``CREMA_SPOOL`` in their environment write there and start no agent.
+    With ``CREMA_AGGREGATOR`` (and ``CREMA_KEYS``) in the environment that pipeline is used;
+    otherwise a sink and an aggregator are started beside the client. Workers with ``CREMA_SPOOL``
+    in their environment write to that spool and start no agent.
     """
 
     def __init__(
@@ -189,34 +194,36 @@ class MetricsCollector:
         self._quiet = quiet
         self._how = report
         self._on_error = on_error
-        self._missed = False  # a chunk, and it was said
-        self._entered = self._recorded = False  # by this collector; what goes on in its block
+        self._missed = False  # a chunk was missed, and reported
+        self._entered = self._recorded = (
+            False  # whether this collector entered its block, and records it
+        )
         self._service: Service | None = None
-        self._own_agent = False  # one that serves the executors of this machine
+        self._own_agent = False  # it serves the executors on this machine
         self._link: AggregatorClient | None = None
         self._alive: SignOfLife | None = None
         self._config: HookConfig | None = None
-        self._recorder: Recorder | None = None  # of this process, where there is no cluster
-        self._hooked = False  # the cluster has the plugins, or some of them
-        self._with_scheduler = False  # which takes plugins
-        self._carrier: Carrier | None = None  # of records that travel over Dask
+        self._recorder: Recorder | None = None  # of this process, without a cluster
+        self._hooked = False  # the cluster has some of the plugins
+        self._with_scheduler = False  # the scheduler takes plugins
+        self._carrier: Carrier | None = None  # for records that travel over Dask
         self._hosts_told = ""  # whose they are
-        self._keys_end: Callable[[], None] = lambda: None  # of the events with agents' keys
-        self._known: list[_writers.Writer] = []  # who was there at the start
-        self._lacking: dict[str, str] = {}  # who was there and cannot record
+        self._keys_end: Callable[[], None] = lambda: None  # ends the events with agents' keys
+        self._known: list[_writers.Writer] = []  # writers known at the start
+        self._lacking: dict[str, str] = {}  # processes that cannot record
         self._parts: list[dict[str, Any]] = []  # of the list of writers
         self._report: dict[str, str] = {}
         self._sealed = False
         self._interrupted = False  # while it waited for the verdict
         self._t_start_ns = 0
         self._displays: list[Display] = []
-        self._marks = contextlib.ExitStack()  # what is submitted inside the block is marked
+        self._marks = contextlib.ExitStack()  # marks what is submitted inside the block
 
     # -------------------------------------------------------------- during the run
 
     @property
     def checkpointer(self) -> ChunkHook | None:
-        """What the Runner's ``checkpointer`` is to be: records each attempt at a chunk, keeps no checkpoints. None where nothing is recorded."""
+        """Checkpointer for the Runner: records each attempt at a chunk, stores no checkpoints. None if nothing is recorded."""
         return self.checkpointer_around(None)
 
     def checkpointer_around(self, own: Any) -> ChunkHook | None:
@@ -227,7 +234,7 @@ class MetricsCollector:
             raise CremaError("the checkpointer belongs to a run: ask for it inside the with block")
         if not self._recorded:
             return own
-        # It travels with every chunk, and never starts an agent.
+        # It is pickled with every chunk, and never starts an agent.
         return ChunkHook(dataclasses.replace(self._config, server_key=""), own)
 
     def set_coffea_report(
@@ -238,7 +245,7 @@ class MetricsCollector:
         Parameters
         ----------
         report : mapping
-            What the Runner returned beside the output.
+            The report that the Runner returned with the output.
         custom_metrics : mapping, optional
             By dataset: ``entries``, ``duration`` and ``performance_counters`` with ``num_requested_bytes``; their sums replace the
             report's, as in roastcoffea.
@@ -247,7 +254,7 @@ class MetricsCollector:
             own = _attributes.of_custom_metrics(custom_metrics or {})
             self._report |= _attributes.of_report({**(report or {}), **own})
         except Exception as error:
-            self._say(f"crema: coffea's report is not kept: {type(error).__name__}: {error}")
+            self._say(f"crema: coffea's report is not recorded: {type(error).__name__}: {error}")
 
     def live(self, n_events: int | None = None) -> Display | NoDisplay:
         """Show the run in this cell of a notebook, once a second, until the block ends.
@@ -255,18 +262,18 @@ class MetricsCollector:
         Parameters
         ----------
         n_events : int, optional
-            Events of the whole input: shows how much time is left.
+            Number of events of the whole input: enables an estimate of the remaining time.
 
         Returns
         -------
         Display or NoDisplay
-            The latter shows nothing, where the run cannot be watched from here; a line has said why.
+            The latter, which shows nothing, if the run cannot be watched from here; a line gives the reason.
 
         Raises
         ------
         CremaError
-            With ``on_error="raise"``: outside the block, without IPython, or where an operator's pipeline writes the file: on the
-            sink's host, `crema top` shows it.
+            With ``on_error="raise"``: outside the block, without IPython, or if an operator's
+            pipeline writes the file; `crema top` on the sink's host shows that run.
         """
         try:
             shown = self._watch(n_events)
@@ -283,7 +290,7 @@ class MetricsCollector:
             raise CremaError(
                 "the run is not recorded"
                 if self._entered
-                else "a run can be watched inside the with block only"
+                else "a run can only be watched inside the with block"
             )
         if not self._service.owned:
             raise CremaError("the sink writes elsewhere; watch with crema top on its host")
@@ -297,7 +304,7 @@ class MetricsCollector:
             ) from error
 
     def extract_metrics_from_output(self, output: Any) -> None:
-        """Nothing needs to be extracted: chunks and sections are in the run file. Takes out what roastcoffea's decorator left."""
+        """Nothing needs to be extracted: chunks and sections are in the run file. Removes what roastcoffea's decorator has added."""
         if isinstance(output, dict):
             output.pop("__roastcoffea_metrics__", None)
 
@@ -305,12 +312,12 @@ class MetricsCollector:
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """As `get_metrics`."""
+        """Same as `get_metrics`."""
         return self.get_metrics()
 
     @property
     def span_metrics(self) -> dict[tuple[str, str, str, str], float]:
-        """What Dask metered in tasks: ``("execute", prefix, activity, unit)`` to its sum over all workers; empty without a run file."""
+        """Dask's fine metrics of tasks: ``("execute", prefix, activity, unit)`` to its sum over all workers; empty without a run file."""
         from ..read import roastcoffea
 
         return self._read(roastcoffea.span_metrics, {})
@@ -324,7 +331,7 @@ class MetricsCollector:
     def save_measurement(
         self, output_dir: str | os.PathLike, measurement_name: str | None = None
     ) -> pathlib.Path:
-        """Write metrics and a copy of the run file into a directory of their own, in roastcoffea's layout; that directory."""
+        """Write metrics and a copy of the run file to a new directory in roastcoffea's layout; returns the directory."""
         from ..read import roastcoffea
 
         return roastcoffea.save_measurement(self._file(), output_dir, measurement_name)
@@ -336,7 +343,7 @@ class MetricsCollector:
         self._read(lambda run: print_report(run.path), None)
 
     def _read(self, read: Callable[[Any], Any], otherwise: Any) -> Any:
-        """What `read` makes of the run file; where there is none a line says so."""
+        """Result of `read` for the run file; without a file a line says so."""
         from ..read.reader import open as open_run
 
         try:
@@ -354,12 +361,12 @@ class MetricsCollector:
         Parameters
         ----------
         path : path, optional
-            Of the page; beside the run file if not given.
+            Path of the page; beside the run file by default.
 
         Returns
         -------
         pathlib.Path
-            Of the page.
+            Path of the page.
 
         Raises
         ------
@@ -403,7 +410,7 @@ class MetricsCollector:
         return True
 
     def _begin_block(self) -> None:
-        """What concerns the code in the block; in its own thread and context."""
+        """Prepare the code in the block; runs in its thread and context."""
         if self._client is not None:
             self._marks.enter_context(_cluster.marked(self._config.run_id))
         self._recorded = True
@@ -417,7 +424,7 @@ class MetricsCollector:
         self._refuse(error)
 
     def _refuse(self, error: Exception) -> None:
-        """The run is not recorded: raise, or say so and let the analysis run."""
+        """Handle a run that cannot be recorded: raise, or print a line and let the analysis run."""
         if self._on_error == "warn":
             self._say(f"crema: the analysis runs unrecorded: {str(error) or repr(error)}")
         elif isinstance(error, (PipelineError, _cluster.ClusterError, OSError)):
@@ -426,7 +433,7 @@ class MetricsCollector:
             raise error
 
     def _end(self) -> None:
-        """Take everything down, whatever state it is in; trouble with that is said."""
+        """End everything, whatever state it is in; errors are printed."""
         try:
             left = self._take_down()
         except Exception as error:
@@ -452,7 +459,7 @@ class MetricsCollector:
             run_open,
             lambda trouble: self._say(f"crema: {trouble}"),
         )
-        if self._own_agent:  # the aggregator admits its key since it knows the run
+        if self._own_agent:  # the aggregator admits its key now that it knows the run
             self._service.start_agent(self._agent_samples_s)
         self._t_start_ns = self._on_the_sinks_clock(self._t_start_ns)
         if self._client is not None:
@@ -461,7 +468,7 @@ class MetricsCollector:
             self._record_client()
 
     def _record_client(self) -> None:
-        """A stream of this process itself: a run that has no chunk at all still has somebody who says that it is over."""
+        """Record a stream of this process, so that a run without any chunk still has a writer that ends it."""
         name = f"{socket.gethostname()}:{os.getpid()}"
         self._recorder = Recorder(self._config, kind=KIND_CLIENT, uuid="", name=name)
         _recorder.announce(self._config)
@@ -492,7 +499,8 @@ class MetricsCollector:
             track_workers=self._track_workers,
             agent_options=(
                 *("--sample-interval", f"{self._agent_samples_s:g}s"),
-                # An operator's aggregator outlives this client: an agent that is told to leave waits for it. Its own does not.
+                # An operator's aggregator outlives this client: a dismissed agent waits for it. Our
+                # own aggregator does not.
                 *(
                     ("--orphan-timeout", f"{ORPHAN_S:g}s")
                     if self._service.owned
@@ -524,7 +532,7 @@ class MetricsCollector:
         }
 
     def _open(self, message: dict[str, Any]) -> None:
-        """Announce the run, until the aggregator knows it."""
+        """Announce the run until the aggregator knows it."""
         deadline = time.monotonic() + OPEN_S
         while time.monotonic() < deadline:
             sent = self._link.send(_client.RUN_OPEN, **message)
@@ -544,7 +552,7 @@ class MetricsCollector:
         )
 
     def _refusal(self) -> str:
-        """That the aggregator wants nothing of this client, or empty."""
+        """Sentence saying that the aggregator refuses this client, or empty."""
         if not self._link.fenced:
             return ""
         return (
@@ -552,7 +560,7 @@ class MetricsCollector:
         )
 
     def _on_the_sinks_clock(self, t_ns: int) -> int:
-        """A time of this host as the services tell it; a difference within what its measurement allows is none."""
+        """Convert a time of this host to the services' clock; a difference within its uncertainty is ignored."""
         offset_ns, bound_ns = self._link.clock(self._run_id.bytes)
         return t_ns - offset_ns if abs(offset_ns) > bound_ns else t_ns
 
@@ -570,7 +578,7 @@ class MetricsCollector:
             _cluster.register(self._client, SchedulerHook(self._config))
             self._carrier = self._make_carrier()
         else:
-            text = "when workers came and left is not recorded"
+            text = "the times at which workers joined and left are not recorded"
             self._say(f"crema: {text}: the scheduler: {lacking.pop(_cluster.SCHEDULER)}")
             _cluster.note_start(self._client, self._config.run_id)
         hook = WorkerHook(self._config)
@@ -582,25 +590,25 @@ class MetricsCollector:
             self._known += _cluster.scheduler_writer(self._client, self._config.run_id)
 
     def _on_key(self, event: Any) -> None:
-        """An agent on the cluster has made its pair, and its public key is to be admitted; called by Dask's client, on its event loop."""
+        """Request the admission of a new agent's public key; called by Dask's client on its event loop."""
         alive = self._alive
         if alive is not None and isinstance(event, dict) and event.get("action") == KEY_ACTION:
             alive.admit(_keys.public_key(event.get("key")))
 
     def _on_event(self, event: Any) -> None:
-        """What a worker's plugin says while the run goes on; called by Dask's client, on its event loop."""
+        """Handle an event of a worker's plugin during the run; called by Dask's client on its event loop."""
         prefix = event.get("prefix") if isinstance(event, dict) else None
         if prefix and not self._missed:
             self._missed = True
             self._say(
-                f"crema: a task {prefix!r} has ended and no chunk of it is recorded: "
+                f"crema: a task {prefix!r} has ended without a recorded chunk: "
                 "give its Runner checkpointer=mc.checkpointer"
             )
 
     def _unrecorded(self, lacking: dict[str, str]) -> None:
         if not lacking:
             return
-        text = f"{len(lacking)} processes do their work unrecorded: {_cluster.listed(lacking)}"
+        text = f"{len(lacking)} processes work unrecorded: {_cluster.listed(lacking)}"
         if self._on_error == "raise":
             raise CremaError(text)
         self._say(f"crema: {text}")
@@ -626,7 +634,7 @@ class MetricsCollector:
                 raise error
 
     def _end_block(self) -> int:
-        """What concerned the code in the block is undone; when it ended."""
+        """Undo `_begin_block`; returns the end time of the block."""
         self._recorded = False
         t_end_ns = time.time_ns()
         self._report |= _runner.unhook(self._config.run_id)
@@ -637,14 +645,15 @@ class MetricsCollector:
         return t_end_ns
 
     def _finish(self, t_end_ns: int, exc: BaseException | None) -> None:
-        """Wait for the verdict, take everything down and tell."""
+        """Wait for the verdict, end everything and print the result."""
         try:
             if self._alive is not None:
                 self._alive.run_ends()
             self._flush()
             self._await_verdict(t_end_ns, exc)
         except Exception as error:
-            # Recording failed, the analysis did not: its result is worth more than this exception.
+            # Recording failed, but the analysis did not: its result matters more than this
+            # exception.
             self._stopped("collector_failed", f"{type(error).__name__}: {error}")
         except BaseException:
             self._stopped("interrupted", "the wait for the verdict was interrupted")
@@ -655,7 +664,7 @@ class MetricsCollector:
         self._tell()
 
     def _flush(self) -> None:
-        """Have every process write its last records, then end the streams of this one; list who recorded."""
+        """Let every process write its last records, end the streams of this one, and list the writers."""
         from ..hook import chunks
 
         roll, run_id = _writers.Roll(), self._config.run_id
@@ -663,7 +672,7 @@ class MetricsCollector:
             self._connect_again()
             roll.add(self._end_on_cluster(self._say))
             for event in _cluster.events(self._client, key_topic(run_id)):
-                self._on_key(event)  # what a connection that broke has lost
+                self._on_key(event)  # events lost with a broken connection
         with contextlib.suppress(OSError):
             chunks.close(self._config.run_id)
             if self._client is None:
@@ -746,10 +755,10 @@ class MetricsCollector:
                     self._link.send(_client.RUN_WRITERS, **part)
                 self._link.send(_client.RUN_END, **message)
                 for state in self._link.states(self._run_id.bytes, REPEAT_S):
-                    host.look()  # it may have started just now
-                    kept = state.writers_kept  # an aggregator that was started anew has none
+                    host.look()  # it may have just started
+                    kept = state.writers_kept  # a restarted aggregator has none
                     if _is_given_up(state):
-                        continue  # sealed without its end, which is being said just now
+                        continue  # sealed without its end, which is being sent now
                     if state.phase in (_client.SEALED, _client.FAILED) or state.refusal:
                         return state
                     now = (state.phase, state.committed, state.missing, len(state.waiting_for))
@@ -762,13 +771,13 @@ class MetricsCollector:
         return state
 
     def _see_agents_off(self, message: dict[str, Any], host: HostAgent) -> None:
-        """Agents that were started for this run leave when the aggregator dismisses them: it must live until then."""
+        """Wait until the agents started for this run have exited: the aggregator dismisses them and must run until then."""
         supervisor = self._service.supervisor
         deadline = time.monotonic() + DISMISS_S
         if self._own_agent:
             supervisor.dismiss("crema-agent")
         elif not self._service.owned:
-            host.wait(deadline)  # the aggregator stays, and sees to the others
+            host.wait(deadline)  # the aggregator stays for the others
             return
         while time.monotonic() < deadline:
             if self._own_agent and not supervisor.alive("crema-agent"):
@@ -804,7 +813,7 @@ class MetricsCollector:
         self.reasons.append({"code": code, "subject": self.run_id, "count": 0, "text": text})
 
     def _take_down(self) -> str:
-        """End what was started; where undelivered records lie, if there are any."""
+        """End everything that was started; returns the location of undelivered records, if any."""
         if self._config is not None:
             _runner.unhook(self._config.run_id)
         if self._hooked:
@@ -835,12 +844,12 @@ class MetricsCollector:
         elif service is not None:
             left = [service.close(sealed=self._sealed)]
         if self._config is not None and not self._own_agent:
-            spool = self._config.spool_dir()  # of the workers on this host, if there are any
+            spool = self._config.spool_dir()  # of the workers on this host, if any
             left += [str(spool)] if self._config.serves() and any(spool.glob("sp-*")) else []
         return " and ".join(filter(None, left))
 
     def _leave_cluster(self) -> None:
-        """Nothing is left to travel: the way over Dask ends, and the plugins go."""
+        """Remove the plugins and end the way over Dask: nothing is left to be sent."""
         self._with_scheduler = False
         carrier, self._carrier = self._carrier, None
         if carrier is not None:
@@ -849,7 +858,7 @@ class MetricsCollector:
             _cluster.forget(self._client, self._config.run_id)
 
     def _tell(self) -> None:
-        """What became of the run, for people."""
+        """Print the result of the run."""
         if self.verdict == "UNKNOWN":
             for reason in self.reasons:
                 self._say(f"crema: no verdict: {reason['text']}")
@@ -878,7 +887,7 @@ class MetricsCollector:
 
     @staticmethod
     def _say(line: str) -> None:
-        with contextlib.suppress(Exception):  # a closed standard error is no reason to fail
+        with contextlib.suppress(Exception):  # a closed standard error must not be an error
             print("; ".join(line.splitlines()), file=sys.stderr, flush=True)
 
 
@@ -892,7 +901,7 @@ def _outcome(call: Callable[[], None]) -> BaseException | None:
 
 
 async def _in_thread(call: Callable[[], None]) -> BaseException | None:
-    """The same of a call that waits, while the event loop runs on; one that is cancelled is waited for."""
+    """The same for a blocking call while the event loop continues; a cancelled one is still awaited."""
     done = asyncio.ensure_future(asyncio.to_thread(_outcome, call))
     try:
         return await asyncio.shield(done)
@@ -902,12 +911,12 @@ async def _in_thread(call: Callable[[], None]) -> BaseException | None:
 
 
 def must_be_writable(directory: pathlib.Path) -> None:
-    """Make a directory, and a file in it.
+    """Check that a directory exists, or can be made, and that a file can be made in it.
 
     Raises
     ------
     CremaError
-        If that does not work: better now than when the run is over.
+        If that fails: better now than at the end of the run.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Is everything there that a run needs: on this host, and on the cluster of a client."""
+"""Checks everything that a run needs on this host and on the cluster of a client."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def doctor(
     output: str | os.PathLike | None = None,
     keys: Iterable[str | os.PathLike] = (),
 ) -> Findings:
-    """Look whether everything is there that a run needs, and what earlier runs left behind. Nothing is changed.
+    """Check everything that a run needs, and look for leftovers of earlier runs. Nothing is changed.
 
     Parameters
     ----------
     client : distributed.Client or str, optional
-        Of the cluster that is to be looked at too; or the address of its scheduler.
+        Client of a cluster to be checked too, or the address of its scheduler.
     output : path, optional
         Directory of the run files; ``CREMA_RUNS`` of the environment if not given, else the working directory.
     keys : iterable of path, optional
-        Key directories, beside the one that ``CREMA_KEYS`` names.
+        Key directories in addition to the one named by ``CREMA_KEYS``.
 
     Returns
     -------
     Findings
-        A list that prints one line each; ``problems`` are those that keep a run from being recorded or delivered.
+        A list that prints one line each; ``problems`` are those that prevent recording or delivery.
     """
     return Findings(_look(client, output, keys))
 

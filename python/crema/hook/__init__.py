@@ -1,1 +1,1 @@
-"""What runs beside the analysis: in workers, in the scheduler and in ``process()``; protobuf is all it needs of its own."""
+"""The part that runs beside the analysis: in workers, in the scheduler and in ``process()``. Its only dependency is protobuf."""

@@ -1,7 +1,8 @@
-"""Keeps an agent running beside the processes that record: one a spool directory, whoever starts it.
+"""Keeps one agent per spool directory running beside the processes that record.
 
-The agent holds the lock of its spool directory. Whoever finds that lock free starts one; if two do, one of them finds the lock
-taken and leaves. It is detached, so that it outlives a worker that is killed.
+The agent holds the lock of its spool directory. A process that finds the lock free starts an agent;
+if two do, one of the agents finds the lock taken and exits. The agent is detached, so that it
+outlives a worker that is killed.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from ._unix import fcntl
 logger = logging.getLogger("crema")
 
 PROGRAM = "crema-agent"
-KEY_ACTION = "crema-agent-key"  # of the event that brings an agent's public key up
-_PATIENCE_S = 5.0  # for an agent that was started to take the lock
+KEY_ACTION = "crema-agent-key"  # of the event that carries an agent's public key
+_PATIENCE_S = 5.0  # how long a started agent may take to get the lock
 _PATIENCE_MAX_S = 60.0
 _WATCH_S = 1.0
-_CLOCK_S = 2.0  # by which the clock may have been set since
+_CLOCK_S = 2.0  # how far the clock may have been set since
 
 
 class AgentKeeper:
@@ -43,20 +44,20 @@ class AgentKeeper:
         The run.
     directory : pathlib.Path
         Spool directory.
-    tell : callable, optional
-        Takes the public key of the directory's agent, in Z85, on the loop of `watch`: the aggregator knows it only by that.
+    announce : callable, optional
+        Receives the public key of the directory's agent, in Z85, on the loop of `watch`. The aggregator learns the key only in this way.
     """
 
     def __init__(
         self,
         config: HookConfig,
         directory: pathlib.Path,
-        tell: Callable[[str], None] | None = None,
+        announce: Callable[[str], None] | None = None,
     ) -> None:
         self._config = config
         self._directory = directory
-        self._tell = tell
-        self._told = ""  # the key that was
+        self._announce = announce
+        self._announced = ""  # the key that was
         self._loop: asyncio.AbstractEventLoop | None = None
         self._starter: threading.Thread | None = None
         self._not_before = 0.0
@@ -67,20 +68,20 @@ class AgentKeeper:
         self.problem = ""
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Check now and every second, on `loop`, until `stop`."""
+        """Check now and then every second, on `loop`, until `stop`."""
         self._loop = loop
         self._timer = loop.call_later(_WATCH_S, self.watch, loop)
         try:
             self.check()
         except OSError as error:
-            self._note(f"no word of {PROGRAM}: {error}")
+            self._note(f"no sign of {PROGRAM}: {error}")
 
     def writers_end(self) -> None:
-        """From here on an agent is started only for what lies there undelivered."""
+        """From now on start an agent only for undelivered records."""
         self._ending = True
 
     def stop(self) -> None:
-        """Check no more; the agent goes on."""
+        """Stop checking; the agent keeps running."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -91,19 +92,19 @@ class AgentKeeper:
             return
         if self.is_held():
             self._patience_s, self._not_before = _PATIENCE_S, 0.0
-            if self._config.server_key and not self._told:
-                self._tell_key(public_key(self._directory))  # another process has started it
+            if self._config.server_key and not self._announced:
+                self._announce_key(public_key(self._directory))  # another process has started it
             return
         if self._ending and not any(self._directory.glob("sp-*")):
             return
-        # An agent that cannot stay is not asked for again and again.
+        # Do not start an agent again and again if it cannot stay.
         self._not_before = now + self._patience_s
         self._patience_s = min(2 * self._patience_s, _PATIENCE_MAX_S)
         self._starter = threading.Thread(target=self._start, name="crema-agent-start", daemon=True)
         self._starter.start()
 
     def is_held(self) -> bool:
-        """Whether an agent serves the spool now."""
+        """Whether an agent is serving the spool."""
         return lock_is_held(self._directory / "agent.lock")
 
     def _start(self) -> None:
@@ -112,7 +113,7 @@ class AgentKeeper:
                 try:
                     fcntl.flock(only_one, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
-                    self._not_before = time.monotonic() + 1.0  # another process here is at it
+                    self._not_before = time.monotonic() + 1.0  # another process starts one
                     return
                 self._start_alone()
         except Exception as error:
@@ -127,11 +128,11 @@ class AgentKeeper:
             command += ["--server-key", self._config.server_key]
             self._make_key(command)
         else:
-            command.append("--insecure")  # the collector has seen that it is local, or meant
+            command.append("--insecure")  # the collector checked that it is local, or intended
         self._wait_for([*command, *self._config.agent_options, "--daemon"])
 
     def _make_key(self, command: list[str]) -> None:
-        """Have the agent make its pair, and tell the public half before it needs it."""
+        """Let the agent create its key pair, and announce the public key before it is needed."""
         made = subprocess.run(
             [*command, "--print-key"],
             stdin=subprocess.DEVNULL,
@@ -143,12 +144,12 @@ class AgentKeeper:
             raise OSError(made.stderr.strip() or f"exit status {made.returncode}")
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(self._tell_key, made.stdout.strip())
+                self._loop.call_soon_threadsafe(self._announce_key, made.stdout.strip())
 
-    def _tell_key(self, key: str) -> None:
-        if key and key != self._told and self._tell is not None:
-            self._told = key
-            self._tell(key)
+    def _announce_key(self, key: str) -> None:
+        if key and key != self._announced and self._announce is not None:
+            self._announced = key
+            self._announce(key)
 
     def _wait_for(self, command: list[str]) -> None:
         child = subprocess.Popen(
@@ -159,16 +160,17 @@ class AgentKeeper:
             start_new_session=True,
         )
         self.started += 1
-        # Hold the starter's lock until the agent is there, so that a host full of workers starts one and not a hundred.
+        # Hold the starter's lock until the agent runs, so that the workers of a host start only one
+        # agent.
         deadline = time.monotonic() + _PATIENCE_S
         while not self.is_held():
             status = child.poll()
             if status not in (None, 0) or time.monotonic() > deadline:
-                self._note(f"{PROGRAM} did not take up {self._directory} (exit status {status})")
+                self._note(f"{PROGRAM} did not serve {self._directory} (exit status {status})")
                 return
             time.sleep(0.05)
         self.problem = ""
-        child.wait(_PATIENCE_S)  # the daemon goes on without it
+        child.wait(_PATIENCE_S)  # the daemon continues without it
 
     def _note(self, problem: str) -> None:
         if problem != self.problem:
@@ -177,17 +179,18 @@ class AgentKeeper:
 
 
 def dismiss(config: HookConfig) -> None:
-    """Have the agent that serves the run's spool on this host deliver what there is and leave, if crema started it."""
+    """Ask the agent that serves the run's spool on this host, if crema started it, to deliver everything and exit."""
     lock = config.spool_dir() / "agent.lock"
     if config.serves() and lock_is_held(lock):
-        signal_holder(lock, signal.SIGUSR1)  # else it leaves by itself when it has nothing to do
+        signal_holder(lock, signal.SIGUSR1)  # otherwise it exits by itself when it is idle
 
 
 def signal_holder(lock: pathlib.Path, number: int) -> bool:
-    """Signal the process whose id its holder has written into a lock's file; False if it is not proven to be that one.
+    """Signal the process whose id is in a lock file; False if it is not certain to be the holder.
 
-    The number may be another process by now, or of another container. So that process must be this user's, have begun before the number was
-    written, and serve this directory.
+    The number may by now belong to another process, or to another container. So the process must
+    belong to this user, must have started before the number was written, and must serve this
+    directory.
     """
     try:
         pid, written_s = int(lock.read_text()), lock.stat().st_mtime
@@ -205,7 +208,7 @@ def signal_holder(lock: pathlib.Path, number: int) -> bool:
 
 @contextlib.contextmanager
 def _held(pid: int) -> Iterator[int | None]:
-    """A descriptor by which that process, and no later one of its number, is signalled; None before Linux 5.3."""
+    """Descriptor that refers to this process and not to a later one with its number; None before Linux 5.3."""
     process = None
     try:
         process = os.pidfd_open(pid)
@@ -239,13 +242,13 @@ def _is_agent_of(pid: int, directory: pathlib.Path, written_s: float) -> bool:
 def agent_of(directory: pathlib.Path) -> tuple[int, list[str]] | None:
     """Process id and command line of the agent that serves a spool directory, None if there is none.
 
-    The number is 0 and the command line empty where the process cannot be told, as that of another container or user.
+    The number is 0 and the command line empty if the process cannot be identified, such as one of another container or user.
     """
     lock = directory / "agent.lock"
     try:
         if not lock_is_held(lock):
             return None
-    except PermissionError:  # an operator's: only its owner may open it
+    except PermissionError:  # started by an operator: only its owner may open it
         return (0, []) if _kernel_has_lock(lock) else None
     try:
         pid = int(lock.read_text())
@@ -257,17 +260,17 @@ def agent_of(directory: pathlib.Path) -> tuple[int, list[str]] | None:
 
 
 def key_topic(run_id: str) -> str:
-    """Topic of Dask's events that bring the public keys of a run's agents up."""
+    """Topic of the Dask events that carry the public keys of a run's agents."""
     return f"crema-keys-{run_id}"
 
 
 def key_event(key: str) -> dict[str, Any]:
-    """Message of such an event."""
+    """Message of an event with a public key."""
     return {"action": KEY_ACTION, "key": key}
 
 
 def public_key(directory: pathlib.Path) -> str:
-    """Public key of the agent that serves a spool directory, in Z85; empty if it has none of its own."""
+    """Public key of the agent that serves a spool directory, in Z85; empty if it does not have its own."""
     try:
         text = (directory / "keys" / "agent.key").read_text()
     except OSError:
@@ -277,7 +280,7 @@ def public_key(directory: pathlib.Path) -> str:
 
 
 def lock_is_held(path: pathlib.Path) -> bool:
-    """Whether some process holds the lock on a file."""
+    """Whether any process holds the lock on a file."""
     try:
         with open(path, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -289,7 +292,7 @@ def lock_is_held(path: pathlib.Path) -> bool:
 
 
 def _kernel_has_lock(path: pathlib.Path) -> bool:
-    """The same by the kernel's own list, for a file that may not be opened."""
+    """The same from the kernel's list of locks, for a file that cannot be opened."""
     try:
         inode = path.stat().st_ino
         locks = pathlib.Path("/proc/locks").read_text().splitlines()
@@ -303,7 +306,7 @@ def write_keys(directory: pathlib.Path, keys: dict[str, str]) -> pathlib.Path:
     directory.mkdir(mode=0o700, exist_ok=True)
     for name, content in keys.items():
         if pathlib.PurePath(name).name != name:
-            raise ValueError(f"{name!r} is no file name")
+            raise ValueError(f"{name!r} is not a file name")
         hidden = directory / f".{name}.{os.getpid()}"
         fd = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "w", encoding="utf-8") as file:

@@ -1,8 +1,9 @@
-"""Attempts at chunks: one row each, whatever becomes of it.
+"""Attempts at chunks: one row each, whatever the outcome.
 
-`begin` writes a provisional row, so that a chunk whose worker is killed is known; `finish` writes the row that replaces it. An
-attempt that never finishes failed, or its chunk was dropped: the end of its Dask task, the next chunk in the same thread or the
-end of the stream closes it. One thread works on one chunk at a time.
+`begin` writes a provisional row, so that a chunk is known even if its worker is killed; `finish`
+writes the row that replaces it. An attempt that never finishes has failed, or its chunk was
+dropped: it is closed by the end of its Dask task, by the next chunk in the same thread, or by the
+end of the stream. A thread works on one chunk at a time.
 """
 
 from __future__ import annotations
@@ -35,12 +36,13 @@ Stamp = tuple[int, int, int, int]
 
 def now() -> Stamp:
     """The instant of the call in the calling thread: monotonic, garbage collection, CPU, real; in nanoseconds."""
-    # Garbage before CPU here and behind it at the start: what is collected in between is in both or in the CPU alone.
+    # At the start garbage is read before CPU, at the end after it: a collection in between counts
+    # in both or in the CPU time only.
     return _clock(), _process.garbage.ns(), _cpu(), time.time_ns()
 
 
 class Recorder(Protocol):
-    """What attempts need of the one who records them, see `_recorder.Recorder`."""
+    """The part of `_recorder.Recorder` that attempts use."""
 
     stream: _spool.StreamWriter
     worker_id: int
@@ -49,11 +51,11 @@ class Recorder(Protocol):
         """Small number of a thread."""
 
     def read(self, what: str, read: Callable[[], Any], otherwise: Any) -> Any:
-        """What `read` returns, or `otherwise` with a note that `what` is unavailable."""
+        """Return the result of `read`, or `otherwise` with a note that `what` is unavailable."""
 
 
 class Attempt:
-    """An attempt at a chunk: what was read when it was taken up."""
+    """An attempt at a chunk: the values read when it began."""
 
     __slots__ = (
         "began_ns",
@@ -78,9 +80,9 @@ class Attempt:
         self.key = key
         self.values = values
         self.open = True
-        self.factory: Any = None  # coffea's, once somebody asked for it
+        self.factory: Any = None  # coffea's, once it was needed
         self.entries = itertools.count()  # of sections
-        self.process_ns = 0  # when process() began, if it says so
+        self.process_ns = 0  # when process() began, if known
         self.proc_cpu_s, self.high_b = _process.usage()
         self.cpu_ns = _cpu()
         self.cost_ns = self.cpu_ns - began_ns
@@ -92,7 +94,7 @@ _current: contextvars.ContextVar[Attempt | None] = contextvars.ContextVar("attem
 
 
 def current() -> Attempt | None:
-    """The attempt that the caller works on; None outside of one, and in a child of the process that began it."""
+    """The attempt that the caller is working on; None outside of an attempt, and in a child of the process that began it."""
     attempt = _current.get()
     if attempt is None or not (attempt.open and attempt.recorder.stream.alive):
         return None
@@ -105,14 +107,14 @@ class Attempts:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._open: dict[int, Attempt] = {}  # by thread
-        self._branches: set[str] = set()  # whose names were written
-        self._files: dict[int, tuple[str, str, int]] = {}  # of which only the name was written
+        self._branches: set[str] = set()  # names that were written
+        self._files: dict[int, tuple[str, str, int]] = {}  # for which only the name was written
         self._refs = itertools.count(1)
         self._sources: dict[tuple[str, ...], dict[str, float]] = {}  # rows to begin with
         self._lock = threading.Lock()
         self._measuring = False
-        self.keys: set[Hashable] = set()  # Dask keys of running tasks that took up a chunk
-        self.without_key = False  # a chunk was taken up, and Dask did not say in which task
+        self.keys: set[Hashable] = set()  # Dask keys of running tasks with a chunk
+        self.without_key = False  # a chunk began in a task that Dask did not name
 
     def begin(
         self,
@@ -121,7 +123,7 @@ class Attempts:
         key: Hashable | None,
         submission_key: int = 0,
     ) -> Attempt:
-        """A chunk is taken up: by the Dask task `key`, which was submitted with others, or without Dask."""
+        """Begin a chunk, in the Dask task `key` of a submission, or without Dask."""
         began_ns = _cpu()
         thread = threading.get_ident()
         self.without_key = self.without_key or key is None
@@ -162,7 +164,7 @@ class Attempts:
     def _new_source(
         self, dataset: str, filename: str, uuid: str, tree: str, prefix: str
     ) -> dict[str, float]:
-        """A chunk's row, as far as it is the same for all chunks of a source."""
+        """The part of a chunk's row that is the same for all chunks of a source."""
         stream = self._recorder.stream
         dataset_id = stream.name(_records.DATASET, dataset)
         ids = {
@@ -190,9 +192,10 @@ class Attempts:
         stamp: Stamp,
         factory: Any = None,
     ) -> None:
-        """The chunk of this thread was done at `stamp`.
+        """The chunk of this thread ended at `stamp`.
 
-        `metrics` are coffea's of it, if it was asked for them; `factory` made its events, if anybody knows it.
+        `metrics` are coffea's metrics of the chunk, if it was asked for them; `factory` is the one
+        that created its events, if known.
         """
         began_ns = _cpu()
         attempt = self._open.pop(threading.get_ident(), None)
@@ -234,7 +237,7 @@ class Attempts:
     def _take_input(
         self, values: dict[str, float], metrics: Mapping[str, Any], factory: Any
     ) -> int:
-        """Fill in what the attempt read; bits of `quality` say what is not known."""
+        """Fill in what the attempt read; bits of `quality` mark what is unknown."""
         quality = 0
         read = self._recorder.read
         read_b = metrics.get("bytesread")
@@ -264,25 +267,25 @@ class Attempts:
         return quality if sizes.exact else quality | _APPORTIONED
 
     def _describe(self, file: tuple[str, str, int], factory: Any) -> None:
-        """Write size and events of a file, once in this stream: before it was open nobody knew them."""
+        """Write size and events of a file once per stream; they are unknown before it is open."""
         whole = _input.whole(factory)
         if max(whole) >= 0:
             self._recorder.stream.more(_records.FILE, *file, **whole._asdict())
 
     def _name_branches(self, names: frozenset[str]) -> None:
-        """Write names that this stream has not seen; most chunks of a run touch the same ones."""
+        """Write names that are new in this stream; most chunks of a run touch the same ones."""
         for name in sorted(names - self._branches):
             self._recorder.stream.name(_records.BRANCH, name)
         self._branches |= names
 
     def task_ended(self, key: Hashable, status: str) -> None:
-        """The Dask task `key` is over: if its attempt is still open, `status` is what became of it."""
+        """The Dask task `key` has ended: if its attempt is still open, close it with `status`."""
         for thread, attempt in list(self._open.items()):
             if attempt.key == key:
                 self._abandon(thread, status)
 
     def close(self, status: str) -> None:
-        """No more chunks: those still open end with `status`."""
+        """Close all open attempts with `status`; no more chunks follow."""
         for thread in list(self._open):
             self._abandon(thread, status)
         with self._lock:
@@ -291,7 +294,7 @@ class Attempts:
                 _process.garbage.stop()
 
     def _abandon(self, thread: int, status: str) -> None:
-        """Write the row of an attempt that did not finish, seen from outside: its end and CPU are not known well."""
+        """Write the row of an attempt that did not finish; its end and CPU time are only known from outside."""
         attempt = self._open.pop(thread, None)
         if attempt is None:
             return
@@ -310,7 +313,7 @@ class Attempts:
 
 
 def _touched(factory: Any, metrics: Mapping[str, Any]) -> frozenset[str] | None:
-    """Branches that an attempt read, by its factory or by coffea's report; None where neither knows."""
+    """Branches that an attempt read, by its factory or by coffea's report; None if neither knows."""
     names = None if factory is None else _input.touched(factory)
     if names is None and "columns" in metrics:
         names = _input.branches_of_columns(frozenset(metrics["columns"]))
@@ -318,6 +321,6 @@ def _touched(factory: Any, metrics: Mapping[str, Any]) -> frozenset[str] | None:
 
 
 def _peak_b(attempt: Attempt, rss_b: int, high_b: int) -> int:
-    """Highest resident memory known of: the kernel's mark `high_b` if it moved, else the larger end."""
+    """Highest known resident memory: the kernel's mark `high_b` if it moved, else the larger end."""
     ends = max(attempt.values["rss_start_b"], rss_b)
     return max(high_b, ends) if high_b > attempt.high_b else ends

@@ -1,8 +1,10 @@
-"""Scheduler's part of the way over Dask: hands bytes from workers to the collector and back, and understands none of them.
+"""The scheduler's part of the way over Dask: passes bytes between workers and the collector without interpreting them.
 
-Four operations of ``scheduler.handlers`` with the run's id in their names, called by both sides, so that a reply is the permission to send
-more. Nothing is pushed over Dask's streams, which keep what they send and remove a worker whose handler raises. What the scheduler holds is
-one piece for each connection and direction, all together at most 32 MiB. A piece that may be lost on the way ends its connection.
+There are four operations of ``scheduler.handlers`` with the run's id in their names, called by both
+sides; a reply is the permission to send more. Nothing is pushed over Dask's streams, which keep
+what they send and remove a worker whose handler raises. The scheduler holds one piece per
+connection and direction, at most 32 MiB in total. If a piece may have been lost in transit, its
+connection is closed.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ PIECE_BYTES = 256 << 10  # largest
 PIECE_BYTES_MIN = 4 << 10
 REPLY_BYTES = 4 << 20  # of pieces in one answer to the collector
 POLL_S = 20.0  # after which an empty answer is given
-SILENCE_S = 300.0  # of a worker, after which it is gone, as for Dask itself
-CALLS_A_SECOND = 200.0  # of all workers together, in each direction: with more of them each waits longer and sends more at once
+SILENCE_S = 300.0  # after which a worker counts as gone, as in Dask itself
+CALLS_A_SECOND = 200.0  # limit for all workers together, per direction: with more workers each waits longer and sends more at once
 PAUSE_MAX_S = 5.0
 GATHER_S = 0.02  # before an answer to the collector, where there are many connections
 FEW = 10  # connections
@@ -37,26 +39,24 @@ def operation(name: str, run_id: str) -> str:
 
 
 async def nothing(**kwargs: Any) -> dict[str, Any]:
-    """What answers when a run is over: whoever still calls stops."""
+    """Answer to calls after the end of a run: callers stop."""
     return {"open": False}
 
 
 class _Connection:
-    """One agent's, from the worker beside it to the collector."""
+    """The connection of one agent, from the worker beside it to the collector."""
 
     __slots__ = ("called_at", "down", "down_there", "up")
 
     def __init__(self) -> None:
-        self.called_at = (
-            time.monotonic()
-        )  # by its worker, which asks again and again while it lives
-        self.up: asyncio.Future | None = None  # set when the collector has dealt with the piece
+        self.called_at = time.monotonic()  # by its worker, which keeps asking while it lives
+        self.up: asyncio.Future | None = None  # set when the collector has processed the piece
         self.down = b""
         self.down_there = asyncio.Event()
 
 
 class Broker:
-    """Of one run, on the scheduler's event loop.
+    """The broker of one run, on the scheduler's event loop.
 
     Parameters
     ----------
@@ -73,12 +73,12 @@ class Broker:
         self._over = False
 
     def serve(self, scheduler: Any) -> None:
-        """Take the operations."""
+        """Register the operations."""
         for name in OPERATIONS:
             scheduler.handlers[operation(name, self._run_id)] = self._guarded(getattr(self, name))
 
     def close(self, scheduler: Any) -> None:
-        """End every connection; the operations stay and do nothing, since a call may be under way."""
+        """Close every connection; the operations stay and do nothing, since a call may be in progress."""
         self._over = True
         handlers = getattr(scheduler, "handlers", None)
         for name in OPERATIONS if handlers is not None else ():
@@ -88,12 +88,12 @@ class Broker:
         self._news_there.set()
 
     async def call(self, what: str, **fields: Any) -> dict[str, Any]:
-        """An operation, for a caller in the scheduler's own process."""
+        """Call an operation from the scheduler's own process."""
         return await self._guarded(getattr(self, what))(**fields)
 
     @staticmethod
     def _guarded(call: Any) -> Any:
-        """Malformed calls are answered like those for a run that is over."""
+        """Answer malformed calls like calls after the end of a run."""
 
         async def handler(**kwargs: Any) -> dict[str, Any]:
             try:
@@ -109,7 +109,7 @@ class Broker:
     async def up(
         self, connection: str, data: bytes = b"", host: str | None = None, closes: bool = False
     ) -> dict[str, Any]:
-        """A worker hands over a piece, or opens a connection with its host's name, or closes one; answered when it may send more."""
+        """A worker delivers a piece, opens a connection with its host's name, or closes one; answered when it may send more."""
         if host is not None:
             self._open(connection, host)
         one = self._connections.get(connection)
@@ -122,7 +122,7 @@ class Broker:
             raise ValueError("a second piece before the answer to the first, or too large a one")
         if data:
             one.up = asyncio.get_running_loop().create_future()
-            self._tell(["data", connection, bytes(data)])
+            self._add_news(["data", connection, bytes(data)])
             try:
                 await one.up
             finally:
@@ -134,7 +134,7 @@ class Broker:
         }
 
     async def down(self, connection: str) -> dict[str, Any]:
-        """A worker asks for what there is for its agent; answered when there is something."""
+        """A worker asks for bytes for its agent; answered when there are some."""
         one = self._connections.get(connection)
         if one is None:
             return {"open": False}
@@ -146,24 +146,24 @@ class Broker:
         data, one.down = one.down, b""
         one.down_there.clear()
         if data:
-            self._tell(["taken", connection, b""])
+            self._add_news(["taken", connection, b""])
         return {"open": True, "data": data}
 
     def _open(self, connection: str, host: str) -> None:
         if not isinstance(connection, str) or connection in self._connections:
-            raise ValueError("no name of a new connection")
+            raise ValueError("not the name of a new connection")
         silent_since = time.monotonic() - SILENCE_S
         for name in [n for n, one in self._connections.items() if one.called_at < silent_since]:
             self._end(name)  # of a worker that was killed
         if len(self._connections) >= CONNECTIONS_MAX or len(connection) > 64:
             raise ValueError("too many connections, or too long a name")
         self._connections[connection] = _Connection()
-        self._tell(["open", connection, str(host)[:255].encode()])
+        self._add_news(["open", connection, str(host)[:255].encode()])
 
     # ---------------------------------------------------------------- the collector
 
     async def fetch(self) -> dict[str, Any]:
-        """The collector asks what there is; answered when there is something, or when it asks anew."""
+        """The collector asks for news; answered when there is some, or when it asks again."""
         self._fetches = this = self._fetches + 1
         self._news_there.set()
         self._news_there = asyncio.Event()
@@ -190,7 +190,7 @@ class Broker:
         closed: list[str] = (),
         reset: bool = False,
     ) -> dict[str, Any]:
-        """The collector hands over pieces for agents, and says which of theirs it has dealt with and which connections have ended."""
+        """The collector delivers pieces for agents, and reports which pieces it has processed and which connections have ended."""
         for connection in list(self._connections) if reset else closed:
             self._end(connection)
         if reset:
@@ -220,9 +220,9 @@ class Broker:
         if one.up is not None and not one.up.done():
             one.up.set_result(None)
         if not self._over:
-            self._tell(["closed", connection, b""])
+            self._add_news(["closed", connection, b""])
 
-    def _tell(self, news: list[Any]) -> None:
+    def _add_news(self, news: list[Any]) -> None:
         self._news.append(news)
         self._news_there.set()
 

@@ -1,4 +1,4 @@
-"""What the collector tells the hooks in workers and scheduler; travels inside the plugins."""
+"""Configuration that the collector sends to the hooks in workers and scheduler, inside the plugins."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from typing import Any
 from . import _process
 from ._unix import fcntl
 
-# A home on a shared file system is one directory for many hosts, and for one host before and after a boot.
+# A home directory on a shared file system is one directory for many hosts, and for one host before
+# and after a boot.
 SPOOL_TEMPLATE = "{tmp}/crema-{uid}/run-{run_id}-{host}-{boot}"
-ELSEWHERE = ("/tmp", "/var/tmp", "/dev/shm")  # where ``{tmp}`` cannot lock files
+ELSEWHERE = ("/tmp", "/var/tmp", "/dev/shm")  # used if files in ``{tmp}`` cannot be locked
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,24 +31,24 @@ class HookConfig:
     run_id : str
         The run's UUID, in any form that `uuid.UUID` takes.
     aggregator : str
-        ZeroMQ endpoint that an agent started here ships to; empty: no agent is started.
+        ZeroMQ endpoint to which an agent started here delivers; empty: no agent is started.
     server_key : str
-        The aggregator's public key, in Z85; empty: the connection is plain. Each host's agent makes a pair of its own, whose secret stays there.
+        The aggregator's public key, in Z85; empty: the connection is not encrypted. Each host's agent creates its own key pair, whose secret stays there.
     spool : str
         Template of the spool directory: ``{tmp}``, ``{uid}``, ``{run_id}``, ``{host}`` and ``{boot}`` are filled in where the
         process runs; ``{tmp}`` is its directory for temporary files, unless `flock` does not work there. ``CREMA_SPOOL`` in its environment takes precedence: then an operator's agent ships it, and none is started.
     sample_interval_s : float
-        Between two samples of a worker.
+        Interval between two samples of a worker.
     track_workers : bool
-        Whether the workers' state is sampled; False leaves chunks, activities, tasks and who was there.
+        Whether the workers' state is sampled; False still records chunks, activities, tasks and membership.
     start_agent : bool
         Whether the hook keeps an agent running on its host.
     agent_options : tuple of str
         More options for the agent's command line.
     processor_prefixes : tuple of str
-        Prefixes of the tasks that work on chunks; empty: they are not known.
+        Prefixes of the tasks that work on chunks; empty: unknown.
     client : str
-        Id of the Dask client that will end the run; empty: there is none, or nobody is to watch it.
+        Id of the Dask client that will end the run; empty: no client is watched.
     """
 
     run_id: str
@@ -68,17 +69,17 @@ class HookConfig:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> HookConfig:
-        """Made of what a client sent, which may be of another version: what this one does not know is left out."""
+        """Create it from what a client sent, which may have another version: unknown entries are ignored."""
         known = {field.name for field in dataclasses.fields(cls)}
         return cls(**{name: value for name, value in values.items() if name in known})
 
     @property
     def run_bytes(self) -> bytes:
-        """The run's identity as it travels: 16 bytes."""
+        """The run's identity on the wire: 16 bytes."""
         return bytes.fromhex(self.run_id)
 
     def spool_dir(self) -> pathlib.Path:
-        """Spool directory of this process, not yet made."""
+        """Spool directory of this process; it may not exist yet."""
         operators = os.environ.get("CREMA_SPOOL")
         if operators:
             return pathlib.Path(operators)
@@ -93,18 +94,18 @@ class HookConfig:
         )
 
     def serves(self) -> bool:
-        """Whether this process is to keep an agent running."""
+        """Whether this process should keep an agent running."""
         return self.start_agent and bool(self.aggregator) and not os.environ.get("CREMA_SPOOL")
 
 
 @functools.cache
 def _temporary(first: str) -> str:
-    """The first directory in which a lock keeps others out: who serves a spool, and who writes, is told by that."""
+    """The first directory in which file locks work: they show which processes serve and write a spool."""
     return next((base for base in dict.fromkeys((first, *ELSEWHERE)) if locks_files(base)), first)
 
 
 def locks_files(directory: str) -> bool:
-    """Whether `flock` works in a directory: on some shared file systems it fails, or lets everybody in."""
+    """Whether `flock` works in a directory: on some shared file systems it fails, or excludes no other process."""
     try:
         with tempfile.NamedTemporaryFile(prefix=".crema-", dir=directory) as one:
             fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -124,10 +125,10 @@ def make_private_dir(path: pathlib.Path) -> pathlib.Path:
     Raises
     ------
     PermissionError
-        If it is there and belongs to somebody else, or others may write to it.
+        If it exists and belongs to another user, or others may write to it.
     """
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     info = path.stat()
     if info.st_uid != os.getuid() or info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise PermissionError(f"{path} is not this user's alone")
+        raise PermissionError(f"{path} must belong to this user and be writable by no other")
     return path

@@ -1,9 +1,10 @@
-"""Dask's fine metrics as rows: cumulative totals of ``Worker.digests_total``, split by what the task was.
+"""Dask's fine metrics as rows: cumulative totals of ``Worker.digests_total``, split by the kind of task.
 
-Dask posts the seconds of a task in one go, in the same event-loop callback as, and right after, the transition that ends it.
-So what the totals of a prefix have moved by between the end of one task and the next event belongs to that task. Where chunks
-share a prefix with other tasks this gives two totals per key: of the chunks and of the rest. Tasks of another client, or of another run
-on the same cluster, are a third part that is not recorded. The sum of the three is Dask's own total.
+Dask posts the seconds of a task at once, in the same event-loop callback as the transition that
+ends it, right after it. So whatever the totals of a prefix have grown by between the end of a task
+and the next event belongs to that task. If chunks share a prefix with other tasks, this gives two
+totals per key: of the chunks and of the rest. Tasks of another client, or of another run on the
+same cluster, are a third part that is not recorded. The sum of the three is Dask's own total.
 
 All of this runs on the worker's event loop.
 """
@@ -29,19 +30,19 @@ _CONTEXT = {dask: ACTIVITIES.label("context", ours) for dask, ours in _CONTEXTS.
 _OTHER = ACTIVITIES.label("context", "other")
 
 
-# Whose a task's seconds are.
+# Owner of a task's seconds.
 REST, CHUNK, FOREIGN = range(3)
 
 
 class _Total:
-    """One key of ``digests_total`` and whose its parts are, as far as that is known."""
+    """One key of ``digests_total`` and the known owners of its parts."""
 
     __slots__ = ("columns", "key", "known", "parts", "seen", "sent_chunks", "sent_rest")
 
     def __init__(self, key: Hashable) -> None:
         self.key = key
-        self.known = False  # a row of it was sent
-        self.columns: dict[str, int] | None = None  # its names, once all of them are written
+        self.known = False  # a row with this key was sent
+        self.columns: dict[str, int] | None = None  # numbers of its names, once all are written
         self.parts = [0.0, 0.0, 0.0]  # by REST, CHUNK, FOREIGN
         self.seen = 0.0
         self.sent_chunks = self.sent_rest = 0.0
@@ -55,8 +56,9 @@ class _Total:
         return self.parts[CHUNK]
 
     def move(self, total: float, to: int) -> None:
-        """The total is now `total`; what is new belongs to that part."""
-        # Each part is taken from the total, not summed up, so that rounding never drifts; none may step back by it.
+        """Set the total; its increase belongs to part `to`."""
+        # Each part is derived from the total instead of summed up, so that rounding errors do not
+        # accumulate; no part may decrease.
         parts = self.parts
         part = total - parts[to - 1] - parts[to - 2]
         parts[to] = max(part, parts[to]) if total >= self.seen else part
@@ -64,7 +66,7 @@ class _Total:
 
 
 class ForeignBusy:
-    """Thread-seconds of tasks of other runs, by prefix, those that still run included."""
+    """Thread-seconds of tasks of other runs, by prefix, including running ones."""
 
     def __init__(self) -> None:
         self._running: dict[str, int] = {}
@@ -79,12 +81,12 @@ class ForeignBusy:
         self._at = now
 
     def change(self, prefix: str, by: int) -> None:
-        """So many more of them run now."""
+        """Change the number of running tasks of a prefix."""
         self._advance()
         self._running[prefix] = self._running.get(prefix, 0) + by
 
     def seconds(self) -> Mapping[str, float]:
-        """So far."""
+        """Seconds so far, by prefix."""
         self._advance()
         return self._seconds
 
@@ -97,7 +99,7 @@ class ActivityTotals:
     totals : Mapping
         ``worker.digests_total``; only read, while other threads may add to it.
     stream : StreamWriter
-        Where names get their numbers.
+        Assigns numbers to names.
     worker_id : int
         Dictionary row of the worker in `stream`.
     """
@@ -108,13 +110,13 @@ class ActivityTotals:
         self._worker_id = worker_id
         self._known: list[_Total] = []
         self._by_prefix: dict[str, list[_Total]] = {}
-        # Prefix of a task whose seconds are about to be posted, and whose these are; None for one of the rest.
+        # Prefix and owner of a task whose seconds are about to be posted; None for one of the rest.
         self._ended: tuple[str, int] | None = None
         self._busy: dict[str, float] = {}  # seconds executing by prefix, as sent
         self.span_names: dict[str, str] = {}
 
     def baseline(self) -> list[_records.Row]:
-        """Rows of what was there before the run, and is none of it."""
+        """Rows of the totals from before the run, which do not count for it."""
         self._look_for_new_keys()
         rows = []
         for entry in self._known:
@@ -126,7 +128,7 @@ class ActivityTotals:
         return rows
 
     def task_ends(self, prefix: str, whose: int) -> None:
-        """A task's transition out of execution is happening; its seconds are posted after this call."""
+        """A task is leaving execution; Dask posts its seconds after this call."""
         self.settle()
         if whose != REST:
             self._look_for_new_keys()
@@ -135,7 +137,7 @@ class ActivityTotals:
             self._ended = prefix, whose
 
     def settle(self) -> None:
-        """Give what was posted since to the task that ended last, if it was not one of the rest."""
+        """Assign what was posted since to the task that ended last, unless it was one of the rest."""
         ended, self._ended = self._ended, None
         if ended is not None:
             prefix, whose = ended
@@ -144,7 +146,7 @@ class ActivityTotals:
                 entry.move(self._read(entry), whose)
 
     def changes(self) -> list[_records.Row]:
-        """Rows of all totals that moved since they were last asked for."""
+        """Rows of all totals that changed since the last call."""
         self.settle()
         self._look_for_new_keys()
         rows = []
@@ -156,7 +158,7 @@ class ActivityTotals:
                 entry.sent_chunks = entry.chunks
                 rows.append(self._row(self._names(entry), SIDE_PROCESSOR, entry.chunks))
             if entry.rest != entry.sent_rest or not (entry.known or any(entry.parts)):
-                entry.sent_rest = entry.rest  # a key that is zero is told once
+                entry.sent_rest = entry.rest  # a key that is zero is sent once
                 rows.append(self._row(self._names(entry), SIDE_UNATTRIBUTED, entry.rest))
             entry.known = True
         return rows
@@ -190,7 +192,7 @@ class ActivityTotals:
             self.span_names[span_id] = "/".join(map(str, names))
 
     def _look_for_new_keys(self) -> None:
-        """Totals never lose a key, and new ones come last."""
+        """Find new keys. Totals never lose a key, and new ones come last."""
         if len(self._totals) > len(self._known):
             for key in list(self._totals)[len(self._known) :]:
                 entry = _Total(key)
@@ -207,7 +209,7 @@ class ActivityTotals:
         return total if total == total else entry.seen  # NaN never equals what was sent
 
     def _names(self, entry: _Total) -> dict[str, int]:
-        """Columns that say which key this is."""
+        """Columns that identify the key."""
         if entry.columns is not None:
             return entry.columns
         known = parse_key(entry.key)
@@ -245,7 +247,7 @@ class ActivityTotals:
 def parse_key(key: Hashable) -> tuple[str, str | None, str | None, str, str]:
     """Context, span id, task prefix, activity and unit of a key of ``digests_total``.
 
-    Labels may be any hashable and units any string; what has no known shape keeps all its parts as the activity.
+    Labels may be any hashable and units any string; a key of unknown structure becomes an activity as a whole.
     """
     if isinstance(key, tuple) and len(key) >= 3:
         context = key[0]
@@ -262,7 +264,7 @@ def parse_key(key: Hashable) -> tuple[str, str | None, str | None, str, str]:
 
 
 def label(value: Hashable) -> str:
-    """Text of an activity: itself, or for what is no string its `repr`."""
+    """Text of an activity: the label itself if it is a string, otherwise its `repr`."""
     if isinstance(value, str):
         return value
     try:

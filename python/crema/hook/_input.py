@@ -1,8 +1,9 @@
-"""What a chunk read: bytes requested of the file, branches touched, and how large their baskets are.
+"""What a chunk read: bytes requested from the file, branches touched, and the size of their baskets.
 
-coffea keeps this in the factory that made the events: its log of materialised columns and its open file. `process()` can reach the
-factory through the events; a checkpointer is handed neither, so the factory is looked for among the callers, where coffea's work
-function holds it. What is not found there is unknown, never zero.
+coffea keeps this in the factory that created the events: its log of materialised columns and its
+open file. `process()` can reach the factory through the events. A checkpointer receives neither, so
+the factory is searched among the callers, where coffea's work function holds it. What is not found
+there is unknown, never zero.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Sizes(NamedTuple):
 
     compressed_b: int
     uncompressed_b: int
-    exact: bool  # else the uncompressed size is the branch's, apportioned by compressed bytes
+    exact: bool  # otherwise the branch's uncompressed size, apportioned by compressed bytes
 
 
 UNKNOWN_SIZES = Sizes(-1, -1, False)
@@ -37,7 +38,7 @@ class Whole(NamedTuple):
 
 
 def factory_of_callers(depth: int = 1) -> Any:
-    """The factory of the chunk that is being worked on by a caller of the function that calls this; None if there is none."""
+    """The factory of the chunk that a caller of the calling function is processing; None if there is none."""
     frame = sys._getframe(depth + 1)
     for _ in range(_FRAMES_MAX):
         if frame is None:
@@ -49,18 +50,18 @@ def factory_of_callers(depth: int = 1) -> Any:
 
 
 def factory_of_events(events: Any) -> Any:
-    """The factory that made NanoEvents; None for what is none."""
+    """The factory that made NanoEvents; None for anything else."""
     attrs = getattr(events, "attrs", None)
     return attrs.get("@events_factory") if attrs is not None else None
 
 
 def n_events(factory: Any) -> int:
-    """Events of the range that the file really has; -1 unknown."""
+    """Events of the range that the file actually has; -1 unknown."""
     return len(factory) if factory is not None else -1
 
 
 def requested_b(factory: Any) -> int:
-    """Compressed bytes requested of the file so far, opening included; -1 where the source does not count."""
+    """Compressed bytes requested of the file so far, including opening; -1 if the source does not count."""
     if factory is None:
         return -1
     file = getattr(factory, "file_handle", None)
@@ -70,7 +71,7 @@ def requested_b(factory: Any) -> int:
 
 
 def touched(factory: Any) -> frozenset[str] | None:
-    """Names of the branches read so far, preloaded ones included; None where nobody keeps count."""
+    """Names of the branches read so far, including preloaded ones; None if they are not tracked."""
     log = getattr(factory, "access_log", None)
     if log is None:
         return None
@@ -87,7 +88,7 @@ def branches_of_columns(columns: frozenset[str]) -> frozenset[str]:
 def sizes(factory: Any, names: Iterable[str]) -> Sizes:
     """Sizes of the baskets that the factory's entry range needs of the branches `names`, from the tree's own bookkeeping.
 
-    A basket that the range only cuts counts whole: it is read and decompressed whole. Nothing is read here. Sources without
+    A basket that the range only cuts counts fully, since it is read and decompressed as a whole. Nothing is read here. Sources without
     baskets (RNTuple, Parquet) are unknown.
     """
     if factory is None:
@@ -105,7 +106,7 @@ def sizes(factory: Any, names: Iterable[str]) -> Sizes:
 
 
 def whole(factory: Any) -> Whole:
-    """Size of the file, as its own header has it, and events of the tree. Both are at hand: nothing is read, no branch is looked at."""
+    """Size of the file according to its header, and events of the tree. Both are already in memory: nothing is read."""
     if factory is None:
         return Whole(-1, -1)
     try:
@@ -125,12 +126,12 @@ def whole(factory: Any) -> Whole:
 
 
 def identity(events: Any, factory: Any) -> dict[str, Any]:
-    """What coffea's metadata would say of the chunk that `events` are.
+    """The metadata that coffea would give for the chunk `events`.
 
     Raises
     ------
     Exception
-        Of any kind, if these are no NanoEvents of a range of a file.
+        Of any kind, if these are not NanoEvents of a range of a file.
     """
     given = getattr(events, "metadata", None) or {}
     known = {name: given[name] for name in _IDENTITY if name in given}
@@ -157,7 +158,7 @@ def _partition(factory: Any) -> tuple[str, str, int, int]:
 
 
 def _tree(factory: Any) -> tuple[Any, int, int]:
-    """The TTree that the factory has at hand, and its entry range."""
+    """The TTree of the factory, and its entry range."""
     uuid, path, start, stop = _partition(factory)
     tree = factory._mapping._column_source(uuid, path)
     if not hasattr(tree, "branches"):
@@ -172,7 +173,7 @@ def _branch_sizes(branch: Any, start: int, stop: int) -> Sizes:
         return Sizes(0, 0, True)
     first = max(bisect.bisect_right(offsets, start) - 1, 0)
     last = min(bisect.bisect_left(offsets, stop), n)
-    n_written = n - len(branch.embedded_baskets)  # the rest lies in the tree itself
+    n_written = n - len(branch.embedded_baskets)  # the rest is in the tree itself
     written = sum(branch.basket_compressed_bytes(i) for i in range(first, min(last, n_written)))
     embedded = range(max(first, n_written), last)
     compressed_b = written + sum(branch.basket_compressed_bytes(i) for i in embedded)

@@ -1,4 +1,4 @@
-"""What this process and its host can tell about themselves, cheaply: memory, CPU, I/O, garbage collection."""
+"""Cheap facts about this process and its host: memory, CPU, I/O, garbage collection."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _GIVE_AWAY_S = 1e-3  # long enough for the next thread to find a core
 
 
 class _Statm:
-    """Resident memory of this process from a descriptor that stays open."""
+    """Resident memory of this process read from an open descriptor."""
 
     def __init__(self) -> None:
         self._fd = -1
         in_each_child(self._forget)
 
     def _forget(self) -> None:
-        """It shows the parent's memory."""
+        """Drop the descriptor in a child: it shows the parent's memory."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -46,14 +46,14 @@ rss_b = _Statm().rss_b
 def usage() -> tuple[float, int]:
     """CPU seconds of all threads, and the highest resident memory so far.
 
-    The latter may be inherited from before ``exec``, so only its growth means something.
+    The latter may date from before ``exec``, so only its growth is meaningful.
     """
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime, used.ru_maxrss * 1024
 
 
 def disk_io_b() -> tuple[int, int]:
-    """Bytes that this process read from and wrote to storage, cumulative; -1 where the kernel does not say."""
+    """Bytes that this process read from and wrote to storage, cumulative; -1 if the kernel does not report it."""
     read = write = -1
     try:
         with open("/proc/self/io", "rb") as lines:
@@ -68,14 +68,14 @@ def disk_io_b() -> tuple[int, int]:
 
 
 class ThreadWaits:
-    """How long some threads of this process were ready to run and had no core."""
+    """How long some threads of this process waited for a core."""
 
     def __init__(self) -> None:
-        self._ns: dict[int, int] = {}  # of each thread, as last seen
-        self._ended_ns = 0  # of threads that are not asked for any more
+        self._ns: dict[int, int] = {}  # by thread, at the last look
+        self._ended_ns = 0  # of threads that are no longer tracked
 
     def seconds(self, threads: Iterable[int]) -> float:
-        """Cumulative, of these native ids and of all that were asked for before; NaN where the kernel does not say."""
+        """Cumulative seconds of these native ids and of all earlier ones; NaN if the kernel does not report them."""
         if not _COUNTS_WAITS:
             return math.nan
         now = set(threads)
@@ -85,7 +85,7 @@ class ThreadWaits:
             try:
                 waited_ns = _wait_ns(f"/proc/self/task/{thread}/schedstat")
             except (FileNotFoundError, ProcessLookupError):
-                continue  # it has just ended
+                continue  # the thread has just ended
             except (OSError, ValueError, IndexError):
                 return math.nan
             if waited_ns < self._ns.get(thread, 0):  # another thread has its number now
@@ -95,10 +95,11 @@ class ThreadWaits:
 
 
 def gil_held() -> float:
-    """Whether another thread holds the GIL: 1 or 0; NaN where the kernel does not say.
+    """Whether another thread holds the GIL: 1 or 0; NaN if that cannot be measured.
 
-    This thread gives the GIL away for a moment and wants it back. Where nobody holds it, it returns at once; else it sleeps until the
-    other's turn is over. Waiting for a core is no such sleep, and is taken off by the kernel's own count.
+    This thread releases the GIL for a moment and requests it again. If no thread holds it, it
+    returns at once; otherwise it sleeps until the other thread's turn is over. Waiting for a core
+    is not such a sleep and is subtracted, as counted by the kernel.
     """
     try:
         began_ns = time.perf_counter_ns()
@@ -117,7 +118,7 @@ def _wait_ns(path: str = "/proc/thread-self/schedstat") -> int:
 
 
 def net_io_b() -> tuple[int, int]:
-    """Bytes received and sent by this host (its network namespace), cumulative, loopback aside."""
+    """Bytes received and sent by this host (its network namespace), cumulative, without loopback."""
     received = sent = 0
     try:
         with open("/proc/net/dev", "rb") as lines:
@@ -134,7 +135,7 @@ def net_io_b() -> tuple[int, int]:
 
 
 def boot_id() -> str:
-    """Identity of this boot of the kernel; empty where there is none."""
+    """Identity of this boot of the kernel; empty if there is none."""
     try:
         return pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -144,7 +145,7 @@ def boot_id() -> str:
 class _GarbageClock:
     """CPU time that each thread spent in Python's cyclic garbage collector.
 
-    It holds the GIL, so a thread that another one's collection keeps waiting uses none.
+    The collector holds the GIL, so a thread that waits for another thread's collection uses no CPU time.
     """
 
     def __init__(self) -> None:
@@ -153,7 +154,7 @@ class _GarbageClock:
         self._users = 0
 
     def start(self) -> None:
-        """Begin to measure; counted, so that every `start` needs a `stop`."""
+        """Start measuring; each `start` needs a `stop`."""
         self._users += 1
         if self._users == 1:
             gc.callbacks.append(self._on_collection)
@@ -165,11 +166,12 @@ class _GarbageClock:
             self._ns.clear()
 
     def ns(self) -> int:
-        """Of the calling thread, since it was first asked for."""
+        """Time of the calling thread since its first request."""
         return self._ns.setdefault(threading.get_ident(), 0)
 
     def _on_collection(self, phase: str, info: dict) -> None:
-        # One collection at a time in a process. Only threads that asked are kept, so that the table stays small.
+        # A process runs one collection at a time. Only threads that asked are kept, so that the
+        # table stays small.
         if phase == "start":
             self._since = time.thread_time_ns()
             return

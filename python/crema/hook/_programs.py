@@ -1,4 +1,4 @@
-"""Where the three programs and the generated files of this installation are."""
+"""Locations of the three programs and of the generated files of this installation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def data_file(name: str) -> pathlib.Path:
     Raises
     ------
     FileNotFoundError
-        If no directory of the package has it: the package was not installed, only found.
+        If no directory of the package contains it: the package was found but not installed.
     """
     for directory in crema.__path__:  # two directories when the installation is editable
         path = pathlib.Path(directory, name)
@@ -31,13 +31,13 @@ def data_file(name: str) -> pathlib.Path:
 def program(name: str) -> str:
     """Path of ``crema-agent``, ``crema-aggregator`` or ``crema-sink``.
 
-    The one in the package comes first, since it has the package's version; then ``PATH``, for a source
+    The program in the package comes first, since its version matches; then ``PATH``, for a source
     tree that was built but not installed.
 
     Raises
     ------
     FileNotFoundError
-        If it is nowhere.
+        If it is not found.
     """
     try:
         return str(data_file(f"bin/{name}"))
@@ -50,7 +50,7 @@ def program(name: str) -> str:
 
 
 def _is_binary(path: pathlib.Path) -> bool:
-    """Not one of the scripts that call the functions below, which would look for themselves."""
+    """Whether it is the program, not one of the scripts that call the functions below, which would find themselves."""
     try:
         with path.open("rb") as f:
             return f.read(4) == b"\x7fELF"

@@ -1,7 +1,8 @@
-"""What one process (or one Dask worker in it) records for one run: its stream, its identity, its slots.
+"""What a process (or a Dask worker in it) records for one run: its stream, its identity, its slots.
 
-The hooks find each other here: the checkpointer, which travels with the analysis, records into the stream that the worker
-plugin opened. Where there is no plugin (a process pool, the notebook itself) the first chunk opens a stream of its own.
+The hooks meet here: the checkpointer, which travels with the analysis, records into the stream that
+the worker plugin opened. Without a plugin (a process pool, the notebook itself) the first chunk
+opens its own stream.
 """
 
 from __future__ import annotations
@@ -35,23 +36,23 @@ logger = logging.getLogger("crema")
 
 _Value = TypeVar("_Value")
 
-RUN_VARIABLE = "CREMA_RUN"  # tells child processes which run they belong to
+RUN_VARIABLE = "CREMA_RUN"  # the run that child processes belong to
 
 _TOLD_TO_CHILDREN = ("run_id", "spool", "sample_interval_s", "track_workers", "start_agent")
 
-_LOOK_S = 0.2  # between two looks whether the run is over
+_LOOK_S = 0.2  # between two checks for the end of the run
 _PACKAGES = ("dask", "distributed", "coffea", "uproot", "awkward", "numpy")
 
 _recorders: dict[tuple[str, str], Recorder] = {}  # by run and worker.id ("" without Dask)
 find = _recorders.get  # the recorder of (run_id, owner) in this process, if it has one
-_ended: collections.deque[str] = collections.deque(maxlen=64)  # runs that are over here
+_ended: collections.deque[str] = collections.deque(maxlen=64)  # runs that have ended here
 _announced: HookConfig | None = None  # the run that this process belongs to, without Dask
 _lock = threading.Lock()
 _exit_registered = False
 
 
 class Recorder:
-    """A stream together with who writes it.
+    """A stream and its writer.
 
     Parameters
     ----------
@@ -66,7 +67,7 @@ class Recorder:
     memory_limit_b : int
         -1 none or unknown.
     register : bool
-        Enter the stream in the spool's register before its first record: nobody else knows of it.
+        Enter the stream in the spool's register before its first record, since it is not known otherwise.
 
     Raises
     ------
@@ -135,7 +136,7 @@ class Recorder:
         self._unavailable: set[str] = set()
 
     def slot(self, thread: int) -> int:
-        """Small number of a thread: 0 for the first one seen here."""
+        """Small number of a thread, from 0 in order of first appearance."""
         slot = self._slots.get(thread)
         if slot is None:
             slot = min(len(self._slots), _records.UNKNOWN_U16 - 1)
@@ -143,16 +144,16 @@ class Recorder:
         return slot
 
     def trouble(self, where: str) -> None:
-        """Note an exception in crema's own bookkeeping: logged once per place, counted as a record not kept."""
+        """Note an exception in crema's own bookkeeping: logged once per place and counted as a dropped record."""
         self.stream.dropped += 1
         if where not in self._warned:
             self._warned.add(where)
             logger.warning("crema: %s failed; it is left out from here on", where, exc_info=True)
 
     def unavailable(self, what: str) -> None:
-        """Note columns, ``table.column`` or ``table``, that Dask, coffea or uproot do not give here; nothing else is left out.
+        """Note columns (``table.column`` or ``table``) that Dask, coffea or uproot do not provide here; everything else is recorded.
 
-        Logged once, and named once in the stream: the run file has it as a note.
+        Logged once and written to the stream once; it becomes a note in the run file.
         """
         if what in self._unavailable:
             return
@@ -161,7 +162,7 @@ class Recorder:
         self.stream.count(_columns.UNAVAILABLE_METRIC + what, 1)
 
     def read(self, what: str, read: Callable[[], _Value], otherwise: _Value) -> _Value:
-        """What `read` returns of another package's objects; `otherwise`, with a note that `what` is unavailable, if it raises."""
+        """Return the result of `read`, which accesses another package's objects; if it raises, `otherwise` with a note that `what` is unavailable."""
         try:
             return read()
         except Exception:
@@ -169,16 +170,16 @@ class Recorder:
             return otherwise
 
     def close(self, status: str) -> None:
-        """Give attempts that are still open their last word, `status`, and end the stream."""
+        """Close open attempts with `status` and end the stream."""
         self.attempts.close(status)
         self.stream.write_limits()
         self.stream.close()
         if self._registered:
-            with contextlib.suppress(OSError):  # the END in its stream says the same
+            with contextlib.suppress(OSError):  # the END in its stream contains the same
                 _writers.register(self.directory, self.config.run_id, self.writer())
 
     def writer(self) -> _writers.Writer:
-        """What the collector must know of this stream; its last number once it has ended."""
+        """Describe this stream for the collector, with its last number once it has ended."""
         last = 0 if self.stream.alive else self.stream.seq
         state = _writers.LEFT if self.stream.alive else _writers.ENDED
         return _writers.Writer(
@@ -187,7 +188,7 @@ class Recorder:
         )  # fmt: skip
 
     def heartbeat_row(self, interval_s: float) -> _records.Row:
-        """Row of /heartbeats: how many records there are and how many could not be kept."""
+        """Row of /heartbeats: records written and records dropped."""
         self.stream.write_limits()
         return _records.HEARTBEATS.row(
             t_ns=time.time_ns(),
@@ -201,19 +202,19 @@ class Recorder:
 
 
 def register(recorder: Recorder, owner: str) -> None:
-    """Make a recorder the one of its run for `owner`: the Dask worker.id, or "" for the process itself."""
+    """Register the recorder of its run for `owner`: the Dask worker.id, or "" for the process itself."""
     with _lock:
         _recorders[recorder.config.run_id, owner] = recorder
 
 
 def forget(run_id: str, owner: str = "") -> Recorder | None:
-    """Take a recorder out of the table."""
+    """Remove a recorder from the table."""
     with _lock:
         return _recorders.pop((run_id, owner), None)
 
 
 def process_recorder(config: HookConfig) -> Recorder | None:
-    """The recorder of this process outside Dask, made when it is first asked for; None once the run is over here."""
+    """The recorder of this process outside Dask, created on first use; None once the run has ended here."""
     recorder = find((config.run_id, ""))
     if recorder is not None or config.run_id in _ended:
         return recorder
@@ -238,7 +239,7 @@ def process_recorder(config: HookConfig) -> Recorder | None:
 
 
 def announce(config: HookConfig | None) -> None:
-    """Whatever this process and its children do without Dask belongs to the run of `config`; None: to no run."""
+    """Assign everything this process and its children do without Dask to the run of `config`; None: to no run."""
     global _announced
     _announced = config
     if config is None:
@@ -249,15 +250,15 @@ def announce(config: HookConfig | None) -> None:
 
 
 def recording() -> bool:
-    """Whether anything is recorded in this process; cheap."""
+    """Whether this process records anything; cheap."""
     return _announced is not None or bool(_recorders)
 
 
 def of_caller(worker: Any) -> Recorder | None:
-    """Where what the caller measures belongs, if it works on no chunk; `worker` is that of its Dask task.
+    """The recorder for a caller that is not working on a chunk; `worker` is that of its Dask task.
 
-    In a thread of its own, of which nobody knows the task, that is clear only while the process has one recorder. Where two runs
-    record the same worker it is not clear at all.
+    For a thread outside any known task this is clear only while the process has one recorder. If
+    two runs record the same worker it is not clear at all.
     """
     if worker is None and _announced is not None:
         return process_recorder(_announced)
@@ -286,12 +287,12 @@ def dask_task() -> tuple[Any, Hashable | None]:
 
 
 def owner_of(worker: Any) -> str:
-    """Whose the recorder of a Dask worker is: Dask's id of that worker."""
+    """Owner of a Dask worker's recorder: Dask's id of that worker."""
     return getattr(worker, "id", None) or f"worker at {id(worker):x}"
 
 
 def of_a_task(run_id: str) -> Recorder | None:
-    """The recorder of a worker in this process, for a task that cannot ask Dask for its worker; None where it can, or there is none."""
+    """The recorder of a worker in this process, for a task that cannot ask Dask for its worker; None if it can, or if there is none."""
     module = sys.modules.get("distributed.worker")
     if module is None or callable(getattr(module, "get_worker", None)):
         return None
@@ -302,13 +303,13 @@ def of_a_task(run_id: str) -> Recorder | None:
 @functools.cache
 def _warn_ambiguous() -> None:
     logger.warning(
-        "crema: more than one run is recorded here: a chunk or section belongs to the one whose checkpointer saw it,"
-        " and without a checkpointer to none"
+        "crema: more than one run is recorded here: a chunk or section is recorded for the run whose checkpointer saw it,"
+        " and without a checkpointer for none"
     )
 
 
 def _announced_to_children() -> HookConfig | None:
-    """What the environment says; None where it says nothing or what cannot be understood."""
+    """The configuration in the environment; None if it is missing or invalid."""
     text = os.environ.get(RUN_VARIABLE)
     if not text:
         return None
@@ -320,7 +321,7 @@ def _announced_to_children() -> HookConfig | None:
 
 
 def end_marker(config: HookConfig) -> pathlib.Path:
-    """File that tells processes outside Dask, whose pool outlives the run, that the run is over."""
+    """File that signals the end of the run to processes outside Dask, whose pool may outlive it."""
     return config.spool_dir() / f"ended-{config.run_id}"
 
 
@@ -333,7 +334,7 @@ def _await_end(config: HookConfig) -> None:
 
 
 def software() -> dict[str, str]:
-    """Versions of what the analysis runs on, as stream attributes."""
+    """Versions of the analysis software, as stream attributes."""
     found = {"python_version": platform.python_version()}
     for package in _PACKAGES:
         version = getattr(sys.modules.get(package), "__version__", None)
@@ -350,7 +351,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
 
 
 def spool_limit_b(text: str) -> int:
-    """Bytes of ``CREMA_SPOOL_LIMIT``: a number with an optional K, M, G or T, Ki, Mi, ...; the default where it is none."""
+    """Bytes of ``CREMA_SPOOL_LIMIT``: a number with an optional K, M, G or T, Ki, Mi, ...; the default if it is invalid."""
     size = _SIZE.fullmatch(text.strip())
     if size is None:
         return _spool.LIMIT_BYTES
@@ -360,7 +361,7 @@ def spool_limit_b(text: str) -> int:
 
 
 def close_process(run_id: str = "", status: str = "error") -> None:
-    """End the streams of this process outside Dask, of one run or of all; later chunks of a run that was named are not recorded.
+    """End the streams of this process outside Dask, of one run or of all; later chunks of a named run are not recorded.
 
     Attempts that are still open end with `status`.
     """
@@ -374,7 +375,7 @@ def close_process(run_id: str = "", status: str = "error") -> None:
 
 
 def _at_exit() -> None:
-    """Once a process: `atexit` does not run in the children of multiprocessing, its finalizers do."""
+    """Register once per process: `atexit` does not run in the children of multiprocessing, its finalizers do."""
     global _exit_registered
     if not _exit_registered:
         _exit_registered = True
@@ -383,7 +384,7 @@ def _at_exit() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """What the parent records is the parent's; this process starts anew."""
+    """The recorders belong to the parent; this process starts without any."""
     global _lock, _exit_registered
     _lock = threading.Lock()
     _recorders.clear()

@@ -1,7 +1,8 @@
 """Bodies of spool records, as ``proto/crema.proto`` declares them.
 
-The protobuf classes are made at import from the descriptor set that the build puts beside the table of columns, so that any
-protobuf runtime will do. Rows are given by column name; the order of the wire is that of the generated table.
+The protobuf classes are created at import from the descriptor set that the build installs next to
+the table of columns, so that any protobuf runtime works. Rows are given by column name; the wire
+order is that of the generated table.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ _Batch, _Dict, _End, _StreamInfo = (MESSAGES[n] for n in ("Batch", "Dict", "End"
 
 
 def _unknown(name: str, kind: str) -> int:
-    """What stands for "not known" in an integer column."""
+    """The value for "unknown" in an integer column."""
     if kind in ("enum", "u8"):
         return 0
     if kind == "u16":
@@ -84,7 +85,7 @@ def _unknown(name: str, kind: str) -> int:
 
 
 class Table:
-    """One table of the run file, as a writer sees it."""
+    """A table of the run file, as seen by a writer."""
 
     def __init__(self, name: str, number: int, ints: Sequence, reals: Sequence[str]) -> None:
         self.name = name
@@ -104,15 +105,15 @@ class Table:
         return self.labels[column].index(text)
 
     def row(self, **values: float) -> Row:
-        """A row in the order of the wire; what is not given is unknown."""
+        """A row in wire order; columns that are not given are unknown."""
         return self.pack({**self._defaults, **values})
 
     def blank(self) -> dict[str, float]:
-        """A row of which nothing is known, to be filled in and packed."""
+        """A row of unknown values, to be filled in and packed."""
         return self._defaults.copy()
 
     def pack(self, values: Mapping[str, float]) -> Row:
-        """A row that has every column, in the order of the wire."""
+        """A complete row in wire order."""
         if len(values) != len(self._defaults):
             raise KeyError(f"{self.name}: {sorted(values.keys() ^ self._defaults.keys())}")
         return self._pick_ints(values), self._pick_reals(values)
@@ -126,12 +127,12 @@ class Table:
         ).SerializeToString()
 
     def one(self, row: Row, flags: int = 0) -> bytes:
-        """Body of a BATCH record of one row: more bytes than `batch` makes of it, in a quarter of the time."""
+        """Body of a BATCH record with one row: more bytes than from `batch`, in a quarter of the time."""
         ints, reals = row
         return self._pack_one[flags](*ints, self._reals_head, *reals)
 
     def _one_row(self, flags: int) -> Callable[..., bytes]:
-        """Fill in the numbers of a message that is laid out here: all of them are eight bytes long."""
+        """Function that fills the numbers into a prepared message, in which each takes eight bytes."""
         n, m = len(self.ints), len(self.reals)
         head = _Batch(table=self.number, rows=1, flags=flags).SerializeToString()
         head += _Batch(fixed_ints=[0] * n).SerializeToString()[: -8 * n]
@@ -181,14 +182,14 @@ def dict_entries(entries: Iterable[Mapping[str, Any]]) -> bytes:
 
 
 def end(dropped: int) -> bytes:
-    """Body of the END record of a stream that its writer finishes."""
+    """Body of the END record that a writer writes itself."""
     return _End(reason=FINISHED, dropped=dropped).SerializeToString()
 
 
 def text(value: object) -> str:
     """`value` as text that fits a dictionary and every reader.
 
-    A longer text ends with a hash of the whole, so that different names stay different.
+    A text that is too long ends with a hash of the whole text, so that different names stay different.
     """
     raw = str(value).replace("\0", "\ufffd").encode("utf-8", "replace")
     if len(raw) <= NAME_BYTES_MAX:

@@ -1,9 +1,10 @@
-"""One stream of records in a spool directory: the only thing a worker does with what it measured.
+"""One stream of records in a spool directory: the only output of a worker's measurements.
 
-A record is one frame (``proto/wire/crema_frame.h``), appended with a single ``write()`` to a file that nobody else writes. When
-that call has returned the record survives the death of every process. The file's lock is held as long as the process lives, so
-whoever ships the spool knows a finished stream from a living one. Nothing here raises into the caller or waits: what cannot be
-kept is counted.
+A record is one frame (``proto/wire/crema_frame.h``), appended with a single ``write()`` to a file
+that no other process writes. Once that call has returned, the record survives the death of every
+process. The file's lock is held as long as the process lives, so an agent can distinguish a
+finished stream from a live one. Nothing here waits or raises into the caller: records that cannot
+be written are counted.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ _MAGIC = _columns.FRAME_MAGIC
 _HEAD = struct.Struct("<IIQqHH")
 _CRC = struct.Struct("<I")
 _HEADER_BYTES = _HEAD.size + _CRC.size
-_LOOK_BYTES = 256 << 10  # written by this process between two looks at the size of the directory
-_LOOK_S = 1.0  # between two looks while the directory is full
+_LOOK_BYTES = 256 << 10  # written by this process between two checks of the directory's size
+_LOOK_S = 1.0  # between two checks while the directory is full
 
 _NAME_BYTES = (
     400  # of a name beside its text: a tuple, two strings, two numbers, a place in a dictionary
@@ -50,14 +51,14 @@ class StreamWriter:
     stream_info : bytes
         Body of the first record.
     stream_id : bytes, optional
-        16 random bytes; made here if it is not given.
+        16 random bytes; created here by default.
     limit_bytes : int
-        What the segments of all writers in `directory` may take together. Above it new records are dropped.
+        Limit for the segments of all writers in `directory` together. Above it new records are dropped.
 
     Raises
     ------
     OSError
-        If the first segment cannot be made.
+        If the first segment cannot be created.
 
     Attributes
     ----------
@@ -66,11 +67,11 @@ class StreamWriter:
     seq : int
         Number of the last record.
     dropped : int
-        Records that could not be kept.
+        Records that could not be written.
     written_b : int
         Bytes of all records.
     cost_ns : int
-        CPU time that recording into this stream has taken, on all threads; whoever records adds to it.
+        CPU time that recording into this stream has taken, on all threads; every recording thread adds to it.
     """
 
     def __init__(
@@ -94,8 +95,8 @@ class StreamWriter:
         self._names_b = 0
         self._limits_met: dict[str, int] = {}  # since they were last written
         self._fd = -1
-        self._size = 0  # of the newest segment
-        self._pending = 0  # bytes of a write that has begun; not 0 on entry if that was interrupted
+        self._size = 0  # of the newest segment, in bytes
+        self._pending = 0  # bytes of a write in progress; not 0 on entry if a write was interrupted
         self._allowance = 0
         self._look_after = 0.0
         self._fd = self._make_segment(1)
@@ -107,11 +108,11 @@ class StreamWriter:
 
     @property
     def alive(self) -> bool:
-        """Whether records are still taken."""
+        """Whether the stream still accepts records."""
         return self._fd >= 0
 
     def append(self, kind: int, body: bytes) -> bool:
-        """Append one record; False if it could not be kept, which is counted."""
+        """Append one record; False if it could not be written, which is counted."""
         with self._lock:
             return self._append(kind, body)
 
@@ -131,7 +132,7 @@ class StreamWriter:
             self.cost_ns += time.thread_time_ns() - began_ns
 
     def rows(self, table: _records.Table, rows: list, flags: int = 0) -> None:
-        """Append rows of one table, in as many records as their size asks for."""
+        """Append rows of one table, in as many records as their size requires."""
         if not rows:
             return
         if len(rows) <= _records.ROWS_MAX:
@@ -143,23 +144,23 @@ class StreamWriter:
         self.rows(table, rows[len(rows) // 2 :], flags)
 
     def name(self, kind: int, text: str, uuid: str = "", parent: int = 0, **fields: Any) -> int:
-        """Number of a dictionary entry in this stream, written when it is first asked for.
+        """Number of a dictionary entry in this stream, written on first use.
 
-        Beyond what all names of a stream may take every new one is ``__overflow__``; an entry that could not be written is
-        unknown and will be tried again.
+        Above the limit for all names of a stream every new name is ``__overflow__``; an entry that
+        could not be written is unknown and is tried again later.
         """
         key = (kind, text, uuid, parent)
         known = self._names.get(key)
         return known if known is not None else self._new_name(key, fields)
 
     def more(self, kind: int, text: str, uuid: str, parent: int, **fields: Any) -> None:
-        """Say what became known of a name that was written: the same entry under a number of its own, which no row refers to."""
+        """Add details to a name that was written before: the same entry under a new number, to which no row refers."""
         with self._lock:
             if self._names_b < NAMES_BYTES:
                 self._new_entry((kind, text, uuid, parent), fields)
 
     def limit_met(self, name: str) -> None:
-        """Count that something did not fit a limit of this process, by its name in /summary/limits."""
+        """Count that a limit of this process was met, by its name in /summary/limits."""
         self._limits_met[name] = self._limits_met.get(name, 0) + 1
 
     def write_limits(self) -> None:
@@ -182,7 +183,7 @@ class StreamWriter:
 
     def close(self) -> None:
         """Write END and close. Later records are dropped. May be called again."""
-        # A finalizer may come here in the middle of this thread's own append.
+        # A finalizer may run this in the middle of the same thread's append.
         if not self._lock.acquire(timeout=1.0):
             return
         try:
@@ -190,7 +191,7 @@ class StreamWriter:
                 return
             dropped = self.dropped
             self._append(_records.END, _records.end(dropped), within_limit=False)
-            self.dropped = dropped  # END is no record that anybody lost
+            self.dropped = dropped  # END does not count as a lost record
             os.close(self._fd)
             self._fd = -1
         except OSError:
@@ -266,14 +267,14 @@ class StreamWriter:
         return True
 
     def _undo(self) -> None:
-        """Leave nothing of a record that was not written whole."""
+        """Remove a record that was only partly written."""
         if not self._pending:
             return
         self._pending = 0
         try:
             os.ftruncate(self._fd, self._size)
         except OSError:
-            # What is there cannot be taken back: go on behind it, in a file of its own.
+            # It cannot be removed: continue after it in a new file.
             try:
                 self._next_segment()
             except OSError:
@@ -281,7 +282,7 @@ class StreamWriter:
                 self._fd = -1
 
     def _settle_interrupted(self) -> None:
-        """An exception (KeyboardInterrupt) came between a write and its bookkeeping: see what is in the file."""
+        """After an exception (KeyboardInterrupt) between a write and its bookkeeping: check what is in the file."""
         size, self._pending = self._pending, 0
         try:
             if os.fstat(self._fd).st_size == self._size + size:
@@ -295,7 +296,7 @@ class StreamWriter:
             self._fd = -1
 
     def _make_room(self, size: int) -> bool:
-        """Look whether the directory has room, and for how much more this process need not look again."""
+        """Check whether the directory has room, and how much this process may write before the next check."""
         now = time.monotonic()
         if now < self._look_after:
             return False
@@ -312,7 +313,7 @@ class StreamWriter:
         self._fd = fd
 
     def _make_segment(self, first_seq: int) -> int:
-        """Create, lock, rename into place: a segment that can be seen is locked as long as its writer lives."""
+        """Create, lock and rename: a visible segment is locked as long as its writer lives."""
         name = f"{self.stream_id.hex()}-{first_seq:016x}"
         hidden = self.directory / f".new-sp-{name}"
         fd = os.open(
@@ -329,7 +330,7 @@ class StreamWriter:
         return fd
 
     def _abandon(self) -> None:
-        """In a forked child: the stream is the parent's. Its lock must not live on here."""
+        """In a forked child: the stream belongs to the parent, whose lock must not stay held here."""
         self._lock = threading.Lock()
         if self._fd >= 0:
             os.close(self._fd)
@@ -350,7 +351,7 @@ def held_bytes(directory: pathlib.Path) -> int:
 
 
 def stream_info(segment: pathlib.Path) -> Any:
-    """The StreamInfo that the first segment of each stream begins with; None if it is not there or damaged."""
+    """The StreamInfo at the start of a stream's first segment; None if it is missing or damaged."""
     try:
         with segment.open("rb") as file:
             head = file.read(_HEADER_BYTES)

@@ -1,8 +1,10 @@
 """How plugins and checkpointer travel inside Dask: they unpickle anywhere, and do nothing where crema cannot record.
 
-Dask unpickles a plugin in every worker that joins, outside its own guard: where that fails the worker does not start, or keeps tasks
-that it never runs. A pickle by reference fails wherever this package, or this version of it, is not installed. So what travels is
-an expression of built-in functions, whose value is the object where crema speaks the client's protocol, and a substitute elsewhere.
+Dask unpickles a plugin in every worker that joins, outside its own error handling: if that fails,
+the worker does not start, or accepts tasks that it never runs. A pickle by reference fails wherever
+this package, or this version of it, is not installed. So the pickle is an expression of built-in
+functions, whose value is the object where crema supports the client's protocol, and a substitute
+elsewhere.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ def arrive(kind, state, substitute):
 def reduced(
     kind: str, config: HookConfig, substitute: Any, *more: Any
 ) -> tuple[Callable, tuple[str, dict[str, Any]]]:
-    """What the ``__reduce__`` of a hook returns.
+    """Return value for the ``__reduce__`` of a hook.
 
     Parameters
     ----------
@@ -47,7 +49,7 @@ def reduced(
     config : HookConfig
         First argument of the hook's class.
     substitute : object
-        What the pickle yields where crema cannot record; must itself unpickle there.
+        Result of unpickling where crema cannot record; must itself unpickle there.
     *more : object
         Further arguments of the class.
     """
@@ -57,7 +59,7 @@ def reduced(
 
 
 def arrive(kind: str, state: dict[str, Any], substitute: Any) -> Any:
-    """The hook that a pickle holds, or the substitute if its client speaks another protocol."""
+    """The hook in a pickle, or the substitute if its client uses another protocol."""
     if state["wire"] != _columns.WIRE_VERSION:
         return substitute
     module, name = _KINDS[kind]

@@ -1,7 +1,8 @@
 """A host's end of the way over Dask: a socket in the spool directory that its agent dials when it reaches no address.
 
-One process of a host has it, a worker or the scheduler, held by a lock; when that is gone the next one takes it over. The bytes are carried as they are: what an
-agent and its aggregator say to each other is encrypted from end to end.
+One process per host has it, a worker or the scheduler, protected by a lock; when that process ends,
+the next one takes over. The bytes are passed on unchanged: the connection between agent and
+aggregator is encrypted from end to end.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from ._unix import fcntl
 logger = logging.getLogger("crema")
 
 SOCKET, LOCK = "way", "way.lock"
-_LOOK_S = 1.0  # between two looks whether the way is free
-_EAGER_BYTES = 8 << 10  # of a connection, in each direction: its handshake waits for nobody
+_LOOK_S = 1.0  # between two checks whether the way is free
+_EAGER_BYTES = 8 << 10  # per connection and direction, sent without delay: covers its handshake
 # RuntimeError: the worker has closed its connections.
 _FAILURES = (OSError, asyncio.TimeoutError, EOFError, RuntimeError)
 
 
 class Way:
-    """Keeps the way of one host open as long as no other process does.
+    """Keeps the way of a host open unless another process does.
 
     Parameters
     ----------
@@ -39,7 +40,7 @@ class Way:
 
     Notes
     -----
-    To be made, and closed, on the event loop of that process. Nothing here raises into it.
+    Create and close it on the event loop of that process. Nothing here raises into it.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Way:
         self._keeper: asyncio.Task | None = asyncio.get_running_loop().create_task(self._keep())
 
     def close(self) -> None:
-        """End the connections and leave the way to the next worker; may be called again."""
+        """Close the connections and leave the way to the next worker; may be called again."""
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
             keeper.cancel()
@@ -94,7 +95,7 @@ class Way:
         return True
 
     async def _listen(self) -> None:
-        # By a descriptor of the directory: the path of a socket has room for 107 characters.
+        # Through a descriptor of the directory: the path of a socket is limited to 107 characters.
         at = os.open(self._directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -120,7 +121,7 @@ class Way:
         except _FAILURES as error:
             logger.debug("crema: the way over Dask: %s", error)
         except asyncio.CancelledError:
-            pass  # the worker closes
+            pass  # the worker is closing
         except LookupError as error:
             logger.warning("crema: the way over Dask: %s", error)
             self._stop_listening()
@@ -162,7 +163,7 @@ class Way:
                 return
             pause_s = answer.get("pause", 0.0)
             if pause_s and carried > _EAGER_BYTES:
-                await asyncio.sleep(pause_s)  # what comes meanwhile goes with it
+                await asyncio.sleep(pause_s)  # to send more at once
                 room = answer["piece"] - len(data)
                 if room > 0 and not reader.at_eof():
                     with contextlib.suppress(asyncio.TimeoutError):
@@ -181,12 +182,12 @@ class Way:
 
 
 def over(worker: Any, run_id: str) -> Callable[..., Awaitable[dict[str, Any]]]:
-    """What a `Way` calls: the operations of a run's `Broker`, over a worker's connection to its scheduler."""
+    """Function through which a `Way` calls a run's `Broker`, over a worker's connection to its scheduler."""
 
     async def call(what: str, **fields: Any) -> dict[str, Any]:
         answer = await getattr(worker.scheduler, operation(what, run_id))(**fields)
         if not isinstance(answer, dict):
-            raise LookupError("the scheduler carries nothing for this run")
+            raise LookupError("the scheduler does not serve this run")
         return answer
 
     return call

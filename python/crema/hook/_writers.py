@@ -1,8 +1,9 @@
-"""Who recorded in a run, and up to which number: the list that the collector hands over when the run ends.
+"""The writers of a run and the number of their last record: the list that the collector sends when the run ends.
 
-A verdict of COMPLETE needs every record of everybody in it. Dask's workers and scheduler are asked when the run ends, and a worker also
-tells the scheduler of its stream when it opens and ends it, so that one that has left is known. A process outside Dask enters itself in a
-file of the spool before its first record.
+A verdict of COMPLETE requires every record of every writer in it. Dask's workers and scheduler are
+asked when the run ends. A worker also reports its stream to the scheduler when it opens and ends
+it, so that one that has left is known. A process outside Dask enters itself in a file in the spool
+before its first record.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _TEXT_CHARS = 300
 
 
 class Writer(NamedTuple):
-    """One writer, as it is known when the run ends.
+    """A writer as known at the end of the run.
 
     Attributes
     ----------
@@ -35,18 +36,18 @@ class Writer(NamedTuple):
     kind : int
         Kind of stream.
     state : int
-        ENDED: gave its stream and the number of its last record. LEFT: is not there to be asked; an END of its own must be in its
-        stream. UNKNOWN: could not be asked. SILENT: has no stream.
+        ENDED: reported its stream and the number of its last record. LEFT: can no longer be asked;
+        its stream must contain its own END. UNKNOWN: could not be asked. SILENT: has no stream.
     stream : bytes
-        Id of its stream; empty if it is not known.
+        Id of its stream; empty if unknown.
     last : int
-        Number of its last record, END included; 0 if it is not known.
+        Number of its last record, including END; 0 if unknown.
     uuid : str
         Dask's id of the worker, or host:pid.
     text : str
-        Why it could not be asked, or has no stream.
+        Reason why it could not be asked, or has no stream.
     dropped : int
-        Records that it could not keep, once it has ended.
+        Records that it dropped, known once it has ended.
     """
 
     name: str
@@ -59,7 +60,7 @@ class Writer(NamedTuple):
     dropped: int = 0
 
     def known(self) -> int:
-        """How much is known: of two words about the same writer the one that says more counts."""
+        """Amount of information: of two reports about a writer the one with more counts."""
         if self.state == ENDED and self.stream:
             return 5
         if self.state == SILENT:
@@ -72,24 +73,24 @@ class Writer(NamedTuple):
 def unknown(name: str, error: object, kind: int = KIND_WORKER) -> Writer:
     """A writer that could not be asked."""
     text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
-    return Writer(name, kind, UNKNOWN, text=text[:_TEXT_CHARS] or "it gave no answer")
+    return Writer(name, kind, UNKNOWN, text=text[:_TEXT_CHARS] or "it did not answer")
 
 
 # ---------------------------------------------------------------- outside Dask
 
 
 def register_path(directory: pathlib.Path, run_id: str) -> pathlib.Path:
-    """File of a spool directory in which processes outside Dask enter themselves."""
+    """File in a spool directory in which processes outside Dask register."""
     return directory / f"writers-{run_id}"
 
 
 def register(directory: pathlib.Path, run_id: str, writer: Writer) -> None:
-    """Enter a writer; with its last number once more when it has ended.
+    """Register a writer; again with its last number when it has ended.
 
     Raises
     ------
     OSError
-        If that cannot be written: then the process must not record, for nobody would miss what it lost.
+        If it cannot be written. The process must not record then, since its loss would go unnoticed.
     """
     line = f"{writer.stream.hex()} {writer.last} {writer.dropped} {writer.kind} {writer.name}\n"
     flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | (0 if writer.last else os.O_CREAT)
@@ -102,7 +103,7 @@ def register(directory: pathlib.Path, run_id: str, writer: Writer) -> None:
 
 
 def registered(directory: pathlib.Path, run_id: str) -> list[Writer]:
-    """Everybody who entered, each once; those that are still at it without a number."""
+    """All registered writers, each once; those still recording without a last number."""
     found: dict[bytes, Writer] = {}
     try:
         lines = register_path(directory, run_id).read_text().splitlines()
@@ -117,13 +118,14 @@ def registered(directory: pathlib.Path, run_id: str) -> list[Writer]:
                 name, int(kind), state, bytes.fromhex(stream), number, dropped=int(dropped)
             )
         except ValueError:
-            continue  # a line that was cut: the one before it is whole
+            continue  # a truncated line: the one before it is complete
         if len(writer.stream) == 16 and (number or writer.stream not in found):
             found[writer.stream] = writer
     return list(found.values())
 
 
-# ---------------------------------------------------------------- what workers tell the scheduler
+# ---------------------------------------------------------------- reports from workers to the
+# scheduler
 
 
 def event(writers: Iterable[Writer]) -> dict[str, Any]:
@@ -143,13 +145,13 @@ def of_event(msg: Mapping[str, Any]) -> list[Writer]:
 
 
 class Roll:
-    """Puts together what several sources say of the same writers."""
+    """Combines reports of several sources about the same writers."""
 
     def __init__(self) -> None:
         self._by_key: dict[object, Writer] = {}
 
     def add(self, writers: Iterable[Writer]) -> None:
-        """A writer is known by Dask's id of the worker, else by its stream, else by its name."""
+        """Add reports. A writer is identified by Dask's worker id, or by its stream, or by its name."""
         for writer in writers:
             key = (writer.kind, writer.uuid) if writer.uuid else writer.stream or writer.name
             if writer.kind == KIND_SCHEDULER:
@@ -159,7 +161,7 @@ class Roll:
                 self._by_key[key] = writer
 
     def add_answers(self, answers: Mapping[str, Any]) -> None:
-        """Answers of workers by address; an exception counts against the worker that was last there."""
+        """Add the workers' answers by address; an exception is assigned to the last worker at that address."""
         by_name = {writer.name: writer for writer in self._by_key.values()}
         for name, answer in answers.items():
             if not isinstance(answer, BaseException):
@@ -168,11 +170,11 @@ class Roll:
                 self.add([Writer(name, state=SILENT, uuid=_uuid(by_name, name), text=str(answer))])
             else:
                 self.add([unknown(name, answer)._replace(uuid=_uuid(by_name, name))])
-                if name in by_name and by_name[name].stream:  # it alone would hide that
+                if name in by_name and by_name[name].stream:  # it alone would hide the error
                     self.add([unknown(f"processes beside {name}", answer)])
 
     def lost(self, error: BaseException) -> dict[str, BaseException]:
-        """Answers of all workers whose end is not known, when none came."""
+        """The error as the answer of each worker whose end is unknown, when no answers came."""
         return {
             writer.name: error
             for writer in self._by_key.values()
@@ -180,7 +182,7 @@ class Roll:
         }
 
     def writers(self) -> list[Writer]:
-        """The list. Whose stream is known is not unknown: it must hold an END. Nor is an address whose writer told of itself."""
+        """The list. A writer with a known stream is not UNKNOWN, since its END can be checked; nor is an address whose writer reported itself."""
         told = {writer.name for writer in self._by_key.values() if writer.stream}
         return [
             writer._replace(state=LEFT) if writer.state == UNKNOWN and writer.stream else writer
@@ -194,7 +196,7 @@ def _uuid(by_name: Mapping[str, Writer], name: str) -> str:
 
 
 def parts(run_id: bytes, writers: Sequence[Writer]) -> list[dict[str, Any]]:
-    """Fields of the RUN_WRITERS messages that carry a list; at least one."""
+    """Fields of the RUN_WRITERS messages for a list; at least one."""
     cut = list(_cut(writers)) or [[]]
     return [
         {

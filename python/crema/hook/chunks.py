@@ -1,7 +1,8 @@
-"""A coffea checkpointer that keeps no checkpoints: it sees every attempt at a chunk begin and end, on any executor.
+"""A coffea checkpointer that stores no checkpoints: it sees every attempt at a chunk begin and end, on any executor.
 
-coffea calls `load` before it opens the file and `save` after the processor has returned, in the process and thread that do the
-work. `ChunkHook` records both and hands on to the user's own checkpointer, if there is one.
+coffea calls `load` before it opens the file and `save` after the processor has returned, in the
+process and thread that do the work. `ChunkHook` records both and forwards to the user's own
+checkpointer, if there is one.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class ChunkHook:
     config : HookConfig
         The run.
     checkpointer : coffea.processor.CheckpointerABC, optional
-        The user's own. A chunk that it loads is no attempt.
+        The user's own. A chunk that it loads does not count as an attempt.
     """
 
     def __init__(self, config: HookConfig, checkpointer: Any = None) -> None:
@@ -38,16 +39,16 @@ class ChunkHook:
 
     @property
     def __class__(self) -> type:
-        """What ``isinstance`` asks: coffea does, and has imported its own class by then."""
+        """Used by ``isinstance`` in coffea, which has imported its own class by then."""
         _introduce()
         return ChunkHook
 
     def __reduce__(self) -> tuple:
-        """It travels with every chunk: where crema is not, the user's own checkpointer arrives alone, or None."""
+        """Pickled with every chunk: without crema only the user's own checkpointer arrives, or None."""
         return _travel.reduced("checkpointer", self.config, self.checkpointer, self.checkpointer)
 
     def load(self, metadata: Mapping[str, Any], processor_instance: Any) -> Any:
-        """A chunk is taken up. Returns what the user's checkpointer has of it, else None."""
+        """A chunk begins. Returns what the user's checkpointer has of it, else None."""
         recorder, worker, key = self._place()
         if recorder is not None and key is not None:
             recorder.attempts.keys.add(key)
@@ -67,7 +68,7 @@ class ChunkHook:
         return None
 
     def save(self, output: Any, metadata: Mapping[str, Any], processor_instance: Any) -> None:
-        """The chunk is done; `output` holds coffea's metrics of it if the Runner was asked for them."""
+        """The chunk is done; `output` contains coffea's metrics if the Runner was asked for them."""
         stamp = now()
         recorder, worker, key = self._place()
         try:
@@ -82,7 +83,7 @@ class ChunkHook:
         finish(recorder, metrics, status, stamp, _input.factory_of_callers())
 
     def _place(self) -> tuple[_recorder.Recorder | None, Any, Hashable | None]:
-        """Where the caller records, in the stream of the worker's plugin or without Dask in its own; its Dask worker and task."""
+        """The caller's recorder (of the worker's plugin or, without Dask, its own), its Dask worker and task."""
         worker, key = _recorder.dask_task()
         owner = "" if worker is None else _recorder.owner_of(worker)
         recorder = _recorder.find((self.config.run_id, owner))
@@ -102,7 +103,7 @@ class ChunkHook:
 
 
 def close(run_id: str) -> None:
-    """End the stream that this very process has of a run, when the run is over: what `IterativeExecutor` recorded."""
+    """End this process's own stream of a run, with what `IterativeExecutor` recorded."""
     _recorder.close_process(run_id)
 
 
@@ -113,7 +114,7 @@ def finish(
     stamp: Stamp,
     factory: Any,
 ) -> None:
-    """End the attempt of this thread; trouble with that is noted and stays here."""
+    """End the attempt of this thread; errors are noted and not raised."""
     if recorder is not None:
         try:
             recorder.attempts.finish(metrics, status, stamp, factory)
@@ -122,7 +123,7 @@ def finish(
 
 
 def note_cached(recorder: _recorder.Recorder | None) -> None:
-    """Count a chunk that the user's own checkpointer had: coffea counts it, and nobody works on it."""
+    """Count a chunk that the user's checkpointer had: coffea counts it, but it is not processed."""
     if recorder is None:
         return
     try:
@@ -142,7 +143,7 @@ def note_cached(recorder: _recorder.Recorder | None) -> None:
 
 
 def _introduce() -> None:
-    """Tell coffea that this is a checkpointer; nothing where coffea is not imported, or not yet wholly."""
+    """Register with coffea as a checkpointer; does nothing if coffea is not, or not fully, imported."""
     module = sys.modules.get("coffea.processor.checkpointer")
     registry = getattr(module, "CheckpointerABC", None)
     if registry is not None:
@@ -150,11 +151,11 @@ def _introduce() -> None:
 
 
 def is_cancelled(worker: Any, key: Hashable | None) -> bool:
-    """Nobody wants the result of this Dask task any more; Dask lets its thread run on."""
+    """Whether this Dask task was cancelled; Dask lets its thread continue."""
     try:
         task = worker.state.tasks.get(key) if key is not None else None
         return task is not None and task.state == "cancelled"
-    except Exception:  # of a Dask that does not say it
+    except Exception:  # a Dask version that does not report it
         return False
 
 
@@ -175,14 +176,14 @@ def task_of(
 
 
 def _submission_of(worker: Any, key: Hashable) -> int:
-    """Hash of what was submitted together with this Dask task; 0 where nobody marked it."""
+    """Hash of what was submitted together with this Dask task; 0 if it is not marked."""
     task = worker.state.tasks.get(key)
     mark = (task.annotations or {}).get(_records.MARK_SUBMISSION) if task is not None else None
     return _records.hash64(*mark) if mark else 0
 
 
 def _prefix_of(worker: Any, key: Hashable) -> str | None:
-    """Dask's prefix of the task; None where it has forgotten the task."""
+    """Dask's prefix of the task; None if it has forgotten the task."""
     task = worker.state.tasks.get(key)
     if task is None:
         return None

@@ -1,12 +1,13 @@
-"""Measuring inside ``process()``: sections, metrics and trackers of one's own.
+"""Measuring inside ``process()``: sections, metrics and custom trackers.
 
-What is recorded here is in the spool when the call returns: it needs no particular output of the processor, and stays when
-``process()`` raises or the run fails. It works in Dask tasks and in the processes of every other executor whose chunks are
-recorded. Where nothing is recorded every call is next to free. Nothing here ever raises: what could not be recorded is logged once
-and counted.
+Whatever is recorded here is in the spool when the call returns: it does not depend on the output of
+the processor, and it is kept when ``process()`` raises or the run fails. It works in Dask tasks and
+in the processes of every other executor whose chunks are recorded. Without a recording every call
+is almost free. Nothing here raises: what could not be recorded is logged once and counted.
 
-Sections belong to the thread, or asyncio task, that enters them, and to the chunk that it works on. A child process records what it
-enters itself: in a stream of its own where it knows its run (executors without Dask), nothing in a child of a Dask worker.
+Sections belong to the thread or asyncio task that enters them, and to the chunk that it is
+processing. A child process records the sections that it enters itself: in its own stream if it
+knows its run (executors without Dask), not at all in a child of a Dask worker.
 """
 
 from __future__ import annotations
@@ -58,17 +59,17 @@ _innermost: contextvars.ContextVar[_Entry | None] = contextvars.ContextVar("sect
 
 
 class Tracker:
-    """A named section, also called `track_time` and `track_section`; subclass it to measure something of your own in it.
+    """A named section, also called `track_time` and `track_section`; subclass it for your own measurements.
 
-    Usable as ``with crema.track_time("jets"):`` and as a decorator of a function. Sections nest, and one that is entered many times
-    has a row in the table ``sections`` for each time: wall and thread CPU seconds, the seconds that are its own (nested sections of
-    the same thread taken out), the chunk, the enclosing section.
+    Usable as ``with crema.track_time("jets"):`` and as a decorator. Sections may nest. Each time a
+    section is entered it gets a row in the table ``sections``: wall and thread CPU seconds, its own
+    seconds (without nested sections of the same thread), the chunk, the enclosing section.
 
     Parameters
     ----------
     name : str
-        What the section is called. It is the last argument: a processor or events before it, as in roastcoffea's
-        ``track_time(self, "jets")``, change nothing.
+        Name of the section. It is the last argument: a processor or events before it, as in roastcoffea's
+        ``track_time(self, "jets")``, are ignored.
 
     Examples
     --------
@@ -83,17 +84,17 @@ class Tracker:
     _kind = _TIME
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
-        # roastcoffea's way to call it has the processor, and for bytes the events, before the name.
+        # roastcoffea passes the processor, and for bytes the events, before the name.
         name = named.get("name", named.get("section_name", arguments[-1] if arguments else None))
         self.name = name if isinstance(name, str) else type(self).__name__
         if not isinstance(name, str):
             _warn_unnamed(self.name)
 
     def enter(self) -> None:
-        """Called when the section was entered, if something is recorded; for subclasses."""
+        """Called after the section was entered, if it is recorded; for subclasses."""
 
     def exit(self) -> None:
-        """Called before the section is left, by an exception too, if something is recorded; for subclasses."""
+        """Called before the section is left, also after an exception, if it is recorded; for subclasses."""
 
     def record_metric(self, name: str, value: float, unit: str = "", kind: str = "gauge") -> None:
         """As `crema.record_metric`."""
@@ -116,7 +117,7 @@ class Tracker:
                 _trouble("leaving a section")
 
     def __call__(self, function: _Function) -> _Function:
-        """`function`, each of whose calls is a section."""
+        """Return `function` with each call as a section."""
 
         @functools.wraps(function)
         def measured(*args: Any, **kwargs: Any) -> Any:
@@ -130,10 +131,10 @@ track_section = track_time = Tracker
 
 
 class BaseInstrumentationContext(Tracker):
-    """A tracker as the reference of coffea-metrics has it: what a subclass measures it records in its own ``__exit__``.
+    """A tracker as defined by coffea-metrics: a subclass records its measurements in its own ``__exit__``.
 
-    Needs no name, and the section ends after that ``__exit__``, whether it calls this one or not. As nothing here does, it never
-    raises: what goes wrong in it is logged once and counted.
+    A name is optional. The section ends after that ``__exit__``, whether or not it calls this one.
+    Like everything here it never raises: an error in it is logged once and counted.
     """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -159,48 +160,48 @@ class BaseInstrumentationContext(Tracker):
 
 
 class track_memory(Tracker):  # noqa: N801 - used like a function
-    """A section that also records the resident memory of the process at both ends, in bytes: all of its threads share it.
+    """A section that also records the resident memory of the process in bytes at its start and end; all threads of the process share it.
 
     Parameters
     ----------
     name : str
-        What the section is called.
+        Name of the section.
     """
 
     _kind = _MEMORY
 
 
 class track_bytes(Tracker):  # noqa: N801 - used like a function
-    """A section that also records the compressed bytes requested of the chunk's file within it; -1 where the source does not count.
+    """A section that also records the compressed bytes requested of the chunk's file within it; -1 if the source does not count them.
 
-    coffea reads a column when it is first used: the section that uses it is the one that reads it.
+    coffea reads a column on first use, so the section that uses it first is charged for reading it.
 
     Parameters
     ----------
     name : str
-        What the section is called.
+        Name of the section.
     """
 
     _kind = _BYTES
 
 
 def record_metric(name: str, value: float, unit: str = "", kind: str = "gauge") -> None:
-    """Record a number of your own: a row of the table ``custom``, with the chunk that it belongs to.
+    """Record your own number: a row of the table ``custom``, with the current chunk.
 
     Parameters
     ----------
     name : str
-        What is measured; at most 4096 different ones a process.
+        Name of the metric; at most 4096 different names per process.
     value : float
         The number.
     unit : str
-        Its unit, any text.
+        Its unit, as any text.
     kind : {"gauge", "increment", "total"}
-        How values combine: each one stands for itself, they add up, or each one is the sum so far.
+        How values combine: independent values, increments to be added up, or cumulative totals.
 
     Notes
     -----
-    Never raises: a value that is no number, or another kind, is logged once and counted as a record not kept.
+    Never raises: an invalid value or kind is logged once and counted as a dropped record.
     """
     if _recorder.recording():
         try:
@@ -212,16 +213,17 @@ def record_metric(name: str, value: float, unit: str = "", kind: str = "gauge") 
 def track_metrics(process: _Function) -> _Function:
     """Record each call of ``process(self, events)``, or of a function of events, as an attempt at a chunk.
 
-    For those who cannot give the Runner the collector's checkpointer, which sees more: this one misses the opening of the file
-    (`open_s` is unknown) and everything before ``process()``. Where the checkpointer is at work too there is one attempt, of which
-    this tells when exactly it failed.
+    For cases where the Runner cannot be given the collector's checkpointer, which sees more: this
+    one misses the opening of the file (`open_s` is unknown) and everything before ``process()``.
+    Together with the checkpointer there is still one attempt, and this adds the exact time of a
+    failure.
 
     Without Dask the collector must be in the process that runs the executor, or in its parent (Iterative, Futures).
 
     Parameters
     ----------
     process : callable
-        The last positional argument of a call is the events of a chunk: NanoEvents made by coffea. Calls on anything else are
+        The last positional argument of a call is the events of a chunk: NanoEvents made by coffea. Other calls are
         not recorded.
     """
 
@@ -338,7 +340,7 @@ def _recorder_of(attempt: _attempts.Attempt | None) -> _recorder.Recorder | None
 
 
 def _factory(attempt: _attempts.Attempt | None) -> Any:
-    """Who reads the chunk's file; looked for once an attempt."""
+    """The factory that reads the chunk's file; searched once per attempt."""
     if attempt is None:
         return None
     if attempt.factory is None:
@@ -374,7 +376,7 @@ def _record(name: str, value: float, unit: str, kind: str) -> None:
 
 
 def _begin(events: Any, processor: Any) -> tuple[_attempts.Attempt | None, bool]:
-    """The attempt that a call of process() belongs to, and whether this call began it."""
+    """The attempt to which a call of process() belongs, and whether this call began it."""
     try:
         factory = _input.factory_of_events(events)
         attempt = _attempts.current()
@@ -407,7 +409,7 @@ def _begin(events: Any, processor: Any) -> tuple[_attempts.Attempt | None, bool]
 def _finish(attempt: _attempts.Attempt, status: str) -> None:
     from .chunks import finish, is_cancelled
 
-    if _attempts.current() is attempt:  # not if the checkpointer or the end of the task was first
+    if _attempts.current() is attempt:  # unless the checkpointer or the end of the task closed it
         if status == "ok" and is_cancelled(*_recorder.dask_task()):
             status = "cancelled"
         finish(attempt.recorder, {}, status, _attempts.now(), attempt.factory)
@@ -426,5 +428,5 @@ def _trouble(where: str) -> None:
         recorder = _recorder_of(_attempts.current())
         if recorder is not None:
             recorder.trouble(where)
-    except Exception:  # nothing here is worth an analysis
+    except Exception:  # recording must never break an analysis
         _recorder.logger.debug("crema: %s", where, exc_info=True)

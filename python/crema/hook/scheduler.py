@@ -1,8 +1,8 @@
-"""The plugin on Dask's scheduler: who was there and when, what was assigned to whom, which work was lost.
+"""The plugin on Dask's scheduler: membership of workers, assigned tasks, lost work.
 
-Only what no worker can tell is recorded here. Tasks that failed or were cancelled are in the streams of the workers that ran
-them; the attempts of a worker that vanished are nowhere else. Everything runs on the scheduler's event loop, and nothing here
-is called per task.
+It records only what workers cannot. Tasks that failed or were cancelled are in the streams of the
+workers that ran them; attempts of a worker that vanished appear only here. Everything runs on the
+scheduler's event loop, and nothing here is called for each task.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _STATUS = {n: WORKER_SAMPLES.label("status", n) for n in ("running", "paused", "
 _SOURCE = WORKER_SAMPLES.label("source", "scheduler")
 _COMPUTE = TASK_EVENTS.label("action", "compute")
 _LOST = TASK_EVENTS.label("status", "lost")
-CLIENT_GONE_S = 60.0  # a client that is away for longer does not come back to end its run
-_SAMPLED_A_TICK = 500  # workers; more take turns, so that a sample never holds up the scheduler
-# By run and scheduler, for a Dask whose scheduler does not show its plugins.
+CLIENT_GONE_S = 60.0  # a client that is away for longer will not return to end its run
+_SAMPLED_A_TICK = 500  # workers; if there are more, they take turns
+# By run and scheduler, for Dask versions that do not expose a scheduler's plugins.
 _hooks: weakref.WeakValueDictionary[tuple[str, int], SchedulerHook] = weakref.WeakValueDictionary()
 
 _ENDED_BY_INTENT = ("nanny-close", "close-worker", "worker-close", "restart", "scheduler-close")
@@ -49,7 +49,7 @@ _ENDED_BY_INTENT = ("nanny-close", "close-worker", "worker-close", "restart", "s
 class SchedulerHook(SchedulerPlugin):
     """Records the scheduler's view of a run; ``client.register_plugin(SchedulerHook(config))``.
 
-    Dask calls nothing when a scheduler plugin is unregistered. Call `close` first, which ends the stream at once; otherwise it ends
+    Dask does not notify a scheduler plugin that is unregistered. Call `close` first, which ends the stream at once; otherwise it ends
     when the next sample is due.
 
     Parameters
@@ -63,10 +63,10 @@ class SchedulerHook(SchedulerPlugin):
         self.name = f"crema-{config.run_id}"
         self._follower: _Follower | None = None
         self._ending: asyncio.Task | None = None
-        self._writers: list[_writers.Writer] = []  # what is known of the run's, once it is over
+        self._writers: list[_writers.Writer] = []  # the known writers of the run, after its end
         self._broker: Broker | None = None  # of the way over Dask
         self._way: Way | None = None  # of this host
-        self.is_over = False  # a worker that comes now records nothing
+        self.is_over = False  # workers that join now record nothing
 
     def __reduce__(self) -> tuple:
         substitute = SchedulerPlugin()
@@ -74,7 +74,7 @@ class SchedulerHook(SchedulerPlugin):
         return _travel.reduced("scheduler", self.config, substitute)
 
     async def start(self, scheduler: Any) -> None:
-        """Open the stream and note who is there."""
+        """Open the stream and record the present workers."""
         _hooks[self.config.run_id, id(scheduler)] = self
         try:
             self._follower = _Follower(self, scheduler)
@@ -92,11 +92,11 @@ class SchedulerHook(SchedulerPlugin):
             logger.warning("crema: no records travel over Dask", exc_info=True)
 
     async def close(self) -> None:
-        """The scheduler closes."""
+        """The scheduler is closing."""
         self.finish()
 
     def close_way(self, scheduler: Any) -> None:
-        """No records travel over Dask any more."""
+        """Stop carrying records over Dask."""
         way, self._way = self._way, None
         if way is not None:
             way.close()
@@ -105,7 +105,7 @@ class SchedulerHook(SchedulerPlugin):
             broker.close(scheduler)
 
     def finish(self) -> list[_writers.Writer]:
-        """Note who is still there and end the stream; it is on disk when this returns. Whoever is known to have recorded."""
+        """Record the remaining workers and end the stream, which is on disk when this returns. Returns all known writers."""
         follower, self._follower = self._follower, None
         if follower is not None:
             follower.close()
@@ -113,31 +113,31 @@ class SchedulerHook(SchedulerPlugin):
         return self._writers
 
     def writers(self) -> list[_writers.Writer]:
-        """Whoever is known to record."""
+        """All known writers."""
         return self._writers if self._follower is None else self._follower.writers()
 
     def add_worker(self, scheduler: Any, worker: str) -> None:
-        """A worker came."""
+        """A worker joined."""
         if self._follower is not None:
             self._follower.guarded(self._follower.joined, worker, _EXPLICIT)
 
     def remove_worker(
         self, scheduler: Any, worker: str, *, stimulus_id: str = "", **kwargs: Any
     ) -> None:
-        """A worker is gone."""
+        """A worker left."""
         if self._follower is not None:
             self._follower.guarded(self._follower.left, worker, stimulus_id)
 
     def update_graph(
         self, scheduler: Any, *, client: str, tasks: Iterable[Hashable], **kwargs: Any
     ) -> None:
-        """A client submitted tasks, which no worker has yet: mark them with who did, and with which graph they came."""
+        """A client submitted tasks, not yet assigned to workers: mark them with the client and the submission."""
         if self._follower is not None:
             stimulus = kwargs.get("stimulus_id")
             self._follower.guarded(self._follower.submitted, client, tasks, stimulus)
 
     def remove_client(self, scheduler: Any, client: str) -> None:
-        """A client is gone; that of the run without having ended it, if this plugin is still there."""
+        """A client left; if it is the run's, it has not ended the run, or this plugin would be gone."""
         if self._follower is not None and client == self.config.client:
             asyncio.get_running_loop().call_later(CLIENT_GONE_S, self._end_abandoned, scheduler)
 
@@ -147,7 +147,7 @@ class SchedulerHook(SchedulerPlugin):
             self._ending = asyncio.create_task(self._end_everywhere(scheduler))
 
     async def _end_everywhere(self, scheduler: Any) -> None:
-        """Nobody will: end the recording of every worker, then have the agents deliver what there is and leave."""
+        """End an abandoned run: end the recording of every worker, then let the agents deliver everything and exit."""
         self.finish()
         self.close_way(scheduler)
         try:
@@ -164,7 +164,7 @@ class SchedulerHook(SchedulerPlugin):
             logger.warning("crema: the end of an abandoned run", exc_info=True)
 
     def log_event(self, topic: str, msg: Any) -> None:
-        """Dask logs what happens to workers; that of interest comes before `remove_worker`."""
+        """Follow Dask's events about workers; the relevant ones come before `remove_worker`."""
         if self._follower is not None and isinstance(msg, dict):
             self._follower.guarded(self._follower.logged, topic, msg)
 
@@ -176,13 +176,13 @@ def close(run_id: str, dask_scheduler: Any) -> list[_writers.Writer]:
 
 
 def writers(run_id: str, dask_scheduler: Any) -> list[_writers.Writer]:
-    """Who is known to record: ``client.run_on_scheduler(crema.scheduler.writers, run_id)``."""
+    """All known writers: ``client.run_on_scheduler(crema.scheduler.writers, run_id)``."""
     hook = _find(run_id, dask_scheduler)
     return [] if hook is None else hook.writers()
 
 
 def end(run_id: str, dask_scheduler: Any) -> list[_writers.Writer]:
-    """End a run's recording on the cluster, after its workers were asked: who ever recorded. What is undelivered may still travel."""
+    """End a run's recording on the cluster, after its workers were asked, and return all writers. Undelivered records may still be sent."""
     hook = _find(run_id, dask_scheduler)
     if hook is None:
         return []
@@ -191,7 +191,7 @@ def end(run_id: str, dask_scheduler: Any) -> list[_writers.Writer]:
 
 
 async def forget(run_id: str, dask_scheduler: Any) -> None:
-    """Take both plugins of a run back; its records have arrived, or never will."""
+    """Remove both plugins of a run; its records have arrived, or never will."""
     name = f"crema-{HookConfig(run_id).run_id}"
     hook = _find(run_id, dask_scheduler)
     if hook is not None:
@@ -214,18 +214,18 @@ def _find(run_id: str, dask_scheduler: Any) -> SchedulerHook | None:
 
 
 class _Worker:
-    """A worker as it was last known."""
+    """The last known state of a worker."""
 
     __slots__ = ("id", "intent", "state")
 
     def __init__(self, number: int, state: Any) -> None:
         self.id = number
-        self.state = state  # Dask's, which stays readable when the worker is gone
-        self.intent = False  # it said that it would leave
+        self.state = state  # Dask's, which stays readable after the worker has left
+        self.intent = False  # it announced that it would leave
 
 
 class _Follower:
-    """The scheduler's recording while the run goes on."""
+    """The scheduler's recording during the run."""
 
     def __init__(self, hook: SchedulerHook, scheduler: Any) -> None:
         config = hook.config
@@ -239,12 +239,12 @@ class _Follower:
         self._read = self._recorder.read
         self._stream = self._recorder.stream
         self._workers: dict[str, _Worker] = {}
-        self._roll = _writers.Roll()  # who ever was there, and what each said of its streams
+        self._roll = _writers.Roll()  # all workers so far, and their reports about their streams
         self._registered = False
-        self._next = 0  # worker whose turn it is
+        self._next = 0  # next worker to sample
         self._agent = None
         if config.serves():
-            self._agent = AgentKeeper(config, self._recorder.directory, self._tell_key)
+            self._agent = AgentKeeper(config, self._recorder.directory, self._announce_key)
         self._read("task_events.side", lambda: mark_earlier(scheduler.tasks.values()), None)
         here: list[str] = []
         for what in ("membership", "worker_samples.occupancy_s", "worker_samples.processing"):
@@ -270,11 +270,11 @@ class _Follower:
         self.guarded(self._write_heartbeat)
         self._recorder.close("lost")
 
-    def _tell_key(self, key: str) -> None:
+    def _announce_key(self, key: str) -> None:
         self._scheduler.log_event(key_topic(self._recorder.config.run_id), key_event(key))
 
     def guarded(self, write: Any, *args: Any) -> None:
-        """Run a part of the recording: its failure is noted and stays here."""
+        """Run a part of the recording; errors are noted and not raised."""
         try:
             write(*args)
         except Exception:
@@ -283,7 +283,7 @@ class _Follower:
     # ---------------------------------------------------------------- what is submitted
 
     def submitted(self, client: str, tasks: Iterable[Hashable], stimulus: str | None) -> None:
-        """Tasks keep their first mark: Dask knows them already, and what it lost of them it computes again."""
+        """Mark submitted tasks. They keep their first mark: Dask already knows them and recomputes what it has lost."""
         number = _records.hash64(stimulus or time.time_ns()) & 0x7FFFFFFF
         mark = {_records.MARK_SUBMISSION: (client, number)}
 
@@ -300,7 +300,7 @@ class _Follower:
 
         self._read("chunks.submission_key", put, None)
 
-    # ---------------------------------------------------------------- who is there
+    # ---------------------------------------------------------------- membership
 
     def joined(self, address: str, evidence: int) -> None:
         state = self._read("membership", lambda: self._scheduler.workers[address], None)
@@ -333,7 +333,7 @@ class _Follower:
             self._write_membership(worker, "lost", _EXPLICIT)
 
     def writers(self) -> list[_writers.Writer]:
-        """Of whoever is gone and told nothing an END must be found by its id; whoever is there can be asked."""
+        """All known writers. The END of a worker that left without a report must be found by its id; present ones can be asked."""
         here = {self._uuid(worker.state) for worker in self._workers.values()}
         rows = [
             row._replace(state=_writers.LEFT)
@@ -379,20 +379,20 @@ class _Follower:
         self._stream.rows(MEMBERSHIP, [row])
 
     def _uuid(self, state: Any) -> str:
-        """Dask's id of a worker; empty where it does not say, then the worker is known by its address."""
+        """Dask's id of a worker; empty if unknown, then the worker is identified by its address."""
         return self._read("dict/worker.uuid", lambda: _text(state.server_id), "")
 
     def _nthreads(self, state: Any) -> int:
         return self._read("membership.nthreads", lambda: int(state.nthreads), _records.UNKNOWN_U16)
 
     def _limit_b(self, state: Any) -> int:
-        """Memory limit of a worker; Dask says 0 for none."""
+        """Memory limit of a worker; Dask's 0 means none."""
         return self._read("membership.memory_limit_b", lambda: int(state.memory_limit) or -1, -1)
 
-    # ---------------------------------------------------------------- what went with it
+    # ---------------------------------------------------------------- work lost with a worker
 
     def _write_lost(self, worker: _Worker, msg: dict[str, Any]) -> None:
-        """Tasks that ran on a worker that is gone, and results that only it had; nbytes tells one from the other."""
+        """Record tasks that ran on a worker that left, and results that only it had; nbytes distinguishes the two."""
         rows = self._read("task_events", lambda: self._lost_rows(worker, msg), [])
         self._stream.rows(TASK_EVENTS, rows)
 
@@ -402,7 +402,7 @@ class _Follower:
         for key in msg.get("processing-tasks") or ():
             if key in running and not self._is_foreign(
                 key
-            ):  # as of its last heartbeat; others were only assigned, as far as is known
+            ):  # as of its last heartbeat; the others were only assigned, as far as known
                 start_s = worker.state.last_seen - running[key]
                 rows.append(self._lost_row(worker, key, int(start_s * 1e9), -1))
         for key in msg.get("lost-computed-tasks") or ():
@@ -443,7 +443,7 @@ class _Follower:
         if self._registered and here is not self._hook:
             self._hook.finish()
             return
-        self._registered = True  # Dask keeps the plugin once `start` has returned
+        self._registered = True  # Dask registers the plugin once `start` has returned
         now = self._loop.time()
         self._due += self._interval_s
         if self._due <= now:
@@ -464,7 +464,7 @@ class _Follower:
         self._stream.rows(WORKER_SAMPLES, [self._sample(worker, t_ns) for worker in workers])
 
     def _sample(self, worker: _Worker, t_ns: int) -> _records.Row:
-        """What the scheduler holds of a worker; memory is that of its last heartbeat."""
+        """The scheduler's view of a worker; memory is from its last heartbeat."""
         state, unknown = worker.state, _records.UNKNOWN_U16
 
         def sampled(column: str, read: Callable[[Any], Any], otherwise: Any = -1) -> Any:

@@ -1,7 +1,8 @@
-"""The plugin that Dask carries to every worker: what the worker knows becomes records in its spool.
+"""The plugin that Dask installs on every worker: turns the worker's state into records in its spool.
 
-Everything here runs on the worker's event loop, in short callbacks; nothing waits and nothing raises. Totals are cumulative
-(``digests_total``), never the deltas of heartbeats, so a record that is lost costs only its time stamp.
+Everything here runs on the worker's event loop in short callbacks; nothing waits and nothing
+raises. Totals are cumulative (``digests_total``), never the deltas of heartbeats, so a lost record
+costs only its time stamp.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ._way import Way, over
 
 logger = logging.getLogger("crema")
 
-_STAYS = frozenset({"running", "paused"})  # Dask's states of a worker that is not on its way out
+_STAYS = frozenset({"running", "paused"})  # Dask's states of a worker that is not leaving
 _RUNNING = frozenset(("executing", "long-running", "cancelled", "resumed"))
 _DONE = frozenset(("memory", "error", "erred", "released", "forgotten"))
 _ACTION = {
@@ -42,19 +43,19 @@ _ACTION = {
 _TASK_STATUS = {n: TASK_EVENTS.label("status", n) for n in ("ok", "error", "cancelled", "lost")}
 _STATUS = {n: WORKER_SAMPLES.label("status", n) for n in ("running", "paused", "closing", "lost")}
 _SOURCE = WORKER_SAMPLES.label("source", "worker")
-CHUNK_MISSED = "crema-chunk-missed"  # event: a processor's task has ended without a chunk
+CHUNK_MISSED = "crema-chunk-missed"  # event: a processor's task ended without a chunk
 _NOT_FOR_TASKS = frozenset({"offload", "actor"})  # Dask's executors
-_DELIVERY_S = 2.0  # for the last records of a worker that leaves
+_DELIVERY_S = 2.0  # time to deliver the last records of a worker that leaves
 _DELIVERY_LOOK_S = 0.02
-_EVENTS_S = 0.05  # between two records of task events, at least
-_ARRIVALS_MAX = _columns.LIMITS["writer_arrivals"]  # of tasks that wait on one worker
+_EVENTS_S = 0.05  # minimum between two records of task events
+_ARRIVALS_MAX = _columns.LIMITS["writer_arrivals"]  # of tasks waiting on one worker
 
-# By run and worker, for a Dask whose workers do not show their plugins.
+# By run and worker, for Dask versions that do not expose a worker's plugins.
 _hooks: weakref.WeakValueDictionary[tuple[str, int], WorkerHook] = weakref.WeakValueDictionary()
 
 
 class WorkerHook(WorkerPlugin):
-    """Records everything a worker knows of a run; ``client.register_plugin(WorkerHook(config))``.
+    """Records everything a worker knows about a run; ``client.register_plugin(WorkerHook(config))``.
 
     Parameters
     ----------
@@ -67,10 +68,10 @@ class WorkerHook(WorkerPlugin):
         self.name = f"crema-{config.run_id}"
         self._follower: _Follower | None = None
         self._way: Way | None = (
-            None  # over Dask; it outlives the recording, whose end has to travel
+            None  # over Dask; outlives the recording, whose end must be delivered
         )
-        self._agent: AgentKeeper | None = None  # until all is delivered
-        self._writers: list[_writers.Writer] = []  # what was recorded here, once it is over
+        self._agent: AgentKeeper | None = None  # until everything is delivered
+        self._writers: list[_writers.Writer] = []  # known after the end
 
     def __reduce__(self) -> tuple:
         substitute = WorkerPlugin()
@@ -78,7 +79,7 @@ class WorkerHook(WorkerPlugin):
         return _travel.reduced("worker", self.config, substitute)
 
     def setup(self, worker: Any) -> None:
-        """Open the worker's stream and begin to follow it."""
+        """Open the worker's stream and start recording."""
         try:
             self._follower = _Follower(self.config, worker)
         except Exception as error:
@@ -93,28 +94,28 @@ class WorkerHook(WorkerPlugin):
                 self._way = Way(over(worker, self.config.run_id), self.config.spool_dir())
             except Exception:
                 logger.warning("crema: no records travel over Dask from here", exc_info=True)
-        self._tell([self._follower.writer()], worker)
+        self._report([self._follower.writer()], worker)
 
     def teardown(self, worker: Any) -> Awaitable[None] | None:
         """Write the last totals and the end of the stream; they are on disk when this returns.
 
-        A worker that leaves waits for what this returns: until its records are durable elsewhere, for two seconds at most.
+        A leaving worker awaits the result: until its records are durable elsewhere, two seconds at most.
         """
         if self._follower is None:
             self._close_way()
-            if self._writers:  # they were handed over
+            if self._writers:  # already reported
                 with contextlib.suppress(OSError):  # nothing could be written there
                     _writers.register_path(self.config.spool_dir(), self.config.run_id).unlink()
             return None
         stays = self._follower.stays()
-        self._tell(self.finish(), worker)
+        self._report(self.finish(), worker)
         if stays:
             self._close_way()
             return None
         return self._see_delivered([writer.stream.hex() for writer in self._writers])
 
     async def _see_delivered(self, streams: list[str]) -> None:
-        """Wait while an agent is at it; a stream has left the spool when all of it is durable in the sink."""
+        """Wait for the agent; a stream leaves the spool when all of it is durable in the sink."""
         directory, until = self.config.spool_dir(), time.monotonic() + _DELIVERY_S
         try:
             while time.monotonic() < until and lock_is_held(directory / "agent.lock"):
@@ -135,7 +136,7 @@ class WorkerHook(WorkerPlugin):
             agent.stop()
 
     def finish(self) -> list[_writers.Writer]:
-        """The same, and what was recorded on this worker and, outside Dask, beside it."""
+        """End the recording; returns the writers of this worker and those outside Dask on its host."""
         follower, self._follower = self._follower, None
         if follower is not None:
             self._agent = follower.agent
@@ -144,25 +145,25 @@ class WorkerHook(WorkerPlugin):
         others = _writers.registered(self.config.spool_dir(), self.config.run_id)
         return self._writers + others
 
-    def _tell(self, writers: list[_writers.Writer], worker: Any) -> None:
-        """Have the scheduler's plugin know it, should this worker not be there any more when the run ends."""
+    def _report(self, writers: list[_writers.Writer], worker: Any) -> None:
+        """Report the writers to the scheduler's plugin, in case this worker has left when the run ends."""
         try:
             worker.log_event(self.name, _writers.event(writers))
         except Exception:
             logger.debug("crema: the scheduler was not told of a stream", exc_info=True)
 
     def transition(self, key: Hashable, start: str, finish: str, **kwargs: Any) -> None:
-        """Follow a task."""
+        """Follow the transition of a task."""
         if self._follower is not None:
             self._follower.transition(key, start, finish)
 
     def status(self) -> dict[str, Any]:
-        """What this worker's recording is doing, for whoever asks over Dask."""
+        """State of this worker's recording, for queries over Dask."""
         return {} if self._follower is None else self._follower.status()
 
 
 def is_foreign(config: HookConfig, annotations: Any) -> bool:
-    """A task with these annotations belongs to another run, or to another client; one without a mark is taken for our own."""
+    """Whether a task with these annotations belongs to another run or client; a task without a mark counts as our own."""
     if not annotations:
         return False
     run_id = annotations.get(_records.MARK_RUN)
@@ -173,7 +174,7 @@ def is_foreign(config: HookConfig, annotations: Any) -> bool:
 
 
 def mark_earlier(tasks: Iterable[Any]) -> None:
-    """Mark tasks of Dask that are still to run when a recording begins, and have no mark: they belong to no run."""
+    """Mark unmarked Dask tasks that are still to run when a recording begins: they do not belong to any run."""
     for task in tasks:
         if task.state not in _DONE and _is_unmarked(task.annotations):
             task.annotations = {**(task.annotations or {}), _records.MARK_RUN: ""}
@@ -186,12 +187,12 @@ def _is_unmarked(annotations: Any) -> bool:
 
 
 def is_of_task(client: str) -> bool:
-    """Whether a task made this client: what it submits belongs to whoever submitted the task."""
+    """Whether a task created this client: what it submits belongs to the submitter of the task."""
     return client.startswith("Client-worker-")
 
 
 def finish(run_id: str, dask_worker: Any) -> list[_writers.Writer]:
-    """End a run's recording on a worker and say what it wrote: ``client.run(crema.worker.finish, run_id)``."""
+    """End a run's recording on a worker and return its writers: ``client.run(crema.worker.finish, run_id)``."""
     hook = _find(run_id, dask_worker)
     if hook is not None:
         return hook.finish()
@@ -206,8 +207,9 @@ def status(run_id: str, dask_worker: Any) -> dict[str, Any]:
     Returns
     -------
     dict
-        Empty where the plugin is not at work; else ``stream_id``, ``uuid``, ``spool``, ``records``, ``dropped``, ``agent`` (``"held"``:
-        one serves the spool, ``"none"``, ``"operator"``: not ours to start) and ``problem`` (text, empty if there is none).
+        Empty where the plugin is not active; else ``stream_id``, ``uuid``, ``spool``, ``records``,
+        ``dropped``, ``agent`` (``"held"``: one serves the spool; ``"none"``; ``"operator"``:
+        started by an operator) and ``problem`` (text, empty if there is none).
     """
     hook = _find(run_id, dask_worker)
     return {} if hook is None else hook.status()
@@ -223,7 +225,7 @@ def _find(run_id: str, dask_worker: Any) -> WorkerHook | None:
 
 
 class _Follower:
-    """One worker's recording while the run goes on."""
+    """A worker's recording during the run."""
 
     def __init__(self, config: HookConfig, worker: Any) -> None:
         self._worker = worker
@@ -253,16 +255,17 @@ class _Follower:
             lambda: [(t.key, t) for t in [*worker.state.executing, *worker.state.long_running]],
             [],
         )
-        # With the delay that Dask adds to a task's times: it is that of the task's start, and each heartbeat brings another.
+        # Includes the delay that Dask adds to a task's times: it is fixed at the task's start, and
+        # each heartbeat brings a new one.
         self._executing: dict[Hashable, float] = dict.fromkeys(dict(running), self._delay_s())
-        self._threads: dict[Hashable, int] = {}  # of these, where those run that were cancelled
-        self._foreign: dict[Hashable, str] = {}  # of these, tasks of other runs: their prefixes
+        self._threads: dict[Hashable, int] = {}  # of cancelled tasks that still run
+        self._foreign: dict[Hashable, str] = {}  # prefixes of running tasks of other runs
         self._foreign_busy = ForeignBusy()
         self._expected = set(config.processor_prefixes)  # of chunks; empty once one was missed
         for key, task in running:
             self._note_owner(key, task, began_before=True)
             self._note_thread(key)
-        self._arrived: dict[Hashable, tuple[int, int]] = {}  # when; startstops of earlier runs
+        self._arrived: dict[Hashable, tuple[int, int]] = {}  # time; earlier startstops
         self._ready: dict[Hashable, int] = {}
         self._events: list[_records.Row] = []
         self._events_after = 0.0
@@ -270,11 +273,11 @@ class _Follower:
         self._paused = False
         self._cpu = (time.monotonic(), time.process_time())
         self._waits = _process.ThreadWaits()
-        self._gil = math.nan  # as of the last look
+        self._gil = math.nan  # at the last sample
         self._looking: asyncio.Future | None = None
         self.agent = None
         if config.serves():
-            self.agent = AgentKeeper(config, self._recorder.directory, self._tell_key)
+            self.agent = AgentKeeper(config, self._recorder.directory, self._announce_key)
         _recorder.register(self._recorder, self._owner)
         self._loop = asyncio.get_running_loop()
         self._due = self._loop.time()
@@ -291,15 +294,15 @@ class _Follower:
         _recorder.forget(self._recorder.config.run_id, self._owner)
         for write in (self._write_gathered, self._write_totals, self._write_sample):
             self._guarded(write)
-        # A worker that stays outlives the run: what still runs on it was given up, not lost.
+        # A worker that stays outlives the run: tasks still running on it were abandoned, not lost.
         self._recorder.close("cancelled" if self.stays() else "lost")
 
     def stays(self) -> bool:
-        """Whether the worker is not on its way out."""
+        """Whether the worker is not leaving."""
         return _or_else(lambda: self._worker.status.name in _STAYS, True)
 
-    def _tell_key(self, key: str) -> None:
-        with contextlib.suppress(Exception):  # the worker closes; another one tells it
+    def _announce_key(self, key: str) -> None:
+        with contextlib.suppress(Exception):  # the worker is closing; another one announces it
             self._worker.log_event(key_topic(self._recorder.config.run_id), key_event(key))
 
     def writer(self) -> _writers.Writer:
@@ -319,7 +322,7 @@ class _Follower:
         }
 
     def _guarded(self, write: Any, *args: Any) -> None:
-        """Run a part of the recording: its failure is noted and stays here."""
+        """Run a part of the recording; errors are noted and not raised."""
         try:
             write(*args)
         except Exception:
@@ -345,7 +348,7 @@ class _Follower:
         self._recorder.stream.rows(_records.ACTIVITIES, rows)
 
     def _elapsed(self) -> dict[tuple[str, str], float]:
-        """Thread-seconds by prefix and state; empty where Dask does not count them."""
+        """Thread-seconds by prefix and state; empty if Dask does not count them."""
         return self._read(
             "activities.busy",
             lambda: _mapping(self._worker.state.task_counter.cumulative_elapsed()),
@@ -353,7 +356,7 @@ class _Follower:
         )
 
     def _delay_s(self) -> float:
-        """How far the scheduler's clock is ahead, as Dask has it; 0 where it does not say."""
+        """How far the scheduler's clock is ahead according to Dask; 0 if unknown."""
         return self._read(
             "task_events.t_start_ns", lambda: float(self._worker.scheduler_delay), 0.0
         )
@@ -398,9 +401,9 @@ class _Follower:
         stream.rows(WORKER_SAMPLES, [row])
 
     def _gil_contention(self, worker: Any) -> float:
-        """Share of time that the GIL is held: by Dask's own measurement if it has one (gilknocker), else the last look.
+        """Share of time that the GIL is held: Dask's own measurement if there is one (gilknocker), else the last sample.
 
-        A look sleeps for a millisecond, so it is taken in a thread.
+        A sample sleeps for a millisecond, so it is taken in a thread.
         """
         values = worker.monitor.quantities.get("gil_contention")
         if values:
@@ -413,7 +416,7 @@ class _Follower:
         return self._gil
 
     def _cpu_wait_s(self, worker: Any) -> float:
-        """Of the threads that run tasks: Dask's others wake up a hundred times a second, and their waiting delays no task."""
+        """CPU wait of the threads that run tasks only: Dask's other threads wake up a hundred times per second, and their waiting delays no task."""
         return self._waits.seconds(
             thread.native_id
             for name, executor in worker.executors.items()
@@ -470,7 +473,7 @@ class _Follower:
         self._recorder.stream.spent(began_ns)
 
     def _task(self, key: Hashable) -> Any:
-        """Dask's task of that key; None where it has none."""
+        """Dask's task of that key; None if it is unknown."""
         return self._read("task_events", lambda: self._worker.state.tasks.get(key), None)
 
     def _prefix(self, key: Hashable, task: Any) -> str:
@@ -483,7 +486,7 @@ class _Follower:
         return self._read("task_events.side", lambda: _mapping(task.annotations or {}), {})
 
     def _note_owner(self, key: Hashable, task: Any, began_before: bool = False) -> None:
-        """What ran here before the recording began was submitted before the run: it is foreign, marked or not."""
+        """Tasks that ran here before the recording began were submitted before the run: they are foreign, marked or not."""
         if task is None:
             return
         if began_before or is_foreign(self._recorder.config, self._annotations(task)):
@@ -491,7 +494,7 @@ class _Follower:
             self._foreign_busy.change(prefix, 1)
 
     def _note_thread(self, key: Hashable) -> None:
-        """A task that was cancelled runs on; when it ends, Dask forgets its thread before it calls us."""
+        """Note the thread of a cancelled task that still runs: when it ends, Dask forgets the thread before it calls us."""
 
         def read() -> None:
             with self._worker.active_threads_lock:
@@ -502,7 +505,7 @@ class _Follower:
         self._read("task_events.thread", read, None)
 
     def _task_ended(self, key: Hashable, task: Any, state: str, delay_s: float) -> None:
-        """A task left execution: its rows; its chunk, if it had one; its seconds, which Dask posts right after this."""
+        """A task left execution: write its rows, close its chunk, and assign its seconds, which Dask posts right after this."""
         attempts = self._recorder.attempts
         thread = self._threads.pop(key, None)
         thread = self._read(
@@ -534,7 +537,8 @@ class _Follower:
             _or_else(lambda: self._worker.log_event(self._topic, missed(prefix)), None)
         if is_chunk:
             attempts.keys.discard(key)
-            # A chunk still open when its task is over failed, though Dask may call the task a success (skipbadfiles).
+            # A chunk still open at the end of its task has failed, though Dask may count the task
+            # as a success (skipbadfiles).
             attempts.task_ended(key, "cancelled" if outcome == "cancelled" else "error")
         if task is not None:
             side = _records.SIDE_PROCESSOR if is_chunk else _records.SIDE_UNATTRIBUTED
@@ -570,9 +574,9 @@ class _Follower:
         for event in startstops:
             action = _ACTION.get(event["action"])
             if action is None or (side == _records.SIDE_FOREIGN and event["action"] != "compute"):
-                continue  # of tasks of other runs only the slots that they took
+                continue  # for tasks of other runs only the slots are recorded
             compute = event["action"] == "compute"
-            # Dask gives computing and transfers on the scheduler's clock.
+            # Dask reports computing and transfers on the scheduler's clock.
             delay_s = delays_s.get(event["action"], 0.0)
             rows.append(
                 TASK_EVENTS.row(
@@ -592,7 +596,7 @@ class _Follower:
         self._gather_events(rows)
 
     def _gather_events(self, rows: list[_records.Row]) -> None:
-        """Write at once, but no more often than every few milliseconds: thousands of short tasks share a record."""
+        """Write soon, but at most every few milliseconds: thousands of short tasks share a record."""
         self._events += rows
         now = self._loop.time()
         if now >= self._events_after:
@@ -615,7 +619,7 @@ def _key_split(key: Hashable) -> str:
 
 
 def missed(prefix: str) -> dict[str, str]:
-    """Message of the event that a task of a processor has ended without a chunk."""
+    """Message of the event that a processor's task ended without a chunk."""
     return {"action": CHUNK_MISSED, "prefix": prefix}
 
 
@@ -645,7 +649,7 @@ def _limit_b(worker: Any) -> int:
 
 
 def _nthreads(worker: Any) -> int:
-    """Task slots; 0 where Dask does not say."""
+    """Task slots; 0 if unknown."""
     return _or_else(lambda: int(worker.state.nthreads), 0)
 
 
@@ -658,7 +662,7 @@ def _n_ready(worker: Any) -> int:
 
 
 def _nbytes(task: Any) -> int:
-    """Size of a result; -1 where Dask does not know it."""
+    """Size of a result; -1 if unknown."""
     return -1 if task.nbytes is None else int(task.nbytes)
 
 
@@ -667,14 +671,14 @@ def _u16(value: int) -> int:
 
 
 def _dask_status(name: str) -> int:
-    """Number of Dask's status among ours."""
+    """Our number for Dask's status."""
     if name.startswith("closing"):
         return _STATUS["closing"]
     return _STATUS.get(name, _STATUS["running" if name == "init" else "lost"])
 
 
 def _spilled_b(worker: Any) -> int:
-    """Bytes now on disk; 0 where spilling is off."""
+    """Bytes currently on disk; 0 if spilling is off."""
     try:
         return int(worker.data.spilled_total.disk)
     except AttributeError:

@@ -1,1 +1,1 @@
-"""What reads run files: tables, figures, reports, series of runs and the ``crema`` command; it works without a cluster."""
+"""Reads run files: tables, figures, reports, series of runs and the ``crema`` command. It works without a cluster."""

@@ -1,4 +1,4 @@
-"""What is wrong with a run file, as a line on standard error in place of a traceback; exit status 1."""
+"""Reports an unreadable run file as a line on standard error instead of a traceback; exit status 1."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LIBRARY = (
 
 
 def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose errors that a user can mend are lines."""
+    """Wrap a command so that errors a user can fix become a line."""
 
     @functools.wraps(command)
     def run(*args: Any, **options: Any) -> None:

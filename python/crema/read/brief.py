@@ -1,4 +1,4 @@
-"""A run in six lines, and as one JSON object. Every number is the file's."""
+"""A run in six lines, and as one JSON object. Every number comes from the file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def lines(run: RunFile) -> Text:
-    """Verdict, headline, what holds the run back, where the rest is: six lines.
+    """Six lines: verdict, headline, bottlenecks, and where to find the rest.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def lines(run: RunFile) -> Text:
 
 
 def as_dict(run: RunFile) -> dict[str, Any]:
-    """The run for programs: numbers that are not known are None, for JSON has no NaN."""
+    """The run for programs: unknown numbers are None, since JSON has no NaN."""
     told: dict[str, Any] = {
         "path": str(run.path),
         "run_id": run.run_id,
@@ -62,7 +62,7 @@ def as_dict(run: RunFile) -> dict[str, Any]:
 
 
 def finite(value: Any) -> Any:
-    """The value with None for every number that is not finite, and text for what JSON does not know."""
+    """Replace every number that is not finite by None, and anything JSON cannot represent by text."""
     if isinstance(value, dict):
         return {str(k): finite(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,6 +1,6 @@
-"""Two runs, or two groups of repeats, side by side: what changed, and which cause moved beyond the noise.
+"""Two runs, or two groups of repeats, side by side: what changed, and which cause changed by more than the noise.
 
-Every number of a run is its file's; only what needs two files is computed here.
+Every number of a run comes from its file; only differences are computed here.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _PART = {
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """A cause in two runs. Seconds are thread-seconds per million events of each side's runs, or of a run without events."""
+    """A cause in two runs. Seconds are thread-seconds per million events of each side's runs, or per run if there are no events."""
 
     name: str
     before_s: float
@@ -99,7 +99,7 @@ class Change:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """What `compare` found."""
+    """The result of `compare`."""
 
     before: list[str]  # labels of the runs
     after: list[str]
@@ -112,11 +112,11 @@ class Comparison:
 
     @property
     def moved(self) -> list[Change]:
-        """Causes that moved beyond the noise, the largest first."""
+        """Causes that changed by more than the noise, largest first."""
         return [change for change in self.changes if change.moved]
 
     def sentence(self) -> str:
-        """Which cause moved, or that none did."""
+        """Sentence that names the cause that moved most, or says that none did."""
         if not self.moved:
             return "No cause moved beyond the noise."
         first = self.moved[0]
@@ -137,7 +137,7 @@ def compare(
     Parameters
     ----------
     before, after : path or sequence of paths
-        Sealed run files. Of one run a side the noise is what its own chunks show; repeats show that of a run.
+        Sealed run files. With one run per side the noise is estimated from its chunks; repeats show the noise between runs.
 
     Returns
     -------
@@ -154,7 +154,7 @@ def compare(
 
     Notes
     -----
-    A cause of one run a side has moved if its seconds differ by more than 4.5 standard errors and 3 % of the capacity. The
+    With one run per side, a cause has moved if its seconds differ by more than 4.5 standard errors and 3 % of the capacity. The
     error is that of eight slices of the run, of what chunks take beyond what their events explain. A cause that a run has only
     once (start-up, tail, ...) shows no noise of its own: it has moved only if it differs by 10 % of the capacity, by a factor
     of two, and by 1.25 s of the run; so has waiting for a core, which depends on what else the hosts do. Of repeats it is Welch's test, shared by all causes.

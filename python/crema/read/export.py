@@ -31,7 +31,7 @@ def tables(
     run : RunFile
         Sealed or live.
     directory : path
-        Made if it does not exist; files of these names are replaced.
+        Created if it does not exist; existing files are replaced.
     kind : str
         ``csv`` or ``parquet``. Parquet keeps the types, and units in the metadata of the frame; it needs pyarrow.
     names : sequence of str, optional
@@ -69,7 +69,7 @@ def tables(
 def trace(run: RunFile, path: str | os.PathLike) -> int:
     """Write the task stream as a Chrome trace (JSON), which https://ui.perfetto.dev and chrome://tracing open.
 
-    A process is a worker, a thread a slot of it; an event is a task on its thread, in microseconds since the run began. Memory
+    A process is a worker, a thread is one of its slots; an event is a task on its thread, in microseconds since the run began. Memory
     and CPU of the workers are counters.
 
     Parameters
@@ -77,7 +77,7 @@ def trace(run: RunFile, path: str | os.PathLike) -> int:
     run : RunFile
         Sealed or live.
     path : path
-        Of the file, which is replaced; compressed if it ends with ``.gz``.
+        Path of the file, which is replaced; compressed if it ends with ``.gz``.
 
     Returns
     -------

@@ -22,7 +22,7 @@ class FitError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-    """A parameter; what is not known is NaN."""
+    """A parameter; unknown values are NaN."""
 
     value: float
     se: float = math.nan  # standard error
@@ -44,7 +44,7 @@ class Amdahl:
     n: int
 
     def wall_s(self, threads: ArrayLike) -> Floats:
-        """Seconds on so many threads."""
+        """Seconds on this many threads."""
         return self.serial_s + self.parallel_s / np.asarray(threads, float)
 
     def speedup(self, threads: ArrayLike) -> Floats:
@@ -62,7 +62,7 @@ class Gustafson:
     n: int
 
     def speedup(self, threads: ArrayLike) -> Floats:
-        """Scaled speedup on so many threads."""
+        """Scaled speedup on this many threads."""
         return gustafson_speedup(self.serial_fraction.value, threads)
 
 
@@ -208,7 +208,7 @@ def wald(value: float, se: float, df: int, *, at_bound: bool = False) -> Estimat
 
 
 def pairs(threads: ArrayLike, values: ArrayLike) -> tuple[Floats, Floats]:
-    """Both as arrays, without what is not known."""
+    """Both as arrays, without unknown values."""
     n, v = np.asarray(threads, float), np.asarray(values, float)
     if n.shape != v.shape or n.ndim != 1:
         raise FitError(f"{n.shape} numbers of threads and {v.shape} values")

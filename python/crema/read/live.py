@@ -1,4 +1,4 @@
-"""A run while it goes on, seen from its live file: how fast, how busy, where the time goes, what is missing.
+"""A running analysis seen from its live file: how fast, how busy, where the time goes, what is missing.
 
 Each look reads only what was written since the one before. The run does not notice: nothing but the file is read, and it
 may be looked at from any time on, as often as one likes.
@@ -45,7 +45,7 @@ _NO_U16 = 0xFFFF
 
 @dataclasses.dataclass(frozen=True)
 class Look:
-    """The run at one instant; what is not known is NaN."""
+    """The run at one instant; unknown values are NaN."""
 
     run_id: str
     elapsed_s: float
@@ -74,7 +74,7 @@ class Watch:
     path : path
         ``<run_id>.live.h5``.
     n_events : int, optional
-        Events of the whole input: tells how much time is left.
+        Number of events of the whole input: enables an estimate of the remaining time.
     """
 
     def __init__(self, path: str | os.PathLike, n_events: int | None = None) -> None:
@@ -100,9 +100,9 @@ class Watch:
         Raises
         ------
         FileNotFoundError
-            When the run is over: its live file is gone, and so is what was seen of it.
+            When the run is over and its live file was removed; the state of this object is reset.
         OSError
-            If the file is being written anew: try again.
+            If the file is being rewritten: try again.
         """
         if not self.path.exists():
             self.close()
@@ -242,7 +242,7 @@ class Watch:
 
 
 def render(look: Look) -> Panel:
-    """A look, for a terminal or a notebook."""
+    """Render a look for a terminal or a notebook."""
     head = Table.grid(padding=(0, 3))
     left = f"{seconds(look.left_s)} s left" if math.isfinite(look.left_s) else ""
     busy = (
@@ -301,7 +301,7 @@ def _slowest(rows: list[tuple[float, int, str]]) -> Table:
 
 
 def newest_live(directory: str | os.PathLike | None = None) -> pathlib.Path:
-    """The live file that was written last, in a directory, ``CREMA_RUNS`` or here.
+    """The live file written last in a directory, by default ``CREMA_RUNS`` or the working directory.
 
     Raises
     ------
@@ -316,7 +316,7 @@ def newest_live(directory: str | os.PathLike | None = None) -> pathlib.Path:
 
 
 class Display:
-    """Shows a run in the cell of a notebook, once a second, from a thread: also while the analysis blocks the kernel.
+    """Shows a run in the cell of a notebook once a second from a thread, so also while the analysis blocks the kernel.
 
     Attributes
     ----------
@@ -357,7 +357,7 @@ class Display:
             self._handle.update(what)
 
     def stop(self) -> None:
-        """Take a last look and leave it there; may be called again."""
+        """Show the final state and stop; may be called again."""
         self._end.set()
         if self._thread.is_alive():
             self._thread.join(timeout=5)

@@ -55,7 +55,7 @@ _J = (0, 1, 2)
 """Exponents that are named, as Extra-P does, and two that fall: a part may shrink with the threads."""
 
 _BETWEEN = tuple(k / 8 for k in range(-8, 25))
-"""Exponents of the intervals: nature need not choose one that has a name."""
+"""Exponents for the intervals: the true one need not be among the named ones."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +70,7 @@ class PartModel:
     cv_error: float  # mean relative error where a number of threads was left out
 
     def seconds(self, threads: ArrayLike) -> Floats:
-        """Thread-seconds on so many threads."""
+        """Thread-seconds on this many threads."""
         return self.c0 + self.c1 * _term(np.asarray(threads, float), self.i, self.j)
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ class PartModel:
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-    """What a run on `threads` would take; intervals cover 90 %."""
+    """Prediction of a run on `threads`; intervals cover 90 %."""
 
     threads: float
     wall_s: float
@@ -104,7 +104,7 @@ class Model:
     _fits: dict[str, list[_Fit]]
 
     def predict(self, threads: float) -> Prediction:
-        """The run on so many threads.
+        """Predict the run on this many threads.
 
         Raises
         ------
@@ -136,7 +136,7 @@ class Model:
 
 
 def of_run(run: RunFile) -> dict[str, float]:
-    """Thread-seconds of each part, of one sealed run file; {} where it has no ranking."""
+    """Thread-seconds of each part in one sealed run file; {} if it has no ranking."""
     if "summary/bottlenecks" not in run:
         return {}
     rows = run.rows("summary/bottlenecks")

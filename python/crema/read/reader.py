@@ -45,14 +45,14 @@ def open(path: str | os.PathLike) -> RunFile:  # reads well as crema.open
     Returns
     -------
     RunFile
-        To be closed, or used as a context manager.
+        Close it, or use it as a context manager.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     RunFileError
-        If it is something else.
+        If it is not a run file of crema.
     """
     return RunFile(path)
 
@@ -63,7 +63,7 @@ def newest(directory: str | os.PathLike | None = None) -> pathlib.Path:
     Parameters
     ----------
     directory : path, optional
-        Where the run files are; ``CREMA_RUNS`` of the environment if not given, else the working directory.
+        Directory of the run files; by default ``CREMA_RUNS`` of the environment, or the working directory.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def newest(directory: str | os.PathLike | None = None) -> pathlib.Path:
     Raises
     ------
     FileNotFoundError
-        If there is none; it says what to do.
+        If there is none; the message says what to do.
     """
     where = pathlib.Path(directory or os.environ.get("CREMA_RUNS") or ".").expanduser().absolute()
     if not where.is_dir():
@@ -96,7 +96,7 @@ def newest(directory: str | os.PathLike | None = None) -> pathlib.Path:
 
 
 def silence(path: pathlib.Path) -> str:
-    """What is to be said of a live file that no sink writes any more, as the end of a sentence; empty if one does."""
+    """End of a sentence about a live file that no sink writes any more; empty if one does."""
     silent_s = time.time() - path.stat().st_mtime
     if silent_s < SILENT_S:
         return ""
@@ -108,7 +108,7 @@ def silence(path: pathlib.Path) -> str:
 
 
 class RunFile(Views, Mapping[str, "pd.DataFrame"]):
-    """A run file; a mapping from table names to DataFrames, read when asked for.
+    """A run file; a mapping from table names to DataFrames, which are read on demand.
 
     ``run["chunks"]`` is the table as it is in the file, with labels and names. ``run.chunks`` is for looking at: times are
     tz-aware timestamps, and the columns are called ``t_start`` in place of ``t_start_ns``; a sealed file's is read once.
@@ -123,9 +123,9 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
     path : pathlib.Path
         Of the file.
     file : h5py.File
-        For whatever this class does not do.
+        For everything this class does not cover.
     live : bool
-        True while the run goes on: call `refresh` to see what came in.
+        True during the run: call `refresh` to see new rows.
     """
 
     def __init__(self, path: str | os.PathLike) -> None:
@@ -181,12 +181,12 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
 
     @property
     def reasons(self) -> list[Any]:
-        """What is missing: the reasons of the verdict, empty if it is COMPLETE."""
+        """The reasons of the verdict: what is missing. Empty if it is COMPLETE."""
         return json.loads(_text(self.file.attrs.get("verdict_reasons", "[]")) or "[]")
 
     @property
     def notes(self) -> list[Any]:
-        """What is worth knowing though nothing is missing: input that coffea dropped, attributes that were refused."""
+        """Facts worth knowing although nothing is missing: input that coffea dropped, attributes that were refused."""
         return json.loads(_text(self.file.attrs.get("verdict_notes", "[]")) or "[]")
 
     def summary(self) -> dict[str, float]:
@@ -313,7 +313,7 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
         return frame
 
     def rows(self, name: str) -> list[SimpleNamespace]:
-        """Rows of a table as objects with a field for each column, for programs that do without pandas.
+        """Rows of a table as objects with a field per column, for programs without pandas.
 
         Strings are str, enumerations are their labels; there are no names beside ids.
         """
@@ -409,7 +409,7 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
     # -------------------------------------------------------------- the rest
 
     def refresh(self) -> None:
-        """See the rows that were written to a live file since it was opened."""
+        """Make rows visible that were written to a live file since it was opened."""
         if self.live:
             for name in self.keys():
                 self.file[name].refresh()

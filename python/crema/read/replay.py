@@ -36,16 +36,16 @@ _PAIRS_MAX = 400  # chunks that a line is fitted to
 
 
 class ReplayError(ValueError):
-    """The run cannot be replayed like that; the message says why."""
+    """The run cannot be replayed in this way; the message says why."""
 
 
 class OversubscribedError(ReplayError):
-    """More threads want a core than there are cores: what they do to each other was not recorded."""
+    """More threads want a core than there are cores: their interference was not recorded."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Recorded:
-    """What a replay needs of one run file."""
+    """The data of one run file that a replay needs."""
 
     file: str
     threads: int
@@ -61,7 +61,7 @@ class Recorded:
 
 @dataclasses.dataclass(frozen=True)
 class WhatIf:
-    """An answer, and how far the replay can be trusted."""
+    """An answer with the accuracy of the replay."""
 
     threads: int
     wall_s: float
@@ -91,16 +91,16 @@ class Replay:
         tail: bool = True,
         cores: float | None = None,
     ) -> WhatIf:
-        """Wall time if something had been different; what is not given stays.
+        """Wall time if something had been different; everything that is not given stays as recorded.
 
         Parameters
         ----------
         threads : int, optional
-            On so many threads.
+            Number of threads.
         chunk_size : int, optional
-            With about so many events in a chunk.
+            Approximate number of events per chunk.
         input_speed : float, optional
-            With input so many times as fast.
+            Factor by which input is faster.
         tail : bool, optional
             False: as if the last chunks ended all at once.
         cores : float, optional
@@ -115,7 +115,7 @@ class Replay:
         OversubscribedError
             If more threads would want a core than there are.
         ReplayError
-            If a number cannot be, or the cores are needed and nobody knows them.
+            If a number is invalid, or the number of cores is needed and unknown.
         """
         n = self.base.threads if threads is None else threads
         if n < 1 or input_speed <= 0 or (chunk_size is not None and chunk_size < 1):

@@ -1,4 +1,4 @@
-"""A run file on a terminal. Every number is read from the file; nothing is computed here."""
+"""Prints a run file to a terminal. Every number is read from the file; nothing is computed here."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def _what(word: str, reasons: Sequence[Any]) -> list[Text]:
 
 
 def metrics(run: RunFile) -> list[Table]:
-    """Metrics of the whole run, a table a subject.
+    """Metrics of the whole run, one table per subject.
 
     Raises
     ------
@@ -378,17 +378,17 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def seconds(value: float) -> str:
-    """A number of a column of seconds; a dash for what is not known."""
+    """A number of seconds; a dash if it is unknown."""
     return f"{value:,.2f}" if math.isfinite(value) else "–"
 
 
 def percent(fraction: float) -> str:
-    """A fraction in percent, with a dash for what is not known."""
+    """A fraction in percent; a dash if it is unknown."""
     return f"{100 * fraction:.1f} %" if math.isfinite(fraction) else "–"
 
 
 def quantity(value: float, unit: str) -> str:
-    """A number with its unit, for people; a dash for what is not known.
+    """A number with its unit for display; a dash if it is unknown.
 
     Bytes, rates and Hz are scaled by 1000, seconds stay seconds.
     """

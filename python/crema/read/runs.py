@@ -22,8 +22,8 @@ def runs(directory: str | os.PathLike | None = None) -> pd.DataFrame:
     Parameters
     ----------
     directory : path, optional
-        Where the run files are; ``CREMA_RUNS`` of the environment if not given, else the working directory. Directories
-        below it are not looked into.
+        Directory of the run files; by default ``CREMA_RUNS`` of the environment, or the working directory. Directories
+        below it are not searched.
 
     Returns
     -------
@@ -40,7 +40,7 @@ def runs(directory: str | os.PathLike | None = None) -> pd.DataFrame:
     Warns
     -----
     UserWarning
-        Of each ``.h5`` file that cannot be read as a run file; it is left out.
+        For each ``.h5`` file that cannot be read as a run file; it is left out.
     """
     import pandas as pd
 

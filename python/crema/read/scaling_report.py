@@ -47,7 +47,7 @@ def laws(series: Series) -> list[str]:
 
 
 def outlook(model: Model) -> list[str]:
-    """What the model says of twice and ten times the largest run."""
+    """The model's prediction for two and ten times the largest run."""
     largest, sentences = float(model.threads.max()), []
     for threads in (2 * largest, 10 * largest):
         p = model.predict(threads)
@@ -59,7 +59,7 @@ def outlook(model: Model) -> list[str]:
 
 
 def as_json(series: Series) -> dict[str, Any]:
-    """Everything, for programs; what is not known is null."""
+    """Everything for programs; unknown values are null."""
     model = _or_reason(lambda: series.parts)
     found: dict[str, Any] = {
         "kind": series.kind,
@@ -91,7 +91,7 @@ def as_json(series: Series) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """The same in what JSON knows: NaN and infinity are null."""
+    """The value with NaN and infinity replaced by null, as JSON needs."""
     if isinstance(value, dict):
         return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):

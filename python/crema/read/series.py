@@ -1,6 +1,6 @@
-"""Runs of one analysis on different numbers of threads, side by side: what each thread was worth, and what law the runs follow.
+"""Runs of one analysis on different numbers of threads: the gain per thread, and the law that the runs follow.
 
-Every number of a run is read from its file; only what needs more than one file is computed here.
+Every number of a run is read from its file; only comparisons are computed here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class MixedRunsError(ValueError):
 
 @dataclasses.dataclass
 class Point:
-    """One run of a series; what is not known is NaN."""
+    """One run of a series; unknown values are NaN."""
 
     file: str
     run_id: str
@@ -146,7 +146,7 @@ class Series:
         return _reference_of(self.points)[0] if self.points else math.nan
 
     def column(self, name: str) -> np.ndarray:
-        """A number of each run."""
+        """One number per run."""
         return np.array([getattr(p, name) for p in self.points], float)
 
     def _must_be(self, kind: str, what: str) -> None:
@@ -201,7 +201,7 @@ def scaling(files: Iterable[str | os.PathLike], *, mixed: bool = False) -> Serie
     KeyError
         If a file has no summaries: it is live.
     ValueError
-        If there is no file at all.
+        If no file is given.
     """
     paths = [pathlib.Path(path) for path in files]
     points: list[Point] = []

@@ -1,4 +1,4 @@
-"""The tables of a run as they are looked at: `run.chunks` and its like, and its pictures."""
+"""The tables of a run for inspection, such as `run.chunks`, and its plots."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Views:
     live: bool
 
     def frame(self, name: str) -> pd.DataFrame:
-        """A table to look at."""
+        """A table for inspection."""
         raise NotImplementedError
 
     @property
@@ -63,7 +63,7 @@ class Views:
 
     @property
     def membership(self) -> pd.DataFrame:
-        """When workers came and went."""
+        """When workers joined and left."""
         return self.frame("membership")
 
     @property
@@ -88,7 +88,7 @@ class Views:
 
     @property
     def bottlenecks(self) -> pd.DataFrame:
-        """What holds the run back, what costs most first; of a sealed file."""
+        """The causes that hold the run back, most expensive first; of a sealed file."""
         return self.frame("summary/bottlenecks").sort_values("rank").set_index("rank")
 
     @property

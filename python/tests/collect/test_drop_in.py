@@ -161,11 +161,11 @@ def test_a_processors_task_without_a_chunk_is_told_while_the_run_goes_on(client,
         for i in range(3):
             client.submit(abs, -i, key=f"Counter-{i}").result()
         end = time.monotonic() + 20
-        while "no chunk of it" not in said and time.monotonic() < end:
+        while "without a recorded chunk" not in said and time.monotonic() < end:
             time.sleep(0.05)
             said += capfd.readouterr().err
     said += capfd.readouterr().err
-    assert said.count("crema: a task 'Counter' has ended and no chunk of it is recorded") == 1
+    assert said.count("crema: a task 'Counter' has ended without a recorded chunk") == 1
 
 
 def test_events_that_are_read_without_a_runner_are_noted(fileset, tmp_path):

@@ -233,7 +233,7 @@ def test_workers_without_it_are_named_before_the_analysis(tmp_path, capfd):
         with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
             assert sum(client.gather(client.map(slow, range(20), pure=False))) == 190
     said = capfd.readouterr().err
-    assert f"crema: 1 processes do their work unrecorded: {bad} (" in said
+    assert f"crema: 1 processes work unrecorded: {bad} (" in said
     assert mc.verdict == "PARTIAL"
     assert {reason["subject"] for reason in mc.reasons} == {bad}
 

@@ -230,7 +230,7 @@ def test_a_program_that_fails_is_not_started_over_and_over(spool, tmp_path, monk
     for _ in range(30):
         one.check()
         time.sleep(0.05)
-    assert until(lambda: "did not take up" in one.problem)
+    assert until(lambda: "did not serve" in one.problem)
     assert 1 <= one.started <= 3
     assert len([r for r in caplog.records if r.name == "crema"]) <= one.started
 

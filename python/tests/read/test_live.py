@@ -100,7 +100,7 @@ def test_what_cannot_be_watched_is_said_and_raises_only_where_that_is_wanted(
 
     early = crema.MetricsCollector(output=tmp_path, quiet=True).live()
     assert (
-        "shows nothing: a run can be watched inside the with block only" in capsys.readouterr().err
+        "shows nothing: a run can only be watched inside the with block" in capsys.readouterr().err
     )
     early.stop()
     assert early.n_looks == 0

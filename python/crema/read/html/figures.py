@@ -1,4 +1,4 @@
-"""Pictures of the registry as SVG that stands in a page: no style of its own, its text is text."""
+"""Pictures of the registry as SVG elements for a page: without styles, and with text as text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FONT = re.compile(r"(?:(\w+) )?([\d.]+)px (.*)")
 
 
 def draw(entry: Plot, of: Any) -> tuple[str, str]:
-    """A picture as an SVG element; or why there is nothing to draw.
+    """Draw a picture as an SVG element, or return the reason why there is nothing to draw.
 
     Returns
     -------
@@ -41,14 +41,14 @@ def draw(entry: Plot, of: Any) -> tuple[str, str]:
 
 
 def standalone(svg: str) -> str:
-    """The element as a file of its own, dark on white."""
+    """The element as a separate file, dark on white."""
     return '<?xml version="1.0" encoding="utf-8"?>\n' + svg.replace(
         "<svg ", '<svg font-family="sans-serif" xml:space="preserve" ', 1
     )
 
 
 def _plain(text: str, entry: Plot) -> str:
-    """The svg element: style attributes become attributes of their own, ids are those of this picture."""
+    """The svg element: style attributes become separate attributes, ids are unique to this picture."""
     svg = text[text.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r"<style[^>]*>.*?</style>", "", svg, flags=re.DOTALL)

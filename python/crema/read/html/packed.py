@@ -23,7 +23,7 @@ _SLOWEST = 0.01
 
 
 def pack(run: RunFile, *, tasks_max: int = TASKS_MAX) -> tuple[str, str]:
-    """What the canvas draws.
+    """Data for the canvas.
 
     Returns
     -------

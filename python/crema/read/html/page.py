@@ -1,4 +1,4 @@
-"""The report of a run: a page that needs nothing but itself.
+"""The report of a run: a self-contained page.
 
 The first screen is static HTML and SVG, for mail and JupyterLab run no scripts. Below it one script draws the task stream
 and the chunks. The page forbids itself everything else: it loads nothing, and nothing leaves it.
@@ -53,14 +53,14 @@ def write_report(
     run : path or RunFile
         Sealed.
     path : path, optional
-        Of the page; beside the run file, with the ending ``.html``, if not given. A file of that name is replaced.
+        Path of the page; by default beside the run file, with the ending ``.html``. An existing file is replaced.
     figures_to : path, optional
-        Directory to write each figure to as well, as ``NAME.svg``; made if it does not exist.
+        Directory to which each figure is also written as ``NAME.svg``; created if it does not exist.
 
     Returns
     -------
     pathlib.Path
-        Of the page.
+        Path of the page.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def document(title: str, body: str, data: str = "") -> str:
 
 
 def write_text(path: pathlib.Path, text: str) -> None:
-    """Write a file whole or not at all."""
+    """Write a file completely or not at all."""
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", dir=path.parent, prefix=".crema-", suffix=".html", delete=False
     ) as file:

@@ -27,7 +27,7 @@ _ENDS = ("threads", "speedup", "efficiency", "wall_s")
 
 
 def write_scaling(series: Series, path: str | os.PathLike) -> pathlib.Path:
-    """Write the page; a file of that name is replaced.
+    """Write the page; an existing file is replaced.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The diagnosis in sentences. Every number is the file's: the sink judged, this words it."""
+"""The diagnosis in sentences. Every number comes from the file: the sink made the diagnosis, this module words it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _WENT = {
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One cause, worded."""
+    """One cause in words."""
 
     name: str
     fraction: float  # of the capacity
@@ -57,9 +57,9 @@ class Finding:
 
 
 def findings(run: RunFile, *, shown: int = SHOWN) -> list[Finding]:
-    """What holds the run back, what costs most first; empty where the data support nothing.
+    """The causes that hold the run back, most expensive first; empty if the data support none.
 
-    The work itself, ``compute``, is among them: where it comes first, nothing else matters as much.
+    The work itself, ``compute``, is included: if it comes first, nothing else matters as much.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def _saving(row: Any, wall_s: float) -> str:
 
 
 def _advice(run: RunFile, row: Any) -> str:
-    """One thing to try; with the number of events where chunks are too small."""
+    """A suggestion; with the number of events if chunks are too small."""
     if row.name in ("chunk_overhead", "opening"):
         best = {m.n_opt_events for m in run.rows("summary/chunk_model")}
         best = {n for n in best if math.isfinite(n) and n > 0}
@@ -117,7 +117,7 @@ def _advice(run: RunFile, row: Any) -> str:
 
 
 def headline(run: RunFile) -> list[tuple[str, str, str]]:
-    """Numbers of the first line: label, value, and a mark where the value is not quite to be trusted."""
+    """Numbers of the first line: label, value, and a mark if the value is uncertain."""
     rows = {row.name: row for row in run.rows("summary/workflow")}
 
     def told(name: str, label: str, *, scale: float = 1.0, unit: str | None = None) -> Any:

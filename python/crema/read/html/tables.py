@@ -1,4 +1,4 @@
-"""The tables of the report. Whatever a file says goes through `html.escape`."""
+"""The tables of the report. All text from the file goes through `html.escape`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNITS = {"bytes": "B", "seconds": "s", "bytes/s": "B/s"}  # Dask's, as written 
 
 
 def table(title: str, head: Sequence[str], rows: Iterable[Sequence[Any]], note: str = "") -> str:
-    """An HTML table; of more than 100 rows the first, and it says how many more there are. Strings are text, escaped."""
+    """An HTML table with at most 100 rows and the number of further ones. Strings are escaped."""
     rows = list(rows)
     if not rows:
         return ""
@@ -41,7 +41,7 @@ def table(title: str, head: Sequence[str], rows: Iterable[Sequence[Any]], note: 
 
 
 class Text(str):
-    """A cell at the left, whatever it begins with."""
+    """A left-aligned cell, whatever it begins with."""
 
 
 def _is_text(value: Any) -> bool:
@@ -59,7 +59,7 @@ def _cell(value: Any) -> str:
 
 
 def reasons(run: RunFile) -> str:
-    """What is missing, and what is worth knowing."""
+    """The reasons of the verdict, and the notes."""
     lines = []
     for word, of in (("missing", run.reasons), ("note", run.notes)):
         for reason in of[:10]:

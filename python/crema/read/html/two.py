@@ -22,7 +22,7 @@ _SHOWN = 12
 
 
 def write_comparison(found: Comparison, path: str | os.PathLike) -> pathlib.Path:
-    """Write the page; a file of that name is replaced.
+    """Write the page; an existing file is replaced.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Pictures of a run. Every number is read from the run file; a picture answers the question in its title.
+"""Plots of a run. Every number is read from the run file; each plot answers the question in its title.
 
 ``run.plot.waterfall()`` draws one, ``dir(run.plot)`` lists them; ``plots.waterfall(run, ax)`` draws it into axes of yours.
 """
@@ -44,7 +44,7 @@ _MODULES = (
 
 
 class Plots:
-    """The pictures of one run, or of a series of runs, as functions: ``run.plot.waterfall(ax=None)``.
+    """The plots of one run, or of a series of runs, as functions: ``run.plot.waterfall(ax=None)``.
 
     Parameters
     ----------

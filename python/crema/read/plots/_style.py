@@ -1,6 +1,6 @@
-"""How every picture looks, and the registry of them: a name, the question it answers, the function that draws.
+"""The style of all plots, and their registry: a name, the question it answers, the function that draws it.
 
-One colour means one side of the time budget in every picture; red is only ever what was lost. The colours are told apart
+One colour means one side of the time budget in every plot; red always means lost. The colours can be distinguished
 by the colour-blind, and by their lightness in print.
 """
 
@@ -56,7 +56,7 @@ _LEGEND_ROW = 15  # points
 
 
 class NothingToDrawError(Exception):
-    """Why there is nothing to draw, as a sentence; it stands in the picture."""
+    """Why there is nothing to draw, as a sentence, which is shown in the plot."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +85,7 @@ def plot(
     time_axis: bool = False,
     across: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., Axes]]:
-    """Enter a function into the registry, and give it what all pictures share.
+    """Register a plot function, and add what all plots share.
 
     The function draws into the axes that it gets. Title, labels of time, marks of what was lost and style come from here;
     where the function raises `NothingToDrawError`, its sentence is the picture.
@@ -186,7 +186,7 @@ def sampled_grid(run: RunFile, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def need_sealed(run: RunFile) -> None:
-    """Raise KeyError unless the file has summaries."""
+    """Raise KeyError if the file has no summaries."""
     if "summary/workflow" not in run.file:
         raise KeyError(f"{run.path} has no summaries: it is not sealed yet")
 
@@ -213,7 +213,7 @@ def counted(run: RunFile, *columns: str) -> dict[str, np.ndarray]:
 
 
 def mark_losses(run: RunFile, ax: Axes, window_ns: tuple[int, int]) -> list[Any]:
-    """Red where records are missing and where workers were lost; what the legend says of them."""
+    """Mark missing records and lost workers in red; returns the entries for the legend."""
     entries: list[Any] = []
     gaps = run.rows("gaps")
     for gap in gaps:
@@ -235,7 +235,7 @@ def mark_losses(run: RunFile, ax: Axes, window_ns: tuple[int, int]) -> list[Any]
 
 
 def say_losses(run: RunFile, ax: Axes) -> None:
-    """A red line above a picture without a time axis, if records are missing."""
+    """Add a red line above a plot without a time axis if records are missing."""
     if run.live or run.verdict == "COMPLETE":
         return
     lost = int(run.file.attrs.get("loss_total", 0))

@@ -39,14 +39,14 @@ _SMALL = 0.001  # of the capacity: such a category is named below the picture, n
 
 @plot("Where did the thread-seconds go?", group="Budget", height=5.0, grid="x")
 def waterfall(run: RunFile, ax: Axes) -> None:
-    """Where the thread-seconds of the run went: from what there was to what nobody can explain.
+    """Where the thread-seconds of the run went: from the capacity to what remains unexplained.
 
     Parameters
     ----------
     run : RunFile
         Sealed; a live file has no summaries.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure's if not given.
+        Axes to draw into; by default those of a new figure.
 
     Returns
     -------

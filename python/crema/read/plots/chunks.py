@@ -33,14 +33,14 @@ _DOTS_MAX = 20_000  # more are drawn as a density
     "What does a chunk cost?", group="Chunks", height=4.0, grid="both", also=("runtime_vs_events",)
 )
 def chunk_wall(run: RunFile, ax: Axes) -> Any:
-    """Time of a chunk against its events: what a chunk costs anyhow, what an event costs, and which chunks are slow.
+    """Time of a chunk against its events: the fixed cost of a chunk, the cost per event, and slow chunks.
 
     Parameters
     ----------
     run : RunFile
         Sealed or live; the fit is in a sealed file only.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure's if not given.
+        Axes to draw into; by default those of a new figure.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def chunk_wall(run: RunFile, ax: Axes) -> Any:
 
     Notes
     -----
-    Source: ``chunks``, ``summary/chunk_model``, ``summary/stragglers``. Attempts whose events or time nobody knows (their
+    Source: ``chunks``, ``summary/chunk_model``, ``summary/stragglers``. Attempts with unknown events or time (their
     worker was lost) are counted in the legend.
     """
     rows = run.arrays("chunks", ["n_events", "wall_s", "status", "dataset_id"])

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 @plot("Were the workers fed?", group="Timelines", time_axis=True)
 def timeline(run: RunFile, ax: Axes) -> Any:
-    """How many threads there were, how many of them worked, and when something was lost.
+    """Number of threads present and busy, and when something was lost.
 
     Parameters
     ----------
     run : RunFile
         Sealed; a live file has no grid.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure's if not given.
+        Axes to draw into; by default those of a new figure.
 
     Returns
     -------

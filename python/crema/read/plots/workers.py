@@ -1,4 +1,4 @@
-"""Who was there, and what each worker did."""
+"""Presence and activity of each worker."""
 
 from __future__ import annotations
 
