@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -12,6 +13,7 @@ import pytest
 from test_collector import assert_nothing_left, run_dir
 
 import crema
+from crema.hook._agent import lock_is_held
 
 # Loaded into every program that is started here, and sleeps at the end of agents alone.
 _SLOW_TO_END = """
@@ -83,7 +85,9 @@ def test_an_interrupt_when_the_file_is_there_takes_no_verdict_away(client, slow_
         assert run.verdict == "COMPLETE"
 
 
-def test_an_interrupt_before_that_leaves_a_file_of_what_has_arrived(client, tmp_path, monkeypatch):
+def test_an_interrupt_before_that_leaves_a_file_of_what_has_arrived(
+    client, tmp_path, monkeypatch, capfd
+):
     def interrupt(*_) -> None:
         raise KeyboardInterrupt
 
@@ -95,6 +99,9 @@ def test_an_interrupt_before_that_leaves_a_file_of_what_has_arrived(client, tmp_
             time.sleep(0.05)
         monkeypatch.setattr(mc._service.supervisor, "given_up", interrupt)  # asked while it waits
     assert mc.verdict == "UNKNOWN"
+    said, spool = capfd.readouterr().err, mc._config.spool_dir()
+    assert "is being made of what has arrived" in said
+    assert str(spool) in said or not any(spool.glob("sp-*")), "what has not arrived is named"
     until = time.monotonic() + 60
     while run_dir(mc).exists() and time.monotonic() < until:
         time.sleep(0.05)
@@ -103,3 +110,6 @@ def test_an_interrupt_before_that_leaves_a_file_of_what_has_arrived(client, tmp_
         assert run.verdict == "PARTIAL"
         assert not run.live
     assert not list(tmp_path.glob("*.left.txt"))
+    if lock_is_held(spool / "agent.lock"):  # it would wait for a minute
+        os.kill(int((spool / "agent.lock").read_text()), signal.SIGKILL)
+    shutil.rmtree(spool, ignore_errors=True)
