@@ -1,8 +1,10 @@
 /* agent - the reactor: one loop over signals, timers and the socket.
  *
- *     STANDBY --lock--> SERVING --TERM, command or process ended, dismissed, orphaned--> LEAVING --delivered, or deadline--> done
+ * \n     STANDBY --lock--> SERVING --TERM, command or process ended, dismissed, orphaned-->
+ * LEAVING --delivered, or deadline--> done
  *
- * In STANDBY another agent serves the spool; only one that wraps or attaches waits there. */
+ * In STANDBY another agent serves the spool; only an agent that wraps a command or attaches to a
+ * process waits there. */
 #ifndef AGENT_H
 #define AGENT_H
 
@@ -17,7 +19,7 @@
 
 enum {
     AGENT_EXIT_DONE = 0,
-    AGENT_EXIT_FAILED = 1, /* also: records stay in the spool */
+    AGENT_EXIT_FAILED = 1, /* also if records stay in the spool */
     AGENT_EXIT_REFUSED = 3,
 };
 
@@ -25,19 +27,19 @@ typedef struct {
     const char *spool_dir; /* absolute; exists */
     const char *endpoints;
     const crema_keys_t *keys; /* may be NULL */
-    crema_id_t run_id;        /* zero: all runs, and stay when one is dismissed */
+    crema_id_t run_id;        /* zero: serve all runs, and stay after a dismissal */
     int64_t heartbeat_ns, sample_ns, poll_ns, drain_ns, orphan_ns;
     int64_t spool_limit_b;
-    agent_child_t *child;    /* wraps it; else NULL */
-    pid_t attached;          /* ends with it; else 0 */
-    bool ignore_hangup;      /* SIGHUP is no reason to leave */
+    agent_child_t *child;    /* the wrapped command, with which it ends; else NULL */
+    pid_t attached;          /* the process with which it ends; else 0 */
+    bool ignore_hangup;      /* do not leave on SIGHUP */
     int signals;             /* of crema_signals_new() */
     int ready;               /* for agent_daemon_ready(), or -1 */
-    const char *health_file; /* NULL: none */
-    const char *metrics;     /* address, see crema_scrape.h; NULL: none */
+    const char *health_file; /* NULL: no file */
+    const char *metrics;     /* address, see crema_scrape.h; NULL: no metrics */
 } agent_config_t;
 
-/* Returns when all is done, with the exit status of the program. */
+/* Runs until the agent is done; returns the program's exit status. */
 int agent_run(const agent_config_t *config);
 
 #endif

@@ -1,7 +1,7 @@
-/* agent_delivery - brings spool, sampler, session and link together: what lies in the spool goes to the aggregator, what is committed
- * there goes from the spool.
+/* agent_delivery - connects spool, sampler, session and link: delivers the spool to the
+ * aggregator and trims what is committed there.
  *
- * The session decides; this does: it dials, sends, reads, scans, trims. */
+ * The session decides; this module carries it out: it dials, sends, reads, scans and trims. */
 #ifndef AGENT_DELIVERY_H
 #define AGENT_DELIVERY_H
 
@@ -15,49 +15,50 @@
 
 typedef struct {
     crema_session_config_t session;
-    crema_id_t run_id;      /* deliver this run only; zero: all */
-    uint64_t spool_limit_b; /* evict above it */
-    const char *endpoints;  /* see agent_reach.h, as the directory */
+    crema_id_t run_id;      /* zero: all runs */
+    uint64_t spool_limit_b; /* evict records above this size */
+    const char *endpoints;  /* as for way_dir, see agent_reach.h */
     const char *way_dir;
     const crema_keys_t *keys;
 } agent_delivery_config_t;
 
 typedef struct agent_delivery agent_delivery_t;
 
-/* Everything is borrowed for the delivery's life, which ends before the loop's. */
+/* All arguments are borrowed for the life of the delivery, which ends before the loop's. */
 CREMA_MUST_CHECK crema_err_t agent_delivery_new(const agent_delivery_config_t *config,
                                                 zloop_t *loop, crema_spool_t *spool,
                                                 agent_sampler_t *sampler,
                                                 agent_delivery_t **ret_self);
 void agent_delivery_destroy(agent_delivery_t **self_p);
 
-/* Reads on in the spool, keeps it below its limit, tells the session. */
+/* Scans the spool for new records, evicts above its limit, and informs the session. */
 void agent_delivery_scan(agent_delivery_t *self);
 
-/* At least each 100 ms while it is busy, else when convenient. */
+/* Call it at least every 100 ms while busy, otherwise as convenient. */
 void agent_delivery_tick(agent_delivery_t *self);
 
-/* Deliver what there is and leave; see crema_session_drain(). */
+/* Delivers what there is and ends the session; see crema_session_drain(). */
 void agent_delivery_drain(agent_delivery_t *self, int64_t deadline_ns);
 
-/* It has said BYE, or its session is closed: what a scan finds now is not delivered any more. */
+/* True after BYE was sent or the session was closed: records found later are not delivered by
+ * it. */
 bool agent_delivery_is_over(const agent_delivery_t *self);
 
-/* Records are on their way. */
+/* True while records are in flight. */
 bool agent_delivery_is_busy(const agent_delivery_t *self);
 
 crema_session_state_t agent_delivery_state(const agent_delivery_t *self);
 crema_session_end_t agent_delivery_end(const agent_delivery_t *self);
-/* Why END_REFUSED; 0 otherwise. */
+/* The reason of END_REFUSED; 0 otherwise. */
 crema_fence_reason_t agent_delivery_refusal(const agent_delivery_t *self);
 
-/* When a message of the aggregator was last understood, CLOCK_MONOTONIC; the start, before. */
+/* When a valid message of the aggregator last came, CLOCK_MONOTONIC; before that, the start. */
 int64_t agent_delivery_heard_ns(const agent_delivery_t *self);
 
-/* Since it began. */
+/* Counters since its start. */
 crema_session_stats_t agent_delivery_stats(const agent_delivery_t *self);
 
-/* Records in the spool that are not committed, of all runs, as far as this agent was told. */
+/* Uncommitted records in the spool, of all runs, as far as this agent knows. */
 uint64_t agent_delivery_remaining(const agent_delivery_t *self);
 
 #endif

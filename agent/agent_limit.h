@@ -1,4 +1,4 @@
-/* agent_limit - a limit of the agent's own that was met, as a record of its stream. */
+/* agent_limit - records that one of the agent's own limits was met. */
 #ifndef AGENT_LIMIT_H
 #define AGENT_LIMIT_H
 
@@ -8,7 +8,8 @@
 #include "crema_limit.h"
 #include "crema_spool.h"
 
-/* `n` times more, at that time. The stream names no other units and metrics. */
+/* The limit was met `n` more times at that time. The stream must not name other units and
+ * metrics. */
 CREMA_MUST_CHECK crema_err_t agent_limit_write(crema_spool_writer_t *writer, crema_limit_id_t id,
                                                uint64_t n, int64_t real_ns, int64_t mono_ns);
 

@@ -14,35 +14,36 @@
 #include "crema_server.h"
 
 #define PATIENCE_MS 1000 /* for the addresses, before the way over Dask is taken */
-/* The same where the aggregator answered, and does not know this agent's key yet. */
+/* The same if the aggregator answered but does not yet know this agent's key. */
 #define UNKNOWN_PATIENCE_MS 10000
-#define LOOK_MS 100 /* between two looks for what failed and for the way */
+#define LOOK_MS 100 /* between two checks for failed addresses and for the way */
 #define ENDPOINT_BYTES 256
 #define WAY_NAME "way"
 
-/* One address that is being tried. */
+/* An address being tried. */
 typedef struct {
     agent_reach_t *reach;
     char endpoint[ENDPOINT_BYTES];
-    zsock_t *sock;  /* NULL: to be made at the next look */
-    zsock_t *watch; /* what libzmq tells of it */
-    bool failed;    /* it was refused: libzmq tries no more */
+    zsock_t *sock;  /* NULL: to be created at the next check */
+    zsock_t *watch; /* socket monitor of libzmq */
+    bool failed;    /* refused: libzmq does not retry */
 } candidate_t;
 
 struct agent_reach {
     zloop_t *loop;
     agent_reach_config_t config;
-    int way_fd; /* the way's directory, by which no path is too long for a socket; -1: none */
+    int way_fd; /* descriptor of the directory, so that no path is too long for a socket; -1: none */
     candidate_t candidates[AGENT_REACH_MAX];
     size_t n;
-    int timer; /* -1: no search is under way */
+    int timer; /* -1: no search is running */
     int looked_ms;
-    bool unknown; /* an aggregator was reached, and refused this agent's key */
+    bool unknown; /* an aggregator was reached but refused this agent's key */
 };
 
 /* ---- the list */
 
-/* The next endpoint of a list, or NULL at its end; *at_p moves behind it. False if it is too long. */
+/* The next endpoint of a list, or NULL at its end; *at_p moves behind it. False if it is too
+ * long. */
 static bool
 s_next(const char **at_p, char ret_endpoint[ENDPOINT_BYTES])
 {
@@ -66,7 +67,7 @@ agent_reach_refuses(const char *endpoints, const char *keys_dir, bool insecure, 
         if (n++ == AGENT_REACH_MAX || !s_next(&at, endpoint) ||
             (strncmp(endpoint, "tcp://", 6) != 0 && strncmp(endpoint, "ipc://", 6) != 0)) {
             snprintf(ret_why, why_size,
-                     "--aggregator wants tcp://HOST:PORT or ipc://PATH, or up to %d of them with "
+                     "--aggregator must be tcp://HOST:PORT or ipc://PATH, or up to %d of them with "
                      "commas between",
                      AGENT_REACH_MAX);
             return true;
@@ -161,7 +162,7 @@ s_try(candidate_t *candidate)
 
 /* ---- the search */
 
-/* True if a worker's socket is there and was taken. */
+/* True if a worker's socket exists and was taken. */
 static bool
 s_take_way(agent_reach_t *self)
 {
@@ -173,7 +174,8 @@ s_take_way(agent_reach_t *self)
     zsock_t *sock = s_dealer(self);
     if (!sock)
         return false;
-    /* A busy scheduler may hold bytes up for longer than these would wait; the session has heartbeats of its own. */
+    /* A busy scheduler may delay bytes for longer than ZeroMQ's heartbeats allow; the session
+     * has its own heartbeats. */
     zsock_set_heartbeat_ivl(sock, 0);
     snprintf(endpoint, sizeof endpoint, "ipc:///proc/self/fd/%d/" WAY_NAME, self->way_fd);
     if (crema_socket_connect(sock, endpoint) != CREMA_OK) {
@@ -228,7 +230,7 @@ agent_reach_end(agent_reach_t *self)
         s_forget(&self->candidates[i]);
 }
 
-/* ---- life */
+/* ---- creation */
 
 crema_err_t
 agent_reach_new(zloop_t *loop, const agent_reach_config_t *config, agent_reach_t **ret_self)

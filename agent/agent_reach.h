@@ -1,8 +1,10 @@
-/* agent_reach - finds a way to the aggregator: it dials all addresses at once, and the first that proves itself is taken.
+/* agent_reach - finds a way to the aggregator: dials all addresses at once and takes the first
+ * that proves itself.
  *
- * The proof is a CURVE handshake (without keys ZMTP's own): an address such as 172.17.0.1 may answer anybody. Where no address has
- * proven itself within a second, the way over Dask is taken, if a worker beside this agent has opened its socket "way" in the spool
- * directory. The search goes on until something is found. */
+ * The proof is a CURVE handshake (without keys, ZMTP's own): an address such as 172.17.0.1 may
+ * belong to any server. If no address has proven itself within a second, the way over Dask is
+ * used, provided that a worker beside this agent has opened its socket "way" in the spool
+ * directory. The search continues until something is found. */
 #ifndef AGENT_REACH_H
 #define AGENT_REACH_H
 
@@ -19,16 +21,16 @@ typedef struct _zloop_t zloop_t;
 typedef struct _zsock_t zsock_t;
 
 typedef struct {
-    const char *endpoints; /* one, or several with commas between */
-    const char *way_dir;   /* where the socket "way" may be; NULL: there is no way over Dask */
+    const char *endpoints; /* one, or several separated by commas */
+    const char *way_dir;   /* directory of the socket "way"; NULL: no way over Dask */
     const crema_keys_t *keys;
-    /* A connected DEALER, which is the callee's from now on. */
+    /* Receives a connected DEALER and its ownership. */
     void (*on_found)(void *context, zsock_t *sock, const char *endpoint, bool over_dask);
     void *context;
 } agent_reach_config_t;
 
-/* True if `endpoints` is no list of one to eight tcp:// and ipc:// endpoints, or one of them is on another host and there are
- * no keys: then ret_why says so, as a sentence without full stop. */
+/* True if `endpoints` is not a list of one to eight tcp:// and ipc:// endpoints, or one of them
+ * is on another host and there are no keys; ret_why is then a sentence without a full stop. */
 bool agent_reach_refuses(const char *endpoints, const char *keys_dir, bool insecure, char *ret_why,
                          size_t why_size);
 
@@ -38,7 +40,7 @@ CREMA_MUST_CHECK crema_err_t agent_reach_new(zloop_t *loop, const agent_reach_co
 /* Accepts NULL. */
 void agent_reach_destroy(agent_reach_t **self_p);
 
-/* Begins a search; one that is under way is dropped. CREMA_EINVAL: not an endpoint. */
+/* Begins a search and cancels a running one. CREMA_EINVAL: not an endpoint. */
 CREMA_MUST_CHECK crema_err_t agent_reach_begin(agent_reach_t *self);
 void agent_reach_end(agent_reach_t *self);
 

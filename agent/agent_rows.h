@@ -1,4 +1,5 @@
-/* agent_rows - rows of one table, gathered in the layout of the file and written as Batch records. */
+/* agent_rows - collects rows of one table in the layout of the file and writes them as Batch
+ * records. */
 #ifndef AGENT_ROWS_H
 #define AGENT_ROWS_H
 
@@ -12,19 +13,20 @@
 
 typedef struct agent_rows agent_rows_t;
 
-/* Of a table that travels in a Batch. */
+/* For a table that is sent in Batch records. */
 CREMA_MUST_CHECK crema_err_t agent_rows_new(crema_table_id_t table, agent_rows_t **ret_self);
 void agent_rows_destroy(agent_rows_t **self_p);
 
 uint32_t agent_rows_count(const agent_rows_t *self);
 
-/* A new row, all unknown, borrowed until the next call; NULL if there are AGENT_ROWS_MAX already. */
+/* A new row with all columns unknown, borrowed until the next call; NULL if there are
+ * AGENT_ROWS_MAX rows. */
 uint8_t *agent_rows_add(agent_rows_t *self);
 
 void agent_rows_set(const agent_rows_t *self, uint8_t *row, const char *column, int64_t value);
 void agent_rows_set_real(const agent_rows_t *self, uint8_t *row, const char *column, double value);
 
-/* Appends one record with all rows, or none if there are none, and begins anew whatever came of it. */
+/* Appends one record with all rows, if there are any, and clears them even after an error. */
 CREMA_MUST_CHECK crema_err_t agent_rows_write(agent_rows_t *self, crema_spool_writer_t *writer,
                                               int64_t mono_ns);
 

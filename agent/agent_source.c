@@ -14,16 +14,16 @@ struct agent_source {
     int dir; /* /proc/PID */
     int32_t pid;
     bool tree;
-    agent_sample_t grown; /* highest of the cumulative fields so far */
+    agent_sample_t grown; /* highest value of each cumulative field so far */
 };
 
-/* What one process adds. */
+/* The contribution of one process. */
 typedef struct {
     int64_t cpu_ticks, rss_b, read_b, write_b;
 } s_usage_t;
 
-/* The whole of a small file and a NUL; -1 if it cannot be read. What is no plain file is left alone: a user's mounts may have put anything
- * there, and a FIFO would stop whoever opens it. */
+/* Reads a small file and appends a NUL; -1 if it cannot be read. Anything but a regular file is
+ * ignored: a user's mounts may put anything there, and opening a FIFO would block. */
 static ssize_t
 s_read(int dir, const char *name, char *text, size_t size)
 {
@@ -92,11 +92,11 @@ agent_source_pid(const agent_source_t *self)
     return self->pid;
 }
 
-/* ---- is it the one? */
+/* ---- identifying the writer */
 
 /* "NSpid:\t17\t1": its number here, ..., its number in its own namespace. */
 static bool
-s_knows_itself_as(const agent_source_t *self, const char *text)
+s_has_own_pid(const agent_source_t *self, const char *text)
 {
     const char *line = strstr(text, "\nNSpid:");
     if (!line)
@@ -123,7 +123,7 @@ s_runs_as(const char *text, uint32_t *ret_user)
     return true;
 }
 
-/* A clock tick may have gone by when the kernel notes the start. */
+/* Allows one clock tick before the kernel records the start. */
 static bool
 s_was_there(const agent_source_t *self, int64_t at_ns)
 {
@@ -145,7 +145,7 @@ agent_source_is_writer(const agent_source_t *self, const agent_writer_t *writer)
     const char *prefix = writer->prefix;
     char text[8192];
     uint32_t user;
-    if (s_read(self->dir, "status", text, sizeof text) < 0 || !s_knows_itself_as(self, text) ||
+    if (s_read(self->dir, "status", text, sizeof text) < 0 || !s_has_own_pid(self, text) ||
         !s_runs_as(text, &user) || user != writer->owner || !s_was_there(self, writer->began_ns))
         return false;
     int fd = openat(self->dir, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -153,7 +153,7 @@ agent_source_is_writer(const agent_source_t *self, const agent_writer_t *writer)
     if (!dir) {
         if (fd >= 0)
             close(fd);
-        return true; /* another user's: not to be seen */
+        return true; /* another user's: not visible */
     }
     bool found = false;
     const struct dirent *item;
@@ -172,7 +172,7 @@ agent_source_is_writer(const agent_source_t *self, const agent_writer_t *writer)
 
 /* ---- one process */
 
-/* Of two that are not negative; what does not fit stays at the highest. */
+/* Adds two non-negative numbers, limited to the maximum. */
 static int64_t
 s_sum(int64_t a, int64_t b)
 {
@@ -191,7 +191,8 @@ s_in_range(unsigned long long value)
     return value > INT64_MAX ? INT64_MAX : (int64_t)value;
 }
 
-/* "17 (any ) name) S ppid ..." : user, system, and those of children it waited for, are fields 14 to 17. */
+/* "17 (any ) name) S ppid ...": fields 14 to 17 are user and system time, its own and that of
+ * children it waited for. */
 static bool
 s_parse_stat(const char *text, bool with_children, int64_t *ret_ticks)
 {
@@ -248,7 +249,7 @@ typedef struct {
     agent_source_skip_fn skip;
     void *context;
     size_t n;
-    bool cut; /* there are more */
+    bool cut; /* more processes than are followed */
     int32_t pids[AGENT_TREE_MAX];
 } s_tree_t;
 
@@ -319,7 +320,8 @@ s_add_descendants(agent_source_t *self, agent_source_skip_fn skip, void *context
 
 /* ---- limits */
 
-/* Bytes, or -1 for "max", for what version 1 reads without a limit, and for anything else. */
+/* Bytes, or -1 for "max", for the value that means "no limit" in version 1, and for anything
+ * else. */
 static int64_t
 s_read_limit(int dir, const char *name)
 {
@@ -331,7 +333,8 @@ s_read_limit(int dir, const char *name)
     return end != text && bytes > 0 && bytes < (1LL << 62) ? bytes : -1;
 }
 
-/* In the process's own view of the mounts; its path in /proc/PID/cgroup may be the host's and is not to be joined to them. */
+/* Read in the process's own mount namespace; its path in /proc/PID/cgroup may be the host's and
+ * does not apply there. */
 static int64_t
 s_limit_by_its_mounts(int dir)
 {
@@ -341,7 +344,8 @@ s_limit_by_its_mounts(int dir)
     return limit_b;
 }
 
-/* "0::/path" below the agent's own mounts, of version 2 only. A path that leaves them begins with "/..". */
+/* Reads "0::/path" in the agent's own mounts, version 2 only. A path outside of them begins with
+ * "/..". */
 static int64_t
 s_limit_by_our_mounts(const agent_source_t *self)
 {
@@ -359,7 +363,7 @@ s_limit_by_our_mounts(const agent_source_t *self)
     return s_read_limit(AT_FDCWD, path);
 }
 
-/* A privileged agent does not walk through what another user may have mounted. */
+/* A privileged agent does not traverse what another user may have mounted. */
 static int64_t
 s_memory_limit(const agent_source_t *self)
 {

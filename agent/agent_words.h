@@ -1,5 +1,4 @@
-/* agent_words - what the agent says of the aggregator's refusals.
- * Pure. */
+/* agent_words - texts for the aggregator's refusals. Pure. */
 #ifndef AGENT_WORDS_H
 #define AGENT_WORDS_H
 
@@ -8,7 +7,7 @@
 /* One word for the log. */
 const char *agent_words_fence(crema_fence_reason_t reason);
 
-/* Why an agent that does not dial again was refused: one phrase. */
+/* A phrase on why an agent was refused for good. */
 const char *agent_words_refusal(crema_fence_reason_t reason);
 
 #endif

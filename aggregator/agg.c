@@ -33,9 +33,9 @@
 #define STREAMS_MAX (1u << 20)
 #define RUNS_MAX 4096u
 #define BATCH_MESSAGES                                                                             \
-    1024 /* taken from a socket before the other one, timers and signals get their turn */
-#define REVOKED_MAX 4096 /* told at once */
-#define PATIENCE_S 5     /* once the sink has listed its runs */
+    1024 /* taken from one socket before the other one, timers and signals get a turn */
+#define REVOKED_MAX 4096 /* fenced at once */
+#define PATIENCE_S 5     /* after the sink has listed its runs */
 #define TICK_MS 50
 #define SECOND_MS 1000
 #define SWEEP_SECONDS 60
@@ -48,24 +48,24 @@ struct agg {
     crema_server_t *server;     /* towards agents and collectors */
     crema_keys_t *client_keys;  /* towards the sink */
     zloop_t *loop;
-    zsock_t *router; /* the server's */
+    zsock_t *router; /* belongs to the server */
     zsock_t *sink;
-    agg_tap_t *tap; /* NULL: none wanted */
+    agg_tap_t *tap; /* NULL: no tap */
     int signals;
     uint64_t session;
-    int patience_s;              /* left, with keys that are not known yet */
+    int patience_s;              /* seconds left to wait for unknown keys */
     crema_arena_t *arena;        /* for messages */
-    crema_arena_t *record_arena; /* for records inside a message that is still in use */
+    crema_arena_t *record_arena; /* for the records in a message that is still in use */
     agg_core_t *core;
     agg_peers_t *peers;
     agg_splits_t *splits;
-    int64_t wall_ahead_ns; /* of the monotonic clock, a second ago */
+    int64_t wall_ahead_ns; /* of the monotonic clock, at the last tick */
     unsigned seconds;
-    uint64_t logged_no_room, logged_not_taken; /* when they were logged last */
+    uint64_t logged_no_room, logged_not_taken; /* values when last logged */
     agg_counts_t counts;
     agg_scrape_t scraped;
-    crema_scrape_t *scrape; /* NULL: none wanted */
-    crema_id_t opened;      /* the last run that a client opened */
+    crema_scrape_t *scrape; /* NULL: no metrics */
+    crema_id_t opened;      /* the run opened last by a client */
 };
 
 /* ---- sending */
@@ -116,7 +116,7 @@ s_send(agg_t *self, const agg_action_t *action)
     free(bytes);
 }
 
-/* With the verdict goes what this program has cost by now. */
+/* The verdict also carries this program's cost so far. */
 static void
 s_send_seal(agg_t *self, const agg_action_t *action)
 {
@@ -200,9 +200,9 @@ s_on_event(agg_t *self, const agg_action_t *action)
         agg_splits_on_done(self->splits, &action->run_id);
 }
 
-/* ---- carrying out */
+/* ---- carrying out actions */
 
-/* The key of one of a run's own agents. */
+/* Admits the key of a run's own agents. */
 static void
 s_lend(agg_t *self, const crema_id_t *run_id, const crema_id_t *owner,
        const uint8_t key[CREMA_WIRE_KEY_BYTES])
@@ -213,7 +213,7 @@ s_lend(agg_t *self, const crema_id_t *run_id, const crema_id_t *owner,
                        CREMA_TEXT("why", crema_err_text(err)));
 }
 
-/* The sink says whose a run is that an aggregator before this one opened. */
+/* The sink reports the owner of a run that an earlier aggregator opened. */
 static void
 s_on_known_run(agg_t *self, const crema_run_msg_t *run)
 {
@@ -221,7 +221,7 @@ s_on_known_run(agg_t *self, const crema_run_msg_t *run)
         s_lend(self, &run->run_id, &run->owner, run->agent_key);
 }
 
-/* Everything the core wants by now. */
+/* Carries out all pending actions. */
 static void
 s_act(agg_t *self)
 {
@@ -267,7 +267,7 @@ s_fence_revoked(agg_t *self, agg_peer_t peer)
     s_send(self, &action);
 }
 
-/* Whoever is connected with a key that is not admitted any more is told, and loses its sessions and its open runs. */
+/* Fences every connection whose key was revoked; its sessions and open runs end. */
 static void
 s_fence_all_revoked(agg_t *self)
 {
@@ -283,7 +283,7 @@ s_fence_all_revoked(agg_t *self)
             revoked[n++] = peer;
         }
     for (size_t i = 0; i < n; i++)
-        s_fence_revoked(self, revoked[i]); /* more of them are told when they speak */
+        s_fence_revoked(self, revoked[i]); /* the rest are fenced when they send something */
     crema_id_t key;
     while (crema_server_revoked(self->server, &key))
         agg_core_on_revoked(self->core, &key, crema_clock_mono_ns(), crema_clock_real_ns());
@@ -292,7 +292,7 @@ s_fence_all_revoked(agg_t *self)
 
 /* ---- receiving */
 
-/* A client repeats RUN_OPEN as a sign of life. */
+/* Clients repeat RUN_OPEN as a sign of life, so only a new run is counted. */
 static void
 s_count_run(agg_t *self, const crema_id_t *run_id)
 {
@@ -310,7 +310,7 @@ s_on_parts(agg_t *self, zmq_msg_t *id, zmq_msg_t *body)
     const crema_principal_t *from;
     crema_msg_t msg;
     self->counts.messages++;
-    /* Of the body: libzmq may lose it on the frame of the routing id. */
+    /* From the body: libzmq may lose the property on the frame of the routing id. */
     const char *user_id = zmq_msg_gets(body, "User-Id");
     crema_err_t err = agg_peers_heard(self->peers, zmq_msg_data(id), zmq_msg_size(id), user_id,
                                       mono_ns, &peer, &from);
@@ -320,7 +320,7 @@ s_on_parts(agg_t *self, zmq_msg_t *id, zmq_msg_t *body)
         return;
     }
     agg_peers_came_by(self->peers, peer, zmq_msg_get(body, ZMQ_SRCFD));
-    if (!crema_server_admits(self->server, from)) { /* revoked: its connection outlives it */
+    if (!crema_server_admits(self->server, from)) { /* revoked: the connection outlives the key */
         self->counts.revoked++;
         s_fence_revoked(self, peer);
         return;
@@ -332,7 +332,7 @@ s_on_parts(agg_t *self, zmq_msg_t *id, zmq_msg_t *body)
         agg_core_on_bad(self->core, peer, err, mono_ns);
     } else {
         agg_core_on_peer(self->core, peer, from, &msg, mono_ns, real_ns);
-        bool taken = agg_core_took_run(self->core); /* what is refused changes nothing */
+        bool taken = agg_core_took_run(self->core); /* a refused message changes nothing */
         if (msg.type == CREMA_MSG_RUN_OPEN && taken)
             s_count_run(self, &msg.run.run_id);
         if (msg.type == CREMA_MSG_RUN_QUERY && taken && crema_wire_is_key(msg.query_key))
@@ -343,7 +343,8 @@ s_on_parts(agg_t *self, zmq_msg_t *id, zmq_msg_t *body)
     s_act(self);
 }
 
-/* Takes one message whole. *ret_parts is how many parts it had; more than two are read over. False: none waits. */
+/* Takes one whole message. *ret_parts is its number of parts; more than two are discarded.
+ * False: none waits. */
 static bool
 s_receive(zsock_t *sock, zmq_msg_t *first, zmq_msg_t *second, int *ret_parts)
 {
@@ -444,7 +445,7 @@ s_tap_runs(agg_t *self)
     }
 }
 
-/* Runs' agents may be back before the sink has said which keys they have. */
+/* After a restart, agents of open runs may reconnect before the sink has reported their keys. */
 static void
 s_lose_patience(agg_t *self)
 {
@@ -452,7 +453,7 @@ s_lose_patience(agg_t *self)
         crema_server_set_patient(self->server, false);
 }
 
-/* Once a minute while it grows. */
+/* Logs growing counts of refused items, at most once a minute. */
 static void
 s_warn_full(agg_t *self)
 {
@@ -520,7 +521,7 @@ s_on_signal(zloop_t *loop, zmq_pollitem_t *item, void *context)
     return 0;
 }
 
-/* ---- life */
+/* ---- start and stop */
 
 static crema_err_t
 s_connect_sink(agg_t *self, char *why, size_t size)
@@ -537,7 +538,7 @@ s_connect_sink(agg_t *self, char *why, size_t size)
     crema_keys_connect(self->client_keys, self->sink);
     if (crema_socket_connect(self->sink, self->options.sink_endpoint) != CREMA_OK)
         return crema_server_fail(CREMA_ECONFIG, why, size,
-                                 "--sink: %s is no endpoint such as tcp://127.0.0.1:5701",
+                                 "--sink: %s is not an endpoint such as tcp://127.0.0.1:5701",
                                  self->options.sink_endpoint);
     return CREMA_OK;
 }

@@ -1,7 +1,9 @@
-/* agg - the reactor: ROUTER towards agents and collectors, DEALER towards the sink, a lossy tap for whoever watches.
+/* agg - the reactor: a ROUTER for agents and collectors, a DEALER to the sink, and a lossy tap
+ * for observers.
  *
- * One thread, one loop. Everything is decided in agg_core; this reads sockets and clocks, hands over, and carries out. It never stops
- * reading: what it may not take is dropped and asked for again. */
+ * One thread, one loop. All decisions are made in agg_core; the reactor reads sockets and
+ * clocks, passes events on, and carries out actions. It never stops reading: what it cannot take
+ * is dropped and asked for again. */
 #ifndef AGG_H
 #define AGG_H
 
@@ -16,11 +18,11 @@ typedef struct agg agg_t;
 typedef struct {
     const char *endpoint; /* for agents and collectors */
     const char *sink_endpoint;
-    const char *tap_endpoint; /* NULL: none */
-    const char *keys_dir;     /* NULL: none */
-    int64_t credit_bytes;     /* of all agents together */
-    bool insecure;            /* without keys: sends to other hosts, and listens to other users */
-    int64_t abandon_after_ns; /* a run that nothing is heard of for so long is ended */
+    const char *tap_endpoint; /* NULL: no tap */
+    const char *keys_dir;     /* NULL: no keys */
+    int64_t credit_bytes;     /* for all agents together */
+    bool insecure; /* without keys: allows a sink on another host and connections of other users */
+    int64_t abandon_after_ns; /* a run that has been silent this long is ended */
     int64_t connections_per_address;
     /* SIGHUP: renews the options that were given to agg_new(); false: all stays. NULL: nothing to renew. */
     bool (*reload)(void);
@@ -30,19 +32,19 @@ typedef struct {
     bool metrics_runs;                         /* with series of single runs */
 } agg_options_t;
 
-/* Connects to the sink and binds. `ret_why` is one sentence that says what to do. CREMA_ECONFIG: the configuration cannot work; CREMA_EBUSY: an
- * endpoint is taken. */
+/* Connects to the sink and binds. After an error `ret_why` is one sentence that says what to do.
+ * CREMA_ECONFIG: the configuration cannot work; CREMA_EBUSY: an endpoint is in use. */
 CREMA_MUST_CHECK crema_err_t agg_new(const agg_options_t *options, char *ret_why, size_t why_size,
                                      agg_t **ret_self);
 void agg_destroy(agg_t **self_p);
 
-/* Where it listens, with the port that was chosen; the tap's is NULL if there is none. */
+/* The endpoints with the ports in use; the tap's is NULL if there is none. */
 const char *agg_endpoint(const agg_t *self);
 const char *agg_tap_endpoint(const agg_t *self);
-/* Where it is scraped; NULL: nowhere. */
+/* The URL of the metrics; NULL: none. */
 const char *agg_metrics_url(const agg_t *self);
 
-/* Until SIGTERM or SIGINT. */
+/* Runs until SIGTERM or SIGINT. */
 void agg_serve(agg_t *self);
 
 #endif

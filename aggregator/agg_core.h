@@ -1,9 +1,10 @@
-/* agg_core - everything the aggregator decides: sessions, streams, windows, runs, verdicts.
- * Pure: events in, actions out; time is an argument; no socket, clock, file or log.
+/* agg_core - everything the aggregator decides: sessions, streams, runs, verdicts. Pure: events
+ * in, actions out; time is an argument; no socket, clock, file or log.
  *
- * It holds no record longer than the event that brought it: what a sink lost is asked for again from the agents, whose spools keep
- * everything that is not committed. It is composed of agg_agent (one agent's session, heartbeat window, credit), crema_stream (one
- * stream, receiver's half), crema_offset (clock), agg_run (barrier and verdict) and agg_rollup (live split). */
+ * It keeps no record longer than the event that brought it: what a sink has lost is requested
+ * again from the agents, whose spools keep everything uncommitted. It is composed of agg_agent
+ * (session and heartbeats of an agent), agg_credit, crema_stream (a stream, the receiver's
+ * half), crema_offset (clocks), agg_run (barrier and verdict) and agg_rollup (live split). */
 #ifndef AGG_CORE_H
 #define AGG_CORE_H
 
@@ -17,21 +18,22 @@
 
 typedef struct agg_core agg_core_t;
 
-/* The reactor's number for one ZeroMQ routing id, never used twice. */
+/* The reactor's number for a ZeroMQ routing id, never reused. */
 typedef uint64_t agg_peer_t;
 
 typedef struct {
     uint64_t session;        /* random per aggregator start */
-    int64_t credit_pool_b;   /* sum of all agents' credit at most; 512 MiB */
-    int64_t sink_silence_ns; /* no word from the sink for this long closes credit; 2 s */
-    int64_t barrier_retries; /* questions to an agent before PARTIAL; 5 */
-    int64_t barrier_cap_ns;  /* longest wait between two of them; 30 s */
+    int64_t credit_pool_b;   /* limit of all agents' credit together; 512 MiB */
+    int64_t sink_silence_ns; /* silence of the sink that closes credit; 2 s */
+    int64_t barrier_retries; /* questions to an agent before its run is PARTIAL; 5 */
+    int64_t barrier_cap_ns;  /* longest wait between two questions; 30 s */
     int64_t
-        abandon_after_ns; /* a run without a record and a word of its client for so long is ended; 1 h */
-    size_t agents_max, streams_max, runs_max; /* refused above, counted */
-    /* Open runs of one client's key, and bytes in them, above which it may not open another. */
+        abandon_after_ns; /* a run is ended after this long without a record or a message of its client; 1 h */
+    size_t agents_max, streams_max, runs_max; /* above these limits: refused and counted */
+    /* Open runs of a client's key, and bytes in them, above which it may not open another. */
     uint64_t owner_runs_max, owner_bytes_max;
-    /* 1 + uid that a client's key is bound to, 0: to none; NULL: no key is bound to any. See crema_keyring_user(). */
+    /* 1 + uid that a client's key is bound to, 0: not bound; NULL: no key is bound. See
+     * crema_keyring_user(). */
     uint32_t (*user_of)(const void *user_context, const crema_id_t *key);
     const void *user_context;
 } agg_config_t;
@@ -39,8 +41,8 @@ typedef struct {
 typedef enum {
     AGG_TO_PEER,
     AGG_TO_SINK,
-    AGG_LEND,  /* the key in the RUN_OPEN `msg` is of that run's own agents: admit it */
-    AGG_EVENT, /* something worth a log line and a tap message */
+    AGG_LEND,  /* `msg` is a RUN_OPEN with the key of the run's own agents: admit that key */
+    AGG_EVENT, /* for the log and the tap */
 } agg_action_type_t;
 
 typedef enum {
@@ -50,7 +52,7 @@ typedef enum {
     AGG_EVENT_AGENT_RETURNED,
     AGG_EVENT_AGENT_LEFT,
     AGG_EVENT_AGENT_FENCED,
-    AGG_EVENT_STREAM_REFUSED, /* of a user to whom the run does not belong; told once a minute at most */
+    AGG_EVENT_STREAM_REFUSED, /* the run does not belong to the stream's user; at most once a minute */
     AGG_EVENT_SINK_UP,
     AGG_EVENT_SINK_SILENT,
     AGG_EVENT_SINK_FULL,
@@ -68,9 +70,9 @@ const char *agg_event_name(agg_event_t event); /* "agent_welcomed", ... */
 typedef struct {
     agg_action_type_t type;
     agg_peer_t peer;        /* TO_PEER */
-    const crema_msg_t *msg; /* TO_PEER, TO_SINK: valid until the next action is taken */
+    const crema_msg_t *msg; /* TO_PEER, TO_SINK, LEND: valid until the next action */
     agg_event_t event;      /* EVENT */
-    crema_id_t agent_id;    /* EVENT, zero if it does not apply */
+    crema_id_t agent_id;    /* EVENT; zero if it does not apply */
     crema_id_t run_id;
     const char *subject; /* EVENT: host of the agent, path of the file; may be NULL */
     const char *detail;  /* EVENT: a phrase; may be NULL */
@@ -79,26 +81,29 @@ typedef struct {
 CREMA_MUST_CHECK crema_err_t agg_core_new(const agg_config_t *config, agg_core_t **ret_self);
 void agg_core_destroy(agg_core_t **self_p);
 
-/* A message of an agent or a collector, and whose connection brought it; the same for all messages of one `peer`. DATA's frames must outlive the taking of all actions. `mono` and `real` are of the
- * aggregator's host, read when the message was received. */
+/* A message of an agent or a collector. `from` is the principal of the connection, the same for
+ * all messages of one `peer`. DATA's frames must stay valid until all actions were taken.
+ * `mono_ns` and `real_ns` are the aggregator's clocks when the message was received. */
 void agg_core_on_peer(agg_core_t *self, agg_peer_t peer, const crema_principal_t *from,
                       const crema_msg_t *msg, int64_t mono_ns, int64_t real_ns);
-/* A message that could not be decoded: counted; CREMA_EVERSION is answered with FENCE(VERSION). */
+/* A message that could not be decoded: counted. CREMA_EVERSION is answered with FENCE(VERSION). */
 void agg_core_on_bad(agg_core_t *self, agg_peer_t peer, crema_err_t why, int64_t mono_ns);
-/* A message of the sink; msg->session is the sink's boot number: when it changes, every stream is asked for anew. */
+/* A message of the sink. msg->session identifies the start of the sink: when it changes, every
+ * stream is requested again. */
 void agg_core_on_sink(agg_core_t *self, const crema_msg_t *msg, int64_t mono_ns, int64_t real_ns);
-/* A key is not admitted any more: its agents' sessions end, its open runs end PARTIAL. */
+/* A key is no longer admitted: its agents' sessions end, its open runs end PARTIAL. */
 void agg_core_on_revoked(agg_core_t *self, const crema_id_t *key, int64_t mono_ns, int64_t real_ns);
-/* The socket to a peer or to the sink would not take a message: it is as if lost. */
+/* Advances time. Call it regularly. */
 void agg_core_on_tick(agg_core_t *self, int64_t mono_ns, int64_t real_ns);
 
-/* What one client may have from now on; runs that are open stay. Both at least 1. */
+/* Changes the limits per client; open runs stay. Both at least 1. */
 void agg_core_limit_owners(agg_core_t *self, uint64_t runs_max, uint64_t bytes_max);
 
-/* False when there is nothing to do now. */
+/* The next action; false when there is none. */
 bool agg_core_next(agg_core_t *self, int64_t mono_ns, agg_action_t *ret_action);
 
-/* Records accepted of activity batches feed the live split; the reactor decodes (agg_rollup). */
+/* The reactor sums up accepted activity batches (agg_rollup) and reports the sums here for the
+ * live split. */
 void agg_core_note_split(agg_core_t *self, const crema_id_t *run_id, double processor_s,
                          double overhead_s);
 
@@ -106,11 +111,10 @@ typedef struct {
     uint64_t agents_live, agents_suspect, agents_lost, streams, runs_open;
     uint64_t data_accepted, data_dropped, data_bytes, repeats, gaps_seen, replays, bad_messages;
     uint64_t puts, nacks, committed_records, hellos, fences, refused;
-    uint64_t
-        not_allowed; /* messages of a kind, or about a run or an agent, that their key may not send */
+    uint64_t not_allowed; /* messages whose type, run or agent their key does not permit */
     uint64_t credit_granted_b, credit_in_use_b;
-    uint64_t no_room;          /* agents and streams beyond what this aggregator keeps */
-    uint64_t agents_looked_at; /* by time, whether they are silent */
+    uint64_t no_room;          /* agents and streams above this aggregator's limits */
+    uint64_t agents_looked_at; /* checks whether an agent has become silent */
 } agg_stats_t;
 agg_stats_t agg_core_stats(const agg_core_t *self);
 

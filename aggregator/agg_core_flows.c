@@ -2,7 +2,7 @@
 
 #include "agg_core_private.h"
 
-static const crema_id_t s_nobody;
+static const crema_id_t s_no_agent;
 
 static agg_flow_t *
 s_make(agg_core_t *self, const crema_id_t *stream_id, const crema_id_t *run_id, int64_t now_ns)
@@ -12,7 +12,7 @@ s_make(agg_core_t *self, const crema_id_t *stream_id, const crema_id_t *run_id, 
     if (!flow)
         return NULL;
     if (crema_stream_new(stream_id, run_id, &flow->line) != CREMA_OK ||
-        agg_run_member(entry->run, &s_nobody, &flow->member) != CREMA_OK ||
+        agg_run_member(entry->run, &s_no_agent, &flow->member) != CREMA_OK ||
         crema_map_add(self->flows, stream_id, flow) != CREMA_OK) {
         crema_stream_destroy(&flow->line);
         free(flow);
@@ -39,13 +39,13 @@ agg_flow_get(agg_core_t *self, const crema_id_t *stream_id, const crema_id_t *ru
     return flow;
 }
 
-#define OWNERS_SHARE 16 /* of the streams, where there are keys */
+#define OWNERS_SHARE 16 /* of all streams, if there are keys */
 
 size_t
 agg_flows_room_listed(const agg_core_t *self, const agg_entry_t *entry)
 {
     size_t room = self->config.streams_max / OWNERS_SHARE, has = agg_owner_listed(self, entry);
-    if (entry->opened_by.as == CREMA_AS_ANY) /* nobody can be told from another */
+    if (entry->opened_by.as == CREMA_AS_ANY) /* without keys clients are indistinguishable */
         return self->config.streams_max;
     return has < room ? room - has : 0;
 }
@@ -84,9 +84,9 @@ agg_flow_attach(agg_core_t *self, agg_flow_t *flow, agg_client_t *client, int64_
     if (flow->client == client)
         return;
     agg_member_t *member = flow->member;
-    const crema_id_t *id = client ? agg_agent_id(client->agent) : &s_nobody;
+    const crema_id_t *id = client ? agg_agent_id(client->agent) : &s_no_agent;
     if (client && agg_run_member(flow->entry->run, id, &member) != CREMA_OK)
-        self->stats.refused++; /* it stays where it is: the verdict will name the stream */
+        self->stats.refused++; /* left as it is: the verdict will name the stream */
     if (flow->client)
         agg_credit_release(self->credit, &flow->client->account, flow->held_b);
     flow->held_b = 0;
@@ -129,7 +129,7 @@ s_follow_tally(agg_flow_t *flow, int64_t now_ns)
     flow->tally = tally;
 }
 
-/* Of a stream that is committed as far as it is known nothing becomes due, and most are. */
+/* Most streams are fully committed, and then nothing can become due. */
 static void
 s_watch(agg_core_t *self, agg_flow_t *flow)
 {
@@ -150,7 +150,8 @@ agg_flow_follow(agg_core_t *self, agg_flow_t *flow, int64_t now_ns)
     s_watch(self, flow);
     if (flow->row.committed > was.committed) {
         self->stats.committed_records += flow->row.committed - was.committed;
-        agg_ages_heard(self, flow->entry, now_ns); /* also what another aggregator brought */
+        agg_ages_heard(self, flow->entry,
+                       now_ns); /* also for records that another aggregator brought */
     }
     if (flow->row.committed < was.committed)
         flow->entry->regressed = true;
@@ -192,14 +193,14 @@ agg_flow_unlist(agg_core_t *self, agg_flow_t *flow, int64_t now_ns)
     flow->is_listed = false;
     flow->promised = 0;
     if (crema_stream_new(&flow->row.stream_id, agg_run_id(flow->entry->run), &line) != CREMA_OK)
-        return; /* it waits for more than there may be */
+        return; /* it already expects the maximum */
     if (flow->client)
         crema_stream_set_interval(line, agg_agent_interval_ns(flow->client->agent));
     if (flow->row.recv_next > 0)
         crema_stream_on_state(line, flow->row.committed, flow->row.recv_next,
                               crema_stream_is_done(flow->line), now_ns);
     crema_stream_destroy(&flow->line);
-    flow->line = line; /* what else there is its agent says with its next table */
+    flow->line = line; /* its agent lists the rest in its next table */
     agg_flow_follow(self, flow, now_ns);
 }
 
@@ -217,7 +218,7 @@ agg_flow_short(const agg_flow_t *flow)
     return is_short ? flow->promised - flow->row.committed : 0;
 }
 
-/* The run keeps its sums: a stream that is done never counts again. */
+/* The run keeps its sums, so a finished stream can be forgotten. */
 static bool
 s_is_forgettable(const agg_flow_t *flow)
 {

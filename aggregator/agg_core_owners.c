@@ -25,7 +25,7 @@ s_has_too_much(const agg_core_t *self, agg_peer_t peer)
                      owner->bytes >= self->config.owner_bytes_max);
 }
 
-/* It is nobody's open run yet. */
+/* True if the run is open and has no owner yet. */
 static bool
 s_is_to_be_owned(const agg_entry_t *entry)
 {
@@ -50,7 +50,7 @@ agg_refusal(const agg_core_t *self, const agg_entry_t *entry, agg_peer_t peer,
     if (entry->has_opener && !crema_principal_is_same(&entry->opened_by, &self->from))
         return CREMA_REFUSED_OTHER_KEY;
     if (!opens && !entry->has_opener && msg->type == CREMA_MSG_RUN_QUERY &&
-        self->from.as != CREMA_AS_ANY) /* only its agents have spoken of it: nobody owns it yet */
+        self->from.as != CREMA_AS_ANY) /* only its agents have sent messages: it has no owner yet */
         return CREMA_REFUSED_UNKNOWN_RUN;
     const crema_run_msg_t *was = agg_run_open_msg(entry->run);
     if (opens && was && was->t_start_ns != msg->run.t_start_ns)
@@ -64,33 +64,33 @@ agg_refusal_text(agg_core_t *self, crema_refusal_t refusal)
 {
     switch (refusal) {
     case CREMA_REFUSED_UNKNOWN_RUN:
-        return "the aggregator knows no run of this id";
+        return "the aggregator does not know a run with this id";
     case CREMA_REFUSED_BAD_ID:
-        return "a run id of zeros is none";
+        return "a run id must not be zero";
     case CREMA_REFUSED_NO_ROOM:
         snprintf(self->text, sizeof self->text,
-                 "the aggregator has %zu runs that are not over, as many as it can have",
+                 "the aggregator has %zu runs that are not over, its maximum",
                  self->config.runs_max);
         return self->text;
     case CREMA_REFUSED_QUOTA:
         snprintf(self->text, sizeof self->text,
-                 "this client has open runs enough: at most %llu at a time "
+                 "this client has enough open runs: at most %llu at a time "
                  "(crema-aggregator --runs-per-client), and none while they hold %llu MiB "
                  "(--bytes-per-client); end one, or wait until one that was abandoned is sealed",
                  (unsigned long long)self->config.owner_runs_max,
                  (unsigned long long)(self->config.owner_bytes_max >> 20));
         return self->text;
     case CREMA_REFUSED_OTHER_START:
-        return "there is a run of this id that began at another time: each run needs an id of its "
-               "own";
+        return "there is a run with this id that began at another time: each run needs its own "
+               "id";
     case CREMA_REFUSED_OTHER_KEY:
-        return "the run of this id belongs to another client's key";
+        return "the run with this id belongs to another client's key";
     default:
         return "";
     }
 }
 
-/* The owner with that key, made if there is none; NULL: no memory. */
+/* The owner with that key, created if necessary; NULL: out of memory. */
 static agg_owner_t *
 s_get(agg_core_t *self, const crema_id_t *key)
 {
@@ -127,7 +127,7 @@ agg_owner_take(agg_core_t *self, agg_entry_t *entry, agg_peer_t peer)
     crema_id_t key = s_key(self, peer);
     agg_owner_t *owner = s_get(self, &key);
     if (!owner)
-        return; /* not counted, which is better than not taken */
+        return; /* taken without being counted */
     owner->runs++;
     owner->bytes += entry->bytes;
     entry->owner = owner;

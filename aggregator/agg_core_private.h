@@ -1,20 +1,22 @@
-/* agg_core_private - what the parts of agg_core share. Nobody else includes it.
- * Pure: structs and the functions between the parts.
+/* agg_core_private - shared by the parts of agg_core; private to them. Pure: structs and the
+ * functions between the parts.
  *
- *   agg_core.c         life, dispatch, time, counters
+ * \n   agg_core.c         creation, dispatch, time, counters
  *   agg_core_agents.c  HELLO, HEARTBEAT, BYE, DATA
  *   agg_core_faults.c  what agents cannot read
- *   agg_core_flows.c   streams: found, made, attached, followed, forgotten
+ *   agg_core_flows.c   streams: found, created, attached, followed, forgotten
  *   agg_core_sink.c    STATE, COMMITTED, NACK, FULL, SEALED
- *   agg_core_writers.c RUN_WRITERS, RUN_LISTED: who wrote, and what of it must be durable
+ *   agg_core_writers.c RUN_WRITERS, RUN_LISTED: the writers and what they must have delivered
  *   agg_core_runs.c    RUN_OPEN, RUN_END, RUN_QUERY, verdicts, dismissal
- *   agg_core_owners.c  what a client may not, how much it may
- *   agg_core_ages.c    runs that are abandoned, runs that are forgotten
- *   agg_core_keys.c    whose an agent and a stream are, and what follows when a key is revoked
+ *   agg_core_owners.c  permissions and quotas of clients
+ *   agg_core_ages.c    abandoned and forgotten runs
+ *   agg_core_keys.c    owners of agents and streams, revoked keys
+ *   agg_core_due.c     agents by the time of their next check
  *   agg_core_next.c    actions
  *
- * Nothing is sent where something happens: things are marked as wanted and linked into a list of what has something to say, and
- * agg_core_next() says one thing at a time. So an event costs what it touches, whatever the number of agents and streams. */
+ * Event handlers send nothing. They mark what is wanted and link the object into a list, and
+ * agg_core_next() produces one action at a time. So an event costs what it touches, whatever the
+ * number of agents and streams. */
 #ifndef AGG_CORE_PRIVATE_H
 #define AGG_CORE_PRIVATE_H
 
@@ -43,121 +45,122 @@ typedef struct {
     agg_peer_t peer;
     bool has_session;           /* welcomed on `peer` */
     agg_agent_state_t reported; /* state of the last event */
-    uint32_t events;            /* bits of agg_event_t to tell */
+    uint32_t events;            /* pending events, bits of agg_event_t */
     agg_account_t account;
     crema_link_t flows; /* agg_flow_t.of_client */
     crema_link_t acks;  /* agg_flow_t.ack */
     crema_link_t out;   /* in agg_core.clients_out */
     bool want_welcome, want_ack, want_dismiss;
     bool leaving;       /* ends after the next ACK */
-    uint64_t ack_hb_no; /* the heartbeat that the next ACK answers, 0 none */
+    uint64_t ack_hb_no; /* the heartbeat that the next ACK answers; 0: none */
     int64_t ack_t1_ns, ack_t2_ns;
-    uint64_t table;       /* number of the table that is coming in */
-    uint64_t whole_table; /* number of the last one that was whole */
-    unsigned part;        /* part of it that is due */
-    bool table_refused;   /* a row of it found no room */
-    crema_id_t serves;    /* the one run that it serves; zero: all */
-    crema_faults_t
-        *faults;      /* what it could not read when it sent the last whole table; NULL: nothing */
-    bool faults_lost; /* there was no memory for them */
-    int64_t data_ns;  /* last DATA */
+    uint64_t table;         /* number of the table being received */
+    uint64_t whole_table;   /* number of the last complete table */
+    unsigned part;          /* next part of it */
+    bool table_refused;     /* there was no room for one of its rows */
+    crema_id_t serves;      /* the only run it serves; zero: all */
+    crema_faults_t *faults; /* what it could not read at its last complete table; NULL: nothing */
+    bool faults_lost;       /* faults were dropped for lack of memory */
+    int64_t data_ns;        /* time of the last DATA */
     crema_offset_t *offset;
-    int64_t clock_sent_ns; /* when the sink was told of it last */
+    int64_t clock_sent_ns; /* when its clock was last sent to the sink */
     crema_clock_sample_t clock;
-    size_t n_clock_runs; /* runs that still have to be told */
+    size_t n_clock_runs; /* runs still to be sent its clock */
     crema_id_t clock_runs[AGG_CLOCK_RUNS_MAX];
-    crema_id_t owner;    /* the key that said its id first */
-    bool claimed;        /* and it did */
-    bool dismissed;      /* of dismissed_run_id, until it serves another */
+    crema_id_t owner;    /* the first key that used its id */
+    bool claimed;        /* `owner` is set */
+    bool dismissed;      /* from dismissed_run_id, until it serves another run */
     crema_link_t look;   /* in one of agg_core.looks */
-    int64_t look_ns;     /* when it is looked at next, at the latest */
+    int64_t look_ns;     /* latest time of its next check */
     crema_link_t sender; /* in agg_core.senders */
-    int64_t refused_ns;  /* when a stream of its table was refused and told last; 0: never */
+    int64_t refused_ns;  /* when a stream of its table was last refused and logged; 0: never */
     crema_stream_row_t refused;
     crema_id_t dismissed_run_id;
     uint64_t behind; /* records, as the last census found it */
 } agg_client_t;
 
-/* Runs wait in lists by age, the oldest first, so that time costs a look at the first of each. */
+/* Runs are linked by age, oldest first, so that a tick only looks at the first of each list. */
 typedef enum {
-    AGG_AGE_NONE,  /* it is ending: other clocks run */
-    AGG_AGE_OPEN,  /* since its last record, or the last word of its client: abandoned in the end */
-    AGG_AGE_WHOLE, /* sealed, and nothing is missing: forgotten soon */
-    AGG_AGE_LACKING, /* sealed with reasons that late data may take back, or not to be sealed: forgotten in the end */
+    AGG_AGE_NONE,  /* ending: other timers apply */
+    AGG_AGE_OPEN,  /* since its last record or client message: will be abandoned */
+    AGG_AGE_WHOLE, /* sealed and nothing is missing: will be forgotten soon */
+    AGG_AGE_LACKING, /* sealed with reasons that late data may remove, or not sealable: will be forgotten */
     AGG_AGES,
 } agg_age_t;
 
-/* A client's open runs: of one key, or of one connection where there are no keys. There as long as any of the counts is not 0. */
+/* Open runs of a client: of one key, or of one connection without keys. Exists while any count
+ * is not 0. */
 typedef struct {
     crema_id_t key;
     uint64_t runs, bytes;
-    size_t n_only_listed; /* streams that only its lists know, also of runs that are over */
+    size_t n_only_listed; /* streams known only from its lists, also of finished runs */
 } agg_owner_t;
 
-/* Who wrote records of a run, as its collector lists it. */
+/* The writers of a run as its collector listed them. */
 typedef struct {
-    crema_writers_t *writers; /* NULL: nobody said anything yet */
-    uint8_t *parts;           /* by number: what is to be done with it */
+    crema_writers_t *writers; /* NULL: no list yet */
+    uint8_t *parts;           /* by number: WANT, KEPT */
     uint32_t n_parts;
     uint32_t n_kept; /* durable in the sink */
-    uint32_t n_want; /* to be sent to it */
+    uint32_t n_want; /* to be sent to the sink */
 } agg_list_t;
 
-/* A run with what it has to say. */
+/* A run with its pending messages. */
 typedef struct {
     agg_run_t *run;
     crema_link_t flows;  /* agg_flow_t.of_entry */
     crema_link_t out;    /* in agg_core.runs_out */
-    crema_link_t ending; /* in agg_core.ending: its barrier is out */
-    crema_link_t filing; /* in agg_core.filing: its verdict is given, its file is not there */
-    crema_link_t over;   /* in agg_core.over: sealed, and holds streams */
+    crema_link_t ending; /* in agg_core.ending: waiting for its barrier */
+    crema_link_t filing; /* in agg_core.filing: has a verdict but no file yet */
+    crema_link_t over;   /* in agg_core.over: sealed, still has streams */
     crema_link_t age;    /* in one of agg_core.ages */
-    agg_age_t age_of;    /* in which */
-    int64_t since_ns; /* its age there: of the last record or word of its client, or of its file */
+    agg_age_t age_of;    /* the list it is in */
+    int64_t since_ns;    /* start of its age: last record or client message, or its file */
     int64_t since_real_ns;
-    agg_owner_t *owner;          /* whose open run it is; NULL: nobody's, or it is over */
-    crema_principal_t opened_by; /* of the RUN_OPEN or RUN_END that came first */
+    agg_owner_t *owner;          /* owner of the open run; NULL: unknown, or finished */
+    crema_principal_t opened_by; /* by the first RUN_OPEN or RUN_END */
     bool has_opener;
-    uint64_t bytes; /* of records, in the owner's sum */
+    uint64_t bytes; /* of its records; part of the owner's sum */
     uint32_t events;
     bool want_open, want_seal, want_state;
-    bool want_end; /* the sink may have sealed it before this aggregator began: then it says so */
-    bool late_reported; /* since it was sealed last */
-    bool regressed;     /* a store that was put back lacks what had been durable */
+    bool
+        want_end; /* an earlier aggregator may have ended it: the sink will report whether it is sealed */
+    bool late_reported; /* since it was last sealed */
+    bool regressed;     /* records that were durable are missing, e.g. in a restored store */
     bool has_watcher;
-    agg_peer_t watcher; /* whoever asked last is told of what follows */
+    agg_peer_t watcher; /* the peer that asked last and gets updates */
     int64_t seal_at_ns, seal_wait_ns;
     double processor_s, overhead_s;
     agg_list_t list;
-    size_t n_only_listed; /* streams that nobody but its list knows */
-    agg_owner_t *lister;  /* in whose sum they are; NULL: there is none */
-    bool revoked;         /* opened_by was; it is ended at once */
-    bool was_asked;       /* its client spoke to this aggregator */
-    bool is_full;         /* the sink keeps no more of it than beginnings and ends */
-    bool want_lend;       /* its own agents' key is to be admitted */
+    size_t n_only_listed; /* streams known only from its list */
+    agg_owner_t *lister;  /* owner in whose sum they are; NULL: none */
+    bool revoked;         /* opened_by was revoked; the run is ended at once */
+    bool was_asked;       /* its client has sent this aggregator a message */
+    bool is_full;         /* the sink keeps only first and last records of its streams */
+    bool want_lend;       /* the key of its own agents is to be admitted */
 } agg_entry_t;
 
-/* A stream with its places. */
+/* A stream and the objects it belongs to. */
 typedef struct {
     crema_stream_t *line;
-    crema_stream_row_t row; /* of `line` when it was followed last */
-    uint64_t held_b;        /* bytes that its agent's account holds for it */
+    crema_stream_row_t row; /* row of `line` when last followed */
+    uint64_t held_b;        /* bytes held in its agent's account */
     agg_tally_t tally;
-    agg_client_t *client; /* who listed it last; NULL: only the sink knows it */
+    agg_client_t *client; /* the agent that listed it last; NULL: known only from the sink */
     agg_entry_t *entry;
     agg_member_t *member;
-    uint32_t user;     /* 1 + uid that owns its segments, as its agent said; 0: it did not */
-    crema_id_t owner;  /* the key of the agent that brought it first */
-    bool claimed;      /* and it did */
+    uint32_t user;     /* 1 + uid of the owner of its segments, from its agent; 0: unknown */
+    crema_id_t owner;  /* key of the agent that brought it first */
+    bool claimed;      /* `owner` is set */
     uint64_t listed;   /* number of the client's table that listed it */
-    uint64_t promised; /* its last record, by the list of writers; 0: not said */
+    uint64_t promised; /* its last number according to the list of writers; 0: unknown */
     bool is_listed;    /* its writer is in the list */
-    bool only_listed;  /* nobody but that list knew it, and no agent has brought it */
+    bool only_listed;  /* known only from that list so far */
     crema_link_t of_client, of_entry, ack, due, open;
-    crema_link_t watch; /* in agg_core.watched: time alone may make something due */
+    crema_link_t watch; /* in agg_core.watched: passing time may make something due */
 } agg_flow_t;
 
-/* A short answer to a peer that need not be an agent. */
+/* A short answer to a peer, which may not be an agent. */
 typedef struct {
     agg_peer_t peer;
     crema_msg_type_t type; /* FENCE, WELCOME (not admitted), RUN_STATE (unknown run) */
@@ -167,8 +170,8 @@ typedef struct {
     crema_refusal_t refusal; /* RUN_STATE */
 } agg_reply_t;
 
-/* Agents by the time at which silence may change what they are: a wheel of slots, each a twentieth of a second. Who is due later than the
- * wheel reaches is looked at earlier, and put off again. */
+/* Agents by the time at which silence may change their state: a wheel of slots of a twentieth of
+ * a second. An agent due later than the wheel reaches is checked earlier and put back. */
 #define AGG_LOOK_NS (50 * AGG_MS)
 #define AGG_LOOK_SLOTS 1024
 
@@ -177,47 +180,47 @@ struct agg_core {
     crema_map_t *clients; /* by agent id */
     crema_map_t *peers;   /* by number */
     crema_map_t *flows;   /* by stream id */
-    size_t n_only_listed; /* of them; half of all at most */
+    size_t n_only_listed; /* of `flows`: known only from lists; at most half of all */
     crema_map_t *entries; /* by run id */
     crema_map_t *owners;  /* by key */
     agg_awaited_t *awaited;
     agg_credit_t *credit;
     crema_link_t looks[AGG_LOOK_SLOTS]; /* agg_client_t.look */
-    int64_t look_slot;                  /* the last one that was looked at */
-    crema_link_t senders;               /* agents that sent lately, the longest ago first */
+    int64_t look_slot;                  /* the slot checked last */
+    crema_link_t senders;               /* agents that sent data recently, least recent first */
     uint64_t n_senders, n_reported[AGG_AGENT_LEFT + 1];
     crema_link_t clients_out, runs_out, ending, filing, over;
     crema_link_t ages[AGG_AGES]; /* agg_entry_t.age */
-    crema_link_t due;            /* flows to look at */
-    crema_link_t watched;        /* flows to look at after each tick */
-    crema_link_t opens;          /* flows whose row the sink is asked for */
+    crema_link_t due;            /* flows with something due */
+    crema_link_t watched;        /* flows to check after each tick */
+    crema_link_t opens;          /* flows to ask the sink about */
     agg_reply_t replies[AGG_REPLIES_MAX];
     size_t n_replies;
     bool took_run;          /* see agg_core_took_run() */
-    uint64_t barriers;      /* the last barrier's id */
-    int64_t real_ns;        /* of the event that is being handled */
-    crema_principal_t from; /* whose message is being handled */
+    uint64_t barriers;      /* id of the last barrier */
+    int64_t real_ns;        /* of the current event */
+    crema_principal_t from; /* sender of the current message */
 
     uint64_t sink_boot;
-    bool sink_known; /* its list of streams was read to the end */
+    bool sink_known; /* its list of streams is complete */
     bool sink_silent, sink_full;
-    bool want_list; /* OPEN without rows */
+    bool want_list; /* send OPEN without rows */
     bool want_ping;
     uint32_t sink_events;
     int64_t sink_heard_ns, sink_pinged_ns, sink_known_ns, full_until_ns, full_heard_ns;
     uint64_t full_free_b;
-    char trouble[AGG_TROUBLE_BYTES]; /* what the sink said with its last FULL */
+    char trouble[AGG_TROUBLE_BYTES]; /* text of the sink's last FULL */
     size_t ping_cursor;
 
-    double hello_tokens; /* admissions left */
+    double hello_tokens; /* HELLOs that may still be admitted */
     int64_t hello_ns;
     int64_t swept_ns;
 
-    bool putting; /* frames of the DATA that is being passed on */
+    bool putting; /* frames of the current DATA remain to be sent */
     agg_frames_t put_frames;
     crema_data_t put;
 
-    crema_msg_t msg; /* the action's */
+    crema_msg_t msg; /* of the current action */
     crema_stream_row_t *rows;
     const char *waiting[AGG_WAITING_MAX];
     char text[512]; /* of a refusal */
@@ -232,26 +235,26 @@ agg_sink_takes(const agg_core_t *self)
 
 /* agg_core.c */
 void agg_reply(agg_core_t *self, const agg_reply_t *reply);
-/* FENCE(PRINCIPAL), and counted. */
+/* Answers FENCE(PRINCIPAL) and counts it. */
 void agg_refuse_principal(agg_core_t *self, agg_peer_t peer);
 crema_id_t agg_peer_key(agg_peer_t peer);
 
 /* agg_core_keys.c */
-/* What the sink says of a run that another aggregator opened; t_end_ns is set if it is sealed. */
+/* The sink reports a run that another aggregator opened; t_end_ns is set if it is sealed. */
 void agg_key_learn(agg_core_t *self, const crema_run_msg_t *msg, int64_t now_ns);
-/* Whether the sender of the message is that agent: the first key that says an agent id has it. */
+/* True if the sender may use this agent id, which belongs to the first key that used it. */
 bool agg_key_has_agent(agg_core_t *self, agg_client_t *client);
-/* Whether it may bring streams of that run. */
+/* True if the sender may bring streams of that run. */
 bool agg_key_may_bring(agg_core_t *self, const crema_id_t *run_id);
-/* Whether that user (1 + uid; 0: not stated) may have written the stream: an agent that serves all runs says whose files it reads, and the
- * key that opened the run may be bound to one user. */
+/* True if that user (1 + uid; 0: unknown) may have written the stream. An agent that serves all
+ * runs reports the owner of each file, and the key that opened the run may be bound to one user. */
 bool agg_key_may_have_written(const agg_core_t *self, const crema_id_t *stream_id,
                               const crema_id_t *run_id, uint32_t user);
-/* Whether it may bring that stream: the first that did has it. */
+/* True if the sender may bring that stream, which belongs to the first key that brought it. */
 bool agg_key_has_flow(agg_core_t *self, agg_flow_t *flow);
 
 /* agg_core_ages.c */
-/* Ends the runs whose owner was revoked. */
+/* Ends the runs whose owner's key was revoked. */
 void agg_ages_end_revoked(agg_core_t *self, int64_t now_ns);
 
 /* agg_core_agents.c */
@@ -263,76 +266,78 @@ void agg_agents_on_message(agg_core_t *self, agg_peer_t peer, const crema_msg_t 
                            int64_t now_ns);
 void agg_agents_on_tick(agg_core_t *self, int64_t now_ns);
 
-/* agg_core_due.c: agents by what time changes of them */
-/* After its creation, and after what may make it due earlier. */
+/* ---- agg_core_due.c: agents by the time of their next check */
+/* After creation, and whenever the agent may become due earlier. */
 void agg_due_plan(agg_core_t *self, agg_client_t *client, int64_t due_ns);
-/* The next one to look at by now, out of its slot; NULL: no more. */
+/* The next agent due by now, removed from its slot; NULL: none. */
 agg_client_t *agg_due_next(agg_core_t *self, int64_t now_ns);
-/* It sent data. */
+/* The agent sent data. */
 void agg_due_sent(agg_core_t *self, agg_client_t *client, int64_t now_ns);
-/* How many did so within `within_ns`. */
+/* Number of agents that sent data within `within_ns`. */
 uint64_t agg_due_senders(agg_core_t *self, int64_t now_ns, int64_t within_ns);
-/* It is in neither of these any more. */
+/* Removes the agent from both lists. */
 void agg_due_forget_sender(agg_core_t *self, agg_client_t *client);
 void agg_due_init(agg_core_t *self);
 
 /* agg_core_faults.c */
 void agg_client_take_faults(agg_client_t *client, const crema_faults_t *faults);
-/* Whether something that it could not read may belong to the run. */
+/* True if something the agent could not read may belong to the run. */
 bool agg_client_hides(const agg_core_t *self, const agg_client_t *client, const agg_entry_t *entry);
 void agg_client_blame_faults(const agg_core_t *self, const agg_client_t *client,
                              agg_entry_t *entry);
 
 /* agg_core_flows.c */
-/* The stream, made if need be; NULL: a limit was met. */
+/* The stream, created if necessary; NULL: a limit was met. */
 agg_flow_t *agg_flow_get(agg_core_t *self, const crema_id_t *stream_id, const crema_id_t *run_id,
                          int64_t now_ns);
-/* How many more streams the owner of the run may have of which only lists of writers say that they are there: a sixteenth of all streams for each key,
- * half of them for all keys. */
+/* How many more streams, known only from lists of writers, the owner of the run may have: a
+ * sixteenth of all streams per key, half of them for all keys together. */
 size_t agg_flows_room_listed(const agg_core_t *self, const agg_entry_t *entry);
-/* One of these; NULL: a limit was met, of which the caller minds the owner's. */
+/* Creates such a stream; NULL: a limit was met. The caller enforces the owner's limit. */
 agg_flow_t *agg_flow_make_listed(agg_core_t *self, agg_entry_t *entry, const crema_id_t *stream_id,
                                  int64_t now_ns);
 void agg_flow_attach(agg_core_t *self, agg_flow_t *flow, agg_client_t *client, int64_t now_ns);
-/* After every call that changes its line: credit, acknowledgement, tally, what is due. */
+/* After every call that changes flow->line: updates credit, acknowledgement, tally and what is
+ * due. */
 void agg_flow_follow(agg_core_t *self, agg_flow_t *flow, int64_t now_ns);
 void agg_flow_free(agg_core_t *self, agg_flow_t *flow);
-/* Forgets what the list of writers said of it, and the stream if nobody else knows it. */
+/* Discards what the list of writers said about it, and the stream if it is otherwise unknown. */
 void agg_flow_unlist(agg_core_t *self, agg_flow_t *flow, int64_t now_ns);
 void agg_flows_on_tick(agg_core_t *self);
-/* Forgets streams that are done, sealed and no longer listed. */
+/* Forgets streams that are done, sealed and no longer listed by an agent. */
 void agg_flows_sweep(agg_core_t *self);
 
 /* agg_core_sink.c */
-/* What holds the pipeline up just now; "" if nothing does. */
+/* What currently blocks the pipeline; "" if nothing does. */
 const char *agg_sink_trouble(const agg_core_t *self);
-/* Or this run, until it is sealed. */
+/* The same for a run until it is sealed. */
 const char *agg_run_trouble(const agg_core_t *self, const agg_entry_t *entry);
 void agg_sink_on_message(agg_core_t *self, const crema_msg_t *msg, int64_t now_ns);
 void agg_sink_on_tick(agg_core_t *self, int64_t now_ns);
 
-/* Records that its writer says it wrote, and that can no longer come. */
+/* Records that its writer reported and that can no longer come. */
 uint64_t agg_flow_short(const agg_flow_t *flow);
 
 /* agg_core_writers.c */
 void agg_writers_on_message(agg_core_t *self, agg_entry_t *entry, const crema_writers_msg_t *msg,
                             int64_t now_ns);
 void agg_writers_on_listed(agg_core_t *self, const crema_writers_msg_t *msg);
-/* Whether the list is still outstanding, after everything that may change that. */
+/* Updates whether parts of the list are outstanding; call it after anything that may change
+ * that. */
 void agg_writers_follow(agg_entry_t *entry);
-/* A sink that was started anew may have an older store: every part goes there again. */
+/* A restarted sink may have an older store: every part is sent again. */
 void agg_writers_on_sink_up(agg_entry_t *entry);
-/* A part that the sink does not have; NULL if there is none. */
+/* A part that the sink does not have; NULL: none. */
 const crema_writers_msg_t *agg_writers_take(agg_entry_t *entry);
-/* Parts that are durable, from the first on without a hole. */
+/* Number of parts, from the first, that are durable without a gap. */
 uint32_t agg_writers_kept(const agg_entry_t *entry);
-/* What the list says against the run. */
+/* Adds the reasons that follow from the list. */
 void agg_writers_blame(agg_entry_t *entry);
-/* It names the stream, or is not whole, so that it may. */
+/* True if the list names the stream, or is incomplete and may still name it. */
 bool agg_writers_may_have(const agg_core_t *self, const agg_entry_t *entry,
                           const crema_id_t *stream_id);
 void agg_writers_free(agg_entry_t *entry);
-/* It was a stranger's: nothing of it stays. */
+/* Discards the list: it came from a key that does not own the run. */
 void agg_writers_discard(agg_core_t *self, agg_entry_t *entry, int64_t now_ns);
 
 /* agg_core_runs.c */
@@ -342,50 +347,52 @@ void agg_entry_out(agg_core_t *self, agg_entry_t *entry);
 void agg_entry_free(agg_core_t *self, agg_entry_t *entry);
 void agg_runs_on_message(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg, int64_t now_ns);
 void agg_runs_on_sealed(agg_core_t *self, const crema_sealed_t *sealed, int64_t now_ns);
-/* A client said HELLO, or a whole table, or BYE. */
+/* A client sent HELLO, a complete table, or BYE. */
 void agg_runs_on_client(agg_core_t *self, agg_client_t *client, int64_t now_ns);
 void agg_runs_on_answer(agg_core_t *self, agg_client_t *client, uint64_t barrier_seen,
                         int64_t now_ns);
 void agg_runs_on_bye(agg_core_t *self, agg_client_t *client, int64_t now_ns);
-/* A new sink must be told of the runs. */
+/* A new sink must receive the runs again. */
 void agg_runs_on_sink_up(agg_core_t *self, int64_t now_ns);
-/* RUN_END, or in its place. */
+/* After RUN_END, or when a run is abandoned. */
 void agg_runs_begin_barrier(agg_core_t *self, agg_entry_t *entry, int64_t now_ns);
 void agg_runs_on_tick(agg_core_t *self, int64_t now_ns);
-/* Gives every verdict that is ready. */
+/* Gives every verdict that is due. */
 void agg_runs_decide(agg_core_t *self, int64_t mono_ns, int64_t real_ns);
-/* A barrier is out. */
+/* True if a barrier is outstanding. */
 bool agg_runs_is_ending(const agg_core_t *self);
-/* The agent serves no run that is still open, and nothing it lists is missing. */
+/* True if the agent serves no open run and nothing it lists is missing. */
 bool agg_client_is_dismissable(const agg_client_t *client);
 
 /* agg_core_owners.c */
-/* With keys: before a new aggregator has heard the sink it cannot say whose a run is. */
+/* False while a new aggregator with keys does not know the owner of the run, because the sink
+ * has not reported it yet. */
 bool agg_owner_is_known(const agg_core_t *self, const agg_entry_t *entry);
-/* Whether the client whose message this is may ask this of the run; `entry` is NULL if there is none yet. */
+/* Whether the sender of this message may request this of the run; `entry` is NULL for an unknown
+ * run. */
 crema_refusal_t agg_refusal(const agg_core_t *self, const agg_entry_t *entry, agg_peer_t peer,
                             const crema_msg_t *msg);
-/* One sentence, borrowed until the next call. */
+/* Text of a refusal: one sentence, borrowed until the next call. */
 const char *agg_refusal_text(agg_core_t *self, crema_refusal_t refusal);
-/* The run is that client's from now on. */
+/* Makes the client the owner of the run. */
 void agg_owner_take(agg_core_t *self, agg_entry_t *entry, agg_peer_t peer);
-/* It is over: the client may open another. */
+/* The run is finished: the client may open another. */
 void agg_owner_release(agg_core_t *self, agg_entry_t *entry);
 void agg_owner_add_bytes(agg_entry_t *entry, uint64_t bytes);
-/* Streams that only lists of this run's owner know, of all its runs. */
+/* Streams known only from lists, over all runs of this run's owner. */
 size_t agg_owner_listed(const agg_core_t *self, const agg_entry_t *entry);
-/* One more of this run; false: no memory. */
+/* Counts one more for this run; false: out of memory. */
 bool agg_owner_list(agg_core_t *self, agg_entry_t *entry);
 void agg_owner_unlist(agg_core_t *self, agg_entry_t *entry);
-/* Another key opened the run: they are in that one's sum from now on. */
+/* Another key opened the run: moves these streams to its owner's sum. */
 void agg_owner_follow(agg_core_t *self, agg_entry_t *entry);
 
 /* agg_core_ages.c */
-/* A record of the run came, or a word of its client: it lives. */
+/* A record of the run or a message of its client came. */
 void agg_ages_heard(agg_core_t *self, agg_entry_t *entry, int64_t now_ns);
-/* After its phase changed: which lists it is in. */
+/* After its phase changed: moves it to the right lists. */
 void agg_ages_follow(agg_core_t *self, agg_entry_t *entry, int64_t now_ns);
-/* Forgets the run that has been over for longest, or that nothing is known of. False: there is none. */
+/* Forgets the longest finished or an unknown run. False: there is none. */
 bool agg_ages_make_room(agg_core_t *self);
 void agg_ages_on_tick(agg_core_t *self, int64_t now_ns);
 

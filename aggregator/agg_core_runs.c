@@ -4,15 +4,15 @@
 #include "crema_mutant.h"
 
 #define SETTLE_NS                                                                                  \
-    (10 * AGG_S) /* agents of a run that began before this aggregator may still come */
+    (10 * AGG_S) /* agents of a run that began before this aggregator may still reconnect */
 #define KNOCK_NS                                                                                   \
-    (60 * AGG_S) /* an agent that was not let in yet is waited for if it tried lately */
+    (60 * AGG_S) /* an agent that was not admitted is waited for if it tried this recently */
 #define SEAL_WAIT_MIN_NS AGG_S
 #define SEAL_WAIT_MAX_NS (5 * AGG_S)
 #define SEAL_WAIT_FAILED_NS                                                                        \
-    (60 * AGG_S) /* the sink tries by itself; this is for one that has given up */
+    (60 * AGG_S) /* the sink retries by itself; this covers one that has given up */
 
-static const crema_id_t s_nobody;
+static const crema_id_t s_no_agent;
 
 agg_entry_t *
 agg_entry_get(agg_core_t *self, const crema_id_t *run_id, int64_t now_ns)
@@ -68,7 +68,7 @@ s_note_event(agg_core_t *self, agg_entry_t *entry, agg_event_t event)
 
 /* ---------------------------------------------------------------- the barrier */
 
-/* Asks one agent, now and then until it answers. */
+/* Asks one agent repeatedly until it answers. */
 static void
 s_expect(agg_core_t *self, agg_entry_t *entry, agg_client_t *client, int64_t now_ns)
 {
@@ -82,7 +82,8 @@ s_expect(agg_core_t *self, agg_entry_t *entry, agg_client_t *client, int64_t now
     agg_entry_out(self, entry);
 }
 
-/* It was dismissed when the run had been given up and has nothing of it: it need not be there to say so again. */
+/* True if it was dismissed when the run was abandoned and has nothing of it: it need not return
+ * to answer. */
 static bool
 s_has_left(const agg_entry_t *entry, const agg_client_t *client)
 {
@@ -90,7 +91,8 @@ s_has_left(const agg_entry_t *entry, const agg_client_t *client)
            crema_id_equal(&client->dismissed_run_id, agg_run_id(entry->run));
 }
 
-/* Everybody who is there must say what it holds; who is gone is waited for only if it left something open. */
+/* Every connected agent must report what it holds; an absent one is waited for only if it left
+ * streams open. */
 void
 agg_runs_begin_barrier(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
 {
@@ -111,18 +113,19 @@ agg_runs_begin_barrier(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
             (owes && (state == AGG_AGENT_LOST || state == AGG_AGENT_EXPIRED)))
             s_expect(self, entry, client, now_ns);
     }
-    agg_member_t *nobody = NULL;
+    agg_member_t *unlisted = NULL;
     if (agg_run_streams(entry->run) == 0 &&
-        agg_run_member(entry->run, &s_nobody, &nobody) == CREMA_OK)
-        agg_run_expect(entry->run, nobody, AGG_S, 0, now_ns);
-    else if ((nobody = agg_run_find(entry->run, &s_nobody)) != NULL) /* any agent may bring it */
-        agg_run_pace(nobody, slowest_ns ? slowest_ns : AGG_S);
+        agg_run_member(entry->run, &s_no_agent, &unlisted) == CREMA_OK)
+        agg_run_expect(entry->run, unlisted, AGG_S, 0, now_ns);
+    else if ((unlisted = agg_run_find(entry->run, &s_no_agent)) !=
+             NULL) /* any agent may bring it */
+        agg_run_pace(unlisted, slowest_ns ? slowest_ns : AGG_S);
     agg_ages_follow(self, entry, now_ns);
     s_note_event(self, entry, AGG_EVENT_RUN_BARRIER);
 }
 
-/* The next member of the agent's that is not settled, of a run that still wants to hear of it; NULL: no more. *link is the place behind it,
- * NULL to begin with. */
+/* The agent's next unsettled membership in a run that still wants answers; NULL: no more. *link
+ * is the position after it, NULL at the start. */
 static agg_member_t *
 s_next_awaited(agg_core_t *self, const agg_client_t *client, crema_link_t **link,
                agg_entry_t **ret_entry)
@@ -142,7 +145,8 @@ s_next_awaited(agg_core_t *self, const agg_client_t *client, crema_link_t **link
     return NULL;
 }
 
-/* Whoever is here while a run ends must say what it holds; after the verdict only who was missed. */
+/* An agent that is connected while a run ends must report what it holds; after the verdict only
+ * members that were missing. */
 void
 agg_runs_on_client(agg_core_t *self, agg_client_t *client, int64_t now_ns)
 {
@@ -162,7 +166,7 @@ agg_runs_on_answer(agg_core_t *self, agg_client_t *client, uint64_t barrier_seen
     agg_member_t *member;
     crema_link_t *next = NULL;
     while ((member = s_next_awaited(self, client, &next, &entry)))
-        if (!agg_client_hides(self, client, entry)) /* else it is asked again */
+        if (!agg_client_hides(self, client, entry)) /* otherwise it is asked again */
             agg_run_on_answer(entry->run, member, barrier_seen, now_ns);
 }
 
@@ -183,7 +187,7 @@ agg_runs_is_ending(const agg_core_t *self)
     return !crema_list_is_empty(&self->ending);
 }
 
-/* ---------------------------------------------------------------- the collector asks */
+/* ---------------------------------------------------------------- requests of the collector */
 
 static void
 s_on_open(agg_core_t *self, agg_entry_t *entry, const crema_run_msg_t *msg)
@@ -199,7 +203,8 @@ s_on_open(agg_core_t *self, agg_entry_t *entry, const crema_run_msg_t *msg)
         s_note_event(self, entry, AGG_EVENT_RUN_OPENED);
 }
 
-/* Perhaps an aggregator before this one ended it, and the sink has sealed it: then the sink says so. */
+/* An earlier aggregator may have ended it and the sink may have sealed it; then the sink reports
+ * so. */
 static bool
 s_may_be_sealed(const agg_entry_t *entry)
 {
@@ -351,7 +356,8 @@ s_is_settled_in(const agg_core_t *self, const agg_entry_t *entry, int64_t now_ns
            (agg_run_was_opened(entry->run) || now_ns - self->sink_known_ns >= SETTLE_NS);
 }
 
-/* A sink that was started anew has not said yet what it holds of each stream, so it may lack what the verdict counts on. */
+/* True while a restarted sink has not yet reported the state of each stream: it may lack records
+ * that the verdict relies on. */
 static bool
 s_is_in_doubt(const agg_entry_t *entry)
 {
@@ -408,7 +414,8 @@ agg_client_is_dismissable(const agg_client_t *client)
     return true;
 }
 
-/* Who cannot go yet is told after one of its next heartbeats. */
+/* Dismisses the agents of a run; an agent that cannot go yet is dismissed after a later
+ * heartbeat. */
 static void
 s_dismiss(agg_core_t *self, const agg_entry_t *entry)
 {
@@ -428,11 +435,11 @@ agg_runs_on_sealed(agg_core_t *self, const crema_sealed_t *sealed, int64_t now_n
 {
     agg_entry_t *entry = crema_map_find(self->entries, &sealed->run_id);
     if (!entry)
-        return; /* of a run that was forgotten, or that another aggregator ended */
+        return; /* a forgotten run, or one that another aggregator ended */
     bool had_failed = agg_run_phase(entry->run) == CREMA_RUN_FAILED;
     crema_err_t err = agg_run_on_sealed(entry->run, sealed);
     if (err != CREMA_OK) {
-        self->stats.refused += err != CREMA_EREPEAT; /* RUN_SEAL is repeated, and answered again */
+        self->stats.refused += err != CREMA_EREPEAT; /* RUN_SEAL is repeated and answered again */
         return;
     }
     agg_ages_follow(self, entry, now_ns);
@@ -442,14 +449,14 @@ agg_runs_on_sealed(agg_core_t *self, const crema_sealed_t *sealed, int64_t now_n
         entry->seal_wait_ns = SEAL_WAIT_FAILED_NS;
         entry->seal_at_ns = now_ns + entry->seal_wait_ns;
         if (had_failed)
-            return; /* told before; what never can be sealed is forgotten in the end */
+            return; /* already reported; a run that can never be sealed is forgotten eventually */
     }
     s_note_event(self, entry, AGG_EVENT_RUN_SEALED);
     if (agg_run_dismisses(entry->run))
         s_dismiss(self, entry);
 }
 
-/* RUN_SEAL again, unless the verdict has to be given anew. */
+/* Repeats RUN_SEAL unless the verdict must be revised. */
 static void
 s_seal_again(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
 {

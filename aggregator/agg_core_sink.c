@@ -6,7 +6,7 @@
 #define PING_NS (500 * AGG_MS)
 #define FULL_DEFAULT_NS AGG_S
 #define TROUBLE_NS (3 * AGG_S)
-#define FULL_NEWS_NS (10 * AGG_S) /* a sink that stays full is told of once */
+#define FULL_NEWS_NS (10 * AGG_S) /* a sink that stays full is reported once */
 
 static void
 s_note_event(agg_core_t *self, agg_event_t event)
@@ -14,7 +14,7 @@ s_note_event(agg_core_t *self, agg_event_t event)
     self->sink_events |= 1u << event;
 }
 
-/* Credit is open again, and everybody learns it at once. */
+/* Credit is available again: acknowledges all agents at once. */
 static void
 s_pass_on_agents(agg_core_t *self)
 {
@@ -25,7 +25,7 @@ s_pass_on_agents(agg_core_t *self)
     }
 }
 
-/* The sink started anew: what it had not synced is gone, and only it knows what that was. */
+/* The sink restarted: what it had not synced is lost, and only it knows what that was. */
 static void
 s_on_boot(agg_core_t *self, uint64_t boot, int64_t now_ns)
 {
@@ -87,7 +87,7 @@ s_on_nack(agg_core_t *self, const crema_id_t *stream_id, int64_t now_ns)
     agg_flow_t *flow = crema_map_find(self->flows, stream_id);
     self->stats.nacks++;
     if (!flow || flow->row.recv_next == 0)
-        return; /* it is being asked about already */
+        return; /* already being asked about */
     crema_stream_resync(flow->line, now_ns);
     agg_flow_follow(self, flow, now_ns);
 }
@@ -95,7 +95,7 @@ s_on_nack(agg_core_t *self, const crema_id_t *stream_id, int64_t now_ns)
 static void
 s_note_trouble(agg_core_t *self, const char *why)
 {
-    const char *text = why && *why ? why : "the sink has no room for records";
+    const char *text = why && *why ? why : "the sink has no space for records";
     size_t n = strnlen(text, sizeof self->trouble - 1);
     memcpy(self->trouble, text, n);
     self->trouble[n] = '\0';
@@ -191,11 +191,12 @@ agg_sink_on_tick(agg_core_t *self, int64_t now_ns)
         self->sink_silent = true;
         s_note_event(self, AGG_EVENT_SINK_SILENT);
     }
-    /* It says so each second while it is: a moment in which it is asked again is no end of it. */
+    /* The sink repeats FULL each second while it is full: being asked again in between does not
+     * end it. */
     if (self->trouble[0] && now_ns - self->full_heard_ns >= TROUBLE_NS)
         self->trouble[0] = '\0';
     if (self->sink_full && now_ns >= self->full_until_ns) {
-        self->sink_full = false; /* try it; it will say FULL again if it is */
+        self->sink_full = false; /* try again; it will send FULL if it still is */
         s_pass_on_agents(self);
     }
     if (now_ns - self->sink_heard_ns >= PING_NS && now_ns - self->sink_pinged_ns >= PING_NS) {

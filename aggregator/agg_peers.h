@@ -1,6 +1,7 @@
-/* agg_peers - routing ids of the ROUTER and the core's numbers for them, both ways.
+/* agg_peers - maps routing ids of the ROUTER to the core's peer numbers and back.
  *
- * A number is never used twice. A peer that was silent for long is forgotten; if it speaks again it is a new one. */
+ * A number is never reused. A peer that has been silent for long is forgotten; if it speaks
+ * again it gets a new number. */
 #ifndef AGG_PEERS_H
 #define AGG_PEERS_H
 
@@ -24,28 +25,30 @@ typedef struct {
 CREMA_MUST_CHECK crema_err_t agg_peers_new(size_t peers_max, agg_peers_t **ret_self);
 void agg_peers_destroy(agg_peers_t **self_p);
 
-/* The number of the peer that sent a message, and whose key it has: `user_id` is what the ZAP handler wrote (crema_principal.h), NULL without
- * keys. A routing id that comes back with another key is another peer. *ret_from is valid until the peer is forgotten. CREMA_ELIMIT: too
- * many peers; CREMA_EPROTO: a routing id or a user id of a kind that is not taken. */
+/* The number of the peer that sent a message, and its principal. `user_id` comes from the ZAP
+ * handler (crema_principal.h), NULL without keys. A routing id that returns with another key is
+ * another peer. *ret_from is valid until the peer is forgotten. CREMA_ELIMIT: too many peers;
+ * CREMA_EPROTO: an invalid routing id or user id. */
 CREMA_MUST_CHECK crema_err_t agg_peers_heard(agg_peers_t *self, const void *routing_id, size_t size,
                                              const char *user_id, int64_t now_ns,
                                              agg_peer_t *ret_peer,
                                              const crema_principal_t **ret_from);
 
-/* False: not known, or forgotten. */
+/* False: unknown, or forgotten. */
 bool agg_peers_find(const agg_peers_t *self, agg_peer_t peer, agg_routing_id_t *ret_id);
 
-/* A message of the peer came by this descriptor; see crema_unsent.h. */
+/* A message of the peer came through this descriptor; see crema_unsent.h. */
 void agg_peers_came_by(agg_peers_t *self, agg_peer_t peer, int fd);
-/* False: the peer has so much to take already that this is not to be sent. */
+/* False: too much is already queued for the peer, do not send this. */
 bool agg_peers_takes(agg_peers_t *self, agg_peer_t peer, size_t size);
 
-/* Walks all: set *cursor to 0, then call until false. Adding or forgetting ends the walk. */
+/* Iterates over all peers: set *cursor to 0, call until false. Adding or forgetting a peer ends
+ * the iteration. */
 bool agg_peers_next(const agg_peers_t *self, size_t *cursor, agg_peer_t *ret_peer,
                     const crema_principal_t **ret_from);
 
 void agg_peers_forget(agg_peers_t *self, agg_peer_t peer);
-/* Forgets who was not heard of since `before_ns`; returns how many. */
+/* Forgets peers not heard from since `before_ns`; returns how many. */
 size_t agg_peers_sweep(agg_peers_t *self, int64_t before_ns);
 size_t agg_peers_count(const agg_peers_t *self);
 

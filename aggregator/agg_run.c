@@ -11,11 +11,10 @@
 
 #define S 1000000000ll
 #define LIST_NS                                                                                    \
-    (30 * S) /* a collector that is gone will not send the rest of its list of writers */
+    (30 * S) /* the list of writers is not waited for longer: its collector may be gone */
 #define SUBJECT_BYTES 64
 #define TEXT_BYTES 192
-#define EXPECTED_MAX                                                                               \
-    8 /* an agent that keeps coming back and never answers is waited for so many times */
+#define EXPECTED_MAX 8 /* how often to wait for an agent that reconnects without answering */
 
 struct agg_member {
     crema_id_t agent_id;
@@ -25,14 +24,14 @@ struct agg_member {
     bool settled;    /* neither an answer nor a stream is outstanding */
     bool waited_for; /* neither settled nor given up */
     agg_run_t *run;
-    crema_link_t *of_agent; /* list of its agent's members that are not settled */
-    crema_link_t awaited;   /* in it */
+    crema_link_t *of_agent; /* its agent's list of unsettled members */
+    crema_link_t awaited;   /* in that list */
     uint64_t due;           /* records that were missing when it answered and still are */
     int64_t interval_ns;
     unsigned expected; /* how often an answer was expected */
-    int64_t asks;      /* questions so far */
-    int64_t ask_at_ns; /* the next one, or giving up */
-    crema_link_t ask;  /* in `asks`: its turn has come */
+    int64_t asks;      /* questions asked so far */
+    int64_t ask_at_ns; /* time of the next question, or of giving up */
+    crema_link_t ask;  /* in `asks`: it is to be asked */
 };
 
 typedef struct {
@@ -43,17 +42,17 @@ struct agg_run {
     crema_id_t run_id;
     crema_run_phase_t phase;
     crema_life_t life;
-    bool abandoned; /* end_msg is not its client's */
+    bool abandoned; /* end_msg is not from its client */
     size_t members_max;
     int64_t retries, cap_ns;
     bool opened, dismiss;
     uint64_t barrier_id;
     int64_t end_ns, verdict_ns;
     uint64_t streams, undone, missing, committed;
-    uint64_t waiting;   /* members that are waited for */
-    uint64_t unsettled; /* members, given up or not */
+    uint64_t waiting;   /* members still waited for */
+    uint64_t unsettled; /* members, including those given up */
     bool list_due;
-    agg_member_t *nobody; /* the member with the zero id, if there is one */
+    agg_member_t *unlisted; /* the member with the zero id, or NULL */
     agg_member_t **members;
     size_t n_members, capacity;
     crema_map_t *by_id;
@@ -61,10 +60,10 @@ struct agg_run {
     agg_awaited_t *awaited;
     crema_link_t mended;                 /* in agg_awaited_mended() */
     crema_run_msg_t *open_msg, *end_msg; /* copies, one block each */
-    crema_run_msg_t seal;                /* of end_msg, with the verdict */
+    crema_run_msg_t seal;                /* end_msg with the verdict */
     crema_sealed_t *sealed;              /* copy */
     size_t n_reasons;
-    size_t lacking; /* reasons of the last verdict that late data can take back */
+    size_t lacking; /* reasons of the last verdict that late data can remove */
     uint64_t reasons_left_out;
     crema_reason_t reasons[AGG_RUN_REASONS_MAX + 1];
     subject_t subjects[AGG_RUN_REASONS_MAX + 1];
@@ -115,7 +114,7 @@ agg_run_destroy(agg_run_t **self_p)
 
 /* ---------------------------------------------------------------- members */
 
-/* Follows a change of what agg_run_is_mended() depends on. */
+/* Updates what depends on agg_run_is_mended(). */
 static void
 s_follow_mended(agg_run_t *self)
 {
@@ -125,7 +124,7 @@ s_follow_mended(agg_run_t *self)
         crema_list_remove(&self->mended);
 }
 
-/* Follows a change of owes_answer, given_up or the streams. */
+/* Updates the member after a change of owes_answer, given_up or its streams. */
 static void
 s_update(agg_run_t *self, agg_member_t *member)
 {
@@ -181,7 +180,7 @@ agg_run_member(agg_run_t *self, const crema_id_t *agent_id, agg_member_t **ret_m
     member->settled = true;
     self->members[self->n_members++] = member;
     if (crema_id_is_zero(agent_id))
-        self->nobody = member;
+        self->unlisted = member;
     *ret_member = member;
     return CREMA_OK;
 }
@@ -192,7 +191,7 @@ agg_run_find(const agg_run_t *self, const crema_id_t *agent_id)
     return crema_map_find(self->by_id, agent_id);
 }
 
-/* The wait after question number `ask`, from 0. */
+/* The wait after question `ask`, counted from 0. */
 static int64_t
 s_wait_ns(const agg_run_t *self, const agg_member_t *member, int64_t ask)
 {
@@ -202,7 +201,7 @@ s_wait_ns(const agg_run_t *self, const agg_member_t *member, int64_t ask)
     return wait < self->cap_ns ? wait : self->cap_ns;
 }
 
-/* The question was just put, by whatever way; the waits begin anew. */
+/* A question was just asked in some way: the waits start over. */
 static void
 s_begin_waits(agg_run_t *self, agg_member_t *member, int64_t now_ns)
 {
@@ -257,7 +256,7 @@ agg_run_excuse(agg_run_t *self, agg_member_t *member, int64_t now_ns)
     if (!member->owes_answer)
         return;
     member->owes_answer = false;
-    s_begin_waits(self, member, now_ns); /* for what is on its way */
+    s_begin_waits(self, member, now_ns); /* for records in flight */
 }
 
 void
@@ -292,14 +291,15 @@ agg_run_tally(agg_run_t *self, agg_member_t *member, const agg_tally_t *was, con
         s_add(self, member, was, (uint64_t)-1);
     if (is)
         s_add(self, member, is, 1);
-    if (is && !was && self->nobody) { /* what it stood for, a run without any stream, is over */
-        self->nobody->owes_answer = false;
-        s_update(self, self->nobody);
+    if (is && !was &&
+        self->unlisted) { /* the run is no longer without streams, which this member stood for */
+        self->unlisted->owes_answer = false;
+        s_update(self, self->unlisted);
     }
     if (was && is && is->committed > was->committed && member->due > 0) {
         uint64_t came = is->committed - was->committed;
         member->due -= came < member->due ? came : member->due;
-        s_begin_waits(self, member, now_ns); /* what it owes is arriving */
+        s_begin_waits(self, member, now_ns); /* outstanding records are arriving */
     }
     s_update(self, member);
 }
@@ -386,7 +386,7 @@ agg_run_forget_client(agg_run_t *self)
 crema_err_t
 agg_run_abandon(agg_run_t *self, uint64_t barrier_id, int64_t now_ns, int64_t real_ns)
 {
-    /* Whatever was started for it has nobody left to serve. */
+    /* Nothing started for the run is needed any more. */
     const crema_run_msg_t msg = {
         .run_id = self->run_id,
         .t_start_ns = self->open_msg ? self->open_msg->t_start_ns : 0,
@@ -410,7 +410,7 @@ agg_run_on_sealed(agg_run_t *self, const crema_sealed_t *sealed)
     self->sealed = copy;
     bool failed = copy->error && *copy->error;
     self->phase = failed ? CREMA_RUN_FAILED : CREMA_RUN_SEALED;
-    if (!failed) /* whatever this aggregator knew of it: another one may have ended it */
+    if (!failed) /* whatever is known here: another aggregator may have ended it */
         self->life = lacks_end ? CREMA_LIFE_UNENDED : CREMA_LIFE_SEALED;
     s_follow_mended(self);
     return CREMA_OK;
@@ -585,14 +585,14 @@ agg_run_state(const agg_run_t *self)
         state.error = self->sealed->error;
         state.revision = self->sealed->revision;
     }
-    if (self->sealed && self->phase >= CREMA_RUN_SEALED) { /* else a verdict was given since */
+    if (self->sealed && self->phase >= CREMA_RUN_SEALED) { /* otherwise a verdict was given since */
         state.n_reasons = self->sealed->n_reasons;
         state.reasons = self->sealed->reasons;
     }
     return state;
 }
 
-/* ---------------------------------------------------------------- looking at it */
+/* ---------------------------------------------------------------- queries */
 
 const crema_id_t *
 agg_run_id(const agg_run_t *self)

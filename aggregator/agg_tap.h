@@ -1,7 +1,8 @@
-/* agg_tap - an XPUB socket that tells whoever subscribes what happens. Lossy: a slow subscriber misses messages, and sees it by their numbers.
+/* agg_tap - an XPUB socket that publishes events and run states. Lossy: a slow subscriber misses
+ * messages and can detect that from their numbers.
  *
- * Each message is one part: the topic, `event` or `run`, a space, and one object of JSON with a field `n` that counts the messages of the
- * topic. */
+ * Each message is one part: the topic (`event` or `run`), a space, and a JSON object with a
+ * field `n` that counts the messages of the topic. */
 #ifndef AGG_TAP_H
 #define AGG_TAP_H
 
@@ -17,13 +18,13 @@ typedef struct _zsock_t zsock_t;
 typedef struct crema_keys crema_keys_t;
 typedef struct agg_tap agg_tap_t;
 
-/* Binds. CREMA_EBUSY, CREMA_EINVAL, CREMA_EIO as crema_socket_bind(). */
+/* Binds. Errors as of crema_socket_bind(): CREMA_EBUSY, CREMA_EINVAL, CREMA_EIO. */
 CREMA_MUST_CHECK crema_err_t agg_tap_new(const char *endpoint, const crema_keys_t *keys,
                                          agg_tap_t **ret_self);
 void agg_tap_destroy(agg_tap_t **self_p);
 
 const char *agg_tap_bound(const agg_tap_t *self);
-/* Readable when a subscription came; then agg_tap_on_readable(). */
+/* Readable when a subscription came; then call agg_tap_on_readable(). */
 zsock_t *agg_tap_socket(agg_tap_t *self);
 void agg_tap_on_readable(agg_tap_t *self);
 

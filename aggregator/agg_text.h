@@ -1,5 +1,5 @@
-/* agg_text - copies of messages with texts, so that they outlive the event that brought them.
- * Pure: each copy is one block of memory and goes with one free(). */
+/* agg_text - deep copies of messages with texts, which outlive the event that brought them.
+ * Pure: each copy is one block, released with one free(). */
 #ifndef AGG_TEXT_H
 #define AGG_TEXT_H
 

@@ -1,5 +1,5 @@
-/* crema_bytes - little-endian integers at any address.
- * Pure: compilers turn each of these into one move on a little-endian machine. */
+/* crema_bytes - little-endian integers at any address. Pure. Compilers reduce each of these to a
+ * single move on a little-endian machine. */
 #ifndef CREMA_BYTES_H
 #define CREMA_BYTES_H
 

@@ -10,7 +10,8 @@ int64_t crema_clock_mono_ns(void);
 /* CLOCK_REALTIME, ns since 1970-01-01 UTC. */
 int64_t crema_clock_real_ns(void);
 
-/* How far CLOCK_BOOTTIME, on which the kernel notes when a process began, is ahead of CLOCK_MONOTONIC: by the time this host slept. */
+/* CLOCK_BOOTTIME minus CLOCK_MONOTONIC, i.e. the time this host was suspended. The kernel
+ * records process starts in CLOCK_BOOTTIME. */
 int64_t crema_clock_suspended_ns(void);
 
 /* CPU time of this process, ns. */

@@ -1,5 +1,5 @@
-/* crema_error - one table of error codes: name and text.
- * Pure: results must be looked at; modules return them, reactors decide, mains speak. */
+/* crema_error - one table of error codes with names and texts. Pure. Modules return errors,
+ * reactors decide, only main programs print. */
 #ifndef CREMA_ERROR_H
 #define CREMA_ERROR_H
 
@@ -34,7 +34,7 @@ typedef enum {
 #undef X
 } crema_err_t;
 
-/* "CREMA_EIO"; "CREMA_E?" for a number that is no code. */
+/* "CREMA_EIO"; "CREMA_E?" for an unknown number. */
 const char *crema_err_name(crema_err_t err);
 
 /* One lower-case phrase, no full stop. */

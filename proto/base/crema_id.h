@@ -1,5 +1,5 @@
-/* crema_id - 128-bit identities of streams, runs, agents and stores.
- * Pure: comparing and printing; random ids are made by crema_random.h. */
+/* crema_id - 128-bit identities of streams, runs, agents and stores. Pure: comparison and text
+ * forms; random ids come from crema_random.h. */
 #ifndef CREMA_ID_H
 #define CREMA_ID_H
 

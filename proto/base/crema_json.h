@@ -1,4 +1,5 @@
-/* crema_json - a line of JSON: written into a bounded buffer, and read again as far as crema's own lines need it. */
+/* crema_json - writes a line of JSON into a bounded buffer, and reads JSON as far as crema's own
+ * lines need it. */
 #ifndef CREMA_JSON_H
 #define CREMA_JSON_H
 
@@ -8,7 +9,7 @@
 
 #include "crema_error.h"
 
-/* ---- writing: one object, or several in a list */
+/* ---- writing: one object, or a list of several */
 
 typedef struct {
     char *text; /* always a terminated string */
@@ -20,19 +21,20 @@ typedef struct {
 /* Begins an empty text in buf[size], size at least 1. */
 crema_json_t crema_json_begin(char *buf, size_t size);
 
-/* '{' '}' '[' ']'; the key, NULL within a list, goes before an opening one. */
+/* '{' '}' '[' ']'; the key (NULL in a list) belongs to an opening bracket. */
 void crema_json_open(crema_json_t *self, const char *key, char bracket);
 void crema_json_close(crema_json_t *self, char bracket);
 
-/* A NULL text is written as null. Control characters are escaped; what is not UTF-8 becomes U+FFFD. */
+/* NULL is written as null. Control characters are escaped; bytes that are not UTF-8 become
+ * U+FFFD. */
 void crema_json_text(crema_json_t *self, const char *key, const char *value);
 void crema_json_int(crema_json_t *self, const char *key, int64_t value);
-/* Not a number and infinite become null. */
+/* NaN and infinities become null. */
 void crema_json_real(crema_json_t *self, const char *key, double value);
-/* Text that is JSON already. */
+/* `json` is already valid JSON. */
 void crema_json_raw(crema_json_t *self, const char *key, const char *json);
 
-/* ---- reading: positions in a text; NULL for what is not there or not well formed */
+/* ---- reading: positions in a text; NULL if missing or malformed */
 
 /* The value of a key in the object that starts at `object`. */
 const char *crema_json_find(const char *object, const char *key);
@@ -43,7 +45,7 @@ const char *crema_json_after(const char *element);
 
 /* Copies a text value, unescaped. CREMA_EPROTO: not a text; CREMA_ELIMIT: longer than out[size]. */
 CREMA_MUST_CHECK crema_err_t crema_json_get_text(const char *value, char *out, size_t size);
-/* CREMA_EPROTO: not an integer, or one that the end of the text may have cut. */
+/* CREMA_EPROTO: not an integer, or one that may be cut off by the end of the text. */
 CREMA_MUST_CHECK crema_err_t crema_json_get_int(const char *value, int64_t *ret_value);
 
 #endif

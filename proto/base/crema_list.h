@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The head of a list, or a place in one. Zeroed or initialised means unlinked. */
+/* The head of a list, or a link in one. All zero or initialized: not linked. */
 typedef struct crema_link crema_link_t;
 struct crema_link {
     crema_link_t *prev, *next;
@@ -42,7 +42,7 @@ crema_list_is_linked(const crema_link_t *link)
     return link->next != NULL;
 }
 
-/* Does nothing if the link is in a list already. */
+/* Does nothing if the link is already in a list. */
 static inline void
 crema_list_append(crema_link_t *list, crema_link_t *link)
 {

@@ -1,6 +1,6 @@
-/* crema_mutant - seeded bugs that prove the tests' teeth.
- * Pure: a constant. tests/mutants.sh builds the simulator with -DCREMA_MUTANT=n for every n in the list there and wants it to fail; in
- * every other build the number is 0 and the compiler drops all of it. */
+/* crema_mutant - seeded bugs that show that the tests detect them. Pure: a constant.
+ * tests/mutants.sh builds the simulator with -DCREMA_MUTANT=n for every n listed there and
+ * expects it to fail; in all other builds the number is 0 and the compiler removes the code. */
 #ifndef CREMA_MUTANT_H
 #define CREMA_MUTANT_H
 

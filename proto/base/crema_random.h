@@ -1,4 +1,4 @@
-/* crema_random - identities and jitter from the kernel's generator. */
+/* crema_random - identities and random numbers from the kernel's generator. */
 #ifndef CREMA_RANDOM_H
 #define CREMA_RANDOM_H
 
@@ -7,7 +7,7 @@
 crema_id_t crema_random_id(void);
 uint64_t crema_random_u64(void);
 
-/* A secret of this process for its hash tables; first thing in main(). */
+/* Sets the secret of this process's hash tables; call it first in main(). */
 void crema_random_maps(void);
 
 #endif

@@ -8,7 +8,7 @@ s_is_over(const crema_repeat_slot_t *slot, int64_t now_ns)
     return now_ns - slot->since_ns >= CREMA_REPEAT_PERIOD_NS;
 }
 
-/* The slot of the event, else a free one, else the one whose period began first. */
+/* The slot of the event, or a free one, or the one whose period began first. */
 static crema_repeat_slot_t *
 s_slot(crema_repeat_t *self, const char *event)
 {
@@ -35,8 +35,8 @@ crema_repeat_take(crema_repeat_t *self, const char *event, int64_t now_ns,
             *ret_lost = (crema_repeat_count_t){slot->event, slot->held};
         *slot = (crema_repeat_slot_t){.event = event, .since_ns = now_ns};
     }
-    if (slot->told < CREMA_REPEAT_BURST) {
-        slot->told++;
+    if (slot->logged < CREMA_REPEAT_BURST) {
+        slot->logged++;
         return true;
     }
     slot->held++;

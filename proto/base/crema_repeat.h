@@ -1,9 +1,9 @@
-/* crema_repeat - how often may the same event be told.
- * Pure: time is an argument.
+/* crema_repeat - limits how often the same event is logged. Pure: time is an argument.
  *
- * An event may be told CREMA_REPEAT_BURST times in CREMA_REPEAT_PERIOD_NS from its first; what is held back after that is
- * counted, and the count is given once the period is over. At most CREMA_REPEAT_EVENTS events are followed; of more, the one
- * whose period began first is forgotten. */
+ * An event may be logged CREMA_REPEAT_BURST times within CREMA_REPEAT_PERIOD_NS of its first
+ * occurrence; further ones are counted, and the count is reported when the period is over. At
+ * most CREMA_REPEAT_EVENTS events are tracked; beyond that, the one whose period began first is
+ * dropped. */
 #ifndef CREMA_REPEAT_H
 #define CREMA_REPEAT_H
 
@@ -17,9 +17,9 @@
 
 typedef struct {
     const char *event; /* borrowed constant; NULL: free */
-    int64_t since_ns;  /* beginning of the period */
-    unsigned told;     /* in it */
-    uint64_t held;     /* in it, after the burst */
+    int64_t since_ns;  /* start of the period */
+    unsigned logged;   /* logged in this period */
+    uint64_t held;     /* held back in this period */
 } crema_repeat_slot_t;
 
 /* All zero to begin with. */
@@ -32,12 +32,13 @@ typedef struct {
     uint64_t held;
 } crema_repeat_count_t;
 
-/* True if `event` (a constant) may be told at monotonic `now_ns`; false counts it as held back. *ret_lost is a count whose slot had to
- * be given up for this event, its event NULL if there was none. */
+/* True if `event` (a constant) may be logged at monotonic `now_ns`; otherwise it is counted.
+ * *ret_lost is the count of an event that was dropped to make room for this one; its event is
+ * NULL if there was none. */
 bool crema_repeat_take(crema_repeat_t *self, const char *event, int64_t now_ns,
                        crema_repeat_count_t *ret_lost);
 
-/* The next event with something held back whose period is over at `now_ns`; false if there is none. */
+/* The next event with a count whose period is over at `now_ns`; false: none. */
 bool crema_repeat_due(crema_repeat_t *self, int64_t now_ns, crema_repeat_count_t *ret_count);
 
 #endif

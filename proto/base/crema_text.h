@@ -1,11 +1,10 @@
-/* crema_text - texts in arrays that have a size: what does not fit is cut.
- * Pure. */
+/* crema_text - copies texts into arrays of fixed size and cuts what does not fit. Pure. */
 #ifndef CREMA_TEXT_H
 #define CREMA_TEXT_H
 
 #include <string.h>
 
-/* Appends to what is in `to`, whose size is `size`; always ends with a NUL. */
+/* Appends to the text in to[size]; the result always ends with a NUL. */
 static inline void
 crema_text_append(char *to, size_t size, const char *text)
 {

@@ -1,5 +1,5 @@
-/* crema_time - arithmetic on time stamps that somebody else wrote: it ends at the limits of the type, never beyond.
- * Pure. */
+/* crema_time - arithmetic on time stamps from other processes, which saturates instead of
+ * overflowing. Pure. */
 #ifndef CREMA_TIME_H
 #define CREMA_TIME_H
 
@@ -23,7 +23,7 @@ crema_time_sub(int64_t a_ns, int64_t b_ns)
     return b_ns < 0 ? INT64_MAX : INT64_MIN;
 }
 
-/* What another clock showed when this one showed t_ns, if it showed there_ns at here_ns. */
+/* The time on another clock when this one shows t_ns, given that it showed there_ns at here_ns. */
 static inline int64_t
 crema_time_shift(int64_t t_ns, int64_t here_ns, int64_t there_ns)
 {

@@ -1,13 +1,14 @@
-/* crema_utf8 - is it UTF-8, and where may it be cut.
- * Pure: one text that is not UTF-8 makes pandas refuse a whole table, so none may reach the file. */
+/* crema_utf8 - validates and cuts UTF-8. Pure. A single invalid text makes pandas reject a whole
+ * table, so none may reach the file. */
 #ifndef CREMA_UTF8_H
 #define CREMA_UTF8_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Bytes of the code point at the start of text[0..size): 1 to 4. 0 if size is 0 or no well-formed code point starts there
- * (over-long forms, surrogates and numbers above U+10FFFF are not well-formed). */
+/* Length of the code point at the start of text[0..size): 1 to 4. 0 if size is 0 or no
+ * well-formed code point starts there (over-long forms, surrogates and numbers above U+10FFFF
+ * are malformed). */
 size_t crema_utf8_step(const char *text, size_t size);
 
 /* True if text[0..size) is a sequence of whole well-formed code points. */

@@ -1,7 +1,8 @@
 /* crema_keyring - the public keys that a server admits, each with its role and name.
  *
- * They are the files ROLE.NAME.key of the server's key directory (crema_keys_make.h), read again whenever that directory changes, and the
- * keys that a run brought for its own agents. A file that cannot be read admits nobody, and is counted. */
+ * They are the files ROLE.NAME.key in the server's key directory (crema_keys_make.h), read again
+ * whenever that directory changes, and the keys that runs brought for their own agents. An
+ * unreadable file admits no key and is counted. */
 #ifndef CREMA_KEYRING_H
 #define CREMA_KEYRING_H
 
@@ -22,27 +23,28 @@ typedef struct crema_keyring crema_keyring_t;
 CREMA_MUST_CHECK crema_err_t crema_keyring_new(const char *server_dir, crema_keyring_t **ret_self);
 void crema_keyring_destroy(crema_keyring_t **self_p);
 
-/* Reads the directory again if it changed, or in any case. True if a key was admitted or revoked by that. */
+/* Reads the directory again if it has changed, or in any case. True if that admitted or revoked
+ * a key. */
 bool crema_keyring_refresh(crema_keyring_t *self, bool in_any_case);
 
-/* Who has this public key; NULL: nobody that is admitted. Valid until the next change. */
+/* The principal with this public key; NULL: not admitted. Valid until the next change. */
 const crema_principal_t *crema_keyring_find(const crema_keyring_t *self,
                                             const uint8_t public_key[32]);
-/* Whether that principal still is admitted. */
+/* True if that principal is still admitted. */
 bool crema_keyring_admits(const crema_keyring_t *self, const crema_principal_t *principal);
 
-/* 1 + uid of the user that the key with this fingerprint is bound to, 0: to none. A run that it opened takes from agents which serve all
- * runs only what that user's files hold. */
+/* 1 + uid of the user that the key with this fingerprint is bound to, 0: not bound. From agents
+ * that serve all runs, a run that this key opened accepts only records in that user's files. */
 uint32_t crema_keyring_user(const crema_keyring_t *self, const crema_id_t *key);
 
 bool crema_keyring_knows(const crema_keyring_t *self, const crema_id_t *key);
 
-/* The keys that went, one at a time, lent ones too; false: no more. Up to 256 are kept; what is connected with any is found by
- * crema_keyring_admits(). */
+/* The keys that were removed, one at a time, including lent ones; false: no more. Up to 256 are
+ * kept; a connection with any removed key is found by crema_keyring_admits(). */
 bool crema_keyring_revoked(crema_keyring_t *self, crema_id_t *ret_key);
 
-/* Admits the agents of a run for as long as the key of its owner is admitted. CREMA_EBUSY: another role, name or run has this
- * public key; CREMA_ELIMIT: there is no room. */
+/* Admits the agents of a run as long as the key of its owner is admitted. CREMA_EBUSY: another
+ * role, name or run has this public key; CREMA_ELIMIT: no room. */
 CREMA_MUST_CHECK crema_err_t crema_keyring_lend(crema_keyring_t *self, const crema_id_t *run_id,
                                                 const crema_id_t *owner,
                                                 const uint8_t public_key[32]);

@@ -1,19 +1,22 @@
-/* crema_notify - what a program says to the service manager that started it, by the protocol of sd_notify(3): a datagram to the socket that
- * NOTIFY_SOCKET names. Without that variable each of these is nothing.
+/* crema_notify - notifications to the service manager that started the program, by the protocol
+ * of sd_notify(3): datagrams to the socket named by NOTIFY_SOCKET. Without that variable these
+ * functions do nothing.
  *
- * The variable is taken out of the environment with the first word, so no child speaks for its parent. */
+ * The first call removes the variable from the environment, so that children cannot notify in
+ * their parent's name. */
 #ifndef CREMA_NOTIFY_H
 #define CREMA_NOTIFY_H
 
 #include <stdbool.h>
 
-/* Whether there is a service manager that listens. */
+/* True if a service manager listens. */
 bool crema_notify_is_heard(void);
-/* The program does its work from now on. */
+/* The program has started its work. */
 void crema_notify_ready(void);
-/* The program's loop turns: to be said at least twice in the manager's WatchdogSec. `status` is what `systemctl status` shows. */
+/* The program's loop turns: call it at least twice per WatchdogSec of the manager. `status` is
+ * shown by `systemctl status`. */
 void crema_notify_alive(const char *status);
-/* It ends by itself or was asked to. */
+/* The program is ending. */
 void crema_notify_stopping(void);
 
 #endif

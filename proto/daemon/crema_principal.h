@@ -1,8 +1,9 @@
-/* crema_principal - who a connection belongs to: the role its key was admitted in, the key's name and its fingerprint.
- * Pure: text and comparisons.
+/* crema_principal - the owner of a connection: the role of its key, the key's name and its
+ * fingerprint. Pure: text and comparisons.
  *
- * The ZAP handler writes it into the "User-Id" of every message, "ROLE NAME FINGERPRINT"; a server reads it there. Without keys nobody can be
- * told from another: then the role is ANY, which may say everything, and the fingerprint is zero. */
+ * The ZAP handler writes it to the "User-Id" of every message as "ROLE NAME FINGERPRINT"; a
+ * server reads it there. Without keys connections cannot be distinguished: the role is then ANY,
+ * which may send everything, and the fingerprint is zero. */
 #ifndef CREMA_PRINCIPAL_H
 #define CREMA_PRINCIPAL_H
 
@@ -19,8 +20,8 @@ typedef enum {
     CREMA_AS_AGGREGATOR,
     CREMA_AS_AGENT,
     CREMA_AS_CLIENT,
-    CREMA_AS_MONITOR, /* listens to the aggregator's tap, which shows every run */
-    CREMA_AS_SERVER,  /* aggregator and sink towards those that connect; never in a User-Id */
+    CREMA_AS_MONITOR, /* listens to the aggregator's tap, which publishes every run */
+    CREMA_AS_SERVER,  /* aggregator and sink as seen by those that connect; never in a User-Id */
     CREMA_AS_COUNT,
 } crema_as_t;
 
@@ -30,17 +31,16 @@ typedef enum {
 typedef struct {
     crema_as_t as;
     crema_id_t key; /* the first 16 bytes of the public key; zero: no keys */
-    char name[CREMA_PRINCIPAL_NAME_MAX + 1]; /* what the server's operator calls the key */
-    crema_id_t
-        run_id; /* an agent of that run alone, named "run-" and its id; zero: not bound to one */
+    char name[CREMA_PRINCIPAL_NAME_MAX + 1]; /* name given by the server's operator */
+    crema_id_t run_id; /* an agent of this run only, named "run-" and its id; zero: of any run */
 } crema_principal_t;
 
 const char *
 crema_as_name(crema_as_t as); /* "aggregator", "agent", "client", "monitor", "server"; "any" */
-/* False for a word that is none of these. */
+/* False for any other word. */
 bool crema_as_parse(const char *word, crema_as_t *ret_as);
 
-/* An agent of that run, with that public key. */
+/* The principal of an agent of that run with that public key. */
 crema_principal_t crema_principal_of_run(const crema_id_t *run_id, const uint8_t public_key[32]);
 
 /* True for 1 to CREMA_PRINCIPAL_NAME_MAX letters, digits, '_', '-', '.' or '@', the first a letter or a digit. */
@@ -52,13 +52,14 @@ crema_id_t crema_principal_key(const uint8_t public_key[32]);
 /* The User-Id; returns `text`. */
 char *crema_principal_print(const crema_principal_t *self, char text[CREMA_PRINCIPAL_TEXT_MAX]);
 
-/* What a User-Id says. `text` NULL or empty: nobody, role ANY. CREMA_EINVAL: not a User-Id of ours. */
+/* Parses a User-Id. `text` NULL or empty: no key, role ANY. CREMA_EINVAL: not a User-Id of
+ * crema. */
 CREMA_MUST_CHECK crema_err_t crema_principal_parse(const char *text, crema_principal_t *ret_self);
 
-/* Whether that role may send a message of this type to a server. */
+/* True if that role may send this type of message to a server. */
 bool crema_principal_may_send(const crema_principal_t *self, crema_msg_type_t type);
 
-/* Whether both are the same key; always true where there are no keys. */
+/* True if both have the same key; always true without keys. */
 bool crema_principal_is_same(const crema_principal_t *a, const crema_principal_t *b);
 
 #endif

@@ -1,13 +1,14 @@
-/* crema_reactor - what the three programs' loops have in common: signals as events, sockets with the options that delivery rests on.
+/* crema_reactor - common parts of the three programs' loops: signals as events, and sockets with
+ * the options that delivery depends on.
  *
  * A program starts like this, in this order, before any other thread or socket exists:
  *
- *     int signals;
- *     crema_err_t err = crema_signals_new(&signals);         SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGUSR1 are readable from it
+ * \n     int signals;
+ *     crema_err_t err = crema_signals_new(&signals);         SIGINT, SIGTERM, SIGHUP, SIGCHLD,
+ *     SIGUSR1 are readable from it
  *     zsock_t *sock = zsock_new(ZMQ_DEALER);
  *     crema_socket_prepare(sock, CREMA_ROLE_AGENT);          then crema_keys_connect()
- *     err = crema_socket_connect(sock, "tcp://127.0.0.1:5700");
- */
+ *     err = crema_socket_connect(sock, "tcp://127.0.0.1:5700"); */
 #ifndef CREMA_REACTOR_H
 #define CREMA_REACTOR_H
 
@@ -23,21 +24,24 @@ typedef struct _zloop_t zloop_t;
 
 /* ---- signals */
 
-/* Blocks SIGINT, SIGTERM, SIGHUP, SIGCHLD and SIGUSR1 in the calling thread, ignores SIGPIPE, keeps CZMQ's own handlers out and raises the limit
- * of open files to what is allowed. *ret_fd is a non-blocking, close-on-exec signalfd. */
+/* Blocks SIGINT, SIGTERM, SIGHUP, SIGCHLD and SIGUSR1 in the calling thread, ignores SIGPIPE,
+ * disables CZMQ's own handlers and raises the limit of open files to the maximum. *ret_fd is a
+ * non-blocking, close-on-exec signalfd. */
 CREMA_MUST_CHECK crema_err_t crema_signals_new(int *ret_fd);
 
-/* The next signal that waits, or 0. Several children that end together are one SIGCHLD: reap until there is none. */
+/* The next pending signal, or 0. Several children that end together give one SIGCHLD: reap until
+ * there is none. */
 int crema_signals_read(int fd);
 
-/* What a started program expects: nothing blocked, SIGPIPE at its default. The first for posix_spawn (the attributes are initialised
- * here, the caller destroys them), the second between fork and exec. */
+/* Restores what a started program expects: no blocked signals, SIGPIPE at its default. The first
+ * is for posix_spawn (it initializes the attributes, the caller destroys them), the second for
+ * between fork and exec. */
 CREMA_MUST_CHECK crema_err_t crema_signals_spawn_attr(posix_spawnattr_t *ret_attr);
 void crema_signals_restore(void);
 
 /* ---- loop */
 
-/* A loop that no signal handler interrupts; it ends when a handler returns -1. NULL: out of memory. */
+/* A loop that ignores signals; it ends when a handler returns -1. NULL: out of memory. */
 zloop_t *crema_loop_new(void);
 
 /* ---- sockets */
@@ -54,13 +58,15 @@ typedef enum {
 /* Sets every option of the role, before bind or connect. */
 void crema_socket_prepare(zsock_t *sock, crema_socket_role_t role);
 
-/* Binds and gives the endpoint in full ("tcp://127.0.0.1:41233" for port *). A free port asked for by * comes from the system. An
- * ipc path is locked first and made for this user only, since libzmq would silently take it from a living server. CREMA_EBUSY: another
- * socket listens there; CREMA_EINVAL: not an endpoint; CREMA_EIO: errno says why. */
+/* Binds and returns the full endpoint ("tcp://127.0.0.1:41233" for port *, which the system
+ * chooses). An ipc path is locked first and created for this user only, since libzmq would
+ * silently take it over from a running server. CREMA_EBUSY: another socket listens there;
+ * CREMA_EINVAL: not an endpoint; CREMA_EIO: see errno. */
 CREMA_MUST_CHECK crema_err_t crema_socket_bind(zsock_t *sock, const char *endpoint,
                                                char *ret_endpoint, size_t size);
 
-/* Connects in the background; whoever starts first does not matter. CREMA_EINVAL: not an endpoint. */
+/* Connects in the background; the order in which the two sides start does not matter.
+ * CREMA_EINVAL: not an endpoint. */
 CREMA_MUST_CHECK crema_err_t crema_socket_connect(zsock_t *sock, const char *endpoint);
 
 #endif

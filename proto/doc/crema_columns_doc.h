@@ -1,4 +1,4 @@
-/* crema_columns_doc - the table of columns as people and programs in other languages read it. */
+/* crema_columns_doc - prints the table of columns for people and for other languages. */
 #ifndef CREMA_COLUMNS_DOC_H
 #define CREMA_COLUMNS_DOC_H
 
@@ -11,16 +11,17 @@
 /* "i64", "f64", "i32", "u32", "u16", "u8", "enum", "S128" into `text`, which is returned. */
 char *crema_column_dtype(const crema_column_t *column, char text[CREMA_DTYPE_TEXT]);
 
-/* The tables of the run file, one Markdown table each: column, type, unit, meaning. */
+/* The tables of the run file as Markdown tables: column, type, unit, meaning. */
 void crema_columns_print_markdown(FILE *file);
 
-/* The same as plain text, one line a column: table, column, type, unit, meaning, tabs between. */
+/* The same as plain text, one line per column: table, column, type, unit, meaning, separated by
+ * tabs. */
 void crema_columns_print_text(FILE *file);
 
 /* docs/metrics.md: every metric, its unit, formula, meaning and source. */
 void crema_metrics_print_markdown(FILE *file);
 
-/* A Python module that holds the tables and every number of the wire, so that Python repeats none. */
+/* A Python module with the tables and all wire numbers, so that Python does not duplicate them. */
 void crema_columns_print_python(FILE *file);
 
 #endif

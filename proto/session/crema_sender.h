@@ -1,10 +1,11 @@
-/* crema_sender - the streams of one spool as their sender sees them: where each stands, which one sends next, what may be freed.
- * Pure: crema_session owns the connection, this owns the numbers. Go-back-N, a window for each stream.
+/* crema_sender - the streams of one spool from the sender's view: the progress of each, which
+ * one sends next, what may be freed. Pure: crema_session manages the connection, this module the
+ * numbers. Go-back-N with one window per stream.
  *
- *     row:  1 ... committed ... recv_next ... next ... hi
- *                 may be freed  taken there   to send  in the spool
+ * \n     row:  1 ... committed ... recv_next ... next ... hi
+ *                 may be freed  received      to send  in the spool
  *
- * A stream sends only while it is *placed*: the receiver has said, in this session, at which number to go on. */
+ * A stream sends only after the receiver has given its position in this session. */
 #ifndef CREMA_SENDER_H
 #define CREMA_SENDER_H
 
@@ -20,44 +21,51 @@ typedef struct crema_sender crema_sender_t;
 CREMA_MUST_CHECK crema_err_t crema_sender_new(size_t streams_max, crema_sender_t **ret_self);
 void crema_sender_destroy(crema_sender_t **self_p);
 
-/* A stream as the spool holds it; *ret_new if it was not known. CREMA_ELIMIT: streams_max are held already. */
+/* A stream as the spool holds it; *ret_new if it was unknown. CREMA_ELIMIT: streams_max are held
+ * already. */
 CREMA_MUST_CHECK crema_err_t crema_sender_hold(crema_sender_t *self, const crema_stream_row_t *row,
                                                bool *ret_new);
 void crema_sender_forget(crema_sender_t *self, const crema_id_t *stream_id);
 
-/* A new session begins: no stream is placed until the receiver says so. */
+/* A new session begins: the receiver's positions of all streams are unknown. */
 void crema_sender_begin_session(crema_sender_t *self);
-/* WELCOME's word on a stream: committed as it is there now, even if it is less than before (another store), and go on behind it. */
+/* The row of a WELCOME: `committed` as the receiver has it now, even if lower than before
+ * (another store); sending continues after it. */
 void crema_sender_welcome(crema_sender_t *self, const crema_stream_row_t *row, int64_t now_ns);
-/* ACK's word: committed grows; recv_next 0 unplaces (the receiver asks its sink), else places or confirms. */
+/* The row of an ACK: committed grows; recv_next 0 makes the position unknown (the receiver asks
+ * its sink), otherwise it is set or confirmed. */
 void crema_sender_confirm(crema_sender_t *self, const crema_stream_row_t *row, int64_t now_ns);
-/* REPLAY: go on at from_seq. False if there is no such stream. */
+/* REPLAY: continue at from_seq. False if the stream is unknown. */
 bool crema_sender_rewind(crema_sender_t *self, const crema_id_t *stream_id, uint64_t from_seq,
                          int64_t now_ns);
-/* Streams whose recv_next did not move for `patience_ns` while more was sent go back to it; returns how many. */
+/* Rewinds streams whose recv_next did not move for `patience_ns` although more was sent; returns
+ * how many. */
 size_t crema_sender_rewind_stale(crema_sender_t *self, int64_t patience_ns, int64_t now_ns);
 
-/* The stream whose turn it is, or false. It is set aside until crema_sender_sent() or crema_sender_retry() brings it back. */
+/* The next stream to send, or false. It is set aside until crema_sender_sent() or
+ * crema_sender_retry(). */
 bool crema_sender_turn(crema_sender_t *self, crema_stream_row_t *ret_row, uint64_t *ret_next);
-/* n numbers went out from first_seq on; n = 0 sets the stream aside until the next retry. */
+/* n numbers from first_seq on were sent; n = 0 sets the stream aside until the next retry. */
 void crema_sender_sent(crema_sender_t *self, const crema_id_t *stream_id, uint64_t first_seq,
                        uint64_t n, int64_t now_ns);
 void crema_sender_retry(crema_sender_t *self);
 
-/* A stream whose committed part may be freed: *ret_committed = min(committed, hi), told once each time it grows. */
+/* A stream whose committed part may be freed: *ret_committed = min(committed, hi), returned once
+ * each time it grows. */
 bool crema_sender_trim(crema_sender_t *self, crema_id_t *ret_stream_id, uint64_t *ret_committed);
 
 size_t crema_sender_count(const crema_sender_t *self);
-/* Rows from..from+n-1 of the table, n <= max, in an order that stands while no stream is added or forgotten. */
+/* Rows from..from+n-1 of the table, n <= max, in an order that is stable while no stream is
+ * added or forgotten. */
 size_t crema_sender_rows(const crema_sender_t *self, size_t from, crema_stream_row_t *rows,
                          size_t max);
 
-/* Streams with records that are not committed. */
+/* Number of streams with uncommitted records. */
 size_t crema_sender_undelivered(const crema_sender_t *self);
-/* Any stream without its END. */
+/* True if any stream has no END. */
 bool crema_sender_has_open(const crema_sender_t *self);
 uint64_t crema_sender_uncommitted_records(const crema_sender_t *self);
-/* Records that were committed since this object was made. */
+/* Records committed since this object was created. */
 uint64_t crema_sender_committed_records(const crema_sender_t *self);
 
 #endif

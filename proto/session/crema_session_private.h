@@ -1,6 +1,5 @@
-/* crema_session_private - the session's state, shared by its two halves: what happens to it (crema_session.c) and what it asks
- * for (crema_session_next.c). Nobody else includes it.
- * Pure. */
+/* crema_session_private - the session's state, shared by its two halves: events
+ * (crema_session.c) and actions (crema_session_next.c). Private to them. Pure. */
 #ifndef CREMA_SESSION_PRIVATE_H
 #define CREMA_SESSION_PRIVATE_H
 
@@ -13,33 +12,33 @@
 #define HELLO_WAIT_MAX_NS (2 * S)
 #define HELLO_UNSENT_NS (200 * MS) /* one that no connection took costs nobody anything */
 
-/* One row of faults with its texts. */
+/* A fault with its texts. */
 typedef struct {
     char code[24], subject[64], text[64];
 } crema_session_fault_t;
 
 struct crema_session {
     crema_session_config_t config;
-    crema_session_state_t state; /* never STALLED, which follows from the credit */
+    crema_session_state_t state; /* never STALLED, which is derived from the credit */
     crema_session_end_t end;
     crema_session_end_t end_when_drained;
     bool draining;
-    bool drain_scanned; /* the spool was read to its end after drain() */
+    bool drain_scanned; /* the spool was scanned to its end after drain() */
     int64_t drain_deadline_ns;
     uint64_t random; /* jitter */
 
     bool want_hangup, want_dial, want_heartbeat, want_scan;
-    bool scanning;      /* SCAN is out */
-    bool scan_refused;  /* a stream did not fit since then, so the table would not be whole */
+    bool scanning;      /* SCAN was requested and not yet reported */
+    bool scan_refused;  /* there was no room for a stream, so the table would be incomplete */
     int64_t dial_at_ns; /* in BACKOFF */
     unsigned dials_in_vain;
     int64_t hello_at_ns; /* in HELLO_SENT */
     int64_t hello_wait_ns, hello_until_ns;
     int64_t heartbeat_at_ns, heartbeat_sent_ns;
-    int64_t acked_ns; /* the last valid ACK, or WELCOME */
-    int64_t moved_ns; /* the last ACK that moved anything */
+    int64_t acked_ns; /* time of the last valid ACK, or WELCOME */
+    int64_t moved_ns; /* time of the last ACK with progress */
     int64_t bye_until_ns;
-    bool news; /* a stream that the last table did not hold */
+    bool news; /* there is a stream that the last table did not contain */
 
     uint64_t agg_session;                  /* 0 before the first WELCOME */
     uint64_t credit_total_b, sent_total_b; /* both count from the session's start */
@@ -52,8 +51,8 @@ struct crema_session {
     uint64_t spool_b, spool_cap_b, evicted;
     int64_t echo_t1_ns, echo_t2_ns, echo_t3_ns, echo_t4_ns;
 
-    crema_msg_type_t table_type; /* the table that is being sent; 0: none */
-    size_t table_row;            /* next row of it */
+    crema_msg_type_t table_type; /* the table being sent; 0: none */
+    size_t table_row;            /* its next row */
     unsigned table_part;
 
     crema_faults_t faults; /* rows is fault_rows */
@@ -61,7 +60,7 @@ struct crema_session {
     crema_session_fault_t fault_texts[CREMA_WIRE_FAULTS_MAX];
 
     crema_sender_t *sender;
-    crema_stream_row_t *rows; /* of one message */
+    crema_stream_row_t *rows; /* for one message */
     crema_msg_t msg;
     crema_session_stats_t stats;
 };

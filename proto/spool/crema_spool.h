@@ -35,8 +35,8 @@ CREMA_MUST_CHECK crema_err_t crema_spool_writer_open(const char *dir, const crem
                                                      const crema_stream_info_t *info,
                                                      crema_spool_writer_t **ret_self);
 
-/* The same for a stream about a user's processes: its files are given to that user, where this process may do that, so that a reader finds
- * whose it is as with those that the user wrote. */
+/* The same for a stream about a user's processes: where permitted, the files are given to that
+ * user, so that readers find the owner as with files the user wrote. */
 #define CREMA_SPOOL_SELF UINT32_MAX
 CREMA_MUST_CHECK crema_err_t crema_spool_writer_open_for(const char *dir,
                                                          const crema_id_t *stream_id,
@@ -44,9 +44,10 @@ CREMA_MUST_CHECK crema_err_t crema_spool_writer_open_for(const char *dir,
                                                          uint32_t owner,
                                                          crema_spool_writer_t **ret_self);
 
-/* Appends one record as the next number with a single write(). On CREMA_ENOSPC or CREMA_EIO nothing remains of it, the number
- * is not used, and the writer counts it as dropped; so does CREMA_ELIMIT, a record that is too large. A forked child may not append
- * (CREMA_EINVAL), and its close leaves the stream alone. */
+/* Appends one record as the next number with a single write(). After CREMA_ENOSPC or CREMA_EIO
+ * nothing of it remains, the number is not used, and the record counts as dropped; so does
+ * CREMA_ELIMIT, a record that is too large. A forked child must not append (CREMA_EINVAL), and
+ * its close leaves the stream alone. */
 CREMA_MUST_CHECK crema_err_t crema_spool_writer_append(crema_spool_writer_t *self,
                                                        const crema_record_t *record,
                                                        int64_t t_mono_ns);
@@ -59,44 +60,44 @@ typedef struct crema_spool crema_spool_t;
 
 typedef struct {
     crema_id_t stream_id;
-    crema_id_t run_id; /* zero while no StreamInfo was found: such a stream cannot be delivered */
-    crema_stream_info_t
-        info;             /* texts live as long as the stream is held; attributes are not kept */
-    uint64_t first_avail; /* first seq held; a StreamInfo kept for the run's name does not count */
-    uint64_t hi;          /* last complete seq held; never shrinks */
-    uint64_t committed;   /* as told by crema_spool_trim() */
+    crema_id_t run_id;        /* zero without a StreamInfo: such a stream cannot be delivered */
+    crema_stream_info_t info; /* texts live as long as the stream is held; without attributes */
+    uint64_t first_avail; /* first number held; a StreamInfo kept for the run's id does not count */
+    uint64_t hi;          /* last complete number held; never decreases */
+    uint64_t committed;   /* from crema_spool_trim() */
     uint64_t bytes;       /* on disk */
     bool closed;          /* hi is END */
     uint64_t lost;        /* numbers replaced by LOSS so far */
-    uint32_t owner;       /* user that owns the file with the StreamInfo */
+    uint32_t owner;       /* user id that owns the file with the StreamInfo */
 } crema_spool_stream_t;
 
-/* The directory must exist. Takes no lock itself: see crema_spool_lock. */
+/* The directory must exist. Does not take the lock: see crema_spool_lock. */
 CREMA_MUST_CHECK crema_err_t crema_spool_open(const char *dir, crema_spool_t **ret_self);
 void crema_spool_close(crema_spool_t **self_p);
 
 /* flock on `<dir>/agent.lock`: one agent serves a spool. CREMA_EBUSY if another holds it. */
 CREMA_MUST_CHECK crema_err_t crema_spool_lock(crema_spool_t *self);
 
-/* Identity of the spool: 16 random bytes in `<dir>/agent_id`, made once and synced. A damaged one is replaced by the holder of the
- * lock. */
+/* Identity of the spool: 16 random bytes in `<dir>/agent_id`, created once and synced. A damaged
+ * one is replaced by the holder of the lock. */
 CREMA_MUST_CHECK crema_err_t crema_spool_agent_id(crema_spool_t *self, crema_id_t *ret_id);
 
-/* Looks at the directory and reads on in every segment that grew; closes abandoned streams if this process holds the lock. Foreign
- * files are counted and left alone. Errors of single files are counted, not returned; if the directory itself could not be listed what is
- * known is read on all the same. crema_spool_faults() says what was left out. */
+/* Lists the directory, reads every segment that has grown, and closes abandoned streams if this
+ * process holds the lock. Foreign files are counted and left alone. Errors of single files are
+ * counted, not returned; if the directory cannot be listed, known segments are still read.
+ * crema_spool_faults() returns what was left out. */
 CREMA_MUST_CHECK crema_err_t crema_spool_scan(crema_spool_t *self);
 
-/* What the last scan or read could not do. */
+/* Something the last scan or read could not do. */
 typedef struct {
     crema_id_t stream_id;                  /* zero: the directory could not be listed */
-    crema_id_t run_id;                     /* zero if it is not known */
+    crema_id_t run_id;                     /* zero if unknown */
     char file[CREMA_SPOOL_NAME_CHARS + 1]; /* the segment's name; empty for the directory */
-    int why; /* errno; EBADMSG: records without a StreamInfo; EAGAIN: it waits, see CREMA_SPOOL_STREAMS_MAX */
+    int why; /* errno; EBADMSG: records without a StreamInfo; EAGAIN: waiting, see CREMA_SPOOL_STREAMS_MAX */
 } crema_spool_fault_t;
 
-/* The directory first, one for each stream, then one for each segment that waits for room; fills at most `max`, of those that wait at most 32, and
- * returns how many there are. */
+/* The directory first, one fault per stream, then one per segment that waits for room; fills at
+ * most `max`, of the waiting ones at most 32, and returns the total number. */
 size_t crema_spool_faults(const crema_spool_t *self, crema_spool_fault_t *faults, size_t max);
 
 size_t crema_spool_count(const crema_spool_t *self);
@@ -105,28 +106,31 @@ const crema_spool_stream_t *crema_spool_stream(const crema_spool_t *self, size_t
 const crema_spool_stream_t *crema_spool_find(const crema_spool_t *self,
                                              const crema_id_t *stream_id);
 
-/* Copies whole frames from `first_seq` on into buf: as many as fit and exist. LOSS frames are made up for numbers that are no longer
- * there, the same bytes each time: CORRUPT for damage, EVICTED or STORE_REGRESSED for what was removed. A record larger than `size` is
- * CREMA_ELIMIT. *ret_n counts frames and is 0 if there is nothing yet; *ret_last is the number of the last one, which with LOSS is
- * more than first_seq + n - 1. */
+/* Copies whole frames from `first_seq` on into buf, as many as fit. For numbers that are gone it
+ * creates LOSS frames, always with the same bytes: CORRUPT for damage, EVICTED or
+ * STORE_REGRESSED for removed records. CREMA_ELIMIT: a record is larger than `size`. *ret_n
+ * counts frames and is 0 if there is nothing yet; *ret_last is the number of the last one, which
+ * after a LOSS exceeds first_seq + n - 1. */
 CREMA_MUST_CHECK crema_err_t crema_spool_read(crema_spool_t *self, const crema_id_t *stream_id,
                                               uint64_t first_seq, uint8_t *buf, size_t size,
                                               size_t *ret_bytes, uint32_t *ret_n,
                                               uint64_t *ret_last);
 
-/* Unlinks whole segments whose last seq <= committed; a closed stream committed to its END disappears. CREMA_ENOENT: no such
- * stream; CREMA_EIO: a file would not go, it is tried again with the next call. */
+/* Unlinks whole segments whose last number <= committed; a closed stream committed to its END
+ * disappears. CREMA_ENOENT: unknown stream; CREMA_EIO: a file could not be removed, the next
+ * call retries. */
 CREMA_MUST_CHECK crema_err_t crema_spool_trim(crema_spool_t *self, const crema_id_t *stream_id,
                                               uint64_t committed);
 
-/* Makes room: drops segments until at most max_bytes are held, closed streams before open ones and the oldest first; what was not
- * committed becomes LOSS(EVICTED). The newest segment of an open stream stays. Returns the number of records given up. */
+/* Makes room: drops segments until at most max_bytes are held, closed streams before open ones
+ * and oldest first; uncommitted records become LOSS(EVICTED). The newest segment of an open
+ * stream stays. Returns the number of records given up. */
 uint64_t crema_spool_evict(crema_spool_t *self, uint64_t max_bytes);
 
 typedef struct {
     uint64_t bytes;      /* held on disk */
     uint64_t records;    /* held */
-    uint64_t torn_tails; /* cut */
+    uint64_t torn_tails; /* torn tails that were cut */
     uint64_t torn_bytes;
     uint64_t corrupt;       /* numbers replaced by LOSS(CORRUPT) */
     uint64_t evicted;       /* numbers replaced by LOSS(EVICTED) */

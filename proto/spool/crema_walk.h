@@ -1,8 +1,9 @@
-/* crema_walk - walks the records of one spool segment, over damage, with pread.
+/* crema_walk - iterates over the records of a spool segment with pread, continuing after damage.
  *
- * What is no record is skipped up to the next whole record with a number that is still due, so a step gives a record, a range of numbers
- * that are missing before the next one, or the end: clean, or with a tail that holds no whole record. A tail is *not yet* while the
- * writer lives and *torn* when it is gone; the walk cannot know. */
+ * Unreadable bytes are skipped up to the next whole record with a number that is still due. A
+ * step returns a record, a range of missing numbers, or the end: clean, or with a tail that
+ * holds no whole record. A tail is *not yet* complete while the writer lives and *torn* when it
+ * is gone; the walk cannot tell which. */
 #ifndef CREMA_WALK_H
 #define CREMA_WALK_H
 
@@ -12,7 +13,7 @@
 #include "crema_error.h"
 #include "crema_frame.h"
 
-/* One record with its header at its largest. */
+/* Maximum size of a record with its header. */
 #define CREMA_WALK_RECORD_MAX (CREMA_FRAME_HEADER_BYTES + CREMA_RECORD_BODY_MAX)
 
 typedef enum {
@@ -24,27 +25,29 @@ typedef enum {
 
 typedef struct {
     crema_walk_kind_t kind;
-    crema_frame_t frame;  /* RECORD; the body is borrowed until the next step */
-    const uint8_t *bytes; /* RECORD: crema_frame_bytes() bytes, header first; borrowed likewise */
+    crema_frame_t frame; /* RECORD; the body is borrowed until the next step */
+    const uint8_t *
+        bytes; /* RECORD: crema_frame_bytes() bytes from the header on; borrowed until the next step */
     uint64_t first, last; /* LOST: numbers, first <= last */
     uint64_t
-        damaged_b; /* LOST: bytes between the records, 0 if one follows the other; TAIL: bytes that remain */
+        damaged_b; /* LOST: bytes between the records, 0 if they are adjacent; TAIL: remaining bytes */
 } crema_walk_item_t;
 
-/* Holds one buffer; it may be started again and again. */
+/* Holds one buffer and can be restarted. */
 typedef struct crema_walk crema_walk_t;
 
 CREMA_MUST_CHECK crema_err_t crema_walk_new(crema_walk_t **ret_self);
 void crema_walk_destroy(crema_walk_t **self_p);
 
-/* From `offset`, the start of a record, up to `size`; `next_seq` is the number due there. `fd` is borrowed until the next start. */
+/* Starts at `offset`, the beginning of a record, and ends at `size`; `next_seq` is the number
+ * expected there. `fd` is borrowed until the next start. */
 void crema_walk_start(crema_walk_t *self, int fd, uint64_t offset, uint64_t size,
                       uint64_t next_seq);
 
-/* CREMA_EIO: the file cannot be read; the walk stays where it is. */
+/* CREMA_EIO: the file cannot be read; the position is unchanged. */
 CREMA_MUST_CHECK crema_err_t crema_walk_step(crema_walk_t *self, crema_walk_item_t *ret_item);
 
-/* Behind the last record given. */
+/* End of the last record returned. */
 uint64_t crema_walk_offset(const crema_walk_t *self);
 
 #endif

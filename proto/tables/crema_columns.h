@@ -1,5 +1,5 @@
-/* crema_columns - the one table of columns.
- * Pure: constant data and arithmetic on it.
+/* crema_columns - the table of columns, the contract of the run file. Pure: constant data and
+ * arithmetic on it.
  *
  * Each table of the run file is declared once, in crema_columns.def: name, type, unit, meaning and where a value comes from.
  * The wire codec, the HDF5 compound type, /schema/columns, the Python hook's column order and the reference page follow
@@ -46,7 +46,7 @@ typedef enum {
     CREMA_DICT_SECTION,
     CREMA_DICT_BRANCH,
     CREMA_DICT_COUNT,
-    CREMA_DICT_STREAM = CREMA_DICT_COUNT, /* made by the sink, never on the wire */
+    CREMA_DICT_STREAM = CREMA_DICT_COUNT, /* created by the sink, never on the wire */
 } crema_dict_t;
 
 /* Stream tables are numbered on the wire: append only. */
@@ -60,7 +60,7 @@ typedef enum {
     CREMA_TABLE_CUSTOM,
     CREMA_TABLE_TASK_EVENTS,
     CREMA_TABLE_TASK_DEPS,
-    CREMA_TABLE_WIRE_COUNT, /* tables from here on never travel in a Batch */
+    CREMA_TABLE_WIRE_COUNT, /* tables from here on are never sent in a Batch */
     CREMA_TABLE_GAPS = CREMA_TABLE_WIRE_COUNT,
     CREMA_TABLE_CLOCK,
     CREMA_TABLE_DICT_STREAM,
@@ -105,7 +105,7 @@ typedef struct {
     int64_t unknown;     /* of an integer column; all ones in the types without a sign */
     const char *units;   /* ns s B 1 % 1/s count Gbit/s bits unit_id */
     const char *labels;  /* of CREMA_T_ENUM, joined by commas, numbered from 0; else NULL */
-    const char *meaning; /* a phrase; goes into the file and the reference page */
+    const char *meaning; /* a phrase for the file and the reference page */
 } crema_column_t;
 
 typedef enum {
@@ -149,13 +149,13 @@ typedef struct {
 /* id < CREMA_TABLE_COUNT, else NULL. */
 const crema_table_t *crema_table(crema_table_id_t id);
 
-/* NULL if there is none of that path. */
+/* NULL if no table has that path. */
 const crema_table_t *crema_table_by_path(const char *path);
 
 /* Bytes of one packed row. */
 size_t crema_table_row_bytes(const crema_table_t *table);
 
-/* Byte offset of column `i` in a packed row; of the row's end for i == n_columns. */
+/* Byte offset of column `i` in a packed row; for i == n_columns the size of the row. */
 size_t crema_table_offset(const crema_table_t *table, size_t i);
 
 /* Index of a column, or -1. */

@@ -1,4 +1,4 @@
-/* crema_cost - what a program tells of its own cost with a run message: CPU, bytes, records, and whether other runs had their part. */
+/* crema_cost - the cost of a program (CPU, bytes, records) as attributes of a run message. */
 #ifndef CREMA_COST_H
 #define CREMA_COST_H
 
@@ -11,12 +11,12 @@
 
 typedef struct {
     double cpu_s;  /* of the process, since it was started */
-    int64_t bytes; /* -1 unknown, as all below */
+    int64_t bytes; /* -1 unknown, also below */
     int64_t records;
-    bool shared; /* it has served other runs too */
+    bool shared; /* it has also served other runs */
 } crema_cost_t;
 
-/* The attributes that tell it; the texts belong to the struct. */
+/* The attributes; their texts are in the struct. */
 typedef struct {
     char texts[CREMA_COST_ATTRIBUTES][2][48];
     const char *keys[CREMA_COST_ATTRIBUTES];
@@ -25,11 +25,11 @@ typedef struct {
 void crema_cost_describe(const crema_cost_t *self, const char *part,
                          crema_cost_attributes_t *ret_words);
 
-/* From attributes; `find` gives the value of a key or NULL. False: it was not told. */
+/* Reads the cost from attributes; `find` returns the value of a key or NULL. False: not given. */
 bool crema_cost_read(const char *part, const char *(*find)(const void *context, const char *key),
                      const void *context, crema_cost_t *ret_cost);
 
-/* Whether an attribute tells of cost: such ones make no message a new one. */
+/* True if the attribute is about cost: a change in these alone does not make a message new. */
 bool crema_cost_is_key(const char *key);
 
 #endif

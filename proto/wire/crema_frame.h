@@ -1,10 +1,10 @@
-/* crema_frame - the one framing of spool and journal: length, number, checksum.
+/* crema_frame - the framing of spool and journal: length, number, checksum.
  * Pure: bytes in, bytes out.
  *
  *   offset  0      4      8               16              24     26     28      32
  *          | magic | len | seq            | t_ns           | type | flags| crc32 | body (len bytes)
  *
- * All little-endian. `crc32` is CRC-32 as zlib has it, over bytes 0..27 followed by the body. In a spool `t_ns` is the writer's
+ * All little-endian. `crc32` is zlib's CRC-32 over bytes 0..27 followed by the body. In a spool `t_ns` is the writer's
  * CLOCK_MONOTONIC; in a journal it is the sink's CLOCK_REALTIME. */
 #ifndef CREMA_FRAME_H
 #define CREMA_FRAME_H
@@ -25,7 +25,7 @@ typedef enum {
     CREMA_RECORD_DICT = 2,
     CREMA_RECORD_BATCH = 3,
     CREMA_RECORD_END = 4,
-    CREMA_RECORD_LOSS = 5, /* stands in for a seq range; frame seq = last of the range */
+    CREMA_RECORD_LOSS = 5, /* stands for a range of numbers; frame seq = last of the range */
 } crema_record_type_t;
 
 typedef struct {
@@ -34,23 +34,25 @@ typedef struct {
     uint16_t type;
     uint16_t flags;
     uint32_t len;        /* bytes of body */
-    const uint8_t *body; /* borrowed: points into the decoded buffer, or at what is to be encoded */
+    const uint8_t *body; /* borrowed: points into the decoded buffer, or at the bytes to encode */
 } crema_frame_t;
 
 /* Header plus body. */
 size_t crema_frame_bytes(const crema_frame_t *frame);
 
-/* Writes crema_frame_bytes() bytes at `out`. The body may already lie at out + CREMA_FRAME_HEADER_BYTES. */
+/* Writes crema_frame_bytes() bytes at `out`. The body may already be at out +
+ * CREMA_FRAME_HEADER_BYTES. */
 void crema_frame_encode(const crema_frame_t *frame, uint8_t *out);
 
-/* The frame at the start of buf[0..avail). CREMA_EMORE: it continues behind avail (torn or not yet written);
- * CREMA_EMAGIC: no frame starts here or its length is absurd; CREMA_ECRC: damaged. *ret is written only on CREMA_OK,
- * except that ret->len and ret->seq are also given for CREMA_ECRC. */
+/* The frame at the start of buf[0..avail). CREMA_EMORE: it continues after avail (torn or not
+ * yet written); CREMA_EMAGIC: no frame starts here or its length is impossible; CREMA_ECRC:
+ * damaged. *ret_frame is written only on CREMA_OK, except that len and seq are also set for
+ * CREMA_ECRC. */
 CREMA_MUST_CHECK crema_err_t crema_frame_decode(const uint8_t *buf, size_t avail,
                                                 crema_frame_t *ret_frame);
 
-/* Offset of the first whole valid frame at or after buf[from]; `avail` if there is none, or if the bytes hold so many damaged
- * frames (64 MiB of them) that somebody made them to waste time. */
+/* Offset of the first valid frame at or after buf[from]; `avail` if there is none, or if the
+ * bytes contain so many damaged frames (64 MiB) that they must have been made to waste time. */
 size_t crema_frame_find(const uint8_t *buf, size_t avail, size_t from);
 
 #endif

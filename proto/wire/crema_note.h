@@ -1,4 +1,5 @@
-/* crema_note - codes that stand in lists of reasons and are none: worth knowing, though nothing is missing. */
+/* crema_note - codes in lists of reasons that are only notes: worth knowing, though nothing is
+ * missing. */
 #ifndef CREMA_NOTE_H
 #define CREMA_NOTE_H
 
@@ -11,7 +12,8 @@
 #define CREMA_NOTE_COLUMNS_UNAVAILABLE "columns_unavailable"
 #define CREMA_NOTE_MORE "more_notes" /* so many that a list had no room for */
 
-/* A writer names columns that Dask, coffea or uproot do not give it by a metric of this prefix. */
+/* Prefix of the metric by which a writer names columns that Dask, coffea or uproot do not
+ * provide. */
 #define CREMA_UNAVAILABLE_METRIC "crema.unavailable."
 
 size_t crema_note_count(void);

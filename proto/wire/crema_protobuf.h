@@ -1,6 +1,8 @@
-/* crema_protobuf - between protobuf-c's fields and ours, for the two codecs, of records and of messages.
+/* crema_protobuf - conversions between protobuf-c's fields and crema's, for the codecs of
+ * records and messages.
  *
- * Decoding takes all memory from an arena. Encoding borrows what it points to, hence the casts that drop const. */
+ * Decoding takes all memory from an arena. Encoding borrows its input, hence the casts that drop
+ * const. */
 #ifndef CREMA_PROTOBUF_H
 #define CREMA_PROTOBUF_H
 
@@ -24,7 +26,7 @@ crema_protobuf_free(void *arena, void *memory)
     (void)memory;
 }
 
-/* An allocator on the arena; whether that refused something, crema_arena_refused() tells afterwards. */
+/* An allocator on the arena; crema_arena_refused() tells afterwards whether it ran out. */
 static inline ProtobufCAllocator
 crema_protobuf_allocator(crema_arena_t *arena)
 {
@@ -37,7 +39,7 @@ crema_protobuf_is_text(const char *text)
     return crema_utf8_valid(text, strlen(text));
 }
 
-/* True if the field holds an id; a zero id is written as an empty field. */
+/* True if the field holds an id; a zero id is encoded as an empty field. */
 static inline bool
 crema_protobuf_take_id(const ProtobufCBinaryData *field, crema_id_t *ret_id)
 {

@@ -1,8 +1,9 @@
-/* crema_record - bodies of spool records: decode into plain structs, encode for the writers that are in C.
- * The only files that see the protobuf header are crema_record.c and crema_wire.c.
+/* crema_record - bodies of spool records: decodes into plain structs, and encodes for writers in
+ * C. Only crema_record.c and crema_wire.c include the protobuf header.
  *
- * Decoding happens in an arena with a cap: at most CREMA_ARENA_FACTOR times the wire size plus a constant, so a bomb is refused. All
- * pointers in a decoded struct live in the arena until the next decode with it. */
+ * Decoding takes memory from a bounded arena: at most CREMA_ARENA_FACTOR times the wire size
+ * plus a constant, so a bomb is refused. Pointers in a decoded struct are valid until the next
+ * use of the arena. */
 #ifndef CREMA_RECORD_H
 #define CREMA_RECORD_H
 
@@ -19,7 +20,7 @@
 #define CREMA_NAME_MAX 512 /* bytes of a dictionary text kept; longer ones are cut and flagged */
 #define CREMA_BATCH_ROWS_MAX 4096
 
-/* Enough for any record: no well-formed one is refused by an arena of this size. */
+/* Arena size that suffices for every well-formed record. */
 #define CREMA_RECORD_ARENA_BYTES                                                                   \
     (CREMA_ARENA_FACTOR * (size_t)CREMA_RECORD_BODY_MAX + CREMA_ARENA_SLACK)
 
@@ -75,7 +76,7 @@ typedef struct {
     uint64_t dropped;
 } crema_end_t;
 
-/* Order is that of the wire; /gaps.cause maps to it. */
+/* Wire order; /gaps.cause maps to it. */
 typedef enum {
     CREMA_LOSS_UNKNOWN,
     CREMA_LOSS_EVICTED,
@@ -108,24 +109,28 @@ typedef struct {
     };
 } crema_record_t;
 
-/* CREMA_EPROTO: not decodable, unknown type or table, column counts that do not fit the rows, text that is not UTF-8;
- * CREMA_ELIMIT: over a limit. What a newer writer may add is left out: columns behind the last one known here, entries of unknown
- * dictionaries; an unknown loss reason is CREMA_LOSS_UNKNOWN, an unknown end reason CREMA_END_WRITER_GONE. */
+/* CREMA_EPROTO: undecodable, unknown type or table, column counts that do not match the rows,
+ * text that is not UTF-8; CREMA_ELIMIT: above a limit. Additions of newer writers are ignored:
+ * columns after the last known one, entries of unknown dictionaries; an unknown loss reason
+ * becomes CREMA_LOSS_UNKNOWN, an unknown end reason CREMA_END_WRITER_GONE. */
 CREMA_MUST_CHECK crema_err_t crema_record_decode(const crema_frame_t *frame, crema_arena_t *arena,
                                                  crema_record_t *ret_record);
 
-/* Whether a BATCH holds rows of that table, told from the first bytes of its body: for whoever looks at few of many. Nothing is checked. */
+/* True if the frame is a BATCH of that table, judged by the first bytes of its body without any
+ * validation: a quick test before decoding. */
 bool crema_record_is_batch_of(const crema_frame_t *frame, crema_table_id_t table);
 
-/* Encodes header and body of one frame into buf. NULL texts are empty ones. CREMA_ELIMIT if it does not fit or has more than
- * CREMA_BATCH_ROWS_MAX rows, CREMA_EINVAL for a batch with more columns than its table, CREMA_ENOMEM. */
+/* Encodes header and body of one frame into buf. NULL texts are empty. CREMA_ELIMIT if it does
+ * not fit or has more than CREMA_BATCH_ROWS_MAX rows, CREMA_EINVAL for a batch with more columns
+ * than its table, CREMA_ENOMEM. */
 CREMA_MUST_CHECK crema_err_t crema_record_encode(const crema_record_t *record, uint64_t seq,
                                                  int64_t t_ns, uint8_t *buf, size_t size,
                                                  size_t *ret_bytes);
 
-/* Writes `n` rows of the batch, from row `first` on, into packed rows of its table: wire columns set, dictionary columns mapped
- * by `map(context, kind, local_id)`, sink columns cleared. A local id outside 0..2^32-2 means "none": it is not mapped and stays
- * 0xFFFFFFFF. Wire-only columns are read with crema_batch_int() and crema_batch_real(). first + n <= batch->rows, n <=
+/* Writes rows first..first+n of the batch as packed rows of its table: wire columns set,
+ * dictionary columns mapped by `map(context, kind, local_id)`, sink columns cleared. A local id
+ * outside 0..2^32-2 means "none": it is not mapped and stays 0xFFFFFFFF. Wire-only columns are
+ * read with crema_batch_int() and crema_batch_real(). first + n <= batch->rows, n <=
  * CREMA_BATCH_BLOCK. */
 #define CREMA_BATCH_BLOCK 64
 typedef uint32_t (*crema_dict_map_fn)(void *context, crema_dict_t kind, int64_t local_id);

@@ -1,4 +1,5 @@
-/* crema_reserved - names of root attributes that only the sink writes: a run cannot be told by others what its file says of itself. */
+/* crema_reserved - names of root attributes that only the sink may write, since they describe
+ * the file itself. */
 #ifndef CREMA_RESERVED_H
 #define CREMA_RESERVED_H
 

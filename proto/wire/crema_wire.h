@@ -3,7 +3,7 @@
  *   offset 0      4    5     6      8         12     16       24         28        32             40
  *          | magic | ver | type | flags | body_len | crc32 | session | agent_idx | reserved | send_mono_ns | body
  *
- * Little-endian. crc32 is CRC-32 as zlib has it, over bytes 0..11, 16..39 and the body. One message is one ZeroMQ frame (behind the routing id at
+ * Little-endian. crc32 is zlib's CRC-32 over bytes 0..11, 16..39 and the body. One message is one ZeroMQ frame (behind the routing id at
  * a ROUTER). Decoded structs point into the arena given, until its next use. */
 #ifndef CREMA_WIRE_H
 #define CREMA_WIRE_H
@@ -28,7 +28,7 @@
 #define CREMA_WIRE_TABLE_ROWS_SENT 3072u  /* so many fit one message whatever their numbers */
 #define CREMA_WIRE_WRITER_PARTS_MAX 4096u /* of one list of writers */
 
-/* Enough for any message: no well-formed one is refused by an arena of this size. */
+/* Arena size that suffices for every well-formed message. */
 #define CREMA_WIRE_ARENA_BYTES                                                                     \
     (CREMA_ARENA_FACTOR * (size_t)CREMA_WIRE_MESSAGE_MAX + CREMA_ARENA_SLACK)
 
@@ -62,7 +62,7 @@ typedef enum {
 
 #define CREMA_STREAM_FLAG_CLOSED 1u /* its END record exists: hi is final */
 #define CREMA_STREAM_FLAG_STALLED 2u
-/* Sink: its run takes nothing more; what is not committed never will be. */
+/* From a sink: the run accepts nothing more; what is not committed never will be. */
 #define CREMA_STREAM_FLAG_REFUSED 4u
 
 typedef struct {
@@ -74,13 +74,14 @@ typedef struct {
     uint64_t recv_next;
     uint32_t flags;
     uint32_t
-        user; /* 1 + uid that owns its segments, of an agent that serves all runs; 0: not stated */
+        user; /* 1 + uid that owns its segments, from an agent that serves all runs; 0: not stated */
 } crema_stream_row_t;
 
-/* A table over CREMA_WIRE_TABLE_ROWS_SENT rows travels in several messages; HELLO and HEARTBEAT then carry
- * header flag CREMA_WIRE_FLAG_MORE on all but the last, and count only when the last is in. */
+/* A table above CREMA_WIRE_TABLE_ROWS_SENT rows is sent in several messages; HELLO and HEARTBEAT
+ * then have the header flag CREMA_WIRE_FLAG_MORE on all but the last, and take effect only when
+ * the last has come. */
 #define CREMA_WIRE_FLAG_MORE 1u
-/* The upper byte of the flags numbers the parts from 0: a table with a hole counts for nothing. */
+/* The upper byte of the flags numbers the parts from 0: a table with a missing part is ignored. */
 #define CREMA_WIRE_PART_SHIFT 8
 
 typedef struct {
@@ -93,8 +94,9 @@ typedef struct {
     uint64_t count;
 } crema_reason_t;
 
-/* What of a spool could not be read, beside its table (in the last part of one): FILE names the file in `subject` and the cause in `text`,
- * SPOOL has the cause for which the directory cannot be listed, MORE counts files that found no room here. */
+/* Parts of a spool that could not be read, sent with its table (with the last part of it): FILE
+ * has the file's name in `subject` and the cause in `text`, SPOOL has the cause why the
+ * directory cannot be listed, MORE counts files for which there was no room. */
 #define CREMA_FAULT_FILE "file_unreadable"
 #define CREMA_FAULT_SPOOL "spool_unreadable"
 #define CREMA_FAULT_MORE "more_unreadable"
@@ -113,7 +115,7 @@ typedef enum {
     CREMA_FENCE_VERSION = 5,
     CREMA_FENCE_CREDIT_ABUSE = 6,
     CREMA_FENCE_DISMISSED = 7, /* the run is sealed and its agents were started for it: exit */
-    CREMA_FENCE_UNKNOWN = 8,   /* no such session here (aggregator restarted): say HELLO */
+    CREMA_FENCE_UNKNOWN = 8,   /* unknown session (aggregator restarted): send HELLO */
 } crema_fence_reason_t;
 
 typedef struct {
@@ -124,7 +126,7 @@ typedef struct {
     int32_t pid;
     uint32_t hb_ivl_ms;
     const char *version;
-    crema_id_t run_id; /* the one run it serves; zero: all */
+    crema_id_t run_id; /* the only run it serves; zero: all */
     crema_stream_table_t table;
     crema_faults_t faults;
 } crema_hello_t;
@@ -133,11 +135,11 @@ typedef struct {
     crema_id_t stream_id, run_id;
     uint64_t first_seq, hi;
     uint32_t
-        n; /* frames; a LOSS frame stands in for many numbers, so the last number is that of the last frame */
+        n; /* frames; a LOSS frame covers many numbers, so the last number is that of the last frame */
     uint32_t flags; /* CREMA_STREAM_FLAG_CLOSED */
     const uint8_t *frames;
     size_t frames_bytes;
-    crema_id_t agent_id; /* PUT only: who shipped it */
+    crema_id_t agent_id; /* PUT only: the agent that shipped it */
 } crema_data_t;          /* PUT uses it too, with hi 0 */
 
 typedef struct {
@@ -146,8 +148,8 @@ typedef struct {
     uint64_t barrier_seen;
     uint64_t spool_b, spool_cap_b, evicted;
     int64_t t1_mono_ns, t1_real_ns;
-    /* t1, t2, t3 of the last ACK that answered a heartbeat and when it arrived (t4): the aggregator feeds them to crema_offset.
-     * All 0 before the first. */
+    /* t1, t2, t3 of the last ACK that answered a heartbeat, and its time of arrival (t4), for
+     * crema_offset. All 0 before the first. */
     int64_t echo_t1_mono_ns, echo_t2_mono_ns, echo_t3_mono_ns, echo_t4_mono_ns;
     crema_stream_table_t table;
     crema_faults_t faults;
@@ -173,7 +175,7 @@ typedef struct {
 
 #define CREMA_WIRE_KEY_BYTES 32 /* a CURVE public key */
 
-/* RUN_OPEN, RUN_END and RUN_SEAL share it; what a type does not use is zero. */
+/* Body of RUN_OPEN, RUN_END and RUN_SEAL; fields that a type does not use are zero. */
 typedef struct {
     crema_id_t run_id;
     int64_t t_start_ns, t_end_ns, t_verdict_ns;
@@ -185,22 +187,23 @@ typedef struct {
     size_t n_reasons;
     const crema_reason_t *reasons;
     bool dismiss;
-    uint32_t writer_parts; /* RUN_END, RUN_SEAL: of the list of writers; 0: there is none */
-    uint8_t agent_key[CREMA_WIRE_KEY_BYTES]; /* RUN_OPEN: of agents of this run alone; zero: none */
-    crema_id_t owner;                        /* the key that said it, as the aggregator knows it */
+    uint32_t writer_parts; /* RUN_END, RUN_SEAL: parts of the list of writers; 0: no list */
+    uint8_t
+        agent_key[CREMA_WIRE_KEY_BYTES]; /* RUN_OPEN: key of this run's own agents; zero: none */
+    crema_id_t owner;                    /* key of the sender, as seen by the aggregator */
 } crema_run_msg_t;
 
-/* What the collector knows of a writer when the run ends. */
+/* What the collector knows of a writer at the end of the run. */
 typedef enum {
-    CREMA_WRITER_ENDED = 1, /* gave its stream and the number of its last record */
-    CREMA_WRITER_LEFT = 2,  /* could no longer be asked: an END of its own must be in its stream */
-    CREMA_WRITER_UNKNOWN = 3, /* could not be asked, and nobody knows its stream */
+    CREMA_WRITER_ENDED = 1,   /* gave its stream and the number of its last record */
+    CREMA_WRITER_LEFT = 2,    /* could no longer be asked: its stream must contain its own END */
+    CREMA_WRITER_UNKNOWN = 3, /* could not be asked, and its stream is unknown */
     CREMA_WRITER_SILENT = 4,  /* has no stream */
 } crema_writer_state_t;
 
 typedef struct {
-    crema_id_t stream_id; /* zero: not known */
-    uint64_t last;        /* 0: not known */
+    crema_id_t stream_id; /* zero: unknown */
+    uint64_t last;        /* 0: unknown */
     uint32_t kind;        /* crema_stream_kind_t */
     uint32_t state;       /* crema_writer_state_t */
     const char *name, *uuid, *text;
@@ -213,7 +216,7 @@ typedef struct {
     uint32_t part, parts;
     size_t n;
     const crema_writer_t *writers;
-    crema_id_t owner; /* RUN_WRITERS: the key that said it, as the aggregator knows it */
+    crema_id_t owner; /* RUN_WRITERS: key of the sender, as seen by the aggregator */
 } crema_writers_msg_t;
 
 typedef struct {
@@ -233,22 +236,22 @@ typedef enum {
     CREMA_RUN_FAILED, /* the file could not be written; see error */
 } crema_run_phase_t;
 
-/* Why RUN_OPEN, RUN_END or RUN_QUERY is refused. Numbers are the protocol: append only. */
+/* Why RUN_OPEN, RUN_END or RUN_QUERY was refused. Wire numbers: append only. */
 typedef enum {
     CREMA_REFUSED_NOT,
-    CREMA_REFUSED_UNKNOWN_RUN, /* RUN_QUERY: no such run */
+    CREMA_REFUSED_UNKNOWN_RUN, /* RUN_QUERY: unknown run */
     CREMA_REFUSED_BAD_ID,
-    CREMA_REFUSED_NO_ROOM,     /* the aggregator has as many runs as it can have */
-    CREMA_REFUSED_QUOTA,       /* this client has as many as one may have */
-    CREMA_REFUSED_OTHER_START, /* there is a run of that id which began at another time */
-    CREMA_REFUSED_OTHER_KEY,   /* it is another client's */
+    CREMA_REFUSED_NO_ROOM,     /* the aggregator has reached its number of runs */
+    CREMA_REFUSED_QUOTA,       /* this client has reached its number of runs */
+    CREMA_REFUSED_OTHER_START, /* a run with this id began at another time */
+    CREMA_REFUSED_OTHER_KEY,   /* it belongs to another client */
 } crema_refusal_t;
 
 typedef struct {
     crema_id_t run_id;
     crema_run_phase_t phase;
-    crema_refusal_t refusal; /* `error` says why */
-    const char *trouble;     /* what holds the pipeline up */
+    crema_refusal_t refusal; /* `error` is its text */
+    const char *trouble;     /* what blocks the pipeline */
     uint32_t streams, streams_done, agents;
     uint64_t committed, missing;
     size_t n_waiting;
@@ -290,7 +293,7 @@ typedef struct {
         struct {
             crema_fence_reason_t reason;
             uint32_t retry_after_ms;
-            crema_id_t run_id; /* DISMISSED: of which run */
+            crema_id_t run_id; /* DISMISSED: from this run */
         } fence;
         crema_stream_table_t table; /* OPEN, COMMITTED */
         struct {
@@ -305,7 +308,7 @@ typedef struct {
             uint32_t retry_after_ms;
             uint64_t free_b;
             const char *why;
-            crema_id_t run_id; /* not zero: this run alone has met its limit */
+            crema_id_t run_id; /* not zero: only this run has reached its limit */
         } full;
         crema_clock_sample_t clock;
         crema_run_msg_t run; /* RUN_OPEN, RUN_END, RUN_SEAL */
@@ -319,25 +322,26 @@ typedef struct {
     };
 } crema_msg_t;
 
-/* "HELLO", ...; "?" for a number that is no type. */
+/* "HELLO", ...; "?" for an unknown number. */
 const char *crema_msg_name(crema_msg_type_t type);
 
-/* A CURVE public key, not the zeros that stand for none. */
+/* True for a CURVE public key, false for zeros. */
 bool crema_wire_is_key(const uint8_t key[CREMA_WIRE_KEY_BYTES]);
 
-/* Encodes into a buffer that the caller frees; NULL texts are empty ones. CREMA_ELIMIT over CREMA_WIRE_MESSAGE_MAX,
- * CREMA_WIRE_BATCH_MAX or CREMA_WIRE_TABLE_ROWS_MAX; CREMA_EINVAL for a number that is no type; CREMA_ENOMEM. */
+/* Encodes into a buffer that the caller frees; NULL texts are empty. CREMA_ELIMIT above
+ * CREMA_WIRE_MESSAGE_MAX, CREMA_WIRE_BATCH_MAX or CREMA_WIRE_TABLE_ROWS_MAX; CREMA_EINVAL for an
+ * unknown type; CREMA_ENOMEM. */
 CREMA_MUST_CHECK crema_err_t crema_wire_encode(const crema_msg_t *msg, uint8_t **ret_bytes,
                                                size_t *ret_size);
 
-/* A message must have the ids and numbers that its type is about (DATA: stream, run, first >= 1); columns of a table have the length of
- * its stream_ids or are left out and zero; texts are UTF-8. CREMA_EMAGIC, CREMA_EVERSION (its version byte is outside [MIN, VERSION];
- * ret_msg->type is set so that it can be refused politely), CREMA_ECRC, CREMA_EPROTO, CREMA_ELIMIT. Frames in DATA and PUT are not
- * looked into. */
+/* A message must have the ids and numbers its type requires (DATA: stream, run, first >= 1);
+ * columns of a table have the length of its stream_ids, or are missing and zero; texts are
+ * UTF-8. CREMA_EMAGIC, CREMA_EVERSION (version byte outside [MIN, VERSION]; ret_msg->type is set
+ * for a reply), CREMA_ECRC, CREMA_EPROTO, CREMA_ELIMIT. Frames in DATA and PUT are not examined. */
 CREMA_MUST_CHECK crema_err_t crema_wire_decode(const uint8_t *bytes, size_t size,
                                                crema_arena_t *arena, crema_msg_t *ret_msg);
 
-/* The same for a message out of a journal: versions from KEPT_MIN on are read. */
+/* The same for a message in a journal: accepts versions from KEPT_MIN on. */
 CREMA_MUST_CHECK crema_err_t crema_wire_decode_kept(const uint8_t *bytes, size_t size,
                                                     crema_arena_t *arena, crema_msg_t *ret_msg);
 

@@ -1,10 +1,11 @@
-/* sink_budget - where the thread-seconds of a run went.
- * Pure: arithmetic on the facts.
+/* sink_budget - where the thread-seconds of a run went. Pure: arithmetic on the facts.
  *
- * Busy seconds come from Dask's own meters of each task, free ones from the times tasks began and ended: two sources, so what is left over, the
- * residual, is a check and not a tautology. A worker that Dask did not meter (no fine metrics, or killed before its last totals were written) is taken from its
- * chunks and task events. Seconds of the runtime (waiting for the executor, serializing, spilling) fall while a slot looks free: they are taken out of the
- * idle classes, first of those where tasks were waiting. */
+ * Busy seconds come from Dask's own metering of each task, idle ones from the times tasks began
+ * and ended. These are two sources, so the difference, the residual, is a real check. A worker
+ * without Dask metering (no fine metrics, or killed before its last totals were written) is
+ * accounted from its chunks and task events. Seconds of the runtime (waiting for the executor,
+ * serializing, spilling) pass while a slot looks idle: they are subtracted from the idle
+ * classes, first from those in which tasks were waiting. */
 #ifndef SINK_BUDGET_H
 #define SINK_BUDGET_H
 
@@ -16,8 +17,8 @@ typedef struct {
     double runtime_s;                                                     /* of which: */
     double spill_s, serialize_s;
     double wasted_s;
-    bool metered;   /* Dask's totals were there */
-    bool knows_cpu; /* somebody told the CPU time of the processor's tasks, or there were none */
+    bool metered;   /* Dask's totals are present */
+    bool knows_cpu; /* the CPU time of the processor's tasks is known, or there were none */
 } sink_spent_t;
 
 typedef struct {
@@ -26,21 +27,21 @@ typedef struct {
     sink_spent_t *workers; /* by row of /dict/worker */
     double idle_s[SINK_IDLE_COUNT];
     double residual_s;
-    double transfer_s;  /* beside the budget */
-    bool cpu_unknown;   /* some attempt had no CPU time */
+    double transfer_s;  /* not part of the budget */
+    bool cpu_unknown;   /* an attempt had no CPU time */
     bool any_processor; /* tasks of the processor ran */
 } sink_budget_t;
 
 CREMA_MUST_CHECK crema_err_t sink_budget_new(const sink_facts_t *facts, sink_budget_t **ret_self);
 void sink_budget_destroy(sink_budget_t **self_p);
 
-/* Preprocessing, merging or other tasks: both columns of a side. */
+/* Both columns of a side: preprocessing, merging or other tasks. */
 double sink_spent_side_s(const sink_spent_t *spent, crema_side_t side);
 
-/* False: processor_cpu is 0 because nobody told, and its seconds are among those that are not CPU. */
+/* False: CPU time is unknown; processor_cpu is 0 and its seconds count as non-CPU. */
 bool sink_budget_knows_cpu(const sink_budget_t *self);
 
-/* All idle classes. */
+/* Sum of all idle classes. */
 double sink_budget_idle_s(const sink_budget_t *self);
 
 #endif

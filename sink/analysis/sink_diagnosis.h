@@ -1,8 +1,10 @@
-/* sink_diagnosis - the rules by which measured seconds become causes, in the order of what they cost.
- * Pure: arithmetic on numbers, no rows.
+/* sink_diagnosis - the rules that turn measured seconds into causes, ordered by cost. Pure:
+ * arithmetic on numbers, no rows.
  *
- * Every rule and every constant of a rule is here and in sink_diagnosis.c; what they are applied to is measured elsewhere (sink_budget, sink_bottleneck, sink_slow).
- * SINK_DIAGNOSIS_RULES is their version and stands in each file: change it with them. tests/diagnosis proves them on simulated runs with planted causes. */
+ * All rules and their constants are here and in sink_diagnosis.c; their inputs are measured
+ * elsewhere (sink_budget, sink_bottleneck, sink_slow). SINK_DIAGNOSIS_RULES is their version,
+ * which each file records: increase it with every change. tests/diagnosis checks the rules on
+ * simulated runs with planted causes. */
 #ifndef SINK_DIAGNOSIS_H
 #define SINK_DIAGNOSIS_H
 
@@ -13,47 +15,48 @@
 
 #define SINK_DIAGNOSIS_RULES "crema-diagnosis/3"
 
-/* A loss of this share of the capacity comes before compute, which is no loss. */
+/* A loss of this share of the capacity ranks before compute, which is not a loss. */
 #define SINK_LOSS_MATTERS 0.2
 
-/* Without any look at the GIL, threads are taken to wait for it if their process wants no more cores than this. */
+/* Without GIL samples, threads are assumed to wait for the GIL if their process wants no more
+ * cores than this. */
 #define SINK_GIL_CORES 1.2
 
-/* What a task may cost its thread in waiting for it: more than that is latency. */
+/* Waiting per task that scheduling may cost a thread; more is latency. */
 #define SINK_TASK_PRICE_S 0.02
 
-/* When a file or worker is slow: see sink_slow.h. */
+/* Thresholds for slow files and workers: see sink_slow.h. */
 #define SINK_SLOW_SCORE 4.5
 #define SINK_SLOW_RATIO 1.25
 #define SINK_SLOW_CHUNKS 8
 
-/* Seconds of the run that the budget does not have. */
+/* Seconds of the run that the budget does not contain. */
 typedef struct {
-    double chunk_s, chunk_noncpu_s, open_s; /* of counted attempts whose CPU is known */
+    double chunk_s, chunk_noncpu_s, open_s; /* of counted attempts with known CPU time */
     size_t n_chunks;                        /* of these */
     double gc_s;
-    sink_range_t gil_s;         /* behind the GIL */
-    sink_range_t cores_s;       /* without a core; lo goes with gil_s.hi */
-    bool cores_known;           /* the kernel told how long threads waited for one */
-    sink_range_t opening_share; /* of the time without CPU: in opening, not in process() */
-    double wait_pays; /* by how much tasks would be shorter for each second less of waiting */
+    sink_range_t gil_s;         /* waiting for the GIL */
+    sink_range_t cores_s;       /* waiting for a core; lo belongs to gil_s.hi */
+    bool cores_known;           /* the kernel reported how long threads waited for one */
+    sink_range_t opening_share; /* of the time without CPU: share in opening, not in process() */
+    double wait_pays;           /* how much shorter tasks would be per second of waiting saved */
     sink_slow_t files, workers;
-    double missing_s; /* threads of killed workers, afterwards */
+    double missing_s; /* threads of killed workers, after they were killed */
     size_t n_tasks;
 } sink_measured_t;
 
 typedef struct {
-    double s; /* thread-seconds; all causes sum to the capacity less the residual */
+    double s; /* thread-seconds; all causes sum to the capacity minus the residual */
     double saving_s, lo,
-        hi;         /* by how much the run would be shorter; bounds NaN if no chunk was recorded */
-    bool estimated; /* follows from a rule, not from a meter */
+        hi;         /* how much shorter the run would be; bounds NaN if no chunk was recorded */
+    bool estimated; /* derived by a rule, not metered */
     bool known;
-    int also; /* another cause that explains the same seconds as well; -1 none */
+    int also; /* another cause that explains the same seconds equally well; -1: none */
 } sink_cause_t;
 
 typedef struct {
     sink_cause_t causes[CREMA_BOTTLENECK_COUNT];
-    crema_bottleneck_t order[CREMA_BOTTLENECK_COUNT]; /* what costs most first */
+    crema_bottleneck_t order[CREMA_BOTTLENECK_COUNT]; /* most expensive first */
 } sink_diagnosis_t;
 
 sink_diagnosis_t sink_diagnosis_make(const sink_measured_t *measured, const sink_budget_t *budget);

@@ -61,7 +61,7 @@ s_take_chunks(sink_facts_t *self, const sink_rows_t *rows)
     return CREMA_OK;
 }
 
-/* The hook counts them in /custom, one a row. */
+/* The hook counts cached chunks in /custom, one per row. */
 static void
 s_count_cached(sink_facts_t *self, const sink_rows_t *rows, sink_dict_t *dict)
 {
@@ -114,7 +114,7 @@ s_by_key(const void *a, const void *b, void *context)
     return (*(const size_t *)a > *(const size_t *)b) - (*(const size_t *)a < *(const size_t *)b);
 }
 
-/* First of the ordered tasks with at least this key and worker. */
+/* First of the sorted tasks with at least this key and worker. */
 static size_t
 s_first(const sink_task_t *tasks, const size_t *order, size_t n, task_id_t id)
 {
@@ -131,7 +131,7 @@ s_first(const sink_task_t *tasks, const size_t *order, size_t n, task_id_t id)
     return low;
 }
 
-/* A chunk ran in the task of its key and worker that was under way meanwhile. */
+/* Joins a chunk with the task of its key and worker that was running at the time. */
 static void
 s_join_chunk(sink_facts_t *self, const size_t *order, sink_chunk_t *chunk)
 {
@@ -246,7 +246,8 @@ s_take_activities(sink_facts_t *self, const sink_rows_t *rows)
 
 /* ---- slots */
 
-/* A task that the scheduler saw lost and whose worker had meta of its chunk is on its slot once, as the chunk. */
+/* If the scheduler saw a task lost whose worker had recorded its chunk, the slot counts once, as
+ * the chunk. */
 static crema_err_t
 s_take_busy(sink_facts_t *self)
 {
@@ -292,7 +293,7 @@ s_widen(sink_facts_t *self, int64_t t_ns)
         self->t1_ns = t_ns;
 }
 
-/* As meta; what nobody meta is where the records begin and end. */
+/* The window as reported; a missing bound is where the records begin or end. */
 static void
 s_take_window(sink_facts_t *self, const sink_decoder_t *run)
 {

@@ -1,7 +1,9 @@
-/* sink_facts - what the summaries are computed from: the rows of a run as plain structs, joined and summed once.
+/* sink_facts - the input of all summaries: the rows of a run as plain structs, joined and summed
+ * once.
  *
- * Chunks are joined with the tasks they ran in, activities are summed over time, presence comes from /membership or, for a worker that it does not know,
- * from its stream. Everything is cut to the run's window where it is about threads. */
+ * Chunks are joined with the tasks they ran in, activities are summed over time, presence comes
+ * from /membership or, for a worker missing there, from its stream. Everything about threads is
+ * clipped to the run's window. */
 #ifndef SINK_FACTS_H
 #define SINK_FACTS_H
 
@@ -23,17 +25,17 @@ typedef struct {
     int64_t n_events, bytes_read_b, bytes_accessed_b, bytes_uncompressed_b; /* -1 unknown */
     int64_t rss_start_b, rss_end_b, rss_peak_b;
     int64_t task_key, chunk_id;
-    int64_t n_entries; /* of its entry range; -1 unknown */
+    int64_t n_entries; /* in its entry range; -1 unknown */
     uint32_t worker, dataset, file;
-    uint16_t pass; /* over the input; from 1 */
+    uint16_t pass; /* over the input, from 1 */
     uint8_t status, quality;
     bool counted; /* ok and not superseded */
     bool in_task; /* its task has a row in /task_events */
     bool
-        task_is_ok; /* and that task did not fail: the chunk was dropped quietly if it is an error */
+        task_is_ok; /* and that task succeeded: an error then means the chunk was dropped silently */
 } sink_chunk_t;
 
-/* Opening and process(): the whole of what an attempt took. */
+/* Seconds in opening and process() together. */
 double sink_chunk_s(const sink_chunk_t *chunk);
 
 /* A row of /task_events with action compute and a known start. */
@@ -42,14 +44,14 @@ typedef struct {
     int64_t task_key;
     uint32_t worker, prefix;
     uint8_t status, side;
-    bool is_chunk; /* a row of /chunks tells the same */
+    bool is_chunk; /* also recorded as a row of /chunks */
 } sink_task_t;
 
-/* Sum of increments of one key of /activities. */
+/* Sum of the increments of one key of /activities. */
 typedef struct {
     uint32_t worker, prefix, activity, unit;
     uint8_t context, side;
-    uint8_t kind; /* of the activity; USER where it has no name */
+    uint8_t kind; /* of the activity; USER if its name is not known */
     uint8_t in;   /* sink_unit_kind_t of the unit */
     double value;
 } sink_metered_t;
@@ -70,19 +72,19 @@ typedef struct {
 } sink_sample_t;
 
 typedef struct {
-    int64_t t0_ns, t1_ns; /* the window */
-    sink_chunk_t *chunks; /* rows of /chunks, in their order */
+    int64_t t0_ns, t1_ns; /* the run's window */
+    sink_chunk_t *chunks; /* rows of /chunks, in the same order */
     size_t n_chunks;
-    int64_t n_cached; /* chunks that the user's own checkpointer had: no attempts */
+    int64_t n_cached; /* chunks taken from the user's checkpointer: not attempts */
     sink_task_t *tasks;
     size_t n_tasks;
     sink_metered_t *metered;
     size_t n_metered;
-    sink_sample_t *samples; /* ordered by worker and time */
+    sink_sample_t *samples; /* sorted by worker and time */
     size_t n_samples;
     sink_presence_t *presence;
     size_t n_presence;
-    bool has_membership;    /* somebody watched the cluster; else presence is that of the streams */
+    bool has_membership;    /* the cluster was watched; otherwise presence is that of the streams */
     double members_bound_s; /* sum |change of workers| x uncertainty / 2, worker-seconds */
     sink_busy_t *busy;      /* tasks, and chunks without a task, on their slots */
     size_t n_busy;
@@ -90,21 +92,22 @@ typedef struct {
     size_t n_ready;
     sink_spell_t *paused;
     size_t n_paused;
-    int64_t *last_arrival_ns; /* by worker: of its last chunk; 0 unknown */
+    int64_t *last_arrival_ns; /* by worker: arrival of its last chunk; 0 unknown */
     uint8_t *activity_kind;   /* by row of /dict/activity: crema_activity_kind_t */
     size_t n_activities;
     uint8_t *unit_kind; /* by row of /dict/unit: sink_unit_kind_t */
     size_t n_units;
     size_t n_workers;
-    double *cpu_wait_s; /* by worker: threads that had no core; NaN unknown */
+    double *cpu_wait_s; /* by worker: waiting of threads for a core; NaN unknown */
     double *gil;        /* by worker: mean of gil_contention while several tasks ran; NaN unknown */
-    size_t *gil_looks;  /* by worker: how many looks that was */
-    bool *killed;       /* by worker: its writer did not end by itself */
-    bool *is_member;    /* by worker: /membership knows it */
+    size_t *gil_looks;  /* by worker: number of these samples */
+    bool *killed;       /* by worker: it was killed */
+    bool *is_member;    /* by worker: it is in /membership */
     bool *has_stream;   /* by worker: it wrote a stream */
     double
         assigned_pct; /* mean of 100 processing / nthreads as the scheduler saw it; NaN unknown */
-    double cpu_agent_vs_hook; /* CPU of the workers by two observers; NaN without both */
+    double
+        cpu_agent_vs_hook; /* CPU time of the workers by two observers; NaN unless both are known */
     sink_sweep_t sweep;
 } sink_facts_t;
 

@@ -1,4 +1,4 @@
-/* sink_facts_impl - what the files of sink_facts share; nobody else includes it. */
+/* sink_facts_impl - shared by the source files of sink_facts; private to them. */
 #ifndef SINK_FACTS_IMPL_H
 #define SINK_FACTS_IMPL_H
 

@@ -1,8 +1,8 @@
-/* sink_grid - a run as even steps of time: what each worker did in each, and the sums over workers.
+/* sink_grid - a run in even time steps: what each worker did in each, and sums over workers.
  * Pure: arithmetic on the facts.
  *
- * A value is the mean over its step. Rates of events and bytes are spread evenly over the attempt that did them. Where a worker was not there, or nobody
- * looked, there is NaN. */
+ * A value is the mean over its step. Events and bytes are spread evenly over the attempt that
+ * processed them. NaN where a worker was absent or not observed. */
 #ifndef SINK_GRID_H
 #define SINK_GRID_H
 
@@ -12,7 +12,7 @@
 #include "crema_metrics.h"
 #include "sink_facts.h"
 
-/* Steps of time, at most. */
+/* Maximum number of time steps. */
 #define SINK_GRID_TIMES_MAX 1000
 
 typedef struct {
@@ -20,7 +20,8 @@ typedef struct {
     size_t n;
 } sink_grid_axis_t;
 
-/* The finest even step, a round number of 0.1 s or more, that covers the window in SINK_GRID_TIMES_MAX steps. */
+/* The finest even step, a round number of at least 0.1 s, that covers the window in
+ * SINK_GRID_TIMES_MAX steps. */
 sink_grid_axis_t sink_grid_axis(int64_t t0_ns, int64_t t1_ns);
 
 /* Fills values[variable][(worker - first) * axis.n + step] for workers first..first+n. */

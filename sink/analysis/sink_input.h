@@ -1,5 +1,5 @@
-/* sink_input - what of the input is not in the result, as far as attempts at chunks show it.
- * Pure: memory only. */
+/* sink_input - input that is missing in the result, as far as attempts at chunks show it. Pure:
+ * memory only. */
 #ifndef SINK_INPUT_H
 #define SINK_INPUT_H
 
@@ -16,11 +16,12 @@ typedef struct {
     int64_t chunks, events;
 } sink_dropped_t;
 
-/* Chunks in coffea's report; -1: nobody gave it. */
+/* Number of chunks in coffea's report; -1: no report. */
 int64_t sink_input_reported(const sink_decoder_t *run);
 
-/* *ret_seen: chunks with an attempt, each pass on its own, and chunks that the user's checkpointer had. *ret_dropped: as many as *ret_n,
- * which the caller frees, by file; none where the analysis raised: then every chunk that failed is told of by that. */
+/* *ret_seen: chunks with an attempt, counted per pass, plus chunks from the user's checkpointer.
+ * *ret_dropped: *ret_n entries by file, which the caller frees; none if the analysis raised an
+ * exception, which already accounts for every failed chunk. */
 CREMA_MUST_CHECK crema_err_t sink_input_new(const sink_facts_t *facts, const sink_decoder_t *run,
                                             int64_t *ret_seen, sink_dropped_t **ret_dropped,
                                             size_t *ret_n);

@@ -1,10 +1,12 @@
-/* sink_model - what a chunk costs: a + b n per dataset, the best chunk size, and which chunks are far off.
+/* sink_model - the cost of a chunk (a + b n per dataset), the best chunk size, and outliers.
  * Pure: arithmetic on the facts.
  *
- * The time of a chunk is opening and process(): both are paid again for every chunk. The makespan of datasets d of E_d events on N threads
- * in chunks of n_d is about sum (E_d a_d / (N n_d) + E_d b_d / N) + max (a_d + b_d n_d), which is least at n_d = sqrt(sum E a b / N) / b_d; of one dataset
- * alone that is sqrt(E a / (N b)). A straggler is a chunk whose log(time / (a + b n)) has a modified z score over
- * SINK_MODEL_STRAGGLER within its dataset; sizes alone make no straggler. Where all chunks have one size, the median time stands in for a + b n. */
+ * The time of a chunk is opening and process(): both are paid for every chunk. With N threads
+ * and chunks of n_d events, datasets d of E_d events take about sum (E_d a_d / (N n_d) + E_d b_d
+ * / N) + max (a_d + b_d n_d), which is least at n_d = sqrt(sum E a b / N) / b_d; for a single
+ * dataset that is sqrt(E a / (N b)). A straggler is a chunk whose log(time / (a + b n)) has a
+ * modified z score above SINK_MODEL_STRAGGLER within its dataset, so size alone does not make a
+ * straggler. If all chunks have one size, the median time replaces a + b n. */
 #ifndef SINK_MODEL_H
 #define SINK_MODEL_H
 
@@ -17,17 +19,17 @@ typedef struct {
     uint32_t dataset;
     sink_line_t line;    /* seconds over events */
     sink_line_t memory;  /* bytes of peak memory over events */
-    double events;       /* of its chunks */
-    double n_opt_events; /* with all datasets at once; NaN where a or b is not positive */
+    double events;       /* in its chunks */
+    double n_opt_events; /* for all datasets together; NaN unless a and b are positive */
 } sink_dataset_model_t;
 
 typedef struct {
     sink_dataset_model_t *datasets; /* those with counted attempts, by row of /dict/dataset */
     size_t n_datasets;
-    sink_line_t memory; /* of all counted attempts together */
+    sink_line_t memory; /* of all counted attempts */
     double *score;      /* by row of /chunks; NaN unless counted and modelled */
     double *predicted_s;
-    double excess_s; /* sum of what counted attempts took beyond the model */
+    double excess_s; /* total time of counted attempts beyond the model */
 } sink_model_t;
 
 /* `threads` is the time average. */

@@ -1,5 +1,5 @@
-/* sink_path - the critical path: the longest way through the task graph.
- * Pure: arithmetic on arrays. */
+/* sink_path - the critical path: the longest path through the task graph. Pure: arithmetic on
+ * arrays. */
 #ifndef SINK_PATH_H
 #define SINK_PATH_H
 
@@ -12,7 +12,8 @@ typedef struct {
     uint32_t task, needs; /* `task` starts after `needs` */
 } sink_edge_t;
 
-/* Seconds of the longest chain of tasks that need each other. CREMA_EINVAL: the edges form a circle. Sorts the edges. */
+/* Length in seconds of the longest chain of dependent tasks. CREMA_EINVAL: the edges contain a
+ * cycle. Sorts the edges. */
 CREMA_MUST_CHECK crema_err_t sink_path_longest(const double *durations_s, size_t n_tasks,
                                                sink_edge_t *edges, size_t n_edges, double *ret_s);
 

@@ -1,5 +1,5 @@
-/* sink_reasons - a list of reasons, or of notes: each code and subject once, told as JSON.
- * No socket, file or clock. */
+/* sink_reasons - a list of reasons or notes with unique code and subject, written as JSON. No
+ * socket, file or clock. */
 #ifndef SINK_REASONS_H
 #define SINK_REASONS_H
 
@@ -14,13 +14,14 @@ typedef struct sink_reasons sink_reasons_t;
 CREMA_MUST_CHECK crema_err_t sink_reasons_new(sink_reasons_t **ret_self);
 void sink_reasons_destroy(sink_reasons_t **self_p);
 
-/* A copy. What is known already keeps its place; the larger count stands. */
+/* Adds a copy. A known reason keeps its position and gets the larger count. */
 CREMA_MUST_CHECK crema_err_t sink_reasons_add(sink_reasons_t *self, const crema_reason_t *reason);
 
 size_t sink_reasons_all(const sink_reasons_t *self, const crema_reason_t **ret_reasons);
 
-/* Elements {"code", "subject", "count", "text"} into an open list of at most `size` bytes; where they do not all fit,
- * the last one says how many were left out. `one` has `size` bytes too. False: it is full. */
+/* Writes elements {"code", "subject", "count", "text"} into an open list of at most `size`
+ * bytes; if they do not all fit, the last one gives the number left out. `one` has `size` bytes
+ * too. False: the list is full. */
 bool sink_reasons_put(const sink_reasons_t *self, crema_json_t *json, char *one, size_t size);
 
 #endif

@@ -1,8 +1,9 @@
-/* sink_summary - the tables below /summary and what else only a final file holds.
- * Pure: rows from facts, in memory.
+/* sink_summary - computes the tables under /summary and the other tables that only a final file
+ * has. Pure: rows from facts, in memory.
  *
- * Every published metric has a row in /summary/workflow. One whose inputs are missing has no value and the status unavailable, never a silent zero; one that
- * rests on records of a run that is not complete is incomplete. */
+ * Every published metric has a row in /summary/workflow. If its inputs are missing it has no
+ * value and the status unavailable, never a silent zero; if it depends on records of a partial
+ * run its status is incomplete. */
 #ifndef SINK_SUMMARY_H
 #define SINK_SUMMARY_H
 
@@ -12,29 +13,29 @@
 #include "sink_tables.h"
 
 typedef struct {
-    sink_tables_t *tables; /* rows go in here */
+    sink_tables_t *tables; /* receives the rows */
     const sink_decoder_t *run;
     const sink_facts_t *facts;
     const sink_budget_t *budget;
     const sink_model_t *model;
-    bool partial; /* the verdict is */
+    bool partial; /* the verdict is PARTIAL */
 } sink_summary_t;
 
-/* Sums over the counted attempts and the window, by the letters of the formulas. */
+/* Sums over the counted attempts and the window, named as in the formulas. */
 typedef struct {
-    double W, A, N, cap; /* wall seconds, thread-seconds, threads on average, capacity */
-    double E, P, C, B;   /* events, seconds of process(), of CPU, bytes read; NaN unknown */
+    double W, A, N, cap; /* wall seconds, thread-seconds, mean number of threads, capacity */
+    double E, P, C, B;   /* events, seconds of process(), CPU seconds, bytes read; NaN unknown */
     double open, gc;     /* seconds of opening and of garbage collection */
-    double noncpu;       /* seconds of the processor's tasks without CPU; NaN unknown */
+    double noncpu;       /* non-CPU seconds of the processor's tasks; NaN unknown */
     int64_t n;           /* counted attempts */
-    bool no_cpu, no_bytes, no_open, no_gc; /* some attempt did not know */
+    bool no_cpu, no_bytes, no_open, no_gc; /* unknown for some attempt */
 } sink_totals_t;
 void sink_summary_totals(const sink_summary_t *self, sink_totals_t *ret_totals);
 
-/* All of them. */
+/* Computes all of them. */
 CREMA_MUST_CHECK crema_err_t sink_summary_fill(const sink_summary_t *self);
 
-/* One by one. */
+/* The tables one by one. */
 CREMA_MUST_CHECK crema_err_t sink_summary_workflow(const sink_summary_t *self);
 CREMA_MUST_CHECK crema_err_t sink_summary_workers(const sink_summary_t *self);
 CREMA_MUST_CHECK crema_err_t sink_summary_prefixes(const sink_summary_t *self);

@@ -1,10 +1,14 @@
-/* sink_sweep - threads over time: how many were there, how many were busy, and why the others were free.
- * Pure: one pass over all change points.
+/* sink_sweep - threads over time: how many were present, how many were busy, and why the others
+ * were idle. Pure: one pass over all change points.
  *
- * A free thread belongs to the first of these that holds: STARTUP before the run's first task began; DRAINED after its last task ended; PAUSED while its worker is;
- * PREPROCESS, MERGE while such tasks run and no chunk does; TAIL while the last chunks run, from the start of the last one to the end of all (of tasks, if none
- * is a chunk); JOIN before the worker's first task began; LATENCY while a task is ready on its own worker, or, until the worker's last chunk arrives, while chunks run or wait elsewhere: it
- * could have been here already; IMBALANCE while a task waits for a thread of another worker and no chunk comes here any more; STARVED otherwise. */
+ * An idle thread belongs to the first class that applies: STARTUP before the run's first task
+ * began; DRAINED after its last task ended; PAUSED while its worker is paused; PREPROCESS, MERGE
+ * while such tasks run and no chunk does; TAIL from the start of the last chunk to the end of
+ * all chunks (of tasks, if there are no chunks); JOIN before the worker's first task began;
+ * LATENCY while a task is ready on its own worker or, until the worker's last chunk arrives,
+ * while chunks run or wait elsewhere, since that chunk could already be here; IMBALANCE while a
+ * task waits for a thread of another worker and no further chunk arrives here; STARVED
+ * otherwise. */
 #ifndef SINK_SWEEP_H
 #define SINK_SWEEP_H
 
@@ -34,16 +38,16 @@ typedef struct {
     int64_t t0_ns, t1_ns;
     uint32_t worker;
     bool is_chunk;
-    uint8_t side; /* crema_side_t, of one that is no chunk */
+    uint8_t side; /* crema_side_t of a task that is not a chunk */
 } sink_busy_t;
 
-/* A task that waited for a slot of a worker, or a worker that was paused. */
+/* A task waiting for a slot of a worker, or a paused worker. */
 typedef struct {
     int64_t t0_ns, t1_ns;
     uint32_t worker;
 } sink_spell_t;
 
-/* From t_ns on, until the next one. */
+/* The counts from t_ns until the next step. */
 typedef struct {
     int64_t t_ns;
     int32_t workers, threads, busy;
@@ -56,7 +60,7 @@ typedef struct {
 
 typedef struct {
     int64_t t0_ns, t1_ns; /* the window */
-    size_t n_workers;     /* every worker's number is below */
+    size_t n_workers;     /* all worker numbers are below */
     const sink_presence_t *presence;
     size_t n_presence;
     const sink_busy_t *busy;
@@ -65,7 +69,7 @@ typedef struct {
     size_t n_ready;
     const sink_spell_t *paused;
     size_t n_paused;
-    const int64_t *last_arrival_ns; /* by worker: of its last chunk; NULL: none is known */
+    const int64_t *last_arrival_ns; /* by worker: arrival of its last chunk; NULL: unknown */
 } sink_sweep_in_t;
 
 typedef struct {
@@ -76,21 +80,21 @@ typedef struct {
     int64_t t_first_start_ns, t_last_start_ns,
         t_last_end_ns; /* of tasks in the window; 0 if there were none */
     int64_t t_tail0_ns,
-        t_tail1_ns; /* start of the last chunk, end of all; of tasks without chunks */
+        t_tail1_ns; /* start of the last chunk, end of all; of tasks if there are no chunks */
     int64_t t_steady0_ns,
-        t_steady1_ns; /* first to last instant with 90 % of the threads busy; 0 if there was none */
+        t_steady1_ns; /* first and last instant with 90 % of the threads busy; 0 if there was none */
     double steady_thread_s;
-    double tail_free_s; /* free threads in the tail */
+    double tail_free_s; /* idle threads in the tail */
     sink_load_t *workers;
     sink_step_t *steps;
     size_t n_steps;
 } sink_sweep_t;
 
 CREMA_MUST_CHECK crema_err_t sink_sweep_run(const sink_sweep_in_t *in, sink_sweep_t *ret_sweep);
-/* Frees what it holds; accepts one that was never filled but zeroed. */
+/* Frees the content; a zeroed struct is allowed. */
 void sink_sweep_clear(sink_sweep_t *sweep);
 
-/* Mean of a step function's field over [t0, t1] is its integral over the length. */
+/* Integral of a step function's field over [t0, t1]; divided by the length it is the mean. */
 typedef enum { SINK_STEP_WORKERS, SINK_STEP_THREADS, SINK_STEP_BUSY } sink_step_field_t;
 double sink_sweep_integral_s(const sink_sweep_t *sweep, sink_step_field_t field, int64_t t0_ns,
                              int64_t t1_ns, int64_t window_end_ns);

@@ -1,5 +1,5 @@
-/* sink_verdict - COMPLETE, or PARTIAL and why: what the aggregator said, less what has come since, plus what only the sink can see.
- * No socket, file or clock. */
+/* sink_verdict - COMPLETE, or PARTIAL with reasons: the aggregator's verdict, minus what has
+ * arrived since, plus what only the sink can see. No socket, file or clock. */
 #ifndef SINK_VERDICT_H
 #define SINK_VERDICT_H
 
@@ -12,11 +12,12 @@
 
 typedef struct sink_verdict sink_verdict_t;
 
-/* What of the journal cannot be read. It costs nothing if all of it lies before the verdict, nothing else speaks against the run, the list of
- * writers is whole and names each by its stream, and every agent's own stream is here: then what was damaged was delivered anew. */
+/* Unreadable parts of the journal. They do no harm if they all lie before the verdict, no other
+ * reason applies, the list of writers is complete and names each writer's stream, and every
+ * agent's own stream is present: then the damaged records were delivered again. */
 typedef struct {
     uint64_t bytes;  /* unreadable */
-    uint64_t frames; /* entries that are known to have been there */
+    uint64_t frames; /* entries known to have been there */
     bool is_before_seal;
 } sink_damage_t;
 
@@ -30,17 +31,18 @@ const char *sink_verdict_word(const sink_verdict_t *self);
 
 size_t sink_verdict_reasons(const sink_verdict_t *self, const crema_reason_t **ret_reasons);
 
-/* What is worth knowing though nothing is missing: input that coffea was told to drop, attributes that were refused. */
+/* Facts worth knowing although nothing is missing: input that coffea was told to drop,
+ * attributes that were refused. */
 size_t sink_verdict_notes(const sink_verdict_t *self, const crema_reason_t **ret_notes);
 
 typedef enum { SINK_VERDICT_REASONS, SINK_VERDICT_NOTES, SINK_VERDICT_ALL } sink_verdict_part_t;
 
-/* A list of {"code", "subject", "count", "text"} in memory that the caller frees; as many of them as fit into
- * `size` bytes, reasons first. */
+/* A list of {"code", "subject", "count", "text"}, which the caller frees; as many elements as
+ * fit into `size` bytes, reasons first. */
 CREMA_MUST_CHECK crema_err_t sink_verdict_json(const sink_verdict_t *self, sink_verdict_part_t part,
                                                size_t size, char **ret_json);
 
-/* Records known lost, in all streams. */
+/* Records known to be lost, over all streams. */
 int64_t sink_verdict_loss(const sink_verdict_t *self);
 
 #endif

@@ -1,8 +1,9 @@
-/* sink_attribute - root attributes of a run file: which there are, of what type, and their values.
- * Pure: memory only.
+/* sink_attribute - root attributes of a run file: their names, types and values. Pure: memory
+ * only.
  *
- * Every attribute of the contract is in every file: what nobody said is "", -1 or NaN, so that the attributes of N files are N rows of one table. What the
- * collector says beyond the contract is kept as text. */
+ * Every attribute of the contract is in every file, unknown ones as "", -1 or NaN, so that the
+ * attributes of N files form a table of N rows. Other attributes from the collector are kept as
+ * text. */
 #ifndef SINK_ATTRIBUTE_H
 #define SINK_ATTRIBUTE_H
 
@@ -33,22 +34,24 @@ typedef struct {
 #define SINK_FORMAT_MAJOR 1
 #define SINK_FORMAT_MINOR 1
 
-/* The attributes that the contract names, in the order of the file. */
+/* The attributes of the contract, in file order. */
 size_t sink_attribute_contract(const sink_attribute_t **ret_attributes);
 
 typedef struct sink_attributes sink_attributes_t;
 
-/* Those of the contract, all unknown. */
+/* All attributes of the contract, unknown. */
 CREMA_MUST_CHECK crema_err_t sink_attributes_new(sink_attributes_t **ret_self);
 void sink_attributes_destroy(sink_attributes_t **self_p);
 
-/* A text that is no number leaves a numeric attribute unknown. A name that is no [a-z0-9_.]+ is left out. */
+/* A text that is not a number leaves a numeric attribute unknown. A name that does not match
+ * [a-z0-9_.]+ is ignored. */
 CREMA_MUST_CHECK crema_err_t sink_attributes_text(sink_attributes_t *self, const char *name,
                                                   const char *text);
 /* The attribute must be in the contract and numeric. */
 void sink_attributes_int(sink_attributes_t *self, const char *name, int64_t value);
 
-/* Every text of the list that has a value, but for names that only the sink writes; `replace` false: only where nothing is known yet. */
+/* Sets every non-empty text of the list, except names that only the sink writes. `replace`
+ * false: only attributes that are still unknown. */
 CREMA_MUST_CHECK crema_err_t sink_attributes_texts(sink_attributes_t *self,
                                                    const sink_texts_t *texts, bool replace);
 

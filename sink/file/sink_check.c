@@ -12,7 +12,7 @@
 #include "sink_h5.h"
 #include "sink_seal.h"
 
-/* Findings of one kind are told once a table. */
+/* Findings of one kind are reported once per table. */
 #define BLOCK_ROWS 4096
 
 typedef struct {
@@ -23,7 +23,7 @@ typedef struct {
     uint64_t rows[CREMA_TABLE_COUNT]; /* 0 where the table is unsound */
     int64_t loss;                     /* sum of /gaps.n_lost */
     int64_t open_streams;
-    bool older; /* an earlier 1.x: it need not have what was added since */
+    bool older; /* written by an earlier 1.x: later additions may be missing */
 } check_t;
 
 __attribute__((format(printf, 2, 3))) static void
@@ -81,7 +81,7 @@ s_check_verdict(check_t *self)
     char verdict[32] = "", *reasons = NULL;
     if (sink_h5_text(self->file, "verdict", verdict, sizeof verdict) != CREMA_OK ||
         sink_h5_whole_text(self->file, "verdict_reasons", &reasons) != CREMA_OK)
-        return; /* told already */
+        return; /* already reported */
     bool complete = strcmp(verdict, "COMPLETE") == 0;
     bool any_reason = crema_json_first(reasons) != NULL;
     if (!complete && strcmp(verdict, "PARTIAL") != 0)
@@ -100,7 +100,7 @@ s_check_verdict(check_t *self)
 
 /* ---- rows */
 
-/* What one pass over a table looks for. */
+/* State of one pass over a table. */
 typedef struct {
     const crema_table_t *table;
     bool bad_enum, bad_text, bad_id, bad_order, bad_dense;
@@ -117,7 +117,7 @@ s_labels(const crema_column_t *column)
     return n;
 }
 
-/* Texts end at the first NUL, and nothing follows it. */
+/* True if nothing follows the text's first NUL. */
 static bool
 s_is_text(const char *field, size_t size)
 {
@@ -166,7 +166,7 @@ s_look_at_cell(check_t *self, pass_t *pass, const uint8_t *row, size_t i)
         if (dictionary != CREMA_TABLE_COUNT && !pass->bad_id && id != UINT32_MAX &&
             (uint64_t)id >= self->rows[dictionary]) {
             pass->bad_id = true;
-            s_find(self, "/%s row %llu: %s %lld is no row of /%s", pass->table->path,
+            s_find(self, "/%s row %llu: %s %lld is not a row of /%s", pass->table->path,
                    (unsigned long long)pass->row, column->name, (long long)id,
                    crema_table(dictionary)->path);
         }
@@ -251,7 +251,7 @@ s_check_payload(check_t *self)
     sink_payload_hex(sha256, text);
     if (sink_h5_text(self->file, "sha256_payload", said, sizeof said) == CREMA_OK &&
         strcmp(said, text) != 0)
-        s_find(self, "the tables are not those that sha256_payload was taken of");
+        s_find(self, "the tables do not match sha256_payload");
 }
 
 static void
@@ -269,7 +269,7 @@ s_check_waterfall(check_t *self)
         if (sink_h5_read_rows(self->file, w, i, 1, row) != CREMA_OK)
             return;
         double s = sink_cell_real(w, row, "thread_seconds");
-        sum += isnan(s) ? 0 : s; /* CPU that nobody told is among what is not CPU */
+        sum += isnan(s) ? 0 : s; /* unknown CPU is contained in what is not CPU */
     }
     if (sink_h5_read_rows(self->file, e, 0, 1, row) != CREMA_OK)
         return;
@@ -279,7 +279,7 @@ s_check_waterfall(check_t *self)
         s_find(self, "the waterfall sums to %g s and the capacity is %g s", sum, cap_s);
 }
 
-/* True if the rest can be looked at. */
+/* True if the other checks make sense. */
 static bool
 s_is_final(check_t *self)
 {
@@ -307,7 +307,7 @@ sink_check_file(const char *path, void *out_file, int *ret_findings)
     crema_err_t err = sink_h5_open(path, &self.file, why);
     if (err != CREMA_OK) {
         char *advice =
-            strstr(why, " (may use"); /* h5clear would spoil a file that is being written */
+            strstr(why, " (may use"); /* h5clear would corrupt a file that is being written */
         if (advice)
             *advice = '\0';
         s_find(&self, "%s", why);
@@ -316,7 +316,7 @@ sink_check_file(const char *path, void *out_file, int *ret_findings)
     }
     if (sink_h5_text(self.file, "format", format, sizeof format) != CREMA_OK ||
         strcmp(format, SINK_FORMAT) != 0) {
-        s_find(&self, "an HDF5 file, but no run file of crema");
+        s_find(&self, "an HDF5 file, but not a run file of crema");
         err = CREMA_EMAGIC;
     } else if (s_is_final(&self)) {
         s_check_attributes(&self);

@@ -1,4 +1,4 @@
-/* Files: making, flushing, closing, and what went wrong. */
+/* Creates, flushes and closes files, and keeps the reason of a failure. */
 #include "sink_h5.h"
 
 #include <errno.h>
@@ -37,15 +37,16 @@ sink_h5_version(void)
 #define MAJOR_HANDLES H5E_ID /* its name from 1.14 on */
 #endif
 
-/* Why the library failed last. It forgets that with its next call, be it only to close something, so it is kept when it happens. */
+/* The reason of the library's last failure. HDF5 forgets it with the next call, even one that
+ * closes something, so it is saved at once. */
 typedef struct {
-    char text[256]; /* empty: nothing failed since it was asked for */
-    int error;      /* errno; 0 if the system was not at fault */
+    char text[256]; /* empty: nothing failed since the last request */
+    int error;      /* errno; 0 if the system did not cause it */
 } reason_t;
 
 static const char c_errno[] = "errno = ";
 
-/* The innermost entry comes last on the way down; an error of the system stands in its text. */
+/* Walking down, the innermost entry comes last; a system error is part of its text. */
 static herr_t
 s_collect_reason(unsigned n, const H5E_error2_t *error, void *context)
 {
@@ -68,8 +69,8 @@ s_is_about_handles(unsigned n, const H5E_error2_t *error, void *context)
     return 0;
 }
 
-/* Called by the library for each of its functions that fails. What an error of the system led to, and closing what was never opened, is no
- * reason. */
+/* HDF5 calls this for each of its functions that fails. Follow-ups of a system error, and
+ * closing a handle that was never opened, are ignored. */
 static herr_t
 s_on_failure(hid_t stack, void *context)
 {
@@ -90,12 +91,12 @@ sink_h5_prepare(void)
         return;
     done = true;
     setenv("HDF5_PLUGIN_PRELOAD", "::", 1);
-    H5dont_atexit(); /* it crashes on a file that it could not close; every other one is closed by then */
+    H5dont_atexit(); /* HDF5 crashes at exit on a file it could not close; all others are closed by then */
     H5open();
     H5Eset_auto2(H5E_DEFAULT, s_on_failure, calloc(1, sizeof(reason_t)));
 }
 
-/* The reason is the library's from here on, in memory that it gives back when asked. */
+/* Returns the saved reason and clears it. */
 static reason_t
 s_take_reason(void)
 {
@@ -146,7 +147,7 @@ sink_h5_why(const sink_h5_t *self)
     return self->why;
 }
 
-/* ---- making */
+/* ---- creating */
 
 static crema_err_t
 s_give_up(sink_h5_t **self_p, crema_err_t err, char *ret_why)
@@ -157,7 +158,8 @@ s_give_up(sink_h5_t **self_p, crema_err_t err, char *ret_why)
     return err;
 }
 
-/* The file is made before HDF5 sees it, which follows links and writes into what it finds: it gets the very file by its descriptor. */
+/* Creates the file before HDF5 sees it and passes it by descriptor: HDF5 itself would follow
+ * links and write to an existing file. */
 static hid_t
 s_create_fresh(sink_h5_t *self, hid_t create, hid_t access, crema_err_t *ret_err)
 {
@@ -166,7 +168,7 @@ s_create_fresh(sink_h5_t *self, hid_t create, hid_t access, crema_err_t *ret_err
     *ret_err = sink_fs_create_fresh(self->path, &fd);
     if (*ret_err != CREMA_OK) {
         snprintf(self->why, sizeof self->why, "could not make %s: %s", self->path,
-                 *ret_err == CREMA_EBUSY ? "somebody else puts a file of that name there"
+                 *ret_err == CREMA_EBUSY ? "another process keeps creating a file of that name"
                                          : strerror(errno));
         return -1;
     }
@@ -178,7 +180,8 @@ s_create_fresh(sink_h5_t *self, hid_t create, hid_t access, crema_err_t *ret_err
     return file;
 }
 
-/* Bounds, cache and, for a live file, pages: without them a killed writer leaves torn indexes now and then. */
+/* Sets format bounds, cache and, for a live file, paging: without these the index may be torn
+ * when the writer is killed. */
 static crema_err_t
 s_create_file(sink_h5_t *self, bool live)
 {

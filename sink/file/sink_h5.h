@@ -1,7 +1,9 @@
-/* sink_h5 - run files as HDF5 knows them. Only sink_h5*.c include its header; types follow from the table of columns.
+/* sink_h5 - run files in HDF5. Only sink_h5*.c include the HDF5 header; file types follow from
+ * the table of columns.
  *
- * Two ways of writing: LIVE, for readers in swmr mode while it grows, unfiltered and with everything made before the first row; FINAL, written
- * once and compressed. HDF5's own messages are silenced; sink_h5_why() holds one sentence about the last failure. */
+ * There are two kinds of file. LIVE: for SWMR readers while it grows; uncompressed, with all
+ * tables created before the first row. FINAL: written once and compressed. HDF5's own error
+ * output is silenced; sink_h5_why() returns one sentence about the last failure. */
 #ifndef SINK_H5_H
 #define SINK_H5_H
 
@@ -17,7 +19,7 @@
 
 #define SINK_H5_WHY_BYTES 1024
 
-/* Chunks of one live table; the index of a larger one may tear under a killed writer. */
+/* HDF5 chunks per live table; the index of a larger table may be torn when its writer is killed. */
 #define SINK_H5_LIVE_CHUNKS_MAX 8000
 
 typedef struct sink_h5 sink_h5_t;
@@ -27,13 +29,13 @@ const char *sink_h5_version(void);
 
 /* ---- writing */
 
-/* Replaces a file of that name: all live tables are made, the attributes written, and readers may come. */
+/* Replaces the file: creates all live tables, writes the attributes and enables SWMR readers. */
 CREMA_MUST_CHECK crema_err_t sink_h5_create_live(const char *path,
                                                  const sink_attributes_t *attributes,
                                                  sink_h5_t **ret_self, char *ret_why);
 
-/* Rows from row `first` on: behind the end they are appended, before it they replace. Visible after the next flush.
- * CREMA_ELIMIT: the table is full. */
+/* Writes rows from `first` on: after the end they are appended, before it they overwrite.
+ * Visible after the next flush. CREMA_ELIMIT: the table is full. */
 CREMA_MUST_CHECK crema_err_t sink_h5_put_rows(sink_h5_t *self, const crema_table_t *table,
                                               uint64_t first, const uint8_t *rows, uint64_t n);
 CREMA_MUST_CHECK crema_err_t sink_h5_flush(sink_h5_t *self);
@@ -41,10 +43,10 @@ CREMA_MUST_CHECK crema_err_t sink_h5_flush(sink_h5_t *self);
 CREMA_MUST_CHECK crema_err_t sink_h5_create_final(const char *path, sink_h5_t **ret_self,
                                                   char *ret_why);
 
-/* Gives rows i..i+n of a table, packed; borrowed until the next call. */
+/* Returns rows i..i+n of a table, packed; borrowed until the next call. */
 typedef const uint8_t *(*sink_h5_rows_fn)(void *context, uint64_t i, uint64_t *ret_n);
 
-/* Makes and fills one table. `n_rows_lost` and `time_basis` are attributes of it. */
+/* Creates and fills one table. `n_rows_lost` and `time_basis` become its attributes. */
 CREMA_MUST_CHECK crema_err_t sink_h5_write_table(sink_h5_t *self, const crema_table_t *table,
                                                  uint64_t n, sink_h5_rows_fn rows, void *context,
                                                  int64_t n_rows_lost, const char *time_basis);
@@ -52,26 +54,27 @@ CREMA_MUST_CHECK crema_err_t sink_h5_write_table(sink_h5_t *self, const crema_ta
 CREMA_MUST_CHECK crema_err_t sink_h5_write_attributes(sink_h5_t *self,
                                                       const sink_attributes_t *attributes);
 
-/* ---- the grid: /grid, what xarray loads */
+/* ---- the grid: /grid, which xarray loads */
 
 CREMA_MUST_CHECK crema_err_t sink_h5_grid_begin(sink_h5_t *self, const int64_t *times,
                                                 uint64_t n_times, const char *const *workers,
                                                 uint64_t n_workers,
                                                 const crema_grid_variable_t *variables,
                                                 size_t n_variables);
-/* Rows first..first+n of a variable per worker, or all of one that is not (first 0, n 1). */
+/* Writes rows first..first+n of a per-worker variable, or the whole of any other variable (first
+ * 0, n 1). */
 CREMA_MUST_CHECK crema_err_t sink_h5_grid_put(sink_h5_t *self, size_t variable, uint64_t first,
                                               uint64_t n, const double *values);
 
 /* ---- reading */
 
-/* CREMA_EMAGIC: no HDF5 file. */
+/* CREMA_EMAGIC: not an HDF5 file. */
 CREMA_MUST_CHECK crema_err_t sink_h5_open(const char *path, sink_h5_t **ret_self, char *ret_why);
 
-/* CREMA_ENOENT: there is none, or it is of another type. The text is cut to out[size]. */
+/* CREMA_ENOENT: missing or of another type. The text is cut to out[size]. */
 CREMA_MUST_CHECK crema_err_t sink_h5_text(sink_h5_t *self, const char *attribute, char *out,
                                           size_t size);
-/* The same in memory that the caller frees. */
+/* The same without a limit; the caller frees the text. */
 CREMA_MUST_CHECK crema_err_t sink_h5_whole_text(sink_h5_t *self, const char *attribute,
                                                 char **ret_text);
 CREMA_MUST_CHECK crema_err_t sink_h5_int(sink_h5_t *self, const char *attribute,
@@ -79,24 +82,26 @@ CREMA_MUST_CHECK crema_err_t sink_h5_int(sink_h5_t *self, const char *attribute,
 CREMA_MUST_CHECK crema_err_t sink_h5_real(sink_h5_t *self, const char *attribute,
                                           double *ret_value);
 
-/* Rows of a table; CREMA_ENOENT: it is not there; CREMA_EPROTO: a column is missing or of another type (`ret_why` names it). */
+/* Number of rows. CREMA_ENOENT: no such table; CREMA_EPROTO: a column is missing or has another
+ * type (`ret_why` names it). */
 CREMA_MUST_CHECK crema_err_t sink_h5_table(sink_h5_t *self, const crema_table_t *table,
                                            uint64_t *ret_rows, char *ret_why);
-/* The attributes that every table has are there and say what the table of columns says. */
+/* Checks that the attributes every table has are there and match the table of columns. */
 CREMA_MUST_CHECK crema_err_t sink_h5_table_attributes(sink_h5_t *self, const crema_table_t *table,
                                                       char *ret_why);
-/* Columns by name, into packed rows of the table. */
+/* Reads columns by name into packed rows of the table. */
 CREMA_MUST_CHECK crema_err_t sink_h5_read_rows(sink_h5_t *self, const crema_table_t *table,
                                                uint64_t first, uint64_t n, uint8_t *rows);
 
-/* sha256_payload of what the file holds, tables that a newer writer made too. */
+/* Checksum of the tables in the file, including tables that a newer version wrote. */
 CREMA_MUST_CHECK crema_err_t sink_h5_payload(sink_h5_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES]);
 
 /* ---- both */
 
 const char *sink_h5_why(const sink_h5_t *self);
 
-/* Closing is where a full disk may show. Frees in any case; *self_p becomes NULL. `ret_why` may be NULL. */
+/* Closes and frees in any case and sets *self_p to NULL. A full disk may only show here.
+ * `ret_why` may be NULL. */
 CREMA_MUST_CHECK crema_err_t sink_h5_close(sink_h5_t **self_p, char *ret_why);
 
 #endif

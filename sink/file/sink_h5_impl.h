@@ -1,4 +1,5 @@
-/* sink_h5_impl - what the files of sink_h5 share; nobody else includes it. A handle of HDF5 is an int64_t here. */
+/* sink_h5_impl - shared by the source files of sink_h5; private to them. HDF5 handles are
+ * int64_t here. */
 #ifndef SINK_H5_IMPL_H
 #define SINK_H5_IMPL_H
 
@@ -18,31 +19,33 @@ struct sink_h5 {
     char why[SINK_H5_WHY_BYTES];
 };
 
-/* Once, before any other call of the library: no messages on stderr, no plugins from the environment. */
+/* Call once before any other function of the library: disables error output and plugins from the
+ * environment. */
 void sink_h5_prepare(void);
 
 CREMA_MUST_CHECK crema_err_t sink_h5_new(const char *path, sink_h5_t **ret_self);
 
-/* Puts "could not <what> <which> in <file>: <reason>" into self->why; the reason is the system's if it was at fault, else the library's innermost. Returns
- * what the system's error is here, or CREMA_EH5. */
+/* Writes "could not <what> <which> in <file>: <reason>" to self->why. The reason is the system's
+ * if it caused the failure, else HDF5's innermost one. Returns the system's error, or CREMA_EH5. */
 crema_err_t sink_h5_fail(sink_h5_t *self, const char *what, const char *which);
 
-/* Handles to be closed by the caller; negative on failure. */
+/* The caller closes these handles; negative on failure. */
 int64_t sink_h5_row_type(const crema_table_t *table);
 int64_t sink_h5_text_type(void);
 int64_t sink_h5_column_type(const crema_column_t *column);
 
-/* One table with its attributes; in the final file with room for n rows. Groups on the way are made. */
+/* Creates one table with its attributes and any missing groups; in a final file with space for n
+ * rows. */
 CREMA_MUST_CHECK crema_err_t sink_h5_make_table(sink_h5_t *self, const crema_table_t *table,
                                                 uint64_t n, int64_t n_rows_lost,
                                                 const char *time_basis, int64_t *ret_dataset);
 
-/* Attributes of an object; false on failure. */
+/* Set attributes of an object; false on failure. */
 bool sink_h5_put_text(int64_t object, const char *name, const char *text);
 bool sink_h5_put_texts(int64_t object, const char *name, const char *const *texts, size_t n);
 bool sink_h5_put_int(int64_t object, const char *name, int64_t value);
 
-/* Opens an attribute of an object only if it is a scalar text, integer or real; negative if not. */
+/* Opens an attribute of an object if it is a scalar text, integer or real; otherwise negative. */
 int64_t sink_h5_open_attribute(int64_t object, const char *name, int type_class);
 
 #endif

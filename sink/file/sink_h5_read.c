@@ -1,4 +1,4 @@
-/* Reading a run file again: does it hold what the contract says, and the bytes that its checksum names. */
+/* Reads a run file back: checks the tables against the contract and computes the checksum. */
 #include <hdf5.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ sink_h5_open(const char *path, sink_h5_t **ret_self, char *ret_why)
     return CREMA_OK;
 }
 
-/* A dataset at a path whose groups may be missing; negative if it is not there. */
+/* Opens a dataset at a path whose groups may be missing; negative if it does not exist. */
 static hid_t
 s_open_dataset(hid_t file, const char *path)
 {
@@ -57,7 +57,7 @@ s_open_dataset(hid_t file, const char *path)
 
 /* ---- columns */
 
-/* Whether the file's compound has the column with the type that the table of columns says. */
+/* True if the file's compound type has the column with the expected type. */
 static bool
 s_has_column(hid_t type, const crema_column_t *column)
 {
@@ -67,7 +67,8 @@ s_has_column(hid_t type, const crema_column_t *column)
     hid_t member = H5Tget_member_type(type, (unsigned)index);
     hid_t ours = sink_h5_column_type(column);
     bool equal = member >= 0 && ours >= 0 && H5Tequal(member, ours) > 0;
-    if (!equal && column->type == CREMA_T_ENUM && member >= 0) /* newer files know more labels */
+    if (!equal && column->type == CREMA_T_ENUM &&
+        member >= 0) /* newer files may have more labels */
         equal = H5Tget_class(member) == H5T_ENUM && H5Tget_nmembers(member) > H5Tget_nmembers(ours);
     H5Tclose(ours);
     H5Tclose(member);
@@ -87,7 +88,7 @@ sink_h5_table(sink_h5_t *self, const crema_table_t *table, uint64_t *ret_rows, c
     hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
     hsize_t rows = 0;
     if (H5Tget_class(type) != H5T_COMPOUND || H5Sget_simple_extent_ndims(space) != 1) {
-        snprintf(ret_why, SINK_H5_WHY_BYTES, "/%s is no table", table->path);
+        snprintf(ret_why, SINK_H5_WHY_BYTES, "/%s is not a table", table->path);
         err = CREMA_EPROTO;
     } else {
         H5Sget_simple_extent_dims(space, &rows, NULL);
@@ -243,7 +244,7 @@ s_by_path(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* The rows as they lie in the file, whatever columns a newer writer gave them. */
+/* Digests the rows as stored, including columns of newer versions. */
 static bool
 s_digest_table(hid_t file, const char *path, sink_payload_t *sum, uint8_t *block)
 {

@@ -10,19 +10,20 @@
 #include "sink_decoder.h"
 #include "sink_h5.h"
 
-/* Rows of a table that wait for the next flush, one live chunk at most. */
+/* Rows of a table waiting for the next flush, at most one live chunk. */
 typedef struct {
     uint8_t *rows;
     uint32_t n;
     uint64_t written;
-    uint64_t left_out; /* rows after the table was full */
+    uint64_t left_out; /* rows that came after the table was full */
 } waiting_t;
 
 struct sink_live {
     char *path;
     crema_id_t run_id;
     sink_decoder_t *run;
-    sink_h5_t *file; /* NULL until the first flush, so that the attributes meta by then are in it */
+    sink_h5_t *
+        file; /* NULL until the first flush, so that it is created with the attributes known by then */
     bool broken;
     bool fresh; /* something came since the last flush */
     waiting_t waiting[CREMA_TABLE_COUNT];
@@ -43,7 +44,7 @@ sink_live_new(const char *path, const crema_id_t *run_id, sink_live_t **ret_self
         sink_live_close(&self);
         return err;
     }
-    unlink(path); /* of a run that was recorded before a restart: this one starts over */
+    unlink(path); /* left from before a restart: this view starts over */
     self->fresh = true;
     *ret_self = self;
     return CREMA_OK;
@@ -82,7 +83,7 @@ s_create(sink_live_t *self)
     return err;
 }
 
-/* Closes the view for good; what it holds stays readable. */
+/* Closes the view for good; its content stays readable. */
 static crema_err_t
 s_break(sink_live_t *self, crema_err_t err)
 {
@@ -134,7 +135,7 @@ s_emit(void *context, crema_table_id_t id, const uint8_t *row)
     return waiting->n == table->live_chunk_rows ? s_write_waiting(self, id) : CREMA_OK;
 }
 
-/* Names before the rows that use them. */
+/* Writes names before the rows that use them. */
 static crema_err_t
 s_write_dictionaries(sink_live_t *self)
 {
@@ -173,7 +174,7 @@ sink_live_flush(sink_live_t *self)
     return err == CREMA_OK ? err : s_break(self, err);
 }
 
-/* ---- what comes in */
+/* ---- input */
 
 crema_err_t
 sink_live_put(sink_live_t *self, const sink_journal_put_t *put)
@@ -213,7 +214,7 @@ sink_live_close(sink_live_t **self_p)
         return;
     if (self->run && !self->broken) {
         crema_err_t ignored = sink_live_flush(self);
-        (void)ignored; /* the file is a view: what it misses is in the journal */
+        (void)ignored; /* the file is only a view: the journal has what it lacks */
     }
     crema_err_t ignored = sink_h5_close(&self->file, NULL);
     (void)ignored;

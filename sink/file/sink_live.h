@@ -1,7 +1,9 @@
-/* sink_live - `<run_id>.live.h5`: what notebooks look at while the run goes on. SWMR, uncompressed, never authoritative.
+/* sink_live - `<run_id>.live.h5`, the file that notebooks read during a run. SWMR, uncompressed,
+ * never authoritative.
  *
- * Fed with committed records only, in journal order; rows wait in memory until the next flush (at most one live chunk a table, then they are
- * written at once). A failure of HDF5 closes the view and is reported once: the run goes on without it. */
+ * It receives committed records only, in journal order. Rows wait in memory until the next
+ * flush, at most one live chunk per table. A failure of HDF5 closes the view and is reported
+ * once; the run continues without it. */
 #ifndef SINK_LIVE_H
 #define SINK_LIVE_H
 
@@ -10,14 +12,14 @@
 
 typedef struct sink_live sink_live_t;
 
-/* Replaces a file of that name. */
+/* Replaces an existing file. */
 CREMA_MUST_CHECK crema_err_t sink_live_new(const char *path, const crema_id_t *run_id,
                                            sink_live_t **ret_self);
 CREMA_MUST_CHECK crema_err_t sink_live_put(sink_live_t *self, const sink_journal_put_t *put);
 CREMA_MUST_CHECK crema_err_t sink_live_run(sink_live_t *self, crema_msg_type_t type,
                                            const crema_run_msg_t *msg);
 CREMA_MUST_CHECK crema_err_t sink_live_clock(sink_live_t *self, const crema_clock_sample_t *sample);
-/* Makes everything put so far visible to readers. Cheap when nothing is new. */
+/* Makes everything put so far visible to readers. Cheap if there is nothing new. */
 CREMA_MUST_CHECK crema_err_t sink_live_flush(sink_live_t *self);
 void sink_live_close(sink_live_t **self_p);
 

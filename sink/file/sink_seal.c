@@ -18,7 +18,7 @@ sink_seal_fail(sink_seal_t *self, crema_err_t err, const char *what)
     return err;
 }
 
-/* ---- from the journal to rows */
+/* ---- reading the journal into rows */
 
 static crema_err_t
 s_on_row(void *context, crema_table_id_t table, const uint8_t *row)
@@ -58,7 +58,7 @@ s_on_clock(void *context, const crema_clock_sample_t *sample)
     return err == CREMA_OK ? sink_decoder_clock(self->run, sample) : err;
 }
 
-/* Messages first, so that every record is decoded by the rules that were known in the end. */
+/* Reads messages first, so that every record is decoded with the final rules. */
 static crema_err_t
 s_read(sink_seal_t *self, const char *journal_dir)
 {
@@ -71,7 +71,7 @@ s_read(sink_seal_t *self, const char *journal_dir)
         err = sink_journal_read(journal_dir, &records, &self->report);
     if (err == CREMA_OK)
         err = sink_decoder_finish(self->run);
-    if (err == CREMA_ENOSPC) { /* rows wait in a file beside the output */
+    if (err == CREMA_ENOSPC) { /* rows are spilled to a file in the output directory */
         snprintf(self->why, self->why_size, "could not keep rows in %s: %s", self->dir,
                  strerror(ENOSPC));
         return err;
@@ -79,9 +79,10 @@ s_read(sink_seal_t *self, const char *journal_dir)
     return err == CREMA_OK ? err : sink_seal_fail(self, err, "could not read the journal");
 }
 
-/* ---- rows in their final form */
+/* ---- completing the rows */
 
-/* coffea's report comes as attributes; its numbers are rows of /custom too, where the other users' metrics are. */
+/* coffea's report comes as attributes; its numbers also become rows of /custom, next to the
+ * user's own metrics. */
 static crema_err_t
 s_add_coffea_report(sink_seal_t *self)
 {
@@ -167,7 +168,7 @@ s_summarize(sink_seal_t *self)
     return err == CREMA_OK ? err : sink_seal_fail(self, err, "could not make the summaries");
 }
 
-/* ---- the whole of it */
+/* ---- sealing */
 
 static crema_err_t
 s_paths(sink_seal_t *self, const char *output_path)
@@ -227,7 +228,7 @@ s_end(sink_seal_t *self)
     sink_tables_destroy(&self->tables);
 }
 
-/* What to do about it; every failure leaves the journal as it was. */
+/* Advice for the user; every failure leaves the journal unchanged. */
 static const char *
 s_remedy(crema_err_t err)
 {
@@ -239,7 +240,7 @@ s_remedy(crema_err_t err)
     case CREMA_ENOENT:
         return "make that directory or choose another one, then run";
     default:
-        return "its records are safe; when this is mended, run";
+        return "its records are safe; when the cause is fixed, run";
     }
 }
 

@@ -1,4 +1,4 @@
-/* The final file: written under a temporary name, closed, synced, read again, renamed. */
+/* The final file: written under a temporary name, closed, synced, verified, renamed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "sink_kept.h"
 #include "sink_seal_impl.h"
 
-#define GRID_BLOCK 64 /* workers that are put on the grid at a time */
+#define GRID_BLOCK 64 /* workers written to the grid at a time */
 
 static crema_err_t
 s_fail_h5(sink_seal_t *self, crema_err_t err)
@@ -110,7 +110,8 @@ s_write_grid(sink_seal_t *self)
 
 /* ---- revision */
 
-/* The file of that name as it is now: the same content again is the same revision, anything else the next one. */
+/* Compares with the existing file: equal content keeps the revision, anything else gets the next
+ * one. */
 static crema_err_t
 s_number_revision(sink_seal_t *self, const char *sha, int64_t *ret_revision)
 {
@@ -154,7 +155,7 @@ s_by_path(const void *a, const void *b)
                   (*(const crema_table_t *const *)b)->path);
 }
 
-/* Of the rows in memory; reading them back from the file must give the same. */
+/* Checksum of the rows in memory; the file must give the same when read back. */
 static crema_err_t
 s_take_checksum(const sink_seal_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES])
 {
@@ -176,7 +177,7 @@ s_take_checksum(const sink_seal_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES])
     return CREMA_OK;
 }
 
-/* ---- writing and putting in place */
+/* ---- writing and renaming */
 
 static crema_err_t
 s_sync_file(const char *path, uint64_t *ret_bytes)
@@ -224,13 +225,13 @@ s_count_rows(sink_seal_t *self, sink_h5_t *file)
         uint64_t rows;
         crema_err_t err = sink_h5_table(file, table, &rows, why);
         if (err != CREMA_OK) {
-            snprintf(self->why, self->why_size, "the file was written and reads back wrong: %s",
+            snprintf(self->why, self->why_size, "the file was written but reads back wrong: %s",
                      why);
             return CREMA_EH5;
         }
         if (rows != sink_rows_count(sink_tables_rows(self->tables, table->id))) {
             snprintf(self->why, self->why_size,
-                     "the file was written and reads back with %llu rows in /%s",
+                     "the file was written but reads back with %llu rows in /%s",
                      (unsigned long long)rows, table->path);
             return CREMA_EH5;
         }
@@ -253,7 +254,7 @@ s_verify(sink_seal_t *self, const uint8_t sha256[SINK_PAYLOAD_BYTES])
     if (err == CREMA_OK && (err = sink_h5_payload(file, again)) != CREMA_OK)
         snprintf(self->why, self->why_size, "%s", sink_h5_why(file));
     if (err == CREMA_OK && memcmp(again, sha256, sizeof again) != 0) {
-        snprintf(self->why, self->why_size, "the file was written and reads back differently");
+        snprintf(self->why, self->why_size, "the file was written but reads back differently");
         err = CREMA_EH5;
     }
     crema_err_t closed = sink_h5_close(&file, NULL);

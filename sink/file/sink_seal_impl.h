@@ -1,4 +1,4 @@
-/* sink_seal_impl - what the files of sink_seal share; nobody else includes it. */
+/* sink_seal_impl - shared by the source files of sink_seal; private to them. */
 #ifndef SINK_SEAL_IMPL_H
 #define SINK_SEAL_IMPL_H
 
@@ -18,7 +18,7 @@
 
 typedef struct {
     char path[PATH_MAX];      /* of the final file */
-    char temporary[PATH_MAX]; /* beside it, under a name that nobody can guess */
+    char temporary[PATH_MAX]; /* in the same directory, under an unguessable name */
     char dir[PATH_MAX];
     sink_decoder_t *run;
     sink_tables_t *tables;
@@ -34,19 +34,21 @@ typedef struct {
     size_t why_size;
 } sink_seal_t;
 
-/* Puts "<what>: <the error's text>" into self->why; returns err. */
+/* Writes "<what>: <text of err>" to self->why; returns err. */
 crema_err_t sink_seal_fail(sink_seal_t *self, crema_err_t err, const char *what);
 
-/* Times of rows onto the aggregator's clock, and a mark at chunks whose clock nobody compared. */
+/* Converts times of rows to the aggregator's clock, and flags chunks whose clock was never
+ * compared. */
 void sink_seal_correct_rows(sink_seal_t *self);
 
-/* First and last times of streams and workers likewise, once the rows and the dictionaries are there. */
+/* Converts first and last times of streams and workers; call it after the rows and dictionaries
+ * are complete. */
 void sink_seal_correct_dictionaries(sink_seal_t *self);
 
-/* All root attributes but those that follow from the file itself: its checksum and revision. */
+/* Sets all root attributes except those that depend on the file itself: checksum and revision. */
 CREMA_MUST_CHECK crema_err_t sink_seal_describe(sink_seal_t *self);
 
-/* Writes the file under its temporary name, reads it again, puts it in place. */
+/* Writes the file under its temporary name, verifies it and renames it. */
 CREMA_MUST_CHECK crema_err_t sink_seal_make_file(sink_seal_t *self, sink_seal_result_t *result);
 
 #endif

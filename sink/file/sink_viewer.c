@@ -20,7 +20,7 @@
 
 #define LINES_BYTES (64u << 10)
 #define LAST_READING_NS                                                                            \
-    INT64_C(1000000000) /* what a sink that stops leaves unread is read so long */
+    INT64_C(1000000000) /* how long the rest is still read after the sink has stopped */
 
 typedef struct {
     crema_id_t run_id;
@@ -144,7 +144,7 @@ s_grown(sink_viewer_t *self, const sink_viewing_t *viewing)
         if (err != CREMA_OK)
             s_give_up(view, err);
     }
-    view->until = viewing->place;
+    view->until = viewing->position;
 }
 
 static void
@@ -198,7 +198,7 @@ sink_viewer_step(sink_viewer_t *self)
     return false;
 }
 
-/* Its time is the sign that somebody still writes it, also while nothing comes. */
+/* Updates the file's time while its run is alive, even when nothing new comes. */
 static void
 s_touch(const sink_viewer_t *self, const crema_id_t *run_id)
 {

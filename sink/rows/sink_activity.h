@@ -1,8 +1,8 @@
-/* sink_activity - from cumulative totals to increments.
- * Pure: memory only.
+/* sink_activity - turns cumulative totals into increments. Pure: memory only.
  *
- * A key is everything that tells two totals of one stream apart. An increment covers the time since the key's previous total, or, if the key is
- * new, since the stream last read its totals: it was zero then. A baseline, the total at the start of the run, is no increment. */
+ * A key is everything that distinguishes two totals of one stream. An increment covers the time
+ * since the key's previous total or, for a new key, since the stream last read its totals, when
+ * the key's total was zero. A baseline, the total at the start of the run, yields no increment. */
 #ifndef SINK_ACTIVITY_H
 #define SINK_ACTIVITY_H
 
@@ -15,12 +15,13 @@
 typedef struct {
     uint32_t stream, worker, span, prefix, activity, unit;
     uint32_t context;
-    uint32_t mark; /* what the hook said of its side */
+    uint32_t mark; /* the side that the hook marked */
 } sink_activity_key_t;
 
 typedef struct sink_activity sink_activity_t;
 
-/* A total of a key beyond CREMA_LIMIT_ACTIVITY_KEYS is kept with an unknown increment and counted in `limits`, which the caller keeps. */
+/* A total of a key beyond CREMA_LIMIT_ACTIVITY_KEYS is kept with an unknown increment and
+ * counted in `limits`, which the caller owns. */
 CREMA_MUST_CHECK crema_err_t sink_activity_new(crema_limits_t *limits, sink_activity_t **ret_self);
 void sink_activity_destroy(sink_activity_t **self_p);
 

@@ -1,6 +1,7 @@
-/* sink_attempt - attempts at chunks: those that are still open, and the numbering of all of them.
+/* sink_attempt - attempts at chunks: the open ones, and the numbering of all of them.
  *
- * A worker says PROVISIONAL when it takes a chunk up and again what came of it; what never got its second word is a lost attempt. */
+ * A worker writes a PROVISIONAL row when it starts a chunk and a final row with the outcome; an
+ * attempt without a final row is lost. */
 #ifndef SINK_ATTEMPT_H
 #define SINK_ATTEMPT_H
 
@@ -19,7 +20,7 @@
 #define SINK_QUALITY_SUPERSEDED 8u
 #define SINK_QUALITY_RECONSTRUCTED 16u
 
-/* process() returned: its output is in the result of the analysis, unless it was superseded. */
+/* True if process() returned: its output is in the analysis result, unless it was superseded. */
 static inline bool
 sink_chunk_returned(int64_t status)
 {
@@ -28,7 +29,8 @@ sink_chunk_returned(int64_t status)
 
 typedef struct sink_attempts sink_attempts_t;
 
-/* Attempts beyond CREMA_LIMIT_OPEN_ATTEMPTS are counted in `limits`, which the caller keeps, and never open. */
+/* Attempts beyond CREMA_LIMIT_OPEN_ATTEMPTS are counted in `limits`, which the caller owns, and
+ * never opened. */
 CREMA_MUST_CHECK crema_err_t sink_attempts_new(crema_limits_t *limits, sink_attempts_t **ret_self);
 void sink_attempts_destroy(sink_attempts_t **self_p);
 
@@ -36,23 +38,26 @@ void sink_attempts_destroy(sink_attempts_t **self_p);
 CREMA_MUST_CHECK crema_err_t sink_attempts_open(sink_attempts_t *self, uint32_t stream, int64_t ref,
                                                 const uint8_t *row);
 
-/* Its final row has come. */
+/* The attempt's final row has come. */
 CREMA_MUST_CHECK crema_err_t sink_attempts_close(sink_attempts_t *self, uint32_t stream,
                                                  int64_t ref);
 
-/* The open attempts one by one, in the order they were opened: set *cursor to 0, then call until NULL. */
+/* Iterates over the open attempts in the order they were opened: set *cursor to 0, call until
+ * NULL. */
 const uint8_t *sink_attempts_next(const sink_attempts_t *self, size_t *cursor);
 
-/* Counts an attempt whose final row arrived, and returns how many these are at its chunk in its submission; 0 if that cannot be told. */
+/* Counts an attempt whose final row has arrived. Returns the number of arrived attempts at its
+ * chunk in its submission; 0 if unknown. */
 uint32_t sink_attempts_arrived(sink_attempts_t *self, const crema_chunks_row_t *row);
 
-/* Numbers the passes over each chunk, and in each pass the attempts by their start. Every attempt of a pass that returned, but the last to
- * end, is marked as superseded: it is the same task of the same submission, computed again because its result was lost. Another
- * submission is another pass. `rows` are those of /chunks, in final order; `streams` those of /dict/stream. */
+/* Numbers the passes over each chunk and, within each pass, the attempts by start time. Of the
+ * attempts of a pass that returned, all but the last to end are marked as superseded: the same
+ * task of the same submission was computed again because its result was lost. Another submission
+ * is another pass. `rows` are those of /chunks in final order; `streams` those of /dict/stream. */
 CREMA_MUST_CHECK crema_err_t sink_attempts_number(sink_rows_t *rows, const sink_rows_t *streams);
 
-/* Numbers the executions of each Dask task by their start; a result that was lost (no start is known) is none. `rows` are those of
- * /task_events, in final order. */
+/* Numbers the executions of each Dask task by start time; an event without a start (a lost
+ * result) is not an execution. `rows` are those of /task_events in final order. */
 CREMA_MUST_CHECK crema_err_t sink_attempts_number_tasks(sink_rows_t *rows);
 
 #endif

@@ -1,5 +1,5 @@
-/* sink_cell - cells of packed rows by name, where the few rows of a summary are filled or a test looks at one.
- * Pure: a name that is no column of the table is a programming error. */
+/* sink_cell - reads and writes cells of packed rows by column name, for the few rows of a
+ * summary and for tests. Pure. A name that is not a column of the table is a programming error. */
 #ifndef SINK_CELL_H
 #define SINK_CELL_H
 
@@ -10,7 +10,7 @@
 /* Enough for the widest row. */
 #define SINK_ROW_BYTES_MAX 1024
 
-/* Index of a column that exists. */
+/* Index of the column, which must exist. */
 size_t sink_cell_column(const crema_table_t *table, const char *name);
 
 void sink_cell_set(const crema_table_t *table, uint8_t *row, const char *name, int64_t value);

@@ -1,9 +1,11 @@
-/* sink_decoder - decodes the committed records of one run into rows of its tables.
- * Pure: record frames and messages in, rows out through a function; the live view and the final file use the same decoder.
+/* sink_decoder - decodes the committed records of one run into rows of its tables. Pure: record
+ * frames and messages in, rows out through a function. The live view and the final file use the
+ * same decoder.
  *
- * Names become numbers of the run's dictionaries, totals become increments, sides of the time budget are decided, losses become rows of /gaps. Times stay
- * as the writer's clock gave them. Rows of a chunk that is still being worked on are held back until their final word comes, or until
- * sink_decoder_finish() calls the attempt lost. */
+ * Names become numbers of the run's dictionaries, totals become increments, each prefix gets its
+ * side of the time budget, losses become rows of /gaps. Times stay as the writer's clock gave
+ * them. Rows of an unfinished chunk are held back until its final row comes, or until
+ * sink_decoder_finish() declares the attempt lost. */
 #ifndef SINK_DECODER_H
 #define SINK_DECODER_H
 
@@ -21,14 +23,16 @@
 
 typedef struct sink_decoder sink_decoder_t;
 
-/* Called for each row of a stream table, of /gaps and of /clock. An error ends the call that led to it. Dictionaries are looked up instead. */
+/* Called for each row of a stream table, of /gaps and of /clock. An error ends the call that
+ * produced the row. Dictionaries are not emitted: see sink_decoder_dict(). */
 typedef crema_err_t (*sink_row_fn)(void *context, crema_table_id_t table, const uint8_t *row);
 
 CREMA_MUST_CHECK crema_err_t sink_decoder_new(sink_row_fn emit, void *context,
                                               sink_decoder_t **ret_self);
 void sink_decoder_destroy(sink_decoder_t **self_p);
 
-/* Records are decoded with the prefixes known by then: for a final file give all messages first. */
+/* Records are decoded with the prefixes known at that time: for a final file pass all messages
+ * first. */
 CREMA_MUST_CHECK crema_err_t sink_decoder_msg(sink_decoder_t *self, crema_msg_type_t type,
                                               const crema_run_msg_t *msg);
 CREMA_MUST_CHECK crema_err_t sink_decoder_writers(sink_decoder_t *self,
@@ -37,38 +41,42 @@ CREMA_MUST_CHECK crema_err_t sink_decoder_put(sink_decoder_t *self, const sink_j
 CREMA_MUST_CHECK crema_err_t sink_decoder_clock(sink_decoder_t *self,
                                                 const crema_clock_sample_t *sample);
 
-/* What the journal says it held of a stream: in the end, numbers up to `hi` that did not come are a gap. */
+/* The journal once held the stream's numbers up to `hi`: those that do not come are a gap at the
+ * end. */
 CREMA_MUST_CHECK crema_err_t sink_decoder_mark(sink_decoder_t *self,
                                                const sink_journal_mark_t *mark);
 
-/* Brings first and last times, ends and last numbers into the dictionaries. */
+/* Writes first and last times, ends and last numbers to the dictionaries. */
 void sink_decoder_settle(sink_decoder_t *self);
 
-/* No more records: gives the rows that waited. */
+/* After the last record: emits the rows that were held back. */
 CREMA_MUST_CHECK crema_err_t sink_decoder_finish(sink_decoder_t *self);
 
 sink_dict_t *sink_decoder_dict(const sink_decoder_t *self);
 const sink_meta_t *sink_decoder_meta(const sink_decoder_t *self);
-/* Software versions and the like, as the writers gave them; the first one counts. */
+/* Software versions and similar facts from the writers; the first value of a name counts. */
 const sink_texts_t *sink_decoder_versions(const sink_decoder_t *self);
 
 size_t sink_decoder_streams(const sink_decoder_t *self);
 /* In the order of /dict/stream. */
 const sink_stream_t *sink_decoder_stream(const sink_decoder_t *self, size_t i);
 
-/* The limits of this run and how often each was met. They may be lowered before the first record. */
+/* The limits of this run and how often each was met. They may be lowered before the first
+ * record. */
 crema_limits_t *sink_decoder_limits(const sink_decoder_t *self);
 
-/* The stream whose id a text names, as reasons do; NULL if it is none of this run. */
+/* The stream of this run with that id; NULL if there is none. The second takes the id as text,
+ * as in reasons. */
 const sink_stream_t *sink_decoder_find_id(const sink_decoder_t *self, const crema_id_t *stream_id);
 const sink_stream_t *sink_decoder_find(const sink_decoder_t *self, const char *stream_id);
 
-/* After sink_decoder_finish(): every agent that a record or a clock names has a stream of its own here. */
+/* After sink_decoder_finish(): true if every agent named by a record or clock sample has its own
+ * stream here. */
 bool sink_decoder_has_agents(const sink_decoder_t *self);
 
 typedef struct {
     uint64_t rows;
-    uint64_t undecodable; /* records whose body made no sense; each is in /gaps */
+    uint64_t undecodable; /* records whose body could not be decoded; each is in /gaps */
 } sink_decoder_stats_t;
 sink_decoder_stats_t sink_decoder_stats(const sink_decoder_t *self);
 

@@ -1,7 +1,7 @@
-/* sink_intern - numbers for keys: the first key is 0, the next new one 1, and so on.
- * Pure: a hash table that keeps its own copies of the keys.
+/* sink_intern - numbers keys in the order they are added, from 0. Pure: a hash table with its
+ * own copies of the keys.
  *
- * Whoever needs a map keeps an array beside it, indexed by these numbers. Nothing is ever taken out. */
+ * To map keys to values, keep an array indexed by these numbers. Keys are never removed. */
 #ifndef SINK_INTERN_H
 #define SINK_INTERN_H
 
@@ -20,14 +20,15 @@ typedef struct sink_intern sink_intern_t;
 CREMA_MUST_CHECK crema_err_t sink_intern_new(uint32_t max, sink_intern_t **ret_self);
 void sink_intern_destroy(sink_intern_t **self_p);
 
-/* The key's number, a new one if it is new. CREMA_ELIMIT: it is new and the table is full. */
+/* The key's number, which is new if the key is. CREMA_ELIMIT: the key is new and the table is
+ * full. */
 CREMA_MUST_CHECK crema_err_t sink_intern_add(sink_intern_t *self, const void *key, size_t size,
                                              uint32_t *ret_number, bool *ret_new);
 
-/* SINK_INTERN_NONE if the key is not there. */
+/* SINK_INTERN_NONE if unknown. */
 uint32_t sink_intern_find(const sink_intern_t *self, const void *key, size_t size);
 
-/* The copy of key `number`, NUL-terminated beyond its size. */
+/* The stored copy of the key, with a NUL after its last byte. */
 const void *sink_intern_key(const sink_intern_t *self, uint32_t number, size_t *ret_size);
 
 uint32_t sink_intern_count(const sink_intern_t *self);

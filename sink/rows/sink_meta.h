@@ -1,8 +1,8 @@
-/* sink_meta - what the collector and the aggregator said of a run: its window, its attributes, the processor's prefixes, the verdict.
- * Pure: memory only.
+/* sink_meta - metadata of a run from the collector and the aggregator: its window, attributes,
+ * processor prefixes and verdict. Pure: memory only.
  *
- * RUN_OPEN, RUN_END and RUN_SEAL may each come any number of times; a later word stands for an earlier one, an attribute or prefix that a later
- * message leaves out stays. */
+ * RUN_OPEN, RUN_END and RUN_SEAL may each come any number of times. The last value counts; an
+ * attribute or prefix that a later message leaves out stays. */
 #ifndef SINK_META_H
 #define SINK_META_H
 
@@ -18,7 +18,7 @@
 
 typedef struct sink_meta sink_meta_t;
 
-/* Attributes and prefixes beyond their limits are counted in `limits`, which the caller keeps. */
+/* Attributes and prefixes beyond their limits are counted in `limits`, which the caller owns. */
 CREMA_MUST_CHECK crema_err_t sink_meta_new(crema_limits_t *limits, sink_meta_t **ret_self);
 void sink_meta_destroy(sink_meta_t **self_p);
 
@@ -27,25 +27,25 @@ CREMA_MUST_CHECK crema_err_t sink_meta_take(sink_meta_t *self, crema_msg_type_t 
 
 CREMA_MUST_CHECK crema_err_t sink_meta_writers(sink_meta_t *self, const crema_writers_msg_t *msg);
 
-/* Who wrote records, as the collector listed it; without any part where nobody did. */
+/* The collector's list of writers; without any part if there is no list. */
 const crema_writers_t *sink_meta_list(const sink_meta_t *self);
 
-/* How many parts that list has by the last word that says so; 0: nobody did. */
+/* Number of parts of that list, from its latest part; 0: no list. */
 uint32_t sink_meta_parts(const sink_meta_t *self);
 
-/* Window; 0 where nobody said. */
+/* The run's window; 0 if not given. */
 int64_t sink_meta_start_ns(const sink_meta_t *self);
 int64_t sink_meta_end_ns(const sink_meta_t *self);
 
-/* The end of the run was announced. */
+/* True if the end of the run was announced. */
 bool sink_meta_ended(const sink_meta_t *self);
 
-/* There was a RUN_SEAL: an aggregator judged it. */
+/* True after a RUN_SEAL: an aggregator gave a verdict. */
 bool sink_meta_judged(const sink_meta_t *self);
 
 const sink_texts_t *sink_meta_attributes(const sink_meta_t *self);
 
-/* Prefixes of the processor, for the rules of the split; valid until the next take. */
+/* The processor's prefixes for the split rules; valid until the next message is taken. */
 crema_split_rules_t sink_meta_rules(const sink_meta_t *self);
 
 /* Reasons of the last RUN_SEAL. */

@@ -1,5 +1,5 @@
-/* sink_payload - the checksum of a run file's payload: SHA-256 over the bytes of the rows of all tables, in the order of the tables' paths.
- * Pure: bytes in, a checksum out. */
+/* sink_payload - the checksum of a run file's payload: SHA-256 over the rows of all tables in
+ * the order of the tables' paths. Pure: bytes in, checksum out. */
 #ifndef SINK_PAYLOAD_H
 #define SINK_PAYLOAD_H
 
@@ -14,7 +14,7 @@ typedef struct sink_payload sink_payload_t;
 
 CREMA_MUST_CHECK crema_err_t sink_payload_new(sink_payload_t **ret_self);
 void sink_payload_add(sink_payload_t *self, const void *bytes, size_t size);
-/* Frees. */
+/* Writes the checksum and frees the object. */
 void sink_payload_end(sink_payload_t **self_p, uint8_t ret_sha256[SINK_PAYLOAD_BYTES]);
 
 /* Lower-case hex with a NUL. */

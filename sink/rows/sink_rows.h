@@ -1,7 +1,7 @@
 /* sink_rows - the rows of one table, kept until the file is written.
  *
- * Packed rows one after the other, in memory up to SINK_ROWS_MEMORY bytes, beyond that in an unlinked temporary file that is mapped, so that the size of
- * a run is bounded by the disk and not by the memory of the host that seals it. */
+ * Packed rows, in memory up to SINK_ROWS_MEMORY bytes, beyond that in an unlinked, mapped
+ * temporary file, so that the size of a run is limited by disk and not by memory. */
 #ifndef SINK_ROWS_H
 #define SINK_ROWS_H
 
@@ -15,7 +15,7 @@
 
 typedef struct sink_rows sink_rows_t;
 
-/* `spill_dir` NULL: never in a file. */
+/* `spill_dir` NULL: memory only. */
 CREMA_MUST_CHECK crema_err_t sink_rows_new(size_t row_bytes, const char *spill_dir,
                                            sink_rows_t **ret_self);
 void sink_rows_destroy(sink_rows_t **self_p);
@@ -27,7 +27,8 @@ size_t sink_rows_count(const sink_rows_t *self);
 /* Valid until the next add or sort. */
 void *sink_rows_at(const sink_rows_t *self, size_t i);
 
-/* Orders a table's rows by its first column, then stream, then seq (first_seq in /gaps), then as they were. Tables without such columns stay. */
+/* Stable sort by the table's first column, then stream, then seq (first_seq in /gaps). Tables
+ * without these columns are left as they are. */
 CREMA_MUST_CHECK crema_err_t sink_rows_sort(sink_rows_t **self_p, const crema_table_t *table,
                                             const char *spill_dir);
 

@@ -1,4 +1,4 @@
-/* sink_tables - all rows of a run, by table, until its file is written. */
+/* sink_tables - all rows of a run by table, until its file is written. */
 #ifndef SINK_TABLES_H
 #define SINK_TABLES_H
 
@@ -17,7 +17,7 @@ CREMA_MUST_CHECK crema_err_t sink_tables_add(sink_tables_t *self, crema_table_id
                                              const uint8_t *row);
 sink_rows_t *sink_tables_rows(const sink_tables_t *self, crema_table_id_t table);
 
-/* Brings the stream and accounting tables into their final order and numbers the attempts. */
+/* Sorts the stream and accounting tables into their final order and numbers the attempts. */
 CREMA_MUST_CHECK crema_err_t sink_tables_sort(sink_tables_t *self);
 
 /* Copies the dictionaries. */

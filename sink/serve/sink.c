@@ -22,8 +22,8 @@
 #define STREAMS_MAX (1u << 22)
 #define RUNS_MAX (1u << 20)
 #define TICK_MS 1000
-#define FREED_PER_TICK 8 /* journals, so that none of it takes long */
-#define EXAMINE_MS 5     /* between two looks at what was there at the start */
+#define FREED_PER_TICK 8 /* journals per tick, to bound the time it takes */
+#define EXAMINE_MS 5     /* between two looks at the runs that were there at the start */
 #define ARENA_BYTES ((size_t)CREMA_ARENA_FACTOR * CREMA_WIRE_MESSAGE_MAX)
 
 /* ---- sockets */
@@ -37,9 +37,9 @@ s_on_readable(zloop_t *loop, zsock_t *sock, void *context)
 
 /* ---- time */
 
-/* Who waits for a run that has met its limit should know before it is over. */
+/* Reports runs at their limit, so that clients learn it before the run is over. */
 static void
-s_tell_full_runs(sink_t *self)
+s_send_full_runs(sink_t *self)
 {
     size_t cursor = 0;
     for (const sink_run_t *run; (run = sink_store_next(self->store, &cursor)) != NULL;) {
@@ -49,14 +49,15 @@ s_tell_full_runs(sink_t *self)
     }
 }
 
-/* Aggregators hear at least once a second that the sink is there, and when it is short of room. */
+/* Sends to aggregators at least once a second that the sink is alive, and whether space is
+ * short. */
 static void
 s_say_alive(sink_t *self)
 {
     self->space = sink_store_space(self->store, &self->free_b);
     crema_msg_t msg = {.type = CREMA_MSG_COMMITTED};
     sink_peers_broadcast(self->peers, &msg);
-    s_tell_full_runs(self);
+    s_send_full_runs(self);
     if (access(self->config.store_dir, W_OK | X_OK) != 0) {
         msg = sink_trouble_full(self, strerror(errno));
         sink_peers_broadcast(self->peers, &msg);
@@ -78,7 +79,8 @@ s_report_health(const sink_t *self)
     crema_health_tell(self->config.health_file, sink_scrape_is_healthy(self));
 }
 
-/* False: the loop must end. After a sync that failed a second one would succeed and prove nothing. */
+/* False: the loop must end. After a failed sync a second one could succeed without proving
+ * anything. */
 static bool
 s_free(sink_t *self, const crema_id_t *run_id, const char *option)
 {
@@ -98,13 +100,13 @@ s_free(sink_t *self, const crema_id_t *run_id, const char *option)
     self->broken = true;
     crema_log_error("tombstone_broken", CREMA_ID("run", run_id), CREMA_TEXT("file", file),
                     CREMA_TEXT("why", strerror(errno)),
-                    CREMA_TEXT("remedy", "look at the disk, then start crema-sink again: the run "
+                    CREMA_TEXT("remedy", "check the disk, then start crema-sink again: the run "
                                          "is sealed and loses nothing"));
     return false;
 }
 
-/* Journals of runs that were sealed longer ago than is asked for, or that are more than there is room for: the oldest first. False: the loop
- * must end. */
+/* Frees journals of sealed runs that are older than --retain or exceed --retain-bytes, oldest
+ * first. False: the loop must end. */
 static bool
 s_free_old(sink_t *self)
 {
@@ -123,12 +125,12 @@ s_free_old(sink_t *self)
     return true;
 }
 
-/* Seals one run that nobody ends. False: the loop must end. */
+/* Seals one abandoned run. False: the loop must end. */
 static bool
 s_abandon(sink_t *self)
 {
     crema_reason_t reason = {CREMA_LIFE_NOT_ENDED, "",
-                             "neither its client nor an aggregator said that it was over", 0};
+                             "neither its client nor an aggregator ended it", 0};
     crema_id_t run_id;
     bool is_new;
     if (!sink_silence_look(self->silence, crema_clock_mono_ns(), &run_id))
@@ -143,7 +145,7 @@ s_abandon(sink_t *self)
                                  .n_reasons = 1,
                                  .reasons = &reason};
     if (sink_store_run_msg(self->store, CREMA_MSG_RUN_SEAL, &msg, real_ns, &is_new) != CREMA_OK)
-        return true; /* it is still silent at the next look */
+        return true; /* it will be found again at the next look */
     crema_log_warn("run_abandoned", CREMA_ID("run", &run_id));
     if (!sink_group_commit(self))
         return false;
@@ -160,7 +162,7 @@ s_on_tick(zloop_t *loop, int timer, void *context)
         !sink_group_commit(self))
         return -1;
     crema_log_clock_step(&self->wall_ahead_ns);
-    (void)crema_server_refresh(self->server, false); /* asked for each message */
+    (void)crema_server_refresh(self->server, false); /* it is asked for each message */
     s_say_alive(self);
     s_report_health(self);
     sink_store_tick(self->store, crema_clock_mono_ns());
@@ -172,7 +174,7 @@ s_on_tick(zloop_t *loop, int timer, void *context)
     return s_free_old(self) ? 0 : -1;
 }
 
-/* What lay in the store before is looked at between other things, each run for itself. */
+/* Examines the runs that were in the store at the start, one at a time between other work. */
 static int
 s_on_examine(zloop_t *loop, int timer, void *context)
 {
@@ -264,7 +266,7 @@ s_on_signal(zloop_t *loop, zmq_pollitem_t *item, void *context)
     return 0;
 }
 
-/* ---- life */
+/* ---- start and stop */
 
 static crema_err_t
 s_open_output(const sink_config_t *config, char *why, size_t size)

@@ -12,10 +12,10 @@ s_on_group(void *context, const sink_run_t *run, const sink_journal_t *journal)
         return;
     crema_err_t ignored =
         sink_views_feed(self->views, &run->run_id, sink_journal_position(journal));
-    (void)ignored; /* a run without a live file goes on as well */
+    (void)ignored; /* a run continues without a live file */
 }
 
-/* Tells every aggregator what is durable by now. */
+/* Sends every aggregator what is durable by now. */
 static void
 s_acknowledge(sink_t *self)
 {
@@ -33,20 +33,20 @@ s_acknowledge(sink_t *self)
     }
 }
 
-/* What the log calls it, and what can be done. */
+/* Log event and remedy for each store event. */
 static const struct {
     const char *name, *remedy;
 } c_events[] = {
-    [SINK_STORE_ASIDE] = {"run_set_aside", "mend it, it is tried again every 5 s; or move the "
+    [SINK_STORE_ASIDE] = {"run_set_aside", "fix the cause, it is retried every 5 s; or move the "
                                            "run's directory out of the store"},
     [SINK_STORE_BACK] = {"run_taken_back", ""},
-    [SINK_STORE_DAMAGED] = {"journal_damaged", "look at the disk; the run's verdict says what is "
+    [SINK_STORE_DAMAGED] = {"journal_damaged", "check the disk; the run's verdict says what is "
                                                "lost"},
-    [SINK_STORE_RUN_FULL] = {"run_full", "give more --run-limit before the next run"},
-    [SINK_STORE_REFUSED] = {"stream_refused", "give more --retain if spools may come so late"},
-    [SINK_STORE_STRAYS] = {"streams_of_another_run", "look whether a directory of the store or of "
+    [SINK_STORE_RUN_FULL] = {"run_full", "raise --run-limit before the next run"},
+    [SINK_STORE_REFUSED] = {"stream_refused", "raise --retain if spools may come this late"},
+    [SINK_STORE_STRAYS] = {"streams_of_another_run", "check whether a directory of the store or of "
                                                      "a spool was copied"},
-    [SINK_STORE_BROKEN] = {"journal_broken", "look at the disk, then start crema-sink again: what "
+    [SINK_STORE_BROKEN] = {"journal_broken", "check the disk, then start crema-sink again: what "
                                              "was not acknowledged is in the spools"},
 };
 
@@ -80,7 +80,7 @@ sink_group_commit(sink_t *self)
         self->space = SINK_SPACE_FULL;
         crema_log_warn("journal_full", CREMA_TEXT("store", self->config.store_dir),
                        CREMA_TEXT("why", crema_err_text(err)), CREMA_INT("waiting_bytes", bytes),
-                       CREMA_TEXT("remedy", "free some of its disk: it is tried again by itself"));
+                       CREMA_TEXT("remedy", "free some of its disk: it is retried automatically"));
         return true;
     }
     if (bytes) {

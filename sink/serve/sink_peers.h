@@ -1,6 +1,7 @@
-/* sink_peers - the aggregators that the sink has heard of, by routing id, and sending to one or all of them.
+/* sink_peers - the aggregators heard from, by routing id, and sending to one or all of them.
  *
- * A message goes out as encoded once. One that a peer cannot take is as if lost: the other side asks again. */
+ * A message is encoded once for all peers. If a peer cannot take it, it is dropped: the peer
+ * asks again. */
 #ifndef SINK_PEERS_H
 #define SINK_PEERS_H
 
@@ -12,35 +13,38 @@
 #include "crema_wire.h"
 
 #define SINK_PEER_UNSENT_MAX                                                                       \
-    ((size_t)64 << 20)     /* bytes that wait for one peer: the table of all streams is the most */
+    ((size_t)64                                                                                    \
+     << 20) /* bytes waiting for one peer; the largest message is the table of all streams */
 #define SINK_PEERS_MAX 256 /* above it, the one silent for longest is forgotten */
 
 typedef struct _zsock_t zsock_t;
 typedef struct sink_peers sink_peers_t;
 
-/* `router` is borrowed. `session`, not 0, goes into every envelope: the number of this start. */
+/* `router` is borrowed. `session`, not 0, goes into every envelope: it identifies this start. */
 CREMA_MUST_CHECK crema_err_t sink_peers_new(zsock_t *router, uint64_t session,
                                             sink_peers_t **ret_self);
 void sink_peers_destroy(sink_peers_t **self_p);
 
-/* Another number, as after a start: who reads it asks how far every stream is, and says again what it said of every run. */
+/* Uses a new number, as after a start: aggregators then ask again for the state of every stream
+ * and repeat their messages on every run. */
 void sink_peers_begin_anew(sink_peers_t *self, uint64_t session);
 
-/* A message came from this routing id. *ret_new: not heard of before, or again after it went. The number is its place until another one
- * is forgotten. */
+/* A message came from this routing id. *ret_new: the peer is new, or has returned after it was
+ * dropped. The returned index is valid until another peer is forgotten. */
 size_t sink_peers_heard(sink_peers_t *self, const void *routing_id, size_t size, int64_t now_ns,
                         bool *ret_new);
 
-/* A message of the peer came by this descriptor; see crema_unsent.h. */
+/* A message of the peer came through this descriptor; see crema_unsent.h. */
 void sink_peers_came_by(sink_peers_t *self, size_t peer, int fd);
 
-/* To one peer, or to all. */
+/* Send to one peer, or to all. */
 void sink_peers_send(sink_peers_t *self, size_t peer, const crema_msg_t *msg);
 void sink_peers_broadcast(sink_peers_t *self, const crema_msg_t *msg);
 size_t sink_peers_count(const sink_peers_t *self);
 
 typedef struct {
-    /* messages out, not taken by a full socket, not sent to who does not read; peers that had left */
+    /* messages sent, refused by a full socket, dropped for a peer that does not read; peers that
+     * had left */
     uint64_t sent, dropped, untaken, gone;
 } sink_peers_stats_t;
 sink_peers_stats_t sink_peers_stats(const sink_peers_t *self);

@@ -1,5 +1,6 @@
-/* sink_private - what the parts of the reactor share: sink.c is its life and loop, sink_intake.c takes messages, sink_group.c commits,
- * sink_listing.c confirms lists of writers, sink_trouble.c says what is in the way, sink_scrape.c shows what was counted. */
+/* sink_private - shared by the parts of the reactor: sink.c has its life cycle and loop,
+ * sink_intake.c takes messages, sink_group.c commits, sink_listing.c confirms lists of writers,
+ * sink_trouble.c describes what blocks the sink, sink_scrape.c exposes the counters. */
 #ifndef SINK_PRIVATE_H
 #define SINK_PRIVATE_H
 
@@ -19,7 +20,7 @@
 
 #define SINK_FULL_RETRY_MS 1000
 
-/* Counted, told with the last line of the log, and shown to whoever scrapes. */
+/* Exposed as metrics, and logged in the program's last line. */
 typedef struct {
     uint64_t messages, bad, puts, records, refused, full, nacks, commits, committed_bytes, sealed,
         seal_failed, not_allowed;
@@ -32,7 +33,7 @@ struct sink {
     const sink_config_t *given; /* what `config` was copied from */
     crema_server_t *server;
     zloop_t *loop;
-    zsock_t *router; /* the server's */
+    zsock_t *router; /* belongs to the server */
     int signals;
     int turn; /* sink_turn.h; -1: none */
     crema_arena_t *arena;
@@ -40,39 +41,41 @@ struct sink {
     sink_store_t *store;
     sink_sealing_t *sealing;
     sink_silence_t *silence;
-    sink_views_t *views;    /* NULL: none wanted */
-    crema_scrape_t *scrape; /* likewise */
+    sink_views_t *views;    /* NULL: no live files */
+    crema_scrape_t *scrape; /* NULL: no metrics */
     sink_space_t space;
     uint64_t free_b;
-    char trouble[PATH_MAX + 512]; /* with the last FULL */
+    char trouble[PATH_MAX + 512]; /* text of the last FULL */
     bool commit_armed;            /* a timer is set */
-    bool listing_armed;           /* likewise, of sink_listing.c */
+    bool listing_armed;           /* the timer of sink_listing.c is set */
     int64_t t_commit_ns;          /* monotonic time of the last commit */
     int64_t t_pending_ns;         /* of the first record that waits for the next one; 0: none */
     int64_t wall_ahead_ns;        /* of the monotonic clock, at the last tick */
     bool broken;                  /* the journal failed */
-    bool sent_full;               /* a peer was told in this batch */
+    bool sent_full;               /* FULL was sent to a peer in this batch */
     counts_t counts;
 };
 
-/* ---- sink_group.c: each is false when the loop must end */
+/* ---- sink_group.c: these return false when the loop must end */
 
-/* Commits what waits and tells every aggregator what is durable by now. */
+/* Commits what waits and sends every aggregator what is durable. */
 bool sink_group_commit(sink_t *self);
-/* At once if the last commit is an interval ago or enough has come together, else when the interval is over. */
+/* Commits at once if the last commit is an interval ago or enough has collected, otherwise when
+ * the interval ends. */
 bool sink_group_commit_soon(sink_t *self);
 
-/* What the store has to say goes to the log. */
+/* Logs the store's events. */
 void sink_group_log_events(sink_t *self);
 
 /* ---- sink_listing.c */
 
-/* Journals that are to be read once more are, a piece now and the rest between other things. */
+/* Continues re-reading journals: one piece now, the rest between other work. */
 void sink_listing_go_on(sink_t *self);
 
 /* ---- sink_trouble.c */
 
-/* A FULL that says why, for whoever waits: short of room, without any, or `why` if something else is wrong (NULL: nothing is). */
+/* A FULL message with its reason: little or no space, or `why` if something else is wrong (may
+ * be NULL). */
 crema_msg_t sink_trouble_full(sink_t *self, const char *why);
 
 /* ---- sink_scrape.c */
@@ -88,7 +91,7 @@ void sink_scrape_expose(void *context, crema_exposition_t *out);
 
 /* ---- sink_intake.c */
 
-/* Everything that waits at the socket, up to a bound. False: the loop must end. */
+/* Takes everything waiting at the socket, up to a bound. False: the loop must end. */
 bool sink_intake_take(sink_t *self);
 
 #endif

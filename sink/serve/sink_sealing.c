@@ -12,7 +12,7 @@
 
 #define SECOND_NS INT64_C(1000000000)
 #define QUIET_NS (2 * SECOND_NS)
-#define BUSY_NS (60 * SECOND_NS) /* records that never cease are waited for no longer */
+#define BUSY_NS (60 * SECOND_NS) /* how long sealing waits for late records that keep coming */
 #define PAUSE_FIRST_NS (2 * SECOND_NS)
 #define PAUSE_MAX_NS (600 * SECOND_NS)
 #define REST_NS (3600 * SECOND_NS)
@@ -20,7 +20,7 @@
 #define RETRY_MAX 8
 #define WHY_BYTES 2048
 
-/* What is remembered of a run that is being sealed or was lately. */
+/* What is remembered of a run that is being sealed or was sealed recently. */
 typedef struct {
     crema_id_t run_id;
     int64_t retry_at_ns, delay_ns; /* after a failure */
@@ -28,8 +28,8 @@ typedef struct {
     char why[WHY_BYTES];           /* of the last one */
     int64_t file_at_ns,
         pause_ns;  /* when the last file was made, and how long none is made after it; 0: none */
-    uint64_t news; /* what the journal held when it was looked at last */
-    bool waits;    /* for late records to cease */
+    uint64_t news; /* what the journal held at the last look */
+    bool waits;    /* waiting for late records to end */
     int64_t news_at_ns, late_at_ns; /* when the last of them was noticed, and the first */
 } pace_t;
 
@@ -39,8 +39,8 @@ struct sink_sealing {
     int64_t memory_bytes;
     sink_sealer_t *sealer;
     crema_map_t *paces;    /* pace_t * by run_id */
-    sink_report_t *report; /* of the last reaped process; its message points into it */
-    char why[WHY_BYTES];   /* or here, if it failed */
+    sink_report_t *report; /* of the process reaped last; its message points into it */
+    char why[WHY_BYTES];   /* reason if it failed */
 };
 
 crema_err_t
@@ -81,7 +81,7 @@ sink_sealing_destroy(sink_sealing_t **self_p)
     *self_p = NULL;
 }
 
-/* NULL without memory: then the run is sealed without any pace. */
+/* NULL without memory: then the run is sealed without pacing. */
 static pace_t *
 s_pace(sink_sealing_t *self, const crema_id_t *run_id)
 {
@@ -112,7 +112,8 @@ s_is_due(const sink_sealing_t *self, const sink_run_t *run, int64_t mono_ns)
     return !sink_sealer_is_busy(self->sealer, &run->run_id);
 }
 
-/* The records that come late are all in, or have been waited for long enough; and the last file is old enough. */
+/* True if late records have ended or were waited for long enough, and the last file is old
+ * enough. */
 static bool
 s_is_ripe(pace_t *pace, const sink_run_t *run, int64_t mono_ns)
 {
@@ -127,7 +128,7 @@ s_is_ripe(pace_t *pace, const sink_run_t *run, int64_t mono_ns)
            (mono_ns - pace->news_at_ns >= QUIET_NS || mono_ns - pace->late_at_ns >= BUSY_NS);
 }
 
-/* Journal and file of a run, as the command line of `rebuild` has them. */
+/* Journal and file of a run, as in the command line of `rebuild`. */
 static bool
 s_paths(const sink_sealing_t *self, const crema_id_t *run_id, char journal[PATH_MAX],
         char output[PATH_MAX])
@@ -143,7 +144,7 @@ s_start(sink_sealing_t *self, const sink_run_t *run)
     char journal[PATH_MAX], output[PATH_MAX];
     if (!s_paths(self, &run->run_id, journal, output))
         return;
-    /* What cannot start now is still due at the next tick. */
+    /* A run that cannot be started now is still due at the next tick. */
     crema_err_t err = sink_sealer_start(self->sealer, &run->run_id, run->news, journal, output);
     (void)err;
 }
@@ -161,7 +162,7 @@ sink_sealing_ask(sink_sealing_t *self, const crema_id_t *run_id, bool again, int
         s_start(self, run);
 }
 
-/* Of a run that rests nothing is remembered. */
+/* Forgets runs that are resting. */
 static void
 s_forget(sink_sealing_t *self, int64_t mono_ns)
 {
@@ -174,7 +175,7 @@ s_forget(sink_sealing_t *self, int64_t mono_ns)
         if (run && !run->freed && mono_ns - pace->file_at_ns < REST_NS)
             continue;
         free(crema_map_take(self->paces, &pace->run_id));
-        return; /* one at a time: taking ends the walk */
+        return; /* one at a time: removing an entry ends the iteration */
     }
 }
 
@@ -195,7 +196,7 @@ sink_sealing_tick(sink_sealing_t *self, int64_t mono_ns)
     s_forget(self, mono_ns);
 }
 
-/* ---- ending */
+/* ---- results */
 
 static void
 s_note_file(sink_sealing_t *self, const crema_id_t *run_id, uint64_t news, int64_t mono_ns)
@@ -212,7 +213,7 @@ s_note_file(sink_sealing_t *self, const crema_id_t *run_id, uint64_t news, int64
         pace->pause_ns = PAUSE_MAX_NS;
     const sink_run_t *run = sink_store_find(self->store, run_id);
     pace->news = run ? run->news : news;
-    pace->waits = pace->news != news; /* something came while the file was made */
+    pace->waits = pace->news != news; /* something came while the file was being made */
     pace->late_at_ns = pace->news_at_ns = mono_ns;
 }
 
@@ -228,7 +229,7 @@ s_note_failure(sink_sealing_t *self, const crema_id_t *run_id, const char *why, 
     snprintf(pace->why, sizeof pace->why, "%s", why);
 }
 
-/* What went wrong, and how the file is made when it has been mended. */
+/* Describes what went wrong and how to make the file by hand. */
 static void
 s_explain(sink_sealing_t *self, const sink_sealer_end_t *end)
 {
@@ -250,7 +251,7 @@ s_explain(sink_sealing_t *self, const sink_sealer_end_t *end)
                      WIFSIGNALED(end->status) ? "signal" : "status",
                      WIFSIGNALED(end->status) ? WTERMSIG(end->status) : WEXITSTATUS(end->status),
                      memory, journal, output);
-    if (n < 0 || (size_t)n >= sizeof self->why) /* half a command helps nobody */
+    if (n < 0 || (size_t)n >= sizeof self->why) /* half a command line is of no use */
         snprintf(self->why, sizeof self->why, "the sealing process gave no result%s", memory);
 }
 
@@ -271,7 +272,7 @@ s_keep(sink_sealing_t *self, const sink_sealer_end_t *end, const crema_msg_t *ms
     return sink_store_sealed(self->store, &end->run_id, &sealed, real_ns);
 }
 
-/* NULL: it went well and the report holds the result. */
+/* NULL: success, and the report holds the result. */
 static const char *
 s_why(sink_sealing_t *self, const sink_sealer_end_t *end)
 {
@@ -300,7 +301,8 @@ sink_sealing_reap(sink_sealing_t *self, int64_t mono_ns, int64_t real_ns, crema_
     }
     s_note_file(self, &end.run_id, end.puts, mono_ns);
     ret_msg->sealed = sink_report_sealed(self->report, &end.run_id);
-    /* The file is there whatever becomes of the note about it: without one the run is sealed once more. */
+    /* The file exists even if it cannot be noted in the journal: then the run is sealed once
+     * more. */
     crema_err_t err = s_keep(self, &end, ret_msg, real_ns);
     (void)err;
     return true;
@@ -320,7 +322,7 @@ sink_sealing_answer(sink_sealing_t *self, const crema_id_t *run_id, uint8_t **re
     const pace_t *pace = crema_map_find(self->paces, run_id);
     crema_msg_t msg = {.type = CREMA_MSG_SEALED, .sealed = {.run_id = *run_id}};
     if (run && run->life == CREMA_LIFE_ENDED && run->revision > 0 && !run->seal_asked)
-        return false; /* the file that is there does not know its end */
+        return false; /* the existing file does not contain the run's end */
     if (run && run->freed)
         msg.sealed.error = "the run was sealed and its journal is no longer kept";
     else if (run && run->aside)

@@ -1,6 +1,5 @@
-/* sink_silence - runs that nobody ends: nothing was put into them, nor said of them, for too long. Aggregators see to that themselves; this is for
- * a run that none of them knows any more.
- * Time is an argument. */
+/* sink_silence - finds open runs that have been silent for too long. Aggregators end silent runs
+ * themselves; this is for runs that no aggregator knows any more. Time is an argument. */
 #ifndef SINK_SILENCE_H
 #define SINK_SILENCE_H
 
@@ -18,10 +17,10 @@ CREMA_MUST_CHECK crema_err_t sink_silence_new(const sink_store_t *store, size_t 
                                               int64_t after_ns, sink_silence_t **ret_self);
 void sink_silence_destroy(sink_silence_t **self_p);
 
-/* Something was said of the run. */
+/* A message about the run has come. */
 void sink_silence_heard(sink_silence_t *self, const crema_id_t *run_id, int64_t mono_ns);
 
-/* An open run that was silent for long enough; call it about once a second. */
+/* Returns an open run that has been silent long enough; call it about once a second. */
 bool sink_silence_look(sink_silence_t *self, int64_t mono_ns, crema_id_t *ret_run_id);
 
 #endif

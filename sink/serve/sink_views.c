@@ -25,18 +25,18 @@
 typedef struct {
     crema_id_t run_id;
     sink_journal_position_t place;
-    bool fresh; /* the process does not know this place yet */
+    bool fresh; /* not yet reported to the process */
 } view_t;
 
 struct sink_views {
     char *store_dir, *output_dir;
     char flush_ms[32];  /* as an option */
     crema_map_t *views; /* view_t * by run_id */
-    pid_t pid;          /* 0: it does not run */
-    int fd;             /* its standard input; -1 */
-    int64_t t_start_ns; /* not before; monotonic */
+    pid_t pid;          /* 0: not running */
+    int fd;             /* its standard input, or -1 */
+    int64_t t_start_ns; /* earliest next start, monotonic */
     int64_t pause_ns;
-    crema_id_t ended[ENDED_MAX]; /* the last ones, whose end is yet to be told */
+    crema_id_t ended[ENDED_MAX]; /* runs whose end is still to be reported */
     size_t n_ended;
 };
 
@@ -84,7 +84,7 @@ s_start(sink_views_t *self)
     close(fds[0]);
 }
 
-/* True: it took the line. */
+/* True: the process took the line. */
 static bool
 s_send(const sink_views_t *self, const sink_viewing_t *viewing)
 {
@@ -93,7 +93,7 @@ s_send(const sink_views_t *self, const sink_viewing_t *viewing)
     return self->fd >= 0 && write(self->fd, line, size) == (ssize_t)size;
 }
 
-/* The next one begins with nothing. */
+/* Resets the state: the next process knows nothing. */
 static void
 s_forget_process(sink_views_t *self)
 {
@@ -127,7 +127,7 @@ s_stop(sink_views_t *self)
     const struct timespec tick = {.tv_nsec = 5000000};
     if (self->pid == 0)
         return;
-    close(self->fd); /* its end is the sign */
+    close(self->fd); /* closing it asks the process to end */
     self->fd = -1;
     for (int waited_ms = 0; waitpid(self->pid, NULL, WNOHANG) == 0; waited_ms += 5) {
         if (waited_ms == STOP_MS)
@@ -201,9 +201,9 @@ sink_views_flush(sink_views_t *self, int64_t mono_ns)
             continue;
         if (self->pid == 0 && mono_ns >= self->t_start_ns)
             s_start(self);
-        const sink_viewing_t viewing = {.run_id = view->run_id, .place = view->place};
+        const sink_viewing_t viewing = {.run_id = view->run_id, .position = view->place};
         if (!s_send(self, &viewing))
-            return; /* at the next flush */
+            return; /* retried at the next flush */
         view->fresh = false;
     }
 }
@@ -215,7 +215,7 @@ sink_views_end(sink_views_t *self, const crema_id_t *run_id)
     view_t *view = crema_map_take(self->views, run_id);
     free(view);
     if (sink_viewing_path(self->output_dir, run_id, path) == CREMA_OK)
-        (void)unlink(path); /* the process does so as well: it may be about to make the file */
+        (void)unlink(path); /* the process does this as well: it may be about to create the file */
     if (self->pid > 0 && self->n_ended < ENDED_MAX)
         self->ended[self->n_ended++] = *run_id;
     s_send_ended(self);

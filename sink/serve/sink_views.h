@@ -1,7 +1,8 @@
-/* sink_views - one process that makes the live files of the runs that go on: `crema-sink view`, see sink_viewer.h.
+/* sink_views - manages the process that makes the live files of open runs: `crema-sink view`,
+ * see sink_viewer.h.
  *
- * It is started with the first run there is to show, and again when it died. It learns through a pipe what is durable and is never waited for: a
- * pipe that is full is tried at the next flush. */
+ * It is started with the first open run, and again if it dies. It learns through a pipe what is
+ * durable; the sink never waits for it and retries a full pipe at the next flush. */
 #ifndef SINK_VIEWS_H
 #define SINK_VIEWS_H
 
@@ -17,23 +18,25 @@
 
 typedef struct sink_views sink_views_t;
 
-/* Texts are copied. */
+/* The texts are copied. */
 CREMA_MUST_CHECK crema_err_t sink_views_new(const char *store_dir, const char *output_dir,
                                             int64_t flush_interval_ns, sink_views_t **ret_self);
-/* Gives the process two seconds to show what there is; the files stay. */
+/* Gives the process two seconds to write what is left; the files stay. */
 void sink_views_destroy(sink_views_t **self_p);
 
-/* The run's journal is durable up to there. CREMA_ELIMIT: too many runs have a live file, this one gets none. */
+/* The run's journal is durable up to this position. CREMA_ELIMIT: too many runs have a live
+ * file; this one gets none. */
 CREMA_MUST_CHECK crema_err_t sink_views_feed(sink_views_t *self, const crema_id_t *run_id,
                                              sink_journal_position_t place);
 
-/* Tells the process what has grown since the last time; starts it if there is something to tell. */
+/* Reports to the process what has grown since the last call; starts the process if there is
+ * something to report. */
 void sink_views_flush(sink_views_t *self, int64_t mono_ns);
 
-/* The run has its final file: its live file goes, also one that an earlier sink left. */
+/* The run has its final file: removes its live file, including one left by an earlier sink. */
 void sink_views_end(sink_views_t *self, const crema_id_t *run_id);
 
-/* A child ended; if it was this one, it is started again at a later flush. */
+/* A child has ended; if it was this process, it is started again at a later flush. */
 void sink_views_reap(sink_views_t *self, int64_t mono_ns);
 
 #endif

@@ -6,7 +6,7 @@ static void
 s_set(sink_aged_t *self, size_t at, sink_age_t *item)
 {
     self->items[at] = item;
-    item->place = at + 1;
+    item->index = at + 1;
 }
 
 static void
@@ -37,7 +37,7 @@ s_down(sink_aged_t *self, size_t at)
 crema_err_t
 sink_aged_add(sink_aged_t *self, sink_age_t *item, int64_t age_ns)
 {
-    if (item->place > 0)
+    if (item->index > 0)
         return CREMA_OK;
     if (self->n == self->room) {
         size_t room = self->room ? 2 * self->room : 64;
@@ -56,16 +56,16 @@ sink_aged_add(sink_aged_t *self, sink_age_t *item, int64_t age_ns)
 void
 sink_aged_remove(sink_aged_t *self, sink_age_t *item)
 {
-    if (item->place == 0)
+    if (item->index == 0)
         return;
-    size_t at = item->place - 1;
+    size_t at = item->index - 1;
     sink_age_t *last = self->items[--self->n];
-    item->place = 0;
+    item->index = 0;
     if (last == item)
         return;
     s_set(self, at, last);
     s_up(self, at);
-    s_down(self, last->place - 1);
+    s_down(self, last->index - 1);
 }
 
 sink_age_t *

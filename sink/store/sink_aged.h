@@ -1,5 +1,5 @@
-/* sink_aged - things by age, the oldest at hand: a heap of pointers that each know their place in it.
- * Pure: memory only. */
+/* sink_aged - items ordered by age, the oldest first: a binary heap of pointers to items that
+ * store their own index. Pure: memory only. */
 #ifndef SINK_AGED_H
 #define SINK_AGED_H
 
@@ -8,10 +8,10 @@
 
 #include "crema_error.h"
 
-/* Member of whatever is kept. Zeroed means: in no heap. */
+/* Embedded in each item. All zero: in no heap. */
 typedef struct {
-    int64_t age_ns; /* when it was put there: the smallest is the oldest */
-    size_t place;   /* in the heap, from 1 */
+    int64_t age_ns; /* when it was added; the smallest is the oldest */
+    size_t index;   /* in the heap, from 1; 0: in no heap */
 } sink_age_t;
 
 typedef struct {
@@ -19,11 +19,11 @@ typedef struct {
     size_t n, room;
 } sink_aged_t;
 
-/* Does nothing if it is in a heap already. */
+/* Does nothing if the item is already in a heap. */
 CREMA_MUST_CHECK crema_err_t sink_aged_add(sink_aged_t *self, sink_age_t *item, int64_t age_ns);
-/* Does nothing if it is in none. */
+/* Does nothing if the item is in no heap. */
 void sink_aged_remove(sink_aged_t *self, sink_age_t *item);
-/* NULL: there is none. */
+/* NULL if the heap is empty. */
 sink_age_t *sink_aged_oldest(const sink_aged_t *self);
 void sink_aged_clear(sink_aged_t *self);
 

@@ -1,9 +1,11 @@
-/* sink_commit - what is durable: the only truth about duplicates and gaps.
- * Pure: events in, decisions out; no file, clock or log.
+/* sink_commit - what is durable of each stream: the only authority on duplicates and gaps. Pure:
+ * events in, decisions out; no file, clock or log.
  *
- * A PUT that continues at next is appended; what was already taken is cut off; a gap is refused. Watermarks move to `written` when the
- * frame is in the journal and to `committed` only when a fdatasync after it succeeded: sink_commit_durable(). A closed stream keeps its
- * final number as long as its run is kept; a freed run takes nothing, whatever the stream. */
+ * A PUT that continues at `next` is appended; leading records that are already there are cut
+ * off; a PUT that leaves a gap is refused. The watermark `written` moves when a frame is in the
+ * journal, `committed` only when an fdatasync after it has succeeded: sink_commit_durable(). A
+ * closed stream keeps its final number as long as its run is kept; a freed run accepts no record
+ * of any stream. */
 #ifndef SINK_COMMIT_H
 #define SINK_COMMIT_H
 
@@ -18,22 +20,23 @@
 typedef struct sink_commit sink_commit_t;
 
 typedef enum {
-    SINK_PUT_APPEND, /* write records skip..n of it */
-    SINK_PUT_REPEAT, /* all of it is there already: acknowledge again */
+    SINK_PUT_APPEND, /* write its records from `skip` on */
+    SINK_PUT_REPEAT, /* all of it is already there: acknowledge again */
     SINK_PUT_GAP,    /* first_seq > next: NACK(next) */
-    SINK_PUT_CLOSED, /* beyond the stream's END: refuse, count */
+    SINK_PUT_CLOSED, /* behind the stream's END: refuse and count */
 } sink_put_t;
 
 CREMA_MUST_CHECK crema_err_t sink_commit_new(size_t streams_max, sink_commit_t **ret_self);
 void sink_commit_destroy(sink_commit_t **self_p);
 
-/* Recovery: a stream as the journal holds it. CREMA_EPROTO, also from the two below: it is known under another run; nothing changed but the
- * count of strays. */
+/* Recovery: a stream as the journal holds it. CREMA_EPROTO, also from the two functions below:
+ * the stream belongs to another run; only the count of strays has changed. */
 CREMA_MUST_CHECK crema_err_t sink_commit_restore(sink_commit_t *self, const crema_id_t *stream_id,
                                                  const crema_id_t *run_id, uint64_t committed,
                                                  bool closed);
 
-/* Recovery: records first..last as they lie in the journal. Numbers behind a hole do not count, but are remembered as its highest. */
+/* Recovery: records first..last as found in the journal. Numbers behind a hole do not count as
+ * committed, but are remembered as the highest number seen. */
 CREMA_MUST_CHECK crema_err_t sink_commit_restore_put(sink_commit_t *self,
                                                      const crema_id_t *stream_id,
                                                      const crema_id_t *run_id, uint64_t first,
@@ -43,14 +46,16 @@ CREMA_MUST_CHECK crema_err_t sink_commit_restore_hi(sink_commit_t *self,
                                                     const crema_id_t *stream_id,
                                                     const crema_id_t *run_id, uint64_t hi);
 
-/* Records behind `committed` of a stream can no longer be read: they are expected once more. Nothing of it may be pending. */
+/* Records after `committed` can no longer be read, so they are expected again. None of the
+ * stream may be pending. */
 void sink_commit_lower(sink_commit_t *self, const crema_id_t *stream_id, uint64_t committed);
 
-/* The streams of one run leave the memory. False: something of them is not synced or not acknowledged yet, and they stay. */
+/* Removes the streams of a run from memory. False: some of them are not yet synced or
+ * acknowledged, and all stay. */
 bool sink_commit_forget(sink_commit_t *self, const crema_id_t *run_id);
 
-/* Decides on records first_seq..first_seq+n-1. *ret_skip: leading records to leave out; *ret_next: next number expected before this PUT.
- * CREMA_ELIMIT: too many streams. */
+/* Decides on records first_seq..first_seq+n-1. *ret_skip: how many leading records to leave out;
+ * *ret_next: the number expected before this PUT. CREMA_ELIMIT: too many streams. */
 CREMA_MUST_CHECK crema_err_t sink_commit_put(sink_commit_t *self, const crema_id_t *stream_id,
                                              const crema_id_t *run_id, uint64_t first_seq,
                                              uint32_t n, sink_put_t *ret_decision,
@@ -60,29 +65,30 @@ CREMA_MUST_CHECK crema_err_t sink_commit_put(sink_commit_t *self, const crema_id
 void sink_commit_written(sink_commit_t *self, const crema_id_t *stream_id, uint64_t last_seq,
                          bool closed);
 
-/* A fdatasync that began after the last sink_commit_written() succeeded. */
+/* An fdatasync that began after the last sink_commit_written() has succeeded. */
 void sink_commit_durable(sink_commit_t *self);
 
-/* Streams whose committed moved, or was asked for again, since the last call: rows to acknowledge, at most `max`. */
+/* Rows to acknowledge, at most `max`: streams whose committed number has moved or was asked for
+ * since the last call. */
 size_t sink_commit_take(sink_commit_t *self, crema_stream_row_t *rows, size_t max);
 
-/* Mark for the next take (OPEN, repeated PUT). */
+/* Include the stream in the next sink_commit_take() (after OPEN or a repeated PUT). */
 void sink_commit_ask(sink_commit_t *self, const crema_id_t *stream_id);
 
-/* committed, next, closed of one stream; false and a row with zeros if unknown. */
+/* committed, next and closed of one stream; false and a row of zeros if the stream is unknown. */
 bool sink_commit_get(const sink_commit_t *self, const crema_id_t *stream_id,
                      crema_stream_row_t *ret_row);
 
-/* Calls `fn` for every stream of the run, or for every one if run_id is NULL. In its row `hi` is the highest number that was ever in the
- * journal. */
+/* Calls `fn` for every stream of the run, or for every stream if run_id is NULL. `hi` in the row
+ * is the highest number that was ever in the journal. */
 void sink_commit_each(const sink_commit_t *self, const crema_id_t *run_id,
                       void (*fn)(void *context, const crema_stream_row_t *row), void *context);
-/* How many streams of the run are in memory. */
+/* Number of the run's streams in memory. */
 size_t sink_commit_count(const sink_commit_t *self, const crema_id_t *run_id);
 
 typedef struct {
     uint64_t streams, tombstones, appended, repeats, gaps, beyond_end, uncommitted;
-    uint64_t strays; /* times that a journal brought a stream of another run */
+    uint64_t strays; /* times a journal held a stream of another run */
 } sink_commit_stats_t;
 sink_commit_stats_t sink_commit_stats(const sink_commit_t *self);
 

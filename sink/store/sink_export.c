@@ -13,7 +13,7 @@
 #include "sink_segments.h"
 #include "sink_store_private.h"
 
-/* ---- the directory that takes it */
+/* ---- the target directory */
 
 static bool
 s_is_empty(const char *dir)
@@ -28,7 +28,8 @@ s_is_empty(const char *dir)
     return empty;
 }
 
-/* Makes it a store like the first, unless it is one. CREMA_EINVAL: it is something else. */
+/* Makes the directory a store with this identity, unless it already is. CREMA_EINVAL: it holds
+ * something else. */
 static crema_err_t
 s_prepare(const char *to, const crema_id_t *store_id, char *ret_why, size_t why_size)
 {
@@ -70,7 +71,8 @@ s_copy_file(const char *from_dir, const char *to_dir, const char *name)
     return err;
 }
 
-/* In their order: while a sink appends to the last one, what is copied is how the journal was at one moment. */
+/* In ascending order: if a sink is appending to the last segment, the copy is the journal as it
+ * was at one moment. */
 static crema_err_t
 s_copy_segments(const char *from_dir, const char *to_dir)
 {
@@ -96,7 +98,7 @@ s_ends_with(const char *name, const char *suffix)
     return n > m && strcmp(name + n - m, suffix) == 0;
 }
 
-/* The answer to its RUN_SEAL, and what was set aside of its segments: rebuilding counts that. */
+/* Copies the answer to RUN_SEAL and the segments set aside, which rebuilding counts. */
 static crema_err_t
 s_copy_others(const char *from_dir, const char *to_dir)
 {
@@ -116,7 +118,8 @@ s_copy_others(const char *from_dir, const char *to_dir)
     return err;
 }
 
-/* Under another name until it is whole; what a killed process left there is written once more. */
+/* Copies under a temporary name and renames at the end; what a killed process left is
+ * overwritten. */
 static crema_err_t
 s_copy(const char *from_dir, const char *to, const char *name, const char *to_dir)
 {
@@ -152,7 +155,7 @@ s_export(const char *from_dir, const char *to, const crema_id_t *store_id, const
         snprintf(ret_why, why_size,
                  "the store %s is in use by a crema-sink: give another directory", to);
     if (err == CREMA_OK && stat(to_dir, &st) == 0) {
-        snprintf(ret_why, why_size, "%s is there already: remove it, or give another directory",
+        snprintf(ret_why, why_size, "%s already exists: remove it, or give another directory",
                  to_dir);
         err = CREMA_EINVAL;
     }

@@ -1,5 +1,4 @@
-/* sink_freed - the ids of runs that are no more: sixteen bytes each, however many there are.
- * Pure: memory only. */
+/* sink_freed - the ids of freed runs as a sorted array, 16 bytes each. Pure: memory only. */
 #ifndef SINK_FREED_H
 #define SINK_FREED_H
 
@@ -10,15 +9,16 @@
 #include "crema_id.h"
 
 typedef struct {
-    crema_id_t *ids; /* in order */
+    crema_id_t *ids; /* sorted */
     size_t n, room;
 } sink_freed_t;
 
-/* Many at once: adds in any order, then puts all of them in order. Nothing else may be called in between. */
+/* Bulk loading: sink_freed_load() appends in any order, sink_freed_loaded() sorts. Call nothing
+ * else in between. */
 CREMA_MUST_CHECK crema_err_t sink_freed_load(sink_freed_t *self, const crema_id_t *id);
 void sink_freed_loaded(sink_freed_t *self);
 
-/* Once is enough. CREMA_ENOMEM. */
+/* Adding an id twice changes nothing. CREMA_ENOMEM. */
 CREMA_MUST_CHECK crema_err_t sink_freed_add(sink_freed_t *self, const crema_id_t *id);
 void sink_freed_remove(sink_freed_t *self, const crema_id_t *id);
 bool sink_freed_has(const sink_freed_t *self, const crema_id_t *id);

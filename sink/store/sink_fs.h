@@ -1,4 +1,5 @@
-/* sink_fs - the few file operations that durability rests on. Paths are made in PATH_MAX buffers; a longer one is CREMA_EINVAL. */
+/* sink_fs - the few file operations that durability depends on. Paths are built in PATH_MAX
+ * buffers; a longer one is CREMA_EINVAL. */
 #ifndef SINK_FS_H
 #define SINK_FS_H
 
@@ -11,41 +12,46 @@
 /* `<dir>/<name>` into out[PATH_MAX]. */
 CREMA_MUST_CHECK crema_err_t sink_fs_join(const char *dir, const char *name, char *out);
 
-/* Makes one directory (mode 0700) and makes its name durable; one that is there already is fine. */
+/* Makes one directory (mode 0700) and makes its name durable; an existing one is not an error. */
 CREMA_MUST_CHECK crema_err_t sink_fs_make_dir(const char *path);
 
-/* fsync of a directory: names made or removed in it are durable. */
+/* fsync of a directory: names created or removed in it become durable. */
 CREMA_MUST_CHECK crema_err_t sink_fs_sync_dir(const char *path);
 
-/* The whole of a regular file of at most `max` bytes, in memory that the caller frees. CREMA_ENOENT, CREMA_ELIMIT. */
+/* Reads a whole regular file of at most `max` bytes; the caller frees it. CREMA_ENOENT,
+ * CREMA_ELIMIT. */
 CREMA_MUST_CHECK crema_err_t sink_fs_read(const char *path, size_t max, uint8_t **ret_bytes,
                                           size_t *ret_size);
 
-/* Its first `size` bytes. CREMA_ENOENT: it is shorter, or not there. */
+/* Reads the first `size` bytes. CREMA_ENOENT: the file is shorter or missing. */
 CREMA_MUST_CHECK crema_err_t sink_fs_read_head(const char *path, uint8_t *bytes, size_t size);
 
-/* `size` bytes from `offset` on, likewise. */
+/* Reads `size` bytes from `offset`, with the same errors. */
 CREMA_MUST_CHECK crema_err_t sink_fs_read_at(const char *path, uint64_t offset, uint8_t *bytes,
                                              size_t size);
 
-/* Replaces a file by one of these bytes: temporary name, fsync, rename, fsync of the directory. */
+/* Replaces a file atomically by these bytes: temporary name, fsync, rename, fsync of the
+ * directory. */
 CREMA_MUST_CHECK crema_err_t sink_fs_replace(const char *dir, const char *name,
                                              const uint8_t *bytes, size_t size);
 
-/* All bytes or an error; what a failed write left is the caller's to undo. CREMA_ENOSPC: disk or quota is full. */
+/* Writes all bytes or returns an error; the caller undoes a partial write. CREMA_ENOSPC: disk or
+ * quota is full. */
 CREMA_MUST_CHECK crema_err_t sink_fs_write(int fd, const uint8_t *bytes, size_t size);
 
-/* A fresh, empty file of that name, open for reading and writing: what had the name is removed, not followed and not written to. CREMA_EBUSY:
- * somebody puts something in its place again and again. */
+/* Creates an empty file open for reading and writing. Whatever had the name is removed, never
+ * followed or written to. CREMA_EBUSY: another process keeps putting something there. */
 CREMA_MUST_CHECK crema_err_t sink_fs_create_fresh(const char *path, int *ret_fd);
 
-/* A name beside `path` that nobody can guess; what a killed process left under such names of `path` is removed. */
+/* An unguessable name in the directory of `path`. Files that killed processes left under such
+ * names for the same `path` are removed. */
 CREMA_MUST_CHECK crema_err_t sink_fs_hidden_name(const char *path, char ret_hidden[PATH_MAX]);
 
-/* errno as an error: ENOSPC and EDQUOT are CREMA_ENOSPC, ENOENT is CREMA_ENOENT, the rest CREMA_EIO. */
+/* Translates errno: ENOSPC and EDQUOT are CREMA_ENOSPC, ENOENT is CREMA_ENOENT, the rest
+ * CREMA_EIO. */
 crema_err_t sink_fs_error(int why);
 
-/* What `err` was, for a message: the system's own words where errno still holds its cause. */
+/* Text of `err` for a message: strerror() where errno still holds the cause. */
 const char *sink_fs_why(crema_err_t err);
 
 #endif

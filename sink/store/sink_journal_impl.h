@@ -1,4 +1,4 @@
-/* sink_journal_impl - what the files of sink_journal share; nobody else includes it. */
+/* sink_journal_impl - shared by the source files of sink_journal; private to them. */
 #ifndef SINK_JOURNAL_IMPL_H
 #define SINK_JOURNAL_IMPL_H
 
@@ -8,7 +8,7 @@
 struct sink_journal {
     char *dir;
     sink_header_t header;
-    uint32_t segment;     /* number of the newest segment, ours or not; 0: none yet */
+    uint32_t segment;     /* number of the newest segment, whoever wrote it; 0: none yet */
     int fd;               /* of our segment; -1: the next sync begins one */
     size_t segment_bytes; /* durable bytes of our segment */
     uint64_t bytes;       /* durable bytes of all segments */
@@ -17,14 +17,14 @@ struct sink_journal {
     uint8_t *group;       /* frames since the last sync, or those of the last sync if `durable` */
     size_t group_bytes, group_room;
     uint64_t group_seq; /* number of its first frame */
-    bool group_follows; /* its first frame says that all before it was synced */
+    bool group_follows; /* its first frame is flagged: everything before it was synced */
     bool durable;       /* `group` is in the file and synced; the next append starts a fresh one */
-    bool rests;         /* the newest segment holds a checkpoint and nothing else */
-    bool broken;        /* a write or sync failed: nothing may be promised any more */
+    bool rests;         /* the newest segment holds only a checkpoint */
+    bool broken;        /* a write or sync failed: nothing more may be acknowledged */
 };
 
-/* The segments `numbers` of a journal, oldest first. `whole` is false if they are only its newest ones, beginning with a checkpoint. After an
- * error ret_where names the file. */
+/* Reads the segments `numbers` of a journal, oldest first. `whole` is false if they are only the
+ * newest ones, beginning with a checkpoint. After an error ret_where names the file. */
 CREMA_MUST_CHECK crema_err_t sink_journal_read_segments(const char *dir, const uint32_t *numbers,
                                                         size_t n, bool whole,
                                                         const sink_journal_visitor_t *visitor,

@@ -1,8 +1,9 @@
-/* sink_order - PUTs of a journal with a hole in it, in the order of their streams.
- * Pure: memory only.
+/* sink_order - puts the PUTs of a journal with a hole into the order of their streams. Pure:
+ * memory only.
  *
- * What damage took away is delivered anew if a spool still has it, and then lies in the journal behind what had come after it. So a PUT that
- * does not continue its stream waits, as a place in a file, until its stream has come up to it or there is nothing more. */
+ * Records that were lost to damage are delivered again if a spool still has them, and then lie
+ * in the journal after records with higher numbers. A PUT that does not continue its stream
+ * therefore waits, as a position in a file, until its stream has reached it or the journal ends. */
 #ifndef SINK_ORDER_H
 #define SINK_ORDER_H
 
@@ -15,7 +16,7 @@
 
 typedef struct sink_order sink_order_t;
 
-/* A PUT and where it lies. */
+/* A PUT and its position in the journal. */
 typedef struct {
     uint64_t first, last;
     uint32_t segment;
@@ -25,15 +26,17 @@ typedef struct {
 CREMA_MUST_CHECK crema_err_t sink_order_new(sink_order_t **ret_self);
 void sink_order_destroy(sink_order_t **self_p);
 
-/* Numbers up to `last` of the stream are known to have come before; counts only for a stream that is not known yet. */
+/* The stream's records up to `last` come before this journal part. Ignored for a stream that is
+ * already known. */
 CREMA_MUST_CHECK crema_err_t sink_order_begin(sink_order_t *self, const crema_id_t *stream_id,
                                               uint64_t last);
 
-/* *ret_now: take it now; else it waits. */
+/* *ret_now: show it now; otherwise it waits. */
 CREMA_MUST_CHECK crema_err_t sink_order_take(sink_order_t *self, const crema_id_t *stream_id,
-                                             const sink_order_put_t *place, bool *ret_now);
+                                             const sink_order_put_t *put, bool *ret_now);
 
-/* The next that waited and is due; with `all` every one, each stream's in order. False: none. */
-bool sink_order_due(sink_order_t *self, bool all, sink_order_put_t *ret_place);
+/* The next waiting PUT that is due, or with `all` each waiting PUT in the order of its stream.
+ * False: none. */
+bool sink_order_due(sink_order_t *self, bool all, sink_order_put_t *ret_put);
 
 #endif

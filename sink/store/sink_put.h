@@ -1,9 +1,8 @@
-/* sink_put - the record frames inside a PUT: are they whole, do they follow one another, and what remains of them when a leading part is there
- * already.
- * Pure: bytes in, bytes out.
+/* sink_put - the record frames in a PUT: checks that they are whole and consecutive, and cuts
+ * off a leading part that is already in the journal. Pure: bytes in, bytes out.
  *
- * A LOSS frame stands for a range of numbers, so a PUT may cover more numbers than it has frames. A record whose body cannot be decoded is a
- * record like any other: it keeps its number. */
+ * A LOSS frame stands for a range of numbers, so a PUT may cover more numbers than it has
+ * frames. A record whose body cannot be decoded still counts as a record and keeps its number. */
 #ifndef SINK_PUT_H
 #define SINK_PUT_H
 
@@ -16,13 +15,13 @@
 #include "crema_wire.h"
 
 typedef struct {
-    uint64_t last_seq; /* first_seq of the PUT .. last_seq is what it covers */
-    uint32_t frames;   /* how many */
-    bool closed;       /* the last is an END */
+    uint64_t last_seq; /* the PUT covers first_seq..last_seq */
+    uint32_t frames;
+    bool closed; /* the last is an END */
 } sink_put_range_t;
 
-/* CREMA_EPROTO: no frame, a damaged one, a number out of turn, a frame behind an END, or a count that is neither that of the
- * frames nor that of the numbers. */
+/* CREMA_EPROTO: no frame, a damaged frame, a number out of order, a frame after an END, or a
+ * count that matches neither the frames nor the numbers. */
 CREMA_MUST_CHECK crema_err_t sink_put_check(const crema_data_t *put, crema_arena_t *arena,
                                             sink_put_range_t *ret_range);
 
@@ -34,17 +33,20 @@ typedef struct {
     uint8_t *owned; /* NULL unless a LOSS had to be cut in two; the caller frees it */
 } sink_put_rest_t;
 
-/* What a checked PUT holds from number `from` on, which lies within what it covers. */
+/* The part of a checked PUT from number `from` on; `from` lies within the range it covers. */
 CREMA_MUST_CHECK crema_err_t sink_put_cut(const crema_data_t *put, uint64_t from,
                                           crema_arena_t *arena, sink_put_rest_t *ret_rest);
 
-/* Replaces all but beginnings and ends of streams by LOSS records for their numbers; borrowed frames become owned ones. */
+/* Replaces all records except the first and last of a stream by LOSS records for their numbers;
+ * borrowed frames become owned ones. */
 CREMA_MUST_CHECK crema_err_t sink_put_lose(sink_put_rest_t *rest, int64_t t_real_ns);
 
-/* Whether it begins with the record of a stream's beginning that names another run than the PUT: no stream belongs to two. */
+/* True if it begins with a StreamInfo that names a different run than the PUT: a stream belongs
+ * to one run only. */
 bool sink_put_names_other_run(const crema_data_t *put, crema_arena_t *arena);
 
-/* The last number and whether it is an END, of frames that were checked before they were journaled. */
+/* The last number of frames that were checked before they were journaled, and whether it is an
+ * END. */
 CREMA_MUST_CHECK crema_err_t sink_put_last(const uint8_t *frames, size_t size, uint64_t *ret_last,
                                            bool *ret_closed);
 

@@ -1,9 +1,11 @@
-/* sink_refused - the file `refused`: what spools still held of runs that were freed. It is in no run file, and nobody keeps it any longer.
+/* sink_refused - the file `refused`: records of freed runs that spools still held. They are in
+ * no run file and are no longer kept anywhere.
  *
- * A line says which numbers of a stream were refused. A run has SINK_REFUSED_STREAMS_MAX of them, then one that counts the rest of it; there are
- * SINK_REFUSED_LINES_MAX of the first kind and as many of the second, then one line that counts everything else. What is said again
- * of a stream that has a line changes nothing; counted without one it counts again. The file is written anew, whole,
- * when there is something new. */
+ * A line lists a range of refused numbers of one stream. Each run has up to
+ * SINK_REFUSED_STREAMS_MAX lines, then one line that counts the rest of the run. There are at
+ * most SINK_REFUSED_LINES_MAX lines of each kind, then one line that counts everything else.
+ * Repeating a range of a stream that has a line changes nothing; without a line it is counted
+ * again. The file is rewritten as a whole when something new has been added. */
 #ifndef SINK_REFUSED_H
 #define SINK_REFUSED_H
 
@@ -18,27 +20,28 @@
 #define SINK_REFUSED_LINES_MAX 4096u
 
 typedef struct {
-    crema_id_t run_id;    /* zero: of all runs without a line */
-    crema_id_t stream_id; /* zero: of all streams without a line */
-    uint64_t first, last; /* numbers; 1 and how many where they are of several streams */
+    crema_id_t run_id;    /* zero: all runs without a line */
+    crema_id_t stream_id; /* zero: all streams without a line */
+    uint64_t first, last; /* numbers; 1 and the count if the line covers several streams */
 } sink_refused_line_t;
 
 typedef struct {
     sink_refused_line_t *lines;
     size_t n, room;
-    size_t n_streams; /* lines of one stream */
-    bool is_new;      /* something is not in the file yet */
+    size_t n_streams; /* lines that cover one stream */
+    bool is_new;      /* something is not yet in the file */
 } sink_refused_t;
 
-/* What the file in `dir` holds, as far as it can be read. No file is as good as an empty one. */
+/* Reads the file in `dir` as far as possible. A missing file counts as empty. */
 CREMA_MUST_CHECK crema_err_t sink_refused_read(sink_refused_t *self, const char *dir);
-/* Numbers first..last of a stream are refused; *ret_new: that was not known. Nothing if last < first. */
+/* Numbers first..last of a stream are refused; *ret_new: this was not known before. Does nothing
+ * if last < first. */
 CREMA_MUST_CHECK crema_err_t sink_refused_note(sink_refused_t *self, const crema_id_t *run_id,
                                                const crema_id_t *stream_id, uint64_t first,
                                                uint64_t last, bool *ret_new);
-/* Makes it durable if there is something new. After an error it is still new. */
+/* Makes new entries durable. After an error they still count as new. */
 CREMA_MUST_CHECK crema_err_t sink_refused_keep(sink_refused_t *self, const char *dir);
-/* Numbers in all lines. */
+/* Refused records over all lines. */
 uint64_t sink_refused_records(const sink_refused_t *self);
 void sink_refused_clear(sink_refused_t *self);
 

@@ -1,8 +1,9 @@
-/* sink_report - the line by which `crema-sink rebuild --json` says what it did, and which the serving sink reads:
+/* sink_report - the line in which `crema-sink rebuild --json` reports its result to the serving
+ * sink:
  *
- *     {"path":"/data/x.h5","verdict":"COMPLETE","revision":1,"sha256":"…","file_bytes":123,"rows":45,"reasons":[]}
- *     {"error":"the disk is full"}
- */
+ * \n
+ * {"path":"/data/x.h5","verdict":"COMPLETE","revision":1,"sha256":"…","file_bytes":123,"rows":45,"reasons":[]}
+ *     {"error":"the disk is full"} */
 #ifndef SINK_REPORT_H
 #define SINK_REPORT_H
 
@@ -13,20 +14,20 @@
 #include "crema_wire.h"
 #include "sink_journal.h"
 
-/* What sealing came to. */
+/* The result of sealing a run. */
 typedef struct {
     int64_t
-        revision; /* that of the file it replaces if the content is the same, else one more; from 1 */
+        revision; /* from 1: that of the file it replaces if the content is equal, otherwise one more */
     char verdict[16];   /* COMPLETE, PARTIAL */
     uint8_t sha256[32]; /* sha256_payload */
     uint64_t file_bytes;
     uint64_t rows; /* of all stream tables */
     bool kept;     /* no file was made: the one that is there holds more than the journal */
     char path[4096];
-    char reasons_json[4096]; /* reasons, then notes; cut between elements if too long */
+    char reasons_json[4096]; /* reasons, then notes; shortened by whole elements if too long */
 } sink_seal_result_t;
 
-/* Enough for a result with its longest path and reasons. */
+/* Enough for a result with the longest path and reasons. */
 #define SINK_REPORT_BYTES (40u << 10)
 
 /* Writes the line, without a newline, into out[SINK_REPORT_BYTES]. */
@@ -35,14 +36,15 @@ void sink_report_error(const char *why, char *out);
 
 typedef struct sink_report sink_report_t;
 
-/* CREMA_EPROTO: not such a line. At most SINK_REPORT_REASONS_MAX reasons are kept, the last then says how many there are more. */
+/* CREMA_EPROTO: not a valid line. At most SINK_REPORT_REASONS_MAX reasons are kept; the last one
+ * then gives the number of the rest. */
 #define SINK_REPORT_REASONS_MAX 64
 CREMA_MUST_CHECK crema_err_t sink_report_parse(const char *line, sink_report_t **ret_self);
 void sink_report_destroy(sink_report_t **self_p);
 
-/* NULL unless it reports a failure. */
+/* Reason of a failure; NULL if the line reports success. */
 const char *sink_report_why(const sink_report_t *self);
-/* As messages; they point into the report. */
+/* The report as messages, which point into it. */
 crema_sealed_t sink_report_sealed(const sink_report_t *self, const crema_id_t *run_id);
 sink_journal_sealed_t sink_report_journal(const sink_report_t *self);
 

@@ -1,5 +1,6 @@
-/* sink_scrub - reads all of a journal once more while it is written to, a bounded piece at a time, and says how far its streams come without a
- * hole. A checkpoint tells how far they were; only this tells whether that can still be read. */
+/* sink_scrub - re-reads a whole journal while it is being written to, one bounded piece at a
+ * time, and finds how far each stream is readable without a hole. A checkpoint records how far
+ * the streams were; only reading shows whether the records are still there. */
 #ifndef SINK_SCRUB_H
 #define SINK_SCRUB_H
 
@@ -16,16 +17,17 @@ CREMA_MUST_CHECK crema_err_t sink_scrub_new(const char *dir, const crema_id_t *r
                                             size_t streams_max, sink_scrub_t **ret_self);
 void sink_scrub_destroy(sink_scrub_t **self_p);
 
-/* Reads on, up to the end of segment `newest`. *ret_end: there is nothing more just now. */
+/* Reads the next piece, up to the end of segment `newest`. *ret_end: nothing is left to read for
+ * now. */
 CREMA_MUST_CHECK crema_err_t sink_scrub_read(sink_scrub_t *self, uint32_t newest, bool *ret_end);
 
 typedef struct {
-    uint64_t damaged_bytes;  /* that cannot be read */
+    uint64_t damaged_bytes;  /* unreadable bytes */
     uint64_t missing_frames; /* numbers that no frame carries */
 } sink_scrub_found_t;
-/* At the end: what was found by then. */
+/* At the end: what was found so far. */
 sink_scrub_found_t sink_scrub_found(const sink_scrub_t *self);
-/* How far each stream comes. */
+/* How far each stream is readable. */
 const sink_commit_t *sink_scrub_marks(const sink_scrub_t *self);
 
 #endif

@@ -1,5 +1,6 @@
-/* sink_segments - the files of a journal's directory: `000001.journal` and so on, and what was set aside of them: `000001.journal.damaged`,
- * of which nothing could be read, and `000001.journal.torn`, which was cut off its end. */
+/* sink_segments - the files in a journal's directory: `000001.journal` and so on;
+ * `000001.journal.damaged`, in which nothing was readable; `000001.journal.torn`, which was cut
+ * off a segment's end. */
 #ifndef SINK_SEGMENTS_H
 #define SINK_SEGMENTS_H
 
@@ -17,13 +18,14 @@
 CREMA_MUST_CHECK crema_err_t sink_segments_path(const char *dir, uint32_t number,
                                                 char path[PATH_MAX]);
 
-/* Numbers of all segments in order, in memory that the caller frees; other names are passed over. CREMA_ENOENT: no such directory. */
+/* Numbers of all segments in ascending order, which the caller frees; other names are ignored.
+ * CREMA_ENOENT: no such directory. */
 CREMA_MUST_CHECK crema_err_t sink_segments_list(const char *dir, uint32_t **ret_numbers,
                                                 size_t *ret_n);
 
-/* Number of the newest segment, damaged ones too; 0: there is none. */
+/* Number of the newest segment, including damaged ones; 0: there is none. */
 CREMA_MUST_CHECK crema_err_t sink_segments_newest(const char *dir, uint32_t *ret_number);
-/* Bytes of damaged segments. */
+/* Total size of damaged segments. */
 CREMA_MUST_CHECK crema_err_t sink_segments_damaged(const char *dir, uint64_t *ret_bytes);
 
 #endif

@@ -15,7 +15,7 @@
 #include "sink_store_private.h"
 #include "sink_tombs.h"
 
-#define GENERATION_BYTES 16 /* how often it was opened, time of service in ns */
+#define GENERATION_BYTES 16 /* number of openings, time in service in ns */
 #define ARENA_BYTES ((size_t)CREMA_ARENA_FACTOR * CREMA_WIRE_MESSAGE_MAX)
 
 /* ---- the store's own files */
@@ -46,8 +46,8 @@ s_lock(sink_store_t *self)
     return sink_store_lock(self->dir, &self->lock_fd);
 }
 
-/* A file of one STORE frame, of `body_bytes` or, as earlier versions wrote it, of its first `old_bytes`. CREMA_ENOENT: there is none;
- * CREMA_EMAGIC: it holds something else. */
+/* Reads a file of one STORE frame of `body_bytes`, or of `old_bytes` as earlier versions wrote
+ * it. CREMA_ENOENT: there is none; CREMA_EMAGIC: it holds something else. */
 static crema_err_t
 s_read_frame(const char *dir, const char *name, uint8_t *body, size_t body_bytes, size_t old_bytes)
 {
@@ -138,14 +138,15 @@ s_identify(sink_store_t *self)
         return err;
     self->generation = crema_get_u64(body) + 1;
     self->age_ns = (int64_t)crema_get_u64(body + 8);
-    if (self->age_ns < 1) /* 0 stands for an age that is not known */
+    if (self->age_ns < 1) /* 0 means unknown */
         self->age_ns = 1;
     return sink_store_keep_age(self);
 }
 
-/* ---- what is there: names only */
+/* ---- finding runs by the names of their directories */
 
-/* The sink ended behind its tombstone, which may have been read from memory and be on no disk: it is written once more. */
+/* The sink ended after writing this tombstone, which may have been read from the page cache
+ * without being on disk: it is written again. */
 static crema_err_t
 s_finish_freeing(sink_store_t *self, const crema_id_t *run_id, const char *path)
 {
@@ -154,7 +155,7 @@ s_finish_freeing(sink_store_t *self, const crema_id_t *run_id, const char *path)
         sink_store_remove_dir(path);
         self->n_tombs++;
     }
-    return err == CREMA_ENOSPC ? CREMA_OK : err; /* the next start tries again */
+    return err == CREMA_ENOSPC ? CREMA_OK : err; /* retried at the next start */
 }
 
 bool
@@ -207,7 +208,7 @@ s_on_tomb(void *context, const crema_id_t *run_id, int64_t revision)
     return sink_freed_load(&self->freed, run_id);
 }
 
-/* What cannot be moved stays where it is, and is tried again with the next one. */
+/* Tombstones that cannot be moved stay in the file and are retried with the next one. */
 static void
 s_move_tombs(sink_store_t *self)
 {
@@ -250,15 +251,15 @@ static crema_err_t
 s_explain(crema_err_t err, const char *dir, const char *step, char *ret_why, size_t why_size)
 {
     if (err == CREMA_EBUSY)
+        snprintf(ret_why, why_size,
+                 "the store %s is in use by another crema-sink: stop it, or give another --store",
+                 dir);
+    else if (err == CREMA_EMAGIC)
         snprintf(
             ret_why, why_size,
-            "the store %s is in use by another crema-sink: end that one, or give another --store",
-            dir);
-    else if (err == CREMA_EMAGIC)
-        snprintf(ret_why, why_size,
-                 "%s is no store of crema-sink: %s holds something else; give --store a directory "
-                 "of its own",
-                 dir, step);
+            "%s is not a store of crema-sink: %s holds something else; give --store a directory "
+            "of its own",
+            dir, step);
     else if (err == CREMA_ELIMIT)
         snprintf(ret_why, why_size, "the store %s holds more runs or streams than fit: %s", dir,
                  step);
@@ -322,7 +323,7 @@ sink_store_close(sink_store_t **self_p)
     if (self) {
         if (self->age_ns > self->age_kept_ns) {
             crema_err_t err = sink_store_keep_age(self);
-            (void)err; /* a little of it is lost */
+            (void)err; /* a little time in service is lost */
         }
         size_t cursor = 0;
         sink_store_run_t *run;

@@ -13,10 +13,10 @@
 
 #define SECOND_NS INT64_C(1000000000)
 #define REST_AFTER_NS (5 * SECOND_NS)
-#define RETRY_AFTER_NS (5 * SECOND_NS) /* a journal that could not be read */
-#define PEEKS 256                      /* resting runs looked at in one go */
+#define RETRY_AFTER_NS (5 * SECOND_NS) /* after a journal could not be read */
+#define PEEKS 256                      /* resting runs examined per call */
 
-/* ---- what the log should say */
+/* ---- events for the log */
 
 struct sink_store_news {
     sink_store_news_t *next;
@@ -100,7 +100,7 @@ sink_store_is_over(const sink_run_t *run)
            crema_life_step(run->life, CREMA_LIFE_AGE, &closed) == CREMA_OK;
 }
 
-/* ---- from stage to stage */
+/* ---- changing stages */
 
 static void
 s_leave_live(sink_store_t *self, sink_store_run_t *run)
@@ -112,7 +112,7 @@ s_leave_live(sink_store_t *self, sink_store_run_t *run)
     sink_store_end_scrub(run);
 }
 
-/* Out of whatever the stage holds it in. */
+/* Removes the run from the lists of its stage. */
 static void
 s_leave(sink_store_t *self, sink_store_run_t *run)
 {
@@ -178,7 +178,8 @@ s_why(crema_err_t err)
     return sink_fs_why(err);
 }
 
-/* Its journal is left as it is; nothing is taken for it, for whatever would be would begin again at 1. */
+/* Leaves the journal as it is. Nothing is accepted for the run, since its streams would start
+ * again at 1. */
 static void
 s_set_aside(sink_store_t *self, sink_store_run_t *run, crema_err_t err, const char *where)
 {
@@ -218,7 +219,8 @@ s_note_report(sink_store_t *self, const sink_store_run_t *run, const char *path,
     sink_store_add_event(self, SINK_STORE_DAMAGED, &run->shown.run_id, text);
 }
 
-/* Reads the newest checkpoint of its journal and what follows, and opens it for more. Whatever is wrong with it is this run's alone. */
+/* Reads the newest checkpoint of the run's journal and what follows, and opens it for appending.
+ * An error affects only this run. */
 static crema_err_t
 s_read(sink_store_t *self, sink_store_run_t *run, char where[PATH_MAX])
 {
@@ -264,7 +266,7 @@ s_load(sink_store_t *self, sink_store_run_t *run)
     return err;
 }
 
-/* A journal that ends with a checkpoint says what its run is without being read. */
+/* If the journal ends with a checkpoint, takes the run's state from it without reading more. */
 static crema_err_t
 s_peek(sink_store_t *self, sink_store_run_t *run)
 {
@@ -297,13 +299,13 @@ sink_store_examine(sink_store_t *self)
         if (s_peek(self, run) == CREMA_OK)
             continue;
         crema_err_t err = s_load(self, run);
-        (void)err; /* it is set aside, with an event */
+        (void)err; /* it is set aside, and an event says so */
         break;
     }
     return !crema_list_is_empty(&self->unread);
 }
 
-/* ---- what asks for a run */
+/* ---- finding and taking runs */
 
 const sink_run_t *
 sink_store_find(sink_store_t *self, const crema_id_t *run_id)
@@ -318,12 +320,12 @@ sink_store_find(sink_store_t *self, const crema_id_t *run_id)
     }
     if (run->stage == SINK_STAGE_UNREAD && s_peek(self, run) != CREMA_OK) {
         crema_err_t err = s_load(self, run);
-        (void)err; /* what is shown says that it is set aside */
+        (void)err; /* the run is returned as set aside */
     }
     return &run->shown;
 }
 
-/* A run that nothing was known of. If its journal cannot be made, nothing is known of it still. */
+/* Creates an unknown run. If its journal cannot be made, the run stays unknown. */
 static crema_err_t
 s_take_fresh(sink_store_t *self, const crema_id_t *run_id, sink_store_run_t **ret_run)
 {
@@ -384,7 +386,7 @@ sink_store_untouch(sink_store_t *self, sink_store_run_t *run)
     s_set_bytes(self, run, sink_journal_bytes(run->journal));
 }
 
-/* ---- rest */
+/* ---- coming to rest */
 
 crema_err_t
 sink_store_rest(sink_store_t *self, sink_store_run_t *run)
@@ -395,7 +397,7 @@ sink_store_rest(sink_store_t *self, sink_store_run_t *run)
         return CREMA_OK;
     if (run->stage != SINK_STAGE_LIVE || crema_list_is_linked(&run->dirty))
         return CREMA_EAGAIN;
-    run->age_used_ns = self->age_ns; /* if it fails, it is tried again after a while */
+    run->age_used_ns = self->age_ns; /* after a failure it is retried later */
     crema_err_t err = sink_journal_rest(run->journal, &head);
     if (err != CREMA_OK)
         return err;
@@ -414,14 +416,14 @@ sink_store_tick(sink_store_t *self, int64_t mono_ns)
     self->mono_ns = mono_ns;
     if (self->age_ns - self->age_kept_ns >= keep_every_ns) {
         crema_err_t err = sink_store_keep_age(self);
-        (void)err; /* a little of it is lost when the program ends, and journals stay the longer */
+        (void)err; /* some time in service is lost at a crash, and journals are kept longer */
     }
     for (size_t i = self->n_live; i > 0; i--) {
         sink_store_run_t *run = self->live[i - 1];
         if (!sink_store_is_over(&run->shown) || self->age_ns - run->age_used_ns < REST_AFTER_NS)
             continue;
         crema_err_t err = sink_store_rest(self, run);
-        (void)err; /* it stays live, and is tried again */
+        (void)err; /* it stays live and is retried */
     }
 }
 
@@ -437,7 +439,7 @@ sink_store_remove_dir(const char *path)
         if (suffix && strcmp(suffix, SINK_SEGMENT_DAMAGED) == 0)
             continue;
         crema_failpoint("sink.before_journal_unlink");
-        (void)unlinkat(dirfd(stream), entry->d_name, 0); /* removes no directory */
+        (void)unlinkat(dirfd(stream), entry->d_name, 0); /* does not remove directories */
         crema_failpoint("sink.after_journal_unlink");
     }
     closedir(stream);

@@ -4,7 +4,7 @@
 #include "sink_fs.h"
 #include "sink_store_private.h"
 
-/* ---- what is there */
+/* ---- the store's content */
 
 crema_err_t
 sink_store_run_dir(const sink_store_t *self, const crema_id_t *run_id, char ret_path[PATH_MAX])
@@ -98,7 +98,7 @@ sink_store_age_ns(const sink_store_t *self)
 
 /* ---- streams of runs */
 
-/* A freed run takes nothing. What the sender has beyond what it knows to be committed is lost, as far as anybody knows by now. */
+/* A freed run accepts nothing. What the sender has beyond its committed number counts as lost. */
 static crema_err_t
 s_refuse(sink_store_t *self, const crema_stream_row_t *asked, crema_stream_row_t *ret_row)
 {
@@ -112,11 +112,12 @@ s_refuse(sink_store_t *self, const crema_stream_row_t *asked, crema_stream_row_t
     if (err != CREMA_OK)
         return err;
     if (is_new) {
-        snprintf(text, sizeof text,
-                 "numbers %llu to %llu of stream %s came when the run was sealed and its journal "
-                 "no longer kept; what its file does not have of them is lost",
-                 (unsigned long long)first, (unsigned long long)asked->hi,
-                 crema_id_uuid(&asked->stream_id, uuid));
+        snprintf(
+            text, sizeof text,
+            "numbers %llu to %llu of stream %s arrived after the run was sealed and its journal "
+            "removed; those that its file does not contain are lost",
+            (unsigned long long)first, (unsigned long long)asked->hi,
+            crema_id_uuid(&asked->stream_id, uuid));
         sink_store_add_event(self, SINK_STORE_REFUSED, &asked->run_id, text);
     }
     *ret_row = (crema_stream_row_t){

@@ -1,4 +1,5 @@
-/* sink_survey - the runs of a store as somebody sees them who only looks: it takes no lock and changes nothing, so a sink may be serving it. */
+/* sink_survey - lists the runs of a store for an observer: it takes no lock and changes nothing,
+ * so a sink may be serving the store. */
 #ifndef SINK_SURVEY_H
 #define SINK_SURVEY_H
 
@@ -13,19 +14,21 @@
 typedef struct {
     crema_id_t run_id;
     const char *phase;   /* crema_life_name(), or SINK_SURVEY_ASIDE */
-    uint64_t bytes;      /* of its journal on the disk */
-    uint64_t streams;    /* that began */
-    int64_t t_start_ns;  /* real time, from its RUN_OPEN; 0: not known */
-    int64_t revision;    /* of its file; 0: there was none, or it is not known */
-    const char *verdict; /* of that file, likewise "" */
-    const char *path;    /* where that was made; relative to where the sink was started */
-    const char *why;     /* it is set aside; else "" */
+    uint64_t bytes;      /* size of its journal on disk */
+    uint64_t streams;    /* streams that began */
+    int64_t t_start_ns;  /* real time, from its RUN_OPEN; 0: unknown */
+    int64_t revision;    /* of its file; 0: none, or unknown */
+    const char *verdict; /* of that file; "" if unknown */
+    const char
+        *path; /* where that file was made, relative to the directory the sink was started in */
+    const char *why; /* why the run is set aside; else "" */
 } sink_surveyed_t;
 
 typedef crema_err_t (*sink_survey_fn)(void *context, const sink_surveyed_t *run);
 
-/* Calls `fn` for each run: those with a journal by their ids, then those that were freed. Of a journal it reads the beginning, and the end from
- * the newest checkpoint on. After an error `ret_why` is one sentence; CREMA_EMAGIC: the directory is not a store. */
+/* Calls `fn` for each run: first those with a journal in order of their ids, then the freed
+ * ones. Of each journal only the beginning is read, and the end from the newest checkpoint on.
+ * After an error `ret_why` is one sentence; CREMA_EMAGIC: the directory is not a store. */
 CREMA_MUST_CHECK crema_err_t sink_survey(const char *dir, sink_survey_fn fn, void *context,
                                          char *ret_why, size_t why_size);
 

@@ -15,7 +15,7 @@ sink_viewing_line(const sink_viewing_t *viewing, char out[SINK_VIEWING_BYTES])
         snprintf(out, SINK_VIEWING_BYTES, "ended %s\n", name);
     else
         snprintf(out, SINK_VIEWING_BYTES, "grown %s %" PRIu32 " %" PRIu64 "\n", name,
-                 viewing->place.segment, viewing->place.bytes);
+                 viewing->position.segment, viewing->position.bytes);
     return out;
 }
 
@@ -24,8 +24,8 @@ sink_viewing_parse(const char *line, sink_viewing_t *ret_viewing)
 {
     char word[6], name[37];
     sink_viewing_t viewing = {0};
-    int n = sscanf(line, "%5s %36s %" SCNu32 " %" SCNu64, word, name, &viewing.place.segment,
-                   &viewing.place.bytes);
+    int n = sscanf(line, "%5s %36s %" SCNu32 " %" SCNu64, word, name, &viewing.position.segment,
+                   &viewing.position.bytes);
     viewing.ended = n == 2 && strcmp(word, "ended") == 0;
     bool grown = n == 4 && strcmp(word, "grown") == 0;
     if ((!viewing.ended && !grown) || !crema_id_parse(name, &viewing.run_id))

@@ -1,7 +1,9 @@
-/* sink_viewing - the lines by which the serving sink tells the process of the live views what is durable:
+/* sink_viewing - lines in which the serving sink reports to the live view process what is
+ * durable:
  *
- *     grown 01234567-89ab-cdef-0123-456789abcdef 3 1048576     the journal counts up to this byte of its segment 3
- *     ended 01234567-89ab-cdef-0123-456789abcdef               the run has its file */
+ * \n     grown 01234567-89ab-cdef-0123-456789abcdef 3 1048576     its journal is durable up to
+ * this byte of segment 3
+ *     ended 01234567-89ab-cdef-0123-456789abcdef               the run has its final file */
 #ifndef SINK_VIEWING_H
 #define SINK_VIEWING_H
 
@@ -12,19 +14,19 @@
 #include "crema_id.h"
 #include "sink_journal.h"
 
-/* With newline and NUL; far below PIPE_BUF, so a pipe takes all of it or nothing. */
+/* Size with newline and NUL; far below PIPE_BUF, so a pipe takes a whole line or nothing. */
 #define SINK_VIEWING_BYTES 96
 
 typedef struct {
     bool ended;
     crema_id_t run_id;
-    sink_journal_position_t place; /* of a journal that has grown */
+    sink_journal_position_t position; /* durable end of a journal that has grown */
 } sink_viewing_t;
 
-/* Returns the line, its newline included. */
+/* Returns `out`, the line including its newline. */
 char *sink_viewing_line(const sink_viewing_t *viewing, char out[SINK_VIEWING_BYTES]);
 
-/* False: not such a line. It may end with a newline. */
+/* False: not a valid line. A final newline is optional. */
 bool sink_viewing_parse(const char *line, sink_viewing_t *ret_viewing);
 
 /* The live file of a run: `<run_id>.live.h5` in output_dir. */

@@ -1,4 +1,5 @@
-/* sink_window - the frames of a file that need not fit into memory, one after the other, found again behind damage. */
+/* sink_window - reads the frames of a file of any size one after the other in bounded memory,
+ * and finds the next frame after damage. */
 #ifndef SINK_WINDOW_H
 #define SINK_WINDOW_H
 
@@ -8,20 +9,21 @@
 #include "crema_error.h"
 #include "crema_frame.h"
 
-/* Begins with path and size, else zeros. The file may grow: give the new size. */
+/* Starts with path and size set and the rest zero. The file may grow: set the new size. */
 typedef struct {
     const char *path;
-    uint64_t size;  /* of the file */
-    uint64_t at;    /* where the window begins */
-    uint8_t *bytes; /* the window */
+    uint64_t size; /* of the file */
+    uint64_t at;   /* offset of the window in the file */
+    uint8_t *bytes;
     size_t n, room;
-    size_t offset;    /* behind the last frame in it */
-    uint64_t skipped; /* bytes before a frame that could not be read */
+    size_t offset;    /* end of the last frame in it */
+    uint64_t skipped; /* unreadable bytes before a frame */
 } sink_window_t;
 
-/* The frame is valid until the next call. CREMA_ENOENT: there is nothing more; sink_window_left() says what cannot be read of the end. */
+/* The frame is valid until the next call. CREMA_ENOENT: there are no more frames;
+ * sink_window_left() is the unreadable rest. */
 CREMA_MUST_CHECK crema_err_t sink_window_next(sink_window_t *self, crema_frame_t *ret_frame);
-/* Bytes behind the last frame. */
+/* Bytes after the last frame. */
 uint64_t sink_window_left(const sink_window_t *self);
 void sink_window_clear(sink_window_t *self);
 

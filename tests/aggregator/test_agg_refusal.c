@@ -164,9 +164,9 @@ must_refuse_an_id_that_is_none(void **state)
     const crema_principal_t anybody = {0};
     agg_core_on_peer(s_core, 9, &anybody, &msg, s_now_ns, s_now_ns);
     s_listen();
-    must_be_refused(CREMA_REFUSED_BAD_ID, "zeros");
+    must_be_refused(CREMA_REFUSED_BAD_ID, "must not be zero");
     s_say(CREMA_MSG_RUN_QUERY, 1, 9, 0, 0);
-    must_be_refused(CREMA_REFUSED_UNKNOWN_RUN, "no run of this id");
+    must_be_refused(CREMA_REFUSED_UNKNOWN_RUN, "run with this id");
 }
 
 static void

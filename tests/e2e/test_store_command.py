@@ -171,7 +171,7 @@ def test_an_exported_journal_makes_the_same_file(serve, tmp_path):
     rebuilt = run("crema-sink", "rebuild", copy / str(mc._run_id), "--output", again, "--json")
     with h5py.File(mc.path) as file:
         assert json.loads(rebuilt.stdout)["sha256"] == file.attrs["sha256_payload"]
-    assert "is there already" in refused(store, "export", mc._run_id, copy)
+    assert "already exists" in refused(store, "export", mc._run_id, copy)
     stop()
     with Served(copy, tmp_path):  # a sink takes it for its own
         assert only(copy, mc._run_id)["phase"] == "sealed"

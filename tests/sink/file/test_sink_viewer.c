@@ -82,7 +82,7 @@ must_take(const sink_viewing_t *viewing)
 static void
 must_grow(const crema_id_t *run_id)
 {
-    must_take(&(sink_viewing_t){.run_id = *run_id, .place = sink_journal_position(s_journal)});
+    must_take(&(sink_viewing_t){.run_id = *run_id, .position = sink_journal_position(s_journal)});
 }
 
 static void
@@ -197,7 +197,7 @@ test_view_ends_where_the_sink_says(void **state)
     must_commit(1, 3);
     const sink_journal_position_t place = sink_journal_position(s_journal);
     must_commit(4, 9);
-    must_take(&(sink_viewing_t){.run_id = s_run, .place = place});
+    must_take(&(sink_viewing_t){.run_id = s_run, .position = place});
     must_flush();
     assert_int_equal(s_rows("dict/activity"), 3);
 }
