@@ -391,7 +391,7 @@ must_find_what_is_wrong_with_a_file(void **state)
     } damages[] = {
         {"chunks", "n_events", 301, "sha256_payload"},
         {"chunks", "status", 77, "/chunks row 0: status has no label for 77"},
-        {"chunks", "worker_id", 99, "/chunks row 0: worker_id 99 is no row of /dict/worker"},
+        {"chunks", "worker_id", 99, "/chunks row 0: worker_id 99 is not a row of /dict/worker"},
         {"chunks", "t_start_ns", INT64_MAX, "/chunks row 1 is out of order"},
         {"dict/worker", "id", 5, "/dict/worker row 0 has id 5"},
         {"dict/stream", "closed", 0, "n_streams_open is 0 and /dict/stream says 1"},
@@ -433,7 +433,7 @@ must_say_what_is_no_run_file(void **state)
     hid_t h5 = H5Fcreate(file, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     H5Fclose(h5);
     assert_int_equal(sink_check_file(file, null, &findings), CREMA_EMAGIC);
-    assert_int_equal(s_findings(file, "no run file of crema"), 1);
+    assert_int_equal(s_findings(file, "not a run file of crema"), 1);
     assert_int_equal(s_findings("/nonexistent.h5", "No such file"), 1);
     sink_attributes_t *attributes;
     sink_h5_t *live;
