@@ -28,11 +28,11 @@
 #include "crema_version.h"
 
 #define MS 1000000ll
-#define TICK_NS (100 * MS) /* while records are on their way; else the poll interval is enough */
+#define TICK_NS (100 * MS) /* while records are in flight; otherwise the poll interval is enough */
 #define STANDBY_NS (1000 * MS)
-#define UNREACHABLE_NS (5000 * MS)        /* silence before it is worth a warning */
-#define UNREACHED_PATIENCE_NS (1500 * MS) /* one that has just started may be let in */
-#define LOCK_TRIES 10 /* somebody may just be looking whether the lock is held */
+#define UNREACHABLE_NS (5000 * MS)        /* silence before a warning */
+#define UNREACHED_PATIENCE_NS (1500 * MS) /* an agent that has just started may still be admitted */
+#define LOCK_TRIES 10 /* another process may just be testing whether the lock is held */
 #define LOCK_PAUSE_US 20000
 
 typedef enum { STANDBY, SERVING, LEAVING } s_phase_t;
@@ -45,15 +45,15 @@ typedef struct {
     crema_spool_t *spool;
     agent_sampler_t *sampler; /* from SERVING on, as is delivery */
     agent_delivery_t *delivery;
-    agent_source_t *attached; /* NULL: nobody */
-    crema_scrape_t *scrape;   /* NULL: none wanted */
+    agent_source_t *attached; /* NULL: not attached */
+    crema_scrape_t *scrape;   /* NULL: no metrics */
     crema_id_t agent_id;
     int64_t poll_at_ns, sample_at_ns, lock_at_ns;
     int64_t wall_ahead_ns; /* of the monotonic clock, at the last sample */
     int64_t leave_by_ns;   /* in LEAVING */
-    int64_t idle_from_ns;  /* somebody wrote, or something was held, until then */
-    bool unreachable;      /* and said so */
-    bool refused;          /* and the command runs on */
+    int64_t idle_from_ns;  /* last time with writers or records */
+    bool unreachable;      /* and that was logged */
+    bool refused;          /* and the command continues */
     bool child_ended;
     int child_status;
     int status; /* exit status */
@@ -74,14 +74,14 @@ s_is_for_one_run(const agent_t *self)
     return !crema_id_is_zero(&self->config->run_id);
 }
 
-/* Records that stay are no loss: whoever serves this spool next delivers them. */
+/* Records that stay are not lost: the next agent that serves this spool delivers them. */
 static int
 s_finish(agent_t *self, int status)
 {
     uint64_t remaining = agent_delivery_remaining(self->delivery);
     size_t unreadable = crema_spool_faults(self->spool, NULL, 0);
     bool stays = remaining > 0 || unreadable > 0;
-    /* With segments in it the directory stays, whatever else is true. */
+    /* A directory with segments is kept in any case. */
     if (s_is_for_one_run(self) && !agent_spool_dir_remove(self->config->spool_dir))
         stays = true;
     if (stays)
@@ -113,14 +113,13 @@ s_leave(agent_t *self, int64_t patience_ns, const char *why)
     agent_sampler_stop(self->sampler);
     agent_delivery_scan(self->delivery);
     if (self->refused || (!s_is_reached(self) && agent_delivery_remaining(self->delivery) == 0))
-        return s_finish(self,
-                        AGENT_EXIT_DONE); /* nothing to deliver, and nobody to take leave of */
+        return s_finish(self, AGENT_EXIT_DONE); /* nothing to deliver, and no session to end */
     self->leave_by_ns = crema_clock_mono_ns() + patience_ns;
     agent_delivery_drain(self->delivery, self->leave_by_ns);
     return 0;
 }
 
-/* Who is asked to go does not wait for an aggregator that is not there. */
+/* An agent asked to stop does not wait for an aggregator that is absent. */
 static int64_t
 s_patience_ns(const agent_t *self)
 {
@@ -147,7 +146,7 @@ s_start_sampler(agent_t *self)
         .sample_interval_s = (double)config->sample_ns / 1e9,
         .heartbeat_interval_s = (double)config->heartbeat_ns / 1e9,
     };
-    agent_sampler_destroy(&self->sampler); /* of a start that failed */
+    agent_sampler_destroy(&self->sampler); /* left from a failed start */
     return agent_sampler_new(&sampler, &self->sampler);
 }
 
@@ -193,7 +192,7 @@ s_serve(agent_t *self)
     return CREMA_OK;
 }
 
-/* One warning when nobody answers, one word when somebody does again. */
+/* Logs one warning when the aggregator stops responding, and one message when it responds again. */
 static void
 s_watch_reach(agent_t *self, int64_t now_ns)
 {
@@ -220,8 +219,8 @@ s_has_undelivered_end(const agent_t *self)
     return false;
 }
 
-/* Everything known was delivered and leave was taken. A writer may have ended in that moment: its last records go in a session of their own, if
- * there is time. */
+/* Everything known was delivered and the session ended. If a writer ended at that moment, its
+ * last records are sent in a new session, time permitting. */
 static int
 s_on_drained(agent_t *self)
 {
@@ -235,7 +234,7 @@ s_on_drained(agent_t *self)
     return 0;
 }
 
-/* What the session's end means here. */
+/* Reacts to the end of the session. */
 static int
 s_on_session_end(agent_t *self)
 {
@@ -257,7 +256,7 @@ s_on_session_end(agent_t *self)
             return 0; /* the run is over, the command is not */
         crema_failpoint("agent.before_dismissal");
         agent_delivery_scan(
-            self->delivery); /* what came meanwhile keeps the spool from being removed */
+            self->delivery); /* records that came meanwhile keep the spool from being removed */
         return s_finish(self, AGENT_EXIT_DONE);
     case CREMA_SESSION_END_DRAINED:
         return s_on_drained(self);
@@ -290,7 +289,7 @@ s_why_unneeded(agent_t *self, int64_t now_ns)
                : NULL;
 }
 
-/* To the next multiple of the interval; what was missed stays missed. */
+/* Advances to the next multiple of the interval; missed ones are skipped. */
 static void
 s_advance(int64_t *at_ns, int64_t interval_ns, int64_t now_ns)
 {
@@ -344,7 +343,7 @@ s_stand_by(agent_t *self, int64_t now_ns)
     return 0;
 }
 
-/* When the loop must wake next. A wake costs more than what is done in it, so an idle agent has few. */
+/* When the loop must wake next. A wake costs more than its work, so an idle agent has few. */
 static int64_t
 s_pause_ns(const agent_t *self, int64_t now_ns)
 {
@@ -386,7 +385,7 @@ s_on_health(zloop_t *loop, int timer, void *arg)
 {
     (void)loop, (void)timer;
     const agent_t *self = arg;
-    crema_health_tell(self->config->health_file, s_is_healthy(self));
+    crema_health_report(self->config->health_file, s_is_healthy(self));
     return 0;
 }
 
@@ -431,11 +430,11 @@ s_on_signal(agent_t *self, int number)
         agent_child_pass_on(config->child, number);
         return 0;
     }
-    if (number == SIGUSR1) /* the run is over: what is here is to be delivered first */
+    if (number == SIGUSR1) /* the run is over: deliver first */
         return self->phase == LEAVING ? 0 : s_leave(self, config->drain_ns, "the run is over");
     if (number != SIGINT && number != SIGTERM && (number != SIGHUP || config->ignore_hangup))
         return 0;
-    /* Asked twice, it goes at once. */
+    /* Asked twice, it leaves at once. */
     return s_leave(self, self->phase == LEAVING ? 0 : s_patience_ns(self), "asked to");
 }
 
@@ -451,7 +450,7 @@ s_on_signals(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     return 0;
 }
 
-/* ---- life */
+/* ---- start and stop */
 
 static crema_err_t
 s_lock(crema_spool_t *spool)
@@ -496,7 +495,7 @@ static void
 s_run_loop(agent_t *self)
 {
     agent_daemon_ready(self->config->ready, AGENT_EXIT_DONE);
-    /* The command may have ended before its signal could be seen. */
+    /* The command may have ended before its signal could be received. */
     if (self->config->child && s_on_signal(self, SIGCHLD) != 0)
         return;
     crema_notify_ready();
@@ -516,7 +515,7 @@ agent_run(const agent_config_t *config)
                (config->child && self.loop)) {
         if (err == CREMA_EBUSY)
             crema_log_info("standing_by", CREMA_TEXT("spool", config->spool_dir));
-        else if (err != CREMA_OK) /* the command runs on, unmeasured */
+        else if (err != CREMA_OK) /* the command continues unmeasured */
             crema_log_error("cannot_serve", CREMA_TEXT("why", crema_err_text(err)));
         s_run_loop(&self);
     } else {
@@ -525,7 +524,7 @@ agent_run(const agent_config_t *config)
         self.status = AGENT_EXIT_FAILED;
         agent_daemon_ready(config->ready, AGENT_EXIT_FAILED);
     }
-    crema_health_tell(config->health_file, false);
+    crema_health_report(config->health_file, false);
     crema_notify_stopping();
     crema_scrape_destroy(&self.scrape);
     agent_delivery_destroy(&self.delivery);

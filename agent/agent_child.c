@@ -12,7 +12,7 @@
 #include "crema_reactor.h"
 
 struct agent_child {
-    pid_t pid; /* also its process group; 0 once it ended */
+    pid_t pid; /* also its process group; 0 after it ended */
     int tty;   /* the controlling terminal, or -1 */
     int status;
 };
@@ -29,15 +29,14 @@ agent_child_catch_signals(int signal_fd)
     for (size_t i = 0; i < sizeof c_passed_on / sizeof *c_passed_on; i++)
         sigaddset(&caught, c_passed_on[i]);
     sigset_t blocked = caught;
-    sigaddset(&blocked,
-              SIGTTOU); /* handing over the terminal from the background is allowed then */
+    sigaddset(&blocked, SIGTTOU); /* so that the terminal can be handed over from the background */
     if (sigprocmask(SIG_BLOCK, &blocked, NULL) != 0 ||
         signalfd(signal_fd, &caught, SFD_NONBLOCK | SFD_CLOEXEC) != signal_fd)
         return CREMA_EIO;
     return CREMA_OK;
 }
 
-/* Gives the terminal to `group` if it is `from`'s now. */
+/* Gives the terminal to `group` if it belongs to `from` now. */
 static void
 s_hand_over(int tty, pid_t from, pid_t group)
 {
@@ -67,7 +66,7 @@ s_run(char *const argv[], const char *spool_dir, const struct rlimit *files, pid
     _exit(127);
 }
 
-/* Waits until the child runs the program (the pipe closes by itself) or says why it cannot. */
+/* Waits until the child runs the program (which closes the pipe) or reports why it cannot. */
 static int
 s_await(int pipe_fd)
 {
@@ -100,7 +99,8 @@ agent_child_start(char *const argv[], const char *spool_dir, const struct rlimit
     int why = self->pid < 0 ? errno : 0;
     close(tell[1]);
     if (self->pid > 0) {
-        (void)setpgid(self->pid, self->pid); /* both do it: whoever comes first */
+        (void)setpgid(self->pid,
+                      self->pid); /* parent and child both do this: one of them is first */
         s_hand_over(self->tty, agent_group, self->pid);
         why = s_await(tell[0]);
     }
@@ -135,7 +135,7 @@ agent_child_pass_on(agent_child_t *self, int number)
 {
     if (self->pid == 0)
         return;
-    if (number == SIGCONT) { /* the shell's fg made our group the foreground */
+    if (number == SIGCONT) { /* the shell's fg put our group into the foreground */
         s_hand_over(self->tty, getpgrp(), self->pid);
         (void)kill(-self->pid, SIGCONT);
         return;
@@ -143,7 +143,8 @@ agent_child_pass_on(agent_child_t *self, int number)
     (void)kill(self->pid, number);
 }
 
-/* The command was stopped at the terminal: the shell gets it back, until it continues us. */
+/* The command was stopped at the terminal: returns the terminal to the shell and stops until the
+ * shell continues us. */
 static void
 s_stop_along(const agent_child_t *self)
 {

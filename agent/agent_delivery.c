@@ -11,9 +11,9 @@
 #include "crema_failpoint.h"
 #include "crema_log.h"
 
-#define PUMP_MAX 64 /* actions in one turn of the loop */
+#define PUMP_MAX 64 /* actions per turn of the loop */
 #define OVER_DASK_HEARTBEAT_NS INT64_C(5000000000)
-#define ARENA_BYTES (8u << 20) /* of one message; only what it takes is ever touched */
+#define ARENA_BYTES (8u << 20) /* for one message; only what is used is ever touched */
 
 struct agent_delivery {
     agent_delivery_config_t config;
@@ -23,16 +23,16 @@ struct agent_delivery {
     agent_link_t *link;
     crema_session_t *session;
     crema_arena_t *arena;
-    crema_id_t *reported; /* streams the session knows of, in the spool's order */
+    crema_id_t *reported; /* streams the session knows, in the spool's order */
     size_t n_reported, reported_size;
-    int more_timer; /* more is to do in the next turn; -1: nothing */
+    int more_timer; /* set if more is to be done in the next turn; -1: not set */
     crema_fence_reason_t refusal;
     int64_t heard_ns;
     uint64_t warned_evicted, warned_errors, warned_foreign, warned_faults;
     uint8_t frames[CREMA_WIRE_BATCH_MAX];
 };
 
-/* ---- the spool's side */
+/* ---- from the spool */
 
 static bool
 s_is_ours(const agent_delivery_t *self, const crema_spool_stream_t *stream)
@@ -73,7 +73,8 @@ s_make_room(agent_delivery_t *self, size_t n)
     return true;
 }
 
-/* Every stream of ours as it is now, and which of those reported before are gone. Both lists are sorted by id. */
+/* Reports every stream of ours to the session, and which of the streams reported before are
+ * gone. Both lists are sorted by id. */
 static void
 s_report_streams(agent_delivery_t *self, int64_t now_ns)
 {
@@ -93,7 +94,7 @@ s_report_streams(agent_delivery_t *self, int64_t now_ns)
         crema_session_on_stream_gone(self->session, &self->reported[old]);
     self->n_reported = 0;
     if (!s_make_room(self, count))
-        return; /* streams that go meanwhile stay in the session's table, as streams with nothing to send */
+        return; /* streams that go meanwhile stay in the session's table without anything to send */
     for (size_t i = 0; i < count; i++)
         self->reported[self->n_reported++] = crema_spool_stream(self->spool, i)->stream_id;
 }
@@ -105,7 +106,7 @@ s_cause(int why)
                          : strerror(why);
 }
 
-/* What could not be read, by name as far as there is room, and a count of the rest. */
+/* Reports what could not be read: by name as far as there is room, and a count of the rest. */
 static void
 s_report_faults(agent_delivery_t *self)
 {
@@ -131,7 +132,7 @@ s_report_faults(agent_delivery_t *self)
     self->warned_faults = all;
 }
 
-/* Says once what went wrong in the spool since the last time. */
+/* Logs once what has gone wrong in the spool since the last call. */
 static void
 s_warn(agent_delivery_t *self)
 {
@@ -155,7 +156,7 @@ s_scan(agent_delivery_t *self)
     crema_err_t err = crema_spool_scan(self->spool);
     if (err == CREMA_OK && agent_sampler_follow(self->sampler, self->spool))
         err = crema_spool_scan(self->spool);
-    (void)err; /* what could not be done is reported below, by name */
+    (void)err; /* failures are reported below, by name */
     (void)crema_spool_evict(self->spool, self->config.spool_limit_b);
     s_warn(self);
     int64_t now_ns = crema_clock_mono_ns();
@@ -163,7 +164,7 @@ s_scan(agent_delivery_t *self)
     s_report_faults(self);
     crema_spool_stats_t stats = crema_spool_stats(self->spool);
     if (stats.waiting_files > 0)
-        return; /* it saw less than the spool holds, which answers no barrier; the next scan may */
+        return; /* it saw less than the spool holds, which must not answer a barrier; the next scan may see more */
     crema_session_on_scanned(self->session, stats.bytes, self->config.spool_limit_b, stats.evicted,
                              now_ns);
 }
@@ -179,9 +180,9 @@ s_trim(agent_delivery_t *self, const crema_id_t *stream_id, uint64_t committed)
         crema_session_on_stream_gone(self->session, stream_id);
 }
 
-/* ---- the aggregator's side */
+/* ---- from the aggregator */
 
-/* A dismissal is for agents that were started for that run. */
+/* A dismissal concerns agents that were started for that run. */
 static bool
 s_concerns_us(const agent_delivery_t *self, const crema_msg_t *msg)
 {
@@ -196,7 +197,7 @@ s_on_message(void *context, const uint8_t *bytes, size_t size)
     agent_delivery_t *self = context;
     crema_msg_t msg;
     crema_err_t err = crema_wire_decode(bytes, size, self->arena, &msg);
-    if (err == CREMA_EVERSION) { /* whatever it says, it is no language of ours */
+    if (err == CREMA_EVERSION) { /* another version of the protocol */
         msg = (crema_msg_t){.type = CREMA_MSG_FENCE, .fence = {.reason = CREMA_FENCE_VERSION}};
     } else if (err != CREMA_OK) {
         crema_log_warn("message_refused", CREMA_TEXT("why", crema_err_text(err)),
@@ -204,7 +205,7 @@ s_on_message(void *context, const uint8_t *bytes, size_t size)
         return;
     }
     self->heard_ns = crema_clock_mono_ns();
-    /* After the end nothing counts any more; what was under way may name another reason for it. */
+    /* After the end everything is ignored: a message in flight could give another reason for it. */
     if (!s_concerns_us(self, &msg) || crema_session_state(self->session) == CREMA_SESSION_CLOSED)
         return;
     if (msg.type == CREMA_MSG_FENCE) {
@@ -232,7 +233,7 @@ s_send(agent_delivery_t *self, const crema_msg_t *msg)
         crema_session_on_unsent(self->session, crema_clock_mono_ns());
 }
 
-/* *ret_numbers: how many numbers went out, which a LOSS makes more than frames. */
+/* *ret_numbers: how many numbers were sent; with a LOSS more than frames. */
 static crema_err_t
 s_read_and_send(agent_delivery_t *self, const crema_session_action_t *action, size_t *ret_bytes,
                 uint64_t *ret_numbers)
@@ -282,13 +283,14 @@ s_send_data(agent_delivery_t *self, const crema_session_action_t *action)
     if (err != CREMA_OK && err != CREMA_EAGAIN && err != CREMA_ENOENT)
         crema_log_warn("data_not_sent", CREMA_ID("stream", &action->stream_id),
                        CREMA_INT("seq", action->first_seq), CREMA_TEXT("why", crema_err_text(err)));
-    /* More numbers than the count holds are said in part: the rest is sent again, as the same LOSS. */
+    /* A range larger than the count field is reported in part: the rest is sent later as the
+     * same LOSS. */
     uint32_t n = numbers < UINT32_MAX ? (uint32_t)numbers : UINT32_MAX;
     crema_session_on_data_sent(self->session, &action->stream_id, action->first_seq, n, bytes,
                                crema_clock_mono_ns());
 }
 
-/* ---- what the session wants */
+/* ---- actions of the session */
 
 static void
 s_act(agent_delivery_t *self, const crema_session_action_t *action)
@@ -324,7 +326,7 @@ s_act(agent_delivery_t *self, const crema_session_action_t *action)
 
 static int s_on_more(zloop_t *loop, int timer, void *arg);
 
-/* Takes the session's actions up to a bound; what is left waits for the next turn of the loop. */
+/* Carries out the session's actions up to a bound; the rest waits for the next turn of the loop. */
 static void
 s_pump(agent_delivery_t *self)
 {
@@ -355,7 +357,8 @@ s_on_turn(void *context)
     s_pump(context);
 }
 
-/* Over Dask a scheduler serves thousands, and may be busy for half a minute: words are fewer, and patience is longer. */
+/* A scheduler serves thousands of agents and may be busy for half a minute: over Dask there are
+ * fewer messages and longer timeouts. */
 static void
 s_on_found(void *context, bool over_dask)
 {
@@ -366,7 +369,7 @@ s_on_found(void *context, bool over_dask)
     crema_session_set_interval(self->session, interval_ns);
 }
 
-/* ---- life */
+/* ---- creation */
 
 crema_err_t
 agent_delivery_new(const agent_delivery_config_t *config, zloop_t *loop, crema_spool_t *spool,
@@ -412,7 +415,7 @@ agent_delivery_destroy(agent_delivery_t **self_p)
     *self_p = NULL;
 }
 
-/* ---- what the reactor asks for */
+/* ---- calls from the reactor */
 
 void
 agent_delivery_scan(agent_delivery_t *self)

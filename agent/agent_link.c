@@ -10,17 +10,17 @@
 #include "agent_reach.h"
 #include "crema_log.h"
 
-/* Messages taken in one turn of the loop, so that signals and timers get theirs. */
+/* Messages per turn of the loop, so that signals and timers get a turn. */
 #define TURN_MAX 64
-#define SILENCE_MS 10000 /* on the way over Dask from its start, before another search */
+#define SILENCE_MS 10000 /* silence on the way over Dask before another search */
 
 struct agent_link {
     zloop_t *loop;
     agent_link_handler_t handler;
     agent_reach_t *reach;
-    zsock_t *sock;        /* NULL: hung up, or still searched for */
-    int silence_timer;    /* -1: not over Dask, or over */
-    bool heard;           /* since it was found */
+    zsock_t *sock;        /* NULL: hung up, or still searching */
+    int silence_timer;    /* -1: not over Dask, or expired */
+    bool heard;           /* since the socket was found */
     int logged_over_dask; /* last logged: 1 if it goes over Dask, 0 if directly; -1: nothing yet */
 };
 
@@ -73,7 +73,7 @@ s_on_readable(zloop_t *loop, zsock_t *sock, void *arg)
         if (got < 0)
             break;
     }
-    self->handler.on_turn(self->handler.context); /* last: it may end this reader */
+    self->handler.on_turn(self->handler.context); /* last: it may destroy this reader */
     return 0;
 }
 
@@ -98,7 +98,7 @@ s_on_silence(zloop_t *loop, int timer, void *arg)
     return 0;
 }
 
-/* Once, and when it is another. */
+/* Logs the way when it is first found and when it changes. */
 static void
 s_log_way(agent_link_t *self, const char *endpoint, bool over_dask)
 {
@@ -143,7 +143,7 @@ agent_link_hang_up(agent_link_t *self)
     zsock_destroy(&self->sock);
 }
 
-/* libzmq hands the bytes to its own thread, by means that ThreadSanitizer does not see. */
+/* libzmq passes the bytes to its own thread in a way that ThreadSanitizer does not see. */
 #ifdef __SANITIZE_THREAD__
 #define HAND_OVER(bytes) __tsan_release(bytes)
 #define TAKE_OVER(bytes) __tsan_acquire(bytes)

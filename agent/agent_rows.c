@@ -4,7 +4,7 @@
 
 struct agent_rows {
     const crema_table_t *table;
-    size_t stride; /* bytes of a row */
+    size_t stride; /* bytes per row */
     uint32_t n;
     uint8_t *rows; /* packed */
     int64_t *ints; /* columns of the record */
@@ -73,7 +73,8 @@ agent_rows_set_real(const agent_rows_t *self, uint8_t *row, const char *column, 
     crema_row_set_f64(self->table, row, (size_t)crema_table_column(self->table, column), value);
 }
 
-/* Packed rows become columns, integers and reals apart. What only travels has no place in a row: unknown. */
+/* Converts packed rows to columns, integers and reals separately. A column that exists only on
+ * the wire is unknown. */
 static crema_batch_t
 s_batch(const agent_rows_t *self)
 {

@@ -19,20 +19,21 @@
 
 typedef struct run run_t;
 
-/* One stream of kind WORKER. Those that are passed over are kept too, so that they are not looked up again. */
+/* A stream of kind WORKER. Skipped ones are kept too, so that they are not examined again. */
 typedef struct {
     crema_id_t stream_id;
-    run_t *run;             /* NULL: passed over */
-    agent_source_t *source; /* NULL: passed over */
+    run_t *run;             /* NULL: skipped */
+    agent_source_t *source; /* NULL: skipped */
     uint32_t dict_id;       /* in the run's stream; UNNAMED until its entry was written */
     uint32_t nthreads;
-    int64_t memory_limit_b; /* what Dask keeps to */
+    int64_t memory_limit_b; /* the limit Dask applies */
     int64_t cpu_ns, at_ns;  /* at the last sample; at_ns 0 before the first */
     uint32_t seen;          /* the last follow() that found it recording */
-    bool cut_reported;      /* that not all of its processes are followed */
+    bool cut_reported;      /* the loss of processes in its tree was recorded */
 } worker_t;
 
-/* The workers of one user in a run: whose a stream is decides which runs it may be brought to. */
+/* The workers of one user in a run: the owner of a stream determines which runs it may belong
+ * to. */
 struct run {
     crema_id_t run_id;
     uint32_t owner;
@@ -49,9 +50,9 @@ struct agent_sampler {
     agent_sampler_config_t config;
     char boot_id[64];
     crema_map_t *workers; /* by stream id */
-    run_t **runs; /* by run and user; each has a worker: never more than streams in a spool */
+    run_t **runs; /* by run and user; each has a worker, so never more than streams in a spool */
     size_t n_runs;
-    crema_id_t ended[ENDED_MAX]; /* a ring */
+    crema_id_t ended[ENDED_MAX]; /* ring buffer */
     size_t n_ended;
     bool stopped;
     uint32_t follows;
@@ -61,7 +62,7 @@ struct agent_sampler {
     agent_sampler_stats_t stats;
 };
 
-/* ---- life */
+/* ---- creation */
 
 static void
 s_read_boot_id(agent_sampler_t *self)
@@ -110,7 +111,7 @@ s_close_run(agent_sampler_t *self, run_t *run)
     free(run);
 }
 
-/* True if the run's stream ended with it. */
+/* True if this ended the run's stream. */
 static bool
 s_remove_worker(agent_sampler_t *self, worker_t *worker)
 {
@@ -124,7 +125,8 @@ s_remove_worker(agent_sampler_t *self, worker_t *worker)
     return true;
 }
 
-/* A worker for which `is_wanted` holds, or NULL. Removing ends a walk, so each call begins anew. */
+/* A worker for which `is_wanted` holds, or NULL. Removing ends an iteration, so each call starts
+ * over. */
 static worker_t *
 s_find(const agent_sampler_t *self, bool (*is_wanted)(const worker_t *, const void *),
        const void *context)
@@ -183,7 +185,7 @@ agent_sampler_destroy(agent_sampler_t **self_p)
 
 /* ---- streams of the agent */
 
-/* `owner` NULL: any. */
+/* `owner` NULL: any user. */
 static run_t *
 s_run(const agent_sampler_t *self, const crema_id_t *run_id, const uint32_t *owner)
 {
@@ -240,7 +242,7 @@ s_open_stream(const agent_sampler_t *self, run_t *run)
                                        &run->writer);
 }
 
-/* The run's stream, begun if need be; NULL if it cannot. */
+/* The run's stream, begun if necessary; NULL on failure. */
 static run_t *
 s_begin_run(agent_sampler_t *self, const crema_id_t *run_id, uint32_t owner)
 {
@@ -284,9 +286,9 @@ s_write_name(run_t *run, worker_t *worker, const crema_stream_info_t *info)
         worker->dict_id = run->names++;
 }
 
-/* ---- who is sampled */
+/* ---- which workers are sampled */
 
-/* The worker's process, if it can be seen from here. */
+/* The worker's process, if it is visible here. */
 static agent_source_t *
 s_open_source(const agent_sampler_t *self, const crema_spool_stream_t *stream)
 {
@@ -306,7 +308,7 @@ s_open_source(const agent_sampler_t *self, const crema_spool_stream_t *stream)
     return source;
 }
 
-/* True if a stream of the agent began. */
+/* Starts sampling a worker. True if a stream of the agent began. */
 static bool
 s_take_up(agent_sampler_t *self, const crema_spool_stream_t *stream)
 {
@@ -379,7 +381,7 @@ agent_sampler_workers(const agent_sampler_t *self)
 
 /* ---- rows */
 
-/* A process that records for itself is not part of its ancestor. */
+/* True for a process that records its own stream: it is not part of its ancestor. */
 static bool
 s_is_sampled_itself(void *context, int32_t pid)
 {
@@ -438,7 +440,7 @@ agent_sampler_note_sent(agent_sampler_t *self, uint64_t records, uint64_t bytes)
     self->sent_bytes += bytes;
 }
 
-/* What serving the run has cost; with several runs at a time, all of them. */
+/* The cost of serving the run; with several runs at a time, of all of them. */
 static void
 s_write_self(agent_sampler_t *self, const run_t *run, int64_t real_ns)
 {
@@ -452,7 +454,7 @@ s_write_self(agent_sampler_t *self, const run_t *run, int64_t real_ns)
     agent_rows_set(self->self_rows, row, "written_b",
                    (int64_t)(self->sent_bytes - run->sent_bytes));
     crema_err_t err = agent_rows_write(self->self_rows, run->writer, crema_clock_mono_ns());
-    (void)err; /* the next one says the same, and more */
+    (void)err; /* the next row repeats this and more */
 }
 
 static void

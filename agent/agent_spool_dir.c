@@ -13,10 +13,10 @@
 
 #include "crema_failpoint.h"
 
-#define MARKER_AGE_S (24 * 3600) /* whoever was to see that a run is over has seen it by then */
-#define LOG_BYTES_MAX (4 << 20)  /* a longer log is begun anew at the start */
+#define MARKER_AGE_S (24 * 3600) /* any process that needed the marker has seen it by then */
+#define LOG_BYTES_MAX (4 << 20)  /* a longer log is truncated at the start */
 
-/* Each part that is not there yet, for this user only. */
+/* Creates each missing part of the path, for this user only. */
 static crema_err_t
 s_make_all(char *path)
 {
@@ -34,7 +34,7 @@ s_make_all(char *path)
     }
 }
 
-/* Somebody else may have made it in a directory that all may write to. */
+/* In a shared directory another user may have created it. */
 static crema_err_t
 s_check_owner(const char *path)
 {
@@ -106,7 +106,7 @@ s_is_key_file(const char *name)
 {
     if (s_starts_with(name, ".new-"))
         return true;
-    if (*name == '.') /* one that was being written */
+    if (*name == '.') /* a file that was being written */
         name++;
     return s_starts_with(name, "server.key") || s_starts_with(name, "client.key") ||
            s_starts_with(name, "agent.key");
@@ -125,7 +125,7 @@ s_remove_files(const char *path, bool (*is_ours)(const char *name))
     closedir(dir);
 }
 
-/* True also if the directory cannot be read: then there may be. */
+/* Also true if the directory cannot be read, since there may be segments. */
 static bool
 s_has_segment(const char *path)
 {
@@ -247,7 +247,7 @@ agent_daemon_start(const char *dir, int *ret_ready)
     }
     close(ready[0]);
     (void)setsid();
-    pid = fork(); /* no session leader: it can never get a controlling terminal again */
+    pid = fork(); /* not a session leader: it can never get a controlling terminal again */
     if (pid != 0)
         _exit(pid < 0 ? 1 : 0);
     crema_err_t err = chdir("/") == 0 ? s_redirect(dir) : CREMA_EIO;

@@ -480,7 +480,7 @@ s_on_second(zloop_t *loop, int timer, void *context)
     (void)loop, (void)timer;
     agg_t *self = context;
     int64_t now_ns = crema_clock_mono_ns();
-    crema_health_tell(self->options.health_file, agg_core_has_sink(self->core));
+    crema_health_report(self->options.health_file, agg_core_has_sink(self->core));
     crema_log_clock_step(&self->wall_ahead_ns);
     s_lose_patience(self);
     if (crema_server_refresh(self->server, false))
@@ -719,7 +719,7 @@ agg_serve(agg_t *self)
 {
     s_act(self);
     zloop_start(self->loop);
-    crema_health_tell(self->options.health_file, false);
+    crema_health_report(self->options.health_file, false);
     crema_notify_stopping();
     agg_stats_t stats = agg_core_stats(self->core);
     crema_log_info(

@@ -9,19 +9,19 @@
 #define INTERVAL_MAX_NS (60 * S)
 #define ROUND_TRIP_DEFAULT_NS (500 * MS)
 #define EXPIRES_NS (24 * 3600 * S)
-#define KNOCKED_NS (600 * S) /* one that was never let in */
+#define KNOCKED_NS (600 * S) /* for one that was never admitted */
 #define HELLO_BURST 10
-#define REPEAT_REFILL_NS (6 * S) /* one each: 10 a minute */
-#define START_REFILL_NS (1 * S)  /* one each: a supervisor's restarts are no abuse */
+#define REPEAT_REFILL_NS (6 * S) /* for one token: 10 a minute */
+#define START_REFILL_NS (1 * S)  /* for one token: a supervisor's restarts are not abuse */
 #define BOOTS 4
-#define GAPS 9 /* observed heartbeat intervals that are kept */
+#define GAPS 9 /* observed heartbeat intervals kept */
 #define RETURNS_OF_A_CLONE 2
 #define NAME_BYTES 64
 
-/* HELLOs that are left to somebody. */
+/* A token bucket for HELLOs. */
 typedef struct {
     unsigned tokens;
-    int64_t refill_ns; /* when the last one was added */
+    int64_t refill_ns; /* when the last token was added */
 } bucket_t;
 
 struct agg_agent {
@@ -29,18 +29,18 @@ struct agg_agent {
     char name[NAME_BYTES];
     bool welcomed;
     bool said_bye, drained;
-    bool cloned;           /* boots[] are two living processes: neither is admitted */
-    uint64_t boot;         /* of the process that holds the session */
-    uint64_t boots[BOOTS]; /* superseded ones, the latest first; 0: none */
-    unsigned returns;      /* how often a superseded boot came back */
+    bool cloned;           /* two living processes share the identity: neither is admitted */
+    uint64_t boot;         /* of the process with the session */
+    uint64_t boots[BOOTS]; /* superseded ones, latest first; 0: none */
+    unsigned returns;      /* how often a superseded boot returned */
     int64_t declared_ns;
-    int64_t gaps_ns[GAPS]; /* between heartbeats, a ring */
+    int64_t gaps_ns[GAPS]; /* between heartbeats; a ring buffer */
     size_t n_gaps;
-    int64_t heartbeat_ns; /* when the last one came; 0 none yet */
+    int64_t heartbeat_ns; /* time of the last heartbeat; 0: none */
     int64_t heard_ns;
     int64_t rtt_ns;
-    bucket_t repeats; /* of a process that was heard before */
-    bucket_t starts;  /* of new ones */
+    bucket_t repeats; /* HELLOs of known processes */
+    bucket_t starts;  /* HELLOs of new processes */
 };
 
 crema_err_t
@@ -99,7 +99,8 @@ s_may_say_hello(agg_agent_t *self, uint64_t boot, int64_t now_ns, uint32_t *ret_
                         is_new ? START_REFILL_NS : REPEAT_REFILL_NS, now_ns, ret_retry_after_ms);
 }
 
-/* The session passes to another process. A dead one never comes back, so a superseded boot that returns, and again, proves two. */
+/* Passes the session to another process. A dead process never returns, so a superseded boot that
+ * returns repeatedly proves that there are two. */
 static agg_hello_verdict_t
 s_supersede(agg_agent_t *self, uint64_t boot)
 {

@@ -5,7 +5,7 @@
 
 #include "crema_map.h"
 
-/* One agent, as long as any run has it as a member. */
+/* An agent while any run has it as a member. */
 typedef struct {
     crema_link_t members;
     size_t joined;
@@ -23,7 +23,7 @@ agg_awaited_new(agg_awaited_t **ret_self)
     if (!self)
         return CREMA_ENOMEM;
     crema_list_init(&self->mended);
-    /* Each run bounds its members, and the aggregator its runs. */
+    /* Members are bounded per run, and runs by the aggregator. */
     crema_err_t err = crema_map_new(SIZE_MAX, &self->agents);
     if (err != CREMA_OK) {
         agg_awaited_destroy(&self);

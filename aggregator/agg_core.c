@@ -17,7 +17,7 @@ s_make_parts(agg_core_t *self)
     if (err == CREMA_OK)
         err = crema_map_new(config->runs_max, &self->entries);
     if (err == CREMA_OK)
-        err = crema_map_new(config->runs_max + 1, &self->owners); /* and one without a key */
+        err = crema_map_new(config->runs_max + 1, &self->owners); /* plus one without a key */
     if (err == CREMA_OK)
         err = agg_credit_new((uint64_t)config->credit_pool_b, &self->credit);
     if (err == CREMA_OK)
@@ -58,7 +58,7 @@ agg_core_new(const agg_config_t *config, agg_core_t **ret_self)
     return CREMA_OK;
 }
 
-/* The first value of a map that may not exist yet. */
+/* The first value of a map, which may be NULL. */
 static void *
 s_any(const crema_map_t *map)
 {
@@ -102,7 +102,7 @@ void
 agg_reply(agg_core_t *self, const agg_reply_t *reply)
 {
     self->stats.fences += reply->type == CREMA_MSG_FENCE;
-    if (self->n_replies == AGG_REPLIES_MAX) { /* as if lost on the way: whoever asked asks again */
+    if (self->n_replies == AGG_REPLIES_MAX) { /* dropped: the peer asks again */
         self->stats.refused++;
         return;
     }

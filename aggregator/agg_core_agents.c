@@ -5,14 +5,14 @@
 #include "crema_time.h"
 
 #define HELLOS_PER_SECOND 1000.0
-#define NOT_READY_MS 300 /* the sink's list of streams is not in */
+#define NOT_READY_MS 300 /* the sink's list of streams is incomplete */
 #define NO_ROOM_MS 5000
 #define ABUSES_MAX 3
 #define ABUSE_RETRY_MS 5000
-#define ACTIVE_NS (10 * AGG_S)  /* an agent that sent within this time shares the credit */
-#define CLOCK_NS (10 * AGG_S)   /* between two words to the sink on one agent's clock */
-#define LEFT_NS (60 * AGG_S)    /* one that left is forgotten after it */
-#define REFUSED_NS (60 * AGG_S) /* between two words on streams of one agent that are refused */
+#define ACTIVE_NS (10 * AGG_S)  /* an agent that sent within this time counts as active */
+#define CLOCK_NS (10 * AGG_S)   /* between two clock messages to the sink about one agent */
+#define LEFT_NS (60 * AGG_S)    /* after leaving, an agent is forgotten */
+#define REFUSED_NS (60 * AGG_S) /* between two events about refused streams of one agent */
 
 static uint32_t
 s_bit(agg_event_t event)
@@ -39,7 +39,7 @@ s_note_event(agg_core_t *self, agg_client_t *client, agg_event_t event)
     agg_client_out(self, client);
 }
 
-/* The state that everybody has been told of, and how many there are of each. */
+/* Sets the state that was last reported as an event, and the counts per state. */
 static void
 s_set_reported(agg_core_t *self, agg_client_t *client, agg_agent_state_t state)
 {
@@ -54,7 +54,7 @@ s_is_forgotten(const agg_client_t *client, int64_t now_ns)
     return agg_agent_silent_ns(client->agent, now_ns) >= LEFT_NS;
 }
 
-/* After what may have changed when it becomes silent. */
+/* Call it after anything that may change when the agent counts as silent. */
 static void
 s_plan(agg_core_t *self, agg_client_t *client, int64_t now_ns)
 {
@@ -135,11 +135,11 @@ s_client_get(agg_core_t *self, const crema_id_t *agent_id, int64_t now_ns)
     return client;
 }
 
-/* ---------------------------------------------------------------- tables, whole and in parts */
+/* ---------------------------------------------------------------- stream tables and their parts */
 
 typedef enum { TABLE_PART, TABLE_WHOLE, TABLE_BROKEN } table_t;
 
-/* Follows the parts' numbers: after a hole nothing counts until the next part 0. */
+/* Checks the sequence of parts: after a gap everything is ignored until the next part 0. */
 static table_t
 s_follow_parts(agg_client_t *client, uint16_t flags)
 {
@@ -157,7 +157,8 @@ s_follow_parts(agg_client_t *client, uint16_t flags)
     return flags & CREMA_WIRE_FLAG_MORE ? TABLE_PART : TABLE_WHOLE;
 }
 
-/* The run goes on without it, and so does the agent, which serves others too. */
+/* Refuses a stream. The run continues without it, and so does the agent, which serves other runs
+ * too. */
 static void
 s_refuse_row(agg_core_t *self, agg_client_t *client, const crema_stream_row_t *row, int64_t now_ns)
 {
@@ -204,7 +205,8 @@ s_take_rows(agg_core_t *self, agg_client_t *client, const crema_stream_table_t *
     }
 }
 
-/* A table that found no room for a row lists less than the agent holds, so it answers nothing. */
+/* A table with a row that found no room lists less than the agent holds, so it does not answer a
+ * barrier. */
 static bool
 s_is_whole(agg_client_t *client, table_t table)
 {
@@ -242,7 +244,7 @@ s_bind(agg_core_t *self, agg_client_t *client, agg_peer_t peer)
            agg_credit_open(self->credit, &client->account) == CREMA_OK;
 }
 
-/* Part 0 of a HELLO decides whether its sender is let in. */
+/* Decides on part 0 of a HELLO whether its sender is admitted. */
 static agg_client_t *
 s_admit(agg_core_t *self, agg_peer_t peer, const crema_hello_t *hello, int64_t now_ns)
 {
@@ -262,7 +264,7 @@ s_admit(agg_core_t *self, agg_peer_t peer, const crema_hello_t *hello, int64_t n
         return NULL;
     }
     if (!self->sink_known || !s_may_admit(self, now_ns)) {
-        /* It is there: a barrier will wait for it, or does so already. */
+        /* The agent is there: a barrier waits for it, or will. */
         if (!client->has_session && !CREMA_MUTATED(13)) {
             agg_agent_on_heard(client->agent, now_ns);
             agg_runs_on_client(self, client, now_ns);
@@ -329,9 +331,10 @@ s_on_hello(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg, int64_t no
 
 /* ---------------------------------------------------------------- within a session */
 
-/* Every run that the agent has streams of is told how far its wall clock is off, at most each CLOCK_NS. The round trips compare
- * the monotonic clocks, which no step of a wall clock disturbs and which begin anew at each boot; what each wall clock shows
- * beyond its monotonic one makes the difference of the wall clocks. */
+/* Queues the offset of the agent's wall clock for every run it has streams of, at most each
+ * CLOCK_NS. The round trips compare monotonic clocks, which clock steps do not disturb and which
+ * restart at each boot; adding each host's difference between wall clock and monotonic clock
+ * gives the difference of the wall clocks. */
 static void
 s_note_clock(agg_core_t *self, agg_client_t *client, const crema_offset_estimate_t *estimate,
              const crema_heartbeat_t *heartbeat, int64_t now_ns)
@@ -444,7 +447,7 @@ s_note_late(agg_core_t *self, agg_entry_t *entry)
     agg_entry_out(self, entry);
 }
 
-/* Of another key's run or agent. */
+/* Refuses DATA of another key's run or agent. */
 static void
 s_refuse_data(agg_core_t *self, agg_client_t *client, const crema_data_t *data)
 {
@@ -455,7 +458,8 @@ s_refuse_data(agg_core_t *self, agg_client_t *client, const crema_data_t *data)
     s_note_event(self, client, AGG_EVENT_AGENT_FENCED);
 }
 
-/* As when the stream was listed before it was known whose the run is. The agent serves others too: it is not turned away. */
+/* True if the stream was listed before the owner of the run was known. The agent is not fenced:
+ * it serves other users too. */
 static bool
 s_is_of_another_user(const agg_core_t *self, const crema_data_t *data)
 {
@@ -557,7 +561,7 @@ s_follow_state(agg_core_t *self, agg_client_t *client, agg_agent_state_t state)
     s_set_reported(self, client, state);
 }
 
-/* Only those of which time may have made something else. */
+/* Checks only agents whose state may have changed with time. */
 void
 agg_agents_on_tick(agg_core_t *self, int64_t now_ns)
 {

@@ -1,7 +1,8 @@
 #include "agg_core_private.h"
 
-#define WHOLE_NS (600 * AGG_S)         /* a sealed run that lacks nothing: for questions about it */
-#define LACKING_NS (24 * 3600 * AGG_S) /* what it lacks may come so long; as agents are known */
+#define WHOLE_NS (600 * AGG_S) /* how long a complete sealed run can still be queried */
+#define LACKING_NS                                                                                 \
+    (24 * 3600 * AGG_S) /* how long missing data may still come; agents are known as long */
 
 /* ---------------------------------------------------------------- lists */
 
@@ -47,8 +48,8 @@ agg_ages_heard(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
         s_begin_age(self, entry, AGG_AGE_OPEN, now_ns);
 }
 
-/* A failure is not the end: the cause may go away, and a sink that was started anew tries at once. Without a verdict of this aggregator
- * there is nothing to repeat. */
+/* True if the run has a verdict of this aggregator but no file. A failure is not final: its
+ * cause may go away, and a restarted sink retries at once. */
 static bool
 s_waits_for_file(const agg_entry_t *entry)
 {
@@ -102,7 +103,7 @@ agg_ages_make_room(agg_core_t *self)
     return entry != NULL;
 }
 
-/* Ends it in its client's place. */
+/* Ends the run on behalf of its client. */
 static void
 s_abandon(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
 {
@@ -132,8 +133,9 @@ agg_ages_end_revoked(agg_core_t *self, int64_t now_ns)
     } while (found);
 }
 
-/* Its client spoke here, or an agent that came here lists a stream of it. Of another run only the sink told: another aggregator may serve
- * it, or none, and then the sink ends it. */
+/* True if its client has sent a message here, or an agent connected here lists a stream of it.
+ * Other runs, known only from the sink, may be served by another aggregator or by none; the sink
+ * ends the latter. */
 static bool
 s_is_served(const agg_entry_t *entry)
 {

@@ -1,4 +1,5 @@
-/* What agents could not read of their spools: kept until the next table, held against the runs it may belong to, named in their verdicts. */
+/* What agents could not read in their spools: kept until the next table, attributed to the runs
+ * it may belong to, and named in their verdicts. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@ agg_client_take_faults(agg_client_t *client, const crema_faults_t *faults)
         client->faults_lost = true;
 }
 
-/* "sp-<stream>-<first>": the agent made the name, but who knows which agent. */
+/* Parses "sp-<stream>-<first>", a name chosen by the agent. */
 static bool
 s_parse_stream(const char *file, crema_id_t *ret_id)
 {
@@ -30,7 +31,8 @@ s_parse_stream(const char *file, crema_id_t *ret_id)
     return crema_id_parse(hex, ret_id);
 }
 
-/* A stream that is known belongs to its run alone; one that nobody knows may belong to any whose list of writers is not whole. */
+/* A known stream belongs to its run only; an unknown one may belong to any run with an
+ * incomplete list of writers. */
 static bool
 s_file_concerns(const agg_core_t *self, const crema_reason_t *fault, const agg_entry_t *entry)
 {

@@ -2,7 +2,7 @@
 
 #include "agg_core_private.h"
 
-/* Without keys all are the same. */
+/* Claims an owner for the first key. Without keys all are equal. */
 static bool
 s_claim(crema_id_t *owner, bool *claimed, const crema_id_t *key)
 {
@@ -22,7 +22,7 @@ agg_key_learn(agg_core_t *self, const crema_run_msg_t *msg, int64_t now_ns)
         entry = agg_entry_get(self, &msg->run_id, now_ns);
     if (!entry || (entry->has_opener && crema_id_equal(&entry->opened_by.key, &msg->owner)))
         return;
-    if (entry->has_opener) { /* another key spoke of it before the sink did */
+    if (entry->has_opener) { /* another key sent messages about it before the sink reported it */
         entry->was_asked = entry->has_watcher = entry->want_open = entry->want_end =
             entry->want_seal = entry->want_lend = false;
         agg_run_forget_client(entry->run);
@@ -54,7 +54,7 @@ agg_key_may_have_written(const agg_core_t *self, const crema_id_t *stream_id,
                          const crema_id_t *run_id, uint32_t user)
 {
     if (!self->config.user_of || !crema_id_is_zero(&self->from.run_id))
-        return true; /* the agents that a run brought are its owner's, wherever they run */
+        return true; /* agents started by a run belong to its owner, wherever they run */
     const agg_flow_t *flow = crema_map_find(self->flows, stream_id);
     const agg_entry_t *entry = flow ? flow->entry : crema_map_find(self->entries, run_id);
     if (!entry || !entry->has_opener)
@@ -79,7 +79,7 @@ s_revoke_agents(agg_core_t *self, const crema_id_t *key)
     for (agg_client_t *client; (client = crema_map_next(self->clients, &cursor)) != NULL;) {
         if (!client->claimed || !crema_id_equal(&client->owner, key))
             continue;
-        client->claimed = false; /* whoever has its spool may come with another key */
+        client->claimed = false; /* the spool may return with another key */
         for (crema_link_t *link = client->flows.next; link != &client->flows; link = link->next)
             CREMA_LIST_ITEM(link, agg_flow_t, of_client)->claimed = false;
         if (client->has_session) {
@@ -100,7 +100,7 @@ agg_core_on_revoked(agg_core_t *self, const crema_id_t *key, int64_t mono_ns, in
         if (entry->has_opener && crema_id_equal(&entry->opened_by.key, key) &&
             agg_run_phase(entry->run) < CREMA_RUN_VERDICT) {
             entry->revoked = true;
-            entry->has_watcher = entry->want_state = false; /* it learns no more of it */
+            entry->has_watcher = entry->want_state = false; /* it gets no more updates */
         }
     agg_ages_end_revoked(self, mono_ns);
     agg_runs_decide(self, mono_ns, real_ns);

@@ -3,7 +3,7 @@
 #include "agg_core_private.h"
 #include "crema_mutant.h"
 
-/* Each function below says one thing, if it has something to say, and returns whether it did. */
+/* Each function below produces at most one action and returns whether it did. */
 
 static bool
 s_to_peer(agg_core_t *self, agg_peer_t peer, crema_msg_type_t type, agg_action_t *ret_action)
@@ -22,7 +22,7 @@ s_to_sink(agg_core_t *self, crema_msg_type_t type, agg_action_t *ret_action)
     return true;
 }
 
-/* The lowest of the events in *bits, taken out of it. */
+/* Removes the lowest event from *bits. */
 static agg_event_t
 s_take_event(uint32_t *bits)
 {
@@ -217,7 +217,7 @@ s_say_replay(agg_core_t *self, const agg_flow_t *flow, agg_action_t *ret_action)
     return s_to_peer(self, flow->client->peer, CREMA_MSG_REPLAY, ret_action);
 }
 
-/* Looks at the streams where something changed, or all after a tick. */
+/* Checks the streams where something changed, or all after a tick. */
 static bool
 s_say_due(agg_core_t *self, int64_t mono_ns, agg_action_t *ret_action)
 {
@@ -230,7 +230,7 @@ s_say_due(agg_core_t *self, int64_t mono_ns, agg_action_t *ret_action)
             crema_list_append(&self->opens, &flow->open);
         else if (due == CREMA_STREAM_ASK_SENDER && s_say_replay(self, flow, ret_action))
             return true;
-        else if (due == CREMA_STREAM_ASK_SENDER) /* another aggregator may have brought it */
+        else if (due == CREMA_STREAM_ASK_SENDER) /* another aggregator may have delivered it */
             crema_list_append(&self->opens, &flow->open);
     }
     return false;
@@ -251,7 +251,8 @@ s_say_open(agg_core_t *self, agg_action_t *ret_action)
         crema_list_remove(&flow->open);
         self->rows[n++] = flow->row;
     }
-    if (n == 0 && self->want_ping) { /* one stream a time: what was missed comes right in the end */
+    if (n == 0 &&
+        self->want_ping) { /* one stream at a time: anything missed is corrected eventually */
         flow = crema_map_next(self->flows, &self->ping_cursor);
         if (flow)
             self->rows[n++] = flow->row;

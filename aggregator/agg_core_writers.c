@@ -5,11 +5,11 @@
 #include "crema_mutant.h"
 #include "crema_utf8.h"
 
-/* What is to be done with a part. */
+/* States of a part. */
 enum { WANT = 1, KEPT = 2 };
 
-#define BLAME_BYTES 192 /* as much as a reason keeps */
-#define SAID_BYTES 1024 /* what is beyond is cut anyway */
+#define BLAME_BYTES 192 /* maximum that a reason keeps */
+#define SAID_BYTES 1024 /* the rest would be cut anyway */
 
 void
 agg_writers_free(agg_entry_t *entry)
@@ -70,7 +70,8 @@ agg_writers_follow(agg_entry_t *entry)
     agg_run_set_list_due(entry->run, parts > 0 && !is_here && !CREMA_MUTATED(20));
 }
 
-/* Whoever listed a stream: it belongs to the run, and nothing is settled before the sink has it up to that number. */
+/* The writer listed a stream: it belongs to the run, and the run is settled only when the sink
+ * has it up to that number. */
 static void
 s_expect(agg_core_t *self, agg_entry_t *entry, const crema_writer_t *writer, size_t *room,
          int64_t now_ns)
@@ -79,7 +80,7 @@ s_expect(agg_core_t *self, agg_entry_t *entry, const crema_writer_t *writer, siz
         return;
     agg_flow_t *flow = crema_map_find(self->flows, &writer->stream_id);
     if (!flow &&
-        *room > 0) { /* without room the list is the sink's alone, which judges by all of it */
+        *room > 0) { /* without room only the sink checks the list, which it does in full */
         flow = agg_flow_make_listed(self, entry, &writer->stream_id, now_ns);
         *room -= 1;
     }
@@ -167,7 +168,7 @@ agg_writers_may_have(const agg_core_t *self, const agg_entry_t *entry, const cre
     return flow && flow->entry == entry && flow->is_listed;
 }
 
-/* The sink finds the same, and says it with names. */
+/* The sink finds the same reasons and adds names. */
 static void
 s_blame_writer(agg_entry_t *entry, const crema_writer_t *writer)
 {

@@ -9,7 +9,7 @@
 struct agg_credit {
     uint64_t half_b;     /* of the pool */
     uint64_t reserved_b; /* floors of open accounts; at most half_b */
-    uint64_t lent_b;     /* beyond the floors; at most half_b */
+    uint64_t lent_b;     /* above the floors; at most half_b */
     uint64_t active;
     uint64_t granted_b, in_use_b;
 };
@@ -35,7 +35,7 @@ agg_credit_destroy(agg_credit_t **self_p)
     *self_p = NULL;
 }
 
-/* Granted and not released; an overdraft that was released before the next grant counts as nothing. */
+/* Granted but not released; an overdraft released before the next grant counts as nothing. */
 static uint64_t
 s_outstanding(const agg_account_t *account)
 {

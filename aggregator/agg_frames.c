@@ -9,7 +9,7 @@ typedef struct {
     bool is_loss;
 } header_t;
 
-/* The frame at the walk's place, or false if none lies there whole or its number is not due. */
+/* The frame at the current position; false if it is incomplete or out of sequence. */
 static bool
 s_look(const agg_frames_t *self, header_t *ret_header)
 {
@@ -59,7 +59,7 @@ agg_frames_skip(agg_frames_t *self, uint64_t from)
     while (s_look(self, &header) && header.last < from)
         s_step(self, &header);
     if (self->next < from)
-        self->next = from; /* in the midst of a LOSS */
+        self->next = from; /* inside a LOSS */
 }
 
 bool

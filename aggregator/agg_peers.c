@@ -6,7 +6,7 @@
 #include "crema_map.h"
 #include "crema_unsent.h"
 
-#define SWEEP_MAX 1024 /* peers forgotten at a time: the rest waits for the next sweep */
+#define SWEEP_MAX 1024 /* peers forgotten per sweep; the rest waits for the next one */
 
 typedef struct {
     agg_routing_id_t id;
@@ -14,13 +14,13 @@ typedef struct {
     int64_t heard_ns;
     crema_unsent_t unsent;
     crema_principal_t from;
-    char user_id[CREMA_PRINCIPAL_TEXT_MAX]; /* that `from` was read from; "": none */
+    char user_id[CREMA_PRINCIPAL_TEXT_MAX]; /* source of `from`; "": none */
 } peer_t;
 
 struct agg_peers {
     crema_map_t *by_id;     /* peer_t * by routing id and its length */
-    crema_map_t *by_number; /* the same peer_t *, by number */
-    agg_peer_t last;        /* number given last */
+    crema_map_t *by_number; /* the same peers by number */
+    agg_peer_t last;        /* the last number given */
 };
 
 static crema_id_t
@@ -32,7 +32,7 @@ s_id_key(const agg_routing_id_t *id)
     return key;
 }
 
-/* Spread over all bits, for the map takes the first ones as they are. */
+/* Spreads the number over all bits, since the map uses the first ones unchanged. */
 static crema_id_t
 s_number_key(agg_peer_t number)
 {

@@ -8,22 +8,22 @@
 
 #define UNIT_SECONDS "seconds"
 
-/* A name of the run, once. */
+/* A name of the run. */
 typedef struct {
     size_t size;
     char text[]; /* terminated */
 } name_t;
 
-/* What a stream calls by number. Kinds that the split needs: prefixes, activities, units. */
+/* Local names of a stream, of the kinds that the split needs: prefixes, activities, units. */
 typedef enum { LOCAL_PREFIX, LOCAL_ACTIVITY, LOCAL_UNIT, LOCAL_COUNT } local_kind_t;
 
 typedef struct {
     uint32_t number;
-    const char **names[LOCAL_COUNT]; /* by local id; NULL where nothing is known */
+    const char **names[LOCAL_COUNT]; /* by local id; NULL: unknown */
     size_t n_names[LOCAL_COUNT];
 } stream_t;
 
-/* What a total belongs to, as its stream numbers things. */
+/* The key of a total, in the numbering of its stream. */
 typedef struct {
     uint32_t stream, worker, span, prefix, activity;
 } total_key_t;
@@ -32,8 +32,8 @@ typedef struct {
     total_key_t key;
     const char *prefix, *activity; /* borrowed from the names */
     crema_side_t marked;           /* by the hook */
-    crema_side_t side;             /* as decided with the prefixes known now */
-    double base, total;            /* seconds at the start of the run, and last */
+    crema_side_t side;             /* according to the current prefixes */
+    double base, total;            /* seconds at the start of the run, and in the last total */
 } entry_t;
 
 /* Columns of /activities, looked up once. */
@@ -53,7 +53,7 @@ struct agg_rollup {
     agg_rollup_stats_t stats;
 };
 
-/* ---- life */
+/* ---- creation */
 
 static size_t
 s_column(const crema_table_t *table, const char *name)
@@ -271,7 +271,7 @@ s_entry(agg_rollup_t *self, const total_key_t *key)
     return entry;
 }
 
-/* Moves what was summed under the old side to the one that the names and the mark mean now. */
+/* Moves sums from the old side to the one that the names and the mark now imply. */
 static void
 s_set_names(agg_rollup_t *self, entry_t *entry, const char *prefix, const char *activity,
             crema_side_t marked)

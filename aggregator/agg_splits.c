@@ -101,7 +101,8 @@ agg_splits_on_message(agg_splits_t *self, const crema_run_msg_t *msg, int64_t no
     s_note_news(self, run);
 }
 
-/* Type and body of the frame that lies there, its checksum not looked at: most frames are passed over. */
+/* Type and body of the frame at `bytes`; the checksum is not verified, since most frames are
+ * skipped. */
 static bool
 s_peek(const uint8_t *bytes, size_t avail, crema_frame_t *ret_frame)
 {
@@ -232,7 +233,7 @@ agg_splits_sweep(agg_splits_t *self, int64_t now_ns)
             continue;
         crema_map_take(self->runs, &run->run_id);
         s_free_run(run);
-        cursor = 0; /* taking ends the walk */
+        cursor = 0; /* removing an entry ends the iteration */
     }
 }
 

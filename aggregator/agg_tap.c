@@ -63,7 +63,7 @@ agg_tap_socket(agg_tap_t *self)
     return self->sock;
 }
 
-/* Subscriptions steer the socket itself; here they only have to be read. */
+/* The socket handles subscriptions itself; they only have to be read. */
 void
 agg_tap_on_readable(agg_tap_t *self)
 {
@@ -72,7 +72,8 @@ agg_tap_on_readable(agg_tap_t *self)
         ;
 }
 
-/* The topic, a space, and then the object. One part, not two: libzmq 4.3.4 aborts when a watcher goes between the parts of a message. */
+/* Starts a message: topic, space, object. It is one part because libzmq 4.3.4 aborts when a
+ * subscriber disconnects between parts. */
 static crema_json_t
 s_begin(agg_tap_t *self, const char *topic)
 {

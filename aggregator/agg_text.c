@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the next text goes. The block was measured before, so there is always room. */
+/* Position of the next text in the block, whose size was measured before. */
 typedef struct {
     char *at;
 } writer_t;

@@ -8,10 +8,10 @@
 
 struct crema_arena {
     uint8_t *bytes;   /* one block of max_bytes */
-    size_t max_bytes; /* at most, ever */
-    size_t cap;       /* at most for this message; <= max_bytes */
+    size_t max_bytes; /* hard limit */
+    size_t cap;       /* limit for this message; <= max_bytes */
     size_t used;      /* <= cap */
-    bool refused;     /* something did not fit */
+    bool refused;     /* a request was refused */
 };
 
 crema_err_t

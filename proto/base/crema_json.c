@@ -136,7 +136,7 @@ s_blank(const char *at)
     return at + strspn(at, " \t\r\n");
 }
 
-/* Behind a string that starts at `at`, NULL if it does not end. */
+/* End of the string that starts at `at`; NULL if it is not terminated. */
 static const char *
 s_skip_string(const char *at)
 {
@@ -146,7 +146,8 @@ s_skip_string(const char *at)
     return *at == '"' ? at + 1 : NULL;
 }
 
-/* Behind one value. Brackets are counted, not matched by kind: what is read was written by crema. */
+/* End of one value. Brackets are counted without matching their kind, since crema wrote the
+ * text. */
 static const char *
 s_skip(const char *at)
 {
@@ -176,7 +177,7 @@ s_skip(const char *at)
     return depth == 0 ? at : NULL;
 }
 
-/* Whether the string at `at` is `key`; keys that crema writes need no escapes. */
+/* True if the string at `at` is `key`; crema's keys need no escapes. */
 static bool
 s_is_key(const char *at, const char *key)
 {

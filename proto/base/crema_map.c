@@ -40,7 +40,8 @@ crema_map_id(const void *bytes, size_t size)
     return id;
 }
 
-/* Ids come from peers: with a hash that they could compute, some thousand ids of their choice would make every search a walk. */
+/* Peers choose ids: with a hash they could compute, some thousand chosen ids would turn every
+ * lookup into a linear search. */
 static size_t
 s_home(const crema_map_t *self, const crema_id_t *key)
 {
@@ -51,7 +52,7 @@ s_home(const crema_map_t *self, const crema_id_t *key)
     return home & self->mask;
 }
 
-/* The key's slot, or the free one where it belongs. */
+/* The key's slot, or the free slot where it belongs. */
 static size_t
 s_probe(const crema_map_t *self, const crema_id_t *key)
 {
@@ -138,7 +139,8 @@ crema_map_take(crema_map_t *self, const crema_id_t *key)
         return NULL;
     self->slots[hole].value = NULL;
     self->count--;
-    /* What follows in the chain moves back unless its home lies behind the hole: probing must never meet a free slot early. */
+    /* Later entries of the chain move back unless their home is after the hole: probing must not
+     * meet a free slot too early. */
     for (size_t i = (hole + 1) & self->mask; self->slots[i].value; i = (i + 1) & self->mask) {
         size_t home = s_home(self, &self->slots[i].key);
         if (((i - home) & self->mask) < ((i - hole) & self->mask))

@@ -5,8 +5,8 @@
 
 #include "crema_map.h"
 
-/* From the kernel, by libsodium: getrandom(), or /dev/urandom where the C library or the kernel is older than that. It ends the
- * process if neither gives any, and so do we: two streams with one identity would lose records. */
+/* Uses the kernel's generator through libsodium: getrandom(), or /dev/urandom on older systems.
+ * The process ends if neither works, since two streams with one identity would lose records. */
 static void
 s_fill(void *bytes, size_t size)
 {

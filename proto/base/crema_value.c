@@ -7,7 +7,7 @@ typedef struct {
     int64_t factor;
 } unit_t;
 
-/* From large to small: formatting takes the first that divides the value. */
+/* In descending order: formatting uses the first that divides the value. */
 static const unit_t s_bytes[] = {
     {"Gi", INT64_C(1) << 30}, {"G", 1000000000}, {"Mi", 1 << 20}, {"M", 1000000},
     {"Ki", 1 << 10},          {"k", 1000},       {"", 1},
@@ -28,7 +28,7 @@ s_is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Digits at *text, which moves behind them; false if there are none or too many. */
+/* Parses digits and moves *text behind them; false if there are none or too many. */
 static bool
 s_take_digits(const char **text, int64_t *ret_value)
 {
@@ -81,7 +81,7 @@ crema_value_parse_bytes(const char *text, int64_t *ret_value)
     return true;
 }
 
-/* ".25" of a unit: each digit is worth a tenth of the one before. Digits below a nanosecond count nothing. */
+/* Parses ".25" of a unit, digit by digit. Digits below a nanosecond are ignored. */
 static bool
 s_take_fraction(const char **text, int64_t factor, int64_t *ret_value)
 {
@@ -129,7 +129,7 @@ crema_value_parse_flag(const char *text, bool *ret_value)
     return false;
 }
 
-/* Decimal digits of a number that is not negative; returns what is behind them. */
+/* Writes a non-negative number; returns the end. */
 static char *
 s_put_digits(char *at, int64_t value)
 {

@@ -9,10 +9,11 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define FREE_IN_A_ROW 1024 /* descriptors are given from below: after so many there are no more */
+#define FREE_IN_A_ROW                                                                              \
+    1024 /* descriptors are assigned from the lowest: after this many free ones there are no more */
 
 typedef struct {
-    struct in6_addr address; /* of IPv4 as IPv6 writes it */
+    struct in6_addr address; /* IPv4 addresses in their IPv6 form */
     uint16_t port;
 } end_t;
 
@@ -28,7 +29,7 @@ struct crema_crowd {
     size_t n_ports;
     connection_t *found; /* by this look */
     size_t n, room;
-    end_t *known; /* by descriptor, of the looks before; port 0: none */
+    end_t *known; /* by descriptor, from earlier looks; port 0: none */
     size_t n_known;
 };
 
@@ -91,7 +92,7 @@ s_end(const address_t *address, end_t *ret_end)
     return end.port != 0;
 }
 
-/* Whether somebody is connected to one of the ports by this descriptor. */
+/* True if this descriptor is a connection to one of the ports. */
 static bool
 s_is_connection(const crema_crowd_t *self, int fd, const address_t *here, end_t *ret_from)
 {
@@ -139,13 +140,13 @@ s_find(crema_crowd_t *self)
         bool is_socket = getsockname(fd, &here.any, &size) == 0;
         free_before = !is_socket && errno == EBADF ? free_before + 1 : 0;
         if (is_socket && s_is_connection(self, fd, &here, &from) && !s_note(self, fd, &from))
-            return; /* what is beyond memory waits for the next look */
+            return; /* out of memory: the rest waits for the next look */
     }
 }
 
 /* ---- thinning */
 
-/* By address, who was there before comes first. */
+/* By address, then known connections before new ones. */
 static int
 s_compare(const void *a, const void *b)
 {
@@ -172,7 +173,7 @@ s_say_address(const struct in6_addr *address, char *ret_text)
         inet_ntop(AF_INET6, address, ret_text, CREMA_CROWD_ADDRESS_BYTES);
 }
 
-/* Who stays is known at the next look. */
+/* Remembers the remaining connections for the next look. */
 static void
 s_know(crema_crowd_t *self)
 {
@@ -207,7 +208,7 @@ crema_crowd_thin(crema_crowd_t *self, char ret_address[CREMA_CROWD_ADDRESS_BYTES
             continue;
         (void)shutdown(self->found[i].fd, SHUT_RDWR);
         s_say_address(address, ret_address);
-        self->found[i].from.port = 0; /* not known at the next look */
+        self->found[i].from.port = 0; /* forgotten at the next look */
         shut++;
     }
     s_know(self);

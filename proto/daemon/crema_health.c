@@ -21,13 +21,13 @@ s_touch(const char *path)
 }
 
 void
-crema_health_tell(const char *path, bool healthy)
+crema_health_report(const char *path, bool healthy)
 {
     crema_notify_alive(healthy ? "serving" : "waiting: see the log");
     if (!path)
         return;
-    bool told = healthy ? s_touch(path) : unlink(path) == 0 || errno == ENOENT;
-    if (!told)
+    bool written = healthy ? s_touch(path) : unlink(path) == 0 || errno == ENOENT;
+    if (!written)
         crema_log_warn("health_not_told", CREMA_TEXT("path", path),
                        CREMA_TEXT("why", strerror(errno)));
 }

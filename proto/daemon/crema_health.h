@@ -14,6 +14,6 @@
 
 /* NULL: no file was requested. A file that cannot be written is logged: a health check finds it
  * old or missing. */
-void crema_health_tell(const char *path, bool healthy);
+void crema_health_report(const char *path, bool healthy);
 
 #endif

@@ -15,10 +15,10 @@
 #include "crema_config.h"
 #include "crema_map.h"
 
-/* A directory that changed this lately may change again without another time stamp. */
+/* A directory that changed this recently may change again with the same time stamp. */
 #define FRESH_NS (2 * INT64_C(1000000000))
 
-#define REVOKED_MAX 256 /* told apart; see crema_keyring_revoked() */
+#define REVOKED_MAX 256 /* reported one by one; see crema_keyring_revoked() */
 
 typedef struct {
     crema_principal_t principal;
@@ -30,8 +30,8 @@ typedef struct {
 struct crema_keyring {
     char *dir;
     crema_map_t *files; /* entry_t by fingerprint */
-    crema_map_t *lent;  /* the same, of runs */
-    entry_t **queue;    /* lent ones, oldest first */
+    crema_map_t *lent;  /* the same, for keys of runs */
+    entry_t **queue;    /* lent keys, oldest first */
     size_t n_lent;
     struct timespec changed_at; /* of the directory when it was read */
     int64_t read_ns;            /* real time */
@@ -116,7 +116,8 @@ s_read_key(const char *dir, const char *file, uint8_t ret_key[32], uint32_t *ret
     return done;
 }
 
-/* Of two files with one public key the first one read counts: neither is admitted as the other. */
+/* If two files have the same public key the first one read counts: neither is admitted as the
+ * other. */
 static bool
 s_add_file(crema_map_t *files, const char *dir, const char *file)
 {
@@ -196,7 +197,7 @@ crema_keyring_revoked(crema_keyring_t *self, crema_id_t *ret_key)
     return true;
 }
 
-/* Keys of runs whose owner is gone go with it. */
+/* Removes the keys of runs whose owner was removed. */
 static void
 s_take_back(crema_keyring_t *self)
 {
@@ -214,7 +215,8 @@ s_take_back(crema_keyring_t *self)
     self->n_lent = kept;
 }
 
-/* A directory that cannot be read any more changes nothing: a full table of descriptors must not shut everybody out. */
+/* A directory that can no longer be read changes nothing: a full table of descriptors must not
+ * lock everybody out. */
 bool
 crema_keyring_refresh(crema_keyring_t *self, bool in_any_case)
 {
@@ -264,7 +266,7 @@ crema_keyring_new(const char *server_dir, crema_keyring_t **ret_self)
     return err;
 }
 
-/* ---- asking */
+/* ---- queries */
 
 static const entry_t *
 s_find(const crema_keyring_t *self, const crema_id_t *key)
@@ -289,7 +291,8 @@ crema_keyring_admits(const crema_keyring_t *self, const crema_principal_t *princ
            strcmp(entry->principal.name, principal->name) == 0;
 }
 
-/* An owner that has as many as it may loses its oldest one: nobody's runs cost another's agents their key. */
+/* An owner at its limit loses its oldest key: runs of one owner must not cost another owner's
+ * agents their key. */
 static void
 s_make_room(crema_keyring_t *self, const crema_id_t *owner)
 {

@@ -10,15 +10,15 @@
 #define KEY_BYTES 32
 #define KEY_CHARS 41 /* Z85, with its NUL */
 
-/* Named in libzmq's header for draft builds only, but honoured by every libzmq 4.3: a server socket without a ZAP handler then
- * refuses everybody instead of admitting everybody. */
+/* Declared in libzmq's header only for draft builds, but supported by every libzmq 4.3: a server
+ * socket without a ZAP handler then refuses every connection instead of admitting all. */
 #define ENFORCE_DOMAIN 93
 
 struct crema_keys {
-    crema_as_t as;             /* which side of the pair we are */
-    char *dir;                 /* that was used in the end */
+    crema_as_t as;             /* our side of the pair */
+    char *dir;                 /* the directory in use */
     zcert_t *own;              /* with its secret */
-    char peer_text[KEY_CHARS]; /* the server's public key, of those that connect */
+    char peer_text[KEY_CHARS]; /* the server's public key, for connecting roles */
 };
 
 /* ---- files */
@@ -76,7 +76,7 @@ s_is_private(const char *path)
     return stat(path, &st) == 0 && (st.st_mode & (S_IRWXG | S_IRWXO)) == 0;
 }
 
-/* `dir` itself if the role's secret lies there, else the role's directory below it. */
+/* `dir` itself if it contains the role's secret, otherwise the role's directory below it. */
 static char *
 s_find_dir(const char *dir, crema_as_t as, const char *secret)
 {
@@ -108,7 +108,7 @@ s_missing(crema_as_t as, const char *dir)
     }
 }
 
-/* NULL, or what is wrong with the directory. */
+/* NULL, or the problem with the directory. */
 static const char *
 s_load(crema_keys_t *self, const char *dir)
 {
@@ -207,7 +207,7 @@ crema_keys_serve(const crema_keys_t *self, zsock_t *sock, const char *domain)
 {
     if (self) {
         bool secured = crema_keys_secure(self, sock, domain);
-        assert(secured); /* crema_zap_new() has seen it work, and comes first */
+        assert(secured); /* crema_zap_new() has tested this before */
         (void)secured;
     }
 }

@@ -55,7 +55,7 @@ s_write_all(int fd, const char *text)
     return CREMA_OK;
 }
 
-/* Written under a name that nobody can guess, then renamed. */
+/* Writes under an unguessable name, then renames. */
 static crema_err_t
 s_write_file(int dir, const char *name, const char *text, mode_t mode)
 {
@@ -108,7 +108,7 @@ s_name_admitted(crema_as_t as, const char *name, char ret_file[NAME_MAX + 1])
 
 /* ---- directories */
 
-/* The directory below `parent`, made and open. */
+/* Creates and opens a directory below `parent`. */
 static crema_err_t
 s_make_dir(int parent, const char *name, int *ret_fd)
 {
@@ -121,7 +121,7 @@ s_make_dir(int parent, const char *name, int *ret_fd)
     return CREMA_OK;
 }
 
-/* Only what this program makes goes: nothing else is there. */
+/* Removes only files that this program creates. */
 static void
 s_remove_dir(int parent, const char *name)
 {
@@ -143,7 +143,7 @@ s_remove_dir(int parent, const char *name)
     unlinkat(parent, name, AT_REMOVEDIR);
 }
 
-/* Directory `name` of that role, and its public key in the server's directory, last. */
+/* Creates directory `name` for that role, and last its public key in the server's directory. */
 static crema_err_t
 s_make_peer(int parent, int server, const char *server_key, crema_as_t as, const char *dir_name,
             const char *key_name, int64_t uid)
@@ -169,7 +169,7 @@ s_make_peer(int parent, int server, const char *server_key, crema_as_t as, const
     return err;
 }
 
-/* True if keys of any role, even of a making that was cut short, or of version 0.1, are there. */
+/* True if there are keys of any role, including those of an interrupted run or of version 0.1. */
 static bool
 s_holds_keys(int dir)
 {
@@ -202,7 +202,8 @@ s_make_all(int dir)
     return err;
 }
 
-/* `dir` is locked: of two that make keys at once, the second finds them. It looks before it changes anything. */
+/* `dir` is locked: of two processes that create keys at once, the second finds those of the
+ * first. It checks before it changes anything. */
 static crema_err_t
 s_make_in(int dir)
 {
@@ -241,7 +242,7 @@ crema_keys_make(const char *dir)
 
 /* ---- an agent's own */
 
-/* The public half last: who sees it finds both. `dir` is locked. */
+/* The public key is written last, so that whoever sees it finds both. `dir` is locked. */
 static crema_err_t
 s_make_own_in(int dir, const char *server_key)
 {
@@ -310,7 +311,7 @@ s_may_be_named(crema_as_t as, const char *name)
     return connects && crema_principal_is_name(name);
 }
 
-/* Both directories open; the first one locked. */
+/* Opens both directories and locks the first one. */
 static crema_err_t
 s_open_both(const char *dir, int *ret_dir, int *ret_server)
 {

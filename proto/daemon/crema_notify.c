@@ -11,7 +11,7 @@
 
 static struct {
     bool read;
-    int fd; /* -1: nobody listens */
+    int fd; /* -1: no service manager */
     struct sockaddr_un address;
     socklen_t length;
 } s_manager = {.fd = -1};
@@ -28,7 +28,7 @@ s_find_manager(void)
     strcpy(s_manager.address.sun_path, path);
     s_manager.length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
     if (path[0] == '@')
-        s_manager.address.sun_path[0] = '\0'; /* a name that is in no file system */
+        s_manager.address.sun_path[0] = '\0'; /* an abstract name */
     s_manager.fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     unsetenv("NOTIFY_SOCKET");
     unsetenv("WATCHDOG_USEC");
@@ -43,7 +43,7 @@ crema_notify_is_heard(void)
     return s_manager.fd >= 0;
 }
 
-/* A word that is lost is not said again: the next one comes within a second. */
+/* A lost notification is not repeated: the next one comes within a second. */
 static void
 s_say(const char *words)
 {

@@ -75,7 +75,8 @@ crema_principal_print(const crema_principal_t *self, char text[CREMA_PRINCIPAL_T
     return strcat(text, crema_id_hex(&self->key, hex));
 }
 
-/* The word up to the next blank, which is passed; false if it is longer than `size` allows or there is no blank. */
+/* The word up to the next blank, which is skipped; false if it is longer than `size` allows or
+ * there is no blank. */
 static bool
 s_word(const char **text_p, char *ret_word, size_t size)
 {
@@ -110,7 +111,8 @@ crema_principal_parse(const char *text, crema_principal_t *ret_self)
     return CREMA_OK;
 }
 
-/* Who sends a message is in its number: see the table of types in docs/protocol.md. An aggregator passes on what collectors say of runs. */
+/* Which role sends a message follows from its number: see the table of types in
+ * docs/protocol.md. An aggregator also forwards collectors' messages about runs. */
 bool
 crema_principal_may_send(const crema_principal_t *self, crema_msg_type_t type)
 {

@@ -20,7 +20,7 @@
 
 static const int c_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGUSR1};
 
-/* A listener without free descriptors spins, so the soft limit goes up to the hard one. */
+/* A listener without free descriptors would spin, so the soft limit is raised to the hard one. */
 static void
 s_raise_file_limit(void)
 {
@@ -100,18 +100,23 @@ crema_loop_new(void)
 
 /* ---- sockets */
 
-#define UNSET (-2) /* the library's default stays */
+#define UNSET (-2) /* keep the library's default */
 
-/* One row an option, one column a role. High-water marks are counted in messages, and what is sent lies far below them; only the tap may drop.
+/* One row per option, one column per role. High-water marks count messages; normally far fewer
+ * are queued, and only the tap may drop.
  *
- * What a peer of a server has sent and the server has not read is bounded by RCVHWM messages of CREMA_WIRE_MESSAGE_MAX: 8 MiB for each connection of
- * the aggregator, whose peers are many users'; the rest waits in the sender's spool. The sink's peers are aggregators, whose credit is the bound of
- * what honest ones send: its mark lies higher, for a reader parked at its mark misses heartbeats, and is disconnected after three seconds of that.
+ * Unread messages of a server's peer are bounded by RCVHWM messages of CREMA_WIRE_MESSAGE_MAX: 8
+ * MiB per connection of the aggregator, whose peers belong to many users; the rest waits in the
+ * sender's spool. The sink's peers are aggregators, whose traffic is bounded by credit. Its mark
+ * is higher because a reader stopped at its mark misses heartbeats and is disconnected after
+ * three seconds.
  *
- * Agents watch their one connection by heartbeats; the aggregator, which has thousands, leaves that to them and to the kernel's keep-alive,
- * because libzmq walks all its timers each time it cancels one: 2,000 connections with heartbeats on both sides cost a quarter of a core,
- * without them a tenth, and with 5,000 no handshake came to its end on a busy machine. Who connects
- * waits longer for the handshake than who accepts, since many that come at once wait their turn before they are accepted. */
+ * Agents monitor their one connection by heartbeats; the aggregator, which has thousands, relies
+ * on them and on the kernel's keep-alive, because libzmq walks all its timers each time it
+ * cancels one: 2,000 connections with heartbeats on both sides cost a quarter of a core, without
+ * them a tenth, and with 5,000 no handshake completed on a busy machine. The connecting side
+ * waits longer for the handshake than the accepting side, since many simultaneous connections
+ * are accepted one after the other. */
 static const struct {
     int option;
     int value[CREMA_ROLE_COUNT]; /* AGENT, AGENTS, SINK, STORE, TAP */
@@ -136,7 +141,8 @@ static const struct {
 static void
 s_set_int(void *raw, int option, int value)
 {
-    /* It fails for a closed socket or a wrong option only: a mistake in the table above. */
+    /* Fails only for a closed socket or an invalid option, which would be a mistake in the table
+     * above. */
     int rc = zmq_setsockopt(raw, option, &value, sizeof value);
     assert(rc == 0);
     (void)rc;
@@ -165,7 +171,8 @@ crema_socket_prepare(zsock_t *sock, crema_socket_role_t role)
         s_set_int(raw, ZMQ_RECONNECT_IVL, s_jittered_ms(100, 300));
 }
 
-/* Only a literal IPv6 address turns IPv6 on: with it, a name such as localhost resolves to the one family that nobody listens on. */
+/* IPv6 is enabled only for a literal IPv6 address: otherwise a name such as localhost would
+ * resolve to the one family on which there is no listener. */
 static void
 s_choose_family(void *raw, const char *endpoint)
 {
@@ -173,7 +180,7 @@ s_choose_family(void *raw, const char *endpoint)
         s_set_int(raw, ZMQ_IPV6, 1);
 }
 
-/* The lock lives as long as the process: its descriptor is never closed. */
+/* The lock lasts as long as the process: its descriptor is never closed. */
 static crema_err_t
 s_lock_ipc_path(const char *path)
 {

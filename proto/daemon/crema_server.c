@@ -16,16 +16,16 @@
 #include "crema_notify.h"
 #include "crema_zap.h"
 
-#define LOOK_MS 250 /* at the connections */
+#define LOOK_MS 250 /* between two looks at the connections */
 
 struct crema_server {
-    crema_keys_t *keys;    /* NULL: plain, and only reached from this host */
-    crema_keyring_t *ring; /* NULL without keys, as the handler */
+    crema_keys_t *keys;    /* NULL: unencrypted, reachable from this host only */
+    crema_keyring_t *ring; /* NULL without keys */
     crema_zap_t *zap;
     crema_crowd_t *crowd;
-    unsigned long crowded;      /* connections that it shut down */
-    unsigned long refused_told; /* of those that `zap` refused, the ones that are in the log */
-    int64_t refused_told_ns;    /* when a line of them was written last; 0: never */
+    unsigned long crowded;        /* connections that were shut down for their number */
+    unsigned long refused_logged; /* of those that `zap` refused, the ones that are in the log */
+    int64_t refused_logged_ns;    /* when a line of them was written last; 0: never */
     zsock_t *router;
     char endpoint[256];
 };
@@ -94,7 +94,7 @@ crema_server_bind_failed(crema_err_t err, const char *option, const char *endpoi
                              strerror(errno));
 }
 
-/* The ZAP handler is there before the socket is bound: CURVE without one admits every key. */
+/* The ZAP handler must exist before the socket is bound: CURVE without one admits every key. */
 static crema_err_t
 s_load_keys(crema_server_t *self, const char *dir, char *why, size_t size)
 {
@@ -177,19 +177,21 @@ s_on_zap(zloop_t *loop, zsock_t *sock, void *context)
     return 0;
 }
 
-/* One line per period with a count: whoever dials with a foreign key dials again and again. */
+/* Logs refused connections once per period with a count, since a client with a foreign key keeps
+ * dialling. */
 static void
-s_tell_refused(crema_server_t *self)
+s_log_refused(crema_server_t *self)
 {
     unsigned long refused = crema_zap_refused(self->zap);
     int64_t now_ns = crema_clock_mono_ns();
-    if (refused == self->refused_told ||
-        (self->refused_told_ns && now_ns - self->refused_told_ns < CREMA_REPEAT_PERIOD_NS))
+    if (refused == self->refused_logged ||
+        (self->refused_logged_ns && now_ns - self->refused_logged_ns < CREMA_REPEAT_PERIOD_NS))
         return;
     crema_log_warn("key_refused", CREMA_TEXT("address", crema_zap_refused_address(self->zap)),
-                   CREMA_INT("count", refused - self->refused_told), CREMA_INT("refused", refused));
-    self->refused_told = refused;
-    self->refused_told_ns = now_ns;
+                   CREMA_INT("count", refused - self->refused_logged),
+                   CREMA_INT("refused", refused));
+    self->refused_logged = refused;
+    self->refused_logged_ns = now_ns;
 }
 
 static int
@@ -203,7 +205,7 @@ s_on_look(zloop_t *loop, int timer, void *context)
     if (shut > 0)
         crema_log_warn("too_many_connections", CREMA_TEXT("address", address),
                        CREMA_INT("shut", shut));
-    s_tell_refused(self);
+    s_log_refused(self);
     return 0;
 }
 

@@ -4,7 +4,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-/* False: no TCP connection. */
+/* False: not a TCP connection. */
 static bool
 s_acked(int fd, uint64_t *ret_bytes)
 {
@@ -17,8 +17,8 @@ s_acked(int fd, uint64_t *ret_bytes)
     return true;
 }
 
-/* Frames, encryption and heartbeats are acknowledged too, but not counted as sent: the peer gets no credit for them. Less than before is
- * another connection with the same descriptor. */
+/* Frames, encryption and heartbeats are acknowledged too, but not counted as sent: the peer gets
+ * no credit for them. A lower count means another connection with the same descriptor. */
 static void
 s_look(crema_unsent_t *self, uint64_t acked)
 {
@@ -48,7 +48,7 @@ crema_unsent_takes(crema_unsent_t *self, size_t size, size_t max)
         return true;
     if (self->sent - self->acked + size > max) {
         if (!s_acked(self->fd, &acked))
-            return true; /* it has gone, as libzmq will say */
+            return true; /* it has disconnected, as libzmq will report */
         s_look(self, acked);
         if (self->sent - self->acked + size > max)
             return false;

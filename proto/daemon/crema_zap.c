@@ -7,13 +7,13 @@
 #define KEY_BYTES 32
 #define ZAP_ENDPOINT "inproc://zeromq.zap.01"
 
-/* How long the handler may take to prove itself. */
+/* Time limit of the self-test. */
 #define SELF_TEST_NS (3 * INT64_C(1000000000))
 
 struct crema_zap {
     zsock_t *rep;
     const crema_keyring_t *ring;
-    uint8_t guest[KEY_BYTES]; /* the self-test's, while it lasts */
+    uint8_t guest[KEY_BYTES]; /* key of the self-test while it runs */
     bool has_guest;
     bool patient;
     unsigned long refused;
@@ -23,7 +23,7 @@ struct crema_zap {
 /* Frames of a request, RFC 27. */
 enum { VERSION, REQUEST_ID, DOMAIN, ADDRESS, IDENTITY, MECHANISM, CREDENTIALS, REQUEST_FRAMES };
 
-/* True and who that is, or false. */
+/* True and the principal, or false. */
 static bool
 s_may_enter(const crema_zap_t *self, zframe_t *const frames[REQUEST_FRAMES],
             crema_principal_t *ret_peer)
@@ -44,7 +44,7 @@ s_may_enter(const crema_zap_t *self, zframe_t *const frames[REQUEST_FRAMES],
     return true;
 }
 
-/* The user id of a message says what a server asks for to know who speaks. `peer` NULL: refused. */
+/* The user id of a message tells a server who sent it. `peer` NULL: refused. */
 static void
 s_answer(crema_zap_t *self, zframe_t *request_id, const crema_principal_t *peer)
 {
@@ -98,7 +98,7 @@ crema_zap_handle(crema_zap_t *self)
     zmsg_destroy(&request);
 }
 
-/* ---- the self-test: a stranger must be refused and a guest must get through */
+/* ---- the self-test: an unknown key must be refused and a known one admitted */
 
 typedef struct {
     zsock_t *server;
@@ -106,7 +106,7 @@ typedef struct {
     zsock_t *guest;
 } self_test_t;
 
-/* A client with a fresh pair that says `word` once it is let in; NULL if it cannot be made. */
+/* A client with a new pair that sends `word` when admitted; NULL on failure. */
 static zsock_t *
 s_new_client(const crema_keys_t *keys, const char *endpoint, const char *word,
              uint8_t ret_key[KEY_BYTES])
@@ -144,7 +144,8 @@ s_prepare(self_test_t *test, crema_zap_t *zap, const crema_keys_t *keys)
     return test->stranger && test->guest;
 }
 
-/* True once the stranger was refused and the guest was heard; false if the stranger was, or nothing comes. */
+/* True after the unknown key was refused and the known one was heard; false if the unknown one
+ * was heard, or on timeout. */
 static bool
 s_watch(self_test_t *test, crema_zap_t *zap)
 {
@@ -218,7 +219,7 @@ crema_zap_destroy(crema_zap_t **self_p)
     crema_zap_t *self = *self_p;
     if (!self)
         return;
-    /* Closing a socket gives its inproc name back some time later; unbinding does so now. */
+    /* Closing a socket releases its inproc name only later; unbinding releases it now. */
     if (self->rep)
         zsock_unbind(self->rep, "%s", ZAP_ENDPOINT);
     zsock_destroy(&self->rep);

@@ -1,10 +1,10 @@
-/* docs/metrics.md: from the metrics, the words and the table of columns. */
+/* docs/metrics.md, from the metrics, the words and the table of columns. */
 #include <string.h>
 
 #include "crema_columns_doc.h"
 #include "crema_metrics.h"
 
-/* What others measure and where the file has it, other than in /summary/workflow. */
+/* Metrics of other tools and their place in the file, if not /summary/workflow. */
 typedef struct {
     const char *reference;
     const char *table;
@@ -136,7 +136,7 @@ s_print_places(FILE *file)
     }
 }
 
-/* The three columns that end every row of a stream. */
+/* True for the three columns that end every row of a stream. */
 static bool
 s_is_of_every_stream(const crema_table_t *table, const char *name)
 {

@@ -6,17 +6,17 @@
 /* Samples closer together than this say nothing about drift. */
 #define DRIFT_SPAN_NS (10 * INT64_C(1000000000))
 
-/* Stamps beyond it, 146 years, are not a clock's; within it no sum below overflows. */
+/* Larger stamps, 146 years, are not from a clock; below it no sum overflows. */
 #define STAMP_MAX_NS (INT64_MAX / 2)
 
 typedef struct {
     int64_t at_ns;     /* t4, here */
     int64_t offset_ns; /* there - here */
-    int64_t delta_ns;  /* both ways; >= 0 */
+    int64_t delta_ns;  /* round trip; >= 0 */
 } sample_t;
 
 struct crema_offset {
-    sample_t samples[CREMA_OFFSET_SAMPLES]; /* ring, the oldest is overwritten */
+    sample_t samples[CREMA_OFFSET_SAMPLES]; /* ring buffer */
     size_t next;                            /* where the next one goes */
     size_t count;                           /* filled */
 };
@@ -81,7 +81,7 @@ crema_offset_take(crema_offset_t *self, int64_t t1_ns, int64_t t2_ns, int64_t t3
     return CREMA_OK;
 }
 
-/* Half the way, what the clocks may have drifted since, and 1 ns for the halves that were rounded away. */
+/* Half the round trip, plus the possible drift since, plus 1 ns for rounding. */
 static int64_t
 s_uncertainty_ns(const sample_t *sample, int64_t now_ns)
 {
@@ -96,7 +96,7 @@ s_is_in_window(const sample_t *sample, int64_t now_ns)
     return now_ns - sample->at_ns <= CREMA_OFFSET_WINDOW_NS;
 }
 
-/* Change of the offset from the best older sample to the best newer one, per time between. */
+/* Slope of the offset from the best older sample to the best newer one. */
 static double
 s_drift_ppb(const crema_offset_t *self, int64_t now_ns, int64_t oldest_ns, int64_t newest_ns)
 {

@@ -8,10 +8,10 @@
 
 typedef struct {
     crema_stream_row_t
-        row; /* identity, first_avail, hi, flags of the spool; committed, recv_next of the receiver */
+        row; /* identity, first_avail, hi, flags from the spool; committed, recv_next from the receiver */
     uint64_t next;    /* to send next */
-    uint64_t trimmed; /* told by the last trim */
-    int64_t moved_ns; /* recv_next moved, or the first record after a pause was sent */
+    uint64_t trimmed; /* returned by the last trim */
+    int64_t moved_ns; /* when recv_next moved, or the first record after a pause was sent */
     size_t index;     /* in `all` */
     bool placed;
     bool undelivered;  /* hi > committed */
@@ -23,8 +23,8 @@ struct crema_sender {
     crema_map_t *by_id;
     held_t **all;
     size_t n, capacity;
-    crema_link_t turns; /* placed and with something to send */
-    crema_link_t aside; /* given out, or could not send */
+    crema_link_t turns; /* with a known position and something to send */
+    crema_link_t aside; /* being sent, or not sendable now */
     crema_link_t trims;
     size_t undelivered;
     uint64_t committed_records;
@@ -62,7 +62,7 @@ crema_sender_destroy(crema_sender_t **self_p)
     *self_p = NULL;
 }
 
-/* Puts the stream where its numbers say it belongs. Streams that were set aside stay there. */
+/* Puts the stream into the list that fits its numbers. Streams set aside stay there. */
 static void
 s_update(crema_sender_t *self, held_t *held)
 {

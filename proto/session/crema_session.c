@@ -7,11 +7,11 @@
 
 #define HEARTBEAT_MIN_NS (200 * MS)
 #define HEARTBEAT_MAX_NS (60 * S)
-#define HELLO_PATIENCE_NS (30 * S) /* no WELCOME on this socket: try a fresh one */
+#define HELLO_PATIENCE_NS (30 * S) /* without WELCOME on this socket: try a new one */
 #define UNANSWERED_PATIENCE_NS                                                                     \
-    (1500 * MS) /* no WELCOME for it: who has nothing left to deliver leaves */
+    (1500 * MS) /* without WELCOME: an agent with nothing left to deliver leaves */
 #define BACKOFF_FIRST_NS (500 * MS)
-#define BACKOFF_MAX_NS (5 * S)     /* only keeps dials apart: the aggregator limits admission */
+#define BACKOFF_MAX_NS (5 * S)     /* only spaces out dials: the aggregator limits admission */
 #define BYE_PATIENCE_NS (500 * MS) /* for the answer to BYE */
 #define DISMISS_PATIENCE_NS (30 * S)
 
@@ -105,7 +105,8 @@ crema_session_say_hello(crema_session_t *self, int64_t now_ns)
     self->hello_until_ns = now_ns + HELLO_PATIENCE_NS;
 }
 
-/* Everything that is known to exist is durable. Whoever was dismissed no longer waits for what cannot be read. */
+/* True if everything known to exist is durable. After a dismissal unreadable records are not
+ * waited for. */
 static bool
 s_is_drained(const crema_session_t *self)
 {
@@ -152,9 +153,9 @@ crema_session_drain(crema_session_t *self, int64_t deadline_ns, int64_t now_ns)
     s_check_drained(self, now_ns);
 }
 
-/* ---------------------------------------------------------------- the spool speaks */
+/* ---------------------------------------------------------------- events from the spool */
 
-/* The table's rows changed their places while it was on its way in parts: begin again. */
+/* The rows of the table moved while its parts were being sent: starts over. */
 static void
 s_restart_table(crema_session_t *self)
 {
@@ -225,7 +226,7 @@ crema_session_on_scanned(crema_session_t *self, uint64_t spool_b, uint64_t spool
     if (!self->scanning)
         return;
     self->scanning = false;
-    if (self->scan_refused) /* the table would not be whole: read again when there is room */
+    if (self->scan_refused) /* the table would be incomplete: scan again when there is room */
         return;
     if (self->barrier_scanned > self->barrier_seen ||
         self->barrier_scanned == self->barrier_asked) {
@@ -248,14 +249,14 @@ crema_session_on_data_sent(crema_session_t *self, const crema_id_t *stream_id, u
     self->stats.sent_records += n;
 }
 
-/* ---------------------------------------------------------------- the aggregator speaks */
+/* ---------------------------------------------------------------- messages from the aggregator */
 
 static void
 s_on_welcome(crema_session_t *self, const crema_msg_t *msg, int64_t now_ns)
 {
     const crema_welcome_t *welcome = &msg->welcome;
     if (self->state != CREMA_SESSION_HELLO_SENT)
-        return; /* the answer to a repeated HELLO */
+        return; /* reply to a repeated HELLO */
     if (welcome->retry_after_ms > 0) {
         int64_t wait = welcome->retry_after_ms * MS;
         self->hello_at_ns = now_ns + wait + crema_session_jitter(self, wait / 10);
@@ -321,7 +322,7 @@ s_on_fence(crema_session_t *self, const crema_msg_t *msg, int64_t now_ns)
         break;
     case CREMA_FENCE_DISMISSED:
         if (self->state == CREMA_SESSION_STREAMING && !self->draining &&
-            !crema_sender_has_open(self->sender)) /* a writer still records: it is said again */
+            !crema_sender_has_open(self->sender)) /* a writer still records: it will be repeated */
             s_drain(self, CREMA_SESSION_END_DISMISSED, now_ns + DISMISS_PATIENCE_NS);
         break;
     case CREMA_FENCE_VERSION:
@@ -337,7 +338,7 @@ s_on_fence(crema_session_t *self, const crema_msg_t *msg, int64_t now_ns)
     }
 }
 
-/* False if there is no room for it. */
+/* False if there is no room. */
 static bool
 s_note_end(crema_session_t *self, const crema_id_t *run_id)
 {
@@ -382,7 +383,7 @@ crema_session_on_message(crema_session_t *self, const crema_msg_t *msg, int64_t 
         return;
     }
     if (!s_is_welcomed(self) || msg->session != self->agg_session)
-        return; /* of a session that is over */
+        return; /* from an earlier session */
     if (msg->type == CREMA_MSG_ACK) {
         s_on_ack(self, &msg->ack, now_mono_ns);
     } else if (msg->type == CREMA_MSG_REPLAY && !CREMA_MUTATED(6) && !CREMA_MUTATED(8)) {
@@ -399,7 +400,7 @@ crema_session_set_interval(crema_session_t *self, int64_t heartbeat_ns)
     self->config.heartbeat_ns = heartbeat_ns;
 }
 
-/* ---------------------------------------------------------------- time passes */
+/* ---------------------------------------------------------------- time */
 
 void
 crema_session_on_unsent(crema_session_t *self, int64_t now_ns)
@@ -420,8 +421,8 @@ s_on_welcomed_tick(crema_session_t *self, int64_t now_ns)
         return;
     }
     if (starved && now_ns - self->moved_ns >= 8 * interval + 2 * S) {
-        crema_session_say_hello(self,
-                                now_ns); /* bytes were lost on the way: both sides count anew */
+        crema_session_say_hello(
+            self, now_ns); /* bytes were lost in transit: both sides start counting again */
         return;
     }
     if (!CREMA_MUTATED(8))
@@ -463,7 +464,8 @@ crema_session_on_tick(crema_session_t *self, int64_t now_mono_ns, int64_t now_re
         (self->state == CREMA_SESSION_HELLO_SENT &&
          now_mono_ns <= self->hello_until_ns - HELLO_PATIENCE_NS + UNANSWERED_PATIENCE_NS);
     if (s_is_drained(self) && !answered) {
-        s_close(self, self->end_when_drained); /* nothing is left, and nobody there to say BYE to */
+        s_close(self,
+                self->end_when_drained); /* nothing is left, and no aggregator to send BYE to */
         return;
     }
     if (!self->draining || now_mono_ns < self->drain_deadline_ns)

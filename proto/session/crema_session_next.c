@@ -1,7 +1,7 @@
 #include "crema_frame.h"
 #include "crema_session_private.h"
 
-#define NEWS_PAUSE_NS (20 * MS) /* between heartbeats that tell of new streams */
+#define NEWS_PAUSE_NS (20 * MS) /* between heartbeats that announce new streams */
 #define RECORD_BYTES_MAX (CREMA_FRAME_HEADER_BYTES + CREMA_RECORD_BODY_MAX)
 
 enum { BYE_DRAINED, BYE_DEADLINE };
@@ -64,7 +64,7 @@ s_fill_heartbeat(crema_session_t *self, const crema_stream_table_t *table,
     };
 }
 
-/* The next part of the table that is being sent. */
+/* Fills in the next part of the table being sent. */
 static void
 s_fill_table(crema_session_t *self, int64_t mono_ns, int64_t real_ns)
 {
@@ -94,7 +94,7 @@ s_fill_table(crema_session_t *self, int64_t mono_ns, int64_t real_ns)
         self->table_type = 0;
 }
 
-/* Sets table_type if it is time for a HELLO or a HEARTBEAT. */
+/* Sets table_type if a HELLO or HEARTBEAT is due. */
 static void
 s_choose_table(crema_session_t *self, int64_t now_ns)
 {
@@ -180,7 +180,7 @@ crema_session_next(crema_session_t *self, int64_t now_mono_ns, int64_t now_real_
     return s_next_data(self, ret_action);
 }
 
-/* ---------------------------------------------------------------- looking at it */
+/* ---------------------------------------------------------------- queries */
 
 crema_session_state_t
 crema_session_state(const crema_session_t *self)

@@ -1,7 +1,8 @@
-/* Closing the stream of a writer that is gone.
+/* Closes the stream of a writer that is gone.
  *
- * Each step leaves a file that the next closer, should this one be killed, reads as the same stream: END is written over the torn tail with one
- * write (nothing behind END is ever read), then the rest of the tail is cut. */
+ * Each step leaves a file that, if this process is killed, the next one reads as the same
+ * stream: END is written over the torn tail with one write (nothing after END is ever read),
+ * then the rest of the tail is cut. */
 #include <errno.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -56,7 +57,7 @@ s_write_end(crema_spool_t *self, crema_spool_entry_t *entry)
     entry->public.closed = true;
 }
 
-/* The lock is ours: nobody appends to the newest segment that we know. Look once more at what there is. */
+/* The lock is ours, so the newest known segment cannot grow. Checks again what is there. */
 static void
 s_close_locked(crema_spool_t *self, crema_spool_entry_t *entry)
 {
@@ -77,7 +78,8 @@ crema_spool_close_abandoned(crema_spool_t *self, crema_spool_entry_t *entry)
 {
     if (entry->head_bytes == 0 || entry->fd < 0)
         return;
-    /* A segment without a record may be so new that its writer has not locked it yet; then it still holds the one before. */
+    /* A segment without a record may be so new that its writer has not locked it yet; it then
+     * still holds the previous one. */
     int before = -1;
     size_t n = entry->n_segments;
     if (n > 1 && entry->segments[n - 1].offset == 0) {

@@ -1,4 +1,5 @@
-/* What cannot be read now, and why. A reader that leaves it out in silence would call a spool read to its end that is not. */
+/* What cannot be read now, and why. Without it a reader would report a spool as read to its end
+ * that is not. */
 #include <errno.h>
 
 #include "crema_spool_private.h"
@@ -6,14 +7,14 @@
 void
 crema_spool_blame(crema_spool_t *self, crema_spool_blame_t *fault, uint64_t first_seq, int why)
 {
-    if (why == ENOENT) { /* it went since it was listed: the next listing tells */
+    if (why == ENOENT) { /* removed since it was listed: the next listing shows it */
         self->list_again = true;
         return;
     }
     *fault = (crema_spool_blame_t){.why = why ? why : EIO, .first_seq = first_seq};
 }
 
-/* Records are there, and no StreamInfo tells whose they are. */
+/* There are records, but no StreamInfo identifies them. */
 static crema_spool_blame_t
 s_nameless(const crema_spool_entry_t *entry)
 {
@@ -32,7 +33,8 @@ s_describe(const crema_spool_entry_t *entry, const crema_spool_blame_t *blame,
     crema_spool_name(&entry->public.stream_id, blame->first_seq, ret_fault->file);
 }
 
-/* Segments for which there is no room yet, behind the first `at` faults: named as far as their names were kept. Returns how many there are. */
+/* Adds segments for which there is no room yet after the first `at` faults, with names as far as
+ * they were kept. Returns their number. */
 static size_t
 s_waiting(const crema_spool_t *self, crema_spool_fault_t *faults, size_t at, size_t max)
 {

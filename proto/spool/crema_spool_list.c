@@ -1,4 +1,5 @@
-/* The directory: which segments there are. It is read only when its time of modification says that names came or went. */
+/* The directory listing. It is read only when the directory's modification time shows that names
+ * were added or removed. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +11,7 @@
 #include "crema_clock.h"
 #include "crema_spool_private.h"
 
-/* What else lies in a spool directory. */
+/* Other files in a spool directory. */
 static const char *const c_own_names[] = {"agent.lock", "starter.lock", "agent_id", "agent.log",
                                           "way",        "way.lock",     "keys"};
 
@@ -25,7 +26,7 @@ s_is_own(const char *name)
     return false;
 }
 
-/* Digits are lower case: another spelling would be another name of the same segment. */
+/* Digits are lower case: another spelling would be a second name of the same segment. */
 static bool
 s_parse(const char *name, crema_id_t *ret_id, uint64_t *ret_first)
 {
@@ -42,7 +43,7 @@ s_parse(const char *name, crema_id_t *ret_id, uint64_t *ret_first)
     return *ret_first > 0 && *ret_first < INT64_MAX;
 }
 
-/* Doubles an array when it is full. */
+/* Doubles an array that is full. */
 static bool
 s_reserve(void **array, size_t *size, size_t n, size_t item_bytes)
 {
@@ -76,7 +77,8 @@ s_insert_entry(crema_spool_t *self, const crema_id_t *id, crema_spool_entry_t **
     return CREMA_OK;
 }
 
-/* Nobody was told of a stream without its first record, so it may be read as if for the first time. */
+/* A stream without its first record was not reported yet, so it may be read again from the
+ * start. */
 static void
 s_read_anew(crema_spool_entry_t *entry)
 {
@@ -91,7 +93,7 @@ s_read_anew(crema_spool_entry_t *entry)
     entry->read_seq = 0;
 }
 
-/* Whether it is known already, and then it was seen again. */
+/* Marks a known segment as seen; false if it is unknown. */
 static bool
 s_see_again(const crema_spool_t *self, crema_spool_entry_t *entry, uint64_t first_seq)
 {
@@ -120,7 +122,8 @@ s_see_segment(crema_spool_t *self, crema_spool_entry_t *entry, uint64_t first_se
         .seen = self->listing,
         .owner = owner,
     };
-    if (i + 1 < entry->n_segments && entry->head_bytes == 0) /* as when files are copied here */
+    if (i + 1 < entry->n_segments &&
+        entry->head_bytes == 0) /* for example when files are copied here */
         s_read_anew(entry);
     return CREMA_OK;
 }
@@ -157,7 +160,8 @@ s_see_name(crema_spool_t *self, const char *name)
     return s_see_segment(self, entry, first_seq, st.st_uid);
 }
 
-/* A stream is its first file's owner's: what others put beside that under its name is none of it. */
+/* A stream belongs to the owner of its first file: files of other owners under its name are
+ * ignored. */
 static void
 s_forget_unseen(crema_spool_t *self)
 {
@@ -218,7 +222,7 @@ crema_spool_has_newer(const crema_spool_t *self, const crema_id_t *stream_id, ui
     return found;
 }
 
-/* Sees every name; 0, or the errno of what went wrong. */
+/* Processes every name; returns 0 or an errno. */
 static int
 s_see_names(crema_spool_t *self, DIR *dir)
 {

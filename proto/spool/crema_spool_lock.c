@@ -1,4 +1,4 @@
-/* Who serves a spool, and under which identity. */
+/* The lock and the identity of a spool. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ crema_spool_lock(crema_spool_t *self)
     }
     char text[32];
     int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-    /* The text is for people; the lock is the truth. */
+    /* The text is informative; only the lock counts. */
     if (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)n, 0) != n)
         self->stats.io_errors++;
     self->lock = fd;
@@ -54,7 +54,7 @@ s_read_id(const crema_spool_t *self, crema_id_t *ret_id)
     return CREMA_OK;
 }
 
-/* A whole, synced file under a name of its own. */
+/* Creates a complete, synced file under a temporary name. */
 static crema_err_t
 s_write_id(const crema_spool_t *self, const char *name)
 {
@@ -70,7 +70,8 @@ s_write_id(const crema_spool_t *self, const char *name)
     return done ? CREMA_OK : CREMA_EIO;
 }
 
-/* Of several that make one at once, the first wins. A damaged one is only replaced under the lock. */
+/* If several processes create one at once, the first wins. A damaged one is only replaced under
+ * the lock. */
 static crema_err_t
 s_make_id(const crema_spool_t *self, bool replace)
 {

@@ -1,5 +1,5 @@
-/* Reading records for delivery. A LOSS frame depends on nothing but what lies in the spool around the missing numbers, so a record that is
- * sent again is the same again. */
+/* Reads records for delivery. A LOSS frame depends only on the spool around the missing numbers,
+ * so a record that is sent again has the same bytes. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,16 +9,16 @@
 
 #define LOSS_BYTES_MAX 160
 
-/* One call of crema_spool_read(). */
+/* State of one call of crema_spool_read(). */
 typedef struct {
     crema_spool_t *spool;
     crema_spool_entry_t *entry;
     uint8_t *buf;
     size_t size, used;
-    uint64_t next;      /* due */
-    uint64_t damaged_b; /* passed over since the record before it */
+    uint64_t next;      /* expected number */
+    uint64_t damaged_b; /* skipped since the previous record */
     uint32_t n;
-    bool full; /* what is due did not fit */
+    bool full; /* the next frame did not fit */
 } s_read_t;
 
 static crema_loss_reason_t
@@ -29,7 +29,7 @@ s_reason(const crema_spool_stream_t *stream, uint64_t first, uint64_t last)
     return first <= stream->committed ? CREMA_LOSS_STORE_REGRESSED : CREMA_LOSS_EVICTED;
 }
 
-/* When it was found is not known twice alike: the time of the record behind it stands in. */
+/* The time of detection would differ between reads, so the time of the following record is used. */
 static crema_err_t
 s_put_loss(s_read_t *read, uint64_t last, int64_t t_ns)
 {
@@ -165,7 +165,7 @@ crema_spool_read(crema_spool_t *self, const crema_id_t *stream_id, uint64_t firs
     for (; err == CREMA_OK && i < entry->n_segments && !read.full && read.next <= entry->public.hi;
          i++)
         err = s_walk_segment(&read, i);
-    /* Numbers that were there once and are not there now. */
+    /* Numbers that existed once and are gone. */
     if (err == CREMA_OK && !read.full && read.next <= entry->public.hi)
         err = s_put_loss(&read, entry->public.hi, 0);
     if (err == CREMA_OK && read.full && read.n == 0)

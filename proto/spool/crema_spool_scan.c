@@ -1,4 +1,4 @@
-/* Reading on in one stream: its last number, whether it is closed, what of it is damaged. */
+/* Reads on in a stream: its last number, whether it is closed, what is damaged. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "crema_clock.h"
 #include "crema_spool_private.h"
 
-/* Texts of the info become copies; NULL for what could not be copied. */
+/* Replaces texts of the info by copies; NULL where copying failed. */
 static bool
 s_keep_texts(crema_stream_info_t *info)
 {
@@ -21,7 +21,8 @@ s_keep_texts(crema_stream_info_t *info)
     return kept;
 }
 
-/* A StreamInfo that cannot be decoded leaves the stream without a run: foreign. CREMA_ENOMEM: it is to be read again. */
+/* A StreamInfo that cannot be decoded leaves the stream without a run: foreign. CREMA_ENOMEM:
+ * read it again later. */
 static crema_err_t
 s_identify(crema_spool_t *self, crema_spool_entry_t *entry, const crema_frame_t *frame)
 {
@@ -46,13 +47,14 @@ s_identify(crema_spool_t *self, crema_spool_entry_t *entry, const crema_frame_t 
     return CREMA_OK;
 }
 
-/* Numbers first..last are not there. Right behind record 1 and without damage they were trimmed or evicted. */
+/* Numbers first..last are missing. Directly after record 1 and without damage they were trimmed
+ * or evicted. */
 static void
 s_on_missing(crema_spool_t *self, crema_spool_entry_t *entry, uint64_t first, uint64_t last,
              uint64_t damaged_b)
 {
     if (last <= entry->public.hi)
-        return; /* walked over before */
+        return; /* already walked */
     if (first == 2 && damaged_b == 0) {
         entry->public.first_avail = last + 1;
         return;
@@ -83,7 +85,7 @@ s_on_record(crema_spool_t *self, crema_spool_entry_t *entry, crema_spool_segment
     return CREMA_OK;
 }
 
-/* Walks segment i from where it was left. */
+/* Walks segment i from its last position. */
 static crema_err_t
 s_walk_segment(crema_spool_t *self, crema_spool_entry_t *entry, size_t i, int fd)
 {
@@ -108,7 +110,8 @@ s_walk_segment(crema_spool_t *self, crema_spool_entry_t *entry, size_t i, int fd
     }
 }
 
-/* A segment that became shorter is walked again from its start; numbers that went with its end are lost. */
+/* A segment that became shorter is walked again from its start; numbers in the missing part are
+ * lost. */
 static void
 s_resize(crema_spool_entry_t *entry, crema_spool_segment_t *segment, uint64_t size)
 {
@@ -137,7 +140,8 @@ s_open(crema_spool_t *self, crema_spool_entry_t *entry, size_t i)
     return entry->fd;
 }
 
-/* The stream's first segment is gone, or what follows it: nothing of that is lost, it was committed. */
+/* Segments are missing at the start or after the first one: these were committed and are not
+ * lost. Any other gap is a loss. */
 static void
 s_check_gap(crema_spool_t *self, crema_spool_entry_t *entry, size_t i)
 {
@@ -153,7 +157,8 @@ s_check_gap(crema_spool_t *self, crema_spool_entry_t *entry, size_t i)
                      before->size - before->offset);
 }
 
-/* What follows the last record may be cut and written anew at the same length, as a writer does after a write that failed. */
+/* What follows the last record may be cut and rewritten with the same length, as a writer does
+ * after a failed write. */
 static bool
 s_is_walked(const crema_spool_segment_t *segment, const struct stat *st)
 {
@@ -174,7 +179,7 @@ s_note_walked(crema_spool_segment_t *segment, const struct stat *st, int64_t now
         CREMA_SPOOL_GRAIN_NS;
 }
 
-/* Reads on in segment i; 0, or the errno of what went wrong. */
+/* Reads on in segment i; returns 0 or an errno. */
 static int
 s_scan_segment(crema_spool_t *self, crema_spool_entry_t *entry, size_t i, int fd)
 {

@@ -1,7 +1,8 @@
-/* Letting go of what is committed, or must be given up.
+/* Frees what is committed, or must be given up.
  *
- * The file with the StreamInfo outlives the others, since it alone names the run. It shrinks to the StreamInfo while the stream is open, then to
- * StreamInfo and END; whoever finds it after a kill between two steps finds the same stream with the same last number. */
+ * The file with the StreamInfo is kept longest, since only it names the run. It shrinks to the
+ * StreamInfo while the stream is open, then to StreamInfo and END; after a kill between two
+ * steps the same stream with the same last number is found. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -69,7 +70,7 @@ s_resize_head(crema_spool_t *self, crema_spool_entry_t *entry, const uint8_t *en
     return CREMA_OK;
 }
 
-/* Drops segment i, which is not the newest; a head keeps its StreamInfo. */
+/* Drops segment i, which is not the newest; the first one keeps its StreamInfo. */
 static crema_err_t
 s_release(crema_spool_t *self, crema_spool_entry_t *entry, size_t i)
 {
@@ -83,7 +84,8 @@ s_release(crema_spool_t *self, crema_spool_entry_t *entry, size_t i)
     return CREMA_OK;
 }
 
-/* The segments that go first: behind the head, from the oldest. *ret_i is theirs in turn; false when only the newest is left. */
+/* The segment to drop next: after the first one, oldest first. *ret_i is its index; false if
+ * only the newest is left. */
 static bool
 s_oldest(const crema_spool_entry_t *entry, size_t *ret_i)
 {
@@ -94,7 +96,7 @@ s_oldest(const crema_spool_entry_t *entry, size_t *ret_i)
     return i + 1 < entry->n_segments;
 }
 
-/* What is left of a closed stream is its StreamInfo and its END, in one file. */
+/* Reduces a closed stream to its StreamInfo and its END in one file. */
 static crema_err_t
 s_collapse(crema_spool_t *self, crema_spool_entry_t *entry)
 {
@@ -138,7 +140,8 @@ static crema_err_t
 s_remove(crema_spool_t *self, crema_spool_entry_t *entry)
 {
     crema_err_t err = CREMA_OK;
-    /* If it fails and a kill follows at once, the rest of the stream is found closed by its reader: committed already. */
+    /* If this fails and the process is killed, the reader finds the rest of the stream closed:
+     * it is already committed. */
     if (entry->n_segments > 1 && s_has_head(entry))
         (void)s_collapse(self, entry);
     while (err == CREMA_OK && entry->n_segments > 0)
@@ -171,7 +174,7 @@ crema_spool_trim(crema_spool_t *self, const crema_id_t *stream_id, uint64_t comm
 
 /* ---- making room */
 
-/* Numbers given up when everything up to `last` goes, but for the StreamInfo. */
+/* Number of records given up when everything up to `last` except the StreamInfo is dropped. */
 static uint64_t
 s_count_given_up(const crema_spool_entry_t *entry, uint64_t last)
 {
@@ -183,7 +186,7 @@ s_count_given_up(const crema_spool_entry_t *entry, uint64_t last)
     return last > kept ? last - kept : 0;
 }
 
-/* Drops what may go of one stream until `excess` bytes are freed; returns the records given up. */
+/* Drops segments of one stream until `excess` bytes are freed; returns the records given up. */
 static uint64_t
 s_evict_entry(crema_spool_t *self, crema_spool_entry_t *entry, uint64_t excess)
 {

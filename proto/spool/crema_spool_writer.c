@@ -1,5 +1,5 @@
-/* The writer: one stream of this process. A segment is made under a temporary name, locked, and renamed into place, so a reader never sees one
- * that is not locked while its writer lives. */
+/* The writer: one stream of this process. A segment is created under a temporary name, locked,
+ * and renamed, so a reader never sees an unlocked segment of a living writer. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,12 +15,11 @@ struct crema_spool_writer {
     crema_id_t stream_id;
     int dir;
     int fd;           /* newest segment, locked; -1 after one that could not be repaired */
-    uint64_t size;    /* of it */
+    uint64_t size;    /* size of that segment */
     uint64_t next;    /* number of the next record */
     uint64_t dropped; /* records that could not be kept */
-    uint32_t
-        owner; /* user to whom its files are given; CREMA_SPOOL_SELF: whoever this process is */
-    pid_t pid; /* who opened it */
+    uint32_t owner;   /* user id to own its files; CREMA_SPOOL_SELF: that of this process */
+    pid_t pid;        /* process that opened it */
     uint8_t frame[CREMA_WALK_RECORD_MAX];
 };
 
@@ -30,7 +29,8 @@ s_error(int why)
     return why == ENOSPC || why == EDQUOT || why == EFBIG ? CREMA_ENOSPC : CREMA_EIO;
 }
 
-/* The segment of the next record. The one before stays locked until this one is in place. */
+/* Creates the segment of the next record. The previous one stays locked until this one is in
+ * place. */
 static crema_err_t
 s_start_segment(crema_spool_writer_t *self)
 {
@@ -59,7 +59,8 @@ s_start_segment(crema_spool_writer_t *self)
     return CREMA_OK;
 }
 
-/* All of it or nothing: what a failed write left is cut, or the next record begins a new segment. */
+/* Writes all or nothing: the rest of a failed write is cut, or the next record begins a new
+ * segment. */
 static crema_err_t
 s_write(crema_spool_writer_t *self, size_t n)
 {
@@ -164,7 +165,7 @@ crema_spool_writer_close(crema_spool_writer_t **self_p)
             .type = CREMA_RECORD_END,
             .end = {.reason = CREMA_END_FINISHED, .dropped = self->dropped},
         };
-        /* Without END the reader closes the stream, as that of a writer that is gone. */
+        /* Without END the reader closes the stream as it would that of a killed writer. */
         (void)!s_append(self, &record, crema_clock_mono_ns());
     }
     s_free(self_p);

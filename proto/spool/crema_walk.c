@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Large enough that a search moves on by most of it although it must keep room for a whole record. */
+/* Large enough that a search advances by most of it while keeping room for a whole record. */
 #define WINDOW_BYTES (4u * CREMA_WALK_RECORD_MAX)
 
 struct crema_walk {
     int fd;
-    uint64_t size;      /* the walk ends here */
+    uint64_t size;      /* end of the walk */
     uint64_t offset;    /* of the next record */
-    uint64_t next_seq;  /* due there */
+    uint64_t next_seq;  /* number expected there */
     uint64_t window_at; /* file offset of window[0] */
     size_t window_n;    /* bytes in it */
     uint8_t window[WINDOW_BYTES];
@@ -53,7 +53,7 @@ crema_walk_offset(const crema_walk_t *self)
     return self->offset;
 }
 
-/* Reads at `at` until the window is full or the walk's end is reached; a file that shrank ends earlier. */
+/* Reads at `at` until the window is full or the end is reached; a truncated file ends earlier. */
 static crema_err_t
 s_fill(crema_walk_t *self, uint64_t at)
 {
@@ -79,7 +79,7 @@ s_fill(crema_walk_t *self, uint64_t at)
     return CREMA_OK;
 }
 
-/* Bytes from `at` on: all there are up to the size of a record, perhaps more. */
+/* Bytes from `at` on: at least as many as a record may have, as far as they exist. */
 static crema_err_t
 s_view(crema_walk_t *self, uint64_t at, const uint8_t **ret_bytes, size_t *ret_n)
 {
@@ -109,7 +109,8 @@ s_is_record(const crema_frame_t *frame)
     return frame->len <= CREMA_RECORD_BODY_MAX && frame->seq > 0 && frame->seq < INT64_MAX;
 }
 
-/* The first record behind `at` whose number is still due. *ret_at is the walk's size if there is none. */
+/* The first record after `at` whose number is still due. *ret_at is the walk's size if there is
+ * none. */
 static crema_err_t
 s_search(crema_walk_t *self, uint64_t at, uint64_t *ret_at, crema_frame_t *ret_frame)
 {
@@ -128,7 +129,7 @@ s_search(crema_walk_t *self, uint64_t at, uint64_t *ret_at, crema_frame_t *ret_f
             at += hit + crema_frame_bytes(ret_frame);
             continue;
         }
-        /* A record may begin in the last bytes of the window and end behind it. */
+        /* A record may begin in the last bytes of the window and end after it. */
         bool last = self->window_at + self->window_n >= self->size;
         at += last || n < CREMA_WALK_RECORD_MAX ? n : n - CREMA_WALK_RECORD_MAX + 1;
     }
@@ -136,7 +137,7 @@ s_search(crema_walk_t *self, uint64_t at, uint64_t *ret_at, crema_frame_t *ret_f
     return CREMA_OK;
 }
 
-/* `frame` at `at` is the next record: it is given now, or the numbers missing before it are. */
+/* `frame` at `at` is the next record: returns it, or first the numbers missing before it. */
 static void
 s_take(crema_walk_t *self, uint64_t at, const crema_frame_t *frame, crema_walk_item_t *ret_item)
 {

@@ -44,12 +44,13 @@ static const crema_table_t s_tables[CREMA_TABLE_COUNT] = {
 #define COLUMNS_MAX 40
 #define ROW_BYTES_MAX 640
 
-/* What follows from the declarations: where each column lies in a row and in a Batch. */
+/* Derived from the declarations: the position of each column in a row and in a Batch. */
 typedef struct {
-    uint16_t offset[COLUMNS_MAX + 1]; /* of each column, and of the row's end */
-    int8_t wire[COLUMNS_MAX]; /* its number among the integer, or the real, wire columns; -1 none */
-    uint8_t n_ints, n_reals;  /* wire columns */
-    uint8_t blank[ROW_BYTES_MAX]; /* a row of unknowns */
+    uint16_t offset[COLUMNS_MAX + 1]; /* of each column, and the size of the row */
+    int8_t
+        wire[COLUMNS_MAX];   /* index among the integer or real wire columns; -1: not on the wire */
+    uint8_t n_ints, n_reals; /* wire columns */
+    uint8_t blank[ROW_BYTES_MAX]; /* a row of unknown values */
 } layout_t;
 
 static layout_t s_layouts[CREMA_TABLE_COUNT];
@@ -103,7 +104,7 @@ s_lay_out_table(const crema_table_t *table, layout_t *layout)
     }
 }
 
-/* Runs before main() and never again, so that every reader finds the layouts finished. */
+/* Runs once before main(), so that every reader finds complete layouts. */
 __attribute__((constructor)) static void
 s_lay_out(void)
 {

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Labels that Dask gives, whatever the task. Sources: the contexts of Worker.digests_total. */
+/* Labels that Dask assigns to any task. Sources: the contexts of Worker.digests_total. */
 static const struct {
     const char *activity;
     crema_activity_kind_t kind;
@@ -28,8 +28,9 @@ static const struct {
     {"busy", CREMA_ACTIVITY_FAILED},    /* of a fetch: the peer had no time */
 };
 
-/* What coffea's DaskExecutor calls its own tasks. A user's function of the same name shares the prefix; the hook's mark, which
- * goes by what ran inside the task, comes before these rules. */
+/* Names of the tasks of coffea's DaskExecutor. A user's function of the same name has the same
+ * prefix; the hook's mark, which depends on what ran inside the task, takes precedence over
+ * these rules. */
 static const struct {
     const char *prefix;
     crema_side_t side;
@@ -61,10 +62,11 @@ s_is_processor(const crema_split_rules_t *rules, const char *prefix)
 crema_side_t
 crema_split_prefix(const crema_split_rules_t *rules, const char *prefix, const char **ret_rule)
 {
-    /* Where nobody said what the processor is, as with dask-awkward's graphs, other tasks may be its work or not. */
-    bool told = rules->n_prefixes > 0;
-    crema_side_t side = told ? CREMA_SIDE_OVERHEAD : CREMA_SIDE_UNATTRIBUTED;
-    const char *rule = told ? "other" : "no_processor";
+    /* Without processor prefixes, as with dask-awkward's graphs, other tasks may belong to the
+     * processor or not. */
+    bool listed = rules->n_prefixes > 0;
+    crema_side_t side = listed ? CREMA_SIDE_OVERHEAD : CREMA_SIDE_UNATTRIBUTED;
+    const char *rule = listed ? "other" : "no_processor";
     if (s_is_processor(rules, prefix)) {
         side = CREMA_SIDE_PROCESSOR;
         rule = "processor_prefixes";
@@ -81,7 +83,7 @@ crema_split_prefix(const crema_split_rules_t *rules, const char *prefix, const c
     return side;
 }
 
-/* Of a task: the hook's mark, or the rule of its prefix. */
+/* Side of a task: the hook's mark, or the rule of its prefix. */
 static crema_side_t
 s_task_side(const crema_split_rules_t *rules, const char *prefix, crema_side_t marked)
 {

@@ -12,7 +12,7 @@
 
 #define NAME_CHARS 64
 
-/* Every moment, by the program whose run comes to it. `spool` is the agent's and every writer's. */
+/* All points by program. `spool` is used by the agent and by every writer. */
 static const char *const s_names[] = {
     "spool.before_segment_rename",
     "spool.after_segment_rename",
@@ -135,7 +135,7 @@ static const char *const s_names[] = {
     "seal.after_dir_fsync",
 };
 
-/* The point at which to die, and how often it is yet to be passed; the name is empty when none is set. */
+/* The armed point and its remaining count; the name is empty if none is set. */
 static struct {
     bool read;
     char name[NAME_CHARS];
@@ -148,7 +148,7 @@ crema_failpoint_name(size_t i)
     return i < sizeof s_names / sizeof *s_names ? s_names[i] : NULL;
 }
 
-/* A name that no table holds would never be reached: the test that set it learns so at once. */
+/* An unknown name would never be reached: it is reported at once. */
 static void
 s_arm(void)
 {
@@ -177,7 +177,7 @@ crema_failpoint(const char *name)
     if (s_armed.left == 0 || strcmp(name, s_armed.name) != 0 || --s_armed.left > 0)
         return;
     const struct timespec leave = {.tv_nsec = 20000000};
-    if (strstr(name, ".after_send")) /* what was handed to the socket leaves it */
+    if (strstr(name, ".after_send")) /* what was handed to the socket is sent first */
         nanosleep(&leave, NULL);
     dprintf(STDERR_FILENO, "event=failpoint name=%s\n", name);
     raise(SIGKILL);

@@ -5,7 +5,7 @@
 
 #include "crema_bytes.h"
 
-/* Where the fields of the header lie. */
+/* Offsets of the header's fields. */
 enum {
     AT_MAGIC = 0,
     AT_LEN = 4,
@@ -16,8 +16,8 @@ enum {
     AT_CRC = 28,
 };
 
-/* crema_frame_find() gives up once it has checksummed this many bytes for frames that turned out damaged: only bytes made
- * to waste time contain that many false starts. */
+/* crema_frame_find() gives up after checksumming this many bytes of damaged frames: only bytes
+ * made to waste time contain that many false starts. */
 #define FIND_WORK_MAX (64u << 20)
 
 static uint32_t

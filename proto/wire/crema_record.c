@@ -6,7 +6,7 @@
 #include "crema.pb-c.h"
 #include "crema_protobuf.h"
 
-/* ---- decoding: protobuf-c takes its memory from the arena, and so do the plain structs beside it */
+/* ---- decoding: protobuf-c and the plain structs take their memory from the arena */
 
 static crema_err_t
 s_decode_stream(const crema_frame_t *frame, ProtobufCAllocator *allocator, crema_stream_info_t *ret)
@@ -76,7 +76,7 @@ s_decode_dict(const crema_frame_t *frame, crema_arena_t *arena, ProtobufCAllocat
     return CREMA_OK;
 }
 
-/* Columns in a list of `values` numbers; false if they are no whole columns. */
+/* Number of columns in a list of `values` numbers; false if it is not a whole number. */
 static bool
 s_count_columns(size_t values, uint32_t rows, size_t known, size_t *ret_columns)
 {
@@ -103,7 +103,8 @@ s_decode_batch(const crema_frame_t *frame, ProtobufCAllocator *allocator, crema_
                          &ret->n_int_columns) ||
         !s_count_columns(in->n_reals, in->rows, reals, &ret->n_real_columns))
         return CREMA_EPROTO;
-    if (ret->n_int_columns + ret->n_real_columns == 0) /* with a column, rows cost bytes each */
+    if (ret->n_int_columns + ret->n_real_columns ==
+        0) /* without columns, rows would cost no bytes */
         return CREMA_EPROTO;
     ret->table = table;
     ret->rows = in->rows;
@@ -174,7 +175,7 @@ crema_record_decode(const crema_frame_t *frame, crema_arena_t *arena, crema_reco
 
 /* ---- encoding: protobuf-c's structs borrow everything, hence the casts that drop const */
 
-/* Packs a body into its place behind the header of a frame at `buf`. */
+/* Packs a body behind the header of the frame at `buf`. */
 static crema_err_t
 s_pack(const ProtobufCMessage *message, uint8_t *buf, size_t size, uint32_t *ret_len)
 {
@@ -294,7 +295,7 @@ s_encode_loss(const crema_loss_t *loss, uint8_t *buf, size_t size, uint32_t *ret
     return s_pack(&out.base, buf, size, ret_len);
 }
 
-/* Field 1 comes first, and is left out when it is 0. */
+/* Field 1 comes first and is omitted when it is 0. */
 bool
 crema_record_is_batch_of(const crema_frame_t *frame, crema_table_id_t table)
 {

@@ -7,31 +7,31 @@
 #define MS 1000000ll
 #define WINDOW_MIN_NS (500 * MS)
 #define WINDOW_MAX_NS (60000 * MS)
-#define WAIT_MIN_NS (300 * MS) /* for STATE, and for committed to move */
+#define WAIT_MIN_NS (300 * MS) /* for STATE, and for progress of committed */
 #define WAIT_MAX_NS (5000 * MS)
 #define REPLAY_DOUBLINGS 4 /* the wait between REPLAYs grows to 16 windows */
 #define SEQ_MAX (UINT64_MAX / 2)
 
 struct crema_stream {
     crema_id_t stream_id, run_id;
-    uint64_t next;      /* number to take next; 0 while the sink has not said */
+    uint64_t next;      /* next number to accept; 0 until the sink has given it */
     uint64_t committed; /* durable up to here */
     uint64_t hi;        /* highest number known to exist */
     uint64_t uncommitted_b;
     bool closed;      /* hi is the END */
     bool sink_closed; /* the END is committed: nothing can follow */
-    bool asked;       /* OPEN went out since the last resync */
+    bool asked;       /* OPEN was sent since the last resync */
     bool
-        more_was_due; /* at the last take more was known to exist, so the time to the next one is a gap between arrivals */
+        more_was_due; /* more was known to exist at the last take, so the time to the next one counts as a gap between arrivals */
     uint32_t replays; /* since the last take */
     int64_t interval_ns; /* H */
-    int64_t gap_p99_ns;  /* of arrivals while more is due */
+    int64_t gap_p99_ns;  /* of gaps between arrivals while more is due */
     int64_t taken_at_ns;
-    int64_t replay_at_ns; /* not before: the next REPLAY */
-    int64_t open_at_ns;   /* not before: the next OPEN */
+    int64_t replay_at_ns; /* earliest time of the next REPLAY */
+    int64_t open_at_ns;   /* earliest time of the next OPEN */
     int64_t open_wait_ns;
     int64_t pending_at_ns; /* when the oldest uncommitted record was taken */
-    int64_t commit_at_ns;  /* committed must have moved by then */
+    int64_t commit_at_ns;  /* deadline for progress of committed */
     int64_t commit_wait_ns;
 };
 
@@ -106,7 +106,8 @@ crema_stream_announce(crema_stream_t *self, uint64_t hi, bool closed, int64_t no
     self->closed = self->closed || closed;
 }
 
-/* The 99th percentile by stochastic approximation: up by 99 steps when exceeded, down by one when not. */
+/* Estimates the 99th percentile by stochastic approximation: up by 99 steps when exceeded, down
+ * by one otherwise. */
 static void
 s_note_arrival(crema_stream_t *self, int64_t now_ns)
 {
@@ -132,7 +133,7 @@ crema_stream_take(crema_stream_t *self, uint64_t first, uint64_t last, uint64_t 
         return CREMA_EREPEAT;
     if (first > self->next) {
         if (self->replays == 0)
-            self->replay_at_ns = now_ns; /* the hole is proven: no need to wait for the window */
+            self->replay_at_ns = now_ns; /* the hole is certain: no need to wait for the window */
         return CREMA_EGAP;
     }
     if (!s_has_pending(self)) {
@@ -152,7 +153,7 @@ crema_stream_take(crema_stream_t *self, uint64_t first, uint64_t last, uint64_t 
     return CREMA_OK;
 }
 
-/* Bytes are given back in proportion to the numbers: exact at both ends, and nothing has to be kept for each message. */
+/* Releases bytes in proportion to the numbers: exact at both ends, without state per message. */
 static void
 s_release(crema_stream_t *self, uint64_t committed)
 {
@@ -200,7 +201,7 @@ crema_stream_on_state(crema_stream_t *self, uint64_t committed, uint64_t sink_ne
         crema_stream_commit(self, committed, closed, now_ns);
         return;
     }
-    self->committed = committed; /* also when it is less than before: an older store was put back */
+    self->committed = committed; /* also if lower than before: an older store was restored */
     self->next = sink_next > committed + 1 ? sink_next : committed + 1;
     self->sink_closed = false;
     crema_stream_commit(self, committed, closed, now_ns);
@@ -208,7 +209,7 @@ crema_stream_on_state(crema_stream_t *self, uint64_t committed, uint64_t sink_ne
     self->pending_at_ns = now_ns;
     self->commit_at_ns = now_ns + self->commit_wait_ns;
     self->replays = 0;
-    self->replay_at_ns = now_ns; /* what came while it was asked was dropped */
+    self->replay_at_ns = now_ns; /* what came since the question was dropped */
     self->more_was_due = false;
 }
 

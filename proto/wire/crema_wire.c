@@ -8,7 +8,7 @@
 #include "crema_bytes.h"
 #include "crema_protobuf.h"
 
-/* Where the fields of the envelope lie. */
+/* Offsets of the envelope's fields. */
 enum {
     AT_MAGIC = 0,
     AT_VERSION = 4,
@@ -22,19 +22,19 @@ enum {
     AT_SEND_MONO_NS = 32,
 };
 
-/* ---- the messages, field by field: what lies where in protobuf-c's struct and in the plain one */
+/* ---- the messages, field by field: offsets in protobuf-c's struct and in the plain one */
 
 typedef enum {
     WORD,    /* 4 bytes, any type */
     LONG,    /* 8 bytes, any type */
     FLAG,    /* bool */
-    ID,      /* a zero id travels as an empty field */
+    ID,      /* a zero id is encoded as an empty field */
     NEED_ID, /* a zero id is refused */
-    KEY,     /* a public key of 32 bytes; zeros travel as an empty field */
+    KEY,     /* a public key of 32 bytes; zeros are encoded as an empty field */
     TEXT,
     FRAMES,     /* bytes with their size */
     TEXTS,      /* a list of texts with its length */
-    SAME_TEXTS, /* another list, which must have the length that was read before it */
+    SAME_TEXTS, /* another list of the same length as the one before */
     REASONS,
     WRITERS,
     TABLE,
@@ -46,7 +46,7 @@ typedef struct {
     uint16_t wire_n, plain_n; /* offsets of its length */
 } field_t;
 
-/* 0, or no number at all if the two fields differ in size. */
+/* 0; does not compile if the two fields differ in size. */
 #define SAME_SIZE(message, field, name)                                                            \
     (0 * sizeof(char[sizeof((message *)0)->field == sizeof((crema_msg_t *)0)->name ? 1 : -1]))
 #define AT(how, message, field, name)                                                              \
@@ -269,7 +269,8 @@ static const field_t s_run_state[] = {
     NUMBER(WORD, Crema__RunState, writers_kept, run_state.writers_kept),
 };
 
-/* Beyond its fields: n frames from first on, each with at least a header, and numbers that do not wrap. */
+/* Further checks: n frames from first on, each at least a header long, and numbers that do not
+ * wrap. */
 static bool
 s_check_data(const crema_msg_t *msg)
 {
@@ -305,7 +306,7 @@ typedef struct {
     const ProtobufCMessageDescriptor *descriptor;
     const field_t *fields;
     size_t n_fields;
-    bool (*check)(const crema_msg_t *msg); /* NULL: the fields say it all */
+    bool (*check)(const crema_msg_t *msg); /* NULL: no further checks */
 } kind_t;
 
 #define KIND(type, descriptor, fields, check)                                                      \
@@ -340,7 +341,7 @@ static const kind_t s_kinds[] = {
     KIND(RUN_WRITERS, crema__run_writers__descriptor, s_run_writers, s_check_writers),
 };
 
-/* Pointers of both structs are moved as bytes: their types differ, in const at least. */
+/* Pointers are copied as bytes since their types differ, at least in const. */
 static void *
 s_load(const void *at)
 {
@@ -366,7 +367,7 @@ s_are_texts(size_t n, char *const *texts)
     return true;
 }
 
-/* A column is as long as the table, or left out. */
+/* A column is as long as the table, or missing. */
 static bool
 s_fits(size_t column, size_t rows)
 {
@@ -510,14 +511,15 @@ s_get_field(const field_t *field, const uint8_t *body, crema_arena_t *arena, uin
     return false;
 }
 
-/* ---- encoding a field: protobuf-c's structs borrow what they can, hence the casts that drop const; the rest lies in the
- * scratch, which is made to measure for the table or list of reasons a message begins with, and the faults that may follow */
+/* ---- encoding a field: protobuf-c's structs borrow what they can, hence the casts that drop
+ * const; the rest is in the scratch arena, sized for the table or list of reasons at the start
+ * of a message and the faults that may follow */
 
 #define FAULTS_BYTES (CREMA_WIRE_FAULTS_MAX * (sizeof(Crema__Reason) + sizeof(Crema__Reason *)))
 
 typedef struct {
     crema_arena_t *scratch; /* NULL until needed */
-    crema_err_t err;        /* the first */
+    crema_err_t err;        /* the first error */
 } encoder_t;
 
 static void *
@@ -531,7 +533,7 @@ s_scratch(encoder_t *self, size_t bytes)
     return memory;
 }
 
-/* Length of a column: one that is zero throughout is left out. */
+/* Length of a column: one that is entirely zero is omitted. */
 static size_t
 s_column_length(uint64_t any, size_t n)
 {
@@ -739,7 +741,7 @@ s_put_envelope(const crema_msg_t *msg, uint8_t *out, size_t body_len)
     crema_put_u32(out + AT_CRC, s_crc(out, CREMA_WIRE_HEADER_BYTES + body_len));
 }
 
-/* Any of the messages above, before it is packed. */
+/* Any of these messages before packing. */
 typedef union {
     ProtobufCMessage base;
     Crema__Hello hello;

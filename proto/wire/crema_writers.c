@@ -5,7 +5,7 @@
 
 struct crema_writers {
     uint32_t parts, held;
-    crema_writers_msg_t **at; /* by number; each is one block with its rows and texts */
+    crema_writers_msg_t **at; /* by part number; each is one block with its rows and texts */
 };
 
 crema_err_t

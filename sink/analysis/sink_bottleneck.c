@@ -3,11 +3,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Below this many chunks, or where the times of opening and process() are this much in proportion, they are not told apart by their waiting. */
+/* With fewer chunks, or if opening and process() times are nearly proportional, their waiting
+ * cannot be separated. */
 #define PLANE_CHUNKS 8
 #define PLANE_COLLINEAR 0.995
 
-/* Counted attempts of one worker whose CPU is known. */
+/* Counted attempts of one worker with known CPU time. */
 typedef struct {
     double s, cpu_s, proc_cpu_s;
 } ran_t;
@@ -35,8 +36,9 @@ s_add_chunk(ran_t *ran, const sink_chunk_t *chunk)
 
 /* ---- the GIL, and cores */
 
-/* Share of time that the GIL is in use, where `at_once` tasks run. A look finds it free also while it is handed to a thread that still waits for a core:
- * while threads queue for it one of them is such a thread, so that looks may have missed as much as each waits for cores. */
+/* Share of time that the GIL is in use while `at_once` tasks run. A sample also finds it free
+ * while it is handed to a thread that still waits for a core: while threads queue for it one of
+ * them is in that state, so samples may have missed as much as each waits for cores. */
 static sink_range_t
 s_utilization(const ran_t *ran, double at_once, double held, size_t looks, double wait_share)
 {
@@ -54,8 +56,7 @@ s_utilization(const ran_t *ran, double at_once, double held, size_t looks, doubl
 /* Seconds of one worker's tasks. */
 typedef struct {
     sink_range_t gil, cores;
-    double waits_s,
-        saved_s; /* waiting for neither, and by how much tasks would be shorter without it */
+    double waits_s, saved_s; /* in neither wait, and how much shorter tasks would be without it */
 } turns_t;
 
 static turns_t
@@ -67,7 +68,8 @@ s_turns(const ran_t *ran, double at_once, double held, size_t looks, double wait
            gil_lo = s_least(sink_queue_wait_share(at_once, used.lo), noncpu),
            gil_hi = s_least(sink_queue_wait_share(at_once, used.hi), noncpu);
     double no_core = s_least(wait_share, noncpu), cores = s_least(no_core, noncpu - gil);
-    /* A thread's round: it holds the GIL, waits for it, and does other things meanwhile; of these it waits. */
+    /* One round of a thread: it holds the GIL, waits for it, and spends the rest of the time
+     * otherwise, part of it waiting. */
     double demand = used.value / at_once, waits = noncpu - gil - cores, saved = waits;
     double delay = s_between(1 - demand - gil, 0, 1);
     if (demand > 0 && waits > 0) {
@@ -82,7 +84,8 @@ s_turns(const ran_t *ran, double at_once, double held, size_t looks, double wait
                      .saved_s = saved * ran->s};
 }
 
-/* Workers run the same code: what is unsure of one is unsure of all in the same direction. */
+/* Workers run the same code, so their uncertainties point in the same direction and are added
+ * linearly. */
 static void
 s_add_range(sink_range_t *sum, const sink_range_t *part)
 {
@@ -124,8 +127,8 @@ s_wait(sink_bottleneck_t *self, const sink_facts_t *facts, const ran_t *ran)
 
 /* ---- opening */
 
-/* Of the time without CPU, what was spent in opening: surely between what its length exceeds the CPU time by and all of it; most likely as
- * least squares of that time over both lengths have it. */
+/* The part of the non-CPU time spent in opening: certainly between the excess of its duration
+ * over the CPU time and all of it; the estimate is a least-squares fit over both durations. */
 static crema_err_t
 s_open(sink_measured_t *m, const sink_facts_t *facts)
 {
@@ -170,7 +173,7 @@ s_open(sink_measured_t *m, const sink_facts_t *facts)
 
 /* ---- killed workers */
 
-/* Their threads from when they were last there to the end of the run. */
+/* Their threads from when they were last seen to the end of the run. */
 static double
 s_missing_s(const sink_facts_t *facts)
 {

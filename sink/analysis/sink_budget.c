@@ -6,15 +6,15 @@
 #include "crema_split.h"
 #include "sink_attempt.h"
 
-/* What the chunks and task events of one worker say. */
+/* Sums over the chunks and task events of one worker. */
 typedef struct {
     double counted_s, counted_cpu_s;
-    bool counted, cpu_known; /* some attempt counts; its CPU is known */
+    bool counted, cpu_known; /* an attempt counts; its CPU time is known */
     double superseded_s, superseded_cpu_s;
-    double dropped_s; /* failed attempts whose task Dask calls a success */
-    double failed_s;  /* failed and cancelled attempts, dropped ones too */
+    double dropped_s; /* failed attempts in tasks that succeeded for Dask */
+    double failed_s;  /* failed and cancelled attempts, including dropped ones */
     double lost_s;
-    double side_s[CREMA_SIDE_COUNT]; /* tasks that were no chunks */
+    double side_s[CREMA_SIDE_COUNT]; /* tasks that are not chunks */
     double tasks_failed_s, tasks_lost_s;
 } seen_t;
 
@@ -52,7 +52,7 @@ s_see_task(seen_t *seen, const sink_task_t *task)
 {
     if (task->is_chunk)
         return;
-    if (task->side == CREMA_SIDE_FOREIGN) { /* whatever came of it: it had the slot */
+    if (task->side == CREMA_SIDE_FOREIGN) { /* whatever its result: it occupied the slot */
         seen->side_s[CREMA_SIDE_FOREIGN] += s_task_s(task);
         return;
     }
@@ -64,7 +64,7 @@ s_see_task(seen_t *seen, const sink_task_t *task)
         seen->side_s[task->side] += s_task_s(task);
 }
 
-/* One total of Dask's, in seconds of the execute context. */
+/* Adds one of Dask's totals, in seconds of the execute context. */
 static void
 s_meter(sink_spent_t *spent, const sink_metered_t *metered)
 {
@@ -106,7 +106,7 @@ s_meter(sink_spent_t *spent, const sink_metered_t *metered)
     }
 }
 
-/* Moves at most `s` seconds from one place to the wasted ones; returns what was not there. */
+/* Moves at most `s` seconds to the wasted ones; returns what was missing. */
 static double
 s_waste(sink_spent_t *spent, double *from_s, double s)
 {
@@ -118,7 +118,7 @@ s_waste(sink_spent_t *spent, double *from_s, double s)
     return s - moved;
 }
 
-/* Chunks that count, and tasks of the processor that have no row in /chunks. */
+/* Counted chunks, and tasks of the processor without a row in /chunks. */
 static double
 s_processor_s(const seen_t *seen)
 {
@@ -133,7 +133,8 @@ s_from_chunks(sink_spent_t *spent, const seen_t *seen)
     spent->user_s = 0;
 }
 
-/* Dask's totals know nothing of what a killed worker had not posted, and call an attempt whose result was lost a success. */
+/* Dask's totals lack what a killed worker had not posted, and count an attempt whose result was
+ * lost as a success. */
 static void
 s_combine(sink_spent_t *spent, const seen_t *seen, bool killed)
 {
@@ -182,7 +183,7 @@ s_add(sink_spent_t *sum, const sink_spent_t *spent)
     }
 }
 
-/* Slots that the runtime held looked free; where tasks were waiting most likely so. */
+/* Slots held by the runtime looked idle, most likely while tasks were waiting. */
 static void
 s_take_runtime_out_of_idle(sink_budget_t *self)
 {
@@ -245,7 +246,7 @@ sink_budget_new(const sink_facts_t *facts, sink_budget_t **ret_self)
         sink_budget_destroy(&self);
         return CREMA_ENOMEM;
     }
-    size_t n = facts->n_workers; /* whose worker nobody knows goes behind the last one */
+    size_t n = facts->n_workers; /* rows of unknown workers go behind the last one */
     for (size_t i = 0; i < facts->n_chunks; i++) {
         const sink_chunk_t *chunk = &facts->chunks[i];
         s_see_chunk(self, &seen[chunk->worker < n ? chunk->worker : n], chunk);

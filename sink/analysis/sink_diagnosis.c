@@ -23,7 +23,8 @@ s_take(double *from_s, double s)
     return taken;
 }
 
-/* Time without CPU of the processor's tasks: the GIL, a missing core, and waiting, in opening or in process(). */
+/* Non-CPU time of the processor's tasks: the GIL, a missing core, and waiting in opening or in
+ * process(). */
 typedef struct {
     sink_range_t gil, cores, opening, input;
 } waits_t;
@@ -39,7 +40,7 @@ s_waits(const sink_measured_t *m, double noncpu_s)
                              s_least(m->cores_s.hi, noncpu_s - w.gil.lo)};
     double rest = noncpu_s - w.gil.value - w.cores.value, least = noncpu_s - w.gil.hi - w.cores.lo,
            most = noncpu_s - w.gil.lo - w.cores.hi;
-    if (least > most) { /* what is not the GIL's may be the cores' */
+    if (least > most) { /* what is not due to the GIL may be due to the cores */
         double swap = least;
         least = most;
         most = swap;
@@ -50,7 +51,7 @@ s_waits(const sink_measured_t *m, double noncpu_s)
     return w;
 }
 
-/* What the slow ones took longer than others would have, and what free threads waited for that. */
+/* Excess time of slow ones and the idle time of threads that waited for them. */
 static double
 s_take_slow(double *s, const sink_slow_t *slow)
 {
@@ -62,7 +63,7 @@ s_take_slow(double *s, const sink_slow_t *slow)
                         slow->queue_share * s[CREMA_BOTTLENECK_IMBALANCE]);
 }
 
-/* Of the time that free threads waited for tasks: what waiting for so many may cost. */
+/* Of the time threads waited for tasks: what scheduling this many may cost. */
 static double
 s_price_s(const sink_measured_t *m, const sink_budget_t *b)
 {
@@ -109,30 +110,30 @@ s_divide(const sink_measured_t *m, const sink_budget_t *b, const waits_t *w, dou
     s[CREMA_BOTTLENECK_SLOW_FILES] = s_take_slow(s, &m->files);
 }
 
-/* Thread-seconds that a rule may have given to another cause. */
+/* Seconds that a rule may have assigned to another cause. */
 static sink_range_t
 s_seconds(const sink_diagnosis_t *self, const sink_measured_t *m, const sink_budget_t *b,
           crema_bottleneck_t what)
 {
     double price_s = s_price_s(m, b), s = self->causes[what].s;
     switch (what) {
-    case CREMA_BOTTLENECK_CHUNKS: /* larger chunks are fewer to wait for and to open */
+    case CREMA_BOTTLENECK_CHUNKS: /* larger chunks mean fewer to wait for and to open */
         return (sink_range_t){s, s_positive(s - price_s),
                               s + self->causes[CREMA_BOTTLENECK_LATENCY].s +
                                   self->causes[CREMA_BOTTLENECK_OPENING].s};
     case CREMA_BOTTLENECK_LATENCY:
-        /* threads may have had nothing because the scheduler had not come to it */
+        /* threads may have been idle because the scheduler was late */
         return (sink_range_t){s, s_positive(s - price_s),
                               s + price_s + self->causes[CREMA_BOTTLENECK_STARVED].s};
-    case CREMA_BOTTLENECK_SLOW_WORKERS: /* their queues may be why others had nothing */
+    case CREMA_BOTTLENECK_SLOW_WORKERS: /* their queues may be why others were idle */
         return (sink_range_t){s, s, s + self->causes[CREMA_BOTTLENECK_IMBALANCE].s};
     default:
         return (sink_range_t){s, s, s};
     }
 }
 
-/* What ends a run is whole chunks: without the cause the last of them may end half of one sooner or later, or the tail may be gone. No
- * bounds where no chunk has a length. */
+/* A run ends with whole chunks: without the cause its last one may end half a chunk earlier or
+ * later, or the tail may vanish. No bounds if no chunk has a duration. */
 static void
 s_bound(const sink_diagnosis_t *self, const sink_measured_t *m, const sink_budget_t *b, double each,
         crema_bottleneck_t what, sink_cause_t *cause)
@@ -151,8 +152,9 @@ s_bound(const sink_diagnosis_t *self, const sink_measured_t *m, const sink_budge
     cause->hi = fmax(s_least(s.hi * each + sooner_s, b->wall_s), cause->saving_s);
 }
 
-/* A second that every thread spends less makes the run a second shorter, if the rest is spread evenly; where tasks become shorter, so does the tail. Waiting is
- * worth less where threads share the GIL: they would wait for that instead. */
+/* A second saved on every thread shortens the run by a second if the rest is spread evenly;
+ * shorter tasks also shorten the tail. Saved waiting counts less where threads share the GIL,
+ * since they would wait for that instead. */
 static void
 s_save(sink_diagnosis_t *self, const sink_measured_t *m, const sink_budget_t *b, const waits_t *w)
 {
@@ -185,13 +187,14 @@ s_save(sink_diagnosis_t *self, const sink_measured_t *m, const sink_budget_t *b,
     for (size_t i = 0; i < sizeof waiting / sizeof *waiting; i++) {
         sink_cause_t *cause = &self->causes[waiting[i].what];
         const sink_range_t *range = waiting[i].range;
-        /* Turns on the GIL in opening are a cost of the chunks, and yet saved with it; what a slow file waits for is not. */
+        /* Waiting for the GIL in opening is a cost of the chunks and is saved with it; waiting
+         * for a slow file is not. */
         double part = cause->s / range->value;
         if (waiting[i].what == CREMA_BOTTLENECK_GIL || !(range->value > 0))
             part = 1;
         double pays = waiting[i].pays * part * each;
         cause->saving_s = range->value * pays * (1 + tail);
-        /* The tail may stay as long as it is, or go. */
+        /* The tail may stay as it is, or vanish. */
         double tail_s = self->causes[CREMA_BOTTLENECK_TAIL].s * each;
         cause->lo = s_least(s_positive(range->lo) * pays, cause->saving_s);
         cause->hi = fmax(range->hi * pays + (range->hi > 0 ? tail_s : 0), cause->saving_s);
@@ -199,7 +202,7 @@ s_save(sink_diagnosis_t *self, const sink_measured_t *m, const sink_budget_t *b,
     }
 }
 
-/* Two causes share seconds, and the data do not tell whose are more. */
+/* Marks two causes that share seconds if the data do not show which one dominates. */
 static void
 s_doubt(sink_diagnosis_t *self, const sink_budget_t *b, const waits_t *w)
 {
@@ -223,7 +226,7 @@ s_doubt(sink_diagnosis_t *self, const sink_budget_t *b, const waits_t *w)
     }
 }
 
-/* Compute stands where a loss of just SINK_LOSS_MATTERS would. */
+/* Compute ranks where a loss of exactly SINK_LOSS_MATTERS would. */
 static double
 s_weight(const sink_diagnosis_t *self, const sink_budget_t *b, crema_bottleneck_t i)
 {

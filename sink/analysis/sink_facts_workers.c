@@ -1,4 +1,4 @@
-/* Of the facts, what is about workers: their samples, their streams, when they were there. */
+/* The part of the facts about workers: samples, streams, presence. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -16,14 +16,14 @@ s_by_worker(const void *a, const void *b)
     return (left->t_ns > right->t_ns) - (left->t_ns < right->t_ns);
 }
 
-/* Of several observers of a worker the best one counts: itself, its agent, the scheduler. */
+/* Ranks the observers of a worker, best first: itself, its agent, the scheduler. */
 static int
 s_rank(int64_t source)
 {
     return source == CREMA_SOURCE_WORKER ? 2 : source == CREMA_SOURCE_AGENT ? 1 : 0;
 }
 
-/* What one observer saw of one worker. */
+/* Sums of one observer of one worker. */
 typedef struct {
     int64_t t_ns; /* last sample; 0 before the first */
     double s, cpu_s;
@@ -40,7 +40,8 @@ s_observe(observed_t *seen, int64_t t_ns, double cpu_pct)
     seen->cpu_s += s * cpu_pct / 100;
 }
 
-/* Agent and hook read the same processes at different times: mean against mean, over the workers that both saw. */
+/* Agent and hook read the same processes at different times: compares means over the workers
+ * that both saw. */
 static crema_err_t
 s_compare_observers(sink_facts_t *self, const sink_rows_t *rows)
 {
@@ -65,7 +66,7 @@ s_compare_observers(sink_facts_t *self, const sink_rows_t *rows)
     return CREMA_OK;
 }
 
-/* What the scheduler had assigned, of the workers' threads. */
+/* Tasks assigned by the scheduler relative to the workers' threads. */
 static double
 s_assigned_pct(const sink_rows_t *rows)
 {
@@ -173,7 +174,7 @@ sink_facts_take_streams(sink_facts_t *self, const sink_decoder_t *run)
     return CREMA_OK;
 }
 
-/* Change points of /membership, then first and last sight of workers that it does not know. */
+/* Change points of /membership, then first and last sight of workers missing there. */
 static size_t
 s_take_members(sink_facts_t *self, const sink_tables_t *tables, sink_member_t *events)
 {
@@ -215,7 +216,8 @@ s_take_members(sink_facts_t *self, const sink_tables_t *tables, sink_member_t *e
     return kept;
 }
 
-/* From each pause to what ends it: the worker goes on or leaves, or the run is over. The events are ordered by time. */
+/* From each pause to the event that ends it: the worker resumes or leaves, or the run ends.
+ * Events are sorted by time. */
 static size_t
 s_take_pauses(const sink_facts_t *self, const sink_member_t *events, size_t n, int64_t *since_ns,
               sink_spell_t *out)

@@ -20,7 +20,8 @@ sink_grid_axis(int64_t t0_ns, int64_t t1_ns)
     }
 }
 
-/* Adds `amount` of something that lasted from t0 to t1 to the steps it lasted in, in proportion. What lasted no time falls into one step. */
+/* Distributes `amount` over the steps between t0 and t1 in proportion. An amount without
+ * duration goes into one step. */
 static void
 s_spread(const sink_grid_axis_t *axis, int64_t t0_ns, int64_t t1_ns, double amount, double *steps)
 {
@@ -63,7 +64,7 @@ s_is_in(const block_t *block, uint32_t worker)
     return worker >= block->first && worker - block->first < block->n;
 }
 
-/* Means of the samples that fall into a step. */
+/* Means of the samples in each step. */
 static void
 s_samples(const block_t *block, const sink_facts_t *facts)
 {
@@ -110,7 +111,7 @@ sink_grid_workers(const sink_facts_t *facts, const sink_grid_axis_t *axis, size_
         for (size_t i = 0; i < n * axis->n; i++)
             values[v][i] = summed ? 0 : NAN;
     }
-    /* Until the last lines SLOT_BUSY_PCT holds the thread-seconds present in each step. */
+    /* Until the last lines, SLOT_BUSY_PCT holds the thread-seconds present in each step. */
     for (size_t i = 0; i < facts->n_presence; i++) {
         const sink_presence_t *p = &facts->presence[i];
         if (s_is_in(&block, p->worker))
@@ -176,7 +177,7 @@ sink_grid_sum(const sink_facts_t *facts, const sink_grid_axis_t *axis, crema_gri
         if (end_ns > step->t_ns)
             s_spread(axis, step->t_ns, end_ns, value * (double)(end_ns - step->t_ns), values);
     }
-    /* The last step may reach beyond the window: the mean is over the part within. */
+    /* The last step may exceed the window: the mean covers the part within. */
     for (size_t i = 0; i < axis->n; i++) {
         int64_t from = axis->t0_ns + (int64_t)i * axis->step_ns, to = from + axis->step_ns;
         if (to > facts->t1_ns)

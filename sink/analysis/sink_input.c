@@ -9,7 +9,7 @@
 #define CHUNKS "coffea.chunks"
 #define EXCEPTION "exception"
 
-/* What became of a chunk in one pass. */
+/* The outcome of a chunk in one pass. */
 typedef struct {
     int64_t events;
     uint32_t file;
@@ -25,7 +25,7 @@ sink_input_reported(const sink_decoder_t *run)
     return text && end != text && *end == '\0' && value >= 0 && value < 9e15 ? (int64_t)value : -1;
 }
 
-/* An attempt that raised, and whose task is no failure to Dask, or was none. */
+/* True for a failed attempt whose task did not fail for Dask, or that had no task. */
 static bool
 s_is_dropped(const sink_chunk_t *chunk)
 {

@@ -8,7 +8,7 @@ typedef struct {
     size_t row;
 } member_t;
 
-/* Room for the arrays of one dataset. */
+/* Scratch arrays for one dataset. */
 typedef struct {
     double *x, *y, *score;
     size_t *row;
@@ -29,7 +29,8 @@ sink_model_best_events(double work, double threads, double b_s)
     return work > 0 && threads > 0 && b_s > 0 ? sqrt(work / threads) / b_s : NAN;
 }
 
-/* All datasets share the threads, and the run waits for one last chunk: in the best sizes the chunks of all of them take equally long. */
+/* All datasets share the threads, and the run waits for one last chunk: at the best sizes chunks
+ * of all datasets take equally long. */
 static void
 s_size_chunks(sink_model_t *self, double threads)
 {
@@ -76,14 +77,15 @@ s_memories(const sink_facts_t *facts, const member_t *members, size_t n, scratch
     return m;
 }
 
-/* What the line says of a chunk; where all chunks are of one size there is no line, and their median says it. */
+/* The line's prediction for a chunk; if all chunks have one size there is no line, and the
+ * median is used. */
 static double
 s_predict(const sink_line_t *line, double median, double events)
 {
     return isnan(line->b) ? median : line->a + line->b * events;
 }
 
-/* Scores of the chunks around the model. A chunk that it predicts no time for has none. */
+/* Scores of the chunks relative to the model; NaN if it predicts no time. */
 static crema_err_t
 s_score(sink_model_t *self, const sink_line_t *line, scratch_t *scratch, size_t m)
 {

@@ -23,7 +23,7 @@ sink_queue_solve(unsigned customers, double demand, double delay)
     return (sink_queue_t){cycle, residence - demand, customers * demand / cycle};
 }
 
-/* The delay that goes with the utilization, in units of the demand, is found by halving: utilization falls as the delay grows. */
+/* Finds the delay, in units of the demand, by bisection: utilization falls as the delay grows. */
 static double
 s_wait_share(unsigned customers, double utilization)
 {

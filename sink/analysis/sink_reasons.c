@@ -8,11 +8,11 @@
 #include "sink_intern.h"
 
 #define KEY_BYTES 512
-#define MORE_BYTES 128 /* of the element that says how many were left out */
+#define MORE_BYTES 128 /* size of the element that counts those left out */
 
 struct sink_reasons {
-    sink_intern_t *keys;     /* number of a reason by code and subject */
-    crema_reason_t *reasons; /* their texts are owned */
+    sink_intern_t *keys;     /* numbers reasons by code and subject */
+    crema_reason_t *reasons; /* owns their texts */
     size_t n, room;
 };
 
@@ -52,7 +52,7 @@ sink_reasons_destroy(sink_reasons_t **self_p)
     *self_p = NULL;
 }
 
-/* What makes two reasons the same: the code and whom it is about, however an id is written. */
+/* Reasons are equal if code and subject are, however an id is written. */
 static size_t
 s_key(const crema_reason_t *reason, char key[KEY_BYTES])
 {
@@ -126,7 +126,7 @@ s_put(crema_json_t *json, const crema_reason_t *reason)
     crema_json_close(json, '}');
 }
 
-/* In place of those that the list has no room for. */
+/* Replaces the reasons that do not fit. */
 static void
 s_put_more(crema_json_t *json, char *one, size_t size, size_t n, bool notes)
 {
@@ -148,7 +148,7 @@ sink_reasons_put(const sink_reasons_t *self, crema_json_t *json, char *one, size
         bool last = i + 1 == self->n;
         if (single.full || json->used + single.used + (last ? 0 : MORE_BYTES) + 3 > size) {
             s_put_more(json, one, size, self->n - i, crema_note(self->reasons[i].code));
-            return false; /* between elements: the list stays well-formed */
+            return false; /* cut between elements: the list stays valid */
         }
         crema_json_raw(json, NULL, one);
     }

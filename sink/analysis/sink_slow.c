@@ -7,7 +7,7 @@
 
 typedef enum { NORMAL, OF_SLOW_WORKER, OF_SLOW_FILE } why_t;
 
-/* A counted chunk that the model predicts a time for. */
+/* A counted chunk with a predicted time. */
 typedef struct {
     uint32_t group; /* worker or file */
     size_t row;
@@ -37,7 +37,7 @@ s_ratio(const search_t *self, size_t row)
     return sink_chunk_s(&self->facts->chunks[row]) / self->model->predicted_s[row];
 }
 
-/* Fills the members: all modelled chunks that are not explained yet. */
+/* Collects all modelled chunks that are not yet explained. */
 static void
 s_gather(search_t *self, bool by_worker)
 {
@@ -51,7 +51,7 @@ s_gather(search_t *self, bool by_worker)
     qsort(self->members, self->n, sizeof *self->members, s_by_group);
 }
 
-/* A worker with chunks of one file only may be slow because the file is. */
+/* A worker that read only one file may be slow because of the file. */
 static bool
 s_has_two_files(const search_t *self, const member_t *members, size_t n)
 {
@@ -98,7 +98,8 @@ s_add_group(search_t *self, const member_t *members, size_t n, double ratio, why
     }
 }
 
-/* Free threads that would not have waited, had the chunks of slow ones ended when predicted. */
+/* Idle thread-seconds that would not have occurred if the chunks of slow ones had ended when
+ * predicted. */
 static double
 s_tail_s(const search_t *self, why_t why)
 {
@@ -120,15 +121,16 @@ s_tail_s(const search_t *self, why_t why)
     return fmax(threads - busy, 0);
 }
 
-/* The worst worker worked off its queue until its last chunk; in time as predicted, it had been done earlier. Of the time that any other had nothing more to
- * do, this is the share in which it had been done too. */
+/* The worst worker processed its queue until its last chunk; at the predicted speed it would
+ * have finished earlier. Returns the share of the time in which others had no more tasks that
+ * this explains. */
 static double
 s_queue_share(const search_t *self, uint32_t worst, double excess_s)
 {
     const sink_load_t *load = &self->facts->sweep.workers[worst];
     double threads = load->present_s > 0 ? load->thread_s / load->present_s : 1;
     int64_t first_ns = INT64_MAX, end_ns = 0;
-    for (size_t i = 0, end = 0; i < self->n; i = end) { /* ordered by worker */
+    for (size_t i = 0, end = 0; i < self->n; i = end) { /* sorted by worker */
         int64_t last_ns = 0;
         for (; end < self->n && self->members[end].group == self->members[i].group; end++) {
             int64_t t_ns = self->facts->chunks[self->members[end].row].t_end_ns;

@@ -70,7 +70,7 @@ s_by_x(const void *a, const void *b)
     return (left->y > right->y) - (left->y < right->y);
 }
 
-/* The points in order of x, thinned out evenly; *ret_n of them. */
+/* The points sorted by x and thinned out evenly; *ret_n of them. */
 static point_t *
 s_points(const double *x, const double *y, size_t n, size_t *ret_n)
 {
@@ -96,7 +96,7 @@ s_intercept(const point_t *points, size_t n, double b, double *scratch)
     return sink_stats_median(scratch, n);
 }
 
-/* Slopes of all pairs with different x, sorted. */
+/* Sorted slopes of all pairs with different x. */
 static size_t
 s_slopes(const point_t *points, size_t n, double *slopes)
 {
@@ -124,7 +124,8 @@ s_ties(double *values, size_t n)
     return sum;
 }
 
-/* Half the width of the interval of ranks that holds the slope at 95 %, by Kendall's variance with ties. */
+/* Half the width of the rank interval that contains the slope at 95 %, by Kendall's variance
+ * with ties. */
 static double
 s_reach(const point_t *points, size_t n, double *scratch)
 {

@@ -1,4 +1,4 @@
-/* Sums, the parallel factors, and the order in which the summaries are made. */
+/* Sums, the parallel factors, and the order in which summaries are computed. */
 #include "sink_summary.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ sink_ratio(double a, double b)
     return b > 0 ? a / b : NAN;
 }
 
-/* NaN: nothing to add up, or nothing known of it. */
+/* NaN: nothing to add up, or none of it known. */
 static double
 s_or_nothing(const sink_sum_t *sum)
 {

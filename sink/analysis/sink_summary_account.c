@@ -52,7 +52,7 @@ sink_summary_completeness(const sink_summary_t *self)
     return err;
 }
 
-/* All of them, so that zero is seen too. */
+/* One row per limit, so that zeros are visible. */
 crema_err_t
 sink_summary_limits(const sink_summary_t *self)
 {

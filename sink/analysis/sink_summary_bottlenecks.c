@@ -1,4 +1,4 @@
-/* What holds the run back, with the figures behind it. */
+/* The bottlenecks of a run with their evidence. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "sink_summary.h"
 
 #define EVIDENCE_BYTES 192
-#define EVIDENCE_NAME 96 /* of a file's name its end: that is what tells it from others */
+#define EVIDENCE_NAME 96 /* of a file's name the end, which distinguishes it from others */
 
 static double
 s_percent(double part, double whole)
@@ -16,7 +16,7 @@ s_percent(double part, double whole)
     return 100 * sink_ratio(part, whole);
 }
 
-/* What is measured of the run, and what the rules make of it. */
+/* The measurements and the diagnosis. */
 typedef struct {
     const sink_summary_t *in;
     sink_totals_t sum;
@@ -47,7 +47,7 @@ s_evidence_slow(const bottlenecks_t *self, const sink_slow_t *slow, crema_dict_t
         slow->n > 0 ? sink_dict_text(sink_decoder_dict(self->in->run), dict, slow->worst) : "";
     size_t length = name ? strlen(name) : 0;
     const char *end = length > EVIDENCE_NAME ? name + length - EVIDENCE_NAME : name;
-    while (end && ((unsigned char)*end & 0xC0) == 0x80) /* not in the middle of a character */
+    while (end && ((unsigned char)*end & 0xC0) == 0x80) /* not inside a character */
         end++;
     if (slow->n > 0)
         snprintf(text, EVIDENCE_BYTES, "%zu; the worst takes %.2g times as long: %s%s", slow->n,
@@ -65,7 +65,7 @@ s_evidence_opening(const bottlenecks_t *self, char text[EVIDENCE_BYTES])
              100 * m->opening_share.value);
 }
 
-/* "" where the seconds say it all. */
+/* "" where the seconds need no explanation. */
 static void
 s_evidence(const bottlenecks_t *self, crema_bottleneck_t what, char text[EVIDENCE_BYTES])
 {
@@ -128,7 +128,7 @@ s_add_doubt(const sink_cause_t *cause, char text[EVIDENCE_BYTES])
                  length ? "; " : "", crema_bottleneck_words[cause->also].name);
 }
 
-/* What follows from a rule and not from a meter is an estimate. */
+/* Values derived by a rule instead of a meter are estimates. */
 static crema_status_t
 s_status(const bottlenecks_t *self, const sink_cause_t *cause)
 {

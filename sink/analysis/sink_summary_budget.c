@@ -123,7 +123,7 @@ sink_summary_split(const sink_summary_t *self)
 
 /* ---- critical path */
 
-/* Durations of the tasks that succeeded, by number of their key; the last attempt counts. */
+/* Durations of successful tasks by number of their key; the last attempt counts. */
 static crema_err_t
 s_durations(const sink_facts_t *facts, sink_intern_t *keys, double *durations)
 {
@@ -157,7 +157,7 @@ s_edges(const sink_rows_t *rows, const sink_intern_t *keys, sink_edge_t *edges)
     return n;
 }
 
-/* From the task graph, where it was recorded and is one. */
+/* From the task graph, if it was recorded and has no cycle. */
 static crema_err_t
 s_exact_path(const sink_summary_t *self, double *ret_s, bool *ret_exact)
 {
@@ -186,7 +186,7 @@ s_exact_path(const sink_summary_t *self, double *ret_s, bool *ret_exact)
     return err;
 }
 
-/* No run ends before its longest chunk and, after it, one merge of each level. */
+/* Lower bound: the longest chunk followed by one merge per level. */
 static double
 s_path_bound(const sink_facts_t *facts)
 {
@@ -274,7 +274,7 @@ sink_summary_efficiency(const sink_summary_t *self)
         err = s_exact_path(self, &t_inf_s, &exact);
     if (err != CREMA_OK)
         return err;
-    if (isnan(sum.C)) /* nothing is known of useful work */
+    if (isnan(sum.C)) /* useful work is unknown */
         pop.pe = pop.lb = pop.sched_e = NAN;
     double steady_events = !isnan(sum.E) ? s_steady_events(self->facts) : NAN;
     double steady_s = (double)(sweep->t_steady1_ns - sweep->t_steady0_ns) * 1e-9;

@@ -1,4 +1,4 @@
-/* What measuring has cost: every part of crema tells of itself. */
+/* The cost of measuring, as every part of crema reports it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,17 +7,17 @@
 #include "sink_cell.h"
 #include "sink_summary.h"
 
-/* Of one part; NaN and -1: nothing was reported. */
+/* Cost of one part; NaN and -1: not reported. */
 typedef struct {
     double cpu_s;
     int64_t n, bytes_b, records;
-    bool shared; /* other runs had their part in it */
+    bool shared; /* it served other runs too */
 } cost_t;
 
 typedef enum { HOOK, AGENT, AGGREGATOR, SINK, PARTS } part_t;
 static const char *const s_names[PARTS + 1] = {"hook", "agent", "aggregator", "sink", "all"};
 
-/* Cumulative totals in /heartbeats: the last one of each stream counts. Ordered by time. */
+/* Cumulative totals in /heartbeats, sorted by time: the last one of each stream counts. */
 static crema_err_t
 s_take_heartbeats(const sink_summary_t *self, cost_t *costs)
 {
@@ -52,7 +52,7 @@ s_find(const void *context, const char *key)
     return sink_texts_find(context, key);
 }
 
-/* What a daemon said of itself with the end of the run. */
+/* The cost a daemon reported with the end of the run. */
 static void
 s_take_reported(const sink_summary_t *self, const char *part, cost_t *cost)
 {

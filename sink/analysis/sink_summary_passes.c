@@ -1,4 +1,4 @@
-/* One row for each pass over the input. */
+/* One row per pass over the input. */
 #include <math.h>
 #include <stdlib.h>
 

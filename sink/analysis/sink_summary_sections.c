@@ -1,4 +1,4 @@
-/* One row for each of the user's sections. */
+/* One row per user section. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* Summaries of one row for each of something: worker, prefix, activity, dataset. */
+/* Summaries with one row per worker, task prefix, activity or dataset. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ s_durations(const crema_table_t *table, uint8_t *row, double *durations, size_t 
     sink_cell_set_real(table, row, "dur_max_s", n ? durations[n - 1] : NAN);
 }
 
-/* A sum over `chunks` of which `know` said how much: -1 if none did. */
+/* A sum over `chunks`, of which `know` had a value: -1 if none had. */
 static int64_t
 s_known(int64_t sum, int64_t know, int64_t chunks)
 {
@@ -62,7 +62,7 @@ s_sum_samples(const sink_facts_t *facts, per_worker_t *workers)
     }
 }
 
-/* Scores of each worker's chunks side by side in `scores`. */
+/* The scores of each worker's chunks are adjacent in `scores`. */
 static void
 s_sum_chunks(const sink_summary_t *self, per_worker_t *workers, double *scores)
 {
@@ -201,7 +201,7 @@ s_count_prefix(const sink_facts_t *facts, uint32_t prefix, double *durations, ui
         else
             durations[n++] = (double)(task->t_stop_ns - task->t_start_ns) * 1e-9;
     }
-    bool any = facts->n_tasks > 0; /* else nobody counted */
+    bool any = facts->n_tasks > 0; /* otherwise not counted */
     sink_cell_set(t, row, "n_tasks", any ? (int64_t)n : -1);
     sink_cell_set(t, row, "n_failed", any ? failed : -1);
     s_durations(t, row, durations, n);

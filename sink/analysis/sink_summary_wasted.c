@@ -1,4 +1,4 @@
-/* Work that came to nothing: by worker, by whether it was a chunk, and by reason. */
+/* Wasted work by worker, by whether it was a chunk, and by reason. */
 #include <stdlib.h>
 
 #include "sink_attempt.h"
@@ -22,9 +22,9 @@ s_reason(const sink_chunk_t *chunk)
     return chunk->status <= CREMA_CHUNK_PARTIAL ? reasons[chunk->status] : CREMA_WASTED_ERROR;
 }
 
-/* Chunks whose result is in the run's, and tasks that succeeded in the end. */
+/* Chunks whose result is in the run's result, and tasks that succeeded in the end. */
 static crema_err_t
-s_made_good(const sink_summary_t *self, sink_intern_t *chunks, sink_intern_t *tasks)
+s_find_successes(const sink_summary_t *self, sink_intern_t *chunks, sink_intern_t *tasks)
 {
     const sink_facts_t *facts = self->facts;
     crema_err_t err = CREMA_OK;
@@ -126,7 +126,7 @@ sink_summary_wasted(const sink_summary_t *self)
     if (err == CREMA_OK)
         err = sink_intern_new(SINK_INTERN_ANY, &tasks);
     if (err == CREMA_OK)
-        err = s_made_good(self, chunks, tasks);
+        err = s_find_successes(self, chunks, tasks);
     if (err == CREMA_OK) {
         s_add_chunks(self, chunks, wasted);
         s_add_tasks(self, tasks, wasted);

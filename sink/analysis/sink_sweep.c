@@ -7,7 +7,7 @@
 
 typedef enum { STOP, PRESENT, START, READY, PAUSE, SERVED } change_kind_t;
 
-/* What runs on a slot, as far as idle threads of others are concerned. */
+/* Kind of a running task, as far as it matters for idle threads of other workers. */
 typedef enum { CHUNK, PREPROCESS, MERGE, OTHER, KIND_COUNT } task_kind_t;
 
 typedef struct {
@@ -21,8 +21,8 @@ typedef struct {
 typedef struct {
     int32_t threads, running, ready, paused;
     int64_t t_ns; /* since when */
-    bool began;   /* its first task began */
-    bool served;  /* its last chunk arrived */
+    bool began;   /* its first task has begun */
+    bool served;  /* its last chunk has arrived */
 } worker_t;
 
 typedef struct {
@@ -31,8 +31,9 @@ typedef struct {
     worker_t *workers;
     int32_t n_workers, n_threads, n_busy;
     int32_t n_running[KIND_COUNT];
-    int32_t n_waiting; /* ready tasks for which their own worker has no free thread */
-    /* Free threads: of paused workers, before the first task, with a task ready on the worker, and the others by whether more chunks arrive. */
+    int32_t n_waiting; /* ready tasks whose own worker has no idle thread */
+    /* Idle threads: of paused workers, before the first task, with a task ready on the worker,
+     * and the rest by whether more chunks arrive. */
     int32_t free_paused, free_not_began, free_own, free_unserved, free_served;
 } sweep_t;
 
@@ -47,7 +48,7 @@ s_by_time(const void *a, const void *b)
     return left->worker < right->worker ? -1 : left->worker > right->worker;
 }
 
-/* Clips to the window; false if nothing is left. */
+/* Clips to the window; false if nothing remains. */
 static bool
 s_clip(const sink_sweep_in_t *in, int64_t *t0_ns, int64_t *t1_ns)
 {
@@ -157,7 +158,7 @@ s_busy_of(const worker_t *worker)
     return worker->running < worker->threads ? worker->running : worker->threads;
 }
 
-/* Adds the worker to the sums, or takes it out with sign -1. */
+/* Adds the worker to the sums, or subtracts it with sign -1. */
 static void
 s_count(sweep_t *self, const worker_t *worker, int sign)
 {
@@ -222,7 +223,7 @@ s_apply(sweep_t *self, const change_t *change)
     s_count(self, worker, 1);
 }
 
-/* Free threads amid the run, `s` seconds long. */
+/* Idle threads during the run, for `s` seconds. */
 static void
 s_idle(sweep_t *self, double s)
 {
@@ -236,7 +237,7 @@ s_idle(sweep_t *self, double s)
     idle_s[SINK_IDLE_STARVED] += s * (self->free_served - held_up);
 }
 
-/* The segment [t0, t1) of constant numbers. */
+/* Handles the segment [t0, t1) with constant counts. */
 static void
 s_segment(sweep_t *self, int64_t t0_ns, int64_t t1_ns)
 {
@@ -285,7 +286,8 @@ s_step(sweep_t *self, int64_t t_ns)
         (sink_step_t){t_ns, self->n_workers, self->n_threads, self->n_busy};
 }
 
-/* Changes of one instant are applied together: a slot that is handed over was never free. Behind the last one nobody is present. */
+/* Changes at the same instant are applied together: a slot that is handed over was never idle.
+ * After the last one no worker is present. */
 static void
 s_sweep(sweep_t *self, const change_t *changes, size_t n)
 {
@@ -346,7 +348,7 @@ sink_sweep_clear(sink_sweep_t *sweep)
     *sweep = (sink_sweep_t){0};
 }
 
-/* Index of the step that holds at t_ns, or the first. */
+/* Index of the step valid at t_ns, or the first. */
 static size_t
 s_step_at(const sink_sweep_t *sweep, int64_t t_ns)
 {

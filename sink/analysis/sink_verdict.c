@@ -48,7 +48,7 @@ s_note(sink_verdict_t *self, const char *code, const char *subject, uint64_t cou
     return sink_reasons_add(self->notes, &note);
 }
 
-/* What the aggregator said, less streams that have ended since. */
+/* Takes the aggregator's reasons, without streams that have ended since. */
 static crema_err_t
 s_take_verdict(sink_verdict_t *self, const sink_decoder_t *run)
 {
@@ -110,7 +110,7 @@ s_take_workers(sink_verdict_t *self, const sink_decoder_t *run, const sink_facts
     return err;
 }
 
-/* What did not fit is missing in the file. */
+/* Reports limits that were met: what did not fit is missing in the file. */
 static crema_err_t
 s_take_limits(sink_verdict_t *self, const crema_limits_t *limits)
 {
@@ -129,7 +129,7 @@ s_take_limits(sink_verdict_t *self, const crema_limits_t *limits)
     return err;
 }
 
-/* Attributes that somebody told and only the sink may write: they are not in the file. */
+/* Reports given attributes that only the sink may write: they are not in the file. */
 static crema_err_t
 s_take_refused(sink_verdict_t *self, const sink_decoder_t *run)
 {
@@ -142,7 +142,7 @@ s_take_refused(sink_verdict_t *self, const sink_decoder_t *run)
     return err;
 }
 
-/* Files that coffea dropped before it made chunks of them, as the collector saw. */
+/* Reports files that coffea dropped before it made chunks of them, according to the collector. */
 static crema_err_t
 s_take_unopened(sink_verdict_t *self, const sink_decoder_t *run)
 {
@@ -160,7 +160,8 @@ s_take_unopened(sink_verdict_t *self, const sink_decoder_t *run)
     return err;
 }
 
-/* Chunks that coffea counted and nobody recorded; files whose chunks it dropped. */
+/* Reports chunks that coffea counted and that were not recorded, and files whose chunks it
+ * dropped. */
 static crema_err_t
 s_take_input(sink_verdict_t *self, const sink_decoder_t *run, const sink_facts_t *facts)
 {
@@ -189,7 +190,7 @@ s_take_input(sink_verdict_t *self, const sink_decoder_t *run, const sink_facts_t
     return err;
 }
 
-/* Columns that a writer could not fill: the versions that it ran with do not give it what they need. */
+/* Reports columns that a writer could not fill because its software versions lack the data. */
 static crema_err_t
 s_take_unavailable(sink_verdict_t *self, const sink_decoder_t *run)
 {
@@ -207,7 +208,7 @@ s_take_unavailable(sink_verdict_t *self, const sink_decoder_t *run)
     return err;
 }
 
-/* Comes last: it asks whether anything else is missing. */
+/* Called last: it depends on whether anything else is missing. */
 static crema_err_t
 s_take_damage(sink_verdict_t *self, const sink_decoder_t *run, const sink_damage_t *damage)
 {
@@ -271,7 +272,7 @@ sink_verdict_new(const sink_decoder_t *run, const sink_facts_t *facts, const sin
     return err;
 }
 
-/* ---- telling */
+/* ---- results */
 
 size_t
 sink_verdict_reasons(const sink_verdict_t *self, const crema_reason_t **ret_reasons)

@@ -1,4 +1,5 @@
-/* What was written against what is here: the collector's list of writers and the streams of the journal. */
+/* Compares what was written, by the collector's list of writers, with the streams in the
+ * journal. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@
 
 typedef struct {
     sink_reasons_t *reasons;
-    int64_t loss; /* records that are not here */
+    int64_t loss; /* missing records */
 } self_t;
 
 static crema_err_t
@@ -45,7 +46,7 @@ s_name(const crema_writer_t *writer)
     return writer->kind == CREMA_STREAM_SCHEDULER ? "the scheduler" : "a writer";
 }
 
-/* It ended, and its END could not be written: what that would have said, the list says. */
+/* It ended, but its END could not be written: the list provides what that would have said. */
 static crema_err_t
 s_take_unsaid(self_t *self, const crema_writer_t *writer)
 {
@@ -57,14 +58,15 @@ s_take_unsaid(self_t *self, const crema_writer_t *writer)
     return s_add(self, "records_lost", uuid, writer->dropped, text);
 }
 
-/* A writer whose stream is known. Streams that are open, or that an agent ended, have reasons of their own. */
+/* Checks a writer whose stream is known. Streams that are open or were ended by an agent have
+ * their own reasons. */
 static crema_err_t
 s_take_stream(self_t *self, const sink_decoder_t *run, const crema_writer_t *writer)
 {
     char uuid[37], text[TEXT_BYTES];
     const sink_stream_t *stream = sink_decoder_find_id(run, &writer->stream_id);
     uint64_t here = stream && stream->next_seq > 0 ? stream->next_seq - 1 : 0;
-    uint64_t wrote = writer->last > 0 ? writer->last : 1; /* its StreamInfo at least */
+    uint64_t wrote = writer->last > 0 ? writer->last : 1; /* at least its StreamInfo */
     bool of_tasks = stream && (stream->kind == CREMA_STREAM_WORKER ||
                                stream->kind == CREMA_STREAM_SCHEDULER); /* writer_killed */
     bool lacks_end = here >= wrote && stream->closed && stream->end == CREMA_END_WRITER_GONE &&
@@ -83,7 +85,7 @@ s_take_stream(self_t *self, const sink_decoder_t *run, const crema_writer_t *wri
                  text);
 }
 
-/* A worker whose stream nobody could name: one of that worker must be here. */
+/* Checks a worker whose stream is unknown: one of that worker must be present. */
 static crema_err_t
 s_take_worker(self_t *self, const sink_decoder_t *run, const sink_facts_t *facts,
               const crema_writer_t *writer)

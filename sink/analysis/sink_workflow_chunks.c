@@ -10,7 +10,7 @@
 
 /* ---- throughput */
 
-/* 1; NaN where there was more than one pass: coffea's report is of one of them. */
+/* 1; NaN with more than one pass: coffea's report covers only one of them. */
 static double
 s_one_pass(const workflow_t *self)
 {
@@ -61,7 +61,7 @@ s_uncompressed(const sink_facts_t *facts, double *ret_ratio, int64_t *ret_n)
     return *ret_n > 0 ? uncompressed : NAN;
 }
 
-/* What the hosts' network interfaces took in: every host once, however many workers it has. */
+/* Bytes received by the hosts' network interfaces, each host once. */
 static double
 s_wire_b(const workflow_t *self, int64_t *ret_hosts)
 {
@@ -137,7 +137,7 @@ s_chunk_times(workflow_t *self, double *walls)
     workflow_put(self, "chunk_wall_max", n ? walls[n - 1] : NAN, rows, 0);
 }
 
-/* What others publish: by how much the process had grown from one look to the other, an event. */
+/* As published elsewhere: growth of the process between two samples, per event. */
 static double
 s_growth_per_event(const sink_facts_t *facts)
 {

@@ -4,7 +4,7 @@
 #include "crema_split.h"
 #include "sink_workflow.h"
 
-/* Sum of one of Dask's activities over all tasks; NaN where Dask metered nothing at all. */
+/* Sum of one of Dask's activities over all tasks; NaN if Dask metered nothing. */
 static double
 s_metered(const workflow_t *self, const char *activity, sink_unit_kind_t in)
 {
@@ -27,7 +27,7 @@ typedef struct {
     double share_min, share_max, peak;
 } memory_t;
 
-/* A sample holds until the next one of its worker. */
+/* A sample is valid until the next one of its worker. */
 static memory_t
 s_memory(const sink_facts_t *facts)
 {
@@ -62,7 +62,7 @@ s_memory(const sink_facts_t *facts)
     return m;
 }
 
-/* Each sample alike, whatever time it stands for: what others publish. */
+/* Unweighted mean over samples, as published elsewhere. */
 static double
 s_mean_rss(const sink_facts_t *facts)
 {
@@ -76,7 +76,7 @@ s_mean_rss(const sink_facts_t *facts)
     return sink_ratio(sum, n);
 }
 
-/* Mean of n(t) at instants spread evenly: what a sampler would have seen. */
+/* Mean of n(t) at evenly spaced instants: what a sampler would have seen. */
 static double
 s_sampled_workers(const sink_facts_t *facts)
 {
@@ -93,7 +93,7 @@ s_sampled_workers(const sink_facts_t *facts)
     return sum / INSTANTS;
 }
 
-/* Trapezoids through the change points, as if a count that jumps had been a slope: what others publish. */
+/* Trapezoids through the change points, as if steps were slopes: as published elsewhere. */
 static double
 s_trapezoid_s(const sink_facts_t *facts)
 {
@@ -112,7 +112,7 @@ s_trapezoid_s(const sink_facts_t *facts)
     return sum;
 }
 
-/* How long threads of the workers waited for a core; NaN where the kernel does not say. */
+/* How long threads of the workers waited for a core; NaN if the kernel does not report it. */
 static double
 s_cpu_wait_s(const sink_facts_t *facts)
 {

@@ -18,7 +18,7 @@
 #define I0(name)                                                                                   \
     {                                                                                              \
         name, SINK_ATTRIBUTE_INT, NULL, 0, 0                                                       \
-    } /* a time: 0 is unknown */
+    } /* time: 0 is unknown */
 #define R(name)                                                                                    \
     {                                                                                              \
         name, SINK_ATTRIBUTE_REAL, NULL, 0, NAN                                                    \
@@ -101,8 +101,8 @@ static const sink_attribute_t s_contract[] = {
 
 struct sink_attributes {
     sink_attribute_t *all;
-    char **owned; /* its text, where it is ours */
-    char **names; /* its name, where it is ours */
+    char **owned; /* its text, if owned */
+    char **names; /* its name, if owned */
     size_t n, room;
 };
 

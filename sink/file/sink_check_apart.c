@@ -1,4 +1,4 @@
-/* Checking in a process of its own. */
+/* Checks a file in a separate process. */
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -20,13 +20,14 @@ static crema_err_t
 s_ask(const char *path, FILE *out, answer_t *answer, int *ret_findings)
 {
     int status;
-    fflush(out); /* what is in the buffer would be written twice */
+    fflush(out); /* buffered output would be written twice */
     pid_t child = fork();
     if (child < 0)
         return CREMA_EIO;
     if (child == 0) {
         for (size_t i = 0; i < sizeof c_crashes / sizeof *c_crashes; i++)
-            signal(c_crashes[i], SIG_DFL); /* an answer, not the caller's to handle */
+            signal(c_crashes[i],
+                   SIG_DFL); /* a crash is a result here, not a case for the caller's handlers */
         answer->err = sink_check_file(path, out, &answer->findings);
         fflush(out);
         answer->done = true;

@@ -1,4 +1,4 @@
-/* Attributes: variable-length UTF-8 texts, and numbers, as scalars; lists of texts at tables. */
+/* Attributes: variable-length UTF-8 texts and numbers as scalars; lists of texts on tables. */
 #include <hdf5.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "sink_h5_impl.h"
 
-/* A list of one table's column names and the like. */
+/* For example the column names of one table. */
 #define TEXTS_MAX 64
 
 static bool

@@ -1,4 +1,5 @@
-/* /grid: variables over time and worker with dimension scales, which netCDF readers and xarray take as one dataset. */
+/* /grid: variables over time and worker with dimension scales, which netCDF readers and xarray
+ * load as one dataset. */
 #include <hdf5.h>
 #include <hdf5_hl.h>
 #include <math.h>
@@ -30,7 +31,8 @@ s_make_group(hid_t file)
     return group;
 }
 
-/* A dataset of `rank` dimensions; more than one value a row is chunked and compressed. */
+/* Creates a dataset of `rank` dimensions; with more than one value per row it is chunked and
+ * compressed. */
 static hid_t
 s_make(hid_t group, const char *name, hid_t type, int rank, const hsize_t *size, bool fill)
 {
@@ -74,7 +76,7 @@ s_make_time(hid_t group, const int64_t *times, uint64_t n)
     return dataset;
 }
 
-/* Labels are variable-length: of fixed ones netCDF-C dies. */
+/* Labels are variable-length: netCDF-C crashes on fixed-length ones. */
 static hid_t
 s_make_worker(hid_t group, const char *const *workers, uint64_t n)
 {

@@ -8,7 +8,7 @@
 #define DEFLATE_LEVEL 4
 #define COLUMNS_MAX 64
 
-/* ---- making */
+/* ---- creating */
 
 static bool
 s_put_columns(hid_t dataset, const crema_table_t *table)
@@ -27,7 +27,7 @@ s_put_columns(hid_t dataset, const crema_table_t *table)
            sink_h5_put_texts(dataset, "column_desc", meanings, n);
 }
 
-/* The columns that order the rows; empty where they stay as they came. */
+/* The columns that define the row order; empty if rows stay in order of arrival. */
 static const char *
 s_sort_key(const sink_h5_t *self, const crema_table_t *table, char key[128])
 {
@@ -46,7 +46,8 @@ s_sort_key(const sink_h5_t *self, const crema_table_t *table, char key[128])
     return key;
 }
 
-/* Live: growing and unfiltered. Final: chunked and compressed, or contiguous where the table says no chunks. */
+/* Live: growing and unfiltered. Final: chunked and compressed, or contiguous if the table
+ * defines no chunks. */
 static hid_t
 s_creation(const sink_h5_t *self, const crema_table_t *table)
 {
@@ -69,7 +70,7 @@ s_creation(const sink_h5_t *self, const crema_table_t *table)
     return create;
 }
 
-/* Groups on the way keep the order in which their members were made. */
+/* Creates intermediate groups that keep the order of their members. */
 static hid_t
 s_linking(void)
 {

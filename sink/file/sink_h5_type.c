@@ -1,4 +1,4 @@
-/* Types: a row of the table of columns as a compound of HDF5. */
+/* Types: a row of the table of columns as an HDF5 compound type. */
 #include <hdf5.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* The root attributes of a final file: what was given, what was seen, the verdict. */
+/* The root attributes of a final file: what was given, what was observed, the verdict. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "sink_diagnosis.h"
 #include "sink_seal_impl.h"
 
-/* verdict_reasons in the file; what does not fit shows in /summary/completeness. */
+/* Limit of verdict_reasons in the file; the rest is in /summary/completeness. */
 #define REASONS_BYTES ((size_t)1 << 20)
 #define PREFIXES_BYTES ((size_t)1 << 16)
 
@@ -99,7 +99,7 @@ s_describe_window(sink_seal_t *self)
     sink_attributes_int(self->attributes, "t_last_task_end_ns", last_ns);
 }
 
-/* Files and datasets as they were seen, where the collector said nothing. */
+/* Describes the observed files and datasets where the collector gave nothing. */
 static crema_err_t
 s_describe_inputs(sink_seal_t *self)
 {

@@ -1,4 +1,4 @@
-/* Times of a final file: every host's onto the aggregator's clock, each of them once. */
+/* Converts the times of a final file to the aggregator's clock, each exactly once. */
 #include "sink_attempt.h"
 #include "sink_cell.h"
 #include "sink_seal_impl.h"
@@ -33,7 +33,8 @@ s_widen(sink_rows_t *workers, size_t worker, int64_t t_ns)
         row->t_last_ns = t_ns;
 }
 
-/* A worker may be seen by streams of several hosts, its own and the scheduler's: what they say is on one clock by now. */
+/* Streams of several hosts may have seen a worker, its own and the scheduler's; their times are
+ * on one clock by now. */
 static void
 s_see_workers(const sink_seal_t *self, sink_rows_t *workers)
 {

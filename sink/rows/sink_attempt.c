@@ -8,7 +8,7 @@
 #include "sink_cell.h"
 #include "sink_intern.h"
 
-/* An attempt that is closed keeps its key, so that a repeated provisional row does not open it again. */
+/* A closed attempt keeps its key, so that a repeated provisional row does not open it again. */
 typedef struct {
     uint8_t *row; /* NULL: closed */
 } attempt_t;
@@ -18,8 +18,8 @@ struct sink_attempts {
     sink_intern_t *keys;
     attempt_t *attempts;
     uint32_t room;
-    sink_intern_t *chunks; /* chunks, each with the task that works on it */
-    uint32_t *arrived;     /* attempts that arrived, by number of the above */
+    sink_intern_t *chunks; /* chunks, each with the task that processes it */
+    uint32_t *arrived;     /* arrived attempts by number in `chunks` */
     uint32_t n_arrived_room;
 };
 
@@ -67,7 +67,7 @@ sink_attempts_destroy(sink_attempts_t **self_p)
     *self_p = NULL;
 }
 
-/* NULL: it is new and one too many. */
+/* NULL: the attempt is new and above the limit. */
 static crema_err_t
 s_attempt(sink_attempts_t *self, uint32_t stream, int64_t ref, attempt_t **ret_attempt,
           bool *ret_fresh)
@@ -162,9 +162,9 @@ sink_attempts_arrived(sink_attempts_t *self, const crema_chunks_row_t *row)
     return ++self->arrived[number];
 }
 
-/* Attempts of one task, as it was submitted, at one chunk; without Dask all attempts at the chunk. */
+/* Attempts of one submitted task at one chunk; without Dask all attempts at the chunk. */
 typedef struct {
-    uint32_t n;       /* attempts so far, in the pass that is under way */
+    uint32_t n;       /* attempts so far in the current pass */
     uint16_t pass;    /* of the chunk */
     size_t winner;    /* row of the attempt that returned last */
     int64_t t_end_ns; /* of the winner */
@@ -183,7 +183,7 @@ s_supersede(crema_chunks_row_t *row)
     row->quality |= SINK_QUALITY_SUPERSEDED;
 }
 
-/* Some worker left between the two instants: only then is anything computed again that had been computed. */
+/* True if a worker left between the two instants: only then are results computed again. */
 static bool
 s_some_left(const sink_rows_t *streams, int64_t t0_ns, int64_t t1_ns)
 {
@@ -196,8 +196,9 @@ s_some_left(const sink_rows_t *streams, int64_t t0_ns, int64_t t1_ns)
     return false;
 }
 
-/* Whether an attempt after one that returned is work for another result. Dask computes a task of one submission again only if its result was
- * lost; where nobody told submissions apart, that takes a worker that left. A result outside of Dask has reached the client. */
+/* True if an attempt after one that returned belongs to another pass. Dask recomputes a task of
+ * one submission only if its result was lost; where submissions are not distinguished, that
+ * requires a departed worker. Without Dask every result has reached the client. */
 static bool
 s_is_again(const work_key_t *key, const chunk_t *chunk, const sink_rows_t *streams,
            int64_t t_start_ns)
@@ -207,7 +208,7 @@ s_is_again(const work_key_t *key, const chunk_t *chunk, const sink_rows_t *strea
     return key->task_key == 0 || !s_some_left(streams, chunk->t_end_ns, t_start_ns);
 }
 
-/* Attempts count up in the order of the rows, which is that of their start. */
+/* Numbers attempts in the order of the rows, which is that of their start. */
 static void
 s_number_one(sink_rows_t *rows, size_t i, chunk_t *chunk)
 {
@@ -226,7 +227,7 @@ s_number_one(sink_rows_t *rows, size_t i, chunk_t *chunk)
     *chunk = (chunk_t){chunk->n, chunk->pass, i, t_end_ns, true};
 }
 
-/* Number of a key among those seen so far, with room for it in `counts`. */
+/* Number of a key among those seen so far; makes room for it in `counts`. */
 static crema_err_t
 s_seen(sink_intern_t *ids, const void *key, size_t size, chunk_t **counts, uint32_t *room,
        uint32_t *ret_number)
@@ -245,7 +246,7 @@ s_seen(sink_intern_t *ids, const void *key, size_t size, chunk_t **counts, uint3
     return CREMA_OK;
 }
 
-/* What was submitted, and how often each chunk was worked on. */
+/* The submitted work, and the number of passes per chunk. */
 typedef struct {
     sink_intern_t *works, *ids;
     chunk_t *of_work, *of_id; /* of an id only `n` is used: its passes */
@@ -258,7 +259,7 @@ s_number_row(numbering_t *self, sink_rows_t *rows, size_t i, const sink_rows_t *
     crema_chunks_row_t *row = sink_rows_at(rows, i);
     const work_key_t key = {row->chunk_id, row->task_key, row->submission_key};
     uint32_t work, id;
-    if (key.chunk_id == 0) { /* nobody knows which chunk it was */
+    if (key.chunk_id == 0) { /* the chunk is unknown */
         row->attempt = row->pass = 1;
         return CREMA_OK;
     }

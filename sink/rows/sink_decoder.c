@@ -6,7 +6,7 @@
 
 #include "sink_decoder_impl.h"
 
-/* What a writer calls every name beyond its limit. */
+/* Name that a writer uses for all names above its limit. */
 #define WRITER_OVERFLOW "__overflow__"
 
 static void
@@ -236,14 +236,14 @@ s_record(sink_decoder_t *self, sink_stream_t *stream, const crema_record_t *reco
         stream->t_last_ns = t_ns;
     if (stream->t_first_ns == 0)
         stream->t_first_ns = t_ns;
-    /* The end of a killed writer was written by its agent, later. */
+    /* The END of a killed writer is written later, by its agent. */
     bool by_writer = record->type != CREMA_RECORD_END || record->end.reason == CREMA_END_FINISHED;
     return err == CREMA_OK && by_writer ? sink_decoder_saw(self, stream->worker, t_ns) : err;
 }
 
 /* ---- frames of a PUT */
 
-/* One whole frame; its number is checked against what the stream had so far. */
+/* Takes one whole frame; its number is checked against the stream's numbers so far. */
 static crema_err_t
 s_frame(sink_decoder_t *self, sink_stream_t *stream, const crema_frame_t *frame, bool readable,
         int64_t t_recv_ns)
@@ -336,7 +336,7 @@ sink_decoder_put(sink_decoder_t *self, const sink_journal_put_t *put)
         crema_err_t read =
             crema_frame_decode(put->frames + offset, put->frames_bytes - offset, &frame);
         if (read != CREMA_OK && read != CREMA_ECRC)
-            break; /* what follows shows as a hole in the numbers */
+            break; /* the rest shows as a hole in the numbers */
         if (put->late && frame.seq >= stream->next_seq)
             stream->late++;
         err = s_frame(self, stream, &frame, read == CREMA_OK, put->t_recv_ns);
@@ -401,7 +401,7 @@ sink_decoder_finish(sink_decoder_t *self)
                                    stream->t_last_ns);
         if (err == CREMA_OK)
             err = sink_decoder_gap_end(self, stream, 0);
-        /* An agent that wrote no stream of its own is named by the first stream that it shipped. */
+        /* An agent without its own stream is identified by the first stream that it shipped. */
         if (err == CREMA_OK && !crema_id_is_zero(&stream->agent_id))
             err = sink_decoder_agent(self, &stream->agent_id, stream->row);
     }

@@ -1,4 +1,4 @@
-/* What a run keeps account of beside its rows: gaps, clocks, who was seen when. */
+/* The accounts of a run besides its rows: gaps, clocks, and when workers were seen. */
 #include <stdlib.h>
 
 #include "sink_decoder_impl.h"

@@ -1,4 +1,4 @@
-/* Rows: what a batch of each table becomes. */
+/* Decodes the rows of a batch, table by table. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,7 +46,7 @@ sink_decoder_side_prefixes(sink_decoder_t *self)
         sink_decoder_side_prefix(self, (uint32_t)i);
 }
 
-/* A task of this prefix was a chunk: that is stronger than any rule about names. */
+/* A task of this prefix was a chunk, which overrides any rule about names. */
 static void
 s_prefix_of_chunks(sink_decoder_t *self, uint32_t prefix)
 {
@@ -229,7 +229,7 @@ s_heartbeat(sink_decoder_t *self, sink_stream_t *stream, const crema_heartbeats_
     return sink_decoder_emit(self, CREMA_TABLE_HEARTBEATS, (const uint8_t *)row);
 }
 
-/* Writers report their own limits this way. */
+/* Writers report limits that they met as rows of /custom. */
 static crema_err_t
 s_custom(sink_decoder_t *self, const crema_custom_row_t *row)
 {
@@ -320,7 +320,8 @@ s_by_worker_and_time(const void *a, const void *b)
     return (left->t_ns > right->t_ns) - (left->t_ns < right->t_ns);
 }
 
-/* When the worker left after it took the chunk up; 0 if nobody saw it leave. Departures are in order. */
+/* When the worker left after it started the chunk; 0 if it was not seen leaving. Departures are
+ * sorted. */
 static int64_t
 s_departure_ns(const sink_decoder_t *self, uint32_t worker, int64_t t_start_ns)
 {

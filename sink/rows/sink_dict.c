@@ -9,26 +9,26 @@
 #include "sink_intern.h"
 
 #define N_DICTS (CREMA_DICT_COUNT + 1) /* with the streams */
-#define ENTRY_BYTES 96 /* what a name takes beside its row and its text: hashes, numbers, a flag */
+#define ENTRY_BYTES 96 /* memory per name besides its row and text: hashes, numbers, a flag */
 
 typedef struct {
-    sink_dict_t *run; /* whose dictionary it is */
+    sink_dict_t *run; /* the owner of this dictionary */
     const crema_table_t *table;
     sink_intern_t *keys;  /* identity -> row */
     sink_intern_t *names; /* worker and span: name -> number in `by_name` */
-    uint32_t *by_name;    /* newest row of that name */
+    uint32_t *by_name;    /* newest row with that name */
     uint32_t by_name_room;
     uint8_t *rows;
-    char **texts;   /* uncut, where the row's was cut; else NULL */
+    char **texts;   /* whole text where the row's was cut; else NULL */
     uint8_t *dirty; /* 1: changed since taken */
     uint32_t n, room;
-    uint32_t first_dirty; /* no dirty row lies before it */
+    uint32_t first_dirty; /* no row before it is dirty */
 } dict_t;
 
 struct sink_dict {
     dict_t dicts[N_DICTS];
     crema_limits_t *limits;
-    uint64_t bytes; /* of all names; streams have a limit of their own */
+    uint64_t bytes; /* of all names; streams have their own limit */
 };
 
 static dict_t *
@@ -134,7 +134,7 @@ s_append(dict_t *dict)
     return CREMA_OK;
 }
 
-/* Sets a text column; a cut is flagged. A name that fills its column or more is kept whole beside the row. */
+/* Sets a text column and flags a cut. A name that fills its column or more is also kept whole. */
 static crema_err_t
 s_set_text(dict_t *dict, uint32_t id, const char *column, const char *text)
 {
@@ -151,7 +151,8 @@ s_set_text(dict_t *dict, uint32_t id, const char *column, const char *text)
 
 /* ---- identity */
 
-/* "name NUL uuid" for files, the uuid for workers and spans that have one, else the text. */
+/* The key: "name NUL uuid" for files, the uuid for workers and spans that have one, else the
+ * text. */
 static size_t
 s_identity(const crema_dict_entry_t *entry, char *out, size_t size)
 {
@@ -169,7 +170,7 @@ s_identity(const crema_dict_entry_t *entry, char *out, size_t size)
     return n + 1 + m;
 }
 
-/* A worker or span that is named without uuid is the newest one of that name. */
+/* A worker or span named without a uuid is the newest one of that name. */
 static uint32_t
 s_by_name(const dict_t *dict, const char *name)
 {
@@ -177,7 +178,7 @@ s_by_name(const dict_t *dict, const char *name)
     return number == SINK_INTERN_NONE ? SINK_DICT_NONE : dict->by_name[number];
 }
 
-/* False, and counted: the key is new and `bytes` more are too many. */
+/* False, and counted: the key is new and `bytes` more exceed the limit. */
 static bool
 s_has_room(const dict_t *dict, const sink_intern_t *keys, const void *key, size_t size,
            uint64_t bytes)
@@ -227,7 +228,7 @@ s_hash(const crema_dict_entry_t *entry)
     return hash;
 }
 
-/* ---- what the columns of each kind hold */
+/* ---- filling the columns of each kind */
 
 static double
 s_si_factor(const char *unit)
@@ -372,7 +373,7 @@ sink_dict_find_stream(const sink_dict_t *self, const crema_id_t *stream_id)
     return id == SINK_INTERN_NONE ? SINK_DICT_NONE : id;
 }
 
-/* ---- looking */
+/* ---- lookups */
 
 size_t
 sink_dict_count(const sink_dict_t *self, crema_table_id_t table)

@@ -15,10 +15,10 @@ struct sink_intern {
     uint32_t max;
     uint32_t n;
     entry_t *entries; /* by number */
-    uint32_t room;    /* entries that fit */
+    uint32_t room;    /* allocated entries */
     uint32_t *slots;  /* number + 1; 0 is free. A power of two, at most half full. */
     uint32_t mask;
-    char *pool; /* the keys, one NUL behind each */
+    char *pool; /* the keys, each followed by a NUL */
     size_t pool_bytes, pool_room;
 };
 
@@ -32,7 +32,7 @@ sink_hash(uint64_t seed, const void *bytes, size_t size)
     return hash;
 }
 
-/* With the secret of the process: the keys are a peer's. */
+/* Seeded with the secret of the process, since peers choose the keys. */
 static uint64_t
 s_hash(const void *key, size_t size)
 {

@@ -13,7 +13,7 @@ struct sink_meta {
     crema_limits_t *limits;
     char **prefixes;
     size_t n_prefixes, prefixes_room;
-    crema_reason_t *reasons; /* their texts are owned */
+    crema_reason_t *reasons; /* owns their texts */
     size_t n_reasons;
     crema_writers_t *writers;
 };

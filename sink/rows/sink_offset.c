@@ -13,8 +13,8 @@ typedef struct {
 typedef struct {
     sample_t *samples;
     uint32_t n, room;
-    uint32_t stride; /* of this many samples one is kept, the surest */
-    uint32_t seen;   /* since the last one was begun */
+    uint32_t stride; /* one sample in this many is kept, the most certain one */
+    uint32_t seen;   /* since the last kept sample was begun */
     bool applies;
 } agent_t;
 
@@ -63,7 +63,7 @@ s_surer(const sample_t *a, const sample_t *b)
     return b->uncertainty_ns < a->uncertainty_ns ? b : a;
 }
 
-/* Of each two neighbours the surer one stays. */
+/* Of each two neighbours keeps the more certain one. */
 static void
 s_halve(agent_t *agent)
 {
@@ -113,7 +113,7 @@ s_make_room(sink_offset_t *self, uint32_t number)
     return CREMA_OK;
 }
 
-/* An honest sample: arithmetic on it cannot overflow. */
+/* True if arithmetic on the sample cannot overflow. */
 static bool
 s_can_be(const sample_t *sample)
 {
@@ -158,7 +158,7 @@ s_differs(const sample_t *sample)
     return off > sample->uncertainty_ns;
 }
 
-/* Leaves an agent its good samples, ordered by time. */
+/* Keeps an agent's good samples, sorted by time. */
 static void
 s_keep_good(agent_t *agent)
 {

@@ -73,7 +73,7 @@ s_open_temporary(const char *dir, int *ret_fd)
     return CREMA_OK;
 }
 
-/* Blocks are reserved before they are mapped: a full disk is an error here and not a signal later. */
+/* Reserves blocks before mapping them: a full disk is an error here instead of a signal later. */
 static crema_err_t
 s_map_file(sink_rows_t *self, size_t room)
 {
@@ -148,7 +148,7 @@ sink_rows_at(const sink_rows_t *self, size_t i)
 typedef struct {
     int64_t first;
     int64_t seq;
-    uint64_t index; /* where the row was: makes every key different, so any sort is stable */
+    uint64_t index; /* the row's position: makes every key different, so that any sort is stable */
     uint32_t stream;
 } sort_key_t;
 

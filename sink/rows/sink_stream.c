@@ -48,7 +48,7 @@ sink_stream_name(sink_stream_t *self, crema_dict_t kind, uint32_t local, uint32_
                  crema_limits_t *limits, uint64_t *held_b)
 {
     if ((unsigned)kind >= CREMA_DICT_COUNT)
-        return CREMA_OK; /* a dictionary of later writers */
+        return CREMA_OK; /* a dictionary of a newer version */
     if (local >= self->room[kind]) {
         uint64_t room = self->room[kind] ? self->room[kind] : 16;
         while (room <= local)

@@ -76,7 +76,7 @@ s_say_alive(sink_t *self)
 static void
 s_report_health(const sink_t *self)
 {
-    crema_health_tell(self->config.health_file, sink_scrape_is_healthy(self));
+    crema_health_report(self->config.health_file, sink_scrape_is_healthy(self));
 }
 
 /* False: the loop must end. After a failed sync a second one could succeed without proving
@@ -435,7 +435,7 @@ sink_serve(sink_t *self)
 {
     sink_sealing_tick(self->sealing, crema_clock_mono_ns());
     zloop_start(self->loop);
-    crema_health_tell(self->config.health_file, false);
+    crema_health_report(self->config.health_file, false);
     crema_notify_stopping();
     if (!self->broken)
         (void)sink_group_commit(self);

@@ -11,7 +11,7 @@
 
 extern char **environ;
 
-/* The texts are borrowed. */
+/* The environment without CREMA_*; the texts are borrowed. */
 static char **
 s_environment(void)
 {

@@ -10,7 +10,7 @@
 #include "crema_principal.h"
 #include "sink_private.h"
 
-#define BATCH_MESSAGES 4096 /* taken from the socket before timers and signals get their turn */
+#define BATCH_MESSAGES 4096 /* taken from the socket before timers and signals get a turn */
 
 static void
 s_send_full(sink_t *self, size_t peer)
@@ -69,7 +69,7 @@ s_on_put(sink_t *self, size_t peer, const crema_msg_t *msg)
     }
 }
 
-/* In messages of at most CREMA_WIRE_TABLE_ROWS_SENT; all but the last say that there are more. */
+/* Sends messages of at most CREMA_WIRE_TABLE_ROWS_SENT rows; all but the last are flagged MORE. */
 static void
 s_send_rows(sink_t *self, size_t peer, const crema_stream_row_t *rows, size_t n)
 {
@@ -86,7 +86,8 @@ s_send_rows(sink_t *self, size_t peer, const crema_stream_row_t *rows, size_t n)
     } while (done < n);
 }
 
-/* Whose the run is, and the key of its own agents: an aggregator that was started anew has no other way to know. */
+/* Sends the owner of the run and the key of its agents: a restarted aggregator cannot know them
+ * otherwise. */
 static void
 s_send_owner(sink_t *self, size_t peer, const sink_run_t *run)
 {
@@ -108,7 +109,8 @@ s_send_owners(sink_t *self, size_t peer)
         s_send_owner(self, peer, run);
 }
 
-/* Of streams that were refused nothing may be said before that is durable: their spools would let go of what nothing stands for. */
+/* Drops refused streams from the rows until they are durable: otherwise spools would discard
+ * records without a trace. */
 static size_t
 s_keep_refused(sink_t *self, crema_stream_row_t *rows, size_t n)
 {
@@ -128,7 +130,8 @@ s_keep_refused(sink_t *self, crema_stream_row_t *rows, size_t n)
     return kept;
 }
 
-/* What is known of each stream asked for; of all that belong to runs without a final file if none is named. */
+/* Sends the state of each stream asked for; if none is named, of all streams of runs without a
+ * final file. */
 static void
 s_on_open(sink_t *self, size_t peer, const crema_stream_table_t *asked)
 {
@@ -143,7 +146,7 @@ s_on_open(sink_t *self, size_t peer, const crema_stream_table_t *asked)
     }
     for (size_t i = 0; i < asked->n; i++)
         if (sink_store_stream(self->store, &asked->rows[i], &rows[n]) == CREMA_OK)
-            n++; /* nothing can be said of a run that is set aside, or of another run's stream */
+            n++; /* not for a run that is set aside or a stream of another run */
     n = s_keep_refused(self, rows, n);
     sink_group_log_events(self);
     if (n > 0 || asked->n == 0)
@@ -151,7 +154,7 @@ s_on_open(sink_t *self, size_t peer, const crema_stream_table_t *asked)
     free(rows);
 }
 
-/* Gives the last answer again, as a message of this start. The message that asked is gone then. */
+/* Repeats the last answer with this start's session. The message that asked is gone then. */
 static void
 s_answer_seal(sink_t *self, size_t peer, const crema_id_t *run_id)
 {
@@ -196,7 +199,7 @@ s_take_run_msg(sink_t *self, const crema_msg_t *msg, bool *ret_new)
     return sink_store_seal(self->store, &msg->run, &cost, real_ns, ret_new);
 }
 
-/* A message about a run is durable before anything follows from it. False: the loop must end. */
+/* Makes a message about a run durable before anything follows from it. False: the loop must end. */
 static bool
 s_on_run(sink_t *self, size_t peer, const crema_msg_t *msg)
 {
@@ -218,7 +221,7 @@ s_on_run(sink_t *self, size_t peer, const crema_msg_t *msg)
         self->counts.not_allowed++;
         s_send_owner(self, peer, sink_store_find(self->store, &run_id));
     }
-    if (err == CREMA_EIO) /* it is set aside: whoever waits learns why */
+    if (err == CREMA_EIO) /* set aside: report why */
         s_answer_seal(self, peer, &run_id);
     if (err != CREMA_OK) {
         self->counts.refused++;
@@ -232,14 +235,14 @@ s_on_run(sink_t *self, size_t peer, const crema_msg_t *msg)
     if (!sink_group_commit(self))
         return false;
     crema_failpoint_message("sink.after_commit", msg->type);
-    if (sink_store_pending_bytes(self->store) > 0) /* no room: it is asked again */
+    if (sink_store_pending_bytes(self->store) > 0) /* no space: it is asked again */
         s_send_full(self, peer);
     else if (is_seal)
         s_on_seal(self, peer, &msg->run, is_new);
     else {
         sink_peers_send(self->peers, peer, &(crema_msg_t){.type = CREMA_MSG_COMMITTED});
         s_answer_seal(self, peer,
-                      &run_id); /* an aggregator that began after it was sealed learns it */
+                      &run_id); /* for an aggregator that started after the run was sealed */
     }
     return true;
 }
@@ -322,7 +325,7 @@ s_on_message(sink_t *self, size_t peer, const crema_msg_t *msg)
 
 /* ---- the socket */
 
-/* With keys, only an aggregator's may say what aggregators say. */
+/* With keys, only a peer with an aggregator's key may send an aggregator's messages. */
 static bool
 s_may_send(sink_t *self, size_t peer, const char *user_id, crema_msg_type_t type)
 {
@@ -362,7 +365,8 @@ s_on_parts(sink_t *self, zmq_msg_t *id, zmq_msg_t *body)
     return true;
 }
 
-/* Takes one message whole: routing id and body. Anything else is read to its end and counted. False: none waits. */
+/* Takes one whole message: routing id and body. Anything else is read to its end and counted.
+ * False: none waits. */
 static bool
 s_receive(sink_t *self, zmq_msg_t *id, zmq_msg_t *body, bool *ret_good)
 {

@@ -1,4 +1,5 @@
-/* Between the list of writers and its confirmation: the journal is read once more, a piece at a time, so that nobody else waits. */
+/* Confirms lists of writers after re-reading the journal, one piece at a time so that other runs
+ * do not wait. */
 #include <czmq.h>
 
 #include "crema_random.h"
@@ -18,7 +19,7 @@ s_confirm(sink_t *self, const sink_store_scrubbed_t *scrubbed)
     }
 }
 
-/* False: nothing is left to be read. */
+/* False: nothing is left to read. */
 static bool
 s_read_on(sink_t *self)
 {

@@ -11,7 +11,7 @@
 
 typedef struct {
     uint8_t id[255];
-    uint8_t size; /* 0: the place is free */
+    uint8_t size; /* 0: the slot is free */
     int64_t heard_ns;
     crema_unsent_t unsent;
 } peer_t;
@@ -19,7 +19,7 @@ typedef struct {
 struct sink_peers {
     void *router;
     uint64_t session;
-    size_t n; /* places in use, or free again, from the front */
+    size_t n; /* slots in use or used before */
     peer_t peers[SINK_PEERS_MAX];
     sink_peers_stats_t stats;
 };
@@ -50,7 +50,7 @@ sink_peers_begin_anew(sink_peers_t *self, uint64_t session)
     sink_peers_broadcast(self, &(crema_msg_t){.type = CREMA_MSG_COMMITTED});
 }
 
-/* A free place, or that of the peer silent for longest. */
+/* A free slot, or that of the peer that has been silent longest. */
 static size_t
 s_place(sink_peers_t *self)
 {

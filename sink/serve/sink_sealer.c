@@ -14,7 +14,7 @@
 
 #include "sink_child.h"
 
-/* A line longer than a pipe holds would make the process wait for a reader; none is. */
+/* A line must fit into a pipe, or the process would wait for a reader. */
 #define LINE_BYTES_MAX (60u << 10)
 
 typedef struct job job_t;
@@ -24,14 +24,14 @@ struct job {
     uint64_t puts;
     char journal_dir[PATH_MAX];
     char output_path[PATH_MAX];
-    pid_t pid; /* 0: waits, or could not be started */
+    pid_t pid; /* 0: waiting, or could not be started */
     int fd;    /* its standard output; -1 while it waits */
 };
 
 struct sink_sealer {
-    job_t *jobs; /* oldest first; those that run before those that wait */
+    job_t *jobs; /* oldest first; running ones before waiting ones */
     size_t n_running, n, n_max;
-    char memory[24]; /* what each may have, as text */
+    char memory[24]; /* memory limit of each, as text */
     char line[LINE_BYTES_MAX];
 };
 
@@ -99,7 +99,7 @@ s_run(sink_sealer_t *self, job_t *job)
     return CREMA_OK;
 }
 
-/* What cannot be started now is tried again when another one ends, or with the next request. */
+/* A job that cannot be started now is retried when another one ends, or with the next request. */
 static void
 s_run_waiting(sink_sealer_t *self)
 {
@@ -152,7 +152,7 @@ sink_sealer_start(sink_sealer_t *self, const crema_id_t *run_id, uint64_t puts,
     return CREMA_OK;
 }
 
-/* The pipe holds all of it: the process has ended. */
+/* The process has ended, so the pipe holds the whole line. */
 static void
 s_read_line(sink_sealer_t *self, const job_t *job)
 {

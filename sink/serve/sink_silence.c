@@ -4,10 +4,10 @@
 
 #include "crema_map.h"
 
-/* What is known of an open run. */
+/* State of an open run. */
 typedef struct {
     crema_id_t run_id;
-    uint64_t news; /* sink_run_t.news when it was looked at last */
+    uint64_t news; /* sink_run_t.news at the last look */
     int64_t heard_ns;
 } heard_t;
 
@@ -58,7 +58,7 @@ sink_silence_heard(sink_silence_t *self, const crema_id_t *run_id, int64_t mono_
         heard->heard_ns = mono_ns;
 }
 
-/* NULL without memory: it is looked at again. */
+/* NULL without memory: retried at the next look. */
 static heard_t *
 s_follow(sink_silence_t *self, const sink_run_t *run, int64_t mono_ns)
 {
@@ -80,7 +80,7 @@ s_follow(sink_silence_t *self, const sink_run_t *run, int64_t mono_ns)
     return heard;
 }
 
-/* Somebody still has to say something of it: its end, or a verdict. */
+/* True if the run still needs its end or a verdict. */
 static bool
 s_is_awaited(const sink_run_t *run)
 {

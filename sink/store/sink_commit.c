@@ -22,7 +22,7 @@ struct stream {
     stream_t *next_of_run;
     uint64_t written;   /* in the journal */
     uint64_t committed; /* synced; at most written */
-    uint64_t hi;        /* was there once; counts if it is above written */
+    uint64_t hi;        /* was in the journal once; counts only if above `written` */
     bool ended;         /* `written` is the END: nothing may follow */
     bool in_unsynced;   /* linked by next_unsynced */
     bool in_answers;    /* linked by next_answer */
@@ -34,7 +34,7 @@ struct sink_commit {
     crema_map_t *streams;
     crema_map_t *runs;  /* run_t * by run_id */
     stream_t *unsynced; /* written > committed, latest first */
-    stream_t *answers;  /* to acknowledge, oldest first */
+    stream_t *answers;  /* streams to acknowledge, oldest first */
     stream_t **answers_end;
     sink_commit_stats_t stats;
 };
@@ -247,7 +247,7 @@ sink_commit_forget(sink_commit_t *self, const crema_id_t *run_id)
     return true;
 }
 
-/* What to do with first_seq..last of a stream of which `written` are there. */
+/* Decides on first_seq..last of a stream whose records up to `written` are there. */
 static sink_put_t
 s_decide(uint64_t written, bool ended, uint64_t first_seq, uint64_t last)
 {
@@ -322,7 +322,7 @@ sink_commit_durable(sink_commit_t *self)
     }
 }
 
-/* A stream is CLOSED for others once its END is durable. */
+/* The row of a stream as senders see it: CLOSED only once its END is durable. */
 static crema_stream_row_t
 s_row(const stream_t *stream)
 {

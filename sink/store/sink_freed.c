@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where it is, or belongs. */
+/* Index of the id, or where it belongs. */
 static size_t
 s_place(const sink_freed_t *self, const crema_id_t *id)
 {

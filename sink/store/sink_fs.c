@@ -80,7 +80,8 @@ sink_fs_make_dir(const char *path)
     int why = errno;
     struct stat st;
     if (why == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
-        /* Whoever made it may have been killed before its name was durable; but not in a place that we may not even look at. */
+        /* The process that made it may have been killed before the name was durable. Skipped for
+         * a directory that we may not read. */
         crema_err_t err = s_sync_parent(path);
         return err != CREMA_OK && errno == EACCES ? CREMA_OK : err;
     }
@@ -113,7 +114,7 @@ s_read_all(int fd, size_t max, uint8_t **ret_bytes, size_t *ret_size)
             free(bytes);
             return err;
         }
-        if (got == 0) /* it was cut meanwhile */
+        if (got == 0) /* the file was truncated meanwhile */
             break;
         used += (size_t)got;
     }
@@ -210,9 +211,9 @@ sink_fs_replace(const char *dir, const char *name, const uint8_t *bytes, size_t 
     return err;
 }
 
-/* ---- output, where others may have names too */
+/* ---- output directories, in which other users may create names */
 
-/* The directory of a path, open, and where the name begins. */
+/* Opens the directory of a path and finds where the name begins. */
 static crema_err_t
 s_open_parent(const char *path, int *ret_dir, const char **ret_name)
 {

@@ -13,7 +13,7 @@
 #include "sink_journal_impl.h"
 #include "sink_segments.h"
 
-/* ---- the segment that is open */
+/* ---- the open segment */
 
 static void
 s_end_segment(sink_journal_t *self)
@@ -23,7 +23,7 @@ s_end_segment(sink_journal_t *self)
     self->fd = -1;
 }
 
-/* Nothing was ever promised of what it holds. */
+/* Removes a segment from which nothing was ever acknowledged. */
 static void
 s_drop_segment(sink_journal_t *self)
 {
@@ -192,8 +192,8 @@ s_write_header(sink_journal_t *self, int fd, size_t *ret_bytes)
     return sink_fs_write(fd, bytes, sizeof bytes);
 }
 
-/* A fresh segment whose header and name are durable before anything follows: what is longer and has no header was damaged. Or no trace of
- * one. */
+/* Creates a segment whose header and name are durable before anything follows, or leaves no
+ * trace of it. So a segment longer than a header that has no header was damaged. */
 static crema_err_t
 s_begin_segment(sink_journal_t *self)
 {
@@ -228,7 +228,7 @@ s_begin_segment(sink_journal_t *self)
     return CREMA_OK;
 }
 
-/* The checkpoint that a segment begins with, not synced. */
+/* Writes the checkpoint at the start of a segment, without a sync. */
 static crema_err_t
 s_write_checkpoint(sink_journal_t *self, const sink_journal_head_t *head, uint64_t next_frame,
                    size_t *ret_bytes)
@@ -258,7 +258,7 @@ s_write_checkpoint(sink_journal_t *self, const sink_journal_head_t *head, uint64
     return err;
 }
 
-/* The group was begun for another segment than it goes to. */
+/* The first frame's flag depends on the segment that the group goes to, so it is encoded again. */
 static void
 s_mark_group_anew(sink_journal_t *self)
 {
@@ -270,7 +270,7 @@ s_mark_group_anew(sink_journal_t *self)
     crema_frame_encode(&frame, self->group);
 }
 
-/* *ret_bytes is what was written; nothing after CREMA_ENOSPC and CREMA_ENOMEM. */
+/* *ret_bytes is what was written: nothing after CREMA_ENOSPC and CREMA_ENOMEM. */
 static crema_err_t
 s_write_group(sink_journal_t *self, const sink_journal_head_t *head, size_t *ret_bytes)
 {
@@ -294,7 +294,7 @@ s_write_group(sink_journal_t *self, const sink_journal_head_t *head, size_t *ret
     return err;
 }
 
-/* After a failure: what is tried again, and what is over. */
+/* Decides after a failure what may be retried and what is final. */
 static crema_err_t
 s_fail(sink_journal_t *self, crema_err_t err)
 {
@@ -319,7 +319,7 @@ sink_journal_sync(sink_journal_t *self, const sink_journal_head_t *head)
     if (fdatasync(self->fd) != 0)
         err = CREMA_EIO;
     if (CREMA_MUTATED(16) && err == CREMA_EIO && fdatasync(self->fd) == 0)
-        err = CREMA_OK; /* a sync that failed is tried again */
+        err = CREMA_OK; /* a failed sync is retried */
     if (err != CREMA_OK)
         return s_fail(self, err);
     crema_failpoint("sink.after_group_fdatasync");

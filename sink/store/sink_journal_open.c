@@ -13,10 +13,10 @@
 #include "sink_journal_impl.h"
 #include "sink_segments.h"
 
-/* ---- what a kill, a power cut or a bad disk left of the newest segment */
+/* ---- repairing the newest segment after a kill, a power cut or a disk error */
 
-/* Cuts the file to its first `size` bytes, which are written once more: after a failed sync the kernel may hold pages that it calls
- * clean and that never reached the disk. */
+/* Cuts the file to its first `size` bytes and rewrites them: after a failed sync the kernel may
+ * hold pages that it considers clean and that never reached the disk. */
 static crema_err_t
 s_renew(const char *path, const uint8_t *bytes, size_t size)
 {
@@ -36,7 +36,7 @@ s_renew(const char *path, const uint8_t *bytes, size_t size)
     return err;
 }
 
-/* The tail is kept before it is cut: nobody can tell for certain that it was never acknowledged. */
+/* Keeps the tail before it is cut: it is not certain that it was never acknowledged. */
 static crema_err_t
 s_keep_torn(const sink_journal_t *self, uint32_t number, const uint8_t *bytes, size_t size)
 {
@@ -55,7 +55,7 @@ s_set_aside(const char *path)
     return rename(path, aside) == 0 ? CREMA_OK : sink_fs_error(errno);
 }
 
-/* What a kill or a full disk left of a segment that was just made. */
+/* Removes what a kill or a full disk left of a new segment. */
 static crema_err_t
 s_remove_empty(const char *path)
 {
@@ -65,9 +65,9 @@ s_remove_empty(const char *path)
     return rc == 0 ? CREMA_OK : sink_fs_error(errno);
 }
 
-/* ---- making it fit to be followed by another */
+/* ---- adopting existing segments */
 
-/* What one segment holds. */
+/* The content of one segment. */
 typedef struct {
     size_t sound; /* bytes that count */
     size_t frames;
@@ -83,7 +83,8 @@ s_refuse_foreign(const sink_journal_t *self, const sink_header_t *header)
     return header->generation > self->header.generation ? CREMA_EBUSY : CREMA_OK;
 }
 
-/* Notes the number of the last frame, and refuses what another store, run or a later sink wrote. */
+/* Finds the number of the last frame, and refuses a segment of another store or run, or of a
+ * later sink. */
 static crema_err_t
 s_scan(sink_journal_t *self, const uint8_t *bytes, size_t size, scan_t *ret_scan)
 {
@@ -118,8 +119,8 @@ s_ends_with_checkpoint(const uint8_t *bytes, size_t size)
     return sink_checkpoint_find(bytes, size, &state, &end) == CREMA_OK && end == size;
 }
 
-/* Makes one existing segment fit to be followed by a new one. *ret_kept is false if it is no longer there: it was begun and never written
- * to, or nothing in it can be read. */
+/* Prepares one existing segment to be followed by a new one. *ret_kept is false if it was
+ * removed: it was never written to, or nothing in it is readable. */
 static crema_err_t
 s_adopt(sink_journal_t *self, const char *path, uint32_t number, bool *ret_kept)
 {
@@ -164,8 +165,9 @@ s_sum_bytes(sink_journal_t *self, const uint32_t *numbers, size_t n)
     return CREMA_OK;
 }
 
-/* Only the newest segments can be torn or hold unsynced pages: those before were synced before their successor was made. It goes back until the
- * number of the last frame is known. *n loses those that are gone. */
+/* Only the newest segments can be torn or have unsynced pages: earlier ones were synced before
+ * their successor was created. It goes back until the number of the last frame is known. *n is
+ * reduced by segments that were removed. */
 static crema_err_t
 s_recover(sink_journal_t *self, uint32_t *numbers, size_t *n, char where[PATH_MAX])
 {
@@ -184,9 +186,10 @@ s_recover(sink_journal_t *self, uint32_t *numbers, size_t *n, char where[PATH_MA
     return err == CREMA_OK && self->segment > 0 ? sink_fs_sync_dir(self->dir) : err;
 }
 
-/* ---- from the newest checkpoint on */
+/* ---- reading from the newest checkpoint */
 
-/* Index of the newest segment that begins with a whole checkpoint; *ret_found is false if there is none. */
+/* Index of the newest segment that begins with a complete checkpoint; *ret_found is false if
+ * there is none. */
 static crema_err_t
 s_find_start(const char *dir, const uint32_t *numbers, size_t n, size_t *ret_start, bool *ret_found,
              char where[PATH_MAX])
@@ -279,7 +282,7 @@ sink_journal_open(const char *dir, const crema_id_t *store_id, const crema_id_t 
     return CREMA_OK;
 }
 
-/* ---- without opening it */
+/* ---- reading without opening */
 
 crema_err_t
 sink_journal_look(const char *dir, const sink_journal_visitor_t *visitor,

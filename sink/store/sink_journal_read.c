@@ -12,18 +12,18 @@
 typedef struct {
     const char *dir;
     const sink_journal_visitor_t *visitor;
-    sink_order_t *order; /* NULL: nobody looks at PUTs */
+    sink_order_t *order; /* NULL: the visitor takes no PUTs */
     crema_arena_t *arena;
     sink_journal_report_t report;
-    bool is_seal;      /* the frame that was shown last is a RUN_SEAL */
-    bool headed;       /* a header was seen: store_id and run_id of the report are known */
-    uint64_t next_seq; /* number expected next; 0: the first checkpoint says it */
+    bool is_seal;      /* the frame shown last is a RUN_SEAL */
+    bool headed;       /* a header was read: store_id and run_id of the report are known */
+    uint64_t next_seq; /* number expected next; 0: the first checkpoint gives it */
     bool whole;        /* from the first segment on */
 } reader_t;
 
 /* ---- checkpoints */
 
-/* Frames before a checkpoint that were not there are missing. */
+/* Counts the frames missing before a checkpoint. */
 static crema_err_t
 s_on_state(void *context, const sink_journal_state_t *state)
 {
@@ -52,7 +52,7 @@ s_on_mark(void *context, const sink_journal_mark_t *mark)
 
 /* ---- frames */
 
-/* False for a header that does not belong with those before it. */
+/* False for a header that does not match the earlier ones. */
 static bool
 s_take_header(reader_t *reader, const sink_header_t *header)
 {
@@ -65,7 +65,7 @@ s_take_header(reader_t *reader, const sink_header_t *header)
            crema_id_equal(&header->run_id, &reader->report.run_id);
 }
 
-/* A PUT that waited, read once more from where it lies. */
+/* Reads a waiting PUT again from its position. */
 static crema_err_t
 s_show_again(reader_t *reader, const sink_order_put_t *place)
 {
@@ -112,7 +112,7 @@ s_on_writers(void *context, const crema_writers_msg_t *msg)
     return visitor->writers ? visitor->writers(visitor->context, msg) : CREMA_OK;
 }
 
-/* ---- what is shown, and when */
+/* ---- showing frames in order */
 
 static crema_err_t
 s_show(reader_t *reader, const crema_frame_t *frame, uint32_t segment, size_t offset,
@@ -166,7 +166,7 @@ s_take_frame(reader_t *reader, const crema_frame_t *frame, uint32_t segment, siz
 
 /* ---- segments */
 
-/* A segment that begins with a foreign header is damage as a whole. */
+/* A segment that begins with a foreign header counts as damaged as a whole. */
 static crema_err_t
 s_read_segment(reader_t *reader, const uint8_t *bytes, size_t size, uint32_t number, bool last)
 {
@@ -187,7 +187,7 @@ s_read_segment(reader_t *reader, const uint8_t *bytes, size_t size, uint32_t num
         if (err != CREMA_OK)
             return err;
     }
-    /* A last segment longer than its header in which nothing can be read is damage. */
+    /* Nothing readable in a last segment longer than its header: damage, not a torn tail. */
     bool torn = last && (frames > 0 || size <= SINK_SEGMENT_HEADER_BYTES);
     if (torn)
         reader->report.torn_bytes += size - sound;

@@ -90,7 +90,7 @@ sink_journal_tail_read(sink_journal_tail_t *self, const sink_journal_position_t 
         return err;
     if (self->at.segment == until->segment)
         return s_read(self, path, until->bytes);
-    if (stat(path, &status) == 0) /* else it was set aside: the final file counts what is lost */
+    if (stat(path, &status) == 0) /* otherwise it was set aside: the final file counts the loss */
         err = s_read(self, path, (uint64_t)status.st_size);
     self->at = (sink_journal_position_t){.segment = self->at.segment + 1};
     return err;

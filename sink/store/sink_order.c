@@ -9,7 +9,7 @@
 #define STREAMS_MAX (1u << 24)
 
 typedef struct {
-    crema_link_t waits;        /* in the list of streams with something that waits */
+    crema_link_t waits;        /* in the list of streams with waiting PUTs */
     uint64_t next;             /* number expected next */
     sink_order_put_t *waiting; /* by first number, from `from` on */
     size_t from, n, room;
@@ -18,7 +18,7 @@ typedef struct {
 struct sink_order {
     crema_map_t *streams;
     crema_link_t waiting;
-    stream_t *due; /* the one whose places may be due; NULL: none */
+    stream_t *due; /* stream whose waiting PUTs may be due; NULL: none */
 };
 
 crema_err_t
@@ -79,7 +79,7 @@ sink_order_begin(sink_order_t *self, const crema_id_t *stream_id, uint64_t last)
     return s_stream(self, stream_id, last + 1, &stream);
 }
 
-/* Sorted in: what comes last usually belongs there. */
+/* Inserts in order, searching from the end, where most PUTs belong. */
 static crema_err_t
 s_wait(sink_order_t *self, stream_t *stream, const sink_order_put_t *place)
 {

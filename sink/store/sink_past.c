@@ -13,7 +13,7 @@
 #include "sink_window.h"
 
 #define FILE_NAME "freed"
-#define HEAD_BYTES 8u /* how many ids */
+#define HEAD_BYTES 8u /* number of ids */
 #define BLOCK_BYTES ((size_t)CREMA_FRAME_HEADER_BYTES + SINK_PAST_BLOCK * CREMA_ID_BYTES)
 #define BLOCKS_MAX ((CREMA_FRAME_BODY_MAX - HEAD_BYTES) / CREMA_ID_BYTES)
 
@@ -23,7 +23,7 @@ s_ascending(const void *a, const void *b)
     return memcmp(a, b, sizeof(crema_id_t));
 }
 
-/* Index of the last of n ids in order that is not above `id`; n: none. */
+/* Index of the last of n sorted ids that is not above `id`; n: none. */
 static size_t
 s_last_below(const crema_id_t *ids, size_t n, const crema_id_t *id)
 {
@@ -61,7 +61,7 @@ s_take(sink_past_t *self, uint64_t n, crema_id_t *firsts)
     self->n_blocks = s_blocks(n);
 }
 
-/* CREMA_EMAGIC: it is damaged. */
+/* CREMA_EMAGIC: the file is damaged. */
 static crema_err_t
 s_read_head(sink_past_t *self)
 {
@@ -153,7 +153,7 @@ sink_past_look(const char *dir, sink_past_fn fn, void *context)
 /* ---- writing */
 
 typedef struct {
-    crema_id_t *ids; /* with room for all that the file can hold */
+    crema_id_t *ids; /* room for all ids the file can hold */
     size_t n;
 } gathered_t;
 
@@ -174,7 +174,7 @@ s_add_frame(uint8_t *out, uint64_t seq, const uint8_t *body, size_t len)
     return crema_frame_bytes(&frame);
 }
 
-/* `ids` are in order. */
+/* `ids` are sorted. */
 static crema_err_t
 s_write(const char *dir, const crema_id_t *ids, size_t n)
 {
@@ -234,7 +234,7 @@ sink_past_add(sink_past_t *self, const char *dir, const crema_id_t *ids, size_t 
     return err;
 }
 
-/* ---- life */
+/* ---- opening and closing */
 
 crema_err_t
 sink_past_open(sink_past_t *self, const char *dir)

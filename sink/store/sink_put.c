@@ -6,7 +6,7 @@
 #include "crema_bytes.h"
 #include "crema_frame.h"
 
-/* The first number that a frame stands for; *ret_loss is filled in if it is a LOSS that covers a range. */
+/* The first number a frame stands for; *ret_loss is filled in if it is a LOSS of a range. */
 static uint64_t
 s_first_of(const crema_frame_t *frame, crema_arena_t *arena, crema_loss_t *ret_loss)
 {
@@ -48,7 +48,7 @@ sink_put_check(const crema_data_t *put, crema_arena_t *arena, sink_put_range_t *
     return CREMA_OK;
 }
 
-/* The frames from `at` on, with the LOSS that lies there shortened to begin at `from`. */
+/* The frames from `at` on, with the LOSS at `at` shortened to begin at `from`. */
 static crema_err_t
 s_cut_loss(const crema_data_t *put, size_t at, const crema_frame_t *frame, crema_loss_t loss,
            uint64_t from, sink_put_rest_t *rest)
@@ -112,17 +112,17 @@ sink_put_cut(const crema_data_t *put, uint64_t from, crema_arena_t *arena,
     return CREMA_OK;
 }
 
-/* ---- a run that is full */
+/* ---- a run that has reached its limit */
 
 #define LOSS_ROOM ((size_t)CREMA_FRAME_HEADER_BYTES + 64)
 
-/* What is being put together of the frames that stay and the numbers that do not. */
+/* Frames being assembled: records that are kept, and LOSS records for the rest. */
 typedef struct {
     uint8_t *bytes;
     size_t used, room;
     uint32_t n;
-    uint64_t first, last; /* numbers that are lost and not written yet; first 0: none */
-    int64_t t_ns;         /* of the last of them */
+    uint64_t first, last; /* lost numbers not yet written; first 0: none */
+    int64_t t_ns;         /* time of the last of them */
     uint64_t lost_bytes;
 } losing_t;
 
@@ -210,7 +210,7 @@ sink_put_names_other_run(const crema_data_t *put, crema_arena_t *arena)
            !crema_id_equal(&record.stream.run_id, &put->run_id);
 }
 
-/* Lengths and types only: the checksum of the journal's frame covers them. */
+/* Decodes lengths and types only: the journal frame's checksum covers the content. */
 crema_err_t
 sink_put_last(const uint8_t *frames, size_t size, uint64_t *ret_last, bool *ret_closed)
 {

@@ -64,7 +64,7 @@ s_add(sink_refused_t *self, const sink_refused_line_t *line)
     return CREMA_OK;
 }
 
-/* In a line that counts for several streams. */
+/* Counts records in a line that covers several streams. */
 static crema_err_t
 s_count(sink_refused_t *self, const crema_id_t *run_id, uint64_t records)
 {
@@ -151,7 +151,7 @@ sink_refused_read(sink_refused_t *self, const char *dir)
             err = s_take(self, &frame);
             at += crema_frame_bytes(&frame);
         } else {
-            at = crema_frame_find(bytes, size, at + 1); /* lines behind damage still count */
+            at = crema_frame_find(bytes, size, at + 1); /* lines after damage still count */
         }
     }
     free(bytes);

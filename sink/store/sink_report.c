@@ -15,7 +15,7 @@ typedef struct {
 } reason_texts_t;
 
 struct sink_report {
-    char error[2048]; /* empty: it went well */
+    char error[2048]; /* empty: success */
     char path[PATH_MAX];
     char verdict[16];
     sink_journal_sealed_t journal;
@@ -55,7 +55,7 @@ sink_report_error(const char *why, char *out)
 
 /* ---- reading */
 
-/* As much of a text value as fits; an empty text for none. */
+/* Copies as much of a text value as fits; an empty text if there is none. */
 static void
 s_text(const char *object, const char *key, char *out, size_t size)
 {
@@ -122,7 +122,8 @@ s_parse(sink_report_t *self, const char *line)
     if (err == CREMA_OK)
         err = s_parse_sha256(line, self->journal.sha256);
     self->journal.file_bytes = (uint64_t)bytes;
-    const char *reasons = crema_json_find(line, "reasons"); /* the last field: the line is whole */
+    const char *reasons =
+        crema_json_find(line, "reasons"); /* the last field: if it is there, the line is complete */
     s_parse_reasons(self, reasons);
     return err == CREMA_OK && (!self->path[0] || !self->verdict[0] || !reasons) ? CREMA_EPROTO
                                                                                 : err;

@@ -17,7 +17,7 @@ struct sink_scrub {
     char *dir;
     crema_id_t run_id;
     sink_commit_t *marks;
-    uint32_t segment; /* that is being read */
+    uint32_t segment; /* being read */
     uint64_t next_seq;
     sink_scrub_found_t found; /* in the segments before */
     sink_window_t window;
@@ -85,7 +85,8 @@ s_take(sink_scrub_t *self, const crema_frame_t *frame)
                                    closed);
 }
 
-/* The file as it is by now. One that is not there was set aside, or never written to: the numbers of its frames tell. */
+/* Gets the current size of the segment. A missing file was set aside or never written to: the
+ * frame numbers show which. */
 static crema_err_t
 s_look(sink_scrub_t *self)
 {

@@ -18,7 +18,7 @@ sink_segments_path(const char *dir, uint32_t number, char path[PATH_MAX])
     return sink_fs_join(dir, name, path);
 }
 
-/* The number in "000001.journal" and the like, 0 for any other name. */
+/* The number in "000001.journal" and similar names; 0 for any other name. */
 static uint32_t
 s_segment_number(const char *name, const char *suffix)
 {

@@ -11,7 +11,8 @@
 #include "sink_tombs.h"
 
 #define GIB ((uint64_t)1 << 30)
-#define LIST_CHANGES_B (64u << 20) /* of one run, in its journal */
+#define LIST_CHANGES_B                                                                             \
+    (64u << 20) /* changes to the list of writers that the journal of a run may hold */
 
 /* ---- messages of a run */
 
@@ -34,7 +35,7 @@ sink_store_fingerprint(crema_msg_type_t type, const crema_run_msg_t *msg)
     crema_msg_t plain = {.type = type, .run = *msg};
     plain.run.t_verdict_ns = 0;
     while (plain.run.n_attributes > 0 && crema_cost_is_key(msg->keys[plain.run.n_attributes - 1]))
-        plain.run.n_attributes--; /* they come last */
+        plain.run.n_attributes--; /* they are the last attributes */
     return s_checksum(&plain);
 }
 
@@ -44,7 +45,7 @@ s_length(const char *text)
     return text ? strlen(text) : 0;
 }
 
-/* What the part takes in a journal, about. */
+/* Approximate size of the part in a journal. */
 static uint64_t
 s_writers_bytes(const crema_writers_msg_t *msg)
 {
@@ -61,7 +62,7 @@ s_writers_fingerprint(const crema_writers_msg_t *msg)
     return s_checksum(&(crema_msg_t){.type = CREMA_MSG_RUN_WRITERS, .writers = *msg});
 }
 
-/* It takes something back that is in the journal. */
+/* True if it changes a part that is already in the journal. */
 static bool
 s_changes_list(const sink_store_run_t *run, const crema_writers_msg_t *msg, uint32_t crc)
 {
@@ -107,7 +108,7 @@ sink_store_said(sink_store_run_t *run, crema_msg_type_t type)
 void
 sink_store_note_life(sink_store_run_t *run, crema_life_event_t event)
 {
-    /* What cannot be in this state changes nothing: a journal is read whatever wrote it. */
+    /* Events that this state does not allow are ignored: a journal may hold any sequence. */
     crema_err_t err = crema_life_step(run->shown.life, event, &run->shown.life);
     (void)err;
 }
@@ -126,7 +127,7 @@ sink_store_note_message(sink_store_run_t *run, crema_msg_type_t type, const crem
     sink_store_note_life(run, crema_life_event(type, msg));
     if (type == CREMA_MSG_RUN_END && !had_ended) {
         run->shown.seal_asked = false; /* another verdict follows */
-        run->said_seal = 0;            /* also one in the same words */
+        run->said_seal = 0;            /* so that an identical RUN_SEAL is taken too */
     }
     if (type != CREMA_MSG_RUN_SEAL)
         return;
@@ -166,7 +167,7 @@ s_is_full(sink_store_t *self, sink_store_run_t *run)
     return true;
 }
 
-/* Appends what is new of a checked PUT, `skip` leading numbers left out. */
+/* Appends a checked PUT without its first `skip` numbers. */
 static crema_err_t
 s_append(sink_store_t *self, sink_store_run_t *run, const crema_data_t *put,
          const sink_put_range_t *range, uint32_t skip, int64_t t_real_ns)
@@ -235,7 +236,7 @@ sink_store_put(sink_store_t *self, const crema_data_t *put, int64_t t_real_ns,
     return err;
 }
 
-/* Another key opened the run; an aggregator that does not know whose it is says nothing of it. */
+/* True if another key opened the run. An aggregator that does not know the owner sends none. */
 static bool
 s_is_denied(const sink_store_run_t *run, const crema_id_t *key)
 {
@@ -243,7 +244,8 @@ s_is_denied(const sink_store_run_t *run, const crema_id_t *key)
            !crema_id_equal(key, &run->shown.owner);
 }
 
-/* What follows from the message. An end whose verdict was never given is sealed by whoever gives the run up, and stays an end. */
+/* True if the message fits the run's state. A run that ended without a verdict may be sealed as
+ * abandoned, and still counts as ended. */
 static bool
 s_is_possible(const sink_run_t *run, crema_msg_type_t type, const crema_run_msg_t *msg,
               crema_life_t *ret_life)
@@ -254,7 +256,7 @@ s_is_possible(const sink_run_t *run, crema_msg_type_t type, const crema_run_msg_
     return crema_life_step(run->life, event, ret_life) == CREMA_OK;
 }
 
-/* Like a message about the run that changes nothing else. */
+/* Journals the cost as a RUN_OPEN that changes only attributes. */
 static crema_err_t
 s_append_cost(sink_store_run_t *run, const crema_cost_t *cost, int64_t t_real_ns)
 {
@@ -267,7 +269,7 @@ s_append_cost(sink_store_run_t *run, const crema_cost_t *cost, int64_t t_real_ns
     return sink_journal_run(run->journal, CREMA_MSG_RUN_OPEN, &msg, t_real_ns);
 }
 
-/* `cost` (may be NULL) stands before the message. */
+/* `cost` (may be NULL) is journaled before the message. */
 static crema_err_t
 s_take_message(sink_store_t *self, crema_msg_type_t type, const crema_run_msg_t *msg,
                const crema_cost_t *cost, int64_t t_real_ns, bool *ret_new)
@@ -291,7 +293,7 @@ s_take_message(sink_store_t *self, crema_msg_type_t type, const crema_run_msg_t 
             err = sink_journal_run(run->journal, type, msg, t_real_ns);
         if (err != CREMA_OK)
             return err;
-        /* A file that is being made does not know what was said meanwhile. */
+        /* A file that is being made does not contain what was said meanwhile. */
         bool matters = type == CREMA_MSG_RUN_SEAL || run->shown.life != life;
         sink_store_note_message(run, type, msg, fingerprint);
         if (matters)
@@ -450,7 +452,8 @@ sink_store_commit(sink_store_t *self, sink_store_group_fn fn, void *context)
 
 /* ---- space */
 
-/* How full the disk is, held against a share and an absolute reserve: a tenth of a large disk is room enough for many runs. */
+/* Fill level of the disk by share and by absolute reserve: a tenth of a large disk is room
+ * enough for many runs. */
 static sink_space_t
 s_disk(const sink_store_t *self, uint64_t *ret_free_b)
 {

@@ -25,11 +25,11 @@ sink_store_scrub(sink_store_t *self, sink_store_run_t *run)
     sink_store_end_scrub(run);
     if (!s_is_open(run) || sink_store_run_dir(self, &run->shown.run_id, path) != CREMA_OK ||
         sink_scrub_new(path, &run->shown.run_id, self->config.streams_max, &run->scrub) != CREMA_OK)
-        return; /* the sealing reads all of it in any case */
+        return; /* sealing reads all of it anyway */
     crema_list_append(&self->scrubbed, &run->scrubbed);
 }
 
-/* ---- what is done about a hole */
+/* ---- handling a hole */
 
 typedef struct {
     sink_store_t *store;
@@ -49,7 +49,8 @@ s_on_row(void *context, const crema_stream_row_t *row)
     sink_commit_lower(fall->store->watermarks, &row->stream_id, readable.committed);
 }
 
-/* Watermarks fall back, and messages are journaled once more when they are said again. */
+/* Lowers the watermarks, and forgets message checksums so that repeated messages are journaled
+ * again. */
 static void
 s_fall_back(sink_store_t *self, sink_store_run_t *run, const sink_scrub_found_t *found)
 {
@@ -105,7 +106,7 @@ sink_store_scrub_some(sink_store_t *self, sink_store_scrubbed_t *ret_scrubbed)
         sink_scrub_read(run->scrub, sink_journal_position(run->journal).segment, &end);
     self->scrub_waits = err == CREMA_OK && end && crema_list_is_linked(&run->dirty);
     if (err == CREMA_OK && (!end || self->scrub_waits)) {
-        crema_list_remove(&run->scrubbed); /* each in its turn */
+        crema_list_remove(&run->scrubbed); /* take turns */
         crema_list_append(&self->scrubbed, &run->scrubbed);
         return false;
     }

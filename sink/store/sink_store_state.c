@@ -10,11 +10,11 @@
 typedef struct {
     sink_store_t *store;
     sink_store_run_t *run;
-    uint64_t strays;  /* times that it named a stream which another run has */
-    crema_id_t stray; /* the first of these */
+    uint64_t strays;  /* entries of streams that belong to another run */
+    crema_id_t stray; /* the first of these streams */
 } recovery_t;
 
-/* What belongs to another run is not taken from this journal; all else of it is. */
+/* Skips what belongs to another run and takes the rest. */
 static crema_err_t
 s_pass_strays(recovery_t *self, const crema_id_t *stream_id, crema_err_t err)
 {
@@ -94,7 +94,8 @@ static crema_err_t
 s_on_run(void *context, crema_msg_type_t type, const crema_run_msg_t *msg)
 {
     recovery_t *recovery = context;
-    /* sink_store_seal() puts this program's cost there as a RUN_OPEN; the RUN_SEAL behind it may name the aggregator's. */
+    /* sink_store_seal() journals this program's cost as a RUN_OPEN; the RUN_SEAL after it may
+     * name the aggregator's cost. */
     bool is_cost =
         type == CREMA_MSG_RUN_OPEN && msg->n_attributes > 0 && crema_cost_is_key(msg->keys[0]);
     if (!is_cost)

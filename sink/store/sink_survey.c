@@ -15,14 +15,14 @@
 #include "sink_window.h"
 
 #define ARENA_BYTES ((size_t)CREMA_ARENA_FACTOR * CREMA_WIRE_MESSAGE_MAX)
-#define STREAMS_MAX ((size_t)1 << 22) /* as many as a sink takes */
+#define STREAMS_MAX ((size_t)1 << 22) /* as many as a sink accepts */
 
 typedef struct {
     const char *dir;
     crema_id_t store_id;
     crema_arena_t *arena;
     sink_freed_t freed;
-    crema_id_t *runs; /* that have a directory, in order */
+    crema_id_t *runs; /* with a directory, sorted */
     size_t n_runs, room;
     sink_survey_fn fn;
     void *context;
@@ -39,7 +39,7 @@ s_on_run(void *context, crema_msg_type_t type, const crema_run_msg_t *msg)
     return CREMA_OK;
 }
 
-/* What the first RUN_OPEN of the first segment says; 0 without one. */
+/* Start time from the first RUN_OPEN of the first segment; 0 without one. */
 static int64_t
 s_start(survey_t *self, const char *dir)
 {
@@ -79,7 +79,7 @@ s_bytes(const char *dir)
 
 /* ---- one run */
 
-/* The answer to its last RUN_SEAL, which names the file. The texts lie in the arena. */
+/* Takes verdict and file from the answer to the last RUN_SEAL. The texts lie in the arena. */
 static void
 s_take_answer(survey_t *self, const char *dir, sink_surveyed_t *run)
 {
@@ -99,7 +99,7 @@ s_take_answer(survey_t *self, const char *dir, sink_surveyed_t *run)
     free(bytes);
 }
 
-/* What the end of its journal says. */
+/* Takes the state from the end of the journal. */
 static crema_err_t
 s_take_journal(survey_t *self, const char *dir, sink_surveyed_t *ret_run, char where[PATH_MAX])
 {
@@ -138,7 +138,7 @@ s_show(survey_t *self, const crema_id_t *run_id)
     struct stat st;
     if (err == CREMA_ENOMEM || err == CREMA_ELIMIT)
         return err;
-    if (err != CREMA_OK && stat(dir, &st) != 0 && errno == ENOENT) { /* meanwhile */
+    if (err != CREMA_OK && stat(dir, &st) != 0 && errno == ENOENT) { /* removed meanwhile */
         run = (sink_surveyed_t){.run_id = *run_id,
                                 .phase = crema_life_name(CREMA_LIFE_FREED),
                                 .verdict = "",
@@ -192,7 +192,7 @@ s_ascending(const void *a, const void *b)
     return memcmp(a, b, sizeof(crema_id_t));
 }
 
-/* Directories that have the name of a run; of one that was freed nothing counts that is still there. */
+/* Finds directories named by a run id; those of freed runs are ignored. */
 static crema_err_t
 s_find_runs(survey_t *self)
 {

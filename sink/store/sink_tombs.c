@@ -17,13 +17,13 @@
 #include "sink_window.h"
 
 #define FILE_NAME "tombstones"
-#define HEAD_BYTES 40u /* run_id, revision, total, number of the first in this frame */
+#define HEAD_BYTES 40u /* run_id, revision, total, number of the first stream in this frame */
 #define TOMB_BYTES 24u
 #define SPARE_BYTES_MAX ((size_t)64 << 10)
 
 #define FRAME_BYTES ((size_t)CREMA_FRAME_HEADER_BYTES + HEAD_BYTES)
 
-/* Of a run that names no streams. */
+/* Encodes a run without streams. */
 static void
 s_encode(uint8_t out[FRAME_BYTES], const crema_id_t *run_id, int64_t revision)
 {
@@ -37,17 +37,17 @@ s_encode(uint8_t out[FRAME_BYTES], const crema_id_t *run_id, int64_t revision)
 
 /* ---- reading */
 
-/* A run whose frames are being put together, and all that were. */
+/* A run whose frames are being assembled, and totals. */
 typedef struct {
     crema_id_t run_id;
     int64_t revision;
     uint64_t total, n; /* streams that its frames name */
-    uint64_t runs;     /* that were whole */
-    uint8_t *small;    /* the file as it would be without streams */
+    uint64_t runs;     /* complete runs */
+    uint8_t *small;    /* the file without streams */
     size_t small_bytes, room;
 } gathered_t;
 
-/* Whether the run is whole with this frame. */
+/* True if this frame completes the run. */
 static bool
 s_gather(gathered_t *run, const crema_frame_t *frame)
 {
@@ -58,7 +58,7 @@ s_gather(gathered_t *run, const crema_frame_t *frame)
     if (start == 0)
         run->n = 0;
     else if (!crema_id_equal(&run_id, &run->run_id) || total != run->total || start != run->n)
-        return false; /* the frames before it are gone */
+        return false; /* the frames before it are missing */
     run->run_id = run_id;
     run->revision = (int64_t)crema_get_u64(frame->body + 16);
     run->total = total;
@@ -82,7 +82,7 @@ s_keep(gathered_t *run)
     return CREMA_OK;
 }
 
-/* Calls `fn` (may be NULL) for each run, or gathers what the file would be without streams. */
+/* Calls `fn` (may be NULL) for each run, or collects the file without streams. */
 static crema_err_t
 s_read(const char *path, uint64_t size, gathered_t *run, sink_tombs_fn fn, void *context,
        bool *ret_damaged)
@@ -115,7 +115,7 @@ s_make_small(const char *dir, const char *path, uint64_t size)
     return err;
 }
 
-/* What is in the file, and whether it should be made small. */
+/* Reads the file and decides whether it should be shrunk. */
 static crema_err_t
 s_look(const char *dir, sink_tombs_fn fn, void *context, char path[PATH_MAX], uint64_t *ret_size,
        bool *ret_large)
@@ -156,7 +156,7 @@ sink_tombs_read(const char *dir, sink_tombs_fn fn, void *context)
 
 /* ---- adding */
 
-/* Appends at the end; undone if it fails. */
+/* Appends at the end; a failed append is undone. */
 static crema_err_t
 s_append(const char *dir, const uint8_t *bytes, size_t size)
 {

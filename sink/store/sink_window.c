@@ -6,7 +6,7 @@
 #include "sink_segment.h"
 
 #define BYTES ((size_t)64 << 10)
-#define BYTES_MAX ((size_t)4 << 20) /* more than any frame */
+#define BYTES_MAX ((size_t)4 << 20) /* larger than any frame */
 
 uint64_t
 sink_window_left(const sink_window_t *self)
@@ -21,13 +21,14 @@ sink_window_clear(sink_window_t *self)
     *self = (sink_window_t){0};
 }
 
-/* No frame lies in what is left of the window: it moves on, and grows if it holds no whole one. */
+/* No further frame fits into the rest of the window: moves the window, and enlarges it if it
+ * holds no whole frame. */
 static crema_err_t
 s_move(sink_window_t *self)
 {
     bool stuck = self->offset == 0 && self->n > 0 && self->n == self->room;
     size_t room = self->room ? self->room : BYTES;
-    if (stuck && room >= BYTES_MAX) { /* more damage than any frame is long */
+    if (stuck && room >= BYTES_MAX) { /* damage longer than any frame */
         self->offset = self->n / 2;
         self->skipped += self->offset;
     } else if (stuck) {

@@ -53,10 +53,10 @@ static void
 test_a_healthy_word_makes_the_file_and_keeps_it_young(void **state)
 {
     (void)state;
-    crema_health_tell(s_path, true);
+    crema_health_report(s_path, true);
     assert_true(s_age() < 60);
     s_make_old();
-    crema_health_tell(s_path, true);
+    crema_health_report(s_path, true);
     assert_true(s_age() < 60);
 }
 
@@ -64,10 +64,10 @@ static void
 test_an_unhealthy_word_takes_the_file_away(void **state)
 {
     (void)state;
-    crema_health_tell(s_path, false);
+    crema_health_report(s_path, false);
     assert_int_not_equal(access(s_path, F_OK), 0);
-    crema_health_tell(s_path, true);
-    crema_health_tell(s_path, false);
+    crema_health_report(s_path, true);
+    crema_health_report(s_path, false);
     assert_int_not_equal(access(s_path, F_OK), 0);
 }
 
@@ -78,7 +78,7 @@ test_a_link_that_somebody_left_there_is_not_followed(void **state)
     char other[160];
     snprintf(other, sizeof other, "%s-elsewhere", s_dir);
     assert_int_equal(symlink(other, s_path), 0);
-    crema_health_tell(s_path, true);
+    crema_health_report(s_path, true);
     assert_int_not_equal(access(other, F_OK), 0);
 }
 
@@ -86,7 +86,7 @@ static void
 test_without_a_path_nothing_happens(void **state)
 {
     (void)state;
-    crema_health_tell(NULL, true);
+    crema_health_report(NULL, true);
     assert_int_not_equal(access(s_path, F_OK), 0);
 }
 
