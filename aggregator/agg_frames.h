@@ -1,5 +1,5 @@
-/* agg_frames - iterates over the record frames of a DATA message by their headers only. Pure.
- * Bodies and checksums are not examined: the envelope's checksum protects the transport and the
+/* agg_frames - iterates over the record frames of a DATA message by their headers only. Pure:
+ * bodies and checksums are not examined: the envelope's checksum protects the transport and the
  * sink decodes. */
 #ifndef AGG_FRAMES_H
 #define AGG_FRAMES_H

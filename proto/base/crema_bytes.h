@@ -1,4 +1,4 @@
-/* crema_bytes - little-endian integers at any address. Pure. Compilers reduce each of these to a
+/* crema_bytes - little-endian integers at any address. Pure: compilers reduce each of these to a
  * single move on a little-endian machine. */
 #ifndef CREMA_BYTES_H
 #define CREMA_BYTES_H

@@ -1,4 +1,4 @@
-/* crema_error - one table of error codes with names and texts. Pure. Modules return errors,
+/* crema_error - one table of error codes with names and texts. Pure: modules return errors,
  * reactors decide, only main programs print. */
 #ifndef CREMA_ERROR_H
 #define CREMA_ERROR_H

@@ -1,4 +1,4 @@
-/* crema_utf8 - validates and cuts UTF-8. Pure. A single invalid text makes pandas reject a whole
+/* crema_utf8 - validates and cuts UTF-8. Pure: a single invalid text makes pandas reject a whole
  * table, so none may reach the file. */
 #ifndef CREMA_UTF8_H
 #define CREMA_UTF8_H

@@ -1,5 +1,5 @@
 /* sink_cell - reads and writes cells of packed rows by column name, for the few rows of a
- * summary and for tests. Pure. A name that is not a column of the table is a programming error. */
+ * summary and for tests. Pure: a name that is not a column of the table is a programming error. */
 #ifndef SINK_CELL_H
 #define SINK_CELL_H
 
