@@ -357,6 +357,17 @@ s_take_all(parser_t *self)
            s_take_arguments(self, NULL) && s_start_log(self);
 }
 
+/* The caller's table may be gone when its values are printed or read once more. */
+static void
+s_keep(const parser_t *parsed)
+{
+    static crema_option_t own[TABLE_MAX];
+    for (size_t i = 0; i + 1 < TABLE_MAX && parsed->own[i].name; i++)
+        own[i] = parsed->own[i];
+    s_parsed = *parsed;
+    s_parsed.own = own;
+}
+
 crema_option_result_t
 crema_option_parse(const crema_usage_t *usage, const crema_option_t *options, int argc, char **argv,
                    int *ret_rest)
@@ -390,7 +401,7 @@ crema_option_parse(const crema_usage_t *usage, const crema_option_t *options, in
     if (!s_take_all(&self))
         return CREMA_OPTION_ERROR;
     *ret_rest = self.rest;
-    s_parsed = self;
+    s_keep(&self);
     return s_common.check ? CREMA_OPTION_CHECK : CREMA_OPTION_RUN;
 }
 
