@@ -159,10 +159,12 @@ def recording(client, settings: HookConfig, with_scheduler: bool = False):
     """The plugins on all workers; a list that holds the streams when it is over."""
     streams: list[spool_reader.Stream] = []
     hooks = [WorkerHook(settings)]
-    client.register_plugin(hooks[0])
-    if with_scheduler:
+    if (
+        with_scheduler
+    ):  # before the workers, as the collector does it: what it sends from then on is marked
         hooks.append(scheduler.SchedulerHook(settings))
         client.register_plugin(hooks[1])
+    client.register_plugin(hooks[0])
     try:
         yield streams
     finally:

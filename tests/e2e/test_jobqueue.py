@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -13,7 +14,10 @@ from distributed import Client
 import support
 import workloads
 
+handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 dask_jobqueue = pytest.importorskip("dask_jobqueue")
+for number, handler in handlers.items():  # its runner.py takes them over for the whole process
+    signal.signal(number, handler)
 pytestmark = [pytest.mark.alone, pytest.mark.timeout(300)]
 
 

@@ -407,10 +407,12 @@ def end(
     roll = _writers.Roll()
     roll.add(known)
     address, lack = getattr(client.scheduler, "address", "") or SCHEDULER, lacking.get(SCHEDULER)
-    if isinstance(found, BaseException):
+    if not isinstance(found, BaseException):
+        roll.add(found)
+    elif with_scheduler:
         roll.add([_writers.unknown(address, found, KIND_SCHEDULER)])
     else:
-        roll.add(found)
+        roll.add([_writers.unknown("workers that left", found)])
     if lack:
         roll.add([_writers.Writer(address, KIND_SCHEDULER, _writers.SILENT, text=lack)])
     roll.add_answers(
