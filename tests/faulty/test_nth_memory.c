@@ -2,12 +2,16 @@
 #include "must.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "faulty.h"
+#include "frames.h"
+#include "sink_activity.h"
 #include "sink_attribute.h"
 #include "sink_bottleneck.h"
 #include "sink_journal.h"
 #include "sink_meta.h"
+#include "sink_store_private.h"
 
 typedef crema_err_t (*call_t)(void *context);
 
@@ -57,13 +61,52 @@ s_attributes(void *context)
     return err;
 }
 
+static crema_err_t
+s_activity(void *context)
+{
+    sink_activity_t *self = NULL;
+    crema_err_t err = sink_activity_new(context, &self);
+    sink_activity_destroy(&self);
+    return err;
+}
+
+/* The checkpoint of a run: its state and the marks of its streams. */
+static crema_err_t
+s_checkpoint(void *context)
+{
+    sink_journal_head_t head = sink_store_head(context);
+    sink_journal_state_t state;
+    sink_journal_mark_t *marks = NULL;
+    crema_err_t err = head.fn(head.context, &state, &marks);
+    free(marks);
+    return err;
+}
+
+static void
+must_write_no_checkpoint_of_nothing(void **state)
+{
+    (void)state;
+    char *dir = scratch_make(), why[256];
+    const sink_store_config_t config = {.dir = dir, .streams_max = 100, .runs_max = 10};
+    const crema_id_t run_id = frames_id(7);
+    sink_store_head_t head = {0};
+    if (sink_store_open(&config, why, sizeof why, &head.store) != CREMA_OK)
+        fail_msg("%s", why);
+    must(sink_store_take_run(head.store, &run_id, &head.run));
+    must_fail_with_each_allocation(s_checkpoint, &head, 1);
+    sink_store_close(&head.store);
+    scratch_remove(&dir);
+}
+
 static void
 must_be_made_or_refused(void **state)
 {
     (void)state;
+    crema_limits_t limits = crema_limits();
     must_fail_with_each_allocation(s_measure, NULL, 1);
     must_fail_with_each_allocation(s_tail, NULL, 2);
     must_fail_with_each_allocation(s_attributes, NULL, 4);
+    must_fail_with_each_allocation(s_activity, &limits, 2);
 }
 
 static const char *const s_keys[] = {"run_label"}, *const s_values[] = {"here"},
@@ -115,6 +158,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(must_be_made_or_refused),
+        cmocka_unit_test(must_write_no_checkpoint_of_nothing),
         cmocka_unit_test(must_keep_what_was_said_or_say_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

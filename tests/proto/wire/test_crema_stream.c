@@ -222,6 +222,16 @@ must_fit_the_window_to_slow_arrivals(void **state)
     crema_stream_destroy(&stream);
 }
 
+static void
+must_name_each_state(void **state)
+{
+    (void)state;
+    assert_string_equal(crema_stream_state_name(CREMA_STREAM_UNKNOWN), "unknown");
+    assert_string_equal(crema_stream_state_name(CREMA_STREAM_GAP), "gap");
+    assert_string_equal(crema_stream_state_name(CREMA_STREAM_CLOSED), "closed");
+    assert_string_equal(crema_stream_state_name((crema_stream_state_t)99), "?");
+}
+
 int
 main(void)
 {
@@ -232,6 +242,7 @@ main(void)
         cmocka_unit_test(must_ask_the_sender_ever_less_often_and_never_give_up),
         cmocka_unit_test(must_give_back_every_byte),
         cmocka_unit_test(must_fit_the_window_to_slow_arrivals),
+        cmocka_unit_test(must_name_each_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,6 +65,10 @@ must_charge_a_task_its_price_and_call_the_rest_latency(void **state)
     sink_diagnosis_t d = sink_diagnosis_make(&m, &b);
     NEAR(S(CHUNKS), 2); /* 100 tasks, 20 ms each */
     NEAR(S(LATENCY), 98);
+    NEAR(d.causes[CREMA_BOTTLENECK_LATENCY].hi, 0.1 * 100 + 5); /* and half a chunk */
+    b.idle_s[SINK_IDLE_STARVED] = 50; /* which the scheduler may have caused */
+    d = sink_diagnosis_make(&m, &b);
+    NEAR(d.causes[CREMA_BOTTLENECK_LATENCY].hi, 0.1 * (100 + 50) + 5);
     m.n_tasks = 1000000;
     d = sink_diagnosis_make(&m, &b);
     NEAR(S(CHUNKS), 100);

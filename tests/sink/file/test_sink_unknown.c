@@ -125,6 +125,24 @@ must_show_no_metric_whose_input_is_absent(void **state)
         }
 }
 
+/* What is known of every attempt is no estimate. */
+static void
+must_not_call_an_estimate_what_is_known(void **state)
+{
+    (void)state;
+    static const char *const metrics[] = {"open_time", "process_cpu_time",
+                                          "total_bytes_read_coffea"};
+    decoded_t d;
+    s_run(NULL, &d);
+    for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++) {
+        int64_t status;
+        (void)decoded_metric(&d, metrics[i], &status);
+        if (status != CREMA_STATUS_OK)
+            fail_msg("%s: status %d", metrics[i], (int)status);
+    }
+    decoded_close(&d);
+}
+
 /* Rows of the summaries with a figure that follows from chunks, of which nothing was told. */
 static void
 must_know_nothing_where_nothing_was_told(void **state)
@@ -189,6 +207,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(must_show_no_metric_whose_input_is_absent),
+        cmocka_unit_test(must_not_call_an_estimate_what_is_known),
         cmocka_unit_test(must_know_nothing_where_nothing_was_told),
         cmocka_unit_test(must_call_a_sum_with_gaps_an_estimate),
     };

@@ -138,6 +138,19 @@ test_write_tells_a_full_disk_from_other_trouble(void **state)
     assert_int_equal(sink_fs_error(EDQUOT), CREMA_ENOSPC);
 }
 
+static void
+test_create_fresh_refuses_a_directory_that_is_too_long(void **state)
+{
+    (void)state;
+    char path[PATH_MAX + 8];
+    int fd = -1;
+    memset(path, 'a', PATH_MAX);
+    path[0] = '/';
+    strcpy(path + PATH_MAX, "/file");
+    assert_int_equal(sink_fs_create_fresh(path, &fd), CREMA_EINVAL);
+    assert_int_equal(fd, -1);
+}
+
 int
 main(void)
 {
@@ -149,6 +162,7 @@ main(void)
         T(test_make_dir_takes_what_is_there_if_it_is_one),
         T(test_join_refuses_what_is_too_long),
         T(test_write_tells_a_full_disk_from_other_trouble),
+        T(test_create_fresh_refuses_a_directory_that_is_too_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
