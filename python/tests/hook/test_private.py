@@ -14,7 +14,7 @@ from distributed import Client, LocalCluster
 
 import crema
 from crema.collect import _runner
-from crema.hook import _columns, _recorder, _records, scheduler, worker
+from crema.hook import _columns, _recorder, _records, _writers, scheduler, worker
 from crema.hook.chunks import ChunkHook
 
 CHUNKS = support.EVENTS // support.CHUNK
@@ -71,11 +71,13 @@ def record(client, files, tmp_path):
         with support.recording(client, settings, with_scheduler=True) as streams:
             result = support.run(support.dask(client), None, files, Sums(), savemetrics=False)
             client.run(worker.status, settings.run_id)
-            writers = client.run(worker.finish, settings.run_id)
-            writers = [*next(iter(writers.values())), *_on_scheduler(client, settings.run_id)]
+            roll = _writers.Roll()  # the scheduler lists the worker's stream too
+            for found in client.run(worker.finish, settings.run_id).values():
+                roll.add(found)
+            roll.add(_on_scheduler(client, settings.run_id))
     finally:
         _runner.unhook(settings.run_id)
-    return result["out"], streams, writers
+    return result["out"], streams, roll.writers()
 
 
 def _on_scheduler(client, run_id):
