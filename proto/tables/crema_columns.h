@@ -127,17 +127,17 @@ typedef struct {
 } crema_table_t;
 
 /* A packed row of each table: crema_chunks_row_t and so on. Rows are read and written through them in place; the machine is little-endian. */
-#define CREMA_MEMBER_I64(member, bytes) int64_t member;
-#define CREMA_MEMBER_F64(member, bytes) double member;
-#define CREMA_MEMBER_I32(member, bytes) int32_t member;
-#define CREMA_MEMBER_U32(member, bytes) uint32_t member;
-#define CREMA_MEMBER_U16(member, bytes) uint16_t member;
-#define CREMA_MEMBER_U8(member, bytes) uint8_t member;
-#define CREMA_MEMBER_ENUM(member, bytes) uint8_t member;
-#define CREMA_MEMBER_STR(member, bytes) char member[bytes];
-#define CREMA_IN_ROW_WIRE(type, member, bytes) CREMA_MEMBER_##type(member, bytes)
-#define CREMA_IN_ROW_DICT(type, member, bytes) CREMA_MEMBER_##type(member, bytes)
-#define CREMA_IN_ROW_SINK(type, member, bytes) CREMA_MEMBER_##type(member, bytes)
+#define CREMA_FIELD_I64(member, bytes) int64_t member;
+#define CREMA_FIELD_F64(member, bytes) double member;
+#define CREMA_FIELD_I32(member, bytes) int32_t member;
+#define CREMA_FIELD_U32(member, bytes) uint32_t member;
+#define CREMA_FIELD_U16(member, bytes) uint16_t member;
+#define CREMA_FIELD_U8(member, bytes) uint8_t member;
+#define CREMA_FIELD_ENUM(member, bytes) uint8_t member;
+#define CREMA_FIELD_STR(member, bytes) char member[bytes];
+#define CREMA_IN_ROW_WIRE(type, member, bytes) CREMA_FIELD_##type(member, bytes)
+#define CREMA_IN_ROW_DICT(type, member, bytes) CREMA_FIELD_##type(member, bytes)
+#define CREMA_IN_ROW_SINK(type, member, bytes) CREMA_FIELD_##type(member, bytes)
 #define CREMA_IN_ROW_WIRE_ONLY(type, member, bytes)
 #define TABLE(ID, name, ...) typedef struct __attribute__((packed, may_alias)) {
 #define COLUMN(member, name, type, bytes, origin, ...) CREMA_IN_ROW_##origin(type, member, bytes)

@@ -192,10 +192,10 @@ s_look_at_row(check_t *self, pass_t *pass, const uint8_t *row)
                (long long)first);
     }
     pass->previous = first;
-    if (table->id == CREMA_TABLE_GAPS && sink_cell_int(table, row, "n_lost") > 0)
-        self->loss += sink_cell_int(table, row, "n_lost");
+    if (table->id == CREMA_TABLE_GAPS && ((const crema_gaps_row_t *)row)->n_lost > 0)
+        self->loss += ((const crema_gaps_row_t *)row)->n_lost;
     if (table->id == CREMA_TABLE_DICT_STREAM)
-        self->open_streams += sink_cell_int(table, row, "closed") == 0;
+        self->open_streams += ((const crema_dict_stream_row_t *)row)->closed == 0;
 }
 
 static void

@@ -7,12 +7,10 @@
 
 #include "crema_id.h"
 #include "crema_map.h"
-#include "sink_cell.h"
 #include "sink_h5.h"
 #include "sink_payload.h"
 
 #define BLOCK_ROWS 1024
-#define UUID_BYTES 41
 
 /* One stream on both sides. */
 typedef struct {
@@ -28,12 +26,11 @@ typedef struct {
 } journal_t;
 
 static crema_id_t
-s_stream_id(const uint8_t *row)
+s_stream_id(const crema_dict_stream_row_t *row)
 {
-    const crema_table_t *table = crema_table(CREMA_TABLE_DICT_STREAM);
-    char uuid[UUID_BYTES];
+    char uuid[sizeof row->uuid + 1] = "";
     crema_id_t id = {0};
-    crema_row_get_text(table, row, sink_cell_column(table, "uuid"), uuid, sizeof uuid);
+    memcpy(uuid, row->uuid, sizeof row->uuid);
     return crema_id_parse(uuid, &id) ? id : (crema_id_t){0};
 }
 
@@ -51,7 +48,6 @@ s_take_journal(journal_t *self, const sink_tables_t *tables)
 {
     const sink_rows_t *dict = sink_tables_rows(tables, CREMA_TABLE_DICT_STREAM);
     const sink_rows_t *counts = sink_tables_rows(tables, CREMA_TABLE_COMPLETENESS);
-    const crema_table_t *table = crema_table(CREMA_TABLE_COMPLETENESS);
     self->n = (size_t)sink_rows_count(dict);
     self->streams = calloc(self->n + 1, sizeof *self->streams);
     crema_err_t err = self->streams ? crema_map_new(self->n + 1, &self->by_id) : CREMA_ENOMEM;
@@ -62,17 +58,16 @@ s_take_journal(journal_t *self, const sink_tables_t *tables)
             err = CREMA_OK;
     }
     for (uint64_t i = 0; err == CREMA_OK && i < sink_rows_count(counts); i++) {
-        const uint8_t *row = sink_rows_at(counts, i);
-        const int64_t at = sink_cell_int(table, row, "stream_id");
-        if (at >= 0 && (uint64_t)at < self->n)
-            self->streams[at].in_journal = sink_cell_int(table, row, "received");
+        const crema_completeness_row_t *row = sink_rows_at(counts, i);
+        if (row->stream_id < self->n)
+            self->streams[row->stream_id].in_journal = row->received;
     }
     return err;
 }
 
 /* ---- the file's side */
 
-typedef crema_err_t (*row_fn)(void *context, const uint8_t *row);
+typedef crema_err_t (*row_fn)(void *context, const void *row);
 
 static crema_err_t
 s_each_row(sink_h5_t *file, crema_table_id_t id, row_fn fn, void *context)
@@ -103,7 +98,7 @@ typedef struct {
 } reading_t;
 
 static crema_err_t
-s_on_stream(void *context, const uint8_t *row)
+s_on_stream(void *context, const void *row)
 {
     reading_t *self = context;
     const crema_id_t id = s_stream_id(row);
@@ -113,18 +108,16 @@ s_on_stream(void *context, const uint8_t *row)
 }
 
 static crema_err_t
-s_on_count(void *context, const uint8_t *row)
+s_on_count(void *context, const void *row)
 {
     reading_t *self = context;
-    const crema_table_t *table = crema_table(CREMA_TABLE_COMPLETENESS);
-    const int64_t at = sink_cell_int(table, row, "stream_id");
-    const int64_t received = sink_cell_int(table, row, "received");
-    if (at < 0 || (uint64_t)at >= self->n)
+    const crema_completeness_row_t *count = row;
+    if (count->stream_id >= self->n)
         return CREMA_OK;
-    if (self->found[at])
-        self->found[at]->in_file = received;
+    if (self->found[count->stream_id])
+        self->found[count->stream_id]->in_file = count->received;
     else
-        self->more = self->more || received > 0;
+        self->more = self->more || count->received > 0;
     return CREMA_OK;
 }
 
