@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -17,10 +16,11 @@
 
 #include "agent_source.h"
 #include "crema_clock.h"
+#include "frames.h"
 
 /* ---- a /proc of our own making */
 
-static char s_root[64];
+static char *s_root;
 
 static void
 put(const char *path, const char *text)
@@ -62,24 +62,15 @@ static int
 set_up(void **state)
 {
     (void)state;
-    strcpy(s_root, "/tmp/crema-proc-XXXXXX");
-    return mkdtemp(s_root) ? 0 : -1;
-}
-
-/* For nftw(), contents first. */
-static int
-remove_one(const char *path, const struct stat *st, int type, struct FTW *walk)
-{
-    (void)st, (void)type, (void)walk;
-    return remove(path);
+    s_root = scratch_make();
+    return 0;
 }
 
 static int
 tear_down(void **state)
 {
     (void)state;
-    (void)nftw(s_root, remove_one, 16,
-               FTW_DEPTH | FTW_PHYS); /* a test may have removed it itself */
+    scratch_remove(&s_root); /* a test may have removed what was in it */
     return 0;
 }
 

@@ -1,6 +1,5 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,31 +16,24 @@
 #include <cmocka.h>
 
 #include "agent_spool_dir.h"
+#include "frames.h"
 
+static char *s_dir;
 static char s_base[PATH_MAX];
 
 static int
 set_up(void **state)
 {
     (void)state;
-    char made[] = "/tmp/crema-place-XXXXXX";
-    return mkdtemp(made) && realpath(made, s_base) ? 0 : -1;
-}
-
-/* For nftw(), contents first. */
-static int
-remove_one(const char *path, const struct stat *st, int type, struct FTW *walk)
-{
-    (void)st, (void)type, (void)walk;
-    return remove(path);
+    s_dir = scratch_make();
+    return realpath(s_dir, s_base) ? 0 : -1;
 }
 
 static int
 tear_down(void **state)
 {
     (void)state;
-    (void)nftw(s_base, remove_one, 16,
-               FTW_DEPTH | FTW_PHYS); /* a test may have removed it itself */
+    scratch_remove(&s_dir); /* a test may have removed what was in it */
     return 0;
 }
 
