@@ -1,7 +1,6 @@
 #include <stdlib.h>
 
 #include "agg_core_private.h"
-#include "crema_mutant.h"
 #include "crema_time.h"
 
 #define HELLOS_PER_SECOND 1000.0
@@ -265,7 +264,7 @@ s_admit(agg_core_t *self, agg_peer_t peer, const crema_hello_t *hello, int64_t n
     }
     if (!self->sink_known || !s_may_admit(self, now_ns)) {
         /* The agent is there: a barrier waits for it, or will. */
-        if (!client->has_session && !CREMA_MUTATED(13)) {
+        if (!client->has_session) {
             agg_agent_on_heard(client->agent, now_ns);
             agg_runs_on_client(self, client, now_ns);
         }

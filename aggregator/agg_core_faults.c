@@ -5,7 +5,6 @@
 
 #include "agg_core_private.h"
 #include "agg_text.h"
-#include "crema_mutant.h"
 #include "crema_text.h"
 
 #define CAUSE_BYTES 160
@@ -66,7 +65,7 @@ agg_client_hides(const agg_core_t *self, const agg_client_t *client, const agg_e
     bool hides = client->faults_lost;
     for (size_t i = 0; !hides && client->faults && i < client->faults->n; i++)
         hides = s_concerns(self, &client->faults->rows[i], entry);
-    return hides && s_may_serve(client, entry) && !CREMA_MUTATED(21);
+    return hides && s_may_serve(client, entry);
 }
 
 static void

@@ -1,7 +1,6 @@
 #include <stdio.h>
 
 #include "agg_core_private.h"
-#include "crema_mutant.h"
 
 /* Each function below produces at most one action and returns whether it did. */
 

@@ -1,7 +1,6 @@
 #include <stdlib.h>
 
 #include "agg_core_private.h"
-#include "crema_mutant.h"
 
 #define SETTLE_NS                                                                                  \
     (10 * AGG_S) /* agents of a run that began before this aggregator may still reconnect */
@@ -350,8 +349,6 @@ s_give_verdict(agg_core_t *self, agg_entry_t *entry, int64_t mono_ns, int64_t re
 static bool
 s_is_settled_in(const agg_core_t *self, const agg_entry_t *entry, int64_t now_ns)
 {
-    if (CREMA_MUTATED(14)) /* whoever is here now is everybody */
-        return self->sink_known;
     return self->sink_known &&
            (agg_run_was_opened(entry->run) || now_ns - self->sink_known_ns >= SETTLE_NS);
 }
@@ -407,7 +404,7 @@ agg_client_is_dismissable(const agg_client_t *client)
 {
     for (crema_link_t *link = client->flows.next; link != &client->flows; link = link->next) {
         const agg_flow_t *flow = CREMA_LIST_ITEM(link, agg_flow_t, of_client);
-        bool undelivered = !flow->tally.done && !CREMA_MUTATED(15);
+        bool undelivered = !flow->tally.done;
         if (agg_run_phase(flow->entry->run) < CREMA_RUN_VERDICT || undelivered)
             return false;
     }

@@ -1,7 +1,6 @@
 #include <string.h>
 
 #include "agg_core_private.h"
-#include "crema_mutant.h"
 
 #define PING_NS (500 * AGG_MS)
 #define FULL_DEFAULT_NS AGG_S
@@ -35,8 +34,7 @@ s_on_boot(agg_core_t *self, uint64_t boot, int64_t now_ns)
         self->want_list = true;
     size_t cursor = 0;
     for (agg_flow_t *flow; (flow = crema_map_next(self->flows, &cursor)) != NULL;) {
-        if (!CREMA_MUTATED(12)) /* trusts a new sink with what the old one was sent */
-            crema_stream_resync(flow->line, now_ns);
+        crema_stream_resync(flow->line, now_ns);
         agg_flow_follow(self, flow, now_ns);
     }
     agg_runs_on_sink_up(self, now_ns);

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "agg_core_private.h"
-#include "crema_mutant.h"
 #include "crema_utf8.h"
 
 /* States of a part. */
@@ -67,7 +66,7 @@ agg_writers_follow(agg_entry_t *entry)
     const agg_list_t *list = &entry->list;
     uint32_t parts = agg_run_writer_parts(entry->run);
     bool is_here = list->n_parts == parts && list->n_kept == parts;
-    agg_run_set_list_due(entry->run, parts > 0 && !is_here && !CREMA_MUTATED(20));
+    agg_run_set_list_due(entry->run, parts > 0 && !is_here);
 }
 
 /* The writer listed a stream: it belongs to the run, and the run is settled only when the sink
@@ -76,7 +75,7 @@ static void
 s_expect(agg_core_t *self, agg_entry_t *entry, const crema_writer_t *writer, size_t *room,
          int64_t now_ns)
 {
-    if (crema_id_is_zero(&writer->stream_id) || CREMA_MUTATED(19))
+    if (crema_id_is_zero(&writer->stream_id))
         return;
     agg_flow_t *flow = crema_map_find(self->flows, &writer->stream_id);
     if (!flow &&

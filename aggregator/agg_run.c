@@ -6,7 +6,6 @@
 #include "agg_text.h"
 #include "crema_list.h"
 #include "crema_map.h"
-#include "crema_mutant.h"
 #include "crema_text.h"
 
 #define S 1000000000ll
@@ -129,10 +128,6 @@ static void
 s_update(agg_run_t *self, agg_member_t *member)
 {
     bool settled = !member->owes_answer && member->undone == 0;
-    if (CREMA_MUTATED(10)) /* silence counts as an answer */
-        settled = member->undone == 0;
-    if (CREMA_MUTATED(11)) /* an open stream counts as whole */
-        settled = !member->owes_answer && member->missing == 0;
     bool waited_for = !settled && !member->given_up;
     self->unsettled += (uint64_t)!settled - (uint64_t)!member->settled;
     self->waiting += (uint64_t)waited_for - (uint64_t)member->waited_for;
@@ -419,8 +414,6 @@ agg_run_on_sealed(agg_run_t *self, const crema_sealed_t *sealed)
 bool
 agg_run_is_ready(const agg_run_t *self, int64_t now_ns)
 {
-    if (CREMA_MUTATED(4)) /* "they will all be in by then" */
-        return self->phase == CREMA_RUN_BARRIER && now_ns >= self->end_ns + S * 3 / 2;
     return self->phase == CREMA_RUN_BARRIER && self->waiting == 0 &&
            (!self->list_due || now_ns - self->end_ns >= LIST_NS);
 }

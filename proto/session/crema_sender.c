@@ -4,7 +4,6 @@
 
 #include "crema_list.h"
 #include "crema_map.h"
-#include "crema_mutant.h"
 
 typedef struct {
     crema_stream_row_t
@@ -74,8 +73,6 @@ s_update(crema_sender_t *self, held_t *held)
     else
         crema_list_append(&self->turns, &held->turn);
     uint64_t free_to = held->row.committed < held->row.hi ? held->row.committed : held->row.hi;
-    if (CREMA_MUTATED(2)) /* what was sent is not durable */
-        free_to = held->next > 0 ? held->next - 1 : 0;
     if (free_to > held->trimmed)
         crema_list_append(&self->trims, &held->trim);
 }
@@ -145,8 +142,6 @@ crema_sender_forget(crema_sender_t *self, const crema_id_t *stream_id)
 void
 crema_sender_begin_session(crema_sender_t *self)
 {
-    if (CREMA_MUTATED(6)) /* goes on where the old session stood */
-        return;
     for (size_t i = 0; i < self->n; i++) {
         self->all[i]->placed = false;
         s_update(self, self->all[i]);
@@ -178,8 +173,7 @@ crema_sender_welcome(crema_sender_t *self, const crema_stream_row_t *row, int64_
     if (!held || row->recv_next == 0)
         return;
     s_set_committed(self, held, row->committed);
-    if (!CREMA_MUTATED(6))
-        s_go_on_at(held, row->committed + 1, now_ns);
+    s_go_on_at(held, row->committed + 1, now_ns);
     held->placed = true;
     s_update(self, held);
 }
@@ -280,8 +274,6 @@ crema_sender_trim(crema_sender_t *self, crema_id_t *ret_stream_id, uint64_t *ret
         return false;
     crema_list_remove(&held->trim);
     held->trimmed = held->row.committed < held->row.hi ? held->row.committed : held->row.hi;
-    if (CREMA_MUTATED(2))
-        held->trimmed = held->next - 1;
     *ret_stream_id = held->row.stream_id;
     *ret_committed = held->trimmed;
     return true;
@@ -299,8 +291,6 @@ crema_sender_rows(const crema_sender_t *self, size_t from, crema_stream_row_t *r
     size_t n = 0;
     for (; n < max && from + n < self->n; n++) {
         rows[n] = self->all[from + n]->row;
-        if (CREMA_MUTATED(3)) /* tells what was sent, not what is there */
-            rows[n].hi = self->all[from + n]->next > 0 ? self->all[from + n]->next - 1 : 0;
     }
     return n;
 }

@@ -1,7 +1,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "crema_mutant.h"
 #include "crema_session_private.h"
 #include "crema_text.h"
 
@@ -360,11 +359,6 @@ s_on_barrier(crema_session_t *self, const crema_msg_t *msg)
     if (msg->barrier.barrier_id > self->barrier_asked)
         self->barrier_asked = msg->barrier.barrier_id;
     self->want_scan = true;
-    if (CREMA_MUTATED(7)) { /* answers with what it happens to know */
-        self->want_scan = false;
-        self->barrier_seen = self->barrier_asked;
-        self->want_heartbeat = true;
-    }
 }
 
 void
@@ -386,7 +380,7 @@ crema_session_on_message(crema_session_t *self, const crema_msg_t *msg, int64_t 
         return; /* from an earlier session */
     if (msg->type == CREMA_MSG_ACK) {
         s_on_ack(self, &msg->ack, now_mono_ns);
-    } else if (msg->type == CREMA_MSG_REPLAY && !CREMA_MUTATED(6) && !CREMA_MUTATED(8)) {
+    } else if (msg->type == CREMA_MSG_REPLAY) {
         self->stats.replays += crema_sender_rewind(self->sender, &msg->replay.stream_id,
                                                    msg->replay.from_seq, now_mono_ns);
     } else if (msg->type == CREMA_MSG_BARRIER) {
@@ -425,8 +419,7 @@ s_on_welcomed_tick(crema_session_t *self, int64_t now_ns)
             self, now_ns); /* bytes were lost in transit: both sides start counting again */
         return;
     }
-    if (!CREMA_MUTATED(8))
-        self->stats.rewinds += crema_sender_rewind_stale(self->sender, 2 * interval, now_ns);
+    self->stats.rewinds += crema_sender_rewind_stale(self->sender, 2 * interval, now_ns);
     if (now_ns >= self->heartbeat_at_ns)
         self->want_heartbeat = true;
     if (self->scan_refused && !self->scanning &&

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include "crema_mutant.h"
 
 #define MS 1000000ll
 #define WINDOW_MIN_NS (500 * MS)
@@ -145,8 +144,6 @@ crema_stream_take(crema_stream_t *self, uint64_t first, uint64_t last, uint64_t 
     self->uncommitted_b += bytes;
     if (self->hi < last)
         self->hi = last;
-    if (CREMA_MUTATED(1)) /* received is not durable */
-        self->committed = last;
     self->replays = 0;
     s_note_arrival(self, now_ns);
     self->replay_at_ns = now_ns + s_window_ns(self);

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "crema_map.h"
-#include "crema_mutant.h"
 
 #define SEQ_MAX (UINT64_MAX / 2)
 
@@ -255,7 +254,7 @@ s_decide(uint64_t written, bool ended, uint64_t first_seq, uint64_t last)
         return SINK_PUT_REPEAT;
     if (ended)
         return SINK_PUT_CLOSED;
-    if (first_seq > written + 1 && !CREMA_MUTATED(5))
+    if (first_seq > written + 1)
         return SINK_PUT_GAP;
     return SINK_PUT_APPEND;
 }
@@ -304,8 +303,6 @@ sink_commit_written(sink_commit_t *self, const crema_id_t *stream_id, uint64_t l
         stream->next_unsynced = self->unsynced;
         self->unsynced = stream;
     }
-    if (CREMA_MUTATED(9)) /* written is not durable */
-        sink_commit_durable(self);
 }
 
 void

@@ -8,7 +8,6 @@
 
 #include "crema_failpoint.h"
 #include "crema_frame.h"
-#include "crema_mutant.h"
 #include "sink_fs.h"
 #include "sink_journal_impl.h"
 #include "sink_segments.h"
@@ -318,8 +317,6 @@ sink_journal_sync(sink_journal_t *self, const sink_journal_head_t *head)
     crema_failpoint("sink.before_group_fdatasync");
     if (fdatasync(self->fd) != 0)
         err = CREMA_EIO;
-    if (CREMA_MUTATED(16) && err == CREMA_EIO && fdatasync(self->fd) == 0)
-        err = CREMA_OK; /* a failed sync is retried */
     if (err != CREMA_OK)
         return s_fail(self, err);
     crema_failpoint("sink.after_group_fdatasync");

@@ -8,7 +8,6 @@
 
 #include "crema_failpoint.h"
 #include "crema_frame.h"
-#include "crema_mutant.h"
 #include "sink_fs.h"
 #include "sink_journal_impl.h"
 #include "sink_segments.h"
@@ -26,7 +25,7 @@ s_renew(const char *path, const uint8_t *bytes, size_t size)
     crema_failpoint("sink.before_renew_truncate");
     crema_err_t err = ftruncate(fd, (off_t)size) == 0 ? CREMA_OK : sink_fs_error(errno);
     crema_failpoint("sink.before_renew_write");
-    if (err == CREMA_OK && !CREMA_MUTATED(18)) /* what can be read is taken for durable */
+    if (err == CREMA_OK)
         err = sink_fs_write(fd, bytes, size);
     crema_failpoint("sink.before_renew_fsync");
     if (err == CREMA_OK && fsync(fd) != 0)
