@@ -45,15 +45,13 @@ s_hand_over(int tty, pid_t from, pid_t group)
 }
 
 static void
-s_run(char *const argv[], const char *spool_dir, const struct rlimit *files, pid_t agent,
-      pid_t agent_group, int tty, int tell)
+s_run(char *const argv[], const char *spool_dir, const struct rlimit *files, pid_t agent_group,
+      int tty, int tell)
 {
-    char pid[24];
-    snprintf(pid, sizeof pid, "%ld", (long)agent);
     (void)setpgid(0, 0);
     s_hand_over(tty, agent_group, getpid());
     int why = 0;
-    if (setenv("CREMA_SPOOL", spool_dir, 1) != 0 || setenv("CREMA_AGENT_PID", pid, 1) != 0)
+    if (setenv("CREMA_SPOOL", spool_dir, 1) != 0)
         why = errno;
     if (why == 0) {
         crema_signals_restore();
@@ -92,10 +90,10 @@ agent_child_start(char *const argv[], const char *spool_dir, const struct rlimit
         return CREMA_EIO;
     }
     self->tty = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
-    pid_t agent = getpid(), agent_group = getpgrp();
+    pid_t agent_group = getpgrp();
     self->pid = fork();
     if (self->pid == 0)
-        s_run(argv, spool_dir, files, agent, agent_group, self->tty, tell[1]);
+        s_run(argv, spool_dir, files, agent_group, self->tty, tell[1]);
     int why = self->pid < 0 ? errno : 0;
     close(tell[1]);
     if (self->pid > 0) {

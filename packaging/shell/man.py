@@ -11,7 +11,7 @@ if typing.TYPE_CHECKING:
 
 _ENVIRONMENT = {
     "CREMA_RUNS": "directory of run files, where a command names none",
-    "CREMA_KEYS": "key directory, where keys add and keys revoke name none",
+    "CREMA_AGGREGATOR_KEYS": "key directory, where keys add and keys revoke name none",
 }
 _STATUS = "0: done. 1: something is wrong, and standard error says what. 2: bad command line."
 _SEE = (

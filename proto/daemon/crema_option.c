@@ -5,6 +5,7 @@
 #include "crema_config.h"
 #include "crema_log.h"
 #include "crema_value.h"
+#include "crema_variable.h"
 #include "crema_version.h"
 
 /* What every program has, beside its own table. */
@@ -73,23 +74,13 @@ s_complain(const parser_t *self, const place_t *place, const char *format, ...)
     return false;
 }
 
-static const char *
-s_kind_name(crema_option_type_t type)
-{
-    switch (type) {
-    case CREMA_OPTION_FLAG:
-        return "neither true nor false; give true or false";
-    case CREMA_OPTION_INT:
-        return "not a whole number; give for example 5";
-    case CREMA_OPTION_BYTES:
-        return "not a number of bytes; give for example 4096, 64Ki, 512Mi, 1Gi";
-    case CREMA_OPTION_DURATION:
-        return "not a duration; give for example 500ms, 1s, 2m";
-    case CREMA_OPTION_TEXT:
-        break;
-    }
-    return "not a text";
-}
+/* What is wrong with a value, by the type of its option. */
+static const char *const c_not_a[] = {
+    [CREMA_OPTION_FLAG] = "neither true nor false; give true or false",
+    [CREMA_OPTION_INT] = "not a whole number; give for example 5",
+    [CREMA_OPTION_BYTES] = "not a number of bytes; give for example 4096, 64Ki, 512Mi, 1Gi",
+    [CREMA_OPTION_DURATION] = "not a duration; give for example 500ms, 1s, 2m",
+};
 
 static const char *
 s_format_number(crema_option_type_t type, int64_t value, char text[CREMA_VALUE_TEXT])
@@ -122,7 +113,7 @@ s_set_number(const parser_t *self, const crema_option_t *option, const char *tex
     int64_t value;
     if (!s_parse_number(option->type, text, &value))
         return s_complain(self, place, "--%s: \"%s\" is %s", option->name, text,
-                          s_kind_name(option->type));
+                          c_not_a[option->type]);
     bool bounded = option->min != 0 || option->max != 0;
     if (bounded && (value < option->min || value > option->max))
         return s_complain(self, place, "--%s: \"%s\" is out of bounds; give %s to %s", option->name,
@@ -154,13 +145,11 @@ s_set(const parser_t *self, const crema_option_t *option, const char *text, cons
         *(const char **)option->value = text;
         return true;
     }
-    if (option->type == CREMA_OPTION_FLAG) {
-        if (crema_value_parse_flag(text, option->value))
-            return true;
-        return s_complain(self, place, "--%s: \"%s\" is %s", option->name, text,
-                          s_kind_name(option->type));
-    }
-    return s_set_number(self, option, text, place);
+    if (option->type != CREMA_OPTION_FLAG)
+        return s_set_number(self, option, text, place);
+    return crema_value_parse_flag(text, option->value) ||
+           s_complain(self, place, "--%s: \"%s\" is %s", option->name, text,
+                      c_not_a[option->type]);
 }
 
 /* The option of that name in the program's table, else in the common one, else NULL. */
@@ -173,14 +162,6 @@ s_find(const parser_t *self, const char *name, size_t length)
             if (strlen(option->name) == length && memcmp(option->name, name, length) == 0)
                 return option;
     return NULL;
-}
-
-/* Only meant for the command line. */
-static bool
-s_is_question(const crema_option_t *option)
-{
-    return strcmp(option->name, "help") == 0 || strcmp(option->name, "version") == 0 ||
-           strcmp(option->name, "check") == 0;
 }
 
 /* ---- the four sources, from weak to strong */
@@ -215,7 +196,7 @@ s_take_file(const parser_t *self, const char *path, zconfig_t **config)
     for (zconfig_t *item = zconfig_child(*config); item; item = zconfig_next(item)) {
         const char *name = zconfig_name(item);
         const crema_option_t *option = s_find(self, name, strlen(name));
-        if (!option || s_is_question(option) || strcmp(option->name, "config") == 0)
+        if (!option || crema_option_is_question(option) || strcmp(option->name, "config") == 0)
             return s_complain(self, &place, "%s: no such option", name);
         if (zconfig_child(item))
             return s_complain(self, &place, "%s: has sections; give a value", name);
@@ -225,26 +206,36 @@ s_take_file(const parser_t *self, const char *path, zconfig_t **config)
     return true;
 }
 
-void
-crema_option_variable(const crema_option_t *option, char *ret_name, size_t size)
-{
-    snprintf(ret_name, size, "CREMA_%s", option->name);
-    for (char *at = ret_name; *at; at++)
-        *at = *at == '-' ? '_' : (char)toupper((unsigned char)*at);
-}
-
 static bool
 s_take_environment(const parser_t *self, const crema_option_t *options)
 {
     for (const crema_option_t *option = options; option->name; option++) {
-        char name[128];
-        crema_option_variable(option, name, sizeof name);
-        const place_t place = {"environment", name};
-        const char *text = s_is_question(option) ? NULL : getenv(name);
-        if (text && *text && !s_set(self, option, text, &place))
+        if (crema_option_is_question(option))
+            continue;
+        const crema_variable_t variable = crema_variable_find(self->usage->program, option->name);
+        const place_t place = {"environment", variable.name};
+        if (variable.text && !s_set(self, option, variable.text, &place))
             return false;
     }
     return true;
+}
+
+/* One line for each outdated variable that the program follows. */
+static void
+s_warn_of_outdated(const parser_t *self)
+{
+    const crema_option_t *const tables[] = {self->own, self->common};
+    for (size_t t = 0; t < 2; t++)
+        for (size_t i = 0; i < TABLE_MAX && tables[t][i].name; i++) {
+            const char *option = tables[t][i].name, *kind = s_sources[t][i].kind;
+            const crema_variable_t variable = crema_variable_find(self->usage->program, option);
+            char name[CREMA_VARIABLE_CHARS];
+            if (!variable.outdated || strcmp(kind, "environment") != 0)
+                continue;
+            crema_variable_name(self->usage->program, option, name);
+            crema_log_warn("variable_outdated", CREMA_TEXT("variable", variable.name),
+                           CREMA_TEXT("use", name));
+        }
 }
 
 /* What one argument asks for. */
@@ -400,6 +391,7 @@ crema_option_parse(const crema_usage_t *usage, const crema_option_t *options, in
     }
     if (!s_take_all(&self))
         return CREMA_OPTION_ERROR;
+    s_warn_of_outdated(&self);
     *ret_rest = self.rest;
     s_keep(&self);
     return s_common.check ? CREMA_OPTION_CHECK : CREMA_OPTION_RUN;
@@ -412,7 +404,7 @@ s_print_values(const crema_option_t *options, int t)
 {
     for (size_t i = 0; i < TABLE_MAX && options[i].name; i++) {
         const char *text = s_sources[t][i].text, *kind = s_sources[t][i].kind;
-        if (!text || s_is_question(&options[i]) || strcmp(options[i].name, "config") == 0)
+        if (!text || crema_option_is_question(&options[i]) || strcmp(options[i].name, "config") == 0)
             continue;
         const bool from_file = strcmp(kind, "file") == 0;
         printf("%s = \"%s\"%*s# %s%s%s\n", options[i].name, text,

@@ -1,9 +1,9 @@
 /* crema_option - one declarative table gives flags, environment, configuration file, --help, --version and --check.
  *
- * Precedence: command line, then CREMA_<NAME> in the environment (dashes become underscores), then the file named by --config
- * (zconfig, the format CZMQ and its certificates use; keys at the top level are option names), then the default. An unknown
- * option, key or a value out of bounds is an error that names where it was found. An unknown CREMA_* variable is not: other
- * programs share the prefix. An empty variable counts as not set. --help, --version and --check exist on the command line only. */
+ * Precedence: command line, then the environment (crema_variable.h), then the file named by --config (zconfig, the format
+ * CZMQ and its certificates use; keys at the top level are option names), then the default. An unknown option, key or a
+ * value out of bounds is an error that names where it was found. An unknown CREMA_* variable is not: other programs share
+ * the prefix. --help, --version and --check exist on the command line only. */
 #ifndef CREMA_OPTION_H
 #define CREMA_OPTION_H
 
@@ -59,8 +59,8 @@ void crema_option_print_values(void);
  * changed: something is wrong, which standard error names. */
 bool crema_option_reload(const char *const *names);
 
-/* The environment variable of an option: CREMA_HEARTBEAT_INTERVAL for heartbeat-interval. */
-void crema_option_variable(const crema_option_t *option, char *ret_name, size_t size);
+/* --help and its like: only meant for the command line. */
+bool crema_option_is_question(const crema_option_t *option);
 
 /* A flag that is set unless --no-NAME is given. */
 bool crema_option_is_on(const crema_option_t *option);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "crema_option.h"
+#include "crema_variable.h"
 #include "crema_version.h"
 
 #define LINE_CHARS 78 /* of a line; a space and a newline are the same here */
@@ -83,10 +84,10 @@ s_print_synopsis(const crema_usage_t *usage)
 }
 
 static void
-s_print_options(const crema_option_t *options)
+s_print_options(const char *program, const crema_option_t *options)
 {
     for (const crema_option_t *option = options; option->name; option++) {
-        char variable[128];
+        char variable[CREMA_VARIABLE_CHARS];
         fputs(".TP\n.B ", stdout);
         s_print_text("--");
         s_print_text(crema_option_is_on(option) ? "no-" : "");
@@ -95,7 +96,11 @@ s_print_options(const crema_option_t *options)
             printf(" \\fI%s\\fR", option->argument);
         putchar('\n');
         s_print_text(option->help);
-        crema_option_variable(option, variable, sizeof variable);
+        if (crema_option_is_question(option)) {
+            putchar('\n');
+            continue;
+        }
+        crema_variable_name(program, option->name, variable);
         printf("\n[%s", variable);
         if (option->fallback && option->type != CREMA_OPTION_FLAG) {
             fputs(", default ", stdout);
@@ -121,12 +126,14 @@ crema_option_print_man(const crema_usage_t *usage, const crema_option_t *own,
     puts(".SH DESCRIPTION");
     s_print_text(usage->description);
     puts("\n.SH OPTIONS");
-    s_print_options(own);
+    s_print_options(usage->program, own);
     puts(".SS \"Common options\"");
-    s_print_options(common);
+    s_print_options(usage->program, common);
     puts(".SH ENVIRONMENT AND CONFIGURATION\n"
          "A value comes from the command line, else the environment variable in\n"
-         "brackets, else the file that\n.B \\-\\-config\nnames, else the default.\n"
+         "brackets, else the same without the program\\(aqs name (CREMA_LOG_LEVEL), which\n"
+         "sets the option in every program, else the file that\n.B \\-\\-config\nnames, else "
+         "the default.\n"
          "Sizes take k M G Ki Mi Gi, durations ms s m h.");
     if (usage->epilogue) {
         puts(".SH NOTES");
@@ -142,35 +149,34 @@ crema_option_print_man(const crema_usage_t *usage, const crema_option_t *own,
 #define HELP_COLUMN 34
 
 bool
+crema_option_is_question(const crema_option_t *option)
+{
+    static const char *const c_questions[] = {"check", "version", "help"};
+    for (size_t i = 0; i < sizeof c_questions / sizeof *c_questions; i++)
+        if (strcmp(option->name, c_questions[i]) == 0)
+            return true;
+    return false;
+}
+
+bool
 crema_option_is_on(const crema_option_t *option)
 {
     return option->type == CREMA_OPTION_FLAG && option->fallback &&
            strcmp(option->fallback, "true") == 0;
 }
 
-/* Questions have no argument and no variable. */
-static bool
-s_has_variable(const crema_option_t *option)
-{
-    static const char *const c_questions[] = {"check", "version", "help"};
-    for (size_t i = 0; i < sizeof c_questions / sizeof *c_questions; i++)
-        if (strcmp(option->name, c_questions[i]) == 0)
-            return false;
-    return true;
-}
-
 static void
-s_print_option(const crema_option_t *option)
+s_print_option(const char *program, const crema_option_t *option)
 {
-    char name[128];
+    char name[CREMA_VARIABLE_CHARS];
     int used = printf("  --%s%s%s%s", crema_option_is_on(option) ? "no-" : "", option->name,
                       option->argument ? " " : "", option->argument ? option->argument : "");
     if (used >= HELP_COLUMN)
         used = printf("\n") - 1;
     printf("%*s%s\n", HELP_COLUMN - used, "", option->help);
-    if (!s_has_variable(option))
+    if (crema_option_is_question(option))
         return;
-    crema_option_variable(option, name, sizeof name);
+    crema_variable_name(program, option->name, name);
     if (option->fallback && option->type != CREMA_OPTION_FLAG)
         printf("%*s[%s, default %s]\n", HELP_COLUMN, "", name, option->fallback);
     else
@@ -183,12 +189,13 @@ crema_option_print_help(const crema_usage_t *usage, const crema_option_t *own,
 {
     printf("usage: %s %s\n\n%s\n\noptions:\n", usage->program, usage->synopsis, usage->description);
     for (const crema_option_t *option = own; option->name; option++)
-        s_print_option(option);
+        s_print_option(usage->program, option);
     printf("\ncommon options:\n");
     for (const crema_option_t *option = common; option->name; option++)
-        s_print_option(option);
+        s_print_option(usage->program, option);
     printf("\nA value comes from the command line, else the environment variable in brackets, else "
-           "the file, else the\ndefault. Sizes take k M G Ki Mi Gi, durations ms s m h.\n");
+           "the same without\nthe program's name (CREMA_LOG_LEVEL), which sets the option in every "
+           "program, else the file, else the\ndefault. Sizes take k M G Ki Mi Gi, durations ms s m h.\n");
     if (usage->epilogue)
         printf("\n%s\n", usage->epilogue);
 }

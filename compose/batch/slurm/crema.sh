@@ -60,7 +60,7 @@ sink=$!
 start aggregator crema-aggregator --bind 'tcp://0.0.0.0:*' --sink "$endpoint" --keys "$work/keys"
 aggregator=$!
 CREMA_AGGREGATOR=tcp://$(hostname):${endpoint##*:}
-export CREMA_AGGREGATOR CREMA_KEYS=$work/keys/agent CREMA_DRAIN_TIMEOUT=${drain_s}s
+export CREMA_AGGREGATOR CREMA_AGENT_KEYS=$work/keys/agent CREMA_AGENT_DRAIN_TIMEOUT=${drain_s}s
 
 crema-agent --spool "$scratch/crema-$SLURM_JOB_ID-scheduler" -- \
     dask scheduler --port 0 --no-dashboard --scheduler-file "$work/scheduler.json" >"$work/scheduler.log" 2>&1 &

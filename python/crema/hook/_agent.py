@@ -139,6 +139,7 @@ class AgentKeeper:
             capture_output=True,
             text=True,
             timeout=_PATIENCE_S,
+            env=_environment(),
         )
         if made.returncode != 0:
             raise OSError(made.stderr.strip() or f"exit status {made.returncode}")
@@ -158,6 +159,7 @@ class AgentKeeper:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            env=_environment(),
         )
         self.started += 1
         # Hold the starter's lock until the agent runs, so that the workers of a host start only one
@@ -176,6 +178,11 @@ class AgentKeeper:
         if problem != self.problem:
             self.problem = problem
             logger.warning("crema: %s", problem)
+
+
+def _environment() -> dict[str, str]:
+    """This process's, without the keys: they are a client's, and the agent has its own."""
+    return {name: value for name, value in os.environ.items() if name != "CREMA_KEYS"}
 
 
 def dismiss(config: HookConfig) -> None:

@@ -270,8 +270,20 @@ def keys() -> None:
     """
 
 
+def _warn_of_old_variable(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    source = ctx.get_parameter_source(str(param.name))
+    if source is click.core.ParameterSource.ENVIRONMENT and value == os.environ.get("CREMA_KEYS"):
+        click.echo("crema: CREMA_KEYS is for clients; use CREMA_AGGREGATOR_KEYS", err=True)
+    return value
+
+
 _directory = click.argument(
-    "directory", type=click.Path(), envvar="CREMA_KEYS", default="keys", metavar="[DIR]"
+    "directory",
+    type=click.Path(),
+    envvar=["CREMA_AGGREGATOR_KEYS", "CREMA_KEYS"],
+    callback=_warn_of_old_variable,
+    default="keys",
+    metavar="[DIR]",
 )
 _role = click.option(
     "--role",

@@ -18,6 +18,8 @@ from crema.hook import _agent
 FAKE = """#!{python}
 import fcntl, os, sys, time
 arguments = sys.argv[1:]
+if os.environ.get("CREMA_KEYS"):
+    sys.exit(2)  # as the agent, which cannot take them together with --server-key
 spool = arguments[arguments.index("--spool") + 1]
 if "--print-key" in arguments:
     os.makedirs(spool + "/keys", mode=0o700, exist_ok=True)
@@ -104,6 +106,14 @@ def test_an_agent_is_started_with_all_it_needs(spool, tmp_path):
         "--daemon",
     ):
         assert expected in words
+
+
+def test_a_clients_keys_are_not_for_the_agent(spool, tmp_path, monkeypatch):
+    """A LocalCluster in a notebook that has CREMA_KEYS for itself."""
+    monkeypatch.setenv("CREMA_KEYS", "/keys/client")
+    one = keeper(spool, tmp_path)
+    one.check()
+    assert until(one.is_held)
 
 
 def test_the_agents_public_key_is_told_once_by_each_who_sees_it(spool, tmp_path):

@@ -11,6 +11,7 @@
 static const char *s_spool, *s_endpoint;
 static int64_t s_interval_ns, s_limit_b, s_count;
 static bool s_live, s_daemon;
+static const char *s_keys;
 
 static const crema_option_t s_options[] = {
     {"spool", CREMA_OPTION_TEXT, NULL, 0, 0, "DIR", "directory to serve", &s_spool},
@@ -22,6 +23,7 @@ static const crema_option_t s_options[] = {
     {"count", CREMA_OPTION_INT, "3", -10, 10, "N", "how many", &s_count},
     {"live", CREMA_OPTION_FLAG, "true", 0, 0, NULL, "write no live view", &s_live},
     {"daemon", CREMA_OPTION_FLAG, NULL, 0, 0, NULL, "detach", &s_daemon},
+    {"keys", CREMA_OPTION_TEXT, NULL, 0, 0, "DIR", "key directory", &s_keys},
     {0},
 };
 
@@ -75,7 +77,12 @@ s_clear_environment(void **state)
                                         "CREMA_CHECK",
                                         "CREMA_HELP",
                                         "CREMA_LOG_FORMAT",
-                                        "CREMA_HEARTBEAT_INTERVAL"};
+                                        "CREMA_HEARTBEAT_INTERVAL",
+                                        "CREMA_KEYS",
+                                        "CREMA_TEST_KEYS",
+                                        "CREMA_TEST_SPOOL",
+                                        "CREMA_TEST_COUNT",
+                                        "CREMA_TEST_CONFIG"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         unsetenv(names[i]);
     return 0;
@@ -148,11 +155,57 @@ test_the_stronger_source_wins(void **state)
     assert_string_equal(s_endpoint, "ipc:///environment");
     assert_string_equal(s_spool, "/from file");
     assert_false(s_live);
-    setenv("CREMA_CONFIG", path, 1);
+    setenv("CREMA_TEST_CONFIG", path, 1);
     assert_int_equal(PARSE("--live"), CREMA_OPTION_RUN);
     assert_int_equal(s_count, 5);
     assert_true(s_live);
     unlink(path);
+}
+
+static void
+test_a_variable_of_the_program_wins_over_one_of_all(void **state)
+{
+    (void)state;
+    setenv("CREMA_COUNT", "5", 1);
+    assert_int_equal(PARSE("--live"), CREMA_OPTION_RUN);
+    assert_int_equal(s_count, 5);
+    setenv("CREMA_TEST_COUNT", "6", 1);
+    assert_int_equal(PARSE("--live"), CREMA_OPTION_RUN);
+    assert_int_equal(s_count, 6);
+    setenv("CREMA_TEST_COUNT", "", 1); /* as good as not set */
+    assert_int_equal(PARSE("--live"), CREMA_OPTION_RUN);
+    assert_int_equal(s_count, 5);
+    setenv("CREMA_TEST_COUNT", "many", 1);
+    assert_int_equal(PARSE("--live"), CREMA_OPTION_ERROR);
+    assert_non_null(strstr(s_said, "(environment CREMA_TEST_COUNT)\n"));
+}
+
+/* Times that a text stands in what the last parse said. */
+static int
+s_times_said(const char *text)
+{
+    int times = 0;
+    for (const char *at = s_said; (at = strstr(at, text)); at++)
+        times++;
+    return times;
+}
+
+static void
+test_a_name_that_means_two_things_is_outdated(void **state)
+{
+    (void)state;
+    setenv("CREMA_KEYS", "/of/whom", 1);
+    assert_int_equal(PARSE("--live"), CREMA_OPTION_RUN);
+    assert_string_equal(s_keys, "/of/whom");
+    assert_int_equal(s_times_said("\n"), 1);
+    assert_non_null(strstr(s_said, "event=variable_outdated"));
+    assert_non_null(strstr(s_said, "variable=CREMA_KEYS use=CREMA_TEST_KEYS"));
+    assert_int_equal(PARSE("--keys=/mine"), CREMA_OPTION_RUN); /* not followed: not a word */
+    assert_string_equal(s_said, "");
+    setenv("CREMA_TEST_KEYS", "/mine/too", 1);
+    assert_int_equal(PARSE("--live"), CREMA_OPTION_RUN);
+    assert_string_equal(s_keys, "/mine/too");
+    assert_string_equal(s_said, "");
 }
 
 static void
@@ -179,17 +232,17 @@ test_version_and_help(void **state)
         "Ships what lies in a spool.",
         "  --spool DIR  ",
         "  --heartbeat-interval TIME  ",
-        "[CREMA_HEARTBEAT_INTERVAL, default 1s]",
+        "[CREMA_TEST_HEARTBEAT_INTERVAL, default 1s]",
         "  --no-live  ",
         "  --daemon  ",
         "  --config FILE  ",
-        "[CREMA_LOG_LEVEL, default info]",
+        "[CREMA_TEST_LOG_LEVEL, default info]",
         "See the handbook.",
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         if (!strstr(s_said, parts[i]))
             fail_msg("the help says nothing of \"%s\":\n%s", parts[i], s_said);
-    assert_null(strstr(s_said, "CREMA_CHECK"));
+    assert_null(strstr(s_said, "_CHECK"));
 }
 
 static void
@@ -295,6 +348,8 @@ main(void)
         TEST(test_defaults),
         TEST(test_the_command_line_in_all_its_forms),
         TEST(test_the_stronger_source_wins),
+        TEST(test_a_variable_of_the_program_wins_over_one_of_all),
+        TEST(test_a_name_that_means_two_things_is_outdated),
         TEST(test_check_is_for_the_command_line),
         TEST(test_version_and_help),
         TEST(test_what_is_wrong_is_named_with_its_place),
