@@ -71,12 +71,13 @@ struct crema_spool {
     crema_spool_waiting_t waiting[CREMA_SPOOL_WAITING_NAMES]; /* the first stats.waiting_files */
 };
 
+/* ---- crema_spool_entry.c, which knows none of the others */
+
 /* Writes the name of a segment with a NUL into `name`, which is returned. */
 char *crema_spool_name(const crema_id_t *stream_id, uint64_t first_seq,
                        char name[CREMA_SPOOL_NAME_CHARS + 1]);
 
-/* ---- crema_spool.c */
-
+void crema_spool_entry_destroy(crema_spool_entry_t *entry);
 crema_spool_entry_t *crema_spool_entry(const crema_spool_t *self, const crema_id_t *stream_id);
 void crema_spool_forget(crema_spool_t *self, crema_spool_entry_t *entry);
 void crema_spool_free_texts(crema_stream_info_t *info);

@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <libdeflate.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,127 +12,6 @@
 #define GIB ((uint64_t)1 << 30)
 #define LIST_CHANGES_B                                                                             \
     (64u << 20) /* changes to the list of writers that the journal of a run may hold */
-
-/* ---- messages of a run */
-
-static uint32_t
-s_checksum(const crema_msg_t *msg)
-{
-    uint8_t *bytes;
-    size_t size;
-    if (crema_wire_encode(msg, &bytes, &size) != CREMA_OK)
-        return 1;
-    uint32_t crc =
-        libdeflate_crc32(0, bytes + CREMA_WIRE_HEADER_BYTES, size - CREMA_WIRE_HEADER_BYTES);
-    free(bytes);
-    return crc ? crc : 1;
-}
-
-uint32_t
-sink_store_fingerprint(crema_msg_type_t type, const crema_run_msg_t *msg)
-{
-    crema_msg_t plain = {.type = type, .run = *msg};
-    plain.run.t_verdict_ns = 0;
-    while (plain.run.n_attributes > 0 && crema_cost_is_key(msg->keys[plain.run.n_attributes - 1]))
-        plain.run.n_attributes--; /* they are the last attributes */
-    return s_checksum(&plain);
-}
-
-static size_t
-s_length(const char *text)
-{
-    return text ? strlen(text) : 0;
-}
-
-/* Approximate size of the part in a journal. */
-static uint64_t
-s_writers_bytes(const crema_writers_msg_t *msg)
-{
-    uint64_t bytes = CREMA_WIRE_HEADER_BYTES + 2 * CREMA_FRAME_HEADER_BYTES;
-    for (size_t i = 0; i < msg->n; i++)
-        bytes += 32 + s_length(msg->writers[i].name) + s_length(msg->writers[i].uuid) +
-                 s_length(msg->writers[i].text);
-    return bytes;
-}
-
-static uint32_t
-s_writers_fingerprint(const crema_writers_msg_t *msg)
-{
-    return s_checksum(&(crema_msg_t){.type = CREMA_MSG_RUN_WRITERS, .writers = *msg});
-}
-
-/* True if it changes a part that is already in the journal. */
-static bool
-s_changes_list(const sink_store_run_t *run, const crema_writers_msg_t *msg, uint32_t crc)
-{
-    if (run->n_said_writers != msg->parts)
-        return run->n_said_writers > 0;
-    return run->said_writers[msg->part] != 0 && run->said_writers[msg->part] != crc;
-}
-
-crema_err_t
-sink_store_note_writers(sink_store_run_t *run, const crema_writers_msg_t *msg, bool *ret_new)
-{
-    uint32_t crc = s_writers_fingerprint(msg);
-    if (s_changes_list(run, msg, crc))
-        run->list_changed_b += s_writers_bytes(msg);
-    if (msg->parts != run->n_said_writers) {
-        uint32_t *said = calloc(msg->parts, sizeof *said);
-        if (!said)
-            return CREMA_ENOMEM;
-        free(run->said_writers);
-        run->said_writers = said;
-        run->n_said_writers = msg->parts;
-    }
-    *ret_new = run->said_writers[msg->part] != crc;
-    run->said_writers[msg->part] = crc;
-    return CREMA_OK;
-}
-
-uint32_t *
-sink_store_said(sink_store_run_t *run, crema_msg_type_t type)
-{
-    switch (type) {
-    case CREMA_MSG_RUN_OPEN:
-        return &run->said_open;
-    case CREMA_MSG_RUN_END:
-        return &run->said_end;
-    case CREMA_MSG_RUN_SEAL:
-        return &run->said_seal;
-    default:
-        return NULL;
-    }
-}
-
-void
-sink_store_note_life(sink_store_run_t *run, crema_life_event_t event)
-{
-    /* Events that this state does not allow are ignored: a journal may hold any sequence. */
-    crema_err_t err = crema_life_step(run->shown.life, event, &run->shown.life);
-    (void)err;
-}
-
-void
-sink_store_note_message(sink_store_run_t *run, crema_msg_type_t type, const crema_run_msg_t *msg,
-                        uint32_t fingerprint)
-{
-    const bool had_ended =
-        run->shown.life == CREMA_LIFE_ENDED || run->shown.life == CREMA_LIFE_SEALED;
-    *sink_store_said(run, type) = fingerprint;
-    if (crema_id_is_zero(&run->shown.owner))
-        run->shown.owner = msg->owner;
-    if (type == CREMA_MSG_RUN_OPEN && crema_id_equal(&msg->owner, &run->shown.owner))
-        memcpy(run->shown.agent_key, msg->agent_key, sizeof run->shown.agent_key);
-    sink_store_note_life(run, crema_life_event(type, msg));
-    if (type == CREMA_MSG_RUN_END && !had_ended) {
-        run->shown.seal_asked = false; /* another verdict follows */
-        run->said_seal = 0;            /* so that an identical RUN_SEAL is taken too */
-    }
-    if (type != CREMA_MSG_RUN_SEAL)
-        return;
-    run->shown.seal_asked = true;
-    run->shown.late = run->shown.revision > 0;
-}
 
 /* ---- taking */
 
@@ -327,8 +205,8 @@ sink_store_writers(sink_store_t *self, const crema_writers_msg_t *msg, int64_t t
     crema_err_t err = s_take_run(self, &msg->run_id, &run);
     if (err == CREMA_OK && s_is_denied(run, &msg->owner))
         err = CREMA_EDENIED;
-    if (err == CREMA_OK && s_changes_list(run, msg, s_writers_fingerprint(msg)) &&
-        (run->list_changed_b + s_writers_bytes(msg) > LIST_CHANGES_B || s_is_full(self, run)))
+    uint64_t changed = err == CREMA_OK ? sink_store_list_change(run, msg) : 0;
+    if (changed > 0 && (run->list_changed_b + changed > LIST_CHANGES_B || s_is_full(self, run)))
         err = CREMA_ELIMIT;
     if (err == CREMA_OK)
         err = sink_store_note_writers(run, msg, &new);

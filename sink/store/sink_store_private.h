@@ -1,7 +1,8 @@
-/* sink_store_private - shared by the source files of sink_store: sink_store_open.c opens and
- * closes the store, sink_store_runs.c moves runs between stages, sink_store_state.c reads and
- * writes the state of a run, sink_store_scrub.c re-reads journals, sink_store.c takes and
- * commits what is put, sink_store_show.c answers queries. */
+/* sink_store_private - shared by the source files of sink_store, of which each uses only those
+ * before it: sink_store_known.c finds runs, sink_store_said.c notes messages, sink_store_state.c
+ * reads and writes the state of a run, sink_store_scrub.c re-reads journals, sink_store_open.c
+ * opens and closes the store, sink_store_runs.c moves runs between stages, sink_store_show.c
+ * answers queries, sink_store.c takes and commits what is put. */
 #ifndef SINK_STORE_PRIVATE_H
 #define SINK_STORE_PRIVATE_H
 
@@ -77,11 +78,41 @@ struct sink_store {
     sink_store_report_t report;
 };
 
-/* ---- sink_store_runs.c */
+/* ---- sink_store_known.c */
 
 sink_store_run_t *sink_store_run(const sink_store_t *self, const crema_id_t *run_id);
 CREMA_MUST_CHECK crema_err_t sink_store_add_run(sink_store_t *self, const crema_id_t *run_id,
                                                 sink_store_run_t **ret_run);
+/* True if the run's journal is gone. */
+bool sink_store_is_freed(const sink_store_t *self, const crema_id_t *run_id);
+/* True if the final file of the run is complete. */
+bool sink_store_is_over(const sink_run_t *run);
+void sink_store_add_event(sink_store_t *self, int type, const crema_id_t *run_id, const char *text);
+void sink_store_drop_news(sink_store_t *self);
+/* Removes everything except damaged files. */
+void sink_store_remove_dir(const char *path);
+
+/* ---- sink_store_said.c */
+
+/* Checksum of a message's content without the time of the verdict; never 0. */
+uint32_t sink_store_fingerprint(crema_msg_type_t type, const crema_run_msg_t *msg);
+/* Where the checksum of the last message of a type is kept; NULL: this type is not journaled. */
+uint32_t *sink_store_said(sink_store_run_t *run, crema_msg_type_t type);
+/* Call it when the message is in the journal. */
+void sink_store_note_message(sink_store_run_t *run, crema_msg_type_t type,
+                             const crema_run_msg_t *msg, uint32_t fingerprint);
+/* Moves the run's state after an event; events that its state does not allow are ignored. */
+void sink_store_note_life(sink_store_run_t *run, crema_life_event_t event);
+
+/* Call it when a part of the list of writers is in the journal. *ret_new: the part is new or
+ * differs. */
+CREMA_MUST_CHECK crema_err_t sink_store_note_writers(sink_store_run_t *run,
+                                                     const crema_writers_msg_t *msg, bool *ret_new);
+/* Bytes that the part adds to the journal if it changes one that is there, else 0. */
+uint64_t sink_store_list_change(const sink_store_run_t *run, const crema_writers_msg_t *msg);
+
+/* ---- sink_store_runs.c */
+
 /* The run, live, created if it is unknown. CREMA_ENOENT: it was freed; CREMA_EIO: it is set
  * aside. */
 CREMA_MUST_CHECK crema_err_t sink_store_take_run(sink_store_t *self, const crema_id_t *run_id,
@@ -92,15 +123,7 @@ void sink_store_touch(sink_store_t *self, sink_store_run_t *run);
 void sink_store_untouch(sink_store_t *self, sink_store_run_t *run);
 /* Brings a live run to rest. CREMA_EAGAIN: something of it is pending or not yet acknowledged. */
 CREMA_MUST_CHECK crema_err_t sink_store_rest(sink_store_t *self, sink_store_run_t *run);
-/* True if the run's journal is gone. */
-bool sink_store_is_freed(const sink_store_t *self, const crema_id_t *run_id);
-/* True if the final file of the run is complete. */
-bool sink_store_is_over(const sink_run_t *run);
-void sink_store_add_event(sink_store_t *self, int type, const crema_id_t *run_id, const char *text);
-void sink_store_drop_news(sink_store_t *self);
 void sink_store_drop_run(sink_store_t *self, sink_store_run_t *run);
-/* Removes everything except damaged files. */
-void sink_store_remove_dir(const char *path);
 
 /* ---- sink_store_scrub.c */
 
@@ -136,21 +159,6 @@ CREMA_MUST_CHECK crema_err_t sink_store_look(sink_store_t *self, sink_store_run_
 
 /* File in a run's directory: the answer to RUN_SEAL, a SEALED message. */
 #define SINK_STORE_ANSWER "sealed"
-
-/* Checksum of a message's content without the time of the verdict; never 0. */
-uint32_t sink_store_fingerprint(crema_msg_type_t type, const crema_run_msg_t *msg);
-/* Where the checksum of the last message of a type is kept; NULL: this type is not journaled. */
-uint32_t *sink_store_said(sink_store_run_t *run, crema_msg_type_t type);
-/* Call it when the message is in the journal. */
-void sink_store_note_message(sink_store_run_t *run, crema_msg_type_t type,
-                             const crema_run_msg_t *msg, uint32_t fingerprint);
-/* Moves the run's state after an event; events that its state does not allow are ignored. */
-void sink_store_note_life(sink_store_run_t *run, crema_life_event_t event);
-
-/* Call it when a part of the list of writers is in the journal. *ret_new: the part is new or
- * differs. */
-CREMA_MUST_CHECK crema_err_t sink_store_note_writers(sink_store_run_t *run,
-                                                     const crema_writers_msg_t *msg, bool *ret_new);
 
 /* ---- sink_store_open.c */
 

@@ -1,17 +1,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "sink_fs.h"
 #include "sink_store_private.h"
 
 /* ---- the store's content */
-
-crema_err_t
-sink_store_run_dir(const sink_store_t *self, const crema_id_t *run_id, char ret_path[PATH_MAX])
-{
-    char name[37];
-    return sink_fs_join(self->dir, crema_id_uuid(run_id, name), ret_path);
-}
 
 crema_id_t
 sink_store_id(const sink_store_t *self)

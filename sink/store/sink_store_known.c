@@ -1,0 +1,124 @@
+/* The runs that the store knows, their directories, and events for the log. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "crema_failpoint.h"
+#include "sink_fs.h"
+#include "sink_segments.h"
+#include "sink_store_private.h"
+
+/* ---- runs */
+
+sink_store_run_t *
+sink_store_run(const sink_store_t *self, const crema_id_t *run_id)
+{
+    return crema_map_find(self->runs, run_id);
+}
+
+crema_err_t
+sink_store_add_run(sink_store_t *self, const crema_id_t *run_id, sink_store_run_t **ret_run)
+{
+    sink_store_run_t *run = calloc(1, sizeof *run);
+    if (!run)
+        return CREMA_ENOMEM;
+    run->shown.run_id = *run_id;
+    crema_err_t err = crema_map_add(self->runs, run_id, run);
+    if (err != CREMA_OK) {
+        free(run);
+        return err;
+    }
+    crema_list_append(&self->unread, &run->unread);
+    *ret_run = run;
+    return CREMA_OK;
+}
+
+bool
+sink_store_is_freed(const sink_store_t *self, const crema_id_t *run_id)
+{
+    return sink_freed_has(&self->freed, run_id) || sink_past_has(&self->past, run_id);
+}
+
+bool
+sink_store_is_over(const sink_run_t *run)
+{
+    crema_life_t closed;
+    return run->revision > 0 && !run->late &&
+           crema_life_step(run->life, CREMA_LIFE_AGE, &closed) == CREMA_OK;
+}
+
+/* ---- their directories */
+
+crema_err_t
+sink_store_run_dir(const sink_store_t *self, const crema_id_t *run_id, char ret_path[PATH_MAX])
+{
+    char name[37];
+    return sink_fs_join(self->dir, crema_id_uuid(run_id, name), ret_path);
+}
+
+void
+sink_store_remove_dir(const char *path)
+{
+    DIR *stream = opendir(path);
+    if (!stream)
+        return;
+    struct dirent *entry;
+    while ((entry = readdir(stream))) {
+        const char *suffix = strchr(entry->d_name, '.');
+        if (suffix && strcmp(suffix, SINK_SEGMENT_DAMAGED) == 0)
+            continue;
+        crema_failpoint("sink.before_journal_unlink");
+        (void)unlinkat(dirfd(stream), entry->d_name, 0); /* does not remove directories */
+        crema_failpoint("sink.after_journal_unlink");
+    }
+    closedir(stream);
+    crema_failpoint("sink.before_journal_rmdir");
+    (void)rmdir(path);
+}
+
+/* ---- events for the log */
+
+struct sink_store_news {
+    sink_store_news_t *next;
+    int type;
+    crema_id_t run_id;
+    char text[];
+};
+
+void
+sink_store_add_event(sink_store_t *self, int type, const crema_id_t *run_id, const char *text)
+{
+    size_t n = strlen(text) + 1;
+    sink_store_news_t *news = malloc(sizeof *news + n), **end = &self->news;
+    if (!news)
+        return;
+    *news = (sink_store_news_t){.type = type, .run_id = *run_id};
+    memcpy(news->text, text, n);
+    while (*end)
+        end = &(*end)->next;
+    *end = news;
+}
+
+bool
+sink_store_event(sink_store_t *self, sink_store_event_t *ret_event)
+{
+    free(self->given);
+    self->given = self->news;
+    if (!self->given)
+        return false;
+    self->news = self->given->next;
+    ret_event->type = self->given->type;
+    ret_event->run_id = self->given->run_id;
+    ret_event->text = self->given->text;
+    return true;
+}
+
+void
+sink_store_drop_news(sink_store_t *self)
+{
+    sink_store_event_t event;
+    while (sink_store_event(self, &event))
+        ;
+}

@@ -1,0 +1,129 @@
+/* What was said of a run: the messages that its journal holds, by their checksums, and its state after them. */
+#include <libdeflate.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sink_store_private.h"
+
+static uint32_t
+s_checksum(const crema_msg_t *msg)
+{
+    uint8_t *bytes;
+    size_t size;
+    if (crema_wire_encode(msg, &bytes, &size) != CREMA_OK)
+        return 1;
+    uint32_t crc =
+        libdeflate_crc32(0, bytes + CREMA_WIRE_HEADER_BYTES, size - CREMA_WIRE_HEADER_BYTES);
+    free(bytes);
+    return crc ? crc : 1;
+}
+
+uint32_t
+sink_store_fingerprint(crema_msg_type_t type, const crema_run_msg_t *msg)
+{
+    crema_msg_t plain = {.type = type, .run = *msg};
+    plain.run.t_verdict_ns = 0;
+    while (plain.run.n_attributes > 0 && crema_cost_is_key(msg->keys[plain.run.n_attributes - 1]))
+        plain.run.n_attributes--; /* they are the last attributes */
+    return s_checksum(&plain);
+}
+
+static size_t
+s_length(const char *text)
+{
+    return text ? strlen(text) : 0;
+}
+
+/* Approximate size of the part in a journal. */
+static uint64_t
+s_writers_bytes(const crema_writers_msg_t *msg)
+{
+    uint64_t bytes = CREMA_WIRE_HEADER_BYTES + 2 * CREMA_FRAME_HEADER_BYTES;
+    for (size_t i = 0; i < msg->n; i++)
+        bytes += 32 + s_length(msg->writers[i].name) + s_length(msg->writers[i].uuid) +
+                 s_length(msg->writers[i].text);
+    return bytes;
+}
+
+static uint32_t
+s_writers_fingerprint(const crema_writers_msg_t *msg)
+{
+    return s_checksum(&(crema_msg_t){.type = CREMA_MSG_RUN_WRITERS, .writers = *msg});
+}
+
+static bool
+s_changes_list(const sink_store_run_t *run, const crema_writers_msg_t *msg, uint32_t crc)
+{
+    if (run->n_said_writers != msg->parts)
+        return run->n_said_writers > 0;
+    return run->said_writers[msg->part] != 0 && run->said_writers[msg->part] != crc;
+}
+
+uint64_t
+sink_store_list_change(const sink_store_run_t *run, const crema_writers_msg_t *msg)
+{
+    return s_changes_list(run, msg, s_writers_fingerprint(msg)) ? s_writers_bytes(msg) : 0;
+}
+
+crema_err_t
+sink_store_note_writers(sink_store_run_t *run, const crema_writers_msg_t *msg, bool *ret_new)
+{
+    uint32_t crc = s_writers_fingerprint(msg);
+    run->list_changed_b += sink_store_list_change(run, msg);
+    if (msg->parts != run->n_said_writers) {
+        uint32_t *said = calloc(msg->parts, sizeof *said);
+        if (!said)
+            return CREMA_ENOMEM;
+        free(run->said_writers);
+        run->said_writers = said;
+        run->n_said_writers = msg->parts;
+    }
+    *ret_new = run->said_writers[msg->part] != crc;
+    run->said_writers[msg->part] = crc;
+    return CREMA_OK;
+}
+
+uint32_t *
+sink_store_said(sink_store_run_t *run, crema_msg_type_t type)
+{
+    switch (type) {
+    case CREMA_MSG_RUN_OPEN:
+        return &run->said_open;
+    case CREMA_MSG_RUN_END:
+        return &run->said_end;
+    case CREMA_MSG_RUN_SEAL:
+        return &run->said_seal;
+    default:
+        return NULL;
+    }
+}
+
+void
+sink_store_note_life(sink_store_run_t *run, crema_life_event_t event)
+{
+    /* Events that this state does not allow are ignored: a journal may hold any sequence. */
+    crema_err_t err = crema_life_step(run->shown.life, event, &run->shown.life);
+    (void)err;
+}
+
+void
+sink_store_note_message(sink_store_run_t *run, crema_msg_type_t type, const crema_run_msg_t *msg,
+                        uint32_t fingerprint)
+{
+    const bool had_ended =
+        run->shown.life == CREMA_LIFE_ENDED || run->shown.life == CREMA_LIFE_SEALED;
+    *sink_store_said(run, type) = fingerprint;
+    if (crema_id_is_zero(&run->shown.owner))
+        run->shown.owner = msg->owner;
+    if (type == CREMA_MSG_RUN_OPEN && crema_id_equal(&msg->owner, &run->shown.owner))
+        memcpy(run->shown.agent_key, msg->agent_key, sizeof run->shown.agent_key);
+    sink_store_note_life(run, crema_life_event(type, msg));
+    if (type == CREMA_MSG_RUN_END && !had_ended) {
+        run->shown.seal_asked = false; /* another verdict follows */
+        run->said_seal = 0;            /* so that an identical RUN_SEAL is taken too */
+    }
+    if (type != CREMA_MSG_RUN_SEAL)
+        return;
+    run->shown.seal_asked = true;
+    run->shown.late = run->shown.revision > 0;
+}
