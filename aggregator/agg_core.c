@@ -1,7 +1,6 @@
 #include "agg_core_private.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define SWEEP_NS AGG_S
 
@@ -90,33 +89,6 @@ agg_core_destroy(agg_core_t **self_p)
     *self_p = NULL;
 }
 
-crema_id_t
-agg_peer_key(agg_peer_t peer)
-{
-    crema_id_t key = {{0}};
-    memcpy(key.bytes, &peer, sizeof peer);
-    return key;
-}
-
-void
-agg_reply(agg_core_t *self, const agg_reply_t *reply)
-{
-    self->stats.fences += reply->type == CREMA_MSG_FENCE;
-    if (self->n_replies == AGG_REPLIES_MAX) { /* dropped: the peer asks again */
-        self->stats.refused++;
-        return;
-    }
-    self->replies[self->n_replies++] = *reply;
-}
-
-void
-agg_refuse_principal(agg_core_t *self, agg_peer_t peer)
-{
-    self->stats.not_allowed++;
-    agg_reply(self, &(agg_reply_t){
-                        .peer = peer, .type = CREMA_MSG_FENCE, .reason = CREMA_FENCE_PRINCIPAL});
-}
-
 void
 agg_core_on_peer(agg_core_t *self, agg_peer_t peer, const crema_principal_t *from,
                  const crema_msg_t *msg, int64_t mono_ns, int64_t real_ns)
@@ -174,6 +146,7 @@ agg_core_on_tick(agg_core_t *self, int64_t mono_ns, int64_t real_ns)
     agg_flows_on_tick(self);
     agg_agents_on_tick(self, mono_ns);
     agg_runs_on_tick(self, mono_ns);
+    agg_ages_on_tick(self, mono_ns);
     if (mono_ns - self->swept_ns >= SWEEP_NS) {
         self->swept_ns = mono_ns;
         agg_flows_sweep(self);

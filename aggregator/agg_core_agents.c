@@ -1,7 +1,6 @@
 #include <stdlib.h>
 
 #include "agg_core_private.h"
-#include "crema_time.h"
 
 #define HELLOS_PER_SECOND 1000.0
 #define NOT_READY_MS 300 /* the sink's list of streams is incomplete */
@@ -9,7 +8,6 @@
 #define ABUSES_MAX 3
 #define ABUSE_RETRY_MS 5000
 #define ACTIVE_NS (10 * AGG_S)  /* an agent that sent within this time counts as active */
-#define CLOCK_NS (10 * AGG_S)   /* between two clock messages to the sink about one agent */
 #define LEFT_NS (60 * AGG_S)    /* after leaving, an agent is forgotten */
 #define REFUSED_NS (60 * AGG_S) /* between two events about refused streams of one agent */
 
@@ -17,18 +15,6 @@ static uint32_t
 s_bit(agg_event_t event)
 {
     return 1u << event;
-}
-
-agg_client_t *
-agg_client_of(const agg_core_t *self, const crema_id_t *agent_id)
-{
-    return crema_map_find(self->clients, agent_id);
-}
-
-void
-agg_client_out(agg_core_t *self, agg_client_t *client)
-{
-    crema_list_append(&self->clients_out, &client->out);
 }
 
 static void
@@ -45,12 +31,6 @@ s_set_reported(agg_core_t *self, agg_client_t *client, agg_agent_state_t state)
     self->n_reported[client->reported]--;
     self->n_reported[state]++;
     client->reported = state;
-}
-
-static bool
-s_is_forgotten(const agg_client_t *client, int64_t now_ns)
-{
-    return agg_agent_silent_ns(client->agent, now_ns) >= LEFT_NS;
 }
 
 /* Call it after anything that may change when the agent counts as silent. */
@@ -77,18 +57,6 @@ s_not_admitted(agg_core_t *self, agg_peer_t peer, uint32_t retry_after_ms)
 {
     agg_reply(self, &(agg_reply_t){
                         .peer = peer, .type = CREMA_MSG_WELCOME, .retry_after_ms = retry_after_ms});
-}
-
-void
-agg_client_end_session(agg_core_t *self, agg_client_t *client)
-{
-    crema_id_t key = agg_peer_key(client->peer);
-    if (crema_map_find(self->peers, &key) == client)
-        crema_map_take(self->peers, &key);
-    agg_credit_close(self->credit, &client->account);
-    agg_due_forget_sender(self, client);
-    client->has_session = client->leaving = false;
-    client->want_welcome = client->want_ack = client->want_dismiss = false;
 }
 
 void
@@ -330,59 +298,6 @@ s_on_hello(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg, int64_t no
 
 /* ---------------------------------------------------------------- within a session */
 
-/* Queues the offset of the agent's wall clock for every run it has streams of, at most each
- * CLOCK_NS. The round trips compare monotonic clocks, which clock steps do not disturb and which
- * restart at each boot; adding each host's difference between wall clock and monotonic clock
- * gives the difference of the wall clocks. */
-static void
-s_note_clock(agg_core_t *self, agg_client_t *client, const crema_offset_estimate_t *estimate,
-             const crema_heartbeat_t *heartbeat, int64_t now_ns)
-{
-    int64_t real_less_mono_there_ns = crema_time_sub(heartbeat->t1_real_ns, heartbeat->t1_mono_ns);
-    int64_t real_less_mono_here_ns = self->real_ns - now_ns;
-    client->clock = (crema_clock_sample_t){
-        .agent_id = *agg_agent_id(client->agent),
-        .t_ns = self->real_ns,
-        /* the sample is source - aggregator */
-        .offset_ns = crema_time_sub(crema_time_sub(real_less_mono_there_ns, estimate->offset_ns),
-                                    real_less_mono_here_ns),
-        .uncertainty_ns = estimate->uncertainty_ns,
-        .rtt_ns = estimate->rtt_ns,
-        .drift_ppb = -estimate->drift_ppb,
-    };
-    client->n_clock_runs = 0;
-    for (crema_link_t *link = client->flows.next; link != &client->flows; link = link->next) {
-        const crema_id_t *run_id = &CREMA_LIST_ITEM(link, agg_flow_t, of_client)->row.run_id;
-        size_t i = 0;
-        while (i < client->n_clock_runs && !crema_id_equal(&client->clock_runs[i], run_id))
-            i++;
-        if (i == client->n_clock_runs && i < AGG_CLOCK_RUNS_MAX)
-            client->clock_runs[client->n_clock_runs++] = *run_id;
-    }
-    agg_client_out(self, client);
-}
-
-static void
-s_follow_clock(agg_core_t *self, agg_client_t *client, const crema_heartbeat_t *heartbeat,
-               int64_t now_ns)
-{
-    crema_offset_estimate_t estimate;
-    bool ends = agg_runs_is_ending(self);
-    if (heartbeat->echo_t4_mono_ns == 0 || heartbeat->t1_real_ns == 0)
-        return;
-    crema_err_t err =
-        crema_offset_take(client->offset, heartbeat->echo_t1_mono_ns, heartbeat->echo_t2_mono_ns,
-                          heartbeat->echo_t3_mono_ns, heartbeat->echo_t4_mono_ns);
-    if ((err != CREMA_OK && err != CREMA_EREPEAT) ||
-        !crema_offset_estimate(client->offset, heartbeat->t1_mono_ns, &estimate))
-        return;
-    agg_agent_on_round_trip(client->agent, estimate.rtt_ns);
-    if (client->clock_sent_ns && now_ns - client->clock_sent_ns < (ends ? AGG_S : CLOCK_NS))
-        return;
-    client->clock_sent_ns = now_ns;
-    s_note_clock(self, client, &estimate, heartbeat, now_ns);
-}
-
 static void
 s_on_heartbeat(agg_core_t *self, agg_client_t *client, const crema_msg_t *msg, int64_t now_ns)
 {
@@ -396,7 +311,7 @@ s_on_heartbeat(agg_core_t *self, agg_client_t *client, const crema_msg_t *msg, i
     agg_agent_on_heartbeat(client->agent, heartbeat->hb_ivl_ms, now_ns);
     s_plan(self, client, now_ns);
     agg_client_take_faults(client, &heartbeat->faults);
-    s_follow_clock(self, client, heartbeat, now_ns);
+    agg_client_follow_clock(self, client, heartbeat, now_ns);
     client->ack_hb_no = heartbeat->hb_no;
     client->ack_t1_ns = heartbeat->t1_mono_ns;
     client->ack_t2_ns = now_ns;
@@ -570,7 +485,7 @@ agg_agents_on_tick(agg_core_t *self, int64_t now_ns)
         self->stats.agents_looked_at++;
         s_follow_state(self, client, state);
         if (state == AGG_AGENT_EXPIRED ||
-            (state == AGG_AGENT_LEFT && s_is_forgotten(client, now_ns)))
+            (state == AGG_AGENT_LEFT && agg_agent_silent_ns(client->agent, now_ns) >= LEFT_NS))
             agg_client_free(self, client);
         else
             s_plan(self, client, now_ns);

@@ -4,36 +4,13 @@
 
 static const crema_id_t s_no_agent;
 
-static agg_flow_t *
-s_make(agg_core_t *self, const crema_id_t *stream_id, const crema_id_t *run_id, int64_t now_ns)
-{
-    agg_entry_t *entry = agg_entry_get(self, run_id, now_ns);
-    agg_flow_t *flow = entry ? calloc(1, sizeof *flow) : NULL;
-    if (!flow)
-        return NULL;
-    if (crema_stream_new(stream_id, run_id, &flow->line) != CREMA_OK ||
-        agg_run_member(entry->run, &s_no_agent, &flow->member) != CREMA_OK ||
-        crema_map_add(self->flows, stream_id, flow) != CREMA_OK) {
-        crema_stream_destroy(&flow->line);
-        free(flow);
-        return NULL;
-    }
-    flow->entry = entry;
-    flow->row = crema_stream_row(flow->line);
-    crema_list_append(&entry->flows, &flow->of_entry);
-    agg_ages_follow(self, entry, now_ns);
-    crema_list_append(&self->due, &flow->due);
-    agg_run_tally(entry->run, flow->member, NULL, &flow->tally, now_ns);
-    return flow;
-}
-
 agg_flow_t *
 agg_flow_get(agg_core_t *self, const crema_id_t *stream_id, const crema_id_t *run_id,
              int64_t now_ns)
 {
     agg_flow_t *flow = crema_map_find(self->flows, stream_id);
     if (!flow && !crema_id_is_zero(run_id))
-        flow = s_make(self, stream_id, run_id, now_ns);
+        flow = agg_flow_make(self, stream_id, run_id, now_ns);
     self->stats.refused += !flow;
     self->stats.no_room += !flow;
     return flow;
@@ -56,7 +33,7 @@ agg_flow_make_listed(agg_core_t *self, agg_entry_t *entry, const crema_id_t *str
 {
     agg_flow_t *flow = NULL;
     if (self->n_only_listed < self->config.streams_max / 2 && agg_owner_list(self, entry)) {
-        flow = s_make(self, stream_id, agg_run_id(entry->run), now_ns);
+        flow = agg_flow_make(self, stream_id, agg_run_id(entry->run), now_ns);
         if (!flow)
             agg_owner_unlist(self, entry);
     }
@@ -66,16 +43,6 @@ agg_flow_make_listed(agg_core_t *self, agg_entry_t *entry, const crema_id_t *str
         self->n_only_listed++;
     }
     return flow;
-}
-
-static void
-s_unmark_listed(agg_core_t *self, agg_flow_t *flow)
-{
-    if (!flow->only_listed)
-        return;
-    self->n_only_listed--;
-    agg_owner_unlist(self, flow->entry);
-    flow->only_listed = false;
 }
 
 void
@@ -94,7 +61,7 @@ agg_flow_attach(agg_core_t *self, agg_flow_t *flow, agg_client_t *client, int64_
     crema_list_remove(&flow->ack);
     flow->client = client;
     if (client)
-        s_unmark_listed(self, flow);
+        agg_flow_unmark_listed(self, flow);
     if (client)
         crema_list_append(&client->flows, &flow->of_client);
     if (client && member != flow->member) {
@@ -162,23 +129,6 @@ agg_flow_follow(agg_core_t *self, agg_flow_t *flow, int64_t now_ns)
         agg_client_out(self, flow->client);
     }
     crema_list_append(&self->due, &flow->due);
-}
-
-void
-agg_flow_free(agg_core_t *self, agg_flow_t *flow)
-{
-    crema_map_take(self->flows, &flow->row.stream_id);
-    s_unmark_listed(self, flow);
-    if (flow->client)
-        agg_credit_release(self->credit, &flow->client->account, flow->held_b);
-    crema_list_remove(&flow->of_client);
-    crema_list_remove(&flow->of_entry);
-    crema_list_remove(&flow->ack);
-    crema_list_remove(&flow->due);
-    crema_list_remove(&flow->watch);
-    crema_list_remove(&flow->open);
-    crema_stream_destroy(&flow->line);
-    free(flow);
 }
 
 void

@@ -1,18 +1,23 @@
 /* agg_core_private - shared by the parts of agg_core; private to them. Pure: structs and the
  * functions between the parts.
  *
- * \n   agg_core.c         creation, dispatch, time, counters
- *   agg_core_agents.c  HELLO, HEARTBEAT, BYE, DATA
- *   agg_core_faults.c  what agents cannot read
- *   agg_core_flows.c   streams: found, created, attached, followed, forgotten
- *   agg_core_sink.c    STATE, COMMITTED, NACK, FULL, SEALED
- *   agg_core_writers.c RUN_WRITERS, RUN_LISTED: the writers and what they must have delivered
- *   agg_core_runs.c    RUN_OPEN, RUN_END, RUN_QUERY, verdicts, dismissal
+ * Each part uses only those above it:
+ *
+ *   agg_core_due.c     agents by the time of their next check
+ *   agg_core_peers.c   replies; ends of sessions; who has something to send
  *   agg_core_owners.c  permissions and quotas of clients
+ *   agg_core_entries.c runs and streams: found, created, listed by age, forgotten
+ *   agg_core_flows.c   streams: attached, followed
+ *   agg_core_clock.c   clocks of agents
+ *   agg_core_writers.c RUN_WRITERS, RUN_LISTED: the writers and what they must have delivered
+ *   agg_core_faults.c  what agents cannot read
+ *   agg_core_runs.c    RUN_OPEN, RUN_END, RUN_QUERY, verdicts, dismissal
  *   agg_core_ages.c    abandoned and forgotten runs
  *   agg_core_keys.c    owners of agents and streams, revoked keys
- *   agg_core_due.c     agents by the time of their next check
+ *   agg_core_agents.c  HELLO, HEARTBEAT, BYE, DATA
+ *   agg_core_sink.c    STATE, COMMITTED, NACK, FULL, SEALED
  *   agg_core_next.c    actions
+ *   agg_core.c         creation, dispatch, time, counters
  *
  * Event handlers send nothing. They mark what is wanted and link the object into a list, and
  * agg_core_next() produces one action at a time. So an event costs what it touches, whatever the
@@ -233,11 +238,39 @@ agg_sink_takes(const agg_core_t *self)
     return self->sink_known && !self->sink_silent && !self->sink_full;
 }
 
-/* agg_core.c */
+/* agg_core_peers.c */
 void agg_reply(agg_core_t *self, const agg_reply_t *reply);
 /* Answers FENCE(PRINCIPAL) and counts it. */
 void agg_refuse_principal(agg_core_t *self, agg_peer_t peer);
 crema_id_t agg_peer_key(agg_peer_t peer);
+agg_client_t *agg_client_of(const agg_core_t *self, const crema_id_t *agent_id);
+void agg_client_out(agg_core_t *self, agg_client_t *client);
+void agg_client_end_session(agg_core_t *self, agg_client_t *client);
+void agg_entry_out(agg_core_t *self, agg_entry_t *entry);
+
+/* agg_core_entries.c */
+/* The run, created if necessary; NULL: a limit was met. */
+agg_entry_t *agg_entry_get(agg_core_t *self, const crema_id_t *run_id, int64_t now_ns);
+void agg_entry_free(agg_core_t *self, agg_entry_t *entry);
+/* Frees the run with its streams. */
+void agg_entry_forget(agg_core_t *self, agg_entry_t *entry);
+void agg_entry_free_list(agg_entry_t *entry);
+/* A record of the run or a message of its client came. */
+void agg_ages_heard(agg_core_t *self, agg_entry_t *entry, int64_t now_ns);
+/* After its phase changed: moves it to the right lists. */
+void agg_ages_follow(agg_core_t *self, agg_entry_t *entry, int64_t now_ns);
+/* The first run of that age if it has been that since `before_ns`, else NULL. */
+agg_entry_t *agg_ages_oldest(const agg_core_t *self, agg_age_t age, int64_t before_ns);
+/* A new stream of a run, which is created if necessary; NULL: a limit was met. */
+agg_flow_t *agg_flow_make(agg_core_t *self, const crema_id_t *stream_id, const crema_id_t *run_id,
+                          int64_t now_ns);
+void agg_flow_free(agg_core_t *self, agg_flow_t *flow);
+/* It is known not only from a list of writers any more. */
+void agg_flow_unmark_listed(agg_core_t *self, agg_flow_t *flow);
+
+/* agg_core_clock.c */
+void agg_client_follow_clock(agg_core_t *self, agg_client_t *client,
+                             const crema_heartbeat_t *heartbeat, int64_t now_ns);
 
 /* agg_core_keys.c */
 /* The sink reports a run that another aggregator opened; t_end_ns is set if it is sealed. */
@@ -253,14 +286,7 @@ bool agg_key_may_have_written(const agg_core_t *self, const crema_id_t *stream_i
 /* True if the sender may bring that stream, which belongs to the first key that brought it. */
 bool agg_key_has_flow(agg_core_t *self, agg_flow_t *flow);
 
-/* agg_core_ages.c */
-/* Ends the runs whose owner's key was revoked. */
-void agg_ages_end_revoked(agg_core_t *self, int64_t now_ns);
-
 /* agg_core_agents.c */
-agg_client_t *agg_client_of(const agg_core_t *self, const crema_id_t *agent_id);
-void agg_client_out(agg_core_t *self, agg_client_t *client);
-void agg_client_end_session(agg_core_t *self, agg_client_t *client);
 void agg_client_free(agg_core_t *self, agg_client_t *client);
 void agg_agents_on_message(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg,
                            int64_t now_ns);
@@ -300,9 +326,10 @@ void agg_flow_attach(agg_core_t *self, agg_flow_t *flow, agg_client_t *client, i
 /* After every call that changes flow->line: updates credit, acknowledgement, tally and what is
  * due. */
 void agg_flow_follow(agg_core_t *self, agg_flow_t *flow, int64_t now_ns);
-void agg_flow_free(agg_core_t *self, agg_flow_t *flow);
 /* Discards what the list of writers said about it, and the stream if it is otherwise unknown. */
 void agg_flow_unlist(agg_core_t *self, agg_flow_t *flow, int64_t now_ns);
+/* Records that its writer reported and that can no longer come. */
+uint64_t agg_flow_short(const agg_flow_t *flow);
 void agg_flows_on_tick(agg_core_t *self);
 /* Forgets streams that are done, sealed and no longer listed by an agent. */
 void agg_flows_sweep(agg_core_t *self);
@@ -314,9 +341,6 @@ const char *agg_sink_trouble(const agg_core_t *self);
 const char *agg_run_trouble(const agg_core_t *self, const agg_entry_t *entry);
 void agg_sink_on_message(agg_core_t *self, const crema_msg_t *msg, int64_t now_ns);
 void agg_sink_on_tick(agg_core_t *self, int64_t now_ns);
-
-/* Records that its writer reported and that can no longer come. */
-uint64_t agg_flow_short(const agg_flow_t *flow);
 
 /* agg_core_writers.c */
 void agg_writers_on_message(agg_core_t *self, agg_entry_t *entry, const crema_writers_msg_t *msg,
@@ -336,15 +360,10 @@ void agg_writers_blame(agg_entry_t *entry);
 /* True if the list names the stream, or is incomplete and may still name it. */
 bool agg_writers_may_have(const agg_core_t *self, const agg_entry_t *entry,
                           const crema_id_t *stream_id);
-void agg_writers_free(agg_entry_t *entry);
 /* Discards the list: it came from a key that does not own the run. */
 void agg_writers_discard(agg_core_t *self, agg_entry_t *entry, int64_t now_ns);
 
 /* agg_core_runs.c */
-/* NULL: a limit was met. */
-agg_entry_t *agg_entry_get(agg_core_t *self, const crema_id_t *run_id, int64_t now_ns);
-void agg_entry_out(agg_core_t *self, agg_entry_t *entry);
-void agg_entry_free(agg_core_t *self, agg_entry_t *entry);
 void agg_runs_on_message(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg, int64_t now_ns);
 void agg_runs_on_sealed(agg_core_t *self, const crema_sealed_t *sealed, int64_t now_ns);
 /* A client sent HELLO, a complete table, or BYE. */
@@ -359,8 +378,6 @@ void agg_runs_begin_barrier(agg_core_t *self, agg_entry_t *entry, int64_t now_ns
 void agg_runs_on_tick(agg_core_t *self, int64_t now_ns);
 /* Gives every verdict that is due. */
 void agg_runs_decide(agg_core_t *self, int64_t mono_ns, int64_t real_ns);
-/* True if a barrier is outstanding. */
-bool agg_runs_is_ending(const agg_core_t *self);
 /* True if the agent serves no open run and nothing it lists is missing. */
 bool agg_client_is_dismissable(const agg_client_t *client);
 
@@ -388,12 +405,8 @@ void agg_owner_unlist(agg_core_t *self, agg_entry_t *entry);
 void agg_owner_follow(agg_core_t *self, agg_entry_t *entry);
 
 /* agg_core_ages.c */
-/* A record of the run or a message of its client came. */
-void agg_ages_heard(agg_core_t *self, agg_entry_t *entry, int64_t now_ns);
-/* After its phase changed: moves it to the right lists. */
-void agg_ages_follow(agg_core_t *self, agg_entry_t *entry, int64_t now_ns);
-/* Forgets the longest finished or an unknown run. False: there is none. */
-bool agg_ages_make_room(agg_core_t *self);
+/* Ends the runs whose owner's key was revoked. */
+void agg_ages_end_revoked(agg_core_t *self, int64_t now_ns);
 void agg_ages_on_tick(agg_core_t *self, int64_t now_ns);
 
 #endif

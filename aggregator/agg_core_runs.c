@@ -13,50 +13,6 @@
 
 static const crema_id_t s_no_agent;
 
-agg_entry_t *
-agg_entry_get(agg_core_t *self, const crema_id_t *run_id, int64_t now_ns)
-{
-    agg_entry_t *entry = crema_map_find(self->entries, run_id);
-    if (entry)
-        return entry;
-    if (crema_map_count(self->entries) >= self->config.runs_max && !agg_ages_make_room(self))
-        return NULL;
-    entry = calloc(1, sizeof *entry);
-    if (!entry)
-        return NULL;
-    if (agg_run_new(run_id, self->config.agents_max + 1, self->config.barrier_retries,
-                    self->config.barrier_cap_ns, self->awaited, &entry->run) != CREMA_OK ||
-        crema_map_add(self->entries, run_id, entry) != CREMA_OK) {
-        agg_run_destroy(&entry->run);
-        free(entry);
-        return NULL;
-    }
-    crema_list_init(&entry->flows);
-    agg_ages_follow(self, entry, now_ns);
-    return entry;
-}
-
-void
-agg_entry_free(agg_core_t *self, agg_entry_t *entry)
-{
-    crema_map_take(self->entries, agg_run_id(entry->run));
-    agg_owner_release(self, entry);
-    crema_list_remove(&entry->out);
-    crema_list_remove(&entry->ending);
-    crema_list_remove(&entry->filing);
-    crema_list_remove(&entry->over);
-    crema_list_remove(&entry->age);
-    agg_run_destroy(&entry->run);
-    agg_writers_free(entry);
-    free(entry);
-}
-
-void
-agg_entry_out(agg_core_t *self, agg_entry_t *entry)
-{
-    crema_list_append(&self->runs_out, &entry->out);
-}
-
 static void
 s_note_event(agg_core_t *self, agg_entry_t *entry, agg_event_t event)
 {
@@ -178,12 +134,6 @@ agg_runs_on_bye(agg_core_t *self, agg_client_t *client, int64_t now_ns)
     while ((member = s_next_awaited(self, client, &next, &entry)))
         if (!agg_client_hides(self, client, entry))
             agg_run_excuse(entry->run, member, now_ns);
-}
-
-bool
-agg_runs_is_ending(const agg_core_t *self)
-{
-    return !crema_list_is_empty(&self->ending);
 }
 
 /* ---------------------------------------------------------------- requests of the collector */
@@ -505,5 +455,4 @@ agg_runs_on_tick(agg_core_t *self, int64_t now_ns)
         if (now_ns >= entry->seal_at_ns)
             s_seal_again(self, entry, now_ns);
     }
-    agg_ages_on_tick(self, now_ns);
 }

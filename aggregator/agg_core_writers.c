@@ -11,17 +11,9 @@ enum { WANT = 1, KEPT = 2 };
 #define SAID_BYTES 1024 /* the rest would be cut anyway */
 
 void
-agg_writers_free(agg_entry_t *entry)
-{
-    crema_writers_destroy(&entry->list.writers);
-    free(entry->list.parts);
-    entry->list = (agg_list_t){0};
-}
-
-void
 agg_writers_discard(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
 {
-    agg_writers_free(entry);
+    agg_entry_free_list(entry);
     agg_writers_follow(entry);
     for (crema_link_t *link = entry->flows.next; link != &entry->flows;) {
         agg_flow_t *flow = CREMA_LIST_ITEM(link, agg_flow_t, of_entry);

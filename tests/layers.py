@@ -10,6 +10,7 @@ codec    only proto/wire/crema_wire.c and proto/wire/crema_record.c include what
 hdf5     only sink/file/sink_h5*.c, and the tests, include HDF5
 http     only proto/scrape/crema_scrape.c includes libmicrohttpd
 room     a folder inside a part includes only the folders that ROOMS names, so that the arrows run one way
+circle   the sources of the product use each other's functions one way: a reader of one needs only those below it
 header   no header shows a type of ZeroMQ, CZMQ, protobuf-c, HDF5 or libmicrohttpd, but for crema_protobuf.h
 
 usage: layers.py [ROOT]   prints one line for each broken rule; exit status 1 if there is any
@@ -24,6 +25,9 @@ SHIPPED = ("proto", *PROGRAMS)
 FOLDERS = (*SHIPPED, "tests")
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
+# A function of a .c file that others may call: its return type has a line of its own.
+DEFINED = re.compile(r"^(?!.*\bstatic\b)\w.*\n(\w+)\(", re.MULTILINE)
+COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 FIRST_COMMENT = re.compile(r"\A\s*/\*(.*?)\*/", re.DOTALL)
 
 ZMQ = re.compile(r"(czmq|zmq|zmq_utils|zsock|zloop)\.h")
@@ -99,6 +103,36 @@ class Tree:
         return None
 
 
+def uses(tree):
+    """Of each source of the product the sources whose functions it calls, each with one of these functions."""
+    sources = {n: COMMENT.sub("", t) for n, t in tree.text.items() if n.endswith(".c")}
+    sources = {n: t for n, t in sources.items() if n.split("/")[0] in SHIPPED}
+    home = {f: n for n, text in sources.items() for f in DEFINED.findall(text)}
+    found = {}
+    for name, text in sources.items():
+        words = dict.fromkeys(re.findall(r"\w+", text))
+        found[name] = {home[w]: w for w in words if home.get(w, name) != name}
+    return found
+
+
+def circles(graph):
+    """Yield each circle that a walk through the graph closes."""
+    done, path = set(), []
+
+    def walk(name):
+        path.append(name)
+        for other in graph[name]:
+            if other in path:
+                yield [*path[path.index(other) :], other]
+            elif other not in done:
+                yield from walk(other)
+        done.add(path.pop())
+
+    for name in graph:
+        if name not in done:
+            yield from walk(name)
+
+
 def leaves_room(name, header):
     """Whether a file includes a header of a folder that its own folder may not know."""
     room, theirs = (str(Path(n).parent) for n in (name, header))
@@ -107,6 +141,10 @@ def leaves_room(name, header):
 
 def broken(tree):
     """Yield (rule, sentence) for every rule a file breaks."""
+    graph = uses(tree)
+    for way in circles(graph):
+        steps = [f"{graph[a][b]} of {b}" for a, b in zip(way, way[1:])]
+        yield "circle", f"{way[0]} uses " + ", which uses ".join(steps)
     for name, includes in tree.includes.items():
         folder = name.split("/")[0]
         for include in includes:

@@ -11,13 +11,6 @@
 #include "sink_seal_impl.h"
 #include "sink_summary.h"
 
-crema_err_t
-sink_seal_fail(sink_seal_t *self, crema_err_t err, const char *what)
-{
-    snprintf(self->why, self->why_size, "%s: %s", what, crema_err_text(err));
-    return err;
-}
-
 /* ---- reading the journal into rows */
 
 static crema_err_t

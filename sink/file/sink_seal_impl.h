@@ -3,6 +3,7 @@
 #define SINK_SEAL_IMPL_H
 
 #include <limits.h>
+#include <stdio.h>
 
 #include "sink_attribute.h"
 #include "sink_budget.h"
@@ -35,7 +36,12 @@ typedef struct {
 } sink_seal_t;
 
 /* Writes "<what>: <text of err>" to self->why; returns err. */
-crema_err_t sink_seal_fail(sink_seal_t *self, crema_err_t err, const char *what);
+static inline crema_err_t
+sink_seal_fail(sink_seal_t *self, crema_err_t err, const char *what)
+{
+    snprintf(self->why, self->why_size, "%s: %s", what, crema_err_text(err));
+    return err;
+}
 
 /* Converts times of rows to the aggregator's clock, and flags chunks whose clock was never
  * compared. */

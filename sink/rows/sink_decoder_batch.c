@@ -7,13 +7,6 @@
 
 #define RULE_OF_CHUNKS "chunk"
 
-crema_err_t
-sink_decoder_emit(sink_decoder_t *self, crema_table_id_t table, const uint8_t *row)
-{
-    self->stats.rows++;
-    return self->emit(self->context, table, row);
-}
-
 static uint32_t
 s_map(void *context, crema_dict_t kind, int64_t local)
 {

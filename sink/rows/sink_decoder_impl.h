@@ -62,8 +62,13 @@ struct sink_decoder {
 CREMA_MUST_CHECK crema_err_t sink_decoder_batch(sink_decoder_t *self, sink_stream_t *stream,
                                                 const crema_batch_t *batch, uint64_t seq,
                                                 int64_t t_recv_ns);
-CREMA_MUST_CHECK crema_err_t sink_decoder_emit(sink_decoder_t *self, crema_table_id_t table,
-                                               const uint8_t *row);
+CREMA_MUST_CHECK static inline crema_err_t
+sink_decoder_emit(sink_decoder_t *self, crema_table_id_t table, const uint8_t *row)
+{
+    self->stats.rows++;
+    return self->emit(self->context, table, row);
+}
+
 /* Emits every attempt that is still open as lost. */
 CREMA_MUST_CHECK crema_err_t sink_decoder_lose_attempts(sink_decoder_t *self);
 

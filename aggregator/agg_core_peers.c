@@ -1,0 +1,60 @@
+#include <string.h>
+
+#include "agg_core_private.h"
+
+crema_id_t
+agg_peer_key(agg_peer_t peer)
+{
+    crema_id_t key = {{0}};
+    memcpy(key.bytes, &peer, sizeof peer);
+    return key;
+}
+
+void
+agg_reply(agg_core_t *self, const agg_reply_t *reply)
+{
+    self->stats.fences += reply->type == CREMA_MSG_FENCE;
+    if (self->n_replies == AGG_REPLIES_MAX) { /* dropped: the peer asks again */
+        self->stats.refused++;
+        return;
+    }
+    self->replies[self->n_replies++] = *reply;
+}
+
+void
+agg_refuse_principal(agg_core_t *self, agg_peer_t peer)
+{
+    self->stats.not_allowed++;
+    agg_reply(self, &(agg_reply_t){
+                        .peer = peer, .type = CREMA_MSG_FENCE, .reason = CREMA_FENCE_PRINCIPAL});
+}
+
+agg_client_t *
+agg_client_of(const agg_core_t *self, const crema_id_t *agent_id)
+{
+    return crema_map_find(self->clients, agent_id);
+}
+
+void
+agg_client_out(agg_core_t *self, agg_client_t *client)
+{
+    crema_list_append(&self->clients_out, &client->out);
+}
+
+void
+agg_client_end_session(agg_core_t *self, agg_client_t *client)
+{
+    crema_id_t key = agg_peer_key(client->peer);
+    if (crema_map_find(self->peers, &key) == client)
+        crema_map_take(self->peers, &key);
+    agg_credit_close(self->credit, &client->account);
+    agg_due_forget_sender(self, client);
+    client->has_session = client->leaving = false;
+    client->want_welcome = client->want_ack = client->want_dismiss = false;
+}
+
+void
+agg_entry_out(agg_core_t *self, agg_entry_t *entry)
+{
+    crema_list_append(&self->runs_out, &entry->out);
+}
