@@ -1,7 +1,7 @@
 #include "agg_core_private.h"
 #include "crema_time.h"
 
-#define CLOCK_NS (10 * AGG_S)   /* between two clock messages to the sink about one agent */
+#define CLOCK_NS (10 * AGG_S) /* between two clock messages to the sink about one agent */
 
 /* Queues the offset of the agent's wall clock for every run it has streams of, at most each
  * CLOCK_NS. The round trips compare monotonic clocks, which clock steps do not disturb and which
@@ -36,8 +36,8 @@ s_note_clock(agg_core_t *self, agg_client_t *client, const crema_offset_estimate
 }
 
 void
-agg_client_follow_clock(agg_core_t *self, agg_client_t *client,
-                        const crema_heartbeat_t *heartbeat, int64_t now_ns)
+agg_client_follow_clock(agg_core_t *self, agg_client_t *client, const crema_heartbeat_t *heartbeat,
+                        int64_t now_ns)
 {
     crema_offset_estimate_t estimate;
     bool ends = !crema_list_is_empty(&self->ending);

@@ -182,7 +182,8 @@ agg_entry_get(agg_core_t *self, const crema_id_t *run_id, int64_t now_ns)
 /* ---------------------------------------------------------------- streams are made */
 
 agg_flow_t *
-agg_flow_make(agg_core_t *self, const crema_id_t *stream_id, const crema_id_t *run_id, int64_t now_ns)
+agg_flow_make(agg_core_t *self, const crema_id_t *stream_id, const crema_id_t *run_id,
+              int64_t now_ns)
 {
     agg_entry_t *entry = agg_entry_get(self, run_id, now_ns);
     agg_flow_t *flow = entry ? calloc(1, sizeof *flow) : NULL;

@@ -6,7 +6,7 @@ Rules, by the names they are reported under:
 program  no folder includes a header of another program, and proto/ includes no program's
 pure     a module whose header's first comment says "Pure:" reaches no socket, clock, disk or log, not even through
          another header
-codec    only proto/wire/crema_wire.c and proto/wire/crema_record.c include what protobuf-c generates, and crema_protobuf.h
+codec    only proto/wire/crema_wire*.c and crema_record.c include what protobuf-c generates, and crema_protobuf.h
 hdf5     only sink/file/sink_h5*.c, and the tests, include HDF5
 http     only proto/scrape/crema_scrape.c includes libmicrohttpd
 room     a folder inside a part includes only the folders that ROOMS names, so that the arrows run one way
@@ -42,7 +42,7 @@ OWN = re.compile(r"(.*/)?crema_(clock|link|log|option|random|spool)\.h")
 
 LIBRARIES = (ZMQ, CODEC, HDF5, HTTP)
 IMPURE = (*LIBRARIES, SYSTEM, OWN)
-MAY_USE_CODEC = re.compile(r"proto/wire/(crema_(wire|record)\.c|crema_protobuf\.h)")
+MAY_USE_CODEC = re.compile(r"proto/wire/(crema_(wire(_\w+)?|record)\.c|crema_(protobuf|wire_private)\.h)")
 MAY_USE_HTTP = "proto/scrape/crema_scrape.c"
 MAY_USE_HDF5 = re.compile(r"sink/file/sink_h5\w*\.c|tests/.*\.c")
 

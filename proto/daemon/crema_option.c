@@ -148,8 +148,7 @@ s_set(const parser_t *self, const crema_option_t *option, const char *text, cons
     if (option->type != CREMA_OPTION_FLAG)
         return s_set_number(self, option, text, place);
     return crema_value_parse_flag(text, option->value) ||
-           s_complain(self, place, "--%s: \"%s\" is %s", option->name, text,
-                      c_not_a[option->type]);
+           s_complain(self, place, "--%s: \"%s\" is %s", option->name, text, c_not_a[option->type]);
 }
 
 /* The option of that name in the program's table, else in the common one, else NULL. */
@@ -404,7 +403,8 @@ s_print_values(const crema_option_t *options, int t)
 {
     for (size_t i = 0; i < TABLE_MAX && options[i].name; i++) {
         const char *text = s_sources[t][i].text, *kind = s_sources[t][i].kind;
-        if (!text || crema_option_is_question(&options[i]) || strcmp(options[i].name, "config") == 0)
+        if (!text || crema_option_is_question(&options[i]) ||
+            strcmp(options[i].name, "config") == 0)
             continue;
         const bool from_file = strcmp(kind, "file") == 0;
         printf("%s = \"%s\"%*s# %s%s%s\n", options[i].name, text,

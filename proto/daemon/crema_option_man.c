@@ -195,7 +195,8 @@ crema_option_print_help(const crema_usage_t *usage, const crema_option_t *own,
         s_print_option(usage->program, option);
     printf("\nA value comes from the command line, else the environment variable in brackets, else "
            "the same without\nthe program's name (CREMA_LOG_LEVEL), which sets the option in every "
-           "program, else the file, else the\ndefault. Sizes take k M G Ki Mi Gi, durations ms s m h.\n");
+           "program, else the file, else the\ndefault. Sizes take k M G Ki Mi Gi, durations ms s m "
+           "h.\n");
     if (usage->epilogue)
         printf("\n%s\n", usage->epilogue);
 }

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-
 #define MS 1000000ll
 #define WINDOW_MIN_NS (500 * MS)
 #define WINDOW_MAX_NS (60000 * MS)

@@ -1,0 +1,62 @@
+/* agg_private - shared by the source files of agg, of which each uses only those before it: agg_send.c carries out what the core
+ * asks for, agg_receive.c takes messages, agg.c starts, keeps time and stops. */
+#ifndef AGG_PRIVATE_H
+#define AGG_PRIVATE_H
+
+#include "agg.h"
+#include "agg_core.h"
+#include "agg_core_look.h"
+#include "agg_peers.h"
+#include "agg_scrape.h"
+#include "agg_splits.h"
+#include "agg_tap.h"
+#include "crema_keys.h"
+#include "crema_server.h"
+
+typedef struct _zloop_t zloop_t;
+typedef struct _zsock_t zsock_t;
+
+struct agg {
+    agg_options_t options;
+    const agg_options_t *given; /* what `options` was copied from */
+    crema_server_t *server;     /* towards agents and collectors */
+    crema_keys_t *client_keys;  /* towards the sink */
+    zloop_t *loop;
+    zsock_t *router; /* belongs to the server */
+    zsock_t *sink;
+    agg_tap_t *tap; /* NULL: no tap */
+    int signals;
+    uint64_t session;
+    int patience_s;              /* seconds left to wait for unknown keys */
+    crema_arena_t *arena;        /* for messages */
+    crema_arena_t *record_arena; /* for the records in a message that is still in use */
+    agg_core_t *core;
+    agg_peers_t *peers;
+    agg_splits_t *splits;
+    int64_t wall_ahead_ns; /* of the monotonic clock, at the last tick */
+    unsigned seconds;
+    uint64_t logged_no_room, logged_not_taken; /* values when last logged */
+    agg_counts_t counts;
+    agg_scrape_t scraped;
+    crema_scrape_t *scrape; /* NULL: no metrics */
+    crema_id_t opened;      /* the run opened last by a client */
+};
+
+/* ---- agg_send.c */
+
+void agg_send(agg_t *self, const agg_action_t *action);
+/* Admits the key of a run's own agents. */
+void agg_lend(agg_t *self, const crema_id_t *run_id, const crema_id_t *owner,
+              const uint8_t key[CREMA_WIRE_KEY_BYTES]);
+/* Carries out all pending actions. */
+void agg_act(agg_t *self);
+
+/* ---- agg_receive.c */
+
+/* Fences every connection whose key was revoked; its sessions and open runs end. */
+void agg_fence_revoked(agg_t *self);
+/* Handlers of zloop; `context` is the agg_t. */
+int agg_on_router(zloop_t *loop, zsock_t *sock, void *context);
+int agg_on_sink(zloop_t *loop, zsock_t *sock, void *context);
+
+#endif

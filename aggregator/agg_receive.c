@@ -1,0 +1,175 @@
+/* What comes from agents, collectors and the sink. */
+#include <czmq.h>
+
+#include "agg_private.h"
+#include "crema_clock.h"
+#include "crema_log.h"
+
+#define REVOKED_MAX 4096 /* fenced at once */
+#define BATCH_MESSAGES                                                                             \
+    1024 /* taken from one socket before the other one, timers and signals get a turn */
+
+static void
+s_fence_revoked(agg_t *self, agg_peer_t peer)
+{
+    crema_msg_t msg = {
+        .type = CREMA_MSG_FENCE,
+        .session = self->session,
+        .fence = {.reason = CREMA_FENCE_PRINCIPAL},
+    };
+    const agg_action_t action = {.type = AGG_TO_PEER, .peer = peer, .msg = &msg};
+    agg_send(self, &action);
+}
+
+void
+agg_fence_revoked(agg_t *self)
+{
+    agg_peer_t peer, revoked[REVOKED_MAX];
+    size_t cursor = 0, n = 0;
+    const crema_principal_t *from;
+    while (n < REVOKED_MAX && agg_peers_next(self->peers, &cursor, &peer, &from))
+        if (!crema_server_admits(self->server, from)) {
+            crema_log_warn("key_revoked", CREMA_TEXT("role", crema_as_name(from->as)),
+                           CREMA_TEXT("name", from->name));
+            agg_core_on_revoked(self->core, &from->key, crema_clock_mono_ns(),
+                                crema_clock_real_ns());
+            revoked[n++] = peer;
+        }
+    for (size_t i = 0; i < n; i++)
+        s_fence_revoked(self, revoked[i]); /* the rest are fenced when they send something */
+    crema_id_t key;
+    while (crema_server_revoked(self->server, &key))
+        agg_core_on_revoked(self->core, &key, crema_clock_mono_ns(), crema_clock_real_ns());
+    agg_act(self);
+}
+
+/* ---- receiving */
+
+/* Clients repeat RUN_OPEN as a sign of life, so only a new run is counted. */
+static void
+s_count_run(agg_t *self, const crema_id_t *run_id)
+{
+    if (crema_id_equal(run_id, &self->opened))
+        return;
+    self->opened = *run_id;
+    self->counts.runs++;
+}
+
+static void
+s_on_parts(agg_t *self, zmq_msg_t *id, zmq_msg_t *body)
+{
+    int64_t mono_ns = crema_clock_mono_ns(), real_ns = crema_clock_real_ns();
+    agg_peer_t peer;
+    const crema_principal_t *from;
+    crema_msg_t msg;
+    self->counts.messages++;
+    /* From the body: libzmq may lose the property on the frame of the routing id. */
+    const char *user_id = zmq_msg_gets(body, "User-Id");
+    crema_err_t err = agg_peers_heard(self->peers, zmq_msg_data(id), zmq_msg_size(id), user_id,
+                                      mono_ns, &peer, &from);
+    if (err != CREMA_OK) {
+        self->counts.bad++;
+        crema_log_warn("peer_refused", CREMA_TEXT("why", crema_err_text(err)));
+        return;
+    }
+    agg_peers_came_by(self->peers, peer, zmq_msg_get(body, ZMQ_SRCFD));
+    if (!crema_server_admits(self->server, from)) { /* revoked: the connection outlives the key */
+        self->counts.revoked++;
+        s_fence_revoked(self, peer);
+        return;
+    }
+    err = crema_wire_decode(zmq_msg_data(body), zmq_msg_size(body), self->arena, &msg);
+    if (err != CREMA_OK) {
+        self->counts.bad++;
+        crema_log_warn("message_bad", CREMA_TEXT("why", crema_err_text(err)));
+        agg_core_on_bad(self->core, peer, err, mono_ns);
+    } else {
+        agg_core_on_peer(self->core, peer, from, &msg, mono_ns, real_ns);
+        bool taken = agg_core_took_run(self->core); /* a refused message changes nothing */
+        if (msg.type == CREMA_MSG_RUN_OPEN && taken)
+            s_count_run(self, &msg.run.run_id);
+        if (msg.type == CREMA_MSG_RUN_QUERY && taken && crema_wire_is_key(msg.query_key))
+            agg_lend(self, &msg.query, &from->key, msg.query_key);
+        if ((msg.type == CREMA_MSG_RUN_OPEN || msg.type == CREMA_MSG_RUN_END) && taken)
+            agg_splits_on_message(self->splits, &msg.run, mono_ns);
+    }
+    agg_act(self);
+}
+
+/* The sink reports the owner of a run that an earlier aggregator opened. */
+static void
+s_on_known_run(agg_t *self, const crema_run_msg_t *run)
+{
+    if (crema_wire_is_key(run->agent_key) && crema_server_knows(self->server, &run->owner))
+        agg_lend(self, &run->run_id, &run->owner, run->agent_key);
+}
+
+/* Takes one whole message. *ret_parts is its number of parts; more than two are discarded.
+ * False: none waits. */
+static bool
+s_receive(zsock_t *sock, zmq_msg_t *first, zmq_msg_t *second, int *ret_parts)
+{
+    void *raw = zsock_resolve(sock);
+    if (zmq_msg_recv(first, raw, ZMQ_DONTWAIT) < 0)
+        return false;
+    *ret_parts = 1;
+    for (zmq_msg_t *last = first; zmq_msg_more(last); last = second) {
+        if (zmq_msg_recv(second, raw, ZMQ_DONTWAIT) < 0)
+            break;
+        ++*ret_parts;
+    }
+    return true;
+}
+
+int
+agg_on_router(zloop_t *loop, zsock_t *sock, void *context)
+{
+    (void)loop;
+    agg_t *self = context;
+    zmq_msg_t id, body;
+    int parts;
+    zmq_msg_init(&id);
+    zmq_msg_init(&body);
+    for (int i = 0; i < BATCH_MESSAGES && s_receive(sock, &id, &body, &parts); i++) {
+        if (parts == 2)
+            s_on_parts(self, &id, &body);
+        else
+            self->counts.bad++;
+    }
+    zmq_msg_close(&id);
+    zmq_msg_close(&body);
+    return 0;
+}
+
+int
+agg_on_sink(zloop_t *loop, zsock_t *sock, void *context)
+{
+    (void)loop;
+    agg_t *self = context;
+    zmq_msg_t body, rest;
+    int parts;
+    zmq_msg_init(&body);
+    zmq_msg_init(&rest);
+    for (int i = 0; i < BATCH_MESSAGES && s_receive(sock, &body, &rest, &parts); i++) {
+        crema_msg_t msg;
+        self->counts.sink_messages++;
+        if (parts != 1 || crema_wire_decode(zmq_msg_data(&body), zmq_msg_size(&body), self->arena,
+                                            &msg) != CREMA_OK) {
+            self->counts.bad++;
+            crema_log_warn("sink_message_bad", CREMA_INT("parts", parts));
+            continue;
+        }
+        if (msg.type == CREMA_MSG_FENCE)
+            crema_log_error("refused_by_sink", CREMA_INT("reason", msg.fence.reason));
+        if (msg.type == CREMA_MSG_RUN_OPEN)
+            s_on_known_run(self, &msg.run);
+        agg_core_on_sink(self->core, &msg, crema_clock_mono_ns(), crema_clock_real_ns());
+        if (msg.type == CREMA_MSG_RUN_OPEN && !crema_server_knows(self->server, &msg.run.owner))
+            agg_core_on_revoked(self->core, &msg.run.owner, crema_clock_mono_ns(),
+                                crema_clock_real_ns());
+        agg_act(self);
+    }
+    zmq_msg_close(&body);
+    zmq_msg_close(&rest);
+    return 0;
+}

@@ -1,0 +1,361 @@
+/* One field of a message: from protobuf-c's struct to the plain one, checked, and back. */
+#include <string.h>
+
+#include "crema_wire_private.h"
+
+/* Pointers are copied as bytes since their types differ, at least in const. */
+static void *
+s_load(const void *at)
+{
+    void *pointer;
+    memcpy(&pointer, at, sizeof pointer);
+    return pointer;
+}
+
+static void
+s_store(void *at, const void *pointer)
+{
+    memcpy(at, &pointer, sizeof pointer);
+}
+
+/* ---- decoding a field: false refuses the message */
+
+static bool
+s_are_texts(size_t n, char *const *texts)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!crema_protobuf_is_text(texts[i]))
+            return false;
+    return true;
+}
+
+/* A column is as long as the table, or missing. */
+static bool
+s_fits(size_t column, size_t rows)
+{
+    return column == 0 || column == rows;
+}
+
+static bool
+s_get_table(const Crema__StreamTable *in, crema_arena_t *arena, crema_stream_table_t *ret)
+{
+    if (!in)
+        return true;
+    size_t n = in->stream_ids.len / CREMA_ID_BYTES;
+    if (in->stream_ids.len % CREMA_ID_BYTES != 0 || n > CREMA_WIRE_TABLE_ROWS_MAX ||
+        !s_fits(in->run_ids.len, n * CREMA_ID_BYTES) || !s_fits(in->n_first_avail, n) ||
+        !s_fits(in->n_hi, n) || !s_fits(in->n_committed, n) || !s_fits(in->n_recv_next, n) ||
+        !s_fits(in->n_flags, n) || !s_fits(in->n_users, n))
+        return false;
+    crema_stream_row_t *rows = crema_arena_take(arena, n * sizeof *rows);
+    if (!rows)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        memcpy(rows[i].stream_id.bytes, in->stream_ids.data + i * CREMA_ID_BYTES, CREMA_ID_BYTES);
+        if (in->run_ids.len)
+            memcpy(rows[i].run_id.bytes, in->run_ids.data + i * CREMA_ID_BYTES, CREMA_ID_BYTES);
+        rows[i].first_avail = in->n_first_avail ? in->first_avail[i] : 0;
+        rows[i].hi = in->n_hi ? in->hi[i] : 0;
+        rows[i].committed = in->n_committed ? in->committed[i] : 0;
+        rows[i].recv_next = in->n_recv_next ? in->recv_next[i] : 0;
+        rows[i].flags = in->n_flags ? in->flags[i] : 0;
+        rows[i].user = in->n_users ? in->users[i] : 0;
+    }
+    ret->n = n;
+    ret->rows = rows;
+    return true;
+}
+
+static bool
+s_get_reasons(size_t n, Crema__Reason *const *in, crema_arena_t *arena, size_t *ret_n,
+              const crema_reason_t **ret_reasons)
+{
+    crema_reason_t *reasons = crema_arena_take(arena, n * sizeof *reasons);
+    if (!reasons)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        if (!crema_protobuf_is_text(in[i]->code) || !crema_protobuf_is_text(in[i]->subject) ||
+            !crema_protobuf_is_text(in[i]->text))
+            return false;
+        reasons[i] = (crema_reason_t){
+            .code = in[i]->code,
+            .subject = in[i]->subject,
+            .text = in[i]->text,
+            .count = in[i]->count,
+        };
+    }
+    *ret_n = n;
+    *ret_reasons = reasons;
+    return true;
+}
+
+static bool
+s_get_key(const ProtobufCBinaryData *wire, uint8_t plain[CREMA_WIRE_KEY_BYTES])
+{
+    if (wire->len == CREMA_WIRE_KEY_BYTES)
+        memcpy(plain, wire->data, CREMA_WIRE_KEY_BYTES);
+    return wire->len == 0 || wire->len == CREMA_WIRE_KEY_BYTES;
+}
+
+static bool
+s_get_writers(size_t n, Crema__Writer *const *in, crema_arena_t *arena, size_t *ret_n,
+              const crema_writer_t **ret_writers)
+{
+    crema_writer_t *writers = crema_arena_take(arena, n * sizeof *writers);
+    if (!writers)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        if (!crema_protobuf_is_text(in[i]->name) || !crema_protobuf_is_text(in[i]->uuid) ||
+            !crema_protobuf_is_text(in[i]->text))
+            return false;
+        writers[i] = (crema_writer_t){
+            .last = in[i]->last,
+            .dropped = in[i]->dropped,
+            .kind = in[i]->kind,
+            .state = in[i]->state,
+            .name = in[i]->name,
+            .uuid = in[i]->uuid,
+            .text = in[i]->text,
+        };
+        if (!crema_protobuf_take_id(&in[i]->stream_id, &writers[i].stream_id))
+            return false;
+    }
+    *ret_n = n;
+    *ret_writers = writers;
+    return true;
+}
+
+bool
+crema_wire_get_field(const crema_wire_field_t *field, const uint8_t *body, crema_arena_t *arena,
+                     uint8_t *msg)
+{
+    const void *wire = body + field->wire;
+    void *plain = msg + field->plain;
+    const size_t *wire_n = (const size_t *)(body + field->wire_n);
+    size_t *plain_n = (size_t *)(msg + field->plain_n);
+    switch (field->how) {
+    case WORD:
+        memcpy(plain, wire, 4);
+        return true;
+    case LONG:
+        memcpy(plain, wire, 8);
+        return true;
+    case FLAG:
+        *(bool *)plain = *(const protobuf_c_boolean *)wire != 0;
+        return true;
+    case ID:
+        return crema_protobuf_take_id(wire, plain);
+    case NEED_ID:
+        return crema_protobuf_take_id(wire, plain) && !crema_id_is_zero(plain);
+    case KEY:
+        return s_get_key(wire, plain);
+    case TEXT:
+        s_store(plain, s_load(wire));
+        return crema_protobuf_is_text(s_load(wire));
+    case FRAMES:
+        s_store(plain, ((const ProtobufCBinaryData *)wire)->data);
+        *plain_n = ((const ProtobufCBinaryData *)wire)->len;
+        return *plain_n <= CREMA_WIRE_BATCH_MAX;
+    case SAME_TEXTS:
+        if (*wire_n != *plain_n)
+            return false;
+        /* fall through */
+    case TEXTS:
+        s_store(plain, s_load(wire));
+        *plain_n = *wire_n;
+        return s_are_texts(*wire_n, s_load(wire));
+    case REASONS:
+        return s_get_reasons(*wire_n, s_load(wire), arena, plain_n, plain);
+    case WRITERS:
+        return s_get_writers(*wire_n, s_load(wire), arena, plain_n, plain);
+    case TABLE:
+        return s_get_table(s_load(wire), arena, plain);
+    }
+    return false;
+}
+
+/* ---- encoding a field: protobuf-c's structs borrow what they can, hence the casts that drop
+ * const; the rest is in the scratch arena, sized for the table or list of reasons at the start
+ * of a message and the faults that may follow */
+
+#define FAULTS_BYTES (CREMA_WIRE_FAULTS_MAX * (sizeof(Crema__Reason) + sizeof(Crema__Reason *)))
+
+static void *
+s_scratch(crema_wire_encoder_t *self, size_t bytes)
+{
+    void *memory = NULL;
+    if (self->err == CREMA_OK && !self->scratch)
+        self->err = crema_arena_new(bytes + FAULTS_BYTES + 64, &self->scratch);
+    if (self->err == CREMA_OK)
+        memory = crema_arena_take(self->scratch, bytes);
+    return memory;
+}
+
+/* Length of a column: one that is entirely zero is omitted. */
+static size_t
+s_column_length(uint64_t any, size_t n)
+{
+    return any ? n : 0;
+}
+
+static Crema__StreamTable *
+s_put_table(crema_wire_encoder_t *self, const crema_stream_table_t *in)
+{
+    const size_t n = in->n;
+    const size_t row_bytes = 2 * CREMA_ID_BYTES + 4 * sizeof(uint64_t) + 2 * sizeof(uint32_t);
+    if (n > CREMA_WIRE_TABLE_ROWS_MAX)
+        self->err = CREMA_ELIMIT;
+    if (n == 0 || self->err != CREMA_OK)
+        return NULL;
+    Crema__StreamTable *out = s_scratch(self, sizeof *out + n * row_bytes);
+    if (!out)
+        return NULL;
+    crema__stream_table__init(out);
+    out->first_avail = (uint64_t *)(out + 1);
+    out->hi = out->first_avail + n;
+    out->committed = out->hi + n;
+    out->recv_next = out->committed + n;
+    out->flags = (uint32_t *)(out->recv_next + n);
+    out->users = out->flags + n;
+    out->stream_ids.data = (uint8_t *)(out->users + n);
+    out->run_ids.data = out->stream_ids.data + n * CREMA_ID_BYTES;
+    crema_stream_row_t any = {0};
+    bool any_run = false;
+    for (size_t i = 0; i < n; i++) {
+        const crema_stream_row_t *row = &in->rows[i];
+        memcpy(out->stream_ids.data + i * CREMA_ID_BYTES, row->stream_id.bytes, CREMA_ID_BYTES);
+        memcpy(out->run_ids.data + i * CREMA_ID_BYTES, row->run_id.bytes, CREMA_ID_BYTES);
+        any_run |= !crema_id_is_zero(&row->run_id);
+        any.first_avail |= out->first_avail[i] = row->first_avail;
+        any.hi |= out->hi[i] = row->hi;
+        any.committed |= out->committed[i] = row->committed;
+        any.recv_next |= out->recv_next[i] = row->recv_next;
+        any.flags |= out->flags[i] = row->flags;
+        any.user |= out->users[i] = row->user;
+    }
+    out->stream_ids.len = n * CREMA_ID_BYTES;
+    out->run_ids.len = any_run ? n * CREMA_ID_BYTES : 0;
+    out->n_first_avail = s_column_length(any.first_avail, n);
+    out->n_hi = s_column_length(any.hi, n);
+    out->n_committed = s_column_length(any.committed, n);
+    out->n_recv_next = s_column_length(any.recv_next, n);
+    out->n_flags = s_column_length(any.flags, n);
+    out->n_users = s_column_length(any.user, n);
+    return out;
+}
+
+static Crema__Reason **
+s_put_reasons(crema_wire_encoder_t *self, size_t n, const crema_reason_t *in)
+{
+    if (n > CREMA_WIRE_MESSAGE_MAX) /* a reason takes at least two bytes */
+        self->err = CREMA_ELIMIT;
+    if (n == 0 || self->err != CREMA_OK)
+        return NULL;
+    Crema__Reason **pointers = s_scratch(self, n * (sizeof **pointers + sizeof *pointers));
+    if (!pointers)
+        return NULL;
+    Crema__Reason *out = (Crema__Reason *)(pointers + n);
+    for (size_t i = 0; i < n; i++) {
+        crema__reason__init(&out[i]);
+        out[i].code = crema_protobuf_text(in[i].code);
+        out[i].subject = crema_protobuf_text(in[i].subject);
+        out[i].text = crema_protobuf_text(in[i].text);
+        out[i].count = in[i].count;
+        pointers[i] = &out[i];
+    }
+    return pointers;
+}
+
+static Crema__Writer **
+s_put_writers(crema_wire_encoder_t *self, size_t n, const crema_writer_t *in)
+{
+    if (n > CREMA_WIRE_MESSAGE_MAX) /* a writer takes at least two bytes */
+        self->err = CREMA_ELIMIT;
+    if (n == 0 || self->err != CREMA_OK)
+        return NULL;
+    Crema__Writer **pointers = s_scratch(self, n * (sizeof **pointers + sizeof *pointers));
+    if (!pointers)
+        return NULL;
+    Crema__Writer *out = (Crema__Writer *)(pointers + n);
+    for (size_t i = 0; i < n; i++) {
+        crema__writer__init(&out[i]);
+        out[i].stream_id = crema_protobuf_id(&in[i].stream_id);
+        out[i].last = in[i].last;
+        out[i].dropped = in[i].dropped;
+        out[i].kind = in[i].kind;
+        out[i].state = in[i].state;
+        out[i].name = crema_protobuf_text(in[i].name);
+        out[i].uuid = crema_protobuf_text(in[i].uuid);
+        out[i].text = crema_protobuf_text(in[i].text);
+        pointers[i] = &out[i];
+    }
+    return pointers;
+}
+
+bool
+crema_wire_is_key(const uint8_t key[CREMA_WIRE_KEY_BYTES])
+{
+    static const uint8_t c_none[CREMA_WIRE_KEY_BYTES];
+    return memcmp(key, c_none, sizeof c_none) != 0;
+}
+
+static void
+s_put_key(const uint8_t plain[CREMA_WIRE_KEY_BYTES], ProtobufCBinaryData *wire)
+{
+    bool any = crema_wire_is_key(plain);
+    wire->data = any ? (uint8_t *)plain : NULL;
+    wire->len = any ? CREMA_WIRE_KEY_BYTES : 0;
+}
+
+void
+crema_wire_put_field(crema_wire_encoder_t *self, const crema_wire_field_t *field,
+                     const uint8_t *msg, uint8_t *body)
+{
+    const void *plain = msg + field->plain;
+    void *wire = body + field->wire;
+    const size_t *plain_n = (const size_t *)(msg + field->plain_n);
+    size_t *wire_n = (size_t *)(body + field->wire_n);
+    switch (field->how) {
+    case WORD:
+        memcpy(wire, plain, 4);
+        break;
+    case LONG:
+        memcpy(wire, plain, 8);
+        break;
+    case FLAG:
+        *(protobuf_c_boolean *)wire = *(const bool *)plain;
+        break;
+    case ID:
+    case NEED_ID:
+        *(ProtobufCBinaryData *)wire = crema_protobuf_id(plain);
+        break;
+    case KEY:
+        s_put_key(plain, wire);
+        break;
+    case TEXT:
+        s_store(wire, crema_protobuf_text(s_load(plain)));
+        break;
+    case FRAMES:
+        if (*plain_n > CREMA_WIRE_BATCH_MAX)
+            self->err = CREMA_ELIMIT;
+        ((ProtobufCBinaryData *)wire)->data = s_load(plain);
+        ((ProtobufCBinaryData *)wire)->len = *plain_n;
+        break;
+    case TEXTS:
+    case SAME_TEXTS:
+        s_store(wire, s_load(plain));
+        *wire_n = *plain_n;
+        break;
+    case REASONS:
+        s_store(wire, s_put_reasons(self, *plain_n, s_load(plain)));
+        *wire_n = s_load(wire) ? *plain_n : 0;
+        break;
+    case WRITERS:
+        s_store(wire, s_put_writers(self, *plain_n, s_load(plain)));
+        *wire_n = s_load(wire) ? *plain_n : 0;
+        break;
+    case TABLE:
+        s_store(wire, s_put_table(self, plain));
+        break;
+    }
+}
