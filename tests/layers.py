@@ -16,6 +16,7 @@ header   no header shows a type of ZeroMQ, CZMQ, protobuf-c, HDF5 or libmicrohtt
 usage: layers.py [ROOT]   prints one line for each broken rule; exit status 1 if there is any
 """
 
+import itertools
 import re
 import sys
 from pathlib import Path
@@ -42,7 +43,9 @@ OWN = re.compile(r"(.*/)?crema_(clock|link|log|option|random|spool)\.h")
 
 LIBRARIES = (ZMQ, CODEC, HDF5, HTTP)
 IMPURE = (*LIBRARIES, SYSTEM, OWN)
-MAY_USE_CODEC = re.compile(r"proto/wire/(crema_(wire(_\w+)?|record)\.c|crema_(protobuf|wire_private)\.h)")
+MAY_USE_CODEC = re.compile(
+    r"proto/wire/(crema_(wire(_\w+)?|record)\.c|crema_(protobuf|wire_private)\.h)"
+)
 MAY_USE_HTTP = "proto/scrape/crema_scrape.c"
 MAY_USE_HDF5 = re.compile(r"sink/file/sink_h5\w*\.c|tests/.*\.c")
 
@@ -143,7 +146,7 @@ def broken(tree):
     """Yield (rule, sentence) for every rule a file breaks."""
     graph = uses(tree)
     for way in circles(graph):
-        steps = [f"{graph[a][b]} of {b}" for a, b in zip(way, way[1:])]
+        steps = [f"{graph[a][b]} of {b}" for a, b in itertools.pairwise(way)]
         yield "circle", f"{way[0]} uses " + ", which uses ".join(steps)
     for name, includes in tree.includes.items():
         folder = name.split("/")[0]

@@ -187,7 +187,13 @@ def streams(spool: pathlib.Path) -> set[str]:
 def test_help_and_version():
     result = run("--help")
     assert result.returncode == 0
-    for option in ("--spool", "--aggregator", "--drain-timeout", "--daemon", "CREMA_AGENT_SPOOL_LIMIT"):
+    for option in (
+        "--spool",
+        "--aggregator",
+        "--drain-timeout",
+        "--daemon",
+        "CREMA_AGENT_SPOOL_LIMIT",
+    ):
         assert option in result.stdout
     result = run("--version")
     assert (result.returncode, result.stderr) == (0, "")

@@ -128,7 +128,9 @@ def main(arguments: list[str]) -> int:
         for file, text in sound.items():
             (source / file).write_text(text)
         survivors += not said
-        how = f"found by {bug.finder}, {said[:90]}" if said else f"SURVIVES {bug.finder}: {bug.text}"
+        how = (
+            f"found by {bug.finder}, {said[:90]}" if said else f"SURVIVES {bug.finder}: {bug.text}"
+        )
         print(f"mutant {bug.number:2} {how}", flush=True)
     print(f"mutants: {survivors} of {len(chosen)} survive")
     return survivors > 0

@@ -181,7 +181,7 @@ class AgentKeeper:
 
 
 def _environment() -> dict[str, str]:
-    """This process's, without the keys: they are a client's, and the agent has its own."""
+    """Variables for an agent: without the keys, which are a client's; the agent has its own."""
     return {name: value for name, value in os.environ.items() if name != "CREMA_KEYS"}
 
 
