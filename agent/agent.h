@@ -1,7 +1,6 @@
 /* agent - the reactor: one loop over signals, timers and the socket.
  *
- * \n     STANDBY --lock--> SERVING --TERM, command or process ended, dismissed, orphaned-->
- * LEAVING --delivered, or deadline--> done
+ *     STANDBY --lock--> SERVING --TERM, command or process ended, dismissed, orphaned--> LEAVING --delivered, or deadline--> done
  *
  * In STANDBY another agent serves the spool; only an agent that wraps a command or attaches to a
  * process waits there. */

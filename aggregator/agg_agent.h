@@ -1,8 +1,7 @@
 /* agg_agent - one agent as the aggregator sees it: whether it is alive, judged by its own
  * heartbeat interval, and whether two processes share its identity. Pure: time is an argument.
  *
- * \n     NEW --HELLO admitted--> LIVE <--any valid message-- SUSPECT --max(10 H, 30 s)--> LOST
- * --24 h--> EXPIRED
+ *     NEW --HELLO admitted--> LIVE <--any valid message-- SUSPECT --max(10 H, 30 s)--> LOST --24 h--> EXPIRED
  *                              | \--3 H + round trip------>                              |
  *                              |  <--------------------HELLO-----------------------------+
  *                              +--BYE--> LEFT, or LEAVING if records stayed in its spool

@@ -1,12 +1,9 @@
 /* agg_run - one run: its members, what is outstanding, and the verdict once nothing is or
  * waiting has ended. Pure: time is an argument.
  *
- * \n     UNKNOWN --RUN_OPEN--> OPEN --RUN_END, or abandoned--> BARRIER --all settled or given
- * up--> VERDICT --SEALED--> SEALED, FAILED
- *        \---------------RUN_END, or abandoned---------->      ^
- *        \--late data completes it: seal again
- *                                                              +--RUN_END of an abandoned run,
- *                                                              in any later phase
+ *     UNKNOWN --RUN_OPEN--> OPEN --RUN_END, or abandoned--> BARRIER --all settled or given up--> VERDICT --SEALED--> SEALED, FAILED
+ *        \---------------RUN_END, or abandoned---------->      ^                                    \--late data completes it: seal again
+ *                                                              +--RUN_END of an abandoned run, in any later phase
  *
  * These are the phases the collector sees; crema_life defines the permitted transitions.
  *

@@ -1,5 +1,5 @@
 /* crema_arena - memory of one decoded message: zeroed, bounded, released as a whole. Pure: a
- * bump pointer.
+ * bump pointer. Of our own since protobuf-c takes an allocator and has none with a bound.
  *
  * Unpacked protobuf can take 60 times its size on the wire, so the sender must not determine how
  * much memory that is. A message may take CREMA_ARENA_FACTOR times its wire size plus

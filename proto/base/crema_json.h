@@ -1,5 +1,6 @@
 /* crema_json - writes a line of JSON into a bounded buffer, and reads JSON as far as crema's own
- * lines need it. */
+ * lines need it. Not jansson or yyjson: both refuse text that is not UTF-8, as names of hosts and
+ * files may be, and would be one more library in each package for two lines of output. */
 #ifndef CREMA_JSON_H
 #define CREMA_JSON_H
 

@@ -1,5 +1,5 @@
 /* crema_map - a bounded hash map from 128-bit ids to pointers that it does not own. Pure: memory
- * only.
+ * only. Not CZMQ's zhashx: it has no bound, and copies or formats each key.
  *
  * Open addressing with linear probing, a power of two of slots, at most three quarters full.
  * Removal shifts later entries back, so there are no tombstones and a long-lived map does not

@@ -1,5 +1,5 @@
 /* crema_utf8 - validates and cuts UTF-8. Pure: a single invalid text makes pandas reject a whole
- * table, so none may reach the file. */
+ * table, so none may reach the file. The C library's mbrtowc() follows the locale. */
 #ifndef CREMA_UTF8_H
 #define CREMA_UTF8_H
 

@@ -1,16 +1,15 @@
 /* crema_keys_make - creates key directories, adds named keys to them and revokes keys.
  *
- * \n     DIR/server/      server.key_secret, server.key, and the public keys of clients:
- * ROLE.NAME.key
- *     DIR/aggregator/  aggregator.key_secret, aggregator.key, server.key: for the aggregator's
- *     connection to the sink
+ *     DIR/server/      server.key_secret, server.key, and ROLE.NAME.key of the others
+ *     DIR/aggregator/  aggregator.key_secret, aggregator.key, server.key: towards the sink
  *     DIR/agent/       agent.key_secret, agent.key, server.key
  *     DIR/client/      client.key_secret, client.key, server.key
  *     DIR/monitor/     monitor.key_secret, monitor.key, server.key: for subscribers of the tap
  *     DIR/client-NAME/ the same for the user of that name
  *
  * Each directory is for one role and holds all it needs. Every file appears whole; secrets have
- * mode 0600 in directories of mode 0700. */
+ * mode 0600 in directories of mode 0700. The format is that of CZMQ's zcert, which reads them; its
+ * zcert_save() writes in place, and the secret with the mode of the umask. */
 #ifndef CREMA_KEYS_MAKE_H
 #define CREMA_KEYS_MAKE_H
 

@@ -1,4 +1,5 @@
 /* crema_option - one declarative table gives flags, environment, configuration file, --help, --version and --check.
+ * Not getopt or CZMQ's zargs: neither has types, bounds, an environment or a file.
  *
  * Precedence: command line, then the environment (crema_variable.h), then the file named by --config (zconfig, the format
  * CZMQ and its certificates use; keys at the top level are option names), then the default. An unknown option, key or a

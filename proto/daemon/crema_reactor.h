@@ -1,11 +1,11 @@
 /* crema_reactor - common parts of the three programs' loops: signals as events, and sockets with
- * the options that delivery depends on.
+ * the options that delivery depends on. The loop itself is CZMQ's zloop, whose own handling of
+ * signals knows no SIGHUP and no SIGCHLD.
  *
  * A program starts like this, in this order, before any other thread or socket exists:
  *
- * \n     int signals;
- *     crema_err_t err = crema_signals_new(&signals);         SIGINT, SIGTERM, SIGHUP, SIGCHLD,
- *     SIGUSR1 are readable from it
+ *     int signals;                                           SIGINT, SIGTERM, SIGHUP, SIGCHLD and
+ *     crema_err_t err = crema_signals_new(&signals);         SIGUSR1 are readable from it
  *     zsock_t *sock = zsock_new(ZMQ_DEALER);
  *     crema_socket_prepare(sock, CREMA_ROLE_AGENT);          then crema_keys_connect()
  *     err = crema_socket_connect(sock, "tcp://127.0.0.1:5700"); */

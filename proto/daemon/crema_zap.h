@@ -1,6 +1,7 @@
 /* crema_zap - the ZAP handler of a server: a REP socket on inproc://zeromq.zap.01 for the
  * caller's loop; call crema_zap_handle when it is readable. One per process, bound before any
- * server socket, since CURVE without a handler admits every key.
+ * server socket, since CURVE without a handler admits every key. Not CZMQ's zauth: it is a thread
+ * that knows neither roles nor the end of a key.
  *
  * It admits the keys of its ring (crema_keyring.h) only; a message's "User-Id" is a
  * crema_principal_t as text. */

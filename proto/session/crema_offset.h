@@ -1,10 +1,8 @@
 /* crema_offset - the difference of two clocks from the four time stamps of requests and replies,
  * with a guaranteed bound. Pure: stamps in, estimate out.
  *
- * \n     here    t1 ---------------> t2    there        the request leaves here at t1 and
- * arrives there at t2,
- *             t4 <--------------- t3                 the reply leaves there at t3 and arrives
- *             here at t4
+ *     here    t1 ---------------> t2    there        the request leaves here at t1 and arrives there at t2,
+ *             t4 <--------------- t3                 the reply leaves there at t3 and arrives here at t4
  *
  * offset = there - here = ((t2 - t1) + (t3 - t4)) / 2; the round trip took delta = (t4 - t1) -
  * (t3 - t2), and however it was split, the offset is correct within delta / 2. Clocks drift by

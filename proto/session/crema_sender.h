@@ -2,7 +2,7 @@
  * one sends next, what may be freed. Pure: crema_session manages the connection, this module the
  * numbers. Go-back-N with one window per stream.
  *
- * \n     row:  1 ... committed ... recv_next ... next ... hi
+ *     row:  1 ... committed ... recv_next ... next ... hi
  *                 may be freed  received      to send  in the spool
  *
  * A stream sends only after the receiver has given its position in this session. */

@@ -1,10 +1,9 @@
 /* crema_session - the sender's half of delivery: an agent's connection to the aggregator. Pure:
  * events in, actions out; time is an argument; no socket, clock, file or log.
  *
- * \n     INIT --dial--> HELLO_SENT --WELCOME, credit--> STREAMING <--credit 0--> STALLED
+ *     INIT --dial--> HELLO_SENT --WELCOME, credit--> STREAMING <--credit 0--> STALLED
  *                        ^  |                            |
- *                        |  +--WELCOME, retry_after------+--no ACK for 4 H, FENCE: hang up, back
- *                        off, dial
+ *                        |  +--WELCOME, retry_after------+--no ACK for 4 H, FENCE: hang up, back off, dial
  *                        +--------------------------------
  *     drain(): STREAMING/STALLED -> DRAINING --all committed, or deadline--> BYE_SENT -> CLOSED
  *

@@ -1,8 +1,7 @@
 /* crema_stream - the receiver's half of one stream: which numbers are accepted, what is durable,
  * what is missing and whom to ask. Pure: events in, answers out; time is an argument.
  *
- * \n     UNKNOWN --ask sink--> SYNCING --STATE--> LIVE <--nothing came for the window-- GAP --8
- * REPLAYs--> STALLED
+ *     UNKNOWN --ask sink--> SYNCING --STATE--> LIVE <--nothing came for the window-- GAP --8 REPLAYs--> STALLED
  *                              ^                | |  --a record was taken----------->
  *                              |                | +--END committed--> CLOSED
  *                              +--NACK, sink restarted, committed does not move

@@ -6,7 +6,7 @@
  * adds one customer at a time: an arriving customer finds the queue of the network without
  * itself, so with demand D and delay Z
  *
- * \n     R(k) = D (1 + Q(k-1)),  X(k) = k / (R(k) + Z),  Q(k) = X(k) R(k),  Q(0) = 0.
+ *     R(k) = D (1 + Q(k-1)),  X(k) = k / (R(k) + Z),  Q(k) = X(k) R(k),  Q(0) = 0.
  *
  * The result holds for turns of any length (the switch interval makes the station time-shared)
  * and depends on means only. The station's utilization U = X D is what samples of the GIL

@@ -1,8 +1,7 @@
 /* sink_report - the line in which `crema-sink rebuild --json` reports its result to the serving
  * sink:
  *
- * \n
- * {"path":"/data/x.h5","verdict":"COMPLETE","revision":1,"sha256":"…","file_bytes":123,"rows":45,"reasons":[]}
+ *     {"path":"/data/x.h5","verdict":"COMPLETE","revision":1,"sha256":"…","file_bytes":123,"rows":45,"reasons":[]}
  *     {"error":"the disk is full"} */
 #ifndef SINK_REPORT_H
 #define SINK_REPORT_H

@@ -1,7 +1,7 @@
 /* sink_store - the store directory: one writer, the journals of all runs, and the durable state
  * of every stream.
  *
- * \n     <store>/store        identity of the store, made once
+ *     <store>/store        identity of the store, made once
  *     <store>/generation   how often it was opened, and its total time in service
  *     <store>/lock         held while it is open
  *     <store>/tombstones   see sink_tombs.h
@@ -13,8 +13,7 @@
  *
  * A run is in one of these stages. Work and memory grow with the number of live runs only.
  *
- * \n     UNREAD    its directory was there at the start; it is read on demand or by
- * sink_store_examine()
+ *     UNREAD    its directory was there at the start; it is read on demand or by sink_store_examine()
  *     LIVE      its journal is open and its streams are in memory
  *     RESTING   sealed and idle: its journal ends with a checkpoint; no file or stream is open
  *     ASIDE     its journal cannot be read: it accepts nothing and is retried every few seconds

@@ -1,8 +1,7 @@
 /* sink_viewing - lines in which the serving sink reports to the live view process what is
  * durable:
  *
- * \n     grown 01234567-89ab-cdef-0123-456789abcdef 3 1048576     its journal is durable up to
- * this byte of segment 3
+ *     grown 01234567-89ab-cdef-0123-456789abcdef 3 1048576     its journal is durable up to this byte of segment 3
  *     ended 01234567-89ab-cdef-0123-456789abcdef               the run has its final file */
 #ifndef SINK_VIEWING_H
 #define SINK_VIEWING_H
