@@ -139,8 +139,11 @@ agg_entry_free(agg_core_t *self, agg_entry_t *entry)
 void
 agg_entry_forget(agg_core_t *self, agg_entry_t *entry)
 {
-    for (agg_flow_t *flow; (flow = CREMA_LIST_FIRST(&entry->flows, agg_flow_t, of_entry));)
+    for (crema_link_t *link = entry->flows.next; link != &entry->flows;) {
+        agg_flow_t *flow = CREMA_LIST_ITEM(link, agg_flow_t, of_entry);
+        link = link->next;
         agg_flow_free(self, flow);
+    }
     agg_entry_free(self, entry);
 }
 
