@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +14,7 @@ import urllib.parse
 import pytest
 
 import crema
+import from_apt
 from conftest import ROOT
 from kept import free_port, wait_for
 from scraping import documented, fetch, scrape
@@ -58,17 +57,7 @@ def test_rules_and_dashboard_name_series_that_exist():
 
 @pytest.fixture(scope="session")
 def prometheus_bin():
-    """Programs of Debian's package, unpacked without being installed, so that no service of it is started."""
-    if found := shutil.which("promtool"):
-        return pathlib.Path(found).parent
-    cache = ROOT / ".cache" / "prometheus"
-    if not (cache / "usr" / "bin" / "promtool").exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        if subprocess.run(["apt-get", "download", "-q", "prometheus"], cwd=cache).returncode:
-            pytest.skip("apt has no package prometheus here")
-        (package,) = cache.glob("*.deb")
-        subprocess.run(["dpkg", "-x", package, cache], check=True)
-    return cache / "usr" / "bin"
+    return from_apt.program("promtool", "prometheus").parent
 
 
 class Prometheus:

@@ -14,7 +14,9 @@ import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BATCH = ROOT / "compose" / "batch"
-MANIFESTS = sorted((BATCH / "kubernetes").glob("*.yaml"))
+CLUSTER = BATCH / "kubernetes" / "operator" / "daskcluster.yaml"
+OTHERS = (CLUSTER.name, "kustomization.yaml")  # test_kustomize.py
+MANIFESTS = sorted(p for p in (BATCH / "kubernetes").rglob("*.yaml") if p.name not in OTHERS)
 KUBERNETES = "1.33"
 
 
@@ -23,6 +25,9 @@ def documents(path):
 
 
 def pods(path):
+    if path == CLUSTER:
+        (cluster,) = documents(path)
+        return [cluster["spec"][part]["spec"] for part in ("worker", "scheduler")]
     return [d["spec"]["template"]["spec"] for d in documents(path) if d["kind"] == "Deployment"]
 
 
@@ -43,7 +48,7 @@ def test_a_wrong_manifest_is_found():
         kubernetes_validate.validate(document, KUBERNETES, strict=True)
 
 
-@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*MANIFESTS, CLUSTER], ids=lambda path: path.name)
 def test_containers_have_no_rights_and_mounts_have_volumes(path):
     for pod in pods(path):
         assert pod["securityContext"]["runAsNonRoot"] is True
@@ -57,7 +62,7 @@ def test_containers_have_no_rights_and_mounts_have_volumes(path):
 
 
 def commands():
-    for path in MANIFESTS:
+    for path in [*MANIFESTS, CLUSTER]:
         for pod in pods(path):
             for container in containers(pod):
                 command = container["command"] + container.get("args", [])
