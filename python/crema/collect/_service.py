@@ -97,6 +97,10 @@ class Service:
         lost = self.supervisor.given_up()
         return "; ".join(f"{name} keeps dying:\n{self.supervisor.tail(name)}" for name in lost)
 
+    def silence(self) -> str:
+        """What it may mean that no aggregator answers; empty if nothing is known."""
+        return ""
+
     def remedy(self) -> str:
         """How to make the run file from what was delivered, as the end of a sentence; empty if that is not possible here."""
         return ""
@@ -191,6 +195,14 @@ class ConfiguredService(Service):
                 f"{endpoint} is on another host, where everything would go in the clear:"
                 " set CREMA_KEYS, or CREMA_INSECURE=1 if that is intended"
             )
+
+    def silence(self) -> str:
+        """An aggregator does not speak with a key that it does not admit."""
+        return (
+            "it is not there, or it does not admit the key of CREMA_KEYS (was it revoked?)"
+            if self.server_key
+            else ""
+        )
 
 
 class LocalService(Service):

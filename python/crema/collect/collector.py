@@ -545,7 +545,7 @@ class MetricsCollector:
                     return
             if refusal := self._refusal():
                 raise CremaError(refusal)
-        trouble = self._service.trouble()
+        trouble = self._service.trouble() or self._service.silence()
         raise CremaError(
             f"no aggregator answered at {self._service.endpoint} within {OPEN_S:g} s"
             + (f": {trouble}" if trouble else "")
