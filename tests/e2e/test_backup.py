@@ -80,11 +80,14 @@ def facility(tmp_path):
     made.destroy()
 
 
-def test_a_copy_of_a_running_store_starts_and_what_it_lacks_comes_or_is_counted(facility):
+@pytest.mark.parametrize("tool", ["cp -a", "rsync -a"])
+def test_a_copy_of_a_running_store_starts_and_what_it_lacks_comes_or_is_counted(facility, tool):
     """What was acknowledged before the copy began is in it, whole; the spools bring the rest, or /gaps counts it."""
+    if not shutil.which(tool.split()[0]):
+        pytest.skip(f"no {tool.split()[0]} here")
     facility.begin(RUNS)
     before = {each.run_id: facility.wait_for_records(each) for each in facility.runs}
-    copy = facility.copy_store("copy")
+    copy = facility.copy_store("copy", *tool.split())
     for each in facility.runs:
         facility.wait_for_records(each, before[each.run_id] + 5)  # what the copy lacks
     facility.serve(copy)
