@@ -1,4 +1,4 @@
-"""``python -m crema.demo``: a small real analysis, measured; the quickest way to see what crema does."""
+"""``crema demo``, or ``python -m crema.demo``: a small real analysis, measured; the quickest way to see what crema does."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m crema.demo",
+        prog="crema demo",
         description="Runs a dijet analysis with coffea on a LocalCluster, or a cluster that is there, and measures it.",
     )
     add = parser.add_argument

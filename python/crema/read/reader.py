@@ -90,7 +90,7 @@ def newest(directory: str | os.PathLike | None = None) -> pathlib.Path:
             + (silent if silent else "is a run that goes on")
         )
     raise FileNotFoundError(
-        f"there is no run file in {where}: measure an analysis first (python -m crema.demo --output DIR), "
+        f"there is no run file in {where}: measure an analysis first (crema demo --output DIR), "
         "or say where the files are, as an argument or in CREMA_RUNS"
     )
 
