@@ -324,8 +324,10 @@ fixture_file(fixture_stream_t *stream, const char *name, const char *uuid, int64
                                 .host = "",
                                 .memory_limit_b = -1,
                                 .parent = (uint32_t)dataset,
-                                .size_b = 1000000,
-                                .n_entries = 100000};
+                                .size_b = 9000000,
+                                .n_entries = 100000,
+                                .tree_b = 8000000,
+                                .n_branches = 150};
     return s_name(stream, &entry);
 }
 

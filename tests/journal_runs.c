@@ -220,6 +220,7 @@ s_busy_chunk(busy_worker_t *w, int64_t chunk, double *now)
     fixture_set(w->stream, "entry_stop", chunk * 2000 + events);
     fixture_set(w->stream, "bytes_read_b", events * 1500);
     fixture_set(w->stream, "bytes_accessed_b", events * 1400);
+    fixture_set(w->stream, "n_branches", 20 + events % 7);
     fixture_set(w->stream, "bytes_uncompressed_b", events * 4200);
     fixture_set(w->stream, "rss_peak_b", 1000000000 + 2000 * events);
     fixture_set(w->stream, "status", failed ? STATUS_ERROR : STATUS_OK);

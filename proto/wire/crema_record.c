@@ -69,6 +69,8 @@ s_decode_dict(const crema_frame_t *frame, crema_arena_t *arena, ProtobufCAllocat
             .parent = entry->parent,
             .size_b = entry->size_b,
             .n_entries = entry->n_entries,
+            .tree_b = entry->tree_b,
+            .n_branches = entry->n_branches,
         };
     }
     ret->dict.n = n;
@@ -225,6 +227,8 @@ s_fill_entry(const crema_dict_entry_t *entry, Crema__DictEntry *out)
     out->parent = entry->parent;
     out->size_b = entry->size_b;
     out->n_entries = entry->n_entries;
+    out->tree_b = entry->tree_b;
+    out->n_branches = entry->n_branches;
 }
 
 static crema_err_t

@@ -54,6 +54,8 @@ typedef struct {
     uint32_t parent;
     int64_t size_b;
     int64_t n_entries;
+    int64_t tree_b;
+    int64_t n_branches;
 } crema_dict_entry_t;
 
 #define CREMA_BATCH_PROVISIONAL 1u

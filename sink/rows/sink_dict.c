@@ -269,6 +269,24 @@ s_fill_worker(dict_t *dict, uint32_t id, const crema_dict_entry_t *entry)
 }
 
 static crema_err_t
+s_fill_file(dict_t *dict, uint32_t id, const crema_dict_entry_t *entry)
+{
+    const struct {
+        const char *column;
+        int64_t value;
+    } known[] = {
+        {"size_b", entry->size_b},
+        {"n_entries", entry->n_entries},
+        {"tree_b", entry->tree_b},
+        {"n_branches", entry->n_branches},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].value > 0)
+            sink_cell_set(dict->table, s_row(dict, id), known[i].column, known[i].value);
+    return s_set_text(dict, id, "uuid", entry->uuid ? entry->uuid : "");
+}
+
+static crema_err_t
 s_fill(dict_t *dict, uint32_t id, const crema_dict_entry_t *entry, uint32_t parent)
 {
     uint8_t *row = s_row(dict, id);
@@ -289,11 +307,7 @@ s_fill(dict_t *dict, uint32_t id, const crema_dict_entry_t *entry, uint32_t pare
         return CREMA_OK;
     case CREMA_DICT_FILE:
         sink_cell_set(dict->table, row, "dataset_id", parent);
-        if (entry->size_b > 0)
-            sink_cell_set(dict->table, row, "size_b", entry->size_b);
-        if (entry->n_entries > 0)
-            sink_cell_set(dict->table, row, "n_entries", entry->n_entries);
-        return s_set_text(dict, id, "uuid", uuid);
+        return s_fill_file(dict, id, entry);
     default:
         return CREMA_OK;
     }

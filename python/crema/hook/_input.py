@@ -11,7 +11,7 @@ from __future__ import annotations
 import bisect
 import functools
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 _WORK_FUNCTION = "_work_function"  # coffea's, which opens the file and calls process()
@@ -33,8 +33,10 @@ UNKNOWN_SIZES = Sizes(-1, -1, False)
 class Whole(NamedTuple):
     """A file and its tree; -1 unknown."""
 
-    size_b: int
-    n_entries: int
+    size_b: int = -1
+    n_entries: int = -1
+    tree_b: int = -1  # compressed size of all branches
+    n_branches: int = -1
 
 
 def factory_of_callers(depth: int = 1) -> Any:
@@ -106,23 +108,31 @@ def sizes(factory: Any, names: Iterable[str]) -> Sizes:
 
 
 def whole(factory: Any) -> Whole:
-    """Size of the file according to its header, and events of the tree. Both are already in memory: nothing is read."""
+    """Size of the file and of its tree, according to their headers.
+
+    They are already in memory: nothing is read, and no branch is looked at, because a tree may have thousands.
+    """
     if factory is None:
-        return Whole(-1, -1)
+        return Whole()
     try:
         uuid, path, _, _ = _partition(factory)
         tree = factory._mapping._column_source(uuid, path)
     except Exception:
         tree = None
-    n_entries = getattr(tree, "num_entries", None)
-    for of in (getattr(factory, "file_handle", None), tree):
-        size_b = getattr(getattr(of, "file", None), "fEND", None)
-        if isinstance(size_b, int):
-            break
+    opened = getattr(factory, "file_handle", None)
     return Whole(
-        size_b if isinstance(size_b, int) else -1,
-        int(n_entries) if n_entries is not None else -1,
+        size_b=max(_number(lambda: opened.file.fEND), _number(lambda: tree.file.fEND)),
+        n_entries=_number(lambda: tree.num_entries),
+        tree_b=_number(lambda: tree.member("fZipBytes")),
+        n_branches=_number(lambda: len(tree.member("fLeaves"))),
     )
+
+
+def _number(read: Callable[[], Any]) -> int:
+    try:
+        return max(int(read()), -1)
+    except Exception:  # RNTuple and Parquet have no such member
+        return -1
 
 
 def identity(events: Any, factory: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 
+from . import access
 from .reader import RunFile
 from .reader import open as open_run
 
@@ -56,12 +57,13 @@ def metrics(run: RunFile) -> dict[str, Any]:
     -------
     dict
         Name to number, in the units of ``summary/workflow``, NaN where nobody could know; ``per_dataset`` and ``sections`` hold a
-        dictionary for each dataset and section: seconds, events, counts.
+        dictionary for each dataset and section: seconds, events, counts; ``bytes_read_percent_per_file`` a percentage for each file.
     """
     found: dict[str, Any] = run.summary()
     for name, (ours, factor) in _NAMES.items():
         if ours in found:
             found[name] = found[ours] * factor
+    found |= _read_percent(run)
     found["per_dataset"] = _per_dataset(run)
     found["sections"] = _sections(run)
     return found
@@ -88,6 +90,28 @@ def _named(run: RunFile, column: str, ids: np.ndarray) -> list[str | None]:
     """Names of ids; None where one is unknown."""
     known = run.names(column.removesuffix("_id"))
     return [known[i] if i < len(known) else None for i in ids]
+
+
+def _read_percent(run: RunFile) -> dict[str, Any]:
+    """What was read of the trees of the files: bytes by file, and both means."""
+    names = ("avg_bytes_read_percent", "avg_branches_read_percent")
+    unknown: dict[str, Any] = dict.fromkeys(names, math.nan)
+    if "chunks" not in run:
+        return unknown | {"bytes_read_percent_per_file": {}}
+    rows = run.arrays("chunks", [*access.NEEDED, "status", "quality"])
+    statuses = run.labels("chunks", "status")
+    done = np.isin(rows["status"], [statuses["ok"], statuses["partial"]])
+    done &= rows["quality"] & 8 == 0  # of several attempts at a chunk the one that counts
+    rows = {name: values[done] for name, values in rows.items()}
+    trees = access.trees(run)
+    by_file = access.bytes_percent(rows, trees, np.arange(len(trees["dataset"])))
+    together = access.branches_percent(rows, trees, np.zeros(len(trees["dataset"]), int))
+    files = run.names("file")
+    return {
+        names[0]: float(np.mean(list(by_file.values()))) if by_file else math.nan,
+        names[1]: together.get(0, math.nan),
+        "bytes_read_percent_per_file": {files[i]: percent for i, percent in by_file.items()},
+    }
 
 
 def _per_dataset(run: RunFile) -> dict[str, dict[str, float]]:

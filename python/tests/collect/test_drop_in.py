@@ -20,7 +20,7 @@ N_EVENTS, CHUNK = 400, 100
 def fileset(tmp_path_factory):
     path = tmp_path_factory.mktemp("small") / "small.root"
     with uproot.recreate(path) as file:
-        file["Events"] = {"x": np.arange(float(N_EVENTS))}
+        file.mktree("Events", {"x": "f8"}).extend({"x": np.arange(float(N_EVENTS))})
     return {"small": {"files": {str(path): "Events"}}}
 
 
@@ -264,6 +264,23 @@ def test_every_name_of_the_collector_is_there(roasted, capsys):
     counts = {name: row["count"] for name, row in metrics["sections"].items()}
     expected = dict.fromkeys(("selection", "filling", "reading", "Counting"), report["chunks"])
     assert counts == expected
+
+
+def test_what_was_read_of_each_file_is_a_share_of_its_tree(roasted):
+    collector, _ = roasted
+    metrics = collector.get_metrics()
+    with crema.open(collector.path) as run:
+        chunks = run["chunks"]
+    percent = metrics["bytes_read_percent_per_file"]
+    touched_b = chunks.groupby("file", observed=True).bytes_accessed_b.sum()
+    for name, touched in touched_b.items():
+        with uproot.open(name) as file:
+            whole_b = file["Events"].compressed_bytes
+            assert percent[name] == pytest.approx(100 * touched / whole_b)
+            n_branches = len(file["Events"].keys())
+    assert metrics["avg_bytes_read_percent"] == pytest.approx(sum(percent.values()) / len(percent))
+    branches = 100 * chunks.n_branches.mean() / n_branches  # the files have the same ones
+    assert metrics["avg_branches_read_percent"] == pytest.approx(branches)
 
 
 def test_what_a_context_of_the_users_own_measures_is_recorded(roasted):

@@ -8,6 +8,7 @@ import time
 import awkward as ak
 import coffea.nanoevents as nano
 import hook_support as support
+import numpy as np
 import pytest
 import uproot
 from coffea import processor
@@ -95,31 +96,39 @@ def test_a_chunk_is_what_coffea_says_of_it(measured, dataset):
     assert (row.wall_s > 0).all() and (row.open_s > 0).all() and (row.cpu_s > 0).all()
 
 
-def test_size_and_events_of_each_file_are_those_that_uproot_finds(measured):
-    files = measured[3]
-    for sample, tree, _, _ in ROOT.values():
-        path = SAMPLES / sample
-        with uproot.open(path) as file:
-            row = files.loc[str(path)]
-            rows = row if row.ndim > 1 else row.to_frame().T  # one per dataset
-            assert set(rows.size_b) == {path.stat().st_size}
-            assert set(rows.n_entries) == {file[tree].num_entries}
+@pytest.mark.parametrize("dataset", ROOT)
+def test_a_file_is_described_as_uproot_finds_it(measured, dataset):
+    sample, name, _, _ = ROOT[dataset]
+    path = SAMPLES / sample
+    row = measured[3].loc[[str(path)]].iloc[0]
+    with uproot.open(path) as file:
+        tree = file[name]
+        assert (row.size_b, row.n_entries) == (path.stat().st_size, tree.num_entries)
+        if isinstance(tree, uproot.TTree):
+            n_branches = sum(1 for _ in tree.itervalues())
+            assert (row.tree_b, row.n_branches) == (tree.compressed_bytes, n_branches)
+        else:  # RNTuple keeps no such sums
+            assert (row.tree_b, row.n_branches) == (-1, -1)
 
 
-def test_to_describe_a_file_takes_no_millisecond_however_many_branches_it_has():
-    path = SAMPLES / "PHYSLITE_example.root"
+def test_to_describe_a_file_takes_no_millisecond_however_many_branches_it_has(tmp_path):
+    path, n_branches = tmp_path / "wide.root", 2656
+    with uproot.recreate(path) as file:
+        columns = {f"column_{i}": np.arange(3) for i in range(n_branches)}
+        file.mktree("Events", dict.fromkeys(columns, "int32")).extend(columns)
     factory = nano.NanoEventsFactory.from_root(
-        {str(path): "CollectionTree"}, schemaclass=nano.BaseSchema, mode="virtual"
+        {str(path): "Events"}, schemaclass=nano.BaseSchema, mode="virtual"
     )
     took_s = []
     for _ in range(20):
         began = time.thread_time()
         found = _input.whole(factory)
         took_s.append(time.thread_time() - began)
-    assert found == (path.stat().st_size, 100)
+    assert found[:2] == (path.stat().st_size, 3)
+    assert found.tree_b > 0
+    assert found.n_branches == n_branches
     assert min(took_s) <= 1e-3
-    assert _input.whole(None) == (-1, -1)
-    assert _input.whole(object()) == (-1, -1)
+    assert set(_input.whole(None)) == set(_input.whole(object())) == {-1}
 
 
 def test_the_whole_run_is_the_sum(measured):

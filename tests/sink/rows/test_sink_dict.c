@@ -15,6 +15,39 @@ s_put(sink_dict_t *dict, crema_dict_t kind, const char *text, const char *uuid)
     return id;
 }
 
+/* A file is named when its first chunk begins, and described once it is open; what a later writer
+ * does not know stays. */
+static void
+must_keep_what_is_known_of_a_file(void **state)
+{
+    (void)state;
+    const crema_dict_entry_t entries[] = {
+        {.kind = CREMA_DICT_FILE, .text = "x", .uuid = "u", .size_b = -1, .n_entries = -1},
+        {.kind = CREMA_DICT_FILE,
+         .text = "x",
+         .uuid = "u",
+         .size_b = 4000,
+         .n_entries = 10,
+         .tree_b = 3000,
+         .n_branches = 2656},
+        {.kind = CREMA_DICT_FILE, .text = "x", .uuid = "u"},
+    };
+    const int64_t want[][4] = {{-1, -1, -1, -1}, {4000, 10, 3000, 2656}, {4000, 10, 3000, 2656}};
+    const char *columns[] = {"size_b", "n_entries", "tree_b", "n_branches"};
+    sink_dict_t *dict;
+    crema_limits_t limits = crema_limits();
+    must(sink_dict_new(&limits, &dict));
+    const crema_table_t *file = crema_table(CREMA_TABLE_DICT_FILE);
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        uint32_t id;
+        must(sink_dict_entry(dict, &entries[i], 0, &id));
+        for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
+            assert_int_equal(sink_cell_int(file, sink_dict_row(dict, file->id, id), columns[c]),
+                             want[i][c]);
+    }
+    sink_dict_destroy(&dict);
+}
+
 static void
 must_know_when_two_entries_are_the_same(void **state)
 {
@@ -159,6 +192,7 @@ main(void)
         cmocka_unit_test(must_flag_what_it_cut_and_keep_it_whole),
         cmocka_unit_test(must_give_each_change_once_in_runs_of_neighbours),
         cmocka_unit_test(must_learn_from_later_entries),
+        cmocka_unit_test(must_keep_what_is_known_of_a_file),
         cmocka_unit_test(must_number_streams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

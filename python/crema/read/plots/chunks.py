@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.lines import Line2D
 
+from .. import access
 from ._style import (
     DATASETS,
     FAINT,
@@ -303,28 +304,35 @@ def compression_ratio(run: RunFile, ax: Axes) -> Any:
     also=("data_access_percentage",),
 )
 def data_access(run: RunFile, ax: Axes) -> Any:
-    """Bytes that the chunks of each dataset touched, of the size of its files. Source: ``chunks``, ``dict/file.size_b``."""
-    rows = counted(run, "file_id", "bytes_accessed_b", "dataset_id")
-    size = run.arrays("dict/file", ["size_b"])["size_b"].astype(float)
-    known = (rows["file_id"] < len(size)) & (rows["bytes_accessed_b"] >= 0)
-    touched = np.zeros(len(size))
-    np.add.at(touched, rows["file_id"][known], rows["bytes_accessed_b"][known])
-    good = (size > 0) & (np.bincount(rows["file_id"][known], minlength=len(size)) > 0)
-    if not good.any():
-        raise NothingToDrawError("the size of the files, or of the branches, is not known")
+    """Share of the trees of each dataset that its chunks touched: in compressed bytes, and in branches.
+
+    The whole is what the chunks' files hold, in the tree that was read; where the size of the tree is unknown (RNTuple, Parquet, files
+    of earlier versions), the size of the file. Source: ``chunks``, ``dict/file``.
+    """
+    rows, trees = counted(run, *access.NEEDED), access.trees(run)
+    shares = {
+        "bytes": access.bytes_percent(rows, trees, trees["dataset"]),
+        "branches": access.branches_percent(rows, trees, trees["dataset"]),
+    }
     names = run.names("dataset")
-    dataset = run.arrays("dict/file", ["dataset_id"])["dataset_id"]
-    ids = [i for i in np.unique(dataset[good]) if i < len(names)]
-    share = [
-        100 * touched[good & (dataset == i)].sum() / size[good & (dataset == i)].sum() for i in ids
-    ]
-    ax.barh(range(len(ids)), share, height=0.62, color=SIDES["processor"])
-    for y, value in enumerate(share):
-        ax.text(value, y, f"  {value:.3g} %", va="center", fontsize="small", color=FAINT)
+    ids = [i for i in sorted({*shares["bytes"], *shares["branches"]}) if i < len(names)]
+    if not ids:
+        raise NothingToDrawError("the sizes of trees and files are not known, nor their branches")
+    for offset, (what, colour) in zip((-0.2, 0.2), _TOUCHED.items(), strict=True):
+        for y, i in enumerate(ids):
+            share = shares[what].get(i, np.nan)
+            ax.barh(y + offset, share, height=0.36, color=colour)
+            text = f"  {share:.3g} %" if np.isfinite(share) else "  unknown"
+            end = np.nan_to_num(share)
+            ax.text(end, y + offset, text, va="center", fontsize="small", color=FAINT)
     ax.set_yticks(range(len(ids)), [short(names[i]) for i in ids])
     ax.set_ylim(len(ids) - 0.4, -0.6)
-    ax.set_xlim(0, 1.15 * max(share))
-    ax.set_xlabel("bytes touched, of the size of the files [%]")
+    ax.set_xlim(0, 1.15 * max(max(of.values(), default=0) for of in shares.values()) or 1.0)
+    ax.set_xlabel("touched, of the whole tree [%]")
+    return [swatch(colour, what) for what, colour in _TOUCHED.items()]
+
+
+_TOUCHED = {"bytes": SIDES["processor"], "branches": SIDES["foreign"]}
 
 
 def _histogram(ax: Axes, values: Any, label: str, why_empty: str) -> list[Any]:
