@@ -2,7 +2,7 @@
 
     python tests/bench/look.py RUN.h5 [DIRECTORY]
 
-It needs Debian's package chromium. The screenshots are of a desktop, a telephone and a dark desktop; a copy of the run whose
+It needs Debian's package chromium. The screenshots are of a desktop and a telephone, light and dark; a copy of the run whose
 names are all attacks is opened too, and may do nothing.
 """
 
@@ -21,7 +21,8 @@ import h5py
 from crema.read.html import write_report
 
 CHROMIUM = ["/usr/lib/chromium/chromium", "chromium", "chromium-browser", "google-chrome"]
-SIZES = {"desktop": (1200, 1600), "phone": (390, 1600), "dark": (1200, 1600)}
+SIZES = {"desktop": (1200, 1600), "phone": (390, 1600)}
+DARK = "--blink-settings=preferredColorScheme=0"
 ATTACK = "</script><script>document.title='attacked'</script><img src=x onerror=\"document.title='attacked'\">"
 
 
@@ -36,6 +37,15 @@ def browse(page: pathlib.Path, *arguments: str) -> tuple[str, list[str]]:
                    "--virtual-time-budget=10000", *arguments, page.absolute().as_uri()]  # fmt: skip
         ran = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
     return ran.stdout, [line for line in ran.stderr.splitlines() if "CONSOLE" in line]
+
+
+def framed(page: pathlib.Path, width: int, height: int) -> pathlib.Path:
+    """A page that shows another one in so many pixels: no window is narrower than 500."""
+    path = page.with_name(f"{page.stem}-{width}.html")
+    path.write_text(
+        f'<body style="margin:0"><iframe src="{page.name}" width="{width}" height="{height}" style="border:0">'
+    )
+    return path
 
 
 def attacked(source: pathlib.Path, copy: pathlib.Path) -> pathlib.Path:
@@ -72,10 +82,11 @@ def main() -> int:
         print("\n".join(said))
         bad += bool(said) + (figures != shown) + (not ready) + done
     for name, (width, height) in SIZES.items():
-        shot = options.directory / f"{name}.png"
-        dark = ["--blink-settings=preferredColorScheme=0"] if name == "dark" else []
-        browse(page, f"--window-size={width},{height}", f"--screenshot={shot}", *dark)
-        print(shot)
+        frame = framed(page, width, height)
+        for kind, more in {name: [], f"{name}-dark": [DARK]}.items():
+            shot = options.directory / f"{kind}.png"
+            browse(frame, f"--window-size={width},{height}", f"--screenshot={shot}", *more)
+            print(shot)
     return 1 if bad else 0
 
 

@@ -10,12 +10,22 @@ if TYPE_CHECKING:
     from ..plots import Plot
 
 WIDTH_INCHES = 9.0
+NARROW_INCHES = 4.4  # a telephone's, at the same size of text
 _STYLE = re.compile(r' style="([^"]*)"')
 _FONT = re.compile(r"(?:(\w+) )?([\d.]+)px (.*)")
 
 
-def draw(entry: Plot, of: Any) -> tuple[str, str]:
+def draw(entry: Plot, of: Any, *, inches: float = WIDTH_INCHES) -> tuple[str, str]:
     """Draw a picture as an SVG element, or return the reason why there is nothing to draw.
+
+    Parameters
+    ----------
+    entry : Plot
+        From the registry.
+    of : RunFile or Series
+        What is drawn.
+    inches : float, optional
+        Width.
 
     Returns
     -------
@@ -28,7 +38,7 @@ def draw(entry: Plot, of: Any) -> tuple[str, str]:
     from matplotlib.figure import Figure
 
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": entry.name, "font.size": 10}):
-        figure = Figure(figsize=(WIDTH_INCHES, entry.height), layout="constrained")
+        figure = Figure(figsize=(inches, entry.height), layout="constrained")
         ax = figure.add_subplot()
         entry.draw(of, ax)
         empty = getattr(ax, "crema_empty", "")
@@ -37,7 +47,8 @@ def draw(entry: Plot, of: Any) -> tuple[str, str]:
         out = io.StringIO()
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(out, format="svg", transparent=True, metadata=nothing, dpi=110)
-    return _plain(out.getvalue(), entry), ""
+    kind = "wide" if inches == WIDTH_INCHES else "narrow"
+    return _plain(out.getvalue(), entry, kind), ""
 
 
 def standalone(svg: str) -> str:
@@ -47,17 +58,17 @@ def standalone(svg: str) -> str:
     )
 
 
-def _plain(text: str, entry: Plot) -> str:
+def _plain(text: str, entry: Plot, kind: str) -> str:
     """The svg element: style attributes become separate attributes, ids are unique to this picture."""
     svg = text[text.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r"<style[^>]*>.*?</style>", "", svg, flags=re.DOTALL)
     svg = _STYLE.sub(_attributes, svg)
     svg = re.sub(r' id="(?!p[0-9a-f]|m[0-9a-f]|h[0-9a-f]|image)[^"]*"', "", svg)
-    svg = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{entry.name}-", svg)
+    svg = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{entry.name}-{kind}-", svg)
     svg = re.sub(r'(<svg [^>]*?)width="[^"]*" height="[^"]*"', r"\1", svg, count=1)
     label = entry.question.replace('"', "")
-    head = f'<svg role="img" aria-label="{label}" stroke-linejoin="round" stroke-linecap="butt" '
+    head = f'<svg class="{kind}" role="img" aria-label="{label}" stroke-linejoin="round" stroke-linecap="butt" '
     svg = svg.replace("<svg ", head, 1)
     return re.sub(r"\n\s*", "\n", svg)
 

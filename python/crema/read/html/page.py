@@ -81,8 +81,10 @@ def write_report(
         drawn = {name: figures.draw(entry, run) for name, entry in _entries()}
         if figures_dir is not None:
             _write_figures(figures_dir, drawn)
+        first = drawn[_FIRST][0]
+        first += figures.draw(REGISTRY[_FIRST], run, inches=figures.NARROW_INCHES)[0]
         data, left_out = packed.pack(run)
-        write_text(page, document(_title(run), _body(run, drawn, left_out), data))
+        write_text(page, document(_title(run), _body(run, first, drawn, left_out), data))
     return page
 
 
@@ -130,8 +132,8 @@ def _title(run: RunFile) -> str:
     return attributes.get("run_label") or attributes.get("processor_name") or run.run_id
 
 
-def _body(run: RunFile, drawn: dict[str, tuple[str, str]], left_out: str) -> str:
-    parts = [first_screen(run, drawn[_FIRST][0])]
+def _body(run: RunFile, first: str, drawn: dict[str, tuple[str, str]], left_out: str) -> str:
+    parts = [first_screen(run, first)]
     parts.append("<nav>" + " ".join(f'<a href="#{g}">{g}</a>' for g in _GROUPS) + "</nav>")
     for group, names in _GROUPS.items():
         parts.append(f'<h2 id="{group}">{_HEADINGS.get(group, group)}</h2>')
@@ -182,7 +184,7 @@ def first_screen(run: RunFile, waterfall: str = "") -> str:
         f"{tables.reasons(run)}</header>"
         f'<div class="tiles">{tiles}</div>'
         f"<h3>What holds it back</h3>{_diagnosis(run)}"
-        f'<figure data-name="{_FIRST}">{waterfall}</figure>'
+        f'<figure data-name="{_FIRST}" class="both">{waterfall}</figure>'
     )
 
 

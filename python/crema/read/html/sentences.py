@@ -79,7 +79,7 @@ def _finding(run: RunFile, row: Any, capacity_s: float, wall_s: float) -> Findin
     saving = "" if row.name == _WORK else _saving(row, wall_s)
     doubt = {
         "ambiguous": "Ambiguous: another cause explains the same seconds as well.",
-        "estimated": "Estimated: from looks and models, not from a clock of its own.",
+        "estimated": "Estimated from samples and a model, not measured directly.",
         "incomplete": "Incomplete: records are missing.",
     }.get(row.status, "")
     return Finding(

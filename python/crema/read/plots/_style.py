@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.colors import to_rgba
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
@@ -278,6 +279,12 @@ def tidy(ax: Axes, *, grid: str) -> Axes:
         ax.grid(axis=grid, color=GRID, linewidth=0.8)  # type: ignore[arg-type]
     ax.set_axisbelow(True)
     return ax
+
+
+def on_colour(colour: Any) -> str:
+    """Colour of text on an area; a page does not change it with its own colours."""
+    red, green, blue, _ = to_rgba(colour)
+    return "#101418" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "#ffffff"
 
 
 def swatch(colour: str, label: str) -> Patch:

@@ -17,6 +17,7 @@ from ._style import (
     SIDES,
     NothingToDrawError,
     need_sealed,
+    on_colour,
     plot,
     short,
     swatch,
@@ -34,6 +35,7 @@ _SHADES = {
     "user_metered": "#bcd2e4",
 }
 _NONCPU = "#8fb3d1"
+_LABEL, _WIDE = 1.5, 5.0  # inches of a bar's label, and of axes beside long names
 _SMALL = 0.001  # of the capacity: such a category is named below the picture, not drawn
 
 
@@ -66,26 +68,31 @@ def waterfall(run: RunFile, ax: Axes) -> None:
     capacity_s = sum(row.thread_seconds for row in rows)
     large = [row for row in rows if _is_large(row)]
     small = [row.category for row in rows if not _is_large(row)]
+    wide = ax.get_window_extent().width / ax.figure.dpi  # inches
+    room = max(0.25, _LABEL / wide)
     start = 0.0
     for y, row in enumerate(large):
         width = row.thread_seconds
         ax.barh(y, width, left=start, height=0.72, **_bar_style(row.category))
         label = f"  {width:z,.2f} s · {100 * row.fraction:z.1f} %  "
         end = start + max(width, 0)
-        if end < 0.75 * capacity_s:
+        if end < (1 - room) * capacity_s:
             place = {"x": end, "ha": "left", "color": FAINT}
-        elif start > 0.25 * capacity_s:
+        elif start > room * capacity_s:
             place = {"x": start, "ha": "right", "color": FAINT}
         else:  # room is in the bar only
-            place = {"x": end, "ha": "right", "color": INK}
+            place = {"x": end, "ha": "right", "color": on_colour(ax.patches[-1].get_facecolor())}
         ax.text(y=y, s=label, va="center", fontsize="small", **place)
         start += width
         ax.plot([start, start], [y + 0.36, y + 0.64], color=FAINT, linewidth=0.7)
-    ax.set_yticks(range(len(large)), [_words(row.category) for row in large])
+    names = [_words(row.category) for row in large]
+    if wide < _WIDE:
+        names = [textwrap.fill(name, 12) for name in names]
+    ax.set_yticks(range(len(large)), names)
     ax.set_ylim(len(large) - 0.4, -0.6)
     ax.set_xlim(0, capacity_s or 1.0)
     note = f"each below {100 * _SMALL:.1f} %: {', '.join(map(_words, small))}" if small else ""
-    ax.set_xlabel("thread-seconds [s]\n" + textwrap.fill(note, 100))
+    ax.set_xlabel("thread-seconds [s]\n" + textwrap.fill(note, int(13 * wide)))
     ax.set_title(f"Where did {capacity_s:,.4g} thread-seconds go?", loc="left")
 
 
