@@ -49,9 +49,13 @@ def measure(
     chunksize=20,
     compression: int | None = 1,
     during=None,
+    dask=True,
     **collector_options,
 ) -> Measured:
-    """Run `instance` over `fileset` on `client`; `during(collector)` may start trouble before the analysis does."""
+    """Run `instance` over `fileset` on `client`; `during(collector)` may start trouble before the analysis does.
+
+    Without `dask` nobody waits for the scheduler to know all of Dask's own metrics.
+    """
     with crema.MetricsCollector(
         client, processor_instance=instance, output=output, **collector_options
     ) as mc:
@@ -68,7 +72,7 @@ def measure(
         mc.verdict,
         mc.reasons,
         result,
-        span_metrics(client, span_id),
+        span_metrics(client, span_id) if dask else {},
         span_id,
     )
 

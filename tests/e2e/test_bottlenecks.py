@@ -114,6 +114,7 @@ def run(client, fileset, server, nano_files, tmp_path_factory):
                     tmp_path_factory.mktemp(kind),
                     chunksize=chunksize,
                     sample_interval=LOOKS_S,
+                    dask=False,
                 )
         return made[kind].path
 

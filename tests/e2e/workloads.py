@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import hashlib
 import os
 import socket
+import threading
 import time
+import typing
 
 import awkward as ak
+import psutil
 from coffea import processor
+from distributed import get_worker
 
 
 def burn(seconds: float) -> None:
@@ -182,3 +188,110 @@ class DoesNothing(Measured):
 
     def work(self, until):
         pass
+
+
+class SlowAtFile(Computes):
+    """Waits longer in the chunks of one file."""
+
+    def __init__(self, wall_s: float, extra_s: float, part: str):
+        super().__init__(wall_s)
+        self.extra_s = extra_s
+        self.part = part  # of its name
+
+    def process(self, events):
+        out = super().process(events)
+        if self.part in events.metadata["filename"]:
+            time.sleep(self.extra_s)
+        return out
+
+
+class SlowInOneProcess(Computes):
+    """Waits longer in every chunk of the process `pid`."""
+
+    def __init__(self, wall_s: float, extra_s: float, pid: int):
+        super().__init__(wall_s)
+        self.extra_s = extra_s
+        self.pid = pid
+
+    def process(self, events):
+        out = super().process(events)
+        if os.getpid() == self.pid:
+            time.sleep(self.extra_s)
+        return out
+
+
+class SlowSum:
+    """A number that takes its time to be added, as large histograms do."""
+
+    def __init__(self, value: int, add_s: float):
+        self.value = value
+        self.add_s = add_s
+
+    def __add__(self, other: SlowSum) -> SlowSum:
+        time.sleep(self.add_s)
+        return SlowSum(self.value + other.value, self.add_s)
+
+
+class MergesSlowly(Computes):
+    """Its outputs are expensive to merge."""
+
+    def __init__(self, wall_s: float, add_s: float):
+        super().__init__(wall_s)
+        self.add_s = add_s
+
+    def process(self, events):
+        return super().process(events) | {"sum": SlowSum(1, self.add_s)}
+
+
+class MakesGarbage(Measured):
+    """Collects garbage, over and over, among many objects."""
+
+    objects: typing.ClassVar[list] = []
+
+    def work(self, until):
+        if not self.objects:
+            self.objects.extend([i] for i in range(300_000))
+        while time.monotonic() < until:
+            gc.collect()
+
+
+class FillsItsMemory(Computes):
+    """Holds almost all the memory of its worker for some seconds, once in each process: Dask pauses the worker."""
+
+    held: typing.ClassVar[list] = []
+
+    def __init__(self, wall_s: float, hold_s: float):
+        super().__init__(wall_s)
+        self.hold_s = hold_s
+
+    def process(self, events):
+        if not self.held:
+            limit_b = get_worker().memory_manager.memory_limit
+            self.held.append(b"x" * (int(0.88 * limit_b) - psutil.Process().memory_info().rss))
+            threading.Timer(self.hold_s, lambda: self.held.__setitem__(0, None)).start()
+        return super().process(events)
+
+
+class DiesOnce(Computes):
+    """Its worker is killed in the middle of one chunk, the first time."""
+
+    def __init__(self, wall_s: float, marker: str, entry_start: int, after_s: float):
+        super().__init__(wall_s)
+        self.marker = marker
+        self.entry_start = entry_start
+        self.after_s = after_s
+
+    def process(self, events):
+        if events.metadata["entrystart"] == self.entry_start:
+            with contextlib.suppress(FileExistsError):
+                os.close(os.open(self.marker, os.O_CREAT | os.O_EXCL))
+                time.sleep(self.after_s)
+                os.kill(os.getpid(), 9)
+        return super().process(events)
+
+
+class Waits(Measured):
+    """Neither computes nor reads."""
+
+    def work(self, until):
+        time.sleep(until - time.monotonic())
