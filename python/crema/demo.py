@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import pathlib
 import sys
@@ -65,6 +66,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     add("--events", default=EVENTS, type=int, help="to generate, in all (%(default)s)")
     add("--chunksize", default=25_000, type=int, help="events in a chunk (%(default)s)")
     add("--cache", default=_cache_dir(), type=pathlib.Path, metavar="DIR", help="(%(default)s)")
+    add("--json", action="store_true", help="print the result as JSON, for programs")
     options = parser.parse_args(arguments)
     for name in ("workers", "events", "chunksize"):
         if getattr(options, name) < 1:
@@ -134,7 +136,7 @@ def _run(options: argparse.Namespace, fileset: dict, say) -> int:
     except CremaError as error:
         say(f"crema could not start: {error}", style="red")
         return 2
-    return _conclude(mc, say)
+    return _conclude(mc, options, say)
 
 
 def _measure(client: Client, options: argparse.Namespace, fileset: dict, say) -> MetricsCollector:
@@ -172,9 +174,13 @@ def _measure(client: Client, options: argparse.Namespace, fileset: dict, say) ->
     return mc
 
 
-def _conclude(mc, say) -> int:
+def _conclude(mc: MetricsCollector, options: argparse.Namespace, say) -> int:
     if mc.path is None:
         return 1
+    if options.json:
+        known = {"run_id": mc.run_id, "verdict": mc.verdict, "reasons": mc.reasons}
+        print(json.dumps({"path": str(mc.path), **known}, indent=1, default=str))
+        return 0 if mc.verdict == "COMPLETE" else 1
     mc.print_summary()
     say("\nLoad it with any of", markup=False)
     say(f"    crema show {mc.path}", markup=False, soft_wrap=True)

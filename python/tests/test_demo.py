@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -38,11 +39,21 @@ def test_the_demo_ends_with_a_complete_file(tmp_path):
 
 def test_the_demo_takes_files(fileset, tmp_path):
     files = [f for d in fileset.values() for f in d["files"]]
-    done = run_demo("--output", tmp_path, "--input", *files, "--workers", 1, "--chunksize", 500)
+    done = run_demo(
+        "--output", tmp_path, "--input", *files, "--workers", 1, "--chunksize", 500, "--json"
+    )
     assert done.returncode == 0, done.stderr
     (path,) = tmp_path.glob("*.h5")
+    told = json.loads(done.stdout)
+    assert (told["path"], told["verdict"], told["reasons"]) == (str(path), "COMPLETE", [])
     with crema.open(path) as run:
         assert set(run["chunks"].file) == set(files)
+
+
+def test_the_help_calls_the_demo_as_users_do(capsys):
+    with pytest.raises(SystemExit):
+        demo.main(["--help"])
+    assert capsys.readouterr().out.startswith("usage: crema demo ")
 
 
 @pytest.mark.parametrize(

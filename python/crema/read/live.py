@@ -311,7 +311,9 @@ def newest_live(directory: str | os.PathLike | None = None) -> pathlib.Path:
     where = pathlib.Path(directory or os.environ.get("CREMA_RUNS") or ".").expanduser().absolute()
     files = sorted(where.glob("*" + LIVE), key=lambda path: path.stat().st_mtime_ns)
     if not files:
-        raise FileNotFoundError(f"no run goes on in {where}: there is no *{LIVE} file")
+        raise FileNotFoundError(
+            f"no run goes on in {where}: there is no *{LIVE} file; say where it is, as an argument or in CREMA_RUNS"
+        )
     return files[-1]
 
 
