@@ -103,6 +103,8 @@
   }
 
   const palette = ["#2b6ca3", "#e9a23b", "#2a9d8f", "#7a5ea8", "#8d6e63", "#8ab17d", "#5c6773", "#b86f9c"];
+  const rank = []; // colours by name, as in the figures
+  [...d.datasets.keys()].sort((a, b) => d.datasets[a] < d.datasets[b] ? -1 : 1).forEach((id, i) => { rank[id] = i; });
   let scale = null;
   const visible = c => d.c_events[c] !== NONE && d.c_start[c] >= view.t0 && d.c_start[c] <= view.t1 && (dataset < 0 || d.c_dataset[c] === dataset);
   function drawChunks() {
@@ -118,7 +120,7 @@
     let shown = 0; g.globalAlpha = dots > 2e4 ? 0.5 : 0.75;
     for (let c = 0; c < dots; c++) {
       if (!visible(c)) continue;
-      shown++; g.fillStyle = d.c_status[c] === 0 ? palette[d.c_dataset[c] % palette.length] : "#c1272d";
+      shown++; g.fillStyle = d.c_status[c] === 0 ? palette[(rank[d.c_dataset[c]] ?? 0) % palette.length] : "#c1272d";
       g.fillRect(x(d.c_events[c]) - size / 2, y(d.c_wall[c]) - size / 2, size, size);
     }
     g.globalAlpha = 1;

@@ -308,7 +308,8 @@ def _stacked(ax: Axes, names: list[str], parts: list[list[float]], colours: Any)
         ax.barh(range(len(names)), widths, left=left, height=0.62, color=colour)
         left = left + widths
     for y, end in enumerate(left):
-        ax.text(end, y, f"  {end:,.3g}", va="center", fontsize="small", color=FAINT)
+        text = "  below 0.001" if 0 < end < 0.001 else f"  {end:,.3g}"
+        ax.text(end, y, text, va="center", fontsize="small", color=FAINT)
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.set_xlim(0, 1.12 * max([*left, 1e-12]))

@@ -255,7 +255,7 @@ def files(run: RunFile, ax: Axes) -> Any:
     ax.barh(range(len(order)), cost[order], height=0.62, color=SIDES["processor"])
     median = float(np.nanmedian(cost))
     ax.axvline(median, color=INK, linestyle=(0, (4, 2)), linewidth=1.2)
-    ax.set_yticks(range(len(order)), [short(names[i]) for i in order], fontsize="small")
+    ax.set_yticks(range(len(order)), [_end_of(names[i]) for i in order], fontsize="small")
     ax.set_ylim(len(order) - 0.4, -0.6)
     ax.set_xlabel("process() per event [µs]")
     return [Line2D([], [], color=INK, linestyle=(0, (4, 2)), label=f"median {median:,.3g} µs")]
@@ -333,6 +333,11 @@ def data_access(run: RunFile, ax: Axes) -> Any:
 
 
 _TOUCHED = {"bytes": SIDES["processor"], "branches": SIDES["foreign"]}
+
+
+def _end_of(path: str, length: int = 40) -> str:
+    """The part of a path that tells it from others."""
+    return short(path if len(path) <= length else "…" + path[1 - length :], length)
 
 
 def _histogram(ax: Axes, values: Any, label: str, why_empty: str) -> list[Any]:
