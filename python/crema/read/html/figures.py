@@ -36,14 +36,17 @@ def draw(entry: Plot, of: Any, *, inches: float = WIDTH_INCHES) -> tuple[str, st
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import TightLayoutEngine
 
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": entry.name, "font.size": 10}):
-        figure = Figure(figsize=(inches, entry.height), layout="constrained")
+        figure = Figure(figsize=(inches, entry.height), layout="none")
         ax = figure.add_subplot()
         entry.draw(of, ax)
         empty = getattr(ax, "crema_empty", "")
         if empty:
             return "", empty
+        # Once, and not as an engine of the figure: savefig would draw all of it twice for that.
+        TightLayoutEngine(pad=0.4).execute(figure)
         out = io.StringIO()
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(out, format="svg", transparent=True, metadata=nothing, dpi=110)

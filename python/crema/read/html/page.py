@@ -78,6 +78,7 @@ def write_report(
             raise KeyError(f"{run.path} has no summaries: it is not sealed yet")
         page = _output.file(path or run.path.with_suffix(".html"))  # said before figures are drawn
         figures_dir = None if figures_to is None else _output.directory(figures_to)
+        run.arrays("chunks", list(run.file["chunks"].dtype.names))  # at once: most are needed
         drawn = {name: figures.draw(entry, run) for name, entry in _entries()}
         if figures_dir is not None:
             _write_figures(figures_dir, drawn)

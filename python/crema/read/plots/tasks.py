@@ -61,11 +61,13 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     return (np.cumsum(there) - 1)[values]
 
 
-def busy_by_side(run: RunFile, steps: int = _STEPS) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+def busy_by_side(
+    run: RunFile, tasks: dict[str, np.ndarray]
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Busy threads in even steps of time, by side: edges in seconds since the run began, mean threads of each step."""
-    tasks, window_ns = slots(run), window(run)
+    window_ns = window(run)
     labels = {code: label for label, code in run.labels("task_events", "side").items()}
-    edges = np.linspace(0, (window_ns[1] - window_ns[0]) * 1e-9, steps + 1)
+    edges = np.linspace(0, (window_ns[1] - window_ns[0]) * 1e-9, _STEPS + 1)
     start, stop = since(tasks["start_ns"], window_ns), since(tasks["stop_ns"], window_ns)
     busy = {}
     for code in np.unique(tasks["side"]):
@@ -93,7 +95,7 @@ def task_stream(run: RunFile, ax: Axes) -> Any:
     labels = {code: label for label, code in run.labels("task_events", "side").items()}
     sides = [labels.get(code, "unattributed") for code in np.unique(tasks["side"])]
     if len(tasks["slot"]) > _DRAWN_MAX:
-        edges, busy = busy_by_side(run)
+        edges, busy = busy_by_side(run, tasks)
         bottom = np.zeros(len(edges))
         for side in sides:
             top = bottom + np.append(busy[side], busy[side][-1:])
