@@ -3,70 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agg_run_private.h"
 #include "agg_text.h"
-#include "crema_list.h"
-#include "crema_map.h"
 #include "crema_text.h"
 
 #define S 1000000000ll
 #define LIST_NS                                                                                    \
     (30 * S) /* the list of writers is not waited for longer: its collector may be gone */
-#define SUBJECT_BYTES 64
-#define TEXT_BYTES 192
-#define EXPECTED_MAX 8 /* how often to wait for an agent that reconnects without answering */
-
-struct agg_member {
-    crema_id_t agent_id;
-    uint64_t streams, undone, missing;
-    bool owes_answer;
-    bool given_up;
-    bool settled;    /* neither an answer nor a stream is outstanding */
-    bool waited_for; /* neither settled nor given up */
-    agg_run_t *run;
-    crema_link_t *of_agent; /* its agent's list of unsettled members */
-    crema_link_t awaited;   /* in that list */
-    uint64_t due;           /* records that were missing when it answered and still are */
-    int64_t interval_ns;
-    unsigned expected; /* how often an answer was expected */
-    int64_t asks;      /* questions asked so far */
-    int64_t ask_at_ns; /* time of the next question, or of giving up */
-    crema_link_t ask;  /* in `asks`: it is to be asked */
-};
-
-typedef struct {
-    char subject[SUBJECT_BYTES], text[TEXT_BYTES];
-} subject_t;
-
-struct agg_run {
-    crema_id_t run_id;
-    crema_run_phase_t phase;
-    crema_life_t life;
-    bool abandoned; /* end_msg is not from its client */
-    size_t members_max;
-    int64_t retries, cap_ns;
-    bool opened, dismiss;
-    uint64_t barrier_id;
-    int64_t end_ns, verdict_ns;
-    uint64_t streams, undone, missing, committed;
-    uint64_t waiting;   /* members still waited for */
-    uint64_t unsettled; /* members, including those given up */
-    bool list_due;
-    agg_member_t *unlisted; /* the member with the zero id, or NULL */
-    agg_member_t **members;
-    size_t n_members, capacity;
-    crema_map_t *by_id;
-    crema_link_t asks;
-    agg_awaited_t *awaited;
-    crema_link_t mended;                 /* in agg_awaited_mended() */
-    crema_run_msg_t *open_msg, *end_msg; /* copies, one block each */
-    crema_run_msg_t seal;                /* end_msg with the verdict */
-    crema_sealed_t *sealed;              /* copy */
-    size_t n_reasons;
-    size_t lacking; /* reasons of the last verdict that late data can remove */
-    uint64_t reasons_left_out;
-    crema_reason_t reasons[AGG_RUN_REASONS_MAX + 1];
-    subject_t subjects[AGG_RUN_REASONS_MAX + 1];
-};
 
 crema_err_t
 agg_run_new(const crema_id_t *run_id, size_t members_max, int64_t retries, int64_t cap_ns,
@@ -111,210 +54,6 @@ agg_run_destroy(agg_run_t **self_p)
     *self_p = NULL;
 }
 
-/* ---------------------------------------------------------------- members */
-
-/* Updates what depends on agg_run_is_mended(). */
-static void
-s_follow_mended(agg_run_t *self)
-{
-    if (agg_run_is_mended(self))
-        crema_list_append(agg_awaited_mended(self->awaited), &self->mended);
-    else
-        crema_list_remove(&self->mended);
-}
-
-/* Updates the member after a change of owes_answer, given_up or its streams. */
-static void
-s_update(agg_run_t *self, agg_member_t *member)
-{
-    bool settled = !member->owes_answer && member->undone == 0;
-    bool waited_for = !settled && !member->given_up;
-    self->unsettled += (uint64_t)!settled - (uint64_t)!member->settled;
-    self->waiting += (uint64_t)waited_for - (uint64_t)member->waited_for;
-    member->settled = settled;
-    member->waited_for = waited_for;
-    if (settled)
-        crema_list_remove(&member->awaited);
-    else
-        crema_list_append(member->of_agent, &member->awaited);
-    s_follow_mended(self);
-}
-
-crema_err_t
-agg_run_member(agg_run_t *self, const crema_id_t *agent_id, agg_member_t **ret_member)
-{
-    agg_member_t *member = crema_map_find(self->by_id, agent_id);
-    if (member) {
-        *ret_member = member;
-        return CREMA_OK;
-    }
-    if (self->n_members == self->capacity) {
-        size_t capacity = self->capacity ? 2 * self->capacity : 4;
-        agg_member_t **members = realloc(self->members, capacity * sizeof(agg_member_t *));
-        if (!members)
-            return CREMA_ENOMEM;
-        self->members = members;
-        self->capacity = capacity;
-    }
-    member = calloc(1, sizeof *member);
-    if (!member)
-        return CREMA_ENOMEM;
-    crema_err_t err = agg_awaited_join(self->awaited, agent_id, &member->of_agent);
-    if (err == CREMA_OK) {
-        err = crema_map_add(self->by_id, agent_id, member);
-        if (err != CREMA_OK)
-            agg_awaited_leave(self->awaited, agent_id);
-    }
-    if (err != CREMA_OK) {
-        free(member);
-        return err;
-    }
-    member->agent_id = *agent_id;
-    member->run = self;
-    member->interval_ns = S;
-    member->settled = true;
-    self->members[self->n_members++] = member;
-    if (crema_id_is_zero(agent_id))
-        self->unlisted = member;
-    *ret_member = member;
-    return CREMA_OK;
-}
-
-agg_member_t *
-agg_run_find(const agg_run_t *self, const crema_id_t *agent_id)
-{
-    return crema_map_find(self->by_id, agent_id);
-}
-
-/* The wait after question `ask`, counted from 0. */
-static int64_t
-s_wait_ns(const agg_run_t *self, const agg_member_t *member, int64_t ask)
-{
-    int64_t wait = 2 * member->interval_ns;
-    for (int64_t i = 0; i < ask && wait < self->cap_ns; i++)
-        wait *= 2;
-    return wait < self->cap_ns ? wait : self->cap_ns;
-}
-
-/* A question was just asked in some way: the waits start over. */
-static void
-s_begin_waits(agg_run_t *self, agg_member_t *member, int64_t now_ns)
-{
-    member->asks = 1;
-    member->ask_at_ns = now_ns + s_wait_ns(self, member, 0);
-    member->given_up = false;
-    s_update(self, member);
-}
-
-/* Asks if it is time, or gives up after the last wait. */
-static void
-s_ask_if_due(agg_run_t *self, agg_member_t *member, int64_t now_ns)
-{
-    if (self->phase != CREMA_RUN_BARRIER || !member->waited_for || now_ns < member->ask_at_ns)
-        return;
-    if (member->asks >= self->retries) {
-        member->given_up = true;
-        s_update(self, member);
-        return;
-    }
-    member->ask_at_ns = now_ns + s_wait_ns(self, member, member->asks);
-    member->asks++;
-    crema_list_append(&self->asks, &member->ask);
-}
-
-void
-agg_run_expect(agg_run_t *self, agg_member_t *member, int64_t interval_ns, int64_t silent_ns,
-               int64_t now_ns)
-{
-    int64_t all_waits = 0;
-    member->interval_ns = interval_ns;
-    for (int64_t i = 0; i < self->retries; i++)
-        all_waits += s_wait_ns(self, member, i);
-    member->owes_answer = true;
-    member->due = 0;
-    if (++member->expected <= EXPECTED_MAX)
-        s_begin_waits(self, member, now_ns);
-    member->given_up = member->given_up || silent_ns > all_waits;
-    s_update(self, member);
-    crema_list_append(&self->asks, &member->ask);
-}
-
-void
-agg_run_pace(agg_member_t *member, int64_t interval_ns)
-{
-    member->interval_ns = interval_ns;
-}
-
-void
-agg_run_excuse(agg_run_t *self, agg_member_t *member, int64_t now_ns)
-{
-    if (!member->owes_answer)
-        return;
-    member->owes_answer = false;
-    s_begin_waits(self, member, now_ns); /* for records in flight */
-}
-
-void
-agg_run_on_answer(agg_run_t *self, agg_member_t *member, uint64_t barrier_seen, int64_t now_ns)
-{
-    if (self->phase < CREMA_RUN_BARRIER || barrier_seen < self->barrier_id || !member->owes_answer)
-        return;
-    member->owes_answer = false;
-    member->due = member->missing;
-    if (member->due > 0)
-        s_begin_waits(self, member, now_ns);
-    s_update(self, member);
-}
-
-static void
-s_add(agg_run_t *self, agg_member_t *member, const agg_tally_t *tally, uint64_t sign)
-{
-    self->streams += sign;
-    self->undone += sign * !tally->done;
-    self->missing += sign * tally->missing;
-    self->committed += sign * tally->committed;
-    member->streams += sign;
-    member->undone += sign * !tally->done;
-    member->missing += sign * tally->missing;
-}
-
-void
-agg_run_tally(agg_run_t *self, agg_member_t *member, const agg_tally_t *was, const agg_tally_t *is,
-              int64_t now_ns)
-{
-    if (was)
-        s_add(self, member, was, (uint64_t)-1);
-    if (is)
-        s_add(self, member, is, 1);
-    if (is && !was &&
-        self->unlisted) { /* the run is no longer without streams, which this member stood for */
-        self->unlisted->owes_answer = false;
-        s_update(self, self->unlisted);
-    }
-    if (was && is && is->committed > was->committed && member->due > 0) {
-        uint64_t came = is->committed - was->committed;
-        member->due -= came < member->due ? came : member->due;
-        s_begin_waits(self, member, now_ns); /* outstanding records are arriving */
-    }
-    s_update(self, member);
-}
-
-void
-agg_run_on_tick(agg_run_t *self, int64_t now_ns)
-{
-    for (size_t i = 0; i < self->n_members; i++)
-        s_ask_if_due(self, self->members[i], now_ns);
-}
-
-agg_member_t *
-agg_run_ask(agg_run_t *self)
-{
-    agg_member_t *member = CREMA_LIST_FIRST(&self->asks, agg_member_t, ask);
-    if (member)
-        crema_list_remove(&member->ask);
-    return member;
-}
-
 /* ---------------------------------------------------------------- the run itself */
 
 crema_err_t
@@ -354,7 +93,7 @@ s_end(agg_run_t *self, crema_life_event_t event, const crema_run_msg_t *msg, uin
     self->dismiss = msg->dismiss;
     self->barrier_id = barrier_id;
     self->end_ns = now_ns;
-    s_follow_mended(self);
+    agg_run_follow_mended(self);
     return CREMA_OK;
 }
 
@@ -375,7 +114,7 @@ agg_run_forget_client(agg_run_t *self)
     self->phase = CREMA_RUN_UNKNOWN;
     self->life = CREMA_LIFE_NONE;
     self->opened = self->abandoned = self->dismiss = false;
-    s_follow_mended(self);
+    agg_run_follow_mended(self);
 }
 
 crema_err_t
@@ -407,7 +146,7 @@ agg_run_on_sealed(agg_run_t *self, const crema_sealed_t *sealed)
     self->phase = failed ? CREMA_RUN_FAILED : CREMA_RUN_SEALED;
     if (!failed) /* whatever is known here: another aggregator may have ended it */
         self->life = lacks_end ? CREMA_LIFE_UNENDED : CREMA_LIFE_SEALED;
-    s_follow_mended(self);
+    agg_run_follow_mended(self);
     return CREMA_OK;
 }
 
@@ -422,7 +161,7 @@ void
 agg_run_set_list_due(agg_run_t *self, bool due)
 {
     self->list_due = due;
-    s_follow_mended(self);
+    agg_run_follow_mended(self);
 }
 
 bool
@@ -446,16 +185,9 @@ agg_run_reopen(agg_run_t *self, int64_t now_ns)
     self->phase = CREMA_RUN_BARRIER;
     for (size_t i = 0; i < self->n_members; i++)
         if (!self->members[i]->settled)
-            s_begin_waits(self, self->members[i], now_ns);
-    s_follow_mended(self);
+            agg_run_begin_waits(self, self->members[i], now_ns);
+    agg_run_follow_mended(self);
     return true;
-}
-
-bool
-agg_run_is_mended(const agg_run_t *self)
-{
-    return self->phase >= CREMA_RUN_VERDICT && self->lacking > 0 && self->unsettled == 0 &&
-           !self->list_due;
 }
 
 bool
@@ -471,13 +203,6 @@ agg_run_of_mended(crema_link_t *link)
     return CREMA_LIST_ITEM(link, agg_run_t, mended);
 }
 
-agg_run_t *
-agg_run_of_awaited(crema_link_t *link, agg_member_t **ret_member)
-{
-    *ret_member = CREMA_LIST_ITEM(link, agg_member_t, awaited);
-    return (*ret_member)->run;
-}
-
 void
 agg_run_clear_reasons(agg_run_t *self)
 {
@@ -487,7 +212,7 @@ agg_run_clear_reasons(agg_run_t *self)
         agg_run_blame(self, CREMA_LIFE_NOT_ENDED, "", 0,
                       "its client was gone before it said that the run was over");
     self->lacking = 0;
-    s_follow_mended(self);
+    agg_run_follow_mended(self);
 }
 
 void
@@ -500,8 +225,8 @@ agg_run_blame(agg_run_t *self, const char *code, const char *subject, uint64_t c
         return;
     }
     size_t i = self->n_reasons++;
-    crema_text_copy(self->subjects[i].subject, SUBJECT_BYTES, subject);
-    crema_text_copy(self->subjects[i].text, TEXT_BYTES, text);
+    crema_text_copy(self->subjects[i].subject, AGG_RUN_SUBJECT_BYTES, subject);
+    crema_text_copy(self->subjects[i].text, AGG_RUN_TEXT_BYTES, text);
     self->reasons[i] = (crema_reason_t){.code = code,
                                         .subject = self->subjects[i].subject,
                                         .text = self->subjects[i].text,
@@ -536,7 +261,7 @@ agg_run_give_verdict(agg_run_t *self, int64_t now_ns, int64_t real_ns)
     self->seal.t_verdict_ns = real_ns;
     self->seal.n_reasons = n;
     self->seal.reasons = self->reasons;
-    s_follow_mended(self);
+    agg_run_follow_mended(self);
 }
 
 const crema_run_msg_t *
@@ -627,46 +352,4 @@ uint64_t
 agg_run_streams(const agg_run_t *self)
 {
     return self->streams;
-}
-
-size_t
-agg_run_members(const agg_run_t *self)
-{
-    return self->n_members;
-}
-
-const agg_member_t *
-agg_run_member_at(const agg_run_t *self, size_t i)
-{
-    return self->members[i];
-}
-
-const crema_id_t *
-agg_member_id(const agg_member_t *member)
-{
-    return &member->agent_id;
-}
-
-uint64_t
-agg_member_streams(const agg_member_t *member)
-{
-    return member->streams;
-}
-
-uint64_t
-agg_member_missing(const agg_member_t *member)
-{
-    return member->missing;
-}
-
-bool
-agg_member_is_settled(const agg_member_t *member)
-{
-    return member->settled;
-}
-
-bool
-agg_member_owes_answer(const agg_member_t *member)
-{
-    return member->owes_answer;
 }

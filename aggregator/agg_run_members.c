@@ -1,0 +1,263 @@
+/* The agents of a run: what each still owes, when it is asked, when it is given up. */
+#include <stdlib.h>
+
+#include "agg_run_private.h"
+
+#define S 1000000000ll
+#define EXPECTED_MAX 8 /* how often to wait for an agent that reconnects without answering */
+
+bool
+agg_run_is_mended(const agg_run_t *self)
+{
+    return self->phase >= CREMA_RUN_VERDICT && self->lacking > 0 && self->unsettled == 0 &&
+           !self->list_due;
+}
+
+void
+agg_run_follow_mended(agg_run_t *self)
+{
+    if (agg_run_is_mended(self))
+        crema_list_append(agg_awaited_mended(self->awaited), &self->mended);
+    else
+        crema_list_remove(&self->mended);
+}
+
+/* Updates the member after a change of owes_answer, given_up or its streams. */
+static void
+s_update(agg_run_t *self, agg_member_t *member)
+{
+    bool settled = !member->owes_answer && member->undone == 0;
+    bool waited_for = !settled && !member->given_up;
+    self->unsettled += (uint64_t)!settled - (uint64_t)!member->settled;
+    self->waiting += (uint64_t)waited_for - (uint64_t)member->waited_for;
+    member->settled = settled;
+    member->waited_for = waited_for;
+    if (settled)
+        crema_list_remove(&member->awaited);
+    else
+        crema_list_append(member->of_agent, &member->awaited);
+    agg_run_follow_mended(self);
+}
+
+crema_err_t
+agg_run_member(agg_run_t *self, const crema_id_t *agent_id, agg_member_t **ret_member)
+{
+    agg_member_t *member = crema_map_find(self->by_id, agent_id);
+    if (member) {
+        *ret_member = member;
+        return CREMA_OK;
+    }
+    if (self->n_members == self->capacity) {
+        size_t capacity = self->capacity ? 2 * self->capacity : 4;
+        agg_member_t **members = realloc(self->members, capacity * sizeof(agg_member_t *));
+        if (!members)
+            return CREMA_ENOMEM;
+        self->members = members;
+        self->capacity = capacity;
+    }
+    member = calloc(1, sizeof *member);
+    if (!member)
+        return CREMA_ENOMEM;
+    crema_err_t err = agg_awaited_join(self->awaited, agent_id, &member->of_agent);
+    if (err == CREMA_OK) {
+        err = crema_map_add(self->by_id, agent_id, member);
+        if (err != CREMA_OK)
+            agg_awaited_leave(self->awaited, agent_id);
+    }
+    if (err != CREMA_OK) {
+        free(member);
+        return err;
+    }
+    member->agent_id = *agent_id;
+    member->run = self;
+    member->interval_ns = S;
+    member->settled = true;
+    self->members[self->n_members++] = member;
+    if (crema_id_is_zero(agent_id))
+        self->unlisted = member;
+    *ret_member = member;
+    return CREMA_OK;
+}
+
+agg_member_t *
+agg_run_find(const agg_run_t *self, const crema_id_t *agent_id)
+{
+    return crema_map_find(self->by_id, agent_id);
+}
+
+/* The wait after question `ask`, counted from 0. */
+static int64_t
+s_wait_ns(const agg_run_t *self, const agg_member_t *member, int64_t ask)
+{
+    int64_t wait = 2 * member->interval_ns;
+    for (int64_t i = 0; i < ask && wait < self->cap_ns; i++)
+        wait *= 2;
+    return wait < self->cap_ns ? wait : self->cap_ns;
+}
+
+void
+agg_run_begin_waits(agg_run_t *self, agg_member_t *member, int64_t now_ns)
+{
+    member->asks = 1;
+    member->ask_at_ns = now_ns + s_wait_ns(self, member, 0);
+    member->given_up = false;
+    s_update(self, member);
+}
+
+/* Asks if it is time, or gives up after the last wait. */
+static void
+s_ask_if_due(agg_run_t *self, agg_member_t *member, int64_t now_ns)
+{
+    if (self->phase != CREMA_RUN_BARRIER || !member->waited_for || now_ns < member->ask_at_ns)
+        return;
+    if (member->asks >= self->retries) {
+        member->given_up = true;
+        s_update(self, member);
+        return;
+    }
+    member->ask_at_ns = now_ns + s_wait_ns(self, member, member->asks);
+    member->asks++;
+    crema_list_append(&self->asks, &member->ask);
+}
+
+void
+agg_run_expect(agg_run_t *self, agg_member_t *member, int64_t interval_ns, int64_t silent_ns,
+               int64_t now_ns)
+{
+    int64_t all_waits = 0;
+    member->interval_ns = interval_ns;
+    for (int64_t i = 0; i < self->retries; i++)
+        all_waits += s_wait_ns(self, member, i);
+    member->owes_answer = true;
+    member->due = 0;
+    if (++member->expected <= EXPECTED_MAX)
+        agg_run_begin_waits(self, member, now_ns);
+    member->given_up = member->given_up || silent_ns > all_waits;
+    s_update(self, member);
+    crema_list_append(&self->asks, &member->ask);
+}
+
+void
+agg_run_pace(agg_member_t *member, int64_t interval_ns)
+{
+    member->interval_ns = interval_ns;
+}
+
+void
+agg_run_excuse(agg_run_t *self, agg_member_t *member, int64_t now_ns)
+{
+    if (!member->owes_answer)
+        return;
+    member->owes_answer = false;
+    agg_run_begin_waits(self, member, now_ns); /* for records in flight */
+}
+
+void
+agg_run_on_answer(agg_run_t *self, agg_member_t *member, uint64_t barrier_seen, int64_t now_ns)
+{
+    if (self->phase < CREMA_RUN_BARRIER || barrier_seen < self->barrier_id || !member->owes_answer)
+        return;
+    member->owes_answer = false;
+    member->due = member->missing;
+    if (member->due > 0)
+        agg_run_begin_waits(self, member, now_ns);
+    s_update(self, member);
+}
+
+static void
+s_add(agg_run_t *self, agg_member_t *member, const agg_tally_t *tally, uint64_t sign)
+{
+    self->streams += sign;
+    self->undone += sign * !tally->done;
+    self->missing += sign * tally->missing;
+    self->committed += sign * tally->committed;
+    member->streams += sign;
+    member->undone += sign * !tally->done;
+    member->missing += sign * tally->missing;
+}
+
+void
+agg_run_tally(agg_run_t *self, agg_member_t *member, const agg_tally_t *was, const agg_tally_t *is,
+              int64_t now_ns)
+{
+    if (was)
+        s_add(self, member, was, (uint64_t)-1);
+    if (is)
+        s_add(self, member, is, 1);
+    if (is && !was &&
+        self->unlisted) { /* the run is no longer without streams, which this member stood for */
+        self->unlisted->owes_answer = false;
+        s_update(self, self->unlisted);
+    }
+    if (was && is && is->committed > was->committed && member->due > 0) {
+        uint64_t came = is->committed - was->committed;
+        member->due -= came < member->due ? came : member->due;
+        agg_run_begin_waits(self, member, now_ns); /* outstanding records are arriving */
+    }
+    s_update(self, member);
+}
+
+void
+agg_run_on_tick(agg_run_t *self, int64_t now_ns)
+{
+    for (size_t i = 0; i < self->n_members; i++)
+        s_ask_if_due(self, self->members[i], now_ns);
+}
+
+agg_member_t *
+agg_run_ask(agg_run_t *self)
+{
+    agg_member_t *member = CREMA_LIST_FIRST(&self->asks, agg_member_t, ask);
+    if (member)
+        crema_list_remove(&member->ask);
+    return member;
+}
+
+agg_run_t *
+agg_run_of_awaited(crema_link_t *link, agg_member_t **ret_member)
+{
+    *ret_member = CREMA_LIST_ITEM(link, agg_member_t, awaited);
+    return (*ret_member)->run;
+}
+
+size_t
+agg_run_members(const agg_run_t *self)
+{
+    return self->n_members;
+}
+
+const agg_member_t *
+agg_run_member_at(const agg_run_t *self, size_t i)
+{
+    return self->members[i];
+}
+
+const crema_id_t *
+agg_member_id(const agg_member_t *member)
+{
+    return &member->agent_id;
+}
+
+uint64_t
+agg_member_streams(const agg_member_t *member)
+{
+    return member->streams;
+}
+
+uint64_t
+agg_member_missing(const agg_member_t *member)
+{
+    return member->missing;
+}
+
+bool
+agg_member_is_settled(const agg_member_t *member)
+{
+    return member->settled;
+}
+
+bool
+agg_member_owes_answer(const agg_member_t *member)
+{
+    return member->owes_answer;
+}
