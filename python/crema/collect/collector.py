@@ -8,28 +8,24 @@ import dataclasses
 import os
 import pathlib
 import socket
-import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from rich.console import Console
-
 from ..hook import _columns, _recorder, _unix, _writers
-from ..hook._agent import KEY_ACTION, key_topic
 from ..hook._config import HookConfig
 from ..hook._recorder import Recorder, end_marker
 from ..hook._records import KIND_CLIENT
-from . import _attributes, _client, _cluster, _keys, _runner
+from . import _attributes, _client, _cluster, _runner
 from ._alive import SignOfLife
-from ._carrier import Carrier
-from ._client import AggregatorClient
+from ._dialogue import Dialogue
 from ._host_agent import HostAgent
 from ._pipeline import PipelineError
-from ._progress import NoDisplay, Progress
+from ._plugins import Plugins
+from ._progress import NoDisplay
 from ._reach import Reach
+from ._result import CremaError, Result, must_be_writable
 from ._service import ConfiguredService, LocalService, Service
 
 if TYPE_CHECKING:
@@ -38,23 +34,14 @@ if TYPE_CHECKING:
     from ..hook.chunks import ChunkHook
     from ..read.live import Display
 
-REPEAT_S = 0.5  # a message to the aggregator is repeated until it is answered
-CONNECT_S = 0.02  # between attempts to send over a connection that is not there yet
-OPEN_S = 20.0  # for the first answer
-DISMISS_S = 10.0  # for the agents to exit after the verdict
 ORPHAN_S = (
     60.0  # after which an agent without writers gives up an aggregator that ended with its client
 )
-LEAVE_S = 0.05  # between two checks whether they have
 _NEVER_S = 3600.0  # between samples that were not requested
 _AGENT_SAMPLES_S = 0.1  # minimum sample interval of an agent
 
 
-class CremaError(RuntimeError):
-    """A run cannot be recorded, or one of its files is missing."""
-
-
-class MetricsCollector:
+class MetricsCollector(Result):
     """Record the analysis inside a ``with`` block into one run file.
 
     Parameters
@@ -178,8 +165,6 @@ class MetricsCollector:
         self.revision = 0
         self._run_id = run_id
         self._client = client
-        self._own_client: Client | None = None  # in place of one that was closed inside the block
-        self._address = ""  # of the scheduler
         self._processor = processor_instance
         self._output = pathlib.Path(output).expanduser().absolute()
         self._run_label = run_label
@@ -194,23 +179,16 @@ class MetricsCollector:
         self._quiet = quiet
         self._how = report
         self._on_error = on_error
-        self._missed = False  # a chunk was missed, and reported
         self._entered = self._recorded = (
             False  # whether this collector entered its block, and records it
         )
         self._service: Service | None = None
         self._own_agent = False  # it serves the executors on this machine
-        self._link: AggregatorClient | None = None
+        self._dialogue: Dialogue | None = None
         self._alive: SignOfLife | None = None
         self._config: HookConfig | None = None
         self._recorder: Recorder | None = None  # of this process, without a cluster
-        self._hooked = False  # the cluster has some of the plugins
-        self._with_scheduler = False  # the scheduler takes plugins
-        self._carrier: Carrier | None = None  # for records that travel over Dask
-        self._hosts_told = ""  # whose they are
-        self._keys_end: Callable[[], None] = lambda: None  # ends the events with agents' keys
-        self._known: list[_writers.Writer] = []  # writers known at the start
-        self._lacking: dict[str, str] = {}  # processes that cannot record
+        self._plugins: Plugins | None = None  # on the cluster
         self._parts: list[dict[str, Any]] = []  # of the list of writers
         self._report: dict[str, str] = {}
         self._sealed = False
@@ -308,82 +286,6 @@ class MetricsCollector:
         if isinstance(output, dict):
             output.pop("__roastcoffea_metrics__", None)
 
-    # -------------------------------------------------------------- after the run
-
-    @property
-    def metrics(self) -> dict[str, Any]:
-        """Same as `get_metrics`."""
-        return self.get_metrics()
-
-    @property
-    def span_metrics(self) -> dict[tuple[str, str, str, str], float]:
-        """Dask's fine metrics of tasks: ``("execute", prefix, activity, unit)`` to its sum over all workers; empty without a run file."""
-        from ..read import roastcoffea
-
-        return self._read(roastcoffea.span_metrics, {})
-
-    def get_metrics(self) -> dict[str, Any]:
-        """Metrics of the whole run, name to value, in the units of ``summary/workflow``; roastcoffea's names too. Empty without a run file."""
-        from ..read import roastcoffea
-
-        return self._read(roastcoffea.metrics, {})
-
-    def save_measurement(
-        self, output_dir: str | os.PathLike, measurement_name: str | None = None
-    ) -> pathlib.Path:
-        """Write metrics and a copy of the run file to a new directory in roastcoffea's layout; returns the directory."""
-        from ..read import roastcoffea
-
-        return roastcoffea.save_measurement(self._file(), output_dir, measurement_name)
-
-    def print_summary(self) -> None:
-        """Print the tables of the run file."""
-        from ..read.report import print_report
-
-        self._read(lambda run: print_report(run.path), None)
-
-    def _read(self, read: Callable[[Any], Any], otherwise: Any) -> Any:
-        """Result of `read` for the run file; without a file a line says so."""
-        from ..read.reader import open as open_run
-
-        try:
-            with open_run(self._file()) as run:
-                return read(run)
-        except Exception as error:
-            if self._on_error == "raise":
-                raise
-            self._say(f"crema: {error}")
-            return otherwise
-
-    def report(self, path: str | os.PathLike | None = None) -> pathlib.Path:
-        """Write the report of the run: one HTML page that opens offline.
-
-        Parameters
-        ----------
-        path : path, optional
-            Path of the page; beside the run file by default.
-
-        Returns
-        -------
-        pathlib.Path
-            Path of the page.
-
-        Raises
-        ------
-        CremaError
-            If the run file is not on this machine.
-        OSError
-            If the page cannot be written.
-        """
-        from ..read.html import write_report
-
-        return write_report(self._file(), path)
-
-    def _file(self) -> pathlib.Path:
-        if self.path is None or not self.path.is_file():
-            raise CremaError(f"there is no run file of run {self.run_id} on this machine")
-        return self.path
-
     # -------------------------------------------------------------- entering
 
     def __enter__(self) -> MetricsCollector:
@@ -449,10 +351,10 @@ class MetricsCollector:
             self._unrecorded(refused)
         self._start_service()
         self._config = self._make_config()
-        self._link = AggregatorClient(self._service.endpoint, self._service.keys)
+        self._dialogue = Dialogue(self._run_id, self._service, self._say)
         self._t_start_ns = time.time_ns()
         run_open = self._run_open()
-        self._open(run_open)
+        self._dialogue.open(run_open)
         self._alive = SignOfLife(
             self._service.endpoint,
             self._service.keys,
@@ -461,9 +363,12 @@ class MetricsCollector:
         )
         if self._own_agent:  # the aggregator admits its key now that it knows the run
             self._service.start_agent(self._agent_samples_s)
-        self._t_start_ns = self._on_the_sinks_clock(self._t_start_ns)
+        self._t_start_ns = self._dialogue.on_the_sinks_clock(self._t_start_ns)
         if self._client is not None:
-            self._register(lacking)
+            self._plugins = Plugins(
+                self._client, self._config, self._service, self._say, self._admit
+            )
+            self._unrecorded(self._plugins.register(lacking, self._marks))
         else:
             self._record_client()
 
@@ -531,79 +436,10 @@ class MetricsCollector:
             "agent_key": self._service.agent_keys.public if self._service.agent_keys else b"",
         }
 
-    def _open(self, message: dict[str, Any]) -> None:
-        """Announce the run until the aggregator knows it."""
-        deadline = time.monotonic() + OPEN_S
-        while time.monotonic() < deadline:
-            sent = self._link.send(_client.RUN_OPEN, **message)
-            for state in self._link.states(self._run_id.bytes, REPEAT_S if sent else CONNECT_S):
-                if state.phase == _client.FAILED or state.refusal:
-                    raise CremaError(f"the run could not be opened: {state.error}")
-                if state.phase != _client.UNKNOWN:
-                    if state.trouble:
-                        self._say(f"crema: {state.trouble}")
-                    return
-            if refusal := self._refusal():
-                raise CremaError(refusal)
-        trouble = self._service.trouble() or self._service.silence()
-        raise CremaError(
-            f"no aggregator answered at {self._service.endpoint} within {OPEN_S:g} s"
-            + (f": {trouble}" if trouble else "")
-        )
-
-    def _refusal(self) -> str:
-        """Sentence saying that the aggregator refuses this client, or empty."""
-        if not self._link.fenced:
-            return ""
-        return (
-            f"the aggregator at {self._service.endpoint} refuses this client: {self._link.fenced}"
-        )
-
-    def _on_the_sinks_clock(self, t_ns: int) -> int:
-        """Convert a time of this host to the services' clock; a difference within its uncertainty is ignored."""
-        offset_ns, bound_ns = self._link.clock(self._run_id.bytes)
-        return t_ns - offset_ns if abs(offset_ns) > bound_ns else t_ns
-
-    def _register(self, lacking: dict[str, str]) -> None:
-        from ..hook.scheduler import SchedulerHook
-        from ..hook.worker import WorkerHook
-
-        self._hooked, self._with_scheduler = True, _cluster.SCHEDULER not in lacking
-        self._lacking = _cluster.without(lacking)
-        self._address = self._client.scheduler.address
-        self._keys_end = _cluster.on_event(
-            self._client, key_topic(self._config.run_id), self._on_key
-        )
-        if self._with_scheduler:
-            _cluster.register(self._client, SchedulerHook(self._config))
-            self._carrier = self._make_carrier()
-        else:
-            text = "the times at which workers joined and left are not recorded"
-            self._say(f"crema: {text}: the scheduler: {lacking.pop(_cluster.SCHEDULER)}")
-            _cluster.note_start(self._client, self._config.run_id)
-        hook = WorkerHook(self._config)
-        _cluster.register(self._client, hook)
-        self._marks.callback(_cluster.on_event(self._client, hook.name, self._on_event))
-        self._known, silent = _cluster.recording(self._client, self._config.run_id)
-        self._unrecorded(silent | lacking)
-        if self._with_scheduler:
-            self._known += _cluster.scheduler_writer(self._client, self._config.run_id)
-
-    def _on_key(self, event: Any) -> None:
-        """Request the admission of a new agent's public key; called by Dask's client on its event loop."""
+    def _admit(self, key: bytes) -> None:
         alive = self._alive
-        if alive is not None and isinstance(event, dict) and event.get("action") == KEY_ACTION:
-            alive.admit(_keys.public_key(event.get("key")))
-
-    def _on_event(self, event: Any) -> None:
-        """Handle an event of a worker's plugin during the run; called by Dask's client on its event loop."""
-        prefix = event.get("prefix") if isinstance(event, dict) else None
-        if prefix and not self._missed:
-            self._missed = True
-            self._say(
-                f"crema: a task {prefix!r} has ended without a recorded chunk: "
-                "give its Runner checkpointer=mc.checkpointer"
-            )
+        if alive is not None:
+            alive.admit(key)
 
     def _unrecorded(self, lacking: dict[str, str]) -> None:
         if not lacking:
@@ -612,13 +448,6 @@ class MetricsCollector:
         if self._on_error == "raise":
             raise CremaError(text)
         self._say(f"crema: {text}")
-
-    def _tell_hosts(self, hosts: str) -> None:
-        if self._hosts_told == hosts:  # of a carrier before this one
-            return
-        self._hosts_told = hosts
-        tried = self._service.endpoints.replace("tcp://", "").replace(",", ", ")
-        self._say(f"crema: records of {hosts} travel over Dask: no connection to {tried}")
 
     # -------------------------------------------------------------- leaving
 
@@ -661,18 +490,15 @@ class MetricsCollector:
             raise
         finally:
             self._end()
-        self._tell()
+        self._print_result()
 
     def _flush(self) -> None:
         """Let every process write its last records, end the streams of this one, and list the writers."""
         from ..hook import chunks
 
         roll, run_id = _writers.Roll(), self._config.run_id
-        if self._hooked:
-            self._connect_again()
-            roll.add(self._end_on_cluster(self._say))
-            for event in _cluster.events(self._client, key_topic(run_id)):
-                self._on_key(event)  # events lost with a broken connection
+        if self._plugins is not None:
+            roll.add(self._plugins.end())
         with contextlib.suppress(OSError):
             chunks.close(self._config.run_id)
             if self._client is None:
@@ -683,27 +509,6 @@ class MetricsCollector:
             roll.add([recorder.writer()])
         roll.add(_writers.registered(self._config.spool_dir(), run_id))
         self._parts = _writers.parts(self._run_id.bytes, roll.writers())
-
-    def _connect_again(self) -> None:
-        """Where the client was closed inside the block, another one asks in its place."""
-        self._own_client = _cluster.again(self._client, self._address)
-        if self._own_client is None:
-            return
-        self._client = self._own_client
-        if self._carrier is not None:
-            self._carrier.close()
-            self._carrier = self._make_carrier()
-
-    def _make_carrier(self) -> Carrier:
-        run_id, endpoint = self._config.run_id, self._service.endpoint
-        return Carrier(self._client, run_id, endpoint, self._tell_hosts)
-
-    def _end_on_cluster(self, say: Callable[[str], None]) -> list[_writers.Writer]:
-        self._hooked = False
-        run_id = self._config.run_id
-        return _cluster.end(
-            self._client, run_id, self._known, self._lacking, self._with_scheduler, say
-        )
 
     def _stop_signs(self) -> None:
         if self._alive is not None:
@@ -726,7 +531,7 @@ class MetricsCollector:
         message = {
             "run_id": self._run_id.bytes,
             "t_start_ns": self._t_start_ns,
-            "t_end_ns": self._on_the_sinks_clock(t_end_ns),
+            "t_end_ns": self._dialogue.on_the_sinks_clock(t_end_ns),
             "keys": list(attributes),
             "values": list(attributes.values()),
             "processor_prefixes": _attributes.processor_prefixes(self._processor),
@@ -734,71 +539,30 @@ class MetricsCollector:
             "writer_parts": len(self._parts),
         }
         with contextlib.closing(HostAgent(self._config)) as host:
-            state = self._repeat_until_sealed(message, host)
+            state = self._dialogue.until_sealed(
+                message, self._parts, host, self._timeout_s, self._quiet
+            )
             if state is not None and state.phase in (_client.SEALED, _client.FAILED):
                 self._take(state)
-                self._see_agents_off(message, host)
+                self._dialogue.see_agents_off(message, host, self._own_agent)
                 return
-        trouble = self._service.trouble() or self._refusal()
+        trouble = self._service.trouble() or self._dialogue.refusal()
         text = trouble or f"no progress for {self._timeout_s:g} s"
         if state is not None and state.refusal:
             text = "the aggregator refuses it"
         self._give_up("no_verdict", f"{text}; {_progress_text(state)}{self._service.remedy()}")
-
-    def _repeat_until_sealed(self, message: dict[str, Any], host: HostAgent) -> Any:
-        """Say RUN_END until the file is there, the pipeline is lost or nothing moves any more; the last RunState."""
-        state, moved_at, before, kept = None, time.monotonic(), None, 0
-        with contextlib.ExitStack() as stack:
-            progress = None if self._quiet else stack.enter_context(Progress())
-            while time.monotonic() - moved_at < self._timeout_s and not self._service.trouble():
-                for part in self._parts[kept:]:
-                    self._link.send(_client.RUN_WRITERS, **part)
-                self._link.send(_client.RUN_END, **message)
-                for state in self._link.states(self._run_id.bytes, REPEAT_S):
-                    host.look()  # it may have just started
-                    kept = state.writers_kept  # a restarted aggregator has none
-                    if _is_given_up(state):
-                        continue  # sealed without its end, which is being sent now
-                    if state.phase in (_client.SEALED, _client.FAILED) or state.refusal:
-                        return state
-                    now = (state.phase, state.committed, state.missing, len(state.waiting_for))
-                    if now != before:
-                        before, moved_at = now, time.monotonic()
-                if self._link.fenced:
-                    return state
-                if progress is not None:
-                    progress.show(state)
-        return state
-
-    def _see_agents_off(self, message: dict[str, Any], host: HostAgent) -> None:
-        """Wait until the agents started for this run have exited: the aggregator dismisses them and must run until then."""
-        supervisor = self._service.supervisor
-        deadline = time.monotonic() + DISMISS_S
-        if self._own_agent:
-            supervisor.dismiss("crema-agent")
-        elif not self._service.owned:
-            host.wait(deadline)  # the aggregator stays for the others
-            return
-        while time.monotonic() < deadline:
-            if self._own_agent and not supervisor.alive("crema-agent"):
-                return
-            self._link.send(_client.RUN_END, **message)
-            for state in self._link.states(self._run_id.bytes, LEAVE_S):
-                if state.agents == 0 and not host.serves():
-                    host.wait(deadline)
-                    return
 
     def _take(self, state: Any) -> None:
         self.verdict = state.verdict or "UNKNOWN"
         self._sealed = state.phase == _client.SEALED
         self.path = pathlib.Path(state.path) if state.path else None
         self.revision = state.revision
-        told = [
+        given = [
             {"code": r.code, "subject": r.subject, "count": r.count, "text": r.text}
             for r in state.reasons
         ]
-        self.reasons = [reason for reason in told if reason["code"] not in _columns.NOTES]
-        self.notes = [reason for reason in told if reason["code"] in _columns.NOTES]
+        self.reasons = [reason for reason in given if reason["code"] not in _columns.NOTES]
+        self.notes = [reason for reason in given if reason["code"] in _columns.NOTES]
         self.notes += _runner.notes(self._report)
         if state.phase == _client.FAILED:
             self._give_up("file_not_written", state.error)
@@ -816,15 +580,8 @@ class MetricsCollector:
         """End everything that was started; returns the location of undelivered records, if any."""
         if self._config is not None:
             _runner.unhook(self._config.run_id)
-        if self._hooked:
-            self._end_on_cluster(lambda line: None)
-        self._keys_end()
-        if self._with_scheduler:
-            self._leave_cluster()
-        if self._own_client is not None:
-            with contextlib.suppress(Exception):  # Dask's, of a scheduler that has gone meanwhile
-                self._own_client.close()
-            self._own_client = None
+        if self._plugins is not None:
+            self._plugins.close()
         self._stop_signs()
         self._close_recorder()
         if self._config is not None:
@@ -832,9 +589,9 @@ class MetricsCollector:
                 _writers.register_path(self._config.spool_dir(), self._config.run_id).unlink(True)
                 if self._client is None:
                     end_marker(self._config).unlink()
-        if self._link is not None:
-            self._link.close()
-            self._link = None
+        if self._dialogue is not None:
+            self._dialogue.close()
+            self._dialogue = None
         service, self._service = self._service, None
         left = []
         if service is not None and service.owned and self._interrupted:
@@ -847,48 +604,6 @@ class MetricsCollector:
             spool = self._config.spool_dir()  # of the workers on this host, if any
             left += [str(spool)] if self._config.serves() and any(spool.glob("sp-*")) else []
         return " and ".join(filter(None, left))
-
-    def _leave_cluster(self) -> None:
-        """Remove the plugins and end the way over Dask: nothing is left to be sent."""
-        self._with_scheduler = False
-        carrier, self._carrier = self._carrier, None
-        if carrier is not None:
-            carrier.close()
-        with contextlib.suppress(_cluster.ClusterError):
-            _cluster.forget(self._client, self._config.run_id)
-
-    def _tell(self) -> None:
-        """Print the result of the run."""
-        if self.verdict == "UNKNOWN":
-            for reason in self.reasons:
-                self._say(f"crema: no verdict: {reason['text']}")
-        elif self._quiet or self._how == "none":
-            return
-        elif self.path is None or not self.path.is_file():
-            self._say(
-                f"crema: verdict {self.verdict}; the run file is {self.path} on the sink's host"
-            )
-        else:
-            try:
-                self._show(self.path)
-            except Exception as error:
-                self._say(f"crema: {self.path} cannot be shown: {error}")
-
-    def _show(self, path: pathlib.Path) -> None:
-        from ..read import brief
-        from ..read.reader import open as open_run
-        from ..read.report import print_report
-
-        if self._how == "full":
-            print_report(path, console=Console(stderr=True))
-            return
-        with open_run(path) as run:
-            Console(stderr=True).print(brief.lines(run), soft_wrap=True)
-
-    @staticmethod
-    def _say(line: str) -> None:
-        with contextlib.suppress(Exception):  # a closed standard error must not be an error
-            print("; ".join(line.splitlines()), file=sys.stderr, flush=True)
 
 
 def _outcome(call: Callable[[], None]) -> BaseException | None:
@@ -908,26 +623,6 @@ async def _in_thread(call: Callable[[], None]) -> BaseException | None:
     except asyncio.CancelledError as error:
         await done
         return error
-
-
-def must_be_writable(directory: pathlib.Path) -> None:
-    """Check that a directory exists, or can be made, and that a file can be made in it.
-
-    Raises
-    ------
-    CremaError
-        If that fails: better now than at the end of the run.
-    """
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(prefix=".crema-", dir=directory):
-            pass
-    except OSError as error:
-        raise CremaError(f"run files cannot be written to {directory}: {error}") from error
-
-
-def _is_given_up(state: Any) -> bool:
-    return any(reason.code == "run_not_ended" for reason in state.reasons)
 
 
 def _progress_text(state: Any) -> str:

@@ -17,7 +17,7 @@ from analyses import run_coffea
 
 import crema
 from crema._demo_processor import DijetProcessor
-from crema.collect import _attributes, _client, _cluster, _pipeline, _service, collector
+from crema.collect import _attributes, _client, _cluster, _dialogue, _pipeline, _service
 
 
 def run_dir(mc) -> pathlib.Path:
@@ -362,7 +362,7 @@ def test_a_worker_without_the_package_is_named(tmp_path):
 
 
 def test_a_silent_aggregator_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(collector, "OPEN_S", 1.0)
+    monkeypatch.setattr(_dialogue, "OPEN_S", 1.0)
     monkeypatch.setenv("CREMA_AGGREGATOR", "tcp://127.0.0.1:9")
     mc = crema.MetricsCollector(output=tmp_path, on_error="raise")
     with pytest.raises(crema.CremaError, match=r"no aggregator answered at tcp://127.0.0.1:9"), mc:
@@ -372,7 +372,7 @@ def test_a_silent_aggregator_is_refused(tmp_path, monkeypatch):
 
 def test_without_keys_nothing_goes_to_another_host(tmp_path, monkeypatch):
     monkeypatch.setenv("CREMA_AGGREGATOR", "tcp://192.0.2.1:5700")
-    monkeypatch.setattr(collector, "OPEN_S", 0.1)
+    monkeypatch.setattr(_dialogue, "OPEN_S", 0.1)
     for insecure, why in (("", "in the clear"), ("1", "no aggregator answered")):
         monkeypatch.setenv("CREMA_INSECURE", insecure)
         with (

@@ -11,7 +11,7 @@ import pytest
 from test_collector import assert_nothing_left
 
 import crema
-from crema.collect import _cluster, _pipeline, collector
+from crema.collect import _cluster, _dialogue, _pipeline, collector
 from crema.hook._config import HookConfig
 from crema.hook.chunks import ChunkHook
 from crema.hook.scheduler import SchedulerHook
@@ -123,7 +123,7 @@ def test_an_interrupt_passes_while_entering(tmp_path, monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(collector, "AggregatorClient", interrupt)
+    monkeypatch.setattr(_dialogue, "AggregatorClient", interrupt)
     mc = crema.MetricsCollector(output=tmp_path)
     with pytest.raises(KeyboardInterrupt), mc:
         pytest.fail("the analysis ran")

@@ -1,0 +1,133 @@
+"""What the collector and the aggregator say to each other about one run."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from . import _client
+from ._client import AggregatorClient
+from ._host_agent import HostAgent
+from ._progress import Progress
+from ._result import CremaError
+from ._service import Service
+
+REPEAT_S = 0.5  # a message to the aggregator is repeated until it is answered
+CONNECT_S = 0.02  # between attempts to send over a connection that is not there yet
+OPEN_S = 20.0  # for the first answer
+DISMISS_S = 10.0  # for the agents to exit after the verdict
+LEAVE_S = 0.05  # between two checks whether they have
+
+
+class Dialogue:
+    """The connection of one run's collector to its aggregator.
+
+    Parameters
+    ----------
+    run_id : uuid.UUID
+        The run.
+    service : Service
+        The pipeline.
+    say : callable
+        Prints a line for the user.
+    """
+
+    def __init__(self, run_id: uuid.UUID, service: Service, say: Callable[[str], None]) -> None:
+        self._run_id = run_id.bytes
+        self._service = service
+        self._say = say
+        self._link = AggregatorClient(service.endpoint, service.keys)
+
+    def close(self) -> None:
+        """End the connection."""
+        self._link.close()
+
+    def open(self, message: dict[str, Any]) -> None:
+        """Announce the run until the aggregator knows it."""
+        deadline = time.monotonic() + OPEN_S
+        while time.monotonic() < deadline:
+            sent = self._link.send(_client.RUN_OPEN, **message)
+            for state in self._link.states(self._run_id, REPEAT_S if sent else CONNECT_S):
+                if state.phase == _client.FAILED or state.refusal:
+                    raise CremaError(f"the run could not be opened: {state.error}")
+                if state.phase != _client.UNKNOWN:
+                    if state.trouble:
+                        self._say(f"crema: {state.trouble}")
+                    return
+            if refusal := self.refusal():
+                raise CremaError(refusal)
+        trouble = self._service.trouble() or self._service.silence()
+        raise CremaError(
+            f"no aggregator answered at {self._service.endpoint} within {OPEN_S:g} s"
+            + (f": {trouble}" if trouble else "")
+        )
+
+    def refusal(self) -> str:
+        """Sentence saying that the aggregator refuses this client, or empty."""
+        if not self._link.fenced:
+            return ""
+        return (
+            f"the aggregator at {self._service.endpoint} refuses this client: {self._link.fenced}"
+        )
+
+    def on_the_sinks_clock(self, t_ns: int) -> int:
+        """Convert a time of this host to the services' clock; a difference within its uncertainty is ignored."""
+        offset_ns, bound_ns = self._link.clock(self._run_id)
+        return t_ns - offset_ns if abs(offset_ns) > bound_ns else t_ns
+
+    def until_sealed(
+        self,
+        message: dict[str, Any],
+        parts: list[dict[str, Any]],
+        host: HostAgent,
+        timeout_s: float,
+        quiet: bool,
+    ) -> Any:
+        """Say RUN_END until the file is there, the pipeline is lost or nothing moves any more; the last RunState."""
+        state, moved_at, before, kept = None, time.monotonic(), None, 0
+        with contextlib.ExitStack() as stack:
+            progress = None if quiet else stack.enter_context(Progress())
+            while time.monotonic() - moved_at < timeout_s and not self._service.trouble():
+                for part in parts[kept:]:
+                    self._link.send(_client.RUN_WRITERS, **part)
+                self._link.send(_client.RUN_END, **message)
+                for state in self._link.states(self._run_id, REPEAT_S):
+                    host.look()  # it may have just started
+                    kept = state.writers_kept  # a restarted aggregator has none
+                    if _is_given_up(state):
+                        continue  # sealed without its end, which is being sent now
+                    if state.phase in (_client.SEALED, _client.FAILED) or state.refusal:
+                        return state
+                    now = (state.phase, state.committed, state.missing, len(state.waiting_for))
+                    if now != before:
+                        before, moved_at = now, time.monotonic()
+                if self._link.fenced:
+                    return state
+                if progress is not None:
+                    progress.show(state)
+        return state
+
+    def see_agents_off(self, message: dict[str, Any], host: HostAgent, own_agent: bool) -> None:
+        """Wait until the agents started for this run have exited: the aggregator dismisses them and must run until then."""
+        supervisor = self._service.supervisor
+        deadline = time.monotonic() + DISMISS_S
+        if own_agent:
+            supervisor.dismiss("crema-agent")
+        elif not self._service.owned:
+            host.wait(deadline)  # the aggregator stays for the others
+            return
+        while time.monotonic() < deadline:
+            if own_agent and not supervisor.alive("crema-agent"):
+                return
+            self._link.send(_client.RUN_END, **message)
+            for state in self._link.states(self._run_id, LEAVE_S):
+                if state.agents == 0 and not host.serves():
+                    host.wait(deadline)
+                    return
+
+
+def _is_given_up(state: Any) -> bool:
+    return any(reason.code == "run_not_ended" for reason in state.reasons)

@@ -1,0 +1,164 @@
+"""A run's plugins on a Dask cluster: registered, ended with the list of what was recorded, removed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..hook import _writers
+from ..hook._agent import KEY_ACTION, key_topic
+from ..hook._config import HookConfig
+from . import _cluster, _keys
+from ._carrier import Carrier
+from ._service import Service
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+class Plugins:
+    """The plugins of one run.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The cluster.
+    config : HookConfig
+        The run.
+    service : Service
+        The pipeline.
+    say : callable
+        Prints a line for the user.
+    admit : callable
+        Requests the admission of an agent's public key.
+
+    Attributes
+    ----------
+    carrier : Carrier or None
+        Of records that travel over Dask.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        config: HookConfig,
+        service: Service,
+        say: Callable[[str], None],
+        admit: Callable[[bytes], None],
+    ) -> None:
+        self._client = client
+        self._own_client: Client | None = None  # in place of one that was closed inside the block
+        self._address = client.scheduler.address
+        self._config = config
+        self._service = service
+        self._say = say
+        self._admit = admit
+        self._hooked = False  # the cluster has some of the plugins
+        self._with_scheduler = False  # the scheduler takes plugins
+        self.carrier: Carrier | None = None
+        self._announced_hosts = ""  # whose records travel over Dask
+        self._missed = False  # a chunk was missed, and reported
+        self._keys_end: Callable[[], None] = lambda: None  # ends the events with agents' keys
+        self._known: list[_writers.Writer] = []  # writers known at the start
+        self._lacking: dict[str, str] = {}  # processes that cannot record
+
+    def register(self, lacking: dict[str, str], block: contextlib.ExitStack) -> dict[str, str]:
+        """Register the plugins; `block` ends what belongs to the block only.
+
+        Returns
+        -------
+        dict of str to str
+            Processes that work unrecorded, and why.
+        """
+        from ..hook.scheduler import SchedulerHook
+        from ..hook.worker import WorkerHook
+
+        client, run_id = self._client, self._config.run_id
+        self._hooked, self._with_scheduler = True, _cluster.SCHEDULER not in lacking
+        self._lacking = _cluster.without(lacking)
+        self._keys_end = _cluster.on_event(client, key_topic(run_id), self._on_key)
+        if self._with_scheduler:
+            _cluster.register(client, SchedulerHook(self._config))
+            self.carrier = self._make_carrier()
+        else:
+            text = "the times at which workers joined and left are not recorded"
+            self._say(f"crema: {text}: the scheduler: {lacking.pop(_cluster.SCHEDULER)}")
+            _cluster.note_start(client, run_id)
+        hook = WorkerHook(self._config)
+        _cluster.register(client, hook)
+        block.callback(_cluster.on_event(client, hook.name, self._on_event))
+        self._known, silent = _cluster.recording(client, run_id)
+        if self._with_scheduler:
+            self._known += _cluster.scheduler_writer(client, run_id)
+        return silent | lacking
+
+    def end(self) -> list[_writers.Writer]:
+        """Let every process write its last records; returns what each has written."""
+        if not self._hooked:
+            return []
+        self._connect_again()
+        writers = self._end(self._say)
+        for event in _cluster.events(self._client, key_topic(self._config.run_id)):
+            self._on_key(event)  # events lost with a broken connection
+        return writers
+
+    def close(self) -> None:
+        """Remove the plugins and end the way over Dask: nothing is left to be sent."""
+        if self._hooked:
+            self._end(lambda line: None)
+        self._keys_end()
+        if self._with_scheduler:
+            self._with_scheduler = False
+            carrier, self.carrier = self.carrier, None
+            if carrier is not None:
+                carrier.close()
+            with contextlib.suppress(_cluster.ClusterError):
+                _cluster.forget(self._client, self._config.run_id)
+        if self._own_client is not None:
+            with contextlib.suppress(Exception):  # Dask's, of a scheduler that has gone meanwhile
+                self._own_client.close()
+            self._own_client = None
+
+    def _end(self, say: Callable[[str], None]) -> list[_writers.Writer]:
+        self._hooked = False
+        run_id = self._config.run_id
+        return _cluster.end(
+            self._client, run_id, self._known, self._lacking, self._with_scheduler, say
+        )
+
+    def _connect_again(self) -> None:
+        """Where the client was closed inside the block, another one asks in its place."""
+        self._own_client = _cluster.again(self._client, self._address)
+        if self._own_client is None:
+            return
+        self._client = self._own_client
+        if self.carrier is not None:
+            self.carrier.close()
+            self.carrier = self._make_carrier()
+
+    def _make_carrier(self) -> Carrier:
+        run_id, endpoint = self._config.run_id, self._service.endpoint
+        return Carrier(self._client, run_id, endpoint, self._announce_hosts)
+
+    def _announce_hosts(self, hosts: str) -> None:
+        if self._announced_hosts == hosts:  # by a carrier before this one
+            return
+        self._announced_hosts = hosts
+        tried = self._service.endpoints.replace("tcp://", "").replace(",", ", ")
+        self._say(f"crema: records of {hosts} travel over Dask: no connection to {tried}")
+
+    def _on_key(self, event: Any) -> None:
+        """Request the admission of a new agent's public key; called by Dask's client on its event loop."""
+        if isinstance(event, dict) and event.get("action") == KEY_ACTION:
+            self._admit(_keys.public_key(event.get("key")))
+
+    def _on_event(self, event: Any) -> None:
+        """Handle an event of a worker's plugin during the run; called by Dask's client on its event loop."""
+        prefix = event.get("prefix") if isinstance(event, dict) else None
+        if prefix and not self._missed:
+            self._missed = True
+            self._say(
+                f"crema: a task {prefix!r} has ended without a recorded chunk: "
+                "give its Runner checkpointer=mc.checkpointer"
+            )

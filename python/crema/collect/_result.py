@@ -1,0 +1,152 @@
+"""What a run that is over offers: its verdict, its metrics, its run file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console
+
+
+class CremaError(RuntimeError):
+    """A run cannot be recorded, or one of its files is missing."""
+
+
+class Result:
+    """Verdict and run file of one run; `MetricsCollector` documents the attributes."""
+
+    run_id: str
+    path: pathlib.Path | None
+    verdict: str | None
+    reasons: list[dict[str, Any]]
+    _quiet: bool
+    _how: str
+    _on_error: str
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """Same as `get_metrics`."""
+        return self.get_metrics()
+
+    @property
+    def span_metrics(self) -> dict[tuple[str, str, str, str], float]:
+        """Dask's fine metrics of tasks: ``("execute", prefix, activity, unit)`` to its sum over all workers; empty without a run file."""
+        from ..read import roastcoffea
+
+        return self._read(roastcoffea.span_metrics, {})
+
+    def get_metrics(self) -> dict[str, Any]:
+        """Metrics of the whole run, name to value, in the units of ``summary/workflow``; roastcoffea's names too. Empty without a run file."""
+        from ..read import roastcoffea
+
+        return self._read(roastcoffea.metrics, {})
+
+    def save_measurement(
+        self, output_dir: str | os.PathLike, measurement_name: str | None = None
+    ) -> pathlib.Path:
+        """Write metrics and a copy of the run file to a new directory in roastcoffea's layout; returns the directory."""
+        from ..read import roastcoffea
+
+        return roastcoffea.save_measurement(self._file(), output_dir, measurement_name)
+
+    def print_summary(self) -> None:
+        """Print the tables of the run file."""
+        from ..read.report import print_report
+
+        self._read(lambda run: print_report(run.path), None)
+
+    def _read(self, read: Callable[[Any], Any], otherwise: Any) -> Any:
+        """Result of `read` for the run file; without a file a line says so."""
+        from ..read.reader import open as open_run
+
+        try:
+            with open_run(self._file()) as run:
+                return read(run)
+        except Exception as error:
+            if self._on_error == "raise":
+                raise
+            self._say(f"crema: {error}")
+            return otherwise
+
+    def report(self, path: str | os.PathLike | None = None) -> pathlib.Path:
+        """Write the report of the run: one HTML page that opens offline.
+
+        Parameters
+        ----------
+        path : path, optional
+            Path of the page; beside the run file by default.
+
+        Returns
+        -------
+        pathlib.Path
+            Path of the page.
+
+        Raises
+        ------
+        CremaError
+            If the run file is not on this machine.
+        OSError
+            If the page cannot be written.
+        """
+        from ..read.html import write_report
+
+        return write_report(self._file(), path)
+
+    def _file(self) -> pathlib.Path:
+        if self.path is None or not self.path.is_file():
+            raise CremaError(f"there is no run file of run {self.run_id} on this machine")
+        return self.path
+
+    def _print_result(self) -> None:
+        """Print the result of the run."""
+        if self.verdict == "UNKNOWN":
+            for reason in self.reasons:
+                self._say(f"crema: no verdict: {reason['text']}")
+        elif self._quiet or self._how == "none":
+            return
+        elif self.path is None or not self.path.is_file():
+            self._say(
+                f"crema: verdict {self.verdict}; the run file is {self.path} on the sink's host"
+            )
+        else:
+            try:
+                self._show(self.path)
+            except Exception as error:
+                self._say(f"crema: {self.path} cannot be shown: {error}")
+
+    def _show(self, path: pathlib.Path) -> None:
+        from ..read import brief
+        from ..read.reader import open as open_run
+        from ..read.report import print_report
+
+        if self._how == "full":
+            print_report(path, console=Console(stderr=True))
+            return
+        with open_run(path) as run:
+            Console(stderr=True).print(brief.lines(run), soft_wrap=True)
+
+    @staticmethod
+    def _say(line: str) -> None:
+        with contextlib.suppress(Exception):  # a closed standard error must not be an error
+            print("; ".join(line.splitlines()), file=sys.stderr, flush=True)
+
+
+def must_be_writable(directory: pathlib.Path) -> None:
+    """Check that a directory exists, or can be made, and that a file can be made in it.
+
+    Raises
+    ------
+    CremaError
+        If that fails: better now than at the end of the run.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(prefix=".crema-", dir=directory):
+            pass
+    except OSError as error:
+        raise CremaError(f"run files cannot be written to {directory}: {error}") from error
