@@ -59,7 +59,8 @@ struct agent_sampler {
     agent_rows_t *rows;
     agent_rows_t *self_rows; /* of /heartbeats */
     uint64_t sent, sent_bytes;
-    agent_sampler_stats_t stats;
+    uint64_t streams, rows;
+    uint64_t dropped; /* rows that the spool did not accept */
 };
 
 /* ---- creation */
@@ -254,7 +255,7 @@ s_begin_run(agent_sampler_t *self, const crema_id_t *run_id, uint32_t owner)
         return NULL;
     run->run_id = *run_id;
     run->owner = owner;
-    run->cpu_ns = self->n_runs == 0 && self->stats.streams == 0 ? 0 : crema_clock_cpu_ns();
+    run->cpu_ns = self->n_runs == 0 && self->streams == 0 ? 0 : crema_clock_cpu_ns();
     run->sent = self->sent;
     run->sent_bytes = self->sent_bytes;
     if (s_open_stream(self, run) != CREMA_OK) {
@@ -262,7 +263,7 @@ s_begin_run(agent_sampler_t *self, const crema_id_t *run_id, uint32_t owner)
         return NULL;
     }
     self->runs[self->n_runs++] = run;
-    self->stats.streams++;
+    self->streams++;
     return run;
 }
 
@@ -329,7 +330,6 @@ s_take_up(agent_sampler_t *self, const crema_spool_stream_t *stream)
     run_t *run = worker->source ? s_begin_run(self, &stream->run_id, stream->owner) : NULL;
     if (!run) {
         agent_source_destroy(&worker->source);
-        self->stats.passed_over++;
         return false;
     }
     worker->run = run;
@@ -428,9 +428,9 @@ s_write_rows(agent_sampler_t *self, const run_t *run)
 {
     uint32_t n = agent_rows_count(self->rows);
     if (agent_rows_write(self->rows, run->writer, crema_clock_mono_ns()) == CREMA_OK)
-        self->stats.rows += n;
+        self->rows += n;
     else
-        self->stats.dropped += n;
+        self->dropped += n;
 }
 
 void
@@ -447,7 +447,7 @@ s_write_self(agent_sampler_t *self, const run_t *run, int64_t real_ns)
     uint8_t *row = agent_rows_add(self->self_rows);
     agent_rows_set(self->self_rows, row, "t_ns", real_ns);
     agent_rows_set(self->self_rows, row, "sent", (int64_t)(self->sent - run->sent));
-    agent_rows_set(self->self_rows, row, "dropped", (int64_t)self->stats.dropped);
+    agent_rows_set(self->self_rows, row, "dropped", (int64_t)self->dropped);
     agent_rows_set_real(self->self_rows, row, "interval_s", self->config.heartbeat_interval_s);
     agent_rows_set_real(self->self_rows, row, "cost_s",
                         (double)(crema_clock_cpu_ns() - run->cpu_ns) * 1e-9);
@@ -487,10 +487,10 @@ s_sample_run(agent_sampler_t *self, const run_t *run)
 bool
 agent_sampler_sample(agent_sampler_t *self)
 {
-    uint64_t before = self->stats.rows;
+    uint64_t before = self->rows;
     for (size_t i = 0; i < self->n_runs; i++)
         s_sample_run(self, self->runs[i]);
-    return self->stats.rows > before;
+    return self->rows > before;
 }
 
 bool
@@ -506,10 +506,4 @@ agent_sampler_end_run(agent_sampler_t *self, const crema_id_t *run_id)
             ended = s_remove_worker(self, s_find(self, s_is_of_run, run));
     }
     return had_one;
-}
-
-agent_sampler_stats_t
-agent_sampler_stats(const agent_sampler_t *self)
-{
-    return self->stats;
 }

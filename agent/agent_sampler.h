@@ -58,13 +58,4 @@ void agent_sampler_stop(agent_sampler_t *self);
 /* Number of workers that are alive and recording. */
 size_t agent_sampler_workers(const agent_sampler_t *self);
 
-typedef struct {
-    uint64_t streams;
-    uint64_t rows;
-    uint64_t
-        passed_over;  /* workers whose process was not visible, or for which there was no room */
-    uint64_t dropped; /* rows that the spool did not accept */
-} agent_sampler_stats_t;
-agent_sampler_stats_t agent_sampler_stats(const agent_sampler_t *self);
-
 #endif

@@ -27,7 +27,7 @@ static struct {
     crema_repeat_t repeats;
 } s_log = {.program = "crema", .least = CREMA_LOG_INFO};
 
-static const char *const s_levels[] = {"debug", "info", "warn", "error"};
+static const char *const s_levels[] = {"info", "warn", "error"};
 
 typedef struct {
     char text[LINE_BYTES];

@@ -17,7 +17,7 @@
 #define CREMA_LOG_BURST CREMA_REPEAT_BURST
 #define CREMA_LOG_PERIOD_S (CREMA_REPEAT_PERIOD_NS / 1000000000)
 
-typedef enum { CREMA_LOG_DEBUG, CREMA_LOG_INFO, CREMA_LOG_WARN, CREMA_LOG_ERROR } crema_log_level_t;
+typedef enum { CREMA_LOG_INFO, CREMA_LOG_WARN, CREMA_LOG_ERROR } crema_log_level_t;
 typedef enum { CREMA_LOG_TEXT, CREMA_LOG_JSON } crema_log_format_t;
 
 /* One key and its value. Built by the macros below; a list ends with {0}. */
@@ -53,16 +53,13 @@ void crema_log_start(const char *program, crema_log_level_t least, crema_log_for
 /* From now on events of this level and above are written. */
 void crema_log_at(crema_log_level_t least);
 
-/* False for an unknown word; debug, info, warn, error / text, json. */
+/* False for an unknown word; info, warn, error / text, json. */
 bool crema_log_parse_level(const char *word, crema_log_level_t *ret_level);
 bool crema_log_parse_format(const char *word, crema_log_format_t *ret_format);
 
 /* `event` is a constant snake_case word, past tense or a state: "welcomed", "spool_full". */
 void crema_log_write(crema_log_level_t level, const char *event, const crema_log_field_t *fields);
 
-#define crema_log_debug(event, ...)                                                                \
-    crema_log_write(CREMA_LOG_DEBUG, event,                                                        \
-                    (const crema_log_field_t[]){__VA_ARGS__ __VA_OPT__(, ){0}})
 #define crema_log_info(event, ...)                                                                 \
     crema_log_write(CREMA_LOG_INFO, event,                                                         \
                     (const crema_log_field_t[]){__VA_ARGS__ __VA_OPT__(, ){0}})

@@ -17,7 +17,7 @@ static struct {
 static const crema_option_t s_common_options[] = {
     {"config", CREMA_OPTION_TEXT, NULL, 0, 0, "FILE",
      "read options from FILE, a line `name = value` each", &s_common.config},
-    {"log-level", CREMA_OPTION_TEXT, "info", 0, 0, "LEVEL", "debug, info, warn or error",
+    {"log-level", CREMA_OPTION_TEXT, "info", 0, 0, "LEVEL", "info, warn or error",
      &s_common.log_level},
     {"log-format", CREMA_OPTION_TEXT, "text", 0, 0, "FORMAT", "text or json", &s_common.log_format},
     {"check", CREMA_OPTION_FLAG, NULL, 0, 0, NULL, "check the configuration and exit",
@@ -316,8 +316,7 @@ s_parse_level(const parser_t *self, const char *word, crema_log_level_t *ret_lev
 {
     static const place_t place = {"see --help", NULL};
     return crema_log_parse_level(word, ret_level) ||
-           s_complain(self, &place, "--log-level: \"%s\" is none of debug, info, warn, error",
-                      word);
+           s_complain(self, &place, "--log-level: \"%s\" is none of info, warn, error", word);
 }
 
 static bool

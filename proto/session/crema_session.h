@@ -122,7 +122,6 @@ bool crema_session_next(crema_session_t *self, int64_t now_mono_ns, int64_t now_
                         crema_session_action_t *ret_action);
 
 crema_session_state_t crema_session_state(const crema_session_t *self);
-const char *crema_session_state_name(crema_session_state_t state);
 crema_session_end_t crema_session_end(const crema_session_t *self);
 
 typedef struct {

@@ -192,22 +192,6 @@ crema_session_state(const crema_session_t *self)
     return crema_session_has_credit(self) ? CREMA_SESSION_STREAMING : CREMA_SESSION_STALLED;
 }
 
-const char *
-crema_session_state_name(crema_session_state_t state)
-{
-    static const char *const names[] = {
-        [CREMA_SESSION_INIT] = "init",
-        [CREMA_SESSION_BACKOFF] = "backoff",
-        [CREMA_SESSION_HELLO_SENT] = "hello_sent",
-        [CREMA_SESSION_STREAMING] = "streaming",
-        [CREMA_SESSION_STALLED] = "stalled",
-        [CREMA_SESSION_DRAINING] = "draining",
-        [CREMA_SESSION_BYE_SENT] = "bye_sent",
-        [CREMA_SESSION_CLOSED] = "closed",
-    };
-    return (size_t)state < sizeof names / sizeof *names ? names[state] : "?";
-}
-
 crema_session_end_t
 crema_session_end(const crema_session_t *self)
 {

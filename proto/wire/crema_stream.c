@@ -253,17 +253,6 @@ crema_stream_state(const crema_stream_t *self)
     return self->replays > 0 ? CREMA_STREAM_GAP : CREMA_STREAM_LIVE;
 }
 
-const char *
-crema_stream_state_name(crema_stream_state_t state)
-{
-    static const char *const names[] = {
-        [CREMA_STREAM_UNKNOWN] = "unknown", [CREMA_STREAM_SYNCING] = "syncing",
-        [CREMA_STREAM_LIVE] = "live",       [CREMA_STREAM_GAP] = "gap",
-        [CREMA_STREAM_STALLED] = "stalled", [CREMA_STREAM_CLOSED] = "closed",
-    };
-    return (size_t)state < sizeof names / sizeof *names ? names[state] : "?";
-}
-
 crema_stream_row_t
 crema_stream_row(const crema_stream_t *self)
 {

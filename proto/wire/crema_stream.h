@@ -73,7 +73,6 @@ void crema_stream_resync(crema_stream_t *self, int64_t now_ns);
 crema_stream_due_t crema_stream_due(crema_stream_t *self, bool sink_takes, int64_t now_ns);
 
 crema_stream_state_t crema_stream_state(const crema_stream_t *self);
-const char *crema_stream_state_name(crema_stream_state_t state);
 
 /* The state as a wire row; recv_next is 0 while UNKNOWN or SYNCING. */
 crema_stream_row_t crema_stream_row(const crema_stream_t *self);

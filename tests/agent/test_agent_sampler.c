@@ -220,7 +220,6 @@ test_a_run_with_a_worker_gets_a_stream_and_rows(void **state)
     record = must_read(b, stream, 5);
     double cpu_pct = real_of(&record, 0, "cpu_pct");
     assert_true(cpu_pct > 1 && cpu_pct < 1000);
-    assert_int_equal(agent_sampler_stats(b->sampler).rows, 2);
     record = must_read(b, stream, 6);
     assert_true(real_of(&record, 0, "cost_s") > cost_s);
     assert_int_equal(int_of(&record, 0, "sent"), 3);
@@ -249,7 +248,6 @@ test_the_stream_ends_with_the_last_worker(void **state)
     one = must_start_worker(b, &b->run_id, getpid(), -1);
     assert_true(must_follow(b));
     assert_non_null(own_stream(b, &b->run_id, 1));
-    assert_int_equal(agent_sampler_stats(b->sampler).streams, 2);
     crema_spool_writer_close(&one);
     bench_destroy(b);
 }
@@ -292,7 +290,6 @@ test_processes_that_cannot_be_seen_are_passed_over(void **state)
     for (int i = 0; i < 3; i++)
         assert_false(must_follow(b));
     assert_int_equal(agent_sampler_workers(b->sampler), 0);
-    assert_int_equal(agent_sampler_stats(b->sampler).passed_over, 2);
     assert_null(own_stream(b, &b->run_id, 0));
     crema_spool_writer_close(&none);
     crema_spool_writer_close(&other);
@@ -479,7 +476,6 @@ test_many_workers_fill_several_records(void **state)
     assert_int_equal(rows, N);
     for (int i = 0; i < N; i++)
         assert_true(seen[i]);
-    assert_int_equal(agent_sampler_stats(b->sampler).dropped, 0);
     for (int i = 0; i < N; i++)
         crema_spool_writer_close(&workers[i]);
     bench_destroy(b);

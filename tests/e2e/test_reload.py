@@ -89,7 +89,7 @@ def test_limits_and_log_level_change_while_runs_go_on(pipeline, tmp_path):
         crema.record_metric("crumbs", 1)
         with pytest.raises(crema.CremaError, match="open runs"):
             record(tmp_path).__enter__()
-        change("aggregator", runs_per_client="2", tap="tcp://127.0.0.1:*", log_level="debug")
+        change("aggregator", runs_per_client="2", tap="tcp://127.0.0.1:*", log_level="warn")
         wait_for(lambda: "option=runs-per-client value=2" in log("aggregator"), 10, "the change")
         assert "event=option_needs_restart option=tap" in log("aggregator")
         with record(tmp_path) as second:

@@ -282,7 +282,7 @@ test_what_is_wrong_is_named_with_its_place(void **state)
          "crema-test: --config: cannot be read or is not in zconfig format (file "
          "/nowhere/at.all)\n"},
         {"--log-level=loud", NULL, NULL,
-         "crema-test: --log-level: \"loud\" is none of debug, info, warn, error (see --help)\n"},
+         "crema-test: --log-level: \"loud\" is none of info, warn, error (see --help)\n"},
         {"--log-format=xml", NULL, NULL,
          "crema-test: --log-format: \"xml\" is neither text nor json (see --help)\n"},
     };
