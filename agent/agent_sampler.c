@@ -59,7 +59,7 @@ struct agent_sampler {
     agent_rows_t *rows;
     agent_rows_t *self_rows; /* of /heartbeats */
     uint64_t sent, sent_bytes;
-    uint64_t streams, rows;
+    uint64_t streams, rows_written;
     uint64_t dropped; /* rows that the spool did not accept */
 };
 
@@ -428,7 +428,7 @@ s_write_rows(agent_sampler_t *self, const run_t *run)
 {
     uint32_t n = agent_rows_count(self->rows);
     if (agent_rows_write(self->rows, run->writer, crema_clock_mono_ns()) == CREMA_OK)
-        self->rows += n;
+        self->rows_written += n;
     else
         self->dropped += n;
 }
@@ -487,10 +487,10 @@ s_sample_run(agent_sampler_t *self, const run_t *run)
 bool
 agent_sampler_sample(agent_sampler_t *self)
 {
-    uint64_t before = self->rows;
+    uint64_t before = self->rows_written;
     for (size_t i = 0; i < self->n_runs; i++)
         s_sample_run(self, self->runs[i]);
-    return self->rows > before;
+    return self->rows_written > before;
 }
 
 bool
