@@ -39,16 +39,17 @@ static const crema_usage_t c_usage = {
     .program = "crema-agent",
     .synopsis = "[options] [-- command...]",
     .description =
-        "Ships what the processes beside it record in the spool directory to the "
-        "aggregator, and samples them.\n"
-        "With a command it wraps that: signals are passed on, and its exit status is "
-        "the command's. With --pid it\n"
-        "ends with that process. Else it serves the spool until SIGTERM, or with --run "
-        "until it is dismissed.\n"
-        "At SIGTERM it delivers what it can while an aggregator has it, and leaves at once "
-        "if none has; at SIGUSR1 it\n"
-        "waits for one. What stays in the spool is named, and delivered by whoever serves "
-        "it next.",
+        "Delivers what processes beside it record in the spool directory to the aggregator, and "
+        "samples them.\n"
+        "With a command it runs that command: it passes signals on and exits with the command's "
+        "status. With --pid it\n"
+        "exits with that process. Otherwise it serves the spool until SIGTERM, or with --run until "
+        "it is dismissed.\n"
+        "At SIGTERM it delivers what it can while it has an aggregator, and exits at once if it "
+        "has "
+        "none; at SIGUSR1 it\n"
+        "waits for one. It names what stays in the spool; the next agent that serves the spool "
+        "delivers it.",
     .epilogue = "exit status: 0 done, 1 failed or records stay in the spool, 2 bad command line or "
                 "configuration,\n"
                 "3 refused by the aggregator; with a command, that of the command (128 + signal)",
@@ -61,37 +62,39 @@ s_parse(options_t *o, int argc, char **argv)
         {"spool", CREMA_OPTION_TEXT, NULL, 0, 0, "DIR",
          "spool directory (default ${TMPDIR:-/tmp}/crema-<uid>/spool)", &o->spool},
         {"aggregator", CREMA_OPTION_TEXT, "tcp://127.0.0.1:5700", 0, 0, "ENDPOINT",
-         "where the records go; of several, with commas between, the first that proves itself",
+         "where the records go; of several, separated by commas, the first that proves its "
+         "identity",
          &o->aggregator},
         {"keys", CREMA_OPTION_TEXT, NULL, 0, 0, "DIR", "directory of the CURVE keys", &o->keys_dir},
         {"server-key", CREMA_OPTION_TEXT, NULL, 0, 0, "KEY",
-         "public key of the aggregator; this agent keeps a pair of its own in the spool",
+         "public key of the aggregator, in place of --keys; the agent's own pair is in the spool",
          &o->server_key},
         {"print-key", CREMA_OPTION_FLAG, NULL, 0, 0, NULL,
-         "with --server-key: make that pair, print its public key and exit", &o->print_key},
+         "with --server-key: create that pair, print its public key and exit", &o->print_key},
         {"insecure", CREMA_OPTION_FLAG, NULL, 0, 0, NULL,
-         "without keys, send to another host in the clear", &o->insecure},
+         "without keys, send to other hosts unencrypted", &o->insecure},
         {"run", CREMA_OPTION_TEXT, NULL, 0, 0, "RUN_ID",
          "serve this run only; when it is sealed, remove the spool and exit", &o->run},
-        {"pid", CREMA_OPTION_INT, NULL, 1, INT32_MAX, "PID", "end with this process", &o->pid},
+        {"pid", CREMA_OPTION_INT, NULL, 1, INT32_MAX, "PID", "exit with this process", &o->pid},
         {"heartbeat-interval", CREMA_OPTION_DURATION, "1s", 200 * MS, 60 * S, "TIME",
          "time between heartbeats", &o->heartbeat_ns},
         {"sample-interval", CREMA_OPTION_DURATION, "1s", 100 * MS, 3600 * S, "TIME",
          "time between samples of the workers", &o->sample_ns},
         {"poll-interval", CREMA_OPTION_DURATION, "200ms", 10 * MS, 60 * S, "TIME",
-         "time between looks into the spool", &o->poll_ns},
+         "time between scans of the spool", &o->poll_ns},
         {"spool-limit", CREMA_OPTION_BYTES, "1Gi", 16 << 20, INT64_MAX, "BYTES",
-         "above it the oldest records are given up, and counted", &o->spool_limit_b},
+         "above this size the oldest records are dropped and counted", &o->spool_limit_b},
         {"drain-timeout", CREMA_OPTION_DURATION, "30s", 0, 24 * 3600 * S, "TIME",
-         "patience for the delivery of what is left at the end", &o->drain_ns},
+         "longest time for the delivery of what is left at the end", &o->drain_ns},
         {"orphan-timeout", CREMA_OPTION_DURATION, "1h", 0, 365 * 24 * 3600 * S, "TIME",
-         "with --run: exit when nobody writes and the aggregator was silent that long, or nothing "
-         "was left to deliver for that long or a minute; 0: never",
+         "with --run: exit when no process writes and the aggregator has been silent for this "
+         "time; "
+         "with nothing to deliver, a minute is enough; 0: never",
          &o->orphan_ns},
         {"health-file", CREMA_OPTION_TEXT, NULL, 0, 0, "FILE",
-         "touched every second while an aggregator has this agent, else removed", &o->health},
+         "touched every second while the agent has an aggregator, removed otherwise", &o->health},
         {"metrics", CREMA_OPTION_TEXT, NULL, 0, 0, "ADDRESS",
-         "serve Prometheus metrics at [HOST:]PORT; without HOST on this host alone", &o->metrics},
+         "serve Prometheus metrics at [HOST:]PORT; without HOST on loopback only", &o->metrics},
         {"daemon", CREMA_OPTION_FLAG, NULL, 0, 0, NULL, "detach; log to <spool>/agent.log",
          &o->daemon},
         {0},
@@ -117,11 +120,12 @@ s_validate(const options_t *o, agent_config_t *config)
     if (o->command && o->pid)
         return s_fail("--pid and a command exclude each other");
     if (o->daemon && o->command)
-        return s_fail("--daemon and a command exclude each other: a command keeps its place");
+        return s_fail(
+            "--daemon and a command exclude each other: the command stays in the foreground");
     if (o->keys_dir && o->server_key)
         return s_fail("--keys and --server-key exclude each other");
     if (o->print_key && !o->server_key)
-        return s_fail("--print-key wants --server-key");
+        return s_fail("--print-key needs --server-key");
     char why[512];
     if (crema_scrape_refuses(o->metrics, why, sizeof why))
         return s_fail(why);
@@ -129,7 +133,7 @@ s_validate(const options_t *o, agent_config_t *config)
                             why, sizeof why))
         return s_fail(why);
     if (o->run && !crema_id_parse(o->run, &config->run_id))
-        return s_fail("--run wants a run id: 32 hex digits, or 8-4-4-4-12");
+        return s_fail("--run needs a run id: 32 hex digits, or 8-4-4-4-12");
     config->endpoints = o->aggregator;
     config->heartbeat_ns = o->heartbeat_ns;
     config->sample_ns = o->sample_ns;

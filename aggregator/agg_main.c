@@ -66,7 +66,7 @@ s_order_keys(const key_order_t *order, const char *dir)
             "has a key of that name; revoke it and move its directory away first",
             "holds no keys of a server");
     }
-    snprintf(done, sizeof done, "%s %s is not admitted any more", order->role, name);
+    snprintf(done, sizeof done, "%s %s is no longer admitted", order->role, name);
     return s_print_key_result(crema_keys_revoke(dir, as, name), done, dir, "is busy",
                               "admits no key of that name");
 }
@@ -111,54 +111,58 @@ main(int argc, char **argv)
          "where the sink listens", &agg_options.sink_endpoint},
         {"tap", CREMA_OPTION_TEXT, NULL, 0, 0, "ENDPOINT",
          "publish events and live sums there, for live views", &agg_options.tap_endpoint},
-        {"keys", CREMA_OPTION_TEXT, NULL, 0, 0, "DIR", "key directory; without one only local",
-         &agg_options.keys_dir},
+        {"keys", CREMA_OPTION_TEXT, NULL, 0, 0, "DIR",
+         "key directory; without it, connections of this host only", &agg_options.keys_dir},
         {"credit", CREMA_OPTION_BYTES, "512Mi", 1 << 20, INT64_C(1) << 40, "SIZE",
-         "bytes that all agents together may have on the way", &agg_options.credit_bytes},
+         "bytes that all agents together may have in flight", &agg_options.credit_bytes},
         {"abandon-after", CREMA_OPTION_DURATION, "1h", INT64_C(1000000000),
          INT64_C(31536000000000000), "TIME",
-         "a run without a record and without a word of its client for so long is ended and sealed",
+         "end and seal a run after this time without a record or a message of its client",
          &agg_options.abandon_after_ns},
         {"runs-per-client", CREMA_OPTION_INT, "64", 1, 4096, "N",
-         "a client, told by its key, that has so many open runs may not open another",
+         "open runs per client, that is, per key; with this many it cannot open another",
          &agg_options.runs_per_client},
         {"bytes-per-client", CREMA_OPTION_BYTES, "64Gi", 1, 0x7fffffffffff, "SIZE",
-         "nor one whose open runs hold so many bytes of records", &agg_options.bytes_per_client},
+         "bytes of records in a client's open runs; with this many it cannot open another",
+         &agg_options.bytes_per_client},
         {"connections-per-address", CREMA_OPTION_INT, "1024", 1, 1 << 20, "N",
-         "connections of one other host; more of them are closed. Of this host 16 times as many",
+         "connections from one address; further ones are closed. This host may have 16 times as "
+         "many",
          &agg_options.connections_per_address},
         {"health-file", CREMA_OPTION_TEXT, NULL, 0, 0, "FILE",
-         "touched every second while the sink answers, else removed", &agg_options.health_file},
+         "touched every second while the sink answers, removed otherwise",
+         &agg_options.health_file},
         {"metrics", CREMA_OPTION_TEXT, NULL, 0, 0, "ADDRESS",
-         "serve Prometheus metrics at [HOST:]PORT; without HOST on this host alone",
+         "serve Prometheus metrics at [HOST:]PORT; without HOST on loopback only",
          &agg_options.metrics},
         {"metrics-runs", CREMA_OPTION_FLAG, NULL, 0, 0, NULL,
-         "with --metrics: also series of the 20 largest runs that go on, by run id",
+         "with --metrics: also series of the 20 largest open runs, by run id",
          &agg_options.metrics_runs},
         {"insecure", CREMA_OPTION_FLAG, NULL, 0, 0, NULL,
-         "without keys, send to other hosts in the clear, and listen to all users of this one",
+         "without keys, send to other hosts unencrypted and listen to all users of this host",
          &agg_options.insecure},
         {"make-keys", CREMA_OPTION_TEXT, NULL, 0, 0, "DIR",
-         "make key directories of all roles below this one and exit", &order.make},
+         "create the key directories of all roles in this directory and exit", &order.make},
         {"add-key", CREMA_OPTION_TEXT, NULL, 0, 0, "NAME",
-         "make a key of that name below --keys, admit it and exit", &order.add},
+         "create a key of this name in the directory --keys, admit it and exit", &order.add},
         {"revoke-key", CREMA_OPTION_TEXT, NULL, 0, 0, "NAME",
-         "admit the key of that name no more and exit", &order.revoke},
+         "stop admitting the key of this name and exit", &order.revoke},
         {"key-role", CREMA_OPTION_TEXT, "client", 0, 0, "ROLE",
-         "of the key to add or revoke: client, agent, aggregator or monitor", &order.role},
+         "role of the key to add or revoke: client, agent, aggregator or monitor", &order.role},
         {"key-uid", CREMA_OPTION_INT, "-1", -1, CREMA_KEYS_UID_MAX, "UID",
-         "with --add-key: agents that serve all runs bring to runs of this client only what that "
-         "user's files hold; -1: anybody's",
+         "with --add-key: an operator's agents bring to this client's runs only records of that "
+         "user's files; -1: of any user's",
          &order.uid},
         {0},
     };
     static const crema_usage_t usage = {
         PROGRAM,
         "[options]",
-        "Follows the agents of a run, passes their records on to the sink, splits processor time "
+        "Follows the agents of each run, passes their records on to the sink, splits processor "
+        "time "
         "from\n"
         "overhead while the run goes on, and decides when a run is complete.",
-        "At SIGHUP it looks for keys that were added or revoked, and takes --runs-per-client,\n"
+        "At SIGHUP it looks for keys that were added or revoked, and reads --runs-per-client,\n"
         "--bytes-per-client and --log-level from the configuration file.",
     };
     int rest;

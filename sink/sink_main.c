@@ -86,43 +86,43 @@ s_serve(int argc, char **argv)
          "where aggregators connect; port * takes any free one", &config.endpoint},
         {"store", CREMA_OPTION_TEXT, NULL, 0, 0, "DIR", "journals of the runs", &config.store_dir},
         {"output", CREMA_OPTION_TEXT, ".", 0, 0, "DIR", "run files", &config.output_dir},
-        {"keys", CREMA_OPTION_TEXT, NULL, 0, 0, "DIR", "key directory; without one only local",
-         &config.keys_dir},
+        {"keys", CREMA_OPTION_TEXT, NULL, 0, 0, "DIR",
+         "key directory; without it, connections of this host only", &config.keys_dir},
         {"connections-per-address", CREMA_OPTION_INT, "1024", 1, 1 << 20, "N",
-         "connections of one other host; more of them are closed. Of this host 16 times as many",
+         "connections from one address; further ones are closed. This host may have 16 times as "
+         "many",
          &config.connections_per_address},
         {"insecure", CREMA_OPTION_FLAG, NULL, 0, 0, NULL,
          "without keys, listen to all users of this host", &config.insecure},
         {"health-file", CREMA_OPTION_TEXT, NULL, 0, 0, "FILE",
-         "touched every second while the journal can be written, else removed",
+         "touched every second while the journal can be written, removed otherwise",
          &config.health_file},
         {"metrics", CREMA_OPTION_TEXT, NULL, 0, 0, "ADDRESS",
-         "serve Prometheus metrics at [HOST:]PORT; without HOST on this host alone",
-         &config.metrics},
+         "serve Prometheus metrics at [HOST:]PORT; without HOST on loopback only", &config.metrics},
         {"commit-interval", CREMA_OPTION_DURATION, "20ms", second / 1000, 10 * second, "TIME",
-         "longest wait of a record for its fdatasync", &config.commit_interval_ns},
+         "longest time that a record waits for its fdatasync", &config.commit_interval_ns},
         {"commit-bytes", CREMA_OPTION_BYTES, "1Mi", 4096, SINK_GROUP_BYTES_MAX / 2, "SIZE",
-         "commit earlier when this much has come together", &config.commit_bytes},
+         "commit earlier when this many bytes are waiting", &config.commit_bytes},
         {"flush-interval", CREMA_OPTION_DURATION, "1s", second / 20, 3600 * second, "TIME",
-         "how often live files show what is new", &config.flush_interval_ns},
+         "how often live files are updated", &config.flush_interval_ns},
         {"journal-limit", CREMA_OPTION_BYTES, "64Gi", 1 << 20, 0x7fffffffffff, "SIZE",
-         "all journals together; above 95 % of it PUTs are refused", &config.journal_limit_bytes},
+         "limit of all journals together; above 95 % of it PUTs are refused",
+         &config.journal_limit_bytes},
         {"run-limit", CREMA_OPTION_BYTES, "0", 0, 0x7fffffffffff, "SIZE",
-         "the journal of one run; what it records beyond is counted as lost; 0: no limit",
+         "limit of one run's journal; further records of the run are counted as lost; 0: no limit",
          &config.run_limit_bytes},
         {"retain", CREMA_OPTION_DURATION, "24h", 0, 0, "TIME",
          "how long the journal of a sealed run is kept, in time that the sink runs",
          &config.retain_ns},
         {"retain-bytes", CREMA_OPTION_BYTES, "0", 0, 0x7fffffffffff, "SIZE",
-         "journals of sealed runs together; the oldest go first; 0: no limit",
+         "limit of the journals of sealed runs together; the oldest are freed first; 0: no limit",
          &config.retain_bytes},
         {"orphan-after", CREMA_OPTION_DURATION, "2h", second, INT64_C(31536000) * second, "TIME",
-         "seal a run that no aggregator ends so long after anything was heard of it; longer than "
-         "theirs",
+         "seal a run that no aggregator ends, this long after the last message about it; must be "
+         "longer than --abandon-after of the aggregators",
          &config.abandon_after_ns},
         {"seal-memory", CREMA_OPTION_BYTES, "0", 0, 0x7fffffffffff, "SIZE",
-         "memory that a process that seals may have; 0: half of this machine's",
-         &config.seal_memory_bytes},
+         "memory for a process that seals; 0: half of this machine's", &config.seal_memory_bytes},
         {"live", CREMA_OPTION_FLAG, "true", 0, 0, NULL, "write no live files", &config.live},
         {"output-lock", CREMA_OPTION_FLAG, "true", 0, 0, NULL,
          "start even if a sink with a copy of this store writes to the same --output",
@@ -136,10 +136,10 @@ s_serve(int argc, char **argv)
         "       crema-sink check FILE...\n"
         "       crema-sink store STORE [export RUN DIR]\n"
         "       crema-sink columns [--markdown]",
-        "Takes the records of runs from aggregators, keeps them in journals and makes one HDF5 "
-        "file of each run.",
-        "Each of rebuild, check, store and columns has its own --help.\n"
-        "At SIGHUP it looks for keys that were added or revoked, and takes the limits of journals "
+        "Takes the records of runs from aggregators, keeps them in journals and writes one HDF5 "
+        "file per run.",
+        "rebuild, check, store and columns have their own --help.\n"
+        "At SIGHUP it looks for keys that were added or revoked, and reads the limits of journals "
         "and commits,\n"
         "--retain, --retain-bytes and --log-level from the configuration file.",
     };
@@ -230,8 +230,8 @@ s_report_rebuild(crema_err_t err, const sink_seal_result_t *result, const char *
     if (json)
         puts(line);
     else if (err == CREMA_OK && result->kept)
-        printf("%s is kept (%s, revision %lld): it holds more than this journal; another --output "
-               "makes the journal's file all the same\n",
+        printf("%s is kept (%s, revision %lld): it holds more than this journal; --output FILE "
+               "writes the journal's file elsewhere\n",
                result->path, result->verdict, (long long)result->revision);
     else if (err == CREMA_OK)
         printf("%s: %s, revision %lld, %llu rows\n", result->path, result->verdict,
@@ -248,18 +248,18 @@ s_rebuild(int argc, char **argv)
     bool json = false;
     int64_t memory_bytes = 0;
     const crema_option_t options[] = {
-        {"output", CREMA_OPTION_TEXT, NULL, 0, 0, "FILE", "where to; default <run_id>.h5 here",
-         &output},
+        {"output", CREMA_OPTION_TEXT, NULL, 0, 0, "FILE",
+         "file to write; default <run_id>.h5 in this directory", &output},
         {"json", CREMA_OPTION_FLAG, NULL, 0, 0, NULL, "print the result as one line of JSON",
          &json},
         {"memory", CREMA_OPTION_BYTES, "0", 0, 0x7fffffffffff, "SIZE",
-         "memory that it may have; 0: no limit", &memory_bytes},
+         "memory that it may use; 0: no limit", &memory_bytes},
         {0},
     };
     static const crema_usage_t usage = {
         PROGRAM " rebuild",
         "JOURNAL [--output FILE] [--json]",
-        "Makes the run file again from a run's journal directory, <store>/<run_id>.",
+        "Writes the run file again from a run's journal directory, <store>/<run_id>.",
         NULL,
     };
     int rest;
@@ -268,7 +268,7 @@ s_rebuild(int argc, char **argv)
     if (result == CREMA_OPTION_DONE || result == CREMA_OPTION_ERROR)
         return result == CREMA_OPTION_DONE ? 0 : EXIT_USAGE;
     if (rest + 1 != argc)
-        return s_say("rebuild wants one journal directory, <store>/<run_id>", EXIT_USAGE);
+        return s_say("rebuild needs one journal directory, <store>/<run_id>", EXIT_USAGE);
     if (result == CREMA_OPTION_CHECK)
         return 0;
     static sink_seal_result_t seal;
@@ -294,13 +294,14 @@ s_view(int argc, char **argv)
         {"store", CREMA_OPTION_TEXT, NULL, 0, 0, "DIR", "journals of the runs", &config.store_dir},
         {"output", CREMA_OPTION_TEXT, ".", 0, 0, "DIR", "live files", &config.output_dir},
         {"flush-interval", CREMA_OPTION_DURATION, "1s", second / 20, 3600 * second, "TIME",
-         "how often live files show what is new", &config.flush_interval_ns},
+         "how often live files are updated", &config.flush_interval_ns},
         {0},
     };
     static const crema_usage_t usage = {
         PROGRAM " view",
         "--store DIR [--output DIR]",
-        "Makes the live files; crema-sink starts it and says on its standard input what is new.",
+        "Writes the live files; crema-sink starts it and reports on its standard input what is "
+        "new.",
         NULL,
     };
     int rest;
@@ -309,7 +310,7 @@ s_view(int argc, char **argv)
     if (result == CREMA_OPTION_DONE || result == CREMA_OPTION_ERROR)
         return result == CREMA_OPTION_DONE ? 0 : EXIT_USAGE;
     if (rest != argc || !config.store_dir)
-        return s_say("view wants --store DIR and no argument", EXIT_USAGE);
+        return s_say("view needs --store DIR and no argument", EXIT_USAGE);
     if (result == CREMA_OPTION_CHECK)
         return 0;
     (void)signal(SIGINT, SIG_IGN); /* it ends with its sink, which has more to say until then */
@@ -349,8 +350,8 @@ s_check(int argc, char **argv)
     static const crema_usage_t usage = {
         PROGRAM " check",
         "FILE...",
-        "Verifies run files: contract, counts, checksum, verdict. Prints one line a finding.",
-        "Exit status: 0 all are sound, 1 not.",
+        "Verifies run files: contract, counts, checksum, verdict. Prints one line per finding.",
+        "Exit status: 0 if all are sound, 1 if not.",
     };
     const crema_option_t options[] = {{0}};
     int rest, status = 0;
@@ -358,7 +359,7 @@ s_check(int argc, char **argv)
     if (result == CREMA_OPTION_DONE || result == CREMA_OPTION_ERROR)
         return result == CREMA_OPTION_DONE ? 0 : EXIT_USAGE;
     if (rest == argc)
-        return s_say("check wants at least one run file", EXIT_USAGE);
+        return s_say("check needs at least one run file", EXIT_USAGE);
     for (int i = rest; i < argc; i++) {
         int findings = 0;
         if (s_is_live(argv[i])) {
