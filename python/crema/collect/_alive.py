@@ -90,7 +90,7 @@ class SignOfLife:
         fields = {"run_id": self._run_id} if self._ends else self._run_open
         if self._link.send(kind, **fields):
             for state in self._link.states(self._run_id, _ANSWER_S):
-                self._tell(state.trouble)
+                self._report(state.trouble)
                 self._opened = state.phase != _client.UNKNOWN and not state.refusal
                 break  # only read, so that answers do not pile up
 
@@ -102,7 +102,7 @@ class SignOfLife:
             for _ in self._link.states(self._run_id, 0.01):
                 break
 
-    def _tell(self, trouble: str) -> None:
+    def _report(self, trouble: str) -> None:
         if trouble and trouble != self._said and self._say:
             self._say(trouble)
         self._said = trouble or self._said

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("crema")
 
 _AGAIN_S = 0.2  # after a call that failed
-_TELL_S = 1.0  # from the first host that uses the way over Dask until the hosts are named
+_REPORT_S = 1.0  # from the first host that uses the way over Dask until the hosts are named
 _NAMES = 5
 _EAGER_BYTES = 8 << 10
 
@@ -57,7 +57,7 @@ class Carrier:
         self._loop = client.loop.asyncio_loop
         self._connections: dict[str, _Connection] = {}
         self._hosts: dict[str, None] = {}
-        self._told = False
+        self._reported = False
         self._given: dict[str, list[Any]] = {"pieces": [], "done": [], "closed": []}
         self._give_now = asyncio.Event()
         self._reset = False
@@ -77,7 +77,7 @@ class Carrier:
             asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(timeout_s)
 
     async def _end(self) -> None:
-        self._tell()
+        self._report()
         for name in list(self._connections):
             self._forget(name)
         await asyncio.sleep(0)
@@ -130,13 +130,13 @@ class Carrier:
         connection = self._connections[name] = _Connection()
         connection.task = asyncio.ensure_future(self._serve(name, connection))
         if not self._hosts:
-            self._loop.call_later(_TELL_S, self._tell)
+            self._loop.call_later(_REPORT_S, self._report)
         self._hosts[host] = None
 
-    def _tell(self) -> None:
-        if self._told or not self._hosts:
+    def _report(self) -> None:
+        if self._reported or not self._hosts:
             return
-        self._told = True
+        self._reported = True
         names = self.hosts
         shown = ", ".join(names[:_NAMES]) + (
             f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""

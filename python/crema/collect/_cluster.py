@@ -312,7 +312,7 @@ def note_start(client: Client, run_id: str) -> None:
         )
 
 
-def told_the_scheduler(client: Client, run_id: str) -> list[_writers.Writer]:
+def writers_in_events(client: Client, run_id: str) -> list[_writers.Writer]:
     """Processes that may have recorded since `note_start`, from the scheduler's log of events.
 
     Raises
@@ -320,8 +320,8 @@ def told_the_scheduler(client: Client, run_id: str) -> list[_writers.Writer]:
     ClusterError
         If the log, whose length is limited, does not reach back to the start.
     """
-    told, everybody = client.get_events(f"crema-{run_id}"), client.get_events("all")
-    began = told[0][0] if told and told[0][1].get("action") == _BEGAN else None
+    ours, everybody = client.get_events(f"crema-{run_id}"), client.get_events("all")
+    began = ours[0][0] if ours and ours[0][1].get("action") == _BEGAN else None
     # This client joined before the start: a log that begins later was cut.
     if began is None or not everybody or everybody[0][0] > began:
         raise ClusterError(
@@ -329,7 +329,7 @@ def told_the_scheduler(client: Client, run_id: str) -> list[_writers.Writer]:
             "so that workers that left before are not known"
         )
     roll = _writers.Roll()
-    for _, msg in told:
+    for _, msg in ours:
         if msg.get("action") == _writers.ACTION:
             roll.add(_writers.of_event(msg))
     named = {writer.name for writer in roll.writers()}
@@ -402,7 +402,7 @@ def end(
             "taking the plugin back from the workers",
         )
         found = ask(
-            lambda: told_the_scheduler(client, run_id), "reading the scheduler's log of events"
+            lambda: writers_in_events(client, run_id), "reading the scheduler's log of events"
         )
     roll = _writers.Roll()
     roll.add(known)

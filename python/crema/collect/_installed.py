@@ -40,7 +40,7 @@ def programs() -> Iterator[Finding]:
         try:
             version = _version_of(path)
         except (OSError, subprocess.SubprocessError) as error:
-            remedy = "install coffea-crema anew, for this machine's processor and C library"
+            remedy = "reinstall coffea-crema for this machine's processor and C library"
             yield problem("program", f"{name} does not run: {_reason(error)}", path, remedy)
             continue
         said[name] = version
@@ -49,8 +49,8 @@ def programs() -> Iterator[Finding]:
             yield ok("program", f"{name} {version}", path)
         else:
             whose = "the package" if __version__ != UNKNOWN_VERSION else next(iter(said))
-            what = f"{name} is of version {version}, {whose} of {expected}"
-            yield problem("program", what, path, f"install coffea-crema {expected} anew")
+            what = f"{name} has version {version}, {whose} {expected}"
+            yield problem("program", what, path, f"reinstall coffea-crema {expected}")
 
 
 def _version_of(path: str) -> str:

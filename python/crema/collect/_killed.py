@@ -36,7 +36,7 @@ def main() -> None:
             troubles.append(f"{type(error).__name__}: {error}")
     left = service.close(sealed=not troubles)
     if left or troubles:
-        _tell(service, left, troubles)
+        _report(service, left, troubles)
 
 
 def _wait_for_programs(service: LocalService) -> None:
@@ -123,7 +123,7 @@ def _records(file: pathlib.Path) -> int:
         return -1
 
 
-def _tell(service: LocalService, left: str, troubles: list[str]) -> None:
+def _report(service: LocalService, left: str, troubles: list[str]) -> None:
     where = left or str(service.run_dir)
     lines = ["The notebook of this run was killed. What it recorded is still in", where, *troubles]
     for directory in (service.output, service.run_dir):

@@ -52,7 +52,7 @@ def _room(use: str, directory: pathlib.Path, enough_b: int, least_b: int) -> Fin
     free_b = found.f_bavail * found.f_frsize
     what = f"{use}: {bytes_text(free_b)} free"
     if free_b < least_b:
-        return problem("room", what, directory, f"free {bytes_text(least_b - free_b)} at least")
+        return problem("room", what, directory, f"free at least {bytes_text(least_b - free_b)}")
     if found.f_files and found.f_favail < 1024:
         what = f"{use}: {found.f_favail} more files fit"
         return warning("room", what, directory, "remove files there, or choose another disk")
@@ -178,7 +178,7 @@ def _privacy(holder: pathlib.Path) -> Iterator[Finding]:
 def run_files(directory: pathlib.Path) -> Iterator[Finding]:
     """Live files of a directory, and whether a sink still writes them."""
     if not directory.is_dir():
-        remedy = "say where the run files are, or make it"
+        remedy = "give the directory of the run files, or create it"
         yield warning("run file", "there is no such directory", directory, remedy)
         return
     abandoned = 0

@@ -48,7 +48,7 @@ def undelivered() -> Iterator[Finding]:
             held_any = True
             yield _finding(directory, run, of_run)
     if not held_any:
-        yield ok("undelivered", "nothing lies in the spools of this host")
+        yield ok("undelivered", "the spools of this host are empty")
 
 
 def spools() -> list[pathlib.Path]:
@@ -158,6 +158,8 @@ def _finding(directory: pathlib.Path, run: str, of_run: Held) -> Finding:
         what += f", nothing was taken for {waits_s / 60:,.0f} minutes"
         log = directory / "agent.log"
         says = f"{log} says" if log.exists() else "its log says"
-        remedy = f"{says} what it waits for; is the aggregator reachable and does it admit its key?"
+        remedy = (
+            f"{says} what it waits for; check that the aggregator is reachable and admits its key"
+        )
         return warning("undelivered", what, directory, remedy)
     return ok("undelivered", what, directory)

@@ -40,7 +40,7 @@ def examine(client: Client) -> Iterator[Finding]:
     yield from _versions(found)
     if len(found) == 1:  # the scheduler
         remedy = "start one to see whether it can record"
-        yield warning("cluster", "there is no worker", address, remedy)
+        yield warning("cluster", "there are no workers", address, remedy)
         return
     try:
         yield from _reached(client, found[_cluster.SCHEDULER].lack != _cluster.NO_PLUGINS)
@@ -56,7 +56,7 @@ def at(address: str) -> Iterator[Finding]:
 
         client = Client(address, timeout=CONNECT_S, set_as_default=False)
     except (ImportError, OSError, ValueError, TypeError) as error:
-        remedy = "is it running, and the address right, such as tcp://HOST:8786?"
+        remedy = "check that it runs and that the address is right, such as tcp://HOST:8786"
         yield problem("cluster", f"no scheduler answers: {error}", address, remedy)
         return
     with client:
@@ -116,7 +116,7 @@ def _reached(client: Client, has_way: bool) -> Iterator[Finding]:
             yield ok("reach", f"{count} can connect to {reached}", _names(names))
         elif has_way and not configured:
             remedy = "nothing is lost; faster with an open port: CREMA_PORT, CREMA_ADVERTISE"
-            what = f"{count} cannot connect to {tried}: records of them travel over Dask"
+            what = f"{count} cannot connect to {tried}: their records travel over Dask"
             yield warning("reach", what, _names(names), remedy)
         else:
             remedy = "open that port to them, or give an address that they reach: "
@@ -196,7 +196,7 @@ def aggregator() -> Iterator[Finding]:
     directory = os.environ.get("CREMA_KEYS")
     keys = client_directory(pathlib.Path(directory)) if directory else None
     if keys is None and not may_go_in_the_clear(endpoint):
-        remedy = "set CREMA_KEYS, or CREMA_INSECURE=1 if that is meant"
+        remedy = "set CREMA_KEYS, or CREMA_INSECURE=1 if that is intended"
         yield problem(
             "aggregator", "it is on another host, and there are no keys", endpoint, remedy
         )
@@ -217,7 +217,9 @@ def aggregator() -> Iterator[Finding]:
         elif answered:
             yield ok("aggregator", "it answers", endpoint)
         else:
-            remedy = "is it running, the address right, and are CREMA_KEYS of its key directory?"
+            remedy = (
+                "check that it runs, the address, and that CREMA_KEYS is a copy of its keys/client"
+            )
             what = f"no answer within {ANSWER_S:g} s"
             yield problem("aggregator", what, endpoint, remedy)
     finally:

@@ -38,7 +38,7 @@ _Value = TypeVar("_Value")
 
 RUN_VARIABLE = "CREMA_RUN"  # the run that child processes belong to
 
-_TOLD_TO_CHILDREN = ("run_id", "spool", "sample_interval_s", "track_workers", "start_agent")
+_FOR_CHILDREN = ("run_id", "spool", "sample_interval_s", "track_workers", "start_agent")
 
 _LOOK_S = 0.2  # between two checks for the end of the run
 _PACKAGES = ("dask", "distributed", "coffea", "uproot", "awkward", "numpy")
@@ -246,7 +246,7 @@ def announce(config: HookConfig | None) -> None:
         os.environ.pop(RUN_VARIABLE, None)
     else:
         known = dataclasses.asdict(config)
-        os.environ[RUN_VARIABLE] = json.dumps({name: known[name] for name in _TOLD_TO_CHILDREN})
+        os.environ[RUN_VARIABLE] = json.dumps({name: known[name] for name in _FOR_CHILDREN})
 
 
 def recording() -> bool:

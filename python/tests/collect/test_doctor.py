@@ -84,7 +84,7 @@ def test_programs_that_are_missing_broken_or_of_another_version_are_named(tmp_pa
     monkeypatch.setenv("PATH", str(tmp_path))
     agent, aggregator, sink = _installed.programs()
     assert [f.status for f in (agent, aggregator, sink)] == [PROBLEM] * 3
-    assert f"is of version 9.9, the package of {crema.__version__}" in agent.what
+    assert f"has version 9.9, the package {crema.__version__}" in agent.what
     assert agent.where == str(tmp_path / "bin" / "crema-agent")
     assert "does not run: no libzmq.so.5" in aggregator.what
     assert "crema-sink is missing" in sink.what and "pip install" in sink.remedy
@@ -127,7 +127,7 @@ def test_a_full_disk_and_one_without_inodes_are_named(tmp_path):
     with disk(tmp_path / "small", "size=1m") as small:
         found = only(_places.room(small), small)
         assert found.status == PROBLEM and "1.0 MiB free" in found.what
-        assert found.remedy == "free 7.0 MiB at least"
+        assert found.remedy == "free at least 7.0 MiB"
     with disk(tmp_path / "crowded", "size=64m,nr_inodes=100") as crowded:
         found = only(_places.room(crowded), crowded)
         assert found.status == WARNING and "more files fit" in found.what
@@ -505,7 +505,7 @@ def test_an_empty_cluster_a_closed_client_and_nobody(monkeypatch):
 
     with LocalCluster(n_workers=0, dashboard_address=None) as cluster:
         client = Client(cluster)
-        assert "there is no worker" in list(_workers.examine(client))[-1].what
+        assert "there are no workers" in list(_workers.examine(client))[-1].what
         client.close()
         assert "the client is closed" in only(_workers.examine(client)).what
     assert "not a distributed.Client" in only(_workers.examine(7)).what
