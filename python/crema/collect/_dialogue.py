@@ -12,8 +12,8 @@ from . import _client
 from ._client import AggregatorClient
 from ._host_agent import HostAgent
 from ._progress import Progress
-from ._result import CremaError
 from ._service import Service
+from ._view import CremaError
 
 REPEAT_S = 0.5  # a message to the aggregator is repeated until it is answered
 CONNECT_S = 0.02  # between attempts to send over a connection that is not there yet

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import dataclasses
 import os
@@ -10,7 +9,7 @@ import pathlib
 import socket
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..hook import _columns, _recorder, _unix, _writers
@@ -23,10 +22,12 @@ from ._dialogue import Dialogue
 from ._host_agent import HostAgent
 from ._pipeline import PipelineError
 from ._plugins import Plugins
-from ._progress import NoDisplay
+from ._progress import describe
 from ._reach import Reach
-from ._result import CremaError, Result, must_be_writable
 from ._service import ConfiguredService, LocalService, Service
+from ._settings import Settings
+from ._threads import in_thread, outcome
+from ._view import CremaError, RunView, must_be_writable
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -34,14 +35,8 @@ if TYPE_CHECKING:
     from ..hook.chunks import ChunkHook
     from ..read.live import Display
 
-ORPHAN_S = (
-    60.0  # after which an agent without writers gives up an aggregator that ended with its client
-)
-_NEVER_S = 3600.0  # between samples that were not requested
-_AGENT_SAMPLES_S = 0.1  # minimum sample interval of an agent
 
-
-class MetricsCollector(Result):
+class MetricsCollector(RunView):
     """Record the analysis inside a ``with`` block into one run file.
 
     Parameters
@@ -151,11 +146,8 @@ class MetricsCollector(Result):
             raise ValueError(f"{report=} is none of 'brief', 'full' and 'none'")
         if on_error not in ("warn", "raise"):
             raise ValueError(f"{on_error=} is neither 'warn' nor 'raise'")
-        if not 0.01 <= sample_interval <= _NEVER_S:
-            raise ValueError(f"{sample_interval=} is not within 0.01 s and an hour")
         if timeout <= 0:
             raise ValueError(f"{timeout=} must be positive")
-        _attributes.must_be_free(attributes or {})
         run_id = _attributes.new_run_id()
         self.run_id = str(run_id)
         self.path: pathlib.Path | None = None
@@ -165,23 +157,16 @@ class MetricsCollector(Result):
         self.revision = 0
         self._run_id = run_id
         self._client = client
-        self._processor = processor_instance
-        self._output = pathlib.Path(output).expanduser().absolute()
-        self._run_label = run_label
-        self._sample_interval_s = sample_interval
-        self._track_workers = track_workers
-        self._agent_samples_s = (
-            max(sample_interval, _AGENT_SAMPLES_S) if track_workers else _NEVER_S
+        self._settings = Settings(
+            processor_instance, run_label, sample_interval, track_workers, dict(attributes or {})
         )
-        self._extra = dict(attributes or {})
+        self._output = pathlib.Path(output).expanduser().absolute()
         self._reach = Reach.of(advertise, port)
         self._timeout_s = timeout
         self._quiet = quiet
         self._how = report
         self._on_error = on_error
-        self._entered = self._recorded = (
-            False  # whether this collector entered its block, and records it
-        )
+        self._entered = self._recorded = False  # whether it entered its block, and records it
         self._service: Service | None = None
         self._own_agent = False  # it serves the executors on this machine
         self._dialogue: Dialogue | None = None
@@ -234,63 +219,11 @@ class MetricsCollector(Result):
         except Exception as error:
             self._say(f"crema: coffea's report is not recorded: {type(error).__name__}: {error}")
 
-    def live(self, n_events: int | None = None) -> Display | NoDisplay:
-        """Show the run in this cell of a notebook, once a second, until the block ends.
-
-        Parameters
-        ----------
-        n_events : int, optional
-            Number of events of the whole input: enables an estimate of the remaining time.
-
-        Returns
-        -------
-        Display or NoDisplay
-            The latter, which shows nothing, if the run cannot be watched from here; a line gives the reason.
-
-        Raises
-        ------
-        CremaError
-            With ``on_error="raise"``: outside the block, without IPython, or if an operator's
-            pipeline writes the file; `crema top` on the sink's host shows that run.
-        """
-        try:
-            shown = self._watch(n_events)
-        except Exception as error:
-            if self._on_error == "raise":
-                raise
-            self._say(f"crema: mc.live() shows nothing: {str(error) or repr(error)}")
-            return NoDisplay()
-        self._displays.append(shown)
-        return shown
-
-    def _watch(self, n_events: int | None) -> Display:
-        if self._service is None or not self._recorded:
-            raise CremaError(
-                "the run is not recorded"
-                if self._entered
-                else "a run can only be watched inside the with block"
-            )
-        if not self._service.owned:
-            raise CremaError("the sink writes elsewhere; watch with crema top on its host")
-        try:
-            from ..read.live import Display, Watch
-
-            return Display(Watch(self._output / f"{self.run_id}.live.h5", n_events))
-        except ImportError as error:
-            raise CremaError(
-                f"mc.live() is for notebooks: {error}; crema top is for terminals"
-            ) from error
-
-    def extract_metrics_from_output(self, output: Any) -> None:
-        """Nothing needs to be extracted: chunks and sections are in the run file. Removes what roastcoffea's decorator has added."""
-        if isinstance(output, dict):
-            output.pop("__roastcoffea_metrics__", None)
-
     # -------------------------------------------------------------- entering
 
     def __enter__(self) -> MetricsCollector:
         if self._may_enter():
-            error = _outcome(self._start) or _outcome(self._begin_block)
+            error = outcome(self._start) or outcome(self._begin_block)
             if error is not None:
                 self._end()
                 self._not_entered(error)
@@ -298,9 +231,9 @@ class MetricsCollector(Result):
 
     async def __aenter__(self) -> MetricsCollector:
         if self._may_enter():
-            error = await _in_thread(self._start) or _outcome(self._begin_block)
+            error = await in_thread(self._start) or outcome(self._begin_block)
             if error is not None:
-                await _in_thread(self._end)
+                await in_thread(self._end)
                 self._not_entered(error)
         return self
 
@@ -350,10 +283,11 @@ class MetricsCollector(Result):
             refused = {name: lack for name, lack in lacking.items() if lack != _cluster.NO_PLUGINS}
             self._unrecorded(refused)
         self._start_service()
-        self._config = self._make_config()
+        what = self._settings
+        self._config = what.hook_config(self.run_id, self._service, self._client, self._own_agent)
         self._dialogue = Dialogue(self._run_id, self._service, self._say)
         self._t_start_ns = time.time_ns()
-        run_open = self._run_open()
+        run_open = what.run_open(self._run_id, self._service, self._client, self._t_start_ns)
         self._dialogue.open(run_open)
         self._alive = SignOfLife(
             self._service.endpoint,
@@ -362,7 +296,7 @@ class MetricsCollector(Result):
             lambda trouble: self._say(f"crema: {trouble}"),
         )
         if self._own_agent:  # the aggregator admits its key now that it knows the run
-            self._service.start_agent(self._agent_samples_s)
+            self._service.start_agent(what.agent_samples_s)
         self._t_start_ns = self._dialogue.on_the_sinks_clock(self._t_start_ns)
         if self._client is not None:
             self._plugins = Plugins(
@@ -394,51 +328,8 @@ class MetricsCollector(Result):
         if self._own_agent:
             self._service.make_agent_keys()
 
-    def _make_config(self) -> HookConfig:
-        here = {"spool": str(self._service.spool), "start_agent": False} if self._own_agent else {}
-        return HookConfig(
-            run_id=self.run_id,
-            aggregator=self._service.endpoints,
-            server_key=self._service.server_key,
-            sample_interval_s=self._sample_interval_s,
-            track_workers=self._track_workers,
-            agent_options=(
-                *("--sample-interval", f"{self._agent_samples_s:g}s"),
-                # An operator's aggregator outlives this client: a dismissed agent waits for it. Our
-                # own aggregator does not.
-                *(
-                    ("--orphan-timeout", f"{ORPHAN_S:g}s")
-                    if self._service.owned
-                    else ("--drain-timeout", "1h")
-                ),
-            ),
-            processor_prefixes=tuple(_attributes.processor_prefixes(self._processor)),
-            client="" if self._client is None else self._client.id,
-            **here,
-        )
-
-    def _run_open(self) -> dict[str, Any]:
-        attributes = _attributes.of_client(
-            {
-                "run_label": self._run_label,
-                "processor_name": _attributes.processor_name(self._processor),
-                "sample_interval_s": self._sample_interval_s,
-                **(_attributes.of_cluster(self._client) if self._client is not None else {}),
-                **self._extra,
-            }
-        )
-        return {
-            "run_id": self._run_id.bytes,
-            "t_start_ns": self._t_start_ns,
-            "keys": list(attributes),
-            "values": list(attributes.values()),
-            "processor_prefixes": _attributes.processor_prefixes(self._processor),
-            "agent_key": self._service.agent_keys.public if self._service.agent_keys else b"",
-        }
-
     def _admit(self, key: bytes) -> None:
-        alive = self._alive
-        if alive is not None:
+        if (alive := self._alive) is not None:
             alive.admit(key)
 
     def _unrecorded(self, lacking: dict[str, str]) -> None:
@@ -458,7 +349,7 @@ class MetricsCollector(Result):
     async def __aexit__(self, exc_type: Any, exc: BaseException | None, tb: Any) -> None:
         if self._recorded:
             t_end_ns = self._end_block()
-            error = await _in_thread(lambda: self._finish(t_end_ns, exc))
+            error = await in_thread(lambda: self._finish(t_end_ns, exc))
             if error is not None:
                 raise error
 
@@ -534,7 +425,7 @@ class MetricsCollector(Result):
             "t_end_ns": self._dialogue.on_the_sinks_clock(t_end_ns),
             "keys": list(attributes),
             "values": list(attributes.values()),
-            "processor_prefixes": _attributes.processor_prefixes(self._processor),
+            "processor_prefixes": self._settings.processor_prefixes,
             "dismiss": True,
             "writer_parts": len(self._parts),
         }
@@ -550,7 +441,10 @@ class MetricsCollector(Result):
         text = trouble or f"no progress for {self._timeout_s:g} s"
         if state is not None and state.refusal:
             text = "the aggregator refuses it"
-        self._give_up("no_verdict", f"{text}; {_progress_text(state)}{self._service.remedy()}")
+        self._give_up(
+            "no_verdict",
+            f"{text}; {describe(state).removeprefix('crema: ')}{self._service.remedy()}",
+        )
 
     def _take(self, state: Any) -> None:
         self.verdict = state.verdict or "UNKNOWN"
@@ -604,28 +498,3 @@ class MetricsCollector(Result):
             spool = self._config.spool_dir()  # of the workers on this host, if any
             left += [str(spool)] if self._config.serves() and any(spool.glob("sp-*")) else []
         return " and ".join(filter(None, left))
-
-
-def _outcome(call: Callable[[], None]) -> BaseException | None:
-    """What a call raised, or None."""
-    try:
-        call()
-    except BaseException as error:
-        return error
-    return None
-
-
-async def _in_thread(call: Callable[[], None]) -> BaseException | None:
-    """The same for a blocking call while the event loop continues; a cancelled one is still awaited."""
-    done = asyncio.ensure_future(asyncio.to_thread(_outcome, call))
-    try:
-        return await asyncio.shield(done)
-    except asyncio.CancelledError as error:
-        await done
-        return error
-
-
-def _progress_text(state: Any) -> str:
-    from ._progress import describe
-
-    return describe(state).removeprefix("crema: ")

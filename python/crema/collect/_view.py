@@ -1,4 +1,4 @@
-"""What a run that is over offers: its verdict, its metrics, its run file."""
+"""What a run shows: a view while it goes on; then its verdict, its metrics, its run file."""
 
 from __future__ import annotations
 
@@ -8,17 +8,23 @@ import pathlib
 import sys
 import tempfile
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+
+from ._progress import NoDisplay
+from ._service import Service
+
+if TYPE_CHECKING:
+    from ..read.live import Display
 
 
 class CremaError(RuntimeError):
     """A run cannot be recorded, or one of its files is missing."""
 
 
-class Result:
-    """Verdict and run file of one run; `MetricsCollector` documents the attributes."""
+class RunView:
+    """What users look at; `MetricsCollector` documents the attributes."""
 
     run_id: str
     path: pathlib.Path | None
@@ -27,6 +33,67 @@ class Result:
     _quiet: bool
     _how: str
     _on_error: str
+    _entered: bool
+    _recorded: bool
+    _output: pathlib.Path
+    _service: Service | None
+    _displays: list[Display]
+
+    # -------------------------------------------------------------- during the run
+
+    def live(self, n_events: int | None = None) -> Display | NoDisplay:
+        """Show the run in this cell of a notebook, once a second, until the block ends.
+
+        Parameters
+        ----------
+        n_events : int, optional
+            Number of events of the whole input: enables an estimate of the remaining time.
+
+        Returns
+        -------
+        Display or NoDisplay
+            The latter, which shows nothing, if the run cannot be watched from here; a line gives the reason.
+
+        Raises
+        ------
+        CremaError
+            With ``on_error="raise"``: outside the block, without IPython, or if an operator's
+            pipeline writes the file; `crema top` on the sink's host shows that run.
+        """
+        try:
+            shown = self._watch(n_events)
+        except Exception as error:
+            if self._on_error == "raise":
+                raise
+            self._say(f"crema: mc.live() shows nothing: {str(error) or repr(error)}")
+            return NoDisplay()
+        self._displays.append(shown)
+        return shown
+
+    def _watch(self, n_events: int | None) -> Display:
+        if self._service is None or not self._recorded:
+            raise CremaError(
+                "the run is not recorded"
+                if self._entered
+                else "a run can only be watched inside the with block"
+            )
+        if not self._service.owned:
+            raise CremaError("the sink writes elsewhere; watch with crema top on its host")
+        try:
+            from ..read.live import Display, Watch
+
+            return Display(Watch(self._output / f"{self.run_id}.live.h5", n_events))
+        except ImportError as error:
+            raise CremaError(
+                f"mc.live() is for notebooks: {error}; crema top is for terminals"
+            ) from error
+
+    def extract_metrics_from_output(self, output: Any) -> None:
+        """Nothing needs to be extracted: chunks and sections are in the run file. Removes what roastcoffea's decorator has added."""
+        if isinstance(output, dict):
+            output.pop("__roastcoffea_metrics__", None)
+
+    # -------------------------------------------------------------- after the run
 
     @property
     def metrics(self) -> dict[str, Any]:
