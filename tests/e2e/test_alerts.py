@@ -18,7 +18,7 @@ import from_apt
 from conftest import ROOT
 from kept import free_port, wait_for
 from scraping import documented, fetch, scrape
-from test_services import Service
+from service_kit import Service
 
 RULES = ROOT / "docs" / "operation" / "alerts.yml"
 DASHBOARD = ROOT / "docs" / "operation" / "dashboard.json"

@@ -14,7 +14,7 @@ import pytest
 
 from crema.collect import _client
 from kept import PROGRAMS, life, wait_for
-from test_services import ANY, Service, run
+from service_kit import ANY, Service, run
 
 pytestmark = pytest.mark.timeout(180)
 RUNS = 20

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from test_services import BIN, PROGRAMS
+from service_kit import BIN, PROGRAMS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

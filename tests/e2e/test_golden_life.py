@@ -16,7 +16,7 @@ import pytest
 
 from conftest import ROOT
 from kept import PROGRAMS, Pipeline, wait_for
-from test_services import Collector
+from service_kit import Collector
 
 ARCHIVES = sorted((ROOT / "tests" / "golden").glob("life-*.tar.xz"))
 

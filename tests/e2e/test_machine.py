@@ -21,7 +21,7 @@ import pandas as pd
 import pytest
 
 from conftest import ROOT
-from test_services import Collector
+from service_kit import Collector
 
 sys.path.insert(0, str(ROOT / "tests" / "torture"))
 from pipeline import Books, Pipeline, Supervised

@@ -13,7 +13,7 @@ from between import DATA, HEARTBEAT, Between
 from crema.collect import _client
 from kept import LONG, Tail, must_have_kept_everything, wait_for
 from namespaces import connections
-from test_services import write_stream
+from service_kit import write_stream
 
 pytestmark = [pytest.mark.alone, pytest.mark.timeout(120)]
 H_S = 0.5

@@ -20,7 +20,7 @@ import support
 import workloads
 from kept import wait_for
 from scraping import documented, fetch, scrape
-from test_services import ANY, BIN, Service, run, write_stream
+from service_kit import ANY, BIN, Service, run, write_stream
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -8,7 +8,7 @@ import pytest
 
 import crema
 from kept import Supervised, free_port, wait_for
-from test_services import BIN, run
+from service_kit import BIN, run
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -11,7 +11,7 @@ import pytest
 
 import crema
 from kept import wait_for
-from test_services import ANY, Service, run
+from service_kit import ANY, Service, run
 
 pytestmark = pytest.mark.timeout(180)
 
