@@ -61,7 +61,6 @@ class Service:
         self.process.communicate()
 
 
-@pytest.fixture
 def services():
     made = []
 
@@ -75,7 +74,6 @@ def services():
             service.kill()
 
 
-@pytest.fixture
 def sink(services, tmp_path):
     return services(
         "crema-sink", "--bind", ANY, "--store", tmp_path / "store", "--output", tmp_path / "out"
@@ -257,7 +255,6 @@ class Chain:
         return [path.name for path in (self.work / "spool").glob("sp-*")]
 
 
-@pytest.fixture
 def chain(services, tmp_path):
     return Chain(services, tmp_path)
 

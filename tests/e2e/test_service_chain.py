@@ -12,6 +12,7 @@ import uuid
 
 import pytest
 
+import service_kit
 from service_kit import (
     ANY,
     PROGRAMS,
@@ -28,8 +29,10 @@ from service_kit import (
     write_stream,
 )
 
-pytest_plugins = ("service_kit",)  # its fixtures
 pytestmark = pytest.mark.timeout(120)
+services = pytest.fixture(service_kit.services)
+sink = pytest.fixture(service_kit.sink)
+chain = pytest.fixture(service_kit.chain)
 
 
 def test_a_finished_spool_is_shipped_and_the_run_sealed(chain):

@@ -11,6 +11,7 @@ import subprocess
 
 import pytest
 
+import service_kit
 from service_kit import (
     ANY,
     BIN,
@@ -24,8 +25,9 @@ from service_kit import (
     run,
 )
 
-pytest_plugins = ("service_kit",)  # its fixtures
 pytestmark = pytest.mark.timeout(120)
+services = pytest.fixture(service_kit.services)
+sink = pytest.fixture(service_kit.sink)
 
 
 # ---------------------------------------------------------------- command lines
