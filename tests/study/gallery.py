@@ -1,15 +1,19 @@
 """A picture of each plot with the question that it answers, from real run files: docs/gallery.md and docs/gallery/.
 
-    python tests/study/gallery.py RUN.h5 [SERIES.h5 ...]
+    python tests/study/gallery.py [--run RUN.h5] [SERIES.h5 ...]
 
-Plots across runs are drawn where files of a series are given.
+Without RUN a run is made for it (`gallery_run.py`). Plots across runs are drawn where files of a series are given, such as
+those of `make_runs.py`; otherwise their pictures stay as they are.
 """
 
 from __future__ import annotations
 
+import argparse
 import pathlib
 import sys
+import tempfile
 
+import gallery_run
 import matplotlib as mpl
 
 mpl.use("Agg")
@@ -22,16 +26,13 @@ DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 DPI = 55  # small: they are many
 
 
-def pages(of, directory: pathlib.Path, *, across: bool) -> list[str]:
-    """Draw every plot of a run, or of a series; the lines that show them."""
+def page(across: bool) -> list[str]:
+    """The lines that show the plots, those of a run or those across runs."""
     lines: list[str] = []
     group = ""
     for name, entry in plots.REGISTRY.items():
         if entry.across != across or name != entry.name:
             continue
-        ax = getattr(of.plot, name)()
-        ax.figure.savefig(directory / f"{name}.png", dpi=DPI)
-        plt.close(ax.figure)
         if entry.group != group:
             group = entry.group
             lines += ["", f"## {group}"]
@@ -40,24 +41,46 @@ def pages(of, directory: pathlib.Path, *, across: bool) -> list[str]:
     return lines
 
 
+def draw(of, directory: pathlib.Path, *, across: bool) -> None:
+    """Draw every plot of a run, or of a series."""
+    for name, entry in plots.REGISTRY.items():
+        if entry.across != across or name != entry.name:
+            continue
+        ax = getattr(of.plot, name)()
+        ax.figure.savefig(directory / f"{name}.png", dpi=DPI)
+        plt.close(ax.figure)
+
+
 def main() -> int:
     """Draw all of them and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("series", nargs="*", type=pathlib.Path)
+    parser.add_argument("--run", type=pathlib.Path)
+    options = parser.parse_args()
     directory = DOCS / "gallery"
     directory.mkdir(exist_ok=True)
-    for old in directory.glob("*.png"):
-        old.unlink()
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        crema.open(options.run or gallery_run.make(pathlib.Path(scratch))) as run,
+    ):
+        draw(run, directory, across=False)
+    if options.series:
+        draw(crema.scaling(options.series), directory, across=True)
     lines = [
         "# Gallery",
         "",
         "<!-- Written by tests/study/gallery.py. -->",
         "",
-        "Each figure is `run.plot.NAME()`, or `series.plot.NAME()` for figures across runs; pass your own axes as `ax`. The figures show real runs.",
+        "Each figure is `run.plot.NAME()`, or `series.plot.NAME()` for figures across runs; pass your own axes as `ax`. The figures show",
+        "real runs; the first one has a slow file, an attempt that failed, and a worker that was killed.",
+        *page(across=False),
+        *page(across=True),
     ]
-    with crema.open(sys.argv[1]) as run:
-        lines += pages(run, directory, across=False)
-    if sys.argv[2:]:
-        lines += pages(crema.scaling(sys.argv[2:]), directory, across=True)
     (DOCS / "gallery.md").write_text("\n".join(lines) + "\n")
+    known = {f"{name}.png" for name in plots.REGISTRY}
+    for picture in directory.iterdir():
+        if picture.name not in known:
+            picture.unlink()
     print(f"{len(list(directory.glob('*.png')))} pictures in {directory}")
     return 0
 

@@ -181,7 +181,7 @@ def straggler_ccdf(run: RunFile, ax: Axes) -> Any:
 
 @plot("Would another chunk size be faster?", group="Chunks", height=3.0, grid="both")
 def chunk_size(run: RunFile, ax: Axes) -> Any:
-    """Expected makespan of the chunks against the events of a chunk; dashed: today's size and the best.
+    """Expected makespan of the chunks against the events of a chunk, the same for all datasets; dashed: today's size and the best.
 
     E a/(N n) + E b/N + (a + b n): fixed costs shared by N threads, work shared, and one chunk at the end. Source:
     ``summary/chunk_model``, ``summary/efficiency``.
@@ -201,7 +201,7 @@ def chunk_size(run: RunFile, ax: Axes) -> Any:
     a = sum(m.a_s * events.get(m.dataset_id, 0) for m in models) / total
     b = sum(m.b_s_per_event * events.get(m.dataset_id, 0) for m in models) / total
     now = float(np.median(counted(run, "n_events")["n_events"]))
-    best = models[0].n_opt_events
+    best = np.sqrt(total * a / (threads * b)) if a > 0 and b > 0 else np.nan
     ends = [x for x in (now, best) if np.isfinite(x) and x > 0]
     n = np.geomspace(max(1, min(ends) / 8), max(ends) * 8, 300)
     span = total * a / (threads * n) + total * b / threads + a + b * n
