@@ -75,6 +75,10 @@ void fixture_toy(const char *dir, uint8_t number);
 /* A run of `workers` with two threads each and `chunks` chunks: every table has rows, some chunks fail, one worker is killed, one dataset is slow. */
 void fixture_busy(const char *dir, uint8_t number, unsigned workers, unsigned chunks);
 
+/* A run of `workers` with `chunks` chunks of twelve rows each: three tasks, four totals, two sections, a value, a sample. Names do
+ * not grow with it. */
+void fixture_long(const char *dir, uint8_t number, unsigned workers, unsigned chunks);
+
 /* `samples` rows of /activities, 24 bytes of news each, for measuring sizes. */
 void fixture_plain(const char *dir, uint8_t number, unsigned samples);
 

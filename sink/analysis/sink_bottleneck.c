@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "sink_scratch.h"
+
 /* With fewer chunks, or if opening and process() times are nearly proportional, their waiting
  * cannot be separated. */
 #define PLANE_CHUNKS 8
@@ -133,10 +135,12 @@ static crema_err_t
 s_open(sink_measured_t *m, const sink_facts_t *facts)
 {
     size_t room = facts->n_chunks + 1, n = 0;
-    double *open = calloc(3 * room, sizeof *open), *wall = open + room, *noncpu = wall + room;
+    crema_err_t err = CREMA_OK;
+    double *open = sink_scratch(facts->dir, 3 * room, sizeof *open, &err);
     double surely = 0, at_most = 0, in_proportion = 0;
     if (!open)
-        return CREMA_ENOMEM;
+        return err;
+    double *wall = open + room, *noncpu = wall + room;
     for (size_t i = 0; i < facts->n_chunks; i++) {
         const sink_chunk_t *chunk = &facts->chunks[i];
         double s = sink_chunk_s(chunk);
@@ -167,7 +171,7 @@ s_open(sink_measured_t *m, const sink_facts_t *facts)
     if (m->chunk_noncpu_s > 0)
         m->opening_share = (sink_range_t){value / m->chunk_noncpu_s, lo / m->chunk_noncpu_s,
                                           hi / m->chunk_noncpu_s};
-    free(open);
+    sink_scratch_free(open);
     return CREMA_OK;
 }
 

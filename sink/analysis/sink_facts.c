@@ -1,4 +1,3 @@
-#define _GNU_SOURCE /* qsort_r */
 #include "sink_facts.h"
 
 #include <math.h>
@@ -10,6 +9,8 @@
 #include "sink_cell.h"
 #include "sink_facts_impl.h"
 #include "sink_intern.h"
+#include "sink_scratch.h"
+#include "sink_sort.h"
 
 #define METRIC_CACHED "crema.cached_chunks"
 
@@ -26,8 +27,9 @@ static crema_err_t
 s_take_chunks(sink_facts_t *self, const sink_rows_t *rows)
 {
     size_t n = sink_rows_count(rows);
-    if (!(self->chunks = calloc(n + 1, sizeof *self->chunks)))
-        return CREMA_ENOMEM;
+    crema_err_t err = CREMA_OK;
+    if (!(self->chunks = sink_scratch(self->dir, n + 1, sizeof *self->chunks, &err)))
+        return err;
     for (size_t i = 0; i < n; i++) {
         const crema_chunks_row_t *row = sink_rows_at(rows, i);
         sink_chunk_t *c = &self->chunks[i];
@@ -76,8 +78,9 @@ static crema_err_t
 s_take_tasks(sink_facts_t *self, const sink_rows_t *rows)
 {
     size_t n = sink_rows_count(rows);
-    if (!(self->tasks = calloc(n + 1, sizeof *self->tasks)))
-        return CREMA_ENOMEM;
+    crema_err_t err = CREMA_OK;
+    if (!(self->tasks = sink_scratch(self->dir, n + 1, sizeof *self->tasks, &err)))
+        return err;
     for (size_t i = 0; i < n; i++) {
         const crema_task_events_row_t *row = sink_rows_at(rows, i);
         sink_task_t task = {.t_start_ns = row->t_start_ns,
@@ -95,61 +98,77 @@ s_take_tasks(sink_facts_t *self, const sink_rows_t *rows)
     return CREMA_OK;
 }
 
+/* What it takes to join a task or chunk. */
 typedef struct {
     int64_t key;
-    uint64_t worker;
-} task_id_t;
+    int64_t t_start_ns, t_stop_ns;
+    size_t row; /* in facts->tasks or facts->chunks */
+    uint32_t worker;
+    bool lost;
+} joined_t;
 
 static int
-s_by_key(const void *a, const void *b, void *context)
+s_by_id(const joined_t *left, const joined_t *right)
 {
-    const sink_task_t *tasks = context;
-    const sink_task_t *left = &tasks[*(const size_t *)a], *right = &tasks[*(const size_t *)b];
-    if (left->task_key != right->task_key)
-        return left->task_key < right->task_key ? -1 : 1;
-    if (left->worker != right->worker)
-        return left->worker < right->worker ? -1 : 1;
+    if (left->key != right->key)
+        return left->key < right->key ? -1 : 1;
+    return (left->worker > right->worker) - (left->worker < right->worker);
+}
+
+static int
+s_by_id_and_start(const void *a, const void *b)
+{
+    const joined_t *left = a, *right = b;
+    int order = s_by_id(left, right);
+    if (order != 0)
+        return order;
     if (left->t_start_ns != right->t_start_ns)
         return left->t_start_ns < right->t_start_ns ? -1 : 1;
-    return (*(const size_t *)a > *(const size_t *)b) - (*(const size_t *)a < *(const size_t *)b);
+    return (left->row > right->row) - (left->row < right->row);
 }
 
-/* First of the sorted tasks with at least this key and worker. */
 static size_t
-s_first(const sink_task_t *tasks, const size_t *order, size_t n, task_id_t id)
+s_sort_tasks(const sink_facts_t *self, joined_t *tasks)
 {
-    size_t low = 0, high = n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const sink_task_t *task = &tasks[order[middle]];
-        bool before = task->task_key != id.key ? task->task_key < id.key : task->worker < id.worker;
-        if (before)
-            low = middle + 1;
-        else
-            high = middle;
+    for (size_t i = 0; i < self->n_tasks; i++) {
+        const sink_task_t *task = &self->tasks[i];
+        tasks[i] = (joined_t){task->task_key,  task->t_start_ns,
+                              task->t_stop_ns, i,
+                              task->worker,    task->status == CREMA_TASK_LOST};
     }
-    return low;
+    sink_sort(tasks, self->n_tasks, sizeof *tasks, s_by_id_and_start);
+    return self->n_tasks;
 }
 
-/* Joins a chunk with the task of its key and worker that was running at the time. */
-static void
-s_join_chunk(sink_facts_t *self, const size_t *order, sink_chunk_t *chunk)
+static size_t
+s_sort_chunks(const sink_facts_t *self, joined_t *chunks)
 {
-    task_id_t id = {chunk->task_key, chunk->worker};
-    if (id.key == 0)
-        return;
-    for (size_t i = s_first(self->tasks, order, self->n_tasks, id); i < self->n_tasks; i++) {
-        sink_task_t *task = &self->tasks[order[i]];
-        if (task->task_key != id.key || task->worker != id.worker)
+    size_t n = 0;
+    for (size_t i = 0; i < self->n_chunks; i++) {
+        const sink_chunk_t *chunk = &self->chunks[i];
+        if (chunk->task_key != 0)
+            chunks[n++] = (joined_t){
+                chunk->task_key, chunk->t_start_ns, chunk->t_end_ns, i, chunk->worker, false};
+    }
+    sink_sort(chunks, n, sizeof *chunks, s_by_id_and_start);
+    return n;
+}
+
+/* Joins a chunk with the task of its key and worker that was running at the time. `tasks` are
+ * the `n` that may have its key. */
+static void
+s_join_chunk(sink_facts_t *self, const joined_t *tasks, size_t n, const joined_t *chunk)
+{
+    for (size_t i = 0; i < n && s_by_id(&tasks[i], chunk) == 0; i++) {
+        if (tasks[i].t_start_ns > chunk->t_stop_ns)
             return;
-        if (task->t_start_ns > chunk->t_end_ns || task->t_stop_ns < chunk->t_start_ns)
+        if (tasks[i].t_stop_ns < chunk->t_start_ns)
             continue;
-        task->is_chunk = true;
-        if (task->status ==
-            CREMA_TASK_LOST) /* seen from the scheduler; the worker knew the start better */
+        self->tasks[tasks[i].row].is_chunk = true;
+        if (tasks[i].lost) /* seen from the scheduler; the worker knew the start better */
             continue;
-        chunk->in_task = true;
-        chunk->task_is_ok = task->status == CREMA_TASK_OK;
+        self->chunks[chunk->row].in_task = true;
+        self->chunks[chunk->row].task_is_ok = self->tasks[tasks[i].row].status == CREMA_TASK_OK;
         return;
     }
 }
@@ -157,16 +176,21 @@ s_join_chunk(sink_facts_t *self, const size_t *order, sink_chunk_t *chunk)
 static crema_err_t
 s_join(sink_facts_t *self)
 {
-    size_t *order = malloc((self->n_tasks + 1) * sizeof *order);
-    if (!order)
-        return CREMA_ENOMEM;
-    for (size_t i = 0; i < self->n_tasks; i++)
-        order[i] = i;
-    qsort_r(order, self->n_tasks, sizeof *order, s_by_key, self->tasks);
-    for (size_t i = 0; i < self->n_chunks; i++)
-        s_join_chunk(self, order, &self->chunks[i]);
-    free(order);
-    return CREMA_OK;
+    crema_err_t err = CREMA_OK;
+    joined_t *tasks = sink_scratch(self->dir, self->n_tasks + 1, sizeof *tasks, &err);
+    joined_t *chunks = sink_scratch(self->dir, self->n_chunks + 1, sizeof *chunks, &err);
+    if (err == CREMA_OK) {
+        size_t n_tasks = s_sort_tasks(self, tasks), n_chunks = s_sort_chunks(self, chunks);
+        size_t first = 0; /* of the tasks with the chunk's key and worker */
+        for (size_t i = 0; i < n_chunks; i++) {
+            while (first < n_tasks && s_by_id(&tasks[first], &chunks[i]) < 0)
+                first++;
+            s_join_chunk(self, tasks + first, n_tasks - first, &chunks[i]);
+        }
+    }
+    sink_scratch_free(tasks);
+    sink_scratch_free(chunks);
+    return err;
 }
 
 /* ---- activities */
@@ -251,10 +275,13 @@ s_take_activities(sink_facts_t *self, const sink_rows_t *rows)
 static crema_err_t
 s_take_busy(sink_facts_t *self)
 {
-    self->busy = calloc(self->n_tasks + self->n_chunks + 1, sizeof *self->busy);
-    self->ready = calloc(self->n_tasks + 1, sizeof *self->ready);
-    self->last_arrival_ns = calloc(self->n_workers + 1, sizeof *self->last_arrival_ns);
-    if (!self->busy || !self->ready || !self->last_arrival_ns)
+    crema_err_t err = CREMA_OK;
+    self->busy =
+        sink_scratch(self->dir, self->n_tasks + self->n_chunks + 1, sizeof *self->busy, &err);
+    self->ready = sink_scratch(self->dir, self->n_tasks + 1, sizeof *self->ready, &err);
+    if (err != CREMA_OK)
+        return err;
+    if (!(self->last_arrival_ns = calloc(self->n_workers + 1, sizeof *self->last_arrival_ns)))
         return CREMA_ENOMEM;
     for (size_t i = 0; i < self->n_tasks; i++) {
         const sink_task_t *task = &self->tasks[i];
@@ -316,6 +343,7 @@ sink_facts_new(const sink_tables_t *tables, const sink_decoder_t *run, sink_fact
     sink_facts_t *self = calloc(1, sizeof *self);
     if (!self)
         return CREMA_ENOMEM;
+    self->dir = sink_tables_dir(tables);
     self->n_workers = sink_rows_count(sink_tables_rows(tables, CREMA_TABLE_DICT_WORKER));
     s_take_window(self, run);
     crema_err_t err = s_take_chunks(self, sink_tables_rows(tables, CREMA_TABLE_CHUNKS));
@@ -340,7 +368,8 @@ sink_facts_new(const sink_tables_t *tables, const sink_decoder_t *run, sink_fact
         sink_sweep_in_t in = {self->t0_ns,    self->t1_ns,      self->n_workers,
                               self->presence, self->n_presence, self->busy,
                               self->n_busy,   self->ready,      self->n_ready,
-                              self->paused,   self->n_paused,   self->last_arrival_ns};
+                              self->paused,   self->n_paused,   self->last_arrival_ns,
+                              self->dir};
         err = sink_sweep_run(&in, &self->sweep);
     }
     if (err != CREMA_OK)
@@ -356,13 +385,13 @@ sink_facts_destroy(sink_facts_t **self_p)
     sink_facts_t *self = *self_p;
     if (!self)
         return;
-    free(self->chunks);
-    free(self->tasks);
+    sink_scratch_free(self->chunks);
+    sink_scratch_free(self->tasks);
     free(self->metered);
-    free(self->samples);
+    sink_scratch_free(self->samples);
     free(self->presence);
-    free(self->busy);
-    free(self->ready);
+    sink_scratch_free(self->busy);
+    sink_scratch_free(self->ready);
     free(self->paused);
     free(self->last_arrival_ns);
     free(self->activity_kind);

@@ -71,7 +71,9 @@ typedef struct {
     uint16_t executing, nthreads; /* 0xFFFF unknown */
 } sink_sample_t;
 
+/* Arrays with an element per row are sink_scratch() arrays. */
 typedef struct {
+    const char *dir;      /* for more of them; NULL: none */
     int64_t t0_ns, t1_ns; /* the run's window */
     sink_chunk_t *chunks; /* rows of /chunks, in the same order */
     size_t n_chunks;

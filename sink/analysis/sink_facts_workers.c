@@ -4,17 +4,9 @@
 
 #include "sink_cell.h"
 #include "sink_facts_impl.h"
+#include "sink_scratch.h"
 
 /* ---- samples */
-
-static int
-s_by_worker(const void *a, const void *b)
-{
-    const sink_sample_t *left = a, *right = b;
-    if (left->worker != right->worker)
-        return left->worker < right->worker ? -1 : 1;
-    return (left->t_ns > right->t_ns) - (left->t_ns < right->t_ns);
-}
 
 /* Ranks the observers of a worker, best first: itself, its agent, the scheduler. */
 static int
@@ -115,41 +107,71 @@ s_sum_samples(sink_facts_t *self)
     return CREMA_OK;
 }
 
+static sink_sample_t
+s_sample(const crema_worker_samples_row_t *row)
+{
+    return (sink_sample_t){.t_ns = row->t_ns,
+                           .cpu_pct = row->cpu_pct,
+                           .rss_b = row->rss_b,
+                           .memory_limit_b = row->memory_limit_b,
+                           .net_read_b = row->net_read_b,
+                           .cpu_wait_s = row->cpu_wait_s,
+                           .gil_contention = row->gil_contention,
+                           .worker = row->worker_id,
+                           .executing = row->executing,
+                           .nthreads = row->nthreads};
+}
+
+/* Observers of one worker, and the place of its next sample. */
+typedef struct {
+    int best; /* rank */
+    size_t n, at;
+} place_t;
+
+static void
+s_rank_observers(const sink_facts_t *self, const sink_rows_t *rows, place_t *places)
+{
+    for (size_t i = 0; i < sink_rows_count(rows); i++) {
+        const crema_worker_samples_row_t *row = sink_rows_at(rows, i);
+        if (row->worker_id >= self->n_workers)
+            continue;
+        place_t *place = &places[row->worker_id];
+        int rank = s_rank(row->source);
+        if (rank > place->best)
+            *place = (place_t){.best = rank};
+        place->n += rank == place->best;
+    }
+}
+
+/* Of each worker the samples of its best observer. Rows are ordered by time, so that it is
+ * enough to know where the samples of each worker begin. */
+static void
+s_place_samples(sink_facts_t *self, const sink_rows_t *rows, place_t *places)
+{
+    for (size_t w = 0; w < self->n_workers; w++) {
+        places[w].at = self->n_samples;
+        self->n_samples += places[w].n;
+    }
+    for (size_t i = 0; i < sink_rows_count(rows); i++) {
+        const crema_worker_samples_row_t *row = sink_rows_at(rows, i);
+        if (row->worker_id < self->n_workers && s_rank(row->source) == places[row->worker_id].best)
+            self->samples[places[row->worker_id].at++] = s_sample(row);
+    }
+}
+
 crema_err_t
 sink_facts_take_samples(sink_facts_t *self, const sink_rows_t *rows)
 {
-    size_t n = sink_rows_count(rows);
-    uint8_t *best = calloc(self->n_workers + 1, 1);
-    self->samples = calloc(n + 1, sizeof *self->samples);
-    if (!best || !self->samples) {
-        free(best);
-        return CREMA_ENOMEM;
+    crema_err_t err = CREMA_OK;
+    place_t *places = sink_scratch(NULL, self->n_workers + 1, sizeof *places, &err);
+    self->samples = sink_scratch(self->dir, sink_rows_count(rows) + 1, sizeof *self->samples, &err);
+    if (err == CREMA_OK) {
+        s_rank_observers(self, rows, places);
+        s_place_samples(self, rows, places);
+        self->assigned_pct = s_assigned_pct(rows);
+        err = s_compare_observers(self, rows);
     }
-    for (size_t i = 0; i < n; i++) {
-        const crema_worker_samples_row_t *row = sink_rows_at(rows, i);
-        int rank = s_rank(row->source);
-        if (row->worker_id < self->n_workers && rank > best[row->worker_id])
-            best[row->worker_id] = (uint8_t)rank;
-    }
-    for (size_t i = 0; i < n; i++) {
-        const crema_worker_samples_row_t *row = sink_rows_at(rows, i);
-        if (row->worker_id >= self->n_workers || s_rank(row->source) != best[row->worker_id])
-            continue;
-        self->samples[self->n_samples++] = (sink_sample_t){.t_ns = row->t_ns,
-                                                           .cpu_pct = row->cpu_pct,
-                                                           .rss_b = row->rss_b,
-                                                           .memory_limit_b = row->memory_limit_b,
-                                                           .net_read_b = row->net_read_b,
-                                                           .cpu_wait_s = row->cpu_wait_s,
-                                                           .gil_contention = row->gil_contention,
-                                                           .worker = row->worker_id,
-                                                           .executing = row->executing,
-                                                           .nthreads = row->nthreads};
-    }
-    free(best);
-    qsort(self->samples, self->n_samples, sizeof *self->samples, s_by_worker);
-    self->assigned_pct = s_assigned_pct(rows);
-    crema_err_t err = s_compare_observers(self, rows);
+    sink_scratch_free(places);
     return err == CREMA_OK ? s_sum_samples(self) : err;
 }
 

@@ -4,15 +4,18 @@
 #include <stdlib.h>
 
 #include "sink_attempt.h"
-#include "sink_intern.h"
+#include "sink_scratch.h"
+#include "sink_sort.h"
 
 #define CHUNKS "coffea.chunks"
 #define EXCEPTION "exception"
 
-/* The outcome of a chunk in one pass. */
+/* The outcome of a chunk in one pass; before that, of one attempt. */
 typedef struct {
-    int64_t events;
+    int64_t chunk_id, events;
+    size_t row;
     uint32_t file;
+    uint16_t pass;
     bool counted, dropped;
 } fate_t;
 
@@ -32,29 +35,47 @@ s_is_dropped(const sink_chunk_t *chunk)
     return chunk->status == CREMA_CHUNK_ERROR && (chunk->task_is_ok || !chunk->in_task);
 }
 
-static crema_err_t
-s_take_fates(const sink_facts_t *facts, fate_t *fates, size_t *ret_n)
+static int
+s_by_pass(const fate_t *left, const fate_t *right)
 {
-    sink_intern_t *keys = NULL;
-    crema_err_t err = sink_intern_new(SINK_INTERN_ANY, &keys);
-    for (size_t i = 0; err == CREMA_OK && i < facts->n_chunks; i++) {
+    if (left->chunk_id != right->chunk_id)
+        return left->chunk_id < right->chunk_id ? -1 : 1;
+    return (int)left->pass - (int)right->pass;
+}
+
+static int
+s_by_attempt(const void *a, const void *b)
+{
+    const fate_t *left = a, *right = b;
+    int order = s_by_pass(left, right);
+    return order != 0 ? order : (left->row > right->row) - (left->row < right->row);
+}
+
+/* Returns their number. */
+static size_t
+s_take_fates(const sink_facts_t *facts, fate_t *fates)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < facts->n_chunks; i++) {
         const sink_chunk_t *chunk = &facts->chunks[i];
-        const int64_t key[2] = {chunk->chunk_id, chunk->pass};
-        uint32_t number;
-        bool fresh;
-        err = sink_intern_add(keys, key, sizeof key, &number, &fresh);
-        if (err != CREMA_OK)
-            break;
-        fate_t *fate = &fates[number];
-        if (fresh)
-            *fate =
-                (fate_t){chunk->n_entries > 0 ? chunk->n_entries : 0, chunk->file, false, false};
-        fate->counted = fate->counted || chunk->counted;
-        fate->dropped = s_is_dropped(chunk); /* the last attempt decides */
+        fates[i] = (fate_t){.chunk_id = chunk->chunk_id,
+                            .events = chunk->n_entries > 0 ? chunk->n_entries : 0,
+                            .row = i,
+                            .file = chunk->file,
+                            .pass = chunk->pass,
+                            .counted = chunk->counted,
+                            .dropped = s_is_dropped(chunk)};
     }
-    *ret_n = keys ? sink_intern_count(keys) : 0;
-    sink_intern_destroy(&keys);
-    return err;
+    sink_sort(fates, facts->n_chunks, sizeof *fates, s_by_attempt);
+    for (size_t i = 0; i < facts->n_chunks; i++) {
+        if (n == 0 || s_by_pass(&fates[n - 1], &fates[i]) != 0) {
+            fates[n++] = fates[i];
+            continue;
+        }
+        fates[n - 1].counted = fates[n - 1].counted || fates[i].counted;
+        fates[n - 1].dropped = fates[i].dropped; /* the last attempt decides */
+    }
+    return n;
 }
 
 static int
@@ -64,34 +85,41 @@ s_by_file(const void *a, const void *b)
     return (left->file > right->file) - (left->file < right->file);
 }
 
-crema_err_t
-sink_input_new(const sink_facts_t *facts, const sink_decoder_t *run, int64_t *ret_seen,
-               sink_dropped_t **ret_dropped, size_t *ret_n)
+/* By file, *ret_n entries; NULL: no memory. */
+static sink_dropped_t *
+s_sum_files(const fate_t *fates, size_t n_fates, size_t *ret_n)
 {
-    fate_t *fates = calloc(facts->n_chunks + 1, sizeof *fates);
-    sink_dropped_t *dropped = calloc(facts->n_chunks + 1, sizeof *dropped);
-    bool raised = sink_texts_find(sink_meta_attributes(sink_decoder_meta(run)), EXCEPTION) != NULL;
-    size_t n_fates = 0, n = 0;
-    crema_err_t err = fates && dropped ? s_take_fates(facts, fates, &n_fates) : CREMA_ENOMEM;
-    if (err != CREMA_OK) {
-        free(fates);
-        free(dropped);
-        *ret_dropped = NULL;
-        *ret_n = 0;
-        return err;
-    }
-    qsort(fates, n_fates, sizeof *fates, s_by_file);
-    for (size_t i = 0; i < n_fates; i++) {
-        if (raised || fates[i].counted || !fates[i].dropped)
+    size_t n_files = n_fates > 0, n = 0;
+    for (size_t i = 1; i < n_fates; i++)
+        n_files += fates[i].file != fates[i - 1].file;
+    sink_dropped_t *dropped = calloc(n_files + 1, sizeof *dropped);
+    for (size_t i = 0; dropped && i < n_fates; i++) {
+        if (fates[i].counted || !fates[i].dropped)
             continue;
         if (n == 0 || dropped[n - 1].file != fates[i].file)
             dropped[n++].file = fates[i].file;
         dropped[n - 1].chunks++;
         dropped[n - 1].events += fates[i].events;
     }
-    free(fates);
-    *ret_seen = (int64_t)n_fates + facts->n_cached;
-    *ret_dropped = dropped;
     *ret_n = n;
-    return CREMA_OK;
+    return dropped;
+}
+
+crema_err_t
+sink_input_new(const sink_facts_t *facts, const sink_decoder_t *run, int64_t *ret_seen,
+               sink_dropped_t **ret_dropped, size_t *ret_n)
+{
+    bool raised = sink_texts_find(sink_meta_attributes(sink_decoder_meta(run)), EXCEPTION) != NULL;
+    crema_err_t err = CREMA_OK;
+    fate_t *fates = sink_scratch(facts->dir, facts->n_chunks + 1, sizeof *fates, &err);
+    *ret_dropped = NULL;
+    *ret_n = 0;
+    if (!fates)
+        return err;
+    size_t n_fates = s_take_fates(facts, fates);
+    sink_sort(fates, n_fates, sizeof *fates, s_by_file);
+    *ret_dropped = s_sum_files(fates, raised ? 0 : n_fates, ret_n);
+    sink_scratch_free(fates);
+    *ret_seen = (int64_t)n_fates + facts->n_cached;
+    return *ret_dropped ? CREMA_OK : CREMA_ENOMEM;
 }

@@ -3,6 +3,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "sink_scratch.h"
+#include "sink_sort.h"
+
 typedef struct {
     uint32_t dataset;
     size_t row;
@@ -87,7 +90,7 @@ s_predict(const sink_line_t *line, double median, double events)
 
 /* Scores of the chunks relative to the model; NaN if it predicts no time. */
 static crema_err_t
-s_score(sink_model_t *self, const sink_line_t *line, scratch_t *scratch, size_t m)
+s_score(sink_model_t *self, const char *dir, const sink_line_t *line, scratch_t *scratch, size_t m)
 {
     size_t k = 0;
     for (size_t i = 0; i < m; i++)
@@ -103,7 +106,7 @@ s_score(sink_model_t *self, const sink_line_t *line, scratch_t *scratch, size_t 
         scratch->row[k] = scratch->row[i];
         scratch->x[k++] = log(s / predicted);
     }
-    crema_err_t err = sink_stats_scores(scratch->x, k, scratch->score);
+    crema_err_t err = sink_stats_scores(dir, scratch->x, k, scratch->score);
     for (size_t i = 0; err == CREMA_OK && i < k; i++)
         self->score[scratch->row[i]] = scratch->score[i];
     return err;
@@ -116,14 +119,14 @@ s_model(sink_model_t *self, const sink_facts_t *facts, const member_t *members, 
     sink_dataset_model_t *model = &self->datasets[self->n_datasets++];
     model->dataset = members[0].dataset;
     size_t m = s_memories(facts, members, n, scratch);
-    crema_err_t err = sink_stats_line(scratch->x, scratch->y, m, &model->memory);
+    crema_err_t err = sink_stats_line(facts->dir, scratch->x, scratch->y, m, &model->memory);
     m = s_times(facts, members, n, scratch);
     if (err == CREMA_OK)
-        err = sink_stats_line(scratch->x, scratch->y, m, &model->line);
+        err = sink_stats_line(facts->dir, scratch->x, scratch->y, m, &model->line);
     for (size_t i = 0; i < m; i++)
         model->events += scratch->x[i];
     if (err == CREMA_OK)
-        err = s_score(self, &model->line, scratch, m);
+        err = s_score(self, facts->dir, &model->line, scratch, m);
     return err;
 }
 
@@ -138,8 +141,13 @@ s_models(sink_model_t *self, const sink_facts_t *facts, double threads, member_t
             members[n++] = (member_t){facts->chunks[i].dataset, i};
     }
     size_t m = s_memories(facts, members, n, scratch);
-    crema_err_t err = sink_stats_line(scratch->x, scratch->y, m, &self->memory);
-    qsort(members, n, sizeof *members, s_by_dataset);
+    crema_err_t err = sink_stats_line(facts->dir, scratch->x, scratch->y, m, &self->memory);
+    sink_sort(members, n, sizeof *members, s_by_dataset);
+    size_t n_datasets = n > 0;
+    for (size_t i = 1; i < n; i++)
+        n_datasets += members[i].dataset != members[i - 1].dataset;
+    if (!(self->datasets = calloc(n_datasets + 1, sizeof *self->datasets)))
+        err = CREMA_ENOMEM;
     for (size_t i = 0, end = 0; err == CREMA_OK && i < n; i = end) {
         while (end < n && members[end].dataset == members[i].dataset)
             end++;
@@ -153,24 +161,24 @@ crema_err_t
 sink_model_new(const sink_facts_t *facts, double threads, sink_model_t **ret_self)
 {
     size_t n = facts->n_chunks + 1;
-    scratch_t scratch = {malloc(n * sizeof(double)), malloc(n * sizeof(double)),
-                         malloc(n * sizeof(double)), malloc(n * sizeof(size_t))};
-    member_t *members = calloc(n, sizeof *members);
     sink_model_t *self = calloc(1, sizeof *self);
-    if (self) {
-        self->datasets = calloc(n, sizeof *self->datasets);
-        self->score = calloc(n, sizeof *self->score);
-        self->predicted_s = calloc(n, sizeof *self->predicted_s);
-    }
-    crema_err_t err = CREMA_ENOMEM;
-    if (scratch.x && scratch.y && scratch.score && scratch.row && members && self &&
-        self->datasets && self->score && self->predicted_s)
+    if (!self)
+        return CREMA_ENOMEM;
+    crema_err_t err = CREMA_OK;
+    scratch_t scratch = {.x = sink_scratch(facts->dir, n, sizeof *scratch.x, &err),
+                         .y = sink_scratch(facts->dir, n, sizeof *scratch.y, &err),
+                         .score = sink_scratch(facts->dir, n, sizeof *scratch.score, &err),
+                         .row = sink_scratch(facts->dir, n, sizeof *scratch.row, &err)};
+    member_t *members = sink_scratch(facts->dir, n, sizeof *members, &err);
+    self->score = sink_scratch(facts->dir, n, sizeof *self->score, &err);
+    self->predicted_s = sink_scratch(facts->dir, n, sizeof *self->predicted_s, &err);
+    if (err == CREMA_OK)
         err = s_models(self, facts, threads, members, &scratch);
-    free(scratch.x);
-    free(scratch.y);
-    free(scratch.score);
-    free(scratch.row);
-    free(members);
+    sink_scratch_free(scratch.x);
+    sink_scratch_free(scratch.y);
+    sink_scratch_free(scratch.score);
+    sink_scratch_free(scratch.row);
+    sink_scratch_free(members);
     if (err != CREMA_OK)
         sink_model_destroy(&self);
     else
@@ -185,8 +193,8 @@ sink_model_destroy(sink_model_t **self_p)
     if (!self)
         return;
     free(self->datasets);
-    free(self->score);
-    free(self->predicted_s);
+    sink_scratch_free(self->score);
+    sink_scratch_free(self->predicted_s);
     free(self);
     *self_p = NULL;
 }

@@ -1,6 +1,7 @@
 #include "sink_path.h"
 
-#include <stdlib.h>
+#include "sink_scratch.h"
+#include "sink_sort.h"
 
 static int
 s_by_need(const void *a, const void *b)
@@ -27,16 +28,16 @@ s_first_edge(const sink_edge_t *edges, size_t n, uint32_t needs)
 }
 
 crema_err_t
-sink_path_longest(const double *durations_s, size_t n_tasks, sink_edge_t *edges, size_t n_edges,
-                  double *ret_s)
+sink_path_longest(const char *dir, const double *durations_s, size_t n_tasks, sink_edge_t *edges,
+                  size_t n_edges, double *ret_s)
 {
-    double *begin_s = calloc(n_tasks + 1, sizeof *begin_s), longest = 0;
-    uint32_t *waits_for = calloc(n_tasks + 1, sizeof *waits_for);
-    uint32_t *ready = malloc((n_tasks + 1) * sizeof *ready);
+    crema_err_t err = CREMA_OK;
+    double *begin_s = sink_scratch(dir, n_tasks + 1, sizeof *begin_s, &err), longest = 0;
+    uint32_t *waits_for = sink_scratch(dir, n_tasks + 1, sizeof *waits_for, &err);
+    uint32_t *ready = sink_scratch(dir, n_tasks + 1, sizeof *ready, &err);
     size_t n_ready = 0, done = 0;
-    crema_err_t err = begin_s && waits_for && ready ? CREMA_OK : CREMA_ENOMEM;
-    if (err == CREMA_OK && n_edges > 1)
-        qsort(edges, n_edges, sizeof *edges, s_by_need);
+    if (err == CREMA_OK)
+        sink_sort(edges, n_edges, sizeof *edges, s_by_need);
     for (size_t i = 0; err == CREMA_OK && i < n_edges; i++)
         waits_for[edges[i].task]++;
     for (uint32_t t = 0; err == CREMA_OK && t < n_tasks; t++)
@@ -58,9 +59,9 @@ sink_path_longest(const double *durations_s, size_t n_tasks, sink_edge_t *edges,
     }
     if (err == CREMA_OK && done < n_tasks)
         err = CREMA_EINVAL;
-    free(begin_s);
-    free(waits_for);
-    free(ready);
+    sink_scratch_free(begin_s);
+    sink_scratch_free(waits_for);
+    sink_scratch_free(ready);
     if (err == CREMA_OK)
         *ret_s = longest;
     return err;

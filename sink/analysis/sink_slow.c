@@ -1,9 +1,10 @@
 #include "sink_slow.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "sink_diagnosis.h"
+#include "sink_scratch.h"
+#include "sink_sort.h"
 
 typedef enum { NORMAL, OF_SLOW_WORKER, OF_SLOW_FILE } why_t;
 
@@ -48,7 +49,7 @@ s_gather(search_t *self, bool by_worker)
             continue;
         self->members[self->n++] = (member_t){by_worker ? chunk->worker : chunk->file, i};
     }
-    qsort(self->members, self->n, sizeof *self->members, s_by_group);
+    sink_sort(self->members, self->n, sizeof *self->members, s_by_group);
 }
 
 /* A worker that read only one file may be slow because of the file. */
@@ -175,21 +176,21 @@ sink_slow_find(const sink_facts_t *facts, const sink_model_t *model, sink_slow_t
                sink_slow_t *ret_files)
 {
     size_t n = facts->n_chunks + 1;
+    crema_err_t err = CREMA_OK;
     search_t self = {.facts = facts,
                      .model = model,
-                     .why = calloc(n, 1),
-                     .members = calloc(n, sizeof *self.members),
-                     .scratch = calloc(n, sizeof *self.scratch)};
+                     .why = sink_scratch(facts->dir, n, 1, &err),
+                     .members = sink_scratch(facts->dir, n, sizeof *self.members, &err),
+                     .scratch = sink_scratch(facts->dir, n, sizeof *self.scratch, &err)};
     *ret_workers = *ret_files = (sink_slow_t){0};
-    crema_err_t err = self.why && self.members && self.scratch ? CREMA_OK : CREMA_ENOMEM;
     if (err == CREMA_OK)
         s_gather(&self, true);
     if (err == CREMA_OK && self.n >= SINK_SLOW_CHUNKS) {
         s_search(&self, OF_SLOW_WORKER, ret_workers);
         s_search(&self, OF_SLOW_FILE, ret_files);
     }
-    free(self.why);
-    free(self.members);
-    free(self.scratch);
+    sink_scratch_free(self.why);
+    sink_scratch_free(self.members);
+    sink_scratch_free(self.scratch);
     return err;
 }

@@ -4,14 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define Z_975 1.959963984540054
+#include "sink_scratch.h"
+#include "sink_sort.h"
 
-static int
-s_ascending(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
+#define Z_975 1.959963984540054
 
 void
 sink_sum_add(sink_sum_t *self, double value)
@@ -29,13 +25,6 @@ sink_sum(const sink_sum_t *self)
     return self->n > 0 && self->n_known == 0 ? NAN : self->known;
 }
 
-void
-sink_stats_sort(double *values, size_t n)
-{
-    if (n > 1)
-        qsort(values, n, sizeof *values, s_ascending);
-}
-
 double
 sink_stats_quantile(const double *sorted, size_t n, double p)
 {
@@ -51,7 +40,7 @@ sink_stats_quantile(const double *sorted, size_t n, double p)
 double
 sink_stats_median(double *values, size_t n)
 {
-    sink_stats_sort(values, n);
+    sink_sort_reals(values, n);
     return sink_stats_quantile(values, n, 0.5);
 }
 
@@ -72,15 +61,15 @@ s_by_x(const void *a, const void *b)
 
 /* The points sorted by x and thinned out evenly; *ret_n of them. */
 static point_t *
-s_points(const double *x, const double *y, size_t n, size_t *ret_n)
+s_points(const char *dir, const double *x, const double *y, size_t n, size_t *ret_n,
+         crema_err_t *err)
 {
-    point_t *points = malloc((n ? n : 1) * sizeof *points);
+    point_t *points = sink_scratch(dir, n + 1, sizeof *points, err);
     if (!points)
         return NULL;
     for (size_t i = 0; i < n; i++)
         points[i] = (point_t){x[i], y[i]};
-    if (n > 1)
-        qsort(points, n, sizeof *points, s_by_x);
+    sink_sort(points, n, sizeof *points, s_by_x);
     size_t used = n < SINK_STATS_POINTS_MAX ? n : SINK_STATS_POINTS_MAX;
     for (size_t i = 0; i < used; i++)
         points[i] = points[used == n ? i : i * (n - 1) / (used - 1)];
@@ -105,7 +94,7 @@ s_slopes(const point_t *points, size_t n, double *slopes)
         for (size_t j = i + 1; j < n; j++)
             if (points[j].x > points[i].x)
                 slopes[n_slopes++] = (points[j].y - points[i].y) / (points[j].x - points[i].x);
-    sink_stats_sort(slopes, n_slopes);
+    sink_sort_reals(slopes, n_slopes);
     return n_slopes;
 }
 
@@ -114,7 +103,7 @@ static double
 s_ties(double *values, size_t n)
 {
     double sum = 0;
-    sink_stats_sort(values, n);
+    sink_sort_reals(values, n);
     for (size_t i = 0, end = 0; i < n; i = end) {
         while (end < n && values[end] == values[i])
             end++;
@@ -140,18 +129,18 @@ s_reach(const point_t *points, size_t n, double *scratch)
 }
 
 crema_err_t
-sink_stats_line(const double *x, const double *y, size_t n, sink_line_t *ret_line)
+sink_stats_line(const char *dir, const double *x, const double *y, size_t n, sink_line_t *ret_line)
 {
     sink_line_t line = {NAN, NAN, NAN, NAN, NAN, NAN, n, 0};
-    size_t m;
-    point_t *points = s_points(x, y, n, &m);
-    double *slopes = points ? malloc((m * m / 2 + 1) * sizeof *slopes) : NULL;
-    double *scratch = malloc((n + 1) * sizeof *scratch);
-    if (!slopes || !scratch) {
-        free(scratch);
-        free(slopes);
-        free(points);
-        return CREMA_ENOMEM;
+    size_t m = 0;
+    crema_err_t err = CREMA_OK;
+    point_t *points = s_points(dir, x, y, n, &m, &err);
+    double *slopes = sink_scratch(NULL, m * m / 2 + 1, sizeof *slopes, &err);
+    double *scratch = sink_scratch(NULL, m + 1, sizeof *scratch, &err);
+    if (err != CREMA_OK) {
+        sink_scratch_free(slopes);
+        sink_scratch_free(points);
+        return err;
     }
     line.n_used = m;
     size_t n_slopes = s_slopes(points, m, slopes);
@@ -170,9 +159,9 @@ sink_stats_line(const double *x, const double *y, size_t n, sink_line_t *ret_lin
             line.a_hi = s_intercept(points, m, line.b_lo, scratch);
         }
     }
-    free(scratch);
-    free(slopes);
-    free(points);
+    sink_scratch_free(scratch);
+    sink_scratch_free(slopes);
+    sink_scratch_free(points);
     *ret_line = line;
     return CREMA_OK;
 }
@@ -180,11 +169,12 @@ sink_stats_line(const double *x, const double *y, size_t n, sink_line_t *ret_lin
 /* ---- scores */
 
 crema_err_t
-sink_stats_scores(const double *values, size_t n, double *scores)
+sink_stats_scores(const char *dir, const double *values, size_t n, double *scores)
 {
-    double *scratch = malloc((n ? n : 1) * sizeof *scratch);
+    crema_err_t err = CREMA_OK;
+    double *scratch = sink_scratch(dir, n + 1, sizeof *scratch, &err);
     if (!scratch)
-        return CREMA_ENOMEM;
+        return err;
     if (n > 0)
         memcpy(scratch, values, n * sizeof *scratch);
     double median = sink_stats_median(scratch, n), sum = 0;
@@ -201,7 +191,7 @@ sink_stats_scores(const double *values, size_t n, double *scores)
         else
             scores[i] = 0;
     }
-    free(scratch);
+    sink_scratch_free(scratch);
     return CREMA_OK;
 }
 

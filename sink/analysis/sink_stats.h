@@ -18,9 +18,6 @@ void sink_sum_add(sink_sum_t *self, double value);
 /* NaN if there were values but none was known. */
 double sink_sum(const sink_sum_t *self);
 
-/* Ascending order; values must not be NaN. */
-void sink_stats_sort(double *values, size_t n);
-
 /* Quantile p in [0, 1] of sorted values, interpolated linearly; NaN if n is 0. */
 double sink_stats_quantile(const double *sorted, size_t n, double p);
 
@@ -39,13 +36,15 @@ typedef struct {
     size_t n_used;
 } sink_line_t;
 
-/* Theil-Sen: b is the median slope of all pairs with different x, a the median of y - b x. */
-CREMA_MUST_CHECK crema_err_t sink_stats_line(const double *x, const double *y, size_t n,
-                                             sink_line_t *ret_line);
+/* Theil-Sen: b is the median slope of all pairs with different x, a the median of y - b x.
+ * `dir`: for a copy that is larger than memory; NULL: none. */
+CREMA_MUST_CHECK crema_err_t sink_stats_line(const char *dir, const double *x, const double *y,
+                                             size_t n, sink_line_t *ret_line);
 
 /* Modified z score of each value: 0.6745 (x - median) / MAD; if the MAD is 0, (x - median) /
  * (1.253314 mean absolute deviation); 0 if all values are equal. */
-CREMA_MUST_CHECK crema_err_t sink_stats_scores(const double *values, size_t n, double *scores);
+CREMA_MUST_CHECK crema_err_t sink_stats_scores(const char *dir, const double *values, size_t n,
+                                               double *scores);
 
 typedef struct {
     double a, b;    /* y = a u + b v */

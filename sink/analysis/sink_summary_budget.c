@@ -8,8 +8,9 @@
 #include "crema_split.h"
 #include "sink_attempt.h"
 #include "sink_cell.h"
-#include "sink_intern.h"
 #include "sink_path.h"
+#include "sink_scratch.h"
+#include "sink_sort.h"
 #include "sink_summary.h"
 
 /* coffea merges this many outputs in one task. */
@@ -123,35 +124,64 @@ sink_summary_split(const sink_summary_t *self)
 
 /* ---- critical path */
 
-/* Durations of successful tasks by number of their key; the last attempt counts. */
-static crema_err_t
-s_durations(const sink_facts_t *facts, sink_intern_t *keys, double *durations)
+/* A successful task. */
+typedef struct {
+    int64_t key;
+    size_t row;
+    double s;
+} done_t;
+
+static int
+s_by_key(const void *a, const void *b)
 {
+    const done_t *left = a, *right = b;
+    if (left->key != right->key)
+        return left->key < right->key ? -1 : 1;
+    return (left->row > right->row) - (left->row < right->row);
+}
+
+/* Successful tasks by key; the last attempt counts. Returns their number. */
+static size_t
+s_take_done(const sink_facts_t *facts, done_t *done)
+{
+    size_t n = 0, kept = 0;
     for (size_t i = 0; i < facts->n_tasks; i++) {
         const sink_task_t *task = &facts->tasks[i];
-        uint32_t number;
-        bool fresh;
-        if (task->status != 0 || task->task_key == 0)
-            continue;
-        crema_err_t err =
-            sink_intern_add(keys, &task->task_key, sizeof task->task_key, &number, &fresh);
-        if (err != CREMA_OK)
-            return err;
-        durations[number] = (double)(task->t_stop_ns - task->t_start_ns) * 1e-9;
+        if (task->status == 0 && task->task_key != 0)
+            done[n++] =
+                (done_t){task->task_key, i, (double)(task->t_stop_ns - task->t_start_ns) * 1e-9};
     }
-    return CREMA_OK;
+    sink_sort(done, n, sizeof *done, s_by_key);
+    for (size_t i = 0; i < n; i++)
+        if (i + 1 == n || done[i + 1].key != done[i].key)
+            done[kept++] = done[i];
+    return kept;
+}
+
+/* UINT32_MAX: not among them. */
+static uint32_t
+s_find(const done_t *done, size_t n, int64_t key)
+{
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (done[middle].key < key)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < n && low < UINT32_MAX && done[low].key == key ? (uint32_t)low : UINT32_MAX;
 }
 
 static size_t
-s_edges(const sink_rows_t *rows, const sink_intern_t *keys, sink_edge_t *edges)
+s_edges(const sink_rows_t *rows, const done_t *done, size_t n_done, sink_edge_t *edges)
 {
     size_t n = 0;
     for (size_t i = 0; i < sink_rows_count(rows); i++) {
         const crema_task_deps_row_t *row = sink_rows_at(rows, i);
-        int64_t key = row->task_key, dep = row->dep_key;
-        sink_edge_t edge = {sink_intern_find(keys, &key, sizeof key),
-                            sink_intern_find(keys, &dep, sizeof dep)};
-        if (edge.task != SINK_INTERN_NONE && edge.needs != SINK_INTERN_NONE)
+        sink_edge_t edge = {s_find(done, n_done, row->task_key),
+                            s_find(done, n_done, row->dep_key)};
+        if (edge.task != UINT32_MAX && edge.needs != UINT32_MAX)
             edges[n++] = edge;
     }
     return n;
@@ -167,22 +197,22 @@ s_exact_path(const sink_summary_t *self, double *ret_s, bool *ret_exact)
     *ret_exact = false;
     if (n_rows == 0 || facts->n_tasks == 0)
         return CREMA_OK;
-    sink_intern_t *keys = NULL;
-    double *durations = calloc(facts->n_tasks + 1, sizeof *durations);
-    sink_edge_t *edges = calloc(n_rows + 1, sizeof *edges);
-    crema_err_t err = durations && edges ? sink_intern_new(SINK_INTERN_ANY, &keys) : CREMA_ENOMEM;
-    if (err == CREMA_OK)
-        err = s_durations(facts, keys, durations);
+    crema_err_t err = CREMA_OK;
+    done_t *done = sink_scratch(facts->dir, facts->n_tasks + 1, sizeof *done, &err);
+    double *durations = sink_scratch(facts->dir, facts->n_tasks + 1, sizeof *durations, &err);
+    sink_edge_t *edges = sink_scratch(facts->dir, n_rows + 1, sizeof *edges, &err);
     if (err == CREMA_OK) {
-        size_t n = s_edges(rows, keys, edges);
-        err = sink_path_longest(durations, sink_intern_count(keys), edges, n, ret_s);
+        size_t n_done = s_take_done(facts, done), n = s_edges(rows, done, n_done, edges);
+        for (size_t i = 0; i < n_done; i++)
+            durations[i] = done[i].s;
+        err = sink_path_longest(facts->dir, durations, n_done, edges, n, ret_s);
         *ret_exact = err == CREMA_OK && n > 0;
         if (err == CREMA_EINVAL)
             err = CREMA_OK;
     }
-    free(durations);
-    free(edges);
-    sink_intern_destroy(&keys);
+    sink_scratch_free(done);
+    sink_scratch_free(durations);
+    sink_scratch_free(edges);
     return err;
 }
 

@@ -1,8 +1,9 @@
 /* One row per user section. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "sink_cell.h"
+#include "sink_scratch.h"
+#include "sink_sort.h"
 #include "sink_stats.h"
 #include "sink_summary.h"
 
@@ -60,7 +61,7 @@ s_put_section(const sink_summary_t *self, const sink_rows_t *rows, const entry_t
     sink_cell_set_real(t, row, "self_s", sink_sum(&self_s));
     sink_cell_set_real(t, row, "cpu_s", sink_sum(&cpu_s));
     sink_cell_set_real(t, row, "dur_mean_s", sink_ratio(wall_s.known, (double)n_durations));
-    sink_stats_sort(durations, n_durations);
+    sink_sort_reals(durations, n_durations);
     sink_cell_set_real(t, row, "dur_p95_s", sink_stats_quantile(durations, n_durations, 0.95));
     sink_cell_set_real(t, row, "dur_max_s", n_durations ? durations[n_durations - 1] : NAN);
     sink_cell_set_real(t, row, "rss_delta_mean_b", sink_ratio(delta, (double)n_deltas));
@@ -74,21 +75,22 @@ sink_summary_sections(const sink_summary_t *self)
 {
     const sink_rows_t *rows = sink_tables_rows(self->tables, CREMA_TABLE_SECTIONS);
     size_t n = sink_rows_count(rows);
-    entry_t *entries = malloc((n + 1) * sizeof *entries);
-    double *durations = malloc((n + 1) * sizeof *durations);
-    crema_err_t err = entries && durations ? CREMA_OK : CREMA_ENOMEM;
+    const char *dir = sink_tables_dir(self->tables);
+    crema_err_t err = CREMA_OK;
+    entry_t *entries = sink_scratch(dir, n + 1, sizeof *entries, &err);
+    double *durations = sink_scratch(dir, n + 1, sizeof *durations, &err);
     if (err == CREMA_OK) {
         for (size_t i = 0; i < n; i++)
             entries[i] =
                 (entry_t){((const crema_sections_row_t *)sink_rows_at(rows, i))->section_id, i};
-        qsort(entries, n, sizeof *entries, s_by_section);
+        sink_sort(entries, n, sizeof *entries, s_by_section);
     }
     for (size_t i = 0, end = 0; err == CREMA_OK && i < n; i = end) {
         while (end < n && entries[end].section == entries[i].section)
             end++;
         err = s_put_section(self, rows, entries + i, end - i, durations);
     }
-    free(entries);
-    free(durations);
+    sink_scratch_free(entries);
+    sink_scratch_free(durations);
     return err;
 }

@@ -7,6 +7,8 @@
 #include "sink_attempt.h"
 #include "sink_cell.h"
 #include "sink_intern.h"
+#include "sink_scratch.h"
+#include "sink_sort.h"
 #include "sink_stats.h"
 #include "sink_summary.h"
 
@@ -17,16 +19,6 @@ s_copy_name(const sink_summary_t *self, crema_dict_t kind, uint32_t id, const cr
 {
     const sink_dict_t *dict = sink_decoder_dict(self->run);
     sink_cell_set_text(table, row, column, sink_dict_text(dict, kind, id));
-}
-
-/* Durations of one group. */
-static void
-s_durations(const crema_table_t *table, uint8_t *row, double *durations, size_t n)
-{
-    sink_stats_sort(durations, n);
-    sink_cell_set_real(table, row, "dur_p50_s", sink_stats_quantile(durations, n, 0.5));
-    sink_cell_set_real(table, row, "dur_p95_s", sink_stats_quantile(durations, n, 0.95));
-    sink_cell_set_real(table, row, "dur_max_s", n ? durations[n - 1] : NAN);
 }
 
 /* A sum over `chunks`, of which `know` had a value: -1 if none had. */
@@ -139,8 +131,8 @@ sink_summary_workers(const sink_summary_t *self)
     const crema_table_t *t = crema_table(CREMA_TABLE_PER_WORKER);
     const sink_facts_t *facts = self->facts;
     per_worker_t *workers = calloc(facts->n_workers + 1, sizeof *workers);
-    double *scores = calloc(facts->n_chunks + 1, sizeof *scores);
-    crema_err_t err = workers && scores ? CREMA_OK : CREMA_ENOMEM;
+    crema_err_t err = workers ? CREMA_OK : CREMA_ENOMEM;
+    double *scores = sink_scratch(facts->dir, facts->n_chunks + 1, sizeof *scores, &err);
     if (err == CREMA_OK) {
         s_sum_samples(facts, workers);
         s_sum_chunks(self, workers, scores);
@@ -152,59 +144,90 @@ sink_summary_workers(const sink_summary_t *self)
         err = sink_tables_add(self->tables, t->id, row);
     }
     free(workers);
-    free(scores);
+    sink_scratch_free(scores);
     return err;
 }
 
 /* ---- task prefixes */
 
+/* Dask's totals of one prefix. */
+typedef struct {
+    double cpu_s, noncpu_s, other_s, bytes;
+    bool any;
+    size_t failed;
+    size_t first, n; /* durations of its tasks, in the shared array */
+} per_prefix_t;
+
 static void
-s_meter_prefix(const sink_facts_t *facts, uint32_t prefix, uint8_t *row)
+s_meter_prefixes(const sink_facts_t *facts, per_prefix_t *prefixes, size_t n)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_PER_TASK_PREFIX);
-    double cpu_s = 0, noncpu_s = 0, other_s = 0, bytes = 0;
-    bool any = false;
     for (size_t i = 0; i < facts->n_metered; i++) {
         const sink_metered_t *m = &facts->metered[i];
-        if (m->prefix != prefix || m->context != CREMA_CONTEXT_EXECUTE)
+        if (m->prefix >= n || m->context != CREMA_CONTEXT_EXECUTE)
             continue;
-        any = true;
+        per_prefix_t *prefix = &prefixes[m->prefix];
+        prefix->any = true;
         if (m->in == SINK_UNIT_BYTES)
-            bytes += m->value;
+            prefix->bytes += m->value;
         else if (m->in != SINK_UNIT_SECONDS)
             continue;
         else if (m->kind == CREMA_ACTIVITY_CPU)
-            cpu_s += m->value;
+            prefix->cpu_s += m->value;
         else if (m->kind == CREMA_ACTIVITY_NONCPU)
-            noncpu_s += m->value;
+            prefix->noncpu_s += m->value;
         else
-            other_s += m->value;
+            prefix->other_s += m->value;
     }
-    sink_cell_set_real(t, row, "cpu_s", any ? cpu_s : NAN);
-    sink_cell_set_real(t, row, "noncpu_s", any ? noncpu_s : NAN);
-    sink_cell_set_real(t, row, "other_s", any ? other_s : NAN);
-    sink_cell_set(t, row, "bytes_b", any ? (int64_t)bytes : -1);
+}
+
+/* NULL: none of the prefixes, or of another run. */
+static per_prefix_t *
+s_prefix_of(const sink_task_t *task, per_prefix_t *prefixes, size_t n)
+{
+    return task->prefix < n && task->side != CREMA_SIDE_FOREIGN ? &prefixes[task->prefix] : NULL;
+}
+
+/* The durations of each prefix's tasks are adjacent. */
+static void
+s_count_prefixes(const sink_facts_t *facts, per_prefix_t *prefixes, size_t n, double *durations)
+{
+    for (size_t i = 0; i < facts->n_tasks; i++) {
+        per_prefix_t *prefix = s_prefix_of(&facts->tasks[i], prefixes, n);
+        if (prefix)
+            *(facts->tasks[i].status != 0 ? &prefix->failed : &prefix->n) += 1;
+    }
+    size_t at = 0;
+    for (size_t i = 0; i < n; i++) {
+        prefixes[i].first = at;
+        at += prefixes[i].n;
+        prefixes[i].n = 0;
+    }
+    for (size_t i = 0; i < facts->n_tasks; i++) {
+        const sink_task_t *task = &facts->tasks[i];
+        per_prefix_t *prefix = s_prefix_of(task, prefixes, n);
+        if (prefix && task->status == 0)
+            durations[prefix->first + prefix->n++] =
+                (double)(task->t_stop_ns - task->t_start_ns) * 1e-9;
+    }
 }
 
 static void
-s_count_prefix(const sink_facts_t *facts, uint32_t prefix, double *durations, uint8_t *row)
+s_fill_prefix(const sink_facts_t *facts, const per_prefix_t *prefix, double *durations,
+              uint8_t *row)
 {
     const crema_table_t *t = crema_table(CREMA_TABLE_PER_TASK_PREFIX);
-    int64_t failed = 0;
-    size_t n = 0;
-    for (size_t i = 0; i < facts->n_tasks; i++) {
-        const sink_task_t *task = &facts->tasks[i];
-        if (task->prefix != prefix || task->side == CREMA_SIDE_FOREIGN)
-            continue;
-        if (task->status != 0)
-            failed++;
-        else
-            durations[n++] = (double)(task->t_stop_ns - task->t_start_ns) * 1e-9;
-    }
     bool any = facts->n_tasks > 0; /* otherwise not counted */
+    size_t n = prefix->n;
+    sink_cell_set_real(t, row, "cpu_s", prefix->any ? prefix->cpu_s : NAN);
+    sink_cell_set_real(t, row, "noncpu_s", prefix->any ? prefix->noncpu_s : NAN);
+    sink_cell_set_real(t, row, "other_s", prefix->any ? prefix->other_s : NAN);
+    sink_cell_set(t, row, "bytes_b", prefix->any ? (int64_t)prefix->bytes : -1);
     sink_cell_set(t, row, "n_tasks", any ? (int64_t)n : -1);
-    sink_cell_set(t, row, "n_failed", any ? failed : -1);
-    s_durations(t, row, durations, n);
+    sink_cell_set(t, row, "n_failed", any ? (int64_t)prefix->failed : -1);
+    sink_sort_reals(durations, n);
+    sink_cell_set_real(t, row, "dur_p50_s", sink_stats_quantile(durations, n, 0.5));
+    sink_cell_set_real(t, row, "dur_p95_s", sink_stats_quantile(durations, n, 0.95));
+    sink_cell_set_real(t, row, "dur_max_s", n ? durations[n - 1] : NAN);
 }
 
 crema_err_t
@@ -212,20 +235,27 @@ sink_summary_prefixes(const sink_summary_t *self)
 {
     const crema_table_t *t = crema_table(CREMA_TABLE_PER_TASK_PREFIX);
     const crema_table_t *d = crema_table(CREMA_TABLE_DICT_TASK_PREFIX);
-    const sink_rows_t *prefixes = sink_tables_rows(self->tables, d->id);
-    double *durations = calloc(self->facts->n_tasks + 1, sizeof *durations);
-    crema_err_t err = durations ? CREMA_OK : CREMA_ENOMEM;
-    for (uint32_t i = 0; err == CREMA_OK && i < sink_rows_count(prefixes); i++) {
+    const sink_facts_t *facts = self->facts;
+    const sink_rows_t *names = sink_tables_rows(self->tables, d->id);
+    size_t n = sink_rows_count(names);
+    crema_err_t err = CREMA_OK;
+    per_prefix_t *prefixes = sink_scratch(NULL, n + 1, sizeof *prefixes, &err);
+    double *durations = sink_scratch(facts->dir, facts->n_tasks + 1, sizeof *durations, &err);
+    if (err == CREMA_OK) {
+        s_meter_prefixes(facts, prefixes, n);
+        s_count_prefixes(facts, prefixes, n, durations);
+    }
+    for (uint32_t i = 0; err == CREMA_OK && i < n; i++) {
         uint8_t row[SINK_ROW_BYTES_MAX];
         crema_row_clear(t, row);
         sink_cell_set(t, row, "task_prefix_id", i);
         s_copy_name(self, CREMA_DICT_TASK_PREFIX, i, t, row, "task_prefix");
-        sink_cell_set(t, row, "side", sink_cell_int(d, sink_rows_at(prefixes, i), "side"));
-        s_meter_prefix(self->facts, i, row);
-        s_count_prefix(self->facts, i, durations, row);
+        sink_cell_set(t, row, "side", sink_cell_int(d, sink_rows_at(names, i), "side"));
+        s_fill_prefix(facts, &prefixes[i], durations + prefixes[i].first, row);
         err = sink_tables_add(self->tables, t->id, row);
     }
-    free(durations);
+    sink_scratch_free(prefixes);
+    sink_scratch_free(durations);
     return err;
 }
 

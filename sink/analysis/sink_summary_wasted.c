@@ -1,9 +1,8 @@
 /* Wasted work by worker, by whether it was a chunk, and by reason. */
-#include <stdlib.h>
-
 #include "sink_attempt.h"
 #include "sink_cell.h"
-#include "sink_intern.h"
+#include "sink_scratch.h"
+#include "sink_sort.h"
 #include "sink_summary.h"
 
 typedef struct {
@@ -22,25 +21,38 @@ s_reason(const sink_chunk_t *chunk)
     return chunk->status <= CREMA_CHUNK_PARTIAL ? reasons[chunk->status] : CREMA_WASTED_ERROR;
 }
 
-/* Chunks whose result is in the run's result, and tasks that succeeded in the end. */
-static crema_err_t
-s_find_successes(const sink_summary_t *self, sink_intern_t *chunks, sink_intern_t *tasks)
+/* A chunk in a pass, or a task; sorted by key, failed ones come together with a success. */
+typedef struct {
+    int64_t key;
+    size_t row; /* of an attempt in vain */
+    uint32_t pass;
+    bool good; /* in the run's result, or succeeded in the end */
+} outcome_t;
+
+static int
+s_by_success(const void *a, const void *b)
 {
-    const sink_facts_t *facts = self->facts;
-    crema_err_t err = CREMA_OK;
-    uint32_t number;
-    bool fresh;
-    for (size_t i = 0; err == CREMA_OK && i < facts->n_chunks; i++) {
-        const int64_t key[2] = {facts->chunks[i].chunk_id, facts->chunks[i].pass};
-        if (facts->chunks[i].counted && key[0] != 0)
-            err = sink_intern_add(chunks, key, sizeof key, &number, &fresh);
+    const outcome_t *left = a, *right = b;
+    if (left->key != right->key)
+        return left->key < right->key ? -1 : 1;
+    if (left->pass != right->pass)
+        return left->pass < right->pass ? -1 : 1;
+    return (int)right->good - (int)left->good;
+}
+
+/* Marks the attempts in vain whose key succeeded. */
+static void
+s_mark_recovered(outcome_t *outcomes, size_t n, bool *recovered)
+{
+    const outcome_t *good = NULL;
+    sink_sort(outcomes, n, sizeof *outcomes, s_by_success);
+    for (size_t i = 0; i < n; i++) {
+        const outcome_t *now = &outcomes[i];
+        if (now->good)
+            good = now;
+        else
+            recovered[now->row] = good && good->key == now->key && good->pass == now->pass;
     }
-    for (size_t i = 0; err == CREMA_OK && i < facts->n_tasks; i++) {
-        int64_t key = facts->tasks[i].task_key;
-        if (facts->tasks[i].status == CREMA_TASK_OK && key != 0)
-            err = sink_intern_add(tasks, &key, sizeof key, &number, &fresh);
-    }
-    return err;
 }
 
 static wasted_t *
@@ -51,45 +63,78 @@ s_cell(wasted_t *wasted, size_t n_workers, uint32_t worker, int what, int reason
                    (size_t)reason];
 }
 
-static void
-s_add_chunks(const sink_summary_t *self, const sink_intern_t *made_good, wasted_t *wasted)
+/* ---- chunks */
+
+static size_t
+s_take_chunks(const sink_facts_t *facts, outcome_t *outcomes)
 {
-    const sink_facts_t *facts = self->facts;
+    size_t n = 0;
+    for (size_t i = 0; i < facts->n_chunks; i++) {
+        const sink_chunk_t *chunk = &facts->chunks[i];
+        if (!chunk->counted || chunk->chunk_id != 0) /* without an id, no success is its own */
+            outcomes[n++] = (outcome_t){chunk->chunk_id, i, chunk->pass, chunk->counted};
+    }
+    return n;
+}
+
+static void
+s_add_chunks(const sink_facts_t *facts, const bool *recovered, wasted_t *wasted)
+{
     for (size_t i = 0; i < facts->n_chunks; i++) {
         const sink_chunk_t *chunk = &facts->chunks[i];
         if (chunk->counted)
             continue;
         wasted_t *cell = s_cell(wasted, facts->n_workers, chunk->worker, CREMA_WASTED_WHAT_CHUNK,
                                 s_reason(chunk));
-        const int64_t key[2] = {chunk->chunk_id, chunk->pass};
         cell->attempts++;
-        cell->recovered += sink_intern_find(made_good, key, sizeof key) != SINK_INTERN_NONE;
+        cell->recovered += recovered[i];
         cell->events += chunk->n_entries > 0 ? chunk->n_entries : 0;
         cell->s += sink_chunk_s(chunk);
     }
 }
 
+/* ---- tasks */
+
+static bool
+s_is_in_vain(const sink_task_t *task)
+{
+    return !task->is_chunk && task->side != CREMA_SIDE_FOREIGN && task->status != CREMA_TASK_OK &&
+           task->status <= CREMA_TASK_LOST;
+}
+
+static size_t
+s_take_tasks(const sink_facts_t *facts, outcome_t *outcomes)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < facts->n_tasks; i++) {
+        const sink_task_t *task = &facts->tasks[i];
+        bool good = task->status == CREMA_TASK_OK;
+        if (s_is_in_vain(task) || (good && task->task_key != 0))
+            outcomes[n++] = (outcome_t){task->task_key, i, 0, good};
+    }
+    return n;
+}
+
 static void
-s_add_tasks(const sink_summary_t *self, const sink_intern_t *made_good, wasted_t *wasted)
+s_add_tasks(const sink_facts_t *facts, const bool *recovered, wasted_t *wasted)
 {
     static const int reasons[] = {[CREMA_TASK_ERROR] = CREMA_WASTED_ERROR,
                                   [CREMA_TASK_CANCELLED] = CREMA_WASTED_CANCELLED,
                                   [CREMA_TASK_LOST] = CREMA_WASTED_LOST};
-    const sink_facts_t *facts = self->facts;
     for (size_t i = 0; i < facts->n_tasks; i++) {
         const sink_task_t *task = &facts->tasks[i];
-        if (task->is_chunk || task->side == CREMA_SIDE_FOREIGN || task->status == CREMA_TASK_OK ||
-            task->status > CREMA_TASK_LOST)
+        if (!s_is_in_vain(task))
             continue;
         wasted_t *cell = s_cell(wasted, facts->n_workers, task->worker, CREMA_WASTED_WHAT_TASK,
                                 reasons[task->status]);
         cell->attempts++;
-        cell->recovered +=
-            sink_intern_find(made_good, &task->task_key, sizeof task->task_key) != SINK_INTERN_NONE;
+        cell->recovered += recovered[i];
         if (task->t_stop_ns > task->t_start_ns)
             cell->s += (double)(task->t_stop_ns - task->t_start_ns) * 1e-9;
     }
 }
+
+/* ---- the table */
 
 static crema_err_t
 s_put(const sink_summary_t *self, size_t worker, int what, int reason, const wasted_t *cell)
@@ -119,17 +164,18 @@ crema_err_t
 sink_summary_wasted(const sink_summary_t *self)
 {
     size_t n = self->facts->n_workers;
-    sink_intern_t *chunks = NULL, *tasks = NULL;
-    wasted_t *wasted =
-        calloc((n + 1) * CREMA_WASTED_WHAT_COUNT * CREMA_WASTED_COUNT, sizeof *wasted);
-    crema_err_t err = wasted ? sink_intern_new(SINK_INTERN_ANY, &chunks) : CREMA_ENOMEM;
-    if (err == CREMA_OK)
-        err = sink_intern_new(SINK_INTERN_ANY, &tasks);
-    if (err == CREMA_OK)
-        err = s_find_successes(self, chunks, tasks);
+    const sink_facts_t *facts = self->facts;
+    size_t most = facts->n_chunks > facts->n_tasks ? facts->n_chunks : facts->n_tasks;
+    crema_err_t err = CREMA_OK;
+    outcome_t *outcomes = sink_scratch(facts->dir, most + 1, sizeof *outcomes, &err);
+    bool *recovered = sink_scratch(facts->dir, most + 1, sizeof *recovered, &err);
+    wasted_t *wasted = sink_scratch(NULL, (n + 1) * CREMA_WASTED_WHAT_COUNT * CREMA_WASTED_COUNT,
+                                    sizeof *wasted, &err);
     if (err == CREMA_OK) {
-        s_add_chunks(self, chunks, wasted);
-        s_add_tasks(self, tasks, wasted);
+        s_mark_recovered(outcomes, s_take_chunks(facts, outcomes), recovered);
+        s_add_chunks(facts, recovered, wasted);
+        s_mark_recovered(outcomes, s_take_tasks(facts, outcomes), recovered);
+        s_add_tasks(facts, recovered, wasted);
     }
     for (size_t w = 0; w <= n; w++)
         for (int what = 0; what < CREMA_WASTED_WHAT_COUNT; what++)
@@ -138,8 +184,8 @@ sink_summary_wasted(const sink_summary_t *self)
                 if (cell->attempts > 0)
                     err = s_put(self, w, what, reason, cell);
             }
-    free(wasted);
-    sink_intern_destroy(&chunks);
-    sink_intern_destroy(&tasks);
+    sink_scratch_free(wasted);
+    sink_scratch_free(recovered);
+    sink_scratch_free(outcomes);
     return err;
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "crema_columns.h"
+#include "sink_scratch.h"
+#include "sink_sort.h"
 
 typedef enum { STOP, PRESENT, START, READY, PAUSE, SERVED } change_kind_t;
 
@@ -114,12 +116,12 @@ s_spells(const sink_sweep_in_t *in, const sink_spell_t *spells, size_t n_spells,
 }
 
 static change_t *
-s_changes(const sink_sweep_in_t *in, sink_sweep_t *out, size_t *ret_n)
+s_changes(const sink_sweep_in_t *in, sink_sweep_t *out, size_t *ret_n, crema_err_t *err)
 {
     size_t n = 0;
     bool any_chunk = s_has_chunk(in);
     size_t most = 2 * (in->n_presence + in->n_busy + in->n_ready + in->n_paused) + in->n_workers;
-    change_t *changes = malloc((most + 1) * sizeof *changes);
+    change_t *changes = sink_scratch(in->dir, most + 1, sizeof *changes, err);
     if (!changes)
         return NULL;
     for (size_t i = 0; i < in->n_presence; i++) {
@@ -147,7 +149,7 @@ s_changes(const sink_sweep_in_t *in, sink_sweep_t *out, size_t *ret_n)
     for (uint32_t w = 0; in->last_arrival_ns && w < in->n_workers; w++)
         if (in->last_arrival_ns[w] > in->t0_ns && in->last_arrival_ns[w] < in->t1_ns)
             changes[n++] = (change_t){in->last_arrival_ns[w], w, SERVED, OTHER, 0};
-    qsort(changes, n, sizeof *changes, s_by_time);
+    sink_sort(changes, n, sizeof *changes, s_by_time);
     *ret_n = n;
     return changes;
 }
@@ -316,16 +318,19 @@ sink_sweep_run(const sink_sweep_in_t *in, sink_sweep_t *ret_sweep)
     if (in->t1_ns <= in->t0_ns)
         return CREMA_EINVAL;
     size_t n = 0, n_workers = in->n_workers ? in->n_workers : 1;
-    change_t *changes = s_changes(in, &out, &n);
+    crema_err_t err = CREMA_OK;
+    change_t *changes = s_changes(in, &out, &n, &err);
     sweep_t self = {.in = in, .out = &out};
+    out.steps = sink_scratch(in->dir, n + 1, sizeof *out.steps, &err);
     self.workers = calloc(n_workers, sizeof *self.workers);
     out.workers = calloc(n_workers, sizeof *out.workers);
-    out.steps = malloc((n + 1) * sizeof *out.steps);
-    if (!changes || !self.workers || !out.workers || !out.steps) {
-        free(changes);
+    if (err == CREMA_OK && (!self.workers || !out.workers))
+        err = CREMA_ENOMEM;
+    if (err != CREMA_OK) {
+        sink_scratch_free(changes);
         free(self.workers);
         sink_sweep_clear(&out);
-        return CREMA_ENOMEM;
+        return err;
     }
     for (size_t w = 0; w < n_workers; w++)
         self.workers[w].t_ns = in->t0_ns;
@@ -334,7 +339,7 @@ sink_sweep_run(const sink_sweep_in_t *in, sink_sweep_t *ret_sweep)
     s_sweep(&self, changes, n);
     out.steady_thread_s = sink_sweep_integral_s(&out, SINK_STEP_THREADS, out.t_steady0_ns,
                                                 out.t_steady1_ns, in->t1_ns);
-    free(changes);
+    sink_scratch_free(changes);
     free(self.workers);
     *ret_sweep = out;
     return CREMA_OK;
@@ -344,7 +349,7 @@ void
 sink_sweep_clear(sink_sweep_t *sweep)
 {
     free(sweep->workers);
-    free(sweep->steps);
+    sink_scratch_free(sweep->steps);
     *sweep = (sink_sweep_t){0};
 }
 

@@ -70,6 +70,7 @@ typedef struct {
     const sink_spell_t *paused;
     size_t n_paused;
     const int64_t *last_arrival_ns; /* by worker: arrival of its last chunk; NULL: unknown */
+    const char *dir;                /* for arrays that are larger than memory; NULL: none */
 } sink_sweep_in_t;
 
 typedef struct {
@@ -86,7 +87,7 @@ typedef struct {
     double steady_thread_s;
     double tail_free_s; /* idle threads in the tail */
     sink_load_t *workers;
-    sink_step_t *steps;
+    sink_step_t *steps; /* a sink_scratch() array */
     size_t n_steps;
 } sink_sweep_t;
 

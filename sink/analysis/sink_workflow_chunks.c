@@ -5,6 +5,8 @@
 #include "sink_attempt.h"
 #include "sink_cell.h"
 #include "sink_intern.h"
+#include "sink_scratch.h"
+#include "sink_sort.h"
 #include "sink_stats.h"
 #include "sink_workflow.h"
 
@@ -128,7 +130,7 @@ s_chunk_times(workflow_t *self, double *walls)
         walls[n++] = facts->chunks[i].wall_s;
         sum += facts->chunks[i].wall_s;
     }
-    sink_stats_sort(walls, n);
+    sink_sort_reals(walls, n);
     int64_t rows = (int64_t)n;
     workflow_put(self, "chunk_wall_min", n ? walls[0] : NAN, rows, 0);
     workflow_put(self, "chunk_wall_mean", sink_ratio(sum, (double)n), rows, 0);
@@ -189,13 +191,11 @@ workflow_chunks(workflow_t *self)
     workflow_put(self, "gc_time", s->gc, s->n, s->no_gc ? IS_ESTIMATE : 0);
     workflow_put(self, "avg_cpu_time_per_chunk", sink_ratio(s->P, (double)s->n), s->n, 0);
     workflow_put(self, "avg_process_cpu_per_chunk", sink_ratio(s->C, (double)s->n), s->n, cpu);
-    double *walls = malloc((facts->n_chunks + 1) * sizeof *walls);
-    if (!walls) {
-        self->err = CREMA_ENOMEM;
+    double *walls = sink_scratch(facts->dir, facts->n_chunks + 1, sizeof *walls, &self->err);
+    if (!walls)
         return;
-    }
     s_chunk_times(self, walls);
-    free(walls);
+    sink_scratch_free(walls);
     workflow_put(self, "chunk_s_per_event", sink_ratio(s->P, s->E), s->n, 0);
     workflow_put_bounds(self, "chunk_b_per_event", self->in->model->memory.b,
                         self->in->model->memory.b_lo, self->in->model->memory.b_hi,

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "crema_failpoint.h"
+#include "sink_arrived.h"
 #include "sink_cell.h"
 #include "sink_decoder.h"
 #include "sink_h5.h"
@@ -22,6 +23,7 @@ struct sink_live {
     char *path;
     crema_id_t run_id;
     sink_decoder_t *run;
+    sink_arrived_t *arrived;
     sink_h5_t *
         file; /* NULL until the first flush, so that it is created with the attributes known by then */
     bool broken;
@@ -40,6 +42,8 @@ sink_live_new(const char *path, const crema_id_t *run_id, sink_live_t **ret_self
     self->run_id = *run_id;
     self->path = strdup(path);
     crema_err_t err = self->path ? sink_decoder_new(s_emit, self, &self->run) : CREMA_ENOMEM;
+    if (err == CREMA_OK)
+        err = sink_arrived_new(&self->arrived);
     if (err != CREMA_OK) {
         sink_live_close(&self);
         return err;
@@ -131,7 +135,10 @@ s_emit(void *context, crema_table_id_t id, const uint8_t *row)
     size_t size = crema_table_row_bytes(table);
     if (!waiting->rows && !(waiting->rows = malloc(size * table->live_chunk_rows)))
         return CREMA_ENOMEM;
-    memcpy(waiting->rows + waiting->n++ * size, row, size);
+    uint8_t *own = memcpy(waiting->rows + waiting->n++ * size, row, size);
+    if (id == CREMA_TABLE_CHUNKS)
+        ((crema_chunks_row_t *)own)->attempt =
+            sink_arrived_count(self->arrived, (const crema_chunks_row_t *)own);
     return waiting->n == table->live_chunk_rows ? s_write_waiting(self, id) : CREMA_OK;
 }
 
@@ -221,6 +228,7 @@ sink_live_close(sink_live_t **self_p)
     for (int t = 0; t < CREMA_TABLE_COUNT; t++)
         free(self->waiting[t].rows);
     sink_decoder_destroy(&self->run);
+    sink_arrived_destroy(&self->arrived);
     free(self->path);
     free(self);
     *self_p = NULL;

@@ -51,17 +51,13 @@ s_on_clock(void *context, const crema_clock_sample_t *sample)
     return err == CREMA_OK ? sink_decoder_clock(self->run, sample) : err;
 }
 
-/* Reads messages first, so that every record is decoded with the final rules. */
+/* After the messages, so that every record is decoded with the final rules. */
 static crema_err_t
 s_read(sink_seal_t *self, const char *journal_dir)
 {
-    const sink_journal_visitor_t messages = {
-        .context = self, .run = s_on_run, .writers = s_on_writers};
     const sink_journal_visitor_t records = {
         .context = self, .put = s_on_put, .clock = s_on_clock, .mark = s_on_mark};
-    crema_err_t err = sink_journal_read(journal_dir, &messages, &self->report);
-    if (err == CREMA_OK)
-        err = sink_journal_read(journal_dir, &records, &self->report);
+    crema_err_t err = sink_journal_read(journal_dir, &records, &self->report);
     if (err == CREMA_OK)
         err = sink_decoder_finish(self->run);
     if (err == CREMA_ENOSPC) { /* rows are spilled to a file in the output directory */
@@ -186,8 +182,11 @@ s_paths(sink_seal_t *self, const char *output_path)
 static crema_err_t
 s_begin(sink_seal_t *self, const char *journal_dir, const char *output_path)
 {
-    const sink_journal_visitor_t nothing = {.context = self};
-    crema_err_t err = sink_journal_read(journal_dir, &nothing, &self->report);
+    const sink_journal_visitor_t messages = {
+        .context = self, .run = s_on_run, .writers = s_on_writers};
+    crema_err_t err = sink_decoder_new(s_on_row, self, &self->run);
+    if (err == CREMA_OK)
+        err = sink_journal_read(journal_dir, &messages, &self->report);
     if (err == CREMA_EMAGIC || err == CREMA_ENOENT) {
         snprintf(self->why, self->why_size, "%s: not the journal directory of a run", journal_dir);
         return err;
@@ -197,8 +196,6 @@ s_begin(sink_seal_t *self, const char *journal_dir, const char *output_path)
     err = s_paths(self, output_path);
     if (err == CREMA_OK)
         err = sink_tables_new(self->dir, &self->tables);
-    if (err == CREMA_OK)
-        err = sink_decoder_new(s_on_row, self, &self->run);
     if (err == CREMA_OK)
         err = sink_offset_new(sink_decoder_limits(self->run), &self->offset);
     if (err == CREMA_OK)

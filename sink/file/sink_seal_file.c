@@ -13,9 +13,8 @@
 #include "sink_fs.h"
 #include "sink_grid.h"
 #include "sink_kept.h"
+#include "sink_scratch.h"
 #include "sink_seal_impl.h"
-
-#define GRID_BLOCK 64 /* workers written to the grid at a time */
 
 static crema_err_t
 s_fail_h5(sink_seal_t *self, crema_err_t err)
@@ -72,17 +71,14 @@ s_begin_grid(sink_seal_t *self, const sink_grid_axis_t *axis)
 }
 
 static crema_err_t
-s_write_grid_blocks(sink_seal_t *self, const sink_grid_axis_t *axis,
-                    double *const values[CREMA_GRID_PER_WORKER])
+s_write_variables(sink_seal_t *self, const sink_grid_axis_t *axis,
+                  double *const values[CREMA_GRID_PER_WORKER])
 {
     size_t n_workers = self->facts->n_workers;
     crema_err_t err = CREMA_OK;
-    for (size_t first = 0; first < n_workers && err == CREMA_OK; first += GRID_BLOCK) {
-        size_t n = n_workers - first < GRID_BLOCK ? n_workers - first : GRID_BLOCK;
-        sink_grid_workers(self->facts, axis, first, n, values);
-        for (size_t v = 0; v < CREMA_GRID_PER_WORKER && err == CREMA_OK; v++)
-            err = sink_h5_grid_put(self->file, v, first, n, values[v]);
-    }
+    sink_grid_workers(self->facts, axis, 0, n_workers, values);
+    for (size_t v = 0; v < CREMA_GRID_PER_WORKER && n_workers > 0 && err == CREMA_OK; v++)
+        err = sink_h5_grid_put(self->file, v, 0, n_workers, values[v]);
     for (int v = CREMA_GRID_PER_WORKER; v < CREMA_GRID_COUNT && err == CREMA_OK; v++) {
         sink_grid_sum(self->facts, axis, (crema_grid_t)v, values[0]);
         err = sink_h5_grid_put(self->file, (size_t)v, 0, 1, values[0]);
@@ -96,15 +92,15 @@ s_write_grid(sink_seal_t *self)
     sink_grid_axis_t axis = sink_grid_axis(self->facts->t0_ns, self->facts->t1_ns);
     double *values[CREMA_GRID_PER_WORKER] = {NULL};
     crema_err_t err = CREMA_OK;
-    for (int v = 0; v < CREMA_GRID_PER_WORKER && err == CREMA_OK; v++)
-        if (!(values[v] = calloc(GRID_BLOCK * axis.n, sizeof(double))))
-            err = CREMA_ENOMEM;
+    for (int v = 0; v < CREMA_GRID_PER_WORKER; v++)
+        values[v] =
+            sink_scratch(self->dir, (self->facts->n_workers + 1) * axis.n, sizeof(double), &err);
     if (err == CREMA_OK)
         err = s_begin_grid(self, &axis);
     if (err == CREMA_OK)
-        err = s_write_grid_blocks(self, &axis, values);
+        err = s_write_variables(self, &axis, values);
     for (int v = 0; v < CREMA_GRID_PER_WORKER; v++)
-        free(values[v]);
+        sink_scratch_free(values[v]);
     return err == CREMA_OK ? err : s_fail_h5(self, err);
 }
 

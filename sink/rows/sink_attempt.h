@@ -29,8 +29,9 @@ sink_chunk_returned(int64_t status)
 
 typedef struct sink_attempts sink_attempts_t;
 
-/* Attempts beyond CREMA_LIMIT_OPEN_ATTEMPTS are counted in `limits`, which the caller owns, and
- * never opened. */
+/* Memory grows with the attempts that are open at the same time, and with gaps in their numbers.
+ * Beyond CREMA_LIMIT_OPEN_ATTEMPTS they are counted in `limits`, which the caller owns, and never
+ * opened. */
 CREMA_MUST_CHECK crema_err_t sink_attempts_new(crema_limits_t *limits, sink_attempts_t **ret_self);
 void sink_attempts_destroy(sink_attempts_t **self_p);
 
@@ -42,22 +43,20 @@ CREMA_MUST_CHECK crema_err_t sink_attempts_open(sink_attempts_t *self, uint32_t 
 CREMA_MUST_CHECK crema_err_t sink_attempts_close(sink_attempts_t *self, uint32_t stream,
                                                  int64_t ref);
 
-/* Iterates over the open attempts in the order they were opened: set *cursor to 0, call until
+/* Iterates over the open attempts in the order they were opened: set *cursor to NULL, call until
  * NULL. */
-const uint8_t *sink_attempts_next(const sink_attempts_t *self, size_t *cursor);
-
-/* Counts an attempt whose final row has arrived. Returns the number of arrived attempts at its
- * chunk in its submission; 0 if unknown. */
-uint32_t sink_attempts_arrived(sink_attempts_t *self, const crema_chunks_row_t *row);
+const uint8_t *sink_attempts_next(const sink_attempts_t *self, const void **cursor);
 
 /* Numbers the passes over each chunk and, within each pass, the attempts by start time. Of the
  * attempts of a pass that returned, all but the last to end are marked as superseded: the same
  * task of the same submission was computed again because its result was lost. Another submission
- * is another pass. `rows` are those of /chunks in final order; `streams` those of /dict/stream. */
-CREMA_MUST_CHECK crema_err_t sink_attempts_number(sink_rows_t *rows, const sink_rows_t *streams);
+ * is another pass. `rows` are those of /chunks in final order; `streams` those of /dict/stream;
+ * `dir` is for arrays that are larger than memory. */
+CREMA_MUST_CHECK crema_err_t sink_attempts_number(sink_rows_t *rows, const sink_rows_t *streams,
+                                                  const char *dir);
 
 /* Numbers the executions of each Dask task by start time; an event without a start (a lost
  * result) is not an execution. `rows` are those of /task_events in final order. */
-CREMA_MUST_CHECK crema_err_t sink_attempts_number_tasks(sink_rows_t *rows);
+CREMA_MUST_CHECK crema_err_t sink_attempts_number_tasks(sink_rows_t *rows, const char *dir);
 
 #endif

@@ -54,7 +54,7 @@ sink_decoder_new(sink_row_fn emit, void *context, sink_decoder_t **ret_self)
     if (err == CREMA_OK)
         err = sink_attempts_new(self->limits, &self->attempts);
     if (err == CREMA_OK)
-        err = sink_intern_new(SINK_INTERN_ANY, &self->chunk_tasks);
+        err = crema_map_new(self->limits->limit[CREMA_LIMIT_CHUNK_TASKS], &self->chunk_tasks);
     if (err == CREMA_OK)
         err = sink_intern_new(SINK_INTERN_ANY, &self->agents);
     if (err != CREMA_OK)
@@ -78,7 +78,7 @@ sink_decoder_destroy(sink_decoder_t **self_p)
     free(self->seen);
     free(self->departures);
     sink_intern_destroy(&self->agents);
-    sink_intern_destroy(&self->chunk_tasks);
+    crema_map_destroy(&self->chunk_tasks);
     sink_attempts_destroy(&self->attempts);
     sink_activity_destroy(&self->activity);
     sink_texts_destroy(&self->versions);

@@ -58,32 +58,34 @@ s_prefix_of_chunks(sink_decoder_t *self, uint32_t prefix)
 
 /* ---- tasks that were chunks */
 
-typedef struct {
-    int64_t task_key;
-    uint64_t stream;
-} task_t;
-
-static bool
-s_is_chunk_task(const sink_decoder_t *self, const sink_stream_t *stream, int64_t task_key)
+static crema_id_t
+s_task_id(const sink_stream_t *stream, int64_t task_key)
 {
-    task_t task = {task_key, stream->row};
-    return sink_intern_find(self->chunk_tasks, &task, sizeof task) != SINK_INTERN_NONE;
+    const uint64_t key[2] = {(uint64_t)task_key, stream->row};
+    crema_id_t id;
+    memcpy(id.bytes, key, sizeof id.bytes);
+    return id;
 }
 
 static crema_err_t
 s_note_chunk_task(sink_decoder_t *self, const sink_stream_t *stream, int64_t task_key)
 {
-    task_t task = {task_key, stream->row};
-    uint32_t number;
-    bool fresh;
-    if (task_key == 0)
+    const crema_id_t id = s_task_id(stream, task_key);
+    if (task_key == 0 || crema_map_find(self->chunk_tasks, &id))
         return CREMA_OK;
-    if (sink_intern_count(self->chunk_tasks) >= self->limits->limit[CREMA_LIMIT_CHUNK_TASKS] &&
-        !s_is_chunk_task(self, stream, task_key)) {
+    if (crema_map_count(self->chunk_tasks) >= self->limits->limit[CREMA_LIMIT_CHUNK_TASKS]) {
         crema_limits_met(self->limits, CREMA_LIMIT_CHUNK_TASKS, 1);
         return CREMA_OK;
     }
-    return sink_intern_add(self->chunk_tasks, &task, sizeof task, &number, &fresh);
+    return crema_map_add(self->chunk_tasks, &id, self);
+}
+
+/* A task's event comes after the rows of its chunk; the next execution has rows of its own. */
+static bool
+s_was_chunk(sink_decoder_t *self, const sink_stream_t *stream, int64_t task_key)
+{
+    const crema_id_t id = s_task_id(stream, task_key);
+    return crema_map_take(self->chunk_tasks, &id) != NULL;
 }
 
 /* ---- one row of each kind */
@@ -94,14 +96,6 @@ s_wire_only(const sink_decoder_t *self, const crema_batch_t *batch, uint32_t r, 
 {
     int column = self->columns[batch->table->id].wire_only;
     return crema_batch_int(batch, r, (size_t)column, otherwise);
-}
-
-/* UINT16_MAX: unknown, or more than the column holds. */
-static uint16_t
-s_attempt(sink_decoder_t *self, const crema_chunks_row_t *row)
-{
-    uint32_t n = sink_attempts_arrived(self->attempts, row);
-    return n > 0 && n < UINT16_MAX ? (uint16_t)n : UINT16_MAX;
 }
 
 static crema_err_t
@@ -118,7 +112,6 @@ s_chunk(sink_decoder_t *self, sink_stream_t *stream, const crema_batch_t *batch,
     err = sink_attempts_close(self->attempts, stream->row, ref);
     if (err != CREMA_OK)
         return err;
-    row->attempt = s_attempt(self, row);
     return sink_decoder_emit(self, CREMA_TABLE_CHUNKS, (const uint8_t *)row);
 }
 
@@ -159,8 +152,9 @@ s_activity(sink_decoder_t *self, sink_stream_t *stream, const crema_batch_t *bat
 static crema_err_t
 s_task_event(sink_decoder_t *self, sink_stream_t *stream, crema_task_events_row_t *row)
 {
+    int64_t action = row->action;
+    bool is_chunk = action == CREMA_TASK_ACTION_COMPUTE && s_was_chunk(self, stream, row->task_key);
     if (row->side == CREMA_SIDE_UNATTRIBUTED) {
-        int64_t action = row->action;
         crema_split_rules_t rules = sink_meta_rules(self->meta);
         uint32_t prefix = row->task_prefix_id;
         crema_side_t side;
@@ -170,7 +164,7 @@ s_task_event(sink_decoder_t *self, sink_stream_t *stream, crema_task_events_row_
             side = CREMA_SIDE_RUNTIME;
         else if (row->status != 0)
             side = CREMA_SIDE_WASTED;
-        else if (s_is_chunk_task(self, stream, row->task_key))
+        else if (is_chunk)
             side = CREMA_SIDE_PROCESSOR;
         else
             side = crema_split_side(&rules, CREMA_CONTEXT_EXECUTE,
@@ -335,7 +329,7 @@ crema_err_t
 sink_decoder_lose_attempts(sink_decoder_t *self)
 {
     const uint8_t *open;
-    size_t cursor = 0;
+    const void *cursor = NULL;
     crema_err_t err = CREMA_OK;
     if (self->n_departures > 1)
         qsort(self->departures, self->n_departures, sizeof *self->departures, s_by_worker_and_time);
@@ -350,7 +344,6 @@ sink_decoder_lose_attempts(sink_decoder_t *self)
         row.wall_s = (double)(row.t_end_ns - row.t_start_ns) * 1e-9;
         row.status = CREMA_CHUNK_LOST;
         row.quality |= SINK_QUALITY_RECONSTRUCTED;
-        row.attempt = s_attempt(self, &row);
         err = sink_decoder_emit(self, CREMA_TABLE_CHUNKS, (const uint8_t *)&row);
     }
     return err;

@@ -2,6 +2,7 @@
 #ifndef SINK_DECODER_IMPL_H
 #define SINK_DECODER_IMPL_H
 
+#include "crema_map.h"
 #include "sink_activity.h"
 #include "sink_attempt.h"
 #include "sink_bound.h"
@@ -40,9 +41,9 @@ struct sink_decoder {
     sink_stream_t **streams; /* by row of /dict/stream */
     size_t n_streams, streams_room;
 
-    sink_intern_t *chunk_tasks; /* (stream, task key) of tasks that were chunks */
-    sink_intern_t *agents;      /* agents whose stream is known */
-    uint32_t *agent_streams;    /* row of /dict/stream by number of the agent */
+    crema_map_t *chunk_tasks; /* (task key, stream) of chunks whose task event is not here yet */
+    sink_intern_t *agents;    /* agents whose stream is known */
+    uint32_t *agent_streams;  /* row of /dict/stream by number of the agent */
     size_t agents_room;
     crema_clock_sample_t *clocks; /* waiting for the stream of their agent */
     size_t n_clocks, clocks_room;

@@ -1,19 +1,17 @@
-#define _GNU_SOURCE /* mremap, mkostemp */
+#define _GNU_SOURCE /* mremap */
 #include "sink_rows.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "sink_fs.h"
+#include "sink_scratch.h"
+#include "sink_sort.h"
 
 #define FIRST_BYTES ((size_t)64 << 10)
+#define GROWTH_BYTES_MAX ((size_t)64 << 20) /* so that little of a file stays unused */
 
 struct sink_rows {
     size_t row_bytes;
@@ -57,39 +55,21 @@ sink_rows_destroy(sink_rows_t **self_p)
     *self_p = NULL;
 }
 
-/* An unlinked file in the directory. */
-static crema_err_t
-s_open_temporary(const char *dir, int *ret_fd)
-{
-    char path[PATH_MAX];
-    crema_err_t err = sink_fs_join(dir, ".crema-rows-XXXXXX", path);
-    if (err != CREMA_OK)
-        return err;
-    int fd = mkostemp(path, O_CLOEXEC);
-    if (fd < 0)
-        return sink_fs_error(errno);
-    unlink(path);
-    *ret_fd = fd;
-    return CREMA_OK;
-}
-
-/* Reserves blocks before mapping them: a full disk is an error here instead of a signal later. */
+/* Continues in a file with more room. */
 static crema_err_t
 s_map_file(sink_rows_t *self, size_t room)
 {
     bool moving = self->fd < 0;
     int fd = self->fd;
-    if (moving) {
-        crema_err_t err = s_open_temporary(self->spill_dir, &fd);
-        if (err != CREMA_OK)
-            return err;
-    }
-    int why = posix_fallocate(fd, 0, (off_t)room);
-    void *bytes = why == 0 ? mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : NULL;
-    if (why != 0 || bytes == MAP_FAILED) {
+    void *bytes = NULL;
+    crema_err_t err = moving ? sink_scratch_open(self->spill_dir, &fd) : CREMA_OK;
+    if (err != CREMA_OK)
+        return err;
+    err = sink_scratch_map(fd, room, &bytes);
+    if (err != CREMA_OK) {
         if (moving)
             close(fd);
-        return why != 0 ? sink_fs_error(why) : CREMA_ENOMEM;
+        return err;
     }
     if (moving && self->bytes)
         memcpy(bytes, self->bytes, self->n * self->row_bytes);
@@ -107,7 +87,9 @@ s_grow(sink_rows_t *self)
     size_t room = self->room ? self->room * 2 : FIRST_BYTES;
     while (room < self->row_bytes)
         room *= 2;
-    if (self->fd >= 0 || (self->spill_dir && room > SINK_ROWS_MEMORY))
+    if (self->spill_dir && room > self->room + GROWTH_BYTES_MAX + self->row_bytes)
+        room = self->room + GROWTH_BYTES_MAX;
+    if (self->fd >= 0 || (self->spill_dir && room > SINK_SCRATCH_MEMORY))
         return s_map_file(self, room);
     void *bytes =
         self->bytes ? mremap(self->bytes, self->room, room, MREMAP_MAYMOVE)
@@ -145,10 +127,11 @@ sink_rows_at(const sink_rows_t *self, size_t i)
 
 /* ---- order */
 
+/* Key of a row. The row's position makes every key different, so that the order is stable. */
 typedef struct {
     int64_t first;
     int64_t seq;
-    uint64_t index; /* the row's position: makes every key different, so that any sort is stable */
+    uint64_t index;
     uint32_t stream;
 } sort_key_t;
 
@@ -165,69 +148,61 @@ s_by_key(const void *a, const void *b)
     return (left->index > right->index) - (left->index < right->index);
 }
 
-static crema_err_t
-s_collect_keys(const sink_rows_t *rows, const crema_table_t *table, const char *spill_dir,
-               sink_rows_t **ret_keys)
+/* True if the rows are in order already. */
+static bool
+s_take_keys(const sink_rows_t *self, const crema_table_t *table, sort_key_t *keys)
 {
     int stream = crema_table_column(table, "stream_id");
     int seq = crema_table_column(table, table->kind == CREMA_KIND_STREAM ? "seq" : "first_seq");
-    sink_rows_t *keys = NULL;
-    crema_err_t err = sink_rows_new(sizeof(sort_key_t), spill_dir, &keys);
-    for (size_t i = 0; err == CREMA_OK && i < rows->n; i++) {
-        const uint8_t *row = sink_rows_at(rows, i);
-        sort_key_t key = {.index = i};
-        key.first = crema_row_get_i64(table, row, 0);
+    bool sorted = true;
+    for (size_t i = 0; i < self->n; i++) {
+        const uint8_t *row = sink_rows_at(self, i);
+        sort_key_t *key = &keys[i];
+        key->index = i;
+        key->first = crema_row_get_i64(table, row, 0);
         if (stream >= 0)
-            key.stream = (uint32_t)crema_row_get_i64(table, row, (size_t)stream);
+            key->stream = (uint32_t)crema_row_get_i64(table, row, (size_t)stream);
         if (seq >= 0)
-            key.seq = crema_row_get_i64(table, row, (size_t)seq);
-        err = sink_rows_add(keys, &key);
+            key->seq = crema_row_get_i64(table, row, (size_t)seq);
+        sorted = sorted && (i == 0 || s_by_key(&keys[i - 1], key) < 0);
     }
-    if (err != CREMA_OK)
-        sink_rows_destroy(&keys);
-    else
-        *ret_keys = keys;
-    return err;
+    return sorted;
 }
 
-static bool
-s_is_sorted(const sink_rows_t *keys)
+/* Puts at each place the row that its key names, along the cycles of the permutation: no second
+ * copy of the rows. A key that is done names its own place. */
+static void
+s_permute(sink_rows_t *self, sort_key_t *keys, uint8_t *held)
 {
-    for (size_t i = 1; i < keys->n; i++)
-        if (s_by_key(sink_rows_at(keys, i - 1), sink_rows_at(keys, i)) > 0)
-            return false;
-    return true;
+    for (size_t i = 0; i < self->n; i++) {
+        if (keys[i].index == i)
+            continue;
+        size_t at = i;
+        memcpy(held, sink_rows_at(self, i), self->row_bytes);
+        for (size_t from; (from = keys[at].index) != i; at = from) {
+            memcpy(sink_rows_at(self, at), sink_rows_at(self, from), self->row_bytes);
+            keys[at].index = at;
+        }
+        memcpy(sink_rows_at(self, at), held, self->row_bytes);
+        keys[at].index = at;
+    }
 }
 
 crema_err_t
-sink_rows_sort(sink_rows_t **self_p, const crema_table_t *table, const char *spill_dir)
+sink_rows_sort(sink_rows_t *self, const crema_table_t *table)
 {
-    sink_rows_t *self = *self_p;
     if (table->kind != CREMA_KIND_STREAM && table->kind != CREMA_KIND_ACCOUNT)
         return CREMA_OK;
     if (self->n < 2)
         return CREMA_OK;
-    sink_rows_t *keys = NULL, *sorted = NULL;
-    crema_err_t err = s_collect_keys(self, table, spill_dir, &keys);
-    if (err == CREMA_OK && s_is_sorted(keys)) {
-        sink_rows_destroy(&keys);
-        return CREMA_OK;
+    crema_err_t err = CREMA_OK;
+    sort_key_t *keys = sink_scratch(self->spill_dir, self->n, sizeof *keys, &err);
+    uint8_t *held = sink_scratch(NULL, 1, self->row_bytes, &err);
+    if (err == CREMA_OK && !s_take_keys(self, table, keys)) {
+        sink_sort(keys, self->n, sizeof *keys, s_by_key);
+        s_permute(self, keys, held);
     }
-    if (err == CREMA_OK)
-        err = sink_rows_new(self->row_bytes, spill_dir, &sorted);
-    if (err == CREMA_OK)
-        qsort(keys->bytes, keys->n, sizeof(sort_key_t), s_by_key);
-    for (size_t i = 0; err == CREMA_OK && i < self->n; i++) {
-        sort_key_t key;
-        memcpy(&key, sink_rows_at(keys, i), sizeof key);
-        err = sink_rows_add(sorted, sink_rows_at(self, key.index));
-    }
-    sink_rows_destroy(&keys);
-    if (err != CREMA_OK) {
-        sink_rows_destroy(&sorted);
-        return err;
-    }
-    sink_rows_destroy(self_p);
-    *self_p = sorted;
-    return CREMA_OK;
+    sink_scratch_free(keys);
+    sink_scratch_free(held);
+    return err;
 }

@@ -1,7 +1,7 @@
 /* sink_rows - the rows of one table, kept until the file is written.
  *
- * Packed rows, in memory up to SINK_ROWS_MEMORY bytes, beyond that in an unlinked, mapped
- * temporary file, so that the size of a run is limited by disk and not by memory. */
+ * Packed rows, in memory up to SINK_SCRATCH_MEMORY bytes, beyond that in an unlinked, mapped
+ * temporary file: see sink_scratch.h. */
 #ifndef SINK_ROWS_H
 #define SINK_ROWS_H
 
@@ -10,8 +10,6 @@
 
 #include "crema_columns.h"
 #include "crema_error.h"
-
-#define SINK_ROWS_MEMORY ((size_t)64 << 20)
 
 typedef struct sink_rows sink_rows_t;
 
@@ -29,7 +27,6 @@ void *sink_rows_at(const sink_rows_t *self, size_t i);
 
 /* Stable sort by the table's first column, then stream, then seq (first_seq in /gaps). Tables
  * without these columns are left as they are. */
-CREMA_MUST_CHECK crema_err_t sink_rows_sort(sink_rows_t **self_p, const crema_table_t *table,
-                                            const char *spill_dir);
+CREMA_MUST_CHECK crema_err_t sink_rows_sort(sink_rows_t *self, const crema_table_t *table);
 
 #endif

@@ -46,6 +46,12 @@ sink_tables_add(sink_tables_t *self, crema_table_id_t table, const uint8_t *row)
     return sink_rows_add(self->rows[table], row);
 }
 
+const char *
+sink_tables_dir(const sink_tables_t *self)
+{
+    return self->spill_dir;
+}
+
 sink_rows_t *
 sink_tables_rows(const sink_tables_t *self, crema_table_id_t table)
 {
@@ -57,11 +63,13 @@ sink_tables_sort(sink_tables_t *self)
 {
     crema_err_t err = CREMA_OK;
     for (int t = 0; t < CREMA_TABLE_COUNT && err == CREMA_OK; t++)
-        err = sink_rows_sort(&self->rows[t], crema_table((crema_table_id_t)t), self->spill_dir);
+        err = sink_rows_sort(self->rows[t], crema_table((crema_table_id_t)t));
     if (err == CREMA_OK)
         err = sink_attempts_number(self->rows[CREMA_TABLE_CHUNKS],
-                                   self->rows[CREMA_TABLE_DICT_STREAM]);
-    return err == CREMA_OK ? sink_attempts_number_tasks(self->rows[CREMA_TABLE_TASK_EVENTS]) : err;
+                                   self->rows[CREMA_TABLE_DICT_STREAM], self->spill_dir);
+    if (err == CREMA_OK)
+        err = sink_attempts_number_tasks(self->rows[CREMA_TABLE_TASK_EVENTS], self->spill_dir);
+    return err;
 }
 
 crema_err_t

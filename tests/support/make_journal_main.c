@@ -1,7 +1,8 @@
 /* make_journal - synthetic runs for tests that are not in C.
  *
- *   make_journal toy|busy|plain DIR [COUNT]   writes a journal, which `crema-sink rebuild` turns into a run file: the toy run, COUNT chunks on
- *                                             four workers, COUNT rows of /custom
+ *   make_journal toy|busy|plain|long DIR [COUNT]   writes a journal, which `crema-sink rebuild` turns into a run file: the toy run, COUNT chunks on
+ *                                             four workers, COUNT rows of /custom,
+ *                                             COUNT chunks of twelve rows each on 64 workers
  *   make_journal live JOURNAL FILE STEP       writes the live file of a journal: for each line on standard input STEP more PUTs, a flush,
  *                                             and a line with the number of PUTs so far, "done" when there are no more; the file stays open
  *                                             until standard input ends */
@@ -84,8 +85,11 @@ main(int argc, char **argv)
         fixture_busy(argv[2], 2, 4, count);
     } else if (argc >= 3 && strcmp(argv[1], "plain") == 0) {
         fixture_plain(argv[2], 3, count);
+    } else if (argc >= 3 && strcmp(argv[1], "long") == 0) {
+        fixture_long(argv[2], 4, 64, count);
     } else {
-        fputs("usage: make_journal toy|busy|plain DIR [COUNT] | live JOURNAL FILE STEP\n", stderr);
+        fputs("usage: make_journal toy|busy|plain|long DIR [COUNT] | live JOURNAL FILE STEP\n",
+              stderr);
         return 2;
     }
     return 0;

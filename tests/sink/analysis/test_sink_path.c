@@ -12,11 +12,11 @@ must_find_the_longest_chain(void **state)
     const double durations[] = {1, 2, 3, 5, 0.5};
     sink_edge_t edges[] = {{2, 0}, {2, 1}, {4, 2}, {3, 1}, {4, 3}, {4, 3}};
     double s;
-    must(sink_path_longest(durations, 5, edges, 6, &s));
+    must(sink_path_longest(NULL, durations, 5, edges, 6, &s));
     assert_true(fabs(s - 7.5) < 1e-12);
-    must(sink_path_longest(durations, 5, edges, 0, &s));
+    must(sink_path_longest(NULL, durations, 5, edges, 0, &s));
     assert_true(s == 5);
-    must(sink_path_longest(durations, 0, edges, 0, &s));
+    must(sink_path_longest(NULL, durations, 0, edges, 0, &s));
     assert_true(s == 0);
 }
 
@@ -27,8 +27,8 @@ must_refuse_a_circle(void **state)
     const double durations[] = {1, 1, 1};
     sink_edge_t circle[] = {{1, 0}, {2, 1}, {0, 2}}, self_need[] = {{1, 1}};
     double s = -1;
-    assert_int_equal(sink_path_longest(durations, 3, circle, 3, &s), CREMA_EINVAL);
-    assert_int_equal(sink_path_longest(durations, 3, self_need, 1, &s), CREMA_EINVAL);
+    assert_int_equal(sink_path_longest(NULL, durations, 3, circle, 3, &s), CREMA_EINVAL);
+    assert_int_equal(sink_path_longest(NULL, durations, 3, self_need, 1, &s), CREMA_EINVAL);
     assert_true(s == -1);
 }
 

@@ -28,7 +28,7 @@ must_find_the_line_that_scipy_finds(void **state)
     const double x[] = {100, 220, 300, 410, 480, 600, 650, 730, 810, 900, 1000, 1000};
     const double y[] = {0.51, 0.72, 0.95, 1.12, 1.23, 2.4, 1.62, 1.75, 1.96, 2.05, 2.33, 2.28};
     sink_line_t line;
-    must(sink_stats_line(x, y, 12, &line));
+    must(sink_stats_line(NULL, x, y, 12, &line));
     NEAR(line.b, 0.00196875, 1e-12);
     NEAR(line.b_lo, 0.0018857142857142848, 1e-12);
     NEAR(line.b_hi, 0.0021, 1e-12);
@@ -43,7 +43,7 @@ must_find_the_line_of_the_toy_run(void **state)
     (void)state;
     const double x[] = {300, 300, 450, 50}, y[] = {3, 3, 4.5, 0.8};
     sink_line_t line;
-    must(sink_stats_line(x, y, 4, &line));
+    must(sink_stats_line(NULL, x, y, 4, &line));
     NEAR(line.b, 0.00925, 1e-15);
     NEAR(line.a, 0.28125, 1e-12);
 }
@@ -55,7 +55,7 @@ must_know_no_line_without_two_different_x(void **state)
     const double x[] = {5, 5, 5}, y[] = {1, 2, 3};
     sink_line_t line;
     for (size_t n = 0; n <= 3; n++) {
-        must(sink_stats_line(x, y, n, &line));
+        must(sink_stats_line(NULL, x, y, n, &line));
         assert_true(isnan(line.a) && isnan(line.b) && isnan(line.b_lo));
         assert_int_equal(line.n, n);
     }
@@ -72,7 +72,7 @@ must_thin_out_many_points(void **state)
         y[i] = 0.25 + 1e-3 * x[i] + (i % 5 == 0 ? 9 : 0); /* one fifth is far off */
     }
     sink_line_t line;
-    must(sink_stats_line(x, y, N, &line));
+    must(sink_stats_line(NULL, x, y, N, &line));
     NEAR(line.b, 1e-3, 1e-5);
     NEAR(line.a, 0.25, 0.2);
     assert_int_equal(line.n, N);
@@ -81,7 +81,7 @@ must_thin_out_many_points(void **state)
         x[i] = i;
         y[i] = i < KINK ? i : KINK + 3.0 * (i - KINK);
     }
-    must(sink_stats_line(x, y, N, &line));
+    must(sink_stats_line(NULL, x, y, N, &line));
     NEAR(line.b, 3, 0.01);
     free(x);
     free(y);
@@ -93,13 +93,13 @@ must_score_by_mad_or_mean_deviation(void **state)
     (void)state;
     double scores[6];
     const double spread[] = {1, 2, 3, 4, 100}, flat[] = {5, 5, 5, 5, 5, 8}, same[] = {2, 2, 2};
-    must(sink_stats_scores(spread, 5, scores));
+    must(sink_stats_scores(NULL, spread, 5, scores));
     NEAR(scores[2], 0, 0);
     NEAR(scores[4], 0.6745 * 97, 1e-9); /* MAD 1 */
-    must(sink_stats_scores(flat, 6, scores));
+    must(sink_stats_scores(NULL, flat, 6, scores));
     NEAR(scores[5], 3 / (1.253314 * 0.5), 1e-9);
     NEAR(scores[0], 0, 0);
-    must(sink_stats_scores(same, 3, scores));
+    must(sink_stats_scores(NULL, same, 3, scores));
     NEAR(scores[1], 0, 0);
 }
 

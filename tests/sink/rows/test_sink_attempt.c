@@ -3,6 +3,7 @@
 
 #include "crema_record.h"
 #include "must.h"
+#include "sink_arrived.h"
 #include "sink_attempt.h"
 #include "sink_cell.h"
 
@@ -54,7 +55,8 @@ must_keep_an_attempt_open_until_its_last_word(void **state)
     s_row(row, 3, 31, 0, CREMA_CHUNK_LOST);
     must(sink_attempts_open(self, 5, 3, row)); /* a later provisional row replaces the first */
     const int64_t want[] = {10, 31, 99};
-    size_t cursor = 0, n = 0;
+    const void *cursor = NULL;
+    size_t n = 0;
     const uint8_t *open;
     while ((open = sink_attempts_next(self, &cursor)))
         assert_int_equal(sink_cell_int(t, open, "t_start_ns"), want[n++]);
@@ -96,7 +98,7 @@ must_number_attempts_and_supersede_all_but_the_last_ok(void **state)
         must(sink_rows_add(self, row));
     }
     sink_rows_t *streams = s_streams(0);
-    must(sink_attempts_number(self, streams));
+    must(sink_attempts_number(self, streams, NULL));
     sink_rows_destroy(&streams);
     for (size_t i = 0; i < n; i++) {
         const uint8_t *row = sink_rows_at(self, i);
@@ -152,7 +154,7 @@ must_tell_passes_apart(void **state)
             sink_cell_set(t, row, "submission_key", cases[k].rows[i].submission);
             must(sink_rows_add(self, row));
         }
-        must(sink_attempts_number(self, streams));
+        must(sink_attempts_number(self, streams, NULL));
         for (size_t i = 0; i < n; i++) {
             const uint8_t *row = sink_rows_at(self, i);
             bool superseded = sink_cell_int(t, row, "quality") & SINK_QUALITY_SUPERSEDED;
@@ -191,7 +193,7 @@ must_number_the_executions_of_tasks(void **state)
         sink_cell_set(t, row, "action", rows[i].action);
         must(sink_rows_add(self, row));
     }
-    must(sink_attempts_number_tasks(self));
+    must(sink_attempts_number_tasks(self, NULL));
     for (size_t i = 0; i < n; i++)
         assert_int_equal(sink_cell_int(t, sink_rows_at(self, i), "attempt"), rows[i].want);
     sink_rows_destroy(&self);
@@ -204,17 +206,53 @@ must_count_arrivals(void **state)
     const crema_table_t *t = crema_table(CREMA_TABLE_CHUNKS);
     const struct {
         int64_t chunk, submission, want;
-    } rows[] = {{8, 1, 1}, {9, 1, 1}, {8, 1, 2}, {8, 2, 1}, {0, 1, 0}};
-    sink_attempts_t *self;
-    crema_limits_t limits = crema_limits();
-    must(sink_attempts_new(&limits, &self));
+    } rows[] = {{8, 1, 1}, {9, 1, 1}, {8, 1, 2}, {8, 2, 1}, {0, 1, UINT16_MAX}};
+    sink_arrived_t *self;
+    must(sink_arrived_new(&self));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         uint8_t row[SINK_ROW_BYTES_MAX];
         s_row(row, rows[i].chunk, 10, 20, CREMA_CHUNK_OK);
         sink_cell_set(t, row, "submission_key", rows[i].submission);
-        assert_int_equal(sink_attempts_arrived(self, (const crema_chunks_row_t *)row),
-                         rows[i].want);
+        assert_int_equal(sink_arrived_count(self, (const crema_chunks_row_t *)row), rows[i].want);
     }
+    sink_arrived_destroy(&self);
+    assert_null(self);
+}
+
+/* Numbers in any order, with gaps: each is opened once and closed once, and only what is open, or a gap, counts. */
+static void
+must_remember_what_was_closed(void **state)
+{
+    (void)state;
+    const crema_table_t *t = crema_table(CREMA_TABLE_CHUNKS);
+    const int64_t refs[] = {1, 2, 4, 3, -1, 9, 7, 8, 100, INT64_MAX, INT64_MIN, 5};
+    const size_t n = sizeof refs / sizeof *refs;
+    sink_attempts_t *self;
+    uint8_t row[SINK_ROW_BYTES_MAX];
+    const void *cursor = NULL;
+    crema_limits_t limits = crema_limits();
+    limits.limit[CREMA_LIMIT_OPEN_ATTEMPTS] = 8;
+    must(sink_attempts_new(&limits, &self));
+    for (size_t i = 0; i < n; i++) {
+        s_row(row, refs[i], 10, 0, CREMA_CHUNK_LOST);
+        must(sink_attempts_open(self, 0, refs[i], row));
+        must(sink_attempts_close(self, 0, refs[i]));
+    }
+    for (size_t i = 0; i < n; i++)
+        must(sink_attempts_open(self, 0, refs[i], row));
+    assert_null(sink_attempts_next(self, &cursor));
+    for (int64_t ref = 1; ref <= 1000; ref++) {
+        must(sink_attempts_open(self, 1, ref, row));
+        must(sink_attempts_close(self, 1, ref));
+    }
+    assert_int_equal(limits.met[CREMA_LIMIT_OPEN_ATTEMPTS], 0);
+    s_row(row, 6, 66, 0, CREMA_CHUNK_LOST);
+    must(sink_attempts_open(self, 0, 6, row));
+    cursor = NULL;
+    assert_int_equal(sink_cell_int(t, sink_attempts_next(self, &cursor), "t_start_ns"), 66);
+    for (int64_t ref = 2000; ref < 2000 + 100; ref += 2)
+        must(sink_attempts_close(self, 1, ref)); /* every second one never came */
+    assert_in_range(limits.met[CREMA_LIMIT_OPEN_ATTEMPTS], 40, 50);
     sink_attempts_destroy(&self);
 }
 
@@ -227,6 +265,7 @@ main(void)
         cmocka_unit_test(must_tell_passes_apart),
         cmocka_unit_test(must_number_the_executions_of_tasks),
         cmocka_unit_test(must_count_arrivals),
+        cmocka_unit_test(must_remember_what_was_closed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,15 +33,15 @@ s_make(const char *dir)
             fixture_real(s, "total", 1);
             fixture_set(s, "activity_id", fixture_name(s, CREMA_DICT_ACTIVITY, name));
             fixture_put(s, 0);
-            for (int final = 0; final < 2; final++) {
-                fixture_row(s, CREMA_TABLE_CHUNKS);
-                fixture_set(s, "t_start_ns", T(i + 1));
-                fixture_set(s, "t_end_ns", T(i + 2));
-                fixture_set(s, "chunk_id", 10 * w + i + 1);
-                fixture_set(s, "task_key", 10 * w + i + 1);
-                fixture_set(s, "attempt_ref", i);
-                fixture_put(s, final ? 0 : CREMA_BATCH_PROVISIONAL);
-            }
+        }
+        for (int i = 0; i < 16; i++) {
+            fixture_row(s, CREMA_TABLE_CHUNKS);
+            fixture_set(s, "t_start_ns", T(i % 8 + 1));
+            fixture_set(s, "t_end_ns", T(i % 8 + 2));
+            fixture_set(s, "chunk_id", 10 * w + i % 8 + 1);
+            fixture_set(s, "task_key", 10 * w + i % 8 + 1);
+            fixture_set(s, "attempt_ref", i % 8);
+            fixture_put(s, i < 8 ? CREMA_BATCH_PROVISIONAL : 0);
         }
         fixture_end(s, CREMA_END_FINISHED, T(20), 0, 0);
     }
@@ -111,7 +111,7 @@ must_name_each_limit_that_was_met_and_go_on(void **state)
         {CREMA_LIMIT_AGENTS, 2, 0},
         {CREMA_LIMIT_CLOCK_SAMPLES, 1, 7},
         {CREMA_LIMIT_ACTIVITY_KEYS, 30, 2},
-        {CREMA_LIMIT_OPEN_ATTEMPTS, 31, 2},
+        {CREMA_LIMIT_OPEN_ATTEMPTS, 7, 4}, /* of eight at a time */
         {CREMA_LIMIT_CHUNK_TASKS, 31, 2},
         {CREMA_LIMIT_PREFIXES, 1, 1},
         {CREMA_LIMIT_ATTRIBUTES, 2, 0},

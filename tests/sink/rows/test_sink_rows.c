@@ -9,6 +9,7 @@
 #include "rows_fixture.h"
 #include "sink_cell.h"
 #include "sink_rows.h"
+#include "sink_scratch.h"
 
 static void
 must_keep_rows_beyond_memory_in_a_file_that_is_gone(void **state)
@@ -18,7 +19,7 @@ must_keep_rows_beyond_memory_in_a_file_that_is_gone(void **state)
     assert_int_equal(mkdir(dir, 0700), 0);
     sink_rows_t *rows;
     uint8_t row[1000];
-    size_t n = SINK_ROWS_MEMORY / sizeof row + 5000;
+    size_t n = SINK_SCRATCH_MEMORY / sizeof row + 5000;
     must(sink_rows_new(sizeof row, dir, &rows));
     for (size_t i = 0; i < n; i++) {
         memset(row, (int)(i % 251), sizeof row);
@@ -53,7 +54,7 @@ must_say_when_it_cannot_spill(void **state)
     for (size_t i = 0; i < 100 && err == CREMA_OK; i++)
         err = sink_rows_add(rows, row);
     assert_int_equal(err, CREMA_ENOENT);
-    assert_int_equal(sink_rows_count(rows) * sizeof row, SINK_ROWS_MEMORY);
+    assert_int_equal(sink_rows_count(rows) * sizeof row, SINK_SCRATCH_MEMORY);
     sink_rows_destroy(&rows);
     assert_int_equal(sink_rows_new(0, NULL, &rows), CREMA_EINVAL);
 }
@@ -85,7 +86,7 @@ must_order_by_first_column_stream_seq_and_arrival(void **state)
     s_add(rows, 10, 0, 2, 1);
     s_add(rows, 10, 2, 1, 5);
     s_add(rows, -5, 7, 1, 0);
-    must(sink_rows_sort(&rows, table, NULL));
+    must(sink_rows_sort(rows, table));
     assert_int_equal(sink_rows_count(rows), 7);
     for (int64_t i = 0; i < 7; i++)
         assert_int_equal(sink_cell_int(table, sink_rows_at(rows, (size_t)i), "chunk_id"), i);
@@ -105,7 +106,7 @@ must_leave_dictionaries_as_they_are(void **state)
         sink_cell_set(table, row, "id", id);
         must(sink_rows_add(rows, row));
     }
-    must(sink_rows_sort(&rows, table, NULL));
+    must(sink_rows_sort(rows, table));
     assert_int_equal(sink_cell_int(table, sink_rows_at(rows, 0), "id"), 3);
     sink_rows_destroy(&rows);
 }

@@ -1,0 +1,17 @@
+/* sink_sort - sorts an array in place, in n log n, with no memory of its own. Pure: memory only.
+ *
+ * qsort() of the C library may copy the whole array to the heap; an array that is larger than
+ * memory, in a mapped file, is sorted here by passes over it from both ends. Not stable: where
+ * order matters the keys must differ. */
+#ifndef SINK_SORT_H
+#define SINK_SORT_H
+
+#include <stddef.h>
+
+/* `compare` as for qsort(). */
+void sink_sort(void *base, size_t n, size_t size, int (*compare)(const void *, const void *));
+
+/* Ascending; values must not be NaN. */
+void sink_sort_reals(double *values, size_t n);
+
+#endif
