@@ -147,13 +147,14 @@ s_models(sink_model_t *self, const sink_facts_t *facts, double threads, member_t
     for (size_t i = 1; i < n; i++)
         n_datasets += members[i].dataset != members[i - 1].dataset;
     if (!(self->datasets = calloc(n_datasets + 1, sizeof *self->datasets)))
-        err = CREMA_ENOMEM;
+        return CREMA_ENOMEM;
     for (size_t i = 0, end = 0; err == CREMA_OK && i < n; i = end) {
         while (end < n && members[end].dataset == members[i].dataset)
             end++;
         err = s_model(self, facts, members + i, end - i, scratch);
     }
-    s_size_chunks(self, threads);
+    if (err == CREMA_OK)
+        s_size_chunks(self, threads);
     return err;
 }
 

@@ -116,8 +116,9 @@ static crema_err_t
 s_shape(sink_seal_t *self)
 {
     sink_offset_settle(self->offset);
-    sink_seal_correct_rows(self);
-    crema_err_t err = s_add_coffea_report(self);
+    crema_err_t err = sink_seal_correct_rows(self);
+    if (err == CREMA_OK)
+        err = s_add_coffea_report(self);
     if (err == CREMA_OK)
         err = sink_tables_add_dict(self->tables, sink_decoder_dict(self->run));
     if (err == CREMA_OK) {

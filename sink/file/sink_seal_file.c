@@ -9,12 +9,15 @@
 
 #include "crema_failpoint.h"
 #include "crema_log.h"
+#include "sink_both.h"
 #include "sink_cell.h"
 #include "sink_fs.h"
 #include "sink_grid.h"
 #include "sink_kept.h"
 #include "sink_scratch.h"
 #include "sink_seal_impl.h"
+
+#define VERIFY_BYTES ((size_t)4 << 20)
 
 static crema_err_t
 s_fail_h5(sink_seal_t *self, crema_err_t err)
@@ -151,7 +154,7 @@ s_by_path(const void *a, const void *b)
                   (*(const crema_table_t *const *)b)->path);
 }
 
-/* Checksum of the rows in memory; the file must give the same when read back. */
+/* Checksum of the rows in memory. */
 static crema_err_t
 s_take_checksum(const sink_seal_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES])
 {
@@ -212,6 +215,75 @@ s_write(sink_seal_t *self)
     return err == CREMA_OK ? s_write_grid(self) : err;
 }
 
+typedef struct {
+    sink_seal_t *seal;
+    uint8_t *sha256;
+    crema_err_t written, summed;
+} writing_t;
+
+static void
+s_on_write(void *context)
+{
+    writing_t *self = context;
+    self->written = s_write(self->seal);
+}
+
+static void
+s_on_checksum(void *context)
+{
+    writing_t *self = context;
+    self->summed = s_take_checksum(self->seal, self->sha256);
+}
+
+/* One core compresses, the other one takes the checksum. */
+static crema_err_t
+s_write_and_sum(sink_seal_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES])
+{
+    writing_t both = {.seal = self, .sha256 = sha256};
+    sink_both(s_on_write, &both, s_on_checksum, &both);
+    if (both.written != CREMA_OK)
+        return both.written;
+    return both.summed == CREMA_OK
+               ? CREMA_OK
+               : sink_seal_fail(self, both.summed, "the checksum cannot be taken");
+}
+
+/* ---- reading back */
+
+static crema_err_t
+s_read_back(sink_seal_t *self, sink_h5_t *file, const crema_table_t *table, uint8_t *block)
+{
+    const sink_rows_t *rows = sink_tables_rows(self->tables, table->id);
+    const size_t row_bytes = crema_table_row_bytes(table), n = sink_rows_count(rows);
+    size_t most = VERIFY_BYTES / row_bytes;
+    if (table->final_chunk_rows > 0 && most > table->final_chunk_rows)
+        most -= most % table->final_chunk_rows; /* whole chunks: each is decompressed once */
+    for (size_t first = 0, some = 0; first < n; first += some) {
+        some = n - first < most ? n - first : most;
+        crema_err_t err = sink_h5_read_rows(file, table, first, some, block);
+        if (err != CREMA_OK) {
+            snprintf(self->why, self->why_size, "%s", sink_h5_why(file));
+            return err;
+        }
+        if (memcmp(block, sink_rows_at(rows, first), some * row_bytes) != 0) {
+            snprintf(self->why, self->why_size, "the file was written but reads back differently");
+            return CREMA_EH5;
+        }
+    }
+    return CREMA_OK;
+}
+
+static crema_err_t
+s_compare_rows(sink_seal_t *self, sink_h5_t *file)
+{
+    uint8_t *block = malloc(VERIFY_BYTES);
+    crema_err_t err = block ? CREMA_OK : CREMA_ENOMEM;
+    for (int t = 0; t < CREMA_TABLE_COUNT && err == CREMA_OK; t++)
+        err = s_read_back(self, file, crema_table((crema_table_id_t)t), block);
+    free(block);
+    return err;
+}
+
 static crema_err_t
 s_count_rows(sink_seal_t *self, sink_h5_t *file)
 {
@@ -236,10 +308,9 @@ s_count_rows(sink_seal_t *self, sink_h5_t *file)
 }
 
 static crema_err_t
-s_verify(sink_seal_t *self, const uint8_t sha256[SINK_PAYLOAD_BYTES])
+s_verify(sink_seal_t *self)
 {
     char why[SINK_H5_WHY_BYTES] = "";
-    uint8_t again[SINK_PAYLOAD_BYTES];
     sink_h5_t *file = NULL;
     crema_err_t err = sink_h5_open(self->temporary, &file, why);
     if (err != CREMA_OK) {
@@ -247,12 +318,8 @@ s_verify(sink_seal_t *self, const uint8_t sha256[SINK_PAYLOAD_BYTES])
         return err;
     }
     err = s_count_rows(self, file);
-    if (err == CREMA_OK && (err = sink_h5_payload(file, again)) != CREMA_OK)
-        snprintf(self->why, self->why_size, "%s", sink_h5_why(file));
-    if (err == CREMA_OK && memcmp(again, sha256, sizeof again) != 0) {
-        snprintf(self->why, self->why_size, "the file was written but reads back differently");
-        err = CREMA_EH5;
-    }
+    if (err == CREMA_OK)
+        err = s_compare_rows(self, file);
     crema_err_t closed = sink_h5_close(&file, NULL);
     return err == CREMA_OK ? closed : err;
 }
@@ -341,9 +408,7 @@ sink_seal_make_file(sink_seal_t *self, sink_seal_result_t *result)
     if (err != CREMA_OK || result->kept)
         return err;
     crema_failpoint("seal.before_write");
-    err = s_write(self);
-    if (err == CREMA_OK && (err = s_take_checksum(self, result->sha256)) != CREMA_OK)
-        return sink_seal_fail(self, err, "the checksum cannot be taken");
+    err = s_write_and_sum(self, result->sha256);
     sink_payload_hex(result->sha256, sha);
     if (err == CREMA_OK)
         err = s_number_revision(self, sha, &result->revision);
@@ -358,7 +423,7 @@ sink_seal_make_file(sink_seal_t *self, sink_seal_result_t *result)
         return sink_seal_fail(self, err, self->temporary);
     crema_failpoint("seal.before_verify");
     if (err == CREMA_OK)
-        err = s_verify(self, result->sha256);
+        err = s_verify(self);
     if (err == CREMA_OK)
         err = s_put_in_place(self);
     if (err == CREMA_OK)

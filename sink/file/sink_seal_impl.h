@@ -45,7 +45,7 @@ sink_seal_fail(sink_seal_t *self, crema_err_t err, const char *what)
 
 /* Converts times of rows to the aggregator's clock, and flags chunks whose clock was never
  * compared. */
-void sink_seal_correct_rows(sink_seal_t *self);
+CREMA_MUST_CHECK crema_err_t sink_seal_correct_rows(sink_seal_t *self);
 
 /* Converts first and last times of streams and workers; call it after the rows and dictionaries
  * are complete. */

@@ -1,24 +1,48 @@
 /* Converts the times of a final file to the aggregator's clock, each exactly once. */
+#include <stdlib.h>
+
 #include "sink_attempt.h"
 #include "sink_cell.h"
 #include "sink_seal_impl.h"
 
-void
+static void
+s_correct_table(sink_seal_t *self, const crema_table_t *table)
+{
+    sink_rows_t *rows = sink_tables_rows(self->tables, table->id);
+    size_t stream = sink_cell_column(table, "stream_id");
+    for (size_t i = 0; i < sink_rows_count(rows); i++) {
+        uint8_t *row = sink_rows_at(rows, i);
+        size_t number = (size_t)crema_row_get_i64(table, row, stream);
+        sink_offset_correct_row(self->offset, &sink_decoder_stream(self->run, number)->agent_id,
+                                table, row);
+    }
+}
+
+static crema_err_t
+s_flag_chunks(sink_seal_t *self)
+{
+    sink_rows_t *rows = sink_tables_rows(self->tables, CREMA_TABLE_CHUNKS);
+    size_t n = sink_decoder_streams(self->run);
+    bool *known = calloc(n + 1, sizeof *known);
+    if (!known)
+        return CREMA_ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        known[i] = sink_offset_known(self->offset, &sink_decoder_stream(self->run, i)->agent_id);
+    for (size_t i = 0; i < sink_rows_count(rows); i++) {
+        crema_chunks_row_t *row = sink_rows_at(rows, i);
+        if (!known[row->stream_id])
+            row->quality |= SINK_QUALITY_CLOCK;
+    }
+    free(known);
+    return CREMA_OK;
+}
+
+crema_err_t
 sink_seal_correct_rows(sink_seal_t *self)
 {
-    for (int t = 0; t < CREMA_TABLE_WIRE_COUNT; t++) {
-        const crema_table_t *table = crema_table((crema_table_id_t)t);
-        sink_rows_t *rows = sink_tables_rows(self->tables, table->id);
-        size_t stream = sink_cell_column(table, "stream_id");
-        for (size_t i = 0; i < sink_rows_count(rows); i++) {
-            uint8_t *row = sink_rows_at(rows, i);
-            size_t number = (size_t)crema_row_get_i64(table, row, stream);
-            const crema_id_t *agent = &sink_decoder_stream(self->run, number)->agent_id;
-            sink_offset_correct_row(self->offset, agent, table, row);
-            if (t == CREMA_TABLE_CHUNKS && !sink_offset_known(self->offset, agent))
-                ((crema_chunks_row_t *)row)->quality |= SINK_QUALITY_CLOCK;
-        }
-    }
+    for (int t = 0; t < CREMA_TABLE_WIRE_COUNT && sink_offset_applies(self->offset); t++)
+        s_correct_table(self, crema_table((crema_table_id_t)t));
+    return s_flag_chunks(self);
 }
 
 static void

@@ -3,8 +3,13 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Below this length insertion is faster. */
+#include "sink_both.h"
+
+/* Below SHORT insertion is faster; from MANY on the pivot is worth more comparisons, from LONG on
+ * a second thread is worth its start. */
 #define SHORT 12
+#define MANY 128
+#define LONG ((size_t)1 << 16)
 
 typedef int (*compare_t)(const void *, const void *);
 
@@ -62,17 +67,28 @@ s_heap(uint8_t *base, size_t n, size_t size, compare_t compare)
 
 /* ---- partitions */
 
-/* Moves the median of first, middle and last to the front. */
+static uint8_t *
+s_median(uint8_t *a, uint8_t *b, uint8_t *c, compare_t compare)
+{
+    if (compare(a, b) < 0)
+        return compare(b, c) < 0 ? b : compare(a, c) < 0 ? c : a;
+    return compare(a, c) < 0 ? a : compare(b, c) < 0 ? c : b;
+}
+
+/* Moves the median of three elements, or the median of three such medians, to the front. */
 static void
 s_choose(uint8_t *base, size_t n, size_t size, compare_t compare)
 {
-    uint8_t *middle = base + n / 2 * size, *last = base + (n - 1) * size;
-    if (compare(middle, last) > 0)
-        s_swap(middle, last, size);
-    if (compare(base, last) > 0)
-        s_swap(base, last, size);
-    if (compare(base, middle) < 0)
-        s_swap(base, middle, size);
+    uint8_t *first = base, *middle = base + n / 2 * size, *last = base + (n - 1) * size;
+    if (n >= MANY) {
+        size_t step = n / 8 * size;
+        first = s_median(first, first + step, first + 2 * step, compare);
+        middle = s_median(middle - step, middle, middle + step, compare);
+        last = s_median(last - 2 * step, last - step, last, compare);
+    }
+    uint8_t *median = s_median(first, middle, last, compare);
+    if (median != base)
+        s_swap(base, median, size);
 }
 
 /* Returns the final place of the element at the front; none before it is greater, none behind
@@ -128,11 +144,32 @@ s_depth(size_t n)
     return 2 * bits;
 }
 
+typedef struct {
+    uint8_t *base;
+    size_t n, size;
+    compare_t compare;
+} part_t;
+
+static void
+s_sort_part(void *context)
+{
+    const part_t *part = context;
+    s_sort(part->base, part->n, part->size, part->compare, s_depth(part->n));
+}
+
 void
 sink_sort(void *base, size_t n, size_t size, int (*compare)(const void *, const void *))
 {
-    if (n > 1)
-        s_sort(base, n, size, compare, s_depth(n));
+    part_t all = {base, n, size, compare};
+    if (n < LONG) {
+        s_sort_part(&all);
+        return;
+    }
+    s_choose(base, n, size, compare);
+    size_t at = s_part(base, n, size, compare);
+    part_t left = {base, at, size, compare};
+    part_t right = {left.base + (at + 1) * size, n - at - 1, size, compare};
+    sink_both(s_sort_part, &left, s_sort_part, &right);
 }
 
 /* ---- reals, the same without calls */
@@ -202,9 +239,27 @@ s_sort_reals(double *values, size_t n, unsigned depth)
             s_exchange(&values[k - 1], &values[k]);
 }
 
+typedef struct {
+    double *values;
+    size_t n;
+} reals_t;
+
+static void
+s_sort_part_of_reals(void *context)
+{
+    const reals_t *part = context;
+    s_sort_reals(part->values, part->n, s_depth(part->n));
+}
+
 void
 sink_sort_reals(double *values, size_t n)
 {
-    if (n > 1)
-        s_sort_reals(values, n, s_depth(n));
+    reals_t all = {values, n};
+    if (n < LONG) {
+        s_sort_part_of_reals(&all);
+        return;
+    }
+    double *at = s_part_reals(values, n);
+    reals_t left = {values, (size_t)(at - values)}, right = {at + 1, n - left.n - 1};
+    sink_both(s_sort_part_of_reals, &left, s_sort_part_of_reals, &right);
 }

@@ -1,4 +1,5 @@
-/* sink_sort - sorts an array in place, in n log n, with no memory of its own. Pure: memory only.
+/* sink_sort - sorts an array in place, in n log n, with no memory of its own; a long one on two
+ * cores. Pure: memory only.
  *
  * qsort() of the C library may copy the whole array to the heap; an array that is larger than
  * memory, in a mapped file, is sorted here by passes over it from both ends. Not stable: where
