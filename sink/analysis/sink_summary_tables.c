@@ -133,7 +133,7 @@ sink_summary_workers(const sink_summary_t *self)
     per_worker_t *workers = calloc(facts->n_workers + 1, sizeof *workers);
     crema_err_t err = workers ? CREMA_OK : CREMA_ENOMEM;
     double *scores = sink_scratch(facts->dir, facts->n_chunks + 1, sizeof *scores, &err);
-    if (err == CREMA_OK) {
+    if (workers && scores) {
         s_sum_samples(facts, workers);
         s_sum_chunks(self, workers, scores);
     }
@@ -241,11 +241,11 @@ sink_summary_prefixes(const sink_summary_t *self)
     crema_err_t err = CREMA_OK;
     per_prefix_t *prefixes = sink_scratch(NULL, n + 1, sizeof *prefixes, &err);
     double *durations = sink_scratch(facts->dir, facts->n_tasks + 1, sizeof *durations, &err);
-    if (err == CREMA_OK) {
+    if (prefixes && durations) {
         s_meter_prefixes(facts, prefixes, n);
         s_count_prefixes(facts, prefixes, n, durations);
     }
-    for (uint32_t i = 0; err == CREMA_OK && i < n; i++) {
+    for (uint32_t i = 0; prefixes && durations && err == CREMA_OK && i < n; i++) {
         uint8_t row[SINK_ROW_BYTES_MAX];
         crema_row_clear(t, row);
         sink_cell_set(t, row, "task_prefix_id", i);

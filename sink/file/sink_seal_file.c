@@ -237,9 +237,9 @@ s_on_checksum(void *context)
 
 /* One core compresses, the other one takes the checksum. */
 static crema_err_t
-s_write_and_sum(sink_seal_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES])
+s_write_and_sum(sink_seal_t *self, sink_seal_result_t *result)
 {
-    writing_t both = {.seal = self, .sha256 = sha256};
+    writing_t both = {.seal = self, .sha256 = result->sha256};
     sink_both(s_on_write, &both, s_on_checksum, &both);
     if (both.written != CREMA_OK)
         return both.written;
@@ -408,7 +408,7 @@ sink_seal_make_file(sink_seal_t *self, sink_seal_result_t *result)
     if (err != CREMA_OK || result->kept)
         return err;
     crema_failpoint("seal.before_write");
-    err = s_write_and_sum(self, result->sha256);
+    err = s_write_and_sum(self, result);
     sink_payload_hex(result->sha256, sha);
     if (err == CREMA_OK)
         err = s_number_revision(self, sha, &result->revision);

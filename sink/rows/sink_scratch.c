@@ -48,8 +48,8 @@ sink_scratch_map(int fd, size_t bytes, void **ret_bytes)
 static crema_err_t
 s_in_file(const char *dir, size_t bytes, header_t **ret_header)
 {
-    int fd;
-    void *mapped;
+    int fd = -1;
+    void *mapped = NULL;
     crema_err_t err = sink_scratch_open(dir, &fd);
     if (err != CREMA_OK)
         return err;
