@@ -12,11 +12,13 @@ import struct
 import zlib
 
 import h5py
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 import crema
-from crema.read.html import tables, write_report
+from crema.read import plots
+from crema.read.html import figures, tables, write_report
 from crema.read.html.packed import NONE, pack
 from crema.read.html.page import first_screen
 from crema.read.html.sentences import findings, headline
@@ -77,6 +79,27 @@ def test_every_figure_is_there_or_says_why_not(page):
         if name == entry.name and not entry.across and name not in names:
             assert entry.question in text, name
     assert {"waterfall", "timeline", "task_stream", "chunk_wall", "completeness"} <= names
+
+
+def test_the_waterfall_has_a_drawing_that_fits_a_telephone(measured, page):
+    """At the same size of text: 390 pixels are not much wider than the drawing."""
+    text = page[0].read_text(encoding="utf-8")
+    (figure,) = re.findall(r'<figure data-name="waterfall".*?</figure>', text, re.DOTALL)
+    assert re.findall(r'<svg class="(\w+)"', figure) == ["wide", "narrow"]
+    widths = [float(width) for width in re.findall(r'viewBox="0 0 ([\d.]+) ', figure)]
+    assert widths[0] > 600
+    assert widths[1] < 390 / 1.1
+    ids = re.findall(r' id="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    drawn, ax = plt.subplots(figsize=(figures.NARROW_INCHES, 5), layout="constrained")
+    with crema.open(measured.path) as run:
+        plots.waterfall(run, ax)
+    drawn.canvas.draw()
+    labels = [*ax.texts, *ax.get_yticklabels(), ax.xaxis.label, ax._left_title]
+    for label in labels:
+        extent = label.get_window_extent()
+        assert drawn.bbox.x0 <= extent.x0 < extent.x1 <= drawn.bbox.x1 + 1, label
+    plt.close(drawn)
 
 
 def test_the_page_stands_alone_under_its_own_policy(page):
