@@ -5,118 +5,9 @@ Records come from this process, through a spool that it shares with the containe
 
 from __future__ import annotations
 
-import json
-import pathlib
-import shutil
-import subprocess
-import time
-import uuid
-
-import pytest
+from hosts import say, wait_for
 
 import crema
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-IMAGE = "crema-package-test"
-PATIENCE_S = 90.0
-STORE, SPOOL = "/var/lib/crema/store", "/var/spool/crema/main"
-
-# systemd needs its own hierarchy of cgroups and, for the sandboxes of the units, mounts.
-RIGHTS = (
-    *("--cap-add", "SYS_ADMIN", "--cap-add", "SYS_PTRACE", "--cgroupns=private"),
-    *("--security-opt", "seccomp=unconfined", "--security-opt", "apparmor=unconfined"),
-    *("--tmpfs", "/run", "--tmpfs", "/run/lock", "--tmpfs", "/tmp"),
-)
-DOCKERFILE = """
-FROM debian:bookworm-slim
-RUN apt-get update -q && apt-get install -q -y --no-install-recommends systemd systemd-sysv dbus
-COPY first.deb second.deb /root/
-RUN apt-get install -q -y --no-install-recommends --download-only /root/first.deb
-CMD ["/sbin/init"]
-"""
-
-
-def say(*command) -> str:
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
-    return done.stdout.strip()
-
-
-def wait_for(condition, what: str):
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.2)
-
-
-class Host:
-    """The container: a service host and, with its agent, the host of a worker."""
-
-    def __init__(self, work: pathlib.Path):
-        self.name, self.spool = f"crema-package-{uuid.uuid4().hex[:8]}", work / "spool"
-        self.spool.mkdir()
-        self.spool.chmod(0o1777)
-        say(
-            "docker",
-            "run",
-            "-d",
-            "--name",
-            self.name,
-            *RIGHTS,
-            "-v",
-            f"{self.spool}:{SPOOL}",
-            IMAGE,
-        )
-        wait_for(lambda: self.state() in ("running", "degraded"), "systemd did not start")
-        address = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
-        self.address = say("docker", "inspect", "-f", address, self.name)
-
-    def run(self, command: str) -> str:
-        return say("docker", "exec", self.name, "sh", "-c", command)
-
-    def state(self) -> str:
-        command = ("docker", "exec", self.name, "systemctl", "is-system-running")
-        return subprocess.run(command, capture_output=True, text=True).stdout.strip()
-
-    def install(self, package: str):
-        self.run(f"apt-get install -q -y --no-install-recommends /root/{package}.deb")
-
-    def active(self) -> list[str]:
-        units = "crema-sink crema-aggregator crema-agent@main"
-        return self.run(f"systemctl is-active {units} || true").split()
-
-    def started(self, unit: str) -> str:
-        return self.run(f"systemctl show -p MainPID --value {unit}")
-
-    def runs(self) -> dict[str, str]:
-        """Phase of each run in the store."""
-        listed = json.loads(self.run(f"crema-sink store {STORE} --json"))
-        return {run["run_id"]: run["phase"] for run in listed}
-
-
-def next_version(package: pathlib.Path, work: pathlib.Path) -> pathlib.Path:
-    """The same package as a later version."""
-    say("dpkg-deb", "-R", package, work / "tree")
-    control = work / "tree/DEBIAN/control"
-    version = say("dpkg-deb", "-f", package, "Version")
-    control.write_text(control.read_text().replace(f"Version: {version}", f"Version: {version}+1"))
-    say("dpkg-deb", "--root-owner-group", "-b", work / "tree", work / "second.deb")
-    return work / "second.deb"
-
-
-@pytest.fixture
-def host(tmp_path):
-    (package,) = (ROOT / "build/package").glob("crema_*.deb")
-    image = tmp_path / "image"
-    image.mkdir()
-    shutil.copy(package, image / "first.deb")
-    next_version(package, tmp_path).rename(image / "second.deb")
-    (image / "Dockerfile").write_text(DOCKERFILE)
-    say("docker", "build", "-q", "-t", IMAGE, image)
-    made = Host(tmp_path)
-    yield made
-    print(made.run("journalctl --no-pager -u 'crema-*' | tail -n 60"))
-    say("docker", "rm", "-f", made.name)
 
 
 def record(**options):
@@ -130,7 +21,7 @@ def test_life_of_an_installation(host, tmp_path, monkeypatch):
     assert host.run("stat -c %U:%a /var/lib/crema/keys/server") == "crema:700"
     host.run("runuser -u crema -- crema-aggregator --keys /var/lib/crema/keys --add-key alice")
     say("docker", "cp", f"{host.name}:/var/lib/crema/keys/client-alice", tmp_path / "keys")
-    monkeypatch.setenv("CREMA_AGGREGATOR", f"tcp://{host.address}:5700")
+    monkeypatch.setenv("CREMA_AGGREGATOR", f"tcp://{host.address()}:5700")
     monkeypatch.setenv("CREMA_KEYS", str(tmp_path / "keys"))
     monkeypatch.setenv("CREMA_SPOOL", str(host.spool))
 
