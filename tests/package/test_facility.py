@@ -29,7 +29,7 @@ EXPECTED = {  # verdict, what happens to the run, and the reasons that a verdict
     "alice-3": (COMPLETE, "its journal is damaged, and the store restored from a copy", set()),
     "alice-4": (COMPLETE, "bob tries to read, end and write it", set()),
     "alice-5": (COMPLETE, "tasks of a Dask cluster, through all of it", set()),
-    "bob-1": (PARTIAL, "its client is killed", {"run_not_ended", "stream_not_closed"}),
+    "bob-1": (PARTIAL, "its client is killed", {"run_not_ended"}),
     "bob-2": (COMPLETE, UNTOUCHED, set()),
     "bob-3": (COMPLETE, UNTOUCHED, set()),
     "bob-4": (COMPLETE, "ends while the sink is stopped", set()),
@@ -162,6 +162,10 @@ class Story:
         self.service.run("systemctl start crema-sink")
         self.await_ends("bob-4")
         self.clears("CremaSinkSilent", "CremaProgramDown")
+
+    def killed_client_is_missed(self):
+        wait_for(lambda: self.sees("bob-1")["verdict"], "a file of the run without a client", 150)
+        self.tell("sealed: bob-1")
 
     def aggregator_is_stopped(self):
         self.service.run("systemctl stop crema-aggregator")
@@ -315,6 +319,7 @@ def test_a_facility_keeps_what_it_promises(facility):
     story.key_is_revoked()
     story.host_freezes()
     story.sink_is_stopped()
+    story.killed_client_is_missed()
     story.aggregator_is_stopped()
     story.disk_is_filled()
     story.runs_have_no_room()
