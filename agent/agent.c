@@ -16,6 +16,7 @@
 #include "agent_scrape.h"
 #include "agent_source.h"
 #include "agent_spool_dir.h"
+#include "agent_watch.h"
 #include "agent_words.h"
 #include "crema_clock.h"
 #include "crema_failpoint.h"
@@ -30,6 +31,7 @@
 #define MS 1000000ll
 #define TICK_NS (100 * MS) /* while records are in flight; otherwise the poll interval is enough */
 #define STANDBY_NS (1000 * MS)
+#define QUIET_POLL_NS (1000 * MS)         /* between looks into a spool that is being watched */
 #define UNREACHABLE_NS (5000 * MS)        /* silence before a warning */
 #define UNREACHED_PATIENCE_NS (1500 * MS) /* an agent that has just started may still be admitted */
 #define LOCK_TRIES 10 /* another process may just be testing whether the lock is held */
@@ -46,6 +48,9 @@ typedef struct {
     agent_sampler_t *sampler; /* from SERVING on, as is delivery */
     agent_delivery_t *delivery;
     agent_source_t *attached; /* NULL: not attached */
+    agent_watch_t *watch;     /* NULL: every look is due after the poll interval */
+    bool listening;           /* the next change wakes the loop */
+    int tick_timer;           /* -1: none */
     crema_scrape_t *scrape;   /* NULL: no metrics */
     crema_id_t agent_id;
     int64_t poll_at_ns, sample_at_ns, lock_at_ns;
@@ -183,6 +188,8 @@ s_serve(agent_t *self)
         err = s_start_delivery(self);
     if (err != CREMA_OK)
         return err;
+    if (agent_watch_new(self->config->spool_dir, &self->watch) == CREMA_ENOMEM)
+        return CREMA_ENOMEM;
     self->phase = SERVING;
     self->idle_from_ns = crema_clock_mono_ns();
     agent_spool_dir_sweep(self->config->spool_dir, crema_clock_real_ns() / (1000 * MS));
@@ -296,6 +303,39 @@ s_advance(int64_t *at_ns, int64_t interval_ns, int64_t now_ns)
     *at_ns = now_ns - now_ns % interval_ns + interval_ns;
 }
 
+static int s_on_tick(zloop_t *loop, int timer, void *arg);
+
+static int
+s_on_change(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+{
+    agent_t *self = arg;
+    zloop_poller_end(loop, item);
+    self->listening = false;
+    self->poll_at_ns = 0;
+    if (self->tick_timer >= 0)
+        zloop_timer_end(loop, self->tick_timer);
+    return s_on_tick(loop, -1, self);
+}
+
+/* After a look that found no change, waits for one, which is then looked at without delay. After
+ * a change the next look is due after the poll interval, however often records are written. */
+static void
+s_plan_poll(agent_t *self, bool changed, int64_t now_ns)
+{
+    if (self->watch && !agent_watch_is_sound(self->watch)) {
+        if (self->listening)
+            zloop_poller_end(self->loop, &(zmq_pollitem_t){.fd = agent_watch_fd(self->watch)});
+        self->listening = false;
+        agent_watch_destroy(&self->watch);
+    }
+    if (self->watch && !self->listening && !changed) {
+        zmq_pollitem_t item = {.fd = agent_watch_fd(self->watch), .events = ZMQ_POLLIN};
+        self->listening = zloop_poller(self->loop, &item, s_on_change, self) == 0;
+    }
+    bool is_quiet = self->listening && self->config->poll_ns < QUIET_POLL_NS;
+    s_advance(&self->poll_at_ns, is_quiet ? QUIET_POLL_NS : self->config->poll_ns, now_ns);
+}
+
 static int
 s_serve_on(agent_t *self, int64_t now_ns)
 {
@@ -307,8 +347,9 @@ s_serve_on(agent_t *self, int64_t now_ns)
     }
     bool over = self->phase == LEAVING && agent_delivery_is_over(self->delivery);
     if ((sampled || now_ns >= self->poll_at_ns) && !over) {
-        s_advance(&self->poll_at_ns, self->config->poll_ns, now_ns);
+        bool changed = self->watch && agent_watch_changed(self->watch) && !sampled;
         agent_delivery_scan(self->delivery);
+        s_plan_poll(self, changed, now_ns);
     }
     agent_delivery_tick(self->delivery);
     if (!self->refused)
@@ -353,8 +394,13 @@ s_pause_ns(const agent_t *self, int64_t now_ns)
     if (self->phase == SERVING && self->sample_at_ns < at_ns)
         at_ns = self->sample_at_ns;
     bool busy = self->phase == LEAVING || agent_delivery_is_busy(self->delivery);
-    if (busy && at_ns > now_ns + TICK_NS)
-        at_ns = now_ns + TICK_NS;
+    int64_t due_ns = agent_delivery_due_ns(self->delivery);
+    if (busy)
+        due_ns = now_ns + TICK_NS;
+    else if (due_ns == 0 || self->attached)
+        due_ns = now_ns + self->config->poll_ns;
+    if (at_ns > due_ns)
+        at_ns = due_ns;
     return at_ns > now_ns ? at_ns - now_ns : 0;
 }
 
@@ -364,6 +410,7 @@ s_on_tick(zloop_t *loop, int timer, void *arg)
     (void)timer;
     agent_t *self = arg;
     int64_t now_ns = crema_clock_mono_ns();
+    self->tick_timer = -1;
     if (self->phase != LEAVING && s_attached_is_gone(self) &&
         s_leave(self, self->config->drain_ns, "the process ended") != 0)
         return -1;
@@ -371,7 +418,8 @@ s_on_tick(zloop_t *loop, int timer, void *arg)
     if (rc != 0)
         return rc;
     int64_t pause_ns = s_pause_ns(self, crema_clock_mono_ns());
-    return zloop_timer(loop, (size_t)((pause_ns + MS - 1) / MS), 1, s_on_tick, self) < 0 ? -1 : 0;
+    self->tick_timer = zloop_timer(loop, (size_t)((pause_ns + MS - 1) / MS), 1, s_on_tick, self);
+    return self->tick_timer < 0 ? -1 : 0;
 }
 
 static bool
@@ -476,7 +524,7 @@ s_build(agent_t *self)
         return CREMA_ENOMEM;
     zmq_pollitem_t signals = {.fd = config->signals, .events = ZMQ_POLLIN};
     if (zloop_poller(self->loop, &signals, s_on_signals, self) != 0 ||
-        zloop_timer(self->loop, 0, 1, s_on_tick, self) < 0)
+        (self->tick_timer = zloop_timer(self->loop, 0, 1, s_on_tick, self)) < 0)
         return CREMA_ENOMEM;
     if ((config->health_file || crema_notify_is_heard()) &&
         zloop_timer(self->loop, CREMA_HEALTH_MS, 0, s_on_health, self) < 0)
@@ -530,6 +578,7 @@ agent_run(const agent_config_t *config)
     agent_delivery_destroy(&self.delivery);
     agent_sampler_destroy(&self.sampler);
     agent_source_destroy(&self.attached);
+    agent_watch_destroy(&self.watch);
     crema_spool_close(&self.spool);
     zloop_destroy(&self.loop);
     return self.status;

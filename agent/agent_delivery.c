@@ -445,6 +445,12 @@ agent_delivery_is_over(const agent_delivery_t *self)
     return state == CREMA_SESSION_BYE_SENT || state == CREMA_SESSION_CLOSED;
 }
 
+int64_t
+agent_delivery_due_ns(const agent_delivery_t *self)
+{
+    return crema_session_due_ns(self->session);
+}
+
 bool
 agent_delivery_is_busy(const agent_delivery_t *self)
 {

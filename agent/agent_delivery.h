@@ -46,6 +46,8 @@ bool agent_delivery_is_over(const agent_delivery_t *self);
 
 /* True while records are in flight. */
 bool agent_delivery_is_busy(const agent_delivery_t *self);
+/* When agent_delivery_tick() is needed next; 0: soon. */
+int64_t agent_delivery_due_ns(const agent_delivery_t *self);
 
 crema_session_state_t agent_delivery_state(const agent_delivery_t *self);
 crema_session_end_t agent_delivery_end(const agent_delivery_t *self);

@@ -23,32 +23,14 @@
 #define AGENTS_MAX (1u << 15)
 #define STREAMS_MAX (1u << 20)
 #define RUNS_MAX 4096u
-#define PATIENCE_S 5 /* after the sink has listed its runs */
-#define TICK_MS 50
-#define SECOND_MS 1000
+#define PATIENCE_S 5      /* after the sink has listed its runs */
+#define TICK_MS 50        /* while something waits for time to pass */
+#define QUIET_TICK_MS 250 /* while only agents' silence can become due */
 #define SWEEP_SECONDS 60
 #define PEER_IDLE_NS (600 * SECOND_NS)
 #define ARENA_BYTES ((size_t)CREMA_ARENA_FACTOR * CREMA_WIRE_MESSAGE_MAX)
 
-static int
-s_on_subscription(zloop_t *loop, zsock_t *sock, void *context)
-{
-    (void)loop, (void)sock;
-    agg_tap_on_readable(((agg_t *)context)->tap);
-    return 0;
-}
-
-/* ---- time and signals */
-
-static int
-s_on_tick(zloop_t *loop, int timer, void *context)
-{
-    (void)loop, (void)timer;
-    agg_t *self = context;
-    agg_core_on_tick(self->core, crema_clock_mono_ns(), crema_clock_real_ns());
-    agg_act(self);
-    return 0;
-}
+/* ---- time */
 
 static void
 s_tap_runs(agg_t *self)
@@ -91,12 +73,9 @@ s_warn_full(agg_t *self)
     self->logged_not_taken = not_taken;
 }
 
-static int
-s_on_second(zloop_t *loop, int timer, void *context)
+static void
+s_each_second(agg_t *self, int64_t now_ns)
 {
-    (void)loop, (void)timer;
-    agg_t *self = context;
-    int64_t now_ns = crema_clock_mono_ns();
     crema_health_report(self->options.health_file, agg_core_has_sink(self->core));
     crema_log_clock_step(&self->wall_ahead_ns);
     s_lose_patience(self);
@@ -110,8 +89,69 @@ s_on_second(zloop_t *loop, int timer, void *context)
         agg_peers_sweep(self->peers, now_ns - PEER_IDLE_NS);
         agg_splits_sweep(self->splits, now_ns);
     }
+}
+
+/* Sets the timer of the next tick, or brings it forward. A wake costs more than its work. */
+static int s_arm(agg_t *self);
+
+static int
+s_on_tick(zloop_t *loop, int timer, void *context)
+{
+    (void)loop, (void)timer;
+    agg_t *self = context;
+    int64_t now_ns = crema_clock_mono_ns();
+    self->tick_timer = -1;
+    agg_core_on_tick(self->core, now_ns, crema_clock_real_ns());
+    agg_act(self);
+    if (now_ns >= self->second_at_ns) {
+        int64_t next_ns = self->second_at_ns + SECOND_NS;
+        self->second_at_ns = next_ns > now_ns ? next_ns : now_ns + SECOND_NS;
+        s_each_second(self, now_ns);
+    }
+    return s_arm(self);
+}
+
+static int
+s_arm(agg_t *self)
+{
+    bool is_slow = agg_core_is_quiet(self->core);
+    if (self->tick_timer >= 0 && (is_slow || !self->tick_is_slow))
+        return 0;
+    if (self->tick_timer >= 0)
+        zloop_timer_end(self->loop, self->tick_timer);
+    self->tick_is_slow = is_slow;
+    self->tick_timer =
+        zloop_timer(self->loop, is_slow ? QUIET_TICK_MS : TICK_MS, 1, s_on_tick, self);
+    return self->tick_timer < 0 ? -1 : 0;
+}
+
+/* ---- sockets */
+
+static int
+s_on_router(zloop_t *loop, zsock_t *sock, void *context)
+{
+    (void)loop, (void)sock;
+    agg_take_from_peers(context);
+    return s_arm(context);
+}
+
+static int
+s_on_sink(zloop_t *loop, zsock_t *sock, void *context)
+{
+    (void)loop, (void)sock;
+    agg_take_from_sink(context);
+    return s_arm(context);
+}
+
+static int
+s_on_subscription(zloop_t *loop, zsock_t *sock, void *context)
+{
+    (void)loop, (void)sock;
+    agg_tap_on_readable(((agg_t *)context)->tap);
     return 0;
 }
+
+/* ---- signals */
 
 /* Keys, and what a client may have. */
 static void
@@ -219,20 +259,18 @@ s_wire_up(agg_t *self)
     self->loop = crema_loop_new();
     if (!self->loop)
         return CREMA_ENOMEM;
-    int rc = zloop_reader(self->loop, self->router, agg_on_router, self);
+    int rc = zloop_reader(self->loop, self->router, s_on_router, self);
     zloop_reader_set_tolerant(self->loop, self->router);
-    rc |= zloop_reader(self->loop, self->sink, agg_on_sink, self);
+    rc |= zloop_reader(self->loop, self->sink, s_on_sink, self);
     zloop_reader_set_tolerant(self->loop, self->sink);
     rc |= zloop_poller(self->loop, &signals, s_on_signal, self);
     if (crema_server_attach(self->server, self->loop, (size_t)self->options.connections_per_address,
-                            agg_tap_endpoint(self)) != CREMA_OK)
+                            self->tap ? agg_tap_socket(self->tap) : NULL) != CREMA_OK)
         rc = -1;
     if (self->tap)
         rc |= zloop_reader(self->loop, agg_tap_socket(self->tap), s_on_subscription, self);
-    if (zloop_timer(self->loop, TICK_MS, 0, s_on_tick, self) < 0 ||
-        zloop_timer(self->loop, SECOND_MS, 0, s_on_second, self) < 0)
-        rc = -1;
-    return rc == 0 ? CREMA_OK : CREMA_ENOMEM;
+    self->tick_timer = -1;
+    return rc == 0 && s_arm(self) == 0 ? CREMA_OK : CREMA_ENOMEM;
 }
 
 static crema_err_t
@@ -296,10 +334,10 @@ agg_destroy(agg_t **self_p)
     agg_t *self = *self_p;
     if (self) {
         crema_scrape_destroy(&self->scrape);
+        crema_server_destroy(&self->server);
         zloop_destroy(&self->loop);
         agg_tap_destroy(&self->tap);
         zsock_destroy(&self->sink);
-        crema_server_destroy(&self->server);
         crema_keys_destroy(&self->client_keys);
         agg_splits_destroy(&self->splits);
         agg_peers_destroy(&self->peers);

@@ -154,6 +154,14 @@ agg_core_on_tick(agg_core_t *self, int64_t mono_ns, int64_t real_ns)
     agg_runs_decide(self, mono_ns, real_ns);
 }
 
+bool
+agg_core_is_quiet(const agg_core_t *self)
+{
+    return crema_list_is_empty(&self->ending) && crema_list_is_empty(&self->filing) &&
+           crema_list_is_empty(&self->watched) &&
+           crema_list_is_empty(agg_awaited_mended(self->awaited)) && !self->sink_full;
+}
+
 void
 agg_core_note_split(agg_core_t *self, const crema_id_t *run_id, double processor_s,
                     double overhead_s)

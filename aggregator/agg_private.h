@@ -34,6 +34,9 @@ struct agg {
     agg_peers_t *peers;
     agg_splits_t *splits;
     int64_t wall_ahead_ns; /* of the monotonic clock, at the last tick */
+    int tick_timer;        /* -1: not armed */
+    bool tick_is_slow;
+    int64_t second_at_ns; /* when something is done each second */
     unsigned seconds;
     uint64_t logged_no_room, logged_not_taken; /* values when last logged */
     agg_counts_t counts;
@@ -55,8 +58,8 @@ void agg_act(agg_t *self);
 
 /* Fences every connection whose key was revoked; its sessions and open runs end. */
 void agg_fence_revoked(agg_t *self);
-/* Handlers of zloop; `context` is the agg_t. */
-int agg_on_router(zloop_t *loop, zsock_t *sock, void *context);
-int agg_on_sink(zloop_t *loop, zsock_t *sock, void *context);
+/* Take what waits in the sockets, of agents and collectors and of the sink. */
+void agg_take_from_peers(agg_t *self);
+void agg_take_from_sink(agg_t *self);
 
 #endif

@@ -121,16 +121,14 @@ s_receive(zsock_t *sock, zmq_msg_t *first, zmq_msg_t *second, int *ret_parts)
     return true;
 }
 
-int
-agg_on_router(zloop_t *loop, zsock_t *sock, void *context)
+void
+agg_take_from_peers(agg_t *self)
 {
-    (void)loop;
-    agg_t *self = context;
     zmq_msg_t id, body;
     int parts;
     zmq_msg_init(&id);
     zmq_msg_init(&body);
-    for (int i = 0; i < BATCH_MESSAGES && s_receive(sock, &id, &body, &parts); i++) {
+    for (int i = 0; i < BATCH_MESSAGES && s_receive(self->router, &id, &body, &parts); i++) {
         if (parts == 2)
             s_on_parts(self, &id, &body);
         else
@@ -138,19 +136,16 @@ agg_on_router(zloop_t *loop, zsock_t *sock, void *context)
     }
     zmq_msg_close(&id);
     zmq_msg_close(&body);
-    return 0;
 }
 
-int
-agg_on_sink(zloop_t *loop, zsock_t *sock, void *context)
+void
+agg_take_from_sink(agg_t *self)
 {
-    (void)loop;
-    agg_t *self = context;
     zmq_msg_t body, rest;
     int parts;
     zmq_msg_init(&body);
     zmq_msg_init(&rest);
-    for (int i = 0; i < BATCH_MESSAGES && s_receive(sock, &body, &rest, &parts); i++) {
+    for (int i = 0; i < BATCH_MESSAGES && s_receive(self->sink, &body, &rest, &parts); i++) {
         crema_msg_t msg;
         self->counts.sink_messages++;
         if (parts != 1 || crema_wire_decode(zmq_msg_data(&body), zmq_msg_size(&body), self->arena,
@@ -171,5 +166,4 @@ agg_on_sink(zloop_t *loop, zsock_t *sock, void *context)
     }
     zmq_msg_close(&body);
     zmq_msg_close(&rest);
-    return 0;
 }

@@ -16,13 +16,21 @@
 #include "crema_notify.h"
 #include "crema_zap.h"
 
-#define LOOK_MS 250 /* between two looks at the connections */
+#define LOOK_MS 250 /* from a new connection to a look at all of them */
+#define WATCHED_MAX 2
 
 struct crema_server {
     crema_keys_t *keys;    /* NULL: unencrypted, reachable from this host only */
     crema_keyring_t *ring; /* NULL without keys */
     crema_zap_t *zap;
     crema_crowd_t *crowd;
+    zloop_t *loop; /* NULL: not attached */
+    struct {
+        zsock_t *sock;
+        zsock_t *accepted; /* a message per connection that `sock` accepted */
+    } watched[WATCHED_MAX];
+    size_t n_watched;
+    int look_timer;               /* -1: nothing to look at */
     unsigned long crowded;        /* connections that were shut down for their number */
     unsigned long refused_logged; /* of those that `zap` refused, the ones that are in the log */
     int64_t refused_logged_ns;    /* when a line of them was written last; 0: never */
@@ -154,11 +162,28 @@ crema_server_new(crema_socket_role_t role, const char *endpoint, const char *key
     return CREMA_OK;
 }
 
+static void
+s_detach(crema_server_t *self)
+{
+    if (!self->loop)
+        return;
+    if (self->look_timer >= 0)
+        zloop_timer_end(self->loop, self->look_timer);
+    if (self->zap)
+        zloop_reader_end(self->loop, crema_zap_socket(self->zap));
+    for (size_t i = 0; i < self->n_watched; i++) {
+        zloop_reader_end(self->loop, self->watched[i].accepted);
+        zmq_socket_monitor(zsock_resolve(self->watched[i].sock), NULL, 0);
+        zsock_destroy(&self->watched[i].accepted);
+    }
+}
+
 void
 crema_server_destroy(crema_server_t **self_p)
 {
     crema_server_t *self = *self_p;
     if (self) {
+        s_detach(self);
         crema_crowd_destroy(&self->crowd);
         zsock_destroy(&self->router);
         crema_zap_destroy(&self->zap);
@@ -167,14 +192,6 @@ crema_server_destroy(crema_server_t **self_p)
         free(self);
     }
     *self_p = NULL;
-}
-
-static int
-s_on_zap(zloop_t *loop, zsock_t *sock, void *context)
-{
-    (void)loop, (void)sock;
-    crema_zap_handle(context);
-    return 0;
 }
 
 /* Logs refused connections once per period with a count, since a client with a foreign key keeps
@@ -194,35 +211,90 @@ s_log_refused(crema_server_t *self)
     self->refused_logged_ns = now_ns;
 }
 
+/* Soon, since many connections come together, and again while refused ones are not in the log. */
+static int s_look_soon(crema_server_t *self);
+
 static int
 s_on_look(zloop_t *loop, int timer, void *context)
 {
     (void)loop, (void)timer;
     crema_server_t *self = context;
     char address[CREMA_CROWD_ADDRESS_BYTES];
+    self->look_timer = -1;
     size_t shut = crema_crowd_thin(self->crowd, address);
     self->crowded += shut;
     if (shut > 0)
         crema_log_warn("too_many_connections", CREMA_TEXT("address", address),
                        CREMA_INT("shut", shut));
     s_log_refused(self);
-    return 0;
+    return crema_zap_refused(self->zap) == self->refused_logged ? 0 : s_look_soon(self);
+}
+
+static int
+s_look_soon(crema_server_t *self)
+{
+    if (self->look_timer < 0)
+        self->look_timer = zloop_timer(self->loop, LOOK_MS, 1, s_on_look, self);
+    return self->look_timer < 0 ? -1 : 0;
+}
+
+static int
+s_on_zap(zloop_t *loop, zsock_t *sock, void *context)
+{
+    (void)loop, (void)sock;
+    crema_server_t *self = context;
+    crema_zap_handle(self->zap);
+    return s_look_soon(self);
+}
+
+static int
+s_on_accepted(zloop_t *loop, zsock_t *sock, void *context)
+{
+    (void)loop;
+    void *raw = zsock_resolve(sock);
+    zmq_msg_t part;
+    zmq_msg_init(&part);
+    while (zmq_msg_recv(&part, raw, ZMQ_DONTWAIT) >= 0)
+        ;
+    zmq_msg_close(&part);
+    return s_look_soon(context);
+}
+
+/* Watches the port of a bound socket. Its events must never wait for room: libzmq's own thread
+ * would wait with them. */
+static bool
+s_watch(crema_server_t *self, zsock_t *sock)
+{
+    char endpoint[256], events[64];
+    size_t size = sizeof endpoint;
+    void *raw = zsock_resolve(sock);
+    if (zmq_getsockopt(raw, ZMQ_LAST_ENDPOINT, endpoint, &size) != 0)
+        return false;
+    snprintf(events, sizeof events, "inproc://accepted-%p", raw);
+    zsock_t *pair = zsock_new(ZMQ_PAIR);
+    if (!pair)
+        return false;
+    self->watched[self->n_watched].sock = sock;
+    self->watched[self->n_watched++].accepted = pair;
+    crema_crowd_watch(self->crowd, endpoint);
+    zsock_set_rcvhwm(pair, 0);
+    return zmq_socket_monitor(raw, events, ZMQ_EVENT_ACCEPTED) == 0 &&
+           zsock_connect(pair, "%s", events) == 0 &&
+           zloop_reader(self->loop, pair, s_on_accepted, self) == 0;
 }
 
 crema_err_t
-crema_server_attach(crema_server_t *self, zloop_t *loop, size_t connections_each_max,
-                    const char *also)
+crema_server_attach(crema_server_t *self, zloop_t *loop, size_t connections_each_max, zsock_t *also)
 {
     crema_err_t err = crema_crowd_new(connections_each_max, &self->crowd);
     if (err != CREMA_OK)
         return err;
-    crema_crowd_watch(self->crowd, self->endpoint);
-    if (also)
-        crema_crowd_watch(self->crowd, also);
-    int rc = zloop_timer(loop, LOOK_MS, 0, s_on_look, self) < 0 ? -1 : 0;
-    if (self->zap)
-        rc |= zloop_reader(loop, crema_zap_socket(self->zap), s_on_zap, self->zap);
-    return rc == 0 ? CREMA_OK : CREMA_ENOMEM;
+    self->loop = loop;
+    self->look_timer = -1;
+    bool is_done = s_watch(self, self->router) && (!also || s_watch(self, also));
+    if (is_done && self->zap)
+        is_done = zloop_reader(loop, crema_zap_socket(self->zap), s_on_zap, self) == 0;
+    return is_done && s_look_soon(self) == 0 ? CREMA_OK : CREMA_ENOMEM;
 }
 
 bool

@@ -35,9 +35,10 @@ CREMA_MUST_CHECK crema_err_t crema_server_new(crema_socket_role_t role, const ch
 void crema_server_destroy(crema_server_t **self_p);
 
 /* Runs the key handler in `loop`, and shuts down connections beyond this many per address, also
- * on the port of `also` unless it is NULL. The program reads the ROUTER itself. CREMA_ENOMEM. */
+ * those to the bound socket `also` unless it is NULL. The program reads the ROUTER itself, and
+ * destroys the loop and `also` after the server. CREMA_ENOMEM. */
 CREMA_MUST_CHECK crema_err_t crema_server_attach(crema_server_t *self, zloop_t *loop,
-                                                 size_t connections_each_max, const char *also);
+                                                 size_t connections_each_max, zsock_t *also);
 
 /* True if the connection's key is still admitted; always true without keys. */
 bool crema_server_admits(const crema_server_t *self, const crema_principal_t *principal);

@@ -427,6 +427,15 @@ s_on_welcomed_tick(crema_session_t *self, int64_t now_ns)
         self->want_scan = true;
 }
 
+int64_t
+crema_session_due_ns(const crema_session_t *self)
+{
+    bool idle = self->state == CREMA_SESSION_STREAMING && !self->draining && !self->scanning &&
+                self->barrier_seen >= self->barrier_asked &&
+                crema_sender_undelivered(self->sender) == 0;
+    return idle ? self->heartbeat_at_ns : 0;
+}
+
 void
 crema_session_on_tick(crema_session_t *self, int64_t now_mono_ns, int64_t now_real_ns)
 {

@@ -121,6 +121,10 @@ void crema_session_drain(crema_session_t *self, int64_t deadline_ns, int64_t now
 bool crema_session_next(crema_session_t *self, int64_t now_mono_ns, int64_t now_real_ns,
                         crema_session_action_t *ret_action);
 
+/* When the next tick is needed: 0: within 100 ms. It is later only while nothing waits to be
+ * sent or acknowledged. */
+int64_t crema_session_due_ns(const crema_session_t *self);
+
 crema_session_state_t crema_session_state(const crema_session_t *self);
 crema_session_end_t crema_session_end(const crema_session_t *self);
 

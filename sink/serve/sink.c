@@ -401,12 +401,12 @@ sink_destroy(sink_t **self_p)
     sink_t *self = *self_p;
     if (self) {
         crema_scrape_destroy(&self->scrape);
+        crema_server_destroy(&self->server);
         zloop_destroy(&self->loop);
         sink_sealing_destroy(&self->sealing);
         sink_silence_destroy(&self->silence);
         sink_views_destroy(&self->views);
         sink_peers_destroy(&self->peers);
-        crema_server_destroy(&self->server);
         sink_store_close(&self->store);
         crema_arena_destroy(&self->arena);
         if (self->signals >= 0)

@@ -212,8 +212,8 @@ test_an_agent_whose_key_is_not_known_yet_waits_for_that_and_takes_no_other_way(v
     (void)unlink(strcat(way, ".lock") + 6);
     zsock_destroy(&b->found);
     agent_reach_destroy(&b->reach);
-    zloop_destroy(&b->loop);
     crema_server_destroy(&s_of_run);
+    zloop_destroy(&b->loop);
 }
 
 static int s_late_port;

@@ -124,8 +124,8 @@ test_with_keys_their_handler_is_there_for_a_loop(void **state)
     assert_non_null(crema_server_keys(server));
     zloop_t *loop = crema_loop_new();
     must(crema_server_attach(server, loop, 1, NULL));
-    zloop_destroy(&loop);
     crema_server_destroy(&server);
+    zloop_destroy(&loop);
     must_remove(dir);
 }
 
