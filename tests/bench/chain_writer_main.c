@@ -1,6 +1,8 @@
 /* chain_writer - puts ROWS samples into a spool as fast as it goes, in columnar batches of BATCH rows, and ends its stream.
  *
- *   chain_writer SPOOL RUN_ID ROWS BATCH
+ *   chain_writer SPOOL RUN_ID ROWS BATCH [PAUSE_MS]
+ *
+ * With a pause, one batch after each: 64 rows and 1000 ms are 64 activities sampled at 1 Hz.
  *
  * A sample is a row of /custom: a time that moves on by about a millisecond and a value that nobody can guess. */
 #include <stdio.h>
@@ -81,11 +83,13 @@ int
 main(int argc, char **argv)
 {
     crema_id_t run_id;
-    long rows = argc == 5 ? strtol(argv[3], NULL, 10) : 0;
-    long batch = argc == 5 ? strtol(argv[4], NULL, 10) : 0;
+    bool enough = argc == 5 || argc == 6;
+    long rows = enough ? strtol(argv[3], NULL, 10) : 0;
+    long batch = enough ? strtol(argv[4], NULL, 10) : 0;
+    long pause_ms = argc == 6 ? strtol(argv[5], NULL, 10) : 0;
     if (rows < 1 || batch < 1 || batch > CREMA_BATCH_ROWS_MAX ||
         !crema_id_parse(argv[2], &run_id)) {
-        fprintf(stderr, "usage: chain_writer SPOOL RUN_ID ROWS BATCH\n");
+        fprintf(stderr, "usage: chain_writer SPOOL RUN_ID ROWS BATCH [PAUSE_MS]\n");
         return 2;
     }
     source_t source = {.t_ns = crema_clock_real_ns()};
@@ -95,8 +99,10 @@ main(int argc, char **argv)
     crema_err_t err = source.ints && source.reals ? CREMA_OK : CREMA_ENOMEM;
     if (err == CREMA_OK)
         err = s_open(argv[1], &run_id, &source.writer);
-    for (; err == CREMA_OK && rows > 0; rows -= batch)
+    for (; err == CREMA_OK && rows > 0; rows -= batch) {
+        usleep((useconds_t)pause_ms * 1000);
         err = s_append_batch(&source, (size_t)(rows < batch ? rows : batch));
+    }
     crema_spool_writer_close(&source.writer);
     free(source.ints);
     free(source.reals);

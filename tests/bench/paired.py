@@ -177,9 +177,12 @@ def _programs(mc: Any) -> list[psutil.Process]:
     if mc is None:
         return []
     pid, _ = agent_of(mc._config.spool_dir()) or (0, [])
-    children = psutil.Process().children(recursive=True)
-    found = [process for process in children if process.name().startswith("crema-")]
-    return found + ([psutil.Process(pid)] if pid else [])
+    found = [psutil.Process(pid)] if pid else []
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):  # the sink's children come and go
+            if process.name().startswith("crema-"):
+                found.append(process)
+    return found
 
 
 def _sum_s(processes: list[psutil.Process]) -> float:
