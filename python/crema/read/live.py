@@ -259,15 +259,18 @@ def render(look: Look) -> Panel:
     )
     health = Table.grid(padding=(0, 3))
     gaps = Text(
-        f"{look.n_gaps} gaps, {look.n_lost:,} records lost", style="red" if look.n_gaps else ""
+        f"{_count(look.n_gaps, 'gap')}, {_count(look.n_lost, 'record')} lost",
+        style="red" if look.n_gaps else "",
     )
-    failed = Text(f"{look.n_failed:,} chunks failed", style="yellow" if look.n_failed else "")
+    failed = Text(
+        f"{_count(look.n_failed, 'chunk')} failed", style="yellow" if look.n_failed else ""
+    )
     health.add_row(
-        f"{look.n_workers} workers",
-        f"{look.n_agents} agents",
+        _count(look.n_workers, "worker"),
+        _count(look.n_agents, "agent"),
         gaps,
         failed,
-        f"{look.backlog:,} records on their way",
+        f"{_count(look.backlog, 'record')} on the way",
     )
     parts = [head, health]
     if look.split_s:
@@ -278,6 +281,10 @@ def render(look: Look) -> Panel:
     return Panel(
         Group(*parts), title=f"run {look.run_id}{quiet}", title_align="left", box=box.ROUNDED
     )
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'s' * (n != 1)}"
 
 
 def _split(split_s: dict[str, float]) -> Table:
