@@ -77,6 +77,22 @@ s_points(const char *dir, const double *x, const double *y, size_t n, size_t *re
     return points;
 }
 
+/* The value with that rank in ascending order. */
+static double
+s_ranked(double *values, size_t n, size_t rank)
+{
+    sink_select_real(values, n, rank);
+    return values[rank];
+}
+
+/* The median of at least one value, without sorting them. */
+static double
+s_middle(double *values, size_t n)
+{
+    const double middle[2] = {s_ranked(values, n, (n - 1) / 2), s_ranked(values, n, n / 2)};
+    return sink_stats_quantile(middle, n % 2 ? 1 : 2, 0.5);
+}
+
 static double
 s_intercept(const point_t *points, size_t n, double b, double *scratch)
 {
@@ -85,7 +101,7 @@ s_intercept(const point_t *points, size_t n, double b, double *scratch)
     return sink_stats_median(scratch, n);
 }
 
-/* Sorted slopes of all pairs with different x. */
+/* Slopes of all pairs with different x. */
 static size_t
 s_slopes(const point_t *points, size_t n, double *slopes)
 {
@@ -94,7 +110,6 @@ s_slopes(const point_t *points, size_t n, double *slopes)
         for (size_t j = i + 1; j < n; j++)
             if (points[j].x > points[i].x)
                 slopes[n_slopes++] = (points[j].y - points[i].y) / (points[j].x - points[i].x);
-    sink_sort_reals(slopes, n_slopes);
     return n_slopes;
 }
 
@@ -145,13 +160,13 @@ sink_stats_line(const char *dir, const double *x, const double *y, size_t n, sin
     line.n_used = m;
     size_t n_slopes = s_slopes(points, m, slopes);
     if (n_slopes > 0) {
-        line.b = sink_stats_quantile(slopes, n_slopes, 0.5);
+        line.b = s_middle(slopes, n_slopes);
         if (m >= 3) {
             double half = (double)n_slopes / 2, reach = s_reach(points, m, scratch);
             double low = rint(half - reach) - 1, high = rint(half + reach);
             double last = (double)n_slopes - 1;
-            line.b_lo = slopes[low < 0 ? 0 : (size_t)low];
-            line.b_hi = slopes[high > last ? n_slopes - 1 : (size_t)high];
+            line.b_lo = s_ranked(slopes, n_slopes, low < 0 ? 0 : (size_t)low);
+            line.b_hi = s_ranked(slopes, n_slopes, high > last ? n_slopes - 1 : (size_t)high);
         }
         line.a = s_intercept(points, m, line.b, scratch);
         if (m >= 3) {

@@ -115,15 +115,20 @@ s_spells(const sink_sweep_in_t *in, const sink_spell_t *spells, size_t n_spells,
     return n;
 }
 
+/* Steps take the place of changes that were applied: there is at most one more of them. */
+_Static_assert(sizeof(sink_step_t) == sizeof(change_t), "a step fits in place of a change");
+
+/* The changes in order, behind room for one step. */
 static change_t *
 s_changes(const sink_sweep_in_t *in, sink_sweep_t *out, size_t *ret_n, crema_err_t *err)
 {
     size_t n = 0;
     bool any_chunk = s_has_chunk(in);
     size_t most = 2 * (in->n_presence + in->n_busy + in->n_ready + in->n_paused) + in->n_workers;
-    change_t *changes = sink_scratch(in->dir, most + 1, sizeof *changes, err);
-    if (!changes)
+    change_t *all = sink_scratch(in->dir, most + 2, sizeof *all, err);
+    if (!all)
         return NULL;
+    change_t *changes = all + 1;
     for (size_t i = 0; i < in->n_presence; i++) {
         const sink_presence_t *p = &in->presence[i];
         int64_t t0 = p->t0_ns, t1 = p->t1_ns;
@@ -151,7 +156,7 @@ s_changes(const sink_sweep_in_t *in, sink_sweep_t *out, size_t *ret_n, crema_err
             changes[n++] = (change_t){in->last_arrival_ns[w], w, SERVED, OTHER, 0};
     sink_sort(changes, n, sizeof *changes, s_by_time);
     *ret_n = n;
-    return changes;
+    return all;
 }
 
 static int32_t
@@ -319,15 +324,14 @@ sink_sweep_run(const sink_sweep_in_t *in, sink_sweep_t *ret_sweep)
         return CREMA_EINVAL;
     size_t n = 0, n_workers = in->n_workers ? in->n_workers : 1;
     crema_err_t err = CREMA_OK;
-    change_t *changes = s_changes(in, &out, &n, &err);
+    change_t *all = s_changes(in, &out, &n, &err);
+    out.steps = (sink_step_t *)all;
     sweep_t self = {.in = in, .out = &out};
-    out.steps = sink_scratch(in->dir, n + 1, sizeof *out.steps, &err);
     self.workers = calloc(n_workers, sizeof *self.workers);
     out.workers = calloc(n_workers, sizeof *out.workers);
     if (err == CREMA_OK && (!self.workers || !out.workers))
         err = CREMA_ENOMEM;
     if (err != CREMA_OK) {
-        sink_scratch_free(changes);
         free(self.workers);
         sink_sweep_clear(&out);
         return err;
@@ -336,10 +340,9 @@ sink_sweep_run(const sink_sweep_in_t *in, sink_sweep_t *ret_sweep)
         self.workers[w].t_ns = in->t0_ns;
     for (size_t w = 0; w < in->n_workers; w++)
         self.workers[w].served = !in->last_arrival_ns || in->last_arrival_ns[w] <= in->t0_ns;
-    s_sweep(&self, changes, n);
+    s_sweep(&self, all + 1, n);
     out.steady_thread_s = sink_sweep_integral_s(&out, SINK_STEP_THREADS, out.t_steady0_ns,
                                                 out.t_steady1_ns, in->t1_ns);
-    sink_scratch_free(changes);
     free(self.workers);
     *ret_sweep = out;
     return CREMA_OK;

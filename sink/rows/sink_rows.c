@@ -101,6 +101,18 @@ s_grow(sink_rows_t *self)
     return CREMA_OK;
 }
 
+/* Gives back what the file has beyond the rows; a file that stays too long is no error. */
+static void
+s_trim(sink_rows_t *self)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t used = (self->n * self->row_bytes + page - 1) / page * page;
+    if (self->fd < 0 || used >= self->room || ftruncate(self->fd, (off_t)used) != 0)
+        return;
+    munmap(self->bytes + used, self->room - used);
+    self->room = used;
+}
+
 crema_err_t
 sink_rows_add(sink_rows_t *self, const void *row)
 {
@@ -196,6 +208,7 @@ sink_rows_sort(sink_rows_t *self, const crema_table_t *table)
     if (self->n < 2)
         return CREMA_OK;
     crema_err_t err = CREMA_OK;
+    s_trim(self);
     sort_key_t *keys = sink_scratch(self->spill_dir, self->n, sizeof *keys, &err);
     uint8_t *held = sink_scratch(NULL, 1, self->row_bytes, &err);
     if (err == CREMA_OK && !s_take_keys(self, table, keys)) {

@@ -263,3 +263,23 @@ sink_sort_reals(double *values, size_t n)
     reals_t left = {values, (size_t)(at - values)}, right = {at + 1, n - left.n - 1};
     sink_both(s_sort_part_of_reals, &left, s_sort_part_of_reals, &right);
 }
+
+void
+sink_select_real(double *values, size_t n, size_t k)
+{
+    for (unsigned depth = s_depth(n); n > SHORT; depth--) {
+        if (depth == 0)
+            break;
+        size_t at = (size_t)(s_part_reals(values, n) - values);
+        if (at == k)
+            return;
+        if (k < at) {
+            n = at;
+        } else {
+            values += at + 1;
+            n -= at + 1;
+            k -= at + 1;
+        }
+    }
+    sink_sort_reals(values, n);
+}

@@ -15,4 +15,8 @@ void sink_sort(void *base, size_t n, size_t size, int (*compare)(const void *, c
 /* Ascending; values must not be NaN. */
 void sink_sort_reals(double *values, size_t n);
 
+/* Moves to values[k] what would be there in ascending order; nothing before it is greater, nothing
+ * behind it less. In n steps for most input. */
+void sink_select_real(double *values, size_t n, size_t k);
+
 #endif

@@ -106,6 +106,12 @@ must_order_reals(void **state)
         sink_sort_reals(ours, N);
         qsort(theirs, N, sizeof *theirs, s_by_value);
         assert_memory_equal(ours, theirs, sizeof ours);
+        for (size_t k = 0; k < N; k += 1999) {
+            for (int32_t i = 0; i < N; i++)
+                ours[i] = theirs[(i * 7919 + 3) % N]; /* 7919 and N have no common divisor */
+            sink_select_real(ours, N, k);
+            assert_true(ours[k] >= theirs[k] && ours[k] <= theirs[k]);
+        }
     }
 }
 
