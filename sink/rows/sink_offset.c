@@ -213,15 +213,28 @@ s_offset_ns(const sample_t *samples, size_t n, int64_t t_ns)
     return a->offset_ns + (int64_t)(part * (double)(b->offset_ns - a->offset_ns));
 }
 
+/* NULL: its clock needs no correction. */
+static const agent_t *
+s_agent(const sink_offset_t *self, const crema_id_t *agent_id)
+{
+    uint32_t number = sink_intern_find(self->ids, agent_id, sizeof *agent_id);
+    return number != SINK_INTERN_NONE && self->agents[number].applies ? &self->agents[number]
+                                                                      : NULL;
+}
+
+static int64_t
+s_correct(const agent_t *agent, int64_t t_ns)
+{
+    if (sink_bound_time_ns(t_ns) == 0)
+        return t_ns;
+    return sink_bound_time_ns(t_ns - s_offset_ns(agent->samples, agent->n, t_ns));
+}
+
 int64_t
 sink_offset_correct(const sink_offset_t *self, const crema_id_t *agent_id, int64_t t_ns)
 {
-    uint32_t number = sink_intern_find(self->ids, agent_id, sizeof *agent_id);
-    if (sink_bound_time_ns(t_ns) == 0 || number == SINK_INTERN_NONE ||
-        !self->agents[number].applies)
-        return t_ns;
-    const agent_t *agent = &self->agents[number];
-    return sink_bound_time_ns(t_ns - s_offset_ns(agent->samples, agent->n, t_ns));
+    const agent_t *agent = s_agent(self, agent_id);
+    return agent ? s_correct(agent, t_ns) : t_ns;
 }
 
 static bool
@@ -237,12 +250,10 @@ void
 sink_offset_correct_row(const sink_offset_t *self, const crema_id_t *agent_id,
                         const crema_table_t *table, uint8_t *row)
 {
-    for (size_t i = 0; i < table->n_columns; i++) {
-        if (!s_is_time(&table->columns[i]))
-            continue;
-        int64_t t_ns = crema_row_get_i64(table, row, i);
-        crema_row_set_i64(table, row, i, sink_offset_correct(self, agent_id, t_ns));
-    }
+    const agent_t *agent = s_agent(self, agent_id);
+    for (size_t i = 0; agent && i < table->n_columns; i++)
+        if (s_is_time(&table->columns[i]))
+            crema_row_set_i64(table, row, i, s_correct(agent, crema_row_get_i64(table, row, i)));
 }
 
 bool
