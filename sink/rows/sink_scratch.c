@@ -55,7 +55,7 @@ s_in_file(const char *dir, size_t bytes, header_t **ret_header)
         return err;
     err = sink_scratch_map(fd, bytes, &mapped);
     close(fd); /* the mapping keeps the file */
-    if (err != CREMA_OK)
+    if (err != CREMA_OK || !mapped)
         return err;
     *ret_header = mapped;
     (*ret_header)->mapped = bytes;
