@@ -9,6 +9,8 @@ the median round. CPU is what the operating system charged each program from its
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import os
 import pathlib
 import statistics
@@ -111,8 +113,11 @@ class Bench:
         return found
 
 
-def report(rounds: list[dict[str, float]], rows: int):
-    """Print medians of the rounds, ratios taken within each."""
+LIMIT_NS = {"chain_cpu": 120, "seal": 300}
+
+
+def report(rounds: list[dict[str, float]], rows: int) -> dict:
+    """Print medians of the rounds, ratios taken within each; return the figures of the page."""
 
     def middle(value) -> float:
         return statistics.median(value(found) for found in rounds)
@@ -122,6 +127,7 @@ def report(rounds: list[dict[str, float]], rows: int):
 
     print(f"{rows} samples, median of {len(rounds)} rounds\n")
     print(f"{'':34}{'wall':>9}{'CPU':>9}   ns a sample")
+    kept = []
     for label, name in (
         ("write(2) alone, 24 B", "write"),
         ("HDF5 compound table alone", "compound"),
@@ -130,9 +136,15 @@ def report(rounds: list[dict[str, float]], rows: int):
         ("the same with live file", "live"),
     ):
         print(f"{label:34}{ns(name + '_wall_s'):9.1f}{ns(name + '_cpu_s'):9.1f}")
+        limit = f"CPU {LIMIT_NS['chain_cpu']}" if name == "chain" else ""
+        kept.append((label, ns(name + "_wall_s"), ns(name + "_cpu_s"), limit))
     for name in ("agent", "aggregator", "sink"):
         print(f"{'  of the chain: ' + name:43}{ns('chain_' + name):9.1f}")
+        kept.append((f"of the chain: {name}", math.nan, ns("chain_" + name), ""))
     print(f"{'seal, into the final file':34}{ns('chain_seal_s'):9.1f}")
+    kept.append(
+        ("seal, into the final file", ns("chain_seal_s"), math.nan, f"wall {LIMIT_NS['seal']}")
+    )
     print()
     for label, value in (
         ("chain's rate / HDF5 columns alone", lambda f: f["columns_wall_s"] / f["chain_wall_s"]),
@@ -141,6 +153,8 @@ def report(rounds: list[dict[str, float]], rows: int):
         ("bytes of the final file a sample", lambda f: f["chain_file_bytes"] / rows),
     ):
         print(f"{label:40}{middle(value):6.2f}")
+    names = ("what", "wall_ns", "cpu_ns", "limit")
+    return {"samples": rows, "rows": [dict(zip(names, row, strict=True)) for row in kept]}
 
 
 def main() -> int:
@@ -150,13 +164,16 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--batch", type=int, default=2048)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     bench = Bench(options.bin, options.rows, options.batch)
     rounds = []
     for number in range(options.rounds):
         print(f"round {number + 1} of {options.rounds}", end="\r", file=sys.stderr, flush=True)
         rounds.append(bench.round())
-    report(rounds, options.rows)
+    found = report(rounds, options.rows)
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=2))
     return 0
 
 

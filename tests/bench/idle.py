@@ -115,15 +115,6 @@ class Idle(Bench):
                     urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read()
             took = time.monotonic() - began
             after = {name: spent(program.pid) for name, program in programs.items()}
-            children = [
-                int(pid)
-                for pid in pathlib.Path(
-                    f"/proc/{programs['sink'].pid}/task/{programs['sink'].pid}/children"
-                )
-                .read_text()
-                .split()
-            ]
-            print("children of the sink:", len(children), file=sys.stderr)
         return {
             name: {
                 "cpu_percent": (after[name][0] - before[name][0]) / took / 1e7,

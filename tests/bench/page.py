@@ -1,0 +1,91 @@
+"""docs/performance.md, made of what `./dev bench` stored.
+
+    python tests/bench/page.py [DIRECTORY]
+
+DIRECTORY (build/bench) holds one JSON file per part of the bench. The page's text is its own; the tables between the marks are replaced.
+A part that is not there keeps the table that the page has.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "performance.md"
+
+
+def table(header: list[str], rows: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def ns(x: float) -> str:
+    return "" if math.isnan(x) else f"{x:.0f}"
+
+
+def chain(found: dict) -> str:
+    rows = [[r["what"], ns(r["wall_ns"]), ns(r["cpu_ns"]), r["limit"]] for r in found["rows"]]
+    return table(["ns per sample", "wall", "CPU", "limit"], rows)
+
+
+def idle(found: dict) -> str:
+    names = list(next(iter(found.values())))
+    limits = {"idle": "0.02", "1 Hz x 64": "0.05"}
+    rows = [
+        [
+            what,
+            *(f"{row[n]['cpu_percent']:.3f} ({row[n]['wakes_per_s']:.0f})" for n in names),
+            limits[what],
+        ]
+        for what, row in found.items()
+    ]
+    return table(["% of a core (wakes per second)", *names, "limit for each program"], rows)
+
+
+def value(column: str, x: float) -> str:
+    return f"{x / 1e6:.1f} MB" if column.endswith("_b") else f"{x:.3f}"
+
+
+def growth(found: dict) -> str:
+    parts = []
+    for name, one in found.items():
+        columns = list(next(iter(one["points"].values())))
+        rows = [
+            [f"{int(n):,}", *(value(c, row[c]) for c in columns)]
+            for n, row in one["points"].items()
+        ]
+        slopes = one["exponents"]
+        rows.append(
+            ["exponent", *("" if slopes[c] is None else f"{slopes[c]:.2f}" for c in columns)]
+        )
+        parts.append(table([name, *(c.replace("_", " ") for c in columns)], rows))
+    return "\n\n".join(parts)
+
+
+PARTS = {"chain": chain, "idle": idle, "growth": growth}
+
+
+def main() -> int:
+    directory = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "bench"
+    text = PAGE.read_text()
+    for name, render in PARTS.items():
+        path = directory / f"{name}.json"
+        if not path.exists():
+            print(f"{path} is not there: its table stays", file=sys.stderr)
+            continue
+        mark = re.compile(rf"(<!-- {name} -->\n).*?(<!-- / -->)", re.DOTALL)
+        rendered = render(json.loads(path.read_text()))
+        text, n = mark.subn(lambda m, body=rendered: f"{m[1]}\n{body}\n\n{m[2]}", text)
+        if n != 1:
+            raise SystemExit(f"{PAGE} has no place for {name}")
+    PAGE.write_text(text)
+    print(f"{PAGE.relative_to(ROOT)} written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
