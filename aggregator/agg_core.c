@@ -180,9 +180,6 @@ agg_core_stats(const agg_core_t *self)
     stats.streams = crema_map_count(self->flows);
     stats.credit_granted_b = agg_credit_granted_b(self->credit);
     stats.credit_in_use_b = agg_credit_in_use_b(self->credit);
-    size_t cursor = 0;
-    for (const agg_entry_t *entry; (entry = crema_map_next(self->entries, &cursor)) != NULL;)
-        stats.runs_open += agg_run_phase(entry->run) < CREMA_RUN_VERDICT;
     return stats;
 }
 

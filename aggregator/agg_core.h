@@ -111,7 +111,7 @@ void agg_core_note_split(agg_core_t *self, const crema_id_t *run_id, double proc
                          double overhead_s);
 
 typedef struct {
-    uint64_t agents_live, agents_suspect, agents_lost, streams, runs_open;
+    uint64_t agents_live, agents_suspect, agents_lost, streams;
     uint64_t data_accepted, data_dropped, data_bytes, repeats, gaps_seen, replays, bad_messages;
     uint64_t puts, nacks, committed_records, hellos, fences, refused;
     uint64_t not_allowed; /* messages whose type, run or agent their key does not permit */

@@ -147,7 +147,6 @@ agg_take_from_sink(agg_t *self)
     zmq_msg_init(&rest);
     for (int i = 0; i < BATCH_MESSAGES && s_receive(self->sink, &body, &rest, &parts); i++) {
         crema_msg_t msg;
-        self->counts.sink_messages++;
         if (parts != 1 || crema_wire_decode(zmq_msg_data(&body), zmq_msg_size(&body), self->arena,
                                             &msg) != CREMA_OK) {
             self->counts.bad++;

@@ -19,7 +19,6 @@ agg_run_new(const crema_id_t *run_id, size_t members_max, int64_t retries, int64
     if (!self)
         return CREMA_ENOMEM;
     self->run_id = *run_id;
-    self->members_max = members_max;
     self->retries = retries;
     self->cap_ns = cap_ns;
     self->awaited = awaited;

@@ -36,7 +36,6 @@ struct agg_run {
     crema_run_phase_t phase;
     crema_life_t life;
     bool abandoned; /* end_msg is not from its client */
-    size_t members_max;
     int64_t retries, cap_ns;
     bool opened, dismiss;
     uint64_t barrier_id;

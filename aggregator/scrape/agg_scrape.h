@@ -13,7 +13,7 @@
 
 /* Counted, told with the last line of the log, and shown to whoever scrapes. */
 typedef struct {
-    uint64_t messages, bad, unroutable, untaken, dropped, sink_messages, sink_dropped;
+    uint64_t messages, bad, unroutable, untaken, dropped, sink_dropped;
     uint64_t runs, put_bytes, put_records;
     uint64_t revoked;                /* messages of keys that are not admitted any more */
     crema_tally_t verdicts, reasons; /* that were given */

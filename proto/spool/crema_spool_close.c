@@ -44,10 +44,7 @@ s_write_end(crema_spool_t *self, crema_spool_entry_t *entry)
         return;
     }
     crema_failpoint("spool.after_end_truncate");
-    if (torn_b > 0) {
-        self->stats.torn_tails++;
-        self->stats.torn_bytes += torn_b;
-    }
+    self->stats.torn_bytes += torn_b;
     entry->end_segment = segment->first_seq;
     entry->end_at = segment->offset;
     entry->end_bytes = n;

@@ -141,7 +141,6 @@ sink_h5_grid_begin(sink_h5_t *self, const int64_t *times, uint64_t n_times,
     if (n_variables > SINK_H5_GRID_MAX)
         return CREMA_ELIMIT;
     self->grid_times = n_times;
-    self->grid_workers = n_workers;
     hid_t group = s_make_group(self->file);
     hid_t time = group < 0 ? -1 : s_make_time(group, times, n_times);
     hid_t worker = group < 0 ? -1 : s_make_worker(group, workers, n_workers);

@@ -15,7 +15,7 @@ struct sink_h5 {
     int64_t tables[CREMA_TABLE_COUNT]; /* live: open datasets; -1 none */
     uint64_t rows[CREMA_TABLE_COUNT];  /* live: rows in them */
     int64_t grid[SINK_H5_GRID_MAX];
-    uint64_t grid_workers, grid_times;
+    uint64_t grid_times;
     char why[SINK_H5_WHY_BYTES];
 };
 

@@ -16,7 +16,6 @@ typedef struct {
     uint8_t *rows;
     uint32_t n;
     uint64_t written;
-    uint64_t left_out; /* rows that came after the table was full */
 } waiting_t;
 
 struct sink_live {
@@ -116,12 +115,10 @@ s_write_waiting(sink_live_t *self, crema_table_id_t id)
     }
     crema_err_t err =
         sink_h5_put_rows(self->file, crema_table(id), waiting->written, waiting->rows, waiting->n);
-    if (err == CREMA_ELIMIT) {
-        waiting->left_out += waiting->n;
-        err = CREMA_OK;
-    } else if (err == CREMA_OK) {
+    if (err == CREMA_OK)
         waiting->written += waiting->n;
-    }
+    else if (err == CREMA_ELIMIT) /* the table is full */
+        err = CREMA_OK;
     waiting->n = 0;
     return err;
 }
@@ -154,9 +151,7 @@ s_write_dictionaries(sink_live_t *self)
         while (sink_dict_take(dict, id, &first, &n)) {
             crema_err_t err = sink_h5_put_rows(self->file, crema_table(id), first,
                                                sink_dict_row(dict, id, first), n);
-            if (err == CREMA_ELIMIT)
-                self->waiting[t].left_out += n;
-            else if (err != CREMA_OK)
+            if (err != CREMA_OK && err != CREMA_ELIMIT) /* the table is full */
                 return err;
         }
     }

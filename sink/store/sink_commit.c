@@ -276,7 +276,6 @@ sink_commit_put(sink_commit_t *self, const crema_id_t *stream_id, const crema_id
     }
     self->stats.repeats += decision == SINK_PUT_REPEAT;
     self->stats.gaps += decision == SINK_PUT_GAP;
-    self->stats.beyond_end += decision == SINK_PUT_CLOSED;
     if (stream && decision == SINK_PUT_REPEAT)
         s_mark_for_ack(self, stream);
     *ret_decision = decision;

@@ -87,7 +87,7 @@ void sink_commit_each(const sink_commit_t *self, const crema_id_t *run_id,
 size_t sink_commit_count(const sink_commit_t *self, const crema_id_t *run_id);
 
 typedef struct {
-    uint64_t streams, tombstones, appended, repeats, gaps, beyond_end, uncommitted;
+    uint64_t streams, tombstones, appended, repeats, gaps, uncommitted;
     uint64_t strays; /* times a journal held a stream of another run */
 } sink_commit_stats_t;
 sink_commit_stats_t sink_commit_stats(const sink_commit_t *self);

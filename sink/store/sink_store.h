@@ -70,7 +70,6 @@ typedef struct {
     uint64_t torn_bytes;     /* cut off: they were never acknowledged */
     uint64_t damaged_bytes;  /* unreadable in the middle */
     uint64_t missing_frames; /* acknowledged, and no longer readable */
-    uint64_t foreign;        /* directories that are not a journal of this store: left alone */
     uint64_t aside;          /* runs that are set aside now */
     uint64_t
         refused_records; /* upper bound of the records of freed runs that are in no file, over all starts */

@@ -105,7 +105,6 @@ s_set_aside(sink_store_t *self, sink_store_run_t *run, crema_err_t err, const ch
     run->shown.aside = run->cause ? run->cause : "its journal cannot be read";
     run->age_used_ns = self->age_ns;
     self->report.aside++;
-    self->report.foreign += err == CREMA_EMAGIC && !again;
 }
 
 /* ---- reading a journal */

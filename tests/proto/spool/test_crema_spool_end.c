@@ -50,7 +50,7 @@ test_a_living_writer_is_not_closed_whatever_its_tail(void **state)
     for (int i = 0; i < 3; i++)
         must_scan(b);
     assert_false(must_find(b)->closed);
-    assert_int_equal(crema_spool_stats(b->spool).torn_tails, 0);
+    assert_int_equal(crema_spool_stats(b->spool).torn_bytes, 0);
     bench_destroy(b);
 }
 

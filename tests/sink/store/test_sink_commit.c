@@ -80,7 +80,6 @@ must_decide_as_the_table_says(void **state)
     assert_int_equal(stats.appended, 102);
     assert_int_equal(stats.repeats, 2);
     assert_int_equal(stats.gaps, 2);
-    assert_int_equal(stats.beyond_end, 2);
     assert_int_equal(stats.uncommitted, 0);
     sink_commit_destroy(&commit);
     assert_null(commit);
