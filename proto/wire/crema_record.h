@@ -1,5 +1,5 @@
 /* crema_record - bodies of spool records: decodes into plain structs, and encodes for writers in
- * C. Only crema_record.c and crema_wire.c include the protobuf header.
+ * C. Only crema_record.c and crema_wire*.c include the protobuf header.
  *
  * Decoding takes memory from a bounded arena: at most CREMA_ARENA_FACTOR times the wire size
  * plus a constant, so a bomb is refused. Pointers in a decoded struct are valid until the next
