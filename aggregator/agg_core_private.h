@@ -1,4 +1,4 @@
-/* agg_core_private - shared by the parts of agg_core; private to them. Pure: structs and the
+/* agg_core_private - shared by the parts of agg_core; private to them: structs and the
  * functions between the parts.
  *
  * Each part uses only those above it:

@@ -1,4 +1,4 @@
-/* agg_run_private - shared by agg_run.c, the run and its verdict, and agg_run_members.c, which it uses. */
+/* agg_run_private - shared by agg_run.c, the run and its verdict, and agg_run_members.c, which it uses. Pure: time is an argument. */
 #ifndef AGG_RUN_PRIVATE_H
 #define AGG_RUN_PRIVATE_H
 

@@ -87,9 +87,14 @@ class Tree:
         return self.headers.get(Path(include).name)
 
     def is_pure(self, name):
-        """Whether the module's header claims it; a .c belongs to the header beside it."""
-        header = self.text.get(str(Path(name).with_suffix(".h")), "")
-        comment = FIRST_COMMENT.match(header)
+        """Whether the module's header claims it; a .c belongs to the header beside it, else to its private one."""
+        header = str(Path(name).with_suffix(".h"))
+        if header not in self.text:
+            shared = (
+                self.own(i) for i in self.includes[name] if i.endswith(("_private.h", "_impl.h"))
+            )
+            header = next(filter(None, shared), "")
+        comment = FIRST_COMMENT.match(self.text.get(header, ""))
         return comment is not None and "Pure:" in comment.group(1)
 
     def impure_path(self, name, seen=()):

@@ -1,5 +1,5 @@
 /* crema_session_private - the session's state, shared by its two halves: events
- * (crema_session.c) and actions (crema_session_next.c). Private to them. Pure. */
+ * (crema_session.c) and actions (crema_session_next.c). Private to them. Pure: structs. */
 #ifndef CREMA_SESSION_PRIVATE_H
 #define CREMA_SESSION_PRIVATE_H
 
