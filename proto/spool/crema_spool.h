@@ -128,9 +128,9 @@ CREMA_MUST_CHECK crema_err_t crema_spool_trim(crema_spool_t *self, const crema_i
 uint64_t crema_spool_evict(crema_spool_t *self, uint64_t max_bytes);
 
 typedef struct {
-    uint64_t bytes;      /* held on disk */
-    uint64_t records;    /* held */
-    uint64_t torn_bytes; /* of torn tails, cut off */
+    uint64_t bytes;         /* held on disk */
+    uint64_t records;       /* held */
+    uint64_t torn_bytes;    /* of torn tails, cut off */
     uint64_t corrupt;       /* numbers replaced by LOSS(CORRUPT) */
     uint64_t evicted;       /* numbers replaced by LOSS(EVICTED) */
     uint64_t foreign_files; /* now: not segments, or without a StreamInfo */
