@@ -160,8 +160,6 @@ s_serve(int argc, char **argv)
         puts("configuration is sound");
         return 0;
     }
-    if (config.seal_memory_bytes == 0)
-        config.seal_memory_bytes = sysconf(_SC_PHYS_PAGES) / 2 * sysconf(_SC_PAGESIZE);
     sink_t *sink;
     crema_err_t err = sink_new(&config, why, sizeof why, &sink);
     if (err != CREMA_OK)

@@ -337,6 +337,13 @@ s_wire_up(sink_t *self)
     return rc == 0 ? CREMA_OK : CREMA_ENOMEM;
 }
 
+static int64_t
+s_seal_memory_bytes(const sink_config_t *config)
+{
+    return config->seal_memory_bytes ? config->seal_memory_bytes
+                                     : sysconf(_SC_PHYS_PAGES) / 2 * sysconf(_SC_PAGESIZE);
+}
+
 static crema_err_t
 s_start(sink_t *self, char *why, size_t size)
 {
@@ -359,7 +366,7 @@ s_start(sink_t *self, char *why, size_t size)
     err = sink_peers_new(self->router, crema_random_u64() | 1, &self->peers);
     if (err == CREMA_OK)
         err = sink_sealing_new(self->store, self->config.output_dir, RUNS_MAX,
-                               self->config.seal_memory_bytes, &self->sealing);
+                               s_seal_memory_bytes(&self->config), &self->sealing);
     if (err == CREMA_OK)
         err =
             sink_silence_new(self->store, RUNS_MAX, self->config.abandon_after_ns, &self->silence);

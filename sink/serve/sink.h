@@ -31,7 +31,7 @@ typedef struct {
     int64_t journal_limit_bytes;
     int64_t run_limit_bytes;   /* of one run's journal; 0: no limit */
     int64_t abandon_after_ns;  /* a run that has been silent this long is sealed without its end */
-    int64_t seal_memory_bytes; /* memory limit of a sealing process; 0: no limit */
+    int64_t seal_memory_bytes; /* memory limit of a sealing process; 0: half of this machine's */
     int64_t retain_ns;    /* how long the journal of a sealed run is kept, in time of service */
     int64_t retain_bytes; /* of the journals of sealed runs; 0: no limit */
     bool live;

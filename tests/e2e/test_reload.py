@@ -99,6 +99,7 @@ def test_limits_and_log_level_change_while_runs_go_on(pipeline, tmp_path):
     assert journal.exists()
     change("sink", retain="1s")
     wait_for(lambda: not journal.exists(), 20, "freeing after a second instead of a day")
+    assert "option_needs_restart" not in log("sink")  # what did not change needs none
 
 
 def test_a_file_with_a_mistake_changes_nothing(pipeline, tmp_path):
