@@ -53,7 +53,13 @@ class Facility(life.Life):
     def wait_for_records(self, each: life.Run, n: int = 5) -> int:
         """Until the journal has that many of the run's writer; how many it has."""
         self.look_at(each)
-        self.wait(lambda: any(self.journal().glob("*.journal")) and self.books().records >= n, n)
+
+        def are_there() -> bool:  # the journal begins with the run, the ledger with its writer
+            is_recorded = any(self.ledger.glob("*.ledger"))
+            is_recorded = is_recorded and any(self.journal().glob("*.journal"))
+            return is_recorded and self.books().records >= n
+
+        self.wait(are_there, n)
         return self.books().records
 
     def copy_store(self, to: str, *command: str) -> pathlib.Path:

@@ -64,6 +64,7 @@ class AgentKeeper:
         self._patience_s = _PATIENCE_S
         self._timer: asyncio.TimerHandle | None = None
         self._ending = False
+        self._over = False
         self.started = 0
         self.problem = ""
 
@@ -80,10 +81,17 @@ class AgentKeeper:
         """From now on start an agent only for undelivered records."""
         self._ending = True
 
-    def stop(self) -> None:
-        """Stop checking; the agent keeps running."""
+    def stop(self, *, over: bool = False) -> None:
+        """Stop checking. The agent keeps running, unless the run is over: one that is just starting would wait for it in vain."""
         if self._timer is not None:
             self._timer.cancel()
+        if over:
+            self._over = True
+            self._dismiss_own()
+
+    def _dismiss_own(self) -> None:
+        if self.started and self.is_held():
+            signal_holder(self._directory / "agent.lock", signal.SIGUSR1)
 
     def check(self) -> None:
         """Start an agent if the spool has none. Returns at once: the start happens in a thread."""
@@ -120,7 +128,7 @@ class AgentKeeper:
             self._note(f"{PROGRAM} could not be started: {error}")
 
     def _start_alone(self) -> None:
-        if self.is_held():
+        if self._over or self.is_held():
             return
         command = [program(PROGRAM), "--spool", str(self._directory)]
         command += ["--aggregator", self._config.aggregator, "--run", self._config.run_id]
@@ -173,6 +181,8 @@ class AgentKeeper:
             time.sleep(0.05)
         self.problem = ""
         child.wait(_PATIENCE_S)  # the daemon continues without it
+        if self._over:
+            self._dismiss_own()
 
     def _note(self, problem: str) -> None:
         if problem != self.problem:

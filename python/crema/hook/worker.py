@@ -109,8 +109,8 @@ class WorkerHook(WorkerPlugin):
             return None
         stays = self._follower.stays()
         self._report(self.finish(), worker)
-        if stays:
-            self._close_way()
+        if stays:  # only the plugin goes, so the run is over
+            self._close_way(over=True)
             return None
         return self._see_delivered([writer.stream.hex() for writer in self._writers])
 
@@ -127,13 +127,13 @@ class WorkerHook(WorkerPlugin):
         finally:
             self._close_way()
 
-    def _close_way(self) -> None:
+    def _close_way(self, *, over: bool = False) -> None:
         way, self._way = self._way, None
         if way is not None:
             way.close()
         agent, self._agent = self._agent, None
         if agent is not None:
-            agent.stop()
+            agent.stop(over=over)
 
     def finish(self) -> list[_writers.Writer]:
         """End the recording; returns the writers of this worker and those outside Dask on its host."""

@@ -29,16 +29,22 @@ if "--print-key" in arguments:
     sys.exit(0)
 with open(spool + "/started", "a") as file:
     print(*arguments, file=file)
+time.sleep(float(os.environ.get("FAKE_START_S", 0)))
 lock = open(spool + "/agent.lock", "a")
-try:
-    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-except BlockingIOError:
+for _ in range(10):  # as the agent: somebody may just be looking whether it is held
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        break
+    except BlockingIOError:
+        time.sleep(0.02)
+else:
     sys.exit(0)
-if os.fork():
+pid = os.fork()
+if pid:
+    lock.write(str(pid))
+    lock.flush()
     os._exit(0)
 os.setsid()
-lock.write(str(os.getpid()))
-lock.flush()
 time.sleep(60)
 """
 
@@ -218,6 +224,18 @@ def test_a_host_full_of_workers_starts_one(spool, tmp_path):
         process.start()
     for process in crowd:
         process.join()
+    assert len(starts(spool)) == 1
+
+
+def test_an_agent_that_starts_while_the_run_ends_does_not_stay(spool, tmp_path, monkeypatch):
+    monkeypatch.setenv("FAKE_START_S", "0.5")
+    monkeypatch.setattr(_agent, "_PATIENCE_S", 10.0)
+    one = keeper(spool, tmp_path)
+    one.check()
+    assert until(lambda: starts(spool))
+    one.stop(over=True)
+    assert until(lambda: (spool / "agent.lock").exists())
+    assert until(lambda: not one.is_held() and not one._starter.is_alive())
     assert len(starts(spool)) == 1
 
 
