@@ -81,8 +81,10 @@ def _prepare() -> pathlib.Path:
     shutil.rmtree(source, ignore_errors=True)
     source.mkdir(parents=True)
     for name in ("CMakeLists.txt", *FOLDERS, "packaging", "python", "docs"):
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
-        copy(ROOT / name, source / name)
+        if (ROOT / name).is_dir():  # as of now: what the last run built is of other sources
+            shutil.copytree(ROOT / name, source / name, copy_function=shutil.copy)
+        else:
+            shutil.copy(ROOT / name, source / name)
     launcher = "ccache" if shutil.which("ccache") else ""
     done = _run(
         "cmake", "-S", source, "-B", WORK / "build", "-G", "Ninja", "-DCMAKE_C_FLAGS=-O1 -w",
