@@ -89,7 +89,7 @@ def test_nobody_is_lost_and_nothing_is(client, limits, way, tmp_path, monkeypatc
     with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
         done += len(client.gather(naps(client, 20)))
         until = time.monotonic() + 60
-        while way == "over Dask" and not mc._carrier.hosts:
+        while way == "over Dask" and not mc._plugins.carrier.hosts:
             assert time.monotonic() < until
             time.sleep(0.05)
         for trouble in (hold_the_gil, block_the_scheduler):
