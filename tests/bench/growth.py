@@ -25,6 +25,7 @@ import uuid
 from collections.abc import Iterator
 
 from chain import ROOT, Bench, free_port
+from idle import spent
 
 EXPONENT_MAX = 1.10
 BATCH = 512
@@ -41,8 +42,7 @@ def peak_b(pid: int) -> int:
 
 
 def cpu_s(pid: int) -> float:
-    tasks = pathlib.Path(f"/proc/{pid}/task")
-    return sum(int((t / "schedstat").read_text().split()[0]) for t in tasks.iterdir()) * 1e-9
+    return spent(pid)[0] * 1e-9
 
 
 def exponent(points: dict[int, float], fixed: float) -> float:

@@ -14,6 +14,8 @@ import pathlib
 import re
 import sys
 
+from idle import LIMITS
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "performance.md"
 
@@ -34,12 +36,11 @@ def chain(found: dict) -> str:
 
 def idle(found: dict) -> str:
     names = list(next(iter(found.values())))
-    limits = {"idle": "0.02", "1 Hz x 64": "0.05"}
     rows = [
         [
             what,
             *(f"{row[n]['cpu_percent']:.3f} ({row[n]['wakes_per_s']:.0f})" for n in names),
-            limits[what],
+            str(LIMITS[what]),
         ]
         for what, row in found.items()
     ]

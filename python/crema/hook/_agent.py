@@ -90,8 +90,8 @@ class AgentKeeper:
             self._dismiss_own()
 
     def _dismiss_own(self) -> None:
-        if self.started and self.is_held():
-            signal_holder(self._directory / "agent.lock", signal.SIGUSR1)
+        if self.started:
+            _dismiss_agent_of(self._directory)
 
     def check(self) -> None:
         """Start an agent if the spool has none. Returns at once: the start happens in a thread."""
@@ -197,8 +197,13 @@ def _environment() -> dict[str, str]:
 
 def dismiss(config: HookConfig) -> None:
     """Ask the agent that serves the run's spool on this host, if crema started it, to deliver everything and exit."""
-    lock = config.spool_dir() / "agent.lock"
-    if config.serves() and lock_is_held(lock):
+    if config.serves():
+        _dismiss_agent_of(config.spool_dir())
+
+
+def _dismiss_agent_of(directory: pathlib.Path) -> None:
+    lock = directory / "agent.lock"
+    if lock_is_held(lock):
         signal_holder(lock, signal.SIGUSR1)  # otherwise it exits by itself when it is idle
 
 
