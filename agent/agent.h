@@ -1,9 +1,5 @@
-/* agent - the reactor: one loop over signals, timers and the socket.
- *
- *     STANDBY --lock--> SERVING --TERM, command or process ended, dismissed, orphaned--> LEAVING --delivered, or deadline--> done
- *
- * In STANDBY another agent serves the spool; only an agent that wraps a command or attaches to a
- * process waits there. */
+/* agent - the reactor: one loop over signals, timers, the spool and the socket. agent_life.h has the
+ * phases that an agent goes through. */
 #ifndef AGENT_H
 #define AGENT_H
 

@@ -4,15 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
-#include <unistd.h>
 
 #include "agent_limit.h"
 #include "agent_rows.h"
 #include "agent_source.h"
+#include "agent_stream.h"
 #include "crema_clock.h"
 #include "crema_map.h"
-#include "crema_random.h"
 #include "crema_time.h"
 
 #define ENDED_MAX 256 /* runs remembered as over */
@@ -48,7 +46,7 @@ struct run {
 
 struct agent_sampler {
     agent_sampler_config_t config;
-    char boot_id[64];
+    char boot_id[AGENT_BOOT_ID_SIZE];
     crema_map_t *workers; /* by stream id */
     run_t **runs; /* by run and user; each has a worker, so never more than streams in a spool */
     size_t n_runs;
@@ -65,19 +63,6 @@ struct agent_sampler {
 
 /* ---- creation */
 
-static void
-s_read_boot_id(agent_sampler_t *self)
-{
-    char path[512];
-    snprintf(path, sizeof path, "%s/sys/kernel/random/boot_id", self->config.proc);
-    FILE *file = fopen(path, "re");
-    if (!file || !fgets(self->boot_id, sizeof self->boot_id, file))
-        self->boot_id[0] = '\0';
-    self->boot_id[strcspn(self->boot_id, "\n")] = '\0';
-    if (file)
-        fclose(file);
-}
-
 crema_err_t
 agent_sampler_new(const agent_sampler_config_t *config, agent_sampler_t **ret_self)
 {
@@ -85,7 +70,7 @@ agent_sampler_new(const agent_sampler_config_t *config, agent_sampler_t **ret_se
     if (!self)
         return CREMA_ENOMEM;
     self->config = *config;
-    s_read_boot_id(self);
+    agent_stream_boot_id(config->proc, self->boot_id);
     crema_err_t err = crema_map_new(CREMA_SPOOL_STREAMS_MAX, &self->workers);
     if (err == CREMA_OK)
         err = agent_rows_new(CREMA_TABLE_WORKER_SAMPLES, &self->rows);
@@ -184,7 +169,7 @@ agent_sampler_destroy(agent_sampler_t **self_p)
     *self_p = NULL;
 }
 
-/* ---- streams of the agent */
+/* ---- runs */
 
 /* `owner` NULL: any user. */
 static run_t *
@@ -206,43 +191,6 @@ s_is_over(const agent_sampler_t *self, const crema_id_t *run_id)
     return false;
 }
 
-static crema_err_t
-s_open_stream(const agent_sampler_t *self, run_t *run)
-{
-    struct utsname machine = {0};
-    (void)uname(&machine);
-    char cpus[24], memory[24], sample[24], heartbeat[24];
-    snprintf(cpus, sizeof cpus, "%ld", sysconf(_SC_NPROCESSORS_ONLN));
-    snprintf(memory, sizeof memory, "%lld",
-             (long long)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE));
-    snprintf(sample, sizeof sample, "%g", self->config.sample_interval_s);
-    snprintf(heartbeat, sizeof heartbeat, "%g", self->config.heartbeat_interval_s);
-    const char *const keys[] = {"agent_version",       "kernel",        "machine",
-                                "host_cpus",           "host_memory_b", "sample_interval_s",
-                                "heartbeat_interval_s"};
-    const char *const values[] = {
-        self->config.version, machine.release, machine.machine, cpus, memory, sample, heartbeat};
-    crema_stream_info_t info = {
-        .run_id = run->run_id,
-        .agent_id = self->config.agent_id,
-        .kind = CREMA_STREAM_AGENT,
-        .host = self->config.host,
-        .pid = (int32_t)getpid(),
-        .worker_uuid = "",
-        .worker_name = "",
-        .memory_limit_b = -1,
-        .t_real_ns = crema_clock_real_ns(),
-        .t_mono_ns = crema_clock_mono_ns(),
-        .boot_id = self->boot_id,
-        .n_attributes = sizeof keys / sizeof *keys,
-        .attribute_keys = keys,
-        .attribute_values = values,
-    };
-    crema_id_t stream_id = crema_random_id();
-    return crema_spool_writer_open_for(self->config.dir, &stream_id, &info, run->owner,
-                                       &run->writer);
-}
-
 /* The run's stream, begun if necessary; NULL on failure. */
 static run_t *
 s_begin_run(agent_sampler_t *self, const crema_id_t *run_id, uint32_t owner)
@@ -258,7 +206,7 @@ s_begin_run(agent_sampler_t *self, const crema_id_t *run_id, uint32_t owner)
     run->cpu_ns = self->n_runs == 0 && self->streams == 0 ? 0 : crema_clock_cpu_ns();
     run->sent = self->sent;
     run->sent_bytes = self->sent_bytes;
-    if (s_open_stream(self, run) != CREMA_OK) {
+    if (agent_stream_open(&self->config, self->boot_id, run_id, owner, &run->writer) != CREMA_OK) {
         free(run);
         return NULL;
     }
@@ -270,20 +218,7 @@ s_begin_run(agent_sampler_t *self, const crema_id_t *run_id, uint32_t owner)
 static void
 s_write_name(run_t *run, worker_t *worker, const crema_stream_info_t *info)
 {
-    crema_dict_entry_t entry = {
-        .kind = CREMA_DICT_WORKER,
-        .id = run->names,
-        .text = info->worker_name,
-        .uuid = info->worker_uuid,
-        .host = info->host,
-        .pid = info->pid,
-        .nthreads = (int32_t)info->nthreads,
-        .memory_limit_b = info->memory_limit_b,
-        .size_b = -1,
-        .n_entries = -1,
-    };
-    crema_record_t record = {.type = CREMA_RECORD_DICT, .dict = {.n = 1, .entries = &entry}};
-    if (crema_spool_writer_append(run->writer, &record, crema_clock_mono_ns()) == CREMA_OK)
+    if (agent_stream_name_worker(run->writer, run->names, info) == CREMA_OK)
         worker->dict_id = run->names++;
 }
 

@@ -12,12 +12,19 @@
 #include "crema_error.h"
 
 typedef struct agent_watch agent_watch_t;
+typedef struct _zloop_t zloop_t;
+typedef int agent_watch_fn(void *context); /* -1 ends the loop */
 
-/* CREMA_EIO: the kernel gives no notice, or the user has too many such watches already. */
-CREMA_MUST_CHECK crema_err_t agent_watch_new(const char *dir, agent_watch_t **ret_self);
+/* The loop is borrowed. CREMA_EIO: the kernel gives no notice, or the user has too many such watches
+ * already. */
+CREMA_MUST_CHECK crema_err_t agent_watch_new(const char *dir, zloop_t *loop,
+                                             agent_watch_fn *on_change, void *context,
+                                             agent_watch_t **ret_self);
 void agent_watch_destroy(agent_watch_t **self_p);
 
-int agent_watch_fd(const agent_watch_t *self); /* readable after a change */
+/* Calls on_change() once, at the next change. */
+void agent_watch_listen(agent_watch_t *self);
+bool agent_watch_is_listening(const agent_watch_t *self);
 
 /* True if something changed since the last call. */
 bool agent_watch_changed(agent_watch_t *self);

@@ -64,6 +64,7 @@ ROOMS = {
     "sink/analysis": ("sink/rows", "sink/store"),
     "sink/file": ("sink/analysis", "sink/rows", "sink/store"),
     "sink/serve": ("sink/store",),
+    "sink/command": ("sink/file", "sink/analysis", "sink/rows", "sink/serve", "sink/store"),
 }
 
 

@@ -169,6 +169,13 @@ class Recorder:
             self.unavailable(what)
             return otherwise
 
+    def guarded(self, write: Callable[..., None], *args: Any) -> None:
+        """Run a part of the recording; errors are noted and not raised."""
+        try:
+            write(*args)
+        except Exception:
+            self.trouble(write.__name__.strip("_").replace("_", " "))
+
     def close(self, status: str) -> None:
         """Close open attempts with `status` and end the stream."""
         self.attempts.close(status)

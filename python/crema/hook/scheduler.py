@@ -22,9 +22,10 @@ from . import _recorder, _records, _travel, _writers
 from ._agent import AgentKeeper, dismiss, key_event, key_topic
 from ._broker import Broker
 from ._config import HookConfig
+from ._dask import text
+from ._marks import is_foreign, mark_earlier
 from ._records import MEMBERSHIP, TASK_EVENTS, WORKER_SAMPLES
 from ._way import Way
-from .worker import is_foreign, mark_earlier
 
 logger = logging.getLogger("crema")
 
@@ -236,7 +237,7 @@ class _Follower:
         self._recorder = _recorder.Recorder(
             config, kind=_records.KIND_SCHEDULER, uuid="", name=name
         )
-        self._read = self._recorder.read
+        self._read, self.guarded = self._recorder.read, self._recorder.guarded
         self._stream = self._recorder.stream
         self._workers: dict[str, _Worker] = {}
         self._roll = _writers.Roll()  # all workers so far, and their reports about their streams
@@ -273,13 +274,6 @@ class _Follower:
     def _announce_key(self, key: str) -> None:
         self._scheduler.log_event(key_topic(self._recorder.config.run_id), key_event(key))
 
-    def guarded(self, write: Any, *args: Any) -> None:
-        """Run a part of the recording; errors are noted and not raised."""
-        try:
-            write(*args)
-        except Exception:
-            self._recorder.trouble(write.__name__.strip("_").replace("_", " "))
-
     # ---------------------------------------------------------------- what is submitted
 
     def submitted(self, client: str, tasks: Iterable[Hashable], stimulus: str | None) -> None:
@@ -311,7 +305,7 @@ class _Follower:
             _records.WORKER,
             address,
             uuid,
-            host=self._read("dict/worker.host", lambda: _text(state.host), ""),
+            host=self._read("dict/worker.host", lambda: text(state.host), ""),
             pid=int(getattr(state, "pid", 0) or 0),
             nthreads=self._nthreads(state) % _records.UNKNOWN_U16,
             memory_limit_b=self._limit_b(state),
@@ -380,7 +374,7 @@ class _Follower:
 
     def _uuid(self, state: Any) -> str:
         """Dask's id of a worker; empty if unknown, then the worker is identified by its address."""
-        return self._read("dict/worker.uuid", lambda: _text(state.server_id), "")
+        return self._read("dict/worker.uuid", lambda: text(state.server_id), "")
 
     def _nthreads(self, state: Any) -> int:
         return self._read("membership.nthreads", lambda: int(state.nthreads), _records.UNKNOWN_U16)
@@ -497,10 +491,4 @@ def _n_executing(state: Any) -> int:
 
 
 def _status_of(state: Any) -> int:
-    return _STATUS.get(_text(state.status.name), _STATUS["closing"])
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"a {type(value).__name__} where Dask had a text")
-    return value
+    return _STATUS.get(text(state.status.name), _STATUS["closing"])

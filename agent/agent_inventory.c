@@ -1,0 +1,137 @@
+#include "agent_inventory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "crema_log.h"
+
+static bool
+s_is_ours(const agent_inventory_t *self, const crema_spool_stream_t *stream)
+{
+    if (stream->hi == 0 || crema_id_is_zero(&stream->run_id))
+        return false;
+    return crema_id_is_zero(&self->run_id) || crema_id_equal(&self->run_id, &stream->run_id);
+}
+
+static void
+s_report_stream(agent_inventory_t *self, const crema_spool_stream_t *stream, int64_t now_ns)
+{
+    crema_stream_row_t row = {
+        .stream_id = stream->stream_id,
+        .run_id = stream->run_id,
+        .first_avail = stream->first_avail,
+        .hi = stream->hi,
+        .flags = stream->closed ? CREMA_STREAM_FLAG_CLOSED : 0,
+        .user = crema_id_is_zero(&self->run_id) ? stream->owner + 1 : 0,
+    };
+    crema_err_t err = crema_session_on_stream(self->session, &row, now_ns);
+    if (err != CREMA_OK)
+        crema_log_warn("stream_waits", CREMA_ID("stream", &stream->stream_id),
+                       CREMA_TEXT("why", crema_err_text(err)));
+}
+
+static bool
+s_make_room(agent_inventory_t *self, size_t n)
+{
+    if (n <= self->reported_size)
+        return true;
+    crema_id_t *grown = realloc(self->reported, 2 * n * sizeof *grown);
+    if (!grown)
+        return false;
+    self->reported = grown;
+    self->reported_size = 2 * n;
+    return true;
+}
+
+/* Reports every stream of ours to the session, and which of the streams reported before are
+ * gone. Both lists are sorted by id. */
+static void
+s_report_streams(agent_inventory_t *self, int64_t now_ns)
+{
+    size_t count = crema_spool_count(self->spool), old = 0;
+    for (size_t i = 0; i < count; i++) {
+        const crema_spool_stream_t *stream = crema_spool_stream(self->spool, i);
+        for (; old < self->n_reported &&
+               crema_id_compare(&self->reported[old], &stream->stream_id) < 0;
+             old++)
+            crema_session_on_stream_gone(self->session, &self->reported[old]);
+        if (old < self->n_reported && crema_id_equal(&self->reported[old], &stream->stream_id))
+            old++;
+        if (s_is_ours(self, stream))
+            s_report_stream(self, stream, now_ns);
+    }
+    for (; old < self->n_reported; old++)
+        crema_session_on_stream_gone(self->session, &self->reported[old]);
+    self->n_reported = 0;
+    if (!s_make_room(self, count))
+        return; /* streams that go meanwhile stay in the session's table without anything to send */
+    for (size_t i = 0; i < count; i++)
+        self->reported[self->n_reported++] = crema_spool_stream(self->spool, i)->stream_id;
+}
+
+static const char *
+s_cause(int why)
+{
+    return why == EAGAIN ? "it waits until others leave the spool: an agent serves 16,384 streams"
+                         : strerror(why);
+}
+
+/* Reports what could not be read: by name as far as there is room, and a count of the rest. */
+static void
+s_report_faults(agent_inventory_t *self)
+{
+    crema_spool_fault_t faults[CREMA_WIRE_FAULTS_MAX - 1];
+    crema_reason_t rows[CREMA_WIRE_FAULTS_MAX];
+    const size_t room = CREMA_WIRE_FAULTS_MAX - 1;
+    size_t all = crema_spool_faults(self->spool, faults, room);
+    size_t n = all < room ? all : room;
+    for (size_t i = 0; i < n; i++) {
+        bool is_file = faults[i].file[0] != '\0';
+        rows[i] = (crema_reason_t){.code = is_file ? CREMA_FAULT_FILE : CREMA_FAULT_SPOOL,
+                                   .subject = faults[i].file,
+                                   .text = s_cause(faults[i].why)};
+    }
+    if (all > n)
+        rows[n] = (crema_reason_t){CREMA_FAULT_MORE, "", "", all - n};
+    crema_session_on_faults(self->session, &(crema_faults_t){n + (all > n), rows});
+    if (n == 0 && self->warned_faults > 0)
+        crema_log_info("readable_again", CREMA_INT("count", self->warned_faults));
+    if (n > 0 && all != self->warned_faults)
+        crema_log_warn("unreadable", CREMA_TEXT("file", faults[0].file),
+                       CREMA_TEXT("why", rows[0].text), CREMA_INT("count", all));
+    self->warned_faults = all;
+}
+
+/* Logs once what has gone wrong in the spool since the last call. */
+static void
+s_warn(agent_inventory_t *self)
+{
+    crema_spool_stats_t stats = crema_spool_stats(self->spool);
+    if (stats.evicted > self->warned_evicted)
+        crema_log_warn("spool_full", CREMA_INT("records_evicted", stats.evicted),
+                       CREMA_INT("limit_b", self->spool_limit_b));
+    if (stats.io_errors > self->warned_errors)
+        crema_log_warn("spool_errors", CREMA_INT("count", stats.io_errors));
+    if (stats.foreign_files > self->warned_foreign)
+        crema_log_warn("foreign_files", CREMA_INT("count", stats.foreign_files));
+    self->warned_evicted = stats.evicted;
+    self->warned_errors = stats.io_errors;
+    if (stats.foreign_files > self->warned_foreign)
+        self->warned_foreign = stats.foreign_files;
+}
+
+void
+agent_inventory_report(agent_inventory_t *self, int64_t now_ns)
+{
+    s_warn(self);
+    s_report_streams(self, now_ns);
+    s_report_faults(self);
+}
+
+void
+agent_inventory_clear(agent_inventory_t *self)
+{
+    free(self->reported);
+    self->reported = NULL;
+}

@@ -1,0 +1,28 @@
+/* agent_inventory - reports to the session what the spool holds: streams that came, grew and went,
+ * and what of it cannot be read. Logs once what has gone wrong in the spool. */
+#ifndef AGENT_INVENTORY_H
+#define AGENT_INVENTORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "crema_session.h"
+#include "crema_spool.h"
+
+/* Its owner sets the first four and clears the rest. */
+typedef struct {
+    const crema_spool_t *spool;
+    crema_session_t *session;
+    crema_id_t run_id;      /* zero: all runs */
+    uint64_t spool_limit_b; /* for the log */
+    crema_id_t *reported;   /* streams the session knows, in the spool's order */
+    size_t n_reported, reported_size;
+    uint64_t warned_evicted, warned_errors, warned_foreign, warned_faults;
+} agent_inventory_t;
+
+void agent_inventory_clear(agent_inventory_t *self);
+
+/* After a scan of the spool. */
+void agent_inventory_report(agent_inventory_t *self, int64_t now_ns);
+
+#endif
