@@ -12,10 +12,12 @@ http     only proto/scrape/crema_scrape.c includes libmicrohttpd
 room     a folder inside a part includes only the folders that ROOMS names, so that the arrows run one way
 circle   the sources of the product use each other's functions one way: a reader of one needs only those below it
 header   no header shows a type of ZeroMQ, CZMQ, protobuf-c, HDF5 or libmicrohttpd, but for crema_protobuf.h
+size     a source of the product, C or Python, has at most 500 lines, and a folder at most 30 of them; headers aside
 
 usage: layers.py [ROOT]   prints one line for each broken rule; exit status 1 if there is any
 """
 
+import collections
 import itertools
 import re
 import sys
@@ -24,6 +26,8 @@ from pathlib import Path
 PROGRAMS = ("agent", "aggregator", "sink")
 SHIPPED = ("proto", *PROGRAMS)
 FOLDERS = (*SHIPPED, "tests")
+PACKAGE = "python/crema"
+LINES_MAX, SOURCES_MAX = 500, 30
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
 # A function of a .c file that others may call: its return type has a line of its own.
@@ -62,9 +66,11 @@ ROOMS = {
     "sink/store": (),
     "sink/rows": ("sink/store",),
     "sink/analysis": ("sink/rows", "sink/store"),
-    "sink/file": ("sink/analysis", "sink/rows", "sink/store"),
+    "sink/summary": ("sink/analysis", "sink/rows", "sink/store"),
+    "sink/file": ("sink/summary", "sink/analysis", "sink/rows", "sink/store"),
     "sink/serve": ("sink/store",),
-    "sink/command": ("sink/file", "sink/analysis", "sink/rows", "sink/serve", "sink/store"),
+    "sink/command": ("sink/file", "sink/serve", "sink/store"),
+    "aggregator/core": (),
 }
 
 
@@ -142,6 +148,21 @@ def circles(graph):
             yield from walk(name)
 
 
+def oversized(root):
+    """Yield a sentence for each source of the product that is too long, and each folder with too many."""
+    sources = [p for f in SHIPPED for p in (root / f).rglob("*.[ch]")]
+    sources += (root / PACKAGE).rglob("*.py")
+    for path in sources:
+        lines = path.read_text(encoding="utf-8").count("\n")
+        if lines > LINES_MAX:
+            yield f"{path.relative_to(root).as_posix()} has {lines} lines, more than {LINES_MAX}"
+    folders = collections.Counter(p.parent for p in sources if p.suffix != ".h")
+    for folder, n in folders.items():
+        if n > SOURCES_MAX:
+            where = folder.relative_to(root).as_posix()
+            yield f"{where} has {n} sources, more than {SOURCES_MAX}"
+
+
 def leaves_room(name, header):
     """Whether a file includes a header of a folder that its own folder may not know."""
     room, theirs = (str(Path(n).parent) for n in (name, header))
@@ -151,6 +172,8 @@ def leaves_room(name, header):
 def broken(tree):
     """Yield (rule, sentence) for every rule a file breaks."""
     graph = uses(tree)
+    for sentence in oversized(tree.root):
+        yield "size", sentence
     for way in circles(graph):
         steps = [f"{graph[a][b]} of {b}" for a, b in itertools.pairwise(way)]
         yield "circle", f"{way[0]} uses " + ", which uses ".join(steps)
