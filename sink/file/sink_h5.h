@@ -43,12 +43,10 @@ CREMA_MUST_CHECK crema_err_t sink_h5_flush(sink_h5_t *self);
 CREMA_MUST_CHECK crema_err_t sink_h5_create_final(const char *path, sink_h5_t **ret_self,
                                                   char *ret_why);
 
-/* Returns rows i..i+n of a table, packed; borrowed until the next call. */
-typedef const uint8_t *(*sink_h5_rows_fn)(void *context, uint64_t i, uint64_t *ret_n);
-
-/* Creates and fills one table. `n_rows_lost` and `time_basis` become its attributes. */
+/* Creates and fills one table with `n` packed rows, on two cores. `n_rows_lost` and `time_basis`
+ * become its attributes. */
 CREMA_MUST_CHECK crema_err_t sink_h5_write_table(sink_h5_t *self, const crema_table_t *table,
-                                                 uint64_t n, sink_h5_rows_fn rows, void *context,
+                                                 uint64_t n, const uint8_t *rows,
                                                  int64_t n_rows_lost, const char *time_basis);
 
 CREMA_MUST_CHECK crema_err_t sink_h5_write_attributes(sink_h5_t *self,
@@ -92,6 +90,12 @@ CREMA_MUST_CHECK crema_err_t sink_h5_table_attributes(sink_h5_t *self, const cre
 /* Reads columns by name into packed rows of the table. */
 CREMA_MUST_CHECK crema_err_t sink_h5_read_rows(sink_h5_t *self, const crema_table_t *table,
                                                uint64_t first, uint64_t n, uint8_t *rows);
+
+/* Reads the stored chunks of a compressed table of an open final file, on two cores: true if they
+ * hold exactly these `n` rows. */
+CREMA_MUST_CHECK crema_err_t sink_h5_compare_chunks(sink_h5_t *self, const crema_table_t *table,
+                                                    const uint8_t *rows, uint64_t n,
+                                                    bool *ret_equal);
 
 /* Checksum of the tables in the file, including tables that a newer version wrote. */
 CREMA_MUST_CHECK crema_err_t sink_h5_payload(sink_h5_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES]);

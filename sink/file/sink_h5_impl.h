@@ -40,6 +40,10 @@ CREMA_MUST_CHECK crema_err_t sink_h5_make_table(sink_h5_t *self, const crema_tab
                                                 uint64_t n, int64_t n_rows_lost,
                                                 const char *time_basis, int64_t *ret_dataset);
 
+/* Writes the rows of an empty compressed table. */
+CREMA_MUST_CHECK crema_err_t sink_h5_write_chunks(sink_h5_t *self, const crema_table_t *table,
+                                                  int64_t dataset, const uint8_t *rows, uint64_t n);
+
 /* Set attributes of an object; false on failure. */
 bool sink_h5_put_text(int64_t object, const char *name, const char *text);
 bool sink_h5_put_texts(int64_t object, const char *name, const char *const *texts, size_t n);

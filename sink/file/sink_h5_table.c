@@ -152,18 +152,19 @@ sink_h5_put_rows(sink_h5_t *self, const crema_table_t *table, uint64_t first, co
 }
 
 crema_err_t
-sink_h5_write_table(sink_h5_t *self, const crema_table_t *table, uint64_t n, sink_h5_rows_fn rows,
-                    void *context, int64_t n_rows_lost, const char *time_basis)
+sink_h5_write_table(sink_h5_t *self, const crema_table_t *table, uint64_t n, const uint8_t *rows,
+                    int64_t n_rows_lost, const char *time_basis)
 {
     int64_t dataset = -1;
     crema_err_t err = sink_h5_make_table(self, table, n, n_rows_lost, time_basis, &dataset);
-    hid_t type = sink_h5_row_type(table);
-    for (uint64_t i = 0, some = 0; err == CREMA_OK && i < n; i += some) {
-        const uint8_t *bytes = rows(context, i, &some);
-        if (type < 0 || !s_write(dataset, type, i, some, bytes))
+    if (err == CREMA_OK && table->final_chunk_rows > 0) {
+        err = sink_h5_write_chunks(self, table, dataset, rows, n);
+    } else if (err == CREMA_OK && n > 0) {
+        hid_t type = sink_h5_row_type(table);
+        if (type < 0 || !s_write(dataset, type, 0, n, rows))
             err = sink_h5_fail(self, "write rows of", table->path);
+        H5Tclose(type);
     }
-    H5Tclose(type);
     if (dataset >= 0 && H5Dclose(dataset) < 0 && err == CREMA_OK)
         err = sink_h5_fail(self, "close table", table->path);
     return err;
