@@ -134,7 +134,7 @@ sink_h5_create_live(const char *path, const sink_attributes_t *attributes, sink_
     for (int t = 0; t < CREMA_TABLE_COUNT && err == CREMA_OK; t++) {
         const crema_table_t *table = crema_table((crema_table_id_t)t);
         if (table->kind != CREMA_KIND_SUMMARY)
-            err = sink_h5_make_table(self, table, 0, 0, "source", &self->tables[t]);
+            err = sink_h5_make_table(self, table, 0, "source", &self->tables[t]);
     }
     if (err == CREMA_OK && H5Fstart_swmr_write(self->file) < 0)
         err = sink_h5_fail(self, "enable SWMR for", path);

@@ -43,11 +43,15 @@ CREMA_MUST_CHECK crema_err_t sink_h5_flush(sink_h5_t *self);
 CREMA_MUST_CHECK crema_err_t sink_h5_create_final(const char *path, sink_h5_t **ret_self,
                                                   char *ret_why);
 
-/* Creates and fills one table with `n` packed rows, on two cores. `n_rows_lost` and `time_basis`
- * become its attributes. */
+/* Creates and fills one table with `n` packed rows, on two cores. `time_basis` becomes an
+ * attribute; `n_rows_lost` is 0. */
 CREMA_MUST_CHECK crema_err_t sink_h5_write_table(sink_h5_t *self, const crema_table_t *table,
                                                  uint64_t n, const uint8_t *rows,
-                                                 int64_t n_rows_lost, const char *time_basis);
+                                                 const char *time_basis);
+
+/* Replaces the table's `n_rows_lost`. */
+CREMA_MUST_CHECK crema_err_t sink_h5_set_lost(sink_h5_t *self, const crema_table_t *table,
+                                              int64_t n_rows_lost);
 
 CREMA_MUST_CHECK crema_err_t sink_h5_write_attributes(sink_h5_t *self,
                                                       const sink_attributes_t *attributes);

@@ -37,8 +37,8 @@ int64_t sink_h5_column_type(const crema_column_t *column);
 /* Creates one table with its attributes and any missing groups; in a final file with space for n
  * rows. */
 CREMA_MUST_CHECK crema_err_t sink_h5_make_table(sink_h5_t *self, const crema_table_t *table,
-                                                uint64_t n, int64_t n_rows_lost,
-                                                const char *time_basis, int64_t *ret_dataset);
+                                                uint64_t n, const char *time_basis,
+                                                int64_t *ret_dataset);
 
 /* Writes the rows of an empty compressed table. */
 CREMA_MUST_CHECK crema_err_t sink_h5_write_chunks(sink_h5_t *self, const crema_table_t *table,

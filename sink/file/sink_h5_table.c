@@ -98,8 +98,8 @@ s_create(const sink_h5_t *self, const crema_table_t *table, uint64_t n)
 }
 
 crema_err_t
-sink_h5_make_table(sink_h5_t *self, const crema_table_t *table, uint64_t n, int64_t n_rows_lost,
-                   const char *time_basis, int64_t *ret_dataset)
+sink_h5_make_table(sink_h5_t *self, const crema_table_t *table, uint64_t n, const char *time_basis,
+                   int64_t *ret_dataset)
 {
     hid_t dataset = s_create(self, table, n);
     if (dataset < 0)
@@ -109,7 +109,7 @@ sink_h5_make_table(sink_h5_t *self, const crema_table_t *table, uint64_t n, int6
     if (!sink_h5_put_text(dataset, "description", table->description) ||
         !s_put_columns(dataset, table) ||
         !sink_h5_put_text(dataset, "sort_key", s_sort_key(self, table, key)) ||
-        !sink_h5_put_int(dataset, "n_rows_lost", n_rows_lost) ||
+        !sink_h5_put_int(dataset, "n_rows_lost", 0) ||
         !sink_h5_put_text(dataset, "time_basis", time_basis))
         return sink_h5_fail(self, "describe table", table->path);
     return CREMA_OK;
@@ -153,10 +153,10 @@ sink_h5_put_rows(sink_h5_t *self, const crema_table_t *table, uint64_t first, co
 
 crema_err_t
 sink_h5_write_table(sink_h5_t *self, const crema_table_t *table, uint64_t n, const uint8_t *rows,
-                    int64_t n_rows_lost, const char *time_basis)
+                    const char *time_basis)
 {
     int64_t dataset = -1;
-    crema_err_t err = sink_h5_make_table(self, table, n, n_rows_lost, time_basis, &dataset);
+    crema_err_t err = sink_h5_make_table(self, table, n, time_basis, &dataset);
     if (err == CREMA_OK && table->final_chunk_rows > 0) {
         err = sink_h5_write_chunks(self, table, dataset, rows, n);
     } else if (err == CREMA_OK && n > 0) {
@@ -167,5 +167,17 @@ sink_h5_write_table(sink_h5_t *self, const crema_table_t *table, uint64_t n, con
     }
     if (dataset >= 0 && H5Dclose(dataset) < 0 && err == CREMA_OK)
         err = sink_h5_fail(self, "close table", table->path);
+    return err;
+}
+
+crema_err_t
+sink_h5_set_lost(sink_h5_t *self, const crema_table_t *table, int64_t n_rows_lost)
+{
+    hid_t dataset = H5Dopen2(self->file, table->path, H5P_DEFAULT);
+    hid_t attribute = dataset < 0 ? -1 : H5Aopen(dataset, "n_rows_lost", H5P_DEFAULT);
+    bool good = attribute >= 0 && H5Awrite(attribute, H5T_NATIVE_INT64, &n_rows_lost) >= 0;
+    crema_err_t err = good ? CREMA_OK : sink_h5_fail(self, "describe table", table->path);
+    H5Aclose(attribute);
+    H5Dclose(dataset);
     return err;
 }

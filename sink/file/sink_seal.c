@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sink_both.h"
 #include "sink_cell.h"
 #include "sink_fs.h"
 #include "sink_seal_impl.h"
@@ -158,6 +159,39 @@ s_summarize(sink_seal_t *self)
     return err == CREMA_OK ? err : sink_seal_fail(self, err, "could not make the summaries");
 }
 
+/* One half of what is done once the rows are complete, and how it ended. */
+typedef struct {
+    sink_seal_t *seal;
+    crema_err_t err;
+} half_t;
+
+static void
+s_on_summaries(void *context)
+{
+    half_t *half = context;
+    half->err = s_summarize(half->seal);
+}
+
+static void
+s_on_rows(void *context)
+{
+    half_t *half = context;
+    half->err = sink_seal_write_rows(half->seal);
+}
+
+/* HDF5 stays on this thread: it has its settings by thread. */
+static crema_err_t
+s_summarize_and_write(sink_seal_t *self)
+{
+    half_t summaries = {.seal = self}, rows = {.seal = self};
+    sink_both(s_on_rows, &rows, s_on_summaries, &summaries);
+    if (summaries.err != CREMA_OK)
+        return summaries.err;
+    if (rows.err != CREMA_OK)
+        snprintf(self->why, self->why_size, "%s", self->file_why);
+    return rows.err;
+}
+
 /* ---- sealing */
 
 static crema_err_t
@@ -264,14 +298,14 @@ sink_seal_journal(const char *journal_dir, const char *output_path, sink_seal_re
     if (err == CREMA_OK)
         err = s_shape(&self);
     if (err == CREMA_OK)
-        err = s_summarize(&self);
+        err = s_summarize_and_write(&self);
     if (err == CREMA_OK)
         err = sink_seal_describe(&self);
     if (err == CREMA_OK)
         err = sink_seal_make_file(&self, result);
     if (err == CREMA_OK)
         *ret_result = *result;
-    else if (self.temporary[0])
+    if (self.temporary[0] && (err != CREMA_OK || result->kept))
         unlink(self.temporary);
     if (err != CREMA_OK)
         s_explain(&self, err, journal_dir, ret_why, why_size);

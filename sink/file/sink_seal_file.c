@@ -30,21 +30,45 @@ s_fail_h5(sink_seal_t *self, crema_err_t err)
 /* ---- tables and grid */
 
 static crema_err_t
-s_write_tables(sink_seal_t *self)
+s_write_tables(sink_seal_t *self, bool summaries)
 {
     const char *basis = sink_offset_applies(self->offset) ? "corrected" : "source";
-    bool some_lost = strcmp(sink_verdict_word(self->verdict), "COMPLETE") != 0;
-    for (int t = 0; t < CREMA_TABLE_COUNT; t++) {
+    crema_err_t err = CREMA_OK;
+    for (int t = 0; t < CREMA_TABLE_COUNT && err == CREMA_OK; t++) {
         const crema_table_t *table = crema_table((crema_table_id_t)t);
         sink_rows_t *rows = sink_tables_rows(self->tables, table->id);
-        int64_t lost = table->kind == CREMA_KIND_STREAM && some_lost ? -1 : 0;
+        if ((table->kind == CREMA_KIND_SUMMARY) != summaries)
+            continue;
         const size_t n = sink_rows_count(rows);
         const uint8_t *first = n > 0 ? sink_rows_at(rows, 0) : NULL;
-        crema_err_t err = sink_h5_write_table(self->file, table, n, first, lost, basis);
-        if (err != CREMA_OK)
-            return s_fail_h5(self, err);
+        err = sink_h5_write_table(self->file, table, n, first, basis);
     }
-    return CREMA_OK;
+    return err;
+}
+
+crema_err_t
+sink_seal_write_rows(sink_seal_t *self)
+{
+    crema_err_t err = sink_h5_create_final(self->temporary, &self->file, self->file_why);
+    if (err != CREMA_OK)
+        return err;
+    err = s_write_tables(self, false);
+    if (err != CREMA_OK)
+        snprintf(self->file_why, sizeof self->file_why, "%s", sink_h5_why(self->file));
+    return err;
+}
+
+/* How many rows are lost is not known, but whether there are some. */
+static crema_err_t
+s_note_lost(sink_seal_t *self)
+{
+    crema_err_t err = CREMA_OK;
+    if (strcmp(sink_verdict_word(self->verdict), "COMPLETE") == 0)
+        return CREMA_OK;
+    for (int t = 0; t < CREMA_TABLE_COUNT && err == CREMA_OK; t++)
+        if (crema_table((crema_table_id_t)t)->kind == CREMA_KIND_STREAM)
+            err = sink_h5_set_lost(self->file, crema_table((crema_table_id_t)t), -1);
+    return err;
 }
 
 static crema_err_t
@@ -198,14 +222,12 @@ s_close_file(sink_seal_t *self)
 static crema_err_t
 s_write(sink_seal_t *self)
 {
-    char why[SINK_H5_WHY_BYTES] = "";
-    crema_err_t err = sink_h5_create_final(self->temporary, &self->file, why);
-    if (err != CREMA_OK) {
-        snprintf(self->why, self->why_size, "%s", why);
-        return err;
-    }
-    err = s_write_tables(self);
-    return err == CREMA_OK ? s_write_grid(self) : err;
+    crema_err_t err = s_note_lost(self);
+    if (err == CREMA_OK)
+        err = s_write_tables(self, true);
+    if (err != CREMA_OK)
+        return s_fail_h5(self, err);
+    return s_write_grid(self);
 }
 
 typedef struct {
@@ -228,7 +250,7 @@ s_on_checksum(void *context)
     self->summed = s_take_checksum(self->seal, self->sha256);
 }
 
-/* One core compresses, the other one takes the checksum. */
+/* One core writes, the other one takes the checksum. */
 static crema_err_t
 s_write_and_sum(sink_seal_t *self, sink_seal_result_t *result)
 {

@@ -30,6 +30,7 @@ typedef struct {
     sink_verdict_t *verdict;
     sink_attributes_t *attributes;
     sink_h5_t *file;
+    char file_why[SINK_H5_WHY_BYTES]; /* of sink_seal_write_rows() */
     sink_journal_report_t report;
     char *why;
     size_t why_size;
@@ -54,7 +55,11 @@ void sink_seal_correct_dictionaries(sink_seal_t *self);
 /* Sets all root attributes except those that depend on the file itself: checksum and revision. */
 CREMA_MUST_CHECK crema_err_t sink_seal_describe(sink_seal_t *self);
 
-/* Writes the file under its temporary name, verifies it and renames it. */
+/* Creates the file under its temporary name and writes the tables that are no summaries: on a
+ * core of its own, while the other one makes the summaries. Writes to file and file_why only. */
+CREMA_MUST_CHECK crema_err_t sink_seal_write_rows(sink_seal_t *self);
+
+/* Writes the rest of the file, verifies it and renames it. */
 CREMA_MUST_CHECK crema_err_t sink_seal_make_file(sink_seal_t *self, sink_seal_result_t *result);
 
 #endif

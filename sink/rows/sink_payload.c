@@ -3,10 +3,13 @@
 #include <sodium.h>
 #include <stdlib.h>
 
+#include "sink_sha.h"
+
 _Static_assert(SINK_PAYLOAD_BYTES == crypto_hash_sha256_BYTES, "the checksum fits");
 
 struct sink_payload {
-    crypto_hash_sha256_state state;
+    crypto_hash_sha256_state state; /* its `count` is in bits */
+    bool fast;
 };
 
 crema_err_t
@@ -16,6 +19,7 @@ sink_payload_new(sink_payload_t **ret_self)
     if (!self)
         return CREMA_ENOMEM;
     crypto_hash_sha256_init(&self->state);
+    self->fast = sink_sha_is_fast();
     *ret_self = self;
     return CREMA_OK;
 }
@@ -23,7 +27,18 @@ sink_payload_new(sink_payload_t **ret_self)
 void
 sink_payload_add(sink_payload_t *self, const void *bytes, size_t size)
 {
-    crypto_hash_sha256_update(&self->state, bytes, size);
+    const uint8_t *at = bytes;
+    const size_t held = self->state.count / 8 % SINK_SHA_BLOCK;
+    const size_t first = held > 0 ? SINK_SHA_BLOCK - held : 0; /* to the end of a block */
+    if (self->fast && size >= first + SINK_SHA_BLOCK) {
+        const size_t n = (size - first) / SINK_SHA_BLOCK, middle = n * SINK_SHA_BLOCK;
+        crypto_hash_sha256_update(&self->state, at, first);
+        sink_sha_blocks(self->state.state, at + first, n);
+        self->state.count += 8 * (uint64_t)middle;
+        at += first + middle;
+        size -= first + middle;
+    }
+    crypto_hash_sha256_update(&self->state, at, size);
 }
 
 void

@@ -43,7 +43,7 @@ must_write_the_types_of_the_table_of_columns(void **state)
     char why[SINK_H5_WHY_BYTES];
     must(sink_h5_create_final(path, &file, why));
     for (int i = 0; i < CREMA_TABLE_COUNT; i++)
-        must(sink_h5_write_table(file, crema_table((crema_table_id_t)i), 0, NULL, 0, "source"));
+        must(sink_h5_write_table(file, crema_table((crema_table_id_t)i), 0, NULL, "source"));
     must(sink_h5_close(&file, why));
     assert_null(file);
     hid_t id = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
@@ -101,7 +101,7 @@ must_label_enums_in_the_order_listed(void **state)
     sink_h5_t *file;
     char why[SINK_H5_WHY_BYTES];
     must(sink_h5_create_final(path, &file, why));
-    must(sink_h5_write_table(file, crema_table(CREMA_TABLE_CHUNKS), 0, NULL, 0, "source"));
+    must(sink_h5_write_table(file, crema_table(CREMA_TABLE_CHUNKS), 0, NULL, "source"));
     must(sink_h5_close(&file, why));
     hid_t id = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
     hid_t dataset = H5Dopen2(id, "chunks", H5P_DEFAULT), type = H5Dget_type(dataset);
@@ -136,7 +136,7 @@ must_read_back_rows_and_attributes(void **state)
     char why[SINK_H5_WHY_BYTES], text[64];
     sink_attributes_t *attributes = s_attributes();
     must(sink_h5_create_final(path, &file, why));
-    must(sink_h5_write_table(file, t, 3, rows, -1, "corrected"));
+    must(sink_h5_write_table(file, t, 3, rows, "corrected"));
     must(sink_h5_write_attributes(file, attributes));
     must(sink_h5_close(&file, why));
     sink_attributes_destroy(&attributes);
@@ -188,7 +188,7 @@ must_compress_so_that_hdf5_reads_it(void **state)
             rows[i] =
                 (uint8_t)((random = random * 1664525 + 1013904223) >> (i < bytes / 2 ? 24 : 31));
         must(sink_h5_create_final(path, &file, why));
-        must(sink_h5_write_table(file, t, n, rows, 0, "source"));
+        must(sink_h5_write_table(file, t, n, rows, "source"));
         must(sink_h5_close(&file, why));
         must(sink_h5_open(path, &file, why));
         must(sink_h5_read_rows(file, t, 0, n, back));
@@ -219,7 +219,8 @@ must_take_the_checksum_of_rows_alone(void **state)
         char why[SINK_H5_WHY_BYTES];
         rows[0] = k == 2;
         must(sink_h5_create_final(path, &file, why));
-        must(sink_h5_write_table(file, gaps, 3, rows, k, k ? "source" : "corrected"));
+        must(sink_h5_write_table(file, gaps, 3, rows, k ? "source" : "corrected"));
+        must(sink_h5_set_lost(file, gaps, k));
         must(sink_h5_payload(file, sha[k]));
         must(sink_h5_close(&file, why));
         unlink(path);

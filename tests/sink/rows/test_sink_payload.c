@@ -1,4 +1,6 @@
 /* sink_payload: SHA-256 as FIPS 180-4 has it, in any pieces. */
+#include <sodium.h>
+
 #include "must.h"
 #include "sink_payload.h"
 
@@ -22,9 +24,33 @@ must_be_sha256_in_any_pieces(void **state)
     }
 }
 
+/* With the processor's instructions, where it has them, as without. */
+static void
+must_agree_with_libsodium_at_any_length(void **state)
+{
+    (void)state;
+    uint8_t bytes[700], sha256[SINK_PAYLOAD_BYTES], want[SINK_PAYLOAD_BYTES];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * i / 7);
+    for (size_t size = 0; size <= sizeof bytes; size++) {
+        crypto_hash_sha256(want, bytes, size);
+        for (size_t cut = 0; cut <= size; cut += 37) {
+            sink_payload_t *sum;
+            must(sink_payload_new(&sum));
+            sink_payload_add(sum, bytes, cut);
+            sink_payload_add(sum, bytes + cut, size - cut);
+            sink_payload_end(&sum, sha256);
+            assert_memory_equal(sha256, want, sizeof want);
+        }
+    }
+}
+
 int
 main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(must_be_sha256_in_any_pieces)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(must_be_sha256_in_any_pieces),
+        cmocka_unit_test(must_agree_with_libsodium_at_any_length),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
