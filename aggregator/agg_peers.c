@@ -194,9 +194,3 @@ agg_peers_sweep(agg_peers_t *self, int64_t before_ns)
         agg_peers_forget(self, old[i]);
     return n;
 }
-
-size_t
-agg_peers_count(const agg_peers_t *self)
-{
-    return crema_map_count(self->by_id);
-}

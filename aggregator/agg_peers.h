@@ -50,6 +50,5 @@ bool agg_peers_next(const agg_peers_t *self, size_t *cursor, agg_peer_t *ret_pee
 void agg_peers_forget(agg_peers_t *self, agg_peer_t peer);
 /* Forgets peers not heard from since `before_ns`; returns how many. */
 size_t agg_peers_sweep(agg_peers_t *self, int64_t before_ns);
-size_t agg_peers_count(const agg_peers_t *self);
 
 #endif

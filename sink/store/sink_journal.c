@@ -370,9 +370,3 @@ sink_journal_position(const sink_journal_t *self)
 {
     return (sink_journal_position_t){self->segment, self->segment_bytes};
 }
-
-uint64_t
-sink_journal_torn_bytes(const sink_journal_t *self)
-{
-    return self->torn_bytes;
-}

@@ -122,8 +122,6 @@ typedef struct {
     uint64_t bytes;
 } sink_journal_position_t;
 sink_journal_position_t sink_journal_position(const sink_journal_t *self);
-/* Bytes of a torn tail that opening has cut. */
-uint64_t sink_journal_torn_bytes(const sink_journal_t *self);
 
 /* For reading; any function may be NULL. An error returned by a function ends the reading and is
  * its result. Pointers in the arguments are valid during the call. Everything comes in journal

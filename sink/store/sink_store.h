@@ -115,8 +115,6 @@ bool sink_store_has_part(const sink_store_t *self, const crema_id_t *run_id, uin
 /* Call it about once a second. Idle runs come to rest here, and the time in service, which
  * survives restarts, is advanced. */
 void sink_store_tick(sink_store_t *self, int64_t mono_ns);
-/* Total time this store has been in service; setting the system clock does not change it. */
-int64_t sink_store_age_ns(const sink_store_t *self);
 
 /* An event for the log. The text is borrowed until the next call. */
 typedef struct {

@@ -82,12 +82,6 @@ sink_store_resting_bytes(const sink_store_t *self)
     return self->resting_bytes;
 }
 
-int64_t
-sink_store_age_ns(const sink_store_t *self)
-{
-    return self->age_ns;
-}
-
 /* ---- streams of runs */
 
 /* A freed run accepts nothing. What the sender has beyond its committed number counts as lost. */
