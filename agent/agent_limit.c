@@ -30,12 +30,12 @@ agent_limit_write(crema_spool_writer_t *writer, crema_limit_id_t id, uint64_t n,
     if (err == CREMA_OK)
         err = s_write_names(writer, id, mono_ns);
     if (err == CREMA_OK) {
-        uint8_t *row = agent_rows_add(rows);
-        agent_rows_set(rows, row, "t_ns", real_ns);
-        agent_rows_set_real(rows, row, "value", (double)n);
-        agent_rows_set(rows, row, "metric_id", id);
-        agent_rows_set(rows, row, "unit_id", 0);
-        agent_rows_set(rows, row, "kind", CREMA_METRIC_INCREMENT);
+        crema_custom_row_t *row = agent_rows_add(rows);
+        row->t_ns = real_ns;
+        row->value = (double)n;
+        row->metric_id = id;
+        row->unit_id = 0;
+        row->kind = CREMA_METRIC_INCREMENT;
         err = agent_rows_write(rows, writer, mono_ns);
     }
     agent_rows_destroy(&rows);

@@ -51,7 +51,7 @@ agent_rows_count(const agent_rows_t *self)
     return self->n;
 }
 
-uint8_t *
+void *
 agent_rows_add(agent_rows_t *self)
 {
     if (self->n == AGENT_ROWS_MAX)
@@ -59,18 +59,6 @@ agent_rows_add(agent_rows_t *self)
     uint8_t *row = self->rows + self->n++ * self->stride;
     crema_row_clear(self->table, row);
     return row;
-}
-
-void
-agent_rows_set(const agent_rows_t *self, uint8_t *row, const char *column, int64_t value)
-{
-    crema_row_set_i64(self->table, row, (size_t)crema_table_column(self->table, column), value);
-}
-
-void
-agent_rows_set_real(const agent_rows_t *self, uint8_t *row, const char *column, double value)
-{
-    crema_row_set_f64(self->table, row, (size_t)crema_table_column(self->table, column), value);
 }
 
 /* Converts packed rows to columns, integers and reals separately. A column that exists only on

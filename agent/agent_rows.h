@@ -19,12 +19,9 @@ void agent_rows_destroy(agent_rows_t **self_p);
 
 uint32_t agent_rows_count(const agent_rows_t *self);
 
-/* A new row with all columns unknown, borrowed until the next call; NULL if there are
- * AGENT_ROWS_MAX rows. */
-uint8_t *agent_rows_add(agent_rows_t *self);
-
-void agent_rows_set(const agent_rows_t *self, uint8_t *row, const char *column, int64_t value);
-void agent_rows_set_real(const agent_rows_t *self, uint8_t *row, const char *column, double value);
+/* A new row with all columns unknown, of the type that crema_columns.h has for the table, borrowed
+ * until the next call; NULL if there are AGENT_ROWS_MAX rows. */
+void *agent_rows_add(agent_rows_t *self);
 
 /* Appends one record with all rows, if there are any, and clears them even after an error. */
 CREMA_MUST_CHECK crema_err_t agent_rows_write(agent_rows_t *self, crema_spool_writer_t *writer,

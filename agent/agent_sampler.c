@@ -338,24 +338,21 @@ s_tighter(int64_t a, int64_t b)
 }
 
 static void
-s_fill_row(agent_rows_t *rows, uint8_t *row, worker_t *worker, const agent_sample_t *sample)
+s_fill_row(crema_worker_samples_row_t *row, worker_t *worker, const agent_sample_t *sample)
 {
     int64_t now_ns = crema_clock_mono_ns();
-    double cpu_pct = NAN;
     if (worker->at_ns && now_ns > worker->at_ns)
-        cpu_pct =
+        row->cpu_pct =
             100.0 * (double)(sample->cpu_ns - worker->cpu_ns) / (double)(now_ns - worker->at_ns);
     worker->at_ns = now_ns;
     worker->cpu_ns = sample->cpu_ns;
-    agent_rows_set_real(rows, row, "cpu_pct", cpu_pct);
-    agent_rows_set(rows, row, "rss_b", sample->rss_b);
-    agent_rows_set(rows, row, "memory_limit_b",
-                   s_tighter(sample->memory_limit_b, worker->memory_limit_b));
-    agent_rows_set(rows, row, "disk_read_b", sample->disk_read_b);
-    agent_rows_set(rows, row, "disk_write_b", sample->disk_write_b);
-    agent_rows_set(rows, row, "worker_id", worker->dict_id);
+    row->rss_b = sample->rss_b;
+    row->memory_limit_b = s_tighter(sample->memory_limit_b, worker->memory_limit_b);
+    row->disk_read_b = sample->disk_read_b;
+    row->disk_write_b = sample->disk_write_b;
+    row->worker_id = worker->dict_id;
     if (worker->nthreads > 0 && worker->nthreads < UINT16_MAX)
-        agent_rows_set(rows, row, "nthreads", worker->nthreads);
+        row->nthreads = (uint16_t)worker->nthreads;
 }
 
 static void
@@ -379,15 +376,13 @@ agent_sampler_note_sent(agent_sampler_t *self, uint64_t records, uint64_t bytes)
 static void
 s_write_self(agent_sampler_t *self, const run_t *run, int64_t real_ns)
 {
-    uint8_t *row = agent_rows_add(self->self_rows);
-    agent_rows_set(self->self_rows, row, "t_ns", real_ns);
-    agent_rows_set(self->self_rows, row, "sent", (int64_t)(self->sent - run->sent));
-    agent_rows_set(self->self_rows, row, "dropped", (int64_t)self->dropped);
-    agent_rows_set_real(self->self_rows, row, "interval_s", self->config.heartbeat_interval_s);
-    agent_rows_set_real(self->self_rows, row, "cost_s",
-                        (double)(crema_clock_cpu_ns() - run->cpu_ns) * 1e-9);
-    agent_rows_set(self->self_rows, row, "written_b",
-                   (int64_t)(self->sent_bytes - run->sent_bytes));
+    crema_heartbeats_row_t *row = agent_rows_add(self->self_rows);
+    row->t_ns = real_ns;
+    row->sent = (int64_t)(self->sent - run->sent);
+    row->dropped = (int64_t)self->dropped;
+    row->interval_s = self->config.heartbeat_interval_s;
+    row->cost_s = (double)(crema_clock_cpu_ns() - run->cpu_ns) * 1e-9;
+    row->written_b = (int64_t)(self->sent_bytes - run->sent_bytes);
     crema_err_t err = agent_rows_write(self->self_rows, run->writer, crema_clock_mono_ns());
     (void)err; /* the next row repeats this and more */
 }
@@ -409,11 +404,11 @@ s_sample_run(agent_sampler_t *self, const run_t *run)
                                                      real_ns, crema_clock_mono_ns()) == CREMA_OK;
         if (agent_rows_count(self->rows) == AGENT_ROWS_MAX)
             s_write_rows(self, run);
-        uint8_t *row = agent_rows_add(self->rows);
-        agent_rows_set(self->rows, row, "t_ns", real_ns);
-        agent_rows_set(self->rows, row, "net_read_b", net_read_b);
-        agent_rows_set(self->rows, row, "net_write_b", net_write_b);
-        s_fill_row(self->rows, row, worker, &sample);
+        crema_worker_samples_row_t *row = agent_rows_add(self->rows);
+        row->t_ns = real_ns;
+        row->net_read_b = net_read_b;
+        row->net_write_b = net_write_b;
+        s_fill_row(row, worker, &sample);
     }
     s_write_rows(self, run);
     s_write_self(self, run, real_ns);

@@ -87,12 +87,12 @@ test_rows_come_back_as_they_were_set(void **state)
     (void)state;
     agent_rows_t *rows;
     must(agent_rows_new(CREMA_TABLE_WORKER_SAMPLES, &rows));
-    uint8_t *row = agent_rows_add(rows);
-    agent_rows_set(rows, row, "t_ns", 100);
+    crema_worker_samples_row_t *row = agent_rows_add(rows);
+    row->t_ns = 100;
     row = agent_rows_add(rows);
-    agent_rows_set(rows, row, "rss_b", INT64_MAX);
-    agent_rows_set(rows, row, "worker_id", 3);
-    agent_rows_set_real(rows, row, "cpu_pct", 12.5);
+    row->rss_b = INT64_MAX;
+    row->worker_id = 3;
+    row->cpu_pct = 12.5;
     must_come_back(rows, check_two_rows);
     agent_rows_destroy(&rows);
     assert_null(rows);
