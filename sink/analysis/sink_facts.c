@@ -136,7 +136,7 @@ s_sort_tasks(const sink_facts_t *self, joined_t *tasks)
                               task->t_stop_ns, i,
                               task->worker,    task->status == CREMA_TASK_LOST};
     }
-    sink_sort(tasks, self->n_tasks, sizeof *tasks, s_by_id_and_start);
+    sink_sort_by_int64(tasks, self->n_tasks, sizeof *tasks, s_by_id_and_start);
     return self->n_tasks;
 }
 
@@ -150,7 +150,7 @@ s_sort_chunks(const sink_facts_t *self, joined_t *chunks)
             chunks[n++] = (joined_t){
                 chunk->task_key, chunk->t_start_ns, chunk->t_end_ns, i, chunk->worker, false};
     }
-    sink_sort(chunks, n, sizeof *chunks, s_by_id_and_start);
+    sink_sort_by_int64(chunks, n, sizeof *chunks, s_by_id_and_start);
     return n;
 }
 

@@ -154,7 +154,7 @@ s_changes(const sink_sweep_in_t *in, sink_sweep_t *out, size_t *ret_n, crema_err
     for (uint32_t w = 0; in->last_arrival_ns && w < in->n_workers; w++)
         if (in->last_arrival_ns[w] > in->t0_ns && in->last_arrival_ns[w] < in->t1_ns)
             changes[n++] = (change_t){in->last_arrival_ns[w], w, SERVED, OTHER, 0};
-    sink_sort(changes, n, sizeof *changes, s_by_time);
+    sink_sort_by_int64(changes, n, sizeof *changes, s_by_time);
     *ret_n = n;
     return all;
 }

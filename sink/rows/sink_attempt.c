@@ -436,7 +436,7 @@ s_number_chunks(sink_rows_t *rows, attempted_t *all, const departures_t *departu
     crema_err_t err = CREMA_OK;
     for (size_t i = 0; i < n; i++)
         all[i] = (attempted_t){((const crema_chunks_row_t *)sink_rows_at(rows, i))->chunk_id, i};
-    sink_sort(all, n, sizeof *all, s_by_id);
+    sink_sort_by_int64(all, n, sizeof *all, s_by_id);
     for (size_t i = 0, end = 0; err == CREMA_OK && i < n; i = end) {
         end = s_group_end(all, i, n);
         if (end - i > 1 && all[i].id != 0)
@@ -478,7 +478,7 @@ sink_attempts_number_tasks(sink_rows_t *rows, const char *dir)
         if (row->task_key != 0 && row->action == CREMA_TASK_ACTION_COMPUTE && row->t_start_ns != 0)
             all[n++] = (attempted_t){row->task_key, i};
     }
-    sink_sort(all, n, sizeof *all, s_by_id);
+    sink_sort_by_int64(all, n, sizeof *all, s_by_id);
     for (size_t i = 0, end = 0; i < n; i = end) {
         end = s_group_end(all, i, n);
         for (size_t k = i; k < end; k++)

@@ -212,7 +212,7 @@ sink_rows_sort(sink_rows_t *self, const crema_table_t *table)
     sort_key_t *keys = sink_scratch(self->spill_dir, self->n, sizeof *keys, &err);
     uint8_t *held = sink_scratch(NULL, 1, self->row_bytes, &err);
     if (err == CREMA_OK && !s_take_keys(self, table, keys)) {
-        sink_sort(keys, self->n, sizeof *keys, s_by_key);
+        sink_sort_by_int64(keys, self->n, sizeof *keys, s_by_key);
         s_permute(self, keys, held);
     }
     sink_scratch_free(keys);

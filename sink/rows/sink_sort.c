@@ -1,5 +1,6 @@
 #include "sink_sort.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -170,6 +171,115 @@ sink_sort(void *base, size_t n, size_t size, int (*compare)(const void *, const 
     part_t left = {base, at, size, compare};
     part_t right = {left.base + (at + 1) * size, n - at - 1, size, compare};
     sink_both(s_sort_part, &left, s_sort_part, &right);
+}
+
+/* ---- by leading integers: each level divides their range by 256 */
+
+#define BUCKETS 256
+#define FEW 256 /* from here on comparisons are as fast */
+
+/* Order of the integers as that of unsigned ones. */
+static uint64_t
+s_lead(const uint8_t *element)
+{
+    uint64_t lead;
+    memcpy(&lead, element, sizeof lead);
+    return lead ^ (uint64_t)1 << 63;
+}
+
+/* Finds the least integer, and the shift that leaves a number of a bucket of the rest; false if
+ * all are the same. */
+static bool
+s_range(const part_t *part, uint64_t *ret_least, unsigned *ret_shift)
+{
+    uint64_t least = s_lead(part->base), most = least;
+    for (size_t i = 1; i < part->n; i++) {
+        uint64_t lead = s_lead(part->base + i * part->size);
+        least = lead < least ? lead : least;
+        most = lead > most ? lead : most;
+    }
+    *ret_least = least;
+    *ret_shift = 0;
+    while ((most - least) >> *ret_shift >= BUCKETS)
+        ++*ret_shift;
+    return most > least;
+}
+
+/* Moves each element to its bucket, along the cycles; bucket b ends before ends[b]. */
+static void
+s_distribute(const part_t *part, uint64_t least, unsigned shift, size_t ends[BUCKETS])
+{
+    size_t at[BUCKETS] = {0}, n = 0;
+    for (size_t i = 0; i < part->n; i++)
+        at[(s_lead(part->base + i * part->size) - least) >> shift]++;
+    for (size_t b = 0; b < BUCKETS; b++) {
+        ends[b] = n + at[b];
+        at[b] = n;
+        n = ends[b];
+    }
+    for (size_t b = 0; b < BUCKETS; b++)
+        while (at[b] < ends[b]) {
+            uint8_t *element = part->base + at[b] * part->size;
+            size_t bucket = (s_lead(element) - least) >> shift;
+            if (bucket != b)
+                s_swap(element, part->base + at[bucket] * part->size, part->size);
+            at[bucket]++;
+        }
+}
+
+static void
+s_sort_leads(const part_t *part)
+{
+    size_t ends[BUCKETS], first = 0;
+    uint64_t least;
+    unsigned shift;
+    if (part->n < FEW || !s_range(part, &least, &shift)) {
+        s_sort(part->base, part->n, part->size, part->compare, s_depth(part->n));
+        return;
+    }
+    s_distribute(part, least, shift, ends);
+    for (size_t b = 0; b < BUCKETS; first = ends[b++]) {
+        const part_t bucket = {part->base + first * part->size, ends[b] - first, part->size,
+                               part->compare};
+        s_sort_leads(&bucket);
+    }
+}
+
+/* Buckets, one behind the other. */
+typedef struct {
+    const part_t *all;
+    const size_t *ends;
+    size_t first, behind; /* numbers of buckets */
+} buckets_t;
+
+static void
+s_sort_buckets(void *context)
+{
+    const buckets_t *self = context;
+    for (size_t b = self->first; b < self->behind; b++) {
+        const size_t first = b > 0 ? self->ends[b - 1] : 0;
+        const part_t bucket = {self->all->base + first * self->all->size, self->ends[b] - first,
+                               self->all->size, self->all->compare};
+        s_sort_leads(&bucket);
+    }
+}
+
+void
+sink_sort_by_int64(void *base, size_t n, size_t size, int (*compare)(const void *, const void *))
+{
+    const part_t all = {base, n, size, compare};
+    size_t ends[BUCKETS], half = 0;
+    uint64_t least;
+    unsigned shift;
+    if (n < LONG || !s_range(&all, &least, &shift)) {
+        sink_sort(base, n, size, compare);
+        return;
+    }
+    s_distribute(&all, least, shift, ends);
+    while (ends[half] < n / 2)
+        half++;
+    buckets_t left = {&all, ends, 0, half}, right = {&all, ends, half, BUCKETS};
+    sink_both(s_sort_buckets, &left, s_sort_buckets, &right);
 }
 
 /* ---- reals, the same without calls */

@@ -12,6 +12,11 @@
 /* `compare` as for qsort(). */
 void sink_sort(void *base, size_t n, size_t size, int (*compare)(const void *, const void *));
 
+/* The same, several times as fast, for elements of which each begins with an int64_t,
+ * and `compare` orders by it first. */
+void sink_sort_by_int64(void *base, size_t n, size_t size,
+                        int (*compare)(const void *, const void *));
+
 /* Ascending; values must not be NaN. */
 void sink_sort_reals(double *values, size_t n);
 

@@ -1,9 +1,11 @@
 #include "sink_tables.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sink_attempt.h"
+#include "sink_both.h"
 
 struct sink_tables {
     char *spill_dir;
@@ -58,18 +60,53 @@ sink_tables_rows(const sink_tables_t *self, crema_table_id_t table)
     return self->rows[table];
 }
 
+/* What one core sorts. */
+typedef struct {
+    sink_tables_t *tables;
+    bool has[CREMA_TABLE_COUNT];
+    size_t rows;
+    crema_err_t err;
+} pile_t;
+
+static void
+s_sort_pile(void *context)
+{
+    pile_t *pile = context;
+    for (int t = 0; t < CREMA_TABLE_COUNT && pile->err == CREMA_OK; t++)
+        if (pile->has[t])
+            pile->err = sink_rows_sort(pile->tables->rows[t], crema_table((crema_table_id_t)t));
+}
+
+static void
+s_number_chunks(void *context)
+{
+    pile_t *pile = context;
+    sink_tables_t *self = pile->tables;
+    pile->err = sink_attempts_number(self->rows[CREMA_TABLE_CHUNKS],
+                                     self->rows[CREMA_TABLE_DICT_STREAM], self->spill_dir);
+}
+
+static void
+s_number_tasks(void *context)
+{
+    pile_t *pile = context;
+    sink_tables_t *self = pile->tables;
+    pile->err = sink_attempts_number_tasks(self->rows[CREMA_TABLE_TASK_EVENTS], self->spill_dir);
+}
+
 crema_err_t
 sink_tables_sort(sink_tables_t *self)
 {
-    crema_err_t err = CREMA_OK;
-    for (int t = 0; t < CREMA_TABLE_COUNT && err == CREMA_OK; t++)
-        err = sink_rows_sort(self->rows[t], crema_table((crema_table_id_t)t));
-    if (err == CREMA_OK)
-        err = sink_attempts_number(self->rows[CREMA_TABLE_CHUNKS],
-                                   self->rows[CREMA_TABLE_DICT_STREAM], self->spill_dir);
-    if (err == CREMA_OK)
-        err = sink_attempts_number_tasks(self->rows[CREMA_TABLE_TASK_EVENTS], self->spill_dir);
-    return err;
+    pile_t left = {.tables = self}, right = left;
+    for (int t = 0; t < CREMA_TABLE_COUNT; t++) {
+        pile_t *lower = left.rows <= right.rows ? &left : &right;
+        lower->has[t] = true;
+        lower->rows += sink_rows_count(self->rows[t]);
+    }
+    sink_both(s_sort_pile, &left, s_sort_pile, &right);
+    if (left.err == CREMA_OK && right.err == CREMA_OK)
+        sink_both(s_number_chunks, &left, s_number_tasks, &right);
+    return left.err == CREMA_OK ? right.err : left.err;
 }
 
 crema_err_t

@@ -115,6 +115,52 @@ must_order_reals(void **state)
     }
 }
 
+typedef struct {
+    int64_t lead;
+    uint64_t rest;
+} led_t;
+
+static int
+s_by_lead(const void *a, const void *b)
+{
+    const led_t *left = a, *right = b;
+    if (left->lead != right->lead)
+        return left->lead < right->lead ? -1 : 1;
+    return (left->rest > right->rest) - (left->rest < right->rest);
+}
+
+/* On one core and on two, in a narrow range and in all of it. */
+static void
+must_order_by_leading_integers(void **state)
+{
+    (void)state;
+    enum { MANY = 150000 };
+    static const size_t counts[] = {0, 1, 2, 300, N, MANY};
+    led_t *ours = malloc(MANY * sizeof *ours), *theirs = malloc(MANY * sizeof *theirs);
+    uint32_t random = 3;
+    assert_non_null(ours);
+    assert_non_null(theirs);
+    for (int shape = 0; shape < 10; shape++)
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+            const size_t n = counts[c];
+            for (size_t i = 0; i < n; i++) {
+                int64_t lead = shape < 8 ? s_key(shape, (int32_t)i, &random)
+                                         : (int64_t)((uint64_t)s_random(&random) << 32);
+                if (shape == 9 && i % 3 == 0)
+                    lead = i % 2 ? INT64_MIN : INT64_MAX;
+                ours[i] = (led_t){lead, s_random(&random)};
+            }
+            if (n > 0)
+                memcpy(theirs, ours, n * sizeof *ours);
+            sink_sort_by_int64(ours, n, sizeof *ours, s_by_lead);
+            qsort(theirs, n, sizeof *theirs, s_by_lead);
+            if (n > 0)
+                assert_memory_equal(ours, theirs, n * sizeof *ours);
+        }
+    free(ours);
+    free(theirs);
+}
+
 /* An input on which the median of three is always a bad choice (Musser 1997). */
 static void
 must_not_become_quadratic(void **state)
@@ -170,6 +216,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(must_order_like_the_library),
         cmocka_unit_test(must_order_reals),
+        cmocka_unit_test(must_order_by_leading_integers),
         cmocka_unit_test(must_not_become_quadratic),
         cmocka_unit_test(must_keep_arrays_in_files_that_are_gone),
     };
