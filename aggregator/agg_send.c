@@ -50,8 +50,10 @@ agg_send(agg_t *self, const agg_action_t *action)
     crema_failpoint_message("aggregator.before_send", msg.type);
     if (action->type == AGG_TO_PEER)
         s_send_peer(self, action->peer, bytes, size);
-    else if (zmq_send(zsock_resolve(self->sink), bytes, size, ZMQ_DONTWAIT) < 0)
+    else if (zmq_send(zsock_resolve(self->sink), bytes, size, ZMQ_DONTWAIT) < 0) {
         self->counts.sink_dropped++;
+        agg_core_not_sent(self->core);
+    }
     crema_failpoint_message("aggregator.after_send", msg.type);
     free(bytes);
 }

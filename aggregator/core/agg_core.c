@@ -159,7 +159,14 @@ agg_core_is_quiet(const agg_core_t *self)
 {
     return crema_list_is_empty(&self->ending) && crema_list_is_empty(&self->filing) &&
            crema_list_is_empty(&self->watched) &&
-           crema_list_is_empty(agg_awaited_mended(self->awaited)) && !self->sink_full;
+           crema_list_is_empty(agg_awaited_mended(self->awaited)) && self->sink_known &&
+           !self->sink_full;
+}
+
+void
+agg_core_not_sent(agg_core_t *self)
+{
+    self->sink_unasked = !self->sink_known;
 }
 
 void

@@ -98,6 +98,9 @@ void agg_core_on_tick(agg_core_t *self, int64_t mono_ns, int64_t real_ns);
 /* True if nothing but the silence of a peer can become due: a quarter of a second between ticks
  * is enough. */
 bool agg_core_is_quiet(const agg_core_t *self);
+/* A message could not be sent: the sink is not connected yet, or takes nothing now. Its list of
+ * streams is requested again at the next tick, until it is known. */
+void agg_core_not_sent(agg_core_t *self);
 
 /* Changes the limits per client; open runs stay. Both at least 1. */
 void agg_core_limit_owners(agg_core_t *self, uint64_t runs_max, uint64_t bytes_max);

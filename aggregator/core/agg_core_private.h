@@ -209,7 +209,8 @@ struct agg_core {
     uint64_t sink_boot;
     bool sink_known; /* its list of streams is complete */
     bool sink_silent, sink_full;
-    bool want_list; /* send OPEN without rows */
+    bool want_list;    /* send OPEN without rows */
+    bool sink_unasked; /* that could not be sent */
     bool want_ping;
     uint32_t sink_events;
     int64_t sink_heard_ns, sink_pinged_ns, sink_known_ns, full_until_ns, full_heard_ns;

@@ -197,6 +197,10 @@ agg_sink_on_tick(agg_core_t *self, int64_t now_ns)
         self->sink_full = false; /* try again; it will send FULL if it still is */
         s_pass_on_agents(self);
     }
+    if (self->sink_unasked) {
+        self->sink_unasked = false;
+        self->want_list = true;
+    }
     if (now_ns - self->sink_heard_ns >= PING_NS && now_ns - self->sink_pinged_ns >= PING_NS) {
         self->sink_pinged_ns = now_ns;
         self->want_list = !self->sink_known;

@@ -154,9 +154,11 @@ class AggregatorClient:
             self.close()
             raise
 
-    def send(self, kind: int, **fields: Any) -> bool:
-        """Send a message; False if there is no connection for it now."""
+    def send(self, kind: int, wait_s: float = 0.0, **fields: Any) -> bool:
+        """Send a message, as soon as there is a connection for it; False if there is none within `wait_s`."""
         body = MESSAGES[_BODIES[kind]](**fields).SerializeToString()
+        if wait_s:
+            self._socket.poll(wait_s * 1000, zmq.POLLOUT)
         try:
             self._socket.send(encode(kind, body), zmq.NOBLOCK)
         except zmq.Again:

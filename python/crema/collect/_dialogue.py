@@ -16,10 +16,10 @@ from ._service import Service
 from ._view import CremaError
 
 REPEAT_S = 0.5  # a message to the aggregator is repeated until it is answered
-CONNECT_S = 0.02  # between attempts to send over a connection that is not there yet
+FIRST_S = 0.02  # and more often at first: the aggregator may have no sink yet
 OPEN_S = 20.0  # for the first answer
 DISMISS_S = 10.0  # for the agents to exit after the verdict
-LEAVE_S = 0.05  # between two checks whether they have
+LEAVE_S = 0.02  # between two checks whether they have
 
 
 class Dialogue:
@@ -47,10 +47,11 @@ class Dialogue:
 
     def open(self, message: dict[str, Any]) -> None:
         """Announce the run until the aggregator knows it."""
-        deadline = time.monotonic() + OPEN_S
+        deadline, wait_s = time.monotonic() + OPEN_S, FIRST_S
         while time.monotonic() < deadline:
-            sent = self._link.send(_client.RUN_OPEN, **message)
-            for state in self._link.states(self._run_id, REPEAT_S if sent else CONNECT_S):
+            self._link.send(_client.RUN_OPEN, REPEAT_S, **message)
+            wait_s = min(2 * wait_s, REPEAT_S)
+            for state in self._link.states(self._run_id, wait_s):
                 if state.phase == _client.FAILED or state.refusal:
                     raise CremaError(f"the run could not be opened: {state.error}")
                 if state.phase != _client.UNKNOWN:
@@ -124,9 +125,10 @@ class Dialogue:
                 return
             self._link.send(_client.RUN_END, **message)
             for state in self._link.states(self._run_id, LEAVE_S):
-                if state.agents == 0 and not host.serves():
+                if state.agents == 0:
                     host.wait(deadline)
-                    return
+                    if not host.serves():
+                        return
 
 
 def _is_given_up(state: Any) -> bool:

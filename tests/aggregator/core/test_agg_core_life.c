@@ -427,6 +427,30 @@ must_look_only_at_agents_that_are_due(void **state)
     agg_core_destroy(&rig.core);
 }
 
+/* A program that has just started asks before it is connected. */
+static void
+must_ask_a_sink_that_could_not_be_asked_at_the_next_tick(void **state)
+{
+    (void)state;
+    rig_t rig = s_rig_with(8);
+    s_tick(&rig);
+    must_hear(&rig, "OPEN 0");
+    agg_core_not_sent(rig.core);
+    assert_false(agg_core_is_quiet(rig.core));
+    rig.now += 50 * MS;
+    s_tick(&rig);
+    must_hear(&rig, "OPEN 0");
+    rig.now += 50 * MS;
+    s_tick(&rig);
+    must_hear(&rig, ""); /* that one was sent: the sink may need time to answer */
+    s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_STATE, .state.free_b = 1000});
+    agg_core_not_sent(rig.core);
+    assert_true(agg_core_is_quiet(rig.core));
+    s_tick(&rig);
+    must_hear(&rig, "");
+    agg_core_destroy(&rig.core);
+}
+
 int
 main(void)
 {
@@ -446,6 +470,7 @@ main(void)
         cmocka_unit_test(must_forget_agents_that_never_came_in_or_never_came_back),
         cmocka_unit_test(must_count_answers_that_found_no_room),
         cmocka_unit_test(must_refuse_a_bad_configuration),
+        cmocka_unit_test(must_ask_a_sink_that_could_not_be_asked_at_the_next_tick),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
