@@ -13,6 +13,8 @@ import zmq
 import zmq.auth
 import zmq.utils.z85
 
+from ..hook._agent import write_keys
+
 
 class KeysError(RuntimeError):
     """A key directory that cannot be used; the message says which, and why."""
@@ -91,6 +93,28 @@ class AgentKeys:
                 "server.key": _certificate(server),
             },
         )
+
+
+def make_for_run(directory: pathlib.Path) -> None:
+    """Keys of a pipeline for one run: the server's, its aggregator's and its client's, as ``crema-aggregator --make-keys`` lays them out.
+
+    That program also makes an agent's and a monitor's, and waits until all are on the disk; these end with the run.
+    """
+    pairs = {
+        role: [key.decode() for key in zmq.curve_keypair()]
+        for role in ("server", "aggregator", "client")
+    }
+    admitted = {
+        f"{role}.default.key": _certificate(pairs[role][0]) for role in ("aggregator", "client")
+    }
+    directory.mkdir(mode=0o700)
+    for role, (public, secret) in pairs.items():
+        files = {
+            f"{role}.key": _certificate(public),
+            f"{role}.key_secret": _certificate(public, secret),
+        }
+        others = admitted if role == "server" else {"server.key": _certificate(pairs["server"][0])}
+        write_keys(directory / role, files | others)
 
 
 def _certificate(public: str, secret: str = "") -> str:

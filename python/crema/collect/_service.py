@@ -14,8 +14,14 @@ import uuid
 
 from ..hook._agent import write_keys
 from ..hook._config import make_private_dir
-from ..hook._programs import program
-from ._keys import AgentKeys, KeysError, client_directory, may_go_in_the_clear, server_key
+from ._keys import (
+    AgentKeys,
+    KeysError,
+    client_directory,
+    make_for_run,
+    may_go_in_the_clear,
+    server_key,
+)
 from ._pipeline import PipelineError, Supervisor
 from ._reach import HERE, Plan, of_this_host
 
@@ -238,7 +244,8 @@ class LocalService(Service):
         """
         bind = self._plan.bind()
         self._make_run_dir()
-        keys = self._make_keys()
+        keys = self.run_dir / "keys"
+        make_for_run(keys)
         self._take_keys(keys)
         self.store.mkdir(mode=0o700)
         options = ["--keys", str(keys)]
@@ -270,16 +277,3 @@ class LocalService(Service):
     def _undelivered(self, sealed: bool) -> list[pathlib.Path]:
         journal = not sealed and any(self.store.glob("*/*.journal"))
         return ([self.store] if journal else []) + super()._undelivered(sealed)
-
-    def _make_keys(self) -> pathlib.Path:
-        directory = self.run_dir / "keys"
-        command = [program("crema-aggregator"), "--make-keys", str(directory)]
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise PipelineError(f"keys could not be made: {error}") from error
-        if done.returncode != 0:
-            raise PipelineError(f"keys could not be made: {done.stderr.strip()}")
-        return directory

@@ -10,9 +10,13 @@ import sys
 import time
 import uuid
 
+import zmq.auth
+
 import crema
-from crema.collect import _killed
+from crema.collect import _keys, _killed
+from crema.collect._dialogue import Dialogue
 from crema.collect._service import LocalService
+from crema.hook._programs import program
 
 SERVICE = """
 import pathlib, sys, uuid
@@ -153,3 +157,45 @@ def test_keys_go_though_the_journal_stays(tmp_path):
     assert str(service.store) in service.close(sealed=False)
     assert not (service.run_dir / "keys").exists()
     shutil.rmtree(service.run_dir)
+
+
+def layout(directory):
+    """Which key each file holds, by the first file with the same public key; and whether it holds a secret."""
+    names, found = {}, {}
+    for path in sorted(directory.rglob("*.key*")):
+        public, secret = zmq.auth.load_certificate(path)
+        name = str(path.relative_to(directory))
+        found[name] = names.setdefault(public, name), secret is not None
+        assert (path.stat().st_mode & 0o077 == 0) or secret is None
+    return found
+
+
+def test_the_keys_of_a_run_lie_as_the_aggregator_would_lay_them(tmp_path):
+    _keys.make_for_run(tmp_path / "own")
+    made = [program("crema-aggregator"), "--make-keys", tmp_path / "made"]
+    subprocess.run(made, check=True, capture_output=True)
+    for others in (
+        "agent",
+        "monitor",
+    ):  # a run's agents make their own, and nobody listens to its tap
+        shutil.rmtree(tmp_path / "made" / others)
+        (tmp_path / "made" / "server" / f"{others}.default.key").unlink()
+    assert layout(tmp_path / "own") == layout(tmp_path / "made")
+
+
+def test_an_aggregator_is_ready_to_open_a_run_at_once(tmp_path):
+    """It asked the sink for its streams before it was connected, and again after half a second."""
+    took = []
+    for _ in range(12):
+        run_id = uuid.uuid4()
+        service = LocalService(run_id, tmp_path)
+        service.start()
+        began = time.monotonic()
+        dialogue = Dialogue(run_id, service, print)
+        try:
+            dialogue.open({"run_id": run_id.bytes, "t_start_ns": time.time_ns()})
+            took.append(time.monotonic() - began)
+        finally:
+            dialogue.close()
+            service.close(sealed=True)
+    assert max(took) < 0.9, took
