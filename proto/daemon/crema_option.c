@@ -4,6 +4,7 @@
 
 #include "crema_config.h"
 #include "crema_log.h"
+#include "crema_parent.h"
 #include "crema_value.h"
 #include "crema_variable.h"
 #include "crema_version.h"
@@ -12,6 +13,7 @@
 static struct {
     bool help, version, check;
     const char *config, *log_level, *log_format;
+    int64_t end_with;
 } s_common;
 
 static const crema_option_t s_common_options[] = {
@@ -20,6 +22,8 @@ static const crema_option_t s_common_options[] = {
     {"log-level", CREMA_OPTION_TEXT, "info", 0, 0, "LEVEL", "info, warn or error",
      &s_common.log_level},
     {"log-format", CREMA_OPTION_TEXT, "text", 0, 0, "FORMAT", "text or json", &s_common.log_format},
+    {"end-with", CREMA_OPTION_INT, NULL, 1, INT_MAX, "PID",
+     "end when this process, which starts the program, ends", &s_common.end_with},
     {"check", CREMA_OPTION_FLAG, NULL, 0, 0, NULL, "check the configuration and exit",
      &s_common.check},
     {"version", CREMA_OPTION_FLAG, NULL, 0, 0, NULL, "print the version and exit",
@@ -259,22 +263,18 @@ s_read_argument(const parser_t *self, int index, argument_t *ret)
     else if (strncmp(given, "--", 2) == 0)
         option = s_find(self, name, length);
     if (!option && strncmp(given, "--no-", 5) == 0) {
-        option = s_find(self, name + 3, length - 3);
-        clear = option && option->type == CREMA_OPTION_FLAG;
-        option = clear ? option : NULL;
+        const crema_option_t *flag = s_find(self, name + 3, length - 3);
+        clear = flag && flag->type == CREMA_OPTION_FLAG;
+        option = clear ? flag : NULL;
     }
-    if (!option) {
-        s_complain(self, &place, "%s: no such option; see %s --help", given, self->usage->program);
-        return false;
-    }
+    if (!option)
+        return s_complain(self, &place, "%s: no such option; see %s --help", given,
+                          self->usage->program);
     *ret = (argument_t){option, clear ? "false" : "true", 1};
-    if (option->type == CREMA_OPTION_FLAG) {
-        if (equals && clear)
-            return s_complain(self, &place, "%s: takes no value", given);
-        if (equals)
-            ret->text = equals + 1;
+    if (equals && clear)
+        return s_complain(self, &place, "%s: takes no value", given);
+    if (!equals && option->type == CREMA_OPTION_FLAG)
         return true;
-    }
     if (!equals && index + 1 >= self->argc)
         return s_complain(self, &place, "--%s: needs a value, %s", option->name,
                           option->argument ? option->argument : "VALUE");
@@ -392,6 +392,7 @@ crema_option_parse(const crema_usage_t *usage, const crema_option_t *options, in
     s_warn_of_outdated(&self);
     *ret_rest = self.rest;
     s_keep(&self);
+    crema_parent_end_with(s_common.end_with);
     return s_common.check ? CREMA_OPTION_CHECK : CREMA_OPTION_RUN;
 }
 
@@ -456,10 +457,10 @@ s_take_changed(const crema_option_t *own, const slot_t *slots, const char *const
     for (size_t i = 0; own[i].name; i++) {
         if (!s_is_changed(&own[i], &slots[i]))
             continue;
-        bool takes = false;
-        for (const char *const *name = names; *name; name++)
-            takes = takes || strcmp(*name, own[i].name) == 0;
-        if (takes) {
+        const char *const *name = names;
+        while (*name && strcmp(*name, own[i].name) != 0)
+            name++;
+        if (*name) {
             *(int64_t *)own[i].value = slots[i].number;
             crema_log_info("option_changed", CREMA_TEXT("option", own[i].name),
                            CREMA_INT("value", slots[i].number));

@@ -8,6 +8,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 
 import pytest
 
@@ -66,6 +67,21 @@ def test_a_bad_key_in_a_configuration_file_is_named(program, tmp_path):
     config = tmp_path / "crema.conf"
     config.write_text("colour = red\n")
     must_refuse(run(program, "--config", config), 2, "colour", str(config))
+
+
+def test_a_program_ends_with_the_process_that_started_it(tmp_path):
+    """A killed parent signals nobody, and one that is gone before the program can know it neither."""
+    sink = [BIN / "crema-sink", "--bind", "tcp://127.0.0.1:*", "--store", tmp_path / "store"]
+    script = "import os, subprocess, sys, time; p = subprocess.Popen([*sys.argv[1:], '--end-with', str(os.getpid())]); time.sleep(60)"
+    with subprocess.Popen(
+        [sys.executable, "-c", script, *sink], stdout=subprocess.PIPE, start_new_session=True
+    ) as parent:
+        assert b"ready" in parent.stdout.readline()
+        parent.kill()
+        assert parent.stdout.read() == b""  # the sink, which has the other end, has ended too
+    gone = subprocess.run([*sink, "--end-with", str(parent.pid)], capture_output=True, timeout=20)
+    assert gone.returncode == -signal.SIGTERM
+    assert gone.stdout == b""
 
 
 def test_a_configuration_is_checked_without_running(tmp_path):

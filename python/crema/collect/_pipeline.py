@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import ctypes
 import dataclasses
 import json
 import os
 import pathlib
 import select
-import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -27,7 +24,6 @@ from ..hook._programs import program
 QUICK_DEATHS_MAX = 10  # in a row, each within QUICK_S of its start: then it is given up
 QUICK_S = 2.0
 TAIL_LINES = 12
-_PR_SET_PDEATHSIG = 1
 
 
 class PipelineError(RuntimeError):
@@ -213,7 +209,7 @@ class Supervisor:
 
     def _spawn(self, daemon: _Daemon, timeout_s: float) -> None:
         try:
-            command = daemon.command(daemon.ready)
+            command = [*daemon.command(daemon.ready), "--end-with", str(os.getpid())]
             with daemon.log.open("ab") as log:
                 daemon.started_at = time.monotonic()
                 daemon.process = subprocess.Popen(
@@ -222,7 +218,6 @@ class Supervisor:
                     stdout=subprocess.PIPE if daemon.announces else log,
                     stderr=log,
                     start_new_session=True,  # Ctrl-C is for the analysis
-                    preexec_fn=_end_with_parent,
                 )
         except OSError as error:
             raise PipelineError(f"{daemon.name} could not be started: {error}") from error
@@ -268,12 +263,3 @@ def _end(daemon: _Daemon, timeout_s: float) -> None:
     except subprocess.TimeoutExpired:
         daemon.process.kill()
         daemon.process.wait()
-
-
-_libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
-
-
-def _end_with_parent() -> None:
-    """Runs between fork and exec: no imports, no locks."""
-    if _libc is not None:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
