@@ -75,11 +75,9 @@ class Settings:
             **here,
         )
 
-    def run_open(
-        self, run_id: uuid.UUID, service: Service, client: Client | None, t_start_ns: int
-    ) -> dict[str, Any]:
-        """The message that opens the run."""
-        attributes = _attributes.of_client(
+    def run_attributes(self, client: Client | None) -> dict[str, str]:
+        """Attributes of the run that are known at its start."""
+        return _attributes.of_client(
             {
                 "run_label": self.run_label,
                 "processor_name": _attributes.processor_name(self.processor),
@@ -88,6 +86,11 @@ class Settings:
                 **self.attributes,
             }
         )
+
+    def run_open(
+        self, run_id: uuid.UUID, service: Service, attributes: dict[str, str], t_start_ns: int
+    ) -> dict[str, Any]:
+        """The message that opens the run."""
         return {
             "run_id": run_id.bytes,
             "t_start_ns": t_start_ns,

@@ -10,6 +10,7 @@ import socket
 import time
 import traceback
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..hook import _columns, _recorder, _unix, _writers
@@ -278,16 +279,19 @@ class MetricsCollector(RunView):
 
     def _start(self) -> None:
         _unix.require()
-        lacking = _cluster.check(self._client) if self._client is not None else {}
+        what = self._settings
+        with ThreadPoolExecutor(1, "crema-start") as beside:
+            service = beside.submit(self._start_service)
+            lacking = _cluster.check(self._client) if self._client is not None else {}
+            attributes = what.run_attributes(self._client)
+            service.result()
         if self._on_error == "raise":
             refused = {name: lack for name, lack in lacking.items() if lack != _cluster.NO_PLUGINS}
             self._unrecorded(refused)
-        self._start_service()
-        what = self._settings
         self._config = what.hook_config(self.run_id, self._service, self._client, self._own_agent)
         self._dialogue = Dialogue(self._run_id, self._service, self._say)
         self._t_start_ns = time.time_ns()
-        run_open = what.run_open(self._run_id, self._service, self._client, self._t_start_ns)
+        run_open = what.run_open(self._run_id, self._service, attributes, self._t_start_ns)
         self._dialogue.open(run_open)
         self._alive = SignOfLife(
             self._service.endpoint,
