@@ -47,6 +47,18 @@ s_on_change(void *context)
     return s_on_tick(self->life.loop, -1, self);
 }
 
+/* Not at once: the delivery is in the middle of a turn. */
+static void
+s_on_end(void *context)
+{
+    agent_t *self = context;
+    int timer = self->tick_timer < 0 ? -1 : zloop_timer(self->life.loop, 0, 1, s_on_tick, self);
+    if (timer < 0)
+        return; /* the next tick comes as planned */
+    zloop_timer_end(self->life.loop, self->tick_timer);
+    self->tick_timer = timer;
+}
+
 static crema_err_t
 s_serve(agent_t *self, int tries)
 {
@@ -264,7 +276,8 @@ s_run_loop(agent_t *self)
 int
 agent_run(const agent_config_t *config)
 {
-    agent_t self = {.life.config = config};
+    agent_t self = {.life = {.config = config, .on_end = s_on_end}};
+    self.life.reactor = &self;
     bool waits = config->child || config->attached;
     crema_err_t err = s_build(&self);
     if (err == CREMA_EBUSY && !waits) {

@@ -234,7 +234,10 @@ s_on_more(zloop_t *loop, int timer, void *arg)
 static void
 s_on_turn(void *context)
 {
-    s_pump(context);
+    agent_delivery_t *self = context;
+    s_pump(self);
+    if (self->config.on_end && agent_delivery_end(self) != CREMA_SESSION_END_NONE)
+        self->config.on_end(self->config.context);
 }
 
 /* A scheduler serves thousands of agents and may be busy for half a minute: over Dask there are

@@ -142,6 +142,8 @@ s_start_delivery(agent_life_t *self)
         .endpoints = config->endpoints,
         .way_dir = s_is_for_one_run(self) ? config->spool_dir : NULL,
         .keys = config->keys,
+        .on_end = self->on_end,
+        .context = self->reactor,
     };
     agent_delivery_destroy(&self->delivery);
     return agent_delivery_new(&delivery, self->loop, self->spool, self->sampler, &self->delivery);

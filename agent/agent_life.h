@@ -18,8 +18,10 @@ typedef enum { AGENT_STANDBY, AGENT_SERVING, AGENT_LEAVING } agent_phase_t;
 
 /* The fields are read by the reactor; only agent_life.c writes them. */
 typedef struct {
-    const agent_config_t *config; /* set by the reactor, as is loop */
+    const agent_config_t *config; /* set by the reactor, up to reactor */
     zloop_t *loop;
+    void (*on_end)(void *reactor); /* the session ended, so agent_life_go_on() is due */
+    void *reactor;
     agent_phase_t phase;
     char host[HOST_NAME_MAX + 1];
     crema_spool_t *spool;

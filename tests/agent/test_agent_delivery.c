@@ -45,6 +45,7 @@ typedef struct {
     size_t n_told;
     bool (*done)(const void *bench);
     bool was_done;
+    int ends; /* of the session, as reported */
 } bench_t;
 
 static void
@@ -194,6 +195,13 @@ must_come_to(bench_t *b, bool (*done)(const void *bench))
     assert_true(b->was_done);
 }
 
+static void
+s_count_end(void *context)
+{
+    bench_t *b = context;
+    b->ends++;
+}
+
 /* `own`: the delivery is for this run only. */
 static bench_t *
 bench_new(bool own)
@@ -231,6 +239,8 @@ bench_new(bool own)
                                                     .streams_max = 100},
                                         .spool_limit_b = 1 << 30,
                                         .endpoints = where};
+    delivery.on_end = s_count_end;
+    delivery.context = b;
     if (own)
         delivery.run_id = b->run_id;
     must(agent_delivery_new(&delivery, b->loop, b->spool, b->sampler, &b->delivery));
@@ -444,6 +454,7 @@ test_a_dismissal_counts_for_agents_of_that_run_only(void **state)
         must_come_to(b, own ? is_over : has_heartbeat);
         assert_int_equal(agent_delivery_end(b->delivery),
                          own ? CREMA_SESSION_END_DISMISSED : CREMA_SESSION_END_NONE);
+        assert_int_equal(b->ends, own ? 1 : 0); /* reported, so that the agent need not look */
         bench_destroy(b);
     }
 }
