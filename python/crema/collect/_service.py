@@ -182,8 +182,8 @@ class ConfiguredService(Service):
         The run.
     endpoint : str
         Of the aggregator.
-    keys : pathlib.Path or None
-        Key directory of a client.
+    keys : str
+        Key directory of a client; empty: none.
 
     Raises
     ------
@@ -191,11 +191,11 @@ class ConfiguredService(Service):
         If a key file is missing.
     """
 
-    def __init__(self, run_id: uuid.UUID, endpoint: str, keys: pathlib.Path | None) -> None:
+    def __init__(self, run_id: uuid.UUID, endpoint: str, keys: str) -> None:
         super().__init__(run_id)
         self.endpoint = self.endpoints = endpoint
-        if keys is not None:
-            self._take_keys(keys)
+        if keys:
+            self._take_keys(pathlib.Path(keys))
         elif not may_go_in_the_clear(endpoint):
             raise PipelineError(
                 f"{endpoint} is on another host, where everything would go in the clear:"

@@ -239,11 +239,10 @@ class MetricsCollector(RunView):
         return self
 
     def _may_enter(self) -> bool:
-        if self._entered:
+        before, self._entered = self._entered, True
+        if before:
             self._refuse(CremaError("a collector records one run: make another one"))
-            return False
-        self._entered = True
-        return True
+        return not before
 
     def _begin_block(self) -> None:
         """Prepare the code in the block; runs in its thread and context."""
@@ -281,31 +280,30 @@ class MetricsCollector(RunView):
         _unix.require()
         what = self._settings
         with ThreadPoolExecutor(1, "crema-start") as beside:
-            service = beside.submit(self._start_service)
+            started = beside.submit(self._start_service)
             lacking = _cluster.check(self._client) if self._client is not None else {}
             attributes = what.run_attributes(self._client)
-            service.result()
+            started.result()
         if self._on_error == "raise":
             refused = {name: lack for name, lack in lacking.items() if lack != _cluster.NO_PLUGINS}
             self._unrecorded(refused)
-        self._config = what.hook_config(self.run_id, self._service, self._client, self._own_agent)
-        self._dialogue = Dialogue(self._run_id, self._service, self._say)
+        service = self._service
+        self._config = what.hook_config(self.run_id, service, self._client, self._own_agent)
+        self._dialogue = Dialogue(self._run_id, service, self._say)
         self._t_start_ns = time.time_ns()
-        run_open = what.run_open(self._run_id, self._service, attributes, self._t_start_ns)
+        run_open = what.run_open(self._run_id, service, attributes, self._t_start_ns)
         self._dialogue.open(run_open)
         self._alive = SignOfLife(
-            self._service.endpoint,
-            self._service.keys,
+            service.endpoint,
+            service.keys,
             run_open,
             lambda trouble: self._say(f"crema: {trouble}"),
         )
         if self._own_agent:  # the aggregator admits its key now that it knows the run
-            self._service.start_agent(what.agent_samples_s)
+            service.start_agent(what.agent_samples_s)
         self._t_start_ns = self._dialogue.on_the_sinks_clock(self._t_start_ns)
         if self._client is not None:
-            self._plugins = Plugins(
-                self._client, self._config, self._service, self._say, self._admit
-            )
+            self._plugins = Plugins(self._client, self._config, service, self._say, self._admit)
             self._unrecorded(self._plugins.register(lacking, self._marks))
         else:
             self._record_client()
@@ -317,12 +315,9 @@ class MetricsCollector(RunView):
         _recorder.announce(self._config)
 
     def _start_service(self) -> None:
-        endpoint = os.environ.get("CREMA_AGGREGATOR")
-        if endpoint:
-            keys = os.environ.get("CREMA_KEYS")
-            self._service = ConfiguredService(
-                self._run_id, endpoint, pathlib.Path(keys) if keys else None
-            )
+        if endpoint := os.environ.get("CREMA_AGGREGATOR"):
+            keys = os.environ.get("CREMA_KEYS", "")
+            self._service = ConfiguredService(self._run_id, endpoint, keys)
         else:
             must_be_writable(self._output)
             plan = self._reach.plan(self._client)
@@ -419,8 +414,8 @@ class MetricsCollector(RunView):
     def _await_verdict(self, t_end_ns: int, exc: BaseException | None) -> None:
         attributes = dict(self._report)
         if exc is not None:
-            lines = traceback.format_exception_only(type(exc), exc)
-            attributes["exception"] = _attributes.text("".join(lines).strip())
+            raised = "".join(traceback.format_exception_only(exc))
+            attributes["exception"] = _attributes.text(raised.strip())
         if self._service.supervisor.restarts:
             attributes["pipeline_restarts"] = _attributes.text(self._service.supervisor.restarts)
         message = {
