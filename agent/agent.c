@@ -27,6 +27,7 @@ typedef struct {
     agent_life_t life;
     agent_source_t *attached; /* NULL: not attached */
     agent_watch_t *watch;     /* NULL: every look is due after the poll interval */
+    bool is_quiet;            /* the watch reports the next change: looks are a precaution */
     int tick_timer;           /* -1: none */
     crema_scrape_t *scrape;   /* NULL: no metrics */
     int64_t poll_at_ns, sample_at_ns, lock_at_ns;
@@ -42,6 +43,7 @@ s_on_change(void *context)
 {
     agent_t *self = context;
     self->poll_at_ns = 0;
+    self->is_quiet = false;
     if (self->tick_timer >= 0)
         zloop_timer_end(self->life.loop, self->tick_timer);
     return s_on_tick(self->life.loop, -1, self);
@@ -87,9 +89,20 @@ s_plan_poll(agent_t *self, bool changed, int64_t now_ns)
     if (self->watch && !changed)
         agent_watch_listen(self->watch);
     int64_t poll_ns = self->life.config->poll_ns;
-    if (self->watch && agent_watch_is_listening(self->watch) && poll_ns < QUIET_POLL_NS)
-        poll_ns = QUIET_POLL_NS;
-    s_advance(&self->poll_at_ns, poll_ns, now_ns);
+    self->is_quiet =
+        self->watch && agent_watch_is_listening(self->watch) && poll_ns < QUIET_POLL_NS;
+    if (self->is_quiet)
+        self->poll_at_ns = now_ns + QUIET_POLL_NS;
+    else
+        s_advance(&self->poll_at_ns, poll_ns, now_ns);
+}
+
+/* A look that is only a precaution is taken early if the agent is awake for something else, so that
+ * an idle agent does both in one wake. */
+static bool
+s_is_poll_due(const agent_t *self, int64_t now_ns)
+{
+    return now_ns >= self->poll_at_ns - (self->is_quiet ? QUIET_POLL_NS / 2 : 0);
 }
 
 static int
@@ -103,7 +116,7 @@ s_serve_on(agent_t *self, int64_t now_ns)
         s_advance(&self->sample_at_ns, self->life.config->sample_ns, now_ns);
     }
     bool over = life->phase == AGENT_LEAVING && agent_delivery_is_over(life->delivery);
-    if ((sampled || now_ns >= self->poll_at_ns) && !over) {
+    if ((sampled || s_is_poll_due(self, now_ns)) && !over) {
         bool changed = self->watch && agent_watch_changed(self->watch) && !sampled;
         agent_delivery_scan(life->delivery);
         s_plan_poll(self, changed, now_ns);
@@ -140,7 +153,8 @@ s_pause_ns(const agent_t *self, int64_t now_ns)
     if (life->phase == AGENT_STANDBY)
         return self->life.config->attached ? TICK_NS : STANDBY_NS;
     int64_t at_ns = self->poll_at_ns > now_ns ? self->poll_at_ns : now_ns + TICK_NS;
-    if (life->phase == AGENT_SERVING && self->sample_at_ns < at_ns)
+    if (life->phase == AGENT_SERVING && agent_sampler_workers(life->sampler) > 0 &&
+        self->sample_at_ns < at_ns)
         at_ns = self->sample_at_ns;
     bool busy = life->phase == AGENT_LEAVING || agent_delivery_is_busy(life->delivery);
     int64_t due_ns = agent_delivery_due_ns(life->delivery);

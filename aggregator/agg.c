@@ -25,7 +25,7 @@
 #define RUNS_MAX 4096u
 #define PATIENCE_S 5      /* after the sink has listed its runs */
 #define TICK_MS 50        /* while something waits for time to pass */
-#define QUIET_TICK_MS 250 /* while only agents' silence can become due */
+#define QUIET_TICK_MS 500 /* while only agents' silence can become due */
 #define SWEEP_SECONDS 60
 #define PEER_IDLE_NS (600 * SECOND_NS)
 #define ARENA_BYTES ((size_t)CREMA_ARENA_FACTOR * CREMA_WIRE_MESSAGE_MAX)

@@ -95,7 +95,7 @@ void agg_core_on_sink(agg_core_t *self, const crema_msg_t *msg, int64_t mono_ns,
 void agg_core_on_revoked(agg_core_t *self, const crema_id_t *key, int64_t mono_ns, int64_t real_ns);
 /* Advances time. Call it regularly. */
 void agg_core_on_tick(agg_core_t *self, int64_t mono_ns, int64_t real_ns);
-/* True if nothing but the silence of a peer can become due: a quarter of a second between ticks
+/* True if nothing but the silence of a peer can become due: half a second between ticks
  * is enough. */
 bool agg_core_is_quiet(const agg_core_t *self);
 /* A message could not be sent: the sink is not connected yet, or takes nothing now. Its list of

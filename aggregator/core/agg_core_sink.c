@@ -3,6 +3,8 @@
 #include "agg_core_private.h"
 
 #define PING_NS (500 * AGG_MS)
+/* Without streams there is nothing to correct, and a sink reports each second of its own accord. */
+#define IDLE_PING_NS (1500 * AGG_MS)
 #define FULL_DEFAULT_NS AGG_S
 #define TROUBLE_NS (3 * AGG_S)
 #define FULL_NEWS_NS (10 * AGG_S) /* a sink that stays full is reported once */
@@ -201,7 +203,10 @@ agg_sink_on_tick(agg_core_t *self, int64_t now_ns)
         self->sink_unasked = false;
         self->want_list = true;
     }
-    if (now_ns - self->sink_heard_ns >= PING_NS && now_ns - self->sink_pinged_ns >= PING_NS) {
+    bool is_idle = self->sink_known && crema_map_count(self->flows) == 0;
+    int64_t patience_ns = is_idle ? IDLE_PING_NS : PING_NS;
+    if (now_ns - self->sink_heard_ns >= patience_ns &&
+        now_ns - self->sink_pinged_ns >= patience_ns) {
         self->sink_pinged_ns = now_ns;
         self->want_list = !self->sink_known;
         self->want_ping = self->sink_known;

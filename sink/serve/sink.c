@@ -161,6 +161,8 @@ s_on_tick(zloop_t *loop, int timer, void *context)
     if (sink_store_pending_bytes(self->store) > 0 && !self->commit_armed &&
         !sink_group_commit(self))
         return -1;
+    if (self->views && self->flush_ms >= TICK_MS && ++self->ticks % (self->flush_ms / TICK_MS) == 0)
+        sink_views_flush(self->views, crema_clock_mono_ns());
     crema_log_clock_step(&self->wall_ahead_ns);
     (void)crema_server_refresh(self->server, false); /* it is asked for each message */
     s_say_alive(self);
@@ -197,6 +199,7 @@ s_on_examine(zloop_t *loop, int timer, void *context)
     return 0;
 }
 
+/* Live files that are updated less often than a tick comes have no timer of their own. */
 static int
 s_on_flush(zloop_t *loop, int timer, void *context)
 {
@@ -331,8 +334,9 @@ s_wire_up(sink_t *self)
         rc = -1;
     if (zloop_timer(self->loop, EXAMINE_MS, 0, s_on_examine, self) < 0)
         rc = -1;
-    size_t flush_ms = (size_t)(self->config.flush_interval_ns / 1000000);
-    if (self->views && zloop_timer(self->loop, flush_ms, 0, s_on_flush, self) < 0)
+    self->flush_ms = (size_t)(self->config.flush_interval_ns / 1000000);
+    if (self->views && self->flush_ms < TICK_MS &&
+        zloop_timer(self->loop, self->flush_ms, 0, s_on_flush, self) < 0)
         rc = -1;
     return rc == 0 ? CREMA_OK : CREMA_ENOMEM;
 }

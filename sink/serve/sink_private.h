@@ -51,6 +51,8 @@ struct sink {
     int64_t t_commit_ns;          /* monotonic time of the last commit */
     int64_t t_pending_ns;         /* of the first record that waits for the next one; 0: none */
     int64_t wall_ahead_ns;        /* of the monotonic clock, at the last tick */
+    uint64_t ticks;               /* so far */
+    size_t flush_ms;              /* between two updates of live files */
     bool broken;                  /* the journal failed */
     bool sent_full;               /* FULL was sent to a peer in this batch */
     counts_t counts;

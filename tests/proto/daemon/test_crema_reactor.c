@@ -40,8 +40,8 @@ test_every_role_has_what_delivery_rests_on(void **state)
         zsock_t *sock = zsock_new(c_types[role]);
         crema_socket_prepare(sock, (crema_socket_role_t)role);
         assert_int_equal(s_option(sock, ZMQ_LINGER), 0);
-        /* Whoever has thousands of connections leaves it to the other side to watch them. */
-        const bool watches = role != CREMA_ROLE_AGENTS;
+        /* A server of agents or aggregators leaves it to the other side to watch the connection. */
+        const bool watches = role != CREMA_ROLE_AGENTS && role != CREMA_ROLE_STORE;
         assert_int_equal(s_option(sock, ZMQ_HEARTBEAT_IVL), watches ? 1000 : 0);
         assert_int_equal(s_option(sock, ZMQ_TCP_KEEPALIVE), watches ? -1 : 1);
         if (watches)
