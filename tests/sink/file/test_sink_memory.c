@@ -1,4 +1,5 @@
-/* sink_seal of runs of different lengths: the memory of its own that it needs does not grow with them. */
+/* sink_seal of runs of different lengths: the memory of its own that it needs does not grow with them, and its temporary files
+ * stay in proportion to the rows. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "journal_fixture.h"
 #include "must.h"
 #include "rows_fixture.h"
+#include "sink_h5.h"
 #include "sink_seal.h"
 
 /* Seals in a process that may have so much private memory, which is what --seal-memory sets: mapped files do not count. True if
@@ -56,11 +58,78 @@ must_need_the_same_memory_for_four_times_the_rows(void **state)
     assert_false(s_seals(dir, output, (rlim_t)4 << 20)); /* the limit counts */
 }
 
+/* Bytes of the unlinked files that a process has mapped. */
+static uint64_t
+s_temporary(pid_t pid)
+{
+    char path[64], line[512];
+    uint64_t sum = 0;
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+    FILE *maps = fopen(path, "r");
+    while (maps && fgets(line, sizeof line, maps)) {
+        char *end;
+        const uint64_t low = strtoull(line, &end, 16), high = strtoull(end + 1, NULL, 16);
+        if (strstr(line, ".crema-rows-"))
+            sum += high - low;
+    }
+    if (maps)
+        fclose(maps);
+    return sum;
+}
+
+/* Uncompressed bytes of all tables of a run file. */
+static uint64_t
+s_tables(const char *path)
+{
+    char why[SINK_H5_WHY_BYTES];
+    uint64_t sum = 0, rows;
+    sink_h5_t *file;
+    must(sink_h5_open(path, &file, why));
+    for (int i = 0; i < CREMA_TABLE_COUNT; i++) {
+        const crema_table_t *table = crema_table((crema_table_id_t)i);
+        must(sink_h5_table(file, table, &rows, why));
+        sum += rows * crema_table_row_bytes(table);
+    }
+    must(sink_h5_close(&file, NULL));
+    return sum;
+}
+
+static void
+must_need_temporary_files_of_at_most_twice_the_tables(void **state)
+{
+    (void)state;
+    const char *dir = scratch_dir("disk");
+    char output[300], why[512];
+    uint64_t most = 0;
+    int status;
+    snprintf(output, sizeof output, "%s/run.h5", dir);
+    fixture_long(dir, 4, 4, 80000);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        sink_seal_result_t *result = malloc(sizeof *result);
+        _exit(result && sink_seal_journal(dir, output, result, why, sizeof why) == CREMA_OK ? 0
+                                                                                            : 1);
+    }
+    while (waitpid(pid, &status, WNOHANG) == 0) {
+        const uint64_t now = s_temporary(pid);
+        most = now > most ? now : most;
+        usleep(2000);
+    }
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    const uint64_t tables = s_tables(output);
+    assert_true(most > tables); /* it was looked at */
+    if (most > 2 * tables)
+        fail_msg("%llu bytes of temporary files, %llu of tables", (unsigned long long)most,
+                 (unsigned long long)tables);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(must_need_the_same_memory_for_four_times_the_rows),
+        cmocka_unit_test(must_need_temporary_files_of_at_most_twice_the_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
