@@ -67,7 +67,33 @@ def growth(found: dict) -> str:
     return "\n\n".join(parts)
 
 
-PARTS = {"chain": chain, "idle": idle, "growth": growth}
+def beside(found: dict) -> str:
+    alone = found["alone"]
+    rows = [
+        [name, f"{one['commits']:,}", *(f"{one[k]:.1f}" for k in ("p50_ms", "p99_ms")), limit]
+        for name, one, limit in (
+            ("alone", alone, ""),
+            ("a large live run that arrives", found["large"], f"{2 * alone['p99_ms']:.1f}"),
+            ("64 runs with live files", found["views"], f"{2 * alone['p99_ms']:.1f}"),
+        )
+    ]
+    starts = [
+        ["an empty store", f"{found['restart_alone_s']:.3f}", ""],
+        [
+            f"{found['journal_mb']:,.0f} MB of an open run",
+            f"{found['restart_large_s']:.3f}",
+            "0.5",
+        ],
+    ]
+    return "\n\n".join(
+        (
+            table(["a small run's commits beside", "commits", "p50 ms", "p99 ms", "limit"], rows),
+            table(["restart to the first commit, with", "s", "limit"], starts),
+        )
+    )
+
+
+PARTS = {"chain": chain, "idle": idle, "beside": beside, "growth": growth}
 
 
 def main() -> int:

@@ -5,100 +5,28 @@ from __future__ import annotations
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import time
 import uuid
 
 import pytest
-import zmq
 
 from crema.collect import _client
-from crema.hook import _columns
-from crema.hook._records import KIND_WORKER, MESSAGES
-from crema.hook._spool import StreamWriter
+from crema.hook._records import MESSAGES
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "bench"))
 from restart import BATCH, Restart, free_port
+from small_run import SmallRun
 
 BIN = pathlib.Path(
     os.environ.get("CREMA_BIN_DIR", pathlib.Path(__file__).parents[2] / "build/dev/bin")
 )
 LARGE_ROWS = 4_000_000
 ROUNDS = 8
-OPEN, PUT, STATE, COMMITTED = (
-    _columns.MESSAGES[name] for name in ("OPEN", "PUT", "STATE", "COMMITTED")
-)
 
 
-class Sink:
-    """The real sink on a store with an open run, and what an aggregator says to it of that run."""
-
-    def __init__(self, directory: pathlib.Path):
-        directory.mkdir()
-        self.directory, self.run_id = directory, uuid.uuid4().bytes
-        self.endpoint = f"tcp://127.0.0.1:{free_port()}"
-        info = MESSAGES["StreamInfo"](
-            run_id=self.run_id, kind=KIND_WORKER, host="node", pid=1, worker_uuid="u",
-            worker_name="tcp://node:1", t_real_ns=time.time_ns(), t_mono_ns=time.monotonic_ns(),
-        )  # fmt: skip
-        self.writer = StreamWriter(directory, info.SerializeToString())
-        (self.segment,) = directory.glob("sp-*")
-        self.socket: zmq.Socket | None = None
-        self.start()
-        self.put(self.segment.read_bytes(), self.writer.seq)
-
-    def start(self) -> float:
-        """Start it; return when that was."""
-        began = time.monotonic()
-        with open(self.directory / "log", "a") as log:
-            self.process = subprocess.Popen(
-                [BIN / "crema-sink", "--bind", self.endpoint, "--store", self.directory / "store",
-                 "--output", self.directory / "output"], stdout=log, stderr=log,
-            )  # fmt: skip
-        self.socket = zmq.Context.instance().socket(zmq.DEALER)
-        self.socket.linger, self.socket.reconnect_ivl = 0, 5
-        self.socket.connect(self.endpoint)
-        return began
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        self.socket.close()
-
-    def put(self, frames: bytes, n: int) -> None:
-        """Have the last `n` records committed."""
-        asked = MESSAGES["Open"]()
-        asked.table.stream_ids, asked.table.run_ids = self.writer.stream_id, self.run_id
-        body = MESSAGES["Put"](
-            stream_id=self.writer.stream_id, run_id=self.run_id, frames=frames, n=n,
-            first_seq=self.writer.seq - n + 1,
-        )  # fmt: skip
-        self.socket.send(_client.encode(OPEN, asked.SerializeToString()))
-        end = time.monotonic() + 60
-        while time.monotonic() < end and self.socket.poll(60_000):
-            kind, answer = _client.decode(self.socket.recv())
-            if kind == STATE:  # it knows how far the stream came
-                self.socket.send(_client.encode(PUT, body.SerializeToString()))
-            elif kind == COMMITTED:
-                table = MESSAGES["Committed"].FromString(answer).table
-                if table.committed and table.committed[0] >= self.writer.seq:
-                    return
-        raise AssertionError("not committed")
-
-    def commit_s(self) -> float:
-        """Record something, and wait until it is durable."""
-        before = self.segment.stat().st_size
-        self.writer.name(1, uuid.uuid4().hex)
-        with open(self.segment, "rb") as segment:
-            segment.seek(before)
-            frames = segment.read()
-        began = time.monotonic()
-        self.put(frames, 1)
-        return time.monotonic() - began
-
-    def journal_b(self) -> int:
-        return sum(path.stat().st_size for path in (self.directory / "store").rglob("*.journal"))
+class Sink(SmallRun):
+    """A sink that also gets a large run."""
 
     def read_b(self) -> int:
         """Bytes that the sink has read since its start."""
@@ -120,7 +48,7 @@ class Sink:
 
 @pytest.fixture
 def sinks(tmp_path):
-    made = [Sink(tmp_path / name) for name in ("alone", "beside")]
+    made = [Sink(tmp_path / name, BIN) for name in ("alone", "beside")]
     yield made
     for sink in made:
         sink.kill()
