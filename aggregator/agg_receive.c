@@ -104,6 +104,18 @@ s_on_known_run(agg_t *self, const crema_run_msg_t *run)
         agg_lend(self, &run->run_id, &run->owner, run->agent_key);
 }
 
+/* Where there was no run before, patience with unknown keys would only hold new agents up: a
+ * connection that is asked to try again soon is left alone by libzmq until its handshake times
+ * out. */
+static void
+s_lose_patience(agg_t *self)
+{
+    if (self->patience_s > 0 && agg_core_is_first(self->core)) {
+        self->patience_s = 0;
+        crema_server_set_patient(self->server, false);
+    }
+}
+
 /* Takes one whole message. *ret_parts is its number of parts; more than two are discarded.
  * False: none waits. */
 static bool
@@ -161,6 +173,7 @@ agg_take_from_sink(agg_t *self)
         if (msg.type == CREMA_MSG_RUN_OPEN && !crema_server_knows(self->server, &msg.run.owner))
             agg_core_on_revoked(self->core, &msg.run.owner, crema_clock_mono_ns(),
                                 crema_clock_real_ns());
+        s_lose_patience(self);
         agg_act(self);
     }
     zmq_msg_close(&body);

@@ -163,6 +163,12 @@ agg_core_is_quiet(const agg_core_t *self)
            !self->sink_full;
 }
 
+bool
+agg_core_is_first(const agg_core_t *self)
+{
+    return self->sink_known && !self->sink_has_past;
+}
+
 void
 agg_core_not_sent(agg_core_t *self)
 {

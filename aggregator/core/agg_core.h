@@ -98,6 +98,9 @@ void agg_core_on_tick(agg_core_t *self, int64_t mono_ns, int64_t real_ns);
 /* True if nothing but the silence of a peer can become due: half a second between ticks
  * is enough. */
 bool agg_core_is_quiet(const agg_core_t *self);
+/* True once the sink has listed what it has, and that was nothing: no agent can have been here
+ * before. */
+bool agg_core_is_first(const agg_core_t *self);
 /* A message could not be sent: the sink is not connected yet, or takes nothing now. Its list of
  * streams is requested again at the next tick, until it is known. */
 void agg_core_not_sent(agg_core_t *self);

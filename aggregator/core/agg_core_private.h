@@ -207,7 +207,8 @@ struct agg_core {
     crema_principal_t from; /* sender of the current message */
 
     uint64_t sink_boot;
-    bool sink_known; /* its list of streams is complete */
+    bool sink_has_past; /* that list had runs or streams */
+    bool sink_known;    /* its list of streams is complete */
     bool sink_silent, sink_full;
     bool want_list;    /* send OPEN without rows */
     bool sink_unasked; /* that could not be sent */

@@ -62,6 +62,7 @@ s_on_state(agg_core_t *self, const crema_msg_t *msg, int64_t now_ns)
     }
     if (!self->sink_known && !(msg->flags & CREMA_WIRE_FLAG_MORE)) {
         self->sink_known = true;
+        self->sink_has_past = crema_map_count(self->flows) + crema_map_count(self->entries) > 0;
         self->want_list = false;
         self->sink_known_ns = now_ns;
     }

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import socket
+import threading
+import time
 
 import pytest
 from distributed import Client, LocalCluster
 
 import crema
 from crema.collect import _reach
+from crema.collect._plugins import Plugins
 from crema.collect._reach import LOOPBACK, Plan, Reach
 
 
@@ -85,3 +88,18 @@ def test_a_run_listens_at_the_port_that_it_is_given(client, tmp_path):
         assert mc._service.endpoint == f"tcp://127.0.0.1:{port}"
         assert client.submit(sum, (1, 2)).result() == 3
     assert mc.verdict == "COMPLETE", mc.reasons
+
+
+def test_an_agent_whose_key_comes_late_needs_no_other_way(client, tmp_path, monkeypatch, capfd):
+    """A slow scheduler or client: the aggregator refuses the agent at first. It may not leave it without an answer."""
+    on_key = Plugins._on_key
+
+    def late(self, event):
+        threading.Timer(0.7, on_key, (self, event)).start()
+
+    monkeypatch.setattr(Plugins, "_on_key", late)
+    with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
+        assert client.submit(sum, (1, 2), pure=False).result() == 3
+        time.sleep(2)
+    assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
+    assert "over Dask" not in capfd.readouterr().err

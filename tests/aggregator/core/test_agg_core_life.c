@@ -34,6 +34,7 @@ must_wait_for_an_agent_that_knocked(void **state)
     s_hello(&rig, 1, &s_agent, 1, 0, 0);
     s_say_run(&rig, 9, CREMA_MSG_RUN_OPEN, false);
     s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_STATE});
+    assert_false(agg_core_is_first(rig.core));     /* a run was there before the list */
     s_sink_row(&rig, CREMA_MSG_STATE, 1, 4, true); /* all that the sink has heard of is there */
     s_heard(&rig);
     s_say_run(&rig, 9, CREMA_MSG_RUN_END, false);
@@ -443,7 +444,9 @@ must_ask_a_sink_that_could_not_be_asked_at_the_next_tick(void **state)
     rig.now += 50 * MS;
     s_tick(&rig);
     must_hear(&rig, ""); /* that one was sent: the sink may need time to answer */
+    assert_false(agg_core_is_first(rig.core));
     s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_STATE, .state.free_b = 1000});
+    assert_true(agg_core_is_first(rig.core));
     agg_core_not_sent(rig.core);
     assert_true(agg_core_is_quiet(rig.core));
     s_tick(&rig);
