@@ -63,13 +63,14 @@ void
 sink_h5_prepare(void)
 {
     static bool done;
+    static reason_t reason;
     if (done)
         return;
     done = true;
     setenv("HDF5_PLUGIN_PRELOAD", "::", 1);
     H5dont_atexit(); /* HDF5 crashes at exit on a file it could not close; all others are closed by then */
     H5open();
-    H5Eset_auto2(H5E_DEFAULT, s_on_failure, calloc(1, sizeof(reason_t)));
+    H5Eset_auto2(H5E_DEFAULT, s_on_failure, &reason);
 }
 
 const char *
