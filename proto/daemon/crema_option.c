@@ -22,8 +22,8 @@ static const crema_option_t s_common_options[] = {
     {"log-level", CREMA_OPTION_TEXT, "info", 0, 0, "LEVEL", "info, warn or error",
      &s_common.log_level},
     {"log-format", CREMA_OPTION_TEXT, "text", 0, 0, "FORMAT", "text or json", &s_common.log_format},
-    {"end-with", CREMA_OPTION_INT, NULL, 1, INT_MAX, "PID",
-     "end when this process, which starts the program, ends", &s_common.end_with},
+    {"end-with", CREMA_OPTION_INT, NULL, 1, INT_MAX, "PID", "end with this parent process",
+     &s_common.end_with},
     {"check", CREMA_OPTION_FLAG, NULL, 0, 0, NULL, "check the configuration and exit",
      &s_common.check},
     {"version", CREMA_OPTION_FLAG, NULL, 0, 0, NULL, "print the version and exit",
@@ -257,7 +257,7 @@ s_read_argument(const parser_t *self, int index, argument_t *ret)
     const char *equals = strchr(name, '=');
     size_t length = equals ? (size_t)(equals - name) : strlen(name);
     const crema_option_t *option = NULL;
-    bool clear = false;
+    bool clear = false; /* --no-NAME */
     if (strcmp(given, "-h") == 0)
         option = s_find(self, "help", 4);
     else if (strncmp(given, "--", 2) == 0)
@@ -267,9 +267,10 @@ s_read_argument(const parser_t *self, int index, argument_t *ret)
         clear = flag && flag->type == CREMA_OPTION_FLAG;
         option = clear ? flag : NULL;
     }
-    if (!option)
-        return s_complain(self, &place, "%s: no such option; see %s --help", given,
-                          self->usage->program);
+    if (!option) {
+        s_complain(self, &place, "%s: no such option; see %s --help", given, self->usage->program);
+        return false;
+    }
     *ret = (argument_t){option, clear ? "false" : "true", 1};
     if (equals && clear)
         return s_complain(self, &place, "%s: takes no value", given);
@@ -278,8 +279,7 @@ s_read_argument(const parser_t *self, int index, argument_t *ret)
     if (!equals && index + 1 >= self->argc)
         return s_complain(self, &place, "--%s: needs a value, %s", option->name,
                           option->argument ? option->argument : "VALUE");
-    ret->text = equals ? equals + 1 : self->argv[index + 1];
-    ret->taken = equals ? 1 : 2;
+    *ret = (argument_t){option, equals ? equals + 1 : self->argv[index + 1], equals ? 1 : 2};
     return true;
 }
 
