@@ -113,7 +113,7 @@ s_serve_on(agent_t *self, int64_t now_ns)
     if (life->phase == AGENT_SERVING && now_ns >= self->sample_at_ns) {
         crema_log_clock_step(&self->wall_ahead_ns);
         sampled = agent_sampler_sample(life->sampler);
-        s_advance(&self->sample_at_ns, self->life.config->sample_ns, now_ns);
+        s_advance(&self->sample_at_ns, life->config->sample_ns, now_ns);
     }
     bool over = life->phase == AGENT_LEAVING && agent_delivery_is_over(life->delivery);
     if ((sampled || s_is_poll_due(self, now_ns)) && !over) {
@@ -151,7 +151,7 @@ s_pause_ns(const agent_t *self, int64_t now_ns)
 {
     const agent_life_t *life = &self->life;
     if (life->phase == AGENT_STANDBY)
-        return self->life.config->attached ? TICK_NS : STANDBY_NS;
+        return life->config->attached ? TICK_NS : STANDBY_NS;
     int64_t at_ns = self->poll_at_ns > now_ns ? self->poll_at_ns : now_ns + TICK_NS;
     if (life->phase == AGENT_SERVING && agent_sampler_workers(life->sampler) > 0 &&
         self->sample_at_ns < at_ns)
@@ -161,7 +161,7 @@ s_pause_ns(const agent_t *self, int64_t now_ns)
     if (busy)
         due_ns = now_ns + TICK_NS;
     else if (due_ns == 0 || self->attached)
-        due_ns = now_ns + self->life.config->poll_ns;
+        due_ns = now_ns + life->config->poll_ns;
     if (at_ns > due_ns)
         at_ns = due_ns;
     return at_ns > now_ns ? at_ns - now_ns : 0;
@@ -176,7 +176,7 @@ s_on_tick(zloop_t *loop, int timer, void *arg)
     int64_t now_ns = crema_clock_mono_ns();
     self->tick_timer = -1;
     if (life->phase != AGENT_LEAVING && s_attached_is_gone(self) &&
-        agent_life_leave(life, self->life.config->drain_ns, "the process ended") != 0)
+        agent_life_leave(life, life->config->drain_ns, "the process ended") != 0)
         return -1;
     int rc = life->phase == AGENT_STANDBY ? s_stand_by(self, now_ns) : s_serve_on(self, now_ns);
     if (rc != 0)

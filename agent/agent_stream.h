@@ -1,4 +1,4 @@
-/* agent_stream - what the agent writes at the beginning of a stream of its own: what it is, on which
+/* agent_stream - what the agent writes at the beginning of its own stream: what it is, on which
  * machine, and the names of the workers that its rows refer to by number. */
 #ifndef AGENT_STREAM_H
 #define AGENT_STREAM_H

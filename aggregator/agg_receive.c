@@ -108,7 +108,7 @@ s_on_known_run(agg_t *self, const crema_run_msg_t *run)
  * connection that is asked to try again soon is left alone by libzmq until its handshake times
  * out. */
 static void
-s_lose_patience(agg_t *self)
+s_end_patience_if_first(agg_t *self)
 {
     if (self->patience_s > 0 && agg_core_is_first(self->core)) {
         self->patience_s = 0;
@@ -173,7 +173,7 @@ agg_take_from_sink(agg_t *self)
         if (msg.type == CREMA_MSG_RUN_OPEN && !crema_server_knows(self->server, &msg.run.owner))
             agg_core_on_revoked(self->core, &msg.run.owner, crema_clock_mono_ns(),
                                 crema_clock_real_ns());
-        s_lose_patience(self);
+        s_end_patience_if_first(self);
         agg_act(self);
     }
     zmq_msg_close(&body);

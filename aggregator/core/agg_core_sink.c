@@ -3,7 +3,7 @@
 #include "agg_core_private.h"
 
 #define PING_NS (500 * AGG_MS)
-/* Without streams there is nothing to correct, and a sink reports each second of its own accord. */
+/* Without streams there is nothing to correct, and a sink reports each second without being asked. */
 #define IDLE_PING_NS (1500 * AGG_MS)
 #define FULL_DEFAULT_NS AGG_S
 #define TROUBLE_NS (3 * AGG_S)
@@ -202,7 +202,7 @@ agg_sink_on_tick(agg_core_t *self, int64_t now_ns)
     }
     if (self->sink_unasked) {
         self->sink_unasked = false;
-        self->want_list = true;
+        self->want_list = !self->sink_known;
     }
     bool is_idle = self->sink_known && crema_map_count(self->flows) == 0;
     int64_t patience_ns = is_idle ? IDLE_PING_NS : PING_NS;

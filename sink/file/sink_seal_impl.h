@@ -55,8 +55,8 @@ void sink_seal_correct_dictionaries(sink_seal_t *self);
 /* Sets all root attributes except those that depend on the file itself: checksum and revision. */
 CREMA_MUST_CHECK crema_err_t sink_seal_describe(sink_seal_t *self);
 
-/* Creates the file under its temporary name and writes the tables that are no summaries: on a
- * core of its own, while the other one makes the summaries. Writes to file and file_why only. */
+/* Creates the file under its temporary name and writes the tables that are not summaries, on one
+ * core while the other one makes the summaries. Writes to file and file_why only. */
 CREMA_MUST_CHECK crema_err_t sink_seal_write_rows(sink_seal_t *self);
 
 /* Writes the rest of the file, verifies it and renames it. */

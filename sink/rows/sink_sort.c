@@ -227,30 +227,14 @@ s_distribute(const part_t *part, uint64_t least, unsigned shift, size_t ends[BUC
         }
 }
 
-static void
-s_sort_leads(const part_t *part)
-{
-    size_t ends[BUCKETS], first = 0;
-    uint64_t least;
-    unsigned shift;
-    if (part->n < FEW || !s_range(part, &least, &shift)) {
-        s_sort(part->base, part->n, part->size, part->compare, s_depth(part->n));
-        return;
-    }
-    s_distribute(part, least, shift, ends);
-    for (size_t b = 0; b < BUCKETS; first = ends[b++]) {
-        const part_t bucket = {part->base + first * part->size, ends[b] - first, part->size,
-                               part->compare};
-        s_sort_leads(&bucket);
-    }
-}
-
 /* Buckets, one behind the other. */
 typedef struct {
     const part_t *all;
     const size_t *ends;
     size_t first, behind; /* numbers of buckets */
 } buckets_t;
+
+static void s_sort_leads(const part_t *part);
 
 static void
 s_sort_buckets(void *context)
@@ -262,6 +246,20 @@ s_sort_buckets(void *context)
                                self->all->size, self->all->compare};
         s_sort_leads(&bucket);
     }
+}
+
+static void
+s_sort_leads(const part_t *part)
+{
+    size_t ends[BUCKETS];
+    uint64_t least;
+    unsigned shift;
+    if (part->n < FEW || !s_range(part, &least, &shift)) {
+        s_sort(part->base, part->n, part->size, part->compare, s_depth(part->n));
+        return;
+    }
+    s_distribute(part, least, shift, ends);
+    s_sort_buckets(&(buckets_t){part, ends, 0, BUCKETS});
 }
 
 void

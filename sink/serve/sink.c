@@ -199,7 +199,7 @@ s_on_examine(zloop_t *loop, int timer, void *context)
     return 0;
 }
 
-/* Live files that are updated less often than a tick comes have no timer of their own. */
+/* Only for live files that are updated more often than a tick comes. */
 static int
 s_on_flush(zloop_t *loop, int timer, void *context)
 {
