@@ -32,7 +32,7 @@ class SignOfLife:
     run_open : dict
         Fields of the message, as they were when the run was opened.
     say : callable or None
-        Receives a sentence about what blocks the pipeline, each sentence once.
+        Prints a line for the user about what blocks the pipeline, each once.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class SignOfLife:
 
     def _report(self, trouble: str) -> None:
         if trouble and trouble != self._said and self._say:
-            self._say(trouble)
+            self._say(f"crema: {trouble}")
         self._said = trouble or self._said
 
     def _wake(self) -> None:

@@ -84,15 +84,9 @@ class AgentKeys:
     @classmethod
     def fresh(cls, server: str) -> AgentKeys:
         """A new pair, for the server with that public key."""
-        public, secret = (key.decode() for key in zmq.curve_keypair())
-        return cls(
-            zmq.utils.z85.decode(public),
-            {
-                "agent.key": _certificate(public),
-                "agent.key_secret": _certificate(public, secret),
-                "server.key": _certificate(server),
-            },
-        )
+        pair = _pair()
+        files = {**_pair_files("agent", *pair), "server.key": _certificate(server)}
+        return cls(zmq.utils.z85.decode(pair[0]), files)
 
 
 def make_for_run(directory: pathlib.Path) -> None:
@@ -100,21 +94,29 @@ def make_for_run(directory: pathlib.Path) -> None:
 
     That program also makes an agent's and a monitor's, and waits until all are on the disk; these end with the run.
     """
-    pairs = {
-        role: [key.decode() for key in zmq.curve_keypair()]
-        for role in ("server", "aggregator", "client")
-    }
+    pairs = {role: _pair() for role in ("server", "aggregator", "client")}
     admitted = {
         f"{role}.default.key": _certificate(pairs[role][0]) for role in ("aggregator", "client")
     }
     directory.mkdir(mode=0o700)
-    for role, (public, secret) in pairs.items():
-        files = {
-            f"{role}.key": _certificate(public),
-            f"{role}.key_secret": _certificate(public, secret),
-        }
-        others = admitted if role == "server" else {"server.key": _certificate(pairs["server"][0])}
-        write_keys(directory / role, files | others)
+    server = {"server.key": _certificate(pairs["server"][0])}
+    for role, pair in pairs.items():
+        others = admitted if role == "server" else server
+        write_keys(directory / role, _pair_files(role, *pair) | others)
+
+
+def _pair() -> tuple[str, str]:
+    """A new public and secret key, in Z85."""
+    public, secret = zmq.curve_keypair()
+    return public.decode(), secret.decode()
+
+
+def _pair_files(role: str, public: str, secret: str) -> dict[str, str]:
+    """Texts of the two files of a pair, by name."""
+    return {
+        f"{role}.key": _certificate(public),
+        f"{role}.key_secret": _certificate(public, secret),
+    }
 
 
 def _certificate(public: str, secret: str = "") -> str:

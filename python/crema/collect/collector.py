@@ -239,10 +239,11 @@ class MetricsCollector(RunView):
         return self
 
     def _may_enter(self) -> bool:
-        before, self._entered = self._entered, True
-        if before:
+        if self._entered:
             self._refuse(CremaError("a collector records one run: make another one"))
-        return not before
+            return False
+        self._entered = True
+        return True
 
     def _begin_block(self) -> None:
         """Prepare the code in the block; runs in its thread and context."""
@@ -293,12 +294,7 @@ class MetricsCollector(RunView):
         self._t_start_ns = time.time_ns()
         run_open = what.run_open(self._run_id, service, attributes, self._t_start_ns)
         self._dialogue.open(run_open)
-        self._alive = SignOfLife(
-            service.endpoint,
-            service.keys,
-            run_open,
-            lambda trouble: self._say(f"crema: {trouble}"),
-        )
+        self._alive = SignOfLife(service.endpoint, service.keys, run_open, self._say)
         if self._own_agent:  # the aggregator admits its key now that it knows the run
             service.start_agent(what.agent_samples_s)
         self._t_start_ns = self._dialogue.on_the_sinks_clock(self._t_start_ns)
