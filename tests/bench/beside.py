@@ -2,7 +2,7 @@
 
     python tests/bench/beside.py [--bin DIR] [--rows N] [--seconds S] [--json FILE]
 
-Each commit is a record of its own, from its PUT to COMMITTED, with a question for the stream's state before it, as an aggregator would ask it.
+Each commit is one record, from its PUT to COMMITTED, with a question for the stream's state before it, as an aggregator would ask it.
 The large run arrives as fast as the sink takes it; each of the 64 appends 64 samples ten times a second. For the restart, all of the large run is
 in a store, still open, when the sink is killed and started again.
 """

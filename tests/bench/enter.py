@@ -2,9 +2,9 @@
 
     python tests/bench/enter.py [--workers N ...] [--rounds N]
 
-The workers are real but share this process with their scheduler, its event loop and one host's agent; each is recorded in a stream of
-its own. What the plugin does on each worker, all workers do at the same time where they have processes of their own: that time is
-measured and told apart. The first round of each cluster imports everything and is left out.
+The workers are real but share this process with their scheduler, its event loop and one host's agent; each is recorded in its own
+stream. Workers with separate processes run the plugin at the same time, these one after the other: that time is measured and shown
+separately. The first round of each cluster imports everything and is left out.
 """
 
 from __future__ import annotations
