@@ -121,7 +121,7 @@ def test_the_first_notebook_runs_in_the_stack(stack):
         "--execute",
         "--stdout",
     ]
-    path = "/work/notebooks/first_look.ipynb"
+    path = "/analysis/notebooks/first_look.ipynb"
     done = json.loads(docker("exec", stack.id("jupyter"), *command, path, timeout_s=120))
     outputs = [output for cell in done["cells"] for output in cell.get("outputs", ())]
     data = [output["data"] for output in outputs]  # neither errors nor streams
