@@ -70,7 +70,8 @@ s_parse(options_t *o, int argc, char **argv)
          "public key of the aggregator, in place of --keys; the agent's own pair is in the spool",
          &o->server_key},
         {"print-key", CREMA_OPTION_FLAG, NULL, 0, 0, NULL,
-         "with --server-key: create that pair, print its public key and exit", &o->print_key},
+         "with --server-key: print the public key of that pair; exit, unless --daemon is given",
+         &o->print_key},
         {"insecure", CREMA_OPTION_FLAG, NULL, 0, 0, NULL,
          "without keys, send to other hosts unencrypted", &o->insecure},
         {"run", CREMA_OPTION_TEXT, NULL, 0, 0, "RUN_ID",
@@ -238,6 +239,9 @@ main(int argc, char **argv)
     }
     if (o.print_key) {
         puts(crema_keys_public(keys));
+        fflush(stdout); /* before a fork repeats what is buffered */
+    }
+    if (o.print_key && !o.daemon) {
         crema_keys_destroy(&keys);
         return AGENT_EXIT_DONE;
     }

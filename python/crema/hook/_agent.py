@@ -14,12 +14,13 @@ import logging
 import os
 import pathlib
 import re
+import select
 import signal
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import IO, Any
 
 from ._config import HookConfig
 from ._programs import program
@@ -128,66 +129,57 @@ class AgentKeeper:
             self._note(f"{PROGRAM} could not be started: {error}")
 
     def _start_alone(self) -> None:
+        """Start one; returns when it serves the spool, so that the lock of its starter shows that one is starting."""
         if self._over or self.is_held():
             return
         command = [program(PROGRAM), "--spool", str(self._directory)]
         command += ["--aggregator", self._config.aggregator, "--run", self._config.run_id]
         if self._config.server_key:
-            command += ["--server-key", self._config.server_key]
-            self._make_key(command)
+            command += ["--server-key", self._config.server_key, "--print-key"]
         else:
             command.append("--insecure")  # the collector checked that it is local, or intended
-        self._wait_for([*command, *self._config.agent_options, "--daemon"])
-
-    def _make_key(self, command: list[str]) -> None:
-        """Let the agent create its key pair, and announce the public key before it is needed."""
-        made = subprocess.run(
-            [*command, "--print-key"],
+        child = subprocess.Popen(
+            [*command, *self._config.agent_options, "--daemon"],
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_PATIENCE_S,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
             env=_environment(),
         )
-        if made.returncode != 0:
-            raise OSError(made.stderr.strip() or f"exit status {made.returncode}")
-        if self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(self._announce_key, made.stdout.strip())
+        self.started += 1
+        with child.stdout, child.stderr:
+            key = _first_line(child.stdout) if self._config.server_key else ""
+            if self._loop is not None:
+                with contextlib.suppress(RuntimeError):  # the loop is closed
+                    self._loop.call_soon_threadsafe(self._announce_key, key)
+            status = None
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                status = child.wait(_PATIENCE_S)  # the daemon continues without it
+            if status != 0 or not self.is_held():
+                why = child.stderr.read().decode(errors="replace").strip() if status else ""
+                self._note(
+                    why or f"{PROGRAM} did not serve {self._directory} (exit status {status})"
+                )
+                return
+        self.problem = ""
+        if self._over:
+            self._dismiss_own()
 
     def _announce_key(self, key: str) -> None:
         if key and key != self._announced and self._announce is not None:
             self._announced = key
             self._announce(key)
 
-    def _wait_for(self, command: list[str]) -> None:
-        child = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            env=_environment(),
-        )
-        self.started += 1
-        # Hold the starter's lock until the agent runs, so that the workers of a host start only one
-        # agent.
-        deadline = time.monotonic() + _PATIENCE_S
-        while not self.is_held():
-            status = child.poll()
-            if status not in (None, 0) or time.monotonic() > deadline:
-                self._note(f"{PROGRAM} did not serve {self._directory} (exit status {status})")
-                return
-            time.sleep(0.05)
-        self.problem = ""
-        child.wait(_PATIENCE_S)  # the daemon continues without it
-        if self._over:
-            self._dismiss_own()
-
     def _note(self, problem: str) -> None:
         if problem != self.problem:
             self.problem = problem
             logger.warning("crema: %s", problem)
+
+
+def _first_line(pipe: IO[bytes]) -> str:
+    """What a program writes first; empty if that takes too long, or if it ends without."""
+    ready, _, _ = select.select([pipe], [], [], _PATIENCE_S)
+    return os.read(pipe.fileno(), 1024).decode(errors="replace").strip() if ready else ""
 
 
 def _environment() -> dict[str, str]:

@@ -131,19 +131,22 @@ class ActivityTotals:
         """A task is leaving execution; Dask posts its seconds after this call."""
         self.settle()
         if whose != REST:
-            self._look_for_new_keys()
-            for entry in self._by_prefix.get(prefix, ()):  # so far: other tasks of that prefix
-                entry.move(self._read(entry), REST)
+            self._assign(prefix, REST)  # so far: other tasks of that prefix
             self._ended = prefix, whose
 
     def settle(self) -> None:
         """Assign what was posted since to the task that ended last, unless it was one of the rest."""
         ended, self._ended = self._ended, None
         if ended is not None:
-            prefix, whose = ended
-            self._look_for_new_keys()
-            for entry in self._by_prefix.get(prefix, ()):
-                entry.move(self._read(entry), whose)
+            self._assign(*ended)
+
+    def _assign(self, prefix: str, whose: int) -> None:
+        """What was posted for tasks of a prefix since the last look belongs to `whose`."""
+        self._look_for_new_keys()
+        for entry in self._by_prefix.get(prefix, ()):
+            total = self._read(entry)
+            if total != entry.seen:
+                entry.move(total, whose)
 
     def changes(self) -> list[_records.Row]:
         """Rows of all totals that changed since the last call."""

@@ -53,7 +53,9 @@ def reduced(
     *more : object
         Further arguments of the class.
     """
-    state = {"wire": _columns.WIRE_VERSION, "config": dataclasses.asdict(config), "more": more}
+    fields = dataclasses.fields(config)
+    values = {field.name: getattr(config, field.name) for field in fields}
+    state = {"wire": _columns.WIRE_VERSION, "config": values, "more": more}
     names = {"source": _SOURCE, "kind": kind, "state": state, "substitute": substitute}
     return eval, (_EXPRESSION, names)
 
