@@ -20,17 +20,21 @@
 #define MS 1000000ll
 #define TICK_NS (100 * MS) /* while records are in flight; otherwise the poll interval is enough */
 #define STANDBY_NS (1000 * MS)
-#define QUIET_POLL_NS (1000 * MS) /* between looks into a spool that is being watched */
+#define QUIET_POLL_NS (1250 * MS) /* between looks into a spool that is being watched */
+#define IDLE_POLL_NS (3000 * MS)  /* the same, without a writer that could die */
 #define LOCK_TRIES 10             /* at the start */
 
 typedef struct {
     agent_life_t life;
     agent_source_t *attached; /* NULL: not attached */
     agent_watch_t *watch;     /* NULL: every look is due after the poll interval */
-    bool is_quiet;            /* the watch reports the next change: looks are a precaution */
     int tick_timer;           /* -1: none */
+    bool tick_is_busy;        /* it only watches records that are under way */
     crema_scrape_t *scrape;   /* NULL: no metrics */
     int64_t poll_at_ns, sample_at_ns, lock_at_ns;
+    int64_t quiet_ns; /* between looks that are a precaution, as the watch reports the next change;
+                            * 0: it does not */
+    int64_t changed_ns;    /* when a look last found what somebody else had written */
     int64_t wall_ahead_ns; /* of the monotonic clock, at the last sample */
 } agent_t;
 
@@ -43,22 +47,10 @@ s_on_change(void *context)
 {
     agent_t *self = context;
     self->poll_at_ns = 0;
-    self->is_quiet = false;
+    self->quiet_ns = 0;
     if (self->tick_timer >= 0)
         zloop_timer_end(self->life.loop, self->tick_timer);
     return s_on_tick(self->life.loop, -1, self);
-}
-
-/* Not at once: the delivery is in the middle of a turn. */
-static void
-s_on_end(void *context)
-{
-    agent_t *self = context;
-    int timer = self->tick_timer < 0 ? -1 : zloop_timer(self->life.loop, 0, 1, s_on_tick, self);
-    if (timer < 0)
-        return; /* the next tick comes as planned */
-    zloop_timer_end(self->life.loop, self->tick_timer);
-    self->tick_timer = timer;
 }
 
 static crema_err_t
@@ -79,47 +71,56 @@ s_advance(int64_t *at_ns, int64_t interval_ns, int64_t now_ns)
     *at_ns = now_ns - now_ns % interval_ns + interval_ns;
 }
 
-/* After a look that found no change, waits for one, which is then looked at without delay. After
- * a change the next look is due after the poll interval, however often records are written. */
+/* After a look, waits for a change, which is then looked at without delay. If changes come faster
+ * than the poll interval, the next look is due after it, however often records are written. */
 static void
 s_plan_poll(agent_t *self, bool changed, int64_t now_ns)
 {
+    int64_t poll_ns = self->life.config->poll_ns;
+    bool often = changed && now_ns - self->changed_ns < poll_ns;
+    if (changed)
+        self->changed_ns = now_ns;
     if (self->watch && !agent_watch_is_sound(self->watch))
         agent_watch_destroy(&self->watch);
-    if (self->watch && !changed)
+    if (self->watch && !often)
         agent_watch_listen(self->watch);
-    int64_t poll_ns = self->life.config->poll_ns;
-    self->is_quiet =
-        self->watch && agent_watch_is_listening(self->watch) && poll_ns < QUIET_POLL_NS;
-    if (self->is_quiet)
-        self->poll_at_ns = now_ns + QUIET_POLL_NS;
+    self->quiet_ns = 0;
+    if (self->watch && agent_watch_is_listening(self->watch) && poll_ns < QUIET_POLL_NS)
+        self->quiet_ns = agent_life_has_writer(&self->life) ? QUIET_POLL_NS : IDLE_POLL_NS;
+    if (self->quiet_ns)
+        self->poll_at_ns = now_ns + self->quiet_ns;
     else
         s_advance(&self->poll_at_ns, poll_ns, now_ns);
 }
 
 /* A look that is only a precaution is taken early if the agent is awake for something else, so that
- * an idle agent does both in one wake. */
+ * an idle agent does both in one wake. After a sample it finds at least that; but while others write,
+ * the sample waits for their next record, and is sent with it. */
 static bool
-s_is_poll_due(const agent_t *self, int64_t now_ns)
+s_is_poll_due(const agent_t *self, bool sampled, int64_t now_ns)
 {
-    return now_ns >= self->poll_at_ns - (self->is_quiet ? QUIET_POLL_NS / 2 : 0);
+    bool in_company = sampled && now_ns - self->changed_ns < QUIET_POLL_NS;
+    return now_ns >= self->poll_at_ns - (in_company ? 0 : self->quiet_ns / 2);
 }
 
 static int
 s_serve_on(agent_t *self, int64_t now_ns)
 {
     agent_life_t *life = &self->life;
-    bool sampled = false;
+    bool sampled = false, changed = false;
     if (life->phase == AGENT_SERVING && now_ns >= self->sample_at_ns) {
         crema_log_clock_step(&self->wall_ahead_ns);
+        changed = self->quiet_ns && agent_watch_changed(self->watch);
         sampled = agent_sampler_sample(life->sampler);
         s_advance(&self->sample_at_ns, life->config->sample_ns, now_ns);
+        if (sampled && self->quiet_ns)
+            (void)agent_watch_changed(self->watch); /* by the sample */
     }
     bool over = life->phase == AGENT_LEAVING && agent_delivery_is_over(life->delivery);
-    if ((sampled || s_is_poll_due(self, now_ns)) && !over) {
-        bool changed = self->watch && agent_watch_changed(self->watch) && !sampled;
+    if ((changed || s_is_poll_due(self, sampled, now_ns)) && !over) {
+        bool changes = self->watch && agent_watch_changed(self->watch) && !sampled;
         agent_delivery_scan(life->delivery);
-        s_plan_poll(self, changed, now_ns);
+        s_plan_poll(self, changed || changes, now_ns);
     }
     agent_delivery_tick(life->delivery);
     return agent_life_go_on(life, now_ns);
@@ -167,6 +168,26 @@ s_pause_ns(const agent_t *self, int64_t now_ns)
     return at_ns > now_ns ? at_ns - now_ns : 0;
 }
 
+/* After messages, the next tick may be due at once or only later. */
+static void
+s_on_turn(void *context)
+{
+    agent_t *self = context;
+    agent_delivery_t *delivery = self->life.delivery;
+    bool is_over = agent_delivery_end(delivery) != CREMA_SESSION_END_NONE;
+    if (self->tick_timer < 0 ||
+        (!is_over && (!self->tick_is_busy || agent_delivery_is_busy(delivery))))
+        return;
+    int64_t pause_ns = is_over ? 0 : s_pause_ns(self, crema_clock_mono_ns());
+    int timer =
+        zloop_timer(self->life.loop, (size_t)((pause_ns + MS - 1) / MS), 1, s_on_tick, self);
+    if (timer < 0)
+        return; /* the next tick comes as planned */
+    zloop_timer_end(self->life.loop, self->tick_timer);
+    self->tick_timer = timer;
+    self->tick_is_busy = false;
+}
+
 static int
 s_on_tick(zloop_t *loop, int timer, void *arg)
 {
@@ -182,6 +203,7 @@ s_on_tick(zloop_t *loop, int timer, void *arg)
     if (rc != 0)
         return rc;
     int64_t pause_ns = s_pause_ns(self, crema_clock_mono_ns());
+    self->tick_is_busy = life->phase == AGENT_SERVING && agent_delivery_is_busy(life->delivery);
     self->tick_timer = zloop_timer(loop, (size_t)((pause_ns + MS - 1) / MS), 1, s_on_tick, self);
     return self->tick_timer < 0 ? -1 : 0;
 }
@@ -290,7 +312,7 @@ s_run_loop(agent_t *self)
 int
 agent_run(const agent_config_t *config)
 {
-    agent_t self = {.life = {.config = config, .on_end = s_on_end}};
+    agent_t self = {.life = {.config = config, .on_turn = s_on_turn}};
     self.life.reactor = &self;
     bool waits = config->child || config->attached;
     crema_err_t err = s_build(&self);

@@ -236,8 +236,8 @@ s_on_turn(void *context)
 {
     agent_delivery_t *self = context;
     s_pump(self);
-    if (self->config.on_end && agent_delivery_end(self) != CREMA_SESSION_END_NONE)
-        self->config.on_end(self->config.context);
+    if (self->config.on_turn)
+        self->config.on_turn(self->config.context);
 }
 
 /* A scheduler serves thousands of agents and may be busy for half a minute: over Dask there are

@@ -20,7 +20,8 @@ typedef struct {
     const char *endpoints;  /* as for way_dir, see agent_reach.h */
     const char *way_dir;
     const crema_keys_t *keys;
-    void (*on_end)(void *context); /* a message ended the session; may be NULL */
+    void (*on_turn)(
+        void *context); /* after messages, which may have ended the session; may be NULL */
     void *context;
 } agent_delivery_config_t;
 

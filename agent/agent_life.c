@@ -142,7 +142,7 @@ s_start_delivery(agent_life_t *self)
         .endpoints = config->endpoints,
         .way_dir = s_is_for_one_run(self) ? config->spool_dir : NULL,
         .keys = config->keys,
-        .on_end = self->on_end,
+        .on_turn = self->on_turn,
         .context = self->reactor,
     };
     agent_delivery_destroy(&self->delivery);
@@ -270,8 +270,8 @@ s_on_session_end(agent_life_t *self)
     return 0;
 }
 
-static bool
-s_has_writer(const agent_life_t *self)
+bool
+agent_life_has_writer(const agent_life_t *self)
 {
     for (size_t i = 0; i < crema_spool_count(self->spool); i++)
         if (!crema_spool_stream(self->spool, i)->closed)
@@ -283,7 +283,7 @@ static const char *
 s_why_unneeded(agent_life_t *self, int64_t now_ns)
 {
     const agent_need_facts_t facts = {
-        .has_writer = s_has_writer(self),
+        .has_writer = agent_life_has_writer(self),
         .has_records = agent_delivery_remaining(self->delivery) > 0 ||
                        crema_spool_faults(self->spool, NULL, 0) > 0,
         .heard_ns = agent_delivery_heard_ns(self->delivery),

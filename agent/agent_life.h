@@ -20,7 +20,7 @@ typedef enum { AGENT_STANDBY, AGENT_SERVING, AGENT_LEAVING } agent_phase_t;
 typedef struct {
     const agent_config_t *config; /* set by the reactor, up to reactor */
     zloop_t *loop;
-    void (*on_end)(void *reactor); /* the session ended, so agent_life_go_on() is due */
+    void (*on_turn)(void *reactor); /* after messages: agent_life_go_on() may be due */
     void *reactor;
     agent_phase_t phase;
     char host[HOST_NAME_MAX + 1];
@@ -56,6 +56,9 @@ int agent_life_reap(agent_life_t *self);
 /* After each tick of the delivery: notes whether the aggregator answers, leaves if the agent is
  * not needed any more, and reacts to the end of the session. */
 int agent_life_go_on(agent_life_t *self, int64_t now_ns);
+
+/* True if a stream in the spool has no END. */
+bool agent_life_has_writer(const agent_life_t *self);
 
 bool agent_life_is_healthy(const agent_life_t *self);
 

@@ -174,9 +174,6 @@ s_take_way(agent_reach_t *self)
     zsock_t *sock = s_dealer(self);
     if (!sock)
         return false;
-    /* A busy scheduler may delay bytes for longer than ZeroMQ's heartbeats allow; the session
-     * has its own heartbeats. */
-    zsock_set_heartbeat_ivl(sock, 0);
     snprintf(endpoint, sizeof endpoint, "ipc:///proc/self/fd/%d/" WAY_NAME, self->way_fd);
     if (crema_socket_connect(sock, endpoint) != CREMA_OK) {
         zsock_destroy(&sock);

@@ -23,9 +23,10 @@
 #define AGENTS_MAX (1u << 15)
 #define STREAMS_MAX (1u << 20)
 #define RUNS_MAX 4096u
-#define PATIENCE_S 5      /* after the sink has listed its runs */
-#define TICK_MS 50        /* while something waits for time to pass */
-#define QUIET_TICK_MS 500 /* while only agents' silence can become due */
+#define PATIENCE_S 5               /* after the sink has listed its runs */
+#define TICK_MS 50                 /* while something waits for time to pass */
+#define QUIET_TICK_MS 1200         /* while only silence can become due */
+#define REDIAL_NS (10 * SECOND_NS) /* of the sink's silence */
 #define SWEEP_SECONDS 60
 #define PEER_IDLE_NS (600 * SECOND_NS)
 #define ARENA_BYTES ((size_t)CREMA_ARENA_FACTOR * CREMA_WIRE_MESSAGE_MAX)
@@ -73,9 +74,25 @@ s_warn_full(agg_t *self)
     self->logged_not_taken = not_taken;
 }
 
+/* A connection that broke behind a proxy looks whole to the kernel. */
+static void
+s_redial_silent_sink(agg_t *self, int64_t now_ns)
+{
+    const char *endpoint = self->options.sink_endpoint;
+    void *raw = zsock_resolve(self->sink);
+    if (agg_core_sink_silent_ns(self->core, now_ns) < REDIAL_NS ||
+        now_ns - self->redialled_ns < REDIAL_NS)
+        return;
+    self->redialled_ns = now_ns;
+    if (zmq_disconnect(raw, endpoint) != 0 || zmq_connect(raw, endpoint) != 0)
+        crema_log_warn("sink_not_redialled", CREMA_TEXT("endpoint", endpoint),
+                       CREMA_TEXT("why", zmq_strerror(errno)));
+}
+
 static void
 s_each_second(agg_t *self, int64_t now_ns)
 {
+    s_redial_silent_sink(self, now_ns);
     crema_health_report(self->options.health_file, agg_core_has_sink(self->core));
     crema_log_clock_step(&self->wall_ahead_ns);
     s_lose_patience(self);
@@ -91,31 +108,15 @@ s_each_second(agg_t *self, int64_t now_ns)
     }
 }
 
-/* Sets the timer of the next tick, or brings it forward. A wake costs more than its work. */
-static int s_arm(agg_t *self);
+static int s_on_tick(zloop_t *loop, int timer, void *context);
 
-static int
-s_on_tick(zloop_t *loop, int timer, void *context)
-{
-    (void)loop, (void)timer;
-    agg_t *self = context;
-    int64_t now_ns = crema_clock_mono_ns();
-    self->tick_timer = -1;
-    agg_core_on_tick(self->core, now_ns, crema_clock_real_ns());
-    agg_act(self);
-    if (now_ns >= self->second_at_ns) {
-        int64_t next_ns = self->second_at_ns + SECOND_NS;
-        self->second_at_ns = next_ns > now_ns ? next_ns : now_ns + SECOND_NS;
-        s_each_second(self, now_ns);
-    }
-    return s_arm(self);
-}
-
+/* Sets the timer of the next tick to when it is due by now: earlier when something began to wait, later
+ * when nothing does any more. */
 static int
 s_arm(agg_t *self)
 {
     bool is_slow = agg_core_is_quiet(self->core);
-    if (self->tick_timer >= 0 && (is_slow || !self->tick_is_slow))
+    if (self->tick_timer >= 0 && is_slow == self->tick_is_slow)
         return 0;
     if (self->tick_timer >= 0)
         zloop_timer_end(self->loop, self->tick_timer);
@@ -125,6 +126,40 @@ s_arm(agg_t *self)
     return self->tick_timer < 0 ? -1 : 0;
 }
 
+static int
+s_tick(agg_t *self, int64_t now_ns)
+{
+    if (self->tick_timer >= 0)
+        zloop_timer_end(self->loop, self->tick_timer);
+    self->tick_timer = -1;
+    self->ticked_ns = now_ns;
+    agg_core_on_tick(self->core, now_ns, crema_clock_real_ns());
+    agg_act(self);
+    if (now_ns - self->second_ns >= SECOND_NS * 9 / 10) {
+        self->second_ns = now_ns;
+        s_each_second(self, now_ns);
+    }
+    return s_arm(self);
+}
+
+static int
+s_on_tick(zloop_t *loop, int timer, void *context)
+{
+    (void)loop, (void)timer;
+    agg_t *self = context;
+    self->tick_timer = -1;
+    return s_tick(self, crema_clock_mono_ns());
+}
+
+/* After messages. A wake costs more than its work, so a tick that would come soon comes now. */
+static int
+s_go_on(agg_t *self)
+{
+    int64_t now_ns = crema_clock_mono_ns();
+    bool is_soon = now_ns - self->ticked_ns >= SECOND_NS * 9 / 10;
+    return is_soon ? s_tick(self, now_ns) : s_arm(self);
+}
+
 /* ---- sockets */
 
 static int
@@ -132,7 +167,7 @@ s_on_router(zloop_t *loop, zsock_t *sock, void *context)
 {
     (void)loop, (void)sock;
     agg_take_from_peers(context);
-    return s_arm(context);
+    return s_go_on(context);
 }
 
 static int
@@ -140,7 +175,7 @@ s_on_sink(zloop_t *loop, zsock_t *sock, void *context)
 {
     (void)loop, (void)sock;
     agg_take_from_sink(context);
-    return s_arm(context);
+    return s_go_on(context);
 }
 
 static int
@@ -228,7 +263,7 @@ s_make_parts(agg_t *self)
     agg_config_t config = {
         .session = self->session,
         .credit_pool_b = self->options.credit_bytes,
-        .sink_silence_ns = 2 * SECOND_NS,
+        .sink_silence_ns = 3 * SECOND_NS,
         .barrier_retries = 5,
         .barrier_cap_ns = 30 * SECOND_NS,
         .abandon_after_ns = self->options.abandon_after_ns,

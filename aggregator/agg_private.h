@@ -36,7 +36,8 @@ struct agg {
     int64_t wall_ahead_ns; /* of the monotonic clock, at the last tick */
     int tick_timer;        /* -1: not armed */
     bool tick_is_slow;
-    int64_t second_at_ns; /* when something is done each second */
+    int64_t ticked_ns, second_ns; /* the last tick, and the last that did what each second needs */
+    int64_t redialled_ns;         /* the sink, for its silence */
     unsigned seconds;
     uint64_t logged_no_room, logged_not_taken; /* values when last logged */
     agg_counts_t counts;

@@ -143,7 +143,7 @@ agg_core_on_tick(agg_core_t *self, int64_t mono_ns, int64_t real_ns)
 {
     self->real_ns = real_ns;
     agg_sink_on_tick(self, mono_ns);
-    agg_flows_on_tick(self);
+    agg_flows_on_tick(self, mono_ns);
     agg_agents_on_tick(self, mono_ns);
     agg_runs_on_tick(self, mono_ns);
     agg_ages_on_tick(self, mono_ns);
@@ -161,6 +161,12 @@ agg_core_is_quiet(const agg_core_t *self)
            crema_list_is_empty(&self->watched) &&
            crema_list_is_empty(agg_awaited_mended(self->awaited)) && self->sink_known &&
            !self->sink_full;
+}
+
+int64_t
+agg_core_sink_silent_ns(const agg_core_t *self, int64_t now_ns)
+{
+    return self->sink_heard_ns ? now_ns - self->sink_heard_ns : 0;
 }
 
 bool

@@ -81,6 +81,9 @@ typedef struct {
 CREMA_MUST_CHECK crema_err_t agg_core_new(const agg_config_t *config, agg_core_t **ret_self);
 void agg_core_destroy(agg_core_t **self_p);
 
+/* Time since the sink was heard last, or since the first tick. */
+int64_t agg_core_sink_silent_ns(const agg_core_t *self, int64_t now_ns);
+
 /* A message of an agent or a collector. `from` is the principal of the connection, the same for
  * all messages of one `peer`. DATA's frames must stay valid until all actions were taken.
  * `mono_ns` and `real_ns` are the aggregator's clocks when the message was received. */
@@ -95,8 +98,8 @@ void agg_core_on_sink(agg_core_t *self, const crema_msg_t *msg, int64_t mono_ns,
 void agg_core_on_revoked(agg_core_t *self, const crema_id_t *key, int64_t mono_ns, int64_t real_ns);
 /* Advances time. Call it regularly. */
 void agg_core_on_tick(agg_core_t *self, int64_t mono_ns, int64_t real_ns);
-/* True if nothing but the silence of a peer can become due: half a second between ticks
- * is enough. */
+/* True if nothing but the silence of a peer can become due: a second between ticks is
+ * enough. */
 bool agg_core_is_quiet(const agg_core_t *self);
 /* True once the sink has listed what it has, and that was nothing: no agent can have been here
  * before. */

@@ -316,6 +316,7 @@ s_on_heartbeat(agg_core_t *self, agg_client_t *client, const crema_msg_t *msg, i
     client->ack_t1_ns = heartbeat->t1_mono_ns;
     client->ack_t2_ns = now_ns;
     client->want_ack = true;
+    client->ack_waits = agg_client_awaits_commit(client);
     agg_client_out(self, client);
     if (s_is_whole(client, table))
         agg_runs_on_answer(self, client, heartbeat->barrier_seen, now_ns);
@@ -337,6 +338,7 @@ s_on_bye(agg_core_t *self, agg_client_t *client, const crema_msg_t *msg, int64_t
     s_set_reported(self, client, drained ? AGG_AGENT_LEFT : AGG_AGENT_LEAVING);
     s_plan(self, client, now_ns);
     client->leaving = client->want_ack = true;
+    client->ack_waits = false;
     s_note_event(self, client, AGG_EVENT_AGENT_LEFT);
     agg_runs_on_bye(self, client, now_ns);
 }

@@ -2,6 +2,8 @@
 
 #include "agg_core_private.h"
 
+#define ACK_PATIENCE_NS (40 * AGG_MS) /* for a commit that is answered together with a heartbeat */
+
 static const crema_id_t s_no_agent;
 
 agg_flow_t *
@@ -126,6 +128,7 @@ agg_flow_follow(agg_core_t *self, agg_flow_t *flow, int64_t now_ns)
     bool placed = (flow->row.recv_next == 0) != (was.recv_next == 0);
     if (flow->client && (moved || placed)) {
         crema_list_append(&flow->client->acks, &flow->ack);
+        flow->client->ack_waits = false;
         agg_client_out(self, flow->client);
     }
     crema_list_append(&self->due, &flow->due);
@@ -155,10 +158,28 @@ agg_flow_unlist(agg_core_t *self, agg_flow_t *flow, int64_t now_ns)
 }
 
 void
-agg_flows_on_tick(agg_core_t *self)
+agg_flows_on_tick(agg_core_t *self, int64_t now_ns)
 {
-    for (crema_link_t *link = self->watched.next; link != &self->watched; link = link->next)
-        crema_list_append(&self->due, &CREMA_LIST_ITEM(link, agg_flow_t, watch)->due);
+    for (crema_link_t *link = self->watched.next; link != &self->watched; link = link->next) {
+        agg_flow_t *flow = CREMA_LIST_ITEM(link, agg_flow_t, watch);
+        crema_list_append(&self->due, &flow->due);
+        if (flow->client && flow->client->ack_waits &&
+            now_ns - flow->client->ack_t2_ns >= ACK_PATIENCE_NS) {
+            flow->client->ack_waits = false;
+            agg_client_out(self, flow->client);
+        }
+    }
+}
+
+bool
+agg_client_awaits_commit(const agg_client_t *client)
+{
+    for (const crema_link_t *link = client->flows.next; link != &client->flows; link = link->next) {
+        const crema_stream_row_t *row = &CREMA_LIST_ITEM(link, agg_flow_t, of_client)->row;
+        if (row->recv_next > row->committed + 1)
+            return true;
+    }
+    return false;
 }
 
 uint64_t

@@ -185,7 +185,7 @@ s_say_for_client(agg_core_t *self, agg_client_t *client, int64_t mono_ns, agg_ac
         return false;
     if (client->want_welcome)
         return s_say_welcome(self, client, ret_action);
-    if (client->want_ack || !crema_list_is_empty(&client->acks))
+    if (!client->ack_waits && (client->want_ack || !crema_list_is_empty(&client->acks)))
         return s_say_ack(self, client, mono_ns, ret_action);
     return client->want_dismiss && s_say_dismiss(self, client, ret_action);
 }

@@ -57,6 +57,7 @@ typedef struct {
     crema_link_t out;   /* in agg_core.clients_out */
     bool want_welcome, want_ack, want_dismiss;
     bool leaving;       /* ends after the next ACK */
+    bool ack_waits;     /* for a commit that is under way, or for the next tick */
     uint64_t ack_hb_no; /* the heartbeat that the next ACK answers; 0: none */
     int64_t ack_t1_ns, ack_t2_ns;
     uint64_t table;         /* number of the table being received */
@@ -332,7 +333,8 @@ void agg_flow_follow(agg_core_t *self, agg_flow_t *flow, int64_t now_ns);
 void agg_flow_unlist(agg_core_t *self, agg_flow_t *flow, int64_t now_ns);
 /* Records that its writer reported and that can no longer come. */
 uint64_t agg_flow_short(const agg_flow_t *flow);
-void agg_flows_on_tick(agg_core_t *self);
+bool agg_client_awaits_commit(const agg_client_t *client);
+void agg_flows_on_tick(agg_core_t *self, int64_t now_ns);
 /* Forgets streams that are done, sealed and no longer listed by an agent. */
 void agg_flows_sweep(agg_core_t *self);
 

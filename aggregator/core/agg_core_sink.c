@@ -2,9 +2,7 @@
 
 #include "agg_core_private.h"
 
-#define PING_NS (500 * AGG_MS)
-/* Without streams there is nothing to correct, and a sink reports each second without being asked. */
-#define IDLE_PING_NS (1500 * AGG_MS)
+#define PING_NS (1500 * AGG_MS) /* of silence; what is under way is asked about sooner */
 #define FULL_DEFAULT_NS AGG_S
 #define TROUBLE_NS (3 * AGG_S)
 #define FULL_NEWS_NS (10 * AGG_S) /* a sink that stays full is reported once */
@@ -204,10 +202,7 @@ agg_sink_on_tick(agg_core_t *self, int64_t now_ns)
         self->sink_unasked = false;
         self->want_list = !self->sink_known;
     }
-    bool is_idle = self->sink_known && crema_map_count(self->flows) == 0;
-    int64_t patience_ns = is_idle ? IDLE_PING_NS : PING_NS;
-    if (now_ns - self->sink_heard_ns >= patience_ns &&
-        now_ns - self->sink_pinged_ns >= patience_ns) {
+    if (now_ns - self->sink_heard_ns >= PING_NS && now_ns - self->sink_pinged_ns >= PING_NS) {
         self->sink_pinged_ns = now_ns;
         self->want_list = !self->sink_known;
         self->want_ping = self->sink_known;

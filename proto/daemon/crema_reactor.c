@@ -108,18 +108,16 @@ crema_loop_new(void)
  * Unread messages of a server's peer are bounded by RCVHWM messages of CREMA_WIRE_MESSAGE_MAX: 8
  * MiB per connection of the aggregator, whose peers belong to many users; the rest waits in the
  * sender's spool. The sink's peers are aggregators, whose traffic is bounded by credit. Its mark
- * is higher because a reader stopped at its mark misses heartbeats and is disconnected after
- * three seconds.
+ * is higher because a connection whose reader stopped at its mark is closed after three seconds.
  *
- * Agents monitor their one connection by heartbeats; the aggregator, which has thousands, relies
- * on them and on the kernel's keep-alive, because libzmq walks all its timers each time it
- * cancels one: 2,000 connections with heartbeats on both sides cost a quarter of a core, without
- * them a tenth, and with 5,000 no handshake completed on a busy machine. The sink sends none
- * either: those of an aggregator name the time (TTL) after which the sink closes a connection on which
- * nothing comes, so that each pair of programs has them in one direction; a connection that breaks
- * between two of them is found by the kernel. The connecting side
- * waits longer for the handshake than the accepting side, since many simultaneous connections
- * are accepted one after the other. */
+ * A connection that broke without a word is found by the kernel: by keep-alive while it is quiet, and
+ * by the limit to what may stay unacknowledged (MAXRT) while it is not. That wakes no program;
+ * heartbeats of libzmq would wake both ends of each connection. The aggregator, which has
+ * thousands, takes its time, since agents find it first. What only looks alive, a process that is
+ * stopped or a connection that ends at a proxy, is found by the messages that do not come.
+ *
+ * The connecting side waits longer for the handshake than the accepting side, since many
+ * simultaneous connections are accepted one after the other. */
 static const struct {
     int option;
     int value[CREMA_ROLE_COUNT]; /* AGENT, AGENTS, SINK, STORE, TAP */
@@ -129,14 +127,11 @@ static const struct {
     {ZMQ_ROUTER_MANDATORY, {UNSET, 1, UNSET, 1, UNSET}},
     {ZMQ_SNDHWM, {65536, 65536, 262144, 262144, 1000}},
     {ZMQ_RCVHWM, {65536, 32, 262144, 16384, 1000}},
-    {ZMQ_HEARTBEAT_IVL, {1000, UNSET, 1000, UNSET, 1000}},
-    {ZMQ_HEARTBEAT_TIMEOUT, {3000, UNSET, 3000, UNSET, 3000}},
-    {ZMQ_HEARTBEAT_TTL, {UNSET, UNSET, 3000, UNSET, 3000}},
-    {ZMQ_TCP_KEEPALIVE, {UNSET, 1, UNSET, 1, UNSET}},
-    {ZMQ_TCP_KEEPALIVE_IDLE, {UNSET, 30, UNSET, 30, UNSET}},
-    {ZMQ_TCP_KEEPALIVE_INTVL, {UNSET, 10, UNSET, 10, UNSET}},
-    {ZMQ_TCP_KEEPALIVE_CNT, {UNSET, 3, UNSET, 3, UNSET}},
-    {ZMQ_TCP_MAXRT, {UNSET, UNSET, UNSET, 30000, UNSET}},
+    {ZMQ_TCP_KEEPALIVE, {1, 1, 1, 1, 1}},
+    {ZMQ_TCP_KEEPALIVE_IDLE, {1, 30, 1, 1, 1}},
+    {ZMQ_TCP_KEEPALIVE_INTVL, {1, 10, 1, 1, 1}},
+    {ZMQ_TCP_KEEPALIVE_CNT, {3, 3, 3, 3, 3}},
+    {ZMQ_TCP_MAXRT, {3000, UNSET, 3000, 3000, 3000}},
     {ZMQ_HANDSHAKE_IVL, {30000, 3000, 30000, 3000, 3000}},
     {ZMQ_CONNECT_TIMEOUT, {3000, UNSET, 3000, UNSET, UNSET}},
     {ZMQ_BACKLOG, {UNSET, 4096, UNSET, 4096, 128}},

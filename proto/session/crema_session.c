@@ -245,10 +245,19 @@ crema_session_on_data_sent(crema_session_t *self, const crema_id_t *stream_id, u
         return;
     self->sent_total_b += bytes;
     self->stats.sent_bytes += bytes;
+    if (self->heartbeat_at_ns - now_ns <= self->config.heartbeat_ns * 2 / 5)
+        self->want_heartbeat = true; /* both in one wake of each program on the way */
     self->stats.sent_records += n;
 }
 
 /* ---------------------------------------------------------------- messages from the aggregator */
+
+/* Of the silence that is waited for, at least three intervals follow a heartbeat. */
+static void
+s_listen(crema_session_t *self, int64_t now_ns)
+{
+    self->silent_at_ns = now_ns + (crema_session_is_idle(self) ? 6 : 4) * self->config.heartbeat_ns;
+}
 
 static void
 s_on_welcome(crema_session_t *self, const crema_msg_t *msg, int64_t now_ns)
@@ -273,8 +282,9 @@ s_on_welcome(crema_session_t *self, const crema_msg_t *msg, int64_t now_ns)
                             ? welcome->max_batch_b
                             : CREMA_WIRE_BATCH_MAX;
     self->barrier_asked = self->barrier_scanned = self->barrier_seen = 0;
-    self->acked_ns = self->moved_ns = now_ns;
+    self->moved_ns = now_ns;
     self->heartbeat_at_ns = now_ns + self->config.heartbeat_ns;
+    s_listen(self, now_ns);
     crema_sender_begin_session(self->sender);
     for (size_t i = 0; i < welcome->table.n; i++)
         crema_sender_welcome(self->sender, &welcome->table.rows[i], now_ns);
@@ -287,7 +297,7 @@ s_on_ack(crema_session_t *self, const crema_ack_t *ack, int64_t now_ns)
 {
     uint64_t before = crema_sender_committed_records(self->sender);
     self->stats.acks++;
-    self->acked_ns = now_ns;
+    s_listen(self, now_ns);
     if (ack->credit_total_b > self->credit_total_b) {
         self->credit_total_b = ack->credit_total_b;
         self->moved_ns = now_ns;
@@ -410,7 +420,7 @@ s_on_welcomed_tick(crema_session_t *self, int64_t now_ns)
 {
     int64_t interval = self->config.heartbeat_ns;
     bool starved = !crema_session_has_credit(self) && crema_sender_undelivered(self->sender) > 0;
-    if (now_ns - self->acked_ns >= 4 * interval) {
+    if (now_ns >= self->silent_at_ns) {
         s_back_off(self, 0, now_ns);
         return;
     }
@@ -433,7 +443,9 @@ crema_session_due_ns(const crema_session_t *self)
     bool idle = self->state == CREMA_SESSION_STREAMING && !self->draining && !self->scanning &&
                 self->barrier_seen >= self->barrier_asked &&
                 crema_sender_undelivered(self->sender) == 0;
-    return idle ? self->heartbeat_at_ns : 0;
+    if (!idle)
+        return 0;
+    return self->heartbeat_at_ns < self->silent_at_ns ? self->heartbeat_at_ns : self->silent_at_ns;
 }
 
 void

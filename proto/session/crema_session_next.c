@@ -14,12 +14,11 @@ s_begin_table(crema_session_t *self, crema_msg_type_t type, int64_t now_ns)
     self->table_part = 0;
     self->news = false;
     if (type == CREMA_MSG_HEARTBEAT) {
-        int64_t interval = self->config.heartbeat_ns;
+        int64_t pause = self->config.heartbeat_ns * (crema_session_is_idle(self) ? 10 : 5) / 4;
         self->hb_no++;
         self->want_heartbeat = false;
         self->heartbeat_sent_ns = now_ns;
-        self->heartbeat_at_ns =
-            now_ns + interval - interval / 10 + crema_session_jitter(self, interval / 5);
+        self->heartbeat_at_ns = now_ns + pause - pause / 10 + crema_session_jitter(self, pause / 5);
         self->stats.heartbeats++;
     }
 }

@@ -35,8 +35,8 @@ struct crema_session {
     int64_t hello_at_ns; /* in HELLO_SENT */
     int64_t hello_wait_ns, hello_until_ns;
     int64_t heartbeat_at_ns, heartbeat_sent_ns;
-    int64_t acked_ns; /* time of the last valid ACK, or WELCOME */
-    int64_t moved_ns; /* time of the last ACK with progress */
+    int64_t silent_at_ns; /* without an ACK until then, the connection is given up */
+    int64_t moved_ns;     /* time of the last ACK with progress */
     int64_t bye_until_ns;
     bool news; /* there is a stream that the last table did not contain */
 
@@ -75,6 +75,14 @@ static inline bool
 crema_session_has_credit(const crema_session_t *self)
 {
     return self->sent_total_b < self->credit_total_b;
+}
+
+/* Nothing is recorded and nothing is to be delivered, so heartbeats only tell that the agent is
+ * there. */
+static inline bool
+crema_session_is_idle(const crema_session_t *self)
+{
+    return crema_sender_undelivered(self->sender) == 0 && !crema_sender_has_open(self->sender);
 }
 
 #endif

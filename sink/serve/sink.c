@@ -22,18 +22,11 @@
 #define STREAMS_MAX (1u << 22)
 #define RUNS_MAX (1u << 20)
 #define TICK_MS 1000
+#define TICK_LATE_MS 1100 /* if no message came that it could be done with */
+#define TICK_EARLY_NS INT64_C(900000000)
 #define FREED_PER_TICK 8 /* journals per tick, to bound the time it takes */
 #define EXAMINE_MS 5     /* between two looks at the runs that were there at the start */
 #define ARENA_BYTES ((size_t)CREMA_ARENA_FACTOR * CREMA_WIRE_MESSAGE_MAX)
-
-/* ---- sockets */
-
-static int
-s_on_readable(zloop_t *loop, zsock_t *sock, void *context)
-{
-    (void)loop, (void)sock;
-    return sink_intake_take(context) ? 0 : -1;
-}
 
 /* ---- time */
 
@@ -49,14 +42,17 @@ s_send_full_runs(sink_t *self)
     }
 }
 
-/* Sends to aggregators at least once a second that the sink is alive, and whether space is
- * short. */
+/* Each second: tells aggregators that the sink is alive, if they heard nothing since the last one,
+ * and whether space is short. */
 static void
 s_say_alive(sink_t *self)
 {
     self->space = sink_store_space(self->store, &self->free_b);
     crema_msg_t msg = {.type = CREMA_MSG_COMMITTED};
-    sink_peers_broadcast(self->peers, &msg);
+    uint64_t broadcasts = sink_peers_stats(self->peers).broadcasts;
+    if (broadcasts == self->broadcasts)
+        sink_peers_broadcast(self->peers, &msg);
+    self->broadcasts = sink_peers_stats(self->peers).broadcasts;
     s_send_full_runs(self);
     if (access(self->config.store_dir, W_OK | X_OK) != 0) {
         msg = sink_trouble_full(self, strerror(errno));
@@ -153,11 +149,17 @@ s_abandon(sink_t *self)
     return true;
 }
 
+static int s_on_tick(zloop_t *loop, int timer, void *context);
+
 static int
-s_on_tick(zloop_t *loop, int timer, void *context)
+s_tick(sink_t *self)
 {
-    (void)loop, (void)timer;
-    sink_t *self = context;
+    if (self->tick_timer >= 0)
+        zloop_timer_end(self->loop, self->tick_timer);
+    self->ticked_ns = crema_clock_mono_ns();
+    self->tick_timer = zloop_timer(self->loop, TICK_LATE_MS, 1, s_on_tick, self);
+    if (self->tick_timer < 0)
+        return -1;
     if (sink_store_pending_bytes(self->store) > 0 && !self->commit_armed &&
         !sink_group_commit(self))
         return -1;
@@ -174,6 +176,26 @@ s_on_tick(zloop_t *loop, int timer, void *context)
         return -1;
     sink_sealing_tick(self->sealing, crema_clock_mono_ns());
     return s_free_old(self) ? 0 : -1;
+}
+
+static int
+s_on_tick(zloop_t *loop, int timer, void *context)
+{
+    (void)loop, (void)timer;
+    sink_t *self = context;
+    self->tick_timer = -1;
+    return s_tick(self);
+}
+
+/* A wake costs more than its work, so a tick that would come soon comes after the messages. */
+static int
+s_on_readable(zloop_t *loop, zsock_t *sock, void *context)
+{
+    (void)loop, (void)sock;
+    sink_t *self = context;
+    if (!sink_intake_take(self))
+        return -1;
+    return crema_clock_mono_ns() - self->ticked_ns >= TICK_EARLY_NS ? s_tick(self) : 0;
 }
 
 /* Examines the runs that were in the store at the start, one at a time between other work. */
@@ -330,7 +352,9 @@ s_wire_up(sink_t *self)
     if (crema_server_attach(self->server, self->loop, (size_t)self->config.connections_per_address,
                             NULL) != CREMA_OK)
         rc = -1;
-    if (zloop_timer(self->loop, TICK_MS, 0, s_on_tick, self) < 0)
+    self->ticked_ns = crema_clock_mono_ns();
+    self->tick_timer = zloop_timer(self->loop, TICK_MS, 1, s_on_tick, self);
+    if (self->tick_timer < 0)
         rc = -1;
     if (zloop_timer(self->loop, EXAMINE_MS, 0, s_on_examine, self) < 0)
         rc = -1;

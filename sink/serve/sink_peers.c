@@ -148,6 +148,7 @@ sink_peers_broadcast(sink_peers_t *self, const crema_msg_t *msg)
     size_t size;
     if (!s_encode(self, msg, &bytes, &size))
         return;
+    self->stats.broadcasts++;
     crema_failpoint_message("sink.before_send", msg->type);
     for (size_t i = 0; i < self->n; i++)
         s_send_bytes(self, i, bytes, size);

@@ -46,6 +46,7 @@ typedef struct {
     /* messages sent, refused by a full socket, dropped for a peer that does not read; peers that
      * had left */
     uint64_t sent, dropped, untaken, gone;
+    uint64_t broadcasts;
 } sink_peers_stats_t;
 sink_peers_stats_t sink_peers_stats(const sink_peers_t *self);
 

@@ -50,8 +50,11 @@ struct sink {
     bool listing_armed;           /* the timer of sink_listing.c is set */
     int64_t t_commit_ns;          /* monotonic time of the last commit */
     int64_t t_pending_ns;         /* of the first record that waits for the next one; 0: none */
+    int tick_timer;               /* -1: none */
+    int64_t ticked_ns;            /* the last tick */
     int64_t wall_ahead_ns;        /* of the monotonic clock, at the last tick */
     uint64_t ticks;               /* so far */
+    uint64_t broadcasts;          /* at the last tick */
     size_t flush_ms;              /* between two updates of live files */
     bool broken;                  /* the journal failed */
     bool sent_full;               /* FULL was sent to a peer in this batch */

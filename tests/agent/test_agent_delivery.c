@@ -199,7 +199,7 @@ static void
 s_count_end(void *context)
 {
     bench_t *b = context;
-    b->ends++;
+    b->ends += agent_delivery_end(b->delivery) != CREMA_SESSION_END_NONE;
 }
 
 /* `own`: the delivery is for this run only. */
@@ -239,7 +239,7 @@ bench_new(bool own)
                                                     .streams_max = 100},
                                         .spool_limit_b = 1 << 30,
                                         .endpoints = where};
-    delivery.on_end = s_count_end;
+    delivery.on_turn = s_count_end;
     delivery.context = b;
     if (own)
         delivery.run_id = b->run_id;

@@ -90,3 +90,13 @@ def connections(pid: int, endpoint: str) -> set[tuple[int, str]]:
         for row in rows
         if int(row[2].split(":")[1], 16) == port
     }
+
+
+def established(pid: int, endpoint: str) -> int:
+    """Connections with the port of `endpoint` at either end that the namespace of a process believes in."""
+    port = f":{int(endpoint.rsplit(':', 1)[1]):04X}"
+    lines = pathlib.Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]
+    rows = [line.split() for line in lines]
+    return sum(
+        row[3] == ESTABLISHED and (row[1].endswith(port) or row[2].endswith(port)) for row in rows
+    )

@@ -7,10 +7,11 @@ import time
 import pytest
 
 from kept import LONG, Pipeline, Tail, must_have_kept_everything, wait_for
-from namespaces import CannotMakeError, Network, connections
+from namespaces import CannotMakeError, Network, connections, established
 
 pytestmark = [pytest.mark.alone, pytest.mark.timeout(180)]
 RATE = 1000  # records a second
+FOUND_S = 6.0  # 3 s after the kernel first repeated what was sent last, and a machine that is busy
 H_S = 1.0
 
 
@@ -109,3 +110,32 @@ def test_with_a_third_of_all_packets_lost_records_flow_slower(network, across, s
     network.heal()
     assert lossy >= 0.1 * whole
     must_have_kept_everything(across)
+
+
+@pytest.mark.parametrize("rate", [RATE, 0])
+def test_a_broken_connection_is_found_within_seconds_by_both_ends(network, pipelines, rate):
+    """Aggregator and sink, in the middle of data and when nothing was said for a while."""
+    pipeline = pipelines(
+        near=network.prefix("near"),
+        between=network.prefix("near"),
+        far=network.prefix("far"),
+        sink_host=network.host,
+    )
+    pipeline.start_writers(RATE)
+    tail = Tail(pipeline)
+    wait_for(lambda: tail.records() > RATE, 30, "delivery over the network")
+    if rate == 0:
+        pipeline.stop_writers()
+        time.sleep(2)
+    network.cut()
+    began = time.monotonic()
+    for program in (pipeline.aggregator, pipeline.sink):
+        wait_for(
+            lambda pid=program.process.pid: not established(pid, pipeline.sink_endpoint),
+            30, "an end of the connection", 0.02,
+        )  # fmt: skip
+        took_s = time.monotonic() - began
+        print(f"{rate} records/s: found after {took_s:.1f} s")
+        assert took_s <= FOUND_S
+    network.heal()
+    must_have_kept_everything(pipeline)

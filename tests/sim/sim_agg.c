@@ -138,7 +138,7 @@ sim_agg_start(sim_t *sim)
     const agg_config_t config = {
         .session = sim->agg.boot,
         .credit_pool_b = SIM_CREDIT_B,
-        .sink_silence_ns = 2 * SIM_S,
+        .sink_silence_ns = 3 * SIM_S,
         .barrier_retries = 5,
         .barrier_cap_ns = 30 * SIM_S,
         .abandon_after_ns = SIM_ABANDON_NS,

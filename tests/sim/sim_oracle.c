@@ -258,8 +258,9 @@ static bool
 s_must_mend(const sim_t *sim, int run)
 {
     const sim_run_t *state = &sim->runs[run];
-    /* Agents that were dismissed before the client came back, and whose goodbye was lost, say nothing any more. */
-    if (state->back_ns > 0 && state->dismiss && sim->hostile)
+    /* A run without its client is given up, which dismisses its agents in any case. Those whose goodbye was lost say
+     * nothing any more when the client is back. */
+    if (state->back_ns > 0 && sim->hostile)
         return false;
     return state->reasons > 0 && sim->sink.sealed[run].reasons > 0 && !state->is_unlisted &&
            !s_is_left(state) && !sim->anybody_dead && !sim->power && !sim->regressed &&

@@ -125,8 +125,13 @@ class Pipeline:
         keyed: bool = False,
         live: bool = False,
         sink_seen_at: str = "",
+        sink_host: str = "127.0.0.1",
+        between: tuple = (),
     ):
-        """`near` and `far` are commands that run another one, where the agents and the services live."""
+        """`near` and `far` are commands that run another one, where the agents and the services live.
+
+        `between` is where the aggregator lives, if not with the sink.
+        """
         self.programs_dir, self.work = programs, work
         self.run_id = uuid.uuid4().hex
         self.agent_options, self.near, self.far, self.live = agent_options, near, far, live
@@ -136,11 +141,11 @@ class Pipeline:
         self.spools = [self.make(f"spool{i}") for i in range(spools)]
         self.keys = self.make_keys() if keyed or near else ()
         self.endpoint = f"tcp://{host}:{free_port()}"
-        self.sink_endpoint = f"tcp://127.0.0.1:{free_port()}"
+        self.sink_endpoint = f"tcp://{sink_host}:{free_port()}"
         self.sink_seen_at = sink_seen_at or self.sink_endpoint
         self.sink = Supervised(self.sink_command(*sink_options), self.log / "sink.log")
         self.aggregator = Supervised(
-            [*far, self.bin("crema-aggregator"), "--bind", self.endpoint,
+            [*(between or far), self.bin("crema-aggregator"), "--bind", self.endpoint,
              "--sink", self.sink_seen_at, *self.keys, *aggregator_options],
             self.log / "aggregator.log",
         )  # fmt: skip

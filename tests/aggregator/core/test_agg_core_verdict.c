@@ -14,7 +14,7 @@ must_give_the_verdict_as_soon_as_the_last_record_is_durable(void **state)
     s_say_run(&rig, 9, CREMA_MSG_RUN_END, true);
     must_hear(&rig, "RUN_STATE 2 > 9"); /* a repeat changes nothing */
     s_heartbeat(&rig, 1, 0, 1, 1, 3, true);
-    must_hear(&rig, "ACK 1 > 1");
+    must_hear(&rig, ""); /* answered with the commit that is under way */
     s_data(&rig, 1, 1, 3, 3, 0);
     must_hear(&rig, "PUT 3");
     s_sink_row(&rig, CREMA_MSG_COMMITTED, 1, 2, false);
@@ -26,7 +26,7 @@ must_give_the_verdict_as_soon_as_the_last_record_is_durable(void **state)
     assert_int_equal(rig.state.streams_done, 1);
     rig.now += 999 * MS;
     s_tick(&rig);
-    must_hear(&rig, "OPEN 1");
+    must_hear(&rig, "");
     rig.now += 1 * MS;
     s_tick(&rig);
     must_hear(&rig, "RUN_SEAL 0"); /* again until it is answered */

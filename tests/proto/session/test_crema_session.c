@@ -326,6 +326,25 @@ must_go_back_when_it_is_asked_or_nothing_moves(void **state)
 }
 
 static void
+must_be_content_with_fewer_heartbeats_when_nothing_is_recorded(void **state)
+{
+    (void)state;
+    rig_t rig = s_rig(8);
+    const step_t steps[] = {
+        {0, TICK, 0, 0, "DH", HELLO_SENT},
+        {1, WELCOME, 1 << 20, 0, "", STREAMING},
+        {1001, TICK, 0, 0, "B", STREAMING},
+        {1002, HB_ACK, 0, 0, "", STREAMING},
+        {3250, TICK, 0, 0, "", STREAMING},
+        {3752, TICK, 0, 0, "B", STREAMING}, /* 2.5 H, a tenth more or less */
+        {7001, TICK, 0, 0, "B", STREAMING},
+        {7002, TICK, 0, 0, "U", BACKOFF}, /* 6 H without an answer */
+    };
+    must_follow(&rig, steps, N(steps));
+    crema_session_destroy(&rig.session);
+}
+
+static void
 must_begin_anew_with_a_new_aggregator(void **state)
 {
     (void)state;
@@ -627,6 +646,7 @@ main(void)
         cmocka_unit_test(must_dial_and_repeat_hello_until_it_is_welcome),
         cmocka_unit_test(must_send_within_credit_and_free_only_what_is_committed),
         cmocka_unit_test(must_go_back_when_it_is_asked_or_nothing_moves),
+        cmocka_unit_test(must_be_content_with_fewer_heartbeats_when_nothing_is_recorded),
         cmocka_unit_test(must_begin_anew_with_a_new_aggregator),
         cmocka_unit_test(must_answer_a_barrier_with_the_whole_spool),
         cmocka_unit_test(must_end_every_run_whose_barrier_came_in_one_turn),
