@@ -344,14 +344,19 @@ def software() -> dict[str, str]:
     """Versions of the analysis software, as stream attributes."""
     found = {"python_version": platform.python_version()}
     for package in _PACKAGES:
-        version = getattr(sys.modules.get(package), "__version__", None)
-        if version is None:
-            try:
-                version = importlib.metadata.version(package)
-            except importlib.metadata.PackageNotFoundError:
-                continue
-        found[f"{package}_version"] = str(version)
+        version = getattr(sys.modules.get(package), "__version__", None) or _installed(package)
+        if version:
+            found[f"{package}_version"] = str(version)
     return found
+
+
+@functools.cache
+def _installed(package: str) -> str:
+    """Version of a package that is not imported; empty if it is not installed. Dask's workers look once: it takes a millisecond."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
