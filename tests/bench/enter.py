@@ -1,33 +1,42 @@
-"""How the times of entering and leaving the block grow with the number of workers, beside an empty ``client.run`` and an empty plugin.
+"""How entering and leaving the block grow with the number of workers, beside an empty ``client.run`` and an empty plugin.
 
     python tests/bench/enter.py [--workers N ...] [--rounds N]
 
-The workers are real but share this process with their scheduler, its event loop and one host's agent; each is recorded in its own
-stream. Workers with separate processes run the plugin at the same time, these one after the other: that time is measured and shown
-separately. The first round of each cluster imports everything and is left out.
+Client and scheduler are in this process, and all workers, which are real, in another one with a single event loop. So CPU, which is
+that of client and scheduler alone, is what every further worker costs wherever it runs; wall time holds what the workers do as well,
+one after the other here, at the same time where each has a process. The first round of each cluster imports everything and is left out.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
-import functools
+import contextlib
 import itertools
 import logging
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from distributed import WorkerPlugin
+from distributed import Client, LocalCluster, WorkerPlugin
 
 import crema
-from crema.hook.worker import WorkerHook
 
-STEPS = ("run", "register", "enter", "exit")  # of Dask alone: the first two, with nothing in them
-OURS = ("setup", "finish", "teardown")  # of the plugin, on a worker
+AT_ONCE = 20  # workers that connect
+WORKERS = f"""
+import asyncio, sys
+from distributed import Worker
+async def main(address, n):
+    workers = [Worker(address, nthreads=1, dashboard=False, memory_limit=0) for _ in range(n)]
+    for first in range(0, n, {AT_ONCE}):
+        await asyncio.gather(*workers[first : first + {AT_ONCE}])
+    await asyncio.gather(*(worker.finished() for worker in workers))
+asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+"""
 
 
 class Nothing(WorkerPlugin):
@@ -36,93 +45,91 @@ class Nothing(WorkerPlugin):
     name = "nothing"
 
 
-class OnWorkers:
-    """Adds up the seconds that the plugins spend."""
+@contextlib.contextmanager
+def open_cluster(n: int) -> Iterator[Client]:
+    """A scheduler here and `n` workers in one other process."""
+    with (
+        LocalCluster(
+            n_workers=0, processes=False, protocol="tcp", dashboard_address=None
+        ) as cluster,
+        Client(cluster) as client,
+        subprocess.Popen(
+            [sys.executable, "-c", WORKERS, cluster.scheduler_address, str(n)],
+            stderr=subprocess.DEVNULL,
+        ) as workers,
+    ):
+        try:
+            client.wait_for_workers(n, timeout=600)
+            yield client
+        finally:
+            workers.terminate()
+
+
+class Costs:
+    """Seconds of each step: wall, and CPU of this process beyond what it uses when nothing happens."""
 
     def __init__(self) -> None:
-        self.total_s = 0.0
-        for name in OURS:
-            setattr(WorkerHook, name, self._timed(getattr(WorkerHook, name)))
+        began = time.process_time()
+        time.sleep(3)
+        self._idle = (time.process_time() - began) / 3
+        self._found: collections.defaultdict[str, list] = collections.defaultdict(list)
 
-    def _timed(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(method)
-        def timed(*args: Any, **kwargs: Any) -> Any:
-            began = time.thread_time()
-            try:
-                return method(*args, **kwargs)
-            finally:
-                self.total_s += time.thread_time() - began
+    def measure(self, step: str, action: Callable[[], Any]) -> None:
+        began, cpu_s = time.monotonic(), time.process_time()
+        action()
+        wall_s, cpu_s = time.monotonic() - began, time.process_time() - cpu_s
+        self._found[step].append((wall_s, cpu_s - self._idle * wall_s))
 
-        return timed
+    def medians(self) -> dict[str, tuple[float, float]]:
+        return {
+            step: tuple(statistics.median(values) for values in zip(*found[1:], strict=True))
+            for step, found in self._found.items()
+        }
 
 
-def measure(n: int, rounds: int, on_workers: OnWorkers) -> dict[str, float]:
-    """Median seconds of each step, without what workers do at the same time elsewhere."""
-    from distributed import Client, LocalCluster
+def measure(n: int, rounds: int) -> dict[str, tuple[float, float]]:
+    """Median seconds of each step, wall and CPU."""
+    with open_cluster(n) as client, tempfile.TemporaryDirectory() as output:
 
-    options = {
-        "threads_per_worker": 1,
-        "processes": False,
-        "dashboard_address": None,
-        "memory_limit": 0,
-    }
-    found: collections.defaultdict[str, list[float]] = collections.defaultdict(list)
-    with (
-        LocalCluster(n_workers=n, **options) as cluster,
-        Client(cluster) as client,
-        tempfile.TemporaryDirectory() as output,
-    ):
-        client.wait_for_workers(n, timeout=600)
-        for _ in range(1 + rounds):
-            at, theirs = [time.monotonic()], [0.0]
-            client.run(int)
-            found["run"].append(time.monotonic() - at[0])
+        def register_nothing() -> None:
             client.register_plugin(Nothing())
             client.unregister_worker_plugin(Nothing.name)
-            at.append(time.monotonic())
-            theirs.append(on_workers.total_s)
-            with crema.MetricsCollector(client, output=output, quiet=True, on_error="raise") as mc:
-                at.append(time.monotonic())
-                theirs.append(on_workers.total_s)
-                client.gather(client.map(abs, range(2 * n), pure=False))
-                time.sleep(2)  # the agent has delivered what there was
-                at.append(time.monotonic())
-            at.append(time.monotonic())
-            theirs.append(on_workers.total_s)
+
+        costs = Costs()
+        for _ in range(1 + rounds):
+            costs.measure("run", lambda: client.run(int))
+            costs.measure("register", register_nothing)
+            mc = crema.MetricsCollector(client, output=output, quiet=True, on_error="raise")
+            costs.measure("enter", mc.__enter__)
+            client.gather(client.map(abs, range(2 * n), pure=False))
+            time.sleep(2)  # the agent has delivered what there was
+            costs.measure("exit", lambda mc=mc: mc.__exit__(None, None, None))
             if mc.verdict != "COMPLETE":
                 raise SystemExit(f"{n} workers: {mc.verdict} {mc.reasons}")
             mc.path.unlink()
-            found["register"].append(at[1] - at[0] - found["run"][-1])
-            for step, began, ended, k in (("enter", at[1], at[2], 2), ("exit", at[3], at[4], 3)):
-                own = theirs[k] - theirs[k - 1]
-                found[step].append(ended - began - own * (n - 1) / n)
-                found[f"{step}, each worker"].append(own / n)
-    return {step: statistics.median(times[1:]) for step, times in found.items()}
+        return costs.medians()
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--workers", type=int, nargs="+", default=[2, 100, 300, 1000])
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--workers", type=int, nargs="+", default=[2, 100, 300])
+    parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     logging.getLogger("distributed").setLevel(logging.ERROR)
     import coffea.processor  # noqa: F401  the block imports it otherwise
 
-    on_workers, rows = OnWorkers(), []
+    rows = []
     for n in options.workers:
-        found = measure(n, options.rounds, on_workers)
+        found = measure(n, options.rounds)
         rows.append((n, found))
-        print(
-            f"{n} workers: " + ", ".join(f"{step} {found[step]:.4f} s" for step in found),
-            flush=True,
-        )
+        steps = (f"{step} {wall:.3f} s ({cpu:.3f})" for step, (wall, cpu) in found.items())
+        print(f"{n} workers, wall (CPU): " + ", ".join(steps), flush=True)
     for (n, few), (m, many) in itertools.pairwise(rows):
-        each = {step: 1e3 * (many[step] - few[step]) / (m - n) for step in STEPS}
-        print(
-            f"{n} to {m}: "
-            + ", ".join(f"{step} {each[step]:.2f}" for step in STEPS)
-            + " ms per worker"
+        each = (
+            f"{step} {1e3 * (many[step][0] - wall) / (m - n):.2f} ({1e3 * (many[step][1] - cpu) / (m - n):.2f})"
+            for step, (wall, cpu) in few.items()
         )
+        print(f"{n} to {m}, ms per worker: " + ", ".join(each))
     return 0
 
 
