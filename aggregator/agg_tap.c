@@ -143,5 +143,10 @@ agg_tap_run(agg_tap_t *self, const crema_run_state_t *state, const agg_rollup_t 
         crema_json_real(&json, crema_side_name((crema_side_t)side),
                         agg_rollup_side_s(rollup, (crema_side_t)side));
     crema_json_close(&json, '}');
+    if (rollup) {
+        agg_rollup_stats_t stats = agg_rollup_stats(rollup);
+        crema_json_int(&json, "rows_nameless", (int64_t)stats.nameless);
+        crema_json_int(&json, "not_taken", (int64_t)stats.not_taken);
+    }
     s_send(self, &json);
 }

@@ -120,6 +120,8 @@ test_tap_tells_how_a_run_stands(void **state)
     assert_int_equal(s_number(line, "records"), 1000);
     assert_int_equal(s_number(line, "missing"), 7);
     assert_int_equal(s_number(crema_json_find(line, "seconds"), "processor"), 0);
+    assert_int_equal(s_number(line, "rows_nameless"), 0);
+    assert_int_equal(s_number(line, "not_taken"), 0);
     agg_tap_run(s_tap, &run, NULL, 9);
     line = must_hear("run");
     assert_null(crema_json_find(crema_json_find(line, "seconds"), "processor"));
