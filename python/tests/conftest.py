@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import pathlib
+import resource
 from typing import Any
 
 import pytest
@@ -67,3 +69,15 @@ def measured(client, fileset, tmp_path_factory):
         mc.set_coffea_report(report)
     assert mc.path is not None, mc.reasons
     return Measured(mc, mc.path, report)
+
+
+@pytest.fixture
+def many_open_files():
+    """New descriptors have numbers above 1023, as in a process with a thousand connections: `select` cannot wait for them."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, limits[1]), limits[1]))
+    with contextlib.ExitStack() as files:
+        for _ in range(1100):
+            files.enter_context(open(os.devnull, "rb"))
+        yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)

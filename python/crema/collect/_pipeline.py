@@ -13,13 +13,13 @@ import dataclasses
 import json
 import os
 import pathlib
-import select
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
 
 from ..hook._programs import program
+from ..hook._unix import is_readable
 
 QUICK_DEATHS_MAX = 10  # in a row, each within QUICK_S of its start: then it is given up
 QUICK_S = 2.0
@@ -233,7 +233,7 @@ class Supervisor:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     self._refuse(daemon, f"was not ready within {timeout_s:g} s")
-                if select.select([out], [], [], min(left, 0.2))[0]:
+                if is_readable(out.fileno(), min(left, 0.2)):
                     piece = os.read(out.fileno(), 4096)
                     if not piece:
                         code = daemon.process.wait()

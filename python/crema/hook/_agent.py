@@ -14,7 +14,6 @@ import logging
 import os
 import pathlib
 import re
-import select
 import signal
 import subprocess
 import threading
@@ -24,7 +23,7 @@ from typing import IO, Any
 
 from ._config import HookConfig
 from ._programs import program
-from ._unix import fcntl
+from ._unix import fcntl, is_readable
 
 logger = logging.getLogger("crema")
 
@@ -178,8 +177,9 @@ class AgentKeeper:
 
 def _first_line(pipe: IO[bytes]) -> str:
     """What a program writes first; empty if that takes too long, or if it ends without."""
-    ready, _, _ = select.select([pipe], [], [], _PATIENCE_S)
-    return os.read(pipe.fileno(), 1024).decode(errors="replace").strip() if ready else ""
+    if not is_readable(pipe.fileno(), _PATIENCE_S):
+        return ""
+    return os.read(pipe.fileno(), 1024).decode(errors="replace").strip()
 
 
 def _environment() -> dict[str, str]:

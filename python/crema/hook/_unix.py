@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Callable
 
 try:
@@ -11,7 +12,7 @@ try:
 except ImportError:
     fcntl = resource = None  # type: ignore[assignment]
 
-__all__ = ["fcntl", "in_each_child", "require", "resource"]
+__all__ = ["fcntl", "in_each_child", "is_readable", "require", "resource"]
 
 
 def require() -> None:
@@ -20,6 +21,13 @@ def require() -> None:
         raise OSError(
             "recording needs Linux (wheels for x86_64 and aarch64); on this system run files are read, plotted and reported"
         )
+
+
+def is_readable(fd: int, timeout_s: float) -> bool:
+    """Whether something, or the end, can be read in time. `select.select` could not ask for a number above 1023, which a process with many connections gives."""
+    asked = select.poll()
+    asked.register(fd)
+    return bool(asked.poll(1e3 * timeout_s))
 
 
 def in_each_child(call: Callable[[], None]) -> None:

@@ -167,6 +167,13 @@ def test_a_program_that_fails_is_quoted(tmp_path, monkeypatch):
     assert_nothing_left(mc)
 
 
+def test_a_notebook_with_many_open_files_records(tmp_path, many_open_files):
+    with crema.MetricsCollector(output=tmp_path, quiet=True, on_error="raise") as mc:
+        pass
+    assert mc.verdict == "COMPLETE"
+    assert_nothing_left(mc)
+
+
 def test_a_program_that_stays_silent_is_not_waited_for(tmp_path, monkeypatch):
     silent = tmp_path / "silent"
     silent.write_text("#!/bin/sh\nexec sleep 60\n")

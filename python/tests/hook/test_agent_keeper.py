@@ -153,6 +153,13 @@ def test_an_agent_that_cannot_make_its_pair_says_why(spool, tmp_path, monkeypatc
     assert not one.is_held()
 
 
+def test_a_worker_with_many_open_files_starts_one(spool, tmp_path, many_open_files):
+    one = keeper(spool, tmp_path)
+    one.check()
+    assert until(one.is_held), one.problem
+    assert not one.problem
+
+
 @pytest.mark.parametrize("built_for", ["this Linux", "Linux 3.10"])
 def test_a_dismissed_agent_is_told_by_a_signal_and_no_marker_stays(
     spool, tmp_path, monkeypatch, built_for
