@@ -196,6 +196,9 @@ agg_stats_t
 agg_core_stats(const agg_core_t *self)
 {
     agg_stats_t stats = self->stats;
+    stats.agents_live = self->n_reported[AGG_AGENT_LIVE];
+    stats.agents_suspect = self->n_reported[AGG_AGENT_SUSPECT];
+    stats.agents_lost = self->n_reported[AGG_AGENT_LOST] + self->n_reported[AGG_AGENT_EXPIRED];
     stats.streams = crema_map_count(self->flows);
     stats.credit_granted_b = agg_credit_granted_b(self->credit);
     stats.credit_in_use_b = agg_credit_in_use_b(self->credit);

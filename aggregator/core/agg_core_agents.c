@@ -493,8 +493,4 @@ agg_agents_on_tick(agg_core_t *self, int64_t now_ns)
             s_plan(self, client, now_ns);
     }
     agg_credit_set_active(self->credit, agg_due_senders(self, now_ns, ACTIVE_NS));
-    self->stats.agents_live = self->n_reported[AGG_AGENT_LIVE];
-    self->stats.agents_suspect = self->n_reported[AGG_AGENT_SUSPECT];
-    self->stats.agents_lost =
-        self->n_reported[AGG_AGENT_LOST] + self->n_reported[AGG_AGENT_EXPIRED];
 }

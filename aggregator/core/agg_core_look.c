@@ -9,7 +9,7 @@ agg_core_look(const agg_core_t *self, const crema_id_t *run_id, crema_run_state_
     if (!entry)
         return false;
     *ret_state = agg_run_state(entry->run);
-    ret_state->agents = (uint32_t)self->stats.agents_live;
+    ret_state->agents = (uint32_t)self->n_reported[AGG_AGENT_LIVE];
     ret_state->processor_s = entry->processor_s;
     ret_state->overhead_s = entry->overhead_s;
     return true;

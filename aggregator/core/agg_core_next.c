@@ -290,7 +290,7 @@ s_say_run_state(agg_core_t *self, agg_entry_t *entry, agg_action_t *ret_action)
     *state = agg_run_state(entry->run);
     state->t_now_ns = self->real_ns;
     state->trouble = agg_run_trouble(self, entry);
-    state->agents = (uint32_t)self->stats.agents_live;
+    state->agents = (uint32_t)self->n_reported[AGG_AGENT_LIVE];
     state->processor_s = entry->processor_s;
     state->overhead_s = entry->overhead_s;
     state->writers_kept = agg_writers_kept(entry);

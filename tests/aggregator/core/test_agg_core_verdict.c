@@ -43,6 +43,9 @@ must_give_the_verdict_as_soon_as_the_last_record_is_durable(void **state)
     crema_msg_t bye = {.type = CREMA_MSG_BYE, .session = SESSION};
     s_peer(&rig, 1, &bye);
     must_hear(&rig, "ACK 0 > 1");
+    s_say_run(&rig, 9, CREMA_MSG_RUN_QUERY, false);
+    must_hear(&rig, "RUN_STATE 4 > 9");
+    assert_int_equal(rig.state.agents, 0); /* at once: its collector waits for that */
     s_peer(&rig, 1, &bye);
     must_hear(&rig, "FENCE 8 > 1");
     agg_core_destroy(&rig.core);
