@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import pathlib
 import select
 import time
+from collections.abc import Iterator
 
-from ..hook._agent import agent_of, lock_is_held
+from ..hook._agent import PROGRAM, agent_of, lock_is_held
 from ..hook._config import HookConfig
 
 
@@ -35,6 +38,9 @@ class HostAgent:
 
     def wait(self, deadline: float) -> None:
         """Wait until none of them is alive, or for that moment of the monotonic clock."""
+        for pid, directory in agents_here():  # one that served for a moment only was never seen
+            if directory == self._directory:
+                self._hold(pid)
         while self._processes and (left := deadline - time.monotonic()) > 0:
             ended = select.poll()
             for descriptor in self._processes:
@@ -54,5 +60,36 @@ class HostAgent:
             return
         with contextlib.suppress(OSError):
             pid, _ = agent_of(self._directory) or (0, [])
-            if pid and pid not in self._processes.values():
+            if pid:
+                self._hold(pid)
+
+    def _hold(self, pid: int) -> None:
+        if pid not in self._processes.values():
+            with contextlib.suppress(OSError, AttributeError):  # ended, or before Linux 5.3
                 self._processes[os.pidfd_open(pid)] = pid
+
+
+def agents_here() -> Iterator[tuple[int, pathlib.Path]]:
+    """Process id and spool directory of each agent of this user that runs here."""
+    for process in pathlib.Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        try:
+            command = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            directory = option(command, "--spool")
+            if pathlib.Path(command[0]).name == PROGRAM and directory:
+                yield int(process.name), (process / "cwd").readlink() / directory
+        except OSError:
+            continue  # it has ended, or belongs to another user
+
+
+def option(command: list[str], name: str) -> str:
+    """Value of an option, as ``--name value`` or ``--name=value``; empty if it is not there."""
+    for word, value in itertools.pairwise([*command, ""]):
+        if word == "--":
+            return ""
+        if word == name:
+            return value
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+    return ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
 import os
 import pathlib
 import re
@@ -18,6 +17,7 @@ from ..hook._agent import PROGRAM, agent_of, lock_is_held
 from ..hook._config import ELSEWHERE
 from ..hook._spool import stream_info
 from ._finding import Finding, bytes_text, ok, problem, warning
+from ._host_agent import agents_here, option
 
 STALLED_S = 60.0  # an agent normally delivers within seconds
 _SEGMENT = re.compile(r"sp-([0-9a-f]{32})-([0-9a-f]{16})")
@@ -62,7 +62,7 @@ def spools() -> list[pathlib.Path]:
                     found |= dict.fromkeys(filter(_is_of_this_host, sorted(private.glob(pattern))))
     if operators := os.environ.get("CREMA_SPOOL"):
         found[pathlib.Path(operators)] = None
-    found |= dict.fromkeys(_served())
+    found |= dict.fromkeys(directory for _, directory in agents_here())
     once: dict[tuple[int, int], pathlib.Path] = {}
     for path in found:
         with contextlib.suppress(OSError):  # removed, or never created
@@ -75,32 +75,6 @@ def _is_of_this_host(path: pathlib.Path) -> bool:
     """Whether a spool belongs to this host. Directories for temporary files may be shared by hosts; the names of spools then contain those of the hosts."""
     host = _OF_HOST.fullmatch(path.name)
     return host is None or host[1] == socket.gethostname()
-
-
-def _served() -> Iterator[pathlib.Path]:
-    """The spools that agents running here serve."""
-    for process in pathlib.Path("/proc").iterdir():
-        if not process.name.isdigit():
-            continue
-        try:
-            command = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
-            directory = _option(command, "--spool")
-            if pathlib.Path(command[0]).name == PROGRAM and directory:
-                yield (process / "cwd").readlink() / directory
-        except OSError:
-            continue  # it has ended, or belongs to another user
-
-
-def _option(command: list[str], name: str) -> str:
-    """Value of an option, as ``--name value`` or ``--name=value``; empty if it is not there."""
-    for word, value in itertools.pairwise([*command, ""]):
-        if word == "--":
-            return ""
-        if word == name:
-            return value
-        if word.startswith(f"{name}="):
-            return word.partition("=")[2]
-    return ""
 
 
 def held(directory: pathlib.Path) -> dict[str, Held]:
@@ -151,7 +125,7 @@ def _finding(directory: pathlib.Path, run: str, of_run: Held) -> Finding:
         remedy = f"start one, with the aggregator that serves the run: {PROGRAM} {options}"
         return problem("undelivered", what, directory, remedy)
     pid, command = agent
-    endpoint = _option(command, "--aggregator") or "the aggregator of its environment"
+    endpoint = option(command, "--aggregator") or "the aggregator of its environment"
     what += f", agent {pid or 'of another container or user'} delivers to {endpoint}"
     waits_s = time.time() - of_run.left_s if of_run.left_s else 0.0
     if waits_s > STALLED_S and not of_run.written:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -13,7 +14,9 @@ import pytest
 from test_collector import assert_nothing_left, run_dir
 
 import crema
+from crema.collect import _host_agent
 from crema.hook._agent import lock_is_held
+from crema.hook._config import HookConfig
 
 # Loaded into every program that is started here, and sleeps at the end of agents alone.
 _SLOW_TO_END = """
@@ -63,6 +66,24 @@ def test_an_agent_that_is_slow_to_end_is_waited_for(client, slow_agents, interru
         assert interrupted
     assert_nothing_left(mc)
     assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
+
+
+def test_a_python_that_was_built_for_old_kernels_waits_too(client, tmp_path, monkeypatch):
+    monkeypatch.delattr(os, "pidfd_open")  # conda's
+    with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
+        assert client.submit(sum, [1, 2]).result() == 3
+    assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
+
+
+def test_an_agent_that_was_never_seen_serving_is_waited_for(tmp_path):
+    spool = tmp_path / "spool"
+    config = HookConfig("0" * 32, aggregator="tcp://127.0.0.1:9", spool=str(spool))
+    stand_in = tmp_path / "crema-agent"
+    shutil.copy("/bin/sh", stand_in)
+    with subprocess.Popen([stand_in, "-c", "sleep 1; true", "--spool", spool]) as agent:
+        with contextlib.closing(_host_agent.HostAgent(config)) as host:
+            host.wait(time.monotonic() + 20)
+        assert agent.poll() == 0
 
 
 def test_an_interrupt_when_the_file_is_there_takes_no_verdict_away(client, slow_agents, tmp_path):
