@@ -169,7 +169,7 @@ def recording(client, settings: HookConfig, with_scheduler: bool = False):
         yield streams
     finally:
         if with_scheduler:
-            client.run_on_scheduler(scheduler.close, settings.run_id)
+            client.run_on_scheduler(scheduler.end, settings.run_id)
             client.unregister_scheduler_plugin(hooks[1].name)
         client.unregister_worker_plugin(hooks[0].name)
         streams.extend(spool_reader.read(settings.spool_dir()))

@@ -99,8 +99,10 @@ def measure(n: int, rounds: int) -> dict[str, tuple[float, float]]:
         for _ in range(1 + rounds):
             costs.measure("run", lambda: client.run(int))
             costs.measure("register", register_nothing)
-            mc = crema.MetricsCollector(client, output=output, quiet=True, on_error="raise")
+            mc = crema.MetricsCollector(client, output=output, quiet=True)
             costs.measure("enter", mc.__enter__)
+            if mc.reasons:
+                raise SystemExit(f"{n} workers: {mc.reasons}")
             client.gather(client.map(abs, range(2 * n), pure=False))
             time.sleep(2)  # the agent has delivered what there was
             costs.measure("exit", lambda mc=mc: mc.__exit__(None, None, None))

@@ -77,24 +77,28 @@ class Installed(NamedTuple):
     lack: str
 
 
-def check(client: Client) -> dict[str, str]:
-    """Processes that cannot record for this client: worker name, or ``"scheduler"``, to the reason.
+def check(client: Client, workers_too: bool) -> dict[str, str]:
+    """Processes that cannot record for this client: ``"scheduler"``, or the name of a worker if those are asked too, to the reason.
 
     Raises
     ------
     ClusterError
         If the client is none that can be asked.
     """
-    return {name: found.lack for name, found in installed(client).items() if found.lack}
+    must_be_open(client)
+    found = {SCHEDULER: on_scheduler(client)}
+    if workers_too:
+        found |= on_workers(client)
+    return {name: installed.lack for name, installed in found.items() if installed.lack}
 
 
-def installed(client: Client) -> dict[str, Installed]:
-    """The installation of each worker by name, and last of the ``"scheduler"``, without workers that left meanwhile.
+def must_be_open(client: Client) -> None:
+    """Check that the client can be asked.
 
     Raises
     ------
     ClusterError
-        If the client is none that can be asked.
+        If it cannot; the message says why.
     """
     if not hasattr(client, "register_plugin"):
         raise ClusterError(f"client is a {type(client).__name__}, not a distributed.Client")
@@ -102,22 +106,31 @@ def installed(client: Client) -> dict[str, Installed]:
         raise ClusterError("the client is asynchronous: enter the collector with `async with`")
     if client.status == "closed":
         raise ClusterError("the client is closed: make another one")
+
+
+def on_workers(client: Client, workers: list[str] | None = None) -> dict[str, Installed]:
+    """The installation of these workers, or of all, by name; without workers that left meanwhile."""
     probe = _make_probe()
     answers = bounded(
-        lambda: client.run(probe, on_error="return"), "looking for crema on the workers"
+        lambda: client.run(probe, workers=workers, on_error="return"),
+        "looking for crema on the workers",
     )
-    found = {
+    return {
         name: _of_answer(answer)
         for name, answer in sorted(answers.items())
         if not isinstance(answer, OSError)
     }
+
+
+def on_scheduler(client: Client) -> Installed:
+    """The scheduler's installation."""
+    probe = _make_probe()
     try:
-        found[SCHEDULER] = _of_answer(
+        return _of_answer(
             bounded(lambda: client.run_on_scheduler(probe), "looking for crema on the scheduler")
         )
     except ValueError:  # distributed.scheduler.pickle is off
-        found[SCHEDULER] = Installed("", NO_PLUGINS)
-    return found
+        return Installed("", NO_PLUGINS)
 
 
 def _make_probe() -> Callable[[], dict[str, Any]]:
@@ -204,11 +217,14 @@ def register(client: Client, hook: Any) -> None:
         raise ClusterError(f"{name} could not be set up: {error!r}") from error
 
 
-def recording(client: Client, run_id: str) -> tuple[list[_writers.Writer], dict[str, str]]:
-    """The workers that have opened their streams, and name to reason of those that have not; see their logs."""
+def recording(
+    client: Client, run_id: str, workers: list[str] | None = None
+) -> tuple[list[_writers.Writer], dict[str, str]]:
+    """Those of these workers, or of all, that have opened their streams, and name to reason of those that have not; see their logs."""
     call = _calls("worker", "status", run_id)
     found = bounded(
-        lambda: client.run(call, on_error="return"), "asking whether the workers record"
+        lambda: client.run(call, workers=workers, on_error="return"),
+        "asking whether the workers record",
     )
     known, silent = [], {}
     for name, state in sorted(found.items()):
@@ -271,15 +287,11 @@ def again(client: Client, address: str) -> Client | None:
         return None
 
 
-def scheduler_writer(client: Client, run_id: str) -> list[_writers.Writer]:
-    """The scheduler's own stream."""
+def writers(client: Client, run_id: str) -> list[_writers.Writer]:
+    """The writers that the scheduler's plugin knows: itself, and all workers."""
     from ..hook import scheduler
 
-    found = bounded(
-        lambda: client.run_on_scheduler(scheduler.writers, run_id),
-        "asking whether the scheduler records",
-    )
-    return [writer for writer in found if writer.kind == KIND_SCHEDULER]
+    return bounded(lambda: client.run_on_scheduler(scheduler.writers, run_id), "asking who records")
 
 
 def forget(client: Client, run_id: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..hook import _writers
 from ..hook._agent import KEY_ACTION, key_topic
 from ..hook._config import HookConfig
+from ..hook._records import KIND_SCHEDULER
 from . import _cluster, _keys
 from ._carrier import Carrier
 from ._service import Service
@@ -63,35 +64,53 @@ class Plugins:
         self._known: list[_writers.Writer] = []  # writers known at the start
         self._lacking: dict[str, str] = {}  # processes that cannot record
 
-    def register(self, lacking: dict[str, str], block: contextlib.ExitStack) -> dict[str, str]:
+    def register(self, lack: str, block: contextlib.ExitStack) -> dict[str, str]:
         """Register the plugins; `block` ends what belongs to the block only.
+
+        Parameters
+        ----------
+        lack : str
+            Why the scheduler cannot record; empty if it can.
 
         Returns
         -------
         dict of str to str
-            Processes that work unrecorded, and why.
+            Workers that work unrecorded, and why.
         """
         from ..hook.scheduler import SchedulerHook
         from ..hook.worker import WorkerHook
 
         client, run_id = self._client, self._config.run_id
-        self._hooked, self._with_scheduler = True, _cluster.SCHEDULER not in lacking
-        self._lacking = _cluster.without(lacking)
-        self._keys_end = _cluster.on_event(client, key_topic(run_id), self._on_key)
+        self._hooked, self._with_scheduler = True, not lack
+        self._subscribe()
         if self._with_scheduler:
             _cluster.register(client, SchedulerHook(self._config))
             self.carrier = self._make_carrier()
         else:
             text = "the times at which workers joined and left are not recorded"
-            self._say(f"crema: {text}: the scheduler: {lacking.pop(_cluster.SCHEDULER)}")
+            self._say(f"crema: {text}: the scheduler: {lack}")
             _cluster.note_start(client, run_id)
         hook = WorkerHook(self._config)
         _cluster.register(client, hook)
         block.callback(_cluster.on_event(client, hook.name, self._on_event))
-        self._known, silent = _cluster.recording(client, run_id)
-        if self._with_scheduler:
-            self._known += _cluster.scheduler_writer(client, run_id)
-        return silent | lacking
+        silent = self._look_who_records()
+        self._lacking = _cluster.without({_cluster.SCHEDULER: lack} | silent)
+        return silent
+
+    def _look_who_records(self) -> dict[str, str]:
+        """Note the writers that have opened their streams; returns the workers that have not, and why."""
+        client, run_id = self._client, self._config.run_id
+        told = _cluster.writers(client, run_id) if self._with_scheduler else []
+        self._known = [writer for writer in told if writer.stream or writer.kind == KIND_SCHEDULER]
+        workers = None  # all, where the scheduler does not record which are there
+        if any(writer.stream and writer.kind == KIND_SCHEDULER for writer in told):
+            workers = [writer.name for writer in told if writer.state == _writers.UNKNOWN]
+            if not workers:
+                return {}
+        lacking = {n: found.lack for n, found in _cluster.on_workers(client, workers).items()}
+        known, silent = _cluster.recording(client, run_id, workers)
+        self._known += known
+        return silent | {name: lack for name, lack in lacking.items() if lack}
 
     def end(self) -> list[_writers.Writer]:
         """Let every process write its last records; returns what each has written."""
@@ -133,9 +152,17 @@ class Plugins:
         if self._own_client is None:
             return
         self._client = self._own_client
+        self._subscribe()  # an agent that is just starting has not announced its key yet
         if self.carrier is not None:
             self.carrier.close()
             self.carrier = self._make_carrier()
+
+    def _subscribe(self) -> None:
+        """Receive the public keys of agents."""
+        self._keys_end()
+        self._keys_end = _cluster.on_event(
+            self._client, key_topic(self._config.run_id), self._on_key
+        )
 
     def _make_carrier(self) -> Carrier:
         run_id, endpoint = self._config.run_id, self._service.endpoint

@@ -282,7 +282,9 @@ class MetricsCollector(RunView):
         what = self._settings
         with ThreadPoolExecutor(1, "crema-start") as beside:
             started = beside.submit(self._start_service)
-            lacking = _cluster.check(self._client) if self._client is not None else {}
+            lacking = {}
+            if self._client is not None:
+                lacking = _cluster.check(self._client, self._on_error == "raise")
             attributes = what.run_attributes(self._client)
             started.result()
         if self._on_error == "raise":
@@ -300,7 +302,8 @@ class MetricsCollector(RunView):
         self._t_start_ns = self._dialogue.on_the_sinks_clock(self._t_start_ns)
         if self._client is not None:
             self._plugins = Plugins(self._client, self._config, service, self._say, self._admit)
-            self._unrecorded(self._plugins.register(lacking, self._marks))
+            lack = lacking.get(_cluster.SCHEDULER, "")
+            self._unrecorded(self._plugins.register(lack, self._marks))
         else:
             self._record_client()
 

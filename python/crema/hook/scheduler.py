@@ -40,6 +40,7 @@ _SOURCE = WORKER_SAMPLES.label("source", "scheduler")
 _COMPUTE = TASK_EVENTS.label("action", "compute")
 _LOST = TASK_EVENTS.label("status", "lost")
 CLIENT_GONE_S = 60.0  # a client that is away for longer will not return to end its run
+_REPORT_S = 0.1  # about the time for the reports of workers whose plugin was set up
 _SAMPLED_A_TICK = 500  # workers; if there are more, they take turns
 # By run and scheduler, for Dask versions that do not expose a scheduler's plugins.
 _hooks: weakref.WeakValueDictionary[tuple[str, int], SchedulerHook] = weakref.WeakValueDictionary()
@@ -50,7 +51,7 @@ _ENDED_BY_INTENT = ("nanny-close", "close-worker", "worker-close", "restart", "s
 class SchedulerHook(SchedulerPlugin):
     """Records the scheduler's view of a run; ``client.register_plugin(SchedulerHook(config))``.
 
-    Dask does not notify a scheduler plugin that is unregistered. Call `close` first, which ends the stream at once; otherwise it ends
+    Dask does not notify a scheduler plugin that is unregistered. Call `end` first, which ends the stream at once; otherwise it ends
     when the next sample is due.
 
     Parameters
@@ -170,16 +171,19 @@ class SchedulerHook(SchedulerPlugin):
             self._follower.guarded(self._follower.logged, topic, msg)
 
 
-def close(run_id: str, dask_scheduler: Any) -> list[_writers.Writer]:
-    """End a run's stream on the scheduler: ``client.run_on_scheduler(crema.scheduler.close, run_id)``."""
-    hook = _find(run_id, dask_scheduler)
-    return [] if hook is None else hook.finish()
+async def writers(run_id: str, dask_scheduler: Any) -> list[_writers.Writer]:
+    """All known writers: ``client.run_on_scheduler(crema.scheduler.writers, run_id)``.
 
-
-def writers(run_id: str, dask_scheduler: Any) -> list[_writers.Writer]:
-    """All known writers: ``client.run_on_scheduler(crema.scheduler.writers, run_id)``."""
+    A worker answers the registration of its plugin some milliseconds before its report of a stream arrives, which is waited for.
+    """
     hook = _find(run_id, dask_scheduler)
-    return [] if hook is None else hook.writers()
+    found = [] if hook is None else hook.writers()
+    waits_s = _REPORT_S / 64
+    while waits_s < _REPORT_S and any(w.state == _writers.UNKNOWN for w in found):
+        await asyncio.sleep(waits_s)
+        waits_s *= 2
+        found = hook.writers()
+    return found
 
 
 def end(run_id: str, dask_scheduler: Any) -> list[_writers.Writer]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from typing import Any
 
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, Scheduler
 from test_collector import assert_nothing_left
 
 import crema
-from crema.collect import _reach
+from crema.collect import _cluster, _reach
+from crema.hook import _agent
 
 NOWHERE = "tcp://192.0.2.1:9"  # of a network for documentation: records travel over Dask
 
@@ -37,6 +40,35 @@ def test_the_run_is_whole_though_its_client_was_closed(way, tmp_path, capfd, mon
         "only the scheduler's plugin has ended it, a minute after its client was gone"
     )
     assert "NoneType" not in capfd.readouterr().err
+
+
+def test_an_agent_may_announce_its_key_after_that(tmp_path, monkeypatch):
+    asked, log_event = threading.Event(), Scheduler.log_event
+
+    def log_late(scheduler: Scheduler, topic: Any, msg: Any) -> None:
+        def wait() -> None:
+            asked.wait(20)
+            scheduler.loop.call_later(0.5, log_event, scheduler, topic, msg)
+
+        if str(topic).startswith(_agent.key_topic("")):
+            threading.Thread(target=wait).start()
+        else:
+            log_event(scheduler, topic, msg)
+
+    def read_events(client: Client, topic: str) -> list[Any]:
+        found = events(client, topic)
+        asked.set()
+        return found
+
+    events = _cluster.events
+    monkeypatch.setattr(Scheduler, "log_event", log_late)
+    monkeypatch.setattr(_cluster, "events", read_events)
+    with small_cluster() as cluster, Client(cluster) as client:
+        with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
+            assert client.submit(sum, [1, 2]).result() == 3
+            client.close()
+        assert_nothing_left(mc)
+    assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
 
 
 def test_a_cluster_that_was_closed_is_said_to_be(tmp_path, capfd):

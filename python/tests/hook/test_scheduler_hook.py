@@ -42,7 +42,7 @@ def test_workers_come_and_go(cluster, client, tmp_path):
     while retired in client.scheduler_info()["workers"] and time.monotonic() < deadline:
         time.sleep(0.05)
     client.submit(support.spin, 0.5).result()
-    client.run_on_scheduler(scheduler.close, settings.run_id)
+    client.run_on_scheduler(scheduler.end, settings.run_id)
     stream = only_stream(settings)
     assert stream.end is not None and not stream.locked, "close() is done when it returns"
     client.unregister_scheduler_plugin(hook.name)
@@ -90,7 +90,7 @@ def test_more_workers_than_a_tick_takes_get_their_turn(cluster, client, tmp_path
     settings = support.config(tmp_path, sample_interval_s=0.05)
     client.register_plugin(SchedulerHook(settings))
     time.sleep(0.6)
-    client.run_on_scheduler(scheduler.close, settings.run_id)
+    client.run_on_scheduler(scheduler.end, settings.run_id)
     client.unregister_scheduler_plugin(f"crema-{settings.run_id}")
     samples = only_stream(settings).table("worker_samples")
     assert set(samples.worker) == set(client.scheduler_info()["workers"])
