@@ -1,9 +1,10 @@
 /* sink - the reactor: takes PUTs from aggregators, commits them in groups, acknowledges what is
  * durable, seals runs.
  *
- * One thread, one loop. A group is committed at once if the last commit is at least
- * commit_interval ago, otherwise when that time is up or commit_bytes have collected: a single
- * record does not wait, and a flood costs one fdatasync per interval. */
+ * One thread, one loop. A group is committed at once if as much time has passed since the last
+ * commit as that took, or commit_interval, otherwise when that time is up or commit_bytes have
+ * collected. So a single record does not wait, a small run waits little for large ones, and others
+ * have at least half of the disk's time. */
 #ifndef SINK_H
 #define SINK_H
 

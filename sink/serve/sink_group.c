@@ -84,6 +84,9 @@ sink_group_commit(sink_t *self)
         return true;
     }
     if (bytes) {
+        self->rest_ns = self->t_commit_ns - began_ns;
+        if (self->rest_ns > self->config.commit_interval_ns)
+            self->rest_ns = self->config.commit_interval_ns;
         self->counts.commits++;
         self->counts.committed_bytes += bytes;
         crema_histogram_add(&self->counts.sync, self->t_commit_ns - began_ns);
@@ -114,7 +117,7 @@ sink_group_commit_soon(sink_t *self)
         s_acknowledge(self);
         return true;
     }
-    int64_t wait_ns = self->t_commit_ns + self->config.commit_interval_ns - crema_clock_mono_ns();
+    int64_t wait_ns = self->t_commit_ns + self->rest_ns - crema_clock_mono_ns();
     if (wait_ns <= 0 || pending >= (size_t)self->config.commit_bytes)
         return sink_group_commit(self);
     if (!self->commit_armed) {

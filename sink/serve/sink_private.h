@@ -49,6 +49,7 @@ struct sink {
     bool commit_armed;            /* a timer is set */
     bool listing_armed;           /* the timer of sink_listing.c is set */
     int64_t t_commit_ns;          /* monotonic time of the last commit */
+    int64_t rest_ns;              /* from then to the next one */
     int64_t t_pending_ns;         /* of the first record that waits for the next one; 0: none */
     int tick_timer;               /* -1: none */
     int64_t ticked_ns;            /* the last tick */

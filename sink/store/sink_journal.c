@@ -304,27 +304,45 @@ s_fail(sink_journal_t *self, crema_err_t err)
 }
 
 crema_err_t
-sink_journal_sync(sink_journal_t *self, const sink_journal_head_t *head)
+sink_journal_write(sink_journal_t *self, const sink_journal_head_t *head)
 {
-    size_t bytes = 0;
     if (self->broken)
         return CREMA_EIO;
     if (self->durable)
         return CREMA_OK;
-    crema_err_t err = s_write_group(self, head, &bytes);
+    crema_err_t err = s_write_group(self, head, &self->unsynced_bytes);
     if (err != CREMA_OK)
         return s_fail(self, err);
     crema_failpoint("sink.before_group_fdatasync");
-    if (fdatasync(self->fd) != 0)
-        err = CREMA_EIO;
-    if (err != CREMA_OK)
-        return s_fail(self, err);
+    return CREMA_OK;
+}
+
+int
+sink_journal_fd(const sink_journal_t *self)
+{
+    return self->durable ? -1 : self->fd;
+}
+
+crema_err_t
+sink_journal_synced(sink_journal_t *self, bool ok)
+{
+    if (!ok)
+        return s_fail(self, CREMA_EIO);
     crema_failpoint("sink.after_group_fdatasync");
-    self->segment_bytes += bytes;
-    self->bytes += bytes;
+    self->segment_bytes += self->unsynced_bytes;
+    self->bytes += self->unsynced_bytes;
     self->durable = true;
     self->rests = false;
     return CREMA_OK;
+}
+
+crema_err_t
+sink_journal_sync(sink_journal_t *self, const sink_journal_head_t *head)
+{
+    crema_err_t err = sink_journal_write(self, head);
+    if (err != CREMA_OK || self->durable)
+        return err;
+    return sink_journal_synced(self, fdatasync(self->fd) == 0);
 }
 
 crema_err_t

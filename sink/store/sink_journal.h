@@ -105,9 +105,16 @@ CREMA_MUST_CHECK crema_err_t sink_journal_sealed(sink_journal_t *self,
                                                  const sink_journal_sealed_t *sealed,
                                                  int64_t t_real_ns);
 
-/* Writes what was collected, then calls fdatasync. `head` provides the checkpoint if a new
+/* Writes what was collected, which is durable after fdatasync(sink_journal_fd()); report its
+ * outcome with sink_journal_synced() before anything else. `head` provides the checkpoint if a new
  * segment begins; NULL: no checkpoint. CREMA_ENOSPC: nothing of the group is in the file and all
  * of it is still in memory. CREMA_EIO: broken; acknowledge nothing and end the process. */
+CREMA_MUST_CHECK crema_err_t sink_journal_write(sink_journal_t *self,
+                                                const sink_journal_head_t *head);
+/* -1 if nothing was written since the last sync. */
+int sink_journal_fd(const sink_journal_t *self);
+CREMA_MUST_CHECK crema_err_t sink_journal_synced(sink_journal_t *self, bool ok);
+/* All three, for one journal. */
 CREMA_MUST_CHECK crema_err_t sink_journal_sync(sink_journal_t *self,
                                                const sink_journal_head_t *head);
 /* Ends the journal with a segment that holds only a checkpoint, so that nothing else must be

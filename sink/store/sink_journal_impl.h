@@ -16,11 +16,12 @@ struct sink_journal {
     uint64_t next_seq;    /* number of the next frame */
     uint8_t *group;       /* frames since the last sync, or those of the last sync if `durable` */
     size_t group_bytes, group_room;
-    uint64_t group_seq; /* number of its first frame */
-    bool group_follows; /* its first frame is flagged: everything before it was synced */
-    bool durable;       /* `group` is in the file and synced; the next append starts a fresh one */
-    bool rests;         /* the newest segment holds only a checkpoint */
-    bool broken;        /* a write or sync failed: nothing more may be acknowledged */
+    size_t unsynced_bytes; /* what was written of it */
+    uint64_t group_seq;    /* number of its first frame */
+    bool group_follows;    /* its first frame is flagged: everything before it was synced */
+    bool durable; /* `group` is in the file and synced; the next append starts a fresh one */
+    bool rests;   /* the newest segment holds only a checkpoint */
+    bool broken;  /* a write or sync failed: nothing more may be acknowledged */
 };
 
 /* Reads the segments `numbers` of a journal, oldest first. `whole` is false if they are only the

@@ -278,6 +278,7 @@ sink_store_answer(const sink_store_t *self, const crema_id_t *run_id, uint8_t **
 
 /* ---- committing */
 
+#define SYNCS_MAX 64
 #define S_DIRTY(link) CREMA_LIST_ITEM(link, sink_store_run_t, dirty)
 
 size_t
@@ -289,31 +290,56 @@ sink_store_pending_bytes(const sink_store_t *self)
     return bytes;
 }
 
-static void
-s_report_broken(sink_store_t *self, const crema_id_t *run_id)
+static crema_err_t
+s_report_broken(sink_store_t *self, const sink_store_run_t *run, int why)
 {
     char path[PATH_MAX], text[PATH_MAX + 128];
-    const int why = errno;
-    if (sink_store_run_dir(self, run_id, path) != CREMA_OK)
-        return;
-    snprintf(text, sizeof text, "%s: %s", path, strerror(why));
-    sink_store_add_event(self, SINK_STORE_BROKEN, run_id, text);
+    if (sink_store_run_dir(self, &run->shown.run_id, path) == CREMA_OK) {
+        snprintf(text, sizeof text, "%s: %s", path, strerror(why));
+        sink_store_add_event(self, SINK_STORE_BROKEN, &run->shown.run_id, text);
+    }
+    return CREMA_EIO;
+}
+
+/* Writes and syncs the journals of up to SYNCS_MAX dirty runs, from *at_p on, which moves behind
+ * them. */
+static crema_err_t
+s_sync_some(sink_store_t *self, const crema_link_t **at_p)
+{
+    sink_store_run_t *runs[SYNCS_MAX];
+    sink_sync_t syncs[SYNCS_MAX];
+    crema_err_t err = CREMA_OK;
+    size_t n = 0;
+    for (; *at_p != &self->dirty && n < SYNCS_MAX; *at_p = (*at_p)->next) {
+        sink_store_head_t of = {self, S_DIRTY(*at_p)};
+        sink_journal_head_t head = sink_store_head(&of);
+        crema_err_t one = sink_journal_write(of.run->journal, &head);
+        if (one == CREMA_EIO)
+            return s_report_broken(self, of.run, errno);
+        if (one != CREMA_OK) {
+            err = one;
+        } else if (sink_journal_fd(of.run->journal) >= 0) {
+            syncs[n] = (sink_sync_t){.fd = sink_journal_fd(of.run->journal)};
+            runs[n++] = of.run;
+        }
+    }
+    sink_syncs_run(self->syncs, syncs, n);
+    for (size_t i = 0; i < n; i++)
+        if (sink_journal_synced(runs[i]->journal, syncs[i].error == 0) != CREMA_OK)
+            return s_report_broken(self, runs[i], syncs[i].error);
+    return err;
 }
 
 crema_err_t
 sink_store_commit(sink_store_t *self, sink_store_group_fn fn, void *context)
 {
     crema_err_t err = CREMA_OK;
-    for (crema_link_t *at = self->dirty.next; at != &self->dirty; at = at->next) {
-        sink_store_head_t of = {self, S_DIRTY(at)};
-        sink_journal_head_t head = sink_store_head(&of);
-        crema_err_t one = sink_journal_sync(of.run->journal, &head);
-        if (one == CREMA_EIO) {
-            s_report_broken(self, &of.run->shown.run_id);
+    for (const crema_link_t *at = self->dirty.next; at != &self->dirty;) {
+        crema_err_t some = s_sync_some(self, &at);
+        if (some == CREMA_EIO)
             return CREMA_EIO;
-        }
-        if (one != CREMA_OK)
-            err = one;
+        if (some != CREMA_OK)
+            err = some;
     }
     self->stuck = err != CREMA_OK;
     if (err != CREMA_OK)

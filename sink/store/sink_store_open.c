@@ -290,6 +290,8 @@ sink_store_open(const sink_store_config_t *config, char *ret_why, size_t why_siz
         err = crema_map_new(config->runs_max, &self->runs);
     if (err == CREMA_OK)
         err = sink_commit_new(config->streams_max, &self->watermarks);
+    if (err == CREMA_OK)
+        err = sink_syncs_new(&self->syncs);
     static const struct {
         const char *name;
         crema_err_t (*take)(sink_store_t *self);
@@ -341,6 +343,7 @@ sink_store_close(sink_store_t **self_p)
         sink_past_clear(&self->past);
         sink_refused_clear(&self->refused);
         crema_map_destroy(&self->runs);
+        sink_syncs_destroy(&self->syncs);
         sink_commit_destroy(&self->watermarks);
         crema_arena_destroy(&self->arena);
         if (self->lock_fd >= 0)

@@ -14,6 +14,7 @@
 #include "sink_refused.h"
 #include "sink_scrub.h"
 #include "sink_store.h"
+#include "sink_syncs.h"
 
 typedef enum {
     SINK_STAGE_UNREAD,
@@ -58,6 +59,7 @@ struct sink_store {
     crema_id_t store_id;
     uint64_t generation;
     sink_commit_t *watermarks;
+    sink_syncs_t *syncs;
     crema_map_t *runs;  /* sink_store_run_t * by run_id */
     sink_past_t past;   /* runs that were freed long ago */
     sink_freed_t freed; /* runs freed since */

@@ -187,6 +187,58 @@ test_store_recovers_from_a_torn_journal(void **state)
     sink_store_close(&store);
 }
 
+/* The descriptor of a run's journal. */
+static int
+s_journal_fd(const crema_id_t *run_id)
+{
+    char uuid[37], link[64], target[600];
+    crema_id_uuid(run_id, uuid);
+    for (int fd = 3; fd < 256; fd++) {
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        ssize_t n = readlink(link, target, sizeof target - 1);
+        target[n > 0 ? n : 0] = '\0';
+        if (strstr(target, uuid) && strstr(target, ".journal"))
+            return fd;
+    }
+    fail_msg("no descriptor of %s", uuid);
+    return -1;
+}
+
+/* More runs than are synced at a time; a pipe takes the write and refuses the fdatasync. */
+static void
+test_store_acknowledges_nothing_when_one_of_many_syncs_fails(void **state)
+{
+    (void)state;
+    const uint8_t runs = 90, bad_run = 40;
+    sink_store_put_t answer;
+    sink_store_event_t event;
+    int fds[2];
+    sink_store_t *store = must_open(NULL);
+    for (uint8_t i = 1; i <= runs; i++)
+        must(s_put(store, i, i, 1, 1, false, &answer));
+    must_commit(store);
+    for (uint8_t i = 1; i <= runs; i++) {
+        assert_int_equal(s_row(store, i).committed, 1);
+        must(s_put(store, i, i, 2, 2, false, &answer));
+    }
+    const crema_id_t bad = frames_id(bad_run);
+    assert_int_equal(pipe(fds), 0);
+    assert_true(dup2(fds[1], s_journal_fd(&bad)) >= 0);
+    assert_int_equal(sink_store_commit(store, NULL, NULL), CREMA_EIO);
+    for (uint8_t i = 1; i <= runs; i++)
+        assert_int_equal(s_row(store, i).committed, 1);
+    assert_true(sink_store_event(store, &event));
+    assert_int_equal(event.type, SINK_STORE_BROKEN);
+    assert_true(crema_id_equal(&event.run_id, &bad));
+    assert_non_null(strstr(event.text, "Invalid argument"));
+    assert_false(sink_store_event(store, &event));
+    close(fds[0]), close(fds[1]);
+    sink_store_close(&store);
+    store = must_open(NULL);
+    assert_int_equal(s_row(store, bad_run).committed, 1);
+    sink_store_close(&store);
+}
+
 int
 main(void)
 {
@@ -201,6 +253,7 @@ main(void)
         T(test_store_has_one_writer),
         T(test_store_that_is_none_is_refused),
         T(test_store_recovers_from_a_torn_journal),
+        T(test_store_acknowledges_nothing_when_one_of_many_syncs_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
