@@ -64,6 +64,15 @@ sink_group_log_events(sink_t *self)
     }
 }
 
+/* The disk has as much time for others as a commit took; one that found it full may cost less and
+ * helps nobody. */
+static int64_t
+s_rest_ns(const sink_t *self, crema_err_t err, int64_t took_ns)
+{
+    const int64_t most_ns = self->config.commit_interval_ns;
+    return err == CREMA_OK && took_ns < most_ns ? took_ns : most_ns;
+}
+
 bool
 sink_group_commit(sink_t *self)
 {
@@ -71,6 +80,7 @@ sink_group_commit(sink_t *self)
     const int64_t began_ns = crema_clock_mono_ns();
     crema_err_t err = sink_store_commit(self->store, s_on_group, self);
     self->t_commit_ns = crema_clock_mono_ns();
+    self->rest_ns = s_rest_ns(self, err, self->t_commit_ns - began_ns);
     if (err == CREMA_EIO) {
         self->broken = true;
         sink_group_log_events(self);
@@ -84,9 +94,6 @@ sink_group_commit(sink_t *self)
         return true;
     }
     if (bytes) {
-        self->rest_ns = self->t_commit_ns - began_ns;
-        if (self->rest_ns > self->config.commit_interval_ns)
-            self->rest_ns = self->config.commit_interval_ns;
         self->counts.commits++;
         self->counts.committed_bytes += bytes;
         crema_histogram_add(&self->counts.sync, self->t_commit_ns - began_ns);
