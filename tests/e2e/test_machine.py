@@ -169,6 +169,7 @@ def unreadable_first_segment(pipelines, tmp_path, calls, error):
     collector.open()
     broken = tmp_path / "broken"
     writer = pipeline.start_writer(pipeline.spools[0], 200)
+    wait_for(lambda: any(pipeline.ledger.glob("*.ledger")), 20, "its ledger")
     wait_for(
         lambda: pipeline.journal().exists() and pipeline.books().records > 0, 20, "records of it"
     )
