@@ -1,10 +1,11 @@
 /* sink - the reactor: takes PUTs from aggregators, commits them in groups, acknowledges what is
  * durable, seals runs.
  *
- * One thread, one loop. A group is committed at once if as much time has passed since the last
- * commit as that took, or commit_interval, otherwise when that time is up or commit_bytes have
- * collected. So a single record does not wait, a small run waits little for large ones, and others
- * have at least half of the disk's time. */
+ * One thread, one loop. PUTs are committed at once if as much time has passed since the last
+ * commit as that took, at least a millisecond, at most commit_interval; otherwise when that time is
+ * up or commit_bytes have collected. So a single record does not wait, a small run waits little for
+ * large ones, and others have about half of the disk's time. Messages about runs are committed at
+ * once. */
 #ifndef SINK_H
 #define SINK_H
 

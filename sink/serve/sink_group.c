@@ -4,6 +4,8 @@
 #include "crema_log.h"
 #include "sink_private.h"
 
+#define REST_NS ((int64_t)1000 * 1000)
+
 static void
 s_on_group(void *context, const sink_run_t *run, const sink_journal_t *journal)
 {
@@ -64,13 +66,14 @@ sink_group_log_events(sink_t *self)
     }
 }
 
-/* The disk has as much time for others as a commit took; one that found it full may cost less and
- * helps nobody. */
-static int64_t
-s_rest_ns(const sink_t *self, crema_err_t err, int64_t took_ns)
+/* The disk has as much time for others as a commit took, at least REST_NS, at most an interval. One
+ * that found it full may have cost nothing and helps nobody. */
+static void
+s_rest(sink_t *self, crema_err_t err, int64_t took_ns)
 {
     const int64_t most_ns = self->config.commit_interval_ns;
-    return err == CREMA_OK && took_ns < most_ns ? took_ns : most_ns;
+    const int64_t rest_ns = took_ns > REST_NS ? took_ns : REST_NS;
+    self->rest_ns = err == CREMA_OK && rest_ns < most_ns ? rest_ns : most_ns;
 }
 
 bool
@@ -79,8 +82,11 @@ sink_group_commit(sink_t *self)
     size_t bytes = sink_store_pending_bytes(self->store);
     const int64_t began_ns = crema_clock_mono_ns();
     crema_err_t err = sink_store_commit(self->store, s_on_group, self);
-    self->t_commit_ns = crema_clock_mono_ns();
-    self->rest_ns = s_rest_ns(self, err, self->t_commit_ns - began_ns);
+    const int64_t now_ns = crema_clock_mono_ns();
+    if (bytes || err != CREMA_OK) {
+        self->t_commit_ns = now_ns;
+        s_rest(self, err, now_ns - began_ns);
+    }
     if (err == CREMA_EIO) {
         self->broken = true;
         sink_group_log_events(self);
@@ -96,10 +102,9 @@ sink_group_commit(sink_t *self)
     if (bytes) {
         self->counts.commits++;
         self->counts.committed_bytes += bytes;
-        crema_histogram_add(&self->counts.sync, self->t_commit_ns - began_ns);
+        crema_histogram_add(&self->counts.sync, now_ns - began_ns);
         crema_histogram_add(&self->counts.latency,
-                            self->t_commit_ns -
-                                (self->t_pending_ns ? self->t_pending_ns : began_ns));
+                            now_ns - (self->t_pending_ns ? self->t_pending_ns : began_ns));
         self->t_pending_ns = 0;
         self->space = sink_store_space(self->store, &self->free_b);
     }
@@ -113,7 +118,7 @@ s_on_commit_due(zloop_t *loop, int timer, void *context)
     (void)loop, (void)timer;
     sink_t *self = context;
     self->commit_armed = false;
-    return sink_group_commit(self) ? 0 : -1;
+    return sink_group_commit_soon(self) ? 0 : -1; /* a commit may have come meanwhile */
 }
 
 bool
