@@ -44,6 +44,17 @@ EXPECTED = {  # verdict, what happens to the run, and the reasons that a verdict
 }
 OPEN_TO_THE_END = ["alice-3", "alice-4", "alice-5", "bob-2", "bob-3", "bob-5", "dave-4", "dave-5"]
 
+SLOW_SYNC = """
+#include <sys/syscall.h>
+#include <unistd.h>
+int
+fdatasync(int fd)
+{
+    usleep(1200 * 1000);
+    return (int)syscall(SYS_fdatasync, fd);
+}
+"""
+
 pytestmark = pytest.mark.timeout(1500)
 
 
@@ -215,12 +226,19 @@ class Story:
         self.clears("CremaProgramDown")
 
     def syncs_are_slow(self):
-        options = "/etc/crema/sink.conf"
+        """Each takes as long as on a disk that is far too busy."""
+        shim, drop_in = "/usr/local/lib/slow_sync.so", "/etc/systemd/system/crema-sink.service.d"
+        source, local = self.at.work / "slow_sync.c", self.at.work / "slow_sync.so"
+        source.write_text(SLOW_SYNC)
+        say("cc", "-shared", "-fPIC", "-o", local, source)
+        say("docker", "cp", local, f"{self.service.name}:{shim}")
+        restart = "systemctl daemon-reload; systemctl restart crema-sink"
         self.service.run(
-            f"echo 'commit-interval = \"2s\"' >>{options}; systemctl reload crema-sink"
+            f"mkdir -p {drop_in}; printf '[Service]\\nEnvironment=LD_PRELOAD={shim}\\n' "
+            f">{drop_in}/slow.conf; {restart}"
         )
         self.fires("CremaCommitsSlow")
-        self.service.run(f"sed -i /commit-interval/d {options}; systemctl reload crema-sink")
+        self.service.run(f"rm {drop_in}/slow.conf; {restart}")
         self.clears("CremaCommitsSlow")
 
     def strangers_come(self):
