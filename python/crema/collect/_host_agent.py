@@ -38,9 +38,10 @@ class HostAgent:
 
     def wait(self, deadline: float) -> None:
         """Wait until none of them is alive, or for that moment of the monotonic clock."""
-        for pid, directory in agents_here():  # one that served for a moment only was never seen
-            if directory == self._directory:
-                self._hold(pid)
+        if self._directory is not None:
+            for pid, directory in agents_here():  # one that served for a moment only was never seen
+                if directory == self._directory:
+                    self._hold(pid)
         while self._processes and (left := deadline - time.monotonic()) > 0:
             ended = select.poll()
             for descriptor in self._processes:
@@ -75,6 +76,9 @@ def agents_here() -> Iterator[tuple[int, pathlib.Path]]:
         if not process.name.isdigit():
             continue
         try:
+            # Only the name can be read without waiting for a process that hangs in its memory.
+            if (process / "comm").read_text().strip() != PROGRAM:
+                continue
             command = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
             directory = option(command, "--spool")
             if pathlib.Path(command[0]).name == PROGRAM and directory:

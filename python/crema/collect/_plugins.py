@@ -102,15 +102,17 @@ class Plugins:
         client, run_id = self._client, self._config.run_id
         told = _cluster.writers(client, run_id) if self._with_scheduler else []
         self._known = [writer for writer in told if writer.stream or writer.kind == KIND_SCHEDULER]
-        workers = None  # all, where the scheduler does not record which are there
-        if any(writer.stream and writer.kind == KIND_SCHEDULER for writer in told):
+        workers = None  # all, where the scheduler's plugin does not know which are there
+        if any(writer.kind != KIND_SCHEDULER for writer in told):
             workers = [writer.name for writer in told if writer.state == _writers.UNKNOWN]
             if not workers:
                 return {}
-        lacking = {n: found.lack for n, found in _cluster.on_workers(client, workers).items()}
-        known, silent = _cluster.recording(client, run_id, workers)
+        answers = _cluster.on_workers(client, workers)  # without those that have left meanwhile
+        if not answers:
+            return {}
+        known, silent = _cluster.recording(client, run_id, list(answers))
         self._known += known
-        return silent | {name: lack for name, lack in lacking.items() if lack}
+        return silent | {name: found.lack for name, found in answers.items() if found.lack}
 
     def end(self) -> list[_writers.Writer]:
         """Let every process write its last records; returns what each has written."""
@@ -152,7 +154,8 @@ class Plugins:
         if self._own_client is None:
             return
         self._client = self._own_client
-        self._subscribe()  # an agent that is just starting has not announced its key yet
+        with contextlib.suppress(Exception):  # Dask's; the log of events is read at the end too
+            self._subscribe()  # an agent that is just starting has not announced its key yet
         if self.carrier is not None:
             self.carrier.close()
             self.carrier = self._make_carrier()

@@ -48,10 +48,11 @@ def test_an_agent_may_announce_its_key_after_that(tmp_path, monkeypatch):
     def log_late(scheduler: Scheduler, topic: Any, msg: Any) -> None:
         def wait() -> None:
             asked.wait(20)
-            scheduler.loop.call_later(0.5, log_event, scheduler, topic, msg)
+            time.sleep(0.5)
+            scheduler.loop.add_callback(log_event, scheduler, topic, msg)
 
         if str(topic).startswith(_agent.key_topic("")):
-            threading.Thread(target=wait).start()
+            threading.Thread(target=wait, daemon=True).start()
         else:
             log_event(scheduler, topic, msg)
 

@@ -68,7 +68,9 @@ def test_an_agent_that_is_slow_to_end_is_waited_for(client, slow_agents, interru
     assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
 
 
-def test_a_python_that_was_built_for_old_kernels_waits_too(client, tmp_path, monkeypatch):
+def test_a_python_that_was_built_for_old_kernels_gets_its_verdict_too(
+    client, tmp_path, monkeypatch
+):
     monkeypatch.delattr(os, "pidfd_open")  # conda's
     with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
         assert client.submit(sum, [1, 2]).result() == 3
@@ -80,7 +82,9 @@ def test_an_agent_that_was_never_seen_serving_is_waited_for(tmp_path):
     config = HookConfig("0" * 32, aggregator="tcp://127.0.0.1:9", spool=str(spool))
     stand_in = tmp_path / "crema-agent"
     shutil.copy("/bin/sh", stand_in)
-    with subprocess.Popen([stand_in, "-c", "sleep 1; true", "--spool", spool]) as agent:
+    command = [stand_in, "-c", "echo; sleep 1; true", "--spool", spool]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as agent:
+        assert agent.stdout.readline() == b"\n"
         with contextlib.closing(_host_agent.HostAgent(config)) as host:
             host.wait(time.monotonic() + 20)
         assert agent.poll() == 0
