@@ -68,12 +68,12 @@ sink_group_log_events(sink_t *self)
 
 /* The disk has as much time for others as a commit took, at least REST_NS, at most an interval. One
  * that found it full may have cost nothing and helps nobody. */
-static void
-s_rest(sink_t *self, crema_err_t err, int64_t took_ns)
+static int64_t
+s_rest_ns(const sink_t *self, crema_err_t err, int64_t took_ns)
 {
     const int64_t most_ns = self->config.commit_interval_ns;
     const int64_t rest_ns = took_ns > REST_NS ? took_ns : REST_NS;
-    self->rest_ns = err == CREMA_OK && rest_ns < most_ns ? rest_ns : most_ns;
+    return err == CREMA_OK && rest_ns < most_ns ? rest_ns : most_ns;
 }
 
 bool
@@ -83,10 +83,8 @@ sink_group_commit(sink_t *self)
     const int64_t began_ns = crema_clock_mono_ns();
     crema_err_t err = sink_store_commit(self->store, s_on_group, self);
     const int64_t now_ns = crema_clock_mono_ns();
-    if (bytes || err != CREMA_OK) {
-        self->t_commit_ns = now_ns;
-        s_rest(self, err, now_ns - began_ns);
-    }
+    if (bytes || err != CREMA_OK)
+        self->t_rested_ns = now_ns + s_rest_ns(self, err, now_ns - began_ns);
     if (err == CREMA_EIO) {
         self->broken = true;
         sink_group_log_events(self);
@@ -129,7 +127,7 @@ sink_group_commit_soon(sink_t *self)
         s_acknowledge(self);
         return true;
     }
-    int64_t wait_ns = self->t_commit_ns + self->rest_ns - crema_clock_mono_ns();
+    int64_t wait_ns = self->t_rested_ns - crema_clock_mono_ns();
     if (wait_ns <= 0 || pending >= (size_t)self->config.commit_bytes)
         return sink_group_commit(self);
     if (!self->commit_armed) {

@@ -48,8 +48,7 @@ struct sink {
     char trouble[PATH_MAX + 512]; /* text of the last FULL */
     bool commit_armed;            /* a timer is set */
     bool listing_armed;           /* the timer of sink_listing.c is set */
-    int64_t t_commit_ns;          /* monotonic time of the last commit */
-    int64_t rest_ns;              /* from then to the next one */
+    int64_t t_rested_ns;          /* monotonic time from which PUTs are committed at once */
     int64_t t_pending_ns;         /* of the first record that waits for the next one; 0: none */
     int tick_timer;               /* -1: none */
     int64_t ticked_ns;            /* the last tick */
@@ -66,8 +65,8 @@ struct sink {
 
 /* Commits what waits and sends every aggregator what is durable. */
 bool sink_group_commit(sink_t *self);
-/* Commits at once if the last commit is an interval ago or enough has collected, otherwise when
- * the interval ends. */
+/* Commits at once if the disk has rested from the last commit or enough has collected, otherwise
+ * when it has. */
 bool sink_group_commit_soon(sink_t *self);
 
 /* Logs the store's events. */

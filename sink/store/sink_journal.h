@@ -7,7 +7,7 @@
  * continue a run; all segments are read only to make its file.
  *
  * Appended frames collect in memory and reach the file with one write() per group; only
- * sink_journal_sync() makes them durable. A write that finds the disk full is undone and may be
+ * an fdatasync makes them durable. A write that finds the disk full is undone and may be
  * retried. After any other failure of write or sync the journal stays broken: Linux may have
  * marked the pages clean, so a retry could report success for lost data. Opening it again
  * rewrites the last segment's pages before it trusts them.

@@ -110,8 +110,8 @@ def test_a_sink_ten_times_too_slow_costs_no_memory_and_no_connection(pipelines, 
     aggregator = pipeline.aggregator.process.pid
     pipeline.start_writers(rate)
     wait_for(lambda: tail.records() > 2 * rate, what="delivery")
-    both = len(pipeline.agents)
-    wait_for(lambda: len(connections_of(pipeline)[0]) == both, what="a connection of each agent")
+    n = len(pipeline.agents)
+    wait_for(lambda: len(connections_of(pipeline)[0]) == n, what="a connection of each agent")
     before_b, known = peak_b(aggregator), connections_of(pipeline)
     made = recorded(pipeline)
     time.sleep(1)

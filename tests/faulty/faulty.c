@@ -17,7 +17,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -301,17 +300,6 @@ BEHIND(struct dirent *, readdir, DIR *dir)
     errno = before;
     return REAL(readdir)(dir);
 }
-
-#ifdef FAULTY_WRAPPED
-/* Without threads calls have the same numbers each time. */
-BEHIND(int, pthread_create, pthread_t *thread, const pthread_attr_t *attributes,
-       void *(*run)(void *), void *context)
-{
-    (void)attributes, (void)run, (void)context;
-    memset(thread, 0, sizeof *thread);
-    return EAGAIN;
-}
-#endif
 
 BEHIND(int, fsync, int fd)
 {

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,8 +70,6 @@ int __real_unlinkat(int dir, const char *path, int flags);
 int __real_mkdir(const char *path, mode_t mode);
 int __real_rmdir(const char *path);
 
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
-                          void *context);
 int __wrap_open(const char *path, int flags, ...);
 int __wrap_openat(int dir, const char *path, int flags, ...);
 ssize_t __wrap_write(int fd, const void *bytes, size_t n);
@@ -425,16 +422,6 @@ int
 __wrap_fdatasync(int fd)
 {
     return s_sync(fd, __real_fdatasync);
-}
-
-/* Without threads a life is the same each time. */
-int
-__wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
-                      void *context)
-{
-    (void)attributes, (void)run, (void)context;
-    memset(thread, 0, sizeof *thread);
-    return EAGAIN;
 }
 
 int

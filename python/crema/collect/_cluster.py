@@ -78,27 +78,24 @@ class Installed(NamedTuple):
 
 
 def check(client: Client, workers_too: bool) -> dict[str, str]:
-    """Processes that cannot record for this client: ``"scheduler"``, or the name of a worker if those are asked too, to the reason.
+    """Processes that cannot record for this client: name of a worker, if those are asked too, or ``"scheduler"``, to the reason.
 
     Raises
     ------
     ClusterError
         If the client is none that can be asked.
     """
-    must_be_open(client)
-    found = {SCHEDULER: on_scheduler(client)}
-    if workers_too:
-        found |= on_workers(client)
-    return {name: installed.lack for name, installed in found.items() if installed.lack}
+    found = installed(client, workers_too)
+    return {name: its.lack for name, its in found.items() if its.lack}
 
 
-def must_be_open(client: Client) -> None:
-    """Check that the client can be asked.
+def installed(client: Client, workers_too: bool = True) -> dict[str, Installed]:
+    """The installation of each worker by name, and last of the ``"scheduler"``, without workers that left meanwhile.
 
     Raises
     ------
     ClusterError
-        If it cannot; the message says why.
+        If the client is none that can be asked.
     """
     if not hasattr(client, "register_plugin"):
         raise ClusterError(f"client is a {type(client).__name__}, not a distributed.Client")
@@ -106,6 +103,15 @@ def must_be_open(client: Client) -> None:
         raise ClusterError("the client is asynchronous: enter the collector with `async with`")
     if client.status == "closed":
         raise ClusterError("the client is closed: make another one")
+    found = on_workers(client) if workers_too else {}
+    probe = _make_probe()
+    try:
+        found[SCHEDULER] = _of_answer(
+            bounded(lambda: client.run_on_scheduler(probe), "looking for crema on the scheduler")
+        )
+    except ValueError:  # distributed.scheduler.pickle is off
+        found[SCHEDULER] = Installed("", NO_PLUGINS)
+    return found
 
 
 def on_workers(client: Client, workers: list[str] | None = None) -> dict[str, Installed]:
@@ -120,17 +126,6 @@ def on_workers(client: Client, workers: list[str] | None = None) -> dict[str, In
         for name, answer in sorted(answers.items())
         if not isinstance(answer, OSError)
     }
-
-
-def on_scheduler(client: Client) -> Installed:
-    """The scheduler's installation."""
-    probe = _make_probe()
-    try:
-        return _of_answer(
-            bounded(lambda: client.run_on_scheduler(probe), "looking for crema on the scheduler")
-        )
-    except ValueError:  # distributed.scheduler.pickle is off
-        return Installed("", NO_PLUGINS)
 
 
 def _make_probe() -> Callable[[], dict[str, Any]]:

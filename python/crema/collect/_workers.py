@@ -32,8 +32,7 @@ def examine(client: Client) -> Iterator[Finding]:
     """Findings about a cluster's scheduler and workers."""
     address = str(getattr(getattr(client, "scheduler", None), "address", "") or client)
     try:
-        _cluster.must_be_open(client)
-        found = _cluster.on_workers(client) | {_cluster.SCHEDULER: _cluster.on_scheduler(client)}
+        found = _cluster.installed(client)
     except Exception as error:
         remedy = "give a client, or an address, of a scheduler that answers"
         yield problem("cluster", f"it cannot be asked: {error}", address, remedy)
