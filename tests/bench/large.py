@@ -13,17 +13,15 @@ import os
 import pathlib
 import resource
 import shutil
-import subprocess
 import sys
-import time
 
 import h5py
 import numpy as np
+from reading import COMMAND, MEMORY_LIMIT_B, look
 
 WORKERS, THREADS, DATASETS, FILES = 500, 2, 8, 10_000
 TASKS_OF_A_CHUNK = 3
 LIMITS = {"show": 5.0, "report": 60.0}
-MEMORY_LIMIT_B = 2e9
 
 
 def make(source: pathlib.Path, path: pathlib.Path, n: int) -> None:
@@ -116,18 +114,6 @@ def _put(f: h5py.File, name: str, rows: np.ndarray) -> None:
     f.create_dataset(name, data=rows, **filters).attrs.update(attributes)
 
 
-def look(*arguments: object) -> tuple[float, float]:
-    """Seconds and peak bytes of a crema command."""
-    began = time.monotonic()
-    code = "from crema.read.command import main; main()"
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit(f"crema {arguments[0]} failed")
-    return time.monotonic() - began, 1024.0 * usage.ru_maxrss
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("source", type=pathlib.Path)
@@ -140,7 +126,7 @@ def main() -> int:
     page = path.with_suffix(".html")
     good = True
     for name, arguments in {"show": (path,), "report": (path, "-o", page)}.items():
-        wall_s, peak_b = look(name, *arguments)
+        wall_s, peak_b = look(COMMAND, name, *arguments)
         good &= wall_s <= LIMITS[name] and peak_b <= MEMORY_LIMIT_B
         print(f"crema {name}: {wall_s:.1f} s, {peak_b * 1e-9:.2f} GB", flush=True)
     print(f"{page}: {page.stat().st_size * 1e-6:.2f} MB; load {os.getloadavg()[0]:.1f}")

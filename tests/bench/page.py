@@ -93,7 +93,20 @@ def beside(found: dict) -> str:
     )
 
 
-PARTS = {"chain": chain, "idle": idle, "beside": beside, "growth": growth}
+def reading(found: dict) -> str:
+    rows = [
+        [
+            f"`{name}`" if "crema" in name else name,
+            f"{one['wall_s']:.1f}",
+            f"{one['peak_b'] * 1e-9:.2f} GB",
+            ns(one["limit_s"]),
+        ]
+        for name, one in found["looks"].items()
+    ]
+    return table(["way to look", "s", "memory", "limit s"], rows)
+
+
+PARTS = {"chain": chain, "idle": idle, "beside": beside, "growth": growth, "reading": reading}
 
 
 def main() -> int:

@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #include <czmq.h>
 
@@ -24,7 +25,9 @@
 
 #define MS 1000000ll
 #define TICK_NS (50 * MS)
+#define TICK_SLICES 50 /* of the members, which get their ticks one slice after the other */
 #define REPORT_NS (100 * MS)
+#define EVENTS_MAX 256
 #define STARTS_PER_S 400     /* at the beginning; a return is as sudden as it is */
 #define MARKS 64             /* records whose time is remembered, per agent */
 #define LATENCIES (1u << 20) /* beyond: not counted */
@@ -41,8 +44,8 @@ typedef struct {
     zsock_t *sock; /* NULL: hung up */
     crema_stream_row_t row;
     uint64_t agg_session; /* of the last WELCOME that let it in */
-    int64_t began_ns;
-    mark_t marks[MARKS]; /* a ring */
+    int64_t began_ns;     /* of its records: those of all members are spread over their period */
+    mark_t marks[MARKS];  /* a ring */
     size_t first_mark, n_marks;
     uint64_t abused; /* numbers sent beyond what the session knows */
 } member_t;
@@ -53,6 +56,7 @@ typedef struct {
     double rate_per_s;
     bool abuse;
     crema_arena_t *arena;
+    int epoll; /* of the members' sockets */
     size_t n;
     member_t *members;
     uint64_t newest; /* aggregator's session number seen last */
@@ -141,9 +145,18 @@ s_send_data(swarm_t *self, member_t *member, uint64_t first, uint64_t last, size
 }
 
 static void
+s_hang_up(swarm_t *self, member_t *member)
+{
+    if (member->sock)
+        epoll_ctl(self->epoll, EPOLL_CTL_DEL, zsock_fd(member->sock), NULL);
+    zsock_destroy(&member->sock);
+}
+
+static void
 s_dial(swarm_t *self, member_t *member)
 {
-    zsock_destroy(&member->sock);
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = member};
+    s_hang_up(self, member);
     member->sock = zsock_new(ZMQ_DEALER);
     if (!member->sock) {
         fprintf(stderr, "swarm: no socket: %s\n", strerror(errno));
@@ -152,7 +165,11 @@ s_dial(swarm_t *self, member_t *member)
     crema_socket_prepare(member->sock, CREMA_ROLE_AGENT);
     crema_keys_connect(self->keys, member->sock);
     if (crema_socket_connect(member->sock, self->endpoint) != CREMA_OK) {
-        fprintf(stderr, "swarm: %s is no endpoint\n", self->endpoint);
+        fprintf(stderr, "swarm: %s is not an endpoint\n", self->endpoint);
+        exit(1);
+    }
+    if (epoll_ctl(self->epoll, EPOLL_CTL_ADD, zsock_fd(member->sock), &event) != 0) {
+        fprintf(stderr, "swarm: %s\n", strerror(errno));
         exit(1);
     }
 }
@@ -181,7 +198,7 @@ s_act(swarm_t *self, member_t *member, const crema_session_action_t *action)
         s_dial(self, member);
         break;
     case CREMA_SESSION_HANGUP:
-        zsock_destroy(&member->sock);
+        s_hang_up(self, member);
         break;
     case CREMA_SESSION_SEND:
         msg = *action->msg;
@@ -296,35 +313,53 @@ s_print_latencies(swarm_t *self)
     self->n_latencies = 0;
 }
 
+/* Sends what is due and receives what is there. A send may take the sign that something can be received off the
+ * socket's descriptor, so that receiving comes last. */
+static void
+s_attend(swarm_t *self, member_t *member)
+{
+    s_pump(self, member);
+    s_receive(self, member);
+}
+
+static void
+s_tick(swarm_t *self, member_t *member)
+{
+    const int64_t now_ns = crema_clock_mono_ns();
+    if (self->abuse)
+        s_abuse(self, member);
+    else if (self->rate_per_s > 0)
+        s_write(self, member, now_ns);
+    crema_session_on_tick(member->session, now_ns, crema_clock_real_ns());
+    s_attend(self, member);
+}
+
+/* Members get their ticks in turn, so that one of them waits for few others. */
 static void
 s_run(swarm_t *self, int signals)
 {
-    const struct timespec pause = {.tv_nsec = self->n > 100 ? 10 * MS : MS};
+    struct epoll_event events[EVENTS_MAX];
     const int64_t began_ns = crema_clock_mono_ns();
-    int64_t ticked_ns = 0, reported_ns = 0;
+    int64_t ticked_ns = began_ns, reported_ns = 0;
+    size_t slice = 0;
     for (int number; (number = crema_signals_read(signals)) != SIGTERM;) {
         if (number == SIGHUP)
             s_print_latencies(self);
+        int n = epoll_wait(self->epoll, events, EVENTS_MAX, 1);
+        for (int i = 0; i < n; i++)
+            s_attend(self, events[i].data.ptr);
         int64_t now_ns = crema_clock_mono_ns();
-        bool tick = now_ns - ticked_ns >= TICK_NS;
-        size_t started = 1 + (size_t)((now_ns - began_ns) * STARTS_PER_S / (1000 * MS));
-        for (size_t i = 0; i < self->n && i < started; i++) {
-            member_t *member = &self->members[i];
-            s_receive(self, member);
-            if (self->abuse)
-                s_abuse(self, member);
-            else if (self->rate_per_s > 0)
-                s_write(self, member, now_ns);
-            if (tick)
-                crema_session_on_tick(member->session, now_ns, crema_clock_real_ns());
-            s_pump(self, member);
+        if (now_ns - ticked_ns >= TICK_NS / TICK_SLICES) {
+            size_t started = 1 + (size_t)((now_ns - began_ns) * STARTS_PER_S / (1000 * MS));
+            for (size_t i = slice; i < self->n && i < started; i += TICK_SLICES)
+                s_tick(self, &self->members[i]);
+            slice = (slice + 1) % TICK_SLICES;
+            ticked_ns = now_ns;
         }
-        ticked_ns = tick ? now_ns : ticked_ns;
         if (now_ns - reported_ns >= REPORT_NS) {
             s_report(self);
             reported_ns = now_ns;
         }
-        nanosleep(&pause, NULL);
     }
 }
 
@@ -334,6 +369,7 @@ static bool
 s_make_members(swarm_t *self, int64_t heartbeat_ns)
 {
     const crema_id_t run_id = crema_random_id();
+    const double period_ns = self->rate_per_s > 0 ? 1e9 / self->rate_per_s : 0;
     self->members = calloc(self->n, sizeof *self->members);
     self->latencies_ms = calloc(LATENCIES, sizeof *self->latencies_ms);
     if (!self->members || !self->latencies_ms)
@@ -351,8 +387,9 @@ s_make_members(swarm_t *self, int64_t heartbeat_ns)
         member->row.stream_id = crema_random_id();
         member->row.run_id = run_id;
         member->row.first_avail = 1;
-        member->began_ns = crema_clock_mono_ns();
-        if (crema_session_new(&config, member->began_ns, &member->session) != CREMA_OK)
+        const int64_t now_ns = crema_clock_mono_ns();
+        member->began_ns = now_ns - (int64_t)((double)i / (double)self->n * period_ns);
+        if (crema_session_new(&config, now_ns, &member->session) != CREMA_OK)
             return false;
     }
     return true;
@@ -375,7 +412,8 @@ main(int argc, char **argv)
     zsys_set_max_sockets(0); /* as many as the library can */
     zsys_set_io_threads(
         16); /* libzmq's cost of a heartbeat grows with the connections in a thread */
-    if (crema_signals_new(&signals) != CREMA_OK ||
+    self.epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (self.epoll < 0 || crema_signals_new(&signals) != CREMA_OK ||
         crema_keys_load(strcmp(argv[2], "-") == 0 ? NULL : argv[2], CREMA_AS_AGENT, &self.keys,
                         &why) != CREMA_OK ||
         crema_arena_new(CREMA_WIRE_ARENA_BYTES, &self.arena) != CREMA_OK ||
