@@ -4,6 +4,8 @@
 
 A pair is two runs of the same analysis next to each other; which of them is first changes from pair to pair, so that what else the
 machine does meets both. Pairs are made until the interval of both wall ratios ends within 0.005 of its median, or until one of the limits.
+Before and after each run the workers do a fixed piece of work: its time is the host's speed in these seconds, and what that explains of the
+pairs' differences (by least squares) is taken out of them.
 Two placements take turns: *spare*, where scheduler, client and pipeline have the last core and the workers the others, and *shared*,
 where the workers have all cores and everything else is on them too. CPU is that of the workers and of this process, which holds
 scheduler and client; that of the three programs is told apart. With --null neither run is recorded: both ratios must then be 1 within
@@ -16,6 +18,7 @@ import argparse
 import contextlib
 import dataclasses
 import gc
+import json
 import math
 import os
 import pathlib
@@ -47,13 +50,22 @@ KEEP_MEMORY = {
 }
 
 
-def interval(ratios: list[float]) -> tuple[float, float, float]:
-    """The pairs' median ratio and its 95 % interval, after Hodges and Lehmann.
+def of_equal_speed(ratios: list[float], speeds: list[float]) -> np.ndarray:
+    """Logarithms of the ratios, less what the ratios of the fixed work's times next to them explain (a control variate)."""
+    logs, x = np.log(ratios), np.log(speeds)
+    if len(logs) < LEAST_PAIRS:
+        return logs
+    slope = np.dot(x - x.mean(), logs - logs.mean()) / np.dot(x - x.mean(), x - x.mean())
+    return logs - slope * x
+
+
+def interval(logs: np.ndarray) -> tuple[float, float, float]:
+    """The pairs' median ratio and its 95 % interval, after Hodges and Lehmann, from the ratios' logarithms.
 
     Medians of the means of every two pairs' logarithms, with the ranks that Wilcoxon's signed rank test gives: it asks only that
     chance meets both runs of a pair alike, and needs two thirds of the pairs that the median's own order statistics do.
     """
-    logs, n = np.log(ratios), len(ratios)
+    n = len(logs)
     means = np.sort((logs[:, None] + logs[None, :])[np.triu_indices(n)] / 2)
     spread = math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
     below = max(int(len(means) / 2 - stats.norm.ppf((1 + CONFIDENCE) / 2) * spread), 0)
@@ -67,6 +79,7 @@ class Measured:
 
     wall_s: float
     cpu_s: float
+    fixed_s: float  # of the fixed work beside it
     programs_s: float = 0.0
     enter_s: float = 0.0
     exit_s: float = 0.0
@@ -147,10 +160,16 @@ class Placement:
         self._client.run(_settle)
         _settle()
         programs = _programs(mc)
+        fixed_s = self._fixed_s()
         cpu_s, before_s, began = self._cpu_s(), _sum_s(programs), time.monotonic()
         run(self._fileset, processor_instance=DijetProcessor(), treename="Events")
-        wall_s = time.monotonic() - began
-        return Measured(wall_s, self._cpu_s() - cpu_s, _sum_s(_programs(mc)) - before_s)
+        wall_s, cpu_s = time.monotonic() - began, self._cpu_s() - cpu_s
+        programs_s = _sum_s(_programs(mc)) - before_s
+        return Measured(wall_s, cpu_s, (fixed_s + self._fixed_s()) / 2, programs_s)
+
+    def _fixed_s(self) -> float:
+        """CPU time that the workers need for a fixed piece of work, now."""
+        return statistics.mean(self._client.run(_fixed_work).values())
 
     def _cpu_s(self) -> float:
         return _sum_s(self._processes)
@@ -163,16 +182,19 @@ class Placement:
         }
         self.pairs.append((found[True], found[False]))
 
-    def ratios(self, what: str) -> list[float]:
+    def interval(self, what: str) -> tuple[float, float, float]:
+        return interval(of_equal_speed(self._ratios(what), self._ratios("fixed_s")))
+
+    def _ratios(self, what: str) -> list[float]:
         return [getattr(a, what) / getattr(b, what) for a, b in self.pairs]
 
     def is_narrow(self) -> bool:
-        middle, _, high = interval(self.ratios("wall_s"))
+        middle, _, high = self.interval("wall_s")
         return len(self.pairs) >= LEAST_PAIRS and high - middle <= NARROW
 
     def lines(self) -> Iterator[str]:
         for what, name in (("wall_s", "wall"), ("cpu_s", "CPU")):
-            middle, low, high = interval(self.ratios(what))
+            middle, low, high = self.interval(what)
             yield (
                 f"{self.name:7} {name:5} with / without {middle:7.4f}   95 % {low:.4f} to {high:.4f}"
                 f"   {len(self.pairs)} pairs"
@@ -190,6 +212,18 @@ def _settle() -> None:
     """Full garbage collections during the run, which come by chance, leave out what was there before it: they take 0.1 s otherwise."""
     gc.collect()
     gc.freeze()
+
+
+def _fixed_work() -> float:
+    """Seconds of CPU of a bit of Python and a bit of numpy, as an analysis has."""
+    rng = np.random.default_rng(1)
+    began = time.thread_time()
+    total = 0
+    for i in range(500_000):
+        total += i * i
+    for _ in range(4):
+        np.sort(rng.random(400_000))
+    return time.thread_time() - began
 
 
 def _pin(pid: int, cores: list[int]) -> None:
@@ -229,6 +263,8 @@ def main() -> int:
     parser.add_argument("--chunks", default=40, type=int)
     parser.add_argument("--cores", default=2, type=int)
     parser.add_argument("--null", action="store_true")
+    parser.add_argument("--placement", choices=("spare", "shared"), help="only that one")
+    parser.add_argument("--json", type=pathlib.Path, help="where to store all pairs")
     options = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))[: max(options.cores, 1)]
     until = time.monotonic() + 60 * options.minutes
@@ -244,7 +280,7 @@ def main() -> int:
                 Placement(name, cores, spare, fileset, options.events // options.chunks).open()
             )
             for name, spare in (("spare", True), ("shared", False))
-            if len(cores) > 1 or not spare
+            if (len(cores) > 1 or not spare) and options.placement in (None, name)
         ]
         for placement in placements:  # the first runs import everything, with crema and without
             placement.measure(None)
@@ -260,6 +296,11 @@ def main() -> int:
         )
         for placement in placements:
             print(*placement.lines(), sep="\n")
+    if options.json:
+        pairs = {
+            p.name: [tuple(map(dataclasses.asdict, pair)) for pair in p.pairs] for p in placements
+        }
+        options.json.write_text(json.dumps(pairs, indent=1))
     return 0
 
 
