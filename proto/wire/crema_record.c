@@ -346,13 +346,17 @@ crema_record_encode(const crema_record_t *record, uint64_t seq, int64_t t_ns, ui
 
 /* ---- rows of a batch */
 
+/* Rows of one writer share most names, so the same number stands in series. */
 static void
 s_map_ids(crema_dict_map_fn map, void *context, crema_dict_t kind, const int64_t *locals,
           uint32_t n, int64_t *ret_ids)
 {
     for (uint32_t r = 0; r < n; r++) {
         bool none = locals[r] < 0 || locals[r] >= UINT32_MAX;
-        ret_ids[r] = none ? locals[r] : map(context, kind, locals[r]);
+        if (r > 0 && locals[r] == locals[r - 1])
+            ret_ids[r] = ret_ids[r - 1];
+        else
+            ret_ids[r] = none ? locals[r] : map(context, kind, locals[r]);
     }
 }
 

@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "crema_bytes.h"
+
 #define COUNT_BELOW ((int64_t)1 << 40)
 #define BYTES_BELOW ((int64_t)1 << 50)
 
@@ -49,11 +51,11 @@ sink_bound_rows(const sink_bound_t *self, const crema_table_t *table, uint8_t *r
 {
     const size_t row_bytes = crema_table_row_bytes(table);
     for (uint8_t i = 0; i < self->n; i++) {
-        const size_t column = self->columns[i].column;
-        for (size_t r = 0; r < n; r++) {
-            int64_t value = crema_row_get_i64(table, rows + r * row_bytes, column);
+        uint8_t *at = rows + crema_table_offset(table, self->columns[i].column);
+        for (size_t r = 0; r < n; r++, at += row_bytes) {
+            int64_t value = (int64_t)crema_get_u64(at);
             if (value < 0 || value >= self->columns[i].below)
-                crema_row_set_i64(table, rows + r * row_bytes, column, self->columns[i].unknown);
+                crema_put_u64(at, (uint64_t)self->columns[i].unknown);
         }
     }
 }

@@ -16,11 +16,13 @@ s_find_columns(sink_decoder_t *self)
         const crema_table_t *table = crema_table((crema_table_id_t)t);
         assert(crema_table_row_bytes(table) <= SINK_ROW_BYTES_MAX);
         sink_columns_t *columns = &self->columns[t];
-        columns->time = t == CREMA_TABLE_ACTIVITIES ? crema_table_column(table, "t1_ns") : 0;
+        columns->time_at =
+            t == CREMA_TABLE_ACTIVITIES ? (int)offsetof(crema_activities_row_t, t1_ns) : 0;
         columns->seq = crema_table_column(table, "seq");
         columns->t_recv = crema_table_column(table, "t_recv_ns");
         columns->stream = crema_table_column(table, "stream_id");
-        columns->worker = crema_table_column(table, "worker_id");
+        int worker = crema_table_column(table, "worker_id");
+        columns->worker_at = worker >= 0 ? (int)crema_table_offset(table, (size_t)worker) : -1;
         columns->wire_only = -1;
         for (size_t i = 0; i < table->n_columns; i++)
             if (table->columns[i].origin == CREMA_FROM_WIRE_ONLY)
@@ -37,6 +39,7 @@ sink_decoder_new(sink_row_fn emit, void *context, sink_decoder_t **ret_self)
         return CREMA_ENOMEM;
     self->emit = emit;
     self->context = context;
+    self->plain_metric = SINK_DICT_NONE;
     s_find_columns(self);
     crema_err_t err = crema_arena_new(CREMA_RECORD_ARENA_BYTES, &self->arena);
     if (!(self->limits = malloc(sizeof *self->limits)))

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crema_bytes.h"
 #include "crema_split.h"
 #include "sink_decoder_impl.h"
 
@@ -217,17 +218,26 @@ s_heartbeat(sink_decoder_t *self, sink_stream_t *stream, const crema_heartbeats_
 }
 
 /* Writers report limits that they met as rows of /custom. */
-static crema_err_t
-s_custom(sink_decoder_t *self, const crema_custom_row_t *row)
+static void
+s_look_for_limit(sink_decoder_t *self, const crema_custom_row_t *row)
 {
     const size_t n = sizeof CREMA_LIMIT_METRIC - 1;
     const char *metric = sink_dict_text(self->dict, CREMA_DICT_METRIC, row->metric_id);
-    if (strncmp(metric, CREMA_LIMIT_METRIC, n) == 0) {
+    if (strncmp(metric, CREMA_LIMIT_METRIC, n) != 0) {
+        self->plain_metric = row->metric_id;
+    } else {
         crema_limit_id_t id = crema_limit_find(metric + n);
         double value = row->value;
         if (id < CREMA_LIMIT_COUNT && value > 0)
             crema_limits_met(self->limits, id, value < 1e18 ? (uint64_t)value : UINT64_MAX);
     }
+}
+
+static crema_err_t
+s_custom(sink_decoder_t *self, const crema_custom_row_t *row)
+{
+    if (row->metric_id != self->plain_metric)
+        s_look_for_limit(self, row);
     return sink_decoder_emit(self, CREMA_TABLE_CUSTOM, (const uint8_t *)row);
 }
 
@@ -283,10 +293,9 @@ sink_decoder_batch(sink_decoder_t *self, sink_stream_t *stream, const crema_batc
             s_fill(table, rows, columns->t_recv, t_recv_ns, n);
             s_fill(table, rows, columns->stream, stream->row, n);
         }
-        int64_t t_ns = crema_row_get_i64(table, row, (size_t)columns->time);
-        if (columns->worker >= 0)
-            err = sink_decoder_saw(
-                self, (uint32_t)crema_row_get_i64(table, row, (size_t)columns->worker), t_ns);
+        int64_t t_ns = (int64_t)crema_get_u64(row + columns->time_at);
+        if (columns->worker_at >= 0)
+            err = sink_decoder_saw(self, crema_get_u32(row + columns->worker_at), t_ns);
         if (err == CREMA_OK)
             err = s_row(self, stream, batch, r, row);
         t_last_ns = t_ns > t_last_ns ? t_ns : t_last_ns;

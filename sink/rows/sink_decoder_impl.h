@@ -20,10 +20,11 @@ typedef struct {
     int64_t t_first_ns, t_last_ns;
 } sink_seen_t;
 
-/* Indices of the common columns of a stream table; -1: the table does not have it. */
+/* The common columns of a stream table; -1: the table does not have it. */
 typedef struct {
-    int time, seq, t_recv, stream, worker;
-    int wire_only; /* what only a Batch has */
+    int time_at, worker_at;  /* offsets in a row: an i64, a u32 */
+    int seq, t_recv, stream; /* indices */
+    int wire_only;           /* index of what only a Batch has */
     sink_bound_t bound;
 } sink_columns_t;
 
@@ -48,6 +49,8 @@ struct sink_decoder {
     crema_clock_sample_t *clocks; /* waiting for the stream of their agent */
     size_t n_clocks, clocks_room;
     bool has_stray_clocks; /* of agents without a stream that shipped none either */
+
+    uint32_t plain_metric; /* the last one that was not a limit; they come in series */
 
     sink_seen_t *seen; /* by row of /dict/worker */
     size_t seen_room;
