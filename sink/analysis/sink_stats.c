@@ -77,20 +77,28 @@ s_points(const char *dir, const double *x, const double *y, size_t n, size_t *re
     return points;
 }
 
-/* The value with that rank in ascending order. */
+/* The value with that rank in ascending order, if those from `from` to before `to` have the same ranks as if all were
+ * sorted. Afterwards the same holds on either side of the rank. */
 static double
-s_ranked(double *values, size_t n, size_t rank)
+s_ranked(double *values, size_t from, size_t to, size_t rank)
 {
-    sink_select_real(values, n, rank);
+    sink_select_real(values + from, to - from, rank - from);
     return values[rank];
 }
 
-/* The median of at least one value, without sorting them. */
-static double
-s_middle(double *values, size_t n)
+/* The slope and its bounds, from at least one slope. The bounds come first: what is between them is little. */
+static void
+s_middle_slopes(double *slopes, size_t n, double reach, sink_line_t *line)
 {
-    const double middle[2] = {s_ranked(values, n, (n - 1) / 2), s_ranked(values, n, n / 2)};
-    return sink_stats_quantile(middle, n % 2 ? 1 : 2, 0.5);
+    const double half = (double)n / 2, last = (double)n - 1;
+    const double below = rint(half - reach) - 1, above = rint(half + reach);
+    const size_t low = below < 0 ? 0 : (size_t)below, high = above > last ? n - 1 : (size_t)above;
+    const size_t middle = (n - 1) / 2; /* of an even number the first of two */
+    line->b_lo = s_ranked(slopes, 0, n, low);
+    line->b_hi = s_ranked(slopes, low, n, high);
+    const double pair[2] = {s_ranked(slopes, low, high + 1, middle),
+                            s_ranked(slopes, middle, high + 1, n / 2)};
+    line->b = sink_stats_quantile(pair, n % 2 ? 1 : 2, 0.5);
 }
 
 static double
@@ -160,19 +168,12 @@ sink_stats_line(const char *dir, const double *x, const double *y, size_t n, sin
     line.n_used = m;
     size_t n_slopes = s_slopes(points, m, slopes);
     if (n_slopes > 0) {
-        line.b = s_middle(slopes, n_slopes);
-        if (m >= 3) {
-            double half = (double)n_slopes / 2, reach = s_reach(points, m, scratch);
-            double low = rint(half - reach) - 1, high = rint(half + reach);
-            double last = (double)n_slopes - 1;
-            line.b_lo = s_ranked(slopes, n_slopes, low < 0 ? 0 : (size_t)low);
-            line.b_hi = s_ranked(slopes, n_slopes, high > last ? n_slopes - 1 : (size_t)high);
-        }
+        s_middle_slopes(slopes, n_slopes, s_reach(points, m, scratch), &line);
         line.a = s_intercept(points, m, line.b, scratch);
-        if (m >= 3) {
-            line.a_lo = s_intercept(points, m, line.b_hi, scratch);
-            line.a_hi = s_intercept(points, m, line.b_lo, scratch);
-        }
+        line.a_lo = s_intercept(points, m, line.b_hi, scratch);
+        line.a_hi = s_intercept(points, m, line.b_lo, scratch);
+        if (m < 3)
+            line.b_lo = line.b_hi = line.a_lo = line.a_hi = NAN;
     }
     sink_scratch_free(scratch);
     sink_scratch_free(slopes);
