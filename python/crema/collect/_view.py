@@ -39,6 +39,10 @@ class RunView:
     _service: Service | None
     _displays: list[Display]
 
+    def __repr__(self) -> str:
+        where = f", {self.path}" if self.path else ""
+        return f"<crema.MetricsCollector of run {self.run_id}: {self.verdict or 'no verdict yet'}{where}>"
+
     # -------------------------------------------------------------- during the run
 
     def live(self, n_events: int | None = None) -> Display | NoDisplay:
@@ -115,11 +119,13 @@ class RunView:
 
     def save_measurement(
         self, output_dir: str | os.PathLike, measurement_name: str | None = None
-    ) -> pathlib.Path:
-        """Write metrics and a copy of the run file to a new directory in roastcoffea's layout; returns the directory."""
+    ) -> pathlib.Path | None:
+        """Write metrics and a copy of the run file to a new directory in roastcoffea's layout; returns the directory, as `report` its page."""
         from ..read import roastcoffea
 
-        return roastcoffea.save_measurement(self._file(), output_dir, measurement_name)
+        return self._use(
+            lambda path: roastcoffea.save_measurement(path, output_dir, measurement_name), None
+        )
 
     def print_summary(self) -> None:
         """Print the tables of the run file."""
@@ -128,19 +134,26 @@ class RunView:
         self._read(lambda run: print_report(run.path), None)
 
     def _read(self, read: Callable[[Any], Any], otherwise: Any) -> Any:
-        """Result of `read` for the run file; without a file a line says so."""
+        """Result of `read` for the open run file."""
         from ..read.reader import open as open_run
 
-        try:
-            with open_run(self._file()) as run:
+        def of(path: pathlib.Path) -> Any:
+            with open_run(path) as run:
                 return read(run)
+
+        return self._use(of, otherwise)
+
+    def _use(self, use: Callable[[pathlib.Path], Any], otherwise: Any) -> Any:
+        """Result of `use` for the path of the run file. If that fails a line says so: the script goes on, and keeps its output."""
+        try:
+            return use(self._file())
         except Exception as error:
             if self._on_error == "raise":
                 raise
             self._say(f"crema: {error}")
             return otherwise
 
-    def report(self, path: str | os.PathLike | None = None) -> pathlib.Path:
+    def report(self, path: str | os.PathLike | None = None) -> pathlib.Path | None:
         """Write the report of the run: one HTML page that opens offline.
 
         Parameters
@@ -150,19 +163,22 @@ class RunView:
 
         Returns
         -------
-        pathlib.Path
-            Path of the page.
+        pathlib.Path or None
+            Path of the page. None if there is no run file on this machine, or the page cannot be
+            written: a line on standard error gives the reason.
 
         Raises
         ------
-        CremaError
-            If the run file is not on this machine.
-        OSError
-            If the page cannot be written.
+        CremaError, OSError, ImportError
+            With ``on_error="raise"``, in place of that line.
         """
-        from ..read.html import write_report
 
-        return write_report(self._file(), path)
+        def write(run_file: pathlib.Path) -> pathlib.Path:
+            from ..read.html import write_report
+
+            return write_report(run_file, path)
+
+        return self._use(write, None)
 
     def _file(self) -> pathlib.Path:
         if self.path is None or not self.path.is_file():

@@ -409,6 +409,20 @@ def test_a_collector_records_one_run(tmp_path):
         pytest.fail("a second run")
 
 
+def test_without_a_run_file_nothing_raises_after_the_block(tmp_path, capsys):
+    mc = crema.MetricsCollector("not a client", output=tmp_path)
+    with mc:
+        pass
+    capsys.readouterr()
+    assert mc.report() is None
+    assert mc.save_measurement(tmp_path) is None
+    assert capsys.readouterr().err.count("there is no run file of run") == 2
+    assert "UNKNOWN" in repr(mc)
+    mc._on_error = "raise"
+    with pytest.raises(crema.CremaError, match="no run file"):
+        mc.report()
+
+
 # -------------------------------------------------------------- what happens to the pipeline later
 
 
