@@ -96,6 +96,11 @@ class Change:
         """After less before."""
         return self.after_s - self.before_s
 
+    @property
+    def unknown(self) -> bool:
+        """Whether its noise would come from the chunks, of which a run has too few."""
+        return self.name in _PART and math.isnan(self.noise_s)
+
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
@@ -116,9 +121,17 @@ class Comparison:
         return [change for change in self.changes if change.moved]
 
     def sentence(self) -> str:
-        """Sentence that names the cause that moved most, or says that none did."""
+        """Sentence that names the cause that moved most, or says that none did, or that this is not known."""
         if not self.moved:
-            return "No cause moved beyond the noise."
+            unknown = [c for c in self.changes if c.unknown and c.share > LEAST]
+            if not unknown:
+                return "No cause moved beyond the noise."
+            first, more = unknown[0], "more" if unknown[0].difference_s > 0 else "less"
+            return (
+                f"Noise unknown: {first.name.replace('_', ' ')} took {abs(first.difference_s):,.3g} {self.unit} {more} "
+                f"({first.before_s:,.3g} before, {first.after_s:,.3g} after), but a run has fewer than {2 * _SLICES} chunks; "
+                "repeats of each side would show whether that is chance."
+            )
         first = self.moved[0]
         way = "more" if first.difference_s > 0 else "less"
         bound = f" ± {first.noise_s:,.2g}" if math.isfinite(first.noise_s) else ""
