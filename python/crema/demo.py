@@ -116,7 +116,10 @@ def _client(options: argparse.Namespace, say) -> Iterator[Client]:
             try:
                 client = stack.enter_context(Client(options.scheduler, timeout=PATIENCE_S))
                 client.wait_for_workers(options.workers, timeout=PATIENCE_S)
-            except OSError as error:  # no scheduler there, or too few workers
+            except (
+                OSError,
+                ValueError,
+            ) as error:  # no scheduler there, no address, or too few workers
                 raise CremaError(f"the cluster is not ready: {error}") from error
         else:
             say(f"Starting a LocalCluster of {options.workers} workers, one thread each.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pathlib
@@ -19,6 +20,9 @@ from .top_command import top
 @click.version_option(__version__, prog_name="crema")
 def main() -> None:
     """Look at run files and compare them; make keys for a pipeline that is shared."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that is not UTF-8 lacks some signs
 
 
 _PATH = click.Path(path_type=pathlib.Path)
@@ -148,6 +152,8 @@ def runs(directory: pathlib.Path | None, as_json: bool) -> None:
         _say_json(frame.reset_index().to_dict("records"))
     else:
         console = Console()
+        if frame.empty:
+            click.echo(f"crema: there is no run file in {frame.attrs['directory']}", err=True)
         console.print(run_list(frame, console.width), soft_wrap=True)
     if left_out:
         sys.exit(1)

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from .compare import METRICS
 from .reader import RunFile, silence
 from .reader import open as open_run
 
@@ -29,7 +30,7 @@ BOTTLENECK_LEAST = 0.01  # of the capacity
 # Title -> rows of summary/workflow, what people call them.
 SECTIONS: dict[str, dict[str, str]] = {
     "Throughput": {
-        "data_rate_gbps": "Data rate",
+        "data_rate_gbps": "Data rate, in bits",
         "data_rate_mb_s": "Data rate",
         "wire_rate_gbps": "Network interfaces",
         "total_bytes_read_coffea": "Bytes read",
@@ -136,9 +137,7 @@ def difference(found: Comparison) -> Group:
     metrics = _table("Numbers", "", "before", "after", "change")
     for name, (before, after, unit) in found.metrics.items():
         change = f"{100 * (after / before - 1):+.1f} %".replace("-0.0", "+0.0") if before else "–"
-        metrics.add_row(
-            name.replace("_", " "), quantity(before, unit), quantity(after, unit), change
-        )
+        metrics.add_row(METRICS[name], quantity(before, unit), quantity(after, unit), change)
     settings = _table("Set-up that differs", "", "before", "after")
     for column in settings.columns[1:]:
         column.justify, column.no_wrap, column.overflow = "left", False, "fold"

@@ -30,7 +30,7 @@ def runs(directory: str | os.PathLike | None = None) -> pd.DataFrame:
     pandas.DataFrame
         One row per file, by start of the run. The index is ``run_id``; columns are ``file``, the root attributes (with
         ``t_run_start`` and the like as timestamps), and the metrics of ``summary/workflow``, NaN while a run goes on.
-        Units of the metrics are in ``df.attrs["units"]``.
+        Units of the metrics are in ``df.attrs["units"]``, the directory in ``df.attrs["directory"]``.
 
     Raises
     ------
@@ -71,5 +71,5 @@ def runs(directory: str | os.PathLike | None = None) -> pd.DataFrame:
     first = [name for name in _FIRST if name in frame.columns]
     frame = frame[["run_id", *first, *(c for c in frame.columns if c not in {"run_id", *first})]]
     frame = frame.sort_values("t_run_start").set_index("run_id")
-    frame.attrs["units"] = units
+    frame.attrs.update(units=units, directory=str(where))
     return frame

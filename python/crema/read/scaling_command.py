@@ -71,7 +71,9 @@ def scaling(
 )
 @click.option("--no-tail", is_flag=True, help="As if the last chunks ended all at once.")
 @click.option(
-    "--cores", type=float, help="Cores that the workers have together, if the file does not say it."
+    "--cores",
+    type=click.FloatRange(0, min_open=True),
+    help="Cores that the workers have together, if the file does not say it.",
 )
 @_json
 @plain_errors

@@ -75,6 +75,24 @@ def test_runs_lists_a_directory(measured, monkeypatch):
     assert row["total_events"] == 4000
 
 
+def test_runs_names_a_directory_without_runs(tmp_path):
+    assert f"there is no run file in {tmp_path}" in crema_command("runs", tmp_path)
+
+
+def test_a_terminal_that_lacks_signs_gets_the_rest(measured):
+    for command in (["show"], ["show", "--all"]):
+        ran = CliRunner(charset="ascii").invoke(main, [*command, str(measured.path)])
+        assert ran.exit_code == 0, ran.output
+        assert "4,000" in ran.output
+
+
+def test_plots_are_listed_in_two_columns(measured):
+    with crema.open(measured.path) as run:
+        lines = repr(run.plot).splitlines()
+    assert all("  " in line for line in lines)
+    assert len({re.search(r"  +", line).end() for line in lines}) == 1
+
+
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_tables_are_exported(measured, tmp_path, kind):
     names = ["--table", "chunks", "--table", "summary/workflow"]
@@ -203,6 +221,20 @@ def test_a_run_does_not_differ_from_itself(measured):
     assert found.settings == {}
     assert set(found.metrics) <= set(METRICS)
     assert all(before == after for before, after, _ in found.metrics.values())
+
+
+def test_noise_that_is_not_known_is_no_judgement(measured, tmp_path):
+    after = changed(measured.path, tmp_path / "b.h5", "input", 3.0)
+    for path in (measured.path, after):
+        shutil.copy(path, tmp_path / f"few-{path.name}")
+    few = [tmp_path / f"few-{path.name}" for path in (measured.path, after)]
+    for path in few:
+        with h5py.File(path, "a") as f:
+            f["chunks"].resize(15, axis=0)
+    found = compare(*few)
+    assert found.moved == []
+    assert "Noise unknown: input took" in found.sentence()
+    assert "fewer than 16 chunks" in found.sentence()
 
 
 def test_the_cause_that_moved_is_named(measured, tmp_path):

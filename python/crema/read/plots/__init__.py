@@ -73,4 +73,6 @@ class Plots:
         return sorted(name for name, entry in REGISTRY.items() if entry.across == self._across)
 
     def __repr__(self) -> str:
-        return "\n".join(f"{name:34}{REGISTRY[name].question}" for name in dir(self))
+        names = dir(self)
+        width = max(map(len, names)) + 2
+        return "\n".join(f"{name:{width}}{REGISTRY[name].question}" for name in names)
