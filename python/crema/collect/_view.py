@@ -75,6 +75,8 @@ class RunView:
         return shown
 
     def _watch(self, n_events: int | None) -> Display:
+        if self.path is not None:
+            raise CremaError("the run is over: mc.report() or crema show")
         if self._service is None or not self._recorded:
             raise CremaError(
                 "the run is not recorded"

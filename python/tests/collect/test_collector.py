@@ -405,6 +405,8 @@ def test_a_collector_records_one_run(tmp_path):
         _ = mc.checkpointer
     with mc:
         pass
+    with pytest.raises(crema.CremaError, match="the run is over"):
+        mc.live()
     with pytest.raises(crema.CremaError, match="one run"), mc:
         pytest.fail("a second run")
 
