@@ -35,7 +35,7 @@ def _say_json(value: object) -> None:
     click.echo(json.dumps(finite(value), indent=1, ensure_ascii=False))
 
 
-@main.command()
+@main.command(short_help="Print a run in six lines, or its tables.")
 @click.argument("file", type=_PATH)
 @click.option("--all", "everything", is_flag=True, help="All tables, not six lines.")
 @_json
@@ -57,7 +57,7 @@ def show(file: pathlib.Path, everything: bool, as_json: bool) -> None:
             Console().print(brief.lines(run), soft_wrap=True)
 
 
-@main.command()
+@main.command(short_help="Write the page of a run, of two, or of a series.")
 @click.argument("files", nargs=-1, required=True, type=_PATH)
 @click.option("-o", "--output", type=_PATH, help="The page; beside the run file if not given.")
 @click.option("--figures", type=_PATH, help="Directory to write each figure to as SVG too.")
@@ -98,7 +98,7 @@ def report(
         click.echo(page)
 
 
-@main.command()
+@main.command(short_help="Show what changed between two runs.")
 @click.argument("before", type=_PATH)
 @click.argument("after", nargs=-1, required=True, type=_PATH)
 @click.option("--repeat", "repeats", multiple=True, type=_PATH, help="Another run like BEFORE.")
@@ -127,7 +127,7 @@ def diff(
         Console().print(difference(found))
 
 
-@main.command()
+@main.command(short_help="List the run files of a directory.")
 @click.argument("directory", required=False, type=_PATH)
 @_json
 @plain_errors
@@ -159,7 +159,7 @@ def runs(directory: pathlib.Path | None, as_json: bool) -> None:
         sys.exit(1)
 
 
-@main.command()
+@main.command(short_help="Write tables as CSV or Parquet, or a trace.")
 @click.argument("file", type=_PATH)
 @click.option(
     "--to", "kind", type=click.Choice(["csv", "parquet", "trace"]), default="csv", show_default=True
@@ -215,7 +215,7 @@ def check(files: tuple[str, ...], as_json: bool) -> None:
     sys.exit(0 if all(f["sound"] for f in found) else 1)
 
 
-@main.command()
+@main.command(short_help="Check this host, and find what runs left behind.")
 @click.argument("output", required=False, type=_PATH)
 @click.option("--scheduler", metavar="ADDRESS", help="Look at the workers of this scheduler too.")
 @click.option("--keys", "keys_", multiple=True, type=_PATH, help="Key directory; more than one.")

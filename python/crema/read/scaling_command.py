@@ -15,7 +15,7 @@ _json = click.option("--json", "json_", is_flag=True, help="Print JSON.")
 _to = click.Path(dir_okay=False, path_type=pathlib.Path)
 
 
-@click.command()
+@click.command(short_help="Compare runs on different numbers of threads.")
 @_files
 @click.option("--csv", "csv_file", type=_to, help="Write the table there too.")
 @click.option(
@@ -58,7 +58,7 @@ def scaling(
         Console().print(scaling_report.render(series))
 
 
-@click.command("what-if")
+@click.command("what-if", short_help="Predict a run with other threads or chunks.")
 @_files
 @click.option("--threads", type=click.IntRange(1), help="On so many threads.")
 @click.option("--chunksize", type=click.IntRange(1), help="With about so many events in a chunk.")

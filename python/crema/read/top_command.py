@@ -15,7 +15,7 @@ from ._errors import plain_errors
 _START_S = 10.0  # to wait for a file that is being written anew
 
 
-@click.command()
+@click.command(short_help="Watch a run while it is in progress.")
 @click.argument("file", required=False, type=click.Path(path_type=pathlib.Path))
 @click.option(
     "--events",
