@@ -1,8 +1,7 @@
 #include "crema_id.h"
 
+#include <sodium.h>
 #include <string.h>
-
-static const char s_digits[] = "0123456789abcdef";
 
 bool
 crema_id_equal(const crema_id_t *a, const crema_id_t *b)
@@ -34,66 +33,42 @@ crema_id_hash(const crema_id_t *id)
 char *
 crema_id_hex(const crema_id_t *id, char text[CREMA_ID_HEX_CHARS + 1])
 {
-    char *at = text;
-    for (size_t i = 0; i < CREMA_ID_BYTES; i++) {
-        *at++ = s_digits[id->bytes[i] >> 4];
-        *at++ = s_digits[id->bytes[i] & 15];
-    }
-    *at = '\0';
-    return text;
+    return sodium_bin2hex(text, CREMA_ID_HEX_CHARS + 1, id->bytes, CREMA_ID_BYTES);
 }
 
-/* Byte i of an id has a dash before it in the 8-4-4-4-12 form. */
+/* Where the 8-4-4-4-12 form has its dashes. */
 static bool
-s_dash_before(size_t i)
+s_is_dash(size_t at)
 {
-    return i == 4 || i == 6 || i == 8 || i == 10;
+    return at == 8 || at == 13 || at == 18 || at == 23;
 }
 
 char *
 crema_id_uuid(const crema_id_t *id, char text[37])
 {
-    char *at = text;
-    for (size_t i = 0; i < CREMA_ID_BYTES; i++) {
-        if (s_dash_before(i))
-            *at++ = '-';
-        *at++ = s_digits[id->bytes[i] >> 4];
-        *at++ = s_digits[id->bytes[i] & 15];
-    }
-    *at = '\0';
+    char hex[CREMA_ID_HEX_CHARS + 1];
+    const char *next = crema_id_hex(id, hex);
+    for (size_t at = 0; at < 36; at++)
+        text[at] = s_is_dash(at) ? '-' : *next++;
+    text[36] = '\0';
     return text;
-}
-
-/* Value of a hex digit of either case, or -1. */
-static int
-s_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
 }
 
 bool
 crema_id_parse(const char *text, crema_id_t *ret_id)
 {
-    size_t length = strnlen(text, 37);
+    char hex[CREMA_ID_HEX_CHARS];
+    size_t length = strnlen(text, 37), n = 0;
     if (length != CREMA_ID_HEX_CHARS && length != 36)
         return false;
+    for (size_t at = 0; at < length; at++)
+        if (length != 36 || !s_is_dash(at))
+            hex[n++] = text[at];
+        else if (text[at] != '-')
+            return false;
     crema_id_t id;
-    for (size_t i = 0; i < CREMA_ID_BYTES; i++) {
-        if (length == 36 && s_dash_before(i) && *text++ != '-')
-            return false;
-        int high = s_digit(text[0]);
-        int low = high < 0 ? -1 : s_digit(text[1]);
-        if (low < 0)
-            return false;
-        id.bytes[i] = (uint8_t)(high << 4 | low);
-        text += 2;
-    }
+    if (sodium_hex2bin(id.bytes, sizeof id.bytes, hex, n, NULL, NULL, NULL) != 0)
+        return false;
     *ret_id = id;
     return true;
 }

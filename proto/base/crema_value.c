@@ -133,14 +133,9 @@ crema_value_parse_flag(const char *text, bool *ret_value)
 static char *
 s_put_digits(char *at, int64_t value)
 {
-    char digits[20];
-    size_t n = 0;
-    do {
-        digits[n++] = (char)('0' + value % 10);
-        value /= 10;
-    } while (value > 0);
-    while (n > 0)
-        *at++ = digits[--n];
+    if (value > 9)
+        at = s_put_digits(at, value / 10);
+    *at++ = (char)('0' + value % 10);
     return at;
 }
 
