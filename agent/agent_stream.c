@@ -55,7 +55,7 @@ agent_stream_open(const agent_sampler_config_t *config, const char *boot_id,
         .attribute_values = values,
     };
     crema_id_t stream_id = crema_random_id();
-    return crema_spool_writer_open_for(config->dir, &stream_id, &info, owner, ret_writer);
+    return crema_spool_writer_open(config->dir, &stream_id, &info, owner, ret_writer);
 }
 
 crema_err_t

@@ -12,12 +12,12 @@
 
 #include "crema_error.h"
 
-/* Fails the test with the error's name and the call. */
+/* Fails the test with the error's text and the call. */
 #define must(call)                                                                                 \
     do {                                                                                           \
         crema_err_t must_err = (call);                                                             \
         if (must_err != CREMA_OK)                                                                  \
-            fail_msg("%s: %s", crema_err_name(must_err), #call);                                   \
+            fail_msg("%s: %s", crema_err_text(must_err), #call);                                   \
     } while (0)
 
 #endif

@@ -106,7 +106,7 @@ s_open_spool(void)
 {
     const crema_id_t stream_id = frames_id(3);
     const crema_stream_info_t info = {.run_id = frames_id(RUN), .kind = CREMA_STREAM_AGENT};
-    must(crema_spool_writer_open(s_dir, &stream_id, &info, &s_writer));
+    must(crema_spool_writer_open(s_dir, &stream_id, &info, CREMA_SPOOL_SELF, &s_writer));
 }
 
 static void

@@ -1,19 +1,6 @@
 #include "crema_error.h"
 
 const char *
-crema_err_name(crema_err_t err)
-{
-    switch (err) {
-#define X(code, text)                                                                              \
-    case code:                                                                                     \
-        return #code;
-        CREMA_ERROR_TABLE(X)
-#undef X
-    }
-    return "CREMA_E?";
-}
-
-const char *
 crema_err_text(crema_err_t err)
 {
     switch (err) {

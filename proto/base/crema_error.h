@@ -34,9 +34,6 @@ typedef enum {
 #undef X
 } crema_err_t;
 
-/* "CREMA_EIO"; "CREMA_E?" for an unknown number. */
-const char *crema_err_name(crema_err_t err);
-
 /* One lower-case phrase, no full stop. */
 const char *crema_err_text(crema_err_t err);
 

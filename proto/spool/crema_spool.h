@@ -30,19 +30,14 @@
 /* ---- writer: one stream of this process */
 typedef struct crema_spool_writer crema_spool_writer_t;
 
-/* Creates the first segment in `dir` and writes the StreamInfo record. */
+/* Creates the first segment in `dir` and writes the StreamInfo record. `owner`: the user whose
+ * processes the stream is about; where permitted, the files are given to that user, so that
+ * readers find the owner as with files the user wrote. */
+#define CREMA_SPOOL_SELF UINT32_MAX
 CREMA_MUST_CHECK crema_err_t crema_spool_writer_open(const char *dir, const crema_id_t *stream_id,
                                                      const crema_stream_info_t *info,
+                                                     uint32_t owner,
                                                      crema_spool_writer_t **ret_self);
-
-/* The same for a stream about a user's processes: where permitted, the files are given to that
- * user, so that readers find the owner as with files the user wrote. */
-#define CREMA_SPOOL_SELF UINT32_MAX
-CREMA_MUST_CHECK crema_err_t crema_spool_writer_open_for(const char *dir,
-                                                         const crema_id_t *stream_id,
-                                                         const crema_stream_info_t *info,
-                                                         uint32_t owner,
-                                                         crema_spool_writer_t **ret_self);
 
 /* Appends one record as the next number with a single write(). After CREMA_ENOSPC or CREMA_EIO
  * nothing of it remains, the number is not used, and the record counts as dropped; so does

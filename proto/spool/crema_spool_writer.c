@@ -106,15 +106,8 @@ s_free(crema_spool_writer_t **self_p)
 
 crema_err_t
 crema_spool_writer_open(const char *dir, const crema_id_t *stream_id,
-                        const crema_stream_info_t *info, crema_spool_writer_t **ret_self)
-{
-    return crema_spool_writer_open_for(dir, stream_id, info, CREMA_SPOOL_SELF, ret_self);
-}
-
-crema_err_t
-crema_spool_writer_open_for(const char *dir, const crema_id_t *stream_id,
-                            const crema_stream_info_t *info, uint32_t owner,
-                            crema_spool_writer_t **ret_self)
+                        const crema_stream_info_t *info, uint32_t owner,
+                        crema_spool_writer_t **ret_self)
 {
     crema_spool_writer_t *self = malloc(sizeof *self);
     if (!self)

@@ -118,15 +118,6 @@ crema_table(crema_table_id_t id)
     return (unsigned)id < CREMA_TABLE_COUNT ? &s_tables[id] : NULL;
 }
 
-const crema_table_t *
-crema_table_by_path(const char *path)
-{
-    for (size_t t = 0; t < CREMA_TABLE_COUNT; t++)
-        if (strcmp(s_tables[t].path, path) == 0)
-            return &s_tables[t];
-    return NULL;
-}
-
 size_t
 crema_table_row_bytes(const crema_table_t *table)
 {

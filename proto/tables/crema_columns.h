@@ -149,9 +149,6 @@ typedef struct {
 /* id < CREMA_TABLE_COUNT, else NULL. */
 const crema_table_t *crema_table(crema_table_id_t id);
 
-/* NULL if no table has that path. */
-const crema_table_t *crema_table_by_path(const char *path);
-
 /* Bytes of one packed row. */
 size_t crema_table_row_bytes(const crema_table_t *table);
 

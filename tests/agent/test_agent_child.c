@@ -26,7 +26,7 @@ static int s_signals = -1;
 static void
 must(crema_err_t err)
 {
-    assert_string_equal(crema_err_name(err), "CREMA_OK");
+    assert_string_equal(crema_err_text(err), crema_err_text(CREMA_OK));
 }
 
 static int

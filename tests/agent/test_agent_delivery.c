@@ -51,7 +51,7 @@ typedef struct {
 static void
 must(crema_err_t err)
 {
-    assert_string_equal(crema_err_name(err), "CREMA_OK");
+    assert_string_equal(crema_err_text(err), crema_err_text(CREMA_OK));
 }
 
 /* ---- the aggregator */
@@ -277,7 +277,7 @@ must_start_writer(const bench_t *b, const crema_id_t *run_id, crema_stream_kind_
                                 .memory_limit_b = -1,
                                 .t_mono_ns = crema_clock_mono_ns(),
                                 .boot_id = ""};
-    must(crema_spool_writer_open(b->dir, ret_stream_id, &info, &writer));
+    must(crema_spool_writer_open(b->dir, ret_stream_id, &info, CREMA_SPOOL_SELF, &writer));
     return writer;
 }
 

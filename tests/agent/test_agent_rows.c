@@ -15,7 +15,7 @@
 static void
 must(crema_err_t err)
 {
-    assert_string_equal(crema_err_name(err), "CREMA_OK");
+    assert_string_equal(crema_err_text(err), crema_err_text(CREMA_OK));
 }
 
 /* Writes what was gathered, reads it back as record 2 of a fresh stream, and hands it to `check`. */
@@ -31,7 +31,7 @@ must_come_back(agent_rows_t *rows, void (*check)(const crema_batch_t *batch))
                                 .worker_name = "",
                                 .boot_id = ""};
     crema_spool_writer_t *writer;
-    must(crema_spool_writer_open(dir, &id, &info, &writer));
+    must(crema_spool_writer_open(dir, &id, &info, CREMA_SPOOL_SELF, &writer));
     must(agent_rows_write(rows, writer, 5));
     assert_int_equal(agent_rows_count(rows), 0);
     must(agent_rows_write(rows, writer, 6)); /* nothing: no record */

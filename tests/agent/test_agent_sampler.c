@@ -32,7 +32,7 @@ typedef struct {
 static void
 must(crema_err_t err)
 {
-    assert_string_equal(crema_err_name(err), "CREMA_OK");
+    assert_string_equal(crema_err_text(err), crema_err_text(CREMA_OK));
 }
 
 static bench_t *
@@ -96,7 +96,7 @@ must_start_worker(bench_t *b, const crema_id_t *run_id, int32_t pid, int64_t lim
                                 .memory_limit_b = limit_b,
                                 .t_mono_ns = crema_clock_mono_ns(),
                                 .boot_id = ""};
-    must(crema_spool_writer_open(b->dir, &stream_id, &info, &writer));
+    must(crema_spool_writer_open(b->dir, &stream_id, &info, CREMA_SPOOL_SELF, &writer));
     return writer;
 }
 
@@ -329,7 +329,7 @@ test_a_process_is_sampled_only_for_its_own_stream(void **state)
                                     .t_mono_ns = cases[i].t_mono_ns ? cases[i].t_mono_ns
                                                                     : crema_clock_mono_ns(),
                                     .boot_id = cases[i].boot_id};
-        must(crema_spool_writer_open(b->dir, &stream_id, &info, &writer));
+        must(crema_spool_writer_open(b->dir, &stream_id, &info, CREMA_SPOOL_SELF, &writer));
         char path[PATH_MAX], hex[CREMA_ID_HEX_CHARS + 1];
         snprintf(path, sizeof path, "%s/sp-%s-%016x", b->dir, crema_id_hex(&stream_id, hex), 1);
         assert_int_equal(chown(path, cases[i].owner, 0), 0);

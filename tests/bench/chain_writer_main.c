@@ -75,7 +75,8 @@ s_open(const char *spool, const crema_id_t *run_id, crema_spool_writer_t **ret_w
         .t_mono_ns = crema_clock_mono_ns(),
         .boot_id = "",
     };
-    crema_err_t err = crema_spool_writer_open(spool, &stream_id, &info, ret_writer);
+    crema_err_t err =
+        crema_spool_writer_open(spool, &stream_id, &info, CREMA_SPOOL_SELF, ret_writer);
     return err == CREMA_OK ? s_append_names(*ret_writer) : err;
 }
 

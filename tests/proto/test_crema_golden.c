@@ -11,6 +11,7 @@
 #include "arena_fixture.h"
 #include "crema_columns_doc.h"
 #include "proto_samples.h"
+#include "table_by_path.h"
 
 static FILE *
 s_open(const char *name, const char *mode)
@@ -180,7 +181,7 @@ test_columns(void **state)
     size_t read = 0;
     while (fscanf(file, "%63s %63s %31s %d %31s %511s", path, name, dtype, &wire, units, labels) ==
            6) {
-        const crema_table_t *table = crema_table_by_path(path);
+        const crema_table_t *table = table_by_path(path);
         int column = table ? crema_table_column(table, name) : -1;
         if (!table || column < 0) {
             fail_msg("%s of /%s is gone", name, path);

@@ -67,7 +67,7 @@ s_is_an_answer(crema_err_t err)
     case CREMA_ELIMIT:
         return;
     default:
-        fail_msg("%s", crema_err_name(err));
+        fail_msg("%s", crema_err_text(err));
     }
 }
 

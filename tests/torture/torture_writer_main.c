@@ -108,7 +108,7 @@ main(int argc, char **argv)
     torture_ledger_t *ledger = NULL;
     crema_err_t err = torture_ledger_new(argv[2], &stream_id, &ledger);
     if (err == CREMA_OK)
-        err = crema_spool_writer_open(argv[1], &stream_id, &info, &writer);
+        err = crema_spool_writer_open(argv[1], &stream_id, &info, CREMA_SPOOL_SELF, &writer);
     if (err == CREMA_OK)
         err = s_append_names(writer);
     if (err != CREMA_OK) {

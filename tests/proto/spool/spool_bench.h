@@ -37,7 +37,7 @@ typedef struct {
 static inline void
 must(crema_err_t err)
 {
-    assert_string_equal(crema_err_name(err), "CREMA_OK");
+    assert_string_equal(crema_err_text(err), crema_err_text(CREMA_OK));
 }
 
 static inline bench_t *
@@ -103,7 +103,7 @@ must_start_writer(bench_t *b)
                                 .t_real_ns = 1000000,
                                 .t_mono_ns = 1000,
                                 .boot_id = "boot"};
-    must(crema_spool_writer_open(b->dir, &b->stream_id, &info, &b->writer));
+    must(crema_spool_writer_open(b->dir, &b->stream_id, &info, CREMA_SPOOL_SELF, &b->writer));
 }
 
 /* A dictionary entry with a text of that length: a record of known weight. */

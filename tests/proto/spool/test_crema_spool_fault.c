@@ -39,7 +39,7 @@ s_bench(void)
     b.run_id = crema_random_id();
     crema_stream_info_t info = c_info;
     info.run_id = b.run_id;
-    must(crema_spool_writer_open(b.dir, &b.stream_id, &info, &b.writer));
+    must(crema_spool_writer_open(b.dir, &b.stream_id, &info, CREMA_SPOOL_SELF, &b.writer));
     must(crema_spool_open(b.dir, &b.spool));
     must(crema_spool_lock(b.spool));
     return b;

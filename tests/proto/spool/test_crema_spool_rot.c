@@ -33,7 +33,7 @@ must_write_stream(uint8_t number)
                                 .t_real_ns = 1000000,
                                 .t_mono_ns = 1000};
     crema_spool_writer_t *writer;
-    must(crema_spool_writer_open(s_dir, &id, &info, &writer));
+    must(crema_spool_writer_open(s_dir, &id, &info, CREMA_SPOOL_SELF, &writer));
     for (int i = 2; i < RECORDS; i++) {
         crema_dict_entry_t entry = {.kind = CREMA_DICT_ACTIVITY,
                                     .id = (uint32_t)i,

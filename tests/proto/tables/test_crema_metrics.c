@@ -9,6 +9,7 @@
 
 #include "crema_columns_doc.h"
 #include "crema_metrics.h"
+#include "table_by_path.h"
 
 static size_t
 s_room(crema_table_id_t table, const char *column)
@@ -63,7 +64,7 @@ s_must_name_columns(const char *page)
         int used;
         assert_int_equal(sscanf(at, "| `/%63[^`]`:%n", path, &used), 1);
         at += used;
-        const crema_table_t *table = crema_table_by_path(path);
+        const crema_table_t *table = table_by_path(path);
         if (!table)
             fail_msg("there is no table %s", path);
         while (sscanf(at, " `%63[^`]`%n", column, &used) == 1) {

@@ -186,7 +186,7 @@ test_bodies_that_break_a_rule_are_refused(void **state)
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         crema_err_t err = s_decode(steps[i].type, steps[i].body, steps[i].len);
         if (err != steps[i].want)
-            fail_msg("%s: %s", steps[i].what, crema_err_name(err));
+            fail_msg("%s: %s", steps[i].what, crema_err_text(err));
     }
 }
 

@@ -73,7 +73,7 @@ must_follow(const step_t *steps, size_t n)
             row.committed != step->want_committed || due != step->want_due ||
             crema_stream_state(stream) != step->want_state)
             fail_msg("step %zu at %lld ms: %s next %llu committed %llu state %d due %d", i,
-                     (long long)step->at_ms, crema_err_name(err), (unsigned long long)row.recv_next,
+                     (long long)step->at_ms, crema_err_text(err), (unsigned long long)row.recv_next,
                      (unsigned long long)row.committed, (int)crema_stream_state(stream), due);
     }
     crema_stream_destroy(&stream);

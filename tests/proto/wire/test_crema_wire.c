@@ -408,7 +408,7 @@ test_bodies_that_break_a_rule_are_refused(void **state)
         crema_msg_t back = {.flags = 0xbeef};
         crema_err_t err = s_decode_body(steps[i].type, steps[i].body, steps[i].len, &back);
         if (err != steps[i].want)
-            fail_msg("%s: %s", steps[i].what, crema_err_name(err));
+            fail_msg("%s: %s", steps[i].what, crema_err_text(err));
         if (err != CREMA_OK)
             assert_int_equal(back.flags, 0xbeef); /* untouched */
     }

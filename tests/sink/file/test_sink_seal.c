@@ -21,6 +21,7 @@
 #include "sink_cell.h"
 #include "sink_h5.h"
 #include "sink_seal.h"
+#include "table_by_path.h"
 
 #define T(s) (FIXTURE_T0 + (int64_t)((s)*1e9))
 
@@ -72,7 +73,7 @@ s_findings(const char *path, const char *want)
     crema_err_t err = sink_check_file(path, out, &findings);
     fclose(out);
     if (err != CREMA_OK && findings == 0)
-        fail_msg("%s without a finding", crema_err_name(err));
+        fail_msg("%s without a finding", crema_err_text(err));
     if (want && !strstr(text, want))
         fail_msg("no \"%s\" in: %s", want, text);
     if (!want && findings > 0)
@@ -318,7 +319,7 @@ must_leave_what_was_there_when_it_fails(void **state)
 static void
 s_poke(const char *path, const char *table, const char *column, int64_t value)
 {
-    const crema_table_t *t = crema_table_by_path(table);
+    const crema_table_t *t = table_by_path(table);
     uint8_t row[SINK_ROW_BYTES_MAX];
     hsize_t start = 0, one = 1;
     hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
@@ -540,7 +541,7 @@ must_explain(crema_err_t err, crema_err_t want, const char *why, const char *rea
     char command[1024];
     snprintf(command, sizeof command, "`crema-sink rebuild %s --output %s`", dir, file);
     if (err != want)
-        fail_msg("%s: %s", crema_err_name(err), why);
+        fail_msg("%s: %s", crema_err_text(err), why);
     const char *const wanted[] = {"run 01112233-", reason, file, command};
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         if (!strstr(why, wanted[i]))
