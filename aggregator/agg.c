@@ -254,7 +254,7 @@ static uint32_t
 s_user_of(const void *context, const crema_id_t *key)
 {
     const agg_t *self = context;
-    return crema_server_user(self->server, key);
+    return crema_keyring_user(crema_server_ring(self->server), key);
 }
 
 static crema_err_t

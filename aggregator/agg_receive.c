@@ -28,7 +28,7 @@ agg_fence_revoked(agg_t *self)
     size_t cursor = 0, n = 0;
     const crema_principal_t *from;
     while (n < REVOKED_MAX && agg_peers_next(self->peers, &cursor, &peer, &from))
-        if (!crema_server_admits(self->server, from)) {
+        if (!crema_keyring_admits(crema_server_ring(self->server), from)) {
             crema_log_warn("key_revoked", CREMA_TEXT("role", crema_as_name(from->as)),
                            CREMA_TEXT("name", from->name));
             agg_core_on_revoked(self->core, &from->key, crema_clock_mono_ns(),
@@ -38,7 +38,7 @@ agg_fence_revoked(agg_t *self)
     for (size_t i = 0; i < n; i++)
         s_fence_revoked(self, revoked[i]); /* the rest are fenced when they send something */
     crema_id_t key;
-    while (crema_server_revoked(self->server, &key))
+    while (crema_keyring_revoked(crema_server_ring(self->server), &key))
         agg_core_on_revoked(self->core, &key, crema_clock_mono_ns(), crema_clock_real_ns());
     agg_act(self);
 }
@@ -73,7 +73,8 @@ s_on_parts(agg_t *self, zmq_msg_t *id, zmq_msg_t *body)
         return;
     }
     agg_peers_came_by(self->peers, peer, zmq_msg_get(body, ZMQ_SRCFD));
-    if (!crema_server_admits(self->server, from)) { /* revoked: the connection outlives the key */
+    if (!crema_keyring_admits(crema_server_ring(self->server),
+                              from)) { /* revoked: the connection outlives the key */
         self->counts.revoked++;
         s_fence_revoked(self, peer);
         return;
@@ -100,7 +101,8 @@ s_on_parts(agg_t *self, zmq_msg_t *id, zmq_msg_t *body)
 static void
 s_on_known_run(agg_t *self, const crema_run_msg_t *run)
 {
-    if (crema_wire_is_key(run->agent_key) && crema_server_knows(self->server, &run->owner))
+    if (crema_wire_is_key(run->agent_key) &&
+        crema_keyring_knows(crema_server_ring(self->server), &run->owner))
         agg_lend(self, &run->run_id, &run->owner, run->agent_key);
 }
 
@@ -170,7 +172,8 @@ agg_take_from_sink(agg_t *self)
         if (msg.type == CREMA_MSG_RUN_OPEN)
             s_on_known_run(self, &msg.run);
         agg_core_on_sink(self->core, &msg, crema_clock_mono_ns(), crema_clock_real_ns());
-        if (msg.type == CREMA_MSG_RUN_OPEN && !crema_server_knows(self->server, &msg.run.owner))
+        if (msg.type == CREMA_MSG_RUN_OPEN &&
+            !crema_keyring_knows(crema_server_ring(self->server), &msg.run.owner))
             agg_core_on_revoked(self->core, &msg.run.owner, crema_clock_mono_ns(),
                                 crema_clock_real_ns());
         s_end_patience_if_first(self);

@@ -148,7 +148,7 @@ void
 agg_lend(agg_t *self, const crema_id_t *run_id, const crema_id_t *owner,
          const uint8_t key[CREMA_WIRE_KEY_BYTES])
 {
-    crema_err_t err = crema_server_lend(self->server, run_id, owner, key);
+    crema_err_t err = crema_keyring_lend(crema_server_ring(self->server), run_id, owner, key);
     if (err != CREMA_OK)
         crema_log_warn("agent_key_refused", CREMA_ID("run", run_id),
                        CREMA_TEXT("why", crema_err_text(err)));

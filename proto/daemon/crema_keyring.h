@@ -2,7 +2,10 @@
  *
  * They are the files ROLE.NAME.key in the server's key directory (crema_keys_make.h), read again
  * whenever that directory changes, and the keys that runs brought for their own agents. An
- * unreadable file admits no key and is counted. */
+ * unreadable file admits no key and is counted.
+ *
+ * A server without keys has no ring: where NULL is taken, it admits everybody, and lends, binds
+ * and revokes nothing. */
 #ifndef CREMA_KEYRING_H
 #define CREMA_KEYRING_H
 
@@ -30,21 +33,23 @@ bool crema_keyring_refresh(crema_keyring_t *self, bool in_any_case);
 /* The principal with this public key; NULL: not admitted. Valid until the next change. */
 const crema_principal_t *crema_keyring_find(const crema_keyring_t *self,
                                             const uint8_t public_key[32]);
-/* True if that principal is still admitted. */
+/* True if that principal is still admitted. Takes NULL. */
 bool crema_keyring_admits(const crema_keyring_t *self, const crema_principal_t *principal);
 
 /* 1 + uid of the user that the key with this fingerprint is bound to, 0: not bound. From agents
- * that serve all runs, a run that this key opened accepts only records in that user's files. */
+ * that serve all runs, a run that this key opened accepts only records in that user's files.
+ * Takes NULL. */
 uint32_t crema_keyring_user(const crema_keyring_t *self, const crema_id_t *key);
 
+/* True if a key with this fingerprint is admitted. Takes NULL. */
 bool crema_keyring_knows(const crema_keyring_t *self, const crema_id_t *key);
 
 /* The keys that were removed, one at a time, including lent ones; false: no more. Up to 256 are
- * kept; a connection with any removed key is found by crema_keyring_admits(). */
+ * kept; a connection with any removed key is found by crema_keyring_admits(). Takes NULL. */
 bool crema_keyring_revoked(crema_keyring_t *self, crema_id_t *ret_key);
 
 /* Admits the agents of a run as long as the key of its owner is admitted. CREMA_EBUSY: another
- * role, name or run has this public key; CREMA_ELIMIT: no room. */
+ * role, name or run has this public key; CREMA_ELIMIT: no room. Takes NULL. */
 CREMA_MUST_CHECK crema_err_t crema_keyring_lend(crema_keyring_t *self, const crema_id_t *run_id,
                                                 const crema_id_t *owner,
                                                 const uint8_t public_key[32]);

@@ -297,22 +297,10 @@ crema_server_attach(crema_server_t *self, zloop_t *loop, size_t connections_each
     return is_done && s_look_soon(self) == 0 ? CREMA_OK : CREMA_ENOMEM;
 }
 
-bool
-crema_server_admits(const crema_server_t *self, const crema_principal_t *principal)
+crema_keyring_t *
+crema_server_ring(const crema_server_t *self)
 {
-    return !self->ring || crema_keyring_admits(self->ring, principal);
-}
-
-uint32_t
-crema_server_user(const crema_server_t *self, const crema_id_t *key)
-{
-    return self->ring ? crema_keyring_user(self->ring, key) : 0;
-}
-
-bool
-crema_server_knows(const crema_server_t *self, const crema_id_t *key)
-{
-    return !self->ring || crema_keyring_knows(self->ring, key);
+    return self->ring;
 }
 
 bool
@@ -330,19 +318,6 @@ crema_server_set_patient(crema_server_t *self, bool patient)
 {
     if (self->zap)
         crema_zap_set_patient(self->zap, patient);
-}
-
-bool
-crema_server_revoked(crema_server_t *self, crema_id_t *ret_key)
-{
-    return self->ring && crema_keyring_revoked(self->ring, ret_key);
-}
-
-crema_err_t
-crema_server_lend(crema_server_t *self, const crema_id_t *run_id, const crema_id_t *owner,
-                  const uint8_t public_key[32])
-{
-    return self->ring ? crema_keyring_lend(self->ring, run_id, owner, public_key) : CREMA_OK;
 }
 
 unsigned long

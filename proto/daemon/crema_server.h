@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "crema_error.h"
+#include "crema_keyring.h"
 #include "crema_keys.h"
 #include "crema_principal.h"
 #include "crema_reactor.h"
@@ -40,23 +41,13 @@ void crema_server_destroy(crema_server_t **self_p);
 CREMA_MUST_CHECK crema_err_t crema_server_attach(crema_server_t *self, zloop_t *loop,
                                                  size_t connections_each_max, zsock_t *also);
 
-/* True if the connection's key is still admitted; always true without keys. */
-bool crema_server_admits(const crema_server_t *self, const crema_principal_t *principal);
-/* See crema_keyring_user(); 0 without keys. */
-uint32_t crema_server_user(const crema_server_t *self, const crema_id_t *key);
-/* True if a key with this fingerprint is admitted; always true without keys. */
-bool crema_server_knows(const crema_server_t *self, const crema_id_t *key);
+/* The keys it admits; NULL without keys. */
+crema_keyring_t *crema_server_ring(const crema_server_t *self);
 /* Checks for added and revoked keys: each second, and in any case at SIGHUP. True: check every
  * connection again. */
 bool crema_server_refresh(crema_server_t *self, bool in_any_case);
-/* The keys that were removed by the last refreshes, one at a time; false: no more. */
-bool crema_server_revoked(crema_server_t *self, crema_id_t *ret_key);
 /* See crema_zap_set_patient(). */
 void crema_server_set_patient(crema_server_t *self, bool patient);
-/* Admits the agents of a run; see crema_keyring_lend(). CREMA_OK without keys. */
-CREMA_MUST_CHECK crema_err_t crema_server_lend(crema_server_t *self, const crema_id_t *run_id,
-                                               const crema_id_t *owner,
-                                               const uint8_t public_key[32]);
 unsigned long
 crema_server_refused(const crema_server_t *self); /* connections with an unknown key */
 

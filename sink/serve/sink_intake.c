@@ -331,7 +331,8 @@ s_may_send(sink_t *self, size_t peer, const char *user_id, crema_msg_type_t type
 {
     crema_principal_t from;
     if (crema_principal_parse(user_id, &from) == CREMA_OK &&
-        crema_principal_may_send(&from, type) && crema_server_admits(self->server, &from))
+        crema_principal_may_send(&from, type) &&
+        crema_keyring_admits(crema_server_ring(self->server), &from))
         return true;
     self->counts.not_allowed++;
     crema_log_warn("message_not_allowed", CREMA_TEXT("type", crema_msg_name(type)),

@@ -185,7 +185,7 @@ s_on_admit(zloop_t *loop, int timer, void *arg)
     uint8_t key[32];
     zmq_z85_decode(key, crema_keys_public(((bench_t *)arg)->own));
     crema_id_t run_id = {{1}}, owner = {{2}};
-    must(crema_server_lend(s_of_run, &run_id, &owner, key));
+    must(crema_keyring_lend(crema_server_ring(s_of_run), &run_id, &owner, key));
     return 0;
 }
 

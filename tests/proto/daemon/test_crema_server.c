@@ -151,21 +151,25 @@ test_a_revoked_key_is_admitted_no_more(void **state)
     alice.key = crema_principal_key(public_key);
     crema_id_t run_id = {{1}};
     crema_principal_t agent = crema_principal_of_run(&run_id, agents_key);
-    assert_true(crema_server_admits(server, &alice));
-    assert_false(crema_server_admits(server, &agent));
-    must(crema_server_lend(server, &run_id, &alice.key, agents_key));
-    must(crema_server_lend(server, &run_id, &alice.key, agents_key));
-    assert_true(crema_server_admits(server, &agent));
+    assert_true(crema_keyring_admits(crema_server_ring(server), &alice));
+    assert_false(crema_keyring_admits(crema_server_ring(server), &agent));
+    must(crema_keyring_lend(crema_server_ring(server), &run_id, &alice.key, agents_key));
+    must(crema_keyring_lend(crema_server_ring(server), &run_id, &alice.key, agents_key));
+    assert_true(crema_keyring_admits(crema_server_ring(server), &agent));
     crema_id_t other_run = {{2}};
-    assert_int_equal(crema_server_lend(server, &other_run, &alice.key, agents_key), CREMA_EBUSY);
-    assert_int_equal(crema_server_lend(server, &other_run, &alice.key, public_key), CREMA_EBUSY);
+    assert_int_equal(
+        crema_keyring_lend(crema_server_ring(server), &other_run, &alice.key, agents_key),
+        CREMA_EBUSY);
+    assert_int_equal(
+        crema_keyring_lend(crema_server_ring(server), &other_run, &alice.key, public_key),
+        CREMA_EBUSY);
     alice.as = CREMA_AS_AGENT; /* the key is hers in one role only */
-    assert_false(crema_server_admits(server, &alice));
+    assert_false(crema_keyring_admits(crema_server_ring(server), &alice));
     alice.as = CREMA_AS_CLIENT;
     must(crema_keys_revoke(dir, CREMA_AS_CLIENT, "alice"));
     assert_true(crema_server_refresh(server, false));
-    assert_false(crema_server_admits(server, &alice));
-    assert_false(crema_server_admits(server, &agent));
+    assert_false(crema_keyring_admits(crema_server_ring(server), &alice));
+    assert_false(crema_keyring_admits(crema_server_ring(server), &agent));
     assert_false(crema_server_refresh(server, true));
     crema_keys_destroy(&keys);
     crema_server_destroy(&server);
