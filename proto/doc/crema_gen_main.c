@@ -12,10 +12,8 @@ static const struct {
     const char *help;
 } s_outputs[] = {
     {"--python", crema_columns_print_python, "the Python module crema/hook/_columns.py"},
-    {"--markdown", crema_columns_print_markdown, "the tables of the run file, in Markdown"},
     {"--metrics", crema_metrics_print_markdown, "docs/metrics.md"},
     {"--series", crema_series_print_markdown, "docs/operation/series.md"},
-    {"--text", crema_columns_print_text, "the same, one line a column"},
 };
 
 static void
