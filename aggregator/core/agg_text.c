@@ -3,28 +3,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Position of the next text in the block, whose size was measured before. */
-typedef struct {
-    char *at;
-} writer_t;
-
 static size_t
 s_bytes(const char *text)
 {
     return text ? strlen(text) + 1 : 1;
 }
 
+/* Copies a text to *at, which moves behind it, in a block whose size was measured before. */
 static const char *
-s_put(writer_t *writer, const char *text)
+s_put(char **at, const char *text)
 {
     size_t bytes = s_bytes(text);
-    char *at = writer->at;
-    if (text)
-        memcpy(at, text, bytes);
-    else
-        *at = '\0';
-    writer->at += bytes;
-    return at;
+    const char *copy = memcpy(*at, text ? text : "", bytes);
+    *at += bytes;
+    return copy;
 }
 
 static size_t
@@ -37,10 +29,10 @@ s_list_bytes(const char *const *texts, size_t n)
 }
 
 static const char *const *
-s_put_list(writer_t *writer, const char **list, const char *const *texts, size_t n)
+s_put_list(char **at, const char **list, const char *const *texts, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        list[i] = s_put(writer, texts[i]);
+        list[i] = s_put(at, texts[i]);
     return list;
 }
 
@@ -54,12 +46,12 @@ agg_text_copy_run(const crema_run_msg_t *msg, crema_run_msg_t **ret_copy)
         return CREMA_ENOMEM;
     *copy = *msg;
     const char **lists = (const char **)(copy + 1);
-    writer_t writer = {(char *)(lists + 2 * msg->n_attributes + msg->n_prefixes)};
-    copy->keys = s_put_list(&writer, lists, msg->keys, msg->n_attributes);
+    char *at = (char *)(lists + 2 * msg->n_attributes + msg->n_prefixes);
+    copy->keys = s_put_list(&at, lists, msg->keys, msg->n_attributes);
     lists += msg->n_attributes;
-    copy->values = s_put_list(&writer, lists, msg->values, msg->n_attributes);
+    copy->values = s_put_list(&at, lists, msg->values, msg->n_attributes);
     lists += msg->n_attributes;
-    copy->processor_prefixes = s_put_list(&writer, lists, msg->processor_prefixes, msg->n_prefixes);
+    copy->processor_prefixes = s_put_list(&at, lists, msg->processor_prefixes, msg->n_prefixes);
     copy->n_reasons = 0;
     copy->reasons = NULL;
     *ret_copy = copy;
@@ -77,13 +69,13 @@ s_reasons_bytes(const crema_reason_t *reasons, size_t n)
 }
 
 static const crema_reason_t *
-s_put_reasons(writer_t *writer, crema_reason_t *list, const crema_reason_t *reasons, size_t n)
+s_put_reasons(char **at, crema_reason_t *list, const crema_reason_t *reasons, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         list[i] = (crema_reason_t){
-            .code = s_put(writer, reasons[i].code),
-            .subject = s_put(writer, reasons[i].subject),
-            .text = s_put(writer, reasons[i].text),
+            .code = s_put(at, reasons[i].code),
+            .subject = s_put(at, reasons[i].subject),
+            .text = s_put(at, reasons[i].text),
             .count = reasons[i].count,
         };
     return list;
@@ -99,11 +91,11 @@ agg_text_copy_sealed(const crema_sealed_t *msg, crema_sealed_t **ret_copy)
         return CREMA_ENOMEM;
     *copy = *msg;
     crema_reason_t *reasons = (crema_reason_t *)(copy + 1);
-    writer_t writer = {(char *)(reasons + msg->n_reasons)};
-    copy->reasons = s_put_reasons(&writer, reasons, msg->reasons, msg->n_reasons);
-    copy->path = s_put(&writer, msg->path);
-    copy->verdict = s_put(&writer, msg->verdict);
-    copy->error = s_put(&writer, msg->error);
+    char *at = (char *)(reasons + msg->n_reasons);
+    copy->reasons = s_put_reasons(&at, reasons, msg->reasons, msg->n_reasons);
+    copy->path = s_put(&at, msg->path);
+    copy->verdict = s_put(&at, msg->verdict);
+    copy->error = s_put(&at, msg->error);
     *ret_copy = copy;
     return CREMA_OK;
 }
@@ -116,8 +108,8 @@ agg_text_copy_faults(const crema_faults_t *faults, crema_faults_t **ret_copy)
     if (!copy)
         return CREMA_ENOMEM;
     crema_reason_t *rows = (crema_reason_t *)(copy + 1);
-    writer_t writer = {(char *)(rows + n)};
-    *copy = (crema_faults_t){n, s_put_reasons(&writer, rows, faults->rows, n)};
+    char *at = (char *)(rows + n);
+    *copy = (crema_faults_t){n, s_put_reasons(&at, rows, faults->rows, n)};
     *ret_copy = copy;
     return CREMA_OK;
 }
