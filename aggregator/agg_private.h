@@ -5,7 +5,6 @@
 
 #include "agg.h"
 #include "agg_core.h"
-#include "agg_core_look.h"
 #include "agg_peers.h"
 #include "agg_scrape.h"
 #include "agg_splits.h"

@@ -130,4 +130,14 @@ typedef struct {
 } agg_stats_t;
 agg_stats_t agg_core_stats(const agg_core_t *self);
 
+/* State of a run; false: unknown run. Texts and lists are borrowed until the next event;
+ * waiting_for is not set. */
+bool agg_core_look(const agg_core_t *self, const crema_id_t *run_id, crema_run_state_t *ret_state);
+
+/* True if the last message about a run was accepted. */
+bool agg_core_took_run(const agg_core_t *self);
+
+/* True if the sink responds and its list of streams is known. */
+bool agg_core_has_sink(const agg_core_t *self);
+
 #endif

@@ -1,7 +1,6 @@
 #include "agg_scrape.h"
 
 #include "agg_census.h"
-#include "agg_core_look.h"
 
 void
 agg_scrape_prepare(agg_counts_t *counts)

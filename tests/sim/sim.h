@@ -22,7 +22,6 @@
 #include <stdint.h>
 
 #include "agg_core.h"
-#include "agg_core_look.h"
 #include "crema_life.h"
 #include "crema_session.h"
 #include "sink_commit.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "agg_core.h"
-#include "agg_core_look.h"
 #include "crema_frame.h"
 
 #define S 1000000000ll
