@@ -356,7 +356,7 @@ s_put(agg_core_t *self, const agg_client_t *client, const crema_data_t *data, ui
 static void
 s_note_late(agg_core_t *self, agg_entry_t *entry)
 {
-    if (agg_run_phase(entry->run) < CREMA_RUN_VERDICT || entry->late_reported)
+    if (entry->run->phase < CREMA_RUN_VERDICT || entry->late_reported)
         return;
     entry->late_reported = true;
     entry->events |= s_bit(AGG_EVENT_RUN_LATE);

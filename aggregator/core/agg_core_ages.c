@@ -8,7 +8,7 @@
 static void
 s_abandon(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
 {
-    bool is_known = agg_run_open_msg(entry->run) || !crema_list_is_empty(&entry->flows);
+    bool is_known = entry->run->open_msg || !crema_list_is_empty(&entry->flows);
     if (!is_known ||
         agg_run_abandon(entry->run, self->barriers + 1, now_ns, entry->since_real_ns) != CREMA_OK) {
         agg_entry_forget(self, entry);
@@ -27,7 +27,7 @@ agg_ages_end_revoked(agg_core_t *self, int64_t now_ns)
         size_t cursor = 0;
         found = NULL;
         for (agg_entry_t *entry; !found && (entry = crema_map_next(self->entries, &cursor));)
-            if (entry->revoked && agg_run_phase(entry->run) < CREMA_RUN_BARRIER)
+            if (entry->revoked && entry->run->phase < CREMA_RUN_BARRIER)
                 found = entry;
         if (found)
             s_abandon(self, found, now_ns);

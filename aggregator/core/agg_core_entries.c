@@ -18,7 +18,7 @@ s_put(crema_link_t *list, crema_link_t *link, bool wanted)
 static agg_age_t
 s_age_of(const agg_entry_t *entry)
 {
-    switch (agg_run_phase(entry->run)) {
+    switch (entry->run->phase) {
     case CREMA_RUN_UNKNOWN:
     case CREMA_RUN_OPEN:
         return AGG_AGE_OPEN;
@@ -53,15 +53,15 @@ agg_ages_heard(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
 static bool
 s_waits_for_file(const agg_entry_t *entry)
 {
-    crema_run_phase_t phase = agg_run_phase(entry->run);
+    crema_run_phase_t phase = entry->run->phase;
     return phase == CREMA_RUN_VERDICT ||
-           (phase == CREMA_RUN_FAILED && !crema_id_is_zero(&agg_run_seal_msg(entry->run)->run_id));
+           (phase == CREMA_RUN_FAILED && !crema_id_is_zero(&entry->run->seal.run_id));
 }
 
 void
 agg_ages_follow(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
 {
-    crema_run_phase_t phase = agg_run_phase(entry->run);
+    crema_run_phase_t phase = entry->run->phase;
     agg_age_t age = s_age_of(entry);
     s_put(&self->ending, &entry->ending, phase == CREMA_RUN_BARRIER);
     s_put(&self->filing, &entry->filing, s_waits_for_file(entry));
@@ -124,7 +124,7 @@ agg_entry_free_list(agg_entry_t *entry)
 void
 agg_entry_free(agg_core_t *self, agg_entry_t *entry)
 {
-    crema_map_take(self->entries, agg_run_id(entry->run));
+    crema_map_take(self->entries, &entry->run->run_id);
     agg_owner_release(self, entry);
     crema_list_remove(&entry->out);
     crema_list_remove(&entry->ending);

@@ -1,11 +1,11 @@
 /* What agents could not read in their spools: kept until the next table, attributed to the runs
  * it may belong to, and named in their verdicts. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agg_core_private.h"
 #include "agg_text.h"
-#include "crema_text.h"
 
 #define CAUSE_BYTES 160
 
@@ -56,7 +56,7 @@ static bool
 s_may_serve(const agg_client_t *client, const agg_entry_t *entry)
 {
     return crema_id_is_zero(&client->serves) ||
-           crema_id_equal(&client->serves, agg_run_id(entry->run));
+           crema_id_equal(&client->serves, &entry->run->run_id);
 }
 
 bool
@@ -74,14 +74,11 @@ s_blame(agg_entry_t *entry, const agg_client_t *client, const crema_reason_t *fa
     const char *host = agg_agent_name(client->agent);
     char cause[CAUSE_BYTES];
     if (strcmp(fault->code, CREMA_FAULT_FILE) == 0) {
-        crema_text_copy(cause, sizeof cause, "the agent on ");
-        crema_text_append(cause, sizeof cause, host);
-        crema_text_append(cause, sizeof cause, " cannot read this file: ");
-        crema_text_append(cause, sizeof cause, fault->text);
+        snprintf(cause, sizeof cause, "the agent on %s cannot read this file: %s", host,
+                 fault->text);
         agg_run_blame(entry->run, CREMA_FAULT_FILE, fault->subject, 0, cause);
     } else if (strcmp(fault->code, CREMA_FAULT_SPOOL) == 0) {
-        crema_text_copy(cause, sizeof cause, "the agent cannot list its spool: ");
-        crema_text_append(cause, sizeof cause, fault->text);
+        snprintf(cause, sizeof cause, "the agent cannot list its spool: %s", fault->text);
         agg_run_blame(entry->run, CREMA_FAULT_SPOOL, host, 0, cause);
     } else {
         agg_run_blame(entry->run, CREMA_FAULT_MORE, host, fault->count,

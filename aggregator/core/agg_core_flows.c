@@ -35,7 +35,7 @@ agg_flow_make_listed(agg_core_t *self, agg_entry_t *entry, const crema_id_t *str
 {
     agg_flow_t *flow = NULL;
     if (self->n_only_listed < self->config.streams_max / 2 && agg_owner_list(self, entry)) {
-        flow = agg_flow_make(self, stream_id, agg_run_id(entry->run), now_ns);
+        flow = agg_flow_make(self, stream_id, &entry->run->run_id, now_ns);
         if (!flow)
             agg_owner_unlist(self, entry);
     }
@@ -145,7 +145,7 @@ agg_flow_unlist(agg_core_t *self, agg_flow_t *flow, int64_t now_ns)
     }
     flow->is_listed = false;
     flow->promised = 0;
-    if (crema_stream_new(&flow->row.stream_id, agg_run_id(flow->entry->run), &line) != CREMA_OK)
+    if (crema_stream_new(&flow->row.stream_id, &flow->entry->run->run_id, &line) != CREMA_OK)
         return; /* it already expects the maximum */
     if (flow->client)
         crema_stream_set_interval(line, agg_agent_interval_ns(flow->client->agent));
@@ -194,7 +194,7 @@ static bool
 s_is_forgettable(const agg_flow_t *flow)
 {
     const agg_client_t *client = flow->client;
-    return flow->tally.done && agg_run_phase(flow->entry->run) >= CREMA_RUN_SEALED &&
+    return flow->tally.done && flow->entry->run->phase >= CREMA_RUN_SEALED &&
            agg_flow_short(flow) == 0 &&
            (!client || !client->has_session || flow->listed < client->whole_table);
 }

@@ -66,7 +66,7 @@ agg_key_may_have_written(const agg_core_t *self, const crema_id_t *stream_id,
 bool
 agg_key_has_flow(agg_core_t *self, agg_flow_t *flow)
 {
-    return agg_key_may_bring(self, agg_run_id(flow->entry->run)) &&
+    return agg_key_may_bring(self, &flow->entry->run->run_id) &&
            s_claim(&flow->owner, &flow->claimed, &self->from.key);
 }
 
@@ -98,7 +98,7 @@ agg_core_on_revoked(agg_core_t *self, const crema_id_t *key, int64_t mono_ns, in
     size_t cursor = 0;
     for (agg_entry_t *entry; (entry = crema_map_next(self->entries, &cursor)) != NULL;)
         if (entry->has_opener && crema_id_equal(&entry->opened_by.key, key) &&
-            agg_run_phase(entry->run) < CREMA_RUN_VERDICT) {
+            entry->run->phase < CREMA_RUN_VERDICT) {
             entry->revoked = true;
             entry->has_watcher = entry->want_state = false; /* it gets no more updates */
         }

@@ -272,11 +272,11 @@ s_say_barrier(agg_core_t *self, agg_entry_t *entry, agg_action_t *ret_action)
 {
     const agg_member_t *member;
     while ((member = agg_run_ask(entry->run)) != NULL) {
-        const agg_client_t *client = agg_client_of(self, agg_member_id(member));
+        const agg_client_t *client = agg_client_of(self, &member->agent_id);
         if (!client || !client->has_session)
             continue;
-        self->msg.barrier.barrier_id = agg_run_barrier_id(entry->run);
-        self->msg.barrier.run_id = *agg_run_id(entry->run);
+        self->msg.barrier.barrier_id = entry->run->barrier_id;
+        self->msg.barrier.run_id = entry->run->run_id;
         return s_to_peer(self, client->peer, CREMA_MSG_BARRIER, ret_action);
     }
     return false;
@@ -295,11 +295,11 @@ s_say_run_state(agg_core_t *self, agg_entry_t *entry, agg_action_t *ret_action)
     state->overhead_s = entry->overhead_s;
     state->writers_kept = agg_writers_kept(entry);
     state->waiting_for = self->waiting;
-    size_t members = state->phase == CREMA_RUN_BARRIER ? agg_run_members(entry->run) : 0;
+    size_t members = state->phase == CREMA_RUN_BARRIER ? entry->run->n_members : 0;
     for (size_t i = 0; i < members && state->n_waiting < AGG_WAITING_MAX; i++) {
-        const agg_member_t *member = agg_run_member_at(entry->run, i);
-        const agg_client_t *client = agg_client_of(self, agg_member_id(member));
-        if (client && !agg_member_is_settled(member))
+        const agg_member_t *member = entry->run->members[i];
+        const agg_client_t *client = agg_client_of(self, &member->agent_id);
+        if (client && !member->settled)
             self->waiting[state->n_waiting++] = agg_agent_name(client->agent);
     }
     return s_to_peer(self, entry->watcher, CREMA_MSG_RUN_STATE, ret_action);
@@ -313,7 +313,7 @@ s_say_for_run(agg_core_t *self, agg_entry_t *entry, agg_action_t *ret_action)
         *ret_action = (agg_action_t){
             .type = AGG_EVENT,
             .event = s_take_event(&entry->events),
-            .run_id = *agg_run_id(entry->run),
+            .run_id = entry->run->run_id,
             .subject = state.path,
             .detail = state.n_reasons ? state.reasons[0].code : NULL,
         };
@@ -323,14 +323,14 @@ s_say_for_run(agg_core_t *self, agg_entry_t *entry, agg_action_t *ret_action)
         return true;
     if (entry->want_lend) {
         entry->want_lend = false;
-        self->msg.run = *agg_run_open_msg(entry->run);
+        self->msg.run = *entry->run->open_msg;
         self->msg.run.owner = entry->opened_by.key;
         *ret_action = (agg_action_t){.type = AGG_LEND, .msg = &self->msg};
         return true;
     }
     if (entry->want_open) {
         entry->want_open = false;
-        self->msg.run = *agg_run_open_msg(entry->run);
+        self->msg.run = *entry->run->open_msg;
         self->msg.run.owner = entry->opened_by.key;
         return s_to_sink(self, CREMA_MSG_RUN_OPEN, ret_action);
     }
@@ -342,13 +342,13 @@ s_say_for_run(agg_core_t *self, agg_entry_t *entry, agg_action_t *ret_action)
     }
     if (entry->want_end) {
         entry->want_end = false;
-        self->msg.run = *agg_run_end_msg(entry->run);
+        self->msg.run = *entry->run->end_msg;
         self->msg.run.owner = entry->opened_by.key;
         return s_to_sink(self, CREMA_MSG_RUN_END, ret_action);
     }
     if (entry->want_seal) {
         entry->want_seal = false;
-        self->msg.run = *agg_run_seal_msg(entry->run);
+        self->msg.run = entry->run->seal;
         self->msg.run.owner = entry->opened_by.key;
         return s_to_sink(self, CREMA_MSG_RUN_SEAL, ret_action);
     }

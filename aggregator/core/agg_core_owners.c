@@ -29,7 +29,7 @@ s_has_too_much(const agg_core_t *self, agg_peer_t peer)
 static bool
 s_is_to_be_owned(const agg_entry_t *entry)
 {
-    return !entry->owner && agg_run_phase(entry->run) < CREMA_RUN_SEALED;
+    return !entry->owner && entry->run->phase < CREMA_RUN_SEALED;
 }
 
 bool
@@ -52,7 +52,7 @@ agg_refusal(const agg_core_t *self, const agg_entry_t *entry, agg_peer_t peer,
     if (!opens && !entry->has_opener && msg->type == CREMA_MSG_RUN_QUERY &&
         self->from.as != CREMA_AS_ANY) /* only its agents have sent messages: it has no owner yet */
         return CREMA_REFUSED_UNKNOWN_RUN;
-    const crema_run_msg_t *was = agg_run_open_msg(entry->run);
+    const crema_run_msg_t *was = entry->run->open_msg;
     if (opens && was && was->t_start_ns != msg->run.t_start_ns)
         return CREMA_REFUSED_OTHER_START;
     bool is_taken = msg->type != CREMA_MSG_RUN_QUERY && s_is_to_be_owned(entry);

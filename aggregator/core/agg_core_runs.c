@@ -43,7 +43,7 @@ static bool
 s_has_left(const agg_entry_t *entry, const agg_client_t *client)
 {
     return client->dismissed && agg_client_is_dismissable(client) &&
-           crema_id_equal(&client->dismissed_run_id, agg_run_id(entry->run));
+           crema_id_equal(&client->dismissed_run_id, &entry->run->run_id);
 }
 
 /* Every connected agent must report what it holds; an absent one is waited for only if it left
@@ -58,7 +58,7 @@ agg_runs_begin_barrier(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
         int64_t interval_ns = agg_agent_interval_ns(client->agent);
         slowest_ns = interval_ns > slowest_ns ? interval_ns : slowest_ns;
         agg_member_t *member = agg_run_find(entry->run, agg_agent_id(client->agent));
-        bool owes = member && !agg_member_is_settled(member);
+        bool owes = member && !member->settled;
         bool knocks =
             state == AGG_AGENT_NEW && agg_agent_silent_ns(client->agent, now_ns) < KNOCK_NS;
         if (s_has_left(entry, client))
@@ -69,8 +69,7 @@ agg_runs_begin_barrier(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
             s_expect(self, entry, client, now_ns);
     }
     agg_member_t *unlisted = NULL;
-    if (agg_run_streams(entry->run) == 0 &&
-        agg_run_member(entry->run, &s_no_agent, &unlisted) == CREMA_OK)
+    if (entry->run->streams == 0 && agg_run_member(entry->run, &s_no_agent, &unlisted) == CREMA_OK)
         agg_run_expect(entry->run, unlisted, AGG_S, 0, now_ns);
     else if ((unlisted = agg_run_find(entry->run, &s_no_agent)) !=
              NULL) /* any agent may bring it */
@@ -89,12 +88,12 @@ s_next_awaited(agg_core_t *self, const agg_client_t *client, crema_link_t **link
     if (list && !*link)
         *link = list->next;
     while (list && *link != list) {
-        agg_member_t *member;
-        const agg_run_t *run = agg_run_of_awaited(*link, &member);
+        agg_member_t *member = CREMA_LIST_ITEM(*link, agg_member_t, awaited);
+        const agg_run_t *run = member->run;
         *link = (*link)->next; /* the member may leave the list */
         if (!agg_run_wants_answers(run))
             continue;
-        *ret_entry = crema_map_find(self->entries, agg_run_id(run));
+        *ret_entry = crema_map_find(self->entries, &run->run_id);
         return member;
     }
     return NULL;
@@ -110,7 +109,7 @@ agg_runs_on_client(agg_core_t *self, agg_client_t *client, int64_t now_ns)
     for (crema_link_t *link = self->ending.next; link != &self->ending; link = link->next)
         s_expect(self, CREMA_LIST_ITEM(link, agg_entry_t, ending), client, now_ns);
     while (s_next_awaited(self, client, &next, &entry))
-        if (agg_run_phase(entry->run) != CREMA_RUN_BARRIER)
+        if (entry->run->phase != CREMA_RUN_BARRIER)
             s_expect(self, entry, client, now_ns);
 }
 
@@ -141,7 +140,7 @@ agg_runs_on_bye(agg_core_t *self, agg_client_t *client, int64_t now_ns)
 static void
 s_on_open(agg_core_t *self, agg_entry_t *entry, const crema_run_msg_t *msg)
 {
-    bool known = agg_run_phase(entry->run) != CREMA_RUN_UNKNOWN;
+    bool known = entry->run->phase != CREMA_RUN_UNKNOWN;
     if (agg_run_on_open(entry->run, msg) != CREMA_OK) {
         self->stats.refused++;
         return;
@@ -157,7 +156,7 @@ s_on_open(agg_core_t *self, agg_entry_t *entry, const crema_run_msg_t *msg)
 static bool
 s_may_be_sealed(const agg_entry_t *entry)
 {
-    return agg_run_phase(entry->run) == CREMA_RUN_BARRIER && !agg_run_was_opened(entry->run);
+    return entry->run->phase == CREMA_RUN_BARRIER && !entry->run->opened;
 }
 
 static void
@@ -245,19 +244,18 @@ s_blame_streams(agg_entry_t *entry, const agg_member_t *member)
 static void
 s_blame(agg_core_t *self, agg_entry_t *entry, const agg_member_t *member, int64_t now_ns)
 {
-    const agg_client_t *client = agg_client_of(self, agg_member_id(member));
-    uint64_t missing = agg_member_missing(member);
+    const agg_client_t *client = agg_client_of(self, &member->agent_id);
+    uint64_t missing = member->missing;
     char hex[CREMA_ID_HEX_CHARS + 1];
     const char *name =
-        client ? agg_agent_name(client->agent) : crema_id_hex(agg_member_id(member), hex);
+        client ? agg_agent_name(client->agent) : crema_id_hex(&member->agent_id, hex);
     bool is_there = client && agg_agent_state(client->agent, now_ns) == AGG_AGENT_LIVE;
     bool hides = client && agg_client_hides(self, client, entry);
     if (hides)
         agg_client_blame_faults(self, client, entry);
     if (hides && missing == 0)
         s_blame_streams(entry, member);
-    else if (!agg_member_owes_answer(member) &&
-             (missing == 0 || crema_id_is_zero(agg_member_id(member))))
+    else if (!member->owes_answer && (missing == 0 || crema_id_is_zero(&member->agent_id)))
         s_blame_streams(entry, member);
     else if (!is_there)
         agg_run_blame(
@@ -265,7 +263,7 @@ s_blame(agg_core_t *self, agg_entry_t *entry, const agg_member_t *member, int64_
             "the agent was silent when the run ended; count is what it was known to hold");
     else
         agg_run_blame(entry->run, "agent_stalled", name, missing,
-                      agg_member_owes_answer(member)
+                      member->owes_answer
                           ? "the agent is alive but did not say what its spool holds"
                           : "the agent is alive, and these records of its streams did not come");
 }
@@ -278,13 +276,12 @@ s_give_verdict(agg_core_t *self, agg_entry_t *entry, int64_t mono_ns, int64_t re
     if (entry->revoked)
         agg_run_blame_for_good(run, "key_revoked", "", 0,
                                "the key that opened the run was revoked before the run ended");
-    if (agg_run_streams(run) == 0)
+    if (run->streams == 0)
         agg_run_blame(run, "agent_never_seen", "", 0, "no agent ever held a stream of this run");
-    for (size_t i = 0; i < agg_run_members(run); i++) {
-        const agg_member_t *member = agg_run_member_at(run, i);
-        bool stands_for_none =
-            crema_id_is_zero(agg_member_id(member)) && agg_member_streams(member) == 0;
-        if (!agg_member_is_settled(member) && !stands_for_none)
+    for (size_t i = 0; i < run->n_members; i++) {
+        const agg_member_t *member = run->members[i];
+        bool stands_for_none = crema_id_is_zero(&member->agent_id) && member->streams == 0;
+        if (!member->settled && !stands_for_none)
             s_blame(self, entry, member, mono_ns);
     }
     agg_writers_blame(entry);
@@ -299,8 +296,7 @@ s_give_verdict(agg_core_t *self, agg_entry_t *entry, int64_t mono_ns, int64_t re
 static bool
 s_is_settled_in(const agg_core_t *self, const agg_entry_t *entry, int64_t now_ns)
 {
-    return self->sink_known &&
-           (agg_run_was_opened(entry->run) || now_ns - self->sink_known_ns >= SETTLE_NS);
+    return self->sink_known && (entry->run->opened || now_ns - self->sink_known_ns >= SETTLE_NS);
 }
 
 /* True while a restarted sink has not yet reported the state of each stream: it may lack records
@@ -334,9 +330,9 @@ agg_runs_decide(agg_core_t *self, int64_t mono_ns, int64_t real_ns)
     }
     crema_link_t *mended = agg_awaited_mended(self->awaited), *last = mended->prev;
     for (crema_link_t *link = mended->next, *next; link != mended; link = next) {
-        const agg_run_t *run = agg_run_of_mended(link);
+        const agg_run_t *run = CREMA_LIST_ITEM(link, agg_run_t, mended);
         next = link == last ? mended : link->next;
-        s_give_verdict(self, crema_map_find(self->entries, agg_run_id(run)), mono_ns, real_ns);
+        s_give_verdict(self, crema_map_find(self->entries, &run->run_id), mono_ns, real_ns);
     }
 }
 
@@ -346,7 +342,7 @@ static bool
 s_had_streams(const agg_entry_t *entry, const agg_client_t *client)
 {
     const agg_member_t *member = agg_run_find(entry->run, agg_agent_id(client->agent));
-    return member && agg_member_streams(member) > 0;
+    return member && member->streams > 0;
 }
 
 bool
@@ -355,7 +351,7 @@ agg_client_is_dismissable(const agg_client_t *client)
     for (crema_link_t *link = client->flows.next; link != &client->flows; link = link->next) {
         const agg_flow_t *flow = CREMA_LIST_ITEM(link, agg_flow_t, of_client);
         bool undelivered = !flow->tally.done;
-        if (agg_run_phase(flow->entry->run) < CREMA_RUN_VERDICT || undelivered)
+        if (flow->entry->run->phase < CREMA_RUN_VERDICT || undelivered)
             return false;
     }
     return true;
@@ -371,7 +367,7 @@ s_dismiss(agg_core_t *self, const agg_entry_t *entry)
         if (!s_had_streams(entry, client))
             continue;
         client->dismissed = true;
-        client->dismissed_run_id = *agg_run_id(entry->run);
+        client->dismissed_run_id = entry->run->run_id;
         client->want_dismiss = agg_client_is_dismissable(client);
         agg_client_out(self, client);
     }
@@ -383,7 +379,7 @@ agg_runs_on_sealed(agg_core_t *self, const crema_sealed_t *sealed, int64_t now_n
     agg_entry_t *entry = crema_map_find(self->entries, &sealed->run_id);
     if (!entry)
         return; /* a forgotten run, or one that another aggregator ended */
-    bool had_failed = agg_run_phase(entry->run) == CREMA_RUN_FAILED;
+    bool had_failed = entry->run->phase == CREMA_RUN_FAILED;
     crema_err_t err = agg_run_on_sealed(entry->run, sealed);
     if (err != CREMA_OK) {
         self->stats.refused += err != CREMA_EREPEAT; /* RUN_SEAL is repeated and answered again */
@@ -392,14 +388,14 @@ agg_runs_on_sealed(agg_core_t *self, const crema_sealed_t *sealed, int64_t now_n
     agg_ages_follow(self, entry, now_ns);
     entry->late_reported = false;
     entry->want_seal = false;
-    if (agg_run_phase(entry->run) == CREMA_RUN_FAILED) {
+    if (entry->run->phase == CREMA_RUN_FAILED) {
         entry->seal_wait_ns = SEAL_WAIT_FAILED_NS;
         entry->seal_at_ns = now_ns + entry->seal_wait_ns;
         if (had_failed)
             return; /* already reported; a run that can never be sealed is forgotten eventually */
     }
     s_note_event(self, entry, AGG_EVENT_RUN_SEALED);
-    if (agg_run_dismisses(entry->run))
+    if (entry->run->dismiss)
         s_dismiss(self, entry);
 }
 
@@ -407,7 +403,7 @@ agg_runs_on_sealed(agg_core_t *self, const crema_sealed_t *sealed, int64_t now_n
 static void
 s_seal_again(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
 {
-    const bool failed = agg_run_phase(entry->run) == CREMA_RUN_FAILED;
+    const bool failed = entry->run->phase == CREMA_RUN_FAILED;
     const int64_t most_ns = failed ? SEAL_WAIT_FAILED_NS : SEAL_WAIT_MAX_NS;
     if (s_is_in_doubt(entry))
         return;
@@ -430,8 +426,8 @@ agg_runs_on_sink_up(agg_core_t *self, int64_t now_ns)
 {
     size_t cursor = 0;
     for (agg_entry_t *entry; (entry = crema_map_next(self->entries, &cursor)) != NULL;) {
-        crema_run_phase_t phase = agg_run_phase(entry->run);
-        entry->want_open = agg_run_open_msg(entry->run) && phase != CREMA_RUN_SEALED;
+        crema_run_phase_t phase = entry->run->phase;
+        entry->want_open = entry->run->open_msg && phase != CREMA_RUN_SEALED;
         entry->want_end = s_may_be_sealed(entry);
         if (phase != CREMA_RUN_SEALED)
             agg_writers_on_sink_up(entry);

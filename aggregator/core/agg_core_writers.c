@@ -181,10 +181,10 @@ agg_writers_blame(agg_entry_t *entry)
     char hex[CREMA_ID_HEX_CHARS + 1];
     crema_writers_cursor_t cursor = {0};
     const crema_writer_t *writer;
-    if (agg_run_writer_parts(entry->run) == 0 && !agg_run_is_abandoned(entry->run))
+    if (agg_run_writer_parts(entry->run) == 0 && !entry->run->abandoned)
         agg_run_blame_for_good(entry->run, "writer_unknown", "run", 0,
                                "its collector did not list who recorded");
-    if (agg_run_list_is_due(entry->run))
+    if (entry->run->list_due)
         agg_run_blame(entry->run, "writer_unknown", "run", 0,
                       "the collector did not send the whole list of writers");
     while (entry->list.writers && (writer = crema_writers_next(entry->list.writers, &cursor)))

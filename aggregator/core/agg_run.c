@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agg_run_private.h"
 #include "agg_text.h"
 #include "crema_text.h"
 
@@ -163,12 +162,6 @@ agg_run_set_list_due(agg_run_t *self, bool due)
     agg_run_follow_mended(self);
 }
 
-bool
-agg_run_list_is_due(const agg_run_t *self)
-{
-    return self->list_due;
-}
-
 uint32_t
 agg_run_writer_parts(const agg_run_t *self)
 {
@@ -194,12 +187,6 @@ agg_run_wants_answers(const agg_run_t *self)
 {
     return self->phase == CREMA_RUN_BARRIER ||
            (self->phase >= CREMA_RUN_VERDICT && self->lacking > 0);
-}
-
-agg_run_t *
-agg_run_of_mended(crema_link_t *link)
-{
-    return CREMA_LIST_ITEM(link, agg_run_t, mended);
 }
 
 void
@@ -263,24 +250,6 @@ agg_run_give_verdict(agg_run_t *self, int64_t now_ns, int64_t real_ns)
     agg_run_follow_mended(self);
 }
 
-const crema_run_msg_t *
-agg_run_open_msg(const agg_run_t *self)
-{
-    return self->open_msg;
-}
-
-const crema_run_msg_t *
-agg_run_end_msg(const agg_run_t *self)
-{
-    return self->end_msg;
-}
-
-const crema_run_msg_t *
-agg_run_seal_msg(agg_run_t *self)
-{
-    return &self->seal;
-}
-
 crema_run_state_t
 agg_run_state(const agg_run_t *self)
 {
@@ -307,48 +276,4 @@ agg_run_state(const agg_run_t *self)
         state.reasons = self->sealed->reasons;
     }
     return state;
-}
-
-/* ---------------------------------------------------------------- queries */
-
-const crema_id_t *
-agg_run_id(const agg_run_t *self)
-{
-    return &self->run_id;
-}
-
-crema_run_phase_t
-agg_run_phase(const agg_run_t *self)
-{
-    return self->phase;
-}
-
-bool
-agg_run_is_abandoned(const agg_run_t *self)
-{
-    return self->abandoned;
-}
-
-uint64_t
-agg_run_barrier_id(const agg_run_t *self)
-{
-    return self->barrier_id;
-}
-
-bool
-agg_run_was_opened(const agg_run_t *self)
-{
-    return self->opened;
-}
-
-bool
-agg_run_dismisses(const agg_run_t *self)
-{
-    return self->dismiss;
-}
-
-uint64_t
-agg_run_streams(const agg_run_t *self)
-{
-    return self->streams;
 }

@@ -23,12 +23,70 @@
 #include "agg_awaited.h"
 #include "crema_error.h"
 #include "crema_life.h"
+#include "crema_list.h"
+#include "crema_map.h"
 #include "crema_wire.h"
 
 #define AGG_RUN_REASONS_MAX 256
+#define AGG_RUN_TEXT_BYTES 192
+#define AGG_RUN_SUBJECT_BYTES 64
 
 typedef struct agg_run agg_run_t;
 typedef struct agg_member agg_member_t; /* lives as long as its run */
+
+/* Both structs are for reading: only the functions below change them. */
+struct agg_member {
+    crema_id_t agent_id;
+    uint64_t streams, undone, missing;
+    bool owes_answer;
+    bool given_up;
+    bool settled;    /* neither an answer nor a stream is outstanding */
+    bool waited_for; /* neither settled nor given up */
+    agg_run_t *run;
+    crema_link_t *of_agent; /* its agent's list of unsettled members */
+    crema_link_t awaited;   /* in that list */
+    uint64_t due;           /* records that were missing when it answered and still are */
+    int64_t interval_ns;
+    unsigned expected; /* how often an answer was expected */
+    int64_t asks;      /* questions asked so far */
+    int64_t ask_at_ns; /* time of the next question, or of giving up */
+    crema_link_t ask;  /* in `asks`: it is to be asked */
+};
+
+typedef struct {
+    char subject[AGG_RUN_SUBJECT_BYTES], text[AGG_RUN_TEXT_BYTES];
+} agg_run_subject_t;
+
+struct agg_run {
+    crema_id_t run_id;
+    crema_run_phase_t phase;
+    crema_life_t life;
+    bool abandoned; /* end_msg is not from its client */
+    int64_t retries, cap_ns;
+    bool opened;  /* RUN_OPEN came, here or to an earlier aggregator */
+    bool dismiss; /* its agents, when it is over */
+    uint64_t barrier_id;
+    int64_t end_ns, verdict_ns;
+    uint64_t streams, undone, missing, committed;
+    uint64_t waiting;   /* members still waited for */
+    uint64_t unsettled; /* members, including those given up */
+    bool list_due;
+    agg_member_t *unlisted; /* the member with the zero id, or NULL */
+    agg_member_t **members;
+    size_t n_members, capacity;
+    crema_map_t *by_id;
+    crema_link_t asks;
+    agg_awaited_t *awaited;
+    crema_link_t mended;                 /* in agg_awaited_mended() */
+    crema_run_msg_t *open_msg, *end_msg; /* copies, one block each; NULL: not opened, not ended */
+    crema_run_msg_t seal;                /* end_msg with the verdict */
+    crema_sealed_t *sealed;              /* copy */
+    size_t n_reasons;
+    size_t lacking; /* reasons of the last verdict that late data can remove */
+    uint64_t reasons_left_out;
+    crema_reason_t reasons[AGG_RUN_REASONS_MAX + 1];
+    agg_run_subject_t subjects[AGG_RUN_REASONS_MAX + 1];
+};
 
 /* The contribution of one stream. */
 typedef struct {
@@ -91,7 +149,6 @@ agg_member_t *agg_run_ask(agg_run_t *self);
 /* Parts of the list of writers have not come or are not durable. Waiting is limited; a later
  * part leads to a revised verdict. */
 void agg_run_set_list_due(agg_run_t *self, bool due);
-bool agg_run_list_is_due(const agg_run_t *self);
 /* Number of parts announced by RUN_END. */
 uint32_t agg_run_writer_parts(const agg_run_t *self);
 
@@ -108,11 +165,6 @@ bool agg_run_is_mended(const agg_run_t *self);
 /* True if returning members should be asked. */
 bool agg_run_wants_answers(const agg_run_t *self);
 
-/* The run behind a link of agg_awaited_mended(); run and member behind a link of
- * agg_awaited_of(). */
-agg_run_t *agg_run_of_mended(crema_link_t *link);
-agg_run_t *agg_run_of_awaited(crema_link_t *link, agg_member_t **ret_member);
-
 /* Giving a verdict: clear the reasons, blame for each fault, then give it. Reasons above the
  * limit are counted in a last one. */
 void agg_run_clear_reasons(agg_run_t *self);
@@ -123,31 +175,14 @@ void agg_run_blame_for_good(agg_run_t *self, const char *code, const char *subje
                             const char *text);
 void agg_run_give_verdict(agg_run_t *self, int64_t now_ns, int64_t real_ns);
 
-/* Messages for the sink; valid until the run changes. */
-const crema_run_msg_t *agg_run_open_msg(const agg_run_t *self); /* NULL: never opened */
-const crema_run_msg_t *agg_run_end_msg(const agg_run_t *self);  /* NULL: never ended */
-const crema_run_msg_t *agg_run_seal_msg(agg_run_t *self);
-
 /* RUN_STATE without agents, waiting_for and seconds, which the caller adds. */
 crema_run_state_t agg_run_state(const agg_run_t *self);
 
-const crema_id_t *agg_run_id(const agg_run_t *self);
-crema_run_phase_t agg_run_phase(const agg_run_t *self);
-/* True if it was or will be sealed without its client's RUN_END. */
-bool agg_run_is_abandoned(const agg_run_t *self);
-uint64_t agg_run_barrier_id(const agg_run_t *self);
-bool agg_run_was_opened(const agg_run_t *self);
-bool agg_run_dismisses(const agg_run_t *self);
-/* Number of streams. */
-uint64_t agg_run_streams(const agg_run_t *self);
+/* ---- between agg_run.c, the run and its verdict, and agg_run_members.c, which it uses */
 
-/* Iterates over the members by index. */
-size_t agg_run_members(const agg_run_t *self);
-const agg_member_t *agg_run_member_at(const agg_run_t *self, size_t i);
-const crema_id_t *agg_member_id(const agg_member_t *member);
-uint64_t agg_member_streams(const agg_member_t *member);
-uint64_t agg_member_missing(const agg_member_t *member);
-bool agg_member_is_settled(const agg_member_t *member);
-bool agg_member_owes_answer(const agg_member_t *member);
+/* Updates what depends on agg_run_is_mended(). */
+void agg_run_follow_mended(agg_run_t *self);
+/* The member was just asked in some way: the waits start over. */
+void agg_run_begin_waits(agg_run_t *self, agg_member_t *member, int64_t now_ns);
 
 #endif

@@ -1,7 +1,7 @@
 /* The agents of a run: what each still owes, when it is asked, when it is given up. */
 #include <stdlib.h>
 
-#include "agg_run_private.h"
+#include "agg_run.h"
 
 #define S 1000000000ll
 #define EXPECTED_MAX 8 /* how often to wait for an agent that reconnects without answering */
@@ -211,53 +211,4 @@ agg_run_ask(agg_run_t *self)
     if (member)
         crema_list_remove(&member->ask);
     return member;
-}
-
-agg_run_t *
-agg_run_of_awaited(crema_link_t *link, agg_member_t **ret_member)
-{
-    *ret_member = CREMA_LIST_ITEM(link, agg_member_t, awaited);
-    return (*ret_member)->run;
-}
-
-size_t
-agg_run_members(const agg_run_t *self)
-{
-    return self->n_members;
-}
-
-const agg_member_t *
-agg_run_member_at(const agg_run_t *self, size_t i)
-{
-    return self->members[i];
-}
-
-const crema_id_t *
-agg_member_id(const agg_member_t *member)
-{
-    return &member->agent_id;
-}
-
-uint64_t
-agg_member_streams(const agg_member_t *member)
-{
-    return member->streams;
-}
-
-uint64_t
-agg_member_missing(const agg_member_t *member)
-{
-    return member->missing;
-}
-
-bool
-agg_member_is_settled(const agg_member_t *member)
-{
-    return member->settled;
-}
-
-bool
-agg_member_owes_answer(const agg_member_t *member)
-{
-    return member->owes_answer;
 }

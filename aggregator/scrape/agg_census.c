@@ -22,12 +22,12 @@ s_rank(agg_census_t *census, const agg_behind_t *behind)
 static void
 s_count_members(const agg_core_t *core, const agg_run_t *run, agg_census_t *census)
 {
-    for (size_t i = 0; i < agg_run_members(run); i++) {
-        const agg_member_t *member = agg_run_member_at(run, i);
-        agg_client_t *client = crema_map_find(core->clients, agg_member_id(member));
-        census->backlog += agg_member_missing(member);
+    for (size_t i = 0; i < run->n_members; i++) {
+        const agg_member_t *member = run->members[i];
+        agg_client_t *client = crema_map_find(core->clients, &member->agent_id);
+        census->backlog += member->missing;
         if (client)
-            client->behind += agg_member_missing(member);
+            client->behind += member->missing;
     }
 }
 
@@ -42,7 +42,7 @@ agg_census(const agg_core_t *core, agg_census_t *ret_census)
         client->behind = 0;
     cursor = 0;
     for (const agg_entry_t *entry; (entry = crema_map_next(core->entries, &cursor)) != NULL;) {
-        const crema_run_phase_t phase = agg_run_phase(entry->run);
+        const crema_run_phase_t phase = entry->run->phase;
         ret_census->runs[phase]++;
         if (phase < CREMA_RUN_SEALED)
             s_count_members(core, entry->run, ret_census);

@@ -60,7 +60,7 @@ must_be_ready_when_all_answered_and_all_is_committed(void **state)
     agg_run_on_answer(run, a, 4, 1 * S);
     assert_false(agg_run_is_ready(run, 1 * S));
     agg_run_on_answer(run, b, 4, 1 * S);
-    assert_true(agg_member_is_settled(b));
+    assert_true(b->settled);
     assert_false(agg_run_is_ready(run, 1 * S)); /* the stream is open */
     assert_int_equal(agg_run_state(run).streams, 1);
     assert_int_equal(agg_run_state(run).streams_done, 0);
@@ -76,10 +76,10 @@ must_be_ready_when_all_answered_and_all_is_committed(void **state)
     assert_int_equal(told.streams_done, 1);
     assert_int_equal(told.committed, 5);
     assert_int_equal(told.missing, 0);
-    assert_int_equal(agg_run_seal_msg(run)->n_reasons, 0);
-    assert_int_equal(agg_run_seal_msg(run)->t_verdict_ns, 99);
-    assert_int_equal(agg_run_seal_msg(run)->t_end_ns, 5);
-    assert_true(agg_run_dismisses(run));
+    assert_int_equal(run->seal.n_reasons, 0);
+    assert_int_equal(run->seal.t_verdict_ns, 99);
+    assert_int_equal(run->seal.t_end_ns, 5);
+    assert_true(run->dismiss);
     agg_run_destroy(&run);
     assert_null(run);
 }
@@ -109,7 +109,7 @@ must_ask_five_times_and_then_give_up(void **state)
                 assert_int_equal(now, rows[i].asked_s[asked++] * S);
         assert_int_equal(asked, 5);
         assert_int_equal(now, rows[i].given_up_s * S + 100 * MS);
-        assert_true(agg_member_owes_answer(agg_run_find(run, &s_a)));
+        assert_true(agg_run_find(run, &s_a)->owes_answer);
         agg_run_destroy(&run);
     }
 }
@@ -124,7 +124,7 @@ must_not_wait_for_one_that_is_silent_for_longer_than_that(void **state)
     assert_false(agg_run_is_ready(run, 0));
     agg_run_expect(run, s_member(run, &s_a), S / 2, 31 * S + 1, 0);
     assert_true(agg_run_is_ready(run, 0));
-    assert_false(agg_member_is_settled(agg_run_find(run, &s_a)));
+    assert_false(agg_run_find(run, &s_a)->settled);
     agg_run_destroy(&run);
 }
 
@@ -143,14 +143,14 @@ must_not_wait_for_the_answer_of_one_that_left(void **state)
     assert_int_equal(s_asked(run, 0), 2);
     assert_false(agg_run_is_ready(run, 0));
     agg_run_excuse(run, a, 1 * S);
-    assert_false(agg_member_owes_answer(a));
-    assert_true(agg_member_is_settled(a));
+    assert_false(a->owes_answer);
+    assert_true(a->settled);
     assert_true(agg_run_is_ready(run, 1 * S)); /* b was given up */
     agg_run_excuse(run, b, 1 * S);
-    assert_false(agg_member_is_settled(b));
+    assert_false(b->settled);
     assert_false(agg_run_is_ready(run, 1 * S)); /* its END may be on its way */
     agg_run_tally(run, b, &open, &done, 2 * S);
-    assert_true(agg_member_is_settled(b));
+    assert_true(b->settled);
     assert_true(agg_run_is_ready(run, 2 * S));
     agg_run_destroy(&run);
 }
@@ -218,7 +218,7 @@ must_take_back_reasons_when_everything_came(void **state)
     agg_run_give_verdict(run, 0, 1);
     assert_true(agg_run_wants_answers(run));
     assert_false(agg_run_is_mended(run));
-    const crema_run_msg_t *seal = agg_run_seal_msg(run);
+    const crema_run_msg_t *seal = &run->seal;
     assert_int_equal(seal->n_reasons, 1);
     assert_int_equal(strlen(seal->reasons[0].subject), 63);
     assert_int_equal(seal->reasons[0].count, 4);
@@ -228,7 +228,7 @@ must_take_back_reasons_when_everything_came(void **state)
                                    .n_reasons = 1,
                                    .reasons = seal->reasons};
     must(agg_run_on_sealed(run, &sealed));
-    assert_int_equal(agg_run_phase(run), CREMA_RUN_SEALED);
+    assert_int_equal(run->phase, CREMA_RUN_SEALED);
     assert_string_equal(agg_run_state(run).path, "x.h5");
     agg_run_tally(run, a, &missing, &done, 0);
     assert_false(agg_run_is_mended(run)); /* it has not said that this was all */
@@ -238,7 +238,7 @@ must_take_back_reasons_when_everything_came(void **state)
     agg_run_give_verdict(run, 0, 2);
     assert_false(agg_run_is_mended(run));
     assert_false(agg_run_wants_answers(run));
-    assert_int_equal(agg_run_phase(run), CREMA_RUN_VERDICT);
+    assert_int_equal(run->phase, CREMA_RUN_VERDICT);
     agg_run_destroy(&run);
 }
 
@@ -251,7 +251,7 @@ must_bound_the_reasons(void **state)
     for (int i = 0; i < AGG_RUN_REASONS_MAX + 30; i++)
         agg_run_blame(run, "stream_not_closed", "s", 0, "text");
     agg_run_give_verdict(run, 0, 0);
-    const crema_run_msg_t *seal = agg_run_seal_msg(run);
+    const crema_run_msg_t *seal = &run->seal;
     assert_int_equal(seal->n_reasons, AGG_RUN_REASONS_MAX + 1);
     assert_int_equal(seal->reasons[AGG_RUN_REASONS_MAX].count, 30);
     assert_string_equal(seal->reasons[AGG_RUN_REASONS_MAX].code, "stream_not_closed");
@@ -279,10 +279,10 @@ must_keep_its_own_copy_of_texts(void **state)
     const crema_sealed_t sealed = {.path = path, .error = why};
     must(agg_run_on_sealed(run, &sealed));
     key[0] = value[0] = prefix[0] = path[0] = why[0] = '?';
-    assert_string_equal(agg_run_open_msg(run)->keys[0], "user");
-    assert_string_equal(agg_run_seal_msg(run)->values[0], "jane");
-    assert_string_equal(agg_run_seal_msg(run)->processor_prefixes[0], "process");
-    assert_int_equal(agg_run_phase(run), CREMA_RUN_FAILED);
+    assert_string_equal(run->open_msg->keys[0], "user");
+    assert_string_equal(run->seal.values[0], "jane");
+    assert_string_equal(run->seal.processor_prefixes[0], "process");
+    assert_int_equal(run->phase, CREMA_RUN_FAILED);
     assert_string_equal(agg_run_state(run).error, "full");
     assert_string_equal(agg_run_state(run).path, "/x/run.h5");
     assert_string_equal(agg_run_state(run).verdict, "");
@@ -299,7 +299,7 @@ must_refuse_more_members_than_its_limit(void **state)
         s_member(run, &(crema_id_t){{i, 1}});
     assert_int_equal(agg_run_member(run, &(crema_id_t){{99}}, &member), CREMA_ELIMIT);
     assert_null(agg_run_find(run, &(crema_id_t){{99}}));
-    assert_int_equal(agg_run_members(run), 8);
+    assert_int_equal(run->n_members, 8);
     agg_run_destroy(&run);
 }
 
@@ -310,14 +310,14 @@ must_be_found_by_what_it_waits_for(void **state)
     (void)state;
     const agg_tally_t c_open = {.missing = 3}, c_done = {.committed = 3, .done = true};
     agg_run_t *run = s_run();
-    agg_member_t *a = s_member(run, &s_a), *found = NULL;
+    agg_member_t *a = s_member(run, &s_a);
     const crema_link_t *mended = agg_awaited_mended(s_awaited);
     crema_link_t *of_a = agg_awaited_of(s_awaited, &s_a);
     assert_null(agg_awaited_of(s_awaited, &s_b));
     assert_true(crema_list_is_empty(of_a));
     agg_run_tally(run, a, NULL, &c_open, 0);
-    assert_ptr_equal(agg_run_of_awaited(of_a->next, &found), run);
-    assert_ptr_equal(found, a);
+    assert_ptr_equal(CREMA_LIST_ITEM(of_a->next, agg_member_t, awaited), a);
+    assert_ptr_equal(a->run, run);
     must(agg_run_on_end(run, &s_end, 1, 0));
     agg_run_clear_reasons(run);
     agg_run_blame(run, "agent_lost", "a", 3, "");
@@ -325,7 +325,7 @@ must_be_found_by_what_it_waits_for(void **state)
     assert_true(crema_list_is_empty(mended));
     agg_run_tally(run, a, &c_open, &c_done, 2);
     assert_true(crema_list_is_empty(of_a));
-    assert_ptr_equal(agg_run_of_mended(mended->next), run);
+    assert_ptr_equal(CREMA_LIST_ITEM(mended->next, agg_run_t, mended), run);
     agg_run_clear_reasons(run);
     agg_run_give_verdict(run, 3, 3);
     assert_true(crema_list_is_empty(mended));
