@@ -4,21 +4,13 @@
 
 #include <string.h>
 
-/* Appends to the text in to[size]; the result always ends with a NUL. */
-static inline void
-crema_text_append(char *to, size_t size, const char *text)
-{
-    size_t used = strnlen(to, size - 1);
-    size_t n = strnlen(text, size - 1 - used);
-    memcpy(to + used, text, n);
-    to[used + n] = '\0';
-}
-
+/* Into to[size]; the result always ends with a NUL. */
 static inline void
 crema_text_copy(char *to, size_t size, const char *text)
 {
-    to[0] = '\0';
-    crema_text_append(to, size, text);
+    size_t n = strnlen(text, size - 1);
+    memcpy(to, text, n);
+    to[n] = '\0';
 }
 
 #endif
