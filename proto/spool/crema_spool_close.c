@@ -80,8 +80,7 @@ crema_spool_close_abandoned(crema_spool_t *self, crema_spool_entry_t *entry)
     int before = -1;
     size_t n = entry->n_segments;
     if (n > 1 && entry->segments[n - 1].offset == 0) {
-        bool writable;
-        before = crema_spool_open_segment(self, entry, entry->segments[n - 2].first_seq, &writable);
+        before = crema_spool_open_segment(self, entry, entry->segments[n - 2].first_seq);
         if (before < 0 || !s_try_lock(self, before)) {
             if (before >= 0)
                 close(before);

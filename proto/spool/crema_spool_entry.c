@@ -68,14 +68,12 @@ crema_spool_forget(crema_spool_t *self, crema_spool_entry_t *entry)
 }
 
 int
-crema_spool_open_segment(crema_spool_t *self, const crema_spool_entry_t *entry, uint64_t first_seq,
-                         bool *ret_writable)
+crema_spool_open_segment(crema_spool_t *self, const crema_spool_entry_t *entry, uint64_t first_seq)
 {
     char name[CREMA_SPOOL_NAME_CHARS + 1];
     crema_spool_name(&entry->public.stream_id, first_seq, name);
     const int flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
     int fd = openat(self->dir, name, O_RDWR | flags);
-    *ret_writable = fd >= 0;
     if (fd < 0 && (errno == EACCES || errno == EROFS || errno == EPERM))
         fd = openat(self->dir, name, O_RDONLY | flags);
     int why = errno;

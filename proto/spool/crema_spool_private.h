@@ -85,7 +85,7 @@ void crema_spool_free_texts(crema_stream_info_t *info);
 /* Opens a segment read-write, or read-only without permission to write. On failure, or if it is
  * not a regular file: -1 with errno set, and the error is counted. */
 int crema_spool_open_segment(crema_spool_t *self, const crema_spool_entry_t *entry,
-                             uint64_t first_seq, bool *ret_writable);
+                             uint64_t first_seq);
 
 /* ---- crema_spool_fault.c */
 

@@ -134,8 +134,7 @@ s_walk_segment(s_read_t *read, size_t i)
     uint64_t first_seq = entry->segments[i].first_seq;
     if (entry->fd >= 0 && entry->fd_segment == first_seq)
         return s_walk_open_segment(read, i, entry->fd);
-    bool writable;
-    int fd = crema_spool_open_segment(read->spool, entry, first_seq, &writable);
+    int fd = crema_spool_open_segment(read->spool, entry, first_seq);
     if (fd < 0) {
         crema_spool_blame(read->spool, &entry->read_fault, first_seq, errno);
         read->spool->list_again = true;

@@ -128,14 +128,13 @@ static int
 s_open(crema_spool_t *self, crema_spool_entry_t *entry, size_t i)
 {
     uint64_t first_seq = entry->segments[i].first_seq;
-    bool writable;
     if (i + 1 < entry->n_segments)
-        return crema_spool_open_segment(self, entry, first_seq, &writable);
+        return crema_spool_open_segment(self, entry, first_seq);
     if (entry->fd >= 0 && entry->fd_segment == first_seq)
         return entry->fd;
     if (entry->fd >= 0)
         close(entry->fd);
-    entry->fd = crema_spool_open_segment(self, entry, first_seq, &writable);
+    entry->fd = crema_spool_open_segment(self, entry, first_seq);
     entry->fd_segment = first_seq;
     return entry->fd;
 }

@@ -48,8 +48,7 @@ s_resize_head(crema_spool_t *self, crema_spool_entry_t *entry, const uint8_t *en
 {
     crema_spool_segment_t *head = &entry->segments[0];
     uint64_t size = entry->head_bytes + end_n;
-    bool writable;
-    int fd = crema_spool_open_segment(self, entry, head->first_seq, &writable);
+    int fd = crema_spool_open_segment(self, entry, head->first_seq);
     if (fd < 0)
         return CREMA_EIO;
     crema_failpoint("spool.before_head_write");
@@ -101,12 +100,11 @@ static crema_err_t
 s_collapse(crema_spool_t *self, crema_spool_entry_t *entry)
 {
     uint8_t end[END_BYTES_MAX];
-    bool writable;
     if (!s_has_head(entry) || entry->end_bytes == 0 || entry->end_bytes > sizeof end)
         return CREMA_EINVAL;
     if (entry->end_segment == 1 && entry->end_at == entry->head_bytes)
         return CREMA_OK;
-    int fd = crema_spool_open_segment(self, entry, entry->end_segment, &writable);
+    int fd = crema_spool_open_segment(self, entry, entry->end_segment);
     if (fd < 0)
         return CREMA_EIO;
     ssize_t got = pread(fd, end, entry->end_bytes, (off_t)entry->end_at);
