@@ -179,7 +179,6 @@ s_stream(agg_rollup_t *self, const crema_id_t *stream_id)
         free(stream);
         return NULL;
     }
-    self->stats.streams++;
     return stream;
 }
 
@@ -329,7 +328,6 @@ s_take_row(agg_rollup_t *self, const stream_t *stream, const crema_batch_t *batc
     int64_t marked = crema_batch_int(batch, row, at->side, 0);
     if (marked < 0 || marked >= CREMA_SIDE_COUNT)
         marked = entry->marked;
-    self->stats.rows++;
     s_set_names(self, entry, prefix_name, activity_name, (crema_side_t)marked);
     s_set_total(self, entry, total, crema_batch_int(batch, row, at->baseline, 0) != 0);
 }

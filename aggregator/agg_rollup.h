@@ -47,8 +47,7 @@ double agg_rollup_side_s(const agg_rollup_t *self, crema_side_t side);
 double agg_rollup_overhead_s(const agg_rollup_t *self);
 
 typedef struct {
-    uint64_t streams, names, keys;
-    uint64_t rows;      /* activity rows taken */
+    uint64_t names, keys;
     uint64_t nameless;  /* rows with names that are unknown here */
     uint64_t not_taken; /* names and rows skipped at a limit or for lack of memory */
 } agg_rollup_stats_t;
