@@ -152,23 +152,15 @@ crema_table_wire_index(const crema_table_t *table, size_t column)
     return s_layouts[table->id].wire[column];
 }
 
+static_assert(CREMA_TABLE_DICT_BRANCH - CREMA_TABLE_DICT_WORKER == CREMA_DICT_BRANCH &&
+                  CREMA_DICT_BRANCH == CREMA_DICT_COUNT - 1,
+              "a table per dictionary, in their order");
+
 crema_table_id_t
 crema_dict_table(crema_dict_t kind)
 {
-    static const crema_table_id_t tables[CREMA_DICT_COUNT + 1] = {
-        [CREMA_DICT_WORKER] = CREMA_TABLE_DICT_WORKER,
-        [CREMA_DICT_TASK_PREFIX] = CREMA_TABLE_DICT_TASK_PREFIX,
-        [CREMA_DICT_ACTIVITY] = CREMA_TABLE_DICT_ACTIVITY,
-        [CREMA_DICT_UNIT] = CREMA_TABLE_DICT_UNIT,
-        [CREMA_DICT_METRIC] = CREMA_TABLE_DICT_METRIC,
-        [CREMA_DICT_SPAN] = CREMA_TABLE_DICT_SPAN,
-        [CREMA_DICT_DATASET] = CREMA_TABLE_DICT_DATASET,
-        [CREMA_DICT_FILE] = CREMA_TABLE_DICT_FILE,
-        [CREMA_DICT_SECTION] = CREMA_TABLE_DICT_SECTION,
-        [CREMA_DICT_BRANCH] = CREMA_TABLE_DICT_BRANCH,
-        [CREMA_DICT_STREAM] = CREMA_TABLE_DICT_STREAM,
-    };
-    return tables[kind];
+    return kind == CREMA_DICT_STREAM ? CREMA_TABLE_DICT_STREAM
+                                     : (crema_table_id_t)(CREMA_TABLE_DICT_WORKER + (int)kind);
 }
 
 void
