@@ -1,6 +1,6 @@
 #include "agg_scrape.h"
 
-#include "agg_census.h"
+#include "agg_core_private.h"
 
 void
 agg_scrape_prepare(agg_counts_t *counts)
@@ -20,6 +20,76 @@ agg_scrape_count(agg_counts_t *counts, const agg_core_t *core, const crema_id_t 
         crema_tally_add(&counts->reasons, state.reasons[i].code, 1);
 }
 
+/* ---- how many agents and runs there are of each kind, and which agents are behind */
+
+#define BEHIND_MAX 20
+
+/* An agent with records that are known to exist and are not durable. */
+typedef struct {
+    crema_id_t agent_id;
+    const char *host; /* borrowed until the next event; "" for streams that no agent lists */
+    uint64_t records;
+} behind_t;
+
+typedef struct {
+    size_t agents[AGG_AGENT_LEFT + 1]; /* by state */
+    size_t runs[CREMA_RUN_FAILED + 1]; /* by phase */
+    uint64_t backlog;                  /* records of all agents, of runs without a file */
+    size_t n_behind;
+    behind_t behind[BEHIND_MAX]; /* the most records first */
+} census_t;
+
+/* Those with the most records stay. */
+static void
+s_rank_agent(census_t *census, const behind_t *behind)
+{
+    size_t at = census->n_behind;
+    if (at < BEHIND_MAX)
+        census->n_behind++;
+    else if (census->behind[--at].records >= behind->records)
+        return;
+    for (; at > 0 && census->behind[at - 1].records < behind->records; at--)
+        census->behind[at] = census->behind[at - 1];
+    census->behind[at] = *behind;
+}
+
+static void
+s_count_members(const agg_core_t *core, const agg_run_t *run, census_t *census)
+{
+    for (size_t i = 0; i < run->n_members; i++) {
+        const agg_member_t *member = run->members[i];
+        agg_client_t *client = crema_map_find(core->clients, &member->agent_id);
+        census->backlog += member->missing;
+        if (client)
+            client->behind += member->missing;
+    }
+}
+
+/* It costs a look at each agent and at each agent of each run. */
+static void
+s_take_census(const agg_core_t *core, census_t *ret_census)
+{
+    size_t cursor = 0;
+    *ret_census = (census_t){0};
+    for (size_t i = 0; i <= AGG_AGENT_LEFT; i++)
+        ret_census->agents[i] = (size_t)core->n_reported[i];
+    for (agg_client_t *client; (client = crema_map_next(core->clients, &cursor)) != NULL;)
+        client->behind = 0;
+    cursor = 0;
+    for (const agg_entry_t *entry; (entry = crema_map_next(core->entries, &cursor)) != NULL;) {
+        const crema_run_phase_t phase = entry->run->phase;
+        ret_census->runs[phase]++;
+        if (phase < CREMA_RUN_SEALED)
+            s_count_members(core, entry->run, ret_census);
+    }
+    cursor = 0;
+    for (const agg_client_t *client; (client = crema_map_next(core->clients, &cursor)) != NULL;)
+        if (client->behind > 0)
+            s_rank_agent(ret_census, &(behind_t){.agent_id = *agg_agent_id(client->agent),
+                                                 .host = agg_agent_name(client->agent),
+                                                 .records = client->behind});
+}
+
 /* ---- the parts of a scrape */
 
 static void
@@ -27,8 +97,8 @@ s_expose_census(const agg_scrape_t *self, crema_exposition_t *out)
 {
     static const char *const c_phases[] = {"unknown", "open",   "barrier",
                                            "verdict", "sealed", "failed"};
-    agg_census_t census;
-    agg_census(self->core, &census);
+    census_t census;
+    s_take_census(self->core, &census);
     for (int i = 0; i <= AGG_AGENT_LEFT; i++)
         crema_expose_one(out, CREMA_SERIES_AGG_AGENTS, agg_agent_state_name((agg_agent_state_t)i),
                          NULL, (double)census.agents[i]);
@@ -93,7 +163,7 @@ typedef struct {
 } run_t;
 
 static size_t
-s_rank(run_t *runs, size_t n, const run_t *run)
+s_rank_run(run_t *runs, size_t n, const run_t *run)
 {
     size_t at = n < RUNS_MAX ? n : RUNS_MAX - 1;
     if (n == RUNS_MAX && runs[at].state.committed >= run->state.committed)
@@ -112,7 +182,7 @@ s_find_runs(const agg_scrape_t *self, run_t runs[RUNS_MAX])
     while ((run.live = agg_splits_next(self->splits, &cursor)) != NULL)
         if (!run.live->done && agg_core_look(self->core, &run.live->run_id, &run.state) &&
             run.state.phase < CREMA_RUN_SEALED)
-            n = s_rank(runs, n, &run);
+            n = s_rank_run(runs, n, &run);
     return n;
 }
 
