@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crema_text.h"
+
 #define MS 1000000ll
 #define S (1000 * MS)
 #define INTERVAL_MIN_NS (200 * MS)
@@ -146,11 +148,8 @@ agg_agent_on_hello(agg_agent_t *self, const crema_hello_t *hello, int64_t now_ns
     self->heartbeat_ns = 0;
     self->heard_ns = now_ns;
     s_set_interval(self, hello->hb_ivl_ms);
-    if (hello->host && *hello->host) {
-        size_t n = strnlen(hello->host, NAME_BYTES - 1);
-        memcpy(self->name, hello->host, n);
-        self->name[n] = '\0';
-    }
+    if (hello->host && *hello->host)
+        crema_text_copy(self->name, sizeof self->name, hello->host);
     return verdict;
 }
 

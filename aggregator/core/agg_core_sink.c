@@ -1,6 +1,5 @@
-#include <string.h>
-
 #include "agg_core_private.h"
+#include "crema_text.h"
 
 #define PING_NS (1500 * AGG_MS) /* of silence; what is under way is asked about sooner */
 #define FULL_DEFAULT_NS AGG_S
@@ -95,9 +94,7 @@ static void
 s_note_trouble(agg_core_t *self, const char *why)
 {
     const char *text = why && *why ? why : "the sink has no space for records";
-    size_t n = strnlen(text, sizeof self->trouble - 1);
-    memcpy(self->trouble, text, n);
-    self->trouble[n] = '\0';
+    crema_text_copy(self->trouble, sizeof self->trouble, text);
 }
 
 const char *
