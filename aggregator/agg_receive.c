@@ -83,7 +83,7 @@ s_on_parts(agg_t *self, zmq_msg_t *id, zmq_msg_t *body)
     if (err != CREMA_OK) {
         self->counts.bad++;
         crema_log_warn("message_bad", CREMA_TEXT("why", crema_err_text(err)));
-        agg_core_on_bad(self->core, peer, err, mono_ns);
+        agg_core_on_bad(self->core, peer, err);
     } else {
         agg_core_on_peer(self->core, peer, from, &msg, mono_ns, real_ns);
         bool taken = agg_core_took_run(self->core); /* a refused message changes nothing */

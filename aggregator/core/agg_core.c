@@ -121,9 +121,8 @@ agg_core_on_peer(agg_core_t *self, agg_peer_t peer, const crema_principal_t *fro
 }
 
 void
-agg_core_on_bad(agg_core_t *self, agg_peer_t peer, crema_err_t why, int64_t mono_ns)
+agg_core_on_bad(agg_core_t *self, agg_peer_t peer, crema_err_t why)
 {
-    (void)mono_ns;
     self->stats.bad_messages++;
     if (why == CREMA_EVERSION)
         agg_reply(self, &(agg_reply_t){
@@ -233,23 +232,8 @@ agg_core_took_run(const agg_core_t *self)
 const char *
 agg_event_name(agg_event_t event)
 {
-    static const char *const names[AGG_EVENT_COUNT] = {
-        [AGG_EVENT_AGENT_WELCOMED] = "agent_welcomed",
-        [AGG_EVENT_AGENT_SUSPECT] = "agent_suspect",
-        [AGG_EVENT_AGENT_LOST] = "agent_lost",
-        [AGG_EVENT_AGENT_RETURNED] = "agent_returned",
-        [AGG_EVENT_AGENT_LEFT] = "agent_left",
-        [AGG_EVENT_AGENT_FENCED] = "agent_fenced",
-        [AGG_EVENT_STREAM_REFUSED] = "stream_refused",
-        [AGG_EVENT_SINK_UP] = "sink_up",
-        [AGG_EVENT_SINK_SILENT] = "sink_silent",
-        [AGG_EVENT_SINK_FULL] = "sink_full",
-        [AGG_EVENT_RUN_OPENED] = "run_opened",
-        [AGG_EVENT_RUN_ABANDONED] = "run_abandoned",
-        [AGG_EVENT_RUN_BARRIER] = "run_barrier",
-        [AGG_EVENT_RUN_VERDICT] = "run_verdict",
-        [AGG_EVENT_RUN_SEALED] = "run_sealed",
-        [AGG_EVENT_RUN_LATE] = "run_late",
-    };
+#define X(event, name) name,
+    static const char *const names[] = {AGG_EVENTS(X)};
+#undef X
     return (size_t)event < AGG_EVENT_COUNT ? names[event] : "?";
 }

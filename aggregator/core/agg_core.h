@@ -45,24 +45,31 @@ typedef enum {
     AGG_EVENT, /* for the log and the tap */
 } agg_action_type_t;
 
+/* X(EVENT, name). STREAM_REFUSED: the run does not belong to the stream's user; at most once a
+ * minute. RUN_ABANDONED: its client is gone. RUN_LATE: data for a sealed run. */
+#define AGG_EVENTS(X)                                                                              \
+    X(AGENT_WELCOMED, "agent_welcomed")                                                            \
+    X(AGENT_SUSPECT, "agent_suspect")                                                              \
+    X(AGENT_LOST, "agent_lost")                                                                    \
+    X(AGENT_RETURNED, "agent_returned")                                                            \
+    X(AGENT_LEFT, "agent_left")                                                                    \
+    X(AGENT_FENCED, "agent_fenced")                                                                \
+    X(STREAM_REFUSED, "stream_refused")                                                            \
+    X(SINK_UP, "sink_up")                                                                          \
+    X(SINK_SILENT, "sink_silent")                                                                  \
+    X(SINK_FULL, "sink_full")                                                                      \
+    X(RUN_OPENED, "run_opened")                                                                    \
+    X(RUN_ABANDONED, "run_abandoned")                                                              \
+    X(RUN_BARRIER, "run_barrier")                                                                  \
+    X(RUN_VERDICT, "run_verdict")                                                                  \
+    X(RUN_SEALED, "run_sealed")                                                                    \
+    X(RUN_LATE, "run_late")
+
 typedef enum {
-    AGG_EVENT_AGENT_WELCOMED,
-    AGG_EVENT_AGENT_SUSPECT,
-    AGG_EVENT_AGENT_LOST,
-    AGG_EVENT_AGENT_RETURNED,
-    AGG_EVENT_AGENT_LEFT,
-    AGG_EVENT_AGENT_FENCED,
-    AGG_EVENT_STREAM_REFUSED, /* the run does not belong to the stream's user; at most once a minute */
-    AGG_EVENT_SINK_UP,
-    AGG_EVENT_SINK_SILENT,
-    AGG_EVENT_SINK_FULL,
-    AGG_EVENT_RUN_OPENED,
-    AGG_EVENT_RUN_ABANDONED, /* its client is gone */
-    AGG_EVENT_RUN_BARRIER,
-    AGG_EVENT_RUN_VERDICT,
-    AGG_EVENT_RUN_SEALED,
-    AGG_EVENT_RUN_LATE, /* data for a sealed run */
-    AGG_EVENT_COUNT,
+#define X(event, name) AGG_EVENT_##event,
+    AGG_EVENTS(X)
+#undef X
+        AGG_EVENT_COUNT,
 } agg_event_t;
 
 const char *agg_event_name(agg_event_t event); /* "agent_welcomed", ... */
@@ -90,7 +97,7 @@ int64_t agg_core_sink_silent_ns(const agg_core_t *self, int64_t now_ns);
 void agg_core_on_peer(agg_core_t *self, agg_peer_t peer, const crema_principal_t *from,
                       const crema_msg_t *msg, int64_t mono_ns, int64_t real_ns);
 /* A message that could not be decoded: counted. CREMA_EVERSION is answered with FENCE(VERSION). */
-void agg_core_on_bad(agg_core_t *self, agg_peer_t peer, crema_err_t why, int64_t mono_ns);
+void agg_core_on_bad(agg_core_t *self, agg_peer_t peer, crema_err_t why);
 /* A message of the sink. msg->session identifies the start of the sink: when it changes, every
  * stream is requested again. */
 void agg_core_on_sink(agg_core_t *self, const crema_msg_t *msg, int64_t mono_ns, int64_t real_ns);

@@ -55,7 +55,7 @@ s_say(rig_t *rig, uint8_t how, uint8_t *bytes, size_t size)
     fuzz_repair_message(bytes, size);
     crema_err_t err = crema_wire_decode(bytes, size, rig->arena, &msg);
     if (err != CREMA_OK) {
-        agg_core_on_bad(rig->core, how & 3, err, rig->now_ns);
+        agg_core_on_bad(rig->core, how & 3, err);
     } else if ((how & 3) == 0) {
         agg_core_on_sink(rig->core, &msg, rig->now_ns, real_ns);
     } else {

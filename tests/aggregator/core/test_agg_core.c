@@ -111,8 +111,8 @@ must_fence_whom_it_does_not_know(void **state)
     crema_msg_t old = {.type = CREMA_MSG_HEARTBEAT, .session = SESSION - 1};
     s_peer(&rig, 1, &old);
     must_hear(&rig, "FENCE 8 > 1");
-    agg_core_on_bad(rig.core, 6, CREMA_EVERSION, rig.now);
-    agg_core_on_bad(rig.core, 6, CREMA_ECRC, rig.now);
+    agg_core_on_bad(rig.core, 6, CREMA_EVERSION);
+    agg_core_on_bad(rig.core, 6, CREMA_ECRC);
     must_hear(&rig, "FENCE 5 > 6");
     s_peer(&rig, 6, &(crema_msg_t){.type = CREMA_MSG_ACK});
     must_hear(&rig, "");
