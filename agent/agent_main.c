@@ -25,12 +25,11 @@
 #define EXIT_NOT_EXECUTABLE 126 /* as a shell says it */
 #define EXIT_NOT_FOUND 127
 
+/* What is not in the configuration as it is. */
 typedef struct {
-    const char *spool, *aggregator, *keys_dir, *server_key, *run, *health, *metrics;
+    const char *spool, *keys_dir, *server_key, *run;
     bool insecure;
     int64_t pid;
-    int64_t heartbeat_ns, sample_ns, poll_ns, drain_ns, orphan_ns;
-    int64_t spool_limit_b;
     bool daemon, print_key;
     char **command; /* NULL: none */
 } options_t;
@@ -56,7 +55,7 @@ static const crema_usage_t c_usage = {
 };
 
 static crema_option_result_t
-s_parse(options_t *o, int argc, char **argv)
+s_parse(options_t *o, agent_config_t *config, int argc, char **argv)
 {
     const crema_option_t table[] = {
         {"spool", CREMA_OPTION_TEXT, NULL, 0, 0, "DIR",
@@ -64,7 +63,7 @@ s_parse(options_t *o, int argc, char **argv)
         {"aggregator", CREMA_OPTION_TEXT, "tcp://127.0.0.1:5700", 0, 0, "ENDPOINT",
          "where the records go; of several, separated by commas, the first that proves its "
          "identity",
-         &o->aggregator},
+         &config->endpoints},
         {"keys", CREMA_OPTION_TEXT, NULL, 0, 0, "DIR", "directory of the CURVE keys", &o->keys_dir},
         {"server-key", CREMA_OPTION_TEXT, NULL, 0, 0, "KEY",
          "public key of the aggregator, in place of --keys; the agent's own pair is in the spool",
@@ -78,24 +77,26 @@ s_parse(options_t *o, int argc, char **argv)
          "serve this run only; when it is sealed, remove the spool and exit", &o->run},
         {"pid", CREMA_OPTION_INT, NULL, 1, INT32_MAX, "PID", "exit with this process", &o->pid},
         {"heartbeat-interval", CREMA_OPTION_DURATION, "1s", 200 * MS, 60 * S, "TIME",
-         "time between heartbeats", &o->heartbeat_ns},
+         "time between heartbeats", &config->heartbeat_ns},
         {"sample-interval", CREMA_OPTION_DURATION, "1s", 100 * MS, 3600 * S, "TIME",
-         "time between samples of the workers", &o->sample_ns},
+         "time between samples of the workers", &config->sample_ns},
         {"poll-interval", CREMA_OPTION_DURATION, "200ms", 10 * MS, 60 * S, "TIME",
-         "time between scans of the spool", &o->poll_ns},
+         "time between scans of the spool", &config->poll_ns},
         {"spool-limit", CREMA_OPTION_BYTES, "1Gi", 16 << 20, INT64_MAX, "BYTES",
-         "above this size the oldest records are dropped and counted", &o->spool_limit_b},
+         "above this size the oldest records are dropped and counted", &config->spool_limit_b},
         {"drain-timeout", CREMA_OPTION_DURATION, "30s", 0, 24 * 3600 * S, "TIME",
-         "longest time for the delivery of what is left at the end", &o->drain_ns},
+         "longest time for the delivery of what is left at the end", &config->drain_ns},
         {"orphan-timeout", CREMA_OPTION_DURATION, "1h", 0, 365 * 24 * 3600 * S, "TIME",
          "with --run: exit when no process writes and the aggregator has been silent for this "
          "time; "
          "with nothing to deliver, a minute is enough; 0: never",
-         &o->orphan_ns},
+         &config->orphan_ns},
         {"health-file", CREMA_OPTION_TEXT, NULL, 0, 0, "FILE",
-         "touched every second while the agent has an aggregator, removed otherwise", &o->health},
+         "touched every second while the agent has an aggregator, removed otherwise",
+         &config->health_file},
         {"metrics", CREMA_OPTION_TEXT, NULL, 0, 0, "ADDRESS",
-         "serve Prometheus metrics at [HOST:]PORT; without HOST on loopback only", &o->metrics},
+         "serve Prometheus metrics at [HOST:]PORT; without HOST on loopback only",
+         &config->metrics},
         {"daemon", CREMA_OPTION_FLAG, NULL, 0, 0, NULL, "detach; log to <spool>/agent.log",
          &o->daemon},
         {0},
@@ -128,24 +129,15 @@ s_validate(const options_t *o, agent_config_t *config)
     if (o->print_key && !o->server_key)
         return s_fail("--print-key needs --server-key");
     char why[512];
-    if (crema_scrape_refuses(o->metrics, why, sizeof why))
+    if (crema_scrape_refuses(config->metrics, why, sizeof why))
         return s_fail(why);
-    if (agent_reach_refuses(o->aggregator, o->keys_dir ? o->keys_dir : o->server_key, o->insecure,
-                            why, sizeof why))
+    if (agent_reach_refuses(config->endpoints, o->keys_dir ? o->keys_dir : o->server_key,
+                            o->insecure, why, sizeof why))
         return s_fail(why);
     if (o->run && !crema_id_parse(o->run, &config->run_id))
         return s_fail("--run needs a run id: 32 hex digits, or 8-4-4-4-12");
-    config->endpoints = o->aggregator;
-    config->heartbeat_ns = o->heartbeat_ns;
-    config->sample_ns = o->sample_ns;
-    config->poll_ns = o->poll_ns;
-    config->drain_ns = o->drain_ns;
-    config->orphan_ns = o->orphan_ns;
-    config->spool_limit_b = o->spool_limit_b;
     config->attached = (pid_t)o->pid;
     config->ignore_hangup = o->daemon;
-    config->health_file = o->health;
-    config->metrics = o->metrics;
     return true;
 }
 
@@ -222,7 +214,7 @@ main(int argc, char **argv)
     agent_config_t config = {.signals = -1, .ready = -1};
     char place[PATH_MAX];
     crema_keys_t *keys = NULL;
-    crema_option_result_t result = s_parse(&o, argc, argv);
+    crema_option_result_t result = s_parse(&o, &config, argc, argv);
     if (result == CREMA_OPTION_DONE)
         return AGENT_EXIT_DONE;
     if (result == CREMA_OPTION_ERROR || !s_validate(&o, &config) || !s_load_keys(o.keys_dir, &keys))
