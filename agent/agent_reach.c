@@ -82,13 +82,19 @@ agent_reach_refuses(const char *endpoints, const char *keys_dir, bool insecure, 
 /* ---- one address */
 
 static void
+s_unwatch(candidate_t *candidate)
+{
+    if (!candidate->watch)
+        return;
+    zloop_reader_end(candidate->reach->loop, candidate->watch);
+    zmq_socket_monitor(zsock_resolve(candidate->sock), NULL, 0);
+    zsock_destroy(&candidate->watch);
+}
+
+static void
 s_forget(candidate_t *candidate)
 {
-    if (candidate->watch) {
-        zloop_reader_end(candidate->reach->loop, candidate->watch);
-        zmq_socket_monitor(zsock_resolve(candidate->sock), NULL, 0);
-        zsock_destroy(&candidate->watch);
-    }
+    s_unwatch(candidate);
     zsock_destroy(&candidate->sock);
     candidate->failed = false;
 }
@@ -97,9 +103,7 @@ static void
 s_found(candidate_t *candidate)
 {
     agent_reach_t *self = candidate->reach;
-    zloop_reader_end(self->loop, candidate->watch);
-    zmq_socket_monitor(zsock_resolve(candidate->sock), NULL, 0);
-    zsock_destroy(&candidate->watch);
+    s_unwatch(candidate);
     zsock_t *sock = candidate->sock;
     candidate->sock = NULL;
     agent_reach_end(self);
