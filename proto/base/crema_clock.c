@@ -1,13 +1,11 @@
 #include "crema_clock.h"
 
-#include <time.h>
-
 static int64_t
 s_read_ns(clockid_t clock)
 {
     struct timespec now = {0};
     clock_gettime(clock, &now); /* cannot fail for the clocks below */
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    return crema_clock_ns(now);
 }
 
 int64_t

@@ -3,6 +3,14 @@
 #define CREMA_CLOCK_H
 
 #include <stdint.h>
+#include <time.h>
+
+/* ns since the clock's start. */
+static inline int64_t
+crema_clock_ns(struct timespec t)
+{
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
 
 /* CLOCK_MONOTONIC, ns. */
 int64_t crema_clock_mono_ns(void);

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include <czmq.h>
 
@@ -33,8 +32,8 @@ struct crema_keyring {
     crema_map_t *lent;  /* the same, for keys of runs */
     entry_t **queue;    /* lent keys, oldest first */
     size_t n_lent;
-    struct timespec changed_at; /* of the directory when it was read */
-    int64_t read_ns;            /* real time */
+    int64_t changed_ns; /* of the directory when it was read; real time */
+    int64_t read_ns;    /* real time */
     size_t unreadable;
     crema_id_t revoked[REVOKED_MAX];
     size_t n_revoked;
@@ -223,16 +222,15 @@ crema_keyring_refresh(crema_keyring_t *self, bool in_any_case)
     struct stat st;
     if (stat(self->dir, &st) != 0)
         return false;
-    bool is_fresh =
-        self->read_ns - (st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec) < FRESH_NS;
-    if (!in_any_case && !is_fresh && st.st_mtim.tv_sec == self->changed_at.tv_sec &&
-        st.st_mtim.tv_nsec == self->changed_at.tv_nsec)
+    int64_t changed_ns = crema_clock_ns(st.st_mtim);
+    bool is_fresh = self->read_ns - changed_ns < FRESH_NS;
+    if (!in_any_case && !is_fresh && changed_ns == self->changed_ns)
         return false;
     int64_t now_ns = crema_clock_real_ns();
     crema_map_t *files = s_read_files(self->dir, &self->unreadable);
     if (!files)
         return false;
-    self->changed_at = st.st_mtim;
+    self->changed_ns = changed_ns;
     self->read_ns = now_ns;
     bool changed = !s_is_same(self->files, files);
     crema_map_t *before = self->files;

@@ -184,13 +184,6 @@ s_forget_unseen(crema_spool_t *self)
     }
 }
 
-static bool
-s_changed(crema_spool_t *self, const struct stat *st)
-{
-    return self->list_again || st->st_mtim.tv_sec != self->mtime.tv_sec ||
-           st->st_mtim.tv_nsec != self->mtime.tv_nsec;
-}
-
 static DIR *
 s_open_dir(const crema_spool_t *self)
 {
@@ -245,15 +238,14 @@ s_list(crema_spool_t *self)
     struct stat st;
     if (fstat(self->dir, &st) != 0)
         return errno;
-    if (!s_changed(self, &st))
+    int64_t changed_ns = crema_clock_ns(st.st_mtim);
+    if (!self->list_again && changed_ns == self->changed_ns)
         return 0;
     DIR *dir = s_open_dir(self);
     if (!dir)
         return errno;
-    int64_t age_ns =
-        crema_clock_real_ns() - ((int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec);
-    self->mtime = st.st_mtim;
-    self->list_again = age_ns < CREMA_SPOOL_GRAIN_NS;
+    self->changed_ns = changed_ns;
+    self->list_again = crema_clock_real_ns() - changed_ns < CREMA_SPOOL_GRAIN_NS;
     self->listing++;
     self->foreign_names = 0;
     self->stats.waiting_files = 0;

@@ -4,7 +4,6 @@
 
 #include <limits.h>
 #include <stdbool.h>
-#include <time.h>
 
 #include "crema_spool.h"
 #include "crema_walk.h"
@@ -13,16 +12,16 @@
 #define CREMA_SPOOL_GRAIN_NS 1000000000
 
 typedef struct {
-    uint64_t first_seq;           /* from its name */
-    uint64_t last_seq;            /* last record walked; first_seq - 1 if none */
-    uint64_t offset;              /* end of the walked part */
-    uint64_t size;                /* at the last look */
-    uint64_t walked;              /* size at the last walk */
-    struct timespec walked_mtime; /* modification time at the last walk */
-    bool walked_settled;          /* walked_mtime is old enough for a later change to show */
-    uint32_t seen;                /* the last listing that contained it */
-    uint32_t owner;               /* user id that owned the file when it was first seen */
-    bool final;                   /* walked to its end when a newer segment existed */
+    uint64_t first_seq;        /* from its name */
+    uint64_t last_seq;         /* last record walked; first_seq - 1 if none */
+    uint64_t offset;           /* end of the walked part */
+    uint64_t size;             /* at the last look */
+    uint64_t walked;           /* size at the last walk */
+    int64_t walked_changed_ns; /* when it had changed at the last walk; real time */
+    bool walked_settled;       /* walked_changed_ns is old enough for a later change to show */
+    uint32_t seen;             /* the last listing that contained it */
+    uint32_t owner;            /* user id that owned the file when it was first seen */
+    bool final;                /* walked to its end when a newer segment existed */
 } crema_spool_segment_t;
 
 /* Why a segment could not be read; why is 0 if it could. */
@@ -60,9 +59,9 @@ struct crema_spool {
     int lock;                      /* descriptor of the held lock, or -1 */
     crema_spool_entry_t **entries; /* by stream id */
     size_t n_entries, entries_size;
-    uint32_t listing;      /* number of the last listing */
-    bool list_again;       /* the directory's time stamp does not prove the listing complete */
-    struct timespec mtime; /* of the directory at the last listing */
+    uint32_t listing;   /* number of the last listing */
+    bool list_again;    /* the directory's time stamp does not prove the listing complete */
+    int64_t changed_ns; /* of the directory at the last listing; real time */
     crema_walk_t *walk;
     crema_arena_t *arena;
     crema_spool_stats_t stats; /* bytes, records and foreign_files are computed on demand */

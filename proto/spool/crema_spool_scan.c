@@ -164,18 +164,15 @@ s_is_walked(const crema_spool_segment_t *segment, const struct stat *st)
     if (segment->size != segment->walked)
         return false;
     return segment->offset == segment->size ||
-           (segment->walked_settled && segment->walked_mtime.tv_sec == st->st_mtim.tv_sec &&
-            segment->walked_mtime.tv_nsec == st->st_mtim.tv_nsec);
+           (segment->walked_settled && segment->walked_changed_ns == crema_clock_ns(st->st_mtim));
 }
 
 static void
 s_note_walked(crema_spool_segment_t *segment, const struct stat *st, int64_t now_ns)
 {
     segment->walked = segment->size;
-    segment->walked_mtime = st->st_mtim;
-    segment->walked_settled =
-        now_ns - ((int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec) >
-        CREMA_SPOOL_GRAIN_NS;
+    segment->walked_changed_ns = crema_clock_ns(st->st_mtim);
+    segment->walked_settled = now_ns - segment->walked_changed_ns > CREMA_SPOOL_GRAIN_NS;
 }
 
 /* Reads on in segment i; returns 0 or an errno. */
