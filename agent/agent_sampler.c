@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent_limit.h"
+#include "agent_network.h"
 #include "agent_rows.h"
 #include "agent_source.h"
 #include "agent_stream.h"
@@ -56,6 +57,7 @@ struct agent_sampler {
     uint32_t follows;
     agent_rows_t *rows;
     agent_rows_t *self_rows; /* of /heartbeats */
+    agent_network_t *network;
     uint64_t sent, sent_bytes;
     uint64_t streams, rows_written;
     uint64_t dropped; /* rows that the spool did not accept */
@@ -76,6 +78,8 @@ agent_sampler_new(const agent_sampler_config_t *config, agent_sampler_t **ret_se
         err = agent_rows_new(CREMA_TABLE_WORKER_SAMPLES, &self->rows);
     if (err == CREMA_OK)
         err = agent_rows_new(CREMA_TABLE_HEARTBEATS, &self->self_rows);
+    if (err == CREMA_OK)
+        err = agent_network_new(config->proc, config->sys, &self->network);
     if (err == CREMA_OK && !(self->runs = calloc(CREMA_SPOOL_STREAMS_MAX, sizeof(run_t *))))
         err = CREMA_ENOMEM;
     if (err != CREMA_OK) {
@@ -164,6 +168,7 @@ agent_sampler_destroy(agent_sampler_t **self_p)
     crema_map_destroy(&self->workers);
     agent_rows_destroy(&self->rows);
     agent_rows_destroy(&self->self_rows);
+    agent_network_destroy(&self->network);
     free(self->runs);
     free(self);
     *self_p = NULL;
@@ -391,7 +396,7 @@ static void
 s_sample_run(agent_sampler_t *self, const run_t *run)
 {
     int64_t real_ns = crema_clock_real_ns(), net_read_b, net_write_b;
-    agent_source_network(self->config.proc, self->config.sys, &net_read_b, &net_write_b);
+    agent_network_read(self->network, &net_read_b, &net_write_b);
     size_t cursor = 0;
     worker_t *worker;
     while ((worker = crema_map_next(self->workers, &cursor))) {

@@ -9,12 +9,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Limits hardly ever change, and to find one costs more than to read everything else. */
+#define SAMPLES_PER_LIMIT 16
+#define KEPT_MAX 512 /* descriptors from this one on are not kept: spools need some, too */
+
+/* The files of /proc/PID that each sample reads. */
+enum { STAT, STATM, IO, FILES };
+
 struct agent_source {
     char *proc;
-    int dir; /* /proc/PID */
+    int dir;         /* /proc/PID */
+    int kept[FILES]; /* -1: to be opened */
     int32_t pid;
     bool tree;
     agent_sample_t grown; /* highest value of each cumulative field so far */
+    int64_t memory_limit_b;
+    unsigned samples; /* taken so far */
 };
 
 /* The contribution of one process. */
@@ -22,10 +32,10 @@ typedef struct {
     int64_t cpu_ticks, rss_b, read_b, write_b;
 } s_usage_t;
 
-/* Reads a small file and appends a NUL; -1 if it cannot be read. Anything but a regular file is
- * ignored: a user's mounts may put anything there, and opening a FIFO would block. */
-static ssize_t
-s_read(int dir, const char *name, char *text, size_t size)
+/* Anything but a regular file is ignored: a user's mounts may put anything there, and opening a FIFO
+ * would block. */
+static int
+s_open(int dir, const char *name)
 {
     int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY);
     struct stat st;
@@ -33,6 +43,14 @@ s_read(int dir, const char *name, char *text, size_t size)
         close(fd);
         fd = -1;
     }
+    return fd;
+}
+
+/* Reads a small file and appends a NUL; -1 if it cannot be read. */
+static ssize_t
+s_read(int dir, const char *name, char *text, size_t size)
+{
+    int fd = s_open(dir, name);
     if (fd < 0)
         return -1;
     size_t used = 0;
@@ -44,12 +62,37 @@ s_read(int dir, const char *name, char *text, size_t size)
     return got < 0 ? -1 : (ssize_t)used;
 }
 
+/* The same for a file that the kernel makes in one piece, of fewer bytes than `size`, and that stays
+ * open in *kept. */
+static ssize_t
+s_read_again(int *kept, int dir, const char *name, char *text, size_t size)
+{
+    int fd = *kept >= 0 ? *kept : s_open(dir, name);
+    if (fd < 0)
+        return -1;
+    ssize_t got = pread(fd, text, size - 1, 0);
+    text[got > 0 ? got : 0] = '\0';
+    if (fd >= KEPT_MAX)
+        close(fd);
+    else
+        *kept = fd;
+    return got;
+}
+
 static int
 s_open_process(const char *proc, int32_t pid)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/%d", proc, (int)pid);
     return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static void
+s_close_kept(const int kept[FILES])
+{
+    for (int i = 0; i < FILES; i++)
+        if (kept[i] >= 0)
+            close(kept[i]);
 }
 
 crema_err_t
@@ -62,6 +105,8 @@ agent_source_new(const char *proc, int32_t pid, bool tree, agent_source_t **ret_
         return CREMA_ENOMEM;
     self->pid = pid;
     self->tree = tree;
+    for (int i = 0; i < FILES; i++)
+        self->kept[i] = -1;
     self->dir = s_open_process(proc, pid);
     self->proc = strdup(proc);
     if (self->dir < 0 || !self->proc) {
@@ -79,6 +124,7 @@ agent_source_destroy(agent_source_t **self_p)
     agent_source_t *self = *self_p;
     if (!self)
         return;
+    s_close_kept(self->kept);
     if (self->dir >= 0)
         close(self->dir);
     free(self->proc);
@@ -218,17 +264,18 @@ s_field(const char *text, const char *name)
 }
 
 static bool
-s_measure(int dir, bool with_children, s_usage_t *ret)
+s_measure(int dir, int kept[FILES], bool with_children, s_usage_t *ret)
 {
     char text[2048];
     *ret = (s_usage_t){.rss_b = -1, .read_b = -1, .write_b = -1};
-    if (s_read(dir, "stat", text, sizeof text) < 0 ||
+    if (s_read_again(&kept[STAT], dir, "stat", text, sizeof text) < 0 ||
         !s_parse_stat(text, with_children, &ret->cpu_ticks))
         return false;
     unsigned long long pages;
-    if (s_read(dir, "statm", text, sizeof text) > 0 && sscanf(text, "%*u %llu", &pages) == 1)
+    if (s_read_again(&kept[STATM], dir, "statm", text, sizeof text) > 0 &&
+        sscanf(text, "%*u %llu", &pages) == 1)
         ret->rss_b = s_times(s_in_range(pages), sysconf(_SC_PAGESIZE));
-    if (s_read(dir, "io", text, sizeof text) > 0) {
+    if (s_read_again(&kept[IO], dir, "io", text, sizeof text) > 0) {
         ret->read_b = s_field(text, "\nread_bytes: ");
         ret->write_b = s_field(text, "\nwrite_bytes: ");
     }
@@ -306,13 +353,15 @@ s_add_descendants(agent_source_t *self, agent_source_skip_fn skip, void *context
         if (dir < 0)
             continue;
         s_usage_t usage;
-        if (s_measure(dir, true, &usage)) {
+        int kept[FILES] = {-1, -1, -1};
+        if (s_measure(dir, kept, true, &usage)) {
             s_add(&sum->cpu_ticks, usage.cpu_ticks);
             s_add(&sum->rss_b, usage.rss_b);
             s_add(&sum->read_b, usage.read_b);
             s_add(&sum->write_b, usage.write_b);
             s_find_children(&tree, dir);
         }
+        s_close_kept(kept);
         close(dir);
     }
     return tree.cut;
@@ -385,56 +434,19 @@ agent_source_sample(agent_source_t *self, agent_source_skip_fn skip, void *conte
                     agent_sample_t *ret_sample)
 {
     s_usage_t usage;
-    if (!s_measure(self->dir, self->tree, &usage))
+    if (!s_measure(self->dir, self->kept, self->tree, &usage))
         return CREMA_ENOENT;
     bool cut = self->tree && s_add_descendants(self, skip, context, &usage);
+    if (self->samples++ % SAMPLES_PER_LIMIT == 0)
+        self->memory_limit_b = s_memory_limit(self);
     int64_t cpu_ns = s_times(usage.cpu_ticks, 1000000000 / sysconf(_SC_CLK_TCK));
     *ret_sample = (agent_sample_t){
         .cpu_ns = s_grow(&self->grown.cpu_ns, cpu_ns),
         .rss_b = usage.rss_b,
         .disk_read_b = s_grow(&self->grown.disk_read_b, usage.read_b),
         .disk_write_b = s_grow(&self->grown.disk_write_b, usage.write_b),
-        .memory_limit_b = s_memory_limit(self),
+        .memory_limit_b = self->memory_limit_b,
         .cut = cut,
     };
     return CREMA_OK;
-}
-
-/* ---- network */
-
-static bool
-s_is_hardware(const char *sys, const char *device)
-{
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/class/net/%s/device", sys, device);
-    return access(path, F_OK) == 0;
-}
-
-void
-agent_source_network(const char *proc, const char *sys, int64_t *ret_read_b, int64_t *ret_write_b)
-{
-    char path[PATH_MAX], line[512];
-    int64_t all[2] = {-1, -1}, hardware[2] = {-1, -1};
-    snprintf(path, sizeof path, "%s/net/dev", proc);
-    FILE *file = fopen(path, "re");
-    while (file && fgets(line, sizeof line, file)) {
-        /* "  eth0: received packets errs drop fifo frame compressed multicast sent ..." */
-        char device[64];
-        long long received, sent;
-        if (sscanf(line, " %63[^: ]: %lld %*d %*d %*d %*d %*d %*d %*d %lld", device, &received,
-                   &sent) != 3 ||
-            strcmp(device, "lo") == 0)
-            continue;
-        s_add(&all[0], received);
-        s_add(&all[1], sent);
-        if (s_is_hardware(sys, device)) {
-            s_add(&hardware[0], received);
-            s_add(&hardware[1], sent);
-        }
-    }
-    if (file)
-        fclose(file);
-    const int64_t *sum = hardware[0] >= 0 ? hardware : all;
-    *ret_read_b = sum[0];
-    *ret_write_b = sum[1];
 }

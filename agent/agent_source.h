@@ -1,7 +1,7 @@
 /* agent_source - one process, optionally with its descendants, sampled from /proc.
  *
  * The process is held by its directory in /proc, so a later process with the same number is
- * never mistaken for it. Values that the kernel does not give, or not to this user, are -1.
+ * never mistaken for it. The files that each sample reads stay open. Values that the kernel does not give, or not to this user, are -1.
  * `proc` is "/proc" except in tests. */
 #ifndef AGENT_SOURCE_H
 #define AGENT_SOURCE_H
@@ -21,7 +21,7 @@ typedef struct {
     int64_t rss_b;       /* resident; pages shared within a tree count once per process */
     int64_t disk_read_b; /* reads that reached the storage layer, cumulative; never decreases */
     int64_t disk_write_b;
-    int64_t memory_limit_b; /* of its cgroup */
+    int64_t memory_limit_b; /* of its cgroup, read with each 16th sample */
     bool cut;               /* the tree has more processes than are followed */
 } agent_sample_t;
 
@@ -54,10 +54,5 @@ CREMA_MUST_CHECK crema_err_t agent_source_sample(agent_source_t *self, agent_sou
                                                  void *context, agent_sample_t *ret_sample);
 
 int32_t agent_source_pid(const agent_source_t *self);
-
-/* Cumulative bytes through the host's network devices: those backed by hardware or, if there are
- * none (in a container), all except the loopback. */
-void agent_source_network(const char *proc, const char *sys, int64_t *ret_read_b,
-                          int64_t *ret_write_b);
 
 #endif

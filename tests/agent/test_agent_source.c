@@ -90,6 +90,16 @@ must_sample(agent_source_t *source)
     return sample;
 }
 
+/* As the first sample of it says. */
+static int64_t
+limit_b(int pid)
+{
+    agent_source_t *source = must_open(pid, false);
+    int64_t found_b = must_sample(source).memory_limit_b;
+    agent_source_destroy(&source);
+    return found_b;
+}
+
 static int64_t
 ticks_ns(int ticks)
 {
@@ -197,15 +207,52 @@ test_limits_of_both_cgroup_versions(void **state)
         {"memory.max", "nonsense", -1},
     };
     put_process(17, "x", 'S', 1, 1, 0, 1, 1, 1);
-    agent_source_t *source = must_open(17, false);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char path[256], full[PATH_MAX];
         snprintf(path, sizeof path, "17/root/sys/fs/cgroup/%s", cases[i].file);
         put(path, cases[i].text);
-        assert_int_equal(must_sample(source).memory_limit_b, cases[i].want);
+        assert_int_equal(limit_b(17), cases[i].want);
         snprintf(full, sizeof full, "%s/%s", s_root, path);
         unlink(full);
     }
+}
+
+/* A limit costs more than all the rest, and hardly ever changes. */
+static void
+test_a_limit_that_changes_is_seen_within_sixteen_samples(void **state)
+{
+    (void)state;
+    put_process(17, "x", 'S', 1, 1, 0, 1, 1, 1);
+    put("17/root/sys/fs/cgroup/memory.max", "1000\n");
+    agent_source_t *source = must_open(17, false);
+    assert_int_equal(must_sample(source).memory_limit_b, 1000);
+    put("17/root/sys/fs/cgroup/memory.max", "2000\n");
+    for (int i = 1; i < 16; i++)
+        assert_int_equal(must_sample(source).memory_limit_b, 1000);
+    assert_int_equal(must_sample(source).memory_limit_b, 2000);
+    agent_source_destroy(&source);
+}
+
+/* Without their names only what is open can be read. */
+static void
+test_what_each_sample_reads_stays_open(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"stat", "statm", "io"};
+    put_process(17, "x", 'S', 1, 1, 0, 50, 1, 1);
+    agent_source_t *source = must_open(17, false);
+    (void)must_sample(source);
+    put_process(17, "x", 'S', 100, 20, 0, 60, 1000, 2000);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[PATH_MAX];
+        snprintf(path, sizeof path, "%s/17/%s", s_root, names[i]);
+        assert_int_equal(unlink(path), 0);
+    }
+    agent_sample_t sample = must_sample(source);
+    assert_int_equal(sample.cpu_ns, ticks_ns(120));
+    assert_int_equal(sample.rss_b, 60 * sysconf(_SC_PAGESIZE));
+    assert_int_equal(sample.disk_read_b, 1000);
+    assert_int_equal(sample.disk_write_b, 2000);
     agent_source_destroy(&source);
 }
 
@@ -217,15 +264,13 @@ test_nothing_but_plain_files_is_opened(void **state)
     char path[PATH_MAX], target[PATH_MAX];
     put_process(17, "x", 'S', 1, 1, 0, 1, 1, 1);
     put("17/root/sys/fs/cgroup/other", "5\n");
-    agent_source_t *source = must_open(17, false);
     snprintf(path, sizeof path, "%s/17/root/sys/fs/cgroup/memory.max", s_root);
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_int_equal(must_sample(source).memory_limit_b, -1);
+    assert_int_equal(limit_b(17), -1);
     assert_int_equal(unlink(path), 0);
     snprintf(target, sizeof target, "%s/17/root/sys/fs/cgroup/other", s_root);
     assert_int_equal(symlink(target, path), 0);
-    assert_int_equal(must_sample(source).memory_limit_b, -1);
-    agent_source_destroy(&source);
+    assert_int_equal(limit_b(17), -1);
 }
 
 /* Nothing below the root of another user's process is opened at all, if this one is privileged. */
@@ -241,8 +286,7 @@ test_the_limit_of_another_users_process_is_read_by_our_own_mounts(void **state)
     put("self/root/sys/fs/cgroup/user/job/memory.max", "4096\n");
     snprintf(path, sizeof path, "%s/17", s_root);
     assert_int_equal(chown(path, 12345, 0), 0);
-    agent_source_t *source = must_open(17, false);
-    assert_int_equal(must_sample(source).memory_limit_b, -1); /* nothing says where it is */
+    assert_int_equal(limit_b(17), -1); /* nothing says where it is */
     static const struct {
         const char *cgroup;
         int64_t want;
@@ -253,9 +297,8 @@ test_the_limit_of_another_users_process_is_read_by_our_own_mounts(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         put("17/cgroup", cases[i].cgroup);
-        assert_int_equal(must_sample(source).memory_limit_b, cases[i].want);
+        assert_int_equal(limit_b(17), cases[i].want);
     }
-    agent_source_destroy(&source);
 }
 
 static void
@@ -376,30 +419,6 @@ test_who_the_writer_is(void **state)
     agent_source_destroy(&source);
 }
 
-static void
-test_network_is_that_of_the_hardware(void **state)
-{
-    (void)state;
-    int64_t read_b, write_b;
-    agent_source_network(s_root, s_root, &read_b, &write_b);
-    assert_int_equal(read_b, -1);
-    assert_int_equal(write_b, -1);
-    put("net/dev", "Inter-|   Receive                    |  Transmit\n"
-                   " face |bytes packets errs drop fifo frame compressed multicast|bytes packets\n"
-                   "    lo: 500 1 0 0 0 0 0 0 500 1 0 0 0 0 0 0\n"
-                   "  eth0: 1000 1 0 0 0 0 0 0 2000 1 0 0 0 0 0 0\n"
-                   "  eth1:30 1 0 0 0 0 0 0 40 1 0 0 0 0 0 0\n"
-                   "veth12: 7 1 0 0 0 0 0 0 8 1 0 0 0 0 0 0\n");
-    agent_source_network(s_root, s_root, &read_b, &write_b);
-    assert_int_equal(read_b, 1037); /* a container: no device has hardware behind it */
-    assert_int_equal(write_b, 2048);
-    put("class/net/eth0/device/uevent", "");
-    put("class/net/eth1/device/uevent", "");
-    agent_source_network(s_root, s_root, &read_b, &write_b);
-    assert_int_equal(read_b, 1030);
-    assert_int_equal(write_b, 2040);
-}
-
 /* ---- the real one */
 
 static void
@@ -458,6 +477,9 @@ main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_a_dead_process_is_gone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_limits_of_both_cgroup_versions, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_limit_that_changes_is_seen_within_sixteen_samples,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_each_sample_reads_stays_open, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nothing_but_plain_files_is_opened, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             test_the_limit_of_another_users_process_is_read_by_our_own_mounts, set_up, tear_down),
@@ -467,7 +489,6 @@ main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_ring_of_children_ends, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_who_the_writer_is, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_network_is_that_of_the_hardware, set_up, tear_down),
         cmocka_unit_test(test_this_process_is_measured),
         cmocka_unit_test(test_a_number_that_is_used_again_is_another_process),
     };

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent_network.h"
 #include "agent_source.h"
 #include "fuzz.h"
 #include "fuzz_files.h"
@@ -83,7 +84,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         cpu_ns = sample.cpu_ns;
     }
     agent_source_destroy(&source);
-    agent_source_network(proc, fuzz_dir(), &read_b, &write_b);
+    agent_network_t *network;
+    HOLDS(agent_network_new(proc, fuzz_dir(), &network) == CREMA_OK);
+    agent_network_read(network, &read_b, &write_b);
     HOLDS(read_b >= -1 && write_b >= -1);
+    agent_network_destroy(&network);
     return 0;
 }
