@@ -6,6 +6,7 @@
 #include <czmq.h>
 
 #include "agent_life.h"
+#include "agent_pace.h"
 #include "agent_scrape.h"
 #include "agent_source.h"
 #include "agent_spool_dir.h"
@@ -31,10 +32,10 @@ typedef struct {
     int tick_timer;           /* -1: none */
     bool tick_is_busy;        /* it only watches records that are under way */
     crema_scrape_t *scrape;   /* NULL: no metrics */
-    int64_t poll_at_ns, sample_at_ns, lock_at_ns;
-    int64_t quiet_ns; /* between looks that are a precaution, as the watch reports the next change;
+    int64_t poll_at_ns, lock_at_ns;
+    int64_t quiet_ns;  /* between looks that are a precaution, as the watch reports the next change;
                             * 0: it does not */
-    int64_t changed_ns;    /* when a look last found what somebody else had written */
+    agent_pace_t pace; /* of samples */
     int64_t wall_ahead_ns; /* of the monotonic clock, at the last sample */
 } agent_t;
 
@@ -64,22 +65,15 @@ s_serve(agent_t *self, int tries)
     return err;
 }
 
-/* Advances to the next multiple of the interval; missed ones are skipped. */
-static void
-s_advance(int64_t *at_ns, int64_t interval_ns, int64_t now_ns)
-{
-    *at_ns = now_ns - now_ns % interval_ns + interval_ns;
-}
-
 /* After a look, waits for a change, which is then looked at without delay. If changes come faster
  * than the poll interval, the next look is due after it, however often records are written. */
 static void
 s_plan_poll(agent_t *self, bool changed, int64_t now_ns)
 {
     int64_t poll_ns = self->life.config->poll_ns;
-    bool often = changed && now_ns - self->changed_ns < poll_ns;
+    bool often = changed && now_ns - self->pace.changed_ns < poll_ns;
     if (changed)
-        self->changed_ns = now_ns;
+        self->pace.changed_ns = now_ns;
     if (self->watch && !agent_watch_is_sound(self->watch))
         agent_watch_destroy(&self->watch);
     if (self->watch && !often)
@@ -87,10 +81,8 @@ s_plan_poll(agent_t *self, bool changed, int64_t now_ns)
     self->quiet_ns = 0;
     if (self->watch && agent_watch_is_listening(self->watch) && poll_ns < QUIET_POLL_NS)
         self->quiet_ns = agent_life_has_writer(&self->life) ? QUIET_POLL_NS : IDLE_POLL_NS;
-    if (self->quiet_ns)
-        self->poll_at_ns = now_ns + self->quiet_ns;
-    else
-        s_advance(&self->poll_at_ns, poll_ns, now_ns);
+    self->poll_at_ns =
+        self->quiet_ns ? now_ns + self->quiet_ns : now_ns - now_ns % poll_ns + poll_ns;
 }
 
 /* A look that is only a precaution is taken early if the agent is awake for something else, so that
@@ -99,28 +91,33 @@ s_plan_poll(agent_t *self, bool changed, int64_t now_ns)
 static bool
 s_is_poll_due(const agent_t *self, bool sampled, int64_t now_ns)
 {
-    bool in_company = sampled && now_ns - self->changed_ns < QUIET_POLL_NS;
+    bool in_company = sampled && now_ns - self->pace.changed_ns < QUIET_POLL_NS;
     return now_ns >= self->poll_at_ns - (in_company ? 0 : self->quiet_ns / 2);
+}
+
+/* True if it found a worker. */
+static bool
+s_sample(agent_t *self, int64_t now_ns)
+{
+    crema_log_clock_step(&self->wall_ahead_ns);
+    agent_pace_taken(&self->pace, now_ns);
+    return agent_sampler_sample(self->life.sampler);
 }
 
 static int
 s_serve_on(agent_t *self, int64_t now_ns)
 {
     agent_life_t *life = &self->life;
-    bool sampled = false, changed = false;
-    if (life->phase == AGENT_SERVING && now_ns >= self->sample_at_ns) {
-        crema_log_clock_step(&self->wall_ahead_ns);
-        changed = self->quiet_ns && agent_watch_changed(self->watch);
-        sampled = agent_sampler_sample(life->sampler);
-        s_advance(&self->sample_at_ns, life->config->sample_ns, now_ns);
-        if (sampled && self->quiet_ns)
-            (void)agent_watch_changed(self->watch); /* by the sample */
-    }
+    bool heeds = self->watch && (self->quiet_ns || now_ns >= self->poll_at_ns);
+    bool changed = heeds && agent_watch_changed(self->watch), sampled = false;
+    if (life->phase == AGENT_SERVING && agent_pace_is_due(&self->pace, changed, now_ns))
+        sampled = s_sample(self, now_ns);
+    if (sampled && heeds)
+        (void)agent_watch_changed(self->watch); /* by the sample */
     bool over = life->phase == AGENT_LEAVING && agent_delivery_is_over(life->delivery);
     if ((changed || s_is_poll_due(self, sampled, now_ns)) && !over) {
-        bool changes = self->watch && agent_watch_changed(self->watch) && !sampled;
         agent_delivery_scan(life->delivery);
-        s_plan_poll(self, changed || changes, now_ns);
+        s_plan_poll(self, changed, now_ns);
     }
     agent_delivery_tick(life->delivery);
     return agent_life_go_on(life, now_ns);
@@ -154,9 +151,10 @@ s_pause_ns(const agent_t *self, int64_t now_ns)
     if (life->phase == AGENT_STANDBY)
         return life->config->attached ? TICK_NS : STANDBY_NS;
     int64_t at_ns = self->poll_at_ns > now_ns ? self->poll_at_ns : now_ns + TICK_NS;
+    int64_t sample_ns = agent_pace_latest_ns(&self->pace, now_ns);
     if (life->phase == AGENT_SERVING && agent_sampler_workers(life->sampler) > 0 &&
-        self->sample_at_ns < at_ns)
-        at_ns = self->sample_at_ns;
+        sample_ns < at_ns)
+        at_ns = sample_ns;
     bool busy = life->phase == AGENT_LEAVING || agent_delivery_is_busy(life->delivery);
     int64_t due_ns = agent_delivery_due_ns(life->delivery);
     if (busy)
@@ -312,7 +310,8 @@ s_run_loop(agent_t *self)
 int
 agent_run(const agent_config_t *config)
 {
-    agent_t self = {.life = {.config = config, .on_turn = s_on_turn}};
+    agent_t self = {.life = {.config = config, .on_turn = s_on_turn},
+                    .pace = {.interval_ns = config->sample_ns}};
     self.life.reactor = &self;
     bool waits = config->child || config->attached;
     crema_err_t err = s_build(&self);

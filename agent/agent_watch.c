@@ -9,6 +9,7 @@
 #include <czmq.h>
 
 #define EVENTS (IN_CREATE | IN_MOVED_TO | IN_MODIFY | IN_DELETE_SELF | IN_MOVE_SELF)
+#define FULL_BYTES 4096 /* what a read returns at least while there is more */
 
 struct agent_watch {
     int fd;
@@ -86,11 +87,11 @@ agent_watch_changed(agent_watch_t *self)
 {
     union {
         struct inotify_event first;
-        char bytes[4096 + NAME_MAX + 1];
+        char bytes[FULL_BYTES + sizeof(struct inotify_event) + NAME_MAX + 1];
     } events;
     bool changed = false;
-    ssize_t n;
-    while ((n = read(self->fd, &events, sizeof events)) > 0) {
+    ssize_t n = FULL_BYTES;
+    while (n >= FULL_BYTES && (n = read(self->fd, &events, sizeof events)) > 0) {
         changed = true;
         for (ssize_t at = 0; at < n;) {
             const struct inotify_event *event = (const void *)(events.bytes + at);
