@@ -101,7 +101,8 @@ const crema_spool_stream_t *crema_spool_stream(const crema_spool_t *self, size_t
 const crema_spool_stream_t *crema_spool_find(const crema_spool_t *self,
                                              const crema_id_t *stream_id);
 
-/* Copies whole frames from `first_seq` on into buf, as many as fit. For numbers that are gone it
+/* Copies whole frames from `first_seq` on into buf, as many as fit, or up to damage that looks like a
+ * frame that does not. For numbers that are gone it
  * creates LOSS frames, always with the same bytes: CORRUPT for damage, EVICTED or
  * STORE_REGRESSED for removed records. CREMA_ELIMIT: a record is larger than `size`. *ret_n
  * counts frames and is 0 if there is nothing yet; *ret_last is the number of the last one, which

@@ -101,6 +101,11 @@ s_walk_open_segment(s_read_t *read, size_t i, int fd)
     }
     crema_walk_start(walk, fd, offset, segment->size, due);
     while (!read->full && read->next <= entry->public.hi) {
+        /* What does not fit is neither read nor checked yet: the next read begins with it. */
+        if (read->n > 0 && crema_walk_peek(walk) > read->size - read->used) {
+            read->full = true;
+            break;
+        }
         crema_walk_item_t item;
         crema_err_t err = crema_walk_step(walk, &item);
         if (err != CREMA_OK) {

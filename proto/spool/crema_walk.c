@@ -53,6 +53,15 @@ crema_walk_offset(const crema_walk_t *self)
     return self->offset;
 }
 
+size_t
+crema_walk_peek(const crema_walk_t *self)
+{
+    uint64_t skip = self->offset - self->window_at;
+    if (self->offset < self->window_at || skip > self->window_n)
+        return 0;
+    return crema_frame_peek(self->window + skip, self->window_n - (size_t)skip);
+}
+
 /* Reads at `at` until the window is full or the end is reached; a truncated file ends earlier. */
 static crema_err_t
 s_fill(crema_walk_t *self, uint64_t at)

@@ -47,6 +47,10 @@ void crema_walk_start(crema_walk_t *self, int fd, uint64_t offset, uint64_t size
 /* CREMA_EIO: the file cannot be read; the position is unchanged. */
 CREMA_MUST_CHECK crema_err_t crema_walk_step(crema_walk_t *self, crema_walk_item_t *ret_item);
 
+/* Size of the next record as the header in the buffer states it; 0 if it is not there. Neither is
+ * checked: it may be damaged. */
+size_t crema_walk_peek(const crema_walk_t *self);
+
 /* End of the last record returned. */
 uint64_t crema_walk_offset(const crema_walk_t *self);
 

@@ -81,6 +81,14 @@ crema_frame_decode(const uint8_t *buf, size_t avail, crema_frame_t *ret_frame)
 }
 
 size_t
+crema_frame_peek(const uint8_t *buf, size_t avail)
+{
+    if (avail < CREMA_FRAME_HEADER_BYTES || crema_get_u32(buf + AT_MAGIC) != CREMA_FRAME_MAGIC)
+        return 0;
+    return CREMA_FRAME_HEADER_BYTES + (size_t)crema_get_u32(buf + AT_LEN);
+}
+
+size_t
 crema_frame_find(const uint8_t *buf, size_t avail, size_t from)
 {
     size_t work = 0;

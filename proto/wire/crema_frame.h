@@ -51,6 +51,10 @@ void crema_frame_encode(const crema_frame_t *frame, uint8_t *out);
 CREMA_MUST_CHECK crema_err_t crema_frame_decode(const uint8_t *buf, size_t avail,
                                                 crema_frame_t *ret_frame);
 
+/* crema_frame_bytes() of the frame at the start, as its header states it, unchecked; 0 if there is no
+ * header. */
+size_t crema_frame_peek(const uint8_t *buf, size_t avail);
+
 /* Offset of the first valid frame at or after buf[from]; `avail` if there is none, or if the
  * bytes contain so many damaged frames (64 MiB) that they must have been made to waste time. */
 size_t crema_frame_find(const uint8_t *buf, size_t avail, size_t from);

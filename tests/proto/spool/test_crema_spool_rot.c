@@ -108,16 +108,16 @@ typedef struct {
     bool ended;
 } brought_t;
 
-static brought_t
-must_deliver(crema_spool_t *spool, uint8_t number)
+static void
+must_read_on(crema_spool_t *spool, const crema_id_t *id, brought_t *ret_brought)
 {
     static uint8_t buf[1 << 16];
-    brought_t brought = {0};
-    crema_id_t id = frames_id(number);
+    brought_t brought = *ret_brought;
     size_t bytes, at = 0;
     uint32_t n;
     uint64_t last;
-    must(crema_spool_read(spool, &id, 1, buf, sizeof buf, &bytes, &n, &last));
+    must(crema_spool_read(spool, id, brought.last + 1, buf, sizeof buf, &bytes, &n, &last));
+    assert_in_range(n, 1, RECORDS);
     for (; n > 0; n--) {
         crema_frame_t frame;
         crema_record_t record;
@@ -136,6 +136,18 @@ must_deliver(crema_spool_t *spool, uint8_t number)
         brought.last = frame.seq;
         at += size;
     }
+    *ret_brought = brought;
+}
+
+/* In more than one reading if damage looks like a record that does not fit. */
+static brought_t
+must_deliver(crema_spool_t *spool, uint8_t number)
+{
+    brought_t brought = {0};
+    crema_id_t id = frames_id(number);
+    const crema_spool_stream_t *stream = crema_spool_find(spool, &id);
+    while (brought.last < stream->hi)
+        must_read_on(spool, &id, &brought);
     return brought;
 }
 

@@ -153,13 +153,16 @@ test_an_unreadable_file_is_an_error_and_a_shorter_one_is_not(void **state)
     assert_int_equal(crema_walk_step(walk, &item), CREMA_EIO);
     int fd = segment_of("1 2");
     crema_walk_start(walk, fd, 0, 1000, 1);
+    assert_int_equal(crema_walk_peek(walk), 0); /* nothing was read yet */
     assert_int_equal(crema_walk_step(walk, &item), CREMA_OK);
     assert_int_equal(item.kind, CREMA_WALK_RECORD);
     assert_int_equal(crema_walk_offset(walk), 72);
+    assert_int_equal(crema_walk_peek(walk), 72);
     assert_int_equal(crema_walk_step(walk, &item), CREMA_OK);
     assert_int_equal(crema_walk_step(walk, &item), CREMA_OK);
     assert_int_equal(item.kind, CREMA_WALK_CLEAN);
     assert_int_equal(crema_walk_offset(walk), 144);
+    assert_int_equal(crema_walk_peek(walk), 0);
     close(fd);
     crema_walk_destroy(&walk);
 }
