@@ -3,12 +3,10 @@
 #include <stdlib.h>
 
 #include <czmq.h>
-#ifdef __SANITIZE_THREAD__
-#include <sanitizer/tsan_interface.h>
-#endif
 
 #include "agent_reach.h"
 #include "crema_log.h"
+#include "crema_reactor.h"
 
 /* Messages per turn of the loop, so that signals and timers get a turn. */
 #define TURN_MAX 64
@@ -143,41 +141,12 @@ agent_link_hang_up(agent_link_t *self)
     zsock_destroy(&self->sock);
 }
 
-/* libzmq passes the bytes to its own thread in a way that ThreadSanitizer does not see. */
-#ifdef __SANITIZE_THREAD__
-#define HAND_OVER(bytes) __tsan_release(bytes)
-#define TAKE_OVER(bytes) __tsan_acquire(bytes)
-#else
-#define HAND_OVER(bytes) ((void)(bytes))
-#define TAKE_OVER(bytes) ((void)(bytes))
-#endif
-
-static void
-s_free(void *bytes, void *hint)
-{
-    (void)hint;
-    TAKE_OVER(bytes);
-    free(bytes);
-}
-
 crema_err_t
 agent_link_send(agent_link_t *self, uint8_t **bytes_p, size_t size)
 {
-    uint8_t *bytes = *bytes_p;
+    if (self->sock)
+        return crema_socket_send(self->sock, bytes_p, size);
+    free(*bytes_p);
     *bytes_p = NULL;
-    if (!self->sock) {
-        free(bytes);
-        return CREMA_EAGAIN;
-    }
-    HAND_OVER(bytes);
-    zmq_msg_t msg;
-    if (zmq_msg_init_data(&msg, bytes, size, s_free, NULL) != 0) {
-        free(bytes);
-        return CREMA_ENOMEM;
-    }
-    if (zmq_msg_send(&msg, zsock_resolve(self->sock), ZMQ_DONTWAIT) < 0) {
-        zmq_msg_close(&msg);
-        return CREMA_EAGAIN;
-    }
-    return CREMA_OK;
+    return CREMA_EAGAIN;
 }

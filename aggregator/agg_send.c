@@ -9,9 +9,10 @@
 #include "crema_cost.h"
 #include "crema_failpoint.h"
 #include "crema_log.h"
+#include "crema_reactor.h"
 
 static void
-s_send_peer(agg_t *self, agg_peer_t peer, const uint8_t *bytes, size_t size)
+s_send_peer(agg_t *self, agg_peer_t peer, uint8_t **bytes_p, size_t size)
 {
     agg_routing_id_t id;
     void *raw = zsock_resolve(self->router);
@@ -32,7 +33,7 @@ s_send_peer(agg_t *self, agg_peer_t peer, const uint8_t *bytes, size_t size)
         }
         return;
     }
-    if (zmq_send(raw, bytes, size, ZMQ_DONTWAIT) < 0)
+    if (crema_socket_send(self->router, bytes_p, size) != CREMA_OK)
         self->counts.dropped++;
 }
 
@@ -49,8 +50,8 @@ agg_send(agg_t *self, const agg_action_t *action)
     }
     crema_failpoint_message("aggregator.before_send", msg.type);
     if (action->type == AGG_TO_PEER)
-        s_send_peer(self, action->peer, bytes, size);
-    else if (zmq_send(zsock_resolve(self->sink), bytes, size, ZMQ_DONTWAIT) < 0) {
+        s_send_peer(self, action->peer, &bytes, size);
+    else if (crema_socket_send(self->sink, &bytes, size) != CREMA_OK) {
         self->counts.sink_dropped++;
         agg_core_not_sent(self->core);
     }

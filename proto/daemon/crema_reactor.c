@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
@@ -12,6 +14,9 @@
 #include <unistd.h>
 
 #include <czmq.h>
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
 
 #include "crema_random.h"
 #include "crema_wire.h"
@@ -89,9 +94,20 @@ crema_signals_restore(void)
 
 /* ---- loop */
 
+/* Messages of up to a quarter of a MiB come and go. If the allocator returned their memory to the
+ * kernel each time, the kernel would clear it for each of the next ones, which costs more than all
+ * that is done with their bytes. */
+static void
+s_keep_memory(void)
+{
+    (void)mallopt(M_MMAP_THRESHOLD, 1 << 20);
+    (void)mallopt(M_TRIM_THRESHOLD, 8 << 20);
+}
+
 zloop_t *
 crema_loop_new(void)
 {
+    s_keep_memory();
     zloop_t *loop = zloop_new();
     if (loop)
         zloop_set_nonstop(loop, true);
@@ -233,4 +249,39 @@ crema_socket_connect(zsock_t *sock, const char *endpoint)
     void *raw = zsock_resolve(sock);
     s_choose_family(raw, endpoint);
     return zmq_connect(raw, endpoint) == 0 ? CREMA_OK : CREMA_EINVAL;
+}
+
+/* libzmq passes the bytes to its own thread in a way that ThreadSanitizer does not see. */
+#ifdef __SANITIZE_THREAD__
+#define HAND_OVER(bytes) __tsan_release(bytes)
+#define TAKE_OVER(bytes) __tsan_acquire(bytes)
+#else
+#define HAND_OVER(bytes) ((void)(bytes))
+#define TAKE_OVER(bytes) ((void)(bytes))
+#endif
+
+static void
+s_free(void *bytes, void *hint)
+{
+    (void)hint;
+    TAKE_OVER(bytes);
+    free(bytes);
+}
+
+crema_err_t
+crema_socket_send(zsock_t *sock, uint8_t **bytes_p, size_t size)
+{
+    uint8_t *bytes = *bytes_p;
+    *bytes_p = NULL;
+    HAND_OVER(bytes);
+    zmq_msg_t msg;
+    if (zmq_msg_init_data(&msg, bytes, size, s_free, NULL) != 0) {
+        free(bytes);
+        return CREMA_ENOMEM;
+    }
+    if (zmq_msg_send(&msg, zsock_resolve(sock), ZMQ_DONTWAIT) < 0) {
+        zmq_msg_close(&msg);
+        return CREMA_EAGAIN;
+    }
+    return CREMA_OK;
 }

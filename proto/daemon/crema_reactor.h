@@ -69,4 +69,8 @@ CREMA_MUST_CHECK crema_err_t crema_socket_bind(zsock_t *sock, const char *endpoi
  * CREMA_EINVAL: not an endpoint. */
 CREMA_MUST_CHECK crema_err_t crema_socket_connect(zsock_t *sock, const char *endpoint);
 
+/* Sends bytes from malloc() as one part of a message, without copying and without waiting. They
+ * belong to libzmq or are freed: *bytes_p becomes NULL. CREMA_EAGAIN: not sent, see errno. */
+CREMA_MUST_CHECK crema_err_t crema_socket_send(zsock_t *sock, uint8_t **bytes_p, size_t size);
+
 #endif
