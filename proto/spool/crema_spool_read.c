@@ -100,6 +100,7 @@ s_walk_open_segment(s_read_t *read, size_t i, int fd)
         offset = entry->read_offset;
     }
     crema_walk_start(walk, fd, offset, segment->size, due);
+    crema_walk_expect(walk, read->size - read->used + CREMA_FRAME_HEADER_BYTES);
     while (!read->full && read->next <= entry->public.hi) {
         /* What does not fit is neither read nor checked yet: the next read begins with it. */
         if (read->n > 0 && crema_walk_peek(walk) > read->size - read->used) {

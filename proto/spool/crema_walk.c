@@ -13,6 +13,7 @@ struct crema_walk {
     uint64_t size;      /* end of the walk */
     uint64_t offset;    /* of the next record */
     uint64_t next_seq;  /* number expected there */
+    size_t ahead;       /* bytes that are read at a time */
     uint64_t window_at; /* file offset of window[0] */
     size_t window_n;    /* bytes in it */
     uint8_t window[WINDOW_BYTES];
@@ -43,8 +44,16 @@ crema_walk_start(crema_walk_t *self, int fd, uint64_t offset, uint64_t size, uin
     self->offset = offset;
     self->size = size;
     self->next_seq = next_seq;
+    self->ahead = WINDOW_BYTES;
     self->window_at = 0;
     self->window_n = 0;
+}
+
+void
+crema_walk_expect(crema_walk_t *self, size_t bytes)
+{
+    size_t least = bytes < CREMA_WALK_RECORD_MAX ? CREMA_WALK_RECORD_MAX : bytes;
+    self->ahead = least < WINDOW_BYTES ? least : WINDOW_BYTES;
 }
 
 uint64_t
@@ -53,13 +62,19 @@ crema_walk_offset(const crema_walk_t *self)
     return self->offset;
 }
 
+static size_t
+s_peek(const crema_walk_t *self, uint64_t at)
+{
+    uint64_t skip = at - self->window_at;
+    if (at < self->window_at || skip > self->window_n)
+        return 0;
+    return crema_frame_peek(self->window + skip, self->window_n - (size_t)skip);
+}
+
 size_t
 crema_walk_peek(const crema_walk_t *self)
 {
-    uint64_t skip = self->offset - self->window_at;
-    if (self->offset < self->window_at || skip > self->window_n)
-        return 0;
-    return crema_frame_peek(self->window + skip, self->window_n - (size_t)skip);
+    return s_peek(self, self->offset);
 }
 
 /* Reads at `at` until the window is full or the end is reached; a truncated file ends earlier. */
@@ -67,7 +82,7 @@ static crema_err_t
 s_fill(crema_walk_t *self, uint64_t at)
 {
     uint64_t rest = self->size - at;
-    size_t want = rest < WINDOW_BYTES ? (size_t)rest : WINDOW_BYTES;
+    size_t want = rest < self->ahead ? (size_t)rest : self->ahead;
     self->window_at = at;
     self->window_n = 0;
     while (self->window_n < want) {
@@ -88,9 +103,9 @@ s_fill(crema_walk_t *self, uint64_t at)
     return CREMA_OK;
 }
 
-/* Bytes from `at` on: at least as many as a record may have, as far as they exist. */
+/* Bytes from `at` on, as far as they exist: at least `need` of them. */
 static crema_err_t
-s_view(crema_walk_t *self, uint64_t at, const uint8_t **ret_bytes, size_t *ret_n)
+s_view(crema_walk_t *self, uint64_t at, size_t need, const uint8_t **ret_bytes, size_t *ret_n)
 {
     if (at >= self->size) {
         *ret_bytes = self->window;
@@ -98,8 +113,7 @@ s_view(crema_walk_t *self, uint64_t at, const uint8_t **ret_bytes, size_t *ret_n
         return CREMA_OK;
     }
     uint64_t end = self->window_at + self->window_n;
-    bool enough = at >= self->window_at && at < end &&
-                  (end - at >= CREMA_WALK_RECORD_MAX || end == self->size);
+    bool enough = at >= self->window_at && at < end && (end - at >= need || end == self->size);
     if (!enough) {
         crema_err_t err = s_fill(self, at);
         if (err != CREMA_OK)
@@ -126,7 +140,7 @@ s_search(crema_walk_t *self, uint64_t at, uint64_t *ret_at, crema_frame_t *ret_f
     while (at < self->size) {
         const uint8_t *bytes;
         size_t n;
-        crema_err_t err = s_view(self, at, &bytes, &n);
+        crema_err_t err = s_view(self, at, CREMA_WALK_RECORD_MAX, &bytes, &n);
         if (err != CREMA_OK)
             return err;
         size_t hit = crema_frame_find(bytes, n, 0);
@@ -171,7 +185,9 @@ crema_walk_step(crema_walk_t *self, crema_walk_item_t *ret_item)
 {
     const uint8_t *bytes;
     size_t n;
-    crema_err_t err = s_view(self, self->offset, &bytes, &n);
+    size_t stated = s_peek(self, self->offset); /* if that is wrong, its checksum is, too */
+    size_t need = stated && stated < CREMA_WALK_RECORD_MAX ? stated : CREMA_WALK_RECORD_MAX;
+    crema_err_t err = s_view(self, self->offset, need, &bytes, &n);
     if (err != CREMA_OK)
         return err;
     if (n == 0) {
@@ -185,6 +201,7 @@ crema_walk_step(crema_walk_t *self, crema_walk_item_t *ret_item)
         return CREMA_OK;
     }
     uint64_t at = 0;
+    self->ahead = WINDOW_BYTES; /* to advance by most of it */
     err = s_search(self, self->offset + 1, &at, &frame);
     if (err != CREMA_OK)
         return err;

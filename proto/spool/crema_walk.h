@@ -44,6 +44,9 @@ void crema_walk_destroy(crema_walk_t **self_p);
 void crema_walk_start(crema_walk_t *self, int fd, uint64_t offset, uint64_t size,
                       uint64_t next_seq);
 
+/* After a start: about so many bytes are wanted of it, and no more are read at a time. */
+void crema_walk_expect(crema_walk_t *self, size_t bytes);
+
 /* CREMA_EIO: the file cannot be read; the position is unchanged. */
 CREMA_MUST_CHECK crema_err_t crema_walk_step(crema_walk_t *self, crema_walk_item_t *ret_item);
 
