@@ -96,12 +96,7 @@ def of_client(extra: Mapping[str, Any]) -> dict[str, str]:
 
 def of_cluster(client: Any) -> dict[str, Any]:
     """Facts about the cluster from Dask, as of now."""
-    try:
-        info = client.scheduler_info(n_workers=-1)  # newer versions return only five otherwise
-    except TypeError:
-        info = client.scheduler_info()
-    workers = info["workers"].values()
-    threads = [w["nthreads"] for w in workers]
+    threads = list(client.nthreads().values())
     return {
         "executor": "dask",
         "backend": type(client.cluster).__name__ if client.cluster is not None else "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import pickle
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -103,7 +104,8 @@ def installed(client: Client, workers_too: bool = True) -> dict[str, Installed]:
         raise ClusterError("the client is asynchronous: enter the collector with `async with`")
     if client.status == "closed":
         raise ClusterError("the client is closed: make another one")
-    found = on_workers(client) if workers_too else {}
+    answers = _ask_workers(client, None) if workers_too else {}
+    found = {name: _of_answer(answer) for name, answer in answers.items()}
     probe = _make_probe()
     try:
         found[SCHEDULER] = _of_answer(
@@ -114,23 +116,21 @@ def installed(client: Client, workers_too: bool = True) -> dict[str, Installed]:
     return found
 
 
-def on_workers(client: Client, workers: list[str] | None = None) -> dict[str, Installed]:
-    """The installation of these workers, or of all, by name; without workers that left meanwhile."""
-    probe = _make_probe()
+def _ask_workers(client: Client, workers: list[str] | None, run_id: str = "") -> dict[str, Any]:
+    """Answers to the probe by name; without workers that left meanwhile."""
+    probe = _make_probe(run_id)
     answers = bounded(
         lambda: client.run(probe, workers=workers, on_error="return"),
         "looking for crema on the workers",
     )
-    return {
-        name: _of_answer(answer)
-        for name, answer in sorted(answers.items())
-        if not isinstance(answer, OSError)
-    }
+    return {n: found for n, found in sorted(answers.items()) if not isinstance(found, OSError)}
 
 
-def _make_probe() -> Callable[[], dict[str, Any]]:
+def _make_probe(run_id: str = "") -> Callable[..., dict[str, Any]]:
+    wire = _columns.WIRE_VERSION
+
     # A nested function is pickled by value: a module function could not even be unpickled without crema.
-    def probe() -> dict[str, Any]:
+    def probe(dask_worker: Any = None) -> dict[str, Any]:
         try:
             import crema
         except Exception:
@@ -139,7 +139,12 @@ def _make_probe() -> Callable[[], dict[str, Any]]:
             from crema.hook._columns import WIRE_VERSION
         except Exception:
             WIRE_VERSION = None  # noqa: N806
-        return {"version": str(getattr(crema, "__version__", "")), "wire": WIRE_VERSION}
+        found = {"version": str(getattr(crema, "__version__", "")), "wire": WIRE_VERSION}
+        if run_id and wire == WIRE_VERSION:
+            from crema.hook import worker
+
+            found["state"] = worker.status(run_id, dask_worker)
+        return found
 
     return probe
 
@@ -195,8 +200,8 @@ def without(lacking: dict[str, str]) -> dict[str, str]:
     }
 
 
-def register(client: Client, hook: Any) -> None:
-    """Install a plugin on all workers, present and future, or on the scheduler.
+def register(client: Client, hook: Any, how: Callable[[], Any] | None = None) -> Any:
+    """Install a plugin on the scheduler, or on all workers, present and future.
 
     Raises
     ------
@@ -205,31 +210,44 @@ def register(client: Client, hook: Any) -> None:
     """
     name = type(hook).__name__
     try:
-        bounded(lambda: client.register_plugin(hook), f"registering {name}")
+        return bounded(how or (lambda: client.register_plugin(hook)), f"registering {name}")
     except ClusterError:
         raise
     except Exception as error:
         raise ClusterError(f"{name} could not be set up: {error!r}") from error
 
 
+def register_on_workers(client: Client, hook: Any, run_id: str) -> list[_writers.Writer]:
+    """Install a plugin on all workers by way of the scheduler, which has its own; returns the writers that this knows then.
+
+    Dask's own function fails if a worker leaves meanwhile.
+    """
+    plugin, name = pickle.dumps(hook), hook.name
+
+    async def install(dask_scheduler: Any) -> list[Any]:
+        from crema.hook import scheduler
+
+        dask_scheduler.worker_plugins[name] = plugin
+        message = {"op": "plugin-add", "plugin": plugin, "name": name}
+        await dask_scheduler.broadcast(msg=message, on_error="ignore")
+        return await scheduler.writers(run_id, dask_scheduler)
+
+    return register(client, hook, lambda: client.run_on_scheduler(install))
+
+
 def recording(
     client: Client, run_id: str, workers: list[str] | None = None
 ) -> tuple[list[_writers.Writer], dict[str, str]]:
     """Those of these workers, or of all, that have opened their streams, and name to reason of those that have not; see their logs."""
-    call = _calls("worker", "status", run_id)
-    found = bounded(
-        lambda: client.run(call, workers=workers, on_error="return"),
-        "asking whether the workers record",
-    )
     known, silent = [], {}
-    for name, state in sorted(found.items()):
-        if isinstance(state, dict) and state:
-            stream = bytes.fromhex(state["stream_id"])
-            known.append(
-                _writers.Writer(name, state=_writers.LEFT, stream=stream, uuid=state["uuid"])
-            )
-        elif not isinstance(state, OSError):  # it left meanwhile
-            silent[name] = str(state) if state else "it cannot write its records, see its log"
+    for name, answer in _ask_workers(client, workers, run_id).items():
+        if lack := _of_answer(answer).lack:
+            silent[name] = lack
+        elif state := answer["state"]:
+            stream, uuid = bytes.fromhex(state["stream_id"]), state["uuid"]
+            known.append(_writers.Writer(name, state=_writers.LEFT, stream=stream, uuid=uuid))
+        else:
+            silent[name] = "it cannot write its records, see its log"
     return known, silent
 
 
@@ -282,13 +300,6 @@ def again(client: Client, address: str) -> Client | None:
         return None
 
 
-def writers(client: Client, run_id: str) -> list[_writers.Writer]:
-    """The writers that the scheduler's plugin knows: itself, and all workers."""
-    from ..hook import scheduler
-
-    return bounded(lambda: client.run_on_scheduler(scheduler.writers, run_id), "asking who records")
-
-
 def forget(client: Client, run_id: str) -> None:
     """Remove the plugins from scheduler and workers.
 
@@ -305,6 +316,19 @@ def forget(client: Client, run_id: str) -> None:
         )
     except Exception as error:
         raise ClusterError(f"the plugins were not taken back: {error!r}") from error
+
+
+def _stop(client: Client, run_id: str) -> tuple[list[_writers.Writer], list[str] | None]:
+    """Let the scheduler's plugin end the recording: result of its function `stop`."""
+
+    async def stop(dask_scheduler: Any) -> Any:  # pickled by value: earlier versions have no `stop`
+        from crema.hook import scheduler
+
+        if not hasattr(scheduler, "stop"):
+            return [], None
+        return await scheduler.stop(run_id, dask_scheduler)
+
+    return client.run_on_scheduler(stop)
 
 
 _BEGAN = "crema-began"  # of the event that marks where the run begins in the scheduler's log
@@ -380,7 +404,7 @@ def end(
     from ..hook import scheduler
 
     flush = _calls("worker", "finish", run_id)
-
+    what = "the last flush of the workers"
     closed = ClusterError("the client was closed, and its scheduler does not answer")
     if client.status == "closed":
         say(f"crema: {closed}")
@@ -394,16 +418,19 @@ def end(
             say(f"crema: {error}")
             return error
 
-    answers = ask(
-        lambda: client.run(flush, on_error="return"),
-        "the last flush of the workers",
-    )
-    if with_scheduler:
+    stopped = ask(lambda: _stop(client, run_id), what) if with_scheduler else None
+    found, others = stopped if isinstance(stopped, tuple) else ([], None)
+    answers = {}
+    if isinstance(stopped, ClusterError):
+        answers = stopped  # whoever did not answer would not answer now
+    elif others or others is None:
+        answers = ask(lambda: client.run(flush, workers=others, on_error="return"), what)
+    if with_scheduler and (others or others is None):
         found = ask(
             lambda: client.run_on_scheduler(scheduler.end, run_id),
             "the last flush of the scheduler",
         )
-    else:
+    elif not with_scheduler:
         ask(
             lambda: client.unregister_worker_plugin(name=f"crema-{run_id}"),
             "taking the plugin back from the workers",

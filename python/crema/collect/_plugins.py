@@ -91,28 +91,27 @@ class Plugins:
             self._say(f"crema: {text}: the scheduler: {lack}")
             _cluster.note_start(client, run_id)
         hook = WorkerHook(self._config)
-        _cluster.register(client, hook)
+        told = []
+        if self._with_scheduler:
+            told = _cluster.register_on_workers(client, hook, run_id)
+        else:
+            _cluster.register(client, hook)
         block.callback(_cluster.on_event(client, hook.name, self._on_event))
-        silent = self._look_who_records()
+        silent = self._look_who_records(told)
         self._lacking = _cluster.without({_cluster.SCHEDULER: lack} | silent)
         return silent
 
-    def _look_who_records(self) -> dict[str, str]:
-        """Note the writers that have opened their streams; returns the workers that have not, and why."""
-        client, run_id = self._client, self._config.run_id
-        told = _cluster.writers(client, run_id) if self._with_scheduler else []
+    def _look_who_records(self, told: list[_writers.Writer]) -> dict[str, str]:
+        """Note the writers that have opened their streams, of which the scheduler's plugin has told; returns the workers that have not, and why."""
         self._known = [writer for writer in told if writer.stream or writer.kind == KIND_SCHEDULER]
         workers = None  # all, where the scheduler's plugin does not know which are there
         if any(writer.kind != KIND_SCHEDULER for writer in told):
             workers = [writer.name for writer in told if writer.state == _writers.UNKNOWN]
             if not workers:
                 return {}
-        answers = _cluster.on_workers(client, workers)  # without those that have left meanwhile
-        if not answers:
-            return {}
-        known, silent = _cluster.recording(client, run_id, list(answers))
+        known, silent = _cluster.recording(self._client, self._config.run_id, workers)
         self._known += known
-        return silent | {name: found.lack for name, found in answers.items() if found.lack}
+        return silent
 
     def end(self) -> list[_writers.Writer]:
         """Let every process write its last records; returns what each has written."""

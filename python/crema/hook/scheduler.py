@@ -8,39 +8,33 @@ scheduler's event loop, and nothing here is called for each task.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-import math
 import pickle
 import time
 import weakref
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 from distributed import SchedulerPlugin
 
-from . import _recorder, _records, _travel, _writers
+from . import _lost, _recorder, _records, _seen, _travel, _writers
 from ._agent import AgentKeeper, dismiss, key_event, key_topic
 from ._broker import Broker
 from ._config import HookConfig
-from ._dask import text
-from ._marks import is_foreign, mark_earlier
-from ._records import MEMBERSHIP, TASK_EVENTS, WORKER_SAMPLES
+from ._dask import or_else, text
+from ._marks import mark_earlier
+from ._records import MEMBERSHIP, TASK_EVENTS
+from ._reports import ANSWERS, END, Reports
 from ._way import Way
 
 logger = logging.getLogger("crema")
 
-_EVENT = {
-    n: MEMBERSHIP.label("event", n) for n in ("join", "leave", "lost", "retire", "pause", "resume")
-}
 _EXPLICIT = MEMBERSHIP.label("evidence", "explicit")
 _TIMEOUT = MEMBERSHIP.label("evidence", "heartbeat_timeout")
 _BOUNDARY = MEMBERSHIP.label("evidence", "run_boundary")
-_STATUS = {n: WORKER_SAMPLES.label("status", n) for n in ("running", "paused", "closing", "lost")}
-_SOURCE = WORKER_SAMPLES.label("source", "scheduler")
-_COMPUTE = TASK_EVENTS.label("action", "compute")
-_LOST = TASK_EVENTS.label("status", "lost")
 CLIENT_GONE_S = 60.0  # a client that is away for longer will not return to end its run
-_REPORT_S = 0.1  # about the time for the reports of workers whose plugin was set up
+_REPORT_S = 0.1  # without a report of a worker whose plugin was set up
 _SAMPLED_A_TICK = 500  # workers; if there are more, they take turns
 # By run and scheduler, for Dask versions that do not expose a scheduler's plugins.
 _hooks: weakref.WeakValueDictionary[tuple[str, int], SchedulerHook] = weakref.WeakValueDictionary()
@@ -68,7 +62,8 @@ class SchedulerHook(SchedulerPlugin):
         self._writers: list[_writers.Writer] = []  # the known writers of the run, after its end
         self._broker: Broker | None = None  # of the way over Dask
         self._way: Way | None = None  # of this host
-        self.is_over = False  # workers that join now record nothing
+        self.is_over = False  # workers that join from now on do not belong to the run
+        self._holders: list[str] = []  # workers that have the plugin, then
 
     def __reduce__(self) -> tuple:
         substitute = SchedulerPlugin()
@@ -114,14 +109,46 @@ class SchedulerHook(SchedulerPlugin):
             self._writers = follower.writers()
         return self._writers
 
+    async def reports(self) -> None:
+        """Wait for workers whose plugin was set up: one answers its registration some milliseconds before its report arrives."""
+        if self._follower is not None:
+            await self._follower.reports()
+
+    async def stop(self, scheduler: Any) -> tuple[list[_writers.Writer], list[str] | None]:
+        """End the recording of the workers, and then of the scheduler; see the function `stop`."""
+        follower = self._follower
+        here = or_else(lambda: list(scheduler.workers), None)
+        if follower is None or here is None:
+            return [], None
+        self.is_over = True
+        self._holders = here
+        with contextlib.suppress(Exception):  # nobody would end the stream of one that joins
+            scheduler.worker_plugins.pop(self.name)
+        others = await follower.end_workers(here)
+        return ([], others) if others else (self.finish(), [])
+
+    async def remove(self, scheduler: Any) -> None:
+        """Remove both plugins."""
+        await self._remove_from_workers(scheduler)
+        await scheduler.unregister_scheduler_plugin(self.name)
+
+    async def _remove_from_workers(self, scheduler: Any) -> None:
+        """Dask's own function fails if a worker leaves meanwhile."""
+        registered = scheduler.worker_plugins.pop(self.name, None)
+        workers = (
+            [a for a in self._holders if a in scheduler.workers] if registered is None else None
+        )
+        message = {"op": "plugin-remove", "name": self.name}
+        await scheduler.broadcast(msg=message, workers=workers, on_error="ignore")
+
     def writers(self) -> list[_writers.Writer]:
         """All known writers."""
         return self._writers if self._follower is None else self._follower.writers()
 
     def add_worker(self, scheduler: Any, worker: str) -> None:
         """A worker joined."""
-        if self._follower is not None:
-            self._follower.guarded(self._follower.joined, worker, _EXPLICIT)
+        if self._follower is not None and not self.is_over:
+            self._follower.guarded(self._follower.joined, worker)
 
     def remove_worker(
         self, scheduler: Any, worker: str, *, stimulus_id: str = "", **kwargs: Any
@@ -153,7 +180,7 @@ class SchedulerHook(SchedulerPlugin):
         self.finish()
         self.close_way(scheduler)
         try:
-            await scheduler.unregister_worker_plugin(None, self.name)
+            await self._remove_from_workers(scheduler)
             message = {
                 "op": "run",
                 "function": pickle.dumps(dismiss),
@@ -172,18 +199,26 @@ class SchedulerHook(SchedulerPlugin):
 
 
 async def writers(run_id: str, dask_scheduler: Any) -> list[_writers.Writer]:
-    """All known writers: ``client.run_on_scheduler(crema.scheduler.writers, run_id)``.
+    """All known writers: ``client.run_on_scheduler(crema.scheduler.writers, run_id)``."""
+    hook = _find(run_id, dask_scheduler)
+    if hook is None:
+        return []
+    await hook.reports()
+    return hook.writers()
 
-    A worker answers the registration of its plugin some milliseconds before its report of a stream arrives, which is waited for.
+
+async def stop(run_id: str, dask_scheduler: Any) -> tuple[list[_writers.Writer], list[str] | None]:
+    """End a run's recording on the workers, and on the scheduler if none of them is left to be asked otherwise.
+
+    Returns
+    -------
+    writers : list of Writer
+        All writers, if nobody is left to be asked.
+    others : list of str or None
+        Addresses of the workers that must be asked before `end`; None: all workers.
     """
     hook = _find(run_id, dask_scheduler)
-    found = [] if hook is None else hook.writers()
-    waits_s = _REPORT_S / 64
-    while waits_s < _REPORT_S and any(w.state == _writers.UNKNOWN for w in found):
-        await asyncio.sleep(waits_s)
-        waits_s *= 2
-        found = hook.writers()
-    return found
+    return ([], None) if hook is None else await hook.stop(dask_scheduler)
 
 
 def end(run_id: str, dask_scheduler: Any) -> list[_writers.Writer]:
@@ -197,16 +232,16 @@ def end(run_id: str, dask_scheduler: Any) -> list[_writers.Writer]:
 
 async def forget(run_id: str, dask_scheduler: Any) -> None:
     """Remove both plugins of a run; its records have arrived, or never will."""
-    name = f"crema-{HookConfig(run_id).run_id}"
     hook = _find(run_id, dask_scheduler)
     if hook is not None:
         hook.is_over = True
         hook.finish()
         hook.close_way(dask_scheduler)
+        await hook.remove(dask_scheduler)
+        return
+    name = f"crema-{HookConfig(run_id).run_id}"
     if name in dask_scheduler.worker_plugins:
         await dask_scheduler.unregister_worker_plugin(None, name)
-    if hook is not None:
-        await dask_scheduler.unregister_scheduler_plugin(name)
 
 
 def _find(run_id: str, dask_scheduler: Any) -> SchedulerHook | None:
@@ -243,8 +278,10 @@ class _Follower:
         )
         self._read, self.guarded = self._recorder.read, self._recorder.guarded
         self._stream = self._recorder.stream
-        self._workers: dict[str, _Worker] = {}
+        self.workers: dict[str, _Worker] = {}
         self._roll = _writers.Roll()  # all workers so far, and their reports about their streams
+        self._reports = Reports()
+        self._answering: set[str] = set()  # ids of workers that can be asked when the run ends
         self._registered = False
         self._next = 0  # next worker to sample
         self._agent = None
@@ -254,8 +291,7 @@ class _Follower:
         here: list[str] = []
         for what in ("membership", "worker_samples.occupancy_s", "worker_samples.processing"):
             here = self._read(what, lambda: list(scheduler.workers), here)
-        for address in here:
-            self.guarded(self.joined, address, _BOUNDARY)
+        self.guarded(self._joined_before, here)
         self._loop = asyncio.get_running_loop()
         self._due = self._loop.time()
         self._timer = self._loop.call_soon(self._tick)
@@ -269,9 +305,8 @@ class _Follower:
         self._timer.cancel()
         if self._agent is not None:
             self._agent.stop()
-        self.guarded(self._write_samples, self._workers)
-        for worker in self._workers.values():
-            self.guarded(self._write_membership, worker, "leave", _BOUNDARY)
+        self.guarded(self._write_samples, self.workers)
+        self.guarded(self._write_membership, self.workers.values(), "leave", _BOUNDARY)
         self.guarded(self._write_heartbeat)
         self._recorder.close("lost")
 
@@ -300,39 +335,47 @@ class _Follower:
 
     # ---------------------------------------------------------------- membership
 
-    def joined(self, address: str, evidence: int) -> None:
+    def _joined_before(self, addresses: Iterable[str]) -> None:
+        for address in addresses:
+            self.guarded(self._take_in, address)
+        self._write_membership(self.workers.values(), "join", _BOUNDARY)
+
+    def joined(self, address: str) -> None:
+        self._write_membership([self._take_in(address)], "join", _EXPLICIT)
+
+    def _take_in(self, address: str) -> _Worker:
         state = self._read("membership", lambda: self._scheduler.workers[address], None)
         uuid = self._uuid(state)
-        if not self._hook.is_over:
-            self._roll.add([_writers.Writer(address, state=_writers.UNKNOWN, uuid=uuid)])
+        self._roll.add([_writers.Writer(address, state=_writers.UNKNOWN, uuid=uuid)])
         number = self._stream.name(
             _records.WORKER,
             address,
             uuid,
             host=self._read("dict/worker.host", lambda: text(state.host), ""),
             pid=int(getattr(state, "pid", 0) or 0),
-            nthreads=self._nthreads(state) % _records.UNKNOWN_U16,
-            memory_limit_b=self._limit_b(state),
+            nthreads=_seen.nthreads(self._read, state) % _records.UNKNOWN_U16,
+            memory_limit_b=_seen.limit_b(self._read, state),
         )
-        worker = self._workers[address] = _Worker(number, state)
-        self._write_membership(worker, "join", evidence)
+        worker = self.workers[address] = _Worker(number, state)
+        return worker
 
     def left(self, address: str, stimulus_id: str) -> None:
-        worker = self._workers.pop(address, None)
+        worker = self.workers.pop(address, None)
+        self._reports.settle(address)
         if worker is None:
             return
         if stimulus_id.startswith("retire-workers"):
-            self._write_membership(worker, "retire", _EXPLICIT)
+            self._write_membership([worker], "retire", _EXPLICIT)
         elif "worker-ttl" in stimulus_id:
-            self._write_membership(worker, "lost", _TIMEOUT)
+            self._write_membership([worker], "lost", _TIMEOUT)
         elif worker.intent or stimulus_id.startswith(_ENDED_BY_INTENT):
-            self._write_membership(worker, "leave", _EXPLICIT)
+            self._write_membership([worker], "leave", _EXPLICIT)
         else:
-            self._write_membership(worker, "lost", _EXPLICIT)
+            self._write_membership([worker], "lost", _EXPLICIT)
 
     def writers(self) -> list[_writers.Writer]:
         """All known writers. The END of a worker that left without a report must be found by its id; present ones can be asked."""
-        here = {self._uuid(worker.state) for worker in self._workers.values()}
+        here = {self._uuid(worker.state) for worker in self.workers.values()}
         rows = [
             row._replace(state=_writers.LEFT)
             if row.state == _writers.UNKNOWN and row.uuid not in here
@@ -344,93 +387,75 @@ class _Follower:
     def logged(self, topic: str, msg: dict[str, Any]) -> None:
         action = msg.get("action")
         if action == _writers.ACTION and topic == self._hook.name:
-            self._roll.add(_writers.of_event(msg))
+            self._reported(msg)
         elif action == "worker-status-change":
-            worker = self._workers.get(topic)
+            worker = self.workers.get(topic)
             if worker is not None:
                 self._status_changed(worker, msg)
         elif action == "remove-worker" and topic == "all":
-            worker = self._workers.get(msg.get("worker", ""))
+            worker = self.workers.get(msg.get("worker", ""))
             if worker is not None:
                 worker.intent = worker.intent or bool(msg.get("expected"))
                 self._write_lost(worker, msg)
+
+    def _reported(self, msg: dict[str, Any]) -> None:
+        """A worker reported its own stream first, then those of processes beside it."""
+        found = _writers.of_event(msg)
+        self._roll.add(found)
+        if msg.get(ANSWERS):
+            self._answering.add(found[0].uuid)
+        self._reports.settle(found[0].name)
+
+    async def reports(self) -> None:
+        """Wait for the workers of which nothing is known yet."""
+        silent = [one.name for one in self._roll.writers() if one.state == _writers.UNKNOWN]
+        await self._reports.wait(silent, _REPORT_S)
+
+    async def end_workers(self, here: list[str]) -> list[str]:
+        """End the recording of the workers that can be asked from here; returns the addresses of the others."""
+        known = {a: self._uuid(self.workers[a].state) for a in here if a in self.workers}
+        asked = [address for address, uuid in known.items() if uuid in self._answering]
+        answers: dict[str, Any] = {}
+        try:
+            message = {"op": END, "run_id": self._recorder.config.run_id}
+            answers = await self._scheduler.broadcast(msg=message, workers=asked, on_error="ignore")
+            for answer in answers.values():
+                self._roll.add(_writers.of_event(answer))
+        except Exception:
+            logger.debug("crema: the client asks the workers", exc_info=True)
+            answers = {}
+        return [a for a in here if a not in answers and (a in self.workers or a not in known)]
 
     def _status_changed(self, worker: _Worker, msg: dict[str, Any]) -> None:
         before, now = msg.get("prev-status"), str(msg.get("status"))
         if now.startswith("closing"):
             worker.intent = True
         elif now == "paused":
-            self._write_membership(worker, "pause", _EXPLICIT)
+            self._write_membership([worker], "pause", _EXPLICIT)
         elif before == "paused" and now == "running":
-            self._write_membership(worker, "resume", _EXPLICIT)
+            self._write_membership([worker], "resume", _EXPLICIT)
 
-    def _write_membership(self, worker: _Worker, event: str, evidence: int) -> None:
-        row = MEMBERSHIP.row(
-            t_ns=time.time_ns(),
-            memory_limit_b=self._limit_b(worker.state),
-            worker_id=worker.id,
-            nthreads=self._nthreads(worker.state),
-            event=_EVENT[event],
-            evidence=evidence,
-            t_uncertainty_ns=0,
-        )
-        self._stream.rows(MEMBERSHIP, [row])
+    def _write_membership(self, workers: Iterable[_Worker], event: str, evidence: int) -> None:
+        rows = [
+            _seen.membership(self._read, worker.state, worker.id, event, evidence)
+            for worker in workers
+        ]
+        self._stream.rows(MEMBERSHIP, rows)
 
     def _uuid(self, state: Any) -> str:
         """Dask's id of a worker; empty if unknown, then the worker is identified by its address."""
         return self._read("dict/worker.uuid", lambda: text(state.server_id), "")
 
-    def _nthreads(self, state: Any) -> int:
-        return self._read("membership.nthreads", lambda: int(state.nthreads), _records.UNKNOWN_U16)
-
-    def _limit_b(self, state: Any) -> int:
-        """Memory limit of a worker; Dask's 0 means none."""
-        return self._read("membership.memory_limit_b", lambda: int(state.memory_limit) or -1, -1)
-
     # ---------------------------------------------------------------- work lost with a worker
 
     def _write_lost(self, worker: _Worker, msg: dict[str, Any]) -> None:
         """Record tasks that ran on a worker that left, and results that only it had; nbytes distinguishes the two."""
-        rows = self._read("task_events", lambda: self._lost_rows(worker, msg), [])
-        self._stream.rows(TASK_EVENTS, rows)
-
-    def _lost_rows(self, worker: _Worker, msg: dict[str, Any]) -> list[_records.Row]:
-        rows = []
-        running = {task.key: seconds for task, seconds in worker.state.executing.items()}
-        for key in msg.get("processing-tasks") or ():
-            if key in running and not self._is_foreign(
-                key
-            ):  # as of its last heartbeat; the others were only assigned, as far as known
-                start_s = worker.state.last_seen - running[key]
-                rows.append(self._lost_row(worker, key, int(start_s * 1e9), -1))
-        for key in msg.get("lost-computed-tasks") or ():
-            task = self._scheduler.tasks.get(key)
-            if not self._is_foreign(key):
-                rows.append(self._lost_row(worker, key, 0, task.get_nbytes() if task else 0))
-        return rows
-
-    def _is_foreign(self, key: Hashable) -> bool:
-        task = self._scheduler.tasks.get(key)
-        return task is not None and is_foreign(self._recorder.config, task.annotations)
-
-    def _lost_row(
-        self, worker: _Worker, key: Hashable, t_start_ns: int, nbytes: int
-    ) -> _records.Row:
-        task = self._scheduler.tasks.get(key)
-        prefix = task.prefix.name if task is not None else ""
-        return TASK_EVENTS.row(
-            t_start_ns=t_start_ns,
-            t_stop_ns=time.time_ns(),
-            nbytes=int(nbytes),
-            task_key=_records.hash64(key),
-            worker_id=worker.id,
-            task_prefix_id=self._stream.name(_records.TASK_PREFIX, prefix)
-            if prefix
-            else _records.UNKNOWN_ID,
-            action=_COMPUTE,
-            status=_LOST,
-            side=_records.SIDE_UNATTRIBUTED,
+        rows = self._read(
+            "task_events",
+            lambda: _lost.rows(self._scheduler, self._recorder, worker.id, worker.state, msg),
+            [],
         )
+        self._stream.rows(TASK_EVENTS, rows)
 
     # ---------------------------------------------------------------- every interval
 
@@ -447,7 +472,7 @@ class _Follower:
         if self._due <= now:
             self._due = now + self._interval_s
         self._timer = self._loop.call_at(self._due, self._tick)
-        addresses = list(self._workers)
+        addresses = list(self.workers)
         if len(addresses) > _SAMPLED_A_TICK:
             first, self._next = self._next, (self._next + _SAMPLED_A_TICK) % len(addresses)
             addresses = (addresses + addresses)[first : first + _SAMPLED_A_TICK]
@@ -458,41 +483,9 @@ class _Follower:
         if not self._recorder.config.track_workers:
             return
         t_ns = time.time_ns()
-        workers = (self._workers[a] for a in addresses if a in self._workers)
-        self._stream.rows(WORKER_SAMPLES, [self._sample(worker, t_ns) for worker in workers])
-
-    def _sample(self, worker: _Worker, t_ns: int) -> _records.Row:
-        """The scheduler's view of a worker; memory is from its last heartbeat."""
-        state, unknown = worker.state, _records.UNKNOWN_U16
-
-        def sampled(column: str, read: Callable[[Any], Any], otherwise: Any = -1) -> Any:
-            return self._read(f"worker_samples.{column}", lambda: read(state), otherwise)
-
-        return WORKER_SAMPLES.row(
-            t_ns=t_ns,
-            cpu_pct=sampled("cpu_pct", lambda s: float(s.metrics.get("cpu", math.nan)), math.nan),
-            rss_b=sampled("rss_b", lambda s: int(s.memory.process)),
-            memory_limit_b=self._limit_b(state),
-            managed_b=sampled("managed_b", lambda s: int(s.memory.managed)),
-            spilled_b=sampled("spilled_b", lambda s: int(s.memory.spilled)),
-            occupancy_s=sampled("occupancy_s", lambda s: float(s.occupancy), math.nan),
-            worker_id=worker.id,
-            nthreads=self._nthreads(state),
-            executing=sampled("executing", _n_executing, unknown),
-            processing=sampled(
-                "processing", lambda s: min(len(s.processing), unknown - 1), unknown
-            ),
-            status=sampled("status", _status_of, _STATUS["running"]),
-            source=_SOURCE,
-        )
+        workers = (self.workers[a] for a in addresses if a in self.workers)
+        rows = [_seen.sample(self._read, worker.state, worker.id, t_ns) for worker in workers]
+        self._stream.rows(_records.WORKER_SAMPLES, rows)
 
     def _write_heartbeat(self) -> None:
         self._stream.rows(_records.HEARTBEATS, [self._recorder.heartbeat_row(self._interval_s)])
-
-
-def _n_executing(state: Any) -> int:
-    return len(state.executing) + len(state.long_running)
-
-
-def _status_of(state: Any) -> int:
-    return _STATUS.get(text(state.status.name), _STATUS["closing"])

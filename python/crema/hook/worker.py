@@ -24,6 +24,7 @@ from ._config import HookConfig
 from ._dask import mapping, or_else, u16
 from ._digests import ActivityTotals
 from ._records import MEMBERSHIP, WORKER_SAMPLES
+from ._reports import ANSWERS, END
 from ._tasks import Tasks
 from ._way import Way, over
 
@@ -80,7 +81,7 @@ class WorkerHook(WorkerPlugin):
                 self._way = Way(over(worker, self.config.run_id), self.config.spool_dir())
             except Exception:
                 logger.warning("crema: no records travel over Dask from here", exc_info=True)
-        self._report([self._follower.writer()], worker)
+        self._report([self._follower.writer()], worker, **{ANSWERS: _add_operation(worker)})
 
     def teardown(self, worker: Any) -> Awaitable[None] | None:
         """Write the last totals and the end of the stream; they are on disk when this returns.
@@ -131,10 +132,10 @@ class WorkerHook(WorkerPlugin):
         others = _writers.registered(self.config.spool_dir(), self.config.run_id)
         return self._writers + others
 
-    def _report(self, writers: list[_writers.Writer], worker: Any) -> None:
+    def _report(self, writers: list[_writers.Writer], worker: Any, **more: Any) -> None:
         """Report the writers to the scheduler's plugin, in case this worker has left when the run ends."""
         try:
-            worker.log_event(self.name, _writers.event(writers))
+            worker.log_event(self.name, _writers.event(writers) | more)
         except Exception:
             logger.debug("crema: the scheduler was not told of a stream", exc_info=True)
 
@@ -170,6 +171,19 @@ def status(run_id: str, dask_worker: Any) -> dict[str, Any]:
     """
     hook = _find(run_id, dask_worker)
     return {} if hook is None else hook.status()
+
+
+def _add_operation(worker: Any) -> bool:
+    """Let the scheduler's plugin end recordings of this worker from now on; False if that is not possible."""
+
+    def end(run_id: str) -> dict[str, Any]:
+        return _writers.event(finish(run_id, worker))
+
+    try:
+        worker.handlers[END] = end
+    except Exception:
+        return False
+    return True
 
 
 def _find(run_id: str, dask_worker: Any) -> WorkerHook | None:

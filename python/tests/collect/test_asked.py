@@ -1,0 +1,108 @@
+"""Who is asked when the block is entered and left: each worker once, by the scheduler's plugin where that is possible."""
+
+from __future__ import annotations
+
+import collections
+
+import pytest
+from distributed import Client, LocalCluster, Scheduler
+
+import crema
+from crema.hook import scheduler, worker
+
+
+@pytest.fixture
+def client():
+    """All in this process, so that parts can be taken away."""
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def asked(monkeypatch) -> collections.Counter:
+    """Workers that the scheduler's plugin asks, by operation; those that the client asks are not counted."""
+    found: collections.Counter = collections.Counter()
+    broadcast = Scheduler.broadcast
+
+    async def counted(self, *, msg, workers=None, **options):
+        found[msg["op"]] += len(self.workers if workers is None else workers)
+        return await broadcast(self, msg=msg, workers=workers, **options)
+
+    monkeypatch.setattr(Scheduler, "broadcast", counted)
+    return found
+
+
+def run(client: Client, tmp_path) -> crema.MetricsCollector:
+    with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
+        assert client.submit(sum, [1, 2], pure=False).result() == 3
+    return mc
+
+
+def test_each_worker_is_asked_once_on_entering_and_twice_on_leaving(client, asked, tmp_path):
+    mc = run(client, tmp_path)
+    assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
+    assert asked == {"plugin-add": 2, "crema_end": 2, "plugin-remove": 2}
+
+
+def test_a_worker_of_an_earlier_version_is_asked_by_the_client(
+    client, asked, tmp_path, monkeypatch
+):
+    first = next(iter(client.cluster.workers.values()))
+    add = worker._add_operation
+    monkeypatch.setattr(worker, "_add_operation", lambda one: one is not first and add(one))
+    mc = run(client, tmp_path)
+    assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
+    assert asked == {"plugin-add": 2, "crema_end": 1, "plugin-remove": 2}
+
+
+def test_where_the_scheduler_has_an_earlier_version_the_client_asks(
+    client, asked, tmp_path, monkeypatch
+):
+    monkeypatch.delattr(scheduler, "stop")
+    mc = run(client, tmp_path)
+    assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
+    assert asked == {"plugin-add": 2, "plugin-remove": 2}
+
+
+@pytest.mark.parametrize("operation", ["plugin-add", "plugin-remove"])
+def test_a_worker_that_leaves_meanwhile_takes_nobody_with_it(
+    client, operation, tmp_path, monkeypatch
+):
+    """Dask's own functions to register a plugin and to take it back fail if one worker cannot be asked."""
+    broadcast = Scheduler.broadcast
+
+    async def with_one_that_left(self, *, msg, workers=None, **options):
+        workers = list(self.workers if workers is None else workers)
+        if msg["op"] == operation:
+            workers.append("inproc://192.0.2.1/1/1")
+        return await broadcast(self, msg=msg, workers=workers, **options)
+
+    monkeypatch.setattr(Scheduler, "broadcast", with_one_that_left)
+    mc = run(client, tmp_path)
+    assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
+    dask = client.cluster.scheduler
+    assert not [n for n in (*dask.plugins, *dask.worker_plugins) if str(n).startswith("crema")]
+
+
+def test_a_worker_that_joins_while_the_run_ends_is_not_in_its_list(client, tmp_path, monkeypatch):
+    broadcast = Scheduler.broadcast
+    joined = []
+
+    async def with_one_that_joins(self, *, msg, **options):
+        if msg["op"] == "crema_end" and not joined:
+            from distributed import Worker
+
+            joined.append(await Worker(self.address, nthreads=1, dashboard=False))
+        return await broadcast(self, msg=msg, **options)
+
+    monkeypatch.setattr(Scheduler, "broadcast", with_one_that_joins)
+    mc = run(client, tmp_path)
+    assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
+    names = {writer["name"] for part in mc._parts for writer in part["writers"]}
+    assert joined and joined[0].address not in names
+    client.sync(joined[0].close)
