@@ -253,12 +253,15 @@ def recording(
 
 def on_event(client: Client, topic: str, handler: Callable[[Any], None]) -> Callable[[], None]:
     """Let `handler` receive the events of a topic; returns a function that ends this."""
+    handlers = [handler]
 
     def take(event: tuple[float, Any]) -> None:
         with contextlib.suppress(Exception):  # Dask would log it
-            handler(event[1])
+            for handle in handlers:
+                handle(event[1])
 
     def end() -> None:
+        handlers.clear()  # the client keeps `take`, which must not keep the whole run
         with contextlib.suppress(Exception):  # the scheduler is gone
             client.unsubscribe_topic(topic)
 

@@ -14,6 +14,7 @@ import collections
 import contextlib
 import logging
 import time
+import weakref
 from typing import Any
 
 logger = logging.getLogger("crema")
@@ -87,6 +88,11 @@ class Broker:
             self._end(connection)
         self._news_there.set()
 
+    def remove(self, scheduler: Any) -> None:
+        """Remove the operations, when nobody calls them any more."""
+        for name in OPERATIONS:
+            scheduler.handlers.pop(operation(name, self._run_id), None)
+
     async def call(self, what: str, **fields: Any) -> dict[str, Any]:
         """Call an operation from the scheduler's own process."""
         return await self._guarded(getattr(self, what))(**fields)
@@ -94,10 +100,11 @@ class Broker:
     @staticmethod
     def _guarded(call: Any) -> Any:
         """Answer malformed calls like calls after the end of a run."""
+        method = weakref.WeakMethod(call)  # Dask keeps every handler that was ever called
 
         async def handler(**kwargs: Any) -> dict[str, Any]:
             try:
-                return await call(**kwargs)
+                return await method()(**kwargs)
             except Exception:
                 logger.debug("crema: a call of the way over Dask", exc_info=True)
                 return {"open": False}

@@ -34,6 +34,7 @@ _EXPLICIT = MEMBERSHIP.label("evidence", "explicit")
 _TIMEOUT = MEMBERSHIP.label("evidence", "heartbeat_timeout")
 _BOUNDARY = MEMBERSHIP.label("evidence", "run_boundary")
 CLIENT_GONE_S = 60.0  # a client that is away for longer will not return to end its run
+LATE_S = 60.0  # after a run, for messages about it that are still on their way
 _REPORT_S = 0.1  # without a report of a worker whose plugin was set up
 _SAMPLED_A_TICK = 500  # workers; if there are more, they take turns
 # By run and scheduler, for Dask versions that do not expose a scheduler's plugins.
@@ -100,6 +101,14 @@ class SchedulerHook(SchedulerPlugin):
         broker, self._broker = self._broker, None
         if broker is not None:
             broker.close(scheduler)
+            asyncio.get_running_loop().call_later(LATE_S, self._sweep, scheduler, broker)
+
+    def _sweep(self, scheduler: Any, broker: Broker) -> None:
+        """Remove what late messages of the run needed: a scheduler may outlive thousands of runs."""
+        with contextlib.suppress(Exception):
+            broker.remove(scheduler)
+            for topic in (self.name, key_topic(self.config.run_id)):
+                scheduler._broker._topics.pop(topic, None)
 
     def finish(self) -> list[_writers.Writer]:
         """Record the remaining workers and end the stream, which is on disk when this returns. Returns all known writers."""

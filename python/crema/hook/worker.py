@@ -180,7 +180,7 @@ def _add_operation(worker: Any) -> bool:
         return _writers.event(finish(run_id, worker))
 
     try:
-        worker.handlers[END] = end
+        worker.handlers.setdefault(END, end)  # Dask keeps every handler that was ever called
     except Exception:
         return False
     return True

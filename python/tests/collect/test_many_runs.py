@@ -1,0 +1,79 @@
+"""A cluster and its client outlive many runs: nothing of a run stays in them."""
+
+from __future__ import annotations
+
+import collections
+import gc
+import pathlib
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from distributed import Client, LocalCluster
+
+import crema
+from crema.hook import scheduler
+
+RUNS = 3
+
+
+@pytest.fixture
+def client():
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def of_crema() -> collections.Counter:
+    """Objects of crema's classes, by class."""
+    gc.collect()
+    classes = (type(thing) for thing in gc.get_objects())
+    return collections.Counter(c for c in classes if str(c.__module__).startswith("crema."))
+
+
+def what_stays(client: Client) -> collections.Counter:
+    """What client, scheduler and workers keep; all are in this process."""
+    dask = client.cluster.scheduler
+    workers = list(client.cluster.workers.values())
+    found = {
+        "operations": len(dask.handlers) + sum(len(worker.handlers) for worker in workers),
+        "streams": len(dask.stream_handlers),
+        "plugins": len(dask.plugins) + sum(len(worker.plugins) for worker in workers),
+        "plugins of workers": len(dask.worker_plugins),
+        "topics": sum(name.startswith("crema") for name in dask._broker._topics),
+        "clients": len(dask.clients),
+        "threads": sum(thread.name.startswith("crema") for thread in threading.enumerate()),
+        "descriptors": len(list(pathlib.Path("/proc/self/fd").iterdir())),
+    }
+    return collections.Counter(found)
+
+
+def test_nothing_of_a_run_stays_in_the_cluster(client, tmp_path, monkeypatch):
+    monkeypatch.setattr(scheduler, "LATE_S", 0.05)
+
+    def run() -> None:
+        with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
+            assert client.submit(sum, [1, 2], pure=False).result() == 3
+        assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
+
+    def wait_for(reached: Callable[[], bool]) -> None:
+        until = time.monotonic() + 20
+        while not reached() and time.monotonic() < until:
+            time.sleep(0.02)
+
+    def more_than(before: collections.Counter) -> collections.Counter:
+        return what_stays(client) - before
+
+    run()  # some things are made once
+    wait_for(lambda: not what_stays(client)["topics"])
+    before, objects = what_stays(client), of_crema()
+    for _ in range(RUNS):
+        run()
+    wait_for(lambda: not more_than(before))
+    assert not more_than(before)
+    assert not of_crema() - objects
