@@ -2,9 +2,9 @@
 
     python tests/bench/enter.py [--workers N ...] [--rounds N]
 
-Client and scheduler are in this process, and all workers, which are real, in another one with a single event loop. So CPU, which is
-that of client and scheduler alone, is what every further worker costs wherever it runs; wall time holds what the workers do as well,
-one after the other here, at the same time where each has a process. The first round of each cluster imports everything and is left out.
+Client and scheduler are in this process, and the workers, which are real, in others, up to 100 in each. So CPU, which is that of client
+and scheduler alone, is what every further worker costs wherever it runs; wall time holds what the workers do as well, one after the other
+here, at the same time where each has a process. The first round of each cluster imports everything and is left out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from distributed import Client, LocalCluster, WorkerPlugin
 
 import crema
 
-AT_ONCE = 20  # workers that connect
+AT_ONCE = 20  # workers of a process that connect
+PER_PROCESS = 100
 WORKERS = f"""
 import asyncio, sys
 from distributed import Worker
@@ -47,22 +48,21 @@ class Nothing(WorkerPlugin):
 
 @contextlib.contextmanager
 def open_cluster(n: int) -> Iterator[Client]:
-    """A scheduler here and `n` workers in one other process."""
+    """A scheduler here and `n` workers in other processes."""
     with (
         LocalCluster(
             n_workers=0, processes=False, protocol="tcp", dashboard_address=None
         ) as cluster,
         Client(cluster) as client,
-        subprocess.Popen(
-            [sys.executable, "-c", WORKERS, cluster.scheduler_address, str(n)],
-            stderr=subprocess.DEVNULL,
-        ) as workers,
+        contextlib.ExitStack() as stack,
     ):
-        try:
-            client.wait_for_workers(n, timeout=600)
-            yield client
-        finally:
-            workers.terminate()
+        command = [sys.executable, "-c", WORKERS, cluster.scheduler_address]
+        for first in range(0, n, PER_PROCESS):
+            workers = [*command, str(min(PER_PROCESS, n - first))]
+            process = stack.enter_context(subprocess.Popen(workers, stderr=subprocess.DEVNULL))
+            stack.callback(process.terminate)
+        client.wait_for_workers(n, timeout=600)
+        yield client
 
 
 class Costs:
