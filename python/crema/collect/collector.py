@@ -406,7 +406,7 @@ class MetricsCollector(RunView):
 
     def _close_recorder(self) -> None:
         if self._recorder is not None:
-            _recorder.announce(None)
+            _recorder.withdraw(self._config)
             self._recorder.close("error")
             self._recorder = None
 

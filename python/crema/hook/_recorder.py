@@ -46,7 +46,7 @@ _PACKAGES = ("dask", "distributed", "coffea", "uproot", "awkward", "numpy")
 _recorders: dict[tuple[str, str], Recorder] = {}  # by run and worker.id ("" without Dask)
 find = _recorders.get  # the recorder of (run_id, owner) in this process, if it has one
 _ended: collections.deque[str] = collections.deque(maxlen=64)  # runs that have ended here
-_announced: HookConfig | None = None  # the run that this process belongs to, without Dask
+_announced: list[HookConfig] = []  # the runs that this process belongs to, without Dask; the newest last
 _lock = threading.Lock()
 _exit_registered = False
 
@@ -245,20 +245,30 @@ def process_recorder(config: HookConfig) -> Recorder | None:
     return recorder
 
 
-def announce(config: HookConfig | None) -> None:
-    """Assign everything this process and its children do without Dask to the run of `config`; None: to no run."""
-    global _announced
-    _announced = config
-    if config is None:
+def announce(config: HookConfig) -> None:
+    """Assign everything this process and its children do without Dask to the run of `config`, until it is withdrawn."""
+    _announced.append(config)
+    _tell_children()
+
+
+def withdraw(config: HookConfig) -> None:
+    """Undo `announce`: what another block announced, around this one or in another thread, applies."""
+    with contextlib.suppress(ValueError):  # interrupted before it was announced
+        _announced.remove(config)
+    _tell_children()
+
+
+def _tell_children() -> None:
+    if not _announced:
         os.environ.pop(RUN_VARIABLE, None)
     else:
-        known = dataclasses.asdict(config)
+        known = dataclasses.asdict(_announced[-1])
         os.environ[RUN_VARIABLE] = json.dumps({name: known[name] for name in _FOR_CHILDREN})
 
 
 def recording() -> bool:
     """Whether this process records anything; cheap."""
-    return _announced is not None or bool(_recorders)
+    return bool(_announced or _recorders)
 
 
 def of_caller(worker: Any) -> Recorder | None:
@@ -267,8 +277,9 @@ def of_caller(worker: Any) -> Recorder | None:
     For a thread outside any known task this is clear only while the process has one recorder. If
     two runs record the same worker it is not clear at all.
     """
-    if worker is None and _announced is not None:
-        return process_recorder(_announced)
+    announced = _announced[-1:]
+    if worker is None and announced:
+        return process_recorder(announced[0])
     found = list(_recorders.items())
     if worker is not None:
         found = [item for item in found if item[0][1] == owner_of(worker)]
@@ -315,16 +326,16 @@ def _warn_ambiguous() -> None:
     )
 
 
-def _announced_to_children() -> HookConfig | None:
-    """The configuration in the environment; None if it is missing or invalid."""
+def _announced_to_children() -> list[HookConfig]:
+    """The configuration in the environment, if there is a valid one."""
     text = os.environ.get(RUN_VARIABLE)
     if not text:
-        return None
+        return []
     try:
-        return HookConfig(**json.loads(text))
+        return [HookConfig(**json.loads(text))]
     except (TypeError, ValueError):
         logger.warning("crema: %s in the environment is not understood", RUN_VARIABLE)
-        return None
+        return []
 
 
 def end_marker(config: HookConfig) -> pathlib.Path:

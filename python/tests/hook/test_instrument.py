@@ -41,7 +41,7 @@ def settings(tmp_path):
     made = support.config(tmp_path)
     _recorder.announce(made)
     yield made
-    _recorder.announce(None)
+    _recorder.withdraw(made)
     chunks.close(made.run_id)
 
 
@@ -510,12 +510,21 @@ def test_a_run_is_known_to_processes_started_anew(tmp_path, monkeypatch):
     made = support.config(tmp_path)
     _recorder.announce(made)
     try:
-        assert _recorder._announced_to_children() == made
+        assert _recorder._announced_to_children() == [made]
     finally:
-        _recorder.announce(None)
+        _recorder.withdraw(made)
     assert _recorder.RUN_VARIABLE not in os.environ
     monkeypatch.setenv(_recorder.RUN_VARIABLE, "{")
-    assert _recorder._announced_to_children() is None
+    assert _recorder._announced_to_children() == []
+
+
+def test_a_run_that_ends_leaves_the_process_to_the_one_around_it(settings, tmp_path):
+    inner = support.config(tmp_path / "inner")
+    _recorder.announce(inner)
+    _recorder.withdraw(inner)
+    assert _recorder._announced_to_children() == [settings]
+    crema.record_metric("outer", 1.0)
+    assert spool_reader.table(streams_of(settings), "custom").metric.tolist() == ["outer"]
 
 
 def test_the_examples_of_the_documentation_run(client, fileset, tmp_path, monkeypatch):
