@@ -46,6 +46,7 @@ crema_signals_new(int *ret_fd)
     if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
         return CREMA_EIO;
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit of a file's size fails with EFBIG */
     zsys_handler_set(NULL);
     s_raise_file_limit();
     int fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -90,6 +91,7 @@ crema_signals_restore(void)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
 }
 
 /* ---- loop */

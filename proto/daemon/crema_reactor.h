@@ -24,8 +24,8 @@ typedef struct _zloop_t zloop_t;
 
 /* ---- signals */
 
-/* Blocks SIGINT, SIGTERM, SIGHUP, SIGCHLD and SIGUSR1 in the calling thread, ignores SIGPIPE,
- * disables CZMQ's own handlers and raises the limit of open files to the maximum. *ret_fd is a
+/* Blocks SIGINT, SIGTERM, SIGHUP, SIGCHLD and SIGUSR1 in the calling thread, ignores SIGPIPE
+ * and SIGXFSZ, disables CZMQ's own handlers and raises the limit of open files to the maximum. *ret_fd is a
  * non-blocking, close-on-exec signalfd. */
 CREMA_MUST_CHECK crema_err_t crema_signals_new(int *ret_fd);
 
@@ -34,8 +34,8 @@ CREMA_MUST_CHECK crema_err_t crema_signals_new(int *ret_fd);
 int crema_signals_read(int fd);
 
 /* Restores what a started program expects: no blocked signals, SIGPIPE at its default. The first
- * is for posix_spawn (it initializes the attributes, the caller destroys them), the second for
- * between fork and exec. */
+ * is for posix_spawn of crema's own programs, which still ignore SIGXFSZ (it initializes the
+ * attributes, the caller destroys them), the second for between fork and exec of any other. */
 CREMA_MUST_CHECK crema_err_t crema_signals_spawn_attr(posix_spawnattr_t *ret_attr);
 void crema_signals_restore(void);
 

@@ -46,7 +46,7 @@ _PACKAGES = ("dask", "distributed", "coffea", "uproot", "awkward", "numpy")
 _recorders: dict[tuple[str, str], Recorder] = {}  # by run and worker.id ("" without Dask)
 find = _recorders.get  # the recorder of (run_id, owner) in this process, if it has one
 _ended: collections.deque[str] = collections.deque(maxlen=64)  # runs that have ended here
-_announced: list[HookConfig] = []  # the runs that this process belongs to, without Dask; the newest last
+_announced: list[HookConfig] = []  # runs of this process without Dask; the newest last
 _lock = threading.Lock()
 _exit_registered = False
 

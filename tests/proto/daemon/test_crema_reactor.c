@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -170,6 +171,28 @@ test_signals_are_read_one_by_one(void **state)
     assert_int_equal(seen, 3);
 }
 
+/* A batch system's `ulimit -f` would kill every program that writes without a word of why. */
+static void
+test_a_file_at_its_limit_is_an_error_and_no_death(void **state)
+{
+    (void)state;
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        const struct rlimit one = {.rlim_cur = 1, .rlim_max = 1};
+        FILE *file = tmpfile();
+        if (!file || setrlimit(RLIMIT_FSIZE, &one) != 0)
+            _exit(1);
+        if (pwrite(fileno(file), "x", 1, 1) >= 0 || errno != EFBIG)
+            _exit(2);
+        crema_signals_restore();
+        (void)!pwrite(fileno(file), "x", 1, 1); /* as a program that it starts expects */
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ);
+}
+
 /* A program that was started must be stoppable although the one that started it blocks its signals. */
 static void
 test_started_programs_block_nothing(void **state)
@@ -225,6 +248,7 @@ main(void)
         cmocka_unit_test(test_bind_gives_the_port_and_refuses_a_taken_one),
         cmocka_unit_test(test_bind_does_not_steal_an_ipc_path),
         cmocka_unit_test(test_signals_are_read_one_by_one),
+        cmocka_unit_test(test_a_file_at_its_limit_is_an_error_and_no_death),
         cmocka_unit_test(test_started_programs_block_nothing),
         cmocka_unit_test(test_loop_ends_when_a_handler_says_so),
         cmocka_unit_test(test_a_peer_that_floods_fills_eight_mebibytes_of_the_aggregator),
