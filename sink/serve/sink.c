@@ -143,7 +143,7 @@ s_abandon(sink_t *self)
     if (sink_store_run_msg(self->store, CREMA_MSG_RUN_SEAL, &msg, real_ns, &is_new) != CREMA_OK)
         return true; /* it will be found again at the next look */
     crema_log_warn("run_abandoned", CREMA_ID("run", &run_id));
-    if (!sink_group_commit(self))
+    if (!sink_group_commit(self, &run_id))
         return false;
     sink_sealing_ask(self->sealing, &run_id, false, crema_clock_mono_ns());
     return true;
@@ -160,8 +160,7 @@ s_tick(sink_t *self)
     self->tick_timer = zloop_timer(self->loop, TICK_LATE_MS, 1, s_on_tick, self);
     if (self->tick_timer < 0)
         return -1;
-    if (sink_store_pending_bytes(self->store) > 0 && !self->commit_armed &&
-        !sink_group_commit(self))
+    if (!sink_group_go_on(self))
         return -1;
     if (self->views && self->flush_ms >= TICK_MS && ++self->ticks % (self->flush_ms / TICK_MS) == 0)
         sink_views_flush(self->views, crema_clock_mono_ns());
@@ -254,7 +253,7 @@ s_on_children(sink_t *self)
             if (self->views)
                 sink_views_end(self->views, &sealed->run_id);
         }
-        if (!sink_group_commit(self))
+        if (!sink_group_commit(self, &sealed->run_id))
             return false;
         sink_peers_broadcast(self->peers, &msg);
     }
@@ -349,6 +348,7 @@ s_wire_up(sink_t *self)
     int rc = zloop_reader(self->loop, self->router, s_on_readable, self);
     zloop_reader_set_tolerant(self->loop, self->router);
     rc |= zloop_poller(self->loop, &signals, s_on_signal, self);
+    rc |= sink_group_attach(self);
     if (crema_server_attach(self->server, self->loop, (size_t)self->config.connections_per_address,
                             NULL) != CREMA_OK)
         rc = -1;
@@ -473,7 +473,7 @@ sink_serve(sink_t *self)
     crema_health_report(self->config.health_file, false);
     crema_notify_stopping();
     if (!self->broken)
-        (void)sink_group_commit(self);
+        (void)sink_group_commit(self, NULL);
     sink_commit_stats_t marks = sink_commit_stats(sink_store_watermarks(self->store));
     sink_store_report_t report = sink_store_report(self->store);
     crema_log_info(

@@ -4,16 +4,17 @@
 #include "crema_log.h"
 #include "sink_private.h"
 
-#define REST_NS ((int64_t)1000 * 1000)
-
 static void
-s_on_group(void *context, const sink_run_t *run, const sink_journal_t *journal)
+s_on_group(void *context, const sink_store_group_t *group)
 {
     sink_t *self = context;
-    if (!self->views || run->seal_asked)
+    self->counts.commits++;
+    self->counts.committed_bytes += group->bytes;
+    crema_histogram_add(&self->counts.sync, group->took_ns);
+    crema_histogram_add(&self->counts.latency, group->waited_ns);
+    if (!self->views || group->run->seal_asked)
         return;
-    crema_err_t ignored =
-        sink_views_feed(self->views, &run->run_id, sink_journal_position(journal));
+    crema_err_t ignored = sink_views_feed(self->views, &group->run->run_id, group->end);
     (void)ignored; /* a run continues without a live file */
 }
 
@@ -66,25 +67,10 @@ sink_group_log_events(sink_t *self)
     }
 }
 
-/* The disk has as much time for others as a commit took, at least REST_NS, at most an interval. One
- * that found it full may have cost nothing and helps nobody. */
-static int64_t
-s_rest_ns(const sink_t *self, crema_err_t err, int64_t took_ns)
+/* False: the loop must end. */
+static bool
+s_note(sink_t *self, crema_err_t err, uint64_t commits)
 {
-    const int64_t most_ns = self->config.commit_interval_ns;
-    const int64_t rest_ns = took_ns > REST_NS ? took_ns : REST_NS;
-    return err == CREMA_OK && rest_ns < most_ns ? rest_ns : most_ns;
-}
-
-bool
-sink_group_commit(sink_t *self)
-{
-    size_t bytes = sink_store_pending_bytes(self->store);
-    const int64_t began_ns = crema_clock_mono_ns();
-    crema_err_t err = sink_store_commit(self->store, s_on_group, self);
-    const int64_t now_ns = crema_clock_mono_ns();
-    if (bytes || err != CREMA_OK)
-        self->t_rested_ns = now_ns + s_rest_ns(self, err, now_ns - began_ns);
     if (err == CREMA_EIO) {
         self->broken = true;
         sink_group_log_events(self);
@@ -93,21 +79,23 @@ sink_group_commit(sink_t *self)
     if (err != CREMA_OK) {
         self->space = SINK_SPACE_FULL;
         crema_log_warn("journal_full", CREMA_TEXT("store", self->config.store_dir),
-                       CREMA_TEXT("why", crema_err_text(err)), CREMA_INT("waiting_bytes", bytes),
+                       CREMA_TEXT("why", crema_err_text(err)),
+                       CREMA_INT("waiting_bytes", sink_store_pending_bytes(self->store)),
                        CREMA_TEXT("remedy", "free some of its disk: it is retried automatically"));
-        return true;
-    }
-    if (bytes) {
-        self->counts.commits++;
-        self->counts.committed_bytes += bytes;
-        crema_histogram_add(&self->counts.sync, now_ns - began_ns);
-        crema_histogram_add(&self->counts.latency,
-                            now_ns - (self->t_pending_ns ? self->t_pending_ns : began_ns));
-        self->t_pending_ns = 0;
+    } else if (self->counts.commits != commits) {
         self->space = sink_store_space(self->store, &self->free_b);
     }
     s_acknowledge(self);
     return true;
+}
+
+bool
+sink_group_commit(sink_t *self, const crema_id_t *run_id)
+{
+    const uint64_t commits = self->counts.commits;
+    crema_err_t err = run_id ? sink_store_commit_run(self->store, run_id, s_on_group, self)
+                             : sink_store_commit(self->store, s_on_group, self);
+    return s_note(self, err, commits);
 }
 
 static int
@@ -115,24 +103,43 @@ s_on_commit_due(zloop_t *loop, int timer, void *context)
 {
     (void)loop, (void)timer;
     sink_t *self = context;
-    self->commit_armed = false;
-    return sink_group_commit_soon(self) ? 0 : -1; /* a commit may have come meanwhile */
+    self->commit_due_ns = INT64_MAX;
+    return sink_group_go_on(self) ? 0 : -1;
 }
 
 bool
-sink_group_commit_soon(sink_t *self)
+sink_group_go_on(sink_t *self)
 {
-    size_t pending = sink_store_pending_bytes(self->store);
-    if (pending == 0) {
-        s_acknowledge(self);
+    const sink_store_pace_t pace = {self->config.commit_interval_ns,
+                                    (size_t)self->config.commit_bytes};
+    const uint64_t commits = self->counts.commits;
+    int64_t due_ns;
+    crema_err_t err = sink_store_end(self->store, s_on_group, self);
+    if (err == CREMA_OK)
+        err = sink_store_begin(self->store, &pace, &due_ns);
+    if (!s_note(self, err, commits))
+        return false;
+    if (due_ns >= self->commit_due_ns)
         return true;
-    }
-    int64_t wait_ns = self->t_rested_ns - crema_clock_mono_ns();
-    if (wait_ns <= 0 || pending >= (size_t)self->config.commit_bytes)
-        return sink_group_commit(self);
-    if (!self->commit_armed) {
-        size_t wait_ms = (size_t)((wait_ns + 999999) / 1000000);
-        self->commit_armed = zloop_timer(self->loop, wait_ms, 1, s_on_commit_due, self) >= 0;
-    }
-    return self->commit_armed || sink_group_commit(self);
+    int64_t wait_ns = due_ns - crema_clock_mono_ns();
+    size_t wait_ms = wait_ns > 0 ? (size_t)((wait_ns + 999999) / 1000000) : 0;
+    if (zloop_timer(self->loop, wait_ms, 1, s_on_commit_due, self) < 0)
+        return sink_group_commit(self, NULL);
+    self->commit_due_ns = due_ns;
+    return true;
+}
+
+static int
+s_on_synced(zloop_t *loop, zmq_pollitem_t *item, void *context)
+{
+    (void)loop, (void)item;
+    return sink_group_go_on(context) ? 0 : -1;
+}
+
+int
+sink_group_attach(sink_t *self)
+{
+    zmq_pollitem_t synced = {.fd = sink_store_fd(self->store), .events = ZMQ_POLLIN};
+    self->commit_due_ns = INT64_MAX;
+    return zloop_poller(self->loop, &synced, s_on_synced, self);
 }

@@ -29,7 +29,7 @@ s_put(sink_t *self, const crema_data_t *put, sink_store_put_t *ret_answer)
     crema_err_t err = sink_store_put(self->store, put, crema_clock_real_ns(), ret_answer);
     if (err != CREMA_ELIMIT || sink_store_pending_bytes(self->store) < SINK_GROUP_BYTES_MAX / 2)
         return err;
-    if (!sink_group_commit(self))
+    if (!sink_group_commit(self, &put->run_id))
         return CREMA_EIO;
     return sink_store_put(self->store, put, crema_clock_real_ns(), ret_answer);
 }
@@ -61,10 +61,7 @@ s_on_put(sink_t *self, size_t peer, const crema_msg_t *msg)
             .nack = {.stream_id = msg->data.stream_id, .expected_next = answer.next},
         };
         sink_peers_send(self->peers, peer, &nack);
-    } else if (answer.decision == SINK_PUT_APPEND) {
-        if (self->t_pending_ns == 0)
-            self->t_pending_ns = crema_clock_mono_ns();
-    } else {
+    } else if (answer.decision != SINK_PUT_APPEND) {
         sink_commit_ask(sink_store_watermarks(self->store), &msg->data.stream_id);
     }
 }
@@ -232,10 +229,10 @@ s_on_run(sink_t *self, size_t peer, const crema_msg_t *msg)
     if (is_new && msg->type == CREMA_MSG_RUN_OPEN)
         crema_log_info("run_opened", CREMA_ID("run", &msg->run.run_id));
     crema_failpoint_message("sink.before_commit", msg->type);
-    if (!sink_group_commit(self))
+    if (!sink_group_commit(self, &run_id))
         return false;
     crema_failpoint_message("sink.after_commit", msg->type);
-    if (sink_store_pending_bytes(self->store) > 0) /* no space: it is asked again */
+    if (sink_store_is_pending(self->store, &run_id)) /* no space: it is asked again */
         s_send_full(self, peer);
     else if (is_seal)
         s_on_seal(self, peer, &msg->run, is_new);
@@ -274,10 +271,10 @@ s_on_writers(sink_t *self, size_t peer, const crema_writers_msg_t *msg)
         .type = CREMA_MSG_RUN_LISTED,
         .writers = {.run_id = msg->run_id, .part = msg->part, .parts = msg->parts}};
     crema_failpoint("sink.before_commit.RUN_WRITERS");
-    if (!sink_group_commit(self))
+    if (!sink_group_commit(self, &msg->run_id))
         return false;
     crema_failpoint("sink.after_commit.RUN_WRITERS");
-    if (sink_store_pending_bytes(self->store) > 0)
+    if (sink_store_is_pending(self->store, &msg->run_id))
         s_send_full(self, peer);
     else if (sink_store_check_list(self->store, &msg->run_id))
         sink_peers_send(self->peers, peer, &answer);
@@ -406,5 +403,5 @@ sink_intake_take(sink_t *self)
     }
     zmq_msg_close(&id);
     zmq_msg_close(&body);
-    return go_on && sink_group_commit_soon(self);
+    return go_on && sink_group_go_on(self);
 }

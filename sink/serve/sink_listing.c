@@ -41,7 +41,7 @@ s_on_piece(zloop_t *loop, int timer, void *context)
     sink_t *self = context;
     bool waits;
     (void)sink_store_is_scrubbing(self->store, &waits);
-    if (waits && self->space != SINK_SPACE_FULL && !sink_group_commit(self))
+    if (waits && self->space != SINK_SPACE_FULL && !sink_group_commit(self, NULL))
         return -1;
     if (s_read_on(self))
         return 0;

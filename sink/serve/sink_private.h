@@ -46,28 +46,29 @@ struct sink {
     sink_space_t space;
     uint64_t free_b;
     char trouble[PATH_MAX + 512]; /* text of the last FULL */
-    bool commit_armed;            /* a timer is set */
-    bool listing_armed;           /* the timer of sink_listing.c is set */
-    int64_t t_rested_ns;          /* monotonic time from which PUTs are committed at once */
-    int64_t t_pending_ns;         /* of the first record that waits for the next one; 0: none */
-    int tick_timer;               /* -1: none */
-    int64_t ticked_ns;            /* the last tick */
-    int64_t wall_ahead_ns;        /* of the monotonic clock, at the last tick */
-    uint64_t ticks;               /* so far */
-    uint64_t broadcasts;          /* at the last tick */
-    size_t flush_ms;              /* between two updates of live files */
-    bool broken;                  /* the journal failed */
-    bool sent_full;               /* FULL was sent to a peer in this batch */
+    int64_t commit_due_ns; /* monotonic time of the next commit's timer; INT64_MAX: none is set */
+    bool listing_armed;    /* the timer of sink_listing.c is set */
+    int tick_timer;        /* -1: none */
+    int64_t ticked_ns;     /* the last tick */
+    int64_t wall_ahead_ns; /* of the monotonic clock, at the last tick */
+    uint64_t ticks;        /* so far */
+    uint64_t broadcasts;   /* at the last tick */
+    size_t flush_ms;       /* between two updates of live files */
+    bool broken;           /* the journal failed */
+    bool sent_full;        /* FULL was sent to a peer in this batch */
     counts_t counts;
 };
 
-/* ---- sink_group.c: these return false when the loop must end */
+/* ---- sink_group.c: those with a result of true or false return false when the loop must end */
 
-/* Commits what waits and sends every aggregator what is durable. */
-bool sink_group_commit(sink_t *self);
-/* Commits at once if the disk has rested from the last commit or enough has collected, otherwise
- * when it has. */
-bool sink_group_commit_soon(sink_t *self);
+/* Has the loop continue when journals have been synced; not 0: it cannot. */
+int sink_group_attach(sink_t *self);
+/* Commits what waits, or all of one run (NULL: everything), before it returns, and sends every
+ * aggregator what is durable. */
+bool sink_group_commit(sink_t *self, const crema_id_t *run_id);
+/* Has what waits committed, each run as soon as it has rested from its last commit or enough of it
+ * has collected, and sends every aggregator what is durable. */
+bool sink_group_go_on(sink_t *self);
 
 /* Logs the store's events. */
 void sink_group_log_events(sink_t *self);

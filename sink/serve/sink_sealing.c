@@ -145,7 +145,8 @@ s_start(sink_sealing_t *self, const sink_run_t *run)
     if (!s_paths(self, &run->run_id, journal, output))
         return;
     /* A run that cannot be started now is still due at the next tick. */
-    crema_err_t err = sink_sealer_start(self->sealer, &run->run_id, run->news, journal, output);
+    crema_err_t err =
+        sink_sealer_start(self->sealer, &run->run_id, run->durable_news, journal, output);
     (void)err;
 }
 

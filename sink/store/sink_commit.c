@@ -13,6 +13,7 @@ typedef struct {
     crema_id_t run_id;
     stream_t *streams; /* latest first */
     size_t n;
+    stream_t *unsynced, *syncing; /* latest first: written since the last sync began, and before */
 } run_t;
 
 struct stream {
@@ -20,20 +21,21 @@ struct stream {
     run_t *run;
     stream_t *next_of_run;
     uint64_t written;   /* in the journal */
+    uint64_t syncing;   /* `written` when the sync under way began */
     uint64_t committed; /* synced; at most written */
     uint64_t hi;        /* was in the journal once; counts only if above `written` */
     bool ended;         /* `written` is the END: nothing may follow */
     bool in_unsynced;   /* linked by next_unsynced */
+    bool in_syncing;    /* linked by next_syncing */
     bool in_answers;    /* linked by next_answer */
-    stream_t *next_unsynced;
+    stream_t *next_unsynced, *next_syncing;
     stream_t *next_answer;
 };
 
 struct sink_commit {
     crema_map_t *streams;
-    crema_map_t *runs;  /* run_t * by run_id */
-    stream_t *unsynced; /* written > committed, latest first */
-    stream_t *answers;  /* streams to acknowledge, oldest first */
+    crema_map_t *runs; /* run_t * by run_id */
+    stream_t *answers; /* streams to acknowledge, oldest first */
     stream_t **answers_end;
     sink_commit_stats_t stats;
 };
@@ -215,7 +217,7 @@ void
 sink_commit_lower(sink_commit_t *self, const crema_id_t *stream_id, uint64_t committed)
 {
     stream_t *stream = crema_map_find(self->streams, stream_id);
-    if (!stream || stream->in_unsynced || committed >= stream->committed)
+    if (!stream || stream->in_unsynced || stream->in_syncing || committed >= stream->committed)
         return;
     if (stream->hi < stream->committed)
         stream->hi = stream->committed;
@@ -231,7 +233,7 @@ sink_commit_forget(sink_commit_t *self, const crema_id_t *run_id)
     if (!run)
         return true;
     for (const stream_t *stream = run->streams; stream; stream = stream->next_of_run)
-        if (stream->in_unsynced || stream->in_answers)
+        if (stream->in_unsynced || stream->in_syncing || stream->in_answers)
             return false;
     while (run->streams) {
         stream_t *stream = run->streams;
@@ -299,23 +301,62 @@ sink_commit_written(sink_commit_t *self, const crema_id_t *stream_id, uint64_t l
     stream->ended = closed;
     if (!stream->in_unsynced) {
         stream->in_unsynced = true;
-        stream->next_unsynced = self->unsynced;
-        self->unsynced = stream;
+        stream->next_unsynced = stream->run->unsynced;
+        stream->run->unsynced = stream;
+    }
+}
+
+/* Calls `fn` for the run, or for every run if run_id is NULL. */
+static void
+s_each_run(sink_commit_t *self, const crema_id_t *run_id, void (*fn)(sink_commit_t *, run_t *))
+{
+    size_t cursor = 0;
+    run_t *run = run_id ? crema_map_find(self->runs, run_id) : NULL;
+    if (run)
+        fn(self, run);
+    while (!run_id && (run = crema_map_next(self->runs, &cursor)) != NULL)
+        fn(self, run);
+}
+
+static void
+s_begin(sink_commit_t *self, run_t *run)
+{
+    (void)self;
+    while (run->unsynced) {
+        stream_t *stream = run->unsynced;
+        run->unsynced = stream->next_unsynced;
+        stream->in_unsynced = false;
+        stream->syncing = stream->written;
+        stream->in_syncing = true;
+        stream->next_syncing = run->syncing;
+        run->syncing = stream;
     }
 }
 
 void
-sink_commit_durable(sink_commit_t *self)
+sink_commit_begin(sink_commit_t *self, const crema_id_t *run_id)
 {
-    while (self->unsynced) {
-        stream_t *stream = self->unsynced;
-        self->unsynced = stream->next_unsynced;
-        stream->in_unsynced = false;
-        self->stats.uncommitted -= stream->written - stream->committed;
-        self->stats.tombstones += stream->ended;
-        stream->committed = stream->written;
+    s_each_run(self, run_id, s_begin);
+}
+
+static void
+s_durable(sink_commit_t *self, run_t *run)
+{
+    while (run->syncing) {
+        stream_t *stream = run->syncing;
+        run->syncing = stream->next_syncing;
+        stream->in_syncing = false;
+        self->stats.uncommitted -= stream->syncing - stream->committed;
+        stream->committed = stream->syncing;
+        self->stats.tombstones += stream->ended && stream->committed == stream->written;
         s_mark_for_ack(self, stream);
     }
+}
+
+void
+sink_commit_durable(sink_commit_t *self, const crema_id_t *run_id)
+{
+    s_each_run(self, run_id, s_durable);
 }
 
 /* The row of a stream as senders see it: CLOSED only once its END is durable. */

@@ -3,7 +3,7 @@
  *
  * A PUT that continues at `next` is appended; leading records that are already there are cut
  * off; a PUT that leaves a gap is refused. The watermark `written` moves when a frame is in the
- * journal, `committed` only when an fdatasync after it has succeeded: sink_commit_durable(). A
+ * journal, `committed` only when an fdatasync that began after it has succeeded: sink_commit_durable(). A
  * closed stream keeps its final number as long as its run is kept; a freed run accepts no record
  * of any stream. */
 #ifndef SINK_COMMIT_H
@@ -65,8 +65,11 @@ CREMA_MUST_CHECK crema_err_t sink_commit_put(sink_commit_t *self, const crema_id
 void sink_commit_written(sink_commit_t *self, const crema_id_t *stream_id, uint64_t last_seq,
                          bool closed);
 
-/* An fdatasync that began after the last sink_commit_written() has succeeded. */
-void sink_commit_durable(sink_commit_t *self);
+/* An fdatasync of the run's journal begins, of all journals if run_id is NULL; the one before it has
+ * ended. */
+void sink_commit_begin(sink_commit_t *self, const crema_id_t *run_id);
+/* That fdatasync has succeeded: what was written before it began is committed. */
+void sink_commit_durable(sink_commit_t *self, const crema_id_t *run_id);
 
 /* Rows to acknowledge, at most `max`: streams whose committed number has moved or was asked for
  * since the last call. */

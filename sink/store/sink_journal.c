@@ -60,10 +60,6 @@ sink_journal_close(sink_journal_t **self_p)
 static crema_err_t
 s_reserve(sink_journal_t *self, size_t more)
 {
-    if (self->durable) {
-        self->durable = false;
-        self->group_bytes = 0;
-    }
     if (more > SINK_GROUP_BYTES_MAX - self->group_bytes)
         return CREMA_ELIMIT;
     if (self->group_bytes + more <= self->group_room)
@@ -79,10 +75,11 @@ s_reserve(sink_journal_t *self, size_t more)
     return CREMA_OK;
 }
 
+/* What is written is synced before the next group is written. */
 static bool
 s_follows_synced(const sink_journal_t *self)
 {
-    return self->fd >= 0 && self->segment_bytes > SINK_SEGMENT_HEADER_BYTES;
+    return self->fd >= 0 && self->segment_bytes + self->unsynced_bytes > SINK_SEGMENT_HEADER_BYTES;
 }
 
 /* The body is `head` and then `tail`. */
@@ -308,11 +305,14 @@ sink_journal_write(sink_journal_t *self, const sink_journal_head_t *head)
 {
     if (self->broken)
         return CREMA_EIO;
-    if (self->durable)
+    if (self->group_bytes == 0)
         return CREMA_OK;
-    crema_err_t err = s_write_group(self, head, &self->unsynced_bytes);
+    size_t bytes;
+    crema_err_t err = s_write_group(self, head, &bytes);
     if (err != CREMA_OK)
         return s_fail(self, err);
+    self->unsynced_bytes = bytes;
+    self->group_bytes = 0;
     crema_failpoint("sink.before_group_fdatasync");
     return CREMA_OK;
 }
@@ -320,7 +320,7 @@ sink_journal_write(sink_journal_t *self, const sink_journal_head_t *head)
 int
 sink_journal_fd(const sink_journal_t *self)
 {
-    return self->durable ? -1 : self->fd;
+    return self->unsynced_bytes > 0 ? self->fd : -1;
 }
 
 crema_err_t
@@ -331,7 +331,7 @@ sink_journal_synced(sink_journal_t *self, bool ok)
     crema_failpoint("sink.after_group_fdatasync");
     self->segment_bytes += self->unsynced_bytes;
     self->bytes += self->unsynced_bytes;
-    self->durable = true;
+    self->unsynced_bytes = 0;
     self->rests = false;
     return CREMA_OK;
 }
@@ -340,7 +340,7 @@ crema_err_t
 sink_journal_sync(sink_journal_t *self, const sink_journal_head_t *head)
 {
     crema_err_t err = sink_journal_write(self, head);
-    if (err != CREMA_OK || self->durable)
+    if (err != CREMA_OK || self->unsynced_bytes == 0)
         return err;
     return sink_journal_synced(self, fdatasync(self->fd) == 0);
 }
@@ -349,7 +349,7 @@ crema_err_t
 sink_journal_rest(sink_journal_t *self, const sink_journal_head_t *head)
 {
     size_t bytes = 0;
-    if (self->broken || !self->durable)
+    if (self->broken || sink_journal_pending_bytes(self) > 0)
         return CREMA_EINVAL;
     if (self->rests)
         return CREMA_OK;
@@ -374,7 +374,7 @@ sink_journal_rest(sink_journal_t *self, const sink_journal_head_t *head)
 size_t
 sink_journal_pending_bytes(const sink_journal_t *self)
 {
-    return self->durable ? 0 : self->group_bytes;
+    return self->unsynced_bytes + self->group_bytes;
 }
 
 uint64_t

@@ -106,9 +106,10 @@ CREMA_MUST_CHECK crema_err_t sink_journal_sealed(sink_journal_t *self,
                                                  int64_t t_real_ns);
 
 /* Writes what was collected, which is durable after fdatasync(sink_journal_fd()); report its
- * outcome with sink_journal_synced() before anything else. `head` provides the checkpoint if a new
- * segment begins; NULL: no checkpoint. CREMA_ENOSPC: nothing of the group is in the file and all
- * of it is still in memory. CREMA_EIO: broken; acknowledge nothing and end the process. */
+ * outcome with sink_journal_synced(). Until then the journal may be appended to, but neither
+ * written, brought to rest nor closed. `head` provides the checkpoint if a new segment begins; NULL:
+ * no checkpoint. CREMA_ENOSPC: nothing of the group is in the file and all of it is still in
+ * memory. CREMA_EIO: broken; acknowledge nothing and end the process. */
 CREMA_MUST_CHECK crema_err_t sink_journal_write(sink_journal_t *self,
                                                 const sink_journal_head_t *head);
 /* -1 if nothing was written since the last sync. */
@@ -121,6 +122,7 @@ CREMA_MUST_CHECK crema_err_t sink_journal_sync(sink_journal_t *self,
  * read to know its state. Nothing may be pending. */
 CREMA_MUST_CHECK crema_err_t sink_journal_rest(sink_journal_t *self,
                                                const sink_journal_head_t *head);
+/* Appended and not durable yet. */
 size_t sink_journal_pending_bytes(const sink_journal_t *self);
 uint64_t sink_journal_bytes(const sink_journal_t *self);
 /* The durable end: all segments before `segment`, and `bytes` of it. */

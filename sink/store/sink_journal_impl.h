@@ -8,20 +8,19 @@
 struct sink_journal {
     char *dir;
     sink_header_t header;
-    uint32_t segment;     /* number of the newest segment, whoever wrote it; 0: none yet */
-    int fd;               /* of our segment; -1: the next sync begins one */
-    size_t segment_bytes; /* durable bytes of our segment */
-    uint64_t bytes;       /* durable bytes of all segments */
-    uint64_t torn_bytes;  /* cut by the opening */
-    uint64_t next_seq;    /* number of the next frame */
-    uint8_t *group;       /* frames since the last sync, or those of the last sync if `durable` */
+    uint32_t segment;      /* number of the newest segment, whoever wrote it; 0: none yet */
+    int fd;                /* of our segment; -1: the next sync begins one */
+    size_t segment_bytes;  /* durable bytes of our segment */
+    uint64_t bytes;        /* durable bytes of all segments */
+    uint64_t torn_bytes;   /* cut by the opening */
+    uint64_t next_seq;     /* number of the next frame */
+    size_t unsynced_bytes; /* written behind them, and being synced */
+    uint8_t *group;        /* frames that are not written yet */
     size_t group_bytes, group_room;
-    size_t unsynced_bytes; /* what was written of it */
-    uint64_t group_seq;    /* number of its first frame */
-    bool group_follows;    /* its first frame is flagged: everything before it was synced */
-    bool durable; /* `group` is in the file and synced; the next append starts a fresh one */
-    bool rests;   /* the newest segment holds only a checkpoint */
-    bool broken;  /* a write or sync failed: nothing more may be acknowledged */
+    uint64_t group_seq; /* number of its first frame */
+    bool group_follows; /* its first frame is flagged: everything before it was synced */
+    bool rests;         /* the newest segment holds only a checkpoint */
+    bool broken;        /* a write or sync failed: nothing more may be acknowledged */
 };
 
 /* Reads the segments `numbers` of a journal, oldest first. `whole` is false if they are only the

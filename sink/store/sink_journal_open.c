@@ -264,7 +264,6 @@ sink_journal_open(const char *dir, const crema_id_t *store_id, const crema_id_t 
     if (self) {
         self->fd = -1;
         self->next_seq = 1;
-        self->durable = true;
         self->header = (sink_header_t){*store_id, *run_id, generation};
         self->dir = strdup(dir);
         err = self->dir ? s_open(self, visitor, &report, where) : CREMA_ENOMEM;

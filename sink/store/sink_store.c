@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
+#include "crema_clock.h"
 #include "sink_fs.h"
 #include "sink_put.h"
 #include "sink_store_private.h"
@@ -27,7 +28,7 @@ s_note_news(sink_store_run_t *run, int64_t t_real_ns)
 static crema_err_t
 s_take_run(sink_store_t *self, const crema_id_t *run_id, sink_store_run_t **ret_run)
 {
-    return self->stuck ? CREMA_ENOSPC : sink_store_take_run(self, run_id, ret_run);
+    return self->n_stuck > 0 ? CREMA_ENOSPC : sink_store_take_run(self, run_id, ret_run);
 }
 
 static bool
@@ -278,7 +279,7 @@ sink_store_answer(const sink_store_t *self, const crema_id_t *run_id, uint8_t **
 
 /* ---- committing */
 
-#define SYNCS_MAX 64
+#define REST_NS_MIN INT64_C(1000000)
 #define S_DIRTY(link) CREMA_LIST_ITEM(link, sink_store_run_t, dirty)
 
 size_t
@@ -301,57 +302,133 @@ s_report_broken(sink_store_t *self, const sink_store_run_t *run, int why)
     return CREMA_EIO;
 }
 
-/* Writes and syncs the journals of up to SYNCS_MAX dirty runs, from *at_p on, which moves behind
- * them. */
+/* Writes what was collected and has it synced. */
 static crema_err_t
-s_sync_some(sink_store_t *self, const crema_link_t **at_p)
+s_begin(sink_store_t *self, sink_store_run_t *run)
 {
-    sink_store_run_t *runs[SYNCS_MAX];
-    sink_sync_t syncs[SYNCS_MAX];
-    crema_err_t err = CREMA_OK;
-    size_t n = 0;
-    for (; *at_p != &self->dirty && n < SYNCS_MAX; *at_p = (*at_p)->next) {
-        sink_store_head_t of = {self, S_DIRTY(*at_p)};
-        sink_journal_head_t head = sink_store_head(&of);
-        crema_err_t one = sink_journal_write(of.run->journal, &head);
-        if (one == CREMA_EIO)
-            return s_report_broken(self, of.run, errno);
-        if (one != CREMA_OK) {
-            err = one;
-        } else if (sink_journal_fd(of.run->journal) >= 0) {
-            syncs[n] = (sink_sync_t){.fd = sink_journal_fd(of.run->journal)};
-            runs[n++] = of.run;
-        }
+    sink_store_head_t of = {self, run};
+    const sink_journal_head_t head = sink_store_head(&of);
+    run->begun_ns = crema_clock_mono_ns();
+    run->waits_ns = run->dirty_ns;
+    run->syncing_bytes = sink_journal_pending_bytes(run->journal);
+    crema_err_t err = sink_journal_write(run->journal, &head);
+    if (err == CREMA_EIO)
+        return s_report_broken(self, run, errno);
+    const bool stuck = err != CREMA_OK;
+    self->n_stuck += stuck - run->stuck;
+    run->stuck = stuck;
+    if (stuck) {
+        run->ended_ns = run->begun_ns;
+        return err;
     }
-    sink_syncs_run(self->syncs, syncs, n);
-    for (size_t i = 0; i < n; i++)
-        if (sink_journal_synced(runs[i]->journal, syncs[i].error == 0) != CREMA_OK)
-            return s_report_broken(self, runs[i], syncs[i].error);
+    sink_commit_begin(self->watermarks, &run->shown.run_id);
+    sink_store_written(run);
+    run->sync = (sink_sync_t){.fd = sink_journal_fd(run->journal)};
+    sink_syncs_begin(self->syncs, &run->sync);
+    return CREMA_OK;
+}
+
+/* When the run's next group may be written. */
+static int64_t
+s_due_ns(const sink_store_run_t *run, const sink_store_pace_t *pace)
+{
+    int64_t rest_ns = run->took_ns > REST_NS_MIN ? run->took_ns : REST_NS_MIN;
+    if (run->stuck || rest_ns > pace->rest_max_ns)
+        rest_ns = pace->rest_max_ns;
+    else if (sink_journal_pending_bytes(run->journal) >= pace->bytes)
+        rest_ns = 0;
+    return run->ended_ns + rest_ns;
+}
+
+crema_err_t
+sink_store_begin(sink_store_t *self, const sink_store_pace_t *pace, int64_t *ret_due_ns)
+{
+    const int64_t now_ns = crema_clock_mono_ns();
+    crema_err_t err = CREMA_OK;
+    *ret_due_ns = INT64_MAX;
+    for (crema_link_t *at = self->dirty.next, *next; at != &self->dirty; at = next) {
+        sink_store_run_t *run = S_DIRTY(at);
+        next = at->next;
+        const int64_t due_ns = run->syncing ? INT64_MAX : pace ? s_due_ns(run, pace) : now_ns;
+        if (due_ns > now_ns) {
+            *ret_due_ns = due_ns < *ret_due_ns ? due_ns : *ret_due_ns;
+            continue;
+        }
+        crema_err_t one = s_begin(self, run);
+        if (one == CREMA_EIO)
+            return one;
+        if (one != CREMA_OK)
+            err = one;
+    }
     return err;
+}
+
+/* CREMA_ENOENT: none has ended; with `waits`: none is under way. */
+static crema_err_t
+s_end_one(sink_store_t *self, bool waits, sink_store_group_fn fn, void *context)
+{
+    sink_sync_t *sync = sink_syncs_ended(self->syncs, waits);
+    if (!sync)
+        return CREMA_ENOENT;
+    sink_store_run_t *run = CREMA_LIST_ITEM(sync, sink_store_run_t, sync);
+    run->syncing = false;
+    if (sink_journal_synced(run->journal, sync->error == 0) != CREMA_OK)
+        return s_report_broken(self, run, sync->error);
+    run->ended_ns = crema_clock_mono_ns();
+    run->took_ns = run->ended_ns - run->begun_ns;
+    sink_commit_durable(self->watermarks, &run->shown.run_id);
+    sink_store_synced(self, run);
+    const sink_store_group_t group = {
+        .run = &run->shown,
+        .end = sink_journal_position(run->journal),
+        .bytes = run->syncing_bytes,
+        .took_ns = run->took_ns,
+        .waited_ns = run->ended_ns - run->waits_ns,
+    };
+    if (fn)
+        fn(context, &group);
+    return CREMA_OK;
+}
+
+crema_err_t
+sink_store_end(sink_store_t *self, sink_store_group_fn fn, void *context)
+{
+    crema_err_t err;
+    do
+        err = s_end_one(self, false, fn, context);
+    while (err == CREMA_OK);
+    return err == CREMA_ENOENT ? CREMA_OK : err;
+}
+
+int
+sink_store_fd(const sink_store_t *self)
+{
+    return sink_syncs_fd(self->syncs);
 }
 
 crema_err_t
 sink_store_commit(sink_store_t *self, sink_store_group_fn fn, void *context)
 {
+    int64_t ignored;
+    crema_err_t err = CREMA_OK, end;
+    do { /* again if something was appended while it was being synced */
+        err = sink_store_begin(self, NULL, &ignored);
+        do
+            end = err == CREMA_EIO ? err : s_end_one(self, true, fn, context);
+        while (end == CREMA_OK);
+    } while (err == CREMA_OK && end == CREMA_ENOENT && !crema_list_is_empty(&self->dirty));
+    return end == CREMA_EIO ? end : err;
+}
+
+crema_err_t
+sink_store_commit_run(sink_store_t *self, const crema_id_t *run_id, sink_store_group_fn fn,
+                      void *context)
+{
+    sink_store_run_t *run = sink_store_run(self, run_id);
     crema_err_t err = CREMA_OK;
-    for (const crema_link_t *at = self->dirty.next; at != &self->dirty;) {
-        crema_err_t some = s_sync_some(self, &at);
-        if (some == CREMA_EIO)
-            return CREMA_EIO;
-        if (some != CREMA_OK)
-            err = some;
-    }
-    self->stuck = err != CREMA_OK;
-    if (err != CREMA_OK)
-        return err;
-    sink_commit_durable(self->watermarks);
-    sink_store_run_t *run;
-    while ((run = CREMA_LIST_FIRST(&self->dirty, sink_store_run_t, dirty))) {
-        sink_store_untouch(self, run);
-        if (fn)
-            fn(context, &run->shown, run->journal);
-    }
-    return CREMA_OK;
+    while (err == CREMA_OK && run && sink_store_is_unsynced(run))
+        err = run->syncing ? s_end_one(self, true, fn, context) : s_begin(self, run);
+    return err;
 }
 
 /* ---- space */
@@ -388,7 +465,7 @@ sink_store_space(sink_store_t *self, uint64_t *ret_free_b)
         *ret_free_b = limit - (used < limit ? used : limit);
     if (limit && space == SINK_SPACE_FREE && used >= limit - limit / 10)
         space = SINK_SPACE_SHORT;
-    if (self->stuck || (limit && used >= limit - limit / 20))
+    if (self->n_stuck > 0 || (limit && used >= limit - limit / 20))
         space = SINK_SPACE_FULL;
     return space;
 }

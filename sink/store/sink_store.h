@@ -8,8 +8,8 @@
  *     <store>/refused      see sink_refused.h
  *     <store>/<run_id>/    see sink_journal.h
  *
- * What is put collects in memory; sink_store_commit() syncs every journal that has something new
- * and only then moves the watermarks.
+ * What is put collects in memory; sink_store_begin() writes it and syncs the journals in the
+ * background, each for itself; the watermarks move when the sync of their journal has ended.
  *
  * A run is in one of these stages. Work and memory grow with the number of live runs only.
  *
@@ -56,8 +56,9 @@ typedef struct {
     bool is_full;        /* it has reached the limit of a run since this start: records are lost */
     const char *aside;   /* why its journal cannot be read, with the file; NULL: it is readable */
     uint64_t news;       /* PUTs and RUN_SEALs appended since the store was opened */
-    int64_t t_news_ns;   /* real time of the last of them; 0: none */
-    crema_id_t owner;    /* the key that opened it; zero: no keys, or not opened */
+    uint64_t durable_news; /* those of them that are durable */
+    int64_t t_news_ns;     /* real time of the last of them; 0: none */
+    crema_id_t owner;      /* the key that opened it; zero: no keys, or not opened */
     uint8_t
         agent_key[CREMA_WIRE_KEY_BYTES]; /* key of the run's own agents from RUN_OPEN; zero: none */
 } sink_run_t;
@@ -215,16 +216,44 @@ CREMA_MUST_CHECK crema_err_t sink_store_keep_answer(sink_store_t *self, const cr
 CREMA_MUST_CHECK crema_err_t sink_store_answer(const sink_store_t *self, const crema_id_t *run_id,
                                                uint8_t **ret_bytes, size_t *ret_size);
 
-/* Bytes waiting for a commit. */
+/* Bytes of the runs that were appended to and not written since. */
 size_t sink_store_pending_bytes(const sink_store_t *self);
+/* True if something of the run is not durable. */
+bool sink_store_is_pending(const sink_store_t *self, const crema_id_t *run_id);
 
-/* Syncs, moves the watermarks, then calls `fn` (may be NULL) for each journal with something
- * new. CREMA_ENOSPC: nothing is committed, everything stays in memory, and PUTs are refused
- * until a commit succeeds. CREMA_EIO: end the process. */
-typedef void (*sink_store_group_fn)(void *context, const sink_run_t *run,
-                                    const sink_journal_t *journal);
+/* A group of one run that has become durable. */
+typedef struct {
+    const sink_run_t *run;
+    sink_journal_position_t end; /* of its journal */
+    size_t bytes;
+    int64_t waited_ns, took_ns; /* since its first append; its write and sync */
+} sink_store_group_t;
+typedef void (*sink_store_group_fn)(void *context, const sink_store_group_t *group);
+
+/* A run rests after a sync as long as that took, at least a millisecond, at most `rest_max_ns`,
+ * unless `bytes` have collected; after it found the disk full as long as possible. */
+typedef struct {
+    int64_t rest_max_ns;
+    size_t bytes;
+} sink_store_pace_t;
+
+/* Writes the group of each run that has rested (`pace` NULL: of each), and has it synced in the
+ * background, while the next one collects: a slow sync delays only its own run. *ret_due_ns: when
+ * the next run has rested, INT64_MAX: none rests. CREMA_ENOSPC: nothing of one of the groups was
+ * written, it stays in memory, and PUTs are refused until that succeeds. CREMA_EIO: end the process. */
+CREMA_MUST_CHECK crema_err_t sink_store_begin(sink_store_t *self, const sink_store_pace_t *pace,
+                                              int64_t *ret_due_ns);
+/* Readable when a sync has ended. */
+int sink_store_fd(const sink_store_t *self);
+/* Takes the syncs that have ended: moves the watermarks, then calls `fn` (may be NULL) for each
+ * group. CREMA_EIO: end the process. */
+CREMA_MUST_CHECK crema_err_t sink_store_end(sink_store_t *self, sink_store_group_fn fn,
+                                            void *context);
+/* Both for everything, or for all of one run, and waits for it; groups of others may end meanwhile. */
 CREMA_MUST_CHECK crema_err_t sink_store_commit(sink_store_t *self, sink_store_group_fn fn,
                                                void *context);
+CREMA_MUST_CHECK crema_err_t sink_store_commit_run(sink_store_t *self, const crema_id_t *run_id,
+                                                   sink_store_group_fn fn, void *context);
 
 typedef enum {
     SINK_SPACE_FREE,

@@ -49,6 +49,12 @@ sink_store_is_over(const sink_run_t *run)
            crema_life_step(run->life, CREMA_LIFE_AGE, &closed) == CREMA_OK;
 }
 
+bool
+sink_store_is_unsynced(const sink_store_run_t *run)
+{
+    return run->syncing || crema_list_is_linked(&run->dirty);
+}
+
 /* ---- their directories */
 
 crema_err_t

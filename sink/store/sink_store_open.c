@@ -327,6 +327,7 @@ sink_store_close(sink_store_t **self_p)
             crema_err_t err = sink_store_keep_age(self);
             (void)err; /* a little time in service is lost */
         }
+        sink_syncs_destroy(&self->syncs);
         size_t cursor = 0;
         sink_store_run_t *run;
         while (self->runs && (run = crema_map_next(self->runs, &cursor))) {
@@ -343,7 +344,6 @@ sink_store_close(sink_store_t **self_p)
         sink_past_clear(&self->past);
         sink_refused_clear(&self->refused);
         crema_map_destroy(&self->runs);
-        sink_syncs_destroy(&self->syncs);
         sink_commit_destroy(&self->watermarks);
         crema_arena_destroy(&self->arena);
         if (self->lock_fd >= 0)

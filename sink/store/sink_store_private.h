@@ -29,18 +29,25 @@ typedef struct {
     sink_stage_t stage;
     sink_journal_t *journal; /* while it is live */
     uint64_t bytes;          /* of the journal on disk, 0 while it is unread */
-    crema_link_t dirty;      /* appended to since the last commit */
+    crema_link_t dirty;      /* appended to, and not written since */
+    sink_sync_t sync;        /* of what was written */
+    bool syncing, stuck;     /* sync: under way; stuck: the last write found the disk full */
+    size_t syncing_bytes;
+    uint64_t syncing_news;
+    int64_t dirty_ns; /* monotonic time of the first append */
+    int64_t waits_ns, begun_ns, ended_ns,
+        took_ns; /* the same of the last group; its write and sync */
     crema_link_t unread;
     crema_link_t scrubbed; /* its journal is being re-read */
     sink_scrub_t *scrub;
-    bool scrub_for_list;          /* because its list of writers came */
-    bool list_checked;            /* the check for the list of writers is done */
-    sink_age_t resting;           /* time of service when it came to rest */
-    size_t place;                 /* index in the array of live runs */
-    int64_t age_used_ns;          /* time of service when it was last used */
-    int64_t age_sealed_ns;        /* time of service at the last SEALED; 0: unknown */
-    char *cause;                  /* why it is set aside; shown.aside points here */
-    sink_journal_state_t durable; /* as of the last commit */
+    bool scrub_for_list;                   /* because its list of writers came */
+    bool list_checked;                     /* the check for the list of writers is done */
+    sink_age_t resting;                    /* time of service when it came to rest */
+    size_t place;                          /* index in the array of live runs */
+    int64_t age_used_ns;                   /* time of service when it was last used */
+    int64_t age_sealed_ns;                 /* time of service at the last SEALED; 0: unknown */
+    char *cause;                           /* why it is set aside; shown.aside points here */
+    sink_journal_state_t durable, written; /* as of the last sync, and of the last write */
     /* Checksums of the last RUN_OPEN, RUN_END and RUN_SEAL, without the time of the verdict; 0:
      * none yet. */
     uint32_t said_open, said_end, said_seal;
@@ -74,7 +81,8 @@ struct sink_store {
     uint64_t bytes, resting_bytes;
     int64_t age_ns, age_kept_ns, mono_ns;
     crema_arena_t *arena;
-    bool stuck; /* the last commit found the disk full: nothing new is taken until one succeeds */
+    size_t
+        n_stuck; /* runs whose last write found the disk full: until it succeeds nothing new is taken */
     sink_store_news_t *news;  /* for the log, oldest first */
     sink_store_news_t *given; /* the event returned last */
     sink_store_report_t report;
@@ -89,6 +97,8 @@ CREMA_MUST_CHECK crema_err_t sink_store_add_run(sink_store_t *self, const crema_
 bool sink_store_is_freed(const sink_store_t *self, const crema_id_t *run_id);
 /* True if the final file of the run is complete. */
 bool sink_store_is_over(const sink_run_t *run);
+/* True if something of it is not durable yet. */
+bool sink_store_is_unsynced(const sink_store_run_t *run);
 void sink_store_add_event(sink_store_t *self, int type, const crema_id_t *run_id, const char *text);
 void sink_store_drop_news(sink_store_t *self);
 /* Removes everything except damaged files. */
@@ -121,8 +131,9 @@ CREMA_MUST_CHECK crema_err_t sink_store_take_run(sink_store_t *self, const crema
                                                  sink_store_run_t **ret_run);
 /* Call it after appending to the run's journal. */
 void sink_store_touch(sink_store_t *self, sink_store_run_t *run);
-/* Call it after the run's journal was committed. */
-void sink_store_untouch(sink_store_t *self, sink_store_run_t *run);
+/* Call them after the run's journal was written, and synced. */
+void sink_store_written(sink_store_run_t *run);
+void sink_store_synced(sink_store_t *self, sink_store_run_t *run);
 /* Brings a live run to rest. CREMA_EAGAIN: something of it is pending or not yet acknowledged. */
 CREMA_MUST_CHECK crema_err_t sink_store_rest(sink_store_t *self, sink_store_run_t *run);
 void sink_store_drop_run(sink_store_t *self, sink_store_run_t *run);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crema_clock.h"
 #include "sink_fs.h"
 #include "sink_store_private.h"
 
@@ -285,14 +286,25 @@ sink_store_drop_run(sink_store_t *self, sink_store_run_t *run)
 void
 sink_store_touch(sink_store_t *self, sink_store_run_t *run)
 {
+    if (!crema_list_is_linked(&run->dirty))
+        run->dirty_ns = crema_clock_mono_ns();
     crema_list_append(&self->dirty, &run->dirty);
 }
 
 void
-sink_store_untouch(sink_store_t *self, sink_store_run_t *run)
+sink_store_written(sink_store_run_t *run)
 {
     crema_list_remove(&run->dirty);
-    run->durable = sink_store_state(run);
+    run->written = sink_store_state(run);
+    run->syncing_news = run->shown.news;
+    run->syncing = true;
+}
+
+void
+sink_store_synced(sink_store_t *self, sink_store_run_t *run)
+{
+    run->durable = run->written;
+    run->shown.durable_news = run->syncing_news;
     s_set_bytes(self, run, sink_journal_bytes(run->journal));
 }
 
@@ -305,7 +317,7 @@ sink_store_rest(sink_store_t *self, sink_store_run_t *run)
     sink_journal_head_t head = sink_store_head(&context);
     if (run->stage == SINK_STAGE_RESTING)
         return CREMA_OK;
-    if (run->stage != SINK_STAGE_LIVE || crema_list_is_linked(&run->dirty))
+    if (run->stage != SINK_STAGE_LIVE || sink_store_is_unsynced(run))
         return CREMA_EAGAIN;
     run->age_used_ns = self->age_ns; /* after a failure it is retried later */
     crema_err_t err = sink_journal_rest(run->journal, &head);

@@ -104,7 +104,7 @@ sink_store_scrub_some(sink_store_t *self, sink_store_scrubbed_t *ret_scrubbed)
         return false;
     crema_err_t err =
         sink_scrub_read(run->scrub, sink_journal_position(run->journal).segment, &end);
-    self->scrub_waits = err == CREMA_OK && end && crema_list_is_linked(&run->dirty);
+    self->scrub_waits = err == CREMA_OK && end && sink_store_is_unsynced(run);
     if (err == CREMA_OK && (!end || self->scrub_waits)) {
         crema_list_remove(&run->scrubbed); /* take turns */
         crema_list_append(&self->scrubbed, &run->scrubbed);

@@ -176,3 +176,10 @@ sink_store_open_streams(const sink_store_t *self, crema_stream_row_t **ret_rows,
     *ret_n = gathered.n;
     return CREMA_OK;
 }
+
+bool
+sink_store_is_pending(const sink_store_t *self, const crema_id_t *run_id)
+{
+    const sink_store_run_t *run = sink_store_run(self, run_id);
+    return run && sink_store_is_unsynced(run);
+}

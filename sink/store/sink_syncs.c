@@ -3,19 +3,20 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
-#define THREADS_MAX 15 /* besides the caller; with more, 64 journals are hardly faster */
+#define THREADS_MAX 16 /* with more, 64 journals are hardly faster */
 #define STACK_BYTES ((size_t)128 << 10)
 
 struct sink_syncs {
     pthread_mutex_t lock; /* of everything below */
     pthread_cond_t work, done;
-    sink_sync_t *syncs; /* of the round */
-    size_t n, next, left;
+    crema_link_t waiting, ended;
+    size_t n_waiting, n_begun, n_idle; /* begun: not returned yet; idle: threads without work */
     bool over;
+    int event;
     pthread_t threads[THREADS_MAX];
     size_t n_threads;
 };
@@ -26,9 +27,16 @@ sink_syncs_new(sink_syncs_t **ret_self)
     sink_syncs_t *self = calloc(1, sizeof *self);
     if (!self)
         return CREMA_ENOMEM;
+    self->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (self->event < 0) {
+        free(self);
+        return CREMA_EIO;
+    }
     pthread_mutex_init(&self->lock, NULL);
     pthread_cond_init(&self->work, NULL);
     pthread_cond_init(&self->done, NULL);
+    crema_list_init(&self->waiting);
+    crema_list_init(&self->ended);
     *ret_self = self;
     return CREMA_OK;
 }
@@ -48,28 +56,25 @@ sink_syncs_destroy(sink_syncs_t **self_p)
     pthread_cond_destroy(&self->done);
     pthread_cond_destroy(&self->work);
     pthread_mutex_destroy(&self->lock);
+    close(self->event);
     free(self);
     *self_p = NULL;
 }
 
+/* Syncs one that waits. The lock is held before and afterwards. */
 static void
-s_sync(sink_sync_t *sync)
+s_sync_one(sink_syncs_t *self)
 {
+    sink_sync_t *sync = CREMA_LIST_FIRST(&self->waiting, sink_sync_t, link);
+    crema_list_remove(&sync->link);
+    self->n_waiting--;
+    pthread_mutex_unlock(&self->lock);
     sync->error = fdatasync(sync->fd) == 0 ? 0 : errno;
-}
-
-/* Syncs files of the round until each has been taken. The lock is held. */
-static void
-s_take_part(sink_syncs_t *self)
-{
-    while (self->next < self->n) {
-        sink_sync_t *sync = &self->syncs[self->next++];
-        pthread_mutex_unlock(&self->lock);
-        s_sync(sync);
-        pthread_mutex_lock(&self->lock);
-        if (--self->left == 0)
-            pthread_cond_signal(&self->done);
-    }
+    pthread_mutex_lock(&self->lock);
+    if (crema_list_is_empty(&self->ended))
+        (void)eventfd_write(self->event, 1);
+    crema_list_append(&self->ended, &sync->link);
+    pthread_cond_signal(&self->done);
 }
 
 static void *
@@ -78,8 +83,13 @@ s_run(void *context)
     sink_syncs_t *self = context;
     pthread_mutex_lock(&self->lock);
     while (!self->over) {
-        s_take_part(self);
+        if (self->n_waiting > 0) {
+            s_sync_one(self);
+            continue;
+        }
+        self->n_idle++;
         pthread_cond_wait(&self->work, &self->lock);
+        self->n_idle--;
     }
     pthread_mutex_unlock(&self->lock);
     return NULL;
@@ -87,40 +97,55 @@ s_run(void *context)
 
 /* Signals are the program's own, so no thread of ours takes one. */
 static void
-s_start_threads(sink_syncs_t *self, size_t wanted)
+s_start_thread(sink_syncs_t *self)
 {
     pthread_attr_t attributes;
     sigset_t all, before;
-    if (wanted > THREADS_MAX)
-        wanted = THREADS_MAX;
-    if (self->n_threads >= wanted || pthread_attr_init(&attributes) != 0)
+    if (self->n_threads == THREADS_MAX || pthread_attr_init(&attributes) != 0)
         return;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (pthread_attr_setstacksize(&attributes, STACK_BYTES) == 0)
-        while (self->n_threads < wanted &&
-               pthread_create(&self->threads[self->n_threads], &attributes, s_run, self) == 0)
-            self->n_threads++;
+    if (pthread_attr_setstacksize(&attributes, STACK_BYTES) == 0 &&
+        pthread_create(&self->threads[self->n_threads], &attributes, s_run, self) == 0)
+        self->n_threads++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
 }
 
 void
-sink_syncs_run(sink_syncs_t *self, sink_sync_t *syncs, size_t n)
+sink_syncs_begin(sink_syncs_t *self, sink_sync_t *sync)
 {
-    if (n == 1)
-        s_sync(syncs);
-    if (n <= 1)
-        return;
-    s_start_threads(self, n - 1);
     pthread_mutex_lock(&self->lock);
-    self->syncs = syncs;
-    self->n = self->left = n;
-    self->next = 0;
-    for (size_t i = 1; i < n && i <= self->n_threads; i++)
-        pthread_cond_signal(&self->work);
-    s_take_part(self);
-    while (self->left > 0)
-        pthread_cond_wait(&self->done, &self->lock);
+    crema_list_append(&self->waiting, &sync->link);
+    self->n_begun++;
+    if (++self->n_waiting > self->n_idle)
+        s_start_thread(self);
+    if (self->n_threads == 0)
+        s_sync_one(self);
+    pthread_cond_signal(&self->work);
     pthread_mutex_unlock(&self->lock);
+}
+
+sink_sync_t *
+sink_syncs_ended(sink_syncs_t *self, bool waits)
+{
+    eventfd_t ignored;
+    pthread_mutex_lock(&self->lock);
+    while (waits && self->n_begun > 0 && crema_list_is_empty(&self->ended))
+        pthread_cond_wait(&self->done, &self->lock);
+    sink_sync_t *sync = CREMA_LIST_FIRST(&self->ended, sink_sync_t, link);
+    if (sync) {
+        crema_list_remove(&sync->link);
+        self->n_begun--;
+        if (crema_list_is_empty(&self->ended))
+            (void)eventfd_read(self->event, &ignored);
+    }
+    pthread_mutex_unlock(&self->lock);
+    return sync;
+}
+
+int
+sink_syncs_fd(const sink_syncs_t *self)
+{
+    return self->event;
 }

@@ -45,12 +45,9 @@ s_arrive(sim_t *sim, int c, int away, crema_msg_t *msg)
     const sim_process_t *receiver = s_receiver(sim, conn, away);
     if (!conn->open || !receiver->up)
         return;
-    if (sim->now_ns < conn->cut_until_ns || sim->now_ns < receiver->stalled_until_ns ||
-        (receiver == &sim->sink.process && sim->now_ns < sim->sink.busy_until_ns)) {
+    if (sim->now_ns < conn->cut_until_ns || sim->now_ns < receiver->stalled_until_ns) {
         int64_t at = conn->cut_until_ns > receiver->stalled_until_ns ? conn->cut_until_ns
                                                                      : receiver->stalled_until_ns;
-        if (receiver == &sim->sink.process && at < sim->sink.busy_until_ns)
-            at = sim->sink.busy_until_ns;
         sim_at(sim, at, s_arrive, c, away, sim_copy(msg));
         return;
     }

@@ -52,20 +52,25 @@ s_on_synced(sim_t *sim, int a, int life, crema_msg_t *msg)
         return;
     for (int i = 0; i < sim->n_streams; i++)
         sim->sink.journals[i].durable = sim->sink.journals[i].written;
-    sink_commit_durable(sim->sink.commit);
+    sink_commit_durable(sim->sink.commit, NULL);
     s_acknowledge(sim);
 }
 
-/* write(), then fdatasync(), which takes its time and in it nothing else is done. */
+/* write(), then fdatasync(), which takes its time; what comes meanwhile is in the next group. */
 static void
 s_on_commit_due(sim_t *sim, int a, int life, crema_msg_t *msg)
 {
     (void)a, (void)msg;
     if (sim->sink.process.life != (unsigned)life || !sim->sink.process.up)
         return;
+    if (sim->now_ns <= sim->sink.busy_until_ns) {
+        sim_at(sim, sim->sink.busy_until_ns + 1, s_on_commit_due, 0, life, NULL);
+        return;
+    }
     sim->sink.commit_due = false;
     for (int i = 0; i < sim->n_streams; i++)
         sim->sink.journals[i].written = sim->sink.journals[i].n;
+    sink_commit_begin(sim->sink.commit, NULL);
     int64_t took = sim_between(sim, SIM_MS, 8 * SIM_MS);
     if (sim->faults && !sim->healed && sim_chance(sim, 0.02))
         took += sim_between(sim, 0, 800 * SIM_MS);

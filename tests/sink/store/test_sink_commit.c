@@ -10,7 +10,14 @@
 
 static const crema_id_t s_stream = {{1}}, s_other = {{2}}, s_run = {{9}};
 
-typedef enum { PUT, WRITE, WRITE_END, SYNC } event_t;
+typedef enum { PUT, WRITE, WRITE_END, SYNC, BEGIN, END } event_t;
+
+static void
+s_sync(sink_commit_t *commit)
+{
+    sink_commit_begin(commit, NULL);
+    sink_commit_durable(commit, NULL);
+}
 
 typedef struct {
     event_t event;
@@ -21,6 +28,45 @@ typedef struct {
     uint64_t want_committed, want_next;
     uint32_t want_flags;
 } step_t;
+
+static sink_commit_stats_t
+must_decide(const step_t *steps, size_t n)
+{
+    sink_commit_t *commit = NULL;
+    assert_int_equal(sink_commit_new(8, &commit), CREMA_OK);
+    for (size_t i = 0; i < n; i++) {
+        const step_t *step = &steps[i];
+        sink_put_t decision = SINK_PUT_APPEND;
+        uint32_t skip = 0;
+        uint64_t next = 0;
+        if (step->event == PUT) {
+            assert_int_equal(sink_commit_put(commit, &s_stream, &s_run, step->first, step->n,
+                                             &decision, &skip, &next),
+                             CREMA_OK);
+            if (decision != step->want || skip != step->want_skip)
+                fail_msg("step %zu: decision %d skip %u", i, decision, skip);
+        } else if (step->event == SYNC) {
+            s_sync(commit);
+        } else if (step->event == BEGIN) {
+            sink_commit_begin(commit, &s_run);
+        } else if (step->event == END) {
+            sink_commit_durable(commit, &s_run);
+        } else {
+            sink_commit_written(commit, &s_stream, step->first, step->event == WRITE_END);
+        }
+        crema_stream_row_t row;
+        sink_commit_get(commit, &s_stream, &row);
+        if (row.committed != step->want_committed || row.recv_next != step->want_next ||
+            row.flags != step->want_flags)
+            fail_msg("step %zu: committed %llu next %llu flags %u", i,
+                     (unsigned long long)row.committed, (unsigned long long)row.recv_next,
+                     row.flags);
+    }
+    sink_commit_stats_t stats = sink_commit_stats(commit);
+    sink_commit_destroy(&commit);
+    assert_null(commit);
+    return stats;
+}
 
 static void
 must_decide_as_the_table_says(void **state)
@@ -48,41 +94,35 @@ must_decide_as_the_table_says(void **state)
         {SYNC, 0, 0, 0, 0, 102, 103, CREMA_STREAM_FLAG_CLOSED},
         {PUT, 102, 1, SINK_PUT_REPEAT, 0, 102, 103, CREMA_STREAM_FLAG_CLOSED},
     };
-    sink_commit_t *commit = NULL;
-    assert_int_equal(sink_commit_new(8, &commit), CREMA_OK);
-    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        const step_t *step = &steps[i];
-        sink_put_t decision = SINK_PUT_APPEND;
-        uint32_t skip = 0;
-        uint64_t next = 0;
-        if (step->event == PUT) {
-            assert_int_equal(sink_commit_put(commit, &s_stream, &s_run, step->first, step->n,
-                                             &decision, &skip, &next),
-                             CREMA_OK);
-            if (decision != step->want || skip != step->want_skip)
-                fail_msg("step %zu: decision %d skip %u", i, decision, skip);
-        } else if (step->event == SYNC) {
-            sink_commit_durable(commit);
-        } else {
-            sink_commit_written(commit, &s_stream, step->first, step->event == WRITE_END);
-        }
-        crema_stream_row_t row;
-        sink_commit_get(commit, &s_stream, &row);
-        if (row.committed != step->want_committed || row.recv_next != step->want_next ||
-            row.flags != step->want_flags)
-            fail_msg("step %zu: committed %llu next %llu flags %u", i,
-                     (unsigned long long)row.committed, (unsigned long long)row.recv_next,
-                     row.flags);
-    }
-    sink_commit_stats_t stats = sink_commit_stats(commit);
+    const sink_commit_stats_t stats = must_decide(steps, sizeof steps / sizeof *steps);
     assert_int_equal(stats.streams, 1);
     assert_int_equal(stats.tombstones, 1);
     assert_int_equal(stats.appended, 102);
     assert_int_equal(stats.repeats, 2);
     assert_int_equal(stats.gaps, 2);
     assert_int_equal(stats.uncommitted, 0);
-    sink_commit_destroy(&commit);
-    assert_null(commit);
+}
+
+static void
+must_commit_only_what_was_written_before_the_sync_began(void **state)
+{
+    (void)state;
+    const step_t steps[] = {
+        {PUT, 1, 3, SINK_PUT_APPEND, 0, 0, 1, 0},
+        {WRITE, 3, 0, 0, 0, 0, 4, 0},
+        {BEGIN, 0, 0, 0, 0, 0, 4, 0},
+        {WRITE, 5, 0, 0, 0, 0, 6, 0},
+        {END, 0, 0, 0, 0, 3, 6, 0},
+        {END, 0, 0, 0, 0, 3, 6, 0},
+        {BEGIN, 0, 0, 0, 0, 3, 6, 0},
+        {WRITE_END, 6, 0, 0, 0, 3, 7, 0},
+        {END, 0, 0, 0, 0, 5, 7, 0},
+        {SYNC, 0, 0, 0, 0, 6, 7, CREMA_STREAM_FLAG_CLOSED},
+    };
+    const sink_commit_stats_t stats = must_decide(steps, sizeof steps / sizeof *steps);
+    assert_int_equal(stats.tombstones, 1);
+    assert_int_equal(stats.appended, 6);
+    assert_int_equal(stats.uncommitted, 0);
 }
 
 static void
@@ -150,7 +190,7 @@ must_acknowledge_what_moved_and_what_was_asked_for(void **state)
                      CREMA_OK);
     sink_commit_written(commit, &s_stream, 2, false);
     assert_int_equal(sink_commit_take(commit, rows, 4), 0);
-    sink_commit_durable(commit);
+    s_sync(commit);
     sink_commit_ask(commit, &s_other);
     sink_commit_ask(commit, &s_other);
     assert_int_equal(sink_commit_take(commit, rows, 1), 1);
@@ -202,6 +242,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(must_decide_as_the_table_says),
+        cmocka_unit_test(must_commit_only_what_was_written_before_the_sync_began),
         cmocka_unit_test(must_refuse_what_cannot_be),
         cmocka_unit_test(must_not_merge_a_stream_with_that_of_another_run),
         cmocka_unit_test(must_acknowledge_what_moved_and_what_was_asked_for),

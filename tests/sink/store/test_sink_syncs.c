@@ -1,7 +1,8 @@
-/* What a round of syncs reports for each file, with any number of files and over many rounds. */
+/* Each sync ends once with its own outcome, with any number of files and over many rounds. */
 #include "must.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -20,23 +21,42 @@ s_file(void)
     return fd;
 }
 
+static bool
+s_is_readable(const sink_syncs_t *self, int wait_ms)
+{
+    struct pollfd of = {.fd = sink_syncs_fd(self), .events = POLLIN};
+    return poll(&of, 1, wait_ms) == 1;
+}
+
 static void
 test_each_file_has_its_own_outcome(void **state)
 {
     (void)state;
-    sink_sync_t syncs[FILES];
+    sink_sync_t syncs[FILES], *ended;
     sink_syncs_t *self;
     int pipes[2];
     assert_int_equal(pipe(pipes), 0);
     const int file = s_file();
     must(sink_syncs_new(&self));
     for (size_t round = 0; round < ROUNDS; round++) {
-        size_t n = round < 4 ? round : 1 + round * 37 % FILES;
-        for (size_t i = 0; i < FILES; i++) /* a pipe refuses fdatasync */
-            syncs[i] = (sink_sync_t){(i + round) % 5 ? file : pipes[1], -1};
-        sink_syncs_run(self, syncs, n);
-        for (size_t i = 0; i < FILES; i++)
-            assert_int_equal(syncs[i].error, i >= n ? -1 : (i + round) % 5 ? 0 : EINVAL);
+        const size_t n = round < 4 ? round : 1 + round * 37 % FILES;
+        const bool waits = round % 2;
+        size_t left = n;
+        for (size_t i = 0; i < n; i++) { /* a pipe refuses fdatasync */
+            syncs[i] = (sink_sync_t){.fd = (i + round) % 5 ? file : pipes[1], .error = -1};
+            sink_syncs_begin(self, &syncs[i]);
+        }
+        while (left > 0 && (waits || s_is_readable(self, 10000)))
+            while ((ended = sink_syncs_ended(self, waits)) != NULL) {
+                assert_int_equal(ended->error, ended->fd == file ? 0 : EINVAL);
+                ended->error = -2;
+                left--;
+            }
+        for (size_t i = 0; i < n; i++)
+            assert_int_equal(syncs[i].error, -2);
+        assert_int_equal(left, 0);
+        assert_null(sink_syncs_ended(self, true));
+        assert_false(s_is_readable(self, 0));
     }
     sink_syncs_destroy(&self);
     assert_null(self);
@@ -46,13 +66,23 @@ test_each_file_has_its_own_outcome(void **state)
     close(pipes[1]);
 }
 
+/* Its threads have ended when it has. */
 static void
-test_one_that_was_never_used_ends(void **state)
+test_one_ends_with_syncs_under_way_or_without_any(void **state)
 {
     (void)state;
+    sink_sync_t syncs[FILES];
     sink_syncs_t *self;
+    const int file = s_file();
     must(sink_syncs_new(&self));
     sink_syncs_destroy(&self);
+    must(sink_syncs_new(&self));
+    for (size_t i = 0; i < FILES; i++) {
+        syncs[i] = (sink_sync_t){.fd = file};
+        sink_syncs_begin(self, &syncs[i]);
+    }
+    sink_syncs_destroy(&self);
+    close(file);
 }
 
 int
@@ -60,7 +90,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_file_has_its_own_outcome),
-        cmocka_unit_test(test_one_that_was_never_used_ends),
+        cmocka_unit_test(test_one_ends_with_syncs_under_way_or_without_any),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

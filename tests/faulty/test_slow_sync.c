@@ -1,0 +1,167 @@
+/* One fdatasync that takes as long as the test wants, in a thread of the store: what others, and the run itself, may do meanwhile. */
+#include "../sink/store/store_verbs.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+
+#define SLOW RUN
+#define OTHER (RUN + 1)
+
+static atomic_bool s_hold, s_fails;
+static sem_t s_held, s_go;
+
+int __real_fdatasync(int fd);
+int __wrap_fdatasync(int fd);
+
+int
+__wrap_fdatasync(int fd)
+{
+    if (!atomic_exchange(&s_hold, false))
+        return __real_fdatasync(fd);
+    sem_post(&s_held);
+    sem_wait(&s_go);
+    if (!s_fails)
+        return __real_fdatasync(fd);
+    errno = EIO;
+    return -1;
+}
+
+/* Begins to sync what waits, of which there is one journal, and has that stay under way. */
+static void
+must_begin_slowly(sink_store_t *store)
+{
+    int64_t due_ns;
+    s_hold = true;
+    must(sink_store_begin(store, NULL, &due_ns));
+    sem_wait(&s_held);
+}
+
+static void
+must_end_one(sink_store_t *store)
+{
+    struct pollfd of = {.fd = sink_store_fd(store), .events = POLLIN};
+    assert_int_equal(poll(&of, 1, 10000), 1);
+    must(sink_store_end(store, NULL, NULL));
+}
+
+static sink_store_t *
+must_open_with_a_slow_sync(void)
+{
+    sink_store_put_t answer;
+    sink_store_t *store = must_open(NULL);
+    must_put(store, 1, 1, 5, false);
+    must(s_put(store, 2, OTHER, 1, 1, false, &answer));
+    must_commit(store);
+    must_put(store, 1, 6, 9, false);
+    must_begin_slowly(store);
+    return store;
+}
+
+static void
+test_a_slow_sync_delays_only_its_own_run(void **state)
+{
+    (void)state;
+    const sink_store_pace_t pace = {.rest_max_ns = 0, .bytes = 1};
+    const crema_id_t slow = frames_id(SLOW), other = frames_id(OTHER);
+    sink_store_put_t answer;
+    int64_t due_ns;
+    sink_store_t *store = must_open_with_a_slow_sync();
+    must_put(store, 1, 10, 12, true);
+    must(s_put(store, 2, OTHER, 2, 3, false, &answer));
+    must(sink_store_begin(store, &pace, &due_ns));
+    must_end_one(store);
+    assert_int_equal(s_row(store, 2).committed, 3);
+    must(s_put(store, 2, OTHER, 4, 4, true, &answer));
+    must(sink_store_commit_run(store, &other, NULL, NULL));
+    assert_int_equal(s_row(store, 2).committed, 4);
+    assert_false(sink_store_is_pending(store, &other));
+    assert_true(sink_store_is_pending(store, &slow));
+    assert_int_equal(s_row(store, 1).committed, 5);
+    assert_int_equal(s_row(store, 1).recv_next, 13);
+    assert_int_equal(s_put(store, 1, RUN, 6, 9, false, &answer), CREMA_OK);
+    assert_int_equal(answer.decision, SINK_PUT_REPEAT);
+    sem_post(&s_go);
+    must_end_one(store);
+    assert_int_equal(s_row(store, 1).committed, 9); /* what came later was not in the file */
+    assert_int_equal(s_row(store, 1).flags, 0);
+    assert_true(sink_store_is_pending(store, &slow));
+    must_commit(store);
+    assert_int_equal(s_row(store, 1).committed, 12);
+    sink_store_close(&store);
+    store = must_open(NULL);
+    assert_int_equal(s_row(store, 1).committed, 12);
+    assert_int_equal(s_row(store, 1).flags, CREMA_STREAM_FLAG_CLOSED);
+    assert_int_equal(s_row(store, 2).committed, 4);
+    sink_store_close(&store);
+}
+
+static void
+test_a_slow_sync_that_fails_acknowledges_nothing_of_its_run(void **state)
+{
+    (void)state;
+    const crema_id_t slow = frames_id(SLOW);
+    sink_store_put_t answer;
+    sink_store_event_t event;
+    sink_store_t *store = must_open_with_a_slow_sync();
+    must_put(store, 1, 10, 12, false);
+    must(s_put(store, 2, OTHER, 2, 3, false, &answer));
+    s_fails = true;
+    sem_post(&s_go);
+    assert_int_equal(sink_store_commit_run(store, &slow, NULL, NULL), CREMA_EIO);
+    s_fails = false;
+    assert_int_equal(s_row(store, 1).committed, 5);
+    assert_true(sink_store_event(store, &event));
+    assert_int_equal(event.type, SINK_STORE_BROKEN);
+    assert_true(crema_id_equal(&event.run_id, &slow));
+    assert_int_equal(sink_store_commit(store, NULL, NULL), CREMA_EIO); /* nothing is tried again */
+    assert_int_equal(s_row(store, 1).committed, 5);
+    sink_store_close(&store);
+}
+
+/* A sealed run neither comes to rest nor is freed, and a file that is made meanwhile is not the last. */
+static void
+test_a_run_stays_while_it_is_synced(void **state)
+{
+    (void)state;
+    const crema_id_t slow = frames_id(SLOW);
+    const crema_run_msg_t msg = {.run_id = slow};
+    const sink_journal_sealed_t sealed = {.revision = 1};
+    bool is_new;
+    sink_store_t *store = must_open(NULL);
+    sink_store_tick(store, INT64_C(1000000000));
+    must_put(store, 1, 1, 5, true);
+    must(sink_store_run_msg(store, CREMA_MSG_RUN_SEAL, &msg, 5000, &is_new));
+    must_begin_slowly(store);
+    assert_true(sink_store_find(store, &slow)->durable_news < sink_store_find(store, &slow)->news);
+    sem_post(&s_go);
+    must_commit(store);
+    assert_int_equal(sink_store_find(store, &slow)->durable_news,
+                     sink_store_find(store, &slow)->news);
+    must(sink_store_sealed(store, &slow, &sealed, 6000));
+    must_begin_slowly(store);
+    assert_int_equal(sink_store_free(store, &slow), CREMA_EAGAIN);
+    sink_store_tick(store, INT64_C(60000000000));
+    assert_int_equal(sink_store_live(store), 1);
+    sem_post(&s_go);
+    must_commit(store);
+    sink_store_tick(store, INT64_C(120000000000));
+    assert_int_equal(sink_store_live(store), 0);
+    must(sink_store_free(store, &slow));
+    sink_store_close(&store);
+}
+
+int
+main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, s_setup, s_teardown)
+    const struct CMUnitTest tests[] = {
+        T(test_a_slow_sync_delays_only_its_own_run),
+        T(test_a_slow_sync_that_fails_acknowledges_nothing_of_its_run),
+        T(test_a_run_stays_while_it_is_synced),
+    };
+    sem_init(&s_held, 0, 0);
+    sem_init(&s_go, 0, 0);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
