@@ -95,6 +95,7 @@ s_take_tasks(sink_facts_t *self, const sink_rows_t *rows)
         if (row->action == CREMA_TASK_ACTION_COMPUTE && task.t_start_ns != 0)
             self->tasks[self->n_tasks++] = task;
     }
+    sink_scratch_trim(self->tasks, self->n_tasks, sizeof *self->tasks);
     return CREMA_OK;
 }
 
@@ -273,12 +274,11 @@ s_take_activities(sink_facts_t *self, const sink_rows_t *rows)
 /* If the scheduler saw a task lost whose worker had recorded its chunk, the slot counts once, as
  * the chunk. */
 static crema_err_t
-s_take_busy(sink_facts_t *self)
+s_take_busy(sink_facts_t *self, sink_spell_t *ready)
 {
     crema_err_t err = CREMA_OK;
     self->busy =
         sink_scratch(self->dir, self->n_tasks + self->n_chunks + 1, sizeof *self->busy, &err);
-    self->ready = sink_scratch(self->dir, self->n_tasks + 1, sizeof *self->ready, &err);
     if (err != CREMA_OK)
         return err;
     if (!(self->last_arrival_ns = calloc(self->n_workers + 1, sizeof *self->last_arrival_ns)))
@@ -291,7 +291,7 @@ s_take_busy(sink_facts_t *self)
                                                    task->is_chunk, task->side};
         if (task->side != CREMA_SIDE_FOREIGN && task->t_ready_ns != 0 &&
             task->t_ready_ns < task->t_start_ns)
-            self->ready[self->n_ready++] =
+            ready[self->n_ready++] =
                 (sink_spell_t){task->t_ready_ns, task->t_start_ns, task->worker};
         if (task->is_chunk && task->t_submit_ns > self->last_arrival_ns[task->worker])
             self->last_arrival_ns[task->worker] = task->t_submit_ns;
@@ -304,7 +304,28 @@ s_take_busy(sink_facts_t *self)
         self->busy[self->n_busy++] =
             (sink_busy_t){chunk->t_start_ns - open_ns, chunk->t_end_ns, chunk->worker, true, 0};
     }
+    sink_scratch_trim(self->busy, self->n_busy, sizeof *self->busy);
     return CREMA_OK;
+}
+
+/* The largest arrays of all: what only the sweep needs ends with it. */
+static crema_err_t
+s_sweep(sink_facts_t *self)
+{
+    crema_err_t err = CREMA_OK;
+    sink_spell_t *ready = sink_scratch(self->dir, self->n_tasks + 1, sizeof *ready, &err);
+    if (err == CREMA_OK)
+        err = s_take_busy(self, ready);
+    if (err == CREMA_OK) {
+        sink_sweep_in_t in = {
+            self->t0_ns,      self->t1_ns,  self->n_workers, self->presence,
+            self->n_presence, self->busy,   self->n_busy,    ready,
+            self->n_ready,    self->paused, self->n_paused,  self->last_arrival_ns,
+            self->dir};
+        err = sink_sweep_run(&in, &self->sweep);
+    }
+    sink_scratch_free(ready);
+    return err;
 }
 
 /* ---- window */
@@ -357,21 +378,13 @@ sink_facts_new(const sink_tables_t *tables, const sink_decoder_t *run, sink_fact
     if (err == CREMA_OK)
         err = s_take_activities(self, sink_tables_rows(tables, CREMA_TABLE_ACTIVITIES));
     if (err == CREMA_OK)
-        err = sink_facts_take_samples(self, sink_tables_rows(tables, CREMA_TABLE_WORKER_SAMPLES));
-    if (err == CREMA_OK)
         err = sink_facts_take_streams(self, run);
     if (err == CREMA_OK)
         err = sink_facts_take_presence(self, tables);
     if (err == CREMA_OK)
-        err = s_take_busy(self);
-    if (err == CREMA_OK) {
-        sink_sweep_in_t in = {self->t0_ns,    self->t1_ns,      self->n_workers,
-                              self->presence, self->n_presence, self->busy,
-                              self->n_busy,   self->ready,      self->n_ready,
-                              self->paused,   self->n_paused,   self->last_arrival_ns,
-                              self->dir};
-        err = sink_sweep_run(&in, &self->sweep);
-    }
+        err = s_sweep(self);
+    if (err == CREMA_OK)
+        err = sink_facts_take_samples(self, sink_tables_rows(tables, CREMA_TABLE_WORKER_SAMPLES));
     if (err != CREMA_OK)
         sink_facts_destroy(&self);
     else
@@ -391,7 +404,6 @@ sink_facts_destroy(sink_facts_t **self_p)
     sink_scratch_free(self->samples);
     free(self->presence);
     sink_scratch_free(self->busy);
-    sink_scratch_free(self->ready);
     free(self->paused);
     free(self->last_arrival_ns);
     free(self->activity_kind);

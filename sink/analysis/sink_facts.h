@@ -90,8 +90,7 @@ typedef struct {
     double members_bound_s; /* sum |change of workers| x uncertainty / 2, worker-seconds */
     sink_busy_t *busy;      /* tasks, and chunks without a task, on their slots */
     size_t n_busy;
-    sink_spell_t *ready;
-    size_t n_ready;
+    size_t n_ready; /* tasks that waited for a slot of their worker */
     sink_spell_t *paused;
     size_t n_paused;
     int64_t *last_arrival_ns; /* by worker: arrival of its last chunk; 0 unknown */

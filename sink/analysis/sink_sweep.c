@@ -341,6 +341,7 @@ sink_sweep_run(const sink_sweep_in_t *in, sink_sweep_t *ret_sweep)
     for (size_t w = 0; w < in->n_workers; w++)
         self.workers[w].served = !in->last_arrival_ns || in->last_arrival_ns[w] <= in->t0_ns;
     s_sweep(&self, all + 1, n);
+    sink_scratch_trim(out.steps, out.n_steps, sizeof *out.steps);
     out.steady_thread_s = sink_sweep_integral_s(&out, SINK_STEP_THREADS, out.t_steady0_ns,
                                                 out.t_steady1_ns, in->t1_ns);
     free(self.workers);

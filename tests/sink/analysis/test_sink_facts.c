@@ -225,7 +225,6 @@ must_know_pauses_arrivals_and_looks(void **state)
     assert_int_equal(facts->last_arrival_ns[0], T(1.5));
     assert_int_equal(facts->last_arrival_ns[1], 0);
     assert_int_equal(facts->n_ready, 3);
-    assert_int_equal(facts->ready[0].worker, 0);
     assert_int_equal(facts->gil_looks[0], 2);
     assert_true(fabs(facts->gil[0] - 0.5) < 1e-12);
     assert_int_equal(facts->gil_looks[1], 0);
