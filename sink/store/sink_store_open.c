@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "crema_bytes.h"
@@ -15,10 +16,29 @@
 #include "sink_store_private.h"
 #include "sink_tombs.h"
 
+#define LOCK_TRIES 50
+#define LOCK_PAUSE_NS 10000000
 #define GENERATION_BYTES 16 /* number of openings, time in service in ns */
 #define ARENA_BYTES ((size_t)CREMA_ARENA_FACTOR * CREMA_WIRE_MESSAGE_MAX)
 
 /* ---- the store's own files */
+
+/* A sink that was killed while it started a process leaves its lock with that process until this has begun its own
+ * program, a moment later. */
+static bool
+s_take_lock(int fd)
+{
+    const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+            return true;
+        if (errno != EWOULDBLOCK)
+            return false;
+        nanosleep(&pause, NULL);
+    }
+    errno = EWOULDBLOCK;
+    return false;
+}
 
 crema_err_t
 sink_store_lock(const char *dir, int *ret_fd)
@@ -30,7 +50,7 @@ sink_store_lock(const char *dir, int *ret_fd)
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return sink_fs_error(errno);
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+    if (s_take_lock(fd)) {
         *ret_fd = fd;
         return CREMA_OK;
     }

@@ -1,4 +1,9 @@
 /* The store: what was committed is known again after any end, one writer at a time. */
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "store_verbs.h"
 
 /* ---- tests */
@@ -118,6 +123,30 @@ test_store_refuses_what_is_not_sound(void **state)
     assert_int_equal(s_row(store, 3).committed, 0);
     assert_int_equal(s_row(store, 4).committed, 0);
     sink_store_close(&store);
+}
+
+/* What a killed sink leaves behind for a moment: a process of its own that has not begun its program. */
+static void
+test_store_waits_for_a_lock_that_ends_soon(void **state)
+{
+    (void)state;
+    sink_store_t *store = must_open(NULL);
+    sink_store_close(&store);
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/lock", s_config().dir);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        usleep(50000);
+        _exit(0);
+    }
+    close(fd);
+    store = must_open(NULL);
+    sink_store_close(&store);
+    assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
 static void
@@ -250,6 +279,7 @@ main(void)
         T(test_store_commits_a_clock_that_comes_alone),
         T(test_store_refuses_what_is_not_sound),
         T(test_store_has_one_writer),
+        T(test_store_waits_for_a_lock_that_ends_soon),
         T(test_store_that_is_none_is_refused),
         T(test_store_recovers_from_a_torn_journal),
         T(test_store_ends_when_one_of_many_syncs_fails),
