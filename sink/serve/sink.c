@@ -160,8 +160,6 @@ s_tick(sink_t *self)
     self->tick_timer = zloop_timer(self->loop, TICK_LATE_MS, 1, s_on_tick, self);
     if (self->tick_timer < 0)
         return -1;
-    if (!sink_group_go_on(self))
-        return -1;
     if (self->views && self->flush_ms >= TICK_MS && ++self->ticks % (self->flush_ms / TICK_MS) == 0)
         sink_views_flush(self->views, crema_clock_mono_ns());
     crema_log_clock_step(&self->wall_ahead_ns);
@@ -171,7 +169,7 @@ s_tick(sink_t *self)
     sink_store_tick(self->store, crema_clock_mono_ns());
     sink_group_log_events(self);
     sink_listing_go_on(self);
-    if (!s_abandon(self))
+    if (!s_abandon(self) || !sink_group_go_on(self))
         return -1;
     sink_sealing_tick(self->sealing, crema_clock_mono_ns());
     return s_free_old(self) ? 0 : -1;
@@ -257,7 +255,7 @@ s_on_children(sink_t *self)
             return false;
         sink_peers_broadcast(self->peers, &msg);
     }
-    return true;
+    return sink_group_go_on(self); /* with runs whose sync ended meanwhile */
 }
 
 /* Keys, and the limits that can change at any time. */

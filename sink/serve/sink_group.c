@@ -101,8 +101,10 @@ sink_group_commit(sink_t *self, const crema_id_t *run_id)
 static int
 s_on_commit_due(zloop_t *loop, int timer, void *context)
 {
-    (void)loop, (void)timer;
+    (void)loop;
     sink_t *self = context;
+    if (timer != self->commit_timer) /* ended in the turn in which it was due */
+        return 0;
     self->commit_due_ns = INT64_MAX;
     return sink_group_go_on(self) ? 0 : -1;
 }
@@ -113,7 +115,7 @@ sink_group_go_on(sink_t *self)
     const sink_store_pace_t pace = {self->config.commit_interval_ns,
                                     (size_t)self->config.commit_bytes};
     const uint64_t commits = self->counts.commits;
-    int64_t due_ns;
+    int64_t due_ns = INT64_MAX;
     crema_err_t err = sink_store_end(self->store, s_on_group, self);
     if (err == CREMA_OK)
         err = sink_store_begin(self->store, &pace, &due_ns);
@@ -123,10 +125,11 @@ sink_group_go_on(sink_t *self)
         return true;
     int64_t wait_ns = due_ns - crema_clock_mono_ns();
     size_t wait_ms = wait_ns > 0 ? (size_t)((wait_ns + 999999) / 1000000) : 0;
-    if (zloop_timer(self->loop, wait_ms, 1, s_on_commit_due, self) < 0)
-        return sink_group_commit(self, NULL);
-    self->commit_due_ns = due_ns;
-    return true;
+    if (self->commit_due_ns != INT64_MAX)
+        zloop_timer_end(self->loop, self->commit_timer);
+    self->commit_timer = zloop_timer(self->loop, wait_ms, 1, s_on_commit_due, self);
+    self->commit_due_ns = self->commit_timer < 0 ? INT64_MAX : due_ns;
+    return self->commit_timer >= 0 || sink_group_commit(self, NULL);
 }
 
 static int

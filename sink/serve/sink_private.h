@@ -46,16 +46,17 @@ struct sink {
     sink_space_t space;
     uint64_t free_b;
     char trouble[PATH_MAX + 512]; /* text of the last FULL */
-    int64_t commit_due_ns; /* monotonic time of the next commit's timer; INT64_MAX: none is set */
-    bool listing_armed;    /* the timer of sink_listing.c is set */
-    int tick_timer;        /* -1: none */
-    int64_t ticked_ns;     /* the last tick */
-    int64_t wall_ahead_ns; /* of the monotonic clock, at the last tick */
-    uint64_t ticks;        /* so far */
-    uint64_t broadcasts;   /* at the last tick */
-    size_t flush_ms;       /* between two updates of live files */
-    bool broken;           /* the journal failed */
-    bool sent_full;        /* FULL was sent to a peer in this batch */
+    int commit_timer;             /* of the next commit */
+    int64_t commit_due_ns;        /* its monotonic time; INT64_MAX: it is not set */
+    bool listing_armed;           /* the timer of sink_listing.c is set */
+    int tick_timer;               /* -1: none */
+    int64_t ticked_ns;            /* the last tick */
+    int64_t wall_ahead_ns;        /* of the monotonic clock, at the last tick */
+    uint64_t ticks;               /* so far */
+    uint64_t broadcasts;          /* at the last tick */
+    size_t flush_ms;              /* between two updates of live files */
+    bool broken;                  /* the journal failed */
+    bool sent_full;               /* FULL was sent to a peer in this batch */
     counts_t counts;
 };
 

@@ -37,7 +37,8 @@ s_drop_segment(sink_journal_t *self)
 static bool
 s_is_empty(const sink_journal_t *self)
 {
-    return self->fd >= 0 && self->segment_bytes == SINK_SEGMENT_HEADER_BYTES;
+    return self->fd >= 0 && self->segment_bytes == SINK_SEGMENT_HEADER_BYTES &&
+           self->unsynced_bytes == 0;
 }
 
 void

@@ -333,10 +333,12 @@ static int64_t
 s_due_ns(const sink_store_run_t *run, const sink_store_pace_t *pace)
 {
     int64_t rest_ns = run->took_ns > REST_NS_MIN ? run->took_ns : REST_NS_MIN;
-    if (run->stuck || rest_ns > pace->rest_max_ns)
+    if (run->stuck)
         rest_ns = pace->rest_max_ns;
     else if (sink_journal_pending_bytes(run->journal) >= pace->bytes)
         rest_ns = 0;
+    else if (rest_ns > pace->rest_max_ns)
+        rest_ns = pace->rest_max_ns;
     return run->ended_ns + rest_ns;
 }
 
