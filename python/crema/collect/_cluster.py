@@ -444,10 +444,14 @@ def end(
     roll = _writers.Roll()
     roll.add(known)
     address, lack = getattr(client.scheduler, "address", "") or SCHEDULER, lacking.get(SCHEDULER)
+    if with_scheduler and not isinstance(found, BaseException) and not found:
+        found = ClusterError("the scheduler no longer knows the run")
     if not isinstance(found, BaseException):
         roll.add(found)
     elif with_scheduler:
         roll.add([_writers.unknown(address, found, KIND_SCHEDULER)])
+        # By a name of their own: what is known of the scheduler must not hide that nobody lists these.
+        roll.add([_writers.unknown("workers that joined or left", found)])
     else:
         roll.add([_writers.unknown("workers that left", found)])
     if lack:

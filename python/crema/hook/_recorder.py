@@ -247,15 +247,17 @@ def process_recorder(config: HookConfig) -> Recorder | None:
 
 def announce(config: HookConfig) -> None:
     """Assign everything this process and its children do without Dask to the run of `config`, until it is withdrawn."""
-    _announced.append(config)
-    _tell_children()
+    with _lock:
+        _announced.append(config)
+        _tell_children()
 
 
 def withdraw(config: HookConfig) -> None:
     """Undo `announce`: what another block announced, around this one or in another thread, applies."""
-    with contextlib.suppress(ValueError):  # interrupted before it was announced
-        _announced.remove(config)
-    _tell_children()
+    with _lock:
+        with contextlib.suppress(ValueError):  # interrupted before it was announced
+            _announced.remove(config)
+        _tell_children()
 
 
 def _tell_children() -> None:

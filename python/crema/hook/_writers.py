@@ -157,6 +157,9 @@ class Roll:
             if writer.kind == KIND_SCHEDULER:
                 key = KIND_SCHEDULER
             before = self._by_key.get(key)
+            if before and before.stream and writer.stream not in (b"", before.stream):
+                key = writer.stream  # its plugin was set up twice: each stream must have its END
+                before = self._by_key.get(key)
             if before is None or writer.known() > before.known():
                 self._by_key[key] = writer
 

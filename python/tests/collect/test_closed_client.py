@@ -83,3 +83,4 @@ def test_a_cluster_that_was_closed_is_said_to_be(tmp_path, capfd):
     assert "NoneType" not in said
     assert mc.verdict == "PARTIAL"
     assert all("does not answer" in reason["text"] for reason in mc.reasons), mc.reasons
+    assert any("joined or left" in reason["subject"] for reason in mc.reasons), mc.reasons

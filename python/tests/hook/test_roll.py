@@ -25,3 +25,13 @@ def test_no_answer_at_all_is_that_of_each_worker_whose_end_is_not_known():
     assert sorted(lost) == ["tcp://A", "tcp://C"]
     roll.add_answers(lost)
     assert [row.state for row in roll.writers()] == [LEFT, ENDED, UNKNOWN, UNKNOWN]
+
+
+def test_each_stream_of_a_worker_whose_plugin_was_set_up_twice_is_listed():
+    roll = Roll()
+    first = A._replace(state=ENDED, last=3)
+    second = Writer("tcp://A", state=LEFT, stream=STREAM[::-1], uuid="uuid-A")
+    roll.add([first, second])
+    roll.add([A, second._replace(state=ENDED, last=9)])
+    rows = {row.stream: (row.state, row.last) for row in roll.writers()}
+    assert rows == {STREAM: (ENDED, 3), STREAM[::-1]: (ENDED, 9)}
