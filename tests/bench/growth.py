@@ -217,7 +217,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/release/bin")
     parser.add_argument("--rows", type=int, nargs="*", default=[10**4, 10**5, 10**6, 10**7])
-    parser.add_argument("--workers", type=int, nargs="*", default=[100, 1000, 5000, 10_000])
+    parser.add_argument("--workers", type=int, nargs="*", default=[100, 1000, 5000])
     parser.add_argument("--runs", type=int, nargs="*", default=[1, 64, 1000])
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
