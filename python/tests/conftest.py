@@ -81,3 +81,17 @@ def many_open_files():
             files.enter_context(open(os.devnull, "rb"))
         yield
     resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+@pytest.fixture
+def client_here():
+    """Scheduler and two workers in this process, so that parts of them can be looked at and taken away."""
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client

@@ -425,7 +425,7 @@ def end(
     found, others = stopped if isinstance(stopped, tuple) else ([], None)
     answers = {}
     if isinstance(stopped, ClusterError):
-        answers = stopped  # whoever did not answer would not answer now
+        answers = stopped  # a scheduler that did not answer would not answer now
     elif others or others is None:
         answers = ask(lambda: client.run(flush, workers=others, on_error="return"), what)
     if with_scheduler and (others or others is None):
@@ -450,7 +450,7 @@ def end(
         roll.add(found)
     elif with_scheduler:
         roll.add([_writers.unknown(address, found, KIND_SCHEDULER)])
-        # By a name of their own: what is known of the scheduler must not hide that nobody lists these.
+        # A separate name: what is known of the scheduler must not hide that these are not listed.
         roll.add([_writers.unknown("workers that joined or left", found)])
     else:
         roll.add([_writers.unknown("workers that left", found)])

@@ -5,22 +5,15 @@ from __future__ import annotations
 import collections
 
 import pytest
-from distributed import Client, LocalCluster, Scheduler
+from distributed import Client, Scheduler
 
 import crema
 from crema.hook import scheduler, worker
 
 
 @pytest.fixture
-def client():
-    """All in this process, so that parts can be taken away."""
-    with (
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
+def client(client_here):
+    return client_here
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client
 
 import crema
 from crema.hook import scheduler
@@ -19,14 +19,8 @@ RUNS = 3
 
 
 @pytest.fixture
-def client():
-    with (
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
+def client(client_here):
+    return client_here
 
 
 def of_crema() -> collections.Counter:
