@@ -301,18 +301,18 @@ typedef struct {
     size_t memory_kib;
 } figures_t;
 
-/* A start with one commit. */
+/* A start with one commit. Times are of the processor: the store lies in memory, and others use this machine too. */
 static double
 s_open_ms(uint64_t run, uint64_t seq, sink_store_t **ret_store)
 {
-    int64_t began_ns = crema_clock_mono_ns();
+    int64_t began_ns = crema_clock_cpu_ns();
     *ret_store = must_open(0);
     must_put(*ret_store, run, 0, seq, seq);
     must_commit(*ret_store);
-    return (double)(crema_clock_mono_ns() - began_ns) * 1e-6;
+    return (double)(crema_clock_cpu_ns() - began_ns) * 1e-6;
 }
 
-/* Some starts, of which the quickest counts, for others use this machine too; and many commits of a run that goes on. */
+/* Some starts, of which the quickest counts, and many commits of a run that continues. */
 static figures_t
 s_measure(uint64_t run)
 {
@@ -329,9 +329,9 @@ s_measure(uint64_t run)
         ;
     for (uint64_t i = 0; i < COMMITS; i++) {
         must_put(store, run, 0, i + STARTS + 1, i + STARTS + 1);
-        began_ns = crema_clock_mono_ns();
+        began_ns = crema_clock_cpu_ns();
         must_commit(store);
-        took_ns[i] = crema_clock_mono_ns() - began_ns;
+        took_ns[i] = crema_clock_cpu_ns() - began_ns;
     }
     qsort(took_ns, COMMITS, sizeof *took_ns, s_ascending);
     const size_t p99 = COMMITS * 99 / 100;
@@ -365,16 +365,16 @@ test_a_store_does_not_age(void **state)
         assert_int_equal(sink_commit_stats(sink_store_watermarks(store)).streams, 0);
         sink_store_close(&store);
         last = s_measure(UINT32_MAX + step);
-        print_message("%7llu runs: first commit after %.1f ms, commits p99 %.3f ms, %zu KiB\n",
-                      (unsigned long long)run - 1, last.open_ms, last.commit_p99_ms,
-                      last.memory_kib);
+        print_message(
+            "%7llu runs: first commit after %.1f ms of CPU, p99 of commits %.3f ms, %zu KiB\n",
+            (unsigned long long)run - 1, last.open_ms, last.commit_p99_ms, last.memory_kib);
         if (step == 1)
             first = last;
     }
     assert_true(last.open_ms < 500);
     if (!c_keeps_freed)
         assert_true((double)last.memory_kib < 1.2 * (double)first.memory_kib);
-    /* Less than a millisecond of a busy machine says nothing. */
+    /* A millisecond more is noise: caches are shared. */
     assert_true(last.commit_p99_ms < 1.2 * first.commit_p99_ms + 1);
     assert_true(last.open_ms < 1.2 * first.open_ms + 1);
 }
