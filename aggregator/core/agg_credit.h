@@ -15,7 +15,7 @@
 
 #include "crema_error.h"
 
-#define AGG_CREDIT_FLOOR_B (32u << 10)
+#define AGG_CREDIT_FLOOR_B (16u << 10)
 #define AGG_CREDIT_CEILING_B (4u << 20)
 
 typedef struct agg_credit agg_credit_t; /* the pool */

@@ -18,7 +18,7 @@ must_admit_nobody_before_the_sink_has_spoken(void **state)
     s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_STATE});
     s_hello(&rig, 1, &s_agent, 1, 0, 0);
     must_hear(&rig, "WELCOME 0 > 1");
-    assert_int_equal(rig.credit, 32 << 10);
+    assert_int_equal(rig.credit, 16 << 10);
     agg_core_destroy(&rig.core);
     assert_null(rig.core);
 }

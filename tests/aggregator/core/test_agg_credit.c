@@ -16,9 +16,9 @@ must_start_at_the_floor_and_double_with_use(void **state)
     assert_false(agg_credit_grant(credit, &account)); /* not open */
     must(agg_credit_open(credit, &account));
     assert_true(agg_credit_grant(credit, &account));
-    assert_int_equal(account.total_b, 32 * KIB);
+    assert_int_equal(account.total_b, AGG_CREDIT_FLOOR_B);
     assert_false(agg_credit_grant(credit, &account)); /* nothing used, nothing more */
-    uint64_t window = 32 * KIB;
+    uint64_t window = AGG_CREDIT_FLOOR_B;
     while (window < 4 * MIB) {
         uint64_t bytes = account.total_b - account.received_b;
         assert_int_equal(bytes, window);
@@ -50,8 +50,8 @@ must_count_what_exceeds_the_grant(void **state)
     must(agg_credit_new(MIB, &credit));
     must(agg_credit_open(credit, &account));
     assert_true(agg_credit_grant(credit, &account));
-    assert_true(
-        agg_credit_receive(credit, &account, 32 * KIB + 32 + 64 * KIB)); /* one record over */
+    assert_true(agg_credit_receive(credit, &account,
+                                   AGG_CREDIT_FLOOR_B + 32 + 64 * KIB)); /* one record over */
     assert_false(agg_credit_receive(credit, &account, 1));
     assert_int_equal(account.abuses, 1);
     agg_credit_release(credit, &account,
@@ -63,12 +63,27 @@ must_count_what_exceeds_the_grant(void **state)
     agg_credit_destroy(&credit);
 }
 
+static void
+must_have_room_for_ten_thousand_agents(void **state)
+{
+    (void)state;
+    enum { AGENTS = 10000 };
+    static agg_account_t accounts[AGENTS];
+    agg_credit_t *credit = NULL;
+    must(agg_credit_new(512 * MIB, &credit)); /* the default of --credit */
+    for (size_t i = 0; i < AGENTS; i++) {
+        must(agg_credit_open(credit, &accounts[i]));
+        assert_true(agg_credit_grant(credit, &accounts[i]));
+    }
+    agg_credit_destroy(&credit);
+}
+
 /* Random use by many agents: the sum of what is granted never exceeds the pool, and nobody admitted starves. */
 static void
 must_keep_the_sum_below_the_pool(void **state)
 {
     (void)state;
-    enum { AGENTS = 40, POOL = 2 * 1024 * 1024 };
+    enum { AGENTS = 70, POOL = 2 * 1024 * 1024 };
     static agg_account_t accounts[AGENTS];
     agg_credit_t *credit = NULL;
     uint64_t random = 88172645463325252u;
@@ -120,7 +135,7 @@ must_keep_the_sum_below_the_pool(void **state)
         agg_credit_close(credit, &accounts[i]);
     assert_int_equal(agg_credit_granted_b(credit), 0);
     agg_credit_destroy(&credit);
-    assert_int_equal(agg_credit_new(63 * KIB, &credit), CREMA_EINVAL);
+    assert_int_equal(agg_credit_new(31 * KIB, &credit), CREMA_EINVAL);
 }
 
 /* Uses up all it is given until its window is `window`. */
@@ -147,20 +162,20 @@ must_lend_again_what_came_back(void **state)
         must(agg_credit_open(credit, &one));
         must(agg_credit_open(credit, &other));
         assert_true(agg_credit_grant(credit, &one) && agg_credit_grant(credit, &other));
-        s_grow(credit, &one, 96 * KIB); /* 64 of the 96 */
-        assert_int_equal(agg_credit_granted_b(credit), 128 * KIB);
+        s_grow(credit, &one, 96 * KIB); /* 80 of the 96 */
+        assert_int_equal(agg_credit_granted_b(credit), 112 * KIB);
         uint64_t bytes = other.total_b - other.received_b;
         assert_true(agg_credit_receive(credit, &other, bytes));
         agg_credit_release(credit, &other, bytes);
         assert_true(agg_credit_grant(credit, &other));
-        assert_int_equal(other.total_b - other.released_b, 64 * KIB); /* the last 32 */
+        assert_int_equal(other.total_b - other.released_b, 32 * KIB); /* the last 16 */
         bytes = one.total_b - one.received_b;
         assert_true(agg_credit_receive(credit, &one, bytes));
-        agg_credit_release(credit, &one, bytes); /* all 64 come back */
-        assert_int_equal(agg_credit_granted_b(credit), 64 * KIB);
+        agg_credit_release(credit, &one, bytes); /* all 80 come back */
+        assert_int_equal(agg_credit_granted_b(credit), 32 * KIB);
         s_grow(credit, &other, 96 * KIB);
         assert_true(agg_credit_grant(credit, &one));
-        assert_int_equal(one.total_b - one.released_b, 64 * KIB); /* what the other one left */
+        assert_int_equal(one.total_b - one.released_b, 32 * KIB); /* what the other one left */
         agg_credit_close(credit, &one); /* and so does what a closed account had */
         agg_credit_close(credit, &other);
         assert_int_equal(agg_credit_granted_b(credit), 0);
@@ -174,6 +189,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(must_start_at_the_floor_and_double_with_use),
         cmocka_unit_test(must_count_what_exceeds_the_grant),
+        cmocka_unit_test(must_have_room_for_ten_thousand_agents),
         cmocka_unit_test(must_keep_the_sum_below_the_pool),
         cmocka_unit_test(must_lend_again_what_came_back),
     };
