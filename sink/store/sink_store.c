@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 
 #include "crema_clock.h"
 #include "sink_fs.h"
@@ -10,7 +9,6 @@
 #include "sink_store_private.h"
 #include "sink_tombs.h"
 
-#define GIB ((uint64_t)1 << 30)
 #define LIST_CHANGES_B                                                                             \
     (64u << 20) /* changes to the list of writers that the journal of a run may hold */
 
@@ -433,44 +431,7 @@ sink_store_commit_run(sink_store_t *self, const crema_id_t *run_id, sink_store_g
     return err;
 }
 
-/* ---- space */
-
-/* Fill level of the disk by share and by absolute reserve: a tenth of a large disk is room
- * enough for many runs. */
-static sink_space_t
-s_disk(const sink_store_t *self, uint64_t *ret_free_b)
-{
-    struct statvfs fs;
-    *ret_free_b = UINT64_MAX;
-    if (statvfs(self->dir, &fs) != 0)
-        return SINK_SPACE_FREE;
-    uint64_t all = (uint64_t)fs.f_blocks * fs.f_frsize, left = (uint64_t)fs.f_bavail * fs.f_frsize;
-    *ret_free_b = left;
-    if (left < all / 20 && left < GIB)
-        return SINK_SPACE_FULL;
-    return left < all / 10 && left < 2 * GIB ? SINK_SPACE_SHORT : SINK_SPACE_FREE;
-}
-
-void
-sink_store_limit(sink_store_t *self, int64_t limit_bytes, int64_t run_limit_bytes)
-{
-    self->config.limit_bytes = limit_bytes;
-    self->config.run_limit_bytes = run_limit_bytes;
-}
-
-sink_space_t
-sink_store_space(sink_store_t *self, uint64_t *ret_free_b)
-{
-    sink_space_t space = s_disk(self, ret_free_b);
-    uint64_t limit = (uint64_t)self->config.limit_bytes, used = self->bytes;
-    if (limit && limit - (used < limit ? used : limit) < *ret_free_b)
-        *ret_free_b = limit - (used < limit ? used : limit);
-    if (limit && space == SINK_SPACE_FREE && used >= limit - limit / 10)
-        space = SINK_SPACE_SHORT;
-    if (self->n_stuck > 0 || (limit && used >= limit - limit / 20))
-        space = SINK_SPACE_FULL;
-    return space;
-}
+/* ---- freeing */
 
 crema_err_t
 sink_store_free(sink_store_t *self, const crema_id_t *run_id)

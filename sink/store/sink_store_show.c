@@ -1,7 +1,10 @@
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/statvfs.h>
 
 #include "sink_store_private.h"
+
+#define GIB ((uint64_t)1 << 30)
 
 /* ---- the store's content */
 
@@ -182,4 +185,43 @@ sink_store_is_pending(const sink_store_t *self, const crema_id_t *run_id)
 {
     const sink_store_run_t *run = sink_store_run(self, run_id);
     return run && sink_store_is_unsynced(run);
+}
+
+/* ---- space */
+
+/* Fill level of the disk by share and by absolute reserve: a tenth of a large disk is room
+ * enough for many runs. */
+static sink_space_t
+s_disk(const sink_store_t *self, uint64_t *ret_free_b)
+{
+    struct statvfs fs;
+    *ret_free_b = UINT64_MAX;
+    if (statvfs(self->dir, &fs) != 0)
+        return SINK_SPACE_FREE;
+    uint64_t all = (uint64_t)fs.f_blocks * fs.f_frsize, left = (uint64_t)fs.f_bavail * fs.f_frsize;
+    *ret_free_b = left;
+    if (left < all / 20 && left < GIB)
+        return SINK_SPACE_FULL;
+    return left < all / 10 && left < 2 * GIB ? SINK_SPACE_SHORT : SINK_SPACE_FREE;
+}
+
+void
+sink_store_limit(sink_store_t *self, int64_t limit_bytes, int64_t run_limit_bytes)
+{
+    self->config.limit_bytes = limit_bytes;
+    self->config.run_limit_bytes = run_limit_bytes;
+}
+
+sink_space_t
+sink_store_space(sink_store_t *self, uint64_t *ret_free_b)
+{
+    sink_space_t space = s_disk(self, ret_free_b);
+    uint64_t limit = (uint64_t)self->config.limit_bytes, used = self->bytes;
+    if (limit && limit - (used < limit ? used : limit) < *ret_free_b)
+        *ret_free_b = limit - (used < limit ? used : limit);
+    if (limit && space == SINK_SPACE_FREE && used >= limit - limit / 10)
+        space = SINK_SPACE_SHORT;
+    if (self->n_stuck > 0 || (limit && used >= limit - limit / 20))
+        space = SINK_SPACE_FULL;
+    return space;
 }
