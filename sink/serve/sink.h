@@ -1,10 +1,10 @@
 /* sink - the reactor: takes PUTs from aggregators, commits them in groups, acknowledges what is
  * durable, seals runs.
  *
- * One loop; threads only sync files. The PUTs of a run are committed at once if as much time has
+ * One loop; threads only write and sync journals. The PUTs of a run are committed at once if as much time has
  * passed since its last commit as that took, at least a millisecond, at most commit_interval;
- * otherwise when that time is up or commit_bytes of it have collected. While a journal is synced the
- * loop goes on, so a run does not wait for the syncs of others. Messages about runs are committed
+ * otherwise when that time is up or commit_bytes of it have collected. While a journal is written and
+ * synced the loop goes on, so a run does not wait for those of others. Messages about runs are committed
  * at once. */
 #ifndef SINK_H
 #define SINK_H

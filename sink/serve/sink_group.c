@@ -4,6 +4,8 @@
 #include "crema_log.h"
 #include "sink_private.h"
 
+#define ALONE_BYTES ((size_t)64 << 10) /* written and synced in less time than a thread wakes */
+
 static void
 s_on_group(void *context, const sink_store_group_t *group)
 {
@@ -113,12 +115,16 @@ bool
 sink_group_go_on(sink_t *self)
 {
     const sink_store_pace_t pace = {self->config.commit_interval_ns,
-                                    (size_t)self->config.commit_bytes};
+                                    (size_t)self->config.commit_bytes, ALONE_BYTES};
     const uint64_t commits = self->counts.commits;
     int64_t due_ns = INT64_MAX;
-    crema_err_t err = sink_store_end(self->store, s_on_group, self);
-    if (err == CREMA_OK)
-        err = sink_store_begin(self->store, &pace, &due_ns);
+    crema_err_t err, one;
+    do {
+        err = sink_store_end(self->store, s_on_group, self);
+        one = err == CREMA_EIO ? err : sink_store_begin(self->store, &pace, &due_ns);
+        if (one != CREMA_OK)
+            err = one;
+    } while (err == CREMA_OK && sink_store_has_ended(self->store));
     if (!s_note(self, err, commits))
         return false;
     if (due_ns >= self->commit_due_ns)

@@ -37,8 +37,7 @@ s_drop_segment(sink_journal_t *self)
 static bool
 s_is_empty(const sink_journal_t *self)
 {
-    return self->fd >= 0 && self->segment_bytes == SINK_SEGMENT_HEADER_BYTES &&
-           self->unsynced_bytes == 0;
+    return self->fd >= 0 && self->segment_bytes == SINK_SEGMENT_HEADER_BYTES;
 }
 
 void
@@ -46,9 +45,13 @@ sink_journal_close(sink_journal_t **self_p)
 {
     sink_journal_t *self = *self_p;
     if (self) {
-        if (s_is_empty(self) && !self->broken)
+        if (s_is_empty(self) && !self->broken && self->work.n == 0)
             s_drop_segment(self);
         s_end_segment(self);
+        if (self->work.fd >= 0) /* it was not ended */
+            close(self->work.fd);
+        free(self->work.checkpoint);
+        free(self->work.bytes);
         free(self->group);
         free(self->dir);
         free(self);
@@ -76,11 +79,11 @@ s_reserve(sink_journal_t *self, size_t more)
     return CREMA_OK;
 }
 
-/* What is written is synced before the next group is written. */
+/* True if the next group comes after others in its segment. They are synced before it is written. */
 static bool
 s_follows_synced(const sink_journal_t *self)
 {
-    return self->fd >= 0 && self->segment_bytes + self->unsynced_bytes > SINK_SEGMENT_HEADER_BYTES;
+    return self->fd >= 0 && !s_is_empty(self);
 }
 
 /* The body is `head` and then `tail`. */
@@ -97,7 +100,7 @@ s_append(sink_journal_t *self, sink_journal_type_t type, int64_t t_ns, const uin
         return err;
     bool begins = self->group_bytes == 0;
     if (begins) {
-        self->group_follows = s_follows_synced(self);
+        self->group_follows = self->work.n > 0 || s_follows_synced(self);
         self->group_seq = self->next_seq;
     }
     uint8_t *out = self->group + self->group_bytes;
@@ -192,7 +195,7 @@ s_write_header(sink_journal_t *self, int fd, size_t *ret_bytes)
 /* Creates a segment whose header and name are durable before anything follows, or leaves no
  * trace of it. So a segment longer than a header that has no header was damaged. */
 static crema_err_t
-s_begin_segment(sink_journal_t *self)
+s_create_segment(sink_journal_t *self, int *ret_fd, size_t *ret_bytes)
 {
     char path[PATH_MAX];
     if (self->segment >= SINK_SEGMENT_NUMBER_MAX)
@@ -203,9 +206,8 @@ s_begin_segment(sink_journal_t *self)
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return sink_fs_error(errno);
-    size_t bytes = 0;
     crema_failpoint("sink.before_segment_write");
-    err = s_write_header(self, fd, &bytes);
+    err = s_write_header(self, fd, ret_bytes);
     crema_failpoint("sink.before_segment_fsync");
     if (err == CREMA_OK && fsync(fd) != 0)
         err = sink_fs_error(errno);
@@ -214,25 +216,41 @@ s_begin_segment(sink_journal_t *self)
         err = sink_fs_sync_dir(self->dir);
     crema_failpoint("sink.after_segment_dir_fsync");
     if (err != CREMA_OK) {
+        int why = errno;
         close(fd);
         unlink(path);
+        errno = why;
         return err;
     }
+    *ret_fd = fd;
+    return CREMA_OK;
+}
+
+static void
+s_enter_segment(sink_journal_t *self, int fd, size_t bytes)
+{
     self->fd = fd;
     self->segment++;
     self->segment_bytes = bytes;
     self->bytes += bytes;
-    return CREMA_OK;
 }
 
-/* Writes the checkpoint at the start of a segment, without a sync. */
-static crema_err_t
-s_write_checkpoint(sink_journal_t *self, const sink_journal_head_t *head, uint64_t next_frame,
-                   size_t *ret_bytes)
+static void
+s_drop_checkpoint(sink_journal_work_t *work)
 {
+    free(work->checkpoint);
+    work->checkpoint = NULL;
+    work->checkpoint_bytes = 0;
+}
+
+/* Encodes the checkpoint for the start of a segment. */
+static crema_err_t
+s_make_checkpoint(sink_journal_t *self, const sink_journal_head_t *head, uint64_t next_frame)
+{
+    sink_journal_work_t *work = &self->work;
     sink_journal_state_t state = {0};
     sink_journal_mark_t *marks = NULL;
-    *ret_bytes = 0;
+    s_drop_checkpoint(work);
     if (!head)
         return CREMA_OK;
     crema_err_t err = head->fn(head->context, &state, &marks);
@@ -240,55 +258,52 @@ s_write_checkpoint(sink_journal_t *self, const sink_journal_head_t *head, uint64
         return err;
     state.next_frame = next_frame;
     size_t size = sink_checkpoint_bytes(state.n_marks);
-    uint8_t *bytes = malloc(size);
-    if (bytes) {
-        sink_checkpoint_encode(&state, marks, bytes);
-        crema_failpoint("sink.before_checkpoint_write");
-        err = sink_fs_write(self->fd, bytes, size);
-    } else {
-        err = CREMA_ENOMEM;
+    work->checkpoint = malloc(size);
+    if (work->checkpoint) {
+        sink_checkpoint_encode(&state, marks, work->checkpoint);
+        work->checkpoint_bytes = size;
     }
-    free(bytes);
     free(marks);
-    if (err == CREMA_OK)
-        *ret_bytes = size;
-    return err;
+    return work->checkpoint ? CREMA_OK : CREMA_ENOMEM;
+}
+
+static crema_err_t
+s_write_checkpoint(const sink_journal_work_t *work, int fd)
+{
+    if (!work->checkpoint)
+        return CREMA_OK;
+    crema_failpoint("sink.before_checkpoint_write");
+    return sink_fs_write(fd, work->checkpoint, work->checkpoint_bytes);
 }
 
 /* The first frame's flag depends on the segment that the group goes to, so it is encoded again. */
 static void
-s_mark_group_anew(sink_journal_t *self)
+s_mark_anew(sink_journal_work_t *work, bool follows)
 {
     crema_frame_t frame;
-    if (crema_frame_decode(self->group, self->group_bytes, &frame) != CREMA_OK)
-        return; /* it was just encoded */
-    self->group_follows = s_follows_synced(self);
-    frame.flags = self->group_follows ? SINK_FRAME_BEGINS_GROUP : 0;
-    crema_frame_encode(&frame, self->group);
+    if (work->follows == follows ||
+        crema_frame_decode(work->bytes, work->n, &frame) != CREMA_OK) /* it was just encoded */
+        return;
+    work->follows = follows;
+    frame.flags = follows ? SINK_FRAME_BEGINS_GROUP : 0;
+    crema_frame_encode(&frame, work->bytes);
 }
 
-/* *ret_bytes is what was written: nothing after CREMA_ENOSPC and CREMA_ENOMEM. */
-static crema_err_t
-s_write_group(sink_journal_t *self, const sink_journal_head_t *head, size_t *ret_bytes)
+/* The next group collects where the last one was written from. */
+static void
+s_take_group(sink_journal_t *self)
 {
-    size_t checkpoint = 0;
-    if (!s_is_empty(self) && self->segment_bytes + self->group_bytes > SINK_SEGMENT_BYTES)
-        s_end_segment(self);
-    crema_err_t err = self->fd < 0 ? s_begin_segment(self) : CREMA_OK;
-    if (err != CREMA_OK)
-        return err;
-    if (s_is_empty(self))
-        err = s_write_checkpoint(self, head, self->group_seq, &checkpoint);
-    if (self->group_follows != s_follows_synced(self))
-        s_mark_group_anew(self);
-    crema_failpoint("sink.before_group_write");
-    if (err == CREMA_OK)
-        err = sink_fs_write(self->fd, self->group, self->group_bytes);
-    if ((err == CREMA_ENOSPC || err == CREMA_ENOMEM) &&
-        ftruncate(self->fd, (off_t)self->segment_bytes) != 0)
-        err = CREMA_EIO;
-    *ret_bytes = checkpoint + self->group_bytes;
-    return err;
+    sink_journal_work_t *work = &self->work;
+    uint8_t *bytes = work->bytes;
+    size_t room = work->room;
+    work->bytes = self->group;
+    work->n = self->group_bytes;
+    work->room = self->group_room;
+    work->seq = self->group_seq;
+    work->follows = self->group_follows;
+    self->group = bytes;
+    self->group_bytes = 0;
+    self->group_room = room;
 }
 
 /* Decides after a failure what may be retried and what is final. */
@@ -302,66 +317,119 @@ s_fail(sink_journal_t *self, crema_err_t err)
 }
 
 crema_err_t
-sink_journal_write(sink_journal_t *self, const sink_journal_head_t *head)
+sink_journal_begin(sink_journal_t *self, const sink_journal_head_t *head)
 {
+    sink_journal_work_t *work = &self->work;
+    const bool again = work->n > 0;
+    const size_t n = again ? work->n : self->group_bytes;
     if (self->broken)
         return CREMA_EIO;
-    if (self->group_bytes == 0)
+    if (n == 0)
         return CREMA_OK;
-    size_t bytes;
-    crema_err_t err = s_write_group(self, head, &bytes);
+    if (!s_is_empty(self) && self->segment_bytes + n > SINK_SEGMENT_BYTES)
+        s_end_segment(self);
+    const bool follows = s_follows_synced(self);
+    crema_err_t err = CREMA_OK;
+    if (!follows)
+        err = s_make_checkpoint(self, head, again ? work->seq : self->group_seq);
     if (err != CREMA_OK)
         return s_fail(self, err);
-    self->unsynced_bytes = bytes;
-    self->group_bytes = 0;
-    crema_failpoint("sink.before_group_fdatasync");
+    if (!again)
+        s_take_group(self);
+    s_mark_anew(work, follows);
     return CREMA_OK;
 }
 
-int
-sink_journal_fd(const sink_journal_t *self)
+/* Nothing of the group is in the file after CREMA_ENOSPC and CREMA_ENOMEM. */
+static crema_err_t
+s_write(sink_journal_t *self)
 {
-    return self->unsynced_bytes > 0 ? self->fd : -1;
+    sink_journal_work_t *work = &self->work;
+    crema_err_t err = CREMA_OK;
+    if (self->fd < 0)
+        err = s_create_segment(self, &work->fd, &work->header_bytes);
+    if (err != CREMA_OK)
+        return err;
+    const int fd = self->fd < 0 ? work->fd : self->fd;
+    const size_t before = self->fd < 0 ? work->header_bytes : self->segment_bytes;
+    err = s_write_checkpoint(work, fd);
+    crema_failpoint("sink.before_group_write");
+    if (err == CREMA_OK)
+        err = sink_fs_write(fd, work->bytes, work->n);
+    if ((err == CREMA_ENOSPC || err == CREMA_ENOMEM) && ftruncate(fd, (off_t)before) != 0)
+        err = CREMA_EIO;
+    if (err != CREMA_OK)
+        return err;
+    crema_failpoint("sink.before_group_fdatasync");
+    return fdatasync(fd) == 0 ? CREMA_OK : CREMA_EIO;
+}
+
+void
+sink_journal_work(sink_journal_t *self)
+{
+    if (self->work.n == 0)
+        return;
+    self->work.err = s_write(self);
+    self->work.why = errno;
 }
 
 crema_err_t
-sink_journal_synced(sink_journal_t *self, bool ok)
+sink_journal_end(sink_journal_t *self)
 {
-    if (!ok)
-        return s_fail(self, CREMA_EIO);
+    sink_journal_work_t *work = &self->work;
+    if (work->n == 0)
+        return CREMA_OK;
+    const size_t bytes = work->checkpoint_bytes + work->n;
+    if (work->fd >= 0)
+        s_enter_segment(self, work->fd, work->header_bytes);
+    work->fd = -1;
+    s_drop_checkpoint(work);
+    errno = work->why;
+    if (work->err != CREMA_OK)
+        return s_fail(self, work->err);
     crema_failpoint("sink.after_group_fdatasync");
-    self->segment_bytes += self->unsynced_bytes;
-    self->bytes += self->unsynced_bytes;
-    self->unsynced_bytes = 0;
+    self->segment_bytes += bytes;
+    self->bytes += bytes;
     self->rests = false;
+    work->n = 0;
+    if (self->group_bytes == 0 && !self->group)
+        s_take_group(self); /* one buffer is enough for a quiet run */
     return CREMA_OK;
 }
 
 crema_err_t
 sink_journal_sync(sink_journal_t *self, const sink_journal_head_t *head)
 {
-    crema_err_t err = sink_journal_write(self, head);
-    if (err != CREMA_OK || self->unsynced_bytes == 0)
+    crema_err_t err = sink_journal_begin(self, head);
+    if (err != CREMA_OK)
         return err;
-    return sink_journal_synced(self, fdatasync(self->fd) == 0);
+    sink_journal_work(self);
+    return sink_journal_end(self);
 }
 
 crema_err_t
 sink_journal_rest(sink_journal_t *self, const sink_journal_head_t *head)
 {
+    sink_journal_work_t *work = &self->work;
     size_t bytes = 0;
+    int fd;
     if (self->broken || sink_journal_pending_bytes(self) > 0)
         return CREMA_EINVAL;
     if (self->rests)
         return CREMA_OK;
     s_end_segment(self);
-    crema_err_t err = s_begin_segment(self);
+    crema_err_t err = s_create_segment(self, &fd, &bytes);
     if (err != CREMA_OK)
         return err;
-    err = s_write_checkpoint(self, head, self->next_seq, &bytes);
+    s_enter_segment(self, fd, bytes);
+    err = s_make_checkpoint(self, head, self->next_seq);
+    if (err == CREMA_OK)
+        err = s_write_checkpoint(work, fd);
     crema_failpoint("sink.before_journal_rest_fdatasync");
-    if (err == CREMA_OK && fdatasync(self->fd) != 0)
+    if (err == CREMA_OK && fdatasync(fd) != 0)
         err = CREMA_EIO;
+    bytes = work->checkpoint_bytes;
+    s_drop_checkpoint(work);
     if (err != CREMA_OK) {
         s_drop_segment(self);
         return err;
@@ -375,7 +443,7 @@ sink_journal_rest(sink_journal_t *self, const sink_journal_head_t *head)
 size_t
 sink_journal_pending_bytes(const sink_journal_t *self)
 {
-    return self->unsynced_bytes + self->group_bytes;
+    return self->work.n + self->group_bytes;
 }
 
 uint64_t

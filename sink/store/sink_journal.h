@@ -105,17 +105,19 @@ CREMA_MUST_CHECK crema_err_t sink_journal_sealed(sink_journal_t *self,
                                                  const sink_journal_sealed_t *sealed,
                                                  int64_t t_real_ns);
 
-/* Writes what was collected, which is durable after fdatasync(sink_journal_fd()); report its
- * outcome with sink_journal_synced(). Until then the journal may be appended to, but neither
- * written, brought to rest nor closed. `head` provides the checkpoint if a new segment begins; NULL:
- * no checkpoint. CREMA_ENOSPC: nothing of the group is in the file and all of it is still in
- * memory. CREMA_EIO: broken; acknowledge nothing and end the process. */
-CREMA_MUST_CHECK crema_err_t sink_journal_write(sink_journal_t *self,
+/* Takes what was collected as the group that sink_journal_work() writes; or, after CREMA_ENOSPC,
+ * the same group again. Until sink_journal_end() the journal may be appended to, but neither
+ * brought to rest nor closed. `head` provides the checkpoint if a new segment begins; NULL: no
+ * checkpoint. CREMA_ENOMEM: no group was taken. CREMA_EIO: broken; acknowledge nothing and end the
+ * process. */
+CREMA_MUST_CHECK crema_err_t sink_journal_begin(sink_journal_t *self,
                                                 const sink_journal_head_t *head);
-/* -1 if nothing was written since the last sync. */
-int sink_journal_fd(const sink_journal_t *self);
-CREMA_MUST_CHECK crema_err_t sink_journal_synced(sink_journal_t *self, bool ok);
-/* All three, for one journal. */
+/* Writes and syncs the group, in any thread. */
+void sink_journal_work(sink_journal_t *self);
+/* Its outcome. CREMA_ENOSPC: nothing of the group is in the file and all of it is still in memory.
+ * CREMA_EIO: as above, with errno. */
+CREMA_MUST_CHECK crema_err_t sink_journal_end(sink_journal_t *self);
+/* All three. */
 CREMA_MUST_CHECK crema_err_t sink_journal_sync(sink_journal_t *self,
                                                const sink_journal_head_t *head);
 /* Ends the journal with a segment that holds only a checkpoint, so that nothing else must be

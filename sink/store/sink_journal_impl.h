@@ -5,17 +5,32 @@
 #include "sink_journal.h"
 #include "sink_segment.h"
 
+/* A group that is being written, or could not be and is written again. */
+typedef struct {
+    uint8_t *bytes;      /* its frames */
+    size_t n, room;      /* n is 0: there is none */
+    uint64_t seq;        /* number of its first frame */
+    bool follows;        /* its first frame is flagged: everything before it was synced */
+    uint8_t *checkpoint; /* that goes before it; NULL: none */
+    size_t checkpoint_bytes;
+    /* The outcome; only these are changed by sink_journal_work(). */
+    int fd; /* of the segment that was begun for it; -1: none was */
+    size_t header_bytes;
+    crema_err_t err;
+    int why; /* errno */
+} sink_journal_work_t;
+
 struct sink_journal {
     char *dir;
     sink_header_t header;
-    uint32_t segment;      /* number of the newest segment, whoever wrote it; 0: none yet */
-    int fd;                /* of our segment; -1: the next sync begins one */
-    size_t segment_bytes;  /* durable bytes of our segment */
-    uint64_t bytes;        /* durable bytes of all segments */
-    uint64_t torn_bytes;   /* cut by the opening */
-    uint64_t next_seq;     /* number of the next frame */
-    size_t unsynced_bytes; /* written behind them, and being synced */
-    uint8_t *group;        /* frames that are not written yet */
+    uint32_t segment;     /* number of the newest segment, whoever wrote it; 0: none yet */
+    int fd;               /* of our segment; -1: the next group begins one */
+    size_t segment_bytes; /* durable bytes of our segment */
+    uint64_t bytes;       /* durable bytes of all segments */
+    uint64_t torn_bytes;  /* cut by the opening */
+    uint64_t next_seq;    /* number of the next frame */
+    sink_journal_work_t work;
+    uint8_t *group; /* frames that were appended since */
     size_t group_bytes, group_room;
     uint64_t group_seq; /* number of its first frame */
     bool group_follows; /* its first frame is flagged: everything before it was synced */

@@ -262,7 +262,7 @@ sink_journal_open(const char *dir, const crema_id_t *store_id, const crema_id_t 
     if (err == CREMA_OK && !self)
         err = CREMA_ENOMEM;
     if (self) {
-        self->fd = -1;
+        self->fd = self->work.fd = -1;
         self->next_seq = 1;
         self->header = (sink_header_t){*store_id, *run_id, generation};
         self->dir = strdup(dir);

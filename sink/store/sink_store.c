@@ -278,6 +278,7 @@ sink_store_answer(const sink_store_t *self, const crema_id_t *run_id, uint8_t **
 /* ---- committing */
 
 #define REST_NS_MIN INT64_C(1000000)
+#define ALONE_NS_MAX INT64_C(2000000) /* a disk that took longer is waited for in threads */
 #define S_DIRTY(link) CREMA_LIST_ITEM(link, sink_store_run_t, dirty)
 
 size_t
@@ -300,29 +301,46 @@ s_report_broken(sink_store_t *self, const sink_store_run_t *run, int why)
     return CREMA_EIO;
 }
 
-/* Writes what was collected and has it synced. */
+static void
+s_note_stuck(sink_store_t *self, sink_store_run_t *run, bool stuck)
+{
+    self->n_stuck += stuck - run->stuck;
+    run->stuck = stuck;
+    run->ended_ns = crema_clock_mono_ns();
+}
+
+static void
+s_write_and_sync(void *context)
+{
+    sink_journal_work(context);
+}
+
+/* Has what was collected written and synced; with `here`: before it returns. */
 static crema_err_t
-s_begin(sink_store_t *self, sink_store_run_t *run)
+s_begin(sink_store_t *self, sink_store_run_t *run, bool here)
 {
     sink_store_head_t of = {self, run};
     const sink_journal_head_t head = sink_store_head(&of);
     run->begun_ns = crema_clock_mono_ns();
-    run->waits_ns = run->dirty_ns;
-    run->syncing_bytes = sink_journal_pending_bytes(run->journal);
-    crema_err_t err = sink_journal_write(run->journal, &head);
+    crema_err_t err = sink_journal_begin(run->journal, &head);
     if (err == CREMA_EIO)
         return s_report_broken(self, run, errno);
-    const bool stuck = err != CREMA_OK;
-    self->n_stuck += stuck - run->stuck;
-    run->stuck = stuck;
-    if (stuck) {
-        run->ended_ns = run->begun_ns;
+    if (err != CREMA_OK) {
+        s_note_stuck(self, run, true);
         return err;
     }
-    sink_commit_begin(self->watermarks, &run->shown.run_id);
-    sink_store_written(run);
-    run->sync = (sink_sync_t){.fd = sink_journal_fd(run->journal)};
-    sink_syncs_begin(self->syncs, &run->sync);
+    if (!run->again) {
+        run->waits_ns = run->dirty_ns;
+        run->syncing_bytes = sink_journal_pending_bytes(run->journal);
+        sink_commit_begin(self->watermarks, &run->shown.run_id);
+        sink_store_begun(run);
+    }
+    run->syncing = true;
+    run->sync = (sink_sync_t){.fn = s_write_and_sync, .context = run->journal};
+    if (here)
+        sink_syncs_do(self->syncs, &run->sync);
+    else
+        sink_syncs_begin(self->syncs, &run->sync);
     return CREMA_OK;
 }
 
@@ -340,6 +358,15 @@ s_due_ns(const sink_store_run_t *run, const sink_store_pace_t *pace)
     return run->ended_ns + rest_ns;
 }
 
+/* True if nobody else has to wait while it is written and synced. */
+static bool
+s_is_alone(const sink_store_t *self, const sink_store_run_t *run, const sink_store_pace_t *pace)
+{
+    return sink_syncs_are_idle(self->syncs) && self->took_ns < ALONE_NS_MAX &&
+           self->dirty.next == &run->dirty && self->dirty.prev == &run->dirty &&
+           sink_journal_pending_bytes(run->journal) <= pace->alone_bytes;
+}
+
 crema_err_t
 sink_store_begin(sink_store_t *self, const sink_store_pace_t *pace, int64_t *ret_due_ns)
 {
@@ -354,12 +381,22 @@ sink_store_begin(sink_store_t *self, const sink_store_pace_t *pace, int64_t *ret
             *ret_due_ns = due_ns < *ret_due_ns ? due_ns : *ret_due_ns;
             continue;
         }
-        crema_err_t one = s_begin(self, run);
+        crema_err_t one = s_begin(self, run, pace && s_is_alone(self, run, pace));
         if (one == CREMA_EIO)
             return one;
         if (one != CREMA_OK)
             err = one;
     }
+    return err;
+}
+
+/* The group stays in memory, and its run waits to be begun again. */
+static crema_err_t
+s_end_stuck(sink_store_t *self, sink_store_run_t *run, crema_err_t err)
+{
+    run->again = true;
+    s_note_stuck(self, run, true);
+    sink_store_touch(self, run);
     return err;
 }
 
@@ -372,10 +409,16 @@ s_end_one(sink_store_t *self, bool waits, sink_store_group_fn fn, void *context)
         return CREMA_ENOENT;
     sink_store_run_t *run = CREMA_LIST_ITEM(sync, sink_store_run_t, sync);
     run->syncing = false;
-    if (sink_journal_synced(run->journal, sync->error == 0) != CREMA_OK)
-        return s_report_broken(self, run, sync->error);
-    run->ended_ns = crema_clock_mono_ns();
-    run->took_ns = run->ended_ns - run->begun_ns;
+    crema_err_t err = sink_journal_end(run->journal);
+    if (err == CREMA_EIO)
+        return s_report_broken(self, run, errno);
+    if (err != CREMA_OK)
+        return s_end_stuck(self, run, err);
+    run->again = false;
+    s_note_stuck(self, run, false);
+    if (sink_journal_pending_bytes(run->journal) == 0)
+        crema_list_remove(&run->dirty);
+    run->took_ns = self->took_ns = run->ended_ns - run->begun_ns;
     sink_commit_durable(self->watermarks, &run->shown.run_id);
     sink_store_synced(self, run);
     const sink_store_group_t group = {
@@ -390,14 +433,26 @@ s_end_one(sink_store_t *self, bool waits, sink_store_group_fn fn, void *context)
     return CREMA_OK;
 }
 
+static crema_err_t
+s_end(sink_store_t *self, bool waits, sink_store_group_fn fn, void *context)
+{
+    crema_err_t err = CREMA_OK, one;
+    while (err != CREMA_EIO && (one = s_end_one(self, waits, fn, context)) != CREMA_ENOENT)
+        if (one != CREMA_OK)
+            err = one;
+    return err;
+}
+
 crema_err_t
 sink_store_end(sink_store_t *self, sink_store_group_fn fn, void *context)
 {
-    crema_err_t err;
-    do
-        err = s_end_one(self, false, fn, context);
-    while (err == CREMA_OK);
-    return err == CREMA_ENOENT ? CREMA_OK : err;
+    return s_end(self, false, fn, context);
+}
+
+bool
+sink_store_has_ended(const sink_store_t *self)
+{
+    return sink_syncs_have_ended(self->syncs);
 }
 
 int
@@ -410,14 +465,14 @@ crema_err_t
 sink_store_commit(sink_store_t *self, sink_store_group_fn fn, void *context)
 {
     int64_t ignored;
-    crema_err_t err = CREMA_OK, end;
+    crema_err_t err, end;
     do { /* again if something was appended while it was being synced */
         err = sink_store_begin(self, NULL, &ignored);
-        do
-            end = err == CREMA_EIO ? err : s_end_one(self, true, fn, context);
-        while (end == CREMA_OK);
-    } while (err == CREMA_OK && end == CREMA_ENOENT && !crema_list_is_empty(&self->dirty));
-    return end == CREMA_EIO ? end : err;
+        end = err == CREMA_EIO ? err : s_end(self, true, fn, context);
+        if (end != CREMA_OK)
+            err = end;
+    } while (err == CREMA_OK && !crema_list_is_empty(&self->dirty));
+    return err;
 }
 
 crema_err_t
@@ -427,7 +482,7 @@ sink_store_commit_run(sink_store_t *self, const crema_id_t *run_id, sink_store_g
     sink_store_run_t *run = sink_store_run(self, run_id);
     crema_err_t err = CREMA_OK;
     while (err == CREMA_OK && run && sink_store_is_unsynced(run))
-        err = run->syncing ? s_end_one(self, true, fn, context) : s_begin(self, run);
+        err = run->syncing ? s_end_one(self, true, fn, context) : s_begin(self, run, true);
     return err;
 }
 

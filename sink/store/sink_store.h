@@ -8,8 +8,8 @@
  *     <store>/refused      see sink_refused.h
  *     <store>/<run_id>/    see sink_journal.h
  *
- * What is put collects in memory; sink_store_begin() writes it and syncs the journals in the
- * background, each for itself; the watermarks move when the sync of their journal has ended.
+ * What is put collects in memory; sink_store_begin() has it written and synced in the
+ * background, each journal for itself; the watermarks move when the sync of their journal has ended.
  *
  * A run is in one of these stages. Work and memory grow with the number of live runs only.
  *
@@ -235,18 +235,21 @@ typedef void (*sink_store_group_fn)(void *context, const sink_store_group_t *gro
 typedef struct {
     int64_t rest_max_ns;
     size_t bytes;
+    size_t alone_bytes; /* a group of at most this size is synced at once if there is no other */
 } sink_store_pace_t;
 
 /* Writes the group of each run that has rested (`pace` NULL: of each), and has it synced in the
  * background, while the next one collects: a slow sync delays only its own run. *ret_due_ns: when
- * the next run has rested, INT64_MAX: none rests. CREMA_ENOSPC: nothing of one of the groups was
- * written, it stays in memory, and PUTs are refused until that succeeds. CREMA_EIO: end the process. */
+ * the next run has rested, INT64_MAX: none rests. CREMA_ENOMEM: one of the groups is not written, and
+ * PUTs are refused until it is. CREMA_EIO: end the process. */
 CREMA_MUST_CHECK crema_err_t sink_store_begin(sink_store_t *self, const sink_store_pace_t *pace,
                                               int64_t *ret_due_ns);
 /* Readable when a sync has ended. */
 int sink_store_fd(const sink_store_t *self);
+bool sink_store_has_ended(const sink_store_t *self);
 /* Takes the syncs that have ended: moves the watermarks, then calls `fn` (may be NULL) for each
- * group. CREMA_EIO: end the process. */
+ * group. CREMA_ENOSPC: nothing of one of the groups was written, it stays in memory, and PUTs are
+ * refused until that succeeds. CREMA_EIO: end the process. */
 CREMA_MUST_CHECK crema_err_t sink_store_end(sink_store_t *self, sink_store_group_fn fn,
                                             void *context);
 /* Both for everything, or for all of one run, and waits for it; groups of others may end meanwhile. */

@@ -30,8 +30,9 @@ typedef struct {
     sink_journal_t *journal; /* while it is live */
     uint64_t bytes;          /* of the journal on disk, 0 while it is unread */
     crema_link_t dirty;      /* appended to, and not written since */
-    sink_sync_t sync;        /* of what was written */
-    bool syncing, stuck;     /* sync: under way; stuck: the last write found the disk full */
+    sink_sync_t sync;        /* writes and syncs a group */
+    bool syncing, stuck;     /* sync: under way; stuck: the last one found the disk full */
+    bool again;              /* the last group was not written: it is the next one, too */
     size_t syncing_bytes;
     uint64_t syncing_news;
     int64_t dirty_ns; /* monotonic time of the first append */
@@ -67,6 +68,7 @@ struct sink_store {
     uint64_t generation;
     sink_commit_t *watermarks;
     sink_syncs_t *syncs;
+    int64_t took_ns;    /* the last write and sync of a group */
     crema_map_t *runs;  /* sink_store_run_t * by run_id */
     sink_past_t past;   /* runs that were freed long ago */
     sink_freed_t freed; /* runs freed since */
@@ -131,8 +133,8 @@ CREMA_MUST_CHECK crema_err_t sink_store_take_run(sink_store_t *self, const crema
                                                  sink_store_run_t **ret_run);
 /* Call it after appending to the run's journal. */
 void sink_store_touch(sink_store_t *self, sink_store_run_t *run);
-/* Call them after the run's journal was written, and synced. */
-void sink_store_written(sink_store_run_t *run);
+/* Call them when what the run has collected begins to be written, and after it was synced. */
+void sink_store_begun(sink_store_run_t *run);
 void sink_store_synced(sink_store_t *self, sink_store_run_t *run);
 /* Brings a live run to rest. CREMA_EAGAIN: something of it is pending or not yet acknowledged. */
 CREMA_MUST_CHECK crema_err_t sink_store_rest(sink_store_t *self, sink_store_run_t *run);

@@ -292,12 +292,11 @@ sink_store_touch(sink_store_t *self, sink_store_run_t *run)
 }
 
 void
-sink_store_written(sink_store_run_t *run)
+sink_store_begun(sink_store_run_t *run)
 {
     crema_list_remove(&run->dirty);
     run->written = sink_store_state(run);
     run->syncing_news = run->shown.news;
-    run->syncing = true;
 }
 
 void

@@ -1,6 +1,5 @@
 #include "sink_syncs.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -15,7 +14,7 @@ struct sink_syncs {
     pthread_cond_t work, done;
     crema_link_t waiting, ended;
     size_t n_waiting, n_begun, n_idle; /* begun: not returned yet; idle: threads without work */
-    bool over;
+    bool over, told;                   /* told: the event is set */
     int event;
     pthread_t threads[THREADS_MAX];
     size_t n_threads;
@@ -61,7 +60,7 @@ sink_syncs_destroy(sink_syncs_t **self_p)
     *self_p = NULL;
 }
 
-/* Syncs one that waits. The lock is held before and afterwards. */
+/* Does one that waits. The lock is held before and afterwards. */
 static void
 s_sync_one(sink_syncs_t *self)
 {
@@ -69,10 +68,10 @@ s_sync_one(sink_syncs_t *self)
     crema_list_remove(&sync->link);
     self->n_waiting--;
     pthread_mutex_unlock(&self->lock);
-    sync->error = fdatasync(sync->fd) == 0 ? 0 : errno;
+    sync->fn(sync->context);
     pthread_mutex_lock(&self->lock);
-    if (crema_list_is_empty(&self->ended))
-        (void)eventfd_write(self->event, 1);
+    if (!self->told)
+        self->told = eventfd_write(self->event, 1) == 0;
     crema_list_append(&self->ended, &sync->link);
     pthread_cond_signal(&self->done);
 }
@@ -126,6 +125,22 @@ sink_syncs_begin(sink_syncs_t *self, sink_sync_t *sync)
     pthread_mutex_unlock(&self->lock);
 }
 
+void
+sink_syncs_do(sink_syncs_t *self, sink_sync_t *sync)
+{
+    sync->fn(sync->context);
+    pthread_mutex_lock(&self->lock);
+    crema_list_append(&self->ended, &sync->link);
+    self->n_begun++;
+    pthread_mutex_unlock(&self->lock);
+}
+
+bool
+sink_syncs_are_idle(const sink_syncs_t *self)
+{
+    return self->n_begun == 0; /* threads do not change it */
+}
+
 sink_sync_t *
 sink_syncs_ended(sink_syncs_t *self, bool waits)
 {
@@ -137,11 +152,20 @@ sink_syncs_ended(sink_syncs_t *self, bool waits)
     if (sync) {
         crema_list_remove(&sync->link);
         self->n_begun--;
-        if (crema_list_is_empty(&self->ended))
-            (void)eventfd_read(self->event, &ignored);
+        if (self->told && crema_list_is_empty(&self->ended))
+            self->told = eventfd_read(self->event, &ignored) != 0;
     }
     pthread_mutex_unlock(&self->lock);
     return sync;
+}
+
+bool
+sink_syncs_have_ended(sink_syncs_t *self)
+{
+    pthread_mutex_lock(&self->lock);
+    const bool have = !crema_list_is_empty(&self->ended);
+    pthread_mutex_unlock(&self->lock);
+    return have;
 }
 
 int

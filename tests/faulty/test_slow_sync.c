@@ -1,4 +1,4 @@
-/* One fdatasync that takes as long as the test wants, in a thread of the store: what others, and the run itself, may do meanwhile. */
+/* One write or fdatasync that takes as long as the test wants, in a thread of the store: what others, and the run itself, may do meanwhile. */
 #include "../sink/store/store_verbs.h"
 
 #include <errno.h>
@@ -8,8 +8,9 @@
 
 #define SLOW RUN
 #define OTHER (RUN + 1)
+#define FRAMES_MIN 64 /* a write of fewer bytes is none of frames */
 
-static atomic_bool s_hold, s_fails;
+static atomic_bool s_hold, s_fails, s_hold_write, s_is_full;
 static sem_t s_held, s_go;
 
 int __real_fdatasync(int fd);
@@ -25,6 +26,22 @@ __wrap_fdatasync(int fd)
     if (!s_fails)
         return __real_fdatasync(fd);
     errno = EIO;
+    return -1;
+}
+
+ssize_t __real_write(int fd, const void *bytes, size_t size);
+ssize_t __wrap_write(int fd, const void *bytes, size_t size);
+
+ssize_t
+__wrap_write(int fd, const void *bytes, size_t size)
+{
+    if (size < FRAMES_MIN || !atomic_exchange(&s_hold_write, false))
+        return __real_write(fd, bytes, size);
+    sem_post(&s_held);
+    sem_wait(&s_go);
+    if (!s_is_full)
+        return __real_write(fd, bytes, size);
+    errno = ENOSPC;
     return -1;
 }
 
@@ -120,6 +137,83 @@ test_a_slow_sync_that_fails_acknowledges_nothing_of_its_run(void **state)
     sink_store_close(&store);
 }
 
+/* The disk is found full while more collects: that waits, and everything is there in its order. */
+static void
+test_a_slow_write_delays_only_its_own_run(void **state)
+{
+    (void)state;
+    const crema_id_t slow = frames_id(SLOW), other = frames_id(OTHER);
+    sink_store_put_t answer;
+    int64_t due_ns;
+    sink_store_t *store = must_open(NULL);
+    must_put(store, 1, 1, 5, false);
+    must(s_put(store, 2, OTHER, 1, 1, false, &answer));
+    must_commit(store);
+    for (int full = 0; full < 2; full++) {
+        const uint64_t before = s_row(store, 1).committed;
+        must_put(store, 1, before + 1, before + 3, false);
+        s_is_full = full;
+        s_hold_write = true;
+        must(sink_store_begin(store, NULL, &due_ns));
+        sem_wait(&s_held);
+        must(s_put(store, 2, OTHER, (uint64_t)full + 2, (uint64_t)full + 2, false, &answer));
+        must(sink_store_commit_run(store, &other, NULL, NULL));
+        assert_int_equal(s_row(store, 2).committed, full + 2);
+        must_put(store, 1, before + 4, before + 9, false);
+        sem_post(&s_go);
+        assert_int_equal(sink_store_commit_run(store, &slow, NULL, NULL),
+                         full ? CREMA_ENOSPC : CREMA_OK);
+        if (full) {
+            assert_int_equal(s_row(store, 1).committed, before);
+            assert_true(sink_store_is_pending(store, &slow));
+            assert_int_equal(s_put(store, 1, RUN, before + 10, before + 10, false, &answer),
+                             CREMA_ENOSPC);
+            must(sink_store_commit_run(store, &slow, NULL, NULL));
+        }
+        assert_int_equal(s_row(store, 1).committed, before + 9);
+        assert_false(sink_store_is_pending(store, &slow));
+    }
+    must_put(store, 1, 24, 25, true);
+    must_commit(store);
+    sink_store_close(&store);
+    store = must_open(NULL);
+    assert_int_equal(s_row(store, 1).committed, 25);
+    assert_int_equal(sink_store_report(store).damaged_bytes, 0);
+    assert_int_equal(sink_store_report(store).missing_frames, 0);
+    sink_store_close(&store);
+}
+
+/* It wakes no thread. With another one waiting, or under way, each is synced by a thread. */
+static void
+test_a_small_group_alone_is_synced_at_once(void **state)
+{
+    (void)state;
+    const sink_store_pace_t pace = {.bytes = 1, .alone_bytes = 64 << 10};
+    sink_store_put_t answer;
+    int64_t due_ns;
+    sink_store_t *store = must_open(NULL);
+    must_put(store, 1, 1, 5, false);
+    must(sink_store_begin(store, &pace, &due_ns));
+    assert_true(sink_store_has_ended(store));
+    assert_int_equal(poll(&(struct pollfd){.fd = sink_store_fd(store), .events = POLLIN}, 1, 0), 0);
+    must(sink_store_end(store, NULL, NULL));
+    assert_int_equal(s_row(store, 1).committed, 5);
+    must_put(store, 1, 6, 9, false);
+    must(s_put(store, 2, OTHER, 1, 1, false, &answer));
+    must(sink_store_begin(store, &pace, &due_ns));
+    while (s_row(store, 1).committed < 9 || s_row(store, 2).committed < 1)
+        must_end_one(store);
+    must_put(store, 1, 10, 12, false);
+    must_begin_slowly(store);
+    must(s_put(store, 2, OTHER, 2, 2, false, &answer));
+    must(sink_store_begin(store, &pace, &due_ns));
+    must_end_one(store);
+    assert_int_equal(s_row(store, 2).committed, 2);
+    sem_post(&s_go);
+    must_end_one(store);
+    sink_store_close(&store);
+}
+
 /* A sealed run neither comes to rest nor is freed, and a file that is made meanwhile is not the last. */
 static void
 test_a_run_stays_while_it_is_synced(void **state)
@@ -159,6 +253,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         T(test_a_slow_sync_delays_only_its_own_run),
         T(test_a_slow_sync_that_fails_acknowledges_nothing_of_its_run),
+        T(test_a_slow_write_delays_only_its_own_run),
+        T(test_a_small_group_alone_is_synced_at_once),
         T(test_a_run_stays_while_it_is_synced),
     };
     sem_init(&s_held, 0, 0);

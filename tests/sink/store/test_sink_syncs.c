@@ -21,6 +21,18 @@ s_file(void)
     return fd;
 }
 
+typedef struct {
+    sink_sync_t sync;
+    int fd, error;
+} file_t;
+
+static void
+s_sync(void *context)
+{
+    file_t *file = context;
+    file->error = fdatasync(file->fd) == 0 ? 0 : errno;
+}
+
 static bool
 s_is_readable(const sink_syncs_t *self, int wait_ms)
 {
@@ -32,7 +44,8 @@ static void
 test_each_file_has_its_own_outcome(void **state)
 {
     (void)state;
-    sink_sync_t syncs[FILES], *ended;
+    file_t files[FILES];
+    sink_sync_t *ended;
     sink_syncs_t *self;
     int pipes[2];
     assert_int_equal(pipe(pipes), 0);
@@ -43,17 +56,19 @@ test_each_file_has_its_own_outcome(void **state)
         const bool waits = round % 2;
         size_t left = n;
         for (size_t i = 0; i < n; i++) { /* a pipe refuses fdatasync */
-            syncs[i] = (sink_sync_t){.fd = (i + round) % 5 ? file : pipes[1], .error = -1};
-            sink_syncs_begin(self, &syncs[i]);
+            files[i] = (file_t){.fd = (i + round) % 5 ? file : pipes[1], .error = -1};
+            files[i].sync = (sink_sync_t){.fn = s_sync, .context = &files[i]};
+            sink_syncs_begin(self, &files[i].sync);
         }
         while (left > 0 && (waits || s_is_readable(self, 10000)))
             while ((ended = sink_syncs_ended(self, waits)) != NULL) {
-                assert_int_equal(ended->error, ended->fd == file ? 0 : EINVAL);
-                ended->error = -2;
+                file_t *of = ended->context;
+                assert_int_equal(of->error, of->fd == file ? 0 : EINVAL);
+                of->error = -2;
                 left--;
             }
         for (size_t i = 0; i < n; i++)
-            assert_int_equal(syncs[i].error, -2);
+            assert_int_equal(files[i].error, -2);
         assert_int_equal(left, 0);
         assert_null(sink_syncs_ended(self, true));
         assert_false(s_is_readable(self, 0));
@@ -71,18 +86,42 @@ static void
 test_one_ends_with_syncs_under_way_or_without_any(void **state)
 {
     (void)state;
-    sink_sync_t syncs[FILES];
+    file_t files[FILES];
     sink_syncs_t *self;
     const int file = s_file();
     must(sink_syncs_new(&self));
     sink_syncs_destroy(&self);
     must(sink_syncs_new(&self));
     for (size_t i = 0; i < FILES; i++) {
-        syncs[i] = (sink_sync_t){.fd = file};
-        sink_syncs_begin(self, &syncs[i]);
+        files[i] = (file_t){.fd = file};
+        files[i].sync = (sink_sync_t){.fn = s_sync, .context = &files[i]};
+        sink_syncs_begin(self, &files[i].sync);
     }
     sink_syncs_destroy(&self);
     close(file);
+}
+
+/* What is done at once wakes nobody, also while others are under way. */
+static void
+test_one_that_is_done_at_once_needs_no_event(void **state)
+{
+    (void)state;
+    const int fd = s_file();
+    file_t file = {.fd = fd, .error = -1};
+    file.sync = (sink_sync_t){.fn = s_sync, .context = &file};
+    sink_syncs_t *self;
+    must(sink_syncs_new(&self));
+    assert_true(sink_syncs_are_idle(self));
+    sink_syncs_do(self, &file.sync);
+    assert_int_equal(file.error, 0);
+    assert_false(sink_syncs_are_idle(self));
+    assert_false(s_is_readable(self, 0));
+    assert_true(sink_syncs_have_ended(self));
+    assert_ptr_equal(sink_syncs_ended(self, false), &file.sync);
+    assert_true(sink_syncs_are_idle(self));
+    assert_false(sink_syncs_have_ended(self));
+    sink_syncs_destroy(&self);
+    close(fd);
 }
 
 int
@@ -91,6 +130,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_file_has_its_own_outcome),
         cmocka_unit_test(test_one_ends_with_syncs_under_way_or_without_any),
+        cmocka_unit_test(test_one_that_is_done_at_once_needs_no_event),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
