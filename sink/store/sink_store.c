@@ -7,7 +7,6 @@
 #include "sink_fs.h"
 #include "sink_put.h"
 #include "sink_store_private.h"
-#include "sink_tombs.h"
 
 #define LIST_CHANGES_B                                                                             \
     (64u << 20) /* changes to the list of writers that the journal of a run may hold */
@@ -484,32 +483,4 @@ sink_store_commit_run(sink_store_t *self, const crema_id_t *run_id, sink_store_g
     while (err == CREMA_OK && run && sink_store_is_unsynced(run))
         err = run->syncing ? s_end_one(self, true, fn, context) : s_begin(self, run, true);
     return err;
-}
-
-/* ---- freeing */
-
-crema_err_t
-sink_store_free(sink_store_t *self, const crema_id_t *run_id)
-{
-    char path[PATH_MAX];
-    const sink_run_t *shown = sink_store_find(self, run_id);
-    if (!shown || shown->freed || shown->aside || !sink_store_is_over(shown))
-        return CREMA_EINVAL;
-    sink_store_run_t *run = sink_store_run(self, run_id);
-    crema_err_t err = sink_store_run_dir(self, run_id, path);
-    if (err == CREMA_OK)
-        err = sink_store_rest(self, run);
-    if (err == CREMA_OK)
-        err = sink_freed_add(&self->freed, run_id);
-    if (err != CREMA_OK)
-        return err;
-    err = sink_tombs_add(self->dir, run_id, run->shown.revision);
-    if (err != CREMA_OK) {
-        sink_freed_remove(&self->freed, run_id);
-        return err;
-    }
-    sink_store_drop_run(self, run);
-    sink_store_remove_dir(path);
-    sink_store_count_tomb(self);
-    return CREMA_OK;
 }
