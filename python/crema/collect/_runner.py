@@ -17,6 +17,7 @@ import json
 import logging
 import sys
 import threading
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -27,26 +28,41 @@ logger = logging.getLogger("crema")
 
 DROPPED = "coffea.dropped_files"
 DIRECT = "coffea.direct_calls"
+INNER = "inner_runs"
 _TEXT_BYTES = 4000  # limit for all names together
 
 
 class _Run:
     """The notes for one run."""
 
-    def __init__(self, around: Callable[[Any], Any]) -> None:
+    def __init__(
+        self,
+        run_id: str,
+        around: Callable[[Any], Any],
+        say: Callable[[str], None],
+        outer: tuple[str, ...],
+    ) -> None:
+        self.run_id = run_id
         self.around = around  # makes a checkpointer around the user's own one or None
+        self.say = say
+        self.outer = outer  # ids of the runs whose blocks are around this one's
         self.dropped: set[str] = set()
         self.direct: set[str] = set()
+        self.inner: set[str] = set()  # ids of runs inside its block that recorded a Runner
 
 
 _runs: dict[str, _Run] = {}  # being recorded, in order of their start
 _undo: list[Callable[[], None]] = []
 _lock = threading.Lock()
-_entered: contextvars.ContextVar[str] = contextvars.ContextVar("run", default="")
+_entered: contextvars.ContextVar[tuple[str, ...]] = contextvars.ContextVar("runs", default=())
 _in_coffea: contextvars.ContextVar[bool] = contextvars.ContextVar("in_coffea", default=False)
 
 
-def hook(run_id: str, around: Callable[[Any], Any]) -> None:
+def hook(
+    run_id: str,
+    around: Callable[[Any], Any],
+    say: Callable[[str], None] = lambda line: None,
+) -> None:
     """Record Runners from now on, in the calling context and in contexts without a run.
 
     Parameters
@@ -55,10 +71,13 @@ def hook(run_id: str, around: Callable[[Any], Any]) -> None:
         The run.
     around : callable
         Makes its checkpointer around that of the Runner, which may be None.
+    say : callable
+        Prints a line for the user.
     """
-    _entered.set(run_id)
     with _lock:
-        _runs[run_id] = _Run(around)
+        outer = tuple(each for each in _entered.get() if each in _runs)
+        _entered.set((*outer, run_id))
+        _runs[run_id] = _Run(run_id, around, say, outer)
         if not _undo:
             _replace_all()
 
@@ -78,15 +97,24 @@ def unhook(run_id: str) -> dict[str, str]:
         found["coffea.n_dropped_files"] = str(len(run.dropped))
     if run.direct:
         found[DIRECT] = _listed(run.direct)
+    if run.inner:
+        found[INNER] = _listed(run.inner)
     return found
 
 
 def notes(attributes: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Notes about the calls in these attributes: their input is in no chunk."""
-    text = "it was called without a Runner: what was read that way is in no chunk"
+    """Notes about what these attributes name: its chunks are not in the run."""
+    texts = {
+        DIRECT: (
+            "input_direct",
+            "it was called without a Runner: what was read that way is in no chunk",
+        ),
+        INNER: ("chunks_inner", "its block was inside this one: its Runners' chunks are there"),
+    }
     return [
-        {"code": "input_direct", "subject": name, "count": 0, "text": text}
-        for name in json.loads(attributes.get(DIRECT, "[]"))
+        {"code": code, "subject": name, "count": 0, "text": text}
+        for attribute, (code, text) in texts.items()
+        for name in json.loads(attributes.get(attribute, "[]"))
     ]
 
 
@@ -101,9 +129,10 @@ def _listed(names: set[str]) -> str:
 
 
 def _of_caller() -> _Run | None:
-    """The run of the caller's block: that of its context, otherwise the newest."""
+    """The run of the caller's block: the innermost of its context, otherwise the newest."""
     runs = dict(_runs)
-    return runs.get(_entered.get()) or next(reversed(runs.values()), None)
+    here = (runs[run_id] for run_id in reversed(_entered.get()) if run_id in runs)
+    return next(here, None) or next(reversed(runs.values()), None)
 
 
 # ---------------------------------------------------------------- replacements
@@ -154,16 +183,32 @@ def _with_checkpointer(original: Callable) -> Callable:
 def _recorded(runner: Any) -> Any:
     """A copy of the Runner whose checkpointer is the run's, or the Runner itself if it already has one or cannot have one."""
     try:
-        run = _of_caller()
         own = getattr(runner, "checkpointer", None)
-        if run is None or isinstance(own, ChunkHook):
+        has_one = isinstance(own, ChunkHook)
+        run = _runs.get(own.config.run_id) if has_one else _of_caller()
+        if run is None:
             return runner
-        copied = copy.copy(runner)
-        copied.checkpointer = run.around(own)
+        recorded = runner if has_one else copy.copy(runner)
+        if not has_one:
+            recorded.checkpointer = run.around(own)
     except Exception:
         logger.warning("crema: the chunks of a Runner are not recorded", exc_info=True)
         return runner
-    return copied
+    with contextlib.suppress(Exception):
+        _note_outer(run)
+    return recorded
+
+
+def _note_outer(run: _Run) -> None:
+    """A Runner's chunks go to the innermost block only: note it in those around that."""
+    inner = str(uuid.UUID(run.run_id))
+    for outer in filter(None, map(_runs.get, run.outer)):
+        if inner not in outer.inner:
+            outer.inner.add(inner)
+            outer.say(
+                f"crema: the block of run {inner} is inside that of run {uuid.UUID(outer.run_id)}: "
+                "chunks of its Runners are recorded in the inner one only"
+            )
 
 
 def _noting_dropped(original: Callable) -> Callable:

@@ -90,7 +90,8 @@ class MetricsCollector(RunView):
     notes : list of dict
         The same for facts worth knowing although nothing is missing: files that coffea dropped
         (``skipbadfiles``), calls of ``apply_to_fileset`` and ``NanoEventsFactory`` that read input
-        without a Runner (``input_direct``; in the file the attribute ``coffea.direct_calls``).
+        without a Runner (``input_direct``; in the file the attribute ``coffea.direct_calls``), blocks
+        inside this one that recorded their Runners' chunks (``chunks_inner``; ``inner_runs``).
 
     Raises
     ------
@@ -250,7 +251,7 @@ class MetricsCollector(RunView):
         if self._client is not None:
             self._marks.enter_context(_cluster.marked(self._config.run_id))
         self._recorded = True
-        _runner.hook(self._config.run_id, self.checkpointer_around)
+        _runner.hook(self._config.run_id, self.checkpointer_around, self._say)
 
     def _not_entered(self, error: BaseException) -> None:
         self._recorded = False

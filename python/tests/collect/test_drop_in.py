@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -188,6 +189,49 @@ def test_apply_to_fileset_is_noted(fileset, tmp_path):
     with crema.MetricsCollector(output=tmp_path, quiet=True) as mc:
         apply_to_fileset(len, available, schemaclass=BaseSchema)
     assert [(n["code"], n["subject"]) for n in mc.notes] == [("input_direct", "apply_to_fileset")]
+
+
+def n_chunks(mc) -> int:
+    with crema.open(mc.path) as file:
+        return len(file["chunks"])
+
+
+def test_an_outer_block_says_what_an_inner_one_recorded(fileset, tmp_path, capfd):
+    from coffea import processor
+
+    run, instance = make_runner(processor.IterativeExecutor(status=False)), counter()
+    with crema.MetricsCollector(output=tmp_path) as outer:
+        with crema.MetricsCollector(output=tmp_path, quiet=True):
+            pass  # takes nothing
+        with crema.MetricsCollector(output=tmp_path, quiet=True) as inner:
+            run(fileset, processor_instance=instance)
+        run(fileset, processor_instance=instance)
+    assert n_chunks(inner) == n_chunks(outer) == N_EVENTS // CHUNK
+    assert (inner.notes, outer.reasons) == ([], [])
+    assert [(n["code"], n["subject"]) for n in outer.notes] == [("chunks_inner", inner.run_id)]
+    with crema.open(outer.path) as file:
+        assert json.loads(file.attributes[_runner.INNER]) == [inner.run_id]
+    said = [line for line in capfd.readouterr().err.splitlines() if inner.run_id in line]
+    assert len(said) == 1 and said[0].startswith("crema: ")
+
+
+def test_a_block_beside_another_takes_nothing_from_it(fileset, tmp_path):
+    """Neither is inside the other: each thread has its own context."""
+    from coffea import processor
+
+    def analyse() -> crema.MetricsCollector:
+        with crema.MetricsCollector(output=tmp_path, quiet=True) as mc:
+            run = make_runner(processor.IterativeExecutor(status=False))
+            run(fileset, processor_instance=counter())
+        return mc
+
+    with (
+        crema.MetricsCollector(output=tmp_path, quiet=True) as mc,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        other = thread.submit(analyse).result()
+    assert (mc.notes, other.notes) == ([], [])
+    assert n_chunks(other) == N_EVENTS // CHUNK
 
 
 # -------------------------------------------------------------- roastcoffea's calls
