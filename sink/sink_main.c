@@ -1,4 +1,5 @@
 /* crema-sink - writes the journals of runs and makes run files of them. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,6 +189,7 @@ main(int argc, char **argv)
     };
     /* Filters are loaded into the process that opens the file: only those that are built in. */
     setenv("HDF5_PLUGIN_PRELOAD", "::", 0);
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit of a file's size fails with EFBIG */
     for (size_t i = 0; argc > 1 && i < sizeof c_commands / sizeof *c_commands; i++)
         if (strcmp(argv[1], c_commands[i].word) == 0)
             return c_commands[i].run(argc - 1, argv + 1);

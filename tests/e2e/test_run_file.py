@@ -326,6 +326,22 @@ def test_rebuilding_gives_the_same_content(tmp_path, busy):
             assert one[name][:].tobytes() == other[name][:].tobytes()
 
 
+def test_rebuilding_fails_with_a_reason_where_files_may_not_grow(tmp_path):
+    """`ulimit -f` as a shell sets it, at its default action, which is to kill."""
+    journal, file = tmp_path / "journal", tmp_path / "limited.h5"
+    subprocess.run([program("make_journal_main"), "busy", journal, "400"], check=True)
+    limited = "bash", "-c", 'ulimit -f 4; exec "$@"', "bash"
+    done = subprocess.run(
+        [*limited, program("crema-sink"), "rebuild", journal, "--output", file],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1, done
+    assert "File too large" in done.stderr and str(journal) in done.stderr
+    assert not list(tmp_path.glob("*.h5*"))
+
+
 # ---------------------------------------------------------------- live
 
 
