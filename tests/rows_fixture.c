@@ -22,9 +22,9 @@ s_must(crema_err_t err, const char *what)
 }
 
 static crema_err_t
-s_on_row(void *context, crema_table_id_t table, const uint8_t *row)
+s_on_decoded(void *context, crema_table_id_t table, const uint8_t *rows, size_t n)
 {
-    return sink_tables_add(context, table, row);
+    return sink_tables_append(context, table, rows, n);
 }
 
 static crema_err_t
@@ -63,7 +63,7 @@ decoded_open_limited(decoded_t *self, const char *journal_dir, const crema_limit
 {
     *self = (decoded_t){0};
     s_must(sink_tables_new(".", &self->tables), "tables");
-    s_must(sink_decoder_new(s_on_row, self->tables, &self->run), "decoder");
+    s_must(sink_decoder_new(s_on_decoded, self->tables, &self->run), "decoder");
     *sink_decoder_limits(self->run) = *limits;
     const sink_journal_visitor_t messages = {
         .context = self->run, .run = s_on_run, .writers = s_on_writers};

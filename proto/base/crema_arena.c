@@ -57,7 +57,7 @@ crema_arena_begin(crema_arena_t *self, size_t wire_bytes)
 }
 
 void *
-crema_arena_take(crema_arena_t *self, size_t bytes)
+crema_arena_room(crema_arena_t *self, size_t bytes)
 {
     size_t start = (self->used + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     if (start > self->cap || bytes > self->cap - start) {
@@ -65,7 +65,14 @@ crema_arena_take(crema_arena_t *self, size_t bytes)
         return NULL;
     }
     self->used = start + bytes;
-    return memset(self->bytes + start, 0, bytes);
+    return self->bytes + start;
+}
+
+void *
+crema_arena_take(crema_arena_t *self, size_t bytes)
+{
+    void *memory = crema_arena_room(self, bytes);
+    return memory ? memset(memory, 0, bytes) : NULL;
 }
 
 bool

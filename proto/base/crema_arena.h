@@ -30,6 +30,8 @@ void crema_arena_begin(crema_arena_t *self, size_t wire_bytes);
 
 /* Zeroed memory, aligned for any type; NULL above the limit. */
 void *crema_arena_take(crema_arena_t *self, size_t bytes);
+/* The same, not zeroed, for what is written at once. */
+void *crema_arena_room(crema_arena_t *self, size_t bytes);
 
 /* True if a request was refused since crema_arena_begin(): distinguishes a bomb from a malformed
  * message. */

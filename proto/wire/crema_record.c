@@ -1,9 +1,9 @@
 #include "crema_record.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "crema.pb-c.h"
+#include "crema_bytes.h"
 #include "crema_protobuf.h"
 
 /* ---- decoding: protobuf-c and the plain structs take their memory from the arena */
@@ -78,6 +78,117 @@ s_decode_dict(const crema_frame_t *frame, crema_arena_t *arena, ProtobufCAllocat
     return CREMA_OK;
 }
 
+/* ---- batches, of which a run has millions. Their fields are read here if each comes once at most and in the order of its
+ * number, as writers put them; protobuf-c reads all others. */
+
+#define VARINT(field) ((field) << 3)
+#define PACKED(field) ((field) << 3 | 2)
+#define EIGHT_CONTINUE UINT64_C(0x8080808080808080)
+
+/* Seven bits of each byte, the lowest first; a byte below 0x80 is the last one. Returns what follows; NULL: damaged. */
+static const uint8_t *
+s_varint(const uint8_t *at, const uint8_t *end, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+    unsigned shift = 0;
+    if (end - at >= 8) { /* the first eight at once: into pairs, fours, one number */
+        const uint64_t word = crema_get_u64(at), last = ~word & EIGHT_CONTINUE;
+        value = word & ~EIGHT_CONTINUE & (last ^ (last - 1));
+        value = (value & 0x00ff00ff00ff00ff) | (value & 0xff00ff00ff00ff00) >> 1;
+        value = (value & 0x0000ffff0000ffff) | (value & 0xffff0000ffff0000) >> 2;
+        value = (value & 0x00000000ffffffff) | value >> 32 << 28;
+        if (last) {
+            *ret_value = value;
+            return at + __builtin_ctzll(last) / 8 + 1;
+        }
+        at += 8;
+        shift = 56;
+    }
+    for (; at < end && shift < 70; shift += 7) {
+        uint64_t byte = *at++;
+        value |= (byte & 0x7f) << shift;
+        if (byte < 0x80) {
+            *ret_value = value;
+            return at;
+        }
+    }
+    return NULL;
+}
+
+static int64_t
+s_unzigzag(uint64_t value)
+{
+    return (int64_t)(value >> 1 ^ -(value & 1));
+}
+
+/* Integers have a byte at least, so there are `bytes` of them at most. NULL: damaged, or too many. */
+static int64_t *
+s_unpack_ints(const uint8_t *at, uint64_t bytes, crema_arena_t *arena, size_t *ret_n)
+{
+    const uint8_t *end = at + bytes;
+    int64_t *ints = crema_arena_room(arena, bytes * sizeof *ints), *next = ints;
+    while (ints && at && at < end) {
+        uint64_t value = 0;
+        if (end - at >= 8 && !(crema_get_u64(at) & EIGHT_CONTINUE)) {
+            for (int i = 0; i < 8; i++) /* small ones stand in series */
+                *next++ = s_unzigzag(*at++);
+        } else {
+            at = s_varint(at, end, &value);
+            *next++ = s_unzigzag(value);
+        }
+    }
+    *ret_n = (size_t)(next - ints);
+    return at ? ints : NULL;
+}
+
+static void *
+s_copy(const uint8_t *at, uint64_t bytes, crema_arena_t *arena, size_t *ret_n)
+{
+    void *numbers = bytes % 8 == 0 ? crema_arena_room(arena, bytes) : NULL;
+    *ret_n = bytes / 8;
+    return numbers ? memcpy(numbers, at, bytes) : NULL;
+}
+
+static bool
+s_read_batch(const crema_frame_t *frame, crema_arena_t *arena, Crema__Batch *in)
+{
+    const uint8_t *at = frame->body, *end = at + frame->len;
+    uint64_t value; /* of a field, or the number of its bytes */
+    for (unsigned tag, before = 0; at < end; before = tag) {
+        tag = *at++;
+        at = s_varint(at, end, &value);
+        bool is_packed = (tag & 7) == 2, is_read = true;
+        if (!at || tag <= before || value > (is_packed ? (size_t)(end - at) : frame->len))
+            return false;
+        switch (tag) {
+        case VARINT(1):
+            in->table = (uint32_t)value;
+            break;
+        case VARINT(2):
+            in->rows = (uint32_t)value;
+            break;
+        case PACKED(3):
+            is_read = (in->ints = s_unpack_ints(at, value, arena, &in->n_ints));
+            break;
+        case PACKED(4):
+            is_read = (in->reals = s_copy(at, value, arena, &in->n_reals));
+            break;
+        case VARINT(5):
+            in->flags = (uint32_t)value;
+            break;
+        case PACKED(6):
+            is_read = (in->fixed_ints = s_copy(at, value, arena, &in->n_fixed_ints));
+            break;
+        default:
+            is_read = false;
+        }
+        if (!is_read)
+            return false;
+        at += is_packed ? value : 0;
+    }
+    return true;
+}
+
 /* Number of columns in a list of `values` numbers; false if it is not a whole number. */
 static bool
 s_count_columns(size_t values, uint32_t rows, size_t known, size_t *ret_columns)
@@ -89,9 +200,14 @@ s_count_columns(size_t values, uint32_t rows, size_t known, size_t *ret_columns)
 }
 
 static crema_err_t
-s_decode_batch(const crema_frame_t *frame, ProtobufCAllocator *allocator, crema_batch_t *ret)
+s_decode_batch(const crema_frame_t *frame, crema_arena_t *arena, ProtobufCAllocator *allocator,
+               crema_batch_t *ret)
 {
-    Crema__Batch *in = crema__batch__unpack(allocator, frame->len, frame->body);
+    Crema__Batch usual = CREMA__BATCH__INIT, *in = &usual;
+    if (!s_read_batch(frame, arena, &usual)) {
+        crema_arena_begin(arena, frame->len);
+        in = crema__batch__unpack(allocator, frame->len, frame->body);
+    }
     if (!in || in->table >= CREMA_TABLE_WIRE_COUNT)
         return CREMA_EPROTO;
     if (in->rows > CREMA_BATCH_ROWS_MAX)
@@ -160,7 +276,7 @@ crema_record_decode(const crema_frame_t *frame, crema_arena_t *arena, crema_reco
         err = s_decode_dict(frame, arena, &allocator, &record);
         break;
     case CREMA_RECORD_BATCH:
-        err = s_decode_batch(frame, &allocator, &record.batch);
+        err = s_decode_batch(frame, arena, &allocator, &record.batch);
         break;
     case CREMA_RECORD_END:
         err = s_decode_end(frame, &allocator, &record.end);
@@ -342,75 +458,4 @@ crema_record_encode(const crema_record_t *record, uint64_t seq, int64_t t_ns, ui
     crema_frame_encode(&frame, buf);
     *ret_bytes = crema_frame_bytes(&frame);
     return CREMA_OK;
-}
-
-/* ---- rows of a batch */
-
-/* Rows of one writer share most names, so the same number stands in series. */
-static void
-s_map_ids(crema_dict_map_fn map, void *context, crema_dict_t kind, const int64_t *locals,
-          uint32_t n, int64_t *ret_ids)
-{
-    for (uint32_t r = 0; r < n; r++) {
-        bool none = locals[r] < 0 || locals[r] >= UINT32_MAX;
-        if (r > 0 && locals[r] == locals[r - 1])
-            ret_ids[r] = ret_ids[r - 1];
-        else
-            ret_ids[r] = none ? locals[r] : map(context, kind, locals[r]);
-    }
-}
-
-/* Column by column, as they came. */
-void
-crema_batch_rows(const crema_batch_t *batch, uint32_t first, uint32_t n, crema_dict_map_fn map,
-                 void *context, uint8_t *rows)
-{
-    const crema_table_t *table = batch->table;
-    const size_t row_bytes = crema_table_row_bytes(table);
-    size_t n_ints = 0, n_reals = 0; /* columns passed */
-    int64_t ids[CREMA_BATCH_BLOCK];
-    assert(n <= CREMA_BATCH_BLOCK && first + n <= batch->rows);
-    for (uint32_t r = 0; r < n; r++)
-        crema_row_clear(table, rows + r * row_bytes);
-    for (size_t i = 0; i < table->n_columns; i++) {
-        const crema_column_t *column = &table->columns[i];
-        if (column->origin == CREMA_FROM_SINK)
-            continue;
-        bool real = column->type == CREMA_T_F64;
-        size_t at = real ? n_reals++ : n_ints++;
-        bool sent = at < (real ? batch->n_real_columns : batch->n_int_columns);
-        if (column->origin == CREMA_FROM_WIRE_ONLY || !sent)
-            continue;
-        at = at * batch->rows + first;
-        if (real) {
-            crema_rows_set_f64(table, rows, i, batch->reals + at, n);
-            continue;
-        }
-        const int64_t *values = batch->ints + at;
-        if (column->origin == CREMA_FROM_DICT) {
-            s_map_ids(map, context, column->dict, values, n, ids);
-            values = ids;
-        }
-        crema_rows_set_i64(table, rows, i, values, n);
-    }
-}
-
-int64_t
-crema_batch_int(const crema_batch_t *batch, uint32_t r, size_t column, int64_t missing)
-{
-    assert(batch->table->columns[column].type != CREMA_T_F64);
-    int wire = crema_table_wire_index(batch->table, column);
-    return wire >= 0 && (size_t)wire < batch->n_int_columns
-               ? batch->ints[(size_t)wire * batch->rows + r]
-               : missing;
-}
-
-double
-crema_batch_real(const crema_batch_t *batch, uint32_t r, size_t column, double missing)
-{
-    assert(batch->table->columns[column].type == CREMA_T_F64);
-    int wire = crema_table_wire_index(batch->table, column);
-    return wire >= 0 && (size_t)wire < batch->n_real_columns
-               ? batch->reals[(size_t)wire * batch->rows + r]
-               : missing;
 }

@@ -129,11 +129,11 @@ CREMA_MUST_CHECK crema_err_t crema_record_encode(const crema_record_t *record, u
                                                  int64_t t_ns, uint8_t *buf, size_t size,
                                                  size_t *ret_bytes);
 
-/* Writes rows first..first+n of the batch as packed rows of its table: wire columns set,
- * dictionary columns mapped by `map(context, kind, local_id)`, sink columns cleared. A local id
- * outside 0..2^32-2 means "none": it is not mapped and stays 0xFFFFFFFF. Wire-only columns are
- * read with crema_batch_int() and crema_batch_real(). first + n <= batch->rows, n <=
- * CREMA_BATCH_BLOCK. */
+/* Writes what was sent of rows first..first+n of the batch into `n` cleared, packed rows of its
+ * table, with dictionary columns mapped by `map(context, kind, local_id)`. A local id outside
+ * 0..2^32-2 means "none": it is not mapped and becomes 0xFFFFFFFF. Wire-only columns are read with
+ * crema_batch_int() and crema_batch_real(). first + n <= batch->rows; a block of rows is as many as
+ * stay in the processor's first cache. */
 #define CREMA_BATCH_BLOCK 64
 typedef uint32_t (*crema_dict_map_fn)(void *context, crema_dict_t kind, int64_t local_id);
 void crema_batch_rows(const crema_batch_t *batch, uint32_t first, uint32_t n, crema_dict_map_fn map,

@@ -30,7 +30,7 @@ struct sink_live {
     waiting_t waiting[CREMA_TABLE_COUNT];
 };
 
-static crema_err_t s_emit(void *context, crema_table_id_t id, const uint8_t *row);
+static crema_err_t s_emit(void *context, crema_table_id_t id, const uint8_t *rows, size_t n);
 
 crema_err_t
 sink_live_new(const char *path, const crema_id_t *run_id, sink_live_t **ret_self)
@@ -124,19 +124,28 @@ s_write_waiting(sink_live_t *self, crema_table_id_t id)
 }
 
 static crema_err_t
-s_emit(void *context, crema_table_id_t id, const uint8_t *row)
+s_emit(void *context, crema_table_id_t id, const uint8_t *rows, size_t n)
 {
     sink_live_t *self = context;
     waiting_t *waiting = &self->waiting[id];
     const crema_table_t *table = crema_table(id);
-    size_t size = crema_table_row_bytes(table);
+    const size_t size = crema_table_row_bytes(table);
     if (!waiting->rows && !(waiting->rows = malloc(size * table->live_chunk_rows)))
         return CREMA_ENOMEM;
-    uint8_t *own = memcpy(waiting->rows + waiting->n++ * size, row, size);
-    if (id == CREMA_TABLE_CHUNKS)
-        ((crema_chunks_row_t *)own)->attempt =
-            sink_arrived_count(self->arrived, (const crema_chunks_row_t *)own);
-    return waiting->n == table->live_chunk_rows ? s_write_waiting(self, id) : CREMA_OK;
+    crema_err_t err = CREMA_OK;
+    for (size_t some; n > 0 && err == CREMA_OK; rows += some * size, n -= some) {
+        const size_t room = table->live_chunk_rows - waiting->n;
+        some = n < room ? n : room;
+        uint8_t *own = memcpy(waiting->rows + waiting->n * size, rows, some * size);
+        for (size_t i = 0; id == CREMA_TABLE_CHUNKS && i < some; i++) {
+            crema_chunks_row_t *row = (crema_chunks_row_t *)(own + i * size);
+            row->attempt = sink_arrived_count(self->arrived, row);
+        }
+        waiting->n += (uint32_t)some;
+        if (some == room)
+            err = s_write_waiting(self, id);
+    }
+    return err;
 }
 
 /* Writes names before the rows that use them. */

@@ -15,9 +15,9 @@
 /* ---- reading the journal into rows */
 
 static crema_err_t
-s_on_row(void *context, crema_table_id_t table, const uint8_t *row)
+s_on_decoded(void *context, crema_table_id_t table, const uint8_t *rows, size_t n)
 {
-    return sink_tables_add(((sink_seal_t *)context)->tables, table, row);
+    return sink_tables_append(((sink_seal_t *)context)->tables, table, rows, n);
 }
 
 static crema_err_t
@@ -219,7 +219,7 @@ s_begin(sink_seal_t *self, const char *journal_dir, const char *output_path)
 {
     const sink_journal_visitor_t messages = {
         .context = self, .run = s_on_run, .writers = s_on_writers};
-    crema_err_t err = sink_decoder_new(s_on_row, self, &self->run);
+    crema_err_t err = sink_decoder_new(s_on_decoded, self, &self->run);
     if (err == CREMA_OK)
         err = sink_journal_read(journal_dir, &messages, &self->report);
     if (err == CREMA_EMAGIC || err == CREMA_ENOENT) {

@@ -31,7 +31,7 @@ sink_bound_of(const crema_table_t *table)
     sink_bound_t self = {0};
     for (size_t i = 0; i < table->n_columns; i++) {
         const crema_column_t *column = &table->columns[i];
-        if (column->type != CREMA_T_I64 || column->size == 0)
+        if (column->type != CREMA_T_I64 || column->size == 0 || column->origin == CREMA_FROM_SINK)
             continue;
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
             if (strcmp(column->units, kinds[k].units) != 0)

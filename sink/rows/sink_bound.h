@@ -19,7 +19,7 @@ int64_t sink_bound_time_ns(int64_t t_ns);
 /* a + b, limited to the largest value that may safely be added to others. */
 int64_t sink_bound_sum(int64_t a, uint64_t b);
 
-/* The bounded columns of a table. */
+/* The bounded columns of a table: those that writers send. */
 typedef struct {
     uint8_t n;
     struct {

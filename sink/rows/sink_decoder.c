@@ -32,7 +32,7 @@ s_find_columns(sink_decoder_t *self)
 }
 
 crema_err_t
-sink_decoder_new(sink_row_fn emit, void *context, sink_decoder_t **ret_self)
+sink_decoder_new(sink_rows_fn emit, void *context, sink_decoder_t **ret_self)
 {
     sink_decoder_t *self = calloc(1, sizeof *self);
     if (!self)
@@ -146,7 +146,7 @@ s_stream_info(sink_decoder_t *self, sink_stream_t *stream, const crema_stream_in
                                     .memory_limit_b = info->memory_limit_b};
         err = sink_dict_entry(self->dict, &entry, SINK_DICT_NONE, &stream->worker);
         if (err == CREMA_OK)
-            err = sink_decoder_saw(self, stream->worker, stream->t_real_ns);
+            err = sink_decoder_saw(self, stream->worker, stream->t_real_ns, stream->t_real_ns);
     }
     return err;
 }
@@ -241,7 +241,7 @@ s_record(sink_decoder_t *self, sink_stream_t *stream, const crema_record_t *reco
         stream->t_first_ns = t_ns;
     /* The END of a killed writer is written later, by its agent. */
     bool by_writer = record->type != CREMA_RECORD_END || record->end.reason == CREMA_END_FINISHED;
-    return err == CREMA_OK && by_writer ? sink_decoder_saw(self, stream->worker, t_ns) : err;
+    return err == CREMA_OK && by_writer ? sink_decoder_saw(self, stream->worker, t_ns, t_ns) : err;
 }
 
 /* ---- frames of a PUT */

@@ -23,11 +23,13 @@
 
 typedef struct sink_decoder sink_decoder_t;
 
-/* Called for each row of a stream table, of /gaps and of /clock. An error ends the call that
- * produced the row. Dictionaries are not emitted: see sink_decoder_dict(). */
-typedef crema_err_t (*sink_row_fn)(void *context, crema_table_id_t table, const uint8_t *row);
+/* Called with `n` packed rows of a stream table, of /gaps or of /clock, at most
+ * CREMA_BATCH_BLOCK. An error ends the call that produced the rows. Dictionaries are not emitted:
+ * see sink_decoder_dict(). */
+typedef crema_err_t (*sink_rows_fn)(void *context, crema_table_id_t table, const uint8_t *rows,
+                                    size_t n);
 
-CREMA_MUST_CHECK crema_err_t sink_decoder_new(sink_row_fn emit, void *context,
+CREMA_MUST_CHECK crema_err_t sink_decoder_new(sink_rows_fn emit, void *context,
                                               sink_decoder_t **ret_self);
 void sink_decoder_destroy(sink_decoder_t **self_p);
 

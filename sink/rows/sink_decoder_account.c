@@ -22,7 +22,7 @@ s_emit_gap(sink_decoder_t *self, const sink_stream_t *stream, const sink_gap_t *
     sink_cell_set(table, row, "stream_id", stream->row);
     sink_cell_set(table, row, "cause", gap->cause);
     sink_cell_set(table, row, "closed", 1);
-    return sink_decoder_emit(self, CREMA_TABLE_GAPS, row);
+    return sink_decoder_emit(self, CREMA_TABLE_GAPS, row, 1);
 }
 
 crema_err_t
@@ -67,7 +67,7 @@ s_emit_clock(sink_decoder_t *self, const crema_clock_sample_t *sample, uint32_t 
     sink_cell_set_real(table, row, "drift_ppb", sample->drift_ppb);
     sink_cell_set(table, row, "stream_id", stream);
     sink_cell_set(table, row, "method", CREMA_CLOCK_RTT_MIN);
-    return sink_decoder_emit(self, CREMA_TABLE_CLOCK, row);
+    return sink_decoder_emit(self, CREMA_TABLE_CLOCK, row, 1);
 }
 
 static uint32_t
@@ -156,9 +156,9 @@ sink_decoder_has_agents(const sink_decoder_t *self)
 /* ---- workers */
 
 crema_err_t
-sink_decoder_saw(sink_decoder_t *self, uint32_t worker, int64_t t_ns)
+sink_decoder_saw(sink_decoder_t *self, uint32_t worker, int64_t t_first_ns, int64_t t_last_ns)
 {
-    if (worker >= sink_dict_count(self->dict, CREMA_TABLE_DICT_WORKER) || t_ns == 0)
+    if (worker >= sink_dict_count(self->dict, CREMA_TABLE_DICT_WORKER) || t_first_ns == 0)
         return CREMA_OK;
     if (worker >= self->seen_room) {
         size_t room = self->seen_room ? self->seen_room : 64;
@@ -173,9 +173,9 @@ sink_decoder_saw(sink_decoder_t *self, uint32_t worker, int64_t t_ns)
         self->seen_room = room;
     }
     sink_seen_t *seen = &self->seen[worker];
-    if (seen->t_first_ns == 0 || t_ns < seen->t_first_ns)
-        seen->t_first_ns = t_ns;
-    if (t_ns > seen->t_last_ns)
-        seen->t_last_ns = t_ns;
+    if (seen->t_first_ns == 0 || t_first_ns < seen->t_first_ns)
+        seen->t_first_ns = t_first_ns;
+    if (t_last_ns > seen->t_last_ns)
+        seen->t_last_ns = t_last_ns;
     return CREMA_OK;
 }

@@ -99,6 +99,13 @@ s_wire_only(const sink_decoder_t *self, const crema_batch_t *batch, uint32_t r, 
     return crema_batch_int(batch, r, (size_t)column, otherwise);
 }
 
+/* Chunks that are not finished. */
+static bool
+s_is_held_back(const crema_batch_t *batch)
+{
+    return batch->table->id == CREMA_TABLE_CHUNKS && batch->flags & CREMA_BATCH_PROVISIONAL;
+}
+
 static crema_err_t
 s_chunk(sink_decoder_t *self, sink_stream_t *stream, const crema_batch_t *batch, uint32_t r,
         crema_chunks_row_t *row)
@@ -108,12 +115,9 @@ s_chunk(sink_decoder_t *self, sink_stream_t *stream, const crema_batch_t *batch,
     if (err != CREMA_OK)
         return err;
     s_prefix_of_chunks(self, row->task_prefix_id);
-    if (batch->flags & CREMA_BATCH_PROVISIONAL)
-        return sink_attempts_open(self->attempts, stream->row, ref, (const uint8_t *)row);
-    err = sink_attempts_close(self->attempts, stream->row, ref);
-    if (err != CREMA_OK)
-        return err;
-    return sink_decoder_emit(self, CREMA_TABLE_CHUNKS, (const uint8_t *)row);
+    return s_is_held_back(batch)
+               ? sink_attempts_open(self->attempts, stream->row, ref, (const uint8_t *)row)
+               : sink_attempts_close(self->attempts, stream->row, ref);
 }
 
 static crema_err_t
@@ -147,10 +151,10 @@ s_activity(sink_decoder_t *self, sink_stream_t *stream, const crema_batch_t *bat
     row->t0_ns = t0_ns;
     row->value = value;
     row->side = (uint8_t)side;
-    return sink_decoder_emit(self, CREMA_TABLE_ACTIVITIES, (const uint8_t *)row);
+    return CREMA_OK;
 }
 
-static crema_err_t
+static void
 s_task_event(sink_decoder_t *self, sink_stream_t *stream, crema_task_events_row_t *row)
 {
     int64_t action = row->action;
@@ -173,7 +177,6 @@ s_task_event(sink_decoder_t *self, sink_stream_t *stream, crema_task_events_row_
                                     "thread-cpu", CREMA_SIDE_UNATTRIBUTED);
         row->side = (uint8_t)side;
     }
-    return sink_decoder_emit(self, CREMA_TABLE_TASK_EVENTS, (const uint8_t *)row);
 }
 
 static void
@@ -205,16 +208,15 @@ s_membership(sink_decoder_t *self, const crema_membership_row_t *row)
         }
         self->departures[self->n_departures++] = (sink_departure_t){worker, row->t_ns};
     }
-    return sink_decoder_emit(self, CREMA_TABLE_MEMBERSHIP, (const uint8_t *)row);
+    return CREMA_OK;
 }
 
-static crema_err_t
-s_heartbeat(sink_decoder_t *self, sink_stream_t *stream, const crema_heartbeats_row_t *row)
+static void
+s_heartbeat(sink_stream_t *stream, const crema_heartbeats_row_t *row)
 {
     int64_t dropped = row->dropped;
     if (dropped > 0 && (uint64_t)dropped > stream->dropped)
         stream->dropped = (uint64_t)dropped;
-    return sink_decoder_emit(self, CREMA_TABLE_HEARTBEATS, (const uint8_t *)row);
 }
 
 /* Writers report limits that they met as rows of /custom. */
@@ -233,14 +235,7 @@ s_look_for_limit(sink_decoder_t *self, const crema_custom_row_t *row)
     }
 }
 
-static crema_err_t
-s_custom(sink_decoder_t *self, const crema_custom_row_t *row)
-{
-    if (row->metric_id != self->plain_metric)
-        s_look_for_limit(self, row);
-    return sink_decoder_emit(self, CREMA_TABLE_CUSTOM, (const uint8_t *)row);
-}
-
+/* What the row says beyond its columns. */
 static crema_err_t
 s_row(sink_decoder_t *self, sink_stream_t *stream, const crema_batch_t *batch, uint32_t r,
       void *row)
@@ -251,25 +246,58 @@ s_row(sink_decoder_t *self, sink_stream_t *stream, const crema_batch_t *batch, u
     case CREMA_TABLE_ACTIVITIES:
         return s_activity(self, stream, batch, r, row);
     case CREMA_TABLE_TASK_EVENTS:
-        return s_task_event(self, stream, row);
+        s_task_event(self, stream, row);
+        return CREMA_OK;
     case CREMA_TABLE_MEMBERSHIP:
         return s_membership(self, row);
     case CREMA_TABLE_HEARTBEATS:
-        return s_heartbeat(self, stream, row);
+        s_heartbeat(stream, row);
+        return CREMA_OK;
     case CREMA_TABLE_CUSTOM:
-        return s_custom(self, row);
+        if (((const crema_custom_row_t *)row)->metric_id != self->plain_metric)
+            s_look_for_limit(self, row);
+        return CREMA_OK;
     default:
-        return sink_decoder_emit(self, batch->table->id, row);
+        return CREMA_OK;
     }
 }
 
-static void
-s_fill(const crema_table_t *table, uint8_t *rows, int column, int64_t value, uint32_t n)
+/* ---- blocks of rows */
+
+static uint32_t
+s_worker(const sink_columns_t *columns, const uint8_t *row)
 {
-    int64_t values[CREMA_BATCH_BLOCK];
-    for (uint32_t r = 0; r < n; r++)
-        values[r] = value;
-    crema_rows_set_i64(table, rows, (size_t)column, values, n);
+    return columns->worker_at < 0 ? SINK_DICT_NONE : crema_get_u32(row + columns->worker_at);
+}
+
+/* Notes when workers were seen; each has rows in series. */
+static crema_err_t
+s_saw(sink_decoder_t *self, const sink_columns_t *columns, const uint8_t *row, size_t row_bytes,
+      uint32_t n, int64_t *t_last_ns)
+{
+    crema_err_t err = CREMA_OK;
+    for (uint32_t r = 0; r < n && err == CREMA_OK;) {
+        const uint32_t worker = s_worker(columns, row);
+        int64_t first_ns = 0, last_ns = 0;
+        do {
+            int64_t t_ns = (int64_t)crema_get_u64(row + columns->time_at);
+            if (t_ns != 0 && (first_ns == 0 || t_ns < first_ns))
+                first_ns = t_ns;
+            last_ns = t_ns > last_ns ? t_ns : last_ns;
+            row += row_bytes;
+        } while (++r < n && s_worker(columns, row) == worker);
+        err = sink_decoder_saw(self, worker, first_ns, last_ns);
+        *t_last_ns = last_ns > *t_last_ns ? last_ns : *t_last_ns;
+    }
+    return err;
+}
+
+/* Makes all of `n` rows like the first one. */
+static void
+s_repeat(uint8_t *rows, size_t row_bytes, size_t n)
+{
+    for (size_t done = 1; done < n; done *= 2)
+        memcpy(rows + done * row_bytes, rows, (done < n - done ? done : n - done) * row_bytes);
 }
 
 crema_err_t
@@ -279,26 +307,24 @@ sink_decoder_batch(sink_decoder_t *self, sink_stream_t *stream, const crema_batc
     const crema_table_t *table = batch->table;
     const sink_columns_t *columns = &self->columns[table->id];
     const size_t row_bytes = crema_table_row_bytes(table);
-    uint8_t rows[CREMA_BATCH_BLOCK * SINK_ROW_BYTES_MAX];
+    uint8_t blank[SINK_ROW_BYTES_MAX], rows[CREMA_BATCH_BLOCK * SINK_ROW_BYTES_MAX];
     int64_t t_last_ns = 0;
     crema_err_t err = CREMA_OK;
-    for (uint32_t r = 0; r < batch->rows && err == CREMA_OK; r++) {
-        uint8_t *row = rows + r % CREMA_BATCH_BLOCK * row_bytes;
-        if (r % CREMA_BATCH_BLOCK == 0) {
-            uint32_t left = batch->rows - r,
-                     n = left < CREMA_BATCH_BLOCK ? left : CREMA_BATCH_BLOCK;
-            crema_batch_rows(batch, r, n, s_map, stream, rows);
-            sink_bound_rows(&columns->bound, table, rows, n);
-            s_fill(table, rows, columns->seq, (int64_t)seq, n);
-            s_fill(table, rows, columns->t_recv, t_recv_ns, n);
-            s_fill(table, rows, columns->stream, stream->row, n);
-        }
-        int64_t t_ns = (int64_t)crema_get_u64(row + columns->time_at);
-        if (columns->worker_at >= 0)
-            err = sink_decoder_saw(self, crema_get_u32(row + columns->worker_at), t_ns);
-        if (err == CREMA_OK)
-            err = s_row(self, stream, batch, r, row);
-        t_last_ns = t_ns > t_last_ns ? t_ns : t_last_ns;
+    crema_row_clear(table, blank);
+    crema_row_set_i64(table, blank, (size_t)columns->seq, (int64_t)seq);
+    crema_row_set_i64(table, blank, (size_t)columns->t_recv, t_recv_ns);
+    crema_row_set_i64(table, blank, (size_t)columns->stream, stream->row);
+    for (uint32_t at = 0, n; at < batch->rows && err == CREMA_OK; at += n) {
+        n = batch->rows - at < CREMA_BATCH_BLOCK ? batch->rows - at : CREMA_BATCH_BLOCK;
+        memcpy(rows, blank, row_bytes);
+        s_repeat(rows, row_bytes, n);
+        crema_batch_rows(batch, at, n, s_map, stream, rows);
+        sink_bound_rows(&columns->bound, table, rows, n);
+        err = s_saw(self, columns, rows, row_bytes, n, &t_last_ns);
+        for (uint32_t r = 0; r < n && err == CREMA_OK; r++)
+            err = s_row(self, stream, batch, at + r, rows + r * row_bytes);
+        if (err == CREMA_OK && !s_is_held_back(batch))
+            err = sink_decoder_emit(self, table->id, rows, n);
     }
     if (table->id == CREMA_TABLE_ACTIVITIES && t_last_ns > stream->t_totals_ns)
         stream->t_totals_ns = t_last_ns;
@@ -353,7 +379,7 @@ sink_decoder_lose_attempts(sink_decoder_t *self)
         row.wall_s = (double)(row.t_end_ns - row.t_start_ns) * 1e-9;
         row.status = CREMA_CHUNK_LOST;
         row.quality |= SINK_QUALITY_RECONSTRUCTED;
-        err = sink_decoder_emit(self, CREMA_TABLE_CHUNKS, (const uint8_t *)&row);
+        err = sink_decoder_emit(self, CREMA_TABLE_CHUNKS, (const uint8_t *)&row, 1);
     }
     return err;
 }

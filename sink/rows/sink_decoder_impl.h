@@ -29,7 +29,7 @@ typedef struct {
 } sink_columns_t;
 
 struct sink_decoder {
-    sink_row_fn emit;
+    sink_rows_fn emit;
     void *context;
     crema_arena_t *arena;
     sink_dict_t *dict;
@@ -67,10 +67,10 @@ CREMA_MUST_CHECK crema_err_t sink_decoder_batch(sink_decoder_t *self, sink_strea
                                                 const crema_batch_t *batch, uint64_t seq,
                                                 int64_t t_recv_ns);
 CREMA_MUST_CHECK static inline crema_err_t
-sink_decoder_emit(sink_decoder_t *self, crema_table_id_t table, const uint8_t *row)
+sink_decoder_emit(sink_decoder_t *self, crema_table_id_t table, const uint8_t *rows, size_t n)
 {
-    self->stats.rows++;
-    return self->emit(self->context, table, row);
+    self->stats.rows += n;
+    return self->emit(self->context, table, rows, n);
 }
 
 /* Emits every attempt that is still open as lost. */
@@ -84,8 +84,9 @@ CREMA_MUST_CHECK crema_err_t sink_decoder_gap(sink_decoder_t *self, sink_stream_
 CREMA_MUST_CHECK crema_err_t sink_decoder_gap_end(sink_decoder_t *self, sink_stream_t *stream,
                                                   int64_t t_ns);
 
-/* Extends the time span in which the worker was seen. */
-CREMA_MUST_CHECK crema_err_t sink_decoder_saw(sink_decoder_t *self, uint32_t worker, int64_t t_ns);
+/* Extends the time span in which the worker was seen; t_first_ns 0: unknown. */
+CREMA_MUST_CHECK crema_err_t sink_decoder_saw(sink_decoder_t *self, uint32_t worker,
+                                              int64_t t_first_ns, int64_t t_last_ns);
 
 CREMA_MUST_CHECK crema_err_t sink_decoder_agent(sink_decoder_t *self, const crema_id_t *agent_id,
                                                 uint32_t stream);

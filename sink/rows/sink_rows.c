@@ -114,15 +114,23 @@ s_trim(sink_rows_t *self)
 }
 
 crema_err_t
-sink_rows_add(sink_rows_t *self, const void *row)
+sink_rows_append(sink_rows_t *self, const void *rows, size_t n)
 {
-    if ((self->n + 1) * self->row_bytes > self->room) {
+    while ((self->n + n) * self->row_bytes > self->room) {
         crema_err_t err = s_grow(self);
         if (err != CREMA_OK)
             return err;
     }
-    memcpy(self->bytes + self->n++ * self->row_bytes, row, self->row_bytes);
+    if (n > 0)
+        memcpy(self->bytes + self->n * self->row_bytes, rows, n * self->row_bytes);
+    self->n += n;
     return CREMA_OK;
+}
+
+crema_err_t
+sink_rows_add(sink_rows_t *self, const void *row)
+{
+    return sink_rows_append(self, row, 1);
 }
 
 size_t

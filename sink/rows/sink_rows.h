@@ -18,8 +18,9 @@ CREMA_MUST_CHECK crema_err_t sink_rows_new(size_t row_bytes, const char *spill_d
                                            sink_rows_t **ret_self);
 void sink_rows_destroy(sink_rows_t **self_p);
 
-/* Copies one row. CREMA_ENOMEM, CREMA_ENOSPC. */
+/* Copies one row, or `n`. CREMA_ENOMEM, CREMA_ENOSPC. */
 CREMA_MUST_CHECK crema_err_t sink_rows_add(sink_rows_t *self, const void *row);
+CREMA_MUST_CHECK crema_err_t sink_rows_append(sink_rows_t *self, const void *rows, size_t n);
 
 size_t sink_rows_count(const sink_rows_t *self);
 /* Valid until the next add or sort. */

@@ -48,6 +48,12 @@ sink_tables_add(sink_tables_t *self, crema_table_id_t table, const uint8_t *row)
     return sink_rows_add(self->rows[table], row);
 }
 
+crema_err_t
+sink_tables_append(sink_tables_t *self, crema_table_id_t table, const uint8_t *rows, size_t n)
+{
+    return sink_rows_append(self->rows[table], rows, n);
+}
+
 const char *
 sink_tables_dir(const sink_tables_t *self)
 {
@@ -112,14 +118,11 @@ sink_tables_sort(sink_tables_t *self)
 crema_err_t
 sink_tables_add_dict(sink_tables_t *self, const sink_dict_t *dict)
 {
-    for (int t = CREMA_TABLE_DICT_STREAM; t <= CREMA_TABLE_DICT_BRANCH; t++) {
+    crema_err_t err = CREMA_OK;
+    for (int t = CREMA_TABLE_DICT_STREAM; t <= CREMA_TABLE_DICT_BRANCH && err == CREMA_OK; t++) {
         crema_table_id_t id = (crema_table_id_t)t;
-        size_t n = sink_dict_count(dict, id);
-        for (uint32_t i = 0; i < n; i++) {
-            crema_err_t err = sink_rows_add(self->rows[t], sink_dict_row(dict, id, i));
-            if (err != CREMA_OK)
-                return err;
-        }
+        err =
+            sink_rows_append(self->rows[t], sink_dict_row(dict, id, 0), sink_dict_count(dict, id));
     }
-    return CREMA_OK;
+    return err;
 }

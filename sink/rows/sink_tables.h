@@ -15,6 +15,8 @@ void sink_tables_destroy(sink_tables_t **self_p);
 
 CREMA_MUST_CHECK crema_err_t sink_tables_add(sink_tables_t *self, crema_table_id_t table,
                                              const uint8_t *row);
+CREMA_MUST_CHECK crema_err_t sink_tables_append(sink_tables_t *self, crema_table_id_t table,
+                                                const uint8_t *rows, size_t n);
 /* Where they spill. */
 const char *sink_tables_dir(const sink_tables_t *self);
 sink_rows_t *sink_tables_rows(const sink_tables_t *self, crema_table_id_t table);

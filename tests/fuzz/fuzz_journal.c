@@ -20,9 +20,9 @@ typedef struct {
 } reader_t;
 
 static crema_err_t
-s_on_row(void *context, crema_table_id_t table, const uint8_t *row)
+s_on_rows(void *context, crema_table_id_t table, const uint8_t *rows, size_t n)
 {
-    (void)context, (void)row;
+    (void)context, (void)rows, (void)n;
     HOLDS(table < CREMA_TABLE_COUNT);
     return CREMA_OK;
 }
@@ -76,7 +76,7 @@ static void
 s_read(const char *dir, sink_journal_report_t *report, crema_err_t *ret_err)
 {
     reader_t reader = {NULL, NULL};
-    HOLDS(sink_decoder_new(s_on_row, NULL, &reader.run) == CREMA_OK);
+    HOLDS(sink_decoder_new(s_on_rows, NULL, &reader.run) == CREMA_OK);
     HOLDS(sink_offset_new(sink_decoder_limits(reader.run), &reader.offset) == CREMA_OK);
     const sink_journal_visitor_t visitor = {.context = &reader,
                                             .put = s_on_put,

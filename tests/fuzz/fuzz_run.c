@@ -12,9 +12,9 @@
 #include "sink_verdict.h"
 
 static crema_err_t
-s_on_row(void *context, crema_table_id_t table, const uint8_t *row)
+s_on_decoded(void *context, crema_table_id_t table, const uint8_t *rows, size_t n)
 {
-    return sink_tables_add(context, table, row);
+    return sink_tables_append(context, table, rows, n);
 }
 
 static void
@@ -51,7 +51,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     sink_tables_t *tables;
     sink_decoder_t *run;
     HOLDS(sink_tables_new(fuzz_dir(), &tables) == CREMA_OK);
-    HOLDS(sink_decoder_new(s_on_row, tables, &run) == CREMA_OK);
+    HOLDS(sink_decoder_new(s_on_decoded, tables, &run) == CREMA_OK);
     for (size_t i = 0; i < streams; i++) {
         uint8_t *part = frames + i * share;
         sink_journal_put_t put = {.stream_id = {{(uint8_t)(i + 1)}},

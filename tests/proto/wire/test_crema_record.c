@@ -251,6 +251,7 @@ test_a_row_of_a_batch(void **state)
     uint8_t row[256];
     crema_dict_t kind = CREMA_DICT_COUNT;
     assert_true(crema_table_row_bytes(table) <= sizeof row);
+    crema_row_clear(table, row);
     crema_batch_rows(&batch, 1, 1, s_map, &kind, row);
     assert_int_equal(crema_row_get_i64(table, row, (size_t)crema_table_column(table, "t_ns")),
                      2000);
@@ -285,6 +286,7 @@ test_an_older_writer_leaves_unknowns(void **state)
     uint8_t row[256];
     crema_dict_t kind = CREMA_DICT_COUNT;
     assert_int_equal(batch.n_int_columns, 2);
+    crema_row_clear(batch.table, row);
     crema_batch_rows(&batch, 0, 1, s_map, &kind, row);
     assert_int_equal(crema_row_get_i64(table, row, (size_t)crema_table_column(table, "sent")), 5);
     assert_int_equal(crema_row_get_i64(table, row, (size_t)crema_table_column(table, "backlog")),
@@ -329,6 +331,55 @@ test_fixed_integers(void **state)
     assert_int_equal(crema_batch_int(&back.batch, 0, 1, -7), -1);
 }
 
+/* A batch of one row of a heartbeat with these integers: as writers send it, and with an unknown field behind it, which protobuf-c
+ * reads. */
+static void
+must_decode_both_ways(const uint8_t *ints, size_t size, crema_err_t want, int64_t first)
+{
+    uint8_t body[64] = "\x08\x04\x10\x01\x1a";
+    body[5] = (uint8_t)size;
+    memcpy(body + 6, ints, size);
+    memcpy(body + 6 + size, "\x7a", 2);
+    for (int way = 0; way < 2; way++) {
+        const crema_frame_t frame = {.seq = 7,
+                                     .type = CREMA_RECORD_BATCH,
+                                     .len = (uint32_t)(6 + size) + (way ? 2 : 0),
+                                     .body = body};
+        crema_record_t back;
+        assert_int_equal(crema_record_decode(&frame, fixture_arena, &back), want);
+        if (want == CREMA_OK)
+            assert_int_equal(crema_batch_int(&back.batch, 0, 0, -7), first);
+    }
+}
+
+static void
+test_integers_of_every_length(void **state)
+{
+    (void)state;
+    for (unsigned bits = 0; bits < 64; bits++) {
+        for (unsigned more = 0; more <= 12; more += 4) { /* small ones behind it */
+            const uint64_t value = UINT64_C(0xb5a3c7e91d2f4685) >> bits;
+            uint8_t ints[24] = {0};
+            size_t n = 0;
+            for (uint64_t left = value; left > 0 || n == 0; left >>= 7)
+                ints[n++] = (uint8_t)(left & 0x7f) | (left >= 0x80 ? 0x80 : 0);
+            must_decode_both_ways(ints, n + more, CREMA_OK, (int64_t)(value >> 1 ^ -(value & 1)));
+        }
+    }
+}
+
+static void
+test_damaged_integers(void **state)
+{
+    (void)state;
+    uint8_t endless[12];
+    memset(endless, 0xff, sizeof endless);
+    for (size_t n = 1; n <= sizeof endless; n++)
+        must_decode_both_ways(endless, n, CREMA_EPROTO, 0);
+    endless[9] = 0x7f; /* of its bits, one counts */
+    must_decode_both_ways(endless, 10, CREMA_OK, INT64_MIN);
+}
+
 static void
 test_an_id_that_says_none_is_not_mapped(void **state)
 {
@@ -343,6 +394,7 @@ test_an_id_that_says_none_is_not_mapped(void **state)
                            .reals = reals};
     uint8_t row[256];
     crema_dict_t kind = CREMA_DICT_COUNT;
+    crema_row_clear(batch.table, row);
     crema_batch_rows(&batch, 0, 1, s_map, &kind, row);
     assert_int_equal(kind, CREMA_DICT_COUNT);
     assert_int_equal(
@@ -366,6 +418,8 @@ main(void)
         cmocka_unit_test(test_an_older_writer_leaves_unknowns),
         cmocka_unit_test(test_a_newer_writer_is_understood),
         cmocka_unit_test(test_fixed_integers),
+        cmocka_unit_test(test_integers_of_every_length),
+        cmocka_unit_test(test_damaged_integers),
         cmocka_unit_test(test_an_id_that_says_none_is_not_mapped),
     };
     return cmocka_run_group_tests(tests, fixture_arena_set_up, fixture_arena_tear_down);

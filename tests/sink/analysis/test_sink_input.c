@@ -7,11 +7,12 @@
 #include "sink_input.h"
 
 static crema_err_t
-s_on_row(void *context, crema_table_id_t table, const uint8_t *row)
+s_on_rows(void *context, crema_table_id_t table, const uint8_t *rows, size_t n)
 {
     (void)context;
     (void)table;
-    (void)row;
+    (void)rows;
+    (void)n;
     return CREMA_OK;
 }
 
@@ -43,7 +44,7 @@ must_count_what_was_dropped_by_file(void **state)
     sink_dropped_t *dropped;
     int64_t seen;
     size_t n;
-    must(sink_decoder_new(s_on_row, NULL, &run));
+    must(sink_decoder_new(s_on_rows, NULL, &run));
     must(sink_input_new(&facts, run, &seen, &dropped, &n));
     assert_int_equal(seen, 7 + 3);
     assert_int_equal(n, 2);
