@@ -12,6 +12,7 @@ import socket
 import sys
 import threading
 import time
+import urllib.request
 
 from distributed import Client, Security
 
@@ -64,6 +65,7 @@ def connected(scheduler: str):
     from dask_gateway import Gateway
 
     _, address, proxy = scheduler.split("+")
+    wait_for(f"{address}/api/health")
     with (
         Gateway(address, proxy_address=proxy, asynchronous=False) as gateway,
         gateway.new_cluster(shutdown_on_close=True) as cluster,
@@ -71,6 +73,19 @@ def connected(scheduler: str):
     ):
         cluster.scale(2)
         yield client
+
+
+def wait_for(url: str) -> None:
+    """Until it answers: a proxy says "Not Found" until the server behind it has announced itself."""
+    began = time.monotonic()
+    while True:
+        try:
+            urllib.request.urlopen(url, timeout=10).close()
+            return
+        except OSError:
+            if time.monotonic() - began > 60:
+                raise
+            time.sleep(0.1)
 
 
 def main(scheduler: str, output: str, file: str, seconds: str = "0") -> None:

@@ -31,6 +31,14 @@ with Client(sys.argv[1]) as client:
         print(collector.run_id, flush=True)
         time.sleep(600)
 """
+ENDING = NOTEBOOK.replace(
+    "time.sleep(600)",
+    """
+        import os, signal, support
+        for program in support.processes("crema-sink", str(os.getpid())):
+            os.kill(program, signal.SIGSTOP)
+""",
+)  # leaves the block, and no verdict comes
 
 
 @pytest.fixture
@@ -46,8 +54,8 @@ def start(cluster, tmp_path):
     """Starts the notebook; returns it and the id of its run. What is left of it in the end is removed."""
     started = []
 
-    def start(**environment) -> tuple[subprocess.Popen, str]:
-        started.append(_start(cluster, tmp_path, environment))
+    def start(script=NOTEBOOK, **environment) -> tuple[subprocess.Popen, str]:
+        started.append(_start(script, cluster, tmp_path, environment))
         return started[-1]
 
     yield start
@@ -60,9 +68,9 @@ def start(cluster, tmp_path):
             shutil.rmtree(left, ignore_errors=True)
 
 
-def _start(cluster, output, environment) -> tuple[subprocess.Popen, str]:
+def _start(script, cluster, output, environment) -> tuple[subprocess.Popen, str]:
     notebook = subprocess.Popen(
-        [sys.executable, "-c", NOTEBOOK, cluster.scheduler_address, str(output)],
+        [sys.executable, "-c", script, cluster.scheduler_address, str(output)],
         stdout=subprocess.PIPE,
         text=True,
         cwd=pathlib.Path(__file__).parent,
@@ -112,6 +120,15 @@ def test_agents_leave_after_a_killed_notebook(cluster, start):
     """Its sink and aggregator died with it: the records stay where they are."""
     notebook, run_id = start()
     assert len(support.processes("crema-agent", run_id)) == 1
+    notebook.kill()
+    notebook.wait()
+    must_be_gone(cluster, run_id, within_s=60)
+
+
+def test_nothing_stays_of_a_notebook_killed_between_end_and_verdict(cluster, start):
+    notebook, run_id = start(ENDING)
+    hook = cluster.scheduler.plugins[f"crema-{uuid.UUID(run_id).hex}"]
+    wait_until(lambda: hook.is_over, 30, "an end of the run")
     notebook.kill()
     notebook.wait()
     must_be_gone(cluster, run_id, within_s=60)

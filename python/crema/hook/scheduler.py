@@ -34,6 +34,7 @@ _EXPLICIT = MEMBERSHIP.label("evidence", "explicit")
 _TIMEOUT = MEMBERSHIP.label("evidence", "heartbeat_timeout")
 _BOUNDARY = MEMBERSHIP.label("evidence", "run_boundary")
 CLIENT_GONE_S = 60.0  # a client that is away for longer will not return to end its run
+CLIENT_AGAIN = "-crema-"  # in the id of a collector's client in place of a closed one
 LATE_S = 60.0  # after a run, for messages about it that are still on their way
 _REPORT_S = 0.1  # without a report of a worker whose plugin was set up
 _SAMPLED_A_TICK = 500  # workers; if there are more, they take turns
@@ -175,14 +176,22 @@ class SchedulerHook(SchedulerPlugin):
             self._follower.guarded(self._follower.submitted, client, tasks, stimulus)
 
     def remove_client(self, scheduler: Any, client: str) -> None:
-        """A client left; if it is the run's, it has not ended the run, or this plugin would be gone."""
-        if self._follower is not None and client == self.config.client:
-            asyncio.get_running_loop().call_later(CLIENT_GONE_S, self._end_abandoned, scheduler)
+        """A client left; if it is the run's, it has not finished the run, or this plugin would be gone."""
+        if client == self.config.client:
+            self._expect_client(scheduler)
+
+    def _expect_client(self, scheduler: Any) -> None:
+        asyncio.get_running_loop().call_later(CLIENT_GONE_S, self._end_abandoned, scheduler)
 
     def _end_abandoned(self, scheduler: Any) -> None:
-        if self._follower is not None and self.config.client not in scheduler.clients:
-            logger.warning("crema: the client of run %s is gone", self.config.run_id)
-            self._ending = asyncio.create_task(self._end_everywhere(scheduler))
+        clients = scheduler.clients
+        if _find(self.config.run_id, scheduler) is not self or self.config.client in clients:
+            return
+        if self.is_over and any(CLIENT_AGAIN in client for client in clients):
+            self._expect_client(scheduler)  # it may be the one that awaits the verdict
+            return
+        logger.warning("crema: the client of run %s is gone", self.config.run_id)
+        self._ending = asyncio.create_task(self._end_everywhere(scheduler))
 
     async def _end_everywhere(self, scheduler: Any) -> None:
         """End an abandoned run: end the recording of every worker, then let the agents deliver everything and exit."""
