@@ -8,10 +8,11 @@ import os
 import pathlib
 import select
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from ..hook._agent import PROGRAM, agent_of, lock_is_held
+from ..hook._agent import PROGRAM, agent_of, lock_is_held, public_key
 from ..hook._config import HookConfig
+from . import _keys
 
 
 class HostAgent:
@@ -24,9 +25,14 @@ class HostAgent:
     ----------
     config : HookConfig
         The run.
+    admit : callable
+        Requests the admission of an agent's public key. The event that carries it is lost where the cluster is closed just then.
     """
 
-    def __init__(self, config: HookConfig) -> None:
+    def __init__(
+        self, config: HookConfig, admit: Callable[[bytes], None] = lambda key: None
+    ) -> None:
+        self._admit = admit
         self._directory = config.spool_dir() if config.serves() else None
         self._processes: dict[int, int] = {}  # descriptor to id
         self.look()
@@ -63,6 +69,7 @@ class HostAgent:
             pid, _ = agent_of(self._directory) or (0, [])
             if pid:
                 self._hold(pid)
+                self._admit(_keys.public_key(public_key(self._directory)))
 
     def _hold(self, pid: int) -> None:
         if pid not in self._processes.values():

@@ -428,7 +428,7 @@ class MetricsCollector(RunView):
             "dismiss": True,
             "writer_parts": len(self._parts),
         }
-        with contextlib.closing(HostAgent(self._config)) as host:
+        with contextlib.closing(HostAgent(self._config, self._admit)) as host:
             state = self._dialogue.until_sealed(
                 message, self._parts, host, self._timeout_s, self._quiet
             )

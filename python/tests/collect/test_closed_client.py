@@ -11,8 +11,9 @@ from distributed import Client, LocalCluster, Scheduler
 from test_collector import assert_nothing_left
 
 import crema
-from crema.collect import _cluster, _reach
+from crema.collect import _cluster, _host_agent, _reach
 from crema.hook import _agent
+from crema.hook.scheduler import CLIENT_AGAIN
 
 NOWHERE = "tcp://192.0.2.1:9"  # of a network for documentation: records travel over Dask
 
@@ -34,7 +35,7 @@ def test_the_run_is_whole_though_its_client_was_closed(way, tmp_path, capfd, mon
         assert_nothing_left(mc)
         with Client(cluster) as another:
             assert another.submit(sum, [1, 2]).result() == 3
-            assert not [n for n in cluster.scheduler.clients if n.startswith("crema")]
+            assert not [n for n in cluster.scheduler.clients if CLIENT_AGAIN in n]
     assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
     assert took_s < 45, (
         "only the scheduler's plugin has ended it, a minute after its client was gone"
@@ -62,12 +63,29 @@ def test_an_agent_may_announce_its_key_after_that(tmp_path, monkeypatch):
         return found
 
     events = _cluster.events
+    monkeypatch.setattr(_host_agent, "public_key", lambda directory: "")  # as of another host
     monkeypatch.setattr(Scheduler, "log_event", log_late)
     monkeypatch.setattr(_cluster, "events", read_events)
     with small_cluster() as cluster, Client(cluster) as client:
         with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
             assert client.submit(sum, [1, 2]).result() == 3
             client.close()
+        assert_nothing_left(mc)
+    assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
+
+
+def test_the_key_of_an_agent_on_this_host_needs_no_event(tmp_path, monkeypatch):
+    """A cluster that is closed while its agent starts loses the event."""
+    log_event = Scheduler.log_event
+
+    def log_others(scheduler: Scheduler, topic: Any, msg: Any) -> None:
+        if not str(topic).startswith(_agent.key_topic("")):
+            log_event(scheduler, topic, msg)
+
+    monkeypatch.setattr(Scheduler, "log_event", log_others)
+    with small_cluster() as cluster, Client(cluster) as client:
+        with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
+            assert client.submit(sum, [1, 2]).result() == 3
         assert_nothing_left(mc)
     assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
 
