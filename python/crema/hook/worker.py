@@ -88,18 +88,17 @@ class WorkerHook(WorkerPlugin):
 
         A leaving worker awaits the result: until its records are durable elsewhere, two seconds at most.
         """
-        if self._follower is None:
-            self._close_way()
-            if self._writers:  # already reported
-                with contextlib.suppress(OSError):  # nothing could be written there
-                    _writers.register_path(self.config.spool_dir(), self.config.run_id).unlink()
-            return None
-        stays = self._follower.stays()
-        self._report(self.finish(), worker)
-        if stays:  # only the plugin goes, so the run is over
-            self._close_way(over=True)
-            return None
-        return self._see_delivered([writer.stream.hex() for writer in self._writers])
+        recording = self._follower is not None
+        if recording:
+            self._report(self.finish(), worker)
+        elif self._writers:  # already reported
+            with contextlib.suppress(OSError):  # nothing could be written there
+                _writers.register_path(self.config.spool_dir(), self.config.run_id).unlink()
+        streams = [writer.stream.hex() for writer in self._writers if writer.stream]
+        if streams and not _stays(worker):
+            return self._see_delivered(streams)
+        self._close_way(over=recording)  # only the plugin goes, so the run is over
+        return None
 
     async def _see_delivered(self, streams: list[str]) -> None:
         """Wait for the agent; a stream leaves the spool when all of it is durable in the sink."""
@@ -244,11 +243,7 @@ class _Follower:
         for write in (self._write_totals, self._write_sample):
             self._recorder.guarded(write)
         # A worker that stays outlives the run: tasks still running on it were abandoned, not lost.
-        self._recorder.close("cancelled" if self.stays() else "lost")
-
-    def stays(self) -> bool:
-        """Whether the worker is not leaving."""
-        return or_else(lambda: self._worker.status.name in _STAYS, True)
+        self._recorder.close("cancelled" if _stays(self._worker) else "lost")
 
     def _announce_key(self, key: str) -> None:
         with contextlib.suppress(Exception):  # the worker is closing; another one announces it
@@ -374,6 +369,11 @@ class _Follower:
             t_uncertainty_ns=int(self._interval_s * 1e9),
         )
         self._recorder.stream.rows(MEMBERSHIP, [row])
+
+
+def _stays(worker: Any) -> bool:
+    """Whether it is not leaving."""
+    return or_else(lambda: worker.status.name in _STAYS, True)
 
 
 def _limit_b(worker: Any) -> int:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import hook_support as support
 import pytest
@@ -134,30 +135,46 @@ def is_alive(pid):
         return False
 
 
-def test_a_worker_that_leaves_waits_for_its_agent(tmp_path, monkeypatch):
+@pytest.mark.parametrize("when", ["during the run", "while the verdict is awaited"])
+def test_a_worker_that_leaves_waits_for_its_agent(when, tmp_path, monkeypatch):
     """The agent stands still meanwhile: the worker is not gone before it has gone on."""
     monkeypatch.setattr(worker, "_DELIVERY_S", 60.0)
     with (
         LocalCluster(n_workers=2, processes=False, dashboard_address=":0") as cluster,
         Client(cluster) as client,
-        crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc,
+        ThreadPoolExecutor() as beside,
     ):
-        (name, state), *_ = sorted(client.run(worker.status, mc.run_id).items())
-        spool = pathlib.Path(state["spool"])
-        until_true(lambda: (spool / "agent.lock").exists() and (spool / "agent.lock").read_text())
-        agent = int((spool / "agent.lock").read_text())
-        (leaving,) = (w for w in cluster.workers.values() if w.address == name)
-        os.kill(agent, signal.SIGSTOP)
-        try:
-            retiring = threading.Thread(target=client.retire_workers, args=([name],))
-            retiring.start()
-            until_true(lambda: leaving.status.name == "closing")
-            segments = list(spool.glob(f"sp-{state['stream_id']}-*"))
-            assert segments and leaving.status.name == "closing"
-        finally:
-            os.kill(agent, signal.SIGCONT)
-        until_true(lambda: leaving.status.name == "closed")
-        left = list(spool.glob(f"sp-{state['stream_id']}-*"))
-        retiring.join(60)
+
+        def retire():
+            """Returns what the worker leaves in the spool."""
+            try:
+                if when != "during the run":
+                    until_true(
+                        lambda: not client.run(worker.status, mc.run_id, workers=[name])[name]
+                    )
+                retiring = beside.submit(client.retire_workers, [name])
+                until_true(lambda: leaving.status.name == "closing")
+                time.sleep(0.5)
+                segments = list(spool.glob(f"sp-{state['stream_id']}-*"))
+                assert segments and leaving.status.name == "closing"
+            finally:
+                os.kill(agent, signal.SIGCONT)
+            until_true(lambda: leaving.status.name == "closed")
+            left = list(spool.glob(f"sp-{state['stream_id']}-*"))
+            retiring.result(60)
+            return left
+
+        with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
+            (name, state), *_ = sorted(client.run(worker.status, mc.run_id).items())
+            spool = pathlib.Path(state["spool"])
+            lock = spool / "agent.lock"
+            until_true(lambda: lock.exists() and lock.read_text())
+            agent = int(lock.read_text())
+            (leaving,) = (w for w in cluster.workers.values() if w.address == name)
+            os.kill(agent, signal.SIGSTOP)
+            retired = beside.submit(retire)
+            if when == "during the run":
+                retired.result(60)
+        left = retired.result(60)
     assert left == []
     assert mc.verdict == "COMPLETE", mc.reasons
