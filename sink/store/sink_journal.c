@@ -412,7 +412,7 @@ sink_journal_rest(sink_journal_t *self, const sink_journal_head_t *head)
 {
     sink_journal_work_t *work = &self->work;
     size_t bytes = 0;
-    int fd;
+    int fd = -1;
     if (self->broken || sink_journal_pending_bytes(self) > 0)
         return CREMA_EINVAL;
     if (self->rests)
