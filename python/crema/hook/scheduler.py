@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import pickle
 import time
 import weakref
 from collections.abc import Hashable, Iterable
@@ -18,8 +17,8 @@ from typing import Any
 
 from distributed import SchedulerPlugin
 
-from . import _lost, _recorder, _records, _seen, _travel, _writers
-from ._agent import AgentKeeper, dismiss, key_event, key_topic
+from . import _abandoned, _lost, _recorder, _records, _seen, _travel, _writers
+from ._agent import AgentKeeper, key_event, key_topic
 from ._broker import Broker
 from ._config import HookConfig
 from ._dask import or_else, text
@@ -139,11 +138,11 @@ class SchedulerHook(SchedulerPlugin):
 
     async def remove(self, scheduler: Any) -> None:
         """Remove both plugins."""
-        await self._remove_from_workers(scheduler)
+        await self.remove_from_workers(scheduler)
         await scheduler.unregister_scheduler_plugin(self.name)
 
-    async def _remove_from_workers(self, scheduler: Any) -> None:
-        """Dask's own function fails if a worker leaves meanwhile."""
+    async def remove_from_workers(self, scheduler: Any) -> None:
+        """Remove the workers' plugin; Dask's own function fails if a worker leaves meanwhile."""
         registered = scheduler.worker_plugins.pop(self.name, None)
         workers = (
             [a for a in self._holders if a in scheduler.workers] if registered is None else None
@@ -191,24 +190,7 @@ class SchedulerHook(SchedulerPlugin):
             self._expect_client(scheduler)  # it may be the one that awaits the verdict
             return
         logger.warning("crema: the client of run %s is gone", self.config.run_id)
-        self._ending = asyncio.create_task(self._end_everywhere(scheduler))
-
-    async def _end_everywhere(self, scheduler: Any) -> None:
-        """End an abandoned run: end the recording of every worker, then let the agents deliver everything and exit."""
-        self.finish()
-        self.close_way(scheduler)
-        try:
-            await self._remove_from_workers(scheduler)
-            message = {
-                "op": "run",
-                "function": pickle.dumps(dismiss),
-                "kwargs": pickle.dumps({"config": self.config}),
-            }
-            await scheduler.broadcast(msg=message, on_error="ignore")
-            dismiss(self.config)
-            await scheduler.unregister_scheduler_plugin(self.name)
-        except Exception:
-            logger.warning("crema: the end of an abandoned run", exc_info=True)
+        self._ending = asyncio.create_task(_abandoned.end(self, scheduler))
 
     def log_event(self, topic: str, msg: Any) -> None:
         """Follow Dask's events about workers; the relevant ones come before `remove_worker`."""
