@@ -22,6 +22,7 @@ from ._programs import data_file
 
 STREAM, DICT, BATCH, END = (_columns.RECORDS[n] for n in ("STREAM", "DICT", "BATCH", "END"))
 KIND_WORKER = _columns.STREAM_KINDS["WORKER"]
+KIND_AGENT = _columns.STREAM_KINDS["AGENT"]
 KIND_SCHEDULER = _columns.STREAM_KINDS["SCHEDULER"]
 KIND_CLIENT = _columns.STREAM_KINDS["CLIENT"]
 BODY_BYTES_MAX = _columns.RECORD_BODY_MAX

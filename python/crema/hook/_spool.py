@@ -369,6 +369,12 @@ def stream_info(segment: pathlib.Path) -> Any:
     return _records.MESSAGES["StreamInfo"].FromString(body)
 
 
+def only_its_agent_writes(directory: pathlib.Path) -> bool:
+    """Whether every stream in a spool directory is its agent's; False if that is not certain."""
+    infos = [stream_info(first) for first in directory.glob(f"sp-*-{1:016x}")]
+    return all(info is not None and info.kind == _records.KIND_AGENT for info in infos)
+
+
 def _after_fork_in_child() -> None:
     for writer in list(_writers):
         writer._abandon()

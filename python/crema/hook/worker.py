@@ -19,12 +19,13 @@ from typing import Any
 from distributed import WorkerPlugin
 
 from . import _process, _recorder, _records, _travel, _writers
-from ._agent import AgentKeeper, key_event, key_topic, lock_is_held
+from ._agent import AgentKeeper, dismiss, key_event, key_topic, lock_is_held
 from ._config import HookConfig
 from ._dask import mapping, or_else, u16
 from ._digests import ActivityTotals
 from ._records import MEMBERSHIP, WORKER_SAMPLES
 from ._reports import ANSWERS, END
+from ._spool import only_its_agent_writes
 from ._tasks import Tasks
 from ._way import Way, over
 
@@ -101,12 +102,20 @@ class WorkerHook(WorkerPlugin):
         return None
 
     async def _see_delivered(self, streams: list[str]) -> None:
-        """Wait for the agent; a stream leaves the spool when all of it is durable in the sink."""
+        """Wait for the agent; a stream leaves the spool when all of it is durable in the sink.
+
+        With the last worker the agent leaves too.
+        """
         directory, until = self.config.spool_dir(), time.monotonic() + _DELIVERY_S
+        asked = False
         try:
             while time.monotonic() < until and lock_is_held(directory / "agent.lock"):
-                if not any(any(directory.glob(f"sp-{stream}-*")) for stream in streams):
-                    break
+                if not asked and not any(any(directory.glob(f"sp-{s}-*")) for s in streams):
+                    if not self.config.serves() or not only_its_agent_writes(directory):
+                        break
+                    # A batch system kills what a job leaves behind, and a killed agent counts as lost.
+                    dismiss(self.config)
+                    asked = True
                 await asyncio.sleep(_DELIVERY_LOOK_S)
         except Exception:
             logger.debug("crema: whether the last records left is not known", exc_info=True)

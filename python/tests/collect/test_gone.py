@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 
@@ -144,3 +145,39 @@ def test_an_interrupt_before_that_leaves_a_file_of_what_has_arrived(
     if lock_is_held(spool / "agent.lock"):  # it would wait for a minute
         os.kill(int((spool / "agent.lock").read_text()), signal.SIGKILL)
     shutil.rmtree(spool, ignore_errors=True)
+
+
+def test_a_job_leaves_no_agent_for_its_batch_system_to_kill(tmp_path):
+    """A worker with a scratch directory of its own, as jobs have; what it leaves behind there is killed."""
+    from distributed import Client, LocalCluster
+
+    scratch = tmp_path / "job"
+    scratch.mkdir()
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", "--no-dashboard"]
+    with (
+        LocalCluster(
+            n_workers=1, protocol="tcp", processes=False, dashboard_address=None
+        ) as cluster,
+        Client(cluster) as client,
+        crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc,
+    ):
+        environment = os.environ | {"TMPDIR": str(scratch)}
+        with subprocess.Popen([*command, cluster.scheduler_address], env=environment) as job:
+            client.wait_for_workers(2, timeout=60)
+            assert client.map(lambda n: n, range(100), pure=False)
+            (lock,) = _until(lambda: list(scratch.glob("crema-*/run-*/agent.lock")))
+            _until(lambda: lock_is_held(lock))
+            job.terminate()
+        left = lock_is_held(lock)
+        if left:
+            os.kill(int(lock.read_text()), signal.SIGKILL)
+    assert not left
+    assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
+
+
+def _until(condition, timeout_s=30.0):
+    deadline = time.monotonic() + timeout_s
+    while not (found := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return found
