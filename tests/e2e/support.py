@@ -149,6 +149,24 @@ def processed_identities(result) -> set:
     return {(w.dataset, w.filename, w.entrystart, w.entrystop) for w in result["processed"]}
 
 
+def must_be_complete_and_equal(run: Measured) -> None:
+    """Complete, with Dask's own totals, and coffea's events and chunks."""
+    assert (run.verdict, run.reasons) == ("COMPLETE", [])
+    ours = execute_totals(run.path, run.span_id)
+    theirs = {key: value for key, value in run.dask.items() if key[0] != "N/A"}
+    assert theirs
+    for key, value in theirs.items():
+        assert abs(ours[key] - value) <= 1e-6 * abs(value), key
+    must_have_counted(run)
+
+
+def must_have_counted(run: Measured) -> None:
+    """Each chunk once: coffea's events and chunks."""
+    chunks = counted_chunks(run.path)
+    assert int(chunks["n_events"].sum()) == run.result["metrics"]["entries"] > 0
+    assert len(chunks) == run.result["metrics"]["chunks"]
+
+
 def workflow(path) -> dict:
     return table(path, "summary/workflow").set_index("name").value.to_dict()
 

@@ -125,6 +125,7 @@ def test_condor_makes_jobs_of_the_submit_file(condor):
         assert job["Args"].split() == ["tcp://a:1", "tcp://a:2", f"spool.{i}", "1"]
         assert job["TransferOutput"] == f"spool.{i}"
         assert job["TransferInput"] == "agent-keys"
+        assert f"PATH={os.environ['PATH']}" in job["Environment"]
         assert job["JobMaxVacateTime"] > 30  # --drain-timeout of worker.sh
 
 
