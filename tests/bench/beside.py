@@ -2,7 +2,9 @@
 
     python tests/bench/beside.py [--bin DIR] [--rows N] [--seconds S] [--json FILE]
 
-Each commit is one record, from its PUT to COMMITTED, with a question for the stream's state before it, as an aggregator would ask it.
+Each commit is one record, from its PUT to COMMITTED, with a question for the stream's state before it, as an aggregator would ask it. In turn with
+them, beside the same load, a program that does nothing else answers a question and syncs a record (`floor.py`), and a file is written and synced
+without messages: what the machine takes.
 The large run arrives as fast as the sink takes it; each of the 64 appends 64 samples ten times a second. For the restart, all of the large run is
 in a store, still open, when the sink is killed and started again.
 """
@@ -19,8 +21,10 @@ import sys
 import tempfile
 import time
 import uuid
+from collections.abc import Callable
 
 from chain import ROOT
+from floor import Floor
 from restart import BATCH, Restart, free_port
 from small_run import SmallRun
 
@@ -29,7 +33,7 @@ SAMPLES = 64
 PAUSE_MS = 100
 RESTARTS = 5
 SETTLE_S = 3
-BREAK_S = 0.02  # between two commits
+BREAK_S = 0.01  # between two commits
 
 
 def figures(delays_s: list[float]) -> dict[str, float]:
@@ -38,12 +42,25 @@ def figures(delays_s: list[float]) -> dict[str, float]:
     return {"p50_ms": cuts[49] * 1e3, "p99_ms": cuts[98] * 1e3, "commits": len(delays_s)}
 
 
-def commits(run: SmallRun, seconds: float) -> dict[str, float]:
-    found, end = [], time.monotonic() + seconds
-    while time.monotonic() < end:
-        found.append(run.commit_s())
-        time.sleep(BREAK_S)
-    return figures(found)
+def commits(run: SmallRun, goes_on: Callable[[], bool]) -> dict[str, object]:
+    """Commits of the small run, in turn with what the machine takes for one."""
+    floor = Floor(run.directory)
+    ways = {"": run.commit_s, "floor": floor.messages_s, "sync": floor.sync_s}
+    delays_s: dict[str, list[float]] = {name: [] for name in ways}
+    try:
+        while goes_on():
+            for name, way in ways.items():
+                delays_s[name].append(way())
+                time.sleep(BREAK_S)
+    finally:
+        floor.close()
+    found = {name: figures(delays) for name, delays in delays_s.items()}
+    return {**found.pop(""), **found}
+
+
+def during(seconds: float) -> Callable[[], bool]:
+    end = time.monotonic() + seconds
+    return lambda: time.monotonic() < end
 
 
 class Beside(Restart):
@@ -76,7 +93,7 @@ class Beside(Restart):
         try:
             with self.shipping(run, spool):
                 time.sleep(SETTLE_S)
-                found = commits(run, seconds)
+                found = commits(run, during(seconds))
                 live = len(list((run.directory / "output").glob("*.live.h5")))
         finally:
             for writer in writers:
@@ -87,14 +104,12 @@ class Beside(Restart):
     def beside_large(self, run: SmallRun) -> dict[str, float]:
         """While a large run arrives, until most of its segments have left the spool."""
         spool = self.fill(run.directory, "large", self.rows)
-        many, found = len(list(spool.glob("sp-*"))), []
+        many = len(list(spool.glob("sp-*")))
         with self.shipping(run, spool):
             time.sleep(1)
-            while len(list(spool.glob("sp-*"))) > many / 10:
-                found.append(run.commit_s())
-                time.sleep(BREAK_S)
+            found = commits(run, lambda: len(list(spool.glob("sp-*"))) > many / 10)
             self.drained_s(list(spool.glob("sp-*")), time.monotonic(), run.directory / "log")
-        return figures(found)
+        return found
 
 
 def restart_s(run: SmallRun) -> float:
@@ -111,7 +126,7 @@ def restart_s(run: SmallRun) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/release/bin")
-    parser.add_argument("--rows", type=int, default=60_000_000)
+    parser.add_argument("--rows", type=int, default=120_000_000)
     parser.add_argument("--seconds", type=float, default=15)
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
@@ -120,7 +135,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="crema-beside-") as top:
         for name in ("views", "large"):
             run = SmallRun(pathlib.Path(top, name), options.bin)
-            found.setdefault("alone", commits(run, options.seconds))
+            found.setdefault("alone", commits(run, during(options.seconds)))
             found.setdefault("restart_alone_s", restart_s(run))
             if name == "views":
                 found["views"] = bench.beside_views(run, options.seconds)
