@@ -25,7 +25,7 @@
 #define RUNS_MAX 4096u
 #define PATIENCE_S 5               /* after the sink has listed its runs */
 #define TICK_MS 50                 /* while something waits for time to pass */
-#define QUIET_TICK_MS 1200         /* while only silence can become due */
+#define SECOND_TICK_MS 1200        /* while only silence can become due */
 #define REDIAL_NS (10 * SECOND_NS) /* of the sink's silence */
 #define SWEEP_SECONDS 60
 #define PEER_IDLE_NS (600 * SECOND_NS)
@@ -110,6 +110,18 @@ s_each_second(agg_t *self, int64_t now_ns)
 
 static int s_on_tick(zloop_t *loop, int timer, void *context);
 
+/* Until the sink is to be asked whether it is alive; at most a second if something is done each
+ * second. */
+static size_t
+s_quiet_ms(const agg_t *self)
+{
+    int64_t wait_ms = (agg_core_ping_ns(self->core) - self->ticked_ns) / 1000000 + 1;
+    bool each_second = self->options.health_file || self->tap || self->patience_s > 0;
+    if (each_second && wait_ms > SECOND_TICK_MS)
+        return SECOND_TICK_MS;
+    return wait_ms > TICK_MS ? (size_t)wait_ms : TICK_MS;
+}
+
 /* Sets the timer of the next tick to when it is due by now: earlier when something began to wait, later
  * when nothing does any more. */
 static int
@@ -122,7 +134,7 @@ s_arm(agg_t *self)
         zloop_timer_end(self->loop, self->tick_timer);
     self->tick_is_slow = is_slow;
     self->tick_timer =
-        zloop_timer(self->loop, is_slow ? QUIET_TICK_MS : TICK_MS, 1, s_on_tick, self);
+        zloop_timer(self->loop, is_slow ? s_quiet_ms(self) : TICK_MS, 1, s_on_tick, self);
     return self->tick_timer < 0 ? -1 : 0;
 }
 

@@ -159,7 +159,7 @@ agg_core_is_quiet(const agg_core_t *self)
     return crema_list_is_empty(&self->ending) && crema_list_is_empty(&self->filing) &&
            crema_list_is_empty(&self->watched) &&
            crema_list_is_empty(agg_awaited_mended(self->awaited)) && self->sink_known &&
-           !self->sink_full;
+           !self->sink_full && (self->sink_pinged_ns <= self->sink_heard_ns || self->sink_silent);
 }
 
 int64_t

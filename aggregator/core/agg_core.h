@@ -105,9 +105,11 @@ void agg_core_on_sink(agg_core_t *self, const crema_msg_t *msg, int64_t mono_ns,
 void agg_core_on_revoked(agg_core_t *self, const crema_id_t *key, int64_t mono_ns, int64_t real_ns);
 /* Advances time. Call it regularly. */
 void agg_core_on_tick(agg_core_t *self, int64_t mono_ns, int64_t real_ns);
-/* True if nothing but the silence of a peer can become due: a second between ticks is
- * enough. */
+/* True if nothing but the silence of a peer can become due: a tick is enough when the sink is to
+ * be asked whether it is alive. */
 bool agg_core_is_quiet(const agg_core_t *self);
+/* When that is, if it is not heard before. */
+int64_t agg_core_ping_ns(const agg_core_t *self);
 /* True once the sink has listed what it has, and that was nothing: no agent can have been here
  * before. */
 bool agg_core_is_first(const agg_core_t *self);

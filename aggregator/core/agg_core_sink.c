@@ -178,6 +178,13 @@ agg_sink_on_message(agg_core_t *self, const crema_msg_t *msg, int64_t now_ns)
     }
 }
 
+int64_t
+agg_core_ping_ns(const agg_core_t *self)
+{
+    bool is_asked = self->sink_pinged_ns > self->sink_heard_ns;
+    return (is_asked ? self->sink_pinged_ns : self->sink_heard_ns) + PING_NS;
+}
+
 void
 agg_sink_on_tick(agg_core_t *self, int64_t now_ns)
 {
@@ -199,7 +206,7 @@ agg_sink_on_tick(agg_core_t *self, int64_t now_ns)
         self->sink_unasked = false;
         self->want_list = !self->sink_known;
     }
-    if (now_ns - self->sink_heard_ns >= PING_NS && now_ns - self->sink_pinged_ns >= PING_NS) {
+    if (now_ns >= agg_core_ping_ns(self)) {
         self->sink_pinged_ns = now_ns;
         self->want_list = !self->sink_known;
         self->want_ping = self->sink_known;

@@ -23,7 +23,8 @@
 #define RUNS_MAX (1u << 20)
 #define TICK_MS 1000
 #define TICK_LATE_MS 1100 /* if no message came that it could be done with */
-#define TICK_EARLY_NS INT64_C(900000000)
+#define TICK_QUIET_MS                                                                              \
+    1400                 /* without live runs: before an aggregator would ask whether it is alive */
 #define FREED_PER_TICK 8 /* journals per tick, to bound the time it takes */
 #define EXAMINE_MS 5     /* between two looks at the runs that were there at the start */
 #define ARENA_BYTES ((size_t)CREMA_ARENA_FACTOR * CREMA_WIRE_MESSAGE_MAX)
@@ -42,7 +43,7 @@ s_send_full_runs(sink_t *self)
     }
 }
 
-/* Each second: tells aggregators that the sink is alive, if they heard nothing since the last one,
+/* At each tick: tells aggregators that the sink is alive, if they heard nothing since the last one,
  * and whether space is short. */
 static void
 s_say_alive(sink_t *self)
@@ -69,12 +70,6 @@ s_say_alive(sink_t *self)
     sink_peers_broadcast(self->peers, &msg);
 }
 
-static void
-s_report_health(const sink_t *self)
-{
-    crema_health_report(self->config.health_file, sink_scrape_is_healthy(self));
-}
-
 /* False: the loop must end. After a failed sync a second one could succeed without proving
  * anything. */
 static bool
@@ -90,7 +85,7 @@ s_free(sink_t *self, const crema_id_t *run_id, const char *option)
     if (err != CREMA_EIO) {
         crema_log_warn("journal_not_freed", CREMA_ID("run", run_id), CREMA_TEXT("file", file),
                        CREMA_TEXT("why", crema_err_text(err)),
-                       CREMA_TEXT("remedy", "it is tried again each second"));
+                       CREMA_TEXT("remedy", "it is tried again automatically"));
         return true;
     }
     self->broken = true;
@@ -115,10 +110,19 @@ s_free_old(sink_t *self)
         if (!run || (!aged && !crowded))
             return true;
         const crema_id_t run_id = run->run_id;
+        self->is_quiet = false; /* there may be more */
         if (!s_free(self, &run_id, aged ? "retain" : "retain-bytes"))
             return false;
     }
     return true;
+}
+
+/* True if nothing is due each second. */
+static bool
+s_is_quiet(const sink_t *self)
+{
+    return sink_store_live(self->store) == 0 && self->space == SINK_SPACE_FREE &&
+           !self->config.health_file;
 }
 
 /* Seals one abandoned run. False: the loop must end. */
@@ -154,25 +158,27 @@ static int s_on_tick(zloop_t *loop, int timer, void *context);
 static int
 s_tick(sink_t *self)
 {
-    if (self->tick_timer >= 0)
-        zloop_timer_end(self->loop, self->tick_timer);
     self->ticked_ns = crema_clock_mono_ns();
-    self->tick_timer = zloop_timer(self->loop, TICK_LATE_MS, 1, s_on_tick, self);
-    if (self->tick_timer < 0)
-        return -1;
     if (self->views && self->flush_ms >= TICK_MS && ++self->ticks % (self->flush_ms / TICK_MS) == 0)
         sink_views_flush(self->views, crema_clock_mono_ns());
     crema_log_clock_step(&self->wall_ahead_ns);
     (void)crema_server_refresh(self->server, false); /* it is asked for each message */
     s_say_alive(self);
-    s_report_health(self);
+    crema_health_report(self->config.health_file, sink_scrape_is_healthy(self));
     sink_store_tick(self->store, crema_clock_mono_ns());
     sink_group_log_events(self);
     sink_listing_go_on(self);
     if (!s_abandon(self) || !sink_group_go_on(self))
         return -1;
     sink_sealing_tick(self->sealing, crema_clock_mono_ns());
-    return s_free_old(self) ? 0 : -1;
+    self->is_quiet = s_is_quiet(self);
+    if (!s_free_old(self))
+        return -1;
+    if (self->tick_timer >= 0)
+        zloop_timer_end(self->loop, self->tick_timer);
+    self->tick_timer =
+        zloop_timer(self->loop, self->is_quiet ? TICK_QUIET_MS : TICK_LATE_MS, 1, s_on_tick, self);
+    return self->tick_timer >= 0 ? 0 : -1;
 }
 
 static int
@@ -192,7 +198,8 @@ s_on_readable(zloop_t *loop, zsock_t *sock, void *context)
     sink_t *self = context;
     if (!sink_intake_take(self))
         return -1;
-    return crema_clock_mono_ns() - self->ticked_ns >= TICK_EARLY_NS ? s_tick(self) : 0;
+    bool is_due = crema_clock_mono_ns() - self->ticked_ns >= TICK_MS * INT64_C(900000);
+    return is_due || (self->is_quiet && !s_is_quiet(self)) ? s_tick(self) : 0;
 }
 
 /* Examines the runs that were in the store at the start, one at a time between other work. */

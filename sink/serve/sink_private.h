@@ -51,6 +51,7 @@ struct sink {
     bool listing_armed;           /* the timer of sink_listing.c is set */
     int tick_timer;               /* -1: none */
     int64_t ticked_ns;            /* the last tick */
+    bool is_quiet;                /* nothing was due each second then */
     int64_t wall_ahead_ns;        /* of the monotonic clock, at the last tick */
     uint64_t ticks;               /* so far */
     uint64_t broadcasts;          /* at the last tick */

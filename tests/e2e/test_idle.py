@@ -12,7 +12,7 @@ import pytest
 pytestmark = [pytest.mark.alone, pytest.mark.timeout(120)]
 
 SECONDS = 4
-WAKES_PER_S = {"agent": 3, "aggregator": 5, "sink": 3.5}
+WAKES_PER_S = {"agent": 3, "aggregator": 4.5, "sink": 2.5}
 SAMPLES = 64
 
 

@@ -176,6 +176,8 @@ must_close_credit_while_the_sink_is_full_or_silent(void **state)
     s_data(&rig, 1, 1, 10, 20, 0);
     must_hear(&rig, "PUT 10");
     s_sink_row(&rig, CREMA_MSG_COMMITTED, 1, 20, false);
+    assert_true(agg_core_is_quiet(rig.core));
+    assert_int_equal(agg_core_ping_ns(rig.core), rig.now + 1500 * MS);
     rig.now += 2100 * MS;
     s_tick(&rig);
     must_hear(&rig, "ACK 1 > 1, OPEN 1"); /* silent: a ping about one stream, and no credit */
