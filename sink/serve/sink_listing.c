@@ -24,7 +24,7 @@ static bool
 s_read_on(sink_t *self)
 {
     sink_store_scrubbed_t scrubbed;
-    bool waits;
+    crema_id_t waits;
     if (sink_store_scrub_some(self->store, &scrubbed)) {
         sink_group_log_events(self);
         if (scrubbed.fell)
@@ -39,9 +39,10 @@ static int
 s_on_piece(zloop_t *loop, int timer, void *context)
 {
     sink_t *self = context;
-    bool waits;
+    crema_id_t waits;
     (void)sink_store_is_scrubbing(self->store, &waits);
-    if (waits && self->space != SINK_SPACE_FULL && !sink_group_commit(self, NULL))
+    if (!crema_id_is_zero(&waits) && self->space != SINK_SPACE_FULL &&
+        !sink_group_commit(self, &waits))
         return -1;
     if (s_read_on(self))
         return 0;

@@ -103,8 +103,9 @@ typedef struct {
 /* Reads the next piece of one such journal; true if it was the last one, described by
  * *ret_scrubbed. */
 bool sink_store_scrub_some(sink_store_t *self, sink_store_scrubbed_t *ret_scrubbed);
-/* True while there is more to read; *ret_waits: reading cannot continue before a commit. */
-bool sink_store_is_scrubbing(const sink_store_t *self, bool *ret_waits);
+/* True while there is more to read. *ret_waits: the run that must be committed before reading of it
+ * continues; zero: none. */
+bool sink_store_is_scrubbing(const sink_store_t *self, crema_id_t *ret_waits);
 /* Starts the check for the list of writers, once per start; false: it is still running. */
 bool sink_store_check_list(sink_store_t *self, const crema_id_t *run_id);
 /* True while the run is being scrubbed: until then no sender may learn how far its streams are,

@@ -79,7 +79,7 @@ struct sink_store {
     size_t n_live, live_room;
     sink_aged_t resting;
     crema_link_t unread, dirty, scrubbed;
-    bool scrub_waits; /* everything read so far waits for a commit */
+    crema_id_t scrub_waits; /* everything read of this run so far waits for a commit; zero: none */
     uint64_t bytes, resting_bytes;
     int64_t age_ns, age_kept_ns, mono_ns;
     crema_arena_t *arena;

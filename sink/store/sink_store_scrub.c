@@ -104,8 +104,9 @@ sink_store_scrub_some(sink_store_t *self, sink_store_scrubbed_t *ret_scrubbed)
         return false;
     crema_err_t err =
         sink_scrub_read(run->scrub, sink_journal_position(run->journal).segment, &end);
-    self->scrub_waits = err == CREMA_OK && end && sink_store_is_unsynced(run);
-    if (err == CREMA_OK && (!end || self->scrub_waits)) {
+    const bool waits = err == CREMA_OK && end && sink_store_is_unsynced(run);
+    self->scrub_waits = waits ? run->shown.run_id : (crema_id_t){0};
+    if (err == CREMA_OK && (!end || waits)) {
         crema_list_remove(&run->scrubbed); /* take turns */
         crema_list_append(&self->scrubbed, &run->scrubbed);
         return false;
@@ -115,7 +116,7 @@ sink_store_scrub_some(sink_store_t *self, sink_store_scrubbed_t *ret_scrubbed)
 }
 
 bool
-sink_store_is_scrubbing(const sink_store_t *self, bool *ret_waits)
+sink_store_is_scrubbing(const sink_store_t *self, crema_id_t *ret_waits)
 {
     *ret_waits = self->scrub_waits;
     return !crema_list_is_empty(&self->scrubbed);

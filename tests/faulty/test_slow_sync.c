@@ -137,6 +137,40 @@ test_a_slow_sync_that_fails_acknowledges_nothing_of_its_run(void **state)
     sink_store_close(&store);
 }
 
+/* Before the list of its writers is confirmed its journal is read, which waits for its own commit alone. */
+static void
+test_a_slow_sync_does_not_delay_the_check_of_another_run(void **state)
+{
+    (void)state;
+    const crema_id_t slow = frames_id(SLOW), other = frames_id(OTHER);
+    const crema_writer_t writer = {.stream_id = frames_id(2), .name = "w", .last = 3};
+    const crema_writers_msg_t list = {.run_id = other, .parts = 1, .n = 1, .writers = &writer};
+    sink_store_put_t answer;
+    sink_store_scrubbed_t scrubbed = {0};
+    crema_id_t waits;
+    size_t commits = 0;
+    bool is_new;
+    sink_store_t *store = must_open_with_a_slow_sync();
+    must(s_put(store, 2, OTHER, 2, 3, true, &answer));
+    must(sink_store_writers(store, &list, 5000, &is_new));
+    assert_false(sink_store_check_list(store, &other));
+    while (sink_store_is_scrubbing(store, &waits)) {
+        if (!crema_id_is_zero(&waits)) {
+            assert_true(crema_id_equal(&waits, &other));
+            must(sink_store_commit_run(store, &waits, NULL, NULL));
+            commits++;
+        }
+        (void)sink_store_scrub_some(store, &scrubbed);
+    }
+    assert_int_equal(commits, 1);
+    assert_true(scrubbed.for_list && crema_id_equal(&scrubbed.run_id, &other));
+    assert_true(sink_store_is_pending(store, &slow));
+    sem_post(&s_go);
+    must_commit(store);
+    assert_int_equal(s_row(store, 1).committed, 9);
+    sink_store_close(&store);
+}
+
 /* The disk is found full while more collects: that waits, and everything is there in its order. */
 static void
 test_a_slow_write_delays_only_its_own_run(void **state)
@@ -253,6 +287,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         T(test_a_slow_sync_delays_only_its_own_run),
         T(test_a_slow_sync_that_fails_acknowledges_nothing_of_its_run),
+        T(test_a_slow_sync_does_not_delay_the_check_of_another_run),
         T(test_a_slow_write_delays_only_its_own_run),
         T(test_a_small_group_alone_is_synced_at_once),
         T(test_a_run_stays_while_it_is_synced),

@@ -198,9 +198,10 @@ static sink_store_scrubbed_t
 must_scrub(sink_store_t *store)
 {
     sink_store_scrubbed_t scrubbed = {0};
-    bool waits, done = false;
+    crema_id_t waits;
+    bool done = false;
     while (sink_store_is_scrubbing(store, &waits)) {
-        if (waits)
+        if (!crema_id_is_zero(&waits))
             must_commit(store);
         done |= sink_store_scrub_some(store, &scrubbed);
     }
@@ -302,7 +303,7 @@ test_a_large_journal_is_read_once_more_piece_by_piece(void **state)
         must_commit(store);
     }
     size_t size = s_size(RUN, "000001.journal"), pieces = 0;
-    bool waits;
+    crema_id_t waits;
     must_list(store);
     assert_false(sink_store_check_list(store, &run_id));
     crema_stream_row_t row; /* nobody is told yet how far it is: its spool would let go of it */
