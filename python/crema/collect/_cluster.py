@@ -220,16 +220,36 @@ def register(client: Client, hook: Any, how: Callable[[], Any] | None = None) ->
 def register_on_workers(client: Client, hook: Any, run_id: str) -> list[_writers.Writer]:
     """Install a plugin on all workers by way of the scheduler, which has its own; returns the writers that this knows then.
 
-    Dask's own function fails if a worker leaves meanwhile.
+    A worker answers with its report. Dask's own function fails if a worker leaves meanwhile.
     """
+    from distributed.protocol import pickle as by_value
+
     plugin, name = pickle.dumps(hook), hook.name
+
+    async def add(dask_worker: Any) -> Any:  # pickled by value: a worker may have no crema
+        import pickle
+
+        hook = pickle.loads(plugin)
+        hook.reports = False
+        await dask_worker.plugin_add(plugin=hook, name=name)
+        try:
+            from crema.hook import worker
+
+            return worker.report(run_id, dask_worker)
+        except Exception:
+            return None  # it has no crema, or an earlier version: the client asks
+
+    function = by_value.dumps(add)
 
     async def install(dask_scheduler: Any) -> list[Any]:
         from crema.hook import scheduler
 
         dask_scheduler.worker_plugins[name] = plugin
-        message = {"op": "plugin-add", "plugin": plugin, "name": name}
-        await dask_scheduler.broadcast(msg=message, on_error="ignore")
+        answers = await dask_scheduler.broadcast(
+            msg={"op": "run", "function": function}, on_error="ignore"
+        )
+        if hasattr(scheduler, "heard"):  # earlier versions wait for events
+            scheduler.heard(run_id, dask_scheduler, answers)
         return await scheduler.writers(run_id, dask_scheduler)
 
     return register(client, hook, lambda: client.run_on_scheduler(install))

@@ -24,7 +24,7 @@ from ._config import HookConfig
 from ._dask import or_else, text
 from ._marks import mark_earlier
 from ._records import MEMBERSHIP, TASK_EVENTS
-from ._reports import ANSWERS, END, Reports
+from ._reports import ANSWERS, END, of_answer
 from ._way import Way
 
 logger = logging.getLogger("crema")
@@ -35,7 +35,6 @@ _BOUNDARY = MEMBERSHIP.label("evidence", "run_boundary")
 CLIENT_GONE_S = 60.0  # a client that is away for longer will not return to end its run
 CLIENT_AGAIN = "-crema-"  # in the id of a collector's client in place of a closed one
 LATE_S = 60.0  # after a run, for messages about it that are still on their way
-_REPORT_S = 0.1  # without a report of a worker whose plugin was set up
 _SAMPLED_A_TICK = 500  # workers; if there are more, they take turns
 # By run and scheduler, for Dask versions that do not expose a scheduler's plugins.
 _hooks: weakref.WeakValueDictionary[tuple[str, int], SchedulerHook] = weakref.WeakValueDictionary()
@@ -118,11 +117,6 @@ class SchedulerHook(SchedulerPlugin):
             self._writers = follower.writers()
         return self._writers
 
-    async def reports(self) -> None:
-        """Wait for workers whose plugin was set up: one answers its registration some milliseconds before its report arrives."""
-        if self._follower is not None:
-            await self._follower.reports()
-
     async def stop(self, scheduler: Any) -> tuple[list[_writers.Writer], list[str] | None]:
         """End the recording of the workers, and then of the scheduler; see the function `stop`."""
         follower = self._follower
@@ -201,10 +195,15 @@ class SchedulerHook(SchedulerPlugin):
 async def writers(run_id: str, dask_scheduler: Any) -> list[_writers.Writer]:
     """All known writers: ``client.run_on_scheduler(crema.scheduler.writers, run_id)``."""
     hook = _find(run_id, dask_scheduler)
-    if hook is None:
-        return []
-    await hook.reports()
-    return hook.writers()
+    return [] if hook is None else hook.writers()
+
+
+def heard(run_id: str, dask_scheduler: Any, answers: dict[str, Any]) -> None:
+    """Note the reports of workers, which are the answers to Dask's operation ``run``."""
+    hook = _find(run_id, dask_scheduler)
+    follower = None if hook is None else hook._follower
+    for answer in answers.values() if follower is not None else ():
+        follower.guarded(follower.answered, answer)
 
 
 async def stop(run_id: str, dask_scheduler: Any) -> tuple[list[_writers.Writer], list[str] | None]:
@@ -280,7 +279,6 @@ class _Follower:
         self._stream = self._recorder.stream
         self.workers: dict[str, _Worker] = {}
         self._roll = _writers.Roll()  # all workers so far, and their reports about their streams
-        self._reports = Reports()
         self._answering: set[str] = set()  # ids of workers that can be asked when the run ends
         self._registered = False
         self._next = 0  # next worker to sample
@@ -361,7 +359,6 @@ class _Follower:
 
     def left(self, address: str, stimulus_id: str) -> None:
         worker = self.workers.pop(address, None)
-        self._reports.settle(address)
         if worker is None:
             return
         if stimulus_id.startswith("retire-workers"):
@@ -387,7 +384,7 @@ class _Follower:
     def logged(self, topic: str, msg: dict[str, Any]) -> None:
         action = msg.get("action")
         if action == _writers.ACTION and topic == self._hook.name:
-            self._reported(msg)
+            self.reported(msg)
         elif action == "worker-status-change":
             worker = self.workers.get(topic)
             if worker is not None:
@@ -398,18 +395,17 @@ class _Follower:
                 worker.intent = worker.intent or bool(msg.get("expected"))
                 self._write_lost(worker, msg)
 
-    def _reported(self, msg: dict[str, Any]) -> None:
+    def answered(self, answer: dict[str, Any]) -> None:
+        """A worker was given the plugin."""
+        if report := of_answer(answer):
+            self.reported(report)
+
+    def reported(self, msg: dict[str, Any]) -> None:
         """A worker reported its own stream first, then those of processes beside it."""
         found = _writers.of_event(msg)
         self._roll.add(found)
         if msg.get(ANSWERS):
             self._answering.add(found[0].uuid)
-        self._reports.settle(found[0].name)
-
-    async def reports(self) -> None:
-        """Wait for the workers of which nothing is known yet."""
-        silent = [one.name for one in self._roll.writers() if one.state == _writers.UNKNOWN]
-        await self._reports.wait(silent, _REPORT_S)
 
     async def end_workers(self, here: list[str]) -> list[str]:
         """End the recording of the workers that can be asked from here; returns the addresses of the others."""

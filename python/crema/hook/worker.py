@@ -60,6 +60,8 @@ class WorkerHook(WorkerPlugin):
         )
         self._agent: AgentKeeper | None = None  # until everything is delivered
         self._writers: list[_writers.Writer] = []  # known after the end
+        self._answers = False  # the scheduler's plugin can end the recording
+        self.reports = True  # by an event; False where the report is the answer to who adds it
 
     def __reduce__(self) -> tuple:
         substitute = WorkerPlugin()
@@ -82,7 +84,9 @@ class WorkerHook(WorkerPlugin):
                 self._way = Way(over(worker, self.config.run_id), self.config.spool_dir())
             except Exception:
                 logger.warning("crema: no records travel over Dask from here", exc_info=True)
-        self._report([self._follower.writer()], worker, **{ANSWERS: _add_operation(worker)})
+        self._answers = _add_operation(worker)
+        if self.reports:
+            self._tell(self.report(), worker)
 
     def teardown(self, worker: Any) -> Awaitable[None] | None:
         """Write the last totals and the end of the stream; they are on disk when this returns.
@@ -91,7 +95,7 @@ class WorkerHook(WorkerPlugin):
         """
         recording = self._follower is not None
         if recording:
-            self._report(self.finish(), worker)
+            self._tell(_writers.event(self.finish()), worker)
         elif self._writers:  # already reported
             with contextlib.suppress(OSError):  # nothing could be written there
                 _writers.register_path(self.config.spool_dir(), self.config.run_id).unlink()
@@ -140,10 +144,16 @@ class WorkerHook(WorkerPlugin):
         others = _writers.registered(self.config.spool_dir(), self.config.run_id)
         return self._writers + others
 
-    def _report(self, writers: list[_writers.Writer], worker: Any, **more: Any) -> None:
-        """Report the writers to the scheduler's plugin, in case this worker has left when the run ends."""
+    def report(self) -> dict[str, Any] | None:
+        """The open stream, for the scheduler's plugin; None if there is none."""
+        if self._follower is None:
+            return None
+        return _writers.event([self._follower.writer()]) | {ANSWERS: self._answers}
+
+    def _tell(self, report: dict[str, Any] | None, worker: Any) -> None:
+        """Send a report to the scheduler's plugin, in case this worker has left when the run ends."""
         try:
-            worker.log_event(self.name, _writers.event(writers) | more)
+            worker.log_event(self.name, report)
         except Exception:
             logger.debug("crema: the scheduler was not told of a stream", exc_info=True)
 
@@ -165,6 +175,12 @@ def finish(run_id: str, dask_worker: Any) -> list[_writers.Writer]:
     text = "crema's plugin is not on this worker"
     name, uuid = getattr(dask_worker, "address", ""), getattr(dask_worker, "id", "")
     return [_writers.Writer(name, state=_writers.SILENT, uuid=uuid, text=text)]
+
+
+def report(run_id: str, dask_worker: Any) -> dict[str, Any] | None:
+    """A worker's report of its stream; None where the plugin does not record."""
+    hook = _find(run_id, dask_worker)
+    return None if hook is None else hook.report()
 
 
 def status(run_id: str, dask_worker: Any) -> dict[str, Any]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import collections
+import functools
 
 import pytest
-from distributed import Client, Scheduler
+from distributed import Client, Scheduler, Worker
 
 import crema
 from crema.hook import scheduler, worker
@@ -39,7 +40,32 @@ def run(client: Client, tmp_path) -> crema.MetricsCollector:
 def test_each_worker_is_asked_once_on_entering_and_twice_on_leaving(client, asked, tmp_path):
     mc = run(client, tmp_path)
     assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
-    assert asked == {"plugin-add": 2, "crema_end": 2, "plugin-remove": 2}
+    assert asked == {"run": 2, "crema_end": 2, "plugin-remove": 2}
+
+
+def test_a_worker_is_not_asked_again_whose_report_is_late(client, tmp_path, monkeypatch):
+    """What it answers on entering is its report: the scheduler need not wait for an event, which may come much later."""
+    asked: collections.Counter = collections.Counter()
+
+    def count(one: Worker, operation: str) -> None:
+        handler = one.handlers[operation]
+
+        @functools.wraps(handler)
+        def counted(*args, **kwargs):
+            asked[one.address] += 1
+            return handler(*args, **kwargs)
+
+        monkeypatch.setitem(one.handlers, operation, counted)
+
+    workers = list(client.cluster.workers.values())
+    for one in workers:
+        monkeypatch.setattr(one, "log_event", lambda topic, msg: None)
+        count(one, "run")
+        count(one, "plugin-add")
+    with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
+        assert asked == {one.address: 1 for one in workers}
+        assert client.submit(sum, [1, 2], pure=False).result() == 3
+    assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
 
 
 def test_a_worker_of_an_earlier_version_is_asked_by_the_client(
@@ -50,7 +76,7 @@ def test_a_worker_of_an_earlier_version_is_asked_by_the_client(
     monkeypatch.setattr(worker, "_add_operation", lambda one: one is not first and add(one))
     mc = run(client, tmp_path)
     assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
-    assert asked == {"plugin-add": 2, "crema_end": 1, "plugin-remove": 2}
+    assert asked == {"run": 2, "crema_end": 1, "plugin-remove": 2}
 
 
 def test_where_the_scheduler_has_an_earlier_version_the_client_asks(
@@ -59,10 +85,10 @@ def test_where_the_scheduler_has_an_earlier_version_the_client_asks(
     monkeypatch.delattr(scheduler, "stop")
     mc = run(client, tmp_path)
     assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
-    assert asked == {"plugin-add": 2, "plugin-remove": 2}
+    assert asked == {"run": 2, "plugin-remove": 2}
 
 
-@pytest.mark.parametrize("operation", ["plugin-add", "plugin-remove"])
+@pytest.mark.parametrize("operation", ["run", "plugin-remove"])
 def test_a_worker_that_leaves_meanwhile_takes_nobody_with_it(
     client, operation, tmp_path, monkeypatch
 ):
