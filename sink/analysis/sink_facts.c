@@ -359,7 +359,7 @@ s_take_window(sink_facts_t *self, const sink_decoder_t *run)
 }
 
 crema_err_t
-sink_facts_new(const sink_tables_t *tables, const sink_decoder_t *run, sink_facts_t **ret_self)
+sink_facts_begin(const sink_tables_t *tables, const sink_decoder_t *run, sink_facts_t **ret_self)
 {
     sink_facts_t *self = calloc(1, sizeof *self);
     if (!self)
@@ -370,13 +370,22 @@ sink_facts_new(const sink_tables_t *tables, const sink_decoder_t *run, sink_fact
     crema_err_t err = s_take_chunks(self, sink_tables_rows(tables, CREMA_TABLE_CHUNKS));
     s_count_cached(self, sink_tables_rows(tables, CREMA_TABLE_CUSTOM), sink_decoder_dict(run));
     if (err == CREMA_OK)
-        err = s_take_tasks(self, sink_tables_rows(tables, CREMA_TABLE_TASK_EVENTS));
-    if (err == CREMA_OK)
-        err = s_join(self);
-    if (err == CREMA_OK)
         err = s_take_kinds(self, tables);
     if (err == CREMA_OK)
         err = s_take_activities(self, sink_tables_rows(tables, CREMA_TABLE_ACTIVITIES));
+    if (err != CREMA_OK)
+        sink_facts_destroy(&self);
+    else
+        *ret_self = self;
+    return err;
+}
+
+crema_err_t
+sink_facts_finish(sink_facts_t *self, const sink_tables_t *tables, const sink_decoder_t *run)
+{
+    crema_err_t err = s_take_tasks(self, sink_tables_rows(tables, CREMA_TABLE_TASK_EVENTS));
+    if (err == CREMA_OK)
+        err = s_join(self);
     if (err == CREMA_OK)
         err = sink_facts_take_streams(self, run);
     if (err == CREMA_OK)
@@ -385,6 +394,16 @@ sink_facts_new(const sink_tables_t *tables, const sink_decoder_t *run, sink_fact
         err = s_sweep(self);
     if (err == CREMA_OK)
         err = sink_facts_take_samples(self, sink_tables_rows(tables, CREMA_TABLE_WORKER_SAMPLES));
+    return err;
+}
+
+crema_err_t
+sink_facts_new(const sink_tables_t *tables, const sink_decoder_t *run, sink_facts_t **ret_self)
+{
+    sink_facts_t *self = NULL;
+    crema_err_t err = sink_facts_begin(tables, run, &self);
+    if (err == CREMA_OK)
+        err = sink_facts_finish(self, tables, run);
     if (err != CREMA_OK)
         sink_facts_destroy(&self);
     else

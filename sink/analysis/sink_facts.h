@@ -112,6 +112,13 @@ typedef struct {
     sink_sweep_t sweep;
 } sink_facts_t;
 
+/* In two steps: after the first one nothing looks again at the rows of /activities, /chunks and
+ * /custom. */
+CREMA_MUST_CHECK crema_err_t sink_facts_begin(const sink_tables_t *tables,
+                                              const sink_decoder_t *run, sink_facts_t **ret_self);
+CREMA_MUST_CHECK crema_err_t sink_facts_finish(sink_facts_t *self, const sink_tables_t *tables,
+                                               const sink_decoder_t *run);
+/* Both. */
 CREMA_MUST_CHECK crema_err_t sink_facts_new(const sink_tables_t *tables, const sink_decoder_t *run,
                                             sink_facts_t **ret_self);
 void sink_facts_destroy(sink_facts_t **self_p);

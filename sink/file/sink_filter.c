@@ -138,3 +138,9 @@ sink_filter_holds(sink_filter_t *self, const uint8_t *packed, size_t bytes, cons
     s_shuffle(self, rows, n);
     return memcmp(self->plain, self->shuffled, size) == 0;
 }
+
+uint32_t
+sink_filter_sum(uint32_t sum, const void *bytes, size_t n)
+{
+    return libdeflate_crc32(sum, bytes, n);
+}

@@ -30,4 +30,7 @@ size_t sink_filter_pack(sink_filter_t *self, const uint8_t *rows, size_t n, uint
 bool sink_filter_holds(sink_filter_t *self, const uint8_t *packed, size_t bytes,
                        const uint8_t *rows, size_t n);
 
+/* Continues a CRC-32 (0 at first) with these bytes. */
+uint32_t sink_filter_sum(uint32_t sum, const void *bytes, size_t n);
+
 #endif

@@ -96,10 +96,11 @@ CREMA_MUST_CHECK crema_err_t sink_h5_read_rows(sink_h5_t *self, const crema_tabl
                                                uint64_t first, uint64_t n, uint8_t *rows);
 
 /* Reads the stored chunks of a compressed table of an open final file, on two cores: true if they
- * hold exactly these `n` rows. */
+ * hold exactly these `n` rows; `rows` NULL: not asked. `ret_sum` is the CRC-32 of the chunks as
+ * they are stored. */
 CREMA_MUST_CHECK crema_err_t sink_h5_compare_chunks(sink_h5_t *self, const crema_table_t *table,
                                                     const uint8_t *rows, uint64_t n,
-                                                    bool *ret_equal);
+                                                    bool *ret_equal, uint32_t *ret_sum);
 
 /* Checksum of the tables in the file, including tables that a newer version wrote. */
 CREMA_MUST_CHECK crema_err_t sink_h5_payload(sink_h5_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES]);

@@ -30,7 +30,8 @@ typedef struct {
 typedef struct {
     int64_t dataset;
     size_t row_bytes, chunk_rows;
-    size_t room; /* of a packed chunk */
+    size_t room;  /* of a packed chunk */
+    uint32_t sum; /* of the packed chunks read */
     share_t shares[CORES];
 } work_t;
 
@@ -71,7 +72,7 @@ s_share_out(work_t *self, const uint8_t *rows, uint64_t first, uint64_t n)
         share_t *share = &self->shares[i];
         for (share->n = 0; share->n < AT_ONCE && first < n; share->n++) {
             chunk_t *chunk = &share->chunks[share->n];
-            chunk->rows = rows + first * self->row_bytes;
+            chunk->rows = rows ? rows + first * self->row_bytes : NULL;
             chunk->first = first;
             chunk->n = n - first < self->chunk_rows ? n - first : self->chunk_rows;
             first += chunk->n;
@@ -91,7 +92,7 @@ s_on_both(work_t *self, void (*run)(void *))
 
 /* Calls `each` for the chunks in order; false if it failed. */
 static bool
-s_each(work_t *self, bool (*each)(const work_t *, chunk_t *))
+s_each(work_t *self, bool (*each)(work_t *, chunk_t *))
 {
     for (int i = 0; i < CORES; i++)
         for (size_t k = 0; k < self->shares[i].n; k++)
@@ -113,7 +114,7 @@ s_pack(void *context)
 }
 
 static bool
-s_put(const work_t *self, chunk_t *chunk)
+s_put(work_t *self, chunk_t *chunk)
 {
     const hsize_t offset = chunk->first;
     return H5Dwrite_chunk(self->dataset, H5P_DEFAULT, 0, &offset, chunk->bytes, chunk->packed) >= 0;
@@ -138,7 +139,7 @@ sink_h5_write_chunks(sink_h5_t *self, const crema_table_t *table, int64_t datase
 /* ---- comparing */
 
 static bool
-s_get(const work_t *self, chunk_t *chunk)
+s_get(work_t *self, chunk_t *chunk)
 {
     const hsize_t offset = chunk->first;
     hsize_t bytes = 0;
@@ -147,6 +148,7 @@ s_get(const work_t *self, chunk_t *chunk)
         H5Dread_chunk(self->dataset, H5P_DEFAULT, &offset, &skipped, chunk->packed) < 0)
         return false;
     chunk->bytes = bytes;
+    self->sum = sink_filter_sum(self->sum, chunk->packed, bytes);
     return skipped == 0;
 }
 
@@ -162,7 +164,7 @@ s_compare(void *context)
 }
 
 static bool
-s_is_held(const work_t *self, chunk_t *chunk)
+s_is_held(work_t *self, chunk_t *chunk)
 {
     (void)self;
     return chunk->holds;
@@ -170,7 +172,7 @@ s_is_held(const work_t *self, chunk_t *chunk)
 
 crema_err_t
 sink_h5_compare_chunks(sink_h5_t *self, const crema_table_t *table, const uint8_t *rows, uint64_t n,
-                       bool *ret_equal)
+                       bool *ret_equal, uint32_t *ret_sum)
 {
     hid_t dataset = H5Dopen2(self->file, table->path, H5P_DEFAULT);
     work_t work;
@@ -180,13 +182,14 @@ sink_h5_compare_chunks(sink_h5_t *self, const crema_table_t *table, const uint8_
     crema_err_t err = s_begin(&work, dataset, table);
     for (uint64_t first = 0; err == CREMA_OK && *ret_equal && first < n;) {
         first = s_share_out(&work, rows, first, n);
-        if (s_each(&work, s_get)) {
+        if (!s_each(&work, s_get)) {
+            err = sink_h5_fail(self, "read rows of", table->path);
+        } else if (rows) {
             s_on_both(&work, s_compare);
             *ret_equal = s_each(&work, s_is_held);
-        } else {
-            err = sink_h5_fail(self, "read rows of", table->path);
         }
     }
+    *ret_sum = work.sum;
     s_clear(&work);
     H5Dclose(dataset);
     return err;

@@ -137,7 +137,7 @@ s_summarize(sink_seal_t *self)
         .bytes = journal->damaged_bytes,
         .frames = journal->missing_frames,
         .is_before_seal = journal->before_seal == journal->damaged_bytes + journal->missing_frames};
-    crema_err_t err = sink_facts_new(self->tables, self->run, &self->facts);
+    crema_err_t err = sink_facts_finish(self->facts, self->tables, self->run);
     if (err == CREMA_OK)
         err = sink_budget_new(self->facts, &self->budget);
     if (err == CREMA_OK)
@@ -166,6 +166,27 @@ typedef struct {
 } half_t;
 
 static void
+s_on_early_facts(void *context)
+{
+    half_t *half = context;
+    sink_seal_t *self = half->seal;
+    half->err = sink_facts_begin(self->tables, self->run, &self->facts);
+    if (half->err == CREMA_OK)
+        half->err = sink_seal_sum_early(self);
+    if (half->err != CREMA_OK)
+        half->err = sink_seal_fail(self, half->err, "could not make the summaries");
+}
+
+static void
+s_on_early_rows(void *context)
+{
+    half_t *half = context;
+    half->err = sink_seal_create(half->seal);
+    if (half->err == CREMA_OK)
+        half->err = sink_seal_write_rows(half->seal, SINK_SEAL_EARLY);
+}
+
+static void
 s_on_summaries(void *context)
 {
     half_t *half = context;
@@ -176,15 +197,20 @@ static void
 s_on_rows(void *context)
 {
     half_t *half = context;
-    half->err = sink_seal_write_rows(half->seal);
+    half->err = sink_seal_write_rows(half->seal, SINK_SEAL_ROWS);
 }
 
-/* HDF5 stays on this thread: it has its settings by thread. */
+/* HDF5 stays on this thread: it has its settings by thread. The early rows are gone before the
+ * summaries need their largest arrays. */
 static crema_err_t
 s_summarize_and_write(sink_seal_t *self)
 {
     half_t summaries = {.seal = self}, rows = {.seal = self};
-    sink_both(s_on_rows, &rows, s_on_summaries, &summaries);
+    sink_both(s_on_early_rows, &rows, s_on_early_facts, &summaries);
+    if (rows.err == CREMA_OK && summaries.err == CREMA_OK) {
+        sink_seal_drop_early(self);
+        sink_both(s_on_rows, &rows, s_on_summaries, &summaries);
+    }
     if (summaries.err != CREMA_OK)
         return summaries.err;
     if (rows.err != CREMA_OK)
@@ -244,6 +270,7 @@ s_end(sink_seal_t *self)
     crema_err_t ignored = sink_h5_close(&self->file, NULL);
     (void)ignored;
     sink_attributes_destroy(&self->attributes);
+    sink_payload_destroy(&self->payload);
     sink_verdict_destroy(&self->verdict);
     sink_model_destroy(&self->model);
     sink_budget_destroy(&self->budget);

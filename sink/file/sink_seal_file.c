@@ -11,13 +11,12 @@
 #include "crema_log.h"
 #include "sink_both.h"
 #include "sink_cell.h"
+#include "sink_filter.h"
 #include "sink_fs.h"
 #include "sink_grid.h"
 #include "sink_kept.h"
 #include "sink_scratch.h"
 #include "sink_seal_impl.h"
-
-#define VERIFY_BYTES ((size_t)1 << 20)
 
 static crema_err_t
 s_fail_h5(sink_seal_t *self, crema_err_t err)
@@ -29,31 +28,74 @@ s_fail_h5(sink_seal_t *self, crema_err_t err)
 
 /* ---- tables and grid */
 
+static sink_seal_stage_t
+s_stage(const crema_table_t *table)
+{
+    if (table->kind == CREMA_KIND_SUMMARY)
+        return SINK_SEAL_SUMMARIES;
+    return strcmp(table->path, "dict/") < 0 ? SINK_SEAL_EARLY : SINK_SEAL_ROWS;
+}
+
+/* The rows of the chunk that `row` is in. */
+static uint32_t
+s_sum_chunk(const crema_table_t *table, const sink_rows_t *rows, size_t row)
+{
+    const size_t chunk = table->final_chunk_rows, first = row / chunk * chunk;
+    const size_t left = sink_rows_count(rows) - first, n = left < chunk ? left : chunk;
+    return sink_filter_sum(0, sink_rows_at(rows, first), n * crema_table_row_bytes(table));
+}
+
+/* What is stored must hold the rows, and is read again once the file was closed. */
 static crema_err_t
-s_write_tables(sink_seal_t *self, bool summaries)
+s_sum_table(sink_seal_t *self, const crema_table_t *table, const sink_rows_t *rows)
+{
+    const size_t n = sink_rows_count(rows);
+    sink_seal_sum_t *sum = &self->sums[table->id];
+    bool equal;
+    if (n == 0 || table->final_chunk_rows == 0)
+        return CREMA_OK;
+    crema_err_t err =
+        sink_h5_compare_chunks(self->file, table, sink_rows_at(rows, 0), n, &equal, &sum->chunks);
+    sum->first = s_sum_chunk(table, rows, 0);
+    sum->last = s_sum_chunk(table, rows, n - 1);
+    if (err == CREMA_OK && !equal) {
+        snprintf(self->file_why, sizeof self->file_why,
+                 "the file was written but reads back differently");
+        err = CREMA_EH5;
+    }
+    return err;
+}
+
+static crema_err_t
+s_write_tables(sink_seal_t *self, sink_seal_stage_t stage)
 {
     const char *basis = sink_offset_applies(self->offset) ? "corrected" : "source";
     crema_err_t err = CREMA_OK;
     for (int t = 0; t < CREMA_TABLE_COUNT && err == CREMA_OK; t++) {
         const crema_table_t *table = crema_table((crema_table_id_t)t);
         sink_rows_t *rows = sink_tables_rows(self->tables, table->id);
-        if ((table->kind == CREMA_KIND_SUMMARY) != summaries)
+        if (s_stage(table) != stage)
             continue;
         const size_t n = sink_rows_count(rows);
         const uint8_t *first = n > 0 ? sink_rows_at(rows, 0) : NULL;
         err = sink_h5_write_table(self->file, table, n, first, basis);
+        if (err == CREMA_OK)
+            err = s_sum_table(self, table, rows);
     }
     return err;
 }
 
 crema_err_t
-sink_seal_write_rows(sink_seal_t *self)
+sink_seal_create(sink_seal_t *self)
 {
-    crema_err_t err = sink_h5_create_final(self->temporary, &self->file, self->file_why);
-    if (err != CREMA_OK)
-        return err;
-    err = s_write_tables(self, false);
-    if (err != CREMA_OK)
+    return sink_h5_create_final(self->temporary, &self->file, self->file_why);
+}
+
+crema_err_t
+sink_seal_write_rows(sink_seal_t *self, sink_seal_stage_t stage)
+{
+    crema_err_t err = s_write_tables(self, stage);
+    if (err != CREMA_OK && !self->file_why[0])
         snprintf(self->file_why, sizeof self->file_why, "%s", sink_h5_why(self->file));
     return err;
 }
@@ -171,26 +213,37 @@ s_by_path(const void *a, const void *b)
                   (*(const crema_table_t *const *)b)->path);
 }
 
-/* Checksum of the rows in memory. */
-static crema_err_t
-s_take_checksum(const sink_seal_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES])
+/* Adds the rows of the early tables, or of all others. */
+static void
+s_add_to_checksum(sink_seal_t *self, bool early)
 {
     const crema_table_t *tables[CREMA_TABLE_COUNT];
-    sink_payload_t *sum;
-    crema_err_t err = sink_payload_new(&sum);
-    if (err != CREMA_OK)
-        return err;
     for (int t = 0; t < CREMA_TABLE_COUNT; t++)
         tables[t] = crema_table((crema_table_id_t)t);
     qsort(tables, CREMA_TABLE_COUNT, sizeof tables[0], s_by_path);
     for (int t = 0; t < CREMA_TABLE_COUNT; t++) {
         const sink_rows_t *rows = sink_tables_rows(self->tables, tables[t]->id);
-        if (sink_rows_count(rows) > 0)
-            sink_payload_add(sum, sink_rows_at(rows, 0),
+        if ((s_stage(tables[t]) == SINK_SEAL_EARLY) == early && sink_rows_count(rows) > 0)
+            sink_payload_add(self->payload, sink_rows_at(rows, 0),
                              sink_rows_count(rows) * crema_table_row_bytes(tables[t]));
     }
-    sink_payload_end(&sum, sha256);
-    return CREMA_OK;
+}
+
+crema_err_t
+sink_seal_sum_early(sink_seal_t *self)
+{
+    crema_err_t err = sink_payload_new(&self->payload);
+    if (err == CREMA_OK)
+        s_add_to_checksum(self, true);
+    return err;
+}
+
+void
+sink_seal_drop_early(sink_seal_t *self)
+{
+    for (int t = 0; t < CREMA_TABLE_COUNT; t++)
+        if (s_stage(crema_table((crema_table_id_t)t)) == SINK_SEAL_EARLY)
+            sink_rows_drop(sink_tables_rows(self->tables, (crema_table_id_t)t));
 }
 
 /* ---- writing and renaming */
@@ -224,7 +277,7 @@ s_write(sink_seal_t *self)
 {
     crema_err_t err = s_note_lost(self);
     if (err == CREMA_OK)
-        err = s_write_tables(self, true);
+        err = s_write_tables(self, SINK_SEAL_SUMMARIES);
     if (err != CREMA_OK)
         return s_fail_h5(self, err);
     return s_write_grid(self);
@@ -233,7 +286,7 @@ s_write(sink_seal_t *self)
 typedef struct {
     sink_seal_t *seal;
     uint8_t *sha256;
-    crema_err_t written, summed;
+    crema_err_t written;
 } writing_t;
 
 static void
@@ -247,7 +300,8 @@ static void
 s_on_checksum(void *context)
 {
     writing_t *self = context;
-    self->summed = s_take_checksum(self->seal, self->sha256);
+    s_add_to_checksum(self->seal, false);
+    sink_payload_end(&self->seal->payload, self->sha256);
 }
 
 /* One core writes, the other one takes the checksum. */
@@ -256,122 +310,10 @@ s_write_and_sum(sink_seal_t *self, sink_seal_result_t *result)
 {
     writing_t both = {.seal = self, .sha256 = result->sha256};
     sink_both(s_on_write, &both, s_on_checksum, &both);
-    if (both.written != CREMA_OK)
-        return both.written;
-    return both.summed == CREMA_OK
-               ? CREMA_OK
-               : sink_seal_fail(self, both.summed, "the checksum cannot be taken");
+    return both.written;
 }
 
-/* ---- reading back */
-
-/* As every program reads them: through HDF5. */
-static crema_err_t
-s_read_rows(sink_h5_t *file, const crema_table_t *table, const sink_rows_t *rows, size_t first,
-            size_t n, bool *ret_equal)
-{
-    const size_t bytes = n * crema_table_row_bytes(table);
-    uint8_t *block = malloc(bytes);
-    if (!block)
-        return CREMA_ENOMEM;
-    crema_err_t err = sink_h5_read_rows(file, table, first, n, block);
-    *ret_equal = err == CREMA_OK && memcmp(block, sink_rows_at(rows, first), bytes) == 0;
-    free(block);
-    return err;
-}
-
-/* Every chunk as it is stored, and the first and last one also through HDF5. */
-static crema_err_t
-s_read_chunks(sink_h5_t *file, const crema_table_t *table, const sink_rows_t *rows, bool *ret_equal)
-{
-    const size_t n = sink_rows_count(rows), chunk = table->final_chunk_rows;
-    const size_t last = (n - 1) / chunk * chunk;
-    crema_err_t err = s_read_rows(file, table, rows, 0, n < chunk ? n : chunk, ret_equal);
-    if (err == CREMA_OK && *ret_equal)
-        err = s_read_rows(file, table, rows, last, n - last, ret_equal);
-    if (err == CREMA_OK && *ret_equal)
-        err = sink_h5_compare_chunks(file, table, sink_rows_at(rows, 0), n, ret_equal);
-    return err;
-}
-
-/* A table that is not compressed. */
-static crema_err_t
-s_read_all(sink_h5_t *file, const crema_table_t *table, const sink_rows_t *rows, bool *ret_equal)
-{
-    const size_t n = sink_rows_count(rows), most = VERIFY_BYTES / crema_table_row_bytes(table);
-    crema_err_t err = CREMA_OK;
-    for (size_t first = 0; err == CREMA_OK && *ret_equal && first < n; first += most)
-        err = s_read_rows(file, table, rows, first, n - first < most ? n - first : most, ret_equal);
-    return err;
-}
-
-static crema_err_t
-s_compare_table(sink_seal_t *self, sink_h5_t *file, const crema_table_t *table)
-{
-    const sink_rows_t *rows = sink_tables_rows(self->tables, table->id);
-    const size_t n = sink_rows_count(rows);
-    bool equal = true;
-    crema_err_t err = CREMA_OK;
-    if (n > 0)
-        err = table->final_chunk_rows > 0 ? s_read_chunks(file, table, rows, &equal)
-                                          : s_read_all(file, table, rows, &equal);
-    if (err != CREMA_OK) {
-        snprintf(self->why, self->why_size, "%s", sink_h5_why(file));
-    } else if (!equal) {
-        snprintf(self->why, self->why_size, "the file was written but reads back differently");
-        err = CREMA_EH5;
-    }
-    return err;
-}
-
-static crema_err_t
-s_compare_rows(sink_seal_t *self, sink_h5_t *file)
-{
-    crema_err_t err = CREMA_OK;
-    for (int t = 0; t < CREMA_TABLE_COUNT && err == CREMA_OK; t++)
-        err = s_compare_table(self, file, crema_table((crema_table_id_t)t));
-    return err;
-}
-
-static crema_err_t
-s_count_rows(sink_seal_t *self, sink_h5_t *file)
-{
-    for (int t = 0; t < CREMA_TABLE_COUNT; t++) {
-        const crema_table_t *table = crema_table((crema_table_id_t)t);
-        char why[SINK_H5_WHY_BYTES];
-        uint64_t rows;
-        crema_err_t err = sink_h5_table(file, table, &rows, why);
-        if (err != CREMA_OK) {
-            snprintf(self->why, self->why_size, "the file was written but reads back wrong: %s",
-                     why);
-            return CREMA_EH5;
-        }
-        if (rows != sink_rows_count(sink_tables_rows(self->tables, table->id))) {
-            snprintf(self->why, self->why_size,
-                     "the file was written but reads back with %llu rows in /%s",
-                     (unsigned long long)rows, table->path);
-            return CREMA_EH5;
-        }
-    }
-    return CREMA_OK;
-}
-
-static crema_err_t
-s_verify(sink_seal_t *self)
-{
-    char why[SINK_H5_WHY_BYTES] = "";
-    sink_h5_t *file = NULL;
-    crema_err_t err = sink_h5_open(self->temporary, &file, why);
-    if (err != CREMA_OK) {
-        snprintf(self->why, self->why_size, "%s", why);
-        return err;
-    }
-    err = s_count_rows(self, file);
-    if (err == CREMA_OK)
-        err = s_compare_rows(self, file);
-    crema_err_t closed = sink_h5_close(&file, NULL);
-    return err == CREMA_OK ? closed : err;
-}
+/* ---- the end */
 
 static crema_err_t
 s_put_in_place(sink_seal_t *self)
@@ -472,7 +414,7 @@ sink_seal_make_file(sink_seal_t *self, sink_seal_result_t *result)
         return sink_seal_fail(self, err, self->temporary);
     crema_failpoint("seal.before_verify");
     if (err == CREMA_OK)
-        err = s_verify(self);
+        err = sink_seal_verify(self);
     if (err == CREMA_OK)
         err = s_put_in_place(self);
     if (err == CREMA_OK)

@@ -13,9 +13,16 @@
 #include "sink_journal.h"
 #include "sink_model.h"
 #include "sink_offset.h"
+#include "sink_payload.h"
 #include "sink_seal.h"
 #include "sink_tables.h"
 #include "sink_verdict.h"
+
+/* Of a table as it was written, after its chunks were compared with its rows. */
+typedef struct {
+    uint32_t chunks;      /* CRC-32 of the chunks as stored */
+    uint32_t first, last; /* of the rows of the first and the last chunk */
+} sink_seal_sum_t;
 
 typedef struct {
     char path[PATH_MAX];      /* of the final file */
@@ -30,6 +37,8 @@ typedef struct {
     sink_verdict_t *verdict;
     sink_attributes_t *attributes;
     sink_h5_t *file;
+    sink_payload_t *payload;
+    sink_seal_sum_t sums[CREMA_TABLE_COUNT];
     char file_why[SINK_H5_WHY_BYTES]; /* of sink_seal_write_rows() */
     sink_journal_report_t report;
     char *why;
@@ -55,9 +64,23 @@ void sink_seal_correct_dictionaries(sink_seal_t *self);
 /* Sets all root attributes except those that depend on the file itself: checksum and revision. */
 CREMA_MUST_CHECK crema_err_t sink_seal_describe(sink_seal_t *self);
 
-/* Creates the file under its temporary name and writes the tables that are not summaries, on one
- * core while the other one makes the summaries. Writes to file and file_why only. */
-CREMA_MUST_CHECK crema_err_t sink_seal_write_rows(sink_seal_t *self);
+/* Early tables have the first paths, so that their part of the checksum comes first, and rows
+ * that nothing needs once the facts have begun: they are dropped then. */
+typedef enum { SINK_SEAL_EARLY, SINK_SEAL_ROWS, SINK_SEAL_SUMMARIES } sink_seal_stage_t;
+
+/* Creates the file under its temporary name. This and the next write to file, file_why and sums
+ * only: the other core does something else meanwhile. */
+CREMA_MUST_CHECK crema_err_t sink_seal_create(sink_seal_t *self);
+
+/* Writes the tables of a stage and compares what is stored with their rows. */
+CREMA_MUST_CHECK crema_err_t sink_seal_write_rows(sink_seal_t *self, sink_seal_stage_t stage);
+
+/* Takes the checksum of the early rows; later sink_seal_make_file() takes that of the others. */
+CREMA_MUST_CHECK crema_err_t sink_seal_sum_early(sink_seal_t *self);
+void sink_seal_drop_early(sink_seal_t *self);
+
+/* Opens the closed file and compares it with the sums, and the summaries with their rows. */
+CREMA_MUST_CHECK crema_err_t sink_seal_verify(sink_seal_t *self);
 
 /* Writes the rest of the file, verifies it and renames it. */
 CREMA_MUST_CHECK crema_err_t sink_seal_make_file(sink_seal_t *self, sink_seal_result_t *result);

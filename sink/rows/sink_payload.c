@@ -45,6 +45,12 @@ void
 sink_payload_end(sink_payload_t **self_p, uint8_t ret_sha256[SINK_PAYLOAD_BYTES])
 {
     crypto_hash_sha256_final(&(*self_p)->state, ret_sha256);
+    sink_payload_destroy(self_p);
+}
+
+void
+sink_payload_destroy(sink_payload_t **self_p)
+{
     free(*self_p);
     *self_p = NULL;
 }

@@ -17,6 +17,8 @@ void sink_payload_add(sink_payload_t *self, const void *bytes, size_t size);
 /* Writes the checksum and frees the object. */
 void sink_payload_end(sink_payload_t **self_p, uint8_t ret_sha256[SINK_PAYLOAD_BYTES]);
 
+void sink_payload_destroy(sink_payload_t **self_p);
+
 /* Lower-case hex with a NUL. */
 void sink_payload_hex(const uint8_t sha256[SINK_PAYLOAD_BYTES],
                       char text[2 * SINK_PAYLOAD_BYTES + 1]);

@@ -1,17 +1,18 @@
 #define _GNU_SOURCE /* mremap */
 #include "sink_rows.h"
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "sink_fs.h"
 #include "sink_scratch.h"
 #include "sink_sort.h"
 
 #define FIRST_BYTES ((size_t)64 << 10)
-#define GROWTH_BYTES_MAX ((size_t)64 << 20) /* so that little of a file stays unused */
 
 struct sink_rows {
     size_t row_bytes;
@@ -46,35 +47,51 @@ sink_rows_destroy(sink_rows_t **self_p)
     sink_rows_t *self = *self_p;
     if (!self)
         return;
+    sink_rows_drop(self);
+    free(self->spill_dir);
+    free(self);
+    *self_p = NULL;
+}
+
+void
+sink_rows_drop(sink_rows_t *self)
+{
     if (self->bytes)
         munmap(self->bytes, self->room);
     if (self->fd >= 0)
         close(self->fd);
-    free(self->spill_dir);
-    free(self);
-    *self_p = NULL;
+    self->bytes = NULL;
+    self->room = 0;
+    self->fd = -1;
 }
 
 /* Continues in a file with more room. */
 static crema_err_t
 s_map_file(sink_rows_t *self, size_t room)
 {
-    bool moving = self->fd < 0;
-    int fd = self->fd;
+    if (self->fd >= 0) { /* the pages move along */
+        const int why = posix_fallocate(self->fd, 0, (off_t)room);
+        void *bytes = why == 0 ? mremap(self->bytes, self->room, room, MREMAP_MAYMOVE) : NULL;
+        if (why != 0 || bytes == MAP_FAILED)
+            return why != 0 ? sink_fs_error(why) : CREMA_ENOMEM;
+        self->bytes = bytes;
+        self->room = room;
+        return CREMA_OK;
+    }
+    int fd = -1;
     void *bytes = NULL;
-    crema_err_t err = moving ? sink_scratch_open(self->spill_dir, &fd) : CREMA_OK;
+    crema_err_t err = sink_scratch_open(self->spill_dir, &fd);
     if (err != CREMA_OK)
         return err;
     err = sink_scratch_map(fd, room, &bytes);
     if (err != CREMA_OK) {
-        if (moving)
-            close(fd);
+        close(fd);
         return err;
     }
-    if (moving && self->bytes)
+    if (self->bytes) {
         memcpy(bytes, self->bytes, self->n * self->row_bytes);
-    if (self->bytes)
         munmap(self->bytes, self->room);
+    }
     self->fd = fd;
     self->bytes = bytes;
     self->room = room;
@@ -87,8 +104,8 @@ s_grow(sink_rows_t *self)
     size_t room = self->room ? self->room * 2 : FIRST_BYTES;
     while (room < self->row_bytes)
         room *= 2;
-    if (self->spill_dir && room > self->room + GROWTH_BYTES_MAX + self->row_bytes)
-        room = self->room + GROWTH_BYTES_MAX;
+    if (self->fd >= 0) /* little of a file stays unused */
+        room = self->room + (self->room / 8 + FIRST_BYTES) / FIRST_BYTES * FIRST_BYTES;
     if (self->fd >= 0 || (self->spill_dir && room > SINK_SCRATCH_MEMORY))
         return s_map_file(self, room);
     void *bytes =
@@ -101,9 +118,8 @@ s_grow(sink_rows_t *self)
     return CREMA_OK;
 }
 
-/* Gives back what the file has beyond the rows; a file that stays too long is no error. */
-static void
-s_trim(sink_rows_t *self)
+void
+sink_rows_trim(sink_rows_t *self)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t used = (self->n * self->row_bytes + page - 1) / page * page;
@@ -216,7 +232,6 @@ sink_rows_sort(sink_rows_t *self, const crema_table_t *table)
     if (self->n < 2)
         return CREMA_OK;
     crema_err_t err = CREMA_OK;
-    s_trim(self);
     sort_key_t *keys = sink_scratch(self->spill_dir, self->n, sizeof *keys, &err);
     uint8_t *held = sink_scratch(NULL, 1, self->row_bytes, &err);
     if (err == CREMA_OK && !s_take_keys(self, table, keys)) {

@@ -26,8 +26,14 @@ size_t sink_rows_count(const sink_rows_t *self);
 /* Valid until the next add or sort. */
 void *sink_rows_at(const sink_rows_t *self, size_t i);
 
+/* Gives back the rows' memory and file; their number stays. None may be looked at or added after. */
+void sink_rows_drop(sink_rows_t *self);
+
 /* Stable sort by the table's first column, then stream, then seq (first_seq in /gaps). Tables
  * without these columns are left as they are. */
 CREMA_MUST_CHECK crema_err_t sink_rows_sort(sink_rows_t *self, const crema_table_t *table);
+
+/* Gives back what the file has beyond the rows; a file that stays too long is no error. */
+void sink_rows_trim(sink_rows_t *self);
 
 #endif

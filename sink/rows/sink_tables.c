@@ -108,6 +108,7 @@ sink_tables_sort(sink_tables_t *self)
         pile_t *lower = left.rows <= right.rows ? &left : &right;
         lower->has[t] = true;
         lower->rows += sink_rows_count(self->rows[t]);
+        sink_rows_trim(self->rows[t]);
     }
     sink_both(s_sort_pile, &left, s_sort_pile, &right);
     if (left.err == CREMA_OK && right.err == CREMA_OK)

@@ -165,6 +165,20 @@ must_read_back_rows_and_attributes(void **state)
     unlink(path);
 }
 
+/* Most of a file is chunks. */
+static void
+s_damage_middle(const char *path)
+{
+    FILE *file = fopen(path, "r+");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    assert_int_equal(fseek(file, ftell(file) / 2, SEEK_SET), 0);
+    const int byte = fgetc(file);
+    assert_int_equal(fseek(file, -1, SEEK_CUR), 0);
+    assert_int_equal(fputc(byte ^ 1, file), byte ^ 1);
+    assert_int_equal(fclose(file), 0);
+}
+
 /* A last chunk that is not full, bytes that do not compress, and rows whose length is no multiple of eight. */
 static void
 must_compress_so_that_hdf5_reads_it(void **state)
@@ -181,6 +195,7 @@ must_compress_so_that_hdf5_reads_it(void **state)
         sink_h5_t *file;
         char why[SINK_H5_WHY_BYTES];
         bool equal;
+        uint32_t sum, stored;
         assert_non_null(rows);
         assert_non_null(back);
         uint32_t random = 1;
@@ -189,15 +204,25 @@ must_compress_so_that_hdf5_reads_it(void **state)
                 (uint8_t)((random = random * 1664525 + 1013904223) >> (i < bytes / 2 ? 24 : 31));
         must(sink_h5_create_final(path, &file, why));
         must(sink_h5_write_table(file, t, n, rows, "source"));
+        must(sink_h5_compare_chunks(file, t, rows, n, &equal,
+                                    &stored)); /* also while it is written */
+        assert_true(equal);
         must(sink_h5_close(&file, why));
         must(sink_h5_open(path, &file, why));
         must(sink_h5_read_rows(file, t, 0, n, back));
         assert_memory_equal(rows, back, bytes);
-        must(sink_h5_compare_chunks(file, t, rows, n, &equal));
+        must(sink_h5_compare_chunks(file, t, rows, n, &equal, &sum));
         assert_true(equal);
         rows[bytes - 1] ^= 1;
-        must(sink_h5_compare_chunks(file, t, rows, n, &equal));
+        must(sink_h5_compare_chunks(file, t, rows, n, &equal, &sum));
         assert_false(equal);
+        must(sink_h5_compare_chunks(file, t, NULL, n, &equal, &sum));
+        assert_int_equal(sum, stored);
+        must(sink_h5_close(&file, NULL));
+        s_damage_middle(path);
+        must(sink_h5_open(path, &file, why));
+        must(sink_h5_compare_chunks(file, t, NULL, n, &equal, &sum));
+        assert_int_not_equal(sum, stored);
         must(sink_h5_close(&file, NULL));
         unlink(path);
         free(rows);
