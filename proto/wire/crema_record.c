@@ -115,26 +115,22 @@ s_varint(const uint8_t *at, const uint8_t *end, uint64_t *ret_value)
     return NULL;
 }
 
-static int64_t
-s_unzigzag(uint64_t value)
-{
-    return (int64_t)(value >> 1 ^ -(value & 1));
-}
-
-/* Integers have a byte at least, so there are `bytes` of them at most. NULL: damaged, or too many. */
+/* Integers with the sign in the lowest bit. Each has a byte at least, so there are `bytes` of them at most. NULL: damaged, or too many. */
 static int64_t *
 s_unpack_ints(const uint8_t *at, uint64_t bytes, crema_arena_t *arena, size_t *ret_n)
 {
     const uint8_t *end = at + bytes;
     int64_t *ints = crema_arena_room(arena, bytes * sizeof *ints), *next = ints;
     while (ints && at && at < end) {
-        uint64_t value = 0;
-        if (end - at >= 8 && !(crema_get_u64(at) & EIGHT_CONTINUE)) {
-            for (int i = 0; i < 8; i++) /* small ones stand in series */
-                *next++ = s_unzigzag(*at++);
+        uint64_t value = end - at >= 8 ? crema_get_u64(at) : EIGHT_CONTINUE;
+        if (!(value & EIGHT_CONTINUE)) { /* eight small ones, which stand in series */
+            value = (value >> 1 & 0x3f3f3f3f3f3f3f3f) ^ (value & 0x0101010101010101) * 0xff;
+            for (int i = 0; i < 8; i++)
+                *next++ = (int64_t)(value << (56 - 8 * i)) >> 56;
+            at += 8;
         } else {
             at = s_varint(at, end, &value);
-            *next++ = s_unzigzag(value);
+            *next++ = (int64_t)(value >> 1 ^ -(value & 1));
         }
     }
     *ret_n = (size_t)(next - ints);

@@ -9,11 +9,13 @@ static void
 s_set_ids(crema_dict_map_fn map, void *context, crema_dict_t kind, const int64_t *locals,
           uint32_t n, uint8_t *at, size_t row_bytes)
 {
+    int64_t local = -1; /* none */
     uint32_t id = UINT32_MAX;
     for (uint32_t r = 0; r < n; r++, at += row_bytes) {
-        if (r == 0 || locals[r] != locals[r - 1])
-            id = locals[r] < 0 || locals[r] >= UINT32_MAX ? UINT32_MAX
-                                                          : map(context, kind, locals[r]);
+        if (locals[r] != local) {
+            local = locals[r];
+            id = local < 0 || local >= UINT32_MAX ? UINT32_MAX : map(context, kind, local);
+        }
         crema_put_u32(at, id);
     }
 }

@@ -136,7 +136,7 @@ sink_h5_put_rows(sink_h5_t *self, const crema_table_t *table, uint64_t first, co
 {
     if (n == 0)
         return CREMA_OK;
-    hsize_t end = first + n;
+    hsize_t start = first, end = first + n;
     if (end > (uint64_t)table->live_chunk_rows * SINK_H5_LIVE_CHUNKS_MAX)
         return CREMA_ELIMIT;
     hid_t dataset = self->tables[table->id];
@@ -145,9 +145,15 @@ sink_h5_put_rows(sink_h5_t *self, const crema_table_t *table, uint64_t first, co
             return sink_h5_fail(self, "grow table", table->path);
         self->rows[table->id] = end;
     }
-    hid_t type = sink_h5_row_type(table);
-    bool good = type >= 0 && s_write(dataset, type, first, n, rows);
-    H5Tclose(type);
+    bool good;
+    if (first % table->live_chunk_rows == 0 && n == table->live_chunk_rows) {
+        good = H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, &start, n * crema_table_row_bytes(table),
+                              rows) >= 0;
+    } else {
+        hid_t type = sink_h5_row_type(table);
+        good = type >= 0 && s_write(dataset, type, first, n, rows);
+        H5Tclose(type);
+    }
     return good ? CREMA_OK : sink_h5_fail(self, "write rows of", table->path);
 }
 

@@ -11,12 +11,13 @@
 #include "sink_decoder.h"
 #include "sink_h5.h"
 
-/* Rows of a table waiting for the next flush, at most one live chunk. */
+/* The chunk of a table that is being filled. It is kept whole until it is full, since HDF5 takes whole chunks as they are. */
 typedef struct {
     uint8_t *rows;
     uint32_t n;
-    uint64_t written;
-} waiting_t;
+    uint32_t n_shown; /* in the file since a flush */
+    uint64_t first;   /* the chunk's first row in the table */
+} filling_t;
 
 struct sink_live {
     char *path;
@@ -27,7 +28,7 @@ struct sink_live {
         file; /* NULL until the first flush, so that it is created with the attributes known by then */
     bool broken;
     bool fresh; /* something came since the last flush */
-    waiting_t waiting[CREMA_TABLE_COUNT];
+    filling_t filling[CREMA_TABLE_COUNT];
 };
 
 static crema_err_t s_emit(void *context, crema_table_id_t id, const uint8_t *rows, size_t n);
@@ -94,8 +95,8 @@ s_break(sink_live_t *self, crema_err_t err)
     (void)ignored;
     self->broken = true;
     for (int t = 0; t < CREMA_TABLE_COUNT; t++) {
-        free(self->waiting[t].rows);
-        self->waiting[t].rows = NULL;
+        free(self->filling[t].rows);
+        self->filling[t].rows = NULL;
     }
     return err;
 }
@@ -103,47 +104,50 @@ s_break(sink_live_t *self, crema_err_t err)
 /* ---- rows */
 
 static crema_err_t
-s_write_waiting(sink_live_t *self, crema_table_id_t id)
+s_write(sink_live_t *self, crema_table_id_t id)
 {
-    waiting_t *waiting = &self->waiting[id];
-    if (waiting->n == 0)
+    filling_t *filling = &self->filling[id];
+    const crema_table_t *table = crema_table(id);
+    const bool is_full = filling->n == table->live_chunk_rows;
+    const uint32_t from = is_full ? 0 : filling->n_shown, n = filling->n - from;
+    if (n == 0)
         return CREMA_OK;
     if (!self->file) {
         crema_err_t err = s_create(self);
         if (err != CREMA_OK)
             return err;
     }
-    crema_err_t err =
-        sink_h5_put_rows(self->file, crema_table(id), waiting->written, waiting->rows, waiting->n);
-    if (err == CREMA_OK)
-        waiting->written += waiting->n;
-    else if (err == CREMA_ELIMIT) /* the table is full */
-        err = CREMA_OK;
-    waiting->n = 0;
-    return err;
+    crema_err_t err = sink_h5_put_rows(self->file, table, filling->first + from,
+                                       filling->rows + from * crema_table_row_bytes(table), n);
+    filling->n_shown = is_full ? 0 : filling->n;
+    if (is_full) {
+        filling->first += filling->n;
+        filling->n = 0;
+    }
+    return err == CREMA_ELIMIT ? CREMA_OK : err; /* the table is full */
 }
 
 static crema_err_t
 s_emit(void *context, crema_table_id_t id, const uint8_t *rows, size_t n)
 {
     sink_live_t *self = context;
-    waiting_t *waiting = &self->waiting[id];
+    filling_t *filling = &self->filling[id];
     const crema_table_t *table = crema_table(id);
     const size_t size = crema_table_row_bytes(table);
-    if (!waiting->rows && !(waiting->rows = malloc(size * table->live_chunk_rows)))
+    if (!filling->rows && !(filling->rows = malloc(size * table->live_chunk_rows)))
         return CREMA_ENOMEM;
     crema_err_t err = CREMA_OK;
     for (size_t some; n > 0 && err == CREMA_OK; rows += some * size, n -= some) {
-        const size_t room = table->live_chunk_rows - waiting->n;
+        const size_t room = table->live_chunk_rows - filling->n;
         some = n < room ? n : room;
-        uint8_t *own = memcpy(waiting->rows + waiting->n * size, rows, some * size);
+        uint8_t *own = memcpy(filling->rows + filling->n * size, rows, some * size);
         for (size_t i = 0; id == CREMA_TABLE_CHUNKS && i < some; i++) {
             crema_chunks_row_t *row = (crema_chunks_row_t *)(own + i * size);
             row->attempt = sink_arrived_count(self->arrived, row);
         }
-        waiting->n += (uint32_t)some;
+        filling->n += (uint32_t)some;
         if (some == room)
-            err = s_write_waiting(self, id);
+            err = s_write(self, id);
     }
     return err;
 }
@@ -177,7 +181,7 @@ sink_live_flush(sink_live_t *self)
     if (err == CREMA_OK)
         err = s_write_dictionaries(self);
     for (int t = 0; t < CREMA_TABLE_COUNT && err == CREMA_OK; t++)
-        err = s_write_waiting(self, (crema_table_id_t)t);
+        err = s_write(self, (crema_table_id_t)t);
     crema_failpoint("live.before_flush");
     if (err == CREMA_OK)
         err = sink_h5_flush(self->file);
@@ -230,7 +234,7 @@ sink_live_close(sink_live_t **self_p)
     crema_err_t ignored = sink_h5_close(&self->file, NULL);
     (void)ignored;
     for (int t = 0; t < CREMA_TABLE_COUNT; t++)
-        free(self->waiting[t].rows);
+        free(self->filling[t].rows);
     sink_decoder_destroy(&self->run);
     sink_arrived_destroy(&self->arrived);
     free(self->path);

@@ -1,6 +1,7 @@
 /* sink_live: what a notebook sees while a run goes on. */
 #include <hdf5.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -100,6 +101,34 @@ must_hold_every_row_but_those_still_open(void **state)
     unlink(path);
 }
 
+/* Chunks of the table that a flush showed in part, and that were filled or taken whole later. */
+static void
+must_hold_the_same_rows_however_often_it_is_flushed(void **state)
+{
+    (void)state;
+    const crema_table_t *t = crema_table(CREMA_TABLE_CUSTOM);
+    const char *journal = scratch_dir("plain"), *path = s_path("same");
+    decoded_t d;
+    fixture_plain(journal, 1, 10000);
+    decoded_open(&d, journal);
+    const size_t n = decoded_count(&d, t->id);
+    const sink_rows_t *want = sink_tables_rows(d.tables, t->id);
+    uint8_t *rows = malloc(n * crema_table_row_bytes(t));
+    assert_true(rows && n > 3 * t->live_chunk_rows && n % t->live_chunk_rows > 0);
+    for (unsigned flush_each = 1; flush_each <= 1000000; flush_each = flush_each * 10 + 1) {
+        sink_h5_t *file;
+        char why[SINK_H5_WHY_BYTES];
+        s_feed(journal, path, flush_each);
+        must(sink_h5_open(path, &file, why));
+        must(sink_h5_read_rows(file, t, 0, n, rows));
+        must(sink_h5_close(&file, NULL));
+        assert_memory_equal(rows, sink_rows_at(want, 0), n * crema_table_row_bytes(t));
+    }
+    free(rows);
+    decoded_close(&d);
+    unlink(path);
+}
+
 static void
 must_say_that_it_is_live(void **state)
 {
@@ -192,6 +221,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(must_hold_every_row_but_those_still_open),
+        cmocka_unit_test(must_hold_the_same_rows_however_often_it_is_flushed),
         cmocka_unit_test(must_say_that_it_is_live),
         cmocka_unit_test(must_keep_dictionaries_ahead_of_rows),
         cmocka_unit_test(must_not_grow_by_being_flushed),
