@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import pathlib
 import time
 import uuid
 from collections.abc import Callable
@@ -19,6 +20,7 @@ REPEAT_S = 0.5  # a message to the aggregator is repeated until it is answered
 FIRST_S = 0.02  # and more often at first: the aggregator may have no sink yet
 OPEN_S = 20.0  # for the first answer
 DISMISS_S = 10.0  # for the agents to exit after the verdict
+SEALED_S = 5.0  # for the news of a file that is there
 LEAVE_S = 0.02  # between two checks whether they have
 
 
@@ -110,6 +112,16 @@ class Dialogue:
                 if progress is not None:
                     progress.show(state)
         return state
+
+    def sealed(self, output: pathlib.Path) -> Any:
+        """State of the run if its file is there, whose verdict may be on its way. None if it does not arrive, or there is no file."""
+        file, until = output / f"{uuid.UUID(bytes=self._run_id)}.h5", time.monotonic() + SEALED_S
+        while file.exists() and time.monotonic() < until:
+            self._link.send(_client.RUN_QUERY, run_id=self._run_id)
+            for state in self._link.states(self._run_id, REPEAT_S):
+                if state.phase == _client.SEALED:
+                    return state
+        return None
 
     def see_agents_off(self, message: dict[str, Any], host: HostAgent, own_agent: bool) -> None:
         """Wait until the agents started for this run have exited: the aggregator dismisses them and must run until then."""

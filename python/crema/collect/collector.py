@@ -371,10 +371,11 @@ class MetricsCollector(RunView):
             self._flush()
             self._await_verdict(t_end_ns, exc)
         except Exception as error:
-            # Recording failed, but the analysis did not: its result matters more than this
-            # exception.
+            # The analysis did not fail: its result matters more than this exception.
             self._stopped("collector_failed", f"{type(error).__name__}: {error}")
         except BaseException:
+            if not self._sealed and (state := self._dialogue.sealed(self._output)) is not None:
+                self._take(state)
             self._stopped("interrupted", "the wait for the verdict was interrupted")
             self._interrupted = not self._sealed
             raise
