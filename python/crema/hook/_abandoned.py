@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import logging
 import pickle
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ._agent import dismiss
-
-if TYPE_CHECKING:
-    from .scheduler import SchedulerHook
 
 logger = logging.getLogger("crema")
 
 
-async def end(hook: SchedulerHook, scheduler: Any) -> None:
-    """End the recording on every process and remove the plugins, then let the agents deliver everything and exit."""
+async def end(hook: Any, scheduler: Any) -> None:
+    """Of the scheduler's plugin: end the recording on every process and remove the plugins, then let the agents deliver everything and exit."""
     hook.finish()
     hook.close_way(scheduler)
     try:

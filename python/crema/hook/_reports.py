@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from distributed.protocol.serialize import Serialized, deserialize
-
 END = "crema_end"  # the operation; one serves all runs, and stays
 ANSWERS = "answers"  # in a report: the worker has it
 
 
 def of_answer(answer: dict[str, Any]) -> dict[str, Any]:
     """The report in a worker's answer to Dask's operation ``run``, which the scheduler does not unpack; empty if there is none."""
+    from distributed.protocol.serialize import Serialized, deserialize
+
     result = answer.get("result")
     if isinstance(result, Serialized):
         result = deserialize(result.header, result.frames)
