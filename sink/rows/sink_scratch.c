@@ -85,7 +85,7 @@ sink_scratch_trim(void *array, size_t n, size_t size)
     header_t *header = (header_t *)array - 1;
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const size_t used = (sizeof *header + n * size + page - 1) / page * page;
-    uint8_t *rest = header->bytes + used;
+    uint8_t *rest = (uint8_t *)header + used;
     if (used >= header->mapped || madvise(rest, header->mapped - used, MADV_REMOVE) != 0)
         return;
     munmap(rest, header->mapped - used);
