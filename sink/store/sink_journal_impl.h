@@ -23,7 +23,7 @@ typedef struct {
 struct sink_journal {
     char *dir;
     sink_header_t header;
-    uint32_t segment;     /* number of the newest segment, whoever wrote it; 0: none yet */
+    uint32_t segment;     /* number of the newest segment, of any process; 0: none yet */
     int fd;               /* of our segment; -1: the next group begins one */
     size_t segment_bytes; /* durable bytes of our segment */
     uint64_t bytes;       /* durable bytes of all segments */

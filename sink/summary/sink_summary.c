@@ -1,4 +1,4 @@
-/* The summaries, computed on two cores: each part fills a table of its own. */
+/* The summaries, computed on two cores: each part fills its own table. */
 #include "sink_summary.h"
 
 #include <stdatomic.h>

@@ -20,7 +20,7 @@ REPEAT_S = 0.5  # a message to the aggregator is repeated until it is answered
 FIRST_S = 0.02  # and more often at first: the aggregator may have no sink yet
 OPEN_S = 20.0  # for the first answer
 DISMISS_S = 10.0  # for the agents to exit after the verdict
-SEALED_S = 5.0  # for the news of a file that is there
+SEALED_S = 5.0  # for the state of a run whose file exists
 LEAVE_S = 0.02  # between two checks whether they have
 
 
@@ -114,7 +114,7 @@ class Dialogue:
         return state
 
     def sealed(self, output: pathlib.Path) -> Any:
-        """State of the run if its file is there, whose verdict may be on its way. None if it does not arrive, or there is no file."""
+        """State of a run whose file exists: its verdict may still be on its way. None without a file, or if the state does not arrive."""
         file, until = output / f"{uuid.UUID(bytes=self._run_id)}.h5", time.monotonic() + SEALED_S
         while file.exists() and time.monotonic() < until:
             self._link.send(_client.RUN_QUERY, run_id=self._run_id)

@@ -1,4 +1,4 @@
-"""The end of a run whose client is gone: nobody else would end it, and a cluster may outlive thousands of runs."""
+"""The end of a run whose client is gone: nothing else ends it, and a cluster may outlive thousands of runs."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class WorkerHook(WorkerPlugin):
         self._agent: AgentKeeper | None = None  # until everything is delivered
         self._writers: list[_writers.Writer] = []  # known after the end
         self._answers = False  # the scheduler's plugin can end the recording
-        self.reports = True  # by an event; False where the report is the answer to who adds it
+        self.reports = True  # by an event; False where the report is the answer to the message that adds the plugin
 
     def __reduce__(self) -> tuple:
         substitute = WorkerPlugin()

@@ -148,7 +148,7 @@ def test_an_interrupt_before_that_leaves_a_file_of_what_has_arrived(
 
 
 def test_a_job_leaves_no_agent_for_its_batch_system_to_kill(tmp_path):
-    """A worker with a scratch directory of its own, as jobs have; what it leaves behind there is killed."""
+    """A worker with its own scratch directory, as jobs have; what it leaves there is killed."""
     from distributed import Client, LocalCluster
 
     scratch = tmp_path / "job"
