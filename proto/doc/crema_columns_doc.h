@@ -18,9 +18,6 @@ void crema_columns_print_markdown(FILE *file);
  * tabs. */
 void crema_columns_print_text(FILE *file);
 
-/* docs/metrics.md: every metric, its unit, formula, meaning and source. */
-void crema_metrics_print_markdown(FILE *file);
-
 /* A Python module with the tables and all wire numbers, so that Python does not duplicate them. */
 void crema_columns_print_python(FILE *file);
 

@@ -12,7 +12,6 @@ static const struct {
     const char *help;
 } s_outputs[] = {
     {"--python", crema_columns_print_python, "the Python module crema/hook/_columns.py"},
-    {"--metrics", crema_metrics_print_markdown, "docs/metrics.md"},
     {"--series", crema_series_print_markdown, "docs/operation/series.md"},
 };
 

@@ -1,8 +1,8 @@
-/* crema_metrics - the one table of what the summaries say: name, unit, formula, meaning, source, limits.
- * Pure: constant data.
+/* crema_metrics - the one table of what the summaries say: name, unit, formula. Pure: constant data.
  *
- * The sink writes a row of /summary/workflow for every metric here and for nothing else, and docs/metrics.md is printed from it, so that file and page say
- * the same. Likewise the categories of /summary/waterfall, the names in /summary/bottlenecks and the variables of /grid. */
+ * The sink writes a row of /summary/workflow for every metric here and for nothing else; likewise the
+ * categories of /summary/waterfall, the names in /summary/bottlenecks and the variables of /grid. What
+ * each of them means and cannot tell is in docs/metrics.md, which a test compares with these tables. */
 #ifndef CREMA_METRICS_H
 #define CREMA_METRICS_H
 
@@ -12,94 +12,83 @@
 typedef struct {
     const char *name;
     const char *units;
-    const char *formula;   /* also /summary/workflow.definition */
-    const char *meaning;   /* what it says, and what it cannot say */
-    const char *source;    /* where its inputs are in the file */
-    const char *reference; /* what roastcoffea and coffea-metrics call it; "" nothing */
+    const char *formula; /* /summary/workflow.definition */
 } crema_metric_t;
 
-typedef struct {
-    const char *title;
-    const crema_metric_t *metrics;
-    size_t n;
-} crema_metric_group_t;
-
-/* Letters of the formulas, in Markdown. */
-extern const char crema_metric_notation[];
-
-/* Group i, or NULL behind the last one. */
-const crema_metric_group_t *crema_metric_group(size_t i);
-
-/* All metrics of all groups, numbered in their order. */
+/* All metrics, numbered in their order; NULL behind the last one. */
 size_t crema_metric_count(void);
 const crema_metric_t *crema_metric(size_t i);
 
 /* Number of the metric of that name; crema_metric_count() if there is none. */
 size_t crema_metric_find(const char *name);
 
-/* A word of some column of names, and what it stands for. */
+/* Rows of /summary/waterfall, in their order; the last one is the residual. X(ID, name) */
+#define CREMA_WATERFALL(X)                                                                         \
+    X(PROCESSOR_CPU, "processor_cpu")                                                              \
+    X(PROCESSOR_NONCPU, "processor_noncpu")                                                        \
+    X(USER_METERED, "user_metered")                                                                \
+    X(RUNTIME, "runtime")                                                                          \
+    X(PREPROCESS, "preprocess")                                                                    \
+    X(MERGE, "merge")                                                                              \
+    X(OVERHEAD, "overhead")                                                                        \
+    X(UNATTRIBUTED, "unattributed")                                                                \
+    X(WASTED, "wasted")                                                                            \
+    X(OTHER_RUNS, "other_runs")                                                                    \
+    X(IDLE_STARTUP, "idle_startup")                                                                \
+    X(IDLE_DRAINED, "idle_drained")                                                                \
+    X(IDLE_PAUSED, "idle_paused")                                                                  \
+    X(IDLE_PREPROCESS, "idle_preprocess")                                                          \
+    X(IDLE_MERGE, "idle_merge")                                                                    \
+    X(IDLE_TAIL, "idle_tail")                                                                      \
+    X(IDLE_JOIN, "idle_join")                                                                      \
+    X(IDLE_LATENCY, "idle_latency")                                                                \
+    X(IDLE_IMBALANCE, "idle_imbalance")                                                            \
+    X(IDLE_STARVED, "idle_starved")                                                                \
+    X(ABSENT, "absent")                                                                            \
+    X(RESIDUAL, "residual")
+
+/* Names in /summary/bottlenecks, and what to try. X(ID, name, advice) */
+#define CREMA_BOTTLENECKS(X)                                                                       \
+    X(COMPUTE, "compute", "the cores are busy: more of them help; profile process()")              \
+    X(GARBAGE, "garbage_collection",                                                               \
+      "gc.freeze() after imports, a higher gc.set_threshold(), fewer Python objects")              \
+    X(INPUT, "input", "faster storage or a cache nearby; fewer branches; more threads")            \
+    X(GIL, "gil", "more workers of one thread each in place of threads")                           \
+    X(CORES, "cores", "fewer threads per host, or hosts of one's own")                             \
+    X(USER, "user_metered", "look at /summary/per_activity")                                       \
+    X(CHUNKS, "chunk_overhead",                                                                    \
+      "larger chunks (n_opt_events of /summary/chunk_model), fewer branches in the schema")        \
+    X(OPENING, "opening",                                                                          \
+      "faster storage or a cache nearby; larger chunks, so that each file is opened less often")   \
+    X(SLOW_FILES, "slow_files", "read the files named from another site, or copy them anew")       \
+    X(SLOW_WORKERS, "slow_workers",                                                                \
+      "look at the hosts named: other load, slow disks, a throttled CPU; leave them out")          \
+    X(SPILL, "spill", "more memory per worker, smaller chunks or outputs")                         \
+    X(SERIALIZE, "serialization", "smaller outputs")                                               \
+    X(PREPROCESS, "preprocessing", "keep the preprocessed fileset")                                \
+    X(MERGE, "merging", "smaller outputs: fewer bins, fewer histograms")                           \
+    X(OVERHEAD, "other_tasks", "look at /summary/per_task_prefix")                                 \
+    X(WASTED, "wasted", "look at status in /chunks and events in /membership")                     \
+    X(STARTUP, "startup", "start the workers later, or preprocess before")                         \
+    X(DRAINED, "drained", "close the collector right after the analysis")                          \
+    X(TAIL, "tail", "smaller chunks, the largest files first; look at /summary/stragglers")        \
+    X(SCALING, "scaling", "wait for the workers before the run, or shorten start-up")              \
+    X(STARVED, "starved", "more chunks than threads; submit everything at once")                   \
+    X(LATENCY, "latency",                                                                          \
+      "larger chunks; a scheduler with a core of its own; look at event_loop_lag_s")               \
+    X(IMBALANCE, "imbalance", "smaller chunks; let Dask steal work and queue it at the scheduler")
+
+#define CREMA_WATERFALL_ID(id, name) CREMA_WATERFALL_##id,
+typedef enum { CREMA_WATERFALL(CREMA_WATERFALL_ID) CREMA_WATERFALL_COUNT } crema_waterfall_t;
+#undef CREMA_WATERFALL_ID
+extern const char *const crema_waterfall_names[CREMA_WATERFALL_COUNT];
+
+#define CREMA_BOTTLENECK_ID(id, name, advice) CREMA_BOTTLENECK_##id,
+typedef enum { CREMA_BOTTLENECKS(CREMA_BOTTLENECK_ID) CREMA_BOTTLENECK_COUNT } crema_bottleneck_t;
+#undef CREMA_BOTTLENECK_ID
 typedef struct {
-    const char *name;
-    const char *meaning;
-    const char *limits; /* what it cannot tell */
-    const char *advice; /* what to try; bottlenecks only */
+    const char *name, *advice;
 } crema_word_t;
-
-/* Rows of /summary/waterfall, in their order; the last one is the residual. */
-typedef enum {
-    CREMA_WATERFALL_PROCESSOR_CPU,
-    CREMA_WATERFALL_PROCESSOR_NONCPU,
-    CREMA_WATERFALL_USER_METERED,
-    CREMA_WATERFALL_RUNTIME,
-    CREMA_WATERFALL_PREPROCESS,
-    CREMA_WATERFALL_MERGE,
-    CREMA_WATERFALL_OVERHEAD,
-    CREMA_WATERFALL_UNATTRIBUTED,
-    CREMA_WATERFALL_WASTED,
-    CREMA_WATERFALL_OTHER_RUNS,
-    CREMA_WATERFALL_IDLE_STARTUP,
-    CREMA_WATERFALL_IDLE_DRAINED,
-    CREMA_WATERFALL_IDLE_PAUSED,
-    CREMA_WATERFALL_IDLE_PREPROCESS,
-    CREMA_WATERFALL_IDLE_MERGE,
-    CREMA_WATERFALL_IDLE_TAIL,
-    CREMA_WATERFALL_IDLE_JOIN,
-    CREMA_WATERFALL_IDLE_LATENCY,
-    CREMA_WATERFALL_IDLE_IMBALANCE,
-    CREMA_WATERFALL_IDLE_STARVED,
-    CREMA_WATERFALL_ABSENT,
-    CREMA_WATERFALL_RESIDUAL,
-    CREMA_WATERFALL_COUNT,
-} crema_waterfall_t;
-extern const crema_word_t crema_waterfall_words[CREMA_WATERFALL_COUNT];
-
-/* Names in /summary/bottlenecks. */
-typedef enum {
-    CREMA_BOTTLENECK_COMPUTE,
-    CREMA_BOTTLENECK_GARBAGE,
-    CREMA_BOTTLENECK_INPUT,
-    CREMA_BOTTLENECK_GIL,
-    CREMA_BOTTLENECK_CORES,
-    CREMA_BOTTLENECK_USER,
-    CREMA_BOTTLENECK_CHUNKS,
-    CREMA_BOTTLENECK_OPENING,
-    CREMA_BOTTLENECK_SLOW_FILES,
-    CREMA_BOTTLENECK_SLOW_WORKERS,
-    CREMA_BOTTLENECK_SPILL,
-    CREMA_BOTTLENECK_SERIALIZE,
-    CREMA_BOTTLENECK_PREPROCESS,
-    CREMA_BOTTLENECK_MERGE,
-    CREMA_BOTTLENECK_OVERHEAD,
-    CREMA_BOTTLENECK_WASTED,
-    CREMA_BOTTLENECK_STARTUP,
-    CREMA_BOTTLENECK_DRAINED,
-    CREMA_BOTTLENECK_TAIL,
-    CREMA_BOTTLENECK_SCALING,
-    CREMA_BOTTLENECK_STARVED,
-    CREMA_BOTTLENECK_LATENCY,
-    CREMA_BOTTLENECK_IMBALANCE,
-    CREMA_BOTTLENECK_COUNT,
-} crema_bottleneck_t;
 extern const crema_word_t crema_bottleneck_words[CREMA_BOTTLENECK_COUNT];
 
 /* Variables of /grid: those of each worker, then the sums over workers. */
@@ -124,10 +113,7 @@ typedef enum {
 typedef struct {
     const char *name, *units;
     const char *long_name; /* its meaning, as the file has it */
-    const char *formula;   /* of the value of one step */
-    const char *source;
-    const char *reference;
-    bool per_worker; /* (worker, time), else (time) */
+    bool per_worker;       /* (worker, time), else (time) */
 } crema_grid_variable_t;
 extern const crema_grid_variable_t crema_grid_variables[CREMA_GRID_COUNT];
 

@@ -61,7 +61,7 @@ sink_summary_waterfall(const sink_summary_t *self)
     };
     crema_err_t err = CREMA_OK;
     for (int i = 0; i < CREMA_WATERFALL_COUNT && err == CREMA_OK; i++)
-        err = s_category(self, crema_waterfall_words[i].name, seconds[i], i);
+        err = s_category(self, crema_waterfall_names[i], seconds[i], i);
     return err;
 }
 
