@@ -17,12 +17,6 @@
 #define BLOCK_BYTES ((size_t)CREMA_FRAME_HEADER_BYTES + SINK_PAST_BLOCK * CREMA_ID_BYTES)
 #define BLOCKS_MAX ((CREMA_FRAME_BODY_MAX - HEAD_BYTES) / CREMA_ID_BYTES)
 
-static int
-s_ascending(const void *a, const void *b)
-{
-    return memcmp(a, b, sizeof(crema_id_t));
-}
-
 /* Index of the last of n sorted ids that is not above `id`; n: none. */
 static size_t
 s_last_below(const crema_id_t *ids, size_t n, const crema_id_t *id)
@@ -30,7 +24,7 @@ s_last_below(const crema_id_t *ids, size_t n, const crema_id_t *id)
     size_t low = 0, high = n;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (s_ascending(&ids[middle], id) <= 0)
+        if (memcmp(&ids[middle], id, sizeof *id) <= 0)
             low = middle + 1;
         else
             high = middle;
@@ -115,55 +109,33 @@ sink_past_has(const sink_past_t *self, const crema_id_t *id)
     return i < n && crema_id_equal(&ids[i], id);
 }
 
-static crema_err_t
-s_each(const char *path, uint64_t size, sink_past_fn fn, void *context)
+crema_err_t
+sink_past_look(const char *dir, sink_ids_t *runs)
 {
-    sink_window_t window = {.path = path, .size = size};
+    char path[PATH_MAX];
+    struct stat st;
     crema_frame_t frame;
-    crema_err_t err;
-    while ((err = sink_window_next(&window, &frame)) == CREMA_OK) {
+    crema_err_t err = sink_fs_join(dir, FILE_NAME, path);
+    if (err != CREMA_OK)
+        return err;
+    if (stat(path, &st) != 0)
+        return errno == ENOENT ? CREMA_OK : sink_fs_error(errno);
+    sink_window_t window = {.path = path, .size = (uint64_t)st.st_size};
+    while (err == CREMA_OK && (err = sink_window_next(&window, &frame)) == CREMA_OK) {
         if (frame.type != SINK_TOMBSTONES_FRAME || frame.seq == 0)
             continue; /* the head */
         for (size_t at = 0; err == CREMA_OK && at + CREMA_ID_BYTES <= frame.len;
              at += CREMA_ID_BYTES) {
             crema_id_t id;
             memcpy(id.bytes, frame.body + at, CREMA_ID_BYTES);
-            err = fn(context, &id);
+            err = sink_ids_append(runs, &id);
         }
-        if (err != CREMA_OK)
-            break;
     }
     sink_window_clear(&window);
     return err == CREMA_ENOENT ? CREMA_OK : err;
 }
 
-crema_err_t
-sink_past_look(const char *dir, sink_past_fn fn, void *context)
-{
-    char path[PATH_MAX];
-    struct stat st;
-    crema_err_t err = sink_fs_join(dir, FILE_NAME, path);
-    if (err != CREMA_OK)
-        return err;
-    if (stat(path, &st) != 0)
-        return errno == ENOENT ? CREMA_OK : sink_fs_error(errno);
-    return s_each(path, (uint64_t)st.st_size, fn, context);
-}
-
 /* ---- writing */
-
-typedef struct {
-    crema_id_t *ids; /* room for all ids the file can hold */
-    size_t n;
-} gathered_t;
-
-static crema_err_t
-s_gather(void *context, const crema_id_t *id)
-{
-    gathered_t *gathered = context;
-    gathered->ids[gathered->n++] = *id;
-    return CREMA_OK;
-}
 
 static size_t
 s_add_frame(uint8_t *out, uint64_t seq, const uint8_t *body, size_t len)
@@ -200,37 +172,31 @@ s_write(const char *dir, const crema_id_t *ids, size_t n)
     return err;
 }
 
-crema_err_t
-sink_past_add(sink_past_t *self, const char *dir, const crema_id_t *ids, size_t n)
+/* Keeps the first id of each block, in the same memory. */
+static void
+s_keep_firsts(sink_past_t *self, sink_ids_t *all)
 {
-    struct stat st = {0};
-    if (stat(self->path, &st) != 0 && errno != ENOENT)
-        return sink_fs_error(errno);
-    size_t kept = 0;
-    crema_id_t *both = malloc((size_t)st.st_size + (n + 1) * sizeof *both);
-    crema_id_t *firsts = malloc((size_t)st.st_size + (n + 1) * sizeof *firsts);
-    if (!both || !firsts) {
-        free(both);
-        free(firsts);
-        return CREMA_ENOMEM;
-    }
-    if (n > 0)
-        memcpy(both, ids, n * sizeof *both);
-    gathered_t all = {both, n};
-    crema_err_t err = s_each(self->path, (uint64_t)st.st_size, s_gather, &all);
-    qsort(both, all.n, sizeof *both, s_ascending);
-    for (size_t i = 0; i < all.n; i++)
-        if (kept == 0 || !crema_id_equal(&both[kept - 1], &both[i]))
-            both[kept++] = both[i];
+    const size_t n = all->n;
+    for (size_t i = 0; i < s_blocks(n); i++)
+        all->ids[i] = all->ids[i * SINK_PAST_BLOCK];
+    crema_id_t *fitting = n ? realloc(all->ids, s_blocks(n) * sizeof *fitting) : NULL;
+    s_take(self, n, fitting ? fitting : all->ids);
+}
+
+crema_err_t
+sink_past_add(sink_past_t *self, const char *dir, const sink_ids_t *runs)
+{
+    sink_ids_t all = {0};
+    crema_err_t err = sink_past_look(dir, &all);
+    for (size_t i = 0; err == CREMA_OK && i < runs->n; i++)
+        err = sink_ids_append(&all, &runs->ids[i]);
+    sink_ids_sort(&all);
     if (err == CREMA_OK)
-        err = s_write(dir, both, kept);
-    for (size_t i = 0; err == CREMA_OK && i < s_blocks(kept); i++)
-        firsts[i] = both[i * SINK_PAST_BLOCK];
-    free(both);
+        err = s_write(dir, all.ids, all.n);
     if (err == CREMA_OK)
-        s_take(self, kept, firsts);
+        s_keep_firsts(self, &all);
     else
-        free(firsts);
+        sink_ids_clear(&all);
     return err;
 }
 
@@ -248,7 +214,7 @@ sink_past_open(sink_past_t *self, const char *dir)
     if (!self->path)
         return CREMA_ENOMEM;
     err = s_read_head(self);
-    return err == CREMA_EMAGIC ? sink_past_add(self, dir, NULL, 0) : err;
+    return err == CREMA_EMAGIC ? sink_past_add(self, dir, &(sink_ids_t){0}) : err;
 }
 
 void

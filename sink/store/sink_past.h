@@ -14,6 +14,7 @@
 
 #include "crema_error.h"
 #include "crema_id.h"
+#include "sink_ids.h"
 
 #define SINK_PAST_BLOCK 255u
 #define SINK_PAST_LATEST 1024u
@@ -30,12 +31,11 @@ typedef struct {
 CREMA_MUST_CHECK crema_err_t sink_past_open(sink_past_t *self, const char *dir);
 /* Also false if the block cannot be read. */
 bool sink_past_has(const sink_past_t *self, const crema_id_t *id);
-/* Adds ids in any order. Durable on success, unchanged otherwise. */
+/* Adds the ids. Durable on success, unchanged otherwise. */
 CREMA_MUST_CHECK crema_err_t sink_past_add(sink_past_t *self, const char *dir,
-                                           const crema_id_t *ids, size_t n);
-/* Calls `fn` for every readable id and never writes: the store may be in use by another process. */
-typedef crema_err_t (*sink_past_fn)(void *context, const crema_id_t *run_id);
-CREMA_MUST_CHECK crema_err_t sink_past_look(const char *dir, sink_past_fn fn, void *context);
+                                           const sink_ids_t *runs);
+/* Loads every readable id and never writes: the store may be in use by another process. */
+CREMA_MUST_CHECK crema_err_t sink_past_look(const char *dir, sink_ids_t *runs);
 
 void sink_past_clear(sink_past_t *self);
 

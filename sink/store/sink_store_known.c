@@ -38,7 +38,7 @@ sink_store_add_run(sink_store_t *self, const crema_id_t *run_id, sink_store_run_
 bool
 sink_store_is_freed(const sink_store_t *self, const crema_id_t *run_id)
 {
-    return sink_freed_has(&self->freed, run_id) || sink_past_has(&self->past, run_id);
+    return sink_ids_has(&self->freed, run_id) || sink_past_has(&self->past, run_id);
 }
 
 bool

@@ -219,24 +219,15 @@ s_find_runs(sink_store_t *self)
     return err;
 }
 
-static crema_err_t
-s_on_tomb(void *context, const crema_id_t *run_id, int64_t revision)
-{
-    sink_store_t *self = context;
-    (void)revision;
-    self->n_tombs++;
-    return sink_freed_load(&self->freed, run_id);
-}
-
 /* Tombstones that cannot be moved stay in the file and are retried with the next one. */
 static void
 s_move_tombs(sink_store_t *self)
 {
     if (self->n_tombs <= SINK_PAST_LATEST ||
-        sink_past_add(&self->past, self->dir, self->freed.ids, self->freed.n) != CREMA_OK ||
+        sink_past_add(&self->past, self->dir, &self->freed) != CREMA_OK ||
         sink_tombs_clear(self->dir) != CREMA_OK)
         return;
-    sink_freed_clear(&self->freed);
+    sink_ids_clear(&self->freed);
     self->n_tombs = 0;
 }
 
@@ -252,8 +243,8 @@ s_read_tombs(sink_store_t *self)
 {
     crema_err_t err = sink_past_open(&self->past, self->dir);
     if (err == CREMA_OK)
-        err = sink_tombs_read(self->dir, s_on_tomb, self);
-    sink_freed_loaded(&self->freed);
+        err = sink_tombs_read(self->dir, &self->freed, &self->n_tombs);
+    sink_ids_sort(&self->freed);
     if (err == CREMA_OK)
         s_move_tombs(self);
     return err;
@@ -360,7 +351,7 @@ sink_store_close(sink_store_t **self_p)
         free(self->live);
         sink_aged_clear(&self->resting);
         sink_store_drop_news(self);
-        sink_freed_clear(&self->freed);
+        sink_ids_clear(&self->freed);
         sink_past_clear(&self->past);
         sink_refused_clear(&self->refused);
         crema_map_destroy(&self->runs);

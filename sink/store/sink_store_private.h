@@ -9,7 +9,7 @@
 #include "crema_list.h"
 #include "crema_map.h"
 #include "sink_aged.h"
-#include "sink_freed.h"
+#include "sink_ids.h"
 #include "sink_past.h"
 #include "sink_refused.h"
 #include "sink_scrub.h"
@@ -68,11 +68,11 @@ struct sink_store {
     uint64_t generation;
     sink_commit_t *watermarks;
     sink_syncs_t *syncs;
-    int64_t took_ns;    /* the last write and sync of a group */
-    crema_map_t *runs;  /* sink_store_run_t * by run_id */
-    sink_past_t past;   /* runs that were freed long ago */
-    sink_freed_t freed; /* runs freed since */
-    size_t n_tombs;     /* entries of `tombstones` */
+    int64_t took_ns;   /* the last write and sync of a group */
+    crema_map_t *runs; /* sink_store_run_t * by run_id */
+    sink_past_t past;  /* runs that were freed long ago */
+    sink_ids_t freed;  /* runs freed since */
+    size_t n_tombs;    /* in `tombstones`, or as many as take its room */
     sink_run_t shown_freed;
     sink_refused_t refused;
     sink_store_run_t **live;

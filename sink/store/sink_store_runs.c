@@ -363,12 +363,12 @@ sink_store_free(sink_store_t *self, const crema_id_t *run_id)
     if (err == CREMA_OK)
         err = sink_store_rest(self, run);
     if (err == CREMA_OK)
-        err = sink_freed_add(&self->freed, run_id);
+        err = sink_ids_add(&self->freed, run_id);
     if (err != CREMA_OK)
         return err;
     err = sink_tombs_add(self->dir, run_id, run->shown.revision);
     if (err != CREMA_OK) {
-        sink_freed_remove(&self->freed, run_id);
+        sink_ids_remove(&self->freed, run_id);
         return err;
     }
     sink_store_drop_run(self, run);

@@ -21,9 +21,7 @@ typedef struct {
     const char *dir;
     crema_id_t store_id;
     crema_arena_t *arena;
-    sink_freed_t freed;
-    crema_id_t *runs; /* with a directory, sorted */
-    size_t n_runs, room;
+    sink_ids_t freed, runs; /* runs: with a directory */
     sink_survey_fn fn;
     void *context;
 } survey_t;
@@ -123,6 +121,16 @@ s_take_journal(survey_t *self, const char *dir, sink_surveyed_t *ret_run, char w
     return err;
 }
 
+static sink_surveyed_t
+s_freed(const crema_id_t *run_id)
+{
+    return (sink_surveyed_t){.run_id = *run_id,
+                             .phase = crema_life_name(CREMA_LIFE_FREED),
+                             .verdict = "",
+                             .path = "",
+                             .why = ""};
+}
+
 static crema_err_t
 s_show(survey_t *self, const crema_id_t *run_id)
 {
@@ -139,11 +147,7 @@ s_show(survey_t *self, const crema_id_t *run_id)
     if (err == CREMA_ENOMEM || err == CREMA_ELIMIT)
         return err;
     if (err != CREMA_OK && stat(dir, &st) != 0 && errno == ENOENT) { /* removed meanwhile */
-        run = (sink_surveyed_t){.run_id = *run_id,
-                                .phase = crema_life_name(CREMA_LIFE_FREED),
-                                .verdict = "",
-                                .path = "",
-                                .why = ""};
+        run = s_freed(run_id);
     } else if (err == CREMA_EMAGIC) {
         run.phase = SINK_SURVEY_ASIDE;
         snprintf(why, sizeof why, "%s holds the journal of another store or run", dir);
@@ -158,40 +162,6 @@ s_show(survey_t *self, const crema_id_t *run_id)
 
 /* ---- all of them */
 
-static crema_err_t
-s_on_tomb(void *context, const crema_id_t *run_id, int64_t revision)
-{
-    (void)revision;
-    return sink_freed_load(&((survey_t *)context)->freed, run_id);
-}
-
-static crema_err_t
-s_on_past(void *context, const crema_id_t *run_id)
-{
-    return sink_freed_load(&((survey_t *)context)->freed, run_id);
-}
-
-static crema_err_t
-s_add(survey_t *self, const crema_id_t *run_id)
-{
-    if (self->n_runs == self->room) {
-        size_t room = self->room ? 2 * self->room : 64;
-        crema_id_t *grown = realloc(self->runs, room * sizeof *grown);
-        if (!grown)
-            return CREMA_ENOMEM;
-        self->runs = grown;
-        self->room = room;
-    }
-    self->runs[self->n_runs++] = *run_id;
-    return CREMA_OK;
-}
-
-static int
-s_ascending(const void *a, const void *b)
-{
-    return memcmp(a, b, sizeof(crema_id_t));
-}
-
 /* Finds directories named by a run id; those of freed runs are ignored. */
 static crema_err_t
 s_find_runs(survey_t *self)
@@ -203,37 +173,32 @@ s_find_runs(survey_t *self)
     struct dirent *entry;
     while (err == CREMA_OK && (errno = 0, entry = readdir(stream))) {
         crema_id_t run_id;
-        if (sink_store_is_run_name(entry->d_name, &run_id) &&
-            !sink_freed_has(&self->freed, &run_id))
-            err = s_add(self, &run_id);
+        if (sink_store_is_run_name(entry->d_name, &run_id) && !sink_ids_has(&self->freed, &run_id))
+            err = sink_ids_append(&self->runs, &run_id);
     }
     if (err == CREMA_OK && errno != 0)
         err = sink_fs_error(errno);
     closedir(stream);
-    if (self->n_runs > 0)
-        qsort(self->runs, self->n_runs, sizeof *self->runs, s_ascending);
+    sink_ids_sort(&self->runs);
     return err;
 }
 
 static crema_err_t
 s_survey(survey_t *self)
 {
+    size_t n_tombs;
     crema_err_t err = crema_arena_new(ARENA_BYTES, &self->arena);
     if (err == CREMA_OK)
-        err = sink_past_look(self->dir, s_on_past, self);
+        err = sink_past_look(self->dir, &self->freed);
     if (err == CREMA_OK)
-        err = sink_tombs_look(self->dir, s_on_tomb, self);
-    sink_freed_loaded(&self->freed);
+        err = sink_tombs_read(self->dir, &self->freed, &n_tombs);
+    sink_ids_sort(&self->freed);
     if (err == CREMA_OK)
         err = s_find_runs(self);
-    for (size_t i = 0; i < self->n_runs && err == CREMA_OK; i++)
-        err = s_show(self, &self->runs[i]);
+    for (size_t i = 0; i < self->runs.n && err == CREMA_OK; i++)
+        err = s_show(self, &self->runs.ids[i]);
     for (size_t i = 0; i < self->freed.n && err == CREMA_OK; i++) {
-        const sink_surveyed_t run = {.run_id = self->freed.ids[i],
-                                     .phase = crema_life_name(CREMA_LIFE_FREED),
-                                     .verdict = "",
-                                     .path = "",
-                                     .why = ""};
+        const sink_surveyed_t run = s_freed(&self->freed.ids[i]);
         err = self->fn(self->context, &run);
     }
     return err;
@@ -251,7 +216,7 @@ sink_survey(const char *dir, sink_survey_fn fn, void *context, char *ret_why, si
     if (err != CREMA_OK)
         snprintf(ret_why, why_size, "the store %s cannot be read: %s", dir, sink_fs_why(err));
     crema_arena_destroy(&self.arena);
-    sink_freed_clear(&self.freed);
-    free(self.runs);
+    sink_ids_clear(&self.freed);
+    sink_ids_clear(&self.runs);
     return err;
 }

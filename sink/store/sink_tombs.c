@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,32 +18,15 @@
 #define FILE_NAME "tombstones"
 #define HEAD_BYTES 40u /* run_id, revision, total, number of the first stream in this frame */
 #define TOMB_BYTES 24u
-#define SPARE_BYTES_MAX ((size_t)64 << 10)
 
 #define FRAME_BYTES ((size_t)CREMA_FRAME_HEADER_BYTES + HEAD_BYTES)
 
-/* Encodes a run without streams. */
-static void
-s_encode(uint8_t out[FRAME_BYTES], const crema_id_t *run_id, int64_t revision)
-{
-    uint8_t *body = out + CREMA_FRAME_HEADER_BYTES;
-    memset(body, 0, HEAD_BYTES);
-    memcpy(body, run_id->bytes, CREMA_ID_BYTES);
-    crema_put_u64(body + 16, (uint64_t)revision);
-    crema_frame_t frame = {.type = SINK_TOMBSTONES_FRAME, .len = HEAD_BYTES, .body = body};
-    crema_frame_encode(&frame, out);
-}
-
 /* ---- reading */
 
-/* A run whose frames are being assembled, and totals. */
+/* A run whose frames are being assembled. */
 typedef struct {
     crema_id_t run_id;
-    int64_t revision;
     uint64_t total, n; /* streams that its frames name */
-    uint64_t runs;     /* complete runs */
-    uint8_t *small;    /* the file without streams */
-    size_t small_bytes, room;
 } gathered_t;
 
 /* True if this frame completes the run. */
@@ -60,98 +42,36 @@ s_gather(gathered_t *run, const crema_frame_t *frame)
     else if (!crema_id_equal(&run_id, &run->run_id) || total != run->total || start != run->n)
         return false; /* the frames before it are missing */
     run->run_id = run_id;
-    run->revision = (int64_t)crema_get_u64(frame->body + 16);
     run->total = total;
     run->n += (frame->len - HEAD_BYTES) / TOMB_BYTES;
     return run->n == run->total;
 }
 
-static crema_err_t
-s_keep(gathered_t *run)
+crema_err_t
+sink_tombs_read(const char *dir, sink_ids_t *runs, size_t *ret_n)
 {
-    if (run->small_bytes + FRAME_BYTES > run->room) {
-        size_t room = run->room ? 2 * run->room : 64 * FRAME_BYTES;
-        uint8_t *grown = realloc(run->small, room);
-        if (!grown)
-            return CREMA_ENOMEM;
-        run->small = grown;
-        run->room = room;
-    }
-    s_encode(run->small + run->small_bytes, &run->run_id, run->revision);
-    run->small_bytes += FRAME_BYTES;
-    return CREMA_OK;
-}
-
-/* Calls `fn` (may be NULL) for each run, or collects the file without streams. */
-static crema_err_t
-s_read(const char *path, uint64_t size, gathered_t *run, sink_tombs_fn fn, void *context,
-       bool *ret_damaged)
-{
-    sink_window_t window = {.path = path, .size = size};
-    crema_frame_t frame;
-    crema_err_t err;
-    while ((err = sink_window_next(&window, &frame)) == CREMA_OK) {
-        if (frame.type != SINK_TOMBSTONES_FRAME || frame.len < HEAD_BYTES || !s_gather(run, &frame))
-            continue;
-        run->runs++;
-        err = fn ? fn(context, &run->run_id, run->revision) : s_keep(run);
-        if (err != CREMA_OK)
-            break;
-    }
-    *ret_damaged = window.skipped > 0;
-    sink_window_clear(&window);
-    return err == CREMA_ENOENT ? CREMA_OK : err;
-}
-
-static crema_err_t
-s_make_small(const char *dir, const char *path, uint64_t size)
-{
-    gathered_t run = {0};
-    bool damaged;
-    crema_err_t err = s_read(path, size, &run, NULL, NULL, &damaged);
-    if (err == CREMA_OK)
-        err = sink_fs_replace(dir, FILE_NAME, run.small, run.small_bytes);
-    free(run.small);
-    return err;
-}
-
-/* Reads the file and decides whether it should be shrunk. */
-static crema_err_t
-s_look(const char *dir, sink_tombs_fn fn, void *context, char path[PATH_MAX], uint64_t *ret_size,
-       bool *ret_large)
-{
+    char path[PATH_MAX];
     struct stat st;
-    bool damaged;
+    crema_frame_t frame;
     gathered_t run = {0};
-    *ret_large = false;
+    size_t n = 0;
+    *ret_n = 0;
     crema_err_t err = sink_fs_join(dir, FILE_NAME, path);
     if (err != CREMA_OK)
         return err;
     if (stat(path, &st) != 0)
         return errno == ENOENT ? CREMA_OK : sink_fs_error(errno);
-    *ret_size = (uint64_t)st.st_size;
-    err = s_read(path, *ret_size, &run, fn, context, &damaged);
-    *ret_large = !damaged && *ret_size > 2 * run.runs * FRAME_BYTES + SPARE_BYTES_MAX;
-    return err;
-}
-
-crema_err_t
-sink_tombs_look(const char *dir, sink_tombs_fn fn, void *context)
-{
-    char path[PATH_MAX];
-    uint64_t size;
-    bool large;
-    return s_look(dir, fn, context, path, &size, &large);
-}
-
-crema_err_t
-sink_tombs_read(const char *dir, sink_tombs_fn fn, void *context)
-{
-    char path[PATH_MAX];
-    uint64_t size;
-    bool large;
-    crema_err_t err = s_look(dir, fn, context, path, &size, &large);
-    return err == CREMA_OK && large ? s_make_small(dir, path, size) : err;
+    sink_window_t window = {.path = path, .size = (uint64_t)st.st_size};
+    while (err == CREMA_OK && (err = sink_window_next(&window, &frame)) == CREMA_OK) {
+        if (frame.type != SINK_TOMBSTONES_FRAME || frame.len < HEAD_BYTES ||
+            !s_gather(&run, &frame))
+            continue;
+        n++;
+        err = sink_ids_append(runs, &run.run_id);
+    }
+    *ret_n = window.skipped > 0 ? n : (size_t)st.st_size / FRAME_BYTES;
+    sink_window_clear(&window);
+    return err == CREMA_ENOENT ? CREMA_OK : err;
 }
 
 /* ---- adding */
@@ -185,8 +105,11 @@ s_append(const char *dir, const uint8_t *bytes, size_t size)
 crema_err_t
 sink_tombs_add(const char *dir, const crema_id_t *run_id, int64_t revision)
 {
-    uint8_t bytes[FRAME_BYTES];
-    s_encode(bytes, run_id, revision);
+    uint8_t bytes[FRAME_BYTES] = {0}, *body = bytes + CREMA_FRAME_HEADER_BYTES;
+    memcpy(body, run_id->bytes, CREMA_ID_BYTES);
+    crema_put_u64(body + 16, (uint64_t)revision);
+    crema_frame_t frame = {.type = SINK_TOMBSTONES_FRAME, .len = HEAD_BYTES, .body = body};
+    crema_frame_encode(&frame, bytes);
     return s_append(dir, bytes, sizeof bytes);
 }
 

@@ -2,7 +2,7 @@
  *
  * One frame per run, added with one append and one fdatasync. A freed run accepts nothing more,
  * so its streams need not be known. Earlier versions also wrote the streams, in several frames,
- * each with their total number; such a file is shrunk when it is read. */
+ * each with their total number. */
 #ifndef SINK_TOMBS_H
 #define SINK_TOMBS_H
 
@@ -11,15 +11,12 @@
 
 #include "crema_error.h"
 #include "crema_id.h"
+#include "sink_ids.h"
 
-/* A run in the file. */
-typedef crema_err_t (*sink_tombs_fn)(void *context, const crema_id_t *run_id, int64_t revision);
-
-/* Calls `fn` for every run in the file; a torn end is ignored. A missing file counts as empty. */
-CREMA_MUST_CHECK crema_err_t sink_tombs_read(const char *dir, sink_tombs_fn fn, void *context);
-
-/* The same without writing: the store may be in use by another process. */
-CREMA_MUST_CHECK crema_err_t sink_tombs_look(const char *dir, sink_tombs_fn fn, void *context);
+/* Loads every run in the file and changes nothing; a torn end is ignored. A missing file counts as
+ * empty. *ret_n: how many tombstones the file has room for, which is more than it holds if an
+ * earlier version wrote it; of a damaged file only those that can be read. */
+CREMA_MUST_CHECK crema_err_t sink_tombs_read(const char *dir, sink_ids_t *runs, size_t *ret_n);
 
 /* Appends a run and makes it durable. After an error the file holds nothing new that counts. */
 CREMA_MUST_CHECK crema_err_t sink_tombs_add(const char *dir, const crema_id_t *run_id,

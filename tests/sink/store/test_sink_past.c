@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "frames.h"
-#include "sink_freed.h"
+#include "sink_ids.h"
 #include "sink_past.h"
 #include "sink_store.h"
 #include "sink_tombs.h"
@@ -31,6 +31,13 @@ s_teardown(void **state)
     (void)state;
     scratch_remove(&s_dir);
     return 0;
+}
+
+/* `n` of s_ids from `from` on. */
+static sink_ids_t
+s_some(uint32_t from, uint32_t n)
+{
+    return (sink_ids_t){.ids = s_ids + from, .n = n};
 }
 
 /* In no order, half of them close together as ids that begin with a time are. */
@@ -100,9 +107,10 @@ test_past_runs_are_found_and_no_others(void **state)
     must(sink_past_open(&past, s_dir));
     for (uint32_t i = 0; i < MANY; i++)
         s_ids[i] = s_id(i);
-    must(sink_past_add(&past, s_dir, s_ids, 1));
-    must(sink_past_add(&past, s_dir, s_ids, MANY / 2)); /* the first one again */
-    must(sink_past_add(&past, s_dir, s_ids + MANY / 2, MANY / 2));
+    const sink_ids_t parts[] = {s_some(0, 1), s_some(0, MANY / 2) /* the first one again */,
+                                s_some(MANY / 2, MANY / 2)};
+    for (size_t i = 0; i < 3; i++)
+        must(sink_past_add(&past, s_dir, &parts[i]));
     for (int again = 0; again < 2; again++) {
         assert_int_equal(past.n, MANY);
         assert_int_equal(s_found(&past, 0, MANY), MANY);
@@ -121,7 +129,8 @@ test_past_that_is_damaged_loses_a_block(void **state)
     must(sink_past_open(&past, s_dir));
     for (uint32_t i = 0; i < MANY; i++)
         s_ids[i] = s_id(i);
-    must(sink_past_add(&past, s_dir, s_ids, MANY));
+    const sink_ids_t all = s_some(0, MANY);
+    must(sink_past_add(&past, s_dir, &all));
     sink_past_clear(&past);
     must_spoil(s_size("freed") / 2);
     must(sink_past_open(&past, s_dir));
@@ -161,23 +170,23 @@ test_tombstones_become_part_of_the_past(void **state)
 }
 
 static void
-test_freed_forgets_one_and_no_other(void **state)
+test_ids_without_one_have_all_others(void **state)
 {
     (void)state;
     enum { N = 7 };
     for (uint32_t gone = 0; gone < N; gone++) {
-        sink_freed_t freed = {0};
+        sink_ids_t freed = {0};
         const crema_id_t id = s_id(gone), unknown = s_id(N);
         for (uint32_t i = 0; i < N; i++) {
             s_ids[i] = s_id(i);
-            must(sink_freed_add(&freed, &s_ids[i]));
+            must(sink_ids_add(&freed, &s_ids[i]));
         }
-        sink_freed_remove(&freed, &unknown);
-        sink_freed_remove(&freed, &id);
+        sink_ids_remove(&freed, &unknown);
+        sink_ids_remove(&freed, &id);
         assert_int_equal(freed.n, N - 1);
         for (uint32_t i = 0; i < N; i++)
-            assert_int_equal(sink_freed_has(&freed, &s_ids[i]), i != gone);
-        sink_freed_clear(&freed);
+            assert_int_equal(sink_ids_has(&freed, &s_ids[i]), i != gone);
+        sink_ids_clear(&freed);
     }
 }
 
@@ -188,7 +197,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         T(test_past_of_no_file_is_empty),           T(test_past_runs_are_found_and_no_others),
         T(test_past_that_is_damaged_loses_a_block), T(test_tombstones_become_part_of_the_past),
-        T(test_freed_forgets_one_and_no_other),
+        T(test_ids_without_one_have_all_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

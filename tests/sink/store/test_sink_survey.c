@@ -95,7 +95,7 @@ test_survey_knows_runs_that_were_freed_and_when_it_was_long_ago(void **state)
     sink_past_t past;
     must(sink_tombs_add(s_store, &id, 1));
     must(sink_past_open(&past, s_store));
-    must(sink_past_add(&past, s_store, &old, 1));
+    must(sink_past_add(&past, s_store, &(sink_ids_t){.ids = &old, .n = 1}));
     sink_past_clear(&past);
     must_see(s_store, "7 open, 8 freed, 9 freed, ");
     sink_store_close(&store);
