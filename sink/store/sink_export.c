@@ -76,19 +76,18 @@ s_copy_file(const char *from_dir, const char *to_dir, const char *name)
 static crema_err_t
 s_copy_segments(const char *from_dir, const char *to_dir)
 {
-    uint32_t *numbers;
-    size_t n;
+    sink_segments_t found;
     char path[PATH_MAX];
-    crema_err_t err = sink_segments_list(from_dir, &numbers, &n);
+    crema_err_t err = sink_segments_find(from_dir, &found);
     if (err != CREMA_OK)
         return err;
-    for (size_t i = 0; i < n && err == CREMA_OK; i++) {
-        err = sink_segments_path(from_dir, numbers[i], path);
+    for (size_t i = 0; i < found.n && err == CREMA_OK; i++) {
+        err = sink_segments_path(from_dir, found.numbers[i], path);
         if (err == CREMA_OK)
             err = s_copy_file(from_dir, to_dir, strrchr(path, '/') + 1);
     }
-    free(numbers);
-    return err == CREMA_OK && n == 0 ? CREMA_ENOENT : err;
+    free(found.numbers);
+    return err == CREMA_OK && found.n == 0 ? CREMA_ENOENT : err;
 }
 
 static bool

@@ -156,12 +156,6 @@ sink_fs_read_at(const char *path, uint64_t offset, uint8_t *bytes, size_t size)
 }
 
 crema_err_t
-sink_fs_read_head(const char *path, uint8_t *bytes, size_t size)
-{
-    return sink_fs_read_at(path, 0, bytes, size);
-}
-
-crema_err_t
 sink_fs_write(int fd, const uint8_t *bytes, size_t size)
 {
     while (size > 0) {

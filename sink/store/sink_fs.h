@@ -23,10 +23,7 @@ CREMA_MUST_CHECK crema_err_t sink_fs_sync_dir(const char *path);
 CREMA_MUST_CHECK crema_err_t sink_fs_read(const char *path, size_t max, uint8_t **ret_bytes,
                                           size_t *ret_size);
 
-/* Reads the first `size` bytes. CREMA_ENOENT: the file is shorter or missing. */
-CREMA_MUST_CHECK crema_err_t sink_fs_read_head(const char *path, uint8_t *bytes, size_t size);
-
-/* Reads `size` bytes from `offset`, with the same errors. */
+/* Reads `size` bytes from `offset`. CREMA_ENOENT: the file is shorter or missing. */
 CREMA_MUST_CHECK crema_err_t sink_fs_read_at(const char *path, uint64_t offset, uint8_t *bytes,
                                              size_t size);
 

@@ -118,10 +118,10 @@ s_ends_with_checkpoint(const uint8_t *bytes, size_t size)
     return sink_checkpoint_find(bytes, size, &state, &end) == CREMA_OK && end == size;
 }
 
-/* Prepares one existing segment to be followed by a new one. *ret_kept is false if it was
- * removed: it was never written to, or nothing in it is readable. */
+/* Prepares one existing segment to be followed by a new one. It is removed if it was never written
+ * to, or if nothing in it is readable. */
 static crema_err_t
-s_adopt(sink_journal_t *self, const char *path, uint32_t number, bool *ret_kept)
+s_adopt(sink_journal_t *self, const char *path, uint32_t number)
 {
     uint8_t *bytes;
     size_t size;
@@ -131,8 +131,7 @@ s_adopt(sink_journal_t *self, const char *path, uint32_t number, bool *ret_kept)
         return err;
     bool short_one = size <= SINK_SEGMENT_HEADER_BYTES;
     err = s_scan(self, bytes, size, &scan);
-    *ret_kept = scan.frames > 0;
-    if (err == CREMA_OK && *ret_kept) {
+    if (err == CREMA_OK && scan.frames > 0) {
         self->torn_bytes += size - scan.sound;
         self->rests = s_ends_with_checkpoint(bytes, scan.sound);
         if (size > scan.sound)
@@ -149,39 +148,17 @@ s_adopt(sink_journal_t *self, const char *path, uint32_t number, bool *ret_kept)
     return err;
 }
 
-static crema_err_t
-s_sum_bytes(sink_journal_t *self, const uint32_t *numbers, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        char path[PATH_MAX];
-        struct stat st;
-        crema_err_t err = sink_segments_path(self->dir, numbers[i], path);
-        if (err != CREMA_OK)
-            return err;
-        if (stat(path, &st) == 0)
-            self->bytes += (uint64_t)st.st_size;
-    }
-    return CREMA_OK;
-}
-
 /* Only the newest segments can be torn or have unsynced pages: earlier ones were synced before
- * their successor was created. It goes back until the number of the last frame is known. *n is
- * reduced by segments that were removed. */
+ * their successor was created. It goes back until the number of the last frame is known. */
 static crema_err_t
-s_recover(sink_journal_t *self, uint32_t *numbers, size_t *n, char where[PATH_MAX])
+s_recover(sink_journal_t *self, const sink_segments_t *found, char where[PATH_MAX])
 {
     crema_err_t err = CREMA_OK;
-    size_t i = *n;
-    while (err == CREMA_OK && i > 0 && self->next_seq == 1) {
-        bool kept;
-        err = sink_segments_path(self->dir, numbers[--i], where);
+    for (size_t i = found->n; err == CREMA_OK && i > 0 && self->next_seq == 1; i--) {
+        err = sink_segments_path(self->dir, found->numbers[i - 1], where);
         if (err == CREMA_OK)
-            err = s_adopt(self, where, numbers[i], &kept);
-        if (err == CREMA_OK && !kept)
-            memmove(numbers + i, numbers + i + 1, (--*n - i) * sizeof *numbers);
+            err = s_adopt(self, where, found->numbers[i - 1]);
     }
-    if (err == CREMA_OK)
-        err = s_sum_bytes(self, numbers, *n);
     return err == CREMA_OK && self->segment > 0 ? sink_fs_sync_dir(self->dir) : err;
 }
 
@@ -190,16 +167,16 @@ s_recover(sink_journal_t *self, uint32_t *numbers, size_t *n, char where[PATH_MA
 /* Index of the newest segment that begins with a complete checkpoint; *ret_found is false if
  * there is none. */
 static crema_err_t
-s_find_start(const char *dir, const uint32_t *numbers, size_t n, size_t *ret_start, bool *ret_found,
+s_find_start(const char *dir, const sink_segments_t *segments, size_t *ret_start, bool *ret_found,
              char where[PATH_MAX])
 {
     *ret_start = 0;
     *ret_found = false;
-    for (size_t i = n; i > 0 && !*ret_found; i--) {
+    for (size_t i = segments->n; i > 0 && !*ret_found; i--) {
         uint8_t *bytes;
         size_t size, end;
         sink_journal_state_t state;
-        crema_err_t err = sink_segments_path(dir, numbers[i - 1], where);
+        crema_err_t err = sink_segments_path(dir, segments->numbers[i - 1], where);
         if (err == CREMA_OK)
             err = sink_fs_read(where, SINK_SEGMENT_BYTES_MAX, &bytes, &size);
         if (err != CREMA_OK)
@@ -212,38 +189,40 @@ s_find_start(const char *dir, const uint32_t *numbers, size_t n, size_t *ret_sta
 }
 
 static crema_err_t
-s_replay(const char *dir, const uint32_t *numbers, size_t n, const sink_journal_visitor_t *visitor,
+s_replay(const char *dir, const sink_segments_t *segments, const sink_journal_visitor_t *visitor,
          sink_journal_report_t *ret_report, char where[PATH_MAX])
 {
     size_t start;
     bool found;
-    crema_err_t err = s_find_start(dir, numbers, n, &start, &found, where);
-    return err == CREMA_OK ? sink_journal_read_segments(dir, numbers + start, n - start, !found,
-                                                        visitor, ret_report, where)
-                           : err;
+    crema_err_t err = s_find_start(dir, segments, &start, &found, where);
+    if (err != CREMA_OK)
+        return err;
+    return sink_journal_read_segments(dir, segments->numbers + start, segments->n - start, !found,
+                                      visitor, ret_report, where);
 }
 
 static crema_err_t
 s_open(sink_journal_t *self, const sink_journal_visitor_t *visitor,
        sink_journal_report_t *ret_report, char where[PATH_MAX])
 {
-    uint32_t *numbers;
-    size_t n;
+    sink_segments_t found;
     snprintf(where, PATH_MAX, "%s", self->dir);
-    crema_err_t err = sink_segments_list(self->dir, &numbers, &n);
+    crema_err_t err = sink_segments_find(self->dir, &found);
     if (err != CREMA_OK)
         return err;
+    self->segment = found.newest;
+    err = s_recover(self, &found, where);
+    free(found.numbers);
+    if (err == CREMA_OK)
+        err = sink_segments_find(self->dir, &found); /* some may have been removed */
+    if (err != CREMA_OK)
+        return err;
+    self->bytes = found.bytes;
     *ret_report = (sink_journal_report_t){0};
-    err = sink_segments_newest(self->dir, &self->segment);
-    if (err == CREMA_OK)
-        err = s_recover(self, numbers, &n, where);
-    if (err == CREMA_OK && visitor && n > 0)
-        err = s_replay(self->dir, numbers, n, visitor, ret_report, where);
-    free(numbers);
-    uint64_t aside = 0;
-    if (err == CREMA_OK)
-        err = sink_segments_damaged(self->dir, &aside);
-    ret_report->damaged_bytes += aside;
+    if (visitor && found.n > 0)
+        err = s_replay(self->dir, &found, visitor, ret_report, where);
+    free(found.numbers);
+    ret_report->damaged_bytes += found.damaged_bytes;
     ret_report->torn_bytes = self->torn_bytes;
     return err;
 }
@@ -286,14 +265,13 @@ crema_err_t
 sink_journal_look(const char *dir, const sink_journal_visitor_t *visitor,
                   sink_journal_report_t *ret_report, char ret_where[PATH_MAX])
 {
-    uint32_t *numbers;
-    size_t n;
+    sink_segments_t found;
     snprintf(ret_where, PATH_MAX, "%s", dir);
-    crema_err_t err = sink_segments_list(dir, &numbers, &n);
+    crema_err_t err = sink_segments_find(dir, &found);
     if (err != CREMA_OK)
         return err;
-    err = n > 0 ? s_replay(dir, numbers, n, visitor, ret_report, ret_where) : CREMA_ENOENT;
-    free(numbers);
+    err = found.n > 0 ? s_replay(dir, &found, visitor, ret_report, ret_where) : CREMA_ENOENT;
+    free(found.numbers);
     return err;
 }
 
@@ -301,39 +279,30 @@ crema_err_t
 sink_journal_peek(const char *dir, const crema_id_t *store_id, const crema_id_t *run_id,
                   sink_journal_state_t *ret_state, uint64_t *ret_bytes, char ret_where[PATH_MAX])
 {
-    uint32_t *numbers;
-    size_t n;
-    uint64_t bytes = 0, damaged = 0;
+    sink_segments_t found;
+    struct stat st;
     uint8_t head[SINK_SEGMENT_HEADER_BYTES + CREMA_FRAME_HEADER_BYTES + SINK_STATE_BODY_BYTES];
     crema_frame_t first, frame;
     sink_header_t header;
     snprintf(ret_where, PATH_MAX, "%s", dir);
-    crema_err_t err = sink_segments_list(dir, &numbers, &n);
+    crema_err_t err = sink_segments_find(dir, &found);
     if (err != CREMA_OK)
         return err;
-    struct stat st = {0};
-    for (size_t i = 0; i < n && err == CREMA_OK; i++) {
-        err = sink_segments_path(dir, numbers[i], ret_where);
-        if (err == CREMA_OK && stat(ret_where, &st) != 0)
-            err = sink_fs_error(errno);
-        bytes += (uint64_t)st.st_size;
-    }
-    free(numbers);
+    err = found.n ? sink_segments_path(dir, found.numbers[found.n - 1], ret_where) : CREMA_ENOENT;
+    free(found.numbers);
     if (err == CREMA_OK)
-        err = n ? sink_fs_read_head(ret_where, head, sizeof head) : CREMA_ENOENT;
-    if (err == CREMA_OK)
-        err = sink_segments_damaged(dir, &damaged);
+        err = sink_fs_read_at(ret_where, 0, head, sizeof head);
     if (err == CREMA_OK &&
-        (damaged > 0 || crema_frame_decode(head, sizeof head, &first) != CREMA_OK ||
+        (found.damaged_bytes > 0 || crema_frame_decode(head, sizeof head, &first) != CREMA_OK ||
          !sink_header_decode(&first, &header) || !crema_id_equal(&header.store_id, store_id) ||
          !crema_id_equal(&header.run_id, run_id) ||
          crema_frame_decode(head + SINK_SEGMENT_HEADER_BYTES,
                             sizeof head - SINK_SEGMENT_HEADER_BYTES, &frame) != CREMA_OK ||
-         !sink_state_decode(&frame, ret_state) ||
+         !sink_state_decode(&frame, ret_state) || stat(ret_where, &st) != 0 ||
          (uint64_t)st.st_size !=
              SINK_SEGMENT_HEADER_BYTES + sink_checkpoint_bytes(ret_state->n_marks)))
         err = CREMA_ENOENT;
     if (err == CREMA_OK)
-        *ret_bytes = bytes;
+        *ret_bytes = found.bytes;
     return err;
 }

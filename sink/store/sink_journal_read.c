@@ -237,23 +237,19 @@ crema_err_t
 sink_journal_read(const char *dir, const sink_journal_visitor_t *visitor,
                   sink_journal_report_t *ret_report)
 {
-    uint32_t *numbers;
-    size_t n;
+    sink_segments_t found;
     char where[PATH_MAX];
-    uint64_t aside = 0;
-    crema_err_t err = sink_segments_list(dir, &numbers, &n);
+    sink_journal_report_t report = {0};
+    crema_err_t err = sink_segments_find(dir, &found);
     if (err != CREMA_OK)
         return err;
-    err = sink_segments_damaged(dir, &aside);
-    if (err == CREMA_OK && n == 0)
-        err = CREMA_ENOENT;
-    sink_journal_report_t report = {0};
-    if (err == CREMA_OK)
-        err = sink_journal_read_segments(dir, numbers, n, true, visitor, &report, where);
-    free(numbers);
+    err = found.n > 0 ? sink_journal_read_segments(dir, found.numbers, found.n, true, visitor,
+                                                   &report, where)
+                      : CREMA_ENOENT;
+    free(found.numbers);
     if (err == CREMA_OK && report.frames == 0 && crema_id_is_zero(&report.run_id))
         err = CREMA_EMAGIC;
-    report.damaged_bytes += err == CREMA_OK ? aside : 0;
+    report.damaged_bytes += found.damaged_bytes;
     if (err == CREMA_OK)
         *ret_report = report;
     return err;

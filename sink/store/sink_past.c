@@ -64,7 +64,7 @@ s_read_head(sink_past_t *self)
     struct stat st;
     if (stat(self->path, &st) != 0)
         return errno == ENOENT ? CREMA_OK : sink_fs_error(errno);
-    crema_err_t err = sink_fs_read_head(self->path, count, sizeof count);
+    crema_err_t err = sink_fs_read_at(self->path, 0, count, sizeof count);
     uint64_t n = err == CREMA_OK ? crema_get_u64(count + CREMA_FRAME_HEADER_BYTES) : 0;
     if (err == CREMA_ENOENT || n / SINK_PAST_BLOCK >= BLOCKS_MAX)
         return CREMA_EMAGIC;
@@ -73,7 +73,7 @@ s_read_head(sink_past_t *self)
     size_t bytes = s_head_bytes(s_blocks(n));
     uint8_t *head = malloc(bytes);
     crema_id_t *firsts = malloc(bytes);
-    err = head && firsts ? sink_fs_read_head(self->path, head, bytes) : CREMA_ENOMEM;
+    err = head && firsts ? sink_fs_read_at(self->path, 0, head, bytes) : CREMA_ENOMEM;
     if (err == CREMA_OK &&
         (crema_frame_decode(head, bytes, &frame) != CREMA_OK ||
          frame.type != SINK_TOMBSTONES_FRAME || crema_frame_bytes(&frame) != bytes))

@@ -35,79 +35,56 @@ s_by_number(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
+static crema_err_t
+s_append(sink_segments_t *self, size_t *room, uint32_t number)
+{
+    if (self->n == *room) {
+        *room = *room ? 2 * *room : 16;
+        uint32_t *grown = realloc(self->numbers, *room * sizeof *grown);
+        if (!grown)
+            return CREMA_ENOMEM;
+        self->numbers = grown;
+    }
+    self->numbers[self->n++] = number;
+    return CREMA_OK;
+}
+
+static crema_err_t
+s_take_entry(sink_segments_t *self, size_t *room, DIR *stream, const char *name)
+{
+    struct stat st;
+    uint32_t number = s_segment_number(name, ".journal");
+    uint32_t damaged = s_segment_number(name, SINK_SEGMENT_DAMAGED);
+    if (number == 0 && damaged == 0)
+        return CREMA_OK;
+    if (number > self->newest || damaged > self->newest)
+        self->newest = number > 0 ? number : damaged;
+    if (fstatat(dirfd(stream), name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        *(number > 0 ? &self->bytes : &self->damaged_bytes) += (uint64_t)st.st_size;
+    return number > 0 ? s_append(self, room, number) : CREMA_OK;
+}
+
 crema_err_t
-sink_segments_list(const char *dir, uint32_t **ret_numbers, size_t *ret_n)
+sink_segments_find(const char *dir, sink_segments_t *ret_found)
 {
     DIR *stream = opendir(dir);
     if (!stream)
         return sink_fs_error(errno);
-    uint32_t *numbers = NULL;
-    size_t n = 0, room = 0;
+    sink_segments_t found = {0};
+    size_t room = 0;
     crema_err_t err = CREMA_OK;
     struct dirent *entry;
-    while (err == CREMA_OK && (errno = 0, entry = readdir(stream))) {
-        uint32_t number = s_segment_number(entry->d_name, ".journal");
-        if (number == 0)
-            continue;
-        if (n == room) {
-            room = room ? 2 * room : 16;
-            uint32_t *grown = realloc(numbers, room * sizeof *numbers);
-            if (!grown) {
-                err = CREMA_ENOMEM;
-                break;
-            }
-            numbers = grown;
-        }
-        numbers[n++] = number;
-    }
+    while (err == CREMA_OK && (errno = 0, entry = readdir(stream)))
+        err = s_take_entry(&found, &room, stream, entry->d_name);
     if (err == CREMA_OK && errno != 0)
         err = sink_fs_error(errno);
     closedir(stream);
     if (err != CREMA_OK) {
-        free(numbers);
+        free(found.numbers);
         return err;
     }
-    if (n)
-        qsort(numbers, n, sizeof *numbers, s_by_number);
-    *ret_numbers = numbers;
-    *ret_n = n;
-    return CREMA_OK;
-}
-
-crema_err_t
-sink_segments_newest(const char *dir, uint32_t *ret_number)
-{
-    DIR *stream = opendir(dir);
-    if (!stream)
-        return sink_fs_error(errno);
-    struct dirent *entry;
-    uint32_t newest = 0;
-    while ((entry = readdir(stream))) {
-        uint32_t number = s_segment_number(entry->d_name, ".journal");
-        if (number == 0)
-            number = s_segment_number(entry->d_name, SINK_SEGMENT_DAMAGED);
-        if (number > newest)
-            newest = number;
-    }
-    closedir(stream);
-    *ret_number = newest;
-    return CREMA_OK;
-}
-
-crema_err_t
-sink_segments_damaged(const char *dir, uint64_t *ret_bytes)
-{
-    DIR *stream = opendir(dir);
-    if (!stream)
-        return sink_fs_error(errno);
-    struct dirent *entry;
-    struct stat st;
-    uint64_t bytes = 0;
-    while ((entry = readdir(stream)))
-        if (s_segment_number(entry->d_name, SINK_SEGMENT_DAMAGED) > 0 &&
-            fstatat(dirfd(stream), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-            bytes += (uint64_t)st.st_size;
-    closedir(stream);
-    *ret_bytes = bytes;
+    if (found.n > 0)
+        qsort(found.numbers, found.n, sizeof *found.numbers, s_by_number);
+    *ret_found = found;
     return CREMA_OK;
 }

@@ -18,14 +18,15 @@
 CREMA_MUST_CHECK crema_err_t sink_segments_path(const char *dir, uint32_t number,
                                                 char path[PATH_MAX]);
 
-/* Numbers of all segments in ascending order, which the caller frees; other names are ignored.
- * CREMA_ENOENT: no such directory. */
-CREMA_MUST_CHECK crema_err_t sink_segments_list(const char *dir, uint32_t **ret_numbers,
-                                                size_t *ret_n);
+typedef struct {
+    uint32_t *numbers; /* of all segments in ascending order; the caller frees it */
+    size_t n;
+    uint32_t newest;        /* number of the newest one, also if it is damaged; 0: there is none */
+    uint64_t bytes;         /* size of these segments */
+    uint64_t damaged_bytes; /* size of damaged ones */
+} sink_segments_t;
 
-/* Number of the newest segment, including damaged ones; 0: there is none. */
-CREMA_MUST_CHECK crema_err_t sink_segments_newest(const char *dir, uint32_t *ret_number);
-/* Total size of damaged segments. */
-CREMA_MUST_CHECK crema_err_t sink_segments_damaged(const char *dir, uint64_t *ret_bytes);
+/* Other names are ignored. CREMA_ENOENT: no such directory. */
+CREMA_MUST_CHECK crema_err_t sink_segments_find(const char *dir, sink_segments_t *ret_found);
 
 #endif

@@ -61,18 +61,11 @@ s_start(survey_t *self, const char *dir)
 static uint64_t
 s_bytes(const char *dir)
 {
-    uint32_t *numbers;
-    size_t n;
-    char path[PATH_MAX];
-    struct stat st;
-    uint64_t bytes = 0, damaged = 0;
-    if (sink_segments_list(dir, &numbers, &n) != CREMA_OK)
+    sink_segments_t found;
+    if (sink_segments_find(dir, &found) != CREMA_OK)
         return 0;
-    for (size_t i = 0; i < n; i++)
-        if (sink_segments_path(dir, numbers[i], path) == CREMA_OK && stat(path, &st) == 0)
-            bytes += (uint64_t)st.st_size;
-    free(numbers);
-    return sink_segments_damaged(dir, &damaged) == CREMA_OK ? bytes + damaged : bytes;
+    free(found.numbers);
+    return found.bytes + found.damaged_bytes;
 }
 
 /* ---- one run */
