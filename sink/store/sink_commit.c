@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "crema_list.h"
 #include "crema_map.h"
 
 #define SEQ_MAX (UINT64_MAX / 2)
@@ -13,7 +14,7 @@ typedef struct {
     crema_id_t run_id;
     stream_t *streams; /* latest first */
     size_t n;
-    stream_t *unsynced, *syncing; /* latest first: written since the last sync began, and before */
+    crema_link_t unsynced, syncing; /* written since the last sync began, and before */
 } run_t;
 
 struct stream {
@@ -25,18 +26,14 @@ struct stream {
     uint64_t committed; /* synced; at most written */
     uint64_t hi;        /* was in the journal once; counts only if above `written` */
     bool ended;         /* `written` is the END: nothing may follow */
-    bool in_unsynced;   /* linked by next_unsynced */
-    bool in_syncing;    /* linked by next_syncing */
-    bool in_answers;    /* linked by next_answer */
-    stream_t *next_unsynced, *next_syncing;
-    stream_t *next_answer;
+    crema_link_t unsynced_link, syncing_link; /* in the lists of its run */
+    crema_link_t answer_link;
 };
 
 struct sink_commit {
     crema_map_t *streams;
-    crema_map_t *runs; /* run_t * by run_id */
-    stream_t *answers; /* streams to acknowledge, oldest first */
-    stream_t **answers_end;
+    crema_map_t *runs;    /* run_t * by run_id */
+    crema_link_t answers; /* streams to acknowledge, oldest first */
     sink_commit_stats_t stats;
 };
 
@@ -46,7 +43,7 @@ sink_commit_new(size_t streams_max, sink_commit_t **ret_self)
     sink_commit_t *self = calloc(1, sizeof *self);
     if (!self)
         return CREMA_ENOMEM;
-    self->answers_end = &self->answers;
+    crema_list_init(&self->answers);
     crema_err_t err = crema_map_new(streams_max, &self->streams);
     if (err == CREMA_OK)
         err = crema_map_new(streams_max, &self->runs);
@@ -86,6 +83,8 @@ s_run(sink_commit_t *self, const crema_id_t *run_id, run_t **ret_run)
         if (!run)
             return CREMA_ENOMEM;
         run->run_id = *run_id;
+        crema_list_init(&run->unsynced);
+        crema_list_init(&run->syncing);
         crema_err_t err = crema_map_add(self->runs, run_id, run);
         if (err != CREMA_OK) {
             free(run);
@@ -134,17 +133,6 @@ s_add(sink_commit_t *self, const crema_id_t *stream_id, const crema_id_t *run_id
     return CREMA_OK;
 }
 
-static void
-s_mark_for_ack(sink_commit_t *self, stream_t *stream)
-{
-    if (stream->in_answers)
-        return;
-    stream->in_answers = true;
-    stream->next_answer = NULL;
-    *self->answers_end = stream;
-    self->answers_end = &stream->next_answer;
-}
-
 static crema_err_t
 s_get(sink_commit_t *self, const crema_id_t *stream_id, const crema_id_t *run_id, uint64_t last,
       stream_t **ret_stream)
@@ -162,25 +150,19 @@ s_get(sink_commit_t *self, const crema_id_t *stream_id, const crema_id_t *run_id
     return CREMA_OK;
 }
 
-static void
-s_close(sink_commit_t *self, stream_t *stream)
-{
-    self->stats.tombstones += !stream->ended;
-    stream->ended = true;
-}
-
 crema_err_t
 sink_commit_restore(sink_commit_t *self, const crema_id_t *stream_id, const crema_id_t *run_id,
-                    uint64_t committed, bool closed)
+                    uint64_t committed, uint64_t hi, bool closed)
 {
     stream_t *stream;
-    crema_err_t err = s_get(self, stream_id, run_id, committed, &stream);
+    crema_err_t err = s_get(self, stream_id, run_id, committed > hi ? committed : hi, &stream);
     if (err != CREMA_OK)
         return err;
     if (committed > stream->written)
         stream->written = stream->committed = committed;
-    if (closed)
-        s_close(self, stream);
+    if (hi > stream->hi)
+        stream->hi = hi;
+    stream->ended |= closed;
     return CREMA_OK;
 }
 
@@ -194,35 +176,30 @@ sink_commit_restore_put(sink_commit_t *self, const crema_id_t *stream_id, const 
         return err;
     if (first <= stream->written + 1 && last > stream->written) {
         stream->written = stream->committed = last;
-        if (closed)
-            s_close(self, stream);
+        stream->ended |= closed;
     }
     if (last > stream->hi)
         stream->hi = last;
     return CREMA_OK;
 }
 
-crema_err_t
-sink_commit_restore_hi(sink_commit_t *self, const crema_id_t *stream_id, const crema_id_t *run_id,
-                       uint64_t hi)
+/* True if it was written to since the last sync that has ended began. */
+static bool
+s_is_unsynced(const stream_t *stream)
 {
-    stream_t *stream;
-    crema_err_t err = s_get(self, stream_id, run_id, hi, &stream);
-    if (err == CREMA_OK && hi > stream->hi)
-        stream->hi = hi;
-    return err;
+    return crema_list_is_linked(&stream->unsynced_link) ||
+           crema_list_is_linked(&stream->syncing_link);
 }
 
 void
 sink_commit_lower(sink_commit_t *self, const crema_id_t *stream_id, uint64_t committed)
 {
     stream_t *stream = crema_map_find(self->streams, stream_id);
-    if (!stream || stream->in_unsynced || stream->in_syncing || committed >= stream->committed)
+    if (!stream || s_is_unsynced(stream) || committed >= stream->committed)
         return;
     if (stream->hi < stream->committed)
         stream->hi = stream->committed;
     stream->written = stream->committed = committed;
-    self->stats.tombstones -= stream->ended;
     stream->ended = false;
 }
 
@@ -233,13 +210,12 @@ sink_commit_forget(sink_commit_t *self, const crema_id_t *run_id)
     if (!run)
         return true;
     for (const stream_t *stream = run->streams; stream; stream = stream->next_of_run)
-        if (stream->in_unsynced || stream->in_syncing || stream->in_answers)
+        if (s_is_unsynced(stream) || crema_list_is_linked(&stream->answer_link))
             return false;
     while (run->streams) {
         stream_t *stream = run->streams;
         run->streams = stream->next_of_run;
         self->stats.streams--;
-        self->stats.tombstones -= stream->ended;
         (void)crema_map_take(self->streams, &stream->stream_id);
         free(stream);
     }
@@ -279,7 +255,7 @@ sink_commit_put(sink_commit_t *self, const crema_id_t *stream_id, const crema_id
     self->stats.repeats += decision == SINK_PUT_REPEAT;
     self->stats.gaps += decision == SINK_PUT_GAP;
     if (stream && decision == SINK_PUT_REPEAT)
-        s_mark_for_ack(self, stream);
+        crema_list_append(&self->answers, &stream->answer_link);
     *ret_decision = decision;
     *ret_skip = decision == SINK_PUT_APPEND && first_seq <= written
                     ? (uint32_t)(written + 1 - first_seq)
@@ -299,64 +275,32 @@ sink_commit_written(sink_commit_t *self, const crema_id_t *stream_id, uint64_t l
     self->stats.uncommitted += last_seq - stream->written;
     stream->written = last_seq;
     stream->ended = closed;
-    if (!stream->in_unsynced) {
-        stream->in_unsynced = true;
-        stream->next_unsynced = stream->run->unsynced;
-        stream->run->unsynced = stream;
-    }
-}
-
-/* Calls `fn` for the run, or for every run if run_id is NULL. */
-static void
-s_each_run(sink_commit_t *self, const crema_id_t *run_id, void (*fn)(sink_commit_t *, run_t *))
-{
-    size_t cursor = 0;
-    run_t *run = run_id ? crema_map_find(self->runs, run_id) : NULL;
-    if (run)
-        fn(self, run);
-    while (!run_id && (run = crema_map_next(self->runs, &cursor)) != NULL)
-        fn(self, run);
-}
-
-static void
-s_begin(sink_commit_t *self, run_t *run)
-{
-    (void)self;
-    while (run->unsynced) {
-        stream_t *stream = run->unsynced;
-        run->unsynced = stream->next_unsynced;
-        stream->in_unsynced = false;
-        stream->syncing = stream->written;
-        stream->in_syncing = true;
-        stream->next_syncing = run->syncing;
-        run->syncing = stream;
-    }
+    crema_list_append(&stream->run->unsynced, &stream->unsynced_link);
 }
 
 void
 sink_commit_begin(sink_commit_t *self, const crema_id_t *run_id)
 {
-    s_each_run(self, run_id, s_begin);
-}
-
-static void
-s_durable(sink_commit_t *self, run_t *run)
-{
-    while (run->syncing) {
-        stream_t *stream = run->syncing;
-        run->syncing = stream->next_syncing;
-        stream->in_syncing = false;
-        self->stats.uncommitted -= stream->syncing - stream->committed;
-        stream->committed = stream->syncing;
-        self->stats.tombstones += stream->ended && stream->committed == stream->written;
-        s_mark_for_ack(self, stream);
+    run_t *run = crema_map_find(self->runs, run_id);
+    for (stream_t *stream;
+         run && (stream = CREMA_LIST_FIRST(&run->unsynced, stream_t, unsynced_link)) != NULL;) {
+        crema_list_remove(&stream->unsynced_link);
+        stream->syncing = stream->written;
+        crema_list_append(&run->syncing, &stream->syncing_link);
     }
 }
 
 void
 sink_commit_durable(sink_commit_t *self, const crema_id_t *run_id)
 {
-    s_each_run(self, run_id, s_durable);
+    run_t *run = crema_map_find(self->runs, run_id);
+    for (stream_t *stream;
+         run && (stream = CREMA_LIST_FIRST(&run->syncing, stream_t, syncing_link)) != NULL;) {
+        crema_list_remove(&stream->syncing_link);
+        self->stats.uncommitted -= stream->syncing - stream->committed;
+        stream->committed = stream->syncing;
+        crema_list_append(&self->answers, &stream->answer_link);
+    }
 }
 
 /* The row of a stream as senders see it: CLOSED only once its END is durable. */
@@ -378,14 +322,11 @@ size_t
 sink_commit_take(sink_commit_t *self, crema_stream_row_t *rows, size_t max)
 {
     size_t n = 0;
-    while (self->answers && n < max) {
-        stream_t *stream = self->answers;
-        self->answers = stream->next_answer;
-        stream->in_answers = false;
+    for (stream_t *stream;
+         n < max && (stream = CREMA_LIST_FIRST(&self->answers, stream_t, answer_link)) != NULL;) {
+        crema_list_remove(&stream->answer_link);
         rows[n++] = s_row(stream);
     }
-    if (!self->answers)
-        self->answers_end = &self->answers;
     return n;
 }
 
@@ -394,7 +335,7 @@ sink_commit_ask(sink_commit_t *self, const crema_id_t *stream_id)
 {
     stream_t *stream = crema_map_find(self->streams, stream_id);
     if (stream)
-        s_mark_for_ack(self, stream);
+        crema_list_append(&self->answers, &stream->answer_link);
 }
 
 bool
@@ -405,25 +346,15 @@ sink_commit_get(const sink_commit_t *self, const crema_id_t *stream_id, crema_st
     return stream != NULL;
 }
 
-static void
-s_each_of(const run_t *run, void (*fn)(void *context, const crema_stream_row_t *row), void *context)
-{
-    for (const stream_t *stream = run->streams; stream; stream = stream->next_of_run) {
-        crema_stream_row_t row = s_row(stream);
-        fn(context, &row);
-    }
-}
-
 void
 sink_commit_each(const sink_commit_t *self, const crema_id_t *run_id,
                  void (*fn)(void *context, const crema_stream_row_t *row), void *context)
 {
-    size_t cursor = 0;
-    const run_t *run = run_id ? crema_map_find(self->runs, run_id) : NULL;
-    if (run)
-        s_each_of(run, fn, context);
-    while (!run_id && (run = crema_map_next(self->runs, &cursor)) != NULL)
-        s_each_of(run, fn, context);
+    const run_t *run = crema_map_find(self->runs, run_id);
+    for (const stream_t *stream = run ? run->streams : NULL; stream; stream = stream->next_of_run) {
+        crema_stream_row_t row = s_row(stream);
+        fn(context, &row);
+    }
 }
 
 size_t

@@ -29,11 +29,12 @@ typedef enum {
 CREMA_MUST_CHECK crema_err_t sink_commit_new(size_t streams_max, sink_commit_t **ret_self);
 void sink_commit_destroy(sink_commit_t **self_p);
 
-/* Recovery: a stream as the journal holds it. CREMA_EPROTO, also from the two functions below:
- * the stream belongs to another run; only the count of strays has changed. */
+/* Recovery: a stream as the journal holds it; it once held records up to `hi`, of which those after
+ * `committed` may be gone. CREMA_EPROTO, also from the next function: the stream belongs to another
+ * run; only the count of strays has changed. */
 CREMA_MUST_CHECK crema_err_t sink_commit_restore(sink_commit_t *self, const crema_id_t *stream_id,
                                                  const crema_id_t *run_id, uint64_t committed,
-                                                 bool closed);
+                                                 uint64_t hi, bool closed);
 
 /* Recovery: records first..last as found in the journal. Numbers behind a hole do not count as
  * committed, but are remembered as the highest number seen. */
@@ -41,10 +42,6 @@ CREMA_MUST_CHECK crema_err_t sink_commit_restore_put(sink_commit_t *self,
                                                      const crema_id_t *stream_id,
                                                      const crema_id_t *run_id, uint64_t first,
                                                      uint64_t last, bool closed);
-/* Recovery: the journal once held records up to `hi`, which may be gone. */
-CREMA_MUST_CHECK crema_err_t sink_commit_restore_hi(sink_commit_t *self,
-                                                    const crema_id_t *stream_id,
-                                                    const crema_id_t *run_id, uint64_t hi);
 
 /* Records after `committed` can no longer be read, so they are expected again. None of the
  * stream may be pending. */
@@ -65,8 +62,7 @@ CREMA_MUST_CHECK crema_err_t sink_commit_put(sink_commit_t *self, const crema_id
 void sink_commit_written(sink_commit_t *self, const crema_id_t *stream_id, uint64_t last_seq,
                          bool closed);
 
-/* An fdatasync of the run's journal begins, of all journals if run_id is NULL; the one before it has
- * ended. */
+/* An fdatasync of the run's journal begins; the one before it has ended. */
 void sink_commit_begin(sink_commit_t *self, const crema_id_t *run_id);
 /* That fdatasync has succeeded: what was written before it began is committed. */
 void sink_commit_durable(sink_commit_t *self, const crema_id_t *run_id);
@@ -82,15 +78,15 @@ void sink_commit_ask(sink_commit_t *self, const crema_id_t *stream_id);
 bool sink_commit_get(const sink_commit_t *self, const crema_id_t *stream_id,
                      crema_stream_row_t *ret_row);
 
-/* Calls `fn` for every stream of the run, or for every stream if run_id is NULL. `hi` in the row
- * is the highest number that was ever in the journal. */
+/* Calls `fn` for every stream of the run. `hi` in the row is the highest number that was ever in the
+ * journal. */
 void sink_commit_each(const sink_commit_t *self, const crema_id_t *run_id,
                       void (*fn)(void *context, const crema_stream_row_t *row), void *context);
 /* Number of the run's streams in memory. */
 size_t sink_commit_count(const sink_commit_t *self, const crema_id_t *run_id);
 
 typedef struct {
-    uint64_t streams, tombstones, appended, repeats, gaps, uncommitted;
+    uint64_t streams, appended, repeats, gaps, uncommitted;
     uint64_t strays; /* times a journal held a stream of another run */
 } sink_commit_stats_t;
 sink_commit_stats_t sink_commit_stats(const sink_commit_t *self);

@@ -65,12 +65,9 @@ static crema_err_t
 s_on_mark(void *context, const sink_journal_mark_t *mark)
 {
     recovery_t *recovery = context;
-    sink_commit_t *marks = recovery->store->watermarks;
-    const crema_id_t *run_id = &recovery->run->shown.run_id;
     crema_err_t err =
-        sink_commit_restore(marks, &mark->stream_id, run_id, mark->committed, mark->closed);
-    if (err == CREMA_OK)
-        err = sink_commit_restore_hi(marks, &mark->stream_id, run_id, mark->hi);
+        sink_commit_restore(recovery->store->watermarks, &mark->stream_id,
+                            &recovery->run->shown.run_id, mark->committed, mark->hi, mark->closed);
     return s_pass_strays(recovery, &mark->stream_id, err);
 }
 

@@ -52,7 +52,8 @@ s_on_synced(sim_t *sim, int a, int life, crema_msg_t *msg)
         return;
     for (int i = 0; i < sim->n_streams; i++)
         sim->sink.journals[i].durable = sim->sink.journals[i].written;
-    sink_commit_durable(sim->sink.commit, NULL);
+    for (int run = 0; run < sim->n_runs; run++)
+        sink_commit_durable(sim->sink.commit, &sim->run_ids[run]);
     s_acknowledge(sim);
 }
 
@@ -70,7 +71,8 @@ s_on_commit_due(sim_t *sim, int a, int life, crema_msg_t *msg)
     sim->sink.commit_due = false;
     for (int i = 0; i < sim->n_streams; i++)
         sim->sink.journals[i].written = sim->sink.journals[i].n;
-    sink_commit_begin(sim->sink.commit, NULL);
+    for (int run = 0; run < sim->n_runs; run++)
+        sink_commit_begin(sim->sink.commit, &sim->run_ids[run]);
     int64_t took = sim_between(sim, SIM_MS, 8 * SIM_MS);
     if (sim->faults && !sim->healed && sim_chance(sim, 0.02))
         took += sim_between(sim, 0, 800 * SIM_MS);
@@ -161,8 +163,8 @@ s_on_open(sim_t *sim, const crema_stream_table_t *asked)
         if (!sink_commit_get(sim->sink.commit, &asked->rows[i].stream_id, row))
             row->run_id = asked->rows[i].run_id;
     }
-    if (asked->n == 0)
-        sink_commit_each(sim->sink.commit, NULL, s_list, &listing);
+    for (int run = 0; asked->n == 0 && run < sim->n_runs; run++)
+        sink_commit_each(sim->sink.commit, &sim->run_ids[run], s_list, &listing);
     crema_msg_t msg = {
         .type = CREMA_MSG_STATE,
         .state = {.free_b = sim->sink.full ? 0 : 1 << 30, .table = {listing.n, listing.rows}},
@@ -412,7 +414,7 @@ sim_sink_start(sim_t *sim)
         journal->durable = journal->written; /* recovery syncs before it trusts */
         const sim_entry_t *last = journal->n ? &journal->entries[journal->n - 1] : NULL;
         if (last && sink_commit_restore(sink->commit, &sim->streams[i].id, &sim->streams[i].run_id,
-                                        last->last, last->is_end) != CREMA_OK)
+                                        last->last, 0, last->is_end) != CREMA_OK)
             sim_violation(sim, "the sink cannot restore");
     }
     sim_say(sim, "sink starts");

@@ -15,8 +15,8 @@ typedef enum { PUT, WRITE, WRITE_END, SYNC, BEGIN, END } event_t;
 static void
 s_sync(sink_commit_t *commit)
 {
-    sink_commit_begin(commit, NULL);
-    sink_commit_durable(commit, NULL);
+    sink_commit_begin(commit, &s_run);
+    sink_commit_durable(commit, &s_run);
 }
 
 typedef struct {
@@ -96,7 +96,6 @@ must_decide_as_the_table_says(void **state)
     };
     const sink_commit_stats_t stats = must_decide(steps, sizeof steps / sizeof *steps);
     assert_int_equal(stats.streams, 1);
-    assert_int_equal(stats.tombstones, 1);
     assert_int_equal(stats.appended, 102);
     assert_int_equal(stats.repeats, 2);
     assert_int_equal(stats.gaps, 2);
@@ -120,7 +119,6 @@ must_commit_only_what_was_written_before_the_sync_began(void **state)
         {SYNC, 0, 0, 0, 0, 6, 7, CREMA_STREAM_FLAG_CLOSED},
     };
     const sink_commit_stats_t stats = must_decide(steps, sizeof steps / sizeof *steps);
-    assert_int_equal(stats.tombstones, 1);
     assert_int_equal(stats.appended, 6);
     assert_int_equal(stats.uncommitted, 0);
 }
@@ -142,13 +140,13 @@ must_refuse_what_cannot_be(void **state)
     assert_int_equal(
         sink_commit_put(commit, &s_stream, &s_run, UINT64_MAX, 2, &decision, &skip, &next),
         CREMA_EINVAL);
-    assert_int_equal(sink_commit_restore(commit, &s_stream, &s_run, UINT64_MAX, true),
+    assert_int_equal(sink_commit_restore(commit, &s_stream, &s_run, UINT64_MAX, 0, true),
                      CREMA_EINVAL);
     assert_int_equal(sink_commit_put(commit, &s_stream, &s_run, 1, 1, &decision, &skip, &next),
                      CREMA_OK);
     assert_int_equal(sink_commit_put(commit, &s_other, &s_run, 1, 1, &decision, &skip, &next),
                      CREMA_ELIMIT);
-    assert_int_equal(sink_commit_restore(commit, &s_other, &s_run, 1, true), CREMA_ELIMIT);
+    assert_int_equal(sink_commit_restore(commit, &s_other, &s_run, 1, 0, true), CREMA_ELIMIT);
     sink_commit_destroy(&commit);
 }
 
@@ -160,9 +158,9 @@ must_not_merge_a_stream_with_that_of_another_run(void **state)
     sink_commit_t *commit = NULL;
     crema_stream_row_t row;
     assert_int_equal(sink_commit_new(8, &commit), CREMA_OK);
-    assert_int_equal(sink_commit_restore(commit, &s_stream, &s_run, 3, false), CREMA_OK);
-    assert_int_equal(sink_commit_restore(commit, &s_stream, &run, 7, true), CREMA_EPROTO);
-    assert_int_equal(sink_commit_restore_hi(commit, &s_stream, &run, 9), CREMA_EPROTO);
+    assert_int_equal(sink_commit_restore(commit, &s_stream, &s_run, 3, 0, false), CREMA_OK);
+    assert_int_equal(sink_commit_restore(commit, &s_stream, &run, 7, 0, true), CREMA_EPROTO);
+    assert_int_equal(sink_commit_restore(commit, &s_stream, &run, 0, 9, false), CREMA_EPROTO);
     assert_int_equal(sink_commit_restore_put(commit, &s_stream, &run, 4, 8, true), CREMA_EPROTO);
     assert_true(sink_commit_get(commit, &s_stream, &row));
     assert_true(crema_id_equal(&row.run_id, &s_run));
@@ -184,8 +182,8 @@ must_acknowledge_what_moved_and_what_was_asked_for(void **state)
     uint32_t skip;
     uint64_t next;
     assert_int_equal(sink_commit_new(8, &commit), CREMA_OK);
-    assert_int_equal(sink_commit_restore(commit, &s_other, &s_run, 7, true), CREMA_OK);
-    assert_int_equal(sink_commit_restore(commit, &s_other, &s_run, 5, false), CREMA_OK);
+    assert_int_equal(sink_commit_restore(commit, &s_other, &s_run, 7, 0, true), CREMA_OK);
+    assert_int_equal(sink_commit_restore(commit, &s_other, &s_run, 5, 0, false), CREMA_OK);
     assert_int_equal(sink_commit_put(commit, &s_stream, &s_run, 1, 2, &decision, &skip, &next),
                      CREMA_OK);
     sink_commit_written(commit, &s_stream, 2, false);
@@ -228,12 +226,11 @@ must_show_every_stream(void **state)
     assert_int_equal(sink_commit_new(1000, &commit), CREMA_OK);
     for (int i = 0; i < 1000; i++) {
         crema_id_t id = {{(uint8_t)i, (uint8_t)(i >> 8), 5}};
-        assert_int_equal(sink_commit_restore(commit, &id, &s_run, 3, i % 2), CREMA_OK);
+        assert_int_equal(sink_commit_restore(commit, &id, &s_run, 3, 0, i % 2), CREMA_OK);
     }
     uint64_t sum = 0;
-    sink_commit_each(commit, NULL, s_count, &sum);
+    sink_commit_each(commit, &s_run, s_count, &sum);
     assert_int_equal(sum, 3000);
-    assert_int_equal(sink_commit_stats(commit).tombstones, 500);
     sink_commit_destroy(&commit);
 }
 
