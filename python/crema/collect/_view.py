@@ -34,7 +34,7 @@ class RunView:
     _how: str
     _on_error: str
     _entered: bool
-    _recorded: bool
+    _recorder_pid: int
     _output: pathlib.Path
     _service: Service | None
     _displays: list[Display]
@@ -77,7 +77,7 @@ class RunView:
     def _watch(self, n_events: int | None) -> Display:
         if self.path is not None:
             raise CremaError("the run is over: mc.report() or crema show")
-        if self._service is None or not self._recorded:
+        if self._service is None or not self._recorder_pid:
             raise CremaError(
                 "the run is not recorded"
                 if self._entered

@@ -168,7 +168,7 @@ class MetricsCollector(RunView):
         self._quiet = quiet
         self._how = report
         self._on_error = on_error
-        self._entered = self._recorded = False  # whether it entered its block, and records it
+        self._entered, self._recorder_pid = False, 0  # the process that records its block
         self._service: Service | None = None
         self._own_agent = False  # it serves the executors on this machine
         self._dialogue: Dialogue | None = None
@@ -197,7 +197,7 @@ class MetricsCollector(RunView):
 
         if not self._entered:
             raise CremaError("the checkpointer belongs to a run: ask for it inside the with block")
-        if not self._recorded:
+        if not self._recorder_pid:
             return own
         # It is pickled with every chunk, and never starts an agent.
         return ChunkHook(dataclasses.replace(self._config, server_key=""), own)
@@ -250,11 +250,11 @@ class MetricsCollector(RunView):
         """Prepare the code in the block; runs in its thread and context."""
         if self._client is not None:
             self._marks.enter_context(_cluster.marked(self._config.run_id))
-        self._recorded = True
+        self._recorder_pid = os.getpid()
         _runner.hook(self._config.run_id, self.checkpointer_around, self._say)
 
     def _not_entered(self, error: BaseException) -> None:
-        self._recorded = False
+        self._recorder_pid = 0
         if not isinstance(error, Exception):
             raise error
         self._give_up("not_recorded", str(error) or type(error).__name__)
@@ -342,11 +342,11 @@ class MetricsCollector(RunView):
     # -------------------------------------------------------------- leaving
 
     def __exit__(self, exc_type: Any, exc: BaseException | None, tb: Any) -> None:
-        if self._recorded:
+        if self._recorder_pid == os.getpid():
             self._finish(self._end_block(), exc)
 
     async def __aexit__(self, exc_type: Any, exc: BaseException | None, tb: Any) -> None:
-        if self._recorded:
+        if self._recorder_pid == os.getpid():
             t_end_ns = self._end_block()
             error = await in_thread(lambda: self._finish(t_end_ns, exc))
             if error is not None:
@@ -354,7 +354,7 @@ class MetricsCollector(RunView):
 
     def _end_block(self) -> int:
         """Undo `_begin_block`; returns the end time of the block."""
-        self._recorded = False
+        self._recorder_pid = 0
         t_end_ns = time.time_ns()
         self._report |= _runner.unhook(self._config.run_id)
         with contextlib.suppress(ValueError):  # entered in another context, a cell of a notebook

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -232,6 +234,29 @@ def test_a_block_beside_another_takes_nothing_from_it(fileset, tmp_path):
         other = thread.submit(analyse).result()
     assert (mc.notes, other.notes) == ([], [])
     assert n_chunks(other) == N_EVENTS // CHUNK
+
+
+_FORKS = """
+import os, sys
+import crema
+with crema.MetricsCollector(output=sys.argv[1], quiet=True) as mc:
+    child = os.fork()
+    if child == 0:
+        sys.exit(7)  # leaves the block too
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert mc._service.keys.is_dir()
+    crema.record_metric("after the child", 1)
+print(mc.path)
+"""
+
+
+def test_a_forked_child_that_leaves_the_block_ends_nothing(tmp_path):
+    command = [sys.executable, "-c", _FORKS, tmp_path]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert said.returncode == 0, said.stderr
+    with crema.open(said.stdout.strip()) as run:
+        assert (run.verdict, run.reasons) == ("COMPLETE", [])
+        assert len(run["custom"]) == 1
 
 
 # -------------------------------------------------------------- roastcoffea's calls
