@@ -1,7 +1,7 @@
 """Runs that live from RUN_OPEN to their sealed file under real programs, which die at one failpoint after the other.
 
 Each run has a writer that goes on, one that is killed, and a stream that lies in the spool in three segments, so that
-a pipeline comes to every point of the table in proto/wire/crema_failpoint.c. At the end every run must be sealed, every spool
+a pipeline comes to every point of the table in tests/faulty/crema_failpoint.c. At the end every run must be sealed, every spool
 empty, and the journals hold what the ledgers say.
 """
 

@@ -1,6 +1,5 @@
+/* The failpoints: part of the library in builds with CREMA_FAILPOINTS, and only there. */
 #include "crema_failpoint.h"
-
-#ifdef CREMA_FAILPOINTS
 
 #include <signal.h>
 #include <stdbool.h>
@@ -190,5 +189,3 @@ crema_failpoint_message(const char *name, crema_msg_type_t type)
     snprintf(full, sizeof full, "%s.%s", name, crema_msg_name(type));
     crema_failpoint(full);
 }
-
-#endif
