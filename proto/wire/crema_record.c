@@ -2,80 +2,84 @@
 
 #include <string.h>
 
-#include "crema.pb-c.h"
 #include "crema_bytes.h"
-#include "crema_protobuf.h"
+#include "crema_wire_private.h"
 
-/* ---- decoding: protobuf-c and the plain structs take their memory from the arena */
+#define PLAIN crema_stream_info_t
+static const crema_wire_field_t s_stream[] = {
+    AT(NEED_ID, Crema__StreamInfo, run_id, run_id),
+    AT(ID, Crema__StreamInfo, agent_id, agent_id),
+    NUMBER(WORD, Crema__StreamInfo, kind, kind),
+    AT(TEXT, Crema__StreamInfo, host, host),
+    NUMBER(WORD, Crema__StreamInfo, pid, pid),
+    AT(TEXT, Crema__StreamInfo, worker_uuid, worker_uuid),
+    AT(TEXT, Crema__StreamInfo, worker_name, worker_name),
+    NUMBER(WORD, Crema__StreamInfo, nthreads, nthreads),
+    NUMBER(LONG, Crema__StreamInfo, memory_limit_b, memory_limit_b),
+    NUMBER(LONG, Crema__StreamInfo, t_real_ns, t_real_ns),
+    NUMBER(LONG, Crema__StreamInfo, t_mono_ns, t_mono_ns),
+    AT(TEXT, Crema__StreamInfo, boot_id, boot_id),
+    LIST(TEXTS, Crema__StreamInfo, attribute_keys, attribute_keys, n_attributes),
+    LIST(SAME_TEXTS, Crema__StreamInfo, attribute_values, attribute_values, n_attributes),
+};
+static const crema_wire_layout_t c_stream = LAYOUT(crema__stream_info__descriptor, s_stream);
+#undef PLAIN
 
-static crema_err_t
-s_decode_stream(const crema_frame_t *frame, ProtobufCAllocator *allocator, crema_stream_info_t *ret)
+#define PLAIN crema_dict_entry_t
+static const crema_wire_field_t s_entry[] = {
+    NUMBER(WORD, Crema__DictEntry, kind, kind),
+    NUMBER(WORD, Crema__DictEntry, id, id),
+    AT(TEXT, Crema__DictEntry, text, text),
+    AT(TEXT, Crema__DictEntry, uuid, uuid),
+    AT(TEXT, Crema__DictEntry, host, host),
+    NUMBER(WORD, Crema__DictEntry, pid, pid),
+    NUMBER(WORD, Crema__DictEntry, nthreads, nthreads),
+    NUMBER(LONG, Crema__DictEntry, memory_limit_b, memory_limit_b),
+    NUMBER(WORD, Crema__DictEntry, parent, parent),
+    NUMBER(LONG, Crema__DictEntry, size_b, size_b),
+    NUMBER(LONG, Crema__DictEntry, n_entries, n_entries),
+    NUMBER(LONG, Crema__DictEntry, tree_b, tree_b),
+    NUMBER(LONG, Crema__DictEntry, n_branches, n_branches),
+};
+static const crema_wire_layout_t c_entry = LAYOUT(crema__dict_entry__descriptor, s_entry);
+#undef PLAIN
+
+#define PLAIN crema_dict_entries_t
+static const crema_wire_field_t s_dict[] = {
+    LIST(ROWS, Crema__Dict, entries, entries, n, .rows = &c_entry),
+};
+static const crema_wire_layout_t c_dict = LAYOUT(crema__dict__descriptor, s_dict);
+#undef PLAIN
+
+#define PLAIN crema_end_t
+static const crema_wire_field_t s_end[] = {
+    NUMBER(WORD, Crema__End, reason, reason),
+    NUMBER(LONG, Crema__End, torn_bytes, torn_bytes),
+    NUMBER(LONG, Crema__End, dropped, dropped),
+};
+static const crema_wire_layout_t c_end = LAYOUT(crema__end__descriptor, s_end);
+#undef PLAIN
+
+#define PLAIN crema_loss_t
+static const crema_wire_field_t s_loss[] = {
+    NUMBER(LONG, Crema__Loss, first, first),         NUMBER(LONG, Crema__Loss, last, last),
+    NUMBER(WORD, Crema__Loss, reason, reason),       NUMBER(LONG, Crema__Loss, bytes, bytes),
+    NUMBER(LONG, Crema__Loss, t_real_ns, t_real_ns),
+};
+static const crema_wire_layout_t c_loss = LAYOUT(crema__loss__descriptor, s_loss);
+#undef PLAIN
+
+/* Of all records but batches. NULL: an unknown type. */
+static const crema_wire_layout_t *
+s_layout(crema_record_type_t type)
 {
-    Crema__StreamInfo *in = crema__stream_info__unpack(allocator, frame->len, frame->body);
-    if (!in || !crema_protobuf_take_id(&in->run_id, &ret->run_id) ||
-        crema_id_is_zero(&ret->run_id) || !crema_protobuf_take_id(&in->agent_id, &ret->agent_id) ||
-        in->kind > CREMA_STREAM_CLIENT || in->n_attribute_keys != in->n_attribute_values)
-        return CREMA_EPROTO;
-    if (!crema_protobuf_is_text(in->host) || !crema_protobuf_is_text(in->worker_uuid) ||
-        !crema_protobuf_is_text(in->worker_name) || !crema_protobuf_is_text(in->boot_id))
-        return CREMA_EPROTO;
-    for (size_t i = 0; i < in->n_attribute_keys; i++)
-        if (!crema_protobuf_is_text(in->attribute_keys[i]) ||
-            !crema_protobuf_is_text(in->attribute_values[i]))
-            return CREMA_EPROTO;
-    ret->kind = (crema_stream_kind_t)in->kind;
-    ret->host = in->host;
-    ret->pid = in->pid;
-    ret->worker_uuid = in->worker_uuid;
-    ret->worker_name = in->worker_name;
-    ret->nthreads = in->nthreads;
-    ret->memory_limit_b = in->memory_limit_b;
-    ret->t_real_ns = in->t_real_ns;
-    ret->t_mono_ns = in->t_mono_ns;
-    ret->boot_id = in->boot_id;
-    ret->n_attributes = in->n_attribute_keys;
-    ret->attribute_keys = (const char *const *)in->attribute_keys;
-    ret->attribute_values = (const char *const *)in->attribute_values;
-    return CREMA_OK;
-}
-
-static crema_err_t
-s_decode_dict(const crema_frame_t *frame, crema_arena_t *arena, ProtobufCAllocator *allocator,
-              crema_record_t *ret)
-{
-    Crema__Dict *in = crema__dict__unpack(allocator, frame->len, frame->body);
-    if (!in)
-        return CREMA_EPROTO;
-    crema_dict_entry_t *entries = crema_arena_take(arena, in->n_entries * sizeof *entries);
-    if (!entries)
-        return CREMA_ELIMIT;
-    size_t n = 0;
-    for (size_t i = 0; i < in->n_entries; i++) {
-        const Crema__DictEntry *entry = in->entries[i];
-        if (entry->kind >= CREMA_DICT_COUNT)
-            continue;
-        if (!crema_protobuf_is_text(entry->text) || !crema_protobuf_is_text(entry->uuid) ||
-            !crema_protobuf_is_text(entry->host))
-            return CREMA_EPROTO;
-        entries[n++] = (crema_dict_entry_t){
-            .kind = (crema_dict_t)entry->kind,
-            .id = entry->id,
-            .text = entry->text,
-            .uuid = entry->uuid,
-            .host = entry->host,
-            .pid = entry->pid,
-            .nthreads = entry->nthreads,
-            .memory_limit_b = entry->memory_limit_b,
-            .parent = entry->parent,
-            .size_b = entry->size_b,
-            .n_entries = entry->n_entries,
-            .tree_b = entry->tree_b,
-            .n_branches = entry->n_branches,
-        };
-    }
-    ret->dict.n = n;
-    ret->dict.entries = entries;
-    return CREMA_OK;
+    static const crema_wire_layout_t *const c_layouts[] = {
+        [CREMA_RECORD_STREAM] = &c_stream,
+        [CREMA_RECORD_DICT] = &c_dict,
+        [CREMA_RECORD_END] = &c_end,
+        [CREMA_RECORD_LOSS] = &c_loss,
+    };
+    return (size_t)type < sizeof c_layouts / sizeof *c_layouts ? c_layouts[type] : NULL;
 }
 
 /* ---- batches, of which a run has millions. Their fields are read here if each comes once at most and in the order of its
@@ -196,13 +200,13 @@ s_count_columns(size_t values, uint32_t rows, size_t known, size_t *ret_columns)
 }
 
 static crema_err_t
-s_decode_batch(const crema_frame_t *frame, crema_arena_t *arena, ProtobufCAllocator *allocator,
-               crema_batch_t *ret)
+s_decode_batch(const crema_frame_t *frame, crema_arena_t *arena, crema_batch_t *ret)
 {
     Crema__Batch usual = CREMA__BATCH__INIT, *in = &usual;
     if (!s_read_batch(frame, arena, &usual)) {
+        ProtobufCAllocator allocator = crema_protobuf_allocator(arena);
         crema_arena_begin(arena, frame->len);
-        in = crema__batch__unpack(allocator, frame->len, frame->body);
+        in = crema__batch__unpack(&allocator, frame->len, frame->body);
     }
     if (!in || in->table >= CREMA_TABLE_WIRE_COUNT)
         return CREMA_EPROTO;
@@ -228,31 +232,43 @@ s_decode_batch(const crema_frame_t *frame, crema_arena_t *arena, ProtobufCAlloca
     return CREMA_OK;
 }
 
-static crema_err_t
-s_decode_end(const crema_frame_t *frame, ProtobufCAllocator *allocator, crema_end_t *ret)
+/* ---- the other records */
+
+/* Leaves out entries of dictionaries that are unknown here. */
+static void
+s_keep_known(crema_dict_entries_t *dict)
 {
-    Crema__End *in = crema__end__unpack(allocator, frame->len, frame->body);
-    if (!in)
-        return CREMA_EPROTO;
-    ret->reason = in->reason == CREMA_END_FINISHED ? CREMA_END_FINISHED : CREMA_END_WRITER_GONE;
-    ret->torn_bytes = in->torn_bytes;
-    ret->dropped = in->dropped;
-    return CREMA_OK;
+    crema_dict_entry_t *entries = (crema_dict_entry_t *)dict->entries;
+    size_t n = 0;
+    for (size_t i = 0; i < dict->n; i++)
+        if ((unsigned)entries[i].kind < CREMA_DICT_COUNT)
+            entries[n++] = entries[i];
+    dict->n = n;
 }
 
-static crema_err_t
-s_decode_loss(const crema_frame_t *frame, ProtobufCAllocator *allocator, crema_loss_t *ret)
+/* Checks what the tables cannot, and replaces what is unknown here. */
+static bool
+s_check(const crema_frame_t *frame, crema_record_t *record)
 {
-    Crema__Loss *in = crema__loss__unpack(allocator, frame->len, frame->body);
-    if (!in || in->first == 0 || in->last < in->first || in->last != frame->seq)
-        return CREMA_EPROTO;
-    ret->first = in->first;
-    ret->last = in->last;
-    ret->reason =
-        in->reason <= CREMA_LOSS_DISK_FULL ? (crema_loss_reason_t)in->reason : CREMA_LOSS_UNKNOWN;
-    ret->bytes = in->bytes;
-    ret->t_real_ns = in->t_real_ns;
-    return CREMA_OK;
+    crema_end_t *end = &record->end;
+    crema_loss_t *loss = &record->loss;
+    switch (record->type) {
+    case CREMA_RECORD_STREAM:
+        return (unsigned)record->stream.kind <= CREMA_STREAM_CLIENT;
+    case CREMA_RECORD_DICT:
+        s_keep_known(&record->dict);
+        return true;
+    case CREMA_RECORD_END:
+        if (end->reason != CREMA_END_FINISHED)
+            end->reason = CREMA_END_WRITER_GONE;
+        return true;
+    case CREMA_RECORD_LOSS:
+        if ((unsigned)loss->reason > CREMA_LOSS_DISK_FULL)
+            loss->reason = CREMA_LOSS_UNKNOWN;
+        return loss->first > 0 && loss->last >= loss->first && loss->last == frame->seq;
+    default:
+        return false;
+    }
 }
 
 crema_err_t
@@ -260,34 +276,22 @@ crema_record_decode(const crema_frame_t *frame, crema_arena_t *arena, crema_reco
 {
     if (frame->len > CREMA_RECORD_BODY_MAX)
         return CREMA_ELIMIT;
-    ProtobufCAllocator allocator = crema_protobuf_allocator(arena);
     crema_record_t record = {.type = (crema_record_type_t)frame->type};
+    const crema_wire_layout_t *layout = s_layout(record.type);
     crema_err_t err = CREMA_EPROTO;
     crema_arena_begin(arena, frame->len);
-    switch (record.type) {
-    case CREMA_RECORD_STREAM:
-        err = s_decode_stream(frame, &allocator, &record.stream);
-        break;
-    case CREMA_RECORD_DICT:
-        err = s_decode_dict(frame, arena, &allocator, &record);
-        break;
-    case CREMA_RECORD_BATCH:
-        err = s_decode_batch(frame, arena, &allocator, &record.batch);
-        break;
-    case CREMA_RECORD_END:
-        err = s_decode_end(frame, &allocator, &record.end);
-        break;
-    case CREMA_RECORD_LOSS:
-        err = s_decode_loss(frame, &allocator, &record.loss);
-        break;
-    }
+    if (record.type == CREMA_RECORD_BATCH)
+        err = s_decode_batch(frame, arena, &record.batch);
+    else if (layout && crema_wire_unpack(layout, frame->body, frame->len, arena, &record.stream) &&
+             s_check(frame, &record))
+        err = CREMA_OK;
     if (err != CREMA_OK)
         return crema_arena_refused(arena) ? CREMA_ELIMIT : err;
     *ret_record = record;
     return CREMA_OK;
 }
 
-/* ---- encoding: protobuf-c's structs borrow everything, hence the casts that drop const */
+/* ---- encoding */
 
 /* Packs a body behind the header of the frame at `buf`. */
 static crema_err_t
@@ -299,73 +303,6 @@ s_pack(const ProtobufCMessage *message, uint8_t *buf, size_t size, uint32_t *ret
         return CREMA_ELIMIT;
     *ret_len = (uint32_t)protobuf_c_message_pack(message, buf + CREMA_FRAME_HEADER_BYTES);
     return CREMA_OK;
-}
-
-static crema_err_t
-s_encode_stream(const crema_stream_info_t *info, uint8_t *buf, size_t size, uint32_t *ret_len)
-{
-    Crema__StreamInfo out = CREMA__STREAM_INFO__INIT;
-    out.run_id = crema_protobuf_id(&info->run_id);
-    out.agent_id = crema_protobuf_id(&info->agent_id);
-    out.kind = info->kind;
-    out.host = crema_protobuf_text(info->host);
-    out.pid = info->pid;
-    out.worker_uuid = crema_protobuf_text(info->worker_uuid);
-    out.worker_name = crema_protobuf_text(info->worker_name);
-    out.nthreads = info->nthreads;
-    out.memory_limit_b = info->memory_limit_b;
-    out.t_real_ns = info->t_real_ns;
-    out.t_mono_ns = info->t_mono_ns;
-    out.boot_id = crema_protobuf_text(info->boot_id);
-    out.n_attribute_keys = info->n_attributes;
-    out.n_attribute_values = info->n_attributes;
-    out.attribute_keys = (char **)info->attribute_keys;
-    out.attribute_values = (char **)info->attribute_values;
-    return s_pack(&out.base, buf, size, ret_len);
-}
-
-static void
-s_fill_entry(const crema_dict_entry_t *entry, Crema__DictEntry *out)
-{
-    crema__dict_entry__init(out);
-    out->kind = entry->kind;
-    out->id = entry->id;
-    out->text = crema_protobuf_text(entry->text);
-    out->uuid = crema_protobuf_text(entry->uuid);
-    out->host = crema_protobuf_text(entry->host);
-    out->pid = entry->pid;
-    out->nthreads = entry->nthreads;
-    out->memory_limit_b = entry->memory_limit_b;
-    out->parent = entry->parent;
-    out->size_b = entry->size_b;
-    out->n_entries = entry->n_entries;
-    out->tree_b = entry->tree_b;
-    out->n_branches = entry->n_branches;
-}
-
-static crema_err_t
-s_encode_dict(const crema_record_t *record, uint8_t *buf, size_t size, uint32_t *ret_len)
-{
-    size_t n = record->dict.n;
-    if (n > CREMA_RECORD_BODY_MAX) /* an entry takes at least two bytes */
-        return CREMA_ELIMIT;
-    crema_arena_t *scratch = NULL;
-    crema_err_t err =
-        crema_arena_new(64 + n * (sizeof(Crema__DictEntry) + sizeof(void *)), &scratch);
-    if (err != CREMA_OK)
-        return err;
-    Crema__DictEntry **pointers = crema_arena_take(scratch, n * sizeof *pointers);
-    Crema__DictEntry *entries = crema_arena_take(scratch, n * sizeof *entries);
-    for (size_t i = 0; pointers && entries && i < n; i++) {
-        s_fill_entry(&record->dict.entries[i], &entries[i]);
-        pointers[i] = &entries[i];
-    }
-    Crema__Dict out = CREMA__DICT__INIT;
-    out.n_entries = n;
-    out.entries = pointers;
-    err = pointers && entries ? s_pack(&out.base, buf, size, ret_len) : CREMA_ENOMEM;
-    crema_arena_destroy(&scratch);
-    return err;
 }
 
 static crema_err_t
@@ -390,25 +327,18 @@ s_encode_batch(const crema_batch_t *batch, uint8_t *buf, size_t size, uint32_t *
 }
 
 static crema_err_t
-s_encode_end(const crema_end_t *end, uint8_t *buf, size_t size, uint32_t *ret_len)
+s_encode_other(const crema_record_t *record, uint8_t *buf, size_t size, uint32_t *ret_len)
 {
-    Crema__End out = CREMA__END__INIT;
-    out.reason = end->reason;
-    out.torn_bytes = end->torn_bytes;
-    out.dropped = end->dropped;
-    return s_pack(&out.base, buf, size, ret_len);
-}
-
-static crema_err_t
-s_encode_loss(const crema_loss_t *loss, uint8_t *buf, size_t size, uint32_t *ret_len)
-{
-    Crema__Loss out = CREMA__LOSS__INIT;
-    out.first = loss->first;
-    out.last = loss->last;
-    out.reason = loss->reason;
-    out.bytes = loss->bytes;
-    out.t_real_ns = loss->t_real_ns;
-    return s_pack(&out.base, buf, size, ret_len);
+    const crema_wire_layout_t *layout = s_layout(record->type);
+    if (!layout)
+        return CREMA_EINVAL;
+    crema_wire_body_t body;
+    crema_wire_encoder_t encoder = {0};
+    crema_wire_fill(&encoder, layout, &record->stream, &body);
+    crema_err_t err =
+        encoder.err == CREMA_OK ? s_pack(&body.base, buf, size, ret_len) : encoder.err;
+    crema_arena_destroy(&encoder.scratch);
+    return err;
 }
 
 /* Field 1 comes first and is omitted when it is 0. */
@@ -431,24 +361,9 @@ crema_record_encode(const crema_record_t *record, uint64_t seq, int64_t t_ns, ui
         .type = (uint16_t)record->type,
         .body = buf + CREMA_FRAME_HEADER_BYTES,
     };
-    crema_err_t err = CREMA_EINVAL;
-    switch (record->type) {
-    case CREMA_RECORD_STREAM:
-        err = s_encode_stream(&record->stream, buf, size, &frame.len);
-        break;
-    case CREMA_RECORD_DICT:
-        err = s_encode_dict(record, buf, size, &frame.len);
-        break;
-    case CREMA_RECORD_BATCH:
-        err = s_encode_batch(&record->batch, buf, size, &frame.len);
-        break;
-    case CREMA_RECORD_END:
-        err = s_encode_end(&record->end, buf, size, &frame.len);
-        break;
-    case CREMA_RECORD_LOSS:
-        err = s_encode_loss(&record->loss, buf, size, &frame.len);
-        break;
-    }
+    crema_err_t err = record->type == CREMA_RECORD_BATCH
+                          ? s_encode_batch(&record->batch, buf, size, &frame.len)
+                          : s_encode_other(record, buf, size, &frame.len);
     if (err != CREMA_OK)
         return err;
     crema_frame_encode(&frame, buf);

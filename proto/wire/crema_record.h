@@ -98,13 +98,15 @@ typedef struct {
 } crema_loss_t;
 
 typedef struct {
+    size_t n;
+    const crema_dict_entry_t *entries;
+} crema_dict_entries_t;
+
+typedef struct {
     crema_record_type_t type;
-    union {
+    union { /* all at the same address */
         crema_stream_info_t stream;
-        struct {
-            size_t n;
-            const crema_dict_entry_t *entries;
-        } dict;
+        crema_dict_entries_t dict;
         crema_batch_t batch;
         crema_end_t end;
         crema_loss_t loss;

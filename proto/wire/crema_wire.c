@@ -44,22 +44,15 @@ s_put_envelope(const crema_msg_t *msg, uint8_t *out, size_t body_len)
     crema_put_u32(out + AT_CRC, s_crc(out, CREMA_WIRE_HEADER_BYTES + body_len));
 }
 
-#define BODY_BYTES 512 /* of protobuf-c's largest struct, and more */
-
 crema_err_t
 crema_wire_encode(const crema_msg_t *msg, uint8_t **ret_bytes, size_t *ret_size)
 {
     const crema_wire_kind_t *kind = crema_wire_kind(msg->type);
-    union {
-        ProtobufCMessage base;
-        uint8_t bytes[BODY_BYTES];
-    } body;
-    if (!kind || kind->descriptor->sizeof_message > sizeof body)
+    if (!kind)
         return CREMA_EINVAL;
+    crema_wire_body_t body;
     crema_wire_encoder_t encoder = {0};
-    protobuf_c_message_init(kind->descriptor, &body.base);
-    for (size_t i = 0; i < kind->n_fields; i++)
-        crema_wire_put_field(&encoder, &kind->fields[i], (const uint8_t *)msg, body.bytes);
+    crema_wire_fill(&encoder, &kind->layout, msg, &body);
     uint8_t *bytes = NULL;
     size_t body_len = 0;
     if (encoder.err == CREMA_OK) {
@@ -85,14 +78,9 @@ static crema_err_t
 s_decode_body(const crema_wire_kind_t *kind, const uint8_t *body, size_t len, crema_arena_t *arena,
               crema_msg_t *ret)
 {
-    ProtobufCAllocator allocator = crema_protobuf_allocator(arena);
     crema_arena_begin(arena, len);
-    ProtobufCMessage *message = protobuf_c_message_unpack(kind->descriptor, &allocator, len, body);
-    bool sound = message != NULL;
-    for (size_t i = 0; sound && i < kind->n_fields; i++)
-        sound =
-            crema_wire_get_field(&kind->fields[i], (const uint8_t *)message, arena, (uint8_t *)ret);
-    if (sound && (!kind->check || kind->check(ret)))
+    if (crema_wire_unpack(&kind->layout, body, len, arena, ret) &&
+        (!kind->check || kind->check(ret)))
         return CREMA_OK;
     return crema_arena_refused(arena) ? CREMA_ELIMIT : CREMA_EPROTO;
 }

@@ -1,4 +1,5 @@
-/* One field of a message: from protobuf-c's struct to the plain one, checked, and back. */
+/* The fields of a body: from protobuf-c's struct to the plain one, checked, and back. */
+#include <assert.h>
 #include <string.h>
 
 #include "crema_wire_private.h"
@@ -67,29 +68,6 @@ s_get_table(const Crema__StreamTable *in, crema_arena_t *arena, crema_stream_tab
 }
 
 static bool
-s_get_reasons(size_t n, Crema__Reason *const *in, crema_arena_t *arena, size_t *ret_n,
-              const crema_reason_t **ret_reasons)
-{
-    crema_reason_t *reasons = crema_arena_take(arena, n * sizeof *reasons);
-    if (!reasons)
-        return false;
-    for (size_t i = 0; i < n; i++) {
-        if (!crema_protobuf_is_text(in[i]->code) || !crema_protobuf_is_text(in[i]->subject) ||
-            !crema_protobuf_is_text(in[i]->text))
-            return false;
-        reasons[i] = (crema_reason_t){
-            .code = in[i]->code,
-            .subject = in[i]->subject,
-            .text = in[i]->text,
-            .count = in[i]->count,
-        };
-    }
-    *ret_n = n;
-    *ret_reasons = reasons;
-    return true;
-}
-
-static bool
 s_get_key(const ProtobufCBinaryData *wire, uint8_t plain[CREMA_WIRE_KEY_BYTES])
 {
     if (wire->len == CREMA_WIRE_KEY_BYTES)
@@ -97,37 +75,28 @@ s_get_key(const ProtobufCBinaryData *wire, uint8_t plain[CREMA_WIRE_KEY_BYTES])
     return wire->len == 0 || wire->len == CREMA_WIRE_KEY_BYTES;
 }
 
+static bool s_get_fields(const crema_wire_layout_t *layout, const uint8_t *body,
+                         crema_arena_t *arena, uint8_t *plain);
+
 static bool
-s_get_writers(size_t n, Crema__Writer *const *in, crema_arena_t *arena, size_t *ret_n,
-              const crema_writer_t **ret_writers)
+s_get_rows(const crema_wire_layout_t *layout, size_t n, uint8_t *const *in, crema_arena_t *arena,
+           size_t *ret_n, void *ret_rows)
 {
-    crema_writer_t *writers = crema_arena_take(arena, n * sizeof *writers);
-    if (!writers)
+    uint8_t *rows = crema_arena_take(arena, n * layout->plain_bytes);
+    if (!rows)
         return false;
-    for (size_t i = 0; i < n; i++) {
-        if (!crema_protobuf_is_text(in[i]->name) || !crema_protobuf_is_text(in[i]->uuid) ||
-            !crema_protobuf_is_text(in[i]->text))
+    for (size_t i = 0; i < n; i++)
+        if (!s_get_fields(layout, in[i], arena, rows + i * layout->plain_bytes))
             return false;
-        writers[i] = (crema_writer_t){
-            .last = in[i]->last,
-            .dropped = in[i]->dropped,
-            .kind = in[i]->kind,
-            .state = in[i]->state,
-            .name = in[i]->name,
-            .uuid = in[i]->uuid,
-            .text = in[i]->text,
-        };
-        if (!crema_protobuf_take_id(&in[i]->stream_id, &writers[i].stream_id))
-            return false;
-    }
     *ret_n = n;
-    *ret_writers = writers;
+    s_store(ret_rows, rows);
     return true;
 }
 
-bool
-crema_wire_get_field(const crema_wire_field_t *field, const uint8_t *body, crema_arena_t *arena,
-                     uint8_t *msg)
+/* Copies a field of a decoded body. */
+static bool
+s_get_field(const crema_wire_field_t *field, const uint8_t *body, crema_arena_t *arena,
+            uint8_t *msg)
 {
     const void *wire = body + field->wire;
     void *plain = msg + field->plain;
@@ -164,18 +133,36 @@ crema_wire_get_field(const crema_wire_field_t *field, const uint8_t *body, crema
         s_store(plain, s_load(wire));
         *plain_n = *wire_n;
         return s_are_texts(*wire_n, s_load(wire));
-    case REASONS:
-        return s_get_reasons(*wire_n, s_load(wire), arena, plain_n, plain);
-    case WRITERS:
-        return s_get_writers(*wire_n, s_load(wire), arena, plain_n, plain);
+    case ROWS:
+        return s_get_rows(field->rows, *wire_n, s_load(wire), arena, plain_n, plain);
     case TABLE:
         return s_get_table(s_load(wire), arena, plain);
     }
     return false;
 }
 
+static bool
+s_get_fields(const crema_wire_layout_t *layout, const uint8_t *body, crema_arena_t *arena,
+             uint8_t *plain)
+{
+    for (size_t i = 0; i < layout->n_fields; i++)
+        if (!s_get_field(&layout->fields[i], body, arena, plain))
+            return false;
+    return true;
+}
+
+bool
+crema_wire_unpack(const crema_wire_layout_t *layout, const uint8_t *bytes, size_t size,
+                  crema_arena_t *arena, void *plain)
+{
+    ProtobufCAllocator allocator = crema_protobuf_allocator(arena);
+    const ProtobufCMessage *body =
+        protobuf_c_message_unpack(layout->descriptor, &allocator, size, bytes);
+    return body && s_get_fields(layout, (const uint8_t *)body, arena, plain);
+}
+
 /* ---- encoding a field: protobuf-c's structs borrow what they can, hence the casts that drop
- * const; the rest is in the scratch arena, sized for the table or list of reasons at the start
+ * const; the rest is in the scratch arena, sized for the table or list of rows at the start
  * of a message and the faults that may follow */
 
 #define FAULTS_BYTES (CREMA_WIRE_FAULTS_MAX * (sizeof(Crema__Reason) + sizeof(Crema__Reason *)))
@@ -244,50 +231,25 @@ s_put_table(crema_wire_encoder_t *self, const crema_stream_table_t *in)
     return out;
 }
 
-static Crema__Reason **
-s_put_reasons(crema_wire_encoder_t *self, size_t n, const crema_reason_t *in)
-{
-    if (n > CREMA_WIRE_MESSAGE_MAX) /* a reason takes at least two bytes */
-        self->err = CREMA_ELIMIT;
-    if (n == 0 || self->err != CREMA_OK)
-        return NULL;
-    Crema__Reason **pointers = s_scratch(self, n * (sizeof **pointers + sizeof *pointers));
-    if (!pointers)
-        return NULL;
-    Crema__Reason *out = (Crema__Reason *)(pointers + n);
-    for (size_t i = 0; i < n; i++) {
-        crema__reason__init(&out[i]);
-        out[i].code = crema_protobuf_text(in[i].code);
-        out[i].subject = crema_protobuf_text(in[i].subject);
-        out[i].text = crema_protobuf_text(in[i].text);
-        out[i].count = in[i].count;
-        pointers[i] = &out[i];
-    }
-    return pointers;
-}
+static void s_put_fields(crema_wire_encoder_t *self, const crema_wire_layout_t *layout,
+                         const uint8_t *plain, ProtobufCMessage *body);
 
-static Crema__Writer **
-s_put_writers(crema_wire_encoder_t *self, size_t n, const crema_writer_t *in)
+static void *
+s_put_rows(crema_wire_encoder_t *self, const crema_wire_layout_t *layout, size_t n,
+           const uint8_t *in)
 {
-    if (n > CREMA_WIRE_MESSAGE_MAX) /* a writer takes at least two bytes */
+    const size_t wire_bytes = layout->descriptor->sizeof_message;
+    if (n > CREMA_WIRE_MESSAGE_MAX) /* a row takes at least two bytes */
         self->err = CREMA_ELIMIT;
     if (n == 0 || self->err != CREMA_OK)
         return NULL;
-    Crema__Writer **pointers = s_scratch(self, n * (sizeof **pointers + sizeof *pointers));
+    void **pointers = s_scratch(self, n * (sizeof *pointers + wire_bytes));
     if (!pointers)
         return NULL;
-    Crema__Writer *out = (Crema__Writer *)(pointers + n);
+    uint8_t *out = (uint8_t *)(pointers + n);
     for (size_t i = 0; i < n; i++) {
-        crema__writer__init(&out[i]);
-        out[i].stream_id = crema_protobuf_id(&in[i].stream_id);
-        out[i].last = in[i].last;
-        out[i].dropped = in[i].dropped;
-        out[i].kind = in[i].kind;
-        out[i].state = in[i].state;
-        out[i].name = crema_protobuf_text(in[i].name);
-        out[i].uuid = crema_protobuf_text(in[i].uuid);
-        out[i].text = crema_protobuf_text(in[i].text);
-        pointers[i] = &out[i];
+        pointers[i] = out + i * wire_bytes;
+        s_put_fields(self, layout, in + i * layout->plain_bytes, pointers[i]);
     }
     return pointers;
 }
@@ -307,9 +269,9 @@ s_put_key(const uint8_t plain[CREMA_WIRE_KEY_BYTES], ProtobufCBinaryData *wire)
     wire->len = any ? CREMA_WIRE_KEY_BYTES : 0;
 }
 
-void
-crema_wire_put_field(crema_wire_encoder_t *self, const crema_wire_field_t *field,
-                     const uint8_t *msg, uint8_t *body)
+static void
+s_put_field(crema_wire_encoder_t *self, const crema_wire_field_t *field, const uint8_t *msg,
+            uint8_t *body)
 {
     const void *plain = msg + field->plain;
     void *wire = body + field->wire;
@@ -346,16 +308,29 @@ crema_wire_put_field(crema_wire_encoder_t *self, const crema_wire_field_t *field
         s_store(wire, s_load(plain));
         *wire_n = *plain_n;
         break;
-    case REASONS:
-        s_store(wire, s_put_reasons(self, *plain_n, s_load(plain)));
-        *wire_n = s_load(wire) ? *plain_n : 0;
-        break;
-    case WRITERS:
-        s_store(wire, s_put_writers(self, *plain_n, s_load(plain)));
+    case ROWS:
+        s_store(wire, s_put_rows(self, field->rows, *plain_n, s_load(plain)));
         *wire_n = s_load(wire) ? *plain_n : 0;
         break;
     case TABLE:
         s_store(wire, s_put_table(self, plain));
         break;
     }
+}
+
+static void
+s_put_fields(crema_wire_encoder_t *self, const crema_wire_layout_t *layout, const uint8_t *plain,
+             ProtobufCMessage *body)
+{
+    protobuf_c_message_init(layout->descriptor, body);
+    for (size_t i = 0; i < layout->n_fields; i++)
+        s_put_field(self, &layout->fields[i], plain, (uint8_t *)body);
+}
+
+void
+crema_wire_fill(crema_wire_encoder_t *self, const crema_wire_layout_t *layout, const void *plain,
+                crema_wire_body_t *ret_body)
+{
+    assert(layout->descriptor->sizeof_message <= sizeof *ret_body);
+    s_put_fields(self, layout, plain, &ret_body->base);
 }

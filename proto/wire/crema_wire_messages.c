@@ -1,27 +1,31 @@
-/* The messages, field by field: offsets in protobuf-c's struct and in the plain one. */
+/* The messages, field by field. */
 #include "crema_wire_private.h"
 
-/* 0; does not compile if the two fields differ in size. */
-#define SAME_SIZE(message, field, name)                                                            \
-    (0 * sizeof(char[sizeof((message *)0)->field == sizeof((crema_msg_t *)0)->name ? 1 : -1]))
-#define AT(how, message, field, name)                                                              \
-    {                                                                                              \
-        how, offsetof(message, field), offsetof(crema_msg_t, name), 0, 0                           \
-    }
-#define NUMBER(how, message, field, name)                                                          \
-    {                                                                                              \
-        how, offsetof(message, field) + SAME_SIZE(message, field, name),                           \
-            offsetof(crema_msg_t, name), 0, 0                                                      \
-    }
-#define LIST(how, message, field, name, n_name)                                                    \
-    {                                                                                              \
-        how, offsetof(message, field), offsetof(crema_msg_t, name), offsetof(message, n_##field),  \
-            offsetof(crema_msg_t, n_name)                                                          \
-    }
+#define PLAIN crema_reason_t
+static const crema_wire_field_t s_reason[] = {
+    AT(TEXT, Crema__Reason, code, code),
+    AT(TEXT, Crema__Reason, subject, subject),
+    AT(TEXT, Crema__Reason, text, text),
+    NUMBER(LONG, Crema__Reason, count, count),
+};
+static const crema_wire_layout_t c_reason = LAYOUT(crema__reason__descriptor, s_reason);
+#undef PLAIN
+
+#define PLAIN crema_writer_t
+static const crema_wire_field_t s_writer[] = {
+    AT(ID, Crema__Writer, stream_id, stream_id),   NUMBER(LONG, Crema__Writer, last, last),
+    NUMBER(LONG, Crema__Writer, dropped, dropped), NUMBER(WORD, Crema__Writer, kind, kind),
+    NUMBER(WORD, Crema__Writer, state, state),     AT(TEXT, Crema__Writer, name, name),
+    AT(TEXT, Crema__Writer, uuid, uuid),           AT(TEXT, Crema__Writer, text, text),
+};
+static const crema_wire_layout_t c_writer = LAYOUT(crema__writer__descriptor, s_writer);
+#undef PLAIN
+
+#define PLAIN crema_msg_t
 #define BYTES(message, field, name, n_name)                                                        \
     {                                                                                              \
-        FRAMES, offsetof(message, field), offsetof(crema_msg_t, name), 0,                          \
-            offsetof(crema_msg_t, n_name)                                                          \
+        .how = FRAMES, .wire = offsetof(message, field), .plain = offsetof(PLAIN, name),           \
+        .plain_n = offsetof(PLAIN, n_name)                                                         \
     }
 
 static const crema_wire_field_t s_hello[] = {
@@ -35,7 +39,7 @@ static const crema_wire_field_t s_hello[] = {
     AT(TABLE, Crema__Hello, table, hello.table),
     AT(TEXT, Crema__Hello, version, hello.version),
     AT(ID, Crema__Hello, run_id, hello.run_id),
-    LIST(REASONS, Crema__Hello, faults, hello.faults.rows, hello.faults.n),
+    LIST(ROWS, Crema__Hello, faults, hello.faults.rows, hello.faults.n, .rows = &c_reason),
 };
 
 static const crema_wire_field_t s_data[] = {
@@ -71,13 +75,14 @@ static const crema_wire_field_t s_heartbeat[] = {
     NUMBER(LONG, Crema__Heartbeat, echo_t2_mono_ns, heartbeat.echo_t2_mono_ns),
     NUMBER(LONG, Crema__Heartbeat, echo_t3_mono_ns, heartbeat.echo_t3_mono_ns),
     NUMBER(LONG, Crema__Heartbeat, echo_t4_mono_ns, heartbeat.echo_t4_mono_ns),
-    LIST(REASONS, Crema__Heartbeat, faults, heartbeat.faults.rows, heartbeat.faults.n),
+    LIST(ROWS, Crema__Heartbeat, faults, heartbeat.faults.rows, heartbeat.faults.n,
+         .rows = &c_reason),
 };
 
 static const crema_wire_field_t s_bye[] = {
     NUMBER(WORD, Crema__Bye, reason, bye.reason),
     AT(TABLE, Crema__Bye, table, bye.table),
-    LIST(REASONS, Crema__Bye, faults, bye.faults.rows, bye.faults.n),
+    LIST(ROWS, Crema__Bye, faults, bye.faults.rows, bye.faults.n, .rows = &c_reason),
 };
 
 static const crema_wire_field_t s_welcome[] = {
@@ -169,7 +174,7 @@ static const crema_wire_field_t s_run_seal[] = {
     AT(ID, Crema__RunSeal, owner, run.owner),
     NUMBER(LONG, Crema__RunSeal, t_end_ns, run.t_end_ns),
     NUMBER(LONG, Crema__RunSeal, t_verdict_ns, run.t_verdict_ns),
-    LIST(REASONS, Crema__RunSeal, reasons, run.reasons, run.n_reasons),
+    LIST(ROWS, Crema__RunSeal, reasons, run.reasons, run.n_reasons, .rows = &c_reason),
     NUMBER(WORD, Crema__RunSeal, writer_parts, run.writer_parts),
 };
 
@@ -177,7 +182,7 @@ static const crema_wire_field_t s_run_writers[] = {
     AT(NEED_ID, Crema__RunWriters, run_id, writers.run_id),
     NUMBER(WORD, Crema__RunWriters, part, writers.part),
     NUMBER(WORD, Crema__RunWriters, parts, writers.parts),
-    LIST(WRITERS, Crema__RunWriters, writers, writers.writers, writers.n),
+    LIST(ROWS, Crema__RunWriters, writers, writers.writers, writers.n, .rows = &c_writer),
     AT(ID, Crema__RunWriters, owner, writers.owner),
 };
 
@@ -198,7 +203,7 @@ static const crema_wire_field_t s_sealed[] = {
     AT(TEXT, Crema__Sealed, verdict, sealed.verdict),
     AT(TEXT, Crema__Sealed, error, sealed.error),
     NUMBER(LONG, Crema__Sealed, revision, sealed.revision),
-    LIST(REASONS, Crema__Sealed, reasons, sealed.reasons, sealed.n_reasons),
+    LIST(ROWS, Crema__Sealed, reasons, sealed.reasons, sealed.n_reasons, .rows = &c_reason),
 };
 
 static const crema_wire_field_t s_run_state[] = {
@@ -215,7 +220,7 @@ static const crema_wire_field_t s_run_state[] = {
     AT(TEXT, Crema__RunState, path, run_state.path),
     AT(TEXT, Crema__RunState, verdict, run_state.verdict),
     AT(TEXT, Crema__RunState, error, run_state.error),
-    LIST(REASONS, Crema__RunState, reasons, run_state.reasons, run_state.n_reasons),
+    LIST(ROWS, Crema__RunState, reasons, run_state.reasons, run_state.n_reasons, .rows = &c_reason),
     NUMBER(LONG, Crema__RunState, revision, run_state.revision),
     NUMBER(LONG, Crema__RunState, verdict_after_ns, run_state.verdict_after_ns),
     NUMBER(LONG, Crema__RunState, t_now_ns, run_state.t_now_ns),
@@ -257,7 +262,7 @@ s_check_writers(const crema_msg_t *msg)
 
 #define KIND(type, descriptor, fields, check)                                                      \
     {                                                                                              \
-        CREMA_MSG_##type, #type, &descriptor, fields, sizeof fields / sizeof fields[0], check      \
+        CREMA_MSG_##type, #type, LAYOUT(descriptor, fields), check                                 \
     }
 
 static const crema_wire_kind_t s_kinds[] = {

@@ -1,5 +1,6 @@
-/* crema_wire_private - shared by the source files of crema_wire, of which each uses only those before it: crema_wire_fields.c
- * copies a field, crema_wire_messages.c has the table of messages, crema_wire.c the envelope. */
+/* crema_wire_private - shared by the codecs of records and of messages: each body is described by a table of its fields,
+ * which serves both directions. crema_wire_fields.c copies fields, crema_record.c and crema_wire_messages.c have the tables,
+ * crema_wire.c the envelope. */
 #ifndef CREMA_WIRE_PRIVATE_H
 #define CREMA_WIRE_PRIVATE_H
 
@@ -18,23 +19,53 @@ typedef enum {
     FRAMES,     /* bytes with their size */
     TEXTS,      /* a list of texts with its length */
     SAME_TEXTS, /* another list of the same length as the one before */
-    REASONS,
-    WRITERS,
+    ROWS,       /* a list of structs with its length */
     TABLE,
 } how_t;
 
+typedef struct crema_wire_layout crema_wire_layout_t;
+
 typedef struct {
     how_t how;
-    uint16_t wire, plain;     /* offsets of the field */
-    uint16_t wire_n, plain_n; /* offsets of its length */
+    uint16_t wire, plain;            /* offsets of the field */
+    uint16_t wire_n, plain_n;        /* offsets of its length */
+    const crema_wire_layout_t *rows; /* ROWS: of each of them */
 } crema_wire_field_t;
+
+/* A struct of protobuf-c and the plain one. */
+struct crema_wire_layout {
+    const ProtobufCMessageDescriptor *descriptor;
+    const crema_wire_field_t *fields;
+    size_t n_fields, plain_bytes;
+};
+
+/* Rows of these tables: the offsets of a field in protobuf-c's struct and in PLAIN, which the file of the table defines. */
+#define AT(how_, message, field, name)                                                             \
+    {                                                                                              \
+        .how = how_, .wire = offsetof(message, field), .plain = offsetof(PLAIN, name)              \
+    }
+/* 0; does not compile if the two fields differ in size. */
+#define SAME_SIZE(message, field, name)                                                            \
+    (0 * sizeof(char[sizeof((message *)0)->field == sizeof((PLAIN *)0)->name ? 1 : -1]))
+#define NUMBER(how_, message, field, name)                                                         \
+    {                                                                                              \
+        .how = how_, .wire = offsetof(message, field) + SAME_SIZE(message, field, name),           \
+        .plain = offsetof(PLAIN, name)                                                             \
+    }
+#define LIST(how_, message, field, name, n_name, ...)                                              \
+    {                                                                                              \
+        .how = how_, .wire = offsetof(message, field), .plain = offsetof(PLAIN, name),             \
+        .wire_n = offsetof(message, n_##field), .plain_n = offsetof(PLAIN, n_name), __VA_ARGS__    \
+    }
+#define LAYOUT(descriptor, fields)                                                                 \
+    {                                                                                              \
+        &descriptor, fields, sizeof fields / sizeof fields[0], sizeof(PLAIN)                       \
+    }
 
 typedef struct {
     crema_msg_type_t type;
     const char *name;
-    const ProtobufCMessageDescriptor *descriptor;
-    const crema_wire_field_t *fields;
-    size_t n_fields;
+    crema_wire_layout_t layout;
     bool (*check)(const crema_msg_t *msg); /* NULL: no further checks */
 } crema_wire_kind_t;
 
@@ -43,12 +74,19 @@ typedef struct {
     crema_err_t err;        /* the first error */
 } crema_wire_encoder_t;
 
-/* Copies a field of a decoded body into the message. False: it is not sound, or does not fit into the arena. */
-bool crema_wire_get_field(const crema_wire_field_t *field, const uint8_t *body,
-                          crema_arena_t *arena, uint8_t *msg);
-/* Sets a field of the body that is to be packed. */
-void crema_wire_put_field(crema_wire_encoder_t *self, const crema_wire_field_t *field,
-                          const uint8_t *msg, uint8_t *body);
+/* Any of protobuf-c's structs, to be packed. */
+typedef union {
+    ProtobufCMessage base;
+    uint8_t bytes[512];
+} crema_wire_body_t;
+
+/* Decodes a body into the plain struct. False: it is not sound, or does not fit into the arena. */
+bool crema_wire_unpack(const crema_wire_layout_t *layout, const uint8_t *bytes, size_t size,
+                       crema_arena_t *arena, void *plain);
+/* Fills in a body from the plain struct, whose texts and lists it borrows; the caller destroys the
+ * encoder's scratch when it is packed. */
+void crema_wire_fill(crema_wire_encoder_t *self, const crema_wire_layout_t *layout,
+                     const void *plain, crema_wire_body_t *ret_body);
 
 /* NULL: there is no such message. */
 const crema_wire_kind_t *crema_wire_kind(crema_msg_type_t type);
