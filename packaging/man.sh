@@ -1,9 +1,8 @@
 #!/bin/sh
-# man.sh SOURCE DATE OUTPUT PROGRAM...: the manual pages, of the programs' own tables and of the documents, below OUTPUT/manN, compressed.
+# man.sh SOURCE DATE OUTPUT: the manual pages that are documents, below OUTPUT/manN, compressed. packaging/shell makes those of the programs.
 set -eu
 source=$1 date=$2 output=$3
-shift 3
-mkdir -p "$output/man1" "$output/man5" "$output/man7"
+mkdir -p "$output/man5" "$output/man7"
 # Sentences are lines of up to 78 characters, but for what is laid out already; a heading needs no paragraph behind it.
 tidy() {
     awk '
@@ -33,9 +32,5 @@ page() { # DOCUMENT SECTION NAME SUMMARY
         lowdown -Tman "$source/docs/$1" | sed -e 's/\\f(CW/\\fB/g; s/\\fC/\\fB/g' -e '/^\.\\" /d' | tidy
     } | gzip -9n >"$output/man$2/$3.$2.gz"
 }
-for program; do
-    name=$(basename "$program")
-    "$program" --man | gzip -9n >"$output/man1/$name.1.gz"
-done
 page run-file.md 5 crema-run-file "the HDF5 file of a run"
 page protocol.md 7 crema-protocol "the delivery protocol of agents, aggregator, sink and collector"

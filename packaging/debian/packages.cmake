@@ -10,9 +10,8 @@ find_program(LOWDOWN lowdown REQUIRED)
 set(man ${PROJECT_BINARY_DIR}/man)
 list(TRANSFORM programs REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE files)
 add_custom_target(man ALL
-    COMMAND ${here}/man.sh ${PROJECT_SOURCE_DIR} ${CREMA_DATE} ${man} ${files}
-    DEPENDS ${programs}
-    COMMENT "Generating the manual pages"
+    COMMAND ${here}/man.sh ${PROJECT_SOURCE_DIR} ${CREMA_DATE} ${man}
+    COMMENT "Generating the manual pages of the documents"
     VERBATIM)
 install(DIRECTORY ${man}/ DESTINATION share/man COMPONENT programs)
 
@@ -21,7 +20,7 @@ set(shell ${PROJECT_BINARY_DIR}/shell)
 add_custom_target(shell ALL
     COMMAND ${CREMA_PYTHON} ${here}/shell ${shell} ${CREMA_DATE} ${PROJECT_VERSION} ${files}
     DEPENDS ${programs}
-    COMMENT "Generating the completions of shells, and crema(1)"
+    COMMENT "Generating the completions of shells and the manual pages of the programs"
     VERBATIM)
 install(DIRECTORY ${shell}/man1 DESTINATION share/man COMPONENT programs)
 install(DIRECTORY ${shell}/bash/ DESTINATION share/bash-completion/completions COMPONENT programs)

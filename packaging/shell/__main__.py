@@ -1,7 +1,7 @@
 """Write what shells and man(1) know of the programs: ``python packaging/shell OUTPUT DATE VERSION PROGRAM...``.
 
-OUTPUT/bash and OUTPUT/zsh hold a completion per program and one for ``crema``, OUTPUT/man1 the manual page of ``crema``; each follows from
-the program's own options. The package ``crema`` must be importable, as the source tree is; of what it needs, click is enough.
+OUTPUT/bash and OUTPUT/zsh hold a completion per program and one for ``crema``, OUTPUT/man1 their manual pages; each follows from the
+program's own options. The package ``crema`` must be importable, as the source tree is; of what it needs, click is enough.
 """
 
 from __future__ import annotations
@@ -26,9 +26,12 @@ def main() -> None:
     for folder in ("bash", "zsh", "man1"):
         (made / folder).mkdir(parents=True, exist_ok=True)
     command = model.of_click(group, "crema")
-    page = man.write(command, date, version).encode()
-    (made / "man1/crema.1.gz").write_bytes(gzip.compress(page, mtime=0))
-    for each in (command, *(model.of_program(pathlib.Path(path)) for path in programs)):
+    of_programs = [model.of_program(pathlib.Path(path)) for path in programs]
+    pages = {each.name: man.write_program(each, date, version) for each in of_programs}
+    pages["crema"] = man.write(command, date, version)
+    for name, page in pages.items():
+        (made / f"man1/{name}.1.gz").write_bytes(gzip.compress(page.encode(), mtime=0))
+    for each in (command, *of_programs):
         (made / "bash" / each.name).write_text(bash.write(each))
         (made / "zsh" / f"_{each.name}").write_text(zsh.write(each))
 

@@ -26,6 +26,8 @@ class Option:
     help: str
     kind: str = "text"  # what the value is: file, directory, choice, text
     choices: tuple[str, ...] = ()
+    variable: str = ""  # of the environment that sets it
+    default: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,23 +41,29 @@ class Command:
     commands: tuple[Command, ...] = ()
     files: bool = False  # its arguments are files or directories
     wraps: bool = False  # what follows `--` is another command
+    epilogue: str = ""
+    n_common: int = 0  # of the options, at their end: what every program has
 
 
-def _option(given: str, value: str, help_: str) -> Option:
+def _option(given: str, value: str, help_: str, variable: str, default: str) -> Option:
+    kind, choices = _KINDS.get(value, "text"), ()
     choice = _CHOICE.fullmatch(help_) if value else None
     if choice:
-        return Option((given,), value, help_, "choice", tuple(re.split(", | or ", choice[1])))
-    return Option((given,), value, help_, _KINDS.get(value, "text"))
+        kind, choices = "choice", tuple(re.split(", | or ", choice[1]))
+    return Option((given,), value, help_, kind, choices, variable, default)
 
 
 def of_program(path: pathlib.Path, *words: str) -> Command:
     """The command line of a C program, or of one of its words, with the words that its synopsis names."""
     told = subprocess.run([path, *words, "--options"], check=True, capture_output=True, text=True)
     lines = [line.split("\t") for line in told.stdout.splitlines()]
-    synopsis = [
-        fields[1].removeprefix(f"{path.name} ") for fields in lines if fields[0] == "synopsis"
-    ]
+
+    def text(what: str) -> list[str]:
+        return [fields[1] for fields in lines if fields[0] == what]
+
+    synopsis = [line.removeprefix(f"{path.name} ") for line in text("synopsis")]
     options = tuple(_option(*fields[1:]) for fields in lines if fields[0] == "option")
+    n_common = len(lines) - 1 - lines.index(["common"])
     below = ()
     if not words:
         first = (re.match(r"([a-z]+) ", form) for form in synopsis)
@@ -63,7 +71,10 @@ def of_program(path: pathlib.Path, *words: str) -> Command:
     name = words[-1] if words else path.name
     files = any(re.match("[A-Z]", form) for form in synopsis)
     wraps = any("-- command" in form for form in synopsis)
-    return Command(name, "", tuple(synopsis), options, below, files, wraps)
+    description, epilogue = " ".join(text("description")), " ".join(text("epilogue"))
+    return Command(
+        name, description, tuple(synopsis), options, below, files, wraps, epilogue, n_common
+    )
 
 
 def _of_parameter(parameter: click.Parameter, context: click.Context) -> Option:

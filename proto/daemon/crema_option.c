@@ -1,10 +1,11 @@
 #include "crema_option.h"
 
+#include <sys/prctl.h>
+
 #include <czmq.h>
 
 #include "crema_config.h"
 #include "crema_log.h"
-#include "crema_parent.h"
 #include "crema_value.h"
 #include "crema_variable.h"
 #include "crema_version.h"
@@ -43,18 +44,22 @@ typedef struct {
 
 typedef struct {
     const crema_usage_t *usage;
-    const crema_option_t *own, *common;
+    const crema_option_t *options;
     int argc;
     char **argv;
     int rest; /* index of the first argument not taken */
 } parser_t;
 
-#define TABLE_MAX 64 /* options of one table */
+#define TABLE_MAX 64 /* options of a program */
 
-/* Where the value of each option came from, for --check: of the program's table, then of the common one. */
+/* The program's options, then the common ones. The caller's table may be gone when values are printed or read once more. */
+static crema_option_t s_table[TABLE_MAX];
+static size_t s_n_own;
+
+/* Where the value of each option came from, for --check. Texts live as long as the value. */
 static struct {
     const char *text, *kind;
-} s_sources[2][TABLE_MAX];
+} s_sources[TABLE_MAX];
 
 /* What SIGHUP reads again. */
 static parser_t s_parsed;
@@ -127,24 +132,12 @@ s_set_number(const parser_t *self, const crema_option_t *option, const char *tex
     return true;
 }
 
-/* Texts of a value live as long as the value. */
-static void
-s_remember(const parser_t *self, const crema_option_t *option, const char *text,
-           const place_t *place)
-{
-    const crema_option_t *const tables[] = {self->own, self->common};
-    for (size_t t = 0; t < 2; t++)
-        for (size_t i = 0; i < TABLE_MAX && tables[t][i].name; i++)
-            if (&tables[t][i] == option) {
-                s_sources[t][i].text = text;
-                s_sources[t][i].kind = place->kind;
-            }
-}
-
 static bool
 s_set(const parser_t *self, const crema_option_t *option, const char *text, const place_t *place)
 {
-    s_remember(self, option, text, place);
+    size_t i = (size_t)(option - self->options);
+    s_sources[i].text = text;
+    s_sources[i].kind = place->kind;
     if (option->type == CREMA_OPTION_TEXT) {
         *(const char **)option->value = text;
         return true;
@@ -155,25 +148,23 @@ s_set(const parser_t *self, const crema_option_t *option, const char *text, cons
            s_complain(self, place, "--%s: \"%s\" is %s", option->name, text, c_not_a[option->type]);
 }
 
-/* The option of that name in the program's table, else in the common one, else NULL. */
+/* NULL: there is none of that name. */
 static const crema_option_t *
 s_find(const parser_t *self, const char *name, size_t length)
 {
-    const crema_option_t *const tables[] = {self->own, self->common};
-    for (size_t t = 0; t < 2; t++)
-        for (const crema_option_t *option = tables[t]; option->name; option++)
-            if (strlen(option->name) == length && memcmp(option->name, name, length) == 0)
-                return option;
+    for (const crema_option_t *option = self->options; option->name; option++)
+        if (strlen(option->name) == length && memcmp(option->name, name, length) == 0)
+            return option;
     return NULL;
 }
 
 /* ---- the four sources, from weak to strong */
 
 static bool
-s_take_defaults(const parser_t *self, const crema_option_t *options)
+s_take_defaults(const parser_t *self)
 {
     static const place_t place = {"built in", NULL};
-    for (const crema_option_t *option = options; option->name; option++) {
+    for (const crema_option_t *option = self->options; option->name; option++) {
         if (option->fallback) {
             if (!s_set(self, option, option->fallback, &place))
                 return false;
@@ -209,11 +200,12 @@ s_take_file(const parser_t *self, const char *path, zconfig_t **config)
     return true;
 }
 
+/* Sets what `only` points at, or everything if it is NULL. */
 static bool
-s_take_environment(const parser_t *self, const crema_option_t *options)
+s_take_environment(const parser_t *self, const void *only)
 {
-    for (const crema_option_t *option = options; option->name; option++) {
-        if (crema_option_is_question(option))
+    for (const crema_option_t *option = self->options; option->name; option++) {
+        if (crema_option_is_question(option) || (only && option->value != only))
             continue;
         const crema_variable_t variable = crema_variable_find(self->usage->program, option->name);
         const place_t place = {"environment", variable.name};
@@ -227,18 +219,16 @@ s_take_environment(const parser_t *self, const crema_option_t *options)
 static void
 s_warn_of_outdated(const parser_t *self)
 {
-    const crema_option_t *const tables[] = {self->own, self->common};
-    for (size_t t = 0; t < 2; t++)
-        for (size_t i = 0; i < TABLE_MAX && tables[t][i].name; i++) {
-            const char *option = tables[t][i].name, *kind = s_sources[t][i].kind;
-            const crema_variable_t variable = crema_variable_find(self->usage->program, option);
-            char name[CREMA_VARIABLE_CHARS];
-            if (!variable.outdated || strcmp(kind, "environment") != 0)
-                continue;
-            crema_variable_name(self->usage->program, option, name);
-            crema_log_warn("variable_outdated", CREMA_TEXT("variable", variable.name),
-                           CREMA_TEXT("use", name));
-        }
+    for (size_t i = 0; self->options[i].name; i++) {
+        const char *option = self->options[i].name;
+        const crema_variable_t variable = crema_variable_find(self->usage->program, option);
+        char name[CREMA_VARIABLE_CHARS];
+        if (!variable.outdated || strcmp(s_sources[i].kind, "environment") != 0)
+            continue;
+        crema_variable_name(self->usage->program, option, name);
+        crema_log_warn("variable_outdated", CREMA_TEXT("variable", variable.name),
+                       CREMA_TEXT("use", name));
+    }
 }
 
 /* What one argument asks for. */
@@ -334,50 +324,53 @@ s_start_log(const parser_t *self)
     return true;
 }
 
-/* The command line comes twice: first for the file it may name and for --help, then, because it is the strongest, at the end. */
+/* Environment and command line come twice: first for the file that they may name, then because they are stronger. */
 static bool
 s_take_all(parser_t *self)
 {
-    if (!s_take_environment(self, s_common_options) || !s_take_arguments(self, &s_common.config))
+    if (!s_take_environment(self, &s_common.config) || !s_take_arguments(self, &s_common.config))
         return false;
     if (s_common.config && !s_take_file(self, s_common.config, &s_config))
         return false;
-    return s_take_environment(self, self->own) && s_take_environment(self, s_common_options) &&
-           s_take_arguments(self, NULL) && s_start_log(self);
+    return s_take_environment(self, NULL) && s_take_arguments(self, NULL) && s_start_log(self);
 }
 
-/* The caller's table may be gone when its values are printed or read once more. */
 static void
-s_keep(const parser_t *parsed)
+s_fill_table(const crema_option_t *own)
 {
-    static crema_option_t own[TABLE_MAX];
-    for (size_t i = 0; i + 1 < TABLE_MAX && parsed->own[i].name; i++)
-        own[i] = parsed->own[i];
-    s_parsed = *parsed;
-    s_parsed.own = own;
+    const size_t n_common = sizeof s_common_options / sizeof *s_common_options; /* with its end */
+    s_n_own = 0;
+    while (own[s_n_own].name)
+        s_n_own++;
+    assert(s_n_own + n_common <= TABLE_MAX);
+    memcpy(s_table, own, s_n_own * sizeof *own);
+    memcpy(s_table + s_n_own, s_common_options, sizeof s_common_options);
+}
+
+/* From now on the kernel sends this process SIGTERM when the thread that started it ends, as prctl(2) PR_SET_PDEATHSIG says.
+ * If its parent is not `pid` any more, the signal comes at once. 0: it does not end with anybody. */
+static void
+s_end_with(int64_t pid)
+{
+    if (pid == 0)
+        return;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != pid) /* it ended before the kernel knew */
+        raise(SIGTERM);
 }
 
 crema_option_result_t
 crema_option_parse(const crema_usage_t *usage, const crema_option_t *options, int argc, char **argv,
                    int *ret_rest)
 {
-    parser_t self = {
-        .usage = usage,
-        .own = options,
-        .common = s_common_options,
-        .argc = argc,
-        .argv = argv,
-    };
-    if (argc == 2 && strcmp(argv[1], "--man") == 0) { /* what packages install; not for people */
-        crema_option_print_man(usage, options, s_common_options);
-        return CREMA_OPTION_DONE;
-    }
-    if (argc == 2 && strcmp(argv[1], "--options") == 0) {
+    parser_t self = {.usage = usage, .options = s_table, .argc = argc, .argv = argv};
+    s_fill_table(options);
+    if (argc == 2 && strcmp(argv[1], "--options") == 0) { /* for packages, not for people */
         crema_option_print_tables(usage, options, s_common_options);
         return CREMA_OPTION_DONE;
     }
-    if (!s_take_defaults(&self, s_common_options) || !s_take_defaults(&self, options) ||
-        !s_take_arguments(&self, &s_common.help) || !s_take_arguments(&self, &s_common.version))
+    if (!s_take_defaults(&self) || !s_take_arguments(&self, &s_common.help) ||
+        !s_take_arguments(&self, &s_common.version))
         return CREMA_OPTION_ERROR;
     if (s_common.help) {
         crema_option_print_help(usage, options, s_common_options);
@@ -391,33 +384,26 @@ crema_option_parse(const crema_usage_t *usage, const crema_option_t *options, in
         return CREMA_OPTION_ERROR;
     s_warn_of_outdated(&self);
     *ret_rest = self.rest;
-    s_keep(&self);
-    crema_parent_end_with(s_common.end_with);
+    s_parsed = self;
+    s_end_with(s_common.end_with);
     return s_common.check ? CREMA_OPTION_CHECK : CREMA_OPTION_RUN;
 }
 
 /* ---- what it would do */
 
-static void
-s_print_values(const crema_option_t *options, int t)
-{
-    for (size_t i = 0; i < TABLE_MAX && options[i].name; i++) {
-        const char *text = s_sources[t][i].text, *kind = s_sources[t][i].kind;
-        if (!text || crema_option_is_question(&options[i]) ||
-            strcmp(options[i].name, "config") == 0)
-            continue;
-        const bool from_file = strcmp(kind, "file") == 0;
-        printf("%s = \"%s\"%*s# %s%s%s\n", options[i].name, text,
-               (int)(48 - strnlen(options[i].name, 24) - strnlen(text, 20)), "", kind,
-               from_file ? " " : "", from_file ? s_common.config : "");
-    }
-}
-
 void
 crema_option_print_values(void)
 {
-    s_print_values(s_parsed.own, 0);
-    s_print_values(s_parsed.common, 1);
+    for (size_t i = 0; s_table[i].name; i++) {
+        const char *text = s_sources[i].text, *kind = s_sources[i].kind;
+        if (!text || crema_option_is_question(&s_table[i]) ||
+            strcmp(s_table[i].name, "config") == 0)
+            continue;
+        const bool from_file = strcmp(kind, "file") == 0;
+        printf("%s = \"%s\"%*s# %s%s%s\n", s_table[i].name, text,
+               (int)(48 - strnlen(s_table[i].name, 24) - strnlen(text, 20)), "", kind,
+               from_file ? " " : "", from_file ? s_common.config : "");
+    }
 }
 
 /* ---- once more, at SIGHUP */
@@ -427,18 +413,6 @@ typedef union {
     bool flag;
     int64_t number;
 } slot_t;
-
-/* The same options with values elsewhere. */
-static void
-s_redirect(const crema_option_t *from, crema_option_t to[TABLE_MAX], slot_t slots[TABLE_MAX])
-{
-    size_t i = 0;
-    for (; i + 1 < TABLE_MAX && from[i].name; i++) {
-        to[i] = from[i];
-        to[i].value = &slots[i];
-    }
-    to[i] = (crema_option_t){0};
-}
 
 static bool
 s_is_changed(const crema_option_t *option, const slot_t *slot)
@@ -451,21 +425,22 @@ s_is_changed(const crema_option_t *option, const slot_t *slot)
     return (before == NULL) != (slot->text == NULL) || (before && strcmp(before, slot->text) != 0);
 }
 
+/* Of the program's own options. */
 static void
-s_take_changed(const crema_option_t *own, const slot_t *slots, const char *const *names)
+s_take_changed(const slot_t *slots, const char *const *names)
 {
-    for (size_t i = 0; own[i].name; i++) {
-        if (!s_is_changed(&own[i], &slots[i]))
+    for (size_t i = 0; i < s_n_own; i++) {
+        if (!s_is_changed(&s_table[i], &slots[i]))
             continue;
         const char *const *name = names;
-        while (*name && strcmp(*name, own[i].name) != 0)
+        while (*name && strcmp(*name, s_table[i].name) != 0)
             name++;
         if (*name) {
-            *(int64_t *)own[i].value = slots[i].number;
-            crema_log_info("option_changed", CREMA_TEXT("option", own[i].name),
+            *(int64_t *)s_table[i].value = slots[i].number;
+            crema_log_info("option_changed", CREMA_TEXT("option", s_table[i].name),
                            CREMA_INT("value", slots[i].number));
         } else {
-            crema_log_warn("option_needs_restart", CREMA_TEXT("option", own[i].name));
+            crema_log_warn("option_needs_restart", CREMA_TEXT("option", s_table[i].name));
         }
     }
 }
@@ -473,23 +448,22 @@ s_take_changed(const crema_option_t *own, const slot_t *slots, const char *const
 bool
 crema_option_reload(const char *const *names)
 {
-    slot_t own[TABLE_MAX] = {0}, common[TABLE_MAX] = {0};
-    crema_option_t own_options[TABLE_MAX], common_options[TABLE_MAX];
-    s_redirect(s_parsed.own, own_options, own);
-    s_redirect(s_common_options, common_options, common);
+    slot_t slots[TABLE_MAX] = {0}; /* where the values go at first */
+    crema_option_t options[TABLE_MAX];
+    memcpy(options, s_table, sizeof options);
+    for (size_t i = 0; options[i].name; i++)
+        options[i].value = &slots[i];
     parser_t self = s_parsed;
-    self.own = own_options;
-    self.common = common_options;
+    self.options = options;
     zconfig_t *config = NULL;
     crema_log_level_t level;
     const crema_option_t *log_level = s_find(&self, "log-level", strlen("log-level"));
-    bool ok = s_take_defaults(&self, common_options) && s_take_defaults(&self, own_options) &&
+    bool ok = s_take_defaults(&self) &&
               (!s_common.config || s_take_file(&self, s_common.config, &config)) &&
-              s_take_environment(&self, own_options) && s_take_environment(&self, common_options) &&
-              s_take_arguments(&self, NULL) &&
+              s_take_environment(&self, NULL) && s_take_arguments(&self, NULL) &&
               s_parse_level(&self, *(const char *const *)log_level->value, &level);
     if (ok) {
-        s_take_changed(s_parsed.own, own, names);
+        s_take_changed(slots, names);
         crema_log_at(level);
     } else {
         crema_log_warn("reload_refused", CREMA_TEXT("remedy", "mend the configuration, then send "

@@ -70,12 +70,9 @@ bool crema_option_is_on(const crema_option_t *option);
 void crema_option_print_help(const crema_usage_t *usage, const crema_option_t *own,
                              const crema_option_t *common);
 
-/* The manual page of a program on standard output, in man(7): `<program> --man`. */
-void crema_option_print_man(const crema_usage_t *usage, const crema_option_t *own,
-                            const crema_option_t *common);
-
-/* The same tables for programs, `<program> --options`: lines of fields with tabs between, "synopsis" and a line of it, or "option", its name
- * as it is given, the name of its value (empty for flags) and its help. The completions of shells are made of it. */
+/* The same for programs, `<program> --options`: lines of fields with tabs between. "synopsis", "description" or "epilogue" and a line of it;
+ * "option", its name as it is given, the name of its value (empty for flags), its help, its variable and its default (empty without one);
+ * "common" before the options that every program has. Manual pages and the completions of shells are made of it. */
 void crema_option_print_tables(const crema_usage_t *usage, const crema_option_t *own,
                                const crema_option_t *common);
 

@@ -94,3 +94,13 @@ def test_the_manual_page_has_every_command(made):
     for word in ("check", "diff", "doctor", "keys add", "scaling", "top", "what-if"):
         assert f'.SS "crema {word} ' in page
     assert "--input-speed" in page
+
+
+def test_the_manual_page_of_a_program_has_every_option_with_its_variable_and_default(made):
+    page = subprocess.run(
+        ["gzip", "-dc", made / "man1/crema-sink.1.gz"], capture_output=True, text=True, check=True
+    ).stdout.replace("\\-", "-")
+    assert "\n.br\n.B crema-sink\ncheck FILE...\n" in page
+    option = "\n.TP\n\\fB--commit-interval\\fR \\fITIME\\fR\n"
+    assert "[CREMA_SINK_COMMIT_INTERVAL, default 20ms]" in page.split(option)[1].split(".TP")[0]
+    assert page.index('.SS "Common options"') < page.index("--log-level") < page.index("--version")

@@ -1,0 +1,99 @@
+/* What the program says of its options: --help, and --options for packages. */
+#include <stdio.h>
+#include <string.h>
+
+#include "crema_option.h"
+#include "crema_variable.h"
+
+#define HELP_COLUMN 34
+
+bool
+crema_option_is_question(const crema_option_t *option)
+{
+    static const char *const c_questions[] = {"check", "version", "help"};
+    for (size_t i = 0; i < sizeof c_questions / sizeof *c_questions; i++)
+        if (strcmp(option->name, c_questions[i]) == 0)
+            return true;
+    return false;
+}
+
+bool
+crema_option_is_on(const crema_option_t *option)
+{
+    return option->type == CREMA_OPTION_FLAG && option->fallback &&
+           strcmp(option->fallback, "true") == 0;
+}
+
+static void
+s_print_option(const char *program, const crema_option_t *option)
+{
+    char name[CREMA_VARIABLE_CHARS];
+    int used = printf("  --%s%s%s%s", crema_option_is_on(option) ? "no-" : "", option->name,
+                      option->argument ? " " : "", option->argument ? option->argument : "");
+    if (used >= HELP_COLUMN)
+        used = printf("\n") - 1;
+    printf("%*s%s\n", HELP_COLUMN - used, "", option->help);
+    if (crema_option_is_question(option))
+        return;
+    crema_variable_name(program, option->name, name);
+    if (option->fallback && option->type != CREMA_OPTION_FLAG)
+        printf("%*s[%s, default %s]\n", HELP_COLUMN, "", name, option->fallback);
+    else
+        printf("%*s[%s]\n", HELP_COLUMN, "", name);
+}
+
+void
+crema_option_print_help(const crema_usage_t *usage, const crema_option_t *own,
+                        const crema_option_t *common)
+{
+    printf("usage: %s %s\n\n%s\n\noptions:\n", usage->program, usage->synopsis, usage->description);
+    for (const crema_option_t *option = own; option->name; option++)
+        s_print_option(usage->program, option);
+    printf("\ncommon options:\n");
+    for (const crema_option_t *option = common; option->name; option++)
+        s_print_option(usage->program, option);
+    printf("\nA value comes from the command line, else the environment variable in brackets, else "
+           "the same without\nthe program's name (CREMA_LOG_LEVEL), which sets the option in every "
+           "program, else the file, else the\ndefault. Sizes take k M G Ki Mi Gi, durations ms s m "
+           "h.\n");
+    if (usage->epilogue)
+        printf("\n%s\n", usage->epilogue);
+}
+
+/* ---- for programs */
+
+static void
+s_print_lines(const char *what, const char *lines)
+{
+    while (lines) {
+        lines += strspn(lines, " ");
+        const size_t n = strcspn(lines, "\n");
+        printf("%s\t%.*s\n", what, (int)n, lines);
+        lines = lines[n] ? lines + n + 1 : NULL;
+    }
+}
+
+static void
+s_print_table(const char *program, const crema_option_t *options)
+{
+    for (const crema_option_t *option = options; option->name; option++) {
+        char variable[CREMA_VARIABLE_CHARS] = "";
+        if (!crema_option_is_question(option))
+            crema_variable_name(program, option->name, variable);
+        printf("option\t--%s%s\t%s\t%s\t%s\t%s\n", crema_option_is_on(option) ? "no-" : "",
+               option->name, option->argument ? option->argument : "", option->help, variable,
+               option->fallback && option->type != CREMA_OPTION_FLAG ? option->fallback : "");
+    }
+}
+
+void
+crema_option_print_tables(const crema_usage_t *usage, const crema_option_t *own,
+                          const crema_option_t *common)
+{
+    s_print_lines("synopsis", usage->synopsis);
+    s_print_lines("description", usage->description);
+    s_print_lines("epilogue", usage->epilogue);
+    s_print_table(usage->program, own);
+    printf("common\n");
+    s_print_table(usage->program, common);
+}
