@@ -495,14 +495,18 @@ def test_times_of_tasks_are_on_the_workers_clock(client, tmp_path):
         get_worker().scheduler_delay = 7.0 + n
         return began, time.time()
 
+    def let_heartbeats(action, dask_worker):
+        getattr(dask_worker.periodic_callbacks["heartbeat"], action)()
+
     settings = support.config(tmp_path)
+    # No real heartbeat and no other task may set the delay while Dask reads it.
+    client.run(let_heartbeats, "stop")
     with support.recording(client, settings) as streams:
         stamps = {}
-        for n in range(
-            8
-        ):  # one after the other: beside it another task would set the delay while Dask reads it
+        for n in range(8):
             future = client.submit(task, n, pure=False)
             stamps[_records.hash64(future.key)] = future.result()
+    client.run(let_heartbeats, "start")
     events = spool_reader.table(streams, "task_events")
     events = events[events.task_key.isin(stamps)]
     assert len(events) == 8
