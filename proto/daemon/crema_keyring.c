@@ -35,6 +35,7 @@ struct crema_keyring {
     int64_t changed_ns; /* of the directory when it was read; real time */
     int64_t read_ns;    /* real time */
     size_t unreadable;
+    bool changed; /* since crema_keyring_refresh() was called */
     crema_id_t revoked[REVOKED_MAX];
     size_t n_revoked;
 };
@@ -216,30 +217,38 @@ s_take_back(crema_keyring_t *self)
 
 /* A directory that can no longer be read changes nothing: a full table of descriptors must not
  * lock everybody out. */
-bool
-crema_keyring_refresh(crema_keyring_t *self, bool in_any_case)
+static void
+s_look(crema_keyring_t *self, bool in_any_case)
 {
     struct stat st;
     if (stat(self->dir, &st) != 0)
-        return false;
+        return;
     int64_t changed_ns = crema_clock_ns(st.st_mtim);
     bool is_fresh = self->read_ns - changed_ns < FRESH_NS;
     if (!in_any_case && !is_fresh && changed_ns == self->changed_ns)
-        return false;
+        return;
     int64_t now_ns = crema_clock_real_ns();
     crema_map_t *files = s_read_files(self->dir, &self->unreadable);
     if (!files)
-        return false;
+        return;
     self->changed_ns = changed_ns;
     self->read_ns = now_ns;
-    bool changed = !s_is_same(self->files, files);
     crema_map_t *before = self->files;
     self->files = files;
-    if (changed) {
+    if (!s_is_same(before, files)) {
+        self->changed = true;
         s_take_back(self);
         s_note_gone(self, before);
     }
     s_free_map(&before);
+}
+
+bool
+crema_keyring_refresh(crema_keyring_t *self, bool in_any_case)
+{
+    s_look(self, in_any_case);
+    bool changed = self->changed;
+    self->changed = false;
     return changed;
 }
 
@@ -279,6 +288,16 @@ crema_keyring_find(const crema_keyring_t *self, const uint8_t public_key[32])
     crema_id_t key = crema_principal_key(public_key);
     const entry_t *entry = s_find(self, &key);
     return entry && memcmp(entry->public_key, public_key, 32) == 0 ? &entry->principal : NULL;
+}
+
+const crema_principal_t *
+crema_keyring_find_new(crema_keyring_t *self, const uint8_t public_key[32])
+{
+    const crema_principal_t *known = crema_keyring_find(self, public_key);
+    if (known)
+        return known;
+    s_look(self, false);
+    return crema_keyring_find(self, public_key);
 }
 
 bool

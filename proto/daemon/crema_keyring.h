@@ -26,13 +26,17 @@ typedef struct crema_keyring crema_keyring_t;
 CREMA_MUST_CHECK crema_err_t crema_keyring_new(const char *server_dir, crema_keyring_t **ret_self);
 void crema_keyring_destroy(crema_keyring_t **self_p);
 
-/* Reads the directory again if it has changed, or in any case. True if that admitted or revoked
- * a key. */
+/* Reads the directory again if it has changed, or in any case. True if a key was admitted or
+ * revoked since it was called last. */
 bool crema_keyring_refresh(crema_keyring_t *self, bool in_any_case);
 
 /* The principal with this public key; NULL: not admitted. Valid until the next change. */
 const crema_principal_t *crema_keyring_find(const crema_keyring_t *self,
                                             const uint8_t public_key[32]);
+/* The same, with a look at the directory if the key is unknown: a key is often used in the second
+ * in which it was made, and a client that is refused does not dial again. */
+const crema_principal_t *crema_keyring_find_new(crema_keyring_t *self,
+                                                const uint8_t public_key[32]);
 /* True if that principal is still admitted. Takes NULL. */
 bool crema_keyring_admits(const crema_keyring_t *self, const crema_principal_t *principal);
 

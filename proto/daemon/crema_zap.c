@@ -12,7 +12,7 @@
 
 struct crema_zap {
     zsock_t *rep;
-    const crema_keyring_t *ring;
+    crema_keyring_t *ring;
     uint8_t guest[KEY_BYTES]; /* key of the self-test while it runs */
     bool has_guest;
     bool patient;
@@ -34,7 +34,7 @@ s_may_enter(const crema_zap_t *self, zframe_t *const frames[REQUEST_FRAMES],
         !zframe_streq(frames[MECHANISM], "CURVE") || zframe_size(frames[CREDENTIALS]) != KEY_BYTES)
         return false;
     const uint8_t *key = zframe_data(frames[CREDENTIALS]);
-    const crema_principal_t *known = crema_keyring_find(self->ring, key);
+    const crema_principal_t *known = crema_keyring_find_new(self->ring, key);
     if (known && (known->as == CREMA_AS_MONITOR) == is_tap)
         *ret_peer = *known;
     else if (self->has_guest && memcmp(key, self->guest, KEY_BYTES) == 0)
@@ -185,7 +185,7 @@ s_self_test(crema_zap_t *zap, const crema_keys_t *keys)
 }
 
 crema_err_t
-crema_zap_new(const crema_keys_t *keys, const crema_keyring_t *ring, crema_zap_t **ret_self)
+crema_zap_new(const crema_keys_t *keys, crema_keyring_t *ring, crema_zap_t **ret_self)
 {
     if (!keys) {
         *ret_self = NULL;

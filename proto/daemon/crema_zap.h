@@ -20,7 +20,7 @@ typedef struct crema_zap crema_zap_t;
  * CREMA_ENET if not, so that a server fails closed. CREMA_EBUSY: there is a handler already;
  * CREMA_EINVAL: not a server's keys. The ring is borrowed. `keys` NULL: CREMA_OK and *ret_self
  * NULL. */
-CREMA_MUST_CHECK crema_err_t crema_zap_new(const crema_keys_t *keys, const crema_keyring_t *ring,
+CREMA_MUST_CHECK crema_err_t crema_zap_new(const crema_keys_t *keys, crema_keyring_t *ring,
                                            crema_zap_t **ret_self);
 void crema_zap_destroy(crema_zap_t **self_p);
 zsock_t *crema_zap_socket(crema_zap_t *self);
