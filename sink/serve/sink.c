@@ -131,20 +131,22 @@ s_abandon(sink_t *self)
 {
     crema_reason_t reason = {CREMA_LIFE_NOT_ENDED, "",
                              "neither its client nor an aggregator ended it", 0};
-    crema_id_t run_id;
     bool is_new;
-    if (!sink_silence_look(self->silence, crema_clock_mono_ns(), &run_id))
+    const sink_run_t *run =
+        sink_store_silent(self->store, self->config.abandon_after_ns, crema_clock_mono_ns());
+    if (!run)
         return true;
     const int64_t real_ns = crema_clock_real_ns();
-    const sink_run_t *run = sink_store_find(self->store, &run_id);
-    if (run && run->life == CREMA_LIFE_ENDED)
+    const crema_id_t run_id = run->run_id;
+    if (run->life == CREMA_LIFE_ENDED)
         reason.text = "its client ended it, and no aggregator gave a verdict";
     const crema_run_msg_t msg = {.run_id = run_id,
-                                 .t_end_ns = run && run->t_news_ns ? run->t_news_ns : real_ns,
+                                 .t_end_ns = run->t_news_ns ? run->t_news_ns : real_ns,
                                  .t_verdict_ns = real_ns,
                                  .n_reasons = 1,
                                  .reasons = &reason};
-    if (sink_store_run_msg(self->store, CREMA_MSG_RUN_SEAL, &msg, real_ns, &is_new) != CREMA_OK)
+    if (sink_store_run_msg(self->store, CREMA_MSG_RUN_SEAL, &msg, NULL, real_ns, &is_new) !=
+        CREMA_OK)
         return true; /* it will be found again at the next look */
     crema_log_warn("run_abandoned", CREMA_ID("run", &run_id));
     if (!sink_group_commit(self, &run_id))
@@ -400,9 +402,6 @@ s_start(sink_t *self, char *why, size_t size)
     if (err == CREMA_OK)
         err = sink_sealing_new(self->store, self->config.output_dir, RUNS_MAX,
                                s_seal_memory_bytes(&self->config), &self->sealing);
-    if (err == CREMA_OK)
-        err =
-            sink_silence_new(self->store, RUNS_MAX, self->config.abandon_after_ns, &self->silence);
     if (err == CREMA_OK && self->config.live)
         err = sink_views_new(self->config.store_dir, self->config.output_dir,
                              self->config.flush_interval_ns, &self->views);
@@ -444,7 +443,6 @@ sink_destroy(sink_t **self_p)
         crema_server_destroy(&self->server);
         zloop_destroy(&self->loop);
         sink_sealing_destroy(&self->sealing);
-        sink_silence_destroy(&self->silence);
         sink_views_destroy(&self->views);
         sink_peers_destroy(&self->peers);
         sink_store_close(&self->store);

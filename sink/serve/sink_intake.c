@@ -189,22 +189,55 @@ s_cost(const sink_t *self)
 static crema_err_t
 s_take_run_msg(sink_t *self, const crema_msg_t *msg, bool *ret_new)
 {
-    const int64_t real_ns = crema_clock_real_ns();
-    if (msg->type != CREMA_MSG_RUN_SEAL)
-        return sink_store_run_msg(self->store, msg->type, &msg->run, real_ns, ret_new);
     const crema_cost_t cost = s_cost(self);
-    return sink_store_seal(self->store, &msg->run, &cost, real_ns, ret_new);
+    return sink_store_run_msg(self->store, msg->type, &msg->run,
+                              msg->type == CREMA_MSG_RUN_SEAL ? &cost : NULL, crema_clock_real_ns(),
+                              ret_new);
 }
 
-/* Makes a message about a run durable before anything follows from it. False: the loop must end. */
+/* Says why a message about a run was not taken. */
+static void
+s_refuse_run(sink_t *self, size_t peer, crema_msg_type_t type, const crema_id_t *run_id,
+             crema_err_t why)
+{
+    if (why == CREMA_ENOSPC)
+        s_send_full(self, peer);
+    if (why == CREMA_EDENIED) {
+        self->counts.not_allowed++;
+        s_send_owner(self, peer, sink_store_find(self->store, run_id));
+    }
+    if (why == CREMA_EIO && type != CREMA_MSG_RUN_WRITERS) /* set aside: report why */
+        s_answer_seal(self, peer, run_id);
+    self->counts.refused++;
+    crema_log_warn("run_message_refused", CREMA_TEXT("type", crema_msg_name(type)),
+                   CREMA_ID("run", run_id), CREMA_TEXT("why", crema_err_text(why)));
+}
+
+/* Makes a message about a run durable before anything follows from it. False: the loop must end.
+ * *ret_durable is false if there is no space, which the peer is told: it is asked again. */
+static bool
+s_commit_run(sink_t *self, size_t peer, crema_msg_type_t type, const crema_id_t *run_id,
+             bool *ret_durable)
+{
+    crema_failpoint_message("sink.before_commit", type);
+    if (!sink_group_commit(self, run_id))
+        return false;
+    crema_failpoint_message("sink.after_commit", type);
+    *ret_durable = !sink_store_is_pending(self->store, run_id);
+    if (!*ret_durable)
+        s_send_full(self, peer);
+    return true;
+}
+
+/* False: the loop must end. */
 static bool
 s_on_run(sink_t *self, size_t peer, const crema_msg_t *msg)
 {
-    bool is_new, is_seal = msg->type == CREMA_MSG_RUN_SEAL;
+    bool is_new, durable, is_seal = msg->type == CREMA_MSG_RUN_SEAL;
     crema_id_t run_id = msg->run.run_id;
     crema_err_t err = s_take_run_msg(self, msg, &is_new);
     if (err != CREMA_EDENIED)
-        sink_silence_heard(self->silence, &run_id, crema_clock_mono_ns());
+        sink_store_heard(self->store, &run_id, crema_clock_mono_ns());
     if (err == CREMA_ENOENT) { /* sealed, and its journal is gone */
         if (is_seal)
             s_on_seal(self, peer, &msg->run, false);
@@ -212,34 +245,20 @@ s_on_run(sink_t *self, size_t peer, const crema_msg_t *msg)
             s_answer_seal(self, peer, &run_id);
         return true;
     }
-    if (err == CREMA_ENOSPC)
-        s_send_full(self, peer);
-    if (err == CREMA_EDENIED) {
-        self->counts.not_allowed++;
-        s_send_owner(self, peer, sink_store_find(self->store, &run_id));
-    }
-    if (err == CREMA_EIO) /* set aside: report why */
-        s_answer_seal(self, peer, &run_id);
     if (err != CREMA_OK) {
-        self->counts.refused++;
-        crema_log_warn("run_message_refused", CREMA_TEXT("type", crema_msg_name(msg->type)),
-                       CREMA_ID("run", &msg->run.run_id), CREMA_TEXT("why", crema_err_text(err)));
+        s_refuse_run(self, peer, msg->type, &run_id, err);
         return true;
     }
     if (is_new && msg->type == CREMA_MSG_RUN_OPEN)
         crema_log_info("run_opened", CREMA_ID("run", &msg->run.run_id));
-    crema_failpoint_message("sink.before_commit", msg->type);
-    if (!sink_group_commit(self, &run_id))
+    if (!s_commit_run(self, peer, msg->type, &run_id, &durable))
         return false;
-    crema_failpoint_message("sink.after_commit", msg->type);
-    if (sink_store_is_pending(self->store, &run_id)) /* no space: it is asked again */
-        s_send_full(self, peer);
-    else if (is_seal)
+    if (durable && is_seal) {
         s_on_seal(self, peer, &msg->run, is_new);
-    else {
+    } else if (durable) {
         sink_peers_send(self->peers, peer, &(crema_msg_t){.type = CREMA_MSG_COMMITTED});
-        s_answer_seal(self, peer,
-                      &run_id); /* for an aggregator that started after the run was sealed */
+        /* for an aggregator that started after the run was sealed */
+        s_answer_seal(self, peer, &run_id);
     }
     return true;
 }
@@ -248,37 +267,24 @@ s_on_run(sink_t *self, size_t peer, const crema_msg_t *msg)
 static bool
 s_on_writers(sink_t *self, size_t peer, const crema_writers_msg_t *msg)
 {
-    bool is_new;
+    bool is_new, durable;
     crema_err_t err = sink_store_writers(self->store, msg, crema_clock_real_ns(), &is_new);
     if (err == CREMA_ENOENT) { /* sealed, and its journal is gone */
         s_answer_seal(self, peer, &msg->run_id);
         return true;
     }
-    if (err == CREMA_ENOSPC)
-        s_send_full(self, peer);
-    if (err == CREMA_EDENIED) {
-        self->counts.not_allowed++;
-        s_send_owner(self, peer, sink_store_find(self->store, &msg->run_id));
-    }
     if (err != CREMA_OK) {
-        self->counts.refused++;
-        crema_log_warn("run_message_refused",
-                       CREMA_TEXT("type", crema_msg_name(CREMA_MSG_RUN_WRITERS)),
-                       CREMA_ID("run", &msg->run_id), CREMA_TEXT("why", crema_err_text(err)));
+        s_refuse_run(self, peer, CREMA_MSG_RUN_WRITERS, &msg->run_id, err);
         return true;
     }
     crema_msg_t answer = {
         .type = CREMA_MSG_RUN_LISTED,
         .writers = {.run_id = msg->run_id, .part = msg->part, .parts = msg->parts}};
-    crema_failpoint("sink.before_commit.RUN_WRITERS");
-    if (!sink_group_commit(self, &msg->run_id))
+    if (!s_commit_run(self, peer, CREMA_MSG_RUN_WRITERS, &msg->run_id, &durable))
         return false;
-    crema_failpoint("sink.after_commit.RUN_WRITERS");
-    if (sink_store_is_pending(self->store, &msg->run_id))
-        s_send_full(self, peer);
-    else if (sink_store_check_list(self->store, &msg->run_id))
+    if (durable && sink_store_check_list(self->store, &msg->run_id))
         sink_peers_send(self->peers, peer, &answer);
-    else
+    else if (durable)
         sink_listing_go_on(self);
     return true;
 }

@@ -14,7 +14,6 @@
 #include "sink.h"
 #include "sink_peers.h"
 #include "sink_sealing.h"
-#include "sink_silence.h"
 #include "sink_store.h"
 #include "sink_views.h"
 
@@ -40,7 +39,6 @@ struct sink {
     sink_peers_t *peers;
     sink_store_t *store;
     sink_sealing_t *sealing;
-    sink_silence_t *silence;
     sink_views_t *views;    /* NULL: no live files */
     crema_scrape_t *scrape; /* NULL: no metrics */
     sink_space_t space;

@@ -145,10 +145,9 @@ s_append_cost(sink_store_run_t *run, const crema_cost_t *cost, int64_t t_real_ns
     return sink_journal_run(run->journal, CREMA_MSG_RUN_OPEN, &msg, t_real_ns);
 }
 
-/* `cost` (may be NULL) is journaled before the message. */
-static crema_err_t
-s_take_message(sink_store_t *self, crema_msg_type_t type, const crema_run_msg_t *msg,
-               const crema_cost_t *cost, int64_t t_real_ns, bool *ret_new)
+crema_err_t
+sink_store_run_msg(sink_store_t *self, crema_msg_type_t type, const crema_run_msg_t *msg,
+                   const crema_cost_t *cost, int64_t t_real_ns, bool *ret_new)
 {
     sink_store_run_t *run;
     crema_err_t err = s_take_run(self, &msg->run_id, &run);
@@ -178,20 +177,6 @@ s_take_message(sink_store_t *self, crema_msg_type_t type, const crema_run_msg_t 
     }
     *ret_new = new;
     return CREMA_OK;
-}
-
-crema_err_t
-sink_store_run_msg(sink_store_t *self, crema_msg_type_t type, const crema_run_msg_t *msg,
-                   int64_t t_real_ns, bool *ret_new)
-{
-    return s_take_message(self, type, msg, NULL, t_real_ns, ret_new);
-}
-
-crema_err_t
-sink_store_seal(sink_store_t *self, const crema_run_msg_t *msg, const crema_cost_t *cost,
-                int64_t t_real_ns, bool *ret_new)
-{
-    return s_take_message(self, CREMA_MSG_RUN_SEAL, msg, cost, t_real_ns, ret_new);
 }
 
 crema_err_t

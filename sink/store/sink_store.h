@@ -153,6 +153,12 @@ sink_store_census_t sink_store_census(const sink_store_t *self);
 /* The run that has been resting longest, NULL if there is none; *ret_sealed_for_ns: how long ago
  * it was sealed, in time of service. */
 const sink_run_t *sink_store_oldest(const sink_store_t *self, int64_t *ret_sealed_for_ns);
+/* A run that still needs its end or a verdict and of which no record or message has come for
+ * `after_ns`; NULL: none. Aggregators end silent runs themselves; this is for runs that no
+ * aggregator knows any more. Call it about once a second. */
+const sink_run_t *sink_store_silent(sink_store_t *self, int64_t after_ns, int64_t mono_ns);
+/* A message about the run has come. */
+void sink_store_heard(sink_store_t *self, const crema_id_t *run_id, int64_t mono_ns);
 /* Bytes of all journals; bytes of the resting ones. */
 uint64_t sink_store_bytes(const sink_store_t *self);
 uint64_t sink_store_resting_bytes(const sink_store_t *self);
@@ -188,17 +194,14 @@ typedef struct {
 CREMA_MUST_CHECK crema_err_t sink_store_put(sink_store_t *self, const crema_data_t *put,
                                             int64_t t_real_ns, sink_store_put_t *ret_put);
 
-/* Takes RUN_OPEN, RUN_END or RUN_SEAL. CREMA_EDENIED: the run was opened with another key.
- * *ret_new is false, and nothing is appended, for a message equal to the last one of its type
+/* Takes RUN_OPEN, RUN_END or RUN_SEAL. If it is new, this program's `cost` so far (may be NULL) is
+ * journaled before it, so that the file contains it. CREMA_EDENIED: the run was opened with another
+ * key. *ret_new is false, and nothing is appended, for a message equal to the last one of its type
  * and for a RUN_SEAL without an end of a run that has ended. */
 CREMA_MUST_CHECK crema_err_t sink_store_run_msg(sink_store_t *self, crema_msg_type_t type,
-                                                const crema_run_msg_t *msg, int64_t t_real_ns,
+                                                const crema_run_msg_t *msg,
+                                                const crema_cost_t *cost, int64_t t_real_ns,
                                                 bool *ret_new);
-/* The same for RUN_SEAL; if it is new, this program's cost so far is journaled before it, so
- * that the file contains it. */
-CREMA_MUST_CHECK crema_err_t sink_store_seal(sink_store_t *self, const crema_run_msg_t *msg,
-                                             const crema_cost_t *cost, int64_t t_real_ns,
-                                             bool *ret_new);
 /* The same for a part of the list of writers. CREMA_ELIMIT: it was changed too often, or the run
  * has reached its limit. */
 CREMA_MUST_CHECK crema_err_t sink_store_writers(sink_store_t *self, const crema_writers_msg_t *msg,

@@ -43,6 +43,8 @@ typedef struct {
     sink_scrub_t *scrub;
     bool scrub_for_list;                   /* because its list of writers came */
     bool list_checked;                     /* the check for the list of writers is done */
+    uint64_t heard_news;                   /* news at the last look for silent runs */
+    int64_t heard_ns;                      /* monotonic time of its last sign; 0: none yet */
     sink_age_t resting;                    /* time of service when it came to rest */
     size_t place;                          /* index in the array of live runs */
     int64_t age_used_ns;                   /* time of service when it was last used */

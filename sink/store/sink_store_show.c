@@ -73,6 +73,38 @@ sink_store_oldest(const sink_store_t *self, int64_t *ret_sealed_for_ns)
     return &CREMA_LIST_ITEM(oldest, sink_store_run_t, resting)->shown;
 }
 
+static bool
+s_is_awaited(const sink_run_t *run)
+{
+    return run->life == CREMA_LIFE_OPEN || (run->life == CREMA_LIFE_ENDED && !run->seal_asked);
+}
+
+const sink_run_t *
+sink_store_silent(sink_store_t *self, int64_t after_ns, int64_t mono_ns)
+{
+    const sink_run_t *silent = NULL;
+    for (size_t i = 0; i < self->n_live; i++) {
+        sink_store_run_t *run = self->live[i];
+        if (!s_is_awaited(&run->shown)) {
+            run->heard_ns = 0;
+        } else if (run->heard_ns == 0 || run->heard_news != run->shown.news) {
+            run->heard_ns = mono_ns;
+            run->heard_news = run->shown.news;
+        }
+        if (run->heard_ns > 0 && mono_ns - run->heard_ns >= after_ns)
+            silent = &run->shown;
+    }
+    return silent;
+}
+
+void
+sink_store_heard(sink_store_t *self, const crema_id_t *run_id, int64_t mono_ns)
+{
+    sink_store_run_t *run = sink_store_run(self, run_id);
+    if (run && run->heard_ns > 0)
+        run->heard_ns = mono_ns;
+}
+
 uint64_t
 sink_store_bytes(const sink_store_t *self)
 {

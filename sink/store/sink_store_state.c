@@ -91,8 +91,8 @@ static crema_err_t
 s_on_run(void *context, crema_msg_type_t type, const crema_run_msg_t *msg)
 {
     recovery_t *recovery = context;
-    /* sink_store_seal() journals this program's cost as a RUN_OPEN; the RUN_SEAL after it may
-     * name the aggregator's cost. */
+    /* This program's cost is journaled as a RUN_OPEN before the RUN_SEAL, which may name the
+     * aggregator's cost. */
     bool is_cost =
         type == CREMA_MSG_RUN_OPEN && msg->n_attributes > 0 && crema_cost_is_key(msg->keys[0]);
     if (!is_cost)

@@ -120,7 +120,7 @@ s_say(run_t *run, crema_msg_type_t type)
     crema_run_msg_t msg = {.run_id = frames_id(0x70), .t_verdict_ns = 1};
     bool is_new;
     for (int i = 0; i < TRIES && !run->broken; i++)
-        if (sink_store_run_msg(run->store, type, &msg, 5000, &is_new) == CREMA_OK)
+        if (sink_store_run_msg(run->store, type, &msg, NULL, 5000, &is_new) == CREMA_OK)
             return;
 }
 

@@ -119,7 +119,7 @@ test_a_run_that_cannot_come_to_rest_leaves_no_segments(void **state)
     const sink_journal_sealed_t sealed = {.revision = 1};
     sink_store_t *store = must_open();
     must_put(store, 1);
-    must(sink_store_run_msg(store, CREMA_MSG_RUN_SEAL, &msg, 5000, &is_new));
+    must(sink_store_run_msg(store, CREMA_MSG_RUN_SEAL, &msg, NULL, 5000, &is_new));
     must(sink_store_sealed(store, &id, &sealed, 6000));
     must_commit(store);
     int64_t now_ns = SECOND_NS;

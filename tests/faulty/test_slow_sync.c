@@ -260,7 +260,7 @@ test_a_run_stays_while_it_is_synced(void **state)
     sink_store_t *store = must_open(NULL);
     sink_store_tick(store, INT64_C(1000000000));
     must_put(store, 1, 1, 5, true);
-    must(sink_store_run_msg(store, CREMA_MSG_RUN_SEAL, &msg, 5000, &is_new));
+    must(sink_store_run_msg(store, CREMA_MSG_RUN_SEAL, &msg, NULL, 5000, &is_new));
     must_begin_slowly(store);
     assert_true(sink_store_find(store, &slow)->durable_news < sink_store_find(store, &slow)->news);
     sem_post(&s_go);

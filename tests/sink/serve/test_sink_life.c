@@ -4,7 +4,6 @@
 #include "must.h"
 
 #include "frames.h"
-#include "sink_silence.h"
 #include "sink_store.h"
 
 #define RUN 9
@@ -78,7 +77,7 @@ must_say(crema_msg_type_t type, const char *reason)
     const crema_run_msg_t msg = {
         .run_id = s_run, .t_end_ns = 7, .n_reasons = reason ? 1 : 0, .reasons = reasons};
     bool is_new;
-    must(sink_store_run_msg(s_store, type, &msg, 5000, &is_new));
+    must(sink_store_run_msg(s_store, type, &msg, NULL, 5000, &is_new));
     return is_new;
 }
 
@@ -150,19 +149,15 @@ static void
 test_an_end_without_a_verdict_is_sealed_by_whoever_gives_it_up(void **state)
 {
     (void)state;
-    sink_silence_t *silence;
-    crema_id_t run_id;
     must_put(1);
     assert_true(must_say(CREMA_MSG_RUN_END, NULL));
     must_be(CREMA_LIFE_ENDED);
-    must(sink_silence_new(s_store, 10, 100, &silence));
-    assert_false(sink_silence_look(silence, 1000, &run_id));
-    assert_true(sink_silence_look(silence, 1100, &run_id)); /* no aggregator may ever come */
+    assert_null(sink_store_silent(s_store, 100, 1000));
+    assert_non_null(sink_store_silent(s_store, 100, 1100)); /* no aggregator may ever come */
     assert_true(must_say(CREMA_MSG_RUN_SEAL, CREMA_LIFE_NOT_ENDED));
     assert_true(sink_store_find(s_store, &s_run)->seal_asked);
-    assert_false(sink_silence_look(silence, 9999, &run_id));
+    assert_null(sink_store_silent(s_store, 100, 9999));
     assert_false(must_say(CREMA_MSG_RUN_SEAL, CREMA_LIFE_NOT_ENDED));
-    sink_silence_destroy(&silence);
     must_be(CREMA_LIFE_ENDED);
     assert_true(sink_store_find(s_store, &s_run)->seal_asked);
     must_file(1);
@@ -190,21 +185,16 @@ static void
 test_a_run_that_nobody_ends_is_noticed(void **state)
 {
     (void)state;
-    sink_silence_t *silence;
-    crema_id_t run_id = {{0}};
-    must(sink_silence_new(s_store, 10, 100, &silence));
     must_put(1);
-    assert_false(sink_silence_look(silence, 1000, &run_id));
+    assert_null(sink_store_silent(s_store, 100, 1000));
     must_put(2);
-    assert_false(sink_silence_look(silence, 1090, &run_id));
-    assert_false(sink_silence_look(silence, 1189, &run_id));
-    sink_silence_heard(silence, &s_run, 1189);
-    assert_false(sink_silence_look(silence, 1288, &run_id));
-    assert_true(sink_silence_look(silence, 1289, &run_id));
-    assert_true(crema_id_equal(&run_id, &s_run));
+    assert_null(sink_store_silent(s_store, 100, 1090));
+    assert_null(sink_store_silent(s_store, 100, 1189));
+    sink_store_heard(s_store, &s_run, 1189);
+    assert_null(sink_store_silent(s_store, 100, 1288));
+    assert_ptr_equal(sink_store_silent(s_store, 100, 1289), sink_store_find(s_store, &s_run));
     assert_true(must_say(CREMA_MSG_RUN_SEAL, CREMA_LIFE_NOT_ENDED));
-    assert_false(sink_silence_look(silence, 9999, &run_id));
-    sink_silence_destroy(&silence);
+    assert_null(sink_store_silent(s_store, 100, 9999));
 }
 
 /* Whoever opened it is its owner for the sink as well, which an aggregator that was started anew asks. */
@@ -214,12 +204,13 @@ test_a_run_is_its_owners(void **state)
     (void)state;
     bool is_new;
     crema_run_msg_t msg = {.run_id = s_run, .t_start_ns = 1, .owner = {{7}}};
-    must(sink_store_run_msg(s_store, CREMA_MSG_RUN_OPEN, &msg, 5000, &is_new));
+    must(sink_store_run_msg(s_store, CREMA_MSG_RUN_OPEN, &msg, NULL, 5000, &is_new));
     msg.owner.bytes[0] = 8;
     for (int type = CREMA_MSG_RUN_OPEN; type <= CREMA_MSG_RUN_END; type++)
-        assert_int_equal(sink_store_run_msg(s_store, (crema_msg_type_t)type, &msg, 5000, &is_new),
-                         CREMA_EDENIED);
-    assert_int_equal(sink_store_run_msg(s_store, CREMA_MSG_RUN_SEAL, &msg, 5000, &is_new),
+        assert_int_equal(
+            sink_store_run_msg(s_store, (crema_msg_type_t)type, &msg, NULL, 5000, &is_new),
+            CREMA_EDENIED);
+    assert_int_equal(sink_store_run_msg(s_store, CREMA_MSG_RUN_SEAL, &msg, NULL, 5000, &is_new),
                      CREMA_EDENIED);
     const crema_writers_msg_t list = {s_run, 0, 1, 0, NULL, {{8}}};
     assert_int_equal(sink_store_writers(s_store, &list, 5000, &is_new), CREMA_EDENIED);
@@ -234,17 +225,18 @@ test_what_it_has_cost_is_kept_with_a_verdict_that_counts(void **state)
     bool is_new;
     const crema_cost_t cost = {.cpu_s = 1, .bytes = 2, .records = 3};
     crema_run_msg_t msg = {.run_id = s_run, .t_start_ns = 1, .owner = {{7}}};
-    must(sink_store_run_msg(s_store, CREMA_MSG_RUN_OPEN, &msg, 5000, &is_new));
+    must(sink_store_run_msg(s_store, CREMA_MSG_RUN_OPEN, &msg, NULL, 5000, &is_new));
     must(sink_store_commit(s_store, NULL, NULL));
     msg.owner.bytes[0] = 8;
-    assert_int_equal(sink_store_seal(s_store, &msg, &cost, 5000, &is_new), CREMA_EDENIED);
+    assert_int_equal(sink_store_run_msg(s_store, CREMA_MSG_RUN_SEAL, &msg, &cost, 5000, &is_new),
+                     CREMA_EDENIED);
     assert_int_equal(sink_store_pending_bytes(s_store), 0);
     msg.owner.bytes[0] = 7;
-    must(sink_store_seal(s_store, &msg, &cost, 5000, &is_new));
+    must(sink_store_run_msg(s_store, CREMA_MSG_RUN_SEAL, &msg, &cost, 5000, &is_new));
     assert_true(is_new);
     assert_true(sink_store_pending_bytes(s_store) > 0);
     must(sink_store_commit(s_store, NULL, NULL));
-    must(sink_store_seal(s_store, &msg, &cost, 5000, &is_new));
+    must(sink_store_run_msg(s_store, CREMA_MSG_RUN_SEAL, &msg, &cost, 5000, &is_new));
     assert_false(is_new);
     assert_int_equal(sink_store_pending_bytes(s_store), 0);
 }

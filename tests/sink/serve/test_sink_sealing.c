@@ -87,7 +87,7 @@ static void
 must_ask(int64_t now_ns)
 {
     bool is_new;
-    must(sink_store_run_msg(s_store, CREMA_MSG_RUN_SEAL, &(crema_run_msg_t){.run_id = s_run},
+    must(sink_store_run_msg(s_store, CREMA_MSG_RUN_SEAL, &(crema_run_msg_t){.run_id = s_run}, NULL,
                             now_ns, &is_new));
     must(sink_store_commit(s_store, NULL, NULL));
     sink_sealing_ask(s_sealing, &s_run, !is_new, now_ns);
@@ -304,8 +304,8 @@ test_sealing_is_due_after_a_restart(void **state)
     let_sealing("1");
     must_put(1, T0_NS);
     bool is_new;
-    must(sink_store_run_msg(s_store, CREMA_MSG_RUN_SEAL, &(crema_run_msg_t){.run_id = s_run}, T0_NS,
-                            &is_new));
+    must(sink_store_run_msg(s_store, CREMA_MSG_RUN_SEAL, &(crema_run_msg_t){.run_id = s_run}, NULL,
+                            T0_NS, &is_new));
     must(sink_store_commit(s_store, NULL, NULL));
     close_all(); /* killed before the process was started */
     open_all();

@@ -104,7 +104,7 @@ must_seal(sink_store_t *store, uint64_t run)
     bool is_new;
     crema_run_msg_t msg = {.run_id = s_id(run, UINT64_MAX)};
     sink_journal_sealed_t sealed = {.revision = 1};
-    must(sink_store_run_msg(store, CREMA_MSG_RUN_SEAL, &msg, 5000, &is_new));
+    must(sink_store_run_msg(store, CREMA_MSG_RUN_SEAL, &msg, NULL, 5000, &is_new));
     must(sink_store_sealed(store, &msg.run_id, &sealed, 6000));
     must_commit(store);
 }

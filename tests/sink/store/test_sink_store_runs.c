@@ -10,10 +10,10 @@ must_say(sink_store_t *store, crema_msg_type_t type, uint8_t run, const char *re
                            .reasons = reasons,
                            .t_verdict_ns = 1};
     bool is_new;
-    must(sink_store_run_msg(store, type, &msg, 5000, &is_new));
+    must(sink_store_run_msg(store, type, &msg, NULL, 5000, &is_new));
     assert_int_equal(is_new, want_new);
     msg.t_verdict_ns = 999;
-    must(sink_store_run_msg(store, type, &msg, 5000, &is_new));
+    must(sink_store_run_msg(store, type, &msg, NULL, 5000, &is_new));
     assert_false(is_new);
 }
 
@@ -87,7 +87,7 @@ test_store_knows_after_a_restart_a_verdict_that_names_a_cost(void **state)
                                  .t_verdict_ns = 1};
     bool is_new;
     must_say(store, CREMA_MSG_RUN_OPEN, RUN, NULL, true);
-    must(sink_store_seal(store, &msg, &cost, 5000, &is_new));
+    must(sink_store_run_msg(store, CREMA_MSG_RUN_SEAL, &msg, &cost, 5000, &is_new));
     assert_true(is_new);
     must_commit(store);
     sink_store_close(&store);
@@ -101,7 +101,7 @@ test_store_knows_after_a_restart_a_verdict_that_names_a_cost(void **state)
 
     store = must_open(NULL);
     assert_int_equal(must_find(store, RUN)->life, CREMA_LIFE_SEALED);
-    must(sink_store_seal(store, &msg, &cost, 7000, &is_new));
+    must(sink_store_run_msg(store, CREMA_MSG_RUN_SEAL, &msg, &cost, 7000, &is_new));
     assert_false(is_new);
     sink_store_close(&store);
 }
