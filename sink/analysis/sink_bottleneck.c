@@ -103,14 +103,15 @@ s_wait(sink_bottleneck_t *self, const sink_facts_t *facts, const ran_t *ran)
     double waits_s = 0, saved_s = 0, at_once_sum = 0, held_sum = 0;
     for (size_t w = 0; w < facts->n_workers; w++) {
         const sink_load_t *load = &facts->sweep.workers[w];
-        double wait_s = facts->cpu_wait_s[w];
+        const sink_worker_t *worker = &facts->workers[w];
+        double wait_s = worker->cpu_wait_s;
         m->cores_known = m->cores_known || !isnan(wait_s);
         if (ran[w].s <= 0)
             continue;
         double at_once = load->active_s > 0 ? load->busy_s / load->active_s : 1;
         turns_t turns =
-            s_turns(&ran[w], s_between(at_once, 1, SINK_QUEUE_CUSTOMERS_MAX), facts->gil[w],
-                    facts->gil_looks[w], isnan(wait_s) ? 0 : wait_s / fmax(ran[w].s, load->busy_s));
+            s_turns(&ran[w], s_between(at_once, 1, SINK_QUEUE_CUSTOMERS_MAX), worker->gil,
+                    worker->gil_looks, isnan(wait_s) ? 0 : wait_s / fmax(ran[w].s, load->busy_s));
         s_add_range(&m->gil_s, &turns.gil);
         s_add_range(&m->cores_s, &turns.cores);
         waits_s += turns.waits_s;
@@ -119,8 +120,8 @@ s_wait(sink_bottleneck_t *self, const sink_facts_t *facts, const ran_t *ran)
             continue;
         self->n_gil++;
         at_once_sum += at_once;
-        held_sum += facts->gil[w];
-        self->gil_looks += facts->gil_looks[w];
+        held_sum += worker->gil;
+        self->gil_looks += worker->gil_looks;
     }
     m->wait_pays = waits_s > 0 ? saved_s / waits_s : 1;
     self->tasks_at_once = self->n_gil ? at_once_sum / (double)self->n_gil : NAN;
@@ -185,7 +186,7 @@ s_missing_s(const sink_facts_t *facts)
     for (size_t i = 0; i < facts->n_presence; i++) {
         const sink_presence_t *p = &facts->presence[i];
         bool last = i + 1 == facts->n_presence || facts->presence[i + 1].worker != p->worker;
-        if (last && facts->killed[p->worker])
+        if (last && facts->workers[p->worker].killed)
             sum += (double)(facts->t1_ns - p->t1_ns) * 1e-9 * p->nthreads;
     }
     return sum;

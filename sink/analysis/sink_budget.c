@@ -267,7 +267,7 @@ sink_budget_new(const sink_facts_t *facts, sink_budget_t **ret_self)
     for (size_t w = 0; w <= n; w++) {
         if (!self->workers[w].metered && seen[w].side_s[CREMA_SIDE_PROCESSOR] > 0)
             self->cpu_unknown = true;
-        s_combine(&self->workers[w], &seen[w], w < n && facts->killed[w]);
+        s_combine(&self->workers[w], &seen[w], w < n && facts->workers[w].killed);
         s_judge_cpu(self, &self->workers[w], &seen[w]);
         s_add(&self->all, &self->workers[w]);
     }

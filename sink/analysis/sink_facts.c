@@ -367,7 +367,9 @@ sink_facts_begin(const sink_tables_t *tables, const sink_decoder_t *run, sink_fa
     self->dir = sink_tables_dir(tables);
     self->n_workers = sink_rows_count(sink_tables_rows(tables, CREMA_TABLE_DICT_WORKER));
     s_take_window(self, run);
-    crema_err_t err = s_take_chunks(self, sink_tables_rows(tables, CREMA_TABLE_CHUNKS));
+    crema_err_t err = sink_facts_take_streams(self, run);
+    if (err == CREMA_OK)
+        err = s_take_chunks(self, sink_tables_rows(tables, CREMA_TABLE_CHUNKS));
     s_count_cached(self, sink_tables_rows(tables, CREMA_TABLE_CUSTOM), sink_decoder_dict(run));
     if (err == CREMA_OK)
         err = s_take_kinds(self, tables);
@@ -381,33 +383,17 @@ sink_facts_begin(const sink_tables_t *tables, const sink_decoder_t *run, sink_fa
 }
 
 crema_err_t
-sink_facts_finish(sink_facts_t *self, const sink_tables_t *tables, const sink_decoder_t *run)
+sink_facts_finish(sink_facts_t *self, const sink_tables_t *tables)
 {
     crema_err_t err = s_take_tasks(self, sink_tables_rows(tables, CREMA_TABLE_TASK_EVENTS));
     if (err == CREMA_OK)
         err = s_join(self);
-    if (err == CREMA_OK)
-        err = sink_facts_take_streams(self, run);
     if (err == CREMA_OK)
         err = sink_facts_take_presence(self, tables);
     if (err == CREMA_OK)
         err = s_sweep(self);
     if (err == CREMA_OK)
         err = sink_facts_take_samples(self, sink_tables_rows(tables, CREMA_TABLE_WORKER_SAMPLES));
-    return err;
-}
-
-crema_err_t
-sink_facts_new(const sink_tables_t *tables, const sink_decoder_t *run, sink_facts_t **ret_self)
-{
-    sink_facts_t *self = NULL;
-    crema_err_t err = sink_facts_begin(tables, run, &self);
-    if (err == CREMA_OK)
-        err = sink_facts_finish(self, tables, run);
-    if (err != CREMA_OK)
-        sink_facts_destroy(&self);
-    else
-        *ret_self = self;
     return err;
 }
 
@@ -427,12 +413,7 @@ sink_facts_destroy(sink_facts_t **self_p)
     free(self->last_arrival_ns);
     free(self->activity_kind);
     free(self->unit_kind);
-    free(self->cpu_wait_s);
-    free(self->gil);
-    free(self->gil_looks);
-    free(self->killed);
-    free(self->is_member);
-    free(self->has_stream);
+    free(self->workers);
     sink_sweep_clear(&self->sweep);
     free(self);
     *self_p = NULL;

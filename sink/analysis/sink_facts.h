@@ -71,6 +71,16 @@ typedef struct {
     uint16_t executing, nthreads; /* 0xFFFF unknown */
 } sink_sample_t;
 
+/* What is known of a worker besides its rows. */
+typedef struct {
+    double cpu_wait_s; /* waiting of its threads for a core; NaN unknown */
+    double gil;        /* mean of gil_contention while several tasks ran; NaN unknown */
+    size_t gil_looks;  /* number of these samples */
+    bool killed;
+    bool is_member;  /* it is in /membership */
+    bool has_stream; /* it wrote a stream */
+} sink_worker_t;
+
 /* Arrays with an element per row are sink_scratch() arrays. */
 typedef struct {
     const char *dir;      /* for more of them; NULL: none */
@@ -98,13 +108,8 @@ typedef struct {
     size_t n_activities;
     uint8_t *unit_kind; /* by row of /dict/unit: sink_unit_kind_t */
     size_t n_units;
+    sink_worker_t *workers; /* by row of /dict/worker */
     size_t n_workers;
-    double *cpu_wait_s; /* by worker: waiting of threads for a core; NaN unknown */
-    double *gil;        /* by worker: mean of gil_contention while several tasks ran; NaN unknown */
-    size_t *gil_looks;  /* by worker: number of these samples */
-    bool *killed;       /* by worker: it was killed */
-    bool *is_member;    /* by worker: it is in /membership */
-    bool *has_stream;   /* by worker: it wrote a stream */
     double
         assigned_pct; /* mean of 100 processing / nthreads as the scheduler saw it; NaN unknown */
     double
@@ -116,11 +121,7 @@ typedef struct {
  * /custom. */
 CREMA_MUST_CHECK crema_err_t sink_facts_begin(const sink_tables_t *tables,
                                               const sink_decoder_t *run, sink_facts_t **ret_self);
-CREMA_MUST_CHECK crema_err_t sink_facts_finish(sink_facts_t *self, const sink_tables_t *tables,
-                                               const sink_decoder_t *run);
-/* Both. */
-CREMA_MUST_CHECK crema_err_t sink_facts_new(const sink_tables_t *tables, const sink_decoder_t *run,
-                                            sink_facts_t **ret_self);
+CREMA_MUST_CHECK crema_err_t sink_facts_finish(sink_facts_t *self, const sink_tables_t *tables);
 void sink_facts_destroy(sink_facts_t **self_p);
 
 #endif

@@ -74,37 +74,28 @@ s_assigned_pct(const sink_rows_t *rows)
     return n > 0 ? sum / n : NAN;
 }
 
-static crema_err_t
+static void
 s_sum_samples(sink_facts_t *self)
 {
-    self->cpu_wait_s = calloc(self->n_workers + 1, sizeof *self->cpu_wait_s);
-    self->gil = calloc(self->n_workers + 1, sizeof *self->gil);
-    self->gil_looks = calloc(self->n_workers + 1, sizeof *self->gil_looks);
-    if (!self->cpu_wait_s || !self->gil || !self->gil_looks)
-        return CREMA_ENOMEM;
-    for (size_t w = 0; w < self->n_workers; w++)
-        self->cpu_wait_s[w] = self->gil[w] = NAN;
     for (size_t i = 0, end = 0; i < self->n_samples; i = end) {
-        uint32_t worker = self->samples[i].worker;
+        sink_worker_t *worker = &self->workers[self->samples[i].worker];
         double first = NAN, gil = 0;
-        size_t n = 0;
-        for (; end < self->n_samples && self->samples[end].worker == worker; end++) {
+        for (; end < self->n_samples && self->samples[end].worker == self->samples[i].worker;
+             end++) {
             const sink_sample_t *sample = &self->samples[end];
             if (isnan(first))
                 first = sample->cpu_wait_s;
             if (!isnan(sample->cpu_wait_s))
-                self->cpu_wait_s[worker] = sample->cpu_wait_s - first;
+                worker->cpu_wait_s = sample->cpu_wait_s - first;
             if (isnan(sample->gil_contention) || sample->executing == UINT16_MAX ||
                 sample->executing < 2)
                 continue;
             gil += sample->gil_contention;
-            n++;
+            worker->gil_looks++;
         }
-        self->gil_looks[worker] = n;
-        if (n > 0)
-            self->gil[worker] = gil / (double)n;
+        if (worker->gil_looks > 0)
+            worker->gil = gil / (double)worker->gil_looks;
     }
-    return CREMA_OK;
 }
 
 static sink_sample_t
@@ -172,7 +163,9 @@ sink_facts_take_samples(sink_facts_t *self, const sink_rows_t *rows)
         err = s_compare_observers(self, rows);
     }
     sink_scratch_free(places);
-    return err == CREMA_OK ? s_sum_samples(self) : err;
+    if (err == CREMA_OK)
+        s_sum_samples(self);
+    return err;
 }
 
 /* ---- presence */
@@ -180,18 +173,18 @@ sink_facts_take_samples(sink_facts_t *self, const sink_rows_t *rows)
 crema_err_t
 sink_facts_take_streams(sink_facts_t *self, const sink_decoder_t *run)
 {
-    self->killed = calloc(self->n_workers + 1, sizeof *self->killed);
-    self->is_member = calloc(self->n_workers + 1, sizeof *self->is_member);
-    self->has_stream = calloc(self->n_workers + 1, sizeof *self->has_stream);
-    if (!self->killed || !self->is_member || !self->has_stream)
+    self->workers = calloc(self->n_workers + 1, sizeof *self->workers);
+    if (!self->workers)
         return CREMA_ENOMEM;
+    for (size_t w = 0; w < self->n_workers; w++)
+        self->workers[w].cpu_wait_s = self->workers[w].gil = NAN;
     for (size_t i = 0; i < sink_decoder_streams(run); i++) {
         const sink_stream_t *stream = sink_decoder_stream(run, i);
         if (stream->worker >= self->n_workers)
             continue;
-        self->has_stream[stream->worker] = true;
+        self->workers[stream->worker].has_stream = true;
         if (!stream->closed || stream->end == CREMA_END_WRITER_GONE)
-            self->killed[stream->worker] = true;
+            self->workers[stream->worker].killed = true;
     }
     return CREMA_OK;
 }
@@ -214,7 +207,7 @@ s_take_members(sink_facts_t *self, const sink_tables_t *tables, sink_member_t *e
             continue;
         bool about_slots = event.event == CREMA_MEMBER_PAUSE || event.event == CREMA_MEMBER_RESUME;
         if (!about_slots) { /* a worker may tell of its own pauses where nobody watches the cluster */
-            self->is_member[event.worker] = true;
+            self->workers[event.worker].is_member = true;
             self->has_membership = true;
             if (event.t_uncertainty_ns > 0 && !event.boundary)
                 self->members_bound_s += (double)event.t_uncertainty_ns * 1e-9 / 2;
@@ -223,12 +216,12 @@ s_take_members(sink_facts_t *self, const sink_tables_t *tables, sink_member_t *e
     }
     size_t kept = 0;
     for (size_t i = 0; i < n; i++)
-        if (self->is_member[events[i].worker])
+        if (self->workers[events[i].worker].is_member)
             events[kept++] = events[i];
     const sink_rows_t *workers = sink_tables_rows(tables, CREMA_TABLE_DICT_WORKER);
     for (uint32_t i = 0; i < self->n_workers; i++) {
         const crema_dict_worker_row_t *row = sink_rows_at(workers, i);
-        if (self->is_member[i] || !self->has_stream[i] || row->t_first_ns == 0)
+        if (self->workers[i].is_member || !self->workers[i].has_stream || row->t_first_ns == 0)
             continue;
         events[kept++] =
             (sink_member_t){.t_ns = row->t_first_ns, .worker = i, .event = CREMA_MEMBER_JOIN};

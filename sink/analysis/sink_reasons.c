@@ -1,5 +1,6 @@
 #include "sink_reasons.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,13 +55,12 @@ sink_reasons_destroy(sink_reasons_t **self_p)
 
 /* Reasons are equal if code and subject are, however an id is written. */
 static size_t
-s_key(const crema_reason_t *reason, char key[KEY_BYTES])
+s_key(const char *code, const char *subject, char key[KEY_BYTES])
 {
     crema_id_t id;
     char hex[CREMA_ID_HEX_CHARS + 1];
-    int n =
-        snprintf(key, KEY_BYTES, "%s %s", reason->code,
-                 crema_id_parse(reason->subject, &id) ? crema_id_hex(&id, hex) : reason->subject);
+    int n = snprintf(key, KEY_BYTES, "%s %s", code,
+                     crema_id_parse(subject, &id) ? crema_id_hex(&id, hex) : subject);
     return n < KEY_BYTES ? (size_t)n : KEY_BYTES - 1;
 }
 
@@ -79,25 +79,29 @@ s_make_room(sink_reasons_t *self)
 }
 
 crema_err_t
-sink_reasons_add(sink_reasons_t *self, const crema_reason_t *reason)
+sink_reasons_add(sink_reasons_t *self, const char *code, const char *subject, uint64_t count,
+                 const char *format, ...)
 {
     char key[KEY_BYTES];
     uint32_t number;
     bool fresh;
     crema_err_t err = s_make_room(self);
     if (err == CREMA_OK)
-        err = sink_intern_add(self->keys, key, s_key(reason, key), &number, &fresh);
+        err = sink_intern_add(self->keys, key, s_key(code, subject, key), &number, &fresh);
     if (err != CREMA_OK)
         return err;
     if (!fresh) {
-        if (number < self->n && reason->count > self->reasons[number].count)
-            self->reasons[number].count = reason->count;
+        if (number < self->n && count > self->reasons[number].count)
+            self->reasons[number].count = count;
         return CREMA_OK;
     }
-    crema_reason_t own = *reason;
-    own.code = strdup(reason->code);
-    own.subject = strdup(reason->subject);
-    own.text = strdup(reason->text);
+    char *text = NULL;
+    va_list rest;
+    va_start(rest, format);
+    if (vasprintf(&text, format, rest) < 0)
+        text = NULL;
+    va_end(rest);
+    crema_reason_t own = {strdup(code), strdup(subject), text, count};
     if (!own.code || !own.subject || !own.text) {
         s_free(&own);
         return CREMA_ENOMEM;

@@ -1,6 +1,5 @@
 #include "sink_verdict.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +11,6 @@
 #include "sink_reasons.h"
 #include "sink_verdict_writers.h"
 
-#define TEXT_BYTES 256
 #define FILE_BYTES 4096
 struct sink_verdict {
     sink_reasons_t *reasons, *notes;
@@ -33,21 +31,6 @@ sink_verdict_destroy(sink_verdict_t **self_p)
 
 /* ---- collecting */
 
-static crema_err_t
-s_add(sink_verdict_t *self, const char *code, const char *subject, uint64_t count, const char *text)
-{
-    const crema_reason_t reason = {code, subject, text, count};
-    return sink_reasons_add(self->reasons, &reason);
-}
-
-static crema_err_t
-s_note(sink_verdict_t *self, const char *code, const char *subject, uint64_t count,
-       const char *text)
-{
-    const crema_reason_t note = {code, subject, text, count};
-    return sink_reasons_add(self->notes, &note);
-}
-
 /* Takes the aggregator's reasons, without streams that have ended since. */
 static crema_err_t
 s_take_verdict(sink_verdict_t *self, const sink_decoder_t *run)
@@ -62,7 +45,8 @@ s_take_verdict(sink_verdict_t *self, const sink_decoder_t *run)
             continue;
         if (listed && sink_verdict_is_by_list(reasons[i].code))
             continue;
-        err = s_add(self, reasons[i].code, reasons[i].subject, reasons[i].count, reasons[i].text);
+        err = sink_reasons_add(self->reasons, reasons[i].code, reasons[i].subject, reasons[i].count,
+                               "%s", reasons[i].text);
     }
     return err;
 }
@@ -72,25 +56,25 @@ s_take_stream(sink_verdict_t *self, const sink_decoder_t *run, const sink_stream
 {
     const char *worker = sink_dict_text(sink_decoder_dict(run), CREMA_DICT_WORKER, stream->worker);
     uint64_t lost = stream->lost + stream->dropped + stream->torn;
-    char uuid[37], text[TEXT_BYTES];
+    char uuid[37];
     crema_id_uuid(&stream->id, uuid);
     crema_err_t err = CREMA_OK;
     self->loss = sink_bound_sum(self->loss, lost);
     if (!stream->closed) {
-        snprintf(text, sizeof text, "the last record of %s is not known",
-                 worker[0] ? worker : "this stream");
-        err = s_add(self, "stream_not_closed", uuid, 0, text);
+        err = sink_reasons_add(self->reasons, "stream_not_closed", uuid, 0,
+                               "the last record of %s is not known",
+                               worker[0] ? worker : "this stream");
     }
     if (err == CREMA_OK && lost > 0) {
-        snprintf(text, sizeof text, "%llu records of %s are lost; /gaps says which and why",
-                 (unsigned long long)lost, worker[0] ? worker : "this stream");
-        err = s_add(self, "records_lost", uuid, lost, text);
+        err = sink_reasons_add(self->reasons, "records_lost", uuid, lost,
+                               "%llu records of %s are lost; /gaps says which and why",
+                               (unsigned long long)lost, worker[0] ? worker : "this stream");
     }
     bool of_tasks = stream->kind == CREMA_STREAM_WORKER || stream->kind == CREMA_STREAM_SCHEDULER;
     if (err == CREMA_OK && stream->closed && stream->end == CREMA_END_WRITER_GONE && of_tasks) {
-        snprintf(text, sizeof text, "%s was killed; what it did after its last record is not known",
-                 worker[0] ? worker : "the writer");
-        err = s_add(self, "writer_killed", worker[0] ? worker : uuid, 0, text);
+        err = sink_reasons_add(self->reasons, "writer_killed", worker[0] ? worker : uuid, 0,
+                               "%s was killed; what it did after its last record is not known",
+                               worker[0] ? worker : "the writer");
     }
     return err;
 }
@@ -101,11 +85,10 @@ s_take_workers(sink_verdict_t *self, const sink_decoder_t *run, const sink_facts
     crema_err_t err = CREMA_OK;
     for (uint32_t i = 0; i < facts->n_workers && err == CREMA_OK; i++) {
         const char *worker = sink_dict_text(sink_decoder_dict(run), CREMA_DICT_WORKER, i);
-        char text[TEXT_BYTES];
-        if (!facts->is_member[i] || facts->has_stream[i])
+        if (!facts->workers[i].is_member || facts->workers[i].has_stream)
             continue;
-        snprintf(text, sizeof text, "%s was in the cluster and recorded nothing", worker);
-        err = s_add(self, "worker_without_stream", worker, 0, text);
+        err = sink_reasons_add(self->reasons, "worker_without_stream", worker, 0,
+                               "%s was in the cluster and recorded nothing", worker);
     }
     return err;
 }
@@ -117,12 +100,11 @@ s_take_limits(sink_verdict_t *self, const crema_limits_t *limits)
     crema_err_t err = CREMA_OK;
     for (int i = 0; i < CREMA_LIMIT_COUNT && err == CREMA_OK; i++) {
         const crema_limit_t *limit = crema_limit((crema_limit_id_t)i);
-        char text[TEXT_BYTES];
         if (limits->met[i] == 0)
             continue;
-        snprintf(text, sizeof text, "the limit of %llu %s was met: %s",
-                 (unsigned long long)limits->limit[i], limit->unit, limit->lost);
-        err = s_add(self, "limit_met", limit->name, limits->met[i], text);
+        err = sink_reasons_add(self->reasons, "limit_met", limit->name, limits->met[i],
+                               "the limit of %llu %s was met: %s",
+                               (unsigned long long)limits->limit[i], limit->unit, limit->lost);
     }
     uint64_t lost = limits->met[CREMA_LIMIT_STREAMS];
     self->loss = sink_bound_sum(self->loss, lost);
@@ -137,8 +119,9 @@ s_take_refused(sink_verdict_t *self, const sink_decoder_t *run)
     crema_err_t err = CREMA_OK;
     for (size_t i = 0; i < sink_texts_count(given) && err == CREMA_OK; i++)
         if (crema_reserved(sink_texts_name(given, i)))
-            err = s_note(self, CREMA_NOTE_ATTRIBUTE_REFUSED, sink_texts_name(given, i), 0,
-                         "only the sink writes this attribute; the value given for it was ignored");
+            err = sink_reasons_add(
+                self->notes, CREMA_NOTE_ATTRIBUTE_REFUSED, sink_texts_name(given, i), 0,
+                "only the sink writes this attribute; the value given for it was ignored");
     return err;
 }
 
@@ -153,9 +136,10 @@ s_take_unopened(sink_verdict_t *self, const sink_decoder_t *run)
          at = crema_json_after(at)) {
         char file[FILE_BYTES];
         if (crema_json_get_text(at, file, sizeof file) == CREMA_OK)
-            err = s_note(self, CREMA_NOTE_INPUT_DROPPED, file, 0,
-                         "nothing of this file is in the result: coffea could not open it, and "
-                         "went on without it");
+            err = sink_reasons_add(
+                self->notes, CREMA_NOTE_INPUT_DROPPED, file, 0,
+                "nothing of this file is in the result: coffea could not open it, and "
+                "went on without it");
     }
     return err;
 }
@@ -165,26 +149,25 @@ s_take_unopened(sink_verdict_t *self, const sink_decoder_t *run)
 static crema_err_t
 s_take_input(sink_verdict_t *self, const sink_decoder_t *run, const sink_facts_t *facts)
 {
-    char text[TEXT_BYTES];
     int64_t reported = sink_input_reported(run), seen;
     sink_dropped_t *dropped;
     size_t n;
     crema_err_t err = sink_input_new(facts, run, &seen, &dropped, &n);
     if (err == CREMA_OK && reported > seen) {
-        snprintf(text, sizeof text,
-                 "coffea reports %lld chunks, %lld of them were recorded: give the Runner "
-                 "checkpointer=mc.checkpointer",
-                 (long long)reported, (long long)seen);
-        err = s_add(self, "chunks_unseen", "run", (uint64_t)(reported - seen), text);
+        err = sink_reasons_add(
+            self->reasons, "chunks_unseen", "run", (uint64_t)(reported - seen),
+            "coffea reports %lld chunks, %lld of them were recorded: give the Runner "
+            "checkpointer=mc.checkpointer",
+            (long long)reported, (long long)seen);
     }
     for (size_t i = 0; i < n && err == CREMA_OK; i++) {
-        snprintf(text, sizeof text,
-                 "%lld events of this file are not in the result: %lld of its chunks failed, and "
-                 "coffea went on without them",
-                 (long long)dropped[i].events, (long long)dropped[i].chunks);
         const char *file = sink_dict_text(sink_decoder_dict(run), CREMA_DICT_FILE, dropped[i].file);
-        err = s_note(self, CREMA_NOTE_INPUT_DROPPED, file[0] ? file : "unknown file",
-                     (uint64_t)dropped[i].events, text);
+        err = sink_reasons_add(
+            self->notes, CREMA_NOTE_INPUT_DROPPED, file[0] ? file : "unknown file",
+            (uint64_t)dropped[i].events,
+            "%lld events of this file are not in the result: %lld of its chunks failed, and "
+            "coffea went on without them",
+            (long long)dropped[i].events, (long long)dropped[i].chunks);
     }
     free(dropped);
     return err;
@@ -201,9 +184,10 @@ s_take_unavailable(sink_verdict_t *self, const sink_decoder_t *run)
     for (size_t i = 0; i < names && err == CREMA_OK; i++) {
         const char *name = sink_dict_text(dict, CREMA_DICT_METRIC, (uint32_t)i);
         if (strncmp(name, CREMA_UNAVAILABLE_METRIC, n) == 0)
-            err = s_note(self, CREMA_NOTE_COLUMNS_UNAVAILABLE, name + n, 0,
-                         "a worker or the scheduler could not record it: Dask, coffea or uproot "
-                         "there do not give what it needs; everything else was recorded");
+            err = sink_reasons_add(
+                self->notes, CREMA_NOTE_COLUMNS_UNAVAILABLE, name + n, 0,
+                "a worker or the scheduler could not record it: Dask, coffea or uproot "
+                "there do not give what it needs; everything else was recorded");
     }
     return err;
 }
@@ -212,20 +196,19 @@ s_take_unavailable(sink_verdict_t *self, const sink_decoder_t *run)
 static crema_err_t
 s_take_damage(sink_verdict_t *self, const sink_decoder_t *run, const sink_damage_t *damage)
 {
-    char text[TEXT_BYTES];
     const crema_reason_t *reasons;
     if (damage->bytes == 0 && damage->frames == 0)
         return CREMA_OK;
     bool healed = damage->is_before_seal && sink_verdict_reasons(self, &reasons) == 0 &&
                   sink_meta_start_ns(sink_decoder_meta(run)) != 0 &&
                   sink_verdict_names_all_writers(run) && sink_decoder_has_agents(run);
-    snprintf(text, sizeof text,
-             "%llu bytes of the journal cannot be read, %llu of its entries are missing%s",
-             (unsigned long long)damage->bytes, (unsigned long long)damage->frames,
-             healed ? "; all records are here: they were delivered anew" : "");
-    if (healed)
-        return s_note(self, CREMA_NOTE_JOURNAL_DAMAGED, "journal", damage->frames, text);
-    return s_add(self, "records_lost", "journal", damage->frames, text);
+    return sink_reasons_add(healed ? self->notes : self->reasons,
+                            healed ? CREMA_NOTE_JOURNAL_DAMAGED : "records_lost", "journal",
+                            damage->frames,
+                            "%llu bytes of the journal cannot be read, %llu of its entries are "
+                            "missing%s",
+                            (unsigned long long)damage->bytes, (unsigned long long)damage->frames,
+                            healed ? "; all records are here: they were delivered anew" : "");
 }
 
 crema_err_t
@@ -243,7 +226,8 @@ sink_verdict_new(const sink_decoder_t *run, const sink_facts_t *facts, const sin
     for (size_t i = 0; i < sink_decoder_streams(run) && err == CREMA_OK; i++)
         err = s_take_stream(self, run, sink_decoder_stream(run, i));
     if (err == CREMA_OK && sink_decoder_streams(run) == 0)
-        err = s_add(self, "agent_never_seen", "", 0, "no stream of this run is here");
+        err = sink_reasons_add(self->reasons, "agent_never_seen", "", 0,
+                               "no stream of this run is here");
     if (err == CREMA_OK)
         err = s_take_workers(self, run, facts);
     if (err == CREMA_OK)
@@ -251,10 +235,12 @@ sink_verdict_new(const sink_decoder_t *run, const sink_facts_t *facts, const sin
     if (err == CREMA_OK)
         err = s_take_limits(self, sink_decoder_limits(run));
     if (err == CREMA_OK && !sink_meta_ended(sink_decoder_meta(run)))
-        err = s_add(self, "run_not_ended", "run", 0, "nobody said that the run is over");
+        err = sink_reasons_add(self->reasons, "run_not_ended", "run", 0,
+                               "nobody said that the run is over");
     else if (err == CREMA_OK && !sink_meta_judged(sink_decoder_meta(run)))
-        err = s_add(self, "no_verdict", "run", 0,
-                    "the run was ended, and no aggregator said that everything had come");
+        err =
+            sink_reasons_add(self->reasons, "no_verdict", "run", 0,
+                             "the run was ended, and no aggregator said that everything had come");
     if (err == CREMA_OK)
         err = s_take_refused(self, run);
     if (err == CREMA_OK)

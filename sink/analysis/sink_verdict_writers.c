@@ -1,24 +1,14 @@
 /* Compares what was written, by the collector's list of writers, with the streams in the
  * journal. */
-#include <stdio.h>
 #include <string.h>
 
 #include "sink_bound.h"
 #include "sink_verdict_writers.h"
 
-#define TEXT_BYTES 512
-
 typedef struct {
     sink_reasons_t *reasons;
     int64_t loss; /* missing records */
 } self_t;
-
-static crema_err_t
-s_add(self_t *self, const char *code, const char *subject, uint64_t count, const char *text)
-{
-    const crema_reason_t reason = {code, subject, text, count};
-    return sink_reasons_add(self->reasons, &reason);
-}
 
 bool
 sink_verdict_is_by_list(const char *code)
@@ -50,12 +40,12 @@ s_name(const crema_writer_t *writer)
 static crema_err_t
 s_take_unsaid(self_t *self, const crema_writer_t *writer)
 {
-    char uuid[37], text[TEXT_BYTES];
+    char uuid[37];
     crema_id_uuid(&writer->stream_id, uuid);
     self->loss = sink_bound_sum(self->loss, writer->dropped);
-    snprintf(text, sizeof text, "%s could not keep %llu records, nor write its last one",
-             s_name(writer), (unsigned long long)writer->dropped);
-    return s_add(self, "records_lost", uuid, writer->dropped, text);
+    return sink_reasons_add(self->reasons, "records_lost", uuid, writer->dropped,
+                            "%s could not keep %llu records, nor write its last one",
+                            s_name(writer), (unsigned long long)writer->dropped);
 }
 
 /* Checks a writer whose stream is known. Streams that are open or were ended by an agent have
@@ -63,7 +53,7 @@ s_take_unsaid(self_t *self, const crema_writer_t *writer)
 static crema_err_t
 s_take_stream(self_t *self, const sink_decoder_t *run, const crema_writer_t *writer)
 {
-    char uuid[37], text[TEXT_BYTES];
+    char uuid[37];
     const sink_stream_t *stream = sink_decoder_find_id(run, &writer->stream_id);
     uint64_t here = stream && stream->next_seq > 0 ? stream->next_seq - 1 : 0;
     uint64_t wrote = writer->last > 0 ? writer->last : 1; /* at least its StreamInfo */
@@ -76,13 +66,14 @@ s_take_stream(self_t *self, const sink_decoder_t *run, const crema_writer_t *wri
     if (here >= wrote)
         return CREMA_OK;
     self->loss = sink_bound_sum(self->loss, wrote - here);
-    if (writer->last > 0)
-        snprintf(text, sizeof text, "%s wrote %llu records; the last %llu of them are not here",
-                 s_name(writer), (unsigned long long)wrote, (unsigned long long)(wrote - here));
-    else
-        snprintf(text, sizeof text, "%s recorded, and none of its records is here", s_name(writer));
-    return s_add(self, "records_missing", crema_id_uuid(&writer->stream_id, uuid), wrote - here,
-                 text);
+    crema_id_uuid(&writer->stream_id, uuid);
+    if (writer->last == 0)
+        return sink_reasons_add(self->reasons, "records_missing", uuid, wrote - here,
+                                "%s recorded, and none of its records is here", s_name(writer));
+    return sink_reasons_add(self->reasons, "records_missing", uuid, wrote - here,
+                            "%s wrote %llu records; the last %llu of them are not here",
+                            s_name(writer), (unsigned long long)wrote,
+                            (unsigned long long)(wrote - here));
 }
 
 /* Checks a worker whose stream is unknown: one of that worker must be present. */
@@ -90,32 +81,30 @@ static crema_err_t
 s_take_worker(self_t *self, const sink_decoder_t *run, const sink_facts_t *facts,
               const crema_writer_t *writer)
 {
-    char text[TEXT_BYTES];
     uint32_t worker = sink_dict_find(sink_decoder_dict(run), CREMA_DICT_WORKER, writer->uuid);
-    if (worker < facts->n_workers && facts->has_stream[worker])
+    if (worker < facts->n_workers && facts->workers[worker].has_stream)
         return CREMA_OK;
-    snprintf(text, sizeof text, "%s left before the end of the run and none of its records is here",
-             s_name(writer));
-    return s_add(self, "worker_without_stream", s_name(writer), 0, text);
+    return sink_reasons_add(self->reasons, "worker_without_stream", s_name(writer), 0,
+                            "%s left before the end of the run and none of its records is here",
+                            s_name(writer));
 }
 
 static crema_err_t
 s_take(self_t *self, const sink_decoder_t *run, const sink_facts_t *facts,
        const crema_writer_t *writer)
 {
-    char text[TEXT_BYTES];
     if (!crema_id_is_zero(&writer->stream_id))
         return s_take_stream(self, run, writer);
     switch (writer->state) {
     case CREMA_WRITER_LEFT:
         return s_take_worker(self, run, facts, writer);
     case CREMA_WRITER_SILENT:
-        snprintf(text, sizeof text, "%s recorded nothing: %s", s_name(writer), writer->text);
-        return s_add(self, "worker_without_stream", s_name(writer), 0, text);
+        return sink_reasons_add(self->reasons, "worker_without_stream", s_name(writer), 0,
+                                "%s recorded nothing: %.400s", s_name(writer), writer->text);
     default:
-        snprintf(text, sizeof text, "%s could not be asked what it recorded: %s", s_name(writer),
-                 writer->text);
-        return s_add(self, "writer_unknown", s_name(writer), 0, text);
+        return sink_reasons_add(self->reasons, "writer_unknown", s_name(writer), 0,
+                                "%s could not be asked what it recorded: %.400s", s_name(writer),
+                                writer->text);
     }
 }
 
@@ -133,7 +122,8 @@ sink_verdict_take_writers(const sink_decoder_t *run, const sink_facts_t *facts,
     uint32_t here = crema_writers_parts(list), parts = sink_meta_parts(sink_decoder_meta(run));
     if (err == CREMA_OK &&
         ((here > 0 && !crema_writers_is_whole(list)) || (parts > 0 && here != parts)))
-        err = s_add(&self, "writer_unknown", "run", 0, "a part of the list of writers is not here");
+        err = sink_reasons_add(self.reasons, "writer_unknown", "run", 0,
+                               "a part of the list of writers is not here");
     *loss = self.loss;
     return err;
 }

@@ -137,7 +137,7 @@ s_summarize(sink_seal_t *self)
         .bytes = journal->damaged_bytes,
         .frames = journal->missing_frames,
         .is_before_seal = journal->before_seal == journal->damaged_bytes + journal->missing_frames};
-    crema_err_t err = sink_facts_finish(self->facts, self->tables, self->run);
+    crema_err_t err = sink_facts_finish(self->facts, self->tables);
     if (err == CREMA_OK)
         err = sink_budget_new(self->facts, &self->budget);
     if (err == CREMA_OK)

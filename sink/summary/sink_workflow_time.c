@@ -118,7 +118,7 @@ s_cpu_wait_s(const sink_facts_t *facts)
 {
     double sum = NAN;
     for (size_t w = 0; w < facts->n_workers; w++) {
-        double s = facts->cpu_wait_s[w];
+        double s = facts->workers[w].cpu_wait_s;
         if (!isnan(s))
             sum = isnan(sum) ? s : sum + s;
     }

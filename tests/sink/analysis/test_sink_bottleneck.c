@@ -26,7 +26,7 @@ s_find(const case_t *c, sink_bottleneck_t *ret_found)
 {
     sink_chunk_t chunks[8] = {0};
     double score[8], predicted[8];
-    size_t n = (size_t)c->threads, looks = s_looks;
+    size_t n = (size_t)c->threads;
     for (size_t i = 0; i < 8; i++)
         score[i] = predicted[i] = NAN;
     for (size_t i = 0; i < n; i++)
@@ -38,15 +38,11 @@ s_find(const case_t *c, sink_bottleneck_t *ret_found)
                                    .proc_cpu_s = c->proc_cpu_s,
                                    .counted = true};
     sink_load_t load = {10, 10 * c->threads, 10 * c->threads, 10};
-    double wait_s = c->wait_s, contention = c->contention;
-    bool killed = false;
+    sink_worker_t worker = {.cpu_wait_s = c->wait_s, .gil = c->contention, .gil_looks = s_looks};
     sink_facts_t facts = {.chunks = chunks,
                           .n_chunks = n,
                           .n_workers = 1,
-                          .cpu_wait_s = &wait_s,
-                          .gil = &contention,
-                          .gil_looks = &looks,
-                          .killed = &killed,
+                          .workers = &worker,
                           .sweep = {.workers = &load}};
     sink_model_t model = {.score = score, .predicted_s = predicted};
     double all_s = 10 * c->threads, cpu_s = c->cpu_s * c->threads;
@@ -185,9 +181,8 @@ must_tell_waiting_in_opening_from_waiting_in_process(void **state)
     (void)state;
     const double open_s[] = {1, 2, 3, 4, 2, 3, 1, 2}, wall_s[] = {4, 3, 6, 5, 2, 7, 3, 4};
     sink_chunk_t chunks[8] = {0};
-    double score[8], predicted[8], unknown = NAN, open = 0, wall = 0, shared = 0, most = 0;
-    bool killed = false;
-    size_t looks = 0;
+    double score[8], predicted[8], open = 0, wall = 0, shared = 0, most = 0;
+    sink_worker_t worker = {.cpu_wait_s = NAN, .gil = NAN};
     for (size_t i = 0; i < 8; i++) {
         score[i] = predicted[i] = NAN;
         chunks[i] = (sink_chunk_t){.open_s = open_s[i],
@@ -205,10 +200,7 @@ must_tell_waiting_in_opening_from_waiting_in_process(void **state)
     sink_facts_t facts = {.chunks = chunks,
                           .n_chunks = 7,
                           .n_workers = 1,
-                          .cpu_wait_s = &unknown,
-                          .gil = &unknown,
-                          .gil_looks = &looks,
-                          .killed = &killed,
+                          .workers = &worker,
                           .sweep = {.workers = &load}};
     sink_model_t model = {.score = score, .predicted_s = predicted};
     sink_bottleneck_t found;
@@ -237,16 +229,12 @@ must_leave_other_tasks_what_they_waited_for_a_core(void **state)
     for (size_t i = 0; i < 4; i++) {
         sink_chunk_t chunk = {.t_end_ns = 10 * S, .wall_s = 10, .cpu_s = 2, .counted = true};
         sink_load_t load = {10, 40, busy_s[i], 10};
-        double wait_s = 4, never_held = 0, score = NAN;
-        size_t looks = 0;
-        bool killed = false;
+        double score = NAN;
+        sink_worker_t worker = {.cpu_wait_s = 4, .gil = 0}; /* never held */
         sink_facts_t facts = {.chunks = &chunk,
                               .n_chunks = 1,
                               .n_workers = 1,
-                              .cpu_wait_s = &wait_s,
-                              .gil = &never_held,
-                              .gil_looks = &looks,
-                              .killed = &killed,
+                              .workers = &worker,
                               .sweep = {.workers = &load}};
         sink_model_t model = {.score = &score, .predicted_s = &score};
         sink_bottleneck_t found;

@@ -16,7 +16,7 @@ typedef struct {
     sink_chunk_t chunks[8];
     sink_task_t tasks[8];
     sink_metered_t metered[8];
-    bool killed[2];
+    sink_worker_t workers[2];
     sink_load_t loads[2];
 } case_t;
 
@@ -30,7 +30,7 @@ s_begin(case_t *c, double starved_s)
                               .chunks = c->chunks,
                               .tasks = c->tasks,
                               .metered = c->metered,
-                              .killed = c->killed,
+                              .workers = c->workers,
                               .n_workers = 2};
     c->facts.sweep.alloc_s = 200;
     c->facts.sweep.threads_peak = 2;
@@ -187,7 +187,7 @@ must_trust_the_chunks_of_a_killed_worker(void **state)
     case_t c;
     for (int killed = 0; killed < 2; killed++) {
         s_begin(&c, 0);
-        c.killed[0] = killed;
+        c.workers[0].killed = killed;
         s_meter(&c, 0, CREMA_SIDE_PROCESSOR, CREMA_ACTIVITY_CPU, 20);
         s_chunk(&c, 0, CREMA_CHUNK_OK, false, 0, 30, 22);
         sink_budget_t *b = s_make(&c);
@@ -205,7 +205,7 @@ must_waste_all_that_a_killed_worker_did_in_vain(void **state)
     case_t c;
     for (int killed = 0; killed < 2; killed++) {
         s_begin(&c, 200 - 12);
-        c.killed[0] = killed;
+        c.workers[0].killed = killed;
         s_meter(&c, 0, CREMA_SIDE_PROCESSOR, CREMA_ACTIVITY_CPU, 3);
         s_meter(&c, 0, CREMA_SIDE_PROCESSOR, CREMA_ACTIVITY_NONCPU, 2);
         s_chunk(&c, 0, CREMA_CHUNK_OK, true, 1, 7, 5);

@@ -143,9 +143,11 @@ must_know_who_was_there_and_who_knows_best(void **state)
     assert_true(fabs(facts->sweep.alloc_s - (2 * 10 + 2 * 4 + 3 * 3)) < 1e-6);
     assert_true(facts->has_membership);
     assert_true(fabs(facts->members_bound_s - 2 * 0.25) < 1e-9);
-    assert_true(facts->is_member[0] && facts->is_member[1] && !facts->is_member[2]);
-    assert_true(facts->has_stream[0] && !facts->has_stream[1] && facts->has_stream[2]);
-    assert_true(!facts->killed[0] && facts->killed[2]);
+    assert_true(facts->workers[0].is_member && facts->workers[1].is_member &&
+                !facts->workers[2].is_member);
+    assert_true(facts->workers[0].has_stream && !facts->workers[1].has_stream &&
+                facts->workers[2].has_stream);
+    assert_true(!facts->workers[0].killed && facts->workers[2].killed);
     assert_int_equal(facts->n_samples, 3);
     assert_int_equal(facts->samples[0].rss_b, 200);
     assert_int_equal(facts->samples[1].rss_b, 300);
@@ -225,9 +227,9 @@ must_know_pauses_arrivals_and_looks(void **state)
     assert_int_equal(facts->last_arrival_ns[0], T(1.5));
     assert_int_equal(facts->last_arrival_ns[1], 0);
     assert_int_equal(facts->n_ready, 3);
-    assert_int_equal(facts->gil_looks[0], 2);
-    assert_true(fabs(facts->gil[0] - 0.5) < 1e-12);
-    assert_int_equal(facts->gil_looks[1], 0);
+    assert_int_equal(facts->workers[0].gil_looks, 2);
+    assert_true(fabs(facts->workers[0].gil - 0.5) < 1e-12);
+    assert_int_equal(facts->workers[1].gil_looks, 0);
     decoded_close(&d);
 }
 
