@@ -43,7 +43,7 @@ sink_tables_destroy(sink_tables_t **self_p)
 }
 
 crema_err_t
-sink_tables_add(sink_tables_t *self, crema_table_id_t table, const uint8_t *row)
+sink_tables_add(sink_tables_t *self, crema_table_id_t table, const void *row)
 {
     return sink_rows_add(self->rows[table], row);
 }

@@ -14,7 +14,7 @@ CREMA_MUST_CHECK crema_err_t sink_tables_new(const char *spill_dir, sink_tables_
 void sink_tables_destroy(sink_tables_t **self_p);
 
 CREMA_MUST_CHECK crema_err_t sink_tables_add(sink_tables_t *self, crema_table_id_t table,
-                                             const uint8_t *row);
+                                             const void *row);
 CREMA_MUST_CHECK crema_err_t sink_tables_append(sink_tables_t *self, crema_table_id_t table,
                                                 const uint8_t *rows, size_t n);
 /* Where they spill. */

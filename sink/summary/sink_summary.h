@@ -7,6 +7,7 @@
 #ifndef SINK_SUMMARY_H
 #define SINK_SUMMARY_H
 
+#include "crema_utf8.h"
 #include "sink_budget.h"
 #include "sink_facts.h"
 #include "sink_model.h"
@@ -54,6 +55,9 @@ CREMA_MUST_CHECK crema_err_t sink_summary_completeness(const sink_summary_t *sel
 CREMA_MUST_CHECK crema_err_t sink_summary_limits(const sink_summary_t *self);
 CREMA_MUST_CHECK crema_err_t sink_summary_counts(const sink_summary_t *self);
 CREMA_MUST_CHECK crema_err_t sink_summary_columns(sink_tables_t *tables);
+
+/* Copies a text into a column of a row, as much of it as fits. */
+#define SINK_TEXT(column, text) ((void)crema_utf8_fit(text, column, sizeof(column)))
 
 /* a / b, NaN unless b is positive. */
 double sink_ratio(double a, double b);

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "crema_columns_doc.h"
-#include "sink_cell.h"
 #include "sink_summary.h"
 
 /* Records that the aggregator says exist and that never came, by stream. */
@@ -21,21 +20,20 @@ s_count_missing(const sink_decoder_t *run, uint64_t *missing)
 static crema_err_t
 s_put_completeness(const sink_summary_t *self, const sink_stream_t *stream, uint64_t missing)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_COMPLETENESS);
     uint64_t lost = stream->lost + stream->dropped + stream->torn;
     uint64_t expected = stream->received + lost + missing;
-    uint8_t row[SINK_ROW_BYTES_MAX];
-    crema_row_clear(t, row);
-    sink_cell_set(t, row, "stream_id", stream->row);
-    sink_cell_set(t, row, "expected", (int64_t)expected);
-    sink_cell_set(t, row, "received", (int64_t)stream->received);
-    sink_cell_set(t, row, "lost", (int64_t)lost);
-    sink_cell_set(t, row, "recovered", 0);
-    sink_cell_set(t, row, "duplicates", (int64_t)stream->repeats);
-    sink_cell_set(t, row, "late", (int64_t)stream->late);
-    sink_cell_set_real(t, row, "fraction", sink_ratio((double)stream->received, (double)expected));
-    sink_cell_set(t, row, "closed", stream->closed);
-    return sink_tables_add(self->tables, t->id, row);
+    crema_completeness_row_t row = {
+        .stream_id = stream->row,
+        .expected = (int64_t)expected,
+        .received = (int64_t)stream->received,
+        .lost = (int64_t)lost,
+        .recovered = 0,
+        .duplicates = (int64_t)stream->repeats,
+        .late = (int64_t)stream->late,
+        .fraction = sink_ratio((double)stream->received, (double)expected),
+        .closed = stream->closed,
+    };
+    return sink_tables_add(self->tables, CREMA_TABLE_COMPLETENESS, &row);
 }
 
 crema_err_t
@@ -56,20 +54,19 @@ sink_summary_completeness(const sink_summary_t *self)
 crema_err_t
 sink_summary_limits(const sink_summary_t *self)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_LIMITS);
     const crema_limits_t *limits = sink_decoder_limits(self->run);
     crema_err_t err = CREMA_OK;
     for (int i = 0; i < CREMA_LIMIT_COUNT && err == CREMA_OK; i++) {
         const crema_limit_t *limit = crema_limit((crema_limit_id_t)i);
-        uint8_t row[SINK_ROW_BYTES_MAX];
-        crema_row_clear(t, row);
-        sink_cell_set_text(t, row, "name", limit->name);
-        sink_cell_set_text(t, row, "part", limit->part);
-        sink_cell_set_text(t, row, "unit", limit->unit);
-        sink_cell_set_text(t, row, "lost", limit->lost);
-        sink_cell_set(t, row, "limit", (int64_t)limits->limit[i]);
-        sink_cell_set(t, row, "met", (int64_t)limits->met[i]);
-        err = sink_tables_add(self->tables, t->id, row);
+        crema_limits_row_t row = {
+            .limit = (int64_t)limits->limit[i],
+            .met = (int64_t)limits->met[i],
+        };
+        SINK_TEXT(row.name, limit->name);
+        SINK_TEXT(row.part, limit->part);
+        SINK_TEXT(row.unit, limit->unit);
+        SINK_TEXT(row.lost, limit->lost);
+        err = sink_tables_add(self->tables, CREMA_TABLE_LIMITS, &row);
     }
     return err;
 }
@@ -77,19 +74,18 @@ sink_summary_limits(const sink_summary_t *self)
 crema_err_t
 sink_summary_counts(const sink_summary_t *self)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_WORKER_COUNT);
     const sink_sweep_t *sweep = &self->facts->sweep;
     crema_err_t err = CREMA_OK;
     for (size_t i = 0; i < sweep->n_steps && err == CREMA_OK; i++) {
         const sink_step_t *step = &sweep->steps[i];
         if (i > 0 && step->workers == step[-1].workers && step->threads == step[-1].threads)
             continue;
-        uint8_t row[SINK_ROW_BYTES_MAX];
-        crema_row_clear(t, row);
-        sink_cell_set(t, row, "t_ns", step->t_ns);
-        sink_cell_set(t, row, "n_workers", step->workers);
-        sink_cell_set(t, row, "n_threads", step->threads);
-        err = sink_tables_add(self->tables, t->id, row);
+        crema_worker_count_row_t row = {
+            .t_ns = step->t_ns,
+            .n_workers = step->workers,
+            .n_threads = step->threads,
+        };
+        err = sink_tables_add(self->tables, CREMA_TABLE_WORKER_COUNT, &row);
     }
     return err;
 }
@@ -97,7 +93,6 @@ sink_summary_counts(const sink_summary_t *self)
 crema_err_t
 sink_summary_columns(sink_tables_t *tables)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_SCHEMA_COLUMNS);
     for (int i = 0; i < CREMA_TABLE_COUNT; i++) {
         const crema_table_t *table = crema_table((crema_table_id_t)i);
         for (size_t c = 0; c < table->n_columns; c++) {
@@ -105,15 +100,14 @@ sink_summary_columns(sink_tables_t *tables)
             if (column->size == 0)
                 continue;
             char dtype[CREMA_DTYPE_TEXT];
-            uint8_t row[SINK_ROW_BYTES_MAX];
-            crema_row_clear(t, row);
-            sink_cell_set_text(t, row, "table", table->path);
-            sink_cell_set_text(t, row, "column", column->name);
-            sink_cell_set_text(t, row, "dtype", crema_column_dtype(column, dtype));
-            sink_cell_set_text(t, row, "units", column->units);
-            sink_cell_set_text(t, row, "enum", column->labels ? column->labels : "");
-            sink_cell_set_text(t, row, "description", column->meaning);
-            crema_err_t err = sink_tables_add(tables, t->id, row);
+            crema_schema_columns_row_t row;
+            SINK_TEXT(row.table, table->path);
+            SINK_TEXT(row.column, column->name);
+            SINK_TEXT(row.dtype, crema_column_dtype(column, dtype));
+            SINK_TEXT(row.units, column->units);
+            SINK_TEXT(row.labels, column->labels ? column->labels : "");
+            SINK_TEXT(row.description, column->meaning);
+            crema_err_t err = sink_tables_add(tables, CREMA_TABLE_SCHEMA_COLUMNS, &row);
             if (err != CREMA_OK)
                 return err;
         }

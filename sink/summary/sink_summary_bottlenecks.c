@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "sink_bottleneck.h"
-#include "sink_cell.h"
 #include "sink_summary.h"
 
 #define EVIDENCE_BYTES 192
@@ -145,27 +144,25 @@ s_status(const bottlenecks_t *self, const sink_cause_t *cause)
 static crema_err_t
 s_put(const bottlenecks_t *self, int rank)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_BOTTLENECKS);
     crema_bottleneck_t what = self->diagnosis.order[rank];
     const sink_cause_t *cause = &self->diagnosis.causes[what];
     bool known = cause->known;
     char evidence[EVIDENCE_BYTES];
-    uint8_t row[SINK_ROW_BYTES_MAX];
     s_evidence(self, what, evidence);
     s_add_doubt(cause, evidence);
-    crema_row_clear(t, row);
-    sink_cell_set(t, row, "rank", rank);
-    sink_cell_set_text(t, row, "name", crema_bottleneck_words[what].name);
-    sink_cell_set_real(t, row, "thread_seconds", known ? cause->s : NAN);
-    sink_cell_set_real(t, row, "fraction",
-                       known ? sink_ratio(cause->s, self->in->budget->cap_s) : NAN);
-    sink_cell_set(t, row, "status", s_status(self, cause));
-    sink_cell_set_text(t, row, "evidence", evidence);
-    sink_cell_set_text(t, row, "advice", crema_bottleneck_words[what].advice);
-    sink_cell_set_real(t, row, "saving_s", known ? cause->saving_s : NAN);
-    sink_cell_set_real(t, row, "lo", known ? cause->lo : NAN);
-    sink_cell_set_real(t, row, "hi", known ? cause->hi : NAN);
-    return sink_tables_add(self->in->tables, t->id, row);
+    crema_bottlenecks_row_t row = {
+        .rank = rank,
+        .thread_seconds = known ? cause->s : NAN,
+        .fraction = known ? sink_ratio(cause->s, self->in->budget->cap_s) : NAN,
+        .status = s_status(self, cause),
+        .saving_s = known ? cause->saving_s : NAN,
+        .lo = known ? cause->lo : NAN,
+        .hi = known ? cause->hi : NAN,
+    };
+    SINK_TEXT(row.name, crema_bottleneck_words[what].name);
+    SINK_TEXT(row.evidence, evidence);
+    SINK_TEXT(row.advice, crema_bottleneck_words[what].advice);
+    return sink_tables_add(self->in->tables, CREMA_TABLE_BOTTLENECKS, &row);
 }
 
 crema_err_t

@@ -7,7 +7,6 @@
 #include "crema_metrics.h"
 #include "crema_split.h"
 #include "sink_attempt.h"
-#include "sink_cell.h"
 #include "sink_path.h"
 #include "sink_scratch.h"
 #include "sink_sort.h"
@@ -21,14 +20,13 @@
 static crema_err_t
 s_category(const sink_summary_t *self, const char *category, double s, int rank)
 {
-    const crema_table_t *table = crema_table(CREMA_TABLE_WATERFALL);
-    uint8_t row[SINK_ROW_BYTES_MAX];
-    crema_row_clear(table, row);
-    sink_cell_set_text(table, row, "category", category);
-    sink_cell_set_real(table, row, "thread_seconds", s);
-    sink_cell_set_real(table, row, "fraction", sink_ratio(s, self->budget->cap_s));
-    sink_cell_set(table, row, "rank", rank);
-    return sink_tables_add(self->tables, table->id, row);
+    crema_waterfall_row_t row = {
+        .thread_seconds = s,
+        .fraction = sink_ratio(s, self->budget->cap_s),
+        .rank = rank,
+    };
+    SINK_TEXT(row.category, category);
+    return sink_tables_add(self->tables, CREMA_TABLE_WATERFALL, &row);
 }
 
 crema_err_t
@@ -81,17 +79,16 @@ static crema_err_t
 s_side(const sink_summary_t *self, const char *name, double cpu_s, double noncpu_s,
        double runtime_s, double failed_s, double bytes, bool in_budget)
 {
-    const crema_table_t *table = crema_table(CREMA_TABLE_SPLIT);
-    uint8_t row[SINK_ROW_BYTES_MAX];
-    crema_row_clear(table, row);
-    sink_cell_set_text(table, row, "side", name);
-    sink_cell_set_real(table, row, "cpu_s", cpu_s);
-    sink_cell_set_real(table, row, "noncpu_s", noncpu_s);
-    sink_cell_set_real(table, row, "runtime_s", runtime_s);
-    sink_cell_set_real(table, row, "failed_s", failed_s);
-    sink_cell_set(table, row, "bytes_b", (int64_t)bytes);
-    sink_cell_set(table, row, "in_budget", in_budget);
-    return sink_tables_add(self->tables, table->id, row);
+    crema_split_row_t row = {
+        .cpu_s = cpu_s,
+        .noncpu_s = noncpu_s,
+        .runtime_s = runtime_s,
+        .failed_s = failed_s,
+        .bytes_b = (int64_t)bytes,
+        .in_budget = in_budget,
+    };
+    SINK_TEXT(row.side, name);
+    return sink_tables_add(self->tables, CREMA_TABLE_SPLIT, &row);
 }
 
 crema_err_t
@@ -292,7 +289,6 @@ s_pop(const sink_summary_t *self, const sink_totals_t *totals, sink_pop_t *ret_p
 crema_err_t
 sink_summary_efficiency(const sink_summary_t *self)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_EFFICIENCY);
     const sink_sweep_t *sweep = &self->facts->sweep;
     sink_totals_t sum;
     sink_pop_t pop;
@@ -309,31 +305,30 @@ sink_summary_efficiency(const sink_summary_t *self)
     double steady_events = !isnan(sum.E) ? s_steady_events(self->facts) : NAN;
     double steady_s = (double)(sweep->t_steady1_ns - sweep->t_steady0_ns) * 1e-9;
     bool tasks = sweep->t_last_start_ns != 0;
-    uint8_t row[SINK_ROW_BYTES_MAX];
-    crema_row_clear(t, row);
-    sink_cell_set(t, row, "t0_ns", self->facts->t0_ns);
-    sink_cell_set(t, row, "t1_ns", self->facts->t1_ns);
-    sink_cell_set(t, row, "t_steady_start_ns", sweep->t_steady0_ns);
-    sink_cell_set(t, row, "t_steady_end_ns", sweep->t_steady1_ns);
-    sink_cell_set(t, row, "events", isnan(sum.E) ? -1 : (int64_t)sum.E);
-    sink_cell_set_real(t, row, "wall_s", sum.W);
-    sink_cell_set_real(t, row, "cap_s", sum.cap);
-    sink_cell_set_real(t, row, "alloc_s", sum.A);
-    sink_cell_set_real(t, row, "process_s", sum.P);
-    sink_cell_set_real(t, row, "cpu_s", sum.C);
-    sink_cell_set_real(t, row, "n_threads_avg", sum.N);
-    sink_cell_set_real(t, row, "n_threads_peak", sweep->threads_peak);
-    sink_cell_set_real(t, row, "n_threads_steady", sink_ratio(sweep->steady_thread_s, steady_s));
-    sink_cell_set_real(t, row, "x_total_hz", sink_ratio(sum.E, sum.W));
-    sink_cell_set_real(t, row, "x_steady_hz", sink_ratio(steady_events, steady_s));
-    sink_cell_set_real(t, row, "pe", pop.pe);
-    sink_cell_set_real(t, row, "lb", pop.lb);
-    sink_cell_set_real(t, row, "sched_e", pop.sched_e);
-    sink_cell_set_real(t, row, "alloc_e", pop.alloc_e);
-    sink_cell_set_real(t, row, "tail_s",
-                       tasks ? (double)(sweep->t_tail1_ns - sweep->t_tail0_ns) * 1e-9 : NAN);
-    sink_cell_set_real(t, row, "tail_loss", tasks ? sink_ratio(sweep->tail_free_s, sum.A) : NAN);
-    sink_cell_set_real(t, row, "t_inf_s", t_inf_s);
-    sink_cell_set(t, row, "t_inf_exact", exact);
-    return sink_tables_add(self->tables, t->id, row);
+    crema_efficiency_row_t row = {
+        .t0_ns = self->facts->t0_ns,
+        .t1_ns = self->facts->t1_ns,
+        .t_steady_start_ns = sweep->t_steady0_ns,
+        .t_steady_end_ns = sweep->t_steady1_ns,
+        .events = isnan(sum.E) ? -1 : (int64_t)sum.E,
+        .wall_s = sum.W,
+        .cap_s = sum.cap,
+        .alloc_s = sum.A,
+        .process_s = sum.P,
+        .cpu_s = sum.C,
+        .n_threads_avg = sum.N,
+        .n_threads_peak = sweep->threads_peak,
+        .n_threads_steady = sink_ratio(sweep->steady_thread_s, steady_s),
+        .x_total_hz = sink_ratio(sum.E, sum.W),
+        .x_steady_hz = sink_ratio(steady_events, steady_s),
+        .pe = pop.pe,
+        .lb = pop.lb,
+        .sched_e = pop.sched_e,
+        .alloc_e = pop.alloc_e,
+        .tail_s = tasks ? (double)(sweep->t_tail1_ns - sweep->t_tail0_ns) * 1e-9 : NAN,
+        .tail_loss = tasks ? sink_ratio(sweep->tail_free_s, sum.A) : NAN,
+        .t_inf_s = t_inf_s,
+        .t_inf_exact = exact,
+    };
+    return sink_tables_add(self->tables, CREMA_TABLE_EFFICIENCY, &row);
 }

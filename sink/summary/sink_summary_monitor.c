@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "crema_cost.h"
-#include "sink_cell.h"
 #include "sink_summary.h"
 
 /* Cost of one part; NaN and -1: not reported. */
@@ -64,23 +63,21 @@ s_take_reported(const sink_summary_t *self, const char *part, cost_t *cost)
 static crema_err_t
 s_put(const sink_summary_t *self, const char *part, const cost_t *cost, bool complete)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_MONITOR);
     crema_status_t status = isnan(cost->cpu_s)           ? CREMA_STATUS_UNAVAILABLE
                             : self->partial || !complete ? CREMA_STATUS_INCOMPLETE
                             : cost->shared               ? CREMA_STATUS_ESTIMATED
                                                          : CREMA_STATUS_OK;
-    uint8_t row[SINK_ROW_BYTES_MAX];
-    crema_row_clear(t, row);
-    sink_cell_set_text(t, row, "part", part);
-    sink_cell_set(t, row, "status", status);
-    sink_cell_set(t, row, "n", cost->n < 0 ? 0 : cost->n);
-    sink_cell_set_real(t, row, "cpu_s", cost->cpu_s);
-    sink_cell_set(t, row, "bytes_b", cost->bytes_b);
-    sink_cell_set(t, row, "records", cost->records);
-    sink_cell_set_real(t, row, "cpu_s_per_chunk",
-                       sink_ratio(cost->cpu_s, (double)self->facts->n_chunks));
-    sink_cell_set_real(t, row, "fraction", sink_ratio(cost->cpu_s, self->budget->alloc_s));
-    return sink_tables_add(self->tables, t->id, row);
+    crema_monitor_row_t row = {
+        .status = status,
+        .n = cost->n < 0 ? 0 : cost->n,
+        .cpu_s = cost->cpu_s,
+        .bytes_b = cost->bytes_b,
+        .records = cost->records,
+        .cpu_s_per_chunk = sink_ratio(cost->cpu_s, (double)self->facts->n_chunks),
+        .fraction = sink_ratio(cost->cpu_s, self->budget->alloc_s),
+    };
+    SINK_TEXT(row.part, part);
+    return sink_tables_add(self->tables, CREMA_TABLE_MONITOR, &row);
 }
 
 crema_err_t

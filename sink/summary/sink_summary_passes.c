@@ -2,7 +2,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "sink_cell.h"
 #include "sink_stats.h"
 #include "sink_summary.h"
 
@@ -38,23 +37,20 @@ s_take(pass_t *pass, const sink_chunk_t *chunk)
 static crema_err_t
 s_put(const sink_summary_t *self, size_t number, const pass_t *pass)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_PER_PASS);
-    uint8_t row[SINK_ROW_BYTES_MAX];
-    crema_row_clear(t, row);
-    sink_cell_set(t, row, "pass", (int64_t)number);
-    sink_cell_set(t, row, "n_attempts", pass->attempts);
-    sink_cell_set(t, row, "n_chunks", pass->chunks);
-    sink_cell_set(t, row, "n_events",
-                  pass->know_events > 0 || pass->chunks == 0 ? pass->events : -1);
-    sink_cell_set(t, row, "t_start_ns", pass->t_start_ns);
-    sink_cell_set(t, row, "t_end_ns", pass->t_end_ns);
-    sink_cell_set_real(t, row, "wall_s", sink_sum(&pass->wall_s));
-    sink_cell_set_real(t, row, "open_s", sink_sum(&pass->open_s));
-    sink_cell_set_real(t, row, "cpu_s", sink_sum(&pass->cpu_s));
-    sink_cell_set(t, row, "bytes_read_b",
-                  pass->know_bytes > 0 || pass->chunks == 0 ? pass->bytes_b : -1);
-    sink_cell_set_real(t, row, "wasted_s", pass->wasted_s);
-    return sink_tables_add(self->tables, t->id, row);
+    crema_per_pass_row_t row = {
+        .pass = (int64_t)number,
+        .n_attempts = pass->attempts,
+        .n_chunks = pass->chunks,
+        .n_events = pass->know_events > 0 || pass->chunks == 0 ? pass->events : -1,
+        .t_start_ns = pass->t_start_ns,
+        .t_end_ns = pass->t_end_ns,
+        .wall_s = sink_sum(&pass->wall_s),
+        .open_s = sink_sum(&pass->open_s),
+        .cpu_s = sink_sum(&pass->cpu_s),
+        .bytes_read_b = pass->know_bytes > 0 || pass->chunks == 0 ? pass->bytes_b : -1,
+        .wasted_s = pass->wasted_s,
+    };
+    return sink_tables_add(self->tables, CREMA_TABLE_PER_PASS, &row);
 }
 
 crema_err_t

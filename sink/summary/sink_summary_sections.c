@@ -1,7 +1,6 @@
 /* One row per user section. */
 #include <math.h>
 
-#include "sink_cell.h"
 #include "sink_scratch.h"
 #include "sink_sort.h"
 #include "sink_stats.h"
@@ -25,7 +24,6 @@ static crema_err_t
 s_put_section(const sink_summary_t *self, const sink_rows_t *rows, const entry_t *entries, size_t n,
               double *durations)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_PER_SECTION);
     sink_sum_t wall_s = {0}, self_s = {0}, cpu_s = {0};
     double delta = 0, delta_max = NAN;
     int64_t bytes_b = 0, know_bytes = 0, n_deltas = 0;
@@ -50,24 +48,23 @@ s_put_section(const sink_summary_t *self, const sink_rows_t *rows, const entry_t
         delta += grown;
         delta_max = isnan(delta_max) || grown > delta_max ? grown : delta_max;
     }
-    uint8_t row[SINK_ROW_BYTES_MAX];
-    crema_row_clear(t, row);
-    sink_cell_set(t, row, "section_id", entries[0].section);
-    sink_cell_set_text(
-        t, row, "section",
-        sink_dict_text(sink_decoder_dict(self->run), CREMA_DICT_SECTION, entries[0].section));
-    sink_cell_set(t, row, "n", (int64_t)n);
-    sink_cell_set_real(t, row, "wall_s", sink_sum(&wall_s));
-    sink_cell_set_real(t, row, "self_s", sink_sum(&self_s));
-    sink_cell_set_real(t, row, "cpu_s", sink_sum(&cpu_s));
-    sink_cell_set_real(t, row, "dur_mean_s", sink_ratio(wall_s.known, (double)n_durations));
     sink_sort_reals(durations, n_durations);
-    sink_cell_set_real(t, row, "dur_p95_s", sink_stats_quantile(durations, n_durations, 0.95));
-    sink_cell_set_real(t, row, "dur_max_s", n_durations ? durations[n_durations - 1] : NAN);
-    sink_cell_set_real(t, row, "rss_delta_mean_b", sink_ratio(delta, (double)n_deltas));
-    sink_cell_set_real(t, row, "rss_delta_max_b", delta_max);
-    sink_cell_set(t, row, "bytes_b", know_bytes > 0 ? bytes_b : -1);
-    return sink_tables_add(self->tables, t->id, row);
+    crema_per_section_row_t row = {
+        .section_id = entries[0].section,
+        .n = (int64_t)n,
+        .wall_s = sink_sum(&wall_s),
+        .self_s = sink_sum(&self_s),
+        .cpu_s = sink_sum(&cpu_s),
+        .dur_mean_s = sink_ratio(wall_s.known, (double)n_durations),
+        .dur_p95_s = sink_stats_quantile(durations, n_durations, 0.95),
+        .dur_max_s = n_durations ? durations[n_durations - 1] : NAN,
+        .rss_delta_mean_b = sink_ratio(delta, (double)n_deltas),
+        .rss_delta_max_b = delta_max,
+        .bytes_b = know_bytes > 0 ? bytes_b : -1,
+    };
+    SINK_TEXT(row.section,
+              sink_dict_text(sink_decoder_dict(self->run), CREMA_DICT_SECTION, entries[0].section));
+    return sink_tables_add(self->tables, CREMA_TABLE_PER_SECTION, &row);
 }
 
 crema_err_t

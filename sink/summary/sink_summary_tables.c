@@ -5,20 +5,16 @@
 
 #include "crema_split.h"
 #include "sink_attempt.h"
-#include "sink_cell.h"
 #include "sink_intern.h"
 #include "sink_scratch.h"
 #include "sink_sort.h"
 #include "sink_stats.h"
 #include "sink_summary.h"
 
-/* Copies a name from a dictionary row into the column of a summary row; "" for an unknown id. */
-static void
-s_copy_name(const sink_summary_t *self, crema_dict_t kind, uint32_t id, const crema_table_t *table,
-            uint8_t *row, const char *column)
+static const char *
+s_name(const sink_summary_t *self, crema_dict_t kind, uint32_t id)
 {
-    const sink_dict_t *dict = sink_decoder_dict(self->run);
-    sink_cell_set_text(table, row, column, sink_dict_text(dict, kind, id));
+    return sink_dict_text(sink_decoder_dict(self->run), kind, id);
 }
 
 /* A sum over `chunks`, of which `know` had a value: -1 if none had. */
@@ -89,11 +85,9 @@ s_sum_chunks(const sink_summary_t *self, per_worker_t *workers, double *scores)
     }
 }
 
-static void
-s_fill_worker(const sink_summary_t *self, uint32_t id, const per_worker_t *w, double *scores,
-              uint8_t *row)
+static crema_per_worker_row_t
+s_worker_row(const sink_summary_t *self, uint32_t id, const per_worker_t *w, double *scores)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_PER_WORKER);
     const sink_load_t *load = &self->facts->sweep.workers[id];
     const sink_spent_t *spent = &self->budget->workers[id];
     double others_cpu_s = 0, others_noncpu_s = 0;
@@ -102,33 +96,32 @@ s_fill_worker(const sink_summary_t *self, uint32_t id, const per_worker_t *w, do
         others_noncpu_s += spent->side_noncpu_s[side];
     }
     double idle_s = load->thread_s - load->busy_s - spent->runtime_s;
-    sink_cell_set(t, row, "worker_id", id);
-    s_copy_name(self, CREMA_DICT_WORKER, id, t, row, "worker");
-    sink_cell_set(t, row, "n_chunks", w->chunks);
     int64_t events = s_known(w->events, w->know_events, w->chunks);
-    sink_cell_set(t, row, "n_events", events);
-    sink_cell_set_real(t, row, "present_s", load->present_s);
-    sink_cell_set_real(t, row, "thread_s", load->thread_s);
-    sink_cell_set_real(t, row, "busy_s", load->busy_s);
-    sink_cell_set_real(t, row, "cpu_s", spent->knows_cpu ? spent->cpu_s + others_cpu_s : NAN);
-    sink_cell_set_real(t, row, "noncpu_s",
-                       spent->knows_cpu ? spent->noncpu_s + spent->user_s + others_noncpu_s : NAN);
-    sink_cell_set_real(t, row, "overhead_s", others_cpu_s + others_noncpu_s + spent->runtime_s);
-    sink_cell_set_real(t, row, "idle_s", idle_s > 0 ? idle_s : 0);
-    sink_cell_set_real(t, row, "wasted_s", spent->wasted_s);
-    sink_cell_set(t, row, "bytes_read_b", s_known(w->bytes_b, w->know_bytes, w->chunks));
-    sink_cell_set(t, row, "rss_peak_b", w->rss_peak_b > 0 ? w->rss_peak_b : -1);
-    sink_cell_set_real(t, row, "rss_mean_b", sink_ratio(w->rss, w->rss_seconds));
-    sink_cell_set_real(t, row, "event_rate_hz",
-                       events < 0 ? NAN : sink_ratio((double)events, load->present_s));
-    sink_cell_set_real(t, row, "straggler_score",
-                       sink_stats_median(scores + w->first_score, w->n_scores));
+    crema_per_worker_row_t row = {
+        .worker_id = id,
+        .n_chunks = w->chunks,
+        .n_events = events,
+        .present_s = load->present_s,
+        .thread_s = load->thread_s,
+        .busy_s = load->busy_s,
+        .cpu_s = spent->knows_cpu ? spent->cpu_s + others_cpu_s : NAN,
+        .noncpu_s = spent->knows_cpu ? spent->noncpu_s + spent->user_s + others_noncpu_s : NAN,
+        .overhead_s = others_cpu_s + others_noncpu_s + spent->runtime_s,
+        .idle_s = idle_s > 0 ? idle_s : 0,
+        .wasted_s = spent->wasted_s,
+        .bytes_read_b = s_known(w->bytes_b, w->know_bytes, w->chunks),
+        .rss_peak_b = w->rss_peak_b > 0 ? w->rss_peak_b : -1,
+        .rss_mean_b = sink_ratio(w->rss, w->rss_seconds),
+        .event_rate_hz = events < 0 ? NAN : sink_ratio((double)events, load->present_s),
+        .straggler_score = sink_stats_median(scores + w->first_score, w->n_scores),
+    };
+    SINK_TEXT(row.worker, s_name(self, CREMA_DICT_WORKER, id));
+    return row;
 }
 
 crema_err_t
 sink_summary_workers(const sink_summary_t *self)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_PER_WORKER);
     const sink_facts_t *facts = self->facts;
     per_worker_t *workers = calloc(facts->n_workers + 1, sizeof *workers);
     crema_err_t err = workers ? CREMA_OK : CREMA_ENOMEM;
@@ -138,10 +131,8 @@ sink_summary_workers(const sink_summary_t *self)
         s_sum_chunks(self, workers, scores);
     }
     for (uint32_t i = 0; err == CREMA_OK && i < facts->n_workers; i++) {
-        uint8_t row[SINK_ROW_BYTES_MAX];
-        crema_row_clear(t, row);
-        s_fill_worker(self, i, &workers[i], scores, row);
-        err = sink_tables_add(self->tables, t->id, row);
+        const crema_per_worker_row_t row = s_worker_row(self, i, &workers[i], scores);
+        err = sink_tables_add(self->tables, CREMA_TABLE_PER_WORKER, &row);
     }
     free(workers);
     sink_scratch_free(scores);
@@ -211,32 +202,35 @@ s_count_prefixes(const sink_facts_t *facts, per_prefix_t *prefixes, size_t n, do
     }
 }
 
-static void
-s_fill_prefix(const sink_facts_t *facts, const per_prefix_t *prefix, double *durations,
-              uint8_t *row)
+static crema_per_task_prefix_row_t
+s_prefix_row(const sink_summary_t *self, uint32_t id, uint8_t side, const per_prefix_t *prefix,
+             double *durations)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_PER_TASK_PREFIX);
-    bool any = facts->n_tasks > 0; /* otherwise not counted */
+    bool any = self->facts->n_tasks > 0; /* otherwise not counted */
     size_t n = prefix->n;
-    sink_cell_set_real(t, row, "cpu_s", prefix->any ? prefix->cpu_s : NAN);
-    sink_cell_set_real(t, row, "noncpu_s", prefix->any ? prefix->noncpu_s : NAN);
-    sink_cell_set_real(t, row, "other_s", prefix->any ? prefix->other_s : NAN);
-    sink_cell_set(t, row, "bytes_b", prefix->any ? (int64_t)prefix->bytes : -1);
-    sink_cell_set(t, row, "n_tasks", any ? (int64_t)n : -1);
-    sink_cell_set(t, row, "n_failed", any ? (int64_t)prefix->failed : -1);
     sink_sort_reals(durations, n);
-    sink_cell_set_real(t, row, "dur_p50_s", sink_stats_quantile(durations, n, 0.5));
-    sink_cell_set_real(t, row, "dur_p95_s", sink_stats_quantile(durations, n, 0.95));
-    sink_cell_set_real(t, row, "dur_max_s", n ? durations[n - 1] : NAN);
+    crema_per_task_prefix_row_t row = {
+        .task_prefix_id = id,
+        .side = side,
+        .cpu_s = prefix->any ? prefix->cpu_s : NAN,
+        .noncpu_s = prefix->any ? prefix->noncpu_s : NAN,
+        .other_s = prefix->any ? prefix->other_s : NAN,
+        .bytes_b = prefix->any ? (int64_t)prefix->bytes : -1,
+        .n_tasks = any ? (int64_t)n : -1,
+        .n_failed = any ? (int64_t)prefix->failed : -1,
+        .dur_p50_s = sink_stats_quantile(durations, n, 0.5),
+        .dur_p95_s = sink_stats_quantile(durations, n, 0.95),
+        .dur_max_s = n ? durations[n - 1] : NAN,
+    };
+    SINK_TEXT(row.task_prefix, s_name(self, CREMA_DICT_TASK_PREFIX, id));
+    return row;
 }
 
 crema_err_t
 sink_summary_prefixes(const sink_summary_t *self)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_PER_TASK_PREFIX);
-    const crema_table_t *d = crema_table(CREMA_TABLE_DICT_TASK_PREFIX);
     const sink_facts_t *facts = self->facts;
-    const sink_rows_t *names = sink_tables_rows(self->tables, d->id);
+    const sink_rows_t *names = sink_tables_rows(self->tables, CREMA_TABLE_DICT_TASK_PREFIX);
     size_t n = sink_rows_count(names);
     crema_err_t err = CREMA_OK;
     per_prefix_t *prefixes = sink_scratch(NULL, n + 1, sizeof *prefixes, &err);
@@ -246,13 +240,10 @@ sink_summary_prefixes(const sink_summary_t *self)
         s_count_prefixes(facts, prefixes, n, durations);
     }
     for (uint32_t i = 0; prefixes && durations && err == CREMA_OK && i < n; i++) {
-        uint8_t row[SINK_ROW_BYTES_MAX];
-        crema_row_clear(t, row);
-        sink_cell_set(t, row, "task_prefix_id", i);
-        s_copy_name(self, CREMA_DICT_TASK_PREFIX, i, t, row, "task_prefix");
-        sink_cell_set(t, row, "side", sink_cell_int(d, sink_rows_at(names, i), "side"));
-        s_fill_prefix(facts, &prefixes[i], durations + prefixes[i].first, row);
-        err = sink_tables_add(self->tables, t->id, row);
+        const crema_dict_task_prefix_row_t *name = sink_rows_at(names, i);
+        const crema_per_task_prefix_row_t row =
+            s_prefix_row(self, i, name->side, &prefixes[i], durations + prefixes[i].first);
+        err = sink_tables_add(self->tables, CREMA_TABLE_PER_TASK_PREFIX, &row);
     }
     sink_scratch_free(prefixes);
     sink_scratch_free(durations);
@@ -276,19 +267,17 @@ s_by_activity(const void *a, const void *b)
 static crema_err_t
 s_put_activity(const sink_summary_t *self, const sink_metered_t *m, double value)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_PER_ACTIVITY);
-    uint8_t row[SINK_ROW_BYTES_MAX];
-    crema_row_clear(t, row);
-    sink_cell_set(t, row, "context", m->context);
-    s_copy_name(self, CREMA_DICT_TASK_PREFIX, m->prefix, t, row, "task_prefix");
-    s_copy_name(self, CREMA_DICT_ACTIVITY, m->activity, t, row, "activity");
-    s_copy_name(self, CREMA_DICT_UNIT, m->unit, t, row, "unit");
-    sink_cell_set(t, row, "side", m->side);
-    sink_cell_set_real(t, row, "value", value);
     bool share = m->context == CREMA_CONTEXT_EXECUTE && m->in == SINK_UNIT_SECONDS;
-    sink_cell_set_real(t, row, "fraction_of_thread_seconds",
-                       share ? sink_ratio(value, self->budget->alloc_s) : NAN);
-    return sink_tables_add(self->tables, t->id, row);
+    crema_per_activity_row_t row = {
+        .context = m->context,
+        .side = m->side,
+        .value = value,
+        .fraction_of_thread_seconds = share ? sink_ratio(value, self->budget->alloc_s) : NAN,
+    };
+    SINK_TEXT(row.task_prefix, s_name(self, CREMA_DICT_TASK_PREFIX, m->prefix));
+    SINK_TEXT(row.activity, s_name(self, CREMA_DICT_ACTIVITY, m->activity));
+    SINK_TEXT(row.unit, s_name(self, CREMA_DICT_UNIT, m->unit));
+    return sink_tables_add(self->tables, CREMA_TABLE_PER_ACTIVITY, &row);
 }
 
 crema_err_t
@@ -356,25 +345,23 @@ s_model_of(const sink_model_t *model, uint32_t dataset)
 static crema_err_t
 s_put_dataset(const sink_summary_t *self, uint32_t id, const per_dataset_t *d)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_PER_DATASET);
     const sink_dataset_model_t *model = s_model_of(self->model, id);
-    uint8_t row[SINK_ROW_BYTES_MAX];
-    crema_row_clear(t, row);
-    sink_cell_set(t, row, "dataset_id", id);
-    s_copy_name(self, CREMA_DICT_DATASET, id, t, row, "dataset");
-    sink_cell_set(t, row, "n_files", d->files);
-    sink_cell_set(t, row, "n_chunks", d->chunks);
     int64_t events = s_known(d->events, d->know_events, d->chunks);
     double wall_s = sink_sum(&d->wall_s);
-    sink_cell_set(t, row, "n_events", events);
-    sink_cell_set_real(t, row, "wall_s", wall_s);
-    sink_cell_set_real(t, row, "cpu_s", sink_sum(&d->cpu_s));
-    sink_cell_set(t, row, "bytes_b", s_known(d->bytes_b, d->know_bytes, d->chunks));
-    sink_cell_set_real(t, row, "event_rate_hz",
-                       events < 0 ? NAN : sink_ratio((double)events, wall_s));
-    sink_cell_set_real(t, row, "s_per_event", sink_ratio(wall_s, (double)events));
-    sink_cell_set_real(t, row, "memory_b_per_event", model ? model->memory.b : NAN);
-    return sink_tables_add(self->tables, t->id, row);
+    crema_per_dataset_row_t row = {
+        .dataset_id = id,
+        .n_files = d->files,
+        .n_chunks = d->chunks,
+        .n_events = events,
+        .wall_s = wall_s,
+        .cpu_s = sink_sum(&d->cpu_s),
+        .bytes_b = s_known(d->bytes_b, d->know_bytes, d->chunks),
+        .event_rate_hz = events < 0 ? NAN : sink_ratio((double)events, wall_s),
+        .s_per_event = sink_ratio(wall_s, (double)events),
+        .memory_b_per_event = model ? model->memory.b : NAN,
+    };
+    SINK_TEXT(row.dataset, s_name(self, CREMA_DICT_DATASET, id));
+    return sink_tables_add(self->tables, CREMA_TABLE_PER_DATASET, &row);
 }
 
 crema_err_t
@@ -406,30 +393,27 @@ sink_summary_datasets(const sink_summary_t *self)
 static crema_err_t
 s_put_model(const sink_summary_t *self, const sink_dataset_model_t *model)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_CHUNK_MODEL);
     const sink_line_t *line = &model->line;
-    uint8_t row[SINK_ROW_BYTES_MAX];
-    crema_row_clear(t, row);
-    sink_cell_set(t, row, "dataset_id", model->dataset);
-    sink_cell_set_real(t, row, "a_s", line->a);
-    sink_cell_set_real(t, row, "a_lo", line->a_lo);
-    sink_cell_set_real(t, row, "a_hi", line->a_hi);
-    sink_cell_set_real(t, row, "b_s_per_event", line->b);
-    sink_cell_set_real(t, row, "b_lo", line->b_lo);
-    sink_cell_set_real(t, row, "b_hi", line->b_hi);
-    sink_cell_set(t, row, "n", (int64_t)line->n);
-    sink_cell_set_text(t, row, "method",
-                       isnan(line->b)            ? "none"
-                       : line->n_used == line->n ? "theil_sen"
-                                                 : "theil_sen_thin");
-    sink_cell_set_real(t, row, "n_opt_events", model->n_opt_events);
-    return sink_tables_add(self->tables, t->id, row);
+    crema_chunk_model_row_t row = {
+        .dataset_id = model->dataset,
+        .a_s = line->a,
+        .a_lo = line->a_lo,
+        .a_hi = line->a_hi,
+        .b_s_per_event = line->b,
+        .b_lo = line->b_lo,
+        .b_hi = line->b_hi,
+        .n = (int64_t)line->n,
+        .n_opt_events = model->n_opt_events,
+    };
+    SINK_TEXT(row.method, isnan(line->b)            ? "none"
+                          : line->n_used == line->n ? "theil_sen"
+                                                    : "theil_sen_thin");
+    return sink_tables_add(self->tables, CREMA_TABLE_CHUNK_MODEL, &row);
 }
 
 crema_err_t
 sink_summary_models(const sink_summary_t *self)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_STRAGGLERS);
     const sink_model_t *model = self->model;
     crema_err_t err = CREMA_OK;
     for (size_t i = 0; i < model->n_datasets && err == CREMA_OK; i++)
@@ -437,14 +421,13 @@ sink_summary_models(const sink_summary_t *self)
     for (size_t i = 0; i < self->facts->n_chunks && err == CREMA_OK; i++) {
         if (!(model->score[i] > SINK_MODEL_STRAGGLER))
             continue;
-        uint8_t row[SINK_ROW_BYTES_MAX];
-        crema_row_clear(t, row);
-        sink_cell_set(t, row, "chunk_row", (int64_t)i);
-        sink_cell_set_real(t, row, "score", model->score[i]);
-        sink_cell_set_real(t, row, "predicted_s", model->predicted_s[i]);
-        sink_cell_set_real(t, row, "excess_s",
-                           sink_chunk_s(&self->facts->chunks[i]) - model->predicted_s[i]);
-        err = sink_tables_add(self->tables, t->id, row);
+        crema_stragglers_row_t row = {
+            .chunk_row = (int64_t)i,
+            .score = model->score[i],
+            .predicted_s = model->predicted_s[i],
+            .excess_s = sink_chunk_s(&self->facts->chunks[i]) - model->predicted_s[i],
+        };
+        err = sink_tables_add(self->tables, CREMA_TABLE_STRAGGLERS, &row);
     }
     return err;
 }

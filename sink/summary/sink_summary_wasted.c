@@ -1,6 +1,5 @@
 /* Wasted work by worker, by whether it was a chunk, and by reason. */
 #include "sink_attempt.h"
-#include "sink_cell.h"
 #include "sink_scratch.h"
 #include "sink_sort.h"
 #include "sink_summary.h"
@@ -139,25 +138,18 @@ s_add_tasks(const sink_facts_t *facts, const bool *recovered, wasted_t *wasted)
 static crema_err_t
 s_put(const sink_summary_t *self, size_t worker, int what, int reason, const wasted_t *cell)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_WASTED);
-    const crema_table_t *w = crema_table(CREMA_TABLE_DICT_WORKER);
-    const sink_rows_t *workers = sink_tables_rows(self->tables, w->id);
-    uint8_t row[SINK_ROW_BYTES_MAX];
-    char name[129] = "";
-    crema_row_clear(t, row);
-    if (worker < sink_rows_count(workers))
-        crema_row_get_text(w, sink_rows_at(workers, worker), sink_cell_column(w, "name"), name,
-                           sizeof name);
-    sink_cell_set(t, row, "worker_id",
-                  worker < self->facts->n_workers ? (int64_t)worker : UINT32_MAX);
-    sink_cell_set_text(t, row, "worker", name);
-    sink_cell_set(t, row, "what", what);
-    sink_cell_set(t, row, "reason", reason);
-    sink_cell_set(t, row, "n_attempts", cell->attempts);
-    sink_cell_set(t, row, "n_recovered", cell->recovered);
-    sink_cell_set(t, row, "n_events", what == CREMA_WASTED_WHAT_CHUNK ? cell->events : -1);
-    sink_cell_set_real(t, row, "wall_s", cell->s);
-    return sink_tables_add(self->tables, t->id, row);
+    const uint32_t id = worker < self->facts->n_workers ? (uint32_t)worker : UINT32_MAX;
+    crema_wasted_row_t row = {
+        .worker_id = id,
+        .what = what,
+        .reason = reason,
+        .n_attempts = cell->attempts,
+        .n_recovered = cell->recovered,
+        .n_events = what == CREMA_WASTED_WHAT_CHUNK ? cell->events : -1,
+        .wall_s = cell->s,
+    };
+    SINK_TEXT(row.worker, sink_dict_text(sink_decoder_dict(self->run), CREMA_DICT_WORKER, id));
+    return sink_tables_add(self->tables, CREMA_TABLE_WASTED, &row);
 }
 
 crema_err_t

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "crema_metrics.h"
-#include "sink_cell.h"
 
 static crema_status_t
 s_status(const workflow_t *self, const crema_metric_t *metric, const workflow_value_t *value)
@@ -24,18 +23,17 @@ s_status(const workflow_t *self, const crema_metric_t *metric, const workflow_va
 static crema_err_t
 s_write(const workflow_t *self, const crema_metric_t *metric, const workflow_value_t *value)
 {
-    const crema_table_t *t = crema_table(CREMA_TABLE_WORKFLOW);
-    uint8_t row[SINK_ROW_BYTES_MAX];
-    crema_row_clear(t, row);
-    sink_cell_set_text(t, row, "name", metric->name);
-    sink_cell_set_real(t, row, "value", isfinite(value->value) ? value->value : NAN);
-    sink_cell_set_real(t, row, "lo", value->lo);
-    sink_cell_set_real(t, row, "hi", value->hi);
-    sink_cell_set_text(t, row, "units", metric->units);
-    sink_cell_set(t, row, "status", s_status(self, metric, value));
-    sink_cell_set(t, row, "n", value->n);
-    sink_cell_set_text(t, row, "definition", metric->formula);
-    return sink_tables_add(self->in->tables, t->id, row);
+    crema_workflow_row_t row = {
+        .value = isfinite(value->value) ? value->value : NAN,
+        .lo = value->lo,
+        .hi = value->hi,
+        .status = s_status(self, metric, value),
+        .n = value->n,
+    };
+    SINK_TEXT(row.name, metric->name);
+    SINK_TEXT(row.units, metric->units);
+    SINK_TEXT(row.definition, metric->formula);
+    return sink_tables_add(self->in->tables, CREMA_TABLE_WORKFLOW, &row);
 }
 
 crema_err_t

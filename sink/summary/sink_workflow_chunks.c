@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "sink_attempt.h"
-#include "sink_cell.h"
 #include "sink_intern.h"
 #include "sink_scratch.h"
 #include "sink_sort.h"
@@ -68,10 +67,7 @@ static double
 s_wire_b(const workflow_t *self, int64_t *ret_hosts)
 {
     const sink_facts_t *facts = self->in->facts;
-    const crema_table_t *t = crema_table(CREMA_TABLE_DICT_WORKER);
-    const sink_rows_t *workers = sink_tables_rows(self->in->tables, t->id);
-    size_t host = sink_cell_column(t, "host"), size = t->columns[host].size;
-    size_t offset = crema_table_offset(t, host);
+    const sink_rows_t *workers = sink_tables_rows(self->in->tables, CREMA_TABLE_DICT_WORKER);
     sink_intern_t *hosts = NULL;
     double sum = 0;
     int64_t *low = calloc(facts->n_workers + 1, sizeof *low);
@@ -83,8 +79,8 @@ s_wire_b(const workflow_t *self, int64_t *ret_hosts)
         bool fresh;
         if (sample->net_read_b < 0)
             continue;
-        const uint8_t *row = sink_rows_at(workers, sample->worker);
-        if (sink_intern_add(hosts, row + offset, size, &number, &fresh) != CREMA_OK)
+        const crema_dict_worker_row_t *row = sink_rows_at(workers, sample->worker);
+        if (sink_intern_add(hosts, row->host, sizeof row->host, &number, &fresh) != CREMA_OK)
             break;
         if (fresh || sample->net_read_b < low[number])
             low[number] = sample->net_read_b;
