@@ -90,7 +90,7 @@ s_layout(crema_record_type_t type)
 #define EIGHT_CONTINUE UINT64_C(0x8080808080808080)
 
 /* Seven bits of each byte, the lowest first; a byte below 0x80 is the last one. Returns what follows; NULL: damaged. */
-static const uint8_t *
+static inline const uint8_t *
 s_varint(const uint8_t *at, const uint8_t *end, uint64_t *ret_value)
 {
     uint64_t value = 0;
@@ -129,8 +129,10 @@ s_unpack_ints(const uint8_t *at, uint64_t bytes, crema_arena_t *arena, size_t *r
         uint64_t value = end - at >= 8 ? crema_get_u64(at) : EIGHT_CONTINUE;
         if (!(value & EIGHT_CONTINUE)) { /* eight small ones, which stand in series */
             value = (value >> 1 & 0x3f3f3f3f3f3f3f3f) ^ (value & 0x0101010101010101) * 0xff;
+#pragma GCC unroll 8
             for (int i = 0; i < 8; i++)
-                *next++ = (int64_t)(value << (56 - 8 * i)) >> 56;
+                next[i] = (int64_t)(value << (56 - 8 * i)) >> 56;
+            next += 8;
             at += 8;
         } else {
             at = s_varint(at, end, &value);

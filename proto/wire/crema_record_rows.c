@@ -9,14 +9,12 @@ static void
 s_set_ids(crema_dict_map_fn map, void *context, crema_dict_t kind, const int64_t *locals,
           uint32_t n, uint8_t *at, size_t row_bytes)
 {
-    int64_t local = -1; /* none */
-    uint32_t id = UINT32_MAX;
-    for (uint32_t r = 0; r < n; r++, at += row_bytes) {
-        if (locals[r] != local) {
-            local = locals[r];
-            id = local < 0 || local >= UINT32_MAX ? UINT32_MAX : map(context, kind, local);
-        }
-        crema_put_u32(at, id);
+    for (uint32_t r = 0; r < n;) {
+        const int64_t local = locals[r];
+        const uint32_t id =
+            local < 0 || local >= UINT32_MAX ? UINT32_MAX : map(context, kind, local);
+        for (; r < n && locals[r] == local; r++, at += row_bytes)
+            crema_put_u32(at, id);
     }
 }
 

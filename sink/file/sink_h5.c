@@ -81,7 +81,8 @@ s_create_file(sink_h5_t *self, bool live)
     hid_t access = H5Pcreate(H5P_FILE_ACCESS), create = H5Pcreate(H5P_FILE_CREATE);
     crema_err_t err = CREMA_EH5;
     bool good = access >= 0 && create >= 0;
-    good = good && H5Pset_cache(access, 0, CACHE_SLOTS, CACHE_BYTES, 0.75) >= 0;
+    /* rows of a live file go straight to it: in the cache, a flush would write their whole chunk */
+    good = good && H5Pset_cache(access, 0, CACHE_SLOTS, live ? 0 : CACHE_BYTES, 0.75) >= 0;
     good = good && H5Pset_libver_bounds(access, live ? H5F_LIBVER_V110 : H5F_LIBVER_EARLIEST,
                                         H5F_LIBVER_V110) >= 0;
     if (live) {

@@ -56,7 +56,9 @@ s_creation(const sink_h5_t *self, const crema_table_t *table)
         return -1;
     hsize_t chunk = self->live ? table->live_chunk_rows : table->final_chunk_rows;
     bool good = H5Pset_obj_track_times(create, false) >= 0;
-    if (!self->live)
+    if (self->live)
+        good = good && H5Pset_fill_time(create, H5D_FILL_TIME_NEVER) >= 0;
+    else
         good = good && H5Pset_attr_creation_order(create, H5P_CRT_ORDER_TRACKED |
                                                               H5P_CRT_ORDER_INDEXED) >= 0;
     if (chunk > 0)

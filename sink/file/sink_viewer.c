@@ -260,7 +260,8 @@ void
 sink_viewer_serve(sink_viewer_t *self, int in)
 {
     struct pollfd lines = {.fd = in, .events = POLLIN};
-    int64_t due_ns = crema_clock_mono_ns() + self->config.flush_interval_ns;
+    const int64_t interval_ns = self->config.flush_interval_ns;
+    int64_t due_ns = crema_clock_mono_ns() + interval_ns;
     bool more = false;
     (void)fcntl(in, F_SETFL, O_NONBLOCK);
     for (;;) {
@@ -268,11 +269,13 @@ sink_viewer_serve(sink_viewer_t *self, int in)
         int wait_ms = more || wait_ns <= 0 ? 0 : (int)(wait_ns / 1000000 + 1);
         if (poll(&lines, 1, wait_ms) > 0 && !s_take_lines(self, in))
             break;
+        const bool has_read = more;
         more = sink_viewer_step(self);
-        if (crema_clock_mono_ns() < due_ns)
+        const bool has_all = has_read && !more; /* that is there: a later wake would cost more */
+        if (crema_clock_mono_ns() < due_ns - (has_all ? interval_ns / 2 : 0))
             continue;
         sink_viewer_flush(self);
-        due_ns = crema_clock_mono_ns() + self->config.flush_interval_ns;
+        due_ns = crema_clock_mono_ns() + interval_ns;
     }
     s_read_the_rest(self);
 }

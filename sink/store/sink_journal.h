@@ -202,7 +202,7 @@ CREMA_MUST_CHECK crema_err_t sink_journal_tail_new(const char *dir,
 void sink_journal_tail_destroy(sink_journal_tail_t **self_p);
 bool sink_journal_tail_is_behind(const sink_journal_tail_t *self,
                                  const sink_journal_position_t *until);
-/* Shows what is new up to `until`, but at most one segment. */
+/* Shows some of what is new up to `until`, or nothing but comes nearer to it. */
 CREMA_MUST_CHECK crema_err_t sink_journal_tail_read(sink_journal_tail_t *self,
                                                     const sink_journal_position_t *until);
 

@@ -39,8 +39,8 @@ s_on_clock(void *context, const crema_clock_sample_t *sample)
     return sink_live_clock(((feed_t *)context)->live, sample);
 }
 
-/* Feeds a whole journal, flushing after so many PUTs. */
-static void
+/* Feeds a whole journal, flushing after so many PUTs. Returns how many there were. */
+static unsigned
 s_feed(const char *journal, const char *file, unsigned flush_each)
 {
     feed_t feed = {.flush_each = flush_each};
@@ -52,6 +52,7 @@ s_feed(const char *journal, const char *file, unsigned flush_each)
     must(sink_journal_read(journal, &visitor, &report));
     sink_live_close(&feed.live);
     assert_null(feed.live);
+    return feed.puts;
 }
 
 static const char *
@@ -109,7 +110,7 @@ must_hold_the_same_rows_however_often_it_is_flushed(void **state)
     const crema_table_t *t = crema_table(CREMA_TABLE_CUSTOM);
     const char *journal = scratch_dir("plain"), *path = s_path("same");
     decoded_t d;
-    fixture_plain(journal, 1, 10000);
+    fixture_plain(journal, 1, 30000);
     decoded_open(&d, journal);
     const size_t n = decoded_count(&d, t->id);
     const sink_rows_t *want = sink_tables_rows(d.tables, t->id);
@@ -199,6 +200,37 @@ must_not_grow_by_being_flushed(void **state)
     unlink(path);
 }
 
+/* Bytes that this process has written. */
+static uint64_t
+s_written(void)
+{
+    unsigned long long bytes = 0;
+    FILE *io = fopen("/proc/self/io", "r");
+    assert_non_null(io);
+    assert_int_equal(fscanf(io, "rchar: %*u wchar: %llu", &bytes), 1);
+    fclose(io);
+    return bytes;
+}
+
+/* The chunks that the rows are in are much larger. */
+static void
+must_write_only_what_is_new_when_flushed(void **state)
+{
+    (void)state;
+    enum { FLUSH_BYTES = 16 << 10 };
+    const char *journal = scratch_dir("plain"), *path = s_path("flushes");
+    fixture_plain(journal, 1, 5000);
+    const uint64_t before = s_written();
+    s_feed(journal, path, 1000000);
+    const uint64_t once = s_written() - before;
+    const unsigned flushes = s_feed(journal, path, 1);
+    const uint64_t more = s_written() - before - 2 * once;
+    if (more / flushes > FLUSH_BYTES)
+        fail_msg("%llu bytes for each of %u flushes", (unsigned long long)(more / flushes),
+                 flushes);
+    unlink(path);
+}
+
 static void
 must_give_up_without_stopping_the_run(void **state)
 {
@@ -225,6 +257,7 @@ main(void)
         cmocka_unit_test(must_say_that_it_is_live),
         cmocka_unit_test(must_keep_dictionaries_ahead_of_rows),
         cmocka_unit_test(must_not_grow_by_being_flushed),
+        cmocka_unit_test(must_write_only_what_is_new_when_flushed),
         cmocka_unit_test(must_give_up_without_stopping_the_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -247,6 +247,45 @@ test_journal_is_followed_as_far_as_it_is_durable(void **state)
     sink_journal_close(&journal);
 }
 
+/* It is read in windows: frames lie across their ends, and what is damaged is longer. */
+static void
+test_journal_is_followed_whatever_the_length_of_its_frames(void **state)
+{
+    (void)state;
+    enum { ROOM = 8 << 20, LONG = 900 };
+    seen_t whole, followed = {0};
+    sink_journal_visitor_t visitor = s_visitor(&followed);
+    sink_journal_tail_t *tail;
+    sink_journal_t *journal = must_open(1);
+    uint64_t seq = 1;
+    for (uint64_t i = 0, n; i < 60; i++, seq += n) {
+        n = i < 20 ? 1 + 45 * i : LONG;
+        must_put(journal, seq, seq + n - 1);
+        must(sink_journal_sync(journal, NULL));
+    }
+    const sink_journal_position_t until = sink_journal_position(journal);
+    assert_int_equal(until.segment, 1);
+    sink_journal_close(&journal);
+
+    uint8_t *bytes = malloc(ROOM);
+    const size_t size = must_load(1, bytes, ROOM);
+    assert_true(size == until.bytes && size > 4 * 512 << 10);
+    for (size_t at = size / 2; at < size / 2 + 100; at++)
+        bytes[at] ^= 0x55;
+    memset(bytes + size / 2 + (300 << 10), 0xff, 700 << 10);
+    must_store(1, bytes, size);
+    free(bytes);
+
+    must_read(&whole);
+    must(sink_journal_tail_new(s_path, &visitor, &tail));
+    while (sink_journal_tail_is_behind(tail, &until))
+        must(sink_journal_tail_read(tail, &until));
+    sink_journal_tail_destroy(&tail);
+    assert_in_range(whole.puts, 30, 59);
+    assert_int_equal(followed.puts, whole.puts);
+    assert_memory_equal(followed.seqs, whole.seqs, sizeof whole.seqs);
+}
+
 static void
 test_journal_that_was_not_synced_holds_nothing(void **state)
 {
@@ -681,6 +720,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         T(test_journal_gives_back_what_was_synced),
         T(test_journal_is_followed_as_far_as_it_is_durable),
+        T(test_journal_is_followed_whatever_the_length_of_its_frames),
         T(test_journal_that_was_not_synced_holds_nothing),
         T(test_journal_read_stops_with_the_visitors_error),
         T(test_journal_torn_at_every_byte_keeps_whole_frames),
