@@ -73,8 +73,13 @@ class Carrier:
     def close(self, timeout_s: float = 5.0) -> None:
         """End all connections; not to be called on the client's event loop."""
         self._main.cancel()
-        with contextlib.suppress(Exception):
-            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(timeout_s)
+        end = self._end()
+        try:
+            asyncio.run_coroutine_threadsafe(end, self._loop).result(timeout_s)
+        except RuntimeError:  # the loop has ended
+            end.close()
+        except Exception:
+            logger.debug("crema: the end of the way over Dask", exc_info=True)
 
     async def _end(self) -> None:
         self._report()

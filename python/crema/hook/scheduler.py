@@ -177,6 +177,8 @@ class SchedulerHook(SchedulerPlugin):
         asyncio.get_running_loop().call_later(CLIENT_GONE_S, self._end_abandoned, scheduler)
 
     def _end_abandoned(self, scheduler: Any) -> None:
+        if or_else(lambda: scheduler.status.name == "closed", False):
+            return
         clients = scheduler.clients
         if _find(self.config.run_id, scheduler) is not self or self.config.client in clients:
             return

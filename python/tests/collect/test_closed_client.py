@@ -12,7 +12,7 @@ from test_collector import assert_nothing_left
 
 import crema
 from crema.collect import _cluster, _host_agent, _reach
-from crema.hook import _agent
+from crema.hook import _agent, scheduler
 from crema.hook.scheduler import CLIENT_AGAIN
 
 NOWHERE = "tcp://192.0.2.1:9"  # of a network for documentation: records travel over Dask
@@ -90,15 +90,30 @@ def test_the_key_of_an_agent_on_this_host_needs_no_event(tmp_path, monkeypatch):
     assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
 
 
-def test_a_cluster_that_was_closed_is_said_to_be(tmp_path, capfd):
+def test_a_cluster_that_was_closed_is_said_to_be(tmp_path, capfd, monkeypatch, caplog):
+    monkeypatch.setattr(scheduler, "CLIENT_GONE_S", 0.2)
     with small_cluster() as cluster, Client(cluster) as client:
         with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
             assert client.submit(sum, [1, 2]).result() == 3
             cluster.close()
         assert_nothing_left(mc)
+        time.sleep(0.5)
+    assert "is gone" not in caplog.text, "its client is there and has ended the run"
     said = capfd.readouterr().err
     assert said.count("crema: the client was closed, and its scheduler does not answer") == 1
     assert "NoneType" not in said
     assert mc.verdict == "PARTIAL"
     assert all("does not answer" in reason["text"] for reason in mc.reasons), mc.reasons
     assert any("joined or left" in reason["subject"] for reason in mc.reasons), mc.reasons
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_client_whose_loop_has_ended_costs_no_warning(tmp_path, capfd):
+    with small_cluster() as cluster:
+        client = Client(cluster.scheduler_address)
+        with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
+            client.close()
+            cluster.close()
+        assert_nothing_left(mc)
+    assert mc.verdict == "PARTIAL"
+    assert "never awaited" not in capfd.readouterr().err
