@@ -45,14 +45,14 @@ sink_journal_close(sink_journal_t **self_p)
 {
     sink_journal_t *self = *self_p;
     if (self) {
-        if (s_is_empty(self) && !self->broken && self->work.n == 0)
+        if (s_is_empty(self) && !self->broken && self->work.group.n == 0)
             s_drop_segment(self);
         s_end_segment(self);
         if (self->work.fd >= 0) /* it was not ended */
             close(self->work.fd);
         free(self->work.checkpoint);
-        free(self->work.bytes);
-        free(self->group);
+        free(self->work.group.bytes);
+        free(self->group.bytes);
         free(self->dir);
         free(self);
     }
@@ -64,18 +64,18 @@ sink_journal_close(sink_journal_t **self_p)
 static crema_err_t
 s_reserve(sink_journal_t *self, size_t more)
 {
-    if (more > SINK_GROUP_BYTES_MAX - self->group_bytes)
+    if (more > SINK_GROUP_BYTES_MAX - self->group.n)
         return CREMA_ELIMIT;
-    if (self->group_bytes + more <= self->group_room)
+    if (self->group.n + more <= self->group.room)
         return CREMA_OK;
-    size_t room = self->group_room ? self->group_room : 64u << 10;
-    while (room < self->group_bytes + more)
+    size_t room = self->group.room ? self->group.room : 64u << 10;
+    while (room < self->group.n + more)
         room *= 2;
-    uint8_t *grown = realloc(self->group, room);
+    uint8_t *grown = realloc(self->group.bytes, room);
     if (!grown)
         return CREMA_ENOMEM;
-    self->group = grown;
-    self->group_room = room;
+    self->group.bytes = grown;
+    self->group.room = room;
     return CREMA_OK;
 }
 
@@ -88,7 +88,7 @@ s_follows_synced(const sink_journal_t *self)
 
 /* The body is `head` and then `tail`. */
 static crema_err_t
-s_append(sink_journal_t *self, sink_journal_type_t type, int64_t t_ns, const uint8_t *head,
+s_append(sink_journal_t *self, sink_journal_type_t type, int64_t t_ns, const void *head,
          size_t head_bytes, const uint8_t *tail, size_t tail_bytes)
 {
     if (self->broken)
@@ -98,12 +98,12 @@ s_append(sink_journal_t *self, sink_journal_type_t type, int64_t t_ns, const uin
     crema_err_t err = s_reserve(self, CREMA_FRAME_HEADER_BYTES + head_bytes + tail_bytes);
     if (err != CREMA_OK)
         return err;
-    bool begins = self->group_bytes == 0;
+    bool begins = self->group.n == 0;
     if (begins) {
-        self->group_follows = self->work.n > 0 || s_follows_synced(self);
-        self->group_seq = self->next_seq;
+        self->group.follows = self->work.group.n > 0 || s_follows_synced(self);
+        self->group.seq = self->next_seq;
     }
-    uint8_t *out = self->group + self->group_bytes;
+    uint8_t *out = self->group.bytes + self->group.n;
     uint8_t *body = out + CREMA_FRAME_HEADER_BYTES;
     memcpy(body, head, head_bytes);
     if (tail_bytes)
@@ -112,21 +112,19 @@ s_append(sink_journal_t *self, sink_journal_type_t type, int64_t t_ns, const uin
         .seq = self->next_seq++,
         .t_ns = t_ns,
         .type = (uint16_t)type,
-        .flags = begins && self->group_follows ? SINK_FRAME_BEGINS_GROUP : 0,
+        .flags = begins && self->group.follows ? SINK_FRAME_BEGINS_GROUP : 0,
         .len = (uint32_t)(head_bytes + tail_bytes),
         .body = body,
     };
     crema_frame_encode(&frame, out);
-    self->group_bytes += crema_frame_bytes(&frame);
+    self->group.n += crema_frame_bytes(&frame);
     return CREMA_OK;
 }
 
 crema_err_t
 sink_journal_put(sink_journal_t *self, const sink_journal_put_t *put)
 {
-    uint8_t head[SINK_PUT_HEAD_BYTES];
-    sink_put_head_encode(put, head);
-    return s_append(self, SINK_JOURNAL_PUT, put->t_recv_ns, head, sizeof head, put->frames,
+    return s_append(self, SINK_JOURNAL_PUT, put->t_recv_ns, put, SINK_PUT_HEAD_BYTES, put->frames,
                     put->frames_bytes);
 }
 
@@ -170,9 +168,7 @@ sink_journal_clock(sink_journal_t *self, const crema_clock_sample_t *sample, int
 crema_err_t
 sink_journal_sealed(sink_journal_t *self, const sink_journal_sealed_t *sealed, int64_t t_real_ns)
 {
-    uint8_t body[SINK_SEALED_BODY_BYTES];
-    sink_sealed_encode(sealed, body);
-    return s_append(self, SINK_JOURNAL_SEALED, t_real_ns, body, sizeof body, NULL, 0);
+    return s_append(self, SINK_JOURNAL_SEALED, t_real_ns, sealed, SINK_SEALED_BODY_BYTES, NULL, 0);
 }
 
 /* ---- syncing */
@@ -181,7 +177,7 @@ static crema_err_t
 s_write_header(sink_journal_t *self, int fd, size_t *ret_bytes)
 {
     uint8_t bytes[CREMA_FRAME_HEADER_BYTES + SINK_HEADER_BODY_BYTES];
-    sink_header_encode(&self->header, bytes + CREMA_FRAME_HEADER_BYTES);
+    memcpy(bytes + CREMA_FRAME_HEADER_BYTES, &self->header, sizeof self->header);
     crema_frame_t frame = {
         .type = SINK_JOURNAL_HEADER,
         .len = SINK_HEADER_BODY_BYTES,
@@ -281,12 +277,13 @@ static void
 s_mark_anew(sink_journal_work_t *work, bool follows)
 {
     crema_frame_t frame;
-    if (work->follows == follows ||
-        crema_frame_decode(work->bytes, work->n, &frame) != CREMA_OK) /* it was just encoded */
+    if (work->group.follows == follows ||
+        crema_frame_decode(work->group.bytes, work->group.n, &frame) !=
+            CREMA_OK) /* it was just encoded */
         return;
-    work->follows = follows;
+    work->group.follows = follows;
     frame.flags = follows ? SINK_FRAME_BEGINS_GROUP : 0;
-    crema_frame_encode(&frame, work->bytes);
+    crema_frame_encode(&frame, work->group.bytes);
 }
 
 /* The next group collects where the last one was written from. */
@@ -294,16 +291,9 @@ static void
 s_take_group(sink_journal_t *self)
 {
     sink_journal_work_t *work = &self->work;
-    uint8_t *bytes = work->bytes;
-    size_t room = work->room;
-    work->bytes = self->group;
-    work->n = self->group_bytes;
-    work->room = self->group_room;
-    work->seq = self->group_seq;
-    work->follows = self->group_follows;
-    self->group = bytes;
-    self->group_bytes = 0;
-    self->group_room = room;
+    const sink_group_t written = work->group;
+    work->group = self->group;
+    self->group = (sink_group_t){.bytes = written.bytes, .room = written.room};
 }
 
 /* Decides after a failure what may be retried and what is final. */
@@ -320,8 +310,8 @@ crema_err_t
 sink_journal_begin(sink_journal_t *self, const sink_journal_head_t *head)
 {
     sink_journal_work_t *work = &self->work;
-    const bool again = work->n > 0;
-    const size_t n = again ? work->n : self->group_bytes;
+    const bool again = work->group.n > 0;
+    const size_t n = again ? work->group.n : self->group.n;
     if (self->broken)
         return CREMA_EIO;
     if (n == 0)
@@ -331,7 +321,7 @@ sink_journal_begin(sink_journal_t *self, const sink_journal_head_t *head)
     const bool follows = s_follows_synced(self);
     crema_err_t err = CREMA_OK;
     if (!follows)
-        err = s_make_checkpoint(self, head, again ? work->seq : self->group_seq);
+        err = s_make_checkpoint(self, head, again ? work->group.seq : self->group.seq);
     if (err != CREMA_OK)
         return s_fail(self, err);
     if (!again)
@@ -355,7 +345,7 @@ s_write(sink_journal_t *self)
     err = s_write_checkpoint(work, fd);
     crema_failpoint("sink.before_group_write");
     if (err == CREMA_OK)
-        err = sink_fs_write(fd, work->bytes, work->n);
+        err = sink_fs_write(fd, work->group.bytes, work->group.n);
     if ((err == CREMA_ENOSPC || err == CREMA_ENOMEM) && ftruncate(fd, (off_t)before) != 0)
         err = CREMA_EIO;
     if (err != CREMA_OK)
@@ -367,7 +357,7 @@ s_write(sink_journal_t *self)
 void
 sink_journal_work(sink_journal_t *self)
 {
-    if (self->work.n == 0)
+    if (self->work.group.n == 0)
         return;
     self->work.err = s_write(self);
     self->work.why = errno;
@@ -377,9 +367,9 @@ crema_err_t
 sink_journal_end(sink_journal_t *self)
 {
     sink_journal_work_t *work = &self->work;
-    if (work->n == 0)
+    if (work->group.n == 0)
         return CREMA_OK;
-    const size_t bytes = work->checkpoint_bytes + work->n;
+    const size_t bytes = work->checkpoint_bytes + work->group.n;
     if (work->fd >= 0)
         s_enter_segment(self, work->fd, work->header_bytes);
     work->fd = -1;
@@ -391,8 +381,8 @@ sink_journal_end(sink_journal_t *self)
     self->segment_bytes += bytes;
     self->bytes += bytes;
     self->rests = false;
-    work->n = 0;
-    if (self->group_bytes == 0 && !self->group)
+    work->group.n = 0;
+    if (self->group.n == 0 && !self->group.bytes)
         s_take_group(self); /* one buffer is enough for a quiet run */
     return CREMA_OK;
 }
@@ -443,7 +433,7 @@ sink_journal_rest(sink_journal_t *self, const sink_journal_head_t *head)
 size_t
 sink_journal_pending_bytes(const sink_journal_t *self)
 {
-    return self->work.n + self->group_bytes;
+    return self->work.group.n + self->group.n;
 }
 
 uint64_t

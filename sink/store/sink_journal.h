@@ -41,12 +41,16 @@ typedef enum {
     SINK_JOURNAL_MARKS = 73,
 } sink_journal_type_t;
 
+/* Structs as they lie on disk; bits and bytes that have no meaning yet are 0 there. */
+
 typedef struct {
     crema_id_t stream_id;
     crema_id_t agent_id;
     uint64_t first_seq;
     uint32_t n;
-    bool late;             /* arrived after the verdict */
+    uint32_t late : 1; /* arrived after the verdict */
+    uint32_t no_flags : 31;
+    /* Not in the same place on disk: */
     const uint8_t *frames; /* n record frames */
     size_t frames_bytes;
     int64_t t_recv_ns; /* sink's real time */
@@ -56,7 +60,7 @@ typedef struct {
     int64_t revision;
     uint64_t file_bytes;
     uint8_t sha256[32]; /* sha256_payload of the sealed file */
-    int64_t t_real_ns;  /* when it was journaled; set by reading only */
+    int64_t t_real_ns;  /* when it was journaled, from its frame; set by reading only */
 } sink_journal_sealed_t;
 
 /* The state of a run in a checkpoint. */
@@ -66,11 +70,13 @@ typedef struct {
     int64_t t_sealed_ns;   /* real time of that SEALED */
     int64_t age_sealed_ns; /* the store's service time at that SEALED; 0: unknown */
     uint32_t said_open, said_end, said_seal; /* checksums of the last message of each type */
-    bool seal_asked, late;
+    uint32_t seal_asked : 1, late : 1;
+    uint32_t no_flags : 30;
+    uint64_t n_marks;
     uint32_t life; /* crema_life_t */
+    uint32_t unused;
     crema_id_t owner;
     uint8_t agent_key[CREMA_WIRE_KEY_BYTES];
-    uint64_t n_marks;
 } sink_journal_state_t;
 
 /* The state of one stream in a checkpoint. */
@@ -78,7 +84,9 @@ typedef struct {
     crema_id_t stream_id;
     uint64_t committed; /* everything up to this number is in the journal */
     uint64_t hi;        /* the highest number that was ever in it; above `committed` after damage */
-    bool closed;        /* `committed` is the END */
+    uint32_t closed : 1; /* `committed` is the END */
+    uint32_t no_flags : 31;
+    uint32_t unused;
 } sink_journal_mark_t;
 
 /* Returns the state of the run without what is pending, and its marks, which the caller frees. */

@@ -5,12 +5,17 @@
 #include "sink_journal.h"
 #include "sink_segment.h"
 
+/* Frames that are written and synced together. */
+typedef struct {
+    uint8_t *bytes;
+    size_t n, room; /* n is 0: there is none */
+    uint64_t seq;   /* number of its first frame */
+    bool follows;   /* its first frame is flagged: everything before it was synced */
+} sink_group_t;
+
 /* A group that is being written, or could not be and is written again. */
 typedef struct {
-    uint8_t *bytes;      /* its frames */
-    size_t n, room;      /* n is 0: there is none */
-    uint64_t seq;        /* number of its first frame */
-    bool follows;        /* its first frame is flagged: everything before it was synced */
+    sink_group_t group;
     uint8_t *checkpoint; /* that goes before it; NULL: none */
     size_t checkpoint_bytes;
     /* The outcome; only these are changed by sink_journal_work(). */
@@ -30,10 +35,7 @@ struct sink_journal {
     uint64_t torn_bytes;  /* cut by the opening */
     uint64_t next_seq;    /* number of the next frame */
     sink_journal_work_t work;
-    uint8_t *group; /* frames that were appended since */
-    size_t group_bytes, group_room;
-    uint64_t group_seq; /* number of its first frame */
-    bool group_follows; /* its first frame is flagged: everything before it was synced */
+    sink_group_t group; /* what was appended since */
     bool rests;         /* the newest segment holds only a checkpoint */
     bool broken;        /* a write or sync failed: nothing more may be acknowledged */
 };

@@ -4,14 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "crema_bytes.h"
 #include "crema_frame.h"
 #include "sink_fs.h"
 #include "sink_segment.h"
 
 #define FILE_NAME "refused"
-#define BODY_BYTES 48u /* run, stream, first, last */
-#define FRAME_BYTES ((size_t)CREMA_FRAME_HEADER_BYTES + BODY_BYTES)
+#define FRAME_BYTES (CREMA_FRAME_HEADER_BYTES + sizeof(sink_refused_line_t))
 #define FILE_BYTES_MAX ((size_t)4 << 20)
 
 static uint64_t
@@ -125,12 +123,9 @@ static crema_err_t
 s_take(sink_refused_t *self, const crema_frame_t *frame)
 {
     sink_refused_line_t line;
-    if (frame->type != SINK_REFUSED_FRAME || frame->len != BODY_BYTES)
+    if (frame->type != SINK_REFUSED_FRAME || frame->len != sizeof line)
         return CREMA_OK;
-    memcpy(line.run_id.bytes, frame->body, CREMA_ID_BYTES);
-    memcpy(line.stream_id.bytes, frame->body + 16, CREMA_ID_BYTES);
-    line.first = crema_get_u64(frame->body + 32);
-    line.last = crema_get_u64(frame->body + 40);
+    memcpy(&line, frame->body, sizeof line);
     return line.first <= line.last ? s_add(self, &line) : CREMA_OK;
 }
 
@@ -161,12 +156,9 @@ sink_refused_read(sink_refused_t *self, const char *dir)
 static void
 s_encode(const sink_refused_line_t *line, uint8_t *out)
 {
-    uint8_t *body = out + CREMA_FRAME_HEADER_BYTES;
-    memcpy(body, line->run_id.bytes, CREMA_ID_BYTES);
-    memcpy(body + 16, line->stream_id.bytes, CREMA_ID_BYTES);
-    crema_put_u64(body + 32, line->first);
-    crema_put_u64(body + 40, line->last);
-    crema_frame_t frame = {.type = SINK_REFUSED_FRAME, .len = BODY_BYTES, .body = body};
+    crema_frame_t frame = {
+        .type = SINK_REFUSED_FRAME, .len = sizeof *line, .body = out + CREMA_FRAME_HEADER_BYTES};
+    memcpy(out + CREMA_FRAME_HEADER_BYTES, line, sizeof *line);
     crema_frame_encode(&frame, out);
 }
 

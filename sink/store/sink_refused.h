@@ -19,6 +19,7 @@
 #define SINK_REFUSED_STREAMS_MAX 64u
 #define SINK_REFUSED_LINES_MAX 4096u
 
+/* As it lies in its frame. */
 typedef struct {
     crema_id_t run_id;    /* zero: all runs without a line */
     crema_id_t stream_id; /* zero: all streams without a line */

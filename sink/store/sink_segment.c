@@ -1,41 +1,26 @@
 #include "sink_segment.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "crema_bytes.h"
 #include "crema_wire.h"
 
-#define PUT_LATE 1u
-
 /* ---- bodies */
 
-void
-sink_header_encode(const sink_header_t *header, uint8_t out[SINK_HEADER_BODY_BYTES])
-{
-    memcpy(out, header->store_id.bytes, CREMA_ID_BYTES);
-    memcpy(out + 16, header->run_id.bytes, CREMA_ID_BYTES);
-    crema_put_u64(out + 32, header->generation);
-}
+_Static_assert(sizeof(sink_header_t) == SINK_HEADER_BODY_BYTES, "as on disk");
+_Static_assert(offsetof(sink_journal_put_t, frames) == SINK_PUT_HEAD_BYTES, "as on disk");
+_Static_assert(offsetof(sink_journal_sealed_t, t_real_ns) == SINK_SEALED_BODY_BYTES, "as on disk");
+_Static_assert(sizeof(sink_journal_state_t) == SINK_STATE_BODY_BYTES, "as on disk");
+_Static_assert(sizeof(sink_journal_mark_t) == SINK_MARK_BYTES, "as on disk");
 
 bool
 sink_header_decode(const crema_frame_t *frame, sink_header_t *ret_header)
 {
     if (frame->type != SINK_JOURNAL_HEADER || frame->len != SINK_HEADER_BODY_BYTES)
         return false;
-    memcpy(ret_header->store_id.bytes, frame->body, CREMA_ID_BYTES);
-    memcpy(ret_header->run_id.bytes, frame->body + 16, CREMA_ID_BYTES);
-    ret_header->generation = crema_get_u64(frame->body + 32);
+    memcpy(ret_header, frame->body, SINK_HEADER_BODY_BYTES);
     return true;
-}
-
-void
-sink_put_head_encode(const sink_journal_put_t *put, uint8_t out[SINK_PUT_HEAD_BYTES])
-{
-    memcpy(out, put->stream_id.bytes, CREMA_ID_BYTES);
-    memcpy(out + 16, put->agent_id.bytes, CREMA_ID_BYTES);
-    crema_put_u64(out + 32, put->first_seq);
-    crema_put_u32(out + 40, put->n);
-    crema_put_u32(out + 44, put->late ? PUT_LATE : 0);
 }
 
 bool
@@ -43,26 +28,11 @@ sink_put_decode(const crema_frame_t *frame, sink_journal_put_t *ret_put)
 {
     if (frame->len < SINK_PUT_HEAD_BYTES)
         return false;
-    sink_journal_put_t put = {
-        .first_seq = crema_get_u64(frame->body + 32),
-        .n = crema_get_u32(frame->body + 40),
-        .late = (crema_get_u32(frame->body + 44) & PUT_LATE) != 0,
-        .frames = frame->body + SINK_PUT_HEAD_BYTES,
-        .frames_bytes = frame->len - SINK_PUT_HEAD_BYTES,
-        .t_recv_ns = frame->t_ns,
-    };
-    memcpy(put.stream_id.bytes, frame->body, CREMA_ID_BYTES);
-    memcpy(put.agent_id.bytes, frame->body + 16, CREMA_ID_BYTES);
-    *ret_put = put;
+    memcpy(ret_put, frame->body, SINK_PUT_HEAD_BYTES);
+    ret_put->frames = frame->body + SINK_PUT_HEAD_BYTES;
+    ret_put->frames_bytes = frame->len - SINK_PUT_HEAD_BYTES;
+    ret_put->t_recv_ns = frame->t_ns;
     return true;
-}
-
-void
-sink_sealed_encode(const sink_journal_sealed_t *sealed, uint8_t out[SINK_SEALED_BODY_BYTES])
-{
-    crema_put_u64(out, (uint64_t)sealed->revision);
-    crema_put_u64(out + 8, sealed->file_bytes);
-    memcpy(out + 16, sealed->sha256, sizeof sealed->sha256);
 }
 
 static bool
@@ -70,83 +40,20 @@ s_sealed_decode(const crema_frame_t *frame, sink_journal_sealed_t *ret_sealed)
 {
     if (frame->len != SINK_SEALED_BODY_BYTES)
         return false;
-    ret_sealed->revision = (int64_t)crema_get_u64(frame->body);
-    ret_sealed->file_bytes = crema_get_u64(frame->body + 8);
+    memcpy(ret_sealed, frame->body, SINK_SEALED_BODY_BYTES);
     ret_sealed->t_real_ns = frame->t_ns;
-    memcpy(ret_sealed->sha256, frame->body + 16, sizeof ret_sealed->sha256);
     return true;
 }
 
 /* ---- checkpoints */
-
-#define STATE_SEAL_ASKED 1u
-#define STATE_LATE 2u
-#define MARK_CLOSED 1u
-
-static void
-s_state_encode(const sink_journal_state_t *state, uint8_t out[SINK_STATE_BODY_BYTES])
-{
-    crema_put_u64(out, state->next_frame);
-    crema_put_u64(out + 8, (uint64_t)state->revision);
-    crema_put_u64(out + 16, (uint64_t)state->t_sealed_ns);
-    crema_put_u64(out + 24, (uint64_t)state->age_sealed_ns);
-    crema_put_u32(out + 32, state->said_open);
-    crema_put_u32(out + 36, state->said_end);
-    crema_put_u32(out + 40, state->said_seal);
-    crema_put_u32(out + 44,
-                  (state->seal_asked ? STATE_SEAL_ASKED : 0) | (state->late ? STATE_LATE : 0));
-    crema_put_u64(out + 48, state->n_marks);
-    crema_put_u32(out + 56, state->life);
-    crema_put_u32(out + 60, 0);
-    memcpy(out + 64, state->owner.bytes, CREMA_ID_BYTES);
-    memcpy(out + 80, state->agent_key, CREMA_WIRE_KEY_BYTES);
-}
 
 bool
 sink_state_decode(const crema_frame_t *frame, sink_journal_state_t *ret_state)
 {
     if (frame->type != SINK_JOURNAL_CHECKPOINT || frame->len < SINK_STATE_BODY_BYTES)
         return false;
-    const uint8_t *in = frame->body;
-    uint32_t flags = crema_get_u32(in + 44);
-    *ret_state = (sink_journal_state_t){
-        .next_frame = crema_get_u64(in),
-        .revision = (int64_t)crema_get_u64(in + 8),
-        .t_sealed_ns = (int64_t)crema_get_u64(in + 16),
-        .age_sealed_ns = (int64_t)crema_get_u64(in + 24),
-        .said_open = crema_get_u32(in + 32),
-        .said_end = crema_get_u32(in + 36),
-        .said_seal = crema_get_u32(in + 40),
-        .seal_asked = (flags & STATE_SEAL_ASKED) != 0,
-        .late = (flags & STATE_LATE) != 0,
-        .n_marks = crema_get_u64(in + 48),
-        .life = crema_get_u32(in + 56),
-    };
-    memcpy(ret_state->owner.bytes, in + 64, CREMA_ID_BYTES);
-    memcpy(ret_state->agent_key, in + 80, CREMA_WIRE_KEY_BYTES);
+    memcpy(ret_state, frame->body, SINK_STATE_BODY_BYTES);
     return true;
-}
-
-static void
-s_mark_encode(const sink_journal_mark_t *mark, uint8_t *out)
-{
-    memcpy(out, mark->stream_id.bytes, CREMA_ID_BYTES);
-    crema_put_u64(out + 16, mark->committed);
-    crema_put_u64(out + 24, mark->hi);
-    crema_put_u32(out + 32, mark->closed ? MARK_CLOSED : 0);
-    crema_put_u32(out + 36, 0);
-}
-
-static sink_journal_mark_t
-s_mark_decode(const uint8_t *in)
-{
-    sink_journal_mark_t mark = {
-        .committed = crema_get_u64(in + 16),
-        .hi = crema_get_u64(in + 24),
-        .closed = (crema_get_u32(in + 32) & MARK_CLOSED) != 0,
-    };
-    memcpy(mark.stream_id.bytes, in, CREMA_ID_BYTES);
-    return mark;
 }
 
 static size_t
@@ -173,7 +80,7 @@ sink_checkpoint_encode(const sink_journal_state_t *state, const sink_journal_mar
     uint8_t *body = out + CREMA_FRAME_HEADER_BYTES;
     crema_frame_t frame = {
         .type = SINK_JOURNAL_CHECKPOINT, .len = SINK_STATE_BODY_BYTES, .body = body};
-    s_state_encode(state, body);
+    memcpy(body, state, SINK_STATE_BODY_BYTES);
     crema_frame_encode(&frame, out);
     out += crema_frame_bytes(&frame);
     for (uint64_t done = 0; done < state->n_marks;) {
@@ -181,8 +88,7 @@ sink_checkpoint_encode(const sink_journal_state_t *state, const sink_journal_mar
         size_t n = left < SINK_MARKS_PER_FRAME ? (size_t)left : SINK_MARKS_PER_FRAME;
         body = out + CREMA_FRAME_HEADER_BYTES;
         crema_put_u64(body, done);
-        for (size_t i = 0; i < n; i++)
-            s_mark_encode(&marks[done + i], body + SINK_MARKS_HEAD_BYTES + i * SINK_MARK_BYTES);
+        memcpy(body + SINK_MARKS_HEAD_BYTES, &marks[done], n * SINK_MARK_BYTES);
         frame = (crema_frame_t){.type = SINK_JOURNAL_MARKS,
                                 .len = (uint32_t)(SINK_MARKS_HEAD_BYTES + n * SINK_MARK_BYTES),
                                 .body = body};
@@ -295,8 +201,8 @@ s_visit_marks(const crema_frame_t *frame, const sink_journal_visitor_t *visitor)
     crema_err_t err = CREMA_OK;
     size_t n = visitor->mark ? s_marks_in(frame) : 0;
     for (size_t i = 0; i < n && err == CREMA_OK; i++) {
-        sink_journal_mark_t mark =
-            s_mark_decode(frame->body + SINK_MARKS_HEAD_BYTES + i * SINK_MARK_BYTES);
+        sink_journal_mark_t mark;
+        memcpy(&mark, frame->body + SINK_MARKS_HEAD_BYTES + i * SINK_MARK_BYTES, sizeof mark);
         err = visitor->mark(visitor->context, &mark);
     }
     return err;

@@ -21,7 +21,8 @@
  * group of a segment does not have it, since it is synced together with the segment's header. */
 #define SINK_FRAME_BEGINS_GROUP 1u
 
-/* Sizes of the bodies; in a PUT the record frames follow. All integers are little-endian. */
+/* Sizes of the bodies, of which the structs here and in sink_journal.h are the layout; in a PUT the
+ * record frames follow. All integers are little-endian. */
 #define SINK_HEADER_BODY_BYTES 40
 #define SINK_PUT_HEAD_BYTES 48
 #define SINK_SEALED_BODY_BYTES 48
@@ -40,7 +41,6 @@ typedef struct {
     uint64_t generation;
 } sink_header_t;
 
-void sink_header_encode(const sink_header_t *header, uint8_t out[SINK_HEADER_BODY_BYTES]);
 /* False: not a header's body. */
 bool sink_header_decode(const crema_frame_t *frame, sink_header_t *ret_header);
 
@@ -58,10 +58,8 @@ bool sink_state_decode(const crema_frame_t *frame, sink_journal_state_t *ret_sta
 /* True for the frames without a number: header and checkpoint. */
 bool sink_segment_is_head(uint16_t type);
 
-void sink_put_head_encode(const sink_journal_put_t *put, uint8_t out[SINK_PUT_HEAD_BYTES]);
 /* The record frames are not copied. False: not the body of a PUT. */
 bool sink_put_decode(const crema_frame_t *frame, sink_journal_put_t *ret_put);
-void sink_sealed_encode(const sink_journal_sealed_t *sealed, uint8_t out[SINK_SEALED_BODY_BYTES]);
 
 /* Finds the first journal frame at or after *offset and moves *offset behind it; *ret_skipped
  * counts the unreadable bytes before it. A record frame inside a damaged PUT is not mistaken for

@@ -194,7 +194,7 @@ s_on_row(void *context, const crema_stream_row_t *row)
         .stream_id = row->stream_id,
         .committed = row->committed,
         .hi = row->hi,
-        .closed = row->flags & CREMA_STREAM_FLAG_CLOSED,
+        .closed = (row->flags & CREMA_STREAM_FLAG_CLOSED) != 0,
     };
 }
 
