@@ -106,15 +106,10 @@ s_send_bytes(sink_peers_t *self, size_t place, const uint8_t *bytes, size_t size
         if (errno == EHOSTUNREACH) {
             self->stats.gone++;
             peer->size = 0;
-        } else {
-            self->stats.dropped++;
         }
         return;
     }
-    if (zmq_send(self->router, bytes, size, ZMQ_DONTWAIT) < 0)
-        self->stats.dropped++;
-    else
-        self->stats.sent++;
+    self->stats.sent += zmq_send(self->router, bytes, size, ZMQ_DONTWAIT) >= 0;
 }
 
 static bool
@@ -122,10 +117,7 @@ s_encode(sink_peers_t *self, const crema_msg_t *msg, uint8_t **ret_bytes, size_t
 {
     crema_msg_t stamped = *msg;
     stamped.session = self->session;
-    if (crema_wire_encode(&stamped, ret_bytes, ret_size) == CREMA_OK)
-        return true;
-    self->stats.dropped++;
-    return false;
+    return crema_wire_encode(&stamped, ret_bytes, ret_size) == CREMA_OK;
 }
 
 void

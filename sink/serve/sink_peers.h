@@ -43,9 +43,8 @@ void sink_peers_broadcast(sink_peers_t *self, const crema_msg_t *msg);
 size_t sink_peers_count(const sink_peers_t *self);
 
 typedef struct {
-    /* messages sent, refused by a full socket, dropped for a peer that does not read; peers that
-     * had left */
-    uint64_t sent, dropped, untaken, gone;
+    /* messages sent, dropped for a peer that does not read; peers that had left */
+    uint64_t sent, untaken, gone;
     uint64_t broadcasts;
 } sink_peers_stats_t;
 sink_peers_stats_t sink_peers_stats(const sink_peers_t *self);

@@ -55,21 +55,30 @@ sink_fs_sync_dir(const char *path)
     return rc == 0 ? CREMA_OK : sink_fs_error(why);
 }
 
+/* The directory of a path, for which final slashes do not count. */
+static crema_err_t
+s_parent(const char *path, char ret_parent[PATH_MAX])
+{
+    size_t n = strnlen(path, PATH_MAX);
+    if (n == 0 || n == PATH_MAX)
+        return CREMA_EINVAL;
+    memcpy(ret_parent, path, n + 1);
+    while (n > 1 && ret_parent[n - 1] == '/')
+        ret_parent[--n] = '\0';
+    char *slash = strrchr(ret_parent, '/');
+    if (slash)
+        slash[slash == ret_parent ? 1 : 0] = '\0';
+    else
+        strcpy(ret_parent, ".");
+    return CREMA_OK;
+}
+
 static crema_err_t
 s_sync_parent(const char *path)
 {
     char parent[PATH_MAX];
-    size_t n = strnlen(path, sizeof parent);
-    if (n == 0 || n == sizeof parent)
-        return CREMA_EINVAL;
-    memcpy(parent, path, n + 1);
-    while (n > 1 && parent[n - 1] == '/')
-        parent[--n] = '\0';
-    char *slash = strrchr(parent, '/');
-    if (!slash)
-        return sink_fs_sync_dir(".");
-    slash[slash == parent ? 1 : 0] = '\0';
-    return sink_fs_sync_dir(parent);
+    crema_err_t err = s_parent(path, parent);
+    return err == CREMA_OK ? sink_fs_sync_dir(parent) : err;
 }
 
 crema_err_t
@@ -207,45 +216,23 @@ sink_fs_replace(const char *dir, const char *name, const uint8_t *bytes, size_t 
 
 /* ---- output directories, in which other users may create names */
 
-/* Opens the directory of a path and finds where the name begins. */
-static crema_err_t
-s_open_parent(const char *path, int *ret_dir, const char **ret_name)
-{
-    char parent[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    size_t length = slash ? (size_t)(slash - path) : 0;
-    if (length >= sizeof parent)
-        return CREMA_EINVAL;
-    memcpy(parent, path, length);
-    parent[length] = '\0';
-    int fd = open(!slash ? "." : length ? parent : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return sink_fs_error(errno);
-    *ret_dir = fd;
-    *ret_name = slash ? slash + 1 : path;
-    return CREMA_OK;
-}
-
 crema_err_t
 sink_fs_create_fresh(const char *path, int *ret_fd)
 {
-    int dir, fd = -1;
-    const char *name;
-    crema_err_t err = s_open_parent(path, &dir, &name);
-    if (err != CREMA_OK)
-        return err;
+    int fd = -1;
+    if (strnlen(path, PATH_MAX) == PATH_MAX)
+        return CREMA_EINVAL;
     for (int tries = 0; fd < 0 && tries < FRESH_TRIES; tries++) {
-        if (unlinkat(dir, name, 0) != 0 && errno != ENOENT)
+        if (unlink(path) != 0 && errno != ENOENT)
             break;
-        fd = openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+        fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
         if (fd < 0 && errno != EEXIST)
             break;
     }
-    err = fd >= 0 ? CREMA_OK : errno == EEXIST ? CREMA_EBUSY : sink_fs_error(errno);
-    close(dir);
-    if (err == CREMA_OK)
-        *ret_fd = fd;
-    return err;
+    if (fd < 0)
+        return errno == EEXIST ? CREMA_EBUSY : sink_fs_error(errno);
+    *ret_fd = fd;
+    return CREMA_OK;
 }
 
 /* ".NAME.", then 16 digits, then ".tmp". */
@@ -272,12 +259,14 @@ s_remove_left(const char *parent, const char *name)
 crema_err_t
 sink_fs_hidden_name(const char *path, char ret_hidden[PATH_MAX])
 {
-    char parent[PATH_MAX];
+    char parent[PATH_MAX], hidden[NAME_MAX + 1];
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    int length = slash ? (int)(slash - path) : 0;
-    snprintf(parent, sizeof parent, "%.*s", length, path);
-    s_remove_left(!slash ? "." : length ? parent : "/", name);
-    int n = snprintf(ret_hidden, PATH_MAX, "%s%s.%s.%016llx.tmp", parent, slash ? "/" : "", name,
+    crema_err_t err = s_parent(path, parent);
+    if (err != CREMA_OK)
+        return err;
+    s_remove_left(parent, name);
+    int n = snprintf(hidden, sizeof hidden, ".%s.%016llx.tmp", name,
                      (unsigned long long)crema_random_u64());
-    return n > 0 && n < PATH_MAX ? CREMA_OK : CREMA_EINVAL;
+    return n > 0 && n < (int)sizeof hidden ? sink_fs_join(parent, hidden, ret_hidden)
+                                           : CREMA_EINVAL;
 }
