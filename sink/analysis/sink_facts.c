@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crema_grow.h"
 #include "crema_split.h"
 #include "sink_attempt.h"
 #include "sink_cell.h"
@@ -228,6 +229,26 @@ typedef struct {
 } metered_key_t;
 
 static crema_err_t
+s_add_metered(sink_facts_t *self, size_t *room, const metered_key_t *key)
+{
+    sink_metered_t *metered = crema_grow(self->metered, self->n_metered, room, sizeof *metered);
+    if (!metered)
+        return CREMA_ENOMEM;
+    self->metered = metered;
+    self->metered[self->n_metered++] = (sink_metered_t){
+        .worker = key->worker,
+        .prefix = key->prefix,
+        .activity = key->activity,
+        .unit = key->unit,
+        .context = (uint8_t)key->context,
+        .side = (uint8_t)key->side,
+        .kind = key->activity < self->n_activities ? self->activity_kind[key->activity]
+                                                   : CREMA_ACTIVITY_USER,
+        .in = key->unit < self->n_units ? self->unit_kind[key->unit] : SINK_UNIT_OTHER};
+    return CREMA_OK;
+}
+
+static crema_err_t
 s_take_activities(sink_facts_t *self, const sink_rows_t *rows)
 {
     sink_intern_t *keys = NULL;
@@ -240,28 +261,8 @@ s_take_activities(sink_facts_t *self, const sink_rows_t *rows)
         uint32_t number;
         bool fresh;
         err = sink_intern_add(keys, &key, sizeof key, &number, &fresh);
-        if (err == CREMA_OK && number >= room) {
-            size_t more_room = room ? room * 2 : 256;
-            sink_metered_t *more = realloc(self->metered, more_room * sizeof *more);
-            if (!more) {
-                err = CREMA_ENOMEM;
-                break;
-            }
-            memset(more + room, 0, (more_room - room) * sizeof *more);
-            self->metered = more;
-            room = more_room;
-        }
         if (err == CREMA_OK && fresh)
-            self->metered[self->n_metered++] = (sink_metered_t){
-                .worker = key.worker,
-                .prefix = key.prefix,
-                .activity = key.activity,
-                .unit = key.unit,
-                .context = (uint8_t)key.context,
-                .side = (uint8_t)key.side,
-                .kind = key.activity < self->n_activities ? self->activity_kind[key.activity]
-                                                          : CREMA_ACTIVITY_USER,
-                .in = key.unit < self->n_units ? self->unit_kind[key.unit] : SINK_UNIT_OTHER};
+            err = s_add_metered(self, &room, &key);
         if (err == CREMA_OK && !isnan(row->value))
             self->metered[number].value += row->value;
     }

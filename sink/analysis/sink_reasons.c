@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crema_grow.h"
 #include "crema_note.h"
 #include "sink_intern.h"
 
@@ -64,20 +65,6 @@ s_key(const char *code, const char *subject, char key[KEY_BYTES])
     return n < KEY_BYTES ? (size_t)n : KEY_BYTES - 1;
 }
 
-static crema_err_t
-s_make_room(sink_reasons_t *self)
-{
-    if (self->n < self->room)
-        return CREMA_OK;
-    size_t room = self->room ? 2 * self->room : 16;
-    crema_reason_t *reasons = realloc(self->reasons, room * sizeof *reasons);
-    if (!reasons)
-        return CREMA_ENOMEM;
-    self->reasons = reasons;
-    self->room = room;
-    return CREMA_OK;
-}
-
 crema_err_t
 sink_reasons_add(sink_reasons_t *self, const char *code, const char *subject, uint64_t count,
                  const char *format, ...)
@@ -85,9 +72,11 @@ sink_reasons_add(sink_reasons_t *self, const char *code, const char *subject, ui
     char key[KEY_BYTES];
     uint32_t number;
     bool fresh;
-    crema_err_t err = s_make_room(self);
-    if (err == CREMA_OK)
-        err = sink_intern_add(self->keys, key, s_key(code, subject, key), &number, &fresh);
+    crema_reason_t *reasons = crema_grow(self->reasons, self->n, &self->room, sizeof *reasons);
+    if (!reasons)
+        return CREMA_ENOMEM;
+    self->reasons = reasons;
+    crema_err_t err = sink_intern_add(self->keys, key, s_key(code, subject, key), &number, &fresh);
     if (err != CREMA_OK)
         return err;
     if (!fresh) {

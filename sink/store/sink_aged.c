@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "crema_grow.h"
+
 static void
 s_set(sink_aged_t *self, size_t at, sink_age_t *item)
 {
@@ -39,14 +41,10 @@ sink_aged_add(sink_aged_t *self, sink_age_t *item, int64_t age_ns)
 {
     if (item->index > 0)
         return CREMA_OK;
-    if (self->n == self->room) {
-        size_t room = self->room ? 2 * self->room : 64;
-        sink_age_t **grown = realloc(self->items, room * sizeof(sink_age_t *));
-        if (!grown)
-            return CREMA_ENOMEM;
-        self->items = grown;
-        self->room = room;
-    }
+    sink_age_t **items = crema_grow(self->items, self->n, &self->room, sizeof(sink_age_t *));
+    if (!items)
+        return CREMA_ENOMEM;
+    self->items = items;
     item->age_ns = age_ns;
     self->items[self->n] = item;
     s_up(self, self->n++);

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crema_grow.h"
+
 static int
 s_ascending(const void *a, const void *b)
 {
@@ -25,14 +27,10 @@ sink_ids_has(const sink_ids_t *self, const crema_id_t *id)
 crema_err_t
 sink_ids_append(sink_ids_t *self, const crema_id_t *id)
 {
-    if (self->n == self->room) {
-        size_t room = self->room + self->room / 4 + 64;
-        crema_id_t *grown = realloc(self->ids, room * sizeof *grown);
-        if (!grown)
-            return CREMA_ENOMEM;
-        self->ids = grown;
-        self->room = room;
-    }
+    crema_id_t *ids = crema_grow(self->ids, self->n, &self->room, sizeof *ids);
+    if (!ids)
+        return CREMA_ENOMEM;
+    self->ids = ids;
     self->ids[self->n++] = *id;
     return CREMA_OK;
 }

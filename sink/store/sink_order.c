@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crema_grow.h"
 #include "crema_list.h"
 #include "crema_map.h"
 
@@ -83,14 +84,11 @@ sink_order_begin(sink_order_t *self, const crema_id_t *stream_id, uint64_t last)
 static crema_err_t
 s_wait(sink_order_t *self, stream_t *stream, const sink_order_put_t *place)
 {
-    if (stream->n == stream->room) {
-        size_t room = stream->room ? 2 * stream->room : 16;
-        sink_order_put_t *grown = realloc(stream->waiting, room * sizeof *grown);
-        if (!grown)
-            return CREMA_ENOMEM;
-        stream->waiting = grown;
-        stream->room = room;
-    }
+    sink_order_put_t *waiting =
+        crema_grow(stream->waiting, stream->n, &stream->room, sizeof *waiting);
+    if (!waiting)
+        return CREMA_ENOMEM;
+    stream->waiting = waiting;
     size_t at = stream->n++;
     while (at > stream->from && stream->waiting[at - 1].first > place->first) {
         stream->waiting[at] = stream->waiting[at - 1];

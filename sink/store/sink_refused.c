@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "crema_frame.h"
+#include "crema_grow.h"
 #include "sink_fs.h"
 #include "sink_segment.h"
 
@@ -49,14 +50,10 @@ s_streams_of(const sink_refused_t *self, const crema_id_t *run_id)
 static crema_err_t
 s_add(sink_refused_t *self, const sink_refused_line_t *line)
 {
-    if (!self->lines || self->n == self->room) {
-        size_t room = self->room ? 2 * self->room : 16;
-        sink_refused_line_t *grown = realloc(self->lines, room * sizeof *grown);
-        if (!grown)
-            return CREMA_ENOMEM;
-        self->lines = grown;
-        self->room = room;
-    }
+    sink_refused_line_t *lines = crema_grow(self->lines, self->n, &self->room, sizeof *lines);
+    if (!lines)
+        return CREMA_ENOMEM;
+    self->lines = lines;
     self->lines[self->n++] = *line;
     self->n_streams += !crema_id_is_zero(&line->stream_id);
     return CREMA_OK;

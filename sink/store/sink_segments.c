@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "crema_grow.h"
 #include "sink_fs.h"
 
 crema_err_t
@@ -38,13 +39,10 @@ s_by_number(const void *a, const void *b)
 static crema_err_t
 s_append(sink_segments_t *self, size_t *room, uint32_t number)
 {
-    if (self->n == *room) {
-        *room = *room ? 2 * *room : 16;
-        uint32_t *grown = realloc(self->numbers, *room * sizeof *grown);
-        if (!grown)
-            return CREMA_ENOMEM;
-        self->numbers = grown;
-    }
+    uint32_t *numbers = crema_grow(self->numbers, self->n, room, sizeof *numbers);
+    if (!numbers)
+        return CREMA_ENOMEM;
+    self->numbers = numbers;
     self->numbers[self->n++] = number;
     return CREMA_OK;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "crema_clock.h"
+#include "crema_grow.h"
 #include "sink_fs.h"
 #include "sink_store_private.h"
 #include "sink_tombs.h"
@@ -47,14 +48,11 @@ s_leave(sink_store_t *self, sink_store_run_t *run)
 static crema_err_t
 s_enter_live(sink_store_t *self, sink_store_run_t *run)
 {
-    if (self->n_live == self->live_room) {
-        size_t room = self->live_room ? 2 * self->live_room : 64;
-        sink_store_run_t **grown = realloc(self->live, room * sizeof(sink_store_run_t *));
-        if (!grown)
-            return CREMA_ENOMEM;
-        self->live = grown;
-        self->live_room = room;
-    }
+    sink_store_run_t **live =
+        crema_grow(self->live, self->n_live, &self->live_room, sizeof(sink_store_run_t *));
+    if (!live)
+        return CREMA_ENOMEM;
+    self->live = live;
     s_leave(self, run);
     run->stage = SINK_STAGE_LIVE;
     run->place = self->n_live;
