@@ -17,138 +17,94 @@
 /* A line must fit into a pipe, or the process would wait for a reader. */
 #define LINE_BYTES_MAX (60u << 10)
 
-typedef struct job job_t;
-struct job {
-    job_t *next;
+typedef struct {
     crema_id_t run_id;
     uint64_t puts;
-    char journal_dir[PATH_MAX];
-    char output_path[PATH_MAX];
-    pid_t pid; /* 0: waiting, or could not be started */
-    int fd;    /* its standard output; -1 while it waits */
-};
+    pid_t pid; /* 0: none */
+    int fd;    /* its standard output */
+} job_t;
 
 struct sink_sealer {
-    job_t *jobs; /* oldest first; running ones before waiting ones */
-    size_t n_running, n, n_max;
+    job_t jobs[SINK_SEALERS_MAX];
     char memory[24]; /* memory limit of each, as text */
     char line[LINE_BYTES_MAX];
 };
 
 crema_err_t
-sink_sealer_new(size_t waiting_max, int64_t memory_bytes, sink_sealer_t **ret_self)
+sink_sealer_new(int64_t memory_bytes, sink_sealer_t **ret_self)
 {
     sink_sealer_t *self = calloc(1, sizeof *self);
     if (!self)
         return CREMA_ENOMEM;
-    self->n_max = waiting_max + SINK_SEALERS_MAX;
     snprintf(self->memory, sizeof self->memory, "%lld", (long long)memory_bytes);
     *ret_self = self;
     return CREMA_OK;
 }
 
 static void
-s_free_job(job_t *job)
+s_end_job(job_t *job)
 {
-    if (job->fd >= 0)
-        close(job->fd);
-    free(job);
+    close(job->fd);
+    *job = (job_t){0};
 }
 
 void
 sink_sealer_destroy(sink_sealer_t **self_p)
 {
     sink_sealer_t *self = *self_p;
-    while (self && self->jobs) {
-        job_t *job = self->jobs;
-        self->jobs = job->next;
-        if (job->pid > 0) {
-            kill(job->pid, SIGKILL);
-            while (waitpid(job->pid, NULL, 0) < 0 && errno == EINTR)
-                ;
-        }
-        s_free_job(job);
+    for (size_t i = 0; self && i < SINK_SEALERS_MAX; i++) {
+        job_t *job = &self->jobs[i];
+        if (job->pid == 0)
+            continue;
+        kill(job->pid, SIGKILL);
+        while (waitpid(job->pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+        s_end_job(job);
     }
     free(self);
     *self_p = NULL;
 }
 
-static crema_err_t
-s_spawn(sink_sealer_t *self, job_t *job, int write_fd)
+size_t
+sink_sealer_count(const sink_sealer_t *self)
 {
-    char *argv[] = {"crema-sink", "rebuild",  job->journal_dir, "--output", job->output_path,
-                    "--json",     "--memory", self->memory,     NULL};
-    return sink_child_start(argv, write_fd, STDOUT_FILENO, &job->pid);
+    size_t n = 0;
+    for (size_t i = 0; i < SINK_SEALERS_MAX; i++)
+        n += self->jobs[i].pid > 0;
+    return n;
 }
 
-static crema_err_t
-s_run(sink_sealer_t *self, job_t *job)
+bool
+sink_sealer_is_busy(const sink_sealer_t *self, const crema_id_t *run_id)
 {
+    for (size_t i = 0; i < SINK_SEALERS_MAX; i++)
+        if (self->jobs[i].pid > 0 && crema_id_equal(&self->jobs[i].run_id, run_id))
+            return true;
+    return false;
+}
+
+crema_err_t
+sink_sealer_start(sink_sealer_t *self, const crema_id_t *run_id, uint64_t puts, char *journal_dir,
+                  char *output_path)
+{
+    job_t *job = self->jobs;
     int fds[2];
-    if (pipe2(fds, O_CLOEXEC) != 0)
+    while (job < self->jobs + SINK_SEALERS_MAX && job->pid > 0)
+        job++;
+    if (job == self->jobs + SINK_SEALERS_MAX || pipe2(fds, O_CLOEXEC) != 0)
         return CREMA_EAGAIN;
-    crema_err_t err = s_spawn(self, job, fds[1]);
+    char *argv[] = {"crema-sink", "rebuild",  journal_dir,  "--output", output_path,
+                    "--json",     "--memory", self->memory, NULL};
+    crema_err_t err = sink_child_start(argv, fds[1], STDOUT_FILENO, &job->pid);
     close(fds[1]);
     if (err != CREMA_OK) {
         close(fds[0]);
         return err;
     }
     (void)fcntl(fds[0], F_SETFL, O_NONBLOCK);
-    job->fd = fds[0];
-    self->n_running++;
-    return CREMA_OK;
-}
-
-/* A job that cannot be started now is retried when another one ends, or with the next request. */
-static void
-s_run_waiting(sink_sealer_t *self)
-{
-    for (job_t *job = self->jobs; job && self->n_running < SINK_SEALERS_MAX; job = job->next)
-        if (job->pid == 0 && s_run(self, job) != CREMA_OK)
-            return;
-}
-
-void
-sink_sealer_count(const sink_sealer_t *self, size_t *ret_running, size_t *ret_waiting)
-{
-    *ret_running = self->n_running;
-    *ret_waiting = self->n - self->n_running;
-}
-
-bool
-sink_sealer_is_busy(const sink_sealer_t *self, const crema_id_t *run_id)
-{
-    for (const job_t *job = self->jobs; job; job = job->next)
-        if (crema_id_equal(&job->run_id, run_id))
-            return true;
-    return false;
-}
-
-crema_err_t
-sink_sealer_start(sink_sealer_t *self, const crema_id_t *run_id, uint64_t puts,
-                  const char *journal_dir, const char *output_path)
-{
-    s_run_waiting(self);
-    if (sink_sealer_is_busy(self, run_id))
-        return CREMA_EREPEAT;
-    if (self->n >= self->n_max)
-        return CREMA_ELIMIT;
-    if (strlen(journal_dir) >= PATH_MAX || strlen(output_path) >= PATH_MAX)
-        return CREMA_EINVAL;
-    job_t *job = calloc(1, sizeof *job);
-    if (!job)
-        return CREMA_ENOMEM;
     job->run_id = *run_id;
     job->puts = puts;
-    job->fd = -1;
-    strcpy(job->journal_dir, journal_dir);
-    strcpy(job->output_path, output_path);
-    job_t **end = &self->jobs;
-    while (*end)
-        end = &(*end)->next;
-    *end = job;
-    self->n++;
-    s_run_waiting(self);
+    job->fd = fds[0];
     return CREMA_OK;
 }
 
@@ -172,20 +128,15 @@ s_read_line(sink_sealer_t *self, const job_t *job)
 bool
 sink_sealer_reap(sink_sealer_t *self, sink_sealer_end_t *ret_end)
 {
-    for (job_t **link = &self->jobs; *link; link = &(*link)->next) {
-        job_t *job = *link;
+    for (size_t i = 0; i < SINK_SEALERS_MAX; i++) {
+        job_t *job = &self->jobs[i];
         int status;
         if (job->pid == 0 || waitpid(job->pid, &status, WNOHANG) != job->pid)
             continue;
         s_read_line(self, job);
         *ret_end = (sink_sealer_end_t){job->run_id, job->puts, self->line, status};
-        *link = job->next;
-        self->n--;
-        self->n_running--;
-        s_free_job(job);
-        s_run_waiting(self);
+        s_end_job(job);
         return true;
     }
-    s_run_waiting(self);
     return false;
 }

@@ -1,8 +1,8 @@
 /* sink_sealer - one process per run being sealed: `crema-sink rebuild JOURNAL --output FILE
  * --json`, the same program that a person would run.
  *
- * At most SINK_SEALERS_MAX processes run at a time; other runs wait in a queue. The process
- * prints one line of JSON, see sink_report.h. */
+ * At most SINK_SEALERS_MAX processes run at a time. The process prints one line of JSON, see
+ * sink_report.h. */
 #ifndef SINK_SEALER_H
 #define SINK_SEALER_H
 
@@ -21,27 +21,24 @@ typedef struct sink_sealer sink_sealer_t;
 typedef struct {
     crema_id_t run_id;
     uint64_t puts;    /* as given to sink_sealer_start */
-    const char *line; /* what it printed; borrowed until the next call */
+    const char *line; /* what it printed; borrowed until the next sink_sealer_reap() */
     int status;       /* as returned by waitpid */
 } sink_sealer_end_t;
 
 /* Each process may use `memory_bytes`; 0: no limit. */
-CREMA_MUST_CHECK crema_err_t sink_sealer_new(size_t waiting_max, int64_t memory_bytes,
-                                             sink_sealer_t **ret_self);
+CREMA_MUST_CHECK crema_err_t sink_sealer_new(int64_t memory_bytes, sink_sealer_t **ret_self);
 /* Kills running processes: their runs are sealed at the next start. */
 void sink_sealer_destroy(sink_sealer_t **self_p);
 
-/* Starts or queues a run. `puts` is the number of PUTs in its journal. CREMA_EREPEAT: it is
- * already being sealed or queued; CREMA_ELIMIT: the queue is full. */
+/* Starts sealing a run. `puts` is the number of PUTs in its journal. CREMA_EAGAIN: no process can be
+ * started now. */
 CREMA_MUST_CHECK crema_err_t sink_sealer_start(sink_sealer_t *self, const crema_id_t *run_id,
-                                               uint64_t puts, const char *journal_dir,
-                                               const char *output_path);
-/* Processes that run, and runs that wait for one. */
-void sink_sealer_count(const sink_sealer_t *self, size_t *ret_running, size_t *ret_waiting);
+                                               uint64_t puts, char *journal_dir, char *output_path);
+/* Processes that run. */
+size_t sink_sealer_count(const sink_sealer_t *self);
 bool sink_sealer_is_busy(const sink_sealer_t *self, const crema_id_t *run_id);
 
-/* After SIGCHLD: the next process that has ended; false if there is none. A queued run is
- * started in its place. */
+/* After SIGCHLD: the next process that has ended; false if there is none. */
 bool sink_sealer_reap(sink_sealer_t *self, sink_sealer_end_t *ret_end);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "crema_list.h"
 #include "crema_map.h"
 #include "sink_report.h"
 #include "sink_sealer.h"
@@ -23,6 +24,7 @@
 /* What is remembered of a run that is being sealed or was sealed recently. */
 typedef struct {
     crema_id_t run_id;
+    crema_link_t queued;           /* waiting for a process */
     int64_t retry_at_ns, delay_ns; /* after a failure */
     unsigned failures;             /* since the last file */
     char why[WHY_BYTES];           /* of the last one */
@@ -39,6 +41,7 @@ struct sink_sealing {
     int64_t memory_bytes;
     sink_sealer_t *sealer;
     crema_map_t *paces;    /* pace_t * by run_id */
+    crema_link_t queue;    /* of them those that wait for a process */
     sink_report_t *report; /* of the process reaped last; its message points into it */
     char why[WHY_BYTES];   /* reason if it failed */
 };
@@ -53,9 +56,10 @@ sink_sealing_new(sink_store_t *store, const char *output_dir, size_t runs_max, i
     self->store = store;
     self->output_dir = output_dir;
     self->memory_bytes = memory_bytes;
+    crema_list_init(&self->queue);
     crema_err_t err = crema_map_new(runs_max, &self->paces);
     if (err == CREMA_OK)
-        err = sink_sealer_new(runs_max, memory_bytes, &self->sealer);
+        err = sink_sealer_new(memory_bytes, &self->sealer);
     if (err != CREMA_OK) {
         sink_sealing_destroy(&self);
         return err;
@@ -81,7 +85,7 @@ sink_sealing_destroy(sink_sealing_t **self_p)
     *self_p = NULL;
 }
 
-/* NULL without memory: then the run is sealed without pacing. */
+/* NULL without memory. */
 static pace_t *
 s_pace(sink_sealing_t *self, const crema_id_t *run_id)
 {
@@ -107,6 +111,8 @@ s_is_due(const sink_sealing_t *self, const sink_run_t *run, int64_t mono_ns)
     if (!run->seal_asked || run->freed || run->aside || (run->revision > 0 && !run->late))
         return false;
     const pace_t *pace = crema_map_find(self->paces, &run->run_id);
+    if (pace && crema_list_is_linked(&pace->queued))
+        return false;
     if (pace && pace->failures > 0 && (pace->failures > RETRY_MAX || mono_ns < pace->retry_at_ns))
         return false;
     return !sink_sealer_is_busy(self->sealer, &run->run_id);
@@ -138,16 +144,30 @@ s_paths(const sink_sealing_t *self, const crema_id_t *run_id, char journal[PATH_
     return n > 0 && n < PATH_MAX && sink_store_run_dir(self->store, run_id, journal) == CREMA_OK;
 }
 
+/* Seals the runs of the queue as far as processes can be started for them. */
+static void
+s_go_on(sink_sealing_t *self)
+{
+    char journal[PATH_MAX], output[PATH_MAX];
+    for (pace_t *pace; (pace = CREMA_LIST_FIRST(&self->queue, pace_t, queued)) != NULL;) {
+        const sink_run_t *run = sink_store_find(self->store, &pace->run_id);
+        if (run && run->seal_asked && !run->freed && !run->aside &&
+            s_paths(self, &run->run_id, journal, output) &&
+            sink_sealer_start(self->sealer, &run->run_id, run->durable_news, journal, output) !=
+                CREMA_OK)
+            return;
+        crema_list_remove(&pace->queued);
+    }
+}
+
 static void
 s_start(sink_sealing_t *self, const sink_run_t *run)
 {
-    char journal[PATH_MAX], output[PATH_MAX];
-    if (!s_paths(self, &run->run_id, journal, output))
-        return;
-    /* A run that cannot be started now is still due at the next tick. */
-    crema_err_t err =
-        sink_sealer_start(self->sealer, &run->run_id, run->durable_news, journal, output);
-    (void)err;
+    pace_t *pace = s_pace(self, &run->run_id);
+    if (!pace)
+        return; /* it is still due at the next tick */
+    crema_list_append(&self->queue, &pace->queued);
+    s_go_on(self);
 }
 
 void
@@ -175,6 +195,7 @@ s_forget(sink_sealing_t *self, int64_t mono_ns)
             continue;
         if (run && !run->freed && mono_ns - pace->file_at_ns < REST_NS)
             continue;
+        crema_list_remove(&pace->queued);
         free(crema_map_take(self->paces, &pace->run_id));
         return; /* one at a time: removing an entry ends the iteration */
     }
@@ -194,6 +215,7 @@ sink_sealing_tick(sink_sealing_t *self, int64_t mono_ns)
         if (!pace || pace->failures > 0 || s_is_ripe(pace, run, mono_ns))
             s_start(self, run);
     }
+    s_go_on(self);
     s_forget(self, mono_ns);
 }
 
@@ -291,7 +313,9 @@ bool
 sink_sealing_reap(sink_sealing_t *self, int64_t mono_ns, int64_t real_ns, crema_msg_t *ret_msg)
 {
     sink_sealer_end_t end;
-    if (!sink_sealer_reap(self->sealer, &end))
+    const bool ended = sink_sealer_reap(self->sealer, &end);
+    s_go_on(self);
+    if (!ended)
         return false;
     *ret_msg = (crema_msg_t){.type = CREMA_MSG_SEALED};
     const char *why = s_why(self, &end);
@@ -312,7 +336,10 @@ sink_sealing_reap(sink_sealing_t *self, int64_t mono_ns, int64_t real_ns, crema_
 void
 sink_sealing_count(const sink_sealing_t *self, size_t *ret_running, size_t *ret_waiting)
 {
-    sink_sealer_count(self->sealer, ret_running, ret_waiting);
+    *ret_running = sink_sealer_count(self->sealer);
+    *ret_waiting = 0;
+    for (const crema_link_t *at = self->queue.next; at != &self->queue; at = at->next)
+        ++*ret_waiting;
 }
 
 bool
