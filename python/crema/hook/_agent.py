@@ -33,6 +33,10 @@ _PATIENCE_S = 5.0  # how long a started agent may take to get the lock
 _PATIENCE_MAX_S = 60.0
 _WATCH_S = 1.0
 _CLOCK_S = 2.0  # how far the clock may have been set since
+_STARTER = (
+    "starter.lock"  # of the process that starts the agent; holds the public key that was announced
+)
+_LOOKS = 3  # at an agent whose key nobody has announced, before this process announces it
 
 
 class AgentKeeper:
@@ -45,7 +49,7 @@ class AgentKeeper:
     directory : pathlib.Path
         Spool directory.
     announce : callable, optional
-        Receives the public key of the directory's agent, in Z85, on the loop of `watch`. The aggregator learns the key only in this way.
+        Receives the public key of the directory's agent, in Z85, on the loop of `watch`, if no other process of the host announces it.
     """
 
     def __init__(
@@ -57,7 +61,9 @@ class AgentKeeper:
         self._config = config
         self._directory = directory
         self._announce = announce
-        self._announced = ""  # the key that was
+        self._announced = ""  # the key that was, by this process or another one of the host
+        self._noted = False  # and the others of the host know
+        self._looks = 0  # at an agent whose key nobody may have announced
         self._loop: asyncio.AbstractEventLoop | None = None
         self._starter: threading.Thread | None = None
         self._not_before = 0.0
@@ -95,13 +101,15 @@ class AgentKeeper:
 
     def check(self) -> None:
         """Start an agent if the spool has none. Returns at once: the start happens in a thread."""
+        if self._announced and not self._noted:  # at an earlier look, so it has left this process
+            self._note_announced()
         now = time.monotonic()
         if now < self._not_before or (self._starter is not None and self._starter.is_alive()):
             return
         if self.is_held():
             self._patience_s, self._not_before = _PATIENCE_S, 0.0
             if self._config.server_key and not self._announced:
-                self._announce_key(public_key(self._directory))  # another process has started it
+                self._see_announced()
             return
         if self._ending and not any(self._directory.glob("sp-*")):
             return
@@ -117,7 +125,7 @@ class AgentKeeper:
 
     def _start(self) -> None:
         try:
-            with open(self._directory / "starter.lock", "ab") as only_one:
+            with open(self._directory / _STARTER, "ab") as only_one:
                 try:
                     fcntl.flock(only_one, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
@@ -164,9 +172,24 @@ class AgentKeeper:
         if self._over:
             self._dismiss_own()
 
+    def _see_announced(self) -> None:
+        """Leave it to the process that has started the agent to announce its key, unless that one may have died before."""
+        key = public_key(self._directory)
+        with contextlib.suppress(OSError):  # then others announce it too
+            if (self._directory / _STARTER).read_text() == key:
+                self._announced, self._noted = key, True
+        self._looks += 1
+        if self._looks > _LOOKS:
+            self._announce_key(key)
+
+    def _note_announced(self) -> None:
+        self._noted = True
+        with contextlib.suppress(OSError), open(self._directory / _STARTER, "r+") as note:
+            note.write(self._announced)
+
     def _announce_key(self, key: str) -> None:
         if key and key != self._announced and self._announce is not None:
-            self._announced = key
+            self._announced, self._noted = key, False
             self._announce(key)
 
     def _note(self, problem: str) -> None:

@@ -12,12 +12,12 @@ import contextlib
 import logging
 import time
 import weakref
-from collections.abc import Hashable, Iterable
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from typing import Any
 
 from distributed import SchedulerPlugin
 
-from . import _abandoned, _lost, _recorder, _records, _seen, _travel, _writers
+from . import _abandoned, _lost, _messages, _recorder, _records, _seen, _travel, _writers
 from ._agent import AgentKeeper, key_event, key_topic
 from ._broker import Broker
 from ._config import HookConfig
@@ -130,19 +130,19 @@ class SchedulerHook(SchedulerPlugin):
         others = await follower.end_workers(here)
         return ([], others) if others else (self.finish(), [])
 
-    async def remove(self, scheduler: Any) -> None:
-        """Remove both plugins."""
-        await self.remove_from_workers(scheduler)
+    async def remove(self, scheduler: Any, *, ended: bool) -> None:
+        """Remove both plugins; workers that have ended their recording need not be waited for."""
+        await self.remove_from_workers(scheduler, _messages.tell if ended else _messages.ask)
         await scheduler.unregister_scheduler_plugin(self.name)
 
-    async def remove_from_workers(self, scheduler: Any) -> None:
+    async def remove_from_workers(
+        self, scheduler: Any, send: Callable[..., Awaitable[Any]] = _messages.ask
+    ) -> None:
         """Remove the workers' plugin; Dask's own function fails if a worker leaves meanwhile."""
-        registered = scheduler.worker_plugins.pop(self.name, None)
-        workers = (
-            [a for a in self._holders if a in scheduler.workers] if registered is None else None
-        )
-        message = {"op": "plugin-remove", "name": self.name}
-        await scheduler.broadcast(msg=message, workers=workers, on_error="ignore")
+        workers = list(scheduler.workers)
+        if scheduler.worker_plugins.pop(self.name, None) is None:
+            workers = [address for address in self._holders if address in scheduler.workers]
+        await send(scheduler, workers, op="plugin-remove", name=self.name)
 
     def writers(self) -> list[_writers.Writer]:
         """All known writers."""
@@ -235,10 +235,10 @@ async def forget(run_id: str, dask_scheduler: Any) -> None:
     """Remove both plugins of a run; its records have arrived, or never will."""
     hook = _find(run_id, dask_scheduler)
     if hook is not None:
-        hook.is_over = True
+        ended, hook.is_over = hook.is_over, True
         hook.finish()
         hook.close_way(dask_scheduler)
-        await hook.remove(dask_scheduler)
+        await hook.remove(dask_scheduler, ended=ended)
         return
     name = f"crema-{HookConfig(run_id).run_id}"
     if name in dask_scheduler.worker_plugins:
@@ -415,8 +415,8 @@ class _Follower:
         asked = [address for address, uuid in known.items() if uuid in self._answering]
         answers: dict[str, Any] = {}
         try:
-            message = {"op": END, "run_id": self._recorder.config.run_id}
-            answers = await self._scheduler.broadcast(msg=message, workers=asked, on_error="ignore")
+            run_id = self._recorder.config.run_id
+            answers = await _messages.ask(self._scheduler, asked, op=END, run_id=run_id)
             for answer in answers.values():
                 self._roll.add(_writers.of_event(answer))
         except Exception:
