@@ -22,9 +22,13 @@ sink_h5_new(const char *path, sink_h5_t **ret_self)
 {
     sink_h5_prepare();
     sink_h5_t *self = calloc(1, sizeof *self);
-    if (!self)
+    char *copy = strdup(path);
+    if (!self || !copy) {
+        free(self);
+        free(copy);
         return CREMA_ENOMEM;
-    snprintf(self->path, sizeof self->path, "%s", path);
+    }
+    self->path = copy;
     self->file = -1;
     for (int i = 0; i < CREMA_TABLE_COUNT; i++)
         self->tables[i] = -1;
@@ -171,6 +175,7 @@ sink_h5_close(sink_h5_t **self_p, char *ret_why)
     crema_err_t err = good ? CREMA_OK : sink_h5_fail(self, "close", self->path);
     if (ret_why)
         snprintf(ret_why, SINK_H5_WHY_BYTES, "%s", self->why);
+    free(self->path);
     free(self);
     *self_p = NULL;
     return err;

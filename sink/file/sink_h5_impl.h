@@ -6,10 +6,9 @@
 #include "sink_h5.h"
 
 #define SINK_H5_GRID_MAX 16
-#define SINK_H5_PATH_BYTES 300 /* for messages */
 
 struct sink_h5 {
-    char path[SINK_H5_PATH_BYTES];
+    char *path;
     int64_t file;
     bool live;
     int64_t tables[CREMA_TABLE_COUNT]; /* live: open datasets; -1 none */

@@ -370,11 +370,33 @@ test_a_link_in_the_place_of_a_file_is_not_followed(void **state)
     rmdir(dir);
 }
 
+static void
+test_a_file_has_its_whole_name_however_long(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/crema-h5-XXXXXX", part[201], deep[300], path[600], why[SINK_H5_WHY_BYTES];
+    sink_h5_t *file;
+    assert_non_null(mkdtemp(dir));
+    memset(part, 'd', sizeof part - 1);
+    part[sizeof part - 1] = '\0';
+    snprintf(deep, sizeof deep, "%s/%s", dir, part);
+    assert_int_equal(mkdir(deep, 0700), 0);
+    snprintf(path, sizeof path, "%s/%s.h5", deep, part);
+    must(sink_h5_create_final(path, &file, why));
+    must(sink_h5_close(&file, why));
+    must(sink_h5_open(path, &file, why));
+    must(sink_h5_close(&file, why));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(deep), 0);
+    rmdir(dir);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_link_in_the_place_of_a_file_is_not_followed),
+        cmocka_unit_test(test_a_file_has_its_whole_name_however_long),
         cmocka_unit_test(must_write_the_types_of_the_table_of_columns),
         cmocka_unit_test(must_label_enums_in_the_order_listed),
         cmocka_unit_test(must_read_back_rows_and_attributes),
