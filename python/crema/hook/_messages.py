@@ -7,8 +7,6 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from distributed.core import send_recv
-
 logger = logging.getLogger("crema")
 
 
@@ -26,6 +24,8 @@ async def tell(scheduler: Any, workers: Iterable[str], **message: Any) -> None:
 
 async def _send(scheduler: Any, worker: str, message: dict[str, Any], reply: bool) -> Any:
     """The answer; None without one."""
+    from distributed.core import send_recv
+
     try:
         comm = await scheduler.rpc.connect(worker)
         try:

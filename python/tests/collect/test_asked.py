@@ -33,8 +33,8 @@ def asked(monkeypatch) -> collections.Counter:
         found["event"] += "crema" in topic
         log_event(worker, topic, msg)
 
-    monkeypatch.setattr(dask_scheduler, "send_recv", counted)
-    monkeypatch.setattr(_messages, "send_recv", counted)
+    for module in (core, dask_scheduler):
+        monkeypatch.setattr(module, "send_recv", counted)
     monkeypatch.setattr(Worker, "log_event", logged)
     return found
 
