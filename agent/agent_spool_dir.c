@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "crema_failpoint.h"
+#include "crema_text.h"
 
 #define MARKER_AGE_S (24 * 3600) /* any process that needed the marker has seen it by then */
 #define LOG_BYTES_MAX (4 << 20)  /* a longer log is truncated at the start */
@@ -85,14 +86,11 @@ s_starts_with(const char *name, const char *start)
 static bool
 s_is_spool_file(const char *name)
 {
-    static const char *const names[] = {"agent.lock", "starter.lock", "agent_id",
-                                        "agent.log",  "way",          "way.lock"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(name, names[i]) == 0)
-            return true;
-    return s_starts_with(name, "tmp-") || s_starts_with(name, ".new-sp-") ||
-           s_starts_with(name, ".agent_id-") || s_starts_with(name, "ended-") ||
-           s_starts_with(name, "writers-");
+    static const char *const names[] = {"agent.lock", "starter.lock", "agent_id", "agent.log",
+                                        "way",        "way.lock",     NULL};
+    return crema_text_is_in(name, names) || s_starts_with(name, "tmp-") ||
+           s_starts_with(name, ".new-sp-") || s_starts_with(name, ".agent_id-") ||
+           s_starts_with(name, "ended-") || s_starts_with(name, "writers-");
 }
 
 static bool

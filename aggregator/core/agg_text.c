@@ -1,30 +1,15 @@
 #include "agg_text.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-static size_t
-s_bytes(const char *text)
-{
-    return text ? strlen(text) + 1 : 1;
-}
-
-/* Copies a text to *at, which moves behind it, in a block whose size was measured before. */
-static const char *
-s_put(char **at, const char *text)
-{
-    size_t bytes = s_bytes(text);
-    const char *copy = memcpy(*at, text ? text : "", bytes);
-    *at += bytes;
-    return copy;
-}
+#include "crema_text.h"
 
 static size_t
 s_list_bytes(const char *const *texts, size_t n)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < n; i++)
-        bytes += sizeof *texts + s_bytes(texts[i]);
+        bytes += sizeof *texts + crema_text_bytes(texts[i]);
     return bytes;
 }
 
@@ -32,7 +17,7 @@ static const char *const *
 s_put_list(char **at, const char **list, const char *const *texts, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        list[i] = s_put(at, texts[i]);
+        list[i] = crema_text_put(at, texts[i]);
     return list;
 }
 
@@ -63,8 +48,8 @@ s_reasons_bytes(const crema_reason_t *reasons, size_t n)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < n; i++)
-        bytes += sizeof *reasons + s_bytes(reasons[i].code) + s_bytes(reasons[i].subject) +
-                 s_bytes(reasons[i].text);
+        bytes += sizeof *reasons + crema_text_bytes(reasons[i].code) +
+                 crema_text_bytes(reasons[i].subject) + crema_text_bytes(reasons[i].text);
     return bytes;
 }
 
@@ -73,9 +58,9 @@ s_put_reasons(char **at, crema_reason_t *list, const crema_reason_t *reasons, si
 {
     for (size_t i = 0; i < n; i++)
         list[i] = (crema_reason_t){
-            .code = s_put(at, reasons[i].code),
-            .subject = s_put(at, reasons[i].subject),
-            .text = s_put(at, reasons[i].text),
+            .code = crema_text_put(at, reasons[i].code),
+            .subject = crema_text_put(at, reasons[i].subject),
+            .text = crema_text_put(at, reasons[i].text),
             .count = reasons[i].count,
         };
     return list;
@@ -84,8 +69,8 @@ s_put_reasons(char **at, crema_reason_t *list, const crema_reason_t *reasons, si
 crema_err_t
 agg_text_copy_sealed(const crema_sealed_t *msg, crema_sealed_t **ret_copy)
 {
-    size_t bytes = s_bytes(msg->path) + s_bytes(msg->verdict) + s_bytes(msg->error) +
-                   s_reasons_bytes(msg->reasons, msg->n_reasons);
+    size_t bytes = crema_text_bytes(msg->path) + crema_text_bytes(msg->verdict) +
+                   crema_text_bytes(msg->error) + s_reasons_bytes(msg->reasons, msg->n_reasons);
     crema_sealed_t *copy = malloc(sizeof *copy + bytes);
     if (!copy)
         return CREMA_ENOMEM;
@@ -93,9 +78,9 @@ agg_text_copy_sealed(const crema_sealed_t *msg, crema_sealed_t **ret_copy)
     crema_reason_t *reasons = (crema_reason_t *)(copy + 1);
     char *at = (char *)(reasons + msg->n_reasons);
     copy->reasons = s_put_reasons(&at, reasons, msg->reasons, msg->n_reasons);
-    copy->path = s_put(&at, msg->path);
-    copy->verdict = s_put(&at, msg->verdict);
-    copy->error = s_put(&at, msg->error);
+    copy->path = crema_text_put(&at, msg->path);
+    copy->verdict = crema_text_put(&at, msg->verdict);
+    copy->error = crema_text_put(&at, msg->error);
     *ret_copy = copy;
     return CREMA_OK;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "crema_option.h"
+#include "crema_text.h"
 #include "crema_variable.h"
 
 #define HELP_COLUMN 34
@@ -10,11 +11,8 @@
 bool
 crema_option_is_question(const crema_option_t *option)
 {
-    static const char *const c_questions[] = {"check", "version", "help"};
-    for (size_t i = 0; i < sizeof c_questions / sizeof *c_questions; i++)
-        if (strcmp(option->name, c_questions[i]) == 0)
-            return true;
-    return false;
+    static const char *const c_questions[] = {"check", "version", "help", NULL};
+    return crema_text_is_in(option->name, c_questions);
 }
 
 bool

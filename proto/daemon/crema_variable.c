@@ -3,12 +3,13 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+
+#include "crema_text.h"
 
 /* Options whose value suits one program only: addresses, files, the keys of a role; CREMA_RUN is also what Python hands to
  * child processes, and --output of `crema-sink rebuild` is a file. */
 static const char *const c_ambiguous[] = {"bind",    "config", "health-file", "keys",
-                                          "metrics", "output", "run"};
+                                          "metrics", "output", "run",         NULL};
 
 void
 crema_variable_name(const char *program, const char *option, char ret_name[CREMA_VARIABLE_CHARS])
@@ -16,15 +17,6 @@ crema_variable_name(const char *program, const char *option, char ret_name[CREMA
     snprintf(ret_name, CREMA_VARIABLE_CHARS, "%s_%s", program, option);
     for (char *at = ret_name; *at; at++)
         *at = isalnum((unsigned char)*at) ? (char)toupper((unsigned char)*at) : '_';
-}
-
-static bool
-s_is_ambiguous(const char *option)
-{
-    for (size_t i = 0; i < sizeof c_ambiguous / sizeof *c_ambiguous; i++)
-        if (strcmp(c_ambiguous[i], option) == 0)
-            return true;
-    return false;
 }
 
 crema_variable_t
@@ -36,7 +28,7 @@ crema_variable_find(const char *program, const char *option)
         crema_variable_name(prefixes[i], option, found.name);
         const char *text = getenv(found.name);
         found.text = text && *text ? text : NULL;
-        found.outdated = found.text && i == 1 && s_is_ambiguous(option);
+        found.outdated = found.text && i == 1 && crema_text_is_in(option, c_ambiguous);
     }
     return found;
 }

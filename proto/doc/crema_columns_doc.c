@@ -34,17 +34,6 @@ static const number_t s_end_reasons[] = {
     {"WRITER_GONE", CREMA_END_WRITER_GONE},
 };
 
-static const number_t s_loss_reasons[] = {
-    {"UNKNOWN", CREMA_LOSS_UNKNOWN},
-    {"EVICTED", CREMA_LOSS_EVICTED},
-    {"CORRUPT", CREMA_LOSS_CORRUPT},
-    {"TORN_TAIL", CREMA_LOSS_TORN_TAIL},
-    {"STORE_REGRESSED", CREMA_LOSS_STORE_REGRESSED},
-    {"AGENT_GONE", CREMA_LOSS_AGENT_GONE},
-    {"INVALID", CREMA_LOSS_INVALID},
-    {"DISK_FULL", CREMA_LOSS_DISK_FULL},
-};
-
 static const number_t s_fence_reasons[] = {
     {"SUPERSEDED", CREMA_FENCE_SUPERSEDED}, {"CLONE", CREMA_FENCE_CLONE},
     {"PRINCIPAL", CREMA_FENCE_PRINCIPAL},   {"QUOTA", CREMA_FENCE_QUOTA},
@@ -66,8 +55,6 @@ static const number_t s_writer_states[] = {
 
 static const number_t s_constants[] = {
     {"FRAME_MAGIC", CREMA_FRAME_MAGIC},
-    {"FRAME_HEADER_BYTES", CREMA_FRAME_HEADER_BYTES},
-    {"FRAME_BODY_MAX", CREMA_FRAME_BODY_MAX},
     {"RECORD_BODY_MAX", CREMA_RECORD_BODY_MAX},
     {"BATCH_ROWS_MAX", CREMA_BATCH_ROWS_MAX},
     {"BATCH_PROVISIONAL", CREMA_BATCH_PROVISIONAL},
@@ -75,15 +62,7 @@ static const number_t s_constants[] = {
     {"SPOOL_SEGMENT_BYTES", CREMA_SPOOL_SEGMENT_BYTES},
     {"WIRE_MAGIC", CREMA_WIRE_MAGIC},
     {"WIRE_VERSION", CREMA_WIRE_VERSION},
-    {"WIRE_VERSION_MIN", CREMA_WIRE_VERSION_MIN},
-    {"WIRE_HEADER_BYTES", CREMA_WIRE_HEADER_BYTES},
     {"WIRE_MESSAGE_MAX", CREMA_WIRE_MESSAGE_MAX},
-    {"WIRE_BATCH_MAX", CREMA_WIRE_BATCH_MAX},
-    {"WIRE_TABLE_ROWS_MAX", CREMA_WIRE_TABLE_ROWS_MAX},
-    {"WIRE_FLAG_MORE", CREMA_WIRE_FLAG_MORE},
-    {"STREAM_FLAG_CLOSED", CREMA_STREAM_FLAG_CLOSED},
-    {"STREAM_FLAG_STALLED", CREMA_STREAM_FLAG_STALLED},
-    {"STREAM_FLAG_REFUSED", CREMA_STREAM_FLAG_REFUSED},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
@@ -178,17 +157,11 @@ s_print_string(FILE *file, const char *text)
     fputc('"', file);
 }
 
-/* ("a", "b",) of "a,b". */
 static void
-s_print_labels(FILE *file, const char *labels)
+s_print_texts(FILE *file, const char *const *texts)
 {
-    fputc('(', file);
-    while (*labels) {
-        size_t length = strcspn(labels, ",");
-        fprintf(file, "\"%.*s\", ", (int)length, labels);
-        labels += length + (labels[length] == ',');
-    }
-    fputc(')', file);
+    for (; *texts; texts++)
+        fprintf(file, "\"%s\", ", *texts);
 }
 
 static void
@@ -248,21 +221,6 @@ s_print_file_table(FILE *file, const crema_table_t *table)
 }
 
 static void
-s_print_enums(FILE *file)
-{
-    for (size_t t = 0; t < CREMA_TABLE_COUNT; t++) {
-        const crema_table_t *table = crema_table((crema_table_id_t)t);
-        for (size_t i = 0; i < table->n_columns; i++) {
-            if (!table->columns[i].labels)
-                continue;
-            fprintf(file, "    \"%s.%s\": ", table->path, table->columns[i].name);
-            s_print_labels(file, table->columns[i].labels);
-            fprintf(file, ",\n");
-        }
-    }
-}
-
-static void
 s_print_messages(FILE *file)
 {
     fprintf(file, "\nMESSAGES = {\n");
@@ -293,8 +251,6 @@ crema_columns_print_python(FILE *file)
             "their order.\nCOLUMNS = {\n");
     for (size_t t = 0; t < CREMA_TABLE_COUNT; t++)
         s_print_file_table(file, crema_table((crema_table_id_t)t));
-    fprintf(file, "}\n\n# \"table.column\" -> labels, numbered from 0.\nENUMS = {\n");
-    s_print_enums(file);
     fprintf(file, "}\n\nDICTS = {\n");
     for (int kind = 0; kind < CREMA_DICT_COUNT; kind++)
         fprintf(file, "    \"%s\": %d,\n",
@@ -303,17 +259,13 @@ crema_columns_print_python(FILE *file)
     for (int side = 0; side < CREMA_SIDE_COUNT; side++)
         fprintf(file, "\"%s\", ", crema_side_name((crema_side_t)side));
     fprintf(file, ")\nRESERVED_ATTRIBUTES = (");
-    for (size_t i = 0; i < crema_reserved_count(); i++)
-        fprintf(file, "\"%s\", ", crema_reserved_name(i));
+    s_print_texts(file, crema_reserved_names);
     fprintf(file, ")\nNOTES = (");
-    for (size_t i = 0; i < crema_note_count(); i++)
-        fprintf(file, "\"%s\", ", crema_note_code(i));
+    s_print_texts(file, crema_note_codes);
     fprintf(file, ")\nUNAVAILABLE_METRIC = \"%s\"\n", CREMA_UNAVAILABLE_METRIC);
-    fprintf(file, "SPLIT_RULES = \"%s\"\n", CREMA_SPLIT_RULES);
     s_print_numbers(file, "RECORDS", s_records, COUNT(s_records));
     s_print_numbers(file, "STREAM_KINDS", s_stream_kinds, COUNT(s_stream_kinds));
     s_print_numbers(file, "END_REASONS", s_end_reasons, COUNT(s_end_reasons));
-    s_print_numbers(file, "LOSS_REASONS", s_loss_reasons, COUNT(s_loss_reasons));
     s_print_messages(file);
     fprintf(file, "\nLIMITS = {\n");
     for (int i = 0; i < CREMA_LIMIT_COUNT; i++)

@@ -10,20 +10,16 @@
 
 #include "crema_clock.h"
 #include "crema_spool_private.h"
+#include "crema_text.h"
 
 /* Other files in a spool directory. */
 static const char *const c_own_names[] = {"agent.lock", "starter.lock", "agent_id", "agent.log",
-                                          "way",        "way.lock",     "keys"};
+                                          "way",        "way.lock",     "keys",     NULL};
 
 static bool
 s_is_own(const char *name)
 {
-    if (name[0] == '.')
-        return true;
-    for (size_t i = 0; i < sizeof c_own_names / sizeof *c_own_names; i++)
-        if (strcmp(name, c_own_names[i]) == 0)
-            return true;
-    return false;
+    return name[0] == '.' || crema_text_is_in(name, c_own_names);
 }
 
 /* Digits are lower case: another spelling would be a second name of the same segment. */

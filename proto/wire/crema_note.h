@@ -4,7 +4,6 @@
 #define CREMA_NOTE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #define CREMA_NOTE_INPUT_DROPPED "input_dropped"
 #define CREMA_NOTE_ATTRIBUTE_REFUSED "attribute_refused"
@@ -16,10 +15,7 @@
  * provide. */
 #define CREMA_UNAVAILABLE_METRIC "crema.unavailable."
 
-size_t crema_note_count(void);
-
-/* `i` below the count. */
-const char *crema_note_code(size_t i);
+extern const char *const crema_note_codes[]; /* ends with NULL */
 
 bool crema_note(const char *code);
 

@@ -1,8 +1,8 @@
 #include "crema_reserved.h"
 
-#include <string.h>
+#include "crema_text.h"
 
-static const char *const s_names[] = {
+const char *const crema_reserved_names[] = {
     "format",
     "format_version",
     "Conventions",
@@ -31,25 +31,11 @@ static const char *const s_names[] = {
     "host_sink",
     "sink_version",
     "libhdf5_version",
+    NULL,
 };
-
-size_t
-crema_reserved_count(void)
-{
-    return sizeof s_names / sizeof *s_names;
-}
-
-const char *
-crema_reserved_name(size_t i)
-{
-    return s_names[i];
-}
 
 bool
 crema_reserved(const char *name)
 {
-    for (size_t i = 0; i < crema_reserved_count(); i++)
-        if (strcmp(s_names[i], name) == 0)
-            return true;
-    return false;
+    return crema_text_is_in(name, crema_reserved_names);
 }

@@ -4,12 +4,8 @@
 #define CREMA_RESERVED_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
-size_t crema_reserved_count(void);
-
-/* `i` below the count. */
-const char *crema_reserved_name(size_t i);
+extern const char *const crema_reserved_names[]; /* ends with NULL */
 
 bool crema_reserved(const char *name);
 

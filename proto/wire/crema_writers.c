@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crema_text.h"
+
 struct crema_writers {
     uint32_t parts, held;
     crema_writers_msg_t **at; /* by part number; each is one block with its rows and texts */
@@ -36,29 +38,13 @@ crema_writers_destroy(crema_writers_t **self_p)
     *self_p = NULL;
 }
 
-static size_t
-s_bytes(const char *text)
-{
-    return text ? strlen(text) + 1 : 1;
-}
-
-static const char *
-s_put(char **at, const char *text)
-{
-    size_t bytes = s_bytes(text);
-    char *to = *at;
-    memcpy(to, text ? text : "", bytes);
-    *at += bytes;
-    return to;
-}
-
 static crema_writers_msg_t *
 s_copy(const crema_writers_msg_t *msg)
 {
     size_t bytes = sizeof *msg + msg->n * sizeof *msg->writers;
     for (size_t i = 0; i < msg->n; i++)
-        bytes += s_bytes(msg->writers[i].name) + s_bytes(msg->writers[i].uuid) +
-                 s_bytes(msg->writers[i].text);
+        bytes += crema_text_bytes(msg->writers[i].name) + crema_text_bytes(msg->writers[i].uuid) +
+                 crema_text_bytes(msg->writers[i].text);
     crema_writers_msg_t *copy = malloc(bytes);
     if (!copy)
         return NULL;
@@ -66,9 +52,9 @@ s_copy(const crema_writers_msg_t *msg)
     char *at = (char *)(writers + msg->n);
     for (size_t i = 0; i < msg->n; i++) {
         writers[i] = msg->writers[i];
-        writers[i].name = s_put(&at, msg->writers[i].name);
-        writers[i].uuid = s_put(&at, msg->writers[i].uuid);
-        writers[i].text = s_put(&at, msg->writers[i].text);
+        writers[i].name = crema_text_put(&at, msg->writers[i].name);
+        writers[i].uuid = crema_text_put(&at, msg->writers[i].uuid);
+        writers[i].text = crema_text_put(&at, msg->writers[i].text);
     }
     *copy = *msg;
     copy->writers = writers;

@@ -110,12 +110,11 @@ test_python_has_the_numbers_of_the_wire(void **state)
         "            (\"attempt_ref\", \"i64\", \"\"),\n",
         "\nCOLUMNS = {\n",
         "        (\"wall_s\", \"f64\", \"s\", \"process(), wall time\"),\n",
-        "    \"chunks.status\": (\"ok\", \"error\", \"cancelled\", \"lost\", \"partial\", ),\n",
         "\nDICTS = {\n    \"worker\": 0,\n    \"task_prefix\": 1,\n",
         "\nSIDES = (\"unattributed\", \"processor\", ",
         "    \"BATCH\": 3,\n",
         "    \"RUN_STATE\": 67,\n",
-        "\nFRAME_HEADER_BYTES = 32\n",
+        "\nRECORD_BODY_MAX = 65536\n",
         "\nWIRE_MAGIC = 1634562659\n",
     };
     const char *text = s_print(crema_columns_print_python);
