@@ -6,12 +6,13 @@ Rules, by the names they are reported under:
 program  no folder includes a header of another program, and proto/ includes no program's
 pure     a module whose header's first comment says "Pure:" reaches no socket, clock, disk or log, not even through
          another header
-codec    only proto/wire/crema_wire*.c and crema_record.c include what protobuf-c generates, and crema_protobuf.h
+codec    only proto/wire/crema_wire*.c and crema_record.c include what protobuf-c generates, and
+         crema_wire_private.h
 hdf5     only sink/file/sink_h5*.c, and the tests, include HDF5
 http     only proto/scrape/crema_scrape.c includes libmicrohttpd
 room     a folder inside a part includes only the folders that ROOMS names, so that the arrows run one way
 circle   the sources of the product use each other's functions one way: a reader of one needs only those below it
-header   no header shows a type of ZeroMQ, CZMQ, protobuf-c, HDF5 or libmicrohttpd, but for crema_protobuf.h
+header   no header shows a type of ZeroMQ, CZMQ, protobuf-c, HDF5 or libmicrohttpd, but for crema_wire_private.h
 size     a source of the product, C or Python, has at most 500 lines, and a folder at most 30 of them; headers aside
 
 usage: layers.py [ROOT]   prints one line for each broken rule; exit status 1 if there is any
@@ -36,7 +37,7 @@ COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 FIRST_COMMENT = re.compile(r"\A\s*/\*(.*?)\*/", re.DOTALL)
 
 ZMQ = re.compile(r"(czmq|zmq|zmq_utils|zsock|zloop)\.h")
-CODEC = re.compile(r".*\.pb-c\.h|protobuf-c/.*|crema_protobuf\.h")
+CODEC = re.compile(r".*\.pb-c\.h|protobuf-c/.*|crema_wire_private\.h")
 HDF5 = re.compile(r"(hdf5|hdf5_hl|H5\w*)\.h")
 HTTP = re.compile(r"microhttpd\.h")
 SYSTEM = re.compile(
@@ -47,9 +48,7 @@ OWN = re.compile(r"(.*/)?crema_(clock|link|log|option|random|spool)\.h")
 
 LIBRARIES = (ZMQ, CODEC, HDF5, HTTP)
 IMPURE = (*LIBRARIES, SYSTEM, OWN)
-MAY_USE_CODEC = re.compile(
-    r"proto/wire/(crema_(wire(_\w+)?|record)\.c|crema_(protobuf|wire_private)\.h)"
-)
+MAY_USE_CODEC = re.compile(r"proto/wire/(crema_(wire(_\w+)?|record)\.c|crema_wire_private\.h)")
 MAY_USE_HTTP = "proto/scrape/crema_scrape.c"
 MAY_USE_HDF5 = re.compile(r"sink/file/sink_h5\w*\.c|tests/.*\.c")
 

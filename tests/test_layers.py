@@ -40,7 +40,7 @@ BROKEN = [
     ("http", "proto/scrape/crema_http.c", "#include <microhttpd.h>\n"),
     ("codec", "proto/crema_link.c", '#include "crema.pb-c.h"\n'),
     ("codec", "agent/agent.c", "#include <protobuf-c/protobuf-c.h>\n"),
-    ("codec", "agent/agent.c", '#include "crema_protobuf.h"\n'),
+    ("codec", "agent/agent.c", '#include "crema_wire_private.h"\n'),
     ("hdf5", "sink/sink.c", "#include <hdf5.h>\n"),
     ("hdf5", "aggregator/sink_h5.c", "#include <hdf5.h>\n"),
     ("room", "sink/store/sink_store.c", '#include "sink_h5.h"\n'),

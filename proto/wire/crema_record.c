@@ -206,7 +206,7 @@ s_decode_batch(const crema_frame_t *frame, crema_arena_t *arena, crema_batch_t *
 {
     Crema__Batch usual = CREMA__BATCH__INIT, *in = &usual;
     if (!s_read_batch(frame, arena, &usual)) {
-        ProtobufCAllocator allocator = crema_protobuf_allocator(arena);
+        ProtobufCAllocator allocator = crema_wire_allocator(arena);
         crema_arena_begin(arena, frame->len);
         in = crema__batch__unpack(&allocator, frame->len, frame->body);
     }

@@ -2,7 +2,29 @@
 #include <assert.h>
 #include <string.h>
 
+#include "crema_utf8.h"
 #include "crema_wire_private.h"
+
+/* ---- memory for decoding, which is released as a whole */
+
+static void *
+s_alloc(void *arena, size_t size)
+{
+    return crema_arena_take(arena, size);
+}
+
+static void
+s_free(void *arena, void *memory)
+{
+    (void)arena;
+    (void)memory;
+}
+
+ProtobufCAllocator
+crema_wire_allocator(crema_arena_t *arena)
+{
+    return (ProtobufCAllocator){s_alloc, s_free, arena};
+}
 
 /* Pointers are copied as bytes since their types differ, at least in const. */
 static void *
@@ -22,10 +44,26 @@ s_store(void *at, const void *pointer)
 /* ---- decoding a field: false refuses the message */
 
 static bool
+s_is_text(const char *text)
+{
+    return crema_utf8_valid(text, strlen(text));
+}
+
+/* True if the field holds an id; a zero id is encoded as an empty field. */
+static bool
+s_get_id(const ProtobufCBinaryData *field, crema_id_t *ret_id)
+{
+    memset(ret_id, 0, sizeof *ret_id);
+    if (field->len == CREMA_ID_BYTES)
+        memcpy(ret_id->bytes, field->data, CREMA_ID_BYTES);
+    return field->len == CREMA_ID_BYTES || field->len == 0;
+}
+
+static bool
 s_are_texts(size_t n, char *const *texts)
 {
     for (size_t i = 0; i < n; i++)
-        if (!crema_protobuf_is_text(texts[i]))
+        if (!s_is_text(texts[i]))
             return false;
     return true;
 }
@@ -113,14 +151,14 @@ s_get_field(const crema_wire_field_t *field, const uint8_t *body, crema_arena_t 
         *(bool *)plain = *(const protobuf_c_boolean *)wire != 0;
         return true;
     case ID:
-        return crema_protobuf_take_id(wire, plain);
+        return s_get_id(wire, plain);
     case NEED_ID:
-        return crema_protobuf_take_id(wire, plain) && !crema_id_is_zero(plain);
+        return s_get_id(wire, plain) && !crema_id_is_zero(plain);
     case KEY:
         return s_get_key(wire, plain);
     case TEXT:
         s_store(plain, s_load(wire));
-        return crema_protobuf_is_text(s_load(wire));
+        return s_is_text(s_load(wire));
     case FRAMES:
         s_store(plain, ((const ProtobufCBinaryData *)wire)->data);
         *plain_n = ((const ProtobufCBinaryData *)wire)->len;
@@ -155,7 +193,7 @@ bool
 crema_wire_unpack(const crema_wire_layout_t *layout, const uint8_t *bytes, size_t size,
                   crema_arena_t *arena, void *plain)
 {
-    ProtobufCAllocator allocator = crema_protobuf_allocator(arena);
+    ProtobufCAllocator allocator = crema_wire_allocator(arena);
     const ProtobufCMessage *body =
         protobuf_c_message_unpack(layout->descriptor, &allocator, size, bytes);
     return body && s_get_fields(layout, (const uint8_t *)body, arena, plain);
@@ -262,11 +300,10 @@ crema_wire_is_key(const uint8_t key[CREMA_WIRE_KEY_BYTES])
 }
 
 static void
-s_put_key(const uint8_t plain[CREMA_WIRE_KEY_BYTES], ProtobufCBinaryData *wire)
+s_put_bytes(const void *plain, size_t size, ProtobufCBinaryData *wire)
 {
-    bool any = crema_wire_is_key(plain);
-    wire->data = any ? (uint8_t *)plain : NULL;
-    wire->len = any ? CREMA_WIRE_KEY_BYTES : 0;
+    wire->data = size ? (uint8_t *)plain : NULL;
+    wire->len = size;
 }
 
 static void
@@ -289,19 +326,18 @@ s_put_field(crema_wire_encoder_t *self, const crema_wire_field_t *field, const u
         break;
     case ID:
     case NEED_ID:
-        *(ProtobufCBinaryData *)wire = crema_protobuf_id(plain);
+        s_put_bytes(plain, crema_id_is_zero(plain) ? 0 : CREMA_ID_BYTES, wire);
         break;
     case KEY:
-        s_put_key(plain, wire);
+        s_put_bytes(plain, crema_wire_is_key(plain) ? CREMA_WIRE_KEY_BYTES : 0, wire);
         break;
     case TEXT:
-        s_store(wire, crema_protobuf_text(s_load(plain)));
+        s_store(wire, s_load(plain) ? s_load(plain) : "");
         break;
     case FRAMES:
         if (*plain_n > CREMA_WIRE_BATCH_MAX)
             self->err = CREMA_ELIMIT;
-        ((ProtobufCBinaryData *)wire)->data = s_load(plain);
-        ((ProtobufCBinaryData *)wire)->len = *plain_n;
+        s_put_bytes(s_load(plain), *plain_n, wire);
         break;
     case TEXTS:
     case SAME_TEXTS:

@@ -5,7 +5,7 @@
 #define CREMA_WIRE_PRIVATE_H
 
 #include "crema.pb-c.h"
-#include "crema_protobuf.h"
+#include "crema_arena.h"
 #include "crema_wire.h"
 
 typedef enum {
@@ -79,6 +79,9 @@ typedef union {
     ProtobufCMessage base;
     uint8_t bytes[512];
 } crema_wire_body_t;
+
+/* Takes all memory from the arena, whose crema_arena_refused() reports afterwards whether it ran out. */
+ProtobufCAllocator crema_wire_allocator(crema_arena_t *arena);
 
 /* Decodes a body into the plain struct. False: it is not sound, or does not fit into the arena. */
 bool crema_wire_unpack(const crema_wire_layout_t *layout, const uint8_t *bytes, size_t size,
