@@ -156,7 +156,7 @@ s_pause_ns(const agent_t *self, int64_t now_ns)
         sample_ns < at_ns)
         at_ns = sample_ns;
     bool busy = life->phase == AGENT_LEAVING || agent_delivery_is_busy(life->delivery);
-    int64_t due_ns = agent_delivery_due_ns(life->delivery);
+    int64_t due_ns = crema_session_due_ns(agent_delivery_session(life->delivery));
     if (busy)
         due_ns = now_ns + TICK_NS;
     else if (due_ns == 0 || self->attached)
@@ -172,7 +172,7 @@ s_on_turn(void *context)
 {
     agent_t *self = context;
     agent_delivery_t *delivery = self->life.delivery;
-    bool is_over = agent_delivery_end(delivery) != CREMA_SESSION_END_NONE;
+    bool is_over = crema_session_end(agent_delivery_session(delivery)) != CREMA_SESSION_END_NONE;
     if (self->tick_timer < 0 ||
         (!is_over && (!self->tick_is_busy || agent_delivery_is_busy(delivery))))
         return;

@@ -332,10 +332,10 @@ agent_delivery_is_over(const agent_delivery_t *self)
     return state == CREMA_SESSION_BYE_SENT || state == CREMA_SESSION_CLOSED;
 }
 
-int64_t
-agent_delivery_due_ns(const agent_delivery_t *self)
+const crema_session_t *
+agent_delivery_session(const agent_delivery_t *self)
 {
-    return crema_session_due_ns(self->session);
+    return self->session;
 }
 
 bool
@@ -343,18 +343,6 @@ agent_delivery_is_busy(const agent_delivery_t *self)
 {
     return crema_session_state(self->session) == CREMA_SESSION_STREAMING &&
            crema_session_stats(self->session).uncommitted_records > 0;
-}
-
-crema_session_state_t
-agent_delivery_state(const agent_delivery_t *self)
-{
-    return crema_session_state(self->session);
-}
-
-crema_session_end_t
-agent_delivery_end(const agent_delivery_t *self)
-{
-    return crema_session_end(self->session);
 }
 
 crema_fence_reason_t
@@ -367,12 +355,6 @@ int64_t
 agent_delivery_heard_ns(const agent_delivery_t *self)
 {
     return self->heard_ns;
-}
-
-crema_session_stats_t
-agent_delivery_stats(const agent_delivery_t *self)
-{
-    return crema_session_stats(self->session);
 }
 
 uint64_t

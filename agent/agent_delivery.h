@@ -49,19 +49,14 @@ bool agent_delivery_is_over(const agent_delivery_t *self);
 
 /* True while records are in flight. */
 bool agent_delivery_is_busy(const agent_delivery_t *self);
-/* When agent_delivery_tick() is needed next; 0: soon. */
-int64_t agent_delivery_due_ns(const agent_delivery_t *self);
 
-crema_session_state_t agent_delivery_state(const agent_delivery_t *self);
-crema_session_end_t agent_delivery_end(const agent_delivery_t *self);
+/* Its state, its end, its counters, and when agent_delivery_tick() is needed next. */
+const crema_session_t *agent_delivery_session(const agent_delivery_t *self);
 /* The reason of END_REFUSED; 0 otherwise. */
 crema_fence_reason_t agent_delivery_refusal(const agent_delivery_t *self);
 
 /* When a valid message of the aggregator last came, CLOCK_MONOTONIC; before that, the start. */
 int64_t agent_delivery_heard_ns(const agent_delivery_t *self);
-
-/* Counters since its start. */
-crema_session_stats_t agent_delivery_stats(const agent_delivery_t *self);
 
 /* Uncommitted records in the spool, of all runs, as far as this agent knows. */
 uint64_t agent_delivery_remaining(const agent_delivery_t *self);

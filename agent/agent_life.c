@@ -54,7 +54,7 @@ s_finish(agent_life_t *self, int status)
 static bool
 s_is_reached(const agent_life_t *self)
 {
-    crema_session_state_t state = agent_delivery_state(self->delivery);
+    crema_session_state_t state = crema_session_state(agent_delivery_session(self->delivery));
     return state != CREMA_SESSION_INIT && state != CREMA_SESSION_BACKOFF &&
            state != CREMA_SESSION_HELLO_SENT;
 }
@@ -242,7 +242,7 @@ s_on_drained(agent_life_t *self)
 static int
 s_on_session_end(agent_life_t *self)
 {
-    switch (agent_delivery_end(self->delivery)) {
+    switch (crema_session_end(agent_delivery_session(self->delivery))) {
     case CREMA_SESSION_END_NONE:
         return 0;
     case CREMA_SESSION_END_REFUSED:

@@ -22,10 +22,10 @@ s_expose_session(const agent_scrape_t *self, crema_exposition_t *out)
         [CREMA_SESSION_STALLED] = "stalled",  [CREMA_SESSION_DRAINING] = "draining",
         [CREMA_SESSION_BYE_SENT] = "bye",     [CREMA_SESSION_CLOSED] = "closed",
     };
-    const crema_session_stats_t stats = agent_delivery_stats(self->delivery);
+    const crema_session_stats_t stats = crema_session_stats(agent_delivery_session(self->delivery));
     const int64_t silent_ns = self->now_ns - agent_delivery_heard_ns(self->delivery);
     s_expose_state(out, CREMA_SERIES_AGENT_SESSION, c_states, COUNT(c_states),
-                   c_states[agent_delivery_state(self->delivery)]);
+                   c_states[crema_session_state(agent_delivery_session(self->delivery))]);
     crema_expose(out, CREMA_SERIES_AGENT_SILENCE, (double)silent_ns * 1e-9);
     crema_expose(out, CREMA_SERIES_AGENT_DIALS, (double)stats.dials);
     crema_expose(out, CREMA_SERIES_AGENT_WELCOMES, (double)stats.welcomes);

@@ -272,7 +272,7 @@ s_say_barrier(agg_core_t *self, agg_entry_t *entry, agg_action_t *ret_action)
 {
     const agg_member_t *member;
     while ((member = agg_run_ask(entry->run)) != NULL) {
-        const agg_client_t *client = agg_client_of(self, &member->agent_id);
+        const agg_client_t *client = crema_map_find(self->clients, &member->agent_id);
         if (!client || !client->has_session)
             continue;
         self->msg.barrier.barrier_id = entry->run->barrier_id;
@@ -298,7 +298,7 @@ s_say_run_state(agg_core_t *self, agg_entry_t *entry, agg_action_t *ret_action)
     size_t members = state->phase == CREMA_RUN_BARRIER ? entry->run->n_members : 0;
     for (size_t i = 0; i < members && state->n_waiting < AGG_WAITING_MAX; i++) {
         const agg_member_t *member = entry->run->members[i];
-        const agg_client_t *client = agg_client_of(self, &member->agent_id);
+        const agg_client_t *client = crema_map_find(self->clients, &member->agent_id);
         if (client && !member->settled)
             self->waiting[state->n_waiting++] = agg_agent_name(client->agent);
     }

@@ -29,12 +29,6 @@ agg_refuse_principal(agg_core_t *self, agg_peer_t peer)
                         .peer = peer, .type = CREMA_MSG_FENCE, .reason = CREMA_FENCE_PRINCIPAL});
 }
 
-agg_client_t *
-agg_client_of(const agg_core_t *self, const crema_id_t *agent_id)
-{
-    return crema_map_find(self->clients, agent_id);
-}
-
 void
 agg_client_out(agg_core_t *self, agg_client_t *client)
 {

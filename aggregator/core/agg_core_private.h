@@ -246,7 +246,6 @@ void agg_reply(agg_core_t *self, const agg_reply_t *reply);
 /* Answers FENCE(PRINCIPAL) and counts it. */
 void agg_refuse_principal(agg_core_t *self, agg_peer_t peer);
 crema_id_t agg_peer_key(agg_peer_t peer);
-agg_client_t *agg_client_of(const agg_core_t *self, const crema_id_t *agent_id);
 void agg_client_out(agg_core_t *self, agg_client_t *client);
 void agg_client_end_session(agg_core_t *self, agg_client_t *client);
 void agg_entry_out(agg_core_t *self, agg_entry_t *entry);

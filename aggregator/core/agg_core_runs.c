@@ -244,7 +244,7 @@ s_blame_streams(agg_entry_t *entry, const agg_member_t *member)
 static void
 s_blame(agg_core_t *self, agg_entry_t *entry, const agg_member_t *member, int64_t now_ns)
 {
-    const agg_client_t *client = agg_client_of(self, &member->agent_id);
+    const agg_client_t *client = crema_map_find(self->clients, &member->agent_id);
     uint64_t missing = member->missing;
     char hex[CREMA_ID_HEX_CHARS + 1];
     const char *name =

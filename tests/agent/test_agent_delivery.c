@@ -199,7 +199,7 @@ static void
 s_count_end(void *context)
 {
     bench_t *b = context;
-    b->ends += agent_delivery_end(b->delivery) != CREMA_SESSION_END_NONE;
+    b->ends += crema_session_end(agent_delivery_session(b->delivery)) != CREMA_SESSION_END_NONE;
 }
 
 /* `own`: the delivery is for this run only. */
@@ -312,7 +312,7 @@ static bool
 is_over(const void *bench)
 {
     const bench_t *b = bench;
-    return agent_delivery_end(b->delivery) != CREMA_SESSION_END_NONE;
+    return crema_session_end(agent_delivery_session(b->delivery)) != CREMA_SESSION_END_NONE;
 }
 
 /* ---- what must hold */
@@ -452,7 +452,7 @@ test_a_dismissal_counts_for_agents_of_that_run_only(void **state)
         answer(b, &ours);
         b->heartbeats = 0;
         must_come_to(b, own ? is_over : has_heartbeat);
-        assert_int_equal(agent_delivery_end(b->delivery),
+        assert_int_equal(crema_session_end(agent_delivery_session(b->delivery)),
                          own ? CREMA_SESSION_END_DISMISSED : CREMA_SESSION_END_NONE);
         assert_int_equal(b->ends, own ? 1 : 0); /* reported, so that the agent need not look */
         bench_destroy(b);
@@ -481,7 +481,8 @@ test_a_refusal_says_why(void **state)
     must_come_to(b, is_over);
     b->wait_until_ns = crema_clock_mono_ns() + 100000000;
     must_come_to(b, is_past);
-    assert_int_equal(agent_delivery_end(b->delivery), CREMA_SESSION_END_REFUSED);
+    assert_int_equal(crema_session_end(agent_delivery_session(b->delivery)),
+                     CREMA_SESSION_END_REFUSED);
     assert_int_equal(agent_delivery_refusal(b->delivery), CREMA_FENCE_CLONE);
     bench_destroy(b);
 }
@@ -542,7 +543,8 @@ test_drained_it_takes_its_leave(void **state)
     crema_spool_writer_close(&writer);
     agent_delivery_drain(b->delivery, crema_clock_mono_ns() + PATIENCE_NS);
     must_come_to(b, is_over);
-    assert_int_equal(agent_delivery_end(b->delivery), CREMA_SESSION_END_DRAINED);
+    assert_int_equal(crema_session_end(agent_delivery_session(b->delivery)),
+                     CREMA_SESSION_END_DRAINED);
     assert_int_equal(b->byes, 1);
     assert_int_equal(row_of(b, &id)->hi, 22);
     assert_int_equal(agent_delivery_remaining(b->delivery), 0);
@@ -563,7 +565,8 @@ test_at_the_deadline_it_says_how_much_stays(void **state)
     must_come_to(b, has_heartbeat);
     agent_delivery_drain(b->delivery, crema_clock_mono_ns() + 300000000);
     must_come_to(b, is_over);
-    assert_int_equal(agent_delivery_end(b->delivery), CREMA_SESSION_END_DEADLINE);
+    assert_int_equal(crema_session_end(agent_delivery_session(b->delivery)),
+                     CREMA_SESSION_END_DEADLINE);
     assert_int_equal(agent_delivery_remaining(b->delivery), 12);
     bench_destroy(b);
 }
