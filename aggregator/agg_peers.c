@@ -65,11 +65,7 @@ agg_peers_destroy(agg_peers_t **self_p)
 {
     agg_peers_t *self = *self_p;
     if (self) {
-        size_t cursor = 0;
-        peer_t *peer;
-        while (self->by_id && (peer = crema_map_next(self->by_id, &cursor)))
-            free(peer);
-        crema_map_destroy(&self->by_id);
+        crema_map_destroy_all(&self->by_id, free);
         crema_map_destroy(&self->by_number);
         free(self);
     }

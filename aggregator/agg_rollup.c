@@ -109,16 +109,6 @@ s_free_stream(void *value)
 }
 
 static void
-s_free_map(crema_map_t **map, void (*release)(void *value))
-{
-    size_t cursor = 0;
-    void *value;
-    while (*map && (value = crema_map_next(*map, &cursor)))
-        release(value);
-    crema_map_destroy(map);
-}
-
-static void
 s_free_prefixes(char **prefixes, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -131,9 +121,9 @@ agg_rollup_destroy(agg_rollup_t **self_p)
 {
     agg_rollup_t *self = *self_p;
     if (self) {
-        s_free_map(&self->streams, s_free_stream);
-        s_free_map(&self->names, free);
-        s_free_map(&self->entries, free);
+        crema_map_destroy_all(&self->streams, s_free_stream);
+        crema_map_destroy_all(&self->names, free);
+        crema_map_destroy_all(&self->entries, free);
         s_free_prefixes(self->prefixes, self->n_prefixes);
         free(self);
     }

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include "crema_bytes.h"
 #include "crema_frame.h"
 #include "crema_map.h"
 
@@ -34,8 +33,9 @@ agg_splits_new(size_t runs_max, agg_splits_t **ret_self)
 }
 
 static void
-s_free_run(agg_live_run_t *run)
+s_free_run(void *value)
 {
+    agg_live_run_t *run = value;
     agg_rollup_destroy(&run->rollup);
     free(run);
 }
@@ -45,11 +45,7 @@ agg_splits_destroy(agg_splits_t **self_p)
 {
     agg_splits_t *self = *self_p;
     if (self) {
-        size_t cursor = 0;
-        agg_live_run_t *run;
-        while (self->runs && (run = crema_map_next(self->runs, &cursor)))
-            s_free_run(run);
-        crema_map_destroy(&self->runs);
+        crema_map_destroy_all(&self->runs, s_free_run);
         free(self);
     }
     *self_p = NULL;
@@ -99,24 +95,6 @@ agg_splits_on_message(agg_splits_t *self, const crema_run_msg_t *msg, int64_t no
     if (agg_rollup_set_prefixes(run->rollup, msg->n_prefixes, msg->processor_prefixes) != CREMA_OK)
         self->not_taken++;
     s_note_news(self, run);
-}
-
-/* Type and body of the frame at `bytes`; the checksum is not verified, since most frames are
- * skipped. */
-static bool
-s_peek(const uint8_t *bytes, size_t avail, crema_frame_t *ret_frame)
-{
-    if (avail < CREMA_FRAME_HEADER_BYTES)
-        return false;
-    crema_frame_t frame = {
-        .type = crema_get_u16(bytes + 24),
-        .len = crema_get_u32(bytes + 4),
-        .body = bytes + CREMA_FRAME_HEADER_BYTES,
-    };
-    if (frame.len > avail - CREMA_FRAME_HEADER_BYTES)
-        return false;
-    *ret_frame = frame;
-    return true;
 }
 
 #define STATUS_OK 0 /* the first value of /chunks.status */
@@ -169,7 +147,7 @@ agg_splits_on_put(agg_splits_t *self, const crema_data_t *put, crema_arena_t *ar
         return;
     size_t at = 0;
     crema_frame_t peek;
-    while (s_peek(put->frames + at, put->frames_bytes - at, &peek)) {
+    while (crema_frame_look(put->frames + at, put->frames_bytes - at, &peek)) {
         if (peek.type == CREMA_RECORD_DICT ||
             crema_record_is_batch_of(&peek, CREMA_TABLE_ACTIVITIES) ||
             (self->counts_events && crema_record_is_batch_of(&peek, CREMA_TABLE_CHUNKS)))

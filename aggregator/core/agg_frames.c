@@ -1,6 +1,5 @@
 #include "agg_frames.h"
 
-#include "crema_bytes.h"
 #include "crema_frame.h"
 
 typedef struct {
@@ -13,15 +12,14 @@ typedef struct {
 static bool
 s_look(const agg_frames_t *self, header_t *ret_header)
 {
-    if (self->left < CREMA_FRAME_HEADER_BYTES || crema_get_u32(self->at) != CREMA_FRAME_MAGIC)
+    crema_frame_t frame;
+    if (!crema_frame_look(self->at, self->left, &frame))
         return false;
-    uint32_t len = crema_get_u32(self->at + 4);
-    uint64_t seq = crema_get_u64(self->at + 8);
-    bool is_loss = crema_get_u16(self->at + 24) == CREMA_RECORD_LOSS;
-    if (len > self->left - CREMA_FRAME_HEADER_BYTES || seq < self->next || seq > UINT64_MAX / 2 ||
-        (seq > self->next && !is_loss))
+    bool is_loss = frame.type == CREMA_RECORD_LOSS;
+    if (frame.seq < self->next || frame.seq > UINT64_MAX / 2 ||
+        (frame.seq > self->next && !is_loss))
         return false;
-    *ret_header = (header_t){CREMA_FRAME_HEADER_BYTES + (size_t)len, self->next, seq, is_loss};
+    *ret_header = (header_t){crema_frame_bytes(&frame), self->next, frame.seq, is_loss};
     return true;
 }
 

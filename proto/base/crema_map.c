@@ -91,6 +91,15 @@ crema_map_destroy(crema_map_t **self_p)
     *self_p = NULL;
 }
 
+void
+crema_map_destroy_all(crema_map_t **self_p, void (*release)(void *value))
+{
+    size_t cursor = 0;
+    for (void *value; *self_p && (value = crema_map_next(*self_p, &cursor)) != NULL;)
+        release(value);
+    crema_map_destroy(self_p);
+}
+
 static crema_err_t
 s_grow(crema_map_t *self)
 {

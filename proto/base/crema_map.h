@@ -31,6 +31,8 @@ CREMA_MUST_CHECK crema_err_t crema_map_new(size_t entries_max, crema_map_t **ret
 
 /* Accepts NULL; the caller owns the values. */
 void crema_map_destroy(crema_map_t **self_p);
+/* The same, after each value was released. */
+void crema_map_destroy_all(crema_map_t **self_p, void (*release)(void *value));
 
 /* CREMA_EREPEAT: the key exists; CREMA_ELIMIT: the map is full; CREMA_EINVAL: value is NULL.
  * Nothing has changed then. */

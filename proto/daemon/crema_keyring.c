@@ -40,22 +40,13 @@ struct crema_keyring {
     size_t n_revoked;
 };
 
-static void
-s_free_map(crema_map_t **map_p)
-{
-    size_t cursor = 0;
-    for (entry_t *entry; *map_p && (entry = crema_map_next(*map_p, &cursor)) != NULL;)
-        free(entry);
-    crema_map_destroy(map_p);
-}
-
 void
 crema_keyring_destroy(crema_keyring_t **self_p)
 {
     crema_keyring_t *self = *self_p;
     if (self) {
-        s_free_map(&self->files);
-        s_free_map(&self->lent);
+        crema_map_destroy_all(&self->files, free);
+        crema_map_destroy_all(&self->lent, free);
         free(self->queue);
         free(self->dir);
         free(self);
@@ -240,7 +231,7 @@ s_look(crema_keyring_t *self, bool in_any_case)
         s_take_back(self);
         s_note_gone(self, before);
     }
-    s_free_map(&before);
+    crema_map_destroy_all(&before, free);
 }
 
 bool

@@ -48,6 +48,23 @@ crema_frame_encode(const crema_frame_t *frame, uint8_t *out)
     crema_put_u32(out + AT_CRC, s_crc(out, body, frame->len));
 }
 
+bool
+crema_frame_look(const uint8_t *buf, size_t avail, crema_frame_t *ret_frame)
+{
+    const size_t bytes = crema_frame_peek(buf, avail);
+    if (bytes == 0 || bytes > avail)
+        return false;
+    *ret_frame = (crema_frame_t){
+        .seq = crema_get_u64(buf + AT_SEQ),
+        .t_ns = (int64_t)crema_get_u64(buf + AT_T_NS),
+        .type = crema_get_u16(buf + AT_TYPE),
+        .flags = crema_get_u16(buf + AT_FLAGS),
+        .len = crema_get_u32(buf + AT_LEN),
+        .body = buf + CREMA_FRAME_HEADER_BYTES,
+    };
+    return true;
+}
+
 crema_err_t
 crema_frame_decode(const uint8_t *buf, size_t avail, crema_frame_t *ret_frame)
 {
@@ -59,17 +76,8 @@ crema_frame_decode(const uint8_t *buf, size_t avail, crema_frame_t *ret_frame)
         return CREMA_EMAGIC;
     if (avail >= AT_SEQ && crema_get_u32(buf + AT_LEN) > CREMA_FRAME_BODY_MAX)
         return CREMA_EMAGIC;
-    if (avail < CREMA_FRAME_HEADER_BYTES)
-        return CREMA_EMORE;
-    crema_frame_t frame = {
-        .seq = crema_get_u64(buf + AT_SEQ),
-        .t_ns = (int64_t)crema_get_u64(buf + AT_T_NS),
-        .type = crema_get_u16(buf + AT_TYPE),
-        .flags = crema_get_u16(buf + AT_FLAGS),
-        .len = crema_get_u32(buf + AT_LEN),
-        .body = buf + CREMA_FRAME_HEADER_BYTES,
-    };
-    if (frame.len > avail - CREMA_FRAME_HEADER_BYTES)
+    crema_frame_t frame;
+    if (!crema_frame_look(buf, avail, &frame))
         return CREMA_EMORE;
     if (s_crc(buf, frame.body, frame.len) != crema_get_u32(buf + AT_CRC)) {
         ret_frame->len = frame.len;

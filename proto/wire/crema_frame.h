@@ -9,6 +9,7 @@
 #ifndef CREMA_FRAME_H
 #define CREMA_FRAME_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -54,6 +55,9 @@ CREMA_MUST_CHECK crema_err_t crema_frame_decode(const uint8_t *buf, size_t avail
 /* crema_frame_bytes() of the frame at the start, as its header states it, unchecked; 0 if there is no
  * header. */
 size_t crema_frame_peek(const uint8_t *buf, size_t avail);
+
+/* The whole frame at the start, without a look at its checksum. False: it continues after avail, or no frame starts here. */
+bool crema_frame_look(const uint8_t *buf, size_t avail, crema_frame_t *ret_frame);
 
 /* Offset of the first valid frame at or after buf[from]; `avail` if there is none, or if the
  * bytes contain so many damaged frames (64 MiB) that they must have been made to waste time. */
