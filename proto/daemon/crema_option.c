@@ -338,11 +338,10 @@ s_take_all(parser_t *self)
 static void
 s_fill_table(const crema_option_t *own)
 {
-    const size_t n_common = sizeof s_common_options / sizeof *s_common_options; /* with its end */
     s_n_own = 0;
     while (own[s_n_own].name)
         s_n_own++;
-    assert(s_n_own + n_common <= TABLE_MAX);
+    assert(s_n_own * sizeof *own + sizeof s_common_options <= sizeof s_table);
     memcpy(s_table, own, s_n_own * sizeof *own);
     memcpy(s_table + s_n_own, s_common_options, sizeof s_common_options);
 }

@@ -24,7 +24,7 @@ const char *crema_failpoint_name(size_t i);
 
 #else
 #define crema_failpoint(name) ((void)0)
-#define crema_failpoint_message(name, type) ((void)0)
+#define crema_failpoint_message(name, type) ((void)(type))
 #endif
 
 #endif

@@ -65,15 +65,14 @@ s_open_page(const char *mode)
 }
 
 /* The caller frees the text. */
-static char *
-s_read_page(void)
+static void
+s_read_page(char **ret_page)
 {
     FILE *file = s_open_page("r");
-    char *page = NULL;
     size_t size = 0;
-    assert_true(getdelim(&page, &size, '\0', file) > 0);
+    *ret_page = NULL;
+    assert_true(getdelim(ret_page, &size, '\0', file) > 0);
     assert_int_equal(fclose(file), 0);
-    return page;
 }
 
 /* The next row of a table after *at, which must begin with these cells. */
@@ -98,7 +97,8 @@ static void
 test_the_page_has_a_row_for_every_name(void **state)
 {
     (void)state;
-    char *page = s_read_page(), row[1024];
+    char *page, row[1024];
+    s_read_page(&page);
     const char *at = page;
     for (size_t i = 0; i < crema_metric_count(); i++) {
         const crema_metric_t *m = crema_metric(i);
@@ -276,7 +276,8 @@ test_every_name_of_the_references_is_there(void **state)
         "chunk, a unit of work",
         "`cumulative_worker_metrics`",
     };
-    char *page = s_read_page();
+    char *page;
+    s_read_page(&page);
     s_must_name_columns(page);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!s_is_called(page, names[i]))
@@ -322,8 +323,10 @@ static void
 test_the_page_has_every_column(void **state)
 {
     (void)state;
-    char *page = s_read_page(), *want = NULL, *columns = strstr(page, "\n## Every column");
+    char *page, *want = NULL;
     size_t size = 0;
+    s_read_page(&page);
+    char *columns = strstr(page, "\n## Every column");
     FILE *memory = open_memstream(&want, &size);
     assert_non_null(memory);
     s_print_columns(memory);
