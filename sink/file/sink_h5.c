@@ -31,7 +31,7 @@ sink_h5_new(const char *path, sink_h5_t **ret_self)
     self->path = copy;
     self->file = -1;
     for (int i = 0; i < CREMA_TABLE_COUNT; i++)
-        self->tables[i] = -1;
+        self->tables[i] = self->types[i] = -1;
     for (int i = 0; i < SINK_H5_GRID_MAX; i++)
         self->grid[i] = -1;
     *ret_self = self;
@@ -164,9 +164,12 @@ sink_h5_close(sink_h5_t **self_p, char *ret_why)
     if (!self)
         return CREMA_OK;
     bool good = true;
-    for (int i = 0; i < CREMA_TABLE_COUNT; i++)
+    for (int i = 0; i < CREMA_TABLE_COUNT; i++) {
         if (self->tables[i] >= 0)
             good = H5Dclose(self->tables[i]) >= 0 && good;
+        if (self->types[i] >= 0)
+            good = H5Tclose(self->types[i]) >= 0 && good;
+    }
     for (int i = 0; i < SINK_H5_GRID_MAX; i++)
         if (self->grid[i] >= 0)
             good = H5Dclose(self->grid[i]) >= 0 && good;

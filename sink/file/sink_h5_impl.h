@@ -12,6 +12,7 @@ struct sink_h5 {
     int64_t file;
     bool live;
     int64_t tables[CREMA_TABLE_COUNT]; /* live: open datasets; -1 none */
+    int64_t types[CREMA_TABLE_COUNT];  /* live: of their rows; -1 until some are written */
     uint64_t rows[CREMA_TABLE_COUNT];  /* live: rows in them */
     int64_t grid[SINK_H5_GRID_MAX];
     uint64_t grid_times;

@@ -152,9 +152,10 @@ sink_h5_put_rows(sink_h5_t *self, const crema_table_t *table, uint64_t first, co
         good = H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, &start, n * crema_table_row_bytes(table),
                               rows) >= 0;
     } else {
-        hid_t type = sink_h5_row_type(table);
-        good = type >= 0 && s_write(dataset, type, first, n, rows);
-        H5Tclose(type);
+        int64_t *type = &self->types[table->id];
+        if (*type < 0)
+            *type = sink_h5_row_type(table);
+        good = *type >= 0 && s_write(dataset, *type, first, n, rows);
     }
     return good ? CREMA_OK : sink_h5_fail(self, "write rows of", table->path);
 }
