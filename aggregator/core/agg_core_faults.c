@@ -82,7 +82,7 @@ s_blame(agg_entry_t *entry, const agg_client_t *client, const crema_reason_t *fa
         agg_run_blame(entry->run, CREMA_FAULT_SPOOL, host, 0, cause);
     } else {
         agg_run_blame(entry->run, CREMA_FAULT_MORE, host, fault->count,
-                      "so many further files of its spool the agent cannot read");
+                      "the agent cannot read this many further files of its spool");
     }
 }
 
@@ -91,7 +91,7 @@ agg_client_blame_faults(const agg_core_t *self, const agg_client_t *client, agg_
 {
     if (client->faults_lost)
         agg_run_blame(entry->run, CREMA_FAULT_MORE, agg_agent_name(client->agent), 0,
-                      "the agent cannot read files of its spool; their names found no room here");
+                      "the agent cannot read files of its spool; their names did not fit here");
     for (size_t i = 0; client->faults && i < client->faults->n; i++)
         if (s_concerns(self, &client->faults->rows[i], entry))
             s_blame(entry, client, &client->faults->rows[i]);

@@ -69,12 +69,11 @@ agg_refusal_text(agg_core_t *self, crema_refusal_t refusal)
         return "a run id must not be zero";
     case CREMA_REFUSED_NO_ROOM:
         snprintf(self->text, sizeof self->text,
-                 "the aggregator has %zu runs that are not over, its maximum",
-                 self->config.runs_max);
+                 "the aggregator has %zu runs in progress, its maximum", self->config.runs_max);
         return self->text;
     case CREMA_REFUSED_QUOTA:
         snprintf(self->text, sizeof self->text,
-                 "this client has enough open runs: at most %llu at a time "
+                 "this client cannot open another run: at most %llu at a time "
                  "(crema-aggregator --runs-per-client), and none while they hold %llu MiB "
                  "(--bytes-per-client); end one, or wait until one that was abandoned is sealed",
                  (unsigned long long)self->config.owner_runs_max,

@@ -233,7 +233,7 @@ s_blame_streams(agg_entry_t *entry, const agg_member_t *member)
         if (flow->promised > flow->row.committed)
             agg_run_blame(entry->run, "records_missing", crema_id_hex(&flow->row.stream_id, hex),
                           flow->promised - flow->row.committed,
-                          "its writer ended it, and no agent has brought all of it");
+                          "its writer ended it, but no agent delivered all of it");
         else
             agg_run_blame(entry->run, "stream_not_closed", crema_id_hex(&flow->row.stream_id, hex),
                           flow->tally.missing,
@@ -258,14 +258,14 @@ s_blame(agg_core_t *self, agg_entry_t *entry, const agg_member_t *member, int64_
     else if (!member->owes_answer && (missing == 0 || crema_id_is_zero(&member->agent_id)))
         s_blame_streams(entry, member);
     else if (!is_there)
-        agg_run_blame(
-            entry->run, "agent_lost", name, missing,
-            "the agent was silent when the run ended; count is what it was known to hold");
+        agg_run_blame(entry->run, "agent_lost", name, missing,
+                      "the agent was silent when the run ended; count is the records that it was "
+                      "known to hold");
     else
         agg_run_blame(entry->run, "agent_stalled", name, missing,
                       member->owes_answer
-                          ? "the agent is alive but did not say what its spool holds"
-                          : "the agent is alive, and these records of its streams did not come");
+                          ? "the agent is alive but did not report what its spool holds"
+                          : "the agent is alive, but these records of its streams did not arrive");
 }
 
 static void
@@ -277,7 +277,7 @@ s_give_verdict(agg_core_t *self, agg_entry_t *entry, int64_t mono_ns, int64_t re
         agg_run_blame_for_good(run, "key_revoked", "", 0,
                                "the key that opened the run was revoked before the run ended");
     if (run->streams == 0)
-        agg_run_blame(run, "agent_never_seen", "", 0, "no agent ever held a stream of this run");
+        agg_run_blame(run, "agent_never_seen", "", 0, "no agent ever had a stream of this run");
     for (size_t i = 0; i < run->n_members; i++) {
         const agg_member_t *member = run->members[i];
         bool stands_for_none = crema_id_is_zero(&member->agent_id) && member->streams == 0;

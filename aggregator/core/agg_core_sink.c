@@ -113,7 +113,7 @@ agg_run_trouble(const agg_core_t *self, const agg_entry_t *entry)
         return "";
     if (trouble[0] || !entry->is_full)
         return trouble;
-    return "this run has as many bytes as the sink takes of one run (--run-limit); further records "
+    return "this run has reached the sink's limit of bytes per run (--run-limit); further records "
            "of it are lost and counted";
 }
 

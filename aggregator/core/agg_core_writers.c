@@ -183,7 +183,7 @@ agg_writers_blame(agg_entry_t *entry)
     const crema_writer_t *writer;
     if (agg_run_writer_parts(entry->run) == 0 && !entry->run->abandoned)
         agg_run_blame_for_good(entry->run, "writer_unknown", "run", 0,
-                               "its collector did not list who recorded");
+                               "its collector sent no list of writers");
     if (entry->run->list_due)
         agg_run_blame(entry->run, "writer_unknown", "run", 0,
                       "the collector did not send the whole list of writers");
@@ -194,6 +194,6 @@ agg_writers_blame(agg_entry_t *entry)
         if (agg_flow_short(flow) > 0)
             agg_run_blame_for_good(entry->run, "records_missing",
                                    crema_id_hex(&flow->row.stream_id, hex), agg_flow_short(flow),
-                                   "its writer wrote more than can come any more");
+                                   "its writer wrote more than can still arrive");
     }
 }

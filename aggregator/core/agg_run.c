@@ -196,7 +196,7 @@ agg_run_clear_reasons(agg_run_t *self)
     self->reasons_left_out = 0;
     if (self->abandoned)
         agg_run_blame(self, CREMA_LIFE_NOT_ENDED, "", 0,
-                      "its client was gone before it said that the run was over");
+                      "its client disappeared before it ended the run");
     self->lacking = 0;
     agg_run_follow_mended(self);
 }
@@ -235,7 +235,7 @@ agg_run_give_verdict(agg_run_t *self, int64_t now_ns, int64_t real_ns)
         self->reasons[n] = (crema_reason_t){
             .code = self->reasons[n - 1].code,
             .subject = "",
-            .text = "and so many further reasons, which are not listed",
+            .text = "this many further reasons, which are not listed",
             .count = self->reasons_left_out,
         };
         n++;

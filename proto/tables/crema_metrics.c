@@ -5,7 +5,7 @@
 /* Letters of the formulas: docs/metrics.md. */
 static const crema_metric_t c_metrics[] = {
     /* Throughput */
-    {"wall_time", "s", "W: end less start of the run"},
+    {"wall_time", "s", "W: end minus start of the run"},
     {"data_rate_gbps", "Gbit/s", "8e-9 B/W"},
     {"data_rate_mb_s", "MB/s", "1e-6 B/W"},
     {"event_rate_wall_clock", "kHz", "E/W/1000"},

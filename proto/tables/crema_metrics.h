@@ -60,9 +60,9 @@ size_t crema_metric_find(const char *name);
       "larger chunks (n_opt_events of /summary/chunk_model), fewer branches in the schema")        \
     X(OPENING, "opening",                                                                          \
       "faster storage or a cache nearby; larger chunks, so that each file is opened less often")   \
-    X(SLOW_FILES, "slow_files", "read the files named from another site, or copy them anew")       \
+    X(SLOW_FILES, "slow_files", "read these files from another site, or copy them again")          \
     X(SLOW_WORKERS, "slow_workers",                                                                \
-      "look at the hosts named: other load, slow disks, a throttled CPU; leave them out")          \
+      "look at these hosts: other load, slow disks, a throttled CPU; leave them out")              \
     X(SPILL, "spill", "more memory per worker, smaller chunks or outputs")                         \
     X(SERIALIZE, "serialization", "smaller outputs")                                               \
     X(PREPROCESS, "preprocessing", "keep the preprocessed fileset")                                \

@@ -123,9 +123,10 @@ s_put(crema_json_t *json, const crema_reason_t *reason)
 static void
 s_put_more(crema_json_t *json, char *one, size_t size, size_t n, bool notes)
 {
-    const crema_reason_t more = {
-        notes ? CREMA_NOTE_MORE : "more", "",
-        notes ? "notes that the list has no room for" : "reasons that the list has no room for", n};
+    const crema_reason_t more = {notes ? CREMA_NOTE_MORE : "more", "",
+                                 notes ? "further notes that did not fit in the list"
+                                       : "further reasons that did not fit in the list",
+                                 n};
     crema_json_t single = crema_json_begin(one, size);
     s_put(&single, &more);
     if (!single.full && json->used + single.used + 3 <= size)

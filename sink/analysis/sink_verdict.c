@@ -67,7 +67,7 @@ s_take_stream(sink_verdict_t *self, const sink_decoder_t *run, const sink_stream
     }
     if (err == CREMA_OK && lost > 0) {
         err = sink_reasons_add(self->reasons, "records_lost", uuid, lost,
-                               "%llu records of %s are lost; /gaps says which and why",
+                               "%llu records of %s are lost; /gaps lists them with the cause",
                                (unsigned long long)lost, worker[0] ? worker : "this stream");
     }
     bool of_tasks = stream->kind == CREMA_STREAM_WORKER || stream->kind == CREMA_STREAM_SCHEDULER;
@@ -138,8 +138,8 @@ s_take_unopened(sink_verdict_t *self, const sink_decoder_t *run)
         if (crema_json_get_text(at, file, sizeof file) == CREMA_OK)
             err = sink_reasons_add(
                 self->notes, CREMA_NOTE_INPUT_DROPPED, file, 0,
-                "nothing of this file is in the result: coffea could not open it, and "
-                "went on without it");
+                "nothing of this file is in the result: coffea could not open it and "
+                "continued without it");
     }
     return err;
 }
@@ -156,7 +156,7 @@ s_take_input(sink_verdict_t *self, const sink_decoder_t *run, const sink_facts_t
     if (err == CREMA_OK && reported > seen) {
         err = sink_reasons_add(
             self->reasons, "chunks_unseen", "run", (uint64_t)(reported - seen),
-            "coffea reports %lld chunks, %lld of them were recorded: give the Runner "
+            "coffea reports %lld chunks, of which %lld were recorded: give the Runner "
             "checkpointer=mc.checkpointer",
             (long long)reported, (long long)seen);
     }
@@ -166,7 +166,7 @@ s_take_input(sink_verdict_t *self, const sink_decoder_t *run, const sink_facts_t
             self->notes, CREMA_NOTE_INPUT_DROPPED, file[0] ? file : "unknown file",
             (uint64_t)dropped[i].events,
             "%lld events of this file are not in the result: %lld of its chunks failed, and "
-            "coffea went on without them",
+            "coffea continued without them",
             (long long)dropped[i].events, (long long)dropped[i].chunks);
     }
     free(dropped);
@@ -187,7 +187,7 @@ s_take_unavailable(sink_verdict_t *self, const sink_decoder_t *run)
             err = sink_reasons_add(
                 self->notes, CREMA_NOTE_COLUMNS_UNAVAILABLE, name + n, 0,
                 "a worker or the scheduler could not record it: Dask, coffea or uproot "
-                "there do not give what it needs; everything else was recorded");
+                "there do not provide what it needs; everything else was recorded");
     }
     return err;
 }
@@ -202,13 +202,13 @@ s_take_damage(sink_verdict_t *self, const sink_decoder_t *run, const sink_damage
     bool healed = damage->is_before_seal && sink_verdict_reasons(self, &reasons) == 0 &&
                   sink_meta_start_ns(sink_decoder_meta(run)) != 0 &&
                   sink_verdict_names_all_writers(run) && sink_decoder_has_agents(run);
-    return sink_reasons_add(healed ? self->notes : self->reasons,
-                            healed ? CREMA_NOTE_JOURNAL_DAMAGED : "records_lost", "journal",
-                            damage->frames,
-                            "%llu bytes of the journal cannot be read, %llu of its entries are "
-                            "missing%s",
-                            (unsigned long long)damage->bytes, (unsigned long long)damage->frames,
-                            healed ? "; all records are here: they were delivered anew" : "");
+    return sink_reasons_add(
+        healed ? self->notes : self->reasons, healed ? CREMA_NOTE_JOURNAL_DAMAGED : "records_lost",
+        "journal", damage->frames,
+        "%llu bytes of the journal cannot be read, %llu of its entries are "
+        "missing%s",
+        (unsigned long long)damage->bytes, (unsigned long long)damage->frames,
+        healed ? "; all records are in the file: they were delivered again" : "");
 }
 
 crema_err_t
@@ -227,7 +227,7 @@ sink_verdict_new(const sink_decoder_t *run, const sink_facts_t *facts, const sin
         err = s_take_stream(self, run, sink_decoder_stream(run, i));
     if (err == CREMA_OK && sink_decoder_streams(run) == 0)
         err = sink_reasons_add(self->reasons, "agent_never_seen", "", 0,
-                               "no stream of this run is here");
+                               "the file has no stream of this run");
     if (err == CREMA_OK)
         err = s_take_workers(self, run, facts);
     if (err == CREMA_OK)
@@ -236,11 +236,11 @@ sink_verdict_new(const sink_decoder_t *run, const sink_facts_t *facts, const sin
         err = s_take_limits(self, sink_decoder_limits(run));
     if (err == CREMA_OK && !sink_meta_ended(sink_decoder_meta(run)))
         err = sink_reasons_add(self->reasons, "run_not_ended", "run", 0,
-                               "nobody said that the run is over");
+                               "the end of the run was never announced");
     else if (err == CREMA_OK && !sink_meta_judged(sink_decoder_meta(run)))
-        err =
-            sink_reasons_add(self->reasons, "no_verdict", "run", 0,
-                             "the run was ended, and no aggregator said that everything had come");
+        err = sink_reasons_add(
+            self->reasons, "no_verdict", "run", 0,
+            "the run was ended, but no aggregator confirmed that all records had arrived");
     if (err == CREMA_OK)
         err = s_take_refused(self, run);
     if (err == CREMA_OK)

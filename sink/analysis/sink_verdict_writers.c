@@ -44,7 +44,7 @@ s_take_unsaid(self_t *self, const crema_writer_t *writer)
     crema_id_uuid(&writer->stream_id, uuid);
     self->loss = sink_bound_sum(self->loss, writer->dropped);
     return sink_reasons_add(self->reasons, "records_lost", uuid, writer->dropped,
-                            "%s could not keep %llu records, nor write its last one",
+                            "%s could not keep %llu records, nor write its last record",
                             s_name(writer), (unsigned long long)writer->dropped);
 }
 
@@ -69,9 +69,9 @@ s_take_stream(self_t *self, const sink_decoder_t *run, const crema_writer_t *wri
     crema_id_uuid(&writer->stream_id, uuid);
     if (writer->last == 0)
         return sink_reasons_add(self->reasons, "records_missing", uuid, wrote - here,
-                                "%s recorded, and none of its records is here", s_name(writer));
+                                "%s recorded, but none of its records arrived", s_name(writer));
     return sink_reasons_add(self->reasons, "records_missing", uuid, wrote - here,
-                            "%s wrote %llu records; the last %llu of them are not here",
+                            "%s wrote %llu records; the last %llu of them are missing",
                             s_name(writer), (unsigned long long)wrote,
                             (unsigned long long)(wrote - here));
 }
@@ -85,7 +85,7 @@ s_take_worker(self_t *self, const sink_decoder_t *run, const sink_facts_t *facts
     if (worker < facts->n_workers && facts->workers[worker].has_stream)
         return CREMA_OK;
     return sink_reasons_add(self->reasons, "worker_without_stream", s_name(writer), 0,
-                            "%s left before the end of the run and none of its records is here",
+                            "%s left before the end of the run, and none of its records arrived",
                             s_name(writer));
 }
 
@@ -123,7 +123,7 @@ sink_verdict_take_writers(const sink_decoder_t *run, const sink_facts_t *facts,
     if (err == CREMA_OK &&
         ((here > 0 && !crema_writers_is_whole(list)) || (parts > 0 && here != parts)))
         err = sink_reasons_add(self.reasons, "writer_unknown", "run", 0,
-                               "a part of the list of writers is not here");
+                               "a part of the list of writers is missing");
     *loss = self.loss;
     return err;
 }

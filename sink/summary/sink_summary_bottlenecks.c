@@ -30,7 +30,7 @@ s_evidence_gil(const sink_bottleneck_t *found, char text[EVIDENCE_BYTES])
         return;
     if (!isnan(found->gil_held))
         snprintf(text, EVIDENCE_BYTES,
-                 "%zu workers run %.2g tasks at once; %.0f %% of %zu looks found the GIL held",
+                 "%zu workers run %.2g tasks at once; %.0f %% of %zu samples found the GIL held",
                  found->n_gil, found->tasks_at_once, 100 * found->gil_held, found->gil_looks);
     else
         snprintf(text, EVIDENCE_BYTES,
@@ -90,7 +90,7 @@ s_evidence(const bottlenecks_t *self, crema_bottleneck_t what, char text[EVIDENC
     else if (what == CREMA_BOTTLENECK_CORES)
         snprintf(text, EVIDENCE_BYTES, "%s",
                  m->cores_known ? "run-queue delay of the task threads, as the kernel counts it"
-                                : "the kernel does not say");
+                                : "the kernel does not report it");
     else if (what == CREMA_BOTTLENECK_CHUNKS && any && !isnan(sum->open))
         snprintf(text, EVIDENCE_BYTES,
                  "opening is %.0f %% of a chunk's %.3g s; %.3g s for the executor and %.3g s free "
@@ -106,16 +106,15 @@ s_evidence(const bottlenecks_t *self, crema_bottleneck_t what, char text[EVIDENC
     else if (what == CREMA_BOTTLENECK_SLOW_WORKERS)
         s_evidence_slow(self, &m->workers, CREMA_DICT_WORKER, text);
     else if (what == CREMA_BOTTLENECK_TAIL && sweep->t_last_start_ns != 0)
-        snprintf(text, EVIDENCE_BYTES,
-                 "the last chunk to begin did so %.3g s before the end of all",
+        snprintf(text, EVIDENCE_BYTES, "the last chunk started %.3g s before all chunks had ended",
                  (double)(sweep->t_tail1_ns - sweep->t_tail0_ns) * 1e-9);
     else if (what == CREMA_BOTTLENECK_LATENCY && m->n_tasks > 0)
         snprintf(text, EVIDENCE_BYTES, "%.3g s free for each of %zu tasks",
                  budget->idle_s[SINK_IDLE_LATENCY] / (double)m->n_tasks, m->n_tasks);
     else if (what == CREMA_BOTTLENECK_WASTED && m->missing_s > 0)
         snprintf(text, EVIDENCE_BYTES,
-                 "%.3g s in vain; threads of killed workers missing for %.3g s", all->wasted_s,
-                 fmin(m->missing_s, budget->absent_s));
+                 "%.3g s of work wasted; threads of killed workers missing for %.3g s",
+                 all->wasted_s, fmin(m->missing_s, budget->absent_s));
 }
 
 static void

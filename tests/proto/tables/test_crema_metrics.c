@@ -299,9 +299,10 @@ s_is_of_every_stream(const crema_table_t *table, const char *name)
 static void
 s_print_columns(FILE *file)
 {
-    fprintf(file, "\n## Every column\n\nUnits in brackets. Rows that a stream recorded end with "
-                  "`seq`, the record's number in its stream, `t_recv_ns`, the sink's clock at "
-                  "commit, and `stream_id`, the row of `/dict/stream`.\n");
+    fprintf(file,
+            "\n## Every column\n\nUnits are in brackets. Rows that a stream recorded also have "
+            "`seq`, the number of the record in its\nstream, `t_recv_ns`, the sink's clock at "
+            "the commit, and `stream_id`, the row of `/dict/stream`.\n");
     for (size_t t = 0; t < CREMA_TABLE_COUNT; t++) {
         const crema_table_t *table = crema_table((crema_table_id_t)t);
         fprintf(file, "\n- `/%s`, %s:", table->path, table->description);

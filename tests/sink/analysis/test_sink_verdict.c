@@ -475,7 +475,7 @@ must_miss_chunks_that_coffea_counted(void **state)
         if (cases[i].want) {
             assert_string_equal(reasons[0].code, "chunks_unseen");
             assert_int_equal(reasons[0].count, cases[i].want);
-            assert_non_null(strstr(reasons[0].text, "6 chunks, 4 of them"));
+            assert_non_null(strstr(reasons[0].text, "6 chunks, of which 4"));
         }
         sink_verdict_destroy(&verdict);
         decoded_close(&d);
@@ -601,7 +601,7 @@ must_find_the_one_of_ten_thousand(void **state)
     assert_int_equal(sink_verdict_reasons(verdict, &reasons), 1);
     assert_string_equal(reasons[0].code, "records_missing");
     assert_int_equal(reasons[0].count, 80 - sink_decoder_stream(d.run, 0)->next_seq + 1);
-    snprintf(text, sizeof text, "tcp://A wrote 80 records; the last %d of them are not here",
+    snprintf(text, sizeof text, "tcp://A wrote 80 records; the last %d of them are missing",
              (int)reasons[0].count);
     assert_string_equal(reasons[0].text, text);
     sink_verdict_destroy(&verdict);
