@@ -45,10 +45,9 @@ crema_series_print_markdown(FILE *file)
 {
     fputs(
         "# Series for Prometheus\n\n"
-        "What the programs answer at the address of `--metrics`; "
-        "[operation](../operation.md#metrics-for-prometheus) shows how it is "
-        "used. This page is printed\nby `crema-gen --series` from the table that the programs "
-        "answer with.\n\n"
+        "What the programs answer at the address of `--metrics`;\n"
+        "[monitoring](monitoring.md#metrics-for-prometheus) describes how to use it. This page is "
+        "printed by\n`crema-gen --series`, from the table that the programs use.\n\n"
         "Counters begin at 0 with each start of a program, unless their meaning says otherwise.\n",
         file);
     s_print_part(file, PARTS, "Every program");

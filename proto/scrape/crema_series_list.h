@@ -8,10 +8,10 @@
     X(CPU, COUNTER, "process_cpu_seconds_total", NONE, "Processor time of this process, user and system.") \
     X(MEMORY, GAUGE, "process_resident_memory_bytes", NONE, "Resident memory of this process.")   \
     X(STARTED, GAUGE, "process_start_time_seconds", NONE, "When this process started, seconds since 1970 UTC.") \
-    X(SCRAPES, COUNTER, "crema_scrapes_total", NONE, "Answers given at the address of --metrics.") \
+    X(SCRAPES, COUNTER, "crema_scrapes_total", NONE, "Requests answered at the address of --metrics.") \
     X(SCRAPES_REFUSED, COUNTER, "crema_scrapes_refused_total", NONE, "Connections to that address that were refused or cut: too many per second, or too slow.") \
     \
-    X(SINK_HEALTHY, GAUGE, "crema_sink_healthy", NONE, "1 while the journal can be written, as --health-file says it; else 0.") \
+    X(SINK_HEALTHY, GAUGE, "crema_sink_healthy", NONE, "1 while the journal can be written (as --health-file); else 0.") \
     X(SINK_AGGREGATORS, GAUGE, "crema_sink_aggregators", NONE, "Aggregators that the sink has heard from.") \
     X(SINK_MESSAGES, COUNTER, "crema_sink_messages_total", NONE, "Messages received.")             \
     X(SINK_BAD, COUNTER, "crema_sink_bad_messages_total", NONE, "Messages that could not be decoded.") \
@@ -23,10 +23,10 @@
     X(SINK_COMMITTED_BYTES, COUNTER, "crema_sink_committed_bytes_total", NONE, "Bytes of journal synced to disk.") \
     X(SINK_LATENCY, HISTOGRAM, "crema_sink_commit_latency_seconds", NONE, "From the arrival of a group's first record until the group was durable.") \
     X(SINK_SYNC, HISTOGRAM, "crema_sink_sync_seconds", NONE, "Time that writing and syncing a group took.") \
-    X(SINK_REPEATS, COUNTER, "crema_sink_repeated_puts_total", NONE, "Batches of which the journal held every record already.") \
+    X(SINK_REPEATS, COUNTER, "crema_sink_repeated_puts_total", NONE, "Batches whose records were all in the journal already.") \
     X(SINK_GAPS, COUNTER, "crema_sink_gaps_total", NONE, "Batches refused because records before them were missing; they are asked for again.") \
-    X(SINK_REFUSED, COUNTER, "crema_sink_refused_messages_total", NONE, "Messages that were sound and could not be taken.") \
-    X(SINK_FULL, COUNTER, "crema_sink_full_total", NONE, "Batches refused because the store had no room.") \
+    X(SINK_REFUSED, COUNTER, "crema_sink_refused_messages_total", NONE, "Valid messages that could not be accepted.") \
+    X(SINK_FULL, COUNTER, "crema_sink_full_total", NONE, "Batches refused because the store was full.") \
     X(SINK_NOT_ALLOWED, COUNTER, "crema_sink_not_allowed_total", NONE, "Messages that their sender's key may not send.") \
     X(SINK_KEYS_REFUSED, COUNTER, "crema_sink_keys_refused_total", NONE, "Connections refused because their key is not admitted.") \
     X(SINK_CROWDED, COUNTER, "crema_sink_connections_closed_total", NONE, "Connections closed because their address had too many.") \
@@ -37,48 +37,48 @@
     X(SINK_RESTING, GAUGE, "crema_sink_resting_journal_bytes", NONE, "Bytes of the journals of sealed runs, which are freed by --retain.") \
     X(SINK_STORE_FREE, GAUGE, "crema_sink_store_free_bytes", NONE, "Bytes that journals may still take: the disk and --journal-limit.") \
     X(SINK_SHORT, GAUGE, "crema_sink_space_short", NONE, "1 while the store is short of room, so that agents are slowed down; else 0.") \
-    X(SINK_NO_SPACE, GAUGE, "crema_sink_space_full", NONE, "1 while the store takes no records for want of room; else 0.") \
+    X(SINK_NO_SPACE, GAUGE, "crema_sink_space_full", NONE, "1 while the store accepts no records because it is full; else 0.") \
     X(SINK_SEALING, GAUGE, "crema_sink_sealing_runs", ONE("state"), "Runs whose file is being made, and runs that wait for it.") \
     X(SINK_VERDICTS, COUNTER, "crema_sink_sealed_files_total", ONE("verdict"), "Run files made, new revisions included, by verdict.") \
     X(SINK_REASONS, COUNTER, "crema_sink_verdict_reasons_total", ONE("reason"), "Reasons of the verdicts in those files.") \
-    X(SINK_SEAL_FAILED, COUNTER, "crema_sink_seal_failures_total", NONE, "Attempts at a run file that failed; each is tried again.") \
+    X(SINK_SEAL_FAILED, COUNTER, "crema_sink_seal_failures_total", NONE, "Failed attempts to make a run file; each is repeated.") \
     X(SINK_DAMAGED, COUNTER, "crema_sink_damaged_bytes_total", NONE, "Bytes of journals that were synced and can no longer be read, found since the start.") \
     X(SINK_MISSING, COUNTER, "crema_sink_missing_records_total", NONE, "Records that were acknowledged and can no longer be read, found since the start.") \
-    X(SINK_LATE, COUNTER, "crema_sink_late_records_total", NONE, "Records that came for runs already freed, at most, and are in no file; all starts together.") \
+    X(SINK_LATE, COUNTER, "crema_sink_late_records_total", NONE, "Records that came for freed runs and are in no file: an upper bound, over all starts.") \
     \
-    X(AGG_HEALTHY, GAUGE, "crema_aggregator_healthy", NONE, "1 while the sink answers, as --health-file says it; else 0.") \
+    X(AGG_HEALTHY, GAUGE, "crema_aggregator_healthy", NONE, "1 while the sink answers (as --health-file); else 0.") \
     X(AGG_AGENTS, GAUGE, "crema_aggregator_agents", ONE("state"), "Agents by the state of their session; lost: silent for ten heartbeats and at least 30 s.") \
     X(AGG_BACKLOG, GAUGE, "crema_aggregator_backlog_records", NONE, "Records that are known to exist and are not durable, of all agents and of runs without a file.") \
     X(AGG_AGENT_BACKLOG, GAUGE, "crema_aggregator_agent_backlog_records", TWO("agent", "host"), "The same for the 20 agents with the most of them.") \
     X(AGG_RUNS, GAUGE, "crema_aggregator_runs", ONE("phase"), "Runs that the aggregator follows, by phase; barrier: ended, and agents are asked what they hold.") \
     X(AGG_STREAMS, GAUGE, "crema_aggregator_streams", NONE, "Streams that the aggregator follows.") \
-    X(AGG_DATA, COUNTER, "crema_aggregator_batches_total", NONE, "Batches of records taken from agents.") \
+    X(AGG_DATA, COUNTER, "crema_aggregator_batches_total", NONE, "Batches of records accepted from agents.") \
     X(AGG_RECEIVED_BYTES, COUNTER, "crema_aggregator_received_bytes_total", NONE, "Bytes of records in these batches.") \
-    X(AGG_DATA_DROPPED, COUNTER, "crema_aggregator_dropped_batches_total", NONE, "Batches that were not taken; agents send them again.") \
-    X(AGG_REPEATS, COUNTER, "crema_aggregator_repeated_batches_total", NONE, "Of these, batches that had been taken before.") \
+    X(AGG_DATA_DROPPED, COUNTER, "crema_aggregator_dropped_batches_total", NONE, "Batches that were not accepted; agents send them again.") \
+    X(AGG_REPEATS, COUNTER, "crema_aggregator_repeated_batches_total", NONE, "Of these, batches that had been accepted before.") \
     X(AGG_GAPS, COUNTER, "crema_aggregator_gaps_total", NONE, "Of these, batches with records missing before them.") \
     X(AGG_RECORDS, COUNTER, "crema_aggregator_records_total", NONE, "Records passed on to the sink.") \
     X(AGG_BYTES, COUNTER, "crema_aggregator_bytes_total", NONE, "Bytes of records passed on to the sink.") \
     X(AGG_COMMITTED, COUNTER, "crema_aggregator_committed_records_total", NONE, "Records that the sink has reported durable.") \
     X(AGG_NACKS, COUNTER, "crema_aggregator_nacks_total", NONE, "Batches that the sink refused because records before them were missing.") \
-    X(AGG_REPLAYS, COUNTER, "crema_aggregator_replays_total", NONE, "Times that a stream was asked for again from an agent.") \
-    X(AGG_CREDIT, GAUGE, "crema_aggregator_credit_bytes", NONE, "Bytes that all agents together may have on the way (--credit).") \
+    X(AGG_REPLAYS, COUNTER, "crema_aggregator_replays_total", NONE, "Times that an agent was asked again for a stream.") \
+    X(AGG_CREDIT, GAUGE, "crema_aggregator_credit_bytes", NONE, "Bytes that all agents together may have in transit (--credit).") \
     X(AGG_CREDIT_GRANTED, GAUGE, "crema_aggregator_credit_granted_bytes", NONE, "Of these, bytes granted to agents and not released.") \
     X(AGG_CREDIT_USED, GAUGE, "crema_aggregator_credit_used_bytes", NONE, "Bytes received from agents and not durable yet.") \
-    X(AGG_SPLIT_LEFT, COUNTER, "crema_aggregator_split_left_out_total", NONE, "Runs and records left out of the live split, which no file is made from.") \
+    X(AGG_SPLIT_LEFT, COUNTER, "crema_aggregator_split_left_out_total", NONE, "Runs and records left out of the live split, which affects no run file.") \
     X(AGG_MESSAGES, COUNTER, "crema_aggregator_messages_total", NONE, "Messages received from agents and clients.") \
     X(AGG_BAD, COUNTER, "crema_aggregator_bad_messages_total", NONE, "Messages that could not be decoded.") \
-    X(AGG_HELLOS, COUNTER, "crema_aggregator_hellos_total", NONE, "Greetings of agents.") \
+    X(AGG_HELLOS, COUNTER, "crema_aggregator_hellos_total", NONE, "HELLO messages of agents.") \
     X(AGG_FENCES, COUNTER, "crema_aggregator_fences_total", NONE, "Peers that were refused or sent away.") \
-    X(AGG_REFUSED, COUNTER, "crema_aggregator_refused_total", NONE, "Requests that were sound and could not be granted.") \
+    X(AGG_REFUSED, COUNTER, "crema_aggregator_refused_total", NONE, "Valid requests that could not be granted.") \
     X(AGG_NO_ROOM, COUNTER, "crema_aggregator_no_room_total", NONE, "Agents and streams refused because the tables were full.") \
     X(AGG_NOT_ALLOWED, COUNTER, "crema_aggregator_not_allowed_total", NONE, "Messages that their sender's key may not send.") \
-    X(AGG_REVOKED, COUNTER, "crema_aggregator_revoked_messages_total", NONE, "Messages of keys that were revoked.") \
+    X(AGG_REVOKED, COUNTER, "crema_aggregator_revoked_messages_total", NONE, "Messages sent with revoked keys.") \
     X(AGG_KEYS_REFUSED, COUNTER, "crema_aggregator_keys_refused_total", NONE, "Connections refused because their key is not admitted.") \
     X(AGG_CROWDED, COUNTER, "crema_aggregator_connections_closed_total", NONE, "Connections closed because their address had too many.") \
     X(AGG_UNTAKEN, COUNTER, "crema_aggregator_untaken_messages_total", NONE, "Messages not sent because the peer had too many unread.") \
     X(AGG_UNROUTABLE, COUNTER, "crema_aggregator_unroutable_messages_total", NONE, "Messages to peers that had left.") \
-    X(AGG_DROPPED, COUNTER, "crema_aggregator_dropped_messages_total", ONE("to"), "Messages that a full socket did not take; they are sent again.") \
+    X(AGG_DROPPED, COUNTER, "crema_aggregator_dropped_messages_total", ONE("to"), "Messages that a full socket did not accept; they are sent again.") \
     X(AGG_VERDICTS, COUNTER, "crema_aggregator_verdicts_total", ONE("verdict"), "Verdicts given, later ones of the same run included.") \
     X(AGG_REASONS, COUNTER, "crema_aggregator_verdict_reasons_total", ONE("reason"), "Reasons of these verdicts.") \
     X(AGG_RUN_RECORDS, GAUGE, "crema_aggregator_run_records", ONE("run"), "With --metrics-runs, of the 20 runs without a file that have the most: records that are durable.") \
@@ -87,11 +87,11 @@
     X(AGG_RUN_EVENTS, GAUGE, "crema_aggregator_run_events", ONE("run"), "Of the same runs: events of the chunks that passed by and succeeded; what was delivered twice, and what passed by before this start, makes it wrong.") \
     X(AGG_RUN_SPLIT, GAUGE, "crema_aggregator_run_split_seconds", TWO("run", "side"), "Of the same runs: seconds of task threads by side of the live split; the sum's increase per second is the number of busy threads.") \
     \
-    X(AGENT_HEALTHY, GAUGE, "crema_agent_healthy", NONE, "1 while an aggregator has this agent, as --health-file says it; else 0.") \
+    X(AGENT_HEALTHY, GAUGE, "crema_agent_healthy", NONE, "1 while an aggregator has accepted this agent (as --health-file); else 0.") \
     X(AGENT_PHASE, GAUGE, "crema_agent_phase", ONE("phase"), "1 for the phase that the agent is in, else 0; standby: another agent serves the spool.") \
     X(AGENT_SPOOL_LIMIT, GAUGE, "crema_agent_spool_limit_bytes", NONE, "Bytes above which the oldest records of the spool are given up (--spool-limit).") \
     X(AGENT_SESSION, GAUGE, "crema_agent_session", ONE("state"), "1 for the state of the session with the aggregator, else 0.") \
-    X(AGENT_SILENCE, GAUGE, "crema_agent_silence_seconds", NONE, "Since the last message of the aggregator, or since the start.") \
+    X(AGENT_SILENCE, GAUGE, "crema_agent_silence_seconds", NONE, "Time since the last message of the aggregator, or since the start.") \
     X(AGENT_DIALS, COUNTER, "crema_agent_dials_total", NONE, "Attempts at a connection.") \
     X(AGENT_WELCOMES, COUNTER, "crema_agent_welcomes_total", NONE, "Sessions that began.") \
     X(AGENT_HEARTBEATS, COUNTER, "crema_agent_heartbeats_total", NONE, "Heartbeats sent.") \
@@ -107,10 +107,10 @@
     X(AGENT_SPOOL, GAUGE, "crema_agent_spool_bytes", NONE, "Bytes of the spool.") \
     X(AGENT_EVICTED, COUNTER, "crema_agent_evicted_records_total", NONE, "Records given up because the spool was full.") \
     X(AGENT_CORRUPT, COUNTER, "crema_agent_corrupt_records_total", NONE, "Records of the spool that were damaged.") \
-    X(AGENT_TORN, COUNTER, "crema_agent_torn_bytes_total", NONE, "Bytes of records that were not written to their end by writers that died.") \
-    X(AGENT_IO, COUNTER, "crema_agent_io_errors_total", NONE, "Calls for files of the spool that failed.") \
+    X(AGENT_TORN, COUNTER, "crema_agent_torn_bytes_total", NONE, "Bytes of incomplete records of writers that died.") \
+    X(AGENT_IO, COUNTER, "crema_agent_io_errors_total", NONE, "Failed system calls on files of the spool.") \
     X(AGENT_UNREADABLE, GAUGE, "crema_agent_unreadable_files", NONE, "Files of the spool that cannot be read now, or that wait for room.") \
-    X(AGENT_FOREIGN, GAUGE, "crema_agent_foreign_files", NONE, "Files in the spool directory that are none of a spool.")
+    X(AGENT_FOREIGN, GAUGE, "crema_agent_foreign_files", NONE, "Files in the spool directory that do not belong to a spool.")
 /* clang-format on */
 
 #endif
