@@ -38,7 +38,7 @@ static const crema_usage_t c_usage = {
     .program = "crema-agent",
     .synopsis = "[options] [-- command...]",
     .description =
-        "Delivers what processes beside it record in the spool directory to the aggregator, and "
+        "Delivers what processes on this host record in the spool directory to the aggregator, and "
         "samples them.\n"
         "With a command it runs that command: it passes signals on and exits with the command's "
         "status. With --pid it\n"

@@ -106,7 +106,7 @@ main(int argc, char **argv)
     key_order_t order = {0};
     const crema_option_t options[] = {
         {"bind", CREMA_OPTION_TEXT, "tcp://127.0.0.1:5700", 0, 0, "ENDPOINT",
-         "where agents and collectors connect; port * takes any free one", &agg_options.endpoint},
+         "where agents and collectors connect; port * is any free port", &agg_options.endpoint},
         {"sink", CREMA_OPTION_TEXT, "tcp://127.0.0.1:5701", 0, 0, "ENDPOINT",
          "where the sink listens", &agg_options.sink_endpoint},
         {"tap", CREMA_OPTION_TEXT, NULL, 0, 0, "ENDPOINT",
@@ -161,7 +161,7 @@ main(int argc, char **argv)
         "Follows the agents of each run, passes their records on to the sink, splits processor "
         "time "
         "from\n"
-        "overhead while the run goes on, and decides when a run is complete.",
+        "overhead during the run, and decides when a run is complete.",
         "At SIGHUP it looks for keys that were added or revoked, and reads --runs-per-client,\n"
         "--bytes-per-client and --log-level from the configuration file.",
     };

@@ -56,7 +56,7 @@ s_serve(int argc, char **argv)
     const int64_t second = INT64_C(1000000000);
     const crema_option_t options[] = {
         {"bind", CREMA_OPTION_TEXT, "tcp://127.0.0.1:5701", 0, 0, "ENDPOINT",
-         "where aggregators connect; port * takes any free one", &config.endpoint},
+         "where aggregators connect; port * is any free port", &config.endpoint},
         {"store", CREMA_OPTION_TEXT, NULL, 0, 0, "DIR", "journals of the runs", &config.store_dir},
         {"output", CREMA_OPTION_TEXT, ".", 0, 0, "DIR", "run files", &config.output_dir},
         {"keys", CREMA_OPTION_TEXT, NULL, 0, 0, "DIR",
@@ -85,7 +85,7 @@ s_serve(int argc, char **argv)
          "limit of one run's journal; further records of the run are counted as lost; 0: no limit",
          &config.run_limit_bytes},
         {"retain", CREMA_OPTION_DURATION, "24h", 0, 0, "TIME",
-         "how long the journal of a sealed run is kept, in time that the sink runs",
+         "how long the journal of a sealed run is kept, counted while the sink runs",
          &config.retain_ns},
         {"retain-bytes", CREMA_OPTION_BYTES, "0", 0, 0x7fffffffffff, "SIZE",
          "limit of the journals of sealed runs together; the oldest are freed first; 0: no limit",
@@ -150,7 +150,7 @@ s_columns(int argc, char **argv)
 {
     bool markdown = false;
     const crema_option_t options[] = {
-        {"markdown", CREMA_OPTION_FLAG, NULL, 0, 0, NULL, "as the reference page", &markdown},
+        {"markdown", CREMA_OPTION_FLAG, NULL, 0, 0, NULL, "as Markdown", &markdown},
         {0},
     };
     static const crema_usage_t usage = {

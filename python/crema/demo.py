@@ -50,21 +50,31 @@ def main(arguments: list[str] | None = None) -> int:
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="crema demo",
-        description="Runs a dijet analysis with coffea on a LocalCluster, or a cluster that is there, and measures it.",
+        description="Run a dijet analysis with coffea on a LocalCluster, or on an existing cluster, and measure it.",
     )
     add = parser.add_argument
-    add("--input", nargs="+", metavar="FILE", help="NanoAOD files, in place of generated ones")
-    add("--treename", default="Events", help="tree in them (%(default)s)")
-    add("--output", default=".", type=pathlib.Path, metavar="DIR", help="of the run file (here)")
-    add("--scheduler", metavar="ADDRESS", help="of a cluster that is there (a LocalCluster)")
+    add("--input", nargs="+", metavar="FILE", help="NanoAOD files to use instead of generated ones")
+    add("--treename", default="Events", help="tree in these files (%(default)s)")
+    add(
+        "--output",
+        default=".",
+        type=pathlib.Path,
+        metavar="DIR",
+        help="directory of the run file (the working directory)",
+    )
+    add(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="scheduler of an existing cluster (default: start a LocalCluster)",
+    )
     add(
         "--workers",
         default=2,
         type=int,
-        help="processes of one thread each; of a cluster that is there, how many to wait for (%(default)s)",
+        help="processes to start, with one thread each; of an existing cluster, how many to wait for (%(default)s)",
     )
-    add("--events", default=EVENTS, type=int, help="to generate, in all (%(default)s)")
-    add("--chunksize", default=25_000, type=int, help="events in a chunk (%(default)s)")
+    add("--events", default=EVENTS, type=int, help="events to generate in all (%(default)s)")
+    add("--chunksize", default=25_000, type=int, help="events per chunk (%(default)s)")
     add("--cache", default=_cache_dir(), type=pathlib.Path, metavar="DIR", help="(%(default)s)")
     add("--json", action="store_true", help="print the result as JSON, for programs")
     options = parser.parse_args(arguments)

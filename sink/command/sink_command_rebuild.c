@@ -84,7 +84,7 @@ sink_command_rebuild(int argc, char **argv)
     static const crema_usage_t usage = {
         SINK_PROGRAM " rebuild",
         "JOURNAL [--output FILE] [--json]",
-        "Writes the run file again from a run's journal directory, <store>/<run_id>.",
+        "Builds the run file again from a run's journal directory, <store>/<run_id>.",
         NULL,
     };
     int rest;

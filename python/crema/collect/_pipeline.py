@@ -244,12 +244,12 @@ class Supervisor:
         except ValueError:
             ready = None
         if not isinstance(ready, dict) or ready.get("event") != "ready":
-            self._refuse(daemon, f"said {line[:200]!r} in place of its ready line")
+            self._refuse(daemon, f"printed {line[:200]!r} instead of its ready line")
         return ready
 
     def _refuse(self, daemon: _Daemon, what: str) -> None:
         tail = self.tail(daemon.name)
-        said = f"; it said:\n{tail}" if tail else ""
+        said = f"; its log ends with:\n{tail}" if tail else ""
         raise PipelineError(f"{daemon.name} {what}{said}")
 
 

@@ -74,7 +74,9 @@ def spool() -> Iterator[Finding]:
     operators = os.environ.get("CREMA_SPOOL", "")
     if operators and not directory.is_dir():
         remedy = f"start its agent, which makes it: crema-agent --spool {operators}"
-        yield problem("spool", "CREMA_SPOOL names a directory that is not there", operators, remedy)
+        yield problem(
+            "spool", "CREMA_SPOOL names a directory that does not exist", operators, remedy
+        )
         return
     if operators and agent_of(directory) is None:
         remedy = f"start one, or unset CREMA_SPOOL: crema-agent --spool {operators}"
@@ -93,7 +95,7 @@ def spool() -> Iterator[Finding]:
         yield warning("spool", f"flock does not work in {preferred}: spools go here", place, remedy)
     kind = _file_system(place)
     if kind in _IN_MEMORY:
-        remedy = "give the workers a TMPDIR on a disk, if hosts restart while a run goes on"
+        remedy = "give the workers a TMPDIR on a disk, if hosts may restart during a run"
         what = "spools are kept in memory: they count as memory in use and end with the host"
         yield warning("spool", what, place, remedy)
     else:
@@ -121,10 +123,10 @@ def keys(directory: pathlib.Path) -> Iterator[Finding]:
     """
     if not directory.is_dir():
         remedy = f"make keys (crema keys {directory}) or ask who runs the pipeline for yours"
-        yield problem("keys", "there is no such key directory", directory, remedy)
+        yield problem("keys", "this key directory does not exist", directory, remedy)
         return
     if not os.access(directory, os.R_OK | os.X_OK):
-        remedy = "take a copy that belongs to you, or look again as its owner"
+        remedy = "use a copy that belongs to you, or run this as its owner"
         yield problem("keys", "this user cannot read it", directory, remedy)
         return
     holders = [d for d in (directory, *sorted(directory.iterdir())) if _holds_secret(d)]
@@ -140,7 +142,7 @@ def keys(directory: pathlib.Path) -> Iterator[Finding]:
         if str(directory) == os.environ.get("CREMA_KEYS"):  # else another role's are fine too
             remedy = "set CREMA_KEYS to a copy of keys/client"
             yield problem(
-                "keys", f"CREMA_KEYS is of no use to a client: {error}", directory, remedy
+                "keys", f"CREMA_KEYS cannot be used by a client: {error}", directory, remedy
             )
 
 
@@ -164,7 +166,7 @@ def _privacy(holder: pathlib.Path) -> Iterator[Finding]:
             yield problem("keys", what, path, f"chmod {right} {path}")
         if info.st_uid != os.getuid() and os.getuid() != 0:
             sound = False
-            remedy = "take a copy that belongs to you, or run as its owner"
+            remedy = "use a copy that belongs to you, or run this as its owner"
             yield problem("keys", f"belongs to uid {info.st_uid}, not to you", path, remedy)
         elif os.getuid() == 0 and info.st_uid != holder.stat().st_uid:
             sound = False
@@ -179,7 +181,7 @@ def run_files(directory: pathlib.Path) -> Iterator[Finding]:
     """Live files of a directory, and whether a sink still writes them."""
     if not directory.is_dir():
         remedy = "give the directory of the run files, or create it"
-        yield warning("run file", "there is no such directory", directory, remedy)
+        yield warning("run file", "this directory does not exist", directory, remedy)
         return
     abandoned = 0
     for path in sorted(directory.glob(f"*{LIVE}")):
@@ -188,7 +190,7 @@ def run_files(directory: pathlib.Path) -> Iterator[Finding]:
         except FileNotFoundError:
             continue  # sealed meanwhile
         if not silent:
-            yield ok("run file", "a sink writes it: the run goes on", path)
+            yield ok("run file", "a sink writes it: the run is in progress", path)
             continue
         abandoned += 1
         sealed = path.with_name(path.name.removesuffix(LIVE) + ".h5")
@@ -201,6 +203,6 @@ def run_files(directory: pathlib.Path) -> Iterator[Finding]:
     for path in sorted(directory.glob("*.left.txt")):
         abandoned += 1
         what = "records of a run whose notebook was killed were left behind"
-        yield warning("run file", what, path, f"it says where they are: cat {path}")
+        yield warning("run file", what, path, f"the file gives the place: cat {path}")
     if not abandoned:
         yield ok("run file", "none is abandoned", directory)

@@ -41,7 +41,7 @@ def undelivered() -> Iterator[Finding]:
         try:
             found = held(directory)
         except OSError as error:
-            remedy = "look again as its owner, or as root"
+            remedy = "run this as its owner, or as root"
             yield warning("undelivered", f"cannot be read: {error.strerror}", directory, remedy)
             continue
         for run, of_run in found.items():
@@ -120,7 +120,7 @@ def _finding(directory: pathlib.Path, run: str, of_run: Held) -> Finding:
     what += f" in {count} stream{'s' * (count != 1)}"
     agent = agent_of(directory)
     if agent is None:
-        what += ", no agent" + (", writers go on" if of_run.written else "")
+        what += ", no agent" + (", still being written" if of_run.written else "")
         options = f"--spool {directory} --aggregator ENDPOINT --keys DIR"
         remedy = f"start one, with the aggregator that serves the run: {PROGRAM} {options}"
         return problem("undelivered", what, directory, remedy)
@@ -129,7 +129,7 @@ def _finding(directory: pathlib.Path, run: str, of_run: Held) -> Finding:
     what += f", agent {pid or 'of another container or user'} delivers to {endpoint}"
     waits_s = time.time() - of_run.left_s if of_run.left_s else 0.0
     if waits_s > STALLED_S and not of_run.written:
-        what += f", nothing was taken for {waits_s / 60:,.0f} minutes"
+        what += f", nothing was delivered for {waits_s / 60:,.0f} minutes"
         log = directory / "agent.log"
         says = f"{log} says" if log.exists() else "its log says"
         remedy = (

@@ -73,7 +73,7 @@ def _versions(found: dict[str, _cluster.Installed]) -> Iterator[Finding]:
         count = f"{len(names)} process{'es' * (len(names) != 1)}"
         if what.lack == _cluster.NO_PLUGINS:
             remedy = "start it without distributed.scheduler.pickle: false to record it too"
-            yield warning("cluster", "the scheduler takes no plugins", where, remedy)
+            yield warning("cluster", "the scheduler accepts no plugins", where, remedy)
         elif what.lack:
             remedy = f"install coffea-crema {__version__} in their environment"
             yield problem("cluster", f"{count} cannot record: {what.lack}", where, remedy)
@@ -212,7 +212,7 @@ def aggregator() -> Iterator[Finding]:
     try:
         answered = _asked(link)
         if link.fenced:
-            remedy = "ask whoever runs the pipeline for another key, or install their version"
+            remedy = "ask the operator of the pipeline for another key, or install the pipeline's version"
             yield problem("aggregator", f"it refuses this client: {link.fenced}", endpoint, remedy)
         elif answered:
             yield ok("aggregator", "it answers", endpoint)

@@ -57,8 +57,8 @@ def _look(
     try:
         from . import _places, _undelivered, _workers
     except ImportError as error:
-        remedy = "pip install coffea-crema with everything that it requires, then look again"
-        yield problem("package", f"nothing else can be looked at: {error}", error.name, remedy)
+        remedy = "pip install coffea-crema with all its dependencies, then run this again"
+        yield problem("package", f"nothing else can be checked: {error}", error.name, remedy)
         return
     yield from _places.room(runs)
     yield from _places.spool()

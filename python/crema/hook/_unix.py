@@ -19,7 +19,7 @@ def require() -> None:
     """Raise OSError where nothing can be recorded, whatever is installed."""
     if fcntl is None:
         raise OSError(
-            "recording needs Linux (wheels for x86_64 and aarch64); on this system run files are read, plotted and reported"
+            "recording needs Linux (wheels for x86_64 and aarch64); on this system run files can only be read, plotted and reported"
         )
 
 

@@ -37,7 +37,7 @@ def _say_json(value: object) -> None:
 
 @main.command(short_help="Print a run in six lines, or its tables.")
 @click.argument("file", type=_PATH)
-@click.option("--all", "everything", is_flag=True, help="All tables, not six lines.")
+@click.option("--all", "everything", is_flag=True, help="Print all tables.")
 @_json
 @plain_errors
 def show(file: pathlib.Path, everything: bool, as_json: bool) -> None:
@@ -59,9 +59,11 @@ def show(file: pathlib.Path, everything: bool, as_json: bool) -> None:
 
 @main.command(short_help="Write the page of a run, of two, or of a series.")
 @click.argument("files", nargs=-1, required=True, type=_PATH)
-@click.option("-o", "--output", type=_PATH, help="The page; beside the run file if not given.")
-@click.option("--figures", type=_PATH, help="Directory to write each figure to as SVG too.")
-@click.option("--scaling", is_flag=True, help="One page of runs on different numbers of threads.")
+@click.option(
+    "-o", "--output", type=_PATH, help="File for the page; default: next to the run file."
+)
+@click.option("--figures", type=_PATH, help="Also write each figure as SVG to this directory.")
+@click.option("--scaling", is_flag=True, help="One page for runs on different numbers of threads.")
 @_json
 @plain_errors
 def report(
@@ -101,7 +103,13 @@ def report(
 @main.command(short_help="Show what changed between two runs.")
 @click.argument("before", type=_PATH)
 @click.argument("after", nargs=-1, required=True, type=_PATH)
-@click.option("--repeat", "repeats", multiple=True, type=_PATH, help="Another run like BEFORE.")
+@click.option(
+    "--repeat",
+    "repeats",
+    multiple=True,
+    type=_PATH,
+    help="Another run like BEFORE; can be repeated.",
+)
 @_json
 @plain_errors
 def diff(
@@ -165,7 +173,7 @@ def runs(directory: pathlib.Path | None, as_json: bool) -> None:
     "--to", "kind", type=click.Choice(["csv", "parquet", "trace"]), default="csv", show_default=True
 )
 @click.option("-o", "--output", type=_PATH, help="Directory of the tables; file of the trace.")
-@click.option("--table", "names", multiple=True, help="Only this table; may be given again.")
+@click.option("--table", "names", multiple=True, help="Only this table; can be repeated.")
 @_json
 @plain_errors
 def export(
@@ -217,8 +225,10 @@ def check(files: tuple[str, ...], as_json: bool) -> None:
 
 @main.command(short_help="Check this host, and find what runs left behind.")
 @click.argument("output", required=False, type=_PATH)
-@click.option("--scheduler", metavar="ADDRESS", help="Look at the workers of this scheduler too.")
-@click.option("--keys", "keys_", multiple=True, type=_PATH, help="Key directory; more than one.")
+@click.option("--scheduler", metavar="ADDRESS", help="Also check the workers of this scheduler.")
+@click.option(
+    "--keys", "keys_", multiple=True, type=_PATH, help="Key directory to check; can be repeated."
+)
 @_json
 @plain_errors
 def doctor(

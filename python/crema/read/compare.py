@@ -125,7 +125,7 @@ class Comparison:
         if not self.moved:
             unknown = [c for c in self.changes if c.unknown and c.share > LEAST]
             if not unknown:
-                return "No cause moved beyond the noise."
+                return "No cause changed by more than the noise."
             first, more = unknown[0], "more" if unknown[0].difference_s > 0 else "less"
             return (
                 f"Noise unknown: {first.name.replace('_', ' ')} took {abs(first.difference_s):,.3g} {self.unit} {more} "
@@ -198,7 +198,7 @@ def compare(
         noise=(
             f"Noise: between {len(sides[0])} and {len(sides[1])} repeats."
             if repeats
-            else "Within-run noise only: repeats of each side would show that between runs."
+            else "Within-run noise only: repeats of each side would show the noise between runs."
         ),
         settings=_settings(runs),
         metrics=_metrics(runs),

@@ -114,7 +114,7 @@ class Watch:
             fresh = {name: self._new_rows(name) for name in _TABLES}
         except (KeyError, RuntimeError, OSError) as error:
             self.close()
-            raise OSError(f"{self.path} is being written anew: {error}") from error
+            raise OSError(f"{self.path} is being written again: {error}") from error
         self._take_chunks(fresh["chunks"])
         self._take_workers(fresh["worker_samples"], fresh["membership"], fresh["heartbeats"])
         self._take_activities(fresh["activities"])
@@ -319,7 +319,7 @@ def newest_live(directory: str | os.PathLike | None = None) -> pathlib.Path:
     files = sorted(where.glob("*" + LIVE), key=lambda path: path.stat().st_mtime_ns)
     if not files:
         raise FileNotFoundError(
-            f"no run goes on in {where}: there is no *{LIVE} file; say where it is, as an argument or in CREMA_RUNS"
+            f"no run is in progress in {where}: there is no *{LIVE} file; say where it is, as an argument or in CREMA_RUNS"
         )
     return files[-1]
 

@@ -87,7 +87,7 @@ def newest(directory: str | os.PathLike | None = None) -> pathlib.Path:
         silent = silence(where / going_on[-1])
         raise FileNotFoundError(
             f"there is no sealed run file in {where} yet: {going_on[-1]} "
-            + (silent if silent else "is a run that goes on")
+            + (silent if silent else "is of a run in progress")
         )
     raise FileNotFoundError(
         f"there is no run file in {where}: measure an analysis first (crema demo --output DIR), "
@@ -429,7 +429,7 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
             return f"<crema run file {self.path}, closed>"
         n = len(self.file["chunks"])
         if self.live:
-            what = silence(self.path) or "live: the run goes on"
+            what = silence(self.path) or "live: the run is in progress"
         else:
             what = f"sealed, {self.verdict}"
             n_reasons = len(self.reasons)

@@ -153,7 +153,7 @@ class Replay:
         if math.isnan(cores):
             if n > self.base.threads:
                 raise ReplayError(
-                    f"{n} threads would want {wanted:.1f} cores, and the file does not say how many the workers have: give them, as cores"
+                    f"{n} threads would want {wanted:.1f} cores, and the file does not say how many the workers have: pass cores="
                 )
         elif wanted > FULL * cores:
             raise OversubscribedError(

@@ -322,7 +322,7 @@ def _split(run: RunFile) -> Table:
         mark = "" if row.in_budget else " *"
         numbers = [seconds(v) for v in (row.cpu_s, row.noncpu_s, row.runtime_s, row.failed_s)]
         table.add_row(row.side + mark, *numbers, quantity(row.bytes_b, "B"))
-    table.caption = "* runs beside the others, not part of the sum"
+    table.caption = "* runs in parallel with the others, not part of the sum"
     table.caption_justify = "left"
     return table
 

@@ -29,7 +29,7 @@ def runs(directory: str | os.PathLike | None = None) -> pd.DataFrame:
     -------
     pandas.DataFrame
         One row per file, by start of the run. The index is ``run_id``; columns are ``file``, the root attributes (with
-        ``t_run_start`` and the like as timestamps), and the metrics of ``summary/workflow``, NaN while a run goes on.
+        ``t_run_start`` and the like as timestamps), and the metrics of ``summary/workflow``, NaN while a run is in progress.
         Units of the metrics are in ``df.attrs["units"]``, the directory in ``df.attrs["directory"]``.
 
     Raises

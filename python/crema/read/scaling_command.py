@@ -17,11 +17,11 @@ _to = click.Path(dir_okay=False, path_type=pathlib.Path)
 
 @click.command(short_help="Compare runs on different numbers of threads.")
 @_files
-@click.option("--csv", "csv_file", type=_to, help="Write the table there too.")
+@click.option("--csv", "csv_file", type=_to, help="Also write the table to FILE.")
 @click.option(
-    "--extra-p", type=_to, help="Write the parts' seconds there, in Extra-P's text format."
+    "--extra-p", type=_to, help="Write the seconds of the parts to FILE, in Extra-P's text format."
 )
-@click.option("--mixed", is_flag=True, help="Take runs of different input or chunk size as well.")
+@click.option("--mixed", is_flag=True, help="Also accept runs of different input or chunk size.")
 @_json
 @plain_errors
 def scaling(
@@ -60,20 +60,20 @@ def scaling(
 
 @click.command("what-if", short_help="Predict a run with other threads or chunks.")
 @_files
-@click.option("--threads", type=click.IntRange(1), help="On so many threads.")
-@click.option("--chunksize", type=click.IntRange(1), help="With about so many events in a chunk.")
+@click.option("--threads", type=click.IntRange(1), help="Number of threads.")
+@click.option("--chunksize", type=click.IntRange(1), help="Events per chunk, approximately.")
 @click.option(
     "--input-speed",
     type=float,
     default=1.0,
     show_default=True,
-    help="With input so many times as fast.",
+    help="How many times as fast the input is.",
 )
-@click.option("--no-tail", is_flag=True, help="As if the last chunks ended all at once.")
+@click.option("--no-tail", is_flag=True, help="Assume that the last chunks end at the same moment.")
 @click.option(
     "--cores",
     type=click.FloatRange(0, min_open=True),
-    help="Cores that the workers have together, if the file does not say it.",
+    help="Cores of all workers together, if the file does not have it.",
 )
 @_json
 @plain_errors

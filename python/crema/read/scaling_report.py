@@ -198,7 +198,7 @@ def _gustafson(fit: Any, series: Series) -> str:
 def _usl(fit: Any, series: Series) -> str:
     found = f"contention {fit.alpha.value:.3g}{_range(fit.alpha, True)}, coherency {fit.beta.value:.3g}{_range(fit.beta, True)}"
     if fit.has_peak:
-        found += f"; fastest on {fit.n_max:.0f} threads, beyond these it gets slower"
+        found += f"; fastest on {fit.n_max:.0f} threads, slower beyond"
     elif fit.f_test is not None and fit.f_test.p < 0.05:
         found += "; the data need coherency, but do not say where the peak is"
     else:

@@ -20,13 +20,13 @@ _START_S = 10.0  # to wait for a file that is being written anew
 @click.option(
     "--events",
     type=click.IntRange(1),
-    help="Events of the whole input: shows how much time is left.",
+    help="Events of the whole input, to estimate the time that is left.",
 )
-@click.option("--once", is_flag=True, help="Print once and end.")
+@click.option("--once", is_flag=True, help="Print once and exit.")
 @click.option("--json", "json_", is_flag=True, help="Print a line of JSON each second.")
 @plain_errors
 def top(file: pathlib.Path | None, events: int | None, once: bool, json_: bool) -> None:
-    """Watch a run while it goes on: events per second, busy threads, where the time goes, gaps.
+    """Watch a run while it is in progress: events per second, busy threads, where the time goes, gaps.
 
     FILE is a live file (RUN.live.h5) or a directory of them, of which the newest is taken; CREMA_RUNS or the working directory if not
     given. It ends with the run, or with Ctrl-C; the run does not notice.

@@ -90,7 +90,7 @@ def usl(threads: ArrayLike, throughput: ArrayLike) -> Usl:
     lower = min(beta.lo, beta.profile_lo)
     has_peak = test is not None and test.p < 1 - LEVEL and lower > 0 and alpha.value < 1
     n_max = math.sqrt((1 - alpha.value) / beta.value) if has_peak else math.nan
-    few = f"only {different} different numbers of threads: the intervals are wide and lean on the model"
+    few = f"only {different} different numbers of threads: the intervals are wide and depend on the model"
     return Usl(
         alpha=alpha,
         beta=beta,

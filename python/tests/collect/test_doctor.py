@@ -108,7 +108,7 @@ def test_where_a_package_is_missing_that_crema_requires_the_rest_is_said():
     code = "import sys; sys.modules['zmq'] = None; import crema; print(crema.doctor())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "crema-sink" in done.stdout
-    assert "problem  package: nothing else can be looked at" in done.stdout.splitlines()[-1]
+    assert "problem  package: nothing else can be checked" in done.stdout.splitlines()[-1]
 
 
 # -------------------------------------------------------------- room
@@ -163,7 +163,7 @@ def test_a_spool_in_memory_is_named(tmp_path, monkeypatch):
 def test_an_operators_spool_needs_its_agent(tmp_path, monkeypatch, agent):
     directory = tmp_path / "spool"
     monkeypatch.setenv("CREMA_SPOOL", str(directory))
-    assert "is not there" in only(_places.spool()).what
+    assert "does not exist" in only(_places.spool()).what
     directory.mkdir()
     found = next(_places.spool())
     assert found.status == PROBLEM and "no agent serves" in found.what
@@ -226,7 +226,7 @@ def test_what_nobody_delivers_is_a_problem_and_with_an_agent_none(private, agent
     first, second = sorted(of(spool), key=lambda f: str(other) in f.what)
     assert first.status == second.status == PROBLEM
     size = _spool.held_bytes(spool) / 2 / 1024
-    assert f"{size:.1f} KiB of run {run} in 1 stream, no agent, writers go on" in first.what
+    assert f"{size:.1f} KiB of run {run} in 1 stream, no agent, still being written" in first.what
     assert f"run {other}" in second.what
     assert f"crema-agent --spool {spool}" in first.remedy
     pid = agent(spool).pid
@@ -245,7 +245,7 @@ def test_an_agent_that_delivers_nothing_is_named(private, agent):
     for path in (private / "spool").glob("sp-*"):
         os.utime(path, (old, old))
     found = only(f for f in of(private / "spool") if str(run) in f.what)
-    assert found.status == WARNING and "nothing was taken for 10 minutes" in found.what
+    assert found.status == WARNING and "nothing was delivered for 10 minutes" in found.what
 
 
 def test_spools_of_other_hosts_and_damaged_ones(private):
@@ -303,12 +303,12 @@ def test_keys_that_others_may_read_are_named(keys):
 
 
 def test_keys_of_nobody_of_somebody_else_and_of_another_role(keys, tmp_path, monkeypatch):
-    assert "no such key directory" in only(_places.keys(tmp_path / "none")).what
+    assert "does not exist" in only(_places.keys(tmp_path / "none")).what
     (tmp_path / "empty").mkdir()
     assert "no secret key" in only(_places.keys(tmp_path / "empty")).what
     monkeypatch.setenv("CREMA_KEYS", str(keys / "agent"))
     bad = only(f for f in _places.keys(keys / "agent") if f.status != OK)
-    assert bad.status == PROBLEM and "of no use to a client" in bad.what
+    assert bad.status == PROBLEM and "cannot be used by a client" in bad.what
     if os.getuid() == 0:
         os.chown(keys / "client" / "client.key_secret", NOBODY, NOBODY)
         found = only(f for f in _places.keys(keys / "client") if f.status != OK)
@@ -389,7 +389,7 @@ def test_live_files_that_no_sink_writes_are_named(tmp_path):
     live.unlink()
     (tmp_path / f"{run}.left.txt").touch()
     assert "were left behind" in only(_places.run_files(tmp_path)).what
-    assert "no such directory" in only(_places.run_files(tmp_path / "none")).what
+    assert "does not exist" in only(_places.run_files(tmp_path / "none")).what
 
 
 # -------------------------------------------------------------- the aggregator
@@ -536,7 +536,9 @@ def test_the_command_prints_a_line_per_finding_and_its_status_says_problems(clie
     ran = CliRunner().invoke(main, ["doctor", str(tmp_path), "--keys", str(missing)])
     assert ran.exit_code == 1
     (line,) = [line for line in ran.output.splitlines() if str(missing) in line]
-    assert line.startswith(f"problem  keys: there is no such key directory [{missing}]; make keys")
+    assert line.startswith(
+        f"problem  keys: this key directory does not exist [{missing}]; make keys"
+    )
     assert all(line.split()[0] in (OK, WARNING, PROBLEM) for line in ran.output.splitlines())
 
 

@@ -128,7 +128,7 @@ def test_a_run_that_meets_its_limit_is_told_while_it_goes_on(tmp_path, monkeypat
                 crema.record_metric(f"metric-{i}", 1.5)
             time.sleep(0.1)
             said += capfd.readouterr().err
-    assert said.count("crema: this run has as many bytes") == 1
+    assert said.count("crema: this run has reached the sink's limit") == 1
     assert mc.verdict == "PARTIAL"
     assert "records_lost" in [reason["code"] for reason in mc.reasons]
 

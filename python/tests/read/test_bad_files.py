@@ -44,7 +44,7 @@ SHOWS_EMPTY = {
 # What each of them is, and words of which one is in the message.
 BAD = {
     "missing.h5": ["there is no", "No such file"],
-    "directory": ["is a directory", "a directory", "no run goes on", "0 runs"],
+    "directory": ["is a directory", "a directory", "no run is in progress", "0 runs"],
     "cut.h5": ["truncated"],
     "flipped.h5": ["damaged", "not a run file"],
     "header.h5": ["not a run file"],

@@ -216,7 +216,7 @@ def changed(source, path, cause=None, factor=1.0, least_s=4.0, **attributes):
 def test_a_run_does_not_differ_from_itself(measured):
     found = compare(measured.path, measured.path)
     assert found.moved == []
-    assert found.sentence() == "No cause moved beyond the noise."
+    assert found.sentence() == "No cause changed by more than the noise."
     assert found.noise.startswith("Within-run noise only")
     assert found.settings == {}
     assert set(found.metrics) <= set(METRICS)

@@ -88,7 +88,7 @@ def test_threads_and_split_come_from_the_workers_of_a_cluster(client, fileset, t
 def test_where_nothing_goes_on_it_is_said(tmp_path):
     seen = CliRunner().invoke(main, ["top", str(tmp_path)])
     assert seen.exit_code == 1
-    assert "no run goes on" in seen.stderr
+    assert "no run is in progress" in seen.stderr
     assert "Traceback" not in seen.stderr
 
 

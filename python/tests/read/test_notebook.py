@@ -135,7 +135,7 @@ def test_where_there_is_none_it_is_said(tmp_path):
     with pytest.raises(FileNotFoundError, match="no directory"):
         crema.newest(tmp_path / "nothing")
     (tmp_path / "x.live.h5").write_bytes(b"")
-    with pytest.raises(FileNotFoundError, match=r"x\.live\.h5 is a run that goes on"):
+    with pytest.raises(FileNotFoundError, match=r"x\.live\.h5 is of a run in progress"):
         crema.newest(tmp_path)
     os.utime(tmp_path / "x.live.h5", (0, 0))
     with pytest.raises(

@@ -119,7 +119,7 @@ def test_the_page_of_few_runs_says_why_nothing_is_extrapolated(tmp_path):
     few.points[0].file = "<script>alert(1)</script>.h5"
     page = write_scaling(few, tmp_path / "scaling.html").read_text(encoding="utf-8")
     assert "<script>alert" not in page
-    assert "Beyond the largest run nothing is said" in page
+    assert "Nothing is predicted beyond the largest run" in page
     assert page.count("records are missing from") == 2
     with pytest.raises(FileNotFoundError, match="there is no directory"):
         write_scaling(few, tmp_path / "nowhere" / "scaling.html")

@@ -51,7 +51,7 @@ def _body(series: Series, title: str) -> str:
     try:
         ahead = outlook(series.parts)
     except (FitError, ImportError) as reason:
-        ahead = [f"Beyond the largest run nothing is said: {reason}."]
+        ahead = [f"Nothing is predicted beyond the largest run: {reason}."]
     said = "".join(f"<li><b>{html.escape(line)}</b></li>" for line in ahead)
     said += "".join(f"<li>{html.escape(line)}</li>" for line in laws(series))
     return (

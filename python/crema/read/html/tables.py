@@ -112,7 +112,7 @@ def _activities(run: RunFile) -> str:
              percent(r.fraction_of_thread_seconds))
             for r in rows
         ),
-        "Transfers, gather_dep and get_data run beside tasks and are not part of the sum.",
+        "Transfers, gather_dep and get_data run in parallel with tasks and are not part of the sum.",
     )  # fmt: skip
 
 

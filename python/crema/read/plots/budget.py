@@ -107,7 +107,7 @@ def savings(run: RunFile, ax: Axes) -> Any:
     rows = [r for r in rows if r.saving_s > 0 and r.name != "compute"]  # that is the work itself
     rows = sorted(rows, key=lambda r: -r.saving_s)[:8]
     if not rows:
-        raise NothingToDrawError("the file does not say what a removal saves")
+        raise NothingToDrawError("the file does not have what a removal saves")
     for y, row in enumerate(rows):
         doubt = row.status == "ambiguous"
         style = {"color": "none", "edgecolor": SIDES["processor"], "hatch": "///"}
@@ -259,7 +259,7 @@ def resource_utilization(run: RunFile, ax: Axes) -> Any:
     }
     shares = {name: value for name, value in shares.items() if _finite(value)}
     if not shares:
-        raise NothingToDrawError("nobody sampled the workers")
+        raise NothingToDrawError("the workers were not sampled")
     ax.barh(range(len(shares)), list(shares.values()), height=0.62, color=SIDES["processor"])
     for y, value in enumerate(shares.values()):
         ax.text(value, y, f"  {value:.1f} %", va="center", fontsize="small", color=FAINT)

@@ -81,7 +81,7 @@ def chunk_wall(run: RunFile, ax: Axes) -> Any:
             n = np.array([0, n_max])
             ax.plot(n, model.a_s + model.b_s_per_event * n, color=colour, linewidth=1.2)
             entries[-1].set_label(
-                f"{dataset}: {model.a_s:.2g} s + {1e6 * model.b_s_per_event:.3g} µs an event"
+                f"{dataset}: {model.a_s:.2g} s + {1e6 * model.b_s_per_event:.3g} µs per event"
             )
     entries += _mark_attempts(run, ax, rows, known)
     ax.set_xlim(0, 1.05 * n_max or 1.0)
@@ -271,7 +271,7 @@ def branches(run: RunFile, ax: Axes) -> Any:
     """Branches touched by each counted attempt. Source: ``chunks.n_branches``."""
     values = counted(run, "n_branches")["n_branches"].astype(float)
     values[values < 0] = np.nan
-    return _histogram(ax, values, "branches", "no chunk says which branches it touched")
+    return _histogram(ax, values, "branches", "no chunk recorded which branches it touched")
 
 
 @plot("How much does a chunk read?", group="Data", height=2.6, also=("bytes_accessed_per_chunk",))

@@ -124,7 +124,7 @@ def data_rate(run: RunFile, ax: Axes) -> Any:
     """
     edges, rate = grid_of(run, "data_rate_total")
     if not np.nansum(rate) > 0:
-        raise NothingToDrawError("no chunk says what it read: /chunks.bytes_read_b")
+        raise NothingToDrawError("no chunk recorded what it read: /chunks.bytes_read_b")
     _steps(ax, edges, rate * 1e-6, SIDES["transfer"], fill=True)
     ax.set_ylabel("data [MB/s]")
     ax.set_ylim(0)
@@ -200,10 +200,10 @@ def occupancy(run: RunFile, ax: Axes) -> Any:
 def cpu_mean(run: RunFile, ax: Axes) -> Any:
     """CPU of the worker processes, mean over workers; 100 % is one core. Source: ``grid/cpu_pct``."""
     edges, cpu = sampled_grid(run, "cpu_pct")
-    _band(ax, edges, cpu, SIDES["processor"], "nobody sampled the CPU of the workers")
+    _band(ax, edges, cpu, SIDES["processor"], "the CPU of the workers was not sampled")
     ax.set_ylabel("CPU [% of a core]")
     ax.set_ylim(0)
-    return [swatch(SIDES["processor"], "mean over workers; shaded: least to most")]
+    return [swatch(SIDES["processor"], "mean over workers; shaded: minimum to maximum")]
 
 
 @plot(
@@ -216,13 +216,13 @@ def cpu_mean(run: RunFile, ax: Axes) -> Any:
 def memory_mean(run: RunFile, ax: Axes) -> Any:
     """Resident memory of the workers, of their limits, mean over workers. Source: ``grid/memory_pct``."""
     edges, memory = sampled_grid(run, "memory_pct")
-    why = "no share of memory is known: the workers have no limit, or nobody sampled them"
+    why = "no share of memory is known: the workers have no limit, or were not sampled"
     _band(ax, edges, memory, SIDES["preprocess"], why)
     ax.axhline(80, color=LOST, linestyle=(0, (4, 2)), linewidth=1)
     ax.set_ylabel("memory [% of limit]")
     ax.set_ylim(0, max(100, 1.05 * np.nanmax(memory)))
     return [
-        swatch(SIDES["preprocess"], "mean over workers; shaded: least to most"),
+        swatch(SIDES["preprocess"], "mean over workers; shaded: minimum to maximum"),
         Line2D([], [], color=LOST, linestyle=(0, (4, 2)), label="80 %: Dask pauses the worker"),
     ]
 
@@ -244,7 +244,7 @@ def memory(run: RunFile, ax: Axes) -> Any:
         _steps(ax, t_s, total * 1e-9, colour)
         entries.append(Line2D([], [], color=colour, label=label))
     if not entries:
-        raise NothingToDrawError("nobody sampled the memory of the workers")
+        raise NothingToDrawError("the memory of the workers was not sampled")
     ax.set_ylim(0)
     ax.set_ylabel("memory, all workers [GB]")
     return entries
@@ -333,7 +333,7 @@ def _sampled(run: RunFile, column: str, *, unknown: float = np.nan) -> tuple[Any
     value = rows[column].astype(float)
     good = np.isfinite(value) & (value != unknown)
     if not good.any():
-        raise NothingToDrawError(f"nobody sampled it: /worker_samples.{column}")
+        raise NothingToDrawError(f"the workers were not sampled: /worker_samples.{column}")
     window_ns = window(run)
     edges = np.linspace(0, (window_ns[1] - window_ns[0]) * 1e-9, min(1000, max(2, good.sum())) + 1)
     t_s, worker, value = since(rows["t_ns"][good], window_ns), rows["worker_id"][good], value[good]

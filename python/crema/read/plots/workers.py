@@ -62,7 +62,7 @@ def cpu_heat_map(run: RunFile, ax: Axes) -> Any:
     """CPU of each worker process over time; 100 % is one core. Source: ``grid/cpu_pct``."""
     edges, cpu = sampled_grid(run, "cpu_pct")
     if not np.isfinite(cpu).any():
-        raise NothingToDrawError("nobody sampled the CPU of the workers")
+        raise NothingToDrawError("the CPU of the workers was not sampled")
     image = _image(ax, edges, cpu, cmap="cividis", vmin=0, vmax=max(100, np.nanpercentile(cpu, 99)))
     ax.figure.colorbar(image, ax=ax, label="CPU [% of a core]", pad=0.01)
     _name_rows(run, ax, len(cpu))
@@ -77,7 +77,7 @@ def cpu_heat_map(run: RunFile, ax: Axes) -> Any:
 )
 def cpu_per_worker(run: RunFile, ax: Axes) -> Any:
     """CPU of each worker process. Source: ``grid/cpu_pct``."""
-    return _per_worker(run, ax, "cpu_pct", "CPU [% of a core]", "nobody sampled the CPU")
+    return _per_worker(run, ax, "cpu_pct", "CPU [% of a core]", "the CPU was not sampled")
 
 
 @plot(
@@ -89,7 +89,7 @@ def cpu_per_worker(run: RunFile, ax: Axes) -> Any:
 )
 def memory_per_worker(run: RunFile, ax: Axes) -> Any:
     """Resident memory of each worker, of its limit. Source: ``grid/memory_pct``."""
-    why = "no share of memory is known: the workers have no limit, or nobody sampled them"
+    why = "no share of memory is known: the workers have no limit, or were not sampled"
     return _per_worker(run, ax, "memory_pct", "memory [% of limit]", why)
 
 
@@ -99,7 +99,7 @@ def worker_share(run: RunFile, ax: Axes) -> Any:
     need_sealed(run)
     rows = [r for r in run.rows("summary/per_worker") if r.thread_s > 0]
     if not rows:
-        raise NothingToDrawError("no worker was there for any time")
+        raise NothingToDrawError("no worker was present for any time")
     shown = sorted(rows, key=lambda r: -r.thread_s)[:24]
     left = np.zeros(len(shown))
     parts = (
