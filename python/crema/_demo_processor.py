@@ -29,7 +29,7 @@ class Schema(NanoAODSchema):
 
 
 class DijetProcessor(processor.ProcessorABC):
-    """Select central jets that are no muons; fill the mass of each pair, and of the hardest pair of an event."""
+    """Select central jets that are not muons; fill the mass of each pair, and of the hardest pair of an event."""
 
     def process(self, events: Any) -> dict[str, Any]:
         """Histograms and counts of one chunk."""

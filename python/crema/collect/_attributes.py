@@ -147,7 +147,7 @@ def processor_prefixes(instance: Any) -> list[str]:
     -----
     coffea's DaskExecutor names the mapped function after the processor's type; `Client.map` makes the key from `funcname`
     of it, at most 50 characters, and `key_split` makes the prefix from the key. Without compression the tasks are called
-    ``automatic_retries``, as those of the preprocessing are: there the hook tells them apart task by task.
+    ``automatic_retries``, as those of the preprocessing are: there the hook distinguishes them task by task.
     """
     if instance is None:
         return []

@@ -1,4 +1,4 @@
-"""The collector's part of the way over Dask: a connection to the aggregator for each agent that cannot connect itself."""
+"""The collector's part of the route over Dask: a connection to the aggregator for each agent that cannot connect itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("crema")
 
 _AGAIN_S = 0.2  # after a call that failed
-_REPORT_S = 1.0  # from the first host that uses the way over Dask until the hosts are named
+_REPORT_S = 1.0  # from the first host that uses the route over Dask until the hosts are named
 _NAMES = 5
 _EAGER_BYTES = 8 << 10
 
@@ -67,7 +67,7 @@ class Carrier:
 
     @property
     def hosts(self) -> list[str]:
-        """Hosts whose agents have used the way over Dask so far."""
+        """Hosts whose agents have used the route over Dask so far."""
         return list(self._hosts)
 
     def close(self, timeout_s: float = 5.0) -> None:
@@ -99,7 +99,7 @@ class Carrier:
                 except (
                     Exception
                 ) as error:  # of the connection to the scheduler, or Dask's own in place of it
-                    logger.debug("crema: the way over Dask: %r", error)
+                    logger.debug("crema: the route over Dask: %r", error)
                     self._lose_all()
                     await asyncio.sleep(_AGAIN_S)
         finally:
@@ -176,7 +176,7 @@ class Carrier:
             except asyncio.CancelledError:
                 raise
             except Exception as error:
-                logger.debug("crema: the way over Dask: %r", error)
+                logger.debug("crema: the route over Dask: %r", error)
                 await asyncio.sleep(_AGAIN_S)
                 self._lose_all()
 

@@ -102,7 +102,7 @@ class Plugins:
         return silent
 
     def _look_who_records(self, told: list[_writers.Writer]) -> dict[str, str]:
-        """Note the writers that have opened their streams, of which the scheduler's plugin has told; returns the workers that have not, and why."""
+        """Note the writers that have opened their streams, which the scheduler's plugin has reported; returns the workers that have not, and why."""
         self._known = [writer for writer in told if writer.stream or writer.kind == KIND_SCHEDULER]
         workers = None  # all, where the scheduler's plugin does not know which are there
         if any(writer.kind != KIND_SCHEDULER for writer in told):
@@ -124,7 +124,7 @@ class Plugins:
         return writers
 
     def close(self) -> None:
-        """Remove the plugins and end the way over Dask: nothing is left to be sent."""
+        """Remove the plugins and end the route over Dask: nothing is left to be sent."""
         if self._hooked:
             self._end(lambda line: None)
         self._keys_end()

@@ -1,4 +1,4 @@
-"""The scheduler's part of the way over Dask: passes bytes between workers and the collector without interpreting them.
+"""The scheduler's part of the route over Dask: passes bytes between workers and the collector without interpreting them.
 
 There are four operations of ``scheduler.handlers`` with the run's id in their names, called by both
 sides; a reply is the permission to send more. Nothing is pushed over Dask's streams, which keep
@@ -106,7 +106,7 @@ class Broker:
             try:
                 return await method()(**kwargs)
             except Exception:
-                logger.debug("crema: a call of the way over Dask", exc_info=True)
+                logger.debug("crema: a call of the route over Dask", exc_info=True)
                 return {"open": False}
 
         return handler

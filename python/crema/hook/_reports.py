@@ -1,4 +1,4 @@
-"""What workers' plugins tell the scheduler's plugin: by a report when they begin, and asked once when the run ends.
+"""What workers' plugins report to the scheduler's plugin: by a report when they begin, and asked once when the run ends.
 
 A worker that is given the plugin on entering answers with its report; one that joins later sends it
 as an event. At the end the scheduler's plugin asks for an operation that the worker's plugin has

@@ -1,4 +1,4 @@
-"""A host's end of the way over Dask: a socket in the spool directory that its agent dials when it reaches no address.
+"""A host's end of the route over Dask: a socket in the spool directory that its agent dials when it reaches no address.
 
 One process per host has it, a worker or the scheduler, protected by a lock; when that process ends,
 the next one takes over. The bytes are passed on unchanged: the connection between agent and
@@ -79,7 +79,7 @@ class Way:
                     await self._listen()
                     return
             except OSError as error:
-                logger.debug("crema: the way over Dask: %s", error)
+                logger.debug("crema: the route over Dask: %s", error)
             await asyncio.sleep(_LOOK_S)
 
     def _take(self) -> bool:
@@ -119,14 +119,14 @@ class Way:
             if answer.get("open"):
                 await self._carry(name, answer, reader, writer)
         except _FAILURES as error:
-            logger.debug("crema: the way over Dask: %s", error)
+            logger.debug("crema: the route over Dask: %s", error)
         except asyncio.CancelledError:
             pass  # the worker is closing
         except LookupError as error:
-            logger.warning("crema: the way over Dask: %s", error)
+            logger.warning("crema: the route over Dask: %s", error)
             self._stop_listening()
         except Exception:
-            logger.warning("crema: the way over Dask", exc_info=True)
+            logger.warning("crema: the route over Dask", exc_info=True)
         finally:
             self._carriers.discard(task)
             writer.close()

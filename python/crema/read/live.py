@@ -356,7 +356,7 @@ class Display:
     def _show(self) -> None:
         try:
             look = self._watch.look()
-        except OSError:  # not yet, no more, or just being written anew
+        except OSError:  # not yet, no more, or just being written again
             return
         self._update(render(look))
         self.n_looks += 1

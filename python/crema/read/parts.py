@@ -142,7 +142,7 @@ def of_run(run: RunFile) -> dict[str, float]:
     rows = run.rows("summary/bottlenecks")
     if not rows:
         return {}
-    # A cause that nobody could measure has no seconds: they are with the others.
+    # A cause that could not be measured has no seconds: they are in the others.
     seconds = {row.name: row.thread_seconds for row in rows if math.isfinite(row.thread_seconds)}
     found = {
         part: sum(seconds.pop(name, 0.0) for name in names)

@@ -102,9 +102,9 @@ class Replay:
         input_speed : float, optional
             Factor by which input is faster.
         tail : bool, optional
-            False: as if the last chunks ended all at once.
+            False: as if the last chunks ended at the same moment.
         cores : float, optional
-            Cores that the workers have together; if not given, what the file says, or this machine's where the run was on it.
+            Cores of all workers together. If not given, those of the file, or of this machine if the run was on it.
 
         Returns
         -------
@@ -243,7 +243,7 @@ def recorded(run: RunFile) -> Recorded:
         ),
         warm_s=warm_s,
         cores=_cores(run),
-        waited_s=float(np.nan_to_num(ranking.get("cores", 0.0))),  # where nobody could look: none
+        waited_s=float(np.nan_to_num(ranking.get("cores", 0.0))),  # none where it was not measured
         each=_threads_of_a_worker(run, rows["worker_id"]),
     )
 
@@ -342,7 +342,7 @@ def _rechunked(chunks: Chunks, size: int) -> Chunks:
             expected = np.maximum(a + b * chunks.n_events[of], 1e-9)
             scatter = random.choice(seconds / expected, len(sizes))
             parts[name].append((a + b * sizes) * scatter)
-        parts["open_s"].append(np.zeros(len(sizes)))  # nobody asks a replay for it
+        parts["open_s"].append(np.zeros(len(sizes)))  # not needed for a replay
         parts["n_events"].append(sizes)
         parts["file"].append(files)
         parts["dataset"].append(np.full(len(sizes), dataset))

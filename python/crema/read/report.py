@@ -151,7 +151,7 @@ def difference(found: Comparison) -> Group:
 
 
 def run_list(frame: pd.DataFrame, width: int) -> Table | Text:
-    """What `crema runs` prints of the table that `crema.runs` makes; label and file on a line below where there is no room beside."""
+    """What `crema runs` prints of the table that `crema.runs` makes; label and file are on a line below if there is not enough room."""
     title = f"{len(frame):,} run{'s' * (len(frame) != 1)}"
     headings = ("began", "verdict", "wall s", "events", "rate", "threads")
 

@@ -56,7 +56,7 @@ def metrics(run: RunFile) -> dict[str, Any]:
     Returns
     -------
     dict
-        Name to number, in the units of ``summary/workflow``, NaN where nobody could know; ``per_dataset`` and ``sections`` hold a
+        Name to number, in the units of ``summary/workflow``, NaN where they are not known; ``per_dataset`` and ``sections`` hold a
         dictionary for each dataset and section: seconds, events, counts; ``bytes_read_percent_per_file`` a percentage for each file.
     """
     found: dict[str, Any] = run.summary()
@@ -247,7 +247,7 @@ def save_measurement(
 
 
 def _json(value: Any) -> Any:
-    """JSON has no NaN: what nobody could know is null."""
+    """JSON has no NaN: what is not known is null."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -151,7 +151,7 @@ def _list_schedule(
 def _shared_source(
     chunks: Chunks, threads: int, queues: _Queues, warm_s: float, source: float
 ) -> tuple[float, float]:
-    """The same with waiting stretched as far as the source's limit demands, anew whenever a chunk begins or ends."""
+    """The same with waiting stretched as far as the source's limit demands, recomputed whenever a chunk begins or ends."""
     running = queues.begin()
     fixed = chunks.cpu_s + chunks.gap_s
     fixed[[k for k, _ in running]] += warm_s

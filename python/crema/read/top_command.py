@@ -12,7 +12,7 @@ import click
 
 from ._errors import plain_errors
 
-_START_S = 10.0  # to wait for a file that is being written anew
+_START_S = 10.0  # to wait for a file that is being written again
 
 
 @click.command(short_help="Watch a run while it is in progress.")
@@ -90,4 +90,4 @@ def _next(watch):
         except FileNotFoundError:
             return None
         except OSError:
-            continue  # being written anew
+            continue  # being written again

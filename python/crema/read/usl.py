@@ -139,7 +139,7 @@ def _fit(
     def residuals(values: Floats) -> Floats:
         denominator = all_of(values)
         d = 1 + denominator[0] * (n - 1) + denominator[1] * n * (n - 1)
-        # A pole among the data is no curve: held away from, smoothly.
+        # A pole among the data is not a curve: it is kept away, smoothly.
         return denominator[2] * n / np.where(d > 1e-3, d, 1e-3 * np.exp(np.minimum(0, d))) - x
 
     first = np.where(np.isfinite(start), start, scale)

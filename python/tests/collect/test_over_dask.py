@@ -106,7 +106,7 @@ def test_a_run_that_is_over_before_the_way_is_found_arrives_too(client, tmp_path
 def test_an_agent_that_is_killed_is_replaced_and_nothing_is_missing(client, tmp_path):
     with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
         work(client)
-        wait_for(lambda: mc._plugins.carrier.hosts, "the way over Dask")
+        wait_for(lambda: mc._plugins.carrier.hosts, "the route over Dask")
         for pid in agents(mc):
             os.kill(pid, signal.SIGKILL)
         work(client)
@@ -127,7 +127,7 @@ def test_the_next_worker_takes_the_way_over(cluster_of_its_own, elsewhere, tmp_p
 
     with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
         work(client)
-        wait_for(lambda: mc._plugins.carrier.hosts, "the way over Dask")
+        wait_for(lambda: mc._plugins.carrier.hosts, "the route over Dask")
         pids = client.run(os.getpid)
         (holder,) = [pids[name] for name, has in client.run(has_way).items() if has]
         os.kill(holder, signal.SIGKILL)
@@ -149,7 +149,7 @@ def test_nobody_is_lost_when_the_scheduler_and_the_notebook_stand_still(
 
     with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
         work(client, 10)
-        wait_for(lambda: mc._plugins.carrier.hosts, "the way over Dask")
+        wait_for(lambda: mc._plugins.carrier.hosts, "the route over Dask")
         client.run_on_scheduler(stand_still)
         work(client, 10)
     assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
@@ -159,7 +159,7 @@ def test_a_restart_of_all_workers_loses_nobody(cluster_of_its_own, tmp_path):
     client = cluster_of_its_own
     with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
         work(client, 10)
-        wait_for(lambda: mc._plugins.carrier.hosts, "the way over Dask")
+        wait_for(lambda: mc._plugins.carrier.hosts, "the route over Dask")
         client.restart()
         work(client, 10)
     assert {reason["code"] for reason in mc.reasons} <= {"writer_killed"}, mc.reasons
@@ -215,7 +215,7 @@ def test_a_connection_that_is_reset_costs_what_dask_says_and_the_records_arrive(
             mc = crema.MetricsCollector(through, output=tmp_path, quiet=True)
             with pytest.raises(CancelledError), mc:
                 work(through, 10)
-                wait_for(lambda: mc._plugins.carrier.hosts, "the way over Dask")
+                wait_for(lambda: mc._plugins.carrier.hosts, "the route over Dask")
                 future = through.submit(time.sleep, 5, pure=False)
                 tunnel.reset()
                 future.result()
@@ -254,7 +254,7 @@ def test_no_secret_travels(client, tmp_path, monkeypatch):
         monkeypatch.setattr(module, "dumps", kept)
     with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
         work(client, 4)
-        wait_for(lambda: mc._plugins.carrier.hosts, "the way over Dask")
+        wait_for(lambda: mc._plugins.carrier.hosts, "the route over Dask")
         own = mc._config.spool_dir() / "keys"
         private = (own, own / "agent.key_secret")
         assert [path.stat().st_mode & 0o777 for path in private] == [0o700, 0o600]
@@ -290,7 +290,7 @@ def test_malformed_late_and_unknown_calls_harm_nobody(cluster_of_its_own, tmp_pa
 
     with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
         run_id = mc._config.run_id
-        wait_for(lambda: mc._plugins.carrier.hosts, "the way over Dask")
+        wait_for(lambda: mc._plugins.carrier.hosts, "the route over Dask")
         over = {"open": False}
         up, down, give = (_broker.operation(name, run_id) for name in ("up", "down", "give"))
         assert call(up, connection="nobody", data=b"x") == over

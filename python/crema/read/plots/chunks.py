@@ -336,7 +336,7 @@ _TOUCHED = {"bytes": SIDES["processor"], "branches": SIDES["foreign"]}
 
 
 def _end_of(path: str, length: int = 40) -> str:
-    """The part of a path that tells it from others."""
+    """The part of a path that distinguishes it from others."""
     return short(path if len(path) <= length else "…" + path[1 - length :], length)
 
 
