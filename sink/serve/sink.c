@@ -168,7 +168,6 @@ s_tick(sink_t *self)
     s_say_alive(self);
     crema_health_report(self->config.health_file, sink_scrape_is_healthy(self));
     sink_store_tick(self->store, crema_clock_mono_ns());
-    sink_group_log_events(self);
     sink_listing_go_on(self);
     if (!s_abandon(self) || !sink_group_go_on(self))
         return -1;
@@ -210,7 +209,6 @@ s_on_examine(zloop_t *loop, int timer, void *context)
 {
     sink_t *self = context;
     bool more = sink_store_examine(self->store);
-    sink_group_log_events(self);
     sink_listing_go_on(self);
     if (more)
         return 0;
@@ -322,6 +320,9 @@ s_open_store(sink_t *self, char *why, size_t size)
         .run_limit_bytes = self->config.run_limit_bytes,
         .streams_max = STREAMS_MAX,
         .runs_max = RUNS_MAX,
+        .on_event = sink_group_on_event,
+        .on_group = sink_group_on_group,
+        .context = self,
     };
     int64_t began_ns = crema_clock_mono_ns();
     crema_err_t err = sink_store_open(&config, why, size, &self->store);

@@ -6,8 +6,8 @@
 
 #define ALONE_BYTES ((size_t)64 << 10) /* written and synced in less time than a thread wakes */
 
-static void
-s_on_group(void *context, const sink_store_group_t *group)
+void
+sink_group_on_group(void *context, const sink_store_group_t *group)
 {
     sink_t *self = context;
     self->counts.commits++;
@@ -56,17 +56,15 @@ static const struct {
 };
 
 void
-sink_group_log_events(sink_t *self)
+sink_group_on_event(void *context, const sink_store_event_t *event)
 {
-    sink_store_event_t event;
-    while (sink_store_event(self->store, &event)) {
-        const char *name = c_events[event.type].name;
-        if (event.type == SINK_STORE_BACK)
-            crema_log_info(name, CREMA_ID("run", &event.run_id), CREMA_TEXT("journal", event.text));
-        else
-            crema_log_error(name, CREMA_ID("run", &event.run_id), CREMA_TEXT("why", event.text),
-                            CREMA_TEXT("remedy", c_events[event.type].remedy));
-    }
+    (void)context;
+    const char *name = c_events[event->type].name;
+    if (event->type == SINK_STORE_BACK)
+        crema_log_info(name, CREMA_ID("run", &event->run_id), CREMA_TEXT("journal", event->text));
+    else
+        crema_log_error(name, CREMA_ID("run", &event->run_id), CREMA_TEXT("why", event->text),
+                        CREMA_TEXT("remedy", c_events[event->type].remedy));
 }
 
 /* False: the loop must end. */
@@ -75,7 +73,6 @@ s_note(sink_t *self, crema_err_t err, uint64_t commits)
 {
     if (err == CREMA_EIO) {
         self->broken = true;
-        sink_group_log_events(self);
         return false;
     }
     if (err != CREMA_OK) {
@@ -95,8 +92,8 @@ bool
 sink_group_commit(sink_t *self, const crema_id_t *run_id)
 {
     const uint64_t commits = self->counts.commits;
-    crema_err_t err = run_id ? sink_store_commit_run(self->store, run_id, s_on_group, self)
-                             : sink_store_commit(self->store, s_on_group, self);
+    crema_err_t err =
+        run_id ? sink_store_commit_run(self->store, run_id) : sink_store_commit(self->store);
     return s_note(self, err, commits);
 }
 
@@ -120,7 +117,7 @@ sink_group_go_on(sink_t *self)
     int64_t due_ns = INT64_MAX;
     crema_err_t err, one;
     do {
-        err = sink_store_end(self->store, s_on_group, self);
+        err = sink_store_end(self->store);
         one = err == CREMA_EIO ? err : sink_store_begin(self->store, &pace, &due_ns);
         if (one != CREMA_OK)
             err = one;

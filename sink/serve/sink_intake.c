@@ -145,7 +145,6 @@ s_on_open(sink_t *self, size_t peer, const crema_stream_table_t *asked)
         if (sink_store_stream(self->store, &asked->rows[i], &rows[n]) == CREMA_OK)
             n++; /* not for a run that is set aside or a stream of another run */
     n = s_keep_refused(self, rows, n);
-    sink_group_log_events(self);
     if (n > 0 || asked->n == 0)
         s_send_rows(self, peer, rows, n);
     free(rows);

@@ -26,7 +26,6 @@ s_read_on(sink_t *self)
     sink_store_scrubbed_t scrubbed;
     crema_id_t waits;
     if (sink_store_scrub_some(self->store, &scrubbed)) {
-        sink_group_log_events(self);
         if (scrubbed.fell)
             sink_peers_begin_anew(self->peers, crema_random_u64() | 1);
         else if (scrubbed.for_list)

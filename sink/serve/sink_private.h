@@ -70,8 +70,9 @@ bool sink_group_commit(sink_t *self, const crema_id_t *run_id);
  * has collected, and sends every aggregator what is durable. */
 bool sink_group_go_on(sink_t *self);
 
-/* Logs the store's events. */
-void sink_group_log_events(sink_t *self);
+/* For the store, with the sink as context: logs an event; a group has become durable. */
+void sink_group_on_event(void *context, const sink_store_event_t *event);
+void sink_group_on_group(void *context, const sink_store_group_t *group);
 
 /* ---- sink_listing.c */
 

@@ -249,7 +249,7 @@ s_make_checkpoint(sink_journal_t *self, const sink_journal_head_t *head, uint64_
     s_drop_checkpoint(work);
     if (!head)
         return CREMA_OK;
-    crema_err_t err = head->fn(head->context, &state, &marks);
+    crema_err_t err = head->fn(head->context, &self->header.run_id, &state, &marks);
     if (err != CREMA_OK)
         return err;
     state.next_frame = next_frame;
@@ -385,16 +385,6 @@ sink_journal_end(sink_journal_t *self)
     if (self->group.n == 0 && !self->group.bytes)
         s_take_group(self); /* one buffer is enough for a quiet run */
     return CREMA_OK;
-}
-
-crema_err_t
-sink_journal_sync(sink_journal_t *self, const sink_journal_head_t *head)
-{
-    crema_err_t err = sink_journal_begin(self, head);
-    if (err != CREMA_OK)
-        return err;
-    sink_journal_work(self);
-    return sink_journal_end(self);
 }
 
 crema_err_t

@@ -92,7 +92,7 @@ typedef struct {
 /* Returns the state of the run without what is pending, and its marks, which the caller frees. */
 typedef struct {
     void *context;
-    crema_err_t (*fn)(void *context, sink_journal_state_t *ret_state,
+    crema_err_t (*fn)(void *context, const crema_id_t *run_id, sink_journal_state_t *ret_state,
                       sink_journal_mark_t **ret_marks);
 } sink_journal_head_t;
 
@@ -125,9 +125,6 @@ void sink_journal_work(sink_journal_t *self);
 /* Its outcome. CREMA_ENOSPC: nothing of the group is in the file and all of it is still in memory.
  * CREMA_EIO: as above, with errno. */
 CREMA_MUST_CHECK crema_err_t sink_journal_end(sink_journal_t *self);
-/* All three. */
-CREMA_MUST_CHECK crema_err_t sink_journal_sync(sink_journal_t *self,
-                                               const sink_journal_head_t *head);
 /* Ends the journal with a segment that holds only a checkpoint, so that nothing else must be
  * read to know its state. Nothing may be pending. */
 CREMA_MUST_CHECK crema_err_t sink_journal_rest(sink_journal_t *self,

@@ -36,7 +36,7 @@ s_is_full(sink_store_t *self, sink_store_run_t *run)
     if (limit == 0 || bytes < limit)
         return false;
     if (!run->shown.is_full)
-        sink_store_add_event(
+        sink_store_tell(
             self, SINK_STORE_RUN_FULL, &run->shown.run_id,
             "its journal has reached the limit of a run; further records are counted as lost");
     run->shown.is_full = true;
@@ -280,7 +280,7 @@ s_report_broken(sink_store_t *self, const sink_store_run_t *run, int why)
     char path[PATH_MAX], text[PATH_MAX + 128];
     if (sink_store_run_dir(self, &run->shown.run_id, path) == CREMA_OK) {
         snprintf(text, sizeof text, "%s: %s", path, strerror(why));
-        sink_store_add_event(self, SINK_STORE_BROKEN, &run->shown.run_id, text);
+        sink_store_tell(self, SINK_STORE_BROKEN, &run->shown.run_id, text);
     }
     return CREMA_EIO;
 }
@@ -303,8 +303,7 @@ s_write_and_sync(void *context)
 static crema_err_t
 s_begin(sink_store_t *self, sink_store_run_t *run, bool here)
 {
-    sink_store_head_t of = {self, run};
-    const sink_journal_head_t head = sink_store_head(&of);
+    const sink_journal_head_t head = sink_store_head(self);
     run->begun_ns = crema_clock_mono_ns();
     crema_err_t err = sink_journal_begin(run->journal, &head);
     if (err == CREMA_EIO)
@@ -386,7 +385,7 @@ s_end_stuck(sink_store_t *self, sink_store_run_t *run, crema_err_t err)
 
 /* CREMA_ENOENT: none has ended; with `waits`: none is under way. */
 static crema_err_t
-s_end_one(sink_store_t *self, bool waits, sink_store_group_fn fn, void *context)
+s_end_one(sink_store_t *self, bool waits)
 {
     sink_sync_t *sync = sink_syncs_ended(self->syncs, waits);
     if (!sync)
@@ -412,25 +411,25 @@ s_end_one(sink_store_t *self, bool waits, sink_store_group_fn fn, void *context)
         .took_ns = run->took_ns,
         .waited_ns = run->ended_ns - run->waits_ns,
     };
-    if (fn)
-        fn(context, &group);
+    if (self->config.on_group)
+        self->config.on_group(self->config.context, &group);
     return CREMA_OK;
 }
 
 static crema_err_t
-s_end(sink_store_t *self, bool waits, sink_store_group_fn fn, void *context)
+s_end(sink_store_t *self, bool waits)
 {
     crema_err_t err = CREMA_OK, one;
-    while (err != CREMA_EIO && (one = s_end_one(self, waits, fn, context)) != CREMA_ENOENT)
+    while (err != CREMA_EIO && (one = s_end_one(self, waits)) != CREMA_ENOENT)
         if (one != CREMA_OK)
             err = one;
     return err;
 }
 
 crema_err_t
-sink_store_end(sink_store_t *self, sink_store_group_fn fn, void *context)
+sink_store_end(sink_store_t *self)
 {
-    return s_end(self, false, fn, context);
+    return s_end(self, false);
 }
 
 bool
@@ -446,13 +445,13 @@ sink_store_fd(const sink_store_t *self)
 }
 
 crema_err_t
-sink_store_commit(sink_store_t *self, sink_store_group_fn fn, void *context)
+sink_store_commit(sink_store_t *self)
 {
     int64_t ignored;
     crema_err_t err, end;
     do { /* again if something was appended while it was being synced */
         err = sink_store_begin(self, NULL, &ignored);
-        end = err == CREMA_EIO ? err : s_end(self, true, fn, context);
+        end = err == CREMA_EIO ? err : s_end(self, true);
         if (end != CREMA_OK)
             err = end;
     } while (err == CREMA_OK && !crema_list_is_empty(&self->dirty));
@@ -460,12 +459,11 @@ sink_store_commit(sink_store_t *self, sink_store_group_fn fn, void *context)
 }
 
 crema_err_t
-sink_store_commit_run(sink_store_t *self, const crema_id_t *run_id, sink_store_group_fn fn,
-                      void *context)
+sink_store_commit_run(sink_store_t *self, const crema_id_t *run_id)
 {
     sink_store_run_t *run = sink_store_run(self, run_id);
     crema_err_t err = CREMA_OK;
     while (err == CREMA_OK && run && sink_store_is_unsynced(run))
-        err = run->syncing ? s_end_one(self, true, fn, context) : s_begin(self, run, true);
+        err = run->syncing ? s_end_one(self, true) : s_begin(self, run, true);
     return err;
 }

@@ -36,14 +36,6 @@
 
 typedef struct sink_store sink_store_t;
 
-typedef struct {
-    const char *dir;         /* created if it is missing; its parent must exist */
-    int64_t limit_bytes;     /* of all journals together; 0: no limit */
-    int64_t run_limit_bytes; /* of the journal of one run; 0: no limit */
-    size_t streams_max;      /* of live runs */
-    size_t runs_max;         /* runs with a journal; freed ones do not count */
-} sink_store_config_t;
-
 /* A run as its journal describes it. */
 typedef struct {
     crema_id_t run_id;
@@ -62,6 +54,41 @@ typedef struct {
     uint8_t
         agent_key[CREMA_WIRE_KEY_BYTES]; /* key of the run's own agents from RUN_OPEN; zero: none */
 } sink_run_t;
+
+/* An event for the log. */
+typedef struct {
+    enum {
+        SINK_STORE_ASIDE = 1, /* a journal cannot be read */
+        SINK_STORE_BACK,      /* it can be read again */
+        SINK_STORE_DAMAGED,   /* part of a journal is lost */
+        SINK_STORE_RUN_FULL,  /* a run has reached its limit */
+        SINK_STORE_REFUSED,   /* records that a spool still held of a freed run are lost */
+        SINK_STORE_STRAYS,    /* a journal holds streams of another run */
+        SINK_STORE_BROKEN,    /* a commit failed: the process ends */
+    } type;
+    crema_id_t run_id;
+    const char *text;
+} sink_store_event_t;
+
+/* A group of one run that has become durable. */
+typedef struct {
+    const sink_run_t *run;
+    sink_journal_position_t end; /* of its journal */
+    size_t bytes;
+    int64_t waited_ns, took_ns; /* since its first append; its write and sync */
+} sink_store_group_t;
+
+typedef struct {
+    const char *dir;         /* created if it is missing; its parent must exist */
+    int64_t limit_bytes;     /* of all journals together; 0: no limit */
+    int64_t run_limit_bytes; /* of the journal of one run; 0: no limit */
+    size_t streams_max;      /* of live runs */
+    size_t runs_max;         /* runs with a journal; freed ones do not count */
+    /* NULL: not called. What they are given is borrowed during the call. */
+    void (*on_event)(void *context, const sink_store_event_t *event);
+    void (*on_group)(void *context, const sink_store_group_t *group);
+    void *context;
+} sink_store_config_t;
 
 /* What recovery has found so far. */
 typedef struct {
@@ -117,22 +144,6 @@ bool sink_store_has_part(const sink_store_t *self, const crema_id_t *run_id, uin
 /* Call it about once a second. Idle runs come to rest here, and the time in service, which
  * survives restarts, is advanced. */
 void sink_store_tick(sink_store_t *self, int64_t mono_ns);
-
-/* An event for the log. The text is borrowed until the next call. */
-typedef struct {
-    enum {
-        SINK_STORE_ASIDE = 1, /* a journal cannot be read */
-        SINK_STORE_BACK,      /* it can be read again */
-        SINK_STORE_DAMAGED,   /* part of a journal is lost */
-        SINK_STORE_RUN_FULL,  /* a run has reached its limit */
-        SINK_STORE_REFUSED,   /* records that a spool still held of a freed run are lost */
-        SINK_STORE_STRAYS,    /* a journal holds streams of another run */
-        SINK_STORE_BROKEN,    /* a commit failed: the process ends */
-    } type;
-    crema_id_t run_id;
-    const char *text;
-} sink_store_event_t;
-bool sink_store_event(sink_store_t *self, sink_store_event_t *ret_event);
 
 crema_id_t sink_store_id(const sink_store_t *self);
 sink_commit_t *sink_store_watermarks(sink_store_t *self);
@@ -225,15 +236,6 @@ size_t sink_store_pending_bytes(const sink_store_t *self);
 /* True if something of the run is not durable. */
 bool sink_store_is_pending(const sink_store_t *self, const crema_id_t *run_id);
 
-/* A group of one run that has become durable. */
-typedef struct {
-    const sink_run_t *run;
-    sink_journal_position_t end; /* of its journal */
-    size_t bytes;
-    int64_t waited_ns, took_ns; /* since its first append; its write and sync */
-} sink_store_group_t;
-typedef void (*sink_store_group_fn)(void *context, const sink_store_group_t *group);
-
 /* A run rests after a sync as long as that took, at least a millisecond, at most `rest_max_ns`,
  * unless `bytes` have collected; after it found the disk full as long as possible. */
 typedef struct {
@@ -251,16 +253,13 @@ CREMA_MUST_CHECK crema_err_t sink_store_begin(sink_store_t *self, const sink_sto
 /* Readable when a sync has ended. */
 int sink_store_fd(const sink_store_t *self);
 bool sink_store_has_ended(const sink_store_t *self);
-/* Takes the syncs that have ended: moves the watermarks, then calls `fn` (may be NULL) for each
- * group. CREMA_ENOSPC: nothing of one of the groups was written, it stays in memory, and PUTs are
+/* Takes the syncs that have ended: moves the watermarks, then calls on_group() for each group.
+ * CREMA_ENOSPC: nothing of one of the groups was written, it stays in memory, and PUTs are
  * refused until that succeeds. CREMA_EIO: end the process. */
-CREMA_MUST_CHECK crema_err_t sink_store_end(sink_store_t *self, sink_store_group_fn fn,
-                                            void *context);
+CREMA_MUST_CHECK crema_err_t sink_store_end(sink_store_t *self);
 /* Both for everything, or for all of one run, and waits for it; groups of others may end meanwhile. */
-CREMA_MUST_CHECK crema_err_t sink_store_commit(sink_store_t *self, sink_store_group_fn fn,
-                                               void *context);
-CREMA_MUST_CHECK crema_err_t sink_store_commit_run(sink_store_t *self, const crema_id_t *run_id,
-                                                   sink_store_group_fn fn, void *context);
+CREMA_MUST_CHECK crema_err_t sink_store_commit(sink_store_t *self);
+CREMA_MUST_CHECK crema_err_t sink_store_commit_run(sink_store_t *self, const crema_id_t *run_id);
 
 typedef enum {
     SINK_SPACE_FREE,

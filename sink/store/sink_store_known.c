@@ -1,4 +1,4 @@
-/* The runs that the store knows, their directories, and events for the log. */
+/* The runs that the store knows, and their directories. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -84,47 +84,10 @@ sink_store_remove_dir(const char *path)
     (void)rmdir(path);
 }
 
-/* ---- events for the log */
-
-struct sink_store_news {
-    sink_store_news_t *next;
-    int type;
-    crema_id_t run_id;
-    char text[];
-};
-
 void
-sink_store_add_event(sink_store_t *self, int type, const crema_id_t *run_id, const char *text)
+sink_store_tell(sink_store_t *self, int type, const crema_id_t *run_id, const char *text)
 {
-    size_t n = strlen(text) + 1;
-    sink_store_news_t *news = malloc(sizeof *news + n), **end = &self->news;
-    if (!news)
-        return;
-    *news = (sink_store_news_t){.type = type, .run_id = *run_id};
-    memcpy(news->text, text, n);
-    while (*end)
-        end = &(*end)->next;
-    *end = news;
-}
-
-bool
-sink_store_event(sink_store_t *self, sink_store_event_t *ret_event)
-{
-    free(self->given);
-    self->given = self->news;
-    if (!self->given)
-        return false;
-    self->news = self->given->next;
-    ret_event->type = self->given->type;
-    ret_event->run_id = self->given->run_id;
-    ret_event->text = self->given->text;
-    return true;
-}
-
-void
-sink_store_drop_news(sink_store_t *self)
-{
-    sink_store_event_t event;
-    while (sink_store_event(self, &event))
-        ;
+    const sink_store_event_t event = {.type = type, .run_id = *run_id, .text = text};
+    if (self->config.on_event)
+        self->config.on_event(self->config.context, &event);
 }

@@ -350,7 +350,6 @@ sink_store_close(sink_store_t **self_p)
         }
         free(self->live);
         sink_aged_clear(&self->resting);
-        sink_store_drop_news(self);
         sink_ids_clear(&self->freed);
         sink_past_clear(&self->past);
         sink_refused_clear(&self->refused);

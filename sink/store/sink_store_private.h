@@ -60,8 +60,6 @@ typedef struct {
         list_changed_b; /* bytes of changed parts, since this start and in the newest segment */
 } sink_store_run_t;
 
-typedef struct sink_store_news sink_store_news_t;
-
 struct sink_store {
     char *dir;
     sink_store_config_t config;
@@ -87,8 +85,6 @@ struct sink_store {
     crema_arena_t *arena;
     size_t
         n_stuck; /* runs whose last write found the disk full: until it succeeds nothing new is taken */
-    sink_store_news_t *news;  /* for the log, oldest first */
-    sink_store_news_t *given; /* the event returned last */
     sink_store_report_t report;
 };
 
@@ -103,8 +99,8 @@ bool sink_store_is_freed(const sink_store_t *self, const crema_id_t *run_id);
 bool sink_store_is_over(const sink_run_t *run);
 /* True if something of it is not durable yet. */
 bool sink_store_is_unsynced(const sink_store_run_t *run);
-void sink_store_add_event(sink_store_t *self, int type, const crema_id_t *run_id, const char *text);
-void sink_store_drop_news(sink_store_t *self);
+/* Reports an event. */
+void sink_store_tell(sink_store_t *self, int type, const crema_id_t *run_id, const char *text);
 /* Removes everything except damaged files. */
 void sink_store_remove_dir(const char *path);
 
@@ -153,12 +149,8 @@ void sink_store_end_scrub(sink_store_run_t *run);
 /* Copies the state in a checkpoint to a run, and the state of a run to a checkpoint. */
 void sink_store_take_state(sink_store_run_t *run, const sink_journal_state_t *state);
 sink_journal_state_t sink_store_state(const sink_store_run_t *run);
-/* The checkpoint of a run, for its journal; it points into `context`. */
-typedef struct {
-    sink_store_t *store;
-    sink_store_run_t *run;
-} sink_store_head_t;
-sink_journal_head_t sink_store_head(sink_store_head_t *context);
+/* The checkpoint of a run, for its journal. */
+sink_journal_head_t sink_store_head(sink_store_t *self);
 /* Opens the run's journal and takes its state and the watermarks of its streams from it. */
 CREMA_MUST_CHECK crema_err_t sink_store_open_journal(sink_store_t *self, sink_store_run_t *run,
                                                      const char *path,

@@ -98,7 +98,7 @@ s_set_aside(sink_store_t *self, sink_store_run_t *run, crema_err_t err, const ch
     snprintf(text, sizeof text, "%s: %s", where, s_why(err));
     bool again = run->stage == SINK_STAGE_ASIDE;
     if (!again || !run->cause || strcmp(run->cause, text) != 0)
-        sink_store_add_event(self, SINK_STORE_ASIDE, &run->shown.run_id, text);
+        sink_store_tell(self, SINK_STORE_ASIDE, &run->shown.run_id, text);
     s_leave(self, run);
     run->stage = SINK_STAGE_ASIDE;
     run->cause = strdup(text);
@@ -126,7 +126,7 @@ s_note_report(sink_store_t *self, const sink_store_run_t *run, const char *path,
              "of it is asked for again",
              path, (unsigned long long)report->damaged_bytes,
              (unsigned long long)report->missing_frames);
-    sink_store_add_event(self, SINK_STORE_DAMAGED, &run->shown.run_id, text);
+    sink_store_tell(self, SINK_STORE_DAMAGED, &run->shown.run_id, text);
 }
 
 /* Reads the newest checkpoint of the run's journal and what follows, and opens it for appending.
@@ -155,7 +155,7 @@ s_read(sink_store_t *self, sink_store_run_t *run, char where[PATH_MAX])
     s_set_bytes(self, run, sink_journal_bytes(journal));
     s_note_report(self, run, path, &report);
     if (was_aside)
-        sink_store_add_event(self, SINK_STORE_BACK, &run->shown.run_id, path);
+        sink_store_tell(self, SINK_STORE_BACK, &run->shown.run_id, path);
     if (run->shown.revision > 0 && run->age_sealed_ns == 0)
         run->age_sealed_ns = self->age_ns;
     run->age_used_ns = self->age_ns;
@@ -311,8 +311,7 @@ sink_store_synced(sink_store_t *self, sink_store_run_t *run)
 crema_err_t
 sink_store_rest(sink_store_t *self, sink_store_run_t *run)
 {
-    sink_store_head_t context = {self, run};
-    sink_journal_head_t head = sink_store_head(&context);
+    const sink_journal_head_t head = sink_store_head(self);
     if (run->stage == SINK_STAGE_RESTING)
         return CREMA_OK;
     if (run->stage != SINK_STAGE_LIVE || sink_store_is_unsynced(run))

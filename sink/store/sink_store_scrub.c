@@ -68,7 +68,7 @@ s_fall_back(sink_store_t *self, sink_store_run_t *run, const sink_scrub_found_t 
              "still hold of %llu records is asked for again",
              (unsigned long long)found->damaged_bytes, (unsigned long long)found->missing_frames,
              (unsigned long long)fall.records);
-    sink_store_add_event(self, SINK_STORE_DAMAGED, &run->shown.run_id, text);
+    sink_store_tell(self, SINK_STORE_DAMAGED, &run->shown.run_id, text);
 }
 
 static void

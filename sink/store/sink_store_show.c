@@ -139,7 +139,7 @@ s_refuse(sink_store_t *self, const crema_stream_row_t *asked, crema_stream_row_t
             "removed; those that its file does not contain are lost",
             (unsigned long long)first, (unsigned long long)asked->hi,
             crema_id_uuid(&asked->stream_id, uuid));
-        sink_store_add_event(self, SINK_STORE_REFUSED, &asked->run_id, text);
+        sink_store_tell(self, SINK_STORE_REFUSED, &asked->run_id, text);
     }
     *ret_row = (crema_stream_row_t){
         .stream_id = asked->stream_id,

@@ -35,7 +35,7 @@ s_report_strays(const recovery_t *self)
              "%llu entries of its journal are of streams that another run has, the first of %s: "
              "they are left where they are, and more of them is refused",
              (unsigned long long)self->strays, crema_id_uuid(&self->stray, uuid));
-    sink_store_add_event(self->store, SINK_STORE_STRAYS, &self->run->shown.run_id, text);
+    sink_store_tell(self->store, SINK_STORE_STRAYS, &self->run->shown.run_id, text);
 }
 
 void
@@ -199,23 +199,23 @@ s_on_row(void *context, const crema_stream_row_t *row)
 }
 
 static crema_err_t
-s_on_head(void *context, sink_journal_state_t *ret_state, sink_journal_mark_t **ret_marks)
+s_on_head(void *context, const crema_id_t *run_id, sink_journal_state_t *ret_state,
+          sink_journal_mark_t **ret_marks)
 {
-    const sink_store_head_t *head = context;
-    const crema_id_t *run_id = &head->run->shown.run_id;
-    size_t n = sink_commit_count(head->store->watermarks, run_id);
+    const sink_store_t *self = context;
+    size_t n = sink_commit_count(self->watermarks, run_id);
     marks_t marks = {calloc(n ? n : 1, sizeof *marks.marks), 0};
     if (!marks.marks)
         return CREMA_ENOMEM;
-    sink_commit_each(head->store->watermarks, run_id, s_on_row, &marks);
-    *ret_state = head->run->durable;
+    sink_commit_each(self->watermarks, run_id, s_on_row, &marks);
+    *ret_state = sink_store_run(self, run_id)->durable;
     ret_state->n_marks = marks.n;
     *ret_marks = marks.marks;
     return CREMA_OK;
 }
 
 sink_journal_head_t
-sink_store_head(sink_store_head_t *context)
+sink_store_head(sink_store_t *self)
 {
-    return (sink_journal_head_t){context, s_on_head};
+    return (sink_journal_head_t){self, s_on_head};
 }

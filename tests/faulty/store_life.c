@@ -77,7 +77,7 @@ static void
 s_commit(run_t *run)
 {
     for (int i = 0; i < TRIES && !run->broken; i++) {
-        crema_err_t err = sink_store_commit(run->store, NULL, NULL);
+        crema_err_t err = sink_store_commit(run->store);
         run->broken = err == CREMA_EIO;
         if (err != CREMA_OK)
             continue;

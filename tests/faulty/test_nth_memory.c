@@ -74,10 +74,11 @@ s_activity(void *context)
 static crema_err_t
 s_checkpoint(void *context)
 {
+    const crema_id_t run_id = frames_id(7);
     sink_journal_head_t head = sink_store_head(context);
     sink_journal_state_t state;
     sink_journal_mark_t *marks = NULL;
-    crema_err_t err = head.fn(head.context, &state, &marks);
+    crema_err_t err = head.fn(head.context, &run_id, &state, &marks);
     free(marks);
     return err;
 }
@@ -89,12 +90,13 @@ must_write_no_checkpoint_of_nothing(void **state)
     char *dir = scratch_make(), why[256];
     const sink_store_config_t config = {.dir = dir, .streams_max = 100, .runs_max = 10};
     const crema_id_t run_id = frames_id(7);
-    sink_store_head_t head = {0};
-    if (sink_store_open(&config, why, sizeof why, &head.store) != CREMA_OK)
+    sink_store_t *store;
+    sink_store_run_t *run;
+    if (sink_store_open(&config, why, sizeof why, &store) != CREMA_OK)
         fail_msg("%s", why);
-    must(sink_store_take_run(head.store, &run_id, &head.run));
-    must_fail_with_each_allocation(s_checkpoint, &head, 1);
-    sink_store_close(&head.store);
+    must(sink_store_take_run(store, &run_id, &run));
+    must_fail_with_each_allocation(s_checkpoint, store, 1);
+    sink_store_close(&store);
     scratch_remove(&dir);
 }
 

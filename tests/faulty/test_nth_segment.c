@@ -11,6 +11,7 @@
 #include "crema_frame.h"
 #include "faulty.h"
 #include "frames.h"
+#include "journal_sync.h"
 #include "sink_store.h"
 
 #define RUN 0x70
@@ -93,7 +94,7 @@ static void
 must_commit(sink_store_t *store)
 {
     crema_stream_row_t row;
-    must(sink_store_commit(store, NULL, NULL));
+    must(sink_store_commit(store));
     while (sink_commit_take(sink_store_watermarks(store), &row, 1) > 0)
         ;
 }
@@ -151,7 +152,7 @@ test_a_start_on_a_full_disk_leaves_no_segment(void **state)
         store = must_open();
         must_put(store, 11);
         s_fill_disk(1); /* of the header */
-        assert_int_equal(sink_store_commit(store, NULL, NULL), CREMA_ENOSPC);
+        assert_int_equal(sink_store_commit(store), CREMA_ENOSPC);
         faulty_disarm();
         sink_store_close(&store);
         store = must_open();
@@ -184,11 +185,11 @@ test_a_great_group_goes_to_the_segment_that_was_begun_for_it(void **state)
     assert_true(sink_journal_pending_bytes(journal) > SINK_GROUP_BYTES_MAX - 256);
     for (int i = 0; i < TRIES; i++) {
         s_fill_disk(i == 0); /* of the header, which is there at the second try */
-        assert_int_equal(sink_journal_sync(journal, NULL), CREMA_ENOSPC);
+        assert_int_equal(journal_sync(journal), CREMA_ENOSPC);
         faulty_disarm();
         assert_int_equal(s_segments(s_dir), 1);
     }
-    must(sink_journal_sync(journal, NULL));
+    must(journal_sync(journal));
     assert_int_equal(s_segments(s_dir), 1);
     sink_journal_close(&journal);
     free(bytes);

@@ -60,7 +60,7 @@ must_end_one(sink_store_t *store)
 {
     struct pollfd of = {.fd = sink_store_fd(store), .events = POLLIN};
     assert_int_equal(poll(&of, 1, 10000), 1);
-    must(sink_store_end(store, NULL, NULL));
+    must(sink_store_end(store));
 }
 
 static sink_store_t *
@@ -91,7 +91,7 @@ test_a_slow_sync_delays_only_its_own_run(void **state)
     must_end_one(store);
     assert_int_equal(s_row(store, 2).committed, 3);
     must(s_put(store, 2, OTHER, 4, 4, true, &answer));
-    must(sink_store_commit_run(store, &other, NULL, NULL));
+    must(sink_store_commit_run(store, &other));
     assert_int_equal(s_row(store, 2).committed, 4);
     assert_false(sink_store_is_pending(store, &other));
     assert_true(sink_store_is_pending(store, &slow));
@@ -126,13 +126,13 @@ test_a_slow_sync_that_fails_acknowledges_nothing_of_its_run(void **state)
     must(s_put(store, 2, OTHER, 2, 3, false, &answer));
     s_fails = true;
     sem_post(&s_go);
-    assert_int_equal(sink_store_commit_run(store, &slow, NULL, NULL), CREMA_EIO);
+    assert_int_equal(sink_store_commit_run(store, &slow), CREMA_EIO);
     s_fails = false;
     assert_int_equal(s_row(store, 1).committed, 5);
-    assert_true(sink_store_event(store, &event));
+    assert_true(store_events_take(&event));
     assert_int_equal(event.type, SINK_STORE_BROKEN);
     assert_true(crema_id_equal(&event.run_id, &slow));
-    assert_int_equal(sink_store_commit(store, NULL, NULL), CREMA_EIO); /* nothing is tried again */
+    assert_int_equal(sink_store_commit(store), CREMA_EIO); /* nothing is tried again */
     assert_int_equal(s_row(store, 1).committed, 5);
     sink_store_close(&store);
 }
@@ -157,7 +157,7 @@ test_a_slow_sync_does_not_delay_the_check_of_another_run(void **state)
     while (sink_store_is_scrubbing(store, &waits)) {
         if (!crema_id_is_zero(&waits)) {
             assert_true(crema_id_equal(&waits, &other));
-            must(sink_store_commit_run(store, &waits, NULL, NULL));
+            must(sink_store_commit_run(store, &waits));
             commits++;
         }
         (void)sink_store_scrub_some(store, &scrubbed);
@@ -191,18 +191,17 @@ test_a_slow_write_delays_only_its_own_run(void **state)
         must(sink_store_begin(store, NULL, &due_ns));
         sem_wait(&s_held);
         must(s_put(store, 2, OTHER, (uint64_t)full + 2, (uint64_t)full + 2, false, &answer));
-        must(sink_store_commit_run(store, &other, NULL, NULL));
+        must(sink_store_commit_run(store, &other));
         assert_int_equal(s_row(store, 2).committed, full + 2);
         must_put(store, 1, before + 4, before + 9, false);
         sem_post(&s_go);
-        assert_int_equal(sink_store_commit_run(store, &slow, NULL, NULL),
-                         full ? CREMA_ENOSPC : CREMA_OK);
+        assert_int_equal(sink_store_commit_run(store, &slow), full ? CREMA_ENOSPC : CREMA_OK);
         if (full) {
             assert_int_equal(s_row(store, 1).committed, before);
             assert_true(sink_store_is_pending(store, &slow));
             assert_int_equal(s_put(store, 1, RUN, before + 10, before + 10, false, &answer),
                              CREMA_ENOSPC);
-            must(sink_store_commit_run(store, &slow, NULL, NULL));
+            must(sink_store_commit_run(store, &slow));
         }
         assert_int_equal(s_row(store, 1).committed, before + 9);
         assert_false(sink_store_is_pending(store, &slow));
@@ -230,7 +229,7 @@ test_a_small_group_alone_is_synced_at_once(void **state)
     must(sink_store_begin(store, &pace, &due_ns));
     assert_true(sink_store_has_ended(store));
     assert_int_equal(poll(&(struct pollfd){.fd = sink_store_fd(store), .events = POLLIN}, 1, 0), 0);
-    must(sink_store_end(store, NULL, NULL));
+    must(sink_store_end(store));
     assert_int_equal(s_row(store, 1).committed, 5);
     must_put(store, 1, 6, 9, false);
     must(s_put(store, 2, OTHER, 1, 1, false, &answer));

@@ -5,6 +5,7 @@
 
 #include "frames.h"
 #include "sink_store.h"
+#include "store_events.h"
 
 #define RUN 9
 
@@ -19,7 +20,8 @@ static void
 open_store(void)
 {
     char why[512];
-    sink_store_config_t config = {.dir = s_dir, .streams_max = 10, .runs_max = 10};
+    sink_store_config_t config = {
+        .dir = s_dir, .streams_max = 10, .runs_max = 10, .on_event = store_events_anew()};
     must(sink_store_open(&config, why, sizeof why, &s_store));
     while (sink_store_examine(s_store))
         ;
@@ -52,7 +54,7 @@ must_be(crema_life_t life)
         const sink_run_t *run = sink_store_find(s_store, &s_run);
         assert_non_null(run);
         assert_string_equal(crema_life_name(run->life), crema_life_name(life));
-        must(sink_store_commit(s_store, NULL, NULL));
+        must(sink_store_commit(s_store));
         sink_store_close(&s_store);
         open_store();
     }
@@ -226,7 +228,7 @@ test_what_it_has_cost_is_kept_with_a_verdict_that_counts(void **state)
     const crema_cost_t cost = {.cpu_s = 1, .bytes = 2, .records = 3};
     crema_run_msg_t msg = {.run_id = s_run, .t_start_ns = 1, .owner = {{7}}};
     must(sink_store_run_msg(s_store, CREMA_MSG_RUN_OPEN, &msg, NULL, 5000, &is_new));
-    must(sink_store_commit(s_store, NULL, NULL));
+    must(sink_store_commit(s_store));
     msg.owner.bytes[0] = 8;
     assert_int_equal(sink_store_run_msg(s_store, CREMA_MSG_RUN_SEAL, &msg, &cost, 5000, &is_new),
                      CREMA_EDENIED);
@@ -235,7 +237,7 @@ test_what_it_has_cost_is_kept_with_a_verdict_that_counts(void **state)
     must(sink_store_run_msg(s_store, CREMA_MSG_RUN_SEAL, &msg, &cost, 5000, &is_new));
     assert_true(is_new);
     assert_true(sink_store_pending_bytes(s_store) > 0);
-    must(sink_store_commit(s_store, NULL, NULL));
+    must(sink_store_commit(s_store));
     must(sink_store_run_msg(s_store, CREMA_MSG_RUN_SEAL, &msg, &cost, 5000, &is_new));
     assert_false(is_new);
     assert_int_equal(sink_store_pending_bytes(s_store), 0);
@@ -255,7 +257,7 @@ test_a_stream_belongs_to_one_run(void **state)
     must_put(2);
     assert_true(must_say(CREMA_MSG_RUN_SEAL, NULL));
     must_file(1);
-    must(sink_store_commit(s_store, NULL, NULL));
+    must(sink_store_commit(s_store));
     for (crema_stream_row_t row; sink_commit_take(sink_store_watermarks(s_store), &row, 1) > 0;)
         ;
     sink_store_tick(s_store, 1000000000);
@@ -275,7 +277,7 @@ test_a_stream_belongs_to_one_run(void **state)
     assert_int_equal(row.recv_next, 2);
     assert_true(crema_id_equal(&row.run_id, &asked.run_id));
     assert_int_equal(sink_commit_stats(sink_store_watermarks(s_store)).strays, 1);
-    while (sink_store_event(s_store, &event))
+    while (store_events_take(&event))
         said |= event.type == SINK_STORE_STRAYS && crema_id_equal(&event.run_id, &s_run);
     assert_true(said);
 }
@@ -301,7 +303,7 @@ test_a_list_of_writers_changes_by_so_many_bytes(void **state)
     for (; err == CREMA_OK && taken < 2000; taken += err == CREMA_OK) {
         writer.last = taken % 2;
         err = sink_store_writers(s_store, &list, 5000, &is_new);
-        must(sink_store_commit(s_store, NULL, NULL));
+        must(sink_store_commit(s_store));
     }
     assert_int_equal(err, CREMA_ELIMIT);
     assert_in_range(taken, 300, 328); /* 64 MiB */

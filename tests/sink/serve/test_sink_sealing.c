@@ -80,7 +80,7 @@ must_put(uint64_t first, int64_t now_ns)
     crema_data_t put = frames_put(&s_frames, 1, RUN, first);
     must(sink_store_put(s_store, &put, now_ns, &answer));
     assert_int_equal(answer.decision, SINK_PUT_APPEND);
-    must(sink_store_commit(s_store, NULL, NULL));
+    must(sink_store_commit(s_store));
 }
 
 static void
@@ -89,7 +89,7 @@ must_ask(int64_t now_ns)
     bool is_new;
     must(sink_store_run_msg(s_store, CREMA_MSG_RUN_SEAL, &(crema_run_msg_t){.run_id = s_run}, NULL,
                             now_ns, &is_new));
-    must(sink_store_commit(s_store, NULL, NULL));
+    must(sink_store_commit(s_store));
     sink_sealing_ask(s_sealing, &s_run, !is_new, now_ns);
 }
 
@@ -103,7 +103,7 @@ s_reap(int wait_ms, int64_t now_ns, crema_msg_t *ret_msg)
             return false;
         (void)crema_signals_read(s_signals);
     }
-    must(sink_store_commit(s_store, NULL, NULL));
+    must(sink_store_commit(s_store));
     return true;
 }
 
@@ -306,7 +306,7 @@ test_sealing_is_due_after_a_restart(void **state)
     bool is_new;
     must(sink_store_run_msg(s_store, CREMA_MSG_RUN_SEAL, &(crema_run_msg_t){.run_id = s_run}, NULL,
                             T0_NS, &is_new));
-    must(sink_store_commit(s_store, NULL, NULL));
+    must(sink_store_commit(s_store));
     close_all(); /* killed before the process was started */
     open_all();
     sink_sealing_tick(s_sealing, T0_NS);

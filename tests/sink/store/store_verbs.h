@@ -16,6 +16,7 @@
 #include "frames.h"
 #include "sink_store.h"
 #include "sink_tombs.h"
+#include "store_events.h"
 
 #define RUN 0x70
 static char *s_dir;
@@ -43,7 +44,8 @@ s_teardown(void **state)
 static inline sink_store_config_t
 s_config(void)
 {
-    return (sink_store_config_t){.dir = s_dir, .streams_max = 1000, .runs_max = 100};
+    return (sink_store_config_t){
+        .dir = s_dir, .streams_max = 1000, .runs_max = 100, .on_event = store_events_anew()};
 }
 
 static inline crema_err_t
@@ -79,7 +81,7 @@ static inline void
 must_commit(sink_store_t *store)
 {
     crema_stream_row_t rows[64];
-    must(sink_store_commit(store, NULL, NULL));
+    must(sink_store_commit(store));
     while (sink_commit_take(sink_store_watermarks(store), rows, 64) > 0)
         ;
 }

@@ -11,6 +11,7 @@
 #include "crema_clock.h"
 #include "frames.h"
 #include "sink_store.h"
+#include "store_events.h"
 
 #define SECOND_NS INT64_C(1000000000)
 #define RETAINED 20 /* sealed runs whose journal is kept */
@@ -64,7 +65,8 @@ must_open(uint64_t run_limit)
     sink_store_config_t config = {.dir = s_dir,
                                   .run_limit_bytes = (int64_t)run_limit,
                                   .streams_max = 1 << 20,
-                                  .runs_max = 1 << 20};
+                                  .runs_max = 1 << 20,
+                                  .on_event = store_events_anew()};
     if (sink_store_open(&config, why, sizeof why, &store) != CREMA_OK)
         fail_msg("%s", why);
     sink_store_tick(store, s_mono_ns);
@@ -75,7 +77,7 @@ static void
 must_commit(sink_store_t *store)
 {
     crema_stream_row_t rows[256];
-    must(sink_store_commit(store, NULL, NULL));
+    must(sink_store_commit(store));
     while (sink_commit_take(sink_store_watermarks(store), rows, 256) > 0)
         ;
 }
@@ -276,9 +278,9 @@ test_a_run_that_meets_its_limit_loses_records_and_no_other_does(void **state)
         assert_int_equal(must_put(store, 1, 1, seq, seq + 99), SINK_PUT_APPEND);
     must_commit(store);
     assert_in_range(sink_store_bytes(store), 100 << 10, 130 << 10);
-    assert_true(sink_store_event(store, &event));
+    assert_true(store_events_take(&event));
     assert_int_equal(event.type, SINK_STORE_RUN_FULL);
-    assert_false(sink_store_event(store, &event)); /* once */
+    assert_false(store_events_take(&event)); /* once */
     assert_true(sink_store_find(store, &run_id)->is_full);
     must(sink_store_run_dir(store, &run_id, dir));
     must(sink_journal_read(dir, &visitor, &report));

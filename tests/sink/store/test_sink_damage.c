@@ -10,6 +10,7 @@
 
 #include "frames.h"
 #include "sink_store.h"
+#include "store_events.h"
 
 #define SECOND_NS INT64_C(1000000000)
 #define RUN 0x70
@@ -41,7 +42,8 @@ must_open(void)
 {
     sink_store_t *store;
     char why[512];
-    sink_store_config_t config = {.dir = s_dir, .streams_max = 100, .runs_max = 10};
+    sink_store_config_t config = {
+        .dir = s_dir, .streams_max = 100, .runs_max = 10, .on_event = store_events_anew()};
     if (sink_store_open(&config, why, sizeof why, &store) != CREMA_OK)
         fail_msg("%s", why);
     sink_store_tick(store, SECOND_NS);
@@ -64,7 +66,7 @@ static void
 must_commit(sink_store_t *store)
 {
     crema_stream_row_t rows[64];
-    must(sink_store_commit(store, NULL, NULL));
+    must(sink_store_commit(store));
     while (sink_commit_take(sink_store_watermarks(store), rows, 64) > 0)
         ;
 }
@@ -120,11 +122,11 @@ must_spoil(uint8_t run, const char *name, size_t from, size_t to)
 }
 
 static bool
-s_has_event(sink_store_t *store, int type, const char *text)
+s_has_event(int type, const char *text)
 {
     sink_store_event_t event;
     bool found = false;
-    while (sink_store_event(store, &event))
+    while (store_events_take(&event))
         found |= (int)event.type == type && strstr(event.text, text);
     return found;
 }
@@ -178,7 +180,7 @@ test_what_damage_took_is_asked_for_again(void **state)
     assert_int_equal(must_row(store, RUN).committed, 20);
     assert_int_equal(must_row(store, RUN).recv_next, 21);
     assert_int_equal(must_row(store, RUN).hi, 50);
-    assert_true(s_has_event(store, SINK_STORE_DAMAGED, "1 entries are missing"));
+    assert_true(s_has_event(SINK_STORE_DAMAGED, "1 entries are missing"));
     assert_int_equal(s_put(store, RUN, RUN, 51, 60), CREMA_OK); /* a gap: not taken */
     assert_int_equal(must_row(store, RUN).recv_next, 21);
     sink_store_close(&store);
@@ -243,7 +245,7 @@ test_damage_before_the_newest_checkpoint_is_asked_for_again(void **state)
     assert_int_equal(must_row(store, RUN).committed, 40);
     sink_store_scrubbed_t scrubbed = must_scrub(store);
     assert_true(scrubbed.fell && !scrubbed.for_list);
-    assert_true(s_has_event(store, SINK_STORE_DAMAGED, "1 entries are missing"));
+    assert_true(s_has_event(SINK_STORE_DAMAGED, "1 entries are missing"));
     assert_int_equal(must_row(store, RUN).committed, 10);
     assert_int_equal(must_row(store, RUN).recv_next, 11);
     assert_int_equal(must_row(store, RUN).hi, 40);
@@ -370,7 +372,7 @@ test_a_journal_of_which_nothing_can_be_read_is_kept(void **state)
         store = must_open();
         assert_int_equal(s_size(run, "000001.journal.damaged"), size);
         assert_int_equal(must_row(store, run).committed, 0);
-        assert_true(s_has_event(store, SINK_STORE_DAMAGED, "bytes cannot be read"));
+        assert_true(s_has_event(SINK_STORE_DAMAGED, "bytes cannot be read"));
         must_write(store, run, 1, 30); /* as a spool has it */
         assert_int_equal(must_read(run, &last).damaged_bytes, size);
         assert_int_equal(last, 30);
@@ -390,7 +392,7 @@ test_a_segment_no_longer_than_its_header_was_never_written_to(void **state)
     assert_int_equal(truncate(path, 60), 0);
     store = must_open();
     assert_int_equal(s_size(RUN, "000001.journal") + s_size(RUN, "000001.journal.damaged"), 0);
-    assert_false(s_has_event(store, SINK_STORE_DAMAGED, ""));
+    assert_false(s_has_event(SINK_STORE_DAMAGED, ""));
     must_write(store, RUN, 1, 10);
     sink_store_close(&store);
 }
@@ -430,7 +432,7 @@ test_one_journal_that_cannot_be_read_stops_nobody_else(void **state)
 
     store = must_open();
     assert_int_equal(sink_store_report(store).aside, 1);
-    assert_true(s_has_event(store, SINK_STORE_ASIDE, "000001.journal"));
+    assert_true(s_has_event(SINK_STORE_ASIDE, "000001.journal"));
     assert_non_null(
         strstr(sink_store_find(store, &run_id)->aside, "000001.journal: Is a directory"));
     must_write(store, OTHER, 11, 20);
@@ -444,7 +446,7 @@ test_one_journal_that_cannot_be_read_stops_nobody_else(void **state)
     assert_int_equal(s_put(store, RUN, RUN, 11, 20), CREMA_EIO);
     sink_store_tick(store, 7 * SECOND_NS);
     must_write(store, RUN, 11, 20);
-    assert_true(s_has_event(store, SINK_STORE_BACK, ""));
+    assert_true(s_has_event(SINK_STORE_BACK, ""));
     assert_int_equal(must_row(store, RUN).committed, 20);
     assert_int_equal(sink_store_report(store).aside, 0);
     sink_store_close(&store);

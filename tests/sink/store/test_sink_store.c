@@ -253,13 +253,13 @@ test_store_ends_when_one_of_many_syncs_fails(void **state)
     const crema_id_t bad = frames_id(bad_run);
     assert_int_equal(pipe(fds), 0);
     assert_true(dup2(fds[1], s_journal_fd(&bad)) >= 0);
-    assert_int_equal(sink_store_commit(store, NULL, NULL), CREMA_EIO);
+    assert_int_equal(sink_store_commit(store), CREMA_EIO);
     assert_int_equal(s_row(store, bad_run).committed, 1);
-    assert_true(sink_store_event(store, &event));
+    assert_true(store_events_take(&event));
     assert_int_equal(event.type, SINK_STORE_BROKEN);
     assert_true(crema_id_equal(&event.run_id, &bad));
     assert_non_null(strstr(event.text, "Invalid argument"));
-    assert_false(sink_store_event(store, &event));
+    assert_false(store_events_take(&event));
     close(fds[0]), close(fds[1]);
     sink_store_close(&store);
     store = must_open(NULL);

@@ -213,7 +213,7 @@ test_store_keeps_what_it_refused(void **state)
             must(sink_store_stream(store, &settled, &row));
             assert_int_equal(sink_store_report(store).refused_records, 7);
             sink_store_event_t event;
-            bool told = sink_store_event(store, &event);
+            bool told = store_events_take(&event);
             assert_true(told == (round == 0 && again == 0)); /* once */
             if (told) {
                 assert_int_equal(event.type, SINK_STORE_REFUSED);
@@ -353,7 +353,7 @@ test_store_waits_for_room(void **state)
     snprintf(ballast, sizeof ballast, "%s/ballast", s_dir);
     scratch_fill(ballast);
     must_put(store, 1, 6, 600, false);
-    assert_int_equal(sink_store_commit(store, NULL, NULL), CREMA_ENOSPC);
+    assert_int_equal(sink_store_commit(store), CREMA_ENOSPC);
     assert_int_equal(s_row(store, 1).committed, 5);
     assert_int_equal(sink_store_space(store, &free_b), SINK_SPACE_FULL);
     assert_int_equal(s_put(store, 1, RUN, 601, 602, false, &answer), CREMA_ENOSPC);
@@ -388,18 +388,18 @@ must_keep_each_part_of_the_list_of_writers_once(void **state)
     assert_true(s_is_new(store, 1, 2, 80));
     assert_true(s_is_new(store, 0, 2, 70));
     assert_false(s_is_new(store, 1, 2, 80));
-    must(sink_store_commit(store, NULL, NULL));
+    must(sink_store_commit(store));
     must_say(store, CREMA_MSG_RUN_SEAL, RUN, NULL, true);
     must_seal(store, RUN, 1, 6000);
     assert_false(must_find(store, RUN)->late);
-    must(sink_store_commit(store, NULL, NULL));
+    must(sink_store_commit(store));
     sink_store_close(&store);
     store = must_open(NULL);
     assert_false(s_is_new(store, 0, 2, 70));
     assert_false(must_find(store, RUN)->late);
     assert_true(s_is_new(store, 0, 2, 71));
     assert_true(must_find(store, RUN)->late);
-    must(sink_store_commit(store, NULL, NULL));
+    must(sink_store_commit(store));
     sink_store_close(&store);
     store = must_open(NULL);
     assert_true(must_find(store, RUN)->late);

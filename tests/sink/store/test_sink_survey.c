@@ -52,7 +52,7 @@ must_make_store(void)
     frames_add_dicts(&s_frames, 1, 5);
     crema_data_t put = frames_put(&s_frames, 1, RUN, 1);
     must(sink_store_put(store, &put, 5000, &answer));
-    must(sink_store_commit(store, NULL, NULL));
+    must(sink_store_commit(store));
     return store;
 }
 
