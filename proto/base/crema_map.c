@@ -134,6 +134,17 @@ crema_map_add(crema_map_t *self, const crema_id_t *key, void *value)
 }
 
 void *
+crema_map_make(crema_map_t *self, const crema_id_t *key, size_t bytes, crema_err_t *ret_err)
+{
+    void *value = calloc(1, bytes);
+    *ret_err = value ? crema_map_add(self, key, value) : CREMA_ENOMEM;
+    if (*ret_err == CREMA_OK)
+        return value;
+    free(value);
+    return NULL;
+}
+
+void *
 crema_map_find(const crema_map_t *self, const crema_id_t *key)
 {
     return self->slots[s_probe(self, key)].value;

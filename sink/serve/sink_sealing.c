@@ -89,17 +89,10 @@ sink_sealing_destroy(sink_sealing_t **self_p)
 static pace_t *
 s_pace(sink_sealing_t *self, const crema_id_t *run_id)
 {
+    crema_err_t err;
     pace_t *pace = crema_map_find(self->paces, run_id);
-    if (pace)
-        return pace;
-    pace = calloc(1, sizeof *pace);
-    if (!pace)
-        return NULL;
-    pace->run_id = *run_id;
-    if (crema_map_add(self->paces, run_id, pace) != CREMA_OK) {
-        free(pace);
-        return NULL;
-    }
+    if (!pace && (pace = crema_map_make(self->paces, run_id, sizeof *pace, &err)) != NULL)
+        pace->run_id = *run_id;
     return pace;
 }
 

@@ -161,18 +161,11 @@ sink_views_destroy(sink_views_t **self_p)
 crema_err_t
 sink_views_feed(sink_views_t *self, const crema_id_t *run_id, sink_journal_position_t place)
 {
+    crema_err_t err = CREMA_OK;
     view_t *view = crema_map_find(self->views, run_id);
-    if (!view) {
-        view = calloc(1, sizeof *view);
-        if (!view)
-            return CREMA_ENOMEM;
-        view->run_id = *run_id;
-        crema_err_t err = crema_map_add(self->views, &view->run_id, view);
-        if (err != CREMA_OK) {
-            free(view);
-            return err;
-        }
-    }
+    if (!view && !(view = crema_map_make(self->views, run_id, sizeof *view, &err)))
+        return err;
+    view->run_id = *run_id;
     view->place = place;
     view->fresh = true;
     return CREMA_OK;

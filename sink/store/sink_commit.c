@@ -74,25 +74,19 @@ sink_commit_destroy(sink_commit_t **self_p)
     *self_p = NULL;
 }
 
-static crema_err_t
-s_run(sink_commit_t *self, const crema_id_t *run_id, run_t **ret_run)
+static run_t *
+s_run(sink_commit_t *self, const crema_id_t *run_id, crema_err_t *ret_err)
 {
     run_t *run = crema_map_find(self->runs, run_id);
-    if (!run) {
-        run = calloc(1, sizeof *run);
-        if (!run)
-            return CREMA_ENOMEM;
+    if (run)
+        return run;
+    run = crema_map_make(self->runs, run_id, sizeof *run, ret_err);
+    if (run) {
         run->run_id = *run_id;
         crema_list_init(&run->unsynced);
         crema_list_init(&run->syncing);
-        crema_err_t err = crema_map_add(self->runs, run_id, run);
-        if (err != CREMA_OK) {
-            free(run);
-            return err;
-        }
     }
-    *ret_run = run;
-    return CREMA_OK;
+    return run;
 }
 
 static void
@@ -108,22 +102,16 @@ static crema_err_t
 s_add(sink_commit_t *self, const crema_id_t *stream_id, const crema_id_t *run_id,
       stream_t **ret_stream)
 {
-    run_t *run;
-    crema_err_t err = s_run(self, run_id, &run);
-    if (err != CREMA_OK)
+    crema_err_t err;
+    run_t *run = s_run(self, run_id, &err);
+    if (!run)
         return err;
-    stream_t *stream = calloc(1, sizeof *stream);
-    if (stream) {
-        stream->stream_id = *stream_id;
-        err = crema_map_add(self->streams, stream_id, stream);
-    } else {
-        err = CREMA_ENOMEM;
-    }
-    if (err != CREMA_OK) {
-        free(stream);
+    stream_t *stream = crema_map_make(self->streams, stream_id, sizeof *stream, &err);
+    if (!stream) {
         s_drop_empty(self, run);
         return err;
     }
+    stream->stream_id = *stream_id;
     stream->run = run;
     stream->next_of_run = run->streams;
     run->streams = stream;

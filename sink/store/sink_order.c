@@ -54,30 +54,24 @@ sink_order_destroy(sink_order_t **self_p)
     *self_p = NULL;
 }
 
-static crema_err_t
-s_stream(sink_order_t *self, const crema_id_t *stream_id, uint64_t next, stream_t **ret_stream)
+/* NULL: *ret_err says why. */
+static stream_t *
+s_stream(sink_order_t *self, const crema_id_t *stream_id, uint64_t next, crema_err_t *ret_err)
 {
     stream_t *stream = crema_map_find(self->streams, stream_id);
-    if (!stream) {
-        stream = calloc(1, sizeof *stream);
-        if (!stream)
-            return CREMA_ENOMEM;
+    if (stream)
+        return stream;
+    stream = crema_map_make(self->streams, stream_id, sizeof *stream, ret_err);
+    if (stream)
         stream->next = next;
-        crema_err_t err = crema_map_add(self->streams, stream_id, stream);
-        if (err != CREMA_OK) {
-            free(stream);
-            return err;
-        }
-    }
-    *ret_stream = stream;
-    return CREMA_OK;
+    return stream;
 }
 
 crema_err_t
 sink_order_begin(sink_order_t *self, const crema_id_t *stream_id, uint64_t last)
 {
-    stream_t *stream;
-    return s_stream(self, stream_id, last + 1, &stream);
+    crema_err_t err;
+    return s_stream(self, stream_id, last + 1, &err) ? CREMA_OK : err;
 }
 
 /* Inserts in order, searching from the end, where most PUTs belong. */
@@ -103,9 +97,9 @@ crema_err_t
 sink_order_take(sink_order_t *self, const crema_id_t *stream_id, const sink_order_put_t *place,
                 bool *ret_now)
 {
-    stream_t *stream;
-    crema_err_t err = s_stream(self, stream_id, 1, &stream);
-    if (err != CREMA_OK)
+    crema_err_t err;
+    stream_t *stream = s_stream(self, stream_id, 1, &err);
+    if (!stream)
         return err;
     *ret_now = place->first <= stream->next;
     if (!*ret_now)

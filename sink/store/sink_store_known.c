@@ -1,7 +1,6 @@
 /* The runs that the store knows, and their directories. */
 #include <dirent.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -21,15 +20,11 @@ sink_store_run(const sink_store_t *self, const crema_id_t *run_id)
 crema_err_t
 sink_store_add_run(sink_store_t *self, const crema_id_t *run_id, sink_store_run_t **ret_run)
 {
-    sink_store_run_t *run = calloc(1, sizeof *run);
+    crema_err_t err;
+    sink_store_run_t *run = crema_map_make(self->runs, run_id, sizeof *run, &err);
     if (!run)
-        return CREMA_ENOMEM;
-    run->shown.run_id = *run_id;
-    crema_err_t err = crema_map_add(self->runs, run_id, run);
-    if (err != CREMA_OK) {
-        free(run);
         return err;
-    }
+    run->shown.run_id = *run_id;
     crema_list_append(&self->unread, &run->unread);
     *ret_run = run;
     return CREMA_OK;

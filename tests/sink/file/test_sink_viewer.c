@@ -10,7 +10,6 @@
 #include <hdf5.h>
 
 #include "frames.h"
-#include "journal_sync.h"
 #include "sink_journal.h"
 #include "sink_viewer.h"
 #include "sink_viewing.h"
@@ -67,7 +66,7 @@ must_commit(uint64_t first, uint64_t last)
         .t_recv_ns = 1,
     };
     must(sink_journal_put(s_journal, &put));
-    must(journal_sync(s_journal));
+    must(sink_journal_sync(s_journal, NULL));
 }
 
 /* What the serving sink says of a run, and all that follows from it. */
