@@ -49,52 +49,16 @@ typedef enum {
     CREMA_DICT_STREAM = CREMA_DICT_COUNT, /* created by the sink, never on the wire */
 } crema_dict_t;
 
-/* Stream tables are numbered on the wire: append only. */
+/* CREMA_TABLE_CHUNKS and so on, in the order of their declarations. */
 typedef enum {
-    CREMA_TABLE_CHUNKS,
-    CREMA_TABLE_ACTIVITIES,
-    CREMA_TABLE_WORKER_SAMPLES,
-    CREMA_TABLE_MEMBERSHIP,
-    CREMA_TABLE_HEARTBEATS,
-    CREMA_TABLE_SECTIONS,
-    CREMA_TABLE_CUSTOM,
-    CREMA_TABLE_TASK_EVENTS,
-    CREMA_TABLE_TASK_DEPS,
-    CREMA_TABLE_WIRE_COUNT, /* tables from here on are never sent in a Batch */
-    CREMA_TABLE_GAPS = CREMA_TABLE_WIRE_COUNT,
-    CREMA_TABLE_CLOCK,
-    CREMA_TABLE_DICT_STREAM,
-    CREMA_TABLE_DICT_WORKER, /* from here to the last one in the order of crema_dict_t */
-    CREMA_TABLE_DICT_TASK_PREFIX,
-    CREMA_TABLE_DICT_ACTIVITY,
-    CREMA_TABLE_DICT_UNIT,
-    CREMA_TABLE_DICT_METRIC,
-    CREMA_TABLE_DICT_SPAN,
-    CREMA_TABLE_DICT_DATASET,
-    CREMA_TABLE_DICT_FILE,
-    CREMA_TABLE_DICT_SECTION,
-    CREMA_TABLE_DICT_BRANCH,
-    CREMA_TABLE_WORKFLOW,
-    CREMA_TABLE_PER_WORKER,
-    CREMA_TABLE_PER_TASK_PREFIX,
-    CREMA_TABLE_PER_ACTIVITY,
-    CREMA_TABLE_PER_DATASET,
-    CREMA_TABLE_PER_SECTION,
-    CREMA_TABLE_WASTED,
-    CREMA_TABLE_PER_PASS,
-    CREMA_TABLE_SPLIT,
-    CREMA_TABLE_WATERFALL,
-    CREMA_TABLE_BOTTLENECKS,
-    CREMA_TABLE_MONITOR,
-    CREMA_TABLE_EFFICIENCY,
-    CREMA_TABLE_CHUNK_MODEL,
-    CREMA_TABLE_STRAGGLERS,
-    CREMA_TABLE_COMPLETENESS,
-    CREMA_TABLE_LIMITS,
-    CREMA_TABLE_WORKER_COUNT,
-    CREMA_TABLE_SCHEMA_COLUMNS,
+#define TABLE(ID, ...) CREMA_TABLE_##ID,
+#define COLUMN(...)
+#define END(name)
+#include "crema_columns.def"
     CREMA_TABLE_COUNT,
 } crema_table_id_t;
+
+#define CREMA_TABLE_WIRE_COUNT CREMA_TABLE_GAPS /* tables from here on are never sent in a Batch */
 
 typedef struct {
     const char *name;
