@@ -92,7 +92,7 @@ s_on_message(void *context, const uint8_t *bytes, size_t size)
         self->refusal = msg.fence.reason;
         crema_log_info("fenced", CREMA_TEXT("reason", agent_words_fence(msg.fence.reason)));
     }
-    crema_session_on_message(self->session, &msg, self->heard_ns, crema_clock_real_ns());
+    crema_session_on_message(self->session, &msg, self->heard_ns);
 }
 
 static crema_err_t
@@ -314,7 +314,7 @@ agent_delivery_scan(agent_delivery_t *self)
 void
 agent_delivery_tick(agent_delivery_t *self)
 {
-    crema_session_on_tick(self->session, crema_clock_mono_ns(), crema_clock_real_ns());
+    crema_session_on_tick(self->session, crema_clock_mono_ns());
     s_pump(self);
 }
 

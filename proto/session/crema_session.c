@@ -372,27 +372,25 @@ s_on_barrier(crema_session_t *self, const crema_msg_t *msg)
 }
 
 void
-crema_session_on_message(crema_session_t *self, const crema_msg_t *msg, int64_t now_mono_ns,
-                         int64_t now_real_ns)
+crema_session_on_message(crema_session_t *self, const crema_msg_t *msg, int64_t now_ns)
 {
-    (void)now_real_ns;
     if (self->state == CREMA_SESSION_CLOSED || self->state == CREMA_SESSION_BACKOFF)
         return;
     if (msg->type == CREMA_MSG_WELCOME) {
-        s_on_welcome(self, msg, now_mono_ns);
+        s_on_welcome(self, msg, now_ns);
         return;
     }
     if (msg->type == CREMA_MSG_FENCE) {
-        s_on_fence(self, msg, now_mono_ns);
+        s_on_fence(self, msg, now_ns);
         return;
     }
     if (!s_is_welcomed(self) || msg->session != self->agg_session)
         return; /* from an earlier session */
     if (msg->type == CREMA_MSG_ACK) {
-        s_on_ack(self, &msg->ack, now_mono_ns);
+        s_on_ack(self, &msg->ack, now_ns);
     } else if (msg->type == CREMA_MSG_REPLAY) {
-        self->stats.replays += crema_sender_rewind(self->sender, &msg->replay.stream_id,
-                                                   msg->replay.from_seq, now_mono_ns);
+        self->stats.replays +=
+            crema_sender_rewind(self->sender, &msg->replay.stream_id, msg->replay.from_seq, now_ns);
     } else if (msg->type == CREMA_MSG_BARRIER) {
         s_on_barrier(self, msg);
     }
@@ -449,43 +447,41 @@ crema_session_due_ns(const crema_session_t *self)
 }
 
 void
-crema_session_on_tick(crema_session_t *self, int64_t now_mono_ns, int64_t now_real_ns)
+crema_session_on_tick(crema_session_t *self, int64_t now_ns)
 {
-    (void)now_real_ns;
     crema_sender_retry(self->sender);
     switch (self->state) {
     case CREMA_SESSION_INIT:
     case CREMA_SESSION_BACKOFF:
-        if (now_mono_ns >= self->dial_at_ns)
+        if (now_ns >= self->dial_at_ns)
             self->want_dial = true;
         break;
     case CREMA_SESSION_HELLO_SENT:
-        if (now_mono_ns >= self->hello_until_ns)
-            s_back_off(self, 0, now_mono_ns);
+        if (now_ns >= self->hello_until_ns)
+            s_back_off(self, 0, now_ns);
         break;
     case CREMA_SESSION_STREAMING:
-        s_on_welcomed_tick(self, now_mono_ns);
+        s_on_welcomed_tick(self, now_ns);
         break;
     case CREMA_SESSION_BYE_SENT:
-        if (now_mono_ns >= self->bye_until_ns)
+        if (now_ns >= self->bye_until_ns)
             s_close(self, self->end);
         return;
     default:
         return;
     }
-    bool answered =
-        self->state == CREMA_SESSION_STREAMING ||
-        (self->state == CREMA_SESSION_HELLO_SENT &&
-         now_mono_ns <= self->hello_until_ns - HELLO_PATIENCE_NS + UNANSWERED_PATIENCE_NS);
+    bool answered = self->state == CREMA_SESSION_STREAMING ||
+                    (self->state == CREMA_SESSION_HELLO_SENT &&
+                     now_ns <= self->hello_until_ns - HELLO_PATIENCE_NS + UNANSWERED_PATIENCE_NS);
     if (s_is_drained(self) && !answered) {
         s_close(self,
                 self->end_when_drained); /* nothing is left, and no aggregator to send BYE to */
         return;
     }
-    if (!self->draining || now_mono_ns < self->drain_deadline_ns)
+    if (!self->draining || now_ns < self->drain_deadline_ns)
         return;
     if (self->state == CREMA_SESSION_STREAMING)
-        s_say_bye(self, CREMA_SESSION_END_DEADLINE, now_mono_ns);
+        s_say_bye(self, CREMA_SESSION_END_DEADLINE, now_ns);
     else
         s_close(self, CREMA_SESSION_END_DEADLINE);
 }

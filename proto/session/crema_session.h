@@ -111,9 +111,8 @@ void crema_session_on_data_sent(crema_session_t *self, const crema_id_t *stream_
                                 uint64_t first_seq, uint32_t n, size_t bytes, int64_t now_ns);
 /* The socket had no connection for the message of a SEND. */
 void crema_session_on_unsent(crema_session_t *self, int64_t now_ns);
-void crema_session_on_message(crema_session_t *self, const crema_msg_t *msg, int64_t now_mono_ns,
-                              int64_t now_real_ns);
-void crema_session_on_tick(crema_session_t *self, int64_t now_mono_ns, int64_t now_real_ns);
+void crema_session_on_message(crema_session_t *self, const crema_msg_t *msg, int64_t now_ns);
+void crema_session_on_tick(crema_session_t *self, int64_t now_ns);
 /* Delivers what there is, sends BYE and closes; gives up at deadline_ns. */
 void crema_session_drain(crema_session_t *self, int64_t deadline_ns, int64_t now_ns);
 

@@ -246,8 +246,7 @@ s_receive(swarm_t *self, member_t *member)
             self->newest = member->agg_session = msg.session;
         if (msg.type == CREMA_MSG_FENCE && (size_t)msg.fence.reason < 16)
             self->fences[msg.fence.reason]++;
-        crema_session_on_message(member->session, &msg, crema_clock_mono_ns(),
-                                 crema_clock_real_ns());
+        crema_session_on_message(member->session, &msg, crema_clock_mono_ns());
         s_pump(self, member);
     }
     zmq_msg_close(&part);
@@ -330,7 +329,7 @@ s_tick(swarm_t *self, member_t *member)
         s_abuse(self, member);
     else if (self->rate_per_s > 0)
         s_write(self, member, now_ns);
-    crema_session_on_tick(member->session, now_ns, crema_clock_real_ns());
+    crema_session_on_tick(member->session, now_ns);
     s_attend(self, member);
 }
 

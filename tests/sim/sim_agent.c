@@ -221,7 +221,7 @@ void
 sim_agent_on_message(sim_t *sim, int a, const crema_msg_t *msg)
 {
     sim_agent_t *agent = &sim->agents[a];
-    crema_session_on_message(agent->session, msg, s_clock(sim, a), s_clock(sim, a));
+    crema_session_on_message(agent->session, msg, s_clock(sim, a));
     s_drive(sim, a);
 }
 
@@ -261,7 +261,7 @@ s_tick(sim_t *sim, int a, int life, crema_msg_t *msg)
             sim_record(sim, agent->own_stream[run], false);
     }
     s_scan(sim, a, false);
-    crema_session_on_tick(agent->session, s_clock(sim, a), s_clock(sim, a));
+    crema_session_on_tick(agent->session, s_clock(sim, a));
     s_drive(sim, a);
 }
 

@@ -150,7 +150,7 @@ s_happen(rig_t *rig, const step_t *step, int64_t now)
     crema_msg_t msg = {.session = SESSION};
     switch (step->event) {
     case TICK:
-        crema_session_on_tick(rig->session, now, now);
+        crema_session_on_tick(rig->session, now);
         return;
     case STREAM:
     case CLOSED:
@@ -215,7 +215,7 @@ s_happen(rig_t *rig, const step_t *step, int64_t now)
         msg.fence.retry_after_ms = (uint32_t)step->b;
         break;
     }
-    crema_session_on_message(rig->session, &msg, now, now);
+    crema_session_on_message(rig->session, &msg, now);
 }
 
 static void
