@@ -79,8 +79,7 @@ s_decode_body(const crema_wire_kind_t *kind, const uint8_t *body, size_t len, cr
               crema_msg_t *ret)
 {
     crema_arena_begin(arena, len);
-    if (crema_wire_unpack(&kind->layout, body, len, arena, ret) &&
-        (!kind->check || kind->check(ret)))
+    if (crema_wire_unpack(&kind->layout, body, len, arena, ret) && crema_wire_is_sound(ret))
         return CREMA_OK;
     return crema_arena_refused(arena) ? CREMA_ELIMIT : CREMA_EPROTO;
 }

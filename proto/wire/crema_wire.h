@@ -32,32 +32,38 @@
 #define CREMA_WIRE_ARENA_BYTES                                                                     \
     (CREMA_ARENA_FACTOR * (size_t)CREMA_WIRE_MESSAGE_MAX + CREMA_ARENA_SLACK)
 
-/* Numbers are the protocol: append only. */
+/* X(TYPE, number, body): its name in crema.proto is that of the body. Numbers are the protocol: append only.
+ * RUN_OPEN, RUN_END and RUN_WRITERS go from the collector to the aggregator, and on to the sink. */
+#define CREMA_MESSAGES(X)                                                                          \
+    X(HELLO, 1, hello)                                                                             \
+    X(DATA, 2, data)                                                                               \
+    X(HEARTBEAT, 3, heartbeat)                                                                     \
+    X(BYE, 4, bye)                                                                                 \
+    X(WELCOME, 16, welcome)                                                                        \
+    X(ACK, 17, ack)                                                                                \
+    X(REPLAY, 18, replay)                                                                          \
+    X(BARRIER, 19, barrier)                                                                        \
+    X(FENCE, 20, fence)                                                                            \
+    X(OPEN, 32, open)                                                                              \
+    X(PUT, 33, put)                                                                                \
+    X(RUN_SEAL, 34, run_seal)                                                                      \
+    X(CLOCK, 35, clock_sample)                                                                     \
+    X(STATE, 48, state)                                                                            \
+    X(COMMITTED, 49, committed)                                                                    \
+    X(NACK, 50, nack)                                                                              \
+    X(FULL, 51, full)                                                                              \
+    X(SEALED, 52, sealed)                                                                          \
+    X(RUN_LISTED, 53, run_listed)                                                                  \
+    X(RUN_OPEN, 64, run_open)                                                                      \
+    X(RUN_END, 65, run_end)                                                                        \
+    X(RUN_QUERY, 66, run_query)                                                                    \
+    X(RUN_STATE, 67, run_state)                                                                    \
+    X(RUN_WRITERS, 68, run_writers)
+
 typedef enum {
-    CREMA_MSG_HELLO = 1,
-    CREMA_MSG_DATA = 2,
-    CREMA_MSG_HEARTBEAT = 3,
-    CREMA_MSG_BYE = 4,
-    CREMA_MSG_WELCOME = 16,
-    CREMA_MSG_ACK = 17,
-    CREMA_MSG_REPLAY = 18,
-    CREMA_MSG_BARRIER = 19,
-    CREMA_MSG_FENCE = 20,
-    CREMA_MSG_OPEN = 32,
-    CREMA_MSG_PUT = 33,
-    CREMA_MSG_RUN_SEAL = 34,
-    CREMA_MSG_CLOCK = 35,
-    CREMA_MSG_STATE = 48,
-    CREMA_MSG_COMMITTED = 49,
-    CREMA_MSG_NACK = 50,
-    CREMA_MSG_FULL = 51,
-    CREMA_MSG_SEALED = 52,
-    CREMA_MSG_RUN_LISTED = 53,
-    CREMA_MSG_RUN_OPEN = 64, /* collector -> aggregator, and on to the sink */
-    CREMA_MSG_RUN_END = 65,
-    CREMA_MSG_RUN_QUERY = 66,
-    CREMA_MSG_RUN_STATE = 67,
-    CREMA_MSG_RUN_WRITERS = 68, /* collector -> aggregator, and on to the sink */
+#define X(type, number, body) CREMA_MSG_##type = number,
+    CREMA_MESSAGES(X)
+#undef X
 } crema_msg_type_t;
 
 #define CREMA_STREAM_FLAG_CLOSED 1u /* its END record exists: hi is final */

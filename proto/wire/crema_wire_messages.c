@@ -121,7 +121,7 @@ static const crema_wire_field_t s_fence[] = {
 static const crema_wire_field_t s_open[] = {AT(TABLE, Crema__Open, table, table)};
 static const crema_wire_field_t s_committed[] = {AT(TABLE, Crema__Committed, table, table)};
 
-static const crema_wire_field_t s_clock[] = {
+static const crema_wire_field_t s_clock_sample[] = {
     AT(NEED_ID, Crema__ClockSample, run_id, clock.run_id),
     AT(NEED_ID, Crema__ClockSample, agent_id, clock.agent_id),
     NUMBER(LONG, Crema__ClockSample, t_ns, clock.t_ns),
@@ -229,67 +229,41 @@ static const crema_wire_field_t s_run_state[] = {
     NUMBER(WORD, Crema__RunState, writers_kept, run_state.writers_kept),
 };
 
-/* Further checks: n frames from first on, each at least a header long, and numbers that do not
- * wrap. */
+/* n frames from first on, each at least a header long, and numbers that do not wrap. */
 static bool
-s_check_data(const crema_msg_t *msg)
+s_is_sound_data(const crema_data_t *data)
 {
-    const crema_data_t *data = &msg->data;
     uint64_t end;
     return data->first_seq >= 1 && data->n >= 1 &&
            data->n <= data->frames_bytes / CREMA_FRAME_HEADER_BYTES &&
            !__builtin_add_overflow(data->first_seq, data->n, &end);
 }
 
-static bool
-s_check_replay(const crema_msg_t *msg)
+bool
+crema_wire_is_sound(const crema_msg_t *msg)
 {
-    return msg->replay.from_seq >= 1;
-}
-
-static bool
-s_check_nack(const crema_msg_t *msg)
-{
-    return msg->nack.expected_next >= 1;
-}
-
-static bool
-s_check_writers(const crema_msg_t *msg)
-{
-    return msg->writers.part < msg->writers.parts &&
-           msg->writers.parts <= CREMA_WIRE_WRITER_PARTS_MAX;
-}
-
-#define KIND(type, descriptor, fields, check)                                                      \
-    {                                                                                              \
-        CREMA_MSG_##type, #type, LAYOUT(descriptor, fields), check                                 \
+    switch (msg->type) {
+    case CREMA_MSG_DATA:
+    case CREMA_MSG_PUT:
+        return s_is_sound_data(&msg->data);
+    case CREMA_MSG_REPLAY:
+        return msg->replay.from_seq >= 1;
+    case CREMA_MSG_NACK:
+        return msg->nack.expected_next >= 1;
+    case CREMA_MSG_RUN_WRITERS:
+    case CREMA_MSG_RUN_LISTED:
+        return msg->writers.part < msg->writers.parts &&
+               msg->writers.parts <= CREMA_WIRE_WRITER_PARTS_MAX;
+    default:
+        return true;
     }
+}
 
 static const crema_wire_kind_t s_kinds[] = {
-    KIND(HELLO, crema__hello__descriptor, s_hello, NULL),
-    KIND(DATA, crema__data__descriptor, s_data, s_check_data),
-    KIND(HEARTBEAT, crema__heartbeat__descriptor, s_heartbeat, NULL),
-    KIND(BYE, crema__bye__descriptor, s_bye, NULL),
-    KIND(WELCOME, crema__welcome__descriptor, s_welcome, NULL),
-    KIND(ACK, crema__ack__descriptor, s_ack, NULL),
-    KIND(REPLAY, crema__replay__descriptor, s_replay, s_check_replay),
-    KIND(BARRIER, crema__barrier__descriptor, s_barrier, NULL),
-    KIND(FENCE, crema__fence__descriptor, s_fence, NULL),
-    KIND(OPEN, crema__open__descriptor, s_open, NULL),
-    KIND(PUT, crema__put__descriptor, s_put, s_check_data),
-    KIND(RUN_SEAL, crema__run_seal__descriptor, s_run_seal, NULL),
-    KIND(CLOCK, crema__clock_sample__descriptor, s_clock, NULL),
-    KIND(STATE, crema__state__descriptor, s_state, NULL),
-    KIND(COMMITTED, crema__committed__descriptor, s_committed, NULL),
-    KIND(NACK, crema__nack__descriptor, s_nack, s_check_nack),
-    KIND(FULL, crema__full__descriptor, s_full, NULL),
-    KIND(SEALED, crema__sealed__descriptor, s_sealed, NULL),
-    KIND(RUN_LISTED, crema__run_listed__descriptor, s_run_listed, s_check_writers),
-    KIND(RUN_OPEN, crema__run_open__descriptor, s_run_open, NULL),
-    KIND(RUN_END, crema__run_end__descriptor, s_run_end, NULL),
-    KIND(RUN_QUERY, crema__run_query__descriptor, s_run_query, NULL),
-    KIND(RUN_STATE, crema__run_state__descriptor, s_run_state, NULL),
-    KIND(RUN_WRITERS, crema__run_writers__descriptor, s_run_writers, s_check_writers),
+#define X(type, number, body)                                                                      \
+    {CREMA_MSG_##type, #type, LAYOUT(crema__##body##__descriptor, s_##body)},
+    CREMA_MESSAGES(X)
+#undef X
 };
 
 const crema_wire_kind_t *

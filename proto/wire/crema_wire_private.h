@@ -66,7 +66,6 @@ typedef struct {
     crema_msg_type_t type;
     const char *name;
     crema_wire_layout_t layout;
-    bool (*check)(const crema_msg_t *msg); /* NULL: no further checks */
 } crema_wire_kind_t;
 
 typedef struct {
@@ -90,6 +89,9 @@ bool crema_wire_unpack(const crema_wire_layout_t *layout, const uint8_t *bytes, 
  * encoder's scratch when it is packed. */
 void crema_wire_fill(crema_wire_encoder_t *self, const crema_wire_layout_t *layout,
                      const void *plain, crema_wire_body_t *ret_body);
+
+/* Checks what the tables cannot. */
+bool crema_wire_is_sound(const crema_msg_t *msg);
 
 /* NULL: there is no such message. */
 const crema_wire_kind_t *crema_wire_kind(crema_msg_type_t type);
