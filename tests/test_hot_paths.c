@@ -251,7 +251,7 @@ test_sealing_decodes_rows(void **state)
     s_fill(3);
     put = frames_put(&s_frames, 1, RUN, 3);
     s_read_put(&put);
-    must_cost("sealing, a row in a record of 64", NULL, s_decode, SAMPLES, 285);
+    must_cost("sealing, a row in a record of 64", NULL, s_decode, SAMPLES, 268);
     sink_decoder_destroy(&s_decoder);
 }
 

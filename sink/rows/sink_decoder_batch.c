@@ -219,7 +219,6 @@ s_heartbeat(sink_stream_t *stream, const crema_heartbeats_row_t *row)
         stream->dropped = (uint64_t)dropped;
 }
 
-/* Writers report limits that they met as rows of /custom. */
 static void
 s_look_for_limit(sink_decoder_t *self, const crema_custom_row_t *row)
 {
@@ -233,6 +232,15 @@ s_look_for_limit(sink_decoder_t *self, const crema_custom_row_t *row)
         if (id < CREMA_LIMIT_COUNT && value > 0)
             crema_limits_met(self->limits, id, value < 1e18 ? (uint64_t)value : UINT64_MAX);
     }
+}
+
+/* Writers report limits that they met as rows of /custom. */
+static void
+s_look_for_limits(sink_decoder_t *self, const crema_custom_row_t *rows, uint32_t n)
+{
+    for (uint32_t r = 0; r < n; r++)
+        if (rows[r].metric_id != self->plain_metric)
+            s_look_for_limit(self, &rows[r]);
 }
 
 /* What the row says beyond its columns. */
@@ -253,13 +261,30 @@ s_row(sink_decoder_t *self, sink_stream_t *stream, const crema_batch_t *batch, u
     case CREMA_TABLE_HEARTBEATS:
         s_heartbeat(stream, row);
         return CREMA_OK;
-    case CREMA_TABLE_CUSTOM:
-        if (((const crema_custom_row_t *)row)->metric_id != self->plain_metric)
-            s_look_for_limit(self, row);
-        return CREMA_OK;
     default:
         return CREMA_OK;
     }
+}
+
+static crema_err_t
+s_rows(sink_decoder_t *self, sink_stream_t *stream, const crema_batch_t *batch, uint32_t first,
+       uint32_t n, uint8_t *rows)
+{
+    const size_t row_bytes = crema_table_row_bytes(batch->table);
+    crema_err_t err = CREMA_OK;
+    switch (batch->table->id) {
+    case CREMA_TABLE_WORKER_SAMPLES:
+    case CREMA_TABLE_SECTIONS:
+    case CREMA_TABLE_TASK_DEPS:
+        break;
+    case CREMA_TABLE_CUSTOM:
+        s_look_for_limits(self, (const crema_custom_row_t *)rows, n);
+        break;
+    default:
+        for (uint32_t r = 0; r < n && err == CREMA_OK; r++)
+            err = s_row(self, stream, batch, first + r, rows + r * row_bytes);
+    }
+    return err;
 }
 
 /* ---- blocks of rows */
@@ -321,8 +346,8 @@ sink_decoder_batch(sink_decoder_t *self, sink_stream_t *stream, const crema_batc
         crema_batch_rows(batch, at, n, s_map, stream, rows);
         sink_bound_rows(&columns->bound, table, rows, n);
         err = s_saw(self, columns, rows, row_bytes, n, &t_last_ns);
-        for (uint32_t r = 0; r < n && err == CREMA_OK; r++)
-            err = s_row(self, stream, batch, at + r, rows + r * row_bytes);
+        if (err == CREMA_OK)
+            err = s_rows(self, stream, batch, at, n, rows);
         if (err == CREMA_OK && !s_is_held_back(batch))
             err = sink_decoder_emit(self, table->id, rows, n);
     }
