@@ -19,14 +19,14 @@ from .top_command import top
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="crema")
 def main() -> None:
-    """Look at run files and compare them; make keys for a pipeline that is shared."""
+    """Read, compare and watch runs; make the keys of a shared pipeline."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that is not UTF-8 lacks some signs
 
 
 _PATH = click.Path(path_type=pathlib.Path)
-_json = click.option("--json", "as_json", is_flag=True, help="For programs.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def _say_json(value: object) -> None:
@@ -118,7 +118,7 @@ def diff(
     repeats: tuple[pathlib.Path, ...],
     as_json: bool,
 ) -> None:
-    """Which cause moved from run BEFORE to run AFTER, beyond the noise.
+    """Show which causes changed between the runs BEFORE and AFTER by more than the noise.
 
     With repeats on both sides the noise is that between runs: crema diff A1.h5 --repeat A2.h5 B1.h5 B2.h5
     """
@@ -336,7 +336,7 @@ def add_key(name: str, directory: str, role: str, uid: int | None) -> None:
 @_directory
 @_role
 def revoke_key(name: str, directory: str, role: str) -> None:
-    """Admit the key of NAME no more: running servers end its connections and its open runs within 2 s."""
+    """Stop admitting the key of NAME: running servers end its connections and its open runs within 2 s."""
     _become("crema-aggregator", "--revoke-key", name, "--keys", directory, "--key-role", role)
 
 

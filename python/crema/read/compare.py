@@ -136,7 +136,7 @@ class Comparison:
         way = "more" if first.difference_s > 0 else "less"
         bound = f" ± {first.noise_s:,.2g}" if math.isfinite(first.noise_s) else ""
         return (
-            f"{first.name.replace('_', ' ')} moved most: {abs(first.difference_s):,.3g}{bound} {self.unit} {way} "
+            f"{first.name.replace('_', ' ')} changed most: {abs(first.difference_s):,.3g}{bound} {self.unit} {way} "
             f"({first.before_s:,.3g} before, {first.after_s:,.3g} after)."
         )
 

@@ -86,7 +86,7 @@ def what_if(
     cores: float | None,
     json_: bool,
 ) -> None:
-    """Say how long a run would take with other threads, chunks or input, by replaying it.
+    """Predict how long a run would take with other threads, chunks or input, by replaying it.
 
     Of several runs the one with the most threads is replayed; the others show whether the source of the input has a limit.
     """

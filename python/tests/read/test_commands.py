@@ -242,7 +242,7 @@ def test_the_cause_that_moved_is_named(measured, tmp_path):
     found = compare(measured.path, after)
     assert [change.name for change in found.moved] == ["merging"]
     assert found.settings["chunksize"] == ("500", "7")
-    assert "merging moved most" in crema_command("diff", measured.path, after)
+    assert "merging changed most" in crema_command("diff", measured.path, after)
     told = as_json("diff", measured.path, after)
     assert told["changes"][0]["name"] == "merging"
     assert told["changes"][0]["noise_s"] is None

@@ -121,6 +121,6 @@ def _bars(found: Comparison) -> str:
         f"less ← difference in {html.escape(found.unit)} → more; line: noise</text>"
     )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="Which cause moved?" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="Which cause changed?" '
         f'viewBox="0 0 {_WIDTH} {height}">{"".join(parts)}</svg>'
     )
