@@ -197,31 +197,30 @@ s_join(sink_facts_t *self)
 
 /* ---- activities */
 
-static crema_err_t
-s_take_kinds(sink_facts_t *self, const sink_tables_t *tables)
+/* By row of /dict/activity; USER if there is none. */
+static uint8_t
+s_activity_kind(const sink_tables_t *tables, uint32_t id)
 {
-    static const struct {
-        const char *unit;
-        sink_unit_kind_t kind;
-    } units[] = {
-        {"seconds", SINK_UNIT_SECONDS}, {"bytes", SINK_UNIT_BYTES}, {"count", SINK_UNIT_COUNT}};
-    const sink_rows_t *activities = sink_tables_rows(tables, CREMA_TABLE_DICT_ACTIVITY);
-    const sink_rows_t *names = sink_tables_rows(tables, CREMA_TABLE_DICT_UNIT);
-    self->n_activities = sink_rows_count(activities);
-    self->n_units = sink_rows_count(names);
-    self->activity_kind = calloc(self->n_activities + 1, 1);
-    self->unit_kind = calloc(self->n_units + 1, 1);
-    if (!self->activity_kind || !self->unit_kind)
-        return CREMA_ENOMEM;
-    for (size_t i = 0; i < self->n_activities; i++)
-        self->activity_kind[i] = ((crema_dict_activity_row_t *)sink_rows_at(activities, i))->kind;
-    for (size_t i = 0; i < self->n_units; i++) {
-        const crema_dict_unit_row_t *unit = sink_rows_at(names, i);
-        for (size_t k = 0; k < sizeof units / sizeof *units; k++)
-            if (strncmp(units[k].unit, unit->name, sizeof unit->name) == 0)
-                self->unit_kind[i] = (uint8_t)units[k].kind;
-    }
-    return CREMA_OK;
+    const sink_rows_t *rows = sink_tables_rows(tables, CREMA_TABLE_DICT_ACTIVITY);
+    if (id >= sink_rows_count(rows))
+        return CREMA_ACTIVITY_USER;
+    return ((const crema_dict_activity_row_t *)sink_rows_at(rows, id))->kind;
+}
+
+/* By row of /dict/unit. */
+static uint8_t
+s_unit_kind(const sink_tables_t *tables, uint32_t id)
+{
+    static const char *const units[] = {
+        [SINK_UNIT_SECONDS] = "seconds", [SINK_UNIT_BYTES] = "bytes", [SINK_UNIT_COUNT] = "count"};
+    const sink_rows_t *rows = sink_tables_rows(tables, CREMA_TABLE_DICT_UNIT);
+    if (id >= sink_rows_count(rows))
+        return SINK_UNIT_OTHER;
+    const crema_dict_unit_row_t *unit = sink_rows_at(rows, id);
+    for (uint8_t kind = SINK_UNIT_SECONDS; kind <= SINK_UNIT_COUNT; kind++)
+        if (strncmp(units[kind], unit->name, sizeof unit->name) == 0)
+            return kind;
+    return SINK_UNIT_OTHER;
 }
 
 typedef struct {
@@ -229,28 +228,29 @@ typedef struct {
 } metered_key_t;
 
 static crema_err_t
-s_add_metered(sink_facts_t *self, size_t *room, const metered_key_t *key)
+s_add_metered(sink_facts_t *self, const sink_tables_t *tables, size_t *room,
+              const metered_key_t *key)
 {
     sink_metered_t *metered = crema_grow(self->metered, self->n_metered, room, sizeof *metered);
     if (!metered)
         return CREMA_ENOMEM;
     self->metered = metered;
-    self->metered[self->n_metered++] = (sink_metered_t){
-        .worker = key->worker,
-        .prefix = key->prefix,
-        .activity = key->activity,
-        .unit = key->unit,
-        .context = (uint8_t)key->context,
-        .side = (uint8_t)key->side,
-        .kind = key->activity < self->n_activities ? self->activity_kind[key->activity]
-                                                   : CREMA_ACTIVITY_USER,
-        .in = key->unit < self->n_units ? self->unit_kind[key->unit] : SINK_UNIT_OTHER};
+    self->metered[self->n_metered++] =
+        (sink_metered_t){.worker = key->worker,
+                         .prefix = key->prefix,
+                         .activity = key->activity,
+                         .unit = key->unit,
+                         .context = (uint8_t)key->context,
+                         .side = (uint8_t)key->side,
+                         .kind = s_activity_kind(tables, key->activity),
+                         .in = s_unit_kind(tables, key->unit)};
     return CREMA_OK;
 }
 
 static crema_err_t
-s_take_activities(sink_facts_t *self, const sink_rows_t *rows)
+s_take_activities(sink_facts_t *self, const sink_tables_t *tables)
 {
+    const sink_rows_t *rows = sink_tables_rows(tables, CREMA_TABLE_ACTIVITIES);
     sink_intern_t *keys = NULL;
     size_t room = 0;
     crema_err_t err = sink_intern_new(SINK_INTERN_ANY, &keys);
@@ -262,7 +262,7 @@ s_take_activities(sink_facts_t *self, const sink_rows_t *rows)
         bool fresh;
         err = sink_intern_add(keys, &key, sizeof key, &number, &fresh);
         if (err == CREMA_OK && fresh)
-            err = s_add_metered(self, &room, &key);
+            err = s_add_metered(self, tables, &room, &key);
         if (err == CREMA_OK && !isnan(row->value))
             self->metered[number].value += row->value;
     }
@@ -373,9 +373,7 @@ sink_facts_begin(const sink_tables_t *tables, const sink_decoder_t *run, sink_fa
         err = s_take_chunks(self, sink_tables_rows(tables, CREMA_TABLE_CHUNKS));
     s_count_cached(self, sink_tables_rows(tables, CREMA_TABLE_CUSTOM), sink_decoder_dict(run));
     if (err == CREMA_OK)
-        err = s_take_kinds(self, tables);
-    if (err == CREMA_OK)
-        err = s_take_activities(self, sink_tables_rows(tables, CREMA_TABLE_ACTIVITIES));
+        err = s_take_activities(self, tables);
     if (err != CREMA_OK)
         sink_facts_destroy(&self);
     else
@@ -412,8 +410,6 @@ sink_facts_destroy(sink_facts_t **self_p)
     sink_scratch_free(self->busy);
     free(self->paused);
     free(self->last_arrival_ns);
-    free(self->activity_kind);
-    free(self->unit_kind);
     free(self->workers);
     sink_sweep_clear(&self->sweep);
     free(self);

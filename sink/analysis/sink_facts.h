@@ -104,11 +104,7 @@ typedef struct {
     sink_spell_t *paused;
     size_t n_paused;
     int64_t *last_arrival_ns; /* by worker: arrival of its last chunk; 0 unknown */
-    uint8_t *activity_kind;   /* by row of /dict/activity: crema_activity_kind_t */
-    size_t n_activities;
-    uint8_t *unit_kind; /* by row of /dict/unit: sink_unit_kind_t */
-    size_t n_units;
-    sink_worker_t *workers; /* by row of /dict/worker */
+    sink_worker_t *workers;   /* by row of /dict/worker */
     size_t n_workers;
     double
         assigned_pct; /* mean of 100 processing / nthreads as the scheduler saw it; NaN unknown */

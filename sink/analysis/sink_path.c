@@ -12,21 +12,6 @@ s_by_need(const void *a, const void *b)
     return (left->task > right->task) - (left->task < right->task);
 }
 
-/* Index of the first edge from `needs` in sorted edges. */
-static size_t
-s_first_edge(const sink_edge_t *edges, size_t n, uint32_t needs)
-{
-    size_t low = 0, high = n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (edges[middle].needs < needs)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 crema_err_t
 sink_path_longest(const char *dir, const double *durations_s, size_t n_tasks, sink_edge_t *edges,
                   size_t n_edges, double *ret_s)
@@ -35,11 +20,14 @@ sink_path_longest(const char *dir, const double *durations_s, size_t n_tasks, si
     double *begin_s = sink_scratch(dir, n_tasks + 1, sizeof *begin_s, &err), longest = 0;
     uint32_t *waits_for = sink_scratch(dir, n_tasks + 1, sizeof *waits_for, &err);
     uint32_t *ready = sink_scratch(dir, n_tasks + 1, sizeof *ready, &err);
+    size_t *first = sink_scratch(dir, n_tasks + 1, sizeof *first, &err); /* edge of each task */
     size_t n_ready = 0, done = 0;
     if (err == CREMA_OK)
         sink_sort(edges, n_edges, sizeof *edges, s_by_need);
-    for (size_t i = 0; err == CREMA_OK && i < n_edges; i++)
+    for (size_t i = n_edges; err == CREMA_OK && i-- > 0;) {
         waits_for[edges[i].task]++;
+        first[edges[i].needs] = i;
+    }
     for (uint32_t t = 0; err == CREMA_OK && t < n_tasks; t++)
         if (waits_for[t] == 0)
             ready[n_ready++] = t;
@@ -48,8 +36,7 @@ sink_path_longest(const char *dir, const double *durations_s, size_t n_tasks, si
         double end_s = begin_s[task] + durations_s[task];
         if (end_s > longest)
             longest = end_s;
-        for (size_t i = s_first_edge(edges, n_edges, task); i < n_edges && edges[i].needs == task;
-             i++) {
+        for (size_t i = first[task]; i < n_edges && edges[i].needs == task; i++) {
             uint32_t next = edges[i].task;
             if (end_s > begin_s[next])
                 begin_s[next] = end_s;
@@ -62,6 +49,7 @@ sink_path_longest(const char *dir, const double *durations_s, size_t n_tasks, si
     sink_scratch_free(begin_s);
     sink_scratch_free(waits_for);
     sink_scratch_free(ready);
+    sink_scratch_free(first);
     if (err == CREMA_OK)
         *ret_s = longest;
     return err;

@@ -11,6 +11,7 @@
 #include "sink_budget.h"
 #include "sink_facts.h"
 #include "sink_model.h"
+#include "sink_stats.h"
 #include "sink_tables.h"
 
 typedef struct {
@@ -32,6 +33,15 @@ typedef struct {
     bool no_cpu, no_bytes, no_open, no_gc; /* unknown for some attempt */
 } sink_totals_t;
 void sink_summary_totals(const sink_summary_t *self, sink_totals_t *ret_totals);
+
+/* Sums over counted attempts, of a worker, a dataset or a pass. */
+typedef struct {
+    int64_t chunks;
+    sink_sum_t events, bytes_b, wall_s, open_s, cpu_s;
+} sink_tally_t;
+void sink_tally_add(sink_tally_t *self, const sink_chunk_t *chunk);
+/* -1 if there were values but none was known. */
+int64_t sink_tally_int(const sink_sum_t *sum);
 
 /* Computes all of them. */
 CREMA_MUST_CHECK crema_err_t sink_summary_fill(const sink_summary_t *self);

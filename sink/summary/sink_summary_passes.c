@@ -1,14 +1,11 @@
 /* One row per pass over the input. */
-#include <math.h>
 #include <stdlib.h>
 
-#include "sink_stats.h"
 #include "sink_summary.h"
 
 typedef struct {
-    int64_t attempts, chunks, events, know_events, bytes_b, know_bytes;
-    int64_t t_start_ns, t_end_ns;
-    sink_sum_t wall_s, open_s, cpu_s;
+    int64_t attempts, t_start_ns, t_end_ns;
+    sink_tally_t counted;
     double wasted_s;
 } pass_t;
 
@@ -20,18 +17,10 @@ s_take(pass_t *pass, const sink_chunk_t *chunk)
         pass->t_start_ns = chunk->t_start_ns;
     if (chunk->t_end_ns > pass->t_end_ns)
         pass->t_end_ns = chunk->t_end_ns;
-    if (!chunk->counted) {
+    if (chunk->counted)
+        sink_tally_add(&pass->counted, chunk);
+    else
         pass->wasted_s += sink_chunk_s(chunk);
-        return;
-    }
-    pass->chunks++;
-    pass->events += chunk->n_events > 0 ? chunk->n_events : 0;
-    pass->know_events += chunk->n_events >= 0;
-    pass->bytes_b += chunk->bytes_read_b > 0 ? chunk->bytes_read_b : 0;
-    pass->know_bytes += chunk->bytes_read_b >= 0;
-    sink_sum_add(&pass->wall_s, chunk->wall_s);
-    sink_sum_add(&pass->open_s, chunk->open_s);
-    sink_sum_add(&pass->cpu_s, chunk->cpu_s);
 }
 
 static crema_err_t
@@ -40,14 +29,14 @@ s_put(const sink_summary_t *self, size_t number, const pass_t *pass)
     crema_per_pass_row_t row = {
         .pass = (int64_t)number,
         .n_attempts = pass->attempts,
-        .n_chunks = pass->chunks,
-        .n_events = pass->know_events > 0 || pass->chunks == 0 ? pass->events : -1,
+        .n_chunks = pass->counted.chunks,
+        .n_events = sink_tally_int(&pass->counted.events),
         .t_start_ns = pass->t_start_ns,
         .t_end_ns = pass->t_end_ns,
-        .wall_s = sink_sum(&pass->wall_s),
-        .open_s = sink_sum(&pass->open_s),
-        .cpu_s = sink_sum(&pass->cpu_s),
-        .bytes_read_b = pass->know_bytes > 0 || pass->chunks == 0 ? pass->bytes_b : -1,
+        .wall_s = sink_sum(&pass->counted.wall_s),
+        .open_s = sink_sum(&pass->counted.open_s),
+        .cpu_s = sink_sum(&pass->counted.cpu_s),
+        .bytes_read_b = sink_tally_int(&pass->counted.bytes_b),
         .wasted_s = pass->wasted_s,
     };
     return sink_tables_add(self->tables, CREMA_TABLE_PER_PASS, &row);

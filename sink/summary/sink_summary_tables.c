@@ -17,17 +17,11 @@ s_name(const sink_summary_t *self, crema_dict_t kind, uint32_t id)
     return sink_dict_text(sink_decoder_dict(self->run), kind, id);
 }
 
-/* A sum over `chunks`, of which `know` had a value: -1 if none had. */
-static int64_t
-s_known(int64_t sum, int64_t know, int64_t chunks)
-{
-    return know == 0 && chunks > 0 ? -1 : sum;
-}
-
 /* ---- workers */
 
 typedef struct {
-    int64_t chunks, events, know_events, bytes_b, know_bytes, rss_peak_b;
+    sink_tally_t counted;
+    int64_t rss_peak_b;
     double rss, rss_seconds;
     size_t first_score; /* in the shared array */
     size_t n_scores;
@@ -64,11 +58,7 @@ s_sum_chunks(const sink_summary_t *self, per_worker_t *workers, double *scores)
             w->rss_peak_b = c->rss_peak_b;
         if (!c->counted)
             continue;
-        w->chunks++;
-        w->events += c->n_events > 0 ? c->n_events : 0;
-        w->know_events += c->n_events >= 0;
-        w->bytes_b += c->bytes_read_b > 0 ? c->bytes_read_b : 0;
-        w->know_bytes += c->bytes_read_b >= 0;
+        sink_tally_add(&w->counted, c);
         w->n_scores += !isnan(self->model->score[i]);
     }
     size_t at = 0;
@@ -96,10 +86,10 @@ s_worker_row(const sink_summary_t *self, uint32_t id, const per_worker_t *w, dou
         others_noncpu_s += spent->side_noncpu_s[side];
     }
     double idle_s = load->thread_s - load->busy_s - spent->runtime_s;
-    int64_t events = s_known(w->events, w->know_events, w->chunks);
+    int64_t events = sink_tally_int(&w->counted.events);
     crema_per_worker_row_t row = {
         .worker_id = id,
-        .n_chunks = w->chunks,
+        .n_chunks = w->counted.chunks,
         .n_events = events,
         .present_s = load->present_s,
         .thread_s = load->thread_s,
@@ -109,7 +99,7 @@ s_worker_row(const sink_summary_t *self, uint32_t id, const per_worker_t *w, dou
         .overhead_s = others_cpu_s + others_noncpu_s + spent->runtime_s,
         .idle_s = idle_s > 0 ? idle_s : 0,
         .wasted_s = spent->wasted_s,
-        .bytes_read_b = s_known(w->bytes_b, w->know_bytes, w->chunks),
+        .bytes_read_b = sink_tally_int(&w->counted.bytes_b),
         .rss_peak_b = w->rss_peak_b > 0 ? w->rss_peak_b : -1,
         .rss_mean_b = sink_ratio(w->rss, w->rss_seconds),
         .event_rate_hz = events < 0 ? NAN : sink_ratio((double)events, load->present_s),
@@ -309,8 +299,8 @@ sink_summary_activities(const sink_summary_t *self)
 /* ---- datasets and chunk models */
 
 typedef struct {
-    int64_t files, chunks, events, know_events, bytes_b, know_bytes;
-    sink_sum_t wall_s, cpu_s;
+    int64_t files;
+    sink_tally_t counted;
 } per_dataset_t;
 
 /* Number of files with a counted chunk, by dataset. */
@@ -346,16 +336,16 @@ static crema_err_t
 s_put_dataset(const sink_summary_t *self, uint32_t id, const per_dataset_t *d)
 {
     const sink_dataset_model_t *model = s_model_of(self->model, id);
-    int64_t events = s_known(d->events, d->know_events, d->chunks);
-    double wall_s = sink_sum(&d->wall_s);
+    int64_t events = sink_tally_int(&d->counted.events);
+    double wall_s = sink_sum(&d->counted.wall_s);
     crema_per_dataset_row_t row = {
         .dataset_id = id,
         .n_files = d->files,
-        .n_chunks = d->chunks,
+        .n_chunks = d->counted.chunks,
         .n_events = events,
         .wall_s = wall_s,
-        .cpu_s = sink_sum(&d->cpu_s),
-        .bytes_b = s_known(d->bytes_b, d->know_bytes, d->chunks),
+        .cpu_s = sink_sum(&d->counted.cpu_s),
+        .bytes_b = sink_tally_int(&d->counted.bytes_b),
         .event_rate_hz = events < 0 ? NAN : sink_ratio((double)events, wall_s),
         .s_per_event = sink_ratio(wall_s, (double)events),
         .memory_b_per_event = model ? model->memory.b : NAN,
@@ -373,16 +363,8 @@ sink_summary_datasets(const sink_summary_t *self)
     crema_err_t err = datasets ? s_count_files(facts, datasets, n) : CREMA_ENOMEM;
     for (size_t i = 0; err == CREMA_OK && i < facts->n_chunks; i++) {
         const sink_chunk_t *c = &facts->chunks[i];
-        if (!c->counted || c->dataset >= n)
-            continue;
-        per_dataset_t *d = &datasets[c->dataset];
-        d->chunks++;
-        d->events += c->n_events > 0 ? c->n_events : 0;
-        d->bytes_b += c->bytes_read_b > 0 ? c->bytes_read_b : 0;
-        d->know_bytes += c->bytes_read_b >= 0;
-        d->know_events += c->n_events >= 0;
-        sink_sum_add(&d->wall_s, c->wall_s);
-        sink_sum_add(&d->cpu_s, c->cpu_s);
+        if (c->counted && c->dataset < n)
+            sink_tally_add(&datasets[c->dataset].counted, c);
     }
     for (uint32_t i = 0; err == CREMA_OK && i < n; i++)
         err = s_put_dataset(self, i, &datasets[i]);

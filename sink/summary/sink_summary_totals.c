@@ -1,13 +1,30 @@
 /* Sums over a run, and the parallel factors. */
 #include <math.h>
 
-#include "sink_stats.h"
 #include "sink_summary.h"
 
 double
 sink_ratio(double a, double b)
 {
     return b > 0 ? a / b : NAN;
+}
+
+void
+sink_tally_add(sink_tally_t *self, const sink_chunk_t *chunk)
+{
+    self->chunks++;
+    sink_sum_add(&self->events, chunk->n_events < 0 ? NAN : (double)chunk->n_events);
+    sink_sum_add(&self->bytes_b, chunk->bytes_read_b < 0 ? NAN : (double)chunk->bytes_read_b);
+    sink_sum_add(&self->wall_s, chunk->wall_s);
+    sink_sum_add(&self->open_s, chunk->open_s);
+    sink_sum_add(&self->cpu_s, chunk->cpu_s);
+}
+
+int64_t
+sink_tally_int(const sink_sum_t *sum)
+{
+    double value = sink_sum(sum);
+    return isnan(value) ? -1 : (int64_t)value;
 }
 
 /* NaN: nothing to add up, or none of it known. */
@@ -25,29 +42,26 @@ sink_summary_totals(const sink_summary_t *self, sink_totals_t *ret_totals)
                          .A = self->budget->alloc_s,
                          .cap = self->budget->cap_s,
                          .noncpu = self->budget->all.noncpu_s + self->budget->all.user_s};
-    sink_sum_t events = {0}, wall = {0}, cpu = {0}, bytes = {0}, open = {0}, gc = {0};
+    sink_tally_t all = {0};
+    sink_sum_t gc = {0};
     sum.N = sink_ratio(sum.A, sum.W);
     for (size_t i = 0; i < facts->n_chunks; i++) {
         const sink_chunk_t *chunk = &facts->chunks[i];
         if (!chunk->counted)
             continue;
-        sum.n++;
-        sink_sum_add(&events, chunk->n_events < 0 ? NAN : (double)chunk->n_events);
-        sink_sum_add(&wall, chunk->wall_s);
-        sink_sum_add(&open, chunk->open_s);
+        sink_tally_add(&all, chunk);
         sink_sum_add(&gc, chunk->gc_s);
-        sink_sum_add(&cpu, chunk->cpu_s);
-        sink_sum_add(&bytes, chunk->bytes_read_b < 0 ? NAN : (double)chunk->bytes_read_b);
     }
-    sum.no_cpu = cpu.n_known < cpu.n;
-    sum.no_bytes = bytes.n_known < bytes.n;
-    sum.no_open = open.n_known < open.n;
+    sum.n = all.chunks;
+    sum.no_cpu = all.cpu_s.n_known < all.cpu_s.n;
+    sum.no_bytes = all.bytes_b.n_known < all.bytes_b.n;
+    sum.no_open = all.open_s.n_known < all.open_s.n;
     sum.no_gc = gc.n_known < gc.n;
-    sum.E = s_or_nothing(&events);
-    sum.P = s_or_nothing(&wall);
-    sum.C = s_or_nothing(&cpu);
-    sum.B = s_or_nothing(&bytes);
-    sum.open = s_or_nothing(&open);
+    sum.E = s_or_nothing(&all.events);
+    sum.P = s_or_nothing(&all.wall_s);
+    sum.C = s_or_nothing(&all.cpu_s);
+    sum.B = s_or_nothing(&all.bytes_b);
+    sum.open = s_or_nothing(&all.open_s);
     sum.gc = s_or_nothing(&gc);
     if (!sink_budget_knows_cpu(self->budget))
         sum.noncpu = NAN;
