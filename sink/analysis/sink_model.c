@@ -3,28 +3,14 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "sink_grouped.h"
 #include "sink_scratch.h"
-#include "sink_sort.h"
-
-typedef struct {
-    uint32_t dataset;
-    size_t row;
-} member_t;
 
 /* Scratch arrays for one dataset. */
 typedef struct {
     double *x, *y, *score;
     size_t *row;
 } scratch_t;
-
-static int
-s_by_dataset(const void *a, const void *b)
-{
-    const member_t *left = a, *right = b;
-    if (left->dataset != right->dataset)
-        return left->dataset < right->dataset ? -1 : 1;
-    return (left->row > right->row) - (left->row < right->row);
-}
 
 double
 sink_model_best_events(double work, double threads, double b_s)
@@ -51,7 +37,7 @@ s_size_chunks(sink_model_t *self, double threads)
 
 /* Points (events, time) of the members that have both. */
 static size_t
-s_times(const sink_facts_t *facts, const member_t *members, size_t n, scratch_t *scratch)
+s_times(const sink_facts_t *facts, const sink_grouped_t *members, size_t n, scratch_t *scratch)
 {
     size_t m = 0;
     for (size_t i = 0; i < n; i++) {
@@ -67,7 +53,7 @@ s_times(const sink_facts_t *facts, const member_t *members, size_t n, scratch_t 
 }
 
 static size_t
-s_memories(const sink_facts_t *facts, const member_t *members, size_t n, scratch_t *scratch)
+s_memories(const sink_facts_t *facts, const sink_grouped_t *members, size_t n, scratch_t *scratch)
 {
     size_t m = 0;
     for (size_t i = 0; i < n; i++) {
@@ -113,11 +99,11 @@ s_score(sink_model_t *self, const char *dir, const sink_line_t *line, scratch_t 
 }
 
 static crema_err_t
-s_model(sink_model_t *self, const sink_facts_t *facts, const member_t *members, size_t n,
+s_model(sink_model_t *self, const sink_facts_t *facts, const sink_grouped_t *members, size_t n,
         scratch_t *scratch)
 {
     sink_dataset_model_t *model = &self->datasets[self->n_datasets++];
-    model->dataset = members[0].dataset;
+    model->dataset = members[0].group;
     size_t m = s_memories(facts, members, n, scratch);
     crema_err_t err = sink_stats_line(facts->dir, scratch->x, scratch->y, m, &model->memory);
     m = s_times(facts, members, n, scratch);
@@ -131,26 +117,25 @@ s_model(sink_model_t *self, const sink_facts_t *facts, const member_t *members, 
 }
 
 static crema_err_t
-s_models(sink_model_t *self, const sink_facts_t *facts, double threads, member_t *members,
+s_models(sink_model_t *self, const sink_facts_t *facts, double threads, sink_grouped_t *members,
          scratch_t *scratch)
 {
     size_t n = 0;
     for (size_t i = 0; i < facts->n_chunks; i++) {
         self->score[i] = self->predicted_s[i] = NAN;
         if (facts->chunks[i].counted)
-            members[n++] = (member_t){facts->chunks[i].dataset, i};
+            members[n++] = (sink_grouped_t){facts->chunks[i].dataset, i};
     }
     size_t m = s_memories(facts, members, n, scratch);
     crema_err_t err = sink_stats_line(facts->dir, scratch->x, scratch->y, m, &self->memory);
-    sink_sort(members, n, sizeof *members, s_by_dataset);
+    sink_grouped_sort(members, n);
     size_t n_datasets = n > 0;
     for (size_t i = 1; i < n; i++)
-        n_datasets += members[i].dataset != members[i - 1].dataset;
+        n_datasets += members[i].group != members[i - 1].group;
     if (!(self->datasets = calloc(n_datasets + 1, sizeof *self->datasets)))
         return CREMA_ENOMEM;
-    for (size_t i = 0, end = 0; err == CREMA_OK && i < n; i = end) {
-        while (end < n && members[end].dataset == members[i].dataset)
-            end++;
+    for (size_t i = 0, end; err == CREMA_OK && i < n; i = end) {
+        end = sink_grouped_end(members, n, i);
         err = s_model(self, facts, members + i, end - i, scratch);
     }
     if (err == CREMA_OK)
@@ -170,7 +155,7 @@ sink_model_new(const sink_facts_t *facts, double threads, sink_model_t **ret_sel
                          .y = sink_scratch(facts->dir, n, sizeof *scratch.y, &err),
                          .score = sink_scratch(facts->dir, n, sizeof *scratch.score, &err),
                          .row = sink_scratch(facts->dir, n, sizeof *scratch.row, &err)};
-    member_t *members = sink_scratch(facts->dir, n, sizeof *members, &err);
+    sink_grouped_t *members = sink_scratch(facts->dir, n, sizeof *members, &err);
     self->score = sink_scratch(facts->dir, n, sizeof *self->score, &err);
     self->predicted_s = sink_scratch(facts->dir, n, sizeof *self->predicted_s, &err);
     if (err == CREMA_OK)

@@ -3,34 +3,19 @@
 #include <math.h>
 
 #include "sink_diagnosis.h"
+#include "sink_grouped.h"
 #include "sink_scratch.h"
-#include "sink_sort.h"
 
 typedef enum { NORMAL, OF_SLOW_WORKER, OF_SLOW_FILE } why_t;
-
-/* A counted chunk with a predicted time. */
-typedef struct {
-    uint32_t group; /* worker or file */
-    size_t row;
-} member_t;
 
 typedef struct {
     const sink_facts_t *facts;
     const sink_model_t *model;
-    uint8_t *why;      /* why_t by row of /chunks */
-    member_t *members; /* of one kind of group */
+    uint8_t *why;            /* why_t by row of /chunks */
+    sink_grouped_t *members; /* counted chunks with a predicted time, by worker or by file */
     size_t n;
     double *scratch;
 } search_t;
-
-static int
-s_by_group(const void *a, const void *b)
-{
-    const member_t *left = a, *right = b;
-    if (left->group != right->group)
-        return left->group < right->group ? -1 : 1;
-    return (left->row > right->row) - (left->row < right->row);
-}
 
 static double
 s_ratio(const search_t *self, size_t row)
@@ -47,14 +32,14 @@ s_gather(search_t *self, bool by_worker)
         const sink_chunk_t *chunk = &self->facts->chunks[i];
         if (isnan(self->model->score[i]) || self->why[i] != NORMAL)
             continue;
-        self->members[self->n++] = (member_t){by_worker ? chunk->worker : chunk->file, i};
+        self->members[self->n++] = (sink_grouped_t){by_worker ? chunk->worker : chunk->file, i};
     }
-    sink_sort(self->members, self->n, sizeof *self->members, s_by_group);
+    sink_grouped_sort(self->members, self->n);
 }
 
 /* A worker that read only one file may be slow because of the file. */
 static bool
-s_has_two_files(const search_t *self, const member_t *members, size_t n)
+s_has_two_files(const search_t *self, const sink_grouped_t *members, size_t n)
 {
     for (size_t i = 1; i < n; i++)
         if (self->facts->chunks[members[i].row].file != self->facts->chunks[members[0].row].file)
@@ -63,7 +48,7 @@ s_has_two_files(const search_t *self, const member_t *members, size_t n)
 }
 
 static bool
-s_is_slow(const search_t *self, const member_t *members, size_t n, double *ret_ratio)
+s_is_slow(const search_t *self, const sink_grouped_t *members, size_t n, double *ret_ratio)
 {
     for (size_t i = 0; i < n; i++)
         self->scratch[i] = self->model->score[members[i].row];
@@ -76,7 +61,7 @@ s_is_slow(const search_t *self, const member_t *members, size_t n, double *ret_r
 }
 
 static void
-s_add_group(search_t *self, const member_t *members, size_t n, double ratio, why_t why,
+s_add_group(search_t *self, const sink_grouped_t *members, size_t n, double ratio, why_t why,
             sink_slow_t *slow, double *worst_s)
 {
     double sum = 0;
@@ -155,10 +140,9 @@ s_search(search_t *self, why_t why, sink_slow_t *slow)
     double worst_s = 0, ratio;
     s_gather(self, by_worker);
     bool many_files = s_has_two_files(self, self->members, self->n);
-    for (size_t i = 0, end = 0; i < self->n; i = end) {
-        while (end < self->n && self->members[end].group == self->members[i].group)
-            end++;
-        const member_t *members = self->members + i;
+    for (size_t i = 0, end; i < self->n; i = end) {
+        end = sink_grouped_end(self->members, self->n, i);
+        const sink_grouped_t *members = self->members + i;
         if (by_worker && many_files && !s_has_two_files(self, members, end - i))
             continue;
         if (end - i < self->n && s_is_slow(self, members, end - i, &ratio))

@@ -1,28 +1,14 @@
 /* One row per user section. */
 #include <math.h>
 
+#include "sink_grouped.h"
 #include "sink_scratch.h"
-#include "sink_sort.h"
 #include "sink_stats.h"
 #include "sink_summary.h"
 
-typedef struct {
-    uint32_t section;
-    size_t row;
-} entry_t;
-
-static int
-s_by_section(const void *a, const void *b)
-{
-    const entry_t *left = a, *right = b;
-    if (left->section != right->section)
-        return left->section < right->section ? -1 : 1;
-    return (left->row > right->row) - (left->row < right->row);
-}
-
 static crema_err_t
-s_put_section(const sink_summary_t *self, const sink_rows_t *rows, const entry_t *entries, size_t n,
-              double *durations)
+s_put_section(const sink_summary_t *self, const sink_rows_t *rows, const sink_grouped_t *entries,
+              size_t n, double *durations)
 {
     sink_sum_t wall_s = {0}, self_s = {0}, cpu_s = {0};
     double delta = 0, delta_max = NAN;
@@ -50,7 +36,7 @@ s_put_section(const sink_summary_t *self, const sink_rows_t *rows, const entry_t
     }
     sink_sort_reals(durations, n_durations);
     crema_per_section_row_t row = {
-        .section_id = entries[0].section,
+        .section_id = entries[0].group,
         .n = (int64_t)n,
         .wall_s = sink_sum(&wall_s),
         .self_s = sink_sum(&self_s),
@@ -63,7 +49,7 @@ s_put_section(const sink_summary_t *self, const sink_rows_t *rows, const entry_t
         .bytes_b = know_bytes > 0 ? bytes_b : -1,
     };
     SINK_TEXT(row.section,
-              sink_dict_text(sink_decoder_dict(self->run), CREMA_DICT_SECTION, entries[0].section));
+              sink_dict_text(sink_decoder_dict(self->run), CREMA_DICT_SECTION, entries[0].group));
     return sink_tables_add(self->tables, CREMA_TABLE_PER_SECTION, &row);
 }
 
@@ -74,17 +60,16 @@ sink_summary_sections(const sink_summary_t *self)
     size_t n = sink_rows_count(rows);
     const char *dir = sink_tables_dir(self->tables);
     crema_err_t err = CREMA_OK;
-    entry_t *entries = sink_scratch(dir, n + 1, sizeof *entries, &err);
+    sink_grouped_t *entries = sink_scratch(dir, n + 1, sizeof *entries, &err);
     double *durations = sink_scratch(dir, n + 1, sizeof *durations, &err);
     if (err == CREMA_OK) {
         for (size_t i = 0; i < n; i++)
-            entries[i] =
-                (entry_t){((const crema_sections_row_t *)sink_rows_at(rows, i))->section_id, i};
-        sink_sort(entries, n, sizeof *entries, s_by_section);
+            entries[i] = (sink_grouped_t){
+                ((const crema_sections_row_t *)sink_rows_at(rows, i))->section_id, i};
+        sink_grouped_sort(entries, n);
     }
-    for (size_t i = 0, end = 0; err == CREMA_OK && i < n; i = end) {
-        while (end < n && entries[end].section == entries[i].section)
-            end++;
+    for (size_t i = 0, end; err == CREMA_OK && i < n; i = end) {
+        end = sink_grouped_end(entries, n, i);
         err = s_put_section(self, rows, entries + i, end - i, durations);
     }
     sink_scratch_free(entries);
