@@ -7,7 +7,6 @@
 #include "crema_grow.h"
 #include "crema_split.h"
 #include "sink_attempt.h"
-#include "sink_cell.h"
 #include "sink_facts_impl.h"
 #include "sink_intern.h"
 #include "sink_scratch.h"

@@ -2,7 +2,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "sink_cell.h"
 #include "sink_facts_impl.h"
 #include "sink_scratch.h"
 

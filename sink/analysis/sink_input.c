@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "sink_attempt.h"
 #include "sink_scratch.h"
 #include "sink_sort.h"
 

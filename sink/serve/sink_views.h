@@ -6,8 +6,6 @@
 #ifndef SINK_VIEWS_H
 #define SINK_VIEWS_H
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "crema_error.h"

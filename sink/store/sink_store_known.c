@@ -1,6 +1,5 @@
 /* The runs that the store knows, and their directories. */
 #include <dirent.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -74,7 +74,7 @@ double sink_ratio(double a, double b);
 
 /* The parallel efficiency and its factors (POP, elastic form). */
 typedef struct {
-    double pe, lb, sched_e, alloc_e, of_cap; /* of_cap: sum U / capacity */
+    double pe, lb, sched_e, alloc_e;
 } sink_pop_t;
 sink_pop_t sink_summary_pop(const double *useful_s, const double *present_s, size_t n,
                             double alloc_s, double cap_s);

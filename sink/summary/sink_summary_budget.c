@@ -1,12 +1,9 @@
 /* The time budget: waterfall, split and the run's efficiency. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "crema_metrics.h"
 #include "crema_split.h"
-#include "sink_attempt.h"
 #include "sink_path.h"
 #include "sink_scratch.h"
 #include "sink_sort.h"

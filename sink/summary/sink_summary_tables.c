@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "crema_split.h"
-#include "sink_attempt.h"
 #include "sink_intern.h"
 #include "sink_scratch.h"
 #include "sink_sort.h"

@@ -82,6 +82,5 @@ sink_summary_pop(const double *useful_s, const double *present_s, size_t n, doub
     sink_pop_t pop = {.pe = sink_ratio(sum, alloc_s), .alloc_e = sink_ratio(alloc_s, cap_s)};
     pop.lb = sink_ratio(pop.pe, most);
     pop.sched_e = most > 0 ? most : NAN;
-    pop.of_cap = sink_ratio(sum, cap_s);
     return pop;
 }

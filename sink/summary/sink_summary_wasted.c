@@ -1,5 +1,4 @@
 /* Wasted work by worker, by whether it was a chunk, and by reason. */
-#include "sink_attempt.h"
 #include "sink_scratch.h"
 #include "sink_sort.h"
 #include "sink_summary.h"
