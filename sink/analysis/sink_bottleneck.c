@@ -15,18 +15,6 @@ typedef struct {
     double s, cpu_s, proc_cpu_s;
 } ran_t;
 
-static double
-s_least(double a, double b)
-{
-    return a < b ? a : b;
-}
-
-static double
-s_between(double x, double least, double most)
-{
-    return x < least ? least : x > most ? most : x;
-}
-
 static void
 s_add_chunk(ran_t *ran, const sink_chunk_t *chunk)
 {
@@ -47,10 +35,10 @@ s_utilization(const ran_t *ran, double at_once, double held, size_t looks, doubl
     if (!isnan(held)) {
         sink_range_t used = sink_queue_share(held, looks > 0 ? looks : 1);
         double queued = at_once * sink_queue_wait_share(at_once, used.hi);
-        used.hi = s_least(used.hi + wait_share * s_least(queued, 1), 1);
+        used.hi = sink_least(used.hi + wait_share * sink_least(queued, 1), 1);
         return used;
     }
-    double most = s_between(at_once * ran->cpu_s / ran->s, 0, 1);
+    double most = sink_between(at_once * ran->cpu_s / ran->s, 0, 1);
     bool one_core = ran->proc_cpu_s / ran->s + wait_share <= SINK_GIL_CORES;
     return (sink_range_t){one_core ? most : 0, 0, most};
 }
@@ -64,24 +52,24 @@ typedef struct {
 static turns_t
 s_turns(const ran_t *ran, double at_once, double held, size_t looks, double wait_share)
 {
-    double noncpu = s_between(1 - ran->cpu_s / ran->s, 0, 1);
+    double noncpu = sink_between(1 - ran->cpu_s / ran->s, 0, 1);
     sink_range_t used = s_utilization(ran, at_once, held, looks, wait_share);
-    double gil = s_least(sink_queue_wait_share(at_once, used.value), noncpu),
-           gil_lo = s_least(sink_queue_wait_share(at_once, used.lo), noncpu),
-           gil_hi = s_least(sink_queue_wait_share(at_once, used.hi), noncpu);
-    double no_core = s_least(wait_share, noncpu), cores = s_least(no_core, noncpu - gil);
+    double gil = sink_least(sink_queue_wait_share(at_once, used.value), noncpu),
+           gil_lo = sink_least(sink_queue_wait_share(at_once, used.lo), noncpu),
+           gil_hi = sink_least(sink_queue_wait_share(at_once, used.hi), noncpu);
+    double no_core = sink_least(wait_share, noncpu), cores = sink_least(no_core, noncpu - gil);
     /* One round of a thread: it holds the GIL, waits for it, and spends the rest of the time
      * otherwise, part of it waiting. */
     double demand = used.value / at_once, waits = noncpu - gil - cores, saved = waits;
-    double delay = s_between(1 - demand - gil, 0, 1);
+    double delay = sink_between(1 - demand - gil, 0, 1);
     if (demand > 0 && waits > 0) {
         double before = sink_queue_cycle(at_once, demand, delay);
-        double after = sink_queue_cycle(at_once, demand, s_between(delay - waits, 0, 1));
-        saved = s_between(1 - after / before, 0, waits);
+        double after = sink_queue_cycle(at_once, demand, sink_between(delay - waits, 0, 1));
+        saved = sink_between(1 - after / before, 0, waits);
     }
     return (turns_t){.gil = {gil * ran->s, gil_lo * ran->s, gil_hi * ran->s},
-                     .cores = {cores * ran->s, s_least(no_core, noncpu - gil_hi) * ran->s,
-                               s_least(no_core, noncpu - gil_lo) * ran->s},
+                     .cores = {cores * ran->s, sink_least(no_core, noncpu - gil_hi) * ran->s,
+                               sink_least(no_core, noncpu - gil_lo) * ran->s},
                      .waits_s = waits * ran->s,
                      .saved_s = saved * ran->s};
 }
@@ -110,7 +98,7 @@ s_wait(sink_bottleneck_t *self, const sink_facts_t *facts, const ran_t *ran)
             continue;
         double at_once = load->active_s > 0 ? load->busy_s / load->active_s : 1;
         turns_t turns =
-            s_turns(&ran[w], s_between(at_once, 1, SINK_QUEUE_CUSTOMERS_MAX), worker->gil,
+            s_turns(&ran[w], sink_between(at_once, 1, SINK_QUEUE_CUSTOMERS_MAX), worker->gil,
                     worker->gil_looks, isnan(wait_s) ? 0 : wait_s / fmax(ran[w].s, load->busy_s));
         s_add_range(&m->gil_s, &turns.gil);
         s_add_range(&m->cores_s, &turns.cores);
@@ -152,12 +140,12 @@ s_open(sink_measured_t *m, const sink_facts_t *facts)
             continue;
         open[n] = isnan(chunk->open_s) ? 0 : chunk->open_s;
         wall[n] = s - open[n];
-        noncpu[n] = s_between(s - chunk->cpu_s, 0, s);
+        noncpu[n] = sink_between(s - chunk->cpu_s, 0, s);
         m->chunk_s += s;
         m->chunk_noncpu_s += noncpu[n];
         m->open_s += open[n];
-        surely += s_between(open[n] - chunk->cpu_s, 0, s);
-        at_most += s_least(open[n], noncpu[n]);
+        surely += sink_between(open[n] - chunk->cpu_s, 0, s);
+        at_most += sink_least(open[n], noncpu[n]);
         in_proportion += open[n] / s * noncpu[n];
         n++;
     }
@@ -165,9 +153,9 @@ s_open(sink_measured_t *m, const sink_facts_t *facts)
     double value = in_proportion, lo = surely, hi = at_most;
     sink_plane_t plane = sink_stats_plane(open, wall, noncpu, n);
     if (n >= PLANE_CHUNKS && plane.collinear < PLANE_COLLINEAR) {
-        value = s_between(plane.a * m->open_s, surely, at_most);
-        lo = s_between((plane.a - 2 * plane.a_error) * m->open_s, surely, at_most);
-        hi = s_between((plane.a + 2 * plane.a_error) * m->open_s, surely, at_most);
+        value = sink_between(plane.a * m->open_s, surely, at_most);
+        lo = sink_between((plane.a - 2 * plane.a_error) * m->open_s, surely, at_most);
+        hi = sink_between((plane.a + 2 * plane.a_error) * m->open_s, surely, at_most);
     }
     if (m->chunk_noncpu_s > 0)
         m->opening_share = (sink_range_t){value / m->chunk_noncpu_s, lo / m->chunk_noncpu_s,

@@ -3,12 +3,6 @@
 #include <math.h>
 
 static double
-s_least(double a, double b)
-{
-    return a < b ? a : b;
-}
-
-static double
 s_positive(double s)
 {
     return s > 0 ? s : 0;
@@ -18,7 +12,7 @@ s_positive(double s)
 static double
 s_take(double *from_s, double s)
 {
-    double taken = s_least(s_positive(s), s_positive(*from_s));
+    double taken = sink_least(s_positive(s), s_positive(*from_s));
     *from_s -= taken;
     return taken;
 }
@@ -33,11 +27,11 @@ static waits_t
 s_waits(const sink_measured_t *m, double noncpu_s)
 {
     const sink_range_t *open = &m->opening_share;
-    waits_t w = {.gil = {s_least(m->gil_s.value, noncpu_s), s_least(m->gil_s.lo, noncpu_s),
-                         s_least(m->gil_s.hi, noncpu_s)}};
-    w.cores = (sink_range_t){s_least(m->cores_s.value, noncpu_s - w.gil.value),
-                             s_least(m->cores_s.lo, noncpu_s - w.gil.hi),
-                             s_least(m->cores_s.hi, noncpu_s - w.gil.lo)};
+    waits_t w = {.gil = {sink_least(m->gil_s.value, noncpu_s), sink_least(m->gil_s.lo, noncpu_s),
+                         sink_least(m->gil_s.hi, noncpu_s)}};
+    w.cores = (sink_range_t){sink_least(m->cores_s.value, noncpu_s - w.gil.value),
+                             sink_least(m->cores_s.lo, noncpu_s - w.gil.hi),
+                             sink_least(m->cores_s.hi, noncpu_s - w.gil.lo)};
     double rest = noncpu_s - w.gil.value - w.cores.value, least = noncpu_s - w.gil.hi - w.cores.lo,
            most = noncpu_s - w.gil.lo - w.cores.hi;
     if (least > most) { /* what is not due to the GIL may be due to the cores */
@@ -67,7 +61,7 @@ s_take_slow(double *s, const sink_slow_t *slow)
 static double
 s_price_s(const sink_measured_t *m, const sink_budget_t *b)
 {
-    return s_least(b->idle_s[SINK_IDLE_LATENCY], SINK_TASK_PRICE_S * (double)m->n_tasks);
+    return sink_least(b->idle_s[SINK_IDLE_LATENCY], SINK_TASK_PRICE_S * (double)m->n_tasks);
 }
 
 static void
@@ -76,11 +70,11 @@ s_divide(const sink_measured_t *m, const sink_budget_t *b, const waits_t *w, dou
     const sink_spent_t *all = &b->all;
     double chunk_cpu_s = m->chunk_s - m->chunk_noncpu_s;
     double open_cpu_s = s_positive(m->open_s - m->opening_share.value * m->chunk_noncpu_s);
-    double open_cpu = chunk_cpu_s > 0 ? s_least(1, open_cpu_s / chunk_cpu_s) : 0;
+    double open_cpu = chunk_cpu_s > 0 ? sink_least(1, open_cpu_s / chunk_cpu_s) : 0;
     double price_s = s_price_s(m, b);
-    double gc_s = s_least(m->gc_s, all->cpu_s) * (1 - open_cpu);
+    double gc_s = sink_least(m->gc_s, all->cpu_s) * (1 - open_cpu);
     double gil_open_s = w->gil.value * m->opening_share.value;
-    double missing_s = s_least(m->missing_s, b->absent_s);
+    double missing_s = sink_least(m->missing_s, b->absent_s);
     s[CREMA_BOTTLENECK_COMPUTE] = all->cpu_s * (1 - open_cpu) - gc_s;
     s[CREMA_BOTTLENECK_GARBAGE] = gc_s;
     s[CREMA_BOTTLENECK_INPUT] = w->input.value;
@@ -144,12 +138,12 @@ s_bound(const sink_diagnosis_t *self, const sink_measured_t *m, const sink_budge
     double tail_s =
         what == CREMA_BOTTLENECK_TAIL ? 0 : self->causes[CREMA_BOTTLENECK_TAIL].s * each;
     double half_s = m->n_chunks > 0 ? m->chunk_s / (double)m->n_chunks / 2 : NAN;
-    double sooner_s = s_least(fmax(half_s, tail_s), s.hi * each);
+    double sooner_s = sink_least(fmax(half_s, tail_s), s.hi * each);
     cause->lo = cause->hi = NAN;
     if (isnan(half_s) || isnan(cause->saving_s))
         return;
-    cause->lo = s_least(s_positive(s.lo * each - half_s), cause->saving_s);
-    cause->hi = fmax(s_least(s.hi * each + sooner_s, b->wall_s), cause->saving_s);
+    cause->lo = sink_least(s_positive(s.lo * each - half_s), cause->saving_s);
+    cause->hi = fmax(sink_least(s.hi * each + sooner_s, b->wall_s), cause->saving_s);
 }
 
 /* A second saved on every thread shortens the run by a second if the rest is spread evenly;
@@ -196,7 +190,7 @@ s_save(sink_diagnosis_t *self, const sink_measured_t *m, const sink_budget_t *b,
         cause->saving_s = range->value * pays * (1 + tail);
         /* The tail may stay as it is, or vanish. */
         double tail_s = self->causes[CREMA_BOTTLENECK_TAIL].s * each;
-        cause->lo = s_least(s_positive(range->lo) * pays, cause->saving_s);
+        cause->lo = sink_least(s_positive(range->lo) * pays, cause->saving_s);
         cause->hi = fmax(range->hi * pays + (range->hi > 0 ? tail_s : 0), cause->saving_s);
         cause->estimated = true;
     }
@@ -231,7 +225,7 @@ static double
 s_weight(const sink_diagnosis_t *self, const sink_budget_t *b, crema_bottleneck_t i)
 {
     double s = self->causes[i].s;
-    return i == CREMA_BOTTLENECK_COMPUTE ? s_least(s, SINK_LOSS_MATTERS * b->cap_s) : s;
+    return i == CREMA_BOTTLENECK_COMPUTE ? sink_least(s, SINK_LOSS_MATTERS * b->cap_s) : s;
 }
 
 static void

@@ -2,14 +2,10 @@
 
 #include <math.h>
 
+#include "sink_stats.h"
+
 #define HALVINGS 60
 #define Z95 1.959963984540054 /* of the normal distribution, two-sided 95 % */
-
-static double
-s_between(double x, double least, double most)
-{
-    return x < least ? least : x > most ? most : x;
-}
 
 sink_queue_t
 sink_queue_solve(unsigned customers, double demand, double delay)
@@ -45,8 +41,8 @@ s_wait_share(unsigned customers, double utilization)
 double
 sink_queue_wait_share(double customers, double utilization)
 {
-    customers = s_between(customers, 1, SINK_QUEUE_CUSTOMERS_MAX);
-    utilization = s_between(utilization, 0, 1);
+    customers = sink_between(customers, 1, SINK_QUEUE_CUSTOMERS_MAX);
+    utilization = sink_between(utilization, 0, 1);
     unsigned whole = (unsigned)customers;
     double more = customers - whole, share = s_wait_share(whole, utilization);
     return more > 0 ? (1 - more) * share + more * s_wait_share(whole + 1, utilization) : share;
@@ -55,7 +51,7 @@ sink_queue_wait_share(double customers, double utilization)
 double
 sink_queue_cycle(double customers, double demand, double delay)
 {
-    customers = s_between(customers, 1, SINK_QUEUE_CUSTOMERS_MAX);
+    customers = sink_between(customers, 1, SINK_QUEUE_CUSTOMERS_MAX);
     unsigned whole = (unsigned)customers;
     double more = customers - whole, cycle = sink_queue_solve(whole, demand, delay).cycle;
     return more > 0 ? (1 - more) * cycle + more * sink_queue_solve(whole + 1, demand, delay).cycle
@@ -67,9 +63,9 @@ sink_queue_share(double held, size_t looks)
 {
     if (looks == 0)
         return (sink_range_t){NAN, 0, 1};
-    double n = (double)looks, p = s_between(held, 0, 1), z2 = Z95 * Z95;
+    double n = (double)looks, p = sink_between(held, 0, 1), z2 = Z95 * Z95;
     double middle = (p + z2 / (2 * n)) / (1 + z2 / n);
     double half = Z95 / (1 + z2 / n) * sqrt(p * (1 - p) / n + z2 / (4 * n * n));
-    return (sink_range_t){(p * n + 1 / 6.0) / (n + 1 / 3.0), s_between(middle - half, 0, 1),
-                          s_between(middle + half, 0, 1)};
+    return (sink_range_t){(p * n + 1 / 6.0) / (n + 1 / 3.0), sink_between(middle - half, 0, 1),
+                          sink_between(middle + half, 0, 1)};
 }

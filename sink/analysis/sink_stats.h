@@ -6,6 +6,18 @@
 
 #include "crema_error.h"
 
+static inline double
+sink_least(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static inline double
+sink_between(double x, double least, double most)
+{
+    return x < least ? least : x > most ? most : x;
+}
+
 /* A sum of values, some of which may be unknown. */
 typedef struct {
     double known;
