@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import math
 import mmap
@@ -134,6 +135,7 @@ def net_io_b() -> tuple[int, int]:
     return received, sent
 
 
+@functools.cache
 def boot_id() -> str:
     """Identity of this boot of the kernel; empty if there is none."""
     try:

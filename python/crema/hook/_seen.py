@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable
 from typing import Any
 
 from . import _records
-from ._dask import text
+from ._dask import or_else, text, u16
 from ._records import MEMBERSHIP, WORKER_SAMPLES
 
 _STATUS = {n: WORKER_SAMPLES.label("status", n) for n in ("running", "paused", "closing", "lost")}
@@ -16,6 +17,7 @@ _EVENT = {
     n: MEMBERSHIP.label("event", n) for n in ("join", "leave", "lost", "retire", "pause", "resume")
 }
 _SOURCE = WORKER_SAMPLES.label("source", "scheduler")
+_UNKNOWN = _records.UNKNOWN_U16
 
 Read = Callable[[str, Callable[[], Any], Any], Any]  # `_recorder.Recorder.read`
 
@@ -45,31 +47,35 @@ def membership(read: Read, state: Any, worker_id: int, event: str, evidence: int
 
 def sample(read: Read, state: Any, worker_id: int, t_ns: int) -> _records.Row:
     """Row of /worker_samples; memory is from the worker's last heartbeat."""
-    unknown = _records.UNKNOWN_U16
-
-    def sampled(column: str, get: Callable[[Any], Any], otherwise: Any = -1) -> Any:
-        return read(f"worker_samples.{column}", lambda: get(state), otherwise)
-
+    memory = or_else(lambda: state.memory, None)
+    try:
+        values = {column: get(state, memory) for column, (get, _) in _SAMPLED.items()}
+    except Exception:  # each column on its own, which takes longer
+        values = {
+            c: read(f"worker_samples.{c}", functools.partial(get, state, memory), otherwise)
+            for c, (get, otherwise) in _SAMPLED.items()
+        }
     return WORKER_SAMPLES.row(
         t_ns=t_ns,
-        cpu_pct=sampled("cpu_pct", lambda s: float(s.metrics.get("cpu", math.nan)), math.nan),
-        rss_b=sampled("rss_b", lambda s: int(s.memory.process)),
         memory_limit_b=limit_b(read, state),
-        managed_b=sampled("managed_b", lambda s: int(s.memory.managed)),
-        spilled_b=sampled("spilled_b", lambda s: int(s.memory.spilled)),
-        occupancy_s=sampled("occupancy_s", lambda s: float(s.occupancy), math.nan),
         worker_id=worker_id,
         nthreads=nthreads(read, state),
-        executing=sampled("executing", _n_executing, unknown),
-        processing=sampled("processing", lambda s: min(len(s.processing), unknown - 1), unknown),
-        status=sampled("status", _status_of, _STATUS["running"]),
         source=_SOURCE,
+        **values,
     )
 
 
-def _n_executing(state: Any) -> int:
-    return len(state.executing) + len(state.long_running)
-
-
-def _status_of(state: Any) -> int:
-    return _STATUS.get(text(state.status.name), _STATUS["closing"])
+# By column: what reads it from Dask's state of a worker and from the memory there, and the value for "unknown".
+_SAMPLED: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {
+    "cpu_pct": (lambda s, memory: float(s.metrics.get("cpu", math.nan)), math.nan),
+    "rss_b": (lambda s, memory: int(memory.process), -1),
+    "managed_b": (lambda s, memory: int(memory.managed), -1),
+    "spilled_b": (lambda s, memory: int(memory.spilled), -1),
+    "occupancy_s": (lambda s, memory: float(s.occupancy), math.nan),
+    "executing": (lambda s, memory: len(s.executing) + len(s.long_running), _UNKNOWN),
+    "processing": (lambda s, memory: u16(len(s.processing)), _UNKNOWN),
+    "status": (
+        lambda s, memory: _STATUS.get(text(s.status.name), _STATUS["closing"]),
+        _STATUS["running"],
+    ),
+}
