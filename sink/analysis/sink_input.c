@@ -7,6 +7,7 @@
 #include "sink_sort.h"
 
 #define CHUNKS "coffea.chunks"
+#define PROCESSED "coffea.processed_chunks"
 #define EXCEPTION "exception"
 
 /* The outcome of a chunk in one pass; before that, of one attempt. */
@@ -18,13 +19,20 @@ typedef struct {
     bool counted, dropped;
 } fate_t;
 
-int64_t
-sink_input_reported(const sink_decoder_t *run)
+static int64_t
+s_count(const sink_decoder_t *run, const char *attribute)
 {
-    const char *text = sink_texts_find(sink_meta_attributes(sink_decoder_meta(run)), CHUNKS);
+    const char *text = sink_texts_find(sink_meta_attributes(sink_decoder_meta(run)), attribute);
     char *end = NULL;
     double value = text ? strtod(text, &end) : NAN;
     return text && end != text && *end == '\0' && value >= 0 && value < 9e15 ? (int64_t)value : -1;
+}
+
+int64_t
+sink_input_reported(const sink_decoder_t *run)
+{
+    const int64_t report = s_count(run, CHUNKS), results = s_count(run, PROCESSED);
+    return report > results ? report : results;
 }
 
 /* True for a failed attempt whose task did not fail for Dask, or that had no task. */

@@ -16,7 +16,7 @@ typedef struct {
     int64_t chunks, events;
 } sink_dropped_t;
 
-/* Number of chunks in coffea's report; -1: no report. */
+/* Number of chunks in coffea's report, or in its results if that is more; -1: neither is known. */
 int64_t sink_input_reported(const sink_decoder_t *run);
 
 /* *ret_seen: chunks with an attempt, counted per pass, plus chunks from the user's checkpointer.

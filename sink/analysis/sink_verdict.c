@@ -144,7 +144,7 @@ s_take_unopened(sink_verdict_t *self, const sink_decoder_t *run)
     return err;
 }
 
-/* Reports chunks that coffea counted and that were not recorded, and files whose chunks it
+/* Reports chunks that coffea counted, in its report or its results, and that were not recorded, and files whose chunks it
  * dropped. */
 static crema_err_t
 s_take_input(sink_verdict_t *self, const sink_decoder_t *run, const sink_facts_t *facts)
@@ -156,8 +156,8 @@ s_take_input(sink_verdict_t *self, const sink_decoder_t *run, const sink_facts_t
     if (err == CREMA_OK && reported > seen) {
         err = sink_reasons_add(
             self->reasons, "chunks_unseen", "run", (uint64_t)(reported - seen),
-            "coffea reports %lld chunks, of which %lld were recorded: give the Runner "
-            "checkpointer=mc.checkpointer",
+            "coffea reports %lld chunks, of which %lld were recorded: the logs of their processes "
+            "say why not; a Runner in another process needs checkpointer=mc.checkpointer",
             (long long)reported, (long long)seen);
     }
     for (size_t i = 0; i < n && err == CREMA_OK; i++) {

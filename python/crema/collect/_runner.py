@@ -28,6 +28,7 @@ logger = logging.getLogger("crema")
 
 DROPPED = "coffea.dropped_files"
 DIRECT = "coffea.direct_calls"
+PROCESSED = "coffea.processed_chunks"
 INNER = "inner_runs"
 _TEXT_BYTES = 4000  # limit for all names together
 
@@ -49,6 +50,7 @@ class _Run:
         self.dropped: set[str] = set()
         self.direct: set[str] = set()
         self.inner: set[str] = set()  # ids of runs inside its block that recorded a Runner
+        self.processed = 0  # chunks in the results of its Runners
 
 
 _runs: dict[str, _Run] = {}  # being recorded, in order of their start
@@ -91,7 +93,7 @@ def unhook(run_id: str) -> dict[str, str]:
                 _undo.pop()()
     if run is None:
         return {}
-    found = {}
+    found = {PROCESSED: str(run.processed)} if run.processed else {}
     if run.dropped:
         found[DROPPED] = _listed(run.dropped)
         found["coffea.n_dropped_files"] = str(len(run.dropped))
@@ -174,10 +176,24 @@ def _replace(owner: Any, name: str, make: Callable[[Callable], Callable]) -> Non
 
 def _with_checkpointer(original: Callable) -> Callable:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        recorded = _recorded(self)
         with _inside_coffea():
-            return original(_recorded(self), *args, **kwargs)
+            result = original(recorded, *args, **kwargs)
+        if original.__name__ == "run":  # `__call__` returns what the processor made of it
+            _count_processed(recorded, result)
+        return result
 
     return call
+
+
+def _count_processed(runner: Any, result: Any) -> None:
+    """Note how many chunks are in a result: as many must be in the run file."""
+    checkpointer = getattr(runner, "checkpointer", None)
+    processed = result.get("processed") if isinstance(result, dict) else None
+    if isinstance(checkpointer, ChunkHook) and isinstance(processed, set):
+        with _lock:
+            if run := _runs.get(checkpointer.config.run_id):
+                run.processed += len(processed)
 
 
 def _recorded(runner: Any) -> Any:

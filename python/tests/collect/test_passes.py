@@ -14,6 +14,7 @@ from distributed import Client, LocalCluster
 import crema
 from crema import MetricsCollector
 from crema.collect import _runner
+from crema.hook import _writers
 
 EVENTS = 3 * support.EVENTS  # of the three files
 
@@ -112,6 +113,19 @@ def test_a_runner_without_the_checkpointer_is_no_complete_run(
         assert [r["code"] for r in run.reasons] == ["chunks_unseen"]
         rows = run["summary/bottlenecks"]
         assert not rows["evidence"].str.contains("nan").any(), list(rows["evidence"])
+
+
+@pytest.mark.parametrize("savemetrics", [True, False])
+def test_processes_that_record_nothing_make_no_complete_run(fileset, tmp_path, savemetrics):
+    """They can tell nobody, but their chunks are in the result."""
+    with MetricsCollector(None, support.Counter(), output=tmp_path, quiet=True) as mc:
+        register = _writers.register_path(mc._config.spool_dir(), mc._config.run_id)
+        register.mkdir()  # it cannot be written to
+        executor = EXECUTORS["futures"](None)
+        analyse(mc, executor, fileset, support.Counter(), savemetrics=savemetrics)
+        register.rmdir()
+    assert mc.verdict == "PARTIAL"
+    assert [(r["code"], r["count"]) for r in mc.reasons] == [("chunks_unseen", 9)]
 
 
 @pytest.mark.parametrize("name", ["dask", "iterative"])

@@ -426,10 +426,10 @@ s_chunk(fixture_stream_t *w, const char *file, int64_t chunk, int64_t key, int64
 }
 
 static sink_verdict_t *
-s_judge(const char *reported, const char *exception, int cached, decoded_t *d)
+s_judge(const char *count, const char *reported, const char *exception, int cached, decoded_t *d)
 {
     enum { OK = 0, ERROR = 1 };
-    const char *keys[] = {"coffea.chunks", exception ? "exception" : "run_label", NULL};
+    const char *keys[] = {count, exception ? "exception" : "run_label", NULL};
     const char *values[] = {reported, exception ? exception : "x", NULL};
     const char *dir = scratch_dir("verdict");
     fixture_t *f = fixture_new(dir, 1);
@@ -462,14 +462,20 @@ must_miss_chunks_that_coffea_counted(void **state)
 {
     (void)state;
     const struct {
-        const char *reported;
+        const char *count, *reported;
         int cached;
         uint64_t want; /* missing */
-    } cases[] = {{"4", 0, 0}, {"6", 0, 2}, {"6", 2, 0}, {"3", 0, 0}, {"many", 0, 0}};
+    } cases[] = {
+        {"coffea.chunks", "4", 0, 0},           {"coffea.chunks", "6", 0, 2},
+        {"coffea.chunks", "6", 2, 0},           {"coffea.chunks", "3", 0, 0},
+        {"coffea.chunks", "many", 0, 0},        {"coffea.processed_chunks", "4", 0, 0},
+        {"coffea.processed_chunks", "6", 0, 2}, {"coffea.processed_chunks", "6", 2, 0},
+    };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         decoded_t d;
         const crema_reason_t *reasons;
-        sink_verdict_t *verdict = s_judge(cases[i].reported, NULL, cases[i].cached, &d);
+        sink_verdict_t *verdict =
+            s_judge(cases[i].count, cases[i].reported, NULL, cases[i].cached, &d);
         assert_int_equal(sink_verdict_reasons(verdict, &reasons), cases[i].want > 0);
         assert_string_equal(sink_verdict_word(verdict), cases[i].want ? "PARTIAL" : "COMPLETE");
         if (cases[i].want) {
@@ -488,7 +494,7 @@ must_name_input_that_was_dropped(void **state)
     (void)state;
     decoded_t d;
     const crema_reason_t *notes;
-    sink_verdict_t *verdict = s_judge("4", NULL, 0, &d);
+    sink_verdict_t *verdict = s_judge("coffea.chunks", "4", NULL, 0, &d);
     assert_string_equal(sink_verdict_word(verdict), "COMPLETE");
     assert_int_equal(sink_verdict_notes(verdict, &notes), 1);
     assert_string_equal(notes[0].code, "input_dropped");
@@ -506,7 +512,8 @@ must_name_input_that_was_dropped(void **state)
     free(json);
     sink_verdict_destroy(&verdict);
     decoded_close(&d);
-    verdict = s_judge("4", "OSError: gone", 0, &d); /* it raised: nobody went on without them */
+    verdict = s_judge("coffea.chunks", "4", "OSError: gone", 0,
+                      &d); /* it raised: nobody went on without them */
     assert_int_equal(sink_verdict_notes(verdict, &notes), 0);
     sink_verdict_destroy(&verdict);
     decoded_close(&d);
