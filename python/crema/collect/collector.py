@@ -272,11 +272,10 @@ class MetricsCollector(RunView):
     def _end(self) -> None:
         """End everything, whatever state it is in; errors are printed."""
         try:
-            left = self._take_down()
+            if left := self._take_down():
+                self._say(f"crema: records that were not delivered are kept in {left}")
         except Exception as error:
-            left = f"what is left: {type(error).__name__}: {error}"
-        if left:
-            self._say(f"crema: records that were not delivered are kept in {left}")
+            self._say(f"crema: not everything could be ended: {type(error).__name__}: {error}")
 
     def _start(self) -> None:
         _unix.require()

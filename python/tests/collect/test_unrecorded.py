@@ -119,6 +119,22 @@ def test_no_exception_of_crema_passes(error, tmp_path, monkeypatch, capfd):
             pytest.fail("the analysis ran")
 
 
+def test_an_error_while_ending_is_not_taken_for_records_that_stay(tmp_path, monkeypatch, capfd):
+    close = collector.LocalService.close
+
+    def fail(service, *, sealed):
+        close(service, sealed=sealed)
+        raise OSError("no such thing")
+
+    monkeypatch.setattr(collector.LocalService, "close", fail)
+    with crema.MetricsCollector(output=tmp_path, quiet=True) as mc:
+        pass
+    assert mc.verdict == "COMPLETE"
+    said = capfd.readouterr().err
+    assert "crema: not everything could be ended: OSError: no such thing" in said
+    assert "records" not in said
+
+
 def test_an_interrupt_passes_while_entering(tmp_path, monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
