@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "sink_both.h"
@@ -240,6 +241,17 @@ s_paths(sink_seal_t *self, const char *output_path)
     return CREMA_OK;
 }
 
+/* The file replaces what has its name, but no device, socket or directory. */
+static crema_err_t
+s_check_place(sink_seal_t *self)
+{
+    struct stat st;
+    if (lstat(self->path, &st) != 0 || S_ISREG(st.st_mode) || S_ISLNK(st.st_mode))
+        return CREMA_OK;
+    snprintf(self->why, self->why_size, "%s exists and is not a file", self->path);
+    return CREMA_EINVAL;
+}
+
 static crema_err_t
 s_begin(sink_seal_t *self, const char *journal_dir, const char *output_path)
 {
@@ -255,6 +267,8 @@ s_begin(sink_seal_t *self, const char *journal_dir, const char *output_path)
     if (err != CREMA_OK)
         return sink_seal_fail(self, err, journal_dir);
     err = s_paths(self, output_path);
+    if (err == CREMA_OK)
+        err = s_check_place(self);
     if (err == CREMA_OK)
         err = sink_tables_new(self->dir, &self->tables);
     if (err == CREMA_OK)

@@ -605,6 +605,24 @@ must_say_why_a_file_cannot_be_written(void **state)
 }
 
 static void
+must_not_replace_what_is_no_file(void **state)
+{
+    (void)state;
+    const char *dir = scratch_dir("busy");
+    char why[1024], journal[512], place[600];
+    struct stat st;
+    fixture_busy(dir, 1, 4, 400);
+    snprintf(journal, sizeof journal, "%s", dir);
+    snprintf(place, sizeof place, "%s", s_file("fifo"));
+    assert_int_equal(mkfifo(place, 0600), 0);
+    crema_err_t err = s_seal_apart(journal, place, why, sizeof why);
+    must_explain(err, CREMA_EINVAL, why, "is not a file", journal, place);
+    assert_int_equal(lstat(place, &st), 0);
+    assert_true(S_ISFIFO(st.st_mode));
+    unlink(place);
+}
+
+static void
 must_say_that_the_disk_is_full(void **state)
 {
     (void)state;
@@ -641,6 +659,7 @@ main(void)
         cmocka_unit_test(must_take_every_crash_for_a_finding),
         cmocka_unit_test(must_survive_flipped_bytes),
         cmocka_unit_test(must_say_why_a_file_cannot_be_written),
+        cmocka_unit_test(must_not_replace_what_is_no_file),
         cmocka_unit_test(must_say_that_the_disk_is_full),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
