@@ -73,7 +73,7 @@ s_take_fates(const sink_facts_t *facts, fate_t *fates)
                             .counted = chunk->counted,
                             .dropped = s_is_dropped(chunk)};
     }
-    sink_sort(fates, facts->n_chunks, sizeof *fates, s_by_attempt);
+    sink_sort_by_int64(fates, facts->n_chunks, sizeof *fates, s_by_attempt);
     for (size_t i = 0; i < facts->n_chunks; i++) {
         if (n == 0 || s_by_pass(&fates[n - 1], &fates[i]) != 0) {
             fates[n++] = fates[i];
@@ -82,6 +82,17 @@ s_take_fates(const sink_facts_t *facts, fate_t *fates)
         fates[n - 1].counted = fates[n - 1].counted || fates[i].counted;
         fates[n - 1].dropped = fates[i].dropped; /* the last attempt decides */
     }
+    return n;
+}
+
+/* Returns their number. */
+static size_t
+s_keep_dropped(fate_t *fates, size_t n_fates)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < n_fates; i++)
+        if (fates[i].dropped && !fates[i].counted)
+            fates[n++] = fates[i];
     return n;
 }
 
@@ -94,15 +105,14 @@ s_by_file(const void *a, const void *b)
 
 /* By file, *ret_n entries; NULL: no memory. */
 static sink_dropped_t *
-s_sum_files(const fate_t *fates, size_t n_fates, size_t *ret_n)
+s_sum_files(fate_t *fates, size_t n_fates, size_t *ret_n)
 {
+    sink_sort(fates, n_fates, sizeof *fates, s_by_file);
     size_t n_files = n_fates > 0, n = 0;
     for (size_t i = 1; i < n_fates; i++)
         n_files += fates[i].file != fates[i - 1].file;
     sink_dropped_t *dropped = calloc(n_files + 1, sizeof *dropped);
     for (size_t i = 0; dropped && i < n_fates; i++) {
-        if (fates[i].counted || !fates[i].dropped)
-            continue;
         if (n == 0 || dropped[n - 1].file != fates[i].file)
             dropped[n++].file = fates[i].file;
         dropped[n - 1].chunks++;
@@ -124,8 +134,8 @@ sink_input_new(const sink_facts_t *facts, const sink_decoder_t *run, int64_t *re
     if (!fates)
         return err;
     size_t n_fates = s_take_fates(facts, fates);
-    sink_sort(fates, n_fates, sizeof *fates, s_by_file);
-    *ret_dropped = s_sum_files(fates, raised ? 0 : n_fates, ret_n);
+    const size_t n_dropped = raised ? 0 : s_keep_dropped(fates, n_fates);
+    *ret_dropped = s_sum_files(fates, n_dropped, ret_n);
     sink_scratch_free(fates);
     *ret_seen = (int64_t)n_fates + facts->n_cached;
     return *ret_dropped ? CREMA_OK : CREMA_ENOMEM;

@@ -38,10 +38,23 @@ sink_stats_quantile(const double *sorted, size_t n, double p)
 }
 
 double
+sink_stats_select(double *values, size_t n, double p)
+{
+    if (n == 0)
+        return NAN;
+    const double at = p * (double)(n - 1);
+    const size_t below = (size_t)at < n - 1 ? (size_t)at : n - 1;
+    sink_select_real(values, n, below);
+    if (below == n - 1)
+        return values[below];
+    sink_select_real(values + below + 1, n - below - 1, 0);
+    return sink_stats_quantile(values + below, 2, at - (double)below);
+}
+
+double
 sink_stats_median(double *values, size_t n)
 {
-    sink_sort_reals(values, n);
-    return sink_stats_quantile(values, n, 0.5);
+    return sink_stats_select(values, n, 0.5);
 }
 
 /* ---- the line */
@@ -69,7 +82,8 @@ s_points(const char *dir, const double *x, const double *y, size_t n, size_t *re
         return NULL;
     for (size_t i = 0; i < n; i++)
         points[i] = (point_t){x[i], y[i]};
-    sink_sort(points, n, sizeof *points, s_by_x);
+    /* In the order of their bits, which is that of reals that are not negative. */
+    sink_sort_by_int64(points, n, sizeof *points, s_by_x);
     size_t used = n < SINK_STATS_POINTS_MAX ? n : SINK_STATS_POINTS_MAX;
     for (size_t i = 0; i < used; i++)
         points[i] = points[used == n ? i : i * (n - 1) / (used - 1)];

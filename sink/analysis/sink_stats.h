@@ -33,7 +33,8 @@ double sink_sum(const sink_sum_t *self);
 /* Quantile p in [0, 1] of sorted values, interpolated linearly; NaN if n is 0. */
 double sink_stats_quantile(const double *sorted, size_t n, double p);
 
-/* Sorts the values. */
+/* The same of values in any order; moves them. */
+double sink_stats_select(double *values, size_t n, double p);
 double sink_stats_median(double *values, size_t n);
 
 /* Above this number, points are thinned out evenly in order of x, since all pairs of points are
@@ -49,7 +50,7 @@ typedef struct {
 } sink_line_t;
 
 /* Theil-Sen: b is the median slope of all pairs with different x, a the median of y - b x.
- * `dir`: for a copy that is larger than memory; NULL: none. */
+ * No x is negative. `dir`: for a copy that is larger than memory; NULL: none. */
 CREMA_MUST_CHECK crema_err_t sink_stats_line(const char *dir, const double *x, const double *y,
                                              size_t n, sink_line_t *ret_line);
 

@@ -238,12 +238,21 @@ sink_seal_sum_early(sink_seal_t *self)
     return err;
 }
 
+/* Rows of a table that is stored uncompressed stay: they are compared with the closed file. */
+static void
+s_drop(sink_seal_t *self, sink_seal_stage_t stage)
+{
+    for (int t = 0; t < CREMA_TABLE_COUNT; t++) {
+        const crema_table_t *table = crema_table((crema_table_id_t)t);
+        if (s_stage(table) == stage && table->final_chunk_rows > 0)
+            sink_rows_drop(sink_tables_rows(self->tables, table->id));
+    }
+}
+
 void
 sink_seal_drop_early(sink_seal_t *self)
 {
-    for (int t = 0; t < CREMA_TABLE_COUNT; t++)
-        if (s_stage(crema_table((crema_table_id_t)t)) == SINK_SEAL_EARLY)
-            sink_rows_drop(sink_tables_rows(self->tables, (crema_table_id_t)t));
+    s_drop(self, SINK_SEAL_EARLY);
 }
 
 /* ---- writing and renaming */
@@ -302,6 +311,7 @@ s_on_checksum(void *context)
     writing_t *self = context;
     s_add_to_checksum(self->seal, false);
     sink_payload_end(&self->seal->payload, self->sha256);
+    s_drop(self->seal, SINK_SEAL_ROWS);
 }
 
 /* One core writes, the other one takes the checksum. */

@@ -173,10 +173,20 @@ sink_sort(void *base, size_t n, size_t size, int (*compare)(const void *, const 
     sink_both(s_sort_part, &left, s_sort_part, &right);
 }
 
-/* ---- by leading integers: each level divides their range by 256 */
+/* ---- by leading integers: each level divides their range into buckets, of few elements each if
+ * the integers are spread evenly */
 
 #define BUCKETS 256
-#define FEW 256 /* from here on comparisons are as fast */
+#define FEW 32 /* from here on comparisons are as fast */
+
+static size_t
+s_buckets(size_t n)
+{
+    size_t buckets = BUCKETS;
+    while (buckets > n / 2)
+        buckets /= 2;
+    return buckets;
+}
 
 /* Order of the integers as that of unsigned ones. */
 static uint64_t
@@ -200,7 +210,7 @@ s_range(const part_t *part, uint64_t *ret_least, unsigned *ret_shift)
     }
     *ret_least = least;
     *ret_shift = 0;
-    while ((most - least) >> *ret_shift >= BUCKETS)
+    while ((most - least) >> *ret_shift >= s_buckets(part->n))
         ++*ret_shift;
     return most > least;
 }
@@ -209,15 +219,17 @@ s_range(const part_t *part, uint64_t *ret_least, unsigned *ret_shift)
 static void
 s_distribute(const part_t *part, uint64_t least, unsigned shift, size_t ends[BUCKETS])
 {
-    size_t at[BUCKETS] = {0}, n = 0;
+    const size_t buckets = s_buckets(part->n);
+    size_t at[BUCKETS], n = 0;
+    memset(at, 0, buckets * sizeof *at);
     for (size_t i = 0; i < part->n; i++)
         at[(s_lead(part->base + i * part->size) - least) >> shift]++;
-    for (size_t b = 0; b < BUCKETS; b++) {
+    for (size_t b = 0; b < buckets; b++) {
         ends[b] = n + at[b];
         at[b] = n;
         n = ends[b];
     }
-    for (size_t b = 0; b < BUCKETS; b++)
+    for (size_t b = 0; b < buckets; b++)
         while (at[b] < ends[b]) {
             uint8_t *element = part->base + at[b] * part->size;
             size_t bucket = (s_lead(element) - least) >> shift;
@@ -259,7 +271,7 @@ s_sort_leads(const part_t *part)
         return;
     }
     s_distribute(part, least, shift, ends);
-    s_sort_buckets(&(buckets_t){part, ends, 0, BUCKETS});
+    s_sort_buckets(&(buckets_t){part, ends, 0, s_buckets(part->n)});
 }
 
 void

@@ -145,7 +145,7 @@ s_take_done(const sink_facts_t *facts, done_t *done)
             done[n++] =
                 (done_t){task->task_key, i, (double)(task->t_stop_ns - task->t_start_ns) * 1e-9};
     }
-    sink_sort(done, n, sizeof *done, s_by_key);
+    sink_sort_by_int64(done, n, sizeof *done, s_by_key);
     for (size_t i = 0; i < n; i++)
         if (i + 1 == n || done[i + 1].key != done[i].key)
             done[kept++] = done[i];

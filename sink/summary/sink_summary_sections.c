@@ -34,7 +34,6 @@ s_put_section(const sink_summary_t *self, const sink_rows_t *rows, const sink_gr
         delta += grown;
         delta_max = isnan(delta_max) || grown > delta_max ? grown : delta_max;
     }
-    sink_sort_reals(durations, n_durations);
     crema_per_section_row_t row = {
         .section_id = entries[0].group,
         .n = (int64_t)n,
@@ -42,8 +41,8 @@ s_put_section(const sink_summary_t *self, const sink_rows_t *rows, const sink_gr
         .self_s = sink_sum(&self_s),
         .cpu_s = sink_sum(&cpu_s),
         .dur_mean_s = sink_ratio(wall_s.known, (double)n_durations),
-        .dur_p95_s = sink_stats_quantile(durations, n_durations, 0.95),
-        .dur_max_s = n_durations ? durations[n_durations - 1] : NAN,
+        .dur_p95_s = sink_stats_select(durations, n_durations, 0.95),
+        .dur_max_s = sink_stats_select(durations, n_durations, 1),
         .rss_delta_mean_b = sink_ratio(delta, (double)n_deltas),
         .rss_delta_max_b = delta_max,
         .bytes_b = know_bytes > 0 ? bytes_b : -1,

@@ -6,7 +6,6 @@
 #include "crema_split.h"
 #include "sink_intern.h"
 #include "sink_scratch.h"
-#include "sink_sort.h"
 #include "sink_stats.h"
 #include "sink_summary.h"
 
@@ -197,7 +196,6 @@ s_prefix_row(const sink_summary_t *self, uint32_t id, uint8_t side, const per_pr
 {
     bool any = self->facts->n_tasks > 0; /* otherwise not counted */
     size_t n = prefix->n;
-    sink_sort_reals(durations, n);
     crema_per_task_prefix_row_t row = {
         .task_prefix_id = id,
         .side = side,
@@ -207,9 +205,9 @@ s_prefix_row(const sink_summary_t *self, uint32_t id, uint8_t side, const per_pr
         .bytes_b = prefix->any ? (int64_t)prefix->bytes : -1,
         .n_tasks = any ? (int64_t)n : -1,
         .n_failed = any ? (int64_t)prefix->failed : -1,
-        .dur_p50_s = sink_stats_quantile(durations, n, 0.5),
-        .dur_p95_s = sink_stats_quantile(durations, n, 0.95),
-        .dur_max_s = n ? durations[n - 1] : NAN,
+        .dur_p50_s = sink_stats_select(durations, n, 0.5),
+        .dur_p95_s = sink_stats_select(durations, n, 0.95),
+        .dur_max_s = sink_stats_select(durations, n, 1),
     };
     SINK_TEXT(row.task_prefix, s_name(self, CREMA_DICT_TASK_PREFIX, id));
     return row;

@@ -43,7 +43,7 @@ static void
 s_mark_recovered(outcome_t *outcomes, size_t n, bool *recovered)
 {
     const outcome_t *good = NULL;
-    sink_sort(outcomes, n, sizeof *outcomes, s_by_success);
+    sink_sort_by_int64(outcomes, n, sizeof *outcomes, s_by_success);
     for (size_t i = 0; i < n; i++) {
         const outcome_t *now = &outcomes[i];
         if (now->good)

@@ -5,7 +5,6 @@
 #include "sink_attempt.h"
 #include "sink_intern.h"
 #include "sink_scratch.h"
-#include "sink_sort.h"
 #include "sink_stats.h"
 #include "sink_workflow.h"
 
@@ -126,13 +125,12 @@ s_chunk_times(workflow_t *self, double *walls)
         walls[n++] = facts->chunks[i].wall_s;
         sum += facts->chunks[i].wall_s;
     }
-    sink_sort_reals(walls, n);
     int64_t rows = (int64_t)n;
-    workflow_put(self, "chunk_wall_min", n ? walls[0] : NAN, rows, 0);
+    workflow_put(self, "chunk_wall_min", sink_stats_select(walls, n, 0), rows, 0);
     workflow_put(self, "chunk_wall_mean", sink_ratio(sum, (double)n), rows, 0);
-    workflow_put(self, "chunk_wall_p50", sink_stats_quantile(walls, n, 0.5), rows, 0);
-    workflow_put(self, "chunk_wall_p95", sink_stats_quantile(walls, n, 0.95), rows, 0);
-    workflow_put(self, "chunk_wall_max", n ? walls[n - 1] : NAN, rows, 0);
+    workflow_put(self, "chunk_wall_p50", sink_stats_select(walls, n, 0.5), rows, 0);
+    workflow_put(self, "chunk_wall_p95", sink_stats_select(walls, n, 0.95), rows, 0);
+    workflow_put(self, "chunk_wall_max", sink_stats_select(walls, n, 1), rows, 0);
 }
 
 /* As published elsewhere: growth of the process between two samples, per event. */

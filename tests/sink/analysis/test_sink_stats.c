@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "must.h"
+#include "sink_sort.h"
 #include "sink_stats.h"
 
 #define NEAR(a, b, eps) assert_true(fabs((a) - (b)) <= (eps))
@@ -11,13 +12,31 @@ static void
 must_interpolate_quantiles(void **state)
 {
     (void)state;
-    double values[] = {10, 3, 1, 4, 2};
+    double values[] = {1, 2, 3, 4, 10};
     NEAR(sink_stats_median(values, 5), 3, 0);
     NEAR(sink_stats_quantile(values, 5, 0), 1, 0);
     NEAR(sink_stats_quantile(values, 5, 0.25), 2, 0);
     NEAR(sink_stats_quantile(values, 5, 0.95), 8.8, 1e-12);
     NEAR(sink_stats_quantile(values, 5, 1), 10, 0);
     assert_true(isnan(sink_stats_quantile(values, 0, 0.5)));
+}
+
+static void
+must_select_the_quantiles_of_sorted_values(void **state)
+{
+    (void)state;
+    enum { N = 1000 };
+    static const double shares[] = {0.5, 0, 0.95, 1, 0.123};
+    static double values[N], sorted[N];
+    for (size_t n = 1; n <= N; n = n < 30 ? n + 1 : n * 3) {
+        for (size_t i = 0; i < n; i++)
+            values[i] = sorted[i] = (double)(i * 7919 % 613) * 0.37;
+        sink_sort_reals(sorted, n);
+        for (size_t k = 0; k < sizeof shares / sizeof *shares; k++)
+            NEAR(sink_stats_select(values, n, shares[k]), sink_stats_quantile(sorted, n, shares[k]),
+                 0);
+    }
+    assert_true(isnan(sink_stats_select(values, 0, 0.5)));
 }
 
 /* scipy.stats.theilslopes of the same points; its intercept is another one, ours is the median of y - b x. */
@@ -124,6 +143,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(must_interpolate_quantiles),
+        cmocka_unit_test(must_select_the_quantiles_of_sorted_values),
         cmocka_unit_test(must_find_the_line_that_scipy_finds),
         cmocka_unit_test(must_find_the_line_of_the_toy_run),
         cmocka_unit_test(must_know_no_line_without_two_different_x),

@@ -135,12 +135,12 @@ must_order_by_leading_integers(void **state)
 {
     (void)state;
     enum { MANY = 150000 };
-    static const size_t counts[] = {0, 1, 2, 300, N, MANY};
+    static const size_t counts[] = {0, 1, 2, 33, 70, 300, N, MANY};
     led_t *ours = malloc(MANY * sizeof *ours), *theirs = malloc(MANY * sizeof *theirs);
     uint32_t random = 3;
     assert_non_null(ours);
     assert_non_null(theirs);
-    for (int shape = 0; shape < 10; shape++)
+    for (int shape = 0; shape < 11; shape++)
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
             const size_t n = counts[c];
             for (size_t i = 0; i < n; i++) {
@@ -148,6 +148,8 @@ must_order_by_leading_integers(void **state)
                                          : (int64_t)((uint64_t)s_random(&random) << 32);
                 if (shape == 9 && i % 3 == 0)
                     lead = i % 2 ? INT64_MIN : INT64_MAX;
+                if (shape == 10) /* most of them close together, whatever the range */
+                    lead = (int64_t)(UINT64_MAX >> s_random(&random) / 0x4000000);
                 ours[i] = (led_t){lead, s_random(&random)};
             }
             if (n > 0)
