@@ -54,7 +54,7 @@ METRICS = {
     "peak_memory_per_worker": "memory per worker, peak",
 }
 
-# What differs on purpose, and explains what moved.
+# What differs on purpose, and explains the changes.
 SETTINGS = (
     "processor_name", "git_commit", "chunksize", "n_files", "n_datasets", "backend", "facility", "data_source",
     "requested_workers", "cores_per_worker", "host_sink", "python_version", "coffea_version", "dask_version",
@@ -121,7 +121,7 @@ class Comparison:
         return [change for change in self.changes if change.moved]
 
     def sentence(self) -> str:
-        """Sentence that names the cause that moved most, or says that none did, or that this is not known."""
+        """Sentence that names the cause that changed most, or says that none did, or that this is not known."""
         if not self.moved:
             unknown = [c for c in self.changes if c.unknown and c.share > LEAST]
             if not unknown:
@@ -167,9 +167,9 @@ def compare(
 
     Notes
     -----
-    With one run per side, a cause has moved if its seconds differ by more than 4.5 standard errors and 3 % of the capacity. The
+    With one run per side, a cause has changed if its seconds differ by more than 4.5 standard errors and 3 % of the capacity. The
     error is that of eight slices of the run, of what chunks take beyond what their events explain. A cause that a run has only
-    once (start-up, tail, ...) shows no noise of its own: it has moved only if it differs by 10 % of the capacity, by a factor
+    once (start-up, tail, ...) shows no noise of its own: it has changed only if it differs by 10 % of the capacity, by a factor
     of two, and by 1.25 s of the run; so has waiting for a core, which depends on what else the hosts do. Of repeats it is Welch's test, shared by all causes.
     """
     sides = [[s] if isinstance(s, (str, os.PathLike)) else list(s) for s in (before, after)]

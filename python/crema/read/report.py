@@ -132,7 +132,7 @@ def difference(found: Comparison) -> Group:
         if c.moved or c.share >= BOTTLENECK_LEAST:
             numbers = (c.before_s, c.after_s, c.difference_s, c.noise_s)
             table.add_row(
-                c.name.replace("_", " "), *map(seconds, numbers), "moved" if c.moved else ""
+                c.name.replace("_", " "), *map(seconds, numbers), "changed" if c.moved else ""
             )
     metrics = _table("Numbers", "", "before", "after", "change")
     for name, (before, after, unit) in found.metrics.items():

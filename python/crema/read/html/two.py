@@ -55,7 +55,7 @@ def _body(found: Comparison) -> str:
         )
         + table(
             f"All causes, {found.unit}",
-            ("cause", "before", "after", "difference", "noise ±", "moved"),
+            ("cause", "before", "after", "difference", "noise ±", "changed"),
             (
                 (c.name.replace("_", " "), c.before_s, c.after_s, c.difference_s, c.noise_s,
                  "yes" if c.moved else "no")
