@@ -20,13 +20,14 @@ def client(client_here):
 
 @pytest.fixture
 def asked(monkeypatch) -> collections.Counter:
-    """Messages of the scheduler to workers, by operation, and events of workers about runs."""
+    """Messages of the scheduler to workers, by operation, those that it awaits no answer to, and events of workers about runs."""
     found: collections.Counter = collections.Counter()
     send_recv, log_event = core.send_recv, Worker.log_event
 
     async def counted(comm, *, op, **options):
         if op in ("run", "crema_end", "plugin-add", "plugin-remove"):
             found[op] += 1
+            found["unanswered"] += not options.get("reply", True)
         return await send_recv(comm, op=op, **options)
 
     def logged(worker, topic, msg):
@@ -50,7 +51,7 @@ def test_each_worker_is_asked_once_on_entering_and_twice_on_leaving(client, aske
     mc = run(client, tmp_path)
     assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
     assert asked.pop("event", 0) <= 1
-    assert asked == {"run": 2, "crema_end": 2, "plugin-remove": 2}
+    assert asked == {"run": 2, "crema_end": 2, "plugin-remove": 2, "unanswered": 2}
 
 
 def test_a_worker_is_not_asked_again_whose_report_is_late(client, tmp_path, monkeypatch):
@@ -87,7 +88,7 @@ def test_a_worker_of_an_earlier_version_is_asked_by_the_client(
     mc = run(client, tmp_path)
     assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
     del asked["event"]
-    assert asked == {"run": 3, "crema_end": 1, "plugin-remove": 2}
+    assert asked == {"run": 3, "crema_end": 1, "plugin-remove": 2, "unanswered": 2}
 
 
 def test_where_the_scheduler_has_an_earlier_version_the_client_asks(
@@ -97,7 +98,7 @@ def test_where_the_scheduler_has_an_earlier_version_the_client_asks(
     mc = run(client, tmp_path)
     assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
     del asked["event"]
-    assert asked == {"run": 4, "plugin-remove": 2}
+    assert asked == {"run": 4, "plugin-remove": 2, "unanswered": 2}
 
 
 LEFT = "inproc://192.0.2.1/1/1"
