@@ -179,8 +179,9 @@ def _with_checkpointer(original: Callable) -> Callable:
         recorded = _recorded(self)
         with _inside_coffea():
             result = original(recorded, *args, **kwargs)
-        if original.__name__ == "run":  # `__call__` returns what the processor made of it
-            _count_processed(recorded, result)
+        with contextlib.suppress(Exception):
+            if original.__name__ == "run":  # `__call__` returns what the processor made of it
+                _count_processed(recorded, result)
         return result
 
     return call

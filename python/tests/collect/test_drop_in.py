@@ -217,6 +217,19 @@ def test_an_outer_block_says_what_an_inner_one_recorded(fileset, tmp_path, capfd
     assert len(said) == 1 and said[0].startswith("crema: ")
 
 
+def test_an_error_while_chunks_are_counted_does_not_pass(fileset, tmp_path, monkeypatch):
+    from coffea import processor
+
+    def fail(*args):
+        raise RuntimeError
+
+    monkeypatch.setattr(_runner, "_count_processed", fail)
+    with crema.MetricsCollector(output=tmp_path, quiet=True) as mc:
+        run = make_runner(processor.IterativeExecutor(status=False))
+        assert run(fileset, processor_instance=counter())[0]["n"] == N_EVENTS
+    assert n_chunks(mc) == N_EVENTS // CHUNK
+
+
 def test_a_block_beside_another_takes_nothing_from_it(fileset, tmp_path):
     """Neither is inside the other: each thread has its own context."""
     from coffea import processor
