@@ -6,12 +6,14 @@ import pickle
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 from test_collector import assert_nothing_left
 
 import crema
 from crema.collect import _cluster, _dialogue, _pipeline, collector
+from crema.collect._plugins import Plugins
 from crema.hook._config import HookConfig
 from crema.hook.chunks import ChunkHook
 from crema.hook.scheduler import SchedulerHook
@@ -252,6 +254,17 @@ def test_workers_without_it_are_named_before_the_analysis(tmp_path, capfd):
     assert f"crema: 1 processes work unrecorded: {bad} (" in said
     assert mc.verdict == "PARTIAL"
     assert {reason["subject"] for reason in mc.reasons} == {bad}
+
+
+@pytest.mark.parametrize("lacking", [{}, {"scheduler": "no crema"}])
+def test_a_missed_chunk_is_put_down_to_the_scheduler_that_has_no_crema(lacking):
+    said, client = [], SimpleNamespace(scheduler=SimpleNamespace(address="tcp://x:1"))
+    plugins = Plugins(client, None, None, said.append, None)
+    plugins._lacking = lacking
+    for _ in range(2):
+        plugins._on_event({"prefix": "Counter"})
+    (line,) = said
+    assert ("the scheduler, which passes the checkpointer on" in line) == bool(lacking)
 
 
 def test_long_lists_are_cut():
