@@ -46,8 +46,8 @@ sink_h5_why(const sink_h5_t *self)
 
 /* ---- creating */
 
-static crema_err_t
-s_give_up(sink_h5_t **self_p, crema_err_t err, char *ret_why)
+crema_err_t
+sink_h5_give_up(sink_h5_t **self_p, crema_err_t err, char *ret_why)
 {
     snprintf(ret_why, SINK_H5_WHY_BYTES, "%s", (*self_p)->why);
     crema_err_t ignored = sink_h5_close(self_p, NULL);
@@ -118,7 +118,7 @@ sink_h5_create_final(const char *path, sink_h5_t **ret_self, char *ret_why)
         return err;
     err = s_create_file(self, false);
     if (err != CREMA_OK)
-        return s_give_up(&self, err, ret_why);
+        return sink_h5_give_up(&self, err, ret_why);
     *ret_self = self;
     return CREMA_OK;
 }
@@ -134,7 +134,7 @@ sink_h5_create_live(const char *path, const sink_attributes_t *attributes, sink_
     self->live = true;
     err = s_create_file(self, true);
     if (err != CREMA_OK)
-        return s_give_up(&self, err, ret_why);
+        return sink_h5_give_up(&self, err, ret_why);
     err = sink_h5_write_attributes(self, attributes);
     for (int t = 0; t < CREMA_TABLE_COUNT && err == CREMA_OK; t++) {
         const crema_table_t *table = crema_table((crema_table_id_t)t);
@@ -144,7 +144,7 @@ sink_h5_create_live(const char *path, const sink_attributes_t *attributes, sink_
     if (err == CREMA_OK && H5Fstart_swmr_write(self->file) < 0)
         err = sink_h5_fail(self, "enable SWMR for", path);
     if (err != CREMA_OK)
-        return s_give_up(&self, err, ret_why);
+        return sink_h5_give_up(&self, err, ret_why);
     *ret_self = self;
     return CREMA_OK;
 }

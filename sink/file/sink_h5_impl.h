@@ -29,6 +29,9 @@ CREMA_MUST_CHECK crema_err_t sink_h5_new(const char *path, sink_h5_t **ret_self)
  * if it caused the failure, else HDF5's innermost one. Returns the system's error, or CREMA_EH5. */
 crema_err_t sink_h5_fail(sink_h5_t *self, const char *what, const char *which);
 
+/* Closes what failed; copies self->why to `ret_why` and returns `err`. */
+crema_err_t sink_h5_give_up(sink_h5_t **self_p, crema_err_t err, char *ret_why);
+
 /* The caller closes these handles; negative on failure. */
 int64_t sink_h5_row_type(const crema_table_t *table);
 int64_t sink_h5_text_type(void);

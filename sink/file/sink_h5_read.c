@@ -22,18 +22,13 @@ sink_h5_open(const char *path, sink_h5_t **ret_self, char *ret_why)
     if (is_hdf5 <= 0) {
         err = sink_h5_fail(self, "open", path);
         if (is_hdf5 == 0 || err == CREMA_EH5)
-            snprintf(ret_why, SINK_H5_WHY_BYTES, "%s is not an HDF5 file", path);
-        else
-            snprintf(ret_why, SINK_H5_WHY_BYTES, "%s", self->why);
-        free(self);
-        return CREMA_EMAGIC;
+            snprintf(self->why, sizeof self->why, "%s is not an HDF5 file", path);
+        return sink_h5_give_up(&self, CREMA_EMAGIC, ret_why);
     }
     self->file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
     if (self->file < 0) {
         err = sink_h5_fail(self, "open", path);
-        snprintf(ret_why, SINK_H5_WHY_BYTES, "%s", self->why);
-        free(self);
-        return err;
+        return sink_h5_give_up(&self, err, ret_why);
     }
     *ret_self = self;
     return CREMA_OK;
