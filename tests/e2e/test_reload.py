@@ -87,7 +87,7 @@ def test_limits_and_log_level_change_while_runs_go_on(pipeline, tmp_path):
     change, log = pipeline
     with record(tmp_path) as first:
         crema.record_metric("crumbs", 1)
-        with pytest.raises(crema.CremaError, match="open runs"):
+        with pytest.raises(crema.CremaError, match="cannot open another run"):
             record(tmp_path).__enter__()
         change("aggregator", runs_per_client="2", tap="tcp://127.0.0.1:*", log_level="warn")
         wait_for(lambda: "option=runs-per-client value=2" in log("aggregator"), 10, "the change")
