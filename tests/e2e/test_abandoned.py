@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -64,6 +65,8 @@ def start(cluster, tmp_path):
         notebook.kill()
         notebook.wait()
         run = uuid.UUID(run_id)
+        for stopped in support.processes("crema-sink", str(run)):  # by ENDING
+            os.kill(stopped, signal.SIGKILL)
         for left in (*private.glob(f"run-{run.hex}-*"), private / str(run)):
             shutil.rmtree(left, ignore_errors=True)
 
