@@ -215,8 +215,9 @@ s_range(const part_t *part, uint64_t *ret_least, unsigned *ret_shift)
     return most > least;
 }
 
-/* Moves each element to its bucket, along the cycles; bucket b ends before ends[b]. */
-static void
+/* Moves each element to its bucket, along the cycles; bucket b ends before ends[b]. Returns the
+ * number of buckets. */
+static size_t
 s_distribute(const part_t *part, uint64_t least, unsigned shift, size_t ends[BUCKETS])
 {
     const size_t buckets = s_buckets(part->n);
@@ -237,6 +238,7 @@ s_distribute(const part_t *part, uint64_t least, unsigned shift, size_t ends[BUC
                 s_swap(element, part->base + at[bucket] * part->size, part->size);
             at[bucket]++;
         }
+    return buckets;
 }
 
 /* Buckets, one behind the other. */
@@ -270,8 +272,8 @@ s_sort_leads(const part_t *part)
         s_sort(part->base, part->n, part->size, part->compare, s_depth(part->n));
         return;
     }
-    s_distribute(part, least, shift, ends);
-    s_sort_buckets(&(buckets_t){part, ends, 0, s_buckets(part->n)});
+    const size_t buckets = s_distribute(part, least, shift, ends);
+    s_sort_buckets(&(buckets_t){part, ends, 0, buckets});
 }
 
 void
@@ -285,10 +287,10 @@ sink_sort_by_int64(void *base, size_t n, size_t size, int (*compare)(const void 
         sink_sort(base, n, size, compare);
         return;
     }
-    s_distribute(&all, least, shift, ends);
+    const size_t buckets = s_distribute(&all, least, shift, ends);
     while (ends[half] < n / 2)
         half++;
-    buckets_t left = {&all, ends, 0, half}, right = {&all, ends, half, BUCKETS};
+    buckets_t left = {&all, ends, 0, half}, right = {&all, ends, half, buckets};
     sink_both(s_sort_buckets, &left, s_sort_buckets, &right);
 }
 
