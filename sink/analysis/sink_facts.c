@@ -216,9 +216,9 @@ s_unit_kind(const sink_tables_t *tables, uint32_t id)
     if (id >= sink_rows_count(rows))
         return SINK_UNIT_OTHER;
     const crema_dict_unit_row_t *unit = sink_rows_at(rows, id);
-    for (uint8_t kind = SINK_UNIT_SECONDS; kind <= SINK_UNIT_COUNT; kind++)
+    for (int kind = SINK_UNIT_SECONDS; kind <= SINK_UNIT_COUNT; kind++)
         if (strncmp(units[kind], unit->name, sizeof unit->name) == 0)
-            return kind;
+            return (uint8_t)kind;
     return SINK_UNIT_OTHER;
 }
 

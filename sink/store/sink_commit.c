@@ -98,18 +98,17 @@ s_drop_empty(sink_commit_t *self, run_t *run)
     free(run);
 }
 
-static crema_err_t
+static stream_t *
 s_add(sink_commit_t *self, const crema_id_t *stream_id, const crema_id_t *run_id,
-      stream_t **ret_stream)
+      crema_err_t *ret_err)
 {
-    crema_err_t err;
-    run_t *run = s_run(self, run_id, &err);
+    run_t *run = s_run(self, run_id, ret_err);
     if (!run)
-        return err;
-    stream_t *stream = crema_map_make(self->streams, stream_id, sizeof *stream, &err);
+        return NULL;
+    stream_t *stream = crema_map_make(self->streams, stream_id, sizeof *stream, ret_err);
     if (!stream) {
         s_drop_empty(self, run);
-        return err;
+        return NULL;
     }
     stream->stream_id = *stream_id;
     stream->run = run;
@@ -117,34 +116,33 @@ s_add(sink_commit_t *self, const crema_id_t *stream_id, const crema_id_t *run_id
     run->streams = stream;
     run->n++;
     self->stats.streams++;
-    *ret_stream = stream;
-    return CREMA_OK;
+    return stream;
 }
 
-static crema_err_t
+static stream_t *
 s_get(sink_commit_t *self, const crema_id_t *stream_id, const crema_id_t *run_id, uint64_t last,
-      stream_t **ret_stream)
+      crema_err_t *ret_err)
 {
+    *ret_err = CREMA_EINVAL;
     if (last > SEQ_MAX)
-        return CREMA_EINVAL;
+        return NULL;
     stream_t *stream = crema_map_find(self->streams, stream_id);
     if (!stream)
-        return s_add(self, stream_id, run_id, ret_stream);
-    if (!crema_id_equal(&stream->run->run_id, run_id)) {
-        self->stats.strays++;
-        return CREMA_EPROTO;
-    }
-    *ret_stream = stream;
-    return CREMA_OK;
+        return s_add(self, stream_id, run_id, ret_err);
+    if (crema_id_equal(&stream->run->run_id, run_id))
+        return stream;
+    self->stats.strays++;
+    *ret_err = CREMA_EPROTO;
+    return NULL;
 }
 
 crema_err_t
 sink_commit_restore(sink_commit_t *self, const crema_id_t *stream_id, const crema_id_t *run_id,
                     uint64_t committed, uint64_t hi, bool closed)
 {
-    stream_t *stream;
-    crema_err_t err = s_get(self, stream_id, run_id, committed > hi ? committed : hi, &stream);
-    if (err != CREMA_OK)
+    crema_err_t err;
+    stream_t *stream = s_get(self, stream_id, run_id, committed > hi ? committed : hi, &err);
+    if (!stream)
         return err;
     if (committed > stream->written)
         stream->written = stream->committed = committed;
@@ -158,9 +156,9 @@ crema_err_t
 sink_commit_restore_put(sink_commit_t *self, const crema_id_t *stream_id, const crema_id_t *run_id,
                         uint64_t first, uint64_t last, bool closed)
 {
-    stream_t *stream;
-    crema_err_t err = s_get(self, stream_id, run_id, last, &stream);
-    if (err != CREMA_OK)
+    crema_err_t err;
+    stream_t *stream = s_get(self, stream_id, run_id, last, &err);
+    if (!stream)
         return err;
     if (first <= stream->written + 1 && last > stream->written) {
         stream->written = stream->committed = last;
@@ -236,8 +234,9 @@ sink_commit_put(sink_commit_t *self, const crema_id_t *stream_id, const crema_id
     uint64_t written = stream ? stream->written : 0;
     sink_put_t decision = s_decide(written, stream && stream->ended, first_seq, first_seq + n - 1);
     if (decision == SINK_PUT_APPEND && !stream) {
-        crema_err_t err = s_add(self, stream_id, run_id, &stream);
-        if (err != CREMA_OK)
+        crema_err_t err;
+        stream = s_add(self, stream_id, run_id, &err);
+        if (!stream)
             return err;
     }
     self->stats.repeats += decision == SINK_PUT_REPEAT;
