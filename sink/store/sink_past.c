@@ -113,14 +113,11 @@ crema_err_t
 sink_past_look(const char *dir, sink_ids_t *runs)
 {
     char path[PATH_MAX];
-    struct stat st;
+    sink_window_t window = {0};
     crema_frame_t frame;
     crema_err_t err = sink_fs_join(dir, FILE_NAME, path);
-    if (err != CREMA_OK)
-        return err;
-    if (stat(path, &st) != 0)
-        return errno == ENOENT ? CREMA_OK : sink_fs_error(errno);
-    sink_window_t window = {.path = path, .size = (uint64_t)st.st_size};
+    if (err == CREMA_OK)
+        err = sink_window_open(path, &window);
     while (err == CREMA_OK && (err = sink_window_next(&window, &frame)) == CREMA_OK) {
         if (frame.type != SINK_TOMBSTONES_FRAME || frame.seq == 0)
             continue; /* the head */

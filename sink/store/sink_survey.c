@@ -42,12 +42,11 @@ static int64_t
 s_start(survey_t *self, const char *dir)
 {
     char path[PATH_MAX];
-    struct stat st;
+    sink_window_t window;
     int64_t t_start_ns = 0;
     const sink_journal_visitor_t visitor = {.context = &t_start_ns, .run = s_on_run};
-    if (sink_segments_path(dir, 1, path) != CREMA_OK || stat(path, &st) != 0)
+    if (sink_segments_path(dir, 1, path) != CREMA_OK || sink_window_open(path, &window) != CREMA_OK)
         return 0;
-    sink_window_t window = {.path = path, .size = (uint64_t)st.st_size};
     crema_frame_t frame;
     bool understood;
     while (t_start_ns == 0 && sink_window_next(&window, &frame) == CREMA_OK)

@@ -51,17 +51,13 @@ crema_err_t
 sink_tombs_read(const char *dir, sink_ids_t *runs, size_t *ret_n)
 {
     char path[PATH_MAX];
-    struct stat st;
+    sink_window_t window = {0};
     crema_frame_t frame;
     gathered_t run = {0};
     size_t n = 0;
-    *ret_n = 0;
     crema_err_t err = sink_fs_join(dir, FILE_NAME, path);
-    if (err != CREMA_OK)
-        return err;
-    if (stat(path, &st) != 0)
-        return errno == ENOENT ? CREMA_OK : sink_fs_error(errno);
-    sink_window_t window = {.path = path, .size = (uint64_t)st.st_size};
+    if (err == CREMA_OK)
+        err = sink_window_open(path, &window);
     while (err == CREMA_OK && (err = sink_window_next(&window, &frame)) == CREMA_OK) {
         if (frame.type != SINK_TOMBSTONES_FRAME || frame.len < HEAD_BYTES ||
             !s_gather(&run, &frame))
@@ -69,7 +65,7 @@ sink_tombs_read(const char *dir, sink_ids_t *runs, size_t *ret_n)
         n++;
         err = sink_ids_append(runs, &run.run_id);
     }
-    *ret_n = window.skipped > 0 ? n : (size_t)st.st_size / FRAME_BYTES;
+    *ret_n = window.skipped > 0 ? n : (size_t)window.size / FRAME_BYTES;
     sink_window_clear(&window);
     return err == CREMA_ENOENT ? CREMA_OK : err;
 }

@@ -1,12 +1,24 @@
 #include "sink_window.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "sink_fs.h"
 #include "sink_segment.h"
 
 #define BYTES ((size_t)64 << 10)
 #define BYTES_MAX ((size_t)4 << 20) /* larger than any frame */
+
+crema_err_t
+sink_window_open(const char *path, sink_window_t *ret_self)
+{
+    struct stat st;
+    if (stat(path, &st) != 0)
+        return sink_fs_error(errno);
+    *ret_self = (sink_window_t){.path = path, .size = (uint64_t)st.st_size};
+    return CREMA_OK;
+}
 
 uint64_t
 sink_window_left(const sink_window_t *self)

@@ -9,7 +9,8 @@
 #include "crema_error.h"
 #include "crema_frame.h"
 
-/* Starts with path and size set and the rest zero. The file may grow: set the new size. */
+/* Starts with path and size set and the rest zero, or by sink_window_open(). The file may grow: set
+ * the new size. */
 typedef struct {
     const char *path;
     uint64_t size; /* of the file */
@@ -20,6 +21,8 @@ typedef struct {
     uint64_t skipped; /* unreadable bytes before a frame */
 } sink_window_t;
 
+/* At the start of an existing file; CREMA_ENOENT: there is none. The path is borrowed. */
+CREMA_MUST_CHECK crema_err_t sink_window_open(const char *path, sink_window_t *ret_self);
 /* The frame is valid until the next call. CREMA_ENOENT: there are no more frames;
  * sink_window_left() is the unreadable rest. */
 CREMA_MUST_CHECK crema_err_t sink_window_next(sink_window_t *self, crema_frame_t *ret_frame);

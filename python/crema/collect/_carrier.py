@@ -79,7 +79,7 @@ class Carrier:
         except RuntimeError:  # the loop has ended
             end.close()
         except Exception:
-            logger.debug("crema: the end of the way over Dask", exc_info=True)
+            logger.debug("crema: the end of the route over Dask", exc_info=True)
 
     async def _end(self) -> None:
         self._report()
