@@ -109,11 +109,8 @@ static crema_err_t
 s_begin(const sink_viewer_t *self, view_t *view)
 {
     char path[PATH_MAX], journal[PATH_MAX], uuid[37];
-    crema_err_t err = sink_viewing_path(self->config.output_dir, &view->run_id, path);
-    if (err == CREMA_OK)
-        err = sink_fs_join(self->config.store_dir, crema_id_uuid(&view->run_id, uuid), journal);
-    if (err == CREMA_OK)
-        err = sink_live_new(path, &view->run_id, &view->live);
+    crema_err_t err = sink_live_new(sink_viewing_path(self->config.output_dir, &view->run_id, path),
+                                    &view->run_id, &view->live);
     if (err != CREMA_OK)
         return err;
     const sink_journal_visitor_t visitor = {
@@ -122,6 +119,7 @@ s_begin(const sink_viewer_t *self, view_t *view)
         .run = s_on_run,
         .clock = s_on_clock,
     };
+    sink_fs_path(self->config.store_dir, crema_id_uuid(&view->run_id, uuid), journal);
     return sink_journal_tail_new(journal, &visitor, &view->tail);
 }
 
@@ -156,8 +154,7 @@ s_ended(sink_viewer_t *self, const crema_id_t *run_id)
         s_close(view);
     free(view);
     crema_failpoint("live.before_unlink");
-    if (sink_viewing_path(self->config.output_dir, run_id, path) == CREMA_OK)
-        (void)unlink(path);
+    (void)unlink(sink_viewing_path(self->config.output_dir, run_id, path));
 }
 
 void
@@ -203,8 +200,7 @@ static void
 s_touch(const sink_viewer_t *self, const crema_id_t *run_id)
 {
     char path[PATH_MAX];
-    if (sink_viewing_path(self->config.output_dir, run_id, path) == CREMA_OK)
-        (void)utimensat(AT_FDCWD, path, NULL, 0);
+    (void)utimensat(AT_FDCWD, sink_viewing_path(self->config.output_dir, run_id, path), NULL, 0);
 }
 
 void

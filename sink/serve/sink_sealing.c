@@ -8,6 +8,7 @@
 
 #include "crema_list.h"
 #include "crema_map.h"
+#include "sink_fs.h"
 #include "sink_report.h"
 #include "sink_sealer.h"
 
@@ -128,13 +129,14 @@ s_is_ripe(pace_t *pace, const sink_run_t *run, int64_t mono_ns)
 }
 
 /* Journal and file of a run, as in the command line of `rebuild`. */
-static bool
+static void
 s_paths(const sink_sealing_t *self, const crema_id_t *run_id, char journal[PATH_MAX],
         char output[PATH_MAX])
 {
-    char name[37];
-    int n = snprintf(output, PATH_MAX, "%s/%s.h5", self->output_dir, crema_id_uuid(run_id, name));
-    return n > 0 && n < PATH_MAX && sink_store_run_dir(self->store, run_id, journal) == CREMA_OK;
+    char uuid[37], name[64];
+    snprintf(name, sizeof name, "%s.h5", crema_id_uuid(run_id, uuid));
+    sink_fs_path(self->output_dir, name, output);
+    sink_store_run_dir(self->store, run_id, journal);
 }
 
 /* Seals the runs of the queue as far as processes can be started for them. */
@@ -144,8 +146,8 @@ s_go_on(sink_sealing_t *self)
     char journal[PATH_MAX], output[PATH_MAX];
     for (pace_t *pace; (pace = CREMA_LIST_FIRST(&self->queue, pace_t, queued)) != NULL;) {
         const sink_run_t *run = sink_store_find(self->store, &pace->run_id);
+        s_paths(self, &pace->run_id, journal, output);
         if (run && run->seal_asked && !run->freed && !run->aside &&
-            s_paths(self, &run->run_id, journal, output) &&
             sink_sealer_start(self->sealer, &run->run_id, run->durable_news, journal, output) !=
                 CREMA_OK)
             return;
@@ -249,7 +251,7 @@ s_note_failure(sink_sealing_t *self, const crema_id_t *run_id, const char *why, 
 static void
 s_explain(sink_sealing_t *self, const sink_sealer_end_t *end)
 {
-    char journal[PATH_MAX] = "", output[PATH_MAX] = "", memory[80] = "";
+    char journal[PATH_MAX], output[PATH_MAX], memory[80] = "";
     const char *why = self->report ? sink_report_why(self->report) : NULL;
     bool starved = WIFSIGNALED(end->status) || (why && strstr(why, crema_err_text(CREMA_ENOMEM)));
     if (starved && self->memory_bytes > 0)
@@ -259,8 +261,7 @@ s_explain(sink_sealing_t *self, const sink_sealer_end_t *end)
         snprintf(self->why, sizeof self->why, "%s%s", why, memory);
         return;
     }
-    if (!s_paths(self, &end->run_id, journal, output))
-        return;
+    s_paths(self, &end->run_id, journal, output);
     int n = snprintf(self->why, sizeof self->why,
                      "the sealing process was ended by %s %d and gave no result%s; it is tried "
                      "again, or by hand: crema-sink rebuild %s --output %s",

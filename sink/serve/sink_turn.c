@@ -19,10 +19,8 @@ sink_turn_take(const char *output_dir, const crema_id_t *store_id, char *ret_why
 {
     char path[PATH_MAX], uuid[37];
     *ret_fd = -1;
-    crema_err_t err = sink_fs_join(output_dir, FILE_NAME, path);
-    if (err != CREMA_OK)
-        return err;
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    int fd = open(sink_fs_path(output_dir, FILE_NAME, path),
+                  O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     struct flock lock = {
         .l_type = F_WRLCK,
         .l_whence = SEEK_SET,

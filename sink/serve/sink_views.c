@@ -207,8 +207,8 @@ sink_views_end(sink_views_t *self, const crema_id_t *run_id)
     char path[PATH_MAX];
     view_t *view = crema_map_take(self->views, run_id);
     free(view);
-    if (sink_viewing_path(self->output_dir, run_id, path) == CREMA_OK)
-        (void)unlink(path); /* the process does this as well: it may be about to create the file */
+    /* The process does this as well: it may be about to create the file. */
+    (void)unlink(sink_viewing_path(self->output_dir, run_id, path));
     if (self->pid > 0 && self->n_ended < ENDED_MAX)
         self->ended[self->n_ended++] = *run_id;
     s_send_ended(self);

@@ -61,9 +61,8 @@ s_copy_file(const char *from_dir, const char *to_dir, const char *name)
     char path[PATH_MAX];
     uint8_t *bytes;
     size_t size;
-    crema_err_t err = sink_fs_join(from_dir, name, path);
-    if (err == CREMA_OK)
-        err = sink_fs_read(path, SINK_SEGMENT_BYTES_MAX, &bytes, &size);
+    crema_err_t err =
+        sink_fs_read(sink_fs_path(from_dir, name, path), SINK_SEGMENT_BYTES_MAX, &bytes, &size);
     if (err != CREMA_OK)
         return err;
     err = sink_fs_replace(to_dir, name, bytes, size);
@@ -81,11 +80,9 @@ s_copy_segments(const char *from_dir, const char *to_dir)
     crema_err_t err = sink_segments_find(from_dir, &found);
     if (err != CREMA_OK)
         return err;
-    for (size_t i = 0; i < found.n && err == CREMA_OK; i++) {
-        err = sink_segments_path(from_dir, found.numbers[i], path);
-        if (err == CREMA_OK)
-            err = s_copy_file(from_dir, to_dir, strrchr(path, '/') + 1);
-    }
+    for (size_t i = 0; i < found.n && err == CREMA_OK; i++)
+        err = s_copy_file(from_dir, to_dir,
+                          sink_segments_path("", found.numbers[i], path) + strlen("/"));
     free(found.numbers);
     return err == CREMA_OK && found.n == 0 ? CREMA_ENOENT : err;
 }
@@ -124,9 +121,7 @@ s_copy(const char *from_dir, const char *to, const char *name, const char *to_di
 {
     char hidden_name[64], hidden[PATH_MAX];
     snprintf(hidden_name, sizeof hidden_name, ".%s.part", name);
-    crema_err_t err = sink_fs_join(to, hidden_name, hidden);
-    if (err == CREMA_OK)
-        err = sink_fs_make_dir(hidden);
+    crema_err_t err = sink_fs_make_dir(sink_fs_path(to, hidden_name, hidden));
     if (err == CREMA_OK)
         err = s_copy_segments(from_dir, hidden);
     if (err == CREMA_OK)
@@ -178,10 +173,8 @@ sink_export(const char *store, const crema_id_t *run_id, const char *to, char re
     crema_err_t err = sink_store_identify(store, &store_id, ret_why, why_size);
     if (err != CREMA_OK)
         return err;
-    err = sink_fs_join(store, crema_id_uuid(run_id, name), from_dir);
-    if (err == CREMA_OK)
-        err = sink_fs_join(to, name, ret_path);
-    if (err == CREMA_OK && stat(from_dir, &st) != 0)
+    sink_fs_path(to, crema_id_uuid(run_id, name), ret_path);
+    if (stat(sink_fs_path(store, name, from_dir), &st) != 0)
         err = sink_fs_error(errno);
     if (err == CREMA_ENOENT) {
         snprintf(ret_why, why_size,

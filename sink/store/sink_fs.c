@@ -36,6 +36,15 @@ sink_fs_why(crema_err_t err)
     return is_system ? strerror(errno) : crema_err_text(err);
 }
 
+char *
+sink_fs_path(const char *dir, const char *name, char out[PATH_MAX])
+{
+    const int n = snprintf(out, PATH_MAX, "%s/%s", dir, name);
+    if (n < 0 || n >= PATH_MAX)
+        memset(out, 'x', PATH_MAX - 1);
+    return out;
+}
+
 crema_err_t
 sink_fs_join(const char *dir, const char *name, char *out)
 {
@@ -182,27 +191,23 @@ sink_fs_write(int fd, const uint8_t *bytes, size_t size)
 crema_err_t
 sink_fs_replace(const char *dir, const char *name, const uint8_t *bytes, size_t size)
 {
-    char path[PATH_MAX], fresh[PATH_MAX];
-    crema_err_t err = sink_fs_join(dir, name, path);
-    if (err != CREMA_OK)
-        return err;
-    int n = snprintf(fresh, sizeof fresh, "%s/%s.tmp", dir, name);
-    if (n < 0 || n >= (int)sizeof fresh)
-        return CREMA_EINVAL;
+    char fresh_name[NAME_MAX + 1], path[PATH_MAX], fresh[PATH_MAX];
+    snprintf(fresh_name, sizeof fresh_name, "%s.tmp", name);
+    sink_fs_path(dir, fresh_name, fresh);
     if (unlink(fresh) != 0 && errno != ENOENT)
         return sink_fs_error(errno);
     int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return sink_fs_error(errno);
     crema_failpoint("sink.before_replace_write");
-    err = sink_fs_write(fd, bytes, size);
+    crema_err_t err = sink_fs_write(fd, bytes, size);
     crema_failpoint("sink.before_replace_fsync");
     if (err == CREMA_OK && fsync(fd) != 0)
         err = sink_fs_error(errno);
     if (close(fd) != 0 && err == CREMA_OK)
         err = sink_fs_error(errno);
     crema_failpoint("sink.before_replace_rename");
-    if (err == CREMA_OK && rename(fresh, path) != 0)
+    if (err == CREMA_OK && rename(fresh, sink_fs_path(dir, name, path)) != 0)
         err = sink_fs_error(errno);
     if (err != CREMA_OK) {
         unlink(fresh);
@@ -267,6 +272,6 @@ sink_fs_hidden_name(const char *path, char ret_hidden[PATH_MAX])
     s_remove_left(parent, name);
     int n = snprintf(hidden, sizeof hidden, ".%s.%016llx.tmp", name,
                      (unsigned long long)crema_random_u64());
-    return n > 0 && n < (int)sizeof hidden ? sink_fs_join(parent, hidden, ret_hidden)
-                                           : CREMA_EINVAL;
+    sink_fs_path(parent, hidden, ret_hidden);
+    return n > 0 && n < (int)sizeof hidden ? CREMA_OK : CREMA_EINVAL;
 }

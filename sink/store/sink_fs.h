@@ -1,5 +1,4 @@
-/* sink_fs - the few file operations that durability depends on. Paths are built in PATH_MAX
- * buffers; a longer one is CREMA_EINVAL. */
+/* sink_fs - the few file operations that durability depends on. */
 #ifndef SINK_FS_H
 #define SINK_FS_H
 
@@ -9,7 +8,11 @@
 
 #include "crema_error.h"
 
-/* `<dir>/<name>` into out[PATH_MAX]. */
+/* Returns `out`, which becomes `<dir>/<name>`. If that is too long for a path, it becomes a name that
+ * no file can have: whatever uses it fails with ENAMETOOLONG. */
+char *sink_fs_path(const char *dir, const char *name, char out[PATH_MAX]);
+
+/* The same, and CREMA_EINVAL if it is too long. */
 CREMA_MUST_CHECK crema_err_t sink_fs_join(const char *dir, const char *name, char *out);
 
 /* Makes one directory (mode 0700) and makes its name durable; an existing one is not an error. */

@@ -28,7 +28,7 @@ s_drop_segment(sink_journal_t *self)
 {
     char path[PATH_MAX];
     s_end_segment(self);
-    if (sink_segments_path(self->dir, self->segment, path) != CREMA_OK || unlink(path) != 0)
+    if (unlink(sink_segments_path(self->dir, self->segment, path)) != 0)
         return;
     self->segment--;
     self->bytes -= self->segment_bytes;
@@ -196,14 +196,12 @@ s_create_segment(sink_journal_t *self, int *ret_fd, size_t *ret_bytes)
     char path[PATH_MAX];
     if (self->segment >= SINK_SEGMENT_NUMBER_MAX)
         return CREMA_ELIMIT;
-    crema_err_t err = sink_segments_path(self->dir, self->segment + 1, path);
-    if (err != CREMA_OK)
-        return err;
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = open(sink_segments_path(self->dir, self->segment + 1, path),
+                  O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return sink_fs_error(errno);
     crema_failpoint("sink.before_segment_write");
-    err = s_write_header(self, fd, ret_bytes);
+    crema_err_t err = s_write_header(self, fd, ret_bytes);
     crema_failpoint("sink.before_segment_fsync");
     if (err == CREMA_OK && fsync(fd) != 0)
         err = sink_fs_error(errno);

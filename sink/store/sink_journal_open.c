@@ -47,10 +47,8 @@ s_keep_torn(const sink_journal_t *self, uint32_t number, const uint8_t *bytes, s
 static crema_err_t
 s_set_aside(const char *path)
 {
-    char aside[PATH_MAX];
-    int n = snprintf(aside, sizeof aside, "%s.damaged", path);
-    if (n < 0 || n >= (int)sizeof aside)
-        return CREMA_EINVAL;
+    char aside[PATH_MAX + 16];
+    snprintf(aside, sizeof aside, "%s.damaged", path);
     return rename(path, aside) == 0 ? CREMA_OK : sink_fs_error(errno);
 }
 
@@ -155,9 +153,8 @@ s_recover(sink_journal_t *self, const sink_segments_t *found, char where[PATH_MA
 {
     crema_err_t err = CREMA_OK;
     for (size_t i = found->n; err == CREMA_OK && i > 0 && self->next_seq == 1; i--) {
-        err = sink_segments_path(self->dir, found->numbers[i - 1], where);
-        if (err == CREMA_OK)
-            err = s_adopt(self, where, found->numbers[i - 1]);
+        const uint32_t number = found->numbers[i - 1];
+        err = s_adopt(self, sink_segments_path(self->dir, number, where), number);
     }
     return err == CREMA_OK && self->segment > 0 ? sink_fs_sync_dir(self->dir) : err;
 }
@@ -176,9 +173,8 @@ s_find_start(const char *dir, const sink_segments_t *segments, size_t *ret_start
         uint8_t *bytes;
         size_t size, end;
         sink_journal_state_t state;
-        crema_err_t err = sink_segments_path(dir, segments->numbers[i - 1], where);
-        if (err == CREMA_OK)
-            err = sink_fs_read(where, SINK_SEGMENT_BYTES_MAX, &bytes, &size);
+        crema_err_t err = sink_fs_read(sink_segments_path(dir, segments->numbers[i - 1], where),
+                                       SINK_SEGMENT_BYTES_MAX, &bytes, &size);
         if (err != CREMA_OK)
             return err;
         *ret_found = sink_checkpoint_find(bytes, size, &state, &end) == CREMA_OK;
@@ -288,10 +284,10 @@ sink_journal_peek(const char *dir, const crema_id_t *store_id, const crema_id_t 
     crema_err_t err = sink_segments_find(dir, &found);
     if (err != CREMA_OK)
         return err;
-    err = found.n ? sink_segments_path(dir, found.numbers[found.n - 1], ret_where) : CREMA_ENOENT;
+    if (found.n > 0)
+        sink_segments_path(dir, found.numbers[found.n - 1], ret_where);
+    err = found.n > 0 ? sink_fs_read_at(ret_where, 0, head, sizeof head) : CREMA_ENOENT;
     free(found.numbers);
-    if (err == CREMA_OK)
-        err = sink_fs_read_at(ret_where, 0, head, sizeof head);
     if (err == CREMA_OK &&
         (found.damaged_bytes > 0 || crema_frame_decode(head, sizeof head, &first) != CREMA_OK ||
          !sink_header_decode(&first, &header) || !crema_id_equal(&header.store_id, store_id) ||

@@ -73,9 +73,9 @@ s_show_again(reader_t *reader, const sink_order_put_t *place)
     uint8_t *bytes = malloc(place->bytes);
     crema_frame_t frame;
     sink_journal_put_t put;
-    crema_err_t err = bytes ? sink_segments_path(reader->dir, place->segment, path) : CREMA_ENOMEM;
-    if (err == CREMA_OK)
-        err = sink_fs_read_at(path, place->offset, bytes, place->bytes);
+    sink_segments_path(reader->dir, place->segment, path);
+    crema_err_t err =
+        bytes ? sink_fs_read_at(path, place->offset, bytes, place->bytes) : CREMA_ENOMEM;
     if (err == CREMA_OK)
         err = crema_frame_decode(bytes, place->bytes, &frame);
     if (err == CREMA_OK && sink_put_decode(&frame, &put))
@@ -202,9 +202,8 @@ s_read_all(reader_t *reader, const uint32_t *numbers, size_t n, char where[PATH_
     for (size_t i = 0; i < n; i++) {
         uint8_t *bytes;
         size_t size;
-        crema_err_t err = sink_segments_path(reader->dir, numbers[i], where);
-        if (err == CREMA_OK)
-            err = sink_fs_read(where, SINK_SEGMENT_BYTES_MAX, &bytes, &size);
+        crema_err_t err = sink_fs_read(sink_segments_path(reader->dir, numbers[i], where),
+                                       SINK_SEGMENT_BYTES_MAX, &bytes, &size);
         if (err != CREMA_OK)
             return err;
         err = s_read_segment(reader, bytes, size, numbers[i], i + 1 == n);

@@ -115,9 +115,7 @@ sink_past_look(const char *dir, sink_ids_t *runs)
     char path[PATH_MAX];
     sink_window_t window = {0};
     crema_frame_t frame;
-    crema_err_t err = sink_fs_join(dir, FILE_NAME, path);
-    if (err == CREMA_OK)
-        err = sink_window_open(path, &window);
+    crema_err_t err = sink_window_open(sink_fs_path(dir, FILE_NAME, path), &window);
     while (err == CREMA_OK && (err = sink_window_next(&window, &frame)) == CREMA_OK) {
         if (frame.type != SINK_TOMBSTONES_FRAME || frame.seq == 0)
             continue; /* the head */
@@ -203,14 +201,10 @@ crema_err_t
 sink_past_open(sink_past_t *self, const char *dir)
 {
     char path[PATH_MAX];
-    *self = (sink_past_t){0};
-    crema_err_t err = sink_fs_join(dir, FILE_NAME, path);
-    if (err != CREMA_OK)
-        return err;
-    self->path = strdup(path);
+    *self = (sink_past_t){.path = strdup(sink_fs_path(dir, FILE_NAME, path))};
     if (!self->path)
         return CREMA_ENOMEM;
-    err = s_read_head(self);
+    crema_err_t err = s_read_head(self);
     return err == CREMA_EMAGIC ? sink_past_add(self, dir, &(sink_ids_t){0}) : err;
 }
 

@@ -132,9 +132,8 @@ sink_refused_read(sink_refused_t *self, const char *dir)
     char path[PATH_MAX];
     uint8_t *bytes;
     size_t size;
-    crema_err_t err = sink_fs_join(dir, FILE_NAME, path);
-    if (err == CREMA_OK)
-        err = sink_fs_read(path, FILE_BYTES_MAX, &bytes, &size);
+    crema_err_t err =
+        sink_fs_read(sink_fs_path(dir, FILE_NAME, path), FILE_BYTES_MAX, &bytes, &size);
     if (err != CREMA_OK)
         return err == CREMA_ENOENT ? CREMA_OK : err;
     for (size_t at = 0; at < size && err == CREMA_OK;) {

@@ -91,13 +91,11 @@ static crema_err_t
 s_look(sink_scrub_t *self)
 {
     struct stat st;
-    crema_err_t err = sink_segments_path(self->dir, self->segment, self->path);
-    if (err != CREMA_OK)
-        return err;
-    if (stat(self->path, &st) != 0 && errno != ENOENT)
-        return CREMA_EIO;
-    if (stat(self->path, &st) != 0)
+    if (stat(sink_segments_path(self->dir, self->segment, self->path), &st) != 0) {
+        if (errno != ENOENT)
+            return CREMA_EIO;
         st.st_size = 0;
+    }
     self->window.path = self->path;
     if ((uint64_t)st.st_size > self->window.size)
         self->window.size = (uint64_t)st.st_size;

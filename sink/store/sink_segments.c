@@ -11,12 +11,12 @@
 #include "crema_grow.h"
 #include "sink_fs.h"
 
-crema_err_t
+char *
 sink_segments_path(const char *dir, uint32_t number, char path[PATH_MAX])
 {
     char name[32];
     snprintf(name, sizeof name, "%06u.journal", number);
-    return sink_fs_join(dir, name, path);
+    return sink_fs_path(dir, name, path);
 }
 
 /* The number in "000001.journal" and similar names; 0 for any other name. */

@@ -15,8 +15,8 @@
 #define SINK_SEGMENT_TORN ".journal.torn"
 #define SINK_SEGMENT_DAMAGED ".journal.damaged"
 
-CREMA_MUST_CHECK crema_err_t sink_segments_path(const char *dir, uint32_t number,
-                                                char path[PATH_MAX]);
+/* Returns `path`; see sink_fs_path(). */
+char *sink_segments_path(const char *dir, uint32_t number, char path[PATH_MAX]);
 
 typedef struct {
     uint32_t *numbers; /* of all segments in ascending order; the caller frees it */

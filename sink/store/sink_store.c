@@ -244,8 +244,7 @@ sink_store_keep_answer(sink_store_t *self, const crema_id_t *run_id, const uint8
                        size_t size)
 {
     char dir[PATH_MAX];
-    crema_err_t err = sink_store_run_dir(self, run_id, dir);
-    return err == CREMA_OK ? sink_fs_replace(dir, SINK_STORE_ANSWER, bytes, size) : err;
+    return sink_fs_replace(sink_store_run_dir(self, run_id, dir), SINK_STORE_ANSWER, bytes, size);
 }
 
 crema_err_t
@@ -253,10 +252,8 @@ sink_store_answer(const sink_store_t *self, const crema_id_t *run_id, uint8_t **
                   size_t *ret_size)
 {
     char dir[PATH_MAX], path[PATH_MAX];
-    crema_err_t err = sink_store_run_dir(self, run_id, dir);
-    if (err == CREMA_OK)
-        err = sink_fs_join(dir, SINK_STORE_ANSWER, path);
-    return err == CREMA_OK ? sink_fs_read(path, CREMA_WIRE_MESSAGE_MAX, ret_bytes, ret_size) : err;
+    sink_fs_path(sink_store_run_dir(self, run_id, dir), SINK_STORE_ANSWER, path);
+    return sink_fs_read(path, CREMA_WIRE_MESSAGE_MAX, ret_bytes, ret_size);
 }
 
 /* ---- committing */
@@ -278,10 +275,9 @@ static crema_err_t
 s_report_broken(sink_store_t *self, const sink_store_run_t *run, int why)
 {
     char path[PATH_MAX], text[PATH_MAX + 128];
-    if (sink_store_run_dir(self, &run->shown.run_id, path) == CREMA_OK) {
-        snprintf(text, sizeof text, "%s: %s", path, strerror(why));
-        sink_store_tell(self, SINK_STORE_BROKEN, &run->shown.run_id, text);
-    }
+    snprintf(text, sizeof text, "%s: %s", sink_store_run_dir(self, &run->shown.run_id, path),
+             strerror(why));
+    sink_store_tell(self, SINK_STORE_BROKEN, &run->shown.run_id, text);
     return CREMA_EIO;
 }
 

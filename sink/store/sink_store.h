@@ -188,9 +188,9 @@ CREMA_MUST_CHECK crema_err_t sink_store_keep_refused(sink_store_t *self);
  * CREMA_EAGAIN: some runs are still unread. */
 CREMA_MUST_CHECK crema_err_t sink_store_open_streams(const sink_store_t *self,
                                                      crema_stream_row_t **ret_rows, size_t *ret_n);
-/* The directory of the run's journal. */
-CREMA_MUST_CHECK crema_err_t sink_store_run_dir(const sink_store_t *self, const crema_id_t *run_id,
-                                                char ret_path[PATH_MAX]);
+/* The directory of the run's journal. Returns `ret_path`; see sink_fs_path(). */
+char *sink_store_run_dir(const sink_store_t *self, const crema_id_t *run_id,
+                         char ret_path[PATH_MAX]);
 
 typedef struct {
     sink_put_t decision;

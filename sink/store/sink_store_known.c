@@ -51,11 +51,11 @@ sink_store_is_unsynced(const sink_store_run_t *run)
 
 /* ---- their directories */
 
-crema_err_t
+char *
 sink_store_run_dir(const sink_store_t *self, const crema_id_t *run_id, char ret_path[PATH_MAX])
 {
     char name[37];
-    return sink_fs_join(self->dir, crema_id_uuid(run_id, name), ret_path);
+    return sink_fs_path(self->dir, crema_id_uuid(run_id, name), ret_path);
 }
 
 void

@@ -44,10 +44,7 @@ crema_err_t
 sink_store_lock(const char *dir, int *ret_fd)
 {
     char path[PATH_MAX];
-    crema_err_t err = sink_fs_join(dir, "lock", path);
-    if (err != CREMA_OK)
-        return err;
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = open(sink_fs_path(dir, "lock", path), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return sink_fs_error(errno);
     if (s_take_lock(fd)) {
@@ -74,9 +71,7 @@ s_read_frame(const char *dir, const char *name, uint8_t *body, size_t body_bytes
     char path[PATH_MAX];
     uint8_t *bytes;
     size_t size;
-    crema_err_t err = sink_fs_join(dir, name, path);
-    if (err == CREMA_OK)
-        err = sink_fs_read(path, 4096, &bytes, &size);
+    crema_err_t err = sink_fs_read(sink_fs_path(dir, name, path), 4096, &bytes, &size);
     if (err != CREMA_OK)
         return err;
     crema_frame_t frame;
@@ -168,11 +163,12 @@ s_identify(sink_store_t *self)
 /* The sink ended after writing this tombstone, which may have been read from the page cache
  * without being on disk: it is written again. */
 static crema_err_t
-s_finish_freeing(sink_store_t *self, const crema_id_t *run_id, const char *path)
+s_finish_freeing(sink_store_t *self, const crema_id_t *run_id)
 {
+    char path[PATH_MAX];
     crema_err_t err = sink_tombs_add(self->dir, run_id, 0);
     if (err == CREMA_OK) {
-        sink_store_remove_dir(path);
+        sink_store_remove_dir(sink_store_run_dir(self, run_id, path));
         self->n_tombs++;
     }
     return err == CREMA_ENOSPC ? CREMA_OK : err; /* retried at the next start */
@@ -191,14 +187,10 @@ s_find_entry(sink_store_t *self, const char *name)
 {
     crema_id_t run_id;
     sink_store_run_t *run;
-    char path[PATH_MAX];
     if (!sink_store_is_run_name(name, &run_id))
         return CREMA_OK;
-    crema_err_t err = sink_fs_join(self->dir, name, path);
-    if (err != CREMA_OK)
-        return err;
     if (sink_store_is_freed(self, &run_id))
-        return s_finish_freeing(self, &run_id, path);
+        return s_finish_freeing(self, &run_id);
     self->report.runs++;
     return sink_store_add_run(self, &run_id, &run);
 }

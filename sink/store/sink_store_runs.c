@@ -139,9 +139,8 @@ s_read(sink_store_t *self, sink_store_run_t *run, char where[PATH_MAX])
     sink_journal_t *journal = NULL;
     where[0] = '\0';
     bool was_aside = run->stage == SINK_STAGE_ASIDE;
-    crema_err_t err = sink_store_run_dir(self, &run->shown.run_id, path);
-    if (err == CREMA_OK)
-        err = sink_store_open_journal(self, run, path, &report, where, &journal);
+    sink_store_run_dir(self, &run->shown.run_id, path);
+    crema_err_t err = sink_store_open_journal(self, run, path, &report, where, &journal);
     if (err == CREMA_OK)
         err = s_enter_live(self, run);
     if (err != CREMA_OK) {
@@ -183,9 +182,8 @@ s_peek(sink_store_t *self, sink_store_run_t *run)
     char path[PATH_MAX], where[PATH_MAX];
     sink_journal_state_t state;
     uint64_t bytes;
-    crema_err_t err = sink_store_run_dir(self, &run->shown.run_id, path);
-    if (err == CREMA_OK)
-        err = sink_journal_peek(path, &self->store_id, &run->shown.run_id, &state, &bytes, where);
+    crema_err_t err = sink_journal_peek(sink_store_run_dir(self, &run->shown.run_id, path),
+                                        &self->store_id, &run->shown.run_id, &state, &bytes, where);
     if (err != CREMA_OK)
         return err;
     const sink_run_t shown = {
@@ -356,9 +354,7 @@ sink_store_free(sink_store_t *self, const crema_id_t *run_id)
     if (!shown || shown->freed || shown->aside || !sink_store_is_over(shown))
         return CREMA_EINVAL;
     sink_store_run_t *run = sink_store_run(self, run_id);
-    crema_err_t err = sink_store_run_dir(self, run_id, path);
-    if (err == CREMA_OK)
-        err = sink_store_rest(self, run);
+    crema_err_t err = sink_store_rest(self, run);
     if (err == CREMA_OK)
         err = sink_ids_add(&self->freed, run_id);
     if (err != CREMA_OK)
@@ -369,7 +365,7 @@ sink_store_free(sink_store_t *self, const crema_id_t *run_id)
         return err;
     }
     sink_store_drop_run(self, run);
-    sink_store_remove_dir(path);
+    sink_store_remove_dir(sink_store_run_dir(self, run_id, path));
     sink_store_count_tomb(self);
     return CREMA_OK;
 }

@@ -22,8 +22,9 @@ sink_store_scrub(sink_store_t *self, sink_store_run_t *run)
 {
     char path[PATH_MAX];
     sink_store_end_scrub(run);
-    if (!s_is_open(run) || sink_store_run_dir(self, &run->shown.run_id, path) != CREMA_OK ||
-        sink_scrub_new(path, &run->shown.run_id, self->config.streams_max, &run->scrub) != CREMA_OK)
+    if (!s_is_open(run) ||
+        sink_scrub_new(sink_store_run_dir(self, &run->shown.run_id, path), &run->shown.run_id,
+                       self->config.streams_max, &run->scrub) != CREMA_OK)
         return; /* sealing reads all of it anyway */
     crema_list_append(&self->scrubbed, &run->scrubbed);
 }

@@ -45,7 +45,7 @@ s_start(survey_t *self, const char *dir)
     sink_window_t window;
     int64_t t_start_ns = 0;
     const sink_journal_visitor_t visitor = {.context = &t_start_ns, .run = s_on_run};
-    if (sink_segments_path(dir, 1, path) != CREMA_OK || sink_window_open(path, &window) != CREMA_OK)
+    if (sink_window_open(sink_segments_path(dir, 1, path), &window) != CREMA_OK)
         return 0;
     crema_frame_t frame;
     bool understood;
@@ -77,8 +77,8 @@ s_take_answer(survey_t *self, const char *dir, sink_surveyed_t *run)
     uint8_t *bytes;
     size_t size;
     crema_msg_t msg;
-    if (sink_fs_join(dir, SINK_STORE_ANSWER, path) != CREMA_OK ||
-        sink_fs_read(path, CREMA_WIRE_MESSAGE_MAX, &bytes, &size) != CREMA_OK)
+    if (sink_fs_read(sink_fs_path(dir, SINK_STORE_ANSWER, path), CREMA_WIRE_MESSAGE_MAX, &bytes,
+                     &size) != CREMA_OK)
         return;
     if (crema_wire_decode_kept(bytes, size, self->arena, &msg) == CREMA_OK &&
         msg.type == CREMA_MSG_SEALED && msg.sealed.path && msg.sealed.path[0]) {
@@ -128,13 +128,10 @@ s_show(survey_t *self, const crema_id_t *run_id)
 {
     char dir[PATH_MAX], name[37], where[PATH_MAX] = "", why[PATH_MAX + 256] = "";
     sink_surveyed_t run = {.run_id = *run_id, .phase = "", .verdict = "", .path = "", .why = why};
-    crema_err_t err = sink_fs_join(self->dir, crema_id_uuid(run_id, name), dir);
-    if (err != CREMA_OK)
-        return err;
-    run.bytes = s_bytes(dir);
+    run.bytes = s_bytes(sink_fs_path(self->dir, crema_id_uuid(run_id, name), dir));
     run.t_start_ns = s_start(self, dir);
     errno = 0;
-    err = s_take_journal(self, dir, &run, where);
+    crema_err_t err = s_take_journal(self, dir, &run, where);
     struct stat st;
     if (err == CREMA_ENOMEM || err == CREMA_ELIMIT)
         return err;

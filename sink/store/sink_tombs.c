@@ -55,9 +55,7 @@ sink_tombs_read(const char *dir, sink_ids_t *runs, size_t *ret_n)
     crema_frame_t frame;
     gathered_t run = {0};
     size_t n = 0;
-    crema_err_t err = sink_fs_join(dir, FILE_NAME, path);
-    if (err == CREMA_OK)
-        err = sink_window_open(path, &window);
+    crema_err_t err = sink_window_open(sink_fs_path(dir, FILE_NAME, path), &window);
     while (err == CREMA_OK && (err = sink_window_next(&window, &frame)) == CREMA_OK) {
         if (frame.type != SINK_TOMBSTONES_FRAME || frame.len < HEAD_BYTES ||
             !s_gather(&run, &frame))
@@ -77,15 +75,13 @@ static crema_err_t
 s_append(const char *dir, const uint8_t *bytes, size_t size)
 {
     char path[PATH_MAX];
-    crema_err_t err = sink_fs_join(dir, FILE_NAME, path);
-    if (err != CREMA_OK)
-        return err;
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = open(sink_fs_path(dir, FILE_NAME, path),
+                  O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return sink_fs_error(errno);
     struct stat st;
     crema_failpoint("sink.before_tombs_write");
-    err = fstat(fd, &st) == 0 ? sink_fs_write(fd, bytes, size) : sink_fs_error(errno);
+    crema_err_t err = fstat(fd, &st) == 0 ? sink_fs_write(fd, bytes, size) : sink_fs_error(errno);
     crema_failpoint("sink.before_tombs_fdatasync");
     if (err == CREMA_OK && fdatasync(fd) != 0)
         err = CREMA_EIO;

@@ -34,10 +34,10 @@ sink_viewing_parse(const char *line, sink_viewing_t *ret_viewing)
     return true;
 }
 
-crema_err_t
+char *
 sink_viewing_path(const char *output_dir, const crema_id_t *run_id, char ret_path[PATH_MAX])
 {
     char name[64], uuid[37];
     snprintf(name, sizeof name, "%s.live.h5", crema_id_uuid(run_id, uuid));
-    return sink_fs_join(output_dir, name, ret_path);
+    return sink_fs_path(output_dir, name, ret_path);
 }

@@ -28,8 +28,7 @@ char *sink_viewing_line(const sink_viewing_t *viewing, char out[SINK_VIEWING_BYT
 /* False: not a valid line. A final newline is optional. */
 bool sink_viewing_parse(const char *line, sink_viewing_t *ret_viewing);
 
-/* The live file of a run: `<run_id>.live.h5` in output_dir. */
-CREMA_MUST_CHECK crema_err_t sink_viewing_path(const char *output_dir, const crema_id_t *run_id,
-                                               char ret_path[PATH_MAX]);
+/* The live file of a run: `<run_id>.live.h5` in output_dir. Returns `ret_path`; see sink_fs_path(). */
+char *sink_viewing_path(const char *output_dir, const crema_id_t *run_id, char ret_path[PATH_MAX]);
 
 #endif
