@@ -37,12 +37,10 @@ static void
 s_tap_runs(agg_t *self)
 {
     size_t cursor = 0;
-    const agg_live_run_t *run;
-    while ((run = agg_splits_next(self->splits, &cursor))) {
-        crema_run_state_t state;
-        if (!run->done && agg_core_look(self->core, &run->run_id, &state))
-            agg_tap_run(self->tap, &state, run->rollup, crema_clock_real_ns());
-    }
+    crema_run_state_t state;
+    const agg_rollup_t *rollup;
+    while ((rollup = agg_core_next_split(self->core, &cursor, &state)))
+        agg_tap_run(self->tap, &state, rollup, crema_clock_real_ns());
 }
 
 /* After a restart, agents of open runs may reconnect before the sink has reported their keys. */
@@ -57,8 +55,8 @@ s_lose_patience(agg_t *self)
 static void
 s_warn_full(agg_t *self)
 {
-    uint64_t no_room = agg_core_stats(self->core).no_room,
-             not_taken = agg_splits_not_taken(self->splits);
+    const agg_stats_t stats = agg_core_stats(self->core);
+    const uint64_t no_room = stats.no_room, not_taken = stats.split_left;
     if (no_room > self->logged_no_room)
         crema_log_warn("tables_full", CREMA_INT("refused", no_room - self->logged_no_room),
                        CREMA_INT("agents_max", AGENTS_MAX), CREMA_INT("streams_max", STREAMS_MAX),
@@ -102,10 +100,8 @@ s_each_second(agg_t *self, int64_t now_ns)
         s_tap_runs(self);
     if (++self->seconds % SWEEP_SECONDS == 1)
         s_warn_full(self);
-    if (self->seconds % SWEEP_SECONDS == 0) {
+    if (self->seconds % SWEEP_SECONDS == 0)
         agg_peers_sweep(self->peers, now_ns - PEER_IDLE_NS);
-        agg_splits_sweep(self->splits, now_ns);
-    }
 }
 
 static int s_on_tick(zloop_t *loop, int timer, void *context);
@@ -279,6 +275,7 @@ s_make_parts(agg_t *self)
         .barrier_retries = 5,
         .barrier_cap_ns = 30 * SECOND_NS,
         .abandon_after_ns = self->options.abandon_after_ns,
+        .counts_events = self->options.metrics && self->options.metrics_runs,
         .owner_runs_max = (uint64_t)self->options.runs_per_client,
         .owner_bytes_max = (uint64_t)self->options.bytes_per_client,
         .agents_max = AGENTS_MAX,
@@ -289,13 +286,9 @@ s_make_parts(agg_t *self)
     };
     crema_err_t err = crema_arena_new(ARENA_BYTES, &self->arena);
     if (err == CREMA_OK)
-        err = crema_arena_new(ARENA_BYTES, &self->record_arena);
-    if (err == CREMA_OK)
         err = agg_core_new(&config, &self->core);
     if (err == CREMA_OK)
         err = agg_peers_new(PEERS_MAX, &self->peers);
-    if (err == CREMA_OK)
-        err = agg_splits_new(RUNS_MAX, &self->splits);
     return err;
 }
 
@@ -323,14 +316,8 @@ s_wire_up(agg_t *self)
 static crema_err_t
 s_serve_metrics(agg_t *self, char *why, size_t size)
 {
-    self->scraped = (agg_scrape_t){self->core,
-                                   self->splits,
-                                   self->server,
-                                   &self->counts,
-                                   self->options.credit_bytes,
-                                   self->options.metrics_runs};
-    if (self->options.metrics && self->options.metrics_runs)
-        agg_splits_count_events(self->splits);
+    self->scraped = (agg_scrape_t){self->core, self->server, &self->counts,
+                                   self->options.credit_bytes, self->options.metrics_runs};
     agg_scrape_prepare(&self->counts);
     return crema_scrape_new(self->options.metrics, "crema-aggregator", self->loop,
                             agg_scrape_expose, &self->scraped, why, size, &self->scrape);
@@ -386,11 +373,9 @@ agg_destroy(agg_t **self_p)
         agg_tap_destroy(&self->tap);
         zsock_destroy(&self->sink);
         crema_keys_destroy(&self->client_keys);
-        agg_splits_destroy(&self->splits);
         agg_peers_destroy(&self->peers);
         agg_core_destroy(&self->core);
         crema_arena_destroy(&self->arena);
-        crema_arena_destroy(&self->record_arena);
         if (self->signals >= 0)
             close(self->signals);
         free(self);
@@ -437,5 +422,5 @@ agg_serve(agg_t *self)
         CREMA_INT("revoked", self->counts.revoked),
         CREMA_INT("keys_refused", crema_server_refused(self->server)),
         CREMA_INT("crowded", crema_server_crowded(self->server)),
-        CREMA_INT("split_not_taken", agg_splits_not_taken(self->splits)));
+        CREMA_INT("split_not_taken", stats.split_left));
 }

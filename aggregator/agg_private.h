@@ -7,7 +7,6 @@
 #include "agg_core.h"
 #include "agg_peers.h"
 #include "agg_scrape.h"
-#include "agg_splits.h"
 #include "agg_tap.h"
 #include "crema_keys.h"
 #include "crema_server.h"
@@ -26,12 +25,10 @@ struct agg {
     agg_tap_t *tap; /* NULL: no tap */
     int signals;
     uint64_t session;
-    int patience_s;              /* seconds left to wait for unknown keys */
-    crema_arena_t *arena;        /* for messages */
-    crema_arena_t *record_arena; /* for the records in a message that is still in use */
+    int patience_s;       /* seconds left to wait for unknown keys */
+    crema_arena_t *arena; /* for messages */
     agg_core_t *core;
     agg_peers_t *peers;
-    agg_splits_t *splits;
     int64_t wall_ahead_ns; /* of the monotonic clock, at the last tick */
     int tick_timer;        /* -1: not armed */
     bool tick_is_slow;

@@ -91,8 +91,6 @@ s_on_parts(agg_t *self, zmq_msg_t *id, zmq_msg_t *body)
             s_count_run(self, &msg.run.run_id);
         if (msg.type == CREMA_MSG_RUN_QUERY && taken && crema_wire_is_key(msg.query_key))
             agg_lend(self, &msg.query, &from->key, msg.query_key);
-        if ((msg.type == CREMA_MSG_RUN_OPEN || msg.type == CREMA_MSG_RUN_END) && taken)
-            agg_splits_on_message(self->splits, &msg.run, mono_ns);
     }
     agg_act(self);
 }

@@ -110,13 +110,13 @@ s_level(agg_event_t event)
 static void
 s_log_split(const agg_t *self, const crema_id_t *run_id)
 {
-    const agg_live_run_t *run = agg_splits_find(self->splits, run_id);
-    if (!run)
+    const agg_rollup_t *rollup = agg_core_split(self->core, run_id);
+    if (!rollup)
         return;
     crema_log_info("run_split", CREMA_ID("run", run_id),
-                   CREMA_REAL("processor_s", agg_rollup_side_s(run->rollup, CREMA_SIDE_PROCESSOR)),
-                   CREMA_REAL("overhead_s", agg_rollup_overhead_s(run->rollup)),
-                   CREMA_REAL("wasted_s", agg_rollup_side_s(run->rollup, CREMA_SIDE_WASTED)));
+                   CREMA_REAL("processor_s", agg_rollup_side_s(rollup, CREMA_SIDE_PROCESSOR)),
+                   CREMA_REAL("overhead_s", agg_rollup_overhead_s(rollup)),
+                   CREMA_REAL("wasted_s", agg_rollup_side_s(rollup, CREMA_SIDE_WASTED)));
 }
 
 static void
@@ -139,8 +139,6 @@ s_on_event(agg_t *self, const agg_action_t *action)
         agg_scrape_count(&self->counts, self->core, &action->run_id);
         s_log_split(self, &action->run_id);
     }
-    if (action->event == AGG_EVENT_RUN_SEALED)
-        agg_splits_on_done(self->splits, &action->run_id);
 }
 
 /* ---- carrying out actions */
@@ -176,12 +174,7 @@ agg_act(agg_t *self)
         if (action.type == AGG_TO_SINK && action.msg->type == CREMA_MSG_PUT) {
             self->counts.put_bytes += action.msg->data.frames_bytes;
             self->counts.put_records += action.msg->data.n;
-            agg_splits_on_put(self->splits, &action.msg->data, self->record_arena,
-                              crema_clock_mono_ns());
         }
         agg_send(self, &action);
     }
-    agg_split_news_t news;
-    while (agg_splits_news(self->splits, &news))
-        agg_core_note_split(self->core, &news.run_id, news.processor_s, news.overhead_s);
 }

@@ -21,6 +21,8 @@ s_make_parts(agg_core_t *self)
         err = agg_credit_new((uint64_t)config->credit_pool_b, &self->credit);
     if (err == CREMA_OK)
         err = agg_awaited_new(&self->awaited);
+    if (err == CREMA_OK)
+        err = crema_arena_new(CREMA_RECORD_ARENA_BYTES, &self->record_arena);
     self->rows = calloc(CREMA_WIRE_TABLE_ROWS_MAX, sizeof *self->rows);
     return err == CREMA_OK && !self->rows ? CREMA_ENOMEM : err;
 }
@@ -84,6 +86,7 @@ agg_core_destroy(agg_core_t **self_p)
     crema_map_destroy(&self->peers);
     agg_credit_destroy(&self->credit);
     agg_awaited_destroy(&self->awaited);
+    crema_arena_destroy(&self->record_arena);
     free(self->rows);
     free(self);
     *self_p = NULL;
@@ -180,17 +183,6 @@ agg_core_not_sent(agg_core_t *self)
     self->sink_unasked = !self->sink_known;
 }
 
-void
-agg_core_note_split(agg_core_t *self, const crema_id_t *run_id, double processor_s,
-                    double overhead_s)
-{
-    agg_entry_t *entry = crema_map_find(self->entries, run_id);
-    if (!entry)
-        return;
-    entry->processor_s += processor_s;
-    entry->overhead_s += overhead_s;
-}
-
 agg_stats_t
 agg_core_stats(const agg_core_t *self)
 {
@@ -210,10 +202,7 @@ agg_core_look(const agg_core_t *self, const crema_id_t *run_id, crema_run_state_
     const agg_entry_t *entry = crema_map_find(self->entries, run_id);
     if (!entry)
         return false;
-    *ret_state = agg_run_state(entry->run);
-    ret_state->agents = (uint32_t)self->n_reported[AGG_AGENT_LIVE];
-    ret_state->processor_s = entry->processor_s;
-    ret_state->overhead_s = entry->overhead_s;
+    *ret_state = agg_entry_state(self, entry);
     return true;
 }
 

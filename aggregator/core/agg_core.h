@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agg_rollup.h"
 #include "crema_error.h"
 #include "crema_principal.h"
 #include "crema_wire.h"
@@ -30,6 +31,7 @@ typedef struct {
     int64_t
         abandon_after_ns; /* a run is ended after this long without a record or a message of its client; 1 h */
     size_t agents_max, streams_max, runs_max; /* above these limits: refused and counted */
+    bool counts_events; /* of chunks that succeeded, as often as they pass by */
     /* Open runs of a client's key, and bytes in them, above which it may not open another. */
     uint64_t owner_runs_max, owner_bytes_max;
     /* 1 + uid that a client's key is bound to, 0: not bound; NULL: no key is bound. See
@@ -123,10 +125,11 @@ void agg_core_limit_owners(agg_core_t *self, uint64_t runs_max, uint64_t bytes_m
 /* The next action; false when there is none. */
 bool agg_core_next(agg_core_t *self, int64_t mono_ns, agg_action_t *ret_action);
 
-/* The reactor sums up accepted activity batches (agg_rollup) and reports the sums here for the
- * live split. */
-void agg_core_note_split(agg_core_t *self, const crema_id_t *run_id, double processor_s,
-                         double overhead_s);
+/* The live split of a run until it has a file; NULL: unknown. */
+const agg_rollup_t *agg_core_split(const agg_core_t *self, const crema_id_t *run_id);
+/* Iterates over the runs that have one: set *cursor to 0, call until NULL. */
+const agg_rollup_t *agg_core_next_split(const agg_core_t *self, size_t *cursor,
+                                        crema_run_state_t *ret_state);
 
 typedef struct {
     uint64_t agents_live, agents_suspect, agents_lost, streams;
@@ -136,6 +139,7 @@ typedef struct {
     uint64_t credit_granted_b, credit_in_use_b;
     uint64_t no_room;          /* agents and streams above this aggregator's limits */
     uint64_t agents_looked_at; /* checks whether an agent has become silent */
+    uint64_t split_left;       /* records and runs missing in live splits: damage, or no memory */
 } agg_stats_t;
 agg_stats_t agg_core_stats(const agg_core_t *self);
 

@@ -344,13 +344,15 @@ s_on_bye(agg_core_t *self, agg_client_t *client, const crema_msg_t *msg, int64_t
 }
 
 static void
-s_put(agg_core_t *self, const agg_client_t *client, const crema_data_t *data, uint64_t from)
+s_put(agg_core_t *self, const agg_client_t *client, agg_flow_t *flow, const crema_data_t *data,
+      uint64_t from)
 {
     self->putting = true;
     self->put = *data;
     self->put.agent_id = *agg_agent_id(client->agent);
     self->put_frames = (agg_frames_t){data->frames, data->frames_bytes, data->first_seq};
     agg_frames_skip(&self->put_frames, from);
+    agg_split_take(self, flow->entry, &data->stream_id, self->put_frames);
 }
 
 static void
@@ -423,7 +425,7 @@ s_on_data(agg_core_t *self, agg_client_t *client, const crema_data_t *data, int6
         agg_ages_heard(self, flow->entry, now_ns);
         agg_owner_add_bytes(flow->entry, data->frames_bytes);
         s_note_late(self, flow->entry);
-        s_put(self, client, data, from);
+        s_put(self, client, flow, data, from);
     } else {
         self->stats.data_dropped++;
         self->stats.repeats += err == CREMA_EREPEAT;

@@ -132,6 +132,7 @@ agg_entry_free(agg_core_t *self, agg_entry_t *entry)
     crema_list_remove(&entry->over);
     crema_list_remove(&entry->age);
     agg_run_destroy(&entry->run);
+    agg_rollup_destroy(&entry->rollup);
     agg_entry_free_list(entry);
     free(entry);
 }

@@ -287,12 +287,9 @@ s_say_run_state(agg_core_t *self, agg_entry_t *entry, agg_action_t *ret_action)
 {
     entry->want_state = false;
     crema_run_state_t *state = &self->msg.run_state;
-    *state = agg_run_state(entry->run);
+    *state = agg_entry_state(self, entry);
     state->t_now_ns = self->real_ns;
     state->trouble = agg_run_trouble(self, entry);
-    state->agents = (uint32_t)self->n_reported[AGG_AGENT_LIVE];
-    state->processor_s = entry->processor_s;
-    state->overhead_s = entry->overhead_s;
     state->writers_kept = agg_writers_kept(entry);
     state->waiting_for = self->waiting;
     size_t members = state->phase == CREMA_RUN_BARRIER ? entry->run->n_members : 0;

@@ -9,6 +9,7 @@
  *   agg_core_entries.c runs and streams: found, created, listed by age, forgotten
  *   agg_core_flows.c   streams: attached, followed
  *   agg_core_clock.c   clocks of agents
+ *   agg_core_split.c   live splits of runs
  *   agg_core_writers.c RUN_WRITERS, RUN_LISTED: the writers and what they must have delivered
  *   agg_core_faults.c  what agents cannot read
  *   agg_core_runs.c    RUN_OPEN, RUN_END, RUN_QUERY, verdicts, dismissal
@@ -30,6 +31,7 @@
 #include "agg_core.h"
 #include "agg_credit.h"
 #include "agg_frames.h"
+#include "agg_rollup.h"
 #include "agg_run.h"
 #include "crema_list.h"
 #include "crema_map.h"
@@ -136,7 +138,10 @@ typedef struct {
     bool has_watcher;
     agg_peer_t watcher; /* the peer that asked last and gets updates */
     int64_t seal_at_ns, seal_wait_ns;
-    double processor_s, overhead_s;
+    agg_rollup_t *rollup; /* its live split; NULL: nothing of it came here yet, or split_is_over */
+    bool split_is_over;   /* it has a file, or that failed */
+    double processor_s, overhead_s; /* of a split that is over */
+    uint64_t n_events;              /* see agg_config_t.counts_events */
     agg_list_t list;
     size_t n_only_listed; /* streams known only from its list */
     agg_owner_t *lister;  /* owner in whose sum they are; NULL: none */
@@ -227,6 +232,7 @@ struct agg_core {
     bool putting; /* frames of the current DATA remain to be sent */
     agg_frames_t put_frames;
     crema_data_t put;
+    crema_arena_t *record_arena;
 
     crema_msg_t msg; /* of the current action */
     crema_stream_row_t *rows;
@@ -273,6 +279,17 @@ void agg_flow_unmark_listed(agg_core_t *self, agg_flow_t *flow);
 /* agg_core_clock.c */
 void agg_client_follow_clock(agg_core_t *self, agg_client_t *client,
                              const crema_heartbeat_t *heartbeat, int64_t now_ns);
+
+/* agg_core_split.c */
+/* Sums up the frames, which continue a stream of the run. */
+void agg_split_take(agg_core_t *self, agg_entry_t *entry, const crema_id_t *stream_id,
+                    agg_frames_t frames);
+/* Takes the list of prefixes of RUN_OPEN or RUN_END, if there is one. */
+void agg_split_set_prefixes(agg_core_t *self, agg_entry_t *entry, const crema_run_msg_t *msg);
+/* Keeps the last sums only. */
+void agg_split_end(agg_entry_t *entry);
+/* RUN_STATE without waiting_for. */
+crema_run_state_t agg_entry_state(const agg_core_t *self, const agg_entry_t *entry);
 
 /* agg_core_keys.c */
 /* The sink reports a run that another aggregator opened; t_end_ns is set if it is sealed. */

@@ -212,6 +212,8 @@ agg_runs_on_message(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg, i
         agg_owner_take(self, entry, peer);
     agg_ages_heard(self, entry, now_ns);
     agg_entry_out(self, entry);
+    if (!is_query && !is_list)
+        agg_split_set_prefixes(self, entry, &msg->run);
     if (msg->type == CREMA_MSG_RUN_OPEN)
         s_on_open(self, entry, &msg->run);
     else if (msg->type == CREMA_MSG_RUN_END)
@@ -394,6 +396,7 @@ agg_runs_on_sealed(agg_core_t *self, const crema_sealed_t *sealed, int64_t now_n
         if (had_failed)
             return; /* already reported; a run that can never be sealed is forgotten eventually */
     }
+    agg_split_end(entry);
     s_note_event(self, entry, AGG_EVENT_RUN_SEALED);
     if (entry->run->dismiss)
         s_dismiss(self, entry);

@@ -130,7 +130,7 @@ s_expose_records(const agg_scrape_t *self, const agg_stats_t *stats, crema_expos
     crema_expose(out, CREMA_SERIES_AGG_CREDIT, (double)self->credit_bytes);
     crema_expose(out, CREMA_SERIES_AGG_CREDIT_GRANTED, (double)stats->credit_granted_b);
     crema_expose(out, CREMA_SERIES_AGG_CREDIT_USED, (double)stats->credit_in_use_b);
-    crema_expose(out, CREMA_SERIES_AGG_SPLIT_LEFT, (double)agg_splits_not_taken(self->splits));
+    crema_expose(out, CREMA_SERIES_AGG_SPLIT_LEFT, (double)stats->split_left);
 }
 
 static void
@@ -158,7 +158,7 @@ s_expose_messages(const agg_scrape_t *self, const agg_stats_t *stats, crema_expo
 #define RUNS_MAX 20
 
 typedef struct {
-    const agg_live_run_t *live;
+    const agg_entry_t *entry;
     crema_run_state_t state;
 } run_t;
 
@@ -179,10 +179,11 @@ s_find_runs(const agg_scrape_t *self, run_t runs[RUNS_MAX])
 {
     size_t n = 0, cursor = 0;
     run_t run;
-    while ((run.live = agg_splits_next(self->splits, &cursor)) != NULL)
-        if (!run.live->done && agg_core_look(self->core, &run.live->run_id, &run.state) &&
-            run.state.phase < CREMA_RUN_SEALED)
+    while ((run.entry = crema_map_next(self->core->entries, &cursor)) != NULL) {
+        run.state = agg_run_state(run.entry->run);
+        if (run.entry->rollup && run.state.phase < CREMA_RUN_SEALED)
             n = s_rank_run(runs, n, &run);
+    }
     return n;
 }
 
@@ -193,7 +194,7 @@ s_expose_runs(const agg_scrape_t *self, crema_exposition_t *out)
     char names[RUNS_MAX][37];
     const size_t n = s_find_runs(self, runs);
     for (size_t i = 0; i < n; i++)
-        crema_id_uuid(&runs[i].live->run_id, names[i]);
+        crema_id_uuid(&runs[i].state.run_id, names[i]);
     for (size_t i = 0; i < n; i++)
         crema_expose_one(out, CREMA_SERIES_AGG_RUN_RECORDS, names[i], NULL,
                          (double)runs[i].state.committed);
@@ -205,12 +206,12 @@ s_expose_runs(const agg_scrape_t *self, crema_exposition_t *out)
                          (double)runs[i].state.streams);
     for (size_t i = 0; i < n; i++)
         crema_expose_one(out, CREMA_SERIES_AGG_RUN_EVENTS, names[i], NULL,
-                         (double)runs[i].live->events);
+                         (double)runs[i].entry->n_events);
     for (size_t i = 0; i < n; i++)
         for (int side = 0; side < CREMA_SIDE_COUNT; side++)
             crema_expose_one(out, CREMA_SERIES_AGG_RUN_SPLIT, names[i],
                              crema_side_name((crema_side_t)side),
-                             agg_rollup_side_s(runs[i].live->rollup, (crema_side_t)side));
+                             agg_rollup_side_s(runs[i].entry->rollup, (crema_side_t)side));
 }
 
 void

@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include "agg_core.h"
-#include "agg_splits.h"
 #include "crema_scrape.h"
 #include "crema_server.h"
 #include "crema_tally.h"
@@ -22,7 +21,6 @@ typedef struct {
 /* Everything is borrowed. */
 typedef struct {
     const agg_core_t *core;
-    const agg_splits_t *splits;
     const crema_server_t *server;
     const agg_counts_t *counts;
     int64_t credit_bytes;

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "agg_core.h"
-#include "agg_rollup.h"
 #include "crema_bytes.h"
 #include "fuzz.h"
 #include "fuzz_files.h"
@@ -24,25 +23,9 @@ s_drain(agg_core_t *core, int64_t now_ns)
     }
 }
 
-/* The live split sees what is accepted. */
-static void
-s_roll(agg_rollup_t *rollup, const crema_data_t *data, crema_arena_t *arena)
-{
-    size_t at = 0;
-    crema_frame_t frame;
-    crema_record_t record;
-    while (at < data->frames_bytes &&
-           crema_frame_decode(data->frames + at, data->frames_bytes - at, &frame) == CREMA_OK) {
-        if (crema_record_decode(&frame, arena, &record) == CREMA_OK)
-            agg_rollup_take(rollup, &data->stream_id, &record);
-        at += crema_frame_bytes(&frame);
-    }
-}
-
 typedef struct {
     agg_core_t *core;
-    agg_rollup_t *rollup;
-    crema_arena_t *arena, *records;
+    crema_arena_t *arena;
     int64_t now_ns;
 } rig_t;
 
@@ -60,8 +43,6 @@ s_say(rig_t *rig, uint8_t how, uint8_t *bytes, size_t size)
         agg_core_on_sink(rig->core, &msg, rig->now_ns, real_ns);
     } else {
         agg_core_on_peer(rig->core, how & 3, &nobody, &msg, rig->now_ns, real_ns);
-        if (msg.type == CREMA_MSG_DATA)
-            s_roll(rig->rollup, &msg.data, rig->records);
     }
     rig->now_ns += (int64_t)(how >> 4) * (how >> 4) * S / 4;
     agg_core_on_tick(rig->core, rig->now_ns, real_ns);
@@ -71,10 +52,9 @@ s_say(rig_t *rig, uint8_t how, uint8_t *bytes, size_t size)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static crema_arena_t *arena, *records;
+    static crema_arena_t *arena;
     if (!arena)
-        HOLDS(crema_arena_new(CREMA_WIRE_ARENA_BYTES, &arena) == CREMA_OK &&
-              crema_arena_new(CREMA_RECORD_ARENA_BYTES, &records) == CREMA_OK);
+        HOLDS(crema_arena_new(CREMA_WIRE_ARENA_BYTES, &arena) == CREMA_OK);
     const agg_config_t config = {.session = 7,
                                  .credit_pool_b = 8 << 20,
                                  .sink_silence_ns = 2 * S,
@@ -84,12 +64,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                  .agents_max = 8,
                                  .streams_max = 16,
                                  .runs_max = 4,
+                                 .counts_events = true,
                                  .owner_runs_max = 3,
                                  .owner_bytes_max = 1 << 20};
-    rig_t rig = {.arena = arena, .records = records, .now_ns = 1000 * S};
+    rig_t rig = {.arena = arena, .now_ns = 1000 * S};
     uint8_t *copy = malloc(size + 1);
     HOLDS(copy && agg_core_new(&config, &rig.core) == CREMA_OK);
-    HOLDS(agg_rollup_new((agg_rollup_limits_t){4, 16, 16, 16}, &rig.rollup) == CREMA_OK);
     memcpy(copy, data, size);
     for (size_t at = 0; size - at > 3;) {
         uint8_t how = copy[at];
@@ -99,7 +79,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         at += 3 + len;
     }
     agg_core_destroy(&rig.core);
-    agg_rollup_destroy(&rig.rollup);
     free(copy);
     return 0;
 }

@@ -342,7 +342,6 @@ must_count_answers_that_found_no_room(void **state)
     for (int i = 0; i < ASKED; i++) /* of a run that is not known; nobody takes the answers */
         s_say_run(&rig, 9, CREMA_MSG_RUN_QUERY, false);
     assert_int_equal(agg_core_stats(rig.core).refused - before, ASKED - HELD);
-    agg_core_note_split(rig.core, &s_run, 1, 2); /* nor does its split matter */
     agg_core_destroy(&rig.core);
 }
 
