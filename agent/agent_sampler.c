@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent_limit.h"
 #include "agent_network.h"
-#include "agent_rows.h"
 #include "agent_source.h"
 #include "agent_stream.h"
 #include "crema_clock.h"
@@ -55,8 +53,8 @@ struct agent_sampler {
     size_t n_ended;
     bool stopped;
     uint32_t follows;
-    agent_rows_t *rows;
-    agent_rows_t *self_rows; /* of /heartbeats */
+    crema_worker_samples_row_t rows[AGENT_STREAM_ROWS_MAX]; /* not written yet */
+    uint32_t n_rows;
     agent_network_t *network;
     uint64_t sent, sent_bytes;
     uint64_t streams, rows_written;
@@ -74,10 +72,6 @@ agent_sampler_new(const agent_sampler_config_t *config, agent_sampler_t **ret_se
     self->config = *config;
     agent_stream_boot_id(config->proc, self->boot_id);
     crema_err_t err = crema_map_new(CREMA_SPOOL_STREAMS_MAX, &self->workers);
-    if (err == CREMA_OK)
-        err = agent_rows_new(CREMA_TABLE_WORKER_SAMPLES, &self->rows);
-    if (err == CREMA_OK)
-        err = agent_rows_new(CREMA_TABLE_HEARTBEATS, &self->self_rows);
     if (err == CREMA_OK)
         err = agent_network_new(config->proc, config->sys, &self->network);
     if (err == CREMA_OK && !(self->runs = calloc(CREMA_SPOOL_STREAMS_MAX, sizeof(run_t *))))
@@ -166,8 +160,6 @@ agent_sampler_destroy(agent_sampler_t **self_p)
     if (self->workers)
         agent_sampler_stop(self);
     crema_map_destroy(&self->workers);
-    agent_rows_destroy(&self->rows);
-    agent_rows_destroy(&self->self_rows);
     agent_network_destroy(&self->network);
     free(self->runs);
     free(self);
@@ -253,7 +245,8 @@ s_open_source(const agent_sampler_t *self, const crema_spool_stream_t *stream)
 static bool
 s_take_up(agent_sampler_t *self, const crema_spool_stream_t *stream)
 {
-    worker_t *worker = calloc(1, sizeof *worker);
+    crema_err_t err;
+    worker_t *worker = crema_map_make(self->workers, &stream->stream_id, sizeof *worker, &err);
     if (!worker)
         return false;
     worker->stream_id = stream->stream_id;
@@ -261,10 +254,6 @@ s_take_up(agent_sampler_t *self, const crema_spool_stream_t *stream)
     worker->nthreads = stream->info.nthreads;
     worker->memory_limit_b = stream->info.memory_limit_b;
     worker->seen = self->follows;
-    if (crema_map_add(self->workers, &worker->stream_id, worker) != CREMA_OK) {
-        free(worker);
-        return false;
-    }
     size_t runs = self->n_runs;
     worker->source = s_open_source(self, stream);
     run_t *run = worker->source ? s_begin_run(self, &stream->run_id, stream->owner) : NULL;
@@ -363,8 +352,12 @@ s_fill_row(crema_worker_samples_row_t *row, worker_t *worker, const agent_sample
 static void
 s_write_rows(agent_sampler_t *self, const run_t *run)
 {
-    uint32_t n = agent_rows_count(self->rows);
-    if (agent_rows_write(self->rows, run->writer, crema_clock_mono_ns()) == CREMA_OK)
+    const uint32_t n = self->n_rows;
+    self->n_rows = 0;
+    if (n == 0)
+        return;
+    if (agent_stream_write_rows(run->writer, CREMA_TABLE_WORKER_SAMPLES, self->rows, n,
+                                crema_clock_mono_ns()) == CREMA_OK)
         self->rows_written += n;
     else
         self->dropped += n;
@@ -381,15 +374,17 @@ agent_sampler_note_sent(agent_sampler_t *self, uint64_t records, uint64_t bytes)
 static void
 s_write_self(agent_sampler_t *self, const run_t *run, int64_t real_ns)
 {
-    crema_heartbeats_row_t *row = agent_rows_add(self->self_rows);
-    row->t_ns = real_ns;
-    row->sent = (int64_t)(self->sent - run->sent);
-    row->dropped = (int64_t)self->dropped;
-    row->interval_s = self->config.heartbeat_interval_s;
-    row->cost_s = (double)(crema_clock_cpu_ns() - run->cpu_ns) * 1e-9;
-    row->written_b = (int64_t)(self->sent_bytes - run->sent_bytes);
-    crema_err_t err = agent_rows_write(self->self_rows, run->writer, crema_clock_mono_ns());
-    (void)err; /* the next row repeats this and more */
+    crema_heartbeats_row_t row;
+    crema_row_clear(crema_table(CREMA_TABLE_HEARTBEATS), (uint8_t *)&row);
+    row.t_ns = real_ns;
+    row.sent = (int64_t)(self->sent - run->sent);
+    row.dropped = (int64_t)self->dropped;
+    row.interval_s = self->config.heartbeat_interval_s;
+    row.cost_s = (double)(crema_clock_cpu_ns() - run->cpu_ns) * 1e-9;
+    row.written_b = (int64_t)(self->sent_bytes - run->sent_bytes);
+    /* after a failure, the next row repeats this and more */
+    (void)!agent_stream_write_rows(run->writer, CREMA_TABLE_HEARTBEATS, &row, 1,
+                                   crema_clock_mono_ns());
 }
 
 static void
@@ -405,11 +400,13 @@ s_sample_run(agent_sampler_t *self, const run_t *run)
             agent_source_sample(worker->source, s_is_sampled_itself, self, &sample) != CREMA_OK)
             continue;
         if (sample.cut && !worker->cut_reported)
-            worker->cut_reported = agent_limit_write(run->writer, CREMA_LIMIT_AGENT_PROCESSES, 1,
-                                                     real_ns, crema_clock_mono_ns()) == CREMA_OK;
-        if (agent_rows_count(self->rows) == AGENT_ROWS_MAX)
+            worker->cut_reported =
+                agent_stream_write_limit(run->writer, CREMA_LIMIT_AGENT_PROCESSES, 1, real_ns,
+                                         crema_clock_mono_ns()) == CREMA_OK;
+        if (self->n_rows == AGENT_STREAM_ROWS_MAX)
             s_write_rows(self, run);
-        crema_worker_samples_row_t *row = agent_rows_add(self->rows);
+        crema_worker_samples_row_t *row = &self->rows[self->n_rows++];
+        crema_row_clear(crema_table(CREMA_TABLE_WORKER_SAMPLES), (uint8_t *)row);
         row->t_ns = real_ns;
         row->net_read_b = net_read_b;
         row->net_write_b = net_write_b;

@@ -1,6 +1,7 @@
 #include "agent_stream.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -76,4 +77,72 @@ agent_stream_name_worker(crema_spool_writer_t *writer, uint32_t number,
     };
     crema_record_t record = {.type = CREMA_RECORD_DICT, .dict = {.n = 1, .entries = &entry}};
     return crema_spool_writer_append(writer, &record, crema_clock_mono_ns());
+}
+
+/* Converts packed rows to columns, integers and reals separately. A column that exists only on the
+ * wire is unknown. */
+static void
+s_fill_columns(const crema_table_t *table, const uint8_t *rows, uint32_t n, int64_t *ints,
+               double *reals)
+{
+    const size_t stride = crema_table_row_bytes(table);
+    const uint8_t *const end = rows + n * stride;
+    for (size_t c = 0; c < table->n_columns; c++) {
+        const crema_column_t *column = &table->columns[c];
+        if (column->origin == CREMA_FROM_SINK)
+            continue;
+        if (column->type == CREMA_T_F64)
+            for (const uint8_t *row = rows; row < end; row += stride)
+                *reals++ = column->size ? crema_row_get_f64(table, row, c) : 0;
+        else
+            for (const uint8_t *row = rows; row < end; row += stride)
+                *ints++ = column->size ? crema_row_get_i64(table, row, c) : 0;
+    }
+}
+
+crema_err_t
+agent_stream_write_rows(crema_spool_writer_t *writer, crema_table_id_t table, const void *rows,
+                        uint32_t n, int64_t mono_ns)
+{
+    crema_record_t record = {.type = CREMA_RECORD_BATCH};
+    crema_batch_t *batch = &record.batch;
+    *batch = (crema_batch_t){.table = crema_table(table), .rows = n};
+    crema_table_wire_columns(batch->table, &batch->n_int_columns, &batch->n_real_columns);
+    int64_t *ints = malloc(n * (batch->n_int_columns + batch->n_real_columns) * sizeof *ints);
+    if (!ints)
+        return CREMA_ENOMEM;
+    double *reals = (double *)(ints + n * batch->n_int_columns);
+    s_fill_columns(batch->table, rows, n, ints, reals);
+    batch->ints = ints;
+    batch->reals = reals;
+    crema_err_t err = crema_spool_writer_append(writer, &record, mono_ns);
+    free(ints);
+    return err;
+}
+
+crema_err_t
+agent_stream_write_limit(crema_spool_writer_t *writer, crema_limit_id_t id, uint64_t n,
+                         int64_t real_ns, int64_t mono_ns)
+{
+    char metric[64];
+    snprintf(metric, sizeof metric, "%s%s", CREMA_LIMIT_METRIC, crema_limit(id)->name);
+    crema_dict_entry_t entries[] = {
+        {.kind = CREMA_DICT_UNIT, .text = "count"},
+        {.kind = CREMA_DICT_METRIC, .id = (uint32_t)id, .text = metric},
+    };
+    for (size_t i = 0; i < 2; i++) {
+        entries[i].uuid = entries[i].host = "";
+        entries[i].memory_limit_b = entries[i].size_b = entries[i].n_entries = -1;
+    }
+    const crema_record_t record = {.type = CREMA_RECORD_DICT, .dict = {.n = 2, .entries = entries}};
+    crema_err_t err = crema_spool_writer_append(writer, &record, mono_ns);
+    crema_custom_row_t row;
+    crema_row_clear(crema_table(CREMA_TABLE_CUSTOM), (uint8_t *)&row);
+    row.t_ns = real_ns;
+    row.value = (double)n;
+    row.metric_id = id;
+    row.unit_id = 0;
+    row.kind = CREMA_METRIC_INCREMENT;
+    return err == CREMA_OK ? agent_stream_write_rows(writer, CREMA_TABLE_CUSTOM, &row, 1, mono_ns)
+                           : err;
 }

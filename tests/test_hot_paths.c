@@ -5,7 +5,7 @@
 #include "aggregator/core/core_rig.h"
 #include "sink/store/store_verbs.h"
 
-#include "agent_rows.h"
+#include "agent_stream.h"
 #include "crema_spool.h"
 #include "sink_decoder.h"
 #include "steps.h"
@@ -97,7 +97,7 @@ must_receive(const crema_msg_t *msg)
 
 /* ---- agent: rows become a record in the spool */
 
-static agent_rows_t *s_rows;
+static crema_worker_samples_row_t s_rows[WORKERS];
 static crema_spool_writer_t *s_writer;
 
 /* In the process that counts, because a writer writes in the process alone that opened it. */
@@ -114,7 +114,8 @@ s_sample(void)
 {
     s_open_spool();
     for (int i = 0; i < WORKERS; i++) {
-        crema_worker_samples_row_t *row = agent_rows_add(s_rows);
+        crema_worker_samples_row_t *row = &s_rows[i];
+        crema_row_clear(crema_table(CREMA_TABLE_WORKER_SAMPLES), (uint8_t *)row);
         row->t_ns = 1767225600000000000 + i;
         row->net_read_b = 1000000 + i;
         row->net_write_b = 2000000 + i;
@@ -126,16 +127,14 @@ s_sample(void)
         row->worker_id = (uint32_t)i;
         row->nthreads = 2;
     }
-    must(agent_rows_write(s_rows, s_writer, 1));
+    must(agent_stream_write_rows(s_writer, CREMA_TABLE_WORKER_SAMPLES, s_rows, WORKERS, 1));
 }
 
 static void
 test_the_agent_encodes_samples(void **state)
 {
     (void)state;
-    must(agent_rows_new(CREMA_TABLE_WORKER_SAMPLES, &s_rows));
     must_cost("agent, a row of /worker_samples", s_open_spool, s_sample, WORKERS, 2490);
-    agent_rows_destroy(&s_rows);
 }
 
 /* ---- aggregator: a message of the agent becomes one to the sink */

@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "agent_limit.h"
 #include "agent_sampler.h"
+#include "agent_stream.h"
 #include "crema_clock.h"
 #include "crema_random.h"
 
@@ -508,7 +508,7 @@ test_a_limit_of_the_agent_is_a_record(void **state)
     (void)state;
     bench_t *b = bench_new();
     crema_spool_writer_t *writer = must_start_worker(b, &b->run_id, getpid(), -1);
-    must(agent_limit_write(writer, CREMA_LIMIT_AGENT_PROCESSES, 3, 77, 5));
+    must(agent_stream_write_limit(writer, CREMA_LIMIT_AGENT_PROCESSES, 3, 77, 5));
     must(crema_spool_scan(b->spool));
     const crema_spool_stream_t *stream = crema_spool_stream(b->spool, 0);
     crema_record_t names = must_read(b, stream, 2);

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "agent_rows.h"
+#include "agent_stream.h"
 #include "crema_random.h"
 #include "frames.h"
 
@@ -18,9 +18,10 @@ must(crema_err_t err)
     assert_string_equal(crema_err_text(err), crema_err_text(CREMA_OK));
 }
 
-/* Writes what was gathered, reads it back as record 2 of a fresh stream, and hands it to `check`. */
+/* Writes the rows, reads them back as record 2 of a fresh stream, and hands them to `check`. */
 static void
-must_come_back(agent_rows_t *rows, void (*check)(const crema_batch_t *batch))
+must_come_back(crema_table_id_t table, const void *rows, uint32_t n_rows,
+               void (*check)(const crema_batch_t *batch))
 {
     char dir[] = "/tmp/crema-rows-XXXXXX";
     assert_non_null(mkdtemp(dir));
@@ -32,9 +33,7 @@ must_come_back(agent_rows_t *rows, void (*check)(const crema_batch_t *batch))
                                 .boot_id = ""};
     crema_spool_writer_t *writer;
     must(crema_spool_writer_open(dir, &id, &info, CREMA_SPOOL_SELF, &writer));
-    must(agent_rows_write(rows, writer, 5));
-    assert_int_equal(agent_rows_count(rows), 0);
-    must(agent_rows_write(rows, writer, 6)); /* nothing: no record */
+    must(agent_stream_write_rows(writer, table, rows, n_rows, 5));
     crema_spool_writer_close(&writer);
     crema_spool_t *spool;
     must(crema_spool_open(dir, &spool));
@@ -85,23 +84,20 @@ static void
 test_rows_come_back_as_they_were_set(void **state)
 {
     (void)state;
-    agent_rows_t *rows;
-    must(agent_rows_new(CREMA_TABLE_WORKER_SAMPLES, &rows));
-    crema_worker_samples_row_t *row = agent_rows_add(rows);
-    row->t_ns = 100;
-    row = agent_rows_add(rows);
-    row->rss_b = INT64_MAX;
-    row->worker_id = 3;
-    row->cpu_pct = 12.5;
-    must_come_back(rows, check_two_rows);
-    agent_rows_destroy(&rows);
-    assert_null(rows);
+    crema_worker_samples_row_t rows[2];
+    for (int i = 0; i < 2; i++)
+        crema_row_clear(crema_table(CREMA_TABLE_WORKER_SAMPLES), (uint8_t *)&rows[i]);
+    rows[0].t_ns = 100;
+    rows[1].rss_b = INT64_MAX;
+    rows[1].worker_id = 3;
+    rows[1].cpu_pct = 12.5;
+    must_come_back(CREMA_TABLE_WORKER_SAMPLES, rows, 2, check_two_rows);
 }
 
 static void
 check_full(const crema_batch_t *batch)
 {
-    assert_int_equal(batch->rows, AGENT_ROWS_MAX);
+    assert_int_equal(batch->rows, AGENT_STREAM_ROWS_MAX);
 }
 
 /* Every table, every column at its largest: a full record still fits. */
@@ -111,10 +107,12 @@ test_a_full_record_fits(void **state)
     (void)state;
     for (int id = 0; id < CREMA_TABLE_WIRE_COUNT; id++) {
         const crema_table_t *table = crema_table((crema_table_id_t)id);
-        agent_rows_t *rows;
-        must(agent_rows_new(table->id, &rows));
-        for (int i = 0; i < AGENT_ROWS_MAX; i++) {
-            uint8_t *row = agent_rows_add(rows);
+        static uint8_t rows[AGENT_STREAM_ROWS_MAX * 1024];
+        const size_t row_bytes = crema_table_row_bytes(table);
+        assert_true(row_bytes <= 1024);
+        for (int i = 0; i < AGENT_STREAM_ROWS_MAX; i++) {
+            uint8_t *row = rows + (size_t)i * row_bytes;
+            crema_row_clear(table, row);
             for (size_t c = 0; c < table->n_columns; c++) {
                 if (table->columns[c].origin == CREMA_FROM_SINK || table->columns[c].size == 0)
                     continue;
@@ -124,20 +122,8 @@ test_a_full_record_fits(void **state)
                     crema_row_set_i64(table, row, c, INT64_MIN);
             }
         }
-        assert_null(agent_rows_add(rows));
-        must_come_back(rows, check_full);
-        agent_rows_destroy(&rows);
+        must_come_back(table->id, rows, AGENT_STREAM_ROWS_MAX, check_full);
     }
-}
-
-static void
-test_tables_that_do_not_travel_are_refused(void **state)
-{
-    (void)state;
-    agent_rows_t *rows = NULL;
-    assert_int_equal(agent_rows_new(CREMA_TABLE_GAPS, &rows), CREMA_EINVAL);
-    assert_null(rows);
-    agent_rows_destroy(&rows);
 }
 
 int
@@ -146,7 +132,6 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_come_back_as_they_were_set),
         cmocka_unit_test(test_a_full_record_fits),
-        cmocka_unit_test(test_tables_that_do_not_travel_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
