@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "agg_core_private.h"
-#include "agg_text.h"
 
 #define CAUSE_BYTES 160
 
@@ -15,7 +14,10 @@ agg_client_take_faults(agg_client_t *client, const crema_faults_t *faults)
     free(client->faults);
     client->faults = NULL;
     client->faults_lost = false;
-    if (faults->n > 0 && agg_text_copy_faults(faults, &client->faults) != CREMA_OK)
+    crema_msg_t msg = {.type = CREMA_MSG_BYE, .bye.faults = *faults};
+    if (faults->n > CREMA_WIRE_FAULTS_MAX)
+        msg.bye.faults.n = CREMA_WIRE_FAULTS_MAX;
+    if (faults->n > 0 && crema_msg_copy(&msg, &client->faults) != CREMA_OK)
         client->faults_lost = true;
 }
 
@@ -63,8 +65,8 @@ bool
 agg_client_hides(const agg_core_t *self, const agg_client_t *client, const agg_entry_t *entry)
 {
     bool hides = client->faults_lost;
-    for (size_t i = 0; !hides && client->faults && i < client->faults->n; i++)
-        hides = s_concerns(self, &client->faults->rows[i], entry);
+    for (size_t i = 0; !hides && client->faults && i < client->faults->bye.faults.n; i++)
+        hides = s_concerns(self, &client->faults->bye.faults.rows[i], entry);
     return hides && s_may_serve(client, entry);
 }
 
@@ -92,7 +94,7 @@ agg_client_blame_faults(const agg_core_t *self, const agg_client_t *client, agg_
     if (client->faults_lost)
         agg_run_blame(entry->run, CREMA_FAULT_MORE, agg_agent_name(client->agent), 0,
                       "the agent cannot read files of its spool; their names did not fit here");
-    for (size_t i = 0; client->faults && i < client->faults->n; i++)
-        if (s_concerns(self, &client->faults->rows[i], entry))
-            s_blame(entry, client, &client->faults->rows[i]);
+    for (size_t i = 0; client->faults && i < client->faults->bye.faults.n; i++)
+        if (s_concerns(self, &client->faults->bye.faults.rows[i], entry))
+            s_blame(entry, client, &client->faults->bye.faults.rows[i]);
 }

@@ -320,14 +320,14 @@ s_say_for_run(agg_core_t *self, agg_entry_t *entry, agg_action_t *ret_action)
         return true;
     if (entry->want_lend) {
         entry->want_lend = false;
-        self->msg.run = *entry->run->open_msg;
+        self->msg.run = entry->run->open_msg->run;
         self->msg.run.owner = entry->opened_by.key;
         *ret_action = (agg_action_t){.type = AGG_LEND, .msg = &self->msg};
         return true;
     }
     if (entry->want_open) {
         entry->want_open = false;
-        self->msg.run = *entry->run->open_msg;
+        self->msg.run = entry->run->open_msg->run;
         self->msg.run.owner = entry->opened_by.key;
         return s_to_sink(self, CREMA_MSG_RUN_OPEN, ret_action);
     }
@@ -339,7 +339,7 @@ s_say_for_run(agg_core_t *self, agg_entry_t *entry, agg_action_t *ret_action)
     }
     if (entry->want_end) {
         entry->want_end = false;
-        self->msg.run = *entry->run->end_msg;
+        self->msg.run = entry->run->end_msg->run;
         self->msg.run.owner = entry->opened_by.key;
         return s_to_sink(self, CREMA_MSG_RUN_END, ret_action);
     }

@@ -52,8 +52,8 @@ agg_refusal(const agg_core_t *self, const agg_entry_t *entry, agg_peer_t peer,
     if (!opens && !entry->has_opener && msg->type == CREMA_MSG_RUN_QUERY &&
         self->from.as != CREMA_AS_ANY) /* only its agents have sent messages: it has no owner yet */
         return CREMA_REFUSED_UNKNOWN_RUN;
-    const crema_run_msg_t *was = entry->run->open_msg;
-    if (opens && was && was->t_start_ns != msg->run.t_start_ns)
+    const crema_msg_t *was = entry->run->open_msg;
+    if (opens && was && was->run.t_start_ns != msg->run.t_start_ns)
         return CREMA_REFUSED_OTHER_START;
     bool is_taken = msg->type != CREMA_MSG_RUN_QUERY && s_is_to_be_owned(entry);
     return is_taken && s_has_too_much(self, peer) ? CREMA_REFUSED_QUOTA : CREMA_REFUSED_NOT;
@@ -93,17 +93,10 @@ agg_refusal_text(agg_core_t *self, crema_refusal_t refusal)
 static agg_owner_t *
 s_get(agg_core_t *self, const crema_id_t *key)
 {
+    crema_err_t err;
     agg_owner_t *owner = crema_map_find(self->owners, key);
-    if (owner)
-        return owner;
-    owner = calloc(1, sizeof *owner);
-    if (!owner)
-        return NULL;
-    owner->key = *key;
-    if (crema_map_add(self->owners, key, owner) != CREMA_OK) {
-        free(owner);
-        return NULL;
-    }
+    if (!owner && (owner = crema_map_make(self->owners, key, sizeof *owner, &err)))
+        owner->key = *key;
     return owner;
 }
 

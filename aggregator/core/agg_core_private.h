@@ -62,14 +62,15 @@ typedef struct {
     bool ack_waits;     /* for a commit that is under way, or for the next tick */
     uint64_t ack_hb_no; /* the heartbeat that the next ACK answers; 0: none */
     int64_t ack_t1_ns, ack_t2_ns;
-    uint64_t table;         /* number of the table being received */
-    uint64_t whole_table;   /* number of the last complete table */
-    unsigned part;          /* next part of it */
-    bool table_refused;     /* there was no room for one of its rows */
-    crema_id_t serves;      /* the only run it serves; zero: all */
-    crema_faults_t *faults; /* what it could not read at its last complete table; NULL: nothing */
-    bool faults_lost;       /* faults were dropped for lack of memory */
-    int64_t data_ns;        /* time of the last DATA */
+    uint64_t table;       /* number of the table being received */
+    uint64_t whole_table; /* number of the last complete table */
+    unsigned part;        /* next part of it */
+    bool table_refused;   /* there was no room for one of its rows */
+    crema_id_t serves;    /* the only run it serves; zero: all */
+    crema_msg_t
+        *faults; /* a BYE with what it could not read at its last complete table; NULL: nothing */
+    bool faults_lost; /* faults were dropped for lack of memory */
+    int64_t data_ns;  /* time of the last DATA */
     crema_offset_t *offset;
     int64_t clock_sent_ns; /* when its clock was last sent to the sink */
     crema_clock_sample_t clock;

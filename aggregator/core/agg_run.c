@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agg_text.h"
 #include "crema_text.h"
 
 #define S 1000000000ll
@@ -47,7 +46,7 @@ agg_run_destroy(agg_run_t **self_p)
     crema_map_destroy(&self->by_id);
     free(self->open_msg);
     free(self->end_msg);
-    free(self->sealed);
+    free(self->sealed_msg);
     free(self);
     *self_p = NULL;
 }
@@ -63,7 +62,7 @@ agg_run_on_open(agg_run_t *self, const crema_run_msg_t *msg)
     self->opened = true;
     if (self->open_msg)
         return CREMA_OK;
-    err = agg_text_copy_run(msg, &self->open_msg);
+    err = crema_msg_copy(&(crema_msg_t){.type = CREMA_MSG_RUN_OPEN, .run = *msg}, &self->open_msg);
     if (err == CREMA_OK && self->phase == CREMA_RUN_UNKNOWN)
         self->phase = CREMA_RUN_OPEN;
     return err;
@@ -74,15 +73,15 @@ s_end(agg_run_t *self, crema_life_event_t event, const crema_run_msg_t *msg, uin
       int64_t now_ns)
 {
     crema_life_t life;
-    crema_run_msg_t *copy;
+    crema_msg_t *copy;
     crema_err_t err = crema_life_step(self->life, event, &life);
     if (err == CREMA_OK)
-        err = agg_text_copy_run(msg, &copy);
+        err = crema_msg_copy(&(crema_msg_t){.type = CREMA_MSG_RUN_END, .run = *msg}, &copy);
     if (err != CREMA_OK)
         return err;
     free(self->end_msg);
-    free(self->sealed);
-    self->sealed = NULL;
+    free(self->sealed_msg);
+    self->sealed_msg = NULL;
     self->end_msg = copy;
     self->life = life;
     self->abandoned = event == CREMA_LIFE_SILENCE;
@@ -121,7 +120,7 @@ agg_run_abandon(agg_run_t *self, uint64_t barrier_id, int64_t now_ns, int64_t re
     /* Nothing started for the run is needed any more. */
     const crema_run_msg_t msg = {
         .run_id = self->run_id,
-        .t_start_ns = self->open_msg ? self->open_msg->t_start_ns : 0,
+        .t_start_ns = self->open_msg ? self->open_msg->run.t_start_ns : 0,
         .t_end_ns = real_ns,
         .dismiss = true,
     };
@@ -131,16 +130,17 @@ agg_run_abandon(agg_run_t *self, uint64_t barrier_id, int64_t now_ns, int64_t re
 crema_err_t
 agg_run_on_sealed(agg_run_t *self, const crema_sealed_t *sealed)
 {
-    crema_sealed_t *copy = NULL;
+    crema_msg_t *copy;
     bool lacks_end = crema_life_lacks_end(sealed->n_reasons, sealed->reasons);
     if (lacks_end && self->end_msg && !self->abandoned)
         return CREMA_EREPEAT;
-    crema_err_t err = agg_text_copy_sealed(sealed, &copy);
+    crema_err_t err =
+        crema_msg_copy(&(crema_msg_t){.type = CREMA_MSG_SEALED, .sealed = *sealed}, &copy);
     if (err != CREMA_OK)
         return err;
-    free(self->sealed);
-    self->sealed = copy;
-    bool failed = copy->error && *copy->error;
+    free(self->sealed_msg);
+    self->sealed_msg = copy;
+    bool failed = copy->sealed.error[0] != '\0';
     self->phase = failed ? CREMA_RUN_FAILED : CREMA_RUN_SEALED;
     if (!failed) /* whatever is known here: another aggregator may have ended it */
         self->life = lacks_end ? CREMA_LIFE_UNENDED : CREMA_LIFE_SEALED;
@@ -165,7 +165,7 @@ agg_run_set_list_due(agg_run_t *self, bool due)
 uint32_t
 agg_run_writer_parts(const agg_run_t *self)
 {
-    return self->end_msg ? self->end_msg->writer_parts : 0;
+    return self->end_msg ? self->end_msg->run.writer_parts : 0;
 }
 
 bool
@@ -243,7 +243,7 @@ agg_run_give_verdict(agg_run_t *self, int64_t now_ns, int64_t real_ns)
     if (self->phase == CREMA_RUN_BARRIER)
         self->verdict_ns = now_ns;
     self->phase = CREMA_RUN_VERDICT;
-    self->seal = *self->end_msg;
+    self->seal = self->end_msg->run;
     self->seal.t_verdict_ns = real_ns;
     self->seal.n_reasons = n;
     self->seal.reasons = self->reasons;
@@ -265,15 +265,16 @@ agg_run_state(const agg_run_t *self)
     };
     if (self->phase >= CREMA_RUN_VERDICT)
         state.verdict_after_ns = self->verdict_ns - self->end_ns;
-    if (self->sealed) {
-        state.path = self->sealed->path;
-        state.verdict = self->sealed->verdict;
-        state.error = self->sealed->error;
-        state.revision = self->sealed->revision;
-    }
-    if (self->sealed && self->phase >= CREMA_RUN_SEALED) { /* otherwise a verdict was given since */
-        state.n_reasons = self->sealed->n_reasons;
-        state.reasons = self->sealed->reasons;
+    if (self->sealed_msg) {
+        const crema_sealed_t *sealed = &self->sealed_msg->sealed;
+        state.path = sealed->path;
+        state.verdict = sealed->verdict;
+        state.error = sealed->error;
+        state.revision = sealed->revision;
+        if (self->phase >= CREMA_RUN_SEALED) { /* otherwise a verdict was given since */
+            state.n_reasons = sealed->n_reasons;
+            state.reasons = sealed->reasons;
+        }
     }
     return state;
 }

@@ -77,10 +77,10 @@ struct agg_run {
     crema_map_t *by_id;
     crema_link_t asks;
     agg_awaited_t *awaited;
-    crema_link_t mended;                 /* in agg_awaited_mended() */
-    crema_run_msg_t *open_msg, *end_msg; /* copies, one block each; NULL: not opened, not ended */
-    crema_run_msg_t seal;                /* end_msg with the verdict */
-    crema_sealed_t *sealed;              /* copy */
+    crema_link_t mended;             /* in agg_awaited_mended() */
+    crema_msg_t *open_msg, *end_msg; /* copies; NULL: not opened, not ended */
+    crema_run_msg_t seal;            /* end_msg with the verdict */
+    crema_msg_t *sealed_msg;         /* copy; NULL: not sealed */
     size_t n_reasons;
     size_t lacking; /* reasons of the last verdict that late data can remove */
     uint64_t reasons_left_out;

@@ -331,6 +331,10 @@ typedef struct {
 /* "HELLO", ...; "?" for an unknown number. */
 const char *crema_msg_name(crema_msg_type_t type);
 
+/* A copy with its texts and lists, in one block that free() takes; NULL texts become empty. Of a known
+ * type without a table and without frames. CREMA_ENOMEM. */
+CREMA_MUST_CHECK crema_err_t crema_msg_copy(const crema_msg_t *msg, crema_msg_t **ret_copy);
+
 /* True for a CURVE public key, false for zeros. */
 bool crema_wire_is_key(const uint8_t key[CREMA_WIRE_KEY_BYTES]);
 

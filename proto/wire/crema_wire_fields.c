@@ -1,5 +1,6 @@
 /* The fields of a body: from protobuf-c's struct to the plain one, checked, and back. */
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "crema_utf8.h"
@@ -369,4 +370,75 @@ crema_wire_fill(crema_wire_encoder_t *self, const crema_wire_layout_t *layout, c
 {
     assert(layout->descriptor->sizeof_message <= sizeof *ret_body);
     s_put_fields(self, layout, plain, &ret_body->base);
+}
+
+/* ---- copying: texts and lists follow the struct in one block */
+
+#define COPY_ALIGNMENT 8
+
+/* What was copied so far; while there is no block, it is only measured. */
+typedef struct {
+    uint8_t *block;
+    size_t used;
+} copy_t;
+
+/* Copies what the pointer at `at` points to, and sets it. Returns the copy, or the original while
+ * that is measured. */
+static void *
+s_own(copy_t *self, void *at, size_t size)
+{
+    void *memory = s_load(at);
+    if (self->block && size > 0) {
+        memory = memcpy(self->block + self->used, memory, size);
+        s_store(at, memory);
+    }
+    self->used += (size + COPY_ALIGNMENT - 1) / COPY_ALIGNMENT * COPY_ALIGNMENT;
+    return memory;
+}
+
+static void
+s_own_text(copy_t *self, void *at)
+{
+    if (s_load(at))
+        (void)s_own(self, at, strlen(s_load(at)) + 1);
+    else if (self->block)
+        s_store(at, "");
+}
+
+static void
+s_own_fields(copy_t *self, const crema_wire_layout_t *layout, uint8_t *plain)
+{
+    for (size_t i = 0; i < layout->n_fields; i++) {
+        const crema_wire_field_t *field = &layout->fields[i];
+        void *at = plain + field->plain;
+        const size_t *n = (const size_t *)(plain + field->plain_n);
+        if (field->how == TEXT)
+            s_own_text(self, at);
+        if (field->how == TEXTS || field->how == SAME_TEXTS) {
+            const char **texts = s_own(self, at, *n * sizeof(char *));
+            for (size_t k = 0; k < *n; k++)
+                s_own_text(self, &texts[k]);
+        }
+        if (field->how == ROWS) {
+            uint8_t *rows = s_own(self, at, *n * field->rows->plain_bytes);
+            for (size_t k = 0; k < *n; k++)
+                s_own_fields(self, field->rows, rows + k * field->rows->plain_bytes);
+        }
+    }
+}
+
+crema_err_t
+crema_msg_copy(const crema_msg_t *msg, crema_msg_t **ret_copy)
+{
+    const crema_wire_layout_t *layout = &crema_wire_kind(msg->type)->layout;
+    copy_t copy = {.block = NULL, .used = sizeof *msg};
+    s_own_fields(&copy, layout, (uint8_t *)msg);
+    crema_msg_t *self = malloc(copy.used);
+    if (!self)
+        return CREMA_ENOMEM;
+    *self = *msg;
+    copy = (copy_t){.block = (uint8_t *)self, .used = sizeof *msg};
+    s_own_fields(&copy, layout, (uint8_t *)self);
+    *ret_copy = self;
+    return CREMA_OK;
 }

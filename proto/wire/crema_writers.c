@@ -3,11 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "crema_text.h"
-
 struct crema_writers {
     uint32_t parts, held;
-    crema_writers_msg_t **at; /* by part number; each is one block with its rows and texts */
+    crema_msg_t **at; /* RUN_WRITERS by part number; NULL: missing */
 };
 
 crema_err_t
@@ -38,29 +36,6 @@ crema_writers_destroy(crema_writers_t **self_p)
     *self_p = NULL;
 }
 
-static crema_writers_msg_t *
-s_copy(const crema_writers_msg_t *msg)
-{
-    size_t bytes = sizeof *msg + msg->n * sizeof *msg->writers;
-    for (size_t i = 0; i < msg->n; i++)
-        bytes += crema_text_bytes(msg->writers[i].name) + crema_text_bytes(msg->writers[i].uuid) +
-                 crema_text_bytes(msg->writers[i].text);
-    crema_writers_msg_t *copy = malloc(bytes);
-    if (!copy)
-        return NULL;
-    crema_writer_t *writers = (crema_writer_t *)(copy + 1);
-    char *at = (char *)(writers + msg->n);
-    for (size_t i = 0; i < msg->n; i++) {
-        writers[i] = msg->writers[i];
-        writers[i].name = crema_text_put(&at, msg->writers[i].name);
-        writers[i].uuid = crema_text_put(&at, msg->writers[i].uuid);
-        writers[i].text = crema_text_put(&at, msg->writers[i].text);
-    }
-    *copy = *msg;
-    copy->writers = writers;
-    return copy;
-}
-
 static bool
 s_same_text(const char *a, const char *b)
 {
@@ -83,6 +58,12 @@ s_same(const crema_writers_msg_t *a, const crema_writers_msg_t *b)
     return true;
 }
 
+const crema_writers_msg_t *
+crema_writers_part(const crema_writers_t *self, uint32_t part)
+{
+    return part < self->parts && self->at[part] ? &self->at[part]->writers : NULL;
+}
+
 crema_err_t
 crema_writers_take(crema_writers_t *self, const crema_writers_msg_t *msg)
 {
@@ -90,13 +71,15 @@ crema_writers_take(crema_writers_t *self, const crema_writers_msg_t *msg)
         return CREMA_EINVAL;
     if (msg->parts > CREMA_WIRE_WRITER_PARTS_MAX)
         return CREMA_ELIMIT;
-    if (msg->parts == self->parts && s_same(self->at[msg->part], msg))
+    if (msg->parts == self->parts && s_same(crema_writers_part(self, msg->part), msg))
         return CREMA_EREPEAT;
-    crema_writers_msg_t *copy = s_copy(msg);
-    if (!copy)
-        return CREMA_ENOMEM;
+    crema_msg_t *copy;
+    crema_err_t err =
+        crema_msg_copy(&(crema_msg_t){.type = CREMA_MSG_RUN_WRITERS, .writers = *msg}, &copy);
+    if (err != CREMA_OK)
+        return err;
     if (msg->parts != self->parts) {
-        crema_writers_msg_t **at = calloc(msg->parts, sizeof(crema_writers_msg_t *));
+        crema_msg_t **at = calloc(msg->parts, sizeof(crema_msg_t *));
         if (!at) {
             free(copy);
             return CREMA_ENOMEM;
@@ -123,17 +106,11 @@ crema_writers_is_whole(const crema_writers_t *self)
     return self->parts > 0 && self->held == self->parts;
 }
 
-const crema_writers_msg_t *
-crema_writers_part(const crema_writers_t *self, uint32_t part)
-{
-    return part < self->parts ? self->at[part] : NULL;
-}
-
 const crema_writer_t *
 crema_writers_next(const crema_writers_t *self, crema_writers_cursor_t *cursor)
 {
     for (; cursor->part < self->parts; cursor->part++, cursor->row = 0) {
-        const crema_writers_msg_t *part = self->at[cursor->part];
+        const crema_writers_msg_t *part = crema_writers_part(self, cursor->part);
         if (part && cursor->row < part->n)
             return &part->writers[cursor->row++];
     }

@@ -103,6 +103,7 @@ must_pass_over_damage(void **state)
 {
     (void)state;
     rig_t rig = s_served_rig();
+    s_say_prefix(&rig, "another");
     s_say_total(&rig, 1, 2.0);
     s_fill_frames(3, 7.0);
     s_frames.bytes[s_frames.size - 1] ^= 1;

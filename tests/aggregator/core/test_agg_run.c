@@ -279,7 +279,7 @@ must_keep_its_own_copy_of_texts(void **state)
     const crema_sealed_t sealed = {.path = path, .error = why};
     must(agg_run_on_sealed(run, &sealed));
     key[0] = value[0] = prefix[0] = path[0] = why[0] = '?';
-    assert_string_equal(run->open_msg->keys[0], "user");
+    assert_string_equal(run->open_msg->run.keys[0], "user");
     assert_string_equal(run->seal.values[0], "jane");
     assert_string_equal(run->seal.processor_prefixes[0], "process");
     assert_int_equal(run->phase, CREMA_RUN_FAILED);
