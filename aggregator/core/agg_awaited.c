@@ -47,17 +47,13 @@ agg_awaited_destroy(agg_awaited_t **self_p)
 crema_err_t
 agg_awaited_join(agg_awaited_t *self, const crema_id_t *agent_id, crema_link_t **ret_list)
 {
+    crema_err_t err;
     agent_t *agent = crema_map_find(self->agents, agent_id);
     if (!agent) {
-        agent = calloc(1, sizeof *agent);
+        agent = crema_map_make(self->agents, agent_id, sizeof *agent, &err);
         if (!agent)
-            return CREMA_ENOMEM;
-        crema_list_init(&agent->members);
-        crema_err_t err = crema_map_add(self->agents, agent_id, agent);
-        if (err != CREMA_OK) {
-            free(agent);
             return err;
-        }
+        crema_list_init(&agent->members);
     }
     agent->joined++;
     *ret_list = &agent->members;

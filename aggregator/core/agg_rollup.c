@@ -137,20 +137,16 @@ static const char *
 s_name(agg_rollup_t *self, const char *text)
 {
     size_t size = strnlen(text, CREMA_NAME_MAX);
+    crema_err_t err;
     crema_id_t hash = crema_map_id(text, size);
     name_t *name = crema_map_find(self->names, &hash);
     if (name)
         return name->size == size && memcmp(name->text, text, size) == 0 ? name->text : NULL;
-    name = malloc(sizeof *name + size + 1);
+    name = crema_map_make(self->names, &hash, sizeof *name + size + 1, &err);
     if (!name)
         return NULL;
     name->size = size;
     memcpy(name->text, text, size);
-    name->text[size] = '\0';
-    if (crema_map_add(self->names, &hash, name) != CREMA_OK) {
-        free(name);
-        return NULL;
-    }
     self->stats.names++;
     return name->text;
 }
@@ -158,17 +154,11 @@ s_name(agg_rollup_t *self, const char *text)
 static stream_t *
 s_stream(agg_rollup_t *self, const crema_id_t *stream_id)
 {
+    crema_err_t err;
+    const uint32_t number = (uint32_t)crema_map_count(self->streams);
     stream_t *stream = crema_map_find(self->streams, stream_id);
-    if (stream)
-        return stream;
-    stream = calloc(1, sizeof *stream);
-    if (!stream)
-        return NULL;
-    stream->number = (uint32_t)crema_map_count(self->streams);
-    if (crema_map_add(self->streams, stream_id, stream) != CREMA_OK) {
-        free(stream);
-        return NULL;
-    }
+    if (!stream && (stream = crema_map_make(self->streams, stream_id, sizeof *stream, &err)))
+        stream->number = number;
     return stream;
 }
 
@@ -244,18 +234,15 @@ s_key_equal(const total_key_t *a, const total_key_t *b)
 static entry_t *
 s_entry(agg_rollup_t *self, const total_key_t *key)
 {
+    crema_err_t err;
     crema_id_t hash = crema_map_id(key, sizeof *key);
     entry_t *entry = crema_map_find(self->entries, &hash);
     if (entry)
         return s_key_equal(&entry->key, key) ? entry : NULL;
-    entry = calloc(1, sizeof *entry);
+    entry = crema_map_make(self->entries, &hash, sizeof *entry, &err);
     if (!entry)
         return NULL;
     entry->key = *key;
-    if (crema_map_add(self->entries, &hash, entry) != CREMA_OK) {
-        free(entry);
-        return NULL;
-    }
     self->stats.keys++;
     return entry;
 }

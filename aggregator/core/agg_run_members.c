@@ -1,7 +1,6 @@
 /* The agents of a run: what each still owes, when it is asked, when it is given up. */
-#include <stdlib.h>
-
 #include "agg_run.h"
+#include "crema_grow.h"
 
 #define S 1000000000ll
 #define EXPECTED_MAX 8 /* how often to wait for an agent that reconnects without answering */
@@ -47,27 +46,21 @@ agg_run_member(agg_run_t *self, const crema_id_t *agent_id, agg_member_t **ret_m
         *ret_member = member;
         return CREMA_OK;
     }
-    if (self->n_members == self->capacity) {
-        size_t capacity = self->capacity ? 2 * self->capacity : 4;
-        agg_member_t **members = realloc(self->members, capacity * sizeof(agg_member_t *));
-        if (!members)
-            return CREMA_ENOMEM;
-        self->members = members;
-        self->capacity = capacity;
-    }
-    member = calloc(1, sizeof *member);
-    if (!member)
+    crema_link_t *of_agent;
+    agg_member_t **members =
+        crema_grow(self->members, self->n_members, &self->capacity, sizeof(agg_member_t *));
+    if (!members)
         return CREMA_ENOMEM;
-    crema_err_t err = agg_awaited_join(self->awaited, agent_id, &member->of_agent);
-    if (err == CREMA_OK) {
-        err = crema_map_add(self->by_id, agent_id, member);
-        if (err != CREMA_OK)
-            agg_awaited_leave(self->awaited, agent_id);
-    }
-    if (err != CREMA_OK) {
-        free(member);
+    self->members = members;
+    crema_err_t err = agg_awaited_join(self->awaited, agent_id, &of_agent);
+    if (err != CREMA_OK)
+        return err;
+    member = crema_map_make(self->by_id, agent_id, sizeof *member, &err);
+    if (!member) {
+        agg_awaited_leave(self->awaited, agent_id);
         return err;
     }
+    member->of_agent = of_agent;
     member->agent_id = *agent_id;
     member->run = self;
     member->interval_ns = S;

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "crema_grow.h"
+
 #define FREE_IN_A_ROW                                                                              \
     1024 /* descriptors are assigned from the lowest: after this many free ones there are no more */
 
@@ -116,14 +118,10 @@ s_same(const end_t *a, const end_t *b)
 static bool
 s_note(crema_crowd_t *self, int fd, const end_t *from)
 {
-    if (self->n == self->room) {
-        size_t room = self->room ? 2 * self->room : 64;
-        connection_t *found = realloc(self->found, room * sizeof *found);
-        if (!found)
-            return false;
-        self->found = found;
-        self->room = room;
-    }
+    connection_t *found = crema_grow(self->found, self->n, &self->room, sizeof *found);
+    if (!found)
+        return false;
+    self->found = found;
     bool is_known = (size_t)fd < self->n_known && s_same(&self->known[fd], from);
     self->found[self->n++] = (connection_t){*from, fd, !is_known};
     return true;

@@ -112,18 +112,15 @@ s_read_key(const char *dir, const char *file, uint8_t ret_key[32], uint32_t *ret
 static bool
 s_add_file(crema_map_t *files, const char *dir, const char *file)
 {
-    entry_t *entry = calloc(1, sizeof *entry);
-    if (!entry)
+    crema_err_t err;
+    entry_t read = {0};
+    if (!s_parse_name(file, &read.principal) || !s_read_key(dir, file, read.public_key, &read.user))
         return false;
-    bool added = false;
-    if (s_parse_name(file, &entry->principal) &&
-        s_read_key(dir, file, entry->public_key, &entry->user)) {
-        entry->principal.key = crema_principal_key(entry->public_key);
-        added = crema_map_add(files, &entry->principal.key, entry) == CREMA_OK;
-    }
-    if (!added)
-        free(entry);
-    return added;
+    read.principal.key = crema_principal_key(read.public_key);
+    entry_t *entry = crema_map_make(files, &read.principal.key, sizeof *entry, &err);
+    if (entry)
+        *entry = read;
+    return entry != NULL;
 }
 
 static crema_map_t *
@@ -350,18 +347,14 @@ crema_keyring_lend(crema_keyring_t *self, const crema_id_t *run_id, const crema_
                        crema_id_equal(&known->principal.run_id, run_id)
                    ? CREMA_OK
                    : CREMA_EBUSY;
-    entry_t *entry = calloc(1, sizeof *entry);
+    crema_err_t err;
+    s_make_room(self, owner);
+    entry_t *entry = crema_map_make(self->lent, &key, sizeof *entry, &err);
     if (!entry)
-        return CREMA_ENOMEM;
+        return err;
     entry->principal = crema_principal_of_run(run_id, public_key);
     entry->owner = *owner;
     memcpy(entry->public_key, public_key, 32);
-    s_make_room(self, owner);
-    crema_err_t err = crema_map_add(self->lent, &key, entry);
-    if (err != CREMA_OK) {
-        free(entry);
-        return err;
-    }
     self->queue[self->n_lent++] = entry;
     return CREMA_OK;
 }

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "crema_grow.h"
 #include "crema_list.h"
 #include "crema_map.h"
 
@@ -80,22 +81,14 @@ s_update(crema_sender_t *self, held_t *held)
 static crema_err_t
 s_add(crema_sender_t *self, const crema_stream_row_t *row, held_t **ret_held)
 {
-    if (self->n == self->capacity) {
-        size_t capacity = self->capacity ? 2 * self->capacity : 16;
-        held_t **all = realloc(self->all, capacity * sizeof(held_t *));
-        if (!all)
-            return CREMA_ENOMEM;
-        self->all = all;
-        self->capacity = capacity;
-    }
-    held_t *held = calloc(1, sizeof *held);
-    if (!held)
+    crema_err_t err;
+    held_t **all = crema_grow(self->all, self->n, &self->capacity, sizeof(held_t *));
+    if (!all)
         return CREMA_ENOMEM;
-    crema_err_t err = crema_map_add(self->by_id, &row->stream_id, held);
-    if (err != CREMA_OK) {
-        free(held);
+    self->all = all;
+    held_t *held = crema_map_make(self->by_id, &row->stream_id, sizeof *held, &err);
+    if (!held)
         return err;
-    }
     held->row = *row;
     held->row.committed = held->row.recv_next = 0;
     held->index = self->n;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "crema_clock.h"
+#include "crema_grow.h"
 #include "crema_spool_private.h"
 #include "crema_text.h"
 
@@ -39,27 +40,14 @@ s_parse(const char *name, crema_id_t *ret_id, uint64_t *ret_first)
     return *ret_first > 0 && *ret_first < INT64_MAX;
 }
 
-/* Doubles an array that is full. */
-static bool
-s_reserve(void **array, size_t *size, size_t n, size_t item_bytes)
-{
-    if (n < *size)
-        return true;
-    size_t more = *size ? 2 * *size : 4;
-    void *grown = realloc(*array, more * item_bytes);
-    if (!grown)
-        return false;
-    *array = grown;
-    *size = more;
-    return true;
-}
-
 static crema_err_t
 s_insert_entry(crema_spool_t *self, const crema_id_t *id, crema_spool_entry_t **ret_entry)
 {
-    if (!s_reserve((void **)&self->entries, &self->entries_size, self->n_entries,
-                   sizeof *self->entries))
+    crema_spool_entry_t **entries = crema_grow(self->entries, self->n_entries, &self->entries_size,
+                                               sizeof(crema_spool_entry_t *));
+    if (!entries)
         return CREMA_ENOMEM;
+    self->entries = entries;
     crema_spool_entry_t *entry = calloc(1, sizeof *entry);
     if (!entry)
         return CREMA_ENOMEM;
@@ -107,9 +95,11 @@ s_see_segment(crema_spool_t *self, crema_spool_entry_t *entry, uint64_t first_se
     size_t i = entry->n_segments;
     while (i > 0 && entry->segments[i - 1].first_seq > first_seq)
         i--;
-    if (!s_reserve((void **)&entry->segments, &entry->segments_size, entry->n_segments,
-                   sizeof *entry->segments))
+    crema_spool_segment_t *segments =
+        crema_grow(entry->segments, entry->n_segments, &entry->segments_size, sizeof *segments);
+    if (!segments)
         return CREMA_ENOMEM;
+    entry->segments = segments;
     memmove(entry->segments + i + 1, entry->segments + i,
             (entry->n_segments++ - i) * sizeof *entry->segments);
     entry->segments[i] = (crema_spool_segment_t){
