@@ -61,15 +61,8 @@ sink_commit_destroy(sink_commit_t **self_p)
     sink_commit_t *self = *self_p;
     if (!self)
         return;
-    size_t cursor = 0;
-    for (stream_t *stream;
-         self->streams && (stream = crema_map_next(self->streams, &cursor)) != NULL;)
-        free(stream);
-    cursor = 0;
-    for (run_t *run; self->runs && (run = crema_map_next(self->runs, &cursor)) != NULL;)
-        free(run);
-    crema_map_destroy(&self->runs);
-    crema_map_destroy(&self->streams);
+    crema_map_destroy_all(&self->runs, free);
+    crema_map_destroy_all(&self->streams, free);
     free(self);
     *self_p = NULL;
 }

@@ -37,19 +37,19 @@ sink_order_new(sink_order_t **ret_self)
     return err;
 }
 
+static void
+s_destroy_stream(void *value)
+{
+    free(((stream_t *)value)->waiting);
+    free(value);
+}
+
 void
 sink_order_destroy(sink_order_t **self_p)
 {
     sink_order_t *self = *self_p;
-    if (!self)
-        return;
-    size_t cursor = 0;
-    stream_t *stream;
-    while (self->streams && (stream = crema_map_next(self->streams, &cursor))) {
-        free(stream->waiting);
-        free(stream);
-    }
-    crema_map_destroy(&self->streams);
+    if (self)
+        crema_map_destroy_all(&self->streams, s_destroy_stream);
     free(self);
     *self_p = NULL;
 }

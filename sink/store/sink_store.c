@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -274,10 +273,9 @@ sink_store_pending_bytes(const sink_store_t *self)
 static crema_err_t
 s_report_broken(sink_store_t *self, const sink_store_run_t *run, int why)
 {
-    char path[PATH_MAX], text[PATH_MAX + 128];
-    snprintf(text, sizeof text, "%s: %s", sink_store_run_dir(self, &run->shown.run_id, path),
-             strerror(why));
-    sink_store_tell(self, SINK_STORE_BROKEN, &run->shown.run_id, text);
+    char path[PATH_MAX];
+    sink_store_tell(self, SINK_STORE_BROKEN, &run->shown.run_id, "%s: %s",
+                    sink_store_run_dir(self, &run->shown.run_id, path), strerror(why));
     return CREMA_EIO;
 }
 

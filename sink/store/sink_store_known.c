@@ -1,5 +1,7 @@
 /* The runs that the store knows, and their directories. */
 #include <dirent.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -79,8 +81,13 @@ sink_store_remove_dir(const char *path)
 }
 
 void
-sink_store_tell(sink_store_t *self, int type, const crema_id_t *run_id, const char *text)
+sink_store_tell(sink_store_t *self, int type, const crema_id_t *run_id, const char *format, ...)
 {
+    char text[PATH_MAX + 256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
     const sink_store_event_t event = {.type = type, .run_id = *run_id, .text = text};
     if (self->config.on_event)
         self->config.on_event(self->config.context, &event);

@@ -266,12 +266,9 @@ s_explain(crema_err_t err, const char *dir, const char *step, char *ret_why, siz
     else if (err == CREMA_ELIMIT)
         snprintf(ret_why, why_size, "the store %s holds more runs or streams than fit: %s", dir,
                  step);
-    else if (err == CREMA_EIO || err == CREMA_ENOENT || err == CREMA_ENOSPC)
-        snprintf(ret_why, why_size, "the store %s cannot be used (%s): %s", dir, step,
-                 strerror(errno));
     else
         snprintf(ret_why, why_size, "the store %s cannot be used (%s): %s", dir, step,
-                 crema_err_text(err));
+                 err == CREMA_ENOENT ? strerror(errno) : sink_fs_why(err));
     return err;
 }
 
@@ -321,6 +318,17 @@ sink_store_open(const sink_store_config_t *config, char *ret_why, size_t why_siz
     return CREMA_OK;
 }
 
+static void
+s_destroy_run(void *value)
+{
+    sink_store_run_t *run = value;
+    sink_journal_close(&run->journal);
+    sink_scrub_destroy(&run->scrub);
+    free(run->said_writers);
+    free(run->cause);
+    free(run);
+}
+
 void
 sink_store_close(sink_store_t **self_p)
 {
@@ -331,21 +339,11 @@ sink_store_close(sink_store_t **self_p)
             (void)err; /* a little time in service is lost */
         }
         sink_syncs_destroy(&self->syncs);
-        size_t cursor = 0;
-        sink_store_run_t *run;
-        while (self->runs && (run = crema_map_next(self->runs, &cursor))) {
-            sink_journal_close(&run->journal);
-            sink_scrub_destroy(&run->scrub);
-            free(run->said_writers);
-            free(run->cause);
-            free(run);
-        }
+        crema_map_destroy_all(&self->runs, s_destroy_run);
         free(self->live);
-        sink_aged_clear(&self->resting);
         sink_ids_clear(&self->freed);
         sink_past_clear(&self->past);
         sink_refused_clear(&self->refused);
-        crema_map_destroy(&self->runs);
         sink_commit_destroy(&self->watermarks);
         crema_arena_destroy(&self->arena);
         if (self->lock_fd >= 0)

@@ -8,7 +8,6 @@
 
 #include "crema_list.h"
 #include "crema_map.h"
-#include "sink_aged.h"
 #include "sink_ids.h"
 #include "sink_past.h"
 #include "sink_refused.h"
@@ -45,7 +44,6 @@ typedef struct {
     bool list_checked;                     /* the check for the list of writers is done */
     uint64_t heard_news;                   /* news at the last look for silent runs */
     int64_t heard_ns;                      /* monotonic time of its last sign; 0: none yet */
-    sink_age_t resting;                    /* time of service when it came to rest */
     size_t place;                          /* index in the array of live runs */
     int64_t age_used_ns;                   /* time of service when it was last used */
     int64_t age_sealed_ns;                 /* time of service at the last SEALED; 0: unknown */
@@ -77,7 +75,8 @@ struct sink_store {
     sink_refused_t refused;
     sink_store_run_t **live;
     size_t n_live, live_room;
-    sink_aged_t resting;
+    sink_store_run_t *oldest; /* of the resting ones; NULL: not known */
+    size_t n_resting;
     crema_link_t unread, dirty, scrubbed;
     crema_id_t scrub_waits; /* everything read of this run so far waits for a commit; zero: none */
     uint64_t bytes, resting_bytes;
@@ -99,8 +98,9 @@ bool sink_store_is_freed(const sink_store_t *self, const crema_id_t *run_id);
 bool sink_store_is_over(const sink_run_t *run);
 /* True if something of it is not durable yet. */
 bool sink_store_is_unsynced(const sink_store_run_t *run);
-/* Reports an event. */
-void sink_store_tell(sink_store_t *self, int type, const crema_id_t *run_id, const char *text);
+/* Reports an event, with a text as of printf(). */
+__attribute__((format(printf, 4, 5))) void
+sink_store_tell(sink_store_t *self, int type, const crema_id_t *run_id, const char *format, ...);
 /* Removes everything except damaged files. */
 void sink_store_remove_dir(const char *path);
 

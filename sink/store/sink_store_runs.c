@@ -34,9 +34,11 @@ s_leave(sink_store_t *self, sink_store_run_t *run)
     if (run->stage == SINK_STAGE_LIVE)
         s_leave_live(self, run);
     if (run->stage == SINK_STAGE_RESTING) {
-        sink_aged_remove(&self->resting, &run->resting);
+        self->n_resting--;
         self->resting_bytes -= run->bytes;
     }
+    if (self->oldest == run)
+        self->oldest = NULL;
     if (run->stage == SINK_STAGE_ASIDE) {
         self->report.aside--;
         run->shown.aside = NULL;
@@ -60,16 +62,15 @@ s_enter_live(sink_store_t *self, sink_store_run_t *run)
     return CREMA_OK;
 }
 
-static crema_err_t
+static void
 s_enter_resting(sink_store_t *self, sink_store_run_t *run)
 {
-    crema_err_t err = sink_aged_add(&self->resting, &run->resting, run->age_sealed_ns);
-    if (err != CREMA_OK)
-        return err;
     s_leave(self, run);
     run->stage = SINK_STAGE_RESTING;
+    self->n_resting++;
     self->resting_bytes += run->bytes;
-    return CREMA_OK;
+    if (self->oldest && run->age_sealed_ns < self->oldest->age_sealed_ns)
+        self->oldest = run;
 }
 
 static void
@@ -98,7 +99,7 @@ s_set_aside(sink_store_t *self, sink_store_run_t *run, crema_err_t err, const ch
     snprintf(text, sizeof text, "%s: %s", where, s_why(err));
     bool again = run->stage == SINK_STAGE_ASIDE;
     if (!again || !run->cause || strcmp(run->cause, text) != 0)
-        sink_store_tell(self, SINK_STORE_ASIDE, &run->shown.run_id, text);
+        sink_store_tell(self, SINK_STORE_ASIDE, &run->shown.run_id, "%s", text);
     s_leave(self, run);
     run->stage = SINK_STAGE_ASIDE;
     run->cause = strdup(text);
@@ -113,20 +114,17 @@ static void
 s_note_report(sink_store_t *self, const sink_store_run_t *run, const char *path,
               const sink_journal_report_t *report)
 {
-    char text[PATH_MAX + 192];
     self->report.frames += report->frames;
     self->report.bytes += report->bytes;
     self->report.torn_bytes += report->torn_bytes;
     self->report.damaged_bytes += report->damaged_bytes;
     self->report.missing_frames += report->missing_frames;
-    if (report->damaged_bytes == 0 && report->missing_frames == 0)
-        return;
-    snprintf(text, sizeof text,
-             "%s: %llu bytes cannot be read and %llu entries are missing; what spools still hold "
-             "of it is asked for again",
-             path, (unsigned long long)report->damaged_bytes,
-             (unsigned long long)report->missing_frames);
-    sink_store_tell(self, SINK_STORE_DAMAGED, &run->shown.run_id, text);
+    if (report->damaged_bytes > 0 || report->missing_frames > 0)
+        sink_store_tell(self, SINK_STORE_DAMAGED, &run->shown.run_id,
+                        "%s: %llu bytes cannot be read and %llu entries are missing; what spools "
+                        "still hold of it is asked for again",
+                        path, (unsigned long long)report->damaged_bytes,
+                        (unsigned long long)report->missing_frames);
 }
 
 /* Reads the newest checkpoint of the run's journal and what follows, and opens it for appending.
@@ -154,7 +152,7 @@ s_read(sink_store_t *self, sink_store_run_t *run, char where[PATH_MAX])
     s_set_bytes(self, run, sink_journal_bytes(journal));
     s_note_report(self, run, path, &report);
     if (was_aside)
-        sink_store_tell(self, SINK_STORE_BACK, &run->shown.run_id, path);
+        sink_store_tell(self, SINK_STORE_BACK, &run->shown.run_id, "%s", path);
     if (run->shown.revision > 0 && run->age_sealed_ns == 0)
         run->age_sealed_ns = self->age_ns;
     run->age_used_ns = self->age_ns;
@@ -194,7 +192,8 @@ s_peek(sink_store_t *self, sink_store_run_t *run)
     if (run->age_sealed_ns == 0)
         run->age_sealed_ns = self->age_ns;
     s_set_bytes(self, run, bytes);
-    return s_enter_resting(self, run);
+    s_enter_resting(self, run);
+    return CREMA_OK;
 }
 
 bool
@@ -321,7 +320,8 @@ sink_store_rest(sink_store_t *self, sink_store_run_t *run)
     s_set_bytes(self, run, sink_journal_bytes(run->journal));
     if (!sink_commit_forget(self->watermarks, &run->shown.run_id))
         return CREMA_EAGAIN;
-    return s_enter_resting(self, run);
+    s_enter_resting(self, run);
+    return CREMA_OK;
 }
 
 void

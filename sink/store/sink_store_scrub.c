@@ -1,4 +1,3 @@
-#include <stdio.h>
 #include <string.h>
 
 #include "sink_store_private.h"
@@ -54,7 +53,6 @@ s_on_row(void *context, const crema_stream_row_t *row)
 static void
 s_fall_back(sink_store_t *self, sink_store_run_t *run, const sink_scrub_found_t *found)
 {
-    char text[256];
     fall_t fall = {.store = self, .marks = sink_scrub_marks(run->scrub)};
     sink_commit_each(self->watermarks, &run->shown.run_id, s_on_row, &fall);
     run->said_open = run->said_end = 0;
@@ -63,12 +61,11 @@ s_fall_back(sink_store_t *self, sink_store_run_t *run, const sink_scrub_found_t 
     run->durable = sink_store_state(run);
     self->report.damaged_bytes += found->damaged_bytes;
     self->report.missing_frames += found->missing_frames;
-    snprintf(text, sizeof text,
-             "%llu bytes of its journal cannot be read and %llu entries are missing; what spools "
-             "still hold of %llu records is asked for again",
-             (unsigned long long)found->damaged_bytes, (unsigned long long)found->missing_frames,
-             (unsigned long long)fall.records);
-    sink_store_tell(self, SINK_STORE_DAMAGED, &run->shown.run_id, text);
+    sink_store_tell(self, SINK_STORE_DAMAGED, &run->shown.run_id,
+                    "%llu bytes of its journal cannot be read and %llu entries are missing; what "
+                    "spools still hold of %llu records is asked for again",
+                    (unsigned long long)found->damaged_bytes,
+                    (unsigned long long)found->missing_frames, (unsigned long long)fall.records);
 }
 
 static void

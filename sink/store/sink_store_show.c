@@ -1,4 +1,3 @@
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/statvfs.h>
 
@@ -55,22 +54,35 @@ sink_store_census(const sink_store_t *self)
     sink_store_census_t census = {
         .unread = (size_t)report.unread,
         .aside = (size_t)report.aside,
+        .resting = self->n_resting,
         .freed = self->freed.n + (size_t)self->past.n,
     };
     for (size_t i = 0; i < self->n_live; i++)
         census.live[self->live[i]->shown.life]++;
-    census.resting = crema_map_count(self->runs) - self->n_live - census.unread - census.aside;
     return census;
 }
 
-const sink_run_t *
-sink_store_oldest(const sink_store_t *self, int64_t *ret_sealed_for_ns)
+static sink_store_run_t *
+s_find_oldest(const sink_store_t *self)
 {
-    const sink_age_t *oldest = sink_aged_oldest(&self->resting);
-    if (!oldest)
+    sink_store_run_t *oldest = NULL;
+    size_t cursor = 0;
+    for (sink_store_run_t *run; (run = crema_map_next(self->runs, &cursor)) != NULL;)
+        if (run->stage == SINK_STAGE_RESTING &&
+            (!oldest || run->age_sealed_ns < oldest->age_sealed_ns))
+            oldest = run;
+    return oldest;
+}
+
+const sink_run_t *
+sink_store_oldest(sink_store_t *self, int64_t *ret_sealed_for_ns)
+{
+    if (self->n_resting == 0)
         return NULL;
-    *ret_sealed_for_ns = self->age_ns - oldest->age_ns;
-    return &CREMA_LIST_ITEM(oldest, sink_store_run_t, resting)->shown;
+    if (!self->oldest)
+        self->oldest = s_find_oldest(self);
+    *ret_sealed_for_ns = self->age_ns - self->oldest->age_sealed_ns;
+    return &self->oldest->shown;
 }
 
 static bool
@@ -124,7 +136,7 @@ static crema_err_t
 s_refuse(sink_store_t *self, const crema_stream_row_t *asked, crema_stream_row_t *ret_row)
 {
     uint64_t first = asked->committed < UINT64_MAX ? asked->committed + 1 : UINT64_MAX;
-    char text[256], uuid[37];
+    char uuid[37];
     bool is_new;
     if (first < asked->first_avail)
         first = asked->first_avail;
@@ -132,15 +144,12 @@ s_refuse(sink_store_t *self, const crema_stream_row_t *asked, crema_stream_row_t
                                         asked->hi, &is_new);
     if (err != CREMA_OK)
         return err;
-    if (is_new) {
-        snprintf(
-            text, sizeof text,
-            "numbers %llu to %llu of stream %s arrived after the run was sealed and its journal "
-            "removed; those that its file does not contain are lost",
-            (unsigned long long)first, (unsigned long long)asked->hi,
-            crema_id_uuid(&asked->stream_id, uuid));
-        sink_store_tell(self, SINK_STORE_REFUSED, &asked->run_id, text);
-    }
+    if (is_new)
+        sink_store_tell(self, SINK_STORE_REFUSED, &asked->run_id,
+                        "numbers %llu to %llu of stream %s arrived after the run was sealed and "
+                        "its journal removed; those that its file does not contain are lost",
+                        (unsigned long long)first, (unsigned long long)asked->hi,
+                        crema_id_uuid(&asked->stream_id, uuid));
     *ret_row = (crema_stream_row_t){
         .stream_id = asked->stream_id,
         .run_id = asked->run_id,

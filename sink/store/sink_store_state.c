@@ -1,4 +1,3 @@
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,14 +27,12 @@ s_pass_strays(recovery_t *self, const crema_id_t *stream_id, crema_err_t err)
 static void
 s_report_strays(const recovery_t *self)
 {
-    char text[256], uuid[37];
-    if (self->strays == 0)
-        return;
-    snprintf(text, sizeof text,
-             "%llu entries of its journal are of streams that another run has, the first of %s: "
-             "they are left where they are, and more of them is refused",
-             (unsigned long long)self->strays, crema_id_uuid(&self->stray, uuid));
-    sink_store_tell(self->store, SINK_STORE_STRAYS, &self->run->shown.run_id, text);
+    char uuid[37];
+    if (self->strays > 0)
+        sink_store_tell(self->store, SINK_STORE_STRAYS, &self->run->shown.run_id,
+                        "%llu entries of its journal are of streams that another run has, the "
+                        "first of %s: they are left where they are, and more of them is refused",
+                        (unsigned long long)self->strays, crema_id_uuid(&self->stray, uuid));
 }
 
 void
