@@ -191,34 +191,39 @@ sink_live_flush(sink_live_t *self)
 
 /* ---- input */
 
-crema_err_t
-sink_live_put(sink_live_t *self, const sink_journal_put_t *put)
+static crema_err_t
+s_took(sink_live_t *self, crema_err_t err)
 {
-    if (self->broken)
-        return CREMA_OK;
     self->fresh = true;
-    crema_err_t err = sink_decoder_put(self->run, put);
     return err == CREMA_OK ? err : s_break(self, err);
 }
 
-crema_err_t
-sink_live_run(sink_live_t *self, crema_msg_type_t type, const crema_run_msg_t *msg)
+static crema_err_t
+s_on_put(void *context, const sink_journal_put_t *put)
 {
-    if (self->broken)
-        return CREMA_OK;
-    self->fresh = true;
-    crema_err_t err = sink_decoder_msg(self->run, type, msg);
-    return err == CREMA_OK ? err : s_break(self, err);
+    sink_live_t *self = context;
+    return self->broken ? CREMA_OK : s_took(self, sink_decoder_put(self->run, put));
 }
 
-crema_err_t
-sink_live_clock(sink_live_t *self, const crema_clock_sample_t *sample)
+static crema_err_t
+s_on_run(void *context, crema_msg_type_t type, const crema_run_msg_t *msg)
 {
-    if (self->broken)
-        return CREMA_OK;
-    self->fresh = true;
-    crema_err_t err = sink_decoder_clock(self->run, sample);
-    return err == CREMA_OK ? err : s_break(self, err);
+    sink_live_t *self = context;
+    return self->broken ? CREMA_OK : s_took(self, sink_decoder_msg(self->run, type, msg));
+}
+
+static crema_err_t
+s_on_clock(void *context, const crema_clock_sample_t *sample)
+{
+    sink_live_t *self = context;
+    return self->broken ? CREMA_OK : s_took(self, sink_decoder_clock(self->run, sample));
+}
+
+sink_journal_visitor_t
+sink_live_visitor(sink_live_t *self)
+{
+    return (sink_journal_visitor_t){
+        .context = self, .put = s_on_put, .run = s_on_run, .clock = s_on_clock};
 }
 
 void

@@ -15,10 +15,8 @@ typedef struct sink_live sink_live_t;
 /* Replaces an existing file. */
 CREMA_MUST_CHECK crema_err_t sink_live_new(const char *path, const crema_id_t *run_id,
                                            sink_live_t **ret_self);
-CREMA_MUST_CHECK crema_err_t sink_live_put(sink_live_t *self, const sink_journal_put_t *put);
-CREMA_MUST_CHECK crema_err_t sink_live_run(sink_live_t *self, crema_msg_type_t type,
-                                           const crema_run_msg_t *msg);
-CREMA_MUST_CHECK crema_err_t sink_live_clock(sink_live_t *self, const crema_clock_sample_t *sample);
+/* By which the file takes a journal. */
+sink_journal_visitor_t sink_live_visitor(sink_live_t *self);
 /* Makes everything put so far visible to readers. Cheap if there is nothing new. */
 CREMA_MUST_CHECK crema_err_t sink_live_flush(sink_live_t *self);
 void sink_live_close(sink_live_t **self_p);

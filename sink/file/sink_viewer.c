@@ -60,20 +60,20 @@ s_close(view_t *view)
     sink_journal_tail_destroy(&view->tail);
 }
 
+static void
+s_destroy(void *view)
+{
+    s_close(view);
+    free(view);
+}
+
 void
 sink_viewer_destroy(sink_viewer_t **self_p)
 {
     sink_viewer_t *self = *self_p;
-    if (self) {
-        size_t cursor = 0;
-        view_t *view;
-        while (self->views && (view = crema_map_next(self->views, &cursor))) {
-            s_close(view);
-            free(view);
-        }
-        crema_map_destroy(&self->views);
-        free(self);
-    }
+    if (self)
+        crema_map_destroy_all(&self->views, s_destroy);
+    free(self);
     *self_p = NULL;
 }
 
@@ -88,24 +88,6 @@ s_give_up(view_t *view, crema_err_t err)
 }
 
 static crema_err_t
-s_on_put(void *context, const sink_journal_put_t *put)
-{
-    return sink_live_put(context, put);
-}
-
-static crema_err_t
-s_on_run(void *context, crema_msg_type_t type, const crema_run_msg_t *msg)
-{
-    return sink_live_run(context, type, msg);
-}
-
-static crema_err_t
-s_on_clock(void *context, const crema_clock_sample_t *sample)
-{
-    return sink_live_clock(context, sample);
-}
-
-static crema_err_t
 s_begin(const sink_viewer_t *self, view_t *view)
 {
     char path[PATH_MAX], journal[PATH_MAX], uuid[37];
@@ -113,12 +95,7 @@ s_begin(const sink_viewer_t *self, view_t *view)
                                     &view->run_id, &view->live);
     if (err != CREMA_OK)
         return err;
-    const sink_journal_visitor_t visitor = {
-        .context = view->live,
-        .put = s_on_put,
-        .run = s_on_run,
-        .clock = s_on_clock,
-    };
+    const sink_journal_visitor_t visitor = sink_live_visitor(view->live);
     sink_fs_path(self->config.store_dir, crema_id_uuid(&view->run_id, uuid), journal);
     return sink_journal_tail_new(journal, &visitor, &view->tail);
 }
@@ -128,21 +105,16 @@ s_begin(const sink_viewer_t *self, view_t *view)
 static void
 s_grown(sink_viewer_t *self, const sink_viewing_t *viewing)
 {
+    crema_err_t err;
     view_t *view = crema_map_find(self->views, &viewing->run_id);
-    if (!view) {
-        view = calloc(1, sizeof *view);
-        if (!view)
-            return;
+    if (!view && (view = crema_map_make(self->views, &viewing->run_id, sizeof *view, &err))) {
         view->run_id = viewing->run_id;
-        if (crema_map_add(self->views, &view->run_id, view) != CREMA_OK) {
-            free(view);
-            return;
-        }
-        crema_err_t err = s_begin(self, view);
+        err = s_begin(self, view);
         if (err != CREMA_OK)
             s_give_up(view, err);
     }
-    view->until = viewing->position;
+    if (view)
+        view->until = viewing->position;
 }
 
 static void
@@ -151,8 +123,7 @@ s_ended(sink_viewer_t *self, const crema_id_t *run_id)
     char path[PATH_MAX];
     view_t *view = crema_map_take(self->views, run_id);
     if (view)
-        s_close(view);
-    free(view);
+        s_destroy(view);
     crema_failpoint("live.before_unlink");
     (void)unlink(sink_viewing_path(self->config.output_dir, run_id, path));
 }

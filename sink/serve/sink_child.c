@@ -1,9 +1,13 @@
+#define _GNU_SOURCE /* pipe2 */
+
 #include "sink_child.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "crema_reactor.h"
 
@@ -25,8 +29,8 @@ s_environment(void)
     return chosen;
 }
 
-crema_err_t
-sink_child_start(char *const argv[], int fd, int as, pid_t *ret_pid)
+static crema_err_t
+s_spawn(const char *const argv[], int fd, int as, pid_t *ret_pid)
 {
     posix_spawnattr_t attr;
     posix_spawn_file_actions_t actions;
@@ -41,7 +45,7 @@ sink_child_start(char *const argv[], int fd, int as, pid_t *ret_pid)
     char **environment = s_environment();
     int rc = environment ? posix_spawn_file_actions_adddup2(&actions, fd, as) : ENOMEM;
     if (rc == 0)
-        rc = posix_spawn(&pid, "/proc/self/exe", &actions, &attr, argv, environment);
+        rc = posix_spawn(&pid, "/proc/self/exe", &actions, &attr, (char *const *)argv, environment);
     free(environment);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attr);
@@ -49,5 +53,23 @@ sink_child_start(char *const argv[], int fd, int as, pid_t *ret_pid)
         return CREMA_EAGAIN;
     (void)setpriority(PRIO_PROCESS, (id_t)pid, NICENESS);
     *ret_pid = pid;
+    return CREMA_OK;
+}
+
+crema_err_t
+sink_child_start(const char *const argv[], int as, pid_t *ret_pid, int *ret_fd)
+{
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) != 0)
+        return CREMA_EAGAIN;
+    const int theirs = fds[as == STDIN_FILENO ? 0 : 1], ours = fds[as == STDIN_FILENO ? 1 : 0];
+    crema_err_t err = s_spawn(argv, theirs, as, ret_pid);
+    close(theirs);
+    if (err != CREMA_OK) {
+        close(ours);
+        return err;
+    }
+    (void)fcntl(ours, F_SETFL, O_NONBLOCK);
+    *ret_fd = ours;
     return CREMA_OK;
 }

@@ -1,9 +1,6 @@
-#define _GNU_SOURCE /* pipe2 */
-
 #include "sink_sealer.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -84,28 +81,19 @@ sink_sealer_is_busy(const sink_sealer_t *self, const crema_id_t *run_id)
 }
 
 crema_err_t
-sink_sealer_start(sink_sealer_t *self, const crema_id_t *run_id, uint64_t puts, char *journal_dir,
-                  char *output_path)
+sink_sealer_start(sink_sealer_t *self, const crema_id_t *run_id, uint64_t puts,
+                  const char *journal_dir, const char *output_path)
 {
     job_t *job = self->jobs;
-    int fds[2];
     while (job < self->jobs + SINK_SEALERS_MAX && job->pid > 0)
         job++;
-    if (job == self->jobs + SINK_SEALERS_MAX || pipe2(fds, O_CLOEXEC) != 0)
+    if (job == self->jobs + SINK_SEALERS_MAX)
         return CREMA_EAGAIN;
-    char *argv[] = {"crema-sink", "rebuild",  journal_dir,  "--output", output_path,
-                    "--json",     "--memory", self->memory, NULL};
-    crema_err_t err = sink_child_start(argv, fds[1], STDOUT_FILENO, &job->pid);
-    close(fds[1]);
-    if (err != CREMA_OK) {
-        close(fds[0]);
-        return err;
-    }
-    (void)fcntl(fds[0], F_SETFL, O_NONBLOCK);
     job->run_id = *run_id;
     job->puts = puts;
-    job->fd = fds[0];
-    return CREMA_OK;
+    const char *argv[] = {"crema-sink", "rebuild",  journal_dir,  "--output", output_path,
+                          "--json",     "--memory", self->memory, NULL};
+    return sink_child_start(argv, STDOUT_FILENO, &job->pid, &job->fd);
 }
 
 /* The process has ended, so the pipe holds the whole line. */

@@ -33,7 +33,8 @@ void sink_sealer_destroy(sink_sealer_t **self_p);
 /* Starts sealing a run. `puts` is the number of PUTs in its journal. CREMA_EAGAIN: no process can be
  * started now. */
 CREMA_MUST_CHECK crema_err_t sink_sealer_start(sink_sealer_t *self, const crema_id_t *run_id,
-                                               uint64_t puts, char *journal_dir, char *output_path);
+                                               uint64_t puts, const char *journal_dir,
+                                               const char *output_path);
 /* Processes that run. */
 size_t sink_sealer_count(const sink_sealer_t *self);
 bool sink_sealer_is_busy(const sink_sealer_t *self, const crema_id_t *run_id);

@@ -74,11 +74,7 @@ sink_sealing_destroy(sink_sealing_t **self_p)
 {
     sink_sealing_t *self = *self_p;
     if (self) {
-        size_t cursor = 0;
-        pace_t *pace;
-        while (self->paces && (pace = crema_map_next(self->paces, &cursor)))
-            free(pace);
-        crema_map_destroy(&self->paces);
+        crema_map_destroy_all(&self->paces, free);
         sink_sealer_destroy(&self->sealer);
         sink_report_destroy(&self->report);
         free(self);

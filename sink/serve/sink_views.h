@@ -16,7 +16,7 @@
 
 typedef struct sink_views sink_views_t;
 
-/* The texts are copied. */
+/* The texts are borrowed. */
 CREMA_MUST_CHECK crema_err_t sink_views_new(const char *store_dir, const char *output_dir,
                                             int64_t flush_interval_ns, sink_views_t **ret_self);
 /* Gives the process two seconds to write what is left; the files stay. */

@@ -15,19 +15,22 @@
 
 typedef struct {
     sink_live_t *live;
+    sink_journal_visitor_t shown; /* to it */
     unsigned long puts, step;
 } feed_t;
 
 static crema_err_t
 s_on_run(void *context, crema_msg_type_t type, const crema_run_msg_t *msg)
 {
-    return sink_live_run(((feed_t *)context)->live, type, msg);
+    const sink_journal_visitor_t *shown = &((feed_t *)context)->shown;
+    return shown->run(shown->context, type, msg);
 }
 
 static crema_err_t
 s_on_clock(void *context, const crema_clock_sample_t *sample)
 {
-    return sink_live_clock(((feed_t *)context)->live, sample);
+    const sink_journal_visitor_t *shown = &((feed_t *)context)->shown;
+    return shown->clock(shown->context, sample);
 }
 
 /* Waits for a line, flushes, and says so. */
@@ -47,7 +50,7 @@ static crema_err_t
 s_on_put(void *context, const sink_journal_put_t *put)
 {
     feed_t *feed = context;
-    crema_err_t err = sink_live_put(feed->live, put);
+    crema_err_t err = feed->shown.put(feed->shown.context, put);
     return err == CREMA_OK && ++feed->puts % feed->step == 0 ? s_step(feed) : err;
 }
 
@@ -60,8 +63,10 @@ s_live(const char *journal, const char *file, unsigned long step)
     const sink_journal_visitor_t visitor = {
         .context = &feed, .put = s_on_put, .run = s_on_run, .clock = s_on_clock};
     crema_err_t err = sink_live_new(file, &run, &feed.live);
-    if (err == CREMA_OK)
+    if (err == CREMA_OK) {
+        feed.shown = sink_live_visitor(feed.live);
         err = sink_journal_read(journal, &visitor, &report);
+    }
     if (err == CREMA_OK)
         err = s_step(&feed);
     char line[64];

@@ -14,6 +14,7 @@
 
 typedef struct {
     sink_live_t *live;
+    sink_journal_visitor_t shown; /* to it */
     unsigned puts, flush_each;
 } feed_t;
 
@@ -21,7 +22,7 @@ static crema_err_t
 s_on_put(void *context, const sink_journal_put_t *put)
 {
     feed_t *feed = context;
-    crema_err_t err = sink_live_put(feed->live, put);
+    crema_err_t err = feed->shown.put(feed->shown.context, put);
     if (err == CREMA_OK && ++feed->puts % feed->flush_each == 0)
         err = sink_live_flush(feed->live);
     return err;
@@ -30,13 +31,15 @@ s_on_put(void *context, const sink_journal_put_t *put)
 static crema_err_t
 s_on_run(void *context, crema_msg_type_t type, const crema_run_msg_t *msg)
 {
-    return sink_live_run(((feed_t *)context)->live, type, msg);
+    const sink_journal_visitor_t *shown = &((feed_t *)context)->shown;
+    return shown->run(shown->context, type, msg);
 }
 
 static crema_err_t
 s_on_clock(void *context, const crema_clock_sample_t *sample)
 {
-    return sink_live_clock(((feed_t *)context)->live, sample);
+    const sink_journal_visitor_t *shown = &((feed_t *)context)->shown;
+    return shown->clock(shown->context, sample);
 }
 
 /* Feeds a whole journal, flushing after so many PUTs. Returns how many there were. */
@@ -49,6 +52,7 @@ s_feed(const char *journal, const char *file, unsigned flush_each)
     const sink_journal_visitor_t visitor = {
         .context = &feed, .put = s_on_put, .run = s_on_run, .clock = s_on_clock};
     must(sink_live_new(file, &run, &feed.live));
+    feed.shown = sink_live_visitor(feed.live);
     must(sink_journal_read(journal, &visitor, &report));
     sink_live_close(&feed.live);
     assert_null(feed.live);
@@ -240,10 +244,11 @@ must_give_up_without_stopping_the_run(void **state)
     const char *journal = scratch_dir("toy");
     fixture_toy(journal, 1);
     must(sink_live_new("/proc/0/dir/x.live.h5", &run, &live));
-    crema_run_msg_t msg = {.run_id = run};
-    must(sink_live_run(live, CREMA_MSG_RUN_OPEN, &msg));
+    const sink_journal_visitor_t shown = sink_live_visitor(live);
+    const crema_run_msg_t msg = {.run_id = run};
+    must(shown.run(shown.context, CREMA_MSG_RUN_OPEN, &msg));
     assert_int_equal(sink_live_flush(live), CREMA_ENOENT); /* reported once */
-    must(sink_live_run(live, CREMA_MSG_RUN_OPEN, &msg));
+    must(shown.run(shown.context, CREMA_MSG_RUN_OPEN, &msg));
     must(sink_live_flush(live));
     sink_live_close(&live);
 }
