@@ -11,9 +11,7 @@ typedef struct {
 } previous_t;
 
 struct sink_activity {
-    sink_intern_t *keys;
-    previous_t *previous; /* by number of the key */
-    uint32_t room;
+    sink_intern_t *keys; /* with a previous_t each */
     crema_limits_t *limits;
 };
 
@@ -24,7 +22,7 @@ sink_activity_new(crema_limits_t *limits, sink_activity_t **ret_self)
     if (!self)
         return CREMA_ENOMEM;
     self->limits = limits;
-    crema_err_t err = sink_intern_new(SINK_INTERN_ANY, &self->keys);
+    crema_err_t err = sink_intern_new_with(sizeof(previous_t), &self->keys);
     if (err != CREMA_OK)
         sink_activity_destroy(&self);
     else
@@ -36,26 +34,10 @@ void
 sink_activity_destroy(sink_activity_t **self_p)
 {
     sink_activity_t *self = *self_p;
-    if (!self)
-        return;
-    sink_intern_destroy(&self->keys);
-    free(self->previous);
+    if (self)
+        sink_intern_destroy(&self->keys);
     free(self);
     *self_p = NULL;
-}
-
-static crema_err_t
-s_make_room(sink_activity_t *self, uint32_t number)
-{
-    if (number < self->room)
-        return CREMA_OK;
-    uint32_t room = self->room ? self->room * 2 : 256;
-    previous_t *previous = realloc(self->previous, room * sizeof *previous);
-    if (!previous)
-        return CREMA_ENOMEM;
-    self->previous = previous;
-    self->room = room;
-    return CREMA_OK;
 }
 
 crema_err_t
@@ -73,13 +55,11 @@ sink_activity_take(sink_activity_t *self, const sink_activity_key_t *key, int64_
         return CREMA_OK;
     }
     crema_err_t err = sink_intern_add(self->keys, key, sizeof *key, &number, &fresh);
-    if (err == CREMA_OK)
-        err = s_make_room(self, number);
     if (err != CREMA_OK)
         return err;
-    previous_t *previous = &self->previous[number];
+    previous_t *previous = sink_intern_value(self->keys, number);
     if (fresh)
-        *previous = (previous_t){0, t_known_ns};
+        previous->t_ns = t_known_ns;
     *ret_t0_ns = baseline ? t1_ns : previous->t_ns;
     *ret_value = baseline ? 0 : total - previous->total;
     *previous = (previous_t){total, t1_ns};

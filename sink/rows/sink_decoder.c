@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crema_grow.h"
 #include "sink_decoder_impl.h"
 
 /* Name that a writer uses for all names above its limit. */
@@ -59,7 +60,7 @@ sink_decoder_new(sink_rows_fn emit, void *context, sink_decoder_t **ret_self)
     if (err == CREMA_OK)
         err = crema_map_new(self->limits->limit[CREMA_LIMIT_CHUNK_TASKS], &self->chunk_tasks);
     if (err == CREMA_OK)
-        err = sink_intern_new(SINK_INTERN_ANY, &self->agents);
+        err = sink_intern_new_with(sizeof(uint32_t), &self->agents);
     if (err != CREMA_OK)
         sink_decoder_destroy(&self);
     else
@@ -76,7 +77,6 @@ sink_decoder_destroy(sink_decoder_t **self_p)
     for (size_t i = 0; i < self->n_streams; i++)
         sink_stream_destroy(&self->streams[i]);
     free(self->streams);
-    free(self->agent_streams);
     free(self->clocks);
     free(self->seen);
     free(self->departures);
@@ -176,8 +176,7 @@ s_dict(sink_decoder_t *self, sink_stream_t *stream, const crema_dict_entry_t *en
 }
 
 static crema_err_t
-s_end(sink_decoder_t *self, sink_stream_t *stream, const crema_end_t *end, uint64_t seq,
-      int64_t t_ns)
+s_end(sink_decoder_t *self, sink_stream_t *stream, const crema_end_t *end, int64_t t_ns)
 {
     crema_err_t err = CREMA_OK;
     stream->closed = true;
@@ -188,7 +187,6 @@ s_end(sink_decoder_t *self, sink_stream_t *stream, const crema_end_t *end, uint6
         stream->torn = true;
         err = sink_decoder_gap(self, stream, CREMA_GAP_TORN, 0, 0, 1, t_ns);
     }
-    (void)seq;
     return err;
 }
 
@@ -229,7 +227,7 @@ s_record(sink_decoder_t *self, sink_stream_t *stream, const crema_record_t *reco
         err = sink_decoder_batch(self, stream, &record->batch, frame->seq, t_recv_ns);
         break;
     case CREMA_RECORD_END:
-        err = s_end(self, stream, &record->end, frame->seq, t_ns);
+        err = s_end(self, stream, &record->end, t_ns);
         break;
     case CREMA_RECORD_LOSS:
         break; /* taken before */
@@ -291,14 +289,11 @@ s_stream_of(sink_decoder_t *self, const crema_id_t *id, sink_stream_t **ret_stre
         *ret_stream = self->streams[row];
         return CREMA_OK;
     }
-    if (row >= self->streams_room) {
-        size_t room = self->streams_room ? self->streams_room * 2 : 64;
-        sink_stream_t **streams = realloc(self->streams, room * sizeof(sink_stream_t *));
-        if (!streams)
-            return CREMA_ENOMEM;
-        self->streams = streams;
-        self->streams_room = room;
-    }
+    sink_stream_t **streams =
+        crema_grow(self->streams, row, &self->streams_room, sizeof(sink_stream_t *));
+    if (!streams)
+        return CREMA_ENOMEM;
+    self->streams = streams;
     err = sink_stream_new(id, row, &self->streams[row]);
     if (err != CREMA_OK)
         return err;

@@ -1,6 +1,7 @@
 /* The accounts of a run besides its rows: gaps, clocks, and when workers were seen. */
 #include <stdlib.h>
 
+#include "crema_grow.h"
 #include "sink_decoder_impl.h"
 
 /* ---- gaps */
@@ -74,7 +75,8 @@ static uint32_t
 s_stream_of_agent(const sink_decoder_t *self, const crema_id_t *agent_id)
 {
     uint32_t number = sink_intern_find(self->agents, agent_id, sizeof *agent_id);
-    return number == SINK_INTERN_NONE ? UINT32_MAX : self->agent_streams[number];
+    return number == SINK_INTERN_NONE ? UINT32_MAX
+                                      : *(uint32_t *)sink_intern_value(self->agents, number);
 }
 
 crema_err_t
@@ -82,14 +84,6 @@ sink_decoder_agent(sink_decoder_t *self, const crema_id_t *agent_id, uint32_t st
 {
     uint32_t number;
     bool fresh;
-    if (sink_intern_count(self->agents) == self->agents_room) {
-        size_t room = self->agents_room ? self->agents_room * 2 : 16;
-        uint32_t *streams = realloc(self->agent_streams, room * sizeof *streams);
-        if (!streams)
-            return CREMA_ENOMEM;
-        self->agent_streams = streams;
-        self->agents_room = room;
-    }
     if (sink_intern_count(self->agents) >= self->limits->limit[CREMA_LIMIT_AGENTS] &&
         sink_intern_find(self->agents, agent_id, sizeof *agent_id) == SINK_INTERN_NONE) {
         crema_limits_met(self->limits, CREMA_LIMIT_AGENTS, 1);
@@ -97,7 +91,7 @@ sink_decoder_agent(sink_decoder_t *self, const crema_id_t *agent_id, uint32_t st
     }
     crema_err_t err = sink_intern_add(self->agents, agent_id, sizeof *agent_id, &number, &fresh);
     if (err == CREMA_OK && fresh)
-        self->agent_streams[number] = stream;
+        *(uint32_t *)sink_intern_value(self->agents, number) = stream;
     return err == CREMA_OK ? sink_decoder_give_clocks(self, false) : err;
 }
 
@@ -128,14 +122,11 @@ sink_decoder_clock(sink_decoder_t *self, const crema_clock_sample_t *sample)
         crema_limits_met(self->limits, CREMA_LIMIT_CLOCK_SAMPLES, 1);
         return s_emit_clock(self, sample, stream);
     }
-    if (self->n_clocks == self->clocks_room) {
-        size_t room = self->clocks_room ? 2 * self->clocks_room : 64;
-        crema_clock_sample_t *clocks = realloc(self->clocks, room * sizeof *clocks);
-        if (!clocks)
-            return CREMA_ENOMEM;
-        self->clocks = clocks;
-        self->clocks_room = room;
-    }
+    crema_clock_sample_t *clocks =
+        crema_grow(self->clocks, self->n_clocks, &self->clocks_room, sizeof *clocks);
+    if (!clocks)
+        return CREMA_ENOMEM;
+    self->clocks = clocks;
     self->clocks[self->n_clocks++] = *sample;
     return CREMA_OK;
 }

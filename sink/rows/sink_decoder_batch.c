@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "crema_bytes.h"
+#include "crema_grow.h"
 #include "crema_split.h"
 #include "sink_decoder_impl.h"
 
@@ -16,20 +17,26 @@ s_map(void *context, crema_dict_t kind, int64_t local)
 
 /* ---- sides of prefixes */
 
+/* That a task of the prefix was a chunk overrides any rule about names. */
+static void
+s_set_side(sink_decoder_t *self, uint32_t prefix, crema_side_t side, const char *rule)
+{
+    const crema_table_t *table = crema_table(CREMA_TABLE_DICT_TASK_PREFIX);
+    const crema_dict_task_prefix_row_t *now = sink_dict_row(self->dict, table->id, prefix);
+    if (strncmp(now->rule, RULE_OF_CHUNKS, sizeof now->rule) == 0)
+        return;
+    uint8_t *row = sink_dict_change(self->dict, table->id, prefix);
+    sink_cell_set(table, row, "side", side);
+    sink_cell_set_text(table, row, "rule", rule ? rule : "");
+}
+
 void
 sink_decoder_side_prefix(sink_decoder_t *self, uint32_t prefix)
 {
-    const crema_table_t *table = crema_table(CREMA_TABLE_DICT_TASK_PREFIX);
     crema_split_rules_t rules = sink_meta_rules(self->meta);
-    const char *rule = "";
-    uint8_t *row = sink_dict_change(self->dict, CREMA_TABLE_DICT_TASK_PREFIX, prefix);
-    char now[65];
-    crema_row_get_text(table, row, sink_cell_column(table, "rule"), now, sizeof now);
-    if (strcmp(now, RULE_OF_CHUNKS) == 0)
-        return;
-    const char *text = sink_dict_text(self->dict, CREMA_DICT_TASK_PREFIX, prefix);
-    sink_cell_set(table, row, "side", crema_split_prefix(&rules, text, &rule));
-    sink_cell_set_text(table, row, "rule", rule ? rule : "");
+    const char *rule = "", *text = sink_dict_text(self->dict, CREMA_DICT_TASK_PREFIX, prefix);
+    crema_side_t side = crema_split_prefix(&rules, text, &rule);
+    s_set_side(self, prefix, side, rule);
 }
 
 void
@@ -38,23 +45,6 @@ sink_decoder_side_prefixes(sink_decoder_t *self)
     size_t n = sink_dict_count(self->dict, CREMA_TABLE_DICT_TASK_PREFIX);
     for (size_t i = 0; i < n; i++)
         sink_decoder_side_prefix(self, (uint32_t)i);
-}
-
-/* A task of this prefix was a chunk, which overrides any rule about names. */
-static void
-s_prefix_of_chunks(sink_decoder_t *self, uint32_t prefix)
-{
-    const crema_table_t *table = crema_table(CREMA_TABLE_DICT_TASK_PREFIX);
-    if (prefix >= sink_dict_count(self->dict, CREMA_TABLE_DICT_TASK_PREFIX))
-        return;
-    const uint8_t *row = sink_dict_row(self->dict, CREMA_TABLE_DICT_TASK_PREFIX, prefix);
-    char now[65];
-    crema_row_get_text(table, row, sink_cell_column(table, "rule"), now, sizeof now);
-    if (strcmp(now, RULE_OF_CHUNKS) == 0)
-        return;
-    uint8_t *change = sink_dict_change(self->dict, CREMA_TABLE_DICT_TASK_PREFIX, prefix);
-    sink_cell_set(table, change, "side", CREMA_SIDE_PROCESSOR);
-    sink_cell_set_text(table, change, "rule", RULE_OF_CHUNKS);
 }
 
 /* ---- tasks that were chunks */
@@ -114,7 +104,8 @@ s_chunk(sink_decoder_t *self, sink_stream_t *stream, const crema_batch_t *batch,
     crema_err_t err = s_note_chunk_task(self, stream, row->task_key);
     if (err != CREMA_OK)
         return err;
-    s_prefix_of_chunks(self, row->task_prefix_id);
+    if (row->task_prefix_id < sink_dict_count(self->dict, CREMA_TABLE_DICT_TASK_PREFIX))
+        s_set_side(self, row->task_prefix_id, CREMA_SIDE_PROCESSOR, RULE_OF_CHUNKS);
     return s_is_held_back(batch)
                ? sink_attempts_open(self->attempts, stream->row, ref, (const uint8_t *)row)
                : sink_attempts_close(self->attempts, stream->row, ref);
@@ -197,17 +188,14 @@ s_membership(sink_decoder_t *self, const crema_membership_row_t *row)
     uint32_t worker = row->worker_id;
     int64_t event = row->event;
     s_know_slots(self, worker, row->nthreads, row->memory_limit_b);
-    if (event == CREMA_MEMBER_LEAVE || event == CREMA_MEMBER_LOST) {
-        if (self->n_departures == self->departures_room) {
-            size_t room = self->departures_room ? self->departures_room * 2 : 64;
-            sink_departure_t *more = realloc(self->departures, room * sizeof *more);
-            if (!more)
-                return CREMA_ENOMEM;
-            self->departures = more;
-            self->departures_room = room;
-        }
-        self->departures[self->n_departures++] = (sink_departure_t){worker, row->t_ns};
-    }
+    if (event != CREMA_MEMBER_LEAVE && event != CREMA_MEMBER_LOST)
+        return CREMA_OK;
+    sink_departure_t *more =
+        crema_grow(self->departures, self->n_departures, &self->departures_room, sizeof *more);
+    if (!more)
+        return CREMA_ENOMEM;
+    self->departures = more;
+    self->departures[self->n_departures++] = (sink_departure_t){worker, row->t_ns};
     return CREMA_OK;
 }
 

@@ -14,10 +14,7 @@
 typedef struct {
     sink_dict_t *run; /* the owner of this dictionary */
     const crema_table_t *table;
-    sink_intern_t *keys;  /* identity -> row */
-    sink_intern_t *names; /* worker and span: name -> number in `by_name` */
-    uint32_t *by_name;    /* newest row with that name */
-    uint32_t by_name_room;
+    sink_intern_t *keys; /* identity -> row */
     uint8_t *rows;
     char **texts;   /* whole text where the row's was cut; else NULL */
     uint8_t *dirty; /* 1: changed since taken */
@@ -27,6 +24,7 @@ typedef struct {
 
 struct sink_dict {
     dict_t dicts[N_DICTS];
+    sink_intern_t *worker_names; /* each with a uint32_t, the newest worker of that name */
     crema_limits_t *limits;
     uint64_t bytes; /* of all names; streams have their own limit */
 };
@@ -46,13 +44,11 @@ sink_dict_new(crema_limits_t *limits, sink_dict_t **ret_self)
     if (!self)
         return CREMA_ENOMEM;
     self->limits = limits;
-    crema_err_t err = CREMA_OK;
+    crema_err_t err = sink_intern_new_with(sizeof(uint32_t), &self->worker_names);
     for (int i = 0; i < N_DICTS && err == CREMA_OK; i++) {
         self->dicts[i].run = self;
         self->dicts[i].table = crema_table(crema_dict_table((crema_dict_t)i));
         err = sink_intern_new(SINK_INTERN_ANY, &self->dicts[i].keys);
-        if (err == CREMA_OK)
-            err = sink_intern_new(SINK_INTERN_ANY, &self->dicts[i].names);
     }
     if (err != CREMA_OK)
         sink_dict_destroy(&self);
@@ -72,12 +68,11 @@ sink_dict_destroy(sink_dict_t **self_p)
         for (uint32_t r = 0; r < dict->n; r++)
             free(dict->texts[r]);
         sink_intern_destroy(&dict->keys);
-        sink_intern_destroy(&dict->names);
-        free(dict->by_name);
         free(dict->rows);
         free(dict->texts);
         free(dict->dirty);
     }
+    sink_intern_destroy(&self->worker_names);
     free(self);
     *self_p = NULL;
 }
@@ -170,49 +165,41 @@ s_identity(const crema_dict_entry_t *entry, char *out, size_t size)
     return n + 1 + m;
 }
 
-/* A worker or span named without a uuid is the newest one of that name. */
+/* A worker named without a uuid is the newest one of that name. */
 static uint32_t
-s_by_name(const dict_t *dict, const char *name)
+s_by_name(const sink_dict_t *self, const char *name)
 {
-    uint32_t number = sink_intern_find(dict->names, name, strlen(name));
-    return number == SINK_INTERN_NONE ? SINK_DICT_NONE : dict->by_name[number];
+    uint32_t number = sink_intern_find(self->worker_names, name, strlen(name));
+    return number == SINK_INTERN_NONE ? SINK_DICT_NONE
+                                      : *(uint32_t *)sink_intern_value(self->worker_names, number);
 }
 
 /* False, and counted: the key is new and `bytes` more exceed the limit. */
 static bool
-s_has_room(const dict_t *dict, const sink_intern_t *keys, const void *key, size_t size,
+s_has_room(const sink_dict_t *self, const sink_intern_t *keys, const void *key, size_t size,
            uint64_t bytes)
 {
-    crema_limits_t *limits = dict->run->limits;
-    if (dict->run->bytes + bytes <= limits->limit[CREMA_LIMIT_NAMES] ||
+    if (self->bytes + bytes <= self->limits->limit[CREMA_LIMIT_NAMES] ||
         sink_intern_find(keys, key, size) != SINK_INTERN_NONE)
         return true;
-    crema_limits_met(limits, CREMA_LIMIT_NAMES, 1);
+    crema_limits_met(self->limits, CREMA_LIMIT_NAMES, 1);
     return false;
 }
 
 static crema_err_t
-s_remember_name(dict_t *dict, const char *name, uint32_t id)
+s_remember_worker(sink_dict_t *self, const char *name, uint32_t id)
 {
     uint32_t number;
     bool fresh;
     size_t size = strlen(name);
-    if (!s_has_room(dict, dict->names, name, size, size + ENTRY_BYTES))
+    if (!s_has_room(self, self->worker_names, name, size, size + ENTRY_BYTES))
         return CREMA_OK;
-    crema_err_t err = sink_intern_add(dict->names, name, size, &number, &fresh);
+    crema_err_t err = sink_intern_add(self->worker_names, name, size, &number, &fresh);
     if (err != CREMA_OK)
         return err;
     if (fresh)
-        dict->run->bytes += size + ENTRY_BYTES;
-    if (number >= dict->by_name_room) {
-        uint32_t room = number < 16 ? 32 : number * 2;
-        uint32_t *by_name = realloc(dict->by_name, room * sizeof *by_name);
-        if (!by_name)
-            return CREMA_ENOMEM;
-        dict->by_name = by_name;
-        dict->by_name_room = room;
-    }
-    dict->by_name[number] = id;
+        self->bytes += size + ENTRY_BYTES;
+    *(uint32_t *)sink_intern_value(self->worker_names, number) = id;
     return CREMA_OK;
 }
 
@@ -264,7 +251,7 @@ s_fill_worker(dict_t *dict, uint32_t id, const crema_dict_entry_t *entry)
     if (entry->memory_limit_b > 0)
         sink_cell_set(dict->table, row, "memory_limit_b", entry->memory_limit_b);
     if (err == CREMA_OK && entry->text && entry->text[0])
-        err = s_remember_name(dict, entry->text, id);
+        err = s_remember_worker(dict->run, entry->text, id);
     return err;
 }
 
@@ -326,7 +313,7 @@ sink_dict_entry(sink_dict_t *self, const crema_dict_entry_t *entry, uint32_t par
     const char *text = entry->text ? entry->text : "";
     bool nameless = !entry->uuid || entry->uuid[0] == '\0';
     if (entry->kind == CREMA_DICT_WORKER && nameless) {
-        uint32_t known = s_by_name(dict, text);
+        uint32_t known = s_by_name(self, text);
         if (known != SINK_DICT_NONE) {
             *ret_id = known;
             s_mark(dict, known);
@@ -336,12 +323,11 @@ sink_dict_entry(sink_dict_t *self, const crema_dict_entry_t *entry, uint32_t par
     bool fresh;
     uint32_t id;
     uint64_t bytes = crema_table_row_bytes(dict->table) + size + strlen(text) + ENTRY_BYTES;
-    if (!s_has_room(dict, dict->keys, identity, size, bytes))
+    if (!s_has_room(self, dict->keys, identity, size, bytes))
         return CREMA_OK;
     crema_err_t err = sink_intern_add(dict->keys, identity, size, &id, &fresh);
-    if (err == CREMA_OK && fresh)
-        self->bytes += bytes;
     if (err == CREMA_OK && fresh) {
+        self->bytes += bytes;
         err = s_append(dict);
         if (err == CREMA_OK)
             err = s_set_text(dict, id, "name", text);

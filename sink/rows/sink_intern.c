@@ -15,8 +15,10 @@ struct sink_intern {
     uint32_t max;
     uint32_t n;
     entry_t *entries; /* by number */
-    uint32_t room;    /* allocated entries */
-    uint32_t *slots;  /* number + 1; 0 is free. A power of two, at most half full. */
+    uint8_t *values;  /* by number */
+    size_t value_bytes;
+    uint32_t room;   /* allocated entries and values */
+    uint32_t *slots; /* number + 1; 0 is free. A power of two, at most half full. */
     uint32_t mask;
     char *pool; /* the keys, each followed by a NUL */
     size_t pool_bytes, pool_room;
@@ -55,6 +57,15 @@ sink_intern_new(uint32_t max, sink_intern_t **ret_self)
     return CREMA_OK;
 }
 
+crema_err_t
+sink_intern_new_with(size_t value_bytes, sink_intern_t **ret_self)
+{
+    crema_err_t err = sink_intern_new(SINK_INTERN_ANY, ret_self);
+    if (err == CREMA_OK)
+        (*ret_self)->value_bytes = value_bytes;
+    return err;
+}
+
 void
 sink_intern_destroy(sink_intern_t **self_p)
 {
@@ -62,6 +73,7 @@ sink_intern_destroy(sink_intern_t **self_p)
     if (!self)
         return;
     free(self->entries);
+    free(self->values);
     free(self->slots);
     free(self->pool);
     free(self);
@@ -96,6 +108,11 @@ s_make_room(sink_intern_t *self, size_t size)
         if (!entries)
             return CREMA_ENOMEM;
         self->entries = entries;
+        uint8_t *values =
+            self->value_bytes ? realloc(self->values, room * self->value_bytes) : NULL;
+        if (self->value_bytes > 0 && !values)
+            return CREMA_ENOMEM;
+        self->values = values;
         self->room = room;
     }
     if (self->pool_bytes + size + 1 > self->pool_room) {
@@ -143,6 +160,8 @@ sink_intern_add(sink_intern_t *self, const void *key, size_t size, uint32_t *ret
         return err;
     number = self->n++;
     self->entries[number] = (entry_t){hash, self->pool_bytes, (uint32_t)size};
+    if (self->value_bytes > 0)
+        memset(sink_intern_value(self, number), 0, self->value_bytes);
     if (size > 0)
         memcpy(self->pool + self->pool_bytes, key, size);
     self->pool[self->pool_bytes + size] = '\0';
@@ -160,6 +179,12 @@ uint32_t
 sink_intern_find(const sink_intern_t *self, const void *key, size_t size)
 {
     return s_find(self, s_hash(key, size), key, size);
+}
+
+void *
+sink_intern_value(const sink_intern_t *self, uint32_t number)
+{
+    return self->values + number * self->value_bytes;
 }
 
 const void *

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crema_grow.h"
 #include "sink_bound.h"
 
 struct sink_meta {
@@ -74,14 +75,11 @@ s_take_prefix(sink_meta_t *self, const char *prefix)
         crema_limits_met(self->limits, CREMA_LIMIT_PREFIXES, 1);
         return CREMA_OK;
     }
-    if (self->n_prefixes == self->prefixes_room) {
-        size_t room = self->prefixes_room ? 2 * self->prefixes_room : 16;
-        char **prefixes = realloc(self->prefixes, room * sizeof *prefixes);
-        if (!prefixes)
-            return CREMA_ENOMEM;
-        self->prefixes = prefixes;
-        self->prefixes_room = room;
-    }
+    char **prefixes =
+        crema_grow(self->prefixes, self->n_prefixes, &self->prefixes_room, sizeof(char *));
+    if (!prefixes)
+        return CREMA_ENOMEM;
+    self->prefixes = prefixes;
     if (!(self->prefixes[self->n_prefixes] = strdup(prefix)))
         return CREMA_ENOMEM;
     self->n_prefixes++;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crema_grow.h"
 #include "sink_bound.h"
 #include "sink_intern.h"
 
@@ -12,7 +13,7 @@ typedef struct {
 
 typedef struct {
     sample_t *samples;
-    uint32_t n, room;
+    size_t n, room;
     uint32_t stride; /* one sample in this many is kept, the most certain one */
     uint32_t seen;   /* since the last kept sample was begun */
     bool applies;
@@ -20,9 +21,7 @@ typedef struct {
 
 struct sink_offset {
     crema_limits_t *limits;
-    sink_intern_t *ids;
-    agent_t *agents; /* by number of the id */
-    uint32_t room;
+    sink_intern_t *ids; /* with an agent_t each */
     bool applies;
 };
 
@@ -33,7 +32,7 @@ sink_offset_new(crema_limits_t *limits, sink_offset_t **ret_self)
     if (!self)
         return CREMA_ENOMEM;
     self->limits = limits;
-    crema_err_t err = sink_intern_new(SINK_INTERN_ANY, &self->ids);
+    crema_err_t err = sink_intern_new_with(sizeof(agent_t), &self->ids);
     if (err != CREMA_OK)
         sink_offset_destroy(&self);
     else
@@ -47,9 +46,8 @@ sink_offset_destroy(sink_offset_t **self_p)
     sink_offset_t *self = *self_p;
     if (!self)
         return;
-    for (uint32_t i = 0; i < self->room; i++)
-        free(self->agents[i].samples);
-    free(self->agents);
+    for (uint32_t i = 0; self->ids && i < sink_intern_count(self->ids); i++)
+        free(((agent_t *)sink_intern_value(self->ids, i))->samples);
     sink_intern_destroy(&self->ids);
     free(self);
     *self_p = NULL;
@@ -67,7 +65,7 @@ s_surer(const sample_t *a, const sample_t *b)
 static void
 s_halve(agent_t *agent)
 {
-    for (uint32_t i = 0; i < agent->n / 2; i++)
+    for (size_t i = 0; i < agent->n / 2; i++)
         agent->samples[i] = *s_surer(&agent->samples[2 * i], &agent->samples[2 * i + 1]);
     agent->n /= 2;
     agent->stride *= 2;
@@ -84,32 +82,12 @@ s_take(agent_t *agent, const sample_t *sample)
     }
     if (agent->n == SINK_OFFSET_SAMPLES_MAX)
         s_halve(agent);
-    if (agent->n == agent->room) {
-        uint32_t room = agent->room ? 2 * agent->room : 16;
-        sample_t *samples = realloc(agent->samples, room * sizeof *samples);
-        if (!samples)
-            return CREMA_ENOMEM;
-        agent->samples = samples;
-        agent->room = room;
-    }
+    sample_t *samples = crema_grow(agent->samples, agent->n, &agent->room, sizeof *samples);
+    if (!samples)
+        return CREMA_ENOMEM;
+    agent->samples = samples;
     agent->samples[agent->n++] = *sample;
     agent->seen = 1;
-    return CREMA_OK;
-}
-
-static crema_err_t
-s_make_room(sink_offset_t *self, uint32_t number)
-{
-    if (number < self->room)
-        return CREMA_OK;
-    uint32_t room = self->room ? 2 * self->room : 16;
-    agent_t *agents = realloc(self->agents, room * sizeof *agents);
-    if (!agents)
-        return CREMA_ENOMEM;
-    for (uint32_t i = self->room; i < room; i++)
-        agents[i] = (agent_t){.stride = 1};
-    self->agents = agents;
-    self->room = room;
     return CREMA_OK;
 }
 
@@ -126,7 +104,7 @@ crema_err_t
 sink_offset_add(sink_offset_t *self, const crema_clock_sample_t *sample)
 {
     const sample_t taken = {sample->t_ns, sample->offset_ns, sample->uncertainty_ns};
-    uint32_t agent;
+    uint32_t number;
     bool fresh;
     if (!s_can_be(&taken))
         return CREMA_OK;
@@ -136,10 +114,13 @@ sink_offset_add(sink_offset_t *self, const crema_clock_sample_t *sample)
         return CREMA_OK;
     }
     crema_err_t err =
-        sink_intern_add(self->ids, &sample->agent_id, sizeof sample->agent_id, &agent, &fresh);
-    if (err == CREMA_OK)
-        err = s_make_room(self, agent);
-    return err == CREMA_OK ? s_take(&self->agents[agent], &taken) : err;
+        sink_intern_add(self->ids, &sample->agent_id, sizeof sample->agent_id, &number, &fresh);
+    if (err != CREMA_OK)
+        return err;
+    agent_t *agent = sink_intern_value(self->ids, number);
+    if (fresh)
+        agent->stride = 1;
+    return s_take(agent, &taken);
 }
 
 /* ---- settling */
@@ -163,11 +144,11 @@ static void
 s_keep_good(agent_t *agent)
 {
     int64_t best_ns = INT64_MAX;
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < agent->n; i++)
+    size_t kept = 0;
+    for (size_t i = 0; i < agent->n; i++)
         best_ns =
             agent->samples[i].uncertainty_ns < best_ns ? agent->samples[i].uncertainty_ns : best_ns;
-    for (uint32_t i = 0; i < agent->n; i++)
+    for (size_t i = 0; i < agent->n; i++)
         if (agent->samples[i].uncertainty_ns / 2 <= best_ns)
             agent->samples[kept++] = agent->samples[i];
     agent->n = kept;
@@ -178,10 +159,10 @@ s_keep_good(agent_t *agent)
 void
 sink_offset_settle(sink_offset_t *self)
 {
-    for (uint32_t a = 0; a < self->room; a++) {
-        agent_t *agent = &self->agents[a];
+    for (uint32_t a = 0; a < sink_intern_count(self->ids); a++) {
+        agent_t *agent = sink_intern_value(self->ids, a);
         s_keep_good(agent);
-        for (uint32_t i = 0; i < agent->n; i++)
+        for (size_t i = 0; i < agent->n; i++)
             agent->applies = agent->applies || s_differs(&agent->samples[i]);
         self->applies = self->applies || agent->applies;
     }
@@ -218,8 +199,8 @@ static const agent_t *
 s_agent(const sink_offset_t *self, const crema_id_t *agent_id)
 {
     uint32_t number = sink_intern_find(self->ids, agent_id, sizeof *agent_id);
-    return number != SINK_INTERN_NONE && self->agents[number].applies ? &self->agents[number]
-                                                                      : NULL;
+    const agent_t *agent = number == SINK_INTERN_NONE ? NULL : sink_intern_value(self->ids, number);
+    return agent && agent->applies ? agent : NULL;
 }
 
 static int64_t

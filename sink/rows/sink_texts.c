@@ -3,10 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crema_grow.h"
+
+typedef struct {
+    char *name, *value;
+} pair_t;
+
 struct sink_texts {
     crema_limits_t *limits;
-    char **names;
-    char **values;
+    pair_t *pairs;
     size_t n, room;
 };
 
@@ -28,11 +33,10 @@ sink_texts_destroy(sink_texts_t **self_p)
     if (!self)
         return;
     for (size_t i = 0; i < self->n; i++) {
-        free(self->names[i]);
-        free(self->values[i]);
+        free(self->pairs[i].name);
+        free(self->pairs[i].value);
     }
-    free(self->names);
-    free(self->values);
+    free(self->pairs);
     free(self);
     *self_p = NULL;
 }
@@ -41,27 +45,9 @@ static size_t
 s_find(const sink_texts_t *self, const char *name)
 {
     size_t i = 0;
-    while (i < self->n && strcmp(self->names[i], name) != 0)
+    while (i < self->n && strcmp(self->pairs[i].name, name) != 0)
         i++;
     return i;
-}
-
-static crema_err_t
-s_make_room(sink_texts_t *self)
-{
-    if (self->n < self->room)
-        return CREMA_OK;
-    size_t room = self->room ? 2 * self->room : 32;
-    char **names = realloc(self->names, room * sizeof *names);
-    if (names)
-        self->names = names;
-    char **values = realloc(self->values, room * sizeof *values);
-    if (values)
-        self->values = values;
-    if (!names || !values)
-        return CREMA_ENOMEM;
-    self->room = room;
-    return CREMA_OK;
 }
 
 crema_err_t
@@ -74,22 +60,22 @@ sink_texts_put(sink_texts_t *self, const char *name, const char *value, bool rep
         crema_limits_met(self->limits, CREMA_LIMIT_ATTRIBUTES, 1);
         return CREMA_OK;
     }
-    if (s_make_room(self) != CREMA_OK)
+    pair_t *pairs = crema_grow(self->pairs, self->n, &self->room, sizeof *pairs);
+    if (!pairs)
         return CREMA_ENOMEM;
-    char *copy = strdup(value);
-    char *label = i == self->n ? strdup(name) : self->names[i];
-    if (!copy || !label) {
-        free(copy);
+    self->pairs = pairs;
+    pair_t pair = {i == self->n ? strdup(name) : pairs[i].name, strdup(value)};
+    if (!pair.name || !pair.value) {
+        free(pair.value);
         if (i == self->n)
-            free(label);
+            free(pair.name);
         return CREMA_ENOMEM;
     }
     if (i == self->n)
         self->n++;
     else
-        free(self->values[i]);
-    self->names[i] = label;
-    self->values[i] = copy;
+        free(pairs[i].value);
+    pairs[i] = pair;
     return CREMA_OK;
 }
 
@@ -102,18 +88,18 @@ sink_texts_count(const sink_texts_t *self)
 const char *
 sink_texts_name(const sink_texts_t *self, size_t i)
 {
-    return self->names[i];
+    return self->pairs[i].name;
 }
 
 const char *
 sink_texts_value(const sink_texts_t *self, size_t i)
 {
-    return self->values[i];
+    return self->pairs[i].value;
 }
 
 const char *
 sink_texts_find(const sink_texts_t *self, const char *name)
 {
     size_t i = s_find(self, name);
-    return i < self->n ? self->values[i] : NULL;
+    return i < self->n ? self->pairs[i].value : NULL;
 }

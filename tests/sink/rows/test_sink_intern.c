@@ -80,6 +80,26 @@ must_hash_as_fnv_1a(void **state)
     assert_true(sink_hash(sink_hash(0, "foo", 3), "bar", 3) == 0x85944171f73967e8u);
 }
 
+static void
+must_keep_a_value_for_each_key(void **state)
+{
+    (void)state;
+    sink_intern_t *self;
+    uint32_t number;
+    bool fresh;
+    must(sink_intern_new_with(sizeof(uint64_t), &self));
+    for (uint32_t i = 0; i < 1000; i++) {
+        must(sink_intern_add(self, &i, sizeof i, &number, &fresh));
+        assert_int_equal(*(uint64_t *)sink_intern_value(self, number), 0);
+        *(uint64_t *)sink_intern_value(self, number) = i * 7;
+    }
+    for (uint32_t i = 0; i < 1000; i++) {
+        must(sink_intern_add(self, &i, sizeof i, &number, &fresh));
+        assert_int_equal(*(uint64_t *)sink_intern_value(self, number), i * 7);
+    }
+    sink_intern_destroy(&self);
+}
+
 int
 main(void)
 {
@@ -87,6 +107,7 @@ main(void)
         cmocka_unit_test(must_number_keys_in_the_order_they_came),
         cmocka_unit_test(must_tell_keys_apart_by_size_and_bytes),
         cmocka_unit_test(must_refuse_more_than_its_limit_and_keep_the_rest),
+        cmocka_unit_test(must_keep_a_value_for_each_key),
         cmocka_unit_test(must_hash_as_fnv_1a),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
