@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crema_grow.h"
 #include "crema_reserved.h"
 
 #define T(name, text)                                                                              \
@@ -101,9 +102,9 @@ static const sink_attribute_t s_contract[] = {
 
 struct sink_attributes {
     sink_attribute_t *all;
-    char **owned; /* its text, if owned */
-    char **names; /* its name, if owned */
     size_t n, room;
+    char **texts; /* to which they point, besides constants */
+    size_t n_texts, texts_room;
 };
 
 size_t
@@ -113,38 +114,19 @@ sink_attribute_contract(const sink_attribute_t **ret_attributes)
     return N_CONTRACT;
 }
 
-static crema_err_t
-s_make_room(sink_attributes_t *self, size_t room)
-{
-    sink_attribute_t *all = realloc(self->all, room * sizeof *all);
-    if (all)
-        self->all = all;
-    char **owned = realloc(self->owned, room * sizeof *owned);
-    if (owned)
-        self->owned = owned;
-    char **names = realloc(self->names, room * sizeof *names);
-    if (names)
-        self->names = names;
-    if (!all || !owned || !names)
-        return CREMA_ENOMEM;
-    memset(owned + self->room, 0, (room - self->room) * sizeof *owned);
-    memset(names + self->room, 0, (room - self->room) * sizeof *names);
-    self->room = room;
-    return CREMA_OK;
-}
-
 crema_err_t
 sink_attributes_new(sink_attributes_t **ret_self)
 {
     sink_attributes_t *self = calloc(1, sizeof *self);
     if (!self)
         return CREMA_ENOMEM;
-    if (s_make_room(self, 2 * N_CONTRACT) != CREMA_OK) {
+    self->all = malloc(sizeof s_contract);
+    if (!self->all) {
         sink_attributes_destroy(&self);
         return CREMA_ENOMEM;
     }
     memcpy(self->all, s_contract, sizeof s_contract);
-    self->n = N_CONTRACT;
+    self->n = self->room = N_CONTRACT;
     *ret_self = self;
     return CREMA_OK;
 }
@@ -155,13 +137,10 @@ sink_attributes_destroy(sink_attributes_t **self_p)
     sink_attributes_t *self = *self_p;
     if (!self)
         return;
-    for (size_t i = 0; i < self->n; i++) {
-        free(self->owned[i]);
-        free(self->names[i]);
-    }
+    for (size_t i = 0; i < self->n_texts; i++)
+        free(self->texts[i]);
+    free(self->texts);
     free(self->all);
-    free(self->owned);
-    free(self->names);
     free(self);
     *self_p = NULL;
 }
@@ -182,16 +161,18 @@ s_is_name(const char *name)
     return n > 0 && n <= 64 && name[n] == '\0';
 }
 
-static crema_err_t
-s_set_text(sink_attributes_t *self, size_t i, const char *text)
+/* A copy of the text that lasts as long as the attributes; NULL: no memory. */
+static const char *
+s_keep(sink_attributes_t *self, const char *text)
 {
+    char **texts = crema_grow(self->texts, self->n_texts, &self->texts_room, sizeof(char *));
+    if (!texts)
+        return NULL;
+    self->texts = texts;
     char *copy = strdup(text);
-    if (!copy)
-        return CREMA_ENOMEM;
-    free(self->owned[i]);
-    self->owned[i] = copy;
-    self->all[i].text = copy;
-    return CREMA_OK;
+    if (copy)
+        texts[self->n_texts++] = copy;
+    return copy;
 }
 
 static void
@@ -220,17 +201,19 @@ sink_attributes_text(sink_attributes_t *self, const char *name, const char *text
         s_set_number(&self->all[i], text);
         return CREMA_OK;
     }
-    if (i < self->n)
-        return s_set_text(self, i, text);
-    if (!s_is_name(name))
+    if (i == self->n && !s_is_name(name))
         return CREMA_OK;
-    if (self->n == self->room && s_make_room(self, 2 * self->room) != CREMA_OK)
+    sink_attribute_t *all = crema_grow(self->all, self->n, &self->room, sizeof *all);
+    if (!all)
         return CREMA_ENOMEM;
-    if (!(self->names[i] = strdup(name)))
+    self->all = all;
+    const sink_attribute_t attribute = {i < self->n ? all[i].name : s_keep(self, name),
+                                        SINK_ATTRIBUTE_TEXT, s_keep(self, text), 0, 0};
+    if (!attribute.name || !attribute.text)
         return CREMA_ENOMEM;
-    self->all[i] = (sink_attribute_t){self->names[i], SINK_ATTRIBUTE_TEXT, "", 0, 0};
-    self->n++;
-    return s_set_text(self, i, text);
+    all[i] = attribute;
+    self->n += i == self->n;
+    return CREMA_OK;
 }
 
 void

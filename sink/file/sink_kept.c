@@ -183,18 +183,6 @@ sink_kept_compare(const char *path, const sink_tables_t *tables, bool end_is_kno
 
 /* ---- what the file says of itself */
 
-static bool
-s_parse_sha256(const char *hex, uint8_t out[SINK_PAYLOAD_BYTES])
-{
-    if (strspn(hex, "0123456789abcdef") != (size_t)2 * SINK_PAYLOAD_BYTES)
-        return false;
-    for (size_t i = 0; i < SINK_PAYLOAD_BYTES; i++) {
-        const char pair[3] = {hex[2 * i], hex[2 * i + 1], '\0'};
-        out[i] = (uint8_t)strtoul(pair, NULL, 16);
-    }
-    return true;
-}
-
 static crema_err_t
 s_read_result(sink_h5_t *file, sink_seal_result_t *result)
 {
@@ -204,7 +192,7 @@ s_read_result(sink_h5_t *file, sink_seal_result_t *result)
         err = sink_h5_text(file, "verdict", result->verdict, sizeof result->verdict);
     if (err == CREMA_OK)
         err = sink_h5_text(file, "sha256_payload", sha, sizeof sha);
-    if (err == CREMA_OK && !s_parse_sha256(sha, result->sha256))
+    if (err == CREMA_OK && !sink_report_sha256(sha, result->sha256))
         err = CREMA_EPROTO;
     if (err == CREMA_OK)
         err = sink_h5_whole_text(file, "verdict_reasons", &reasons);

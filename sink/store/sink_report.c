@@ -92,18 +92,16 @@ s_parse_reasons(sink_report_t *self, const char *list)
     self->reasons[self->n_reasons++] = (crema_reason_t){texts->code, "", texts->text, more + 1};
 }
 
-static crema_err_t
-s_parse_sha256(const char *line, uint8_t out[SHA256_BYTES])
+bool
+sink_report_sha256(const char *hex, uint8_t out[SHA256_BYTES])
 {
-    char hex[2 * SHA256_BYTES + 1];
-    s_text(line, "sha256", hex, sizeof hex);
-    if (strspn(hex, "0123456789abcdef") != sizeof hex - 1)
-        return CREMA_EPROTO;
+    if (strspn(hex, "0123456789abcdef") != (size_t)2 * SHA256_BYTES)
+        return false;
     for (size_t i = 0; i < SHA256_BYTES; i++) {
-        char pair[3] = {hex[2 * i], hex[2 * i + 1], '\0'};
+        const char pair[3] = {hex[2 * i], hex[2 * i + 1], '\0'};
         out[i] = (uint8_t)strtoul(pair, NULL, 16);
     }
-    return CREMA_OK;
+    return true;
 }
 
 static crema_err_t
@@ -113,14 +111,16 @@ s_parse(sink_report_t *self, const char *line)
     if (self->error[0])
         return CREMA_OK;
     int64_t bytes = 0;
+    char hex[2 * SHA256_BYTES + 1];
+    s_text(line, "sha256", hex, sizeof hex);
     s_text(line, "path", self->path, sizeof self->path);
     s_text(line, "verdict", self->verdict, sizeof self->verdict);
     crema_err_t err =
         crema_json_get_int(crema_json_find(line, "revision"), &self->journal.revision);
     if (err == CREMA_OK)
         err = crema_json_get_int(crema_json_find(line, "file_bytes"), &bytes);
-    if (err == CREMA_OK)
-        err = s_parse_sha256(line, self->journal.sha256);
+    if (err == CREMA_OK && !sink_report_sha256(hex, self->journal.sha256))
+        err = CREMA_EPROTO;
     self->journal.file_bytes = (uint64_t)bytes;
     const char *reasons =
         crema_json_find(line, "reasons"); /* the last field: if it is there, the line is complete */

@@ -33,6 +33,9 @@ typedef struct {
 void sink_report_result(const sink_seal_result_t *result, char *out);
 void sink_report_error(const char *why, char *out);
 
+/* Takes a checksum as hex; false: it is not one. */
+bool sink_report_sha256(const char *hex, uint8_t out[32]);
+
 typedef struct sink_report sink_report_t;
 
 /* CREMA_EPROTO: not a valid line. At most SINK_REPORT_REASONS_MAX reasons are kept; the last one

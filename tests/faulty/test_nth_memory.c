@@ -57,6 +57,8 @@ s_attributes(void *context)
     (void)context;
     sink_attributes_t *self = NULL;
     crema_err_t err = sink_attributes_new(&self);
+    if (err == CREMA_OK)
+        err = sink_attributes_text(self, "another", "text");
     sink_attributes_destroy(&self);
     return err;
 }
@@ -107,7 +109,7 @@ must_be_made_or_refused(void **state)
     crema_limits_t limits = crema_limits();
     must_fail_with_each_allocation(s_measure, NULL, 1);
     must_fail_with_each_allocation(s_tail, NULL, 2);
-    must_fail_with_each_allocation(s_attributes, NULL, 4);
+    must_fail_with_each_allocation(s_attributes, NULL, 6);
     must_fail_with_each_allocation(s_activity, &limits, 2);
 }
 
