@@ -47,7 +47,7 @@ _recorders: dict[tuple[str, str], Recorder] = {}  # by run and worker.id ("" wit
 find = _recorders.get  # the recorder of (run_id, owner) in this process, if it has one
 _ended: collections.deque[str] = collections.deque(maxlen=64)  # runs that have ended here
 _announced: list[HookConfig] = []  # runs of this process without Dask; the newest last
-_lock = threading.Lock()
+_lock = threading.RLock()
 _exit_registered = False
 
 
@@ -225,6 +225,8 @@ def process_recorder(config: HookConfig) -> Recorder | None:
     recorder = find((config.run_id, ""))
     if recorder is not None or config.run_id in _ended:
         return recorder
+    if _lock._is_owned():  # a finalizer or a signal handler, while this thread creates it
+        return None
     with _lock:
         recorder = find((config.run_id, ""))
         if recorder is None:
@@ -411,7 +413,7 @@ def _at_exit() -> None:
 def _after_fork_in_child() -> None:
     """The recorders belong to the parent; this process starts without any."""
     global _lock, _exit_registered
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     _recorders.clear()
     _exit_registered = False
 

@@ -89,7 +89,7 @@ class StreamWriter:
         self.written_b = 0
         self.cost_ns = 0
         self._limit_bytes = limit_bytes
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._names: dict[tuple, int] = {}
         self._name_counts: dict[int, int] = {}
         self._names_b = 0
@@ -113,6 +113,8 @@ class StreamWriter:
 
     def append(self, kind: int, body: bytes) -> bool:
         """Append one record; False if it could not be written, which is counted."""
+        if self._interrupted():
+            return False
         with self._lock:
             return self._append(kind, body)
 
@@ -121,6 +123,8 @@ class StreamWriter:
     ) -> None:
         """Append one row of a table, and add to the cost what this thread has used since `began_ns`."""
         body = table.one(row, flags)
+        if self._interrupted():
+            return
         with self._lock:
             self._append(_records.BATCH, body)
             if began_ns is not None:
@@ -155,6 +159,8 @@ class StreamWriter:
 
     def more(self, kind: int, text: str, uuid: str, parent: int, **fields: Any) -> None:
         """Add details to a name that was written before: the same entry under a new number, to which no row refers."""
+        if self._interrupted():
+            return
         with self._lock:
             if self._names_b < NAMES_BYTES:
                 self._new_entry((kind, text, uuid, parent), fields)
@@ -183,8 +189,7 @@ class StreamWriter:
 
     def close(self) -> None:
         """Write END and close. Later records are dropped. May be called again."""
-        # A finalizer may run this in the middle of the same thread's append.
-        if not self._lock.acquire(timeout=1.0):
+        if self._lock._is_owned() or not self._lock.acquire(timeout=1.0):
             return
         try:
             if self._fd < 0:
@@ -201,6 +206,8 @@ class StreamWriter:
 
     def _new_name(self, key: tuple, fields: dict[str, Any]) -> int:
         kind, text, uuid, parent = key
+        if self._interrupted():
+            return _records.UNKNOWN_ID
         with self._lock:
             known = self._names.get(key)
             if known is not None:
@@ -235,6 +242,13 @@ class StreamWriter:
         self._names_b += len(text) + len(uuid) + _NAME_BYTES
         self._name_counts[kind] = number + 1
         return number
+
+    def _interrupted(self) -> bool:
+        """Whether the caller is a finalizer or a signal handler in the middle of this thread's own record; then its record is dropped."""
+        if not self._lock._is_owned():
+            return False
+        self.dropped += 1
+        return True
 
     def _append(self, kind: int, body: bytes, within_limit: bool = True) -> bool:
         size = _HEADER_BYTES + len(body)
@@ -331,7 +345,7 @@ class StreamWriter:
 
     def _abandon(self) -> None:
         """In a forked child: the stream belongs to the parent, whose lock must not stay held here."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

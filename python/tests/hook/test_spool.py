@@ -265,6 +265,41 @@ def test_an_interrupt_between_write_and_bookkeeping_loses_nothing(tmp_path, monk
     assert writer.dropped == 1
 
 
+RECORDS_IN_A_HANDLER = """
+import itertools, signal, sys
+from crema.hook import _recorder, _records
+from crema.hook._config import HookConfig
+
+config = HookConfig("0" * 32, spool=sys.argv[1], start_agent=False)
+recorder = _recorder.process_recorder(config)
+handlers, sections = itertools.count(), itertools.count()
+handled = 0
+
+def handle(number, frame):
+    global handled
+    handled = n = next(handlers)  # this may be inside another one
+    recorder.stream.row(_records.HEARTBEATS, _records.HEARTBEATS.row(sent=n))
+    recorder.stream.name(_records.METRIC, f"metric {n}")
+
+signal.signal(signal.SIGALRM, handle)
+signal.setitimer(signal.ITIMER_REAL, 1e-4, 1e-4)
+while handled < 500 or not recorder.stream.dropped:
+    recorder.stream.name(_records.SECTION, f"section {next(sections)}")
+signal.setitimer(signal.ITIMER_REAL, 0)
+recorder.close("error")
+print(next(sections) + 2 * next(handlers), recorder.stream.dropped)
+"""
+
+
+def test_what_records_in_the_middle_of_a_record_does_not_wait_for_itself(tmp_path):
+    """Python runs signal handlers, and finalizers of garbage, between any two instructions of a thread."""
+    script = [sys.executable, "-c", RECORDS_IN_A_HANDLER, str(tmp_path)]
+    ran = subprocess.run(script, capture_output=True, text=True, timeout=60, check=True)
+    offered, dropped = map(int, ran.stdout.split())
+    assert 0 < dropped < offered
+    assert len(read_one(tmp_path).frames) == 3 + offered - dropped  # StreamInfo, the worker, END
+
+
 def test_a_forked_child_leaves_the_stream_alone(tmp_path):
     writer = _spool.StreamWriter(tmp_path, INFO)
     ready, go = os.pipe()
