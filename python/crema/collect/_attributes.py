@@ -49,8 +49,11 @@ def new_run_id() -> uuid.UUID:
 
 
 def text(value: Any) -> str:
-    """`value` as an attribute's text: a str unchanged, everything else as JSON."""
-    plain = value if isinstance(value, str) else json.dumps(value, default=str)
+    """`value` as an attribute's text: a str unchanged, everything else as JSON if possible."""
+    try:
+        plain = value if isinstance(value, str) else json.dumps(value, default=str)
+    except (TypeError, ValueError):  # keys that are no texts, or a value that contains itself
+        plain = str(value)
     plain = plain.replace("\0", "\ufffd")
     raw = plain.encode("utf-8", "replace")
     if len(raw) > TEXT_BYTES_MAX:
@@ -91,7 +94,8 @@ def of_client(extra: Mapping[str, Any]) -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     found.update(extra)
-    return {name: text(value) for name, value in found.items() if value not in ("", None)}
+    texts = {text(name): text(value) for name, value in found.items() if value is not None}
+    return {name: value for name, value in texts.items() if value}
 
 
 def of_cluster(client: Any) -> dict[str, Any]:

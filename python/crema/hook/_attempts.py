@@ -133,8 +133,8 @@ class Attempts:
             self._measure()
         start, stop = metadata["entrystart"], metadata["entrystop"]
         source = (
-            metadata["dataset"],
-            metadata["filename"],
+            str(metadata["dataset"]),
+            str(metadata["filename"]),
             metadata["fileuuid"],
             metadata["treename"],
             prefix,

@@ -12,6 +12,7 @@ import tempfile
 import time
 import uuid
 
+import numpy as np
 import pytest
 from analyses import run_coffea
 
@@ -81,6 +82,23 @@ def test_long_attributes_are_cut_at_a_character():
     text = _attributes.text("ä" * 5000)
     assert len(text.encode()) <= _attributes.TEXT_BYTES_MAX
     assert text.endswith("ä ...")
+
+
+def test_attributes_of_any_kind_become_texts():
+    around: list = []
+    around.append(around)
+    bins = np.array([1, 2])
+    given = {
+        "bins": bins,
+        "bad \ud800": "\udc00",
+        5: {(1, 2): 3},
+        "self": around,
+        "": 1,
+        "no": None,
+    }
+    found = _attributes.of_client(given)
+    assert found["bins"] == '"[1 2]"' and found["5"] == "{(1, 2): 3}" and found["self"] == "[[...]]"
+    assert found["bad ?"] == "?" and "no" not in found
 
 
 def test_names_that_only_the_sink_writes_are_refused_at_once():

@@ -275,6 +275,17 @@ def test_chunk_identity(settings):
     assert ids[0] == ids[1] == ids[6] and len(set(ids)) == 5
 
 
+def test_names_that_are_no_texts(settings):
+    hook = ChunkHook(settings)
+    meta = {**META, "dataset": 2018, "filename": pathlib.Path("/data/f.root")}
+    for _ in range(2):
+        hook.load(meta, None)
+        hook.save({}, meta, None)
+    rows = spool_reader.chunks(streams_of(settings))
+    assert set(zip(rows.dataset, rows.file, strict=True)) == {("2018", "/data/f.root")}
+    assert len(rows) == 2
+
+
 def test_unknowns_are_what_the_file_calls_unknown(settings):
     ChunkHook(settings).load(META, None)
     row = spool_reader.chunks(streams_of(settings)).iloc[0]
