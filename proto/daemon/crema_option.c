@@ -19,7 +19,7 @@ static struct {
 
 static const crema_option_t s_common_options[] = {
     {"config", CREMA_OPTION_TEXT, NULL, 0, 0, "FILE",
-     "read options from FILE, one line `name = value` each", &s_common.config},
+     "read options from FILE: lines `name = value`", &s_common.config},
     {"log-level", CREMA_OPTION_TEXT, "info", 0, 0, "LEVEL", "info, warn or error",
      &s_common.log_level},
     {"log-format", CREMA_OPTION_TEXT, "text", 0, 0, "FORMAT", "text or json", &s_common.log_format},

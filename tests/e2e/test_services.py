@@ -40,6 +40,7 @@ def test_every_program_explains_itself(program):
     assert helped.returncode == 0
     assert helped.stdout.startswith(f"usage: {program}")
     assert "--config FILE" in helped.stdout
+    assert max(map(len, helped.stdout.splitlines())) <= 80
     version = run(program, "--version")
     assert version.returncode == 0
     assert program in version.stdout
@@ -50,6 +51,7 @@ def test_every_command_of_the_sink_explains_itself(command):
     helped = run("crema-sink", command, "--help")
     assert helped.returncode == 0
     assert helped.stdout.startswith(f"usage: crema-sink {command}")
+    assert max(map(len, helped.stdout.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
