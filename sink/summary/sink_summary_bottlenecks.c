@@ -93,7 +93,7 @@ s_evidence(const bottlenecks_t *self, crema_bottleneck_t what, char text[EVIDENC
                                 : "the kernel does not report it");
     else if (what == CREMA_BOTTLENECK_CHUNKS && any && !isnan(sum->open))
         snprintf(text, EVIDENCE_BYTES,
-                 "opening is %.0f %% of a chunk's %.3g s; %.3g s for the executor and %.3g s free "
+                 "opening is %.0f %% of a chunk's %.3g s; %.2f s for the executor and %.2f s free "
                  "while tasks were ready",
                  s_percent(sum->open, sum->open + sum->P),
                  sink_ratio(sum->open + sum->P, (double)sum->n),
@@ -106,14 +106,14 @@ s_evidence(const bottlenecks_t *self, crema_bottleneck_t what, char text[EVIDENC
     else if (what == CREMA_BOTTLENECK_SLOW_WORKERS)
         s_evidence_slow(self, &m->workers, CREMA_DICT_WORKER, text);
     else if (what == CREMA_BOTTLENECK_TAIL && sweep->t_last_start_ns != 0)
-        snprintf(text, EVIDENCE_BYTES, "the last chunk started %.3g s before all chunks had ended",
+        snprintf(text, EVIDENCE_BYTES, "the last chunk started %.2f s before all chunks had ended",
                  (double)(sweep->t_tail1_ns - sweep->t_tail0_ns) * 1e-9);
     else if (what == CREMA_BOTTLENECK_LATENCY && m->n_tasks > 0)
         snprintf(text, EVIDENCE_BYTES, "%.3g s free for each of %zu tasks",
                  budget->idle_s[SINK_IDLE_LATENCY] / (double)m->n_tasks, m->n_tasks);
     else if (what == CREMA_BOTTLENECK_WASTED && m->missing_s > 0)
         snprintf(text, EVIDENCE_BYTES,
-                 "%.3g s of work wasted; threads of killed workers missing for %.3g s",
+                 "%.2f s of work wasted; threads of killed workers missing for %.2f s",
                  all->wasted_s, fmin(m->missing_s, budget->absent_s));
 }
 

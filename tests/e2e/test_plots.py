@@ -166,7 +166,7 @@ def test_chunks_are_dots_on_the_files_line(toy):
     assert np.allclose(dots, [(50, 0.8), (300, 3), (300, 3), (450, 4.5)])
     line = ax.lines[0]
     assert np.allclose(line.get_xydata(), [(0, 0.28125), (450, 0.28125 + 450 * 0.00925)])
-    assert "toy: 0.28 s + 9.25e+03 µs per event" in legend_of(ax)
+    assert "toy: 0.28 s + 9,250 µs per event" in legend_of(ax)
     assert "not drawn, events unknown: 1" in legend_of(ax)
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("events in the chunk", "process() [s]")
 

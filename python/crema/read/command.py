@@ -326,7 +326,7 @@ def make_keys(directory: str) -> None:
     help="Bind a client's key to this user: an operator's agents bring to its runs only what that user's files hold.",
 )
 def add_key(name: str, directory: str, role: str, uid: int | None) -> None:
-    """Make a key for NAME in DIR/ROLE-NAME, which is to be handed over, and admit it."""
+    """Make a key for NAME, to be handed over, in DIR/ROLE-NAME; admit it."""
     bound = [] if uid is None else ["--key-uid", str(uid)]
     _become("crema-aggregator", "--add-key", name, "--keys", directory, "--key-role", role, *bound)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ._numbers import readable
 from .reader import RunFile
 from .reader import open as open_run
 
@@ -128,16 +129,16 @@ class Comparison:
                 return "No cause changed by more than the noise."
             first, more = unknown[0], "more" if unknown[0].difference_s > 0 else "less"
             return (
-                f"Noise unknown: {first.name.replace('_', ' ')} took {abs(first.difference_s):,.3g} {self.unit} {more} "
-                f"({first.before_s:,.3g} before, {first.after_s:,.3g} after), but a run has fewer than {2 * _SLICES} chunks; "
+                f"Noise unknown: {first.name.replace('_', ' ')} took {readable(abs(first.difference_s))} {self.unit} {more} "
+                f"({readable(first.before_s)} before, {readable(first.after_s)} after), but a run has fewer than {2 * _SLICES} chunks; "
                 "repeats of each side would show whether that is chance."
             )
         first = self.moved[0]
         way = "more" if first.difference_s > 0 else "less"
-        bound = f" ± {first.noise_s:,.2g}" if math.isfinite(first.noise_s) else ""
+        bound = f" ± {readable(first.noise_s, 2)}" if math.isfinite(first.noise_s) else ""
         return (
-            f"{first.name.replace('_', ' ')} changed most: {abs(first.difference_s):,.3g}{bound} {self.unit} {way} "
-            f"({first.before_s:,.3g} before, {first.after_s:,.3g} after)."
+            f"{first.name.replace('_', ' ')} changed most: {readable(abs(first.difference_s))}{bound} {self.unit} {way} "
+            f"({readable(first.before_s)} before, {readable(first.after_s)} after)."
         )
 
 

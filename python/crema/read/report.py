@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from ._numbers import readable
 from .compare import METRICS
 from .reader import RunFile, silence
 from .reader import open as open_run
@@ -276,14 +277,16 @@ def _bottlenecks(run: RunFile) -> list[_ByRoom]:
 def _saving(row: Any) -> str:
     """How much shorter the run would be, with its bounds; files of 0.1.0 do not say."""
     saving_s, lo, hi = (getattr(row, name, math.nan) for name in ("saving_s", "lo", "hi"))
-    bounds = f" ({lo:.3g} to {hi:.3g})" if math.isfinite(lo) and math.isfinite(hi) else ""
+    bounds = (
+        f" ({readable(lo)} to {readable(hi)})" if math.isfinite(lo) and math.isfinite(hi) else ""
+    )
     return seconds(saving_s) + bounds
 
 
 def _monitor(run: RunFile) -> list[Table]:
     rows = run.rows("summary/monitor")
     table = _table(
-        "What measuring cost", "", "CPU s", "of the threads", "µs a chunk", "records", "written", ""
+        "What measuring cost", "", "CPU s", "share", "µs per chunk", "records", "written", ""
     )
     for row in rows:
         table.add_row(
@@ -400,7 +403,7 @@ def quantity(value: float, unit: str) -> str:
     if unit in ("Hz", "1/s"):
         return _scaled(value, ("Hz", "kHz", "MHz", "GHz"))
     if unit == "count":
-        return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
+        return f"{value:,.0f}" if round(value, 2).is_integer() else f"{value:,.2f}"
     number = f"{value:,.3g}" if abs(value) < 100 else f"{value:,.1f}"
     return number if unit in ("", "1") else f"{number} {unit}"
 

@@ -14,6 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ._numbers import readable
 from .fits import Estimate, FitError
 from .parts import BESIDE, Model
 from .report import percent, quantity, seconds
@@ -186,7 +187,11 @@ def _range(of: Estimate, profile: bool = False) -> str:
 
 def _amdahl(fit: Any, series: Series) -> str:
     s = fit.serial_fraction
-    most = f"; never more than {1 / s.value:.3g} times as fast as one thread" if s.value > 0 else ""
+    most = (
+        f"; never more than {readable(1 / s.value)} times as fast as one thread"
+        if s.value > 0
+        else ""
+    )
     return f"{seconds(fit.serial_s)} s + {seconds(fit.parallel_s)} s / N, serial fraction {s.value:.3g}{_range(s)}{most}"
 
 

@@ -15,9 +15,11 @@ import h5py
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
 import crema
 from crema.read import plots
+from crema.read._numbers import readable
 from crema.read.html import figures, tables, write_report
 from crema.read.html.packed import NONE, pack
 from crema.read.html.page import first_screen
@@ -99,6 +101,24 @@ def test_the_waterfall_has_a_drawing_that_fits_a_telephone(measured, page):
     for label in labels:
         extent = label.get_window_extent()
         assert drawn.bbox.x0 <= extent.x0 < extent.x1 <= drawn.bbox.x1 + 1, label
+    plt.close(drawn)
+
+
+def test_on_a_telephone_what_is_missing_is_above_the_title(measured, tmp_path):
+    path = shutil.copy(measured.path, tmp_path / "partial.h5")
+    with h5py.File(path, "a") as f:
+        f.attrs["verdict"] = "PARTIAL"
+    drawn, ax = plt.subplots(figsize=(figures.NARROW_INCHES, 5), layout="constrained")
+    with crema.open(path) as run:
+        plots.waterfall(run, ax)
+    drawn.canvas.draw()
+    note = next(text for text in drawn.findobj(Text) if text.get_text().startswith("PARTIAL"))
+    title = next(text for text in drawn.findobj(Text) if text.get_text().endswith("go?"))
+    line = note.get_window_extent().transformed(drawn.dpi_scale_trans.inverted())
+    assert line.x1 < figures.NARROW_INCHES and line.y1 < 5
+    note.set(text=note.get_text().strip(), linespacing=1)  # the line below it is empty
+    bottom = line.y1 * drawn.dpi - note.get_window_extent().height
+    assert bottom > title.get_window_extent().y1
     plt.close(drawn)
 
 
@@ -258,6 +278,38 @@ def test_a_diagnosis_that_the_data_do_not_support_is_not_made(measured, tmp_path
     with crema.open(path) as run:
         assert findings(run) == []
         assert "The data support no diagnosis" in first_screen(run)
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [(0.0625, 2, "0.062"), (8.817, 3, "8.82"), (250.4, 2, "250"), (999.6, 3, "1,000"), (5432.1, 4, "5,432"),
+     (3_600_123.0, 4, "3,600,000"), (-1234.5, 3, "-1,230"), (np.nan, 3, "nan")],
+)  # fmt: skip
+def test_a_large_number_has_no_exponent(value, digits, text):
+    assert readable(value, digits) == text
+
+
+def test_a_large_run_has_no_number_with_an_exponent_in_its_sentences(measured, tmp_path):
+    """A thousand threads for some hours."""
+    path = shutil.copy(measured.path, tmp_path / "large.h5")
+    with h5py.File(path, "a") as f:
+        for table, columns in {
+            "summary/bottlenecks": ("thread_seconds", "saving_s", "lo", "hi"),
+            "summary/waterfall": ("thread_seconds",),
+            "summary/chunk_model": ("b_s_per_event",),
+            "summary/workflow": ("value",),
+        }.items():
+            rows = f[table][:]
+            for column in columns:
+                rows[column] *= 12_345
+            f[table][:] = rows
+    with crema.open(path) as run:
+        assert not re.findall(r"\S*\de\+\d\S*", first_screen(run))
+        for name in ("waterfall", "savings", "chunk_wall"):
+            figure = getattr(run.plot, name)().figure
+            texts = [text.get_text() for text in figure.findobj(Text)]
+            assert not [text for text in texts if re.search(r"\de\+\d", text)]
+            plt.close(figure)
 
 
 def test_doubt_is_said(measured, tmp_path):

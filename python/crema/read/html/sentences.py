@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
+from .._numbers import readable
 from ..report import quantity
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _finding(run: RunFile, row: Any, capacity_s: float, wall_s: float) -> Findin
     return Finding(
         row.name,
         row.fraction,
-        f"{share} of your {capacity_s:,.4g} thread-seconds {went}.",
+        f"{share} of your {readable(capacity_s, 4)} thread-seconds {went}.",
         saving,
         row.evidence,
         _advice(run, row),
@@ -97,10 +98,10 @@ def _saving(row: Any, wall_s: float) -> str:
     saving_s, lo, hi = (getattr(row, name, math.nan) for name in ("saving_s", "lo", "hi"))
     if not math.isfinite(saving_s) or saving_s <= 0:
         return ""
-    of = f" of {wall_s:,.3g} s" if math.isfinite(wall_s) else ""
-    text = f"Without it the run would be about {saving_s:,.3g} s{of} shorter"
+    of = f" of {readable(wall_s)} s" if math.isfinite(wall_s) else ""
+    text = f"Without it the run{of} would be about {readable(saving_s)} s shorter"
     if math.isfinite(lo) and math.isfinite(hi):
-        return f"{text}: between {lo:,.3g} and {hi:,.3g} s."
+        return f"{text}: between {readable(lo)} and {readable(hi)} s."
     return f"{text}; one run gives no interval for this."
 
 

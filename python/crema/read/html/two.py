@@ -9,6 +9,7 @@ import pathlib
 from typing import TYPE_CHECKING
 
 from .. import _output
+from .._numbers import readable
 from ..compare import METRICS
 from ..report import quantity
 from .page import document, write_text
@@ -68,14 +69,14 @@ def _body(found: Comparison) -> str:
 def _sentence(change: Change, unit: str) -> str:
     way = "more" if change.difference_s > 0 else "less"
     noise = (
-        f"the noise is ±{change.noise_s:,.2g}"
+        f"the noise is ±{readable(change.noise_s, 2)}"
         if math.isfinite(change.noise_s)
         else "a run has it only once, so its noise is not known"
     )
     name = html.escape(change.name.replace("_", " "))
     return (
-        f"<b>{name}: {abs(change.difference_s):,.3g} {unit} {way}</b><br>"
-        f'<span class="evidence">{change.before_s:,.3g} before, {change.after_s:,.3g} after; {noise}.</span>'
+        f"<b>{name}: {readable(abs(change.difference_s))} {unit} {way}</b><br>"
+        f'<span class="evidence">{readable(change.before_s)} before, {readable(change.after_s)} after; {noise}.</span>'
     )
 
 

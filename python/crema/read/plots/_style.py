@@ -41,6 +41,7 @@ SIDES = {
 LOST = "#c1272d"
 DATASETS = ("#2b6ca3", "#e9a23b", "#2a9d8f", "#7a5ea8", "#8d6e63", "#8ab17d", "#5c6773", "#b86f9c")
 INK, FAINT, GRID = "#222222", "#6b7280", "#e5e7eb"
+NARROW = 5.0  # inches of axes: less have no room for a line beside their title, or long names
 ROWS_MAX = 24  # bars and lines that can still be told apart
 
 LEGEND: dict[str, Any] = {
@@ -241,7 +242,12 @@ def say_losses(run: RunFile, ax: Axes) -> None:
         return
     lost = int(run.file.attrs.get("loss_total", 0))
     what = f"{lost:,} records are missing" if lost > 0 else "something is missing"
-    ax.set_title(f"PARTIAL: {what}", loc="right", fontsize="small", color=LOST, pad=3)
+    above = (
+        "\n" if ax.get_window_extent().width / ax.figure.dpi < NARROW else ""
+    )  # no room beside the title
+    ax.set_title(
+        f"PARTIAL: {what}{above}", loc="right", fontsize="small", color=LOST, linespacing=2
+    )
 
 
 # ---------------------------------------------------------------- style

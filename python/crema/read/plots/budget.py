@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._numbers import readable
 from ._style import (
     DATASETS,
     FAINT,
     INK,
     LOST,
+    NARROW,
     ROWS_MAX,
     SIDES,
     NothingToDrawError,
@@ -35,7 +37,7 @@ _SHADES = {
     "user_metered": "#bcd2e4",
 }
 _NONCPU = "#8fb3d1"
-_LABEL, _WIDE = 1.5, 5.0  # inches of a bar's label, and of axes beside long names
+_LABEL = 1.5  # inches of a bar's label
 _SMALL = 0.001  # of the capacity: such a category is named below the picture, not drawn
 
 
@@ -86,14 +88,14 @@ def waterfall(run: RunFile, ax: Axes) -> None:
         start += width
         ax.plot([start, start], [y + 0.36, y + 0.64], color=FAINT, linewidth=0.7)
     names = [_words(row.category) for row in large]
-    if wide < _WIDE:
-        names = [textwrap.fill(name, 12) for name in names]
-    ax.set_yticks(range(len(large)), names)
+    if wide < NARROW:
+        names = [textwrap.fill(name, 16) for name in names]
+    ax.set_yticks(range(len(large)), names, fontsize="small" if wide < NARROW else None)
     ax.set_ylim(len(large) - 0.4, -0.6)
     ax.set_xlim(0, capacity_s or 1.0)
     note = f"each below {100 * _SMALL:.1f} %: {', '.join(map(_words, small))}" if small else ""
     ax.set_xlabel("thread-seconds [s]\n" + textwrap.fill(note, int(13 * wide)))
-    ax.set_title(f"Where did {capacity_s:,.4g} thread-seconds go?", loc="left")
+    ax.set_title(f"Where did {readable(capacity_s, 4)} thread-seconds go?", loc="left")
 
 
 @plot("What would the next fix gain?", group="Budget", height=3.4, grid="x")
@@ -116,7 +118,7 @@ def savings(run: RunFile, ax: Axes) -> Any:
         if _finite(row.lo) and _finite(row.hi):
             ax.plot([row.lo, row.hi], [y, y], color=INK, linewidth=1.4, marker="|")
             end = max(end, row.hi)
-        ax.text(end, y, f"  {row.saving_s:,.3g} s", va="center", fontsize="small", color=FAINT)
+        ax.text(end, y, f"  {readable(row.saving_s)} s", va="center", fontsize="small", color=FAINT)
     ax.set_yticks(range(len(rows)), [_words(row.name) for row in rows])
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.set_xlim(0, 1.15 * max(max(r.saving_s, r.hi if _finite(r.hi) else 0) for r in rows))
@@ -308,7 +310,7 @@ def _stacked(ax: Axes, names: list[str], parts: list[list[float]], colours: Any)
         ax.barh(range(len(names)), widths, left=left, height=0.62, color=colour)
         left = left + widths
     for y, end in enumerate(left):
-        text = "  below 0.001" if 0 < end < 0.001 else f"  {end:,.3g}"
+        text = "  below 0.001" if 0 < end < 0.001 else f"  {readable(end)}"
         ax.text(end, y, text, va="center", fontsize="small", color=FAINT)
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.4, -0.6)

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from .. import access
+from .._numbers import readable
 from ._style import (
     DATASETS,
     FAINT,
@@ -81,7 +83,7 @@ def chunk_wall(run: RunFile, ax: Axes) -> Any:
             n = np.array([0, n_max])
             ax.plot(n, model.a_s + model.b_s_per_event * n, color=colour, linewidth=1.2)
             entries[-1].set_label(
-                f"{dataset}: {model.a_s:.2g} s + {1e6 * model.b_s_per_event:.3g} µs per event"
+                f"{dataset}: {readable(model.a_s, 2)} s + {readable(1e6 * model.b_s_per_event)} µs per event"
             )
     entries += _mark_attempts(run, ax, rows, known)
     ax.set_xlim(0, 1.05 * n_max or 1.0)
@@ -231,7 +233,7 @@ def datasets(run: RunFile, ax: Axes) -> Any:
     ax.barh(range(len(rows)), wall, height=0.62, color="#8fb3d1")
     ax.barh(range(len(rows)), cpu, height=0.62, color=SIDES["processor"])
     for y, row in enumerate(rows):
-        text = f"  {1e6 * row.s_per_event:,.3g} µs per event"
+        text = f"  {readable(1e6 * row.s_per_event)} µs per event"
         ax.text(wall[y], y, text, va="center", fontsize="small", color=FAINT)
     ax.set_yticks(range(len(rows)), [short(r.dataset) for r in rows])
     ax.set_ylim(len(rows) - 0.4, -0.6)
@@ -258,7 +260,7 @@ def files(run: RunFile, ax: Axes) -> Any:
     ax.set_yticks(range(len(order)), [_end_of(names[i]) for i in order], fontsize="small")
     ax.set_ylim(len(order) - 0.4, -0.6)
     ax.set_xlabel("process() per event [µs]")
-    return [Line2D([], [], color=INK, linestyle=(0, (4, 2)), label=f"median {median:,.3g} µs")]
+    return [Line2D([], [], color=INK, linestyle=(0, (4, 2)), label=f"median {readable(median)} µs")]
 
 
 @plot(
@@ -271,7 +273,8 @@ def branches(run: RunFile, ax: Axes) -> Any:
     """Branches touched by each counted attempt. Source: ``chunks.n_branches``."""
     values = counted(run, "n_branches")["n_branches"].astype(float)
     values[values < 0] = np.nan
-    return _histogram(ax, values, "branches", "no chunk recorded which branches it touched")
+    why_empty = "no chunk recorded which branches it touched"
+    return _histogram(ax, values, "branches", why_empty, whole=True)
 
 
 @plot("How much does a chunk read?", group="Data", height=2.6, also=("bytes_accessed_per_chunk",))
@@ -340,11 +343,16 @@ def _end_of(path: str, length: int = 40) -> str:
     return short(path if len(path) <= length else "…" + path[1 - length :], length)
 
 
-def _histogram(ax: Axes, values: Any, label: str, why_empty: str) -> list[Any]:
+def _histogram(
+    ax: Axes, values: Any, label: str, why_empty: str, *, whole: bool = False
+) -> list[Any]:
     values = values[np.isfinite(values)]
     if not len(values):
         raise NothingToDrawError(why_empty)
-    bins = min(60, max(8, int(np.sqrt(len(values)))))
+    bins: Any = min(60, max(8, int(np.sqrt(len(values)))))
+    if whole and np.ptp(values) < bins:  # a bar for each
+        bins = np.arange(values.min() - 1.5, values.max() + 2)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     ax.hist(values, bins=bins, color=SIDES["processor"], rwidth=0.94)
     p50, p95 = np.quantile(values, [0.5, 0.95])
     ax.axvline(p50, color=INK, linestyle=(0, (4, 2)), linewidth=1.2)
@@ -352,8 +360,8 @@ def _histogram(ax: Axes, values: Any, label: str, why_empty: str) -> list[Any]:
     ax.set_xlabel(label)
     ax.set_ylabel("chunks")
     return [
-        Line2D([], [], color=INK, linestyle=(0, (4, 2)), label=f"median {p50:,.4g}"),
-        Line2D([], [], color=SIDES["overhead"], linestyle=":", label=f"95 %: {p95:,.4g}"),
+        Line2D([], [], color=INK, linestyle=(0, (4, 2)), label=f"median {readable(p50, 4)}"),
+        Line2D([], [], color=SIDES["overhead"], linestyle=":", label=f"95 %: {readable(p95, 4)}"),
     ]
 
 

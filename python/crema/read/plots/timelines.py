@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.lines import Line2D
 
+from .._numbers import readable
 from ._style import (
     INK,
     LOST,
@@ -109,7 +110,7 @@ def throughput(run: RunFile, ax: Axes) -> Any:
     entries = [swatch(SIDES["processor"], "events")]
     if np.isfinite(mean):
         ax.axhline(mean, color=INK, linestyle=(0, (4, 2)), linewidth=1.2)
-        label = f"mean {mean:,.3g} kHz"
+        label = f"mean {readable(mean)} kHz"
         entries.append(Line2D([], [], color=INK, linestyle=(0, (4, 2)), label=label))
     ax.set_ylim(0)
     ax.set_ylabel("events [kHz]")
@@ -276,7 +277,7 @@ def completeness(run: RunFile, ax: Axes) -> Any:
     ax.set_yticks(range(len(shown)), [f"{row.kind} {row.pid}" for row in shown])
     ax.set_ylim(len(shown) - 0.4, -0.6)
     bound = run.arrays("clock", ["uncertainty_ns"])["uncertainty_ns"]
-    clock = f"; clocks within {1e-6 * bound.max():,.3g} ms" if len(bound) else ""
+    clock = f"; clocks within {readable(1e-6 * bound.max())} ms" if len(bound) else ""
     rest = f"; {len(streams) - len(shown):,} more streams in the file" if len(streams) > 40 else ""
     ax.set_title(f"Can this run be trusted? {run.verdict}{clock}{rest}", loc="left")
     return [
