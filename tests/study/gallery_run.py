@@ -8,6 +8,7 @@ import pathlib
 import time
 
 import awkward as ak
+import dask.dataframe  # noqa: F401 - the first call of DaskExecutor would, within the run
 from coffea import processor
 from distributed import Client, LocalCluster
 
