@@ -99,13 +99,11 @@ s_take_tasks(sink_facts_t *self, const sink_rows_t *rows)
     return CREMA_OK;
 }
 
-/* What it takes to join a task or chunk. */
+/* What it takes to join a task or chunk. Rows are in order of their starts. */
 typedef struct {
     int64_t key;
-    int64_t t_start_ns, t_stop_ns;
-    size_t row; /* in facts->tasks or facts->chunks */
     uint32_t worker;
-    bool lost;
+    uint32_t row; /* in facts->tasks or facts->chunks */
 } joined_t;
 
 static int
@@ -121,22 +119,14 @@ s_by_id_and_start(const void *a, const void *b)
 {
     const joined_t *left = a, *right = b;
     int order = s_by_id(left, right);
-    if (order != 0)
-        return order;
-    if (left->t_start_ns != right->t_start_ns)
-        return left->t_start_ns < right->t_start_ns ? -1 : 1;
-    return (left->row > right->row) - (left->row < right->row);
+    return order != 0 ? order : (left->row > right->row) - (left->row < right->row);
 }
 
 static size_t
 s_sort_tasks(const sink_facts_t *self, joined_t *tasks)
 {
-    for (size_t i = 0; i < self->n_tasks; i++) {
-        const sink_task_t *task = &self->tasks[i];
-        tasks[i] = (joined_t){task->task_key,  task->t_start_ns,
-                              task->t_stop_ns, i,
-                              task->worker,    task->status == CREMA_TASK_LOST};
-    }
+    for (size_t i = 0; i < self->n_tasks; i++)
+        tasks[i] = (joined_t){self->tasks[i].task_key, self->tasks[i].worker, (uint32_t)i};
     sink_sort_by_int64(tasks, self->n_tasks, sizeof *tasks, s_by_id_and_start);
     return self->n_tasks;
 }
@@ -145,12 +135,9 @@ static size_t
 s_sort_chunks(const sink_facts_t *self, joined_t *chunks)
 {
     size_t n = 0;
-    for (size_t i = 0; i < self->n_chunks; i++) {
-        const sink_chunk_t *chunk = &self->chunks[i];
-        if (chunk->task_key != 0)
-            chunks[n++] = (joined_t){
-                chunk->task_key, chunk->t_start_ns, chunk->t_end_ns, i, chunk->worker, false};
-    }
+    for (size_t i = 0; i < self->n_chunks; i++)
+        if (self->chunks[i].task_key != 0)
+            chunks[n++] = (joined_t){self->chunks[i].task_key, self->chunks[i].worker, (uint32_t)i};
     sink_sort_by_int64(chunks, n, sizeof *chunks, s_by_id_and_start);
     return n;
 }
@@ -158,18 +145,21 @@ s_sort_chunks(const sink_facts_t *self, joined_t *chunks)
 /* Joins a chunk with the task of its key and worker that was running at the time. `tasks` are
  * the `n` that may have its key. */
 static void
-s_join_chunk(sink_facts_t *self, const joined_t *tasks, size_t n, const joined_t *chunk)
+s_join_chunk(sink_facts_t *self, const joined_t *tasks, size_t n, const joined_t *joined)
 {
-    for (size_t i = 0; i < n && s_by_id(&tasks[i], chunk) == 0; i++) {
-        if (tasks[i].t_start_ns > chunk->t_stop_ns)
+    sink_chunk_t *chunk = &self->chunks[joined->row];
+    for (size_t i = 0; i < n && s_by_id(&tasks[i], joined) == 0; i++) {
+        sink_task_t *task = &self->tasks[tasks[i].row];
+        if (task->t_start_ns > chunk->t_end_ns)
             return;
-        if (tasks[i].t_stop_ns < chunk->t_start_ns)
+        if (task->t_stop_ns < chunk->t_start_ns)
             continue;
-        self->tasks[tasks[i].row].is_chunk = true;
-        if (tasks[i].lost) /* seen from the scheduler; the worker knew the start better */
+        task->is_chunk = true;
+        if (task->status ==
+            CREMA_TASK_LOST) /* seen from the scheduler; the worker knew the start better */
             continue;
-        self->chunks[chunk->row].in_task = true;
-        self->chunks[chunk->row].task_is_ok = self->tasks[tasks[i].row].status == CREMA_TASK_OK;
+        chunk->in_task = true;
+        chunk->task_is_ok = task->status == CREMA_TASK_OK;
         return;
     }
 }
@@ -177,7 +167,8 @@ s_join_chunk(sink_facts_t *self, const joined_t *tasks, size_t n, const joined_t
 static crema_err_t
 s_join(sink_facts_t *self)
 {
-    crema_err_t err = CREMA_OK;
+    crema_err_t err =
+        self->n_tasks > UINT32_MAX || self->n_chunks > UINT32_MAX ? CREMA_ELIMIT : CREMA_OK;
     joined_t *tasks = sink_scratch(self->dir, self->n_tasks + 1, sizeof *tasks, &err);
     joined_t *chunks = sink_scratch(self->dir, self->n_chunks + 1, sizeof *chunks, &err);
     if (err == CREMA_OK) {
@@ -273,58 +264,128 @@ s_take_activities(sink_facts_t *self, const sink_tables_t *tables)
 
 /* If the scheduler saw a task lost whose worker had recorded its chunk, the slot counts once, as
  * the chunk. */
-static crema_err_t
-s_take_busy(sink_facts_t *self, sink_spell_t *ready)
+static bool
+s_task_busy(const sink_facts_t *self, const sink_task_t *task, sink_busy_t *ret_busy)
 {
+    if (task->worker >= self->n_workers || (task->is_chunk && task->status == CREMA_TASK_LOST))
+        return false;
+    const bool waited = task->side != CREMA_SIDE_FOREIGN && task->t_ready_ns < task->t_start_ns;
+    *ret_busy = (sink_busy_t){task->t_start_ns, task->t_stop_ns, waited ? task->t_ready_ns : 0,
+                              task->worker,     task->is_chunk,  task->side};
+    return true;
+}
+
+static bool
+s_chunk_busy(const sink_facts_t *self, const sink_chunk_t *chunk, sink_busy_t *ret_busy)
+{
+    if (chunk->worker >= self->n_workers || chunk->in_task)
+        return false;
+    int64_t open_ns = isnan(chunk->open_s) ? 0 : (int64_t)(chunk->open_s * 1e9);
+    *ret_busy =
+        (sink_busy_t){chunk->t_start_ns - open_ns, chunk->t_end_ns, 0, chunk->worker, true, 0};
+    return true;
+}
+
+bool
+sink_facts_busy(const sink_facts_t *self, size_t i, sink_busy_t *ret_busy)
+{
+    return i < self->n_tasks ? s_task_busy(self, &self->tasks[i], ret_busy)
+                             : s_chunk_busy(self, &self->chunks[i - self->n_tasks], ret_busy);
+}
+
+/* A chunk without a task. */
+typedef struct {
+    int64_t t0_ns;
+    size_t row; /* in facts->chunks */
+} loose_t;
+
+/* Tasks and chunks without a task, merged by when they began. */
+typedef struct {
+    const sink_facts_t *facts;
+    loose_t *loose; /* a sink_scratch() array, sorted */
+    size_t n_loose, next_loose, next_task;
+} cursor_t;
+
+static int
+s_by_begin(const void *a, const void *b)
+{
+    const loose_t *left = a, *right = b;
+    if (left->t0_ns != right->t0_ns)
+        return left->t0_ns < right->t0_ns ? -1 : 1;
+    return (left->row > right->row) - (left->row < right->row);
+}
+
+static crema_err_t
+s_take_loose(cursor_t *self)
+{
+    const sink_facts_t *facts = self->facts;
     crema_err_t err = CREMA_OK;
-    self->busy =
-        sink_scratch(self->dir, self->n_tasks + self->n_chunks + 1, sizeof *self->busy, &err);
-    if (err != CREMA_OK)
-        return err;
+    size_t n = 0;
+    sink_busy_t busy;
+    for (size_t i = 0; i < facts->n_chunks; i++)
+        n += s_chunk_busy(facts, &facts->chunks[i], &busy);
+    self->loose = sink_scratch(facts->dir, n + 1, sizeof *self->loose, &err);
+    for (size_t i = 0; err == CREMA_OK && i < facts->n_chunks; i++)
+        if (s_chunk_busy(facts, &facts->chunks[i], &busy))
+            self->loose[self->n_loose++] = (loose_t){busy.t0_ns, i};
+    if (err == CREMA_OK)
+        sink_sort_by_int64(self->loose, n, sizeof *self->loose, s_by_begin);
+    return err;
+}
+
+static void
+s_rewind(void *cursor)
+{
+    cursor_t *self = cursor;
+    self->next_task = self->next_loose = 0;
+}
+
+static bool
+s_next(void *cursor, sink_busy_t *ret_busy)
+{
+    cursor_t *self = cursor;
+    const sink_facts_t *facts = self->facts;
+    bool task = false;
+    while (self->next_task < facts->n_tasks &&
+           !(task = s_task_busy(facts, &facts->tasks[self->next_task], ret_busy)))
+        self->next_task++;
+    if (self->next_loose < self->n_loose &&
+        (!task || self->loose[self->next_loose].t0_ns < ret_busy->t0_ns))
+        return s_chunk_busy(facts, &facts->chunks[self->loose[self->next_loose++].row], ret_busy);
+    self->next_task += task;
+    return task;
+}
+
+static crema_err_t
+s_sweep(sink_facts_t *self)
+{
     if (!(self->last_arrival_ns = calloc(self->n_workers + 1, sizeof *self->last_arrival_ns)))
         return CREMA_ENOMEM;
     for (size_t i = 0; i < self->n_tasks; i++) {
         const sink_task_t *task = &self->tasks[i];
-        if (task->worker >= self->n_workers || (task->is_chunk && task->status == CREMA_TASK_LOST))
-            continue;
-        self->busy[self->n_busy++] = (sink_busy_t){task->t_start_ns, task->t_stop_ns, task->worker,
-                                                   task->is_chunk, task->side};
-        if (task->side != CREMA_SIDE_FOREIGN && task->t_ready_ns != 0 &&
-            task->t_ready_ns < task->t_start_ns)
-            ready[self->n_ready++] =
-                (sink_spell_t){task->t_ready_ns, task->t_start_ns, task->worker};
-        if (task->is_chunk && task->t_submit_ns > self->last_arrival_ns[task->worker])
+        sink_busy_t busy;
+        if (s_task_busy(self, task, &busy) && task->is_chunk &&
+            task->t_submit_ns > self->last_arrival_ns[task->worker])
             self->last_arrival_ns[task->worker] = task->t_submit_ns;
     }
-    for (size_t i = 0; i < self->n_chunks; i++) {
-        const sink_chunk_t *chunk = &self->chunks[i];
-        if (chunk->worker >= self->n_workers || chunk->in_task)
-            continue;
-        int64_t open_ns = isnan(chunk->open_s) ? 0 : (int64_t)(chunk->open_s * 1e9);
-        self->busy[self->n_busy++] =
-            (sink_busy_t){chunk->t_start_ns - open_ns, chunk->t_end_ns, chunk->worker, true, 0};
-    }
-    sink_scratch_trim(self->busy, self->n_busy, sizeof *self->busy);
-    return CREMA_OK;
-}
-
-/* The largest arrays of all: what only the sweep needs ends with it. */
-static crema_err_t
-s_sweep(sink_facts_t *self)
-{
-    crema_err_t err = CREMA_OK;
-    sink_spell_t *ready = sink_scratch(self->dir, self->n_tasks + 1, sizeof *ready, &err);
-    if (err == CREMA_OK)
-        err = s_take_busy(self, ready);
+    cursor_t cursor = {.facts = self};
+    crema_err_t err = s_take_loose(&cursor);
     if (err == CREMA_OK) {
-        sink_sweep_in_t in = {
-            self->t0_ns,      self->t1_ns,  self->n_workers, self->presence,
-            self->n_presence, self->busy,   self->n_busy,    ready,
-            self->n_ready,    self->paused, self->n_paused,  self->last_arrival_ns,
-            self->dir};
+        const sink_sweep_in_t in = {self->t0_ns,
+                                    self->t1_ns,
+                                    self->n_workers,
+                                    self->presence,
+                                    self->n_presence,
+                                    s_next,
+                                    &cursor,
+                                    s_rewind,
+                                    self->paused,
+                                    self->n_paused,
+                                    self->last_arrival_ns,
+                                    self->dir};
         err = sink_sweep_run(&in, &self->sweep);
     }
-    sink_scratch_free(ready);
+    sink_scratch_free(cursor.loose);
     return err;
 }
 
@@ -406,7 +467,6 @@ sink_facts_destroy(sink_facts_t **self_p)
     free(self->metered);
     sink_scratch_free(self->samples);
     free(self->presence);
-    sink_scratch_free(self->busy);
     free(self->paused);
     free(self->last_arrival_ns);
     free(self->workers);

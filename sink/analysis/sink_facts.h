@@ -98,9 +98,6 @@ typedef struct {
     size_t n_presence;
     bool has_membership;    /* the cluster was watched; otherwise presence is that of the streams */
     double members_bound_s; /* sum |change of workers| x uncertainty / 2, worker-seconds */
-    sink_busy_t *busy;      /* tasks, and chunks without a task, on their slots */
-    size_t n_busy;
-    size_t n_ready; /* tasks that waited for a slot of their worker */
     sink_spell_t *paused;
     size_t n_paused;
     int64_t *last_arrival_ns; /* by worker: arrival of its last chunk; 0 unknown */
@@ -119,5 +116,9 @@ CREMA_MUST_CHECK crema_err_t sink_facts_begin(const sink_tables_t *tables,
                                               const sink_decoder_t *run, sink_facts_t **ret_self);
 CREMA_MUST_CHECK crema_err_t sink_facts_finish(sink_facts_t *self, const sink_tables_t *tables);
 void sink_facts_destroy(sink_facts_t **self_p);
+
+/* What the task, or the chunk behind the tasks, of number `i` below n_tasks + n_chunks occupied;
+ * false if it was no slot, or that of another number. */
+bool sink_facts_busy(const sink_facts_t *self, size_t i, sink_busy_t *ret_busy);
 
 #endif

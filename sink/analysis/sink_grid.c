@@ -3,51 +3,10 @@
 #include <math.h>
 #include <string.h>
 
-sink_grid_axis_t
-sink_grid_axis(int64_t t0_ns, int64_t t1_ns)
-{
-    static const int64_t round_numbers[] = {1, 2, 5};
-    int64_t length = t1_ns > t0_ns ? t1_ns - t0_ns : 1;
-    for (int64_t decade = 100000000;; decade *= 10) {
-        for (size_t i = 0; i < sizeof round_numbers / sizeof *round_numbers; i++) {
-            int64_t step = decade * round_numbers[i];
-            int64_t n = (length - 1) / step + 1;
-            if (n <= SINK_GRID_TIMES_MAX)
-                return (sink_grid_axis_t){t0_ns, step, (size_t)n};
-        }
-        if (decade > INT64_MAX / 100)
-            return (sink_grid_axis_t){t0_ns, length, 1};
-    }
-}
-
-/* Distributes `amount` over the steps between t0 and t1 in proportion. An amount without
- * duration goes into one step. */
-static void
-s_spread(const sink_grid_axis_t *axis, int64_t t0_ns, int64_t t1_ns, double amount, double *steps)
-{
-    int64_t end_ns = axis->t0_ns + axis->step_ns * (int64_t)axis->n;
-    double length = (double)(t1_ns - t0_ns);
-    if (t1_ns <= t0_ns) {
-        if (t0_ns >= axis->t0_ns && t0_ns < end_ns)
-            steps[(t0_ns - axis->t0_ns) / axis->step_ns] += amount;
-        return;
-    }
-    int64_t from = t0_ns > axis->t0_ns ? t0_ns : axis->t0_ns;
-    int64_t to = t1_ns < end_ns ? t1_ns : end_ns;
-    while (from < to) {
-        int64_t i = (from - axis->t0_ns) / axis->step_ns;
-        int64_t next = axis->t0_ns + (i + 1) * axis->step_ns;
-        if (next > to)
-            next = to;
-        steps[i] += amount * (double)(next - from) / length;
-        from = next;
-    }
-}
-
 /* ---- per worker */
 
 typedef struct {
-    const sink_grid_axis_t *axis;
+    const sink_axis_t *axis;
     size_t first, n;
     double *const *values;
 } block_t;
@@ -68,7 +27,7 @@ s_is_in(const block_t *block, uint32_t worker)
 static void
 s_samples(const block_t *block, const sink_facts_t *facts)
 {
-    const sink_grid_axis_t *axis = block->axis;
+    const sink_axis_t *axis = block->axis;
     for (size_t i = 0; i < facts->n_samples;) {
         const sink_sample_t *s = &facts->samples[i];
         uint32_t worker = s->worker;
@@ -100,7 +59,7 @@ s_samples(const block_t *block, const sink_facts_t *facts)
 }
 
 void
-sink_grid_workers(const sink_facts_t *facts, const sink_grid_axis_t *axis, size_t first, size_t n,
+sink_grid_workers(const sink_facts_t *facts, const sink_axis_t *axis, size_t first, size_t n,
                   double *const values[CREMA_GRID_PER_WORKER])
 {
     block_t block = {axis, first, n, values};
@@ -115,25 +74,26 @@ sink_grid_workers(const sink_facts_t *facts, const sink_grid_axis_t *axis, size_
     for (size_t i = 0; i < facts->n_presence; i++) {
         const sink_presence_t *p = &facts->presence[i];
         if (s_is_in(&block, p->worker))
-            s_spread(axis, p->t0_ns, p->t1_ns, (double)(p->t1_ns - p->t0_ns) * 1e-9 * p->nthreads,
-                     s_row(&block, CREMA_GRID_SLOT_BUSY_PCT, p->worker));
+            sink_axis_spread(axis, p->t0_ns, p->t1_ns,
+                             (double)(p->t1_ns - p->t0_ns) * 1e-9 * p->nthreads,
+                             s_row(&block, CREMA_GRID_SLOT_BUSY_PCT, p->worker));
     }
-    for (size_t i = 0; i < facts->n_busy; i++) {
-        const sink_busy_t *b = &facts->busy[i];
-        if (s_is_in(&block, b->worker) && b->t1_ns > b->t0_ns)
-            s_spread(axis, b->t0_ns, b->t1_ns, (double)(b->t1_ns - b->t0_ns) * 1e-9,
-                     s_row(&block, CREMA_GRID_BUSY_THREADS, b->worker));
+    for (size_t i = 0; i < facts->n_tasks + facts->n_chunks; i++) {
+        sink_busy_t b;
+        if (sink_facts_busy(facts, i, &b) && s_is_in(&block, b.worker) && b.t1_ns > b.t0_ns)
+            sink_axis_spread(axis, b.t0_ns, b.t1_ns, (double)(b.t1_ns - b.t0_ns) * 1e-9,
+                             s_row(&block, CREMA_GRID_BUSY_THREADS, b.worker));
     }
     for (size_t i = 0; i < facts->n_chunks; i++) {
         const sink_chunk_t *c = &facts->chunks[i];
         if (!c->counted || !s_is_in(&block, c->worker))
             continue;
         if (c->n_events > 0)
-            s_spread(axis, c->t_start_ns, c->t_end_ns, (double)c->n_events / step_s,
-                     s_row(&block, CREMA_GRID_EVENT_RATE, c->worker));
+            sink_axis_spread(axis, c->t_start_ns, c->t_end_ns, (double)c->n_events / step_s,
+                             s_row(&block, CREMA_GRID_EVENT_RATE, c->worker));
         if (c->bytes_read_b > 0)
-            s_spread(axis, c->t_start_ns, c->t_end_ns, (double)c->bytes_read_b / step_s,
-                     s_row(&block, CREMA_GRID_BYTES_RATE, c->worker));
+            sink_axis_spread(axis, c->t_start_ns, c->t_end_ns, (double)c->bytes_read_b / step_s,
+                             s_row(&block, CREMA_GRID_BYTES_RATE, c->worker));
     }
     s_samples(&block, facts);
     for (size_t i = 0; i < n * axis->n; i++) {
@@ -152,36 +112,30 @@ sink_grid_workers(const sink_facts_t *facts, const sink_grid_axis_t *axis, size_
 /* ---- sums */
 
 void
-sink_grid_sum(const sink_facts_t *facts, const sink_grid_axis_t *axis, crema_grid_t variable,
+sink_grid_sum(const sink_facts_t *facts, const sink_axis_t *axis, crema_grid_t variable,
               double *values)
 {
     const sink_sweep_t *sweep = &facts->sweep;
     double step_s = (double)axis->step_ns * 1e-9;
-    memset(values, 0, axis->n * sizeof *values);
     if (variable == CREMA_GRID_EVENT_RATE_TOTAL || variable == CREMA_GRID_DATA_RATE_TOTAL) {
+        memset(values, 0, axis->n * sizeof *values);
         for (size_t i = 0; i < facts->n_chunks; i++) {
             const sink_chunk_t *c = &facts->chunks[i];
             int64_t amount =
                 variable == CREMA_GRID_EVENT_RATE_TOTAL ? c->n_events : c->bytes_read_b;
             if (c->counted && amount > 0)
-                s_spread(axis, c->t_start_ns, c->t_end_ns, (double)amount / step_s, values);
+                sink_axis_spread(axis, c->t_start_ns, c->t_end_ns, (double)amount / step_s, values);
         }
         return;
     }
-    for (size_t i = 0; i < sweep->n_steps; i++) {
-        const sink_step_t *step = &sweep->steps[i];
-        int64_t end_ns = i + 1 < sweep->n_steps ? step[1].t_ns : facts->t1_ns;
-        int32_t value = variable == CREMA_GRID_N_WORKERS   ? step->workers
-                        : variable == CREMA_GRID_N_THREADS ? step->threads
-                                                           : step->busy;
-        if (end_ns > step->t_ns)
-            s_spread(axis, step->t_ns, end_ns, value * (double)(end_ns - step->t_ns), values);
-    }
+    const double *sums = variable == CREMA_GRID_N_WORKERS   ? sweep->worker_ns
+                         : variable == CREMA_GRID_N_THREADS ? sweep->thread_ns
+                                                            : sweep->busy_ns;
     /* The last step may exceed the window: the mean covers the part within. */
     for (size_t i = 0; i < axis->n; i++) {
         int64_t from = axis->t0_ns + (int64_t)i * axis->step_ns, to = from + axis->step_ns;
         if (to > facts->t1_ns)
             to = facts->t1_ns;
-        values[i] = to > from ? values[i] / (double)(to - from) : NAN;
+        values[i] = to > from ? sums[i] / (double)(to - from) : NAN;
     }
 }

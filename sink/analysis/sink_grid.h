@@ -10,26 +10,15 @@
 #include <stdint.h>
 
 #include "crema_metrics.h"
+#include "sink_axis.h"
 #include "sink_facts.h"
 
-/* Maximum number of time steps. */
-#define SINK_GRID_TIMES_MAX 1000
-
-typedef struct {
-    int64_t t0_ns, step_ns;
-    size_t n;
-} sink_grid_axis_t;
-
-/* The finest even step, a round number of at least 0.1 s, that covers the window in
- * SINK_GRID_TIMES_MAX steps. */
-sink_grid_axis_t sink_grid_axis(int64_t t0_ns, int64_t t1_ns);
-
 /* Fills values[variable][(worker - first) * axis.n + step] for workers first..first+n. */
-void sink_grid_workers(const sink_facts_t *facts, const sink_grid_axis_t *axis, size_t first,
-                       size_t n, double *const values[CREMA_GRID_PER_WORKER]);
+void sink_grid_workers(const sink_facts_t *facts, const sink_axis_t *axis, size_t first, size_t n,
+                       double *const values[CREMA_GRID_PER_WORKER]);
 
-/* Fills values[step] of one of the sums. */
-void sink_grid_sum(const sink_facts_t *facts, const sink_grid_axis_t *axis, crema_grid_t variable,
+/* Fills values[step] of one of the sums; `axis` is that of the run's window. */
+void sink_grid_sum(const sink_facts_t *facts, const sink_axis_t *axis, crema_grid_t variable,
                    double *values);
 
 #endif

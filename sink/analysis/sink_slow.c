@@ -102,9 +102,7 @@ s_tail_s(const search_t *self, why_t why)
         else if (t_ns >= t1_ns)
             return 0;
     }
-    double threads = sink_sweep_integral_s(sweep, SINK_STEP_THREADS, end_ns, t1_ns, t1_ns);
-    double busy = sink_sweep_integral_s(sweep, SINK_STEP_BUSY, end_ns, t1_ns, t1_ns);
-    return fmax(threads - busy, 0);
+    return sink_sweep_idle_tail_s(sweep, end_ns);
 }
 
 /* The worst worker processed its queue until its last chunk; at the predicted speed it would

@@ -1,5 +1,5 @@
 /* sink_sweep - threads over time: how many were present, how many were busy, and why the others
- * were idle. Pure: one pass over all change points.
+ * were idle. Pure: one pass over all change points, of which only those of running tasks are held.
  *
  * An idle thread belongs to the first class that applies: STARTUP before the run's first task
  * began; DRAINED after its last task ended; PAUSED while its worker is paused; PREPROCESS, MERGE
@@ -36,12 +36,16 @@ typedef enum {
 /* A task on a slot of a worker. */
 typedef struct {
     int64_t t0_ns, t1_ns;
+    int64_t t_ready_ns; /* since when it waited for the slot; 0: it did not */
     uint32_t worker;
     bool is_chunk;
     uint8_t side; /* crema_side_t of a task that is not a chunk */
 } sink_busy_t;
 
-/* A task waiting for a slot of a worker, or a paused worker. */
+/* The next task in order of t0_ns; false after the last one. */
+typedef bool (*sink_busy_fn)(void *cursor, sink_busy_t *ret_busy);
+
+/* A paused worker. */
 typedef struct {
     int64_t t0_ns, t1_ns;
     uint32_t worker;
@@ -63,10 +67,9 @@ typedef struct {
     size_t n_workers;     /* all worker numbers are below */
     const sink_presence_t *presence;
     size_t n_presence;
-    const sink_busy_t *busy;
-    size_t n_busy;
-    const sink_spell_t *ready;
-    size_t n_ready;
+    sink_busy_fn next; /* NULL: no tasks */
+    void *cursor;
+    void (*rewind)(void *cursor); /* back to the first task */
     const sink_spell_t *paused;
     size_t n_paused;
     const int64_t *last_arrival_ns; /* by worker: arrival of its last chunk; NULL: unknown */
@@ -87,17 +90,18 @@ typedef struct {
     double steady_thread_s;
     double tail_free_s; /* idle threads in the tail */
     sink_load_t *workers;
-    sink_step_t *steps; /* a sink_scratch() array */
-    size_t n_steps;
+    sink_step_t *counts; /* where the number of workers or threads changes */
+    size_t n_counts;
+    sink_step_t *tail; /* all steps of the tail, with the one in which it begins */
+    size_t n_tail;
+    double *worker_ns, *thread_ns, *busy_ns; /* by step of the window's sink_axis() */
 } sink_sweep_t;
 
 CREMA_MUST_CHECK crema_err_t sink_sweep_run(const sink_sweep_in_t *in, sink_sweep_t *ret_sweep);
 /* Frees the content; a zeroed struct is allowed. */
 void sink_sweep_clear(sink_sweep_t *sweep);
 
-/* Integral of a step function's field over [t0, t1]; divided by the length it is the mean. */
-typedef enum { SINK_STEP_WORKERS, SINK_STEP_THREADS, SINK_STEP_BUSY } sink_step_field_t;
-double sink_sweep_integral_s(const sink_sweep_t *sweep, sink_step_field_t field, int64_t t0_ns,
-                             int64_t t1_ns, int64_t window_end_ns);
+/* Idle thread-seconds from an instant in the tail to its end. */
+double sink_sweep_idle_tail_s(const sink_sweep_t *sweep, int64_t t0_ns);
 
 #endif

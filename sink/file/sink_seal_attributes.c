@@ -87,11 +87,14 @@ s_describe_window(sink_seal_t *self)
 {
     const sink_facts_t *facts = self->facts;
     int64_t first_ns = 0, last_ns = 0;
-    for (size_t i = 0; i < facts->n_busy; i++) {
-        if (first_ns == 0 || facts->busy[i].t0_ns < first_ns)
-            first_ns = facts->busy[i].t0_ns;
-        if (facts->busy[i].t1_ns > last_ns)
-            last_ns = facts->busy[i].t1_ns;
+    for (size_t i = 0; i < facts->n_tasks + facts->n_chunks; i++) {
+        sink_busy_t busy;
+        if (!sink_facts_busy(facts, i, &busy))
+            continue;
+        if (first_ns == 0 || busy.t0_ns < first_ns)
+            first_ns = busy.t0_ns;
+        if (busy.t1_ns > last_ns)
+            last_ns = busy.t1_ns;
     }
     sink_attributes_int(self->attributes, "t_run_start_ns", facts->t0_ns);
     sink_attributes_int(self->attributes, "t_run_end_ns", facts->t1_ns);

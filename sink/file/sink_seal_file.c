@@ -114,7 +114,7 @@ s_note_lost(sink_seal_t *self)
 }
 
 static crema_err_t
-s_begin_grid(sink_seal_t *self, const sink_grid_axis_t *axis)
+s_begin_grid(sink_seal_t *self, const sink_axis_t *axis)
 {
     size_t n = self->facts->n_workers;
     const char **names = calloc(n + 1, sizeof *names);
@@ -133,7 +133,7 @@ s_begin_grid(sink_seal_t *self, const sink_grid_axis_t *axis)
 }
 
 static crema_err_t
-s_write_variables(sink_seal_t *self, const sink_grid_axis_t *axis,
+s_write_variables(sink_seal_t *self, const sink_axis_t *axis,
                   double *const values[CREMA_GRID_PER_WORKER])
 {
     size_t n_workers = self->facts->n_workers;
@@ -151,7 +151,7 @@ s_write_variables(sink_seal_t *self, const sink_grid_axis_t *axis,
 static crema_err_t
 s_write_grid(sink_seal_t *self)
 {
-    sink_grid_axis_t axis = sink_grid_axis(self->facts->t0_ns, self->facts->t1_ns);
+    sink_axis_t axis = sink_axis(self->facts->t0_ns, self->facts->t1_ns);
     double *values[CREMA_GRID_PER_WORKER] = {NULL};
     crema_err_t err = CREMA_OK;
     for (int v = 0; v < CREMA_GRID_PER_WORKER; v++)

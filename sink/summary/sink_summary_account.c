@@ -76,10 +76,8 @@ sink_summary_counts(const sink_summary_t *self)
 {
     const sink_sweep_t *sweep = &self->facts->sweep;
     crema_err_t err = CREMA_OK;
-    for (size_t i = 0; i < sweep->n_steps && err == CREMA_OK; i++) {
-        const sink_step_t *step = &sweep->steps[i];
-        if (i > 0 && step->workers == step[-1].workers && step->threads == step[-1].threads)
-            continue;
+    for (size_t i = 0; i < sweep->n_counts && err == CREMA_OK; i++) {
+        const sink_step_t *step = &sweep->counts[i];
         crema_worker_count_row_t row = {
             .t_ns = step->t_ns,
             .n_workers = step->workers,

@@ -86,9 +86,9 @@ s_sampled_workers(const sink_facts_t *facts)
     size_t step = 0;
     for (int i = 0; i < INSTANTS; i++) {
         int64_t t_ns = facts->t0_ns + (facts->t1_ns - facts->t0_ns) / INSTANTS * i;
-        while (step + 1 < sweep->n_steps && sweep->steps[step + 1].t_ns <= t_ns)
+        while (step + 1 < sweep->n_counts && sweep->counts[step + 1].t_ns <= t_ns)
             step++;
-        sum += sweep->n_steps ? sweep->steps[step].workers : 0;
+        sum += sweep->n_counts ? sweep->counts[step].workers : 0;
     }
     return sum / INSTANTS;
 }
@@ -100,9 +100,9 @@ s_trapezoid_s(const sink_facts_t *facts)
     const sink_sweep_t *sweep = &facts->sweep;
     double sum = 0;
     size_t from = 0;
-    for (size_t i = 1; i <= sweep->n_steps; i++) {
-        bool last = i == sweep->n_steps;
-        const sink_step_t *a = &sweep->steps[from], *b = &sweep->steps[last ? i - 1 : i];
+    for (size_t i = 1; i <= sweep->n_counts; i++) {
+        bool last = i == sweep->n_counts;
+        const sink_step_t *a = &sweep->counts[from], *b = &sweep->counts[last ? i - 1 : i];
         if (!last && a->workers == b->workers)
             continue;
         int64_t t_ns = last ? facts->t1_ns : b->t_ns;

@@ -22,7 +22,7 @@ must_choose_round_steps(void **state)
         {3600 * S, 5 * S, 720}, {86400 * S, 100 * S, 864},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        sink_grid_axis_t axis = sink_grid_axis(1000, 1000 + cases[i].length_ns);
+        sink_axis_t axis = sink_axis(1000, 1000 + cases[i].length_ns);
         assert_int_equal(axis.t0_ns, 1000);
         assert_int_equal(axis.step_ns, cases[i].want_step_ns);
         assert_int_equal(axis.n, cases[i].want_n);
@@ -38,7 +38,7 @@ must_spread_the_toy_run(void **state)
     fixture_toy(dir, 1);
     decoded_open(&d, dir);
     decoded_facts(&d);
-    sink_grid_axis_t axis = {d.facts->t0_ns, S, 10};
+    sink_axis_t axis = {d.facts->t0_ns, S, 10};
     double *values[CREMA_GRID_PER_WORKER];
     for (int v = 0; v < CREMA_GRID_PER_WORKER; v++)
         values[v] = calloc(2 * axis.n, sizeof(double));
@@ -61,12 +61,17 @@ must_spread_the_toy_run(void **state)
         events -= sums[i];
     assert_true(fabs(events) < 1e-6);
     const double threads[10] = {1, 1, 2, 2, 2, 2, 2, 2, 1, 1};
-    sink_grid_sum(d.facts, &axis, CREMA_GRID_N_THREADS, sums);
-    for (size_t i = 0; i < 10; i++)
-        assert_true(fabs(sums[i] - threads[i]) < 1e-9);
-    sink_grid_sum(d.facts, &axis, CREMA_GRID_BUSY_THREADS_TOTAL, sums);
-    assert_true(fabs(sums[2] - 1.5) < 1e-9);
-    assert_true(fabs(sums[9] - 0.8) < 1e-9);
+    sink_axis_t tenths = sink_axis(d.facts->t0_ns, d.facts->t1_ns);
+    double fine[100];
+    assert_int_equal(tenths.n, 100);
+    sink_grid_sum(d.facts, &tenths, CREMA_GRID_N_THREADS, fine);
+    for (size_t i = 0; i < 100; i++)
+        assert_true(fabs(fine[i] - threads[i / 10]) < 1e-9);
+    sink_grid_sum(d.facts, &tenths, CREMA_GRID_BUSY_THREADS_TOTAL, fine);
+    for (size_t i = 20; i < 30; i++)
+        assert_true(fabs(fine[i] - (i < 25 ? 1 : 2)) < 1e-9);
+    for (size_t i = 90; i < 100; i++)
+        assert_true(fabs(fine[i] - (i < 98 ? 1 : 0)) < 1e-9);
     for (int v = 0; v < CREMA_GRID_PER_WORKER; v++)
         free(values[v]);
     decoded_close(&d);
@@ -81,7 +86,7 @@ must_average_samples_within_a_step(void **state)
     fixture_busy(dir, 1, 3, 60);
     decoded_open(&d, dir);
     decoded_facts(&d);
-    sink_grid_axis_t axis = {d.facts->t0_ns, 100 * S, 1}; /* all in one */
+    sink_axis_t axis = {d.facts->t0_ns, 100 * S, 1}; /* all in one */
     double one[CREMA_GRID_PER_WORKER][1], *values[CREMA_GRID_PER_WORKER];
     for (int v = 0; v < CREMA_GRID_PER_WORKER; v++)
         values[v] = one[v];

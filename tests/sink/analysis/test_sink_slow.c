@@ -179,8 +179,8 @@ must_say_who_waited_at_the_end(void **state)
     r.chunks[3].t_end_ns = end_ns;
     r.steps[0] = (sink_step_t){0, 4, 4, 4};
     r.steps[1] = (sink_step_t){96 * S, 4, 4, 1};
-    r.facts.sweep.steps = r.steps;
-    r.facts.sweep.n_steps = 2;
+    r.facts.sweep.tail = r.steps;
+    r.facts.sweep.n_tail = 2;
     r.facts.sweep.t_tail0_ns = 80 * S;
     r.facts.sweep.t_tail1_ns = end_ns;
     must(sink_slow_find(&r.facts, &r.model, &workers, &files));

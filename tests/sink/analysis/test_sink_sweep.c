@@ -10,6 +10,31 @@
 #define NEAR(a, b) assert_true(fabs((a) - (b)) < 1e-9)
 #define AT(s) (T0 + (int64_t)((s)*1e9 + 0.5))
 
+/* Tasks in order of their begin. */
+typedef struct {
+    const sink_busy_t *busy;
+    size_t n, next;
+} tasks_t;
+
+#define TASKS(array, count)                                                                        \
+    .cursor = &(tasks_t){array, count, 0}, .next = s_next, .rewind = s_rewind
+
+static bool
+s_next(void *cursor, sink_busy_t *ret_busy)
+{
+    tasks_t *self = cursor;
+    if (self->next == self->n)
+        return false;
+    *ret_busy = self->busy[self->next++];
+    return true;
+}
+
+static void
+s_rewind(void *cursor)
+{
+    ((tasks_t *)cursor)->next = 0;
+}
+
 static void
 must_integrate_steps_exactly(void **state)
 {
@@ -25,7 +50,11 @@ must_integrate_steps_exactly(void **state)
     NEAR(out.alloc_s / 600, 94.91666666666667);
     NEAR(out.worker_s / 600, 94.91666666666667);
     assert_int_equal(out.threads_peak, 100);
-    NEAR(sink_sweep_integral_s(&out, SINK_STEP_WORKERS, AT(30), AT(31), AT(600)), 50);
+    assert_int_equal(out.n_counts, 2);
+    assert_int_equal(out.counts[0].workers, 0);
+    assert_int_equal(out.counts[1].t_ns, AT(30.5));
+    assert_int_equal(out.counts[1].workers, 100);
+    NEAR(out.worker_ns[30] * 1e-9, 50); /* in the second from 30 s on */
     sink_sweep_clear(&out);
     sink_sweep_clear(&out);
 }
@@ -51,18 +80,17 @@ must_class_idle_threads(void **state)
     (void)state;
     /* The toy run of the formulas. */
     const sink_presence_t presence[] = {{AT(0), AT(10), 0, 1}, {AT(2), AT(8), 1, 1}};
-    const sink_busy_t busy[] = {{AT(1), AT(4), 0, true, 0},
-                                {AT(2.5), AT(5.5), 1, true, 0},
-                                {AT(4.5), AT(9), 0, true, 0},
-                                {AT(6), AT(8), 1, true, 0},
-                                {AT(9), AT(9.8), 0, true, 0}};
+    const sink_busy_t busy[] = {{AT(1), AT(4), 0, 0, true, 0},
+                                {AT(2.5), AT(5.5), 0, 1, true, 0},
+                                {AT(4.5), AT(9), 0, 0, true, 0},
+                                {AT(6), AT(8), 0, 1, true, 0},
+                                {AT(9), AT(9.8), 0, 0, true, 0}};
     sink_sweep_in_t in = {.t0_ns = T0,
                           .t1_ns = AT(10),
                           .n_workers = 2,
                           .presence = presence,
                           .n_presence = 2,
-                          .busy = busy,
-                          .n_busy = 5};
+                          TASKS(busy, 5)};
     sink_sweep_t out;
     must(sink_sweep_run(&in, &out));
     NEAR(out.alloc_s, 16);
@@ -83,9 +111,13 @@ must_class_idle_threads(void **state)
     NEAR(out.workers[1].present_s, 6);
 
     /* The same with tasks that wait on some worker from 4.2 to 5.8. */
-    const sink_spell_t ready[] = {{AT(4.2), AT(4.5), 0}, {AT(4.4), AT(5.8), 0}};
-    in.ready = ready;
-    in.n_ready = 2;
+    const sink_busy_t waiting[] = {{AT(1), AT(4), 0, 0, true, 0},
+                                   {AT(2.5), AT(5.5), 0, 1, true, 0},
+                                   {AT(4.5), AT(9), AT(4.2), 0, true, 0},
+                                   {AT(5.8), AT(5.8), AT(4.4), 0, true, 0}, /* it takes no time */
+                                   {AT(6), AT(8), 0, 1, true, 0},
+                                   {AT(9), AT(9.8), 0, 0, true, 0}};
+    in.cursor = &(tasks_t){waiting, 6, 0};
     sink_sweep_clear(&out);
     must(sink_sweep_run(&in, &out));
     NEAR(out.idle_s[SINK_IDLE_LATENCY], 0.3);   /* A 4.2-4.5 */
@@ -111,22 +143,18 @@ must_blame_latency_only_on_the_worker_that_has_a_task(void **state)
     const sink_presence_t presence[] = {
         {AT(0), AT(20), 0, 2}, {AT(0), AT(20), 1, 2}, {AT(0), AT(20), 2, 2}};
     const sink_busy_t busy[] = {
-        {AT(0), AT(2), 0, true, 0},  {AT(0), AT(2), 2, true, 0},  {AT(0), AT(4), 1, true, 0},
-        {AT(0), AT(4), 1, true, 0},  {AT(4), AT(8), 1, true, 0},  {AT(4), AT(8), 1, true, 0},
-        {AT(8), AT(12), 1, true, 0}, {AT(8), AT(12), 1, true, 0},
+        {AT(0), AT(2), 0, 0, true, 0},      {AT(0), AT(2), 0, 2, true, 0},
+        {AT(0), AT(4), 0, 1, true, 0},      {AT(0), AT(4), 0, 1, true, 0},
+        {AT(4), AT(8), AT(0), 1, true, 0},  {AT(4), AT(8), AT(0), 1, true, 0},
+        {AT(8), AT(12), AT(0), 1, true, 0}, {AT(8), AT(12), AT(0), 1, true, 0},
     };
-    const sink_spell_t ready[] = {
-        {AT(0), AT(4), 1}, {AT(0), AT(4), 1}, {AT(0), AT(8), 1}, {AT(0), AT(8), 1}};
     const int64_t arrivals[] = {AT(0), AT(0), AT(0)};
     sink_sweep_in_t in = {.t0_ns = T0,
                           .t1_ns = AT(20),
                           .n_workers = 3,
                           .presence = presence,
                           .n_presence = 3,
-                          .busy = busy,
-                          .n_busy = 8,
-                          .ready = ready,
-                          .n_ready = 4,
+                          TASKS(busy, 8),
                           .last_arrival_ns = arrivals};
     sink_sweep_t out;
     must(sink_sweep_run(&in, &out));
@@ -141,9 +169,8 @@ must_blame_latency_only_on_the_worker_that_has_a_task(void **state)
     sink_busy_t late[8];
     for (size_t i = 0; i < 8; i++)
         late[i] = busy[i];
-    late[5] = (sink_busy_t){AT(8), AT(12), 1, true, 0};
-    in.busy = late;
-    in.n_busy = 7;
+    late[5] = (sink_busy_t){AT(8), AT(12), AT(0), 1, true, 0};
+    in.cursor = &(tasks_t){late, 7, 0};
     must(sink_sweep_run(&in, &out));
     NEAR(out.idle_s[SINK_IDLE_LATENCY], 4);
     sink_sweep_clear(&out);
@@ -154,19 +181,18 @@ must_tell_pauses_preprocessing_and_merging_apart(void **state)
 {
     (void)state;
     const sink_presence_t presence[] = {{AT(0), AT(20), 0, 1}, {AT(0), AT(20), 1, 1}};
-    const sink_busy_t busy[] = {{AT(0), AT(3), 0, false, CREMA_SIDE_PREPROCESS},
-                                {AT(3), AT(6), 0, true, 0},
-                                {AT(3), AT(4), 1, true, 0},
-                                {AT(6), AT(9), 0, true, 0},
-                                {AT(9), AT(14), 1, false, CREMA_SIDE_MERGE}};
+    const sink_busy_t busy[] = {{AT(0), AT(3), 0, 0, false, CREMA_SIDE_PREPROCESS},
+                                {AT(3), AT(6), 0, 0, true, 0},
+                                {AT(3), AT(4), 0, 1, true, 0},
+                                {AT(6), AT(9), 0, 0, true, 0},
+                                {AT(9), AT(14), 0, 1, false, CREMA_SIDE_MERGE}};
     const sink_spell_t paused[] = {{AT(4), AT(5.5), 1}};
     sink_sweep_in_t in = {.t0_ns = T0,
                           .t1_ns = AT(14),
                           .n_workers = 2,
                           .presence = presence,
                           .n_presence = 2,
-                          .busy = busy,
-                          .n_busy = 5,
+                          TASKS(busy, 5),
                           .paused = paused,
                           .n_paused = 1};
     sink_sweep_t out;
@@ -188,17 +214,16 @@ must_see_the_tail(void **state)
 {
     (void)state;
     const sink_presence_t presence[] = {{AT(0), AT(10), 0, 4}};
-    const sink_busy_t busy[] = {{AT(0), AT(2), 0, false, 0},
-                                {AT(0), AT(3), 0, false, 0},
-                                {AT(0), AT(8), 0, false, 0},
-                                {AT(1), AT(3), 0, false, 0}};
+    const sink_busy_t busy[] = {{AT(0), AT(2), 0, 0, false, 0},
+                                {AT(0), AT(3), 0, 0, false, 0},
+                                {AT(0), AT(8), 0, 0, false, 0},
+                                {AT(1), AT(3), 0, 0, false, 0}};
     sink_sweep_in_t in = {.t0_ns = T0,
                           .t1_ns = AT(10),
                           .n_workers = 1,
                           .presence = presence,
                           .n_presence = 1,
-                          .busy = busy,
-                          .n_busy = 4};
+                          TASKS(busy, 4)};
     sink_sweep_t out;
     must(sink_sweep_run(&in, &out));
     NEAR(out.idle_s[SINK_IDLE_STARVED], 1);      /* the fourth slot until 1 s */
@@ -218,15 +243,15 @@ must_end_the_tail_with_the_last_chunk(void **state)
     (void)state;
     /* A long chunk beside a short one, then a merge that could not begin before. */
     const sink_presence_t presence[] = {{AT(0), AT(10), 0, 2}};
-    const sink_busy_t busy[] = {
-        {AT(0), AT(2), 0, true, 0}, {AT(1), AT(8), 0, true, 0}, {AT(8), AT(9), 0, false, 0}};
+    const sink_busy_t busy[] = {{AT(0), AT(2), 0, 0, true, 0},
+                                {AT(1), AT(8), 0, 0, true, 0},
+                                {AT(8), AT(9), 0, 0, false, 0}};
     sink_sweep_in_t in = {.t0_ns = T0,
                           .t1_ns = AT(10),
                           .n_workers = 1,
                           .presence = presence,
                           .n_presence = 1,
-                          .busy = busy,
-                          .n_busy = 3};
+                          TASKS(busy, 3)};
     sink_sweep_t out;
     must(sink_sweep_run(&in, &out));
     NEAR(out.idle_s[SINK_IDLE_TAIL], 6);
@@ -243,18 +268,19 @@ must_never_count_more_busy_than_there_are(void **state)
     (void)state;
     const sink_presence_t presence[] = {{AT(2), AT(6), 0, 1}};
     const sink_busy_t busy[] = {
-        {AT(-5), AT(20), 0, false, 0}, {AT(3), AT(4), 0, false, 0}, {AT(30), AT(40), 0, false, 0}};
+        {AT(-5), AT(20), 0, 0, false, 0},
+        {AT(3), AT(4), 0, 0, false, 0},
+        {AT(9), AT(10), AT(1), 1, true, 0}, /* of nobody */
+        {AT(9), AT(10), AT(1), UINT32_MAX, true, 0},
+        {AT(30), AT(40), 0, 0, false, 0},
+    };
     sink_sweep_in_t in = {.t0_ns = T0,
                           .t1_ns = AT(10),
                           .n_workers = 1,
                           .presence = presence,
                           .n_presence = 1,
-                          .busy = busy,
-                          .n_busy = 3};
+                          TASKS(busy, 5)};
     sink_sweep_t out;
-    const sink_spell_t of_nobody[] = {{AT(1), AT(9), 1}, {AT(1), AT(9), UINT32_MAX}};
-    in.ready = of_nobody;
-    in.n_ready = 2;
     must(sink_sweep_run(&in, &out));
     NEAR(out.busy_s, 4);
     NEAR(out.alloc_s, 4);
@@ -272,7 +298,8 @@ must_do_without_anybody(void **state)
     sink_sweep_t out;
     must(sink_sweep_run(&in, &out));
     NEAR(out.alloc_s, 0);
-    assert_int_equal(out.n_steps, 1);
+    assert_int_equal(out.n_counts, 1);
+    assert_int_equal(out.n_tail, 0);
     assert_int_equal(out.t_steady0_ns, 0);
     sink_sweep_clear(&out);
 }
