@@ -6,12 +6,16 @@
 #include <czmq.h>
 
 #include "agent_inventory.h"
+#include "agent_reach.h"
 #include "agent_words.h"
 #include "crema_clock.h"
 #include "crema_failpoint.h"
 #include "crema_log.h"
+#include "crema_reactor.h"
 
-#define PUMP_MAX 64 /* actions per turn of the loop */
+#define PUMP_MAX 64      /* actions per turn of the loop */
+#define TURN_MAX 64      /* messages per turn, so that signals and timers get one */
+#define SILENCE_MS 10000 /* silence on the way over Dask before another search */
 #define OVER_DASK_HEARTBEAT_NS INT64_C(5000000000)
 #define ARENA_BYTES (8u << 20) /* for one message; only what is used is ever touched */
 
@@ -20,7 +24,11 @@ struct agent_delivery {
     zloop_t *loop;
     crema_spool_t *spool;
     agent_sampler_t *sampler;
-    agent_link_t *link;
+    agent_reach_t *reach;
+    zsock_t *sock;        /* a DEALER to the aggregator; NULL: hung up, or still searching */
+    int silence_timer;    /* -1: not over Dask, or expired */
+    bool heard;           /* since the socket was found */
+    int logged_over_dask; /* last logged: 1 if it goes over Dask, 0 if directly; -1: nothing yet */
     crema_session_t *session;
     crema_arena_t *arena;
     agent_inventory_t inventory;
@@ -29,6 +37,44 @@ struct agent_delivery {
     int64_t heard_ns;
     uint8_t frames[CREMA_WIRE_BATCH_MAX];
 };
+
+/* ---- the socket, created anew for each dial; a search finds a way for it first (agent_reach.h) */
+
+static void
+s_hang_up(agent_delivery_t *self)
+{
+    agent_reach_end(self->reach);
+    if (self->silence_timer >= 0)
+        zloop_timer_end(self->loop, self->silence_timer);
+    self->silence_timer = -1;
+    if (self->sock)
+        zloop_reader_end(self->loop, self->sock);
+    zsock_destroy(&self->sock);
+}
+
+static void
+s_dial(agent_delivery_t *self)
+{
+    s_hang_up(self);
+    crema_err_t err = agent_reach_begin(self->reach);
+    if (err != CREMA_OK) /* the session dials again */
+        crema_log_warn("dial_failed", CREMA_TEXT("endpoint", self->config.endpoints),
+                       CREMA_TEXT("why", crema_err_text(err)));
+}
+
+/* Logs the way when it is first found and when it changes. */
+static void
+s_log_way(agent_delivery_t *self, const char *endpoint, bool over_dask)
+{
+    if (self->logged_over_dask == over_dask)
+        return;
+    self->logged_over_dask = over_dask;
+    if (over_dask)
+        crema_log_warn("goes_over_dask",
+                       CREMA_TEXT("why", "no address of the aggregator proved itself within 1 s"));
+    else
+        crema_log_info("connects", CREMA_TEXT("endpoint", endpoint));
+}
 
 /* ---- from the spool */
 
@@ -72,9 +118,8 @@ s_concerns_us(const agent_delivery_t *self, const crema_msg_t *msg)
 }
 
 static void
-s_on_message(void *context, const uint8_t *bytes, size_t size)
+s_on_message(agent_delivery_t *self, const uint8_t *bytes, size_t size)
 {
-    agent_delivery_t *self = context;
     crema_msg_t msg;
     crema_err_t err = crema_wire_decode(bytes, size, self->arena, &msg);
     if (err == CREMA_EVERSION) { /* another version of the protocol */
@@ -102,8 +147,12 @@ s_pass_on(agent_delivery_t *self, const crema_msg_t *msg)
     size_t size;
     crema_err_t err = crema_wire_encode(msg, &bytes, &size);
     crema_failpoint_message("agent.before_send", msg->type);
-    if (err == CREMA_OK)
-        err = agent_link_send(self->link, &bytes, size);
+    if (err == CREMA_OK && self->sock) {
+        err = crema_socket_send(self->sock, &bytes, size);
+    } else if (err == CREMA_OK) {
+        free(bytes);
+        err = CREMA_EAGAIN;
+    }
     crema_failpoint_message("agent.after_send", msg->type);
     return err;
 }
@@ -175,16 +224,12 @@ s_send_data(agent_delivery_t *self, const crema_session_action_t *action)
 static void
 s_act(agent_delivery_t *self, const crema_session_action_t *action)
 {
-    crema_err_t err;
     switch (action->type) {
     case CREMA_SESSION_DIAL:
-        err = agent_link_dial(self->link);
-        if (err != CREMA_OK)
-            crema_log_warn("dial_failed", CREMA_TEXT("endpoint", self->config.endpoints),
-                           CREMA_TEXT("why", crema_err_text(err)));
+        s_dial(self);
         break;
     case CREMA_SESSION_HANGUP:
-        agent_link_hang_up(self->link);
+        s_hang_up(self);
         break;
     case CREMA_SESSION_SEND:
         s_send(self, action->msg);
@@ -231,22 +276,58 @@ s_on_more(zloop_t *loop, int timer, void *arg)
     return 0;
 }
 
-static void
-s_on_turn(void *context)
+/* ---- events of the socket */
+
+static int
+s_on_readable(zloop_t *loop, zsock_t *sock, void *arg)
 {
-    agent_delivery_t *self = context;
-    s_pump(self);
+    (void)loop;
+    agent_delivery_t *self = arg;
+    int got = 0;
+    for (int i = 0; i < TURN_MAX && got >= 0; i++) {
+        zmq_msg_t msg;
+        zmq_msg_init(&msg);
+        got = zmq_msg_recv(&msg, zsock_resolve(sock), ZMQ_DONTWAIT);
+        self->heard = self->heard || got >= 0;
+        if (got >= 0)
+            s_on_message(self, zmq_msg_data(&msg), (size_t)got);
+        zmq_msg_close(&msg);
+    }
+    s_pump(self); /* may destroy this reader */
     if (self->config.on_turn)
         self->config.on_turn(self->config.context);
+    return 0;
+}
+
+static int
+s_on_silence(zloop_t *loop, int timer, void *arg)
+{
+    (void)loop, (void)timer;
+    agent_delivery_t *self = arg;
+    self->silence_timer = -1;
+    if (!self->heard)
+        s_dial(self);
+    return 0;
 }
 
 /* A scheduler serves thousands of agents and may be busy for half a minute: over Dask there are
  * fewer messages and longer timeouts. */
 static void
-s_on_found(void *context, bool over_dask)
+s_on_found(void *context, zsock_t *sock, const char *endpoint, bool over_dask)
 {
     agent_delivery_t *self = context;
     int64_t interval_ns = self->config.session.heartbeat_ns;
+    self->heard = false;
+    if (over_dask)
+        self->silence_timer = zloop_timer(self->loop, SILENCE_MS, 1, s_on_silence, self);
+    if ((over_dask && self->silence_timer < 0) ||
+        zloop_reader(self->loop, sock, s_on_readable, self) != 0) {
+        zsock_destroy(&sock); /* out of memory; the session dials again */
+        return;
+    }
+    zloop_reader_set_tolerant(self->loop, sock);
+    self->sock = sock;
+    s_log_way(self, endpoint, over_dask);
     if (over_dask && interval_ns < OVER_DASK_HEARTBEAT_NS)
         interval_ns = OVER_DASK_HEARTBEAT_NS;
     crema_session_set_interval(self->session, interval_ns);
@@ -265,11 +346,11 @@ agent_delivery_new(const agent_delivery_config_t *config, zloop_t *loop, crema_s
     self->loop = loop;
     self->spool = spool;
     self->sampler = sampler;
-    self->more_timer = -1;
+    self->more_timer = self->silence_timer = self->logged_over_dask = -1;
     self->heard_ns = crema_clock_mono_ns();
-    const agent_link_handler_t handler = {s_on_message, s_on_turn, s_on_found, self};
-    crema_err_t err = agent_link_new(loop, config->endpoints, config->way_dir, config->keys,
-                                     &handler, &self->link);
+    const agent_reach_config_t reach = {config->endpoints, config->way_dir, config->keys,
+                                        s_on_found, self};
+    crema_err_t err = agent_reach_new(loop, &reach, &self->reach);
     if (err == CREMA_OK)
         err = crema_arena_new(ARENA_BYTES, &self->arena);
     if (err == CREMA_OK)
@@ -294,7 +375,9 @@ agent_delivery_destroy(agent_delivery_t **self_p)
         return;
     if (self->more_timer >= 0)
         zloop_timer_end(self->loop, self->more_timer);
-    agent_link_destroy(&self->link);
+    if (self->reach)
+        s_hang_up(self);
+    agent_reach_destroy(&self->reach);
     crema_session_destroy(&self->session);
     crema_arena_destroy(&self->arena);
     agent_inventory_clear(&self->inventory);

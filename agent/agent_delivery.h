@@ -1,4 +1,4 @@
-/* agent_delivery - connects spool, sampler, session and link: delivers the spool to the
+/* agent_delivery - connects spool, sampler, session and socket: delivers the spool to the
  * aggregator and trims what is committed there.
  *
  * The session decides; this module carries it out: it dials, sends, reads, scans and trims. */
@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent_link.h"
 #include "agent_sampler.h"
+#include "crema_keys.h"
 #include "crema_session.h"
 #include "crema_spool.h"
 
@@ -26,6 +26,7 @@ typedef struct {
 } agent_delivery_config_t;
 
 typedef struct agent_delivery agent_delivery_t;
+typedef struct _zloop_t zloop_t;
 
 /* All arguments are borrowed for the life of the delivery, which ends before the loop's. */
 CREMA_MUST_CHECK crema_err_t agent_delivery_new(const agent_delivery_config_t *config,
