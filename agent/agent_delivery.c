@@ -380,7 +380,6 @@ agent_delivery_destroy(agent_delivery_t **self_p)
     agent_reach_destroy(&self->reach);
     crema_session_destroy(&self->session);
     crema_arena_destroy(&self->arena);
-    agent_inventory_clear(&self->inventory);
     free(self);
     *self_p = NULL;
 }

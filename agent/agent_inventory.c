@@ -1,7 +1,6 @@
 #include "agent_inventory.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "crema_log.h"
@@ -31,43 +30,13 @@ s_report_stream(agent_inventory_t *self, const crema_spool_stream_t *stream, int
                        CREMA_TEXT("why", crema_err_text(err)));
 }
 
-static bool
-s_make_room(agent_inventory_t *self, size_t n)
-{
-    if (n <= self->reported_size)
-        return true;
-    crema_id_t *grown = realloc(self->reported, 2 * n * sizeof *grown);
-    if (!grown)
-        return false;
-    self->reported = grown;
-    self->reported_size = 2 * n;
-    return true;
-}
-
-/* Reports every stream of ours to the session, and which of the streams reported before are
- * gone. Both lists are sorted by id. */
 static void
 s_report_streams(agent_inventory_t *self, int64_t now_ns)
 {
-    size_t count = crema_spool_count(self->spool), old = 0;
-    for (size_t i = 0; i < count; i++) {
-        const crema_spool_stream_t *stream = crema_spool_stream(self->spool, i);
-        for (; old < self->n_reported &&
-               crema_id_compare(&self->reported[old], &stream->stream_id) < 0;
-             old++)
-            crema_session_on_stream_gone(self->session, &self->reported[old]);
-        if (old < self->n_reported && crema_id_equal(&self->reported[old], &stream->stream_id))
-            old++;
-        if (s_is_ours(self, stream))
-            s_report_stream(self, stream, now_ns);
-    }
-    for (; old < self->n_reported; old++)
-        crema_session_on_stream_gone(self->session, &self->reported[old]);
-    self->n_reported = 0;
-    if (!s_make_room(self, count))
-        return; /* streams that go meanwhile stay in the session's table without anything to send */
-    for (size_t i = 0; i < count; i++)
-        self->reported[self->n_reported++] = crema_spool_stream(self->spool, i)->stream_id;
+    for (size_t i = 0; i < crema_spool_count(self->spool); i++)
+        if (s_is_ours(self, crema_spool_stream(self->spool, i)))
+            s_report_stream(self, crema_spool_stream(self->spool, i), now_ns);
+    crema_session_on_listed(self->session);
 }
 
 static const char *
@@ -127,11 +96,4 @@ agent_inventory_report(agent_inventory_t *self, int64_t now_ns)
     s_warn(self);
     s_report_streams(self, now_ns);
     s_report_faults(self);
-}
-
-void
-agent_inventory_clear(agent_inventory_t *self)
-{
-    free(self->reported);
-    self->reported = NULL;
 }

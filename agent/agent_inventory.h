@@ -9,18 +9,14 @@
 #include "crema_session.h"
 #include "crema_spool.h"
 
-/* Its owner sets the first four and clears the rest. */
+/* Its owner sets the first four; the rest begins as zero. */
 typedef struct {
     const crema_spool_t *spool;
     crema_session_t *session;
     crema_id_t run_id;      /* zero: all runs */
     uint64_t spool_limit_b; /* for the log */
-    crema_id_t *reported;   /* streams the session knows, in the spool's order */
-    size_t n_reported, reported_size;
     uint64_t warned_evicted, warned_errors, warned_foreign, warned_faults;
 } agent_inventory_t;
-
-void agent_inventory_clear(agent_inventory_t *self);
 
 /* After a scan of the spool. */
 void agent_inventory_report(agent_inventory_t *self, int64_t now_ns);

@@ -13,6 +13,7 @@ typedef struct {
     uint64_t trimmed; /* returned by the last trim */
     int64_t moved_ns; /* when recv_next moved, or the first record after a pause was sent */
     size_t index;     /* in `all` */
+    uint32_t seen;    /* the listing that last had it */
     bool placed;
     bool undelivered;  /* hi > committed */
     crema_link_t turn; /* in `turns` or `aside` */
@@ -23,6 +24,7 @@ struct crema_sender {
     crema_map_t *by_id;
     held_t **all;
     size_t n, capacity;
+    uint32_t listing;   /* number of the current one */
     crema_link_t turns; /* with a known position and something to send */
     crema_link_t aside; /* being sent, or not sendable now */
     crema_link_t trims;
@@ -107,6 +109,7 @@ crema_sender_hold(crema_sender_t *self, const crema_stream_row_t *row, bool *ret
         if (err != CREMA_OK)
             return err;
     }
+    held->seen = self->listing;
     held->row.run_id = row->run_id;
     held->row.first_avail = row->first_avail;
     if (row->hi > held->row.hi)
@@ -130,6 +133,17 @@ crema_sender_forget(crema_sender_t *self, const crema_id_t *stream_id)
     self->all[held->index] = self->all[--self->n];
     self->all[held->index]->index = held->index;
     free(held);
+}
+
+size_t
+crema_sender_forget_unseen(crema_sender_t *self)
+{
+    const size_t before = self->n;
+    for (size_t i = self->n; i-- > 0;)
+        if (self->all[i]->seen != self->listing)
+            crema_sender_forget(self, &self->all[i]->row.stream_id);
+    self->listing++;
+    return before - self->n;
 }
 
 void

@@ -26,6 +26,8 @@ void crema_sender_destroy(crema_sender_t **self_p);
 CREMA_MUST_CHECK crema_err_t crema_sender_hold(crema_sender_t *self, const crema_stream_row_t *row,
                                                bool *ret_new);
 void crema_sender_forget(crema_sender_t *self, const crema_id_t *stream_id);
+/* Forgets the streams that crema_sender_hold() did not get since the last call; returns how many. */
+size_t crema_sender_forget_unseen(crema_sender_t *self);
 
 /* A new session begins: the receiver's positions of all streams are unknown. */
 void crema_sender_begin_session(crema_sender_t *self);

@@ -180,6 +180,13 @@ crema_session_on_stream(crema_session_t *self, const crema_stream_row_t *row, in
 }
 
 void
+crema_session_on_listed(crema_session_t *self)
+{
+    if (crema_sender_forget_unseen(self->sender) > 0)
+        s_restart_table(self);
+}
+
+void
 crema_session_on_stream_gone(crema_session_t *self, const crema_id_t *stream_id)
 {
     crema_sender_forget(self->sender, stream_id);

@@ -95,6 +95,8 @@ void crema_session_set_interval(crema_session_t *self, int64_t heartbeat_ns);
 /* A stream as the spool holds it now; hi never shrinks. committed and recv_next of the row are ignored. */
 CREMA_MUST_CHECK crema_err_t crema_session_on_stream(crema_session_t *self,
                                                      const crema_stream_row_t *row, int64_t now_ns);
+/* Every stream that the spool holds was reported since the last call: forgets the others. */
+void crema_session_on_listed(crema_session_t *self);
 /* The spool no longer holds the stream: everything was committed and trimmed. */
 void crema_session_on_stream_gone(crema_session_t *self, const crema_id_t *stream_id);
 /* Reports what the scan could not read; at most CREMA_WIRE_FAULTS_MAX rows are copied. They are
