@@ -68,7 +68,7 @@ agg_ages_follow(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
     s_put(&self->over, &entry->over,
           phase >= CREMA_RUN_SEALED && !crema_list_is_empty(&entry->flows));
     if (phase == CREMA_RUN_SEALED)
-        agg_owner_release(self, entry);
+        agg_owner_release(entry);
     if (age == AGG_AGE_NONE)
         crema_list_remove(&entry->age);
     if (age != entry->age_of || !crema_list_is_linked(&entry->age))
@@ -90,7 +90,7 @@ agg_flow_unmark_listed(agg_core_t *self, agg_flow_t *flow)
     if (!flow->only_listed)
         return;
     self->n_only_listed--;
-    agg_owner_unlist(self, flow->entry);
+    agg_owner_list(flow->entry, (size_t)-1);
     flow->only_listed = false;
 }
 
@@ -125,7 +125,7 @@ void
 agg_entry_free(agg_core_t *self, agg_entry_t *entry)
 {
     crema_map_take(self->entries, &entry->run->run_id);
-    agg_owner_release(self, entry);
+    agg_owner_leave(self, entry);
     crema_list_remove(&entry->out);
     crema_list_remove(&entry->ending);
     crema_list_remove(&entry->filing);

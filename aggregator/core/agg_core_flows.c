@@ -23,7 +23,8 @@ agg_flow_get(agg_core_t *self, const crema_id_t *stream_id, const crema_id_t *ru
 size_t
 agg_flows_room_listed(const agg_core_t *self, const agg_entry_t *entry)
 {
-    size_t room = self->config.streams_max / OWNERS_SHARE, has = agg_owner_listed(self, entry);
+    size_t room = self->config.streams_max / OWNERS_SHARE;
+    size_t has = entry->owner ? entry->owner->n_only_listed : 0;
     if (entry->opened_by.as == CREMA_AS_ANY) /* without keys clients are indistinguishable */
         return self->config.streams_max;
     return has < room ? room - has : 0;
@@ -34,15 +35,13 @@ agg_flow_make_listed(agg_core_t *self, agg_entry_t *entry, const crema_id_t *str
                      int64_t now_ns)
 {
     agg_flow_t *flow = NULL;
-    if (self->n_only_listed < self->config.streams_max / 2 && agg_owner_list(self, entry)) {
+    if (self->n_only_listed < self->config.streams_max / 2)
         flow = agg_flow_make(self, stream_id, &entry->run->run_id, now_ns);
-        if (!flow)
-            agg_owner_unlist(self, entry);
-    }
     self->stats.refused += !flow;
     if (flow) {
         flow->only_listed = true;
         self->n_only_listed++;
+        agg_owner_list(entry, 1);
     }
     return flow;
 }

@@ -27,13 +27,12 @@ agg_key_learn(agg_core_t *self, const crema_run_msg_t *msg, int64_t now_ns)
             entry->want_seal = entry->want_lend = false;
         agg_run_forget_client(entry->run);
         agg_writers_discard(self, entry, now_ns);
-        agg_owner_release(self, entry);
+        agg_owner_leave(self, entry);
         agg_ages_follow(self, entry, now_ns);
     }
     self->from = (crema_principal_t){.as = CREMA_AS_CLIENT, .key = msg->owner};
     entry->has_opener = false;
     agg_owner_take(self, entry, 0);
-    agg_owner_follow(self, entry);
 }
 
 bool

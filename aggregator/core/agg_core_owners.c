@@ -25,11 +25,11 @@ s_has_too_much(const agg_core_t *self, agg_peer_t peer)
                      owner->bytes >= self->config.owner_bytes_max);
 }
 
-/* True if the run is open and has no owner yet. */
+/* True if the run is open and not in the sums of its owner yet. */
 static bool
-s_is_to_be_owned(const agg_entry_t *entry)
+s_is_to_be_counted(const agg_entry_t *entry)
 {
-    return !entry->owner && entry->run->phase < CREMA_RUN_SEALED;
+    return !entry->is_counted && entry->run->phase < CREMA_RUN_SEALED;
 }
 
 bool
@@ -55,7 +55,7 @@ agg_refusal(const agg_core_t *self, const agg_entry_t *entry, agg_peer_t peer,
     const crema_msg_t *was = entry->run->open_msg;
     if (opens && was && was->run.t_start_ns != msg->run.t_start_ns)
         return CREMA_REFUSED_OTHER_START;
-    bool is_taken = msg->type != CREMA_MSG_RUN_QUERY && s_is_to_be_owned(entry);
+    bool is_taken = msg->type != CREMA_MSG_RUN_QUERY && s_is_to_be_counted(entry);
     return is_taken && s_has_too_much(self, peer) ? CREMA_REFUSED_QUOTA : CREMA_REFUSED_NOT;
 }
 
@@ -100,13 +100,6 @@ s_get(agg_core_t *self, const crema_id_t *key)
     return owner;
 }
 
-static void
-s_free_if_idle(agg_core_t *self, agg_owner_t *owner)
-{
-    if (owner->runs == 0 && owner->n_only_listed == 0)
-        free(crema_map_take(self->owners, &owner->key));
-}
-
 void
 agg_owner_take(agg_core_t *self, agg_entry_t *entry, agg_peer_t peer)
 {
@@ -114,75 +107,53 @@ agg_owner_take(agg_core_t *self, agg_entry_t *entry, agg_peer_t peer)
         entry->has_opener = true;
         entry->opened_by = self->from;
     }
-    if (!s_is_to_be_owned(entry))
-        return;
     crema_id_t key = s_key(self, peer);
-    agg_owner_t *owner = s_get(self, &key);
-    if (!owner)
-        return; /* taken without being counted */
-    owner->runs++;
-    owner->bytes += entry->bytes;
-    entry->owner = owner;
+    if (!entry->owner && (entry->owner = s_get(self, &key))) {
+        entry->owner->entries++;
+        entry->owner->n_only_listed += entry->n_only_listed;
+    }
+    if (!entry->owner || !s_is_to_be_counted(entry))
+        return; /* without memory it is not counted */
+    entry->is_counted = true;
+    entry->owner->runs++;
+    entry->owner->bytes += entry->bytes;
 }
 
 void
-agg_owner_release(agg_core_t *self, agg_entry_t *entry)
+agg_owner_release(agg_entry_t *entry)
+{
+    if (!entry->is_counted)
+        return;
+    entry->is_counted = false;
+    entry->owner->runs--;
+    entry->owner->bytes -= entry->bytes;
+}
+
+void
+agg_owner_leave(agg_core_t *self, agg_entry_t *entry)
 {
     agg_owner_t *owner = entry->owner;
+    agg_owner_release(entry);
+    entry->owner = NULL;
     if (!owner)
         return;
-    entry->owner = NULL;
-    owner->runs--;
-    owner->bytes -= entry->bytes;
-    s_free_if_idle(self, owner);
+    owner->n_only_listed -= entry->n_only_listed;
+    if (--owner->entries == 0)
+        free(crema_map_take(self->owners, &owner->key));
 }
 
 void
 agg_owner_add_bytes(agg_entry_t *entry, uint64_t bytes)
 {
     entry->bytes += bytes;
-    if (entry->owner)
+    if (entry->is_counted)
         entry->owner->bytes += bytes;
 }
 
-size_t
-agg_owner_listed(const agg_core_t *self, const agg_entry_t *entry)
-{
-    const agg_owner_t *owner = crema_map_find(self->owners, &entry->opened_by.key);
-    return owner ? owner->n_only_listed : 0;
-}
-
-bool
-agg_owner_list(agg_core_t *self, agg_entry_t *entry)
-{
-    if (!entry->lister)
-        entry->lister = s_get(self, &entry->opened_by.key);
-    if (!entry->lister)
-        return false;
-    entry->n_only_listed++;
-    entry->lister->n_only_listed++;
-    return true;
-}
-
 void
-agg_owner_unlist(agg_core_t *self, agg_entry_t *entry)
+agg_owner_list(agg_entry_t *entry, size_t n)
 {
-    agg_owner_t *lister = entry->lister;
-    entry->n_only_listed--;
-    lister->n_only_listed--;
-    if (entry->n_only_listed == 0)
-        entry->lister = NULL;
-    s_free_if_idle(self, lister);
-}
-
-void
-agg_owner_follow(agg_core_t *self, agg_entry_t *entry)
-{
-    agg_owner_t *was = entry->lister, *is = was ? s_get(self, &entry->opened_by.key) : NULL;
-    if (!is)
-        return;
-    was->n_only_listed -= entry->n_only_listed;
-    is->n_only_listed += entry->n_only_listed;
-    entry->lister = is;
-    s_free_if_idle(self, was);
+    entry->n_only_listed += n;
+    if (entry->owner)
+        entry->owner->n_only_listed += n;
 }

@@ -97,11 +97,11 @@ typedef enum {
     AGG_AGES,
 } agg_age_t;
 
-/* Open runs of a client: of one key, or of one connection without keys. Exists while any count
- * is not 0. */
+/* A client: one key, or one connection without keys. Exists while there is a run of it. */
 typedef struct {
     crema_id_t key;
-    uint64_t runs, bytes;
+    size_t entries;       /* its runs, also finished ones */
+    uint64_t runs, bytes; /* of open runs */
     size_t n_only_listed; /* streams known only from its lists, also of finished runs */
 } agg_owner_t;
 
@@ -126,7 +126,8 @@ typedef struct {
     agg_age_t age_of;    /* the list it is in */
     int64_t since_ns;    /* start of its age: last record or client message, or its file */
     int64_t since_real_ns;
-    agg_owner_t *owner;          /* owner of the open run; NULL: unknown, or finished */
+    agg_owner_t *owner;          /* NULL: unknown */
+    bool is_counted;             /* in the owner's sums of open runs */
     crema_principal_t opened_by; /* by the first RUN_OPEN or RUN_END */
     bool has_opener;
     uint64_t bytes; /* of its records; part of the owner's sum */
@@ -145,7 +146,6 @@ typedef struct {
     uint64_t n_events;              /* see agg_config_t.counts_events */
     agg_list_t list;
     size_t n_only_listed; /* streams known only from its list */
-    agg_owner_t *lister;  /* owner in whose sum they are; NULL: none */
     bool revoked;         /* opened_by was revoked; the run is ended at once */
     bool was_asked;       /* its client has sent this aggregator a message */
     bool is_full;         /* the sink keeps only first and last records of its streams */
@@ -412,18 +412,15 @@ crema_refusal_t agg_refusal(const agg_core_t *self, const agg_entry_t *entry, ag
                             const crema_msg_t *msg);
 /* Text of a refusal: one sentence, borrowed until the next call. */
 const char *agg_refusal_text(agg_core_t *self, crema_refusal_t refusal);
-/* Makes the client the owner of the run. */
+/* Makes the client the owner of the run, and counts the run while it is open. */
 void agg_owner_take(agg_core_t *self, agg_entry_t *entry, agg_peer_t peer);
 /* The run is finished: the client may open another. */
-void agg_owner_release(agg_core_t *self, agg_entry_t *entry);
+void agg_owner_release(agg_entry_t *entry);
+/* It is not the client's any more. */
+void agg_owner_leave(agg_core_t *self, agg_entry_t *entry);
 void agg_owner_add_bytes(agg_entry_t *entry, uint64_t bytes);
-/* Streams known only from lists, over all runs of this run's owner. */
-size_t agg_owner_listed(const agg_core_t *self, const agg_entry_t *entry);
-/* Counts one more for this run; false: out of memory. */
-bool agg_owner_list(agg_core_t *self, agg_entry_t *entry);
-void agg_owner_unlist(agg_core_t *self, agg_entry_t *entry);
-/* Another key opened the run: moves these streams to its owner's sum. */
-void agg_owner_follow(agg_core_t *self, agg_entry_t *entry);
+/* Counts `n` more streams that are known only from the run's list; -1: one less. */
+void agg_owner_list(agg_entry_t *entry, size_t n);
 
 /* agg_core_ages.c */
 /* Ends the runs whose owner's key was revoked. */
