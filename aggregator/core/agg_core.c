@@ -128,8 +128,7 @@ agg_core_on_bad(agg_core_t *self, agg_peer_t peer, crema_err_t why)
 {
     self->stats.bad_messages++;
     if (why == CREMA_EVERSION)
-        agg_reply(self, &(agg_reply_t){
-                            .peer = peer, .type = CREMA_MSG_FENCE, .reason = CREMA_FENCE_VERSION});
+        agg_fence(self, peer, CREMA_FENCE_VERSION, 0);
 }
 
 void

@@ -44,19 +44,10 @@ s_plan(agg_core_t *self, agg_client_t *client, int64_t now_ns)
 }
 
 static void
-s_fence(agg_core_t *self, agg_peer_t peer, crema_fence_reason_t reason, uint32_t retry_after_ms)
-{
-    agg_reply(self, &(agg_reply_t){.peer = peer,
-                                   .type = CREMA_MSG_FENCE,
-                                   .reason = reason,
-                                   .retry_after_ms = retry_after_ms});
-}
-
-static void
 s_not_admitted(agg_core_t *self, agg_peer_t peer, uint32_t retry_after_ms)
 {
-    agg_reply(self, &(agg_reply_t){
-                        .peer = peer, .type = CREMA_MSG_WELCOME, .retry_after_ms = retry_after_ms});
+    agg_reply(self, peer,
+              &(crema_msg_t){.type = CREMA_MSG_WELCOME, .welcome.retry_after_ms = retry_after_ms});
 }
 
 void
@@ -216,7 +207,7 @@ static agg_client_t *
 s_admit(agg_core_t *self, agg_peer_t peer, const crema_hello_t *hello, int64_t now_ns)
 {
     if (hello->ver_min > CREMA_WIRE_VERSION || hello->ver_max < CREMA_WIRE_VERSION_MIN) {
-        s_fence(self, peer, CREMA_FENCE_VERSION, 0);
+        agg_fence(self, peer, CREMA_FENCE_VERSION, 0);
         return NULL;
     }
     agg_client_t *client = s_client_get(self, &hello->agent_id, now_ns);
@@ -244,18 +235,18 @@ s_admit(agg_core_t *self, agg_peer_t peer, const crema_hello_t *hello, int64_t n
     bool had_session = client->has_session;
     switch (agg_agent_on_hello(client->agent, hello, now_ns, &retry_after_ms)) {
     case AGG_HELLO_TOO_OFTEN:
-        s_fence(self, peer, CREMA_FENCE_QUOTA, retry_after_ms);
+        agg_fence(self, peer, CREMA_FENCE_QUOTA, retry_after_ms);
         return NULL;
     case AGG_HELLO_CLONE:
         if (had_session)
-            s_fence(self, old_peer, CREMA_FENCE_CLONE, 0);
-        s_fence(self, peer, CREMA_FENCE_CLONE, 0);
+            agg_fence(self, old_peer, CREMA_FENCE_CLONE, 0);
+        agg_fence(self, peer, CREMA_FENCE_CLONE, 0);
         agg_client_end_session(self, client);
         s_note_event(self, client, AGG_EVENT_AGENT_FENCED);
         return NULL;
     case AGG_HELLO_SUPERSEDES:
         if (had_session && old_peer != peer)
-            s_fence(self, old_peer, CREMA_FENCE_SUPERSEDED, 0);
+            agg_fence(self, old_peer, CREMA_FENCE_SUPERSEDED, 0);
         break;
     case AGG_HELLO_ADMIT:
         break;
@@ -392,7 +383,7 @@ s_on_data(agg_core_t *self, agg_client_t *client, const crema_data_t *data, int6
     bool within = agg_credit_receive(self->credit, &client->account, data->frames_bytes);
     agg_due_sent(self, client, now_ns);
     if (!within && client->account.abuses >= ABUSES_MAX) {
-        s_fence(self, client->peer, CREMA_FENCE_CREDIT_ABUSE, ABUSE_RETRY_MS);
+        agg_fence(self, client->peer, CREMA_FENCE_CREDIT_ABUSE, ABUSE_RETRY_MS);
         agg_client_end_session(self, client);
         s_note_event(self, client, AGG_EVENT_AGENT_FENCED);
         return;
@@ -447,7 +438,7 @@ agg_agents_on_message(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg,
     agg_client_t *client = crema_map_find(self->peers, &key);
     if (!client || !client->has_session || client->leaving ||
         msg->session != self->config.session) {
-        s_fence(self, peer, CREMA_FENCE_UNKNOWN, 0);
+        agg_fence(self, peer, CREMA_FENCE_UNKNOWN, 0);
         return;
     }
     agg_agent_on_heard(client->agent, now_ns);

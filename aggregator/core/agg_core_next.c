@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <string.h>
 
 #include "agg_core_private.h"
 
@@ -58,24 +59,16 @@ s_say_reply(agg_core_t *self, agg_action_t *ret_action)
 {
     if (self->n_replies == 0)
         return false;
-    agg_reply_t reply = self->replies[0];
+    const agg_reply_t reply = self->replies[0];
     self->n_replies--;
-    for (size_t i = 0; i < self->n_replies; i++)
-        self->replies[i] = self->replies[i + 1];
-    if (reply.type == CREMA_MSG_FENCE) {
-        self->msg.fence.reason = reply.reason;
-        self->msg.fence.retry_after_ms = reply.retry_after_ms;
-        self->msg.fence.run_id = reply.run_id;
-    } else if (reply.type == CREMA_MSG_WELCOME) {
-        self->msg.welcome = (crema_welcome_t){.retry_after_ms = reply.retry_after_ms};
-    } else {
-        self->msg.run_state = (crema_run_state_t){.run_id = reply.run_id,
-                                                  .refusal = reply.refusal,
-                                                  .error = agg_refusal_text(self, reply.refusal),
-                                                  .trouble = agg_sink_trouble(self),
-                                                  .t_now_ns = self->real_ns};
+    memmove(self->replies, self->replies + 1, self->n_replies * sizeof reply);
+    self->msg = reply.msg;
+    if (reply.msg.type == CREMA_MSG_RUN_STATE) {
+        self->msg.run_state.error = agg_refusal_text(self, reply.msg.run_state.refusal);
+        self->msg.run_state.trouble = agg_sink_trouble(self);
+        self->msg.run_state.t_now_ns = self->real_ns;
     }
-    return s_to_peer(self, reply.peer, reply.type, ret_action);
+    return s_to_peer(self, reply.peer, reply.msg.type, ret_action);
 }
 
 /* ---------------------------------------------------------------- agents */

@@ -11,22 +11,29 @@ agg_peer_key(agg_peer_t peer)
 }
 
 void
-agg_reply(agg_core_t *self, const agg_reply_t *reply)
+agg_reply(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg)
 {
-    self->stats.fences += reply->type == CREMA_MSG_FENCE;
     if (self->n_replies == AGG_REPLIES_MAX) { /* dropped: the peer asks again */
         self->stats.refused++;
         return;
     }
-    self->replies[self->n_replies++] = *reply;
+    self->replies[self->n_replies++] = (agg_reply_t){peer, *msg};
+}
+
+void
+agg_fence(agg_core_t *self, agg_peer_t peer, crema_fence_reason_t reason, uint32_t retry_after_ms)
+{
+    self->stats.fences++;
+    agg_reply(self, peer,
+              &(crema_msg_t){.type = CREMA_MSG_FENCE,
+                             .fence = {.reason = reason, .retry_after_ms = retry_after_ms}});
 }
 
 void
 agg_refuse_principal(agg_core_t *self, agg_peer_t peer)
 {
     self->stats.not_allowed++;
-    agg_reply(self, &(agg_reply_t){
-                        .peer = peer, .type = CREMA_MSG_FENCE, .reason = CREMA_FENCE_PRINCIPAL});
+    agg_fence(self, peer, CREMA_FENCE_PRINCIPAL, 0);
 }
 
 void

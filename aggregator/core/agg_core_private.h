@@ -175,11 +175,7 @@ typedef struct {
 /* A short answer to a peer, which may not be an agent. */
 typedef struct {
     agg_peer_t peer;
-    crema_msg_type_t type; /* FENCE, WELCOME (not admitted), RUN_STATE (unknown run) */
-    crema_fence_reason_t reason;
-    uint32_t retry_after_ms;
-    crema_id_t run_id;
-    crema_refusal_t refusal; /* RUN_STATE */
+    crema_msg_t msg; /* FENCE, WELCOME (not admitted), RUN_STATE (refused); its texts come later */
 } agg_reply_t;
 
 /* Agents by the time at which silence may change their state: a wheel of slots of a twentieth of
@@ -249,7 +245,9 @@ agg_sink_takes(const agg_core_t *self)
 }
 
 /* agg_core_peers.c */
-void agg_reply(agg_core_t *self, const agg_reply_t *reply);
+void agg_reply(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg);
+void agg_fence(agg_core_t *self, agg_peer_t peer, crema_fence_reason_t reason,
+               uint32_t retry_after_ms);
 /* Answers FENCE(PRINCIPAL) and counts it. */
 void agg_refuse_principal(agg_core_t *self, agg_peer_t peer);
 crema_id_t agg_peer_key(agg_peer_t peer);

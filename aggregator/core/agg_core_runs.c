@@ -178,10 +178,9 @@ s_refuse(agg_core_t *self, agg_peer_t peer, const crema_id_t *run_id, crema_refu
 {
     self->stats.refused += refusal != CREMA_REFUSED_UNKNOWN_RUN;
     self->stats.not_allowed += refusal == CREMA_REFUSED_OTHER_KEY;
-    agg_reply(self, &(agg_reply_t){.peer = peer,
-                                   .type = CREMA_MSG_RUN_STATE,
-                                   .run_id = *run_id,
-                                   .refusal = refusal});
+    agg_reply(self, peer,
+              &(crema_msg_t){.type = CREMA_MSG_RUN_STATE,
+                             .run_state = {.run_id = *run_id, .refusal = refusal}});
 }
 
 void
