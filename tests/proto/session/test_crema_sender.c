@@ -103,6 +103,28 @@ must_free_what_is_committed_and_held(void **state)
 }
 
 static void
+must_forget_what_a_listing_lacks(void **state)
+{
+    (void)state;
+    crema_sender_t *sender = s_sender();
+    crema_stream_row_t row;
+    s_hold(sender, 1, 5);
+    s_hold(sender, 2, 5);
+    s_hold(sender, 3, 5);
+    assert_int_equal(crema_sender_forget_unseen(sender), 0);
+    s_hold(sender, 2, 5);
+    assert_int_equal(crema_sender_forget_unseen(sender), 2);
+    assert_int_equal(crema_sender_count(sender), 1);
+    assert_int_equal(crema_sender_undelivered(sender), 1);
+    assert_int_equal(crema_sender_rows(sender, 0, &row, 1), 1);
+    crema_id_t two = s_id(2);
+    assert_true(crema_id_equal(&row.stream_id, &two));
+    assert_int_equal(crema_sender_forget_unseen(sender), 1);
+    assert_int_equal(crema_sender_count(sender), 0);
+    crema_sender_destroy(&sender);
+}
+
+static void
 must_go_back_only_where_nothing_moved(void **state)
 {
     (void)state;
@@ -189,6 +211,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(must_give_turns_in_turn),
         cmocka_unit_test(must_free_what_is_committed_and_held),
+        cmocka_unit_test(must_forget_what_a_listing_lacks),
         cmocka_unit_test(must_go_back_only_where_nothing_moved),
         cmocka_unit_test(must_start_over_in_a_new_session_with_what_the_store_has),
         cmocka_unit_test(must_show_every_stream_and_refuse_one_too_many),
