@@ -38,7 +38,7 @@ s_send_full_runs(sink_t *self)
     size_t cursor = 0;
     for (const sink_run_t *run; (run = sink_store_next(self->store, &cursor)) != NULL;) {
         crema_msg_t msg = {.type = CREMA_MSG_FULL, .full.run_id = run->run_id};
-        if (run->is_full && run->revision == 0)
+        if (run->is_full && run->state.revision == 0)
             sink_peers_broadcast(self->peers, &msg);
     }
 }
@@ -138,7 +138,7 @@ s_abandon(sink_t *self)
         return true;
     const int64_t real_ns = crema_clock_real_ns();
     const crema_id_t run_id = run->run_id;
-    if (run->life == CREMA_LIFE_ENDED)
+    if (run->state.life == CREMA_LIFE_ENDED)
         reason.text = "its client ended it, and no aggregator gave a verdict";
     const crema_run_msg_t msg = {.run_id = run_id,
                                  .t_end_ns = run->t_news_ns ? run->t_news_ns : real_ns,

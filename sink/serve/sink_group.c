@@ -14,7 +14,7 @@ sink_group_on_group(void *context, const sink_store_group_t *group)
     self->counts.committed_bytes += group->bytes;
     crema_histogram_add(&self->counts.sync, group->took_ns);
     crema_histogram_add(&self->counts.latency, group->waited_ns);
-    if (!self->views || group->run->seal_asked)
+    if (!self->views || group->run->state.seal_asked)
         return;
     crema_err_t ignored = sink_views_feed(self->views, &group->run->run_id, group->end);
     (void)ignored; /* a run continues without a live file */

@@ -88,13 +88,15 @@ s_send_rows(sink_t *self, size_t peer, const crema_stream_row_t *rows, size_t n)
 static void
 s_send_owner(sink_t *self, size_t peer, const sink_run_t *run)
 {
-    if (crema_id_is_zero(&run->owner) || run->freed)
+    if (crema_id_is_zero(&run->state.owner) || run->freed)
         return;
     crema_msg_t msg = {
         .type = CREMA_MSG_RUN_OPEN,
-        .run = {.run_id = run->run_id, .owner = run->owner, .t_end_ns = run->t_sealed_ns},
+        .run = {.run_id = run->run_id,
+                .owner = run->state.owner,
+                .t_end_ns = run->state.t_sealed_ns},
     };
-    memcpy(msg.run.agent_key, run->agent_key, sizeof msg.run.agent_key);
+    memcpy(msg.run.agent_key, run->state.agent_key, sizeof msg.run.agent_key);
     sink_peers_send(self->peers, peer, &msg);
 }
 
@@ -292,7 +294,7 @@ static void
 s_on_clock(sink_t *self, const crema_clock_sample_t *sample)
 {
     const sink_run_t *run = sink_store_find(self->store, &sample->run_id);
-    bool is_sealed = run && run->revision > 0 && !run->late;
+    bool is_sealed = run && run->state.revision > 0 && !run->state.late;
     if (!run || run->freed || run->aside || is_sealed || self->space == SINK_SPACE_FULL)
         return;
     if (sink_store_clock(self->store, sample, crema_clock_real_ns()) != CREMA_OK)

@@ -98,7 +98,8 @@ s_pace(sink_sealing_t *self, const crema_id_t *run_id)
 static bool
 s_is_due(const sink_sealing_t *self, const sink_run_t *run, int64_t mono_ns)
 {
-    if (!run->seal_asked || run->freed || run->aside || (run->revision > 0 && !run->late))
+    if (!run->state.seal_asked || run->freed || run->aside ||
+        (run->state.revision > 0 && !run->state.late))
         return false;
     const pace_t *pace = crema_map_find(self->paces, &run->run_id);
     if (pace && crema_list_is_linked(&pace->queued))
@@ -143,7 +144,7 @@ s_go_on(sink_sealing_t *self)
     for (pace_t *pace; (pace = CREMA_LIST_FIRST(&self->queue, pace_t, queued)) != NULL;) {
         const sink_run_t *run = sink_store_find(self->store, &pace->run_id);
         s_paths(self, &pace->run_id, journal, output);
-        if (run && run->seal_asked && !run->freed && !run->aside &&
+        if (run && run->state.seal_asked && !run->freed && !run->aside &&
             sink_sealer_start(self->sealer, &run->run_id, run->durable_news, journal, output) !=
                 CREMA_OK)
             return;
@@ -182,7 +183,7 @@ s_forget(sink_sealing_t *self, int64_t mono_ns)
     pace_t *pace;
     while ((pace = crema_map_next(self->paces, &cursor))) {
         const sink_run_t *run = sink_store_find(self->store, &pace->run_id);
-        if (run && !run->freed && (run->late || run->revision == 0))
+        if (run && !run->freed && (run->state.late || run->state.revision == 0))
             continue;
         if (run && !run->freed && mono_ns - pace->file_at_ns < REST_NS)
             continue;
@@ -201,7 +202,7 @@ sink_sealing_tick(sink_sealing_t *self, int64_t mono_ns)
         if (!s_is_due(self, run, mono_ns))
             continue;
         pace_t *pace = crema_map_find(self->paces, &run->run_id);
-        if (!pace && run->revision > 0)
+        if (!pace && run->state.revision > 0)
             pace = s_pace(self, &run->run_id);
         if (!pace || pace->failures > 0 || s_is_ripe(pace, run, mono_ns))
             s_start(self, run);
@@ -339,7 +340,8 @@ sink_sealing_answer(sink_sealing_t *self, const crema_id_t *run_id, uint8_t **re
     const sink_run_t *run = sink_store_find(self->store, run_id);
     const pace_t *pace = crema_map_find(self->paces, run_id);
     crema_msg_t msg = {.type = CREMA_MSG_SEALED, .sealed = {.run_id = *run_id}};
-    if (run && run->life == CREMA_LIFE_ENDED && run->revision > 0 && !run->seal_asked)
+    if (run && run->state.life == CREMA_LIFE_ENDED && run->state.revision > 0 &&
+        !run->state.seal_asked)
         return false; /* the existing file does not contain the run's end */
     if (run && run->freed)
         msg.sealed.error = "the run was sealed and its journal is no longer kept";
@@ -348,7 +350,7 @@ sink_sealing_answer(sink_sealing_t *self, const crema_id_t *run_id, uint8_t **re
     else if (pace && pace->failures > 0)
         msg.sealed.error = pace->why;
     else
-        return run && run->revision > 0 &&
+        return run && run->state.revision > 0 &&
                sink_store_answer(self->store, run_id, ret_bytes, ret_size) == CREMA_OK;
     return crema_wire_encode(&msg, ret_bytes, ret_size) == CREMA_OK;
 }

@@ -25,6 +25,7 @@
 
 #include "crema_error.h"
 #include "crema_id.h"
+#include "crema_life.h"
 #include "crema_wire.h"
 
 #define SINK_SEGMENT_BYTES (16u << 20)     /* when it is longer, a new segment begins */
@@ -69,14 +70,17 @@ typedef struct {
     int64_t revision;      /* of the last SEALED; 0: none */
     int64_t t_sealed_ns;   /* real time of that SEALED */
     int64_t age_sealed_ns; /* the store's service time at that SEALED; 0: unknown */
-    uint32_t said_open, said_end, said_seal; /* checksums of the last message of each type */
-    uint32_t seal_asked : 1, late : 1;
+    /* Checksums of the last RUN_OPEN, RUN_END and RUN_SEAL, without the time of the verdict; 0: none
+     * yet. */
+    uint32_t said_open, said_end, said_seal;
+    uint32_t seal_asked : 1; /* a RUN_SEAL is in the journal, and no RUN_END after it */
+    uint32_t late : 1;       /* records or another RUN_SEAL came after the last SEALED */
     uint32_t no_flags : 30;
     uint64_t n_marks;
-    uint32_t life; /* crema_life_t */
+    crema_life_t life; /* not checked */
     uint32_t unused;
-    crema_id_t owner;
-    uint8_t agent_key[CREMA_WIRE_KEY_BYTES];
+    crema_id_t owner; /* the key that opened the run; zero: no keys, or not opened */
+    uint8_t agent_key[CREMA_WIRE_KEY_BYTES]; /* of its own agents, from RUN_OPEN; zero: none */
 } sink_journal_state_t;
 
 /* The state of one stream in a checkpoint. */

@@ -18,7 +18,7 @@ s_note_news(sink_store_run_t *run, int64_t t_real_ns)
     run->shown.news++;
     run->shown.t_news_ns = t_real_ns;
     sink_store_note_life(run, CREMA_LIFE_NEWS);
-    run->shown.late = run->shown.revision > 0;
+    run->shown.state.late = run->shown.state.revision > 0;
 }
 
 static crema_err_t
@@ -67,7 +67,7 @@ s_append(sink_store_t *self, sink_store_run_t *run, const crema_data_t *put,
         .agent_id = put->agent_id,
         .first_seq = rest.first_seq,
         .n = rest.n,
-        .late = run->shown.seal_asked,
+        .late = run->shown.state.seal_asked,
         .frames = rest.frames,
         .frames_bytes = rest.frames_bytes,
         .t_recv_ns = t_real_ns,
@@ -115,8 +115,8 @@ sink_store_put(sink_store_t *self, const crema_data_t *put, int64_t t_real_ns,
 static bool
 s_is_denied(const sink_store_run_t *run, const crema_id_t *key)
 {
-    return !crema_id_is_zero(key) && !crema_id_is_zero(&run->shown.owner) &&
-           !crema_id_equal(key, &run->shown.owner);
+    return !crema_id_is_zero(key) && !crema_id_is_zero(&run->shown.state.owner) &&
+           !crema_id_equal(key, &run->shown.state.owner);
 }
 
 /* True if the message fits the run's state. A run that ended without a verdict may be sealed as
@@ -126,9 +126,10 @@ s_is_possible(const sink_run_t *run, crema_msg_type_t type, const crema_run_msg_
               crema_life_t *ret_life)
 {
     crema_life_event_t event = crema_life_event(type, msg);
-    if (event == CREMA_LIFE_SILENCE && run->life == CREMA_LIFE_ENDED && !run->seal_asked)
+    if (event == CREMA_LIFE_SILENCE && run->state.life == CREMA_LIFE_ENDED &&
+        !run->state.seal_asked)
         event = CREMA_LIFE_END;
-    return crema_life_step(run->life, event, ret_life) == CREMA_OK;
+    return crema_life_step(run->state.life, event, ret_life) == CREMA_OK;
 }
 
 /* Journals the cost as a RUN_OPEN that changes only attributes. */
@@ -168,7 +169,7 @@ sink_store_run_msg(sink_store_t *self, crema_msg_type_t type, const crema_run_ms
         if (err != CREMA_OK)
             return err;
         /* A file that is being made does not contain what was said meanwhile. */
-        bool matters = type == CREMA_MSG_RUN_SEAL || run->shown.life != life;
+        bool matters = type == CREMA_MSG_RUN_SEAL || run->shown.state.life != life;
         sink_store_note_message(run, type, msg, fingerprint);
         if (matters)
             s_note_news(run, t_real_ns);
@@ -230,11 +231,11 @@ sink_store_sealed(sink_store_t *self, const crema_id_t *run_id, const sink_journ
     if (err != CREMA_OK)
         return err;
     sink_store_touch(self, run);
-    run->shown.revision = sealed->revision;
-    run->shown.t_sealed_ns = t_real_ns;
-    run->shown.late = false;
+    run->shown.state.revision = sealed->revision;
+    run->shown.state.t_sealed_ns = t_real_ns;
+    run->shown.state.late = false;
     sink_store_note_life(run, CREMA_LIFE_FILE);
-    run->age_sealed_ns = self->age_ns;
+    run->shown.state.age_sealed_ns = self->age_ns;
     return CREMA_OK;
 }
 

@@ -29,7 +29,6 @@
 #include "crema_cost.h"
 #include "crema_error.h"
 #include "crema_id.h"
-#include "crema_life.h"
 #include "crema_wire.h"
 #include "sink_commit.h"
 #include "sink_journal.h"
@@ -39,20 +38,13 @@ typedef struct sink_store sink_store_t;
 /* A run as its journal describes it. */
 typedef struct {
     crema_id_t run_id;
-    crema_life_t life;
-    bool seal_asked;     /* a RUN_SEAL is in the journal, and no RUN_END after it */
-    int64_t revision;    /* of the last SEALED in the journal, 0: none */
-    int64_t t_sealed_ns; /* real time of that SEALED */
-    bool late;           /* records or another RUN_SEAL came after that SEALED */
-    bool freed;          /* its journal is gone: it accepts nothing more */
-    bool is_full;        /* it has reached the limit of a run since this start: records are lost */
-    const char *aside;   /* why its journal cannot be read, with the file; NULL: it is readable */
-    uint64_t news;       /* PUTs and RUN_SEALs appended since the store was opened */
+    sink_journal_state_t state; /* as of its next checkpoint */
+    bool freed;                 /* its journal is gone: it accepts nothing more */
+    bool is_full;      /* it has reached the limit of a run since this start: records are lost */
+    const char *aside; /* why its journal cannot be read, with the file; NULL: it is readable */
+    uint64_t news;     /* PUTs and RUN_SEALs appended since the store was opened */
     uint64_t durable_news; /* those of them that are durable */
     int64_t t_news_ns;     /* real time of the last of them; 0: none */
-    crema_id_t owner;      /* the key that opened it; zero: no keys, or not opened */
-    uint8_t
-        agent_key[CREMA_WIRE_KEY_BYTES]; /* key of the run's own agents from RUN_OPEN; zero: none */
 } sink_run_t;
 
 /* An event for the log. */

@@ -41,8 +41,8 @@ bool
 sink_store_is_over(const sink_run_t *run)
 {
     crema_life_t closed;
-    return run->revision > 0 && !run->late &&
-           crema_life_step(run->life, CREMA_LIFE_AGE, &closed) == CREMA_OK;
+    return run->state.revision > 0 && !run->state.late &&
+           crema_life_step(run->state.life, CREMA_LIFE_AGE, &closed) == CREMA_OK;
 }
 
 bool

@@ -46,13 +46,9 @@ typedef struct {
     int64_t heard_ns;                      /* monotonic time of its last sign; 0: none yet */
     size_t place;                          /* index in the array of live runs */
     int64_t age_used_ns;                   /* time of service when it was last used */
-    int64_t age_sealed_ns;                 /* time of service at the last SEALED; 0: unknown */
     char *cause;                           /* why it is set aside; shown.aside points here */
     sink_journal_state_t durable, written; /* as of the last sync, and of the last write */
-    /* Checksums of the last RUN_OPEN, RUN_END and RUN_SEAL, without the time of the verdict; 0:
-     * none yet. */
-    uint32_t said_open, said_end, said_seal;
-    uint32_t *said_writers; /* the same for the parts of the list of writers, by number */
+    uint32_t *said_writers; /* checksums of the parts of the list of writers, by number */
     uint32_t n_said_writers;
     uint64_t
         list_changed_b; /* bytes of changed parts, since this start and in the newest segment */
@@ -146,9 +142,6 @@ void sink_store_end_scrub(sink_store_run_t *run);
 
 /* ---- sink_store_state.c */
 
-/* Copies the state in a checkpoint to a run, and the state of a run to a checkpoint. */
-void sink_store_take_state(sink_store_run_t *run, const sink_journal_state_t *state);
-sink_journal_state_t sink_store_state(const sink_store_run_t *run);
 /* The checkpoint of a run, for its journal. */
 sink_journal_head_t sink_store_head(sink_store_t *self);
 /* Opens the run's journal and takes its state and the watermarks of its streams from it. */

@@ -69,7 +69,7 @@ s_enter_resting(sink_store_t *self, sink_store_run_t *run)
     run->stage = SINK_STAGE_RESTING;
     self->n_resting++;
     self->resting_bytes += run->bytes;
-    if (self->oldest && run->age_sealed_ns < self->oldest->age_sealed_ns)
+    if (self->oldest && run->shown.state.age_sealed_ns < self->oldest->shown.state.age_sealed_ns)
         self->oldest = run;
 }
 
@@ -153,10 +153,10 @@ s_read(sink_store_t *self, sink_store_run_t *run, char where[PATH_MAX])
     s_note_report(self, run, path, &report);
     if (was_aside)
         sink_store_tell(self, SINK_STORE_BACK, &run->shown.run_id, "%s", path);
-    if (run->shown.revision > 0 && run->age_sealed_ns == 0)
-        run->age_sealed_ns = self->age_ns;
+    if (run->shown.state.revision > 0 && run->shown.state.age_sealed_ns == 0)
+        run->shown.state.age_sealed_ns = self->age_ns;
     run->age_used_ns = self->age_ns;
-    run->durable = sink_store_state(run);
+    run->durable = run->shown.state;
     if (sink_journal_position(journal).segment >
         1) /* what lies before the checkpoint was not read */
         sink_store_scrub(self, run);
@@ -184,13 +184,12 @@ s_peek(sink_store_t *self, sink_store_run_t *run)
                                         &self->store_id, &run->shown.run_id, &state, &bytes, where);
     if (err != CREMA_OK)
         return err;
-    const sink_run_t shown = {
-        .revision = state.revision, .late = state.late, .life = (crema_life_t)state.life};
+    const sink_run_t shown = {.state = state};
     if (state.life >= CREMA_LIFE_COUNT || !sink_store_is_over(&shown))
         return CREMA_ENOENT;
-    sink_store_take_state(run, &state);
-    if (run->age_sealed_ns == 0)
-        run->age_sealed_ns = self->age_ns;
+    run->shown.state = state;
+    if (run->shown.state.age_sealed_ns == 0)
+        run->shown.state.age_sealed_ns = self->age_ns;
     s_set_bytes(self, run, bytes);
     s_enter_resting(self, run);
     return CREMA_OK;
@@ -222,7 +221,7 @@ sink_store_find(sink_store_t *self, const crema_id_t *run_id)
         if (!sink_store_is_freed(self, run_id))
             return NULL;
         self->shown_freed =
-            (sink_run_t){.run_id = *run_id, .freed = true, .life = CREMA_LIFE_FREED};
+            (sink_run_t){.run_id = *run_id, .freed = true, .state.life = CREMA_LIFE_FREED};
         return &self->shown_freed;
     }
     if (run->stage == SINK_STAGE_UNREAD && s_peek(self, run) != CREMA_OK) {
@@ -291,7 +290,7 @@ void
 sink_store_begun(sink_store_run_t *run)
 {
     crema_list_remove(&run->dirty);
-    run->written = sink_store_state(run);
+    run->written = run->shown.state;
     run->syncing_news = run->shown.news;
 }
 
@@ -359,7 +358,7 @@ sink_store_free(sink_store_t *self, const crema_id_t *run_id)
         err = sink_ids_add(&self->freed, run_id);
     if (err != CREMA_OK)
         return err;
-    err = sink_tombs_add(self->dir, run_id, run->shown.revision);
+    err = sink_tombs_add(self->dir, run_id, run->shown.state.revision);
     if (err != CREMA_OK) {
         sink_ids_remove(&self->freed, run_id);
         return err;

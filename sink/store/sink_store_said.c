@@ -88,11 +88,11 @@ sink_store_said(sink_store_run_t *run, crema_msg_type_t type)
 {
     switch (type) {
     case CREMA_MSG_RUN_OPEN:
-        return &run->said_open;
+        return &run->shown.state.said_open;
     case CREMA_MSG_RUN_END:
-        return &run->said_end;
+        return &run->shown.state.said_end;
     case CREMA_MSG_RUN_SEAL:
-        return &run->said_seal;
+        return &run->shown.state.said_seal;
     default:
         return NULL;
     }
@@ -102,7 +102,7 @@ void
 sink_store_note_life(sink_store_run_t *run, crema_life_event_t event)
 {
     /* Events that this state does not allow are ignored: a journal may hold any sequence. */
-    crema_err_t err = crema_life_step(run->shown.life, event, &run->shown.life);
+    crema_err_t err = crema_life_step(run->shown.state.life, event, &run->shown.state.life);
     (void)err;
 }
 
@@ -111,19 +111,19 @@ sink_store_note_message(sink_store_run_t *run, crema_msg_type_t type, const crem
                         uint32_t fingerprint)
 {
     const bool had_ended =
-        run->shown.life == CREMA_LIFE_ENDED || run->shown.life == CREMA_LIFE_SEALED;
+        run->shown.state.life == CREMA_LIFE_ENDED || run->shown.state.life == CREMA_LIFE_SEALED;
     *sink_store_said(run, type) = fingerprint;
-    if (crema_id_is_zero(&run->shown.owner))
-        run->shown.owner = msg->owner;
-    if (type == CREMA_MSG_RUN_OPEN && crema_id_equal(&msg->owner, &run->shown.owner))
-        memcpy(run->shown.agent_key, msg->agent_key, sizeof run->shown.agent_key);
+    if (crema_id_is_zero(&run->shown.state.owner))
+        run->shown.state.owner = msg->owner;
+    if (type == CREMA_MSG_RUN_OPEN && crema_id_equal(&msg->owner, &run->shown.state.owner))
+        memcpy(run->shown.state.agent_key, msg->agent_key, sizeof run->shown.state.agent_key);
     sink_store_note_life(run, crema_life_event(type, msg));
     if (type == CREMA_MSG_RUN_END && !had_ended) {
-        run->shown.seal_asked = false; /* another verdict follows */
-        run->said_seal = 0;            /* so that an identical RUN_SEAL is taken too */
+        run->shown.state.seal_asked = false; /* another verdict follows */
+        run->shown.state.said_seal = 0;      /* so that an identical RUN_SEAL is taken too */
     }
     if (type != CREMA_MSG_RUN_SEAL)
         return;
-    run->shown.seal_asked = true;
-    run->shown.late = run->shown.revision > 0;
+    run->shown.state.seal_asked = true;
+    run->shown.state.late = run->shown.state.revision > 0;
 }

@@ -5,7 +5,8 @@
 static bool
 s_is_open(const sink_store_run_t *run)
 {
-    return run->stage == SINK_STAGE_LIVE && run->shown.revision == 0 && !run->shown.seal_asked;
+    return run->stage == SINK_STAGE_LIVE && run->shown.state.revision == 0 &&
+           !run->shown.state.seal_asked;
 }
 
 void
@@ -55,10 +56,10 @@ s_fall_back(sink_store_t *self, sink_store_run_t *run, const sink_scrub_found_t 
 {
     fall_t fall = {.store = self, .marks = sink_scrub_marks(run->scrub)};
     sink_commit_each(self->watermarks, &run->shown.run_id, s_on_row, &fall);
-    run->said_open = run->said_end = 0;
+    run->shown.state.said_open = run->shown.state.said_end = 0;
     if (run->n_said_writers > 0)
         memset(run->said_writers, 0, run->n_said_writers * sizeof *run->said_writers);
-    run->durable = sink_store_state(run);
+    run->durable = run->shown.state;
     self->report.damaged_bytes += found->damaged_bytes;
     self->report.missing_frames += found->missing_frames;
     sink_store_tell(self, SINK_STORE_DAMAGED, &run->shown.run_id,

@@ -58,7 +58,7 @@ sink_store_census(const sink_store_t *self)
         .freed = self->freed.n + (size_t)self->past.n,
     };
     for (size_t i = 0; i < self->n_live; i++)
-        census.live[self->live[i]->shown.life]++;
+        census.live[self->live[i]->shown.state.life]++;
     return census;
 }
 
@@ -69,7 +69,7 @@ s_find_oldest(const sink_store_t *self)
     size_t cursor = 0;
     for (sink_store_run_t *run; (run = crema_map_next(self->runs, &cursor)) != NULL;)
         if (run->stage == SINK_STAGE_RESTING &&
-            (!oldest || run->age_sealed_ns < oldest->age_sealed_ns))
+            (!oldest || run->shown.state.age_sealed_ns < oldest->shown.state.age_sealed_ns))
             oldest = run;
     return oldest;
 }
@@ -81,14 +81,15 @@ sink_store_oldest(sink_store_t *self, int64_t *ret_sealed_for_ns)
         return NULL;
     if (!self->oldest)
         self->oldest = s_find_oldest(self);
-    *ret_sealed_for_ns = self->age_ns - self->oldest->age_sealed_ns;
+    *ret_sealed_for_ns = self->age_ns - self->oldest->shown.state.age_sealed_ns;
     return &self->oldest->shown;
 }
 
 static bool
 s_is_awaited(const sink_run_t *run)
 {
-    return run->life == CREMA_LIFE_OPEN || (run->life == CREMA_LIFE_ENDED && !run->seal_asked);
+    return run->state.life == CREMA_LIFE_OPEN ||
+           (run->state.life == CREMA_LIFE_ENDED && !run->state.seal_asked);
 }
 
 const sink_run_t *

@@ -1,5 +1,4 @@
 #include <stdlib.h>
-#include <string.h>
 
 #include "sink_put.h"
 #include "sink_store_private.h"
@@ -35,26 +34,13 @@ s_report_strays(const recovery_t *self)
                         (unsigned long long)self->strays, crema_id_uuid(&self->stray, uuid));
 }
 
-void
-sink_store_take_state(sink_store_run_t *run, const sink_journal_state_t *state)
-{
-    run->shown.seal_asked = state->seal_asked;
-    run->shown.revision = state->revision;
-    run->shown.t_sealed_ns = state->t_sealed_ns;
-    run->shown.late = state->late;
-    run->age_sealed_ns = state->age_sealed_ns;
-    run->shown.life = state->life < CREMA_LIFE_COUNT ? (crema_life_t)state->life : CREMA_LIFE_OPEN;
-    run->shown.owner = state->owner;
-    memcpy(run->shown.agent_key, state->agent_key, sizeof run->shown.agent_key);
-    run->said_open = state->said_open;
-    run->said_end = state->said_end;
-    run->said_seal = state->said_seal;
-}
-
 static crema_err_t
 s_on_state(void *context, const sink_journal_state_t *state)
 {
-    sink_store_take_state(((recovery_t *)context)->run, state);
+    sink_journal_state_t *taken = &((recovery_t *)context)->run->shown.state;
+    *taken = *state;
+    if (taken->life >= CREMA_LIFE_COUNT)
+        taken->life = CREMA_LIFE_OPEN;
     return CREMA_OK;
 }
 
@@ -74,7 +60,7 @@ s_on_put(void *context, const sink_journal_put_t *put)
     recovery_t *recovery = context;
     uint64_t last;
     bool closed;
-    recovery->run->shown.late = recovery->run->shown.revision > 0;
+    recovery->run->shown.state.late = recovery->run->shown.state.revision > 0;
     sink_store_note_life(recovery->run, CREMA_LIFE_NEWS);
     if (sink_put_last(put->frames, put->frames_bytes, &last, &closed) != CREMA_OK)
         return CREMA_OK;
@@ -102,7 +88,7 @@ s_on_writers(void *context, const crema_writers_msg_t *msg)
 {
     recovery_t *recovery = context;
     bool new;
-    recovery->run->shown.late = recovery->run->shown.revision > 0;
+    recovery->run->shown.state.late = recovery->run->shown.state.revision > 0;
     return sink_store_note_writers(recovery->run, msg, &new);
 }
 
@@ -110,11 +96,11 @@ static crema_err_t
 s_on_sealed(void *context, const sink_journal_sealed_t *sealed)
 {
     recovery_t *recovery = context;
-    recovery->run->shown.revision = sealed->revision;
-    recovery->run->shown.t_sealed_ns = sealed->t_real_ns;
-    recovery->run->shown.late = false;
+    recovery->run->shown.state.revision = sealed->revision;
+    recovery->run->shown.state.t_sealed_ns = sealed->t_real_ns;
+    recovery->run->shown.state.late = false;
     sink_store_note_life(recovery->run, CREMA_LIFE_FILE);
-    recovery->run->age_sealed_ns = 0;
+    recovery->run->shown.state.age_sealed_ns = 0;
     return CREMA_OK;
 }
 
@@ -156,25 +142,6 @@ sink_store_open_journal(sink_store_t *self, sink_store_run_t *run, const char *p
 }
 
 /* ---- writing a checkpoint */
-
-sink_journal_state_t
-sink_store_state(const sink_store_run_t *run)
-{
-    sink_journal_state_t state = {
-        .revision = run->shown.revision,
-        .t_sealed_ns = run->shown.t_sealed_ns,
-        .age_sealed_ns = run->age_sealed_ns,
-        .said_open = run->said_open,
-        .said_end = run->said_end,
-        .said_seal = run->said_seal,
-        .seal_asked = run->shown.seal_asked,
-        .late = run->shown.late,
-        .life = (uint32_t)run->shown.life,
-        .owner = run->shown.owner,
-    };
-    memcpy(state.agent_key, run->shown.agent_key, sizeof state.agent_key);
-    return state;
-}
 
 typedef struct {
     sink_journal_mark_t *marks;

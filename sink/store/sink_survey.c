@@ -104,8 +104,8 @@ s_take_journal(survey_t *self, const char *dir, sink_surveyed_t *ret_run, char w
     if (err == CREMA_OK && !is_own)
         err = CREMA_EMAGIC;
     if (err == CREMA_OK) {
-        ret_run->phase = crema_life_name(run.shown.life);
-        ret_run->revision = run.shown.revision;
+        ret_run->phase = crema_life_name(run.shown.state.life);
+        ret_run->revision = run.shown.state.revision;
         ret_run->streams = sink_commit_count(store.watermarks, &ret_run->run_id);
     }
     free(run.said_writers);

@@ -53,7 +53,7 @@ must_be(crema_life_t life)
     for (int i = 0; i < 2; i++) {
         const sink_run_t *run = sink_store_find(s_store, &s_run);
         assert_non_null(run);
-        assert_string_equal(crema_life_name(run->life), crema_life_name(life));
+        assert_string_equal(crema_life_name(run->state.life), crema_life_name(life));
         must(sink_store_commit(s_store));
         sink_store_close(&s_store);
         open_store();
@@ -122,7 +122,7 @@ test_an_abandoned_run_may_still_be_ended(void **state)
     must_be(CREMA_LIFE_UNENDED);
     assert_true(must_say(CREMA_MSG_RUN_END, NULL));
     must_be(CREMA_LIFE_ENDED);
-    assert_false(sink_store_find(s_store, &s_run)->seal_asked); /* its verdict is to come */
+    assert_false(sink_store_find(s_store, &s_run)->state.seal_asked); /* its verdict is to come */
     assert_int_equal(sink_store_free(s_store, &s_run), CREMA_EINVAL);
     assert_true(must_say(CREMA_MSG_RUN_SEAL, NULL));
     must_file(2);
@@ -143,7 +143,7 @@ test_a_run_that_ended_is_not_abandoned(void **state)
     must_be(CREMA_LIFE_SEALED);
     assert_true(must_say(CREMA_MSG_RUN_END, NULL)); /* of an aggregator that began later */
     must_be(CREMA_LIFE_SEALED);
-    assert_true(sink_store_find(s_store, &s_run)->seal_asked);
+    assert_true(sink_store_find(s_store, &s_run)->state.seal_asked);
 }
 
 /* Its client ended it, and the aggregator was gone before the verdict: the next one knows nothing of the end. */
@@ -157,11 +157,11 @@ test_an_end_without_a_verdict_is_sealed_by_whoever_gives_it_up(void **state)
     assert_null(sink_store_silent(s_store, 100, 1000));
     assert_non_null(sink_store_silent(s_store, 100, 1100)); /* no aggregator may ever come */
     assert_true(must_say(CREMA_MSG_RUN_SEAL, CREMA_LIFE_NOT_ENDED));
-    assert_true(sink_store_find(s_store, &s_run)->seal_asked);
+    assert_true(sink_store_find(s_store, &s_run)->state.seal_asked);
     assert_null(sink_store_silent(s_store, 100, 9999));
     assert_false(must_say(CREMA_MSG_RUN_SEAL, CREMA_LIFE_NOT_ENDED));
     must_be(CREMA_LIFE_ENDED);
-    assert_true(sink_store_find(s_store, &s_run)->seal_asked);
+    assert_true(sink_store_find(s_store, &s_run)->state.seal_asked);
     must_file(1);
     must_be(CREMA_LIFE_SEALED);
 }
@@ -177,7 +177,7 @@ test_an_end_that_came_back_without_a_verdict_is_sealed_again(void **state)
     assert_true(must_say(CREMA_MSG_RUN_END, NULL));
     must_be(CREMA_LIFE_ENDED);
     assert_true(must_say(CREMA_MSG_RUN_SEAL, CREMA_LIFE_NOT_ENDED));
-    assert_true(sink_store_find(s_store, &s_run)->late);
+    assert_true(sink_store_find(s_store, &s_run)->state.late);
     must_file(2);
     must_be(CREMA_LIFE_SEALED);
 }
@@ -216,7 +216,7 @@ test_a_run_is_its_owners(void **state)
                      CREMA_EDENIED);
     const crema_writers_msg_t list = {s_run, 0, 1, 0, NULL, {{8}}};
     assert_int_equal(sink_store_writers(s_store, &list, 5000, &is_new), CREMA_EDENIED);
-    assert_int_equal(sink_store_find(s_store, &s_run)->owner.bytes[0], 7);
+    assert_int_equal(sink_store_find(s_store, &s_run)->state.owner.bytes[0], 7);
 }
 
 /* What a verdict has cost stands before it in the journal, once, and not at all for one that is refused. */

@@ -172,7 +172,7 @@ test_sealing_begins_with_the_question_and_ends_with_an_answer(void **state)
     assert_false(s_has_answer(""));
     must_seal(1, T0_NS);
     assert_true(s_has_answer(""));
-    assert_int_equal(sink_store_find(s_store, &s_run)->revision, 1);
+    assert_int_equal(sink_store_find(s_store, &s_run)->state.revision, 1);
     must_rest(T0_NS + 100 * SECOND_NS);
     must_ask(T0_NS); /* again: the answer is there, nothing is made anew */
     must_rest(T0_NS + 100 * SECOND_NS);
@@ -248,11 +248,11 @@ test_sealing_that_was_overtaken_is_repeated(void **state)
     must_ask(T0_NS);
     must_put(2, T0_NS);
     must_seal(1, T0_NS);
-    assert_int_equal(sink_store_find(s_store, &s_run)->revision, 0);
+    assert_int_equal(sink_store_find(s_store, &s_run)->state.revision, 0);
     let_sealing("2");
     sink_sealing_tick(s_sealing, T0_NS + 2 * SECOND_NS);
     must_seal(2, T0_NS + 2 * SECOND_NS);
-    assert_int_equal(sink_store_find(s_store, &s_run)->revision, 2);
+    assert_int_equal(sink_store_find(s_store, &s_run)->state.revision, 2);
 }
 
 static void

@@ -40,34 +40,34 @@ test_store_knows_after_a_restart_what_each_run_waits_for(void **state)
     sink_store_t *store = must_open(NULL);
     must_say(store, CREMA_MSG_RUN_OPEN, RUN, NULL, true);
     must_put(store, 1, 1, 5, false);
-    assert_false(must_find(store, RUN)->seal_asked);
+    assert_false(must_find(store, RUN)->state.seal_asked);
     must_say(store, CREMA_MSG_RUN_SEAL, RUN, "agent_lost", true);
     must_commit(store);
     sink_store_close(&store);
 
     store = must_open(NULL); /* the verdict is known, the file is not made */
-    assert_true(must_find(store, RUN)->seal_asked);
-    assert_int_equal(must_find(store, RUN)->revision, 0);
+    assert_true(must_find(store, RUN)->state.seal_asked);
+    assert_int_equal(must_find(store, RUN)->state.revision, 0);
     must_say(store, CREMA_MSG_RUN_SEAL, RUN, "agent_lost", false);
     must_seal(store, RUN, 1, 6000);
     must_commit(store);
     sink_store_close(&store);
 
     store = must_open(NULL); /* all is done */
-    assert_int_equal(must_find(store, RUN)->revision, 1);
-    assert_int_equal(must_find(store, RUN)->t_sealed_ns, 6000);
-    assert_false(must_find(store, RUN)->late);
+    assert_int_equal(must_find(store, RUN)->state.revision, 1);
+    assert_int_equal(must_find(store, RUN)->state.t_sealed_ns, 6000);
+    assert_false(must_find(store, RUN)->state.late);
     assert_int_equal(must_put(store, 1, 6, 6, false).decision, SINK_PUT_APPEND);
-    assert_true(must_find(store, RUN)->late);
+    assert_true(must_find(store, RUN)->state.late);
     must_commit(store);
     sink_store_close(&store);
 
     store = must_open(NULL); /* something came late */
-    assert_true(must_find(store, RUN)->late);
+    assert_true(must_find(store, RUN)->state.late);
     must_seal(store, RUN, 2, 7000);
-    assert_false(must_find(store, RUN)->late);
+    assert_false(must_find(store, RUN)->state.late);
     must_say(store, CREMA_MSG_RUN_SEAL, RUN, NULL, true); /* another verdict */
-    assert_true(must_find(store, RUN)->late);
+    assert_true(must_find(store, RUN)->state.late);
     sink_store_close(&store);
 }
 
@@ -93,14 +93,14 @@ test_store_knows_after_a_restart_a_verdict_that_names_a_cost(void **state)
     sink_store_close(&store);
 
     store = must_open(NULL);
-    assert_int_equal(must_find(store, RUN)->life, CREMA_LIFE_ENDED);
-    assert_true(must_find(store, RUN)->seal_asked);
+    assert_int_equal(must_find(store, RUN)->state.life, CREMA_LIFE_ENDED);
+    assert_true(must_find(store, RUN)->state.seal_asked);
     must_seal(store, RUN, 1, 6000);
     must_commit(store);
     sink_store_close(&store);
 
     store = must_open(NULL);
-    assert_int_equal(must_find(store, RUN)->life, CREMA_LIFE_SEALED);
+    assert_int_equal(must_find(store, RUN)->state.life, CREMA_LIFE_SEALED);
     must(sink_store_run_msg(store, CREMA_MSG_RUN_SEAL, &msg, &cost, 7000, &is_new));
     assert_false(is_new);
     sink_store_close(&store);
@@ -391,18 +391,18 @@ must_keep_each_part_of_the_list_of_writers_once(void **state)
     must(sink_store_commit(store));
     must_say(store, CREMA_MSG_RUN_SEAL, RUN, NULL, true);
     must_seal(store, RUN, 1, 6000);
-    assert_false(must_find(store, RUN)->late);
+    assert_false(must_find(store, RUN)->state.late);
     must(sink_store_commit(store));
     sink_store_close(&store);
     store = must_open(NULL);
     assert_false(s_is_new(store, 0, 2, 70));
-    assert_false(must_find(store, RUN)->late);
+    assert_false(must_find(store, RUN)->state.late);
     assert_true(s_is_new(store, 0, 2, 71));
-    assert_true(must_find(store, RUN)->late);
+    assert_true(must_find(store, RUN)->state.late);
     must(sink_store_commit(store));
     sink_store_close(&store);
     store = must_open(NULL);
-    assert_true(must_find(store, RUN)->late);
+    assert_true(must_find(store, RUN)->state.late);
     sink_store_close(&store);
 }
 
