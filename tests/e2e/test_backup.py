@@ -117,6 +117,11 @@ def content(path: pathlib.Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def listed_paths(store: pathlib.Path) -> set[str]:
+    listed = json.loads(run("crema-sink", "store", store, "--json").stdout)
+    return {each["path"] for each in listed}
+
+
 def kept_files(facility) -> dict[str, str]:
     return {path.name: content(path) for path in facility.output.glob("*.h5")}
 
@@ -136,8 +141,9 @@ def test_a_store_of_yesterday_replaces_no_run_file_that_holds_more(facility, tmp
     log = facility.sink.log
     wait_for(lambda: log.read_text().count("run_file_kept") == 2, 30, "two files that are kept")
     assert kept_files(facility) == files
-    listed = json.loads(run("crema-sink", "store", yesterday, "--json").stdout)
-    assert {r["path"] for r in listed} == {str(each.path) for each in facility.runs}
+    # The sink notes the file in its store after the process that made it has logged it and ended.
+    paths = {str(each.path) for each in facility.runs}
+    wait_for(lambda: listed_paths(yesterday) == paths, 30, "both files in the list of the store")
     # By hand it is the same, and another name makes the file all the same.
     path, journal = facility.runs[0].path, yesterday / str(uuid.UUID(facility.runs[0].run_id))
     done = run("crema-sink", "rebuild", journal, "--output", path)
