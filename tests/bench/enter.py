@@ -4,7 +4,8 @@
 
 Client and scheduler are in this process, and the workers, which are real, in others, up to 100 in each. So CPU, which is that of client
 and scheduler alone, is what every further worker costs wherever it runs; wall time holds what the workers do as well, one after the other
-here, at the same time where each has a process. The first round of each cluster imports everything and is left out.
+here, at the same time where each has a process. Workers send no heartbeats and take samples rarely, so that the two cores are free for what
+is measured. The first round of each cluster imports everything and is left out.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import collections
 import contextlib
 import itertools
 import logging
+import os
 import statistics
 import subprocess
 import sys
@@ -22,12 +24,19 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import dask
 from distributed import Client, LocalCluster, WorkerPlugin
 
 import crema
 
 AT_ONCE = 20  # workers of a process that connect
 PER_PROCESS = 100
+# A worker checks its event loop and samples its threads 150 times per second: a hundred of them would keep a core busy.
+QUIET = {
+    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "10s",
+    "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__INTERVAL": "10s",
+    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+}
 WORKERS = f"""
 import asyncio, sys
 from distributed import Worker
@@ -35,6 +44,8 @@ async def main(address, n):
     workers = [Worker(address, nthreads=1, dashboard=False, memory_limit=0) for _ in range(n)]
     for first in range(0, n, {AT_ONCE}):
         await asyncio.gather(*workers[first : first + {AT_ONCE}])
+    for worker in workers:
+        worker.periodic_callbacks["heartbeat"].stop()
     await asyncio.gather(*(worker.finished() for worker in workers))
 asyncio.run(main(sys.argv[1], int(sys.argv[2])))
 """
@@ -50,6 +61,7 @@ class Nothing(WorkerPlugin):
 def open_cluster(n: int) -> Iterator[Client]:
     """A scheduler here and `n` workers in other processes."""
     with (
+        dask.config.set({"distributed.scheduler.worker-ttl": None}),
         LocalCluster(
             n_workers=0, processes=False, protocol="tcp", dashboard_address=None
         ) as cluster,
@@ -59,7 +71,9 @@ def open_cluster(n: int) -> Iterator[Client]:
         command = [sys.executable, "-c", WORKERS, cluster.scheduler_address]
         for first in range(0, n, PER_PROCESS):
             workers = [*command, str(min(PER_PROCESS, n - first))]
-            process = stack.enter_context(subprocess.Popen(workers, stderr=subprocess.DEVNULL))
+            process = stack.enter_context(
+                subprocess.Popen(workers, stderr=subprocess.DEVNULL, env=os.environ | QUIET)
+            )
             stack.callback(process.terminate)
         client.wait_for_workers(n, timeout=600)
         yield client
@@ -80,6 +94,14 @@ class Costs:
         wall_s, cpu_s = time.monotonic() - began, time.process_time() - cpu_s
         self._found[step].append((wall_s, cpu_s - self._idle * wall_s))
 
+    def settle(self) -> None:
+        """Wait until this process is at rest, a minute at most."""
+        for _ in range(60):
+            began = time.process_time()
+            time.sleep(1)
+            if time.process_time() - began < 1.5 * self._idle + 0.01:
+                return
+
     def medians(self) -> dict[str, tuple[float, float]]:
         return {
             step: tuple(statistics.median(values) for values in zip(*found[1:], strict=True))
@@ -99,12 +121,13 @@ def measure(n: int, rounds: int) -> dict[str, tuple[float, float]]:
         for _ in range(1 + rounds):
             costs.measure("run", lambda: client.run(int))
             costs.measure("register", register_nothing)
-            mc = crema.MetricsCollector(client, output=output, quiet=True)
+            mc = crema.MetricsCollector(client, output=output, quiet=True, sample_interval=60)
             costs.measure("enter", mc.__enter__)
             if mc.reasons:
                 raise SystemExit(f"{n} workers: {mc.reasons}")
             client.gather(client.map(abs, range(2 * n), pure=False))
             time.sleep(2)  # the agent has delivered what there was
+            costs.settle()  # Dask has released the tasks
             costs.measure("exit", lambda mc=mc: mc.__exit__(None, None, None))
             if mc.verdict != "COMPLETE":
                 raise SystemExit(f"{n} workers: {mc.verdict} {mc.reasons}")

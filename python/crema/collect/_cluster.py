@@ -229,9 +229,10 @@ def register_on_workers(client: Client, hook: Any, run_id: str) -> list[_writers
     async def add(dask_worker: Any) -> Any:  # pickled by value: a worker may have no crema
         import pickle
 
-        hook = pickle.loads(plugin)
-        hook.reports = False
-        await dask_worker.plugin_add(plugin=hook, name=name)
+        if name not in getattr(dask_worker, "plugins", ()):  # it may be asked twice
+            hook = pickle.loads(plugin)
+            hook.reports = False
+            await dask_worker.plugin_add(plugin=hook, name=name)
         try:
             from crema.hook import worker
 
@@ -245,11 +246,12 @@ def register_on_workers(client: Client, hook: Any, run_id: str) -> list[_writers
         from crema.hook import scheduler
 
         dask_scheduler.worker_plugins[name] = plugin
-        answers = await dask_scheduler.broadcast(
-            msg={"op": "run", "function": function}, on_error="ignore"
-        )
-        if hasattr(scheduler, "heard"):  # earlier versions wait for events
-            scheduler.heard(run_id, dask_scheduler, answers)
+        if hasattr(scheduler, "give"):
+            await scheduler.give(run_id, dask_scheduler, function)
+        else:  # an earlier version: the client asks those whose events are late
+            await dask_scheduler.broadcast(
+                msg={"op": "run", "function": function}, on_error="ignore"
+            )
         return await scheduler.writers(run_id, dask_scheduler)
 
     return register(client, hook, lambda: client.run_on_scheduler(install))

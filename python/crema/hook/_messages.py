@@ -1,37 +1,120 @@
-"""Messages of the scheduler's plugin to workers, over connections that stay open for the next one: some versions of Dask's own broadcast close each."""
+"""Messages of the scheduler's plugin to workers, over connections that stay open for the next one: some versions of Dask's own broadcast close each.
+
+Of many workers on one host, one passes the message on to others and gathers their answers, so that
+the scheduler has one message and one answer per group instead of per worker. Whom it does not reach,
+the scheduler asks itself.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
-from collections.abc import Iterable
+import pickle
+from collections.abc import Iterable, Iterator
 from typing import Any
+
+from ._dask import or_else
+from ._reports import result_of
 
 logger = logging.getLogger("crema")
 
+FEW = 8  # workers on a host that are asked one by one
+GROUP = 16  # workers that share a message
+_CONNECT_S = 5.0  # to one that passes a message on, and from it to the others
 
-async def ask(scheduler: Any, workers: Iterable[str], **message: Any) -> dict[str, Any]:
-    """Answers by address, without those of workers that could not be asked."""
+
+async def ask(
+    scheduler: Any, workers: Iterable[str], *, reply: bool = True, **message: Any
+) -> dict[str, Any]:
+    """Answers by address, without those of workers that could not be asked.
+
+    Without `reply` nobody waits for what the workers do, and no answers are returned.
+    """
     workers = list(workers)
-    answers = await asyncio.gather(*(_send(scheduler, one, message, True) for one in workers))
-    return {one: answer for one, answer in zip(workers, answers, strict=True) if answer is not None}
+    parts = (_ask_group(scheduler, group, message, reply) for group in _groups(workers))
+    answers: dict[str, Any] = {}
+    for part in await asyncio.gather(*parts):
+        answers |= part
+    return {one: answers[one] for one in workers if answers[one] is not None}
 
 
-async def tell(scheduler: Any, workers: Iterable[str], **message: Any) -> None:
-    """Send without waiting for what the workers do."""
-    await asyncio.gather(*(_send(scheduler, one, message, False) for one in workers))
+def _groups(workers: list[str]) -> Iterator[list[str]]:
+    from distributed.comm import get_address_host
+
+    by_host: dict[str, list[str]] = {}
+    for worker in workers:
+        host = or_else(lambda worker=worker: get_address_host(worker), worker)
+        by_host.setdefault(host, []).append(worker)
+    for here in by_host.values():
+        size = 1 if len(here) <= FEW else GROUP
+        yield from (here[first : first + size] for first in range(0, len(here), size))
+
+
+async def _ask_group(
+    scheduler: Any, group: list[str], message: dict[str, Any], reply: bool
+) -> dict[str, Any]:
+    answers: dict[str, Any] = {}
+    if len(group) > 1:
+        call = pickle.dumps({"workers": group, "message": message, "reply": reply})
+        try:
+            passed = {"op": "run", "function": _passing_on(), "kwargs": call}
+            answer = await _exchange(scheduler, group[0], passed, True, _CONNECT_S)
+            answers = dict(result_of(answer))
+        except Exception:
+            logger.debug("crema: %s passes nothing on", group[0], exc_info=True)
+    others = [one for one in group if one not in answers]
+    sent = await asyncio.gather(*(_send(scheduler, one, message, reply) for one in others))
+    return answers | dict(zip(others, sent, strict=True))
+
+
+@functools.cache
+def _passing_on() -> bytes:
+    """The function with which a worker passes a message on: answers by address, without those of workers that it did not reach."""
+    from distributed.protocol import pickle as by_value
+
+    timeout_s = _CONNECT_S
+
+    # A nested function is pickled by value: the worker may have no crema, or an earlier version.
+    async def pass_on(dask_worker: Any, workers: list[str], message: dict, reply: bool) -> dict:
+        import asyncio
+
+        from distributed.core import send_recv
+
+        async def send(worker: str) -> Any:
+            comm = await dask_worker.rpc.connect(worker, timeout=timeout_s)
+            try:
+                return await send_recv(comm, reply=reply, **message)
+            finally:
+                dask_worker.rpc.reuse(worker, comm)
+
+        answers = await asyncio.gather(*map(send, workers), return_exceptions=True)
+        reached = zip(workers, answers, strict=True)
+        return {one: its for one, its in reached if not isinstance(its, BaseException)}
+
+    return by_value.dumps(pass_on)
 
 
 async def _send(scheduler: Any, worker: str, message: dict[str, Any], reply: bool) -> Any:
     """The answer; None without one."""
-    from distributed.core import send_recv
-
     try:
-        comm = await scheduler.rpc.connect(worker)
-        try:
-            return await send_recv(comm, reply=reply, **message)
-        finally:
-            scheduler.rpc.reuse(worker, comm)
+        return await _exchange(scheduler, worker, message, reply)
     except Exception:
         logger.debug("crema: %s was not reached", worker, exc_info=True)
         return None
+
+
+async def _exchange(
+    scheduler: Any,
+    worker: str,
+    message: dict[str, Any],
+    reply: bool,
+    connect_s: float | None = None,
+) -> Any:
+    from distributed.core import send_recv
+
+    comm = await scheduler.rpc.connect(worker, connect_s)
+    try:
+        return await send_recv(comm, reply=reply, **message)
+    finally:
+        scheduler.rpc.reuse(worker, comm)

@@ -15,12 +15,17 @@ END = "crema_end"  # the operation; one serves all runs, and stays
 ANSWERS = "answers"  # in a report: the worker has it
 
 
-def of_answer(answer: dict[str, Any]) -> dict[str, Any]:
-    """The report in a worker's answer to Dask's operation ``run``, which the scheduler does not unpack; empty if there is none."""
+def result_of(answer: dict[str, Any]) -> Any:
+    """What a worker's answer to Dask's operation ``run`` contains, which the scheduler does not unpack."""
     from distributed.protocol.serialize import Serialized, deserialize
 
     result = answer.get("result")
     if isinstance(result, Serialized):
         result = deserialize(result.header, result.frames)
-    report = getattr(result, "data", result)  # as it is, of a worker in the scheduler's process
+    return getattr(result, "data", result)  # as it is, of a worker in the scheduler's process
+
+
+def of_answer(answer: dict[str, Any]) -> dict[str, Any]:
+    """The report in such an answer; empty if there is none."""
+    report = result_of(answer)
     return report if isinstance(report, dict) else {}

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 from distributed import SchedulerPlugin
@@ -132,17 +132,15 @@ class SchedulerHook(SchedulerPlugin):
 
     async def remove(self, scheduler: Any, *, ended: bool) -> None:
         """Remove both plugins; workers that have ended their recording need not be waited for."""
-        await self.remove_from_workers(scheduler, _messages.tell if ended else _messages.ask)
+        await self.remove_from_workers(scheduler, reply=not ended)
         await scheduler.unregister_scheduler_plugin(self.name)
 
-    async def remove_from_workers(
-        self, scheduler: Any, send: Callable[..., Awaitable[Any]] = _messages.ask
-    ) -> None:
+    async def remove_from_workers(self, scheduler: Any, *, reply: bool = True) -> None:
         """Remove the workers' plugin; Dask's own function fails if a worker leaves meanwhile."""
         workers = list(scheduler.workers)
         if scheduler.worker_plugins.pop(self.name, None) is None:
             workers = [address for address in self._holders if address in scheduler.workers]
-        await send(scheduler, workers, op="plugin-remove", name=self.name)
+        await _messages.ask(scheduler, workers, reply=reply, op="plugin-remove", name=self.name)
 
     def writers(self) -> list[_writers.Writer]:
         """All known writers."""
@@ -200,8 +198,11 @@ async def writers(run_id: str, dask_scheduler: Any) -> list[_writers.Writer]:
     return [] if hook is None else hook.writers()
 
 
-def heard(run_id: str, dask_scheduler: Any, answers: dict[str, Any]) -> None:
-    """Note the reports of workers, which are the answers to Dask's operation ``run``."""
+async def give(run_id: str, dask_scheduler: Any, function: bytes) -> None:
+    """Let the workers run a function that adds their plugin, and note the reports that it returns."""
+    answers = await _messages.ask(
+        dask_scheduler, dask_scheduler.workers, op="run", function=function
+    )
     hook = _find(run_id, dask_scheduler)
     follower = None if hook is None else hook._follower
     for answer in answers.values() if follower is not None else ():

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import collections
 import functools
+import queue
 
 import pytest
-from distributed import Client, Scheduler, Worker, core
+from distributed import Client, Worker, core
 from distributed import scheduler as dask_scheduler
 
 import crema
 from crema.hook import _messages, scheduler, worker
+from crema.hook._reports import END
 
 
 @pytest.fixture
@@ -101,25 +103,86 @@ def test_where_the_scheduler_has_an_earlier_version_the_client_asks(
     assert asked == {"run": 4, "plugin-remove": 2, "unanswered": 2}
 
 
+@pytest.fixture
+def in_groups(monkeypatch) -> list[str]:
+    """Workers of one host pass messages on from the second one; addresses to which the scheduler has sent something."""
+    sent: list[str] = []
+    exchange = _messages._exchange
+
+    async def noted(scheduler, address, *rest):
+        sent.append(address)
+        return await exchange(scheduler, address, *rest)
+
+    monkeypatch.setattr(_messages, "FEW", 1)
+    monkeypatch.setattr(_messages, "_CONNECT_S", 0.5)
+    monkeypatch.setattr(_messages, "_exchange", noted)
+    return sent
+
+
+def test_of_many_workers_on_a_host_one_passes_messages_on(client, asked, in_groups, tmp_path):
+    """The scheduler sends three messages to one of two workers, which sends each of the three to both."""
+    mc = run(client, tmp_path)
+    assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
+    assert len(in_groups) == 3 and len(set(in_groups)) == 1
+    del asked["event"]
+    assert asked == {"run": 3 + 2, "crema_end": 2, "plugin-remove": 2, "unanswered": 2}
+    assert not [
+        name
+        for one in client.cluster.workers.values()
+        for name in one.plugins
+        if name.startswith("crema")
+    ]
+
+
+@pytest.mark.parametrize("position", [0, 1, 2])
+@pytest.mark.parametrize("reply", [True, False])
+def test_workers_beside_one_that_has_left_are_asked(client, in_groups, position, reply):
+    """Also if it is the one that should pass the message on."""
+    client.cluster.scheduler.rpc.timeout = 1
+    here = list(client.cluster.workers.values())
+    done: queue.SimpleQueue[str] = queue.SimpleQueue()
+    for one in here:
+
+        def note(one: Worker = one) -> str:
+            done.put(one.address)
+            return one.address
+
+        one.handlers["note"] = note
+    addresses = [one.address for one in here]
+    left = addresses[0].rpartition("/")[0] + "/999999"
+    asked = [*addresses[:position], left, *addresses[position:]]
+
+    async def ask(dask_scheduler):
+        return await _messages.ask(dask_scheduler, asked, reply=reply, op="note")
+
+    answers = client.run_on_scheduler(ask)
+    assert answers == ({one: one for one in addresses} if reply else {})
+    assert {done.get(timeout=30) for _ in addresses} == set(addresses)
+
+
+def test_workers_are_asked_by_the_scheduler_where_none_passes_messages_on(
+    client, in_groups, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(_messages, "_passing_on", lambda: b"no function")
+    mc = run(client, tmp_path)
+    assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
+    assert len(in_groups) == 3 * (1 + 2)
+
+
 LEFT = "inproc://192.0.2.1/1/1"
 
 
 def to_one_that_left(monkeypatch, operation: str) -> None:
     """Let an operation go to an address besides where no worker is any more."""
-    broadcast, send = Scheduler.broadcast, _messages._send
+    ask = _messages.ask
 
-    async def with_it(self, *, msg, workers=None, **options):
-        workers = list(self.workers if workers is None else workers)
-        return await broadcast(self, msg=msg, workers=[*workers, LEFT], **options)
+    async def with_it(scheduler, workers, *, op, **message):
+        more = [LEFT] if op == operation else []
+        answers = await ask(scheduler, [*workers, *more], op=op, **message)
+        assert LEFT not in answers
+        return answers
 
-    async def send_to_it(scheduler, worker, message, reply):
-        if message["op"] == operation:
-            assert await send(scheduler, LEFT, message, reply) is None
-        return await send(scheduler, worker, message, reply)
-
-    if operation == "run":
-        monkeypatch.setattr(Scheduler, "broadcast", with_it)
-    monkeypatch.setattr(_messages, "_send", send_to_it)
+    monkeypatch.setattr(_messages, "ask", with_it)
 
 
 @pytest.mark.parametrize("operation", ["run", "crema_end", "plugin-remove"])
@@ -138,7 +201,7 @@ def test_a_worker_that_joins_while_the_run_ends_is_not_in_its_list(client, tmp_p
     ask, joined = _messages.ask, []
 
     async def with_one_that_joins(scheduler, workers, **message):
-        if not joined:
+        if message["op"] == END and not joined:
             joined.append(await Worker(scheduler.address, nthreads=1, dashboard=False))
         return await ask(scheduler, workers, **message)
 
