@@ -104,6 +104,7 @@ sample_record(size_t i, const char **ret_name)
                                               .t_real_ns = 1767225600000000000,
                                               .t_mono_ns = 86400000000000,
                                               .boot_id = "c7b5",
+                                              .t_process_ns = 1700000000000000000,
                                               .n_attributes = 2,
                                               .attribute_keys = s_keys,
                                               .attribute_values = s_values};

@@ -72,7 +72,7 @@ size_t crema_metric_find(const char *name);
     X(STARTUP, "startup",                                                                          \
       "import dask.dataframe before the block (DaskExecutor does so on first use); preprocess "    \
       "earlier; "                                                                                  \
-      "start the workers later")                                                                   \
+      "start the workers later; use one pool of processes for all runs")                           \
     X(DRAINED, "drained", "close the collector right after the analysis")                          \
     X(TAIL, "tail", "smaller chunks, the largest files first; look at /summary/stragglers")        \
     X(SCALING, "scaling", "wait for the workers before the run, or shorten start-up")              \

@@ -19,6 +19,7 @@ static const crema_wire_field_t s_stream[] = {
     NUMBER(LONG, Crema__StreamInfo, t_real_ns, t_real_ns),
     NUMBER(LONG, Crema__StreamInfo, t_mono_ns, t_mono_ns),
     AT(TEXT, Crema__StreamInfo, boot_id, boot_id),
+    NUMBER(LONG, Crema__StreamInfo, t_process_ns, t_process_ns),
     LIST(TEXTS, Crema__StreamInfo, attribute_keys, attribute_keys, n_attributes),
     LIST(SAME_TEXTS, Crema__StreamInfo, attribute_values, attribute_values, n_attributes),
 };

@@ -37,6 +37,7 @@ typedef struct {
     int64_t t_real_ns;
     int64_t t_mono_ns;
     const char *boot_id;
+    int64_t t_process_ns; /* start of a worker process outside Dask; 0 for all others */
     size_t n_attributes;
     const char *const *attribute_keys;
     const char *const *attribute_values;

@@ -234,6 +234,17 @@ s_close(sink_budget_t *self)
     self->residual_s = self->cap_s - sum;
 }
 
+/* Threads missing from the run's most, in a part of its window; 0 where no task ran at all. */
+static double
+s_absent_s(const sink_facts_t *facts, int64_t t0_ns, int64_t t1_ns)
+{
+    const sink_sweep_t *sweep = &facts->sweep;
+    if (t0_ns == 0 || t1_ns <= t0_ns)
+        return 0;
+    return sweep->threads_peak * (double)(t1_ns - t0_ns) * 1e-9 -
+           sink_sweep_thread_s(sweep, t0_ns, t1_ns);
+}
+
 crema_err_t
 sink_budget_new(const sink_facts_t *facts, sink_budget_t **ret_self)
 {
@@ -275,6 +286,9 @@ sink_budget_new(const sink_facts_t *facts, sink_budget_t **ret_self)
     self->alloc_s = facts->sweep.alloc_s;
     self->cap_s = facts->sweep.threads_peak * self->wall_s;
     self->absent_s = self->cap_s - self->alloc_s;
+    self->outside_dask = facts->outside_dask;
+    self->absent_before_s = s_absent_s(facts, facts->t0_ns, facts->sweep.t_first_start_ns);
+    self->absent_after_s = s_absent_s(facts, facts->sweep.t_last_end_ns, facts->t1_ns);
     for (int i = 0; i < SINK_IDLE_COUNT; i++)
         self->idle_s[i] = facts->sweep.idle_s[i];
     s_take_runtime_out_of_idle(self);

@@ -23,6 +23,8 @@ typedef struct {
 
 typedef struct {
     double wall_s, cap_s, alloc_s, absent_s;
+    bool outside_dask;                      /* an executor made its processes when it needed them */
+    double absent_before_s, absent_after_s; /* of absent_s, the run's first and last task */
     sink_spent_t all;
     sink_spent_t *workers; /* by row of /dict/worker */
     double idle_s[SINK_IDLE_COUNT];

@@ -64,6 +64,26 @@ s_price_s(const sink_measured_t *m, const sink_budget_t *b)
     return sink_least(b->idle_s[SINK_IDLE_LATENCY], SINK_TASK_PRICE_S * (double)m->n_tasks);
 }
 
+/* Threads that were not there, or were there before their first task. In Dask's case they are of
+ * workers that came late or left early. Outside Dask an executor makes its processes when it has
+ * work for them: their start is its cost, and between its pools there are no threads. */
+static void
+s_divide_absence(const sink_measured_t *m, const sink_budget_t *b, double *s)
+{
+    double missing_s = sink_least(m->missing_s, b->absent_s), absent_s = b->absent_s - missing_s;
+    double join_s = b->idle_s[SINK_IDLE_JOIN];
+    s[CREMA_BOTTLENECK_WASTED] += missing_s;
+    if (!b->outside_dask) {
+        s[CREMA_BOTTLENECK_SCALING] = join_s + absent_s;
+        return;
+    }
+    double before_s = s_take(&absent_s, b->absent_before_s);
+    double after_s = s_take(&absent_s, b->absent_after_s);
+    s[CREMA_BOTTLENECK_STARTUP] += join_s + before_s;
+    s[CREMA_BOTTLENECK_DRAINED] += after_s;
+    s[CREMA_BOTTLENECK_STARVED] += absent_s;
+}
+
 static void
 s_divide(const sink_measured_t *m, const sink_budget_t *b, const waits_t *w, double *s)
 {
@@ -74,7 +94,6 @@ s_divide(const sink_measured_t *m, const sink_budget_t *b, const waits_t *w, dou
     double price_s = s_price_s(m, b);
     double gc_s = sink_least(m->gc_s, all->cpu_s) * (1 - open_cpu);
     double gil_open_s = w->gil.value * m->opening_share.value;
-    double missing_s = sink_least(m->missing_s, b->absent_s);
     s[CREMA_BOTTLENECK_COMPUTE] = all->cpu_s * (1 - open_cpu) - gc_s;
     s[CREMA_BOTTLENECK_GARBAGE] = gc_s;
     s[CREMA_BOTTLENECK_INPUT] = w->input.value;
@@ -93,13 +112,13 @@ s_divide(const sink_measured_t *m, const sink_budget_t *b, const waits_t *w, dou
         sink_spent_side_s(all, CREMA_SIDE_MERGE) + b->idle_s[SINK_IDLE_MERGE];
     s[CREMA_BOTTLENECK_OVERHEAD] = sink_spent_side_s(all, CREMA_SIDE_OVERHEAD) +
                                    sink_spent_side_s(all, CREMA_SIDE_UNATTRIBUTED);
-    s[CREMA_BOTTLENECK_WASTED] = all->wasted_s + missing_s;
+    s[CREMA_BOTTLENECK_WASTED] = all->wasted_s;
     s[CREMA_BOTTLENECK_STARTUP] = b->idle_s[SINK_IDLE_STARTUP];
     s[CREMA_BOTTLENECK_DRAINED] = b->idle_s[SINK_IDLE_DRAINED];
     s[CREMA_BOTTLENECK_TAIL] = b->idle_s[SINK_IDLE_TAIL];
-    s[CREMA_BOTTLENECK_SCALING] = b->idle_s[SINK_IDLE_JOIN] + b->absent_s - missing_s;
     s[CREMA_BOTTLENECK_STARVED] = b->idle_s[SINK_IDLE_STARVED];
     s[CREMA_BOTTLENECK_IMBALANCE] = b->idle_s[SINK_IDLE_IMBALANCE];
+    s_divide_absence(m, b, s);
     s[CREMA_BOTTLENECK_SLOW_WORKERS] = s_take_slow(s, &m->workers);
     s[CREMA_BOTTLENECK_SLOW_FILES] = s_take_slow(s, &m->files);
 }

@@ -77,8 +77,9 @@ typedef struct {
     double gil;        /* mean of gil_contention while several tasks ran; NaN unknown */
     size_t gil_looks;  /* number of these samples */
     bool killed;
-    bool is_member;  /* it is in /membership */
-    bool has_stream; /* it wrote a stream */
+    bool is_member;    /* it is in /membership */
+    bool has_stream;   /* it wrote a stream */
+    bool outside_dask; /* a process that an executor made */
 } sink_worker_t;
 
 /* Arrays with an element per row are sink_scratch() arrays. */
@@ -96,7 +97,8 @@ typedef struct {
     size_t n_samples;
     sink_presence_t *presence;
     size_t n_presence;
-    bool has_membership;    /* the cluster was watched; otherwise presence is that of the streams */
+    bool has_membership; /* the cluster was watched; otherwise presence is that of the streams */
+    bool outside_dask;   /* all workers are processes that an executor made when it needed them */
     double members_bound_s; /* sum |change of workers| x uncertainty / 2, worker-seconds */
     sink_spell_t *paused;
     size_t n_paused;

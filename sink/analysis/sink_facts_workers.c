@@ -182,6 +182,7 @@ sink_facts_take_streams(sink_facts_t *self, const sink_decoder_t *run)
         if (stream->worker >= self->n_workers)
             continue;
         self->workers[stream->worker].has_stream = true;
+        self->workers[stream->worker].outside_dask = stream->t_process_ns != 0;
         if (!stream->closed || stream->end == CREMA_END_WRITER_GONE)
             self->workers[stream->worker].killed = true;
     }
@@ -218,8 +219,10 @@ s_take_members(sink_facts_t *self, const sink_tables_t *tables, sink_member_t *e
         if (self->workers[events[i].worker].is_member)
             events[kept++] = events[i];
     const sink_rows_t *workers = sink_tables_rows(tables, CREMA_TABLE_DICT_WORKER);
+    self->outside_dask = self->n_workers > 0;
     for (uint32_t i = 0; i < self->n_workers; i++) {
         const crema_dict_worker_row_t *row = sink_rows_at(workers, i);
+        self->outside_dask = self->outside_dask && self->workers[i].outside_dask;
         if (self->workers[i].is_member || !self->workers[i].has_stream || row->t_first_ns == 0)
             continue;
         events[kept++] =

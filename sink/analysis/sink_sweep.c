@@ -335,6 +335,23 @@ sink_sweep_clear(sink_sweep_t *sweep)
 }
 
 double
+sink_sweep_thread_s(const sink_sweep_t *sweep, int64_t t0_ns, int64_t t1_ns)
+{
+    double sum = 0;
+    for (size_t i = 0; i < sweep->n_counts; i++) {
+        const sink_step_t *step = &sweep->counts[i];
+        const bool last = i + 1 == sweep->n_counts || step[1].t_ns > t1_ns;
+        const int64_t from = step->t_ns > t0_ns ? step->t_ns : t0_ns;
+        const int64_t to = last ? t1_ns : step[1].t_ns;
+        if (to > from)
+            sum += (double)(to - from) * 1e-9 * step->threads;
+        if (last)
+            break;
+    }
+    return sum;
+}
+
+double
 sink_sweep_idle_tail_s(const sink_sweep_t *sweep, int64_t t0_ns)
 {
     double threads_s = 0, busy_s = 0;

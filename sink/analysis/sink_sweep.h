@@ -101,6 +101,9 @@ CREMA_MUST_CHECK crema_err_t sink_sweep_run(const sink_sweep_in_t *in, sink_swee
 /* Frees the content; a zeroed struct is allowed. */
 void sink_sweep_clear(sink_sweep_t *sweep);
 
+/* Thread-seconds present between two instants of the window. */
+double sink_sweep_thread_s(const sink_sweep_t *sweep, int64_t t0_ns, int64_t t1_ns);
+
 /* Idle thread-seconds from an instant in the tail to its end. */
 double sink_sweep_idle_tail_s(const sink_sweep_t *sweep, int64_t t0_ns);
 

@@ -93,6 +93,9 @@ sink_seal_correct_dictionaries(sink_seal_t *self)
         crema_dict_stream_row_t *row = sink_rows_at(streams, i);
         sink_offset_correct_row(self->offset, &stream->agent_id, s, (uint8_t *)row);
         s_widen(workers, stream->worker, row->t_first_ns);
+        if (stream->t_process_ns != 0)
+            s_widen(workers, stream->worker,
+                    sink_offset_correct(self->offset, &stream->agent_id, stream->t_process_ns));
         if (stream->end == CREMA_END_FINISHED) /* else its agent ended it, later */
             s_widen(workers, stream->worker, row->t_last_ns);
     }

@@ -118,6 +118,7 @@ s_stream_info(sink_decoder_t *self, sink_stream_t *stream, const crema_stream_in
     stream->kind = info->kind;
     stream->t_real_ns = sink_bound_time_ns(info->t_real_ns);
     stream->t_mono_ns = sink_bound_time_ns(info->t_mono_ns);
+    stream->t_process_ns = sink_bound_time_ns(info->t_process_ns);
     stream->t_first_ns = stream->t_real_ns;
     stream->nthreads = info->nthreads;
     uint8_t *row = sink_dict_change(self->dict, CREMA_TABLE_DICT_STREAM, stream->row);
@@ -146,7 +147,9 @@ s_stream_info(sink_decoder_t *self, sink_stream_t *stream, const crema_stream_in
                                     .memory_limit_b = info->memory_limit_b};
         err = sink_dict_entry(self->dict, &entry, SINK_DICT_NONE, &stream->worker);
         if (err == CREMA_OK)
-            err = sink_decoder_saw(self, stream->worker, stream->t_real_ns, stream->t_real_ns);
+            err = sink_decoder_saw(self, stream->worker,
+                                   stream->t_process_ns ? stream->t_process_ns : stream->t_real_ns,
+                                   stream->t_real_ns);
     }
     return err;
 }

@@ -31,6 +31,7 @@ typedef struct {
     uint32_t nthreads;
 
     int64_t t_real_ns, t_mono_ns; /* both clocks at its start */
+    int64_t t_process_ns;         /* start of a process outside Dask; 0 for all others */
     int64_t t_first_ns, t_last_ns;
     int64_t t_totals_ns; /* when activity totals were last read; 0 never */
 

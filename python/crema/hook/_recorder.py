@@ -109,6 +109,7 @@ class Recorder:
             t_real_ns=time.time_ns(),
             t_mono_ns=time.monotonic_ns(),
             boot_id=_process.boot_id(),
+            t_process_ns=_process.started_ns() if register else 0,
         )
         limit = spool_limit_b(os.environ.get("CREMA_SPOOL_LIMIT", ""))
         stream_id = os.urandom(16)

@@ -142,6 +142,34 @@ must_count_killed_workers_as_waste(void **state)
     NEAR(S(SCALING), 0);
 }
 
+/* What an executor's processes cost before they work is its start; none of them came late. */
+static void
+must_call_the_start_of_an_executor_its_start(void **state)
+{
+    (void)state;
+    sink_budget_t b = s_budget();
+    sink_measured_t m = s_measured();
+    b.outside_dask = true;
+    b.absent_s = 100;
+    b.absent_before_s = 60;
+    b.absent_after_s = 10;
+    b.idle_s[SINK_IDLE_JOIN] = 5;
+    b.idle_s[SINK_IDLE_STARTUP] = 7;
+    sink_diagnosis_t d = sink_diagnosis_make(&m, &b);
+    NEAR(S(STARTUP), 60 + 5 + 7);
+    NEAR(S(DRAINED), 10);
+    NEAR(S(STARVED), 30);
+    NEAR(S(SCALING), 0);
+    m.missing_s = 35; /* one was killed: no second is counted twice */
+    d = sink_diagnosis_make(&m, &b);
+    NEAR(S(WASTED), 35);
+    NEAR(S(STARTUP) + S(DRAINED) + S(STARVED), 60 + 5 + 7 + 5);
+    NEAR(S(SCALING), 0);
+    b.outside_dask = false;
+    d = sink_diagnosis_make(&m, &b);
+    NEAR(S(SCALING), 65 + 5);
+}
+
 /* Tasks that are a tenth shorter have a tail that is a tenth shorter. */
 static void
 must_shorten_the_tail_with_the_tasks(void **state)
@@ -248,6 +276,7 @@ main(void)
         cmocka_unit_test(must_give_each_idle_second_its_cause),
         cmocka_unit_test(must_take_what_is_slow_from_where_it_was_counted),
         cmocka_unit_test(must_count_killed_workers_as_waste),
+        cmocka_unit_test(must_call_the_start_of_an_executor_its_start),
         cmocka_unit_test(must_shorten_the_tail_with_the_tasks),
         cmocka_unit_test(must_bound_every_saving_by_half_a_chunk_and_by_the_tail),
         cmocka_unit_test(must_doubt_only_what_matters),

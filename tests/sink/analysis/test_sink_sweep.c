@@ -54,6 +54,9 @@ must_integrate_steps_exactly(void **state)
     assert_int_equal(out.counts[0].workers, 0);
     assert_int_equal(out.counts[1].t_ns, AT(30.5));
     assert_int_equal(out.counts[1].workers, 100);
+    NEAR(sink_sweep_thread_s(&out, AT(30), AT(31)), 50);
+    NEAR(sink_sweep_thread_s(&out, AT(0), AT(600)), out.alloc_s);
+    NEAR(sink_sweep_thread_s(&out, AT(10), AT(20)), 0);
     NEAR(out.worker_ns[30] * 1e-9, 50); /* in the second from 30 s on */
     sink_sweep_clear(&out);
     sink_sweep_clear(&out);

@@ -34,7 +34,7 @@ _WENT = {
     "merging": "went to merging outputs",
     "other_tasks": "went to tasks that are neither chunks nor preprocessing nor merging",
     "wasted": "went to attempts that failed, or were done twice",
-    "startup": "passed before the first task began",
+    "startup": "passed before the first task began, or while the executor started its processes",
     "drained": "passed after the last task had ended",
     "tail": "were threads with nothing left to do while the last chunks ran",
     "scaling": "were of threads that came late or left early",
