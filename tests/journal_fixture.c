@@ -236,6 +236,13 @@ fixture_stream_t *
 fixture_stream(fixture_t *self, uint32_t number, uint8_t agent, crema_stream_kind_t kind,
                const char *name, uint32_t nthreads, int64_t t_real_ns)
 {
+    return fixture_process(self, number, agent, kind, name, nthreads, t_real_ns, 0);
+}
+
+fixture_stream_t *
+fixture_process(fixture_t *self, uint32_t number, uint8_t agent, crema_stream_kind_t kind,
+                const char *name, uint32_t nthreads, int64_t t_real_ns, int64_t t_process_ns)
+{
     static const char *const keys[] = {"python_version", "coffea_version"};
     static const char *const values[] = {"3.11.9", "2026.9.0"};
     fixture_stream_t *stream = calloc(1, sizeof *stream);
@@ -261,6 +268,7 @@ fixture_stream(fixture_t *self, uint32_t number, uint8_t agent, crema_stream_kin
         .t_real_ns = t_real_ns,
         .t_mono_ns = stream->t_mono_ns,
         .boot_id = "boot",
+        .t_process_ns = t_process_ns,
         .n_attributes = 2,
         .attribute_keys = keys,
         .attribute_values = values,

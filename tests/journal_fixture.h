@@ -40,6 +40,10 @@ void fixture_clock(fixture_t *self, uint8_t agent, int64_t t_ns, int64_t offset_
 fixture_stream_t *fixture_stream(fixture_t *self, uint32_t number, uint8_t agent,
                                  crema_stream_kind_t kind, const char *name, uint32_t nthreads,
                                  int64_t t_real_ns);
+/* The same of a process outside Dask, which began at t_process_ns. */
+fixture_stream_t *fixture_process(fixture_t *self, uint32_t number, uint8_t agent,
+                                  crema_stream_kind_t kind, const char *name, uint32_t nthreads,
+                                  int64_t t_real_ns, int64_t t_process_ns);
 crema_id_t fixture_stream_id(uint32_t number);
 /* The stream's number for a name; a worker's uuid is "uuid-<name>". A name is written the first time. */
 int64_t fixture_name(fixture_stream_t *stream, crema_dict_t kind, const char *text);

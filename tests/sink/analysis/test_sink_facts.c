@@ -5,6 +5,7 @@
 #include "must.h"
 #include "rows_fixture.h"
 #include "sink_attempt.h"
+#include "sink_budget.h"
 
 #define T(s) (FIXTURE_T0 + (int64_t)((s)*1e9 + 0.5))
 
@@ -171,6 +172,43 @@ must_know_who_was_there_and_who_knows_best(void **state)
     decoded_close(&d);
 }
 
+/* Two pools of one process, which began at 2 and 7 s; a Dask worker beside them that nobody watched. */
+static void
+must_count_a_process_from_its_start(void **state)
+{
+    (void)state;
+    for (int dask = 0; dask <= 1; dask++) {
+        const char *dir = scratch_dir("facts");
+        fixture_t *f = fixture_new(dir, 1);
+        fixture_open(f, T(0), NULL, NULL, NULL);
+        fixture_stream_t *a =
+            fixture_process(f, 2, 1, CREMA_STREAM_WORKER, "host:1", 1, T(3), T(2));
+        fixture_stream_t *b =
+            fixture_process(f, 3, 1, CREMA_STREAM_WORKER, "host:2", 1, T(8), T(7));
+        s_chunk(a, "host:1", 1, 3, 4, CREMA_CHUNK_OK);
+        s_chunk(b, "host:2", 2, 8, 9, CREMA_CHUNK_OK);
+        fixture_end(a, CREMA_END_FINISHED, T(5), 0, 0);
+        fixture_end(b, CREMA_END_FINISHED, T(9), 0, 0);
+        if (dask)
+            fixture_stream(f, 4, 1, CREMA_STREAM_WORKER, "tcp://A", 1, T(0));
+        fixture_seal(f, T(10), NULL, 0);
+        fixture_close(&f);
+        decoded_t d;
+        decoded_open(&d, dir);
+        decoded_facts(&d);
+        assert_int_equal(d.facts->outside_dask, !dask);
+        assert_true(fabs(d.facts->sweep.alloc_s - (3 + 2)) < 1e-6);
+        assert_true(fabs(d.facts->sweep.idle_s[SINK_IDLE_STARTUP] - 1) < 1e-6);
+        sink_budget_t *budget = NULL;
+        assert_int_equal(sink_budget_new(d.facts, &budget), CREMA_OK);
+        assert_true(fabs(budget->absent_s - 5) < 1e-6);
+        assert_true(fabs(budget->absent_before_s - 2) < 1e-6);
+        assert_true(fabs(budget->absent_after_s - 1) < 1e-6);
+        sink_budget_destroy(&budget);
+        decoded_close(&d);
+    }
+}
+
 static void
 must_find_the_window_where_nobody_told_it(void **state)
 {
@@ -258,6 +296,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(must_join_chunks_with_their_tasks),
         cmocka_unit_test(must_know_who_was_there_and_who_knows_best),
+        cmocka_unit_test(must_count_a_process_from_its_start),
         cmocka_unit_test(must_find_the_window_where_nobody_told_it),
         cmocka_unit_test(must_know_pauses_arrivals_and_looks),
     };
