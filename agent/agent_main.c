@@ -209,6 +209,7 @@ s_prepare(const options_t *o, agent_config_t *config)
 int
 main(int argc, char **argv)
 {
+    crema_umask_begin();
     crema_random_maps();
     options_t o = {0};
     agent_config_t config = {.signals = -1, .ready = -1};

@@ -6,6 +6,7 @@
 #include "crema_keys_make.h"
 #include "crema_option.h"
 #include "crema_random.h"
+#include "crema_reactor.h"
 #include "crema_scrape.h"
 #include "crema_server.h"
 
@@ -101,6 +102,7 @@ s_reload(void)
 int
 main(int argc, char **argv)
 {
+    crema_umask_begin();
     crema_random_maps();
     agg_options_t agg_options = {.reload = s_reload};
     key_order_t order = {0};

@@ -7,6 +7,7 @@
 #include "crema_columns_doc.h"
 #include "crema_option.h"
 #include "crema_random.h"
+#include "crema_reactor.h"
 #include "crema_scrape.h"
 #include "crema_server.h"
 #include "sink.h"
@@ -175,6 +176,7 @@ s_columns(int argc, char **argv)
 int
 main(int argc, char **argv)
 {
+    crema_umask_begin();
     crema_random_maps();
     static const struct {
         const char *word;

@@ -21,6 +21,13 @@
 #include "crema_random.h"
 #include "crema_wire.h"
 
+void
+crema_umask_begin(void)
+{
+    mode_t mask = umask(077);
+    (void)umask(mask & 077);
+}
+
 /* ---- signals */
 
 static const int c_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGUSR1};

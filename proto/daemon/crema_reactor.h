@@ -22,6 +22,10 @@
 typedef struct _zsock_t zsock_t;
 typedef struct _zloop_t zloop_t;
 
+/* Lets this process, and what it starts, use the files it makes whatever the umask (0777, 0277) is: it
+ * then takes no rights from their owner. */
+void crema_umask_begin(void);
+
 /* ---- signals */
 
 /* Blocks SIGINT, SIGTERM, SIGHUP, SIGCHLD and SIGUSR1 in the calling thread, ignores SIGPIPE

@@ -14,6 +14,7 @@ import zmq.auth
 import zmq.utils.z85
 
 from ..hook._agent import write_keys
+from ..hook._unix import make_dir
 
 
 class KeysError(RuntimeError):
@@ -98,7 +99,7 @@ def make_for_run(directory: pathlib.Path) -> None:
     admitted = {
         f"{role}.default.key": _certificate(pairs[role][0]) for role in ("aggregator", "client")
     }
-    directory.mkdir(mode=0o700)
+    make_dir(directory, 0o700)
     server = {"server.key": _certificate(pairs["server"][0])}
     for role, pair in pairs.items():
         others = admitted if role == "server" else server

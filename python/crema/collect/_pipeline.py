@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from ..hook._programs import program
-from ..hook._unix import is_readable
+from ..hook._unix import is_readable, keep_usable
 
 QUICK_DEATHS_MAX = 10  # in a row, each within QUICK_S of its start: then it is given up
 QUICK_S = 2.0
@@ -211,6 +211,7 @@ class Supervisor:
         try:
             command = [*daemon.command(daemon.ready), "--end-with", str(os.getpid())]
             with daemon.log.open("ab") as log:
+                keep_usable(log.fileno())
                 daemon.started_at = time.monotonic()
                 daemon.process = subprocess.Popen(
                     command,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from ..hook._unix import make_dir
 from ._progress import NoDisplay
 from ._service import Service
 
@@ -230,7 +231,7 @@ def must_be_writable(directory: pathlib.Path) -> None:
         If that fails: better now than at the end of the run.
     """
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_dir(directory)
         with tempfile.NamedTemporaryFile(prefix=".crema-", dir=directory):
             pass
     except OSError as error:

@@ -23,7 +23,7 @@ from typing import IO, Any
 
 from ._config import HookConfig
 from ._programs import program
-from ._unix import fcntl, is_readable
+from ._unix import fcntl, is_readable, keep_usable, make_dir, open_file
 
 logger = logging.getLogger("crema")
 
@@ -126,6 +126,7 @@ class AgentKeeper:
     def _start(self) -> None:
         try:
             with open(self._directory / _STARTER, "ab") as only_one:
+                keep_usable(only_one.fileno())
                 try:
                     fcntl.flock(only_one, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
@@ -340,12 +341,12 @@ def _kernel_has_lock(path: pathlib.Path) -> bool:
 
 def write_keys(directory: pathlib.Path, keys: dict[str, str]) -> pathlib.Path:
     """Write the files of a key directory, readable by this user only; each appears whole."""
-    directory.mkdir(mode=0o700, exist_ok=True)
+    make_dir(directory, 0o700)
     for name, content in keys.items():
         if pathlib.PurePath(name).name != name:
             raise ValueError(f"{name!r} is not a file name")
         hidden = directory / f".{name}.{os.getpid()}"
-        fd = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        fd = open_file(hidden, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         with os.fdopen(fd, "w", encoding="utf-8") as file:
             file.write(content)
         hidden.rename(directory / name)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import _process
-from ._unix import fcntl
+from ._unix import fcntl, keep_usable, make_dir
 
 # A home directory on a shared file system is one directory for many hosts, and for one host before
 # and after a boot.
@@ -108,6 +108,7 @@ def locks_files(directory: str) -> bool:
     """Whether `flock` works in a directory: on some shared file systems it fails, or excludes no other process."""
     try:
         with tempfile.NamedTemporaryFile(prefix=".crema-", dir=directory) as one:
+            keep_usable(one.fileno())
             fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with open(one.name, "rb") as other:
                 try:
@@ -127,7 +128,7 @@ def make_private_dir(path: pathlib.Path) -> pathlib.Path:
     PermissionError
         If it exists and belongs to another user, or others may write to it.
     """
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_dir(path, 0o700)
     info = path.stat()
     if info.st_uid != os.getuid() or info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise PermissionError(f"{path} must belong to this user and be writable by no other")

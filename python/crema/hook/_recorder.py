@@ -30,7 +30,7 @@ from typing import Any, TypeVar
 from . import _columns, _process, _records, _spool, _writers
 from ._attempts import Attempts
 from ._config import HookConfig, make_private_dir
-from ._unix import in_each_child
+from ._unix import in_each_child, make_dir
 
 logger = logging.getLogger("crema")
 
@@ -92,7 +92,7 @@ class Recorder:
         self.name = name
         self.directory = config.spool_dir()
         if os.environ.get("CREMA_SPOOL"):
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_dir(self.directory, 0o700)
         else:
             make_private_dir(self.directory)
         host, pid = socket.gethostname(), os.getpid()

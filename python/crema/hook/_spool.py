@@ -19,7 +19,7 @@ import zlib
 from typing import Any
 
 from . import _columns, _records
-from ._unix import fcntl, in_each_child
+from ._unix import fcntl, in_each_child, open_file
 
 SEGMENT_BYTES = _columns.SPOOL_SEGMENT_BYTES
 LIMIT_BYTES = 1 << 30
@@ -330,9 +330,7 @@ class StreamWriter:
         """Create, lock and rename: a visible segment is locked as long as its writer lives."""
         name = f"{self.stream_id.hex()}-{first_seq:016x}"
         hidden = self.directory / f".new-sp-{name}"
-        fd = os.open(
-            hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600
-        )
+        fd = open_file(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             hidden.rename(self.directory / f"sp-{name}")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import select
+import stat
 from collections.abc import Callable
 
 try:
@@ -12,7 +14,16 @@ try:
 except ImportError:
     fcntl = resource = None  # type: ignore[assignment]
 
-__all__ = ["fcntl", "in_each_child", "is_readable", "require", "resource"]
+__all__ = [
+    "fcntl",
+    "in_each_child",
+    "is_readable",
+    "keep_usable",
+    "make_dir",
+    "open_file",
+    "require",
+    "resource",
+]
 
 
 def require() -> None:
@@ -34,3 +45,32 @@ def in_each_child(call: Callable[[], None]) -> None:
     """Have `call` run in every process that is forked from this one."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=call)
+
+
+def keep_usable(fd: int) -> None:
+    """Give this user back the rights to a file it has made, where the umask (0777, 0277) took them."""
+    mode, rights = stat.S_IMODE(os.fstat(fd).st_mode), stat.S_IRUSR | stat.S_IWUSR
+    if mode & rights != rights:
+        os.fchmod(fd, mode | rights)
+
+
+def make_dir(path: pathlib.Path, mode: int = 0o777) -> None:
+    """Make a directory, if it does not exist, and its parents, usable by this user whatever the umask is."""
+    try:
+        path.mkdir(mode)
+    except FileNotFoundError:
+        make_dir(path.parent)
+        make_dir(path, mode)
+    except OSError:
+        if not path.is_dir():
+            raise
+    else:
+        path.chmod(stat.S_IMODE(path.stat().st_mode) | stat.S_IRWXU)
+
+
+def open_file(path: pathlib.Path, flags: int) -> int:
+    """Open a file of this user only; one that is made is usable whatever the umask is."""
+    fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    if flags & os.O_CREAT:
+        keep_usable(fd)
+    return fd

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ._broker import PIECE_BYTES_MIN, operation
-from ._unix import fcntl
+from ._unix import fcntl, open_file
 
 logger = logging.getLogger("crema")
 
@@ -85,7 +85,7 @@ class Way:
     def _take(self) -> bool:
         if self._lock >= 0:
             return True
-        lock = os.open(self._directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = open_file(self._directory / LOCK, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -101,6 +101,7 @@ class Way:
         try:
             (self._directory / SOCKET).unlink(missing_ok=True)
             listener.bind(f"/proc/self/fd/{at}/{SOCKET}")
+            (self._directory / SOCKET).chmod(0o700)
             self._server = await asyncio.start_unix_server(self._connected, sock=listener)
         except BaseException:
             listener.close()

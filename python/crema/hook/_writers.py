@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from . import _columns
 from ._records import KIND_SCHEDULER, KIND_WORKER
+from ._unix import open_file
 
 ENDED, LEFT, UNKNOWN, SILENT = (
     _columns.WRITER_STATES[name] for name in ("ENDED", "LEFT", "UNKNOWN", "SILENT")
@@ -93,8 +94,8 @@ def register(directory: pathlib.Path, run_id: str, writer: Writer) -> None:
         If it cannot be written. The process must not record then, since its loss would go unnoticed.
     """
     line = f"{writer.stream.hex()} {writer.last} {writer.dropped} {writer.kind} {writer.name}\n"
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | (0 if writer.last else os.O_CREAT)
-    fd = os.open(register_path(directory, run_id), flags, 0o600)
+    flags = os.O_WRONLY | os.O_APPEND | (0 if writer.last else os.O_CREAT)
+    fd = open_file(register_path(directory, run_id), flags)
     try:
         if os.write(fd, line.encode()) != len(line.encode()):
             raise OSError(f"no room for an entry in {register_path(directory, run_id)}")
