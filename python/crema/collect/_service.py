@@ -14,6 +14,7 @@ import uuid
 
 from ..hook._agent import write_keys
 from ..hook._config import make_private_dir
+from ..hook._unix import make_dir
 from ._keys import (
     AgentKeys,
     KeysError,
@@ -30,7 +31,11 @@ from ._reach import HERE, Plan, of_this_host
 _GUARD = """
 read -r word
 rm -rf "$1/keys" "$1/agent-keys"
-rmdir "$1" 2>/dev/null || test -n "$word" || exec "$2" -m crema.collect._killed "$3" "$4"
+case "$word" in
+remove) rm -rf "$1"; rmdir "${1%/*}" ;;
+keep) ;;
+*) rmdir "$1" 2>/dev/null || exec "$2" -m crema.collect._killed "$3" "$4" ;;
+esac
 """
 
 
@@ -79,7 +84,7 @@ class Service:
     def start_agent(self, sample_interval_s: float) -> None:
         """Serve a spool in the run directory, for executors on this machine."""
         self._make_run_dir()
-        self.spool.mkdir(mode=0o700, exist_ok=True)
+        make_dir(self.spool, 0o700)
         self.make_agent_keys()
         keys = []
         if self.agent_keys is not None:
@@ -124,19 +129,26 @@ class Service:
         str
             Empty, or the location of undelivered records: then only the keys are removed.
         """
-        self.supervisor.close()
-        self._remove_keys()
-        left = self._undelivered(sealed)
+        try:
+            self.supervisor.close()
+            left = self._undelivered(sealed)
+            self._end_guard(b"keep\n" if left else b"remove\n")
+        except BaseException:  # Ctrl-C
+            self._leave_to_guard()
+            raise
         if left:
             return " and ".join(map(str, left))
-        shutil.rmtree(self.run_dir, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            self.run_dir.parent.rmdir()  # unless another run or an agent's spool is in it
+        shutil.rmtree(self.run_dir, ignore_errors=True)  # if the guard was killed
         return ""
 
     def hand_over(self) -> None:
         """End the programs; what has arrived becomes a run file in a process of its own, as if this one had been killed."""
-        self.supervisor.close()
+        try:
+            self.supervisor.close()
+        finally:
+            self._leave_to_guard()
+
+    def _leave_to_guard(self) -> None:
         guard, self._guard = self._guard, None
         if guard is not None:
             guard.stdin.close()
@@ -155,7 +167,7 @@ class Service:
 
     def _make_run_dir(self) -> None:
         make_private_dir(self.run_dir.parent)
-        self.run_dir.mkdir(mode=0o700, exist_ok=True)
+        make_dir(self.run_dir, 0o700)
         if self._guard is None:
             arguments = [self.run_dir, sys.executable, self.run_id, self.output.absolute()]
             self._guard = subprocess.Popen(
@@ -166,11 +178,12 @@ class Service:
                 start_new_session=True,
             )
 
-    def _remove_keys(self) -> None:
-        guard, self._guard = self._guard, None
-        if guard is not None:
+    def _end_guard(self, word: bytes) -> None:
+        """Let it remove the keys, or everything: Ctrl-C does not reach it."""
+        if self._guard is not None:
             with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-                guard.communicate(b"closed\n", 5)
+                self._guard.communicate(word, 5)
+            self._guard = None
 
 
 class ConfiguredService(Service):
@@ -247,7 +260,7 @@ class LocalService(Service):
         keys = self.run_dir / "keys"
         make_for_run(keys)
         self._take_keys(keys)
-        self.store.mkdir(mode=0o700)
+        make_dir(self.store, 0o700)
         options = ["--keys", str(keys)]
         sink = self.supervisor.start(
             "crema-sink",

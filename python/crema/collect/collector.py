@@ -276,6 +276,11 @@ class MetricsCollector(RunView):
                 self._say(f"crema: records that were not delivered are kept in {left}")
         except Exception as error:
             self._say(f"crema: not everything could be ended: {type(error).__name__}: {error}")
+        except BaseException:  # Ctrl-C
+            service, self._service = self._service, None
+            if service is not None:
+                service.hand_over()
+            raise
 
     def _start(self) -> None:
         _unix.require()
@@ -485,14 +490,14 @@ class MetricsCollector(RunView):
         if self._dialogue is not None:
             self._dialogue.close()
             self._dialogue = None
-        service, self._service = self._service, None
-        left = []
+        service, left = self._service, []
         if service is not None and service.owned and self._interrupted:
             service.hand_over()
             file = self._output / f"{self.run_id}.h5"
             self._say(f"crema: interrupted; {file} is being made of what has arrived")
         elif service is not None:
             left = [service.close(sealed=self._sealed)]
+        self._service = None
         if self._config is not None and not self._own_agent:
             spool = self._config.spool_dir()  # of the workers on this host, if any
             left += [str(spool)] if self._config.serves() and any(spool.glob("sp-*")) else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import signal
@@ -15,7 +16,7 @@ import pytest
 from test_collector import assert_nothing_left, run_dir
 
 import crema
-from crema.collect import _host_agent
+from crema.collect import _host_agent, _service
 from crema.hook._agent import lock_is_held
 from crema.hook._config import HookConfig
 
@@ -181,3 +182,49 @@ def _until(condition, timeout_s=30.0):
         assert time.monotonic() < deadline
         time.sleep(0.02)
     return found
+
+
+def _interrupted_at(number, codes, work):
+    """Run `work` with Ctrl-C at the `number`-th line that these functions run; whether there were as many."""
+    left = number
+
+    def each_line(frame, event, arg):
+        nonlocal left
+        if event == "line":
+            left -= 1
+            if left == 0:
+                raise KeyboardInterrupt
+        return each_line
+
+    sys.settrace(lambda frame, event, arg: each_line if frame.f_code in codes else None)
+    try:
+        work()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(None)
+    return left <= 0
+
+
+def test_an_interrupt_at_any_line_of_the_removal_leaves_nothing(tmp_path):
+    codes = {
+        value.__code__
+        for owner in (_service.Service, _service.LocalService)
+        for name, value in vars(owner).items()
+        if name in ("close", "_end_guard")
+    }
+    codes.add(crema.MetricsCollector._take_down.__code__)
+    for number in range(1, 100):
+        mc = crema.MetricsCollector(output=tmp_path, quiet=True)
+        mc.__enter__()
+        if not _interrupted_at(number, codes, functools.partial(mc.__exit__, None, None, None)):
+            break
+        assert mc.verdict == "COMPLETE"
+        until = time.monotonic() + 60
+        while run_dir(mc).exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        assert not run_dir(mc).exists(), number
+        assert not list(tmp_path.glob("*.left.txt")), number
+        with crema.open(mc.path) as run:
+            assert run.verdict == "COMPLETE"
+    assert number > 20
