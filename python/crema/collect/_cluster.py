@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 SCHEDULER = "scheduler"
-NO_PLUGINS = "it takes no plugins"
+NO_PLUGINS = "it accepts no plugins"
 CALL_S = 60.0  # how long Dask may take for one of these calls
 
 
@@ -381,7 +381,7 @@ def writers_in_events(client: Client, run_id: str) -> list[_writers.Writer]:
     # This client joined before the start: a log that begins later was cut.
     if began is None or not everybody or everybody[0][0] > began:
         raise ClusterError(
-            "it takes no plugins, and its log of events does not reach back to the start of the run, "
+            "the scheduler accepts no plugins, and its log of events does not reach back to the start of the run, "
             "so that workers that left before are not known"
         )
     roll = _writers.Roll()
@@ -392,7 +392,9 @@ def writers_in_events(client: Client, run_id: str) -> list[_writers.Writer]:
     for when, msg in everybody:
         came = when > began and isinstance(msg, dict) and msg.get("action") == "add-worker"
         if came and msg["worker"] not in named:
-            roll.add([_writers.unknown(msg["worker"], "it came, and told of no stream")])
+            roll.add(
+                [_writers.unknown(msg["worker"], "it joined during the run and reported no stream")]
+            )
     return roll.writers()
 
 
