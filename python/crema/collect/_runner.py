@@ -145,8 +145,8 @@ def _replace_all() -> None:
         from coffea.processor import Runner
     except ImportError:
         return
-    for name in ("__call__", "run"):
-        _replace(Runner, name, _with_checkpointer)
+    _replace(Runner, "__call__", _with_checkpointer)
+    _replace(Runner, "run", _counting_processed)
     _replace(Runner, "_filter_badfiles", _noting_dropped)
     factory = getattr(sys.modules.get("coffea.nanoevents"), "NanoEventsFactory", None)
     for name in ("from_root", "from_parquet"):
@@ -178,13 +178,21 @@ def _with_checkpointer(original: Callable) -> Callable:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         recorded = _recorded(self)
         with _inside_coffea():
-            result = original(recorded, *args, **kwargs)
-        with contextlib.suppress(Exception):
-            if original.__name__ == "run":  # `__call__` returns what the processor made of it
-                _count_processed(recorded, result)
-        return result
+            return original(recorded, *args, **kwargs)
 
     return call
+
+
+def _counting_processed(original: Callable) -> Callable:
+    """For `run`, whose result lists its chunks; `__call__` returns what the processor made of them."""
+
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, *args, **kwargs)
+        with contextlib.suppress(Exception):
+            _count_processed(self, result)
+        return result
+
+    return _with_checkpointer(run)
 
 
 def _count_processed(runner: Any, result: Any) -> None:

@@ -155,6 +155,22 @@ def test_what_another_put_in_its_place_meanwhile_stays(monkeypatch):
     assert Runner.__dict__["run"] is theirs
 
 
+def test_the_chunks_of_a_run_that_another_wrapped_before_are_counted(
+    fileset, tmp_path, monkeypatch
+):
+    from coffea import processor
+
+    original = processor.Runner.run
+    monkeypatch.setattr(
+        processor.Runner, "run", lambda self, *args, **kwargs: original(self, *args, **kwargs)
+    )
+    with crema.MetricsCollector(output=tmp_path, quiet=True) as mc:
+        run = make_runner(processor.IterativeExecutor(status=False))
+        _, report = run(fileset, processor_instance=counter(), treename="Events")
+    with crema.open(mc.path) as file:
+        assert file.attributes[_runner.PROCESSED] == str(report["chunks"])
+
+
 # -------------------------------------------------------------- what cannot be recorded is said
 
 
