@@ -7,6 +7,7 @@
 
 #include "crema_error.h"
 #include "crema_frame.h"
+#include "journal_sync.h"
 
 #define ROWS_MAX 1024
 #define COLUMNS_MAX 64
@@ -104,7 +105,7 @@ void
 fixture_close(fixture_t **self_p)
 {
     fixture_t *self = *self_p;
-    s_must(sink_journal_sync(self->journal, NULL), "sync");
+    s_must(journal_sync(self->journal), "sync");
     sink_journal_close(&self->journal);
     for (size_t i = 0; i < self->n_streams; i++)
         s_free_stream(self->streams[i]);
@@ -196,7 +197,7 @@ s_put_frame(fixture_stream_t *stream, const uint8_t *frame, size_t bytes, uint64
                               .t_recv_ns = self->t_recv_ns++};
     crema_err_t err = sink_journal_put(self->journal, &put);
     if (err == CREMA_ELIMIT) {
-        s_must(sink_journal_sync(self->journal, NULL), "sync");
+        s_must(journal_sync(self->journal), "sync");
         err = sink_journal_put(self->journal, &put);
     }
     s_must(err, "put");

@@ -270,8 +270,8 @@ s_find(const crema_keyring_t *self, const crema_id_t *key)
     return entry ? entry : crema_map_find(self->lent, key);
 }
 
-const crema_principal_t *
-crema_keyring_find(const crema_keyring_t *self, const uint8_t public_key[32])
+static const crema_principal_t *
+s_known(const crema_keyring_t *self, const uint8_t public_key[32])
 {
     crema_id_t key = crema_principal_key(public_key);
     const entry_t *entry = s_find(self, &key);
@@ -279,13 +279,13 @@ crema_keyring_find(const crema_keyring_t *self, const uint8_t public_key[32])
 }
 
 const crema_principal_t *
-crema_keyring_find_new(crema_keyring_t *self, const uint8_t public_key[32])
+crema_keyring_find(crema_keyring_t *self, const uint8_t public_key[32])
 {
-    const crema_principal_t *known = crema_keyring_find(self, public_key);
+    const crema_principal_t *known = s_known(self, public_key);
     if (known)
         return known;
     s_look(self, false);
-    return crema_keyring_find(self, public_key);
+    return s_known(self, public_key);
 }
 
 bool

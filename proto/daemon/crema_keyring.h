@@ -30,13 +30,10 @@ void crema_keyring_destroy(crema_keyring_t **self_p);
  * revoked since it was called last. */
 bool crema_keyring_refresh(crema_keyring_t *self, bool in_any_case);
 
-/* The principal with this public key; NULL: not admitted. Valid until the next change. */
-const crema_principal_t *crema_keyring_find(const crema_keyring_t *self,
-                                            const uint8_t public_key[32]);
-/* The same, with a look at the directory if the key is unknown: a key is often used in the second
- * in which it was made, and a client that is refused does not dial again. */
-const crema_principal_t *crema_keyring_find_new(crema_keyring_t *self,
-                                                const uint8_t public_key[32]);
+/* The principal with this public key; NULL: not admitted. Valid until the next change. Looks at the
+ * directory if the key is unknown: a key is often used in the second in which it was made, and a
+ * client that is refused does not dial again. */
+const crema_principal_t *crema_keyring_find(crema_keyring_t *self, const uint8_t public_key[32]);
 /* True if that principal is still admitted. Takes NULL. */
 bool crema_keyring_admits(const crema_keyring_t *self, const crema_principal_t *principal);
 

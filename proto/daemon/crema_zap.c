@@ -34,7 +34,7 @@ s_may_enter(const crema_zap_t *self, zframe_t *const frames[REQUEST_FRAMES],
         !zframe_streq(frames[MECHANISM], "CURVE") || zframe_size(frames[CREDENTIALS]) != KEY_BYTES)
         return false;
     const uint8_t *key = zframe_data(frames[CREDENTIALS]);
-    const crema_principal_t *known = crema_keyring_find_new(self->ring, key);
+    const crema_principal_t *known = crema_keyring_find(self->ring, key);
     if (known && (known->as == CREMA_AS_MONITOR) == is_tap)
         *ret_peer = *known;
     else if (self->has_guest && memcmp(key, self->guest, KEY_BYTES) == 0)

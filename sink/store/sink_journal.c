@@ -386,16 +386,6 @@ sink_journal_end(sink_journal_t *self)
 }
 
 crema_err_t
-sink_journal_sync(sink_journal_t *self, const sink_journal_head_t *head)
-{
-    crema_err_t err = sink_journal_begin(self, head);
-    if (err != CREMA_OK)
-        return err;
-    sink_journal_work(self);
-    return sink_journal_end(self);
-}
-
-crema_err_t
 sink_journal_rest(sink_journal_t *self, const sink_journal_head_t *head)
 {
     sink_journal_work_t *work = &self->work;

@@ -129,9 +129,6 @@ void sink_journal_work(sink_journal_t *self);
 /* Its outcome. CREMA_ENOSPC: nothing of the group is in the file and all of it is still in memory.
  * CREMA_EIO: as above, with errno. */
 CREMA_MUST_CHECK crema_err_t sink_journal_end(sink_journal_t *self);
-/* All three. */
-CREMA_MUST_CHECK crema_err_t sink_journal_sync(sink_journal_t *self,
-                                               const sink_journal_head_t *head);
 /* Ends the journal with a segment that holds only a checkpoint, so that nothing else must be
  * read to know its state. Nothing may be pending. */
 CREMA_MUST_CHECK crema_err_t sink_journal_rest(sink_journal_t *self,

@@ -8,6 +8,7 @@
 #include "crema_frame.h"
 #include "fuzz.h"
 #include "fuzz_files.h"
+#include "journal_sync.h"
 #include "sink_decoder.h"
 #include "sink_journal.h"
 #include "sink_offset.h"
@@ -108,7 +109,7 @@ s_go_on(const char *dir, const sink_journal_report_t *before)
                           &journal) != CREMA_OK)
         return;
     HOLDS(sink_journal_clock(journal, &sample, 1) == CREMA_OK);
-    HOLDS(sink_journal_sync(journal, NULL) == CREMA_OK);
+    HOLDS(journal_sync(journal) == CREMA_OK);
     sink_journal_close(&journal);
     s_read(dir, &after, &err);
     HOLDS(err == CREMA_OK);

@@ -1,4 +1,5 @@
 /* Live files of the runs that go on: begun with the first commit, complete even after a restart, gone when the run is sealed. */
+#include "journal_sync.h"
 #include "must.h"
 
 #include <fcntl.h>
@@ -66,7 +67,7 @@ must_commit(uint64_t first, uint64_t last)
         .t_recv_ns = 1,
     };
     must(sink_journal_put(s_journal, &put));
-    must(sink_journal_sync(s_journal, NULL));
+    must(journal_sync(s_journal));
 }
 
 /* What the serving sink says of a run, and all that follows from it. */

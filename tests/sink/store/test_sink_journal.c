@@ -1,4 +1,5 @@
 /* A run's journal: what was synced is read again, whatever tears or rots behind or within it. */
+#include "journal_sync.h"
 #include "must.h"
 
 #include <dirent.h>
@@ -192,7 +193,7 @@ test_journal_gives_back_what_was_synced(void **state)
     must_put(journal, 4, 4);
     assert_true(sink_journal_pending_bytes(journal) > 0);
     assert_int_equal(sink_journal_bytes(journal), 0);
-    must(sink_journal_sync(journal, NULL));
+    must(journal_sync(journal));
     assert_int_equal(sink_journal_pending_bytes(journal), 0);
 
     sink_journal_report_t report = must_read(&seen);
@@ -229,17 +230,17 @@ test_journal_is_followed_as_far_as_it_is_durable(void **state)
     must_put(journal, 1, 1);
     must_follow(tail, journal);
     assert_int_equal(seen.puts, 0);
-    must(sink_journal_sync(journal, NULL));
+    must(journal_sync(journal));
     must_follow(tail, journal);
     assert_int_equal(seen.puts, 1);
     must_put(journal, 2, 2);
     must_follow(tail, journal);
     assert_int_equal(seen.puts, 1);
-    must(sink_journal_sync(journal, NULL));
+    must(journal_sync(journal));
     sink_journal_close(&journal);
     journal = must_open(2);
     must_put(journal, 3, 3);
-    must(sink_journal_sync(journal, NULL));
+    must(journal_sync(journal));
     must_follow(tail, journal);
     assert_int_equal(seen.puts, 3);
     assert_int_equal(seen.seqs[2], 3);
@@ -261,7 +262,7 @@ test_journal_is_followed_whatever_the_length_of_its_frames(void **state)
     for (uint64_t i = 0, n; i < 60; i++, seq += n) {
         n = i < 20 ? 1 + 45 * i : LONG;
         must_put(journal, seq, seq + n - 1);
-        must(sink_journal_sync(journal, NULL));
+        must(journal_sync(journal));
     }
     const sink_journal_position_t until = sink_journal_position(journal);
     assert_int_equal(until.segment, 1);
@@ -310,7 +311,7 @@ test_journal_read_stops_with_the_visitors_error(void **state)
     sink_journal_t *journal = must_open(1);
     must_put(journal, 1, 1);
     must_put(journal, 2, 2);
-    must(sink_journal_sync(journal, NULL));
+    must(journal_sync(journal));
     assert_int_equal(sink_journal_read(s_path, &visitor, &report), CREMA_EH5);
     assert_int_equal(seen.puts, 1);
     sink_journal_close(&journal);
@@ -339,7 +340,7 @@ must_set_aside(size_t damaged_bytes)
     assert_int_equal(s_opened.damaged_bytes, damaged_bytes + 72);
     assert_int_equal(sink_journal_bytes(journal), 0);
     must_put(journal, 9, 9);
-    must(sink_journal_sync(journal, NULL));
+    must(journal_sync(journal));
     sink_journal_close(&journal);
     sink_journal_report_t report = must_read(&seen);
     assert_int_equal(seen.puts, 1);
@@ -359,11 +360,11 @@ test_journal_torn_at_every_byte_keeps_whole_frames(void **state)
     seen_t seen;
     sink_journal_t *journal = must_open(1);
     must_put(journal, 1, 1);
-    must(sink_journal_sync(journal, NULL));
+    must(journal_sync(journal));
     size_t ends[3] = {0, 0, 0};
     ends[1] = (size_t)sink_journal_bytes(journal);
     must_put(journal, 2, 2);
-    must(sink_journal_sync(journal, NULL));
+    must(journal_sync(journal));
     ends[2] = (size_t)sink_journal_bytes(journal);
     sink_journal_close(&journal);
     size_t size = must_load(1, bytes, sizeof bytes), header = 72;
@@ -384,7 +385,7 @@ test_journal_torn_at_every_byte_keeps_whole_frames(void **state)
         assert_int_equal(sink_journal_bytes(journal), whole ? kept : 0); /* never written to */
         assert_int_equal(s_kept_bytes(".torn"), cut - kept);
         must_put(journal, 9, 9);
-        must(sink_journal_sync(journal, NULL));
+        must(journal_sync(journal));
         sink_journal_close(&journal);
         report = must_read(&seen);
         assert_int_equal(seen.puts, whole + 1);
@@ -404,14 +405,14 @@ test_journal_torn_within_its_header_begins_anew(void **state)
     seen_t seen;
     sink_journal_t *journal = must_open(1);
     must_put(journal, 1, 1);
-    must(sink_journal_sync(journal, NULL));
+    must(journal_sync(journal));
     sink_journal_close(&journal);
     must_load(1, bytes, sizeof bytes);
     for (size_t cut = 0; cut < 72; cut++) {
         must_store(1, bytes, cut);
         journal = must_open(2);
         must_put(journal, 2, 2);
-        must(sink_journal_sync(journal, NULL));
+        must(journal_sync(journal));
         sink_journal_close(&journal);
         must_read(&seen);
         assert_int_equal(seen.puts, 1);
@@ -429,11 +430,11 @@ must_make_groups(uint8_t *bytes, size_t room, size_t *ret_last)
     sink_journal_t *journal = must_open(1);
     must_put(journal, 1, 4);
     must_put(journal, 5, 8);
-    must(sink_journal_sync(journal, NULL));
+    must(journal_sync(journal));
     for (uint64_t first = 9; first <= 17; first += 4) {
         *ret_last = (size_t)sink_journal_bytes(journal);
         must_put(journal, first, first + 3);
-        must(sink_journal_sync(journal, NULL));
+        must(journal_sync(journal));
     }
     sink_journal_close(&journal);
     size_t size = must_load(1, bytes, room);
@@ -473,11 +474,11 @@ test_journal_does_not_count_what_lies_behind_a_hole_in_its_last_group(void **sta
     seen_t seen;
     sink_journal_t *journal = must_open(1);
     must_put(journal, 1, 1);
-    must(sink_journal_sync(journal, NULL));
+    must(journal_sync(journal));
     size_t whole = (size_t)sink_journal_bytes(journal);
     for (uint64_t seq = 2; seq <= 4; seq++)
         must_put(journal, seq, seq);
-    must(sink_journal_sync(journal, NULL));
+    must(journal_sync(journal));
     sink_journal_close(&journal);
     size_t size = must_load(1, bytes, sizeof bytes);
     memset(bytes + whole, 0, 20);
@@ -498,7 +499,7 @@ test_journal_misses_a_lost_segment(void **state)
     for (uint64_t generation = 1; generation <= 3; generation++) {
         sink_journal_t *journal = must_open(generation);
         must_put(journal, generation, generation);
-        must(sink_journal_sync(journal, NULL));
+        must(journal_sync(journal));
         sink_journal_close(&journal);
     }
     assert_int_equal(must_read(&seen).segments, 3);
@@ -516,7 +517,7 @@ test_journal_of_another_run_or_a_later_sink_is_refused(void **state)
     (void)state;
     sink_journal_t *journal = must_open(5), *other = NULL;
     must_put(journal, 1, 1);
-    must(sink_journal_sync(journal, NULL));
+    must(journal_sync(journal));
     sink_journal_close(&journal);
     crema_id_t foreign = frames_id(0x66);
     assert_int_equal(s_open(&s_store, &foreign, 6, &other), CREMA_EMAGIC);
@@ -553,7 +554,7 @@ test_journal_group_has_a_limit(void **state)
         taken++;
     assert_int_equal(err, CREMA_ELIMIT);
     assert_in_range(taken, 30, 32);
-    must(sink_journal_sync(journal, NULL));
+    must(journal_sync(journal));
     must(sink_journal_put(journal, &put));
     put.frames_bytes = CREMA_FRAME_BODY_MAX;
     assert_int_equal(sink_journal_put(journal, &put), CREMA_ELIMIT);
@@ -576,7 +577,7 @@ test_journal_rolls_to_a_new_segment(void **state)
     for (int group = 0; group < 5; group++) {
         for (int i = 0; i < 30; i++)
             must(sink_journal_put(journal, &put));
-        must(sink_journal_sync(journal, NULL));
+        must(journal_sync(journal));
     }
     sink_journal_visitor_t none = {0};
     sink_journal_report_t report;
@@ -615,14 +616,14 @@ test_journal_is_broken_for_good_after_a_failed_sync(void **state)
     int fds[2];
     sink_journal_t *journal = must_open(1);
     must_put(journal, 1, 1);
-    must(sink_journal_sync(journal, NULL));
+    must(journal_sync(journal));
     int fd = s_segment_fd(), kept = dup(fd);
     assert_int_equal(pipe(fds), 0);
     assert_int_equal(dup2(fds[1], fd), fd);
     must_put(journal, 2, 2);
-    assert_int_equal(sink_journal_sync(journal, NULL), CREMA_EIO);
+    assert_int_equal(journal_sync(journal), CREMA_EIO);
     assert_int_equal(dup2(kept, fd), fd); /* the disk is well again: it must not matter */
-    assert_int_equal(sink_journal_sync(journal, NULL), CREMA_EIO);
+    assert_int_equal(journal_sync(journal), CREMA_EIO);
     sink_journal_put_t put = {.first_seq = 3, .n = 1, .frames = s_frames.bytes, .frames_bytes = 1};
     assert_int_equal(sink_journal_put(journal, &put), CREMA_EIO);
     close(kept), close(fds[0]), close(fds[1]);
@@ -636,14 +637,14 @@ test_journal_is_broken_when_a_full_disk_cannot_be_undone(void **state)
     (void)state;
     sink_journal_t *journal = must_open(1);
     must_put(journal, 1, 1);
-    must(sink_journal_sync(journal, NULL));
+    must(journal_sync(journal));
     int full = open("/dev/full", O_WRONLY);
     assert_true(full >= 0);
     assert_true(dup2(full, s_segment_fd()) >= 0);
     close(full);
     must_put(journal, 2, 2);
-    assert_int_equal(sink_journal_sync(journal, NULL), CREMA_EIO);
-    assert_int_equal(sink_journal_sync(journal, NULL), CREMA_EIO);
+    assert_int_equal(journal_sync(journal), CREMA_EIO);
+    assert_int_equal(journal_sync(journal), CREMA_EIO);
     sink_journal_close(&journal);
 }
 
@@ -658,7 +659,7 @@ test_journal_survives_a_full_disk(void **state)
         skip();
     sink_journal_t *journal = must_open(1);
     must_put(journal, 1, 1);
-    must(sink_journal_sync(journal, NULL));
+    must(journal_sync(journal));
     uint64_t bytes = sink_journal_bytes(journal);
     char ballast[600];
     snprintf(ballast, sizeof ballast, "%s/ballast", s_path);
@@ -666,15 +667,15 @@ test_journal_survives_a_full_disk(void **state)
     for (uint64_t seq = 2; seq < 60; seq++)
         must_put(journal, seq, seq + 60);
     size_t pending = sink_journal_pending_bytes(journal);
-    assert_int_equal(sink_journal_sync(journal, NULL), CREMA_ENOSPC);
-    assert_int_equal(sink_journal_sync(journal, NULL), CREMA_ENOSPC);
+    assert_int_equal(journal_sync(journal), CREMA_ENOSPC);
+    assert_int_equal(journal_sync(journal), CREMA_ENOSPC);
     assert_int_equal(sink_journal_pending_bytes(journal), pending);
     assert_int_equal(sink_journal_bytes(journal), bytes);
     sink_journal_report_t report = must_read(&seen);
     assert_int_equal(seen.puts, 1);
     assert_int_equal(report.torn_bytes, 0);
     assert_int_equal(unlink(ballast), 0);
-    must(sink_journal_sync(journal, NULL));
+    must(journal_sync(journal));
     must_read(&seen);
     assert_int_equal(seen.puts, 59);
     sink_journal_close(&journal);
@@ -694,14 +695,14 @@ test_journal_is_broken_by_any_other_failed_write(void **state)
         if (s_open(&s_store, &s_run, 1, &journal) != CREMA_OK)
             _exit(2);
         must_put(journal, 1, 1);
-        if (sink_journal_sync(journal, NULL) != CREMA_OK)
+        if (journal_sync(journal) != CREMA_OK)
             _exit(3);
         struct rlimit limit = {(rlim_t)sink_journal_bytes(journal) + 40, RLIM_INFINITY};
         setrlimit(RLIMIT_FSIZE, &limit);
         must_put(journal, 2, 2);
-        if (sink_journal_sync(journal, NULL) != CREMA_EIO)
+        if (journal_sync(journal) != CREMA_EIO)
             _exit(4);
-        _exit(sink_journal_sync(journal, NULL) == CREMA_EIO ? 0 : 5);
+        _exit(journal_sync(journal) == CREMA_EIO ? 0 : 5);
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
