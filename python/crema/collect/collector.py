@@ -162,7 +162,7 @@ class MetricsCollector(RunView):
         self._settings = Settings(
             processor_instance, run_label, sample_interval, track_workers, dict(attributes or {})
         )
-        self._output = pathlib.Path(output).expanduser().absolute()
+        self._output = _unix.local_path(output).expanduser().absolute()
         self._reach = Reach.of(advertise, port)
         self._timeout_s = timeout
         self._quiet = quiet
@@ -453,7 +453,7 @@ class MetricsCollector(RunView):
     def _take(self, state: Any) -> None:
         self.verdict = state.verdict or "UNKNOWN"
         self._sealed = state.phase == _client.SEALED
-        self.path = pathlib.Path(state.path) if state.path else None
+        self.path = _unix.local_path(state.path) if state.path else None
         self.revision = state.revision
         given = [
             {"code": r.code, "subject": r.subject, "count": r.count, "text": r.text}

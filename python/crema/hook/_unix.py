@@ -19,6 +19,7 @@ __all__ = [
     "in_each_child",
     "is_readable",
     "keep_usable",
+    "local_path",
     "make_dir",
     "open_file",
     "require",
@@ -74,3 +75,12 @@ def open_file(path: pathlib.Path, flags: int) -> int:
     if flags & os.O_CREAT:
         keep_usable(fd)
     return fd
+
+
+def local_path(path: str | os.PathLike) -> pathlib.Path:
+    """A path as this process can use it: where its locale is ASCII, other characters stand for their bytes in UTF-8."""
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        path = os.fsdecode(os.fspath(path).encode("utf-8", "surrogateescape"))
+    return pathlib.Path(path)

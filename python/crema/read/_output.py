@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import pathlib
 
+from ..hook._unix import local_path
+
 
 def file(path: str | os.PathLike) -> pathlib.Path:
     """The path of a file to be written.
@@ -18,7 +20,7 @@ def file(path: str | os.PathLike) -> pathlib.Path:
     """
     import h5py
 
-    path = pathlib.Path(path)
+    path = local_path(path)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a directory: give the name of a file")
     if not path.parent.is_dir():
@@ -36,7 +38,7 @@ def directory(path: str | os.PathLike) -> pathlib.Path:
     NotADirectoryError
         If it is a file.
     """
-    path = pathlib.Path(path)
+    path = local_path(path)
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(f"{path} is a file, not a directory")
     path.mkdir(parents=True, exist_ok=True)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 
+from ..hook._unix import local_path
 from .views import Views
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def newest(directory: str | os.PathLike | None = None) -> pathlib.Path:
     FileNotFoundError
         If there is none; the message says what to do.
     """
-    where = pathlib.Path(directory or os.environ.get("CREMA_RUNS") or ".").expanduser().absolute()
+    where = local_path(directory or os.environ.get("CREMA_RUNS") or ".").expanduser().absolute()
     if not where.is_dir():
         raise FileNotFoundError(f"there is no directory {where}")
     files = [path for path in where.glob("*.h5") if not path.name.endswith(LIVE)]
@@ -129,7 +130,7 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
     """
 
     def __init__(self, path: str | os.PathLike) -> None:
-        self.path = pathlib.Path(path)
+        self.path = local_path(path)
         if self.path.is_dir():
             raise RunFileError(f"{self.path} is a directory: crema runs {self.path} lists its runs")
         if not self.path.is_file():

@@ -97,7 +97,17 @@ def print_report(path: str | os.PathLike, *, console: Console | None = None) -> 
         As `crema.open` does.
     """
     with open_run(path) as run:
-        (console or Console()).print(render(run))
+        if console is not None:
+            console.print(render(run))
+            return
+        console = Console()
+        if console.encoding.startswith("utf") or console.is_jupyter:
+            console.print(render(run))
+            return
+        with console.capture() as printed:
+            console.print(render(run))
+        text = printed.get().encode(console.encoding, "replace").decode(console.encoding)
+        console.file.write(text)
 
 
 def render(run: RunFile) -> Group:
