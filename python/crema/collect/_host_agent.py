@@ -10,7 +10,7 @@ import select
 import time
 from collections.abc import Callable, Iterator
 
-from ..hook._agent import PROGRAM, agent_of, lock_is_held, public_key
+from ..hook._agent import PROGRAM, AgentKeeper, agent_of, lock_is_held, public_key
 from ..hook._config import HookConfig
 from . import _keys
 
@@ -34,6 +34,10 @@ class HostAgent:
     ) -> None:
         self._admit = admit
         self._directory = config.spool_dir() if config.serves() else None
+        self._keeper: AgentKeeper | None = None
+        if self._directory is not None:
+            self._keeper = AgentKeeper(config, self._directory)
+            self._keeper.writers_end()
         self._processes: dict[int, int] = {}  # descriptor to id
         self.look()
 
@@ -58,14 +62,17 @@ class HostAgent:
 
     def close(self) -> None:
         """Let go of the processes."""
+        if self._keeper is not None:
+            self._keeper.stop(over=True)
         while self._processes:
             os.close(self._processes.popitem()[0])
 
     def look(self) -> None:
-        """Note who serves the directory now."""
+        """Note who serves the directory now. Start an agent if none does and records lie there: the workers that would are gone."""
         if self._directory is None:
             return
         with contextlib.suppress(OSError):
+            self._keeper.check()
             pid, _ = agent_of(self._directory) or (0, [])
             if pid:
                 self._hold(pid)

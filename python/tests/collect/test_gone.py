@@ -17,7 +17,7 @@ from test_collector import assert_nothing_left, run_dir
 
 import crema
 from crema.collect import _host_agent, _service
-from crema.hook._agent import lock_is_held
+from crema.hook._agent import agent_of, lock_is_held
 from crema.hook._config import HookConfig
 
 # Loaded into every program that is started here, and sleeps at the end of agents alone.
@@ -182,6 +182,30 @@ def _until(condition, timeout_s=30.0):
         assert time.monotonic() < deadline
         time.sleep(0.02)
     return found
+
+
+def test_records_of_a_killed_agent_and_worker_on_this_host_are_delivered(tmp_path):
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
+            assert client.gather(client.map(abs, range(20))) == list(range(20))
+            (worker,) = client.run(os.getpid).values()
+            until = time.monotonic() + 30
+            while (agent := agent_of(mc._config.spool_dir())) is None:
+                assert time.monotonic() < until
+                time.sleep(0.01)
+            for nanny in cluster.workers.values():
+                nanny.auto_restart = False
+            for pid in (agent[0], worker):
+                os.kill(pid, signal.SIGKILL)
+        assert mc.verdict == "PARTIAL"
+        assert {reason["code"] for reason in mc.reasons} == {"writer_killed"}, mc.reasons
+        assert not mc._config.spool_dir().exists() or not any(mc._config.spool_dir().glob("sp-*"))
+    assert_nothing_left(mc)
 
 
 def _interrupted_at(number, codes, work):
