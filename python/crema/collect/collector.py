@@ -276,11 +276,9 @@ class MetricsCollector(RunView):
                 self._say(f"crema: records that were not delivered are kept in {left}")
         except Exception as error:
             self._say(f"crema: not everything could be ended: {type(error).__name__}: {error}")
-        except BaseException:  # Ctrl-C
-            service, self._service = self._service, None
-            if service is not None:
-                service.hand_over()
-            raise
+        finally:
+            if self._service is not None:  # Ctrl-C
+                self._service.hand_over()
 
     def _start(self) -> None:
         _unix.require()
@@ -320,8 +318,7 @@ class MetricsCollector(RunView):
 
     def _start_service(self) -> None:
         if endpoint := os.environ.get("CREMA_AGGREGATOR"):
-            keys = os.environ.get("CREMA_KEYS", "")
-            self._service = ConfiguredService(self._run_id, endpoint, keys)
+            self._service = ConfiguredService(self._run_id, endpoint, os.getenv("CREMA_KEYS", ""))
         else:
             must_be_writable(self._output)
             plan = self._reach.plan(self._client)
@@ -485,16 +482,15 @@ class MetricsCollector(RunView):
         if self._config is not None:
             with contextlib.suppress(OSError):
                 _writers.register_path(self._config.spool_dir(), self._config.run_id).unlink(True)
-                if self._client is None:
-                    end_marker(self._config).unlink()
+                end_marker(self._config).unlink(True)
         if self._dialogue is not None:
             self._dialogue.close()
             self._dialogue = None
         service, left = self._service, []
         if service is not None and service.owned and self._interrupted:
             service.hand_over()
-            file = self._output / f"{self.run_id}.h5"
-            self._say(f"crema: interrupted; {file} is being made of what has arrived")
+            file = self._output / self.run_id
+            self._say(f"crema: interrupted; {file}.h5 is being made of what has arrived")
         elif service is not None:
             left = [service.close(sealed=self._sealed)]
         self._service = None
