@@ -203,7 +203,8 @@ def test_records_of_a_killed_agent_and_worker_on_this_host_are_delivered(tmp_pat
             for pid in (agent[0], worker):
                 os.kill(pid, signal.SIGKILL)
         assert mc.verdict == "PARTIAL"
-        assert {reason["code"] for reason in mc.reasons} == {"writer_killed"}, mc.reasons
+        codes = {reason["code"] for reason in mc.reasons}
+        assert codes <= {"writer_killed", "writer_unknown"}, mc.reasons  # not agent_lost
         assert not mc._config.spool_dir().exists() or not any(mc._config.spool_dir().glob("sp-*"))
     assert_nothing_left(mc)
 
