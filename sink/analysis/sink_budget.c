@@ -14,6 +14,7 @@ typedef struct {
     double dropped_s; /* failed attempts in tasks that succeeded for Dask */
     double failed_s;  /* failed and cancelled attempts, including dropped ones */
     double lost_s;
+    double unfinished_s;             /* slots of attempts and tasks that failed or were cancelled */
     double side_s[CREMA_SIDE_COUNT]; /* tasks that are not chunks */
     double tasks_failed_s, tasks_lost_s;
 } seen_t;
@@ -44,12 +45,17 @@ s_see_chunk(sink_budget_t *self, seen_t *seen, const sink_chunk_t *chunk)
         seen->failed_s += all_s;
         if (chunk->task_is_ok)
             seen->dropped_s += all_s;
+        else if (!chunk->in_task)
+            seen->unfinished_s += all_s;
     }
 }
 
 static void
 s_see_task(seen_t *seen, const sink_task_t *task)
 {
+    bool unfinished = task->status != CREMA_TASK_OK && task->status != CREMA_TASK_LOST;
+    if (unfinished && task->side != CREMA_SIDE_FOREIGN)
+        seen->unfinished_s += s_task_s(task);
     if (task->is_chunk)
         return;
     if (task->side == CREMA_SIDE_FOREIGN) { /* whatever its result: it occupied the slot */
@@ -133,8 +139,8 @@ s_from_chunks(sink_spent_t *spent, const seen_t *seen)
     spent->user_s = 0;
 }
 
-/* Dask's totals lack what a killed worker had not posted, and count an attempt whose result was
- * lost as a success. */
+/* Dask's totals lack what a killed worker had not posted and what was still running at the end of
+ * the run, and count an attempt whose result was lost as a success. */
 static void
 s_combine(sink_spent_t *spent, const seen_t *seen, bool killed)
 {
@@ -148,6 +154,7 @@ s_combine(sink_spent_t *spent, const seen_t *seen, bool killed)
         return;
     }
     spent->side_noncpu_s[CREMA_SIDE_FOREIGN] = seen->side_s[CREMA_SIDE_FOREIGN];
+    spent->wasted_s = fmax(spent->wasted_s, seen->unfinished_s);
     double rest = s_waste(spent, &spent->cpu_s, seen->superseded_cpu_s);
     rest += s_waste(spent, &spent->noncpu_s, seen->superseded_s - seen->superseded_cpu_s);
     rest += s_waste(spent, &spent->noncpu_s, seen->dropped_s);
@@ -185,13 +192,12 @@ s_add(sink_spent_t *sum, const sink_spent_t *spent)
 
 /* Slots held by the runtime looked idle, most likely while tasks were waiting. */
 static void
-s_take_runtime_out_of_idle(sink_budget_t *self)
+s_take_runtime_out_of_idle(sink_budget_t *self, double left)
 {
     static const sink_idle_t order[] = {
         SINK_IDLE_LATENCY, SINK_IDLE_STARVED, SINK_IDLE_IMBALANCE, SINK_IDLE_TAIL,
         SINK_IDLE_JOIN,    SINK_IDLE_PAUSED,  SINK_IDLE_MERGE,     SINK_IDLE_PREPROCESS,
         SINK_IDLE_STARTUP, SINK_IDLE_DRAINED};
-    double left = self->all.runtime_s;
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
         double *idle = &self->idle_s[order[i]];
         double taken = left < *idle ? left : *idle;
@@ -275,7 +281,9 @@ sink_budget_new(const sink_facts_t *facts, sink_budget_t **ret_self)
         else if (metered->side == CREMA_SIDE_TRANSFER)
             self->transfer_s += metered->value;
     }
+    double unfinished_s = 0; /* Dask's runtime of what failed, which it does not meter apart */
     for (size_t w = 0; w <= n; w++) {
+        unfinished_s += fmax(self->workers[w].wasted_s - seen[w].unfinished_s, 0);
         if (!self->workers[w].metered && seen[w].side_s[CREMA_SIDE_PROCESSOR] > 0)
             self->cpu_unknown = true;
         s_combine(&self->workers[w], &seen[w], w < n && facts->workers[w].killed);
@@ -291,7 +299,7 @@ sink_budget_new(const sink_facts_t *facts, sink_budget_t **ret_self)
     self->absent_after_s = s_absent_s(facts, facts->sweep.t_last_end_ns, facts->t1_ns);
     for (int i = 0; i < SINK_IDLE_COUNT; i++)
         self->idle_s[i] = facts->sweep.idle_s[i];
-    s_take_runtime_out_of_idle(self);
+    s_take_runtime_out_of_idle(self, self->all.runtime_s + unfinished_s);
     s_close(self);
     free(seen);
     *ret_self = self;

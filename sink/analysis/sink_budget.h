@@ -5,7 +5,8 @@
  * without Dask metering (no fine metrics, or killed before its last totals were written) is
  * accounted from its chunks and task events. Seconds of the runtime (waiting for the executor,
  * serializing, spilling) pass while a slot looks idle: they are subtracted from the idle
- * classes, first from those in which tasks were waiting. */
+ * classes, first from those in which tasks were waiting. Of a task that fails Dask meters the
+ * whole, so its runtime is what exceeds the times of the task. */
 #ifndef SINK_BUDGET_H
 #define SINK_BUDGET_H
 

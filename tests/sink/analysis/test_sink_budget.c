@@ -239,6 +239,45 @@ must_take_runtime_out_of_idle_in_order_and_never_below_zero(void **state)
     sink_budget_destroy(&b);
 }
 
+/* Dask meters the whole of a task that fails, with the time in which it handles the exception: by
+ * its times the slot is free then. */
+static void
+must_close_though_failed_tasks_took_longer_than_their_slots(void **state)
+{
+    (void)state;
+    case_t c;
+    s_begin(&c, 200 - 4 - 3 - 2);
+    s_task(&c, 0, TASK_ERROR, CREMA_SIDE_PROCESSOR, true, 4);
+    s_task(&c, 0, TASK_CANCELLED, CREMA_SIDE_MERGE, false, 3);
+    s_task(&c, 1, TASK_ERROR, CREMA_SIDE_PREPROCESS, false, 2);
+    s_chunk(&c, 0, CREMA_CHUNK_ERROR, false, 0, 4, NAN);
+    c.chunks[0].in_task = true;
+    s_meter(&c, 0, CREMA_SIDE_WASTED, CREMA_ACTIVITY_FAILED, 7.5);
+    s_meter(&c, 1, CREMA_SIDE_WASTED, CREMA_ACTIVITY_FAILED, 2.5);
+    sink_budget_t *b = s_make(&c);
+    NEAR(b->all.wasted_s, 10);
+    NEAR(sink_budget_idle_s(b), 200 - 10);
+    NEAR(b->residual_s, 0);
+    sink_budget_destroy(&b);
+}
+
+/* At the end of the run its task still ran: Dask posts its seconds later. */
+static void
+must_waste_what_was_cancelled_before_dask_metered_it(void **state)
+{
+    (void)state;
+    case_t c;
+    s_begin(&c, 200 - 12);
+    s_chunk(&c, 0, CREMA_CHUNK_CANCELLED, false, NAN, 5, NAN);
+    s_task(&c, 1, TASK_ERROR, CREMA_SIDE_MERGE, false, 4);
+    s_meter(&c, 0, CREMA_SIDE_OVERHEAD, CREMA_ACTIVITY_CPU, 3);
+    s_meter(&c, 1, CREMA_SIDE_WASTED, CREMA_ACTIVITY_FAILED, 4);
+    sink_budget_t *b = s_make(&c);
+    NEAR(b->all.wasted_s, 5 + 4);
+    NEAR(b->residual_s, 0);
+    sink_budget_destroy(&b);
+}
+
 static void
 must_keep_transfers_beside_the_budget(void **state)
 {
@@ -264,6 +303,8 @@ main(void)
         cmocka_unit_test(must_trust_the_chunks_of_a_killed_worker),
         cmocka_unit_test(must_waste_all_that_a_killed_worker_did_in_vain),
         cmocka_unit_test(must_take_runtime_out_of_idle_in_order_and_never_below_zero),
+        cmocka_unit_test(must_close_though_failed_tasks_took_longer_than_their_slots),
+        cmocka_unit_test(must_waste_what_was_cancelled_before_dask_metered_it),
         cmocka_unit_test(must_keep_transfers_beside_the_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
