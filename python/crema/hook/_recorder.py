@@ -149,7 +149,11 @@ class Recorder:
         self.stream.dropped += 1
         if where not in self._warned:
             self._warned.add(where)
-            logger.warning("crema: %s failed; it is not recorded from now on", where, exc_info=True)
+            logger.warning(
+                "crema: %s failed and counts as lost; its next failures are not logged",
+                where,
+                exc_info=True,
+            )
 
     def unavailable(self, what: str) -> None:
         """Note columns (``table.column`` or ``table``) that Dask, coffea or uproot do not provide here; everything else is recorded.
