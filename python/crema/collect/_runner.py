@@ -143,7 +143,7 @@ def _of_caller() -> _Run | None:
 def _replace_all() -> None:
     try:
         from coffea.processor import Runner
-    except ImportError:
+    except Exception:  # without coffea, or with one that fails to import, there is no Runner
         return
     _replace(Runner, "__call__", _with_checkpointer)
     _replace(Runner, "run", _counting_processed)

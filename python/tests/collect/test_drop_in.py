@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 import time
+import types
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -80,6 +81,17 @@ def parsl_executor(tmp_path):
     config = parsl.Config(executors=[threads], run_dir=str(tmp_path), usage_tracking=0)
     with parsl.load(config):
         yield processor.ParslExecutor(status=False)
+
+
+def test_a_coffea_that_fails_to_import_is_no_obstacle(monkeypatch):
+    def fails(name):
+        raise LookupError(name)
+
+    broken = types.ModuleType("coffea.processor")
+    broken.__getattr__ = fails
+    monkeypatch.setitem(sys.modules, "coffea.processor", broken)
+    _runner.hook("0" * 32, lambda own: own)
+    assert _runner.unhook("0" * 32) == {}
 
 
 @pytest.mark.parametrize("kind", ["iterative", "futures", "dask", "parsl"])
