@@ -14,6 +14,9 @@
 #include "crema_failpoint.h"
 #include "crema_text.h"
 
+/* Another worker of the host may look just then whether the route over Dask is free, which makes
+ * its lock anew; it does so once a second. */
+#define REMOVAL_TRIES 3
 #define MARKER_AGE_S (24 * 3600) /* any process that needed the marker has seen it by then */
 #define LOG_BYTES_MAX (4 << 20)  /* a longer log is truncated at the start */
 
@@ -189,9 +192,12 @@ agent_spool_dir_remove(const char *dir)
         return false;
     s_remove_keys(dir);
     crema_failpoint("agent.before_spool_unlink");
-    s_remove_files(dir, s_is_spool_file);
-    crema_failpoint("agent.before_spool_rmdir");
-    (void)rmdir(dir);
+    for (int tries = 0; tries < REMOVAL_TRIES; tries++) {
+        s_remove_files(dir, s_is_spool_file);
+        crema_failpoint("agent.before_spool_rmdir");
+        if (rmdir(dir) == 0 || errno != ENOTEMPTY)
+            break;
+    }
     crema_failpoint("agent.after_spool_rmdir");
     return true;
 }

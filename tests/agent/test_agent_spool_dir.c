@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -105,6 +106,43 @@ test_the_default_place_must_be_ours_alone(void **state)
     assert_int_equal(chmod(below(own), 0777), 0);
     assert_int_equal(agent_spool_dir_make(NULL, path), CREMA_ECONFIG);
     unsetenv("TMPDIR");
+}
+
+/* As another worker of the host does that looks whether the route over Dask is free: once. */
+static void *
+look_whether_the_way_is_free(void *path)
+{
+    int fd;
+    do
+        fd = open(path, O_CREAT | O_EXCL | O_WRONLY, 0600);
+    while (fd < 0 && errno == EEXIST);
+    if (fd >= 0)
+        close(fd);
+    return NULL;
+}
+
+static void
+test_a_lock_that_is_made_anew_meanwhile_is_removed_too(void **state)
+{
+    (void)state;
+    char dir[PATH_MAX], lock[PATH_MAX], name[64];
+    for (int round = 0; round < 20; round++) {
+        snprintf(name, sizeof name, "round-%d", round);
+        strcpy(dir, below(name));
+        assert_int_equal(mkdir(dir, 0700), 0);
+        for (int i = 0; i < 100; i++) {
+            snprintf(name, sizeof name, "round-%d/tmp-%d", round, i);
+            touch(name);
+        }
+        snprintf(name, sizeof name, "round-%d/way.lock", round);
+        strcpy(lock, below(name));
+        touch(name);
+        pthread_t other;
+        assert_int_equal(pthread_create(&other, NULL, look_whether_the_way_is_free, lock), 0);
+        assert_true(agent_spool_dir_remove(dir));
+        assert_int_equal(pthread_join(other, NULL), 0);
+        assert_int_equal(access(dir, F_OK), -1);
+    }
 }
 
 static void
@@ -252,6 +290,8 @@ main(void)
         cmocka_unit_test_setup_teardown(test_the_default_place_must_be_ours_alone, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_only_what_is_ours_is_removed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_lock_that_is_made_anew_meanwhile_is_removed_too,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_markers_of_old_runs_are_swept, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_segments_are_never_removed_nor_what_delivers_them,
                                         set_up, tear_down),
