@@ -40,17 +40,29 @@ s_find(check_t *self, const char *format, ...)
 
 /* ---- attributes */
 
+static crema_err_t
+s_check_text(check_t *self, const char *name)
+{
+    char *text;
+    crema_err_t err = sink_h5_whole_text(self->file, name, &text);
+    if (err != CREMA_OK)
+        return err;
+    if (!crema_utf8_valid(text, strlen(text)))
+        s_find(self, "attribute %s is not UTF-8", name);
+    free(text);
+    return CREMA_OK;
+}
+
 static void
 s_check_attributes(check_t *self)
 {
     const sink_attribute_t *contract;
     size_t n = sink_attribute_contract(&contract);
     for (size_t i = 0; i < n; i++) {
-        char text[8];
         int64_t integer;
         double real;
         crema_err_t err = contract[i].type == SINK_ATTRIBUTE_TEXT
-                              ? sink_h5_text(self->file, contract[i].name, text, sizeof text)
+                              ? s_check_text(self, contract[i].name)
                           : contract[i].type == SINK_ATTRIBUTE_REAL
                               ? sink_h5_real(self->file, contract[i].name, &real)
                               : sink_h5_int(self->file, contract[i].name, &integer);

@@ -102,7 +102,8 @@ CREMA_MUST_CHECK crema_err_t sink_h5_compare_chunks(sink_h5_t *self, const crema
                                                     const uint8_t *rows, uint64_t n,
                                                     bool *ret_equal, uint32_t *ret_sum);
 
-/* Checksum of the tables in the file, including tables that a newer version wrote. */
+/* Checksum of the tables in the file, including tables that a newer version wrote. Fails if any
+ * dataset cannot be read. */
 CREMA_MUST_CHECK crema_err_t sink_h5_payload(sink_h5_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES]);
 
 /* ---- both */

@@ -201,7 +201,7 @@ sink_h5_table_attributes(sink_h5_t *self, const crema_table_t *table, char *ret_
 typedef struct {
     char paths[TABLES_MAX][PATH_BYTES];
     size_t n;
-    bool full;
+    char unreadable[PATH_BYTES]; /* a dataset that is no table and cannot be read, or "" */
 } paths_t;
 
 static bool
@@ -214,6 +214,33 @@ s_is_table(hid_t dataset)
     return is;
 }
 
+/* Reads all of a dataset of numbers, such as those of /grid: where bytes are damaged, its filters
+ * fail. */
+static bool
+s_is_readable(hid_t dataset)
+{
+    hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
+    hsize_t size[H5S_MAX_RANK] = {1}, first[H5S_MAX_RANK] = {0};
+    const int rank = H5Sget_simple_extent_dims(space, size, NULL);
+    const hsize_t rows = rank > 0 ? size[0] : 1;
+    hsize_t row_bytes = H5Tget_size(type);
+    for (int i = 1; i < rank; i++)
+        row_bytes *= size[i];
+    bool good = rank >= 0;
+    uint8_t *row = H5Tis_variable_str(type) > 0 || row_bytes == 0 ? NULL : malloc(row_bytes);
+    for (size[0] = 1; row && good && first[0] < rows; first[0]++) {
+        hid_t memory = rank > 0 ? H5Screate_simple(rank, size, NULL) : H5Screate(H5S_SCALAR);
+        good =
+            rank == 0 || H5Sselect_hyperslab(space, H5S_SELECT_SET, first, NULL, size, NULL) >= 0;
+        good = good && H5Dread(dataset, type, memory, space, H5P_DEFAULT, row) >= 0;
+        H5Sclose(memory);
+    }
+    free(row);
+    H5Sclose(space);
+    H5Tclose(type);
+    return good;
+}
+
 static herr_t
 s_collect_path(hid_t root, const char *path, const H5O_info_t *info, void *context)
 {
@@ -223,7 +250,9 @@ s_collect_path(hid_t root, const char *path, const H5O_info_t *info, void *conte
     hid_t dataset = H5Dopen2(root, path, H5P_DEFAULT);
     if (dataset < 0)
         return -1;
-    bool is = s_is_table(dataset);
+    const bool is = s_is_table(dataset);
+    if (!is && !paths->unreadable[0] && !s_is_readable(dataset))
+        snprintf(paths->unreadable, sizeof paths->unreadable, "%s", path);
     H5Dclose(dataset);
     if (!is)
         return 0;
@@ -281,6 +310,8 @@ sink_h5_payload(sink_h5_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES])
     const char *bad = NULL;
     if (H5Ovisit(self->file, H5_INDEX_NAME, H5_ITER_NATIVE, s_collect_path, paths) < 0)
         bad = "the tables";
+    else if (paths->unreadable[0])
+        bad = paths->unreadable;
     qsort(paths->paths, paths->n, PATH_BYTES, s_by_path);
     for (size_t i = 0; i < paths->n && !bad; i++)
         if (!s_digest_table(self->file, paths->paths[i], sum, block))

@@ -419,6 +419,54 @@ must_find_what_is_wrong_with_a_file(void **state)
     unlink(file);
 }
 
+/* Changes a byte in the middle of what is stored of a dataset. */
+static void
+s_damage(const char *file, const char *path)
+{
+    hid_t id = H5Fopen(file, H5F_ACC_RDONLY, H5P_DEFAULT);
+    hid_t dataset = H5Dopen2(id, path, H5P_DEFAULT), space = H5Dget_space(dataset);
+    haddr_t at;
+    hsize_t bytes, offset[2];
+    unsigned filters;
+    assert_true(H5Dget_chunk_info(dataset, space, 0, offset, &filters, &at, &bytes) >= 0);
+    H5Sclose(space);
+    H5Dclose(dataset);
+    H5Fclose(id);
+    FILE *stored = fopen(file, "r+");
+    assert_int_equal(fseek(stored, (long)(at + bytes / 2), SEEK_SET), 0);
+    const int byte = fgetc(stored);
+    assert_int_equal(fseek(stored, -1, SEEK_CUR), 0);
+    assert_int_equal(fputc(byte ^ 1, stored), byte ^ 1);
+    fclose(stored);
+}
+
+static void
+must_find_damage_where_there_are_no_tables(void **state)
+{
+    (void)state;
+    const char *dir = scratch_dir("busy"), *file = s_file("grid");
+    fixture_busy(dir, 1, 3, 60);
+    s_seal(dir, file);
+    assert_int_equal(s_findings(file, NULL), 0);
+    s_damage(file, "grid/busy_threads");
+    assert_true(s_findings(file, "grid/busy_threads") > 0);
+    unlink(file);
+    s_seal(dir, file);
+    hid_t id = H5Fopen(file, H5F_ACC_RDWR, H5P_DEFAULT), space = H5Screate(H5S_SCALAR);
+    hid_t type = H5Tcopy(H5T_C_S1);
+    const char *text = "\xff";
+    H5Tset_size(type, H5T_VARIABLE);
+    H5Adelete(id, "host_sink");
+    hid_t attribute = H5Acreate2(id, "host_sink", type, space, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(H5Awrite(attribute, type, &text) >= 0);
+    H5Aclose(attribute);
+    H5Tclose(type);
+    H5Sclose(space);
+    H5Fclose(id);
+    assert_true(s_findings(file, "host_sink is not UTF-8") > 0);
+    unlink(file);
+}
+
 static void
 must_say_what_is_no_run_file(void **state)
 {
@@ -655,6 +703,7 @@ main(void)
         cmocka_unit_test(must_leave_what_was_there_when_it_fails),
         cmocka_unit_test(must_not_miss_in_older_files_what_was_added_since),
         cmocka_unit_test(must_find_what_is_wrong_with_a_file),
+        cmocka_unit_test(must_find_damage_where_there_are_no_tables),
         cmocka_unit_test(must_say_what_is_no_run_file),
         cmocka_unit_test(must_take_every_crash_for_a_finding),
         cmocka_unit_test(must_survive_flipped_bytes),
