@@ -272,11 +272,9 @@ s_frame(sink_decoder_t *self, sink_stream_t *stream, const crema_frame_t *frame,
     if (err == CREMA_OK && loss)
         return sink_decoder_gap(self, stream, s_cause(record.loss.reason), first, frame->seq,
                                 frame->seq - first + 1, sink_bound_time_ns(record.loss.t_real_ns));
-    if (err == CREMA_OK && decoded != CREMA_OK) {
-        self->stats.undecodable++;
+    if (err == CREMA_OK && decoded != CREMA_OK)
         return sink_decoder_gap(self, stream, CREMA_GAP_DECODE_ERROR, frame->seq, frame->seq, 1,
                                 t_recv_ns);
-    }
     return err == CREMA_OK ? s_record(self, stream, &record, frame, t_recv_ns) : err;
 }
 
@@ -454,12 +452,6 @@ sink_decoder_find(const sink_decoder_t *self, const char *stream_id)
 {
     crema_id_t id;
     return crema_id_parse(stream_id, &id) ? sink_decoder_find_id(self, &id) : NULL;
-}
-
-sink_decoder_stats_t
-sink_decoder_stats(const sink_decoder_t *self)
-{
-    return self->stats;
 }
 
 crema_limits_t *

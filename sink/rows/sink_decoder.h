@@ -76,10 +76,4 @@ const sink_stream_t *sink_decoder_find(const sink_decoder_t *self, const char *s
  * stream here. */
 bool sink_decoder_has_agents(const sink_decoder_t *self);
 
-typedef struct {
-    uint64_t rows;
-    uint64_t undecodable; /* records whose body could not be decoded; each is in /gaps */
-} sink_decoder_stats_t;
-sink_decoder_stats_t sink_decoder_stats(const sink_decoder_t *self);
-
 #endif

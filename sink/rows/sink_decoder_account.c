@@ -23,7 +23,7 @@ s_emit_gap(sink_decoder_t *self, const sink_stream_t *stream, const sink_gap_t *
     sink_cell_set(table, row, "stream_id", stream->row);
     sink_cell_set(table, row, "cause", gap->cause);
     sink_cell_set(table, row, "closed", 1);
-    return sink_decoder_emit(self, CREMA_TABLE_GAPS, row, 1);
+    return self->emit(self->context, CREMA_TABLE_GAPS, row, 1);
 }
 
 crema_err_t
@@ -68,7 +68,7 @@ s_emit_clock(sink_decoder_t *self, const crema_clock_sample_t *sample, uint32_t 
     sink_cell_set_real(table, row, "drift_ppb", sample->drift_ppb);
     sink_cell_set(table, row, "stream_id", stream);
     sink_cell_set(table, row, "method", CREMA_CLOCK_RTT_MIN);
-    return sink_decoder_emit(self, CREMA_TABLE_CLOCK, row, 1);
+    return self->emit(self->context, CREMA_TABLE_CLOCK, row, 1);
 }
 
 static uint32_t

@@ -337,7 +337,7 @@ sink_decoder_batch(sink_decoder_t *self, sink_stream_t *stream, const crema_batc
         if (err == CREMA_OK)
             err = s_rows(self, stream, batch, at, n, rows);
         if (err == CREMA_OK && !s_is_held_back(batch))
-            err = sink_decoder_emit(self, table->id, rows, n);
+            err = self->emit(self->context, table->id, rows, n);
     }
     if (table->id == CREMA_TABLE_ACTIVITIES && t_last_ns > stream->t_totals_ns)
         stream->t_totals_ns = t_last_ns;
@@ -392,7 +392,7 @@ sink_decoder_lose_attempts(sink_decoder_t *self)
         row.wall_s = (double)(row.t_end_ns - row.t_start_ns) * 1e-9;
         row.status = CREMA_CHUNK_LOST;
         row.quality |= SINK_QUALITY_RECONSTRUCTED;
-        err = sink_decoder_emit(self, CREMA_TABLE_CHUNKS, (const uint8_t *)&row, 1);
+        err = self->emit(self->context, CREMA_TABLE_CHUNKS, (const uint8_t *)&row, 1);
     }
     return err;
 }

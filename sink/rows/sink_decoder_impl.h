@@ -58,20 +58,12 @@ struct sink_decoder {
 
     crema_limits_t *limits;
     uint64_t name_numbers_b; /* memory used by the numbers of all streams */
-    sink_decoder_stats_t stats;
 };
 
 /* Decodes the rows of one batch. `t_ns` is the record's time. */
 CREMA_MUST_CHECK crema_err_t sink_decoder_batch(sink_decoder_t *self, sink_stream_t *stream,
                                                 const crema_batch_t *batch, uint64_t seq,
                                                 int64_t t_recv_ns);
-CREMA_MUST_CHECK static inline crema_err_t
-sink_decoder_emit(sink_decoder_t *self, crema_table_id_t table, const uint8_t *rows, size_t n)
-{
-    self->stats.rows += n;
-    return self->emit(self->context, table, rows, n);
-}
-
 /* Emits every attempt that is still open as lost. */
 CREMA_MUST_CHECK crema_err_t sink_decoder_lose_attempts(sink_decoder_t *self);
 
