@@ -21,10 +21,7 @@ crema_err_t
 sink_scratch_open(const char *dir, int *ret_fd)
 {
     char path[PATH_MAX];
-    crema_err_t err = sink_fs_join(dir, ".crema-rows-XXXXXX", path);
-    if (err != CREMA_OK)
-        return err;
-    int fd = mkostemp(path, O_CLOEXEC);
+    int fd = mkostemp(sink_fs_path(dir, ".crema-rows-XXXXXX", path), O_CLOEXEC);
     if (fd < 0)
         return sink_fs_error(errno);
     unlink(path);

@@ -46,13 +46,6 @@ sink_fs_path(const char *dir, const char *name, char out[PATH_MAX])
 }
 
 crema_err_t
-sink_fs_join(const char *dir, const char *name, char *out)
-{
-    int n = snprintf(out, PATH_MAX, "%s/%s", dir, name);
-    return n > 0 && n < PATH_MAX ? CREMA_OK : CREMA_EINVAL;
-}
-
-crema_err_t
 sink_fs_sync_dir(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

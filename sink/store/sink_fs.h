@@ -12,9 +12,6 @@
  * no file can have: whatever uses it fails with ENAMETOOLONG. */
 char *sink_fs_path(const char *dir, const char *name, char out[PATH_MAX]);
 
-/* The same, and CREMA_EINVAL if it is too long. */
-CREMA_MUST_CHECK crema_err_t sink_fs_join(const char *dir, const char *name, char *out);
-
 /* Makes one directory (mode 0700) and makes its name durable; an existing one is not an error. */
 CREMA_MUST_CHECK crema_err_t sink_fs_make_dir(const char *path);
 
