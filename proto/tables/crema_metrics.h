@@ -70,9 +70,8 @@ size_t crema_metric_find(const char *name);
     X(OVERHEAD, "other_tasks", "look at /summary/per_task_prefix")                                 \
     X(WASTED, "wasted", "look at status in /chunks and events in /membership")                     \
     X(STARTUP, "startup",                                                                          \
-      "import dask.dataframe before the block (DaskExecutor does so on first use); preprocess "    \
-      "earlier; "                                                                                  \
-      "start the workers later; use one pool of processes for all runs")                           \
+      "import dask.dataframe, which DaskExecutor needs, before the block; "                        \
+      "preprocess earlier; use one pool; start workers later")                                     \
     X(DRAINED, "drained", "close the collector right after the analysis")                          \
     X(TAIL, "tail", "smaller chunks, the largest files first; look at /summary/stragglers")        \
     X(SCALING, "scaling", "wait for the workers before the run, or shorten start-up")              \
