@@ -200,9 +200,12 @@ async def writers(run_id: str, dask_scheduler: Any) -> list[_writers.Writer]:
 
 async def give(run_id: str, dask_scheduler: Any, function: bytes) -> None:
     """Let the workers run a function that adds their plugin, and note the reports that it returns."""
-    answers = await _messages.ask(
-        dask_scheduler, dask_scheduler.workers, op="run", function=function
-    )
+    message = {"op": "run", "function": function}
+    workers = or_else(lambda: list(dask_scheduler.workers), None)
+    if workers is None:
+        answers = await dask_scheduler.broadcast(msg=message, on_error="ignore")
+    else:
+        answers = await _messages.ask(dask_scheduler, workers, **message)
     hook = _find(run_id, dask_scheduler)
     follower = None if hook is None else hook._follower
     for answer in answers.values() if follower is not None else ():

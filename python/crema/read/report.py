@@ -413,7 +413,7 @@ def quantity(value: float, unit: str) -> str:
     if unit in ("Hz", "1/s"):
         return _scaled(value, ("Hz", "kHz", "MHz", "GHz"))
     if unit == "count":
-        return f"{value:,.0f}" if round(value, 2).is_integer() else f"{value:,.2f}"
+        return f"{value:,.0f}" if float(round(value, 2)).is_integer() else f"{value:,.2f}"
     number = f"{value:,.3g}" if abs(value) < 100 else f"{value:,.1f}"
     return number if unit in ("", "1") else f"{number} {unit}"
 
