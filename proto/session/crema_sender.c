@@ -80,35 +80,34 @@ s_update(crema_sender_t *self, held_t *held)
         crema_list_append(&self->trims, &held->trim);
 }
 
-static crema_err_t
-s_add(crema_sender_t *self, const crema_stream_row_t *row, held_t **ret_held)
+/* NULL: *ret_err says why. */
+static held_t *
+s_add(crema_sender_t *self, const crema_stream_row_t *row, crema_err_t *ret_err)
 {
-    crema_err_t err;
     held_t **all = crema_grow(self->all, self->n, &self->capacity, sizeof(held_t *));
-    if (!all)
-        return CREMA_ENOMEM;
+    if (!all) {
+        *ret_err = CREMA_ENOMEM;
+        return NULL;
+    }
     self->all = all;
-    held_t *held = crema_map_make(self->by_id, &row->stream_id, sizeof *held, &err);
+    held_t *held = crema_map_make(self->by_id, &row->stream_id, sizeof *held, ret_err);
     if (!held)
-        return err;
+        return NULL;
     held->row = *row;
     held->row.committed = held->row.recv_next = 0;
     held->index = self->n;
     self->all[self->n++] = held;
-    *ret_held = held;
-    return CREMA_OK;
+    return held;
 }
 
 crema_err_t
 crema_sender_hold(crema_sender_t *self, const crema_stream_row_t *row, bool *ret_new)
 {
     held_t *held = crema_map_find(self->by_id, &row->stream_id);
-    bool is_new = !held;
-    if (is_new) {
-        crema_err_t err = s_add(self, row, &held);
-        if (err != CREMA_OK)
-            return err;
-    }
+    const bool is_new = !held;
+    crema_err_t err = CREMA_OK;
+    if (is_new && !(held = s_add(self, row, &err)))
+        return err;
     held->seen = self->listing;
     held->row.run_id = row->run_id;
     held->row.first_avail = row->first_avail;
