@@ -171,7 +171,7 @@ test_the_aggregator_forwards_records(void **state)
     msg.data.stream_id = s_stream(1);
     msg.data.run_id = s_run;
     must_receive(&msg);
-    must_cost("aggregator, a sample in a record of 64", NULL, s_forward, SAMPLES, 141);
+    must_cost("aggregator, a sample in a record of 64", NULL, s_forward, SAMPLES, 149);
     agg_core_destroy(&s_aggregator.core);
 }
 
