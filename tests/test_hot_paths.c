@@ -202,7 +202,7 @@ test_the_sink_commits_records(void **state)
     s_fill(3);
     msg.data = frames_put(&s_frames, 1, RUN, 3);
     must_receive(&msg);
-    must_cost("sink, a sample in a record of 64", NULL, s_take, SAMPLES, 137);
+    must_cost("sink, a sample in a record of 64", NULL, s_take, SAMPLES, 144);
     sink_store_close(&s_store);
 }
 
