@@ -107,11 +107,12 @@ s_pop_stop(sink_changes_t *self)
 
 /* ---- the rest, sorted */
 
+/* Of waiting tasks and of changes alike: both begin with t_ns. */
 static int
-s_by_ready(const void *a, const void *b)
+s_by_time(const void *a, const void *b)
 {
-    const sink_waiting_t *left = a, *right = b;
-    return (left->t_ns > right->t_ns) - (left->t_ns < right->t_ns);
+    const int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    return (left > right) - (left < right);
 }
 
 static void
@@ -127,15 +128,8 @@ s_take_ready(sink_changes_t *self)
     for (s_rewind(self); self->more; s_fetch(self))
         if (s_waited(self->in, &self->busy, &t0, &t1))
             self->ready[n++] = (sink_waiting_t){t0, self->busy.worker};
-    sink_sort_by_int64(self->ready, n, sizeof *self->ready, s_by_ready);
+    sink_sort_by_int64(self->ready, n, sizeof *self->ready, s_by_time);
     self->n_ready = n;
-}
-
-static int
-s_by_time(const void *a, const void *b)
-{
-    const sink_change_t *left = a, *right = b;
-    return (left->t_ns > right->t_ns) - (left->t_ns < right->t_ns);
 }
 
 static void

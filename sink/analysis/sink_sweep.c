@@ -7,6 +7,7 @@
 #include "crema_grow.h"
 #include "sink_axis.h"
 #include "sink_change.h"
+#include "sink_scratch.h"
 
 typedef struct {
     int32_t threads, running, ready, paused;
@@ -279,15 +280,6 @@ s_sweep(sweep_t *self, sink_changes_t *changes)
         s_settle_worker(self, w, self->in->t1_ns);
 }
 
-static void *
-s_zeroed(size_t n, size_t size, crema_err_t *err)
-{
-    void *array = calloc(n, size);
-    if (!array)
-        *err = CREMA_ENOMEM;
-    return array;
-}
-
 crema_err_t
 sink_sweep_run(const sink_sweep_in_t *in, sink_sweep_t *ret_sweep)
 {
@@ -295,11 +287,11 @@ sink_sweep_run(const sink_sweep_in_t *in, sink_sweep_t *ret_sweep)
     if (in->t1_ns <= in->t0_ns)
         return CREMA_EINVAL;
     sweep_t self = {.in = in, .out = &out, .axis = sink_axis(in->t0_ns, in->t1_ns)};
-    self.workers = s_zeroed(in->n_workers + 1, sizeof *self.workers, &self.err);
-    out.workers = s_zeroed(in->n_workers + 1, sizeof *out.workers, &self.err);
-    out.worker_ns = s_zeroed(self.axis.n, sizeof *out.worker_ns, &self.err);
-    out.thread_ns = s_zeroed(self.axis.n, sizeof *out.thread_ns, &self.err);
-    out.busy_ns = s_zeroed(self.axis.n, sizeof *out.busy_ns, &self.err);
+    self.workers = sink_scratch(NULL, in->n_workers + 1, sizeof *self.workers, &self.err);
+    out.workers = sink_scratch(NULL, in->n_workers + 1, sizeof *out.workers, &self.err);
+    out.worker_ns = sink_scratch(NULL, self.axis.n, sizeof *out.worker_ns, &self.err);
+    out.thread_ns = sink_scratch(NULL, self.axis.n, sizeof *out.thread_ns, &self.err);
+    out.busy_ns = sink_scratch(NULL, self.axis.n, sizeof *out.busy_ns, &self.err);
     for (size_t w = 0; self.err == CREMA_OK && w < in->n_workers; w++) {
         self.workers[w].t_ns = in->t0_ns;
         self.workers[w].served = !in->last_arrival_ns || in->last_arrival_ns[w] <= in->t0_ns;
@@ -314,7 +306,7 @@ sink_sweep_run(const sink_sweep_in_t *in, sink_sweep_t *ret_sweep)
             self.err = changes.err;
         sink_changes_close(&changes);
     }
-    free(self.workers);
+    sink_scratch_free(self.workers);
     if (self.err == CREMA_OK)
         *ret_sweep = out;
     else
@@ -325,29 +317,30 @@ sink_sweep_run(const sink_sweep_in_t *in, sink_sweep_t *ret_sweep)
 void
 sink_sweep_clear(sink_sweep_t *sweep)
 {
-    free(sweep->workers);
+    sink_scratch_free(sweep->workers);
     free(sweep->counts);
     free(sweep->tail);
-    free(sweep->worker_ns);
-    free(sweep->thread_ns);
-    free(sweep->busy_ns);
+    sink_scratch_free(sweep->worker_ns);
+    sink_scratch_free(sweep->thread_ns);
+    sink_scratch_free(sweep->busy_ns);
     *sweep = (sink_sweep_t){0};
+}
+
+/* Seconds of step `i` of `n` between two instants; the last step has no end of its own. */
+static double
+s_step_s(const sink_step_t *steps, size_t n, size_t i, int64_t t0_ns, int64_t t1_ns)
+{
+    const int64_t from = steps[i].t_ns > t0_ns ? steps[i].t_ns : t0_ns;
+    const int64_t to = i + 1 < n && steps[i + 1].t_ns < t1_ns ? steps[i + 1].t_ns : t1_ns;
+    return to > from ? (double)(to - from) * 1e-9 : 0;
 }
 
 double
 sink_sweep_thread_s(const sink_sweep_t *sweep, int64_t t0_ns, int64_t t1_ns)
 {
     double sum = 0;
-    for (size_t i = 0; i < sweep->n_counts; i++) {
-        const sink_step_t *step = &sweep->counts[i];
-        const bool last = i + 1 == sweep->n_counts || step[1].t_ns > t1_ns;
-        const int64_t from = step->t_ns > t0_ns ? step->t_ns : t0_ns;
-        const int64_t to = last ? t1_ns : step[1].t_ns;
-        if (to > from)
-            sum += (double)(to - from) * 1e-9 * step->threads;
-        if (last)
-            break;
-    }
+    for (size_t i = 0; i < sweep->n_counts; i++)
+        sum += s_step_s(sweep->counts, sweep->n_counts, i, t0_ns, t1_ns) * sweep->counts[i].threads;
     return sum;
 }
 
@@ -356,13 +349,9 @@ sink_sweep_idle_tail_s(const sink_sweep_t *sweep, int64_t t0_ns)
 {
     double threads_s = 0, busy_s = 0;
     for (size_t i = 0; i < sweep->n_tail; i++) {
-        const sink_step_t *step = &sweep->tail[i];
-        const int64_t from = step->t_ns > t0_ns ? step->t_ns : t0_ns;
-        const int64_t to = i + 1 < sweep->n_tail ? step[1].t_ns : sweep->t_tail1_ns;
-        if (to <= from)
-            continue;
-        threads_s += (double)(to - from) * 1e-9 * step->threads;
-        busy_s += (double)(to - from) * 1e-9 * step->busy;
+        const double s = s_step_s(sweep->tail, sweep->n_tail, i, t0_ns, sweep->t_tail1_ns);
+        threads_s += s * sweep->tail[i].threads;
+        busy_s += s * sweep->tail[i].busy;
     }
     return fmax(threads_s - busy_s, 0);
 }
