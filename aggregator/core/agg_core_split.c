@@ -5,7 +5,7 @@
 #define EVENTS_MAX (INT64_C(1) << 48) /* of one chunk; more are no honest writer's */
 #define STATUS_OK 0                   /* the first value of /chunks.status */
 
-/* NULL: it has its file, or there is no memory. */
+/* NULL: the run has its file, or memory ran out. */
 static agg_rollup_t *
 s_rollup(agg_core_t *self, agg_entry_t *entry)
 {

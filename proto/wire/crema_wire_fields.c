@@ -376,7 +376,7 @@ crema_wire_fill(crema_wire_encoder_t *self, const crema_wire_layout_t *layout, c
 
 #define COPY_ALIGNMENT 8
 
-/* What was copied so far; while there is no block, it is only measured. */
+/* What was copied so far. Without a block its size is only measured. */
 typedef struct {
     uint8_t *block;
     size_t used;

@@ -201,7 +201,7 @@ sink_h5_table_attributes(sink_h5_t *self, const crema_table_t *table, char *ret_
 typedef struct {
     char paths[TABLES_MAX][PATH_BYTES];
     size_t n;
-    char unreadable[PATH_BYTES]; /* a dataset that is no table and cannot be read, or "" */
+    char unreadable[PATH_BYTES]; /* a dataset that is not a table and cannot be read, or "" */
 } paths_t;
 
 static bool

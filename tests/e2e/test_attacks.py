@@ -442,7 +442,7 @@ def test_one_address_does_not_take_all_descriptors(tmp_path, monkeypatch):
 
 def dials_with_foreign_keys(endpoint: str, server_public: bytes, times: int) -> None:
     """Connect so many times, each with a pair that nobody admits, and return once all were turned away."""
-    context, gone = zmq.Context(), 0  # its own: what other tests did to a shared one is no matter
+    context, gone = zmq.Context(), 0  # its own, which no other test has used
     dialling = []
     for _ in range(times):
         sock = context.socket(zmq.DEALER)
