@@ -18,7 +18,7 @@ handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signa
 dask_jobqueue = pytest.importorskip("dask_jobqueue")
 for number, handler in handlers.items():  # its runner.py takes them over for the whole process
     signal.signal(number, handler)
-pytestmark = [pytest.mark.alone, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 HERE = str(pathlib.Path(__file__).parent)  # where the jobs find the processor

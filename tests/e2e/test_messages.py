@@ -15,7 +15,7 @@ from kept import LONG, Tail, must_have_kept_everything, wait_for
 from namespaces import connections
 from service_kit import write_stream
 
-pytestmark = [pytest.mark.alone, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 H_S = 0.5
 
 
@@ -46,6 +46,7 @@ def watched(pipelines, between):
     return make
 
 
+@pytest.mark.quiet
 def test_without_heartbeats_but_with_data_nobody_is_suspected(watched):
     pipeline, line = watched()
     pipeline.start_writers(200)
@@ -84,6 +85,7 @@ def covers(data, lost) -> bool:
     return data.stream_id == lost.stream_id and begins_before
 
 
+@pytest.mark.quiet
 def test_data_that_vanished_are_there_again_within_a_window(watched):
     pipeline, line = watched()
     choice = random.Random(1)
@@ -134,6 +136,7 @@ class Run:
         return took_s, state
 
 
+@pytest.mark.quiet
 @pytest.mark.parametrize("h_s", [0.2, pytest.param(0.5, marks=LONG)])
 def test_an_agent_that_died_is_named_with_what_it_had(watched, h_s):
     pipeline, line = watched(h_s)
@@ -167,6 +170,7 @@ def test_an_agent_that_died_is_named_with_what_it_had(watched, h_s):
     ]
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("ends", [5, pytest.param(30, marks=LONG)])
 def test_fifty_agents_end_a_run_in_a_moment_though_they_seldom_beat(pipelines, ends):
     pipeline = pipelines(spools=50, agent_options=("--heartbeat-interval", "26s"))

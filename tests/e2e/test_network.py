@@ -9,7 +9,7 @@ import pytest
 from kept import LONG, Pipeline, Tail, must_have_kept_everything, wait_for
 from namespaces import CannotMakeError, Network, connections, established
 
-pytestmark = [pytest.mark.alone, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.quiet, pytest.mark.timeout(180)]
 RATE = 1000  # records a second
 FOUND_S = 6.0  # 3 s after the kernel first repeated what was sent last, and a machine that is busy
 H_S = 1.0

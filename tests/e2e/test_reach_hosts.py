@@ -16,7 +16,7 @@ import pytest
 from conftest import SAMPLES
 from namespaces import CannotMakeError, Network
 
-pytestmark = [pytest.mark.alone, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 HERE = pathlib.Path(__file__).parent
 DASK = shutil.which("dask", path=str(pathlib.Path(sys.executable).parent))
