@@ -7,6 +7,7 @@
 #include "sink_sort.h"
 
 #define CHUNKS "coffea.chunks"
+#define COMPUTED_ONCE "coffea.computed_once" /* of CHUNKS, those that Dask did not compute again */
 #define PROCESSED "coffea.processed_chunks"
 #define EXCEPTION "exception"
 
@@ -31,7 +32,8 @@ s_count(const sink_decoder_t *run, const char *attribute)
 int64_t
 sink_input_reported(const sink_decoder_t *run)
 {
-    const int64_t report = s_count(run, CHUNKS), results = s_count(run, PROCESSED);
+    const int64_t listed = s_count(run, CHUNKS), again = s_count(run, COMPUTED_ONCE);
+    const int64_t report = again > 0 ? listed - again : listed, results = s_count(run, PROCESSED);
     return report > results ? report : results;
 }
 

@@ -28,6 +28,7 @@ logger = logging.getLogger("crema")
 
 DROPPED = "coffea.dropped_files"
 DIRECT = "coffea.direct_calls"
+REPEATED = "coffea.repeated_files"
 PROCESSED = "coffea.processed_chunks"
 INNER = "inner_runs"
 _TEXT_BYTES = 4000  # limit for all names together
@@ -48,6 +49,8 @@ class _Run:
         self.say = say
         self.outer = outer  # ids of the runs whose blocks are around this one's
         self.dropped: set[str] = set()
+        self.repeated: set[str] = set()  # files
+        self.computed_once = 0  # chunks that a report counts again, the most of one Runner
         self.direct: set[str] = set()
         self.inner: set[str] = set()  # ids of runs inside its block that recorded a Runner
         self.processed = 0  # chunks in the results of its Runners
@@ -97,6 +100,9 @@ def unhook(run_id: str) -> dict[str, str]:
     if run.dropped:
         found[DROPPED] = _listed(run.dropped)
         found["coffea.n_dropped_files"] = str(len(run.dropped))
+    if run.repeated:
+        found[REPEATED] = _listed(run.repeated)
+        found["coffea.computed_once"] = str(run.computed_once)
     if run.direct:
         found[DIRECT] = _listed(run.direct)
     if run.inner:
@@ -107,6 +113,10 @@ def unhook(run_id: str) -> dict[str, str]:
 def notes(attributes: Mapping[str, str]) -> list[dict[str, Any]]:
     """Notes about what these attributes name: its chunks are not in the run."""
     texts = {
+        REPEATED: (
+            "input_repeated",
+            "a dataset lists it more than once: the result counts its events as often",
+        ),
         DIRECT: (
             "input_direct",
             "it was called without a Runner: what was read that way is in no chunk",
@@ -148,6 +158,9 @@ def _replace_all() -> None:
     _replace(Runner, "__call__", _with_checkpointer)
     _replace(Runner, "run", _counting_processed)
     _replace(Runner, "_filter_badfiles", _noting_dropped)
+    for name in ("IterativeExecutor", "FuturesExecutor", "DaskExecutor", "ParslExecutor"):
+        executor = getattr(sys.modules.get("coffea.processor"), name, None)
+        _replace(executor, "__call__", _noting_repeated)
     factory = getattr(sys.modules.get("coffea.nanoevents"), "NanoEventsFactory", None)
     for name in ("from_root", "from_parquet"):
         _replace(factory, name, _noting_events)
@@ -253,6 +266,28 @@ def _noting_dropped(original: Callable) -> Callable:
         return kept
 
     return filter_badfiles
+
+
+def _noting_repeated(original: Callable) -> Callable:
+    def execute(self: Any, items: Any, *args: Any, **kwargs: Any) -> Any:
+        with contextlib.suppress(Exception):  # another version of coffea
+            _note_repeated(items, at_once=type(self).__name__ == "DaskExecutor")
+        return original(self, items, *args, **kwargs)
+
+    return execute
+
+
+def _note_repeated(items: Any, *, at_once: bool) -> None:
+    """Note files with equal chunks. With Dask (`at_once`) these are one task: computed once and counted as often as listed."""
+    run = _of_caller()
+    if run is None or not isinstance(items, list) or not hasattr(items[0], "entrystart"):
+        return
+    seen: set[Any] = set()
+    again = [item for item in items if item in seen or seen.add(item)]
+    with _lock:
+        run.repeated |= {str(item.filename) for item in again}
+        if at_once:
+            run.computed_once = max(run.computed_once, len(again))
 
 
 def _of_checkpointer(runner: Any) -> _Run | None:

@@ -88,10 +88,10 @@ class MetricsCollector(RunView):
     reasons : list of dict
         ``code``, ``subject``, ``count``, ``text`` of everything missing; empty if the verdict is COMPLETE.
     notes : list of dict
-        The same for facts worth knowing although nothing is missing: files that coffea dropped
-        (``skipbadfiles``), calls of ``apply_to_fileset`` and ``NanoEventsFactory`` that read input
-        without a Runner (``input_direct``; in the file the attribute ``coffea.direct_calls``), blocks
-        inside this one that recorded their Runners' chunks (``chunks_inner``; ``inner_runs``).
+        The same for facts worth knowing although nothing is missing: files that coffea dropped (``skipbadfiles``) or that a
+        dataset lists more than once (``input_repeated``; in the file the attribute ``coffea.repeated_files``), calls of
+        ``apply_to_fileset`` and ``NanoEventsFactory`` that read input without a Runner (``input_direct``;
+        ``coffea.direct_calls``), blocks inside this one that recorded their Runners' chunks (``chunks_inner``; ``inner_runs``).
 
     Raises
     ------

@@ -88,6 +88,41 @@ def test_the_same_input_twice_counts_twice(client, fileset, tmp_path, name):
     assert math.isnan(metrics["closure_events_chunks_vs_report"])  # one report, two passes
 
 
+@pytest.mark.parametrize("name", ["dask", "iterative"])
+def test_a_file_that_is_listed_twice_is_noted(client, fileset, tmp_path, name):
+    """Dask computes its chunks once, other executors twice; coffea's result counts them twice."""
+    path = next(iter(fileset["ds0"]["files"]))
+    twice = {"ds0": [*fileset["ds0"]["files"], path], "ds1": list(fileset["ds1"]["files"])}
+    cluster = client if name == "dask" else None
+    with MetricsCollector(cluster, support.Counter(), output=tmp_path, quiet=True) as mc:
+        runner = processor.Runner(
+            EXECUTORS[name](client), schema=BaseSchema, chunksize=support.CHUNK, savemetrics=True
+        )
+        out, report = runner(twice, support.Counter(), treename="Events")
+        mc.set_coffea_report(report)
+    assert out["n"] == EVENTS + support.EVENTS
+    assert report["chunks"] == 12
+    assert mc.verdict == "COMPLETE", mc.reasons
+    assert [(note["code"], note["subject"]) for note in mc.notes] == [("input_repeated", path)]
+    with crema.open(mc.path) as run:
+        assert len(run["chunks"]) == (9 if name == "dask" else 12)
+
+
+def test_a_chunk_that_is_missing_is_missed_beside_a_file_that_is_listed_twice(
+    client, fileset, tmp_path
+):
+    path = next(iter(fileset["ds0"]["files"]))
+    twice = {"ds0": [*fileset["ds0"]["files"], path], "ds1": list(fileset["ds1"]["files"])}
+    with MetricsCollector(client, support.Counter(), output=tmp_path, quiet=True) as mc:
+        runner = processor.Runner(
+            _dask(client), schema=BaseSchema, chunksize=support.CHUNK, savemetrics=True
+        )
+        _, report = runner(twice, support.Counter(), treename="Events")
+        mc.set_coffea_report({**report, "chunks": report["chunks"] + 1})
+    assert mc.verdict == "PARTIAL"
+    assert [(r["code"], r["count"]) for r in mc.reasons] == [("chunks_unseen", 1)]
+
+
 def test_two_processors_are_two_passes(client, fileset, tmp_path):
     with MetricsCollector(client, support.Counter(), output=tmp_path, quiet=True) as mc:
         for instance in (support.Counter(), Other()):
