@@ -121,12 +121,30 @@ class Comparison:
         """Causes that changed by more than the noise, largest first."""
         return [change for change in self.changes if change.moved]
 
+    def _though_wall_time_did(self) -> str:
+        """What else explains a wall time that differs: threads, events, or what differs most."""
+        before, after, _ = self.metrics.get("wall_time", (0.0, 0.0, ""))
+        if not _differ(before, after):
+            return ""
+        text = f", but the wall time did: {readable(before)} s before, {readable(after)} s after"
+        for name, what in (("total_cores", "threads on average"), ("total_events", "events")):
+            before, after, _ = self.metrics.get(name, (0.0, 0.0, ""))
+            if _differ(before, after):
+                return f"{text}, with {readable(before)} and {readable(after)} {what}"
+        most = max(self.changes, key=lambda c: c.share, default=None)
+        if most is None or most.share == 0:
+            return text
+        return (
+            f"{text}. The largest difference is in {most.name.replace('_', ' ')}: "
+            f"{readable(most.before_s)} and {readable(most.after_s)} {self.unit}"
+        )
+
     def sentence(self) -> str:
         """Sentence that names the cause that changed most, or says that none did, or that this is not known."""
         if not self.moved:
             unknown = [c for c in self.changes if c.unknown and c.share > LEAST]
             if not unknown:
-                return "No cause changed by more than the noise."
+                return f"No cause changed by more than the noise{self._though_wall_time_did()}."
             first, more = unknown[0], "more" if unknown[0].difference_s > 0 else "less"
             return (
                 f"Noise unknown: {first.name.replace('_', ' ')} took {readable(abs(first.difference_s))} {self.unit} {more} "
@@ -300,6 +318,11 @@ def _welch(a: np.ndarray, b: np.ndarray) -> float:
     freedom = (va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1))
     known = max((n for n in _T_REPEATS if n <= freedom), default=1)
     return float(_T_REPEATS[known] * math.sqrt(va + vb))
+
+
+def _differ(before: float, after: float) -> bool:
+    """Whether two positive numbers differ by more than a tenth of the larger one."""
+    return min(before, after) > 0 and abs(after - before) > 0.1 * max(before, after)
 
 
 def _settings(runs: list[list[Any]]) -> dict[str, tuple[str, str]]:

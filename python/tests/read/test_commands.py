@@ -223,6 +223,35 @@ def test_a_run_does_not_differ_from_itself(measured):
     assert all(before == after for before, after, _ in found.metrics.values())
 
 
+def with_metrics(source, path, **factors):
+    """A copy in which these metrics have so many times their values, and the seconds those of as many events."""
+    shutil.copy(source, path)
+    with h5py.File(path, "a") as f:
+        rows = f["summary/workflow"][:]
+        for name, factor in factors.items():
+            rows["value"][rows["name"] == name.encode()] *= factor
+        f["summary/workflow"][:] = rows
+        for table in ("summary/bottlenecks", "summary/waterfall"):
+            rows = f[table][:]
+            rows["thread_seconds"] *= factors.get("total_events", 1.0)
+            f[table][:] = rows
+    return path
+
+
+def test_a_wall_time_that_changed_without_a_cause_is_explained(measured, tmp_path):
+    def sentence(**factors):
+        return compare(
+            measured.path, with_metrics(measured.path, tmp_path / "b.h5", **factors)
+        ).sentence()
+
+    assert sentence(wall_time=1.05) == "No cause changed by more than the noise."
+    assert sentence(wall_time=0.5).startswith(
+        "No cause changed by more than the noise, but the wall time did: "
+    )
+    assert sentence(wall_time=0.5, total_cores=2.0).endswith("threads on average.")
+    assert sentence(wall_time=2.0, total_events=2.0).endswith(" events.")
+
+
 def test_noise_that_is_not_known_is_no_judgement(measured, tmp_path):
     after = changed(measured.path, tmp_path / "b.h5", "input", 3.0)
     for path in (measured.path, after):
