@@ -256,11 +256,9 @@ class LocalService(Service):
             If none of the permitted ports is free.
         """
         bind = self._plan.bind()
-        self._make_run_dir()
         keys = self.run_dir / "keys"
-        make_for_run(keys)
+        self._make_directories(keys)
         self._take_keys(keys)
-        make_dir(self.store, 0o700)
         options = ["--keys", str(keys)]
         sink = self.supervisor.start(
             "crema-sink",
@@ -281,6 +279,17 @@ class LocalService(Service):
         )
         self.endpoint = of_this_host(aggregator["endpoint"])
         self.endpoints = self._plan.endpoints(aggregator["endpoint"])
+
+    def _make_directories(self, keys: pathlib.Path) -> None:
+        try:
+            self._make_run_dir()
+            make_for_run(keys)
+            make_dir(self.store, 0o700)
+        except OSError as error:
+            if error.filename:
+                raise
+            why = f"{self.run_dir} cannot be filled: {error.strerror}"
+            raise PipelineError(f"{why}; set TMPDIR to a directory with room") from error
 
     def remedy(self) -> str:
         file = self.output / f"{self.run_id}.h5"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from test_collector import assert_nothing_left
+from test_doctor import disk
 
 import crema
 from crema.collect import _cluster, _dialogue, _pipeline, collector
@@ -76,6 +78,25 @@ def test_another_protocol_records_nothing_and_other_settings_are_left_out():
 
 
 # -------------------------------------------------------------- a run that cannot be recorded
+
+
+def test_a_temporary_directory_without_room_is_named(tmp_path):
+    code = (
+        "import crema\nwith crema.MetricsCollector(None) as mc:\n    print('analysed', mc.verdict)"
+    )
+    with disk(tmp_path / "small", "size=16k") as small:
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            env=os.environ | {"TMPDIR": str(small)},
+            cwd=tmp_path,
+        )
+    assert done.returncode == 0
+    assert done.stdout.startswith("analysed")
+    line = done.stderr.splitlines()[0]
+    assert f"{small}/" in line
+    assert line.endswith("No space left on device; set TMPDIR to a directory with room")
 
 
 @pytest.fixture
