@@ -19,6 +19,9 @@ def pytest_configure(config):
         os.environ.pop(name, None)
     # A LocalCluster closes the nanny of a worker that has been away for 15 s. On a busy machine a new one takes longer to start.
     os.environ["DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT"] = "10 minutes"
+    # Processes that idle look around less often: what they spend on it is taken from the tests beside them.
+    os.environ["DASK_DISTRIBUTED__WORKER__PROFILE__INTERVAL"] = "100 ms"
+    os.environ["DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL"] = "200 ms"
 
 
 @pytest.fixture(scope="session")
