@@ -81,6 +81,7 @@ decoded_facts(decoded_t *self)
     s_must(sink_tables_add_dict(self->tables, sink_decoder_dict(self->run)), "dictionaries");
     s_must(sink_tables_sort(self->tables), "sort");
     s_must(sink_facts_begin(self->tables, self->run, &self->facts), "facts");
+    s_must(sink_facts_take_chunks(self->facts, self->tables, self->run), "facts");
     s_must(sink_facts_finish(self->facts, self->tables), "facts");
     s_must(sink_budget_new(self->facts, &self->budget), "budget");
     s_must(sink_model_new(self->facts, sink_ratio(self->budget->alloc_s, self->budget->wall_s),

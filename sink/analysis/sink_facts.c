@@ -430,15 +430,19 @@ sink_facts_begin(const sink_tables_t *tables, const sink_decoder_t *run, sink_fa
     s_take_window(self, run);
     crema_err_t err = sink_facts_take_streams(self, run);
     if (err == CREMA_OK)
-        err = s_take_chunks(self, sink_tables_rows(tables, CREMA_TABLE_CHUNKS));
-    s_count_cached(self, sink_tables_rows(tables, CREMA_TABLE_CUSTOM), sink_decoder_dict(run));
-    if (err == CREMA_OK)
         err = s_take_activities(self, tables);
     if (err != CREMA_OK)
         sink_facts_destroy(&self);
     else
         *ret_self = self;
     return err;
+}
+
+crema_err_t
+sink_facts_take_chunks(sink_facts_t *self, const sink_tables_t *tables, const sink_decoder_t *run)
+{
+    s_count_cached(self, sink_tables_rows(tables, CREMA_TABLE_CUSTOM), sink_decoder_dict(run));
+    return s_take_chunks(self, sink_tables_rows(tables, CREMA_TABLE_CHUNKS));
 }
 
 crema_err_t

@@ -112,10 +112,12 @@ typedef struct {
     sink_sweep_t sweep;
 } sink_facts_t;
 
-/* In two steps: after the first one nothing looks again at the rows of /activities, /chunks and
- * /custom. */
+/* In three steps: after the first one nothing looks again at the rows of /activities, after the
+ * second one at those of /chunks and /custom. */
 CREMA_MUST_CHECK crema_err_t sink_facts_begin(const sink_tables_t *tables,
                                               const sink_decoder_t *run, sink_facts_t **ret_self);
+CREMA_MUST_CHECK crema_err_t sink_facts_take_chunks(sink_facts_t *self, const sink_tables_t *tables,
+                                                    const sink_decoder_t *run);
 CREMA_MUST_CHECK crema_err_t sink_facts_finish(sink_facts_t *self, const sink_tables_t *tables);
 void sink_facts_destroy(sink_facts_t **self_p);
 

@@ -163,28 +163,22 @@ s_summarize(sink_seal_t *self)
 /* One half of what is done once the rows are complete, and how it ended. */
 typedef struct {
     sink_seal_t *seal;
+    sink_seal_stage_t stage;
     crema_err_t err;
 } half_t;
 
 static void
-s_on_early_facts(void *context)
+s_on_facts(void *context)
 {
     half_t *half = context;
     sink_seal_t *self = half->seal;
-    half->err = sink_facts_begin(self->tables, self->run, &self->facts);
+    half->err = half->stage == SINK_SEAL_ACTIVITIES
+                    ? sink_facts_begin(self->tables, self->run, &self->facts)
+                    : sink_facts_take_chunks(self->facts, self->tables, self->run);
     if (half->err == CREMA_OK)
-        half->err = sink_seal_sum_early(self);
-    if (half->err != CREMA_OK)
+        sink_seal_sum(self, half->stage);
+    else
         half->err = sink_seal_fail(self, half->err, "could not make the summaries");
-}
-
-static void
-s_on_early_rows(void *context)
-{
-    half_t *half = context;
-    half->err = sink_seal_create(half->seal);
-    if (half->err == CREMA_OK)
-        half->err = sink_seal_write_rows(half->seal, SINK_SEAL_EARLY);
 }
 
 static void
@@ -198,20 +192,23 @@ static void
 s_on_rows(void *context)
 {
     half_t *half = context;
-    half->err = sink_seal_write_rows(half->seal, SINK_SEAL_ROWS);
+    half->err = sink_seal_write_rows(half->seal, half->stage);
 }
 
-/* HDF5 stays on this thread: it has its settings by thread. The early rows are gone before the
- * summaries need their largest arrays. */
+/* HDF5 stays on this thread: it has its settings by thread. The rows of each early stage are gone
+ * before the next one needs its arrays. */
 static crema_err_t
 s_summarize_and_write(sink_seal_t *self)
 {
-    half_t summaries = {.seal = self}, rows = {.seal = self};
-    sink_both(s_on_early_rows, &rows, s_on_early_facts, &summaries);
-    if (rows.err == CREMA_OK && summaries.err == CREMA_OK) {
-        sink_seal_drop_early(self);
-        sink_both(s_on_rows, &rows, s_on_summaries, &summaries);
+    half_t summaries = {.seal = self};
+    half_t rows = {.seal = self, .err = sink_seal_create(self)};
+    while (rows.err == CREMA_OK && summaries.err == CREMA_OK && rows.stage < SINK_SEAL_ROWS) {
+        sink_both(s_on_rows, &rows, s_on_facts, &summaries);
+        sink_seal_drop(self, rows.stage);
+        summaries.stage = ++rows.stage;
     }
+    if (rows.err == CREMA_OK && summaries.err == CREMA_OK)
+        sink_both(s_on_rows, &rows, s_on_summaries, &summaries);
     if (summaries.err != CREMA_OK)
         return summaries.err;
     if (rows.err != CREMA_OK)
@@ -275,6 +272,8 @@ s_begin(sink_seal_t *self, const char *journal_dir, const char *output_path)
         err = sink_offset_new(sink_decoder_limits(self->run), &self->offset);
     if (err == CREMA_OK)
         err = sink_attributes_new(&self->attributes);
+    if (err == CREMA_OK)
+        err = sink_payload_new(&self->payload);
     return err;
 }
 

@@ -33,7 +33,9 @@ s_stage(const crema_table_t *table)
 {
     if (table->kind == CREMA_KIND_SUMMARY)
         return SINK_SEAL_SUMMARIES;
-    return strcmp(table->path, "dict/") < 0 ? SINK_SEAL_EARLY : SINK_SEAL_ROWS;
+    if (table->id == CREMA_TABLE_ACTIVITIES)
+        return SINK_SEAL_ACTIVITIES;
+    return strcmp(table->path, "dict/") < 0 ? SINK_SEAL_CHUNKS : SINK_SEAL_ROWS;
 }
 
 /* The rows of the chunk that `row` is in. */
@@ -213,9 +215,9 @@ s_by_path(const void *a, const void *b)
                   (*(const crema_table_t *const *)b)->path);
 }
 
-/* Adds the rows of the early tables, or of all others. */
+/* Adds the rows of the tables of these stages. */
 static void
-s_add_to_checksum(sink_seal_t *self, bool early)
+s_add_to_checksum(sink_seal_t *self, sink_seal_stage_t first, sink_seal_stage_t last)
 {
     const crema_table_t *tables[CREMA_TABLE_COUNT];
     for (int t = 0; t < CREMA_TABLE_COUNT; t++)
@@ -223,36 +225,27 @@ s_add_to_checksum(sink_seal_t *self, bool early)
     qsort(tables, CREMA_TABLE_COUNT, sizeof tables[0], s_by_path);
     for (int t = 0; t < CREMA_TABLE_COUNT; t++) {
         const sink_rows_t *rows = sink_tables_rows(self->tables, tables[t]->id);
-        if ((s_stage(tables[t]) == SINK_SEAL_EARLY) == early && sink_rows_count(rows) > 0)
+        const sink_seal_stage_t stage = s_stage(tables[t]);
+        if (stage >= first && stage <= last && sink_rows_count(rows) > 0)
             sink_payload_add(self->payload, sink_rows_at(rows, 0),
                              sink_rows_count(rows) * crema_table_row_bytes(tables[t]));
     }
 }
 
-crema_err_t
-sink_seal_sum_early(sink_seal_t *self)
+void
+sink_seal_sum(sink_seal_t *self, sink_seal_stage_t stage)
 {
-    crema_err_t err = sink_payload_new(&self->payload);
-    if (err == CREMA_OK)
-        s_add_to_checksum(self, true);
-    return err;
+    s_add_to_checksum(self, stage, stage);
 }
 
-/* Rows of a table that is stored uncompressed stay: they are compared with the closed file. */
-static void
-s_drop(sink_seal_t *self, sink_seal_stage_t stage)
+void
+sink_seal_drop(sink_seal_t *self, sink_seal_stage_t stage)
 {
     for (int t = 0; t < CREMA_TABLE_COUNT; t++) {
         const crema_table_t *table = crema_table((crema_table_id_t)t);
         if (s_stage(table) == stage && table->final_chunk_rows > 0)
             sink_rows_drop(sink_tables_rows(self->tables, table->id));
     }
-}
-
-void
-sink_seal_drop_early(sink_seal_t *self)
-{
-    s_drop(self, SINK_SEAL_EARLY);
 }
 
 /* ---- writing and renaming */
@@ -309,9 +302,9 @@ static void
 s_on_checksum(void *context)
 {
     writing_t *self = context;
-    s_add_to_checksum(self->seal, false);
+    s_add_to_checksum(self->seal, SINK_SEAL_ROWS, SINK_SEAL_SUMMARIES);
     sink_payload_end(&self->seal->payload, self->sha256);
-    s_drop(self->seal, SINK_SEAL_ROWS);
+    sink_seal_drop(self->seal, SINK_SEAL_ROWS);
 }
 
 /* One core writes, the other one takes the checksum. */

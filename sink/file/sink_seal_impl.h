@@ -64,9 +64,14 @@ void sink_seal_correct_dictionaries(sink_seal_t *self);
 /* Sets all root attributes except those that depend on the file itself: checksum and revision. */
 CREMA_MUST_CHECK crema_err_t sink_seal_describe(sink_seal_t *self);
 
-/* Early tables have the first paths, so that their part of the checksum comes first, and rows
- * that nothing needs once the facts have begun: they are dropped then. */
-typedef enum { SINK_SEAL_EARLY, SINK_SEAL_ROWS, SINK_SEAL_SUMMARIES } sink_seal_stage_t;
+/* The tables of the first two stages have the first paths, so that their part of the checksum
+ * comes first, and rows that nothing needs once their facts were taken: they are dropped then. */
+typedef enum {
+    SINK_SEAL_ACTIVITIES,
+    SINK_SEAL_CHUNKS, /* and /clock and /custom */
+    SINK_SEAL_ROWS,
+    SINK_SEAL_SUMMARIES
+} sink_seal_stage_t;
 
 /* Creates the file under its temporary name. This and the next write to file, file_why and sums
  * only: the other core does something else meanwhile. */
@@ -75,9 +80,12 @@ CREMA_MUST_CHECK crema_err_t sink_seal_create(sink_seal_t *self);
 /* Writes the tables of a stage and compares what is stored with their rows. */
 CREMA_MUST_CHECK crema_err_t sink_seal_write_rows(sink_seal_t *self, sink_seal_stage_t stage);
 
-/* Takes the checksum of the early rows; later sink_seal_make_file() takes that of the others. */
-CREMA_MUST_CHECK crema_err_t sink_seal_sum_early(sink_seal_t *self);
-void sink_seal_drop_early(sink_seal_t *self);
+/* Adds the rows of a stage to the checksum; stages come in order. sink_seal_make_file() adds those
+ * from SINK_SEAL_ROWS on. */
+void sink_seal_sum(sink_seal_t *self, sink_seal_stage_t stage);
+/* Frees the rows of a stage. Those of a table that is stored uncompressed stay: they are compared
+ * with the closed file. */
+void sink_seal_drop(sink_seal_t *self, sink_seal_stage_t stage);
 
 /* Opens the closed file and compares it with the sums, and the summaries with their rows. */
 CREMA_MUST_CHECK crema_err_t sink_seal_verify(sink_seal_t *self);

@@ -167,7 +167,7 @@ sink_rows_at(const sink_rows_t *self, size_t i)
 typedef struct {
     int64_t first;
     int64_t seq;
-    uint64_t index;
+    uint32_t index;
     uint32_t stream;
 } sort_key_t;
 
@@ -194,7 +194,7 @@ s_take_keys(const sink_rows_t *self, const crema_table_t *table, sort_key_t *key
     for (size_t i = 0; i < self->n; i++) {
         const uint8_t *row = sink_rows_at(self, i);
         sort_key_t *key = &keys[i];
-        key->index = i;
+        key->index = (uint32_t)i;
         key->first = crema_row_get_i64(table, row, 0);
         if (stream >= 0)
             key->stream = (uint32_t)crema_row_get_i64(table, row, (size_t)stream);
@@ -217,10 +217,10 @@ s_permute(sink_rows_t *self, sort_key_t *keys, uint8_t *held)
         memcpy(held, sink_rows_at(self, i), self->row_bytes);
         for (size_t from; (from = keys[at].index) != i; at = from) {
             memcpy(sink_rows_at(self, at), sink_rows_at(self, from), self->row_bytes);
-            keys[at].index = at;
+            keys[at].index = (uint32_t)at;
         }
         memcpy(sink_rows_at(self, at), held, self->row_bytes);
-        keys[at].index = at;
+        keys[at].index = (uint32_t)at;
     }
 }
 
@@ -231,7 +231,7 @@ sink_rows_sort(sink_rows_t *self, const crema_table_t *table)
         return CREMA_OK;
     if (self->n < 2)
         return CREMA_OK;
-    crema_err_t err = CREMA_OK;
+    crema_err_t err = self->n > UINT32_MAX ? CREMA_ELIMIT : CREMA_OK;
     sort_key_t *keys = sink_scratch(self->spill_dir, self->n, sizeof *keys, &err);
     uint8_t *held = sink_scratch(NULL, 1, self->row_bytes, &err);
     if (err == CREMA_OK && !s_take_keys(self, table, keys)) {

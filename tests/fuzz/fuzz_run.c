@@ -27,6 +27,7 @@ s_summarise(sink_tables_t *tables, sink_decoder_t *run)
     HOLDS(sink_tables_add_dict(tables, sink_decoder_dict(run)) == CREMA_OK);
     HOLDS(sink_tables_sort(tables) == CREMA_OK);
     HOLDS(sink_facts_begin(tables, run, &facts) == CREMA_OK);
+    HOLDS(sink_facts_take_chunks(facts, tables, run) == CREMA_OK);
     HOLDS(sink_facts_finish(facts, tables) == CREMA_OK);
     HOLDS(sink_budget_new(facts, &budget) == CREMA_OK);
     HOLDS(sink_model_new(facts, 1, &model) == CREMA_OK);

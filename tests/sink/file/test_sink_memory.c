@@ -95,7 +95,7 @@ s_tables(const char *path)
 }
 
 static void
-must_need_temporary_files_of_at_most_1_25_times_the_tables(void **state)
+must_need_temporary_files_of_at_most_1_15_times_the_tables(void **state)
 {
     (void)state;
     const char *dir = scratch_dir("disk");
@@ -119,7 +119,7 @@ must_need_temporary_files_of_at_most_1_25_times_the_tables(void **state)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     const uint64_t tables = s_tables(output);
     assert_true(most > tables); /* it was looked at */
-    if (4 * most > 5 * tables)
+    if (20 * most > 23 * tables)
         fail_msg("%llu bytes of temporary files, %llu of tables", (unsigned long long)most,
                  (unsigned long long)tables);
 }
@@ -129,7 +129,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(must_need_the_same_memory_for_four_times_the_rows),
-        cmocka_unit_test(must_need_temporary_files_of_at_most_1_25_times_the_tables),
+        cmocka_unit_test(must_need_temporary_files_of_at_most_1_15_times_the_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
