@@ -21,6 +21,7 @@ const char *const crema_reserved_names[] = {
     "revision_reason",
     "sha256_payload",
     "prev_sha256_payload",
+    "sha256_attributes",
     "created_utc",
     "t_run_start_ns",
     "t_run_end_ns",

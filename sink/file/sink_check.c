@@ -266,6 +266,24 @@ s_check_payload(check_t *self)
         s_find(self, "the tables do not match sha256_payload");
 }
 
+/* Files of earlier versions have no such checksum. */
+static void
+s_check_attributes_sum(check_t *self)
+{
+    uint8_t sha256[SINK_PAYLOAD_BYTES];
+    char text[2 * SINK_PAYLOAD_BYTES + 1], said[2 * SINK_PAYLOAD_BYTES + 2] = "";
+    if (self->older)
+        return;
+    if (sink_h5_attributes_sum(self->file, sha256) != CREMA_OK) {
+        s_find(self, "%s", sink_h5_why(self->file));
+        return;
+    }
+    sink_payload_hex(sha256, text);
+    if (sink_h5_text(self->file, SINK_H5_SUM_ATTRIBUTE, said, sizeof said) == CREMA_OK &&
+        strcmp(said, text) != 0)
+        s_find(self, "the attributes do not match " SINK_H5_SUM_ATTRIBUTE);
+}
+
 static void
 s_check_waterfall(check_t *self)
 {
@@ -340,6 +358,7 @@ sink_check_file(const char *path, void *out_file, int *ret_findings)
         s_check_verdict(&self);
         s_check_waterfall(&self);
         s_check_payload(&self);
+        s_check_attributes_sum(&self);
     }
     crema_err_t closed = sink_h5_close(&self.file, NULL);
     *ret_findings = self.findings;

@@ -22,6 +22,8 @@
 /* HDF5 chunks per live table; the index of a larger table may be torn when its writer is killed. */
 #define SINK_H5_LIVE_CHUNKS_MAX 8000
 
+#define SINK_H5_SUM_ATTRIBUTE "sha256_attributes"
+
 typedef struct sink_h5 sink_h5_t;
 
 /* Version of the HDF5 library, as text. */
@@ -55,6 +57,9 @@ CREMA_MUST_CHECK crema_err_t sink_h5_set_lost(sink_h5_t *self, const crema_table
 
 CREMA_MUST_CHECK crema_err_t sink_h5_write_attributes(sink_h5_t *self,
                                                       const sink_attributes_t *attributes);
+
+/* The last step: writes the checksum of all attributes. */
+CREMA_MUST_CHECK crema_err_t sink_h5_sum_attributes(sink_h5_t *self);
 
 /* ---- the grid: /grid, which xarray loads */
 
@@ -105,6 +110,12 @@ CREMA_MUST_CHECK crema_err_t sink_h5_compare_chunks(sink_h5_t *self, const crema
 /* Checksum of the tables in the file, including tables that a newer version wrote. Fails if any
  * dataset cannot be read. */
 CREMA_MUST_CHECK crema_err_t sink_h5_payload(sink_h5_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES]);
+
+/* Checksum of the attributes of all groups and datasets, but for itself and created_utc: equal
+ * content has an equal one. Path, name and value of each text and number, in the order of paths
+ * and names. */
+CREMA_MUST_CHECK crema_err_t sink_h5_attributes_sum(sink_h5_t *self,
+                                                    uint8_t sha256[SINK_PAYLOAD_BYTES]);
 
 /* ---- both */
 

@@ -323,3 +323,75 @@ sink_h5_payload(sink_h5_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES])
     free(paths);
     return err;
 }
+
+/* ---- checksum of the attributes */
+
+/* Adds the values of texts and numbers; HDF5's own references between datasets are left out. */
+static bool
+s_digest_values(hid_t attribute, hid_t type, size_t n, sink_payload_t *sum)
+{
+    const H5T_class_t class = H5Tget_class(type);
+    const bool variable = H5Tis_variable_str(type) > 0;
+    if (n == 0 || (class != H5T_STRING && class != H5T_INTEGER && class != H5T_FLOAT))
+        return true;
+    const size_t size = variable ? sizeof(char *) : H5Tget_size(type);
+    uint8_t *values = calloc(n, size);
+    const bool good = values && H5Aread(attribute, type, values) >= 0;
+    for (size_t i = 0; good && variable && i < n; i++) {
+        char *text;
+        memcpy(&text, values + i * size, size);
+        sink_payload_add(sum, text ? text : "", text ? strlen(text) + 1 : 1);
+        H5free_memory(text);
+    }
+    if (good && !variable)
+        sink_payload_add(sum, values, n * size);
+    free(values);
+    return good;
+}
+
+static herr_t
+s_digest_attribute(hid_t object, const char *name, const H5A_info_t *info, void *context)
+{
+    (void)info;
+    sink_payload_t *sum = context;
+    if (strcmp(name, SINK_H5_SUM_ATTRIBUTE) == 0 || strcmp(name, "created_utc") == 0)
+        return 0;
+    hid_t attribute = H5Aopen(object, name, H5P_DEFAULT);
+    if (attribute < 0)
+        return -1;
+    hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute);
+    const hssize_t n = H5Sget_simple_extent_npoints(space);
+    sink_payload_add(sum, name, strlen(name) + 1);
+    const bool good = n >= 0 && s_digest_values(attribute, type, (size_t)n, sum);
+    H5Sclose(space);
+    H5Tclose(type);
+    H5Aclose(attribute);
+    return good ? 0 : -1;
+}
+
+static herr_t
+s_digest_object(hid_t root, const char *path, const H5O_info_t *info, void *context)
+{
+    (void)info;
+    hid_t object = H5Oopen(root, path, H5P_DEFAULT);
+    if (object < 0)
+        return -1;
+    sink_payload_add(context, path, strlen(path) + 1);
+    const herr_t done =
+        H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, NULL, s_digest_attribute, context);
+    H5Oclose(object);
+    return done;
+}
+
+crema_err_t
+sink_h5_attributes_sum(sink_h5_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES])
+{
+    sink_payload_t *sum;
+    crema_err_t err = sink_payload_new(&sum);
+    if (err != CREMA_OK)
+        return err;
+    if (H5Ovisit(self->file, H5_INDEX_NAME, H5_ITER_INC, s_digest_object, sum) < 0)
+        err = sink_h5_fail(self, "read", "the attributes");
+    sink_payload_end(&sum, sha256);
+    return err;
+}

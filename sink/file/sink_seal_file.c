@@ -406,8 +406,12 @@ sink_seal_make_file(sink_seal_t *self, sink_seal_result_t *result)
     sink_payload_hex(result->sha256, sha);
     if (err == CREMA_OK)
         err = s_number_revision(self, sha, &result->revision);
-    if (err == CREMA_OK &&
-        (err = sink_h5_write_attributes(self->file, self->attributes)) != CREMA_OK)
+    if (err != CREMA_OK)
+        return err;
+    err = sink_h5_write_attributes(self->file, self->attributes);
+    if (err == CREMA_OK)
+        err = sink_h5_sum_attributes(self->file);
+    if (err != CREMA_OK)
         return s_fail_h5(self, err);
     crema_failpoint("seal.before_close");
     if (err == CREMA_OK)

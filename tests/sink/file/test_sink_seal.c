@@ -398,6 +398,7 @@ must_find_what_is_wrong_with_a_file(void **state)
         {"dict/stream", "closed", 0, "n_streams_open is 0 and /dict/stream says 1"},
         {NULL, "loss_total", 3, "loss_total is 3 and /gaps says 0"},
         {NULL, "complete", 1, "complete does not follow"},
+        {NULL, "chunksize", 7, "the attributes do not match sha256_attributes"},
         {"sections", NULL, 0, "/sections is missing"},
         {NULL, NULL, 0, "attribute facility is missing"},
     };
@@ -416,6 +417,35 @@ must_find_what_is_wrong_with_a_file(void **state)
             s_delete(file, "facility", true);
         assert_true(s_findings(file, damages[i].want) > 0);
     }
+    unlink(file);
+}
+
+/* Neither changes a number of a table. */
+static void
+must_find_texts_that_were_changed(void **state)
+{
+    (void)state;
+    const char *dir = scratch_dir("toy"), *file = s_file("texts");
+    const char *text = "Something else.";
+    fixture_toy(dir, 1);
+    s_seal(dir, file);
+    s_poke_text(file, "host_sink", "elsewhere");
+    assert_int_equal(s_findings(file, "the attributes do not match sha256_attributes"), 1);
+    unlink(file);
+    s_seal(dir, file);
+    hid_t id = H5Fopen(file, H5F_ACC_RDWR, H5P_DEFAULT), space = H5Screate(H5S_SCALAR);
+    hid_t dataset = H5Dopen2(id, "chunks", H5P_DEFAULT);
+    hid_t attribute = H5Aopen(dataset, "description", H5P_DEFAULT), type = H5Aget_type(attribute);
+    H5Aclose(attribute);
+    assert_true(H5Adelete(dataset, "description") >= 0);
+    attribute = H5Acreate2(dataset, "description", type, space, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(H5Awrite(attribute, type, &text) >= 0);
+    H5Tclose(type);
+    H5Sclose(space);
+    H5Aclose(attribute);
+    H5Dclose(dataset);
+    H5Fclose(id);
+    assert_int_equal(s_findings(file, "the attributes do not match sha256_attributes"), 1);
     unlink(file);
 }
 
@@ -703,6 +733,7 @@ main(void)
         cmocka_unit_test(must_leave_what_was_there_when_it_fails),
         cmocka_unit_test(must_not_miss_in_older_files_what_was_added_since),
         cmocka_unit_test(must_find_what_is_wrong_with_a_file),
+        cmocka_unit_test(must_find_texts_that_were_changed),
         cmocka_unit_test(must_find_damage_where_there_are_no_tables),
         cmocka_unit_test(must_say_what_is_no_run_file),
         cmocka_unit_test(must_take_every_crash_for_a_finding),
