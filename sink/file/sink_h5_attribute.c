@@ -78,21 +78,6 @@ sink_h5_write_attributes(sink_h5_t *self, const sink_attributes_t *attributes)
     return CREMA_OK;
 }
 
-crema_err_t
-sink_h5_sum_attributes(sink_h5_t *self)
-{
-    uint8_t sha256[SINK_PAYLOAD_BYTES];
-    char text[2 * SINK_PAYLOAD_BYTES + 1];
-    crema_err_t err = sink_h5_attributes_sum(self, sha256);
-    if (err != CREMA_OK)
-        return err;
-    sink_payload_hex(sha256, text);
-    if (H5Adelete(self->file, SINK_H5_SUM_ATTRIBUTE) < 0 ||
-        !sink_h5_put_text(self->file, SINK_H5_SUM_ATTRIBUTE, text))
-        return sink_h5_fail(self, "write attribute", SINK_H5_SUM_ATTRIBUTE);
-    return CREMA_OK;
-}
-
 /* ---- reading */
 
 int64_t
