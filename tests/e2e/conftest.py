@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import pathlib
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-SAMPLES = ROOT / ".cache" / "coffea-samples"
-EXTRA = ROOT.parent / "shared" / "data"  # more real files, where a checkout has them
+from places import EXTRA, SAMPLES
 
 
 def pytest_configure(config):

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from conftest import ROOT
+from places import ROOT
 
 
 def program(name: str, package: str) -> pathlib.Path:

@@ -11,7 +11,7 @@ import uuid
 
 import pytest
 
-from conftest import ROOT
+from places import ROOT
 
 sys.path.insert(0, str(ROOT / "tests" / "torture"))
 import life

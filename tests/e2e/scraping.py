@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import urllib.request
 
-from conftest import ROOT
+from places import ROOT
 
 SAMPLE = re.compile(r"([a-z_]+)(?:\{(.*)\})? (\S+)")
 LABEL = re.compile(r'([a-z_]+)="((?:[^"\\\n]|\\["\\n])*)"(?:,|$)')

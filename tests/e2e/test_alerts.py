@@ -15,8 +15,8 @@ import pytest
 
 import crema
 import from_apt
-from conftest import ROOT
 from kept import free_port, wait_for
+from places import ROOT
 from scraping import documented, fetch, scrape
 from service_kit import Service
 

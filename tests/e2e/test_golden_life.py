@@ -14,8 +14,8 @@ import time
 
 import pytest
 
-from conftest import ROOT
 from kept import PROGRAMS, Pipeline, wait_for
+from places import ROOT
 from service_kit import Collector
 
 ARCHIVES = sorted((ROOT / "tests" / "golden").glob("life-*.tar.xz"))

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import from_apt
-from conftest import ROOT
+from places import ROOT
 from test_batch import KUBERNETES, MANIFESTS, documents
 
 EXAMPLES = ROOT / "compose" / "batch" / "kubernetes"

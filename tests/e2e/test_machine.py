@@ -20,7 +20,7 @@ import uuid
 import pandas as pd
 import pytest
 
-from conftest import ROOT
+from places import ROOT
 from service_kit import Collector
 
 sys.path.insert(0, str(ROOT / "tests" / "torture"))

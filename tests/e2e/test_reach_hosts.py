@@ -13,8 +13,8 @@ import time
 
 import pytest
 
-from conftest import SAMPLES
 from namespaces import CannotMakeError, Network
+from places import SAMPLES
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from conftest import ROOT
+from places import ROOT
 
 PROGRAMS = pathlib.Path(os.environ.get("CREMA_BIN_DIR", ROOT / "build" / "dev" / "bin"))
 
