@@ -280,6 +280,31 @@ def test_anyone_can_compute_the_checksum(busy):
         assert digest.hexdigest() == f.attrs["sha256_payload"]
 
 
+def value_of(attribute: h5py.h5a.AttrID, texts) -> bytes:
+    kind = attribute.get_type().get_class()
+    if kind == h5py.h5t.STRING and attribute.get_type().is_variable_str():
+        return b"".join(text.encode() + b"\0" for text in np.ravel(texts))
+    if kind not in (h5py.h5t.STRING, h5py.h5t.INTEGER, h5py.h5t.FLOAT):
+        return b""  # references between datasets
+    raw = np.empty(attribute.shape, attribute.dtype)
+    attribute.read(raw)
+    return raw.tobytes()
+
+
+def test_anyone_can_compute_the_checksum_of_the_attributes(busy):
+    digest = hashlib.sha256()
+    with h5py.File(busy) as f:
+        paths = ["."]
+        f.visit(paths.append)
+        for path in sorted(paths):
+            digest.update(path.encode() + b"\0")
+            attributes = f[path].attrs
+            for name in sorted(set(attributes) - {"sha256_attributes", "created_utc"}):
+                digest.update(name.encode() + b"\0")
+                digest.update(value_of(attributes.get_id(name), attributes[name]))
+        assert digest.hexdigest() == f.attrs["sha256_attributes"]
+
+
 # ---------------------------------------------------------------- xarray
 
 
