@@ -42,7 +42,7 @@ MEMORY_B = 4 << 30
 SEEDS = 400  # histories of the simulator
 DURABLE = re.compile(r"sink_(store|journal|segment|tombs|commit|put|fs)\w*")
 SANITIZE = "-O1 -w -fsanitize=address,undefined -fno-sanitize-recover=all"
-SLOW = r"^(sim|test_power_store|test_nth_store|test_sink_seal|installed_package|layers.*)$"
+SLOW = r"^(sim|test_power_store|test_nth_store|test_sink_(seal|check)|installed_package|layers.*)$"
 # A module whose test has another name.
 TESTED_BY = (
     ("agg_core_", "test_agg_core"),
@@ -229,7 +229,7 @@ class Bench:
                 return Outcome(mutant, "found", by)
             if self._sim_fails():
                 return Outcome(mutant, "found", "sim")
-            if by := self._fails("test_power_store|test_sink_seal$"):
+            if by := self._fails("test_power_store|test_sink_(seal|check)$"):
                 return Outcome(mutant, "found", by)
             if own and self._sanitizer_fails(own):
                 return Outcome(mutant, "found", f"{own} with address sanitizer")

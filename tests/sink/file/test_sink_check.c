@@ -1,0 +1,311 @@
+/* sink_check: a file that is damaged or was changed is found, whatever that does to the HDF5 library. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <hdf5.h>
+
+#include "journal_fixture.h"
+#include "must.h"
+#include "rows_fixture.h"
+#include "sealed.h"
+#include "sink_cell.h"
+#include "sink_h5.h"
+#include "sink_seal.h"
+#include "table_by_path.h"
+
+static void
+s_poke(const char *path, const char *table, const char *column, int64_t value)
+{
+    const crema_table_t *t = table_by_path(table);
+    uint8_t row[SINK_ROW_BYTES_MAX];
+    hsize_t start = 0, one = 1;
+    hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
+    hid_t dataset = H5Dopen2(file, table, H5P_DEFAULT), type = H5Dget_type(dataset);
+    hid_t space = H5Dget_space(dataset), memory = H5Screate_simple(1, &one, NULL);
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, &start, NULL, &one, NULL);
+    assert_true(H5Dread(dataset, type, memory, space, H5P_DEFAULT, row) >= 0);
+    sink_cell_set(t, row, column, value);
+    assert_true(H5Dwrite(dataset, type, memory, space, H5P_DEFAULT, row) >= 0);
+    H5Sclose(memory);
+    H5Sclose(space);
+    H5Tclose(type);
+    H5Dclose(dataset);
+    H5Fclose(file);
+}
+
+static void
+s_poke_attribute(const char *path, const char *name, int64_t value)
+{
+    hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
+    hid_t attribute = H5Aopen(file, name, H5P_DEFAULT);
+    assert_true(H5Awrite(attribute, H5T_NATIVE_INT64, &value) >= 0);
+    H5Aclose(attribute);
+    H5Fclose(file);
+}
+
+static void
+s_delete(const char *path, const char *what, bool attribute)
+{
+    hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
+    assert_true((attribute ? H5Adelete(file, what) : H5Ldelete(file, what, H5P_DEFAULT)) >= 0);
+    H5Fclose(file);
+}
+
+/* Written anew: HDF5 1.10 cannot change a text of variable length that is stored densely. */
+static void
+s_poke_text(const char *path, const char *object, const char *name, const char *text)
+{
+    hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT), space = H5Screate(H5S_SCALAR);
+    hid_t owner = H5Oopen(file, object, H5P_DEFAULT);
+    hid_t attribute = H5Aopen(owner, name, H5P_DEFAULT), type = H5Aget_type(attribute);
+    assert_true(H5Tis_variable_str(type) > 0);
+    H5Aclose(attribute);
+    assert_true(H5Adelete(owner, name) >= 0);
+    attribute = H5Acreate2(owner, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(H5Awrite(attribute, type, &text) >= 0);
+    H5Aclose(attribute);
+    H5Tclose(type);
+    H5Oclose(owner);
+    H5Sclose(space);
+    H5Fclose(file);
+}
+
+/* A file of 1.0 has none of what 1.1 added, and is as sound as it was. */
+static void
+must_not_miss_in_older_files_what_was_added_since(void **state)
+{
+    (void)state;
+    const char *dir = scratch_dir("toy"), *file = sealed_path("older");
+    fixture_toy(dir, 1);
+    sealed_make(dir, file);
+    s_delete(file, "verdict_notes", true);
+    assert_int_not_equal(sealed_findings(file, "verdict_notes"), 0);
+    s_poke_text(file, "/", "format_version", "1.0.0");
+    assert_int_equal(sealed_findings(file, NULL), 0);
+    unlink(file);
+}
+
+static void
+must_find_what_is_wrong_with_a_file(void **state)
+{
+    (void)state;
+    const struct {
+        const char *table, *column; /* table NULL: attribute `column`; column NULL: delete it */
+        int64_t value;
+        const char *want;
+    } damages[] = {
+        {"chunks", "n_events", 301, "sha256_payload"},
+        {"chunks", "status", 77, "/chunks row 0: status has no label for 77"},
+        {"chunks", "worker_id", 99, "/chunks row 0: worker_id 99 is not a row of /dict/worker"},
+        {"chunks", "t_start_ns", INT64_MAX, "/chunks row 1 is out of order"},
+        {"dict/worker", "id", 5, "/dict/worker row 0 has id 5"},
+        {"dict/stream", "closed", 0, "n_streams_open is 0 and /dict/stream says 1"},
+        {NULL, "loss_total", 3, "loss_total is 3 and /gaps says 0"},
+        {NULL, "complete", 1, "complete does not follow"},
+        {NULL, "chunksize", 7, "the attributes do not match sha256_attributes"},
+        {"sections", NULL, 0, "/sections is missing"},
+        {NULL, NULL, 0, "attribute facility is missing"},
+    };
+    const char *dir = scratch_dir("toy"), *file = sealed_path("damage");
+    fixture_toy(dir, 1);
+    for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
+        unlink(file);
+        sealed_make(dir, file);
+        if (damages[i].table && damages[i].column)
+            s_poke(file, damages[i].table, damages[i].column, damages[i].value);
+        else if (damages[i].column)
+            s_poke_attribute(file, damages[i].column, damages[i].value);
+        else if (damages[i].table)
+            s_delete(file, damages[i].table, false);
+        else
+            s_delete(file, "facility", true);
+        assert_true(sealed_findings(file, damages[i].want) > 0);
+    }
+    unlink(file);
+}
+
+/* Neither changes a number of a table. */
+static void
+must_find_texts_that_were_changed(void **state)
+{
+    (void)state;
+    const char *dir = scratch_dir("toy"), *file = sealed_path("texts");
+    fixture_toy(dir, 1);
+    sealed_make(dir, file);
+    s_poke_text(file, "/", "host_sink", "elsewhere");
+    assert_int_equal(sealed_findings(file, "the attributes do not match sha256_attributes"), 1);
+    unlink(file);
+    sealed_make(dir, file);
+    s_poke_text(file, "chunks", "description", "Something else.");
+    assert_int_equal(sealed_findings(file, "the attributes do not match sha256_attributes"), 1);
+    unlink(file);
+}
+
+/* Changes a byte in the middle of what is stored of a dataset. */
+static void
+s_damage(const char *file, const char *path)
+{
+    hid_t id = H5Fopen(file, H5F_ACC_RDONLY, H5P_DEFAULT);
+    hid_t dataset = H5Dopen2(id, path, H5P_DEFAULT), space = H5Dget_space(dataset);
+    haddr_t at;
+    hsize_t bytes, offset[2];
+    unsigned filters;
+    assert_true(H5Dget_chunk_info(dataset, space, 0, offset, &filters, &at, &bytes) >= 0);
+    H5Sclose(space);
+    H5Dclose(dataset);
+    H5Fclose(id);
+    FILE *stored = fopen(file, "r+");
+    assert_int_equal(fseek(stored, (long)(at + bytes / 2), SEEK_SET), 0);
+    const int byte = fgetc(stored);
+    assert_int_equal(fseek(stored, -1, SEEK_CUR), 0);
+    assert_int_equal(fputc(byte ^ 1, stored), byte ^ 1);
+    fclose(stored);
+}
+
+static void
+must_find_damage_where_there_are_no_tables(void **state)
+{
+    (void)state;
+    const char *dir = scratch_dir("busy"), *file = sealed_path("grid");
+    fixture_busy(dir, 1, 3, 60);
+    sealed_make(dir, file);
+    assert_int_equal(sealed_findings(file, NULL), 0);
+    s_damage(file, "grid/busy_threads");
+    assert_true(sealed_findings(file, "grid/busy_threads") > 0);
+    unlink(file);
+    sealed_make(dir, file);
+    s_poke_text(file, "/", "host_sink", "\xff");
+    assert_true(sealed_findings(file, "host_sink is not UTF-8") > 0);
+    unlink(file);
+}
+
+static void
+must_say_what_is_no_run_file(void **state)
+{
+    (void)state;
+    const char *file = sealed_path("foreign");
+    int findings;
+    FILE *null = fopen("/dev/null", "w");
+    FILE *text = fopen(file, "w");
+    fputs("no HDF5", text);
+    fclose(text);
+    assert_int_equal(sink_check_file(file, null, &findings), CREMA_EMAGIC);
+    assert_int_equal(sealed_findings(file, "is not an HDF5 file"), 1);
+    hid_t h5 = H5Fcreate(file, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    H5Fclose(h5);
+    assert_int_equal(sink_check_file(file, null, &findings), CREMA_EMAGIC);
+    assert_int_equal(sealed_findings(file, "not a run file of crema"), 1);
+    assert_int_equal(sealed_findings("/nonexistent.h5", "No such file"), 1);
+    sink_attributes_t *attributes;
+    sink_h5_t *live;
+    char why[SINK_H5_WHY_BYTES];
+    must(sink_attributes_new(&attributes));
+    must(sink_attributes_text(attributes, "state", "live"));
+    must(sink_h5_create_live(file, attributes, &live, why));
+    must(sink_h5_close(&live, why));
+    sink_attributes_destroy(&attributes);
+    assert_int_equal(sealed_findings(file, "state is \"live\""), 1);
+    fclose(null);
+    unlink(file);
+}
+
+/* Any answer will do: whoever asks lives on. */
+static void
+s_check_damaged(const char *file, off_t at)
+{
+    int fd = open(file, O_RDWR), findings;
+    uint8_t byte;
+    FILE *null = fopen("/dev/null", "w");
+    assert_int_equal(pread(fd, &byte, 1, at), 1);
+    byte ^= 0x41;
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    crema_err_t err = sink_check_apart(file, null, &findings);
+    assert_true(err != CREMA_OK || findings >= 0);
+    byte ^= 0x41;
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    fclose(null);
+    close(fd);
+}
+
+/* Where an answer is printed to. In the child it raises a signal, as a damaged number may in the HDF5 library. */
+typedef struct {
+    pid_t caller;
+    int number;
+    char text[512];
+} answer_t;
+
+static ssize_t
+s_on_print(void *context, const char *bytes, size_t n)
+{
+    answer_t *answer = context;
+    if (getpid() != answer->caller)
+        raise(answer->number);
+    size_t used = strlen(answer->text);
+    snprintf(answer->text + used, sizeof answer->text - used, "%.*s", (int)n, bytes);
+    return (ssize_t)n;
+}
+
+static void
+s_on_signal(int number)
+{
+    (void)number;
+    _exit(0); /* as if nothing had been */
+}
+
+/* Whoever asks may have handlers of its own, as this test's library does: they are not for the child. */
+static void
+must_take_every_crash_for_a_finding(void **state)
+{
+    (void)state;
+    static const int crashes[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGSYS, SIGTRAP};
+    const char *file = sealed_path("crash");
+    FILE *bad = fopen(file, "w");
+    fputs("no HDF5", bad);
+    fclose(bad);
+    for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) {
+        answer_t answer = {.caller = getpid(), .number = crashes[i]};
+        char want[32];
+        int findings;
+        FILE *out = fopencookie(&answer, "w", (cookie_io_functions_t){.write = s_on_print});
+        assert_non_null(out);
+        void (*before)(int) = signal(crashes[i], s_on_signal);
+        must(sink_check_apart(file, out, &findings));
+        signal(crashes[i], before);
+        fclose(out);
+        snprintf(want, sizeof want, "(signal %d)", crashes[i]);
+        assert_int_equal(findings, 1);
+        assert_non_null(strstr(answer.text, want));
+    }
+    unlink(file);
+}
+
+static void
+must_survive_flipped_bytes(void **state)
+{
+    (void)state;
+    const char *dir = scratch_dir("toy"), *file = sealed_path("flip");
+    fixture_toy(dir, 1);
+    const off_t size = (off_t)sealed_make(dir, file).file_bytes;
+    for (off_t at = 17; at < size; at += size / 97)
+        s_check_damaged(file, at);
+    assert_int_equal(sealed_findings(file, NULL), 0);
+    unlink(file);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(must_not_miss_in_older_files_what_was_added_since),
+        cmocka_unit_test(must_find_what_is_wrong_with_a_file),
+        cmocka_unit_test(must_find_texts_that_were_changed),
+        cmocka_unit_test(must_find_damage_where_there_are_no_tables),
+        cmocka_unit_test(must_say_what_is_no_run_file),
+        cmocka_unit_test(must_take_every_crash_for_a_finding),
+        cmocka_unit_test(must_survive_flipped_bytes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
