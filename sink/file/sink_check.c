@@ -251,37 +251,21 @@ s_check_tables(check_t *self)
 
 /* ---- numbers that must agree */
 
+/* Compares a checksum, computed by `compute`, with what an attribute says. */
 static void
-s_check_payload(check_t *self)
+s_check_sum(check_t *self, crema_err_t (*compute)(sink_h5_t *, uint8_t *), const char *attribute,
+            const char *what)
 {
     uint8_t sha256[SINK_PAYLOAD_BYTES];
     char text[2 * SINK_PAYLOAD_BYTES + 1], said[2 * SINK_PAYLOAD_BYTES + 2] = "";
-    if (sink_h5_payload(self->file, sha256) != CREMA_OK) {
+    if (compute(self->file, sha256) != CREMA_OK) {
         s_find(self, "%s", sink_h5_why(self->file));
         return;
     }
     sink_payload_hex(sha256, text);
-    if (sink_h5_text(self->file, "sha256_payload", said, sizeof said) == CREMA_OK &&
+    if (sink_h5_text(self->file, attribute, said, sizeof said) == CREMA_OK &&
         strcmp(said, text) != 0)
-        s_find(self, "the tables do not match sha256_payload");
-}
-
-/* Files of earlier versions have no such checksum. */
-static void
-s_check_attributes_sum(check_t *self)
-{
-    uint8_t sha256[SINK_PAYLOAD_BYTES];
-    char text[2 * SINK_PAYLOAD_BYTES + 1], said[2 * SINK_PAYLOAD_BYTES + 2] = "";
-    if (self->older)
-        return;
-    if (sink_h5_attributes_sum(self->file, sha256) != CREMA_OK) {
-        s_find(self, "%s", sink_h5_why(self->file));
-        return;
-    }
-    sink_payload_hex(sha256, text);
-    if (sink_h5_text(self->file, SINK_H5_SUM_ATTRIBUTE, said, sizeof said) == CREMA_OK &&
-        strcmp(said, text) != 0)
-        s_find(self, "the attributes do not match " SINK_H5_SUM_ATTRIBUTE);
+        s_find(self, "the %s do not match %s", what, attribute);
 }
 
 static void
@@ -357,8 +341,9 @@ sink_check_file(const char *path, void *out_file, int *ret_findings)
         s_check_number(&self, "loss_total", self.loss, "/gaps");
         s_check_verdict(&self);
         s_check_waterfall(&self);
-        s_check_payload(&self);
-        s_check_attributes_sum(&self);
+        s_check_sum(&self, sink_h5_payload, "sha256_payload", "tables");
+        if (!self.older)
+            s_check_sum(&self, sink_h5_attributes_sum, SINK_H5_SUM_ATTRIBUTE, "attributes");
     }
     crema_err_t closed = sink_h5_close(&self.file, NULL);
     *ret_findings = self.findings;

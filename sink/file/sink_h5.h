@@ -59,7 +59,7 @@ CREMA_MUST_CHECK crema_err_t sink_h5_write_attributes(sink_h5_t *self,
                                                       const sink_attributes_t *attributes);
 
 /* The last step: writes the checksum of all attributes. */
-CREMA_MUST_CHECK crema_err_t sink_h5_sum_attributes(sink_h5_t *self);
+CREMA_MUST_CHECK crema_err_t sink_h5_write_attributes_sum(sink_h5_t *self);
 
 /* ---- the grid: /grid, which xarray loads */
 

@@ -212,7 +212,7 @@ sink_h5_attributes_sum(sink_h5_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES])
 }
 
 crema_err_t
-sink_h5_sum_attributes(sink_h5_t *self)
+sink_h5_write_attributes_sum(sink_h5_t *self)
 {
     uint8_t sha256[SINK_PAYLOAD_BYTES];
     char text[2 * SINK_PAYLOAD_BYTES + 1];

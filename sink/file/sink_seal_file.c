@@ -410,12 +410,11 @@ sink_seal_make_file(sink_seal_t *self, sink_seal_result_t *result)
         return err;
     err = sink_h5_write_attributes(self->file, self->attributes);
     if (err == CREMA_OK)
-        err = sink_h5_sum_attributes(self->file);
+        err = sink_h5_write_attributes_sum(self->file);
     if (err != CREMA_OK)
         return s_fail_h5(self, err);
     crema_failpoint("seal.before_close");
-    if (err == CREMA_OK)
-        err = s_close_file(self);
+    err = s_close_file(self);
     crema_failpoint("seal.before_fsync");
     if (err == CREMA_OK && (err = s_sync_file(self->temporary, &result->file_bytes)) != CREMA_OK)
         return sink_seal_fail(self, err, self->temporary);

@@ -111,7 +111,7 @@ def unhook(run_id: str) -> dict[str, str]:
 
 
 def notes(attributes: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Notes about what these attributes name: its chunks are not in the run."""
+    """Notes about what these attributes name."""
     texts = {
         REPEATED: (
             "input_repeated",
@@ -160,7 +160,8 @@ def _replace_all() -> None:
     _replace(Runner, "_filter_badfiles", _noting_dropped)
     for name in ("IterativeExecutor", "FuturesExecutor", "DaskExecutor", "ParslExecutor"):
         executor = getattr(sys.modules.get("coffea.processor"), name, None)
-        _replace(executor, "__call__", _noting_repeated)
+        noting = functools.partial(_noting_repeated, once=name == "DaskExecutor")
+        _replace(executor, "__call__", noting)
     factory = getattr(sys.modules.get("coffea.nanoevents"), "NanoEventsFactory", None)
     for name in ("from_root", "from_parquet"):
         _replace(factory, name, _noting_events)
@@ -268,17 +269,17 @@ def _noting_dropped(original: Callable) -> Callable:
     return filter_badfiles
 
 
-def _noting_repeated(original: Callable) -> Callable:
+def _noting_repeated(original: Callable, *, once: bool) -> Callable:
     def execute(self: Any, items: Any, *args: Any, **kwargs: Any) -> Any:
         with contextlib.suppress(Exception):  # another version of coffea
-            _note_repeated(items, at_once=type(self).__name__ == "DaskExecutor")
+            _note_repeated(items, once=once)
         return original(self, items, *args, **kwargs)
 
     return execute
 
 
-def _note_repeated(items: Any, *, at_once: bool) -> None:
-    """Note files with equal chunks. With Dask (`at_once`) these are one task: computed once and counted as often as listed."""
+def _note_repeated(items: Any, *, once: bool) -> None:
+    """Note files with equal chunks. With Dask (`once`) these are one task: computed once and counted as often as listed."""
     run = _of_caller()
     if run is None or not isinstance(items, list) or not hasattr(items[0], "entrystart"):
         return
@@ -286,7 +287,7 @@ def _note_repeated(items: Any, *, at_once: bool) -> None:
     again = [item for item in items if item in seen or seen.add(item)]
     with _lock:
         run.repeated |= {str(item.filename) for item in again}
-        if at_once:
+        if once:
             run.computed_once = max(run.computed_once, len(again))
 
 
