@@ -1,4 +1,4 @@
-"""The images that all other tests here need; `./dev test` makes them ahead."""
+"""The images that all other tests here need; `./dev test` builds them beforehand."""
 
 from __future__ import annotations
 

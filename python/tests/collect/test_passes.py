@@ -88,11 +88,16 @@ def test_the_same_input_twice_counts_twice(client, fileset, tmp_path, name):
     assert math.isnan(metrics["closure_events_chunks_vs_report"])  # one report, two passes
 
 
+def listed_twice(fileset):
+    """The fileset with its first file once more, and that file."""
+    path = next(iter(fileset["ds0"]["files"]))
+    return {"ds0": [*fileset["ds0"]["files"], path], "ds1": list(fileset["ds1"]["files"])}, path
+
+
 @pytest.mark.parametrize("name", ["dask", "iterative"])
 def test_a_file_that_is_listed_twice_is_noted(client, fileset, tmp_path, name):
     """Dask computes its chunks once, other executors twice; coffea's result counts them twice."""
-    path = next(iter(fileset["ds0"]["files"]))
-    twice = {"ds0": [*fileset["ds0"]["files"], path], "ds1": list(fileset["ds1"]["files"])}
+    twice, path = listed_twice(fileset)
     cluster = client if name == "dask" else None
     with MetricsCollector(cluster, support.Counter(), output=tmp_path, quiet=True) as mc:
         runner = processor.Runner(
@@ -111,8 +116,7 @@ def test_a_file_that_is_listed_twice_is_noted(client, fileset, tmp_path, name):
 def test_a_chunk_that_is_missing_is_missed_beside_a_file_that_is_listed_twice(
     client, fileset, tmp_path
 ):
-    path = next(iter(fileset["ds0"]["files"]))
-    twice = {"ds0": [*fileset["ds0"]["files"], path], "ds1": list(fileset["ds1"]["files"])}
+    twice, _ = listed_twice(fileset)
     with MetricsCollector(client, support.Counter(), output=tmp_path, quiet=True) as mc:
         runner = processor.Runner(
             _dask(client), schema=BaseSchema, chunksize=support.CHUNK, savemetrics=True
