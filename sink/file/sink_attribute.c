@@ -51,6 +51,7 @@ static const sink_attribute_t s_contract[] = {
     T("revision_reason", ""),
     T("sha256_payload", ""),
     T("prev_sha256_payload", ""),
+    T("sha256_grid", ""),
     T("sha256_attributes", ""),
     T("created_utc", ""),
 

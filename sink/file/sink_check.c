@@ -342,8 +342,9 @@ sink_check_file(const char *path, void *out_file, int *ret_findings)
         s_check_verdict(&self);
         s_check_waterfall(&self);
         s_check_sum(&self, sink_h5_payload, "sha256_payload", "tables");
+        s_check_sum(&self, sink_h5_grid_sum, SINK_H5_GRID_SUM, "values of /grid");
         if (!self.older)
-            s_check_sum(&self, sink_h5_attributes_sum, SINK_H5_SUM_ATTRIBUTE, "attributes");
+            s_check_sum(&self, sink_h5_attributes_sum, SINK_H5_ATTRIBUTES_SUM, "attributes");
     }
     crema_err_t closed = sink_h5_close(&self.file, NULL);
     *ret_findings = self.findings;

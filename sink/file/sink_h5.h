@@ -22,7 +22,8 @@
 /* HDF5 chunks per live table; the index of a larger table may be torn when its writer is killed. */
 #define SINK_H5_LIVE_CHUNKS_MAX 8000
 
-#define SINK_H5_SUM_ATTRIBUTE "sha256_attributes"
+#define SINK_H5_GRID_SUM "sha256_grid"
+#define SINK_H5_ATTRIBUTES_SUM "sha256_attributes"
 
 typedef struct sink_h5 sink_h5_t;
 
@@ -58,8 +59,8 @@ CREMA_MUST_CHECK crema_err_t sink_h5_set_lost(sink_h5_t *self, const crema_table
 CREMA_MUST_CHECK crema_err_t sink_h5_write_attributes(sink_h5_t *self,
                                                       const sink_attributes_t *attributes);
 
-/* The last step: writes the checksum of all attributes. */
-CREMA_MUST_CHECK crema_err_t sink_h5_write_attributes_sum(sink_h5_t *self);
+/* The last step: writes the checksums of the grid and of all attributes. */
+CREMA_MUST_CHECK crema_err_t sink_h5_write_sums(sink_h5_t *self);
 
 /* ---- the grid: /grid, which xarray loads */
 
@@ -107,9 +108,11 @@ CREMA_MUST_CHECK crema_err_t sink_h5_compare_chunks(sink_h5_t *self, const crema
                                                     const uint8_t *rows, uint64_t n,
                                                     bool *ret_equal, uint32_t *ret_sum);
 
-/* Checksum of the tables in the file, including tables that a newer version wrote. Fails if any
- * dataset cannot be read. */
+/* Checksum of the rows of all tables in the file, including tables that a newer version wrote. */
 CREMA_MUST_CHECK crema_err_t sink_h5_payload(sink_h5_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES]);
+
+/* The same of the values of all other datasets, which are those of /grid. */
+CREMA_MUST_CHECK crema_err_t sink_h5_grid_sum(sink_h5_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES]);
 
 /* Checksum of the attributes of all groups and datasets, but for itself and created_utc: equal
  * content has an equal one. Path, name and value of each text and number, in the order of paths

@@ -1,4 +1,4 @@
-/* Checksums of a run file: of its rows, and of its attributes. */
+/* Checksums of a run file: of the rows of its tables, of its grid, and of its attributes. */
 #include <hdf5.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,16 +7,35 @@
 #include "sink_h5_impl.h"
 #include "sink_payload.h"
 
-#define TABLES_MAX 256
+#define DATASETS_MAX 256
 #define PATH_BYTES 256
 #define BLOCK_BYTES ((size_t)1 << 20)
 
-/* ---- rows */
+/* ---- values */
+
+/* Adds texts with their NUL, and anything else as stored; frees texts of variable length. */
+static void
+s_add_values(sink_payload_t *sum, hid_t type, size_t n, const uint8_t *values)
+{
+    const size_t size = H5Tget_size(type);
+    if (H5Tis_variable_str(type) <= 0) {
+        sink_payload_add(sum, values, n * size);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        char *text;
+        memcpy(&text, values + i * size, size);
+        sink_payload_add(sum, text ? text : "", text ? strlen(text) + 1 : 1);
+        H5free_memory(text);
+    }
+}
+
+/* ---- rows of tables, and the grid */
 
 typedef struct {
-    char paths[TABLES_MAX][PATH_BYTES];
+    bool tables; /* or all other datasets */
+    char paths[DATASETS_MAX][PATH_BYTES];
     size_t n;
-    char unreadable[PATH_BYTES]; /* a dataset that is not a table and cannot be read, or "" */
 } paths_t;
 
 static bool
@@ -29,33 +48,6 @@ s_is_table(hid_t dataset)
     return is;
 }
 
-/* Reads all of a dataset of numbers, such as those of /grid: where bytes are damaged, its filters
- * fail. */
-static bool
-s_is_readable(hid_t dataset)
-{
-    hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
-    hsize_t size[H5S_MAX_RANK] = {1}, first[H5S_MAX_RANK] = {0};
-    const int rank = H5Sget_simple_extent_dims(space, size, NULL);
-    const hsize_t rows = rank > 0 ? size[0] : 1;
-    hsize_t row_bytes = H5Tget_size(type);
-    for (int i = 1; i < rank; i++)
-        row_bytes *= size[i];
-    bool good = rank >= 0;
-    uint8_t *row = H5Tis_variable_str(type) > 0 || row_bytes == 0 ? NULL : malloc(row_bytes);
-    for (size[0] = 1; row && good && first[0] < rows; first[0]++) {
-        hid_t memory = rank > 0 ? H5Screate_simple(rank, size, NULL) : H5Screate(H5S_SCALAR);
-        good =
-            rank == 0 || H5Sselect_hyperslab(space, H5S_SELECT_SET, first, NULL, size, NULL) >= 0;
-        good = good && H5Dread(dataset, type, memory, space, H5P_DEFAULT, row) >= 0;
-        H5Sclose(memory);
-    }
-    free(row);
-    H5Sclose(space);
-    H5Tclose(type);
-    return good;
-}
-
 static herr_t
 s_collect_path(hid_t root, const char *path, const H5O_info_t *info, void *context)
 {
@@ -66,12 +58,10 @@ s_collect_path(hid_t root, const char *path, const H5O_info_t *info, void *conte
     if (dataset < 0)
         return -1;
     const bool is = s_is_table(dataset);
-    if (!is && !paths->unreadable[0] && !s_is_readable(dataset))
-        snprintf(paths->unreadable, sizeof paths->unreadable, "%s", path);
     H5Dclose(dataset);
-    if (!is)
+    if (is != paths->tables)
         return 0;
-    if (paths->n == TABLES_MAX || strlen(path) >= PATH_BYTES)
+    if (paths->n == DATASETS_MAX || strlen(path) >= PATH_BYTES)
         return -1;
     strcpy(paths->paths[paths->n++], path);
     return 0;
@@ -83,35 +73,47 @@ s_by_path(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* Digests the rows as stored, including columns of newer versions. */
+/* Digests the rows along the first dimension, including columns of newer versions. */
 static bool
-s_digest_table(hid_t file, const char *path, sink_payload_t *sum, uint8_t *block)
+s_digest_rows(hid_t dataset, hid_t type, hid_t space, sink_payload_t *sum, uint8_t *block)
+{
+    hsize_t size[H5S_MAX_RANK], first[H5S_MAX_RANK] = {0}, row_values = 1;
+    const int rank = H5Sget_simple_extent_dims(space, size, NULL);
+    if (rank < 1)
+        return false;
+    for (int i = 1; i < rank; i++)
+        row_values *= size[i];
+    const hsize_t rows = row_values > 0 ? size[0] : 0;
+    const hsize_t most = rows > 0 ? BLOCK_BYTES / (row_values * H5Tget_size(type)) : 0;
+    bool good = rows == 0 || most > 0;
+    for (; good && first[0] < rows; first[0] += size[0]) {
+        size[0] = rows - first[0] < most ? rows - first[0] : most;
+        hid_t memory = H5Screate_simple(rank, size, NULL);
+        good = H5Sselect_hyperslab(space, H5S_SELECT_SET, first, NULL, size, NULL) >= 0 &&
+               H5Dread(dataset, type, memory, space, H5P_DEFAULT, block) >= 0;
+        H5Sclose(memory);
+        if (good)
+            s_add_values(sum, type, size[0] * row_values, block);
+    }
+    return good;
+}
+
+static bool
+s_digest_dataset(hid_t file, const char *path, sink_payload_t *sum, uint8_t *block)
 {
     hid_t dataset = H5Dopen2(file, path, H5P_DEFAULT);
     if (dataset < 0)
         return false;
     hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
-    hsize_t rows = 0, size = H5Tget_size(type);
-    H5Sget_simple_extent_dims(space, &rows, NULL);
-    hsize_t most = size > 0 ? BLOCK_BYTES / size : 0, n = 0;
-    bool good = most > 0;
-    for (hsize_t first = 0; good && first < rows; first += n) {
-        n = rows - first < most ? rows - first : most;
-        hid_t memory = H5Screate_simple(1, &n, NULL);
-        good = H5Sselect_hyperslab(space, H5S_SELECT_SET, &first, NULL, &n, NULL) >= 0 &&
-               H5Dread(dataset, type, memory, space, H5P_DEFAULT, block) >= 0;
-        H5Sclose(memory);
-        if (good)
-            sink_payload_add(sum, block, n * size);
-    }
+    const bool good = s_digest_rows(dataset, type, space, sum, block);
     H5Sclose(space);
     H5Tclose(type);
     H5Dclose(dataset);
     return good;
 }
 
-crema_err_t
-sink_h5_payload(sink_h5_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES])
+static crema_err_t
+s_sum_datasets(sink_h5_t *self, bool tables, uint8_t sha256[SINK_PAYLOAD_BYTES])
 {
     paths_t *paths = calloc(1, sizeof *paths);
     uint8_t *block = malloc(BLOCK_BYTES);
@@ -123,13 +125,12 @@ sink_h5_payload(sink_h5_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES])
         return err;
     }
     const char *bad = NULL;
+    paths->tables = tables;
     if (H5Ovisit(self->file, H5_INDEX_NAME, H5_ITER_NATIVE, s_collect_path, paths) < 0)
-        bad = "the tables";
-    else if (paths->unreadable[0])
-        bad = paths->unreadable;
+        bad = tables ? "the tables" : "/grid";
     qsort(paths->paths, paths->n, PATH_BYTES, s_by_path);
     for (size_t i = 0; i < paths->n && !bad; i++)
-        if (!s_digest_table(self->file, paths->paths[i], sum, block))
+        if (!s_digest_dataset(self->file, paths->paths[i], sum, block))
             bad = paths->paths[i];
     sink_payload_end(&sum, sha256);
     if (bad)
@@ -139,27 +140,31 @@ sink_h5_payload(sink_h5_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES])
     return err;
 }
 
+crema_err_t
+sink_h5_payload(sink_h5_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES])
+{
+    return s_sum_datasets(self, true, sha256);
+}
+
+crema_err_t
+sink_h5_grid_sum(sink_h5_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES])
+{
+    return s_sum_datasets(self, false, sha256);
+}
+
 /* ---- attributes */
 
-/* Adds the values of texts and numbers; HDF5's own references between datasets are left out. */
+/* References between datasets are HDF5's own and left out. */
 static bool
 s_digest_values(hid_t attribute, hid_t type, size_t n, sink_payload_t *sum)
 {
     const H5T_class_t class = H5Tget_class(type);
-    const bool variable = H5Tis_variable_str(type) > 0;
     if (n == 0 || (class != H5T_STRING && class != H5T_INTEGER && class != H5T_FLOAT))
         return true;
-    const size_t size = variable ? sizeof(char *) : H5Tget_size(type);
-    uint8_t *values = calloc(n, size);
+    uint8_t *values = calloc(n, H5Tget_size(type));
     const bool good = values && H5Aread(attribute, type, values) >= 0;
-    for (size_t i = 0; good && variable && i < n; i++) {
-        char *text;
-        memcpy(&text, values + i * size, size);
-        sink_payload_add(sum, text ? text : "", text ? strlen(text) + 1 : 1);
-        H5free_memory(text);
-    }
-    if (good && !variable)
-        sink_payload_add(sum, values, n * size);
+    if (good)
+        s_add_values(sum, type, n, values);
     free(values);
     return good;
 }
@@ -169,7 +174,7 @@ s_digest_attribute(hid_t object, const char *name, const H5A_info_t *info, void 
 {
     (void)info;
     sink_payload_t *sum = context;
-    if (strcmp(name, SINK_H5_SUM_ATTRIBUTE) == 0 || strcmp(name, "created_utc") == 0)
+    if (strcmp(name, SINK_H5_ATTRIBUTES_SUM) == 0 || strcmp(name, "created_utc") == 0)
         return 0;
     hid_t attribute = H5Aopen(object, name, H5P_DEFAULT);
     if (attribute < 0)
@@ -211,17 +216,24 @@ sink_h5_attributes_sum(sink_h5_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES])
     return err;
 }
 
+static bool
+s_write_sum(sink_h5_t *self, const char *attribute, const uint8_t sha256[SINK_PAYLOAD_BYTES])
+{
+    char text[2 * SINK_PAYLOAD_BYTES + 1];
+    sink_payload_hex(sha256, text);
+    return H5Adelete(self->file, attribute) >= 0 && sink_h5_put_text(self->file, attribute, text);
+}
+
 crema_err_t
-sink_h5_write_attributes_sum(sink_h5_t *self)
+sink_h5_write_sums(sink_h5_t *self)
 {
     uint8_t sha256[SINK_PAYLOAD_BYTES];
-    char text[2 * SINK_PAYLOAD_BYTES + 1];
-    crema_err_t err = sink_h5_attributes_sum(self, sha256);
-    if (err != CREMA_OK)
-        return err;
-    sink_payload_hex(sha256, text);
-    if (H5Adelete(self->file, SINK_H5_SUM_ATTRIBUTE) < 0 ||
-        !sink_h5_put_text(self->file, SINK_H5_SUM_ATTRIBUTE, text))
-        return sink_h5_fail(self, "write attribute", SINK_H5_SUM_ATTRIBUTE);
-    return CREMA_OK;
+    crema_err_t err = sink_h5_grid_sum(self, sha256);
+    if (err == CREMA_OK && !s_write_sum(self, SINK_H5_GRID_SUM, sha256))
+        err = sink_h5_fail(self, "write attribute", SINK_H5_GRID_SUM);
+    if (err == CREMA_OK)
+        err = sink_h5_attributes_sum(self, sha256);
+    if (err == CREMA_OK && !s_write_sum(self, SINK_H5_ATTRIBUTES_SUM, sha256))
+        err = sink_h5_fail(self, "write attribute", SINK_H5_ATTRIBUTES_SUM);
+    return err;
 }

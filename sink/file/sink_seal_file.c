@@ -410,7 +410,7 @@ sink_seal_make_file(sink_seal_t *self, sink_seal_result_t *result)
         return err;
     err = sink_h5_write_attributes(self->file, self->attributes);
     if (err == CREMA_OK)
-        err = sink_h5_write_attributes_sum(self->file);
+        err = sink_h5_write_sums(self->file);
     if (err != CREMA_OK)
         return s_fail_h5(self, err);
     crema_failpoint("seal.before_close");

@@ -280,6 +280,18 @@ def test_anyone_can_compute_the_checksum(busy):
         assert digest.hexdigest() == f.attrs["sha256_payload"]
 
 
+def test_anyone_can_compute_the_checksum_of_the_grid(busy):
+    digest = hashlib.sha256()
+    with h5py.File(busy) as f:
+        for name in sorted(f["grid"]):
+            values = f["grid"][name][()]
+            if name == "worker":
+                digest.update(b"".join(text + b"\0" for text in values))
+            else:
+                digest.update(values.tobytes())
+        assert digest.hexdigest() == f.attrs["sha256_grid"]
+
+
 def value_of(attribute: h5py.h5a.AttrID, texts) -> bytes:
     kind = attribute.get_type().get_class()
     if kind == h5py.h5t.STRING and attribute.get_type().is_variable_str():

@@ -73,6 +73,36 @@ s_poke_text(const char *path, const char *object, const char *name, const char *
     H5Fclose(file);
 }
 
+static void
+must_find_values_of_the_grid_that_were_changed(void **state)
+{
+    (void)state;
+    const char *dir = scratch_dir("toy"), *file = sealed_path("grid");
+    fixture_toy(dir, 1);
+    for (int k = 0; k < 3; k++) {
+        const char *paths[] = {"grid/cpu_pct", "grid/time", "grid/worker"};
+        const double real = 0.25;
+        const int64_t time_ns = 1;
+        const char *worker = "somebody else";
+        const void *values[] = {&real, &time_ns, &worker};
+        hsize_t start[2] = {0}, one[2] = {1, 1};
+        unlink(file);
+        sealed_make(dir, file);
+        hid_t h5 = H5Fopen(file, H5F_ACC_RDWR, H5P_DEFAULT);
+        hid_t dataset = H5Dopen2(h5, paths[k], H5P_DEFAULT), space = H5Dget_space(dataset);
+        hid_t type = H5Dget_type(dataset), memory = H5Screate(H5S_SCALAR);
+        H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, one, NULL);
+        assert_true(H5Dwrite(dataset, type, memory, space, H5P_DEFAULT, values[k]) >= 0);
+        H5Sclose(memory);
+        H5Tclose(type);
+        H5Sclose(space);
+        H5Dclose(dataset);
+        H5Fclose(h5);
+        assert_int_equal(sealed_findings(file, "the values of /grid do not match sha256_grid"), 1);
+    }
+    unlink(file);
+}
+
 /* A file of 1.0 has none of what 1.1 added, and is as sound as it was. */
 static void
 must_not_miss_in_older_files_what_was_added_since(void **state)
@@ -302,6 +332,7 @@ main(void)
         cmocka_unit_test(must_not_miss_in_older_files_what_was_added_since),
         cmocka_unit_test(must_find_what_is_wrong_with_a_file),
         cmocka_unit_test(must_find_texts_that_were_changed),
+        cmocka_unit_test(must_find_values_of_the_grid_that_were_changed),
         cmocka_unit_test(must_find_damage_where_there_are_no_tables),
         cmocka_unit_test(must_say_what_is_no_run_file),
         cmocka_unit_test(must_take_every_crash_for_a_finding),
