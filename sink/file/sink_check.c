@@ -1,4 +1,5 @@
 /* Verifies a run file against the contract and against itself. */
+#include <assert.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,7 +8,9 @@
 
 #include "crema_json.h"
 #include "crema_utf8.h"
+#include "sink_attempt.h"
 #include "sink_attribute.h"
+#include "sink_bound.h"
 #include "sink_cell.h"
 #include "sink_h5.h"
 #include "sink_seal.h"
@@ -22,8 +25,11 @@ typedef struct {
     int findings;
     uint64_t rows[CREMA_TABLE_COUNT]; /* 0 where the table is unsound */
     int64_t loss;                     /* sum of /gaps.n_lost */
+    int64_t missing;                  /* of /summary/completeness: expected and not received */
     int64_t open_streams;
-    bool older; /* written by an earlier 1.x: later additions may be missing */
+    int64_t counted, events; /* of /chunks; events are -1 if they are unknown of an attempt */
+    bool older;              /* written by an earlier 1.x: later additions may be missing */
+    bool newer;              /* by a later 1.x: it may have more labels */
 } check_t;
 
 __attribute__((format(printf, 2, 3))) static void
@@ -88,6 +94,15 @@ s_check_number(check_t *self, const char *name, int64_t counted, const char *whe
 }
 
 static void
+s_check_window(check_t *self)
+{
+    const int64_t start_ns = s_int(self, "t_run_start_ns"), end_ns = s_int(self, "t_run_end_ns");
+    if (start_ns < 0 || end_ns < start_ns)
+        s_find(self, "the run is from t_run_start_ns %lld to t_run_end_ns %lld",
+               (long long)start_ns, (long long)end_ns);
+}
+
+static void
 s_check_verdict(check_t *self)
 {
     char verdict[32] = "", *reasons = NULL;
@@ -104,6 +119,9 @@ s_check_verdict(check_t *self)
         s_find(self, "complete does not follow from the verdict");
     if (complete && self->loss > 0)
         s_find(self, "verdict is COMPLETE and /gaps has %lld lost records", (long long)self->loss);
+    if (complete && self->missing > 0)
+        s_find(self, "verdict is COMPLETE and /summary/completeness lacks %lld records",
+               (long long)self->missing);
     if (complete && self->open_streams > 0)
         s_find(self, "verdict is COMPLETE and %lld streams have no end",
                (long long)self->open_streams);
@@ -112,11 +130,23 @@ s_check_verdict(check_t *self)
 
 /* ---- rows */
 
+#define COLUMNS_MAX 64
+#define KEYS 3
+
+/* What the cells of a column may hold: 0 <= value < below, or unknown. */
+typedef struct {
+    bool is_bounded, is_found;
+    int64_t below, unknown;
+    crema_table_id_t of; /* the table of which it is a row; CREMA_TABLE_COUNT: it is a number */
+} range_t;
+
 /* State of one pass over a table. */
 typedef struct {
     const crema_table_t *table;
-    bool bad_enum, bad_text, bad_id, bad_order, bad_dense;
-    int64_t previous;
+    range_t ranges[COLUMNS_MAX];
+    size_t keys[KEYS], n_keys; /* columns that the rows are sorted by */
+    int64_t previous[KEYS];    /* their values in the row before */
+    bool bad_text, bad_order, bad_dense;
     uint64_t row;
 } pass_t;
 
@@ -140,24 +170,85 @@ s_is_text(const char *field, size_t size)
     return crema_utf8_valid(field, n);
 }
 
+/* worker_id is a row of /dict/worker. */
 static crema_table_id_t
-s_dictionary_of(const crema_table_t *table, const crema_column_t *column)
+s_table_of(const crema_column_t *column)
 {
-    if (strcmp(column->name, "stream_id") == 0)
-        return CREMA_TABLE_DICT_STREAM;
-    if (column->origin == CREMA_FROM_DICT)
-        return crema_dict_table(column->dict);
-    if (table->kind == CREMA_KIND_DICT && strcmp(column->name, "unit_id") == 0)
-        return CREMA_TABLE_DICT_UNIT;
-    if (table->kind == CREMA_KIND_DICT && strcmp(column->name, "dataset_id") == 0)
-        return CREMA_TABLE_DICT_DATASET;
-    return CREMA_TABLE_COUNT;
+    char path[64];
+    const size_t n = strlen(column->name);
+    if (strcmp(column->name, "chunk_row") == 0)
+        return CREMA_TABLE_CHUNKS;
+    if (column->type != CREMA_T_U32 || n < 4 || strcmp(column->name + n - 3, "_id") != 0)
+        return CREMA_TABLE_COUNT;
+    snprintf(path, sizeof path, "dict/%.*s", (int)(n - 3), column->name);
+    int t = 0;
+    while (t < CREMA_TABLE_COUNT && strcmp(crema_table((crema_table_id_t)t)->path, path) != 0)
+        t++;
+    return (crema_table_id_t)t;
+}
+
+/* Points in time, counts and bytes are never negative, except for what stands for unknown. */
+static bool
+s_is_amount(const crema_column_t *column)
+{
+    return column->type == CREMA_T_I64 && strcmp(column->name, "offset_ns") != 0 &&
+           (strcmp(column->units, "ns") == 0 || strcmp(column->units, "count") == 0 ||
+            strcmp(column->units, "B") == 0 || strcmp(column->name, "seq") == 0);
+}
+
+static range_t
+s_range(const check_t *self, const crema_column_t *column)
+{
+    range_t range = {.below = INT64_MAX, .unknown = column->unknown, .of = s_table_of(column)};
+    if (range.of != CREMA_TABLE_COUNT) {
+        range.below = (int64_t)self->rows[range.of];
+        range.unknown = UINT32_MAX;
+    } else if (column->type == CREMA_T_ENUM) {
+        range.below = (int64_t)s_labels(column);
+        range.unknown = 0;
+    }
+    range.is_bounded = range.of != CREMA_TABLE_COUNT || s_is_amount(column) ||
+                       (column->type == CREMA_T_ENUM && !self->newer);
+    return range;
+}
+
+static void
+s_begin(const check_t *self, const crema_table_t *table, pass_t *pass)
+{
+    *pass = (pass_t){.table = table};
+    assert(table->n_columns <= COLUMNS_MAX);
+    for (size_t i = 0; i < table->n_columns; i++)
+        pass->ranges[i] = s_range(self, &table->columns[i]);
+    const bool is_stream = table->kind == CREMA_KIND_STREAM;
+    if (is_stream || table->kind == CREMA_KIND_ACCOUNT)
+        pass->n_keys = 1;
+    if (is_stream && !self->older) {
+        pass->keys[1] = table->n_columns - 1; /* stream_id, seq */
+        pass->keys[2] = table->n_columns - 3;
+        pass->n_keys = KEYS;
+    }
+}
+
+static void
+s_find_value(check_t *self, const pass_t *pass, const crema_column_t *column, const range_t *range,
+             int64_t value)
+{
+    const char *path = pass->table->path, *name = column->name;
+    const unsigned long long row = pass->row;
+    if (range->of != CREMA_TABLE_COUNT)
+        s_find(self, "/%s row %llu: %s %lld is not a row of /%s", path, row, name, (long long)value,
+               crema_table(range->of)->path);
+    else if (column->type == CREMA_T_ENUM)
+        s_find(self, "/%s row %llu: %s has no label for %lld", path, row, name, (long long)value);
+    else
+        s_find(self, "/%s row %llu: %s is %lld", path, row, name, (long long)value);
 }
 
 static void
 s_look_at_cell(check_t *self, pass_t *pass, const uint8_t *row, size_t i)
 {
     const crema_column_t *column = &pass->table->columns[i];
+    range_t *range = &pass->ranges[i];
     if (column->type == CREMA_T_STR) {
         const char *field = (const char *)row + crema_table_offset(pass->table, i);
         if (!pass->bad_text && !s_is_text(field, column->size)) {
@@ -165,23 +256,67 @@ s_look_at_cell(check_t *self, pass_t *pass, const uint8_t *row, size_t i)
             s_find(self, "/%s row %llu: %s is not padded UTF-8", pass->table->path,
                    (unsigned long long)pass->row, column->name);
         }
-    } else if (column->type == CREMA_T_ENUM) {
+    } else if (range->is_bounded && !range->is_found) {
         int64_t value = crema_row_get_i64(pass->table, row, i);
-        if (!pass->bad_enum && value >= (int64_t)s_labels(column)) {
-            pass->bad_enum = true;
-            s_find(self, "/%s row %llu: %s has no label for %lld", pass->table->path,
-                   (unsigned long long)pass->row, column->name, (long long)value);
-        }
-    } else if (column->type == CREMA_T_U32) {
-        crema_table_id_t dictionary = s_dictionary_of(pass->table, column);
-        int64_t id = crema_row_get_i64(pass->table, row, i);
-        if (dictionary != CREMA_TABLE_COUNT && !pass->bad_id && id != UINT32_MAX &&
-            (uint64_t)id >= self->rows[dictionary]) {
-            pass->bad_id = true;
-            s_find(self, "/%s row %llu: %s %lld is not a row of /%s", pass->table->path,
-                   (unsigned long long)pass->row, column->name, (long long)id,
-                   crema_table(dictionary)->path);
-        }
+        range->is_found = (value < 0 || value >= range->below) && value != range->unknown;
+        if (range->is_found)
+            s_find_value(self, pass, column, range, value);
+    }
+}
+
+/* True if a row is not before the one before it; remembers it. */
+static bool
+s_is_in_order(pass_t *pass, const uint8_t *row)
+{
+    int order = 0;
+    for (size_t i = 0; i < pass->n_keys; i++) {
+        const int64_t now = crema_row_get_i64(pass->table, row, pass->keys[i]);
+        if (order == 0)
+            order = (now > pass->previous[i]) - (now < pass->previous[i]);
+        pass->previous[i] = now;
+    }
+    return order >= 0 || pass->row == 0;
+}
+
+static void
+s_check_metric(check_t *self, const crema_workflow_row_t *row)
+{
+    const struct {
+        const char *name;
+        int64_t of_rows;
+    } metrics[] = {{"num_attempts", (int64_t)self->rows[CREMA_TABLE_CHUNKS]},
+                   {"num_chunks", self->counted},
+                   {"total_events", self->counted > 0 ? self->events : -1}};
+    for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++)
+        if (strncmp(row->name, metrics[i].name, sizeof row->name) == 0 && metrics[i].of_rows > 0 &&
+            row->value != (double)metrics[i].of_rows)
+            s_find(self, "%s is %.17g and /chunks says %lld", metrics[i].name, row->value,
+                   (long long)metrics[i].of_rows);
+}
+
+/* Adds up what other tables or attributes say too. */
+static void
+s_count(check_t *self, const crema_table_t *table, const uint8_t *row)
+{
+    if (table->id == CREMA_TABLE_CHUNKS) {
+        const crema_chunks_row_t *chunk = (const crema_chunks_row_t *)row;
+        if (!sink_chunk_returned(chunk->status) || chunk->quality & SINK_QUALITY_SUPERSEDED)
+            return;
+        self->counted++;
+        self->events = self->events < 0 || chunk->n_events < 0
+                           ? -1
+                           : sink_bound_sum(self->events, (uint64_t)chunk->n_events);
+    } else if (table->id == CREMA_TABLE_GAPS) {
+        if (((const crema_gaps_row_t *)row)->n_lost > 0)
+            self->loss += ((const crema_gaps_row_t *)row)->n_lost;
+    } else if (table->id == CREMA_TABLE_COMPLETENESS) {
+        const crema_completeness_row_t *stream = (const crema_completeness_row_t *)row;
+        if (stream->received >= 0 && stream->expected > stream->received)
+            self->missing += stream->expected - stream->received;
+    } else if (table->id == CREMA_TABLE_DICT_STREAM) {
+        self->open_streams += ((const crema_dict_stream_row_t *)row)->closed == 0;
+    } else if (table->id == CREMA_TABLE_WORKFLOW && !self->older && !self->newer) {
+        s_check_metric(self, (const crema_workflow_row_t *)row);
     }
 }
 
@@ -192,28 +327,25 @@ s_look_at_row(check_t *self, pass_t *pass, const uint8_t *row)
     for (size_t i = 0; i < table->n_columns; i++)
         if (table->columns[i].size > 0)
             s_look_at_cell(self, pass, row, i);
-    bool sorted = table->kind == CREMA_KIND_STREAM || table->kind == CREMA_KIND_ACCOUNT;
-    int64_t first = sorted || table->kind == CREMA_KIND_DICT ? crema_row_get_i64(table, row, 0) : 0;
-    if (sorted && pass->row > 0 && first < pass->previous && !pass->bad_order) {
+    if (!s_is_in_order(pass, row) && !pass->bad_order) {
         pass->bad_order = true;
         s_find(self, "/%s row %llu is out of order", table->path, (unsigned long long)pass->row);
     }
-    if (table->kind == CREMA_KIND_DICT && first != (int64_t)pass->row && !pass->bad_dense) {
+    int64_t id =
+        table->kind == CREMA_KIND_DICT ? crema_row_get_i64(table, row, 0) : (int64_t)pass->row;
+    if (id != (int64_t)pass->row && !pass->bad_dense) {
         pass->bad_dense = true;
         s_find(self, "/%s row %llu has id %lld", table->path, (unsigned long long)pass->row,
-               (long long)first);
+               (long long)id);
     }
-    pass->previous = first;
-    if (table->id == CREMA_TABLE_GAPS && ((const crema_gaps_row_t *)row)->n_lost > 0)
-        self->loss += ((const crema_gaps_row_t *)row)->n_lost;
-    if (table->id == CREMA_TABLE_DICT_STREAM)
-        self->open_streams += ((const crema_dict_stream_row_t *)row)->closed == 0;
+    s_count(self, table, row);
 }
 
 static void
 s_check_rows(check_t *self, const crema_table_t *table, uint8_t *block)
 {
-    pass_t pass = {.table = table};
+    pass_t pass;
+    s_begin(self, table, &pass);
     size_t size = crema_table_row_bytes(table);
     for (uint64_t first = 0, n = 0; first < self->rows[table->id]; first += n) {
         n = self->rows[table->id] - first < BLOCK_ROWS ? self->rows[table->id] - first : BLOCK_ROWS;
@@ -305,6 +437,7 @@ s_is_final(check_t *self)
     }
     const char *minor = strchr(version, '.');
     self->older = minor && atoi(minor + 1) < SINK_FORMAT_MINOR;
+    self->newer = minor && atoi(minor + 1) > SINK_FORMAT_MINOR;
     err = sink_h5_text(self->file, "state", state, sizeof state);
     if (err != CREMA_OK || strcmp(state, "sealed") != 0) {
         s_find(self, "state is \"%s\": only a sealed file can be checked", state);
@@ -339,6 +472,7 @@ sink_check_file(const char *path, void *out_file, int *ret_findings)
                        "/dict/stream");
         s_check_number(&self, "n_streams_open", self.open_streams, "/dict/stream");
         s_check_number(&self, "loss_total", self.loss, "/gaps");
+        s_check_window(&self);
         s_check_verdict(&self);
         s_check_waterfall(&self);
         s_check_sum(&self, sink_h5_payload, "sha256_payload", "tables");

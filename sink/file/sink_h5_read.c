@@ -124,46 +124,70 @@ sink_h5_read_rows(sink_h5_t *self, const crema_table_t *table, uint64_t first, u
 
 /* ---- attributes of tables */
 
-/* The i-th text of a list, or "" */
+typedef struct {
+    char *all[TEXTS_MAX];
+    hssize_t n;
+} texts_t;
+
 static bool
-s_texts_are(hid_t dataset, const char *name, const crema_table_t *table,
-            const char *(*text)(const crema_column_t *))
+s_read_texts(hid_t dataset, const char *name, texts_t *texts)
 {
+    *texts = (texts_t){.n = 0};
     if (H5Aexists(dataset, name) <= 0)
         return false;
     hid_t attribute = H5Aopen(dataset, name, H5P_DEFAULT);
     hid_t space = H5Aget_space(attribute), type = H5Aget_type(attribute);
     hssize_t n = H5Sget_simple_extent_npoints(space);
-    bool good = n > 0 && n <= TEXTS_MAX && H5Tis_variable_str(type) > 0;
-    char *texts[TEXTS_MAX] = {NULL};
-    good = good && H5Aread(attribute, type, texts) >= 0;
-    hssize_t at = 0;
-    for (size_t i = 0; good && i < table->n_columns; i++) {
-        if (table->columns[i].size == 0)
-            continue;
-        while (at < n && (!texts[at] || strcmp(texts[at], text(&table->columns[i])) != 0))
-            at++; /* a newer file has more columns in between */
-        good = at < n;
-    }
-    if (n > 0 && n <= TEXTS_MAX)
-        H5Dvlen_reclaim(type, space, H5P_DEFAULT, texts);
+    if (n > 0 && n <= TEXTS_MAX && H5Tis_variable_str(type) > 0 &&
+        H5Aread(attribute, type, texts->all) >= 0)
+        texts->n = n;
     H5Tclose(type);
     H5Sclose(space);
     H5Aclose(attribute);
-    return good;
+    return texts->n > 0;
 }
 
-static const char *
-s_name(const crema_column_t *column)
+static void
+s_free_texts(texts_t *texts)
 {
-    return column->name;
+    for (hssize_t i = 0; i < texts->n; i++)
+        H5free_memory(texts->all[i]);
+}
+
+static bool
+s_is(const texts_t *texts, hssize_t i, const char *text)
+{
+    return i < texts->n && texts->all[i] && strcmp(texts->all[i], text) == 0;
+}
+
+/* The attribute that does not describe the columns as they are, or NULL. */
+static const char *
+s_wrong_texts(hid_t dataset, const crema_table_t *table)
+{
+    texts_t names, units;
+    hssize_t at = 0;
+    const char *wrong = s_read_texts(dataset, "column_names", &names) ? NULL : "column_names";
+    if (!s_read_texts(dataset, "column_units", &units) && !wrong)
+        wrong = "column_units";
+    for (size_t i = 0; i < table->n_columns && !wrong; i++) {
+        if (table->columns[i].size == 0)
+            continue;
+        while (at < names.n && !s_is(&names, at, table->columns[i].name))
+            at++; /* a newer file has more columns in between */
+        if (at == names.n)
+            wrong = "column_names";
+        else if (!s_is(&units, at, table->columns[i].units))
+            wrong = "column_units";
+    }
+    s_free_texts(&names);
+    s_free_texts(&units);
+    return wrong;
 }
 
 crema_err_t
 sink_h5_table_attributes(sink_h5_t *self, const crema_table_t *table, char *ret_why)
 {
     static const char *const texts[] = {"description", "sort_key", "time_basis"};
-    static const char *const lists[] = {"column_units", "column_desc"};
     hid_t dataset = s_open_dataset(self->file, table->path);
     const char *missing = NULL;
     if (dataset < 0)
@@ -175,11 +199,10 @@ sink_h5_table_attributes(sink_h5_t *self, const crema_table_t *table, char *ret_
         else
             H5Aclose(attribute);
     }
-    for (size_t i = 0; i < sizeof lists / sizeof *lists && !missing; i++)
-        if (H5Aexists(dataset, lists[i]) <= 0)
-            missing = lists[i];
-    if (!missing && !s_texts_are(dataset, "column_names", table, s_name))
-        missing = "column_names";
+    if (!missing && H5Aexists(dataset, "column_desc") <= 0)
+        missing = "column_desc";
+    if (!missing)
+        missing = s_wrong_texts(dataset, table);
     hid_t lost = sink_h5_open_attribute(dataset, "n_rows_lost", H5T_INTEGER);
     if (!missing && lost < 0)
         missing = "n_rows_lost";

@@ -208,7 +208,7 @@ def export(
 @click.argument("files", nargs=-1, required=True, type=click.Path())
 @_json
 def check(files: tuple[str, ...], as_json: bool) -> None:
-    """Verify run files: contract, counts, checksum. Exit status 0 if all are sound."""
+    """Verify run files: contract, rows, counts, checksums. Exit status 0 if all are sound."""
     paths = list(map(os.path.abspath, files))
     if not as_json:
         _become("crema-sink", "check", *paths)

@@ -118,6 +118,20 @@ must_not_miss_in_older_files_what_was_added_since(void **state)
     unlink(file);
 }
 
+/* A label that a later 1.x added has no number here. */
+static void
+must_not_find_labels_of_later_files(void **state)
+{
+    (void)state;
+    const char *dir = scratch_dir("toy"), *file = sealed_path("newer");
+    fixture_toy(dir, 1);
+    sealed_make(dir, file);
+    s_poke_text(file, "/", "format_version", "1.99.0");
+    s_poke(file, "chunks", "status", 77);
+    assert_int_equal(sealed_findings(file, "sha256_payload"), 2); /* and sha256_attributes */
+    unlink(file);
+}
+
 static void
 must_find_what_is_wrong_with_a_file(void **state)
 {
@@ -131,10 +145,19 @@ must_find_what_is_wrong_with_a_file(void **state)
         {"chunks", "status", 77, "/chunks row 0: status has no label for 77"},
         {"chunks", "worker_id", 99, "/chunks row 0: worker_id 99 is not a row of /dict/worker"},
         {"chunks", "t_start_ns", INT64_MAX, "/chunks row 1 is out of order"},
+        {"chunks", "n_events", -5, "/chunks row 0: n_events is -5"},
+        {"chunks", "t_end_ns", -1, "/chunks row 0: t_end_ns is -1"},
+        {"chunks", "status", 3, "num_chunks is 4 and /chunks says 3"},
+        {"chunks", "n_events", 301, "total_events is 1100 and /chunks says 1101"},
+        {"dict/file", "dataset_id", 9,
+         "/dict/file row 0: dataset_id 9 is not a row of /dict/dataset"},
+        {"summary/per_worker", "worker_id", 9, "worker_id 9 is not a row of /dict/worker"},
+        {"summary/chunk_model", "n", -2, "/summary/chunk_model row 0: n is -2"},
         {"dict/worker", "id", 5, "/dict/worker row 0 has id 5"},
         {"dict/stream", "closed", 0, "n_streams_open is 0 and /dict/stream says 1"},
         {NULL, "loss_total", 3, "loss_total is 3 and /gaps says 0"},
         {NULL, "complete", 1, "complete does not follow"},
+        {NULL, "t_run_end_ns", 1, "to t_run_end_ns 1"},
         {NULL, "chunksize", 7, "the attributes do not match sha256_attributes"},
         {"sections", NULL, 0, "/sections is missing"},
         {NULL, NULL, 0, "attribute facility is missing"},
@@ -154,6 +177,64 @@ must_find_what_is_wrong_with_a_file(void **state)
             s_delete(file, "facility", true);
         assert_true(sealed_findings(file, damages[i].want) > 0);
     }
+    unlink(file);
+}
+
+/* What a verdict promises must be in the tables. */
+static void
+must_find_a_verdict_that_the_records_do_not_support(void **state)
+{
+    (void)state;
+    const char *dir = scratch_dir("plain"), *file = sealed_path("verdict");
+    fixture_plain(dir, 1, 20);
+    sealed_make(dir, file);
+    assert_int_equal(sealed_findings(file, NULL), 0);
+    s_poke(file, "summary/completeness", "expected", 1000);
+    assert_true(sealed_findings(file, "COMPLETE and /summary/completeness lacks") > 0);
+    unlink(file);
+}
+
+/* Rows of one instant are sorted by their stream, then by their number in it. */
+static void
+must_find_rows_of_one_instant_that_are_out_of_order(void **state)
+{
+    (void)state;
+    const char *dir = scratch_dir("busy"), *file = sealed_path("order");
+    fixture_busy(dir, 1, 3, 60);
+    sealed_make(dir, file);
+    s_poke(file, "chunks", "seq", 1000000);
+    assert_true(sealed_findings(file, "/chunks row 1 is out of order") > 0);
+    unlink(file);
+}
+
+static void
+must_find_units_that_were_changed(void **state)
+{
+    (void)state;
+    const char *dir = scratch_dir("toy"), *file = sealed_path("units");
+    char *units[64];
+    fixture_toy(dir, 1);
+    sealed_make(dir, file);
+    hid_t id = H5Fopen(file, H5F_ACC_RDWR, H5P_DEFAULT);
+    hid_t dataset = H5Dopen2(id, "chunks", H5P_DEFAULT);
+    hid_t attribute = H5Aopen(dataset, "column_units", H5P_DEFAULT);
+    hid_t space = H5Aget_space(attribute), type = H5Aget_type(attribute);
+    assert_in_range(H5Sget_simple_extent_npoints(space), 3, 64);
+    assert_true(H5Aread(attribute, type, units) >= 0);
+    char *first = units[2]; /* of wall_s */
+    units[2] = "ms";
+    H5Aclose(attribute);
+    assert_true(H5Adelete(dataset, "column_units") >= 0);
+    attribute = H5Acreate2(dataset, "column_units", type, space, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(H5Awrite(attribute, type, units) >= 0);
+    units[2] = first;
+    H5Dvlen_reclaim(type, space, H5P_DEFAULT, units);
+    H5Aclose(attribute);
+    H5Tclose(type);
+    H5Sclose(space);
+    H5Dclose(dataset);
+    H5Fclose(id);
+    assert_true(sealed_findings(file, "/chunks: attribute column_units is missing or wrong") > 0);
     unlink(file);
 }
 
@@ -330,7 +411,11 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(must_not_miss_in_older_files_what_was_added_since),
+        cmocka_unit_test(must_not_find_labels_of_later_files),
         cmocka_unit_test(must_find_what_is_wrong_with_a_file),
+        cmocka_unit_test(must_find_a_verdict_that_the_records_do_not_support),
+        cmocka_unit_test(must_find_rows_of_one_instant_that_are_out_of_order),
+        cmocka_unit_test(must_find_units_that_were_changed),
         cmocka_unit_test(must_find_texts_that_were_changed),
         cmocka_unit_test(must_find_values_of_the_grid_that_were_changed),
         cmocka_unit_test(must_find_damage_where_there_are_no_tables),
