@@ -30,6 +30,7 @@ DROPPED = "coffea.dropped_files"
 DIRECT = "coffea.direct_calls"
 REPEATED = "coffea.repeated_files"
 PROCESSED = "coffea.processed_chunks"
+FAILED = "coffea.failed_calls"
 INNER = "inner_runs"
 _TEXT_BYTES = 4000  # limit for all names together
 
@@ -54,6 +55,7 @@ class _Run:
         self.direct: set[str] = set()
         self.inner: set[str] = set()  # ids of runs inside its block that recorded a Runner
         self.processed = 0  # chunks in the results of its Runners
+        self.failed: set[str] = set()  # exceptions that its Runners raised or returned
 
 
 _runs: dict[str, _Run] = {}  # being recorded, in order of their start
@@ -107,6 +109,8 @@ def unhook(run_id: str) -> dict[str, str]:
         found[DIRECT] = _listed(run.direct)
     if run.inner:
         found[INNER] = _listed(run.inner)
+    if run.failed:
+        found[FAILED] = _listed(run.failed)
     return found
 
 
@@ -122,6 +126,10 @@ def notes(attributes: Mapping[str, str]) -> list[dict[str, Any]]:
             "it was called without a Runner: what was read that way is in no chunk",
         ),
         INNER: ("chunks_inner", "its block was inside this one: its Runners' chunks are there"),
+        FAILED: (
+            "result_missing",
+            "a Runner ended with it: the chunks it had finished count, though they are in no result",
+        ),
     }
     return [
         {"code": code, "subject": name, "count": 0, "text": text}
@@ -191,10 +199,23 @@ def _replace(owner: Any, name: str, make: Callable[[Callable], Callable]) -> Non
 def _with_checkpointer(original: Callable) -> Callable:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         recorded = _recorded(self)
-        with _inside_coffea():
-            return original(recorded, *args, **kwargs)
+        try:
+            with _inside_coffea():
+                result = original(recorded, *args, **kwargs)
+        except BaseException as error:
+            _note_failed(recorded, error)
+            raise
+        if type(result).__name__ == "Err" and getattr(result, "value", None) is None:
+            _note_failed(recorded, getattr(result, "_exception", result))
+        return result
 
     return call
+
+
+def _note_failed(runner: Any, error: Any) -> None:
+    with contextlib.suppress(Exception):
+        if run := _of_checkpointer(runner):
+            run.failed.add(type(error).__name__)
 
 
 def _counting_processed(original: Callable) -> Callable:

@@ -7,7 +7,6 @@ import dataclasses
 import os
 import pathlib
 import socket
-import time
 import traceback
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +16,7 @@ from ..hook import _columns, _recorder, _unix, _writers
 from ..hook._config import HookConfig
 from ..hook._recorder import Recorder, end_marker
 from ..hook._records import KIND_CLIENT
-from . import _attributes, _client, _cluster, _runner
+from . import _attributes, _client, _cluster, _runner, _window
 from ._alive import SignOfLife
 from ._dialogue import Dialogue
 from ._host_agent import HostAgent
@@ -89,9 +88,10 @@ class MetricsCollector(RunView):
         ``code``, ``subject``, ``count``, ``text`` of everything missing; empty if the verdict is COMPLETE.
     notes : list of dict
         The same for facts worth knowing although nothing is missing: files that coffea dropped (``skipbadfiles``) or that a
-        dataset lists more than once (``input_repeated``; in the file the attribute ``coffea.repeated_files``), calls of
-        ``apply_to_fileset`` and ``NanoEventsFactory`` that read input without a Runner (``input_direct``;
-        ``coffea.direct_calls``), blocks inside this one that recorded their Runners' chunks (``chunks_inner``; ``inner_runs``).
+        dataset lists more than once (``input_repeated``; in the file the attribute ``coffea.repeated_files``), calls that read
+        input without a Runner (``input_direct``; ``coffea.direct_calls``), blocks inside this one that recorded their Runners'
+        chunks (``chunks_inner``; ``inner_runs``), Runners without a result (``result_missing``; ``coffea.failed_calls``), a wall
+        clock that was set (``clock_stepped``; ``clock_stepped_s``).
 
     Raises
     ------
@@ -180,7 +180,7 @@ class MetricsCollector(RunView):
         self._report: dict[str, str] = {}
         self._sealed = False
         self._interrupted = False  # while it waited for the verdict
-        self._t_start_ns = 0
+        self._window: _window.Window | None = None
         self._displays: list[Display] = []
         self._marks = contextlib.ExitStack()  # marks what is submitted inside the block
 
@@ -296,13 +296,13 @@ class MetricsCollector(RunView):
         service = self._service
         self._config = what.hook_config(self.run_id, service, self._client, self._own_agent)
         self._dialogue = Dialogue(self._run_id, service, self._say)
-        self._t_start_ns = time.time_ns()
-        run_open = what.run_open(self._run_id, service, attributes, self._t_start_ns)
+        self._window = window = _window.Window()
+        run_open = what.run_open(self._run_id, service, attributes, window.start_ns)
         self._dialogue.open(run_open)
         self._alive = SignOfLife(service.endpoint, service.keys, run_open, self._say)
         if self._own_agent:  # the aggregator admits its key now that it knows the run
             service.start_agent(what.agent_samples_s)
-        self._t_start_ns = self._dialogue.on_the_sinks_clock(self._t_start_ns)
+        window.start_ns = self._dialogue.on_the_sinks_clock(window.start_ns)
         if self._client is not None:
             self._plugins = Plugins(self._client, self._config, service, self._say, self._admit)
             lack = lacking.get(_cluster.SCHEDULER, "")
@@ -356,8 +356,8 @@ class MetricsCollector(RunView):
     def _end_block(self) -> int:
         """Undo `_begin_block`; returns the end time of the block."""
         self._recorder_pid = 0
-        t_end_ns = time.time_ns()
-        self._report |= _runner.unhook(self._config.run_id)
+        t_end_ns = self._window.end_ns()
+        self._report |= _runner.unhook(self._config.run_id) | self._window.attributes()
         with contextlib.suppress(ValueError):  # entered in another context, a cell of a notebook
             self._marks.close()
         for display in self._displays:
@@ -422,8 +422,8 @@ class MetricsCollector(RunView):
             attributes["pipeline_restarts"] = _attributes.text(self._service.supervisor.restarts)
         message = {
             "run_id": self._run_id.bytes,
-            "t_start_ns": self._t_start_ns,
-            "t_end_ns": self._dialogue.on_the_sinks_clock(t_end_ns),
+            "t_start_ns": self._window.start_ns,
+            "t_end_ns": t_end_ns,
             "keys": list(attributes),
             "values": list(attributes.values()),
             "processor_prefixes": self._settings.processor_prefixes,
@@ -458,7 +458,7 @@ class MetricsCollector(RunView):
         ]
         self.reasons = [reason for reason in given if reason["code"] not in _columns.NOTES]
         self.notes = [reason for reason in given if reason["code"] in _columns.NOTES]
-        self.notes += _runner.notes(self._report)
+        self.notes += _runner.notes(self._report) + _window.notes(self._report)
         if state.phase == _client.FAILED:
             self._give_up("file_not_written", state.error)
 

@@ -207,6 +207,8 @@ class Attempts:
         clock_ns, gc_ns, cpu_ns, real_ns = stamp
         whole_s = (clock_ns - attempt.began_ns) * 1e-9
         wall_s = metrics.get("processtime")
+        if wall_s is not None and not 0 <= wall_s <= whole_s:
+            wall_s = None  # coffea takes it from the wall clock, which was set meanwhile
         if wall_s is None and attempt.process_ns:
             wall_s = (clock_ns - attempt.process_ns) * 1e-9
         if wall_s is not None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import json
 import math
+import time
 
 import hook_support as support
 import pytest
@@ -225,3 +227,50 @@ def test_chunks_of_the_users_checkpointer_are_not_missing(fileset, tmp_path):
         assert mc.verdict == "COMPLETE", mc.reasons
         with crema.open(mc.path) as run:
             assert len(run["chunks"]) == expected
+
+
+class FailsAtTheEnd(support.Counter):
+    def process(self, events):
+        if events.metadata["entrystart"]:
+            raise ValueError("no such jet")
+        return super().process(events)
+
+
+def test_a_call_without_a_result_is_noted(fileset, tmp_path):
+    one = {"ds0": fileset["ds0"]}
+    with MetricsCollector(None, support.Counter(), output=tmp_path, quiet=True) as mc:
+        executor = processor.IterativeExecutor(status=False, retries=0)
+        with pytest.raises(Exception, match="no such jet"):
+            analyse(mc, executor, one, FailsAtTheEnd())
+        analyse(mc, executor, one, support.Counter())
+    assert mc.verdict == "COMPLETE"
+    assert [note["code"] for note in mc.notes] == ["result_missing"]
+    with crema.open(mc.path) as run:
+        assert run.summary()["num_chunks"] == 7  # six, and one of the call that failed
+        assert len(json.loads(run.attributes["coffea.failed_calls"])) == 1
+
+
+def test_a_wall_clock_that_is_set_changes_no_duration(fileset, tmp_path, monkeypatch):
+    """Two hours back, in the middle of the first chunk: coffea then says that it took -7,200 s."""
+    seconds, nanoseconds = time.time, time.time_ns
+    began, first = time.monotonic(), time.time()
+
+    def set_the_clock(events):
+        if time.time() > first:
+            monkeypatch.setattr(time, "time", lambda: seconds() - 7200)
+            monkeypatch.setattr(time, "time_ns", lambda: nanoseconds() - 7200 * 10**9)
+        return support.Counter().process(events)
+
+    with MetricsCollector(None, set_the_clock, output=tmp_path, quiet=True) as mc:
+        _, report = analyse(mc, processor.IterativeExecutor(status=False), fileset, set_the_clock)
+    took_s = time.monotonic() - began
+    monkeypatch.undo()
+    assert report["processtime"] < -7000
+    assert mc.verdict == "COMPLETE"
+    (note,) = mc.notes
+    assert note["code"] == "clock_stepped" and "-7200." in note["text"]
+    with crema.open(mc.path) as run:
+        assert float(run.attributes["clock_stepped_s"]) == pytest.approx(-7200, abs=0.5)
+        assert run["chunks"].wall_s.between(0, took_s).all()
+        metrics = run.summary()
+    assert 0 < metrics["process_wall_time"] < metrics["wall_time"] < took_s
