@@ -33,6 +33,7 @@ _LOOPBACK = {
 }  # a worker's host, where the scheduler knows no other name of it
 _SUPERSEDED = 8  # bit of /chunks.quality
 _PAIRS_MAX = 400  # chunks that a line is fitted to
+_CHUNKS_MAX = 4_000_000  # of another size that are replayed: half a minute, 1 GB
 
 
 class ReplayError(ValueError):
@@ -118,7 +119,7 @@ class Replay:
             If a number is invalid, or the number of cores is needed and unknown.
         """
         n = self.base.threads if threads is None else threads
-        if n < 1 or input_speed <= 0 or (chunk_size is not None and chunk_size < 1):
+        if not (n >= 1 and input_speed > 0 and (chunk_size is None or chunk_size >= 1)):  # NaN too
             raise ReplayError("threads and chunk_size must be at least 1, input_speed more than 0")
         chunks, source = self.base.chunks, self.source * input_speed
         if chunk_size is not None:
@@ -147,6 +148,7 @@ class Replay:
 
     def _simulate(self, chunks: Chunks, threads: int, source: float) -> tuple[float, float]:
         each, warm_s = self.base.each, self.base.warm_s
+        threads = min(threads, len(chunks.cpu_s) + 1)  # one without a chunk shows the tail
         return simulate(chunks, threads, each=each, warm_s=warm_s, source=source)
 
     def _must_have_cores(self, n: int, wanted: float, cores: float) -> None:
@@ -329,6 +331,10 @@ def _source(runs: Sequence[Recorded], base: Recorded) -> tuple[float, float]:
 
 def _rechunked(chunks: Chunks, size: int) -> Chunks:
     """The same events in chunks of about `size`, as coffea cuts files: evenly; scatter about the cost as it was recorded."""
+    if (n := float(chunks.n_events.sum()) / size) > _CHUNKS_MAX:
+        raise ReplayError(
+            f"{n:,.0f} chunks of {size} events: at most {_CHUNKS_MAX:,} can be replayed"
+        )
     random = np.random.default_rng(_SEED)
     names = ("cpu_s", "wait_s", "open_s", "n_events", "file", "dataset")
     parts: dict[str, list[np.ndarray]] = {name: [] for name in names}

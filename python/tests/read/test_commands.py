@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import shutil
+import subprocess
 from xml.etree import ElementTree
 
 import h5py
@@ -140,6 +142,17 @@ def test_a_report_is_written_where_it_is_asked_for(measured, tmp_path):
     assert set(files) == set(re.findall(r'<figure data-name="(\w+)"', page))
     for name, text in files.items():
         assert ElementTree.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg", name
+
+
+def test_a_page_is_written_to_a_pipe_and_through_a_link(measured, tmp_path):
+    pipe, link = tmp_path / "pipe", tmp_path / "link.html"
+    os.mkfifo(pipe)
+    link.symlink_to(tmp_path / "page.html")
+    with (tmp_path / "read").open("wb") as read, subprocess.Popen(["cat", pipe], stdout=read):
+        crema_command("report", measured.path, "-o", pipe)
+    assert (tmp_path / "read").read_bytes().endswith(b"</html>\n")
+    crema_command("report", measured.path, "-o", link)
+    assert link.is_symlink() and (tmp_path / "page.html").is_file() and pipe.is_fifo()
 
 
 def test_check_as_json(measured, tmp_path):

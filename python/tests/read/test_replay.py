@@ -109,10 +109,31 @@ def test_unknown_cores_are_asked_for():
     assert of.what_if(threads=1).wall_s == pytest.approx(9.5)
 
 
-@pytest.mark.parametrize("wrong", [{"threads": 0}, {"input_speed": 0.0}, {"chunk_size": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"threads": 0}, {"input_speed": 0.0}, {"input_speed": math.nan}, {"chunk_size": 0}]
+)
 def test_what_cannot_be_is_refused(wrong):
     with pytest.raises(ReplayError, match="at least 1"):
         replay(chunks([1], [1]), 1).what_if(**wrong)
+
+
+@pytest.mark.parametrize("source", [math.inf, 100.0])
+@pytest.mark.parametrize("each", [0, 1])
+def test_threads_without_a_chunk_cost_nothing(source, each):
+    of = of_workers(replay(chunks([3, 1], [0.1] * 2), 1, cores=8), each)
+    of = dataclasses.replace(of, source=source)
+    assert of.what_if(threads=3).tail_s == pytest.approx(3.1)
+    assert of.what_if(threads=10**12) == dataclasses.replace(
+        of.what_if(threads=3),
+        threads=10**12,
+        assumes=of.what_if(threads=10**12).assumes,
+    )
+
+
+def test_more_chunks_than_can_be_replayed_are_refused():
+    of = replay(chunks([1] * 8, [0] * 8, [10**9] * 8), 1)
+    with pytest.raises(ReplayError, match=r"8,000,000,000 chunks of 1 events: at most"):
+        of.what_if(chunk_size=1)
 
 
 def test_other_chunks_cost_what_the_recorded_ones_show():

@@ -107,7 +107,11 @@ def document(title: str, body: str, data: str = "") -> str:
 
 
 def write_text(path: pathlib.Path, text: str) -> None:
-    """Write a file completely or not at all."""
+    """Write a file completely or not at all. What a link names is replaced, not the link; a device or a pipe is written to."""
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
+    path = path.resolve()
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", dir=path.parent, prefix=".crema-", suffix=".html", delete=False
     ) as file:
