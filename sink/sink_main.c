@@ -1,4 +1,5 @@
 /* crema-sink - writes the journals of runs and makes run files of them. */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -170,7 +171,17 @@ s_columns(int argc, char **argv)
         crema_columns_print_markdown(stdout);
     else
         crema_columns_print_text(stdout);
-    return fflush(stdout) == 0 ? 0 : SINK_EXIT_FAILED;
+    return 0;
+}
+
+/* The status of a command, which has failed if what it printed did not arrive. */
+static int
+s_flushed(int status)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    return errno == EPIPE ? SINK_EXIT_FAILED /* the reader has seen enough */
+                          : sink_command_say("standard output cannot be written", SINK_EXIT_FAILED);
 }
 
 int
@@ -182,7 +193,6 @@ main(int argc, char **argv)
         const char *word;
         int (*run)(int argc, char **argv);
     } c_commands[] = {
-        {"serve", s_serve},
         {"rebuild", sink_command_rebuild},
         {"view", sink_command_view},
         {"check", sink_command_check},
@@ -194,6 +204,7 @@ main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit of a file's size fails with EFBIG */
     for (size_t i = 0; argc > 1 && i < sizeof c_commands / sizeof *c_commands; i++)
         if (strcmp(argv[1], c_commands[i].word) == 0)
-            return c_commands[i].run(argc - 1, argv + 1);
-    return s_serve(argc, argv);
+            return s_flushed(c_commands[i].run(argc - 1, argv + 1));
+    const bool named = argc > 1 && strcmp(argv[1], "serve") == 0;
+    return s_serve(argc - named, argv + named);
 }

@@ -33,6 +33,12 @@ def must_check(command: list[str], environment: dict[str, str]) -> None:
     assert done.stdout, "nothing was said"
 
 
+def must_not_hide_a_full_disk(command: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (1, "crema-sink: standard output cannot be written\n")
+
+
 def must_start_and_end(command: list[str], environment: dict[str, str]) -> None:
     program = subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -70,6 +76,8 @@ def main() -> None:
             must_check(command, environment)
             must_start_and_end(command, environment)
         print(f"{name}: sound, starts and ends")
+    must_not_hide_a_full_disk([str(programs / "crema-sink"), "columns"])
+    must_not_hide_a_full_disk([str(programs / "crema-sink"), "check", "--help"])
 
 
 if __name__ == "__main__":

@@ -186,7 +186,10 @@ s_take_file(const parser_t *self, const char *path, zconfig_t **config)
     zconfig_destroy(config);
     *config = crema_config_read(path);
     if (!*config)
-        return s_complain(self, &place, "--config: cannot be read or is not in zconfig format");
+        return s_complain(self, &place, "--config: %s",
+                          access(path, R_OK) < 0
+                              ? strerror(errno)
+                              : "not a file of at most 64 KiB with lines `name = value`");
     for (zconfig_t *item = zconfig_child(*config); item; item = zconfig_next(item)) {
         const char *name = zconfig_name(item);
         const crema_option_t *option = s_find(self, name, strlen(name));

@@ -279,8 +279,9 @@ test_what_is_wrong_is_named_with_its_place(void **state)
         {"-x", NULL, NULL,
          "crema-test: -x: no such option; see crema-test --help (command line)\n"},
         {"--config=/nowhere/at.all", NULL, NULL,
-         "crema-test: --config: cannot be read or is not in zconfig format (file "
-         "/nowhere/at.all)\n"},
+         "crema-test: --config: No such file or directory (file /nowhere/at.all)\n"},
+        {"--config=/", NULL, NULL,
+         "crema-test: --config: not a file of at most 64 KiB with lines `name = value` (file /)\n"},
         {"--log-level=loud", NULL, NULL,
          "crema-test: --log-level: \"loud\" is none of info, warn, error (see --help)\n"},
         {"--log-format=xml", NULL, NULL,
@@ -304,8 +305,8 @@ test_a_file_must_be_in_the_format(void **state)
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         char *path = s_file(texts[i]);
         assert_int_equal(PARSE("--config", path), CREMA_OPTION_ERROR);
-        assert_non_null(strstr(s_said, "crema-test: --config: cannot be read or is not in zconfig "
-                                       "format (file "));
+        assert_non_null(strstr(s_said, "crema-test: --config: not a file of at most 64 KiB with "
+                                       "lines `name = value` (file "));
         unlink(path);
     }
     char *empty = s_file("");
