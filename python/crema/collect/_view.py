@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from ..hook._unix import make_dir
+from ..hook._unix import local_path, make_dir
 from ._progress import NoDisplay
 from ._service import Service
 
@@ -220,6 +220,17 @@ class RunView:
     def _say(line: str) -> None:
         with contextlib.suppress(Exception):  # a closed standard error must not be an error
             print("; ".join(line.splitlines()), file=sys.stderr, flush=True)
+
+
+def output_directory(output: str | os.PathLike) -> pathlib.Path:
+    """Where run files go; a file's name for it would become a directory of that name, where nobody looks for a file."""
+    directory = local_path(output).expanduser().absolute()
+    if directory.suffix in (".h5", ".hdf5") and not directory.is_dir():
+        raise ValueError(
+            f"output is the directory of run files, which are named by their run_id, and {output} is "
+            f"the name of a file: give {directory.parent}, and take the file's name from mc.path"
+        )
+    return directory
 
 
 def must_be_writable(directory: pathlib.Path) -> None:

@@ -27,7 +27,7 @@ from ._reach import Reach
 from ._service import ConfiguredService, LocalService, Service
 from ._settings import Settings
 from ._threads import in_thread, outcome
-from ._view import CremaError, RunView, must_be_writable
+from ._view import CremaError, RunView, must_be_writable, output_directory
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -48,7 +48,7 @@ class MetricsCollector(RunView):
     backend : {"dask"}, optional
         As in roastcoffea; also accepted as the second argument. Other executors are recorded too.
     output : path, optional
-        Directory of the run file; created if it is missing.
+        Directory of the run file ``<run_id>.h5``; created if it is missing.
     run_label : str, optional
         A descriptive name.
     sample_interval : float, optional
@@ -162,7 +162,7 @@ class MetricsCollector(RunView):
         self._settings = Settings(
             processor_instance, run_label, sample_interval, track_workers, dict(attributes or {})
         )
-        self._output = _unix.local_path(output).expanduser().absolute()
+        self._output = output_directory(output)
         self._reach = Reach.of(advertise, port)
         self._timeout_s = timeout
         self._quiet = quiet

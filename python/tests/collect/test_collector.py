@@ -357,6 +357,13 @@ def test_the_window_of_a_run_is_on_the_sinks_clock(service, tmp_path):
 # -------------------------------------------------------------- refusals, before the analysis starts
 
 
+def test_the_name_of_a_file_is_not_a_directory(tmp_path):
+    with pytest.raises(ValueError, match=r"run\.h5 is the name of a file: give "):
+        crema.MetricsCollector(output=tmp_path / "run.h5")
+    (tmp_path / "run.h5").mkdir()
+    crema.MetricsCollector(output=tmp_path / "run.h5")
+
+
 def test_an_unwritable_directory_is_refused(tmp_path):
     (tmp_path / "file").touch()
     mc = crema.MetricsCollector(output=tmp_path / "file" / "runs", on_error="raise")
