@@ -54,7 +54,7 @@ size_t crema_metric_find(const char *name);
       "gc.freeze() after imports, a higher gc.set_threshold(), fewer Python objects")              \
     X(INPUT, "input", "faster storage or a cache nearby; fewer branches; more threads")            \
     X(GIL, "gil", "more workers of one thread each in place of threads")                           \
-    X(CORES, "cores", "fewer threads per host, or hosts of one's own")                             \
+    X(CORES, "cores", "fewer threads per host, or hosts of your own")                              \
     X(USER, "user_metered", "look at /summary/per_activity")                                       \
     X(CHUNKS, "chunk_overhead",                                                                    \
       "larger chunks (n_opt_events of /summary/chunk_model), fewer branches in the schema")        \

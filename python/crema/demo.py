@@ -132,7 +132,8 @@ def _client(options: argparse.Namespace, say) -> Iterator[Client]:
             ) as error:  # no scheduler there, no address, or too few workers
                 raise CremaError(f"the cluster is not ready: {error}") from error
         else:
-            say(f"Starting a LocalCluster of {options.workers} workers, one thread each.")
+            workers = f"{options.workers} worker{'s' * (options.workers != 1)}"
+            say(f"Starting a LocalCluster of {workers} with one thread each.")
             cluster = LocalCluster(
                 n_workers=options.workers, threads_per_worker=1, dashboard_address=":0"
             )
@@ -195,9 +196,9 @@ def _conclude(mc: MetricsCollector, options: argparse.Namespace, say) -> int:
         print(json.dumps({"path": str(mc.path), **known}, indent=1, default=str))
         return 0 if mc.verdict == "COMPLETE" else 1
     mc.print_summary()
-    say("\nLoad it with any of", markup=False)
+    say("\nLook at it with any of", markup=False)
     say(f"    crema show {mc.path}", markup=False, soft_wrap=True)
-    say(f'    pd.read_hdf("{mc.path}", "chunks")', markup=False, soft_wrap=True)
+    say(f"    crema report {mc.path}", markup=False, soft_wrap=True)
     say(f'    crema.open("{mc.path}")["summary/waterfall"]', markup=False, soft_wrap=True)
     return 0 if mc.verdict == "COMPLETE" else 1
 

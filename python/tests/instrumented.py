@@ -24,7 +24,7 @@ def spin(seconds: float) -> None:
 
 
 class Blocks(crema.Tracker):
-    """A tracker of one's own: memory blocks of the interpreter."""
+    """Your own tracker: memory blocks of the interpreter."""
 
     def enter(self):
         self.before = sys.getallocatedblocks()

@@ -207,6 +207,7 @@ def export(
 @main.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path())
 @_json
+@plain_errors
 def check(files: tuple[str, ...], as_json: bool) -> None:
     """Verify run files: contract, rows, counts, checksums. Exit status 0 if all are sound."""
     paths = list(map(os.path.abspath, files))
@@ -309,14 +310,14 @@ _role = click.option(
 )
 
 
-@keys.command("make")
+@keys.command("make", short_help="Make one key directory per role.")
 @click.argument("directory", type=click.Path())
 def make_keys(directory: str) -> None:
     """Make one key directory per role below DIR."""
     _become("crema-aggregator", "--make-keys", directory)
 
 
-@keys.command("add")
+@keys.command("add", short_help="Make a key for a user or an agent; admit it.")
 @click.argument("name")
 @_directory
 @_role
@@ -326,17 +327,23 @@ def make_keys(directory: str) -> None:
     help="Bind a client's key to this user: an operator's agents bring to its runs only what that user's files hold.",
 )
 def add_key(name: str, directory: str, role: str, uid: int | None) -> None:
-    """Make a key for NAME, to be handed over, in DIR/ROLE-NAME; admit it."""
+    """Make a key for NAME, to be handed over, in DIR/ROLE-NAME; admit it.
+
+    DIR has the keys of the servers: CREMA_AGGREGATOR_KEYS, or keys, if none is given.
+    """
     bound = [] if uid is None else ["--key-uid", str(uid)]
     _become("crema-aggregator", "--add-key", name, "--keys", directory, "--key-role", role, *bound)
 
 
-@keys.command("revoke")
+@keys.command("revoke", short_help="Stop admitting a key.")
 @click.argument("name")
 @_directory
 @_role
 def revoke_key(name: str, directory: str, role: str) -> None:
-    """Stop admitting the key of NAME: running servers end its connections and its open runs within 2 s."""
+    """Stop admitting the key of NAME: running servers end its connections and its open runs within 2 s.
+
+    DIR has the keys of the servers: CREMA_AGGREGATOR_KEYS, or keys, if none is given.
+    """
     _become("crema-aggregator", "--revoke-key", name, "--keys", directory, "--key-role", role)
 
 

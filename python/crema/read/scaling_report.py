@@ -20,10 +20,15 @@ from .parts import BESIDE, Model
 from .report import percent, quantity, seconds
 from .series import COLUMNS, Series
 
+_HEADINGS = (
+    "throughput: events per second of the whole run; steady: while nine tenths of the threads were busy; "
+    "eff.: efficiency; busy: share of the threads in chunks\n"
+)
+
 
 def render(series: Series) -> Group:
     """Runs, laws and parts, for a terminal."""
-    found: list[RenderableType] = [_runs(series), *map(Text, laws(series))]
+    found: list[RenderableType] = [_runs(series), Text(_HEADINGS), *map(Text, laws(series))]
     model = _or_reason(lambda: series.parts)
     if isinstance(model, str):
         found.append(Text(f"\nParts of the budget: {model}.", style="yellow"))
@@ -140,9 +145,6 @@ def _runs(series: Series) -> Table:
             percent(p.core_occupancy),
             Text(p.verdict, style="green" if p.verdict == "COMPLETE" else "yellow"),
         )
-    table.caption = "throughput: events per second of the whole run; steady: while nine tenths of the threads were busy; "
-    table.caption += "eff.: efficiency; busy: share of the threads in chunks"
-    table.caption_justify = "left"
     return table
 
 

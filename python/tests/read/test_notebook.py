@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import time
 
+import h5py
 import nbclient
 import nbformat
 import pytest
@@ -101,6 +102,19 @@ def test_a_straggler_is_found(fileset, tmp_path):
     waited = next(line for line in text.splitlines() if line.startswith("wall_s:"))
     assert 1.5 < float(waited.split()[1]) < 10
     assert "without a tail" in text
+
+
+def test_a_run_without_a_straggler_says_so(measured, tmp_path, monkeypatch, capsys):
+    path = shutil.copy(measured.path, tmp_path)
+    with h5py.File(path, "a") as f:
+        none, attributes = f["summary/stragglers"][:0], dict(f["summary/stragglers"].attrs)
+        del f["summary/stragglers"]
+        f.create_dataset("summary/stragglers", data=none).attrs.update(attributes)
+    monkeypatch.setenv("CREMA_RUNS", str(tmp_path))
+    notebook, names = nbformat.read(NOTEBOOKS / "finding_a_straggler.ipynb", as_version=4), {}
+    for cell in [cell for cell in notebook.cells if cell.cell_type == "code"][:2]:
+        exec(cell.source, names)
+    assert "no chunk is slower" in capsys.readouterr().out
 
 
 def test_who_comes_from_roastcoffea_finds_their_metrics(measured, tmp_path):
