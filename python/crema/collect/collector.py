@@ -56,13 +56,11 @@ class MetricsCollector(RunView):
     track_workers : bool, optional
         False: the state of the workers is not sampled. Chunks, activities, tasks and who was there are recorded all the same.
     attributes : mapping, optional
-        More root attributes of the run file, such as ``{"chunksize": 100_000}``. Attributes that
-        only the sink writes, such as ``format`` or ``verdict``, are refused.
+        More root attributes of the run file, such as ``{"chunksize": 100_000}``; those that only the sink writes are refused.
     advertise : str, optional
-        Address or name by which workers reach this machine, if it is not one of its own (a
-        forwarded port); followed by a colon and the port if that differs; several separated by
-        commas. Default: ``CREMA_ADVERTISE``. Hosts that reach none of the addresses send their
-        records over Dask.
+        Address or name by which workers reach this machine, if it is not one of its own (a forwarded port); followed by a
+        colon and the port if that differs; several separated by commas. Default: ``CREMA_ADVERTISE``. Hosts that reach none
+        of the addresses send their records over Dask.
     port : int, str or pair of int, optional
         Port, or first and last port, that workers can reach on this machine: ``4000``, ``"10000-10100"``. Default: ``CREMA_PORT``, otherwise any port.
     timeout : float, optional
@@ -72,9 +70,8 @@ class MetricsCollector(RunView):
     report : {"brief", "full", "none"}, optional
         What to print on standard error at the end of the run: six lines, all tables, or nothing.
     on_error : {"warn", "raise"}, optional
-        How to handle a run that cannot be recorded. ``"warn"``: one line on standard error gives
-        the reason, the analysis runs unrecorded, the verdict is ``UNKNOWN``; crema raises nothing
-        inside the block or on leaving it. ``"raise"``: entering the block raises.
+        How to handle a run that cannot be recorded. ``"warn"``: one line on standard error gives the reason, the analysis runs
+        unrecorded, the verdict is ``UNKNOWN``; crema raises nothing inside the block or on leaving it. ``"raise"``: entering raises.
 
     Attributes
     ----------
@@ -114,9 +111,8 @@ class MetricsCollector(RunView):
 
     A Runner that is called elsewhere, such as in another process, needs ``checkpointer=mc.checkpointer``.
 
-    With ``CREMA_AGGREGATOR`` (and ``CREMA_KEYS``) in the environment that pipeline is used;
-    otherwise a sink and an aggregator are started beside the client. Workers with ``CREMA_SPOOL``
-    in their environment write to that spool and start no agent.
+    With ``CREMA_AGGREGATOR`` (and ``CREMA_KEYS``) in the environment that pipeline is used; otherwise a sink and an aggregator are
+    started beside the client. Workers with ``CREMA_SPOOL`` in their environment write to that spool and start no agent.
     """
 
     def __init__(
@@ -169,6 +165,7 @@ class MetricsCollector(RunView):
         self._how = report
         self._on_error = on_error
         self._entered, self._recorder_pid = False, 0  # the process that records its block
+        self._again = 0  # blocks of it that are open and record nothing
         self._service: Service | None = None
         self._own_agent = False  # it serves the executors on this machine
         self._dialogue: Dialogue | None = None
@@ -241,7 +238,9 @@ class MetricsCollector(RunView):
 
     def _may_enter(self) -> bool:
         if self._entered:
-            self._refuse(CremaError("a collector records one run: make another one"))
+            self._refuse(error := CremaError("a collector records one run: make another one"))
+            self._again += 1
+            self._give_up("not_recorded", str(error))
             return False
         self._entered = True
         return True
@@ -343,15 +342,19 @@ class MetricsCollector(RunView):
     # -------------------------------------------------------------- leaving
 
     def __exit__(self, exc_type: Any, exc: BaseException | None, tb: Any) -> None:
-        if self._recorder_pid == os.getpid():
+        if self._may_leave():
             self._finish(self._end_block(), exc)
 
     async def __aexit__(self, exc_type: Any, exc: BaseException | None, tb: Any) -> None:
-        if self._recorder_pid == os.getpid():
+        if self._may_leave():
             t_end_ns = self._end_block()
             error = await in_thread(lambda: self._finish(t_end_ns, exc))
             if error is not None:
                 raise error
+
+    def _may_leave(self) -> bool:
+        self._again, again = max(self._again - 1, 0), self._again
+        return not again and self._recorder_pid == os.getpid()
 
     def _end_block(self) -> int:
         """Undo `_begin_block`; returns the end time of the block."""
@@ -401,11 +404,6 @@ class MetricsCollector(RunView):
             roll.add([recorder.writer()])
         roll.add(_writers.registered(self._config.spool_dir(), run_id))
         self._parts = _writers.parts(self._run_id.bytes, roll.writers())
-
-    def _stop_signs(self) -> None:
-        if self._alive is not None:
-            self._alive.stop()
-            self._alive = None
 
     def _close_recorder(self) -> None:
         if self._recorder is not None:
@@ -477,7 +475,9 @@ class MetricsCollector(RunView):
             _runner.unhook(self._config.run_id)
         if self._plugins is not None:
             self._plugins.close()
-        self._stop_signs()
+        alive, self._alive = self._alive, None
+        if alive is not None:
+            alive.stop()
         self._close_recorder()
         if self._config is not None:
             with contextlib.suppress(OSError):

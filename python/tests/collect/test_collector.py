@@ -434,6 +434,23 @@ def test_a_collector_records_one_run(tmp_path):
         mc.live()
     with pytest.raises(crema.CremaError, match="one run"), mc:
         pytest.fail("a second run")
+    mc._on_error = "warn"
+    with mc:
+        pass
+    assert (mc.verdict, mc.reasons[-1]["code"]) == ("UNKNOWN", "not_recorded")
+
+
+def test_a_block_of_a_collector_inside_its_own_ends_nothing(fileset, tmp_path):
+    from coffea import processor
+
+    instance = DijetProcessor()
+    with crema.MetricsCollector(processor_instance=instance, output=tmp_path, quiet=True) as mc:
+        with mc:
+            pass
+        assert mc.path is None and mc.verdict == "UNKNOWN"
+        _, report = run_coffea(mc, processor.IterativeExecutor(status=False), fileset, instance)
+    assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
+    assert mc.get_metrics()["total_events"] == report["entries"]
 
 
 def test_without_a_run_file_nothing_raises_after_the_block(tmp_path, capsys):
