@@ -107,7 +107,8 @@ sink_h5_read_rows(sink_h5_t *self, const crema_table_t *table, uint64_t first, u
 {
     hsize_t start = first, count = n;
     hid_t dataset = s_open_dataset(self->file, table->path);
-    hid_t type = sink_h5_row_type(table);
+    hid_t stored = dataset < 0 ? -1 : H5Dget_type(dataset);
+    hid_t type = stored < 0 ? -1 : sink_h5_row_type_of(table, stored);
     hid_t space = dataset < 0 ? -1 : H5Dget_space(dataset);
     hid_t memory = H5Screate_simple(1, &count, NULL);
     bool good = dataset >= 0 && type >= 0 && space >= 0 &&
@@ -117,6 +118,7 @@ sink_h5_read_rows(sink_h5_t *self, const crema_table_t *table, uint64_t first, u
     H5Sclose(memory);
     H5Sclose(space);
     H5Tclose(type);
+    H5Tclose(stored);
     H5Dclose(dataset);
     H5Eclear2(H5E_DEFAULT);
     return err;

@@ -78,17 +78,33 @@ sink_h5_column_type(const crema_column_t *column)
     return -1;
 }
 
+/* The type of a column in a file's compound type; negative if there is none. */
+static hid_t
+s_member_type(hid_t file_type, const crema_column_t *column)
+{
+    const int index = H5Tget_member_index(file_type, column->name);
+    return index < 0 ? -1 : H5Tget_member_type(file_type, (unsigned)index);
+}
+
 int64_t
 sink_h5_row_type(const crema_table_t *table)
+{
+    return sink_h5_row_type_of(table, -1);
+}
+
+int64_t
+sink_h5_row_type_of(const crema_table_t *table, int64_t file_type)
 {
     hid_t type = H5Tcreate(H5T_COMPOUND, crema_table_row_bytes(table));
     for (size_t i = 0; type >= 0 && i < table->n_columns; i++) {
         if (table->columns[i].size == 0)
             continue;
-        hid_t member = sink_h5_column_type(&table->columns[i]);
-        herr_t inserted = member < 0 ? -1
-                                     : H5Tinsert(type, table->columns[i].name,
-                                                 crema_table_offset(table, i), member);
+        const crema_column_t *column = &table->columns[i];
+        hid_t member = file_type >= 0 && column->type == CREMA_T_ENUM
+                           ? s_member_type(file_type, column)
+                           : sink_h5_column_type(column);
+        herr_t inserted =
+            member < 0 ? -1 : H5Tinsert(type, column->name, crema_table_offset(table, i), member);
         if (member >= 0)
             H5Tclose(member);
         if (inserted < 0) {

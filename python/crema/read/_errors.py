@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 import pathlib
+import subprocess
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
+
+from ..hook._programs import program
 
 _LIBRARY = (
     "Unable to",
@@ -32,6 +35,11 @@ def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
             raise
         except known as error:
             raise click.ClickException(line(error, _paths(options.values()))) from error
+        except Exception as error:  # anything may come of a file that is not as it should be
+            unsound = [path for path in _paths(options.values()) if not _is_sound(path)]
+            if not unsound:
+                raise
+            raise click.ClickException(damaged(error, unsound)) from error
 
     return run
 
@@ -43,7 +51,24 @@ def line(error: Exception, paths: Iterable[pathlib.Path]) -> str:
     paths = list(paths)
     if not text.startswith(_LIBRARY) or not paths:
         return text
-    return f"{' or '.join(map(str, paths))} is damaged: {text}; crema check says where"
+    return damaged(text, paths)
+
+
+def damaged(why: object, paths: Iterable[pathlib.Path]) -> str:
+    """The line about files that are not as they should be."""
+    return f"{' or '.join(map(str, paths))} is damaged: {why}; crema check says where"
+
+
+def _is_sound(path: pathlib.Path) -> bool:
+    """Whether `crema check` finds nothing; True of a live file, which it does not read."""
+    try:
+        command = [program("crema-sink"), "check", path]
+        return (
+            path.name.endswith(".live.h5")
+            or not subprocess.run(command, capture_output=True, check=False).returncode
+        )
+    except OSError:
+        return True
 
 
 def _paths(values: Iterable[Any]) -> Iterable[pathlib.Path]:

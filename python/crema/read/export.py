@@ -110,19 +110,22 @@ def _events(run: RunFile) -> Iterator[dict[str, Any]]:
         for column in ("side", "status", "action")
     }
     for i in np.flatnonzero(rows["t_start_ns"] > 0):
-        prefix, action = int(rows["task_prefix_id"][i]), labels["action"][rows["action"][i]]
+        prefix, action = (
+            int(rows["task_prefix_id"][i]),
+            labels["action"].get(rows["action"][i], "?"),
+        )
         name = prefixes[prefix] if prefix < len(prefixes) else "?"
         thread = int(rows["thread"][i])
         event = {
             "ph": "X",
             "name": name if action == "compute" else f"{action} {name}",
-            "cat": labels["side"][rows["side"][i]],
+            "cat": labels["side"].get(rows["side"][i], "?"),
             "ts": round((int(rows["t_start_ns"][i]) - start_ns) * 1e-3, 3),
             "dur": round(max(0, int(rows["t_stop_ns"][i]) - int(rows["t_start_ns"][i])) * 1e-3, 3),
             "pid": int(rows["worker_id"][i]),
             "tid": thread if thread != 0xFFFF else action,
             "args": {
-                "status": labels["status"][rows["status"][i]],
+                "status": labels["status"].get(rows["status"][i], "?"),
                 "bytes": int(rows["nbytes"][i]),
             },
         }

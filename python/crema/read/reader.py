@@ -18,6 +18,7 @@ import h5py
 import numpy as np
 
 from ..hook._unix import local_path
+from . import _values
 from .views import Views
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 FORMAT = "crema.run"
 MAJOR = 1  # of format_version; a greater one is refused, new tables and columns are not
+TIMES = ("t_run_start_ns", "t_run_end_ns", "t_first_task_ns", "t_last_task_end_ns")  # attributes
 UNKNOWN_ID = 0xFFFFFFFF
 LIVE = ".live.h5"
 _ROWS_AT_ONCE = 1 << 18  # bounds the memory that a column of a large table takes while it is read
@@ -141,7 +143,7 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
         except BaseException:
             self.file.close()
             raise
-        self.live = _text(self.file.attrs.get("state", "")) == "live"
+        self.live = _values.text(self.file.attrs.get("state", "")) == "live"
         self._names: dict[str, pd.CategoricalDtype | None] = {}
         self._codes: dict[str, np.ndarray] = {}
         self._frames: dict[str, pd.DataFrame] = {}
@@ -149,29 +151,32 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
         self._arrays: dict[str, dict[str, np.ndarray]] = {}
 
     def _check(self) -> None:
-        found = _text(self.file.attrs.get("format", ""))
+        found = _values.text(self.file.attrs.get("format", ""))
         if found != FORMAT:
             raise RunFileError(f"{self.path} is an HDF5 file, but not a run file of crema")
-        version = _text(self.file.attrs.get("format_version", ""))
+        version = _values.text(self.file.attrs.get("format_version", ""))
         if version.partition(".")[0] != str(MAJOR):
             raise RunFileError(f"{self.path} has format version {version}, this reads {MAJOR}.x")
+        for name in (*TIMES, "loss_total"):
+            if not isinstance(self.file.attrs.get(name, np.int64(0)), np.integer):
+                raise RunFileError(f"{self.path} is damaged: its attribute {name} is no integer")
 
     # -------------------------------------------------------------- about the run
 
     @property
     def attributes(self) -> dict[str, Any]:
         """Root attributes, as Python values."""
-        return {name: _plain(value) for name, value in self.file.attrs.items()}
+        return {name: _values.plain(value) for name, value in self.file.attrs.items()}
 
     @property
     def run_id(self) -> str:
         """UUID of the run."""
-        return _text(self.file.attrs.get("run_id", ""))
+        return _values.text(self.file.attrs.get("run_id", ""))
 
     @property
     def verdict(self) -> str:
         """``COMPLETE``, ``PARTIAL``, or ``OPEN`` while the run goes on."""
-        return _text(self.file.attrs.get("verdict", ""))
+        return _values.text(self.file.attrs.get("verdict", ""))
 
     @property
     def state(self) -> str:
@@ -183,19 +188,28 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
     @property
     def reasons(self) -> list[Any]:
         """The reasons of the verdict: what is missing. Empty if it is COMPLETE."""
-        return json.loads(_text(self.file.attrs.get("verdict_reasons", "[]")) or "[]")
+        return self._list("verdict_reasons")
 
     @property
     def notes(self) -> list[Any]:
         """Facts worth knowing although nothing is missing: input that coffea dropped, attributes that were refused."""
-        return json.loads(_text(self.file.attrs.get("verdict_notes", "[]")) or "[]")
+        return self._list("verdict_notes")
+
+    def _list(self, attribute: str) -> list[Any]:
+        try:
+            found = json.loads(_values.text(self.file.attrs.get(attribute, "")) or "[]")
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, list):
+            raise RunFileError(f"{self.path} is damaged: its attribute {attribute} is no JSON list")
+        return found
 
     def summary(self) -> dict[str, float]:
         """Metrics of the whole run: name to value, in the units of ``summary/workflow``; {} in a live file."""
         if "summary/workflow" not in self.file:
             return {}
         rows = self.file["summary/workflow"].fields(["name", "value"])[:]
-        return {_text(row["name"]): float(row["value"]) for row in rows}
+        return {_values.text(row["name"]): float(row["value"]) for row in rows}
 
     # -------------------------------------------------------------- tables
 
@@ -272,18 +286,18 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
         rows = dataset.fields(chosen)[:] if chosen else np.empty(len(dataset), dtype=[])
         data: dict[str, Any] = {}
         for column in chosen:
-            data[column] = _column(rows[column], dataset.dtype[column])
+            data[column] = _values.column(rows[column], dataset.dtype[column])
             stem = column.removesuffix("_id")
             if names and stem != column and stem not in dataset.dtype.names:
                 explained = self._explain(stem, rows[column])
                 if explained is not None:
                     data[stem] = explained
-            if times and _is_time(column):
+            if times and _values.is_time(column):
                 stamps = pd.to_datetime(rows[column], utc=True)
                 data[column] = stamps.where(rows[column] != 0)
         frame = pd.DataFrame(data)
         frame.attrs["units"] = self.units(name)
-        frame.attrs["description"] = _text(dataset.attrs.get("description", ""))
+        frame.attrs["description"] = _values.text(dataset.attrs.get("description", ""))
         return frame
 
     def frame(self, name: str) -> pd.DataFrame:
@@ -303,7 +317,7 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
         if known is not None:
             return known
         frame = self.table(name, times=True)
-        stamps = {c: c.removesuffix("_ns") for c in frame.columns if _is_time(c)}
+        stamps = {c: c.removesuffix("_ns") for c in frame.columns if _values.is_time(c)}
         units = frame.attrs["units"]
         frame = frame.rename(columns=stamps)
         frame.attrs["units"] = {
@@ -327,7 +341,7 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
                 by_code = {code: label for label, code in labels.items()}
                 columns.append([by_code.get(code, "?") for code in table[column].tolist()])
             elif dataset.dtype[column].kind == "S":
-                columns.append(_decode(table[column]).tolist())
+                columns.append(_values.decode(table[column]).tolist())
             else:
                 columns.append(table[column].tolist())
         return [
@@ -371,13 +385,13 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
         """Names of a dictionary by id: ``names("worker")[worker_id]``."""
         dataset = self._dataset(f"dict/{dictionary}")
         field = "name" if "name" in dataset.dtype.names else "uuid"
-        return _decode(dataset.fields(field)[:]).tolist()
+        return _values.decode(dataset.fields(field)[:]).tolist()
 
     def units(self, name: str) -> dict[str, str]:
         """Unit of each column of a table."""
         dataset = self._dataset(name)
         units = dataset.attrs.get("column_units", [])
-        return dict(zip(dataset.dtype.names, map(_text, units), strict=False))
+        return dict(zip(dataset.dtype.names, map(_values.text, units), strict=False))
 
     def _dataset(self, name: str) -> h5py.Dataset:
         item = self.file.get(name)
@@ -398,7 +412,7 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
             dataset = self.file[f"dict/{dictionary}"]
             field = "name" if "name" in dataset.dtype.names else "uuid"
             names, self._codes[dictionary] = np.unique(
-                _decode(dataset.fields(field)[:]), return_inverse=True
+                _values.decode(dataset.fields(field)[:]), return_inverse=True
             )
             self._names[dictionary] = pd.CategoricalDtype(names)
         rows = self._codes[dictionary]
@@ -456,40 +470,3 @@ def _is_run_file(path: pathlib.Path) -> bool:
     except (OSError, RunFileError):
         return False
     return True
-
-
-def _column(values: np.ndarray, dtype: np.dtype) -> Any:
-    import pandas as pd
-
-    labels = h5py.check_enum_dtype(dtype)
-    if labels:
-        by_code = sorted(labels.items(), key=lambda item: item[1])
-        codes = np.full(256, -1, dtype=np.int16)
-        codes[[code for _, code in by_code]] = np.arange(len(by_code))
-        return pd.Categorical.from_codes(codes[values], [label for label, _ in by_code])
-    if dtype.kind == "S":
-        return _decode(values)
-    return values
-
-
-def _is_time(column: str) -> bool:
-    return column == "t_ns" or (column.startswith("t_") and column.endswith("_ns"))
-
-
-def _decode(values: np.ndarray) -> np.ndarray:
-    return np.array([_text(value) for value in values.tolist()], dtype=object)
-
-
-def _text(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return _text(value)
-    if isinstance(value, np.ndarray):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        plain = value.item()
-        return _text(plain) if isinstance(plain, bytes) else plain
-    return value

@@ -218,8 +218,8 @@ def _what(word: str, reasons: Sequence[Any]) -> list[Text]:
     for reason in reasons[:ROWS_MAX]:
         line = str(reason)
         if isinstance(reason, dict):
-            line = reason.get("text") or reason.get("code", "")
-            subject = reason.get("subject", "")
+            line = str(reason.get("text") or reason.get("code", ""))
+            subject = str(reason.get("subject", ""))
             if subject and subject not in line:
                 line += f" [{subject}]"
             if reason.get("count") and str(reason["count"]) not in line:
@@ -268,8 +268,8 @@ def _bottlenecks(run: RunFile) -> list[_ByRoom]:
     for row in rows[:BOTTLENECKS_SHOWN]:
         if row.fraction >= BOTTLENECK_LEAST:
             name = row.name.replace("_", " ") + (" ?" if row.status == "ambiguous" else "")
-            cells = name, seconds(row.thread_seconds), percent(row.fraction), _saving(row)
-            wide.add_row(*cells, escape(row.evidence), row.advice)
+            cells = escape(name), seconds(row.thread_seconds), percent(row.fraction), _saving(row)
+            wide.add_row(*cells, escape(row.evidence), escape(row.advice))
             numbers.add_row(*cells)
             said = (row.evidence, f"to try: {row.advice}" if row.advice else "")
             if any(said):
@@ -300,7 +300,7 @@ def _monitor(run: RunFile) -> list[Table]:
     )
     for row in rows:
         table.add_row(
-            row.part,
+            escape(row.part),
             seconds(row.cpu_s),
             percent(row.fraction),
             f"{1e6 * row.cpu_s_per_chunk:,.0f}" if math.isfinite(row.cpu_s_per_chunk) else "–",
@@ -334,7 +334,7 @@ def _split(run: RunFile) -> Table:
     for row in run.rows("summary/split"):
         mark = "" if row.in_budget else " *"
         numbers = [seconds(v) for v in (row.cpu_s, row.noncpu_s, row.runtime_s, row.failed_s)]
-        table.add_row(row.side + mark, *numbers, quantity(row.bytes_b, "B"))
+        table.add_row(escape(row.side) + mark, *numbers, quantity(row.bytes_b, "B"))
     table.caption = "* runs in parallel with the others, not part of the sum"
     table.caption_justify = "left"
     return table
@@ -345,7 +345,7 @@ def _waterfall(run: RunFile) -> Table:
     for row in sorted(run.rows("summary/waterfall"), key=lambda row: row.rank):
         share = row.fraction if math.isfinite(row.fraction) else 0.0
         bar = "█" * max(0, min(30, round(30 * share)))
-        table.add_row(row.category, seconds(row.thread_seconds), percent(row.fraction), bar)
+        table.add_row(escape(row.category), seconds(row.thread_seconds), percent(row.fraction), bar)
     return table
 
 

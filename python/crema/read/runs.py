@@ -8,6 +8,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from ._errors import line
+from .reader import TIMES
 from .reader import open as open_run
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def runs(directory: str | os.PathLike | None = None) -> pd.DataFrame:
     for path in sorted(where.glob("*.h5")):
         try:
             with open_run(path) as run:
-                row = {"file": path.name, **run.attributes}
+                row = {**run.attributes, "file": path.name}
                 if not run.live:
                     for metric in run.rows("summary/workflow"):
                         row[metric.name] = metric.value
@@ -64,7 +65,7 @@ def runs(directory: str | os.PathLike | None = None) -> pd.DataFrame:
             continue
         rows.append(row)
     frame = pd.DataFrame(rows, columns=None if rows else ["run_id", *_FIRST])
-    for column in [c for c in frame.columns if c.startswith("t_") and c.endswith("_ns")]:
+    for column in [c for c in TIMES if c in frame.columns]:
         stamps = pd.to_datetime(frame[column], utc=True).where(frame[column] != 0)
         frame[column.removesuffix("_ns")] = stamps
         frame = frame.drop(columns=column)

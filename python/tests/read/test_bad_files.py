@@ -157,3 +157,43 @@ def test_the_command_itself_says_it_on_standard_error(files):
     assert ran.returncode == 1
     assert "only its sealed file can be checked" in ran.stderr
     assert ran.stdout.strip().endswith("good.h5: sound")
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "words"),
+    [
+        ("verdict_reasons", "{}", "verdict_reasons is no JSON list"),
+        ("verdict_notes", "[" * 5000, "verdict_notes is no JSON list"),
+        ("t_run_start_ns", "soon", "t_run_start_ns is no integer"),
+        ("t_run_end_ns", [1, 2], "t_run_end_ns is no integer"),
+    ],
+)
+def test_an_attribute_of_another_kind_is_said_in_a_line(files, tmp_path, attribute, value, words):
+    bad = tmp_path / "bad.h5"
+    shutil.copy(files / "good.h5", bad)
+    with h5py.File(bad, "r+") as file:
+        del file.attrs[attribute]
+        file.attrs[attribute] = value
+    ran = CliRunner().invoke(main, ["show", str(bad)])
+    assert (ran.exit_code, len(ran.stderr.splitlines())) == (1, 1), ran.output
+    assert f"{bad} is damaged: its attribute {words}" in ran.stderr
+
+
+def test_whatever_a_changed_file_leads_to_is_said_in_a_line(files, tmp_path):
+    bad = tmp_path / "bad.h5"
+    shutil.copy(files / "good.h5", bad)
+    with h5py.File(bad, "r+") as file:
+        del file["summary/efficiency"]
+        file["summary/efficiency"] = file["summary/waterfall"][:0]
+    ran = CliRunner().invoke(main, ["what-if", "--threads", "2", str(bad)])
+    assert (ran.exit_code, len(ran.stderr.splitlines())) == (1, 1), ran.output
+    assert f"{bad} is damaged: " in ran.stderr and "crema check says where" in ran.stderr
+
+
+def test_attributes_of_the_user_do_not_stop_a_list(files, tmp_path):
+    shutil.copy(files / "good.h5", tmp_path / "one.h5")
+    with h5py.File(tmp_path / "one.h5", "r+") as file:
+        file.attrs["t_of_day_ns"] = "noon"
+        file.attrs["file"] = "another"
+    frame = crema.runs(tmp_path)
+    assert (frame.t_of_day_ns.tolist(), frame.file.tolist()) == (["noon"], ["one.h5"])

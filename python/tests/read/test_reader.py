@@ -102,6 +102,27 @@ def test_missing_tables_and_columns_are_named(run):
         run.table("chunks", columns=["nope"])
 
 
+def test_labels_of_later_versions_are_read(measured, tmp_path):
+    """A later 1.x may add a side: it has no colour here, and nothing fails."""
+    later = tmp_path / "later.h5"
+    later.write_bytes(measured.path.read_bytes())
+    with h5py.File(later, "r+") as file:
+        file.attrs["format_version"] = "1.99.0"
+        rows, attributes = file["task_events"][:], dict(file["task_events"].attrs)
+        labels = h5py.check_enum_dtype(rows.dtype["side"])
+        new = h5py.enum_dtype({**labels, "new": max(labels.values()) + 1}, basetype="u1")
+        types = [(name, new if name == "side" else rows.dtype[name]) for name in rows.dtype.names]
+        rows["side"][:3] = max(labels.values()) + 1
+        del file["task_events"]
+        file.create_dataset("task_events", data=rows.astype(types))
+        file["task_events"].attrs.update(attributes)
+    with crema.open(later) as run:
+        assert set(run["task_events"].side[:3]) == {"new"}
+        assert run.plot.task_stream().collections
+    checked = command("check", later)
+    assert "task_events" not in checked.stdout and "sha256_payload" in checked.stdout
+
+
 def test_files_that_are_no_run_files_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no file"):
         crema.open(tmp_path / "nothing.h5")

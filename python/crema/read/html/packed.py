@@ -117,7 +117,7 @@ def _chunks(run: RunFile, tasks: Any, window_ns: tuple[int, int], unit_s: float)
     started = since(rows["t_start_ns"], window_ns) / unit_s
     return {
         "c_start": np.round(started).astype(np.int64),
-        "c_events": np.where(rows["n_events"] >= 0, rows["n_events"], NONE),
+        "c_events": np.where(rows["n_events"] >= 0, np.minimum(rows["n_events"], NONE - 1), NONE),
         "c_wall": np.minimum(np.round(np.nan_to_num(rows["wall_s"], nan=0) * 1e5), NONE - 1),
         "c_dataset": rows["dataset_id"],
         "c_status": rows["status"],

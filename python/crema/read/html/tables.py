@@ -134,6 +134,7 @@ def _stragglers(run: RunFile) -> str:
     columns = ["file_id", "worker_id", "entry_start", "entry_stop", "wall_s", "open_s"]
     chunks = run.arrays("chunks", columns)
     took_s = chunks["wall_s"] + np.nan_to_num(chunks["open_s"])
+    rows = [r for r in rows if 0 <= r.chunk_row < len(took_s)]
     files, workers = run.names("file"), run.names("worker")
 
     def name(of: list[str], i: int) -> str:

@@ -97,7 +97,7 @@ def chunk_wall(run: RunFile, ax: Axes) -> Any:
 def _mark_attempts(run: RunFile, ax: Axes, rows: Any, known: Any) -> list[Any]:
     """Stragglers, attempts that failed, attempts that cannot be drawn; what the legend says of them."""
     entries: list[Any] = []
-    slow = run.arrays("summary/stragglers", ["chunk_row"])["chunk_row"] if _sealed(run) else []
+    slow = _straggler_rows(run, len(known)) if _sealed(run) else []
     if len(slow):
         ax.scatter(
             rows["n_events"][slow],
@@ -166,10 +166,10 @@ def straggler_ccdf(run: RunFile, ax: Axes) -> Any:
         )
     share = 1 - np.arange(len(good)) / len(good)
     ax.plot(good, share, drawstyle="steps-post", color=SIDES["processor"], linewidth=1.6)
-    slow = run.arrays("summary/stragglers", ["chunk_row"])["chunk_row"]
+    slow = _straggler_rows(run, len(ratio))
     entries = [Line2D([], [], color=SIDES["processor"], label=f"{len(good):,} chunks")]
-    slow = [i for i in slow if i < len(ratio) and np.isfinite(ratio[i])]
-    if slow:
+    slow = slow[np.isfinite(ratio[slow])]
+    if len(slow):
         at = np.searchsorted(good, ratio[slow])
         ax.scatter(ratio[slow], share[np.minimum(at, len(share) - 1)], s=60, facecolors="none",
                    edgecolors=LOST)  # fmt: skip
@@ -363,6 +363,12 @@ def _histogram(
         Line2D([], [], color=INK, linestyle=(0, (4, 2)), label=f"median {readable(p50, 4)}"),
         Line2D([], [], color=SIDES["overhead"], linestyle=":", label=f"95 %: {readable(p95, 4)}"),
     ]
+
+
+def _straggler_rows(run: RunFile, n_chunks: int) -> Any:
+    """Rows of ``chunks`` that are stragglers."""
+    rows = run.arrays("summary/stragglers", ["chunk_row"])["chunk_row"]
+    return rows[(rows >= 0) & (rows < n_chunks)]
 
 
 def _sealed(run: RunFile) -> bool:

@@ -69,12 +69,18 @@ def busy_by_side(
     labels = {code: label for label, code in run.labels("task_events", "side").items()}
     edges = np.linspace(0, (window_ns[1] - window_ns[0]) * 1e-9, _STEPS + 1)
     start, stop = since(tasks["start_ns"], window_ns), since(tasks["stop_ns"], window_ns)
-    busy = {}
+    busy: dict[str, np.ndarray] = {}
     for code in np.unique(tasks["side"]):
         of = tasks["side"] == code
         done = _integral(stop[of], edges) - _integral(start[of], edges)
-        busy[labels.get(code, "unattributed")] = -np.diff(done) / np.diff(edges)
+        side = _known(labels.get(code))
+        busy[side] = busy.get(side, 0.0) - np.diff(done) / np.diff(edges)
     return edges, busy
+
+
+def _known(side: str | None) -> str:
+    """The side; those of later versions have no colour here."""
+    return side if side in SIDES else "unattributed"
 
 
 def _integral(points: np.ndarray, edges: np.ndarray) -> np.ndarray:
@@ -93,7 +99,7 @@ def task_stream(run: RunFile, ax: Axes) -> Any:
     """
     tasks, window_ns = slots(run), window(run)
     labels = {code: label for label, code in run.labels("task_events", "side").items()}
-    sides = [labels.get(code, "unattributed") for code in np.unique(tasks["side"])]
+    sides = list(dict.fromkeys(_known(labels.get(code)) for code in np.unique(tasks["side"])))
     if len(tasks["slot"]) > _DRAWN_MAX:
         edges, busy = busy_by_side(run, tasks)
         bottom = np.zeros(len(edges))
@@ -105,7 +111,7 @@ def task_stream(run: RunFile, ax: Axes) -> Any:
         ax.set_title(f"What ran? {len(tasks['slot']):,} tasks", loc="left")
         return [swatch(SIDES[side], side) for side in sides]
     start, stop = since(tasks["start_ns"], window_ns), since(tasks["stop_ns"], window_ns)
-    colours = np.array([SIDES[labels.get(c, "unattributed")] for c in range(max(labels) + 1)])
+    colours = np.array([SIDES[_known(labels.get(code))] for code in range(256)])
     bad = tasks["status"] != run.labels("task_events", "status")["ok"]
     fill = np.where(bad, SIDES["wasted"], colours[tasks["side"]])
     low, high = tasks["slot"] + 0.12, tasks["slot"] + 0.88
