@@ -30,6 +30,7 @@ TIMES = ("t_run_start_ns", "t_run_end_ns", "t_first_task_ns", "t_last_task_end_n
 UNKNOWN_ID = 0xFFFFFFFF
 LIVE = ".live.h5"
 _ROWS_AT_ONCE = 1 << 18  # bounds the memory that a column of a large table takes while it is read
+_MAKING_S = 1.0  # a live file is not one of HDF5 before a sink has written its first bytes
 SILENT_S = 60.0  # a sink touches each live file about once a second
 
 
@@ -453,11 +454,22 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
 
 
 def _open_h5(path: pathlib.Path) -> h5py.File:
+    live = path.name.endswith(LIVE)
+    until = time.monotonic() + (_MAKING_S if live else 0)
+    while True:
+        try:
+            return _try_h5(path, live=live)
+        except RunFileError:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(0.05)  # a sink may be making it
+
+
+def _try_h5(path: pathlib.Path, *, live: bool) -> h5py.File:
     with builtins.open(path, "rb") as f:  # says plainly what the system has against it
         f.read(1)
     if not h5py.is_hdf5(path):
         raise RunFileError(f"{path} is not an HDF5 file")
-    live = path.name.endswith(LIVE)
     try:
         return h5py.File(path, "r", libver="latest", swmr=True) if live else h5py.File(path, "r")
     except OSError as error:

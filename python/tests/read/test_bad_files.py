@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import threading
 import time
 
 import h5py
@@ -197,3 +198,13 @@ def test_attributes_of_the_user_do_not_stop_a_list(files, tmp_path):
         file.attrs["file"] = "another"
     frame = crema.runs(tmp_path)
     assert (frame.t_of_day_ns.tolist(), frame.file.tolist()) == (["noon"], ["one.h5"])
+
+
+def test_a_live_file_that_is_being_made_is_waited_for(files, tmp_path):
+    path = tmp_path / "x.live.h5"
+    path.write_bytes(b"")
+    maker = threading.Timer(0.2, shutil.copy, (files / "x.live.h5", path))
+    maker.start()
+    with crema.open(path) as run:
+        assert run.live
+    maker.join()
