@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "sink_cell.h"
+#include "cell.h"
 #include "sink_summary.h"
 
 static void
@@ -120,22 +120,21 @@ decoded_count(const decoded_t *self, crema_table_id_t table)
 int64_t
 decoded_int(const decoded_t *self, crema_table_id_t table, size_t row, const char *column)
 {
-    return sink_cell_int(crema_table(table), s_row(self, table, row), column);
+    return cell_int(crema_table(table), s_row(self, table, row), column);
 }
 
 double
 decoded_real(const decoded_t *self, crema_table_id_t table, size_t row, const char *column)
 {
-    return sink_cell_real(crema_table(table), s_row(self, table, row), column);
+    return cell_real(crema_table(table), s_row(self, table, row), column);
 }
 
 const char *
 decoded_text(const decoded_t *self, crema_table_id_t id, size_t row, const char *column)
 {
-    static char text[SINK_ROW_BYTES_MAX];
+    static char text[CREMA_ROW_BYTES_MAX];
     const crema_table_t *table = crema_table(id);
-    crema_row_get_text(table, s_row(self, id, row), sink_cell_column(table, column), text,
-                       sizeof text);
+    crema_row_get_text(table, s_row(self, id, row), cell_column(table, column), text, sizeof text);
     return text;
 }
 

@@ -110,6 +110,9 @@ typedef struct {
     crema_##name##_row_t;
 #include "crema_columns.def"
 
+/* Enough for the widest row. */
+#define CREMA_ROW_BYTES_MAX 1024
+
 /* id < CREMA_TABLE_COUNT, else NULL. */
 const crema_table_t *crema_table(crema_table_id_t id);
 

@@ -11,7 +11,6 @@
 #include "sink_attempt.h"
 #include "sink_attribute.h"
 #include "sink_bound.h"
-#include "sink_cell.h"
 #include "sink_h5.h"
 #include "sink_seal.h"
 
@@ -362,7 +361,7 @@ static crema_err_t
 s_check_tables(check_t *self)
 {
     char why[SINK_H5_WHY_BYTES];
-    uint8_t *block = malloc((size_t)BLOCK_ROWS * SINK_ROW_BYTES_MAX);
+    uint8_t *block = malloc((size_t)BLOCK_ROWS * CREMA_ROW_BYTES_MAX);
     if (!block)
         return CREMA_ENOMEM;
     for (int t = 0; t < CREMA_TABLE_COUNT; t++) {
@@ -405,21 +404,23 @@ s_check_waterfall(check_t *self)
 {
     const crema_table_t *w = crema_table(CREMA_TABLE_WATERFALL);
     const crema_table_t *e = crema_table(CREMA_TABLE_EFFICIENCY);
-    uint8_t row[SINK_ROW_BYTES_MAX];
+    crema_waterfall_row_t row;
+    crema_efficiency_row_t efficiency;
     double sum = 0;
     if (self->rows[e->id] != 1) {
         s_find(self, "/%s has %llu rows", e->path, (unsigned long long)self->rows[e->id]);
         return;
     }
     for (uint64_t i = 0; i < self->rows[w->id]; i++) {
-        if (sink_h5_read_rows(self->file, w, i, 1, row) != CREMA_OK)
+        if (sink_h5_read_rows(self->file, w, i, 1, (uint8_t *)&row) != CREMA_OK)
             return;
-        double s = sink_cell_real(w, row, "thread_seconds");
-        sum += isnan(s) ? 0 : s; /* unknown CPU is contained in what is not CPU */
+        sum += isnan(row.thread_seconds)
+                   ? 0
+                   : row.thread_seconds; /* unknown CPU is contained in what is not CPU */
     }
-    if (sink_h5_read_rows(self->file, e, 0, 1, row) != CREMA_OK)
+    if (sink_h5_read_rows(self->file, e, 0, 1, (uint8_t *)&efficiency) != CREMA_OK)
         return;
-    double cap_s = sink_cell_real(e, row, "cap_s");
+    const double cap_s = efficiency.cap_s;
     double off_s = sum > cap_s ? sum - cap_s : cap_s - sum;
     if (!(off_s <= 1e-6 * (cap_s > 1 ? cap_s : 1)))
         s_find(self, "the waterfall sums to %g s and the capacity is %g s", sum, cap_s);

@@ -7,7 +7,6 @@
 
 #include "crema_failpoint.h"
 #include "sink_arrived.h"
-#include "sink_cell.h"
 #include "sink_decoder.h"
 #include "sink_h5.h"
 

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "sink_both.h"
-#include "sink_cell.h"
 #include "sink_fs.h"
 #include "sink_seal_impl.h"
 #include "sink_summary.h"
@@ -102,14 +101,14 @@ s_add_coffea_report(sink_seal_t *self)
             err = sink_dict_entry(dict, &entry, unit, &metric);
         if (err != CREMA_OK)
             break;
-        uint8_t row[SINK_ROW_BYTES_MAX];
-        crema_row_clear(t, row);
-        sink_cell_set(t, row, "t_ns", sink_meta_end_ns(meta));
-        sink_cell_set_real(t, row, "value", value);
-        sink_cell_set(t, row, "metric_id", metric);
-        sink_cell_set(t, row, "unit_id", unit);
-        sink_cell_set(t, row, "kind", CREMA_METRIC_TOTAL);
-        err = sink_tables_add(self->tables, t->id, row);
+        crema_custom_row_t row;
+        crema_row_clear(t, (uint8_t *)&row);
+        row.t_ns = sink_meta_end_ns(meta);
+        row.value = value;
+        row.metric_id = metric;
+        row.unit_id = unit;
+        row.kind = CREMA_METRIC_TOTAL;
+        err = sink_tables_add(self->tables, t->id, &row);
     }
     return err;
 }

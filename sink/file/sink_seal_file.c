@@ -10,7 +10,6 @@
 #include "crema_failpoint.h"
 #include "crema_log.h"
 #include "sink_both.h"
-#include "sink_cell.h"
 #include "sink_filter.h"
 #include "sink_fs.h"
 #include "sink_grid.h"

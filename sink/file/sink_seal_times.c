@@ -2,14 +2,13 @@
 #include <stdlib.h>
 
 #include "sink_attempt.h"
-#include "sink_cell.h"
 #include "sink_seal_impl.h"
 
 static void
 s_correct_table(sink_seal_t *self, const crema_table_t *table)
 {
     sink_rows_t *rows = sink_tables_rows(self->tables, table->id);
-    size_t stream = sink_cell_column(table, "stream_id");
+    size_t stream = (size_t)crema_table_column(table, "stream_id");
     for (size_t i = 0; i < sink_rows_count(rows); i++) {
         uint8_t *row = sink_rows_at(rows, i);
         size_t number = (size_t)crema_row_get_i64(table, row, stream);
@@ -70,7 +69,7 @@ s_see_workers(const sink_seal_t *self, sink_rows_t *workers)
         const crema_table_t *table = crema_table((crema_table_id_t)t);
         const sink_rows_t *rows = sink_tables_rows(self->tables, table->id);
         int worker = crema_table_column(table, "worker_id");
-        size_t time = t == CREMA_TABLE_ACTIVITIES ? sink_cell_column(table, "t1_ns") : 0;
+        size_t time = t == CREMA_TABLE_ACTIVITIES ? (size_t)crema_table_column(table, "t1_ns") : 0;
         for (size_t i = 0; worker >= 0 && i < sink_rows_count(rows); i++) {
             const uint8_t *row = sink_rows_at(rows, i);
             s_widen(workers, (size_t)crema_row_get_i64(table, row, (size_t)worker),

@@ -6,7 +6,6 @@
 #include "crema_columns.h"
 #include "crema_map.h"
 #include "crema_record.h"
-#include "sink_cell.h"
 #include "sink_intern.h"
 #include "sink_scratch.h"
 #include "sink_sort.h"

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "crema_grow.h"
+#include "crema_utf8.h"
 #include "sink_decoder_impl.h"
 
 /* Name that a writer uses for all names above its limit. */
@@ -15,7 +16,7 @@ s_find_columns(sink_decoder_t *self)
 {
     for (int t = 0; t < CREMA_TABLE_WIRE_COUNT; t++) {
         const crema_table_t *table = crema_table((crema_table_id_t)t);
-        assert(crema_table_row_bytes(table) <= SINK_ROW_BYTES_MAX);
+        assert(crema_table_row_bytes(table) <= CREMA_ROW_BYTES_MAX);
         sink_columns_t *columns = &self->columns[t];
         columns->time_at =
             t == CREMA_TABLE_ACTIVITIES ? (int)offsetof(crema_activities_row_t, t1_ns) : 0;
@@ -113,7 +114,6 @@ sink_decoder_writers(sink_decoder_t *self, const crema_writers_msg_t *msg)
 static crema_err_t
 s_stream_info(sink_decoder_t *self, sink_stream_t *stream, const crema_stream_info_t *info)
 {
-    const crema_table_t *table = crema_table(CREMA_TABLE_DICT_STREAM);
     stream->has_info = true;
     stream->kind = info->kind;
     stream->t_real_ns = sink_bound_time_ns(info->t_real_ns);
@@ -121,13 +121,12 @@ s_stream_info(sink_decoder_t *self, sink_stream_t *stream, const crema_stream_in
     stream->t_process_ns = sink_bound_time_ns(info->t_process_ns);
     stream->t_first_ns = stream->t_real_ns;
     stream->nthreads = info->nthreads;
-    uint8_t *row = sink_dict_change(self->dict, CREMA_TABLE_DICT_STREAM, stream->row);
-    sink_cell_set(table, row, "kind", info->kind);
-    sink_cell_set(table, row, "pid", info->pid);
-    bool cut = sink_cell_set_text(table, row, "host", info->host);
-    cut |= sink_cell_set_text(table, row, "worker", info->worker_name);
-    if (cut)
-        sink_cell_set(table, row, "truncated", 1);
+    crema_dict_stream_row_t *row =
+        sink_dict_change(self->dict, CREMA_TABLE_DICT_STREAM, stream->row);
+    row->kind = (uint8_t)info->kind;
+    row->pid = info->pid;
+    row->truncated |= crema_utf8_fit(info->host, row->host, sizeof row->host);
+    row->truncated |= crema_utf8_fit(info->worker_name, row->worker, sizeof row->worker);
 
     crema_err_t err = CREMA_OK;
     for (size_t i = 0; i < info->n_attributes && err == CREMA_OK; i++)

@@ -10,20 +10,18 @@ static crema_err_t
 s_emit_gap(sink_decoder_t *self, const sink_stream_t *stream, const sink_gap_t *gap,
            int64_t t_to_ns)
 {
-    const crema_table_t *table = crema_table(CREMA_TABLE_GAPS);
-    uint8_t row[SINK_ROW_BYTES_MAX];
-    crema_row_clear(table, row);
-    sink_cell_set(table, row, "t_from_ns", gap->t_from_ns);
-    sink_cell_set(table, row, "t_to_ns", t_to_ns);
-    sink_cell_set(table, row, "t_detected_ns", gap->t_detected_ns);
-    sink_cell_set(table, row, "first_seq", gap->first_seq ? (int64_t)gap->first_seq : -1);
-    sink_cell_set(table, row, "last_seq", gap->first_seq ? (int64_t)gap->last_seq : -1);
-    sink_cell_set(table, row, "n_lost", (int64_t)gap->n_lost);
-    sink_cell_set(table, row, "n_recovered", 0);
-    sink_cell_set(table, row, "stream_id", stream->row);
-    sink_cell_set(table, row, "cause", gap->cause);
-    sink_cell_set(table, row, "closed", 1);
-    return self->emit(self->context, CREMA_TABLE_GAPS, row, 1);
+    const crema_gaps_row_t row = {
+        .t_from_ns = gap->t_from_ns,
+        .t_to_ns = t_to_ns,
+        .t_detected_ns = gap->t_detected_ns,
+        .first_seq = gap->first_seq ? (int64_t)gap->first_seq : -1,
+        .last_seq = gap->first_seq ? (int64_t)gap->last_seq : -1,
+        .n_lost = (int64_t)gap->n_lost,
+        .stream_id = stream->row,
+        .cause = (uint8_t)gap->cause,
+        .closed = 1,
+    };
+    return self->emit(self->context, CREMA_TABLE_GAPS, (const uint8_t *)&row, 1);
 }
 
 crema_err_t
@@ -58,17 +56,16 @@ sink_decoder_gap(sink_decoder_t *self, sink_stream_t *stream, unsigned cause, ui
 static crema_err_t
 s_emit_clock(sink_decoder_t *self, const crema_clock_sample_t *sample, uint32_t stream)
 {
-    const crema_table_t *table = crema_table(CREMA_TABLE_CLOCK);
-    uint8_t row[SINK_ROW_BYTES_MAX];
-    crema_row_clear(table, row);
-    sink_cell_set(table, row, "t_ns", sample->t_ns);
-    sink_cell_set(table, row, "offset_ns", sample->offset_ns);
-    sink_cell_set(table, row, "uncertainty_ns", sample->uncertainty_ns);
-    sink_cell_set(table, row, "rtt_ns", sample->rtt_ns);
-    sink_cell_set_real(table, row, "drift_ppb", sample->drift_ppb);
-    sink_cell_set(table, row, "stream_id", stream);
-    sink_cell_set(table, row, "method", CREMA_CLOCK_RTT_MIN);
-    return self->emit(self->context, CREMA_TABLE_CLOCK, row, 1);
+    const crema_clock_row_t row = {
+        .t_ns = sample->t_ns,
+        .offset_ns = sample->offset_ns,
+        .uncertainty_ns = sample->uncertainty_ns,
+        .rtt_ns = sample->rtt_ns,
+        .drift_ppb = sample->drift_ppb,
+        .stream_id = stream,
+        .method = CREMA_CLOCK_RTT_MIN,
+    };
+    return self->emit(self->context, CREMA_TABLE_CLOCK, (const uint8_t *)&row, 1);
 }
 
 static uint32_t

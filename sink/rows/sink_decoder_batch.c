@@ -5,6 +5,7 @@
 #include "crema_bytes.h"
 #include "crema_grow.h"
 #include "crema_split.h"
+#include "crema_utf8.h"
 #include "sink_decoder_impl.h"
 
 #define RULE_OF_CHUNKS "chunk"
@@ -21,13 +22,14 @@ s_map(void *context, crema_dict_t kind, int64_t local)
 static void
 s_set_side(sink_decoder_t *self, uint32_t prefix, crema_side_t side, const char *rule)
 {
-    const crema_table_t *table = crema_table(CREMA_TABLE_DICT_TASK_PREFIX);
-    const crema_dict_task_prefix_row_t *now = sink_dict_row(self->dict, table->id, prefix);
+    const crema_dict_task_prefix_row_t *now =
+        sink_dict_row(self->dict, CREMA_TABLE_DICT_TASK_PREFIX, prefix);
     if (strncmp(now->rule, RULE_OF_CHUNKS, sizeof now->rule) == 0)
         return;
-    uint8_t *row = sink_dict_change(self->dict, table->id, prefix);
-    sink_cell_set(table, row, "side", side);
-    sink_cell_set_text(table, row, "rule", rule ? rule : "");
+    crema_dict_task_prefix_row_t *row =
+        sink_dict_change(self->dict, CREMA_TABLE_DICT_TASK_PREFIX, prefix);
+    row->side = (uint8_t)side;
+    crema_utf8_fit(rule ? rule : "", row->rule, sizeof row->rule);
 }
 
 void
@@ -320,7 +322,7 @@ sink_decoder_batch(sink_decoder_t *self, sink_stream_t *stream, const crema_batc
     const crema_table_t *table = batch->table;
     const sink_columns_t *columns = &self->columns[table->id];
     const size_t row_bytes = crema_table_row_bytes(table);
-    uint8_t blank[SINK_ROW_BYTES_MAX], rows[CREMA_BATCH_BLOCK * SINK_ROW_BYTES_MAX];
+    uint8_t blank[CREMA_ROW_BYTES_MAX], rows[CREMA_BATCH_BLOCK * CREMA_ROW_BYTES_MAX];
     int64_t t_last_ns = 0;
     crema_err_t err = CREMA_OK;
     crema_row_clear(table, blank);

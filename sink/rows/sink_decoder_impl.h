@@ -6,7 +6,6 @@
 #include "sink_activity.h"
 #include "sink_attempt.h"
 #include "sink_bound.h"
-#include "sink_cell.h"
 #include "sink_decoder.h"
 #include "sink_intern.h"
 

@@ -5,11 +5,18 @@
 #include <string.h>
 
 #include "crema_split.h"
-#include "sink_cell.h"
+#include "crema_utf8.h"
 #include "sink_intern.h"
 
 #define N_DICTS (CREMA_DICT_COUNT + 1) /* with the streams */
+#define NAME_COLUMN 1                  /* after the id; of a stream its uuid */
 #define ENTRY_BYTES 96 /* memory per name besides its row and text: hashes, numbers, a flag */
+
+/* What the rows of all dictionaries end with. */
+typedef struct __attribute__((packed, may_alias)) {
+    uint8_t truncated;
+    int64_t hash;
+} tail_t;
 
 typedef struct {
     sink_dict_t *run; /* the owner of this dictionary */
@@ -79,10 +86,16 @@ sink_dict_destroy(sink_dict_t **self_p)
 
 /* ---- rows */
 
-static uint8_t *
+static void *
 s_row(const dict_t *dict, uint32_t id)
 {
     return dict->rows + (size_t)id * crema_table_row_bytes(dict->table);
+}
+
+static tail_t *
+s_tail(const dict_t *dict, uint32_t id)
+{
+    return (tail_t *)s_row(dict, id + 1) - 1;
 }
 
 static void
@@ -124,24 +137,27 @@ s_append(dict_t *dict)
     uint32_t id = dict->n++;
     dict->texts[id] = NULL;
     crema_row_clear(dict->table, s_row(dict, id));
-    sink_cell_set(dict->table, s_row(dict, id), "id", id);
+    crema_row_set_i64(dict->table, s_row(dict, id), 0, id);
     s_mark(dict, id);
     return CREMA_OK;
 }
 
-/* Sets a text column and flags a cut. A name that fills its column or more is also kept whole. */
-static crema_err_t
-s_set_text(dict_t *dict, uint32_t id, const char *column, const char *text)
+/* Sets a field of a row, and flags a cut; a text that is not known leaves it as it is. */
+static void
+s_set_text(dict_t *dict, uint32_t id, const char *text, char *field, size_t size)
 {
-    uint8_t *row = s_row(dict, id);
-    size_t i = sink_cell_column(dict->table, column);
-    if (crema_row_set_text(dict->table, row, i, text))
-        sink_cell_set(dict->table, row, "truncated", 1);
-    bool full = strlen(text) >= dict->table->columns[i].size;
-    if (full && strcmp(column, "name") == 0 && !dict->texts[id] &&
-        !(dict->texts[id] = strdup(text)))
-        return CREMA_ENOMEM;
-    return CREMA_OK;
+    if (text && text[0])
+        s_tail(dict, id)->truncated |= crema_utf8_fit(text, field, size);
+}
+
+/* A name that fills its column or more is also kept whole. */
+static crema_err_t
+s_set_name(dict_t *dict, uint32_t id, const char *name)
+{
+    char *field = (char *)s_row(dict, id) + crema_table_offset(dict->table, NAME_COLUMN);
+    const size_t size = dict->table->columns[NAME_COLUMN].size;
+    s_set_text(dict, id, name, field, size);
+    return strlen(name) < size || (dict->texts[id] = strdup(name)) ? CREMA_OK : CREMA_ENOMEM;
 }
 
 /* ---- identity */
@@ -238,66 +254,68 @@ s_si_factor(const char *unit)
 static crema_err_t
 s_fill_worker(dict_t *dict, uint32_t id, const crema_dict_entry_t *entry)
 {
-    uint8_t *row = s_row(dict, id);
-    crema_err_t err = CREMA_OK;
-    if (entry->uuid && entry->uuid[0])
-        err = s_set_text(dict, id, "uuid", entry->uuid);
-    if (err == CREMA_OK && entry->host && entry->host[0])
-        err = s_set_text(dict, id, "host", entry->host);
+    crema_dict_worker_row_t *row = s_row(dict, id);
+    s_set_text(dict, id, entry->uuid, row->uuid, sizeof row->uuid);
+    s_set_text(dict, id, entry->host, row->host, sizeof row->host);
     if (entry->pid > 0)
-        sink_cell_set(dict->table, row, "pid", entry->pid);
+        row->pid = entry->pid;
     if (entry->nthreads > 0)
-        sink_cell_set(dict->table, row, "nthreads", entry->nthreads);
+        row->nthreads = entry->nthreads < UINT16_MAX ? (uint16_t)entry->nthreads : UINT16_MAX;
     if (entry->memory_limit_b > 0)
-        sink_cell_set(dict->table, row, "memory_limit_b", entry->memory_limit_b);
-    if (err == CREMA_OK && entry->text && entry->text[0])
-        err = s_remember_worker(dict->run, entry->text, id);
-    return err;
+        row->memory_limit_b = entry->memory_limit_b;
+    return entry->text && entry->text[0] ? s_remember_worker(dict->run, entry->text, id) : CREMA_OK;
 }
 
-static crema_err_t
-s_fill_file(dict_t *dict, uint32_t id, const crema_dict_entry_t *entry)
+static void
+s_fill_file(dict_t *dict, uint32_t id, const crema_dict_entry_t *entry, uint32_t dataset)
 {
-    const struct {
-        const char *column;
-        int64_t value;
-    } known[] = {
-        {"size_b", entry->size_b},
-        {"n_entries", entry->n_entries},
-        {"tree_b", entry->tree_b},
-        {"n_branches", entry->n_branches},
-    };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (known[i].value > 0)
-            sink_cell_set(dict->table, s_row(dict, id), known[i].column, known[i].value);
-    return s_set_text(dict, id, "uuid", entry->uuid ? entry->uuid : "");
+    crema_dict_file_row_t *row = s_row(dict, id);
+    row->dataset_id = dataset;
+    if (entry->size_b > 0)
+        row->size_b = entry->size_b;
+    if (entry->n_entries > 0)
+        row->n_entries = entry->n_entries;
+    if (entry->tree_b > 0)
+        row->tree_b = entry->tree_b;
+    if (entry->n_branches > 0)
+        row->n_branches = entry->n_branches;
+    s_set_text(dict, id, entry->uuid, row->uuid, sizeof row->uuid);
+}
+
+static void
+s_fill_span(dict_t *dict, uint32_t id, const crema_dict_entry_t *entry)
+{
+    crema_dict_span_row_t *row = s_row(dict, id);
+    s_set_text(dict, id, entry->uuid, row->uuid, sizeof row->uuid);
 }
 
 static crema_err_t
 s_fill(dict_t *dict, uint32_t id, const crema_dict_entry_t *entry, uint32_t parent)
 {
-    uint8_t *row = s_row(dict, id);
-    const char *text = entry->text ? entry->text : "", *uuid = entry->uuid ? entry->uuid : "";
+    const char *text = entry->text ? entry->text : "";
     switch (entry->kind) {
     case CREMA_DICT_WORKER:
         return s_fill_worker(dict, id, entry);
     case CREMA_DICT_SPAN:
-        return s_set_text(dict, id, "uuid", uuid);
+        s_fill_span(dict, id, entry);
+        break;
     case CREMA_DICT_ACTIVITY:
-        sink_cell_set(dict->table, row, "kind", crema_split_activity_kind(text));
-        return CREMA_OK;
+        ((crema_dict_activity_row_t *)s_row(dict, id))->kind =
+            (uint8_t)crema_split_activity_kind(text);
+        break;
     case CREMA_DICT_UNIT:
-        sink_cell_set_real(dict->table, row, "si_factor", s_si_factor(text));
-        return CREMA_OK;
+        ((crema_dict_unit_row_t *)s_row(dict, id))->si_factor = s_si_factor(text);
+        break;
     case CREMA_DICT_METRIC:
-        sink_cell_set(dict->table, row, "unit_id", parent);
-        return CREMA_OK;
+        ((crema_dict_metric_row_t *)s_row(dict, id))->unit_id = parent;
+        break;
     case CREMA_DICT_FILE:
-        sink_cell_set(dict->table, row, "dataset_id", parent);
-        return s_fill_file(dict, id, entry);
+        s_fill_file(dict, id, entry, parent);
+        break;
     default:
-        return CREMA_OK;
+        break;
     }
+    return CREMA_OK;
 }
 
 crema_err_t
@@ -330,9 +348,9 @@ sink_dict_entry(sink_dict_t *self, const crema_dict_entry_t *entry, uint32_t par
         self->bytes += bytes;
         err = s_append(dict);
         if (err == CREMA_OK)
-            err = s_set_text(dict, id, "name", text);
+            err = s_set_name(dict, id, text);
         if (err == CREMA_OK)
-            sink_cell_set(dict->table, s_row(dict, id), "hash", (int64_t)s_hash(entry));
+            s_tail(dict, id)->hash = (int64_t)s_hash(entry);
     }
     if (err != CREMA_OK)
         return err;
@@ -361,8 +379,8 @@ sink_dict_stream(sink_dict_t *self, const crema_id_t *stream_id, uint32_t *ret_i
         return CREMA_OK;
     char uuid[37];
     crema_id_uuid(stream_id, uuid);
-    sink_cell_set(dict->table, s_row(dict, id), "hash", (int64_t)sink_hash(0, uuid, strlen(uuid)));
-    return s_set_text(dict, id, "uuid", uuid);
+    s_tail(dict, id)->hash = (int64_t)sink_hash(0, uuid, strlen(uuid));
+    return s_set_name(dict, id, uuid);
 }
 
 uint32_t
@@ -405,8 +423,7 @@ sink_dict_text(const sink_dict_t *self, crema_dict_t kind, uint32_t id)
         return dict->texts[id];
     if (kind != CREMA_DICT_WORKER && kind != CREMA_DICT_SPAN)
         return sink_intern_key(dict->keys, id, NULL);
-    return (const char *)s_row(dict, id) +
-           crema_table_offset(dict->table, sink_cell_column(dict->table, "name"));
+    return (const char *)s_row(dict, id) + crema_table_offset(dict->table, NAME_COLUMN);
 }
 
 uint32_t

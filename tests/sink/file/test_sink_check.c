@@ -7,11 +7,11 @@
 
 #include <hdf5.h>
 
+#include "cell.h"
 #include "journal_fixture.h"
 #include "must.h"
 #include "rows_fixture.h"
 #include "sealed.h"
-#include "sink_cell.h"
 #include "sink_h5.h"
 #include "sink_seal.h"
 #include "table_by_path.h"
@@ -20,14 +20,14 @@ static void
 s_poke(const char *path, const char *table, const char *column, int64_t value)
 {
     const crema_table_t *t = table_by_path(table);
-    uint8_t row[SINK_ROW_BYTES_MAX];
+    uint8_t row[CREMA_ROW_BYTES_MAX];
     hsize_t start = 0, one = 1;
     hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
     hid_t dataset = H5Dopen2(file, table, H5P_DEFAULT), type = H5Dget_type(dataset);
     hid_t space = H5Dget_space(dataset), memory = H5Screate_simple(1, &one, NULL);
     H5Sselect_hyperslab(space, H5S_SELECT_SET, &start, NULL, &one, NULL);
     assert_true(H5Dread(dataset, type, memory, space, H5P_DEFAULT, row) >= 0);
-    sink_cell_set(t, row, column, value);
+    cell_set(t, row, column, value);
     assert_true(H5Dwrite(dataset, type, memory, space, H5P_DEFAULT, row) >= 0);
     H5Sclose(memory);
     H5Sclose(space);

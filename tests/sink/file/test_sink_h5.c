@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cell.h"
 #include "must.h"
 #include "rows_fixture.h"
-#include "sink_cell.h"
 #include "sink_h5.h"
 
 static const char *
@@ -126,11 +126,11 @@ must_read_back_rows_and_attributes(void **state)
     (void)state;
     const crema_table_t *t = crema_table(CREMA_TABLE_GAPS);
     const char *path = s_path("back");
-    uint8_t rows[3 * SINK_ROW_BYTES_MAX], back[3 * SINK_ROW_BYTES_MAX];
+    uint8_t rows[3 * CREMA_ROW_BYTES_MAX], back[3 * CREMA_ROW_BYTES_MAX];
     size_t size = crema_table_row_bytes(t);
     for (size_t i = 0; i < 3; i++) {
         crema_row_clear(t, rows + i * size);
-        sink_cell_set(t, rows + i * size, "n_lost", (int64_t)(40 + i));
+        cell_set(t, rows + i * size, "n_lost", (int64_t)(40 + i));
     }
     sink_h5_t *file;
     char why[SINK_H5_WHY_BYTES], text[64];
@@ -148,7 +148,7 @@ must_read_back_rows_and_attributes(void **state)
     must(sink_h5_read_rows(file, t, 0, 3, back));
     assert_memory_equal(rows, back, 3 * size);
     must(sink_h5_read_rows(file, t, 2, 1, back));
-    assert_int_equal(sink_cell_int(t, back, "n_lost"), 42);
+    assert_int_equal(cell_int(t, back, "n_lost"), 42);
     must(sink_h5_text(file, "run_label", text, sizeof text));
     assert_string_equal(text, "ü");
     int64_t complete;
@@ -236,7 +236,7 @@ must_take_the_checksum_of_rows_alone(void **state)
 {
     (void)state;
     const crema_table_t *gaps = crema_table(CREMA_TABLE_GAPS);
-    uint8_t rows[3 * SINK_ROW_BYTES_MAX], sha[3][SINK_PAYLOAD_BYTES];
+    uint8_t rows[3 * CREMA_ROW_BYTES_MAX], sha[3][SINK_PAYLOAD_BYTES];
     memset(rows, 0, sizeof rows);
     for (int k = 0; k < 3; k++) {
         const char *path = s_path("sha");
@@ -267,7 +267,7 @@ must_show_flushed_rows_to_swmr_readers(void **state)
     const char *path = s_path("live");
     sink_h5_t *file;
     char why[SINK_H5_WHY_BYTES];
-    uint8_t rows[3 * SINK_ROW_BYTES_MAX] = {0};
+    uint8_t rows[3 * CREMA_ROW_BYTES_MAX] = {0};
     sink_attributes_t *attributes = s_attributes();
     must(sink_h5_create_live(path, attributes, &file, why));
     sink_attributes_destroy(&attributes);
@@ -278,8 +278,8 @@ must_show_flushed_rows_to_swmr_readers(void **state)
     for (uint64_t round = 1; round <= 5; round++) {
         must(sink_h5_put_rows(file, t, (round - 1) * 3, rows, 3));
         crema_row_clear(d, rows);
-        sink_cell_set(d, rows, "id", 0);
-        sink_cell_set_real(d, rows, "si_factor", (double)round);
+        cell_set(d, rows, "id", 0);
+        cell_set_real(d, rows, "si_factor", (double)round);
         must(sink_h5_put_rows(file, d, 0, rows, 1)); /* the same row again: it is replaced */
         must(sink_h5_flush(file));
         hsize_t n = 0;
@@ -309,7 +309,7 @@ must_stop_a_live_table_before_its_index_tears(void **state)
     const char *path = s_path("full");
     sink_h5_t *file;
     char why[SINK_H5_WHY_BYTES];
-    uint8_t row[SINK_ROW_BYTES_MAX] = {0};
+    uint8_t row[CREMA_ROW_BYTES_MAX] = {0};
     sink_attributes_t *attributes = s_attributes();
     must(sink_h5_create_live(path, attributes, &file, why));
     uint64_t most = (uint64_t)SINK_H5_LIVE_CHUNKS_MAX * t->live_chunk_rows;

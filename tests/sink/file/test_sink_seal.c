@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cell.h"
 #include "crema_id.h"
 #include "frames.h"
 #include "journal_fixture.h"
@@ -17,7 +18,6 @@
 #include "rows_fixture.h"
 #include "sealed.h"
 #include "sink_attempt.h"
-#include "sink_cell.h"
 #include "sink_h5.h"
 #include "sink_seal.h"
 
@@ -240,24 +240,24 @@ must_bring_times_onto_the_aggregators_clock(void **state)
     s_seal(dir, file);
     sink_h5_t *h5;
     char why[SINK_H5_WHY_BYTES], text[64];
-    uint8_t rows[2 * SINK_ROW_BYTES_MAX];
+    uint8_t rows[2 * CREMA_ROW_BYTES_MAX];
     const crema_table_t *workers = crema_table(CREMA_TABLE_DICT_WORKER);
     must(sink_h5_open(file, &h5, why));
     must(sink_h5_read_rows(h5, t, 0, 2, rows));
     const uint8_t *second = rows + crema_table_row_bytes(t);
-    assert_int_equal(sink_cell_int(t, rows, "t_start_ns"), T(3));
-    assert_int_equal(sink_cell_int(t, rows, "t_end_ns"), T(4));
-    assert_int_equal(sink_cell_int(t, rows, "quality"), 0);
-    assert_int_equal(sink_cell_int(t, second, "t_start_ns"), T(6));
-    assert_int_equal(sink_cell_int(t, second, "quality"), SINK_QUALITY_CLOCK);
+    assert_int_equal(cell_int(t, rows, "t_start_ns"), T(3));
+    assert_int_equal(cell_int(t, rows, "t_end_ns"), T(4));
+    assert_int_equal(cell_int(t, rows, "quality"), 0);
+    assert_int_equal(cell_int(t, second, "t_start_ns"), T(6));
+    assert_int_equal(cell_int(t, second, "quality"), SINK_QUALITY_CLOCK);
     must(sink_h5_text(h5, "clock_correction", text, sizeof text));
     assert_string_equal(text, "applied");
     must(sink_h5_read_rows(h5, workers, 0, 2, rows));
     second = rows + crema_table_row_bytes(workers);
-    assert_int_equal(sink_cell_int(workers, rows, "t_first_ns"), T(0));
-    assert_int_equal(sink_cell_int(workers, rows, "t_last_ns"), T(7));
-    assert_int_equal(sink_cell_int(workers, second, "t_first_ns"), T(2));
-    assert_int_equal(sink_cell_int(workers, second, "t_last_ns"), T(9));
+    assert_int_equal(cell_int(workers, rows, "t_first_ns"), T(0));
+    assert_int_equal(cell_int(workers, rows, "t_last_ns"), T(7));
+    assert_int_equal(cell_int(workers, second, "t_first_ns"), T(2));
+    assert_int_equal(cell_int(workers, second, "t_last_ns"), T(9));
     must(sink_h5_close(&h5, NULL));
     assert_int_equal(sealed_findings(file, NULL), 0);
     unlink(file);

@@ -1,21 +1,21 @@
 /* sink_attempt: provisional rows and their last word; numbering and superseding. */
 #include <string.h>
 
+#include "cell.h"
 #include "crema_record.h"
 #include "must.h"
 #include "sink_arrived.h"
 #include "sink_attempt.h"
-#include "sink_cell.h"
 
 static void
 s_row(uint8_t *row, int64_t chunk, int64_t start, int64_t end, int64_t status)
 {
     const crema_table_t *t = crema_table(CREMA_TABLE_CHUNKS);
     crema_row_clear(t, row);
-    sink_cell_set(t, row, "chunk_id", chunk);
-    sink_cell_set(t, row, "t_start_ns", start);
-    sink_cell_set(t, row, "t_end_ns", end);
-    sink_cell_set(t, row, "status", status);
+    cell_set(t, row, "chunk_id", chunk);
+    cell_set(t, row, "t_start_ns", start);
+    cell_set(t, row, "t_end_ns", end);
+    cell_set(t, row, "status", status);
 }
 
 /* One worker, whose stream ended at that time; 0: none did. */
@@ -24,11 +24,11 @@ s_streams(int64_t left)
 {
     const crema_table_t *t = crema_table(CREMA_TABLE_DICT_STREAM);
     sink_rows_t *self;
-    uint8_t row[SINK_ROW_BYTES_MAX];
+    uint8_t row[CREMA_ROW_BYTES_MAX];
     must(sink_rows_new(crema_table_row_bytes(t), NULL, &self));
     crema_row_clear(t, row);
-    sink_cell_set(t, row, "kind", CREMA_STREAM_WORKER);
-    sink_cell_set(t, row, "t_last_ns", left ? left : 1000);
+    cell_set(t, row, "kind", CREMA_STREAM_WORKER);
+    cell_set(t, row, "t_last_ns", left ? left : 1000);
     must(sink_rows_add(self, row));
     return self;
 }
@@ -39,7 +39,7 @@ must_keep_an_attempt_open_until_its_last_word(void **state)
     (void)state;
     const crema_table_t *t = crema_table(CREMA_TABLE_CHUNKS);
     sink_attempts_t *self;
-    uint8_t row[SINK_ROW_BYTES_MAX];
+    uint8_t row[CREMA_ROW_BYTES_MAX];
     crema_limits_t limits = crema_limits();
     must(sink_attempts_new(&limits, &self));
     for (int64_t ref = 1; ref <= 3; ref++) {
@@ -59,7 +59,7 @@ must_keep_an_attempt_open_until_its_last_word(void **state)
     size_t n = 0;
     const uint8_t *open;
     while ((open = sink_attempts_next(self, &cursor)))
-        assert_int_equal(sink_cell_int(t, open, "t_start_ns"), want[n++]);
+        assert_int_equal(cell_int(t, open, "t_start_ns"), want[n++]);
     assert_int_equal(n, 3);
     sink_attempts_destroy(&self);
     assert_null(self);
@@ -90,11 +90,11 @@ must_number_attempts_and_supersede_all_but_the_last_ok(void **state)
     sink_rows_t *self;
     must(sink_rows_new(crema_table_row_bytes(t), NULL, &self));
     for (size_t i = 0; i < n; i++) {
-        uint8_t row[SINK_ROW_BYTES_MAX];
+        uint8_t row[CREMA_ROW_BYTES_MAX];
         s_row(row, rows[i].chunk, rows[i].start, rows[i].end, rows[i].status);
-        sink_cell_set(t, row, "task_key", rows[i].chunk);
-        sink_cell_set(t, row, "submission_key", 7);
-        sink_cell_set(t, row, "quality", SINK_QUALITY_NO_BYTES);
+        cell_set(t, row, "task_key", rows[i].chunk);
+        cell_set(t, row, "submission_key", 7);
+        cell_set(t, row, "quality", SINK_QUALITY_NO_BYTES);
         must(sink_rows_add(self, row));
     }
     sink_rows_t *streams = s_streams(0);
@@ -102,11 +102,11 @@ must_number_attempts_and_supersede_all_but_the_last_ok(void **state)
     sink_rows_destroy(&streams);
     for (size_t i = 0; i < n; i++) {
         const uint8_t *row = sink_rows_at(self, i);
-        int64_t quality = sink_cell_int(t, row, "quality");
-        assert_int_equal(sink_cell_int(t, row, "attempt"), rows[i].want_attempt);
+        int64_t quality = cell_int(t, row, "quality");
+        assert_int_equal(cell_int(t, row, "attempt"), rows[i].want_attempt);
         assert_int_equal((quality & SINK_QUALITY_SUPERSEDED) != 0, rows[i].want_superseded);
         assert_true(quality & SINK_QUALITY_NO_BYTES);
-        assert_int_equal(sink_cell_int(t, row, "pass"), 1);
+        assert_int_equal(cell_int(t, row, "pass"), 1);
     }
     sink_rows_destroy(&self);
 }
@@ -148,18 +148,18 @@ must_tell_passes_apart(void **state)
         must(sink_rows_new(crema_table_row_bytes(t), NULL, &self));
         size_t n = cases[k].rows[2].want_pass ? 3 : 2;
         for (size_t i = 0; i < n; i++) {
-            uint8_t row[SINK_ROW_BYTES_MAX];
+            uint8_t row[CREMA_ROW_BYTES_MAX];
             s_row(row, 4, 10 + 20 * (int64_t)i, 20 + 20 * (int64_t)i, cases[k].rows[i].status);
-            sink_cell_set(t, row, "task_key", cases[k].rows[i].task);
-            sink_cell_set(t, row, "submission_key", cases[k].rows[i].submission);
+            cell_set(t, row, "task_key", cases[k].rows[i].task);
+            cell_set(t, row, "submission_key", cases[k].rows[i].submission);
             must(sink_rows_add(self, row));
         }
         must(sink_attempts_number(self, streams, NULL));
         for (size_t i = 0; i < n; i++) {
             const uint8_t *row = sink_rows_at(self, i);
-            bool superseded = sink_cell_int(t, row, "quality") & SINK_QUALITY_SUPERSEDED;
-            if (sink_cell_int(t, row, "pass") != cases[k].rows[i].want_pass ||
-                sink_cell_int(t, row, "attempt") != cases[k].rows[i].want_attempt ||
+            bool superseded = cell_int(t, row, "quality") & SINK_QUALITY_SUPERSEDED;
+            if (cell_int(t, row, "pass") != cases[k].rows[i].want_pass ||
+                cell_int(t, row, "attempt") != cases[k].rows[i].want_attempt ||
                 superseded != cases[k].rows[i].want_superseded)
                 fail_msg("%s: row %zu", cases[k].what, i);
         }
@@ -186,16 +186,16 @@ must_number_the_executions_of_tasks(void **state)
     sink_rows_t *self;
     must(sink_rows_new(crema_table_row_bytes(t), NULL, &self));
     for (size_t i = 0; i < n; i++) {
-        uint8_t row[SINK_ROW_BYTES_MAX];
+        uint8_t row[CREMA_ROW_BYTES_MAX];
         crema_row_clear(t, row);
-        sink_cell_set(t, row, "task_key", rows[i].key);
-        sink_cell_set(t, row, "t_start_ns", rows[i].start);
-        sink_cell_set(t, row, "action", rows[i].action);
+        cell_set(t, row, "task_key", rows[i].key);
+        cell_set(t, row, "t_start_ns", rows[i].start);
+        cell_set(t, row, "action", rows[i].action);
         must(sink_rows_add(self, row));
     }
     must(sink_attempts_number_tasks(self, NULL));
     for (size_t i = 0; i < n; i++)
-        assert_int_equal(sink_cell_int(t, sink_rows_at(self, i), "attempt"), rows[i].want);
+        assert_int_equal(cell_int(t, sink_rows_at(self, i), "attempt"), rows[i].want);
     sink_rows_destroy(&self);
 }
 
@@ -210,9 +210,9 @@ must_count_arrivals(void **state)
     sink_arrived_t *self;
     must(sink_arrived_new(&self));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        uint8_t row[SINK_ROW_BYTES_MAX];
+        uint8_t row[CREMA_ROW_BYTES_MAX];
         s_row(row, rows[i].chunk, 10, 20, CREMA_CHUNK_OK);
-        sink_cell_set(t, row, "submission_key", rows[i].submission);
+        cell_set(t, row, "submission_key", rows[i].submission);
         assert_int_equal(sink_arrived_count(self, (const crema_chunks_row_t *)row), rows[i].want);
     }
     sink_arrived_destroy(&self);
@@ -228,7 +228,7 @@ must_remember_what_was_closed(void **state)
     const int64_t refs[] = {1, 2, 4, 3, -1, 9, 7, 8, 100, INT64_MAX, INT64_MIN, 5};
     const size_t n = sizeof refs / sizeof *refs;
     sink_attempts_t *self;
-    uint8_t row[SINK_ROW_BYTES_MAX];
+    uint8_t row[CREMA_ROW_BYTES_MAX];
     const void *cursor = NULL;
     crema_limits_t limits = crema_limits();
     limits.limit[CREMA_LIMIT_OPEN_ATTEMPTS] = 8;
@@ -249,7 +249,7 @@ must_remember_what_was_closed(void **state)
     s_row(row, 6, 66, 0, CREMA_CHUNK_LOST);
     must(sink_attempts_open(self, 0, 6, row));
     cursor = NULL;
-    assert_int_equal(sink_cell_int(t, sink_attempts_next(self, &cursor), "t_start_ns"), 66);
+    assert_int_equal(cell_int(t, sink_attempts_next(self, &cursor), "t_start_ns"), 66);
     for (int64_t ref = 2000; ref < 2000 + 100; ref += 2)
         must(sink_attempts_close(self, 1, ref)); /* every second one never came */
     assert_in_range(limits.met[CREMA_LIMIT_OPEN_ATTEMPTS], 40, 50);

@@ -1,7 +1,7 @@
 /* sink_bound: what honest writers send stays, everything else becomes unknown. */
+#include "cell.h"
 #include "must.h"
 #include "sink_bound.h"
-#include "sink_cell.h"
 
 static void
 must_know_what_can_be_a_time(void **state)
@@ -55,15 +55,14 @@ must_bound_times_counts_and_bytes_but_no_hashes(void **state)
         {"task_key", INT64_MAX, INT64_MAX},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        uint8_t rows[2 * SINK_ROW_BYTES_MAX]; /* the second of two */
+        uint8_t rows[2 * CREMA_ROW_BYTES_MAX]; /* the second of two */
         uint8_t *row = rows + crema_table_row_bytes(t);
         crema_row_clear(t, rows);
         crema_row_clear(t, row);
-        sink_cell_set(t, row, cases[i].column, cases[i].value);
+        cell_set(t, row, cases[i].column, cases[i].value);
         sink_bound_rows(&bound, t, rows, 2);
-        if (sink_cell_int(t, row, cases[i].column) != cases[i].want)
-            fail_msg("%s: %lld", cases[i].column,
-                     (long long)sink_cell_int(t, row, cases[i].column));
+        if (cell_int(t, row, cases[i].column) != cases[i].want)
+            fail_msg("%s: %lld", cases[i].column, (long long)cell_int(t, row, cases[i].column));
     }
 }
 

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "cell.h"
 #include "must.h"
-#include "sink_cell.h"
 #include "sink_dict.h"
 
 static uint32_t
@@ -42,7 +42,7 @@ must_keep_what_is_known_of_a_file(void **state)
         uint32_t id;
         must(sink_dict_entry(dict, &entries[i], 0, &id));
         for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
-            assert_int_equal(sink_cell_int(file, sink_dict_row(dict, file->id, id), columns[c]),
+            assert_int_equal(cell_int(file, sink_dict_row(dict, file->id, id), columns[c]),
                              want[i][c]);
     }
     sink_dict_destroy(&dict);
@@ -79,10 +79,10 @@ must_know_when_two_entries_are_the_same(void **state)
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         assert_int_equal(s_put(dict, steps[i].kind, steps[i].text, steps[i].uuid), steps[i].want);
     const crema_table_t *unit = crema_table(CREMA_TABLE_DICT_UNIT);
-    assert_true(sink_cell_real(unit, sink_dict_row(dict, unit->id, 0), "si_factor") == 1);
-    assert_true(isnan(sink_cell_real(unit, sink_dict_row(dict, unit->id, 1), "si_factor")));
+    assert_true(cell_real(unit, sink_dict_row(dict, unit->id, 0), "si_factor") == 1);
+    assert_true(isnan(cell_real(unit, sink_dict_row(dict, unit->id, 1), "si_factor")));
     const crema_table_t *file = crema_table(CREMA_TABLE_DICT_FILE);
-    assert_int_equal(sink_cell_int(file, sink_dict_row(dict, file->id, 1), "dataset_id"), 7);
+    assert_int_equal(cell_int(file, sink_dict_row(dict, file->id, 1), "dataset_id"), 7);
     assert_int_equal(sink_dict_find(dict, CREMA_DICT_WORKER, "u2"), 1);
     assert_int_equal(sink_dict_find(dict, CREMA_DICT_ACTIVITY, "nothing"), SINK_DICT_NONE);
     assert_string_equal(sink_dict_text(dict, CREMA_DICT_WORKER, 0), "tcp://a");
@@ -106,8 +106,8 @@ must_flag_what_it_cut_and_keep_it_whole(void **state)
     uint32_t cut = s_put(dict, CREMA_DICT_WORKER, long_name, "u1");
     uint32_t full = s_put(dict, CREMA_DICT_WORKER, full_name, "u2");
     const crema_table_t *t = crema_table(CREMA_TABLE_DICT_WORKER);
-    assert_int_equal(sink_cell_int(t, sink_dict_row(dict, t->id, cut), "truncated"), 1);
-    assert_int_equal(sink_cell_int(t, sink_dict_row(dict, t->id, full), "truncated"), 0);
+    assert_int_equal(cell_int(t, sink_dict_row(dict, t->id, cut), "truncated"), 1);
+    assert_int_equal(cell_int(t, sink_dict_row(dict, t->id, full), "truncated"), 0);
     assert_string_equal(sink_dict_text(dict, CREMA_DICT_WORKER, cut), long_name);
     assert_string_equal(sink_dict_text(dict, CREMA_DICT_WORKER, full), full_name);
     sink_dict_destroy(&dict);
@@ -153,15 +153,15 @@ must_learn_from_later_entries(void **state)
     uint32_t id;
     must(sink_dict_entry(dict, &entry, SINK_DICT_NONE, &id));
     const crema_table_t *t = crema_table(CREMA_TABLE_DICT_WORKER);
-    assert_int_equal(sink_cell_int(t, sink_dict_row(dict, t->id, id), "nthreads"), UINT16_MAX);
+    assert_int_equal(cell_int(t, sink_dict_row(dict, t->id, id), "nthreads"), UINT16_MAX);
     entry.nthreads = 8;
     entry.memory_limit_b = 4096;
     entry.host = "node";
     must(sink_dict_entry(dict, &entry, SINK_DICT_NONE, &id));
     entry.nthreads = 0; /* knows less: takes nothing away */
     must(sink_dict_entry(dict, &entry, SINK_DICT_NONE, &id));
-    assert_int_equal(sink_cell_int(t, sink_dict_row(dict, t->id, id), "nthreads"), 8);
-    assert_int_equal(sink_cell_int(t, sink_dict_row(dict, t->id, id), "memory_limit_b"), 4096);
+    assert_int_equal(cell_int(t, sink_dict_row(dict, t->id, id), "nthreads"), 8);
+    assert_int_equal(cell_int(t, sink_dict_row(dict, t->id, id), "memory_limit_b"), 4096);
     sink_dict_destroy(&dict);
 }
 

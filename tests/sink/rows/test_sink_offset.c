@@ -1,6 +1,6 @@
 /* sink_offset: whose clock is corrected, and by how much. */
+#include "cell.h"
 #include "must.h"
-#include "sink_cell.h"
 #include "sink_offset.h"
 
 #define MS 1000000LL
@@ -74,24 +74,24 @@ must_correct_every_time_of_a_row_but_its_arrival(void **state)
     (void)state;
     const crema_table_t *t = crema_table(CREMA_TABLE_MEMBERSHIP);
     sink_offset_t *self = s_make();
-    uint8_t row[SINK_ROW_BYTES_MAX];
+    uint8_t row[CREMA_ROW_BYTES_MAX];
     crema_row_clear(t, row);
-    sink_cell_set(t, row, "t_ns", 1000 * MS);
-    sink_cell_set(t, row, "t_uncertainty_ns", 1000 * MS);
-    sink_cell_set(t, row, "t_recv_ns", 1000 * MS);
+    cell_set(t, row, "t_ns", 1000 * MS);
+    cell_set(t, row, "t_uncertainty_ns", 1000 * MS);
+    cell_set(t, row, "t_recv_ns", 1000 * MS);
     sink_offset_correct_row(self, &s_late, t, row);
-    assert_int_equal(sink_cell_int(t, row, "t_ns"), 900 * MS);
-    assert_int_equal(sink_cell_int(t, row, "t_uncertainty_ns"), 1000 * MS);
-    assert_int_equal(sink_cell_int(t, row, "t_recv_ns"), 1000 * MS);
+    assert_int_equal(cell_int(t, row, "t_ns"), 900 * MS);
+    assert_int_equal(cell_int(t, row, "t_uncertainty_ns"), 1000 * MS);
+    assert_int_equal(cell_int(t, row, "t_recv_ns"), 1000 * MS);
     const crema_table_t *c = crema_table(CREMA_TABLE_CHUNKS);
     crema_row_clear(c, row);
-    sink_cell_set(c, row, "t_start_ns", 1000 * MS);
-    sink_cell_set(c, row, "t_end_ns", 2000 * MS);
-    sink_cell_set(c, row, "task_key", 1000 * MS);
+    cell_set(c, row, "t_start_ns", 1000 * MS);
+    cell_set(c, row, "t_end_ns", 2000 * MS);
+    cell_set(c, row, "task_key", 1000 * MS);
     sink_offset_correct_row(self, &s_late, c, row);
-    assert_int_equal(sink_cell_int(c, row, "t_start_ns"), 900 * MS);
-    assert_int_equal(sink_cell_int(c, row, "t_end_ns"), 1700 * MS);
-    assert_int_equal(sink_cell_int(c, row, "task_key"), 1000 * MS);
+    assert_int_equal(cell_int(c, row, "t_start_ns"), 900 * MS);
+    assert_int_equal(cell_int(c, row, "t_end_ns"), 1700 * MS);
+    assert_int_equal(cell_int(c, row, "task_key"), 1000 * MS);
     sink_offset_destroy(&self);
 }
 

@@ -5,9 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cell.h"
 #include "must.h"
 #include "rows_fixture.h"
-#include "sink_cell.h"
 #include "sink_rows.h"
 #include "sink_scratch.h"
 
@@ -63,12 +63,12 @@ static void
 s_add(sink_rows_t *rows, int64_t t, int64_t stream, int64_t seq, int64_t mark)
 {
     const crema_table_t *table = crema_table(CREMA_TABLE_CUSTOM);
-    uint8_t row[SINK_ROW_BYTES_MAX];
+    uint8_t row[CREMA_ROW_BYTES_MAX];
     crema_row_clear(table, row);
-    sink_cell_set(table, row, "t_ns", t);
-    sink_cell_set(table, row, "stream_id", stream);
-    sink_cell_set(table, row, "seq", seq);
-    sink_cell_set(table, row, "chunk_id", mark);
+    cell_set(table, row, "t_ns", t);
+    cell_set(table, row, "stream_id", stream);
+    cell_set(table, row, "seq", seq);
+    cell_set(table, row, "chunk_id", mark);
     must(sink_rows_add(rows, row));
 }
 
@@ -89,7 +89,7 @@ must_order_by_first_column_stream_seq_and_arrival(void **state)
     must(sink_rows_sort(rows, table));
     assert_int_equal(sink_rows_count(rows), 7);
     for (int64_t i = 0; i < 7; i++)
-        assert_int_equal(sink_cell_int(table, sink_rows_at(rows, (size_t)i), "chunk_id"), i);
+        assert_int_equal(cell_int(table, sink_rows_at(rows, (size_t)i), "chunk_id"), i);
     sink_rows_destroy(&rows);
 }
 
@@ -98,16 +98,16 @@ must_leave_dictionaries_as_they_are(void **state)
 {
     (void)state;
     const crema_table_t *table = crema_table(CREMA_TABLE_DICT_UNIT);
-    uint8_t row[SINK_ROW_BYTES_MAX];
+    uint8_t row[CREMA_ROW_BYTES_MAX];
     sink_rows_t *rows;
     must(sink_rows_new(crema_table_row_bytes(table), NULL, &rows));
     for (int64_t id = 3; id >= 1; id--) {
         crema_row_clear(table, row);
-        sink_cell_set(table, row, "id", id);
+        cell_set(table, row, "id", id);
         must(sink_rows_add(rows, row));
     }
     must(sink_rows_sort(rows, table));
-    assert_int_equal(sink_cell_int(table, sink_rows_at(rows, 0), "id"), 3);
+    assert_int_equal(cell_int(table, sink_rows_at(rows, 0), "id"), 3);
     sink_rows_destroy(&rows);
 }
 

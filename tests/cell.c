@@ -1,0 +1,42 @@
+#include "cell.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+size_t
+cell_column(const crema_table_t *table, const char *name)
+{
+    int i = crema_table_column(table, name);
+    assert(i >= 0);
+    return (size_t)i;
+}
+
+void
+cell_set(const crema_table_t *table, uint8_t *row, const char *name, int64_t value)
+{
+    crema_row_set_i64(table, row, cell_column(table, name), value);
+}
+
+void
+cell_set_real(const crema_table_t *table, uint8_t *row, const char *name, double value)
+{
+    crema_row_set_f64(table, row, cell_column(table, name), value);
+}
+
+bool
+cell_set_text(const crema_table_t *table, uint8_t *row, const char *name, const char *text)
+{
+    return crema_row_set_text(table, row, cell_column(table, name), text);
+}
+
+int64_t
+cell_int(const crema_table_t *table, const uint8_t *row, const char *name)
+{
+    return crema_row_get_i64(table, row, cell_column(table, name));
+}
+
+double
+cell_real(const crema_table_t *table, const uint8_t *row, const char *name)
+{
+    return crema_row_get_f64(table, row, cell_column(table, name));
+}
