@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import math
 import shutil
 
 import h5py
@@ -101,6 +102,7 @@ def test_runs_of_other_work_are_refused(toy, tmp_path, metrics, attributes, what
         scaling([toy, other])
     series = scaling([toy, other], mixed=True)
     assert (series.kind, len(series.points)) == ("mixed", 2)
+    assert all(math.isnan(p.speedup) == (what == "events") for p in series.points)
     with pytest.raises(FitError, match="of a strong series; this one is mixed"):
         _ = series.amdahl
     done = run_command(toy, other)
@@ -140,7 +142,7 @@ def test_work_that_grows_with_the_threads_is_a_weak_series(toy, tmp_path):
     with pytest.raises(FitError, match="Amdahl's law is of a strong series"):
         _ = series.amdahl
     odd = variant(toy, tmp_path / "odd.h5", metrics={"total_events": 2000.0, "total_cores": 6.4})
-    with pytest.raises(MixedRunsError, match=r"events differ .* do not grow with the threads"):
+    with pytest.raises(MixedRunsError, match=r"differ in events .* do not grow with the threads"):
         scaling([*files, odd])
 
 

@@ -213,8 +213,10 @@ def scaling(files: Iterable[str | os.PathLike], *, mixed: bool = False) -> Serie
     if not points:
         raise ValueError("a series needs at least one run file")
     kind = "mixed" if mixed else _kind(points, works)
+    comparable = kind != "mixed" or not _difference(points, works, ["events"])
     points.sort(key=lambda point: (point.threads, point.run_id))
-    _compare(points, weak=kind == "weak")
+    if comparable:
+        _compare(points, weak=kind == "weak")
     return Series(kind, points, paths)
 
 
@@ -277,9 +279,7 @@ def _difference(
                     if isinstance(value, list)
                     else f" ({_plain(first[1])} there, {_plain(value)} here)"
                 )
-                return (
-                    f"{point.file} is of another series than {first[0].file}: {what} differ{values}"
-                )
+                return f"{point.file} is of another series than {first[0].file}: they differ in {what}{values}"
     return ""
 
 
