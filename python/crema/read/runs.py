@@ -14,6 +14,7 @@ from .reader import open as open_run
 if TYPE_CHECKING:
     import pandas as pd
 
+_LEAST = {"run_id": "", "run_label": "", "t_run_start_ns": 0}  # of a file that lacks them
 _FIRST = ("file", "run_label", "state", "verdict", "t_run_start", "wall_time", "total_events")
 
 
@@ -55,7 +56,7 @@ def runs(directory: str | os.PathLike | None = None) -> pd.DataFrame:
     for path in sorted(where.glob("*.h5")):
         try:
             with open_run(path) as run:
-                row = {**run.attributes, "file": path.name}
+                row = {**_LEAST, **run.attributes, "file": path.name}
                 if not run.live:
                     for metric in run.rows("summary/workflow"):
                         row[metric.name] = metric.value

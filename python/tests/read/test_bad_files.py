@@ -196,6 +196,7 @@ def test_attributes_of_the_user_do_not_stop_a_list(files, tmp_path):
     with h5py.File(tmp_path / "one.h5", "r+") as file:
         file.attrs["t_of_day_ns"] = "noon"
         file.attrs["file"] = "another"
+        del file.attrs["run_label"]
     frame = crema.runs(tmp_path)
     assert (frame.t_of_day_ns.tolist(), frame.file.tolist()) == (["noon"], ["one.h5"])
 

@@ -134,7 +134,7 @@ def _entries() -> Iterable[tuple[str, Any]]:
 
 def _title(run: RunFile) -> str:
     attributes = run.attributes
-    return attributes.get("run_label") or attributes.get("processor_name") or run.run_id
+    return str(attributes.get("run_label") or attributes.get("processor_name") or run.run_id)
 
 
 def _body(run: RunFile, first: str, drawn: dict[str, tuple[str, str]], left_out: str) -> str:
