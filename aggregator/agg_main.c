@@ -77,7 +77,7 @@ static bool
 s_refuses(const agg_options_t *options, char *why, size_t size)
 {
     if (!strstr(options->sink_endpoint, "://")) {
-        snprintf(why, size, "--sink: %s is no endpoint such as tcp://127.0.0.1:5701",
+        snprintf(why, size, "--sink: %s is not an endpoint such as tcp://127.0.0.1:5701",
                  options->sink_endpoint);
         return true;
     }

@@ -276,7 +276,7 @@ s_read_argument(const parser_t *self, int index, argument_t *ret)
     return true;
 }
 
-/* Sets what `only` points at, or everything if it is NULL; finds the first argument that is no option. */
+/* Sets what `only` points at, or everything if it is NULL; finds the first argument that is not an option. */
 static bool
 s_take_arguments(parser_t *self, const void *only)
 {

@@ -53,8 +53,8 @@ crema_server_refuses(const char *option, const char *endpoint, const char *keys_
                      char *ret_why, size_t why_size)
 {
     if (!strstr(endpoint, "://"))
-        snprintf(ret_why, why_size, "--%s: %s is no endpoint such as tcp://127.0.0.1:5700", option,
-                 endpoint);
+        snprintf(ret_why, why_size, "--%s: %s is not an endpoint such as tcp://127.0.0.1:5700",
+                 option, endpoint);
     else if (!keys_dir && !crema_keys_is_local(endpoint))
         snprintf(ret_why, why_size,
                  "--%s: %s can be reached from other hosts: give --keys DIR (crema keys DIR "
@@ -96,7 +96,7 @@ crema_server_bind_failed(crema_err_t err, const char *option, const char *endpoi
             option);
     if (err == CREMA_EINVAL)
         return crema_server_fail(CREMA_ECONFIG, ret_why, why_size,
-                                 "--%s: %s is no endpoint such as tcp://127.0.0.1:5700", option,
+                                 "--%s: %s is not an endpoint such as tcp://127.0.0.1:5700", option,
                                  endpoint);
     return crema_server_fail(err, ret_why, why_size, "%s cannot be bound: %s", endpoint,
                              strerror(errno));

@@ -33,7 +33,7 @@ void sink_rows_drop(sink_rows_t *self);
  * without these columns are left as they are. CREMA_ELIMIT: more than 2^32 - 1 rows. */
 CREMA_MUST_CHECK crema_err_t sink_rows_sort(sink_rows_t *self, const crema_table_t *table);
 
-/* Gives back what the file has beyond the rows; a file that stays too long is no error. */
+/* Gives back what the file has beyond the rows; a file that stays too long is not an error. */
 void sink_rows_trim(sink_rows_t *self);
 
 #endif

@@ -15,7 +15,7 @@
  * calls may follow each other: after an error in *err, NULL is returned at once. */
 void *sink_scratch(const char *dir, size_t n, size_t size, crema_err_t *err);
 
-/* Gives back what is behind the first `n` elements; an array that stays too long is no error. */
+/* Gives back what is behind the first `n` elements; an array that stays too long is not an error. */
 void sink_scratch_trim(void *array, size_t n, size_t size);
 
 /* Accepts NULL. */

@@ -160,7 +160,7 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
             raise RunFileError(f"{self.path} has format version {version}, this reads {MAJOR}.x")
         for name in (*TIMES, "loss_total"):
             if not isinstance(self.file.attrs.get(name, np.int64(0)), np.integer):
-                raise RunFileError(f"{self.path} is damaged: its attribute {name} is no integer")
+                raise RunFileError(f"{self.path} is damaged: its attribute {name} is not an integer")
 
     # -------------------------------------------------------------- about the run
 

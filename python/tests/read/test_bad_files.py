@@ -165,8 +165,8 @@ def test_the_command_itself_says_it_on_standard_error(files):
     [
         ("verdict_reasons", "{}", "verdict_reasons is no JSON list"),
         ("verdict_notes", "[" * 5000, "verdict_notes is no JSON list"),
-        ("t_run_start_ns", "soon", "t_run_start_ns is no integer"),
-        ("t_run_end_ns", [1, 2], "t_run_end_ns is no integer"),
+        ("t_run_start_ns", "soon", "t_run_start_ns is not an integer"),
+        ("t_run_end_ns", [1, 2], "t_run_end_ns is not an integer"),
     ],
 )
 def test_an_attribute_of_another_kind_is_said_in_a_line(files, tmp_path, attribute, value, words):

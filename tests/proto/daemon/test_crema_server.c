@@ -51,7 +51,7 @@ test_what_can_be_known_beforehand_is_refused_with_its_option(void **state)
 {
     (void)state;
     assert_true(crema_server_refuses("tap", "127.0.0.1", NULL, true, s_why, sizeof s_why));
-    must_say("--tap: 127.0.0.1 is no endpoint");
+    must_say("--tap: 127.0.0.1 is not an endpoint");
     assert_true(crema_server_refuses("bind", "tcp://*:5700", NULL, true, s_why, sizeof s_why));
     must_say("--keys DIR");
     assert_false(crema_server_refuses("bind", "tcp://*:5700", "keys", false, s_why, sizeof s_why));
@@ -107,7 +107,7 @@ test_what_is_no_endpoint_and_what_is_no_key_are_the_users_to_mend(void **state)
     assert_int_equal(crema_server_new(CREMA_ROLE_AGENTS, "tcp://127.0.0.1:x", NULL, s_why,
                                       sizeof s_why, &server),
                      CREMA_ECONFIG);
-    must_say("no endpoint");
+    must_say("not an endpoint");
     assert_null(server);
 }
 
