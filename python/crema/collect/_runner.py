@@ -18,20 +18,17 @@ import logging
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..hook import _attempts
 from ..hook.chunks import ChunkHook
+from ..read._notes import DIRECT, FAILED, INNER, REPEATED
 
 logger = logging.getLogger("crema")
 
 DROPPED = "coffea.dropped_files"
-DIRECT = "coffea.direct_calls"
-REPEATED = "coffea.repeated_files"
 PROCESSED = "coffea.processed_chunks"
-FAILED = "coffea.failed_calls"
-INNER = "inner_runs"
 _TEXT_BYTES = 4000  # limit for all names together
 
 
@@ -112,30 +109,6 @@ def unhook(run_id: str) -> dict[str, str]:
     if run.failed:
         found[FAILED] = _listed(run.failed)
     return found
-
-
-def notes(attributes: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Notes about what these attributes name."""
-    texts = {
-        REPEATED: (
-            "input_repeated",
-            "a dataset lists it more than once: the result counts its events as often",
-        ),
-        DIRECT: (
-            "input_direct",
-            "it was called without a Runner: what was read that way is in no chunk",
-        ),
-        INNER: ("chunks_inner", "its block was inside this one: its Runners' chunks are there"),
-        FAILED: (
-            "result_missing",
-            "a Runner ended with it: the chunks it had finished count, though they are in no result",
-        ),
-    }
-    return [
-        {"code": code, "subject": name, "count": 0, "text": text}
-        for attribute, (code, text) in texts.items()
-        for name in json.loads(attributes.get(attribute, "[]"))
-    ]
 
 
 def _listed(names: set[str]) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
-STEPPED = "clock_stepped_s"
+from ..read._notes import STEPPED
+
 _STEP_NS = 500_000_000  # less may pass between two looks at clocks
 
 
@@ -40,14 +40,3 @@ class Window:
         if abs(self._stepped_ns) < _STEP_NS:
             return {}
         return {STEPPED: f"{self._stepped_ns * 1e-9:.3f}"}
-
-
-def notes(attributes: dict[str, str]) -> list[dict[str, Any]]:
-    """The note about a wall clock that was set."""
-    if STEPPED not in attributes:
-        return []
-    text = (
-        f"the wall clock of this host was set by {attributes[STEPPED]} s during the run: times after that, and what Dask "
-        "and coffea measured across it, are off by as much; the length of the run is not"
-    )
-    return [{"code": "clock_stepped", "subject": "run", "count": 0, "text": text}]

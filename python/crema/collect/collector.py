@@ -16,6 +16,7 @@ from ..hook import _columns, _recorder, _unix, _writers
 from ..hook._config import HookConfig
 from ..hook._recorder import Recorder, end_marker
 from ..hook._records import KIND_CLIENT
+from ..read import _notes
 from . import _attributes, _client, _cluster, _runner, _window
 from ._alive import SignOfLife
 from ._dialogue import Dialogue
@@ -85,10 +86,9 @@ class MetricsCollector(RunView):
         ``code``, ``subject``, ``count``, ``text`` of everything missing; empty if the verdict is COMPLETE.
     notes : list of dict
         The same for facts worth knowing although nothing is missing: files that coffea dropped (``skipbadfiles``) or that a
-        dataset lists more than once (``input_repeated``; in the file the attribute ``coffea.repeated_files``), calls that read
-        input without a Runner (``input_direct``; ``coffea.direct_calls``), blocks inside this one that recorded their Runners'
-        chunks (``chunks_inner``; ``inner_runs``), Runners without a result (``result_missing``; ``coffea.failed_calls``), a wall
-        clock that was set (``clock_stepped``; ``clock_stepped_s``).
+        dataset lists more than once (``input_repeated``), calls that read input without a Runner (``input_direct``), blocks inside
+        this one that recorded their Runners' chunks (``chunks_inner``), Runners without a result (``result_missing``), a wall
+        clock that was set (``clock_stepped``).
 
     Raises
     ------
@@ -456,7 +456,7 @@ class MetricsCollector(RunView):
         ]
         self.reasons = [reason for reason in given if reason["code"] not in _columns.NOTES]
         self.notes = [reason for reason in given if reason["code"] in _columns.NOTES]
-        self.notes += _runner.notes(self._report) + _window.notes(self._report)
+        self.notes += _notes.of_attributes(self._report)
         if state.phase == _client.FAILED:
             self._give_up("file_not_written", state.error)
 

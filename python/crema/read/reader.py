@@ -18,7 +18,7 @@ import h5py
 import numpy as np
 
 from ..hook._unix import local_path
-from . import _values
+from . import _notes, _values
 from .views import Views
 
 if TYPE_CHECKING:
@@ -160,7 +160,9 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
             raise RunFileError(f"{self.path} has format version {version}, this reads {MAJOR}.x")
         for name in (*TIMES, "loss_total"):
             if not isinstance(self.file.attrs.get(name, np.int64(0)), np.integer):
-                raise RunFileError(f"{self.path} is damaged: its attribute {name} is not an integer")
+                raise RunFileError(
+                    f"{self.path} is damaged: its attribute {name} is not an integer"
+                )
 
     # -------------------------------------------------------------- about the run
 
@@ -193,8 +195,8 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
 
     @property
     def notes(self) -> list[Any]:
-        """Facts worth knowing although nothing is missing: input that coffea dropped, attributes that were refused."""
-        return self._list("verdict_notes")
+        """Facts worth knowing although nothing is missing: those of the verdict, and what the collector noted."""
+        return self._list("verdict_notes") + _notes.of_attributes(self.attributes)
 
     def _list(self, attribute: str) -> list[Any]:
         try:

@@ -240,7 +240,7 @@ def test_an_outer_block_says_what_an_inner_one_recorded(fileset, tmp_path, capfd
     assert (inner.notes, outer.reasons) == ([], [])
     assert [(n["code"], n["subject"]) for n in outer.notes] == [("chunks_inner", inner.run_id)]
     with crema.open(outer.path) as file:
-        assert json.loads(file.attributes[_runner.INNER]) == [inner.run_id]
+        assert json.loads(file.attributes["inner_runs"]) == [inner.run_id]
     said = [line for line in capfd.readouterr().err.splitlines() if inner.run_id in line]
     assert len(said) == 1 and said[0].startswith("crema: ")
 

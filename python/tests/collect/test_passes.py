@@ -246,6 +246,7 @@ def test_a_call_without_a_result_is_noted(fileset, tmp_path):
     assert mc.verdict == "COMPLETE"
     assert [note["code"] for note in mc.notes] == ["result_missing"]
     with crema.open(mc.path) as run:
+        assert run.notes == mc.notes
         assert run.summary()["num_chunks"] == 7  # six, and one of the call that failed
         assert len(json.loads(run.attributes["coffea.failed_calls"])) == 1
 
@@ -270,6 +271,7 @@ def test_a_wall_clock_that_is_set_changes_no_duration(fileset, tmp_path, monkeyp
     (note,) = mc.notes
     assert note["code"] == "clock_stepped" and "-7200." in note["text"]
     with crema.open(mc.path) as run:
+        assert run.notes == mc.notes
         assert float(run.attributes["clock_stepped_s"]) == pytest.approx(-7200, abs=0.5)
         assert run["chunks"].wall_s.between(0, took_s).all()
         metrics = run.summary()
