@@ -32,6 +32,7 @@ _CRC = struct.Struct("<I")
 _HEADER_BYTES = _HEAD.size + _CRC.size
 _LOOK_BYTES = 256 << 10  # written by this process between two checks of the directory's size
 _LOOK_S = 1.0  # between two checks while the directory is full
+_FIRST_BYTES = 16 << 10  # the same before the first check: many streams may open at once
 
 _NAME_BYTES = (
     400  # of a name beside its text: a tuple, two strings, two numbers, a place in a dictionary
@@ -97,7 +98,7 @@ class StreamWriter:
         self._fd = -1
         self._size = 0  # of the newest segment, in bytes
         self._pending = 0  # bytes of a write in progress; not 0 on entry if a write was interrupted
-        self._allowance = 0
+        self._allowance = min(_FIRST_BYTES, limit_bytes >> 10)
         self._look_after = 0.0
         self._fd = self._make_segment(1)
         if not self.append(_records.STREAM, stream_info):

@@ -239,6 +239,19 @@ def test_the_limit_of_the_directory_drops_the_newest(tmp_path, monkeypatch):
     assert stream.end.dropped == 1000 - kept
 
 
+def test_a_stream_that_opens_does_not_look_at_all_others(tmp_path, monkeypatch):
+    """Where many workers of a host enter a run at once, that would take time with the square of their number."""
+    looks: list[int] = []
+    monkeypatch.setattr(_spool, "held_bytes", lambda directory: looks.append(1) or 0)
+    writer = _spool.StreamWriter(tmp_path, INFO)
+    while writer.written_b < 15_000:
+        writer.append(_records.BATCH, beat(1))
+    assert not looks
+    while writer.written_b < 17_000:
+        writer.append(_records.BATCH, beat(1))
+    assert looks == [1]
+
+
 def test_no_room_at_all_is_an_error_of_opening(tmp_path):
     (tmp_path / f"sp-{'0' * 32}-{1:016x}").write_bytes(bytes(5000))
     with pytest.raises(OSError, match="no room"):
