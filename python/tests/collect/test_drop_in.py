@@ -242,7 +242,7 @@ def test_an_outer_block_says_what_an_inner_one_recorded(fileset, tmp_path, capfd
     with crema.open(outer.path) as file:
         assert json.loads(file.attributes["inner_runs"]) == [inner.run_id]
     said = [line for line in capfd.readouterr().err.splitlines() if inner.run_id in line]
-    assert len(said) == 1 and said[0].startswith("crema: ")
+    assert [line.split(":")[0].strip() for line in said] == ["crema", "note"]
 
 
 def test_an_error_while_chunks_are_counted_does_not_pass(fileset, tmp_path, monkeypatch):
