@@ -19,7 +19,7 @@ NOWHERE = "tcp://192.0.2.1:9"  # of a network for documentation: records travel 
 
 
 def small_cluster() -> LocalCluster:
-    return LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None)
+    return LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0")
 
 
 @pytest.mark.parametrize("way", ["direct", "over Dask"])
