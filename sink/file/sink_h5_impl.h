@@ -38,6 +38,8 @@ int64_t sink_h5_row_type(const crema_table_t *table);
 int64_t sink_h5_row_type_of(const crema_table_t *table, int64_t file_type);
 int64_t sink_h5_text_type(void);
 int64_t sink_h5_column_type(const crema_column_t *column);
+/* The type of a column in a dataset's type. */
+int64_t sink_h5_member_type(int64_t file_type, const crema_column_t *column);
 
 /* Creates one table with its attributes and any missing groups; in a final file with space for n
  * rows. */

@@ -54,14 +54,12 @@ s_open_dataset(hid_t file, const char *path)
 static bool
 s_has_column(hid_t type, const crema_column_t *column)
 {
-    int index = H5Tget_member_index(type, column->name);
-    if (index < 0)
+    hid_t member = sink_h5_member_type(type, column);
+    if (member < 0)
         return false;
-    hid_t member = H5Tget_member_type(type, (unsigned)index);
     hid_t ours = sink_h5_column_type(column);
-    bool equal = member >= 0 && ours >= 0 && H5Tequal(member, ours) > 0;
-    if (!equal && column->type == CREMA_T_ENUM &&
-        member >= 0) /* newer files may have more labels */
+    bool equal = ours >= 0 && H5Tequal(member, ours) > 0;
+    if (!equal && column->type == CREMA_T_ENUM) /* newer files may have more labels */
         equal = H5Tget_class(member) == H5T_ENUM && H5Tget_nmembers(member) > H5Tget_nmembers(ours);
     H5Tclose(ours);
     H5Tclose(member);

@@ -216,24 +216,24 @@ sink_h5_attributes_sum(sink_h5_t *self, uint8_t sha256[SINK_PAYLOAD_BYTES])
     return err;
 }
 
-static bool
-s_write_sum(sink_h5_t *self, const char *attribute, const uint8_t sha256[SINK_PAYLOAD_BYTES])
+static crema_err_t
+s_write_sum(sink_h5_t *self, crema_err_t (*compute)(sink_h5_t *, uint8_t *), const char *attribute)
 {
+    uint8_t sha256[SINK_PAYLOAD_BYTES];
     char text[2 * SINK_PAYLOAD_BYTES + 1];
+    crema_err_t err = compute(self, sha256);
+    if (err != CREMA_OK)
+        return err;
     sink_payload_hex(sha256, text);
-    return H5Adelete(self->file, attribute) >= 0 && sink_h5_put_text(self->file, attribute, text);
+    if (H5Adelete(self->file, attribute) < 0 || !sink_h5_put_text(self->file, attribute, text))
+        return sink_h5_fail(self, "write attribute", attribute);
+    return CREMA_OK;
 }
 
 crema_err_t
 sink_h5_write_sums(sink_h5_t *self)
 {
-    uint8_t sha256[SINK_PAYLOAD_BYTES];
-    crema_err_t err = sink_h5_grid_sum(self, sha256);
-    if (err == CREMA_OK && !s_write_sum(self, SINK_H5_GRID_SUM, sha256))
-        err = sink_h5_fail(self, "write attribute", SINK_H5_GRID_SUM);
-    if (err == CREMA_OK)
-        err = sink_h5_attributes_sum(self, sha256);
-    if (err == CREMA_OK && !s_write_sum(self, SINK_H5_ATTRIBUTES_SUM, sha256))
-        err = sink_h5_fail(self, "write attribute", SINK_H5_ATTRIBUTES_SUM);
-    return err;
+    crema_err_t err = s_write_sum(self, sink_h5_grid_sum, SINK_H5_GRID_SUM);
+    return err == CREMA_OK ? s_write_sum(self, sink_h5_attributes_sum, SINK_H5_ATTRIBUTES_SUM)
+                           : err;
 }

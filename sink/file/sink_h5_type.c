@@ -78,9 +78,8 @@ sink_h5_column_type(const crema_column_t *column)
     return -1;
 }
 
-/* The type of a column in a file's compound type; negative if there is none. */
-static hid_t
-s_member_type(hid_t file_type, const crema_column_t *column)
+int64_t
+sink_h5_member_type(int64_t file_type, const crema_column_t *column)
 {
     const int index = H5Tget_member_index(file_type, column->name);
     return index < 0 ? -1 : H5Tget_member_type(file_type, (unsigned)index);
@@ -101,7 +100,7 @@ sink_h5_row_type_of(const crema_table_t *table, int64_t file_type)
             continue;
         const crema_column_t *column = &table->columns[i];
         hid_t member = file_type >= 0 && column->type == CREMA_T_ENUM
-                           ? s_member_type(file_type, column)
+                           ? sink_h5_member_type(file_type, column)
                            : sink_h5_column_type(column);
         herr_t inserted =
             member < 0 ? -1 : H5Tinsert(type, column->name, crema_table_offset(table, i), member);

@@ -16,24 +16,31 @@
 #include "sink_seal.h"
 #include "table_by_path.h"
 
+/* Reads the first value of a dataset, or replaces it. */
 static void
-s_poke(const char *path, const char *table, const char *column, int64_t value)
+s_first(const char *path, const char *name, void *read, const void *write)
 {
-    const crema_table_t *t = table_by_path(table);
-    uint8_t row[CREMA_ROW_BYTES_MAX];
-    hsize_t start = 0, one = 1;
+    hsize_t start[2] = {0}, one[2] = {1, 1};
     hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
-    hid_t dataset = H5Dopen2(file, table, H5P_DEFAULT), type = H5Dget_type(dataset);
-    hid_t space = H5Dget_space(dataset), memory = H5Screate_simple(1, &one, NULL);
-    H5Sselect_hyperslab(space, H5S_SELECT_SET, &start, NULL, &one, NULL);
-    assert_true(H5Dread(dataset, type, memory, space, H5P_DEFAULT, row) >= 0);
-    cell_set(t, row, column, value);
-    assert_true(H5Dwrite(dataset, type, memory, space, H5P_DEFAULT, row) >= 0);
+    hid_t dataset = H5Dopen2(file, name, H5P_DEFAULT), type = H5Dget_type(dataset);
+    hid_t space = H5Dget_space(dataset), memory = H5Screate(H5S_SCALAR);
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, one, NULL);
+    assert_true((write ? H5Dwrite(dataset, type, memory, space, H5P_DEFAULT, write)
+                       : H5Dread(dataset, type, memory, space, H5P_DEFAULT, read)) >= 0);
     H5Sclose(memory);
     H5Sclose(space);
     H5Tclose(type);
     H5Dclose(dataset);
     H5Fclose(file);
+}
+
+static void
+s_poke(const char *path, const char *table, const char *column, int64_t value)
+{
+    uint8_t row[CREMA_ROW_BYTES_MAX];
+    s_first(path, table, row, NULL);
+    cell_set(table_by_path(table), row, column, value);
+    s_first(path, table, NULL, row);
 }
 
 static void
@@ -85,19 +92,9 @@ must_find_values_of_the_grid_that_were_changed(void **state)
         const int64_t time_ns = 1;
         const char *worker = "somebody else";
         const void *values[] = {&real, &time_ns, &worker};
-        hsize_t start[2] = {0}, one[2] = {1, 1};
         unlink(file);
         sealed_make(dir, file);
-        hid_t h5 = H5Fopen(file, H5F_ACC_RDWR, H5P_DEFAULT);
-        hid_t dataset = H5Dopen2(h5, paths[k], H5P_DEFAULT), space = H5Dget_space(dataset);
-        hid_t type = H5Dget_type(dataset), memory = H5Screate(H5S_SCALAR);
-        H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, one, NULL);
-        assert_true(H5Dwrite(dataset, type, memory, space, H5P_DEFAULT, values[k]) >= 0);
-        H5Sclose(memory);
-        H5Tclose(type);
-        H5Sclose(space);
-        H5Dclose(dataset);
-        H5Fclose(h5);
+        s_first(file, paths[k], NULL, values[k]);
         assert_int_equal(sealed_findings(file, "the values of /grid do not match sha256_grid"), 1);
     }
     unlink(file);

@@ -113,6 +113,23 @@ must_flag_what_it_cut_and_keep_it_whole(void **state)
     sink_dict_destroy(&dict);
 }
 
+/* sink_dict writes the columns that all of them have by their place. */
+static void
+must_find_the_common_columns_in_their_places(void **state)
+{
+    (void)state;
+    for (int i = 0; i <= CREMA_DICT_COUNT; i++) {
+        const crema_table_t *t = crema_table(crema_dict_table((crema_dict_t)i));
+        const crema_column_t *last = &t->columns[t->n_columns - 1];
+        assert_string_equal(t->columns[0].name, "id");
+        assert_string_equal(t->columns[1].name, i == CREMA_DICT_STREAM ? "uuid" : "name");
+        assert_string_equal(last[-1].name, "truncated");
+        assert_int_equal(last[-1].type, CREMA_T_U8);
+        assert_string_equal(last->name, "hash");
+        assert_int_equal(last->type, CREMA_T_I64);
+    }
+}
+
 static void
 must_give_each_change_once_in_runs_of_neighbours(void **state)
 {
@@ -190,6 +207,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(must_know_when_two_entries_are_the_same),
         cmocka_unit_test(must_flag_what_it_cut_and_keep_it_whole),
+        cmocka_unit_test(must_find_the_common_columns_in_their_places),
         cmocka_unit_test(must_give_each_change_once_in_runs_of_neighbours),
         cmocka_unit_test(must_learn_from_later_entries),
         cmocka_unit_test(must_keep_what_is_known_of_a_file),
