@@ -95,19 +95,20 @@ def unhook(run_id: str) -> dict[str, str]:
                 _undo.pop()()
     if run is None:
         return {}
-    found = {PROCESSED: str(run.processed)} if run.processed else {}
+    names = {
+        DROPPED: run.dropped,
+        REPEATED: run.repeated,
+        DIRECT: run.direct,
+        INNER: run.inner,
+        FAILED: run.failed,
+    }
+    found = {attribute: _listed(of) for attribute, of in names.items() if of}
+    if run.processed:
+        found[PROCESSED] = str(run.processed)
     if run.dropped:
-        found[DROPPED] = _listed(run.dropped)
         found["coffea.n_dropped_files"] = str(len(run.dropped))
     if run.repeated:
-        found[REPEATED] = _listed(run.repeated)
         found["coffea.computed_once"] = str(run.computed_once)
-    if run.direct:
-        found[DIRECT] = _listed(run.direct)
-    if run.inner:
-        found[INNER] = _listed(run.inner)
-    if run.failed:
-        found[FAILED] = _listed(run.failed)
     return found
 
 

@@ -204,7 +204,9 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, list):
-            raise RunFileError(f"{self.path} is damaged: its attribute {attribute} is no JSON list")
+            raise RunFileError(
+                f"{self.path} is damaged: its attribute {attribute} is not a JSON list"
+            )
         return found
 
     def summary(self) -> dict[str, float]:

@@ -148,7 +148,7 @@ class Replay:
 
     def _simulate(self, chunks: Chunks, threads: int, source: float) -> tuple[float, float]:
         each, warm_s = self.base.each, self.base.warm_s
-        threads = min(threads, len(chunks.cpu_s) + 1)  # one without a chunk shows the tail
+        threads = min(threads, len(chunks.cpu_s) + 1)  # the last one has no chunk: the tail
         return simulate(chunks, threads, each=each, warm_s=warm_s, source=source)
 
     def _must_have_cores(self, n: int, wanted: float, cores: float) -> None:

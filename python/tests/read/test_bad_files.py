@@ -163,8 +163,8 @@ def test_the_command_itself_says_it_on_standard_error(files):
 @pytest.mark.parametrize(
     ("attribute", "value", "words"),
     [
-        ("verdict_reasons", "{}", "verdict_reasons is no JSON list"),
-        ("verdict_notes", "[" * 5000, "verdict_notes is no JSON list"),
+        ("verdict_reasons", "{}", "verdict_reasons is not a JSON list"),
+        ("verdict_notes", "[" * 5000, "verdict_notes is not a JSON list"),
         ("t_run_start_ns", "soon", "t_run_start_ns is not an integer"),
         ("t_run_end_ns", [1, 2], "t_run_end_ns is not an integer"),
     ],
