@@ -62,6 +62,7 @@ sink_activity_take(sink_activity_t *self, const sink_activity_key_t *key, int64_
         previous->t_ns = t_known_ns;
     *ret_t0_ns = baseline ? t1_ns : previous->t_ns;
     *ret_value = baseline ? 0 : total - previous->total;
-    *previous = (previous_t){total, t1_ns};
+    if (!isnan(total))
+        *previous = (previous_t){total, t1_ns};
     return CREMA_OK;
 }

@@ -7,6 +7,7 @@
 
 #define COUNT_BELOW ((int64_t)1 << 40)
 #define BYTES_BELOW ((int64_t)1 << 50)
+#define UNKNOWN_REAL 0x7FF8000000000000 /* NaN */
 
 int64_t
 sink_bound_time_ns(int64_t t_ns)
@@ -26,24 +27,49 @@ sink_bound_of(const crema_table_t *table)
 {
     static const struct {
         const char *units;
-        int64_t below, unknown;
-    } kinds[] = {{"ns", SINK_BOUND_TIME_NS, 0}, {"count", COUNT_BELOW, -1}, {"B", BYTES_BELOW, -1}};
+        crema_type_t type;
+        int64_t from, below, unknown;
+    } kinds[] = {
+        {"ns", CREMA_T_I64, 0, SINK_BOUND_TIME_NS, 0},
+        {"count", CREMA_T_I64, 0, COUNT_BELOW, -1},
+        {"B", CREMA_T_I64, 0, BYTES_BELOW, -1},
+        {"s", CREMA_T_F64, 0, COUNT_BELOW, 0},
+        {"%", CREMA_T_F64, 0, COUNT_BELOW, 0},
+        {"1", CREMA_T_F64, 0, COUNT_BELOW, 0},
+        {"unit_id", CREMA_T_F64, -SINK_BOUND_TIME_NS, SINK_BOUND_TIME_NS, 0},
+    };
     sink_bound_t self = {0};
     for (size_t i = 0; i < table->n_columns; i++) {
         const crema_column_t *column = &table->columns[i];
-        if (column->type != CREMA_T_I64 || column->size == 0 || column->origin == CREMA_FROM_SINK)
+        const bool is_users = table->id == CREMA_TABLE_CUSTOM && column->type == CREMA_T_F64;
+        if (column->size == 0 || column->origin == CREMA_FROM_SINK || is_users)
             continue;
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-            if (strcmp(column->units, kinds[k].units) != 0)
+            if (column->type != kinds[k].type || strcmp(column->units, kinds[k].units) != 0)
                 continue;
             assert(self.n < sizeof self.columns / sizeof *self.columns);
+            const bool is_sample =
+                table->id == CREMA_TABLE_WORKER_SAMPLES && column->type == CREMA_T_I64;
             self.columns[self.n].column = (uint8_t)i;
-            self.columns[self.n].below =
-                table->id == CREMA_TABLE_WORKER_SAMPLES ? SINK_BOUND_TIME_NS : kinds[k].below;
+            self.columns[self.n].real = column->type == CREMA_T_F64;
+            self.columns[self.n].from = kinds[k].from;
+            self.columns[self.n].below = is_sample ? SINK_BOUND_TIME_NS : kinds[k].below;
             self.columns[self.n++].unknown = kinds[k].unknown;
         }
     }
     return self;
+}
+
+static void
+s_bound_reals(uint8_t *at, size_t row_bytes, size_t n, double from, double below)
+{
+    for (size_t r = 0; r < n; r++, at += row_bytes) {
+        const uint64_t bits = crema_get_u64(at);
+        double value;
+        memcpy(&value, &bits, sizeof value);
+        if (!(value >= from && value < below))
+            crema_put_u64(at, UNKNOWN_REAL);
+    }
 }
 
 void
@@ -51,10 +77,15 @@ sink_bound_rows(const sink_bound_t *self, const crema_table_t *table, uint8_t *r
 {
     const size_t row_bytes = crema_table_row_bytes(table);
     for (uint8_t i = 0; i < self->n; i++) {
+        const int64_t from = self->columns[i].from, below = self->columns[i].below;
         uint8_t *at = rows + crema_table_offset(table, self->columns[i].column);
+        if (self->columns[i].real) {
+            s_bound_reals(at, row_bytes, n, (double)from, (double)below);
+            continue;
+        }
         for (size_t r = 0; r < n; r++, at += row_bytes) {
             int64_t value = (int64_t)crema_get_u64(at);
-            if (value < 0 || value >= self->columns[i].below)
+            if (value < from || value >= below)
                 crema_put_u64(at, (uint64_t)self->columns[i].unknown);
         }
     }

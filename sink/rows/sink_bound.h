@@ -2,10 +2,12 @@
  * cannot overflow. Pure: numbers in, numbers out.
  *
  * A point in time lies within [0, 2^62) ns (until the year 2116); a count is below 2^40, bytes
- * below 2^50; counters of hosts and processes, which are only subtracted, below 2^62. */
+ * below 2^50; counters of hosts and processes, which are only subtracted, below 2^62; seconds and
+ * shares are below 2^40, totals of activities within +-2^62. Values of a user's own metrics stay. */
 #ifndef SINK_BOUND_H
 #define SINK_BOUND_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,7 +26,8 @@ typedef struct {
     uint8_t n;
     struct {
         uint8_t column;
-        int64_t below; /* 0 <= value < below, otherwise `unknown` */
+        bool real;           /* otherwise an integer */
+        int64_t from, below; /* from <= value < below, otherwise `unknown`, or NaN if real */
         int64_t unknown;
     } columns[16];
 } sink_bound_t;

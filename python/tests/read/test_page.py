@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import html.parser
 import json
@@ -80,7 +81,34 @@ def test_every_figure_is_there_or_says_why_not(page):
     for name, entry in REGISTRY.items():
         if name == entry.name and not entry.across and name not in names:
             assert entry.question in text, name
+    assert "cannot be drawn" not in text
     assert {"waterfall", "timeline", "task_stream", "chunk_wall", "completeness"} <= names
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
+def test_impossible_numbers_cost_the_pictures_that_show_them(measured, tmp_path, value, caplog):
+    path = shutil.copy(measured.path, tmp_path / "impossible.h5")
+    with h5py.File(path, "a") as f:
+        f.visititems(functools.partial(_fill_reals, value=value))
+    page = Page(write_report(path).read_text(encoding="utf-8"))
+    drawn = {attrs["data-name"] for tag, attrs in page.elements if tag == "figure"}
+    assert {"timeline", "task_stream", "completeness"} <= drawn
+    said = " ".join(" ".join(page.text).split())
+    failed = {record.args[0] for record in caplog.records if "cannot be drawn" in record.msg}
+    assert len(failed) <= 4
+    for name in failed:
+        assert f"{REGISTRY[name].question} it cannot be drawn: " in said
+
+
+def _fill_reals(_, dataset, value):
+    """All reals of a dataset, or all in columns of a table."""
+    if isinstance(dataset, h5py.Dataset) and dataset.size:
+        values = dataset[()]
+        names = [n for n in dataset.dtype.names or () if dataset.dtype[n].kind == "f"]
+        for name in names:
+            values[name] = value
+        if names or dataset.dtype.kind == "f":
+            dataset[...] = values if names else value
 
 
 def test_the_waterfall_has_a_drawing_that_fits_a_telephone(measured, page):

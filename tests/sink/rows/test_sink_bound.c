@@ -1,4 +1,6 @@
 /* sink_bound: what honest writers send stays, everything else becomes unknown. */
+#include <math.h>
+
 #include "cell.h"
 #include "must.h"
 #include "sink_bound.h"
@@ -66,6 +68,45 @@ must_bound_times_counts_and_bytes_but_no_hashes(void **state)
     }
 }
 
+static void
+must_bound_reals_but_no_metrics_of_users(void **state)
+{
+    (void)state;
+    const struct {
+        crema_table_id_t table;
+        const char *column;
+        double value;
+        bool stays;
+    } cases[] = {
+        {CREMA_TABLE_CHUNKS, "cpu_s", 0, true},
+        {CREMA_TABLE_CHUNKS, "cpu_s", 1e12, true},
+        {CREMA_TABLE_CHUNKS, "cpu_s", 1.1e12, false},
+        {CREMA_TABLE_CHUNKS, "wall_s", -1e-9, false},
+        {CREMA_TABLE_CHUNKS, "open_s", (double)INFINITY, false},
+        {CREMA_TABLE_CHUNKS, "gc_s", (double)NAN, false},
+        {CREMA_TABLE_WORKER_SAMPLES, "cpu_pct", 1e300, false},
+        {CREMA_TABLE_WORKER_SAMPLES, "cpu_pct", 12800, true},
+        {CREMA_TABLE_ACTIVITIES, "total", -3, true},
+        {CREMA_TABLE_ACTIVITIES, "total", 5e18, false},
+        {CREMA_TABLE_ACTIVITIES, "total", -(double)INFINITY, false},
+        {CREMA_TABLE_CUSTOM, "value", (double)INFINITY, true},
+        {CREMA_TABLE_CUSTOM, "value", -1e300, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const crema_table_t *t = crema_table(cases[i].table);
+        const sink_bound_t bound = sink_bound_of(t);
+        uint8_t rows[2 * CREMA_ROW_BYTES_MAX]; /* the second of two */
+        uint8_t *row = rows + crema_table_row_bytes(t);
+        crema_row_clear(t, rows);
+        crema_row_clear(t, row);
+        cell_set_real(t, row, cases[i].column, cases[i].value);
+        sink_bound_rows(&bound, t, rows, 2);
+        double found = cell_real(t, row, cases[i].column);
+        if (cases[i].stays ? found != cases[i].value : !isnan(found))
+            fail_msg("%s: %g became %g", cases[i].column, cases[i].value, found);
+    }
+}
+
 int
 main(void)
 {
@@ -73,6 +114,7 @@ main(void)
         cmocka_unit_test(must_know_what_can_be_a_time),
         cmocka_unit_test(must_add_up_to_the_largest),
         cmocka_unit_test(must_bound_times_counts_and_bytes_but_no_hashes),
+        cmocka_unit_test(must_bound_reals_but_no_metrics_of_users),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import logging
 import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..plots import Plot
+
+logger = logging.getLogger("crema")
 
 WIDTH_INCHES = 9.0
 NARROW_INCHES = 4.4  # a telephone's, at the same size of text
@@ -16,7 +19,7 @@ _FONT = re.compile(r"(?:(\w+) )?([\d.]+)px (.*)")
 
 
 def draw(entry: Plot, of: Any, *, inches: float = WIDTH_INCHES) -> tuple[str, str]:
-    """Draw a picture as an SVG element, or return the reason why there is nothing to draw.
+    """Draw a picture as an SVG element, or return the reason why there is nothing to draw or an error stopped it.
 
     Parameters
     ----------
@@ -34,6 +37,17 @@ def draw(entry: Plot, of: Any, *, inches: float = WIDTH_INCHES) -> tuple[str, st
     str
         Why there is nothing to draw, empty if there is.
     """
+    kind = "wide" if inches == WIDTH_INCHES else "narrow"
+    try:
+        svg, empty = _drawn(entry, of, inches)
+    except Exception as error:  # values that no sink writes must not cost the other pictures
+        logger.warning("crema: the picture %s cannot be drawn", entry.name, exc_info=True)
+        return "", f"it cannot be drawn: {type(error).__name__}: {error}"
+    return (_plain(svg, entry, kind) if svg else ""), empty
+
+
+def _drawn(entry: Plot, of: Any, inches: float) -> tuple[str, str]:
+    """The picture as matplotlib writes it, or why there is nothing to draw."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import TightLayoutEngine
@@ -42,16 +56,14 @@ def draw(entry: Plot, of: Any, *, inches: float = WIDTH_INCHES) -> tuple[str, st
         figure = Figure(figsize=(inches, entry.height), layout="none")
         ax = figure.add_subplot()
         entry.draw(of, ax)
-        empty = getattr(ax, "crema_empty", "")
-        if empty:
+        if empty := getattr(ax, "crema_empty", ""):
             return "", empty
         # Once, and not as an engine of the figure: savefig would draw all of it twice for that.
         TightLayoutEngine(pad=0.4).execute(figure)
         out = io.StringIO()
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(out, format="svg", transparent=True, metadata=nothing, dpi=110)
-    kind = "wide" if inches == WIDTH_INCHES else "narrow"
-    return _plain(out.getvalue(), entry, kind), ""
+    return out.getvalue(), ""
 
 
 def standalone(svg: str) -> str:

@@ -68,6 +68,8 @@ def waterfall(run: RunFile, ax: Axes) -> None:
     """
     rows = sorted(run.rows("summary/waterfall"), key=lambda row: row.rank)
     capacity_s = sum(row.thread_seconds for row in rows)
+    if not math.isfinite(capacity_s):
+        raise NothingToDrawError("not all thread-seconds of this run are known")
     large = [row for row in rows if _is_large(row)]
     small = [row.category for row in rows if not _is_large(row)]
     wide = ax.get_window_extent().width / ax.figure.dpi  # inches
