@@ -12,8 +12,6 @@
 #include "sink_scratch.h"
 #include "sink_sort.h"
 
-#define METRIC_CACHED "crema.cached_chunks"
-
 double
 sink_chunk_s(const sink_chunk_t *chunk)
 {
@@ -61,15 +59,6 @@ s_take_chunks(sink_facts_t *self, const sink_rows_t *rows)
     }
     self->n_chunks = n;
     return CREMA_OK;
-}
-
-/* The hook counts cached chunks in /custom, one per row. */
-static void
-s_count_cached(sink_facts_t *self, const sink_rows_t *rows, sink_dict_t *dict)
-{
-    uint32_t metric = sink_dict_find(dict, CREMA_DICT_METRIC, METRIC_CACHED);
-    for (size_t i = 0; metric != SINK_DICT_NONE && i < sink_rows_count(rows); i++)
-        self->n_cached += ((crema_custom_row_t *)sink_rows_at(rows, i))->metric_id == metric;
 }
 
 /* ---- tasks, and which of them were chunks */
@@ -441,8 +430,11 @@ sink_facts_begin(const sink_tables_t *tables, const sink_decoder_t *run, sink_fa
 crema_err_t
 sink_facts_take_chunks(sink_facts_t *self, const sink_tables_t *tables, const sink_decoder_t *run)
 {
-    s_count_cached(self, sink_tables_rows(tables, CREMA_TABLE_CUSTOM), sink_decoder_dict(run));
-    return s_take_chunks(self, sink_tables_rows(tables, CREMA_TABLE_CHUNKS));
+    crema_err_t err = s_take_chunks(self, sink_tables_rows(tables, CREMA_TABLE_CHUNKS));
+    return err != CREMA_OK
+               ? err
+               : sink_facts_count_cached(self, sink_tables_rows(tables, CREMA_TABLE_CUSTOM),
+                                         sink_decoder_dict(run));
 }
 
 crema_err_t

@@ -16,14 +16,19 @@ typedef struct {
     int64_t chunks, events;
 } sink_dropped_t;
 
-/* Number of chunks in coffea's report, or in its results if that is more; -1: neither is known. */
-int64_t sink_input_reported(const sink_decoder_t *run);
+typedef struct {
+    int64_t reported, recorded; /* chunks of the analysis; reported > recorded: some are missing */
+    sink_dropped_t *dropped;    /* by file; none if the analysis raised an exception, which already
+                                   accounts for every failed chunk */
+    size_t n_dropped;
+} sink_input_t;
 
-/* *ret_seen: chunks with an attempt, counted per pass, plus chunks from the user's checkpointer.
- * *ret_dropped: *ret_n entries by file, which the caller frees; none if the analysis raised an
- * exception, which already accounts for every failed chunk. */
-CREMA_MUST_CHECK crema_err_t sink_input_new(const sink_facts_t *facts, const sink_decoder_t *run,
-                                            int64_t *ret_seen, sink_dropped_t **ret_dropped,
-                                            size_t *ret_n);
+/* Chunks are counted per pass. Coffea's report also has those that failed, its results have not:
+ * whichever misses more decides. Chunks from the user's checkpointer are recorded, and results that
+ * Dask kept from earlier. Chunks that began while a Runner was called that ended without a result are
+ * not, since neither counts them; unless no plugin counted what Dask kept of them for later calls. */
+CREMA_MUST_CHECK crema_err_t sink_input_take(sink_input_t *self, const sink_facts_t *facts,
+                                             const sink_decoder_t *run);
+void sink_input_clear(sink_input_t *self);
 
 #endif

@@ -144,32 +144,31 @@ s_take_unopened(sink_verdict_t *self, const sink_decoder_t *run)
     return err;
 }
 
-/* Reports chunks that coffea counted, in its report or its results, and that were not recorded, and files whose chunks it
- * dropped. */
+/* Reports chunks that coffea counted, in its report or its results, and that were not recorded, and
+ * files whose chunks it dropped. */
 static crema_err_t
 s_take_input(sink_verdict_t *self, const sink_decoder_t *run, const sink_facts_t *facts)
 {
-    int64_t reported = sink_input_reported(run), seen;
-    sink_dropped_t *dropped;
-    size_t n;
-    crema_err_t err = sink_input_new(facts, run, &seen, &dropped, &n);
-    if (err == CREMA_OK && reported > seen) {
+    sink_input_t input;
+    crema_err_t err = sink_input_take(&input, facts, run);
+    if (err == CREMA_OK && input.reported > input.recorded) {
         err = sink_reasons_add(
-            self->reasons, "chunks_unseen", "run", (uint64_t)(reported - seen),
+            self->reasons, "chunks_unseen", "run", (uint64_t)(input.reported - input.recorded),
             "coffea reports %lld chunks, of which %lld were recorded: the logs of their processes "
             "say why not; a Runner in another process needs checkpointer=mc.checkpointer",
-            (long long)reported, (long long)seen);
+            (long long)input.reported, (long long)input.recorded);
     }
-    for (size_t i = 0; i < n && err == CREMA_OK; i++) {
-        const char *file = sink_dict_text(sink_decoder_dict(run), CREMA_DICT_FILE, dropped[i].file);
+    for (size_t i = 0; i < input.n_dropped && err == CREMA_OK; i++) {
+        const sink_dropped_t *of = &input.dropped[i];
+        const char *file = sink_dict_text(sink_decoder_dict(run), CREMA_DICT_FILE, of->file);
         err = sink_reasons_add(
             self->notes, CREMA_NOTE_INPUT_DROPPED, file[0] ? file : "unknown file",
-            (uint64_t)dropped[i].events,
+            (uint64_t)of->events,
             "%lld events of this file are not in the result: %lld of its chunks failed, and "
             "coffea continued without them",
-            (long long)dropped[i].events, (long long)dropped[i].chunks);
+            (long long)of->events, (long long)of->chunks);
     }
-    free(dropped);
+    sink_input_clear(&input);
     return err;
 }
 

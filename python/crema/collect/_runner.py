@@ -24,12 +24,54 @@ from typing import Any
 from ..hook import _attempts
 from ..hook.chunks import ChunkHook
 from ..read._notes import DIRECT, FAILED, INNER, REPEATED
+from . import _window
 
 logger = logging.getLogger("crema")
 
 DROPPED = "coffea.dropped_files"
 PROCESSED = "coffea.processed_chunks"
+WITHOUT_RESULT = "coffea.without_result_ns"
 _TEXT_BYTES = 4000  # limit for all names together
+_MAX_SPANS = 100
+
+
+class _Calls:
+    """When chunks began that are in no result: from the start of a call that failed to that of the next call.
+
+    Of calls at the same time it is not known which began a chunk: these count as if all had a result.
+    """
+
+    def __init__(self) -> None:
+        self._spans: list[list[int]] = []  # start and end of each; the last may have no end yet
+        self._open = 0
+        self._start_ns = 0
+        self._failed = self._alone = False
+
+    def begin(self) -> None:
+        now_ns = _window.passed_ns()
+        if self._spans and len(self._spans[-1]) == 1:
+            self._spans[-1].append(now_ns)
+        self._alone = self._open == 0
+        if self._alone:
+            self._start_ns, self._failed = now_ns, False
+        self._open += 1
+
+    def failed(self) -> None:
+        self._failed = True
+
+    def end(self) -> None:
+        self._open -= 1
+        if self._open or not self._alone or not self._failed:
+            return
+        if self._spans and self._spans[-1][1] == self._start_ns:
+            self._spans[-1].pop()
+        elif len(self._spans) < _MAX_SPANS:
+            self._spans.append([self._start_ns])
+
+    def without_result_ns(self, began_ns: int) -> list[int]:
+        """Start and end of each span, from `began_ns` on."""
+        times = [t_ns - began_ns for span in self._spans for t_ns in span]
+        return times if len(times) % 2 == 0 else [*times, _window.passed_ns() - began_ns]
 
 
 class _Run:
@@ -53,6 +95,7 @@ class _Run:
         self.inner: set[str] = set()  # ids of runs inside its block that recorded a Runner
         self.processed = 0  # chunks in the results of its Runners
         self.failed: set[str] = set()  # exceptions that its Runners raised or returned
+        self.calls = _Calls()
 
 
 _runs: dict[str, _Run] = {}  # being recorded, in order of their start
@@ -86,7 +129,7 @@ def hook(
             _replace_all()
 
 
-def unhook(run_id: str) -> dict[str, str]:
+def unhook(run_id: str, window: _window.Window | None = None) -> dict[str, str]:
     """Undo `hook` when no other run needs it, and return the notes as attributes. May be called again."""
     with _lock:
         run = _runs.pop(run_id, None)
@@ -109,6 +152,8 @@ def unhook(run_id: str) -> dict[str, str]:
         found["coffea.n_dropped_files"] = str(len(run.dropped))
     if run.repeated:
         found["coffea.computed_once"] = str(run.computed_once)
+    if window is not None and (times := run.calls.without_result_ns(window.began_ns)):
+        found[WITHOUT_RESULT] = json.dumps(times)
     return found
 
 
@@ -173,23 +218,41 @@ def _replace(owner: Any, name: str, make: Callable[[Callable], Callable]) -> Non
 def _with_checkpointer(original: Callable) -> Callable:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         recorded = _recorded(self)
-        try:
-            with _inside_coffea():
-                result = original(recorded, *args, **kwargs)
-        except BaseException as error:
-            _note_failed(recorded, error)
-            raise
-        if type(result).__name__ == "Err" and getattr(result, "value", None) is None:
-            _note_failed(recorded, getattr(result, "_exception", result))
+        with _noting_call(recorded) as failed, _inside_coffea():
+            result = original(recorded, *args, **kwargs)
+            if type(result).__name__ == "Err" and getattr(result, "value", None) is None:
+                failed(getattr(result, "_exception", result))
         return result
 
     return call
 
 
-def _note_failed(runner: Any, error: Any) -> None:
+@contextlib.contextmanager
+def _noting_call(runner: Any) -> Iterator[Callable[[Any], None]]:
+    """Note a call of a Runner; yields what notes the error that it ended with in place of a result."""
+    run = None
     with contextlib.suppress(Exception):
-        if run := _of_checkpointer(runner):
+        if not _in_coffea.get():  # else a part of the call around it
+            run = _of_checkpointer(runner)
+    if run is None:
+        yield lambda error: None
+        return
+
+    def failed(error: Any) -> None:
+        with _lock:
             run.failed.add(type(error).__name__)
+            run.calls.failed()
+
+    with _lock:
+        run.calls.begin()
+    try:
+        yield failed
+    except BaseException as error:
+        failed(error)
+        raise
+    finally:
+        with _lock:
+            run.calls.end()
 
 
 def _counting_processed(original: Callable) -> Callable:
@@ -207,6 +270,8 @@ def _counting_processed(original: Callable) -> Callable:
 def _count_processed(runner: Any, result: Any) -> None:
     """Note how many chunks are in a result: as many must be in the run file."""
     checkpointer = getattr(runner, "checkpointer", None)
+    if type(result).__name__ == "Ok":
+        result = result.value
     processed = result.get("processed") if isinstance(result, dict) else None
     if isinstance(checkpointer, ChunkHook) and isinstance(processed, set):
         with _lock:

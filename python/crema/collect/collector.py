@@ -360,7 +360,7 @@ class MetricsCollector(RunView):
         """Undo `_begin_block`; returns the end time of the block."""
         self._recorder_pid = 0
         t_end_ns = self._window.end_ns()
-        self._report |= _runner.unhook(self._config.run_id) | self._window.attributes()
+        self._report |= _runner.unhook(self._config.run_id, self._window) | self._window.notes()
         with contextlib.suppress(ValueError):  # entered in another context, a cell of a notebook
             self._marks.close()
         for display in self._displays:

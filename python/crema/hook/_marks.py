@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import Any
 
 from . import _records
 from ._config import HookConfig
 
+# States of a task on the scheduler that has been computed, or is to be, for somebody.
+_KEPT = frozenset(("memory", "processing", "waiting", "queued", "no-worker"))
+_KEPT_MAX = 100_000  # at once: more would hold up the scheduler for seconds
 _DONE = frozenset(("memory", "error", "erred", "released", "forgotten"))
 
 
@@ -27,6 +30,48 @@ def mark_earlier(tasks: Iterable[Any]) -> None:
     for task in tasks:
         if task.state not in _DONE and _is_unmarked(task.annotations):
             task.annotations = {**(task.annotations or {}), _records.MARK_RUN: ""}
+
+
+def of(client: str, number: int) -> dict[str, Any]:
+    """Annotations of a task of this submission."""
+    return {_records.MARK_SUBMISSION: (client, number)}
+
+
+def submitted(
+    known: Mapping[Hashable, Any],
+    tasks: Iterable[Hashable],
+    wanted: Collection[Hashable],
+    client: str,
+    number: int,
+) -> list[Hashable]:
+    """Mark tasks of a submission, and return those that Dask does not compute again for it: of `wanted`, and what they are made of.
+
+    Tasks keep their first mark: Dask already knows them and recomputes what it has lost.
+    """
+    mark = of(client, number)
+    kept = []
+    for key in tasks:
+        task = known.get(key)
+        if task is None:
+            continue
+        if not task.annotations:
+            task.annotations = mark.copy()
+        elif _records.MARK_SUBMISSION not in task.annotations:
+            task.annotations = task.annotations | mark
+        elif getattr(task, "state", "") in _KEPT and key in wanted:
+            kept.append(task)
+    return _with_dependencies(kept)
+
+
+def _with_dependencies(tasks: list[Any]) -> list[Hashable]:
+    """Keys of these tasks and of all that they depend on, at most `_KEPT_MAX`."""
+    found = {task.key: None for task in tasks}
+    while tasks and len(found) < _KEPT_MAX:
+        for task in tasks.pop().dependencies:
+            if task.key not in found:
+                found[task.key] = None
+                tasks.append(task)
+    return list(found)
 
 
 def _is_unmarked(annotations: Any) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import sys
-import time
 from collections.abc import Hashable, Mapping
 from typing import Any
 
@@ -127,17 +126,7 @@ def note_cached(recorder: _recorder.Recorder | None) -> None:
     if recorder is None:
         return
     try:
-        stream = recorder.stream
-        unit = stream.name(_records.UNIT, "count")
-        row = _records.CUSTOM.row(
-            t_ns=time.time_ns(),
-            value=1.0,
-            metric_id=stream.name(_records.METRIC, "crema.cached_chunks", "", unit),
-            unit_id=unit,
-            worker_id=recorder.worker_id,
-            kind=_records.CUSTOM.label("kind", "increment"),
-        )
-        stream.rows(_records.CUSTOM, [row])
+        recorder.count("crema.cached_chunks")
     except Exception:
         recorder.trouble("a chunk of the checkpointer")
 

@@ -12,17 +12,16 @@ import contextlib
 import logging
 import time
 import weakref
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from typing import Any
 
 from distributed import SchedulerPlugin
 
-from . import _abandoned, _lost, _messages, _recorder, _records, _seen, _travel, _writers
+from . import _abandoned, _lost, _marks, _messages, _recorder, _records, _seen, _travel, _writers
 from ._agent import AgentKeeper, key_event, key_topic
 from ._broker import Broker
 from ._config import HookConfig
 from ._dask import or_else, text
-from ._marks import mark_earlier
 from ._records import MEMBERSHIP, TASK_EVENTS
 from ._reports import ANSWERS, END, of_answer
 from ._way import Way
@@ -163,8 +162,8 @@ class SchedulerHook(SchedulerPlugin):
     ) -> None:
         """A client submitted tasks, not yet assigned to workers: mark them with the client and the submission."""
         if self._follower is not None:
-            stimulus = kwargs.get("stimulus_id")
-            self._follower.guarded(self._follower.submitted, client, tasks, stimulus)
+            stimulus, wanted = kwargs.get("stimulus_id"), kwargs.get("keys", ())
+            self._follower.guarded(self._follower.submitted, client, tasks, wanted, stimulus)
 
     def remove_client(self, scheduler: Any, client: str) -> None:
         """A client left; if it is the run's, it has not finished the run, or this plugin would be gone."""
@@ -291,7 +290,7 @@ class _Follower:
         self._agent = None
         if config.serves():
             self._agent = AgentKeeper(config, self._recorder.directory, self._announce_key)
-        self._read("task_events.side", lambda: mark_earlier(scheduler.tasks.values()), None)
+        self._read("task_events.side", lambda: _marks.mark_earlier(scheduler.tasks.values()), None)
         here: list[str] = []
         for what in ("membership", "worker_samples.occupancy_s", "worker_samples.processing"):
             here = self._read(what, lambda: list(scheduler.workers), here)
@@ -319,23 +318,22 @@ class _Follower:
 
     # ---------------------------------------------------------------- what is submitted
 
-    def submitted(self, client: str, tasks: Iterable[Hashable], stimulus: str | None) -> None:
-        """Mark submitted tasks. They keep their first mark: Dask already knows them and recomputes what it has lost."""
+    def submitted(
+        self,
+        client: str,
+        tasks: Iterable[Hashable],
+        wanted: Collection[Hashable],
+        stimulus: str | None,
+    ) -> None:
+        """Mark submitted tasks; note those whose results Dask has from earlier."""
         number = _records.hash64(stimulus or time.time_ns()) & 0x7FFFFFFF
-        mark = {_records.MARK_SUBMISSION: (client, number)}
 
-        def put() -> None:
-            known = self._scheduler.tasks
-            for key in tasks:
-                task = known.get(key)
-                if task is None:
-                    continue
-                if not task.annotations:
-                    task.annotations = mark.copy()
-                elif _records.MARK_SUBMISSION not in task.annotations:
-                    task.annotations = task.annotations | mark
+        def put() -> list[Hashable]:
+            return _marks.submitted(self._scheduler.tasks, tasks, wanted, client, number)
 
-        self._read("chunks.submission_key", put, None)
+        kept = self._read("chunks.submission_key", put, [])
+        if kept and not _marks.is_foreign(self._recorder.config, _marks.of(client, number)):
+            self._recorder.count("crema.kept_tasks", map(_records.hash64, kept))
 
     # ---------------------------------------------------------------- membership
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import math
@@ -90,6 +91,35 @@ def test_the_same_input_twice_counts_twice(client, fileset, tmp_path, name):
     assert math.isnan(metrics["closure_events_chunks_vs_report"])  # one report, two passes
 
 
+@pytest.mark.parametrize("all_futures", [True, False])
+def test_results_that_dask_still_has_are_not_missing(
+    client, fileset, tmp_path, monkeypatch, all_futures
+):
+    """The same input again while futures of the first call live, of its chunks or of their sum only: coffea counts both."""
+    held, submit = [], client.map
+
+    def hold(*args, **options):
+        held[:] = [*(held if all_futures else []), submit(*args, **options)]
+        return held[-1]
+
+    monkeypatch.setattr(client, "map", hold)
+    with MetricsCollector(client, support.Counter(), output=tmp_path, quiet=True) as mc:
+        for _ in range(2):
+            out, report = analyse(mc, _dask(client), fileset, support.Counter())
+        mc.set_coffea_report(report)
+    assert out["n"] == EVENTS
+    assert mc.verdict == "COMPLETE", mc.reasons
+    with crema.open(mc.path) as run:
+        assert run.attributes["coffea.processed_chunks"] == "18"
+        chunks, counts = run["chunks"], run["custom"]
+    if hasattr(processor, "Ok"):  # keys do not repeat
+        assert len(chunks) == 18
+    else:
+        kept = counts.chunk_id[counts.metric == "crema.kept_tasks"]
+        assert chunks.task_key.isin(kept).any()
+        assert not all_futures or len(chunks) == 9
+
+
 def listed_twice(fileset):
     """The fileset with its first file once more, and that file."""
     path = next(iter(fileset["ds0"]["files"]))
@@ -160,12 +190,31 @@ def test_a_runner_without_the_checkpointer_is_no_complete_run(
 def test_processes_that_record_nothing_make_no_complete_run(fileset, tmp_path, savemetrics):
     """They can tell nobody, but their chunks are in the result."""
     with MetricsCollector(None, support.Counter(), output=tmp_path, quiet=True) as mc:
-        register = _writers.register_path(mc._config.spool_dir(), mc._config.run_id)
-        register.mkdir()  # it cannot be written to
-        executor = EXECUTORS["futures"](None)
-        analyse(mc, executor, fileset, support.Counter(), savemetrics=savemetrics)
-        register.rmdir()
+        analyse_unrecorded(mc, fileset, savemetrics=savemetrics)
     assert mc.verdict == "PARTIAL"
+    assert [(r["code"], r["count"]) for r in mc.reasons] == [("chunks_unseen", 9)]
+
+
+def analyse_unrecorded(mc, fileset, **options):
+    register = _writers.register_path(mc._config.spool_dir(), mc._config.run_id)
+    aside = register.with_suffix(".aside")
+    with contextlib.suppress(FileNotFoundError):
+        register.rename(aside)
+    register.mkdir()  # it cannot be written to
+    result = analyse(mc, EXECUTORS["futures"](None), fileset, support.Counter(), **options)
+    register.rmdir()
+    with contextlib.suppress(FileNotFoundError):
+        aside.rename(register)
+    return result
+
+
+@pytest.mark.skipif(not hasattr(processor, "Ok"), reason="this coffea has no Result types")
+def test_chunks_of_a_result_type_are_missed(fileset, tmp_path):
+    with MetricsCollector(None, support.Counter(), output=tmp_path, quiet=True) as mc:
+        result = analyse_unrecorded(
+            mc, fileset, savemetrics=False, use_result_type=True, skipbadfiles=True
+        )
+    assert result.unwrap()["n"] == EVENTS
     assert [(r["code"], r["count"]) for r in mc.reasons] == [("chunks_unseen", 9)]
 
 
@@ -249,6 +298,51 @@ def test_a_call_without_a_result_is_noted(fileset, tmp_path):
         assert run.notes == mc.notes
         assert run.summary()["num_chunks"] == 7  # six, and one of the call that failed
         assert len(json.loads(run.attributes["coffea.failed_calls"])) == 1
+
+
+class FailsLate(support.Counter):
+    """All chunks of a file but the last."""
+
+    def process(self, events):
+        if events.metadata["entrystart"] >= support.EVENTS - support.CHUNK:
+            raise ValueError("no such jet")
+        return super().process(events)
+
+
+def test_chunks_of_a_call_that_failed_do_not_stand_for_missing_ones(fileset, tmp_path):
+    one = {"ds0": fileset["ds0"]}
+    with MetricsCollector(None, support.Counter(), output=tmp_path, quiet=True) as mc:
+        for _ in range(2):
+            executor = processor.IterativeExecutor(status=False, retries=0)
+            with pytest.raises(Exception, match="no such jet"):
+                analyse(mc, executor, one, FailsLate())
+        analyse_unrecorded(mc, one, savemetrics=False)
+    assert mc.verdict == "PARTIAL"
+    assert [(r["code"], r["count"]) for r in mc.reasons] == [("chunks_unseen", 6)]
+    with crema.open(mc.path) as run:
+        chunks = run["chunks"]
+        assert (chunks.status == "ok").sum() == 4
+        start_ns, end_ns = json.loads(run.attributes["coffea.without_result_ns"])
+        began_ns = chunks.t_start_ns - run.attributes["t_run_start_ns"]
+    assert began_ns.between(start_ns, end_ns).all()
+
+
+def test_what_dask_kept_of_a_call_that_failed_is_not_missing(client, fileset, tmp_path):
+    """A notebook keeps the traceback of a cell that failed, and with it the futures: the next call uses what they have."""
+    held = []
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    instance = support.Flaky(marks, ValueError)
+    with MetricsCollector(client, support.Flaky, output=tmp_path, quiet=True) as mc:
+        try:
+            analyse(mc, processor.DaskExecutor(client, status=False, retries=0), fileset, instance)
+        except Exception as error:
+            held.append(error)
+        out, report = analyse(mc, _dask(client), fileset, instance)
+        mc.set_coffea_report(report)
+    assert out["n"] == EVENTS
+    assert mc.verdict == "COMPLETE", mc.reasons
+    assert held
 
 
 def test_a_wall_clock_that_is_set_changes_no_duration(fileset, tmp_path, monkeypatch):

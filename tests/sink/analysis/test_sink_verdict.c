@@ -440,9 +440,11 @@ s_judge(const char *count, const char *reported, const char *exception, int cach
     s_chunk(w, "mended.root", 2, 7, OK);
     s_chunk(w, "bad.root", 3, 0, ERROR);
     s_chunk(w, "bad.root", 4, 0, ERROR);
-    for (int i = 0; i < cached; i++) {
-        int64_t metric = fixture_name(w, CREMA_DICT_METRIC, "crema.cached_chunks");
+    for (int i = 0; i < abs(cached); i++) {
+        const char *name = cached < 0 ? "crema.kept_tasks" : "crema.cached_chunks";
+        int64_t metric = fixture_name(w, CREMA_DICT_METRIC, name);
         fixture_row(w, CREMA_TABLE_CUSTOM);
+        fixture_set(w, "chunk_id", 7 + i); /* 7 is the task of a chunk */
         fixture_set(w, "t_ns", T(5));
         fixture_real(w, "value", 1);
         fixture_set(w, "metric_id", metric);
@@ -463,13 +465,14 @@ must_miss_chunks_that_coffea_counted(void **state)
     (void)state;
     const struct {
         const char *count, *reported;
-        int cached;
+        int cached;    /* -n: tasks kept by Dask, of which one was a chunk */
         uint64_t want; /* missing */
     } cases[] = {
         {"coffea.chunks", "4", 0, 0},           {"coffea.chunks", "6", 0, 2},
         {"coffea.chunks", "6", 2, 0},           {"coffea.chunks", "3", 0, 0},
-        {"coffea.chunks", "many", 0, 0},        {"coffea.processed_chunks", "4", 0, 0},
-        {"coffea.processed_chunks", "6", 0, 2}, {"coffea.processed_chunks", "6", 2, 0},
+        {"coffea.chunks", "many", 0, 0},        {"coffea.processed_chunks", "2", 0, 0},
+        {"coffea.processed_chunks", "4", 0, 2}, {"coffea.processed_chunks", "4", 2, 0},
+        {"coffea.chunks", "5", -2, 0},          {"coffea.processed_chunks", "4", -3, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         decoded_t d;
@@ -481,7 +484,7 @@ must_miss_chunks_that_coffea_counted(void **state)
         if (cases[i].want) {
             assert_string_equal(reasons[0].code, "chunks_unseen");
             assert_int_equal(reasons[0].count, cases[i].want);
-            assert_non_null(strstr(reasons[0].text, "6 chunks, of which 4"));
+            assert_non_null(strstr(reasons[0].text, cases[i].reported));
         }
         sink_verdict_destroy(&verdict);
         decoded_close(&d);
