@@ -14,7 +14,6 @@
 #define EXCEPTION "exception"
 /* [start, end, start, ...]: ns since the start of the run */
 #define WITHOUT_RESULT "coffea.without_result_ns"
-#define STEPPED "clock_stepped_s"
 #define MAX_SPANS 128
 
 /* The outcome of a chunk in one pass; before that, of one attempt. */
@@ -47,11 +46,10 @@ static size_t
 s_spans(const sink_decoder_t *run, span_t spans[MAX_SPANS])
 {
     const sink_meta_t *meta = sink_decoder_meta(run);
-    const sink_texts_t *given = sink_meta_attributes(meta);
-    const char *list = sink_texts_find(given, WITHOUT_RESULT);
+    const char *list = sink_texts_find(sink_meta_attributes(meta), WITHOUT_RESULT);
     const int64_t t0_ns = sink_meta_start_ns(meta);
     size_t n = 0;
-    if (!list || sink_texts_find(given, STEPPED)) /* the times of chunks may be those of others */
+    if (!list || sink_meta_clock_stepped(meta)) /* the times of chunks may be those of others */
         return 0;
     for (const char *at = crema_json_first(list); at && n < MAX_SPANS; n++) {
         int64_t start_ns, end_ns;

@@ -189,6 +189,12 @@ sink_meta_attributes(const sink_meta_t *self)
     return self->attributes;
 }
 
+bool
+sink_meta_clock_stepped(const sink_meta_t *self)
+{
+    return sink_texts_find(sink_meta_attributes(self), "clock_stepped_s") != NULL;
+}
+
 crema_split_rules_t
 sink_meta_rules(const sink_meta_t *self)
 {

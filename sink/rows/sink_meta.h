@@ -44,6 +44,8 @@ bool sink_meta_ended(const sink_meta_t *self);
 bool sink_meta_judged(const sink_meta_t *self);
 
 const sink_texts_t *sink_meta_attributes(const sink_meta_t *self);
+/* True if the collector's host set its wall clock during the run: times after that are off. */
+bool sink_meta_clock_stepped(const sink_meta_t *self);
 
 /* The processor's prefixes for the split rules; valid until the next message is taken. */
 crema_split_rules_t sink_meta_rules(const sink_meta_t *self);

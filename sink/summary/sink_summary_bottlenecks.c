@@ -21,6 +21,7 @@ typedef struct {
     sink_totals_t sum;
     sink_bottleneck_t found;
     sink_diagnosis_t diagnosis;
+    bool stepped; /* a clock was set: seconds between times before and after that may be anything */
 } bottlenecks_t;
 
 static void
@@ -130,7 +131,7 @@ s_add_doubt(const sink_cause_t *cause, char text[EVIDENCE_BYTES])
 static crema_status_t
 s_status(const bottlenecks_t *self, const sink_cause_t *cause)
 {
-    if (!cause->known)
+    if (!cause->known || self->stepped)
         return CREMA_STATUS_UNAVAILABLE;
     if (self->in->partial)
         return CREMA_STATUS_INCOMPLETE;
@@ -145,10 +146,12 @@ s_put(const bottlenecks_t *self, int rank)
 {
     crema_bottleneck_t what = self->diagnosis.order[rank];
     const sink_cause_t *cause = &self->diagnosis.causes[what];
-    bool known = cause->known;
-    char evidence[EVIDENCE_BYTES];
-    s_evidence(self, what, evidence);
-    s_add_doubt(cause, evidence);
+    const bool known = cause->known && !self->stepped;
+    char evidence[EVIDENCE_BYTES] = "";
+    if (!self->stepped) {
+        s_evidence(self, what, evidence);
+        s_add_doubt(cause, evidence);
+    }
     crema_bottlenecks_row_t row = {
         .rank = rank,
         .thread_seconds = known ? cause->s : NAN,
@@ -167,7 +170,8 @@ s_put(const bottlenecks_t *self, int rank)
 crema_err_t
 sink_summary_bottlenecks(const sink_summary_t *self)
 {
-    bottlenecks_t all = {.in = self};
+    bottlenecks_t all = {.in = self,
+                         .stepped = sink_meta_clock_stepped(sink_decoder_meta(self->run))};
     sink_summary_totals(self, &all.sum);
     crema_err_t err = sink_bottleneck_measure(self->facts, self->model, &all.found);
     if (err != CREMA_OK)

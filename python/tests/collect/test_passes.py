@@ -18,6 +18,7 @@ import crema
 from crema import MetricsCollector
 from crema.collect import _runner
 from crema.hook import _writers
+from crema.read.html.page import first_screen
 
 EVENTS = 3 * support.EVENTS  # of the three files
 
@@ -375,4 +376,6 @@ def test_a_wall_clock_that_is_set_changes_no_duration(fileset, tmp_path, monkeyp
         assert float(run.attributes["clock_stepped_s"]) == pytest.approx(-7200, abs=0.5)
         assert run["chunks"].wall_s.between(0, took_s).all()
         metrics = run.summary()
+        assert run["summary/bottlenecks"].saving_s.isna().all()
+        assert "no diagnosis: the wall clock was set" in first_screen(run)
     assert 0 < metrics["process_wall_time"] < metrics["wall_time"] < took_s

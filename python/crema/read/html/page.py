@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from .. import _output
+from .._notes import STEPPED
 from ..plots import REGISTRY
 from ..reader import open as open_run
 from . import figures, packed, tables
@@ -206,7 +207,10 @@ def _diagnosis(run: RunFile) -> str:
             lines.append(f'<span class="try">{html.escape(f.advice)}.</span>')
         items.append("<li>" + "<br>".join(line for line in lines if line) + "</li>")
     if not items:
-        return '<p class="faint">The data support no diagnosis: no cause reaches 1 % of the thread-seconds.</p>'
+        why = "no cause reaches 1 % of the thread-seconds"
+        if STEPPED in run.attributes:
+            why = "the wall clock was set during the run"
+        return f'<p class="faint">The data support no diagnosis: {why}.</p>'
     return (
         f'<ol class="findings">{"".join(items)}</ol>'
         '<p class="faint small">Savings do not add up. Every number is from <code>/summary/bottlenecks</code> of the file.</p>'
