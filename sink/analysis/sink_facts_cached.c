@@ -38,12 +38,12 @@ sink_facts_count_cached(sink_facts_t *self, const sink_rows_t *rows, sink_dict_t
     if ((cached == SINK_DICT_NONE && kept == SINK_DICT_NONE) || err != CREMA_OK)
         return err;
     for (size_t i = 0; i < sink_rows_count(rows); i++) {
-        const crema_custom_row_t *row = sink_rows_at(rows, i);
+        const crema_custom_row_t *row = sink_rows_at(rows, i); /* packed */
+        const int64_t key = row->chunk_id;
         if (row->metric_id == cached)
             self->n_cached++;
-        else if (keys && row->metric_id == kept && row->chunk_id != 0)
-            self->n_cached +=
-                bsearch(&row->chunk_id, keys, self->n_chunks, sizeof *keys, s_by_hash) != NULL;
+        else if (keys && row->metric_id == kept && key != 0)
+            self->n_cached += bsearch(&key, keys, self->n_chunks, sizeof *keys, s_by_hash) != NULL;
     }
     sink_scratch_free(keys);
     return CREMA_OK;
