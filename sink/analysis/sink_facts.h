@@ -88,8 +88,8 @@ typedef struct {
     int64_t t0_ns, t1_ns; /* the run's window */
     sink_chunk_t *chunks; /* rows of /chunks, in the same order */
     size_t n_chunks;
-    int64_t n_cached; /* chunks taken from the user's checkpointer, or computed earlier and kept by
-                         Dask: in results without an attempt of their own */
+    int64_t n_cached; /* chunks in results with no attempt recorded for them: from the user's
+                         checkpointer, or computed earlier and kept by Dask */
     sink_task_t *tasks;
     size_t n_tasks;
     sink_metered_t *metered;

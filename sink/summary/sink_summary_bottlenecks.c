@@ -127,12 +127,10 @@ s_add_doubt(const sink_cause_t *cause, char text[EVIDENCE_BYTES])
                  length ? "; " : "", crema_bottleneck_words[cause->also].name);
 }
 
-/* Values derived by a rule instead of a meter are estimates. */
+/* Of a known cause. Values derived by a rule instead of a meter are estimates. */
 static crema_status_t
 s_status(const bottlenecks_t *self, const sink_cause_t *cause)
 {
-    if (!cause->known || self->stepped)
-        return CREMA_STATUS_UNAVAILABLE;
     if (self->in->partial)
         return CREMA_STATUS_INCOMPLETE;
     if (cause->also >= 0)
@@ -156,7 +154,7 @@ s_put(const bottlenecks_t *self, int rank)
         .rank = rank,
         .thread_seconds = known ? cause->s : NAN,
         .fraction = known ? sink_ratio(cause->s, self->in->budget->cap_s) : NAN,
-        .status = s_status(self, cause),
+        .status = known ? s_status(self, cause) : CREMA_STATUS_UNAVAILABLE,
         .saving_s = known ? cause->saving_s : NAN,
         .lo = known ? cause->lo : NAN,
         .hi = known ? cause->hi : NAN,

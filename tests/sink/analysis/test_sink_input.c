@@ -43,6 +43,8 @@ must_count_what_was_dropped_by_file(void **state)
     sink_input_t input;
     must(sink_decoder_new(s_on_rows, NULL, &run));
     must(sink_input_take(&input, &facts, run));
+    assert_int_equal(input.reported, -1);
+    assert_int_equal(input.recorded, 2 + 3); /* returned, or cached */
     assert_int_equal(input.n_dropped, 2);
     for (size_t i = 0; i < input.n_dropped; i++) {
         assert_int_equal(input.dropped[i].file, want[i].file);

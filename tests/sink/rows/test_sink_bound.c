@@ -33,6 +33,18 @@ must_add_up_to_the_largest(void **state)
     assert_int_equal(sink_bound_sum(1, UINT64_MAX), INT64_MAX);
 }
 
+#define TWO_ROWS (2 * CREMA_ROW_BYTES_MAX)
+
+/* Returns the second row. */
+static uint8_t *
+s_clear_two(const crema_table_t *t, uint8_t rows[TWO_ROWS])
+{
+    uint8_t *second = rows + crema_table_row_bytes(t);
+    crema_row_clear(t, rows);
+    crema_row_clear(t, second);
+    return second;
+}
+
 static void
 must_bound_times_counts_and_bytes_but_no_hashes(void **state)
 {
@@ -57,10 +69,7 @@ must_bound_times_counts_and_bytes_but_no_hashes(void **state)
         {"task_key", INT64_MAX, INT64_MAX},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        uint8_t rows[2 * CREMA_ROW_BYTES_MAX]; /* the second of two */
-        uint8_t *row = rows + crema_table_row_bytes(t);
-        crema_row_clear(t, rows);
-        crema_row_clear(t, row);
+        uint8_t rows[TWO_ROWS], *row = s_clear_two(t, rows);
         cell_set(t, row, cases[i].column, cases[i].value);
         sink_bound_rows(&bound, t, rows, 2);
         if (cell_int(t, row, cases[i].column) != cases[i].want)
@@ -95,10 +104,7 @@ must_bound_reals_but_no_metrics_of_users(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const crema_table_t *t = crema_table(cases[i].table);
         const sink_bound_t bound = sink_bound_of(t);
-        uint8_t rows[2 * CREMA_ROW_BYTES_MAX]; /* the second of two */
-        uint8_t *row = rows + crema_table_row_bytes(t);
-        crema_row_clear(t, rows);
-        crema_row_clear(t, row);
+        uint8_t rows[TWO_ROWS], *row = s_clear_two(t, rows);
         cell_set_real(t, row, cases[i].column, cases[i].value);
         sink_bound_rows(&bound, t, rows, 2);
         double found = cell_real(t, row, cases[i].column);
