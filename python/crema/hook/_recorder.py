@@ -24,7 +24,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
 from . import _columns, _process, _records, _spool, _writers
@@ -198,20 +198,6 @@ class Recorder:
             self.name, self.kind, state, self.stream.stream_id, last, self.uuid,
             dropped=self.stream.dropped,
         )  # fmt: skip
-
-    def count(self, metric: str, about: Iterable[int] = (0,)) -> None:
-        """Write an increment by one of a metric of crema's own for each chunk or task, by hash, in `about`; 0 is none."""
-        unit_id = self.stream.name(_records.UNIT, "count")
-        common = {
-            "t_ns": time.time_ns(),
-            "value": 1.0,
-            "metric_id": self.stream.name(_records.METRIC, metric, "", unit_id),
-            "unit_id": unit_id,
-            "worker_id": self.worker_id,
-            "kind": _records.CUSTOM.label("kind", "increment"),
-        }
-        rows = [_records.CUSTOM.row(chunk_id=each, **common) for each in about]
-        self.stream.rows(_records.CUSTOM, rows)
 
     def heartbeat_row(self, interval_s: float) -> _records.Row:
         """Row of /heartbeats: records written and records dropped."""

@@ -16,6 +16,7 @@ import threading
 import time
 import weakref
 import zlib
+from collections.abc import Iterable
 from typing import Any
 
 from . import _columns, _records
@@ -176,17 +177,26 @@ class StreamWriter:
             name, times = self._limits_met.popitem()
             self.count(_columns.LIMIT_METRIC + name, times)
 
-    def count(self, name: str, times: int) -> None:
-        """Append an increment of one of crema's own metrics."""
+    def count(
+        self,
+        name: str,
+        times: int = 1,
+        *,
+        about: Iterable[int] = (0,),
+        worker_id: int = _records.UNKNOWN_ID,
+    ) -> None:
+        """Append increments of one of crema's own metrics: one for each chunk or task, by hash, in `about`; 0 is none."""
         unit = self.name(_records.UNIT, "count")
-        row = _records.CUSTOM.row(
-            t_ns=time.time_ns(),
-            value=float(times),
-            metric_id=self.name(_records.METRIC, name, parent=unit),
-            unit_id=unit,
-            kind=_INCREMENT,
-        )
-        self.row(_records.CUSTOM, row)
+        common = {
+            "t_ns": time.time_ns(),
+            "value": float(times),
+            "metric_id": self.name(_records.METRIC, name, parent=unit),
+            "unit_id": unit,
+            "worker_id": worker_id,
+            "kind": _INCREMENT,
+        }
+        rows = [_records.CUSTOM.row(chunk_id=each, **common) for each in about]
+        self.rows(_records.CUSTOM, rows)
 
     def close(self) -> None:
         """Write END and close. Later records are dropped. May be called again."""

@@ -126,7 +126,7 @@ def note_cached(recorder: _recorder.Recorder | None) -> None:
     if recorder is None:
         return
     try:
-        recorder.count("crema.cached_chunks")
+        recorder.stream.count("crema.cached_chunks", worker_id=recorder.worker_id)
     except Exception:
         recorder.trouble("a chunk of the checkpointer")
 

@@ -333,7 +333,7 @@ class _Follower:
 
         kept = self._read("chunks.submission_key", put, [])
         if kept and not _marks.is_foreign(self._recorder.config, _marks.of(client, number)):
-            self._recorder.count("crema.kept_tasks", map(_records.hash64, kept))
+            self._stream.count("crema.kept_tasks", about=map(_records.hash64, kept))
 
     # ---------------------------------------------------------------- membership
 
