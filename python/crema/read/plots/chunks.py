@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from .. import access
 from .._numbers import readable
@@ -215,6 +215,9 @@ def chunk_size(run: RunFile, ax: Axes) -> Any:
         label = f"least: {best:,.0f} events"
         entries.append(Line2D([], [], color=SIDES["preprocess"], linestyle=":", label=label))
     ax.set_xscale("log")
+    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set_ylim(0, 1.05 * span[(n > min(ends) / 4) & (n < max(ends) * 4)].max())
     ax.set_xlabel("events in a chunk")
     ax.set_ylabel("expected time of all chunks [s]")
