@@ -217,14 +217,14 @@ main(int argc, char **argv)
     crema_keys_t *keys = NULL;
     crema_option_result_t result = s_parse(&o, &config, argc, argv);
     if (result == CREMA_OPTION_DONE)
-        return AGENT_EXIT_DONE;
+        return crema_option_flushed("crema-agent", AGENT_EXIT_DONE);
     if (result == CREMA_OPTION_ERROR || !s_validate(&o, &config) || !s_load_keys(o.keys_dir, &keys))
         return EXIT_USAGE;
     if (result == CREMA_OPTION_CHECK) {
         crema_option_print_values();
         puts("crema-agent: the configuration is sound");
         crema_keys_destroy(&keys);
-        return AGENT_EXIT_DONE;
+        return crema_option_flushed("crema-agent", AGENT_EXIT_DONE);
     }
     if (!s_make_place(&o, place) || !s_own_keys(&o, place, &keys)) {
         crema_keys_destroy(&keys);

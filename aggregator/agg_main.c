@@ -170,7 +170,7 @@ main(int argc, char **argv)
     int rest;
     crema_option_result_t result = crema_option_parse(&usage, options, argc, argv, &rest);
     if (result == CREMA_OPTION_DONE || result == CREMA_OPTION_ERROR)
-        return result == CREMA_OPTION_DONE ? 0 : EXIT_USAGE;
+        return result == CREMA_OPTION_DONE ? crema_option_flushed(PROGRAM, 0) : EXIT_USAGE;
     if (rest < argc) {
         fprintf(stderr, PROGRAM ": unexpected argument \"%s\"; see " PROGRAM " --help\n",
                 argv[rest]);
@@ -184,7 +184,7 @@ main(int argc, char **argv)
     if (result == CREMA_OPTION_CHECK) {
         crema_option_print_values();
         puts("configuration is sound");
-        return 0;
+        return crema_option_flushed(PROGRAM, 0);
     }
     agg_t *agg;
     crema_err_t err = agg_new(&agg_options, why, sizeof why, &agg);

@@ -1,5 +1,4 @@
 /* crema-sink - writes the journals of runs and makes run files of them. */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,7 +120,8 @@ s_serve(int argc, char **argv)
     int rest;
     crema_option_result_t result = crema_option_parse(&usage, options, argc, argv, &rest);
     if (result == CREMA_OPTION_DONE || result == CREMA_OPTION_ERROR)
-        return result == CREMA_OPTION_DONE ? 0 : SINK_EXIT_USAGE;
+        return result == CREMA_OPTION_DONE ? crema_option_flushed(SINK_PROGRAM, 0)
+                                           : SINK_EXIT_USAGE;
     if (rest < argc) {
         fprintf(stderr, SINK_PROGRAM ": unexpected argument \"%s\"; see " SINK_PROGRAM " --help\n",
                 argv[rest]);
@@ -133,7 +133,7 @@ s_serve(int argc, char **argv)
     if (result == CREMA_OPTION_CHECK) {
         crema_option_print_values();
         puts("configuration is sound");
-        return 0;
+        return crema_option_flushed(SINK_PROGRAM, 0);
     }
     sink_t *sink;
     crema_err_t err = sink_new(&config, why, sizeof why, &sink);
@@ -174,16 +174,6 @@ s_columns(int argc, char **argv)
     return 0;
 }
 
-/* The status of a command, which has failed if what it printed did not arrive. */
-static int
-s_flushed(int status)
-{
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return status;
-    return errno == EPIPE ? SINK_EXIT_FAILED /* the reader has seen enough */
-                          : sink_command_say("standard output cannot be written", SINK_EXIT_FAILED);
-}
-
 int
 main(int argc, char **argv)
 {
@@ -204,7 +194,7 @@ main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit of a file's size fails with EFBIG */
     for (size_t i = 0; argc > 1 && i < sizeof c_commands / sizeof *c_commands; i++)
         if (strcmp(argv[1], c_commands[i].word) == 0)
-            return s_flushed(c_commands[i].run(argc - 1, argv + 1));
+            return crema_option_flushed(SINK_PROGRAM, c_commands[i].run(argc - 1, argv + 1));
     const bool named = argc > 1 && strcmp(argv[1], "serve") == 0;
     return s_serve(argc - named, argv + named);
 }

@@ -36,7 +36,8 @@ def must_check(command: list[str], environment: dict[str, str]) -> None:
 def must_not_hide_a_full_disk(command: list[str]) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
-    assert (done.returncode, done.stderr) == (1, "crema-sink: standard output cannot be written\n")
+    said = f"{pathlib.Path(command[0]).name}: standard output cannot be written\n"
+    assert (done.returncode, done.stderr) == (1, said), command
 
 
 def must_start_and_end(command: list[str], environment: dict[str, str]) -> None:
@@ -75,6 +76,8 @@ def main() -> None:
             command = [str(programs / name), *options(name, pathlib.Path(directory))]
             must_check(command, environment)
             must_start_and_end(command, environment)
+            must_not_hide_a_full_disk([command[0], "--help"])
+            must_not_hide_a_full_disk([*command, "--check"])
         print(f"{name}: sound, starts and ends")
     must_not_hide_a_full_disk([str(programs / "crema-sink"), "columns"])
     must_not_hide_a_full_disk([str(programs / "crema-sink"), "check", "--help"])

@@ -408,6 +408,16 @@ crema_option_print_values(void)
     }
 }
 
+int
+crema_option_flushed(const char *program, int status)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    if (errno != EPIPE) /* else the reader has seen enough */
+        fprintf(stderr, "%s: standard output cannot be written\n", program);
+    return EXIT_FAILURE;
+}
+
 /* ---- once more, at SIGHUP */
 
 typedef union {

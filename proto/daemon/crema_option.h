@@ -55,6 +55,10 @@ crema_option_result_t crema_option_parse(const crema_usage_t *usage, const crema
 /* The values of the last parse on standard output, as a configuration file with where each came from: what --check would do. */
 void crema_option_print_values(void);
 
+/* The exit status of a program that has answered on standard output: `status`, or EXIT_FAILURE if the answer could not be written, which is
+ * then said on standard error unless its reader has left. */
+int crema_option_flushed(const char *program, int status);
+
 /* Reads the configuration file once more, as the last parse did; its tables, values and argv must still be there. Numbers of the options in `names`
  * (NULL ends them) and the log level take their new values; any other change is logged and waits for a restart. False, and nothing
  * changed: something is wrong, which standard error names. */

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import io
 import json
 import os
 import pathlib
 import sys
+from typing import Any
 
 import click
 
@@ -16,7 +19,26 @@ from .scaling_command import scaling, what_if
 from .top_command import top
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """Reports what cannot be written to standard output in one line, the answer to ``--help`` as well."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        try:
+            try:
+                return super().main(*args, **options)
+            finally:
+                sys.stdout.flush()
+        except OSError as error:
+            if error.filename is not None:
+                raise
+            with contextlib.suppress(OSError):  # the rest is lost, and must not fail again at exit
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            if error.errno != errno.EPIPE:  # else the reader has seen enough
+                click.echo(f"crema: standard output cannot be written: {error.strerror}", err=True)
+            sys.exit(1)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="crema")
 def main() -> None:
     """Read, compare and watch runs; make the keys of a shared pipeline."""

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from xml.etree import ElementTree
 
 import h5py
@@ -41,6 +42,21 @@ def test_show_is_six_lines_at_most(measured):
     assert "4,000 events" in lines[1]
     assert "thread-seconds" in lines[2]
     assert "Thread-seconds of the run" in crema_command("show", "--all", measured.path)
+
+
+@pytest.mark.parametrize("words", ["--help", "--version", "show --help", "show", "show --json"])
+def test_a_full_disk_is_a_line_and_a_status(measured, words):
+    file = [measured.path] if words.startswith("show") and "help" not in words else []
+    command = [sys.executable, "-c", "from crema.read.command import main; main()"]
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run(
+            [*command, *words.split(), *map(str, file)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert ran.returncode == 1
+    assert ran.stderr.count("\n") == 1 and "No space left on device" in ran.stderr
 
 
 @pytest.mark.parametrize("width", ["60", "80", "160"])
