@@ -3,6 +3,7 @@
 #include "crema_text.h"
 
 const char *const crema_note_codes[] = {CREMA_NOTE_INPUT_DROPPED,
+                                        CREMA_NOTE_RESULT_REUSED,
                                         CREMA_NOTE_ATTRIBUTE_REFUSED,
                                         CREMA_NOTE_JOURNAL_DAMAGED,
                                         CREMA_NOTE_COLUMNS_UNAVAILABLE,

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #define CREMA_NOTE_INPUT_DROPPED "input_dropped"
+#define CREMA_NOTE_RESULT_REUSED "result_reused"
 #define CREMA_NOTE_ATTRIBUTE_REFUSED "attribute_refused"
 #define CREMA_NOTE_JOURNAL_DAMAGED "journal_damaged"
 #define CREMA_NOTE_COLUMNS_UNAVAILABLE "columns_unavailable"

@@ -433,8 +433,8 @@ sink_facts_take_chunks(sink_facts_t *self, const sink_tables_t *tables, const si
     crema_err_t err = s_take_chunks(self, sink_tables_rows(tables, CREMA_TABLE_CHUNKS));
     return err != CREMA_OK
                ? err
-               : sink_facts_count_cached(self, sink_tables_rows(tables, CREMA_TABLE_CUSTOM),
-                                         sink_decoder_dict(run));
+               : sink_facts_take_repeated(self, sink_tables_rows(tables, CREMA_TABLE_CUSTOM),
+                                          sink_decoder_dict(run));
 }
 
 crema_err_t
@@ -459,6 +459,7 @@ sink_facts_destroy(sink_facts_t **self_p)
     if (!self)
         return;
     sink_scratch_free(self->chunks);
+    sink_scratch_free(self->again);
     sink_scratch_free(self->tasks);
     free(self->metered);
     sink_scratch_free(self->samples);

@@ -88,8 +88,9 @@ typedef struct {
     int64_t t0_ns, t1_ns; /* the run's window */
     sink_chunk_t *chunks; /* rows of /chunks, in the same order */
     size_t n_chunks;
-    int64_t n_cached; /* chunks in results with no attempt recorded for them: from the user's
-                         checkpointer, or computed earlier and kept by Dask */
+    int64_t n_cached; /* chunks in results that the user's checkpointer had: no attempt at them */
+    int64_t *again;   /* hashes of tasks, once for each time they were submitted again; sorted */
+    size_t n_again;
     sink_task_t *tasks;
     size_t n_tasks;
     sink_metered_t *metered;

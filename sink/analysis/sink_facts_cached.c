@@ -1,11 +1,9 @@
-#include <stdlib.h>
-
 #include "sink_facts_impl.h"
 #include "sink_scratch.h"
 #include "sink_sort.h"
 
 #define METRIC_CACHED "crema.cached_chunks"
-#define METRIC_KEPT "crema.kept_tasks"
+#define METRIC_AGAIN "crema.tasks_again"
 
 static int
 s_by_hash(const void *a, const void *b)
@@ -14,37 +12,28 @@ s_by_hash(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* *ret_keys: sorted hashes of the tasks of chunks. */
-static crema_err_t
-s_take_keys(const sink_facts_t *self, int64_t **ret_keys)
-{
-    crema_err_t err = CREMA_OK;
-    int64_t *keys = sink_scratch(self->dir, self->n_chunks + 1, sizeof *keys, &err);
-    for (size_t i = 0; keys && i < self->n_chunks; i++)
-        keys[i] = self->chunks[i].task_key;
-    if (keys)
-        sink_sort_by_int64(keys, self->n_chunks, sizeof *keys, s_by_hash);
-    *ret_keys = keys;
-    return err;
-}
-
 crema_err_t
-sink_facts_count_cached(sink_facts_t *self, const sink_rows_t *rows, sink_dict_t *dict)
+sink_facts_take_repeated(sink_facts_t *self, const sink_rows_t *rows, sink_dict_t *dict)
 {
     const uint32_t cached = sink_dict_find(dict, CREMA_DICT_METRIC, METRIC_CACHED);
-    const uint32_t kept = sink_dict_find(dict, CREMA_DICT_METRIC, METRIC_KEPT);
-    int64_t *keys = NULL;
-    crema_err_t err = kept == SINK_DICT_NONE ? CREMA_OK : s_take_keys(self, &keys);
-    if ((cached == SINK_DICT_NONE && kept == SINK_DICT_NONE) || err != CREMA_OK)
+    const uint32_t again = sink_dict_find(dict, CREMA_DICT_METRIC, METRIC_AGAIN);
+    size_t n = 0;
+    for (size_t i = 0; i < sink_rows_count(rows); i++) {
+        const crema_custom_row_t *row = sink_rows_at(rows, i);
+        self->n_cached += cached != SINK_DICT_NONE && row->metric_id == cached;
+        n += again != SINK_DICT_NONE && row->metric_id == again;
+    }
+    if (n == 0)
+        return CREMA_OK;
+    crema_err_t err = CREMA_OK;
+    self->again = sink_scratch(self->dir, n, sizeof *self->again, &err);
+    if (!self->again)
         return err;
     for (size_t i = 0; i < sink_rows_count(rows); i++) {
-        const crema_custom_row_t *row = sink_rows_at(rows, i); /* packed */
-        const int64_t key = row->chunk_id;
-        if (row->metric_id == cached)
-            self->n_cached++;
-        else if (keys && row->metric_id == kept && key != 0)
-            self->n_cached += bsearch(&key, keys, self->n_chunks, sizeof *keys, s_by_hash) != NULL;
+        const crema_custom_row_t *row = sink_rows_at(rows, i);
+        if (row->metric_id == again)
+            self->again[self->n_again++] = row->chunk_id;
     }
-    sink_scratch_free(keys);
+    sink_sort_by_int64(self->again, n, sizeof *self->again, s_by_hash);
     return CREMA_OK;
 }

@@ -19,12 +19,12 @@
 /* The outcome of a chunk in one pass; before that, of one attempt. */
 typedef struct {
     int64_t chunk_id, events;
+    int64_t task_key; /* of Dask, which may keep its result; 0: none */
     size_t row;
     uint32_t file;
     uint16_t pass;
     bool counted, dropped;
     bool returned;  /* did not fail */
-    bool of_dask;   /* computed by a task of Dask, which may keep its result */
     bool in_result; /* began outside calls without a result */
 } fate_t;
 
@@ -112,7 +112,7 @@ s_take_fates(const sink_facts_t *facts, const sink_decoder_t *run, fate_t *fates
                             .counted = chunk->counted,
                             .dropped = s_is_dropped(chunk),
                             .returned = chunk->status != CREMA_CHUNK_ERROR,
-                            .of_dask = chunk->task_key != 0,
+                            .task_key = chunk->task_key,
                             .in_result = !s_within(chunk->t_start_ns, spans, n_spans)};
     }
     sink_sort_by_int64(fates, facts->n_chunks, sizeof *fates, s_by_attempt);
@@ -129,7 +129,7 @@ s_take_fates(const sink_facts_t *facts, const sink_decoder_t *run, fate_t *fates
     return n;
 }
 
-/* True if the scheduler's plugin counted what Dask had kept from earlier. */
+/* True if the scheduler's plugin said which tasks were submitted again. */
 static bool
 s_has_scheduler(const sink_decoder_t *run)
 {
@@ -139,23 +139,59 @@ s_has_scheduler(const sink_decoder_t *run)
     return false;
 }
 
-/* Counts chunks whose process() was called, and those of them where it returned. `kept_counted`:
- * what Dask kept of a call without a result is counted elsewhere. */
-static void
-s_count_recorded(const fate_t *fates, size_t n, bool kept_counted, int64_t *ret_begun,
-                 int64_t *ret_returned)
+/* How often a task was submitted again. */
+static int64_t
+s_times_again(const sink_facts_t *facts, int64_t key)
 {
-    *ret_begun = *ret_returned = 0;
+    size_t low = 0, end = facts->n_again;
+    while (low < end) {
+        size_t middle = low + (end - low) / 2;
+        if (facts->again[middle] < key)
+            low = middle + 1;
+        else
+            end = middle;
+    }
+    int64_t n = 0;
+    while (low < facts->n_again && facts->again[low++] == key)
+        n++;
+    return key != 0 ? n : 0;
+}
+
+/* How often the result of one chunk served a later call, of a task that was not computed for it: less
+ * often than it was submitted again if it was also computed again. */
+static int64_t
+s_times_reused(const sink_facts_t *facts, const fate_t *fates, size_t n_passes)
+{
+    int64_t again = 0;
+    for (size_t i = 0; i < n_passes; i++)
+        if (i == 0 || fates[i].task_key != fates[i - 1].task_key)
+            again += s_times_again(facts, fates[i].task_key);
+    const int64_t computed_again = (int64_t)n_passes - 1;
+    return again > computed_again ? again - computed_again : 0;
+}
+
+/* Counts results of chunks: each whose process() was called, of those each where it returned, and of
+ * those each that was used again beside its own call's. `again_counted`: the scheduler's plugin says
+ * which tasks were submitted again. */
+static void
+s_count_recorded(sink_input_t *self, const sink_facts_t *facts, const fate_t *fates, size_t n,
+                 bool again_counted, int64_t *ret_begun, int64_t *ret_returned)
+{
+    *ret_begun = *ret_returned = facts->n_cached;
     for (size_t first = 0, end; first < n; first = end) {
         bool in_result = false;
         for (end = first; end < n && fates[end].chunk_id == fates[first].chunk_id; end++)
             in_result |= fates[end].in_result;
         for (size_t i = first; i < end; i++) {
-            bool may_be_kept = fates[i].of_dask && !in_result && !kept_counted;
+            bool may_be_kept = fates[i].task_key != 0 && !in_result && !again_counted;
             bool counts = fates[i].in_result || may_be_kept;
             *ret_begun += counts;
             *ret_returned += counts && fates[i].returned;
         }
+        const int64_t reused = s_times_reused(facts, &fates[first], end - first);
+        *ret_begun += reused;
+        *ret_returned += reused;
+        self->reused += in_result ? reused : 0;
     }
 }
 
@@ -217,8 +253,8 @@ sink_input_take(sink_input_t *self, const sink_facts_t *facts, const sink_decode
     if (!fates)
         return err;
     size_t n_fates = s_take_fates(facts, run, fates);
-    s_count_recorded(fates, n_fates, s_has_scheduler(run), &begun, &returned);
-    s_compare(self, run, begun + facts->n_cached, returned + facts->n_cached);
+    s_count_recorded(self, facts, fates, n_fates, s_has_scheduler(run), &begun, &returned);
+    s_compare(self, run, begun, returned);
     const size_t n_dropped = raised ? 0 : s_keep_dropped(fates, n_fates);
     self->dropped = s_sum_files(fates, n_dropped, &self->n_dropped);
     sink_scratch_free(fates);

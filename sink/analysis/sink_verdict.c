@@ -144,8 +144,8 @@ s_take_unopened(sink_verdict_t *self, const sink_decoder_t *run)
     return err;
 }
 
-/* Reports chunks that coffea counted, in its report or its results, and that were not recorded, and
- * files whose chunks it dropped. */
+/* Reports chunks that coffea counted, in its report or its results, and that were not recorded; results
+ * that were used again; and files whose chunks coffea dropped. */
 static crema_err_t
 s_take_input(sink_verdict_t *self, const sink_decoder_t *run, const sink_facts_t *facts)
 {
@@ -158,6 +158,12 @@ s_take_input(sink_verdict_t *self, const sink_decoder_t *run, const sink_facts_t
             "say why not; a Runner in another process needs checkpointer=mc.checkpointer",
             (long long)input.reported, (long long)input.recorded);
     }
+    if (err == CREMA_OK && input.reused > 0)
+        err = sink_reasons_add(
+            self->notes, CREMA_NOTE_RESULT_REUSED, "run", (uint64_t)input.reused,
+            "%lld results of chunks were used again, since Dask still had them: the result counts "
+            "their events once more, this file does not",
+            (long long)input.reused);
     for (size_t i = 0; i < input.n_dropped && err == CREMA_OK; i++) {
         const sink_dropped_t *of = &input.dropped[i];
         const char *file = sink_dict_text(sink_decoder_dict(run), CREMA_DICT_FILE, of->file);

@@ -187,7 +187,7 @@ class Plugins:
         prefix = event.get("prefix") if isinstance(event, dict) else None
         if prefix and not self._missed:
             self._missed = True
-            remedy = "give its Runner checkpointer=mc.checkpointer"
+            remedy = "if it was a processor, give its Runner checkpointer=mc.checkpointer"
             if _cluster.SCHEDULER in self._lacking:
                 remedy = "the scheduler, which passes the checkpointer on, needs crema too"
             self._say(f"crema: a task {prefix!r} has ended without a recorded chunk: {remedy}")

@@ -8,9 +8,6 @@ from typing import Any
 from . import _records
 from ._config import HookConfig
 
-# States of a task on the scheduler that has been computed, or is to be, for somebody.
-_KEPT = frozenset(("memory", "processing", "waiting", "queued", "no-worker"))
-_KEPT_MAX = 100_000  # at once: more would hold up the scheduler for seconds
 _DONE = frozenset(("memory", "error", "erred", "released", "forgotten"))
 
 
@@ -44,12 +41,12 @@ def submitted(
     client: str,
     number: int,
 ) -> list[Hashable]:
-    """Mark tasks of a submission, and return those that Dask does not compute again for it: of `wanted`, and what they are made of.
+    """Mark tasks of a submission, and return those of `wanted` that were submitted before.
 
-    Tasks keep their first mark: Dask already knows them and recomputes what it has lost.
+    Those keep their first mark: Dask already knows them, and computes again only what it has lost.
     """
     mark = of(client, number)
-    kept = []
+    again = [key for key in wanted if _is_submitted(known.get(key))]
     for key in tasks:
         task = known.get(key)
         if task is None:
@@ -58,20 +55,11 @@ def submitted(
             task.annotations = mark.copy()
         elif _records.MARK_SUBMISSION not in task.annotations:
             task.annotations = task.annotations | mark
-        elif getattr(task, "state", "") in _KEPT and key in wanted:
-            kept.append(task)
-    return _with_dependencies(kept)
+    return again
 
 
-def _with_dependencies(tasks: list[Any]) -> list[Hashable]:
-    """Keys of these tasks and of all that they depend on, at most `_KEPT_MAX`."""
-    found = {task.key: None for task in tasks}
-    while tasks and len(found) < _KEPT_MAX:
-        for task in tasks.pop().dependencies:
-            if task.key not in found:
-                found[task.key] = None
-                tasks.append(task)
-    return list(found)
+def _is_submitted(task: Any) -> bool:
+    return task is not None and _records.MARK_SUBMISSION in (task.annotations or ())
 
 
 def _is_unmarked(annotations: Any) -> bool:

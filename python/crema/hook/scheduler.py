@@ -325,15 +325,15 @@ class _Follower:
         wanted: Collection[Hashable],
         stimulus: str | None,
     ) -> None:
-        """Mark submitted tasks; note those whose results Dask has from earlier."""
+        """Mark submitted tasks; note those that were submitted before."""
         number = _records.hash64(stimulus or time.time_ns()) & 0x7FFFFFFF
 
         def put() -> list[Hashable]:
             return _marks.submitted(self._scheduler.tasks, tasks, wanted, client, number)
 
-        kept = self._read("chunks.submission_key", put, [])
-        if kept and not _marks.is_foreign(self._recorder.config, _marks.of(client, number)):
-            self._stream.count("crema.kept_tasks", about=map(_records.hash64, kept))
+        again = self._read("chunks.submission_key", put, [])
+        if again and not _marks.is_foreign(self._recorder.config, _marks.of(client, number)):
+            self._stream.count("crema.tasks_again", about=map(_records.hash64, again))
 
     # ---------------------------------------------------------------- membership
 

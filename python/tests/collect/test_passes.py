@@ -116,9 +116,11 @@ def test_results_that_dask_still_has_are_not_missing(
     if hasattr(processor, "Ok"):  # keys do not repeat
         assert len(chunks) == 18
     else:
-        kept = counts.chunk_id[counts.metric == "crema.kept_tasks"]
-        assert chunks.task_key.isin(kept).any()
+        again = counts.chunk_id[counts.metric == "crema.tasks_again"]
+        assert chunks.task_key.isin(again).all()
         assert not all_futures or len(chunks) == 9
+        reused = sum(note["count"] for note in mc.notes if note["code"] == "result_reused")
+        assert reused == 18 - len(chunks.groupby(["chunk_id", "pass"]))
 
 
 def listed_twice(fileset):
@@ -378,4 +380,5 @@ def test_a_wall_clock_that_is_set_changes_no_duration(fileset, tmp_path, monkeyp
         metrics = run.summary()
         assert run["summary/bottlenecks"].saving_s.isna().all()
         assert "no diagnosis: the wall clock was set" in first_screen(run)
+        assert "the wall clock was set" in run.plot.waterfall().texts[0].get_text()
     assert 0 < metrics["process_wall_time"] < metrics["wall_time"] < took_s

@@ -66,6 +66,31 @@ s_began(uint32_t id, uint16_t pass, int64_t task_key, uint8_t status, int t_s)
     return chunk;
 }
 
+/* Of two calls with the same input, a result that Dask kept counts twice, as one that it computed again does. */
+static void
+must_count_results_that_were_used_again(void **state)
+{
+    (void)state;
+    enum { OK = CREMA_CHUNK_OK };
+    sink_chunk_t chunks[] = {
+        s_began(1, 1, 71, OK, 1), s_began(2, 1, 72, OK, 1), s_began(2, 2, 72, OK, 5),
+        s_began(3, 1, 0, OK, 2),  s_began(4, 1, 73, OK, 2),
+    };
+    int64_t again[] = {71, 71, 72, 99};
+    const sink_facts_t facts = {.chunks = chunks,
+                                .n_chunks = sizeof chunks / sizeof *chunks,
+                                .again = again,
+                                .n_again = sizeof again / sizeof *again};
+    sink_decoder_t *run;
+    sink_input_t input;
+    must(sink_decoder_new(s_on_rows, NULL, &run));
+    must(sink_input_take(&input, &facts, run));
+    assert_int_equal(input.reused, 2);
+    assert_int_equal(input.recorded, 5 + 2);
+    sink_input_clear(&input);
+    sink_decoder_destroy(&run);
+}
+
 /* A call from second 1 on fails after chunks 1 to 4, the next one, at second 3, has 1, 2 and 5. */
 static void
 must_not_take_chunks_of_a_failed_call_for_those_of_another(void **state)
@@ -118,6 +143,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(must_count_what_was_dropped_by_file),
+        cmocka_unit_test(must_count_results_that_were_used_again),
         cmocka_unit_test(must_not_take_chunks_of_a_failed_call_for_those_of_another)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

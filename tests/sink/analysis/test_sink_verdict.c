@@ -441,7 +441,7 @@ s_judge(const char *count, const char *reported, const char *exception, int cach
     s_chunk(w, "bad.root", 3, 0, ERROR);
     s_chunk(w, "bad.root", 4, 0, ERROR);
     for (int i = 0; i < abs(cached); i++) {
-        const char *name = cached < 0 ? "crema.kept_tasks" : "crema.cached_chunks";
+        const char *name = cached < 0 ? "crema.tasks_again" : "crema.cached_chunks";
         int64_t metric = fixture_name(w, CREMA_DICT_METRIC, name);
         fixture_row(w, CREMA_TABLE_CUSTOM);
         fixture_set(w, "chunk_id", 7 + i); /* 7 is the task of a chunk */
@@ -465,7 +465,7 @@ must_miss_chunks_that_coffea_counted(void **state)
     (void)state;
     const struct {
         const char *count, *reported;
-        int cached;    /* -n: n tasks kept by Dask, one of them a chunk */
+        int cached;    /* -n: n tasks submitted again, one of them a chunk */
         uint64_t want; /* missing */
     } cases[] = {
         {"coffea.chunks", "4", 0, 0},           {"coffea.chunks", "6", 0, 2},
@@ -476,7 +476,7 @@ must_miss_chunks_that_coffea_counted(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         decoded_t d;
-        const crema_reason_t *reasons;
+        const crema_reason_t *reasons, *notes;
         sink_verdict_t *verdict =
             s_judge(cases[i].count, cases[i].reported, NULL, cases[i].cached, &d);
         assert_int_equal(sink_verdict_reasons(verdict, &reasons), cases[i].want > 0);
@@ -489,6 +489,11 @@ must_miss_chunks_that_coffea_counted(void **state)
                      strtoull(cases[i].reported, NULL, 10) - (unsigned long long)cases[i].want);
             assert_non_null(strstr(reasons[0].text, counts));
         }
+        size_t n = sink_verdict_notes(verdict, &notes);
+        bool reused = false;
+        for (size_t k = 0; k < n; k++)
+            reused |= strcmp(notes[k].code, "result_reused") == 0 && notes[k].count == 1;
+        assert_int_equal(reused, cases[i].cached < 0);
         sink_verdict_destroy(&verdict);
         decoded_close(&d);
     }

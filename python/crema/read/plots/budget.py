@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._notes import STEPPED
 from .._numbers import readable
 from ._style import (
     DATASETS,
@@ -68,6 +69,10 @@ def waterfall(run: RunFile, ax: Axes) -> None:
     """
     rows = sorted(run.rows("summary/waterfall"), key=lambda row: row.rank)
     capacity_s = sum(row.thread_seconds for row in rows)
+    if STEPPED in run.attributes:
+        raise NothingToDrawError(
+            "the wall clock was set during this run: times before and after it do not add up"
+        )
     if not math.isfinite(capacity_s):
         raise NothingToDrawError("not all thread-seconds of this run are known")
     large = [row for row in rows if _is_large(row)]
