@@ -3,18 +3,38 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "sink_seal.h"
 
-static const int c_crashes[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGSYS, SIGTRAP};
+static const int c_crashes[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGSYS, SIGTRAP, SIGXCPU};
+
+/* CPU time that a check may take: many times what a sound file takes. */
+enum { CHECK_SECONDS = 5, CHECK_SECONDS_PER_MIB = 1 };
 
 typedef struct {
     bool done;
     int findings;
     crema_err_t err;
 } answer_t;
+
+/* Zeros in a heap of texts let the HDF5 library go round for ever; nothing but a signal ends that. */
+static void
+s_limit_cpu(const char *path)
+{
+    struct stat file;
+    struct rlimit limit;
+    rlim_t seconds = CHECK_SECONDS;
+    if (stat(path, &file) == 0)
+        seconds += (rlim_t)(file.st_size >> 20) * CHECK_SECONDS_PER_MIB;
+    if (getrlimit(RLIMIT_CPU, &limit) != 0 || limit.rlim_cur <= seconds)
+        return;
+    limit.rlim_cur = seconds;
+    (void)setrlimit(RLIMIT_CPU, &limit);
+}
 
 static crema_err_t
 s_ask(const char *path, FILE *out, answer_t *answer, int *ret_findings)
@@ -28,6 +48,7 @@ s_ask(const char *path, FILE *out, answer_t *answer, int *ret_findings)
         for (size_t i = 0; i < sizeof c_crashes / sizeof *c_crashes; i++)
             signal(c_crashes[i],
                    SIG_DFL); /* a crash is a result here, not a case for the caller's handlers */
+        s_limit_cpu(path);
         answer->err = sink_check_file(path, out, &answer->findings);
         fflush(out);
         answer->done = true;
@@ -39,8 +60,11 @@ s_ask(const char *path, FILE *out, answer_t *answer, int *ret_findings)
         *ret_findings = answer->findings;
         return answer->err;
     }
-    fprintf(out, "%s: damaged: the HDF5 library crashed on it (signal %d)\n", path,
-            WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+    int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    if (number == SIGXCPU)
+        fprintf(out, "%s: damaged: the HDF5 library came to no end on it\n", path);
+    else
+        fprintf(out, "%s: damaged: the HDF5 library crashed on it (signal %d)\n", path, number);
     *ret_findings = 1;
     return CREMA_OK;
 }

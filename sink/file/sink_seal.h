@@ -21,8 +21,8 @@ CREMA_MUST_CHECK crema_err_t sink_seal_journal(const char *journal_dir, const ch
  * CREMA_EMAGIC: not a run file. */
 CREMA_MUST_CHECK crema_err_t sink_check_file(const char *path, void *out_file, int *ret_findings);
 
-/* The same in a separate process: some damage makes the HDF5 library crash, which counts as a
- * finding. */
+/* The same in a separate process: some damage makes the HDF5 library crash, or never come to an
+ * end, which counts as a finding. */
 CREMA_MUST_CHECK crema_err_t sink_check_apart(const char *path, void *out_file, int *ret_findings);
 
 #endif

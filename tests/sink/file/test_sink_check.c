@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -390,6 +391,44 @@ must_take_every_crash_for_a_finding(void **state)
     unlink(file);
 }
 
+/* Writes zeros over the first texts of each global heap, as a page that never reached the disk has. */
+static int
+s_blank_heaps(const char *file)
+{
+    static const uint8_t zeros[64];
+    int fd = open(file, O_RDWR), n = 0;
+    const off_t size = lseek(fd, 0, SEEK_END);
+    uint8_t *bytes = malloc((size_t)size);
+    assert_non_null(bytes);
+    assert_int_equal(pread(fd, bytes, (size_t)size, 0), size);
+    for (off_t at = 0; at + 80 <= size; at++)
+        if (memcmp(bytes + at, "GCOL", 4) == 0) {
+            assert_int_equal(pwrite(fd, zeros, sizeof zeros, at + 16), sizeof zeros);
+            n++;
+        }
+    free(bytes);
+    close(fd);
+    return n;
+}
+
+static void
+must_come_to_an_end_where_hdf5_does_not(void **state)
+{
+    (void)state;
+    const char *dir = scratch_dir("toy"), *file = sealed_path("heap");
+    char text[512] = "";
+    int findings = 0;
+    fixture_toy(dir, 1);
+    (void)sealed_make(dir, file);
+    assert_true(s_blank_heaps(file) > 0);
+    FILE *out = fmemopen(text, sizeof text, "w");
+    must(sink_check_apart(file, out, &findings));
+    fclose(out);
+    unlink(file);
+    assert_int_equal(findings, 1);
+    assert_non_null(strstr(text, "came to no end"));
+}
+
 static void
 must_survive_flipped_bytes(void **state)
 {
@@ -418,6 +457,7 @@ main(void)
         cmocka_unit_test(must_find_damage_where_there_are_no_tables),
         cmocka_unit_test(must_say_what_is_no_run_file),
         cmocka_unit_test(must_take_every_crash_for_a_finding),
+        cmocka_unit_test(must_come_to_an_end_where_hdf5_does_not),
         cmocka_unit_test(must_survive_flipped_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
