@@ -154,6 +154,10 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
     def _check(self) -> None:
         found = _values.text(self.file.attrs.get("format", ""))
         if found != FORMAT:
+            try:
+                list(self.file.attrs)  # `get` takes what it cannot read for what is not there
+            except RuntimeError as error:
+                raise RunFileError(f"{self.path} is damaged: {error}") from error
             raise RunFileError(f"{self.path} is an HDF5 file, but not a run file of crema")
         version = _values.text(self.file.attrs.get("format_version", ""))
         if version.partition(".")[0] != str(MAJOR):

@@ -48,7 +48,7 @@ BAD = {
     "directory": ["is a directory", "a directory", "no run is in progress", "0 runs"],
     "cut.h5": ["truncated"],
     "flipped.h5": ["damaged", "not a run file"],
-    "header.h5": ["not a run file"],
+    "header.h5": ["damaged", "not a run file"],
     "text.h5": ["not an HDF5 file"],
     "nothing.h5": ["not an HDF5 file"],
     "foreign.h5": ["not a run file", "no run file"],
@@ -178,6 +178,17 @@ def test_an_attribute_of_another_kind_is_said_in_a_line(files, tmp_path, attribu
     ran = CliRunner().invoke(main, ["show", str(bad)])
     assert (ran.exit_code, len(ran.stderr.splitlines())) == (1, 1), ran.output
     assert f"{bad} is damaged: its attribute {words}" in ran.stderr
+
+
+def test_a_run_file_whose_attributes_cannot_be_read_is_damaged_and_not_of_another_kind(
+    files, tmp_path
+):
+    bad, data = tmp_path / "bad.h5", (files / "good.h5").read_bytes()
+    at = data.index(b"format_version")  # where HDF5 keeps the root's attributes, under a checksum
+    bad.write_bytes(data[:at] + b"F" + data[at + 1 :])
+    ran = CliRunner().invoke(main, ["show", str(bad)])
+    assert (ran.exit_code, len(ran.stderr.splitlines())) == (1, 1), ran.output
+    assert f"{bad} is damaged: " in ran.stderr
 
 
 def test_whatever_a_changed_file_leads_to_is_said_in_a_line(files, tmp_path):
