@@ -56,7 +56,7 @@ s_is_reached(const agent_life_t *self)
 {
     crema_session_state_t state = crema_session_state(agent_delivery_session(self->delivery));
     return state != CREMA_SESSION_INIT && state != CREMA_SESSION_BACKOFF &&
-           state != CREMA_SESSION_HELLO_SENT;
+           state != CREMA_SESSION_HELLO_SENT && state != CREMA_SESSION_CLOSED;
 }
 
 int

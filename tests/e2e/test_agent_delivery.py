@@ -83,6 +83,15 @@ def make_keys(tmp_path):
     return make
 
 
+def test_who_leaves_without_an_aggregator_does_not_say_it_was_reached(spool, agents, write):
+    write(n=10).close()
+    agent = agents("--spool", spool, "--aggregator", "tcp://127.0.0.1:1")
+    agent.must_log("aggregator_unreachable")
+    assert agent.must_end(signal.SIGTERM) == 1
+    agent.must_log("records_stay")
+    assert "aggregator_reached" not in agent.log.read_text()
+
+
 def test_whoever_comes_first_the_records_arrive_and_leave_the_spool(spool, agents, write, pipeline):
     services = pipeline()
     write(n=10).close()
