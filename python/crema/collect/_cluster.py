@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import __version__
-from ..hook import _columns, _records, _writers
+from ..hook import _columns, _writers
 from ..hook._records import KIND_SCHEDULER
 
 if TYPE_CHECKING:
@@ -54,13 +54,6 @@ def bounded(call: Callable[[], Any], what: str, timeout_s: float = CALL_S) -> An
     if error is not None:
         raise error
     return result
-
-
-def marked(run_id: str) -> contextlib.AbstractContextManager:
-    """Annotate everything this thread submits inside with the run, which distinguishes several runs on one cluster."""
-    import dask
-
-    return dask.annotate(**{_records.MARK_RUN: run_id})
 
 
 class Installed(NamedTuple):

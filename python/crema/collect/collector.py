@@ -17,7 +17,7 @@ from ..hook._config import HookConfig
 from ..hook._recorder import Recorder, end_marker
 from ..hook._records import KIND_CLIENT
 from ..read import _notes
-from . import _attributes, _client, _cluster, _runner, _window
+from . import _attributes, _client, _cluster, _marking, _runner, _window
 from ._alive import SignOfLife
 from ._dialogue import Dialogue
 from ._host_agent import HostAgent
@@ -248,7 +248,7 @@ class MetricsCollector(RunView):
     def _begin_block(self) -> None:
         """Prepare the code in the block; runs in its thread and context."""
         if self._client is not None:
-            self._marks.enter_context(_cluster.marked(self._config.run_id))
+            self._marks.enter_context(_marking.marked(self._config.run_id))
         self._recorder_pid = os.getpid()
         _runner.hook(self._config.run_id, self.checkpointer_around, self._say)
 
@@ -361,7 +361,7 @@ class MetricsCollector(RunView):
         self._recorder_pid = 0
         t_end_ns = self._window.end_ns()
         self._report |= _runner.unhook(self._config.run_id, self._window) | self._window.notes()
-        with contextlib.suppress(ValueError):  # entered in another context, a cell of a notebook
+        with contextlib.suppress(Exception):  # of Dask's client, whose loop may be gone
             self._marks.close()
         for display in self._displays:
             display.stop()

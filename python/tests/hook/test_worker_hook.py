@@ -17,7 +17,7 @@ import uproot
 from coffea import processor
 from distributed import Client, LocalCluster, get_worker, span, wait
 
-from crema.collect import _cluster
+from crema.collect import _marking
 from crema.hook import _records, worker
 from crema.hook.chunks import ChunkHook
 from crema.hook.worker import WorkerHook
@@ -321,7 +321,7 @@ def test_two_runs_at_once_do_not_mix(client, fileset, tmp_path, how):
         def analyse_both(i):
             with contextlib.ExitStack() as stack:
                 if how == "one client":
-                    stack.enter_context(_cluster.marked(settings[i].run_id))
+                    stack.enter_context(_marking.marked(settings[i].run_id))
                 hook = ChunkHook(settings[i])
                 executor = support.dask(clients[i])
                 results[i] = support.run(executor, hook, fileset, support.Counter())

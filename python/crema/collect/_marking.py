@@ -1,0 +1,70 @@
+"""Marks what the code in a block submits to Dask with its run, which distinguishes several runs on one cluster.
+
+The mark is an annotation that is there only while Dask's client sends a graph. One around the whole
+block would become part of every layer that is made in it: Dask does not fuse such layers with those
+made before, and warns about them on every dataframe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..hook import _records
+
+_SUBMIT = "_graph_to_futures"  # through which every submission of a client goes
+_open: set[str] = set()  # runs whose blocks are open
+_undo: list[Callable[[], None]] = []
+_lock = threading.Lock()
+_entered: contextvars.ContextVar[tuple[str, ...]] = contextvars.ContextVar("marks", default=())
+
+
+@contextlib.contextmanager
+def marked(run_id: str) -> Iterator[None]:
+    """Mark what the calling context submits inside, on any client."""
+    with _lock:
+        _entered.set((*(each for each in _entered.get() if each in _open), run_id))
+        _open.add(run_id)
+        if not _undo:
+            _replace()
+    try:
+        yield
+    finally:
+        with _lock:
+            _open.discard(run_id)
+            while not _open and _undo:
+                _undo.pop()()
+
+
+def _replace() -> None:
+    from distributed import Client
+
+    before = Client.__dict__.get(_SUBMIT)
+    if not callable(before):
+        return  # another version of Dask: tasks without a mark count as every run's
+    after = _marking(before)
+    setattr(Client, _SUBMIT, after)
+
+    def undo() -> None:
+        if Client.__dict__.get(_SUBMIT) is after:  # otherwise another package replaced it meanwhile
+            setattr(Client, _SUBMIT, before)
+
+    _undo.append(undo)
+
+
+def _marking(original: Callable) -> Callable:
+    import dask
+
+    @functools.wraps(original)
+    def submit(self: Any, *args: Any, **kwargs: Any) -> Any:
+        run_id = next((each for each in reversed(_entered.get()) if each in _open), None)
+        if run_id is None:
+            return original(self, *args, **kwargs)
+        with dask.annotate(**{_records.MARK_RUN: run_id}):
+            return original(self, *args, **kwargs)
+
+    return submit
