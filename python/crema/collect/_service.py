@@ -11,10 +11,11 @@ import sys
 import tempfile
 import threading
 import uuid
+import weakref
 
 from ..hook._agent import write_keys
 from ..hook._config import make_private_dir
-from ..hook._unix import make_dir
+from ..hook._unix import in_each_child, local_path, make_dir
 from ._keys import (
     AgentKeys,
     KeysError,
@@ -37,6 +38,18 @@ keep) ;;
 *) rmdir "$1" 2>/dev/null || exec "$2" -m crema.collect._killed "$3" "$4" ;;
 esac
 """
+
+_guards: weakref.WeakSet[subprocess.Popen] = weakref.WeakSet()  # of this process
+
+
+def _after_fork_in_child() -> None:
+    """A child may outlive this process: the guard must not wait for it."""
+    for guard in list(_guards):
+        with contextlib.suppress(OSError):
+            guard.stdin.close()
+
+
+in_each_child(_after_fork_in_child)
 
 
 class Service:
@@ -176,7 +189,9 @@ class Service:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
+                env=_with_the_packages_of_this_process(),
             )
+            _guards.add(self._guard)
 
     def _end_guard(self, word: bytes) -> None:
         """Let it remove the keys, or everything: Ctrl-C does not reach it."""
@@ -184,6 +199,12 @@ class Service:
             with contextlib.suppress(OSError, subprocess.TimeoutExpired):
                 self._guard.communicate(word, 5)
             self._guard = None
+
+
+def _with_the_packages_of_this_process() -> dict[str, str]:
+    """Variables for a Python that finds the packages that this one has found, wherever they are, and none in its working directory."""
+    found = [str(local_path(f).absolute()) for f in sys.path if f and not isinstance(f, bytes)]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(found), "PYTHONSAFEPATH": "1"}
 
 
 class ConfiguredService(Service):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import shutil
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 import uuid
+import venv
 
 import zmq.auth
 
@@ -39,10 +41,10 @@ with crema.MetricsCollector(output=sys.argv[1], quiet=True) as mc:
 """
 
 
-def start(script, *arguments):
+def start(script, *arguments, python=sys.executable):
     """A collector, and its run's private directory."""
     collector = subprocess.Popen(
-        [sys.executable, "-c", script, *map(str, arguments)],
+        [python, "-c", script, *map(str, arguments)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -115,6 +117,45 @@ def test_a_killed_notebook_leaves_its_run_file_and_nothing_else(tmp_path):
         assert run.verdict == "PARTIAL"
         assert "run_not_ended" in {reason["code"] for reason in run.reasons}
         assert len(run["custom"]) == 100, "what lay in the spool is in the file"
+
+
+def test_a_killed_notebook_is_cleaned_up_by_a_python_that_finds_the_package_by_itself_no_more(
+    tmp_path,
+):
+    """As after ``pip install --target``, and ``sys.path.insert`` in the notebook."""
+    venv.create(tmp_path / "bare")
+    for part in crema.__path__:  # two when the installation is editable
+        shutil.copytree(part, tmp_path / "packages" / "crema", dirs_exist_ok=True)
+    packages = [str(tmp_path / "packages"), *filter(None, sys.path)]
+    (tmp_path / "out").mkdir()
+    collector, run_dir = start(
+        f"import sys; sys.path[:0] = {packages!r}" + NOTEBOOK,
+        tmp_path / "out",
+        python=tmp_path / "bare" / "bin" / "python",
+    )
+    kill(collector)
+    wait_until(lambda: not run_dir.exists(), 120, "the directory stays")
+    (path,) = (tmp_path / "out").iterdir()
+    with crema.open(path) as run:
+        assert run.verdict == "PARTIAL"
+
+
+def test_a_child_that_outlives_a_killed_notebook_delays_nothing(tmp_path):
+    child = "import os, time\nif (child := os.fork()) == 0:\n    os.close(1)\n    time.sleep(600)\n"
+    lines = NOTEBOOK.splitlines()
+    at = lines.index("    for i in range(100):")
+    forks = [f"    {line}" for line in child.splitlines()]
+    forks.append("    print(child, file=open(sys.argv[2], 'w'), flush=True)")
+    (tmp_path / "out").mkdir()
+    collector, run_dir = start(
+        "\n".join(lines[:at] + forks + lines[at:]), tmp_path / "out", tmp_path / "child"
+    )
+    try:
+        kill(collector)
+        wait_until(lambda: not run_dir.exists(), 60, "the directory stays")
+        assert [path.name for path in (tmp_path / "out").iterdir()] == [f"{run_dir.name}.h5"]
+    finally:
+        os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
 
 
 def test_a_file_that_holds_more_stays(tmp_path):
