@@ -218,13 +218,27 @@ def _replace(owner: Any, name: str, make: Callable[[Callable], Callable]) -> Non
 def _with_checkpointer(original: Callable) -> Callable:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         recorded = _recorded(self)
-        with _noting_call(recorded) as failed, _inside_coffea():
+        with _noting_call(recorded) as failed, _inside_coffea(), _given_back(recorded, self):
             result = original(recorded, *args, **kwargs)
             if type(result).__name__ == "Err" and getattr(result, "value", None) is None:
                 failed(getattr(result, "_exception", result))
         return result
 
     return call
+
+
+@contextlib.contextmanager
+def _given_back(recorded: Any, runner: Any) -> Iterator[None]:
+    """Give the user's Runner what a class of the user's own has noted on the copy in its place."""
+    before = {} if recorded is runner else dict(vars(recorded))
+    try:
+        yield
+    finally:
+        if recorded is not runner:
+            after, own = vars(recorded), vars(runner)
+            for name in before.keys() - after.keys():
+                own.pop(name, None)
+            own.update({n: v for n, v in after.items() if n not in before or before[n] is not v})
 
 
 @contextlib.contextmanager

@@ -139,6 +139,31 @@ def test_a_checkpointer_of_the_users_own_is_kept_and_recorded(fileset, tmp_path)
         assert len(file["chunks"]) == report["chunks"]
 
 
+def test_a_runner_of_the_users_own_class_keeps_what_it_notes_of_itself(fileset, tmp_path):
+    from coffea import processor
+    from coffea.nanoevents import BaseSchema
+
+    class Noting(processor.Runner):
+        n_chunks = 0
+
+        def preprocess(self, *args, **kwargs):
+            for chunk in super().preprocess(*args, **kwargs):
+                self.n_chunks += 1
+                yield chunk
+
+        def run(self, *args, **kwargs):
+            del self.note
+            return super().run(*args, **kwargs)
+
+    executor = processor.IterativeExecutor(status=False)
+    run = Noting(executor=executor, schema=BaseSchema, savemetrics=True, chunksize=CHUNK)
+    run.note = "to be removed"
+    with crema.MetricsCollector(output=tmp_path, quiet=True) as mc:
+        _, report = run(fileset, processor_instance=counter(), treename="Events")
+    assert run.n_chunks == report["chunks"] == n_chunks(mc)
+    assert not hasattr(run, "note") and run.checkpointer is None
+
+
 def test_hooks_of_several_runs_are_undone_with_the_last_in_any_order():
     from coffea.processor import Runner
 
