@@ -129,13 +129,15 @@ class Service:
         """How to make the run file from what was delivered, as the end of a sentence; empty if that is not possible here."""
         return ""
 
-    def close(self, *, sealed: bool) -> str:
+    def close(self, *, sealed: bool, began: bool = True) -> str:
         """End the programs and remove the run directory.
 
         Parameters
         ----------
         sealed : bool
             Whether the run file exists: then the journal is no longer needed.
+        began : bool
+            False if the block never began: then there is nothing to keep.
 
         Returns
         -------
@@ -144,7 +146,7 @@ class Service:
         """
         try:
             self.supervisor.close()
-            left = self._undelivered(sealed)
+            left = self._undelivered(sealed) if began else []
             self._end_guard(b"keep\n" if left else b"remove\n")
         except BaseException:  # Ctrl-C
             self._leave_to_guard()

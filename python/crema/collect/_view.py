@@ -219,7 +219,8 @@ class RunView:
     @staticmethod
     def _say(line: str) -> None:
         with contextlib.suppress(Exception):  # a closed standard error must not be an error
-            print("; ".join(line.splitlines()), file=sys.stderr, flush=True)
+            if sys.stderr is not None:  # else it would be printed on standard output
+                print("; ".join(line.splitlines()), file=sys.stderr, flush=True)
 
 
 def output_directory(output: str | os.PathLike) -> pathlib.Path:

@@ -175,6 +175,7 @@ class MetricsCollector(RunView):
         self._plugins: Plugins | None = None  # on the cluster
         self._parts: list[dict[str, Any]] = []  # of the list of writers
         self._report: dict[str, str] = {}
+        self._began = False  # the block
         self._sealed = False
         self._interrupted = False  # while it waited for the verdict
         self._window: _window.Window | None = None
@@ -251,6 +252,7 @@ class MetricsCollector(RunView):
             self._marks.enter_context(_marking.marked(self._config.run_id))
         self._recorder_pid = os.getpid()
         _runner.hook(self._config.run_id, self.checkpointer_around, self._say)
+        self._began = True
 
     def _not_entered(self, error: BaseException) -> None:
         self._recorder_pid = 0
@@ -492,7 +494,7 @@ class MetricsCollector(RunView):
             file = self._output / self.run_id
             self._say(f"crema: interrupted; {file}.h5 is being made of what has arrived")
         elif service is not None:
-            left = [service.close(sealed=self._sealed)]
+            left = [service.close(sealed=self._sealed, began=self._began)]
         self._service = None
         if self._config is not None and not self._own_agent:
             spool = self._config.spool_dir()  # of the workers on this host, if any

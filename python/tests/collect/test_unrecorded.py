@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import subprocess
@@ -10,7 +11,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from test_collector import assert_nothing_left
+from test_collector import assert_nothing_left, run_dir
 from test_doctor import disk
 
 import crema
@@ -291,3 +292,26 @@ def test_a_missed_chunk_is_put_down_to_the_scheduler_that_has_no_crema(lacking):
 def test_long_lists_are_cut():
     lacking = {f"tcp://10.0.0.{i}:1": "no crema" for i in range(9)}
     assert _cluster.listed(lacking).endswith(" and 4 more")
+
+
+@pytest.mark.parametrize("how", [OSError, KeyboardInterrupt])
+@pytest.mark.parametrize("where", ["_record_client", "_begin_block"])
+def test_a_block_that_never_began_leaves_nothing(where, how, tmp_path, monkeypatch, capfd):
+    def fail(self):
+        raise how("not today")
+
+    monkeypatch.setattr(crema.MetricsCollector, where, fail)
+    mc = crema.MetricsCollector(output=tmp_path)
+    with pytest.raises(KeyboardInterrupt) if how is KeyboardInterrupt else contextlib.nullcontext():
+        mc.__enter__()
+    assert not run_dir(mc).exists()
+    assert not list(tmp_path.iterdir())
+    assert "kept in" not in capfd.readouterr().err
+
+
+def test_without_a_standard_error_nothing_is_printed_elsewhere(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(sys, "stderr", None)
+    with crema.MetricsCollector(output="/proc/nowhere") as mc:
+        pass
+    assert "run files cannot be written to /proc/nowhere" in mc.reasons[0]["text"]
+    assert capfd.readouterr() == ("", "")
