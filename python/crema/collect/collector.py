@@ -345,12 +345,11 @@ class MetricsCollector(RunView):
 
     def __exit__(self, exc_type: Any, exc: BaseException | None, tb: Any) -> None:
         if self._may_leave():
-            self._finish(self._end_block(), exc)
+            self._finish(exc)
 
     async def __aexit__(self, exc_type: Any, exc: BaseException | None, tb: Any) -> None:
         if self._may_leave():
-            t_end_ns = self._end_block()
-            error = await in_thread(lambda: self._finish(t_end_ns, exc))
+            error = await in_thread(lambda: self._finish(exc))
             if error is not None:
                 raise error
 
@@ -369,9 +368,10 @@ class MetricsCollector(RunView):
             display.stop()
         return t_end_ns
 
-    def _finish(self, t_end_ns: int, exc: BaseException | None) -> None:
-        """Wait for the verdict, end everything and print the result."""
+    def _finish(self, exc: BaseException | None) -> None:
+        """End the block, wait for the verdict, end everything and print the result."""
         try:
+            t_end_ns = self._end_block()
             if self._alive is not None:
                 self._alive.run_ends()
             self._flush()
@@ -473,6 +473,7 @@ class MetricsCollector(RunView):
 
     def _take_down(self) -> str:
         """End everything that was started; returns the location of undelivered records, if any."""
+        self._recorder_pid = 0
         if self._config is not None:
             _runner.unhook(self._config.run_id)
         if self._plugins is not None:

@@ -253,3 +253,23 @@ def test_an_interrupt_at_any_line_of_the_removal_leaves_nothing(tmp_path):
         with crema.open(mc.path) as run:
             assert run.verdict == "COMPLETE"
     assert number > 20
+
+
+def test_an_interrupt_at_any_line_of_the_blocks_end_leaves_a_file_and_nothing_else(tmp_path):
+    from coffea.processor import Runner
+
+    before = Runner.__dict__["__call__"]
+    for number in range(1, 100):
+        mc = crema.MetricsCollector(output=tmp_path, quiet=True)
+        mc.__enter__()
+        codes = {crema.MetricsCollector._end_block.__code__}
+        if not _interrupted_at(number, codes, functools.partial(mc.__exit__, None, None, None)):
+            break
+        until = time.monotonic() + 60
+        while run_dir(mc).exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        assert not run_dir(mc).exists(), number
+        assert Runner.__dict__["__call__"] is before, number
+        with crema.open(tmp_path / f"{mc.run_id}.h5") as run:
+            assert not run.live
+    assert number > 5
