@@ -13,8 +13,10 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
+from collections.abc import Iterator
 
 from ..hook._agent import lock_is_held, signal_holder
 from ..hook._programs import program
@@ -22,6 +24,7 @@ from ._service import LocalService
 
 PROGRAMS_END_S = 60.0  # longer than an agent delivers at its end
 REBUILD_S = 600.0
+SOCKETS_BYTES = 90  # of the directory of a socket, whose whole path has 107 at most
 
 
 def main() -> None:
@@ -52,8 +55,23 @@ def _deliver(service: LocalService) -> None:
     """Deliver the spool of the run's own agent to the store, through sockets that only this user can reach."""
     if not (service.store.exists() and any(service.spool.glob("sp-*"))):
         return
-    programs, sink = service.supervisor, f"ipc://{service.run_dir}/sink"
-    service.endpoint = f"ipc://{service.run_dir}/aggregator"
+    with _for_sockets(service.run_dir) as directory:
+        _deliver_through(directory, service)
+
+
+@contextlib.contextmanager
+def _for_sockets(run_dir: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A directory of this user only, whose path leaves room for the names of sockets."""
+    if len(os.fsencode(run_dir)) <= SOCKETS_BYTES:
+        yield run_dir
+        return
+    with tempfile.TemporaryDirectory(prefix="crema-", dir="/tmp") as directory:
+        yield pathlib.Path(directory)
+
+
+def _deliver_through(directory: pathlib.Path, service: LocalService) -> None:
+    programs, sink = service.supervisor, f"ipc://{directory}/sink"
+    service.endpoint = f"ipc://{directory}/aggregator"
     stores = [
         "--store",
         str(service.store),

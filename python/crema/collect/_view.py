@@ -225,7 +225,9 @@ class RunView:
 
 def output_directory(output: str | os.PathLike) -> pathlib.Path:
     """Where run files go; a file's name for it would become a directory of that name, where nobody looks for a file."""
-    directory = local_path(output).expanduser().absolute()
+    directory = local_path(output).expanduser()
+    with contextlib.suppress(FileNotFoundError):  # the working directory is gone: entering says so
+        directory = directory.absolute()
     if directory.suffix in (".h5", ".hdf5") and not directory.is_dir():
         raise ValueError(
             f"output is the directory of run files, which are named by their run_id, and {output} is "

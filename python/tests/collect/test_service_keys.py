@@ -158,6 +158,21 @@ def test_a_child_that_outlives_a_killed_notebook_delays_nothing(tmp_path):
         os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
 
 
+def test_what_lay_in_a_spool_with_a_long_name_is_delivered_too(tmp_path, monkeypatch):
+    """A socket has no longer path than 107 bytes."""
+    long, output = tmp_path / ("long" * 20), tmp_path / "out"
+    long.mkdir()
+    output.mkdir()
+    monkeypatch.setenv("TMPDIR", str(long))
+    collector, run_dir = start(NOTEBOOK, output)
+    assert run_dir.is_relative_to(long)
+    kill(collector)
+    wait_until(lambda: not run_dir.exists(), 120, "the directory stays")
+    (path,) = output.iterdir()
+    with crema.open(path) as run:
+        assert len(run["custom"]) == 100
+
+
 def test_a_file_that_holds_more_stays(tmp_path):
     with crema.MetricsCollector(output=tmp_path, quiet=True) as mc:
         store = mc._service.store

@@ -315,3 +315,15 @@ def test_without_a_standard_error_nothing_is_printed_elsewhere(tmp_path, monkeyp
         pass
     assert "run files cannot be written to /proc/nowhere" in mc.reasons[0]["text"]
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_working_directory_that_is_gone_is_named_and_raises_nothing(tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with crema.MetricsCollector(quiet=True) as mc:
+        pass
+    monkeypatch.chdir(tmp_path)
+    assert mc.verdict == "UNKNOWN"
+    assert "run files cannot be written" in mc.reasons[0]["text"]
