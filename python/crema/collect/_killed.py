@@ -10,15 +10,17 @@ import contextlib
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ..hook._agent import lock_is_held, signal_holder
+from ..hook._config import HookConfig
 from ..hook._programs import program
 from ._service import LocalService
 
@@ -31,32 +33,63 @@ def main() -> None:
     """Make the run file and remove the run's private directory; what must stay is listed in ``<run_id>.left.txt``."""
     run_id, output = uuid.UUID(sys.argv[1]), pathlib.Path(sys.argv[2])
     service = LocalService(run_id, output)
-    troubles = []
+    spools, troubles = [service.spool], []
+    if service.store.exists() and not os.environ.get("CREMA_SPOOL"):
+        spools.append(HookConfig(run_id.hex).spool_dir())  # of the workers on this host
     for step in (_wait_for_programs, _deliver, _make_file):
         try:
-            step(service)
+            step(service, spools)
         except Exception as error:
             troubles.append(f"{type(error).__name__}: {error}")
-    left = service.close(sealed=not troubles)
-    if left or troubles:
-        _report(service, left, troubles)
+    left = [service.close(sealed=not troubles), *map(_remove_keys, spools[1:])]
+    if any(left) or troubles:
+        _report(service, " and ".join(filter(None, left)), troubles)
 
 
-def _wait_for_programs(service: LocalService) -> None:
+def _wait_for_programs(service: LocalService, spools: list[pathlib.Path]) -> None:
+    """Wait for the run's own programs; end the agents of workers, which no longer have anybody to deliver to."""
     deadline = time.monotonic() + PROGRAMS_END_S
-    for lock in (service.store / "lock", service.spool / "agent.lock"):
-        while lock_is_held(lock):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"a program still holds {lock}")
-            time.sleep(0.1)
+    for spool in spools[1:]:
+        if _happens(lambda at=spool: not _is_written(at), deadline):
+            signal_holder(spool / "agent.lock", signal.SIGTERM)
+    for lock in (service.store / "lock", *(spool / "agent.lock" for spool in spools)):
+        if not _happens(lambda at=lock: not lock_is_held(at), deadline):
+            raise TimeoutError(f"a program still holds {lock}")
 
 
-def _deliver(service: LocalService) -> None:
-    """Deliver the spool of the run's own agent to the store, through sockets that only this user can reach."""
-    if not (service.store.exists() and any(service.spool.glob("sp-*"))):
-        return
-    with _for_sockets(service.run_dir) as directory:
-        _deliver_through(directory, service)
+def _happens(event: Callable[[], bool], deadline: float) -> bool:
+    while not event():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def _is_written(spool: pathlib.Path) -> bool:
+    """Whether more streams of a spool are written than that of its agent."""
+    writers = sum(lock_is_held(segment) for segment in spool.glob("sp-*"))
+    return writers > lock_is_held(spool / "agent.lock")
+
+
+def _remove_keys(spool: pathlib.Path) -> str:
+    """Remove the agent's keys, and all of a spool without records; returns where records are left."""
+    if lock_is_held(spool / "agent.lock"):
+        return str(spool)
+    if any(spool.glob("sp-*")):
+        shutil.rmtree(spool / "keys", ignore_errors=True)
+        return str(spool)
+    shutil.rmtree(spool, ignore_errors=True)
+    with contextlib.suppress(OSError):  # other runs are in it, or it does not exist
+        spool.parent.rmdir()
+    return ""
+
+
+def _deliver(service: LocalService, spools: list[pathlib.Path]) -> None:
+    """Deliver spools to the store, through sockets that only this user can reach."""
+    held = [spool for spool in spools if any(spool.glob("sp-*"))]
+    if service.store.exists() and held:
+        with _for_sockets(service.run_dir) as directory:
+            _deliver_through(directory, service, held)
 
 
 @contextlib.contextmanager
@@ -69,7 +102,9 @@ def _for_sockets(run_dir: pathlib.Path) -> Iterator[pathlib.Path]:
         yield pathlib.Path(directory)
 
 
-def _deliver_through(directory: pathlib.Path, service: LocalService) -> None:
+def _deliver_through(
+    directory: pathlib.Path, service: LocalService, spools: list[pathlib.Path]
+) -> None:
     programs, sink = service.supervisor, f"ipc://{directory}/sink"
     service.endpoint = f"ipc://{directory}/aggregator"
     stores = [
@@ -83,19 +118,20 @@ def _deliver_through(directory: pathlib.Path, service: LocalService) -> None:
     try:
         programs.start("crema-sink", lambda _: ["--bind", sink, *stores])
         programs.start("crema-aggregator", lambda _: ["--bind", service.endpoint, "--sink", sink])
-        service.start_agent(3600.0)
-        lock = service.spool / "agent.lock"
-        deadline = time.monotonic() + PROGRAMS_END_S
-        while not lock_is_held(lock) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        programs.dismiss("crema-agent")
-        signal_holder(lock, signal.SIGUSR1)  # deliver everything and exit
-        programs.wait("crema-agent", PROGRAMS_END_S)
+        for spool in spools:
+            service.start_agent(3600.0, spool)
+            lock = spool / "agent.lock"
+            deadline = time.monotonic() + PROGRAMS_END_S
+            while not lock_is_held(lock) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            programs.dismiss("crema-agent")
+            signal_holder(lock, signal.SIGUSR1)  # deliver everything and exit
+            programs.wait("crema-agent", PROGRAMS_END_S)
     finally:
         programs.close()
 
 
-def _make_file(service: LocalService) -> None:
+def _make_file(service: LocalService, _: list[pathlib.Path]) -> None:
     if any(service.store.glob("*/*.journal")):
         _rebuild(service.store / str(service.run_id), service.output / f"{service.run_id}.h5")
 

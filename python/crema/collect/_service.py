@@ -94,10 +94,11 @@ class Service:
         self._guard: subprocess.Popen | None = None
         self.supervisor = Supervisor(self.run_dir)
 
-    def start_agent(self, sample_interval_s: float) -> None:
-        """Serve a spool in the run directory, for executors on this machine."""
+    def start_agent(self, sample_interval_s: float, spool: pathlib.Path | None = None) -> None:
+        """Serve a spool, by default one in the run directory, for executors on this machine."""
+        spool = spool or self.spool
         self._make_run_dir()
-        make_dir(self.spool, 0o700)
+        make_dir(spool, 0o700)
         self.make_agent_keys()
         keys = []
         if self.agent_keys is not None:
@@ -105,7 +106,7 @@ class Service:
         self.supervisor.start(
             "crema-agent",
             lambda _: [
-                *("--spool", str(self.spool), "--aggregator", self.endpoint, *keys),
+                *("--spool", str(spool), "--aggregator", self.endpoint, *keys),
                 *("--run", str(self.run_id), "--sample-interval", f"{sample_interval_s:g}s"),
             ],
             announces=False,

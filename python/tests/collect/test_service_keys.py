@@ -41,6 +41,25 @@ with crema.MetricsCollector(output=sys.argv[1], quiet=True) as mc:
 """
 
 
+CLUSTER = """
+import pathlib, sys, time
+import crema
+from distributed import Client, LocalCluster
+def work(i, begun):
+    crema.record_metric("crumbs", i)
+    if i >= 40:
+        begun.touch()
+        time.sleep(600)
+    crema.record_metric("crumbs", i)
+if __name__ == "__main__":
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+        with crema.MetricsCollector(client, output=sys.argv[1], quiet=True) as mc:
+            print(mc._service.run_dir, flush=True)
+            futures = client.map(work, range(42), begun=pathlib.Path(sys.argv[1], "begun"))
+            sys.stdin.read()
+"""
+
+
 def start(script, *arguments, python=sys.executable):
     """A collector, and its run's private directory."""
     collector = subprocess.Popen(
@@ -117,6 +136,30 @@ def test_a_killed_notebook_leaves_its_run_file_and_nothing_else(tmp_path):
         assert run.verdict == "PARTIAL"
         assert "run_not_ended" in {reason["code"] for reason in run.reasons}
         assert len(run["custom"]) == 100, "what lay in the spool is in the file"
+
+
+def test_what_workers_of_a_killed_notebook_wrote_is_in_its_file(tmp_path, monkeypatch):
+    """They end with it, and their agent finds no aggregator any more."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setenv("CREMA_AGENT_DRAIN_TIMEOUT", "2s")
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "out").mkdir()
+    collector, run_dir = start(CLUSTER, tmp_path / "out")
+    try:
+        wait_until(lambda: (tmp_path / "out" / "begun").exists(), 60, "no task ran")
+        kill(collector)
+        wait_until(lambda: not run_dir.exists(), 120, "the directory stays")
+        wait_until(lambda: not running(run_dir.name.replace("-", "")), 10, "a program stays")
+        (path,) = (tmp_path / "out").glob("*.h5")
+        with crema.open(path) as run:
+            assert run.verdict == "PARTIAL"
+            ended = run["summary/completeness"]
+            assert (ended.received == ended.expected).all(), ended
+            assert len(run["custom"]) == 82
+        assert not list((tmp_path / "tmp").glob("crema-*/*")), "a spool stays"
+        assert not list((tmp_path / "out").glob("*.txt"))
+    finally:
+        collector.kill()
 
 
 def test_a_killed_notebook_is_cleaned_up_by_a_python_that_finds_the_package_by_itself_no_more(

@@ -146,8 +146,8 @@ def test_no_exception_of_crema_passes(error, tmp_path, monkeypatch, capfd):
 def test_an_error_while_ending_is_not_taken_for_records_that_stay(tmp_path, monkeypatch, capfd):
     close = collector.LocalService.close
 
-    def fail(service, *, sealed):
-        close(service, sealed=sealed)
+    def fail(service, **how):
+        close(service, **how)
         raise OSError("no such thing")
 
     monkeypatch.setattr(collector.LocalService, "close", fail)
