@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import pathlib
+import re
 import subprocess
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -20,6 +22,10 @@ _LIBRARY = (
 )  # HDF5, which names no file
 
 
+_ENDLESS = "the HDF5 library"  # in a finding: it crashes on the file, or comes to no end
+CHECKED_BYTES = 32 << 20  # of files that a command reads: a second or two
+
+
 def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
     """Wrap a command so that errors a user can fix become a line."""
 
@@ -30,16 +36,24 @@ def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
 
         known = (OSError, ValueError, KeyError, ImportError, RuntimeError, FitError, ReplayError)
         try:
+            unsound = _unsound(_paths(options.values()))
+            for path, finding in unsound.items():
+                if _ENDLESS in finding:  # nor would this process come to an end
+                    raise click.ClickException(damaged(finding, [path]))
             command(*args, **options)
+            for path, finding in unsound.items():
+                _warn(path, finding)
+            if unsound:
+                sys.exit(1)
         except click.ClickException:
             raise
         except known as error:
             raise click.ClickException(line(error, _paths(options.values()))) from error
         except Exception as error:  # anything may come of a file that is not as it should be
-            unsound = [path for path in _paths(options.values()) if not _is_sound(path)]
-            if not unsound:
+            bad = [path for path in _paths(options.values()) if not _is_sound(path)]
+            if not bad:
                 raise
-            raise click.ClickException(damaged(error, unsound)) from error
+            raise click.ClickException(damaged(error, bad)) from error
 
     return run
 
@@ -57,6 +71,32 @@ def line(error: Exception, paths: Iterable[pathlib.Path]) -> str:
 def damaged(why: object, paths: Iterable[pathlib.Path]) -> str:
     """The line about files that are not as they should be."""
     return f"{' or '.join(map(str, paths))} is damaged: {why}; crema check says where"
+
+
+def _unsound(paths: Iterable[pathlib.Path]) -> dict[pathlib.Path, str]:
+    """Sealed files that `crema check` calls unsound, and its first finding on each.
+
+    Files of more than `CHECKED_BYTES` together are not checked, since that takes as long as reading all of them.
+    """
+    sealed = [path for path in paths if not path.name.endswith(".live.h5")]
+    try:
+        if not sealed or sum(path.stat().st_size for path in sealed) > CHECKED_BYTES:
+            return {}
+        command = [program("crema-sink"), "check", *sealed]
+        told = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    except OSError:  # there is no such file, or no program on this system
+        return {}
+    lines = told.splitlines()
+    return {
+        path: next(each for each in lines if each.startswith(f"{path}: ")).split(": ", 1)[1]
+        for path in sealed
+        if any(re.fullmatch(rf"{re.escape(str(path))}: \d+ findings?", each) for each in lines)
+    }
+
+
+def _warn(path: pathlib.Path, finding: str) -> None:
+    why = f"{path} is damaged, or was changed after it was sealed ({finding})"
+    click.echo(f"crema: do not trust this: {why}; crema check says where", err=True)
 
 
 def _is_sound(path: pathlib.Path) -> bool:

@@ -191,6 +191,36 @@ def test_a_run_file_whose_attributes_cannot_be_read_is_damaged_and_not_of_anothe
     assert f"{bad} is damaged: " in ran.stderr
 
 
+def test_what_a_damaged_file_shows_is_not_to_be_trusted(files, tmp_path):
+    bad, live = tmp_path / "bad.h5", files / "x.live.h5"
+    shutil.copy(files / "good.h5", bad)
+    with h5py.File(bad, "r+") as file:
+        rows = file["summary/workflow"][:]
+        rows["value"] += 1
+        file["summary/workflow"][:] = rows
+    for words in (["show"], ["show", "--json"], ["show", "--all"], ["diff", files / "good.h5"]):
+        ran = CliRunner().invoke(main, [*map(str, words), str(bad)])
+        assert (ran.exit_code, len(ran.stderr.splitlines())) == (1, 1), ran.output
+        assert "do not trust this" in ran.stderr and str(bad) in ran.stderr
+        assert ran.stdout
+    for good in (files / "good.h5", live):
+        assert CliRunner().invoke(main, ["show", str(good)]).exit_code == 0
+
+
+def test_a_file_on_which_hdf5_comes_to_no_end_is_not_read(files, tmp_path):
+    """Heaps of texts that never reached the disk; neither the program that checks nor this one goes round in them."""
+    bad, data = tmp_path / "bad.h5", bytearray((files / "good.h5").read_bytes())
+    at = data.find(b"GCOL")
+    while at >= 0:
+        data[at + 16 : at + 80] = bytes(64)
+        at = data.find(b"GCOL", at + 4)
+    bad.write_bytes(data)
+    for words in (["show"], ["report"], ["what-if", "--threads", "2"]):
+        ran = CliRunner().invoke(main, [*words, str(bad)])
+        assert (ran.exit_code, len(ran.stderr.splitlines())) == (1, 1), ran.output
+        assert "came to no end" in ran.stderr
+
+
 def test_whatever_a_changed_file_leads_to_is_said_in_a_line(files, tmp_path):
     bad = tmp_path / "bad.h5"
     shutil.copy(files / "good.h5", bad)

@@ -41,7 +41,7 @@ def draw(entry: Plot, of: Any, *, inches: float = WIDTH_INCHES) -> tuple[str, st
     try:
         svg, empty = _drawn(entry, of, inches)
     except Exception as error:  # values that no sink writes must not cost the other pictures
-        logger.warning("crema: the picture %s cannot be drawn", entry.name, exc_info=True)
+        logger.debug("crema: the picture %s cannot be drawn", entry.name, exc_info=True)
         return "", f"it cannot be drawn: {type(error).__name__}: {error}"
     return (_plain(svg, entry, kind) if svg else ""), empty
 
