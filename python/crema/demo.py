@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from .collect.collector import MetricsCollector
 
-EVENTS = 1_000_000  # half a minute on two cores
+EVENTS = 500_000  # half a minute on two cores
 PATIENCE_S = 60  # for a cluster that is just starting
 
 
