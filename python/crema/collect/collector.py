@@ -164,7 +164,8 @@ class MetricsCollector(RunView):
         self._quiet = quiet
         self._how = report
         self._on_error = on_error
-        self._entered, self._recorder_pid = False, 0  # the process that records its block
+        self._entered, self._began = False, False  # the collector was asked to; the block did
+        self._recorder_pid = 0  # the process that records its block
         self._again = 0  # blocks of it that are open and record nothing
         self._service: Service | None = None
         self._own_agent = False  # it serves the executors on this machine
@@ -175,9 +176,8 @@ class MetricsCollector(RunView):
         self._plugins: Plugins | None = None  # on the cluster
         self._parts: list[dict[str, Any]] = []  # of the list of writers
         self._report: dict[str, str] = {}
-        self._began = False  # the block
         self._sealed = False
-        self._interrupted = False  # while it waited for the verdict
+        self._interrupted = False  # Ctrl-C, or an error, while it waited for the verdict
         self._window: _window.Window | None = None
         self._displays: list[Display] = []
         self._marks = contextlib.ExitStack()  # marks what is submitted inside the block
@@ -379,6 +379,7 @@ class MetricsCollector(RunView):
         except Exception as error:
             # The analysis did not fail: its result matters more than this exception.
             self._stopped("collector_failed", f"{type(error).__name__}: {error}")
+            self._interrupted = not self._sealed
         except BaseException:
             if not self._sealed and (state := self._dialogue.sealed(self._output)) is not None:
                 self._take(state)
@@ -442,20 +443,16 @@ class MetricsCollector(RunView):
         text = trouble or f"no progress for {self._timeout_s:g} s"
         if state is not None and state.refusal:
             text = "the aggregator refuses it"
-        self._give_up(
-            "no_verdict",
-            f"{text}; {describe(state).removeprefix('crema: ')}{self._service.remedy()}",
-        )
+        text += f"; {describe(state).removeprefix('crema: ')}{self._service.remedy()}"
+        self._give_up("no_verdict", text)
 
     def _take(self, state: Any) -> None:
         self.verdict = state.verdict or "UNKNOWN"
         self._sealed = state.phase == _client.SEALED
         self.path = _unix.local_path(state.path) if state.path else None
         self.revision = state.revision
-        given = [
-            {"code": r.code, "subject": r.subject, "count": r.count, "text": r.text}
-            for r in state.reasons
-        ]
+        names = ("code", "subject", "count", "text")
+        given = [{name: getattr(reason, name) for name in names} for reason in state.reasons]
         self.reasons = [reason for reason in given if reason["code"] not in _columns.NOTES]
         self.notes = [reason for reason in given if reason["code"] in _columns.NOTES]
         self.notes += _notes.of_attributes(self._report)
@@ -492,8 +489,7 @@ class MetricsCollector(RunView):
         service, left = self._service, []
         if service is not None and service.owned and self._interrupted:
             service.hand_over()
-            file = self._output / self.run_id
-            self._say(f"crema: interrupted; {file}.h5 is being made of what has arrived")
+            self._say(f"crema: {self._output / self.run_id}.h5 is being made of what has arrived")
         elif service is not None:
             left = [service.close(sealed=self._sealed, began=self._began)]
         self._service = None

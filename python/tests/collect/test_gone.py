@@ -17,6 +17,7 @@ from test_collector import assert_nothing_left, run_dir
 
 import crema
 from crema.collect import _host_agent, _service
+from crema.collect._dialogue import Dialogue
 from crema.hook._agent import agent_of, lock_is_held
 from crema.hook._config import HookConfig
 
@@ -273,3 +274,20 @@ def test_an_interrupt_at_any_line_of_the_blocks_end_leaves_a_file_and_nothing_el
         with crema.open(tmp_path / f"{mc.run_id}.h5") as run:
             assert not run.live
     assert number > 5
+
+
+def test_when_the_wait_fails_a_file_is_made_of_what_has_arrived(tmp_path, monkeypatch, capfd):
+    """As in a generator that is closed with its interpreter, when nothing can be imported any more."""
+
+    def fail(*arguments):
+        raise ImportError("sys.meta_path is None")
+
+    monkeypatch.setattr(Dialogue, "until_sealed", fail)
+    with crema.MetricsCollector(output=tmp_path) as mc:
+        crema.record_metric("crumbs", 1)
+    assert mc.verdict == "UNKNOWN"
+    assert f"{mc.run_id}.h5 is being made of what has arrived" in capfd.readouterr().err
+    _until(lambda: not run_dir(mc).exists(), 60)
+    with crema.open(tmp_path / f"{mc.run_id}.h5") as run:
+        assert run.verdict == "PARTIAL"
+        assert len(run["custom"]) == 1
