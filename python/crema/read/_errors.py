@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import pathlib
 import re
 import subprocess
@@ -83,7 +84,7 @@ def _unsound(paths: Iterable[pathlib.Path]) -> dict[pathlib.Path, str]:
         if not sealed or sum(path.stat().st_size for path in sealed) > CHECKED_BYTES:
             return {}
         command = [program("crema-sink"), "check", *sealed]
-        told = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        told = os.fsdecode(subprocess.run(command, capture_output=True, check=False).stdout)
     except OSError:  # there is no such file, or no program on this system
         return {}
     lines = told.splitlines()
