@@ -6,6 +6,7 @@ import contextlib
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,8 +14,8 @@ import threading
 import uuid
 import weakref
 
-from ..hook._agent import write_keys
-from ..hook._config import make_private_dir
+from ..hook._agent import signal_holder, write_keys
+from ..hook._config import HookConfig, make_private_dir
 from ..hook._unix import in_each_child, local_path, make_dir
 from ._keys import (
     AgentKeys,
@@ -148,6 +149,8 @@ class Service:
         try:
             self.supervisor.close()
             left = self._undelivered(sealed) if began else []
+            if not began and not os.environ.get("CREMA_SPOOL"):
+                _discard(HookConfig(self.run_id.hex).spool_dir())
             self._end_guard(b"keep\n" if left else b"remove\n")
         except BaseException:  # Ctrl-C
             self._leave_to_guard()
@@ -202,6 +205,14 @@ class Service:
             with contextlib.suppress(OSError, subprocess.TimeoutExpired):
                 self._guard.communicate(word, 5)
             self._guard = None
+
+
+def _discard(spool: pathlib.Path) -> None:
+    """Remove what workers on this host have written of a run that never began, and end their agent."""
+    signal_holder(spool / "agent.lock", signal.SIGKILL)
+    shutil.rmtree(spool, ignore_errors=True)
+    with contextlib.suppress(OSError):  # other runs are there
+        spool.parent.rmdir()
 
 
 def _with_the_packages_of_this_process() -> dict[str, str]:

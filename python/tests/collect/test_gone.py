@@ -276,6 +276,20 @@ def test_an_interrupt_at_any_line_of_the_blocks_end_leaves_a_file_and_nothing_el
     assert number > 5
 
 
+def test_a_block_on_a_cluster_that_never_began_leaves_nothing(client, tmp_path, monkeypatch):
+    """Its workers have opened streams by then, and their agent serves them."""
+
+    def fail(self):
+        raise OSError("not today")
+
+    monkeypatch.setattr(crema.MetricsCollector, "_begin_block", fail)
+    with crema.MetricsCollector(client, output=tmp_path) as mc:
+        spool = HookConfig(mc.run_id).spool_dir()
+    assert mc.verdict == "UNKNOWN"
+    assert not spool.exists() and not run_dir(mc).exists()
+    assert agent_of(spool) is None
+
+
 def test_when_the_wait_fails_a_file_is_made_of_what_has_arrived(tmp_path, monkeypatch, capfd):
     """As in a generator that is closed with its interpreter, when nothing can be imported any more."""
 
