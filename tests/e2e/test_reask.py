@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
+import signal
 import subprocess
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import h5py
 import pytest
@@ -36,15 +39,24 @@ def spoil(segment: pathlib.Path) -> None:
         file.write(b"\xa5" * (end - begin - Tail.FRAME.size))
 
 
+def resume_when(happened, pid: int) -> None:
+    try:
+        wait_for(happened, what="finding the damage")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
 def test_damage_in_an_open_run_costs_nothing_that_the_spools_still_hold(
     pipelines, tmp_path, monkeypatch
 ):
     pipeline = pipelines(agent_options=("--heartbeat-interval", "200ms"))
     monkeypatch.setenv("CREMA_AGGREGATOR", pipeline.endpoint)
     monkeypatch.setenv("CREMA_SPOOL", str(pipeline.spools[0]))
+    log = pipeline.log / "sink.log"
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
         Client(cluster) as client,
+        ThreadPoolExecutor(1) as beside,
         crema.MetricsCollector(client, quiet=True) as mc,
     ):
         work(client, 100)
@@ -56,7 +68,13 @@ def test_damage_in_an_open_run_costs_nothing_that_the_spools_still_hold(
             what="delivery",
         )
         spoil(segment)
-    assert "event=journal_damaged" in (pipeline.log / "sink.log").read_text()
+        # Held until it is found: an agent that has delivered the end of a stream frees its records.
+        agent = int((pipeline.spools[0] / "agent.lock").read_text())
+        os.kill(agent, signal.SIGSTOP)
+        found = beside.submit(
+            resume_when, lambda: "event=journal_damaged" in log.read_text(), agent
+        )
+    found.result()
     assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
     assert [note["code"] for note in mc.notes] == ["journal_damaged"]
     with h5py.File(mc.path) as file:
