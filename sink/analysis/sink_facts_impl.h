@@ -10,7 +10,7 @@ CREMA_MUST_CHECK crema_err_t sink_facts_take_presence(sink_facts_t *self,
                                                       const sink_tables_t *tables);
 
 /* The hooks count in /custom, one per row: chunks that the checkpointer had, and tasks, with their
- * hash, whose results Dask still had when they were submitted again. Some of those are chunks. */
+ * hash, each time they were submitted again. Some of those are chunks. */
 CREMA_MUST_CHECK crema_err_t sink_facts_take_repeated(sink_facts_t *self, const sink_rows_t *rows,
                                                       sink_dict_t *dict);
 

@@ -143,18 +143,13 @@ s_has_scheduler(const sink_decoder_t *run)
 static int64_t
 s_times_again(const sink_facts_t *facts, int64_t key)
 {
-    size_t low = 0, end = facts->n_again;
-    while (low < end) {
-        size_t middle = low + (end - low) / 2;
-        if (facts->again[middle] < key)
-            low = middle + 1;
-        else
-            end = middle;
-    }
+    if (key == 0)
+        return 0;
     int64_t n = 0;
-    while (low < facts->n_again && facts->again[low++] == key)
+    size_t at = sink_sort_first(facts->again, facts->n_again, key);
+    while (at < facts->n_again && facts->again[at++] == key)
         n++;
-    return key != 0 ? n : 0;
+    return n;
 }
 
 /* How often the result of one chunk served a later call, of a task that was not computed for it: less

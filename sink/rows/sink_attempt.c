@@ -295,15 +295,8 @@ s_take_departures(const sink_rows_t *streams, departures_t *departures)
 static bool
 s_some_left(const departures_t *departures, int64_t t0_ns, int64_t t1_ns)
 {
-    size_t low = 0, high = departures->n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (departures->t_ns[middle] < t0_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < departures->n && departures->t_ns[low] <= t1_ns;
+    size_t first = sink_sort_first(departures->t_ns, departures->n, t0_ns);
+    return first < departures->n && departures->t_ns[first] <= t1_ns;
 }
 
 /* True if an attempt after one that returned belongs to another pass. Dask recomputes a task of

@@ -386,6 +386,20 @@ sink_sort_reals(double *values, size_t n)
     sink_both(s_sort_part_of_reals, &left, s_sort_part_of_reals, &right);
 }
 
+size_t
+sink_sort_first(const int64_t *values, size_t n, int64_t least)
+{
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (values[middle] < least)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 void
 sink_select_real(double *values, size_t n, size_t k)
 {

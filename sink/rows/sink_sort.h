@@ -8,6 +8,7 @@
 #define SINK_SORT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* `compare` as for qsort(). */
 void sink_sort(void *base, size_t n, size_t size, int (*compare)(const void *, const void *));
@@ -16,6 +17,9 @@ void sink_sort(void *base, size_t n, size_t size, int (*compare)(const void *, c
  * and `compare` orders by it first. */
 void sink_sort_by_int64(void *base, size_t n, size_t size,
                         int (*compare)(const void *, const void *));
+
+/* The first of ascending values that is at least `least`, n if there is none. */
+size_t sink_sort_first(const int64_t *values, size_t n, int64_t least);
 
 /* Ascending; values must not be NaN. */
 void sink_sort_reals(double *values, size_t n);

@@ -20,9 +20,8 @@ import uuid
 from collections.abc import Callable, Iterator
 
 from ..hook._agent import lock_is_held, signal_holder
-from ..hook._config import HookConfig
 from ..hook._programs import program
-from ._service import LocalService
+from ._service import LocalService, remove_spool, workers_spool
 
 PROGRAMS_END_S = 60.0  # longer than an agent delivers at its end
 REBUILD_S = 600.0
@@ -34,14 +33,18 @@ def main() -> None:
     run_id, output = uuid.UUID(sys.argv[1]), pathlib.Path(sys.argv[2])
     service = LocalService(run_id, output)
     spools, troubles = [service.spool], []
-    if service.store.exists() and not os.environ.get("CREMA_SPOOL"):
-        spools.append(HookConfig(run_id.hex).spool_dir())  # of the workers on this host
-    for step in (_wait_for_programs, _deliver, _make_file):
+    if service.store.exists() and (of_workers := workers_spool(run_id)) is not None:
+        spools.append(of_workers)
+    for step in (
+        lambda: _wait_for_programs(service, spools),
+        lambda: _deliver(service, spools),
+        lambda: _make_file(service),
+    ):
         try:
-            step(service, spools)
+            step()
         except Exception as error:
             troubles.append(f"{type(error).__name__}: {error}")
-    left = [service.close(sealed=not troubles), *map(_remove_keys, spools[1:])]
+    left = [service.close(sealed=not troubles), *map(_clear, spools[1:])]
     if any(left) or troubles:
         _report(service, " and ".join(filter(None, left)), troubles)
 
@@ -61,7 +64,7 @@ def _happens(event: Callable[[], bool], deadline: float) -> bool:
     while not event():
         if time.monotonic() > deadline:
             return False
-        time.sleep(0.1)
+        time.sleep(0.05)
     return True
 
 
@@ -71,16 +74,14 @@ def _is_written(spool: pathlib.Path) -> bool:
     return writers > lock_is_held(spool / "agent.lock")
 
 
-def _remove_keys(spool: pathlib.Path) -> str:
-    """Remove the agent's keys, and all of a spool without records; returns where records are left."""
+def _clear(spool: pathlib.Path) -> str:
+    """Remove a spool without records, of one with records the agent's keys; returns where records are left."""
     if lock_is_held(spool / "agent.lock"):
         return str(spool)
     if any(spool.glob("sp-*")):
         shutil.rmtree(spool / "keys", ignore_errors=True)
         return str(spool)
-    shutil.rmtree(spool, ignore_errors=True)
-    with contextlib.suppress(OSError):  # other runs are in it, or it does not exist
-        spool.parent.rmdir()
+    remove_spool(spool)
     return ""
 
 
@@ -121,9 +122,7 @@ def _deliver_through(
         for spool in spools:
             service.start_agent(3600.0, spool)
             lock = spool / "agent.lock"
-            deadline = time.monotonic() + PROGRAMS_END_S
-            while not lock_is_held(lock) and time.monotonic() < deadline:
-                time.sleep(0.05)
+            _happens(lambda at=lock: lock_is_held(at), time.monotonic() + PROGRAMS_END_S)
             programs.dismiss("crema-agent")
             signal_holder(lock, signal.SIGUSR1)  # deliver everything and exit
             programs.wait("crema-agent", PROGRAMS_END_S)
@@ -131,7 +130,7 @@ def _deliver_through(
         programs.close()
 
 
-def _make_file(service: LocalService, _: list[pathlib.Path]) -> None:
+def _make_file(service: LocalService) -> None:
     if any(service.store.glob("*/*.journal")):
         _rebuild(service.store / str(service.run_id), service.output / f"{service.run_id}.h5")
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import functools
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..hook import _records
+from ._replacing import replace
 
 _SUBMIT = "_graph_to_futures"  # through which every submission of a client goes
 _open: set[str] = set()  # runs whose blocks are open
@@ -30,7 +30,10 @@ def marked(run_id: str) -> Iterator[None]:
         _entered.set((*(each for each in _entered.get() if each in _open), run_id))
         _open.add(run_id)
         if not _undo:
-            _replace()
+            from distributed import Client
+
+            # Without it, in another version of Dask, tasks have no mark and count as every run's.
+            replace(Client, _SUBMIT, _marking, _undo)
     try:
         yield
     finally:
@@ -40,26 +43,9 @@ def marked(run_id: str) -> Iterator[None]:
                 _undo.pop()()
 
 
-def _replace() -> None:
-    from distributed import Client
-
-    before = Client.__dict__.get(_SUBMIT)
-    if not callable(before):
-        return  # another version of Dask: tasks without a mark count as every run's
-    after = _marking(before)
-    setattr(Client, _SUBMIT, after)
-
-    def undo() -> None:
-        if Client.__dict__.get(_SUBMIT) is after:  # otherwise another package replaced it meanwhile
-            setattr(Client, _SUBMIT, before)
-
-    _undo.append(undo)
-
-
 def _marking(original: Callable) -> Callable:
     import dask
 
-    @functools.wraps(original)
     def submit(self: Any, *args: Any, **kwargs: Any) -> Any:
         run_id = next((each for each in reversed(_entered.get()) if each in _open), None)
         if run_id is None:

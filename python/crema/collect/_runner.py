@@ -25,6 +25,7 @@ from ..hook import _attempts
 from ..hook.chunks import ChunkHook
 from ..read._notes import DIRECT, FAILED, INNER, REPEATED
 from . import _window
+from ._replacing import replace
 
 logger = logging.getLogger("crema")
 
@@ -182,37 +183,20 @@ def _replace_all() -> None:
         from coffea.processor import Runner
     except Exception:  # without coffea, or with one that fails to import, there is no Runner
         return
-    _replace(Runner, "__call__", _with_checkpointer)
-    _replace(Runner, "run", _counting_processed)
-    _replace(Runner, "_filter_badfiles", _noting_dropped)
+    replace(Runner, "__call__", _with_checkpointer, _undo)
+    replace(Runner, "run", _counting_processed, _undo)
+    replace(Runner, "_filter_badfiles", _noting_dropped, _undo)
     for name in ("IterativeExecutor", "FuturesExecutor", "DaskExecutor", "ParslExecutor"):
         executor = getattr(sys.modules.get("coffea.processor"), name, None)
         noting = functools.partial(_noting_repeated, once=name == "DaskExecutor")
-        _replace(executor, "__call__", noting)
+        replace(executor, "__call__", noting, _undo)
     factory = getattr(sys.modules.get("coffea.nanoevents"), "NanoEventsFactory", None)
     for name in ("from_root", "from_parquet"):
-        _replace(factory, name, _noting_events)
+        replace(factory, name, _noting_events, _undo)
     # apply_to_fileset, which other modules import by name, is covered through the functions it
     # calls.
     tools = sys.modules.get("coffea.dataset_tools.apply_processor")
-    _replace(tools, "apply_to_dataset", _noting_lazy)
-
-
-def _replace(owner: Any, name: str, make: Callable[[Callable], Callable]) -> None:
-    """Replace a function by the result of `make` until that is undone."""
-    before = getattr(owner, "__dict__", {}).get(name)
-    function = before.__func__ if isinstance(before, classmethod) else before
-    if not callable(function):
-        return  # another version of coffea
-    after: Any = functools.wraps(function)(make(function))
-    after = classmethod(after) if isinstance(before, classmethod) else after
-    setattr(owner, name, after)
-
-    def undo() -> None:
-        if owner.__dict__.get(name) is after:  # otherwise another package replaced it meanwhile
-            setattr(owner, name, before)
-
-    _undo.append(undo)
+    replace(tools, "apply_to_dataset", _noting_lazy, _undo)
 
 
 def _with_checkpointer(original: Callable) -> Callable:

@@ -149,8 +149,9 @@ class Service:
         try:
             self.supervisor.close()
             left = self._undelivered(sealed) if began else []
-            if not began and not os.environ.get("CREMA_SPOOL"):
-                _discard(HookConfig(self.run_id.hex).spool_dir())
+            if not began and (spool := workers_spool(self.run_id)) is not None:
+                signal_holder(spool / "agent.lock", signal.SIGKILL)
+                remove_spool(spool)
             self._end_guard(b"keep\n" if left else b"remove\n")
         except BaseException:  # Ctrl-C
             self._leave_to_guard()
@@ -207,11 +208,15 @@ class Service:
             self._guard = None
 
 
-def _discard(spool: pathlib.Path) -> None:
-    """Remove what workers on this host have written of a run that never began, and end their agent."""
-    signal_holder(spool / "agent.lock", signal.SIGKILL)
+def workers_spool(run_id: uuid.UUID) -> pathlib.Path | None:
+    """Spool directory of the run's workers on this host; None if it is an operator's, of all runs."""
+    return None if os.environ.get("CREMA_SPOOL") else HookConfig(run_id.hex).spool_dir()
+
+
+def remove_spool(spool: pathlib.Path) -> None:
+    """Remove a spool directory with everything in it, and the one that holds those of all runs if no other is there."""
     shutil.rmtree(spool, ignore_errors=True)
-    with contextlib.suppress(OSError):  # other runs are there
+    with contextlib.suppress(OSError):
         spool.parent.rmdir()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import pathlib
 import re
@@ -24,7 +25,9 @@ _LIBRARY = (
 
 
 _ENDLESS = "the HDF5 library"  # in a finding: it crashes on the file, or comes to no end
-CHECKED_BYTES = 32 << 20  # of files that a command reads: a second or two
+CHECKED_BYTES = (
+    32 << 20
+)  # of files that a command reads: a second or two; checking takes as long as reading all of them
 
 
 def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
@@ -37,7 +40,7 @@ def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
 
         known = (OSError, ValueError, KeyError, ImportError, RuntimeError, FitError, ReplayError)
         try:
-            unsound = _unsound(_paths(options.values()))
+            unsound = _unsound(_paths(options.values()), CHECKED_BYTES)
             for path, finding in unsound.items():
                 if _ENDLESS in finding:  # nor would this process come to an end
                     raise click.ClickException(damaged(finding, [path]))
@@ -51,7 +54,7 @@ def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
         except known as error:
             raise click.ClickException(line(error, _paths(options.values()))) from error
         except Exception as error:  # anything may come of a file that is not as it should be
-            bad = [path for path in _paths(options.values()) if not _is_sound(path)]
+            bad = _unsound(_paths(options.values()), math.inf)
             if not bad:
                 raise
             raise click.ClickException(damaged(error, bad)) from error
@@ -74,18 +77,15 @@ def damaged(why: object, paths: Iterable[pathlib.Path]) -> str:
     return f"{' or '.join(map(str, paths))} is damaged: {why}; crema check says where"
 
 
-def _unsound(paths: Iterable[pathlib.Path]) -> dict[pathlib.Path, str]:
-    """Sealed files that `crema check` calls unsound, and its first finding on each.
-
-    Files of more than `CHECKED_BYTES` together are not checked, since that takes as long as reading all of them.
-    """
+def _unsound(paths: Iterable[pathlib.Path], most_b: float) -> dict[pathlib.Path, str]:
+    """Sealed files that `crema check` calls unsound, and its first finding on each; files of more than `most_b` bytes together are not checked."""
     sealed = [path for path in paths if not path.name.endswith(".live.h5")]
     try:
-        if not sealed or sum(path.stat().st_size for path in sealed) > CHECKED_BYTES:
+        if not sealed or sum(path.stat().st_size for path in sealed) > most_b:
             return {}
         command = [program("crema-sink"), "check", *sealed]
         told = os.fsdecode(subprocess.run(command, capture_output=True, check=False).stdout)
-    except OSError:  # there is no such file, or no program on this system
+    except OSError:  # a file does not exist, or this system lacks the program
         return {}
     lines = told.splitlines()
     return {
@@ -98,18 +98,6 @@ def _unsound(paths: Iterable[pathlib.Path]) -> dict[pathlib.Path, str]:
 def _warn(path: pathlib.Path, finding: str) -> None:
     why = f"{path} is damaged, or was changed after it was sealed ({finding})"
     click.echo(f"crema: do not trust this: {why}; crema check says where", err=True)
-
-
-def _is_sound(path: pathlib.Path) -> bool:
-    """Whether `crema check` finds nothing; True of a live file, which it does not read."""
-    try:
-        command = [program("crema-sink"), "check", path]
-        return (
-            path.name.endswith(".live.h5")
-            or not subprocess.run(command, capture_output=True, check=False).returncode
-        )
-    except OSError:
-        return True
 
 
 def _paths(values: Iterable[Any]) -> Iterable[pathlib.Path]:
