@@ -206,6 +206,16 @@ s_take_runtime_out_of_idle(sink_budget_t *self, double left)
     }
 }
 
+/* What is left of JOIN, in proportion. Outside Dask nobody waits for tasks: a process is made for
+ * them. */
+static void
+s_see_punctual(sink_budget_t *self, const sink_sweep_t *sweep)
+{
+    double join_s = sweep->idle_s[SINK_IDLE_JOIN];
+    for (int i = 0; join_s > 0 && !self->outside_dask && i < SINK_IDLE_COUNT; i++)
+        self->punctual_s[i] = sweep->punctual_s[i] * self->idle_s[SINK_IDLE_JOIN] / join_s;
+}
+
 double
 sink_spent_side_s(const sink_spent_t *spent, crema_side_t side)
 {
@@ -216,6 +226,15 @@ bool
 sink_budget_knows_cpu(const sink_budget_t *self)
 {
     return self->all.knows_cpu || !self->any_processor;
+}
+
+double
+sink_budget_class_s(const sink_budget_t *self, sink_idle_t idle)
+{
+    double s = self->idle_s[idle] + self->punctual_s[idle];
+    for (int i = 0; idle == SINK_IDLE_JOIN && i < SINK_IDLE_COUNT; i++)
+        s -= self->punctual_s[i];
+    return s;
 }
 
 double
@@ -300,6 +319,7 @@ sink_budget_new(const sink_facts_t *facts, sink_budget_t **ret_self)
     for (int i = 0; i < SINK_IDLE_COUNT; i++)
         self->idle_s[i] = facts->sweep.idle_s[i];
     s_take_runtime_out_of_idle(self, self->all.runtime_s + unfinished_s);
+    s_see_punctual(self, &facts->sweep);
     s_close(self);
     free(seen);
     *ret_self = self;

@@ -29,6 +29,7 @@ typedef struct {
     sink_spent_t all;
     sink_spent_t *workers; /* by row of /dict/worker */
     double idle_s[SINK_IDLE_COUNT];
+    double punctual_s[SINK_IDLE_COUNT]; /* of JOIN, by class, as in sink_sweep_t */
     double residual_s;
     double transfer_s;  /* not part of the budget */
     bool cpu_unknown;   /* an attempt had no CPU time */
@@ -43,6 +44,10 @@ double sink_spent_side_s(const sink_spent_t *spent, crema_side_t side);
 
 /* False: CPU time is unknown; processor_cpu is 0 and its seconds count as non-CPU. */
 bool sink_budget_knows_cpu(const sink_budget_t *self);
+
+/* Idle seconds of a class. Workers that were there when the first task began did not come late:
+ * theirs before their own first task are in the class that would apply after it, not in JOIN. */
+double sink_budget_class_s(const sink_budget_t *self, sink_idle_t idle);
 
 /* Sum of all idle classes. */
 double sink_budget_idle_s(const sink_budget_t *self);

@@ -61,7 +61,8 @@ s_take_slow(double *s, const sink_slow_t *slow)
 static double
 s_price_s(const sink_measured_t *m, const sink_budget_t *b)
 {
-    return sink_least(b->idle_s[SINK_IDLE_LATENCY], SINK_TASK_PRICE_S * (double)m->n_tasks);
+    return sink_least(sink_budget_class_s(b, SINK_IDLE_LATENCY),
+                      SINK_TASK_PRICE_S * (double)m->n_tasks);
 }
 
 /* Threads that were not there, or were there before their first task. In Dask's case they are of
@@ -71,7 +72,7 @@ static void
 s_divide_absence(const sink_measured_t *m, const sink_budget_t *b, double *s)
 {
     double missing_s = sink_least(m->missing_s, b->absent_s), absent_s = b->absent_s - missing_s;
-    double join_s = b->idle_s[SINK_IDLE_JOIN];
+    double join_s = sink_budget_class_s(b, SINK_IDLE_JOIN);
     s[CREMA_BOTTLENECK_WASTED] += missing_s;
     if (!b->outside_dask) {
         s[CREMA_BOTTLENECK_SCALING] = join_s + absent_s;
@@ -103,21 +104,21 @@ s_divide(const sink_measured_t *m, const sink_budget_t *b, const waits_t *w, dou
     s[CREMA_BOTTLENECK_USER] = all->user_s;
     s[CREMA_BOTTLENECK_CHUNKS] = all->cpu_s * open_cpu + gil_open_s +
                                  (all->runtime_s - all->spill_s - all->serialize_s) + price_s;
-    s[CREMA_BOTTLENECK_LATENCY] = b->idle_s[SINK_IDLE_LATENCY] - price_s;
-    s[CREMA_BOTTLENECK_SPILL] = all->spill_s + b->idle_s[SINK_IDLE_PAUSED];
+    s[CREMA_BOTTLENECK_LATENCY] = sink_budget_class_s(b, SINK_IDLE_LATENCY) - price_s;
+    s[CREMA_BOTTLENECK_SPILL] = all->spill_s + sink_budget_class_s(b, SINK_IDLE_PAUSED);
     s[CREMA_BOTTLENECK_SERIALIZE] = all->serialize_s;
-    s[CREMA_BOTTLENECK_PREPROCESS] =
-        sink_spent_side_s(all, CREMA_SIDE_PREPROCESS) + b->idle_s[SINK_IDLE_PREPROCESS];
+    s[CREMA_BOTTLENECK_PREPROCESS] = sink_spent_side_s(all, CREMA_SIDE_PREPROCESS) +
+                                     sink_budget_class_s(b, SINK_IDLE_PREPROCESS);
     s[CREMA_BOTTLENECK_MERGE] =
-        sink_spent_side_s(all, CREMA_SIDE_MERGE) + b->idle_s[SINK_IDLE_MERGE];
+        sink_spent_side_s(all, CREMA_SIDE_MERGE) + sink_budget_class_s(b, SINK_IDLE_MERGE);
     s[CREMA_BOTTLENECK_OVERHEAD] = sink_spent_side_s(all, CREMA_SIDE_OVERHEAD) +
                                    sink_spent_side_s(all, CREMA_SIDE_UNATTRIBUTED);
     s[CREMA_BOTTLENECK_WASTED] = all->wasted_s;
-    s[CREMA_BOTTLENECK_STARTUP] = b->idle_s[SINK_IDLE_STARTUP];
-    s[CREMA_BOTTLENECK_DRAINED] = b->idle_s[SINK_IDLE_DRAINED];
-    s[CREMA_BOTTLENECK_TAIL] = b->idle_s[SINK_IDLE_TAIL];
-    s[CREMA_BOTTLENECK_STARVED] = b->idle_s[SINK_IDLE_STARVED];
-    s[CREMA_BOTTLENECK_IMBALANCE] = b->idle_s[SINK_IDLE_IMBALANCE];
+    s[CREMA_BOTTLENECK_STARTUP] = sink_budget_class_s(b, SINK_IDLE_STARTUP);
+    s[CREMA_BOTTLENECK_DRAINED] = sink_budget_class_s(b, SINK_IDLE_DRAINED);
+    s[CREMA_BOTTLENECK_TAIL] = sink_budget_class_s(b, SINK_IDLE_TAIL);
+    s[CREMA_BOTTLENECK_STARVED] = sink_budget_class_s(b, SINK_IDLE_STARVED);
+    s[CREMA_BOTTLENECK_IMBALANCE] = sink_budget_class_s(b, SINK_IDLE_IMBALANCE);
     s_divide_absence(m, b, s);
     s[CREMA_BOTTLENECK_SLOW_WORKERS] = s_take_slow(s, &m->workers);
     s[CREMA_BOTTLENECK_SLOW_FILES] = s_take_slow(s, &m->files);

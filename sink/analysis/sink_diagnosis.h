@@ -13,7 +13,7 @@
 #include "sink_queue.h"
 #include "sink_slow.h"
 
-#define SINK_DIAGNOSIS_RULES "crema-diagnosis/4"
+#define SINK_DIAGNOSIS_RULES "crema-diagnosis/5"
 
 /* A loss of this share of the capacity ranks before compute, which is not a loss. */
 #define SINK_LOSS_MATTERS 0.2

@@ -12,9 +12,15 @@
 typedef struct {
     int32_t threads, running, ready, paused;
     int64_t t_ns; /* since when */
+    bool late;    /* it came after the first task of the run had begun */
     bool began;   /* its first task has begun */
     bool served;  /* its last chunk has arrived */
 } worker_t;
+
+/* Idle threads with a task ready on their worker, and the others by whether more chunks arrive. */
+typedef struct {
+    int32_t own, unserved, served;
+} free_t;
 
 typedef struct {
     const sink_sweep_in_t *in;
@@ -26,10 +32,9 @@ typedef struct {
     double steady_s; /* thread-seconds since t_steady0_ns */
     int32_t n_workers, n_threads, n_busy;
     int32_t n_running[SINK_RUNS_COUNT];
-    int32_t n_waiting; /* ready tasks whose own worker has no idle thread */
-    /* Idle threads: of paused workers, before the first task, with a task ready on the worker,
-     * and the rest by whether more chunks arrive. */
-    int32_t free_paused, free_not_began, free_own, free_unserved, free_served;
+    int32_t n_waiting;                /* ready tasks whose own worker has no idle thread */
+    int32_t free_paused, free_late;   /* idle threads of paused workers; before a late one's task */
+    free_t free_begun, free_punctual; /* of workers that have begun; of others that are not late */
 } sweep_t;
 
 static void
@@ -99,11 +104,12 @@ s_count(sweep_t *self, const worker_t *worker, int sign)
     self->n_waiting += sign * (worker->ready - own);
     if (worker->paused > 0) {
         self->free_paused += sign * idle;
-    } else if (!worker->began) {
-        self->free_not_began += sign * idle;
+    } else if (!worker->began && worker->late) {
+        self->free_late += sign * idle;
     } else {
-        self->free_own += sign * own;
-        *(worker->served ? &self->free_served : &self->free_unserved) += sign * (idle - own);
+        free_t *others = worker->began ? &self->free_begun : &self->free_punctual;
+        others->own += sign * own;
+        *(worker->served ? &others->served : &others->unserved) += sign * (idle - own);
     }
 }
 
@@ -130,6 +136,8 @@ s_apply(sweep_t *self, const sink_change_t *change)
     s_count(self, worker, -1);
     switch (change->kind) {
     case SINK_CHANGE_PRESENT:
+        if (worker->threads == 0)
+            worker->late = change->t_ns > self->out->t_first_start_ns;
         worker->threads += change->delta;
         break;
     case SINK_CHANGE_START:
@@ -152,18 +160,29 @@ s_apply(sweep_t *self, const sink_change_t *change)
     s_count(self, worker, 1);
 }
 
+/* Adds `s` seconds of idle threads to their classes; returns how many of the tasks that wait for
+ * a thread of another worker are left for other threads. */
+static int32_t
+s_class(const sweep_t *self, const free_t *idle, int32_t n_waiting, double s, double *idle_s)
+{
+    const bool others_work = self->n_running[SINK_RUNS_CHUNK] > 0 || self->n_waiting > 0;
+    const int32_t held_up = n_waiting < idle->served ? n_waiting : idle->served;
+    idle_s[SINK_IDLE_LATENCY] += s * idle->own;
+    idle_s[others_work ? SINK_IDLE_LATENCY : SINK_IDLE_STARVED] += s * idle->unserved;
+    idle_s[SINK_IDLE_IMBALANCE] += s * held_up;
+    idle_s[SINK_IDLE_STARVED] += s * (idle->served - held_up);
+    return n_waiting - held_up;
+}
+
 /* Idle threads during the run, for `s` seconds. */
 static void
 s_idle(sweep_t *self, double s)
 {
-    double *idle_s = self->out->idle_s;
-    bool others_work = self->n_running[SINK_RUNS_CHUNK] > 0 || self->n_waiting > 0;
-    int32_t held_up = self->n_waiting < self->free_served ? self->n_waiting : self->free_served;
-    idle_s[SINK_IDLE_JOIN] += s * self->free_not_began;
-    idle_s[SINK_IDLE_LATENCY] += s * self->free_own;
-    idle_s[others_work ? SINK_IDLE_LATENCY : SINK_IDLE_STARVED] += s * self->free_unserved;
-    idle_s[SINK_IDLE_IMBALANCE] += s * held_up;
-    idle_s[SINK_IDLE_STARVED] += s * (self->free_served - held_up);
+    const free_t *punctual = &self->free_punctual;
+    int32_t n_waiting = s_class(self, &self->free_begun, self->n_waiting, s, self->out->idle_s);
+    s_class(self, punctual, n_waiting, s, self->out->punctual_s);
+    self->out->idle_s[SINK_IDLE_JOIN] +=
+        s * (self->free_late + punctual->own + punctual->unserved + punctual->served);
 }
 
 /* First and last instant with 90 % of the threads busy, and the threads between them. */

@@ -79,6 +79,8 @@ typedef struct {
 typedef struct {
     double alloc_s, busy_s;
     double idle_s[SINK_IDLE_COUNT];
+    double punctual_s[SINK_IDLE_COUNT]; /* of JOIN: workers that were there when the first task
+                                           began, by the class that would be theirs after JOIN */
     int32_t threads_peak, workers_peak;
     double worker_s; /* worker-seconds present */
     int64_t t_first_start_ns, t_last_start_ns,

@@ -99,7 +99,7 @@ s_evidence(const bottlenecks_t *self, crema_bottleneck_t what, char text[EVIDENC
                  s_percent(sum->open, sum->open + sum->P),
                  sink_ratio(sum->open + sum->P, (double)sum->n),
                  all->runtime_s - all->spill_s - all->serialize_s,
-                 budget->idle_s[SINK_IDLE_LATENCY]);
+                 sink_budget_class_s(budget, SINK_IDLE_LATENCY));
     else if (what == CREMA_BOTTLENECK_OPENING && any && !isnan(sum->open))
         s_evidence_opening(self, text);
     else if (what == CREMA_BOTTLENECK_SLOW_FILES)
@@ -111,7 +111,7 @@ s_evidence(const bottlenecks_t *self, crema_bottleneck_t what, char text[EVIDENC
                  (double)(sweep->t_tail1_ns - sweep->t_tail0_ns) * 1e-9);
     else if (what == CREMA_BOTTLENECK_LATENCY && m->n_tasks > 0)
         snprintf(text, EVIDENCE_BYTES, "%.3g s free for each of %zu tasks",
-                 budget->idle_s[SINK_IDLE_LATENCY] / (double)m->n_tasks, m->n_tasks);
+                 sink_budget_class_s(budget, SINK_IDLE_LATENCY) / (double)m->n_tasks, m->n_tasks);
     else if (what == CREMA_BOTTLENECK_WASTED && m->missing_s > 0)
         snprintf(text, EVIDENCE_BYTES,
                  "%.2f s of work wasted; threads of killed workers missing for %.2f s",

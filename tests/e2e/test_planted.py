@@ -12,6 +12,7 @@ import uproot
 from distributed import Client, LocalCluster
 from distributed.diagnostics.plugin import SchedulerPlugin
 
+import crema
 import workloads
 from support import measure, table
 from test_bottlenecks import CROWDED, NOT_OURS, waited_for_cores
@@ -110,6 +111,17 @@ class Sluggish(SchedulerPlugin):
     def transition(self, key, start, finish, *args, **kwargs):
         if finish == "memory" and "Waits" in str(key):
             time.sleep(0.06)
+
+
+def test_a_worker_without_a_task_did_not_come_late(client, tmp_path):
+    busy, *_ = client.nthreads()
+    with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
+        client.gather(client.map(time.sleep, [0.1] * 10, workers=[busy], pure=False))
+    spent = table(mc.path, "summary/bottlenecks").set_index("name")["thread_seconds"]
+    waterfall = table(mc.path, "summary/waterfall").set_index("category")["thread_seconds"]
+    assert waterfall["idle_join"] > 0.7  # as the row says: before its first task
+    assert spent["scaling"] < 0.1
+    assert spent["imbalance"] > 0.7
 
 
 def test_a_scheduler_that_cannot_keep_up(first):

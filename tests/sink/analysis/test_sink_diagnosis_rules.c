@@ -104,6 +104,25 @@ must_give_each_idle_second_its_cause(void **state)
     }
 }
 
+/* A worker that was there before the first task did not come late, whatever it waited for. */
+static void
+must_not_call_a_worker_late_that_was_there(void **state)
+{
+    (void)state;
+    sink_budget_t b = s_budget();
+    sink_measured_t m = s_measured();
+    b.idle_s[SINK_IDLE_JOIN] = 100;
+    b.idle_s[SINK_IDLE_STARVED] = 1;
+    b.punctual_s[SINK_IDLE_LATENCY] = 30;
+    b.punctual_s[SINK_IDLE_IMBALANCE] = 20;
+    b.punctual_s[SINK_IDLE_STARVED] = 10;
+    sink_diagnosis_t d = sink_diagnosis_make(&m, &b);
+    NEAR(S(SCALING), 100 - 60);
+    NEAR(S(CHUNKS) + S(LATENCY), 30);
+    NEAR(S(IMBALANCE), 20);
+    NEAR(S(STARVED), 11);
+}
+
 static void
 must_take_what_is_slow_from_where_it_was_counted(void **state)
 {
@@ -274,6 +293,7 @@ main(void)
         cmocka_unit_test(must_divide_waiting_between_gil_cores_opening_and_input),
         cmocka_unit_test(must_charge_a_task_its_price_and_call_the_rest_latency),
         cmocka_unit_test(must_give_each_idle_second_its_cause),
+        cmocka_unit_test(must_not_call_a_worker_late_that_was_there),
         cmocka_unit_test(must_take_what_is_slow_from_where_it_was_counted),
         cmocka_unit_test(must_count_killed_workers_as_waste),
         cmocka_unit_test(must_call_the_start_of_an_executor_its_start),

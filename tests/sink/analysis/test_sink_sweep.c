@@ -138,6 +138,54 @@ must_class_idle_threads(void **state)
     sink_sweep_clear(&out);
 }
 
+/* Three workers were there from the start, a fourth came later; tasks wait at the first one. */
+static void
+must_call_only_those_late_that_came_late(void **state)
+{
+    (void)state;
+    const sink_presence_t presence[] = {
+        {AT(0), AT(20), 0, 1}, {AT(0), AT(20), 1, 1}, {AT(0), AT(20), 2, 1}, {AT(2), AT(20), 3, 1}};
+    const sink_busy_t busy[] = {
+        {AT(1), AT(5), 0, 0, true, 0},      {AT(4), AT(8), AT(1), 1, true, 0},
+        {AT(5), AT(9), AT(1), 0, true, 0},  {AT(6), AT(9), AT(1), 3, true, 0},
+        {AT(9), AT(12), AT(1), 0, true, 0},
+    };
+    sink_sweep_in_t in = {.t0_ns = T0,
+                          .t1_ns = AT(20),
+                          .n_workers = 4,
+                          .presence = presence,
+                          .n_presence = 4,
+                          TASKS(busy, 5)};
+    sink_sweep_t out;
+    must(sink_sweep_run(&in, &out));
+    NEAR(out.idle_s[SINK_IDLE_JOIN], (4 - 1) + (9 - 1) + (6 - 2));
+    /* The second had a task from 1 s on, and began it at 4 s: nobody knows why. */
+    NEAR(out.punctual_s[SINK_IDLE_LATENCY], 4 - 1);
+    /* The third had none. Two waited for the first until 5 s, one until 9 s, and from 8 s on the
+     * second was free for that one. */
+    NEAR(out.punctual_s[SINK_IDLE_IMBALANCE], 8 - 1);
+    NEAR(out.punctual_s[SINK_IDLE_STARVED], 9 - 8);
+    sink_sweep_clear(&out);
+
+    /* Its last chunk arrived at 3 s: until then it could have been there. */
+    const int64_t arrivals[] = {AT(0), AT(0), AT(3), AT(0)};
+    in.last_arrival_ns = arrivals;
+    must(sink_sweep_run(&in, &out));
+    NEAR(out.idle_s[SINK_IDLE_JOIN], (4 - 1) + (9 - 1) + (6 - 2));
+    NEAR(out.punctual_s[SINK_IDLE_LATENCY], 4 - 1 + (3 - 1));
+    NEAR(out.punctual_s[SINK_IDLE_IMBALANCE], 8 - 3);
+    sink_sweep_clear(&out);
+
+    /* Nothing waits: there was nothing to do. */
+    const sink_busy_t alone[] = {{AT(1), AT(5), 0, 0, true, 0}, {AT(5), AT(9), 0, 0, true, 0}};
+    in.cursor = &(tasks_t){alone, 2, 0};
+    in.last_arrival_ns = NULL;
+    must(sink_sweep_run(&in, &out));
+    NEAR(out.punctual_s[SINK_IDLE_STARVED], 2 * (5 - 1));
+    NEAR(out.idle_s[SINK_IDLE_JOIN], 2 * (5 - 1) + (5 - 2));
+    sink_sweep_clear(&out);
+}
+
 /* Four workers of two threads; the second has a queue of four that nobody takes from it. */
 static void
 must_blame_latency_only_on_the_worker_that_has_a_task(void **state)
@@ -314,6 +362,7 @@ main(void)
         cmocka_unit_test(must_integrate_steps_exactly),
         cmocka_unit_test(must_hold_a_value_until_the_next),
         cmocka_unit_test(must_class_idle_threads),
+        cmocka_unit_test(must_call_only_those_late_that_came_late),
         cmocka_unit_test(must_blame_latency_only_on_the_worker_that_has_a_task),
         cmocka_unit_test(must_tell_pauses_preprocessing_and_merging_apart),
         cmocka_unit_test(must_see_the_tail),
