@@ -22,6 +22,7 @@ static const struct {
     {"other", CREMA_ACTIVITY_RUNTIME},
     {"idle", CREMA_ACTIVITY_IDLE},
     {"idle or other spans", CREMA_ACTIVITY_IDLE},
+    {"seceded", CREMA_ACTIVITY_IDLE}, /* of a slot that a task has left; crema's, in context busy */
     {"failed", CREMA_ACTIVITY_FAILED},
     {"cancelled", CREMA_ACTIVITY_FAILED},
     {"missing", CREMA_ACTIVITY_FAILED}, /* of a fetch: the peer did not have it */
@@ -99,9 +100,12 @@ crema_split_side(const crema_split_rules_t *rules, int context, const char *pref
     if (context == CREMA_CONTEXT_GATHER_DEP || context == CREMA_CONTEXT_GET_DATA ||
         context == CREMA_CONTEXT_P2P)
         return CREMA_SIDE_TRANSFER;
+    const crema_activity_kind_t kind = crema_split_activity_kind(activity);
+    if (context == CREMA_CONTEXT_BUSY && kind == CREMA_ACTIVITY_IDLE)
+        return s_task_side(rules, prefix, marked);
     if (context != CREMA_CONTEXT_EXECUTE)
         return CREMA_SIDE_UNATTRIBUTED;
-    switch (crema_split_activity_kind(activity)) {
+    switch (kind) {
     case CREMA_ACTIVITY_FAILED:
         return CREMA_SIDE_WASTED;
     case CREMA_ACTIVITY_IDLE:

@@ -17,6 +17,7 @@ typedef struct {
     double unfinished_s;             /* slots of attempts and tasks that failed or were cancelled */
     double side_s[CREMA_SIDE_COUNT]; /* tasks that are not chunks */
     double tasks_failed_s, tasks_lost_s;
+    double seceded_s[CREMA_SIDE_COUNT]; /* of tasks after they had left their slots */
 } seen_t;
 
 static double
@@ -129,6 +130,24 @@ static double
 s_processor_s(const seen_t *seen)
 {
     return seen->counted_s + seen->side_s[CREMA_SIDE_PROCESSOR];
+}
+
+/* Takes out what Dask metered of tasks after they had left their slots: what exceeds their times
+ * on slots, and the rest from the runtime, where Dask counts the way back to a slot. */
+static void
+s_leave_slots(sink_spent_t *spent, const seen_t *seen)
+{
+    for (int side = 0; side < CREMA_SIDE_COUNT; side++) {
+        const bool processor = side == CREMA_SIDE_PROCESSOR;
+        double *noncpu_s = processor ? &spent->noncpu_s : &spent->side_noncpu_s[side];
+        double cpu_s = processor ? spent->cpu_s : spent->side_cpu_s[side];
+        double on_slots_s = processor ? s_processor_s(seen) : seen->side_s[side];
+        double beyond_s = fmax(*noncpu_s + cpu_s - on_slots_s, 0);
+        double left_s = fmin(fmin(seen->seceded_s[side], beyond_s), *noncpu_s);
+        double waits_s = spent->runtime_s - spent->spill_s - spent->serialize_s;
+        *noncpu_s -= left_s;
+        spent->runtime_s -= fmax(fmin(seen->seceded_s[side] - left_s, waits_s), 0);
+    }
 }
 
 static void
@@ -295,7 +314,11 @@ sink_budget_new(const sink_facts_t *facts, sink_budget_t **ret_self)
         const sink_metered_t *metered = &facts->metered[i];
         if (metered->in != SINK_UNIT_SECONDS)
             continue;
-        if (metered->context == CREMA_CONTEXT_EXECUTE)
+        if (metered->context == CREMA_CONTEXT_BUSY && metered->kind == CREMA_ACTIVITY_IDLE &&
+            metered->side < CREMA_SIDE_COUNT)
+            seen[metered->worker < n ? metered->worker : n].seceded_s[metered->side] +=
+                metered->value;
+        else if (metered->context == CREMA_CONTEXT_EXECUTE)
             s_meter(&self->workers[metered->worker < n ? metered->worker : n], metered);
         else if (metered->side == CREMA_SIDE_TRANSFER)
             self->transfer_s += metered->value;
@@ -305,6 +328,8 @@ sink_budget_new(const sink_facts_t *facts, sink_budget_t **ret_self)
         unfinished_s += fmax(self->workers[w].wasted_s - seen[w].unfinished_s, 0);
         if (!self->workers[w].metered && seen[w].side_s[CREMA_SIDE_PROCESSOR] > 0)
             self->cpu_unknown = true;
+        if (self->workers[w].metered)
+            s_leave_slots(&self->workers[w], &seen[w]);
         s_combine(&self->workers[w], &seen[w], w < n && facts->workers[w].killed);
         s_judge_cpu(self, &self->workers[w], &seen[w]);
         s_add(&self->all, &self->workers[w]);

@@ -107,8 +107,8 @@ s_evidence(const bottlenecks_t *self, crema_bottleneck_t what, char text[EVIDENC
     else if (what == CREMA_BOTTLENECK_SLOW_WORKERS)
         s_evidence_slow(self, &m->workers, CREMA_DICT_WORKER, text);
     else if (what == CREMA_BOTTLENECK_TAIL && sweep->t_last_start_ns != 0)
-        snprintf(text, EVIDENCE_BYTES, "the last chunk started %.2f s before all chunks had ended",
-                 (double)(sweep->t_tail1_ns - sweep->t_tail0_ns) * 1e-9);
+        snprintf(text, EVIDENCE_BYTES, "the last %s started %.2f s before all had ended",
+                 any ? "chunk" : "task", (double)(sweep->t_tail1_ns - sweep->t_tail0_ns) * 1e-9);
     else if (what == CREMA_BOTTLENECK_LATENCY && m->n_tasks > 0)
         snprintf(text, EVIDENCE_BYTES, "%.3g s free for each of %zu tasks",
                  sink_budget_class_s(budget, SINK_IDLE_LATENCY) / (double)m->n_tasks, m->n_tasks);

@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 import uproot
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, worker_client
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 import crema
@@ -122,6 +122,28 @@ def test_a_worker_without_a_task_did_not_come_late(client, tmp_path):
     assert waterfall["idle_join"] > 0.7  # as the row says: before its first task
     assert spent["scaling"] < 0.1
     assert spent["imbalance"] > 0.7
+
+
+def wait_for_others(seconds, n):
+    """A task that leaves its slot while the tasks that it submits run."""
+    with worker_client() as client:
+        client.gather(client.map(time.sleep, [seconds] * n, pure=False))
+
+
+def test_a_task_that_left_its_slot_takes_no_time_of_it(client, tmp_path):
+    with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
+        waits = client.map(wait_for_others, [0.1] * 2, [10] * 2, pure=False)
+        client.gather(waits)
+    with crema.open(mc.path) as run:
+        waterfall = run["summary/waterfall"].set_index("category")
+        tasks, activities = run["task_events"], run["activities"]
+    assert 2.0 <= waterfall.thread_seconds["unattributed"] < 2.3  # the sleeping
+    assert abs(waterfall.fraction["residual"]) < 0.03
+    waited = tasks[tasks.task_prefix == "wait_for_others"]
+    assert len(waited) == 2 and ((waited.t_stop_ns - waited.t_start_ns) < 1e8).all()
+    seceded = activities[activities.activity == "seceded"]
+    assert set(seceded.context) == {"busy"} and set(seceded.task_prefix) == {"wait_for_others"}
+    assert 1.8 < seceded.value.sum() < 2.6
 
 
 def test_a_scheduler_that_cannot_keep_up(first):

@@ -113,6 +113,7 @@ class ActivityTotals:
         # Prefix and owner of a task whose seconds are about to be posted; None for one of the rest.
         self._ended: tuple[str, int] | None = None
         self._busy: dict[str, float] = {}  # seconds executing by prefix, as sent
+        self._seceded: dict[str, float] = {}  # seconds without a slot by prefix, as sent
         self.span_names: dict[str, str] = {}
 
     def baseline(self) -> list[_records.Row]:
@@ -187,6 +188,16 @@ class ActivityTotals:
             self._busy[prefix] = seconds
             columns = self._columns("busy", None, prefix, "executing", "seconds")
             rows.append(self._row(columns, SIDE_UNATTRIBUTED, seconds, baseline))
+        return rows
+
+    def seceded(self, seconds: Mapping[str, float]) -> list[_records.Row]:
+        """Rows of the seconds of tasks that had left their slots, by prefix, which Dask's totals contain."""
+        rows = []
+        for prefix, total in seconds.items():
+            if total != self._seceded.get(prefix):
+                self._seceded[prefix] = total
+                columns = self._columns("busy", None, prefix, "seceded", "seconds")
+                rows.append(self._row(columns, SIDE_UNATTRIBUTED, total))
         return rows
 
     def name_span(self, span_id: str, names: Any) -> None:

@@ -61,6 +61,8 @@ class Tasks:
         # each heartbeat brings a new one.
         self._executing: dict[Hashable, float] = dict.fromkeys(dict(running), self._delay_s())
         self._threads: dict[Hashable, int] = {}  # of cancelled tasks that still run
+        self._left_slot_ns: dict[Hashable, int] = {}  # since when a task runs without a slot
+        self.seceded: dict[str, float] = {}  # seconds of such tasks after that, by prefix
         self._foreign: dict[Hashable, str] = {}  # prefixes of running tasks of other runs
         self.foreign_busy = ForeignBusy()
         # Prefixes of chunks; empty once one was missed.
@@ -98,6 +100,8 @@ class Tasks:
                     self._task_ended(key, task, state, self._executing.pop(key))
                 elif state == "cancelled":
                     self._note_thread(key)
+                elif finish == "long-running":
+                    self._leave_slot(key)
             elif finish == "executing":
                 self._executing[key] = self._delay_s()
                 self._note_owner(key, self._task(key))
@@ -150,6 +154,14 @@ class Tasks:
 
         self._read("task_events.thread", read, None)
 
+    def _leave_slot(self, key: Hashable) -> None:
+        """A task runs on without its slot (``secede``, ``worker_client``), which another one gets; a chunk counts as a whole."""
+        if key in self._recorder.attempts.keys or key in self._left_slot_ns:
+            return
+        self._left_slot_ns[key] = time.time_ns()
+        if key in self._foreign:
+            self.foreign_busy.change(self._foreign[key], -1)
+
     def _task_ended(self, key: Hashable, task: Any, state: str, delay_s: float) -> None:
         """A task left execution: write its rows, close its chunk, and assign its seconds, which Dask posts right after this."""
         attempts = self._recorder.attempts
@@ -161,15 +173,20 @@ class Tasks:
         outcome = {"memory": "ok", "error": "error"}.get(state, "cancelled")
         is_chunk = key in attempts.keys
         foreign = self._foreign.pop(key, None)
+        left_ns = self._left_slot_ns.pop(key, 0)
         if foreign is not None:
-            self.foreign_busy.change(foreign, -1)
+            if not left_ns:
+                self.foreign_busy.change(foreign, -1)
             if not is_chunk:
                 self._totals.task_ends(prefix, FOREIGN)
                 if task is not None:
                     self._write_events(
-                        key, task, prefix, outcome, _records.SIDE_FOREIGN, delay_s, thread
+                        key, task, prefix, outcome, _records.SIDE_FOREIGN, delay_s, thread, left_ns
                     )
                 return
+        if left_ns and outcome == "ok":
+            seconds = max(time.time_ns() - left_ns, 0) * 1e-9
+            self.seceded[prefix] = self.seceded.get(prefix, 0.0) + seconds
         if task is not None:
             self._read("activities.span_id", lambda: self._name_span(task), None)
         self._totals.task_ends(prefix, CHUNK if is_chunk else REST)
@@ -189,7 +206,7 @@ class Tasks:
             attempts.task_ended(key, "cancelled" if outcome == "cancelled" else "error")
         if task is not None:
             side = _records.SIDE_PROCESSOR if is_chunk else _records.SIDE_UNATTRIBUTED
-            self._write_events(key, task, prefix, outcome, side, delay_s, thread)
+            self._write_events(key, task, prefix, outcome, side, delay_s, thread, left_ns)
 
     def _name_span(self, task: Any) -> None:
         if task.span_id:
@@ -205,6 +222,7 @@ class Tasks:
         side: int,
         compute_delay_s: float,
         thread: int | None,
+        left_slot_ns: int,
     ) -> None:
         delays_s = {"compute": compute_delay_s, "transfer": self._delay_s()}
         t_submit_ns, earlier = self._arrived.pop(key, (0, 0))
@@ -225,10 +243,14 @@ class Tasks:
             compute = event["action"] == "compute"
             # Dask reports computing and transfers on the scheduler's clock.
             delay_s = delays_s.get(event["action"], 0.0)
+            t_start_ns = int((event["start"] - delay_s) * 1e9)
+            t_stop_ns = int((event["stop"] - delay_s) * 1e9)
+            if compute and left_slot_ns:
+                t_stop_ns = max(min(t_stop_ns, left_slot_ns), t_start_ns)
             rows.append(
                 TASK_EVENTS.row(
-                    t_start_ns=int((event["start"] - delay_s) * 1e9),
-                    t_stop_ns=int((event["stop"] - delay_s) * 1e9),
+                    t_start_ns=t_start_ns,
+                    t_stop_ns=t_stop_ns,
                     nbytes=self._read("task_events.nbytes", lambda: _nbytes(task), -1)
                     if compute and outcome == "ok"
                     else -1,

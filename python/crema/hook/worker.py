@@ -307,6 +307,7 @@ class _Follower:
     def _write_totals(self) -> None:
         rows = self._totals.changes()
         rows += self._totals.busy(self._elapsed(), self.tasks.foreign_busy.seconds())
+        rows += self._totals.seceded(self.tasks.seceded)
         self._recorder.stream.rows(_records.ACTIVITIES, rows)
 
     def _elapsed(self) -> dict[tuple[str, str], float]:

@@ -99,6 +99,9 @@ test_sides(void **state)
         {"p2p", "", "thread-cpu", CREMA_SIDE_PROCESSOR, CREMA_SIDE_TRANSFER},
         {"memory_monitor", "", "disk-write", CREMA_SIDE_UNATTRIBUTED, CREMA_SIDE_UNATTRIBUTED},
         {"other", "Under", "thread-cpu", CREMA_SIDE_UNATTRIBUTED, CREMA_SIDE_UNATTRIBUTED},
+        {"busy", "Under", "executing", CREMA_SIDE_UNATTRIBUTED, CREMA_SIDE_UNATTRIBUTED},
+        {"busy", "Under", "seceded", CREMA_SIDE_UNATTRIBUTED, CREMA_SIDE_PROCESSOR},
+        {"busy", "reduce", "seceded", CREMA_SIDE_UNATTRIBUTED, CREMA_SIDE_MERGE},
         {"execute", "Under", "thread-cpu", (crema_side_t)99, CREMA_SIDE_PROCESSOR},
     };
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {

@@ -278,6 +278,35 @@ must_waste_what_was_cancelled_before_dask_metered_it(void **state)
     sink_budget_destroy(&b);
 }
 
+/* Two tasks waited 60 s for others, without their slots: Dask meters 55 s of it as theirs, and
+ * 5 s as its own. */
+static void
+must_leave_out_what_tasks_did_without_a_slot(void **state)
+{
+    (void)state;
+    case_t c;
+    s_begin(&c, 200 - 40);
+    s_task(&c, 0, TASK_OK, CREMA_SIDE_OVERHEAD, false, 40);
+    s_meter(&c, 0, CREMA_SIDE_OVERHEAD, CREMA_ACTIVITY_CPU, 10);
+    s_meter(&c, 0, CREMA_SIDE_OVERHEAD, CREMA_ACTIVITY_NONCPU, 30 + 55);
+    s_meter(&c, 0, CREMA_SIDE_RUNTIME, CREMA_ACTIVITY_RUNTIME, 5);
+    s_meter(&c, 0, CREMA_SIDE_RUNTIME, CREMA_ACTIVITY_SPILL, 1);
+    s_meter(&c, 0, CREMA_SIDE_OVERHEAD, CREMA_ACTIVITY_IDLE, 60);
+    c.metered[4].context = CREMA_CONTEXT_BUSY;
+    sink_budget_t *b = s_make(&c);
+    NEAR(sink_spent_side_s(&b->all, CREMA_SIDE_OVERHEAD), 40);
+    NEAR(b->all.side_cpu_s[CREMA_SIDE_OVERHEAD], 10);
+    NEAR(b->all.runtime_s, 1);
+    NEAR(sink_budget_idle_s(b), 200 - 40 - 1);
+    NEAR(b->residual_s, 0);
+    sink_budget_destroy(&b);
+    c.metered[4].value = 1e9; /* the time on slots stays */
+    b = s_make(&c);
+    NEAR(sink_spent_side_s(&b->all, CREMA_SIDE_OVERHEAD), 40);
+    NEAR(b->all.runtime_s, 1);
+    sink_budget_destroy(&b);
+}
+
 static void
 must_keep_transfers_beside_the_budget(void **state)
 {
@@ -305,6 +334,7 @@ main(void)
         cmocka_unit_test(must_take_runtime_out_of_idle_in_order_and_never_below_zero),
         cmocka_unit_test(must_close_though_failed_tasks_took_longer_than_their_slots),
         cmocka_unit_test(must_waste_what_was_cancelled_before_dask_metered_it),
+        cmocka_unit_test(must_leave_out_what_tasks_did_without_a_slot),
         cmocka_unit_test(must_keep_transfers_beside_the_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
