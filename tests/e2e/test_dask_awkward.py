@@ -14,6 +14,7 @@ import crema
 import support
 import workloads
 from crema._demo_data import make_fileset
+from crema.read.html.sentences import findings
 
 pytestmark = [
     pytest.mark.timeout(240),
@@ -80,3 +81,10 @@ def test_the_waterfall_closes(measured):
     assert waterfall.sum() == pytest.approx(capacity, rel=1e-9)
     assert waterfall["unattributed"] > 0 == waterfall["overhead"]
     assert abs(waterfall["residual"]) < 0.02 * capacity
+
+
+def test_no_sentence_calls_the_analysis_a_loss(measured):
+    with crema.open(measured.path) as file:
+        (others,) = (f for f in findings(file, shown=99) if f.name == "other_tasks")
+    assert others.finding.endswith("whether they are the analysis itself.")
+    assert others.saving == ""

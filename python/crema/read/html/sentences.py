@@ -16,6 +16,8 @@ LEAST = 0.01  # of the capacity: below, a cause is not worth a sentence
 SHOWN = 3
 _WORK = "compute"  # what the threads are there for
 
+_UNDIVIDED = "went to tasks of which nothing says whether they are the analysis itself"
+
 # Cause -> where the seconds went, after "NN % of your thread-seconds".
 _WENT = {
     "compute": "went to computing in process(): the work itself",
@@ -70,14 +72,18 @@ def findings(run: RunFile, *, shown: int = SHOWN) -> list[Finding]:
     wall_s = run.summary().get("wall_time", math.nan)
     rows = sorted(run.rows("summary/bottlenecks"), key=lambda row: row.rank)
     rows = [r for r in rows if r.status != "unavailable" and r.fraction >= LEAST]
-    capacity_s = sum(r.thread_seconds for r in run.rows("summary/waterfall"))
-    return [_finding(run, row, capacity_s, wall_s) for row in rows[:shown]]
+    spent = {r.category: r.thread_seconds for r in run.rows("summary/waterfall")}
+    return [_finding(run, row, spent, wall_s) for row in rows[:shown]]
 
 
-def _finding(run: RunFile, row: Any, capacity_s: float, wall_s: float) -> Finding:
+def _finding(run: RunFile, row: Any, spent: dict[str, float], wall_s: float) -> Finding:
+    capacity_s = sum(spent.values())
     share = f"{100 * row.fraction:.0f} %" if row.fraction >= 0.1 else f"{100 * row.fraction:.1f} %"
     went = _WENT.get(row.name, f"went to {row.name.replace('_', ' ')}")
     saving = "" if row.name == _WORK else _saving(row, wall_s)
+    # Without a processor, as in dask-awkward's graphs, the tasks may be what the threads are there for.
+    if row.name == "other_tasks" and spent.get("unattributed", 0) > spent.get("overhead", 0):
+        went, saving = _UNDIVIDED, ""
     doubt = {
         "ambiguous": "Ambiguous: another cause explains the same seconds as well.",
         "estimated": "Estimated from samples and a model, not measured directly.",
