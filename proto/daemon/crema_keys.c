@@ -123,7 +123,7 @@ s_load(crema_keys_t *self, const char *dir)
         return "out of memory";
     snprintf(secret_path, sizeof secret_path, "%s/%s", self->dir, secret);
     if (access(dir, F_OK) < 0)
-        return "there is no such key directory";
+        return "the key directory does not exist";
     if (!s_is_private(self->dir))
         return "the key directory is open to others; chmod 0700 it";
     if (access(secret_path, F_OK) < 0)

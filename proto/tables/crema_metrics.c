@@ -13,7 +13,7 @@ static const crema_metric_t c_metrics[] = {
     {"event_rate_per_cpu_s", "Hz", "E/C"},
     {"event_rate_core_averaged", "Hz", "E/A"},
     {"event_rate_core_averaged_raw", "Hz", "E/(W x total_cores_raw)"},
-    {"total_bytes_read_coffea", "B", "B; coffea's report if no chunk tells"},
+    {"total_bytes_read_coffea", "B", "B; coffea's report if no chunk recorded it"},
     {"total_events", "count", "E; coffea's report if no chunk was recorded"},
     /* Data */
     {"wire_rate_gbps", "Gbit/s", "8e-9 bytes into the workers' hosts / W"},

@@ -87,7 +87,9 @@ def spool() -> Iterator[Finding]:
     if not locks_files(str(place)):
         variable = "CREMA_SPOOL" if operators else "TMPDIR"
         remedy = f"set {variable} to a directory on a local disk"
-        yield problem("spool", "flock does not work, so spools cannot be told apart", place, remedy)
+        yield problem(
+            "spool", "flock does not work, so spools in use cannot be distinguished", place, remedy
+        )
         return
     preferred = tempfile.gettempdir()
     if not operators and not place.is_relative_to(preferred):
@@ -122,7 +124,7 @@ def keys(directory: pathlib.Path) -> Iterator[Finding]:
     `directory` is what ``CREMA_KEYS`` or ``--keys`` name.
     """
     if not directory.is_dir():
-        remedy = f"make keys (crema keys {directory}) or ask who runs the pipeline for yours"
+        remedy = f"make keys (crema keys {directory}) or ask the pipeline's operator for yours"
         yield problem("keys", "this key directory does not exist", directory, remedy)
         return
     if not os.access(directory, os.R_OK | os.X_OK):

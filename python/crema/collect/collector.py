@@ -55,7 +55,7 @@ class MetricsCollector(RunView):
     sample_interval : float, optional
         Seconds between two samples of a worker; ``worker_tracking_interval`` is an alias.
     track_workers : bool, optional
-        False: the state of the workers is not sampled. Chunks, activities, tasks and who was there are recorded all the same.
+        False: the state of the workers is not sampled. Chunks, activities, tasks and membership are recorded all the same.
     attributes : mapping, optional
         More root attributes of the run file, such as ``{"chunksize": 100_000}``; those that only the sink writes are refused.
     advertise : str, optional
@@ -137,7 +137,7 @@ class MetricsCollector(RunView):
         if isinstance(processor_instance, str):  # roastcoffea's second argument
             backend, processor_instance = processor_instance, None
         if backend != "dask":
-            raise ValueError(f"{backend=}: only 'dask' is there, for every executor")
+            raise ValueError(f"{backend=}: the only backend is 'dask', for every executor")
         if worker_tracking_interval is not None:
             sample_interval = worker_tracking_interval
         if report not in ("brief", "full", "none"):

@@ -297,7 +297,7 @@ def sections(run: RunFile, ax: Axes) -> Any:
     need_sealed(run)
     rows = sorted(run.rows("summary/per_section"), key=lambda r: -r.self_s)[:ROWS_MAX]
     if not rows:
-        raise NothingToDrawError("process() marks no sections: crema.track_section(name) does")
+        raise NothingToDrawError("process() marks no sections: crema.track_time(name) marks one")
     _stacked(ax, [short(r.section) for r in rows], [[r.self_s for r in rows]], [SIDES["processor"]])
     ax.set_xlabel("own seconds [s]")
 
@@ -305,7 +305,7 @@ def sections(run: RunFile, ax: Axes) -> Any:
 def _prefixes(run: RunFile, weight: Any) -> list[Any]:
     rows = [r for r in run.rows("summary/per_task_prefix") if weight(r) > 0]
     if not rows:
-        raise NothingToDrawError("Dask metered no such seconds: without Dask there are none")
+        raise NothingToDrawError("Dask metered none of these seconds: without Dask there are none")
     return sorted(rows, key=lambda r: -weight(r))[:ROWS_MAX]
 
 
