@@ -20,7 +20,7 @@ CREMA_MUST_CHECK crema_err_t agent_child_catch_signals(int signal_fd);
 
 /* Runs argv (PATH is searched) with CREMA_SPOOL set and with the limit of open files `files`,
  * the one the agent was started with (NULL: the agent's current limit).
- * Returns when the program runs. CREMA_ENOENT: no such program; CREMA_EIO: it cannot be run, see
+ * Returns when the program runs. CREMA_ENOENT: the program was not found; CREMA_EIO: it cannot be run, see
  * errno. */
 CREMA_MUST_CHECK crema_err_t agent_child_start(char *const argv[], const char *spool_dir,
                                                const struct rlimit *files,

@@ -38,7 +38,7 @@ struct agent_delivery {
     uint8_t frames[CREMA_WIRE_BATCH_MAX];
 };
 
-/* ---- the socket, created anew for each dial; a search finds a way for it first (agent_reach.h) */
+/* ---- the socket, created again for each dial; a search finds a route for it first (agent_reach.h) */
 
 static void
 s_hang_up(agent_delivery_t *self)

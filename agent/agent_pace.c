@@ -1,6 +1,6 @@
 #include "agent_pace.h"
 
-#define COMPANY_NS 1250000000ll /* who wrote within this time is expected to go on */
+#define COMPANY_NS 1250000000ll /* a process that wrote within this time is expected to go on */
 
 static int64_t
 s_slack_ns(const agent_pace_t *self)
@@ -8,7 +8,7 @@ s_slack_ns(const agent_pace_t *self)
     return self->interval_ns / 4;
 }
 
-/* A sample waits for those alone who write about as often as it is taken, or more. */
+/* A sample waits only for processes that write at least about as often as it is taken. */
 static bool
 s_in_company(const agent_pace_t *self, int64_t now_ns)
 {

@@ -16,7 +16,7 @@ typedef struct {
 /* True if a sample is to be taken now; `changed`: others have just written. */
 bool agent_pace_is_due(const agent_pace_t *self, bool changed, int64_t now_ns);
 
-/* The time at which it is due even if nobody writes. */
+/* The time at which it is due even if no process writes. */
 int64_t agent_pace_latest_ns(const agent_pace_t *self, int64_t now_ns);
 
 /* Plans the next one. */

@@ -1,5 +1,5 @@
 /* agent_sampler - the agent's own streams. For each run with live workers on this host, and each
- * user who owns some of them, there is one stream of kind AGENT, owned by that user, with a row
+ * user that owns some of them, there is one stream of kind AGENT, owned by that user, with a row
  * of /worker_samples per worker and sample, and the agent's own cost in /heartbeats.
  *
  * A worker is an open stream of kind WORKER whose process is visible here; a process that is

@@ -29,7 +29,7 @@ typedef struct {
 typedef bool (*agent_source_skip_fn)(void *context, int32_t pid);
 
 /* `tree`: include its descendants; what they did still counts after they are gone. CREMA_ENOENT:
- * no such process. */
+ * the process was not found. */
 CREMA_MUST_CHECK crema_err_t agent_source_new(const char *proc, int32_t pid, bool tree,
                                               agent_source_t **ret_self);
 void agent_source_destroy(agent_source_t **self_p);
@@ -43,7 +43,7 @@ typedef struct {
 
 /* True if this process is that writer: it runs as the file's owner, existed when the stream
  * began, has that pid in its own view (the same number may occur in another PID namespace) and,
- * as far as visible, has such a file open. A pid in a file is no proof, since a user can write
+ * as far as visible, has such a file open. A pid in a file proves nothing, since a user can write
  * any number. */
 bool agent_source_is_writer(const agent_source_t *self, const agent_writer_t *writer);
 

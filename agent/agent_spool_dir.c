@@ -14,8 +14,8 @@
 #include "crema_failpoint.h"
 #include "crema_text.h"
 
-/* Another worker of the host may look just then whether the route over Dask is free, which makes
- * its lock anew; it does so once a second. */
+/* Meanwhile another worker of the host may check whether the route over Dask is free, which creates
+ * its lock again; each does so once a second. */
 #define REMOVAL_TRIES 3
 #define MARKER_AGE_S (24 * 3600) /* any process that needed the marker has seen it by then */
 #define LOG_BYTES_MAX (4 << 20)  /* a longer log is truncated at the start */

@@ -4,7 +4,7 @@
  * Each part uses only those above it:
  *
  *   agg_core_due.c     agents by the time of their next check
- *   agg_core_peers.c   replies; ends of sessions; who has something to send
+ *   agg_core_peers.c   replies; ends of sessions; agents that have something to send
  *   agg_core_owners.c  permissions and quotas of clients
  *   agg_core_entries.c runs and streams: found, created, listed by age, forgotten
  *   agg_core_flows.c   streams: attached, followed

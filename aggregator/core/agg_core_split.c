@@ -2,7 +2,7 @@
 #include "agg_core_private.h"
 #include "crema_frame.h"
 
-#define EVENTS_MAX (INT64_C(1) << 48) /* of one chunk; more are no honest writer's */
+#define EVENTS_MAX (INT64_C(1) << 48) /* of one chunk; an honest writer reports no more */
 #define STATUS_OK 0                   /* the first value of /chunks.status */
 
 /* NULL: the run has its file, or memory ran out. */

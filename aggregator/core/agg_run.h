@@ -122,7 +122,7 @@ CREMA_MUST_CHECK crema_err_t agg_run_on_sealed(agg_run_t *self, const crema_seal
 /* The member with that id, created if necessary. CREMA_ELIMIT, CREMA_ENOMEM. */
 CREMA_MUST_CHECK crema_err_t agg_run_member(agg_run_t *self, const crema_id_t *agent_id,
                                             agg_member_t **ret_member);
-/* NULL: no such member. */
+/* NULL: not a member. */
 agg_member_t *agg_run_find(const agg_run_t *self, const crema_id_t *agent_id);
 
 /* This member must answer and is asked from now on at its interval H. `silent_ns`: how long it

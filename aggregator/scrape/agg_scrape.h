@@ -10,7 +10,7 @@
 #include "crema_server.h"
 #include "crema_tally.h"
 
-/* Counted, told with the last line of the log, and shown to whoever scrapes. */
+/* Counted, logged with the last line, and shown to every program that scrapes. */
 typedef struct {
     uint64_t messages, bad, unroutable, untaken, dropped, sink_dropped;
     uint64_t runs, put_bytes, put_records;

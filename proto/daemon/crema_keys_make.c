@@ -242,7 +242,7 @@ crema_keys_make(const char *dir)
 
 /* ---- an agent's own */
 
-/* The public key is written last, so that whoever sees it finds both. `dir` is locked. */
+/* The public key is written last, so that a reader that sees it finds both. `dir` is locked. */
 static crema_err_t
 s_make_own_in(int dir, const char *server_key)
 {

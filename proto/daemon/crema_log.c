@@ -32,7 +32,7 @@ static const char *const s_levels[] = {"info", "warn", "error"};
 typedef struct {
     char text[LINE_BYTES];
     size_t used; /* at most LINE_BYTES - 2: a closing brace and the line end have their place */
-    bool full;   /* something did not fit: whoever wrote it takes it back */
+    bool full;   /* something did not fit: the function that wrote it takes it back */
 } line_t;
 
 static void
@@ -174,7 +174,7 @@ s_write_line(crema_log_level_t level, const char *event, const crema_log_field_t
     if (json)
         line.text[line.used++] = '}';
     line.text[line.used++] = '\n';
-    /* Nobody can be told that standard error is gone, and nothing depends on it. */
+    /* A closed standard error cannot be reported anywhere, and nothing depends on it. */
     ssize_t written = write(STDERR_FILENO, line.text, line.used);
     (void)written;
 }

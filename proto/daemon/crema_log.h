@@ -1,4 +1,4 @@
-/* crema_log - one line an event on stderr: UTC, key=value, or JSON with --log-format json.
+/* crema_log - one line per event on stderr: UTC, key=value, or JSON with --log-format json.
  * Not CZMQ's zsys_log: it has no fields, and does not hold repeats back.
  *
  *   2026-03-01T12:00:00.123Z level=info program=crema-sink event=sealed run=0192… path=/data/x.h5

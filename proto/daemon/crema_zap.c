@@ -44,7 +44,7 @@ s_may_enter(const crema_zap_t *self, zframe_t *const frames[REQUEST_FRAMES],
     return true;
 }
 
-/* The user id of a message tells a server who sent it. `peer` NULL: refused. */
+/* The user id of a message names its sender to a server. `peer` NULL: refused. */
 static void
 s_answer(crema_zap_t *self, zframe_t *request_id, const crema_principal_t *peer)
 {

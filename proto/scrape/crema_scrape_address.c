@@ -53,7 +53,7 @@ s_parse(const char *address, address_t *ret_address, socklen_t *ret_size)
         address++;
         size -= 2;
     } else if (size > 0 && memchr(address, ':', size)) {
-        return false; /* IPv6 without brackets: nobody knows where the port begins */
+        return false; /* IPv6 without brackets: where the port begins is ambiguous */
     }
     if (size >= sizeof host || !crema_value_parse_int(digits, &port) || port < 0 || port > 65535)
         return false;

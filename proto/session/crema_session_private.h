@@ -10,7 +10,7 @@
 #define S (1000 * MS)
 #define HELLO_WAIT_MIN_NS (100 * MS) /* a socket that has not connected yet drops the first ones */
 #define HELLO_WAIT_MAX_NS (2 * S)
-#define HELLO_UNSENT_NS (200 * MS) /* one that no connection took costs nobody anything */
+#define HELLO_UNSENT_NS (200 * MS) /* one that no connection took costs nothing */
 
 /* A fault with its texts. */
 typedef struct {

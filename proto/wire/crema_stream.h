@@ -1,5 +1,5 @@
 /* crema_stream - the receiver's half of one stream: which numbers are accepted, what is durable,
- * what is missing and whom to ask. Pure: events in, answers out; time is an argument.
+ * what is missing and which agent to ask. Pure: events in, answers out; time is an argument.
  *
  *     UNKNOWN --ask sink--> SYNCING --STATE--> LIVE <--nothing came for the window-- GAP --8 REPLAYs--> STALLED
  *                              ^                | |  --a record was taken----------->

@@ -93,7 +93,7 @@ void crema_wire_fill(crema_wire_encoder_t *self, const crema_wire_layout_t *layo
 /* Checks what the tables cannot. */
 bool crema_wire_is_sound(const crema_msg_t *msg);
 
-/* NULL: there is no such message. */
+/* NULL: not a type of message. */
 const crema_wire_kind_t *crema_wire_kind(crema_msg_type_t type);
 
 #endif

@@ -225,7 +225,7 @@ s_take_runtime_out_of_idle(sink_budget_t *self, double left)
     }
 }
 
-/* What is left of JOIN, in proportion. Outside Dask nobody waits for tasks: a process is made for
+/* What is left of JOIN, in proportion. Outside Dask no process waits for tasks: each is started for
  * them. */
 static void
 s_see_punctual(sink_budget_t *self, const sink_sweep_t *sweep)

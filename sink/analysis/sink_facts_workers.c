@@ -206,7 +206,7 @@ s_take_members(sink_facts_t *self, const sink_tables_t *tables, sink_member_t *e
         if (event.worker >= self->n_workers)
             continue;
         bool about_slots = event.event == CREMA_MEMBER_PAUSE || event.event == CREMA_MEMBER_RESUME;
-        if (!about_slots) { /* a worker may tell of its own pauses where nobody watches the cluster */
+        if (!about_slots) { /* a worker may report its own pauses where no scheduler is watched */
             self->workers[event.worker].is_member = true;
             self->has_membership = true;
             if (event.t_uncertainty_ns > 0 && !event.boundary)

@@ -31,7 +31,7 @@ const char *sink_verdict_word(const sink_verdict_t *self);
 
 size_t sink_verdict_reasons(const sink_verdict_t *self, const crema_reason_t **ret_reasons);
 
-/* Facts worth knowing although nothing is missing: input that coffea was told to drop,
+/* Facts worth knowing although nothing is missing: input that coffea was asked to drop,
  * attributes that were refused. */
 size_t sink_verdict_notes(const sink_verdict_t *self, const crema_reason_t **ret_notes);
 

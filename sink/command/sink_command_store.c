@@ -97,10 +97,10 @@ s_export_run(const char *dir, const char *run, const char *to, bool json)
     if (sink_export(dir, &run_id, to, path, why, sizeof why) != CREMA_OK)
         return sink_command_say(why, SINK_EXIT_FAILED);
     if (json) {
-        crema_json_t told = crema_json_begin(line, sizeof line);
-        crema_json_open(&told, NULL, '{');
-        crema_json_text(&told, "path", path);
-        crema_json_close(&told, '}');
+        crema_json_t object = crema_json_begin(line, sizeof line);
+        crema_json_open(&object, NULL, '{');
+        crema_json_text(&object, "path", path);
+        crema_json_close(&object, '}');
         puts(line);
     } else {
         printf("%s\n", path);

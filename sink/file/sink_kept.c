@@ -92,7 +92,7 @@ s_each_row(sink_h5_t *file, crema_table_id_t id, row_fn fn, void *context)
 
 typedef struct {
     const journal_t *journal;
-    stream_t **found; /* by row of the file's /dict/stream; NULL: the journal has no such stream */
+    stream_t **found; /* by row of the file's /dict/stream; NULL: not in the journal */
     uint64_t n, room;
     bool more; /* of a stream that the journal does not have at all */
 } reading_t;

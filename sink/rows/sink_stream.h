@@ -1,4 +1,4 @@
-/* sink_stream - one stream of a run as the sink sees it: who wrote it, how far it has come, what
+/* sink_stream - one stream of a run as the sink sees it: which process wrote it, how far it has come, what
  * is missing, and what its local numbers mean. Pure: memory only. */
 #ifndef SINK_STREAM_H
 #define SINK_STREAM_H

@@ -43,8 +43,8 @@ s_send_full_runs(sink_t *self)
     }
 }
 
-/* At each tick: tells aggregators that the sink is alive, if they heard nothing since the last one,
- * and whether space is short. */
+/* At each tick: reports to the aggregators whether space is short, and that the sink is alive if they
+ * have heard nothing since the last tick. */
 static void
 s_say_alive(sink_t *self)
 {

@@ -215,7 +215,7 @@ s_refuse_run(sink_t *self, size_t peer, crema_msg_type_t type, const crema_id_t 
 }
 
 /* Makes a message about a run durable before anything follows from it. False: the loop must end.
- * *ret_durable is false if there is no space, which the peer is told: it is asked again. */
+ * *ret_durable is false if there is no space, which is reported to the peer, so that it asks again. */
 static bool
 s_commit_run(sink_t *self, size_t peer, crema_msg_type_t type, const crema_id_t *run_id,
              bool *ret_durable)

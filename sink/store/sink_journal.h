@@ -189,14 +189,14 @@ CREMA_MUST_CHECK crema_err_t sink_journal_peek(const char *dir, const crema_id_t
                                                char ret_where[PATH_MAX]);
 
 /* Shows the visitor what opening would show, and changes nothing: a sink may be appending. The
- * report covers what was read. CREMA_ENOENT: no such directory, or it has no segment. After an
+ * report covers what was read. CREMA_ENOENT: not found, or it has no segment. After an
  * error `ret_where` names the file, if one is to blame. */
 CREMA_MUST_CHECK crema_err_t sink_journal_look(const char *dir,
                                                const sink_journal_visitor_t *visitor,
                                                sink_journal_report_t *ret_report,
                                                char ret_where[PATH_MAX]);
 
-/* Reads the whole journal. CREMA_ENOENT: no such directory, or it has no segment; CREMA_EMAGIC:
+/* Reads the whole journal. CREMA_ENOENT: not found, or it has no segment; CREMA_EMAGIC:
  * not a journal. */
 CREMA_MUST_CHECK crema_err_t sink_journal_read(const char *dir,
                                                const sink_journal_visitor_t *visitor,

@@ -26,7 +26,7 @@ typedef struct {
     uint64_t damaged_bytes; /* size of damaged ones */
 } sink_segments_t;
 
-/* Other names are ignored. CREMA_ENOENT: no such directory. */
+/* Other names are ignored. CREMA_ENOENT: the directory was not found. */
 CREMA_MUST_CHECK crema_err_t sink_segments_find(const char *dir, sink_segments_t *ret_found);
 
 #endif

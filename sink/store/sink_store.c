@@ -336,7 +336,7 @@ s_due_ns(const sink_store_run_t *run, const sink_store_pace_t *pace)
     return run->ended_ns + rest_ns;
 }
 
-/* True if nobody else has to wait while it is written and synced. */
+/* True if nothing else has to wait while it is written and synced. */
 static bool
 s_is_alone(const sink_store_t *self, const sink_store_run_t *run, const sink_store_pace_t *pace)
 {

@@ -14,7 +14,7 @@ struct sink_syncs {
     pthread_cond_t work, done;
     crema_link_t waiting, ended;
     size_t n_waiting, n_begun, n_idle; /* begun: not returned yet; idle: threads without work */
-    bool over, told;                   /* told: the event is set */
+    bool over, signalled;              /* signalled: the event is set */
     int event;
     pthread_t threads[THREADS_MAX];
     size_t n_threads;
@@ -70,8 +70,8 @@ s_sync_one(sink_syncs_t *self)
     pthread_mutex_unlock(&self->lock);
     sync->fn(sync->context);
     pthread_mutex_lock(&self->lock);
-    if (!self->told)
-        self->told = eventfd_write(self->event, 1) == 0;
+    if (!self->signalled)
+        self->signalled = eventfd_write(self->event, 1) == 0;
     crema_list_append(&self->ended, &sync->link);
     pthread_cond_signal(&self->done);
 }
@@ -152,8 +152,8 @@ sink_syncs_ended(sink_syncs_t *self, bool waits)
     if (sync) {
         crema_list_remove(&sync->link);
         self->n_begun--;
-        if (self->told && crema_list_is_empty(&self->ended))
-            self->told = eventfd_read(self->event, &ignored) != 0;
+        if (self->signalled && crema_list_is_empty(&self->ended))
+            self->signalled = eventfd_read(self->event, &ignored) != 0;
     }
     pthread_mutex_unlock(&self->lock);
     return sync;

@@ -56,7 +56,7 @@ s_mark_recovered(outcome_t *outcomes, size_t n, bool *recovered)
 static wasted_t *
 s_cell(wasted_t *wasted, size_t n_workers, uint32_t worker, int what, int reason)
 {
-    size_t w = worker < n_workers ? worker : n_workers; /* nobody knows whose */
+    size_t w = worker < n_workers ? worker : n_workers; /* whose is not known */
     return &wasted[(w * CREMA_WASTED_WHAT_COUNT + (size_t)what) * CREMA_WASTED_COUNT +
                    (size_t)reason];
 }
