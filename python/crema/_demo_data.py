@@ -10,7 +10,7 @@ import awkward as ak
 import numpy as np
 import uproot
 
-EVENTS_PER_STEP = 50_000  # written at a time; one basket a branch
+EVENTS_PER_STEP = 50_000  # written at a time; one basket per branch
 SEED = 20260301
 VERSION = 1  # in the names of the files: a change of their content is a change of their name
 

@@ -52,7 +52,7 @@ def text(value: Any) -> str:
     """`value` as an attribute's text: a str unchanged, everything else as JSON if possible."""
     try:
         plain = value if isinstance(value, str) else json.dumps(value, default=str)
-    except (TypeError, ValueError):  # keys that are no texts, or a value that contains itself
+    except (TypeError, ValueError):  # keys that are not strings, or a value that contains itself
         plain = str(value)
     plain = plain.replace("\0", "\ufffd")
     raw = plain.encode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""The collector's calls to Dask: who its processes are, where they run, and whether they have the hooks."""
+"""The collector's calls to Dask: what its processes are, where they run, and whether they have the hooks."""
 
 from __future__ import annotations
 
@@ -354,7 +354,7 @@ _BEGAN = "crema-began"  # of the event that marks where the run begins in the sc
 
 def note_start(client: Client, run_id: str) -> None:
     """Mark the start of the run in the scheduler's log of events, to which workers report their streams even if it accepts no plugins."""
-    with contextlib.suppress(Exception):  # then it is not known at the end who was there
+    with contextlib.suppress(Exception):  # then it is not known at the end which workers were there
         bounded(
             lambda: client.log_event(f"crema-{run_id}", {"action": _BEGAN}),
             "marking the start of the run",

@@ -68,7 +68,7 @@ class HostAgent:
             os.close(self._processes.popitem()[0])
 
     def look(self) -> None:
-        """Note who serves the directory now. Start an agent if none does and records lie there: the workers that would are gone."""
+        """Note which agent serves the directory now. Start one if none does and records lie there: the workers that would have are gone."""
         if self._directory is None:
             return
         with contextlib.suppress(OSError):

@@ -305,7 +305,7 @@ class LocalService(Service):
             lambda ready: [
                 *("--bind", ready.get("endpoint", "tcp://127.0.0.1:*")),
                 *("--store", str(self.store), "--output", str(self.output)),
-                "--no-output-lock",  # this store is made for the run, and nobody copies it
+                "--no-output-lock",  # this store is made for the run, and is never copied
                 *options,
             ],
         )

@@ -224,7 +224,7 @@ class RunView:
 
 
 def output_directory(output: str | os.PathLike) -> pathlib.Path:
-    """Where run files go; a file's name for it would become a directory of that name, where nobody looks for a file."""
+    """Where run files go; a file's name would become a directory of that name, where no one looks for a file."""
     directory = local_path(output).expanduser()
     with contextlib.suppress(FileNotFoundError):  # the working directory is gone: entering says so
         directory = directory.absolute()

@@ -10,7 +10,7 @@ _STEP_NS = 500_000_000  # less may pass between two looks at clocks
 
 
 def passed_ns() -> int:
-    """A clock that nobody sets, and that goes on while this host is suspended, where there is one."""
+    """A clock that cannot be set; where the system has one, it also runs while this host is suspended."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic_ns() if clock is None else time.clock_gettime_ns(clock)
 

@@ -36,7 +36,7 @@ _CLOCK_S = 2.0  # how far the clock may have been set since
 _STARTER = (
     "starter.lock"  # of the process that starts the agent; holds the public key that was announced
 )
-_LOOKS = 3  # at an agent whose key nobody has announced, before this process announces it
+_LOOKS = 3  # at an agent whose key no process has announced, before this one announces it
 
 
 class AgentKeeper:
@@ -63,7 +63,7 @@ class AgentKeeper:
         self._announce = announce
         self._announced = ""  # the key that was, by this process or another one of the host
         self._noted = False  # and the others of the host know
-        self._looks = 0  # at an agent whose key nobody may have announced
+        self._looks = 0  # at an agent whose key may not have been announced
         self._loop: asyncio.AbstractEventLoop | None = None
         self._starter: threading.Thread | None = None
         self._not_before = 0.0

@@ -89,7 +89,7 @@ class Broker:
         self._news_there.set()
 
     def remove(self, scheduler: Any) -> None:
-        """Remove the operations, when nobody calls them any more."""
+        """Remove the operations, when no process calls them any more."""
         for name in OPERATIONS:
             scheduler.handlers.pop(operation(name, self._run_id), None)
 

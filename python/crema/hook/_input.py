@@ -131,7 +131,7 @@ def whole(factory: Any) -> Whole:
 def _number(read: Callable[[], Any]) -> int:
     try:
         return max(int(read()), -1)
-    except Exception:  # RNTuple and Parquet have no such member
+    except Exception:  # RNTuple and Parquet lack this member
         return -1
 
 

@@ -29,7 +29,7 @@ async def ask(
 ) -> dict[str, Any]:
     """Answers by address, without those of workers that could not be asked.
 
-    Without `reply` nobody waits for what the workers do, and no answers are returned.
+    Without `reply` the caller does not wait for what the workers do, and no answers are returned.
     """
     workers = list(workers)
     parts = (_ask_group(scheduler, group, message, reply) for group in _groups(workers))

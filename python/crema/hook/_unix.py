@@ -60,7 +60,7 @@ def make_dir(path: pathlib.Path, mode: int = 0o777) -> None:
     try:
         path.mkdir(mode)
     except FileNotFoundError:
-        if path.parent.is_dir():  # as below /proc, where nobody makes one
+        if path.parent.is_dir():  # as below /proc, where none can be made
             raise
         make_dir(path.parent)
         make_dir(path, mode)

@@ -124,7 +124,7 @@ class SchedulerHook(SchedulerPlugin):
             return [], None
         self.is_over = True
         self._holders = here
-        with contextlib.suppress(Exception):  # nobody would end the stream of one that joins
+        with contextlib.suppress(Exception):  # nothing would end the stream of one that joins
             scheduler.worker_plugins.pop(self.name)
         others = await follower.end_workers(here)
         return ([], others) if others else (self.finish(), [])
@@ -217,7 +217,7 @@ async def stop(run_id: str, dask_scheduler: Any) -> tuple[list[_writers.Writer],
     Returns
     -------
     writers : list of Writer
-        All writers, if nobody is left to be asked.
+        All writers, if none is left to be asked.
     others : list of str or None
         Addresses of the workers that must be asked before `end`; None: all workers.
     """

@@ -155,7 +155,7 @@ class WorkerHook(WorkerPlugin):
         try:
             worker.log_event(self.name, report)
         except Exception:
-            logger.debug("crema: the scheduler was not told of a stream", exc_info=True)
+            logger.debug("crema: a stream was not reported to the scheduler", exc_info=True)
 
     def transition(self, key: Hashable, start: str, finish: str, **kwargs: Any) -> None:
         """Follow the transition of a task."""

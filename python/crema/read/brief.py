@@ -23,24 +23,24 @@ def lines(run: RunFile) -> Text:
         If the file has no summaries: it is live.
     """
     first = verdict(run).split("\n")
-    told = [first[0]]
+    texts = [first[0]]
     if len(first) > 2:  # the last is the path
         more = f" (and {len(first) - 3} more: --all)" if len(first) > 3 else ""
-        told.append(Text.assemble(first[1], more))
+        texts.append(Text.assemble(first[1], more))
     numbers = [f"{value} {label}" for label, value, mark in headline(run) if mark != "unavailable"]
-    told.append(Text("  " + " · ".join(numbers)))
+    texts.append(Text("  " + " · ".join(numbers)))
     for finding in findings(run, shown=2):
         saving = f" {finding.saving}" if finding.saving else ""
-        told.append(Text(f"  {finding.finding}{saving}"))
+        texts.append(Text(f"  {finding.finding}{saving}"))
     if not findings(run, shown=1):
-        told.append(Text("  The data support no diagnosis."))
-    told = [*told[:5], Text(f"  {run.path}   tables: --all   page: crema report", style="dim")]
-    return Text("\n").join(told)
+        texts.append(Text("  The data support no diagnosis."))
+    texts = [*texts[:5], Text(f"  {run.path}   tables: --all   page: crema report", style="dim")]
+    return Text("\n").join(texts)
 
 
 def as_dict(run: RunFile) -> dict[str, Any]:
     """The run for programs: unknown numbers are None, since JSON has no NaN."""
-    told: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "path": str(run.path),
         "run_id": run.run_id,
         "state": run.state,
@@ -51,14 +51,14 @@ def as_dict(run: RunFile) -> dict[str, Any]:
         "rows": {name: len(run.file[name]) for name in run},
     }
     if not run.live:
-        told["metrics"] = {
+        facts["metrics"] = {
             row.name: {"value": row.value, "unit": row.units, "status": row.status}
             for row in run.rows("summary/workflow")
         }
         for name in ("waterfall", "bottlenecks", "split", "monitor"):
-            told[name] = [vars(row) for row in run.rows(f"summary/{name}")]
-        told["diagnosis"] = [vars(f) for f in findings(run)]
-    return finite(told)
+            facts[name] = [vars(row) for row in run.rows(f"summary/{name}")]
+        facts["diagnosis"] = [vars(f) for f in findings(run)]
+    return finite(facts)
 
 
 def finite(value: Any) -> Any:

@@ -127,7 +127,7 @@ def headline(run: RunFile) -> list[tuple[str, str, str]]:
     """Numbers of the first line: label, value, and a mark if the value is uncertain."""
     rows = {row.name: row for row in run.rows("summary/workflow")}
 
-    def told(name: str, label: str, *, scale: float = 1.0, unit: str | None = None) -> Any:
+    def entry(name: str, label: str, *, scale: float = 1.0, unit: str | None = None) -> Any:
         row = rows.get(name)
         if row is None or not math.isfinite(row.value):
             return label, "–", "unavailable"
@@ -135,10 +135,10 @@ def headline(run: RunFile) -> list[tuple[str, str, str]]:
         return label, quantity(scale * row.value, unit or row.units), mark
 
     return [
-        told("total_events", "events"),
-        told("event_rate_wall_clock", "event rate", scale=1000, unit="Hz"),
-        told("total_cores", "threads, average"),
-        told("wall_time", "wall time"),
-        told("core_efficiency", "of the threads in process()", scale=100, unit="%"),
-        told("num_chunks", "chunks"),
+        entry("total_events", "events"),
+        entry("event_rate_wall_clock", "event rate", scale=1000, unit="Hz"),
+        entry("total_cores", "threads, average"),
+        entry("wall_time", "wall time"),
+        entry("core_efficiency", "of the threads in process()", scale=100, unit="%"),
+        entry("num_chunks", "chunks"),
     ]

@@ -42,7 +42,7 @@ LOST = "#c1272d"
 DATASETS = ("#2b6ca3", "#e9a23b", "#2a9d8f", "#7a5ea8", "#8d6e63", "#8ab17d", "#5c6773", "#b86f9c")
 INK, FAINT, GRID = "#222222", "#6b7280", "#e5e7eb"
 NARROW = 5.0  # inches of axes: less have no room for a line beside their title, or long names
-ROWS_MAX = 24  # bars and lines that can still be told apart
+ROWS_MAX = 24  # bars and lines that can still be distinguished
 
 LEGEND: dict[str, Any] = {
     "loc": "lower left",

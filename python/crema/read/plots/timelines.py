@@ -119,7 +119,7 @@ def throughput(run: RunFile, ax: Axes) -> Any:
 
 @plot("Is the source the limit?", group="Timelines", height=2.8, time_axis=True)
 def data_rate(run: RunFile, ax: Axes) -> Any:
-    """Compressed bytes a second that chunks asked for, and busy threads: a rate that stays while threads grow is the source's.
+    """Compressed bytes per second that chunks asked for, and busy threads: a rate that stays while threads grow is the source's.
 
     Source: ``grid/data_rate_total``, ``grid/busy_threads_total``.
     """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ..reader import RunFile
 
-_LINES_MAX = 8  # workers that can be told apart as lines; more are a picture of rows
+_LINES_MAX = 8  # workers that can be distinguished as lines; more are drawn as rows
 _BUSY = LinearSegmentedColormap.from_list("busy", [SIDES["idle"], SIDES["processor"]])
 _LABELS_MAX = 30
 _PIXELS = (120, 400)  # rows and columns of a picture: beyond, neighbours are averaged
