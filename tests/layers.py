@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Who may include whom: reads the sources and says where a layer is broken.
+"""Which source may include which: reads the sources and reports where a layer is broken.
 
 Rules, by the names they are reported under:
 

@@ -1,4 +1,4 @@
-/* Peers: one number a routing id, never the same one again. */
+/* Peers: one number per routing id, never the same one again. */
 #include "must.h"
 
 #include <string.h>

@@ -7,7 +7,7 @@ import pathlib
 import subprocess
 import time
 
-# A "personal" HTCondor: whoever starts it owns all of it. Ports are free ones, and intervals short.
+# A "personal" HTCondor: the user that starts it owns all of it. Ports are free ones, and intervals short.
 CONFIG = """
 RELEASE_DIR = {root}/usr
 LIB = $(RELEASE_DIR)/lib

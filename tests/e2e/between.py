@@ -1,6 +1,6 @@
-"""Somebody between agents and aggregator who reads what passes and lets some of it vanish, by its type.
+"""A process between agents and aggregator that reads what passes and lets some of it vanish, by its type.
 
-Without keys, as everything on one machine may run: with CURVE nobody can stand there.
+Without keys, as everything on one machine may run: with CURVE nothing can stand there.
 """
 
 from __future__ import annotations

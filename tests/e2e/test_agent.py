@@ -255,7 +255,7 @@ def test_above_its_limit_the_spool_gives_up_closed_streams_first(spool, agents, 
     assert len(frames(alive.path)) == 4
 
 
-# ---------------------------------------------------------------- one agent a spool
+# ---------------------------------------------------------------- one agent per spool
 
 
 def test_a_second_agent_leaves_in_peace(spool, agents):

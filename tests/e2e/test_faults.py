@@ -66,7 +66,7 @@ def test_after_its_absence_the_aggregator_catches_up_while_more_is_recorded(pipe
 
 
 class Wire:
-    """A TCP connection to a sink that takes so many bytes a second, as one whose disk is no faster does."""
+    """A TCP connection to a sink that takes so many bytes per second, as one whose disk is no faster does."""
 
     def __init__(self):
         self.bytes_per_s = 0.0  # 0: no limit

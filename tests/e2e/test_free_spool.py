@@ -15,7 +15,7 @@ FREE_SPOOL = pathlib.Path(__file__).resolve().parents[2] / "compose" / "free-spo
 
 @pytest.fixture
 def container(tmp_path):
-    """Starts something that holds a spool until it is told to go, and tells which."""
+    """Starts a process that holds a spool until it is stopped, and reports which spool."""
 
     @contextlib.contextmanager
     def start():

@@ -238,7 +238,7 @@ def some(numbers, short: int, step: int):
      ("agent", "memory", 60, 12)],
 )  # fmt: skip
 def test_the_nth_call_fails(pipelines, tmp_path, victim, calls, short, step):
-    """From the program's start on, one call a life. It goes on, or ends with a status of its own and is started again."""
+    """From the program's start on, one call per life. It goes on, or ends with a status of its own and is started again."""
     pipeline = pipelines()
     program = pipeline.sink if victim == "sink" else pipeline.agents[0]
     directory = pipeline.store if victim == "sink" else pipeline.spools[0]

@@ -1,4 +1,4 @@
-"""What stands still for half a minute is not lost: a notebook whose GIL is held, a scheduler whose event loop is blocked; all workers started anew."""
+"""What stands still for half a minute is not lost: a notebook whose GIL is held, a scheduler whose event loop is blocked; all workers restarted."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_nobody_is_lost_and_nothing_is(client, limits, way, tmp_path, monkeypatc
         done += len(client.gather(naps(client, 20)))
         log = (mc._service.run_dir / "crema-aggregator.log").read_text()
     assert "agent_lost" not in log
-    # Dask kills a worker that takes too long to close: it is named, since of its own last moments nobody knows.
+    # Dask kills a worker that takes too long to close: it is named, since its last moments are unknown.
     assert {reason["code"] for reason in mc.reasons} <= {"writer_killed"}, mc.reasons
     assert mc.verdict == ("PARTIAL" if mc.reasons else "COMPLETE")
     with crema.open(mc.path) as run:

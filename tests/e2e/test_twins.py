@@ -1,4 +1,4 @@
-"""Two of a kind where there should be one, stores that are not what they were, and records that nobody can read."""
+"""Two of a kind where there should be one, stores that are not what they were, and records that cannot be read."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_what_a_store_lost_and_no_spool_holds_is_counted_to_the_record(pipelines
         kept = pipeline.books(tmp_path / "old" / pipeline.journal().name).records
     else:
         pipeline.store.mkdir(mode=0o700)
-    # The aggregator tells the new agent what had been durable; from a spool alone nobody knows why numbers are gone.
+    # The aggregator tells the new agent what had been durable; a spool alone does not show why numbers are gone.
     pipeline.agents[0].start()
     wait_for(health.exists, 20, "the agent's session")
     pipeline.sink.start()

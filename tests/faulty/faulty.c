@@ -6,7 +6,7 @@
  *   FAULTY_PERCENT   so many of a hundred fail, or
  *   FAULTY_WHILE     all of them fail as long as this file exists
  *   FAULTY_ERROR     EIO (the default), ENOSPC, EACCES, EMFILE or ENOMEM; a write that finds no space may first write a half
- *   FAULTY_LOG       gets one line a failure; with FAULTY_NTH a log that is not empty means that it has happened: nothing fails any more,
+ *   FAULTY_LOG       gets one line per failure; with FAULTY_NTH a log that is not empty means that it has happened: nothing fails any more,
  *                    in whatever process
  *   FAULTY_WALL      a file with a number of seconds: how far the wall clock is off, read at each look at it */
 #include "faulty.h"

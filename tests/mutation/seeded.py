@@ -25,7 +25,7 @@ TARGETS = {"sim": "sim_main"}  # whose program has another name
 
 @dataclasses.dataclass
 class Bug:
-    """What is wrong, who finds it, and how to make it: file, lines before, lines after."""
+    """What is wrong, what finds it, and how to make it: file, lines before, lines after."""
 
     number: int
     finder: str

@@ -226,7 +226,7 @@ class FacilityHost(Host):
         )
 
     def environment(self, user: str) -> list[str]:
-        """What the guide tells a user to export."""
+        """What the guide asks a user to export."""
         (line,) = [line for where, line in guide() if where == "user" and "export" in line]
         return line.replace("~", f"/home/{user}").split()[1:]
 

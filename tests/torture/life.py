@@ -88,7 +88,7 @@ class Run:
 
 
 class Life(Pipeline):
-    """A pipeline whose runs follow each other: one is always open, so that whoever dies has something to do."""
+    """A pipeline whose runs follow each other: one is always open, so that a process that dies had work to do."""
 
     def __init__(self, programs: pathlib.Path, work: pathlib.Path):
         super().__init__(
@@ -114,7 +114,7 @@ class Life(Pipeline):
     # ---------------------------------------------------------------- looking after
 
     def tend(self):
-        """Bring back who died, and repeat what the collectors want."""
+        """Restart what died, and repeat what the collectors want."""
         for program in self.programs():
             status = program.process.poll()
             assert status in (None, -signal.SIGKILL), f"{program.log} ended with status {status}"
@@ -156,7 +156,7 @@ class Life(Pipeline):
         return [LEDGER.unpack(ledger)[1] for ledger in ledgers if len(ledger) == LEDGER.size]
 
     def end_run(self):
-        """Its writers end, one of them badly; who asks for the file from now on is tend()."""
+        """Its writers end, one of them badly; from now on tend() asks for the file."""
         self.kill_writer(self.doomed)
         self.stop_writers()
         self.cut_side_streams()

@@ -18,7 +18,7 @@ import uuid
 
 
 def free_port() -> int:
-    """A TCP port that nobody listens at, below those that the kernel gives to whoever asks for any."""
+    """A TCP port without a listener, below those that the kernel assigns to a program that asks for any."""
     while True:
         port = random.randrange(10_000, 32_768)
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -108,7 +108,7 @@ class Books:
 
 
 class Pipeline:
-    """Sink, aggregator and one agent a spool, with a writer each."""
+    """Sink, aggregator and one agent per spool, with a writer each."""
 
     def __init__(
         self,
