@@ -269,8 +269,10 @@ s_pump(agent_delivery_t *self)
 static int
 s_on_more(zloop_t *loop, int timer, void *arg)
 {
-    (void)loop, (void)timer;
+    (void)loop;
     agent_delivery_t *self = arg;
+    if (timer != self->more_timer)
+        return 0;
     self->more_timer = -1;
     s_pump(self);
     return 0;
@@ -302,8 +304,10 @@ s_on_readable(zloop_t *loop, zsock_t *sock, void *arg)
 static int
 s_on_silence(zloop_t *loop, int timer, void *arg)
 {
-    (void)loop, (void)timer;
+    (void)loop;
     agent_delivery_t *self = arg;
+    if (timer != self->silence_timer)
+        return 0;
     self->silence_timer = -1;
     if (!self->heard)
         s_dial(self);
@@ -364,6 +368,20 @@ agent_delivery_new(const agent_delivery_config_t *config, zloop_t *loop, crema_s
                                           .run_id = config->run_id,
                                           .spool_limit_b = config->spool_limit_b};
     *ret_self = self;
+    return CREMA_OK;
+}
+
+crema_err_t
+agent_delivery_begin_anew(agent_delivery_t *self, uint64_t boot)
+{
+    crema_session_t *session;
+    self->config.session.boot = boot;
+    crema_err_t err = crema_session_new(&self->config.session, crema_clock_mono_ns(), &session);
+    if (err != CREMA_OK)
+        return err;
+    s_hang_up(self);
+    crema_session_destroy(&self->session);
+    self->session = self->inventory.session = session;
     return CREMA_OK;
 }
 

@@ -33,7 +33,11 @@ CREMA_MUST_CHECK crema_err_t agent_delivery_new(const agent_delivery_config_t *c
                                                 zloop_t *loop, crema_spool_t *spool,
                                                 agent_sampler_t *sampler,
                                                 agent_delivery_t **ret_self);
+/* Not while the loop runs: a timer that was ended may still be due in it. */
 void agent_delivery_destroy(agent_delivery_t **self_p);
+
+/* Begins another session after the last one ended, under another boot. If it fails, the old one stays. */
+CREMA_MUST_CHECK crema_err_t agent_delivery_begin_anew(agent_delivery_t *self, uint64_t boot);
 
 /* Scans the spool for new records, evicts above its limit, and informs the session. */
 void agent_delivery_scan(agent_delivery_t *self);

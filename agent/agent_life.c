@@ -231,7 +231,7 @@ s_on_drained(agent_life_t *self)
     agent_delivery_scan(self->delivery);
     if (!s_has_undelivered_end(self) || crema_clock_mono_ns() >= self->leave_by_ns)
         return s_finish(self, AGENT_EXIT_DONE);
-    if (s_start_delivery(self) != CREMA_OK)
+    if (agent_delivery_begin_anew(self->delivery, crema_random_u64()) != CREMA_OK)
         return s_stop(self, AGENT_EXIT_FAILED);
     agent_delivery_scan(self->delivery);
     agent_delivery_drain(self->delivery, self->leave_by_ns);

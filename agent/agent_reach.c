@@ -191,8 +191,10 @@ s_take_way(agent_reach_t *self)
 static int
 s_on_look(zloop_t *loop, int timer, void *arg)
 {
-    (void)loop, (void)timer;
+    (void)loop;
     agent_reach_t *self = arg;
+    if (timer != self->timer) /* of a search that has ended: see crema_loop_new() */
+        return 0;
     self->looked_ms += LOOK_MS;
     int patience_ms = self->unknown ? UNKNOWN_PATIENCE_MS : PATIENCE_MS;
     if (self->looked_ms >= patience_ms && s_take_way(self))

@@ -45,7 +45,9 @@ void crema_signals_restore(void);
 
 /* ---- loop */
 
-/* A loop that ignores signals; it ends when a handler returns -1. NULL: out of memory. */
+/* A loop that ignores signals; it ends when a handler returns -1. NULL: out of memory.
+ * A timer that a handler of a timer ends may still fire in the same turn, more than once if the loop
+ * is late: its handler compares the id, and what it needs is not freed in the loop. */
 zloop_t *crema_loop_new(void);
 
 /* ---- sockets */

@@ -552,6 +552,29 @@ test_drained_it_takes_its_leave(void **state)
 }
 
 static void
+test_a_second_session_delivers_what_came_after_the_first(void **state)
+{
+    (void)state;
+    bench_t *b = bench_new(false);
+    crema_id_t id;
+    crema_spool_writer_t *writer = must_start_writer(b, &b->run_id, CREMA_STREAM_SCHEDULER, &id);
+    must_append(writer, 10);
+    agent_delivery_scan(b->delivery);
+    agent_delivery_drain(b->delivery, crema_clock_mono_ns() + PATIENCE_NS);
+    must_come_to(b, is_over);
+    must_append(writer, 10);
+    crema_spool_writer_close(&writer);
+    must(agent_delivery_begin_anew(b->delivery, 2));
+    agent_delivery_scan(b->delivery);
+    agent_delivery_drain(b->delivery, crema_clock_mono_ns() + PATIENCE_NS);
+    must_come_to(b, is_over);
+    assert_int_equal(b->byes, 2);
+    assert_int_equal(row_of(b, &id)->hi, 22);
+    assert_int_equal(agent_delivery_remaining(b->delivery), 0);
+    bench_destroy(b);
+}
+
+static void
 test_at_the_deadline_it_says_how_much_stays(void **state)
 {
     (void)state;
@@ -593,6 +616,7 @@ main(void)
         cmocka_unit_test(test_a_peer_of_another_version_is_a_refusal),
         cmocka_unit_test(test_nonsense_changes_nothing),
         cmocka_unit_test(test_drained_it_takes_its_leave),
+        cmocka_unit_test(test_a_second_session_delivers_what_came_after_the_first),
         cmocka_unit_test(test_at_the_deadline_it_says_how_much_stays),
     };
     return cmocka_run_group_tests(tests, quiet, NULL);

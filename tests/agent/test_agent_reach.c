@@ -53,11 +53,20 @@ s_tear_down(void **state)
     return 0;
 }
 
+static int
+s_on_patience(zloop_t *loop, int timer, void *arg)
+{
+    (void)loop, (void)timer, (void)arg;
+    return 0;
+}
+
+/* Sets a timer, as whoever uses what was found does. */
 static void
 s_on_found(void *context, zsock_t *sock, const char *endpoint, bool over_dask)
 {
     bench_t *b = context;
     assert_null(b->found);
+    assert_true(zloop_timer(b->loop, 10000, 1, s_on_patience, b) >= 0);
     b->found = sock;
     snprintf(b->where, sizeof b->where, "%s", endpoint);
     b->over_dask = over_dask;
@@ -176,6 +185,31 @@ test_the_way_over_dask_is_taken_after_a_second_and_not_before(void **state)
     close(fd);
 }
 
+static int
+s_on_busy(zloop_t *loop, int timer, void *arg)
+{
+    (void)loop, (void)timer, (void)arg;
+    zclock_sleep(500);
+    return 0;
+}
+
+/* The checks that a busy loop missed come one after the other, also those after the last. */
+static void
+test_a_loop_that_is_late_takes_the_way_once(void **state)
+{
+    bench_t *b = *state;
+    char silent[64], way[128];
+    int fd = s_port(silent, true);
+    zsock_t *worker = s_way(b, way);
+    zloop_timer(b->loop, 950, 1, s_on_busy, b);
+    s_search(b, silent, true);
+    assert_non_null(b->found);
+    assert_true(b->over_dask);
+    zsock_destroy(&worker);
+    (void)unlink(strcat(way, ".lock") + 6);
+    close(fd);
+}
+
 static crema_server_t *s_of_run;
 
 static int
@@ -283,6 +317,8 @@ main(void)
             s_tear_down),
         cmocka_unit_test_setup_teardown(
             test_the_way_over_dask_is_taken_after_a_second_and_not_before, s_set_up, s_tear_down),
+        cmocka_unit_test_setup_teardown(test_a_loop_that_is_late_takes_the_way_once, s_set_up,
+                                        s_tear_down),
         cmocka_unit_test_setup_teardown(
             test_an_agent_whose_key_is_not_known_yet_waits_for_that_and_takes_no_other_way,
             s_set_up, s_tear_down),
