@@ -11,6 +11,7 @@
 #include "sink_attempt.h"
 #include "sink_attribute.h"
 #include "sink_bound.h"
+#include "sink_check_cell.h"
 #include "sink_h5.h"
 #include "sink_seal.h"
 
@@ -132,92 +133,25 @@ s_check_verdict(check_t *self)
 #define COLUMNS_MAX 64
 #define KEYS 3
 
-/* What the cells of a column may hold: 0 <= value < below, or unknown. */
-typedef struct {
-    bool is_bounded, is_found;
-    int64_t below, unknown;
-    crema_table_id_t of; /* the table of which it is a row; CREMA_TABLE_COUNT: it is a number */
-} range_t;
-
 /* State of one pass over a table. */
 typedef struct {
     const crema_table_t *table;
-    range_t ranges[COLUMNS_MAX];
+    sink_check_range_t ranges[COLUMNS_MAX];
+    bool found[COLUMNS_MAX];   /* a value outside the range */
+    sink_intern_t *names;      /* of a dictionary; else NULL */
     size_t keys[KEYS], n_keys; /* columns that the rows are sorted by */
     int64_t previous[KEYS];    /* their values in the row before */
-    bool bad_text, bad_order, bad_dense;
+    bool bad_text, bad_order, bad_dense, bad_name;
     uint64_t row;
 } pass_t;
 
-static size_t
-s_labels(const crema_column_t *column)
-{
-    size_t n = 1;
-    for (const char *at = column->labels; *at; at++)
-        n += *at == ',';
-    return n;
-}
-
-/* True if nothing follows the text's first NUL. */
-static bool
-s_is_text(const char *field, size_t size)
-{
-    size_t n = strnlen(field, size);
-    for (size_t i = n; i < size; i++)
-        if (field[i] != '\0')
-            return false;
-    return crema_utf8_valid(field, n);
-}
-
-/* worker_id is a row of /dict/worker. */
-static crema_table_id_t
-s_table_of(const crema_column_t *column)
-{
-    char path[64];
-    const size_t n = strlen(column->name);
-    if (strcmp(column->name, "chunk_row") == 0)
-        return CREMA_TABLE_CHUNKS;
-    if (column->type != CREMA_T_U32 || n < 4 || strcmp(column->name + n - 3, "_id") != 0)
-        return CREMA_TABLE_COUNT;
-    snprintf(path, sizeof path, "dict/%.*s", (int)(n - 3), column->name);
-    int t = 0;
-    while (t < CREMA_TABLE_COUNT && strcmp(crema_table((crema_table_id_t)t)->path, path) != 0)
-        t++;
-    return (crema_table_id_t)t;
-}
-
-/* Points in time, counts and bytes are never negative, except for what stands for unknown. */
-static bool
-s_is_amount(const crema_column_t *column)
-{
-    return column->type == CREMA_T_I64 && strcmp(column->name, "offset_ns") != 0 &&
-           (strcmp(column->units, "ns") == 0 || strcmp(column->units, "count") == 0 ||
-            strcmp(column->units, "B") == 0 || strcmp(column->name, "seq") == 0);
-}
-
-static range_t
-s_range(const check_t *self, const crema_column_t *column)
-{
-    range_t range = {.below = INT64_MAX, .unknown = column->unknown, .of = s_table_of(column)};
-    if (range.of != CREMA_TABLE_COUNT) {
-        range.below = (int64_t)self->rows[range.of];
-        range.unknown = UINT32_MAX;
-    } else if (column->type == CREMA_T_ENUM) {
-        range.below = (int64_t)s_labels(column);
-        range.unknown = 0;
-    }
-    range.is_bounded = range.of != CREMA_TABLE_COUNT || s_is_amount(column) ||
-                       (column->type == CREMA_T_ENUM && !self->newer);
-    return range;
-}
-
-static void
+static crema_err_t
 s_begin(const check_t *self, const crema_table_t *table, pass_t *pass)
 {
     *pass = (pass_t){.table = table};
     assert(table->n_columns <= COLUMNS_MAX);
     for (size_t i = 0; i < table->n_columns; i++)
-        pass->ranges[i] = s_range(self, &table->columns[i]);
+        pass->ranges[i] = sink_check_range(table, i, self->rows, self->older, self->newer);
     const bool is_stream = table->kind == CREMA_KIND_STREAM;
     if (is_stream || table->kind == CREMA_KIND_ACCOUNT)
         pass->n_keys = 1;
@@ -226,12 +160,16 @@ s_begin(const check_t *self, const crema_table_t *table, pass_t *pass)
         pass->keys[2] = table->n_columns - 3;
         pass->n_keys = KEYS;
     }
+    return table->kind == CREMA_KIND_DICT && !self->older
+               ? sink_intern_new(SINK_INTERN_ANY, &pass->names)
+               : CREMA_OK;
 }
 
 static void
-s_find_value(check_t *self, const pass_t *pass, const crema_column_t *column, const range_t *range,
-             int64_t value)
+s_find_value(check_t *self, const pass_t *pass, size_t i, int64_t value, double real)
 {
+    const crema_column_t *column = &pass->table->columns[i];
+    const sink_check_range_t *range = &pass->ranges[i];
     const char *path = pass->table->path, *name = column->name;
     const unsigned long long row = pass->row;
     if (range->of != CREMA_TABLE_COUNT)
@@ -239,6 +177,8 @@ s_find_value(check_t *self, const pass_t *pass, const crema_column_t *column, co
                crema_table(range->of)->path);
     else if (column->type == CREMA_T_ENUM)
         s_find(self, "/%s row %llu: %s has no label for %lld", path, row, name, (long long)value);
+    else if (column->type == CREMA_T_F64)
+        s_find(self, "/%s row %llu: %s is %.17g", path, row, name, real);
     else
         s_find(self, "/%s row %llu: %s is %lld", path, row, name, (long long)value);
 }
@@ -247,20 +187,36 @@ static void
 s_look_at_cell(check_t *self, pass_t *pass, const uint8_t *row, size_t i)
 {
     const crema_column_t *column = &pass->table->columns[i];
-    range_t *range = &pass->ranges[i];
     if (column->type == CREMA_T_STR) {
         const char *field = (const char *)row + crema_table_offset(pass->table, i);
-        if (!pass->bad_text && !s_is_text(field, column->size)) {
+        if (!pass->bad_text && !sink_check_is_text(field, column->size)) {
             pass->bad_text = true;
             s_find(self, "/%s row %llu: %s is not padded UTF-8", pass->table->path,
                    (unsigned long long)pass->row, column->name);
         }
-    } else if (range->is_bounded && !range->is_found) {
-        int64_t value = crema_row_get_i64(pass->table, row, i);
-        range->is_found = (value < 0 || value >= range->below) && value != range->unknown;
-        if (range->is_found)
-            s_find_value(self, pass, column, range, value);
+    } else if (!pass->found[i]) {
+        const bool is_real = column->type == CREMA_T_F64;
+        int64_t value = is_real ? 0 : crema_row_get_i64(pass->table, row, i);
+        double real = is_real ? crema_row_get_f64(pass->table, row, i) : 0;
+        pass->found[i] = is_real ? !sink_check_real(&pass->ranges[i], real)
+                                 : !sink_check_integer(&pass->ranges[i], value);
+        if (pass->found[i])
+            s_find_value(self, pass, i, value, real);
     }
+}
+
+/* A dictionary has each name once. */
+static crema_err_t
+s_look_at_name(check_t *self, pass_t *pass, const uint8_t *row)
+{
+    const char *wrong = NULL;
+    if (!pass->names || pass->bad_name)
+        return CREMA_OK;
+    crema_err_t err = sink_check_name(pass->names, pass->table, row, &wrong);
+    pass->bad_name = wrong != NULL;
+    if (wrong)
+        s_find(self, "/%s row %llu %s", pass->table->path, (unsigned long long)pass->row, wrong);
+    return err;
 }
 
 /* True if a row is not before the one before it; remembers it. */
@@ -319,7 +275,7 @@ s_count(check_t *self, const crema_table_t *table, const uint8_t *row)
     }
 }
 
-static void
+static crema_err_t
 s_look_at_row(check_t *self, pass_t *pass, const uint8_t *row)
 {
     const crema_table_t *table = pass->table;
@@ -338,23 +294,26 @@ s_look_at_row(check_t *self, pass_t *pass, const uint8_t *row)
                (long long)id);
     }
     s_count(self, table, row);
+    return s_look_at_name(self, pass, row);
 }
 
-static void
+static crema_err_t
 s_check_rows(check_t *self, const crema_table_t *table, uint8_t *block)
 {
     pass_t pass;
-    s_begin(self, table, &pass);
+    crema_err_t err = s_begin(self, table, &pass);
     size_t size = crema_table_row_bytes(table);
-    for (uint64_t first = 0, n = 0; first < self->rows[table->id]; first += n) {
+    for (uint64_t first = 0, n = 0; first < self->rows[table->id] && err == CREMA_OK; first += n) {
         n = self->rows[table->id] - first < BLOCK_ROWS ? self->rows[table->id] - first : BLOCK_ROWS;
         if (sink_h5_read_rows(self->file, table, first, n, block) != CREMA_OK) {
             s_find(self, "%s", sink_h5_why(self->file));
-            return;
+            break;
         }
-        for (uint64_t i = 0; i < n; i++, pass.row++)
-            s_look_at_row(self, &pass, block + i * size);
+        for (uint64_t i = 0; i < n && err == CREMA_OK; i++, pass.row++)
+            err = s_look_at_row(self, &pass, block + i * size);
     }
+    sink_intern_destroy(&pass.names);
+    return err;
 }
 
 static crema_err_t
@@ -374,10 +333,11 @@ s_check_tables(check_t *self)
             s_find(self, "%s", why);
         }
     }
-    for (int t = 0; t < CREMA_TABLE_COUNT; t++)
-        s_check_rows(self, crema_table((crema_table_id_t)t), block);
+    crema_err_t err = CREMA_OK;
+    for (int t = 0; t < CREMA_TABLE_COUNT && err == CREMA_OK; t++)
+        err = s_check_rows(self, crema_table((crema_table_id_t)t), block);
     free(block);
-    return CREMA_OK;
+    return err;
 }
 
 /* ---- numbers that must agree */

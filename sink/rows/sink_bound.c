@@ -33,6 +33,8 @@ sink_bound_of(const crema_table_t *table)
         {"ns", CREMA_T_I64, 0, SINK_BOUND_TIME_NS, 0},
         {"count", CREMA_T_I64, 0, COUNT_BELOW, -1},
         {"B", CREMA_T_I64, 0, BYTES_BELOW, -1},
+        {"count", CREMA_T_I32, 0, INT64_C(1) << 31, -1},
+        {"1", CREMA_T_I32, 0, INT64_C(1) << 31, -1},
         {"s", CREMA_T_F64, 0, COUNT_BELOW, 0},
         {"%", CREMA_T_F64, 0, COUNT_BELOW, 0},
         {"1", CREMA_T_F64, 0, COUNT_BELOW, 0},
@@ -51,13 +53,32 @@ sink_bound_of(const crema_table_t *table)
             const bool is_sample =
                 table->id == CREMA_TABLE_WORKER_SAMPLES && column->type == CREMA_T_I64;
             self.columns[self.n].column = (uint8_t)i;
-            self.columns[self.n].real = column->type == CREMA_T_F64;
+            self.columns[self.n].type = column->type;
             self.columns[self.n].from = kinds[k].from;
             self.columns[self.n].below = is_sample ? SINK_BOUND_TIME_NS : kinds[k].below;
             self.columns[self.n++].unknown = kinds[k].unknown;
         }
     }
     return self;
+}
+
+static void
+s_bound_integers(uint8_t *at, size_t row_bytes, size_t n, int64_t from, int64_t below,
+                 int64_t unknown)
+{
+    for (size_t r = 0; r < n; r++, at += row_bytes) {
+        const int64_t value = (int64_t)crema_get_u64(at);
+        if (value < from || value >= below)
+            crema_put_u64(at, (uint64_t)unknown);
+    }
+}
+
+static void
+s_bound_small(uint8_t *at, size_t row_bytes, size_t n, int64_t from, int64_t unknown)
+{
+    for (size_t r = 0; r < n; r++, at += row_bytes)
+        if ((int32_t)crema_get_u32(at) < from)
+            crema_put_u32(at, (uint32_t)unknown);
 }
 
 static void
@@ -79,14 +100,12 @@ sink_bound_rows(const sink_bound_t *self, const crema_table_t *table, uint8_t *r
     for (uint8_t i = 0; i < self->n; i++) {
         const int64_t from = self->columns[i].from, below = self->columns[i].below;
         uint8_t *at = rows + crema_table_offset(table, self->columns[i].column);
-        if (self->columns[i].real) {
+        const int64_t unknown = self->columns[i].unknown;
+        if (self->columns[i].type == CREMA_T_F64)
             s_bound_reals(at, row_bytes, n, (double)from, (double)below);
-            continue;
-        }
-        for (size_t r = 0; r < n; r++, at += row_bytes) {
-            int64_t value = (int64_t)crema_get_u64(at);
-            if (value < from || value >= below)
-                crema_put_u64(at, (uint64_t)self->columns[i].unknown);
-        }
+        else if (self->columns[i].type == CREMA_T_I32)
+            s_bound_small(at, row_bytes, n, from, unknown);
+        else
+            s_bound_integers(at, row_bytes, n, from, below, unknown);
     }
 }

@@ -26,10 +26,10 @@ typedef struct {
     uint8_t n;
     struct {
         uint8_t column;
-        bool real;           /* otherwise an integer */
+        crema_type_t type;   /* I64, I32 or F64 */
         int64_t from, below; /* from <= value < below, otherwise `unknown`, or NaN if real */
         int64_t unknown;
-    } columns[16];
+    } columns[24];
 } sink_bound_t;
 
 sink_bound_t sink_bound_of(const crema_table_t *table);

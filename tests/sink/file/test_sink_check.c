@@ -1,5 +1,6 @@
 /* sink_check: a file that is damaged or was changed is found, whatever that does to the HDF5 library. */
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,6 +146,8 @@ must_find_what_is_wrong_with_a_file(void **state)
         {"chunks", "t_start_ns", INT64_MAX, "/chunks row 1 is out of order"},
         {"chunks", "n_events", -5, "/chunks row 0: n_events is -5"},
         {"chunks", "t_end_ns", -1, "/chunks row 0: t_end_ns is -1"},
+        {"chunks", "n_branches", -2, "/chunks row 0: n_branches is -2"},
+        {"dict/worker", "pid", -7, "/dict/worker row 0: pid is -7"},
         {"chunks", "status", 3, "num_chunks is 4 and /chunks says 3"},
         {"chunks", "n_events", 301, "total_events is 1100 and /chunks says 1101"},
         {"dict/file", "dataset_id", 9,
@@ -175,6 +178,80 @@ must_find_what_is_wrong_with_a_file(void **state)
             s_delete(file, "facility", true);
         assert_true(sealed_findings(file, damages[i].want) > 0);
     }
+    unlink(file);
+}
+
+static void
+s_poke_real(const char *path, const char *table, const char *column, double value)
+{
+    uint8_t row[CREMA_ROW_BYTES_MAX];
+    s_first(path, table, row, NULL);
+    cell_set_real(table_by_path(table), row, column, value);
+    s_first(path, table, NULL, row);
+}
+
+static void
+must_find_reals_that_cannot_be(void **state)
+{
+    (void)state;
+    const struct {
+        const char *table, *column;
+        double value;
+        const char *want; /* NULL: it can be */
+    } cases[] = {
+        {"chunks", "wall_s", -1, "/chunks row 0: wall_s is -1"},
+        {"chunks", "cpu_s", 1e300, "/chunks row 0: cpu_s is 1.0000000000000001e+300"},
+        {"chunks", "open_s", (double)INFINITY, "/chunks row 0: open_s is inf"},
+        {"chunks", "gc_s", (double)NAN, NULL},
+        {"activities", "total", -3, NULL},
+        {"activities", "value", -(double)INFINITY, "/activities row 0: value is -inf"},
+        {"custom", "value", (double)INFINITY, NULL},
+        {"summary/per_worker", "present_s", (double)INFINITY,
+         "/summary/per_worker row 0: present_s is inf"},
+        {"summary/per_worker", "noncpu_s", -0.5, NULL},
+    };
+    const char *dir = scratch_dir("busy"), *file = sealed_path("reals");
+    fixture_busy(dir, 1, 3, 60);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        unlink(file);
+        sealed_make(dir, file);
+        s_poke_real(file, cases[i].table, cases[i].column, cases[i].value);
+        /* Only the checksum shows what can be. */
+        if (cases[i].want)
+            assert_true(sealed_findings(file, cases[i].want) > 1);
+        else
+            assert_true(sealed_findings(file, "") <= 1);
+    }
+    unlink(file);
+}
+
+static void
+s_poke_name(const char *path, const char *table, const char *column, const char *text)
+{
+    const crema_table_t *t = table_by_path(table);
+    uint8_t row[CREMA_ROW_BYTES_MAX];
+    s_first(path, table, row, NULL);
+    assert_false(cell_set_text(t, row, column, text));
+    s_first(path, table, NULL, row);
+}
+
+static void
+must_find_names_that_are_missing_or_there_twice(void **state)
+{
+    (void)state;
+    const char *dir = scratch_dir("busy"), *file = sealed_path("names");
+    fixture_busy(dir, 1, 3, 60);
+    sealed_make(dir, file);
+    s_poke_name(file, "dict/dataset", "name", "");
+    assert_true(sealed_findings(file, "/dict/dataset row 0 has no name") > 0);
+    unlink(file);
+    sealed_make(dir, file);
+    s_poke_name(file, "dict/stream", "uuid", "");
+    assert_true(sealed_findings(file, "/dict/stream row 0 has no name") > 0);
+    unlink(file);
+    sealed_make(dir, file);
+    s_poke_name(file, "dict/activity", "name", "thread-noncpu");
+    assert_true(sealed_findings(file, "/dict/activity row 1 has the name of another row") > 0);
     unlink(file);
 }
 
@@ -449,6 +526,8 @@ main(void)
         cmocka_unit_test(must_not_miss_in_older_files_what_was_added_since),
         cmocka_unit_test(must_not_find_labels_of_later_files),
         cmocka_unit_test(must_find_what_is_wrong_with_a_file),
+        cmocka_unit_test(must_find_reals_that_cannot_be),
+        cmocka_unit_test(must_find_names_that_are_missing_or_there_twice),
         cmocka_unit_test(must_find_a_verdict_that_the_records_do_not_support),
         cmocka_unit_test(must_find_rows_of_one_instant_that_are_out_of_order),
         cmocka_unit_test(must_find_units_that_were_changed),

@@ -78,6 +78,33 @@ must_bound_times_counts_and_bytes_but_no_hashes(void **state)
 }
 
 static void
+must_bound_small_numbers(void **state)
+{
+    (void)state;
+    const struct {
+        crema_table_id_t table;
+        const char *column;
+        int64_t value, want;
+    } cases[] = {
+        {CREMA_TABLE_CHUNKS, "n_branches", INT32_MIN, -1},
+        {CREMA_TABLE_CHUNKS, "n_branches", 0, 0},
+        {CREMA_TABLE_CHUNKS, "n_branches", INT32_MAX, INT32_MAX},
+        {CREMA_TABLE_HEARTBEATS, "backlog", -2, -1},
+        {CREMA_TABLE_SECTIONS, "parent", -7, -1},
+        {CREMA_TABLE_SECTIONS, "parent", -1, -1},
+        {CREMA_TABLE_SECTIONS, "entry", 3, 3},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const crema_table_t *t = crema_table(cases[i].table);
+        const sink_bound_t bound = sink_bound_of(t);
+        uint8_t rows[TWO_ROWS], *row = s_clear_two(t, rows);
+        cell_set(t, row, cases[i].column, cases[i].value);
+        sink_bound_rows(&bound, t, rows, 2);
+        assert_int_equal(cell_int(t, row, cases[i].column), cases[i].want);
+    }
+}
+
+static void
 must_bound_reals_but_no_metrics_of_users(void **state)
 {
     (void)state;
@@ -120,6 +147,7 @@ main(void)
         cmocka_unit_test(must_know_what_can_be_a_time),
         cmocka_unit_test(must_add_up_to_the_largest),
         cmocka_unit_test(must_bound_times_counts_and_bytes_but_no_hashes),
+        cmocka_unit_test(must_bound_small_numbers),
         cmocka_unit_test(must_bound_reals_but_no_metrics_of_users),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
