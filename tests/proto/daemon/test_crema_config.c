@@ -31,6 +31,20 @@ test_a_value_is_found(void **state)
     zconfig_destroy(&config);
 }
 
+/* Editors of Windows begin a file with three bytes that say UTF-8, and end lines with two. */
+static void
+test_files_of_windows_are_read(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "\xef\xbb\xbfspool = \"/a b\"\r\n# a comment\r\nlog-level = warn\r\n";
+    zconfig_t *config = s_read(text, sizeof text - 1);
+    assert_non_null(config);
+    assert_string_equal(zconfig_get(config, "spool", ""), "/a b");
+    assert_string_equal(zconfig_get(config, "log-level", ""), "warn");
+    zconfig_destroy(&config);
+}
+
 static void
 test_what_is_no_configuration_is_not_read(void **state)
 {
@@ -53,6 +67,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_value_is_found),
+        cmocka_unit_test(test_files_of_windows_are_read),
         cmocka_unit_test(test_what_is_no_configuration_is_not_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
