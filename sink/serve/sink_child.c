@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "crema_log.h"
 #include "crema_reactor.h"
 
 #define NICENESS 10
@@ -49,11 +50,23 @@ s_spawn(const char *const argv[], int fd, int as, pid_t *ret_pid)
     free(environment);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attr);
-    if (rc != 0)
+    if (rc != 0) {
+        errno = rc;
         return CREMA_EAGAIN;
+    }
     (void)setpriority(PRIO_PROCESS, (id_t)pid, NICENESS);
     *ret_pid = pid;
     return CREMA_OK;
+}
+
+static crema_err_t
+s_fail(const char *command)
+{
+    crema_log_warn(
+        "process_not_started", CREMA_TEXT("command", command), CREMA_TEXT("why", strerror(errno)),
+        CREMA_TEXT("remedy", "it is tried again each second; the limits of processes and of "
+                             "open files may be too low, or memory is short"));
+    return CREMA_EAGAIN;
 }
 
 crema_err_t
@@ -61,9 +74,11 @@ sink_child_start(const char *const argv[], int as, pid_t *ret_pid, int *ret_fd)
 {
     int fds[2];
     if (pipe2(fds, O_CLOEXEC) != 0)
-        return CREMA_EAGAIN;
+        return s_fail(argv[1]);
     const int theirs = fds[as == STDIN_FILENO ? 0 : 1], ours = fds[as == STDIN_FILENO ? 1 : 0];
     crema_err_t err = s_spawn(argv, theirs, as, ret_pid);
+    if (err != CREMA_OK)
+        err = s_fail(argv[1]);
     close(theirs);
     if (err != CREMA_OK) {
         close(ours);

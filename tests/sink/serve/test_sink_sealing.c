@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -317,6 +318,60 @@ test_sealing_is_due_after_a_restart(void **state)
     assert_true(s_has_answer(""));
 }
 
+/* What `act` logs. */
+static char *
+s_logged(void (*act)(void))
+{
+    static char text[4096];
+    FILE *file = tmpfile();
+    fflush(stderr);
+    const int before = dup(STDERR_FILENO);
+    assert_true(dup2(fileno(file), STDERR_FILENO) >= 0);
+    act();
+    fflush(stderr);
+    assert_true(dup2(before, STDERR_FILENO) >= 0);
+    close(before);
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    return text;
+}
+
+static void
+s_tick_without_descriptors(void)
+{
+    struct rlimit limit, none;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = limit;
+    none.rlim_cur = 3;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    sink_sealing_tick(s_sealing, T0_NS);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+static void
+test_sealing_waits_for_a_process_that_cannot_be_started_and_says_so(void **state)
+{
+    (void)state;
+    bool is_new;
+    size_t running, waiting;
+    let_sealing("1");
+    must_put(1, T0_NS);
+    must(sink_store_run_msg(s_store, CREMA_MSG_RUN_SEAL, &(crema_run_msg_t){.run_id = s_run}, NULL,
+                            T0_NS, &is_new));
+    must(sink_store_commit(s_store));
+    const char *log = s_logged(s_tick_without_descriptors);
+    if (!strstr(log, "process_not_started") || !strstr(log, "Too many open files"))
+        fail_msg("logged: %s", log);
+    sink_sealing_count(s_sealing, &running, &waiting);
+    assert_int_equal(running, 0);
+    assert_int_equal(waiting, 1);
+    assert_false(s_has_answer(""));
+    sink_sealing_tick(s_sealing, T0_NS + SECOND_NS);
+    must_seal(1, T0_NS + SECOND_NS);
+    assert_true(s_has_answer(""));
+}
+
 /* ---- the other side */
 
 /* rebuild JOURNAL --output FILE --json: a number is the revision to report, "-" fails silently, all else is the error. */
@@ -357,6 +412,7 @@ main(int argc, char **argv)
         T(test_sealing_that_fails_is_tried_again_ever_later),
         T(test_sealing_gives_up_until_it_is_asked_again),
         T(test_sealing_is_due_after_a_restart),
+        T(test_sealing_waits_for_a_process_that_cannot_be_started_and_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
