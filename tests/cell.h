@@ -15,6 +15,8 @@ void cell_set_real(const crema_table_t *table, uint8_t *row, const char *name, d
 bool cell_set_text(const crema_table_t *table, uint8_t *row, const char *name, const char *text);
 
 int64_t cell_int(const crema_table_t *table, const uint8_t *row, const char *name);
+/* Valid until the next call. */
+const char *cell_text(const crema_table_t *table, const uint8_t *row, const char *name);
 double cell_real(const crema_table_t *table, const uint8_t *row, const char *name);
 
 #endif

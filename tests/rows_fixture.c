@@ -132,10 +132,7 @@ decoded_real(const decoded_t *self, crema_table_id_t table, size_t row, const ch
 const char *
 decoded_text(const decoded_t *self, crema_table_id_t id, size_t row, const char *column)
 {
-    static char text[CREMA_ROW_BYTES_MAX];
-    const crema_table_t *table = crema_table(id);
-    crema_row_get_text(table, s_row(self, id, row), cell_column(table, column), text, sizeof text);
-    return text;
+    return cell_text(crema_table(id), s_row(self, id, row), column);
 }
 
 double

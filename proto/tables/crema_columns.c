@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "crema_bytes.h"
-#include "crema_utf8.h"
 
 /* Each table's columns, then the tables. */
 #define TABLE(ID, name, ...) static const crema_column_t c_##name[] = {
@@ -248,12 +247,6 @@ crema_rows_set_f64(const crema_table_t *table, uint8_t *rows, size_t column, con
         s_put_f64(at, values[r]);
 }
 
-void
-crema_row_set_f64(const crema_table_t *table, uint8_t *row, size_t column, double value)
-{
-    crema_rows_set_f64(table, row, column, &value, 1);
-}
-
 double
 crema_row_get_f64(const crema_table_t *table, const uint8_t *row, size_t column)
 {
@@ -262,24 +255,6 @@ crema_row_get_f64(const crema_table_t *table, const uint8_t *row, size_t column)
     double value;
     memcpy(&value, &bits, sizeof value);
     return value;
-}
-
-bool
-crema_row_set_text(const crema_table_t *table, uint8_t *row, size_t column, const char *text)
-{
-    assert(table->columns[column].type == CREMA_T_STR);
-    return crema_utf8_fit(text, (char *)row + crema_table_offset(table, column),
-                          table->columns[column].size);
-}
-
-void
-crema_row_get_text(const crema_table_t *table, const uint8_t *row, size_t column, char *out,
-                   size_t out_size)
-{
-    assert(table->columns[column].type == CREMA_T_STR && out_size > table->columns[column].size);
-    (void)out_size;
-    memcpy(out, row + crema_table_offset(table, column), table->columns[column].size);
-    out[table->columns[column].size] = '\0';
 }
 
 const char *

@@ -139,21 +139,15 @@ crema_table_id_t crema_dict_table(crema_dict_t kind);
 void crema_row_clear(const crema_table_t *table, uint8_t *row);
 
 /* Field access by column index, converting between C types and the packed layout. Integers cover every type but
- * CREMA_T_F64 and CREMA_T_STR; one that the column cannot hold becomes all ones ("unknown"; 255 for u8 and enums). Strings are cut
- * between code points. CREMA_FROM_WIRE_ONLY columns have no place in a row. `rows`: n packed rows, one behind the other. */
+ * CREMA_T_F64 and CREMA_T_STR; one that the column cannot hold becomes all ones ("unknown"; 255 for u8 and enums).
+ * CREMA_FROM_WIRE_ONLY columns have no place in a row. `rows`: n packed rows, one behind the other. */
 void crema_row_set_i64(const crema_table_t *table, uint8_t *row, size_t column, int64_t value);
 void crema_rows_set_i64(const crema_table_t *table, uint8_t *rows, size_t column,
                         const int64_t *values, size_t n);
 int64_t crema_row_get_i64(const crema_table_t *table, const uint8_t *row, size_t column);
-void crema_row_set_f64(const crema_table_t *table, uint8_t *row, size_t column, double value);
 void crema_rows_set_f64(const crema_table_t *table, uint8_t *rows, size_t column,
                         const double *values, size_t n);
 double crema_row_get_f64(const crema_table_t *table, const uint8_t *row, size_t column);
-/* True if the text had to be cut (or repaired to valid UTF-8). */
-bool crema_row_set_text(const crema_table_t *table, uint8_t *row, size_t column, const char *text);
-/* Copies the field with a NUL into `out` (size at least column size + 1). */
-void crema_row_get_text(const crema_table_t *table, const uint8_t *row, size_t column, char *out,
-                        size_t out_size);
 
 /* "processor", ...; "?" out of range. */
 const char *crema_side_name(crema_side_t side);

@@ -117,7 +117,7 @@ test_a_full_record_fits(void **state)
                 if (table->columns[c].origin == CREMA_FROM_SINK || table->columns[c].size == 0)
                     continue;
                 if (table->columns[c].type == CREMA_T_F64)
-                    crema_row_set_f64(table, row, c, -1e300);
+                    crema_rows_set_f64(table, row, c, &(double){-1e300}, 1);
                 else if (table->columns[c].type == CREMA_T_I64)
                     crema_row_set_i64(table, row, c, INT64_MIN);
             }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cell.h"
 #include "crema_columns.h"
 #include "table_by_path.h"
 
@@ -221,12 +222,10 @@ test_unknowns(void **state)
     }
     const crema_table_t *chunks = crema_table(CREMA_TABLE_CHUNKS);
     const crema_table_t *files = crema_table(CREMA_TABLE_DICT_FILE);
-    char text[600];
     crema_row_clear(chunks, row);
     assert_true(isnan(crema_row_get_f64(chunks, row, s_column(CREMA_TABLE_CHUNKS, "wall_s"))));
     crema_row_clear(files, row);
-    crema_row_get_text(files, row, s_column(CREMA_TABLE_DICT_FILE, "name"), text, sizeof text);
-    assert_string_equal(text, "");
+    assert_string_equal(cell_text(files, row, "name"), "");
 }
 
 static void
@@ -289,36 +288,11 @@ test_numbers_in_and_out(void **state)
     crema_row_set_i64(table, row, 0, 0x0102030405060708);
     assert_memory_equal(row, "\x08\x07\x06\x05\x04\x03\x02\x01", 8);
     size_t wall = s_column(CREMA_TABLE_CHUNKS, "wall_s");
-    crema_row_set_f64(table, row, wall, -0.5);
+    cell_set_real(table, row, "wall_s", -0.5);
     assert_true(crema_row_get_f64(table, row, wall) == -0.5);
     assert_memory_equal(row + crema_table_offset(table, wall), "\0\0\0\0\0\0\xe0\xbf", 8);
 }
 
-static void
-test_texts_in_and_out(void **state)
-{
-    (void)state;
-    const crema_table_t *table = crema_table(CREMA_TABLE_DICT_UNIT);
-    size_t name = s_column(CREMA_TABLE_DICT_UNIT, "name");
-    uint8_t row[128];
-    char text[17];
-    crema_row_clear(table, row);
-    assert_false(crema_row_set_text(table, row, name, "seconds"));
-    crema_row_get_text(table, row, name, text, sizeof text);
-    assert_string_equal(text, "seconds");
-    assert_false(crema_row_set_text(table, row, name, "exactly sixteen!"));
-    crema_row_get_text(table, row, name, text, sizeof text);
-    assert_string_equal(text, "exactly sixteen!");
-    assert_true(crema_row_set_text(table, row, name, "fifteen bytes: €"));
-    crema_row_get_text(table, row, name, text, sizeof text);
-    assert_string_equal(text, "fifteen bytes: ");
-    assert_true(crema_row_set_text(table, row, name, "\xff"));
-    crema_row_get_text(table, row, name, text, sizeof text);
-    assert_string_equal(text, "?");
-    assert_true(isnan(crema_row_get_f64(table, row, s_column(CREMA_TABLE_DICT_UNIT, "si_factor"))));
-}
-
-/* Sides are stored by number: names, enum and labels must agree. */
 static void
 test_sides_have_the_labels_of_their_columns(void **state)
 {
@@ -347,7 +321,6 @@ main(void)
         cmocka_unit_test(test_unknowns),
         cmocka_unit_test(test_numbers_in_and_out),
         cmocka_unit_test(test_numbers_of_many_rows),
-        cmocka_unit_test(test_texts_in_and_out),
         cmocka_unit_test(test_sides_have_the_labels_of_their_columns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
