@@ -2,6 +2,7 @@
 
 #include "crema_clock.h"
 #include "crema_log.h"
+#include "sink_fs.h"
 #include "sink_private.h"
 
 #define ALONE_BYTES ((size_t)64 << 10) /* written and synced in less time than a thread wakes */
@@ -76,11 +77,16 @@ s_note(sink_t *self, crema_err_t err, uint64_t commits)
         return false;
     }
     if (err != CREMA_OK) {
+        const bool is_full = err == CREMA_ENOSPC;
         self->space = SINK_SPACE_FULL;
-        crema_log_warn("journal_full", CREMA_TEXT("store", self->config.store_dir),
-                       CREMA_TEXT("why", crema_err_text(err)),
+        crema_log_warn(is_full ? "journal_full" : "journal_waits",
+                       CREMA_TEXT("store", self->config.store_dir),
+                       CREMA_TEXT("why", is_full ? crema_err_text(err) : sink_fs_why(err)),
                        CREMA_INT("waiting_bytes", sink_store_pending_bytes(self->store)),
-                       CREMA_TEXT("remedy", "free some of its disk: it is retried automatically"));
+                       CREMA_TEXT("remedy", is_full ? "free some of its disk: it is retried "
+                                                      "automatically"
+                                                    : "give crema-sink more open files or memory: "
+                                                      "it is retried automatically"));
     } else if (self->counts.commits != commits) {
         self->space = sink_store_space(self->store, &self->free_b);
     }

@@ -8,6 +8,7 @@
 #include "crema_failpoint.h"
 #include "crema_log.h"
 #include "crema_principal.h"
+#include "sink_fs.h"
 #include "sink_private.h"
 
 #define BATCH_MESSAGES 4096 /* taken from the socket before timers and signals get a turn */
@@ -21,6 +22,13 @@ s_send_full(sink_t *self, size_t peer)
     self->sent_full = true;
     crema_msg_t msg = sink_trouble_full(self, NULL);
     sink_peers_send(self->peers, peer, &msg);
+}
+
+/* The system's own reason is at hand only where a descriptor was missing. */
+static const char *
+s_why(crema_err_t err)
+{
+    return err == CREMA_ENOMEM ? sink_fs_why(err) : crema_err_text(err);
 }
 
 static crema_err_t
@@ -52,8 +60,7 @@ s_on_put(sink_t *self, size_t peer, const crema_msg_t *msg)
         self->counts.refused++;
         crema_log_warn("put_refused", CREMA_ID("stream", &msg->data.stream_id),
                        CREMA_ID("run", &msg->data.run_id),
-                       CREMA_INT("first_seq", msg->data.first_seq),
-                       CREMA_TEXT("why", crema_err_text(err)));
+                       CREMA_INT("first_seq", msg->data.first_seq), CREMA_TEXT("why", s_why(err)));
     } else if (answer.decision == SINK_PUT_GAP) {
         self->counts.nacks++;
         crema_msg_t nack = {
@@ -201,17 +208,19 @@ static void
 s_refuse_run(sink_t *self, size_t peer, crema_msg_type_t type, const crema_id_t *run_id,
              crema_err_t why)
 {
+    const char *text = s_why(why);
     if (why == CREMA_ENOSPC)
         s_send_full(self, peer);
     if (why == CREMA_EDENIED) {
         self->counts.not_allowed++;
         s_send_owner(self, peer, sink_store_find(self->store, run_id));
     }
-    if (why == CREMA_EIO && type != CREMA_MSG_RUN_WRITERS) /* set aside: report why */
+    const sink_run_t *run = sink_store_find(self->store, run_id);
+    if (run && run->aside && type != CREMA_MSG_RUN_WRITERS)
         s_answer_seal(self, peer, run_id);
     self->counts.refused++;
     crema_log_warn("run_message_refused", CREMA_TEXT("type", crema_msg_name(type)),
-                   CREMA_ID("run", run_id), CREMA_TEXT("why", crema_err_text(why)));
+                   CREMA_ID("run", run_id), CREMA_TEXT("why", text));
 }
 
 /* Makes a message about a run durable before anything follows from it. False: the loop must end.

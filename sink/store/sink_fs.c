@@ -24,6 +24,9 @@ sink_fs_error(int why)
         return CREMA_ENOSPC;
     case ENOENT:
         return CREMA_ENOENT;
+    case EMFILE:
+    case ENFILE: /* nothing was touched */
+        return CREMA_ENOMEM;
     default:
         return CREMA_EIO;
     }
@@ -32,7 +35,8 @@ sink_fs_error(int why)
 const char *
 sink_fs_why(crema_err_t err)
 {
-    bool is_system = (err == CREMA_EIO || err == CREMA_ENOSPC) && errno != 0;
+    bool is_system = ((err == CREMA_EIO || err == CREMA_ENOSPC) && errno != 0) ||
+                     (err == CREMA_ENOMEM && (errno == EMFILE || errno == ENFILE));
     return is_system ? strerror(errno) : crema_err_text(err);
 }
 

@@ -44,7 +44,8 @@ CREMA_MUST_CHECK crema_err_t sink_fs_create_fresh(const char *path, int *ret_fd)
  * names for the same `path` are removed. */
 CREMA_MUST_CHECK crema_err_t sink_fs_hidden_name(const char *path, char ret_hidden[PATH_MAX]);
 
-/* Translates errno: ENOSPC and EDQUOT are CREMA_ENOSPC, ENOENT is CREMA_ENOENT, the rest
+/* Translates errno: ENOSPC and EDQUOT are CREMA_ENOSPC, ENOENT is CREMA_ENOENT, EMFILE and ENFILE
+ * are CREMA_ENOMEM (nothing was touched, it may be tried again), the rest
  * CREMA_EIO. */
 crema_err_t sink_fs_error(int why);
 

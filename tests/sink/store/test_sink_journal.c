@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "frames.h"
+#include "sink_fs.h"
 #include "sink_journal.h"
 
 static char *s_dir;
@@ -682,6 +683,30 @@ test_journal_survives_a_full_disk(void **state)
     scratch_unmount(s_path);
 }
 
+/* No file could be made for the segment, so nothing is uncertain. */
+static void
+test_journal_waits_for_a_descriptor(void **state)
+{
+    (void)state;
+    seen_t seen;
+    struct rlimit limit, none;
+    sink_journal_t *journal = must_open(1);
+    must_put(journal, 1, 1);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = limit;
+    none.rlim_cur = 3;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    crema_err_t err = journal_sync(journal);
+    const char *why = sink_fs_why(err);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(err, CREMA_ENOMEM);
+    assert_string_equal(why, "Too many open files");
+    must(journal_sync(journal));
+    must_read(&seen);
+    assert_int_equal(seen.puts, 1);
+    sink_journal_close(&journal);
+}
+
 /* A write that the system cuts short for another reason than space: EFBIG. */
 static void
 test_journal_is_broken_by_any_other_failed_write(void **state)
@@ -736,6 +761,7 @@ main(void)
         T(test_journal_is_broken_for_good_after_a_failed_sync),
         T(test_journal_is_broken_when_a_full_disk_cannot_be_undone),
         T(test_journal_survives_a_full_disk),
+        T(test_journal_waits_for_a_descriptor),
         T(test_journal_is_broken_by_any_other_failed_write),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
