@@ -46,7 +46,7 @@ def submitted(
     Those keep their first mark: Dask already knows them, and computes again only what it has lost.
     """
     mark = of(client, number)
-    again = [key for key in wanted if _is_submitted(known.get(key))]
+    again = [key for key in wanted if _is_earlier(known.get(key), mark)]
     for key in tasks:
         task = known.get(key)
         if task is None:
@@ -58,8 +58,12 @@ def submitted(
     return again
 
 
-def _is_submitted(task: Any) -> bool:
-    return task is not None and _records.MARK_SUBMISSION in (task.annotations or ())
+def _is_earlier(task: Any, mark: dict[str, Any]) -> bool:
+    """Whether a task was submitted before; the plugin of another run may have put the mark of this submission already."""
+    if task is None:
+        return False
+    first = (task.annotations or {}).get(_records.MARK_SUBMISSION)
+    return first is not None and first != mark[_records.MARK_SUBMISSION]
 
 
 def _is_unmarked(annotations: Any) -> bool:

@@ -123,6 +123,20 @@ def test_results_that_dask_still_has_are_not_missing(
         assert reused == 18 - len(chunks.groupby(["chunk_id", "pass"]))
 
 
+def test_a_run_beside_another_one_has_used_no_result_again(client, fileset, tmp_path):
+    """The scheduler has the plugins of both runs; each hears of every submission."""
+    with (
+        MetricsCollector(client, support.Counter(), output=tmp_path, quiet=True),
+        MetricsCollector(client, support.Counter(), output=tmp_path, quiet=True) as mc,
+    ):
+        _, report = analyse(mc, _dask(client), fileset, support.Counter())
+        mc.set_coffea_report(report)
+    assert (mc.verdict, mc.notes) == ("COMPLETE", [])
+    with crema.open(mc.path) as run:
+        assert len(run["chunks"]) == 9
+        assert "crema.tasks_again" not in set(run["custom"].metric)
+
+
 def listed_twice(fileset):
     """The fileset with its first file once more, and that file."""
     path = next(iter(fileset["ds0"]["files"]))
