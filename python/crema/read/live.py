@@ -123,6 +123,11 @@ class Watch:
         self._n_lost += int(np.maximum(0, gaps["n_lost"]).sum()) if len(gaps) else 0
         return self._summed()
 
+    @property
+    def n_rows(self) -> int:
+        """Rows read so far: there was something new if it changed."""
+        return sum(self._read.values())
+
     def close(self) -> None:
         """Close the file; the next look opens it again, from the beginning."""
         if self._run is not None:

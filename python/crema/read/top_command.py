@@ -29,7 +29,8 @@ def top(file: pathlib.Path | None, events: int | None, once: bool, json_: bool) 
     """Watch a run while it is in progress: events per second, busy threads, where the time goes, gaps.
 
     FILE is a live file (RUN.live.h5) or a directory of them, of which the newest is taken; CREMA_RUNS or the working directory if not
-    given. It ends with the run, or with Ctrl-C; the run does not notice.
+    given. It ends with the run, or with Ctrl-C; the run does not notice. In a pipe or a file, it is printed again
+    whenever there is something new.
     """
     from .live import Watch, newest_live
     from .reader import open as open_run
@@ -59,6 +60,13 @@ def _follow(watch, once: bool, json_: bool) -> None:
                 console.print(render(look))
             if once:
                 return
+            look = _next(watch)
+    elif not console.is_terminal:  # where rich's Live shows nothing before its end
+        shown = None
+        while look is not None:
+            if watch.n_rows != shown:
+                console.print(render(look))
+            shown = watch.n_rows
             look = _next(watch)
     else:
         with Live(render(look), console=console, auto_refresh=False) as screen:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import pathlib
+import shutil
+import signal
+import subprocess
 import sys
 import time
 
@@ -83,6 +86,27 @@ def test_threads_and_split_come_from_the_workers_of_a_cluster(client, fileset, t
         assert 0 <= look.busy <= 2
         assert look.n_workers == 2
     assert mc.verdict == "COMPLETE"
+
+
+def test_in_a_pipe_the_run_is_shown_when_there_is_something_new(tmp_path):
+    """A copy of a live file does not change: it is shown once."""
+    with crema.MetricsCollector(output=tmp_path, quiet=True) as mc:
+        watch = Watch(tmp_path / f"{mc.run_id}.live.h5")
+        look_until(watch, lambda look: look.n_agents == 1)
+        shutil.copy(watch.path, tmp_path / "copy.live.h5")
+        code = "import sys; from crema.read.command import main; main(sys.argv[1:])"
+        shown = subprocess.Popen(
+            [sys.executable, "-c", code, "top", tmp_path / "copy.live.h5"],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        with shown:
+            first = shown.stdout.readline()
+            time.sleep(2.5)  # two more looks
+            shown.send_signal(signal.SIGINT)
+            rest = shown.stdout.read()
+    assert mc.run_id in first
+    assert mc.run_id not in rest
 
 
 def test_where_nothing_goes_on_it_is_said(tmp_path):
