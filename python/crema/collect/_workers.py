@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 DIAL_S = 1.0  # time an agent gives an address
 ANSWER_S = 5.0  # of an aggregator
 CONNECT_S = 10.0  # to a scheduler
+_WITHOUT_PORT = ("inproc://", "ucx")  # addresses of which Dask may not know the port
 _TOKEN_BYTES = 16
 _ZMTP = b"\xff"  # first byte that a ZeroMQ socket sends
 
@@ -53,7 +54,10 @@ def at(address: str) -> Iterator[Finding]:
     """Findings about the cluster of a scheduler."""
     try:
         from distributed import Client
+        from distributed.comm import get_address_host_port
 
+        if not address.startswith(_WITHOUT_PORT):
+            get_address_host_port(address)  # a client that fails at it waits when it is collected
         client = Client(address, timeout=CONNECT_S, set_as_default=False)
     except (ImportError, OSError, ValueError, TypeError) as error:
         remedy = "check that it runs and that the address is right, such as tcp://HOST:8786"

@@ -517,6 +517,19 @@ def test_an_empty_cluster_a_closed_client_and_nobody(monkeypatch):
 # -------------------------------------------------------------- the command
 
 
+@pytest.mark.parametrize("address", ["foo", "http://here", "tcp://", ""])
+def test_what_is_no_address_is_said_in_a_line_and_at_once(tmp_path, address):
+    """Dask's client complained of it when it was collected, after up to 20 s."""
+    code = f"from crema.read.command import main\nmain(['doctor', '--scheduler', {address!r}])"
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert "no scheduler answers: " in done.stdout.splitlines()[-1]
+    assert (done.returncode, done.stderr) == (1, "")
+    assert time.monotonic() - began < 2 * _workers.CONNECT_S
+
+
 def test_the_command_prints_a_line_per_finding_and_its_status_says_problems(client, tmp_path):
     address = client.scheduler.address
     ran = CliRunner().invoke(main, ["doctor", str(tmp_path), "--scheduler", address, "--json"])
