@@ -19,10 +19,24 @@ from .scaling_command import scaling, what_if
 from .top_command import top
 
 
+class _Closed(io.RawIOBase):
+    """Standard output that was closed before the program began."""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        raise OSError("standard output is closed")
+
+
 class _Commands(click.Group):
     """Reports what cannot be written to standard output in one line, the answer to ``--help`` as well."""
 
     def main(self, *args: Any, **options: Any) -> Any:
+        if sys.stdout is None:
+            sys.stdout = io.TextIOWrapper(_Closed(), write_through=True)
+            with contextlib.suppress(OSError):  # a file that is opened must not take its place
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         try:
             try:
                 return super().main(*args, **options)
@@ -34,7 +48,8 @@ class _Commands(click.Group):
             with contextlib.suppress(OSError):  # the rest is lost, and must not fail again at exit
                 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             if error.errno != errno.EPIPE:  # else the reader has seen enough
-                click.echo(f"crema: standard output cannot be written: {error.strerror}", err=True)
+                why = error.strerror or "it is closed"
+                click.echo(f"crema: standard output cannot be written: {why}", err=True)
             sys.exit(1)
 
 

@@ -60,6 +60,20 @@ def test_a_full_disk_is_a_line_and_a_status(measured, words):
     assert ran.stderr.count("\n") == 1 and "No space left on device" in ran.stderr
 
 
+@pytest.mark.parametrize("words", ["--help", "--version", "show", "show --json", "runs"])
+def test_a_closed_standard_output_is_a_line_and_a_status(measured, words):
+    about = {"show": measured.path, "runs": measured.path.parent}.get(words.split()[0])
+    program = f"{sys.executable} -c 'from crema.read.command import main; main()'"
+    command = f'{program} {words} "$@" >&-'
+    ran = subprocess.run(
+        ["sh", "-c", command, "sh", *([about] if about else [])],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert ran.returncode == 1
+    assert ran.stderr.count("\n") == 1 and "closed" in ran.stderr
+
+
 @pytest.mark.parametrize("width", ["60", "80", "160"])
 def test_no_sentence_of_the_diagnosis_is_cut_off(measured, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", width)
