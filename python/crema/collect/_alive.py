@@ -55,7 +55,11 @@ class SignOfLife:
         self._lock = threading.Lock()  # of what wakes it
         self._link = _client.AggregatorClient(endpoint, keys)
         self._thread = threading.Thread(target=self._repeat, name="crema-alive", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:
+            self._close()  # a context with an open socket would never end where it is collected
+            raise
 
     def admit(self, key: bytes) -> None:
         """Request that agents with this public key are admitted to the run; from any thread, returns at once."""
@@ -122,6 +126,9 @@ class SignOfLife:
         self._over = True
         self._wake()
         self._thread.join()
+        self._close()
+
+    def _close(self) -> None:
         with self._lock:
             for fd in {self._wake_read, self._wake_write} - {-1}:
                 os.close(fd)

@@ -15,10 +15,14 @@ import zmq.auth
 from .. import __version__
 from ..hook import _columns
 from ..hook._records import MESSAGES
+from ._threads import must_start
 
 # magic, version, type, flags, body_len, crc32, session, agent_idx, reserved, send_mono_ns
 _HEADER = struct.Struct("<IBBHIIQIIQ")
 _CRC_OFFSET = 12  # the checksum covers everything but itself
+
+# Of a context: one for input and output, one that frees sockets; and one to spare, as others start threads too.
+_ZMQ_THREADS = 3
 
 RUN_OPEN, RUN_END, RUN_QUERY, RUN_STATE, RUN_WRITERS = (
     _columns.MESSAGES[name]
@@ -125,6 +129,7 @@ class AggregatorClient:
     fenced = ""
 
     def __init__(self, endpoint: str, keys: pathlib.Path | None) -> None:
+        must_start(_ZMQ_THREADS)
         self._context = zmq.Context()
         self._monitor: zmq.Socket | None = None
         self._socket = self._context.socket(zmq.DEALER)

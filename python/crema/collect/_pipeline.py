@@ -109,8 +109,9 @@ class Supervisor:
         answered = threading.Event()
         self._requests.append((daemon, timeout_s, answer, answered))
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="crema-supervisor", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="crema-supervisor", daemon=True)
+            thread.start()  # raises where there may be no more
+            self._thread = thread
         self._wake.set()
         answered.wait(timeout_s + 10)
         outcome = answer.popleft() if answer else PipelineError(f"{name}: no supervisor")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pathlib
 import shutil
@@ -172,7 +173,8 @@ class Service:
         guard, self._guard = self._guard, None
         if guard is not None:
             guard.stdin.close()
-            threading.Thread(target=guard.wait, name="crema-guard", daemon=True).start()
+            with contextlib.suppress(RuntimeError):  # no more threads: it is waited for at exit
+                threading.Thread(target=guard.wait, name="crema-guard", daemon=True).start()
 
     def _undelivered(self, sealed: bool) -> list[pathlib.Path]:
         return [self.spool] if any(self.spool.glob("sp-*")) else []
@@ -328,6 +330,10 @@ class LocalService(Service):
         except OSError as error:
             if error.filename:
                 raise
+            if error.errno == errno.EAGAIN:
+                raise PipelineError(
+                    f"no more processes can be started: {error.strerror}"
+                ) from error
             why = f"{self.run_dir} cannot be filled: {error.strerror}"
             raise PipelineError(f"{why}; set TMPDIR to a directory with room") from error
 

@@ -1,8 +1,9 @@
-"""Blocking calls beside an event loop, with what they raise as their result."""
+"""Blocking calls beside an event loop, with what they raise as their result; whether threads can be started."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 
 
@@ -23,3 +24,27 @@ async def in_thread(call: Callable[[], None]) -> BaseException | None:
     except asyncio.CancelledError as error:
         await done
         return error
+
+
+def must_start(n: int) -> None:
+    """Start `n` threads, and let them end.
+
+    Raises
+    ------
+    OSError
+        If this process may not have as many more. libzmq ends it in that case, and with it the analysis.
+    """
+    over = threading.Event()
+    started: list[threading.Thread] = []
+    try:
+        for _ in range(n):
+            thread = threading.Thread(target=over.wait, name="crema-trial", daemon=True)
+            thread.start()
+            started.append(thread)
+    except RuntimeError as error:
+        limits = "ulimit -u and -v, and the container's limit of processes"
+        raise OSError(f"this process can start no more threads: see {limits}") from error
+    finally:
+        over.set()
+        for thread in started:
+            thread.join()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import pickle
 import subprocess
 import sys
+import threading
 import time
 from types import SimpleNamespace
 
@@ -16,6 +18,7 @@ from test_doctor import disk
 
 import crema
 from crema.collect import _cluster, _dialogue, _pipeline, collector
+from crema.collect._client import AggregatorClient
 from crema.collect._plugins import Plugins
 from crema.hook._config import HookConfig
 from crema.hook.chunks import ChunkHook
@@ -141,6 +144,39 @@ def test_no_exception_of_crema_passes(error, tmp_path, monkeypatch, capfd):
         patch.setattr(collector, "LocalService", fail)
         with pytest.raises(type(error)), crema.MetricsCollector(output=tmp_path, on_error="raise"):
             pytest.fail("the analysis ran")
+
+
+@pytest.mark.parametrize("n", range(9))
+def test_where_threads_or_processes_are_used_up_the_analysis_runs(n, tmp_path, monkeypatch, capfd):
+    """From the n-th thread on none can be started; libzmq would end the process."""
+    start, left = threading.Thread.start, [n]
+
+    def start_or_fail(thread):
+        if not left[0] and thread.name.startswith("crema"):
+            raise RuntimeError("can't start new thread")
+        left[0] -= thread.name.startswith("crema")
+        start(thread)
+
+    done = []
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start_or_fail)
+        with crema.MetricsCollector(output=tmp_path, timeout=5) as mc:
+            gc.collect()  # nothing of it waits
+            done.append(1)
+    told = capfd.readouterr().err
+    assert done and mc.verdict == "UNKNOWN"
+    assert told.count("the analysis runs unrecorded: ") == 1 and "thread" in told
+    assert "could be ended" not in told
+    assert_nothing_left(mc)
+
+
+def test_no_connection_is_made_where_no_thread_can_be_started(monkeypatch):
+    def fail(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    with pytest.raises(OSError, match="no more threads"):
+        AggregatorClient("tcp://127.0.0.1:1", None)
 
 
 def test_an_error_while_ending_is_not_taken_for_records_that_stay(tmp_path, monkeypatch, capfd):
