@@ -60,6 +60,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that is not UTF-8 lacks some signs
+    if os.environ.get("COLUMNS") == "0":  # a terminal that does not know its width
+        del os.environ["COLUMNS"]
 
 
 _PATH = click.Path(path_type=pathlib.Path)

@@ -74,6 +74,15 @@ def test_a_closed_standard_output_is_a_line_and_a_status(measured, words):
     assert ran.stderr.count("\n") == 1 and "closed" in ran.stderr
 
 
+def test_a_terminal_without_a_width_shows_all(measured):
+    """And the command is there without its script."""
+    command = [sys.executable, "-m", "crema", "show", "--all", str(measured.path)]
+    shown = subprocess.run(
+        command, env=os.environ | {"COLUMNS": "0"}, capture_output=True, text=True, check=True
+    )
+    assert "thread-seconds" in shown.stdout
+
+
 @pytest.mark.parametrize("width", ["60", "80", "160"])
 def test_no_sentence_of_the_diagnosis_is_cut_off(measured, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", width)

@@ -243,7 +243,7 @@ test_a_bad_directory_is_refused_with_the_reason(void **state)
         {NO_PEER, "not a readable"},
         {BROKEN_SECRET, "not a readable"},
         {BROKEN_PEER, "not a readable"},
-        {NO_DIRECTORY, "no such"},
+        {NO_DIRECTORY, "does not exist"},
     };
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         for (int server = 0; server <= 1; server++) {
