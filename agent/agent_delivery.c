@@ -91,8 +91,7 @@ s_scan(agent_delivery_t *self)
     crema_spool_stats_t stats = crema_spool_stats(self->spool);
     if (stats.waiting_files > 0)
         return; /* it saw less than the spool holds, which must not answer a barrier; the next scan may see more */
-    crema_session_on_scanned(self->session, stats.bytes, self->config.spool_limit_b, stats.evicted,
-                             now_ns);
+    crema_session_on_scanned(self->session, now_ns);
 }
 
 static void
@@ -180,7 +179,6 @@ s_read_and_send(agent_delivery_t *self, const crema_session_action_t *action, si
     uint64_t last;
     crema_msg_t msg = {.type = CREMA_MSG_DATA,
                        .session = action->session,
-                       .send_mono_ns = crema_clock_mono_ns(),
                        .data = {.stream_id = action->stream_id,
                                 .run_id = action->run_id,
                                 .first_seq = action->first_seq,

@@ -42,20 +42,18 @@ agg_send(agg_t *self, const agg_action_t *action)
 {
     uint8_t *bytes;
     size_t size;
-    crema_msg_t msg = *action->msg;
-    msg.send_mono_ns = crema_clock_mono_ns();
-    if (crema_wire_encode(&msg, &bytes, &size) != CREMA_OK) {
+    if (crema_wire_encode(action->msg, &bytes, &size) != CREMA_OK) {
         self->counts.dropped++;
         return;
     }
-    crema_failpoint_message("aggregator.before_send", msg.type);
+    crema_failpoint_message("aggregator.before_send", action->msg->type);
     if (action->type == AGG_TO_PEER)
         s_send_peer(self, action->peer, &bytes, size);
     else if (crema_socket_send(self->sink, &bytes, size) != CREMA_OK) {
         self->counts.sink_dropped++;
         agg_core_not_sent(self->core);
     }
-    crema_failpoint_message("aggregator.after_send", msg.type);
+    crema_failpoint_message("aggregator.after_send", action->msg->type);
     free(bytes);
 }
 

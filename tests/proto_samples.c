@@ -197,9 +197,6 @@ s_fill(crema_msg_t *msg)
         msg->heartbeat = (crema_heartbeat_t){.hb_no = 12,
                                              .hb_ivl_ms = 1000,
                                              .barrier_seen = 3,
-                                             .spool_b = 1 << 20,
-                                             .spool_cap_b = 1 << 30,
-                                             .evicted = 2,
                                              .t1_mono_ns = -5,
                                              .t1_real_ns = 1767225600000000000,
                                              .echo_t1_mono_ns = 10,
@@ -312,11 +309,8 @@ sample_message(size_t i)
         CREMA_MSG_FULL,      CREMA_MSG_SEALED,    CREMA_MSG_RUN_OPEN,    CREMA_MSG_RUN_END,
         CREMA_MSG_RUN_QUERY, CREMA_MSG_RUN_STATE, CREMA_MSG_RUN_WRITERS, CREMA_MSG_RUN_LISTED,
     };
-    crema_msg_t msg = {.type = types[i],
-                       .flags = CREMA_WIRE_FLAG_MORE,
-                       .session = 0x0102030405060708,
-                       .agent_idx = 77,
-                       .send_mono_ns = SAMPLE_T_NS};
+    crema_msg_t msg = {
+        .type = types[i], .flags = CREMA_WIRE_FLAG_MORE, .session = 0x0102030405060708};
     s_fill(&msg);
     return msg;
 }

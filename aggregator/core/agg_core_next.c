@@ -369,7 +369,7 @@ s_say_sink_event(agg_core_t *self, agg_action_t *ret_action)
 bool
 agg_core_next(agg_core_t *self, int64_t mono_ns, agg_action_t *ret_action)
 {
-    self->msg = (crema_msg_t){.send_mono_ns = mono_ns};
+    self->msg = (crema_msg_t){0};
     return s_say_put(self, ret_action) || s_say_reply(self, ret_action) ||
            s_say_sink_event(self, ret_action) || s_say_clients(self, mono_ns, ret_action) ||
            s_say_due(self, mono_ns, ret_action) || s_say_open(self, ret_action) ||

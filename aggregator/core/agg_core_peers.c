@@ -23,10 +23,13 @@ agg_reply(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg)
 void
 agg_fence(agg_core_t *self, agg_peer_t peer, crema_fence_reason_t reason, uint32_t retry_after_ms)
 {
+    crema_msg_t msg = {.type = CREMA_MSG_FENCE,
+                       .fence = {.reason = reason, .retry_after_ms = retry_after_ms}};
     self->stats.fences++;
-    agg_reply(self, peer,
-              &(crema_msg_t){.type = CREMA_MSG_FENCE,
-                             .fence = {.reason = reason, .retry_after_ms = retry_after_ms}});
+    /* 0.1.0 sees the type of a message of another version only if that has 40 bytes. */
+    if (reason == CREMA_FENCE_VERSION)
+        memset(&msg.fence.run_id, 0xff, sizeof msg.fence.run_id);
+    agg_reply(self, peer, &msg);
 }
 
 void

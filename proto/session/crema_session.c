@@ -223,12 +223,8 @@ crema_session_on_faults(crema_session_t *self, const crema_faults_t *faults)
 }
 
 void
-crema_session_on_scanned(crema_session_t *self, uint64_t spool_b, uint64_t spool_cap_b,
-                         uint64_t evicted, int64_t now_ns)
+crema_session_on_scanned(crema_session_t *self, int64_t now_ns)
 {
-    self->spool_b = spool_b;
-    self->spool_cap_b = spool_cap_b;
-    self->evicted = evicted;
     if (!self->scanning)
         return;
     self->scanning = false;

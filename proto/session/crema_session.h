@@ -105,8 +105,7 @@ void crema_session_on_stream_gone(crema_session_t *self, const crema_id_t *strea
 void crema_session_on_faults(crema_session_t *self, const crema_faults_t *faults);
 /* The scan requested by CREMA_SESSION_SCAN is complete: answers the barrier. Never call it after
  * a scan that failed or saw less than the spool holds. */
-void crema_session_on_scanned(crema_session_t *self, uint64_t spool_b, uint64_t spool_cap_b,
-                              uint64_t evicted, int64_t now_ns);
+void crema_session_on_scanned(crema_session_t *self, int64_t now_ns);
 /* n numbers (last - first_seq + 1: a LOSS frame covers many) in `bytes` of frames were sent from
  * first_seq on; n = 0: the socket refused them, or there was nothing. */
 void crema_session_on_data_sent(crema_session_t *self, const crema_id_t *stream_id,

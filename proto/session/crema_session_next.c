@@ -49,9 +49,6 @@ s_fill_heartbeat(crema_session_t *self, const crema_stream_table_t *table,
         .hb_no = self->hb_no,
         .hb_ivl_ms = (uint32_t)(self->config.heartbeat_ns / MS),
         .barrier_seen = self->barrier_seen,
-        .spool_b = self->spool_b,
-        .spool_cap_b = self->spool_cap_b,
-        .evicted = self->evicted,
         .t1_mono_ns = mono_ns,
         .t1_real_ns = real_ns,
         .table = *table,
@@ -78,7 +75,6 @@ s_fill_table(crema_session_t *self, int64_t mono_ns, int64_t real_ns)
         .flags = (uint16_t)(self->table_part++ << CREMA_WIRE_PART_SHIFT |
                             (more ? CREMA_WIRE_FLAG_MORE : 0)),
         .session = self->table_type == CREMA_MSG_HELLO ? 0 : self->agg_session,
-        .send_mono_ns = mono_ns,
     };
     if (self->table_type == CREMA_MSG_HELLO)
         s_fill_hello(self, &table, &faults);

@@ -48,7 +48,6 @@ struct crema_session {
     crema_id_t ends[CREMA_SESSION_ENDS_MAX]; /* runs to end before the next scan */
     size_t n_ends;
     uint64_t hb_no;
-    uint64_t spool_b, spool_cap_b, evicted;
     int64_t echo_t1_ns, echo_t2_ns, echo_t3_ns, echo_t4_ns;
 
     crema_msg_type_t table_type; /* the table being sent; 0: none */

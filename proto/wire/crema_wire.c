@@ -17,9 +17,6 @@ enum {
     AT_BODY_LEN = 8,
     AT_CRC = 12,
     AT_SESSION = 16,
-    AT_AGENT_IDX = 24,
-    AT_RESERVED = 28,
-    AT_SEND_MONO_NS = 32,
 };
 
 static uint32_t
@@ -38,9 +35,6 @@ s_put_envelope(const crema_msg_t *msg, uint8_t *out, size_t body_len)
     crema_put_u16(out + AT_FLAGS, msg->flags);
     crema_put_u32(out + AT_BODY_LEN, (uint32_t)body_len);
     crema_put_u64(out + AT_SESSION, msg->session);
-    crema_put_u32(out + AT_AGENT_IDX, msg->agent_idx);
-    crema_put_u32(out + AT_RESERVED, 0);
-    crema_put_u64(out + AT_SEND_MONO_NS, (uint64_t)msg->send_mono_ns);
     crema_put_u32(out + AT_CRC, s_crc(out, CREMA_WIRE_HEADER_BYTES + body_len));
 }
 
@@ -84,10 +78,11 @@ s_decode_body(const crema_wire_kind_t *kind, const uint8_t *body, size_t len, cr
     return crema_arena_refused(arena) ? CREMA_ELIMIT : CREMA_EPROTO;
 }
 
+/* `kept`: of any version; journals have envelopes of 40 bytes too. */
 static crema_err_t
-s_decode(const uint8_t *bytes, size_t size, uint8_t version_min, crema_arena_t *arena,
-         crema_msg_t *ret_msg)
+s_decode(const uint8_t *bytes, size_t size, bool kept, crema_arena_t *arena, crema_msg_t *ret_msg)
 {
+    const uint8_t version_min = kept ? CREMA_WIRE_VERSION_KEPT_MIN : CREMA_WIRE_VERSION_MIN;
     if (size < CREMA_WIRE_HEADER_BYTES || crema_get_u32(bytes + AT_MAGIC) != CREMA_WIRE_MAGIC)
         return CREMA_EMAGIC;
     crema_msg_t msg = {.type = (crema_msg_type_t)bytes[AT_TYPE]};
@@ -97,8 +92,9 @@ s_decode(const uint8_t *bytes, size_t size, uint8_t version_min, crema_arena_t *
     }
     if (size > CREMA_WIRE_MESSAGE_MAX)
         return CREMA_ELIMIT;
-    size_t body_len = size - CREMA_WIRE_HEADER_BYTES;
-    if (crema_get_u32(bytes + AT_BODY_LEN) != body_len)
+    const size_t body_len = crema_get_u32(bytes + AT_BODY_LEN);
+    if (body_len + CREMA_WIRE_HEADER_BYTES != size &&
+        !(kept && body_len + CREMA_WIRE_HEADER_BYTES_KEPT == size))
         return CREMA_EPROTO;
     if (crema_get_u32(bytes + AT_CRC) != s_crc(bytes, size))
         return CREMA_ECRC;
@@ -107,9 +103,7 @@ s_decode(const uint8_t *bytes, size_t size, uint8_t version_min, crema_arena_t *
         return CREMA_EPROTO;
     msg.flags = crema_get_u16(bytes + AT_FLAGS);
     msg.session = crema_get_u64(bytes + AT_SESSION);
-    msg.agent_idx = crema_get_u32(bytes + AT_AGENT_IDX);
-    msg.send_mono_ns = (int64_t)crema_get_u64(bytes + AT_SEND_MONO_NS);
-    crema_err_t err = s_decode_body(kind, bytes + CREMA_WIRE_HEADER_BYTES, body_len, arena, &msg);
+    crema_err_t err = s_decode_body(kind, bytes + size - body_len, body_len, arena, &msg);
     if (err == CREMA_OK)
         *ret_msg = msg;
     return err;
@@ -118,12 +112,12 @@ s_decode(const uint8_t *bytes, size_t size, uint8_t version_min, crema_arena_t *
 crema_err_t
 crema_wire_decode(const uint8_t *bytes, size_t size, crema_arena_t *arena, crema_msg_t *ret_msg)
 {
-    return s_decode(bytes, size, CREMA_WIRE_VERSION_MIN, arena, ret_msg);
+    return s_decode(bytes, size, false, arena, ret_msg);
 }
 
 crema_err_t
 crema_wire_decode_kept(const uint8_t *bytes, size_t size, crema_arena_t *arena,
                        crema_msg_t *ret_msg)
 {
-    return s_decode(bytes, size, CREMA_WIRE_VERSION_KEPT_MIN, arena, ret_msg);
+    return s_decode(bytes, size, true, arena, ret_msg);
 }

@@ -1,9 +1,9 @@
-/* crema_wire - messages between agent, aggregator, sink and collector: a 40-byte envelope and a protobuf body.
+/* crema_wire - messages between agent, aggregator, sink and collector: a 24-byte envelope and a protobuf body.
  *
- *   offset 0      4    5     6      8         12     16       24         28        32             40
- *          | magic | ver | type | flags | body_len | crc32 | session | agent_idx | reserved | send_mono_ns | body
+ *   offset 0      4    5     6      8         12     16       24
+ *          | magic | ver | type | flags | body_len | crc32 | session | body
  *
- * Little-endian. crc32 is zlib's CRC-32 over bytes 0..11, 16..39 and the body. One message is one ZeroMQ frame (behind the routing id at
+ * Little-endian. crc32 is zlib's CRC-32 over bytes 0..11, 16..23 and the body. One message is one ZeroMQ frame (behind the routing id at
  * a ROUTER). Decoded structs point into the arena given, until its next use. */
 #ifndef CREMA_WIRE_H
 #define CREMA_WIRE_H
@@ -21,7 +21,9 @@
 #define CREMA_WIRE_VERSION_MIN 2 /* of a peer */
 #define CREMA_WIRE_VERSION_KEPT_MIN                                                                \
     1 /* of a message that was kept: journals have them, envelope and all */
-#define CREMA_WIRE_HEADER_BYTES 40
+#define CREMA_WIRE_HEADER_BYTES 24
+#define CREMA_WIRE_HEADER_BYTES_KEPT                                                               \
+    40 /* of a message that 0.1.0 kept; its programs take no shorter message either */
 #define CREMA_WIRE_MESSAGE_MAX (256u << 10)
 #define CREMA_WIRE_BATCH_MAX (192u << 10) /* frames bytes in one DATA or PUT */
 #define CREMA_WIRE_TABLE_ROWS_MAX 4096u   /* rows of a stream table in one message */
@@ -152,7 +154,6 @@ typedef struct {
     uint64_t hb_no;
     uint32_t hb_ivl_ms;
     uint64_t barrier_seen;
-    uint64_t spool_b, spool_cap_b, evicted;
     int64_t t1_mono_ns, t1_real_ns;
     /* t1, t2, t3 of the last ACK that answered a heartbeat, and its time of arrival (t4), for
      * crema_offset. All 0 before the first. */
@@ -274,8 +275,6 @@ typedef struct {
     crema_msg_type_t type;
     uint16_t flags;
     uint64_t session; /* aggregator's session towards agents; 0 otherwise */
-    uint32_t agent_idx;
-    int64_t send_mono_ns;
     union {
         crema_hello_t hello;
         crema_data_t data; /* DATA and PUT */

@@ -133,7 +133,6 @@ s_send_data(swarm_t *self, member_t *member, uint64_t first, uint64_t last, size
     *ret_bytes = s_fill(self, member, first, last, most, ret_n);
     crema_msg_t msg = {.type = CREMA_MSG_DATA,
                        .session = session,
-                       .send_mono_ns = crema_clock_mono_ns(),
                        .data = {.stream_id = member->row.stream_id,
                                 .run_id = member->row.run_id,
                                 .first_seq = first,
@@ -215,7 +214,7 @@ s_act(swarm_t *self, member_t *member, const crema_session_action_t *action)
     case CREMA_SESSION_END_RUN:
         break;
     case CREMA_SESSION_SCAN:
-        crema_session_on_scanned(member->session, 0, 0, 0, now_ns);
+        crema_session_on_scanned(member->session, now_ns);
         break;
     case CREMA_SESSION_TRIM:
         s_note_acknowledged(self, member, action->committed, now_ns);

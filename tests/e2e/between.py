@@ -16,7 +16,7 @@ from crema.hook._records import MESSAGES
 
 DATA, HEARTBEAT = _columns.MESSAGES["DATA"], _columns.MESSAGES["HEARTBEAT"]
 _BODIES = {DATA: MESSAGES["Data"], HEARTBEAT: MESSAGES["Heartbeat"]}
-_HEADER_BYTES = 40
+_HEADER_BYTES = 24
 
 
 class Between:

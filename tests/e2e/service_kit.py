@@ -194,7 +194,7 @@ class Collector:
                 answer = self.socket.recv()
                 if answer[5] != RUN_STATE:
                     continue
-                state = fields_of(answer[40:])
+                state = fields_of(answer[24:])
                 if until(state):
                     return state
         raise AssertionError(f"no such state within {timeout_s} s, the last was {state}")
@@ -278,7 +278,7 @@ def frame(body: bytes, more: bool = False) -> bytes:
 def envelope(kind: int, body: bytes = b"", *, version: int = 2, crc: int | None = None) -> bytes:
     """A message of crema_wire.h."""
     first = struct.pack("<IBBHI", 0x616D7263, version, kind, 0, len(body))
-    second = struct.pack("<QIIq", 0, 0, 0, 0)
+    second = bytes(24 if version == 1 else 8)
     if crc is None:
         crc = zlib.crc32(first + second + body)
     return first + struct.pack("<I", crc) + second + body

@@ -45,6 +45,7 @@ class Collector:
 
     def __init__(self, endpoint: str, run_id: str, version: int):
         self.head, self.version = b"\x0a\x10" + bytes.fromhex(run_id), version
+        self.rest = 24 if version == 1 else 8  # bytes of the envelope behind the checksum
         self.socket = zmq.Context.instance().socket(zmq.DEALER)
         self.socket.linger = 0
         self.socket.connect(endpoint)
@@ -52,7 +53,7 @@ class Collector:
     def say(self, kind: int, rest: bytes = b""):
         body = self.head + rest
         first = struct.pack("<IBBHI", 0x616D7263, self.version, kind, 0, len(body))
-        second = struct.pack("<QIIq", 0, 0, 0, 0)
+        second = bytes(self.rest)
         checksum = struct.pack("<I", zlib.crc32(first + second + body))
         self.socket.send(first + checksum + second + body)
 
@@ -63,8 +64,9 @@ class Collector:
                 self.say(*message)
             while self.socket.poll(200):
                 answer = self.socket.recv()
-                if answer[5] == RUN_STATE and until(answer[40:]):
-                    return answer[40:]
+                state = answer[16 + self.rest :]
+                if answer[5] == RUN_STATE and until(state):
+                    return state
         sys.exit("the aggregator did not answer")
 
     def open(self):

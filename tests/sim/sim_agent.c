@@ -179,7 +179,7 @@ s_act(sim_t *sim, int a, const crema_session_action_t *action)
         break;
     case CREMA_SESSION_SCAN:
         s_scan(sim, a, true);
-        crema_session_on_scanned(agent->session, 0, 0, 0, s_clock(sim, a));
+        crema_session_on_scanned(agent->session, s_clock(sim, a));
         break;
     case CREMA_SESSION_TRIM: {
         int i = sim_stream_find(sim, &action->stream_id);

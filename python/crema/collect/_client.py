@@ -17,8 +17,8 @@ from ..hook import _columns
 from ..hook._records import MESSAGES
 from ._threads import must_start
 
-# magic, version, type, flags, body_len, crc32, session, agent_idx, reserved, send_mono_ns
-_HEADER = struct.Struct("<IBBHIIQIIQ")
+# magic, version, type, flags, body_len, crc32, session
+_HEADER = struct.Struct("<IBBHIIQ")
 _CRC_OFFSET = 12  # the checksum covers everything but itself
 
 # Of a context: one for input and output, one that frees sockets; and one to spare, as others start threads too.
@@ -60,18 +60,7 @@ class OtherVersionError(WireError):
 
 def encode(kind: int, body: bytes) -> bytes:
     """Envelope and body of a message of type `kind`."""
-    header = _HEADER.pack(
-        _columns.WIRE_MAGIC,
-        _columns.WIRE_VERSION,
-        kind,
-        0,
-        len(body),
-        0,
-        0,
-        0,
-        0,
-        time.monotonic_ns(),
-    )
+    header = _HEADER.pack(_columns.WIRE_MAGIC, _columns.WIRE_VERSION, kind, 0, len(body), 0, 0)
     crc = _crc(header, body)
     return b"".join((header[:_CRC_OFFSET], struct.pack("<I", crc), header[_CRC_OFFSET + 4 :], body))
 

@@ -162,7 +162,7 @@ s_happen(rig_t *rig, const step_t *step, int64_t now)
         crema_session_on_stream_gone(rig->session, &row.stream_id);
         return;
     case SCANNED:
-        crema_session_on_scanned(rig->session, 0, 0, 0, now);
+        crema_session_on_scanned(rig->session, now);
         return;
     case UNSENT:
         crema_session_on_unsent(rig->session, now);

@@ -69,8 +69,6 @@ test_every_message_survives(void **state)
         assert_int_equal(back.type, msg.type);
         assert_int_equal(back.flags, msg.flags);
         assert_true(back.session == msg.session);
-        assert_int_equal(back.agent_idx, msg.agent_idx);
-        assert_true(back.send_mono_ns == msg.send_mono_ns);
         s_encodes_to(&back, bytes, size);
         free(bytes);
     }
@@ -116,7 +114,6 @@ test_fields_arrive_where_they_belong(void **state)
             assert_int_equal(back.heartbeat.t1_mono_ns, -5);
             assert_int_equal(back.heartbeat.echo_t1_mono_ns, 10);
             assert_int_equal(back.heartbeat.echo_t4_mono_ns, 40);
-            assert_int_equal(back.heartbeat.spool_cap_b, 1 << 30);
             s_same_table(back.heartbeat.table, msg.heartbeat.table);
             assert_int_equal(back.heartbeat.faults.n, 2);
             s_same_reasons(2, back.heartbeat.faults.rows, msg.heartbeat.faults.rows);
@@ -306,7 +303,7 @@ test_a_bad_envelope_is_named(void **state)
     } steps[] = {
         {0, 1, CREMA_EMAGIC}, {3, 0x80, CREMA_EMAGIC}, {4, 8, CREMA_EVERSION}, {5, 1, CREMA_ECRC},
         {6, 1, CREMA_ECRC},   {8, 1, CREMA_EPROTO},    {11, 1, CREMA_EPROTO},  {12, 1, CREMA_ECRC},
-        {16, 1, CREMA_ECRC},  {28, 1, CREMA_ECRC},     {39, 1, CREMA_ECRC},    {40, 1, CREMA_ECRC},
+        {16, 1, CREMA_ECRC},  {23, 1, CREMA_ECRC},     {24, 1, CREMA_ECRC},
     };
     crema_msg_t msg = sample_message(0);
     crema_msg_t back = {0};
@@ -326,6 +323,29 @@ test_a_bad_envelope_is_named(void **state)
     free(bytes);
 }
 
+/* Journals hold messages with 16 more bytes in their envelope, of 0.1.0 and of later ones. */
+static void
+test_a_kept_message_may_have_a_longer_envelope(void **state)
+{
+    (void)state;
+    crema_msg_t msg = sample_message(18), back;
+    uint8_t *bytes, kept[4096] = {0};
+    size_t size, more = CREMA_WIRE_HEADER_BYTES_KEPT - CREMA_WIRE_HEADER_BYTES;
+    must(crema_wire_encode(&msg, &bytes, &size));
+    assert_int_equal(msg.type, CREMA_MSG_RUN_OPEN);
+    memcpy(kept, bytes, CREMA_WIRE_HEADER_BYTES);
+    memcpy(kept + CREMA_WIRE_HEADER_BYTES_KEPT, bytes + CREMA_WIRE_HEADER_BYTES,
+           size - CREMA_WIRE_HEADER_BYTES);
+    uLong crc = crc32(crc32(0, kept, 12), kept + 16, (uInt)(size + more - 16));
+    crema_put_u32(kept + 12, (uint32_t)crc);
+    must(crema_wire_decode_kept(kept, size + more, fixture_arena, &back));
+    s_encodes_to(&back, bytes, size);
+    assert_int_equal(crema_wire_decode(kept, size + more, fixture_arena, &back), CREMA_EPROTO);
+    assert_int_equal(crema_wire_decode_kept(kept, size + more - 1, fixture_arena, &back),
+                     CREMA_EPROTO);
+    free(bytes);
+}
+
 /* An envelope with a right checksum around a body of our own. */
 static crema_err_t
 s_decode_body(crema_msg_type_t type, const char *body, size_t len, crema_msg_t *ret)
@@ -336,7 +356,7 @@ s_decode_body(crema_msg_type_t type, const char *body, size_t len, crema_msg_t *
     bytes[4] = CREMA_WIRE_VERSION;
     bytes[5] = (uint8_t)type;
     crema_put_u32(bytes + 8, (uint32_t)len);
-    uLong crc = crc32(crc32(0, bytes, 12), bytes + 16, (uInt)(24 + len));
+    uLong crc = crc32(crc32(0, bytes, 12), bytes + 16, (uInt)(8 + len));
     crema_put_u32(bytes + 12, (uint32_t)crc);
     return crema_wire_decode(bytes, CREMA_WIRE_HEADER_BYTES + len, fixture_arena, ret);
 }
@@ -459,7 +479,7 @@ test_a_bomb_is_refused(void **state)
     bytes[4] = CREMA_WIRE_VERSION;
     bytes[5] = CREMA_MSG_SEALED;
     crema_put_u32(bytes + 8, BODY);
-    crema_put_u32(bytes + 12, (uint32_t)crc32(crc32(0, bytes, 12), bytes + 16, 24 + BODY));
+    crema_put_u32(bytes + 12, (uint32_t)crc32(crc32(0, bytes, 12), bytes + 16, 8 + BODY));
     crema_msg_t back;
     assert_int_equal(crema_wire_decode(bytes, CREMA_WIRE_HEADER_BYTES + BODY, fixture_arena, &back),
                      CREMA_ELIMIT);
@@ -492,6 +512,7 @@ main(void)
         cmocka_unit_test(test_a_full_batch_fits_and_a_larger_one_does_not),
         cmocka_unit_test(test_a_message_over_the_limit_is_not_made),
         cmocka_unit_test(test_a_bad_envelope_is_named),
+        cmocka_unit_test(test_a_kept_message_may_have_a_longer_envelope),
         cmocka_unit_test(test_bodies_that_break_a_rule_are_refused),
         cmocka_unit_test(test_numbers_of_data_must_not_wrap),
         cmocka_unit_test(test_a_bomb_is_refused),
