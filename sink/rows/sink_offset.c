@@ -23,7 +23,28 @@ struct sink_offset {
     crema_limits_t *limits;
     sink_intern_t *ids; /* with an agent_t each */
     bool applies;
+    uint64_t times[CREMA_TABLE_COUNT]; /* bit i: column i is a time of the agent's clock */
 };
+
+/* Times of the sink's clock, and how uncertain a time is, are not corrected. */
+static bool
+s_is_time(const crema_column_t *column)
+{
+    size_t n = strlen(column->name);
+    return column->size == 8 && column->type == CREMA_T_I64 && column->name[0] == 't' && n > 3 &&
+           strcmp(column->name + n - 3, "_ns") == 0 && strcmp(column->name, "t_recv_ns") != 0 &&
+           strcmp(column->name, "t_uncertainty_ns") != 0;
+}
+
+static uint64_t
+s_times(const crema_table_t *table)
+{
+    uint64_t times = 0;
+    for (size_t i = 0; i < table->n_columns; i++)
+        if (s_is_time(&table->columns[i]))
+            times |= UINT64_C(1) << i;
+    return times;
+}
 
 crema_err_t
 sink_offset_new(crema_limits_t *limits, sink_offset_t **ret_self)
@@ -32,6 +53,8 @@ sink_offset_new(crema_limits_t *limits, sink_offset_t **ret_self)
     if (!self)
         return CREMA_ENOMEM;
     self->limits = limits;
+    for (size_t i = 0; i < CREMA_TABLE_COUNT; i++)
+        self->times[i] = s_times(crema_table((crema_table_id_t)i));
     crema_err_t err = sink_intern_new_with(sizeof(agent_t), &self->ids);
     if (err != CREMA_OK)
         sink_offset_destroy(&self);
@@ -218,23 +241,15 @@ sink_offset_correct(const sink_offset_t *self, const crema_id_t *agent_id, int64
     return agent ? s_correct(agent, t_ns) : t_ns;
 }
 
-static bool
-s_is_time(const crema_column_t *column)
-{
-    size_t n = strlen(column->name);
-    return column->size == 8 && column->type == CREMA_T_I64 && column->name[0] == 't' && n > 3 &&
-           strcmp(column->name + n - 3, "_ns") == 0 && strcmp(column->name, "t_recv_ns") != 0 &&
-           strcmp(column->name, "t_uncertainty_ns") != 0;
-}
-
 void
 sink_offset_correct_row(const sink_offset_t *self, const crema_id_t *agent_id,
                         const crema_table_t *table, uint8_t *row)
 {
     const agent_t *agent = s_agent(self, agent_id);
-    for (size_t i = 0; agent && i < table->n_columns; i++)
-        if (s_is_time(&table->columns[i]))
-            crema_row_set_i64(table, row, i, s_correct(agent, crema_row_get_i64(table, row, i)));
+    for (uint64_t left = agent ? self->times[table->id] : 0; left != 0; left &= left - 1) {
+        const size_t i = (size_t)__builtin_ctzll(left);
+        crema_row_set_i64(table, row, i, s_correct(agent, crema_row_get_i64(table, row, i)));
+    }
 }
 
 bool

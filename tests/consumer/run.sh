@@ -17,6 +17,13 @@ done
 "$cmake" --build "$work/by-cmake" >/dev/null
 "$work/by-cmake/consumer" "$version"
 
+# Each installed header stands alone, and none is of the programs.
+for header in "$work"/prefix/include/crema/*.h; do
+    name=$(basename "$header")
+    echo "#include <crema/$name>" | "$cc" $cflags -fsyntax-only -I"$work/prefix/include" -I"$work/prefix/include/crema" -x c -
+    test ! -e "$here/../../proto/daemon/$name"
+done
+
 PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name crema.pc)")
 export PKG_CONFIG_PATH
 test "$(pkg-config --modversion crema)" = "$version"
