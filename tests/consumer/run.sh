@@ -20,6 +20,7 @@ done
 # Each installed header stands alone, and none is of the programs.
 for header in "$work"/prefix/include/crema/*.h; do
     name=$(basename "$header")
+    # shellcheck disable=SC2086 # flags are words
     echo "#include <crema/$name>" | "$cc" $cflags -fsyntax-only -I"$work/prefix/include" -I"$work/prefix/include/crema" -x c -
     test ! -e "$here/../../proto/daemon/$name"
 done
