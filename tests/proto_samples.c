@@ -220,7 +220,6 @@ s_fill(crema_msg_t *msg)
     case CREMA_MSG_REPLAY:
         msg->replay.stream_id = sample_id(0x51);
         msg->replay.from_seq = 9;
-        msg->replay.attempt = 2;
         break;
     case CREMA_MSG_BARRIER:
         msg->barrier.barrier_id = 3;
@@ -250,7 +249,6 @@ s_fill(crema_msg_t *msg)
         break;
     case CREMA_MSG_NACK:
         msg->nack.stream_id = sample_id(0x51);
-        msg->nack.expected_next = 8;
         break;
     case CREMA_MSG_FULL:
         msg->full.retry_after_ms = 2000;

@@ -205,7 +205,6 @@ s_say_replay(agg_core_t *self, const agg_flow_t *flow, agg_action_t *ret_action)
     self->stats.replays++;
     self->msg.replay.stream_id = flow->row.stream_id;
     self->msg.replay.from_seq = flow->row.recv_next;
-    self->msg.replay.attempt = crema_stream_replays(flow->line);
     return s_to_peer(self, flow->client->peer, CREMA_MSG_REPLAY, ret_action);
 }
 

@@ -275,12 +275,6 @@ crema_stream_uncommitted_b(const crema_stream_t *self)
     return self->uncommitted_b;
 }
 
-uint32_t
-crema_stream_replays(const crema_stream_t *self)
-{
-    return self->replays;
-}
-
 bool
 crema_stream_is_done(const crema_stream_t *self)
 {

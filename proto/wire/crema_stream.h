@@ -80,9 +80,6 @@ crema_stream_row_t crema_stream_row(const crema_stream_t *self);
 /* Bytes accepted but not committed. */
 uint64_t crema_stream_uncommitted_b(const crema_stream_t *self);
 
-/* REPLAYs since a record was last accepted. */
-uint32_t crema_stream_replays(const crema_stream_t *self);
-
 /* True if the sender's END is known and committed. */
 bool crema_stream_is_done(const crema_stream_t *self);
 

@@ -289,7 +289,6 @@ typedef struct {
         struct {
             crema_id_t stream_id;
             uint64_t from_seq;
-            uint32_t attempt;
         } replay;
         struct {
             uint64_t barrier_id;
@@ -307,7 +306,6 @@ typedef struct {
         } state;
         struct {
             crema_id_t stream_id;
-            uint64_t expected_next;
         } nack;
         struct {
             uint32_t retry_after_ms;

@@ -101,7 +101,6 @@ static const crema_wire_field_t s_ack[] = {
 static const crema_wire_field_t s_replay[] = {
     AT(NEED_ID, Crema__Replay, stream_id, replay.stream_id),
     NUMBER(LONG, Crema__Replay, from_seq, replay.from_seq),
-    NUMBER(WORD, Crema__Replay, attempt, replay.attempt),
 };
 
 static const crema_wire_field_t s_barrier[] = {
@@ -135,7 +134,6 @@ static const crema_wire_field_t s_state[] = {
 
 static const crema_wire_field_t s_nack[] = {
     AT(NEED_ID, Crema__Nack, stream_id, nack.stream_id),
-    NUMBER(LONG, Crema__Nack, expected_next, nack.expected_next),
 };
 
 static const crema_wire_field_t s_full[] = {
@@ -245,8 +243,6 @@ crema_wire_is_sound(const crema_msg_t *msg)
         return s_is_sound_data(&msg->data);
     case CREMA_MSG_REPLAY:
         return msg->replay.from_seq >= 1;
-    case CREMA_MSG_NACK:
-        return msg->nack.expected_next >= 1;
     case CREMA_MSG_RUN_WRITERS:
     case CREMA_MSG_RUN_LISTED:
         return msg->writers.part < msg->writers.parts &&

@@ -65,7 +65,7 @@ s_on_put(sink_t *self, size_t peer, const crema_msg_t *msg)
         self->counts.nacks++;
         crema_msg_t nack = {
             .type = CREMA_MSG_NACK,
-            .nack = {.stream_id = msg->data.stream_id, .expected_next = answer.next},
+            .nack = {.stream_id = msg->data.stream_id},
         };
         sink_peers_send(self->peers, peer, &nack);
     } else if (answer.decision != SINK_PUT_APPEND) {

@@ -186,7 +186,7 @@ char *sink_store_run_dir(const sink_store_t *self, const crema_id_t *run_id,
 
 typedef struct {
     sink_put_t decision;
-    uint64_t next; /* number expected before this PUT, sent in a NACK */
+    uint64_t next; /* number expected before this PUT */
 } sink_store_put_t;
 
 /* Checks the frames, decides, and appends what is new. Of a run that has reached its limit only

@@ -111,7 +111,6 @@ s_on_put(sim_t *sim, const crema_data_t *put)
     if (decision == SINK_PUT_GAP) {
         msg.type = CREMA_MSG_NACK;
         msg.nack.stream_id = put->stream_id;
-        msg.nack.expected_next = next;
         s_send(sim, &msg);
         return;
     }

@@ -131,12 +131,10 @@ must_ask_a_new_sink_about_everything(void **state)
     rig_t rig = s_served_rig();
     s_data(&rig, 1, 1, 1, 3, 0);
     must_hear(&rig, "PUT 1");
-    s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_NACK,
-                               .nack = {.stream_id = s_stream(1), .expected_next = 1}});
+    s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_NACK, .nack = {.stream_id = s_stream(1)}});
     must_hear(&rig, "ACK 1 > 1, OPEN 1"); /* the agent pauses meanwhile */
     assert_int_equal(rig.row.recv_next, 0);
-    s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_NACK,
-                               .nack = {.stream_id = s_stream(1), .expected_next = 1}});
+    s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_NACK, .nack = {.stream_id = s_stream(1)}});
     must_hear(&rig, "");
     s_data(&rig, 1, 1, 4, 5, 0);
     must_hear(&rig, "");

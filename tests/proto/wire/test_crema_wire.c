@@ -411,7 +411,6 @@ test_bodies_that_break_a_rule_are_refused(void **state)
         {"hi without streams", CREMA_MSG_OPEN, BODY("\x0a\x03\x22\x01\x05"), CREMA_EPROTO},
         {"replay from 0", CREMA_MSG_REPLAY, BODY("\x0a" ID16), CREMA_EPROTO},
         {"replay from 1", CREMA_MSG_REPLAY, BODY("\x0a" ID16 "\x10\x01"), CREMA_OK},
-        {"nack of 0", CREMA_MSG_NACK, BODY("\x0a" ID16), CREMA_EPROTO},
         {"keys without values", CREMA_MSG_RUN_OPEN, BODY("\x0a" ID16 "\x1a\x01k"), CREMA_EPROTO},
         {"keys and values", CREMA_MSG_RUN_OPEN, BODY("\x0a" ID16 "\x1a\x01k\x22\x01v"), CREMA_OK},
         {"text not UTF-8", CREMA_MSG_RUN_OPEN, BODY("\x0a" ID16 "\x1a\x01\xff\x22\x01v"),
