@@ -1,6 +1,7 @@
 #include "sink_seal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -237,15 +238,27 @@ s_paths(sink_seal_t *self, const char *output_path)
     return CREMA_OK;
 }
 
-/* The file replaces what has its name, but no device, socket or directory. */
+/* The file replaces what has its name, but no device, socket or directory, and no file that cannot
+ * be opened: it may hold more than this journal. */
 static crema_err_t
 s_check_place(sink_seal_t *self)
 {
     struct stat st;
-    if (lstat(self->path, &st) != 0 || S_ISREG(st.st_mode) || S_ISLNK(st.st_mode))
+    if (lstat(self->path, &st) != 0 || S_ISLNK(st.st_mode))
         return CREMA_OK;
-    snprintf(self->why, self->why_size, "%s exists and is not a file", self->path);
-    return CREMA_EINVAL;
+    if (!S_ISREG(st.st_mode)) {
+        snprintf(self->why, self->why_size, "%s exists and is not a file", self->path);
+        return CREMA_EINVAL;
+    }
+    int fd = open(self->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno != ENOENT) {
+        snprintf(self->why, self->why_size, "%s exists and cannot be read, so it stays: %s",
+                 self->path, strerror(errno));
+        return CREMA_EIO;
+    }
+    if (fd >= 0)
+        close(fd);
+    return CREMA_OK;
 }
 
 static crema_err_t

@@ -1,12 +1,14 @@
 /* sink_seal: a journal becomes a file, again and again the same, or nothing and a reason. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -306,6 +308,18 @@ must_explain(crema_err_t err, crema_err_t want, const char *why, const char *rea
             fail_msg("no \"%s\" in: %s", wanted[i], why);
 }
 
+static bool s_without_privileges;
+
+/* Root then has the rights of a file's owner only. */
+static void
+s_drop_privileges(void)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[2] = {0};
+    if (syscall(SYS_capset, &head, none) != 0)
+        abort();
+}
+
 /* Wherever the disk says no, the message has run, file, the system's reason, and what to do. */
 /* As the sink does it, in a process of its own: HDF5 gives nothing back of a file that it could not close. */
 static crema_err_t
@@ -321,6 +335,8 @@ s_seal_apart(const char *journal, const char *file, char *ret_why, size_t size)
     assert_true(pid >= 0);
     if (pid == 0) {
         sink_seal_result_t result;
+        if (s_without_privileges)
+            s_drop_privileges();
         answer.err = sink_seal_journal(journal, file, &result, answer.why, sizeof answer.why);
         _exit(write(ends[1], &answer, sizeof answer) == sizeof answer ? 0 : 1);
     }
@@ -380,6 +396,26 @@ must_not_replace_what_is_no_file(void **state)
     unlink(place);
 }
 
+/* It may hold more than the journal, of which nothing is known while it cannot be read. */
+static void
+must_not_replace_a_file_that_cannot_be_read(void **state)
+{
+    (void)state;
+    const char *dir = scratch_dir("busy");
+    char why[1024], journal[512], file[600];
+    fixture_busy(dir, 1, 4, 400);
+    snprintf(journal, sizeof journal, "%s", dir);
+    snprintf(file, sizeof file, "%s", s_file("unread"));
+    s_seal(journal, file);
+    assert_int_equal(chmod(file, 0), 0);
+    s_without_privileges = true;
+    crema_err_t err = s_seal_apart(journal, file, why, sizeof why);
+    s_without_privileges = false;
+    must_explain(err, CREMA_EIO, why, "Permission denied", journal, file);
+    assert_int_equal(chmod(file, 0600), 0);
+    assert_int_equal(sealed_findings(file, NULL), 0);
+}
+
 static void
 must_say_that_the_disk_is_full(void **state)
 {
@@ -413,6 +449,7 @@ main(void)
         cmocka_unit_test(must_leave_what_was_there_when_it_fails),
         cmocka_unit_test(must_say_why_a_file_cannot_be_written),
         cmocka_unit_test(must_not_replace_what_is_no_file),
+        cmocka_unit_test(must_not_replace_a_file_that_cannot_be_read),
         cmocka_unit_test(must_say_that_the_disk_is_full),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
