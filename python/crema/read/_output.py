@@ -17,9 +17,13 @@ def file(path: str | os.PathLike) -> pathlib.Path:
         If a run file, or another HDF5 file, has that name.
     IsADirectoryError, FileNotFoundError
         If it is a directory, or its directory is not there.
+    ValueError
+        If it is ``-``.
     """
     import h5py
 
+    if os.fspath(path) == "-":
+        raise ValueError("standard output takes no page or table: give the name of a file")
     path = local_path(path)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a directory: give the name of a file")

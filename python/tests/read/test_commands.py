@@ -74,6 +74,13 @@ def test_a_closed_standard_output_is_a_line_and_a_status(measured, words):
     assert ran.stderr.count("\n") == 1 and "closed" in ran.stderr
 
 
+def test_a_dash_is_no_file(measured, tmp_path):
+    command = [sys.executable, "-m", "crema", "report", str(measured.path), "--output", "-"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert ran.returncode == 1 and "name of a file" in ran.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_terminal_without_a_width_shows_all(measured):
     """And the command is there without its script."""
     command = [sys.executable, "-m", "crema", "show", "--all", str(measured.path)]
