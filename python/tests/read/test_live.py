@@ -94,7 +94,10 @@ def test_in_a_pipe_the_run_is_shown_when_there_is_something_new(tmp_path):
         watch = Watch(tmp_path / f"{mc.run_id}.live.h5")
         look_until(watch, lambda look: look.n_agents == 1)
         shutil.copy(watch.path, tmp_path / "copy.live.h5")
-        code = "import sys; from crema.read.command import main; main(sys.argv[1:])"
+        code = (
+            "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+            "from crema.read.command import main; main(sys.argv[1:])"
+        )  # which it lacks below a shell's background job
         shown = subprocess.Popen(
             [sys.executable, "-c", code, "top", tmp_path / "copy.live.h5"],
             stdout=subprocess.PIPE,
