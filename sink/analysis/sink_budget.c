@@ -231,7 +231,9 @@ static void
 s_see_punctual(sink_budget_t *self, const sink_sweep_t *sweep)
 {
     double join_s = sweep->idle_s[SINK_IDLE_JOIN];
-    for (int i = 0; join_s > 0 && !self->outside_dask && i < SINK_IDLE_COUNT; i++)
+    if (self->outside_dask || join_s <= 0)
+        return;
+    for (int i = 0; i < SINK_IDLE_COUNT; i++)
         self->punctual_s[i] = sweep->punctual_s[i] * self->idle_s[SINK_IDLE_JOIN] / join_s;
 }
 
@@ -250,8 +252,10 @@ sink_budget_knows_cpu(const sink_budget_t *self)
 double
 sink_budget_class_s(const sink_budget_t *self, sink_idle_t idle)
 {
-    double s = self->idle_s[idle] + self->punctual_s[idle];
-    for (int i = 0; idle == SINK_IDLE_JOIN && i < SINK_IDLE_COUNT; i++)
+    double s = self->idle_s[idle];
+    if (idle != SINK_IDLE_JOIN)
+        return s + self->punctual_s[idle];
+    for (int i = 0; i < SINK_IDLE_COUNT; i++)
         s -= self->punctual_s[i];
     return s;
 }
@@ -312,14 +316,14 @@ sink_budget_new(const sink_facts_t *facts, sink_budget_t **ret_self)
     }
     for (size_t i = 0; i < facts->n_metered; i++) {
         const sink_metered_t *metered = &facts->metered[i];
+        const size_t w = metered->worker < n ? metered->worker : n;
         if (metered->in != SINK_UNIT_SECONDS)
             continue;
         if (metered->context == CREMA_CONTEXT_BUSY && metered->kind == CREMA_ACTIVITY_IDLE &&
             metered->side < CREMA_SIDE_COUNT)
-            seen[metered->worker < n ? metered->worker : n].seceded_s[metered->side] +=
-                metered->value;
+            seen[w].seceded_s[metered->side] += metered->value;
         else if (metered->context == CREMA_CONTEXT_EXECUTE)
-            s_meter(&self->workers[metered->worker < n ? metered->worker : n], metered);
+            s_meter(&self->workers[w], metered);
         else if (metered->side == CREMA_SIDE_TRANSFER)
             self->transfer_s += metered->value;
     }

@@ -68,6 +68,12 @@ sink_group_on_event(void *context, const sink_store_event_t *event)
                         CREMA_TEXT("remedy", c_events[event->type].remedy));
 }
 
+const char *
+sink_group_why(crema_err_t err)
+{
+    return err == CREMA_ENOMEM ? sink_fs_why(err) : crema_err_text(err);
+}
+
 /* False: the loop must end. */
 static bool
 s_note(sink_t *self, crema_err_t err, uint64_t commits)
@@ -81,7 +87,7 @@ s_note(sink_t *self, crema_err_t err, uint64_t commits)
         self->space = SINK_SPACE_FULL;
         crema_log_warn(is_full ? "journal_full" : "journal_waits",
                        CREMA_TEXT("store", self->config.store_dir),
-                       CREMA_TEXT("why", is_full ? crema_err_text(err) : sink_fs_why(err)),
+                       CREMA_TEXT("why", sink_group_why(err)),
                        CREMA_INT("waiting_bytes", sink_store_pending_bytes(self->store)),
                        CREMA_TEXT("remedy", is_full ? "free some of its disk: it is retried "
                                                       "automatically"

@@ -8,7 +8,6 @@
 #include "crema_failpoint.h"
 #include "crema_log.h"
 #include "crema_principal.h"
-#include "sink_fs.h"
 #include "sink_private.h"
 
 #define BATCH_MESSAGES 4096 /* taken from the socket before timers and signals get a turn */
@@ -22,13 +21,6 @@ s_send_full(sink_t *self, size_t peer)
     self->sent_full = true;
     crema_msg_t msg = sink_trouble_full(self, NULL);
     sink_peers_send(self->peers, peer, &msg);
-}
-
-/* The system's own reason is at hand only where a descriptor was missing. */
-static const char *
-s_why(crema_err_t err)
-{
-    return err == CREMA_ENOMEM ? sink_fs_why(err) : crema_err_text(err);
 }
 
 static crema_err_t
@@ -60,7 +52,8 @@ s_on_put(sink_t *self, size_t peer, const crema_msg_t *msg)
         self->counts.refused++;
         crema_log_warn("put_refused", CREMA_ID("stream", &msg->data.stream_id),
                        CREMA_ID("run", &msg->data.run_id),
-                       CREMA_INT("first_seq", msg->data.first_seq), CREMA_TEXT("why", s_why(err)));
+                       CREMA_INT("first_seq", msg->data.first_seq),
+                       CREMA_TEXT("why", sink_group_why(err)));
     } else if (answer.decision == SINK_PUT_GAP) {
         self->counts.nacks++;
         crema_msg_t nack = {
@@ -208,7 +201,7 @@ static void
 s_refuse_run(sink_t *self, size_t peer, crema_msg_type_t type, const crema_id_t *run_id,
              crema_err_t why)
 {
-    const char *text = s_why(why);
+    const char *text = sink_group_why(why);
     if (why == CREMA_ENOSPC)
         s_send_full(self, peer);
     if (why == CREMA_EDENIED) {

@@ -61,6 +61,9 @@ struct sink {
 
 /* ---- sink_group.c: those with a result of true or false return false when the loop must end */
 
+/* The text of an error. The system's own reason is at hand only where a descriptor was missing. */
+const char *sink_group_why(crema_err_t err);
+
 /* Has the loop continue when journals have been synced; not 0: it cannot. */
 int sink_group_attach(sink_t *self);
 /* Commits what waits, or all of one run (NULL: everything), before it returns, and sends every

@@ -25,9 +25,8 @@ _LIBRARY = (
 
 
 _ENDLESS = "the HDF5 library"  # in a finding: it crashes on the file, or comes to no end
-CHECKED_BYTES = (
-    32 << 20
-)  # of files that a command reads: a second or two; checking takes as long as reading all of them
+# Of files that a command reads: a second or two; checking takes as long as reading all of them.
+CHECKED_BYTES = 32 << 20
 
 
 def plain_errors(command: Callable[..., None]) -> Callable[..., None]:

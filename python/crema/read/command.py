@@ -29,14 +29,19 @@ class _Closed(io.RawIOBase):
         raise OSError("standard output is closed")
 
 
+def _discard_output() -> None:
+    """Let descriptor 1 be the device that takes everything."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
 class _Commands(click.Group):
     """Reports what cannot be written to standard output in one line, the answer to ``--help`` as well."""
 
     def main(self, *args: Any, **options: Any) -> Any:
         if sys.stdout is None:
             sys.stdout = io.TextIOWrapper(_Closed(), write_through=True)
-            with contextlib.suppress(OSError):  # a file that is opened must not take its place
-                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            _discard_output()  # a file that is opened must not take its place
         try:
             try:
                 return super().main(*args, **options)
@@ -45,8 +50,7 @@ class _Commands(click.Group):
         except OSError as error:
             if error.filename is not None:
                 raise
-            with contextlib.suppress(OSError):  # the rest is lost, and must not fail again at exit
-                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            _discard_output()  # the rest is lost, and must not fail again at exit
             if error.errno != errno.EPIPE:  # else the reader has seen enough
                 why = error.strerror or "it is closed"
                 click.echo(f"crema: standard output cannot be written: {why}", err=True)
