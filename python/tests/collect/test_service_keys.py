@@ -45,17 +45,17 @@ CLUSTER = """
 import pathlib, sys, time
 import crema
 from distributed import Client, LocalCluster
-def work(i, begun):
+def work(i, directory):
     crema.record_metric("crumbs", i)
     if i >= 40:
-        begun.touch()
+        (directory / f"begun-{i}").touch()
         time.sleep(600)
     crema.record_metric("crumbs", i)
 if __name__ == "__main__":
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
         with crema.MetricsCollector(client, output=sys.argv[1], quiet=True) as mc:
             print(mc._service.run_dir, flush=True)
-            futures = client.map(work, range(42), begun=pathlib.Path(sys.argv[1], "begun"))
+            futures = client.map(work, range(42), directory=pathlib.Path(sys.argv[1]))
             sys.stdin.read()
 """
 
@@ -146,7 +146,8 @@ def test_what_workers_of_a_killed_notebook_wrote_is_in_its_file(tmp_path, monkey
     (tmp_path / "out").mkdir()
     collector, run_dir = start(CLUSTER, tmp_path / "out")
     try:
-        wait_until(lambda: (tmp_path / "out" / "begun").exists(), 60, "no task ran")
+        last = [tmp_path / "out" / f"begun-{i}" for i in (40, 41)]
+        wait_until(lambda: all(path.exists() for path in last), 60, "the last tasks did not run")
         kill(collector)
         wait_until(lambda: not run_dir.exists(), 120, "the directory stays")
         wait_until(lambda: not running(run_dir.name.replace("-", "")), 10, "a program stays")
