@@ -55,8 +55,8 @@ def _option(given: str, value: str, help_: str, variable: str, default: str) -> 
 
 def of_program(path: pathlib.Path, *words: str) -> Command:
     """The command line of a C program, or of one of its words, with the words that its synopsis names."""
-    told = subprocess.run([path, *words, "--options"], check=True, capture_output=True, text=True)
-    lines = [line.split("\t") for line in told.stdout.splitlines()]
+    listed = subprocess.run([path, *words, "--options"], check=True, capture_output=True, text=True)
+    lines = [line.split("\t") for line in listed.stdout.splitlines()]
 
     def text(what: str) -> list[str]:
         return [fields[1] for fields in lines if fields[0] == what]

@@ -28,6 +28,6 @@ crema_health_report(const char *path, bool healthy)
         return;
     bool written = healthy ? s_touch(path) : unlink(path) == 0 || errno == ENOENT;
     if (!written)
-        crema_log_warn("health_not_told", CREMA_TEXT("path", path),
+        crema_log_warn("health_not_written", CREMA_TEXT("path", path),
                        CREMA_TEXT("why", strerror(errno)));
 }

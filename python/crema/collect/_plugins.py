@@ -91,22 +91,24 @@ class Plugins:
             self._say(f"crema: {text}: the scheduler: {lack}")
             _cluster.note_start(client, run_id)
         hook = WorkerHook(self._config)
-        told = []
+        reported = []
         if self._with_scheduler:
-            told = _cluster.register_on_workers(client, hook, run_id)
+            reported = _cluster.register_on_workers(client, hook, run_id)
         else:
             _cluster.register(client, hook)
         block.callback(_cluster.on_event(client, hook.name, self._on_event))
-        silent = self._look_who_records(told)
+        silent = self._look_which_record(reported)
         self._lacking = _cluster.without({_cluster.SCHEDULER: lack} | silent)
         return silent
 
-    def _look_who_records(self, told: list[_writers.Writer]) -> dict[str, str]:
+    def _look_which_record(self, reported: list[_writers.Writer]) -> dict[str, str]:
         """Note the writers that have opened their streams, which the scheduler's plugin has reported; returns the workers that have not, and why."""
-        self._known = [writer for writer in told if writer.stream or writer.kind == KIND_SCHEDULER]
+        self._known = [
+            writer for writer in reported if writer.stream or writer.kind == KIND_SCHEDULER
+        ]
         workers = None  # all, where the scheduler's plugin does not know which are there
-        if any(writer.kind != KIND_SCHEDULER for writer in told):
-            workers = [writer.name for writer in told if writer.state == _writers.UNKNOWN]
+        if any(writer.kind != KIND_SCHEDULER for writer in reported):
+            workers = [writer.name for writer in reported if writer.state == _writers.UNKNOWN]
             if not workers:
                 return {}
         known, silent = _cluster.recording(self._client, self._config.run_id, workers)

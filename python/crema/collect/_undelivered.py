@@ -98,11 +98,11 @@ def held(directory: pathlib.Path) -> dict[str, Held]:
         except PermissionError:
             info, writes = path.stat(), False
         if stream not in runs:
-            told = stream_info(path)
-            if told is None and not path.exists():
+            first = stream_info(path)
+            if first is None and not path.exists():
                 continue
             runs[stream] = (
-                str(uuid.UUID(bytes=told.run_id)) if told and len(told.run_id) == 16 else ""
+                str(uuid.UUID(bytes=first.run_id)) if first and len(first.run_id) == 16 else ""
             )
         of_run = found.setdefault(runs[stream], Held())
         of_run.size_b += info.st_size

@@ -187,11 +187,11 @@ class Roll:
 
     def writers(self) -> list[Writer]:
         """The list. A writer with a known stream is not UNKNOWN, since its END can be checked; nor is an address whose writer reported itself."""
-        told = {writer.name for writer in self._by_key.values() if writer.stream}
+        with_stream = {writer.name for writer in self._by_key.values() if writer.stream}
         return [
             writer._replace(state=LEFT) if writer.state == UNKNOWN and writer.stream else writer
             for writer in self._by_key.values()
-            if writer.uuid or writer.stream or writer.text or writer.name not in told
+            if writer.uuid or writer.stream or writer.text or writer.name not in with_stream
         ]
 
 

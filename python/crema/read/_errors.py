@@ -83,10 +83,10 @@ def _unsound(paths: Iterable[pathlib.Path], most_b: float) -> dict[pathlib.Path,
         if not sealed or sum(path.stat().st_size for path in sealed) > most_b:
             return {}
         command = [program("crema-sink"), "check", *sealed]
-        told = os.fsdecode(subprocess.run(command, capture_output=True, check=False).stdout)
+        output = os.fsdecode(subprocess.run(command, capture_output=True, check=False).stdout)
     except OSError:  # a file does not exist, or this system lacks the program
         return {}
-    lines = told.splitlines()
+    lines = output.splitlines()
     return {
         path: next(each for each in lines if each.startswith(f"{path}: ")).split(": ", 1)[1]
         for path in sealed

@@ -328,9 +328,9 @@ def _differ(before: float, after: float) -> bool:
 def _settings(runs: list[list[Any]]) -> dict[str, tuple[str, str]]:
     found = {}
     for name in SETTINGS:
-        told = [sorted({str(r["attributes"].get(name, "")) for r in side}) for side in runs]
-        if told[0] != told[1]:
-            found[name] = (", ".join(told[0]), ", ".join(told[1]))
+        values = [sorted({str(r["attributes"].get(name, "")) for r in side}) for side in runs]
+        if values[0] != values[1]:
+            found[name] = (", ".join(values[0]), ", ".join(values[1]))
     return found
 
 
