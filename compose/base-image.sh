@@ -87,7 +87,10 @@ as_root mmdebstrap --quiet --variant=minbase --include=ca-certificates "${merged
     --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
     --dpkgopt='path-exclude=/usr/share/info/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
     --dpkgopt='path-include=/usr/share/doc/*/copyright' \
-    "$suite" "$work/root.tar" "${archive[@]}"
+    "$suite" "$work/root.tar" "${archive[@]}" >"$work/log" 2>&1 || {
+    cat "$work/log" >&2
+    die "$image could not be made"
+}
 docker import \
     -c 'CMD ["bash"]' -c 'ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' \
     "$work/root.tar" "$image" >/dev/null
