@@ -153,16 +153,15 @@ def test_a_live_file_grows_while_it_is_open(fileset, tmp_path):
         processor_instance=instance, output=tmp_path, quiet=True, run_label="in progress"
     ) as mc:
         run_coffea(mc, executor, fileset, instance, chunksize=1000)
-        deadline = time.monotonic() + 90
-        path = tmp_path / f"{mc.run_id}.live.h5"
+        path, deadline = tmp_path / f"{mc.run_id}.live.h5", time.monotonic() + 60
         while not path.exists() and time.monotonic() < deadline:
             time.sleep(0.1)
         with crema.open(path) as run:
             assert (run.live, run.verdict, run.summary()) == (True, "OPEN", {})
             assert silence(path) == ""  # though nothing may have come for long
-            first = wait_for_rows(run, 4, deadline)
+            first = wait_for_rows(run, 4)
             run_coffea(mc, executor, fileset, instance, chunksize=500)
-            later = wait_for_rows(run, len(first) + 1, deadline)
+            later = wait_for_rows(run, len(first) + 1)
             assert len(later) > len(first) >= 4
             assert later["dataset"].notna().all()
             out = io.StringIO()
@@ -171,7 +170,8 @@ def test_a_live_file_grows_while_it_is_open(fileset, tmp_path):
     assert not path.exists()
 
 
-def wait_for_rows(run, n, deadline):
+def wait_for_rows(run, n):
+    deadline = time.monotonic() + 60
     while len(run["chunks"]) < n and time.monotonic() < deadline:
         time.sleep(0.1)
         run.refresh()
