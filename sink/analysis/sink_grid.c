@@ -3,6 +3,29 @@
 #include <math.h>
 #include <string.h>
 
+/* Seconds of a step. The last one may exceed the window: its means cover the part within. */
+static double
+s_step_s(const sink_facts_t *facts, const sink_axis_t *axis, size_t i)
+{
+    int64_t from = axis->t0_ns + (int64_t)i * axis->step_ns, to = from + axis->step_ns;
+    return (double)((to < facts->t1_ns ? to : facts->t1_ns) - from) * 1e-9;
+}
+
+/* Adds to each step the part of `amount` that falls into it, if it is spread evenly from t0 to t1; nothing after the
+ * window. */
+static void
+s_spread(const sink_facts_t *facts, const sink_axis_t *axis, int64_t t0_ns, int64_t t1_ns,
+         double amount, double *steps)
+{
+    if (t1_ns > facts->t1_ns && t1_ns > t0_ns) {
+        int64_t until = t0_ns > facts->t1_ns ? t0_ns : facts->t1_ns;
+        amount *= (double)(until - t0_ns) / (double)(t1_ns - t0_ns);
+        t1_ns = until;
+    }
+    if (amount > 0)
+        sink_axis_spread(axis, t0_ns, t1_ns, amount, steps);
+}
+
 /* ---- per worker */
 
 typedef struct {
@@ -63,7 +86,6 @@ sink_grid_workers(const sink_facts_t *facts, const sink_axis_t *axis, size_t fir
                   double *const values[CREMA_GRID_PER_WORKER])
 {
     block_t block = {axis, first, n, values};
-    double step_s = (double)axis->step_ns * 1e-9;
     for (int v = 0; v < CREMA_GRID_PER_WORKER; v++) {
         bool summed = v == CREMA_GRID_SLOT_BUSY_PCT || v == CREMA_GRID_BUSY_THREADS ||
                       v == CREMA_GRID_EVENT_RATE || v == CREMA_GRID_BYTES_RATE;
@@ -74,38 +96,38 @@ sink_grid_workers(const sink_facts_t *facts, const sink_axis_t *axis, size_t fir
     for (size_t i = 0; i < facts->n_presence; i++) {
         const sink_presence_t *p = &facts->presence[i];
         if (s_is_in(&block, p->worker))
-            sink_axis_spread(axis, p->t0_ns, p->t1_ns,
-                             (double)(p->t1_ns - p->t0_ns) * 1e-9 * p->nthreads,
-                             s_row(&block, CREMA_GRID_SLOT_BUSY_PCT, p->worker));
+            s_spread(facts, axis, p->t0_ns, p->t1_ns,
+                     (double)(p->t1_ns - p->t0_ns) * 1e-9 * p->nthreads,
+                     s_row(&block, CREMA_GRID_SLOT_BUSY_PCT, p->worker));
     }
     for (size_t i = 0; i < facts->n_tasks + facts->n_chunks; i++) {
         sink_busy_t b;
         if (sink_facts_busy(facts, i, &b) && s_is_in(&block, b.worker) && b.t1_ns > b.t0_ns)
-            sink_axis_spread(axis, b.t0_ns, b.t1_ns, (double)(b.t1_ns - b.t0_ns) * 1e-9,
-                             s_row(&block, CREMA_GRID_BUSY_THREADS, b.worker));
+            s_spread(facts, axis, b.t0_ns, b.t1_ns, (double)(b.t1_ns - b.t0_ns) * 1e-9,
+                     s_row(&block, CREMA_GRID_BUSY_THREADS, b.worker));
     }
     for (size_t i = 0; i < facts->n_chunks; i++) {
         const sink_chunk_t *c = &facts->chunks[i];
         if (!c->counted || !s_is_in(&block, c->worker))
             continue;
-        if (c->n_events > 0)
-            sink_axis_spread(axis, c->t_start_ns, c->t_end_ns, (double)c->n_events / step_s,
-                             s_row(&block, CREMA_GRID_EVENT_RATE, c->worker));
-        if (c->bytes_read_b > 0)
-            sink_axis_spread(axis, c->t_start_ns, c->t_end_ns, (double)c->bytes_read_b / step_s,
-                             s_row(&block, CREMA_GRID_BYTES_RATE, c->worker));
+        s_spread(facts, axis, c->t_start_ns, c->t_end_ns, (double)c->n_events,
+                 s_row(&block, CREMA_GRID_EVENT_RATE, c->worker));
+        s_spread(facts, axis, c->t_start_ns, c->t_end_ns, (double)c->bytes_read_b,
+                 s_row(&block, CREMA_GRID_BYTES_RATE, c->worker));
     }
     s_samples(&block, facts);
     for (size_t i = 0; i < n * axis->n; i++) {
         double threads_s = values[CREMA_GRID_SLOT_BUSY_PCT][i];
         double busy_s = values[CREMA_GRID_BUSY_THREADS][i];
+        double step_s = s_step_s(facts, axis, i % axis->n);
         bool there = threads_s > 0;
         values[CREMA_GRID_SLOT_BUSY_PCT][i] = there ? 100 * busy_s / threads_s : NAN;
         values[CREMA_GRID_BUSY_THREADS][i] = there || busy_s > 0 ? busy_s / step_s : NAN;
-        if (!there && values[CREMA_GRID_EVENT_RATE][i] <= 0)
-            values[CREMA_GRID_EVENT_RATE][i] = NAN;
-        if (!there && values[CREMA_GRID_BYTES_RATE][i] <= 0)
-            values[CREMA_GRID_BYTES_RATE][i] = NAN;
+        static const crema_grid_t rates[] = {CREMA_GRID_EVENT_RATE, CREMA_GRID_BYTES_RATE};
+        for (size_t k = 0; k < sizeof rates / sizeof *rates; k++) {
+            double *amount = &values[rates[k]][i];
+            *amount = there || *amount > 0 ? *amount / step_s : NAN;
+        }
     }
 }
 
@@ -116,26 +138,22 @@ sink_grid_sum(const sink_facts_t *facts, const sink_axis_t *axis, crema_grid_t v
               double *values)
 {
     const sink_sweep_t *sweep = &facts->sweep;
-    double step_s = (double)axis->step_ns * 1e-9;
     if (variable == CREMA_GRID_EVENT_RATE_TOTAL || variable == CREMA_GRID_DATA_RATE_TOTAL) {
         memset(values, 0, axis->n * sizeof *values);
         for (size_t i = 0; i < facts->n_chunks; i++) {
             const sink_chunk_t *c = &facts->chunks[i];
             int64_t amount =
                 variable == CREMA_GRID_EVENT_RATE_TOTAL ? c->n_events : c->bytes_read_b;
-            if (c->counted && amount > 0)
-                sink_axis_spread(axis, c->t_start_ns, c->t_end_ns, (double)amount / step_s, values);
+            if (c->counted)
+                s_spread(facts, axis, c->t_start_ns, c->t_end_ns, (double)amount, values);
         }
+        for (size_t i = 0; i < axis->n; i++)
+            values[i] /= s_step_s(facts, axis, i);
         return;
     }
     const double *sums = variable == CREMA_GRID_N_WORKERS   ? sweep->worker_ns
                          : variable == CREMA_GRID_N_THREADS ? sweep->thread_ns
                                                             : sweep->busy_ns;
-    /* The last step may exceed the window: the mean covers the part within. */
-    for (size_t i = 0; i < axis->n; i++) {
-        int64_t from = axis->t0_ns + (int64_t)i * axis->step_ns, to = from + axis->step_ns;
-        if (to > facts->t1_ns)
-            to = facts->t1_ns;
-        values[i] = to > from ? sums[i] / (double)(to - from) : NAN;
-    }
+    for (size_t i = 0; i < axis->n; i++)
+        values[i] = sums[i] * 1e-9 / s_step_s(facts, axis, i);
 }

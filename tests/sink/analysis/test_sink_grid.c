@@ -77,6 +77,30 @@ must_spread_the_toy_run(void **state)
     decoded_close(&d);
 }
 
+/* Steps of 3 s: the fourth is 1 s long, in which A computes for 0.8 s. */
+static void
+must_average_the_last_step_over_its_part_of_the_run(void **state)
+{
+    (void)state;
+    const char *dir = scratch_dir("toy");
+    decoded_t d;
+    fixture_toy(dir, 1);
+    decoded_open(&d, dir);
+    decoded_facts(&d);
+    sink_axis_t axis = {d.facts->t0_ns, 3 * S, 4};
+    double lines[CREMA_GRID_PER_WORKER][4], *values[CREMA_GRID_PER_WORKER], rate[4];
+    for (int v = 0; v < CREMA_GRID_PER_WORKER; v++)
+        values[v] = lines[v];
+    sink_grid_workers(d.facts, &axis, 0, 1, values);
+    sink_grid_sum(d.facts, &axis, CREMA_GRID_EVENT_RATE_TOTAL, rate);
+    assert_true(fabs(lines[CREMA_GRID_BUSY_THREADS][3] - 0.8) < 1e-9);
+    assert_true(fabs(lines[CREMA_GRID_SLOT_BUSY_PCT][3] - 80) < 1e-9);
+    assert_true(fabs(lines[CREMA_GRID_EVENT_RATE][3] - 50) < 1e-6);
+    assert_true(fabs(rate[3] - 50) < 1e-6);
+    assert_true(fabs(lines[CREMA_GRID_EVENT_RATE][0] - 200.0 / 3) < 1e-6); /* 2 of 3 s */
+    decoded_close(&d);
+}
+
 static void
 must_average_samples_within_a_step(void **state)
 {
@@ -110,6 +134,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(must_choose_round_steps),
         cmocka_unit_test(must_spread_the_toy_run),
+        cmocka_unit_test(must_average_the_last_step_over_its_part_of_the_run),
         cmocka_unit_test(must_average_samples_within_a_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
