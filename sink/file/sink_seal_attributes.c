@@ -89,7 +89,7 @@ s_describe_window(sink_seal_t *self)
     int64_t first_ns = 0, last_ns = 0;
     for (size_t i = 0; i < facts->n_tasks + facts->n_chunks; i++) {
         sink_busy_t busy;
-        if (!sink_facts_busy(facts, i, &busy))
+        if (!sink_facts_busy(facts, i, &busy) || busy.side == CREMA_SIDE_FOREIGN)
             continue;
         if (first_ns == 0 || busy.t0_ns < first_ns)
             first_ns = busy.t0_ns;
