@@ -62,13 +62,17 @@ sink_summary_waterfall(const sink_summary_t *self)
 
 /* ---- split */
 
+/* Of tasks, as the seconds; of transfers all. What the memory monitor spills belongs to no side. */
 static double
 s_bytes(const sink_facts_t *facts, crema_side_t side)
 {
     double sum = facts->n_metered > 0 ? 0 : -1;
-    for (size_t i = 0; i < facts->n_metered; i++)
-        if (facts->metered[i].side == side && facts->metered[i].in == SINK_UNIT_BYTES)
-            sum += facts->metered[i].value;
+    for (size_t i = 0; i < facts->n_metered; i++) {
+        const sink_metered_t *m = &facts->metered[i];
+        bool in_side = m->side == side && m->in == SINK_UNIT_BYTES;
+        if (in_side && (m->context == CREMA_CONTEXT_EXECUTE || side == CREMA_SIDE_TRANSFER))
+            sum += m->value;
+    }
     return sum;
 }
 

@@ -496,12 +496,13 @@ must_publish_the_references_values_too(void **state)
 }
 
 static void
-s_metered(fixture_stream_t *w, const char *prefix, const char *activity, double total)
+s_metered_in(fixture_stream_t *w, crema_context_t context, const char *prefix, const char *activity,
+             const char *unit, double total)
 {
     int64_t worker = fixture_name(w, CREMA_DICT_WORKER, "tcp://A");
     int64_t prefix_id = fixture_name(w, CREMA_DICT_TASK_PREFIX, prefix);
     int64_t activity_id = fixture_name(w, CREMA_DICT_ACTIVITY, activity);
-    int64_t unit_id = fixture_name(w, CREMA_DICT_UNIT, "seconds");
+    int64_t unit_id = fixture_name(w, CREMA_DICT_UNIT, unit);
     fixture_row(w, CREMA_TABLE_ACTIVITIES);
     fixture_set(w, "t1_ns", T(50));
     fixture_real(w, "total", total);
@@ -509,9 +510,15 @@ s_metered(fixture_stream_t *w, const char *prefix, const char *activity, double 
     fixture_set(w, "task_prefix_id", prefix_id);
     fixture_set(w, "activity_id", activity_id);
     fixture_set(w, "unit_id", unit_id);
-    fixture_set(w, "context", 0);
+    fixture_set(w, "context", context);
     fixture_set(w, "side", 0);
     fixture_put(w, 0);
+}
+
+static void
+s_metered(fixture_stream_t *w, const char *prefix, const char *activity, double total)
+{
+    s_metered_in(w, CREMA_CONTEXT_EXECUTE, prefix, activity, "seconds", total);
 }
 
 static void
@@ -607,6 +614,36 @@ must_put_every_second_on_one_side(void **state)
         s_must_print(sum, "166.000000000", "the split");
         decoded_close(&d);
     }
+}
+
+/* As the seconds of a side: what the memory monitor spills belongs to no task, and covers all runs. */
+static void
+must_split_the_bytes_of_tasks_and_transfers(void **state)
+{
+    (void)state;
+    const struct {
+        const char *side;
+        int64_t want_b;
+    } rows[] = {{"unattributed", 0}, {"processor", 7}, {"runtime", 40}, {"transfer", 500}};
+    const char *dir = scratch_dir("bytes");
+    fixture_t *f = fixture_new(dir, 1);
+    fixture_open(f, T(0), NULL, NULL, "MyProcessor");
+    fixture_stream_t *w = fixture_stream(f, 2, 1, CREMA_STREAM_WORKER, "tcp://A", 4, T(0));
+    s_metered_in(w, CREMA_CONTEXT_EXECUTE, "MyProcessor", "my label", "bytes", 7);
+    s_metered_in(w, CREMA_CONTEXT_EXECUTE, "MyProcessor", "disk-read", "bytes", 40);
+    s_metered_in(w, CREMA_CONTEXT_GET_DATA, "", "memory-read", "bytes", 500);
+    s_metered_in(w, CREMA_CONTEXT_MEMORY_MONITOR, "", "disk-write", "bytes", 6000);
+    fixture_end(w, CREMA_END_FINISHED, T(100), 0, 0);
+    fixture_seal(f, T(100), NULL, 0);
+    fixture_close(&f);
+    decoded_t d;
+    decoded_open(&d, dir);
+    s_summarize(&d, false);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (size_t k = 0; k < decoded_count(&d, CREMA_TABLE_SPLIT); k++)
+            if (strcmp(decoded_text(&d, CREMA_TABLE_SPLIT, k, "side"), rows[i].side) == 0)
+                assert_int_equal(decoded_int(&d, CREMA_TABLE_SPLIT, k, "bytes_b"), rows[i].want_b);
+    decoded_close(&d);
 }
 
 /* ---- POP */
@@ -710,6 +747,7 @@ main(void)
         cmocka_unit_test(must_publish_the_references_values_too),
         cmocka_unit_test(must_split_processor_from_overhead),
         cmocka_unit_test(must_put_every_second_on_one_side),
+        cmocka_unit_test(must_split_the_bytes_of_tasks_and_transfers),
         cmocka_unit_test(must_equal_published_pop_factors),
         cmocka_unit_test(must_choose_chunk_sizes_by_the_formula),
         cmocka_unit_test(must_fill_every_table_of_a_busy_run),
