@@ -329,7 +329,9 @@ sink_budget_new(const sink_facts_t *facts, sink_budget_t **ret_self)
     }
     double unfinished_s = 0; /* Dask's runtime of what failed, which it does not meter apart */
     for (size_t w = 0; w <= n; w++) {
-        unfinished_s += fmax(self->workers[w].wasted_s - seen[w].unfinished_s, 0);
+        self->workers[w].failed_runtime_s =
+            fmax(self->workers[w].wasted_s - seen[w].unfinished_s, 0);
+        unfinished_s += self->workers[w].failed_runtime_s;
         if (!self->workers[w].metered && seen[w].side_s[CREMA_SIDE_PROCESSOR] > 0)
             self->cpu_unknown = true;
         if (self->workers[w].metered)
@@ -341,7 +343,7 @@ sink_budget_new(const sink_facts_t *facts, sink_budget_t **ret_self)
     self->wall_s = (double)(facts->t1_ns - facts->t0_ns) * 1e-9;
     self->alloc_s = facts->sweep.alloc_s;
     self->cap_s = facts->sweep.threads_peak * self->wall_s;
-    self->absent_s = self->cap_s - self->alloc_s;
+    self->absent_s = fmax(self->cap_s - self->alloc_s, 0); /* not the rounding of two sums */
     self->outside_dask = facts->outside_dask;
     self->absent_before_s = s_absent_s(facts, facts->t0_ns, facts->sweep.t_first_start_ns);
     self->absent_after_s = s_absent_s(facts, facts->sweep.t_last_end_ns, facts->t1_ns);

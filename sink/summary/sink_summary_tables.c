@@ -83,7 +83,7 @@ s_worker_row(const sink_summary_t *self, uint32_t id, const per_worker_t *w, dou
         others_cpu_s += spent->side_cpu_s[side];
         others_noncpu_s += spent->side_noncpu_s[side];
     }
-    double idle_s = load->thread_s - load->busy_s - spent->runtime_s;
+    double idle_s = load->thread_s - load->busy_s - spent->runtime_s - spent->failed_runtime_s;
     int64_t events = sink_tally_int(&w->counted.events);
     crema_per_worker_row_t row = {
         .worker_id = id,

@@ -239,6 +239,19 @@ must_take_runtime_out_of_idle_in_order_and_never_below_zero(void **state)
     sink_budget_destroy(&b);
 }
 
+/* Two sums of the same seconds differ in their last digits. */
+static void
+must_not_round_absent_seconds_below_zero(void **state)
+{
+    (void)state;
+    case_t c;
+    s_begin(&c, 200);
+    c.facts.sweep.alloc_s = nextafter(200, 300);
+    sink_budget_t *b = s_make(&c);
+    assert_true(b->absent_s == 0);
+    sink_budget_destroy(&b);
+}
+
 /* Dask meters the whole of a task that fails, with the time in which it handles the exception: by
  * its times the slot is free then. */
 static void
@@ -256,6 +269,8 @@ must_close_though_failed_tasks_took_longer_than_their_slots(void **state)
     s_meter(&c, 1, CREMA_SIDE_WASTED, CREMA_ACTIVITY_FAILED, 2.5);
     sink_budget_t *b = s_make(&c);
     NEAR(b->all.wasted_s, 10);
+    NEAR(b->workers[0].failed_runtime_s, 0.5);
+    NEAR(b->workers[1].failed_runtime_s, 0.5);
     NEAR(sink_budget_idle_s(b), 200 - 10);
     NEAR(b->residual_s, 0);
     sink_budget_destroy(&b);
@@ -332,6 +347,7 @@ main(void)
         cmocka_unit_test(must_trust_the_chunks_of_a_killed_worker),
         cmocka_unit_test(must_waste_all_that_a_killed_worker_did_in_vain),
         cmocka_unit_test(must_take_runtime_out_of_idle_in_order_and_never_below_zero),
+        cmocka_unit_test(must_not_round_absent_seconds_below_zero),
         cmocka_unit_test(must_close_though_failed_tasks_took_longer_than_their_slots),
         cmocka_unit_test(must_waste_what_was_cancelled_before_dask_metered_it),
         cmocka_unit_test(must_leave_out_what_tasks_did_without_a_slot),
