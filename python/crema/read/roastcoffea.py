@@ -69,11 +69,9 @@ def metrics(run: RunFile) -> dict[str, Any]:
     return found
 
 
-def _sums(run: RunFile, table: str, by: str, *columns: str, only: Any = None) -> dict[str, list]:
+def _sums(run: RunFile, rows: Mapping[str, np.ndarray], by: str, *columns: str) -> dict[str, list]:
     """Name of an id to the number of its rows and the sum of each column."""
-    dataset = run.file[table]
-    rows = dataset.fields([by, *columns])[:] if only is None else only
-    if not len(rows):
+    if not len(rows[by]):
         return {}
     ids, position = np.unique(rows[by], return_inverse=True)
     counts = np.bincount(position)
@@ -92,17 +90,22 @@ def _named(run: RunFile, column: str, ids: np.ndarray) -> list[str | None]:
     return [known[i] if i < len(known) else None for i in ids]
 
 
+def _counted(run: RunFile, *columns: str) -> dict[str, np.ndarray]:
+    """Columns of the attempts that count: they returned, and no later attempt at the same chunk replaced them."""
+    rows = run.arrays("chunks", [*columns, "status", "quality"])
+    statuses = run.labels("chunks", "status")
+    counted = np.isin(rows["status"], [statuses["ok"], statuses["partial"]])
+    counted &= rows["quality"] & 8 == 0
+    return {name: rows[name][counted] for name in columns}
+
+
 def _read_percent(run: RunFile) -> dict[str, Any]:
     """What was read of the trees of the files: bytes by file, and both means."""
     names = ("avg_bytes_read_percent", "avg_branches_read_percent")
     unknown: dict[str, Any] = dict.fromkeys(names, math.nan)
     if "chunks" not in run:
         return unknown | {"bytes_read_percent_per_file": {}}
-    rows = run.arrays("chunks", [*access.NEEDED, "status", "quality"])
-    statuses = run.labels("chunks", "status")
-    done = np.isin(rows["status"], [statuses["ok"], statuses["partial"]])
-    done &= rows["quality"] & 8 == 0  # of several attempts at a chunk the one that counts
-    rows = {name: values[done] for name, values in rows.items()}
+    rows = _counted(run, *access.NEEDED)
     trees = access.trees(run)
     by_file = access.bytes_percent(rows, trees, np.arange(len(trees["dataset"])))
     together = access.branches_percent(rows, trees, np.zeros(len(trees["dataset"]), int))
@@ -117,10 +120,8 @@ def _read_percent(run: RunFile) -> dict[str, Any]:
 def _per_dataset(run: RunFile) -> dict[str, dict[str, float]]:
     if "chunks" not in run:
         return {}
-    rows = run.file["chunks"][:]
-    statuses = h5py.check_enum_dtype(rows.dtype["status"])
-    done = np.isin(rows["status"], [statuses["ok"], statuses["partial"]])
-    sums = _sums(run, "chunks", "dataset_id", "wall_s", "n_events", only=rows[done])
+    rows = _counted(run, "dataset_id", "wall_s", "n_events")
+    sums = _sums(run, rows, "dataset_id", "wall_s", "n_events")
     return {
         name: {
             "num_chunks": count,
@@ -136,9 +137,10 @@ def _per_dataset(run: RunFile) -> dict[str, dict[str, float]]:
 def _sections(run: RunFile) -> dict[str, dict[str, float]]:
     if "sections" not in run:
         return {}
+    rows = run.arrays("sections", ["section_id", "wall_s"])
     return {
         name: {"count": count, "total_duration": seconds, "mean_duration": seconds / count}
-        for name, (count, seconds) in _sums(run, "sections", "section_id", "wall_s").items()
+        for name, (count, seconds) in _sums(run, rows, "section_id", "wall_s").items()
     }
 
 

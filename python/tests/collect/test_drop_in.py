@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import subprocess
 import sys
 import time
 import types
 from concurrent.futures import ThreadPoolExecutor
 
+import h5py
 import numpy as np
 import pytest
 import uproot
 
 import crema
 from crema.collect import _runner
+from crema.read import roastcoffea
 
 N_EVENTS, CHUNK = 400, 100
 
@@ -399,6 +402,21 @@ def test_every_name_of_the_collector_is_there(roasted, capsys):
     counts = {name: row["count"] for name, row in metrics["sections"].items()}
     expected = dict.fromkeys(("selection", "filling", "reading", "Counting"), report["chunks"])
     assert counts == expected
+
+
+def test_of_two_results_of_a_chunk_its_dataset_has_one(roasted, tmp_path):
+    """The other was lost with its worker and computed again; it is not in coffea's output."""
+    collector, report = roasted
+    copy = shutil.copy(collector.path, tmp_path / "superseded.h5")
+    with h5py.File(copy, "r+") as file:
+        rows = file["chunks"][:]
+        rows["quality"][0] |= 8
+        file["chunks"][:] = rows
+    with crema.open(copy) as run:
+        datasets = roastcoffea.metrics(run)["per_dataset"]
+    assert sum(row["num_chunks"] for row in datasets.values()) == report["chunks"] - 1
+    events = sum(row["total_events"] for row in datasets.values())
+    assert events == report["entries"] - rows["n_events"][0]
 
 
 def test_what_was_read_of_each_file_is_a_share_of_its_tree(roasted):
