@@ -168,7 +168,21 @@ def test_chunks_are_dots_on_the_files_line(toy):
     assert np.allclose(line.get_xydata(), [(0, 0.28125), (450, 0.28125 + 450 * 0.00925)])
     assert "toy: 0.28 s + 9,250 µs per event" in legend_of(ax)
     assert "not drawn, events unknown: 1" in legend_of(ax)
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("events in the chunk", "process() [s]")
+    assert (ax.get_xlabel(), ax.get_ylabel()) == (
+        "events in the chunk",
+        "opening and process() [s]",
+    )
+
+
+def test_dots_and_line_are_of_the_same_time(busy):
+    """The file's line a + b n explains opening and process() together."""
+    ax = plots.chunk_wall(busy)
+    chunks = busy["chunks"]
+    assert chunks.open_s.max() > 0
+    took = chunks.wall_s + chunks.open_s.fillna(0)
+    good = (chunks.status == "ok") & (chunks.n_events >= 0) & np.isfinite(took)
+    dots = np.concatenate([c.get_offsets() for c in ax.collections[: chunks.dataset.nunique()]])
+    assert np.allclose(np.sort(dots[:, 1]), np.sort(took[good]))
 
 
 def test_stragglers_are_circled_and_failures_crossed(busy):

@@ -193,6 +193,12 @@ def need_sealed(run: RunFile) -> None:
         raise KeyError(f"{run.path} has no summaries: it is not sealed yet")
 
 
+def returned(run: RunFile, status: np.ndarray) -> np.ndarray:
+    """Whether the process() of an attempt returned, also of a file that had become shorter (partial)."""
+    labels = run.labels("chunks", "status")
+    return np.isin(status, [labels["ok"], labels["partial"]])
+
+
 def counted(run: RunFile, *columns: str) -> dict[str, np.ndarray]:
     """Columns of the attempts whose output is in the result.
 
@@ -202,8 +208,7 @@ def counted(run: RunFile, *columns: str) -> dict[str, np.ndarray]:
         If there is none.
     """
     rows = run.arrays("chunks", [*columns, "status", "quality"])
-    status = run.labels("chunks", "status")
-    good = np.isin(rows["status"], [status["ok"], status["partial"]]) & (rows["quality"] & 8 == 0)
+    good = returned(run, rows["status"]) & (rows["quality"] & 8 == 0)
     if not good.any():
         raise NothingToDrawError(
             "no chunk was processed to its end: /chunks has no counted attempt"

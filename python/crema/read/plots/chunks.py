@@ -20,6 +20,7 @@ from ._style import (
     counted,
     need_sealed,
     plot,
+    returned,
     short,
     swatch,
 )
@@ -48,27 +49,30 @@ def chunk_wall(run: RunFile, ax: Axes) -> Any:
     Returns
     -------
     matplotlib.axes.Axes
-        x: events. y: seconds in process(). One dot per attempt, coloured by dataset; a line a + b n where the file has one;
-        circles: stragglers; crosses: attempts that failed. Of more than 20,000 attempts a density.
+        x: events. y: seconds of opening and process(), which the line is for. One dot per attempt that returned, coloured by
+        dataset; a line a + b n where the file has one; circles: stragglers; crosses: attempts that failed. Of more than 20,000
+        attempts a density.
 
     Notes
     -----
     Source: ``chunks``, ``summary/chunk_model``, ``summary/stragglers``. Attempts with unknown events or time (their
     worker was lost) are counted in the legend.
     """
-    rows = run.arrays("chunks", ["n_events", "wall_s", "status", "dataset_id"])
-    n_events, wall_s = rows["n_events"], rows["wall_s"]
-    known = (n_events >= 0) & np.isfinite(wall_s)
-    ok = known & (rows["status"] == run.labels("chunks", "status")["ok"])
+    names = ["n_events", "wall_s", "open_s", "status", "dataset_id"]
+    rows = dict(run.arrays("chunks", names))
+    rows["took_s"] = rows["wall_s"] + np.nan_to_num(rows["open_s"])
+    n_events, took_s = rows["n_events"], rows["took_s"]
+    known = (n_events >= 0) & np.isfinite(took_s)
+    ok = known & returned(run, rows["status"])
     names = run.names("dataset")
     models = {m.dataset_id: m for m in run.rows("summary/chunk_model")} if _sealed(run) else {}
-    n_max, wall_max = max([0, *n_events[known][:0]], default=0), 0.0
+    n_max, took_max = max([0, *n_events[known][:0]], default=0), 0.0
     if known.any():
-        n_max, wall_max = int(n_events[known].max()), float(wall_s[known].max())
+        n_max, took_max = int(n_events[known].max()), float(took_s[known].max())
     entries: list[Any] = []
     dense = int(ok.sum()) > _DOTS_MAX
     if dense:
-        ax.hexbin(n_events[ok], wall_s[ok], gridsize=90, bins="log", cmap="cividis", mincnt=1,
+        ax.hexbin(n_events[ok], took_s[ok], gridsize=90, bins="log", cmap="cividis", mincnt=1,
                   rasterized=True)  # fmt: skip
         entries.append(Line2D([], [], linestyle="", label=f"density of {ok.sum():,} attempts"))
     ids = [i for i in np.unique(rows["dataset_id"]) if i < len(names)]
@@ -76,7 +80,7 @@ def chunk_wall(run: RunFile, ax: Axes) -> Any:
         colour, dataset = DATASETS[k % len(DATASETS)], short(names[i])
         of = ok & (rows["dataset_id"] == i)
         if not dense:
-            ax.scatter(n_events[of], wall_s[of], s=18, color=colour, alpha=0.65, linewidth=0)
+            ax.scatter(n_events[of], took_s[of], s=18, color=colour, alpha=0.65, linewidth=0)
         entries.append(Line2D([], [], color=colour, marker="o", linestyle="", label=dataset))
         model = models.get(i)
         if model and np.isfinite(model.b_s_per_event):
@@ -87,9 +91,9 @@ def chunk_wall(run: RunFile, ax: Axes) -> Any:
             )
     entries += _mark_attempts(run, ax, rows, known)
     ax.set_xlim(0, 1.05 * n_max or 1.0)
-    ax.set_ylim(0, 1.08 * wall_max or 1.0)
+    ax.set_ylim(0, 1.08 * took_max or 1.0)
     ax.set_xlabel("events in the chunk")
-    ax.set_ylabel("process() [s]")
+    ax.set_ylabel("opening and process() [s]")
     ax.xaxis.set_major_formatter(lambda n, _: f"{n:,.0f}")
     return entries
 
@@ -101,7 +105,7 @@ def _mark_attempts(run: RunFile, ax: Axes, rows: Any, known: Any) -> list[Any]:
     if len(slow):
         ax.scatter(
             rows["n_events"][slow],
-            rows["wall_s"][slow],
+            rows["took_s"][slow],
             s=90,
             facecolors="none",
             edgecolors=INK,
@@ -112,11 +116,11 @@ def _mark_attempts(run: RunFile, ax: Axes, rows: Any, known: Any) -> list[Any]:
             Line2D([], [], color=INK, marker="o", markersize=9, fillstyle="none", linestyle="")
         )
         entries[-1].set_label(f"straggler ({len(slow)})")
-    failed = known & (rows["status"] != run.labels("chunks", "status")["ok"])
+    failed = known & ~returned(run, rows["status"])
     if failed.any():
         ax.scatter(
             rows["n_events"][failed],
-            rows["wall_s"][failed],
+            rows["took_s"][failed],
             s=36,
             marker="x",
             color=LOST,
@@ -145,7 +149,7 @@ def straggler_ccdf(run: RunFile, ax: Axes) -> Any:
     Source: ``chunks``, ``summary/chunk_model``, ``summary/stragglers``.
     """
     need_sealed(run)
-    rows = run.arrays("chunks", ["wall_s", "open_s", "n_events", "dataset_id", "status"])
+    rows = run.arrays("chunks", ["wall_s", "open_s", "n_events", "dataset_id", "status", "quality"])
     a = np.full(len(run.file["dict/dataset"]), np.nan)
     b = a.copy()
     for model in run.rows("summary/chunk_model"):
@@ -158,7 +162,7 @@ def straggler_ccdf(run: RunFile, ax: Axes) -> Any:
     expected = a[dataset] + b[dataset] * rows["n_events"]
     took = rows["wall_s"] + np.nan_to_num(rows["open_s"])
     ratio = np.where(known & (expected > 0), took / np.where(expected > 0, expected, 1), np.nan)
-    ratio[rows["status"] != run.labels("chunks", "status")["ok"]] = np.nan
+    ratio[~returned(run, rows["status"]) | (rows["quality"] & 8 > 0)] = np.nan
     good = np.sort(ratio[np.isfinite(ratio)])
     if len(good) < 2:
         raise NothingToDrawError(
