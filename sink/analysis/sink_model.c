@@ -66,7 +66,7 @@ s_memories(const sink_facts_t *facts, const sink_grouped_t *members, size_t n, s
     return m;
 }
 
-/* The line's prediction for a chunk; if all chunks have one size there is no line, and the
+/* The line's prediction for a chunk; if all chunks have nearly one size there is no line, and the
  * median is used. */
 static double
 s_predict(const sink_line_t *line, double median, double events)

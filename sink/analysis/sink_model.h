@@ -6,7 +6,8 @@
  * / N) + max (a_d + b_d n_d), which is least at n_d = sqrt(sum E a b / N) / b_d; for a single
  * dataset that is sqrt(E a / (N b)). A straggler is a chunk whose log(time / (a + b n)) has a
  * modified z score above SINK_MODEL_STRAGGLER within its dataset, so size alone does not make a
- * straggler. If all chunks have one size, the median time replaces a + b n. */
+ * straggler. If the sizes differ by less than a tenth, the median time replaces
+ * a + b n. */
 #ifndef SINK_MODEL_H
 #define SINK_MODEL_H
 

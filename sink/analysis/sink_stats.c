@@ -1,6 +1,7 @@
 #include "sink_stats.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -180,7 +181,8 @@ sink_stats_line(const char *dir, const double *x, const double *y, size_t n, sin
         return err;
     }
     line.n_used = m;
-    size_t n_slopes = s_slopes(points, m, slopes);
+    const bool alike = m > 0 && points[m - 1].x < SINK_STATS_SPREAD * points[0].x;
+    size_t n_slopes = alike ? 0 : s_slopes(points, m, slopes);
     if (n_slopes > 0) {
         s_middle_slopes(slopes, n_slopes, s_reach(points, m, scratch), &line);
         line.a = s_intercept(points, m, line.b, scratch);

@@ -41,8 +41,12 @@ double sink_stats_median(double *values, size_t n);
  * used. */
 #define SINK_STATS_POINTS_MAX 1500
 
+/* Below this ratio of the largest x to the smallest one there is no line: what distinguishes the points is then not x,
+ * and a line through them is far off elsewhere. */
+#define SINK_STATS_SPREAD 1.1
+
 typedef struct {
-    double a, b;       /* y = a + b x; NaN unless there are two different x */
+    double a, b;       /* y = a + b x; NaN unless the x differ by SINK_STATS_SPREAD */
     double a_lo, a_hi; /* 95 % interval, from that of b */
     double b_lo, b_hi; /* 95 % interval from Kendall's variance (Sen 1968); NaN below 3 points */
     size_t n;          /* points given */

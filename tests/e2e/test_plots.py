@@ -185,6 +185,21 @@ def test_dots_and_line_are_of_the_same_time(busy):
     assert np.allclose(np.sort(dots[:, 1]), np.sort(took[good]))
 
 
+def test_chunks_of_one_size_are_held_against_their_median(busy, tmp_path):
+    copy = shutil.copy(busy.path, tmp_path / "one_size.h5")
+    with h5py.File(copy, "r+") as file:
+        rows = file["summary/chunk_model"][:]
+        rows["a_s"] = rows["b_s_per_event"] = np.nan
+        file["summary/chunk_model"][:] = rows
+    with crema.open(copy) as run:
+        ratio = run.plot.straggler_ccdf().lines[0].get_xdata()
+        chunks = run["chunks"]
+    chunks = chunks[chunks.status == "ok"]
+    took = chunks.wall_s + chunks.open_s.fillna(0)
+    median = took.groupby(chunks.dataset, observed=True).transform("median")
+    assert np.allclose(np.sort(ratio), np.sort(took / median))
+
+
 def test_stragglers_are_circled_and_failures_crossed(busy):
     ax = plots.chunk_wall(busy)
     chunks = busy["chunks"]

@@ -80,6 +80,22 @@ must_know_no_line_without_two_different_x(void **state)
     }
 }
 
+/* coffea divides a file of 20,000 events into 12 chunks of 1539 and one of 1532: what one takes longer than another says
+ * nothing of an event. */
+static void
+must_know_no_line_of_sizes_that_are_nearly_one(void **state)
+{
+    (void)state;
+    double x[] = {1539, 1539, 1532, 1400}, y[] = {1.2, 0.9, 0.6, 0.8};
+    sink_line_t line;
+    must(sink_stats_line(NULL, x, y, 4, &line));
+    assert_true(isnan(line.a) && isnan(line.b) && isnan(line.b_lo) && isnan(line.a_hi));
+    assert_int_equal(line.n, 4);
+    x[3] = 1399; /* 1.1 times as many */
+    must(sink_stats_line(NULL, x, y, 4, &line));
+    assert_false(isnan(line.a) || isnan(line.b));
+}
+
 static void
 must_thin_out_many_points(void **state)
 {
@@ -147,6 +163,7 @@ main(void)
         cmocka_unit_test(must_find_the_line_that_scipy_finds),
         cmocka_unit_test(must_find_the_line_of_the_toy_run),
         cmocka_unit_test(must_know_no_line_without_two_different_x),
+        cmocka_unit_test(must_know_no_line_of_sizes_that_are_nearly_one),
         cmocka_unit_test(must_thin_out_many_points),
         cmocka_unit_test(must_score_by_mad_or_mean_deviation),
         cmocka_unit_test(must_tell_two_slopes_apart),

@@ -146,7 +146,7 @@ def runtime_distribution(run: RunFile, ax: Axes) -> Any:
 def straggler_ccdf(run: RunFile, ax: Axes) -> Any:
     """Share of the chunks that took longer than this many times what their events explain; circles: stragglers.
 
-    Source: ``chunks``, ``summary/chunk_model``, ``summary/stragglers``.
+    Of chunks of one size (without a model) it is the median of the dataset. Source: ``chunks``, ``summary/chunk_model``, ``summary/stragglers``.
     """
     need_sealed(run)
     rows = run.arrays("chunks", ["wall_s", "open_s", "n_events", "dataset_id", "status", "quality"])
@@ -161,13 +161,14 @@ def straggler_ccdf(run: RunFile, ax: Axes) -> Any:
         raise NothingToDrawError("no chunk was recorded")
     expected = a[dataset] + b[dataset] * rows["n_events"]
     took = rows["wall_s"] + np.nan_to_num(rows["open_s"])
+    known &= returned(run, rows["status"]) & (rows["quality"] & 8 == 0)
+    for i in np.unique(dataset[known & np.isnan(expected)]):  # chunks of one size have no line
+        of = known & (dataset == i) & np.isfinite(took)
+        expected[of] = np.median(took[of]) if of.any() else np.nan
     ratio = np.where(known & (expected > 0), took / np.where(expected > 0, expected, 1), np.nan)
-    ratio[~returned(run, rows["status"]) | (rows["quality"] & 8 > 0)] = np.nan
     good = np.sort(ratio[np.isfinite(ratio)])
     if len(good) < 2:
-        raise NothingToDrawError(
-            "no model a + b n: the chunks of a dataset are too few, or all of one size"
-        )
+        raise NothingToDrawError("fewer than two chunks were processed to their end")
     share = 1 - np.arange(len(good)) / len(good)
     ax.plot(good, share, drawstyle="steps-post", color=SIDES["processor"], linewidth=1.6)
     slow = _straggler_rows(run, len(ratio))
@@ -197,7 +198,7 @@ def chunk_size(run: RunFile, ax: Axes) -> Any:
     efficiency = run.rows("summary/efficiency")
     if not models or not efficiency or not efficiency[0].n_threads_avg > 0:
         raise NothingToDrawError(
-            "no model a + b n: the chunks of a dataset are too few, or all of one size"
+            "no model a + b n: the chunks of a dataset are too few, or all of nearly one size"
         )
     events = {r.dataset_id: r.n_events for r in run.rows("summary/per_dataset")}
     threads = efficiency[0].n_threads_avg
