@@ -61,7 +61,7 @@ class Look:
     n_workers: int
     n_gaps: int
     n_lost: int
-    backlog: int  # records written and not yet durable
+    backlog: float  # records written and not yet durable
     silent_s: float  # since the newest record
     left_s: float  # until all events are done at the rate of the run so far
 
@@ -92,7 +92,7 @@ class Watch:
         self._split: dict[int, float] = {}
         self._samples: dict[int, tuple[int, int, int]] = {}  # worker -> when, executing, threads
         self._gone: dict[int, bool] = {}
-        self._backlog: dict[int, int] = {}
+        self._backlog: dict[int, int] = {}  # by stream; those that report it
 
     def look(self) -> Look:
         """The run now.
@@ -188,7 +188,8 @@ class Watch:
             if event in ("join", "leave", "lost"):
                 self._gone[int(row["worker_id"])] = event != "join"
         for row in beats:
-            self._backlog[int(row["worker_id"])] = max(0, int(row["backlog"]))
+            if row["backlog"] >= 0:
+                self._backlog[int(row["stream_id"])] = int(row["backlog"])
 
     def _take_activities(self, rows: np.ndarray) -> None:
         units = self._run.file["dict/unit"]
@@ -231,7 +232,7 @@ class Watch:
             n_workers=sum(not gone for gone in self._gone.values()) or len(here),
             n_gaps=self._n_gaps,
             n_lost=self._n_lost,
-            backlog=sum(self._backlog.values()),
+            backlog=sum(self._backlog.values()) if self._backlog else math.nan,
             silent_s=max(0.0, (now_ns - self._last_ns) * 1e-9) if self._last_ns else math.nan,
             left_s=left,
         )
@@ -255,6 +256,9 @@ def render(look: Look) -> Panel:
         if math.isnan(look.busy)
         else f"{look.busy:.0f} of {look.threads:.0f} threads busy"
     )
+    waiting = (
+        "" if math.isnan(look.backlog) else f"{_count(int(look.backlog), 'record')} on the way"
+    )
     head.add_row(
         f"{seconds(look.elapsed_s)} s",
         Text(f"{look.rate_hz:,.0f} events/s", style="bold"),
@@ -275,7 +279,7 @@ def render(look: Look) -> Panel:
         _count(look.n_agents, "agent"),
         gaps,
         failed,
-        f"{_count(look.backlog, 'record')} on the way",
+        waiting,
     )
     parts = [head, health]
     if look.split_s:
