@@ -185,6 +185,19 @@ def test_dots_and_line_are_of_the_same_time(busy):
     assert np.allclose(np.sort(dots[:, 1]), np.sort(took[good]))
 
 
+def test_the_seconds_of_a_dataset_include_those_of_opening(busy):
+    """As its CPU does, which may be more than the seconds of process()."""
+    bars = busy.plot.datasets().patches
+    chunks = busy["chunks"]
+    good = chunks[(chunks.status == "ok") & ((chunks.quality & 8) == 0)]
+    took = (good.wall_s + good.open_s.fillna(0)).groupby(good.dataset, observed=True).sum()
+    cpu = good.groupby("dataset", observed=True).cpu_s.sum()
+    half = len(bars) // 2
+    assert np.allclose(sorted(bar.get_width() for bar in bars[:half]), sorted(took))
+    assert np.allclose(sorted(bar.get_width() for bar in bars[half:]), sorted(cpu))
+    assert (took > good.groupby("dataset", observed=True).wall_s.sum()).all()
+
+
 def test_chunks_of_one_size_are_held_against_their_median(busy, tmp_path):
     copy = shutil.copy(busy.path, tmp_path / "one_size.h5")
     with h5py.File(copy, "r+") as file:
