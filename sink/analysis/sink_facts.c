@@ -442,6 +442,8 @@ sink_facts_finish(sink_facts_t *self, const sink_tables_t *tables)
 {
     crema_err_t err = s_take_tasks(self, sink_tables_rows(tables, CREMA_TABLE_TASK_EVENTS));
     if (err == CREMA_OK)
+        err = sink_facts_leave_out_seen_twice(self);
+    if (err == CREMA_OK)
         err = s_join(self);
     if (err == CREMA_OK)
         err = sink_facts_take_presence(self, tables);

@@ -105,6 +105,36 @@ must_join_chunks_with_their_tasks(void **state)
     decoded_close(&d);
 }
 
+/* What ran at the last heartbeat of a killed worker counts as lost, although the worker had recorded its end since. */
+static void
+must_count_an_execution_once_that_two_saw(void **state)
+{
+    (void)state;
+    const char *dir = scratch_dir("twice");
+    fixture_t *f = fixture_new(dir, 1);
+    fixture_open(f, T(0), NULL, NULL, NULL);
+    fixture_stream_t *a = fixture_stream(f, 2, 1, CREMA_STREAM_WORKER, "tcp://A", 1, T(0));
+    fixture_stream_t *s = fixture_stream(f, 4, 1, CREMA_STREAM_SCHEDULER, "", 0, T(0));
+    s_chunk(a, "tcp://A", 1, 1, 2, CREMA_CHUNK_ERROR);
+    s_task(a, "tcp://A", 1, 0.9, 2.1, 1, 0);
+    s_task(s, "tcp://A", 1, 0.95, 8, 3, 0); /* it waits to be tried again */
+    s_task(a, "tcp://A", 5, 3, 4, 1, 0);
+    s_task(s, "tcp://A", 5, 2.9, 8, 3, 0); /* clocks differ a little */
+    s_task(a, "tcp://A", 6, 5, 6, 1, 0);
+    s_task(s, "tcp://A", 6, 6.5, 8, 3, 0); /* this one was tried again */
+    s_task(s, "tcp://B", 6, 5.5, 8, 3, 0); /* elsewhere */
+    fixture_seal(f, T(10), NULL, 0);
+    fixture_close(&f);
+    decoded_t d;
+    decoded_open(&d, dir);
+    decoded_facts(&d);
+    assert_int_equal(decoded_count(&d, CREMA_TABLE_TASK_EVENTS), 7); /* the table has all */
+    assert_int_equal(d.facts->n_tasks, 5);
+    /* A was last seen at 6 s. */
+    assert_true(fabs(d.facts->sweep.workers[0].busy_s - (1.2 + 1 + 1)) < 1e-6);
+    decoded_close(&d);
+}
+
 static void
 s_member(fixture_stream_t *s, const char *worker, double t, int event, int evidence)
 {
@@ -295,6 +325,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(must_join_chunks_with_their_tasks),
+        cmocka_unit_test(must_count_an_execution_once_that_two_saw),
         cmocka_unit_test(must_know_who_was_there_and_who_knows_best),
         cmocka_unit_test(must_count_a_process_from_its_start),
         cmocka_unit_test(must_find_the_window_where_nobody_told_it),
