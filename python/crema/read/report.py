@@ -391,12 +391,12 @@ def _table(title: str, *columns: str) -> Table:
 
 def seconds(value: float) -> str:
     """A number of seconds; a dash if it is unknown."""
-    return f"{value:,.2f}" if math.isfinite(value) else "–"
+    return f"{value:z,.2f}" if math.isfinite(value) else "–"
 
 
 def percent(fraction: float) -> str:
     """A fraction in percent; a dash if it is unknown."""
-    return f"{100 * fraction:.1f} %" if math.isfinite(fraction) else "–"
+    return f"{100 * fraction:z.1f} %" if math.isfinite(fraction) else "–"
 
 
 def quantity(value: float, unit: str) -> str:
@@ -420,7 +420,7 @@ def quantity(value: float, unit: str) -> str:
 
 def _scaled(value: float, units: Sequence[str]) -> str:
     for unit in units[:-1]:
-        if abs(value) < 1000:
+        if abs(float(f"{value:.3g}")) < 1000:  # 999.9 kB are 1 MB, not 1e+03 kB
             return f"{value:.3g} {unit}"
         value /= 1000
     return f"{value:,.3g} {units[-1]}"

@@ -16,7 +16,7 @@ from rich.console import Console
 
 import crema
 from crema.read.reader import RunFileError, silence
-from crema.read.report import percent, print_report, quantity
+from crema.read.report import percent, print_report, quantity, seconds
 
 
 @pytest.fixture
@@ -242,6 +242,7 @@ def report_of(path):
         (1464.08, "s", "1,464.1 s"),
         (0.706, "1", "0.706"),
         (3.25e18, "B", "3.25e+03 PB"),
+        (999.96e3, "B", "1 MB"),
     ],
 )
 def test_quantities_are_readable(value, unit, text):
@@ -250,6 +251,7 @@ def test_quantities_are_readable(value, unit, text):
 
 def test_percent():
     assert percent(0.7063) == "70.6 %"
+    assert (percent(-1e-9), seconds(-1e-9)) == ("0.0 %", "0.00")  # a residual may be below zero
     assert percent(float("nan")) == "–"
 
 
