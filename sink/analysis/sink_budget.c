@@ -257,7 +257,7 @@ sink_budget_class_s(const sink_budget_t *self, sink_idle_t idle)
         return s + self->punctual_s[idle];
     for (int i = 0; i < SINK_IDLE_COUNT; i++)
         s -= self->punctual_s[i];
-    return s;
+    return fmax(s, 0);
 }
 
 double
