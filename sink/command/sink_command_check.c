@@ -21,6 +21,14 @@ s_not_checked(const char *path, crema_err_t err)
     return err == CREMA_EMAGIC ? "not a run file" : crema_err_text(err);
 }
 
+/* True for what can be a run file: opening a pipe would wait for a writer. */
+static bool
+s_is_file(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
 static bool
 s_is_live(const char *path)
 {
@@ -54,7 +62,9 @@ sink_command_check(int argc, char **argv)
             status = SINK_EXIT_FAILED;
             continue;
         }
-        crema_err_t err = sink_check_apart(argv[i], stdout, &findings);
+        crema_err_t err = CREMA_EMAGIC;
+        if (s_is_file(argv[i]))
+            err = sink_check_apart(argv[i], stdout, &findings);
         if (err == CREMA_OK && findings == 0) {
             printf("%s: sound\n", argv[i]);
             continue;

@@ -102,7 +102,7 @@ def _warn(path: pathlib.Path, finding: str) -> None:
 def _paths(values: Iterable[Any]) -> Iterable[pathlib.Path]:
     for value in values:
         if isinstance(value, pathlib.Path):
-            if value.suffix == ".h5" and value.is_file():
+            if value.suffix == ".h5" and os.path.isfile(value):  # noqa: PTH113, never raises
                 yield value
         elif isinstance(value, tuple):
             yield from _paths(value)

@@ -260,9 +260,9 @@ def check(files: tuple[str, ...], as_json: bool) -> None:
 
     sink, found = _program("crema-sink"), []
     for path in paths:
-        checked = subprocess.run([sink, "check", path], capture_output=True, text=True, check=False)
-        said = (checked.stdout + checked.stderr).strip()
-        found.append({"file": path, "sound": checked.returncode == 0, "said": said})
+        ran = subprocess.run([sink, "check", path], capture_output=True, check=False)
+        said = os.fsdecode(ran.stdout + ran.stderr).strip()
+        found.append({"file": path, "sound": ran.returncode == 0, "said": said})
     _say_json(found)
     sys.exit(0 if all(f["sound"] for f in found) else 1)
 

@@ -24,6 +24,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from ._files import newest_first
 from .reader import LIVE, RunFile
 from .reader import open as open_run
 from .report import percent, quantity, seconds
@@ -325,12 +326,12 @@ def newest_live(directory: str | os.PathLike | None = None) -> pathlib.Path:
         If there is none.
     """
     where = pathlib.Path(directory or os.environ.get("CREMA_RUNS") or ".").expanduser().absolute()
-    files = sorted(where.glob("*" + LIVE), key=lambda path: path.stat().st_mtime_ns)
+    files = newest_first(where.glob("*" + LIVE))
     if not files:
         raise FileNotFoundError(
             f"no run is in progress in {where}: there is no *{LIVE} file; say where it is, as an argument or in CREMA_RUNS"
         )
-    return files[-1]
+    return files[0]
 
 
 class Display:

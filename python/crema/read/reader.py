@@ -19,6 +19,7 @@ import numpy as np
 
 from ..hook._unix import local_path
 from . import _notes, _values
+from ._files import newest_first
 from .views import Views
 
 if TYPE_CHECKING:
@@ -82,11 +83,10 @@ def newest(directory: str | os.PathLike | None = None) -> pathlib.Path:
     where = local_path(directory or os.environ.get("CREMA_RUNS") or ".").expanduser().absolute()
     if not where.is_dir():
         raise FileNotFoundError(f"there is no directory {where}")
-    files = [path for path in where.glob("*.h5") if not path.name.endswith(LIVE)]
-    for path in sorted(files, key=lambda path: path.stat().st_mtime_ns, reverse=True):
-        if _is_run_file(path):
+    for path in newest_first(where.glob("*.h5")):
+        if not path.name.endswith(LIVE) and _is_run_file(path):
             return path
-    going_on = sorted(path.name for path in where.glob("*" + LIVE))
+    going_on = sorted(path.name for path in newest_first(where.glob("*" + LIVE)))
     if going_on:
         silent = silence(where / going_on[-1])
         raise FileNotFoundError(
@@ -136,8 +136,10 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
         self.path = local_path(path)
         if self.path.is_dir():
             raise RunFileError(f"{self.path} is a directory: crema runs {self.path} lists its runs")
-        if not self.path.is_file():
+        if not self.path.exists():
             raise FileNotFoundError(f"there is no file {self.path}")
+        if not self.path.is_file():  # opening a pipe would wait for a writer
+            raise RunFileError(f"{self.path} is not a regular file")
         self.file = _open_h5(self.path)
         try:
             self._check()

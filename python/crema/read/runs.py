@@ -56,7 +56,7 @@ def runs(directory: str | os.PathLike | None = None) -> pd.DataFrame:
     for path in sorted(where.glob("*.h5")):
         try:
             with open_run(path) as run:
-                row = {**_LEAST, **run.attributes, "file": path.name}
+                row = {**_LEAST, **run.attributes, "file": _shown(path.name)}
                 if not run.live:
                     for metric in run.rows("summary/workflow"):
                         row[metric.name] = metric.value
@@ -75,3 +75,8 @@ def runs(directory: str | os.PathLike | None = None) -> pd.DataFrame:
     frame = frame.sort_values("t_run_start").set_index("run_id")
     frame.attrs.update(units=units, directory=str(where))
     return frame
+
+
+def _shown(name: str) -> str:
+    """The name of a file; bytes that are not UTF-8, which a column of text cannot hold, as escapes."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")

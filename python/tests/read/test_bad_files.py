@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -55,6 +56,9 @@ BAD = {
     "tables.h5": ["has no ", "is missing", "damaged", "is over"],
     "x.live.h5": ["the live file of a run", "until its run has ended", "not sealed yet"],
     "empty.h5": ["no events", "nothing to replay", "is over"],
+    "pipe.h5": ["is not a regular file", "not a run file"],
+    "device.h5": ["is not a regular file", "not a run file"],
+    "loop.h5": ["there is no", "Too many levels"],
 }
 
 
@@ -86,6 +90,9 @@ def files(tmp_path_factory):
     (top / "header.h5").write_bytes(flipped(data, 3000, 97))
     (top / "text.h5").write_text("hello")
     (top / "nothing.h5").write_bytes(b"")
+    os.mkfifo(top / "pipe.h5")
+    (top / "device.h5").symlink_to("/dev/zero")
+    (top / "loop.h5").symlink_to("loop.h5")
     h5py.File(top / "foreign.h5", "w").close()
     with h5py.File(top / "good.h5") as good, h5py.File(top / "tables.h5", "w") as bare:
         bare.attrs.update(good.attrs)
@@ -143,6 +150,56 @@ def test_a_list_names_what_it_leaves_out(files):
     assert ran.stdout.startswith("3 runs")
     ran = CliRunner().invoke(main, ["runs", str(files / "runs")])
     assert (ran.exit_code, ran.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", [b"caf\xe9.h5", b"two\nlines.h5"])
+def test_a_file_may_have_any_name(files, tmp_path, name):
+    path = tmp_path / os.fsdecode(name)
+    shutil.copy(files / "good.h5", path)
+    for command, *options in (["runs"], ["show"], ["check", "--json"]):
+        where = tmp_path if command == "runs" else path
+        ran = CliRunner().invoke(main, [command, *options, str(where)])
+        assert (ran.exit_code, ran.stderr) == (0, ""), (command, ran.output)
+    assert len(crema.runs(tmp_path)) == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_file_in_a_directory_that_is_closed_to_the_user_is_said_in_a_line(files, closed, command):
+    arguments = [*COMMANDS[command], str(closed / "good.h5")]
+    if command == "diff":
+        arguments.append(arguments[-1])
+    code = "import os, sys; from crema.read.command import main; os.setuid(65534); main()"
+    ran = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 1
+    assert "Traceback" not in ran.stderr
+    said = ran.stdout if command == "check" else ran.stderr
+    assert "Permission denied" in said
+
+
+@pytest.fixture
+def closed(files, tmp_path):
+    """A directory with a run file that only its owner may enter."""
+    directory = tmp_path / "closed"
+    directory.mkdir(mode=0o700)
+    shutil.copy(files / "good.h5", directory)
+    return directory
+
+
+def test_the_newest_run_file_is_found_beside_links_that_lead_nowhere(files, tmp_path):
+    shutil.copy(files / "good.h5", tmp_path)
+    for name, target in (("gone.h5", "nowhere"), ("loop.h5", "loop.h5"), ("x.live.h5", "gone")):
+        (tmp_path / name).symlink_to(target)
+    os.mkfifo(tmp_path / "pipe.h5")
+    assert crema.newest(tmp_path).name == "good.h5"
+    ran = CliRunner().invoke(main, ["top", str(tmp_path)])
+    assert ran.exit_code == 1
+    assert "no run is in progress" in ran.stderr
+    (tmp_path / "good.h5").unlink()
+    with pytest.raises(FileNotFoundError, match="there is no run file"):
+        crema.newest(tmp_path)
 
 
 def test_the_command_itself_says_it_on_standard_error(files):
