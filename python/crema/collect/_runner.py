@@ -193,10 +193,6 @@ def _replace_all() -> None:
     factory = getattr(sys.modules.get("coffea.nanoevents"), "NanoEventsFactory", None)
     for name in ("from_root", "from_parquet"):
         replace(factory, name, _noting_events, _undo)
-    # apply_to_fileset, which other modules import by name, is covered through the functions it
-    # calls.
-    tools = sys.modules.get("coffea.dataset_tools.apply_processor")
-    replace(tools, "apply_to_dataset", _noting_lazy, _undo)
 
 
 def _with_checkpointer(original: Callable) -> Callable:
@@ -357,19 +353,13 @@ def _of_checkpointer(runner: Any) -> _Run | None:
 def _noting_events(original: Callable) -> Callable:
     def make(cls: Any, *args: Any, **kwargs: Any) -> Any:
         if not _in_coffea.get() and _attempts.current() is None:
-            _note("NanoEventsFactory")
+            # apply_to_fileset may be imported inside the block, so it is known as the caller.
+            caller = str(sys._getframe(1).f_globals.get("__name__"))
+            is_lazy = caller.startswith("coffea.dataset_tools")
+            _note("apply_to_fileset" if is_lazy else "NanoEventsFactory")
         return original(cls, *args, **kwargs)
 
     return make
-
-
-def _noting_lazy(original: Callable) -> Callable:
-    def apply(*args: Any, **kwargs: Any) -> Any:
-        _note("apply_to_fileset")
-        with _inside_coffea():
-            return original(*args, **kwargs)
-
-    return apply
 
 
 def _note(call: str) -> None:

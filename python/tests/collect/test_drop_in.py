@@ -238,13 +238,20 @@ def test_events_that_are_read_without_a_runner_are_noted(fileset, tmp_path):
     assert [(n["code"], n["subject"]) for n in mc.notes] == [("input_direct", "NanoEventsFactory")]
 
 
-def test_apply_to_fileset_is_noted(fileset, tmp_path):
+@pytest.mark.parametrize("inside", [False, True])
+def test_apply_to_fileset_is_noted(fileset, tmp_path, monkeypatch, inside):
+    """Wherever it was imported: before the block or inside it."""
     pytest.importorskip("dask_awkward")
     from coffea.dataset_tools import apply_to_fileset, preprocess
     from coffea.nanoevents import BaseSchema
 
     available, _ = preprocess(fileset, scheduler="synchronous")
+    if inside:
+        for name in [name for name in sys.modules if name.startswith("coffea.dataset_tools")]:
+            monkeypatch.delitem(sys.modules, name)
     with crema.MetricsCollector(output=tmp_path, quiet=True) as mc:
+        if inside:
+            from coffea.dataset_tools import apply_to_fileset
         apply_to_fileset(len, available, schemaclass=BaseSchema)
     assert [(n["code"], n["subject"]) for n in mc.notes] == [("input_direct", "apply_to_fileset")]
 
