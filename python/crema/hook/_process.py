@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import math
@@ -175,7 +176,8 @@ class _GarbageClock:
     def stop(self) -> None:
         self._users -= 1
         if self._users == 0:
-            gc.callbacks.remove(self._on_collection)
+            with contextlib.suppress(ValueError):  # somebody else removed it
+                gc.callbacks.remove(self._on_collection)
             self._ns.clear()
 
     def ns(self) -> int:

@@ -14,6 +14,7 @@ import spool_reader
 from coffea import processor
 from coffea.nanoevents import NanoAODSchema
 
+import crema
 from crema.hook import chunks
 from crema.hook.chunks import ChunkHook
 
@@ -92,3 +93,19 @@ def test_it_is_the_cpu_time_of_the_thread_that_collects(settings, only_when_aske
     assert rows.gc_s[0] == pytest.approx(measured_s[0], rel=0.05, abs=0.002)
     assert rows.gc_s[0] <= rows.cpu_s[0] < rows.wall_s[0] + rows.open_s[0] - 0.9 * SLEEP_S
     assert rows.gc_s[20] == 0 and rows.wall_s[20] > SLEEP_S
+
+
+def test_callbacks_that_the_analysis_removes_are_not_missed(tmp_path):
+    """As a library does that clears them all."""
+    before = list(gc.callbacks)
+
+    def clears(events):
+        gc.callbacks.clear()
+        return {"n": len(events)}
+
+    executor = processor.IterativeExecutor(status=False)
+    run = processor.Runner(executor, schema=hook_support.BaseSchema)
+    with crema.MetricsCollector(output=tmp_path, quiet=True) as mc:
+        run(hook_support.make_files(tmp_path, 1), clears, treename="Events")
+    gc.callbacks[:] = before
+    assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
