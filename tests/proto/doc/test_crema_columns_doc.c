@@ -95,7 +95,8 @@ test_a_line_of_text_for_every_column(void **state)
         for (size_t i = 0; i < crema_table((crema_table_id_t)t)->n_columns; i++)
             columns += crema_table((crema_table_id_t)t)->columns[i].size != 0;
     assert_int_equal(lines, columns);
-    s_has(text, "/chunks\twall_s\tf64\ts\tprocess(), wall time\n");
+    s_has(text,
+          "/chunks\twall_s\tf64\ts\tprocess(), wall time; if open_s is unknown: opening too\n");
 }
 
 static void
@@ -109,7 +110,8 @@ test_python_has_the_numbers_of_the_wire(void **state)
         "            (\"status\", \"enum\", \"ok,error,cancelled,lost,partial\"),\n",
         "            (\"attempt_ref\", \"i64\", \"\"),\n",
         "\nCOLUMNS = {\n",
-        "        (\"wall_s\", \"f64\", \"s\", \"process(), wall time\"),\n",
+        "        (\"wall_s\", \"f64\", \"s\", \"process(), wall time; if open_s is unknown: "
+        "opening too\"),\n",
         "\nDICTS = {\n    \"worker\": 0,\n    \"task_prefix\": 1,\n",
         "\nSIDES = (\"unattributed\", \"processor\", ",
         "    \"BATCH\": 3,\n",
