@@ -113,7 +113,7 @@ s_concerns_us(const agent_delivery_t *self, const crema_msg_t *msg)
 {
     return msg->type != CREMA_MSG_FENCE || msg->fence.reason != CREMA_FENCE_DISMISSED ||
            (!crema_id_is_zero(&self->config.run_id) &&
-            crema_id_equal(&self->config.run_id, &msg->fence.run_id));
+            crema_id_equal(&self->config.run_id, crema_id_of(msg->fence.run_id)));
 }
 
 static void
@@ -179,15 +179,15 @@ s_read_and_send(agent_delivery_t *self, const crema_session_action_t *action, si
     uint64_t last;
     crema_msg_t msg = {.type = CREMA_MSG_DATA,
                        .session = action->session,
-                       .data = {.stream_id = action->stream_id,
-                                .run_id = action->run_id,
+                       .data = {.stream_id = crema_id_field(&action->stream_id),
+                                .run_id = crema_id_field(&action->run_id),
                                 .first_seq = action->first_seq,
                                 .hi = stream->hi,
                                 .flags = stream->closed ? CREMA_STREAM_FLAG_CLOSED : 0,
-                                .frames = self->frames}};
+                                .frames.data = self->frames}};
     crema_err_t err =
         crema_spool_read(self->spool, &action->stream_id, action->first_seq, self->frames, room,
-                         &msg.data.frames_bytes, &msg.data.n, &last);
+                         &msg.data.frames.len, &msg.data.n, &last);
     if (err != CREMA_OK)
         return err;
     if (msg.data.n == 0)
@@ -195,8 +195,8 @@ s_read_and_send(agent_delivery_t *self, const crema_session_action_t *action, si
     err = s_pass_on(self, &msg);
     if (err != CREMA_OK)
         return err;
-    agent_sampler_note_sent(self->sampler, msg.data.n, msg.data.frames_bytes);
-    *ret_bytes = msg.data.frames_bytes;
+    agent_sampler_note_sent(self->sampler, msg.data.n, msg.data.frames.len);
+    *ret_bytes = msg.data.frames.len;
     *ret_numbers = last - action->first_seq + 1;
     return CREMA_OK;
 }

@@ -51,19 +51,18 @@ static void
 s_report_faults(agent_inventory_t *self)
 {
     crema_spool_fault_t faults[CREMA_WIRE_FAULTS_MAX - 1];
-    crema_reason_t rows[CREMA_WIRE_FAULTS_MAX];
+    Crema__Reason rows[CREMA_WIRE_FAULTS_MAX];
     const size_t room = CREMA_WIRE_FAULTS_MAX - 1;
     size_t all = crema_spool_faults(self->spool, faults, room);
     size_t n = all < room ? all : room;
     for (size_t i = 0; i < n; i++) {
         bool is_file = faults[i].file[0] != '\0';
-        rows[i] = (crema_reason_t){.code = is_file ? CREMA_FAULT_FILE : CREMA_FAULT_SPOOL,
-                                   .subject = faults[i].file,
-                                   .text = s_cause(faults[i].why)};
+        rows[i] = crema_reason(is_file ? CREMA_FAULT_FILE : CREMA_FAULT_SPOOL, faults[i].file,
+                               s_cause(faults[i].why), 0);
     }
     if (all > n)
-        rows[n] = (crema_reason_t){CREMA_FAULT_MORE, "", "", all - n};
-    crema_session_on_faults(self->session, &(crema_faults_t){n + (all > n), rows});
+        rows[n] = crema_reason(CREMA_FAULT_MORE, "", "", all - n);
+    crema_session_on_faults(self->session, n + (all > n), rows);
     if (n == 0 && self->warned_faults > 0)
         crema_log_info("readable_again", CREMA_INT("count", self->warned_faults));
     if (n > 0 && all != self->warned_faults)

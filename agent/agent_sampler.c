@@ -213,7 +213,7 @@ s_begin_run(agent_sampler_t *self, const crema_id_t *run_id, uint32_t owner)
 }
 
 static void
-s_write_name(run_t *run, worker_t *worker, const crema_stream_info_t *info)
+s_write_name(run_t *run, worker_t *worker, const Crema__StreamInfo *info)
 {
     if (agent_stream_name_worker(run->writer, run->names, info) == CREMA_OK)
         worker->dict_id = run->names++;

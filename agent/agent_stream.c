@@ -34,25 +34,24 @@ agent_stream_open(const agent_sampler_config_t *config, const char *boot_id,
              (long long)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE));
     snprintf(sample, sizeof sample, "%g", config->sample_interval_s);
     snprintf(heartbeat, sizeof heartbeat, "%g", config->heartbeat_interval_s);
-    const char *const keys[] = {"agent_version",       "kernel",        "machine",
-                                "host_cpus",           "host_memory_b", "sample_interval_s",
-                                "heartbeat_interval_s"};
-    const char *const values[] = {config->version, machine.release, machine.machine, cpus,
-                                  memory,          sample,          heartbeat};
-    crema_stream_info_t info = {
-        .run_id = *run_id,
-        .agent_id = config->agent_id,
+    char *keys[] = {"agent_version",       "kernel",        "machine",
+                    "host_cpus",           "host_memory_b", "sample_interval_s",
+                    "heartbeat_interval_s"};
+    char *values[] = {
+        (char *)config->version, machine.release, machine.machine, cpus, memory, sample, heartbeat};
+    const Crema__StreamInfo info = {
+        .run_id = crema_id_field(run_id),
+        .agent_id = crema_id_field(&config->agent_id),
         .kind = CREMA_STREAM_AGENT,
-        .host = config->host,
+        .host = (char *)config->host,
         .pid = (int32_t)getpid(),
-        .worker_uuid = "",
-        .worker_name = "",
         .memory_limit_b = -1,
         .t_real_ns = crema_clock_real_ns(),
         .t_mono_ns = crema_clock_mono_ns(),
-        .boot_id = boot_id,
-        .n_attributes = sizeof keys / sizeof *keys,
+        .boot_id = (char *)boot_id,
+        .n_attribute_keys = sizeof keys / sizeof *keys,
         .attribute_keys = keys,
+        .n_attribute_values = sizeof values / sizeof *values,
         .attribute_values = values,
     };
     crema_id_t stream_id = crema_random_id();
@@ -61,9 +60,10 @@ agent_stream_open(const agent_sampler_config_t *config, const char *boot_id,
 
 crema_err_t
 agent_stream_name_worker(crema_spool_writer_t *writer, uint32_t number,
-                         const crema_stream_info_t *info)
+                         const Crema__StreamInfo *info)
 {
-    crema_dict_entry_t entry = {
+    Crema__DictEntry entry = {
+        .base = PROTOBUF_C_MESSAGE_INIT(&crema__dict_entry__descriptor),
         .kind = CREMA_DICT_WORKER,
         .id = number,
         .text = info->worker_name,
@@ -75,7 +75,9 @@ agent_stream_name_worker(crema_spool_writer_t *writer, uint32_t number,
         .size_b = -1,
         .n_entries = -1,
     };
-    crema_record_t record = {.type = CREMA_RECORD_DICT, .dict = {.n = 1, .entries = &entry}};
+    Crema__DictEntry *entries[] = {&entry};
+    crema_record_t record = {.type = CREMA_RECORD_DICT,
+                             .dict = {.n_entries = 1, .entries = entries}};
     return crema_spool_writer_append(writer, &record, crema_clock_mono_ns());
 }
 
@@ -126,15 +128,17 @@ agent_stream_write_limit(crema_spool_writer_t *writer, crema_limit_id_t id, uint
 {
     char metric[64];
     snprintf(metric, sizeof metric, "%s%s", CREMA_LIMIT_METRIC, crema_limit(id)->name);
-    crema_dict_entry_t entries[] = {
-        {.kind = CREMA_DICT_UNIT, .text = "count"},
-        {.kind = CREMA_DICT_METRIC, .id = (uint32_t)id, .text = metric},
-    };
-    for (size_t i = 0; i < 2; i++) {
-        entries[i].uuid = entries[i].host = "";
-        entries[i].memory_limit_b = entries[i].size_b = entries[i].n_entries = -1;
-    }
-    const crema_record_t record = {.type = CREMA_RECORD_DICT, .dict = {.n = 2, .entries = entries}};
+    Crema__DictEntry unit = CREMA__DICT_ENTRY__INIT, name = CREMA__DICT_ENTRY__INIT;
+    unit.kind = CREMA_DICT_UNIT;
+    unit.text = "count";
+    name.kind = CREMA_DICT_METRIC;
+    name.id = (uint32_t)id;
+    name.text = metric;
+    Crema__DictEntry *entries[] = {&unit, &name};
+    for (size_t i = 0; i < 2; i++)
+        entries[i]->memory_limit_b = entries[i]->size_b = entries[i]->n_entries = -1;
+    const crema_record_t record = {.type = CREMA_RECORD_DICT,
+                                   .dict = {.n_entries = 2, .entries = entries}};
     crema_err_t err = crema_spool_writer_append(writer, &record, mono_ns);
     crema_custom_row_t row;
     crema_row_clear(crema_table(CREMA_TABLE_CUSTOM), (uint8_t *)&row);

@@ -18,7 +18,7 @@ CREMA_MUST_CHECK crema_err_t agent_stream_open(const agent_sampler_config_t *con
 
 /* Names the worker whose stream begins with `info`. */
 CREMA_MUST_CHECK crema_err_t agent_stream_name_worker(crema_spool_writer_t *writer, uint32_t number,
-                                                      const crema_stream_info_t *info);
+                                                      const Crema__StreamInfo *info);
 
 #define AGENT_STREAM_ROWS_MAX 256 /* of one record; far below what a record may hold */
 

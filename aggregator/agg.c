@@ -37,7 +37,7 @@ static void
 s_tap_runs(agg_t *self)
 {
     size_t cursor = 0;
-    crema_run_state_t state;
+    Crema__RunState state;
     const agg_rollup_t *rollup;
     while ((rollup = agg_core_next_split(self->core, &cursor, &state)))
         agg_tap_run(self->tap, &state, rollup, crema_clock_real_ns());

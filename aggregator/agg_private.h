@@ -47,7 +47,7 @@ struct agg {
 void agg_send(agg_t *self, const agg_action_t *action);
 /* Admits the key of a run's own agents. */
 void agg_lend(agg_t *self, const crema_id_t *run_id, const crema_id_t *owner,
-              const uint8_t key[CREMA_WIRE_KEY_BYTES]);
+              ProtobufCBinaryData key);
 /* Carries out all pending actions. */
 void agg_act(agg_t *self);
 

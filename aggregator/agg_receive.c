@@ -88,20 +88,20 @@ s_on_parts(agg_t *self, zmq_msg_t *id, zmq_msg_t *body)
         agg_core_on_peer(self->core, peer, from, &msg, mono_ns, real_ns);
         bool taken = agg_core_took_run(self->core); /* a refused message changes nothing */
         if (msg.type == CREMA_MSG_RUN_OPEN && taken)
-            s_count_run(self, &msg.run.run_id);
-        if (msg.type == CREMA_MSG_RUN_QUERY && taken && crema_wire_is_key(msg.query_key))
-            agg_lend(self, &msg.query, &from->key, msg.query_key);
+            s_count_run(self, crema_id_of(msg.run_id));
+        if (msg.type == CREMA_MSG_RUN_QUERY && taken && msg.run_query.agent_key.len > 0)
+            agg_lend(self, crema_id_of(msg.run_id), &from->key, msg.run_query.agent_key);
     }
     agg_act(self);
 }
 
 /* The sink reports the owner of a run that an earlier aggregator opened. */
 static void
-s_on_known_run(agg_t *self, const crema_run_msg_t *run)
+s_on_known_run(agg_t *self, const Crema__RunOpen *run)
 {
-    if (crema_wire_is_key(run->agent_key) &&
-        crema_keyring_knows(crema_server_ring(self->server), &run->owner))
-        agg_lend(self, &run->run_id, &run->owner, run->agent_key);
+    const crema_id_t *owner = crema_id_of(run->owner);
+    if (run->agent_key.len > 0 && crema_keyring_knows(crema_server_ring(self->server), owner))
+        agg_lend(self, crema_id_of(run->run_id), owner, run->agent_key);
 }
 
 /* Where there was no run before, patience with unknown keys would only hold new agents up: a
@@ -168,11 +168,11 @@ agg_take_from_sink(agg_t *self)
         if (msg.type == CREMA_MSG_FENCE)
             crema_log_error("refused_by_sink", CREMA_INT("reason", msg.fence.reason));
         if (msg.type == CREMA_MSG_RUN_OPEN)
-            s_on_known_run(self, &msg.run);
+            s_on_known_run(self, &msg.run_open);
         agg_core_on_sink(self->core, &msg, crema_clock_mono_ns(), crema_clock_real_ns());
         if (msg.type == CREMA_MSG_RUN_OPEN &&
-            !crema_keyring_knows(crema_server_ring(self->server), &msg.run.owner))
-            agg_core_on_revoked(self->core, &msg.run.owner, crema_clock_mono_ns(),
+            !crema_keyring_knows(crema_server_ring(self->server), crema_id_of(msg.run_open.owner)))
+            agg_core_on_revoked(self->core, crema_id_of(msg.run_open.owner), crema_clock_mono_ns(),
                                 crema_clock_real_ns());
         s_end_patience_if_first(self);
         agg_act(self);

@@ -67,18 +67,19 @@ s_send_seal(agg_t *self, const agg_action_t *action)
                                .shared = self->counts.runs > 1};
     crema_cost_attributes_t words;
     crema_msg_t msg = *action->msg;
-    size_t n = msg.run.n_attributes;
-    const char **keys = calloc(2 * (n + CREMA_COST_ATTRIBUTES), sizeof *keys);
-    const char **values = keys + n + CREMA_COST_ATTRIBUTES;
+    Crema__RunSeal *seal = &msg.run_seal;
+    size_t n = seal->n_keys;
+    char **keys = calloc(2 * (n + CREMA_COST_ATTRIBUTES), sizeof *keys);
+    char **values = keys + n + CREMA_COST_ATTRIBUTES;
     crema_cost_describe(&cost, "aggregator", &words);
     for (size_t i = 0; keys && i < n + CREMA_COST_ATTRIBUTES; i++) {
-        keys[i] = i < n ? msg.run.keys[i] : words.keys[i - n];
-        values[i] = i < n ? msg.run.values[i] : words.values[i - n];
+        keys[i] = i < n ? seal->keys[i] : words.keys[i - n];
+        values[i] = i < n ? seal->values[i] : words.values[i - n];
     }
     if (keys) {
-        msg.run.n_attributes = n + CREMA_COST_ATTRIBUTES;
-        msg.run.keys = keys;
-        msg.run.values = values;
+        seal->n_keys = seal->n_values = n + CREMA_COST_ATTRIBUTES;
+        seal->keys = keys;
+        seal->values = values;
     }
     agg_action_t copy = *action;
     copy.msg = &msg;
@@ -142,10 +143,9 @@ s_on_event(agg_t *self, const agg_action_t *action)
 /* ---- carrying out actions */
 
 void
-agg_lend(agg_t *self, const crema_id_t *run_id, const crema_id_t *owner,
-         const uint8_t key[CREMA_WIRE_KEY_BYTES])
+agg_lend(agg_t *self, const crema_id_t *run_id, const crema_id_t *owner, ProtobufCBinaryData key)
 {
-    crema_err_t err = crema_keyring_lend(crema_server_ring(self->server), run_id, owner, key);
+    crema_err_t err = crema_keyring_lend(crema_server_ring(self->server), run_id, owner, key.data);
     if (err != CREMA_OK)
         crema_log_warn("agent_key_refused", CREMA_ID("run", run_id),
                        CREMA_TEXT("why", crema_err_text(err)));
@@ -161,8 +161,8 @@ agg_act(agg_t *self)
             continue;
         }
         if (action.type == AGG_LEND) {
-            const crema_run_msg_t *run = &action.msg->run;
-            agg_lend(self, &run->run_id, &run->owner, run->agent_key);
+            const Crema__RunOpen *run = &action.msg->run_open;
+            agg_lend(self, crema_id_of(run->run_id), crema_id_of(run->owner), run->agent_key);
             continue;
         }
         if (action.type == AGG_TO_SINK && action.msg->type == CREMA_MSG_RUN_SEAL) {
@@ -170,8 +170,8 @@ agg_act(agg_t *self)
             continue;
         }
         if (action.type == AGG_TO_SINK && action.msg->type == CREMA_MSG_PUT) {
-            self->counts.put_bytes += action.msg->data.frames_bytes;
-            self->counts.put_records += action.msg->data.n;
+            self->counts.put_bytes += action.msg->put.frames.len;
+            self->counts.put_records += action.msg->put.n;
         }
         agg_send(self, &action);
     }

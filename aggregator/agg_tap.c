@@ -125,13 +125,13 @@ s_phase_name(crema_run_phase_t phase)
 }
 
 void
-agg_tap_run(agg_tap_t *self, const crema_run_state_t *state, const agg_rollup_t *rollup,
+agg_tap_run(agg_tap_t *self, const Crema__RunState *state, const agg_rollup_t *rollup,
             int64_t real_ns)
 {
     crema_json_t json = s_begin(self, "run");
     crema_json_int(&json, "n", ++self->n_runs);
     crema_json_int(&json, "t_ns", real_ns);
-    s_add_id(&json, "run", &state->run_id);
+    s_add_id(&json, "run", crema_id_of(state->run_id));
     crema_json_text(&json, "phase", s_phase_name(state->phase));
     crema_json_int(&json, "agents", state->agents);
     crema_json_int(&json, "streams", state->streams);

@@ -32,7 +32,7 @@ void agg_tap_on_readable(agg_tap_t *self);
 void agg_tap_event(agg_tap_t *self, const agg_action_t *action, int64_t real_ns);
 
 /* {"n":1,"t_ns":…,"run":"…","phase":"open","agents":2,"streams":5,…,"seconds":{"processor":1.5,…}}; `rollup` may be NULL. */
-void agg_tap_run(agg_tap_t *self, const crema_run_state_t *state, const agg_rollup_t *rollup,
+void agg_tap_run(agg_tap_t *self, const Crema__RunState *state, const agg_rollup_t *rollup,
                  int64_t real_ns);
 
 #endif

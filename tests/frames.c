@@ -2,6 +2,7 @@
 
 #include "frames.h"
 
+#include "bodies.h"
 #include "must.h"
 
 #include <fcntl.h>
@@ -36,9 +37,10 @@ frames_add_dicts(frames_t *self, uint64_t first, uint64_t last)
     for (uint64_t seq = first; seq <= last; seq++) {
         char text[32];
         snprintf(text, sizeof text, "name-%llu", (unsigned long long)seq);
-        crema_dict_entry_t entry = {
+        Crema__DictEntry entry = {
             .kind = CREMA_DICT_ACTIVITY, .id = (uint32_t)seq, .text = text, .uuid = "", .host = ""};
-        crema_record_t record = {.type = CREMA_RECORD_DICT, .dict = {1, &entry}};
+        crema_record_t record = {.type = CREMA_RECORD_DICT,
+                                 .dict = {.n_entries = 1, .entries = body_entries(1, &entry)}};
         frames_add(self, &record, seq);
     }
 }
@@ -60,17 +62,16 @@ frames_add_end(frames_t *self, uint64_t seq)
     frames_add(self, &record, seq);
 }
 
-crema_data_t
+Crema__Put
 frames_put(const frames_t *self, uint8_t stream, uint8_t run, uint64_t first_seq)
 {
-    return (crema_data_t){
-        .stream_id = frames_id(stream),
-        .run_id = frames_id(run),
-        .agent_id = frames_id(0xaa),
+    return (Crema__Put){
+        .stream_id = body_id(frames_id(stream)),
+        .run_id = body_id(frames_id(run)),
+        .agent_id = body_id(frames_id(0xaa)),
         .first_seq = first_seq,
         .n = self->n,
-        .frames = self->bytes,
-        .frames_bytes = self->size,
+        .frames = {self->size, (uint8_t *)self->bytes},
     };
 }
 

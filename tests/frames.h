@@ -25,7 +25,7 @@ void frames_add_loss(frames_t *self, uint64_t first, uint64_t last);
 void frames_add_end(frames_t *self, uint64_t seq);
 
 /* A PUT of all of them. */
-crema_data_t frames_put(const frames_t *self, uint8_t stream, uint8_t run, uint64_t first_seq);
+Crema__Put frames_put(const frames_t *self, uint8_t stream, uint8_t run, uint64_t first_seq);
 
 /* Sixteen times the same byte. */
 crema_id_t frames_id(uint8_t byte);

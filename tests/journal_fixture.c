@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bodies.h"
 #include "crema_error.h"
 #include "crema_frame.h"
 #include "journal_sync.h"
@@ -132,39 +133,51 @@ void
 fixture_open(fixture_t *self, int64_t t_start_ns, const char *const *keys,
              const char *const *values, const char *prefix)
 {
-    crema_run_msg_t msg = {.run_id = self->run_id, .t_start_ns = t_start_ns};
-    msg.keys = keys;
-    msg.values = values;
-    while (keys && keys[msg.n_attributes])
-        msg.n_attributes++;
-    msg.processor_prefixes = &prefix;
-    msg.n_prefixes = prefix != NULL;
-    s_must(sink_journal_run(self->journal, CREMA_MSG_RUN_OPEN, &msg, t_start_ns), "open");
+    char *prefixes[] = {(char *)prefix};
+    size_t n = 0;
+    while (keys && keys[n])
+        n++;
+    const crema_msg_t msg = {.type = CREMA_MSG_RUN_OPEN,
+                             .run_open = {.run_id = body_id(self->run_id),
+                                          .t_start_ns = t_start_ns,
+                                          .n_keys = n,
+                                          .keys = (char **)keys,
+                                          .n_values = n,
+                                          .values = (char **)values,
+                                          .n_processor_prefixes = prefix != NULL,
+                                          .processor_prefixes = prefixes}};
+    s_must(sink_journal_run(self->journal, &msg, t_start_ns), "open");
 }
 
 void
-fixture_seal(fixture_t *self, int64_t t_end_ns, const crema_reason_t *reasons, size_t n)
+fixture_seal(fixture_t *self, int64_t t_end_ns, Crema__Reason *reasons, size_t n)
 {
-    crema_run_msg_t msg = {.run_id = self->run_id,
-                           .t_end_ns = t_end_ns,
-                           .t_verdict_ns = t_end_ns,
-                           .n_reasons = n,
-                           .reasons = reasons};
-    s_must(sink_journal_run(self->journal, CREMA_MSG_RUN_SEAL, &msg, t_end_ns), "seal");
+    const crema_msg_t msg = {.type = CREMA_MSG_RUN_SEAL,
+                             .run_seal = {.run_id = body_id(self->run_id),
+                                          .t_end_ns = t_end_ns,
+                                          .t_verdict_ns = t_end_ns,
+                                          .n_reasons = n,
+                                          .reasons = body_reasons(n, reasons)}};
+    s_must(sink_journal_run(self->journal, &msg, t_end_ns), "seal");
 }
 
 void
 fixture_run_end(fixture_t *self, int64_t t_end_ns, uint32_t parts)
 {
-    crema_run_msg_t msg = {.run_id = self->run_id, .t_end_ns = t_end_ns, .writer_parts = parts};
-    s_must(sink_journal_run(self->journal, CREMA_MSG_RUN_END, &msg, t_end_ns), "end");
+    const crema_msg_t msg = {
+        .type = CREMA_MSG_RUN_END,
+        .run_end = {.run_id = body_id(self->run_id), .t_end_ns = t_end_ns, .writer_parts = parts}};
+    s_must(sink_journal_run(self->journal, &msg, t_end_ns), "end");
 }
 
 void
-fixture_writers(fixture_t *self, uint32_t part, uint32_t parts, const crema_writer_t *writers,
-                size_t n)
+fixture_writers(fixture_t *self, uint32_t part, uint32_t parts, Crema__Writer *writers, size_t n)
 {
-    crema_writers_msg_t msg = {self->run_id, part, parts, n, writers, {{0}}};
+    const Crema__RunWriters msg = {.run_id = body_id(self->run_id),
+                                   .part = part,
+                                   .parts = parts,
+                                   .n_writers = n,
+                                   .writers = body_writers(n, writers)};
     s_must(sink_journal_writers(self->journal, &msg, FIXTURE_T0), "writers");
 }
 
@@ -172,12 +185,12 @@ void
 fixture_clock(fixture_t *self, uint8_t agent, int64_t t_ns, int64_t offset_ns,
               int64_t uncertainty_ns)
 {
-    crema_clock_sample_t sample = {.run_id = self->run_id,
-                                   .agent_id = s_id(0xa9, agent),
-                                   .t_ns = t_ns,
-                                   .offset_ns = offset_ns,
-                                   .uncertainty_ns = uncertainty_ns,
-                                   .rtt_ns = 2 * uncertainty_ns};
+    Crema__ClockSample sample = {.run_id = body_id(self->run_id),
+                                 .agent_id = body_id(s_id(0xa9, agent)),
+                                 .t_ns = t_ns,
+                                 .offset_ns = offset_ns,
+                                 .uncertainty_ns = uncertainty_ns,
+                                 .rtt_ns = 2 * uncertainty_ns};
     s_must(sink_journal_clock(self->journal, &sample, t_ns), "clock");
 }
 
@@ -226,7 +239,7 @@ fixture_stream_id(uint32_t number)
     return id;
 }
 
-static const char *
+static char *
 s_uuid_of(const char *name, char uuid[192])
 {
     snprintf(uuid, 192, "uuid-%s", name);
@@ -244,8 +257,8 @@ fixture_stream_t *
 fixture_process(fixture_t *self, uint32_t number, uint8_t agent, crema_stream_kind_t kind,
                 const char *name, uint32_t nthreads, int64_t t_real_ns, int64_t t_process_ns)
 {
-    static const char *const keys[] = {"python_version", "coffea_version"};
-    static const char *const values[] = {"3.11.9", "2026.9.0"};
+    static char *keys[] = {"python_version", "coffea_version"};
+    static char *values[] = {"3.11.9", "2026.9.0"};
     fixture_stream_t *stream = calloc(1, sizeof *stream);
     char uuid[192];
     stream->fixture = self;
@@ -257,25 +270,26 @@ fixture_process(fixture_t *self, uint32_t number, uint8_t agent, crema_stream_ki
     self->streams = s_grown(self->streams, self->n_streams, sizeof(fixture_stream_t *));
     self->streams[self->n_streams++] = stream;
     crema_record_t record = {.type = CREMA_RECORD_STREAM};
-    record.stream = (crema_stream_info_t){
-        .run_id = self->run_id,
+    record.stream = (Crema__StreamInfo){
+        .run_id = body_id(self->run_id),
         .kind = kind,
         .host = "node1",
         .pid = 1000 + (int32_t)number,
         .worker_uuid = kind == CREMA_STREAM_WORKER ? s_uuid_of(name, uuid) : "",
-        .worker_name = kind == CREMA_STREAM_WORKER ? name : "",
+        .worker_name = kind == CREMA_STREAM_WORKER ? (char *)name : "",
         .nthreads = nthreads,
         .memory_limit_b = kind == CREMA_STREAM_WORKER ? 4000000000 : -1,
         .t_real_ns = t_real_ns,
         .t_mono_ns = stream->t_mono_ns,
         .boot_id = "boot",
         .t_process_ns = t_process_ns,
-        .n_attributes = 2,
+        .n_attribute_keys = 2,
         .attribute_keys = keys,
+        .n_attribute_values = 2,
         .attribute_values = values,
     };
     if (kind == CREMA_STREAM_AGENT)
-        record.stream.agent_id = stream->agent;
+        record.stream.agent_id = body_id(stream->agent);
     s_write(stream, &record, 1, t_real_ns);
     return stream;
 }
@@ -290,7 +304,7 @@ s_find_name(const fixture_stream_t *stream, crema_dict_t kind, const char *text)
 }
 
 static int64_t
-s_name(fixture_stream_t *stream, crema_dict_entry_t *entry)
+s_name(fixture_stream_t *stream, Crema__DictEntry *entry)
 {
     int64_t id = s_find_name(stream, entry->kind, entry->text);
     if (id >= 0)
@@ -299,8 +313,8 @@ s_name(fixture_stream_t *stream, crema_dict_entry_t *entry)
     id = stream->next_id[entry->kind]++;
     entry->id = (uint32_t)id;
     crema_record_t record = {.type = CREMA_RECORD_DICT};
-    record.dict.n = 1;
-    record.dict.entries = entry;
+    record.dict.n_entries = 1;
+    record.dict.entries = body_entries(1, entry);
     s_write(stream, &record, stream->next_seq, stream->t_real_ns);
     stream->names[stream->n_names].kind = entry->kind;
     stream->names[stream->n_names].id = id;
@@ -314,29 +328,29 @@ fixture_name(fixture_stream_t *stream, crema_dict_t kind, const char *text)
 {
     char uuid[192];
     bool has_uuid = kind == CREMA_DICT_WORKER || kind == CREMA_DICT_SPAN;
-    crema_dict_entry_t entry = {.kind = kind,
-                                .text = text,
-                                .uuid = has_uuid ? s_uuid_of(text, uuid) : "",
-                                .host = "",
-                                .memory_limit_b = -1,
-                                .size_b = -1,
-                                .n_entries = -1};
+    Crema__DictEntry entry = {.kind = kind,
+                              .text = (char *)text,
+                              .uuid = has_uuid ? s_uuid_of(text, uuid) : "",
+                              .host = "",
+                              .memory_limit_b = -1,
+                              .size_b = -1,
+                              .n_entries = -1};
     return s_name(stream, &entry);
 }
 
 int64_t
 fixture_file(fixture_stream_t *stream, const char *name, const char *uuid, int64_t dataset)
 {
-    crema_dict_entry_t entry = {.kind = CREMA_DICT_FILE,
-                                .text = name,
-                                .uuid = uuid,
-                                .host = "",
-                                .memory_limit_b = -1,
-                                .parent = (uint32_t)dataset,
-                                .size_b = 9000000,
-                                .n_entries = 100000,
-                                .tree_b = 8000000,
-                                .n_branches = 150};
+    Crema__DictEntry entry = {.kind = CREMA_DICT_FILE,
+                              .text = (char *)name,
+                              .uuid = (char *)uuid,
+                              .host = "",
+                              .memory_limit_b = -1,
+                              .parent = (uint32_t)dataset,
+                              .size_b = 9000000,
+                              .n_entries = 100000,
+                              .tree_b = 8000000,
+                              .n_branches = 150};
     return s_name(stream, &entry);
 }
 
@@ -424,7 +438,7 @@ fixture_end(fixture_stream_t *stream, crema_end_reason_t reason, int64_t t_real_
             uint64_t torn_bytes, uint64_t dropped)
 {
     crema_record_t record = {.type = CREMA_RECORD_END};
-    record.end = (crema_end_t){reason, torn_bytes, dropped};
+    record.end = (Crema__End){.reason = reason, .torn_bytes = torn_bytes, .dropped = dropped};
     s_write(stream, &record, stream->next_seq, t_real_ns);
 }
 
@@ -432,10 +446,10 @@ void
 fixture_lose(fixture_stream_t *stream, uint64_t n, crema_loss_reason_t reason, int64_t t_real_ns)
 {
     crema_record_t record = {.type = CREMA_RECORD_LOSS};
-    record.loss = (crema_loss_t){.first = stream->next_seq,
-                                 .last = stream->next_seq + n - 1,
-                                 .reason = reason,
-                                 .t_real_ns = t_real_ns};
+    record.loss = (Crema__Loss){.first = stream->next_seq,
+                                .last = stream->next_seq + n - 1,
+                                .reason = reason,
+                                .t_real_ns = t_real_ns};
     s_write(stream, &record, record.loss.last, t_real_ns);
 }
 

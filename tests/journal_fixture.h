@@ -27,11 +27,11 @@ crema_id_t fixture_run_id(const fixture_t *self);
 /* What the collector and the aggregator say; `keys` and `values` end with NULL, `prefix` may be NULL. */
 void fixture_open(fixture_t *self, int64_t t_start_ns, const char *const *keys,
                   const char *const *values, const char *prefix);
-void fixture_seal(fixture_t *self, int64_t t_end_ns, const crema_reason_t *reasons, size_t n);
+void fixture_seal(fixture_t *self, int64_t t_end_ns, Crema__Reason *reasons, size_t n);
 /* The collector's announcement of the end; the list of writers has `parts` parts. */
 void fixture_run_end(fixture_t *self, int64_t t_end_ns, uint32_t parts);
 /* A part of the list of writers. */
-void fixture_writers(fixture_t *self, uint32_t part, uint32_t parts, const crema_writer_t *writers,
+void fixture_writers(fixture_t *self, uint32_t part, uint32_t parts, Crema__Writer *writers,
                      size_t n);
 void fixture_clock(fixture_t *self, uint8_t agent, int64_t t_ns, int64_t offset_ns,
                    int64_t uncertainty_ns);

@@ -6,13 +6,12 @@ Rules, by the names they are reported under:
 program  no folder includes a header of another program, and proto/ includes no program's
 pure     a module whose header's first comment says "Pure:" reaches no socket, clock, disk or log, not even through
          another header
-codec    only proto/wire/crema_wire*.c and crema_record.c include what protobuf-c generates, and
-         crema_wire_private.h
+codec    only proto/wire/crema_body.h includes what protobuf-c generates, and only sources of proto/wire/ pack and unpack it
 hdf5     only sink/file/sink_h5*.c, and the tests, include HDF5
 http     only proto/scrape/crema_scrape.c includes libmicrohttpd
 room     a folder inside a part includes only the folders that ROOMS names, so that the arrows run one way
 circle   the sources of the product use each other's functions one way: a reader of one needs only those below it
-header   no header shows a type of ZeroMQ, CZMQ, protobuf-c, HDF5 or libmicrohttpd, but for crema_wire_private.h
+header   no header shows a type of ZeroMQ, CZMQ, HDF5 or libmicrohttpd
 size     a source of the product, C or Python, has at most 500 lines, and a folder at most 30 of them; headers aside
 
 usage: layers.py [ROOT]   prints one line for each broken rule; exit status 1 if there is any
@@ -37,7 +36,8 @@ COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 FIRST_COMMENT = re.compile(r"\A\s*/\*(.*?)\*/", re.DOTALL)
 
 ZMQ = re.compile(r"(czmq|zmq|zmq_utils|zsock|zloop)\.h")
-CODEC = re.compile(r".*\.pb-c\.h|protobuf-c/.*|crema_wire_private\.h")
+CODEC = re.compile(r".*\.pb-c\.h|protobuf-c/.*")
+PACKING = re.compile(r"\bprotobuf_c_message_(?:un)?pack\w*|\bcrema__\w+__(?:un)?pack\w*")
 HDF5 = re.compile(r"(hdf5|hdf5_hl|H5\w*)\.h")
 HTTP = re.compile(r"microhttpd\.h")
 SYSTEM = re.compile(
@@ -46,9 +46,10 @@ SYSTEM = re.compile(
 )
 OWN = re.compile(r"(.*/)?crema_(clock|link|log|option|random|spool)\.h")
 
-LIBRARIES = (ZMQ, CODEC, HDF5, HTTP)
+LIBRARIES = (ZMQ, HDF5, HTTP)
 IMPURE = (*LIBRARIES, SYSTEM, OWN)
-MAY_USE_CODEC = re.compile(r"proto/wire/(crema_(wire(_\w+)?|record)\.c|crema_wire_private\.h)")
+MAY_INCLUDE_CODEC = "proto/wire/crema_body.h"
+MAY_PACK = "proto/wire"
 MAY_USE_HTTP = "proto/scrape/crema_scrape.c"
 MAY_USE_HDF5 = re.compile(r"sink/file/sink_h5\w*\.c|tests/.*\.c")
 
@@ -185,15 +186,18 @@ def broken(tree):
                 yield "program", f"{name} includes {header}"
             if header and theirs == folder and leaves_room(name, header):
                 yield "room", f"{name} includes {header}"
-            if CODEC.fullmatch(include) and not MAY_USE_CODEC.fullmatch(name):
+            if CODEC.fullmatch(include) and name != MAY_INCLUDE_CODEC:
                 yield "codec", f"{name} includes {include}"
             if HDF5.fullmatch(include) and not MAY_USE_HDF5.fullmatch(name):
                 yield "hdf5", f"{name} includes {include}"
             if HTTP.fullmatch(include) and name != MAY_USE_HTTP:
                 yield "http", f"{name} includes {include}"
             shows = name.endswith(".h") and any_match(LIBRARIES, include)
-            if folder in SHIPPED and shows and not MAY_USE_CODEC.fullmatch(name):
+            if folder in SHIPPED and shows:
                 yield "header", f"{name} includes {include}; forward-declare its types instead"
+        packs = PACKING.search(COMMENT.sub("", tree.text[name]))
+        if folder in SHIPPED and packs and str(Path(name).parent) != MAY_PACK:
+            yield "codec", f"{name} uses {packs[0]}"
         if folder in SHIPPED and tree.is_pure(name):
             chain = tree.impure_path(name)
             if chain:

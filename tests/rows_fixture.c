@@ -28,13 +28,13 @@ s_on_decoded(void *context, crema_table_id_t table, const uint8_t *rows, size_t 
 }
 
 static crema_err_t
-s_on_run(void *context, crema_msg_type_t type, const crema_run_msg_t *msg)
+s_on_run(void *context, const crema_msg_t *msg)
 {
-    return sink_decoder_msg(context, type, msg);
+    return sink_decoder_msg(context, msg);
 }
 
 static crema_err_t
-s_on_writers(void *context, const crema_writers_msg_t *msg)
+s_on_writers(void *context, const Crema__RunWriters *msg)
 {
     return sink_decoder_writers(context, msg);
 }
@@ -46,7 +46,7 @@ s_on_put(void *context, const sink_journal_put_t *put)
 }
 
 static crema_err_t
-s_on_clock(void *context, const crema_clock_sample_t *sample)
+s_on_clock(void *context, const Crema__ClockSample *sample)
 {
     return sink_decoder_clock(context, sample);
 }

@@ -6,6 +6,7 @@
 #include "sink/store/store_verbs.h"
 
 #include "agent_stream.h"
+#include "bodies.h"
 #include "crema_spool.h"
 #include "sink_decoder.h"
 #include "steps.h"
@@ -69,18 +70,20 @@ s_fill(uint64_t first)
 }
 
 /* The stream's beginning, as numbers 1 and 2. */
-static crema_data_t
+static Crema__Put
 s_beginning(void)
 {
-    crema_dict_entry_t names[] = {
+    Crema__DictEntry names[] = {
         {.kind = CREMA_DICT_METRIC, .text = "sample", .memory_limit_b = -1},
         {.kind = CREMA_DICT_UNIT, .text = "1", .memory_limit_b = -1},
         {.kind = CREMA_DICT_WORKER, .text = "worker", .uuid = "uuid", .memory_limit_b = -1},
     };
     const crema_record_t records[] = {
         {.type = CREMA_RECORD_STREAM,
-         .stream = {.run_id = frames_id(RUN), .kind = CREMA_STREAM_WORKER, .host = "node"}},
-        {.type = CREMA_RECORD_DICT, .dict = {3, names}},
+         .stream = {.run_id = body_id(frames_id(RUN)),
+                    .kind = CREMA_STREAM_WORKER,
+                    .host = "node"}},
+        {.type = CREMA_RECORD_DICT, .dict = {.n_entries = 3, .entries = body_entries(3, names)}},
     };
     frames_clear(&s_frames);
     frames_add(&s_frames, &records[0], 1);
@@ -105,7 +108,7 @@ static void
 s_open_spool(void)
 {
     const crema_id_t stream_id = frames_id(3);
-    const crema_stream_info_t info = {.run_id = frames_id(RUN), .kind = CREMA_STREAM_AGENT};
+    const Crema__StreamInfo info = {.run_id = body_id(frames_id(RUN)), .kind = CREMA_STREAM_AGENT};
     must(crema_spool_writer_open(s_dir, &stream_id, &info, CREMA_SPOOL_SELF, &s_writer));
 }
 
@@ -153,7 +156,7 @@ s_forward(void)
         uint8_t *bytes;
         size_t size;
         if (action.type == AGG_TO_SINK && action.msg->type == CREMA_MSG_PUT)
-            records += action.msg->data.n;
+            records += action.msg->put.n;
         must(crema_wire_encode(action.msg, &bytes, &size));
         free(bytes);
     }
@@ -167,11 +170,13 @@ test_the_aggregator_forwards_records(void **state)
     s_aggregator = s_served_rig();
     s_fill(1);
     crema_msg_t msg = {.type = CREMA_MSG_DATA, .session = SESSION};
-    msg.data = frames_put(&s_frames, 0, 0, 1);
-    msg.data.stream_id = s_stream(1);
-    msg.data.run_id = s_run;
+    msg.data = (Crema__Data){.stream_id = body_id(s_stream(1)),
+                             .run_id = body_id(s_run),
+                             .first_seq = 1,
+                             .n = s_frames.n,
+                             .frames = {s_frames.size, s_frames.bytes}};
     must_receive(&msg);
-    must_cost("aggregator, a sample in a record of 64", NULL, s_forward, SAMPLES, 149);
+    must_cost("aggregator, a sample in a record of 64", NULL, s_forward, SAMPLES, 140);
     agg_core_destroy(&s_aggregator.core);
 }
 
@@ -185,7 +190,7 @@ s_take(void)
     crema_msg_t msg;
     sink_store_put_t answer;
     must(crema_wire_decode(s_bytes, s_size, s_arena, &msg));
-    must(sink_store_put(s_store, &msg.data, 1, &answer));
+    must(sink_store_put(s_store, &msg.put, 1, &answer));
     assert_int_equal(answer.decision, SINK_PUT_APPEND);
     must_commit(s_store);
 }
@@ -195,12 +200,12 @@ test_the_sink_commits_records(void **state)
 {
     (void)state;
     sink_store_put_t answer;
-    crema_msg_t msg = {.type = CREMA_MSG_PUT, .data = s_beginning()};
+    crema_msg_t msg = {.type = CREMA_MSG_PUT, .put = s_beginning()};
     s_store = must_open(NULL);
-    must(sink_store_put(s_store, &msg.data, 1, &answer));
+    must(sink_store_put(s_store, &msg.put, 1, &answer));
     must_commit(s_store);
     s_fill(3);
-    msg.data = frames_put(&s_frames, 1, RUN, 3);
+    msg.put = frames_put(&s_frames, 1, RUN, 3);
     must_receive(&msg);
     must_cost("sink, a sample in a record of 64", NULL, s_take, SAMPLES, 144);
     sink_store_close(&s_store);
@@ -221,14 +226,14 @@ s_on_rows(void *context, crema_table_id_t table, const uint8_t *rows, size_t n)
 }
 
 static void
-s_read_put(const crema_data_t *put)
+s_read_put(const Crema__Put *put)
 {
-    s_put_read = (sink_journal_put_t){.stream_id = put->stream_id,
-                                      .agent_id = put->agent_id,
+    s_put_read = (sink_journal_put_t){.stream_id = *crema_id_of(put->stream_id),
+                                      .agent_id = *crema_id_of(put->agent_id),
                                       .first_seq = put->first_seq,
                                       .n = put->n,
-                                      .frames = put->frames,
-                                      .frames_bytes = put->frames_bytes,
+                                      .frames = put->frames.data,
+                                      .frames_bytes = put->frames.len,
                                       .t_recv_ns = 1};
 }
 
@@ -244,7 +249,7 @@ test_sealing_decodes_rows(void **state)
 {
     (void)state;
     must(sink_decoder_new(s_on_rows, NULL, &s_decoder));
-    crema_data_t put = s_beginning();
+    Crema__Put put = s_beginning();
     s_read_put(&put);
     must(sink_decoder_put(s_decoder, &s_put_read));
     s_fill(3);

@@ -14,7 +14,8 @@ GOOD = {
     "proto/crema_error.h": "/* crema_error. */\n",
     "proto/crema_window.h": '/* crema_window.\n * Pure: time is an argument. */\n#include "crema_error.h"\n',
     "proto/crema_window.c": '#include "crema_window.h"\n#include <stdlib.h>\n#include <sys/types.h>\n',
-    "proto/wire/crema_wire.c": '#include "crema.pb-c.h"\n#include <protobuf-c/protobuf-c.h>\n',
+    "proto/wire/crema_body.h": '#include "crema.pb-c.h"\n#include <protobuf-c/protobuf-c.h>\n',
+    "proto/wire/crema_wire.c": '#include "crema_body.h"\nsize_t n = protobuf_c_message_pack(body, bytes);\n',
     "proto/crema_clock.h": "/* crema_clock. */\n",
     "proto/crema_clock.c": '#include "crema_clock.h"\n#include <time.h>\n',
     "agent/agent.h": "/* agent. The reactor. */\n",
@@ -40,7 +41,8 @@ BROKEN = [
     ("http", "proto/scrape/crema_http.c", "#include <microhttpd.h>\n"),
     ("codec", "proto/crema_link.c", '#include "crema.pb-c.h"\n'),
     ("codec", "agent/agent.c", "#include <protobuf-c/protobuf-c.h>\n"),
-    ("codec", "agent/agent.c", '#include "crema_wire_private.h"\n'),
+    ("codec", "agent/agent.c", "crema__hello__unpack(NULL, n, bytes);\n"),
+    ("codec", "agent/agent.c", "protobuf_c_message_pack(body, bytes);\n"),
     ("hdf5", "sink/sink.c", "#include <hdf5.h>\n"),
     ("hdf5", "aggregator/sink_h5.c", "#include <hdf5.h>\n"),
     ("room", "sink/store/sink_store.c", '#include "sink_h5.h"\n'),
@@ -66,7 +68,7 @@ def check(files):
 
 class LayersTest(unittest.TestCase):
     def test_accepts_a_tree_that_keeps_the_rules(self):
-        self.assertEqual(check(GOOD), (0, "layers: 13 files, 1 pure modules, 0 broken\n"))
+        self.assertEqual(check(GOOD), (0, "layers: 14 files, 1 pure modules, 0 broken\n"))
 
     def test_finds_each_broken_rule(self):
         for rule, name, text in BROKEN:

@@ -129,7 +129,7 @@ s_set_interval(agg_agent_t *self, uint32_t hb_ivl_ms)
 }
 
 agg_hello_verdict_t
-agg_agent_on_hello(agg_agent_t *self, const crema_hello_t *hello, int64_t now_ns,
+agg_agent_on_hello(agg_agent_t *self, const Crema__Hello *hello, int64_t now_ns,
                    uint32_t *ret_retry_after_ms)
 {
     if (!s_may_say_hello(self, hello->boot, now_ns, ret_retry_after_ms))

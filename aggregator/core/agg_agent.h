@@ -40,8 +40,8 @@ CREMA_MUST_CHECK crema_err_t agg_agent_new(const crema_id_t *agent_id, agg_agent
 void agg_agent_destroy(agg_agent_t **self_p);
 
 /* Decides on a HELLO; ADMIT and SUPERSEDES begin a session. *ret_retry_after_ms is set for TOO_OFTEN. */
-agg_hello_verdict_t agg_agent_on_hello(agg_agent_t *self, const crema_hello_t *hello,
-                                       int64_t now_ns, uint32_t *ret_retry_after_ms);
+agg_hello_verdict_t agg_agent_on_hello(agg_agent_t *self, const Crema__Hello *hello, int64_t now_ns,
+                                       uint32_t *ret_retry_after_ms);
 /* Any valid message of its session has come. */
 void agg_agent_on_heard(agg_agent_t *self, int64_t now_ns);
 void agg_agent_on_heartbeat(agg_agent_t *self, uint32_t hb_ivl_ms, int64_t now_ns);

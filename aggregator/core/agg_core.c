@@ -23,8 +23,7 @@ s_make_parts(agg_core_t *self)
         err = agg_awaited_new(&self->awaited);
     if (err == CREMA_OK)
         err = crema_arena_new(CREMA_RECORD_ARENA_BYTES, &self->record_arena);
-    self->rows = calloc(CREMA_WIRE_TABLE_ROWS_MAX, sizeof *self->rows);
-    return err == CREMA_OK && !self->rows ? CREMA_ENOMEM : err;
+    return err == CREMA_OK ? crema_stream_table_new(CREMA_WIRE_TABLE_ROWS_SENT, &self->table) : err;
 }
 
 crema_err_t
@@ -87,7 +86,7 @@ agg_core_destroy(agg_core_t **self_p)
     agg_credit_destroy(&self->credit);
     agg_awaited_destroy(&self->awaited);
     crema_arena_destroy(&self->record_arena);
-    free(self->rows);
+    free(self->table);
     free(self);
     *self_p = NULL;
 }
@@ -196,7 +195,7 @@ agg_core_stats(const agg_core_t *self)
 }
 
 bool
-agg_core_look(const agg_core_t *self, const crema_id_t *run_id, crema_run_state_t *ret_state)
+agg_core_look(const agg_core_t *self, const crema_id_t *run_id, Crema__RunState *ret_state)
 {
     const agg_entry_t *entry = crema_map_find(self->entries, run_id);
     if (!entry)

@@ -129,7 +129,7 @@ bool agg_core_next(agg_core_t *self, int64_t mono_ns, agg_action_t *ret_action);
 const agg_rollup_t *agg_core_split(const agg_core_t *self, const crema_id_t *run_id);
 /* Iterates over the runs that have one: set *cursor to 0, call until NULL. */
 const agg_rollup_t *agg_core_next_split(const agg_core_t *self, size_t *cursor,
-                                        crema_run_state_t *ret_state);
+                                        Crema__RunState *ret_state);
 
 typedef struct {
     uint64_t agents_live, agents_suspect, agents_lost, streams;
@@ -145,7 +145,7 @@ agg_stats_t agg_core_stats(const agg_core_t *self);
 
 /* State of a run; false: unknown run. Texts and lists are borrowed until the next event;
  * waiting_for is not set. */
-bool agg_core_look(const agg_core_t *self, const crema_id_t *run_id, crema_run_state_t *ret_state);
+bool agg_core_look(const agg_core_t *self, const crema_id_t *run_id, Crema__RunState *ret_state);
 
 /* True if the last message about a run was accepted. */
 bool agg_core_took_run(const agg_core_t *self);

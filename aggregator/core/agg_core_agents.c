@@ -63,7 +63,7 @@ agg_client_free(agg_core_t *self, agg_client_t *client)
     crema_list_remove(&client->out);
     crema_list_remove(&client->look);
     self->n_reported[client->reported]--;
-    free(client->faults);
+    crema_msg_destroy(&client->faults);
     crema_offset_destroy(&client->offset);
     agg_agent_destroy(&client->agent);
     free(client);
@@ -129,22 +129,21 @@ s_refuse_row(agg_core_t *self, agg_client_t *client, const crema_stream_row_t *r
 }
 
 static void
-s_take_rows(agg_core_t *self, agg_client_t *client, const crema_stream_table_t *table,
-            int64_t now_ns)
+s_take_rows(agg_core_t *self, agg_client_t *client, const Crema__StreamTable *table, int64_t now_ns)
 {
-    for (size_t i = 0; i < table->n; i++) {
-        const crema_stream_row_t *row = &table->rows[i];
-        if (crema_id_is_zero(&row->run_id))
+    for (size_t i = 0; i < crema_stream_table_rows(table); i++) {
+        const crema_stream_row_t row = crema_stream_table_row(table, i);
+        if (crema_id_is_zero(&row.run_id))
             continue; /* a stream without a run cannot be delivered */
-        if (!agg_key_may_bring(self, &row->run_id)) {
+        if (!agg_key_may_bring(self, &row.run_id)) {
             self->stats.not_allowed++;
             continue;
         }
-        if (!agg_key_may_have_written(self, &row->stream_id, &row->run_id, row->user)) {
-            s_refuse_row(self, client, row, now_ns);
+        if (!agg_key_may_have_written(self, &row.stream_id, &row.run_id, row.user)) {
+            s_refuse_row(self, client, &row, now_ns);
             continue;
         }
-        agg_flow_t *flow = agg_flow_get(self, &row->stream_id, &row->run_id, now_ns);
+        agg_flow_t *flow = agg_flow_get(self, &row.stream_id, &row.run_id, now_ns);
         if (!flow) {
             client->table_refused = true;
             continue;
@@ -155,9 +154,9 @@ s_take_rows(agg_core_t *self, agg_client_t *client, const crema_stream_table_t *
         }
         agg_flow_attach(self, flow, client, now_ns);
         flow->listed = client->table;
-        flow->user = row->user;
+        flow->user = row.user;
         crema_stream_set_interval(flow->line, agg_agent_interval_ns(client->agent));
-        crema_stream_announce(flow->line, row->hi, row->flags & CREMA_STREAM_FLAG_CLOSED, now_ns);
+        crema_stream_announce(flow->line, row.hi, row.flags & CREMA_STREAM_FLAG_CLOSED, now_ns);
         agg_flow_follow(self, flow, now_ns);
         crema_list_append(&client->acks, &flow->ack);
     }
@@ -204,13 +203,13 @@ s_bind(agg_core_t *self, agg_client_t *client, agg_peer_t peer)
 
 /* Decides on part 0 of a HELLO whether its sender is admitted. */
 static agg_client_t *
-s_admit(agg_core_t *self, agg_peer_t peer, const crema_hello_t *hello, int64_t now_ns)
+s_admit(agg_core_t *self, agg_peer_t peer, const Crema__Hello *hello, int64_t now_ns)
 {
     if (hello->ver_min > CREMA_WIRE_VERSION || hello->ver_max < CREMA_WIRE_VERSION_MIN) {
         agg_fence(self, peer, CREMA_FENCE_VERSION, 0);
         return NULL;
     }
-    agg_client_t *client = s_client_get(self, &hello->agent_id, now_ns);
+    agg_client_t *client = s_client_get(self, crema_id_of(hello->agent_id), now_ns);
     if (!client) {
         self->stats.refused++;
         self->stats.no_room++;
@@ -272,13 +271,13 @@ s_on_hello(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg, int64_t no
     table_t table = s_follow_parts(client, msg->flags);
     if (table == TABLE_BROKEN)
         return;
-    s_take_rows(self, client, &msg->hello.table, now_ns);
+    s_take_rows(self, client, msg->hello.table, now_ns);
     if (table == TABLE_PART)
         return;
     if (s_is_whole(client, table))
         crema_offset_reset(client->offset);
-    client->serves = msg->hello.run_id;
-    agg_client_take_faults(client, &msg->hello.faults);
+    client->serves = *crema_id_of(msg->hello.run_id);
+    agg_client_take_faults(client, msg->hello.n_faults, msg->hello.faults);
     client->has_session = client->want_welcome = true;
     bool returned = client->reported == AGG_AGENT_SUSPECT || client->reported == AGG_AGENT_LOST;
     s_set_reported(self, client, AGG_AGENT_LIVE);
@@ -292,16 +291,16 @@ s_on_hello(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg, int64_t no
 static void
 s_on_heartbeat(agg_core_t *self, agg_client_t *client, const crema_msg_t *msg, int64_t now_ns)
 {
-    const crema_heartbeat_t *heartbeat = &msg->heartbeat;
+    const Crema__Heartbeat *heartbeat = &msg->heartbeat;
     table_t table = s_follow_parts(client, msg->flags);
     if (table == TABLE_BROKEN)
         return;
-    s_take_rows(self, client, &heartbeat->table, now_ns);
+    s_take_rows(self, client, heartbeat->table, now_ns);
     if (table == TABLE_PART)
         return;
     agg_agent_on_heartbeat(client->agent, heartbeat->hb_ivl_ms, now_ns);
     s_plan(self, client, now_ns);
-    agg_client_take_faults(client, &heartbeat->faults);
+    agg_client_take_faults(client, heartbeat->n_faults, heartbeat->faults);
     agg_client_follow_clock(self, client, heartbeat, now_ns);
     client->ack_hb_no = heartbeat->hb_no;
     client->ack_t1_ns = heartbeat->t1_mono_ns;
@@ -320,11 +319,11 @@ s_on_bye(agg_core_t *self, agg_client_t *client, const crema_msg_t *msg, int64_t
     table_t table = s_follow_parts(client, msg->flags);
     if (table == TABLE_BROKEN)
         return;
-    s_take_rows(self, client, &msg->bye.table, now_ns);
+    s_take_rows(self, client, msg->bye.table, now_ns);
     if (table == TABLE_PART)
         return;
-    agg_client_take_faults(client, &msg->bye.faults);
-    bool drained = s_is_whole(client, table) && msg->bye.reason == 0 && msg->bye.faults.n == 0;
+    agg_client_take_faults(client, msg->bye.n_faults, msg->bye.faults);
+    bool drained = s_is_whole(client, table) && msg->bye.reason == 0 && msg->bye.n_faults == 0;
     agg_agent_on_bye(client->agent, drained);
     s_set_reported(self, client, drained ? AGG_AGENT_LEFT : AGG_AGENT_LEAVING);
     s_plan(self, client, now_ns);
@@ -335,15 +334,16 @@ s_on_bye(agg_core_t *self, agg_client_t *client, const crema_msg_t *msg, int64_t
 }
 
 static void
-s_put(agg_core_t *self, const agg_client_t *client, agg_flow_t *flow, const crema_data_t *data,
+s_put(agg_core_t *self, const agg_client_t *client, agg_flow_t *flow, const Crema__Data *data,
       uint64_t from)
 {
     self->putting = true;
-    self->put = *data;
-    self->put.agent_id = *agg_agent_id(client->agent);
-    self->put_frames = (agg_frames_t){data->frames, data->frames_bytes, data->first_seq};
+    self->put = (Crema__Put){.stream_id = data->stream_id,
+                             .run_id = data->run_id,
+                             .agent_id = crema_id_field(agg_agent_id(client->agent))};
+    self->put_frames = (agg_frames_t){data->frames.data, data->frames.len, data->first_seq};
     agg_frames_skip(&self->put_frames, from);
-    agg_split_take(self, flow->entry, &data->stream_id, self->put_frames);
+    agg_split_take(self, flow->entry, crema_id_of(data->stream_id), self->put_frames);
 }
 
 static void
@@ -358,10 +358,10 @@ s_note_late(agg_core_t *self, agg_entry_t *entry)
 
 /* Refuses DATA of another key's run or agent. */
 static void
-s_refuse_data(agg_core_t *self, agg_client_t *client, const crema_data_t *data)
+s_refuse_data(agg_core_t *self, agg_client_t *client, const Crema__Data *data)
 {
     self->stats.data_dropped++;
-    agg_credit_release(self->credit, &client->account, data->frames_bytes);
+    agg_credit_release(self->credit, &client->account, data->frames.len);
     agg_refuse_principal(self, client->peer);
     agg_client_end_session(self, client);
     s_note_event(self, client, AGG_EVENT_AGENT_FENCED);
@@ -370,17 +370,20 @@ s_refuse_data(agg_core_t *self, agg_client_t *client, const crema_data_t *data)
 /* True if the stream was listed before the owner of the run was known. The agent is not fenced:
  * it serves other users too. */
 static bool
-s_is_of_another_user(const agg_core_t *self, const crema_data_t *data)
+s_is_of_another_user(const agg_core_t *self, const Crema__Data *data)
 {
-    const agg_flow_t *flow = crema_map_find(self->flows, &data->stream_id);
-    return !agg_key_may_have_written(self, &data->stream_id, &data->run_id, flow ? flow->user : 0);
+    const crema_id_t *stream_id = crema_id_of(data->stream_id);
+    const agg_flow_t *flow = crema_map_find(self->flows, stream_id);
+    return !agg_key_may_have_written(self, stream_id, crema_id_of(data->run_id),
+                                     flow ? flow->user : 0);
 }
 
 static void
-s_on_data(agg_core_t *self, agg_client_t *client, const crema_data_t *data, int64_t now_ns)
+s_on_data(agg_core_t *self, agg_client_t *client, const Crema__Data *data, int64_t now_ns)
 {
+    const crema_id_t *stream_id = crema_id_of(data->stream_id), *run_id = crema_id_of(data->run_id);
     uint64_t last = 0, from = 0;
-    bool within = agg_credit_receive(self->credit, &client->account, data->frames_bytes);
+    bool within = agg_credit_receive(self->credit, &client->account, data->frames.len);
     agg_due_sent(self, client, now_ns);
     if (!within && client->account.abuses >= ABUSES_MAX) {
         agg_fence(self, client->peer, CREMA_FENCE_CREDIT_ABUSE, ABUSE_RETRY_MS);
@@ -388,40 +391,39 @@ s_on_data(agg_core_t *self, agg_client_t *client, const crema_data_t *data, int6
         s_note_event(self, client, AGG_EVENT_AGENT_FENCED);
         return;
     }
-    bool allowed = agg_key_may_bring(self, &data->run_id);
+    bool allowed = agg_key_may_bring(self, run_id);
     if (allowed && s_is_of_another_user(self, data)) {
         self->stats.not_allowed++;
         self->stats.data_dropped++;
-        agg_credit_release(self->credit, &client->account, data->frames_bytes);
+        agg_credit_release(self->credit, &client->account, data->frames.len);
         return;
     }
-    agg_flow_t *flow = allowed ? agg_flow_get(self, &data->stream_id, &data->run_id, now_ns) : NULL;
+    agg_flow_t *flow = allowed ? agg_flow_get(self, stream_id, run_id, now_ns) : NULL;
     if (!allowed || (flow && !agg_key_has_flow(self, flow))) {
         s_refuse_data(self, client, data);
         return;
     }
     crema_err_t err = CREMA_ELIMIT;
-    if (flow && agg_frames_check(data->frames, data->frames_bytes, data->n, data->first_seq,
+    if (flow && agg_frames_check(data->frames.data, data->frames.len, data->n, data->first_seq,
                                  &last) == CREMA_OK) {
         agg_flow_attach(self, flow, client, now_ns);
         crema_stream_announce(flow->line, data->hi, data->flags & CREMA_STREAM_FLAG_CLOSED, now_ns);
-        err =
-            crema_stream_take(flow->line, data->first_seq, last, data->frames_bytes, now_ns, &from);
+        err = crema_stream_take(flow->line, data->first_seq, last, data->frames.len, now_ns, &from);
     } else {
         self->stats.bad_messages += flow != NULL;
     }
     if (err == CREMA_OK) {
         self->stats.data_accepted++;
-        self->stats.data_bytes += data->frames_bytes;
+        self->stats.data_bytes += data->frames.len;
         agg_ages_heard(self, flow->entry, now_ns);
-        agg_owner_add_bytes(flow->entry, data->frames_bytes);
+        agg_owner_add_bytes(flow->entry, data->frames.len);
         s_note_late(self, flow->entry);
         s_put(self, client, flow, data, from);
     } else {
         self->stats.data_dropped++;
         self->stats.repeats += err == CREMA_EREPEAT;
         self->stats.gaps_seen += err == CREMA_EGAP;
-        agg_credit_release(self->credit, &client->account, data->frames_bytes);
+        agg_credit_release(self->credit, &client->account, data->frames.len);
     }
     if (flow)
         agg_flow_follow(self, flow, now_ns);

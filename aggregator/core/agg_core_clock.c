@@ -9,12 +9,12 @@
  * gives the difference of the wall clocks. */
 static void
 s_note_clock(agg_core_t *self, agg_client_t *client, const crema_offset_estimate_t *estimate,
-             const crema_heartbeat_t *heartbeat, int64_t now_ns)
+             const Crema__Heartbeat *heartbeat, int64_t now_ns)
 {
     int64_t real_less_mono_there_ns = crema_time_sub(heartbeat->t1_real_ns, heartbeat->t1_mono_ns);
     int64_t real_less_mono_here_ns = self->real_ns - now_ns;
-    client->clock = (crema_clock_sample_t){
-        .agent_id = *agg_agent_id(client->agent),
+    client->clock = (Crema__ClockSample){
+        .agent_id = crema_id_field(agg_agent_id(client->agent)),
         .t_ns = self->real_ns,
         /* the sample is source - aggregator */
         .offset_ns = crema_time_sub(crema_time_sub(real_less_mono_there_ns, estimate->offset_ns),
@@ -36,7 +36,7 @@ s_note_clock(agg_core_t *self, agg_client_t *client, const crema_offset_estimate
 }
 
 void
-agg_client_follow_clock(agg_core_t *self, agg_client_t *client, const crema_heartbeat_t *heartbeat,
+agg_client_follow_clock(agg_core_t *self, agg_client_t *client, const Crema__Heartbeat *heartbeat,
                         int64_t now_ns)
 {
     crema_offset_estimate_t estimate;

@@ -55,7 +55,7 @@ s_waits_for_file(const agg_entry_t *entry)
 {
     crema_run_phase_t phase = entry->run->phase;
     return phase == CREMA_RUN_VERDICT ||
-           (phase == CREMA_RUN_FAILED && !crema_id_is_zero(&entry->run->seal.run_id));
+           (phase == CREMA_RUN_FAILED && entry->run->seal.type == CREMA_MSG_RUN_SEAL);
 }
 
 void

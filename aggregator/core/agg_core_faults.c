@@ -9,15 +9,13 @@
 #define CAUSE_BYTES 160
 
 void
-agg_client_take_faults(agg_client_t *client, const crema_faults_t *faults)
+agg_client_take_faults(agg_client_t *client, size_t n, Crema__Reason **faults)
 {
-    free(client->faults);
-    client->faults = NULL;
+    crema_msg_destroy(&client->faults);
     client->faults_lost = false;
-    crema_msg_t msg = {.type = CREMA_MSG_BYE, .bye.faults = *faults};
-    if (faults->n > CREMA_WIRE_FAULTS_MAX)
-        msg.bye.faults.n = CREMA_WIRE_FAULTS_MAX;
-    if (faults->n > 0 && crema_msg_copy(&msg, &client->faults) != CREMA_OK)
+    n = n < CREMA_WIRE_FAULTS_MAX ? n : CREMA_WIRE_FAULTS_MAX;
+    const crema_msg_t msg = {.type = CREMA_MSG_BYE, .bye = {.n_faults = n, .faults = faults}};
+    if (n > 0 && crema_msg_copy(&msg, &client->faults) != CREMA_OK)
         client->faults_lost = true;
 }
 
@@ -35,7 +33,7 @@ s_parse_stream(const char *file, crema_id_t *ret_id)
 /* A known stream belongs to its run only; an unknown one may belong to any run with an
  * incomplete list of writers. */
 static bool
-s_file_concerns(const agg_core_t *self, const crema_reason_t *fault, const agg_entry_t *entry)
+s_file_concerns(const agg_core_t *self, const Crema__Reason *fault, const agg_entry_t *entry)
 {
     crema_id_t id;
     if (!s_parse_stream(fault->subject, &id))
@@ -46,7 +44,7 @@ s_file_concerns(const agg_core_t *self, const crema_reason_t *fault, const agg_e
 }
 
 static bool
-s_concerns(const agg_core_t *self, const crema_reason_t *fault, const agg_entry_t *entry)
+s_concerns(const agg_core_t *self, const Crema__Reason *fault, const agg_entry_t *entry)
 {
     if (strcmp(fault->code, CREMA_FAULT_FILE) == 0)
         return s_file_concerns(self, fault, entry);
@@ -65,13 +63,13 @@ bool
 agg_client_hides(const agg_core_t *self, const agg_client_t *client, const agg_entry_t *entry)
 {
     bool hides = client->faults_lost;
-    for (size_t i = 0; !hides && client->faults && i < client->faults->bye.faults.n; i++)
-        hides = s_concerns(self, &client->faults->bye.faults.rows[i], entry);
+    for (size_t i = 0; !hides && client->faults && i < client->faults->bye.n_faults; i++)
+        hides = s_concerns(self, client->faults->bye.faults[i], entry);
     return hides && s_may_serve(client, entry);
 }
 
 static void
-s_blame(agg_entry_t *entry, const agg_client_t *client, const crema_reason_t *fault)
+s_blame(agg_entry_t *entry, const agg_client_t *client, const Crema__Reason *fault)
 {
     const char *host = agg_agent_name(client->agent);
     char cause[CAUSE_BYTES];
@@ -94,7 +92,7 @@ agg_client_blame_faults(const agg_core_t *self, const agg_client_t *client, agg_
     if (client->faults_lost)
         agg_run_blame(entry->run, CREMA_FAULT_MORE, agg_agent_name(client->agent), 0,
                       "the agent cannot read files of its spool; their names did not fit here");
-    for (size_t i = 0; client->faults && i < client->faults->bye.faults.n; i++)
-        if (s_concerns(self, &client->faults->bye.faults.rows[i], entry))
-            s_blame(entry, client, &client->faults->bye.faults.rows[i]);
+    for (size_t i = 0; client->faults && i < client->faults->bye.n_faults; i++)
+        if (s_concerns(self, client->faults->bye.faults[i], entry))
+            s_blame(entry, client, client->faults->bye.faults[i]);
 }

@@ -14,13 +14,14 @@ s_claim(crema_id_t *owner, bool *claimed, const crema_id_t *key)
 }
 
 void
-agg_key_learn(agg_core_t *self, const crema_run_msg_t *msg, int64_t now_ns)
+agg_key_learn(agg_core_t *self, const Crema__RunOpen *msg, int64_t now_ns)
 {
-    agg_entry_t *entry = crema_map_find(self->entries, &msg->run_id);
+    const crema_id_t *run_id = crema_id_of(msg->run_id), *owner = crema_id_of(msg->owner);
+    agg_entry_t *entry = crema_map_find(self->entries, run_id);
     bool is_open = msg->t_end_ns == 0;
     if (!entry && is_open)
-        entry = agg_entry_get(self, &msg->run_id, now_ns);
-    if (!entry || (entry->has_opener && crema_id_equal(&entry->opened_by.key, &msg->owner)))
+        entry = agg_entry_get(self, run_id, now_ns);
+    if (!entry || (entry->has_opener && crema_id_equal(&entry->opened_by.key, owner)))
         return;
     if (entry->has_opener) { /* another key sent messages about it before the sink reported it */
         entry->was_asked = entry->has_watcher = entry->want_open = entry->want_end =
@@ -30,7 +31,7 @@ agg_key_learn(agg_core_t *self, const crema_run_msg_t *msg, int64_t now_ns)
         agg_owner_leave(self, entry);
         agg_ages_follow(self, entry, now_ns);
     }
-    self->from = (crema_principal_t){.as = CREMA_AS_CLIENT, .key = msg->owner};
+    self->from = (crema_principal_t){.as = CREMA_AS_CLIENT, .key = *owner};
     entry->has_opener = false;
     agg_owner_take(self, entry, 0);
 }

@@ -43,13 +43,10 @@ s_say_put(agg_core_t *self, agg_action_t *ret_action)
         self->putting = false;
         return false;
     }
-    self->msg.data = self->put;
-    self->msg.data.first_seq = piece.first;
-    self->msg.data.n = piece.n;
-    self->msg.data.hi = 0;
-    self->msg.data.flags = 0;
-    self->msg.data.frames = piece.bytes;
-    self->msg.data.frames_bytes = piece.size;
+    self->msg.put = self->put;
+    self->msg.put.first_seq = piece.first;
+    self->msg.put.n = piece.n;
+    self->msg.put.frames = (ProtobufCBinaryData){piece.size, (uint8_t *)piece.bytes};
     self->stats.puts++;
     return s_to_sink(self, CREMA_MSG_PUT, ret_action);
 }
@@ -59,31 +56,34 @@ s_say_reply(agg_core_t *self, agg_action_t *ret_action)
 {
     if (self->n_replies == 0)
         return false;
-    const agg_reply_t reply = self->replies[0];
+    const agg_reply_t *reply = &self->reply;
+    self->reply = self->replies[0];
     self->n_replies--;
-    memmove(self->replies, self->replies + 1, self->n_replies * sizeof reply);
-    self->msg = reply.msg;
-    if (reply.msg.type == CREMA_MSG_RUN_STATE) {
-        self->msg.run_state.error = agg_refusal_text(self, reply.msg.run_state.refusal);
-        self->msg.run_state.trouble = agg_sink_trouble(self);
-        self->msg.run_state.t_now_ns = self->real_ns;
+    memmove(self->replies, self->replies + 1, self->n_replies * sizeof *reply);
+    self->msg = reply->msg;
+    if (reply->msg.type == CREMA_MSG_RUN_STATE) {
+        Crema__RunState *state = &self->msg.run_state;
+        state->run_id = crema_id_field(&reply->run_id);
+        state->error = (char *)agg_refusal_text(self, state->refusal);
+        state->trouble = (char *)agg_sink_trouble(self);
+        state->t_now_ns = self->real_ns;
     }
-    return s_to_peer(self, reply.peer, reply.msg.type, ret_action);
+    return s_to_peer(self, reply->peer, reply->msg.type, ret_action);
 }
 
 /* ---------------------------------------------------------------- agents */
 
-static crema_stream_table_t
+static Crema__StreamTable *
 s_take_acks(agg_core_t *self, agg_client_t *client)
 {
-    size_t n = 0;
     agg_flow_t *flow;
-    while (n < CREMA_WIRE_TABLE_ROWS_SENT &&
+    crema_stream_table_clear(self->table);
+    while (crema_stream_table_rows(self->table) < CREMA_WIRE_TABLE_ROWS_SENT &&
            (flow = CREMA_LIST_FIRST(&client->acks, agg_flow_t, ack)) != NULL) {
         crema_list_remove(&flow->ack);
-        self->rows[n++] = flow->row;
+        crema_stream_table_add(self->table, &flow->row);
     }
-    return (crema_stream_table_t){n, self->rows};
+    return crema_stream_table_sent(self->table);
 }
 
 static bool
@@ -92,7 +92,7 @@ s_say_welcome(agg_core_t *self, agg_client_t *client, agg_action_t *ret_action)
     client->want_welcome = false;
     if (agg_sink_takes(self))
         agg_credit_grant(self->credit, &client->account);
-    self->msg.welcome = (crema_welcome_t){
+    self->msg.welcome = (Crema__Welcome){
         .credit_total_b = client->account.total_b,
         .max_batch_b = CREMA_WIRE_BATCH_MAX,
         .table = s_take_acks(self, client),
@@ -106,7 +106,7 @@ s_say_ack(agg_core_t *self, agg_client_t *client, int64_t mono_ns, agg_action_t 
     client->want_ack = false;
     if (agg_sink_takes(self))
         agg_credit_grant(self->credit, &client->account);
-    self->msg.ack = (crema_ack_t){
+    self->msg.ack = (Crema__Ack){
         .table = s_take_acks(self, client),
         .credit_total_b = client->account.total_b,
         .hb_no = client->ack_hb_no,
@@ -131,7 +131,7 @@ s_say_dismiss(agg_core_t *self, agg_client_t *client, agg_action_t *ret_action)
     self->stats.fences++;
     self->msg.fence.reason = CREMA_FENCE_DISMISSED;
     self->msg.fence.retry_after_ms = 0;
-    self->msg.fence.run_id = client->dismissed_run_id;
+    self->msg.fence.run_id = crema_id_field(&client->dismissed_run_id);
     return s_to_peer(self, client->peer, CREMA_MSG_FENCE, ret_action);
 }
 
@@ -139,7 +139,7 @@ static bool
 s_say_clock(agg_core_t *self, agg_client_t *client, agg_action_t *ret_action)
 {
     self->msg.clock = client->clock;
-    self->msg.clock.run_id = client->clock_runs[--client->n_clock_runs];
+    self->msg.clock.run_id = crema_id_field(&client->clock_runs[--client->n_clock_runs]);
     return s_to_sink(self, CREMA_MSG_CLOCK, ret_action);
 }
 
@@ -203,7 +203,7 @@ s_say_replay(agg_core_t *self, const agg_flow_t *flow, agg_action_t *ret_action)
     if (!flow->client || !flow->client->has_session)
         return false;
     self->stats.replays++;
-    self->msg.replay.stream_id = flow->row.stream_id;
+    self->msg.replay.stream_id = crema_id_field(&flow->row.stream_id);
     self->msg.replay.from_seq = flow->row.recv_next;
     return s_to_peer(self, flow->client->peer, CREMA_MSG_REPLAY, ret_action);
 }
@@ -230,30 +230,30 @@ s_say_due(agg_core_t *self, int64_t mono_ns, agg_action_t *ret_action)
 static bool
 s_say_open(agg_core_t *self, agg_action_t *ret_action)
 {
-    size_t n = 0;
     agg_flow_t *flow;
     if (self->want_list) {
         self->want_list = self->want_ping = false;
-        self->msg.table = (crema_stream_table_t){0};
         return s_to_sink(self, CREMA_MSG_OPEN, ret_action);
     }
-    while (n < CREMA_WIRE_TABLE_ROWS_SENT &&
+    crema_stream_table_clear(self->table);
+    while (crema_stream_table_rows(self->table) < CREMA_WIRE_TABLE_ROWS_SENT &&
            (flow = CREMA_LIST_FIRST(&self->opens, agg_flow_t, open)) != NULL) {
         crema_list_remove(&flow->open);
-        self->rows[n++] = flow->row;
+        crema_stream_table_add(self->table, &flow->row);
     }
-    if (n == 0 &&
+    bool is_empty = crema_stream_table_rows(self->table) == 0;
+    if (is_empty &&
         self->want_ping) { /* one stream at a time: anything missed is corrected eventually */
         flow = crema_map_next(self->flows, &self->ping_cursor);
         if (flow)
-            self->rows[n++] = flow->row;
+            crema_stream_table_add(self->table, &flow->row);
         else
             self->ping_cursor = 0;
-    } else if (n == 0) {
+    } else if (is_empty) {
         return false;
     }
     self->want_ping = false;
-    self->msg.table = (crema_stream_table_t){n, self->rows};
+    self->msg.open.table = crema_stream_table_sent(self->table);
     return s_to_sink(self, CREMA_MSG_OPEN, ret_action);
 }
 
@@ -268,7 +268,7 @@ s_say_barrier(agg_core_t *self, agg_entry_t *entry, agg_action_t *ret_action)
         if (!client || !client->has_session)
             continue;
         self->msg.barrier.barrier_id = entry->run->barrier_id;
-        self->msg.barrier.run_id = entry->run->run_id;
+        self->msg.barrier.run_id = crema_id_field(&entry->run->run_id);
         return s_to_peer(self, client->peer, CREMA_MSG_BARRIER, ret_action);
     }
     return false;
@@ -278,33 +278,41 @@ static bool
 s_say_run_state(agg_core_t *self, agg_entry_t *entry, agg_action_t *ret_action)
 {
     entry->want_state = false;
-    crema_run_state_t *state = &self->msg.run_state;
+    Crema__RunState *state = &self->msg.run_state;
     *state = agg_entry_state(self, entry);
     state->t_now_ns = self->real_ns;
-    state->trouble = agg_run_trouble(self, entry);
+    state->trouble = (char *)agg_run_trouble(self, entry);
     state->writers_kept = agg_writers_kept(entry);
     state->waiting_for = self->waiting;
     size_t members = state->phase == CREMA_RUN_BARRIER ? entry->run->n_members : 0;
-    for (size_t i = 0; i < members && state->n_waiting < AGG_WAITING_MAX; i++) {
+    for (size_t i = 0; i < members && state->n_waiting_for < AGG_WAITING_MAX; i++) {
         const agg_member_t *member = entry->run->members[i];
         const agg_client_t *client = crema_map_find(self->clients, &member->agent_id);
         if (client && !member->settled)
-            self->waiting[state->n_waiting++] = agg_agent_name(client->agent);
+            self->waiting[state->n_waiting_for++] = (char *)agg_agent_name(client->agent);
     }
     return s_to_peer(self, entry->watcher, CREMA_MSG_RUN_STATE, ret_action);
+}
+
+/* A message of the run's client, as it is passed on. */
+static void
+s_fill_run(agg_core_t *self, const agg_entry_t *entry, const crema_msg_t *msg)
+{
+    self->msg = *msg;
+    self->msg.run_open.owner = crema_id_field(&entry->opened_by.key);
 }
 
 static bool
 s_say_for_run(agg_core_t *self, agg_entry_t *entry, agg_action_t *ret_action)
 {
     if (entry->events) {
-        crema_run_state_t state = agg_run_state(entry->run);
+        const Crema__RunState state = agg_run_state(entry->run);
         *ret_action = (agg_action_t){
             .type = AGG_EVENT,
             .event = s_take_event(&entry->events),
             .run_id = entry->run->run_id,
             .subject = state.path,
-            .detail = state.n_reasons ? state.reasons[0].code : NULL,
+            .detail = state.n_reasons ? state.reasons[0]->code : NULL,
         };
         return true;
     }
@@ -312,33 +320,29 @@ s_say_for_run(agg_core_t *self, agg_entry_t *entry, agg_action_t *ret_action)
         return true;
     if (entry->want_lend) {
         entry->want_lend = false;
-        self->msg.run = entry->run->open_msg->run;
-        self->msg.run.owner = entry->opened_by.key;
+        s_fill_run(self, entry, entry->run->open_msg);
         *ret_action = (agg_action_t){.type = AGG_LEND, .msg = &self->msg};
         return true;
     }
     if (entry->want_open) {
         entry->want_open = false;
-        self->msg.run = entry->run->open_msg->run;
-        self->msg.run.owner = entry->opened_by.key;
+        s_fill_run(self, entry, entry->run->open_msg);
         return s_to_sink(self, CREMA_MSG_RUN_OPEN, ret_action);
     }
-    const crema_writers_msg_t *part = agg_writers_take(entry);
+    const Crema__RunWriters *part = agg_writers_take(entry);
     if (part) {
-        self->msg.writers = *part;
-        self->msg.writers.owner = entry->opened_by.key;
+        self->msg.run_writers = *part;
+        self->msg.run_writers.owner = crema_id_field(&entry->opened_by.key);
         return s_to_sink(self, CREMA_MSG_RUN_WRITERS, ret_action);
     }
     if (entry->want_end) {
         entry->want_end = false;
-        self->msg.run = entry->run->end_msg->run;
-        self->msg.run.owner = entry->opened_by.key;
+        s_fill_run(self, entry, entry->run->end_msg);
         return s_to_sink(self, CREMA_MSG_RUN_END, ret_action);
     }
     if (entry->want_seal) {
         entry->want_seal = false;
-        self->msg.run = entry->run->seal;
-        self->msg.run.owner = entry->opened_by.key;
+        s_fill_run(self, entry, &entry->run->seal);
         return s_to_sink(self, CREMA_MSG_RUN_SEAL, ret_action);
     }
     return entry->want_state && s_say_run_state(self, entry, ret_action);

@@ -53,7 +53,7 @@ agg_refusal(const agg_core_t *self, const agg_entry_t *entry, agg_peer_t peer,
         self->from.as != CREMA_AS_ANY) /* only its agents have sent messages: it has no owner yet */
         return CREMA_REFUSED_UNKNOWN_RUN;
     const crema_msg_t *was = entry->run->open_msg;
-    if (opens && was && was->run.t_start_ns != msg->run.t_start_ns)
+    if (opens && was && was->run_open.t_start_ns != msg->run_open.t_start_ns)
         return CREMA_REFUSED_OTHER_START;
     bool is_taken = msg->type != CREMA_MSG_RUN_QUERY && s_is_to_be_counted(entry);
     return is_taken && s_has_too_much(self, peer) ? CREMA_REFUSED_QUOTA : CREMA_REFUSED_NOT;

@@ -17,18 +17,23 @@ agg_reply(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg)
         self->stats.refused++;
         return;
     }
-    self->replies[self->n_replies++] = (agg_reply_t){peer, *msg};
+    agg_reply_t *reply = &self->replies[self->n_replies++];
+    *reply = (agg_reply_t){.peer = peer, .msg = *msg};
+    if (msg->type == CREMA_MSG_RUN_STATE)
+        reply->run_id = *crema_id_of(msg->run_id);
 }
 
 void
 agg_fence(agg_core_t *self, agg_peer_t peer, crema_fence_reason_t reason, uint32_t retry_after_ms)
 {
+    /* 0.1.0 sees the type of a message of another version only if that has 40 bytes. */
+    static const crema_id_t c_long = {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+                                       0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
     crema_msg_t msg = {.type = CREMA_MSG_FENCE,
                        .fence = {.reason = reason, .retry_after_ms = retry_after_ms}};
     self->stats.fences++;
-    /* 0.1.0 sees the type of a message of another version only if that has 40 bytes. */
     if (reason == CREMA_FENCE_VERSION)
-        memset(&msg.fence.run_id, 0xff, sizeof msg.fence.run_id);
+        msg.fence.run_id = crema_id_field(&c_long);
     agg_reply(self, peer, &msg);
 }
 

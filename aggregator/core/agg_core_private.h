@@ -73,7 +73,7 @@ typedef struct {
     int64_t data_ns;  /* time of the last DATA */
     crema_offset_t *offset;
     int64_t clock_sent_ns; /* when its clock was last sent to the sink */
-    crema_clock_sample_t clock;
+    Crema__ClockSample clock;
     size_t n_clock_runs; /* runs still to be sent its clock */
     crema_id_t clock_runs[AGG_CLOCK_RUNS_MAX];
     crema_id_t owner;    /* the first key that used its id */
@@ -176,6 +176,7 @@ typedef struct {
 typedef struct {
     agg_peer_t peer;
     crema_msg_t msg; /* FENCE, WELCOME (not admitted), RUN_STATE (refused); its texts come later */
+    crema_id_t run_id; /* of RUN_STATE */
 } agg_reply_t;
 
 /* Agents by the time at which silence may change their state: a wheel of slots of a twentieth of
@@ -204,6 +205,7 @@ struct agg_core {
     crema_link_t opens;          /* flows to ask the sink about */
     agg_reply_t replies[AGG_REPLIES_MAX];
     size_t n_replies;
+    agg_reply_t reply;      /* being sent */
     bool took_run;          /* see agg_core_took_run() */
     uint64_t barriers;      /* id of the last barrier */
     int64_t real_ns;        /* of the current event */
@@ -228,12 +230,12 @@ struct agg_core {
 
     bool putting; /* frames of the current DATA remain to be sent */
     agg_frames_t put_frames;
-    crema_data_t put;
+    Crema__Put put;
     crema_arena_t *record_arena;
 
     crema_msg_t msg; /* of the current action */
-    crema_stream_row_t *rows;
-    const char *waiting[AGG_WAITING_MAX];
+    Crema__StreamTable *table;
+    char *waiting[AGG_WAITING_MAX];
     char text[512]; /* of a refusal */
     agg_stats_t stats;
 };
@@ -277,22 +279,22 @@ void agg_flow_unmark_listed(agg_core_t *self, agg_flow_t *flow);
 
 /* agg_core_clock.c */
 void agg_client_follow_clock(agg_core_t *self, agg_client_t *client,
-                             const crema_heartbeat_t *heartbeat, int64_t now_ns);
+                             const Crema__Heartbeat *heartbeat, int64_t now_ns);
 
 /* agg_core_split.c */
 /* Sums up the frames, which continue a stream of the run. */
 void agg_split_take(agg_core_t *self, agg_entry_t *entry, const crema_id_t *stream_id,
                     agg_frames_t frames);
 /* Takes the list of prefixes of RUN_OPEN or RUN_END, if there is one. */
-void agg_split_set_prefixes(agg_core_t *self, agg_entry_t *entry, const crema_run_msg_t *msg);
+void agg_split_set_prefixes(agg_core_t *self, agg_entry_t *entry, const Crema__RunOpen *msg);
 /* Keeps the last sums only. */
 void agg_split_end(agg_entry_t *entry);
 /* RUN_STATE without waiting_for. */
-crema_run_state_t agg_entry_state(const agg_core_t *self, const agg_entry_t *entry);
+Crema__RunState agg_entry_state(const agg_core_t *self, const agg_entry_t *entry);
 
 /* agg_core_keys.c */
 /* The sink reports a run that another aggregator opened; t_end_ns is set if it is sealed. */
-void agg_key_learn(agg_core_t *self, const crema_run_msg_t *msg, int64_t now_ns);
+void agg_key_learn(agg_core_t *self, const Crema__RunOpen *msg, int64_t now_ns);
 /* True if the sender may use this agent id, which belongs to the first key that used it. */
 bool agg_key_has_agent(agg_core_t *self, agg_client_t *client);
 /* True if the sender may bring streams of that run. */
@@ -324,7 +326,7 @@ void agg_due_forget_sender(agg_core_t *self, agg_client_t *client);
 void agg_due_init(agg_core_t *self);
 
 /* agg_core_faults.c */
-void agg_client_take_faults(agg_client_t *client, const crema_faults_t *faults);
+void agg_client_take_faults(agg_client_t *client, size_t n, Crema__Reason **faults);
 /* True if something the agent could not read may belong to the run. */
 bool agg_client_hides(const agg_core_t *self, const agg_client_t *client, const agg_entry_t *entry);
 void agg_client_blame_faults(const agg_core_t *self, const agg_client_t *client,
@@ -362,16 +364,16 @@ void agg_sink_on_message(agg_core_t *self, const crema_msg_t *msg, int64_t now_n
 void agg_sink_on_tick(agg_core_t *self, int64_t now_ns);
 
 /* agg_core_writers.c */
-void agg_writers_on_message(agg_core_t *self, agg_entry_t *entry, const crema_writers_msg_t *msg,
+void agg_writers_on_message(agg_core_t *self, agg_entry_t *entry, const Crema__RunWriters *msg,
                             int64_t now_ns);
-void agg_writers_on_listed(agg_core_t *self, const crema_writers_msg_t *msg);
+void agg_writers_on_listed(agg_core_t *self, const Crema__RunListed *msg);
 /* Updates whether parts of the list are outstanding; call it after anything that may change
  * that. */
 void agg_writers_follow(agg_entry_t *entry);
 /* A restarted sink may have an older store: every part is sent again. */
 void agg_writers_on_sink_up(agg_entry_t *entry);
 /* A part that the sink does not have; NULL: none. */
-const crema_writers_msg_t *agg_writers_take(agg_entry_t *entry);
+const Crema__RunWriters *agg_writers_take(agg_entry_t *entry);
 /* Number of parts, from the first, that are durable without a gap. */
 uint32_t agg_writers_kept(const agg_entry_t *entry);
 /* Adds the reasons that follow from the list. */
@@ -384,7 +386,7 @@ void agg_writers_discard(agg_core_t *self, agg_entry_t *entry, int64_t now_ns);
 
 /* agg_core_runs.c */
 void agg_runs_on_message(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg, int64_t now_ns);
-void agg_runs_on_sealed(agg_core_t *self, const crema_sealed_t *sealed, int64_t now_ns);
+void agg_runs_on_sealed(agg_core_t *self, const Crema__Sealed *sealed, int64_t now_ns);
 /* A client sent HELLO, a complete table, or BYE. */
 void agg_runs_on_client(agg_core_t *self, agg_client_t *client, int64_t now_ns);
 void agg_runs_on_answer(agg_core_t *self, agg_client_t *client, uint64_t barrier_seen,

@@ -138,7 +138,7 @@ agg_runs_on_bye(agg_core_t *self, agg_client_t *client, int64_t now_ns)
 /* ---------------------------------------------------------------- requests of the collector */
 
 static void
-s_on_open(agg_core_t *self, agg_entry_t *entry, const crema_run_msg_t *msg)
+s_on_open(agg_core_t *self, agg_entry_t *entry, const Crema__RunOpen *msg)
 {
     bool known = entry->run->phase != CREMA_RUN_UNKNOWN;
     if (agg_run_on_open(entry->run, msg) != CREMA_OK) {
@@ -146,7 +146,7 @@ s_on_open(agg_core_t *self, agg_entry_t *entry, const crema_run_msg_t *msg)
         return;
     }
     entry->want_open = true;
-    entry->want_lend = crema_wire_is_key(msg->agent_key);
+    entry->want_lend = msg->agent_key.len > 0;
     if (!known)
         s_note_event(self, entry, AGG_EVENT_RUN_OPENED);
 }
@@ -160,7 +160,7 @@ s_may_be_sealed(const agg_entry_t *entry)
 }
 
 static void
-s_on_end(agg_core_t *self, agg_entry_t *entry, const crema_run_msg_t *msg, int64_t now_ns)
+s_on_end(agg_core_t *self, agg_entry_t *entry, const Crema__RunEnd *msg, int64_t now_ns)
 {
     crema_err_t err = agg_run_on_end(entry->run, msg, self->barriers + 1, now_ns);
     if (err == CREMA_OK) {
@@ -180,7 +180,7 @@ s_refuse(agg_core_t *self, agg_peer_t peer, const crema_id_t *run_id, crema_refu
     self->stats.not_allowed += refusal == CREMA_REFUSED_OTHER_KEY;
     agg_reply(self, peer,
               &(crema_msg_t){.type = CREMA_MSG_RUN_STATE,
-                             .run_state = {.run_id = *run_id, .refusal = refusal}});
+                             .run_state = {.run_id = crema_id_field(run_id), .refusal = refusal}});
 }
 
 void
@@ -188,9 +188,7 @@ agg_runs_on_message(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg, i
 {
     bool is_query = msg->type == CREMA_MSG_RUN_QUERY;
     bool is_list = msg->type == CREMA_MSG_RUN_WRITERS;
-    const crema_id_t *run_id = is_query  ? &msg->query
-                               : is_list ? &msg->writers.run_id
-                                         : &msg->run.run_id;
+    const crema_id_t *run_id = crema_id_of(msg->run_id);
     agg_entry_t *entry = crema_map_find(self->entries, run_id);
     if (!agg_owner_is_known(self, entry))
         return; /* clients ask again */
@@ -212,13 +210,13 @@ agg_runs_on_message(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg, i
     agg_ages_heard(self, entry, now_ns);
     agg_entry_out(self, entry);
     if (!is_query && !is_list)
-        agg_split_set_prefixes(self, entry, &msg->run);
+        agg_split_set_prefixes(self, entry, &msg->run_open);
     if (msg->type == CREMA_MSG_RUN_OPEN)
-        s_on_open(self, entry, &msg->run);
+        s_on_open(self, entry, &msg->run_open);
     else if (msg->type == CREMA_MSG_RUN_END)
-        s_on_end(self, entry, &msg->run, now_ns);
+        s_on_end(self, entry, &msg->run_end, now_ns);
     else if (is_list)
-        agg_writers_on_message(self, entry, &msg->writers, now_ns);
+        agg_writers_on_message(self, entry, &msg->run_writers, now_ns);
 }
 
 /* ---------------------------------------------------------------- the verdict */
@@ -375,9 +373,9 @@ s_dismiss(agg_core_t *self, const agg_entry_t *entry)
 }
 
 void
-agg_runs_on_sealed(agg_core_t *self, const crema_sealed_t *sealed, int64_t now_ns)
+agg_runs_on_sealed(agg_core_t *self, const Crema__Sealed *sealed, int64_t now_ns)
 {
-    agg_entry_t *entry = crema_map_find(self->entries, &sealed->run_id);
+    agg_entry_t *entry = crema_map_find(self->entries, crema_id_of(sealed->run_id));
     if (!entry)
         return; /* a forgotten run, or one that another aggregator ended */
     bool had_failed = entry->run->phase == CREMA_RUN_FAILED;

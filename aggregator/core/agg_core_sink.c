@@ -43,14 +43,14 @@ s_on_boot(agg_core_t *self, uint64_t boot, int64_t now_ns)
 static void
 s_on_state(agg_core_t *self, const crema_msg_t *msg, int64_t now_ns)
 {
-    const crema_stream_table_t *table = &msg->state.table;
-    for (size_t i = 0; i < table->n; i++) {
-        const crema_stream_row_t *row = &table->rows[i];
-        agg_flow_t *flow = agg_flow_get(self, &row->stream_id, &row->run_id, now_ns);
+    const Crema__StreamTable *table = msg->state.table;
+    for (size_t i = 0; i < crema_stream_table_rows(table); i++) {
+        const crema_stream_row_t row = crema_stream_table_row(table, i);
+        agg_flow_t *flow = agg_flow_get(self, &row.stream_id, &row.run_id, now_ns);
         if (!flow)
             continue;
-        crema_stream_on_state(flow->line, row->committed, row->recv_next,
-                              row->flags & CREMA_STREAM_FLAG_CLOSED, now_ns);
+        crema_stream_on_state(flow->line, row.committed, row.recv_next,
+                              row.flags & CREMA_STREAM_FLAG_CLOSED, now_ns);
         agg_flow_follow(self, flow, now_ns);
     }
     if (self->sink_full && msg->state.free_b > self->full_free_b) {
@@ -66,14 +66,14 @@ s_on_state(agg_core_t *self, const crema_msg_t *msg, int64_t now_ns)
 }
 
 static void
-s_on_committed(agg_core_t *self, const crema_stream_table_t *table, int64_t now_ns)
+s_on_committed(agg_core_t *self, const Crema__StreamTable *table, int64_t now_ns)
 {
-    for (size_t i = 0; i < table->n; i++) {
-        const crema_stream_row_t *row = &table->rows[i];
-        agg_flow_t *flow = crema_map_find(self->flows, &row->stream_id);
+    for (size_t i = 0; i < crema_stream_table_rows(table); i++) {
+        const crema_stream_row_t row = crema_stream_table_row(table, i);
+        agg_flow_t *flow = crema_map_find(self->flows, &row.stream_id);
         if (!flow)
             continue;
-        crema_stream_commit(flow->line, row->committed, row->flags & CREMA_STREAM_FLAG_CLOSED,
+        crema_stream_commit(flow->line, row.committed, row.flags & CREMA_STREAM_FLAG_CLOSED,
                             now_ns);
         agg_flow_follow(self, flow, now_ns);
     }
@@ -120,8 +120,8 @@ agg_run_trouble(const agg_core_t *self, const agg_entry_t *entry)
 static void
 s_on_full(agg_core_t *self, const crema_msg_t *msg, int64_t now_ns)
 {
-    if (!crema_id_is_zero(&msg->full.run_id)) {
-        agg_entry_t *entry = crema_map_find(self->entries, &msg->full.run_id);
+    if (msg->full.run_id.len > 0) {
+        agg_entry_t *entry = crema_map_find(self->entries, crema_id_of(msg->full.run_id));
         if (entry)
             entry->is_full = true;
         return;
@@ -156,22 +156,22 @@ agg_sink_on_message(agg_core_t *self, const crema_msg_t *msg, int64_t now_ns)
         s_on_state(self, msg, now_ns);
         break;
     case CREMA_MSG_COMMITTED:
-        s_on_committed(self, &msg->table, now_ns);
+        s_on_committed(self, msg->committed.table, now_ns);
         break;
     case CREMA_MSG_NACK:
-        s_on_nack(self, &msg->nack.stream_id, now_ns);
+        s_on_nack(self, crema_id_of(msg->nack.stream_id), now_ns);
         break;
     case CREMA_MSG_FULL:
         s_on_full(self, msg, now_ns);
         break;
     case CREMA_MSG_RUN_LISTED:
-        agg_writers_on_listed(self, &msg->writers);
+        agg_writers_on_listed(self, &msg->run_listed);
         break;
     case CREMA_MSG_SEALED:
         agg_runs_on_sealed(self, &msg->sealed, now_ns);
         break;
     case CREMA_MSG_RUN_OPEN:
-        agg_key_learn(self, &msg->run, now_ns);
+        agg_key_learn(self, &msg->run_open, now_ns);
         break;
     default:
         self->stats.bad_messages++;

@@ -63,11 +63,12 @@ agg_split_take(agg_core_t *self, agg_entry_t *entry, const crema_id_t *stream_id
 }
 
 void
-agg_split_set_prefixes(agg_core_t *self, agg_entry_t *entry, const crema_run_msg_t *msg)
+agg_split_set_prefixes(agg_core_t *self, agg_entry_t *entry, const Crema__RunOpen *msg)
 {
     agg_rollup_t *rollup = s_rollup(self, entry);
-    if (rollup && msg->n_prefixes > 0 &&
-        agg_rollup_set_prefixes(rollup, msg->n_prefixes, msg->processor_prefixes) != CREMA_OK)
+    if (rollup && msg->n_processor_prefixes > 0 &&
+        agg_rollup_set_prefixes(rollup, msg->n_processor_prefixes, msg->processor_prefixes) !=
+            CREMA_OK)
         self->stats.split_left++;
 }
 
@@ -82,10 +83,10 @@ agg_split_end(agg_entry_t *entry)
     agg_rollup_destroy(&entry->rollup);
 }
 
-crema_run_state_t
+Crema__RunState
 agg_entry_state(const agg_core_t *self, const agg_entry_t *entry)
 {
-    crema_run_state_t state = agg_run_state(entry->run);
+    Crema__RunState state = agg_run_state(entry->run);
     const agg_rollup_t *rollup = entry->rollup;
     state.agents = (uint32_t)self->n_reported[AGG_AGENT_LIVE];
     state.processor_s =
@@ -102,7 +103,7 @@ agg_core_split(const agg_core_t *self, const crema_id_t *run_id)
 }
 
 const agg_rollup_t *
-agg_core_next_split(const agg_core_t *self, size_t *cursor, crema_run_state_t *ret_state)
+agg_core_next_split(const agg_core_t *self, size_t *cursor, Crema__RunState *ret_state)
 {
     const agg_entry_t *entry;
     while ((entry = crema_map_next(self->entries, cursor)) != NULL)

@@ -33,7 +33,7 @@ s_set(agg_list_t *list, uint32_t part, uint8_t flags)
 }
 
 static crema_err_t
-s_take(agg_list_t *list, const crema_writers_msg_t *msg)
+s_take(agg_list_t *list, const Crema__RunWriters *msg)
 {
     crema_err_t err = list->writers ? CREMA_OK : crema_writers_new(&list->writers);
     if (err == CREMA_OK)
@@ -64,15 +64,16 @@ agg_writers_follow(agg_entry_t *entry)
 /* The writer listed a stream: it belongs to the run, and the run is settled only when the sink
  * has it up to that number. */
 static void
-s_expect(agg_core_t *self, agg_entry_t *entry, const crema_writer_t *writer, size_t *room,
+s_expect(agg_core_t *self, agg_entry_t *entry, const Crema__Writer *writer, size_t *room,
          int64_t now_ns)
 {
-    if (crema_id_is_zero(&writer->stream_id))
+    const crema_id_t *stream_id = crema_id_of(writer->stream_id);
+    if (crema_id_is_zero(stream_id))
         return;
-    agg_flow_t *flow = crema_map_find(self->flows, &writer->stream_id);
+    agg_flow_t *flow = crema_map_find(self->flows, stream_id);
     if (!flow &&
         *room > 0) { /* without room only the sink checks the list, which it does in full */
-        flow = agg_flow_make_listed(self, entry, &writer->stream_id, now_ns);
+        flow = agg_flow_make_listed(self, entry, stream_id, now_ns);
         *room -= 1;
     }
     if (!flow || flow->entry != entry)
@@ -85,7 +86,7 @@ s_expect(agg_core_t *self, agg_entry_t *entry, const crema_writer_t *writer, siz
 }
 
 void
-agg_writers_on_message(agg_core_t *self, agg_entry_t *entry, const crema_writers_msg_t *msg,
+agg_writers_on_message(agg_core_t *self, agg_entry_t *entry, const Crema__RunWriters *msg,
                        int64_t now_ns)
 {
     agg_list_t *list = &entry->list;
@@ -97,8 +98,8 @@ agg_writers_on_message(agg_core_t *self, agg_entry_t *entry, const crema_writers
     if (err == CREMA_OK) {
         size_t room = agg_flows_room_listed(self, entry);
         s_set(list, msg->part, WANT);
-        for (size_t i = 0; i < msg->n; i++)
-            s_expect(self, entry, &msg->writers[i], &room, now_ns);
+        for (size_t i = 0; i < msg->n_writers; i++)
+            s_expect(self, entry, msg->writers[i], &room, now_ns);
     } else if (!(list->parts[msg->part] & KEPT)) {
         s_set(list, msg->part, WANT);
     }
@@ -107,9 +108,9 @@ agg_writers_on_message(agg_core_t *self, agg_entry_t *entry, const crema_writers
 }
 
 void
-agg_writers_on_listed(agg_core_t *self, const crema_writers_msg_t *msg)
+agg_writers_on_listed(agg_core_t *self, const Crema__RunListed *msg)
 {
-    agg_entry_t *entry = crema_map_find(self->entries, &msg->run_id);
+    agg_entry_t *entry = crema_map_find(self->entries, crema_id_of(msg->run_id));
     if (!entry || entry->list.n_parts != msg->parts || msg->part >= msg->parts)
         return;
     s_set(&entry->list, msg->part, KEPT);
@@ -128,7 +129,7 @@ agg_writers_on_sink_up(agg_entry_t *entry)
     agg_writers_follow(entry);
 }
 
-const crema_writers_msg_t *
+const Crema__RunWriters *
 agg_writers_take(agg_entry_t *entry)
 {
     agg_list_t *list = &entry->list;
@@ -161,10 +162,10 @@ agg_writers_may_have(const agg_core_t *self, const agg_entry_t *entry, const cre
 
 /* The sink finds the same reasons and adds names. */
 static void
-s_blame_writer(agg_entry_t *entry, const crema_writer_t *writer)
+s_blame_writer(agg_entry_t *entry, const Crema__Writer *writer)
 {
     bool is_silent = writer->state == CREMA_WRITER_SILENT;
-    if (!crema_id_is_zero(&writer->stream_id) || writer->state == CREMA_WRITER_LEFT)
+    if (writer->stream_id.len > 0 || writer->state == CREMA_WRITER_LEFT)
         return;
     char said[SAID_BYTES], text[BLAME_BYTES] = {0};
     snprintf(said, sizeof said, "%s%s%s",
@@ -180,7 +181,7 @@ agg_writers_blame(agg_entry_t *entry)
 {
     char hex[CREMA_ID_HEX_CHARS + 1];
     crema_writers_cursor_t cursor = {0};
-    const crema_writer_t *writer;
+    const Crema__Writer *writer;
     if (agg_run_writer_parts(entry->run) == 0 && !entry->run->abandoned)
         agg_run_blame_for_good(entry->run, "writer_unknown", "run", 0,
                                "its collector sent no list of writers");

@@ -199,8 +199,8 @@ s_learn(agg_rollup_t *self, stream_t *stream, local_kind_t kind, uint32_t id, co
 static void
 s_take_dict(agg_rollup_t *self, stream_t *stream, const crema_record_t *record)
 {
-    for (size_t i = 0; i < record->dict.n; i++) {
-        const crema_dict_entry_t *entry = &record->dict.entries[i];
+    for (size_t i = 0; i < record->dict.n_entries; i++) {
+        const Crema__DictEntry *entry = record->dict.entries[i];
         int kind = s_local_kind(entry->kind);
         if (kind != LOCAL_COUNT &&
             !s_learn(self, stream, (local_kind_t)kind, entry->id, entry->text))
@@ -330,7 +330,7 @@ agg_rollup_take(agg_rollup_t *self, const crema_id_t *stream_id, const crema_rec
 /* ---- prefixes and sums */
 
 crema_err_t
-agg_rollup_set_prefixes(agg_rollup_t *self, size_t n, const char *const *prefixes)
+agg_rollup_set_prefixes(agg_rollup_t *self, size_t n, char *const *prefixes)
 {
     char **copies = calloc(n + 1, sizeof *copies);
     if (!copies)

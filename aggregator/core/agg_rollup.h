@@ -35,7 +35,7 @@ void agg_rollup_destroy(agg_rollup_t **self_p);
 
 /* Sets the collector's list of prefixes; existing sums are reassigned. */
 CREMA_MUST_CHECK crema_err_t agg_rollup_set_prefixes(agg_rollup_t *self, size_t n,
-                                                     const char *const *prefixes);
+                                                     char *const *prefixes);
 
 /* Takes dictionaries and activity batches and ignores everything else. Never fails: at a limit
  * it counts and continues. */

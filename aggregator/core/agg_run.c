@@ -44,9 +44,9 @@ agg_run_destroy(agg_run_t **self_p)
     crema_list_remove(&self->mended);
     free(self->members);
     crema_map_destroy(&self->by_id);
-    free(self->open_msg);
-    free(self->end_msg);
-    free(self->sealed_msg);
+    crema_msg_destroy(&self->open_msg);
+    crema_msg_destroy(&self->end_msg);
+    crema_msg_destroy(&self->sealed_msg);
     free(self);
     *self_p = NULL;
 }
@@ -54,7 +54,7 @@ agg_run_destroy(agg_run_t **self_p)
 /* ---------------------------------------------------------------- the run itself */
 
 crema_err_t
-agg_run_on_open(agg_run_t *self, const crema_run_msg_t *msg)
+agg_run_on_open(agg_run_t *self, const Crema__RunOpen *msg)
 {
     crema_err_t err = crema_life_step(self->life, CREMA_LIFE_NEWS, &self->life);
     if (err != CREMA_OK)
@@ -62,31 +62,31 @@ agg_run_on_open(agg_run_t *self, const crema_run_msg_t *msg)
     self->opened = true;
     if (self->open_msg)
         return CREMA_OK;
-    err = crema_msg_copy(&(crema_msg_t){.type = CREMA_MSG_RUN_OPEN, .run = *msg}, &self->open_msg);
+    err = crema_msg_copy(&(crema_msg_t){.type = CREMA_MSG_RUN_OPEN, .run_open = *msg},
+                         &self->open_msg);
     if (err == CREMA_OK && self->phase == CREMA_RUN_UNKNOWN)
         self->phase = CREMA_RUN_OPEN;
     return err;
 }
 
 static crema_err_t
-s_end(agg_run_t *self, crema_life_event_t event, const crema_run_msg_t *msg, uint64_t barrier_id,
+s_end(agg_run_t *self, crema_life_event_t event, const Crema__RunEnd *msg, uint64_t barrier_id,
       int64_t now_ns)
 {
     crema_life_t life;
     crema_msg_t *copy;
     crema_err_t err = crema_life_step(self->life, event, &life);
     if (err == CREMA_OK)
-        err = crema_msg_copy(&(crema_msg_t){.type = CREMA_MSG_RUN_END, .run = *msg}, &copy);
+        err = crema_msg_copy(&(crema_msg_t){.type = CREMA_MSG_RUN_END, .run_end = *msg}, &copy);
     if (err != CREMA_OK)
         return err;
-    free(self->end_msg);
-    free(self->sealed_msg);
-    self->sealed_msg = NULL;
+    crema_msg_destroy(&self->end_msg);
+    crema_msg_destroy(&self->sealed_msg);
     self->end_msg = copy;
     self->life = life;
     self->abandoned = event == CREMA_LIFE_SILENCE;
     self->phase = CREMA_RUN_BARRIER;
-    self->seal = (crema_run_msg_t){0};
+    self->seal = (crema_msg_t){0};
     self->dismiss = msg->dismiss;
     self->barrier_id = barrier_id;
     self->end_ns = now_ns;
@@ -95,7 +95,7 @@ s_end(agg_run_t *self, crema_life_event_t event, const crema_run_msg_t *msg, uin
 }
 
 crema_err_t
-agg_run_on_end(agg_run_t *self, const crema_run_msg_t *msg, uint64_t barrier_id, int64_t now_ns)
+agg_run_on_end(agg_run_t *self, const Crema__RunEnd *msg, uint64_t barrier_id, int64_t now_ns)
 {
     if (self->end_msg && !self->abandoned)
         return CREMA_EREPEAT;
@@ -105,9 +105,8 @@ agg_run_on_end(agg_run_t *self, const crema_run_msg_t *msg, uint64_t barrier_id,
 void
 agg_run_forget_client(agg_run_t *self)
 {
-    free(self->open_msg);
-    free(self->end_msg);
-    self->open_msg = self->end_msg = NULL;
+    crema_msg_destroy(&self->open_msg);
+    crema_msg_destroy(&self->end_msg);
     self->phase = CREMA_RUN_UNKNOWN;
     self->life = CREMA_LIFE_NONE;
     self->opened = self->abandoned = self->dismiss = false;
@@ -118,9 +117,9 @@ crema_err_t
 agg_run_abandon(agg_run_t *self, uint64_t barrier_id, int64_t now_ns, int64_t real_ns)
 {
     /* Nothing started for the run is needed any more. */
-    const crema_run_msg_t msg = {
-        .run_id = self->run_id,
-        .t_start_ns = self->open_msg ? self->open_msg->run.t_start_ns : 0,
+    const Crema__RunEnd msg = {
+        .run_id = crema_id_field(&self->run_id),
+        .t_start_ns = self->open_msg ? self->open_msg->run_open.t_start_ns : 0,
         .t_end_ns = real_ns,
         .dismiss = true,
     };
@@ -128,7 +127,7 @@ agg_run_abandon(agg_run_t *self, uint64_t barrier_id, int64_t now_ns, int64_t re
 }
 
 crema_err_t
-agg_run_on_sealed(agg_run_t *self, const crema_sealed_t *sealed)
+agg_run_on_sealed(agg_run_t *self, const Crema__Sealed *sealed)
 {
     crema_msg_t *copy;
     bool lacks_end = crema_life_lacks_end(sealed->n_reasons, sealed->reasons);
@@ -138,7 +137,7 @@ agg_run_on_sealed(agg_run_t *self, const crema_sealed_t *sealed)
         crema_msg_copy(&(crema_msg_t){.type = CREMA_MSG_SEALED, .sealed = *sealed}, &copy);
     if (err != CREMA_OK)
         return err;
-    free(self->sealed_msg);
+    crema_msg_destroy(&self->sealed_msg);
     self->sealed_msg = copy;
     bool failed = copy->sealed.error[0] != '\0';
     self->phase = failed ? CREMA_RUN_FAILED : CREMA_RUN_SEALED;
@@ -165,7 +164,7 @@ agg_run_set_list_due(agg_run_t *self, bool due)
 uint32_t
 agg_run_writer_parts(const agg_run_t *self)
 {
-    return self->end_msg ? self->end_msg->run.writer_parts : 0;
+    return self->end_msg ? self->end_msg->run_end.writer_parts : 0;
 }
 
 bool
@@ -213,10 +212,9 @@ agg_run_blame(agg_run_t *self, const char *code, const char *subject, uint64_t c
     size_t i = self->n_reasons++;
     crema_text_copy(self->subjects[i].subject, AGG_RUN_SUBJECT_BYTES, subject);
     crema_text_copy(self->subjects[i].text, AGG_RUN_TEXT_BYTES, text);
-    self->reasons[i] = (crema_reason_t){.code = code,
-                                        .subject = self->subjects[i].subject,
-                                        .text = self->subjects[i].text,
-                                        .count = count};
+    self->reason_rows[i] =
+        crema_reason(code, self->subjects[i].subject, self->subjects[i].text, count);
+    self->reasons[i] = &self->reason_rows[i];
 }
 
 void
@@ -232,41 +230,40 @@ agg_run_give_verdict(agg_run_t *self, int64_t now_ns, int64_t real_ns)
 {
     size_t n = self->n_reasons;
     if (self->reasons_left_out > 0) {
-        self->reasons[n] = (crema_reason_t){
-            .code = self->reasons[n - 1].code,
-            .subject = "",
-            .text = "this many further reasons, which are not listed",
-            .count = self->reasons_left_out,
-        };
+        self->reason_rows[n] =
+            crema_reason(self->reasons[n - 1]->code, "",
+                         "this many further reasons, which are not listed", self->reasons_left_out);
+        self->reasons[n] = &self->reason_rows[n];
         n++;
     }
     if (self->phase == CREMA_RUN_BARRIER)
         self->verdict_ns = now_ns;
     self->phase = CREMA_RUN_VERDICT;
-    self->seal = self->end_msg->run;
-    self->seal.t_verdict_ns = real_ns;
-    self->seal.n_reasons = n;
-    self->seal.reasons = self->reasons;
+    self->seal = *self->end_msg;
+    self->seal.type = CREMA_MSG_RUN_SEAL;
+    self->seal.run_seal.t_verdict_ns = real_ns;
+    self->seal.run_seal.n_reasons = n;
+    self->seal.run_seal.reasons = self->reasons;
     agg_run_follow_mended(self);
 }
 
-crema_run_state_t
+Crema__RunState
 agg_run_state(const agg_run_t *self)
 {
-    crema_run_state_t state = {
-        .run_id = self->run_id,
+    Crema__RunState state = {
+        .run_id = crema_id_field(&self->run_id),
         .phase = self->phase,
         .streams = (uint32_t)self->streams,
         .streams_done = (uint32_t)(self->streams - self->undone),
         .committed = self->committed,
         .missing = self->missing,
-        .n_reasons = self->seal.n_reasons,
-        .reasons = self->seal.reasons,
+        .n_reasons = self->seal.run_seal.n_reasons,
+        .reasons = self->seal.run_seal.reasons,
     };
     if (self->phase >= CREMA_RUN_VERDICT)
         state.verdict_after_ns = self->verdict_ns - self->end_ns;
     if (self->sealed_msg) {
-        const crema_sealed_t *sealed = &self->sealed_msg->sealed;
+        const Crema__Sealed *sealed = &self->sealed_msg->sealed;
         state.path = sealed->path;
         state.verdict = sealed->verdict;
         state.error = sealed->error;

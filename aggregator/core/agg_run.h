@@ -79,12 +79,13 @@ struct agg_run {
     agg_awaited_t *awaited;
     crema_link_t mended;             /* in agg_awaited_mended() */
     crema_msg_t *open_msg, *end_msg; /* copies; NULL: not opened, not ended */
-    crema_run_msg_t seal;            /* end_msg with the verdict */
+    crema_msg_t seal;                /* end_msg with the verdict; no type: not judged */
     crema_msg_t *sealed_msg;         /* copy; NULL: not sealed */
     size_t n_reasons;
     size_t lacking; /* reasons of the last verdict that late data can remove */
     uint64_t reasons_left_out;
-    crema_reason_t reasons[AGG_RUN_REASONS_MAX + 1];
+    Crema__Reason *reasons[AGG_RUN_REASONS_MAX + 1]; /* each is in reason_rows */
+    Crema__Reason reason_rows[AGG_RUN_REASONS_MAX + 1];
     agg_run_subject_t subjects[AGG_RUN_REASONS_MAX + 1];
 };
 
@@ -105,8 +106,8 @@ void agg_run_destroy(agg_run_t **self_p);
 /* RUN_OPEN, RUN_END: keeps a copy; repeats change nothing. CREMA_EREPEAT: the client has already
  * ended it. RUN_END, also of an abandoned run, begins the barrier: the caller then names the
  * members that must answer. */
-CREMA_MUST_CHECK crema_err_t agg_run_on_open(agg_run_t *self, const crema_run_msg_t *msg);
-CREMA_MUST_CHECK crema_err_t agg_run_on_end(agg_run_t *self, const crema_run_msg_t *msg,
+CREMA_MUST_CHECK crema_err_t agg_run_on_open(agg_run_t *self, const Crema__RunOpen *msg);
+CREMA_MUST_CHECK crema_err_t agg_run_on_end(agg_run_t *self, const Crema__RunEnd *msg,
                                             uint64_t barrier_id, int64_t now_ns);
 /* Ends the run as RUN_END would, because its client is gone; `real_ns` is the time of its last
  * message. CREMA_EINVAL: it is already over. */
@@ -117,7 +118,7 @@ CREMA_MUST_CHECK crema_err_t agg_run_abandon(agg_run_t *self, uint64_t barrier_i
 void agg_run_forget_client(agg_run_t *self);
 /* SEALED from the sink: keeps a copy; sealed->error makes the run FAILED. CREMA_EREPEAT: the
  * file is of the abandoned run, and its client has ended it since. */
-CREMA_MUST_CHECK crema_err_t agg_run_on_sealed(agg_run_t *self, const crema_sealed_t *sealed);
+CREMA_MUST_CHECK crema_err_t agg_run_on_sealed(agg_run_t *self, const Crema__Sealed *sealed);
 
 /* The member with that id, created if necessary. CREMA_ELIMIT, CREMA_ENOMEM. */
 CREMA_MUST_CHECK crema_err_t agg_run_member(agg_run_t *self, const crema_id_t *agent_id,
@@ -176,7 +177,7 @@ void agg_run_blame_for_good(agg_run_t *self, const char *code, const char *subje
 void agg_run_give_verdict(agg_run_t *self, int64_t now_ns, int64_t real_ns);
 
 /* RUN_STATE without agents, waiting_for and seconds, which the caller adds. */
-crema_run_state_t agg_run_state(const agg_run_t *self);
+Crema__RunState agg_run_state(const agg_run_t *self);
 
 /* ---- between agg_run.c, the run and its verdict, and agg_run_members.c, which it uses */
 

@@ -12,12 +12,12 @@ agg_scrape_prepare(agg_counts_t *counts)
 void
 agg_scrape_count(agg_counts_t *counts, const agg_core_t *core, const crema_id_t *run_id)
 {
-    crema_run_state_t state;
+    Crema__RunState state;
     if (!agg_core_look(core, run_id, &state))
         return;
     crema_tally_add(&counts->verdicts, state.n_reasons == 0 ? "COMPLETE" : "PARTIAL", 1);
     for (size_t i = 0; i < state.n_reasons; i++)
-        crema_tally_add(&counts->reasons, state.reasons[i].code, 1);
+        crema_tally_add(&counts->reasons, state.reasons[i]->code, 1);
 }
 
 /* ---- how many agents and runs there are of each kind, and which agents are behind */
@@ -159,7 +159,7 @@ s_expose_messages(const agg_scrape_t *self, const agg_stats_t *stats, crema_expo
 
 typedef struct {
     const agg_entry_t *entry;
-    crema_run_state_t state;
+    Crema__RunState state;
 } run_t;
 
 static size_t
@@ -194,7 +194,7 @@ s_expose_runs(const agg_scrape_t *self, crema_exposition_t *out)
     char names[RUNS_MAX][37];
     const size_t n = s_find_runs(self, runs);
     for (size_t i = 0; i < n; i++)
-        crema_id_uuid(&runs[i].state.run_id, names[i]);
+        crema_id_uuid(crema_id_of(runs[i].state.run_id), names[i]);
     for (size_t i = 0; i < n; i++)
         crema_expose_one(out, CREMA_SERIES_AGG_RUN_RECORDS, names[i], NULL,
                          (double)runs[i].state.committed);

@@ -292,12 +292,11 @@ crema_sender_count(const crema_sender_t *self)
 }
 
 size_t
-crema_sender_rows(const crema_sender_t *self, size_t from, crema_stream_row_t *rows, size_t max)
+crema_sender_rows(const crema_sender_t *self, size_t from, size_t max, Crema__StreamTable *table)
 {
     size_t n = 0;
-    for (; n < max && from + n < self->n; n++) {
-        rows[n] = self->all[from + n]->row;
-    }
+    for (; n < max && from + n < self->n; n++)
+        crema_stream_table_add(table, &self->all[from + n]->row);
     return n;
 }
 

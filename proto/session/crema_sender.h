@@ -57,10 +57,10 @@ void crema_sender_retry(crema_sender_t *self);
 bool crema_sender_trim(crema_sender_t *self, crema_id_t *ret_stream_id, uint64_t *ret_committed);
 
 size_t crema_sender_count(const crema_sender_t *self);
-/* Rows from..from+n-1 of the table, n <= max, in an order that is stable while no stream is
+/* Adds rows from..from+n-1 to the table, n <= max, in an order that is stable while no stream is
  * added or forgotten. */
-size_t crema_sender_rows(const crema_sender_t *self, size_t from, crema_stream_row_t *rows,
-                         size_t max);
+size_t crema_sender_rows(const crema_sender_t *self, size_t from, size_t max,
+                         Crema__StreamTable *table);
 
 /* Number of streams with uncommitted records. */
 size_t crema_sender_undelivered(const crema_sender_t *self);

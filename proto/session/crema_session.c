@@ -31,10 +31,9 @@ crema_session_new(const crema_session_config_t *config, int64_t now_ns, crema_se
     self->end_when_drained = CREMA_SESSION_END_DRAINED;
     self->dial_at_ns = now_ns;
     self->want_dial = true;
-    self->rows = calloc(rows ? rows : 1, sizeof *self->rows);
     crema_err_t err = crema_sender_new(config->streams_max, &self->sender);
-    if (err == CREMA_OK && !self->rows)
-        err = CREMA_ENOMEM;
+    if (err == CREMA_OK)
+        err = crema_stream_table_new(rows, &self->table);
     if (err != CREMA_OK) {
         crema_session_destroy(&self);
         return err;
@@ -50,7 +49,7 @@ crema_session_destroy(crema_session_t **self_p)
     if (!self)
         return;
     crema_sender_destroy(&self->sender);
-    free(self->rows);
+    free(self->table);
     free(self);
     *self_p = NULL;
 }
@@ -109,7 +108,7 @@ crema_session_say_hello(crema_session_t *self, int64_t now_ns)
 static bool
 s_is_drained(const crema_session_t *self)
 {
-    bool is_whole = self->faults.n == 0 || self->end_when_drained == CREMA_SESSION_END_DISMISSED;
+    bool is_whole = self->n_faults == 0 || self->end_when_drained == CREMA_SESSION_END_DISMISSED;
     return self->draining && self->drain_scanned && !self->scan_refused && is_whole &&
            crema_sender_undelivered(self->sender) == 0;
 }
@@ -194,31 +193,32 @@ crema_session_on_stream_gone(crema_session_t *self, const crema_id_t *stream_id)
 }
 
 static bool
-s_same_fault(const crema_reason_t *a, const crema_reason_t *b)
+s_same_fault(const Crema__Reason *a, const Crema__Reason *b)
 {
     return a->count == b->count && strcmp(a->code, b->code) == 0 &&
            strcmp(a->subject, b->subject) == 0 && strcmp(a->text, b->text) == 0;
 }
 
-static crema_reason_t
-s_keep_fault(crema_session_fault_t *texts, const crema_reason_t *fault)
+static Crema__Reason
+s_keep_fault(crema_session_fault_t *texts, const Crema__Reason *fault)
 {
     crema_text_copy(texts->code, sizeof texts->code, fault->code);
     crema_text_copy(texts->subject, sizeof texts->subject, fault->subject);
     crema_text_copy(texts->text, sizeof texts->text, fault->text);
-    return (crema_reason_t){texts->code, texts->subject, texts->text, fault->count};
+    return crema_reason(texts->code, texts->subject, texts->text, fault->count);
 }
 
 void
-crema_session_on_faults(crema_session_t *self, const crema_faults_t *faults)
+crema_session_on_faults(crema_session_t *self, size_t n, const Crema__Reason *faults)
 {
-    size_t n = faults->n < CREMA_WIRE_FAULTS_MAX ? faults->n : CREMA_WIRE_FAULTS_MAX;
-    bool same = n == self->faults.n;
+    n = n < CREMA_WIRE_FAULTS_MAX ? n : CREMA_WIRE_FAULTS_MAX;
+    bool same = n == self->n_faults;
     for (size_t i = 0; i < n; i++) {
-        same = same && s_same_fault(&self->fault_rows[i], &faults->rows[i]);
-        self->fault_rows[i] = s_keep_fault(&self->fault_texts[i], &faults->rows[i]);
+        same = same && s_same_fault(&self->fault_rows[i], &faults[i]);
+        self->fault_rows[i] = s_keep_fault(&self->fault_texts[i], &faults[i]);
+        self->faults[i] = &self->fault_rows[i];
     }
-    self->faults = (crema_faults_t){n, self->fault_rows};
+    self->n_faults = n;
     self->news = self->news || !same;
 }
 
@@ -265,7 +265,7 @@ s_listen(crema_session_t *self, int64_t now_ns)
 static void
 s_on_welcome(crema_session_t *self, const crema_msg_t *msg, int64_t now_ns)
 {
-    const crema_welcome_t *welcome = &msg->welcome;
+    const Crema__Welcome *welcome = &msg->welcome;
     if (self->state != CREMA_SESSION_HELLO_SENT)
         return; /* reply to a repeated HELLO */
     if (welcome->retry_after_ms > 0) {
@@ -289,14 +289,16 @@ s_on_welcome(crema_session_t *self, const crema_msg_t *msg, int64_t now_ns)
     self->heartbeat_at_ns = now_ns + self->config.heartbeat_ns;
     s_listen(self, now_ns);
     crema_sender_begin_session(self->sender);
-    for (size_t i = 0; i < welcome->table.n; i++)
-        crema_sender_welcome(self->sender, &welcome->table.rows[i], now_ns);
+    for (size_t i = 0; i < crema_stream_table_rows(welcome->table); i++) {
+        const crema_stream_row_t row = crema_stream_table_row(welcome->table, i);
+        crema_sender_welcome(self->sender, &row, now_ns);
+    }
     crema_sender_retry(self->sender);
     s_check_drained(self, now_ns);
 }
 
 static void
-s_on_ack(crema_session_t *self, const crema_ack_t *ack, int64_t now_ns)
+s_on_ack(crema_session_t *self, const Crema__Ack *ack, int64_t now_ns)
 {
     uint64_t before = crema_sender_committed_records(self->sender);
     self->stats.acks++;
@@ -311,8 +313,10 @@ s_on_ack(crema_session_t *self, const crema_ack_t *ack, int64_t now_ns)
         self->echo_t3_ns = ack->t3_mono_ns;
         self->echo_t4_ns = now_ns;
     }
-    for (size_t i = 0; i < ack->table.n; i++)
-        crema_sender_confirm(self->sender, &ack->table.rows[i], now_ns);
+    for (size_t i = 0; i < crema_stream_table_rows(ack->table); i++) {
+        const crema_stream_row_t row = crema_stream_table_row(ack->table, i);
+        crema_sender_confirm(self->sender, &row, now_ns);
+    }
     if (crema_sender_committed_records(self->sender) != before)
         self->moved_ns = now_ns;
     if (self->state == CREMA_SESSION_BYE_SENT && self->table_type == 0)
@@ -367,7 +371,7 @@ static void
 s_on_barrier(crema_session_t *self, const crema_msg_t *msg)
 {
     self->stats.barriers++;
-    if (!s_note_end(self, &msg->barrier.run_id))
+    if (!s_note_end(self, crema_id_of(msg->barrier.run_id)))
         return; /* not answered, so asked again */
     if (msg->barrier.barrier_id > self->barrier_asked)
         self->barrier_asked = msg->barrier.barrier_id;
@@ -392,8 +396,8 @@ crema_session_on_message(crema_session_t *self, const crema_msg_t *msg, int64_t 
     if (msg->type == CREMA_MSG_ACK) {
         s_on_ack(self, &msg->ack, now_ns);
     } else if (msg->type == CREMA_MSG_REPLAY) {
-        self->stats.replays +=
-            crema_sender_rewind(self->sender, &msg->replay.stream_id, msg->replay.from_seq, now_ns);
+        self->stats.replays += crema_sender_rewind(self->sender, crema_id_of(msg->replay.stream_id),
+                                                   msg->replay.from_seq, now_ns);
     } else if (msg->type == CREMA_MSG_BARRIER) {
         s_on_barrier(self, msg);
     }

@@ -102,7 +102,7 @@ void crema_session_on_stream_gone(crema_session_t *self, const crema_id_t *strea
 /* Reports what the scan could not read; at most CREMA_WIRE_FAULTS_MAX rows are copied. They are
  * sent with every table until the next call. While there are faults, the session does not count
  * as drained before its deadline. */
-void crema_session_on_faults(crema_session_t *self, const crema_faults_t *faults);
+void crema_session_on_faults(crema_session_t *self, size_t n, const Crema__Reason *faults);
 /* The scan requested by CREMA_SESSION_SCAN is complete: answers the barrier. Never call it after
  * a scan that failed or saw less than the spool holds. */
 void crema_session_on_scanned(crema_session_t *self, int64_t now_ns);

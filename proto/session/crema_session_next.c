@@ -23,36 +23,38 @@ s_begin_table(crema_session_t *self, crema_msg_type_t type, int64_t now_ns)
     }
 }
 
-static void
-s_fill_hello(crema_session_t *self, const crema_stream_table_t *table, const crema_faults_t *faults)
+static Crema__Hello
+s_hello(crema_session_t *self, Crema__StreamTable *table, size_t n_faults)
 {
-    self->msg.hello = (crema_hello_t){
+    return (Crema__Hello){
         .ver_min = CREMA_WIRE_VERSION_MIN,
         .ver_max = CREMA_WIRE_VERSION,
-        .agent_id = self->config.agent_id,
+        .agent_id = crema_id_field(&self->config.agent_id),
         .boot = self->config.boot,
-        .host = self->config.host,
+        .host = (char *)self->config.host,
         .pid = self->config.pid,
         .hb_ivl_ms = (uint32_t)(self->config.heartbeat_ns / MS),
-        .version = self->config.version,
-        .run_id = self->config.run_id,
-        .table = *table,
-        .faults = *faults,
+        .version = (char *)self->config.version,
+        .run_id = crema_id_field(&self->config.run_id),
+        .table = table,
+        .n_faults = n_faults,
+        .faults = self->faults,
     };
 }
 
-static void
-s_fill_heartbeat(crema_session_t *self, const crema_stream_table_t *table,
-                 const crema_faults_t *faults, int64_t mono_ns, int64_t real_ns)
+static Crema__Heartbeat
+s_heartbeat(crema_session_t *self, Crema__StreamTable *table, size_t n_faults, int64_t mono_ns,
+            int64_t real_ns)
 {
-    self->msg.heartbeat = (crema_heartbeat_t){
+    return (Crema__Heartbeat){
         .hb_no = self->hb_no,
         .hb_ivl_ms = (uint32_t)(self->config.heartbeat_ns / MS),
         .barrier_seen = self->barrier_seen,
         .t1_mono_ns = mono_ns,
         .t1_real_ns = real_ns,
-        .table = *table,
-        .faults = *faults,
+        .table = table,
+        .n_faults = n_faults,
+        .faults = self->faults,
         .echo_t1_mono_ns = self->echo_t1_ns,
         .echo_t2_mono_ns = self->echo_t2_ns,
         .echo_t3_mono_ns = self->echo_t3_ns,
@@ -64,12 +66,12 @@ s_fill_heartbeat(crema_session_t *self, const crema_stream_table_t *table,
 static void
 s_fill_table(crema_session_t *self, int64_t mono_ns, int64_t real_ns)
 {
-    size_t n =
-        crema_sender_rows(self->sender, self->table_row, self->rows, CREMA_WIRE_TABLE_ROWS_SENT);
-    crema_stream_table_t table = {n, self->rows};
-    self->table_row += n;
+    crema_stream_table_clear(self->table);
+    self->table_row +=
+        crema_sender_rows(self->sender, self->table_row, CREMA_WIRE_TABLE_ROWS_SENT, self->table);
+    Crema__StreamTable *table = crema_stream_table_sent(self->table);
     bool more = self->table_row < crema_sender_count(self->sender);
-    crema_faults_t faults = more ? (crema_faults_t){0} : self->faults;
+    size_t n_faults = more ? 0 : self->n_faults;
     self->msg = (crema_msg_t){
         .type = self->table_type,
         .flags = (uint16_t)(self->table_part++ << CREMA_WIRE_PART_SHIFT |
@@ -77,14 +79,15 @@ s_fill_table(crema_session_t *self, int64_t mono_ns, int64_t real_ns)
         .session = self->table_type == CREMA_MSG_HELLO ? 0 : self->agg_session,
     };
     if (self->table_type == CREMA_MSG_HELLO)
-        s_fill_hello(self, &table, &faults);
+        self->msg.hello = s_hello(self, table, n_faults);
     else if (self->table_type == CREMA_MSG_HEARTBEAT)
-        s_fill_heartbeat(self, &table, &faults, mono_ns, real_ns);
-    else {
-        self->msg.bye.reason = self->end == CREMA_SESSION_END_DEADLINE ? BYE_DEADLINE : BYE_DRAINED;
-        self->msg.bye.table = table;
-        self->msg.bye.faults = faults;
-    }
+        self->msg.heartbeat = s_heartbeat(self, table, n_faults, mono_ns, real_ns);
+    else
+        self->msg.bye = (Crema__Bye){
+            .reason = self->end == CREMA_SESSION_END_DEADLINE ? BYE_DEADLINE : BYE_DRAINED,
+            .table = table,
+            .n_faults = n_faults,
+            .faults = self->faults};
     if (!more)
         self->table_type = 0;
 }

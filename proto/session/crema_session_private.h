@@ -54,12 +54,13 @@ struct crema_session {
     size_t table_row;            /* its next row */
     unsigned table_part;
 
-    crema_faults_t faults; /* rows is fault_rows */
-    crema_reason_t fault_rows[CREMA_WIRE_FAULTS_MAX];
+    size_t n_faults;
+    Crema__Reason *faults[CREMA_WIRE_FAULTS_MAX]; /* each is in fault_rows */
+    Crema__Reason fault_rows[CREMA_WIRE_FAULTS_MAX];
     crema_session_fault_t fault_texts[CREMA_WIRE_FAULTS_MAX];
 
     crema_sender_t *sender;
-    crema_stream_row_t *rows; /* for one message */
+    Crema__StreamTable *table; /* for one message */
     crema_msg_t msg;
     crema_session_stats_t stats;
 };

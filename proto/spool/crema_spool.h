@@ -35,8 +35,7 @@ typedef struct crema_spool_writer crema_spool_writer_t;
  * readers find the owner as with files the user wrote. */
 #define CREMA_SPOOL_SELF UINT32_MAX
 CREMA_MUST_CHECK crema_err_t crema_spool_writer_open(const char *dir, const crema_id_t *stream_id,
-                                                     const crema_stream_info_t *info,
-                                                     uint32_t owner,
+                                                     const Crema__StreamInfo *info, uint32_t owner,
                                                      crema_spool_writer_t **ret_self);
 
 /* Appends one record as the next number with a single write(). After CREMA_ENOSPC or CREMA_EIO
@@ -55,8 +54,8 @@ typedef struct crema_spool crema_spool_t;
 
 typedef struct {
     crema_id_t stream_id;
-    crema_id_t run_id;        /* zero without a StreamInfo: such a stream cannot be delivered */
-    crema_stream_info_t info; /* texts live as long as the stream is held; without attributes */
+    crema_id_t run_id;      /* zero without a StreamInfo: such a stream cannot be delivered */
+    Crema__StreamInfo info; /* texts live as long as the stream is held; no ids, no attributes */
     uint64_t first_avail; /* first number held; a StreamInfo kept for the run's id does not count */
     uint64_t hi;          /* last complete number held; never decreases */
     uint64_t committed;   /* from crema_spool_trim() */

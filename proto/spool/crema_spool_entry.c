@@ -20,12 +20,12 @@ crema_spool_name(const crema_id_t *stream_id, uint64_t first_seq,
 }
 
 void
-crema_spool_free_texts(crema_stream_info_t *info)
+crema_spool_free_texts(Crema__StreamInfo *info)
 {
-    free((char *)info->host);
-    free((char *)info->worker_uuid);
-    free((char *)info->worker_name);
-    free((char *)info->boot_id);
+    free(info->host);
+    free(info->worker_uuid);
+    free(info->worker_name);
+    free(info->boot_id);
     info->host = info->worker_uuid = info->worker_name = info->boot_id = NULL;
 }
 

@@ -79,7 +79,7 @@ char *crema_spool_name(const crema_id_t *stream_id, uint64_t first_seq,
 void crema_spool_entry_destroy(crema_spool_entry_t *entry);
 crema_spool_entry_t *crema_spool_entry(const crema_spool_t *self, const crema_id_t *stream_id);
 void crema_spool_forget(crema_spool_t *self, crema_spool_entry_t *entry);
-void crema_spool_free_texts(crema_stream_info_t *info);
+void crema_spool_free_texts(Crema__StreamInfo *info);
 
 /* Opens a segment read-write, or read-only without permission to write. On failure, or if it is
  * not a regular file: -1 with errno set, and the error is counted. */

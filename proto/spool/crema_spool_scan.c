@@ -10,12 +10,12 @@
 
 /* Replaces texts of the info by copies; NULL where copying failed. */
 static bool
-s_keep_texts(crema_stream_info_t *info)
+s_keep_texts(Crema__StreamInfo *info)
 {
-    const char **texts[] = {&info->host, &info->worker_uuid, &info->worker_name, &info->boot_id};
+    char **texts[] = {&info->host, &info->worker_uuid, &info->worker_name, &info->boot_id};
     bool kept = true;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        *texts[i] = strdup(*texts[i] ? *texts[i] : "");
+        *texts[i] = strdup(*texts[i]);
         kept = kept && *texts[i];
     }
     return kept;
@@ -32,17 +32,18 @@ s_identify(crema_spool_t *self, crema_spool_entry_t *entry, const crema_frame_t 
     crema_err_t err = crema_record_decode(frame, self->arena, &record);
     if (err == CREMA_ENOMEM)
         return err;
-    if (err != CREMA_OK || crema_id_is_zero(&record.stream.run_id))
+    if (err != CREMA_OK)
         return CREMA_OK;
-    crema_stream_info_t info = record.stream;
-    info.n_attributes = 0;
+    Crema__StreamInfo info = record.stream;
+    info.run_id = info.agent_id = (ProtobufCBinaryData){0};
+    info.n_attribute_keys = info.n_attribute_values = 0;
     info.attribute_keys = info.attribute_values = NULL;
     if (!s_keep_texts(&info)) {
         crema_spool_free_texts(&info);
         return CREMA_ENOMEM;
     }
     entry->public.info = info;
-    entry->public.run_id = info.run_id;
+    entry->public.run_id = *crema_id_of(record.stream.run_id);
     entry->head_bytes = crema_frame_bytes(frame);
     return CREMA_OK;
 }

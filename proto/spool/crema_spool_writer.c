@@ -105,9 +105,8 @@ s_free(crema_spool_writer_t **self_p)
 }
 
 crema_err_t
-crema_spool_writer_open(const char *dir, const crema_id_t *stream_id,
-                        const crema_stream_info_t *info, uint32_t owner,
-                        crema_spool_writer_t **ret_self)
+crema_spool_writer_open(const char *dir, const crema_id_t *stream_id, const Crema__StreamInfo *info,
+                        uint32_t owner, crema_spool_writer_t **ret_self)
 {
     crema_spool_writer_t *self = malloc(sizeof *self);
     if (!self)

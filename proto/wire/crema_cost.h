@@ -19,8 +19,8 @@ typedef struct {
 /* The attributes; their texts are in the struct. */
 typedef struct {
     char texts[CREMA_COST_ATTRIBUTES][2][48];
-    const char *keys[CREMA_COST_ATTRIBUTES];
-    const char *values[CREMA_COST_ATTRIBUTES];
+    char *keys[CREMA_COST_ATTRIBUTES];
+    char *values[CREMA_COST_ATTRIBUTES];
 } crema_cost_attributes_t;
 void crema_cost_describe(const crema_cost_t *self, const char *part,
                          crema_cost_attributes_t *ret_words);

@@ -40,20 +40,21 @@ crema_life_step(crema_life_t from, crema_life_event_t event, crema_life_t *ret_t
 }
 
 bool
-crema_life_lacks_end(size_t n, const crema_reason_t *reasons)
+crema_life_lacks_end(size_t n, Crema__Reason *const *reasons)
 {
     for (size_t i = 0; i < n; i++)
-        if (strcmp(reasons[i].code, CREMA_LIFE_NOT_ENDED) == 0)
+        if (strcmp(reasons[i]->code, CREMA_LIFE_NOT_ENDED) == 0)
             return true;
     return false;
 }
 
 crema_life_event_t
-crema_life_event(crema_msg_type_t type, const crema_run_msg_t *msg)
+crema_life_event(const crema_msg_t *msg)
 {
-    if (type == CREMA_MSG_RUN_SEAL && crema_life_lacks_end(msg->n_reasons, msg->reasons))
+    const Crema__RunSeal *seal = &msg->run_seal;
+    if (msg->type == CREMA_MSG_RUN_SEAL && crema_life_lacks_end(seal->n_reasons, seal->reasons))
         return CREMA_LIFE_SILENCE;
-    return type == CREMA_MSG_RUN_OPEN ? CREMA_LIFE_NEWS : CREMA_LIFE_END;
+    return msg->type == CREMA_MSG_RUN_OPEN ? CREMA_LIFE_NEWS : CREMA_LIFE_END;
 }
 
 const char *

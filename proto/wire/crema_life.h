@@ -50,9 +50,9 @@ CREMA_MUST_CHECK crema_err_t crema_life_step(crema_life_t from, crema_life_event
                                              crema_life_t *ret_to);
 
 /* True if the reasons say that the run was not ended. */
-bool crema_life_lacks_end(size_t n, const crema_reason_t *reasons);
+bool crema_life_lacks_end(size_t n, Crema__Reason *const *reasons);
 /* The event that RUN_OPEN, RUN_END or RUN_SEAL is for its run. */
-crema_life_event_t crema_life_event(crema_msg_type_t type, const crema_run_msg_t *msg);
+crema_life_event_t crema_life_event(const crema_msg_t *msg);
 
 /* "open", ... */
 const char *crema_life_name(crema_life_t life);

@@ -5,82 +5,17 @@
 #include "crema_bytes.h"
 #include "crema_wire_private.h"
 
-#define PLAIN crema_stream_info_t
-static const crema_wire_field_t s_stream[] = {
-    AT(NEED_ID, Crema__StreamInfo, run_id, run_id),
-    AT(ID, Crema__StreamInfo, agent_id, agent_id),
-    NUMBER(WORD, Crema__StreamInfo, kind, kind),
-    AT(TEXT, Crema__StreamInfo, host, host),
-    NUMBER(WORD, Crema__StreamInfo, pid, pid),
-    AT(TEXT, Crema__StreamInfo, worker_uuid, worker_uuid),
-    AT(TEXT, Crema__StreamInfo, worker_name, worker_name),
-    NUMBER(WORD, Crema__StreamInfo, nthreads, nthreads),
-    NUMBER(LONG, Crema__StreamInfo, memory_limit_b, memory_limit_b),
-    NUMBER(LONG, Crema__StreamInfo, t_real_ns, t_real_ns),
-    NUMBER(LONG, Crema__StreamInfo, t_mono_ns, t_mono_ns),
-    AT(TEXT, Crema__StreamInfo, boot_id, boot_id),
-    NUMBER(LONG, Crema__StreamInfo, t_process_ns, t_process_ns),
-    LIST(TEXTS, Crema__StreamInfo, attribute_keys, attribute_keys, n_attributes),
-    LIST(SAME_TEXTS, Crema__StreamInfo, attribute_values, attribute_values, n_attributes),
-};
-static const crema_wire_layout_t c_stream = LAYOUT(crema__stream_info__descriptor, s_stream);
-#undef PLAIN
-
-#define PLAIN crema_dict_entry_t
-static const crema_wire_field_t s_entry[] = {
-    NUMBER(WORD, Crema__DictEntry, kind, kind),
-    NUMBER(WORD, Crema__DictEntry, id, id),
-    AT(TEXT, Crema__DictEntry, text, text),
-    AT(TEXT, Crema__DictEntry, uuid, uuid),
-    AT(TEXT, Crema__DictEntry, host, host),
-    NUMBER(WORD, Crema__DictEntry, pid, pid),
-    NUMBER(WORD, Crema__DictEntry, nthreads, nthreads),
-    NUMBER(LONG, Crema__DictEntry, memory_limit_b, memory_limit_b),
-    NUMBER(WORD, Crema__DictEntry, parent, parent),
-    NUMBER(LONG, Crema__DictEntry, size_b, size_b),
-    NUMBER(LONG, Crema__DictEntry, n_entries, n_entries),
-    NUMBER(LONG, Crema__DictEntry, tree_b, tree_b),
-    NUMBER(LONG, Crema__DictEntry, n_branches, n_branches),
-};
-static const crema_wire_layout_t c_entry = LAYOUT(crema__dict_entry__descriptor, s_entry);
-#undef PLAIN
-
-#define PLAIN crema_dict_entries_t
-static const crema_wire_field_t s_dict[] = {
-    LIST(ROWS, Crema__Dict, entries, entries, n, .rows = &c_entry),
-};
-static const crema_wire_layout_t c_dict = LAYOUT(crema__dict__descriptor, s_dict);
-#undef PLAIN
-
-#define PLAIN crema_end_t
-static const crema_wire_field_t s_end[] = {
-    NUMBER(WORD, Crema__End, reason, reason),
-    NUMBER(LONG, Crema__End, torn_bytes, torn_bytes),
-    NUMBER(LONG, Crema__End, dropped, dropped),
-};
-static const crema_wire_layout_t c_end = LAYOUT(crema__end__descriptor, s_end);
-#undef PLAIN
-
-#define PLAIN crema_loss_t
-static const crema_wire_field_t s_loss[] = {
-    NUMBER(LONG, Crema__Loss, first, first),         NUMBER(LONG, Crema__Loss, last, last),
-    NUMBER(WORD, Crema__Loss, reason, reason),       NUMBER(LONG, Crema__Loss, bytes, bytes),
-    NUMBER(LONG, Crema__Loss, t_real_ns, t_real_ns),
-};
-static const crema_wire_layout_t c_loss = LAYOUT(crema__loss__descriptor, s_loss);
-#undef PLAIN
-
 /* Of all records but batches. NULL: an unknown type. */
-static const crema_wire_layout_t *
-s_layout(crema_record_type_t type)
+static const ProtobufCMessageDescriptor *
+s_body(crema_record_type_t type)
 {
-    static const crema_wire_layout_t *const c_layouts[] = {
-        [CREMA_RECORD_STREAM] = &c_stream,
-        [CREMA_RECORD_DICT] = &c_dict,
-        [CREMA_RECORD_END] = &c_end,
-        [CREMA_RECORD_LOSS] = &c_loss,
+    static const ProtobufCMessageDescriptor *const c_bodies[] = {
+        [CREMA_RECORD_STREAM] = &crema__stream_info__descriptor,
+        [CREMA_RECORD_DICT] = &crema__dict__descriptor,
+        [CREMA_RECORD_END] = &crema__end__descriptor,
+        [CREMA_RECORD_LOSS] = &crema__loss__descriptor,
     };
-    return (size_t)type < sizeof c_layouts / sizeof *c_layouts ? c_layouts[type] : NULL;
+    return (size_t)type < sizeof c_bodies / sizeof *c_bodies ? c_bodies[type] : NULL;
 }
 
 /* ---- batches, of which a run has millions. Their fields are read here if each comes once at most and in the order of its
@@ -207,9 +142,9 @@ s_decode_batch(const crema_frame_t *frame, crema_arena_t *arena, crema_batch_t *
 {
     Crema__Batch usual = CREMA__BATCH__INIT, *in = &usual;
     if (!s_read_batch(frame, arena, &usual)) {
-        ProtobufCAllocator allocator = crema_wire_allocator(arena);
         crema_arena_begin(arena, frame->len);
-        in = crema__batch__unpack(&allocator, frame->len, frame->body);
+        in = (Crema__Batch *)crema_wire_unpack(&crema__batch__descriptor, frame->body, frame->len,
+                                               arena);
     }
     if (!in || in->table >= CREMA_TABLE_WIRE_COUNT)
         return CREMA_EPROTO;
@@ -239,25 +174,26 @@ s_decode_batch(const crema_frame_t *frame, crema_arena_t *arena, crema_batch_t *
 
 /* Leaves out entries of dictionaries that are unknown here. */
 static void
-s_keep_known(crema_dict_entries_t *dict)
+s_keep_known(Crema__Dict *dict)
 {
-    crema_dict_entry_t *entries = (crema_dict_entry_t *)dict->entries;
     size_t n = 0;
-    for (size_t i = 0; i < dict->n; i++)
-        if ((unsigned)entries[i].kind < CREMA_DICT_COUNT)
-            entries[n++] = entries[i];
-    dict->n = n;
+    for (size_t i = 0; i < dict->n_entries; i++)
+        if (dict->entries[i]->kind < CREMA_DICT_COUNT)
+            dict->entries[n++] = dict->entries[i];
+    dict->n_entries = n;
 }
 
-/* Checks what the tables cannot, and replaces what is unknown here. */
+/* Checks what a type requires of a body whose fields are sound, and replaces what is unknown here. */
 static bool
 s_check(const crema_frame_t *frame, crema_record_t *record)
 {
-    crema_end_t *end = &record->end;
-    crema_loss_t *loss = &record->loss;
+    const Crema__StreamInfo *stream = &record->stream;
+    Crema__End *end = &record->end;
+    Crema__Loss *loss = &record->loss;
     switch (record->type) {
     case CREMA_RECORD_STREAM:
-        return (unsigned)record->stream.kind <= CREMA_STREAM_CLIENT;
+        return stream->run_id.len > 0 && stream->kind <= CREMA_STREAM_CLIENT &&
+               stream->n_attribute_keys == stream->n_attribute_values;
     case CREMA_RECORD_DICT:
         s_keep_known(&record->dict);
         return true;
@@ -266,12 +202,24 @@ s_check(const crema_frame_t *frame, crema_record_t *record)
             end->reason = CREMA_END_WRITER_GONE;
         return true;
     case CREMA_RECORD_LOSS:
-        if ((unsigned)loss->reason > CREMA_LOSS_DISK_FULL)
+        if (loss->reason > CREMA_LOSS_DISK_FULL)
             loss->reason = CREMA_LOSS_UNKNOWN;
         return loss->first > 0 && loss->last >= loss->first && loss->last == frame->seq;
     default:
         return false;
     }
+}
+
+static crema_err_t
+s_decode_other(const crema_frame_t *frame, crema_arena_t *arena, crema_record_t *ret)
+{
+    const ProtobufCMessageDescriptor *descriptor = s_body(ret->type);
+    const ProtobufCMessage *body =
+        descriptor ? crema_wire_unpack(descriptor, frame->body, frame->len, arena) : NULL;
+    if (!body)
+        return CREMA_EPROTO;
+    memcpy(ret, body, descriptor->sizeof_message);
+    return s_check(frame, ret) ? CREMA_OK : CREMA_EPROTO;
 }
 
 crema_err_t
@@ -280,14 +228,10 @@ crema_record_decode(const crema_frame_t *frame, crema_arena_t *arena, crema_reco
     if (frame->len > CREMA_RECORD_BODY_MAX)
         return CREMA_ELIMIT;
     crema_record_t record = {.type = (crema_record_type_t)frame->type};
-    const crema_wire_layout_t *layout = s_layout(record.type);
-    crema_err_t err = CREMA_EPROTO;
     crema_arena_begin(arena, frame->len);
-    if (record.type == CREMA_RECORD_BATCH)
-        err = s_decode_batch(frame, arena, &record.batch);
-    else if (layout && crema_wire_unpack(layout, frame->body, frame->len, arena, &record.stream) &&
-             s_check(frame, &record))
-        err = CREMA_OK;
+    crema_err_t err = record.type == CREMA_RECORD_BATCH
+                          ? s_decode_batch(frame, arena, &record.batch)
+                          : s_decode_other(frame, arena, &record);
     if (err != CREMA_OK)
         return crema_arena_refused(arena) ? CREMA_ELIMIT : err;
     *ret_record = record;
@@ -332,16 +276,12 @@ s_encode_batch(const crema_batch_t *batch, uint8_t *buf, size_t size, uint32_t *
 static crema_err_t
 s_encode_other(const crema_record_t *record, uint8_t *buf, size_t size, uint32_t *ret_len)
 {
-    const crema_wire_layout_t *layout = s_layout(record->type);
-    if (!layout)
+    const ProtobufCMessageDescriptor *descriptor = s_body(record->type);
+    if (!descriptor)
         return CREMA_EINVAL;
-    crema_wire_body_t body;
-    crema_wire_encoder_t encoder = {0};
-    crema_wire_fill(&encoder, layout, &record->stream, &body);
-    crema_err_t err =
-        encoder.err == CREMA_OK ? s_pack(&body.base, buf, size, ret_len) : encoder.err;
-    crema_arena_destroy(&encoder.scratch);
-    return err;
+    crema_record_t own = *record;
+    own.base = (ProtobufCMessage)PROTOBUF_C_MESSAGE_INIT(descriptor);
+    return s_pack(&own.base, buf, size, ret_len);
 }
 
 /* Field 1 comes first and is omitted when it is 0. */

@@ -1,5 +1,4 @@
-/* crema_record - bodies of spool records: decodes into plain structs, and encodes for writers in
- * C. Only crema_record.c and crema_wire*.c include the protobuf header.
+/* crema_record - spool records: decodes them, and encodes for writers in C.
  *
  * Decoding takes memory from a bounded arena: at most CREMA_ARENA_FACTOR times the wire size
  * plus a constant, so a bomb is refused. Pointers in a decoded struct are valid until the next
@@ -12,10 +11,10 @@
 #include <stdint.h>
 
 #include "crema_arena.h"
+#include "crema_body.h"
 #include "crema_columns.h"
 #include "crema_error.h"
 #include "crema_frame.h"
-#include "crema_id.h"
 
 #define CREMA_NAME_MAX 512 /* bytes of a dictionary text kept; longer ones are cut and flagged */
 #define CREMA_BATCH_ROWS_MAX 4096
@@ -23,41 +22,6 @@
 /* Arena size that suffices for every well-formed record. */
 #define CREMA_RECORD_ARENA_BYTES                                                                   \
     (CREMA_ARENA_FACTOR * (size_t)CREMA_RECORD_BODY_MAX + CREMA_ARENA_SLACK)
-
-typedef struct {
-    crema_id_t run_id;
-    crema_id_t agent_id; /* zero unless kind is agent */
-    crema_stream_kind_t kind;
-    const char *host;
-    int32_t pid;
-    const char *worker_uuid;
-    const char *worker_name;
-    uint32_t nthreads;
-    int64_t memory_limit_b;
-    int64_t t_real_ns;
-    int64_t t_mono_ns;
-    const char *boot_id;
-    int64_t t_process_ns; /* start of a worker process outside Dask; 0 for all others */
-    size_t n_attributes;
-    const char *const *attribute_keys;
-    const char *const *attribute_values;
-} crema_stream_info_t;
-
-typedef struct {
-    crema_dict_t kind;
-    uint32_t id;
-    const char *text;
-    const char *uuid;
-    const char *host;
-    int32_t pid;
-    int32_t nthreads;
-    int64_t memory_limit_b;
-    uint32_t parent;
-    int64_t size_b;
-    int64_t n_entries;
-    int64_t tree_b;
-    int64_t n_branches;
-} crema_dict_entry_t;
 
 #define CREMA_BATCH_PROVISIONAL 1u
 
@@ -73,12 +37,6 @@ typedef struct {
 
 typedef enum { CREMA_END_FINISHED, CREMA_END_WRITER_GONE } crema_end_reason_t;
 
-typedef struct {
-    crema_end_reason_t reason;
-    uint64_t torn_bytes;
-    uint64_t dropped;
-} crema_end_t;
-
 /* Wire order; /gaps.cause maps to it. */
 typedef enum {
     CREMA_LOSS_UNKNOWN,
@@ -91,27 +49,17 @@ typedef enum {
     CREMA_LOSS_DISK_FULL,
 } crema_loss_reason_t;
 
+/* A record, with its body as crema.proto describes it, but for batches; encoding sets the body's `base`. */
 typedef struct {
-    uint64_t first, last;
-    crema_loss_reason_t reason;
-    uint64_t bytes;
-    int64_t t_real_ns;
-} crema_loss_t;
-
-typedef struct {
-    size_t n;
-    const crema_dict_entry_t *entries;
-} crema_dict_entries_t;
-
-typedef struct {
-    crema_record_type_t type;
-    union { /* all at the same address */
-        crema_stream_info_t stream;
-        crema_dict_entries_t dict;
+    union {
+        ProtobufCMessage base;
+        Crema__StreamInfo stream;
+        Crema__Dict dict;
         crema_batch_t batch;
-        crema_end_t end;
-        crema_loss_t loss;
+        Crema__End end;   /* reason: crema_end_reason_t */
+        Crema__Loss loss; /* reason: crema_loss_reason_t */
     };
+    crema_record_type_t type;
 } crema_record_t;
 
 /* CREMA_EPROTO: undecodable, unknown type or table, column counts that do not match the rows,
@@ -125,9 +73,8 @@ CREMA_MUST_CHECK crema_err_t crema_record_decode(const crema_frame_t *frame, cre
  * validation: a quick test before decoding. */
 bool crema_record_is_batch_of(const crema_frame_t *frame, crema_table_id_t table);
 
-/* Encodes header and body of one frame into buf. NULL texts are empty. CREMA_ELIMIT if it does
- * not fit or has more than CREMA_BATCH_ROWS_MAX rows, CREMA_EINVAL for a batch with more columns
- * than its table, CREMA_ENOMEM. */
+/* Encodes header and body of one frame into buf. CREMA_ELIMIT if it does not fit or has more than
+ * CREMA_BATCH_ROWS_MAX rows, CREMA_EINVAL for a batch with more columns than its table. */
 CREMA_MUST_CHECK crema_err_t crema_record_encode(const crema_record_t *record, uint64_t seq,
                                                  int64_t t_ns, uint8_t *buf, size_t size,
                                                  size_t *ret_bytes);

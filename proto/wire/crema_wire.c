@@ -1,11 +1,14 @@
-/* The envelope. */
+/* The envelope, and what a type of message requires. */
 #include "crema_wire.h"
+
+#include <assert.h>
 
 #include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "crema_bytes.h"
+#include "crema_frame.h"
 #include "crema_wire_private.h"
 
 /* Offsets of the envelope's fields. */
@@ -18,6 +21,50 @@ enum {
     AT_CRC = 12,
     AT_SESSION = 16,
 };
+
+typedef struct {
+    crema_msg_type_t type;
+    const char *name;
+    const ProtobufCMessageDescriptor *body;
+} kind_t;
+
+static const kind_t c_kinds[] = {
+#define X(type, number, body) {CREMA_MSG_##type, #type, &crema__##body##__descriptor},
+    CREMA_MESSAGES(X)
+#undef X
+};
+
+/* NULL: not a type of message. */
+static const kind_t *
+s_kind(crema_msg_type_t type)
+{
+    for (size_t i = 0; i < sizeof c_kinds / sizeof *c_kinds; i++)
+        if (c_kinds[i].type == type)
+            return &c_kinds[i];
+    return NULL;
+}
+
+const char *
+crema_msg_name(crema_msg_type_t type)
+{
+    const kind_t *kind = s_kind(type);
+    return kind ? kind->name : "?";
+}
+
+/* What RUN_OPEN, RUN_END and RUN_SEAL have in common is where crema_msg_t says. */
+#define IS_COMMON(a, b, field)                                                                     \
+    static_assert(offsetof(a, field) == offsetof(b, field), "declared in another order")
+#define ARE_COMMON(message)                                                                        \
+    IS_COMMON(Crema__RunOpen, message, run_id);                                                    \
+    IS_COMMON(Crema__RunOpen, message, t_start_ns);                                                \
+    IS_COMMON(Crema__RunOpen, message, t_end_ns);                                                  \
+    IS_COMMON(Crema__RunOpen, message, values);                                                    \
+    IS_COMMON(Crema__RunOpen, message, keys);                                                      \
+    IS_COMMON(Crema__RunOpen, message, processor_prefixes);                                        \
+    IS_COMMON(Crema__RunOpen, message, owner)
+ARE_COMMON(Crema__RunEnd);
+ARE_COMMON(Crema__RunSeal);
+IS_COMMON(Crema__RunEnd, Crema__RunSeal, writer_parts);
 
 static uint32_t
 s_crc(const uint8_t *bytes, size_t size)
@@ -38,42 +85,98 @@ s_put_envelope(const crema_msg_t *msg, uint8_t *out, size_t body_len)
     crema_put_u32(out + AT_CRC, s_crc(out, CREMA_WIRE_HEADER_BYTES + body_len));
 }
 
+static size_t
+s_frames_bytes(const crema_msg_t *msg)
+{
+    return msg->type == CREMA_MSG_DATA  ? msg->data.frames.len
+           : msg->type == CREMA_MSG_PUT ? msg->put.frames.len
+                                        : 0;
+}
+
 crema_err_t
 crema_wire_encode(const crema_msg_t *msg, uint8_t **ret_bytes, size_t *ret_size)
 {
-    const crema_wire_kind_t *kind = crema_wire_kind(msg->type);
+    const kind_t *kind = s_kind(msg->type);
     if (!kind)
         return CREMA_EINVAL;
-    crema_wire_body_t body;
-    crema_wire_encoder_t encoder = {0};
-    crema_wire_fill(&encoder, &kind->layout, msg, &body);
-    uint8_t *bytes = NULL;
-    size_t body_len = 0;
-    if (encoder.err == CREMA_OK) {
-        body_len = protobuf_c_message_get_packed_size(&body.base);
-        if (body_len > CREMA_WIRE_MESSAGE_MAX - CREMA_WIRE_HEADER_BYTES)
-            encoder.err = CREMA_ELIMIT;
+    crema_msg_t own = *msg;
+    own.base = (ProtobufCMessage)PROTOBUF_C_MESSAGE_INIT(kind->body);
+    const size_t body_len = protobuf_c_message_get_packed_size(&own.base);
+    if (s_frames_bytes(msg) > CREMA_WIRE_BATCH_MAX ||
+        body_len > CREMA_WIRE_MESSAGE_MAX - CREMA_WIRE_HEADER_BYTES)
+        return CREMA_ELIMIT;
+    uint8_t *bytes = malloc(CREMA_WIRE_HEADER_BYTES + body_len);
+    if (!bytes)
+        return CREMA_ENOMEM;
+    protobuf_c_message_pack(&own.base, bytes + CREMA_WIRE_HEADER_BYTES);
+    s_put_envelope(msg, bytes, body_len);
+    *ret_bytes = bytes;
+    *ret_size = CREMA_WIRE_HEADER_BYTES + body_len;
+    return CREMA_OK;
+}
+
+/* n frames from first on, each at least a header long, and numbers that do not wrap. */
+static bool
+s_are_frames(uint64_t first_seq, uint32_t n, ProtobufCBinaryData frames)
+{
+    uint64_t end;
+    return first_seq >= 1 && n >= 1 && n <= frames.len / CREMA_FRAME_HEADER_BYTES &&
+           !__builtin_add_overflow(first_seq, n, &end);
+}
+
+static bool
+s_is_part(uint32_t part, uint32_t parts)
+{
+    return part < parts && parts <= CREMA_WIRE_WRITER_PARTS_MAX;
+}
+
+/* Checks what a type requires of a body whose fields are sound. */
+static bool
+s_is_sound(const crema_msg_t *msg)
+{
+    const Crema__Data *data = &msg->data;
+    const Crema__Put *put = &msg->put;
+    switch (msg->type) {
+    case CREMA_MSG_HELLO:
+        return msg->hello.agent_id.len > 0;
+    case CREMA_MSG_DATA:
+        return data->stream_id.len > 0 && data->run_id.len > 0 &&
+               s_are_frames(data->first_seq, data->n, data->frames);
+    case CREMA_MSG_PUT:
+        return put->stream_id.len > 0 && put->run_id.len > 0 &&
+               s_are_frames(put->first_seq, put->n, put->frames);
+    case CREMA_MSG_REPLAY:
+        return msg->replay.stream_id.len > 0 && msg->replay.from_seq >= 1;
+    case CREMA_MSG_NACK:
+        return msg->nack.stream_id.len > 0;
+    case CREMA_MSG_CLOCK:
+        return msg->clock.run_id.len > 0 && msg->clock.agent_id.len > 0;
+    case CREMA_MSG_RUN_OPEN:
+    case CREMA_MSG_RUN_END:
+    case CREMA_MSG_RUN_SEAL:
+        return msg->run_id.len > 0 && msg->run_open.n_keys == msg->run_open.n_values;
+    case CREMA_MSG_RUN_WRITERS:
+        return msg->run_id.len > 0 && s_is_part(msg->run_writers.part, msg->run_writers.parts);
+    case CREMA_MSG_RUN_LISTED:
+        return msg->run_id.len > 0 && s_is_part(msg->run_listed.part, msg->run_listed.parts);
+    case CREMA_MSG_RUN_QUERY:
+    case CREMA_MSG_RUN_STATE:
+    case CREMA_MSG_SEALED:
+        return msg->run_id.len > 0;
+    default:
+        return true;
     }
-    if (encoder.err == CREMA_OK) {
-        bytes = malloc(CREMA_WIRE_HEADER_BYTES + body_len);
-        encoder.err = bytes ? CREMA_OK : CREMA_ENOMEM;
-    }
-    if (bytes) {
-        protobuf_c_message_pack(&body.base, bytes + CREMA_WIRE_HEADER_BYTES);
-        s_put_envelope(msg, bytes, body_len);
-        *ret_bytes = bytes;
-        *ret_size = CREMA_WIRE_HEADER_BYTES + body_len;
-    }
-    crema_arena_destroy(&encoder.scratch);
-    return encoder.err;
 }
 
 static crema_err_t
-s_decode_body(const crema_wire_kind_t *kind, const uint8_t *body, size_t len, crema_arena_t *arena,
-              crema_msg_t *ret)
+s_decode_body(const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t size,
+              crema_arena_t *arena, crema_msg_t *ret)
 {
-    crema_arena_begin(arena, len);
-    if (crema_wire_unpack(&kind->layout, body, len, arena, ret) && crema_wire_is_sound(ret))
+    crema_arena_begin(arena, size);
+    const ProtobufCMessage *body = crema_wire_unpack(descriptor, bytes, size, arena);
+    if (body)
+        memcpy(ret, body, descriptor->sizeof_message);
+    if (body && s_is_sound(ret))
         return CREMA_OK;
     return crema_arena_refused(arena) ? CREMA_ELIMIT : CREMA_EPROTO;
 }
@@ -98,12 +201,12 @@ s_decode(const uint8_t *bytes, size_t size, bool kept, crema_arena_t *arena, cre
         return CREMA_EPROTO;
     if (crema_get_u32(bytes + AT_CRC) != s_crc(bytes, size))
         return CREMA_ECRC;
-    const crema_wire_kind_t *kind = crema_wire_kind(msg.type);
+    const kind_t *kind = s_kind(msg.type);
     if (!kind)
         return CREMA_EPROTO;
     msg.flags = crema_get_u16(bytes + AT_FLAGS);
     msg.session = crema_get_u64(bytes + AT_SESSION);
-    crema_err_t err = s_decode_body(kind, bytes + size - body_len, body_len, arena, &msg);
+    crema_err_t err = s_decode_body(kind->body, bytes + size - body_len, body_len, arena, &msg);
     if (err == CREMA_OK)
         *ret_msg = msg;
     return err;
@@ -120,4 +223,39 @@ crema_wire_decode_kept(const uint8_t *bytes, size_t size, crema_arena_t *arena,
                        crema_msg_t *ret_msg)
 {
     return s_decode(bytes, size, true, arena, ret_msg);
+}
+
+crema_err_t
+crema_msg_copy(const crema_msg_t *msg, crema_msg_t **ret_copy)
+{
+    uint8_t *bytes;
+    size_t size;
+    crema_err_t err = crema_wire_encode(msg, &bytes, &size);
+    if (err != CREMA_OK)
+        return err;
+    const ProtobufCMessageDescriptor *descriptor = s_kind(msg->type)->body;
+    crema_msg_t *copy = malloc(sizeof *copy);
+    ProtobufCMessage *body = protobuf_c_message_unpack(
+        descriptor, NULL, size - CREMA_WIRE_HEADER_BYTES, bytes + CREMA_WIRE_HEADER_BYTES);
+    free(bytes);
+    if (!copy || !body) {
+        if (body)
+            protobuf_c_message_free_unpacked(body, NULL);
+        free(copy);
+        return CREMA_ENOMEM;
+    }
+    *copy = *msg;
+    memcpy(copy, body, descriptor->sizeof_message);
+    free(body);
+    *ret_copy = copy;
+    return CREMA_OK;
+}
+
+void
+crema_msg_destroy(crema_msg_t **self_p)
+{
+    static_assert(offsetof(crema_msg_t, base) == 0, "the body's memory is that of the message");
+    if (*self_p)
+        protobuf_c_message_free_unpacked(&(*self_p)->base, NULL);
+    *self_p = NULL;
 }

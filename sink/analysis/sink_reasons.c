@@ -13,8 +13,8 @@
 #define MORE_BYTES 128 /* size of the element that counts those left out */
 
 struct sink_reasons {
-    sink_intern_t *keys;     /* numbers reasons by code and subject */
-    crema_reason_t *reasons; /* owns their texts */
+    sink_intern_t *keys;    /* numbers reasons by code and subject */
+    Crema__Reason *reasons; /* owns their texts */
     size_t n, room;
 };
 
@@ -33,11 +33,11 @@ sink_reasons_new(sink_reasons_t **ret_self)
 }
 
 static void
-s_free(crema_reason_t *reason)
+s_free(Crema__Reason *reason)
 {
-    free((char *)reason->code);
-    free((char *)reason->subject);
-    free((char *)reason->text);
+    free(reason->code);
+    free(reason->subject);
+    free(reason->text);
 }
 
 void
@@ -72,7 +72,7 @@ sink_reasons_add(sink_reasons_t *self, const char *code, const char *subject, ui
     char key[KEY_BYTES];
     uint32_t number;
     bool fresh;
-    crema_reason_t *reasons = crema_grow(self->reasons, self->n, &self->room, sizeof *reasons);
+    Crema__Reason *reasons = crema_grow(self->reasons, self->n, &self->room, sizeof *reasons);
     if (!reasons)
         return CREMA_ENOMEM;
     self->reasons = reasons;
@@ -90,7 +90,7 @@ sink_reasons_add(sink_reasons_t *self, const char *code, const char *subject, ui
     if (vasprintf(&text, format, rest) < 0)
         text = NULL;
     va_end(rest);
-    crema_reason_t own = {strdup(code), strdup(subject), text, count};
+    Crema__Reason own = crema_reason(strdup(code), strdup(subject), text, count);
     if (!own.code || !own.subject || !own.text) {
         s_free(&own);
         return CREMA_ENOMEM;
@@ -100,7 +100,7 @@ sink_reasons_add(sink_reasons_t *self, const char *code, const char *subject, ui
 }
 
 size_t
-sink_reasons_all(const sink_reasons_t *self, const crema_reason_t **ret_reasons)
+sink_reasons_all(const sink_reasons_t *self, const Crema__Reason **ret_reasons)
 {
     *ret_reasons = self->reasons;
     return self->n;
@@ -109,7 +109,7 @@ sink_reasons_all(const sink_reasons_t *self, const crema_reason_t **ret_reasons)
 /* ---- as JSON */
 
 static void
-s_put(crema_json_t *json, const crema_reason_t *reason)
+s_put(crema_json_t *json, const Crema__Reason *reason)
 {
     crema_json_open(json, NULL, '{');
     crema_json_text(json, "code", reason->code);
@@ -123,10 +123,10 @@ s_put(crema_json_t *json, const crema_reason_t *reason)
 static void
 s_put_more(crema_json_t *json, char *one, size_t size, size_t n, bool notes)
 {
-    const crema_reason_t more = {notes ? CREMA_NOTE_MORE : "more", "",
-                                 notes ? "further notes that did not fit in the list"
-                                       : "further reasons that did not fit in the list",
-                                 n};
+    const Crema__Reason more = crema_reason(notes ? CREMA_NOTE_MORE : "more", "",
+                                            notes ? "further notes that did not fit in the list"
+                                                  : "further reasons that did not fit in the list",
+                                            n);
     crema_json_t single = crema_json_begin(one, size);
     s_put(&single, &more);
     if (!single.full && json->used + single.used + 3 <= size)

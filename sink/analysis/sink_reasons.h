@@ -20,7 +20,7 @@ CREMA_MUST_CHECK crema_err_t sink_reasons_add(sink_reasons_t *self, const char *
                                               const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-size_t sink_reasons_all(const sink_reasons_t *self, const crema_reason_t **ret_reasons);
+size_t sink_reasons_all(const sink_reasons_t *self, const Crema__Reason **ret_reasons);
 
 /* Writes elements {"code", "subject", "count", "text"} into an open list of at most `size`
  * bytes; if they do not all fit, the last one gives the number left out. `one` has `size` bytes

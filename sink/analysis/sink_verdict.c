@@ -35,18 +35,18 @@ sink_verdict_destroy(sink_verdict_t **self_p)
 static crema_err_t
 s_take_verdict(sink_verdict_t *self, const sink_decoder_t *run)
 {
-    const crema_reason_t *reasons;
+    Crema__Reason *const *reasons;
     size_t n = sink_meta_reasons(sink_decoder_meta(run), &reasons);
     bool listed = crema_writers_parts(sink_meta_list(sink_decoder_meta(run))) > 0;
     crema_err_t err = CREMA_OK;
     for (size_t i = 0; i < n && err == CREMA_OK; i++) {
-        const sink_stream_t *stream = sink_decoder_find(run, reasons[i].subject);
-        if (strcmp(reasons[i].code, "stream_not_closed") == 0 && stream && stream->closed)
+        const sink_stream_t *stream = sink_decoder_find(run, reasons[i]->subject);
+        if (strcmp(reasons[i]->code, "stream_not_closed") == 0 && stream && stream->closed)
             continue;
-        if (listed && sink_verdict_is_by_list(reasons[i].code))
+        if (listed && sink_verdict_is_by_list(reasons[i]->code))
             continue;
-        err = sink_reasons_add(self->reasons, reasons[i].code, reasons[i].subject, reasons[i].count,
-                               "%s", reasons[i].text);
+        err = sink_reasons_add(self->reasons, reasons[i]->code, reasons[i]->subject,
+                               reasons[i]->count, "%s", reasons[i]->text);
     }
     return err;
 }
@@ -201,7 +201,7 @@ s_take_unavailable(sink_verdict_t *self, const sink_decoder_t *run)
 static crema_err_t
 s_take_damage(sink_verdict_t *self, const sink_decoder_t *run, const sink_damage_t *damage)
 {
-    const crema_reason_t *reasons;
+    const Crema__Reason *reasons;
     if (damage->bytes == 0 && damage->frames == 0)
         return CREMA_OK;
     bool healed = damage->is_before_seal && sink_verdict_reasons(self, &reasons) == 0 &&
@@ -266,13 +266,13 @@ sink_verdict_new(const sink_decoder_t *run, const sink_facts_t *facts, const sin
 /* ---- results */
 
 size_t
-sink_verdict_reasons(const sink_verdict_t *self, const crema_reason_t **ret_reasons)
+sink_verdict_reasons(const sink_verdict_t *self, const Crema__Reason **ret_reasons)
 {
     return sink_reasons_all(self->reasons, ret_reasons);
 }
 
 size_t
-sink_verdict_notes(const sink_verdict_t *self, const crema_reason_t **ret_notes)
+sink_verdict_notes(const sink_verdict_t *self, const Crema__Reason **ret_notes)
 {
     return sink_reasons_all(self->notes, ret_notes);
 }
@@ -280,7 +280,7 @@ sink_verdict_notes(const sink_verdict_t *self, const crema_reason_t **ret_notes)
 const char *
 sink_verdict_word(const sink_verdict_t *self)
 {
-    const crema_reason_t *ignored;
+    const Crema__Reason *ignored;
     return sink_verdict_reasons(self, &ignored) == 0 ? "COMPLETE" : "PARTIAL";
 }
 

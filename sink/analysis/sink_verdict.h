@@ -29,11 +29,11 @@ void sink_verdict_destroy(sink_verdict_t **self_p);
 /* "COMPLETE" or "PARTIAL". */
 const char *sink_verdict_word(const sink_verdict_t *self);
 
-size_t sink_verdict_reasons(const sink_verdict_t *self, const crema_reason_t **ret_reasons);
+size_t sink_verdict_reasons(const sink_verdict_t *self, const Crema__Reason **ret_reasons);
 
 /* Facts worth knowing although nothing is missing: input that coffea was asked to drop,
  * attributes that were refused. */
-size_t sink_verdict_notes(const sink_verdict_t *self, const crema_reason_t **ret_notes);
+size_t sink_verdict_notes(const sink_verdict_t *self, const Crema__Reason **ret_notes);
 
 typedef enum { SINK_VERDICT_REASONS, SINK_VERDICT_NOTES, SINK_VERDICT_ALL } sink_verdict_part_t;
 

@@ -21,15 +21,15 @@ sink_verdict_names_all_writers(const sink_decoder_t *run)
 {
     const crema_writers_t *list = sink_meta_list(sink_decoder_meta(run));
     crema_writers_cursor_t cursor = {0};
-    const crema_writer_t *writer;
+    const Crema__Writer *writer;
     while ((writer = crema_writers_next(list, &cursor)) != NULL)
-        if (crema_id_is_zero(&writer->stream_id))
+        if (writer->stream_id.len == 0)
             return false;
     return crema_writers_is_whole(list);
 }
 
 static const char *
-s_name(const crema_writer_t *writer)
+s_name(const Crema__Writer *writer)
 {
     if (writer->name[0])
         return writer->name;
@@ -38,10 +38,10 @@ s_name(const crema_writer_t *writer)
 
 /* It ended, but its END could not be written: the list provides what that would have said. */
 static crema_err_t
-s_take_unsaid(self_t *self, const crema_writer_t *writer)
+s_take_unsaid(self_t *self, const Crema__Writer *writer)
 {
     char uuid[37];
-    crema_id_uuid(&writer->stream_id, uuid);
+    crema_id_uuid(crema_id_of(writer->stream_id), uuid);
     self->loss = sink_bound_sum(self->loss, writer->dropped);
     return sink_reasons_add(self->reasons, "records_lost", uuid, writer->dropped,
                             "%s could not keep %llu records, nor write its last record",
@@ -51,10 +51,10 @@ s_take_unsaid(self_t *self, const crema_writer_t *writer)
 /* Checks a writer whose stream is known. Streams that are open or were ended by an agent have
  * their own reasons. */
 static crema_err_t
-s_take_stream(self_t *self, const sink_decoder_t *run, const crema_writer_t *writer)
+s_take_stream(self_t *self, const sink_decoder_t *run, const Crema__Writer *writer)
 {
     char uuid[37];
-    const sink_stream_t *stream = sink_decoder_find_id(run, &writer->stream_id);
+    const sink_stream_t *stream = sink_decoder_find_id(run, crema_id_of(writer->stream_id));
     uint64_t here = stream && stream->next_seq > 0 ? stream->next_seq - 1 : 0;
     uint64_t wrote = writer->last > 0 ? writer->last : 1; /* at least its StreamInfo */
     bool of_tasks = stream && (stream->kind == CREMA_STREAM_WORKER ||
@@ -66,7 +66,7 @@ s_take_stream(self_t *self, const sink_decoder_t *run, const crema_writer_t *wri
     if (here >= wrote)
         return CREMA_OK;
     self->loss = sink_bound_sum(self->loss, wrote - here);
-    crema_id_uuid(&writer->stream_id, uuid);
+    crema_id_uuid(crema_id_of(writer->stream_id), uuid);
     if (writer->last == 0)
         return sink_reasons_add(self->reasons, "records_missing", uuid, wrote - here,
                                 "%s recorded, but none of its records arrived", s_name(writer));
@@ -79,7 +79,7 @@ s_take_stream(self_t *self, const sink_decoder_t *run, const crema_writer_t *wri
 /* Checks a worker whose stream is unknown: one of that worker must be present. */
 static crema_err_t
 s_take_worker(self_t *self, const sink_decoder_t *run, const sink_facts_t *facts,
-              const crema_writer_t *writer)
+              const Crema__Writer *writer)
 {
     uint32_t worker = sink_dict_find(sink_decoder_dict(run), CREMA_DICT_WORKER, writer->uuid);
     if (worker < facts->n_workers && facts->workers[worker].has_stream)
@@ -91,9 +91,9 @@ s_take_worker(self_t *self, const sink_decoder_t *run, const sink_facts_t *facts
 
 static crema_err_t
 s_take(self_t *self, const sink_decoder_t *run, const sink_facts_t *facts,
-       const crema_writer_t *writer)
+       const Crema__Writer *writer)
 {
-    if (!crema_id_is_zero(&writer->stream_id))
+    if (writer->stream_id.len > 0)
         return s_take_stream(self, run, writer);
     switch (writer->state) {
     case CREMA_WRITER_LEFT:
@@ -115,7 +115,7 @@ sink_verdict_take_writers(const sink_decoder_t *run, const sink_facts_t *facts,
     self_t self = {reasons, *loss};
     const crema_writers_t *list = sink_meta_list(sink_decoder_meta(run));
     crema_writers_cursor_t cursor = {0};
-    const crema_writer_t *writer;
+    const Crema__Writer *writer;
     crema_err_t err = CREMA_OK;
     while (err == CREMA_OK && (writer = crema_writers_next(list, &cursor)) != NULL)
         err = s_take(&self, run, facts, writer);

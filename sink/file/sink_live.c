@@ -205,14 +205,14 @@ s_on_put(void *context, const sink_journal_put_t *put)
 }
 
 static crema_err_t
-s_on_run(void *context, crema_msg_type_t type, const crema_run_msg_t *msg)
+s_on_run(void *context, const crema_msg_t *msg)
 {
     sink_live_t *self = context;
-    return self->broken ? CREMA_OK : s_took(self, sink_decoder_msg(self->run, type, msg));
+    return self->broken ? CREMA_OK : s_took(self, sink_decoder_msg(self->run, msg));
 }
 
 static crema_err_t
-s_on_clock(void *context, const crema_clock_sample_t *sample)
+s_on_clock(void *context, const Crema__ClockSample *sample)
 {
     sink_live_t *self = context;
     return self->broken ? CREMA_OK : s_took(self, sink_decoder_clock(self->run, sample));

@@ -22,13 +22,13 @@ s_on_decoded(void *context, crema_table_id_t table, const uint8_t *rows, size_t 
 }
 
 static crema_err_t
-s_on_run(void *context, crema_msg_type_t type, const crema_run_msg_t *msg)
+s_on_run(void *context, const crema_msg_t *msg)
 {
-    return sink_decoder_msg(((sink_seal_t *)context)->run, type, msg);
+    return sink_decoder_msg(((sink_seal_t *)context)->run, msg);
 }
 
 static crema_err_t
-s_on_writers(void *context, const crema_writers_msg_t *msg)
+s_on_writers(void *context, const Crema__RunWriters *msg)
 {
     return sink_decoder_writers(((sink_seal_t *)context)->run, msg);
 }
@@ -46,7 +46,7 @@ s_on_mark(void *context, const sink_journal_mark_t *mark)
 }
 
 static crema_err_t
-s_on_clock(void *context, const crema_clock_sample_t *sample)
+s_on_clock(void *context, const Crema__ClockSample *sample)
 {
     sink_seal_t *self = context;
     crema_err_t err = sink_offset_add(self->offset, sample);
@@ -78,7 +78,7 @@ static crema_err_t
 s_add_coffea_report(sink_seal_t *self)
 {
     static const struct {
-        const char *name, *unit;
+        char *name, *unit;
     } units[] = {{"coffea.bytesread", "bytes"},
                  {"coffea.entries", "count"},
                  {"coffea.processtime", "seconds"},
@@ -95,9 +95,9 @@ s_add_coffea_report(sink_seal_t *self)
         if (!text || end == text || *end != '\0')
             continue;
         uint32_t unit, metric;
-        crema_dict_entry_t entry = {.kind = CREMA_DICT_UNIT, .text = units[i].unit};
+        Crema__DictEntry entry = {.kind = CREMA_DICT_UNIT, .text = units[i].unit};
         err = sink_dict_entry(dict, &entry, SINK_DICT_NONE, &unit);
-        entry = (crema_dict_entry_t){.kind = CREMA_DICT_METRIC, .text = units[i].name};
+        entry = (Crema__DictEntry){.kind = CREMA_DICT_METRIC, .text = units[i].name};
         if (err == CREMA_OK)
             err = sink_dict_entry(dict, &entry, unit, &metric);
         if (err != CREMA_OK)

@@ -350,7 +350,7 @@ s_fill_result(const sink_seal_t *self, sink_seal_result_t *result)
 static bool
 s_knows_end(const sink_seal_t *self)
 {
-    const crema_reason_t *reasons;
+    const Crema__Reason *reasons;
     const size_t n = sink_verdict_reasons(self->verdict, &reasons);
     for (size_t i = 0; i < n; i++)
         if (strcmp(reasons[i].code, "run_not_ended") == 0 ||

@@ -95,16 +95,16 @@ sink_decoder_destroy(sink_decoder_t **self_p)
 }
 
 crema_err_t
-sink_decoder_msg(sink_decoder_t *self, crema_msg_type_t type, const crema_run_msg_t *msg)
+sink_decoder_msg(sink_decoder_t *self, const crema_msg_t *msg)
 {
-    crema_err_t err = sink_meta_take(self->meta, type, msg);
+    crema_err_t err = sink_meta_take(self->meta, msg);
     if (err == CREMA_OK)
         sink_decoder_side_prefixes(self);
     return err;
 }
 
 crema_err_t
-sink_decoder_writers(sink_decoder_t *self, const crema_writers_msg_t *msg)
+sink_decoder_writers(sink_decoder_t *self, const Crema__RunWriters *msg)
 {
     return sink_meta_writers(self->meta, msg);
 }
@@ -112,7 +112,7 @@ sink_decoder_writers(sink_decoder_t *self, const crema_writers_msg_t *msg)
 /* ---- records of each type */
 
 static crema_err_t
-s_stream_info(sink_decoder_t *self, sink_stream_t *stream, const crema_stream_info_t *info)
+s_stream_info(sink_decoder_t *self, sink_stream_t *stream, const Crema__StreamInfo *info)
 {
     stream->has_info = true;
     stream->kind = info->kind;
@@ -129,21 +129,21 @@ s_stream_info(sink_decoder_t *self, sink_stream_t *stream, const crema_stream_in
     row->truncated |= crema_utf8_fit(info->worker_name, row->worker, sizeof row->worker);
 
     crema_err_t err = CREMA_OK;
-    for (size_t i = 0; i < info->n_attributes && err == CREMA_OK; i++)
+    for (size_t i = 0; i < info->n_attribute_keys && err == CREMA_OK; i++)
         err = sink_texts_put(self->versions, info->attribute_keys[i], info->attribute_values[i],
                              false);
-    if (err == CREMA_OK && info->kind == CREMA_STREAM_AGENT && !crema_id_is_zero(&info->agent_id)) {
-        stream->agent_id = info->agent_id;
-        err = sink_decoder_agent(self, &info->agent_id, stream->row);
+    if (err == CREMA_OK && info->kind == CREMA_STREAM_AGENT && info->agent_id.len > 0) {
+        stream->agent_id = *crema_id_of(info->agent_id);
+        err = sink_decoder_agent(self, &stream->agent_id, stream->row);
     }
     if (err == CREMA_OK && info->kind == CREMA_STREAM_WORKER) {
-        crema_dict_entry_t entry = {.kind = CREMA_DICT_WORKER,
-                                    .text = info->worker_name,
-                                    .uuid = info->worker_uuid,
-                                    .host = info->host,
-                                    .pid = info->pid,
-                                    .nthreads = (int32_t)info->nthreads,
-                                    .memory_limit_b = info->memory_limit_b};
+        Crema__DictEntry entry = {.kind = CREMA_DICT_WORKER,
+                                  .text = info->worker_name,
+                                  .uuid = info->worker_uuid,
+                                  .host = info->host,
+                                  .pid = info->pid,
+                                  .nthreads = (int32_t)info->nthreads,
+                                  .memory_limit_b = info->memory_limit_b};
         err = sink_dict_entry(self->dict, &entry, SINK_DICT_NONE, &stream->worker);
         if (err == CREMA_OK)
             err = sink_decoder_saw(self, stream->worker,
@@ -154,10 +154,10 @@ s_stream_info(sink_decoder_t *self, sink_stream_t *stream, const crema_stream_in
 }
 
 static crema_err_t
-s_dict(sink_decoder_t *self, sink_stream_t *stream, const crema_dict_entry_t *entries, size_t n)
+s_dict(sink_decoder_t *self, sink_stream_t *stream, const Crema__Dict *dict)
 {
-    for (size_t i = 0; i < n; i++) {
-        const crema_dict_entry_t *entry = &entries[i];
+    for (size_t i = 0; i < dict->n_entries; i++) {
+        const Crema__DictEntry *entry = dict->entries[i];
         uint32_t id, parent = SINK_DICT_NONE;
         if (entry->kind == CREMA_DICT_FILE)
             parent = sink_stream_id(stream, CREMA_DICT_DATASET, entry->parent);
@@ -178,7 +178,7 @@ s_dict(sink_decoder_t *self, sink_stream_t *stream, const crema_dict_entry_t *en
 }
 
 static crema_err_t
-s_end(sink_decoder_t *self, sink_stream_t *stream, const crema_end_t *end, int64_t t_ns)
+s_end(sink_decoder_t *self, sink_stream_t *stream, const Crema__End *end, int64_t t_ns)
 {
     crema_err_t err = CREMA_OK;
     stream->closed = true;
@@ -223,7 +223,7 @@ s_record(sink_decoder_t *self, sink_stream_t *stream, const crema_record_t *reco
         err = s_stream_info(self, stream, &record->stream);
         break;
     case CREMA_RECORD_DICT:
-        err = s_dict(self, stream, record->dict.entries, record->dict.n);
+        err = s_dict(self, stream, &record->dict);
         break;
     case CREMA_RECORD_BATCH:
         err = sink_decoder_batch(self, stream, &record->batch, frame->seq, t_recv_ns);

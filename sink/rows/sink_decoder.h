@@ -35,13 +35,12 @@ void sink_decoder_destroy(sink_decoder_t **self_p);
 
 /* Records are decoded with the prefixes known at that time: for a final file pass all messages
  * first. */
-CREMA_MUST_CHECK crema_err_t sink_decoder_msg(sink_decoder_t *self, crema_msg_type_t type,
-                                              const crema_run_msg_t *msg);
+CREMA_MUST_CHECK crema_err_t sink_decoder_msg(sink_decoder_t *self, const crema_msg_t *msg);
 CREMA_MUST_CHECK crema_err_t sink_decoder_writers(sink_decoder_t *self,
-                                                  const crema_writers_msg_t *msg);
+                                                  const Crema__RunWriters *msg);
 CREMA_MUST_CHECK crema_err_t sink_decoder_put(sink_decoder_t *self, const sink_journal_put_t *put);
 CREMA_MUST_CHECK crema_err_t sink_decoder_clock(sink_decoder_t *self,
-                                                const crema_clock_sample_t *sample);
+                                                const Crema__ClockSample *sample);
 
 /* The journal once held the stream's numbers up to `hi`: those that do not come are a gap at the
  * end. */

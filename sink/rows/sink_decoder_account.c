@@ -54,18 +54,10 @@ sink_decoder_gap(sink_decoder_t *self, sink_stream_t *stream, unsigned cause, ui
 /* ---- clocks */
 
 static crema_err_t
-s_emit_clock(sink_decoder_t *self, const crema_clock_sample_t *sample, uint32_t stream)
+s_emit_clock(sink_decoder_t *self, sink_clock_t *clock, uint32_t stream)
 {
-    const crema_clock_row_t row = {
-        .t_ns = sample->t_ns,
-        .offset_ns = sample->offset_ns,
-        .uncertainty_ns = sample->uncertainty_ns,
-        .rtt_ns = sample->rtt_ns,
-        .drift_ppb = sample->drift_ppb,
-        .stream_id = stream,
-        .method = CREMA_CLOCK_RTT_MIN,
-    };
-    return self->emit(self->context, CREMA_TABLE_CLOCK, (const uint8_t *)&row, 1);
+    clock->row.stream_id = stream;
+    return self->emit(self->context, CREMA_TABLE_CLOCK, (const uint8_t *)&clock->row, 1);
 }
 
 static uint32_t
@@ -110,21 +102,30 @@ sink_decoder_give_clocks(sink_decoder_t *self, bool all)
 }
 
 crema_err_t
-sink_decoder_clock(sink_decoder_t *self, const crema_clock_sample_t *sample)
+sink_decoder_clock(sink_decoder_t *self, const Crema__ClockSample *sample)
 {
-    uint32_t stream = s_stream_of_agent(self, &sample->agent_id);
+    sink_clock_t clock = {
+        .agent_id = *crema_id_of(sample->agent_id),
+        .row = {.t_ns = sample->t_ns,
+                .offset_ns = sample->offset_ns,
+                .uncertainty_ns = sample->uncertainty_ns,
+                .rtt_ns = sample->rtt_ns,
+                .drift_ppb = sample->drift_ppb,
+                .method = CREMA_CLOCK_RTT_MIN},
+    };
+    uint32_t stream = s_stream_of_agent(self, &clock.agent_id);
     if (stream != UINT32_MAX)
-        return s_emit_clock(self, sample, stream);
+        return s_emit_clock(self, &clock, stream);
     if (self->n_clocks >= self->limits->limit[CREMA_LIMIT_CLOCK_SAMPLES]) {
         crema_limits_met(self->limits, CREMA_LIMIT_CLOCK_SAMPLES, 1);
-        return s_emit_clock(self, sample, stream);
+        return s_emit_clock(self, &clock, stream);
     }
-    crema_clock_sample_t *clocks =
+    sink_clock_t *clocks =
         crema_grow(self->clocks, self->n_clocks, &self->clocks_room, sizeof *clocks);
     if (!clocks)
         return CREMA_ENOMEM;
     self->clocks = clocks;
-    self->clocks[self->n_clocks++] = *sample;
+    self->clocks[self->n_clocks++] = clock;
     return CREMA_OK;
 }
 

@@ -19,6 +19,11 @@ typedef struct {
     int64_t t_first_ns, t_last_ns;
 } sink_seen_t;
 
+typedef struct {
+    crema_id_t agent_id;
+    crema_clock_row_t row;
+} sink_clock_t;
+
 /* The common columns of a stream table; -1: the table does not have it. */
 typedef struct {
     int time_at, worker_at;  /* offsets in a row: an i64, a u32 */
@@ -43,8 +48,8 @@ struct sink_decoder {
 
     crema_map_t *chunk_tasks; /* (task key, stream) of chunks whose task event is not here yet */
     sink_intern_t
-        *agents; /* whose stream is known, each with a uint32_t, its row of /dict/stream */
-    crema_clock_sample_t *clocks; /* waiting for the stream of their agent */
+        *agents;          /* whose stream is known, each with a uint32_t, its row of /dict/stream */
+    sink_clock_t *clocks; /* waiting for the stream of their agent */
     size_t n_clocks, clocks_room;
     bool has_stray_clocks; /* of agents without a stream that shipped none either */
 

@@ -165,7 +165,7 @@ s_set_name(dict_t *dict, uint32_t id, const char *name)
 /* The key: "name NUL uuid" for files, the uuid for workers and spans that have one, else the
  * text. */
 static size_t
-s_identity(const crema_dict_entry_t *entry, char *out, size_t size)
+s_identity(const Crema__DictEntry *entry, char *out, size_t size)
 {
     const char *text = entry->text ? entry->text : "", *uuid = entry->uuid ? entry->uuid : "";
     bool by_uuid =
@@ -220,7 +220,7 @@ s_remember_worker(sink_dict_t *self, const char *name, uint32_t id)
 }
 
 static uint64_t
-s_hash(const crema_dict_entry_t *entry)
+s_hash(const Crema__DictEntry *entry)
 {
     const char *texts[] = {entry->text, entry->uuid, entry->host};
     uint64_t hash = 0;
@@ -252,7 +252,7 @@ s_si_factor(const char *unit)
 }
 
 static crema_err_t
-s_fill_worker(dict_t *dict, uint32_t id, const crema_dict_entry_t *entry)
+s_fill_worker(dict_t *dict, uint32_t id, const Crema__DictEntry *entry)
 {
     crema_dict_worker_row_t *row = s_row(dict, id);
     s_set_text(dict, id, entry->uuid, row->uuid, sizeof row->uuid);
@@ -267,7 +267,7 @@ s_fill_worker(dict_t *dict, uint32_t id, const crema_dict_entry_t *entry)
 }
 
 static void
-s_fill_file(dict_t *dict, uint32_t id, const crema_dict_entry_t *entry, uint32_t dataset)
+s_fill_file(dict_t *dict, uint32_t id, const Crema__DictEntry *entry, uint32_t dataset)
 {
     crema_dict_file_row_t *row = s_row(dict, id);
     row->dataset_id = dataset;
@@ -283,14 +283,14 @@ s_fill_file(dict_t *dict, uint32_t id, const crema_dict_entry_t *entry, uint32_t
 }
 
 static void
-s_fill_span(dict_t *dict, uint32_t id, const crema_dict_entry_t *entry)
+s_fill_span(dict_t *dict, uint32_t id, const Crema__DictEntry *entry)
 {
     crema_dict_span_row_t *row = s_row(dict, id);
     s_set_text(dict, id, entry->uuid, row->uuid, sizeof row->uuid);
 }
 
 static crema_err_t
-s_fill(dict_t *dict, uint32_t id, const crema_dict_entry_t *entry, uint32_t parent)
+s_fill(dict_t *dict, uint32_t id, const Crema__DictEntry *entry, uint32_t parent)
 {
     const char *text = entry->text ? entry->text : "";
     switch (entry->kind) {
@@ -319,11 +319,10 @@ s_fill(dict_t *dict, uint32_t id, const crema_dict_entry_t *entry, uint32_t pare
 }
 
 crema_err_t
-sink_dict_entry(sink_dict_t *self, const crema_dict_entry_t *entry, uint32_t parent,
-                uint32_t *ret_id)
+sink_dict_entry(sink_dict_t *self, const Crema__DictEntry *entry, uint32_t parent, uint32_t *ret_id)
 {
     *ret_id = SINK_DICT_NONE;
-    if ((unsigned)entry->kind >= CREMA_DICT_COUNT)
+    if (entry->kind >= CREMA_DICT_COUNT)
         return CREMA_EINVAL;
     dict_t *dict = &self->dicts[entry->kind];
     char identity[2048];

@@ -29,7 +29,7 @@ void sink_dict_destroy(sink_dict_t **self_p);
 /* The run's id of an entry, created if it is new; `parent` is the run's id of the dataset or
  * unit that entry->parent names in its stream. Details that the row lacks (host, size, slots)
  * are filled in. SINK_DICT_NONE if there is no room. */
-CREMA_MUST_CHECK crema_err_t sink_dict_entry(sink_dict_t *self, const crema_dict_entry_t *entry,
+CREMA_MUST_CHECK crema_err_t sink_dict_entry(sink_dict_t *self, const Crema__DictEntry *entry,
                                              uint32_t parent, uint32_t *ret_id);
 
 /* CREMA_ELIMIT: above CREMA_LIMIT_STREAMS; the caller counts what it leaves out. */

@@ -14,23 +14,9 @@ struct sink_meta {
     crema_limits_t *limits;
     char **prefixes;
     size_t n_prefixes, prefixes_room;
-    crema_reason_t *reasons; /* owns their texts */
-    size_t n_reasons;
+    crema_msg_t *reasons; /* the last RUN_SEAL, without anything else; NULL: none */
     crema_writers_t *writers;
 };
-
-static void
-s_forget_reasons(sink_meta_t *self)
-{
-    for (size_t i = 0; i < self->n_reasons; i++) {
-        free((char *)self->reasons[i].code);
-        free((char *)self->reasons[i].subject);
-        free((char *)self->reasons[i].text);
-    }
-    free(self->reasons);
-    self->reasons = NULL;
-    self->n_reasons = 0;
-}
 
 crema_err_t
 sink_meta_new(crema_limits_t *limits, sink_meta_t **ret_self)
@@ -55,7 +41,7 @@ sink_meta_destroy(sink_meta_t **self_p)
     sink_meta_t *self = *self_p;
     if (!self)
         return;
-    s_forget_reasons(self);
+    crema_msg_destroy(&self->reasons);
     for (size_t i = 0; i < self->n_prefixes; i++)
         free(self->prefixes[i]);
     free(self->prefixes);
@@ -87,61 +73,51 @@ s_take_prefix(sink_meta_t *self, const char *prefix)
 }
 
 static crema_err_t
-s_take_prefixes(sink_meta_t *self, const crema_run_msg_t *msg)
+s_take_prefixes(sink_meta_t *self, const Crema__RunOpen *msg)
 {
     crema_err_t err = CREMA_OK;
-    for (size_t i = 0; i < msg->n_prefixes && err == CREMA_OK; i++)
+    for (size_t i = 0; i < msg->n_processor_prefixes && err == CREMA_OK; i++)
         err = s_take_prefix(self, msg->processor_prefixes[i]);
     return err;
 }
 
 static crema_err_t
-s_take_reasons(sink_meta_t *self, const crema_run_msg_t *msg)
+s_take_reasons(sink_meta_t *self, const Crema__RunSeal *seal)
 {
-    s_forget_reasons(self);
-    size_t n = msg->n_reasons;
-    if (n == 0)
-        return CREMA_OK;
-    if (!(self->reasons = calloc(n, sizeof *self->reasons)))
-        return CREMA_ENOMEM;
-    self->n_reasons = n;
-    for (size_t i = 0; i < n; i++) {
-        const crema_reason_t *reason = &msg->reasons[i];
-        self->reasons[i].count = reason->count;
-        self->reasons[i].code = strdup(reason->code ? reason->code : "");
-        self->reasons[i].subject = strdup(reason->subject ? reason->subject : "");
-        self->reasons[i].text = strdup(reason->text ? reason->text : "");
-        if (!self->reasons[i].code || !self->reasons[i].subject || !self->reasons[i].text)
-            return CREMA_ENOMEM;
-    }
-    return CREMA_OK;
+    const crema_msg_t only = {
+        .type = CREMA_MSG_RUN_SEAL,
+        .run_seal = {.n_reasons = seal->n_reasons, .reasons = seal->reasons},
+    };
+    crema_msg_destroy(&self->reasons);
+    return crema_msg_copy(&only, &self->reasons);
 }
 
 crema_err_t
-sink_meta_take(sink_meta_t *self, crema_msg_type_t type, const crema_run_msg_t *msg)
+sink_meta_take(sink_meta_t *self, const crema_msg_t *msg)
 {
-    if (sink_bound_time_ns(msg->t_start_ns) != 0)
-        self->t_start_ns = msg->t_start_ns;
-    if (type != CREMA_MSG_RUN_OPEN) {
+    const Crema__RunOpen *common = &msg->run_open;
+    if (sink_bound_time_ns(common->t_start_ns) != 0)
+        self->t_start_ns = common->t_start_ns;
+    if (msg->type != CREMA_MSG_RUN_OPEN) {
         self->ended = true;
-        if (sink_bound_time_ns(msg->t_end_ns) != 0)
-            self->t_end_ns = msg->t_end_ns;
-        if (msg->writer_parts > 0)
-            self->writer_parts = msg->writer_parts;
-        self->judged |= type == CREMA_MSG_RUN_SEAL;
+        if (sink_bound_time_ns(common->t_end_ns) != 0)
+            self->t_end_ns = common->t_end_ns;
+        if (msg->run_end.writer_parts > 0)
+            self->writer_parts = msg->run_end.writer_parts;
+        self->judged |= msg->type == CREMA_MSG_RUN_SEAL;
     }
     crema_err_t err = CREMA_OK;
-    for (size_t i = 0; i < msg->n_attributes && err == CREMA_OK; i++)
-        err = sink_texts_put(self->attributes, msg->keys[i], msg->values[i], true);
+    for (size_t i = 0; i < common->n_keys && err == CREMA_OK; i++)
+        err = sink_texts_put(self->attributes, common->keys[i], common->values[i], true);
     if (err == CREMA_OK)
-        err = s_take_prefixes(self, msg);
-    if (err == CREMA_OK && type == CREMA_MSG_RUN_SEAL)
-        err = s_take_reasons(self, msg);
+        err = s_take_prefixes(self, common);
+    if (err == CREMA_OK && msg->type == CREMA_MSG_RUN_SEAL)
+        err = s_take_reasons(self, &msg->run_seal);
     return err;
 }
 
 crema_err_t
-sink_meta_writers(sink_meta_t *self, const crema_writers_msg_t *msg)
+sink_meta_writers(sink_meta_t *self, const Crema__RunWriters *msg)
 {
     crema_err_t err = crema_writers_take(self->writers, msg);
     return err == CREMA_EREPEAT ? CREMA_OK : err;
@@ -202,8 +178,8 @@ sink_meta_rules(const sink_meta_t *self)
 }
 
 size_t
-sink_meta_reasons(const sink_meta_t *self, const crema_reason_t **ret_reasons)
+sink_meta_reasons(const sink_meta_t *self, Crema__Reason *const **ret_reasons)
 {
-    *ret_reasons = self->reasons;
-    return self->n_reasons;
+    *ret_reasons = self->reasons ? self->reasons->run_seal.reasons : NULL;
+    return self->reasons ? self->reasons->run_seal.n_reasons : 0;
 }

@@ -22,10 +22,9 @@ typedef struct sink_meta sink_meta_t;
 CREMA_MUST_CHECK crema_err_t sink_meta_new(crema_limits_t *limits, sink_meta_t **ret_self);
 void sink_meta_destroy(sink_meta_t **self_p);
 
-CREMA_MUST_CHECK crema_err_t sink_meta_take(sink_meta_t *self, crema_msg_type_t type,
-                                            const crema_run_msg_t *msg);
+CREMA_MUST_CHECK crema_err_t sink_meta_take(sink_meta_t *self, const crema_msg_t *msg);
 
-CREMA_MUST_CHECK crema_err_t sink_meta_writers(sink_meta_t *self, const crema_writers_msg_t *msg);
+CREMA_MUST_CHECK crema_err_t sink_meta_writers(sink_meta_t *self, const Crema__RunWriters *msg);
 
 /* The collector's list of writers; without any part if there is no list. */
 const crema_writers_t *sink_meta_list(const sink_meta_t *self);
@@ -51,6 +50,6 @@ bool sink_meta_clock_stepped(const sink_meta_t *self);
 crema_split_rules_t sink_meta_rules(const sink_meta_t *self);
 
 /* Reasons of the last RUN_SEAL. */
-size_t sink_meta_reasons(const sink_meta_t *self, const crema_reason_t **ret_reasons);
+size_t sink_meta_reasons(const sink_meta_t *self, Crema__Reason *const **ret_reasons);
 
 #endif

@@ -124,20 +124,20 @@ s_can_be(const sample_t *sample)
 }
 
 crema_err_t
-sink_offset_add(sink_offset_t *self, const crema_clock_sample_t *sample)
+sink_offset_add(sink_offset_t *self, const Crema__ClockSample *sample)
 {
+    const crema_id_t *agent_id = crema_id_of(sample->agent_id);
     const sample_t taken = {sample->t_ns, sample->offset_ns, sample->uncertainty_ns};
     uint32_t number;
     bool fresh;
     if (!s_can_be(&taken))
         return CREMA_OK;
     if (sink_intern_count(self->ids) >= self->limits->limit[CREMA_LIMIT_AGENTS] &&
-        !sink_offset_known(self, &sample->agent_id)) {
+        !sink_offset_known(self, agent_id)) {
         crema_limits_met(self->limits, CREMA_LIMIT_AGENTS, 1);
         return CREMA_OK;
     }
-    crema_err_t err =
-        sink_intern_add(self->ids, &sample->agent_id, sizeof sample->agent_id, &number, &fresh);
+    crema_err_t err = sink_intern_add(self->ids, agent_id, sizeof *agent_id, &number, &fresh);
     if (err != CREMA_OK)
         return err;
     agent_t *agent = sink_intern_value(self->ids, number);

@@ -27,8 +27,7 @@ typedef struct sink_offset sink_offset_t;
 CREMA_MUST_CHECK crema_err_t sink_offset_new(crema_limits_t *limits, sink_offset_t **ret_self);
 void sink_offset_destroy(sink_offset_t **self_p);
 
-CREMA_MUST_CHECK crema_err_t sink_offset_add(sink_offset_t *self,
-                                             const crema_clock_sample_t *sample);
+CREMA_MUST_CHECK crema_err_t sink_offset_add(sink_offset_t *self, const Crema__ClockSample *sample);
 /* Call once, after the last sample and before the first correction. */
 void sink_offset_settle(sink_offset_t *self);
 

@@ -31,18 +31,6 @@
 
 /* ---- time */
 
-/* Reports runs at their limit, so that clients learn it before the run is over. */
-static void
-s_send_full_runs(sink_t *self)
-{
-    size_t cursor = 0;
-    for (const sink_run_t *run; (run = sink_store_next(self->store, &cursor)) != NULL;) {
-        crema_msg_t msg = {.type = CREMA_MSG_FULL, .full.run_id = run->run_id};
-        if (run->is_full && run->state.revision == 0)
-            sink_peers_broadcast(self->peers, &msg);
-    }
-}
-
 /* At each tick: reports to the aggregators whether space is short, and that the sink is alive if they
  * have heard nothing since the last tick. */
 static void
@@ -54,7 +42,7 @@ s_say_alive(sink_t *self)
     if (broadcasts == self->broadcasts)
         sink_peers_broadcast(self->peers, &msg);
     self->broadcasts = sink_peers_stats(self->peers).broadcasts;
-    s_send_full_runs(self);
+    sink_trouble_report_runs(self);
     if (access(self->config.store_dir, W_OK | X_OK) != 0) {
         msg = sink_trouble_full(self, strerror(errno));
         sink_peers_broadcast(self->peers, &msg);
@@ -129,8 +117,6 @@ s_is_quiet(const sink_t *self)
 static bool
 s_abandon(sink_t *self)
 {
-    crema_reason_t reason = {CREMA_LIFE_NOT_ENDED, "",
-                             "neither its client nor an aggregator ended it", 0};
     bool is_new;
     const sink_run_t *run =
         sink_store_silent(self->store, self->config.abandon_after_ns, crema_clock_mono_ns());
@@ -138,15 +124,19 @@ s_abandon(sink_t *self)
         return true;
     const int64_t real_ns = crema_clock_real_ns();
     const crema_id_t run_id = run->run_id;
-    if (run->state.life == CREMA_LIFE_ENDED)
-        reason.text = "its client ended it, and no aggregator gave a verdict";
-    const crema_run_msg_t msg = {.run_id = run_id,
-                                 .t_end_ns = run->t_news_ns ? run->t_news_ns : real_ns,
-                                 .t_verdict_ns = real_ns,
-                                 .n_reasons = 1,
-                                 .reasons = &reason};
-    if (sink_store_run_msg(self->store, CREMA_MSG_RUN_SEAL, &msg, NULL, real_ns, &is_new) !=
-        CREMA_OK)
+    const char *why = run->state.life == CREMA_LIFE_ENDED
+                          ? "its client ended it, and no aggregator gave a verdict"
+                          : "neither its client nor an aggregator ended it";
+    Crema__Reason reason = crema_reason(CREMA_LIFE_NOT_ENDED, "", why, 0), *reasons[] = {&reason};
+    const crema_msg_t msg = {
+        .type = CREMA_MSG_RUN_SEAL,
+        .run_seal = {.run_id = crema_id_field(&run_id),
+                     .t_end_ns = run->t_news_ns ? run->t_news_ns : real_ns,
+                     .t_verdict_ns = real_ns,
+                     .n_reasons = 1,
+                     .reasons = reasons},
+    };
+    if (sink_store_run_msg(self->store, &msg, NULL, real_ns, &is_new) != CREMA_OK)
         return true; /* it will be found again at the next look */
     crema_log_warn("run_abandoned", CREMA_ID("run", &run_id));
     if (!sink_group_commit(self, &run_id))
@@ -244,21 +234,22 @@ s_on_children(sink_t *self)
     if (self->views)
         sink_views_reap(self->views, crema_clock_mono_ns());
     while (sink_sealing_reap(self->sealing, crema_clock_mono_ns(), crema_clock_real_ns(), &msg)) {
-        const crema_sealed_t *sealed = &msg.sealed;
+        const Crema__Sealed *sealed = &msg.sealed;
+        const crema_id_t *run_id = crema_id_of(sealed->run_id);
         if (sealed->error && sealed->error[0]) {
             self->counts.seal_failed++;
-            crema_log_error("seal_failed", CREMA_ID("run", &sealed->run_id),
+            crema_log_error("seal_failed", CREMA_ID("run", run_id),
                             CREMA_TEXT("why", sealed->error));
         } else {
             self->counts.sealed++;
             sink_scrape_count(self, sealed);
-            crema_log_info("sealed", CREMA_ID("run", &sealed->run_id),
-                           CREMA_TEXT("path", sealed->path), CREMA_TEXT("verdict", sealed->verdict),
+            crema_log_info("sealed", CREMA_ID("run", run_id), CREMA_TEXT("path", sealed->path),
+                           CREMA_TEXT("verdict", sealed->verdict),
                            CREMA_INT("revision", sealed->revision));
             if (self->views)
-                sink_views_end(self->views, &sealed->run_id);
+                sink_views_end(self->views, run_id);
         }
-        if (!sink_group_commit(self, &sealed->run_id))
+        if (!sink_group_commit(self, run_id))
             return false;
         sink_peers_broadcast(self->peers, &msg);
     }
@@ -386,6 +377,8 @@ s_start(sink_t *self, char *why, size_t size)
     crema_err_t err = crema_signals_new(&self->signals);
     if (err == CREMA_OK)
         err = crema_arena_new(ARENA_BYTES, &self->arena);
+    if (err == CREMA_OK)
+        err = crema_stream_table_new(CREMA_WIRE_TABLE_ROWS_SENT, &self->table);
     if (err != CREMA_OK)
         return crema_server_fail(err, why, size, "the program cannot start: %s",
                                  crema_err_text(err));
@@ -448,6 +441,7 @@ sink_destroy(sink_t **self_p)
         sink_peers_destroy(&self->peers);
         sink_store_close(&self->store);
         crema_arena_destroy(&self->arena);
+        free(self->table);
         if (self->signals >= 0)
             close(self->signals);
         if (self->turn >= 0)

@@ -28,14 +28,13 @@ s_acknowledge(sink_t *self)
     crema_stream_row_t rows[1024];
     size_t n;
     while ((n = sink_commit_take(sink_store_watermarks(self->store), rows, 1024)) > 0) {
-        size_t n_rows = 0;
+        crema_stream_table_clear(self->table);
         for (size_t i = 0; i < n; i++)
             if (!sink_store_is_held(self->store, &rows[i].run_id))
-                rows[n_rows++] = rows[i];
-        if (n_rows == 0)
-            continue;
-        crema_msg_t msg = {.type = CREMA_MSG_COMMITTED, .table = {n_rows, rows}};
-        sink_peers_broadcast(self->peers, &msg);
+                crema_stream_table_add(self->table, &rows[i]);
+        const crema_msg_t msg = {.type = CREMA_MSG_COMMITTED, .committed.table = self->table};
+        if (crema_stream_table_rows(self->table) > 0)
+            sink_peers_broadcast(self->peers, &msg);
     }
 }
 

@@ -24,45 +24,45 @@ s_send_full(sink_t *self, size_t peer)
 }
 
 static crema_err_t
-s_put(sink_t *self, const crema_data_t *put, sink_store_put_t *ret_answer)
+s_put(sink_t *self, const Crema__Put *put, sink_store_put_t *ret_answer)
 {
     crema_err_t err = sink_store_put(self->store, put, crema_clock_real_ns(), ret_answer);
     if (err != CREMA_ELIMIT || sink_store_pending_bytes(self->store) < SINK_GROUP_BYTES_MAX / 2)
         return err;
-    if (!sink_group_commit(self, &put->run_id))
+    if (!sink_group_commit(self, crema_id_of(put->run_id)))
         return CREMA_EIO;
     return sink_store_put(self->store, put, crema_clock_real_ns(), ret_answer);
 }
 
 static void
-s_on_put(sink_t *self, size_t peer, const crema_msg_t *msg)
+s_on_put(sink_t *self, size_t peer, const Crema__Put *put)
 {
     sink_store_put_t answer;
     self->counts.puts++;
-    self->counts.records += msg->data.n;
+    self->counts.records += put->n;
     if (self->space == SINK_SPACE_FULL) {
         s_send_full(self, peer);
         return;
     }
-    crema_err_t err = s_put(self, &msg->data, &answer);
+    crema_err_t err = s_put(self, put, &answer);
     if (err == CREMA_ENOSPC) {
         self->space = SINK_SPACE_FULL;
         s_send_full(self, peer);
     } else if (err != CREMA_OK) {
         self->counts.refused++;
-        crema_log_warn("put_refused", CREMA_ID("stream", &msg->data.stream_id),
-                       CREMA_ID("run", &msg->data.run_id),
-                       CREMA_INT("first_seq", msg->data.first_seq),
+        crema_log_warn("put_refused", CREMA_ID("stream", crema_id_of(put->stream_id)),
+                       CREMA_ID("run", crema_id_of(put->run_id)),
+                       CREMA_INT("first_seq", put->first_seq),
                        CREMA_TEXT("why", sink_group_why(err)));
     } else if (answer.decision == SINK_PUT_GAP) {
         self->counts.nacks++;
         crema_msg_t nack = {
             .type = CREMA_MSG_NACK,
-            .nack = {.stream_id = msg->data.stream_id},
+            .nack = {.stream_id = put->stream_id},
         };
         sink_peers_send(self->peers, peer, &nack);
     } else if (answer.decision != SINK_PUT_APPEND) {
-        sink_commit_ask(sink_store_watermarks(self->store), &msg->data.stream_id);
+        sink_commit_ask(sink_store_watermarks(self->store), crema_id_of(put->stream_id));
     }
 }
 
@@ -73,13 +73,16 @@ s_send_rows(sink_t *self, size_t peer, const crema_stream_row_t *rows, size_t n)
     size_t done = 0;
     do {
         size_t part = n - done < CREMA_WIRE_TABLE_ROWS_SENT ? n - done : CREMA_WIRE_TABLE_ROWS_SENT;
-        crema_msg_t msg = {
+        crema_stream_table_clear(self->table);
+        for (size_t i = 0; i < part; i++)
+            crema_stream_table_add(self->table, &rows[done + i]);
+        done += part;
+        const crema_msg_t msg = {
             .type = CREMA_MSG_STATE,
-            .flags = done + part < n ? CREMA_WIRE_FLAG_MORE : 0,
-            .state = {.free_b = self->free_b, .table = {part, n ? rows + done : NULL}},
+            .flags = done < n ? CREMA_WIRE_FLAG_MORE : 0,
+            .state = {.free_b = self->free_b, .table = crema_stream_table_sent(self->table)},
         };
         sink_peers_send(self->peers, peer, &msg);
-        done += part;
     } while (done < n);
 }
 
@@ -90,13 +93,16 @@ s_send_owner(sink_t *self, size_t peer, const sink_run_t *run)
 {
     if (crema_id_is_zero(&run->state.owner) || run->freed)
         return;
+    static const uint8_t c_no_key[CREMA_WIRE_KEY_BYTES];
     crema_msg_t msg = {
         .type = CREMA_MSG_RUN_OPEN,
-        .run = {.run_id = run->run_id,
-                .owner = run->state.owner,
-                .t_end_ns = run->state.t_sealed_ns},
+        .run_open = {.run_id = crema_id_field(&run->run_id),
+                     .owner = crema_id_field(&run->state.owner),
+                     .t_end_ns = run->state.t_sealed_ns},
     };
-    memcpy(msg.run.agent_key, run->state.agent_key, sizeof msg.run.agent_key);
+    if (memcmp(run->state.agent_key, c_no_key, sizeof c_no_key) != 0)
+        msg.run_open.agent_key =
+            (ProtobufCBinaryData){sizeof c_no_key, (uint8_t *)run->state.agent_key};
     sink_peers_send(self->peers, peer, &msg);
 }
 
@@ -132,22 +138,24 @@ s_keep_refused(sink_t *self, crema_stream_row_t *rows, size_t n)
 /* Sends the state of each stream asked for; if none is named, of all streams of runs without a
  * final file. */
 static void
-s_on_open(sink_t *self, size_t peer, const crema_stream_table_t *asked)
+s_on_open(sink_t *self, size_t peer, const Crema__StreamTable *asked)
 {
     crema_stream_row_t *rows = NULL;
-    size_t n = 0;
-    if (asked->n == 0) {
+    size_t n = 0, n_asked = crema_stream_table_rows(asked);
+    if (n_asked == 0) {
         s_send_owners(self, peer);
         if (sink_store_open_streams(self->store, &rows, &n) != CREMA_OK)
             return; /* it asks again */
-    } else if (!(rows = calloc(asked->n, sizeof *rows))) {
+    } else if (!(rows = calloc(n_asked, sizeof *rows))) {
         return;
     }
-    for (size_t i = 0; i < asked->n; i++)
-        if (sink_store_stream(self->store, &asked->rows[i], &rows[n]) == CREMA_OK)
+    for (size_t i = 0; i < n_asked; i++) {
+        const crema_stream_row_t row = crema_stream_table_row(asked, i);
+        if (sink_store_stream(self->store, &row, &rows[n]) == CREMA_OK)
             n++; /* not for a run that is set aside or a stream of another run */
+    }
     n = s_keep_refused(self, rows, n);
-    if (n > 0 || asked->n == 0)
+    if (n > 0 || n_asked == 0)
         s_send_rows(self, peer, rows, n);
     free(rows);
 }
@@ -167,12 +175,12 @@ s_answer_seal(sink_t *self, size_t peer, const crema_id_t *run_id)
 }
 
 static void
-s_on_seal(sink_t *self, size_t peer, const crema_run_msg_t *run, bool is_new)
+s_on_seal(sink_t *self, size_t peer, const Crema__RunSeal *seal, bool is_new)
 {
-    crema_id_t run_id = run->run_id;
+    const crema_id_t run_id = *crema_id_of(seal->run_id);
     if (is_new)
         crema_log_info("run_sealing", CREMA_ID("run", &run_id),
-                       CREMA_INT("reasons", run->n_reasons));
+                       CREMA_INT("reasons", seal->n_reasons));
     else
         s_answer_seal(self, peer, &run_id);
     sink_sealing_ask(self->sealing, &run_id, !is_new, crema_clock_mono_ns());
@@ -191,9 +199,8 @@ static crema_err_t
 s_take_run_msg(sink_t *self, const crema_msg_t *msg, bool *ret_new)
 {
     const crema_cost_t cost = s_cost(self);
-    return sink_store_run_msg(self->store, msg->type, &msg->run,
-                              msg->type == CREMA_MSG_RUN_SEAL ? &cost : NULL, crema_clock_real_ns(),
-                              ret_new);
+    return sink_store_run_msg(self->store, msg, msg->type == CREMA_MSG_RUN_SEAL ? &cost : NULL,
+                              crema_clock_real_ns(), ret_new);
 }
 
 /* Says why a message about a run was not taken. */
@@ -237,13 +244,13 @@ static bool
 s_on_run(sink_t *self, size_t peer, const crema_msg_t *msg)
 {
     bool is_new, durable, is_seal = msg->type == CREMA_MSG_RUN_SEAL;
-    crema_id_t run_id = msg->run.run_id;
+    const crema_id_t run_id = *crema_id_of(msg->run_id);
     crema_err_t err = s_take_run_msg(self, msg, &is_new);
     if (err != CREMA_EDENIED)
         sink_store_heard(self->store, &run_id, crema_clock_mono_ns());
     if (err == CREMA_ENOENT) { /* sealed, and its journal is gone */
         if (is_seal)
-            s_on_seal(self, peer, &msg->run, false);
+            s_on_seal(self, peer, &msg->run_seal, false);
         else
             s_answer_seal(self, peer, &run_id);
         return true;
@@ -253,11 +260,11 @@ s_on_run(sink_t *self, size_t peer, const crema_msg_t *msg)
         return true;
     }
     if (is_new && msg->type == CREMA_MSG_RUN_OPEN)
-        crema_log_info("run_opened", CREMA_ID("run", &msg->run.run_id));
+        crema_log_info("run_opened", CREMA_ID("run", &run_id));
     if (!s_commit_run(self, peer, msg->type, &run_id, &durable))
         return false;
     if (durable && is_seal) {
-        s_on_seal(self, peer, &msg->run, is_new);
+        s_on_seal(self, peer, &msg->run_seal, is_new);
     } else if (durable) {
         sink_peers_send(self->peers, peer, &(crema_msg_t){.type = CREMA_MSG_COMMITTED});
         /* for an aggregator that started after the run was sealed */
@@ -268,24 +275,25 @@ s_on_run(sink_t *self, size_t peer, const crema_msg_t *msg)
 
 /* False: the loop must end. */
 static bool
-s_on_writers(sink_t *self, size_t peer, const crema_writers_msg_t *msg)
+s_on_writers(sink_t *self, size_t peer, const Crema__RunWriters *msg)
 {
     bool is_new, durable;
+    const crema_id_t run_id = *crema_id_of(msg->run_id);
     crema_err_t err = sink_store_writers(self->store, msg, crema_clock_real_ns(), &is_new);
     if (err == CREMA_ENOENT) { /* sealed, and its journal is gone */
-        s_answer_seal(self, peer, &msg->run_id);
+        s_answer_seal(self, peer, &run_id);
         return true;
     }
     if (err != CREMA_OK) {
-        s_refuse_run(self, peer, CREMA_MSG_RUN_WRITERS, &msg->run_id, err);
+        s_refuse_run(self, peer, CREMA_MSG_RUN_WRITERS, &run_id, err);
         return true;
     }
     crema_msg_t answer = {
         .type = CREMA_MSG_RUN_LISTED,
-        .writers = {.run_id = msg->run_id, .part = msg->part, .parts = msg->parts}};
-    if (!s_commit_run(self, peer, CREMA_MSG_RUN_WRITERS, &msg->run_id, &durable))
+        .run_listed = {.run_id = msg->run_id, .part = msg->part, .parts = msg->parts}};
+    if (!s_commit_run(self, peer, CREMA_MSG_RUN_WRITERS, &run_id, &durable))
         return false;
-    if (durable && sink_store_check_list(self->store, &msg->run_id))
+    if (durable && sink_store_check_list(self->store, &run_id))
         sink_peers_send(self->peers, peer, &answer);
     else if (durable)
         sink_listing_go_on(self);
@@ -293,9 +301,9 @@ s_on_writers(sink_t *self, size_t peer, const crema_writers_msg_t *msg)
 }
 
 static void
-s_on_clock(sink_t *self, const crema_clock_sample_t *sample)
+s_on_clock(sink_t *self, const Crema__ClockSample *sample)
 {
-    const sink_run_t *run = sink_store_find(self->store, &sample->run_id);
+    const sink_run_t *run = sink_store_find(self->store, crema_id_of(sample->run_id));
     bool is_sealed = run && run->state.revision > 0 && !run->state.late;
     if (!run || run->freed || run->aside || is_sealed || self->space == SINK_SPACE_FULL)
         return;
@@ -308,10 +316,10 @@ s_on_message(sink_t *self, size_t peer, const crema_msg_t *msg)
 {
     switch (msg->type) {
     case CREMA_MSG_PUT:
-        s_on_put(self, peer, msg);
+        s_on_put(self, peer, &msg->put);
         return !self->broken;
     case CREMA_MSG_OPEN:
-        s_on_open(self, peer, &msg->table);
+        s_on_open(self, peer, msg->open.table);
         return true;
     case CREMA_MSG_CLOCK:
         s_on_clock(self, &msg->clock);
@@ -321,7 +329,7 @@ s_on_message(sink_t *self, size_t peer, const crema_msg_t *msg)
     case CREMA_MSG_RUN_SEAL:
         return s_on_run(self, peer, msg);
     case CREMA_MSG_RUN_WRITERS:
-        return s_on_writers(self, peer, &msg->writers);
+        return s_on_writers(self, peer, &msg->run_writers);
     default:
         self->counts.bad++;
         crema_log_warn("message_unexpected", CREMA_TEXT("type", crema_msg_name(msg->type)));

@@ -11,9 +11,10 @@ static void
 s_confirm(sink_t *self, const sink_store_scrubbed_t *scrubbed)
 {
     for (uint32_t part = 0; part < scrubbed->parts; part++) {
-        crema_msg_t msg = {
-            .type = CREMA_MSG_RUN_LISTED,
-            .writers = {.run_id = scrubbed->run_id, .part = part, .parts = scrubbed->parts}};
+        crema_msg_t msg = {.type = CREMA_MSG_RUN_LISTED,
+                           .run_listed = {.run_id = crema_id_field(&scrubbed->run_id),
+                                          .part = part,
+                                          .parts = scrubbed->parts}};
         if (sink_store_has_part(self->store, &scrubbed->run_id, part))
             sink_peers_broadcast(self->peers, &msg);
     }

@@ -36,6 +36,7 @@ struct sink {
     int signals;
     int turn; /* sink_turn.h; -1: none */
     crema_arena_t *arena;
+    Crema__StreamTable *table; /* for one message */
     sink_peers_t *peers;
     sink_store_t *store;
     sink_sealing_t *sealing;
@@ -87,13 +88,15 @@ void sink_listing_go_on(sink_t *self);
 /* A FULL message with its reason: little or no space, or `why` if something else is wrong (may
  * be NULL). */
 crema_msg_t sink_trouble_full(sink_t *self, const char *why);
+/* Reports runs at their limit, so that clients learn it before the run is over. */
+void sink_trouble_report_runs(sink_t *self);
 
 /* ---- sink_scrape.c */
 
 /* The verdicts there are are shown before the first of them is given. */
 void sink_scrape_prepare(sink_t *self);
 /* A file was made. */
-void sink_scrape_count(sink_t *self, const crema_sealed_t *sealed);
+void sink_scrape_count(sink_t *self, const Crema__Sealed *sealed);
 /* The journal can be written. */
 bool sink_scrape_is_healthy(const sink_t *self);
 /* A crema_scrape_fn; `context` is the sink. */

@@ -11,11 +11,11 @@ sink_scrape_prepare(sink_t *self)
 }
 
 void
-sink_scrape_count(sink_t *self, const crema_sealed_t *sealed)
+sink_scrape_count(sink_t *self, const Crema__Sealed *sealed)
 {
     crema_tally_add(&self->counts.verdicts, sealed->verdict, 1);
     for (size_t i = 0; i < sealed->n_reasons; i++)
-        crema_tally_add(&self->counts.reasons, sealed->reasons[i].code, 1);
+        crema_tally_add(&self->counts.reasons, sealed->reasons[i]->code, 1);
 }
 
 bool

@@ -44,6 +44,7 @@ struct sink_sealing {
     crema_map_t *paces;    /* pace_t * by run_id */
     crema_link_t queue;    /* of them those that wait for a process */
     sink_report_t *report; /* of the process reaped last; its message points into it */
+    crema_id_t reaped;     /* its run */
     char why[WHY_BYTES];   /* reason if it failed */
 };
 
@@ -308,15 +309,17 @@ sink_sealing_reap(sink_sealing_t *self, int64_t mono_ns, int64_t real_ns, crema_
     s_go_on(self);
     if (!ended)
         return false;
+    self->reaped = end.run_id;
     *ret_msg = (crema_msg_t){.type = CREMA_MSG_SEALED};
     const char *why = s_why(self, &end);
     if (why) {
         s_note_failure(self, &end.run_id, why, mono_ns);
-        ret_msg->sealed = (crema_sealed_t){.run_id = end.run_id, .error = why};
+        ret_msg->sealed =
+            (Crema__Sealed){.run_id = crema_id_field(&self->reaped), .error = (char *)why};
         return true;
     }
     s_note_file(self, &end.run_id, end.puts, mono_ns);
-    ret_msg->sealed = sink_report_sealed(self->report, &end.run_id);
+    ret_msg->sealed = sink_report_sealed(self->report, &self->reaped);
     /* The file exists even if it cannot be noted in the journal: then the run is sealed once
      * more. */
     crema_err_t err = s_keep(self, &end, ret_msg, real_ns);
@@ -339,16 +342,16 @@ sink_sealing_answer(sink_sealing_t *self, const crema_id_t *run_id, uint8_t **re
 {
     const sink_run_t *run = sink_store_find(self->store, run_id);
     const pace_t *pace = crema_map_find(self->paces, run_id);
-    crema_msg_t msg = {.type = CREMA_MSG_SEALED, .sealed = {.run_id = *run_id}};
+    crema_msg_t msg = {.type = CREMA_MSG_SEALED, .sealed.run_id = crema_id_field(run_id)};
     if (run && run->state.life == CREMA_LIFE_ENDED && run->state.revision > 0 &&
         !run->state.seal_asked)
         return false; /* the existing file does not contain the run's end */
     if (run && run->freed)
         msg.sealed.error = "the run was sealed and its journal is no longer kept";
     else if (run && run->aside)
-        msg.sealed.error = run->aside;
+        msg.sealed.error = (char *)run->aside;
     else if (pace && pace->failures > 0)
-        msg.sealed.error = pace->why;
+        msg.sealed.error = (char *)pace->why;
     else
         return run && run->state.revision > 0 &&
                sink_store_answer(self->store, run_id, ret_bytes, ret_size) == CREMA_OK;

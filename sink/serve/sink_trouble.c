@@ -25,3 +25,14 @@ sink_trouble_full(sink_t *self, const char *why)
                  .why = self->trouble},
     };
 }
+
+void
+sink_trouble_report_runs(sink_t *self)
+{
+    size_t cursor = 0;
+    for (const sink_run_t *run; (run = sink_store_next(self->store, &cursor)) != NULL;) {
+        crema_msg_t msg = {.type = CREMA_MSG_FULL, .full.run_id = crema_id_field(&run->run_id)};
+        if (run->is_full && run->state.revision == 0)
+            sink_peers_broadcast(self->peers, &msg);
+    }
+}

@@ -143,23 +143,24 @@ s_append_message(sink_journal_t *self, sink_journal_type_t type, const crema_msg
 }
 
 crema_err_t
-sink_journal_run(sink_journal_t *self, crema_msg_type_t type, const crema_run_msg_t *msg,
-                 int64_t t_real_ns)
+sink_journal_run(sink_journal_t *self, const crema_msg_t *msg, int64_t t_real_ns)
 {
-    return s_append_message(self, SINK_JOURNAL_RUN, &(crema_msg_t){.type = type, .run = *msg},
-                            t_real_ns);
+    crema_msg_t plain = *msg;
+    plain.flags = 0;
+    plain.session = 0;
+    return s_append_message(self, SINK_JOURNAL_RUN, &plain, t_real_ns);
 }
 
 crema_err_t
-sink_journal_writers(sink_journal_t *self, const crema_writers_msg_t *msg, int64_t t_real_ns)
+sink_journal_writers(sink_journal_t *self, const Crema__RunWriters *msg, int64_t t_real_ns)
 {
     return s_append_message(self, SINK_JOURNAL_RUN,
-                            &(crema_msg_t){.type = CREMA_MSG_RUN_WRITERS, .writers = *msg},
+                            &(crema_msg_t){.type = CREMA_MSG_RUN_WRITERS, .run_writers = *msg},
                             t_real_ns);
 }
 
 crema_err_t
-sink_journal_clock(sink_journal_t *self, const crema_clock_sample_t *sample, int64_t t_real_ns)
+sink_journal_clock(sink_journal_t *self, const Crema__ClockSample *sample, int64_t t_real_ns)
 {
     crema_msg_t msg = {.type = CREMA_MSG_CLOCK, .clock = *sample};
     return s_append_message(self, SINK_JOURNAL_CLOCK, &msg, t_real_ns);

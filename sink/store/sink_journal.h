@@ -105,13 +105,12 @@ typedef struct sink_journal sink_journal_t;
 /* Appending copies its argument. CREMA_ELIMIT: the group is full, sync first; CREMA_EIO: the
  * journal is broken. */
 CREMA_MUST_CHECK crema_err_t sink_journal_put(sink_journal_t *self, const sink_journal_put_t *put);
-CREMA_MUST_CHECK crema_err_t sink_journal_run(sink_journal_t *self, crema_msg_type_t type,
-                                              const crema_run_msg_t *msg, int64_t t_real_ns);
+CREMA_MUST_CHECK crema_err_t sink_journal_run(sink_journal_t *self, const crema_msg_t *msg,
+                                              int64_t t_real_ns);
 CREMA_MUST_CHECK crema_err_t sink_journal_writers(sink_journal_t *self,
-                                                  const crema_writers_msg_t *msg,
-                                                  int64_t t_real_ns);
+                                                  const Crema__RunWriters *msg, int64_t t_real_ns);
 CREMA_MUST_CHECK crema_err_t sink_journal_clock(sink_journal_t *self,
-                                                const crema_clock_sample_t *sample,
+                                                const Crema__ClockSample *sample,
                                                 int64_t t_real_ns);
 CREMA_MUST_CHECK crema_err_t sink_journal_sealed(sink_journal_t *self,
                                                  const sink_journal_sealed_t *sealed,
@@ -150,10 +149,10 @@ sink_journal_position_t sink_journal_position(const sink_journal_t *self);
 typedef struct {
     void *context;
     crema_err_t (*put)(void *context, const sink_journal_put_t *put);
-    crema_err_t (*run)(void *context, crema_msg_type_t type, const crema_run_msg_t *msg);
-    crema_err_t (*clock)(void *context, const crema_clock_sample_t *sample);
+    crema_err_t (*run)(void *context, const crema_msg_t *msg); /* RUN_OPEN, RUN_END, RUN_SEAL */
+    crema_err_t (*clock)(void *context, const Crema__ClockSample *sample);
     crema_err_t (*sealed)(void *context, const sink_journal_sealed_t *sealed);
-    crema_err_t (*writers)(void *context, const crema_writers_msg_t *msg);
+    crema_err_t (*writers)(void *context, const Crema__RunWriters *msg);
     crema_err_t (*state)(void *context, const sink_journal_state_t *state);
     crema_err_t (*mark)(void *context, const sink_journal_mark_t *mark);
 } sink_journal_visitor_t;

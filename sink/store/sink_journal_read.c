@@ -97,16 +97,16 @@ s_show_due(reader_t *reader, bool all)
 /* ---- messages */
 
 static crema_err_t
-s_on_run(void *context, crema_msg_type_t type, const crema_run_msg_t *msg)
+s_on_run(void *context, const crema_msg_t *msg)
 {
     reader_t *reader = context;
     const sink_journal_visitor_t *visitor = reader->visitor;
-    reader->is_seal = type == CREMA_MSG_RUN_SEAL;
-    return visitor->run ? visitor->run(visitor->context, type, msg) : CREMA_OK;
+    reader->is_seal = msg->type == CREMA_MSG_RUN_SEAL;
+    return visitor->run ? visitor->run(visitor->context, msg) : CREMA_OK;
 }
 
 static crema_err_t
-s_on_writers(void *context, const crema_writers_msg_t *msg)
+s_on_writers(void *context, const Crema__RunWriters *msg)
 {
     const sink_journal_visitor_t *visitor = ((reader_t *)context)->visitor;
     return visitor->writers ? visitor->writers(visitor->context, msg) : CREMA_OK;

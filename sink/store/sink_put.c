@@ -8,10 +8,10 @@
 
 /* The first number a frame stands for; *ret_loss is filled in if it is a LOSS of a range. */
 static uint64_t
-s_first_of(const crema_frame_t *frame, crema_arena_t *arena, crema_loss_t *ret_loss)
+s_first_of(const crema_frame_t *frame, crema_arena_t *arena, Crema__Loss *ret_loss)
 {
     crema_record_t record;
-    *ret_loss = (crema_loss_t){0};
+    *ret_loss = (Crema__Loss){0};
     if (frame->type != CREMA_RECORD_LOSS ||
         crema_record_decode(frame, arena, &record) != CREMA_OK || record.loss.last != frame->seq ||
         record.loss.first > record.loss.last)
@@ -21,18 +21,18 @@ s_first_of(const crema_frame_t *frame, crema_arena_t *arena, crema_loss_t *ret_l
 }
 
 crema_err_t
-sink_put_check(const crema_data_t *put, crema_arena_t *arena, sink_put_range_t *ret_range)
+sink_put_check(const Crema__Put *put, crema_arena_t *arena, sink_put_range_t *ret_range)
 {
     sink_put_range_t range = {0};
     uint64_t due = put->first_seq;
     size_t at = 0;
     if (due == 0)
         return CREMA_EPROTO;
-    while (at < put->frames_bytes) {
+    while (at < put->frames.len) {
         crema_frame_t frame;
-        crema_loss_t loss;
+        Crema__Loss loss;
         if (range.closed ||
-            crema_frame_decode(put->frames + at, put->frames_bytes - at, &frame) != CREMA_OK ||
+            crema_frame_decode(put->frames.data + at, put->frames.len - at, &frame) != CREMA_OK ||
             s_first_of(&frame, arena, &loss) != due || frame.seq == UINT64_MAX)
             return CREMA_EPROTO;
         at += crema_frame_bytes(&frame);
@@ -50,12 +50,12 @@ sink_put_check(const crema_data_t *put, crema_arena_t *arena, sink_put_range_t *
 
 /* The frames from `at` on, with the LOSS at `at` shortened to begin at `from`. */
 static crema_err_t
-s_cut_loss(const crema_data_t *put, size_t at, const crema_frame_t *frame, crema_loss_t loss,
+s_cut_loss(const Crema__Put *put, size_t at, const crema_frame_t *frame, Crema__Loss loss,
            uint64_t from, sink_put_rest_t *rest)
 {
     size_t behind = at + crema_frame_bytes(frame);
     size_t room = crema_frame_bytes(frame) + 64, used;
-    uint8_t *owned = malloc(room + put->frames_bytes - behind);
+    uint8_t *owned = malloc(room + put->frames.len - behind);
     if (!owned)
         return CREMA_ENOMEM;
     loss.first = from;
@@ -65,10 +65,10 @@ s_cut_loss(const crema_data_t *put, size_t at, const crema_frame_t *frame, crema
         free(owned);
         return err;
     }
-    memcpy(owned + used, put->frames + behind, put->frames_bytes - behind);
+    memcpy(owned + used, put->frames.data + behind, put->frames.len - behind);
     rest->owned = owned;
     rest->frames = owned;
-    rest->frames_bytes = used + put->frames_bytes - behind;
+    rest->frames_bytes = used + put->frames.len - behind;
     return CREMA_OK;
 }
 
@@ -84,26 +84,25 @@ s_count(const uint8_t *frames, size_t size)
 }
 
 crema_err_t
-sink_put_cut(const crema_data_t *put, uint64_t from, crema_arena_t *arena,
-             sink_put_rest_t *ret_rest)
+sink_put_cut(const Crema__Put *put, uint64_t from, crema_arena_t *arena, sink_put_rest_t *ret_rest)
 {
     sink_put_rest_t rest = {.first_seq = from};
     size_t at = 0;
     crema_frame_t frame;
     do {
-        if (crema_frame_decode(put->frames + at, put->frames_bytes - at, &frame) != CREMA_OK)
+        if (crema_frame_decode(put->frames.data + at, put->frames.len - at, &frame) != CREMA_OK)
             return CREMA_EPROTO;
         if (frame.seq >= from)
             break;
         at += crema_frame_bytes(&frame);
     } while (true);
-    crema_loss_t loss;
+    Crema__Loss loss;
     crema_err_t err = CREMA_OK;
     if (s_first_of(&frame, arena, &loss) < from) {
         err = s_cut_loss(put, at, &frame, loss, from, &rest);
     } else {
-        rest.frames = put->frames + at;
-        rest.frames_bytes = put->frames_bytes - at;
+        rest.frames = put->frames.data + at;
+        rest.frames_bytes = put->frames.len - at;
     }
     if (err != CREMA_OK)
         return err;
@@ -199,15 +198,15 @@ sink_put_lose(sink_put_rest_t *rest, int64_t t_real_ns)
 }
 
 bool
-sink_put_names_other_run(const crema_data_t *put, crema_arena_t *arena)
+sink_put_names_other_run(const Crema__Put *put, crema_arena_t *arena)
 {
     crema_frame_t frame;
     crema_record_t record;
     return put->first_seq == 1 &&
-           crema_frame_decode(put->frames, put->frames_bytes, &frame) == CREMA_OK &&
+           crema_frame_decode(put->frames.data, put->frames.len, &frame) == CREMA_OK &&
            frame.type == CREMA_RECORD_STREAM &&
            crema_record_decode(&frame, arena, &record) == CREMA_OK &&
-           !crema_id_equal(&record.stream.run_id, &put->run_id);
+           !crema_id_equal(crema_id_of(record.stream.run_id), crema_id_of(put->run_id));
 }
 
 /* Decodes lengths and types only: the journal frame's checksum covers the content. */

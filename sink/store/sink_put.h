@@ -22,7 +22,7 @@ typedef struct {
 
 /* CREMA_EPROTO: no frame, a damaged frame, a number out of order, a frame after an END, or a
  * count that matches neither the frames nor the numbers. */
-CREMA_MUST_CHECK crema_err_t sink_put_check(const crema_data_t *put, crema_arena_t *arena,
+CREMA_MUST_CHECK crema_err_t sink_put_check(const Crema__Put *put, crema_arena_t *arena,
                                             sink_put_range_t *ret_range);
 
 typedef struct {
@@ -34,7 +34,7 @@ typedef struct {
 } sink_put_rest_t;
 
 /* The part of a checked PUT from number `from` on; `from` lies within the range it covers. */
-CREMA_MUST_CHECK crema_err_t sink_put_cut(const crema_data_t *put, uint64_t from,
+CREMA_MUST_CHECK crema_err_t sink_put_cut(const Crema__Put *put, uint64_t from,
                                           crema_arena_t *arena, sink_put_rest_t *ret_rest);
 
 /* Replaces all records except the first and last of a stream by LOSS records for their numbers;
@@ -43,7 +43,7 @@ CREMA_MUST_CHECK crema_err_t sink_put_lose(sink_put_rest_t *rest, int64_t t_real
 
 /* True if it begins with a StreamInfo that names a different run than the PUT: a stream belongs
  * to one run only. */
-bool sink_put_names_other_run(const crema_data_t *put, crema_arena_t *arena);
+bool sink_put_names_other_run(const Crema__Put *put, crema_arena_t *arena);
 
 /* The last number of frames that were checked before they were journaled, and whether it is an
  * END. */

@@ -20,7 +20,8 @@ struct sink_report {
     char verdict[16];
     sink_journal_sealed_t journal;
     size_t n_reasons;
-    crema_reason_t reasons[SINK_REPORT_REASONS_MAX]; /* point at `texts` */
+    Crema__Reason *reasons[SINK_REPORT_REASONS_MAX]; /* each is in `rows` */
+    Crema__Reason rows[SINK_REPORT_REASONS_MAX];
     reason_texts_t texts[SINK_REPORT_REASONS_MAX];
 };
 
@@ -64,6 +65,16 @@ s_text(const char *object, const char *key, char *out, size_t size)
         out[0] = '\0';
 }
 
+/* Adds the reason whose texts are the next ones. */
+static void
+s_add_reason(sink_report_t *self, uint64_t count)
+{
+    const size_t i = self->n_reasons++;
+    const reason_texts_t *texts = &self->texts[i];
+    self->rows[i] = crema_reason(texts->code, texts->subject, texts->text, count);
+    self->reasons[i] = &self->rows[i];
+}
+
 static void
 s_parse_reasons(sink_report_t *self, const char *list)
 {
@@ -80,8 +91,7 @@ s_parse_reasons(sink_report_t *self, const char *list)
         s_text(at, "text", texts->text, sizeof texts->text);
         if (crema_json_get_int(crema_json_find(at, "count"), &count) != CREMA_OK || count < 0)
             count = 0;
-        self->reasons[self->n_reasons++] =
-            (crema_reason_t){texts->code, texts->subject, texts->text, (uint64_t)count};
+        s_add_reason(self, (uint64_t)count);
     }
     if (more == 0)
         return;
@@ -89,7 +99,7 @@ s_parse_reasons(sink_report_t *self, const char *list)
     strcpy(texts->code, "more");
     snprintf(texts->text, sizeof texts->text, "%llu more reasons are in the file",
              (unsigned long long)more + 1);
-    self->reasons[self->n_reasons++] = (crema_reason_t){texts->code, "", texts->text, more + 1};
+    s_add_reason(self, more + 1);
 }
 
 bool
@@ -157,17 +167,17 @@ sink_report_why(const sink_report_t *self)
     return self->error[0] ? self->error : NULL;
 }
 
-crema_sealed_t
+Crema__Sealed
 sink_report_sealed(const sink_report_t *self, const crema_id_t *run_id)
 {
-    return (crema_sealed_t){
-        .run_id = *run_id,
-        .path = self->path,
-        .verdict = self->verdict,
-        .error = self->error,
+    return (Crema__Sealed){
+        .run_id = crema_id_field(run_id),
+        .path = (char *)self->path,
+        .verdict = (char *)self->verdict,
+        .error = (char *)self->error,
         .revision = self->journal.revision,
         .n_reasons = self->n_reasons,
-        .reasons = self->reasons,
+        .reasons = (Crema__Reason **)self->reasons,
     };
 }
 

@@ -47,7 +47,7 @@ void sink_report_destroy(sink_report_t **self_p);
 /* Reason of a failure; NULL if the line reports success. */
 const char *sink_report_why(const sink_report_t *self);
 /* The report as messages, which point into it. */
-crema_sealed_t sink_report_sealed(const sink_report_t *self, const crema_id_t *run_id);
+Crema__Sealed sink_report_sealed(const sink_report_t *self, const crema_id_t *run_id);
 sink_journal_sealed_t sink_report_journal(const sink_report_t *self);
 
 #endif

@@ -188,11 +188,10 @@ s_visit_message(const crema_frame_t *frame, const sink_journal_visitor_t *visito
                                                  : CREMA_OK;
     }
     if (msg.type == CREMA_MSG_RUN_WRITERS)
-        return visitor->writers ? visitor->writers(visitor->context, &msg.writers) : CREMA_OK;
+        return visitor->writers ? visitor->writers(visitor->context, &msg.run_writers) : CREMA_OK;
     *ret_understood = msg.type == CREMA_MSG_RUN_OPEN || msg.type == CREMA_MSG_RUN_END ||
                       msg.type == CREMA_MSG_RUN_SEAL;
-    return *ret_understood && visitor->run ? visitor->run(visitor->context, msg.type, &msg.run)
-                                           : CREMA_OK;
+    return *ret_understood && visitor->run ? visitor->run(visitor->context, &msg) : CREMA_OK;
 }
 
 static crema_err_t

@@ -44,12 +44,12 @@ s_is_full(sink_store_t *self, sink_store_run_t *run)
 
 /* Appends a checked PUT without its first `skip` numbers. */
 static crema_err_t
-s_append(sink_store_t *self, sink_store_run_t *run, const crema_data_t *put,
+s_append(sink_store_t *self, sink_store_run_t *run, const Crema__Put *put,
          const sink_put_range_t *range, uint32_t skip, int64_t t_real_ns)
 {
     sink_put_rest_t rest = {
-        .frames = put->frames,
-        .frames_bytes = put->frames_bytes,
+        .frames = put->frames.data,
+        .frames_bytes = put->frames.len,
         .n = range->frames,
         .first_seq = put->first_seq,
     };
@@ -63,8 +63,8 @@ s_append(sink_store_t *self, sink_store_run_t *run, const crema_data_t *put,
         return err;
     }
     sink_journal_put_t entry = {
-        .stream_id = put->stream_id,
-        .agent_id = put->agent_id,
+        .stream_id = *crema_id_of(put->stream_id),
+        .agent_id = *crema_id_of(put->agent_id),
         .first_seq = rest.first_seq,
         .n = rest.n,
         .late = run->shown.state.seal_asked,
@@ -78,30 +78,31 @@ s_append(sink_store_t *self, sink_store_run_t *run, const crema_data_t *put,
 }
 
 crema_err_t
-sink_store_put(sink_store_t *self, const crema_data_t *put, int64_t t_real_ns,
+sink_store_put(sink_store_t *self, const Crema__Put *put, int64_t t_real_ns,
                sink_store_put_t *ret_put)
 {
+    const crema_id_t *stream_id = crema_id_of(put->stream_id), *run_id = crema_id_of(put->run_id);
     sink_put_range_t range;
     crema_stream_row_t known;
     sink_store_run_t *run;
     crema_err_t err = sink_put_check(put, self->arena, &range);
-    if (err == CREMA_OK && sink_commit_get(self->watermarks, &put->stream_id, &known) &&
-        !crema_id_equal(&known.run_id, &put->run_id))
+    if (err == CREMA_OK && sink_commit_get(self->watermarks, stream_id, &known) &&
+        !crema_id_equal(&known.run_id, run_id))
         err = CREMA_EPROTO;
     if (err == CREMA_OK && sink_put_names_other_run(put, self->arena))
         err = CREMA_EPROTO;
     if (err == CREMA_OK)
-        err = s_take_run(self, &put->run_id, &run);
+        err = s_take_run(self, run_id, &run);
     uint32_t skip = 0;
     sink_store_put_t answer = {0};
     if (err == CREMA_OK)
-        err = sink_commit_put(self->watermarks, &put->stream_id, &put->run_id, put->first_seq,
+        err = sink_commit_put(self->watermarks, stream_id, run_id, put->first_seq,
                               (uint32_t)(range.last_seq - put->first_seq + 1), &answer.decision,
                               &skip, &answer.next);
     if (err == CREMA_OK && answer.decision == SINK_PUT_APPEND) {
         err = s_append(self, run, put, &range, skip, t_real_ns);
         if (err == CREMA_OK) {
-            sink_commit_written(self->watermarks, &put->stream_id, range.last_seq, range.closed);
+            sink_commit_written(self->watermarks, stream_id, range.last_seq, range.closed);
             sink_store_touch(self, run);
             s_note_news(run, t_real_ns);
         }
@@ -122,10 +123,9 @@ s_is_denied(const sink_store_run_t *run, const crema_id_t *key)
 /* True if the message fits the run's state. A run that ended without a verdict may be sealed as
  * abandoned, and still counts as ended. */
 static bool
-s_is_possible(const sink_run_t *run, crema_msg_type_t type, const crema_run_msg_t *msg,
-              crema_life_t *ret_life)
+s_is_possible(const sink_run_t *run, const crema_msg_t *msg, crema_life_t *ret_life)
 {
-    crema_life_event_t event = crema_life_event(type, msg);
+    crema_life_event_t event = crema_life_event(msg);
     if (event == CREMA_LIFE_SILENCE && run->state.life == CREMA_LIFE_ENDED &&
         !run->state.seal_asked)
         event = CREMA_LIFE_END;
@@ -138,39 +138,41 @@ s_append_cost(sink_store_run_t *run, const crema_cost_t *cost, int64_t t_real_ns
 {
     crema_cost_attributes_t words;
     crema_cost_describe(cost, "sink", &words);
-    const crema_run_msg_t msg = {.run_id = run->shown.run_id,
-                                 .n_attributes = CREMA_COST_ATTRIBUTES,
-                                 .keys = words.keys,
-                                 .values = words.values};
-    return sink_journal_run(run->journal, CREMA_MSG_RUN_OPEN, &msg, t_real_ns);
+    const crema_msg_t msg = {.type = CREMA_MSG_RUN_OPEN,
+                             .run_open = {.run_id = crema_id_field(&run->shown.run_id),
+                                          .n_keys = CREMA_COST_ATTRIBUTES,
+                                          .keys = words.keys,
+                                          .n_values = CREMA_COST_ATTRIBUTES,
+                                          .values = words.values}};
+    return sink_journal_run(run->journal, &msg, t_real_ns);
 }
 
 crema_err_t
-sink_store_run_msg(sink_store_t *self, crema_msg_type_t type, const crema_run_msg_t *msg,
-                   const crema_cost_t *cost, int64_t t_real_ns, bool *ret_new)
+sink_store_run_msg(sink_store_t *self, const crema_msg_t *msg, const crema_cost_t *cost,
+                   int64_t t_real_ns, bool *ret_new)
 {
     sink_store_run_t *run;
-    crema_err_t err = s_take_run(self, &msg->run_id, &run);
+    crema_err_t err = s_take_run(self, crema_id_of(msg->run_id), &run);
     if (err != CREMA_OK)
         return err;
-    if (!sink_store_said(run, type))
+    if (!sink_store_said(run, msg->type))
         return CREMA_EINVAL;
-    if (s_is_denied(run, &msg->owner))
+    if (s_is_denied(run, crema_id_of(msg->run_open.owner)))
         return CREMA_EDENIED;
     crema_life_t life;
-    uint32_t fingerprint = sink_store_fingerprint(type, msg);
+    uint32_t fingerprint = sink_store_fingerprint(msg);
     bool new =
-        s_is_possible(&run->shown, type, msg, &life) && fingerprint != *sink_store_said(run, type);
+        s_is_possible(&run->shown, msg, &life) && fingerprint != *sink_store_said(run, msg->type);
     if (new) {
         if (cost)
             err = s_append_cost(run, cost, t_real_ns);
         if (err == CREMA_OK)
-            err = sink_journal_run(run->journal, type, msg, t_real_ns);
+            err = sink_journal_run(run->journal, msg, t_real_ns);
         if (err != CREMA_OK)
             return err;
         /* A file that is being made does not contain what was said meanwhile. */
-        bool matters = type == CREMA_MSG_RUN_SEAL || run->shown.state.life != life;
-        sink_store_note_message(run, type, msg, fingerprint);
+        bool matters = msg->type == CREMA_MSG_RUN_SEAL || run->shown.state.life != life;
+        sink_store_note_message(run, msg, fingerprint);
         if (matters)
             s_note_news(run, t_real_ns);
         sink_store_touch(self, run);
@@ -180,13 +182,13 @@ sink_store_run_msg(sink_store_t *self, crema_msg_type_t type, const crema_run_ms
 }
 
 crema_err_t
-sink_store_writers(sink_store_t *self, const crema_writers_msg_t *msg, int64_t t_real_ns,
+sink_store_writers(sink_store_t *self, const Crema__RunWriters *msg, int64_t t_real_ns,
                    bool *ret_new)
 {
     sink_store_run_t *run;
     bool new;
-    crema_err_t err = s_take_run(self, &msg->run_id, &run);
-    if (err == CREMA_OK && s_is_denied(run, &msg->owner))
+    crema_err_t err = s_take_run(self, crema_id_of(msg->run_id), &run);
+    if (err == CREMA_OK && s_is_denied(run, crema_id_of(msg->owner)))
         err = CREMA_EDENIED;
     uint64_t changed = err == CREMA_OK ? sink_store_list_change(run, msg) : 0;
     if (changed > 0 && (run->list_changed_b + changed > LIST_CHANGES_B || s_is_full(self, run)))
@@ -209,10 +211,10 @@ sink_store_writers(sink_store_t *self, const crema_writers_msg_t *msg, int64_t t
 }
 
 crema_err_t
-sink_store_clock(sink_store_t *self, const crema_clock_sample_t *sample, int64_t t_real_ns)
+sink_store_clock(sink_store_t *self, const Crema__ClockSample *sample, int64_t t_real_ns)
 {
     sink_store_run_t *run;
-    crema_err_t err = s_take_run(self, &sample->run_id, &run);
+    crema_err_t err = s_take_run(self, crema_id_of(sample->run_id), &run);
     if (err == CREMA_OK)
         err = sink_journal_clock(run->journal, sample, t_real_ns);
     if (err == CREMA_OK)

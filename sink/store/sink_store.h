@@ -194,23 +194,21 @@ typedef struct {
  * frames are invalid, or the stream belongs to another run; CREMA_ENOENT: the run was freed;
  * CREMA_EIO: it is set aside; CREMA_ENOSPC: refused until there is room; CREMA_ELIMIT: too many
  * streams or runs, or the group is full: commit and retry. After an error nothing was taken. */
-CREMA_MUST_CHECK crema_err_t sink_store_put(sink_store_t *self, const crema_data_t *put,
+CREMA_MUST_CHECK crema_err_t sink_store_put(sink_store_t *self, const Crema__Put *put,
                                             int64_t t_real_ns, sink_store_put_t *ret_put);
 
 /* Takes RUN_OPEN, RUN_END or RUN_SEAL. If it is new, this program's `cost` so far (may be NULL) is
  * journaled before it, so that the file contains it. CREMA_EDENIED: the run was opened with another
  * key. *ret_new is false, and nothing is appended, for a message equal to the last one of its type
  * and for a RUN_SEAL without an end of a run that has ended. */
-CREMA_MUST_CHECK crema_err_t sink_store_run_msg(sink_store_t *self, crema_msg_type_t type,
-                                                const crema_run_msg_t *msg,
+CREMA_MUST_CHECK crema_err_t sink_store_run_msg(sink_store_t *self, const crema_msg_t *msg,
                                                 const crema_cost_t *cost, int64_t t_real_ns,
                                                 bool *ret_new);
 /* The same for a part of the list of writers. CREMA_ELIMIT: it was changed too often, or the run
  * has reached its limit. */
-CREMA_MUST_CHECK crema_err_t sink_store_writers(sink_store_t *self, const crema_writers_msg_t *msg,
+CREMA_MUST_CHECK crema_err_t sink_store_writers(sink_store_t *self, const Crema__RunWriters *msg,
                                                 int64_t t_real_ns, bool *ret_new);
-CREMA_MUST_CHECK crema_err_t sink_store_clock(sink_store_t *self,
-                                              const crema_clock_sample_t *sample,
+CREMA_MUST_CHECK crema_err_t sink_store_clock(sink_store_t *self, const Crema__ClockSample *sample,
                                               int64_t t_real_ns);
 CREMA_MUST_CHECK crema_err_t sink_store_sealed(sink_store_t *self, const crema_id_t *run_id,
                                                const sink_journal_sealed_t *sealed,

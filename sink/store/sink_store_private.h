@@ -103,21 +103,20 @@ void sink_store_remove_dir(const char *path);
 /* ---- sink_store_said.c */
 
 /* Checksum of a message's content without the time of the verdict; never 0. */
-uint32_t sink_store_fingerprint(crema_msg_type_t type, const crema_run_msg_t *msg);
+uint32_t sink_store_fingerprint(const crema_msg_t *msg);
 /* Where the checksum of the last message of a type is kept; NULL: this type is not journaled. */
 uint32_t *sink_store_said(sink_store_run_t *run, crema_msg_type_t type);
 /* Call it when the message is in the journal. */
-void sink_store_note_message(sink_store_run_t *run, crema_msg_type_t type,
-                             const crema_run_msg_t *msg, uint32_t fingerprint);
+void sink_store_note_message(sink_store_run_t *run, const crema_msg_t *msg, uint32_t fingerprint);
 /* Moves the run's state after an event; events that its state does not allow are ignored. */
 void sink_store_note_life(sink_store_run_t *run, crema_life_event_t event);
 
 /* Call it when a part of the list of writers is in the journal. *ret_new: the part is new or
  * differs. */
 CREMA_MUST_CHECK crema_err_t sink_store_note_writers(sink_store_run_t *run,
-                                                     const crema_writers_msg_t *msg, bool *ret_new);
+                                                     const Crema__RunWriters *msg, bool *ret_new);
 /* Bytes that the part adds to the journal if it changes one that is there, else 0. */
-uint64_t sink_store_list_change(const sink_store_run_t *run, const crema_writers_msg_t *msg);
+uint64_t sink_store_list_change(const sink_store_run_t *run, const Crema__RunWriters *msg);
 
 /* ---- sink_store_runs.c */
 

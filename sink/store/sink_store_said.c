@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crema_frame.h"
 #include "sink_store_private.h"
 
 static uint32_t
@@ -19,12 +20,15 @@ s_checksum(const crema_msg_t *msg)
 }
 
 uint32_t
-sink_store_fingerprint(crema_msg_type_t type, const crema_run_msg_t *msg)
+sink_store_fingerprint(const crema_msg_t *msg)
 {
-    crema_msg_t plain = {.type = type, .run = *msg};
-    plain.run.t_verdict_ns = 0;
-    while (plain.run.n_attributes > 0 && crema_cost_is_key(msg->keys[plain.run.n_attributes - 1]))
-        plain.run.n_attributes--; /* they are the last attributes */
+    crema_msg_t plain = *msg;
+    size_t n = plain.run_open.n_keys;
+    if (msg->type == CREMA_MSG_RUN_SEAL)
+        plain.run_seal.t_verdict_ns = 0;
+    while (n > 0 && crema_cost_is_key(plain.run_open.keys[n - 1]))
+        n--; /* they are the last attributes */
+    plain.run_open.n_keys = plain.run_open.n_values = n;
     return s_checksum(&plain);
 }
 
@@ -36,23 +40,23 @@ s_length(const char *text)
 
 /* Approximate size of the part in a journal. */
 static uint64_t
-s_writers_bytes(const crema_writers_msg_t *msg)
+s_writers_bytes(const Crema__RunWriters *msg)
 {
     uint64_t bytes = CREMA_WIRE_HEADER_BYTES + 2 * CREMA_FRAME_HEADER_BYTES;
-    for (size_t i = 0; i < msg->n; i++)
-        bytes += 32 + s_length(msg->writers[i].name) + s_length(msg->writers[i].uuid) +
-                 s_length(msg->writers[i].text);
+    for (size_t i = 0; i < msg->n_writers; i++)
+        bytes += 32 + s_length(msg->writers[i]->name) + s_length(msg->writers[i]->uuid) +
+                 s_length(msg->writers[i]->text);
     return bytes;
 }
 
 static uint32_t
-s_writers_fingerprint(const crema_writers_msg_t *msg)
+s_writers_fingerprint(const Crema__RunWriters *msg)
 {
-    return s_checksum(&(crema_msg_t){.type = CREMA_MSG_RUN_WRITERS, .writers = *msg});
+    return s_checksum(&(crema_msg_t){.type = CREMA_MSG_RUN_WRITERS, .run_writers = *msg});
 }
 
 static bool
-s_changes_list(const sink_store_run_t *run, const crema_writers_msg_t *msg, uint32_t crc)
+s_changes_list(const sink_store_run_t *run, const Crema__RunWriters *msg, uint32_t crc)
 {
     if (run->n_said_writers != msg->parts)
         return run->n_said_writers > 0;
@@ -60,13 +64,13 @@ s_changes_list(const sink_store_run_t *run, const crema_writers_msg_t *msg, uint
 }
 
 uint64_t
-sink_store_list_change(const sink_store_run_t *run, const crema_writers_msg_t *msg)
+sink_store_list_change(const sink_store_run_t *run, const Crema__RunWriters *msg)
 {
     return s_changes_list(run, msg, s_writers_fingerprint(msg)) ? s_writers_bytes(msg) : 0;
 }
 
 crema_err_t
-sink_store_note_writers(sink_store_run_t *run, const crema_writers_msg_t *msg, bool *ret_new)
+sink_store_note_writers(sink_store_run_t *run, const Crema__RunWriters *msg, bool *ret_new)
 {
     uint32_t crc = s_writers_fingerprint(msg);
     run->list_changed_b += sink_store_list_change(run, msg);
@@ -106,23 +110,31 @@ sink_store_note_life(sink_store_run_t *run, crema_life_event_t event)
     (void)err;
 }
 
+static void
+s_note_key(sink_store_run_t *run, ProtobufCBinaryData key)
+{
+    memset(run->shown.state.agent_key, 0, CREMA_WIRE_KEY_BYTES);
+    if (key.len > 0)
+        memcpy(run->shown.state.agent_key, key.data, CREMA_WIRE_KEY_BYTES);
+}
+
 void
-sink_store_note_message(sink_store_run_t *run, crema_msg_type_t type, const crema_run_msg_t *msg,
-                        uint32_t fingerprint)
+sink_store_note_message(sink_store_run_t *run, const crema_msg_t *msg, uint32_t fingerprint)
 {
     const bool had_ended =
         run->shown.state.life == CREMA_LIFE_ENDED || run->shown.state.life == CREMA_LIFE_SEALED;
-    *sink_store_said(run, type) = fingerprint;
+    const crema_id_t *owner = crema_id_of(msg->run_open.owner);
+    *sink_store_said(run, msg->type) = fingerprint;
     if (crema_id_is_zero(&run->shown.state.owner))
-        run->shown.state.owner = msg->owner;
-    if (type == CREMA_MSG_RUN_OPEN && crema_id_equal(&msg->owner, &run->shown.state.owner))
-        memcpy(run->shown.state.agent_key, msg->agent_key, sizeof run->shown.state.agent_key);
-    sink_store_note_life(run, crema_life_event(type, msg));
-    if (type == CREMA_MSG_RUN_END && !had_ended) {
+        run->shown.state.owner = *owner;
+    if (msg->type == CREMA_MSG_RUN_OPEN && crema_id_equal(owner, &run->shown.state.owner))
+        s_note_key(run, msg->run_open.agent_key);
+    sink_store_note_life(run, crema_life_event(msg));
+    if (msg->type == CREMA_MSG_RUN_END && !had_ended) {
         run->shown.state.seal_asked = false; /* another verdict follows */
         run->shown.state.said_seal = 0;      /* so that an identical RUN_SEAL is taken too */
     }
-    if (type != CREMA_MSG_RUN_SEAL)
+    if (msg->type != CREMA_MSG_RUN_SEAL)
         return;
     run->shown.state.seal_asked = true;
     run->shown.state.late = run->shown.state.revision > 0;

@@ -71,20 +71,21 @@ s_on_put(void *context, const sink_journal_put_t *put)
 }
 
 static crema_err_t
-s_on_run(void *context, crema_msg_type_t type, const crema_run_msg_t *msg)
+s_on_run(void *context, const crema_msg_t *msg)
 {
     recovery_t *recovery = context;
+    const Crema__RunOpen *open = &msg->run_open;
     /* This program's cost is journaled as a RUN_OPEN before the RUN_SEAL, which may name the
      * aggregator's cost. */
     bool is_cost =
-        type == CREMA_MSG_RUN_OPEN && msg->n_attributes > 0 && crema_cost_is_key(msg->keys[0]);
+        msg->type == CREMA_MSG_RUN_OPEN && open->n_keys > 0 && crema_cost_is_key(open->keys[0]);
     if (!is_cost)
-        sink_store_note_message(recovery->run, type, msg, sink_store_fingerprint(type, msg));
+        sink_store_note_message(recovery->run, msg, sink_store_fingerprint(msg));
     return CREMA_OK;
 }
 
 static crema_err_t
-s_on_writers(void *context, const crema_writers_msg_t *msg)
+s_on_writers(void *context, const Crema__RunWriters *msg)
 {
     recovery_t *recovery = context;
     bool new;

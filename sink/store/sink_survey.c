@@ -29,11 +29,11 @@ typedef struct {
 /* ---- the beginning of a journal */
 
 static crema_err_t
-s_on_run(void *context, crema_msg_type_t type, const crema_run_msg_t *msg)
+s_on_run(void *context, const crema_msg_t *msg)
 {
     int64_t *t_start_ns = context;
-    if (type == CREMA_MSG_RUN_OPEN && *t_start_ns == 0)
-        *t_start_ns = msg->t_start_ns;
+    if (msg->type == CREMA_MSG_RUN_OPEN && *t_start_ns == 0)
+        *t_start_ns = msg->run_open.t_start_ns;
     return CREMA_OK;
 }
 
@@ -81,9 +81,9 @@ s_take_answer(survey_t *self, const char *dir, sink_surveyed_t *run)
                      &size) != CREMA_OK)
         return;
     if (crema_wire_decode_kept(bytes, size, self->arena, &msg) == CREMA_OK &&
-        msg.type == CREMA_MSG_SEALED && msg.sealed.path && msg.sealed.path[0]) {
+        msg.type == CREMA_MSG_SEALED && msg.sealed.path[0]) {
         run->path = msg.sealed.path;
-        run->verdict = msg.sealed.verdict ? msg.sealed.verdict : "";
+        run->verdict = msg.sealed.verdict;
         run->revision = msg.sealed.revision;
     }
     free(bytes);

@@ -8,12 +8,12 @@
 static void
 s_count_missing(const sink_decoder_t *run, uint64_t *missing)
 {
-    const crema_reason_t *reasons;
+    Crema__Reason *const *reasons;
     size_t n = sink_meta_reasons(sink_decoder_meta(run), &reasons);
     for (size_t i = 0; i < n; i++) {
-        const sink_stream_t *stream = sink_decoder_find(run, reasons[i].subject);
-        if (stream && !stream->closed && reasons[i].count > missing[stream->row])
-            missing[stream->row] = reasons[i].count;
+        const sink_stream_t *stream = sink_decoder_find(run, reasons[i]->subject);
+        if (stream && !stream->closed && reasons[i]->count > missing[stream->row])
+            missing[stream->row] = reasons[i]->count;
     }
 }
 

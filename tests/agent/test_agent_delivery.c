@@ -12,6 +12,7 @@
 
 #include "agent_delivery.h"
 #include "agent_spool_dir.h"
+#include "bodies.h"
 #include "crema_clock.h"
 #include "crema_log.h"
 #include "crema_random.h"
@@ -81,7 +82,7 @@ answer(bench_t *b, crema_msg_t *msg)
 }
 
 /* Everything taken is committed if `commits`; else nothing is. */
-static crema_stream_table_t
+static Crema__StreamTable *
 table_of(bench_t *b)
 {
     static crema_stream_row_t rows[16];
@@ -90,7 +91,7 @@ table_of(bench_t *b)
         rows[i].recv_next = rows[i].hi + 1;
         rows[i].committed = b->commits ? rows[i].hi : 0;
     }
-    return (crema_stream_table_t){b->n_rows, rows};
+    return body_table(b->n_rows, rows);
 }
 
 static void
@@ -103,15 +104,15 @@ acknowledge(bench_t *b, uint64_t hb_no)
 }
 
 static void
-take_data(bench_t *b, const crema_data_t *data)
+take_data(bench_t *b, const Crema__Data *data)
 {
-    crema_stream_row_t *row = row_of(b, &data->stream_id);
-    assert_true(crema_id_equal(&data->run_id, &b->run_id));
+    crema_stream_row_t *row = row_of(b, crema_id_of(data->stream_id));
+    assert_true(crema_id_equal(crema_id_of(data->run_id), &b->run_id));
     assert_true(data->first_seq <= row->hi + 1);
     size_t at = 0;
     for (uint32_t i = 0; i < data->n; i++) {
         crema_frame_t frame;
-        must(crema_frame_decode(data->frames + at, data->frames_bytes - at, &frame));
+        must(crema_frame_decode(data->frames.data + at, data->frames.len - at, &frame));
         at += crema_frame_bytes(&frame);
         b->frames++;
         b->losses += frame.type == CREMA_RECORD_LOSS;
@@ -121,7 +122,7 @@ take_data(bench_t *b, const crema_data_t *data)
             assert_int_equal(frame.seq, row->hi + 1);
         row->hi = frame.seq;
     }
-    assert_int_equal(at, data->frames_bytes);
+    assert_int_equal(at, data->frames.len);
     b->data++;
     acknowledge(b, 0);
 }
@@ -131,8 +132,10 @@ take(bench_t *b, const crema_msg_t *msg)
 {
     if (msg->type == CREMA_MSG_HELLO) {
         b->hellos++;
-        for (size_t i = 0; i < msg->hello.table.n; i++)
-            (void)row_of(b, &msg->hello.table.rows[i].stream_id);
+        for (size_t i = 0; i < crema_stream_table_rows(msg->hello.table); i++) {
+            const crema_stream_row_t row = crema_stream_table_row(msg->hello.table, i);
+            (void)row_of(b, &row.stream_id);
+        }
         crema_msg_t welcome = {.type = CREMA_MSG_WELCOME,
                                .welcome = {.credit_total_b = b->credit_b,
                                            .max_batch_b = CREMA_WIRE_BATCH_MAX,
@@ -141,10 +144,10 @@ take(bench_t *b, const crema_msg_t *msg)
     } else if (msg->type == CREMA_MSG_HEARTBEAT) {
         b->heartbeats++;
         b->barrier_seen = msg->heartbeat.barrier_seen;
-        b->n_told = msg->heartbeat.table.n;
+        b->n_told = crema_stream_table_rows(msg->heartbeat.table);
         assert_true(b->n_told <= 16);
         for (size_t i = 0; i < b->n_told; i++) {
-            b->told[i] = msg->heartbeat.table.rows[i];
+            b->told[i] = crema_stream_table_row(msg->heartbeat.table, i);
             (void)row_of(b, &b->told[i].stream_id);
         }
         acknowledge(b, msg->heartbeat.hb_no);
@@ -268,15 +271,15 @@ must_start_writer(const bench_t *b, const crema_id_t *run_id, crema_stream_kind_
 {
     crema_spool_writer_t *writer;
     *ret_stream_id = crema_random_id();
-    crema_stream_info_t info = {.run_id = *run_id,
-                                .kind = kind,
-                                .host = "w",
-                                .pid = getpid(),
-                                .worker_uuid = "u",
-                                .worker_name = "n",
-                                .memory_limit_b = -1,
-                                .t_mono_ns = crema_clock_mono_ns(),
-                                .boot_id = ""};
+    Crema__StreamInfo info = {.run_id = body_id(*run_id),
+                              .kind = kind,
+                              .host = "w",
+                              .pid = getpid(),
+                              .worker_uuid = "u",
+                              .worker_name = "n",
+                              .memory_limit_b = -1,
+                              .t_mono_ns = crema_clock_mono_ns(),
+                              .boot_id = ""};
     must(crema_spool_writer_open(b->dir, ret_stream_id, &info, CREMA_SPOOL_SELF, &writer));
     return writer;
 }
@@ -287,9 +290,10 @@ must_append(crema_spool_writer_t *writer, uint32_t n)
     static char text[CREMA_NAME_MAX];
     memset(text, 'z', sizeof text - 1);
     while (n--) {
-        crema_dict_entry_t entry = {
+        Crema__DictEntry entry = {
             .kind = CREMA_DICT_FILE, .id = n, .text = text, .memory_limit_b = -1, .size_b = -1};
-        crema_record_t record = {.type = CREMA_RECORD_DICT, .dict = {.n = 1, .entries = &entry}};
+        crema_record_t record = {.type = CREMA_RECORD_DICT,
+                                 .dict = {.n_entries = 1, .entries = body_entries(1, &entry)}};
         must(crema_spool_writer_append(writer, &record, 1));
     }
 }
@@ -401,7 +405,7 @@ test_a_barrier_ends_the_samples_and_is_answered_with_all_there_is(void **state)
     must_come_to(b, has_heartbeat);
     must_append(writer, 7); /* no scan of ours finds it: the barrier's does */
     crema_msg_t barrier = {.type = CREMA_MSG_BARRIER,
-                           .barrier = {.barrier_id = 5, .run_id = b->run_id}};
+                           .barrier = {.barrier_id = 5, .run_id = body_id(b->run_id)}};
     answer(b, &barrier);
     must_come_to(b, answered_barrier);
     assert_int_equal(b->n_told, 2);
@@ -443,9 +447,10 @@ test_a_dismissal_counts_for_agents_of_that_run_only(void **state)
         must_come_to(b, has_heartbeat);
         crema_msg_t other = {
             .type = CREMA_MSG_FENCE,
-            .fence = {.reason = CREMA_FENCE_DISMISSED, .run_id = crema_random_id()}};
-        crema_msg_t ours = {.type = CREMA_MSG_FENCE,
-                            .fence = {.reason = CREMA_FENCE_DISMISSED, .run_id = b->run_id}};
+            .fence = {.reason = CREMA_FENCE_DISMISSED, .run_id = body_id(crema_random_id())}};
+        crema_msg_t ours = {
+            .type = CREMA_MSG_FENCE,
+            .fence = {.reason = CREMA_FENCE_DISMISSED, .run_id = body_id(b->run_id)}};
         answer(b, &other);
         b->heartbeats = 0;
         must_come_to(b, has_heartbeat);

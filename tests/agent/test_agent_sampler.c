@@ -17,6 +17,7 @@
 
 #include "agent_sampler.h"
 #include "agent_stream.h"
+#include "bodies.h"
 #include "crema_clock.h"
 #include "crema_random.h"
 
@@ -86,16 +87,16 @@ must_start_worker(bench_t *b, const crema_id_t *run_id, int32_t pid, int64_t lim
 {
     crema_spool_writer_t *writer;
     crema_id_t stream_id = crema_random_id();
-    crema_stream_info_t info = {.run_id = *run_id,
-                                .kind = CREMA_STREAM_WORKER,
-                                .host = "there",
-                                .pid = pid,
-                                .worker_uuid = "Worker-1",
-                                .worker_name = "tcp://1.2.3.4:5",
-                                .nthreads = 4,
-                                .memory_limit_b = limit_b,
-                                .t_mono_ns = crema_clock_mono_ns(),
-                                .boot_id = ""};
+    Crema__StreamInfo info = {.run_id = body_id(*run_id),
+                              .kind = CREMA_STREAM_WORKER,
+                              .host = "there",
+                              .pid = pid,
+                              .worker_uuid = "Worker-1",
+                              .worker_name = "tcp://1.2.3.4:5",
+                              .nthreads = 4,
+                              .memory_limit_b = limit_b,
+                              .t_mono_ns = crema_clock_mono_ns(),
+                              .boot_id = ""};
     must(crema_spool_writer_open(b->dir, &stream_id, &info, CREMA_SPOOL_SELF, &writer));
     return writer;
 }
@@ -176,7 +177,7 @@ test_a_run_with_a_worker_gets_a_stream_and_rows(void **state)
     assert_non_null(stream);
     crema_record_t record = must_read(b, stream, 1);
     assert_int_equal(record.type, CREMA_RECORD_STREAM);
-    assert_true(crema_id_equal(&record.stream.agent_id, &b->agent_id));
+    assert_true(crema_id_equal(crema_id_of(record.stream.agent_id), &b->agent_id));
     assert_string_equal(record.stream.host, "here");
     assert_int_equal(record.stream.pid, getpid());
     assert_true(record.stream.t_real_ns > 0 && record.stream.t_mono_ns > 0);
@@ -186,14 +187,14 @@ test_a_run_with_a_worker_gets_a_stream_and_rows(void **state)
 
     record = must_read(b, stream, 2);
     assert_int_equal(record.type, CREMA_RECORD_DICT);
-    assert_int_equal(record.dict.n, 1);
-    assert_int_equal(record.dict.entries[0].kind, CREMA_DICT_WORKER);
-    assert_int_equal(record.dict.entries[0].id, 0);
-    assert_string_equal(record.dict.entries[0].text, "tcp://1.2.3.4:5");
-    assert_string_equal(record.dict.entries[0].uuid, "Worker-1");
-    assert_string_equal(record.dict.entries[0].host, "there");
-    assert_int_equal(record.dict.entries[0].pid, getpid());
-    assert_int_equal(record.dict.entries[0].nthreads, 4);
+    assert_int_equal(record.dict.n_entries, 1);
+    assert_int_equal(record.dict.entries[0]->kind, CREMA_DICT_WORKER);
+    assert_int_equal(record.dict.entries[0]->id, 0);
+    assert_string_equal(record.dict.entries[0]->text, "tcp://1.2.3.4:5");
+    assert_string_equal(record.dict.entries[0]->uuid, "Worker-1");
+    assert_string_equal(record.dict.entries[0]->host, "there");
+    assert_int_equal(record.dict.entries[0]->pid, getpid());
+    assert_int_equal(record.dict.entries[0]->nthreads, 4);
 
     record = must_read(b, stream, 3);
     assert_int_equal(record.type, CREMA_RECORD_BATCH);
@@ -319,16 +320,16 @@ test_a_process_is_sampled_only_for_its_own_stream(void **state)
         bench_t *b = bench_new();
         crema_spool_writer_t *writer;
         crema_id_t stream_id = crema_random_id();
-        crema_stream_info_t info = {.run_id = b->run_id,
-                                    .kind = CREMA_STREAM_WORKER,
-                                    .host = "there",
-                                    .pid = getpid(),
-                                    .worker_uuid = "Worker-1",
-                                    .worker_name = "tcp://1.2.3.4:5",
-                                    .memory_limit_b = -1,
-                                    .t_mono_ns = cases[i].t_mono_ns ? cases[i].t_mono_ns
-                                                                    : crema_clock_mono_ns(),
-                                    .boot_id = cases[i].boot_id};
+        Crema__StreamInfo info = {.run_id = body_id(b->run_id),
+                                  .kind = CREMA_STREAM_WORKER,
+                                  .host = "there",
+                                  .pid = getpid(),
+                                  .worker_uuid = "Worker-1",
+                                  .worker_name = "tcp://1.2.3.4:5",
+                                  .memory_limit_b = -1,
+                                  .t_mono_ns = cases[i].t_mono_ns ? cases[i].t_mono_ns
+                                                                  : crema_clock_mono_ns(),
+                                  .boot_id = (char *)cases[i].boot_id};
         must(crema_spool_writer_open(b->dir, &stream_id, &info, CREMA_SPOOL_SELF, &writer));
         char path[PATH_MAX], hex[CREMA_ID_HEX_CHARS + 1];
         snprintf(path, sizeof path, "%s/sp-%s-%016x", b->dir, crema_id_hex(&stream_id, hex), 1);
@@ -512,10 +513,10 @@ test_a_limit_of_the_agent_is_a_record(void **state)
     must(crema_spool_scan(b->spool));
     const crema_spool_stream_t *stream = crema_spool_stream(b->spool, 0);
     crema_record_t names = must_read(b, stream, 2);
-    assert_int_equal(names.dict.n, 2);
-    assert_string_equal(names.dict.entries[0].text, "count");
-    assert_string_equal(names.dict.entries[1].text, "crema.limit.agent_processes");
-    int64_t metric = names.dict.entries[1].id;
+    assert_int_equal(names.dict.n_entries, 2);
+    assert_string_equal(names.dict.entries[0]->text, "count");
+    assert_string_equal(names.dict.entries[1]->text, "crema.limit.agent_processes");
+    int64_t metric = names.dict.entries[1]->id;
     crema_record_t rows = must_read(b, stream, 3);
     assert_int_equal(rows.batch.table->id, CREMA_TABLE_CUSTOM);
     assert_int_equal(int_of(&rows, 0, "t_ns"), 77);

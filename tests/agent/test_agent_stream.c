@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "agent_stream.h"
+#include "bodies.h"
 #include "crema_random.h"
 #include "frames.h"
 
@@ -26,11 +27,11 @@ must_come_back(crema_table_id_t table, const void *rows, uint32_t n_rows,
     char dir[] = "/tmp/crema-rows-XXXXXX";
     assert_non_null(mkdtemp(dir));
     crema_id_t id = crema_random_id();
-    crema_stream_info_t info = {.run_id = crema_random_id(),
-                                .host = "",
-                                .worker_uuid = "",
-                                .worker_name = "",
-                                .boot_id = ""};
+    Crema__StreamInfo info = {.run_id = body_id(crema_random_id()),
+                              .host = "",
+                              .worker_uuid = "",
+                              .worker_name = "",
+                              .boot_id = ""};
     crema_spool_writer_t *writer;
     must(crema_spool_writer_open(dir, &id, &info, CREMA_SPOOL_SELF, &writer));
     must(agent_stream_write_rows(writer, table, rows, n_rows, 5));

@@ -6,6 +6,7 @@
 #include <czmq.h>
 
 #include "agg_tap.h"
+#include "bodies.h"
 #include "crema_json.h"
 #include "frames.h"
 
@@ -99,8 +100,8 @@ static void
 test_tap_tells_how_a_run_stands(void **state)
 {
     (void)state;
-    crema_run_state_t run = {
-        .run_id = frames_id(0x22),
+    Crema__RunState run = {
+        .run_id = body_id(frames_id(0x22)),
         .phase = CREMA_RUN_BARRIER,
         .agents = 3,
         .streams = 5,

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bodies.h"
 #include "crema_clock.h"
 #include "crema_random.h"
 #include "crema_spool.h"
@@ -25,14 +26,15 @@ typedef struct {
 static crema_err_t
 s_append_names(crema_spool_writer_t *writer)
 {
-    const crema_dict_entry_t names[] = {
+    Crema__DictEntry names[] = {
         {.kind = CREMA_DICT_METRIC, .text = "sample", .memory_limit_b = -1},
         {.kind = CREMA_DICT_UNIT, .text = "1", .memory_limit_b = -1},
         {.kind = CREMA_DICT_WORKER, .text = "chain", .uuid = "chain", .memory_limit_b = -1},
     };
     const crema_record_t record = {
         .type = CREMA_RECORD_DICT,
-        .dict = {.n = sizeof names / sizeof names[0], .entries = names},
+        .dict = {.n_entries = sizeof names / sizeof names[0],
+                 .entries = body_entries(sizeof names / sizeof names[0], names)},
     };
     return crema_spool_writer_append(writer, &record, crema_clock_mono_ns());
 }
@@ -62,8 +64,8 @@ static crema_err_t
 s_open(const char *spool, const crema_id_t *run_id, crema_spool_writer_t **ret_writer)
 {
     const crema_id_t stream_id = crema_random_id();
-    const crema_stream_info_t info = {
-        .run_id = *run_id,
+    const Crema__StreamInfo info = {
+        .run_id = body_id(*run_id),
         .kind = CREMA_STREAM_WORKER,
         .host = "localhost",
         .pid = getpid(),

@@ -15,6 +15,7 @@
 
 #include <czmq.h>
 
+#include "bodies.h"
 #include "crema_clock.h"
 #include "crema_frame.h"
 #include "crema_keys.h"
@@ -72,8 +73,8 @@ typedef struct {
 static crema_err_t
 s_encode(const member_t *member, uint64_t seq, uint8_t *out, size_t room, size_t *ret_bytes)
 {
-    const crema_stream_info_t info = {
-        .run_id = member->row.run_id,
+    const Crema__StreamInfo info = {
+        .run_id = body_id(member->row.run_id),
         .kind = CREMA_STREAM_WORKER,
         .host = "swarm",
         .pid = 1,
@@ -85,11 +86,12 @@ s_encode(const member_t *member, uint64_t seq, uint8_t *out, size_t room, size_t
         .t_mono_ns = crema_clock_mono_ns(),
         .boot_id = "",
     };
-    const crema_dict_entry_t name = {.kind = CREMA_DICT_METRIC,
-                                     .id = (uint32_t)(seq % 100),
-                                     .text = "a name as long as most of them are",
-                                     .memory_limit_b = -1};
-    crema_record_t record = {.type = CREMA_RECORD_DICT, .dict = {.n = 1, .entries = &name}};
+    Crema__DictEntry name = {.kind = CREMA_DICT_METRIC,
+                             .id = (uint32_t)(seq % 100),
+                             .text = "a name as long as most of them are",
+                             .memory_limit_b = -1};
+    crema_record_t record = {.type = CREMA_RECORD_DICT,
+                             .dict = {.n_entries = 1, .entries = body_entries(1, &name)}};
     if (seq == 1)
         record = (crema_record_t){.type = CREMA_RECORD_STREAM, .stream = info};
     return crema_record_encode(&record, seq, crema_clock_mono_ns(), out, room, ret_bytes);
@@ -133,13 +135,12 @@ s_send_data(swarm_t *self, member_t *member, uint64_t first, uint64_t last, size
     *ret_bytes = s_fill(self, member, first, last, most, ret_n);
     crema_msg_t msg = {.type = CREMA_MSG_DATA,
                        .session = session,
-                       .data = {.stream_id = member->row.stream_id,
-                                .run_id = member->row.run_id,
+                       .data = {.stream_id = body_id(member->row.stream_id),
+                                .run_id = body_id(member->row.run_id),
                                 .first_seq = first,
                                 .hi = last,
                                 .n = *ret_n,
-                                .frames = self->frames,
-                                .frames_bytes = *ret_bytes}};
+                                .frames = {*ret_bytes, self->frames}}};
     return *ret_n > 0 && s_send(member, &msg);
 }
 

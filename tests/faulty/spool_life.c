@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bodies.h"
 #include "frames.h"
 
 #define RECORDS 8 /* of each stream, in segments that begin at 1, 4 and 7 */
@@ -42,7 +43,7 @@ s_add_record(frames_t *frames, size_t stream, uint64_t seq)
         return;
     }
     crema_record_t info = {.type = CREMA_RECORD_STREAM,
-                           .stream = {.run_id = frames_id(0x77),
+                           .stream = {.run_id = body_id(frames_id(0x77)),
                                       .kind = CREMA_STREAM_WORKER,
                                       .host = "host",
                                       .pid = (int32_t)stream + 1,

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bodies.h"
 #include "frames.h"
 #include "sink_store.h"
 
@@ -106,7 +107,7 @@ s_put(run_t *run, size_t i, bool end)
         if (end)
             frames_add_end(frames, last);
         s_pause(0);
-        crema_data_t put = frames_put(frames, c_streams[i].stream, c_streams[i].run, first);
+        Crema__Put put = frames_put(frames, c_streams[i].stream, c_streams[i].run, first);
         sink_store_put_t answer;
         if (sink_store_put(run->store, &put, 5000, &answer) == CREMA_OK)
             return;
@@ -117,10 +118,12 @@ s_put(run_t *run, size_t i, bool end)
 static void
 s_say(run_t *run, crema_msg_type_t type)
 {
-    crema_run_msg_t msg = {.run_id = frames_id(0x70), .t_verdict_ns = 1};
+    crema_msg_t msg = {.type = type, .run_id = body_id(frames_id(0x70))};
+    if (type == CREMA_MSG_RUN_SEAL)
+        msg.run_seal.t_verdict_ns = 1;
     bool is_new;
     for (int i = 0; i < TRIES && !run->broken; i++)
-        if (sink_store_run_msg(run->store, type, &msg, NULL, 5000, &is_new) == CREMA_OK)
+        if (sink_store_run_msg(run->store, &msg, NULL, 5000, &is_new) == CREMA_OK)
             return;
 }
 

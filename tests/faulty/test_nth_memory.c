@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "bodies.h"
 #include "faulty.h"
 #include "frames.h"
 #include "sink_activity.h"
@@ -113,23 +114,24 @@ must_be_made_or_refused(void **state)
     must_fail_with_each_allocation(s_activity, &limits, 2);
 }
 
-static const char *const s_keys[] = {"run_label"}, *const s_values[] = {"here"},
-                         *const s_prefixes[] = {"Dijets"};
-static const crema_reason_t s_reasons[] = {{"agent_lost", "a1", "gone", 3},
-                                           {"writer_killed", "w", "9", 1}};
+static char *s_keys[] = {"run_label"}, *s_values[] = {"here"}, *s_prefixes[] = {"Dijets"};
 
 static crema_err_t
 s_tell(void *context)
 {
-    const crema_run_msg_t msg = {.t_end_ns = 9,
-                                 .n_attributes = 1,
-                                 .keys = s_keys,
-                                 .values = s_values,
-                                 .n_prefixes = 1,
-                                 .processor_prefixes = s_prefixes,
-                                 .n_reasons = 2,
-                                 .reasons = s_reasons};
-    return sink_meta_take(context, CREMA_MSG_RUN_SEAL, &msg);
+    Crema__Reason reasons[] = {crema_reason("agent_lost", "a1", "gone", 3),
+                               crema_reason("writer_killed", "w", "9", 1)};
+    const crema_msg_t msg = {.type = CREMA_MSG_RUN_SEAL,
+                             .run_seal = {.t_end_ns = 9,
+                                          .n_keys = 1,
+                                          .keys = s_keys,
+                                          .n_values = 1,
+                                          .values = s_values,
+                                          .n_processor_prefixes = 1,
+                                          .processor_prefixes = s_prefixes,
+                                          .n_reasons = 2,
+                                          .reasons = body_reasons(2, reasons)}};
+    return sink_meta_take(context, &msg);
 }
 
 /* Said again, with memory, it is all there. */
@@ -141,7 +143,7 @@ must_keep_what_was_said_or_say_so(void **state)
     uint64_t n = 0;
     for (int failed = 1; failed;) {
         sink_meta_t *self;
-        const crema_reason_t *told;
+        Crema__Reason *const *told;
         must(sink_meta_new(&limits, &self));
         faulty_arm("memory", "", ++n, ENOMEM);
         crema_err_t err = s_tell(self);
@@ -150,7 +152,7 @@ must_keep_what_was_said_or_say_so(void **state)
         assert_int_equal(err, failed ? CREMA_ENOMEM : CREMA_OK);
         must(s_tell(self));
         assert_int_equal(sink_meta_reasons(self, &told), 2);
-        assert_string_equal(told[1].subject, "w");
+        assert_string_equal(told[1]->subject, "w");
         assert_int_equal(sink_meta_rules(self).n_prefixes, 1);
         sink_meta_destroy(&self);
     }

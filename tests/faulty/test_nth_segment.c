@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bodies.h"
 #include "crema_frame.h"
 #include "faulty.h"
 #include "frames.h"
@@ -86,7 +87,7 @@ must_put(sink_store_t *store, uint64_t first)
     sink_store_put_t answer;
     frames_clear(&s_frames);
     frames_add_dicts(&s_frames, first, first + 9);
-    crema_data_t put = frames_put(&s_frames, STREAM, RUN, first);
+    Crema__Put put = frames_put(&s_frames, STREAM, RUN, first);
     must(sink_store_put(store, &put, 5000, &answer));
 }
 
@@ -116,11 +117,12 @@ test_a_run_that_cannot_come_to_rest_leaves_no_segments(void **state)
     (void)state;
     bool is_new;
     crema_id_t id = frames_id(RUN);
-    const crema_run_msg_t msg = {.run_id = id, .t_verdict_ns = 1};
+    const crema_msg_t msg = {.type = CREMA_MSG_RUN_SEAL,
+                             .run_seal = {.run_id = body_id(id), .t_verdict_ns = 1}};
     const sink_journal_sealed_t sealed = {.revision = 1};
     sink_store_t *store = must_open();
     must_put(store, 1);
-    must(sink_store_run_msg(store, CREMA_MSG_RUN_SEAL, &msg, NULL, 5000, &is_new));
+    must(sink_store_run_msg(store, &msg, NULL, 5000, &is_new));
     must(sink_store_sealed(store, &id, &sealed, 6000));
     must_commit(store);
     int64_t now_ns = SECOND_NS;

@@ -1,5 +1,6 @@
 /* One write or fdatasync that takes as long as the test wants, in a thread of the store: what others, and the run itself, may do meanwhile. */
 #include "../sink/store/store_verbs.h"
+#include "bodies.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -143,8 +144,9 @@ test_a_slow_sync_does_not_delay_the_check_of_another_run(void **state)
 {
     (void)state;
     const crema_id_t slow = frames_id(SLOW), other = frames_id(OTHER);
-    const crema_writer_t writer = {.stream_id = frames_id(2), .name = "w", .last = 3};
-    const crema_writers_msg_t list = {.run_id = other, .parts = 1, .n = 1, .writers = &writer};
+    Crema__Writer writer = {.stream_id = body_id(frames_id(2)), .name = "w", .last = 3};
+    const Crema__RunWriters list = {
+        .run_id = body_id(other), .parts = 1, .n_writers = 1, .writers = body_writers(1, &writer)};
     sink_store_put_t answer;
     sink_store_scrubbed_t scrubbed = {0};
     crema_id_t waits;
@@ -253,13 +255,13 @@ test_a_run_stays_while_it_is_synced(void **state)
 {
     (void)state;
     const crema_id_t slow = frames_id(SLOW);
-    const crema_run_msg_t msg = {.run_id = slow};
+    const crema_msg_t msg = {.type = CREMA_MSG_RUN_SEAL, .run_id = body_id(slow)};
     const sink_journal_sealed_t sealed = {.revision = 1};
     bool is_new;
     sink_store_t *store = must_open(NULL);
     sink_store_tick(store, INT64_C(1000000000));
     must_put(store, 1, 1, 5, true);
-    must(sink_store_run_msg(store, CREMA_MSG_RUN_SEAL, &msg, NULL, 5000, &is_new));
+    must(sink_store_run_msg(store, &msg, NULL, 5000, &is_new));
     must_begin_slowly(store);
     assert_true(sink_store_find(store, &slow)->durable_news < sink_store_find(store, &slow)->news);
     sem_post(&s_go);

@@ -35,13 +35,13 @@ s_on_put(void *context, const sink_journal_put_t *put)
 }
 
 static crema_err_t
-s_on_run(void *context, crema_msg_type_t type, const crema_run_msg_t *msg)
+s_on_run(void *context, const crema_msg_t *msg)
 {
-    return sink_decoder_msg(((reader_t *)context)->run, type, msg);
+    return sink_decoder_msg(((reader_t *)context)->run, msg);
 }
 
 static crema_err_t
-s_on_clock(void *context, const crema_clock_sample_t *sample)
+s_on_clock(void *context, const Crema__ClockSample *sample)
 {
     crema_err_t err = sink_offset_add(((reader_t *)context)->offset, sample);
     return err == CREMA_OK ? sink_decoder_clock(((reader_t *)context)->run, sample) : err;
@@ -104,7 +104,7 @@ s_go_on(const char *dir, const sink_journal_report_t *before)
     sink_journal_report_t opened, after;
     char where[PATH_MAX];
     crema_err_t err;
-    const crema_clock_sample_t sample = {.run_id = before->run_id, .t_ns = 1};
+    const Crema__ClockSample sample = {.run_id = crema_id_field(&before->run_id), .t_ns = 1};
     if (sink_journal_open(dir, &before->store_id, &before->run_id, UINT64_MAX, NULL, &opened, where,
                           &journal) != CREMA_OK)
         return;

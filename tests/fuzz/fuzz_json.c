@@ -41,7 +41,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     sink_report_t *report;
     if (sink_report_parse(text, &report) == CREMA_OK) {
         const crema_id_t run = {{1}};
-        crema_sealed_t sealed = sink_report_sealed(report, &run);
+        Crema__Sealed sealed = sink_report_sealed(report, &run);
         HOLDS(sealed.n_reasons <= SINK_REPORT_REASONS_MAX);
         HOLDS(sealed.error[0] != '\0' || (sealed.path[0] && sealed.verdict[0]));
         sink_report_destroy(&report);

@@ -83,8 +83,9 @@ s_forget_owner(crema_msg_t *msg)
 {
     if (msg->type == CREMA_MSG_CLOCK)
         return;
-    msg->run.owner = (crema_id_t){{0}};
-    memset(msg->run.agent_key, 0, sizeof msg->run.agent_key);
+    msg->run_open.owner.len = 0;
+    if (msg->type == CREMA_MSG_RUN_OPEN)
+        msg->run_open.agent_key.len = 0;
 }
 
 /* What a journal of 0.1.0 holds, envelope and all: read from there, refused from a peer. */
@@ -106,8 +107,8 @@ test_kept_messages(void **state)
         assert_int_equal(crema_wire_decode(golden, size, fixture_arena, &back), CREMA_EVERSION);
         must(crema_wire_decode_kept(golden, size, fixture_arena, &back));
         if (msg.type == CREMA_MSG_RUN_END || msg.type == CREMA_MSG_RUN_SEAL) {
-            assert_int_equal(back.run.writer_parts, 0);
-            back.run.writer_parts = msg.run.writer_parts;
+            assert_int_equal(back.run_end.writer_parts, 0);
+            back.run_end.writer_parts = msg.run_end.writer_parts;
         }
         must(crema_wire_encode(&back, &again, &again_size));
         s_forget_owner(&msg);

@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "agg_core.h"
+#include "bodies.h"
 #include "crema_life.h"
 #include "crema_session.h"
 #include "sink_commit.h"
@@ -169,7 +170,7 @@ typedef struct {
     uint64_t verdicts, partials;
     size_t reasons; /* of the last one */
     bool has_list;
-    crema_writer_t writers[SIM_STREAMS_MAX];
+    Crema__Writer writers[SIM_STREAMS_MAX];
     size_t n_writers;
     uint32_t kept;
 } sim_run_t;
@@ -307,7 +308,7 @@ void sim_check_trim(sim_t *sim, const sim_stream_t *stream, uint64_t committed);
 void sim_check_verdict(sim_t *sim, int run, size_t reasons);
 void sim_check_abandoned(sim_t *sim, int run);
 void sim_check_credit(sim_t *sim);
-void sim_check_offset(sim_t *sim, const crema_clock_sample_t *sample);
+void sim_check_offset(sim_t *sim, const Crema__ClockSample *sample);
 void sim_check_dismissed(sim_t *sim, int agent);
 bool sim_is_finished(const sim_t *sim);
 void sim_check_end(sim_t *sim);

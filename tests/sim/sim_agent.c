@@ -47,24 +47,24 @@ s_is_hidden(const sim_t *sim, const sim_stream_t *stream)
 static void
 s_tell_faults(sim_t *sim, int a)
 {
-    crema_reason_t rows[CREMA_WIRE_FAULTS_MAX];
+    Crema__Reason rows[CREMA_WIRE_FAULTS_MAX];
     const size_t room = CREMA_WIRE_FAULTS_MAX - 1;
     size_t n = 0;
     uint64_t more = 0;
     if (s_is_blind(sim, a))
-        rows[n++] = (crema_reason_t){CREMA_FAULT_SPOOL, "", "too many open files", 0};
+        rows[n++] = crema_reason(CREMA_FAULT_SPOOL, "", "too many open files", 0);
     for (int i = 0; i < sim->n_streams && !s_is_blind(sim, a); i++) {
         const sim_stream_t *stream = &sim->streams[i];
         if (stream->agent != a || stream->gone || stream->hi == 0 || !s_is_hidden(sim, stream))
             continue;
         if (n < room)
-            rows[n++] = (crema_reason_t){CREMA_FAULT_FILE, stream->file, "permission denied", 0};
+            rows[n++] = crema_reason(CREMA_FAULT_FILE, stream->file, "permission denied", 0);
         else
             more++;
     }
     if (more)
-        rows[n++] = (crema_reason_t){CREMA_FAULT_MORE, "", "", more};
-    crema_session_on_faults(sim->agents[a].session, &(crema_faults_t){n, rows});
+        rows[n++] = crema_reason(CREMA_FAULT_MORE, "", "", more);
+    crema_session_on_faults(sim->agents[a].session, n, rows);
 }
 
 /* What a look at the directory shows. `whole`: every stream, else only those that grew. */
@@ -108,15 +108,15 @@ s_send_data(sim_t *sim, int a, const crema_session_action_t *action)
     /* Batches of a few records, so that histories have many. */
     size_t size = (size_t)sim_between(sim, 40, 600);
     size = size < action->max_bytes ? size : action->max_bytes;
-    msg.data = (crema_data_t){
-        .stream_id = stream->id,
-        .run_id = stream->run_id,
+    msg.data = (Crema__Data){
+        .stream_id = crema_id_field(&stream->id),
+        .run_id = crema_id_field(&stream->run_id),
         .first_seq = action->first_seq,
         .hi = stream->hi,
         .flags = stream->closed ? CREMA_STREAM_FLAG_CLOSED : 0,
-        .frames = frames,
+        .frames.data = frames,
     };
-    msg.data.frames_bytes =
+    msg.data.frames.len =
         sim_spool_read(sim, i, action->first_seq, frames, size, &msg.data.n, &last);
     bool refused = sim->faults && !sim->healed && sim_chance(sim, 0.02);
     if (msg.data.n == 0 || refused || !sim_send(sim, agent->conn, true, &msg))
@@ -124,7 +124,7 @@ s_send_data(sim_t *sim, int a, const crema_session_action_t *action)
                                    s_clock(sim, a));
     else
         crema_session_on_data_sent(agent->session, &stream->id, action->first_seq,
-                                   (uint32_t)(last - action->first_seq + 1), msg.data.frames_bytes,
+                                   (uint32_t)(last - action->first_seq + 1), msg.data.frames.len,
                                    s_clock(sim, a));
 }
 

@@ -44,17 +44,8 @@ s_to_peer(sim_t *sim, const agg_action_t *action)
 static void
 s_to_sink(sim_t *sim, const crema_msg_t *msg)
 {
-    static const crema_reason_t c_lost = {"lost", "", "", 0},
-                                c_not_ended = {CREMA_LIFE_NOT_ENDED, "", "", 0};
-    crema_msg_t copy = *msg; /* with reasons that outlive the aggregator */
     if (msg->type == CREMA_MSG_CLOCK)
         sim_check_offset(sim, &msg->clock);
-    if (msg->type == CREMA_MSG_RUN_SEAL && msg->run.n_reasons > 0) {
-        bool lacks_end = crema_life_lacks_end(msg->run.n_reasons, msg->run.reasons);
-        copy.run.n_reasons = 1;
-        copy.run.reasons = lacks_end ? &c_not_ended : &c_lost;
-        msg = &copy;
-    }
     sim_send(sim, sim->sink_conn, true, msg);
 }
 
@@ -82,9 +73,9 @@ void
 sim_agg_on_peer(sim_t *sim, agg_peer_t peer, const crema_msg_t *msg)
 {
     if (msg->type == CREMA_MSG_RUN_QUERY)
-        sim->runs[sim_run_of(sim, &msg->query)].client_ns = sim->now_ns;
+        sim->runs[sim_run_of(sim, crema_id_of(msg->run_id))].client_ns = sim->now_ns;
     if (msg->type == CREMA_MSG_RUN_OPEN || msg->type == CREMA_MSG_RUN_END) {
-        int run = sim_run_of(sim, &msg->run.run_id);
+        int run = sim_run_of(sim, crema_id_of(msg->run_id));
         sim->runs[run].client_ns = sim->now_ns;
         if (msg->type == CREMA_MSG_RUN_OPEN)
             sim->agg.opened[run] = true;

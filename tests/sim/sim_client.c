@@ -1,18 +1,17 @@
 #include "sim.h"
 
+#include "bodies.h"
+
 #define REPEAT_NS SIM_S
 
 static void
 s_send(sim_t *sim, int run, crema_msg_type_t type)
 {
     crema_msg_t msg = {.type = type};
-    if (type == CREMA_MSG_RUN_QUERY) {
-        msg.query = sim->run_ids[run];
-    } else {
-        msg.run.run_id = sim->run_ids[run];
-        msg.run.dismiss = sim->runs[run].dismiss;
-        msg.run.writer_parts =
-            type == CREMA_MSG_RUN_END && !sim->runs[run].is_unlisted ? SIM_PARTS : 0;
+    msg.run_id = crema_id_field(&sim->run_ids[run]);
+    if (type == CREMA_MSG_RUN_END) {
+        msg.run_end.dismiss = sim->runs[run].dismiss;
+        msg.run_end.writer_parts = sim->runs[run].is_unlisted ? 0 : SIM_PARTS;
     }
     sim_send(sim, sim->client_conn, true, &msg);
 }
@@ -31,8 +30,8 @@ s_make_list(sim_t *sim, int run)
         if (stream->hidden_until_ns == 0 && sim_chance(sim, 0.1))
             continue; /* the collector did not know of it: its agent does */
         stream->is_listed = true;
-        state->writers[state->n_writers++] = (crema_writer_t){
-            .stream_id = stream->id,
+        state->writers[state->n_writers++] = (Crema__Writer){
+            .stream_id = crema_id_field(&stream->id),
             .last = stream->listed,
             .state = stream->listed ? CREMA_WRITER_ENDED : CREMA_WRITER_LEFT,
             .name = "writer",
@@ -45,16 +44,17 @@ s_make_list(sim_t *sim, int run)
 static void
 s_send_list(sim_t *sim, int run)
 {
-    const sim_run_t *state = &sim->runs[run];
+    sim_run_t *state = &sim->runs[run];
     for (uint32_t part = state->kept; part < SIM_PARTS; part++) {
         size_t from = part * state->n_writers / SIM_PARTS;
         size_t to = (part + 1) * state->n_writers / SIM_PARTS;
-        crema_msg_t msg = {.type = CREMA_MSG_RUN_WRITERS,
-                           .writers = {.run_id = sim->run_ids[run],
-                                       .part = part,
-                                       .parts = SIM_PARTS,
-                                       .n = to - from,
-                                       .writers = state->writers + from}};
+        crema_msg_t msg = {
+            .type = CREMA_MSG_RUN_WRITERS,
+            .run_writers = {.run_id = crema_id_field(&sim->run_ids[run]),
+                            .part = part,
+                            .parts = SIM_PARTS,
+                            .n_writers = to - from,
+                            .writers = body_writers(to - from, state->writers + from)}};
         sim_send(sim, sim->client_conn, true, &msg);
     }
 }
@@ -104,7 +104,7 @@ sim_client_on_message(sim_t *sim, const crema_msg_t *msg)
 {
     if (msg->type != CREMA_MSG_RUN_STATE)
         return;
-    int run = sim_run_of(sim, &msg->run_state.run_id);
+    int run = sim_run_of(sim, crema_id_of(msg->run_id));
     sim_run_t *state = &sim->runs[run];
     state->kept = msg->run_state.writers_kept; /* an aggregator that was started anew has none */
     if (msg->run_state.phase >= CREMA_RUN_OPEN)

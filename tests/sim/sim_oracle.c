@@ -1,3 +1,4 @@
+#include "bodies.h"
 #include "sim.h"
 
 #define FAST_NS                                                                                    \
@@ -185,10 +186,11 @@ sim_check_credit(sim_t *sim)
 
 /* The estimate holds its bound against the true difference of the two clocks now. It may not, rarely, where one of them began anew on the way. */
 void
-sim_check_offset(sim_t *sim, const crema_clock_sample_t *sample)
+sim_check_offset(sim_t *sim, const Crema__ClockSample *sample)
 {
     int64_t mine_ns = sim_clock(sim, &sim->agg.clock) + sim->agg.wall_ahead_ns;
-    int64_t theirs_ns = sim_clock(sim, &sim->agents[sample->agent_id.bytes[0] - 1].clock);
+    int64_t theirs_ns =
+        sim_clock(sim, &sim->agents[crema_id_of(sample->agent_id)->bytes[0] - 1].clock);
     int64_t error_ns = sample->offset_ns - (theirs_ns - mine_ns);
     if (error_ns < 0)
         error_ns = -error_ns;
@@ -292,7 +294,7 @@ sim_check_end(sim_t *sim)
     }
     for (int run = 0; run < sim->n_runs; run++) {
         const sim_run_t *state = &sim->runs[run];
-        crema_run_state_t known;
+        Crema__RunState known;
         if (!s_is_sealed(sim, run))
             sim_violation(sim, "run %d was never sealed%s", run,
                           s_is_left(state) ? ", though nobody will end it" : "");

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bodies.h"
 #include "crema_bytes.h"
 #include "crema_frame.h"
 
@@ -39,7 +40,7 @@ s_acknowledge(sim_t *sim)
     for (size_t i = 0; i < n; i++)
         if (!sim->sink.sealed[sim_run_of(sim, &rows[i].run_id)].held)
             rows[told++] = rows[i];
-    crema_msg_t msg = {.type = CREMA_MSG_COMMITTED, .table = {told, rows}};
+    crema_msg_t msg = {.type = CREMA_MSG_COMMITTED, .committed.table = body_table(told, rows)};
     if (told > 0)
         s_send(sim, &msg);
 }
@@ -92,8 +93,9 @@ s_commit_soon(sim_t *sim)
 /* ---------------------------------------------------------------- messages */
 
 static void
-s_on_put(sim_t *sim, const crema_data_t *put)
+s_on_put(sim_t *sim, const Crema__Put *put)
 {
+    const crema_id_t *stream_id = crema_id_of(put->stream_id), *run_id = crema_id_of(put->run_id);
     sink_put_t decision;
     uint32_t skip;
     uint64_t next;
@@ -104,9 +106,9 @@ s_on_put(sim_t *sim, const crema_data_t *put)
         s_send(sim, &msg);
         return;
     }
-    int i = sim_stream_find(sim, &put->stream_id);
-    if (sink_commit_put(sim->sink.commit, &put->stream_id, &put->run_id, put->first_seq, put->n,
-                        &decision, &skip, &next) != CREMA_OK)
+    int i = sim_stream_find(sim, stream_id);
+    if (sink_commit_put(sim->sink.commit, stream_id, run_id, put->first_seq, put->n, &decision,
+                        &skip, &next) != CREMA_OK)
         return;
     if (decision == SINK_PUT_GAP) {
         msg.type = CREMA_MSG_NACK;
@@ -115,11 +117,11 @@ s_on_put(sim_t *sim, const crema_data_t *put)
         return;
     }
     if (decision != SINK_PUT_APPEND) {
-        sink_commit_ask(sim->sink.commit, &put->stream_id);
+        sink_commit_ask(sim->sink.commit, stream_id);
         s_commit_soon(sim);
         return;
     }
-    const uint8_t *at = put->frames;
+    const uint8_t *at = put->frames.data;
     sim_entry_t entry = {.last = put->first_seq - 1};
     for (uint32_t n = 0; n < put->n; n++) {
         uint16_t type = crema_get_u16(at + 24);
@@ -134,7 +136,7 @@ s_on_put(sim_t *sim, const crema_data_t *put)
             s_append(sim, i, &entry);
         at += CREMA_FRAME_HEADER_BYTES + crema_get_u32(at + 4);
     }
-    sink_commit_written(sim->sink.commit, &put->stream_id, entry.last, entry.is_end);
+    sink_commit_written(sim->sink.commit, stream_id, entry.last, entry.is_end);
     s_commit_soon(sim);
 }
 
@@ -154,19 +156,22 @@ s_list(void *context, const crema_stream_row_t *row)
 }
 
 static void
-s_on_open(sim_t *sim, const crema_stream_table_t *asked)
+s_on_open(sim_t *sim, const Crema__StreamTable *asked)
 {
     listing_t listing = {.sim = sim};
-    for (size_t i = 0; i < asked->n; i++) {
+    const size_t n_asked = crema_stream_table_rows(asked);
+    for (size_t i = 0; i < n_asked; i++) {
+        const crema_stream_row_t known = crema_stream_table_row(asked, i);
         crema_stream_row_t *row = &listing.rows[listing.n++];
-        if (!sink_commit_get(sim->sink.commit, &asked->rows[i].stream_id, row))
-            row->run_id = asked->rows[i].run_id;
+        if (!sink_commit_get(sim->sink.commit, &known.stream_id, row))
+            row->run_id = known.run_id;
     }
-    for (int run = 0; asked->n == 0 && run < sim->n_runs; run++)
+    for (int run = 0; n_asked == 0 && run < sim->n_runs; run++)
         sink_commit_each(sim->sink.commit, &sim->run_ids[run], s_list, &listing);
     crema_msg_t msg = {
         .type = CREMA_MSG_STATE,
-        .state = {.free_b = sim->sink.full ? 0 : 1 << 30, .table = {listing.n, listing.rows}},
+        .state = {.free_b = sim->sink.full ? 0 : 1 << 30,
+                  .table = body_table(listing.n, listing.rows)},
     };
     s_send(sim, &msg);
 }
@@ -174,18 +179,18 @@ s_on_open(sim_t *sim, const crema_stream_table_t *asked)
 static void
 s_say_sealed(sim_t *sim, int run)
 {
-    static const crema_reason_t c_not_ended = {CREMA_LIFE_NOT_ENDED, "", "", 0};
+    Crema__Reason not_ended = crema_reason(CREMA_LIFE_NOT_ENDED, "", "", 0);
     const sim_sealed_t *sealed = &sim->sink.sealed[run];
     if (sealed->life != CREMA_LIFE_SEALED && sealed->life != CREMA_LIFE_UNENDED)
         return; /* it ended since: another verdict follows */
     crema_msg_t answer = {
         .type = CREMA_MSG_SEALED,
-        .sealed = {.run_id = sim->run_ids[run],
+        .sealed = {.run_id = crema_id_field(&sim->run_ids[run]),
                    .path = "run.h5",
                    .verdict = sealed->reasons ? "PARTIAL" : "COMPLETE",
                    .error = "",
                    .n_reasons = sealed->life == CREMA_LIFE_UNENDED,
-                   .reasons = &c_not_ended,
+                   .reasons = body_reasons(1, &not_ended),
                    .revision = sealed->revision},
     };
     s_send(sim, &answer);
@@ -212,9 +217,10 @@ s_on_sealing_done(sim_t *sim, int run, int life, crema_msg_t *msg)
 static void
 s_say_listed(sim_t *sim, int run, uint32_t part)
 {
-    s_send(sim, &(crema_msg_t){
-                    .type = CREMA_MSG_RUN_LISTED,
-                    .writers = {.run_id = sim->run_ids[run], .part = part, .parts = SIM_PARTS}});
+    s_send(sim, &(crema_msg_t){.type = CREMA_MSG_RUN_LISTED,
+                               .run_listed = {.run_id = crema_id_field(&sim->run_ids[run]),
+                                              .part = part,
+                                              .parts = SIM_PARTS}});
 }
 
 static bool
@@ -292,11 +298,11 @@ s_news_of(const sim_t *sim, const crema_msg_t *msg)
 {
     switch (msg->type) {
     case CREMA_MSG_PUT:
-        return sim_run_of(sim, &msg->data.run_id);
+        return sim_run_of(sim, crema_id_of(msg->put.run_id));
     case CREMA_MSG_RUN_OPEN:
     case CREMA_MSG_RUN_END:
     case CREMA_MSG_RUN_SEAL:
-        return sim_run_of(sim, &msg->run.run_id);
+        return sim_run_of(sim, crema_id_of(msg->run_id));
     default:
         return -1;
     }
@@ -307,15 +313,16 @@ static void
 s_on_watch(sim_t *sim, int a, int life, crema_msg_t *unused)
 {
     (void)a, (void)unused;
-    static const crema_reason_t c_not_ended = {CREMA_LIFE_NOT_ENDED, "", "", 0};
+    Crema__Reason not_ended = crema_reason(CREMA_LIFE_NOT_ENDED, "", "", 0);
     if (sim->sink.process.life != (unsigned)life || !sim->sink.process.up)
         return;
     for (int run = 0; run < sim->n_runs; run++) {
         const sim_sealed_t *sealed = &sim->sink.sealed[run];
         bool is_open = sealed->life == CREMA_LIFE_NONE || sealed->life == CREMA_LIFE_OPEN;
-        const crema_msg_t msg = {
-            .type = CREMA_MSG_RUN_SEAL,
-            .run = {.run_id = sim->run_ids[run], .n_reasons = 1, .reasons = &c_not_ended}};
+        const crema_msg_t msg = {.type = CREMA_MSG_RUN_SEAL,
+                                 .run_seal = {.run_id = crema_id_field(&sim->run_ids[run]),
+                                              .n_reasons = 1,
+                                              .reasons = body_reasons(1, &not_ended)}};
         if (is_open && sealed->heard_ns > 0 && sim->now_ns - sealed->heard_ns >= SIM_ORPHAN_NS)
             sim_sink_on_message(sim, &msg);
     }
@@ -330,41 +337,41 @@ sim_sink_on_message(sim_t *sim, const crema_msg_t *msg)
         sim->sink.sealed[run].heard_ns = sim->now_ns;
     switch (msg->type) {
     case CREMA_MSG_PUT:
-        s_on_put(sim, &msg->data);
+        s_on_put(sim, &msg->put);
         break;
     case CREMA_MSG_OPEN:
-        s_on_open(sim, &msg->table);
+        s_on_open(sim, msg->open.table);
         break;
     case CREMA_MSG_RUN_OPEN:
     case CREMA_MSG_RUN_END:
-        run = sim_run_of(sim, &msg->run.run_id);
-        (void)!crema_life_step(sim->sink.sealed[run].life, crema_life_event(msg->type, &msg->run),
+        run = sim_run_of(sim, crema_id_of(msg->run_id));
+        (void)!crema_life_step(sim->sink.sealed[run].life, crema_life_event(msg),
                                &sim->sink.sealed[run].life);
         if (sim->sink.sealed[run].sealed)
             s_say_sealed(sim, run);
         break;
     case CREMA_MSG_RUN_WRITERS:
-        run = sim_run_of(sim, &msg->writers.run_id);
-        sim->sink.sealed[run].listed[msg->writers.part] = true;
+        run = sim_run_of(sim, crema_id_of(msg->run_id));
+        sim->sink.sealed[run].listed[msg->run_writers.part] = true;
         sim->sink.sealed[run].held |= sim->sink.scrubbing && s_is_open(sim, run);
         if (!sim->sink.sealed[run].held)
-            s_say_listed(sim, run, msg->writers.part);
+            s_say_listed(sim, run, msg->run_writers.part);
         break;
     case CREMA_MSG_RUN_SEAL:
-        run = sim_run_of(sim, &msg->run.run_id);
-        if (crema_life_step(sim->sink.sealed[run].life, crema_life_event(msg->type, &msg->run),
+        run = sim_run_of(sim, crema_id_of(msg->run_id));
+        if (crema_life_step(sim->sink.sealed[run].life, crema_life_event(msg),
                             &sim->sink.sealed[run].life) != CREMA_OK) {
             s_say_sealed(sim, run);
             break;
         }
         sim->sink.sealed[run].seal_asked = true;
         sim->sink.sealed[run].lacks_end =
-            crema_life_lacks_end(msg->run.n_reasons, msg->run.reasons);
+            crema_life_lacks_end(msg->run_seal.n_reasons, msg->run_seal.reasons);
         for (uint32_t i = 0; i < SIM_PARTS; i++)
             if (!sim->sink.sealed[run].lacks_end && !sim->sink.sealed[run].listed[i] &&
                 !sim->runs[run].is_unlisted && !sim->hostile && !sim->regressed && !sim->damaged)
                 sim_violation(sim, "run %d is to be sealed without part %u of its list", run, i);
-        sim->sink.sealed[run].reasons = msg->run.n_reasons;
+        sim->sink.sealed[run].reasons = msg->run_seal.n_reasons;
         sim_at(sim, sim->now_ns + SEALING_NS, s_on_sealing_done, run, (int)sim->sink.process.life,
                NULL);
         break;

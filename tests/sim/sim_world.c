@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "crema_text.h"
-
 typedef struct sim_event {
     int64_t at_ns;
     uint64_t order; /* what was arranged first happens first */
@@ -94,7 +92,7 @@ sim_step(sim_t *sim)
     sim->now_ns = event.at_ns;
     sim->totals->events++;
     event.fn(sim, event.a, event.b, event.msg);
-    free(event.msg);
+    crema_msg_destroy(&event.msg);
     return true;
 }
 
@@ -102,7 +100,7 @@ void
 sim_clear(sim_t *sim)
 {
     for (size_t i = 0; i < sim->n_heap; i++)
-        free(sim->heap[i].msg);
+        crema_msg_destroy(&sim->heap[i].msg);
     free(sim->heap);
     sim->heap = NULL;
     sim->n_heap = sim->heap_capacity = 0;
@@ -110,103 +108,13 @@ sim_clear(sim_t *sim)
 
 /* ---------------------------------------------------------------- copies of messages */
 
-static crema_stream_table_t *
-s_table(crema_msg_t *msg)
-{
-    switch (msg->type) {
-    case CREMA_MSG_HELLO:
-        return &msg->hello.table;
-    case CREMA_MSG_HEARTBEAT:
-        return &msg->heartbeat.table;
-    case CREMA_MSG_BYE:
-        return &msg->bye.table;
-    case CREMA_MSG_WELCOME:
-        return &msg->welcome.table;
-    case CREMA_MSG_ACK:
-        return &msg->ack.table;
-    case CREMA_MSG_STATE:
-        return &msg->state.table;
-    case CREMA_MSG_OPEN:
-    case CREMA_MSG_COMMITTED:
-        return &msg->table;
-    default:
-        return NULL;
-    }
-}
-
-static crema_faults_t *
-s_faults(crema_msg_t *msg)
-{
-    switch (msg->type) {
-    case CREMA_MSG_HELLO:
-        return &msg->hello.faults;
-    case CREMA_MSG_HEARTBEAT:
-        return &msg->heartbeat.faults;
-    case CREMA_MSG_BYE:
-        return &msg->bye.faults;
-    default:
-        return NULL;
-    }
-}
-
-/* They are the session's, which may have others by then. Causes are not looked at. */
-typedef struct {
-    char code[24], file[64];
-} fault_text_t;
-
-#define FAULT_BYTES (sizeof(crema_reason_t) + sizeof(fault_text_t))
-
-static void
-s_copy_faults(crema_reason_t *rows, crema_faults_t *faults)
-{
-    fault_text_t *texts = (fault_text_t *)(rows + faults->n);
-    for (size_t i = 0; i < faults->n; i++) {
-        const crema_reason_t *row = &faults->rows[i];
-        crema_text_copy(texts[i].code, sizeof texts[i].code, row->code);
-        crema_text_copy(texts[i].file, sizeof texts[i].file, row->subject);
-        rows[i] = (crema_reason_t){texts[i].code, texts[i].file, "", row->count};
-    }
-    faults->rows = rows;
-}
-
-/* Other texts are constants or nobody looks at them on the other side, so they are not copied. */
+/* Through the bytes of its body, as between programs. */
 crema_msg_t *
 sim_copy(const crema_msg_t *msg)
 {
-    crema_msg_t plain = *msg;
-    crema_stream_table_t *table = s_table(&plain);
-    bool has_writers = msg->type == CREMA_MSG_RUN_WRITERS;
-    size_t writers_b = has_writers ? msg->writers.n * sizeof *msg->writers.writers : 0;
-    bool has_frames = msg->type == CREMA_MSG_DATA || msg->type == CREMA_MSG_PUT;
-    crema_faults_t *faults = s_faults(&plain);
-    size_t rows_b = table ? table->n * sizeof *table->rows : 0;
-    size_t faults_b = faults ? faults->n * FAULT_BYTES : 0;
-    size_t frames_b = has_frames ? msg->data.frames_bytes : 0;
-    crema_msg_t *copy = malloc(sizeof *copy + rows_b + faults_b + frames_b + writers_b);
-    if (!copy)
+    crema_msg_t *copy;
+    if (crema_msg_copy(msg, &copy) != CREMA_OK)
         abort();
-    if (rows_b) {
-        memcpy(copy + 1, table->rows, rows_b);
-        table->rows = (const crema_stream_row_t *)(copy + 1);
-    }
-    if (faults_b)
-        s_copy_faults((crema_reason_t *)((uint8_t *)(copy + 1) + rows_b), faults);
-    *copy = plain;
-    if (frames_b) {
-        memcpy(copy + 1, msg->data.frames, frames_b);
-        copy->data.frames = (const uint8_t *)(copy + 1);
-    }
-    if (writers_b) {
-        memcpy(copy + 1, msg->writers.writers, writers_b);
-        copy->writers.writers = (const crema_writer_t *)(copy + 1);
-    }
-    if (msg->type == CREMA_MSG_RUN_STATE) {
-        static const crema_reason_t c_not_ended = {CREMA_LIFE_NOT_ENDED, "", "", 0};
-        copy->run_state.n_reasons =
-            crema_life_lacks_end(msg->run_state.n_reasons, msg->run_state.reasons);
-        copy->run_state.reasons = &c_not_ended;
-        copy->run_state.waiting_for = NULL;
-    }
     return copy;
 }
 

@@ -20,14 +20,14 @@ typedef struct {
 } feed_t;
 
 static crema_err_t
-s_on_run(void *context, crema_msg_type_t type, const crema_run_msg_t *msg)
+s_on_run(void *context, const crema_msg_t *msg)
 {
     const sink_journal_visitor_t *shown = &((feed_t *)context)->shown;
-    return shown->run(shown->context, type, msg);
+    return shown->run(shown->context, msg);
 }
 
 static crema_err_t
-s_on_clock(void *context, const crema_clock_sample_t *sample)
+s_on_clock(void *context, const Crema__ClockSample *sample)
 {
     const sink_journal_visitor_t *shown = &((feed_t *)context)->shown;
     return shown->clock(shown->context, sample);

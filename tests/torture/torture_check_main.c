@@ -38,7 +38,7 @@ s_find(s_check_t *self, const crema_id_t *stream_id)
 
 /* It stands for everything behind the record before it. */
 static void
-s_take_loss(s_check_t *self, const crema_loss_t *loss, uint64_t before)
+s_take_loss(s_check_t *self, const Crema__Loss *loss, uint64_t before)
 {
     const uint64_t n = loss->last - before;
     self->lost += n;

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bodies.h"
 #include "crema_clock.h"
 #include "crema_random.h"
 #include "crema_spool.h"
@@ -50,14 +51,15 @@ s_append_value(crema_spool_writer_t *writer, const crema_id_t *stream_id, uint64
 static crema_err_t
 s_append_names(crema_spool_writer_t *writer)
 {
-    const crema_dict_entry_t names[] = {
+    Crema__DictEntry names[] = {
         {.kind = CREMA_DICT_METRIC, .text = "torture", .memory_limit_b = -1},
         {.kind = CREMA_DICT_UNIT, .text = "1", .memory_limit_b = -1},
         {.kind = CREMA_DICT_WORKER, .text = "torture", .uuid = "torture", .memory_limit_b = -1},
     };
     const crema_record_t record = {
         .type = CREMA_RECORD_DICT,
-        .dict = {.n = sizeof names / sizeof names[0], .entries = names},
+        .dict = {.n_entries = sizeof names / sizeof names[0],
+                 .entries = body_entries(sizeof names / sizeof names[0], names)},
     };
     return crema_spool_writer_append(writer, &record, crema_clock_mono_ns());
 }
@@ -91,8 +93,8 @@ main(int argc, char **argv)
     const crema_id_t stream_id = crema_random_id();
     char name[64];
     snprintf(name, sizeof name, "torture:%d", (int)getpid());
-    const crema_stream_info_t info = {
-        .run_id = run_id,
+    const Crema__StreamInfo info = {
+        .run_id = body_id(run_id),
         .kind = CREMA_STREAM_WORKER,
         .host = "localhost",
         .pid = getpid(),

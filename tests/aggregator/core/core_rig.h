@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "agg_core.h"
+#include "bodies.h"
 #include "crema_frame.h"
 
 #define MS 1000000ll
@@ -22,11 +23,12 @@ typedef struct {
     int64_t now;
     char said[1024];
     uint64_t credit; /* of the last WELCOME or ACK */
-    crema_ack_t ack;
+    Crema__Ack ack;
+    size_t ack_rows;
     crema_stream_row_t row; /* the first of the last table */
-    crema_data_t put;
-    crema_run_state_t state;
-    crema_clock_sample_t clock;
+    Crema__Put put;
+    Crema__RunState state;
+    Crema__ClockSample clock;
     uint64_t barrier_id;
     char reason[64], subject[64], reason_text[256];
     uint64_t reason_count;
@@ -38,29 +40,36 @@ s_stream(uint8_t n)
     return (crema_id_t){{n, 0x55}};
 }
 
-static inline const crema_stream_table_t *
+static inline const Crema__StreamTable *
 s_table(const crema_msg_t *msg)
 {
-    static const crema_stream_table_t none;
-    return msg->type == CREMA_MSG_WELCOME ? &msg->welcome.table
-           : msg->type == CREMA_MSG_ACK   ? &msg->ack.table
-           : msg->type == CREMA_MSG_OPEN  ? &msg->table
-                                          : &none;
+    return msg->type == CREMA_MSG_WELCOME ? msg->welcome.table
+           : msg->type == CREMA_MSG_ACK   ? msg->ack.table
+           : msg->type == CREMA_MSG_OPEN  ? msg->open.table
+                                          : NULL;
+}
+
+/* The id of a message that is kept. */
+static inline ProtobufCBinaryData
+s_keep_id(ProtobufCBinaryData id)
+{
+    return body_id(*crema_id_of(id));
 }
 
 static inline void
 s_note(rig_t *rig, const crema_msg_t *msg, char *text, size_t size)
 {
-    const crema_stream_table_t *table = s_table(msg);
-    unsigned long long detail = table->n;
-    if (table->n)
-        rig->row = table->rows[0];
+    const size_t n_rows = crema_stream_table_rows(s_table(msg));
+    unsigned long long detail = n_rows;
+    if (n_rows)
+        rig->row = crema_stream_table_row(s_table(msg), 0);
     if (msg->type == CREMA_MSG_WELCOME) {
         rig->credit = msg->welcome.credit_total_b;
-        detail = msg->welcome.retry_after_ms ? msg->welcome.retry_after_ms : table->n;
+        detail = msg->welcome.retry_after_ms ? msg->welcome.retry_after_ms : n_rows;
     } else if (msg->type == CREMA_MSG_ACK) {
         rig->credit = msg->ack.credit_total_b;
         rig->ack = msg->ack;
+        rig->ack_rows = n_rows;
     } else if (msg->type == CREMA_MSG_FENCE) {
         detail = msg->fence.reason;
     } else if (msg->type == CREMA_MSG_REPLAY) {
@@ -68,20 +77,25 @@ s_note(rig_t *rig, const crema_msg_t *msg, char *text, size_t size)
     } else if (msg->type == CREMA_MSG_BARRIER) {
         detail = rig->barrier_id = msg->barrier.barrier_id;
     } else if (msg->type == CREMA_MSG_PUT) {
-        rig->put = msg->data;
-        detail = msg->data.first_seq;
+        rig->put = msg->put;
+        rig->put.agent_id = s_keep_id(msg->put.agent_id);
+        detail = msg->put.first_seq;
     } else if (msg->type == CREMA_MSG_RUN_STATE) {
         rig->state = msg->run_state;
+        rig->state.run_id = s_keep_id(msg->run_id);
         detail = msg->run_state.phase;
     } else if (msg->type == CREMA_MSG_CLOCK) {
         rig->clock = msg->clock;
+        rig->clock.run_id = s_keep_id(msg->clock.run_id);
+        rig->clock.agent_id = s_keep_id(msg->clock.agent_id);
     } else if (msg->type == CREMA_MSG_RUN_SEAL) {
-        detail = msg->run.n_reasons;
-        if (msg->run.n_reasons) {
-            snprintf(rig->reason, sizeof rig->reason, "%s", msg->run.reasons[0].code);
-            snprintf(rig->subject, sizeof rig->subject, "%s", msg->run.reasons[0].subject);
-            snprintf(rig->reason_text, sizeof rig->reason_text, "%s", msg->run.reasons[0].text);
-            rig->reason_count = msg->run.reasons[0].count;
+        const Crema__Reason *reason = msg->run_seal.n_reasons ? msg->run_seal.reasons[0] : NULL;
+        detail = msg->run_seal.n_reasons;
+        if (reason) {
+            snprintf(rig->reason, sizeof rig->reason, "%s", reason->code);
+            snprintf(rig->subject, sizeof rig->subject, "%s", reason->subject);
+            snprintf(rig->reason_text, sizeof rig->reason_text, "%s", reason->text);
+            rig->reason_count = reason->count;
         }
     }
     snprintf(text, size, "%s %llu", crema_msg_name(msg->type), detail);
@@ -142,10 +156,10 @@ s_sink_row(rig_t *rig, crema_msg_type_t type, uint8_t stream, uint64_t committed
                               .flags = closed ? CREMA_STREAM_FLAG_CLOSED : 0};
     crema_msg_t msg = {.type = type};
     if (type == CREMA_MSG_STATE) {
-        msg.state.table = (crema_stream_table_t){1, &row};
+        msg.state.table = body_table(1, &row);
         msg.state.free_b = 1000;
     } else {
-        msg.table = (crema_stream_table_t){1, &row};
+        msg.committed.table = body_table(1, &row);
     }
     s_sink(rig, msg);
 }
@@ -160,13 +174,13 @@ s_hello(rig_t *rig, agg_peer_t peer, const crema_id_t *agent_id, uint64_t boot, 
         rows[i] = (crema_stream_row_t){
             .stream_id = s_stream((uint8_t)(i + 1)), .run_id = s_run, .first_avail = 1, .hi = hi};
     crema_msg_t msg = {.type = CREMA_MSG_HELLO};
-    msg.hello = (crema_hello_t){.ver_min = CREMA_WIRE_VERSION_MIN,
-                                .ver_max = CREMA_WIRE_VERSION,
-                                .agent_id = *agent_id,
-                                .boot = boot,
-                                .host = "node1",
-                                .hb_ivl_ms = 1000,
-                                .table = {streams, rows}};
+    msg.hello = (Crema__Hello){.ver_min = CREMA_WIRE_VERSION_MIN,
+                               .ver_max = CREMA_WIRE_VERSION,
+                               .agent_id = crema_id_field(agent_id),
+                               .boot = boot,
+                               .host = "node1",
+                               .hb_ivl_ms = 1000,
+                               .table = body_table(streams, rows)};
     s_peer(rig, peer, &msg);
 }
 
@@ -179,11 +193,11 @@ s_heartbeat(rig_t *rig, agg_peer_t peer, uint16_t flags, uint64_t barrier_seen, 
                               .hi = hi,
                               .flags = closed ? CREMA_STREAM_FLAG_CLOSED : 0};
     crema_msg_t msg = {.type = CREMA_MSG_HEARTBEAT, .session = SESSION, .flags = flags};
-    msg.heartbeat = (crema_heartbeat_t){.hb_no = 5,
-                                        .hb_ivl_ms = 1000,
-                                        .barrier_seen = barrier_seen,
-                                        .t1_mono_ns = rig->now - MS,
-                                        .table = {stream ? 1 : 0, &row}};
+    msg.heartbeat = (Crema__Heartbeat){.hb_no = 5,
+                                       .hb_ivl_ms = 1000,
+                                       .barrier_seen = barrier_seen,
+                                       .t1_mono_ns = rig->now - MS,
+                                       .table = body_table(stream ? 1 : 0, &row)};
     s_peer(rig, peer, &msg);
 }
 
@@ -193,16 +207,16 @@ s_data(rig_t *rig, agg_peer_t peer, uint8_t stream, uint64_t first, uint64_t las
 {
     static uint8_t frames[64 * CREMA_FRAME_HEADER_BYTES];
     crema_msg_t msg = {.type = CREMA_MSG_DATA, .session = SESSION};
-    msg.data = (crema_data_t){.stream_id = s_stream(stream),
-                              .run_id = s_run,
-                              .first_seq = first,
-                              .hi = last,
-                              .frames = frames};
+    msg.data = (Crema__Data){.stream_id = body_id(s_stream(stream)),
+                             .run_id = crema_id_field(&s_run),
+                             .first_seq = first,
+                             .hi = last,
+                             .frames.data = frames};
     for (uint64_t seq = loss && loss > first ? loss : first; seq <= last; seq++) {
         crema_frame_t frame = {.seq = seq,
                                .type = seq == loss ? CREMA_RECORD_LOSS : CREMA_RECORD_BATCH};
-        crema_frame_encode(&frame, frames + msg.data.frames_bytes);
-        msg.data.frames_bytes += CREMA_FRAME_HEADER_BYTES;
+        crema_frame_encode(&frame, frames + msg.data.frames.len);
+        msg.data.frames.len += CREMA_FRAME_HEADER_BYTES;
         msg.data.n++;
     }
     s_peer(rig, peer, &msg);
@@ -212,23 +226,25 @@ s_data(rig_t *rig, agg_peer_t peer, uint8_t stream, uint64_t first, uint64_t las
 static inline void
 s_say_list(rig_t *rig, agg_peer_t peer)
 {
-    crema_writers_msg_t list = {.run_id = s_run, .part = 0, .parts = 1};
-    s_peer(rig, peer, &(crema_msg_t){.type = CREMA_MSG_RUN_WRITERS, .writers = list});
+    const ProtobufCBinaryData run_id = crema_id_field(&s_run);
+    s_peer(rig, peer,
+           &(crema_msg_t){.type = CREMA_MSG_RUN_WRITERS,
+                          .run_writers = {.run_id = run_id, .part = 0, .parts = 1}});
     s_heard(rig);
-    s_sink(rig, (crema_msg_t){.type = CREMA_MSG_RUN_LISTED, .writers = list});
+    s_sink(rig, (crema_msg_t){.type = CREMA_MSG_RUN_LISTED,
+                              .run_listed = {.run_id = run_id, .part = 0, .parts = 1}});
     s_heard(rig);
 }
 
 static inline void
 s_say_run(rig_t *rig, agg_peer_t peer, crema_msg_type_t type, bool dismiss)
 {
-    crema_msg_t msg = {.type = type};
-    if (type == CREMA_MSG_RUN_END)
+    crema_msg_t msg = {.type = type, .run_id = crema_id_field(&s_run)};
+    if (type == CREMA_MSG_RUN_END) {
         s_say_list(rig, peer);
-    if (type == CREMA_MSG_RUN_QUERY)
-        msg.query = s_run;
-    else
-        msg.run = (crema_run_msg_t){.run_id = s_run, .dismiss = dismiss, .writer_parts = 1};
+        msg.run_end.dismiss = dismiss;
+        msg.run_end.writer_parts = 1;
+    }
     s_peer(rig, peer, &msg);
 }
 

@@ -12,7 +12,7 @@ static agg_hello_verdict_t
 s_hello(agg_agent_t *agent, uint64_t boot, uint32_t hb_ivl_ms, int64_t now)
 {
     uint32_t retry_after_ms = 0;
-    crema_hello_t hello = {.boot = boot, .hb_ivl_ms = hb_ivl_ms, .host = "node7"};
+    Crema__Hello hello = {.boot = boot, .hb_ivl_ms = hb_ivl_ms, .host = "node7"};
     agg_hello_verdict_t verdict = agg_agent_on_hello(agent, &hello, now, &retry_after_ms);
     assert_int_equal(verdict == AGG_HELLO_TOO_OFTEN, retry_after_ms > 0);
     return verdict;
@@ -144,7 +144,7 @@ s_restarts(int64_t life_ns, int *ret_tried)
     int admitted = 0, tried = 0;
     for (int64_t start = 0; start < 60 * S; start += life_ns, tried++) {
         uint32_t wait_ms = 0;
-        crema_hello_t hello = {.boot = (uint64_t)tried + 1, .hb_ivl_ms = 1000};
+        Crema__Hello hello = {.boot = (uint64_t)tried + 1, .hb_ivl_ms = 1000};
         for (int64_t now = start; now < start + life_ns; now += wait_ms * MS)
             if (agg_agent_on_hello(agent, &hello, now, &wait_ms) != AGG_HELLO_TOO_OFTEN) {
                 admitted++;

@@ -1,4 +1,5 @@
 /* The aggregator's core: who is admitted, what is passed on, what a new or full sink changes. */
+#include "bodies.h"
 #include "core_rig.h"
 
 static void
@@ -28,11 +29,11 @@ must_pass_on_what_continues_and_acknowledge_what_is_durable(void **state)
 {
     (void)state;
     rig_t rig = s_served_rig();
-    assert_int_equal(rig.ack.table.n, 1);
+    assert_int_equal(rig.ack_rows, 1);
     s_data(&rig, 1, 1, 1, 2, 0);
     must_hear(&rig, "PUT 1");
     assert_int_equal(rig.put.n, 2);
-    assert_true(crema_id_equal(&rig.put.agent_id, &s_agent));
+    assert_true(crema_id_equal(crema_id_of(rig.put.agent_id), &s_agent));
     s_data(&rig, 1, 1, 1, 2, 0);
     must_hear(&rig, ""); /* had it */
     s_data(&rig, 1, 1, 2, 4, 0);
@@ -89,12 +90,12 @@ must_agree_on_a_version_or_refuse(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         rig_t rig = s_rig();
         crema_msg_t msg = {.type = CREMA_MSG_HELLO};
-        msg.hello = (crema_hello_t){.ver_min = cases[i].min,
-                                    .ver_max = cases[i].max,
-                                    .agent_id = s_agent,
-                                    .boot = 1,
-                                    .host = "node1",
-                                    .hb_ivl_ms = 1000};
+        msg.hello = (Crema__Hello){.ver_min = cases[i].min,
+                                   .ver_max = cases[i].max,
+                                   .agent_id = body_id(s_agent),
+                                   .boot = 1,
+                                   .host = "node1",
+                                   .hb_ivl_ms = 1000};
         s_peer(&rig, 1, &msg);
         must_hear(&rig, cases[i].want);
         agg_core_destroy(&rig.core);
@@ -131,10 +132,12 @@ must_ask_a_new_sink_about_everything(void **state)
     rig_t rig = s_served_rig();
     s_data(&rig, 1, 1, 1, 3, 0);
     must_hear(&rig, "PUT 1");
-    s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_NACK, .nack = {.stream_id = s_stream(1)}});
+    s_sink(&rig,
+           (crema_msg_t){.type = CREMA_MSG_NACK, .nack = {.stream_id = body_id(s_stream(1))}});
     must_hear(&rig, "ACK 1 > 1, OPEN 1"); /* the agent pauses meanwhile */
     assert_int_equal(rig.row.recv_next, 0);
-    s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_NACK, .nack = {.stream_id = s_stream(1)}});
+    s_sink(&rig,
+           (crema_msg_t){.type = CREMA_MSG_NACK, .nack = {.stream_id = body_id(s_stream(1))}});
     must_hear(&rig, "");
     s_data(&rig, 1, 1, 4, 5, 0);
     must_hear(&rig, "");
@@ -145,8 +148,9 @@ must_ask_a_new_sink_about_everything(void **state)
     s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_STATE, .session = BOOT + 1});
     must_hear(&rig, "ACK 1 > 1, OPEN 1, RUN_OPEN 0");
     crema_stream_row_t row = {.stream_id = s_stream(1), .run_id = s_run, .committed = 2};
-    s_sink(&rig,
-           (crema_msg_t){.type = CREMA_MSG_STATE, .session = BOOT + 1, .state.table = {1, &row}});
+    s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_STATE,
+                               .session = BOOT + 1,
+                               .state.table = body_table(1, &row)});
     must_hear(&rig, "ACK 1 > 1, REPLAY 3 > 1");
     agg_core_destroy(&rig.core);
 }

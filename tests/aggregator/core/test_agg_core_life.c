@@ -1,4 +1,5 @@
 /* Runs and agents in time: restarts, dismissal, abandoned runs, what is forgotten. */
+#include "bodies.h"
 #include "core_rig.h"
 
 /* It was not there when the run was opened: agents may come back for 10 s, and the sink may have sealed it already. */
@@ -39,7 +40,7 @@ must_wait_for_an_agent_that_knocked(void **state)
     s_heard(&rig);
     s_say_run(&rig, 9, CREMA_MSG_RUN_END, false);
     must_hear(&rig, "RUN_STATE 2 > 9");
-    assert_int_equal(rig.state.n_waiting, 1);
+    assert_int_equal(rig.state.n_waiting_for, 1);
     s_hello(&rig, 1, &s_agent, 1, 0, 0);
     must_hear(&rig, "WELCOME 0 > 1, BARRIER 1 > 1");
     s_heartbeat(&rig, 1, 0, 1, 0, 0, false);
@@ -66,7 +67,8 @@ must_not_dismiss_an_agent_with_an_open_stream(void **state)
     char hex[CREMA_ID_HEX_CHARS + 1];
     crema_id_t stream = s_stream(1);
     assert_string_equal(rig.subject, crema_id_hex(&stream, hex));
-    s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_SEALED, .sealed = {.run_id = s_run, .path = "x"}});
+    s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_SEALED,
+                               .sealed = {.run_id = body_id(s_run), .path = "x"}});
     must_hear(&rig, "RUN_STATE 4 > 9");
     s_heartbeat(&rig, 1, 0, 1, 1, 3, true);
     must_hear(&rig, "ACK 1 > 1");
@@ -86,7 +88,7 @@ must_say_what_it_does_not_know(void **state)
     rig_t rig = s_rig();
     s_say_run(&rig, 9, CREMA_MSG_RUN_QUERY, false);
     must_hear(&rig, "RUN_STATE 0 > 9");
-    assert_true(crema_id_equal(&rig.state.run_id, &s_run));
+    assert_true(crema_id_equal(crema_id_of(rig.state.run_id), &s_run));
     assert_int_equal(rig.state.t_now_ns, rig.now + 1000 * S);
     agg_core_destroy(&rig.core);
 }
@@ -101,22 +103,22 @@ must_tell_the_sink_of_clocks_now_and_then(void **state)
         crema_msg_t msg = {.type = CREMA_MSG_HEARTBEAT, .session = SESSION};
         /* The agent's host booted 5 s after this one and its wall clock is 20 s fast; 1 ms each way. */
         int64_t here = rig.now - 5 * S;
-        msg.heartbeat = (crema_heartbeat_t){.hb_no = (uint64_t)i + 1,
-                                            .hb_ivl_ms = 1000,
-                                            .t1_mono_ns = here,
-                                            .t1_real_ns = rig.now + 1020 * S,
-                                            .echo_t1_mono_ns = here - 90 * MS,
-                                            .echo_t2_mono_ns = rig.now - 89 * MS,
-                                            .echo_t3_mono_ns = rig.now - 89 * MS,
-                                            .echo_t4_mono_ns = here - 88 * MS};
+        msg.heartbeat = (Crema__Heartbeat){.hb_no = (uint64_t)i + 1,
+                                           .hb_ivl_ms = 1000,
+                                           .t1_mono_ns = here,
+                                           .t1_real_ns = rig.now + 1020 * S,
+                                           .echo_t1_mono_ns = here - 90 * MS,
+                                           .echo_t2_mono_ns = rig.now - 89 * MS,
+                                           .echo_t3_mono_ns = rig.now - 89 * MS,
+                                           .echo_t4_mono_ns = here - 88 * MS};
         s_peer(&rig, 1, &msg);
         told += strstr(s_heard(&rig), "CLOCK") != NULL;
     }
     assert_int_equal(told, 3);
     assert_int_equal(rig.clock.offset_ns, 20 * S);
     assert_int_equal(rig.clock.rtt_ns, 2 * MS);
-    assert_true(crema_id_equal(&rig.clock.run_id, &s_run));
-    assert_true(crema_id_equal(&rig.clock.agent_id, &s_agent));
+    assert_true(crema_id_equal(crema_id_of(rig.clock.run_id), &s_run));
+    assert_true(crema_id_equal(crema_id_of(rig.clock.agent_id), &s_agent));
     agg_core_destroy(&rig.core);
 }
 
@@ -141,16 +143,16 @@ s_wait(rig_t *rig, int64_t wait_ns)
 }
 
 static void
-s_sealed(rig_t *rig, const char *verdict, const char *code)
+s_sealed(rig_t *rig, char *verdict, const char *code)
 {
-    const crema_reason_t reason = {code, "", "", 0};
+    Crema__Reason reason = crema_reason(code, "", "", 0);
     s_sink(rig, (crema_msg_t){.type = CREMA_MSG_SEALED,
-                              .sealed = {.run_id = s_run,
+                              .sealed = {.run_id = body_id(s_run),
                                          .path = "/x.h5",
                                          .verdict = verdict,
                                          .error = "",
                                          .n_reasons = code != NULL,
-                                         .reasons = &reason,
+                                         .reasons = body_reasons(1, &reason),
                                          .revision = 1}});
 }
 
@@ -281,15 +283,15 @@ s_clocks_told(rig_t *rig, agg_peer_t peer)
     for (int i = 0; i < 300; i++, rig->now += 100 * MS) {
         crema_msg_t msg = {.type = CREMA_MSG_HEARTBEAT, .session = SESSION};
         crema_stream_row_t row = {.stream_id = s_stream(1), .run_id = s_run, .hi = 2};
-        msg.heartbeat = (crema_heartbeat_t){.hb_no = (uint64_t)i + 1,
-                                            .hb_ivl_ms = 1000,
-                                            .t1_mono_ns = rig->now,
-                                            .t1_real_ns = rig->now + 1000 * S,
-                                            .echo_t1_mono_ns = rig->now - 90 * MS,
-                                            .echo_t2_mono_ns = rig->now - 89 * MS,
-                                            .echo_t3_mono_ns = rig->now - 89 * MS,
-                                            .echo_t4_mono_ns = rig->now - 88 * MS,
-                                            .table = {1, &row}};
+        msg.heartbeat = (Crema__Heartbeat){.hb_no = (uint64_t)i + 1,
+                                           .hb_ivl_ms = 1000,
+                                           .t1_mono_ns = rig->now,
+                                           .t1_real_ns = rig->now + 1000 * S,
+                                           .echo_t1_mono_ns = rig->now - 90 * MS,
+                                           .echo_t2_mono_ns = rig->now - 89 * MS,
+                                           .echo_t3_mono_ns = rig->now - 89 * MS,
+                                           .echo_t4_mono_ns = rig->now - 88 * MS,
+                                           .table = body_table(1, &row)};
         s_peer(rig, peer, &msg);
         told += strstr(s_heard(rig), "CLOCK") != NULL;
     }
@@ -320,7 +322,7 @@ must_forget_agents_that_never_came_in_or_never_came_back(void **state)
     crema_stream_row_t row = {.stream_id = s_stream(1), .run_id = s_run, .hi = 2};
     crema_msg_t bye = {.type = CREMA_MSG_BYE, .session = SESSION};
     bye.bye.reason = 1;
-    bye.bye.table = (crema_stream_table_t){1, &row};
+    bye.bye.table = body_table(1, &row);
     s_peer(&rig, 2, &bye);
     s_heard(&rig);
     s_wait(&rig, 25 * 3600 * S);

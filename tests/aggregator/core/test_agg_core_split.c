@@ -1,6 +1,7 @@
 /* Live splits of runs: what RUN_STATE says of them adds up to what passed by, until the run has its file. */
 #include "core_rig.h"
 
+#include "bodies.h"
 #include "frames.h"
 
 static frames_t s_frames;
@@ -13,12 +14,13 @@ s_fill_frames(uint64_t first, double total)
     size_t n_ints, n_reals;
     crema_table_wire_columns(table, &n_ints, &n_reals);
     int64_t ints[16] = {0};
-    const crema_dict_entry_t names[] = {
+    Crema__DictEntry names[] = {
         {.kind = CREMA_DICT_TASK_PREFIX, .text = "p", .uuid = "", .host = ""},
         {.kind = CREMA_DICT_ACTIVITY, .text = "thread-cpu", .uuid = "", .host = ""},
         {.kind = CREMA_DICT_UNIT, .text = "seconds", .uuid = "", .host = ""},
     };
-    crema_record_t dict = {.type = CREMA_RECORD_DICT, .dict = {3, names}};
+    crema_record_t dict = {.type = CREMA_RECORD_DICT,
+                           .dict = {.n_entries = 3, .entries = body_entries(3, names)}};
     crema_record_t batch = {
         .type = CREMA_RECORD_BATCH,
         .batch = {.table = table,
@@ -39,13 +41,12 @@ s_say_frames(rig_t *rig, uint64_t first)
     crema_msg_t msg = {
         .type = CREMA_MSG_DATA,
         .session = SESSION,
-        .data = {.stream_id = s_stream(1),
-                 .run_id = s_run,
+        .data = {.stream_id = body_id(s_stream(1)),
+                 .run_id = body_id(s_run),
                  .first_seq = first,
                  .n = s_frames.n,
                  .hi = first + s_frames.n - 1,
-                 .frames = s_frames.bytes,
-                 .frames_bytes = s_frames.size},
+                 .frames = {s_frames.size, s_frames.bytes}},
     };
     s_peer(rig, 1, &msg);
     s_heard(rig);
@@ -61,8 +62,11 @@ s_say_total(rig_t *rig, uint64_t first, double total)
 static void
 s_say_prefix(rig_t *rig, const char *prefix)
 {
+    char *prefixes[] = {(char *)prefix};
     crema_msg_t msg = {.type = CREMA_MSG_RUN_OPEN,
-                       .run = {.run_id = s_run, .n_prefixes = 1, .processor_prefixes = &prefix}};
+                       .run_open = {.run_id = body_id(s_run),
+                                    .n_processor_prefixes = 1,
+                                    .processor_prefixes = prefixes}};
     s_peer(rig, 9, &msg);
     s_heard(rig);
 }
@@ -70,7 +74,7 @@ s_say_prefix(rig_t *rig, const char *prefix)
 static void
 must_split(rig_t *rig, double processor_s, double overhead_s)
 {
-    crema_run_state_t state;
+    Crema__RunState state;
     assert_true(agg_core_look(rig->core, &s_run, &state));
     assert_true(state.processor_s == processor_s);
     assert_true(state.overhead_s == overhead_s);
@@ -118,18 +122,20 @@ must_keep_only_sums_of_a_sealed_run(void **state)
 {
     (void)state;
     rig_t rig = s_served_rig();
-    crema_run_state_t run;
+    Crema__RunState run;
     size_t cursor = 0;
     s_say_prefix(&rig, "p");
     s_say_total(&rig, 1, 2.0);
     assert_non_null(agg_core_split(rig.core, &s_run));
     assert_ptr_equal(agg_core_next_split(rig.core, &cursor, &run),
                      agg_core_split(rig.core, &s_run));
-    assert_true(crema_id_equal(&run.run_id, &s_run));
+    assert_true(crema_id_equal(crema_id_of(run.run_id), &s_run));
     assert_null(agg_core_next_split(rig.core, &cursor, &run));
-    s_sink(&rig, (crema_msg_t){
-                     .type = CREMA_MSG_SEALED,
-                     .sealed = {.run_id = s_run, .path = "f", .verdict = "PARTIAL", .error = ""}});
+    s_sink(
+        &rig,
+        (crema_msg_t){
+            .type = CREMA_MSG_SEALED,
+            .sealed = {.run_id = body_id(s_run), .path = "f", .verdict = "PARTIAL", .error = ""}});
     s_heard(&rig);
     must_split(&rig, 2.0, 0.0);
     s_say_total(&rig, 3, 9.0);

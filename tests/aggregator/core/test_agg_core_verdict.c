@@ -1,4 +1,5 @@
 /* The verdict of a run: when it is given, and what it says of agents that are silent or cannot read. */
+#include "bodies.h"
 #include "core_rig.h"
 
 static void
@@ -10,7 +11,7 @@ must_give_the_verdict_as_soon_as_the_last_record_is_durable(void **state)
     must_hear(&rig, "PUT 1");
     s_say_run(&rig, 9, CREMA_MSG_RUN_END, true);
     must_hear(&rig, "BARRIER 1 > 1, RUN_STATE 2 > 9");
-    assert_int_equal(rig.state.n_waiting, 1);
+    assert_int_equal(rig.state.n_waiting_for, 1);
     s_say_run(&rig, 9, CREMA_MSG_RUN_END, true);
     must_hear(&rig, "RUN_STATE 2 > 9"); /* a repeat changes nothing */
     s_heartbeat(&rig, 1, 0, 1, 1, 3, true);
@@ -31,7 +32,7 @@ must_give_the_verdict_as_soon_as_the_last_record_is_durable(void **state)
     s_tick(&rig);
     must_hear(&rig, "RUN_SEAL 0"); /* again until it is answered */
     s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_SEALED,
-                               .sealed = {.run_id = s_run,
+                               .sealed = {.run_id = body_id(s_run),
                                           .path = "/x.h5",
                                           .verdict = "COMPLETE",
                                           .error = "",
@@ -63,7 +64,7 @@ s_failed_rig(void)
     s_sink_row(&rig, CREMA_MSG_COMMITTED, 1, 2, true);
     must_hear(&rig, "ACK 1 > 1, RUN_SEAL 0, RUN_STATE 3 > 9");
     s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_SEALED,
-                               .sealed = {.run_id = s_run, .error = "no room"}});
+                               .sealed = {.run_id = body_id(s_run), .error = "no room"}});
     must_hear(&rig, "RUN_STATE 5 > 9");
     return rig;
 }
@@ -75,15 +76,17 @@ must_ask_a_new_sink_for_a_file_that_could_not_be_made(void **state)
     rig_t rig = s_failed_rig();
     crema_stream_row_t row = {
         .stream_id = s_stream(1), .committed = 2, .flags = CREMA_STREAM_FLAG_CLOSED};
-    s_sink(&rig,
-           (crema_msg_t){.type = CREMA_MSG_STATE, .session = BOOT + 1, .state.table = {1, &row}});
+    s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_STATE,
+                               .session = BOOT + 1,
+                               .state.table = body_table(1, &row)});
     s_heard(&rig);
     rig.now += 50 * MS;
     s_tick(&rig);
     assert_non_null(strstr(s_heard(&rig), "RUN_SEAL 0"));
-    s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_SEALED,
-                               .session = BOOT + 1,
-                               .sealed = {.run_id = s_run, .path = "/x.h5", .revision = 1}});
+    s_sink(&rig,
+           (crema_msg_t){.type = CREMA_MSG_SEALED,
+                         .session = BOOT + 1,
+                         .sealed = {.run_id = body_id(s_run), .path = "/x.h5", .revision = 1}});
     must_hear(&rig, "RUN_STATE 4 > 9");
     agg_core_destroy(&rig.core);
 }
@@ -102,7 +105,7 @@ must_ask_now_and_then_for_a_file_that_could_not_be_made(void **state)
             continue;
         asked++;
         s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_SEALED,
-                                   .sealed = {.run_id = s_run, .error = "no room"}});
+                                   .sealed = {.run_id = body_id(s_run), .error = "no room"}});
         assert_null(strstr(s_heard(&rig), "RUN_STATE")); /* it was told so */
     }
     assert_int_equal(asked, 3);
@@ -124,14 +127,15 @@ must_give_the_verdict_anew_if_an_older_store_was_put_back(void **state)
     must_hear(&rig, "ACK 1 > 1, OPEN 1, RUN_OPEN 0, RUN_WRITERS 0");
     s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_RUN_LISTED,
                                .session = BOOT + 1,
-                               .writers = {.run_id = s_run, .parts = 1}});
+                               .run_listed = {.run_id = crema_id_field(&s_run), .parts = 1}});
     must_hear(&rig, "RUN_STATE 3 > 9");
     rig.now += 50 * MS;
     s_tick(&rig);
     must_hear(&rig, ""); /* it has not said yet what it holds */
     crema_stream_row_t row = {.stream_id = s_stream(1), .run_id = s_run, .committed = 1};
-    s_sink(&rig,
-           (crema_msg_t){.type = CREMA_MSG_STATE, .session = BOOT + 1, .state.table = {1, &row}});
+    s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_STATE,
+                               .session = BOOT + 1,
+                               .state.table = body_table(1, &row)});
     must_hear(&rig, "ACK 1 > 1, REPLAY 2 > 1");
     rig.now += 50 * MS;
     s_tick(&rig);
@@ -140,8 +144,9 @@ must_give_the_verdict_anew_if_an_older_store_was_put_back(void **state)
     must_hear(&rig, "PUT 2");
     row.committed = 2;
     row.flags = CREMA_STREAM_FLAG_CLOSED;
-    s_sink(&rig,
-           (crema_msg_t){.type = CREMA_MSG_COMMITTED, .session = BOOT + 1, .table = {1, &row}});
+    s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_COMMITTED,
+                               .session = BOOT + 1,
+                               .committed.table = body_table(1, &row)});
     must_hear(&rig, "ACK 1 > 1, RUN_SEAL 0, RUN_STATE 3 > 9");
     agg_core_destroy(&rig.core);
 }
@@ -183,13 +188,14 @@ s_complain(rig_t *rig, uint64_t barrier_seen, const char *code, const char *file
 {
     crema_stream_row_t row = {
         .stream_id = s_stream(1), .run_id = s_run, .hi = 2, .flags = CREMA_STREAM_FLAG_CLOSED};
-    crema_reason_t fault = {code, file, "Permission denied", 0};
+    Crema__Reason fault = crema_reason(code, file, "Permission denied", 0);
     crema_msg_t msg = {.type = CREMA_MSG_HEARTBEAT, .session = SESSION};
-    msg.heartbeat = (crema_heartbeat_t){.hb_no = 5,
-                                        .hb_ivl_ms = 1000,
-                                        .barrier_seen = barrier_seen,
-                                        .table = {1, &row},
-                                        .faults = {code ? 1 : 0, &fault}};
+    msg.heartbeat = (Crema__Heartbeat){.hb_no = 5,
+                                       .hb_ivl_ms = 1000,
+                                       .barrier_seen = barrier_seen,
+                                       .table = body_table(1, &row),
+                                       .n_faults = code ? 1 : 0,
+                                       .faults = body_reasons(1, &fault)};
     s_peer(rig, 1, &msg);
 }
 
@@ -200,7 +206,7 @@ s_end(rig_t *rig, bool listed)
     if (listed)
         s_say_run(rig, 9, CREMA_MSG_RUN_END, false);
     else
-        s_peer(rig, 9, &(crema_msg_t){.type = CREMA_MSG_RUN_END, .run = {.run_id = s_run}});
+        s_peer(rig, 9, &(crema_msg_t){.type = CREMA_MSG_RUN_END, .run_id = body_id(s_run)});
 }
 
 /* A run whose only known stream is delivered and ended, and which is asked for its end. */
@@ -290,7 +296,7 @@ must_not_hold_foreign_files_against_a_run(void **state)
         rig_t rig = s_ending_rig(true);
         crema_stream_row_t row = {.stream_id = {{0x55}}, .run_id = {{0xcc}}, .hi = 1};
         crema_msg_t msg = {.type = CREMA_MSG_STATE, .session = BOOT};
-        msg.state.table = (crema_stream_table_t){1, &row}; /* another run's, as the sink tells */
+        msg.state.table = body_table(1, &row); /* another run's, as the sink tells */
         s_sink(&rig, msg);
         s_heard(&rig);
         s_complain(&rig, 1, CREMA_FAULT_FILE, files[i]);
@@ -311,20 +317,23 @@ must_remember_what_an_agent_that_left_could_not_read(void **state)
         s_complain(&rig, 0, NULL, NULL);
         s_sink_row(&rig, CREMA_MSG_COMMITTED, 1, 2, true);
         s_heard(&rig);
-        crema_reason_t fault = {CREMA_FAULT_FILE, c_unknown_file, "Permission denied", 0};
+        Crema__Reason fault =
+            crema_reason(CREMA_FAULT_FILE, c_unknown_file, "Permission denied", 0);
         crema_msg_t msg = {.type = CREMA_MSG_HELLO};
-        msg.hello = (crema_hello_t){.ver_min = CREMA_WIRE_VERSION_MIN,
-                                    .ver_max = CREMA_WIRE_VERSION,
-                                    .agent_id = s_agent2,
-                                    .boot = 1,
-                                    .host = "node2",
-                                    .hb_ivl_ms = 1000,
-                                    .run_id = serves_other ? (crema_id_t){{0xcc}} : s_run,
-                                    .faults = {1, &fault}};
+        msg.hello = (Crema__Hello){.ver_min = CREMA_WIRE_VERSION_MIN,
+                                   .ver_max = CREMA_WIRE_VERSION,
+                                   .agent_id = body_id(s_agent2),
+                                   .boot = 1,
+                                   .host = "node2",
+                                   .hb_ivl_ms = 1000,
+                                   .run_id = body_id(serves_other ? (crema_id_t){{0xcc}} : s_run),
+                                   .n_faults = 1,
+                                   .faults = body_reasons(1, &fault)};
         s_peer(&rig, 2, &msg);
         must_hear(&rig, "WELCOME 0 > 2");
         msg = (crema_msg_t){.type = CREMA_MSG_BYE, .session = SESSION};
-        msg.bye.faults = (crema_faults_t){1, &fault};
+        msg.bye.n_faults = 1;
+        msg.bye.faults = body_reasons(1, &fault);
         s_peer(&rig, 2, &msg);
         must_hear(&rig, "ACK 0 > 2");
         s_end(&rig, false);
@@ -381,8 +390,8 @@ must_not_call_complete_what_it_had_no_room_for(void **state)
     crema_stream_row_t rows[2] = {{.stream_id = s_stream(1), .run_id = s_run, .hi = 1, .flags = 1},
                                   {.stream_id = s_stream(2), .run_id = s_run, .hi = 1, .flags = 1}};
     crema_msg_t msg = {.type = CREMA_MSG_HEARTBEAT, .session = SESSION};
-    msg.heartbeat =
-        (crema_heartbeat_t){.hb_no = 5, .hb_ivl_ms = 1000, .barrier_seen = 1, .table = {2, rows}};
+    msg.heartbeat = (Crema__Heartbeat){
+        .hb_no = 5, .hb_ivl_ms = 1000, .barrier_seen = 1, .table = body_table(2, rows)};
     s_peer(&rig, 1, &msg);
     assert_null(strstr(s_heard(&rig), "RUN_SEAL"));
     assert_true(agg_core_stats(rig.core).refused > 0);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "agg_core.h"
+#include "bodies.h"
 #include "must.h"
 #include "steps.h"
 
@@ -49,23 +50,26 @@ s_say(crema_as_t as, uint8_t key, crema_msg_t msg)
 static void
 s_client_says(uint8_t key, crema_msg_type_t type, crema_id_t run_id)
 {
-    s_say(CREMA_AS_CLIENT, key, (crema_msg_t){.type = type, .run = {.run_id = run_id}});
+    s_say(CREMA_AS_CLIENT, key, (crema_msg_t){.type = type, .run_id = body_id(run_id)});
 }
 
 static void
 s_list_writers_of(crema_id_t run_id)
 {
-    crema_writer_t writers[4];
+    Crema__Writer writers[4];
     for (uint8_t i = 0; i < 4; i++)
-        writers[i] = (crema_writer_t){.stream_id = {{0xaa, i, run_id.bytes[0]}},
-                                      .last = 5,
-                                      .state = CREMA_WRITER_ENDED,
-                                      .name = "w",
-                                      .uuid = "",
-                                      .text = ""};
+        writers[i] = (Crema__Writer){.stream_id = body_id((crema_id_t){{0xaa, i, run_id.bytes[0]}}),
+                                     .last = 5,
+                                     .state = CREMA_WRITER_ENDED,
+                                     .name = "w",
+                                     .uuid = "",
+                                     .text = ""};
     s_say(CREMA_AS_CLIENT, OTHER,
           (crema_msg_t){.type = CREMA_MSG_RUN_WRITERS,
-                        .writers = {.run_id = run_id, .parts = 1, .n = 4, .writers = writers}});
+                        .run_writers = {.run_id = body_id(run_id),
+                                        .parts = 1,
+                                        .n_writers = 4,
+                                        .writers = body_writers(4, writers)}});
 }
 
 static void
@@ -82,11 +86,11 @@ s_hello(void)
           (crema_msg_t){.type = CREMA_MSG_HELLO,
                         .hello = {.ver_min = CREMA_WIRE_VERSION_MIN,
                                   .ver_max = CREMA_WIRE_VERSION,
-                                  .agent_id = {{AGENT}},
+                                  .agent_id = body_id((crema_id_t){{AGENT}}),
                                   .boot = 1,
                                   .host = "node",
                                   .hb_ivl_ms = 1000,
-                                  .table = {1, &row}}});
+                                  .table = body_table(1, &row)}});
 }
 
 static void
@@ -99,7 +103,7 @@ s_heartbeat(void)
                         .heartbeat = {.hb_no = ++s_no,
                                       .hb_ivl_ms = 1000,
                                       .barrier_seen = UINT64_MAX,
-                                      .table = {1, &row}}});
+                                      .table = body_table(1, &row)}});
 }
 
 /* The agent answers whatever it is asked. */
@@ -130,7 +134,7 @@ s_close_stream_of(crema_id_t run_id)
 {
     crema_stream_row_t row = {
         .stream_id = run_id, .run_id = run_id, .committed = 1, .flags = CREMA_STREAM_FLAG_CLOSED};
-    s_sink((crema_msg_t){.type = CREMA_MSG_STATE, .state = {.table = {1, &row}}});
+    s_sink((crema_msg_t){.type = CREMA_MSG_STATE, .state = {.table = body_table(1, &row)}});
 }
 
 /* Of the PARTIAL ones the agent is a member that owes nothing; they wait for a stream that never comes. */
@@ -163,9 +167,9 @@ must_have_runs(unsigned n)
         }
         s_pass(kind == PARTIAL ? 100 : 2); /* so long it is waited for what is missing */
         for (unsigned i = 0; i < n / KINDS; i++)
-            s_sink(
-                (crema_msg_t){.type = CREMA_MSG_SEALED,
-                              .sealed = {.run_id = s_run_of(kind, i), .path = "x", .revision = 1}});
+            s_sink((crema_msg_t){
+                .type = CREMA_MSG_SEALED,
+                .sealed = {.run_id = body_id(s_run_of(kind, i)), .path = "x", .revision = 1}});
     }
     assert_true(s_seals >= (uint64_t)2 * (n / KINDS));
     for (unsigned i = 0; i < n / KINDS; i++)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agg_core.h"
+#include "bodies.h"
 #include "crema_frame.h"
 #include "must.h"
 
@@ -18,7 +19,7 @@ static const crema_id_t s_run = {{0xee}};
 static agg_core_t *s_core;
 static int64_t s_now;
 static unsigned s_seals, s_parts_sent;
-static crema_run_state_t s_state;         /* of the last RUN_STATE */
+static Crema__RunState s_state;           /* of the last RUN_STATE */
 static crema_id_t s_list_owner, s_listed; /* of the last RUN_WRITERS for the sink */
 
 static char s_refused[256]; /* of the last STREAM_REFUSED */
@@ -39,8 +40,8 @@ s_act(void)
         s_seals += action.msg->type == CREMA_MSG_RUN_SEAL;
         if (action.msg->type == CREMA_MSG_RUN_WRITERS) {
             s_parts_sent++;
-            s_list_owner = action.msg->writers.owner;
-            s_listed = action.msg->writers.run_id;
+            s_list_owner = *crema_id_of(action.msg->run_writers.owner);
+            s_listed = *crema_id_of(action.msg->run_id);
         }
     }
 }
@@ -57,7 +58,7 @@ static void
 s_say(uint8_t key, crema_msg_t msg)
 {
     const crema_principal_t from = {.as = CREMA_AS_CLIENT, .key = {{key}}};
-    s_state = (crema_run_state_t){0};
+    s_state = (Crema__RunState){0};
     agg_core_on_peer(s_core, key, &from, &msg, s_now, s_now);
     s_act();
 }
@@ -65,24 +66,29 @@ s_say(uint8_t key, crema_msg_t msg)
 static void
 s_run_msg(uint8_t key, crema_msg_type_t type, crema_id_t run_id)
 {
-    s_say(key, (crema_msg_t){.type = type, .run = {.run_id = run_id, .writer_parts = 1}});
+    crema_msg_t msg = {.type = type, .run_id = body_id(run_id)};
+    if (type == CREMA_MSG_RUN_END)
+        msg.run_end.writer_parts = 1;
+    s_say(key, msg);
 }
 
 /* The whole list of writers, `n` of them. */
 static void
 s_list_of(uint8_t key, uint8_t stream, crema_id_t run_id, uint32_t n, uint64_t last)
 {
-    crema_writer_t *writers = calloc(n ? n : 1, sizeof *writers);
+    Crema__Writer *writers = calloc(n ? n : 1, sizeof *writers);
     assert_non_null(writers);
     for (uint32_t i = 0; i < n; i++) {
-        writers[i] = (crema_writer_t){
+        writers[i] = (Crema__Writer){
             .last = last, .state = CREMA_WRITER_ENDED, .name = "w", .uuid = "", .text = ""};
-        writers[i].stream_id = (crema_id_t){{stream, (uint8_t)i, (uint8_t)(i >> 8), 1}};
+        writers[i].stream_id = body_id((crema_id_t){{stream, (uint8_t)i, (uint8_t)(i >> 8), 1}});
     }
-    s_say(key,
-          (crema_msg_t){
-              .type = CREMA_MSG_RUN_WRITERS,
-              .writers = {.run_id = run_id, .part = 0, .parts = 1, .n = n, .writers = writers}});
+    s_say(key, (crema_msg_t){.type = CREMA_MSG_RUN_WRITERS,
+                             .run_writers = {.run_id = body_id(run_id),
+                                             .part = 0,
+                                             .parts = 1,
+                                             .n_writers = n,
+                                             .writers = body_writers(n, writers)}});
     free(writers);
 }
 
@@ -101,9 +107,9 @@ s_durable(crema_msg_type_t type, uint8_t stream, uint64_t committed, bool closed
                               .flags = closed ? CREMA_STREAM_FLAG_CLOSED : 0};
     crema_msg_t msg = {.type = type};
     if (type == CREMA_MSG_STATE)
-        msg.state.table = (crema_stream_table_t){1, &row};
+        msg.state.table = body_table(1, &row);
     else
-        msg.table = (crema_stream_table_t){1, &row};
+        msg.committed.table = body_table(1, &row);
     s_sink(msg);
 }
 
@@ -117,8 +123,8 @@ static void
 must_keep_the_list(void)
 {
     assert_true(s_parts_sent > 0);
-    s_sink(
-        (crema_msg_t){.type = CREMA_MSG_RUN_LISTED, .writers = {s_listed, 0, 1, 0, NULL, {{0}}}});
+    s_sink((crema_msg_t){.type = CREMA_MSG_RUN_LISTED,
+                         .run_listed = {.run_id = body_id(s_listed), .part = 0, .parts = 1}});
 }
 
 static void
@@ -177,21 +183,25 @@ s_user_of(const void *context, const crema_id_t *key)
 static void
 s_agent_says(crema_msg_type_t type, const crema_id_t *of_run, crema_id_t run_id, uint32_t user)
 {
-    static const uint8_t c_frame[CREMA_FRAME_HEADER_BYTES];
+    static uint8_t frame[CREMA_FRAME_HEADER_BYTES];
     const crema_principal_t from = {.as = CREMA_AS_AGENT, .key = {{9}}, .run_id = *of_run};
     crema_stream_row_t row = {.stream_id = {{5, 0, 0, 1}}, .run_id = run_id, .hi = 1, .user = user};
     crema_msg_t msg = {.type = type, .session = 42};
     if (type == CREMA_MSG_DATA)
-        msg.data =
-            (crema_data_t){row.stream_id, row.run_id, 1, 1, 1, 0, c_frame, sizeof c_frame, {{0}}};
+        msg.data = (Crema__Data){.stream_id = body_id(row.stream_id),
+                                 .run_id = body_id(row.run_id),
+                                 .first_seq = 1,
+                                 .hi = 1,
+                                 .n = 1,
+                                 .frames = {sizeof frame, frame}};
     else
-        msg.hello = (crema_hello_t){.ver_min = CREMA_WIRE_VERSION_MIN,
-                                    .ver_max = CREMA_WIRE_VERSION,
-                                    .agent_id = {{9}},
-                                    .boot = 1,
-                                    .host = "node",
-                                    .hb_ivl_ms = 1000,
-                                    .table = {1, &row}};
+        msg.hello = (Crema__Hello){.ver_min = CREMA_WIRE_VERSION_MIN,
+                                   .ver_max = CREMA_WIRE_VERSION,
+                                   .agent_id = body_id((crema_id_t){{9}}),
+                                   .boot = 1,
+                                   .host = "node",
+                                   .hb_ivl_ms = 1000,
+                                   .table = body_table(1, &row)};
     agg_core_on_peer(s_core, 9, &from, &msg, s_now, s_now);
     s_act();
 }
@@ -251,7 +261,9 @@ static void
 must_know_whose_files_also_after_a_new_start(void **state)
 {
     (void)state;
-    s_sink((crema_msg_t){.type = CREMA_MSG_RUN_OPEN, .run = {.run_id = s_run, .owner = {{A}}}});
+    s_sink(
+        (crema_msg_t){.type = CREMA_MSG_RUN_OPEN,
+                      .run_open = {.run_id = body_id(s_run), .owner = body_id((crema_id_t){{A}})}});
     s_sink_is_known();
     s_agent_says(CREMA_MSG_HELLO, &s_any_run, s_run, 1002);
     must_hold_streams(0, 1);
@@ -280,7 +292,7 @@ must_seal_a_run_of_a_revoked_key_once(void **state)
 {
     (void)state;
     const crema_id_t key = {{A}};
-    crema_reason_t reason = {"key_revoked", "", "", 0};
+    Crema__Reason reason = crema_reason("key_revoked", "", "", 0);
     s_sink_is_known();
     s_run_msg(A, CREMA_MSG_RUN_OPEN, s_run);
     s_durable(CREMA_MSG_STATE, 5, 10, true);
@@ -289,12 +301,12 @@ must_seal_a_run_of_a_revoked_key_once(void **state)
     assert_int_equal(s_seals, 1);
     for (int i = 0; i < 3; i++)
         s_sink((crema_msg_t){.type = CREMA_MSG_SEALED,
-                             .sealed = {.run_id = s_run,
+                             .sealed = {.run_id = body_id(s_run),
                                         .path = "x",
                                         .verdict = "PARTIAL",
                                         .revision = 1,
                                         .n_reasons = 1,
-                                        .reasons = &reason}});
+                                        .reasons = body_reasons(1, &reason)}});
     assert_int_equal(s_seals, 1);
 }
 
@@ -307,7 +319,9 @@ must_not_take_a_run_before_the_sink_said_whose_it_is(void **state)
     s_run_msg(B, CREMA_MSG_RUN_OPEN, s_run);
     s_run_msg(A, CREMA_MSG_RUN_END, s_run);
     assert_int_equal(s_state.refusal, CREMA_REFUSED_NOT); /* else its client would give up */
-    s_sink((crema_msg_t){.type = CREMA_MSG_RUN_OPEN, .run = {.run_id = s_run, .owner = {{A}}}});
+    s_sink(
+        (crema_msg_t){.type = CREMA_MSG_RUN_OPEN,
+                      .run_open = {.run_id = body_id(s_run), .owner = body_id((crema_id_t){{A}})}});
     s_sink_is_known();
     assert_int_equal(s_parts_sent, 0);
     s_list(B, s_run, 1, 1000);
@@ -330,10 +344,12 @@ must_keep_nothing_of_whoever_does_not_own_the_run(void **state)
     s_list(B, s_run, 3, 1000);
     must_keep_the_list();
     s_run_msg(B, CREMA_MSG_RUN_END, s_run);
-    s_say(B, (crema_msg_t){.type = CREMA_MSG_RUN_QUERY, .query = s_run});
+    s_say(B, (crema_msg_t){.type = CREMA_MSG_RUN_QUERY, .run_id = body_id(s_run)});
     assert_int_equal(s_state.streams, 4);
     s_parts_sent = 0;
-    s_sink((crema_msg_t){.type = CREMA_MSG_RUN_OPEN, .run = {.run_id = s_run, .owner = {{A}}}});
+    s_sink(
+        (crema_msg_t){.type = CREMA_MSG_RUN_OPEN,
+                      .run_open = {.run_id = body_id(s_run), .owner = body_id((crema_id_t){{A}})}});
     assert_int_equal(s_parts_sent, 0);
     s_run_msg(A, CREMA_MSG_RUN_OPEN, s_run);
     assert_int_equal(s_state.streams, 1);
@@ -366,10 +382,12 @@ static void
 must_not_give_up_what_another_aggregator_serves(void **state)
 {
     (void)state;
-    s_sink((crema_msg_t){.type = CREMA_MSG_RUN_OPEN, .run = {.run_id = s_run, .owner = {{A}}}});
+    s_sink(
+        (crema_msg_t){.type = CREMA_MSG_RUN_OPEN,
+                      .run_open = {.run_id = body_id(s_run), .owner = body_id((crema_id_t){{A}})}});
     s_durable(CREMA_MSG_STATE, 5, 10, false);
     s_pass_hours(3, 5);
-    s_say(A, (crema_msg_t){.type = CREMA_MSG_RUN_QUERY, .query = s_run});
+    s_say(A, (crema_msg_t){.type = CREMA_MSG_RUN_QUERY, .run_id = body_id(s_run)});
     assert_int_equal(s_state.phase, CREMA_RUN_UNKNOWN); /* not said here, but its client is known */
     assert_int_equal(s_state.refusal, CREMA_REFUSED_NOT);
     assert_int_equal(s_seals, 0);
@@ -380,7 +398,9 @@ static void
 must_forget_what_it_never_served(void **state)
 {
     (void)state;
-    s_sink((crema_msg_t){.type = CREMA_MSG_RUN_OPEN, .run = {.run_id = s_run, .owner = {{A}}}});
+    s_sink(
+        (crema_msg_t){.type = CREMA_MSG_RUN_OPEN,
+                      .run_open = {.run_id = body_id(s_run), .owner = body_id((crema_id_t){{A}})}});
     s_durable(CREMA_MSG_STATE, 5, 10, false);
     s_pass_hours(3, 0);
     assert_int_equal(s_seals, 0);
@@ -421,8 +441,9 @@ must_bound_the_runs_that_a_client_ends(void **state)
     assert_int_equal(s_state.refusal, CREMA_REFUSED_NOT);
     s_run_msg(A, CREMA_MSG_RUN_OPEN, s_run);
     assert_int_equal(s_state.refusal, CREMA_REFUSED_NOT);
-    s_sink((crema_msg_t){.type = CREMA_MSG_SEALED,
-                         .sealed = {.run_id = s_other_run(0), .path = "x", .revision = 1}});
+    s_sink(
+        (crema_msg_t){.type = CREMA_MSG_SEALED,
+                      .sealed = {.run_id = body_id(s_other_run(0)), .path = "x", .revision = 1}});
     s_run_msg(B, CREMA_MSG_RUN_END, s_other_run(2));
     assert_int_equal(s_state.refusal, CREMA_REFUSED_NOT);
     s_run_msg(B, CREMA_MSG_RUN_END, s_other_run(0)); /* repeated, of one that is over */
@@ -449,8 +470,9 @@ must_leave_room_for_what_agents_bring(void **state)
     assert_int_equal(agg_core_stats(s_core).streams, STREAMS_MAX / 16 + 1 + 3);
     s_run_msg(B, CREMA_MSG_RUN_END, s_other_run(0));
     s_pass(200 * S);
-    s_sink((crema_msg_t){.type = CREMA_MSG_SEALED,
-                         .sealed = {.run_id = s_other_run(0), .path = "x", .revision = 1}});
+    s_sink(
+        (crema_msg_t){.type = CREMA_MSG_SEALED,
+                      .sealed = {.run_id = body_id(s_other_run(0)), .path = "x", .revision = 1}});
     s_pass_hours(25, 0);
     const uint64_t left = agg_core_stats(s_core).streams;
     assert_true(left <= 1 + 3); /* they are forgotten in the end */
@@ -467,7 +489,9 @@ must_give_back_the_room_of_a_run_that_is_anothers(void **state)
     s_list(B, s_run, STREAMS_MAX, 5);
     assert_int_equal(agg_core_stats(s_core).streams, STREAMS_MAX / 16);
     s_durable(CREMA_MSG_STATE, B, 5, true);
-    s_sink((crema_msg_t){.type = CREMA_MSG_RUN_OPEN, .run = {.run_id = s_run, .owner = {{A}}}});
+    s_sink(
+        (crema_msg_t){.type = CREMA_MSG_RUN_OPEN,
+                      .run_open = {.run_id = body_id(s_run), .owner = body_id((crema_id_t){{A}})}});
     assert_int_equal(agg_core_stats(s_core).streams, 1);
     s_list_of(B, 8, s_other_run(1), STREAMS_MAX, 5);
     assert_int_equal(agg_core_stats(s_core).streams, 1 + STREAMS_MAX / 16);

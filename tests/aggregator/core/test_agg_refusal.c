@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agg_core.h"
+#include "bodies.h"
 #include "crema_frame.h"
 
 #define S 1000000000ll
@@ -15,7 +16,7 @@
 
 static agg_core_t *s_core;
 static int64_t s_now_ns;
-static crema_run_state_t s_state; /* of the last RUN_STATE */
+static Crema__RunState s_state; /* of the last RUN_STATE */
 static char s_error[512], s_trouble[512];
 static agg_peer_t s_told;
 
@@ -65,12 +66,10 @@ static void
 s_say(crema_msg_type_t type, uint8_t run, agg_peer_t peer, uint8_t key, int64_t t_start_ns)
 {
     crema_principal_t from = {.as = key ? CREMA_AS_CLIENT : CREMA_AS_ANY, .key = {{key}}};
-    crema_msg_t msg = {.type = type};
-    if (type == CREMA_MSG_RUN_QUERY)
-        msg.query = s_id(run);
-    else
-        msg.run = (crema_run_msg_t){.run_id = s_id(run), .t_start_ns = t_start_ns};
-    s_state = (crema_run_state_t){0};
+    crema_msg_t msg = {.type = type, .run_id = body_id(s_id(run))};
+    if (type == CREMA_MSG_RUN_OPEN || type == CREMA_MSG_RUN_END)
+        msg.run_open.t_start_ns = t_start_ns;
+    s_state = (Crema__RunState){0};
     s_told = 0;
     agg_core_on_peer(s_core, peer, &from, &msg, s_now_ns, s_now_ns);
     s_listen();
@@ -99,7 +98,7 @@ static void
 must_seal(uint8_t run)
 {
     s_sink((crema_msg_t){.type = CREMA_MSG_SEALED,
-                         .sealed = {.run_id = s_id(run), .path = "/x.h5", .revision = 1}});
+                         .sealed = {.run_id = body_id(s_id(run)), .path = "/x.h5", .revision = 1}});
     s_listen();
     assert_int_equal(s_state.phase, CREMA_RUN_SEALED);
 }
@@ -206,26 +205,25 @@ must_bound_the_bytes_of_open_runs(void **state)
     const crema_principal_t agent = {.as = CREMA_AS_AGENT, .key = {{0xa1}}};
     must_open(1, 9, 0xc1);
     crema_msg_t msg = {.type = CREMA_MSG_HELLO};
-    msg.hello = (crema_hello_t){.ver_min = CREMA_WIRE_VERSION_MIN,
-                                .ver_max = CREMA_WIRE_VERSION,
-                                .agent_id = {{0xa1}},
-                                .boot = 1,
-                                .hb_ivl_ms = 1000};
+    msg.hello = (Crema__Hello){.ver_min = CREMA_WIRE_VERSION_MIN,
+                               .ver_max = CREMA_WIRE_VERSION,
+                               .agent_id = body_id((crema_id_t){{0xa1}}),
+                               .boot = 1,
+                               .hb_ivl_ms = 1000};
     agg_core_on_peer(s_core, 1, &agent, &msg, s_now_ns, s_now_ns);
     crema_stream_row_t row = {.stream_id = {{0x51}}, .run_id = s_id(1)};
-    s_sink((crema_msg_t){.type = CREMA_MSG_STATE, .state.table = {1, &row}});
+    s_sink((crema_msg_t){.type = CREMA_MSG_STATE, .state.table = body_table(1, &row)});
     for (uint64_t seq = 1; seq <= 40; seq++) {
         crema_frame_t frame = {.seq = seq, .type = CREMA_RECORD_BATCH};
         crema_frame_encode(&frame, frames + (seq - 1) * CREMA_FRAME_HEADER_BYTES);
     }
     crema_msg_t data = {.type = CREMA_MSG_DATA, .session = 42};
-    data.data = (crema_data_t){.stream_id = row.stream_id,
-                               .run_id = row.run_id,
-                               .first_seq = 1,
-                               .hi = 40,
-                               .n = 40,
-                               .frames = frames,
-                               .frames_bytes = sizeof frames};
+    data.data = (Crema__Data){.stream_id = body_id(row.stream_id),
+                              .run_id = body_id(row.run_id),
+                              .first_seq = 1,
+                              .hi = 40,
+                              .n = 40,
+                              .frames = {sizeof frames, frames}};
     agg_core_on_peer(s_core, 1, &agent, &data, s_now_ns, s_now_ns);
     s_listen();
     s_say(CREMA_MSG_RUN_OPEN, 2, 9, 0xc1, 5);
@@ -275,7 +273,7 @@ must_say_that_a_run_has_met_its_limit(void **state)
     (void)state;
     must_open(1, 9, 0);
     must_open(2, 9, 0);
-    s_sink((crema_msg_t){.type = CREMA_MSG_FULL, .full.run_id = s_id(1)});
+    s_sink((crema_msg_t){.type = CREMA_MSG_FULL, .full.run_id = body_id(s_id(1))});
     s_wait(5);
     s_say(CREMA_MSG_RUN_END, 2, 9, 0, 5);
     assert_string_equal(s_trouble, "");
@@ -285,7 +283,7 @@ must_say_that_a_run_has_met_its_limit(void **state)
                          .full = {.retry_after_ms = 1000, .why = "the disk of /store is full"}});
     s_say(CREMA_MSG_RUN_QUERY, 1, 9, 0, 0);
     assert_string_equal(s_trouble, "the disk of /store is full"); /* which stops everything */
-    s_sink((crema_msg_t){.type = CREMA_MSG_FULL, .full.run_id = s_id(77)}); /* unknown */
+    s_sink((crema_msg_t){.type = CREMA_MSG_FULL, .full.run_id = body_id(s_id(77))}); /* unknown */
 }
 
 int

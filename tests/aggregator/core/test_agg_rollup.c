@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agg_rollup.h"
+#include "bodies.h"
 #include "frames.h"
 
 enum { UNIT_SECONDS, UNIT_BYTES };
@@ -34,8 +35,9 @@ static void
 say_name(uint8_t stream, crema_dict_t kind, uint32_t id, const char *text)
 {
     crema_id_t stream_id = frames_id(stream);
-    crema_dict_entry_t entry = {.kind = kind, .id = id, .text = text};
-    crema_record_t record = {.type = CREMA_RECORD_DICT, .dict = {1, &entry}};
+    Crema__DictEntry entry = {.kind = kind, .id = id, .text = (char *)text};
+    crema_record_t record = {.type = CREMA_RECORD_DICT,
+                             .dict = {.n_entries = 1, .entries = body_entries(1, &entry)}};
     agg_rollup_take(s_rollup, &stream_id, &record);
 }
 
@@ -108,7 +110,7 @@ must_split(double processor_s, double overhead_s)
 }
 
 static void
-set_prefixes(const char *prefix)
+set_prefixes(char *prefix)
 {
     must(agg_rollup_set_prefixes(s_rollup, prefix ? 1 : 0, &prefix));
 }

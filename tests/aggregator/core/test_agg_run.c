@@ -4,13 +4,14 @@
 #include <string.h>
 
 #include "agg_run.h"
+#include "bodies.h"
 
 #define MS 1000000ll
 #define S (1000 * MS)
 
 static const crema_id_t s_run_id = {{7}}, s_a = {{1}}, s_b = {{2}}, s_nobody;
 
-static const crema_run_msg_t s_end = {.run_id = {{7}}, .t_end_ns = 5, .dismiss = true};
+static const Crema__RunEnd s_end = {.t_end_ns = 5, .dismiss = true};
 
 static agg_awaited_t *s_awaited; /* of all runs */
 
@@ -69,16 +70,16 @@ must_be_ready_when_all_answered_and_all_is_committed(void **state)
     agg_run_tally(run, a, &behind, &done, 1 * S);
     assert_true(agg_run_is_ready(run, 1 * S));
     agg_run_give_verdict(run, 1 * S + 20 * MS, 99);
-    crema_run_state_t told = agg_run_state(run);
+    Crema__RunState told = agg_run_state(run);
     assert_int_equal(told.phase, CREMA_RUN_VERDICT);
     assert_int_equal(told.verdict_after_ns, 20 * MS);
     assert_int_equal(told.streams, 1);
     assert_int_equal(told.streams_done, 1);
     assert_int_equal(told.committed, 5);
     assert_int_equal(told.missing, 0);
-    assert_int_equal(run->seal.n_reasons, 0);
-    assert_int_equal(run->seal.t_verdict_ns, 99);
-    assert_int_equal(run->seal.t_end_ns, 5);
+    assert_int_equal(run->seal.run_seal.n_reasons, 0);
+    assert_int_equal(run->seal.run_seal.t_verdict_ns, 99);
+    assert_int_equal(run->seal.run_seal.t_end_ns, 5);
     assert_true(run->dismiss);
     agg_run_destroy(&run);
     assert_null(run);
@@ -218,15 +219,15 @@ must_take_back_reasons_when_everything_came(void **state)
     agg_run_give_verdict(run, 0, 1);
     assert_true(agg_run_wants_answers(run));
     assert_false(agg_run_is_mended(run));
-    const crema_run_msg_t *seal = &run->seal;
+    const Crema__RunSeal *seal = &run->seal.run_seal;
     assert_int_equal(seal->n_reasons, 1);
-    assert_int_equal(strlen(seal->reasons[0].subject), 63);
-    assert_int_equal(seal->reasons[0].count, 4);
-    const crema_sealed_t sealed = {.path = "x.h5",
-                                   .verdict = "PARTIAL",
-                                   .revision = 1,
-                                   .n_reasons = 1,
-                                   .reasons = seal->reasons};
+    assert_int_equal(strlen(seal->reasons[0]->subject), 63);
+    assert_int_equal(seal->reasons[0]->count, 4);
+    const Crema__Sealed sealed = {.path = "x.h5",
+                                  .verdict = "PARTIAL",
+                                  .revision = 1,
+                                  .n_reasons = 1,
+                                  .reasons = seal->reasons};
     must(agg_run_on_sealed(run, &sealed));
     assert_int_equal(run->phase, CREMA_RUN_SEALED);
     assert_string_equal(agg_run_state(run).path, "x.h5");
@@ -251,10 +252,10 @@ must_bound_the_reasons(void **state)
     for (int i = 0; i < AGG_RUN_REASONS_MAX + 30; i++)
         agg_run_blame(run, "stream_not_closed", "s", 0, "text");
     agg_run_give_verdict(run, 0, 0);
-    const crema_run_msg_t *seal = &run->seal;
+    const Crema__RunSeal *seal = &run->seal.run_seal;
     assert_int_equal(seal->n_reasons, AGG_RUN_REASONS_MAX + 1);
-    assert_int_equal(seal->reasons[AGG_RUN_REASONS_MAX].count, 30);
-    assert_string_equal(seal->reasons[AGG_RUN_REASONS_MAX].code, "stream_not_closed");
+    assert_int_equal(seal->reasons[AGG_RUN_REASONS_MAX]->count, 30);
+    assert_string_equal(seal->reasons[AGG_RUN_REASONS_MAX]->code, "stream_not_closed");
     agg_run_destroy(&run);
 }
 
@@ -264,24 +265,25 @@ must_keep_its_own_copy_of_texts(void **state)
     (void)state;
     char key[] = "user", value[] = "jane", prefix[] = "process", path[] = "/x/run.h5",
          why[] = "full";
-    const char *keys[] = {key}, *values[] = {value}, *prefixes[] = {prefix};
-    crema_run_msg_t msg = {.run_id = s_run_id,
-                           .n_attributes = 1,
-                           .keys = keys,
-                           .values = values,
-                           .n_prefixes = 1,
-                           .processor_prefixes = prefixes};
+    char *keys[] = {key}, *values[] = {value}, *prefixes[] = {prefix};
+    const crema_msg_t msg = {.run_open = {.run_id = body_id(s_run_id),
+                                          .n_keys = 1,
+                                          .keys = keys,
+                                          .n_values = 1,
+                                          .values = values,
+                                          .n_processor_prefixes = 1,
+                                          .processor_prefixes = prefixes}};
     agg_run_t *run = s_run();
-    must(agg_run_on_open(run, &msg));
-    must(agg_run_on_open(run, &msg));
-    must(agg_run_on_end(run, &msg, 1, 0));
+    must(agg_run_on_open(run, &msg.run_open));
+    must(agg_run_on_open(run, &msg.run_open));
+    must(agg_run_on_end(run, &msg.run_end, 1, 0));
     agg_run_give_verdict(run, 0, 0);
-    const crema_sealed_t sealed = {.path = path, .error = why};
+    const Crema__Sealed sealed = {.path = path, .error = why};
     must(agg_run_on_sealed(run, &sealed));
     key[0] = value[0] = prefix[0] = path[0] = why[0] = '?';
-    assert_string_equal(run->open_msg->run.keys[0], "user");
-    assert_string_equal(run->seal.values[0], "jane");
-    assert_string_equal(run->seal.processor_prefixes[0], "process");
+    assert_string_equal(run->open_msg->run_open.keys[0], "user");
+    assert_string_equal(run->seal.run_seal.values[0], "jane");
+    assert_string_equal(run->seal.run_seal.processor_prefixes[0], "process");
     assert_int_equal(run->phase, CREMA_RUN_FAILED);
     assert_string_equal(agg_run_state(run).error, "full");
     assert_string_equal(agg_run_state(run).path, "/x/run.h5");

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agg_core.h"
+#include "bodies.h"
 #include "crema_utf8.h"
 #include "must.h"
 
@@ -23,7 +24,7 @@ typedef struct {
     uint32_t writer_parts;
     char code[64], subject[64], text[256];
     uint64_t count;
-    crema_run_state_t state;
+    Crema__RunState state;
 } rig_t;
 
 static crema_id_t
@@ -42,18 +43,19 @@ s_note(rig_t *rig, const crema_msg_t *msg)
 {
     if (msg->type == CREMA_MSG_RUN_SEAL) {
         rig->seals++;
-        rig->reasons = msg->run.n_reasons;
-        rig->writer_parts = msg->run.writer_parts;
-        if (msg->run.n_reasons) {
-            snprintf(rig->code, sizeof rig->code, "%s", msg->run.reasons[0].code);
-            snprintf(rig->subject, sizeof rig->subject, "%s", msg->run.reasons[0].subject);
-            snprintf(rig->text, sizeof rig->text, "%s", msg->run.reasons[0].text);
-            rig->count = msg->run.reasons[0].count;
+        rig->reasons = msg->run_seal.n_reasons;
+        rig->writer_parts = msg->run_seal.writer_parts;
+        if (msg->run_seal.n_reasons) {
+            const Crema__Reason *reason = msg->run_seal.reasons[0];
+            snprintf(rig->code, sizeof rig->code, "%s", reason->code);
+            snprintf(rig->subject, sizeof rig->subject, "%s", reason->subject);
+            snprintf(rig->text, sizeof rig->text, "%s", reason->text);
+            rig->count = reason->count;
         }
     } else if (msg->type == CREMA_MSG_RUN_STATE) {
         rig->state = msg->run_state;
     } else if (msg->type == CREMA_MSG_OPEN) {
-        rig->opens += msg->table.n > 0;
+        rig->opens += msg->open.table != NULL;
     }
 }
 
@@ -73,9 +75,9 @@ s_act(rig_t *rig)
         rig->parts_sent++;
         if (rig->sink_lists && n < 64)
             listed[n++] = (crema_msg_t){.type = CREMA_MSG_RUN_LISTED,
-                                        .writers = {.run_id = action.msg->writers.run_id,
-                                                    .part = action.msg->writers.part,
-                                                    .parts = action.msg->writers.parts}};
+                                        .run_listed = {.run_id = body_id(s_run),
+                                                       .part = action.msg->run_writers.part,
+                                                       .parts = action.msg->run_writers.parts}};
     }
     for (size_t i = 0; i < n; i++)
         s_sink(rig, listed[i]);
@@ -100,27 +102,32 @@ s_say(rig_t *rig, crema_msg_t msg)
 static void
 s_run_msg(rig_t *rig, crema_msg_type_t type, uint32_t writer_parts)
 {
-    s_say(rig, (crema_msg_t){.type = type, .run = {.run_id = s_run, .writer_parts = writer_parts}});
+    crema_msg_t msg = {.type = type, .run_id = body_id(s_run)};
+    if (type == CREMA_MSG_RUN_END)
+        msg.run_end.writer_parts = writer_parts;
+    s_say(rig, msg);
 }
 
 static void
-s_list(rig_t *rig, uint32_t part, uint32_t parts, size_t n, const crema_writer_t *writers)
+s_list(rig_t *rig, uint32_t part, uint32_t parts, size_t n, Crema__Writer *writers)
 {
-    s_say(rig, (crema_msg_t){
-                   .type = CREMA_MSG_RUN_WRITERS,
-                   .writers = {
-                       .run_id = s_run, .part = part, .parts = parts, .n = n, .writers = writers}});
+    s_say(rig, (crema_msg_t){.type = CREMA_MSG_RUN_WRITERS,
+                             .run_writers = {.run_id = body_id(s_run),
+                                             .part = part,
+                                             .parts = parts,
+                                             .n_writers = n,
+                                             .writers = body_writers(n, writers)}});
 }
 
-static crema_writer_t
+static Crema__Writer
 s_writer(uint32_t stream, uint64_t last, crema_writer_state_t how)
 {
-    return (crema_writer_t){.stream_id = stream ? s_stream(stream) : (crema_id_t){{0}},
-                            .last = last,
-                            .state = how,
-                            .name = "tcp://A",
-                            .uuid = "",
-                            .text = ""};
+    return (Crema__Writer){.stream_id = body_id(stream ? s_stream(stream) : (crema_id_t){{0}}),
+                           .last = last,
+                           .state = how,
+                           .name = "tcp://A",
+                           .uuid = "",
+                           .text = ""};
 }
 
 static void
@@ -132,9 +139,9 @@ s_durable(rig_t *rig, crema_msg_type_t type, uint32_t stream, uint64_t committed
                               .flags = closed ? CREMA_STREAM_FLAG_CLOSED : 0};
     crema_msg_t msg = {.type = type};
     if (type == CREMA_MSG_STATE)
-        msg.state.table = (crema_stream_table_t){1, &row};
+        msg.state.table = body_table(1, &row);
     else
-        msg.table = (crema_stream_table_t){1, &row};
+        msg.committed.table = body_table(1, &row);
     s_sink(rig, msg);
 }
 
@@ -176,14 +183,14 @@ must_wait_for_what_the_sink_does_not_have(void **state)
 {
     (void)state;
     rig_t rig = s_rig();
-    crema_writer_t writer = s_writer(1, 80, CREMA_WRITER_ENDED);
+    Crema__Writer writer = s_writer(1, 80, CREMA_WRITER_ENDED);
     s_list(&rig, 0, 1, 1, &writer);
     assert_int_equal(rig.opens, 1);
     s_run_msg(&rig, CREMA_MSG_RUN_END, 1);
     s_durable(&rig, CREMA_MSG_STATE, 1, 50, false);
     s_pass(&rig, 20 * S);
     assert_int_equal(rig.seals, 0);
-    s_say(&rig, (crema_msg_t){.type = CREMA_MSG_RUN_QUERY, .query = s_run});
+    s_say(&rig, (crema_msg_t){.type = CREMA_MSG_RUN_QUERY, .run_id = body_id(s_run)});
     assert_int_equal(rig.state.missing, 30);
     assert_true(rig.opens >= 3); /* asked again, for no agent lists it */
     s_durable(&rig, CREMA_MSG_STATE, 1, 80, true);
@@ -198,7 +205,7 @@ must_say_what_did_not_come_until_it_comes(void **state)
 {
     (void)state;
     rig_t rig = s_rig();
-    crema_writer_t writer = s_writer(1, 80, CREMA_WRITER_ENDED);
+    Crema__Writer writer = s_writer(1, 80, CREMA_WRITER_ENDED);
     s_list(&rig, 0, 1, 1, &writer);
     s_run_msg(&rig, CREMA_MSG_RUN_END, 1);
     s_durable(&rig, CREMA_MSG_STATE, 1, 50, false);
@@ -220,14 +227,15 @@ must_judge_anew_when_another_store_takes_the_place(void **state)
     (void)state;
     rig_t rig = s_rig();
     rig.sink_lists = true;
-    crema_writer_t writer = s_writer(1, 80, CREMA_WRITER_ENDED);
+    Crema__Writer writer = s_writer(1, 80, CREMA_WRITER_ENDED);
     s_list(&rig, 0, 1, 1, &writer);
     s_durable(&rig, CREMA_MSG_STATE, 1, 80, true);
     s_run_msg(&rig, CREMA_MSG_RUN_END, 1);
     assert_int_equal(rig.seals, 1);
     assert_int_equal(rig.reasons, 0);
-    s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_SEALED,
-                               .sealed = {.run_id = s_run, .error = "No space left on device"}});
+    s_sink(&rig,
+           (crema_msg_t){.type = CREMA_MSG_SEALED,
+                         .sealed = {.run_id = body_id(s_run), .error = "No space left on device"}});
     rig.boot++;
     rig.seals = rig.parts_sent = 0;
     s_durable(&rig, CREMA_MSG_STATE, 1, 0, false);
@@ -245,7 +253,7 @@ must_say_at_once_what_can_never_come(void **state)
 {
     (void)state;
     rig_t rig = s_rig();
-    crema_writer_t writer = s_writer(1, 80, CREMA_WRITER_ENDED);
+    Crema__Writer writer = s_writer(1, 80, CREMA_WRITER_ENDED);
     s_list(&rig, 0, 1, 1, &writer);
     s_durable(&rig, CREMA_MSG_STATE, 1, 51, true);
     s_run_msg(&rig, CREMA_MSG_RUN_END, 1);
@@ -263,7 +271,7 @@ must_wait_for_the_end_of_a_worker_that_left(void **state)
 {
     (void)state;
     rig_t rig = s_rig();
-    crema_writer_t writer = s_writer(1, 0, CREMA_WRITER_LEFT);
+    Crema__Writer writer = s_writer(1, 0, CREMA_WRITER_LEFT);
     s_list(&rig, 0, 1, 1, &writer);
     s_durable(&rig, CREMA_MSG_STATE, 1, 50, false);
     s_run_msg(&rig, CREMA_MSG_RUN_END, 1);
@@ -287,8 +295,8 @@ must_name_whom_nobody_could_ask(void **state)
                  {(crema_writer_state_t)99, "writer_unknown"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         rig_t rig = s_rig();
-        const crema_writer_t writers[] = {s_writer(1, 3, CREMA_WRITER_ENDED),
-                                          s_writer(0, 0, cases[i].how)};
+        Crema__Writer writers[] = {s_writer(1, 3, CREMA_WRITER_ENDED),
+                                   s_writer(0, 0, cases[i].how)};
         s_list(&rig, 0, 1, 2, writers);
         s_durable(&rig, CREMA_MSG_STATE, 1, 3, true);
         s_run_msg(&rig, CREMA_MSG_RUN_END, 1);
@@ -309,11 +317,11 @@ must_say_why_nobody_could_ask(void **state)
     char longer[601] = "";
     for (size_t i = 0; i < 600; i += 2)
         memcpy(longer + i, "\u00e4", 3);
-    const char *const whys[] = {"", "crema 9.9, whose protocol is another", longer};
+    char *const whys[] = {"", "crema 9.9, whose protocol is another", longer};
     for (size_t i = 0; i < sizeof whys / sizeof *whys; i++) {
         rig_t rig = s_rig();
-        crema_writer_t writers[] = {s_writer(1, 3, CREMA_WRITER_ENDED),
-                                    s_writer(0, 0, CREMA_WRITER_SILENT)};
+        Crema__Writer writers[] = {s_writer(1, 3, CREMA_WRITER_ENDED),
+                                   s_writer(0, 0, CREMA_WRITER_SILENT)};
         writers[1].text = whys[i];
         s_list(&rig, 0, 1, 2, writers);
         s_durable(&rig, CREMA_MSG_STATE, 1, 3, true);
@@ -333,8 +341,8 @@ must_have_the_list_durable_first(void **state)
 {
     (void)state;
     rig_t rig = s_rig();
-    const crema_writer_t a = s_writer(1, 3, CREMA_WRITER_ENDED);
-    const crema_writer_t b = s_writer(2, 4, CREMA_WRITER_ENDED);
+    Crema__Writer a = s_writer(1, 3, CREMA_WRITER_ENDED);
+    Crema__Writer b = s_writer(2, 4, CREMA_WRITER_ENDED);
     rig.sink_lists = false;
     s_list(&rig, 1, 2, 1, &b);
     s_durable(&rig, CREMA_MSG_STATE, 2, 4, true);
@@ -372,7 +380,7 @@ must_not_wait_for_the_rest_of_a_list_for_ever(void **state)
 {
     (void)state;
     rig_t rig = s_rig();
-    const crema_writer_t a = s_writer(1, 3, CREMA_WRITER_ENDED);
+    Crema__Writer a = s_writer(1, 3, CREMA_WRITER_ENDED);
     s_list(&rig, 0, 2, 1, &a);
     s_durable(&rig, CREMA_MSG_STATE, 1, 3, true);
     s_run_msg(&rig, CREMA_MSG_RUN_END, 2);
@@ -406,7 +414,7 @@ must_take_ten_thousand_writers(void **state)
 {
     (void)state;
     enum { N = 10000, A_PART = 1000 };
-    static crema_writer_t writers[A_PART];
+    static Crema__Writer writers[A_PART];
     static crema_stream_row_t rows[A_PART];
     rig_t rig = s_rig();
     for (uint32_t part = 0; part < N / A_PART; part++) {
@@ -424,7 +432,8 @@ must_take_ten_thousand_writers(void **state)
                                            .run_id = s_run,
                                            .committed = i + 2,
                                            .flags = CREMA_STREAM_FLAG_CLOSED};
-        s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_STATE, .state = {.table = {A_PART, rows}}});
+        s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_STATE,
+                                   .state = {.table = body_table(A_PART, rows)}});
     }
     assert_int_equal(rig.seals, 1);
     assert_int_equal(rig.reasons, 0);

@@ -1,6 +1,8 @@
 /* crema_sender: whose turn it is, from where, and what may be freed. */
 #include "must.h"
 
+#include <stdlib.h>
+
 #include "crema_sender.h"
 
 static const crema_id_t s_run = {{9}};
@@ -107,7 +109,8 @@ must_forget_what_a_listing_lacks(void **state)
 {
     (void)state;
     crema_sender_t *sender = s_sender();
-    crema_stream_row_t row;
+    Crema__StreamTable *table;
+    must(crema_stream_table_new(1, &table));
     s_hold(sender, 1, 5);
     s_hold(sender, 2, 5);
     s_hold(sender, 3, 5);
@@ -116,7 +119,9 @@ must_forget_what_a_listing_lacks(void **state)
     assert_int_equal(crema_sender_forget_unseen(sender), 2);
     assert_int_equal(crema_sender_count(sender), 1);
     assert_int_equal(crema_sender_undelivered(sender), 1);
-    assert_int_equal(crema_sender_rows(sender, 0, &row, 1), 1);
+    assert_int_equal(crema_sender_rows(sender, 0, 1, table), 1);
+    const crema_stream_row_t row = crema_stream_table_row(table, 0);
+    free(table);
     crema_id_t two = s_id(2);
     assert_true(crema_id_equal(&row.stream_id, &two));
     assert_int_equal(crema_sender_forget_unseen(sender), 1);
@@ -182,7 +187,8 @@ must_show_every_stream_and_refuse_one_too_many(void **state)
 {
     (void)state;
     crema_sender_t *sender = s_sender();
-    crema_stream_row_t rows[3];
+    Crema__StreamTable *table;
+    must(crema_stream_table_new(3, &table));
     bool is_new = false;
     for (uint8_t n = 1; n <= 3; n++)
         s_hold(sender, n, n);
@@ -192,11 +198,13 @@ must_show_every_stream_and_refuse_one_too_many(void **state)
     more.flags = CREMA_STREAM_FLAG_CLOSED;
     must(crema_sender_hold(sender, &more, &is_new));
     assert_false(is_new);
-    assert_int_equal(crema_sender_rows(sender, 0, rows, 2), 2);
-    assert_int_equal(crema_sender_rows(sender, 2, rows, 2), 1);
-    assert_int_equal(rows[0].hi, 3); /* never shrinks */
-    assert_int_equal(rows[0].flags, CREMA_STREAM_FLAG_CLOSED);
-    assert_int_equal(crema_sender_rows(sender, 3, rows, 2), 0);
+    assert_int_equal(crema_sender_rows(sender, 0, 2, table), 2);
+    assert_int_equal(crema_sender_rows(sender, 2, 2, table), 1);
+    const crema_stream_row_t last = crema_stream_table_row(table, 2);
+    assert_int_equal(last.hi, 3); /* never shrinks */
+    assert_int_equal(last.flags, CREMA_STREAM_FLAG_CLOSED);
+    assert_int_equal(crema_sender_rows(sender, 3, 2, table), 0);
+    free(table);
     assert_true(crema_sender_has_open(sender));
     crema_id_t one = s_id(1), two = s_id(2);
     crema_sender_forget(sender, &one);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "bodies.h"
 #include "crema_session.h"
 
 #define MS 1000000ll
@@ -77,27 +78,27 @@ s_rig(size_t streams_max)
 static char
 s_note_message(rig_t *rig, const crema_msg_t *msg)
 {
-    const crema_stream_table_t *table = NULL;
+    const Crema__StreamTable *table = NULL;
     rig->last_flags = msg->flags;
     rig->parts++;
     if (msg->type == CREMA_MSG_HELLO) {
         assert_int_equal(msg->session, 0);
-        table = &msg->hello.table;
+        table = msg->hello.table;
     } else if (msg->type == CREMA_MSG_HEARTBEAT) {
         assert_int_equal(msg->session, SESSION);
         rig->barrier_seen = msg->heartbeat.barrier_seen;
         rig->hb_no = msg->heartbeat.hb_no;
-        table = &msg->heartbeat.table;
-        rig->faults = msg->heartbeat.faults.n;
+        table = msg->heartbeat.table;
+        rig->faults = msg->heartbeat.n_faults;
     } else {
         assert_int_equal(msg->type, CREMA_MSG_BYE);
         rig->bye_reason = msg->bye.reason;
-        table = &msg->bye.table;
-        rig->faults = msg->bye.faults.n;
+        table = msg->bye.table;
+        rig->faults = msg->bye.n_faults;
     }
     if (msg->flags >> CREMA_WIRE_PART_SHIFT == 0)
         rig->rows = 0;
-    rig->rows += table->n;
+    rig->rows += crema_stream_table_rows(table);
     return msg->type == CREMA_MSG_HELLO ? 'H' : msg->type == CREMA_MSG_HEARTBEAT ? 'B' : 'Y';
 }
 
@@ -174,7 +175,7 @@ s_happen(rig_t *rig, const step_t *step, int64_t now)
     case RETRY:
         row.recv_next = 1;
         msg.type = CREMA_MSG_WELCOME;
-        msg.welcome.table = (crema_stream_table_t){step->event == WELCOME, &row};
+        msg.welcome.table = body_table(step->event == WELCOME, &row);
         if (step->event == WELCOME)
             msg.welcome.credit_total_b = step->a;
         else
@@ -189,7 +190,7 @@ s_happen(rig_t *rig, const step_t *step, int64_t now)
         row.recv_next = step->event == UNPLACED ? 0 : step->a;
         row.committed = step->b;
         msg.type = CREMA_MSG_ACK;
-        msg.ack.table = (crema_stream_table_t){1, &row};
+        msg.ack.table = body_table(1, &row);
         break;
     case HB_ACK:
         msg.type = CREMA_MSG_ACK;
@@ -201,13 +202,13 @@ s_happen(rig_t *rig, const step_t *step, int64_t now)
         break;
     case REPLAY:
         msg.type = CREMA_MSG_REPLAY;
-        msg.replay.stream_id = s_stream(0);
+        msg.replay.stream_id = body_id(s_stream(0));
         msg.replay.from_seq = step->a;
         break;
     case BARRIER:
         msg.type = CREMA_MSG_BARRIER;
         msg.barrier.barrier_id = step->a;
-        msg.barrier.run_id = (crema_id_t){{(uint8_t)(9 + step->b)}};
+        msg.barrier.run_id = body_id((crema_id_t){{(uint8_t)(9 + step->b)}});
         break;
     case FENCE:
         msg.type = CREMA_MSG_FENCE;
@@ -478,18 +479,18 @@ must_tell_what_could_not_be_read(void **state)
 {
     (void)state;
     rig_t rig = s_rig(8);
-    crema_reason_t row = {CREMA_FAULT_FILE, "sp-x", "Permission denied", 0};
+    const Crema__Reason row = crema_reason(CREMA_FAULT_FILE, "sp-x", "Permission denied", 0);
     const step_t begin[] = {{0, CLOSED, 1, 0, "DH", HELLO_SENT},
                             {1, WELCOME, 1 << 20, 0, "d", STREAMING},
                             {2, ACK, 2, 1, "T", STREAMING},
                             {3, GONE, 0, 0, "", STREAMING},
                             {30, TICK, 0, 0, "", STREAMING}};
     must_follow(&rig, begin, N(begin));
-    crema_session_on_faults(rig.session, &(crema_faults_t){1, &row});
+    crema_session_on_faults(rig.session, 1, &row);
     const step_t told[] = {{31, TICK, 0, 0, "B", STREAMING}};
     must_follow(&rig, told, N(told));
     assert_int_equal(rig.faults, 1);
-    crema_session_on_faults(rig.session, &(crema_faults_t){1, &row});
+    crema_session_on_faults(rig.session, 1, &row);
     const step_t leave[] = {{60, TICK, 0, 0, "", STREAMING}, /* the same is no news */
                             {61, DRAIN, 900, 0, "S", DRAINING},
                             {62, SCANNED, 0, 0, "", DRAINING},
@@ -613,7 +614,7 @@ must_number_the_parts_of_a_long_table(void **state)
     assert_true(crema_session_next(rig.session, 0, 0, &action));
     assert_int_equal(action.type, CREMA_SESSION_DIAL);
     assert_true(crema_session_next(rig.session, 0, 0, &action));
-    assert_int_equal(action.msg->hello.table.n, CREMA_WIRE_TABLE_ROWS_SENT);
+    assert_int_equal(crema_stream_table_rows(action.msg->hello.table), CREMA_WIRE_TABLE_ROWS_SENT);
     assert_int_equal(action.msg->flags, CREMA_WIRE_FLAG_MORE);
     crema_id_t first = s_stream(0);
     crema_session_on_stream_gone(rig.session, &first);

@@ -21,6 +21,7 @@
 
 #include <cmocka.h>
 
+#include "bodies.h"
 #include "crema_frame.h"
 #include "crema_random.h"
 #include "crema_spool.h"
@@ -92,17 +93,17 @@ must_scan(bench_t *b)
 static inline void
 must_start_writer(bench_t *b)
 {
-    crema_stream_info_t info = {.run_id = b->run_id,
-                                .kind = CREMA_STREAM_WORKER,
-                                .host = "host",
-                                .pid = 42,
-                                .worker_uuid = "uuid",
-                                .worker_name = "tcp://w",
-                                .nthreads = 2,
-                                .memory_limit_b = -1,
-                                .t_real_ns = 1000000,
-                                .t_mono_ns = 1000,
-                                .boot_id = "boot"};
+    Crema__StreamInfo info = {.run_id = body_id(b->run_id),
+                              .kind = CREMA_STREAM_WORKER,
+                              .host = "host",
+                              .pid = 42,
+                              .worker_uuid = "uuid",
+                              .worker_name = "tcp://w",
+                              .nthreads = 2,
+                              .memory_limit_b = -1,
+                              .t_real_ns = 1000000,
+                              .t_mono_ns = 1000,
+                              .boot_id = "boot"};
     must(crema_spool_writer_open(b->dir, &b->stream_id, &info, CREMA_SPOOL_SELF, &b->writer));
 }
 
@@ -114,9 +115,10 @@ must_append(bench_t *b, size_t text_bytes)
     assert_true(text_bytes <= CREMA_NAME_MAX);
     memset(text, 'x', text_bytes);
     text[text_bytes] = '\0';
-    crema_dict_entry_t entry = {
+    Crema__DictEntry entry = {
         .kind = CREMA_DICT_ACTIVITY, .text = text, .memory_limit_b = -1, .size_b = -1};
-    crema_record_t record = {.type = CREMA_RECORD_DICT, .dict = {.n = 1, .entries = &entry}};
+    crema_record_t record = {.type = CREMA_RECORD_DICT,
+                             .dict = {.n_entries = 1, .entries = body_entries(1, &entry)}};
     must(crema_spool_writer_append(b->writer, &record, 2000));
 }
 
@@ -127,11 +129,12 @@ must_append_big(bench_t *b)
     enum { N = 100 };
     static char text[CREMA_NAME_MAX + 1];
     memset(text, 'y', CREMA_NAME_MAX);
-    crema_dict_entry_t entries[N];
+    Crema__DictEntry entries[N];
     for (uint32_t i = 0; i < N; i++)
-        entries[i] = (crema_dict_entry_t){
+        entries[i] = (Crema__DictEntry){
             .kind = CREMA_DICT_FILE, .id = i, .text = text, .memory_limit_b = -1, .size_b = -1};
-    crema_record_t record = {.type = CREMA_RECORD_DICT, .dict = {.n = N, .entries = entries}};
+    crema_record_t record = {.type = CREMA_RECORD_DICT,
+                             .dict = {.n_entries = N, .entries = body_entries(N, entries)}};
     must(crema_spool_writer_append(b->writer, &record, 2000));
 }
 

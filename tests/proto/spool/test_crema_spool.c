@@ -1,4 +1,5 @@
 /* A spool: what is written is read, whatever happens to its files. */
+#include "bodies.h"
 #include "spool_bench.h"
 
 static void
@@ -111,8 +112,9 @@ test_a_full_disk_leaves_nothing_of_a_record(void **state)
     limit = old;
     limit.rlim_cur = (rlim_t)before + 20; /* the next write stops in the middle */
     setrlimit(RLIMIT_FSIZE, &limit);
-    crema_dict_entry_t entry = {.kind = CREMA_DICT_ACTIVITY, .text = "lost", .size_b = -1};
-    crema_record_t record = {.type = CREMA_RECORD_DICT, .dict = {.n = 1, .entries = &entry}};
+    Crema__DictEntry entry = {.kind = CREMA_DICT_ACTIVITY, .text = "lost", .size_b = -1};
+    crema_record_t record = {.type = CREMA_RECORD_DICT,
+                             .dict = {.n_entries = 1, .entries = body_entries(1, &entry)}};
     assert_int_equal(crema_spool_writer_append(b->writer, &record, 1), CREMA_ENOSPC);
     setrlimit(RLIMIT_FSIZE, &old);
     assert_int_equal(size_of(b, 1), before);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bodies.h"
 #include "crema_random.h"
 #include "crema_spool.h"
 #include "crema_time.h"
@@ -23,13 +24,13 @@ typedef struct {
     crema_spool_t *spool;
 } bench_t;
 
-static const crema_stream_info_t c_info = {.kind = CREMA_STREAM_WORKER,
-                                           .host = "host",
-                                           .pid = 42,
-                                           .worker_uuid = "uuid",
-                                           .worker_name = "tcp://w",
-                                           .memory_limit_b = -1,
-                                           .boot_id = "boot"};
+static const Crema__StreamInfo c_info = {.kind = CREMA_STREAM_WORKER,
+                                         .host = "host",
+                                         .pid = 42,
+                                         .worker_uuid = "uuid",
+                                         .worker_name = "tcp://w",
+                                         .memory_limit_b = -1,
+                                         .boot_id = "boot"};
 
 static bench_t
 s_bench(void)
@@ -37,8 +38,8 @@ s_bench(void)
     bench_t b = {.dir = scratch_make()};
     b.stream_id = crema_random_id();
     b.run_id = crema_random_id();
-    crema_stream_info_t info = c_info;
-    info.run_id = b.run_id;
+    Crema__StreamInfo info = c_info;
+    info.run_id = body_id(b.run_id);
     must(crema_spool_writer_open(b.dir, &b.stream_id, &info, CREMA_SPOOL_SELF, &b.writer));
     must(crema_spool_open(b.dir, &b.spool));
     must(crema_spool_lock(b.spool));
@@ -63,9 +64,10 @@ s_path(const bench_t *b, char path[PATH_MAX])
 static void
 s_append(bench_t *b)
 {
-    crema_dict_entry_t entry = {
+    Crema__DictEntry entry = {
         .kind = CREMA_DICT_ACTIVITY, .text = "x", .memory_limit_b = -1, .size_b = -1};
-    crema_record_t record = {.type = CREMA_RECORD_DICT, .dict = {.n = 1, .entries = &entry}};
+    crema_record_t record = {.type = CREMA_RECORD_DICT,
+                             .dict = {.n_entries = 1, .entries = body_entries(1, &entry)}};
     must(crema_spool_writer_append(b->writer, &record, 2000));
 }
 
@@ -209,7 +211,7 @@ test_a_loss_beside_hostile_times_is_told(void **state)
     char hex[CREMA_ID_HEX_CHARS + 1], path[PATH_MAX];
     crema_id_t id = frames_id(3);
     crema_record_t info = {.type = CREMA_RECORD_STREAM, .stream = c_info};
-    info.stream.run_id = frames_id(4);
+    info.stream.run_id = body_id(frames_id(4));
     info.stream.t_mono_ns = INT64_MIN;
     info.stream.t_real_ns = INT64_MAX;
     static uint8_t bytes[1024];

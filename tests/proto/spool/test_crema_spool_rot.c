@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bodies.h"
 #include "crema_spool.h"
 #include "frames.h"
 
@@ -24,23 +25,24 @@ static void
 must_write_stream(uint8_t number)
 {
     crema_id_t id = frames_id(number);
-    crema_stream_info_t info = {.run_id = frames_id(0x70),
-                                .kind = CREMA_STREAM_WORKER,
-                                .host = "host",
-                                .worker_uuid = "uuid",
-                                .worker_name = "tcp://worker",
-                                .boot_id = "boot",
-                                .t_real_ns = 1000000,
-                                .t_mono_ns = 1000};
+    Crema__StreamInfo info = {.run_id = body_id(frames_id(0x70)),
+                              .kind = CREMA_STREAM_WORKER,
+                              .host = "host",
+                              .worker_uuid = "uuid",
+                              .worker_name = "tcp://worker",
+                              .boot_id = "boot",
+                              .t_real_ns = 1000000,
+                              .t_mono_ns = 1000};
     crema_spool_writer_t *writer;
     must(crema_spool_writer_open(s_dir, &id, &info, CREMA_SPOOL_SELF, &writer));
     for (int i = 2; i < RECORDS; i++) {
-        crema_dict_entry_t entry = {.kind = CREMA_DICT_ACTIVITY,
-                                    .id = (uint32_t)i,
-                                    .text = "a name of thirty-two letters ...",
-                                    .memory_limit_b = -1,
-                                    .size_b = -1};
-        crema_record_t record = {.type = CREMA_RECORD_DICT, .dict = {.n = 1, .entries = &entry}};
+        Crema__DictEntry entry = {.kind = CREMA_DICT_ACTIVITY,
+                                  .id = (uint32_t)i,
+                                  .text = "a name of thirty-two letters ...",
+                                  .memory_limit_b = -1,
+                                  .size_b = -1};
+        crema_record_t record = {.type = CREMA_RECORD_DICT,
+                                 .dict = {.n_entries = 1, .entries = body_entries(1, &entry)}};
         must(crema_spool_writer_append(writer, &record, 2000 + i));
     }
     crema_spool_writer_close(&writer);

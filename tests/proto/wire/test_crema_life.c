@@ -1,6 +1,7 @@
 /* crema_life: the table is the specification; the walks are what it means for a run. */
 #include "must.h"
 
+#include "bodies.h"
 #include "crema_life.h"
 
 typedef struct {
@@ -79,13 +80,15 @@ static void
 must_tell_a_run_that_nobody_ended_from_one_that_ended(void **state)
 {
     (void)state;
-    const crema_reason_t reasons[] = {{"agent_lost", "", "", 1}, {"run_not_ended", "", "", 0}};
-    crema_run_msg_t msg = {.n_reasons = 1, .reasons = reasons};
-    assert_int_equal(crema_life_event(CREMA_MSG_RUN_OPEN, &msg), CREMA_LIFE_NEWS);
-    assert_int_equal(crema_life_event(CREMA_MSG_RUN_END, &msg), CREMA_LIFE_END);
-    assert_int_equal(crema_life_event(CREMA_MSG_RUN_SEAL, &msg), CREMA_LIFE_END);
-    msg.n_reasons = 2;
-    assert_int_equal(crema_life_event(CREMA_MSG_RUN_SEAL, &msg), CREMA_LIFE_SILENCE);
+    Crema__Reason reasons[] = {crema_reason("agent_lost", "", "", 1),
+                               crema_reason("run_not_ended", "", "", 0)};
+    crema_msg_t msg = {.type = CREMA_MSG_RUN_SEAL,
+                       .run_seal = {.n_reasons = 1, .reasons = body_reasons(2, reasons)}};
+    assert_int_equal(crema_life_event(&(crema_msg_t){.type = CREMA_MSG_RUN_OPEN}), CREMA_LIFE_NEWS);
+    assert_int_equal(crema_life_event(&(crema_msg_t){.type = CREMA_MSG_RUN_END}), CREMA_LIFE_END);
+    assert_int_equal(crema_life_event(&msg), CREMA_LIFE_END);
+    msg.run_seal.n_reasons = 2;
+    assert_int_equal(crema_life_event(&msg), CREMA_LIFE_SILENCE);
 }
 
 static void

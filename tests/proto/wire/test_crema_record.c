@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "arena_fixture.h"
+#include "bodies.h"
 #include "proto_samples.h"
 
 static void
@@ -48,14 +49,14 @@ test_fields_of_the_first_record(void **state)
     (void)state;
     const char *name;
     crema_record_t record = sample_record(0, &name);
-    crema_stream_info_t info = s_through(&record, 1).stream;
-    assert_true(crema_id_equal(&info.run_id, &record.stream.run_id));
-    assert_true(crema_id_equal(&info.agent_id, &record.stream.agent_id));
+    Crema__StreamInfo info = s_through(&record, 1).stream;
+    assert_true(crema_id_equal(crema_id_of(info.run_id), crema_id_of(record.stream.run_id)));
+    assert_true(crema_id_equal(crema_id_of(info.agent_id), crema_id_of(record.stream.agent_id)));
     assert_int_equal(info.kind, CREMA_STREAM_AGENT);
     assert_int_equal(info.pid, 4711);
     assert_int_equal(info.memory_limit_b, -1);
     assert_string_equal(info.worker_name, "node-1:4711");
-    assert_int_equal(info.n_attributes, 2);
+    assert_int_equal(info.n_attribute_keys, 2);
     assert_string_equal(info.attribute_keys[1], "user");
     assert_string_equal(info.attribute_values[0], "Mü");
 }
@@ -67,15 +68,15 @@ test_fields_of_a_dictionary(void **state)
     const char *name;
     crema_record_t record = sample_record(1, &name);
     crema_record_t back = s_through(&record, 2);
-    assert_int_equal(back.dict.n, 2);
-    assert_string_equal(back.dict.entries[0].uuid, "Worker-4f1c");
-    assert_int_equal(back.dict.entries[0].pid, -1);
-    assert_int_equal(back.dict.entries[0].nthreads, 4);
-    assert_int_equal(back.dict.entries[1].kind, CREMA_DICT_FILE);
-    assert_int_equal(back.dict.entries[1].id, 3);
-    assert_int_equal(back.dict.entries[1].parent, 1);
-    assert_int_equal(back.dict.entries[1].size_b, -1);
-    assert_string_equal(back.dict.entries[1].text, "root://eos/é.root");
+    assert_int_equal(back.dict.n_entries, 2);
+    assert_string_equal(back.dict.entries[0]->uuid, "Worker-4f1c");
+    assert_int_equal(back.dict.entries[0]->pid, -1);
+    assert_int_equal(back.dict.entries[0]->nthreads, 4);
+    assert_int_equal(back.dict.entries[1]->kind, CREMA_DICT_FILE);
+    assert_int_equal(back.dict.entries[1]->id, 3);
+    assert_int_equal(back.dict.entries[1]->parent, 1);
+    assert_int_equal(back.dict.entries[1]->size_b, -1);
+    assert_string_equal(back.dict.entries[1]->text, "root://eos/é.root");
 }
 
 static void
@@ -84,11 +85,11 @@ test_end_and_loss(void **state)
     (void)state;
     const char *name;
     crema_record_t end = sample_record(4, &name), loss = sample_record(5, &name);
-    crema_end_t end_back = s_through(&end, 2).end;
+    Crema__End end_back = s_through(&end, 2).end;
     assert_int_equal(end_back.reason, CREMA_END_WRITER_GONE);
     assert_int_equal(end_back.torn_bytes, 17);
     assert_int_equal(end_back.dropped, 3);
-    crema_loss_t loss_back = s_through(&loss, SAMPLE_SEQ).loss;
+    Crema__Loss loss_back = s_through(&loss, SAMPLE_SEQ).loss;
     assert_int_equal(loss_back.first, 5);
     assert_int_equal(loss_back.last, SAMPLE_SEQ);
     assert_int_equal(loss_back.reason, CREMA_LOSS_CORRUPT);
@@ -102,17 +103,18 @@ test_a_full_record_of_the_shortest_names_passes(void **state)
     (void)state;
     enum { NAMES = 5000 };
     static char texts[NAMES][8];
-    static crema_dict_entry_t entries[NAMES];
+    static Crema__DictEntry entries[NAMES];
     for (size_t i = 0; i < NAMES; i++) {
         for (size_t k = 0, left = i; k < 3; k++, left /= 26)
             texts[i][k] = (char)('a' + left % 26);
-        entries[i] = (crema_dict_entry_t){.kind = CREMA_DICT_SECTION, .id = (uint32_t)i};
+        entries[i] = (Crema__DictEntry){.kind = CREMA_DICT_SECTION, .id = (uint32_t)i};
         entries[i].text = texts[i];
     }
-    crema_record_t record = {.type = CREMA_RECORD_DICT, .dict = {NAMES, entries}};
+    crema_record_t record = {.type = CREMA_RECORD_DICT,
+                             .dict = {.n_entries = NAMES, .entries = body_entries(NAMES, entries)}};
     crema_record_t back = s_through(&record, 2);
-    assert_int_equal(back.dict.n, NAMES);
-    assert_string_equal(back.dict.entries[NAMES - 1].text, texts[NAMES - 1]);
+    assert_int_equal(back.dict.n_entries, NAMES);
+    assert_string_equal(back.dict.entries[NAMES - 1]->text, texts[NAMES - 1]);
 }
 
 static crema_err_t

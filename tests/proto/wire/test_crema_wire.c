@@ -6,40 +6,50 @@
 #include <zlib.h>
 
 #include "arena_fixture.h"
+#include "bodies.h"
 #include "crema_bytes.h"
 #include "proto_samples.h"
 
 static void
-s_same_table(crema_stream_table_t a, crema_stream_table_t b)
+s_same_table(const Crema__StreamTable *table, const Crema__StreamTable *other)
 {
-    assert_int_equal(a.n, b.n);
-    for (size_t i = 0; i < a.n; i++) {
-        assert_true(crema_id_equal(&a.rows[i].stream_id, &b.rows[i].stream_id));
-        assert_true(crema_id_equal(&a.rows[i].run_id, &b.rows[i].run_id));
-        assert_true(a.rows[i].first_avail == b.rows[i].first_avail);
-        assert_true(a.rows[i].hi == b.rows[i].hi);
-        assert_true(a.rows[i].committed == b.rows[i].committed);
-        assert_true(a.rows[i].recv_next == b.rows[i].recv_next);
-        assert_int_equal(a.rows[i].flags, b.rows[i].flags);
-        assert_int_equal(a.rows[i].user, b.rows[i].user);
+    assert_int_equal(crema_stream_table_rows(table), crema_stream_table_rows(other));
+    for (size_t i = 0; i < crema_stream_table_rows(table); i++) {
+        const crema_stream_row_t a = crema_stream_table_row(table, i);
+        const crema_stream_row_t b = crema_stream_table_row(other, i);
+        assert_true(crema_id_equal(&a.stream_id, &b.stream_id));
+        assert_true(crema_id_equal(&a.run_id, &b.run_id));
+        assert_true(a.first_avail == b.first_avail);
+        assert_true(a.hi == b.hi);
+        assert_true(a.committed == b.committed);
+        assert_true(a.recv_next == b.recv_next);
+        assert_int_equal(a.flags, b.flags);
+        assert_int_equal(a.user, b.user);
     }
 }
 
 static void
-s_same_texts(size_t n, const char *const *a, const char *const *b)
+s_same_id(ProtobufCBinaryData a, ProtobufCBinaryData b)
+{
+    assert_int_equal(a.len, b.len);
+    assert_true(crema_id_equal(crema_id_of(a), crema_id_of(b)));
+}
+
+static void
+s_same_texts(size_t n, char *const *a, char *const *b)
 {
     for (size_t i = 0; i < n; i++)
         assert_string_equal(a[i], b[i]);
 }
 
 static void
-s_same_reasons(size_t n, const crema_reason_t *a, const crema_reason_t *b)
+s_same_reasons(size_t n, Crema__Reason *const *a, Crema__Reason *const *b)
 {
     for (size_t i = 0; i < n; i++) {
-        assert_string_equal(a[i].code, b[i].code);
-        assert_string_equal(a[i].subject, b[i].subject);
-        assert_string_equal(a[i].text, b[i].text);
-        assert_true(a[i].count == b[i].count);
+        assert_string_equal(a[i]->code, b[i]->code);
+        assert_string_equal(a[i]->subject, b[i]->subject ? b[i]->subject : "");
+        assert_string_equal(a[i]->text, b[i]->text ? b[i]->text : "");
+        assert_true(a[i]->count == b[i]->count);
     }
 }
 
@@ -53,6 +63,16 @@ s_encodes_to(const crema_msg_t *msg, const uint8_t *bytes, size_t size)
     assert_int_equal(again_size, size);
     assert_memory_equal(again, bytes, size);
     free(again);
+}
+
+static void
+s_through(const crema_msg_t *msg, crema_msg_t *ret_back, crema_err_t want)
+{
+    uint8_t *bytes;
+    size_t size;
+    must(crema_wire_encode(msg, &bytes, &size));
+    assert_int_equal(crema_wire_decode(bytes, size, fixture_arena, ret_back), want);
+    free(bytes);
 }
 
 static void
@@ -89,25 +109,30 @@ test_fields_arrive_where_they_belong(void **state)
         must(crema_wire_decode(bytes, size, fixture_arena, &back));
         switch (msg.type) {
         case CREMA_MSG_HELLO:
-            assert_true(crema_id_equal(&back.hello.agent_id, &msg.hello.agent_id));
+            s_same_id(back.hello.agent_id, msg.hello.agent_id);
             assert_int_equal(back.hello.ver_max, CREMA_WIRE_VERSION);
             assert_int_equal(back.hello.boot, 99);
             assert_int_equal(back.hello.pid, -42);
             assert_string_equal(back.hello.host, "node-1");
             assert_string_equal(back.hello.version, "0.1.0");
             s_same_table(back.hello.table, msg.hello.table);
-            assert_true(crema_id_equal(&back.hello.run_id, &msg.hello.run_id));
-            assert_int_equal(back.hello.faults.n, 2);
-            s_same_reasons(2, back.hello.faults.rows, msg.hello.faults.rows);
+            s_same_id(back.hello.run_id, msg.hello.run_id);
+            assert_int_equal(back.hello.n_faults, 2);
+            s_same_reasons(2, back.hello.faults, msg.hello.faults);
             break;
         case CREMA_MSG_DATA:
-        case CREMA_MSG_PUT:
-            assert_int_equal(back.data.frames_bytes, msg.data.frames_bytes);
-            assert_memory_equal(back.data.frames, msg.data.frames, msg.data.frames_bytes);
+            assert_int_equal(back.data.frames.len, msg.data.frames.len);
+            assert_memory_equal(back.data.frames.data, msg.data.frames.data, msg.data.frames.len);
             assert_true(back.data.hi == msg.data.hi && back.data.first_seq == 9);
             assert_int_equal(back.data.n, 2);
             assert_int_equal(back.data.flags, msg.data.flags);
-            assert_true(crema_id_equal(&back.data.agent_id, &msg.data.agent_id));
+            break;
+        case CREMA_MSG_PUT:
+            assert_int_equal(back.put.frames.len, msg.put.frames.len);
+            assert_memory_equal(back.put.frames.data, msg.put.frames.data, msg.put.frames.len);
+            assert_int_equal(back.put.first_seq, 9);
+            assert_int_equal(back.put.n, 2);
+            s_same_id(back.put.agent_id, msg.put.agent_id);
             break;
         case CREMA_MSG_HEARTBEAT:
             assert_int_equal(back.heartbeat.hb_no, 12);
@@ -115,8 +140,8 @@ test_fields_arrive_where_they_belong(void **state)
             assert_int_equal(back.heartbeat.echo_t1_mono_ns, 10);
             assert_int_equal(back.heartbeat.echo_t4_mono_ns, 40);
             s_same_table(back.heartbeat.table, msg.heartbeat.table);
-            assert_int_equal(back.heartbeat.faults.n, 2);
-            s_same_reasons(2, back.heartbeat.faults.rows, msg.heartbeat.faults.rows);
+            assert_int_equal(back.heartbeat.n_faults, 2);
+            s_same_reasons(2, back.heartbeat.faults, msg.heartbeat.faults);
             break;
         case CREMA_MSG_ACK:
             assert_int_equal(back.ack.t3_mono_ns, 7);
@@ -127,19 +152,19 @@ test_fields_arrive_where_they_belong(void **state)
             assert_int_equal(back.clock.offset_ns, -1500000);
             break;
         case CREMA_MSG_RUN_END:
-            assert_true(back.run.dismiss);
+            assert_true(back.run_end.dismiss);
             break;
         case CREMA_MSG_RUN_SEAL:
-            assert_int_equal(back.run.n_attributes, 2);
-            s_same_texts(2, back.run.keys, msg.run.keys);
-            s_same_texts(2, back.run.values, msg.run.values);
-            s_same_texts(2, back.run.processor_prefixes, msg.run.processor_prefixes);
-            assert_int_equal(back.run.n_reasons, 2);
-            s_same_reasons(2, back.run.reasons, msg.run.reasons);
+            assert_int_equal(back.run_seal.n_keys, 2);
+            s_same_texts(2, back.run_seal.keys, msg.run_seal.keys);
+            s_same_texts(2, back.run_seal.values, msg.run_seal.values);
+            s_same_texts(2, back.run_seal.processor_prefixes, msg.run_seal.processor_prefixes);
+            assert_int_equal(back.run_seal.n_reasons, 2);
+            s_same_reasons(2, back.run_seal.reasons, msg.run_seal.reasons);
             break;
         case CREMA_MSG_RUN_STATE:
             assert_int_equal(back.run_state.phase, CREMA_RUN_SEALED);
-            assert_int_equal(back.run_state.n_waiting, 2);
+            assert_int_equal(back.run_state.n_waiting_for, 2);
             s_same_texts(2, back.run_state.waiting_for, msg.run_state.waiting_for);
             assert_int_equal(back.run_state.n_reasons, 2);
             s_same_reasons(2, back.run_state.reasons, msg.run_state.reasons);
@@ -162,11 +187,12 @@ test_full_may_be_of_one_run(void **state)
         crema_msg_t msg = {.type = CREMA_MSG_FULL}, back = {0};
         uint8_t *bytes;
         size_t size;
-        msg.full.run_id.bytes[3] = run;
+        const crema_id_t run_id = {{0, 0, 0, run}};
+        msg.full.run_id = crema_id_field(&run_id);
         must(crema_wire_encode(&msg, &bytes, &size));
         must(crema_wire_decode(bytes, size, fixture_arena, &back));
-        assert_int_equal(back.full.run_id.bytes[3], run);
-        assert_true(crema_id_is_zero(&back.full.run_id) == (run == 0));
+        assert_int_equal(crema_id_of(back.full.run_id)->bytes[3], run);
+        assert_true((back.full.run_id.len == 0) == (run == 0));
         free(bytes);
     }
 }
@@ -188,16 +214,26 @@ test_a_table_may_have_4096_rows_and_no_more(void **state)
     for (size_t i = 0; i <= CREMA_WIRE_TABLE_ROWS_MAX; i++)
         rows[i] = (crema_stream_row_t){
             .stream_id = sample_id(1), .hi = i, .committed = 100000, .user = (uint32_t)i};
-    crema_msg_t msg = {.type = CREMA_MSG_COMMITTED, .table = {CREMA_WIRE_TABLE_ROWS_MAX, rows}};
+    crema_msg_t msg = {.type = CREMA_MSG_COMMITTED,
+                       .committed.table = body_table(CREMA_WIRE_TABLE_ROWS_MAX, rows)};
     crema_msg_t back;
     uint8_t *bytes;
     size_t size;
     must(crema_wire_encode(&msg, &bytes, &size));
     must(crema_wire_decode(bytes, size, fixture_arena, &back));
-    s_same_table(back.table, msg.table);
+    s_same_table(back.committed.table, msg.committed.table);
     free(bytes);
-    msg.table.n++;
-    assert_int_equal(crema_wire_encode(&msg, &bytes, &size), CREMA_ELIMIT);
+    Crema__StreamTable *larger;
+    assert_int_equal(crema_stream_table_new(CREMA_WIRE_TABLE_ROWS_MAX + 1, &larger), CREMA_ELIMIT);
+    uint8_t *ids = calloc(CREMA_WIRE_TABLE_ROWS_MAX + 1, CREMA_ID_BYTES);
+    msg.committed.table->stream_ids =
+        (ProtobufCBinaryData){(CREMA_WIRE_TABLE_ROWS_MAX + 1) * CREMA_ID_BYTES, ids};
+    msg.committed.table->n_committed = msg.committed.table->n_hi = 0;
+    msg.committed.table->n_users = 0;
+    must(crema_wire_encode(&msg, &bytes, &size));
+    assert_int_equal(crema_wire_decode(bytes, size, fixture_arena, &back), CREMA_EPROTO);
+    free(bytes);
+    free(ids);
 }
 
 static void
@@ -219,17 +255,19 @@ test_the_rows_that_are_sent_at_once_fit_whatever_their_numbers(void **state)
     static char subject[64], text[64];
     memset(subject, 's', sizeof subject - 1);
     memset(text, 't', sizeof text - 1);
-    crema_reason_t fault_rows[CREMA_WIRE_FAULTS_MAX];
-    for (size_t i = 0; i < CREMA_WIRE_FAULTS_MAX; i++)
-        fault_rows[i] = (crema_reason_t){CREMA_FAULT_SPOOL, subject, text, UINT64_MAX};
-    const crema_faults_t faults = {CREMA_WIRE_FAULTS_MAX, fault_rows};
-    const crema_stream_table_t table = {CREMA_WIRE_TABLE_ROWS_SENT, rows};
+    const size_t n = CREMA_WIRE_FAULTS_MAX;
+    Crema__Reason fault_rows[CREMA_WIRE_FAULTS_MAX];
+    for (size_t i = 0; i < n; i++)
+        fault_rows[i] = crema_reason(CREMA_FAULT_SPOOL, subject, text, UINT64_MAX);
+    Crema__Reason **faults = body_reasons(n, fault_rows);
+    Crema__StreamTable *table = body_table(CREMA_WIRE_TABLE_ROWS_SENT, rows);
     const crema_msg_t messages[] = {
-        {.type = CREMA_MSG_OPEN, .table = table},
+        {.type = CREMA_MSG_OPEN, .open = {.table = table}},
         {.type = CREMA_MSG_ACK, .ack = {.table = table}},
-        {.type = CREMA_MSG_HEARTBEAT, .heartbeat = {.table = table, .faults = faults}},
+        {.type = CREMA_MSG_HEARTBEAT,
+         .heartbeat = {.table = table, .n_faults = n, .faults = faults}},
         {.type = CREMA_MSG_HELLO,
-         .hello = {.host = text, .version = text, .table = table, .faults = faults}},
+         .hello = {.host = text, .version = text, .table = table, .n_faults = n, .faults = faults}},
         {.type = CREMA_MSG_STATE, .state = {.table = table}},
     };
     for (size_t i = 0; i < sizeof messages / sizeof *messages; i++) {
@@ -245,13 +283,13 @@ test_an_empty_table_is_one(void **state)
 {
     (void)state;
     crema_msg_t msg = {.type = CREMA_MSG_OPEN};
-    crema_msg_t back = {.table = {99, NULL}};
+    crema_msg_t back = {.open.table = body_table(1, &(crema_stream_row_t){.hi = 1})};
     uint8_t *bytes;
     size_t size;
     must(crema_wire_encode(&msg, &bytes, &size));
     assert_int_equal(size, CREMA_WIRE_HEADER_BYTES);
     must(crema_wire_decode(bytes, size, fixture_arena, &back));
-    assert_int_equal(back.table.n, 0);
+    assert_int_equal(crema_stream_table_rows(back.open.table), 0);
     free(bytes);
 }
 
@@ -264,13 +302,12 @@ test_a_full_batch_fits_and_a_larger_one_does_not(void **state)
     crema_msg_t back;
     uint8_t *bytes;
     size_t size;
-    msg.data.frames = frames;
-    msg.data.frames_bytes = CREMA_WIRE_BATCH_MAX;
+    msg.data.frames = (ProtobufCBinaryData){CREMA_WIRE_BATCH_MAX, frames};
     must(crema_wire_encode(&msg, &bytes, &size));
     must(crema_wire_decode(bytes, size, fixture_arena, &back));
-    assert_int_equal(back.data.frames_bytes, CREMA_WIRE_BATCH_MAX);
+    assert_int_equal(back.data.frames.len, CREMA_WIRE_BATCH_MAX);
     free(bytes);
-    msg.data.frames_bytes++;
+    msg.data.frames.len++;
     assert_int_equal(crema_wire_encode(&msg, &bytes, &size), CREMA_ELIMIT);
     free(frames);
 }
@@ -282,7 +319,8 @@ test_a_message_over_the_limit_is_not_made(void **state)
     char *text = malloc(CREMA_WIRE_MESSAGE_MAX + 1);
     memset(text, 'x', CREMA_WIRE_MESSAGE_MAX);
     text[CREMA_WIRE_MESSAGE_MAX] = '\0';
-    crema_msg_t msg = {.type = CREMA_MSG_SEALED, .sealed = {.run_id = sample_id(1), .path = text}};
+    crema_msg_t msg = {.type = CREMA_MSG_SEALED,
+                       .sealed = {.run_id = body_id(sample_id(1)), .path = text}};
     uint8_t *bytes = NULL;
     size_t size = 5;
     assert_int_equal(crema_wire_encode(&msg, &bytes, &size), CREMA_ELIMIT);
@@ -433,6 +471,70 @@ test_bodies_that_break_a_rule_are_refused(void **state)
     }
 }
 
+static bool
+s_may_lack(crema_msg_type_t type, const char *name)
+{
+    bool is_run = strcmp(name, "run_id") == 0;
+    return strcmp(name, "owner") == 0 || strcmp(name, "agent_key") == 0 ||
+           (type == CREMA_MSG_PUT && strcmp(name, "agent_id") == 0) ||
+           (is_run && (type == CREMA_MSG_HELLO || type == CREMA_MSG_BARRIER ||
+                       type == CREMA_MSG_FENCE || type == CREMA_MSG_FULL));
+}
+
+/* Each id in turn is left out of the sample of its type, is zero, and is a byte too short. */
+static void
+test_ids_are_there_where_they_must_be(void **state)
+{
+    (void)state;
+    static uint8_t zeros[CREMA_WIRE_KEY_BYTES];
+    unsigned needed = 0, optional = 0;
+    for (size_t i = 0; i < SAMPLE_MESSAGES; i++) {
+        crema_msg_t whole, msg = sample_message(i);
+        s_through(&msg, &whole, CREMA_OK);
+        const ProtobufCMessageDescriptor *descriptor = whole.base.descriptor;
+        for (unsigned k = 0; k < descriptor->n_fields; k++) {
+            const ProtobufCFieldDescriptor *field = &descriptor->fields[k];
+            if (field->type != PROTOBUF_C_TYPE_BYTES || strcmp(field->name, "frames") == 0)
+                continue;
+            msg = sample_message(i);
+            ProtobufCBinaryData *id = (ProtobufCBinaryData *)((uint8_t *)&msg + field->offset);
+            bool may_lack = s_may_lack(msg.type, field->name);
+            size_t size = strcmp(field->name, "agent_key") == 0 ? sizeof zeros : CREMA_ID_BYTES;
+            crema_err_t want = may_lack ? CREMA_OK : CREMA_EPROTO;
+            crema_msg_t back;
+            *id = (ProtobufCBinaryData){0, NULL};
+            s_through(&msg, &back, want);
+            *id = (ProtobufCBinaryData){size, zeros};
+            s_through(&msg, &back, want);
+            if (may_lack) /* so that nobody takes it for one */
+                assert_int_equal(((ProtobufCBinaryData *)((uint8_t *)&back + field->offset))->len,
+                                 0);
+            *id = (ProtobufCBinaryData){size - 1, zeros};
+            s_through(&msg, &back, CREMA_EPROTO);
+            needed += !may_lack;
+            optional += may_lack;
+        }
+    }
+    assert_int_equal(needed, 17);
+    assert_int_equal(optional, 11);
+}
+
+/* A field that only a newer peer knows, in a row too, ends here. */
+static void
+test_unknown_fields_are_not_passed_on(void **state)
+{
+    (void)state;
+    crema_msg_t back;
+    uint8_t *bytes;
+    size_t size;
+    static const char body[] = "\x0a" ID16 "\x2a\x07\x0a\x01r\xa2\x06\x01x\xa2\x06\x01x";
+    must(s_decode_body(CREMA_MSG_SEALED, body, sizeof body - 1, &back));
+    assert_string_equal(back.sealed.reasons[0]->code, "r");
+    must(crema_wire_encode(&back, &bytes, &size));
+    assert_int_equal(size, CREMA_WIRE_HEADER_BYTES + sizeof body - 1 - 8);
+    free(bytes);
+}
+
 static void
 test_numbers_of_data_must_not_wrap(void **state)
 {
@@ -513,6 +615,8 @@ main(void)
         cmocka_unit_test(test_a_bad_envelope_is_named),
         cmocka_unit_test(test_a_kept_message_may_have_a_longer_envelope),
         cmocka_unit_test(test_bodies_that_break_a_rule_are_refused),
+        cmocka_unit_test(test_ids_are_there_where_they_must_be),
+        cmocka_unit_test(test_unknown_fields_are_not_passed_on),
         cmocka_unit_test(test_numbers_of_data_must_not_wrap),
         cmocka_unit_test(test_a_bomb_is_refused),
         cmocka_unit_test(test_a_number_that_is_no_type_is_not_encoded),

@@ -4,15 +4,20 @@
 #include <string.h>
 
 #include "arena_fixture.h"
+#include "bodies.h"
 #include "crema_writers.h"
 #include "must.h"
 
 static const crema_id_t s_run = {{0xee}};
 
-static crema_writers_msg_t
-s_part(uint32_t part, uint32_t parts, size_t n, const crema_writer_t *writers)
+static Crema__RunWriters
+s_part(uint32_t part, uint32_t parts, size_t n, Crema__Writer *writers)
 {
-    return (crema_writers_msg_t){s_run, part, parts, n, writers, {{0}}};
+    return (Crema__RunWriters){.run_id = crema_id_field(&s_run),
+                               .part = part,
+                               .parts = parts,
+                               .n_writers = n,
+                               .writers = body_writers(n, writers)};
 }
 
 static void
@@ -23,9 +28,9 @@ must_be_whole_with_its_last_part(void **state)
     must(crema_writers_new(&list));
     assert_false(crema_writers_is_whole(list));
     char name[] = "A";
-    const crema_writer_t a = {.last = 3, .state = CREMA_WRITER_ENDED, .name = name, .uuid = "u"};
-    const crema_writer_t b = {.last = 4, .name = "B"};
-    crema_writers_msg_t second = s_part(1, 2, 1, &a), first = s_part(0, 2, 1, &b);
+    Crema__Writer a = {.last = 3, .state = CREMA_WRITER_ENDED, .name = name, .uuid = "u"};
+    Crema__Writer b = {.last = 4, .name = "B"};
+    Crema__RunWriters second = s_part(1, 2, 1, &a), first = s_part(0, 2, 1, &b);
     must(crema_writers_take(list, &second));
     name[0] = 'X'; /* it is copied */
     assert_false(crema_writers_is_whole(list));
@@ -35,7 +40,7 @@ must_be_whole_with_its_last_part(void **state)
     assert_true(crema_writers_is_whole(list));
     crema_writers_cursor_t cursor = {0};
     assert_string_equal(crema_writers_next(list, &cursor)->name, "B");
-    const crema_writer_t *last = crema_writers_next(list, &cursor);
+    const Crema__Writer *last = crema_writers_next(list, &cursor);
     assert_string_equal(last->name, "A");
     assert_string_equal(last->text, "");
     assert_int_equal(last->last, 3);
@@ -49,8 +54,8 @@ must_take_the_last_word(void **state)
     (void)state;
     crema_writers_t *list;
     must(crema_writers_new(&list));
-    crema_writer_t a = {.last = 3, .name = "A"};
-    crema_writers_msg_t msg = s_part(0, 1, 1, &a);
+    Crema__Writer a = {.last = 3, .name = "A"};
+    Crema__RunWriters msg = s_part(0, 1, 1, &a);
     must(crema_writers_take(list, &msg));
     a.last = 5;
     must(crema_writers_take(list, &msg));
@@ -70,7 +75,7 @@ must_refuse_what_is_no_part(void **state)
     (void)state;
     crema_writers_t *list;
     must(crema_writers_new(&list));
-    crema_writers_msg_t msg = s_part(2, 2, 0, NULL);
+    Crema__RunWriters msg = s_part(2, 2, 0, NULL);
     assert_int_equal(crema_writers_take(list, &msg), CREMA_EINVAL);
     msg = s_part(0, CREMA_WIRE_WRITER_PARTS_MAX + 1, 0, NULL);
     assert_int_equal(crema_writers_take(list, &msg), CREMA_ELIMIT);
@@ -84,7 +89,8 @@ must_carry_ten_thousand_in_parts(void **state)
 {
     (void)state;
     enum { N = 10000, A_PART = 1000 };
-    static crema_writer_t writers[A_PART];
+    static Crema__Writer writers[A_PART];
+    static crema_id_t ids[A_PART];
     static char names[A_PART][64], uuids[A_PART][64];
     crema_writers_t *list;
     must(crema_writers_new(&list));
@@ -94,27 +100,28 @@ must_carry_ten_thousand_in_parts(void **state)
             snprintf(names[i], sizeof names[i], "tls://worker-%05u.cluster.example.org:40001",
                      number);
             snprintf(uuids[i], sizeof uuids[i], "htcondor--%05u-4a1f0d62-1f2e-4c9a", number);
-            writers[i] = (crema_writer_t){.last = number + 2,
-                                          .state = CREMA_WRITER_ENDED,
-                                          .name = names[i],
-                                          .uuid = uuids[i]};
-            memcpy(writers[i].stream_id.bytes, &number, sizeof number);
-            writers[i].stream_id.bytes[15] = 1;
+            writers[i] = (Crema__Writer){.last = number + 2,
+                                         .state = CREMA_WRITER_ENDED,
+                                         .name = names[i],
+                                         .uuid = uuids[i]};
+            memcpy(ids[i].bytes, &number, sizeof number);
+            ids[i].bytes[15] = 1;
+            writers[i].stream_id = crema_id_field(&ids[i]);
         }
         crema_msg_t msg = {.type = CREMA_MSG_RUN_WRITERS,
-                           .writers = s_part(part, N / A_PART, A_PART, writers)};
+                           .run_writers = s_part(part, N / A_PART, A_PART, writers)};
         crema_msg_t back;
         uint8_t *bytes;
         size_t size;
         must(crema_wire_encode(&msg, &bytes, &size));
         must(crema_wire_decode(bytes, size, fixture_arena, &back));
-        must(crema_writers_take(list, &back.writers));
+        must(crema_writers_take(list, &back.run_writers));
         free(bytes);
     }
     assert_true(crema_writers_is_whole(list));
     crema_writers_cursor_t cursor = {0};
     uint64_t sum = 0;
-    for (const crema_writer_t *writer; (writer = crema_writers_next(list, &cursor)) != NULL;)
+    for (const Crema__Writer *writer; (writer = crema_writers_next(list, &cursor)) != NULL;)
         sum += writer->last;
     assert_int_equal(sum, (uint64_t)N * (N - 1) / 2 + 2 * N);
     crema_writers_destroy(&list);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bodies.h"
 #include "crema_json.h"
 #include "crema_note.h"
 #include "journal_fixture.h"
@@ -88,7 +89,7 @@ s_member(fixture_t *f, fixture_stream_t *w)
 static void
 s_told(fixture_t *f, fixture_stream_t *w)
 {
-    const crema_reason_t reasons[] = {{"agent_lost", "node7", "it is silent", 0}};
+    Crema__Reason reasons[] = {crema_reason("agent_lost", "node7", "it is silent", 0)};
     s_end(w);
     fixture_seal(f, T(10), reasons, 1);
 }
@@ -99,7 +100,8 @@ s_came_late(fixture_t *f, fixture_stream_t *w)
 {
     crema_id_t id = fixture_stream_id(2);
     char hex[CREMA_ID_HEX_CHARS + 1];
-    const crema_reason_t reasons[] = {{"stream_not_closed", crema_id_hex(&id, hex), "no end", 3}};
+    Crema__Reason reasons[] = {
+        crema_reason("stream_not_closed", crema_id_hex(&id, hex), "no end", 3)};
     fixture_seal(f, T(10), reasons, 1);
     fixture_late(f);
     s_end(w);
@@ -110,7 +112,8 @@ s_told_and_seen(fixture_t *f, fixture_stream_t *w)
 {
     crema_id_t id = fixture_stream_id(2);
     char hex[CREMA_ID_HEX_CHARS + 1];
-    const crema_reason_t reasons[] = {{"stream_not_closed", crema_id_hex(&id, hex), "no end", 3}};
+    Crema__Reason reasons[] = {
+        crema_reason("stream_not_closed", crema_id_hex(&id, hex), "no end", 3)};
     (void)w;
     fixture_seal(f, T(10), reasons, 1);
 }
@@ -123,19 +126,20 @@ s_never_ended(fixture_t *f, fixture_stream_t *w)
 }
 
 /* One writer beside the stream 2, which has a StreamInfo, a name and an END: numbers 1 to 3. */
-static crema_writer_t
+static Crema__Writer
 s_writer(uint8_t stream, uint64_t last, crema_writer_state_t how)
 {
-    return (crema_writer_t){.stream_id = stream ? fixture_stream_id(stream) : (crema_id_t){{0}},
-                            .last = last,
-                            .state = how,
-                            .name = "tcp://A",
-                            .uuid = "uuid-tcp://A",
-                            .text = "why"};
+    return (Crema__Writer){.stream_id =
+                               body_id(stream ? fixture_stream_id(stream) : (crema_id_t){{0}}),
+                           .last = last,
+                           .state = how,
+                           .name = "tcp://A",
+                           .uuid = "uuid-tcp://A",
+                           .text = "why"};
 }
 
 static void
-s_listed(fixture_t *f, fixture_stream_t *w, crema_writer_t writer)
+s_listed(fixture_t *f, fixture_stream_t *w, Crema__Writer writer)
 {
     fixture_writers(f, 0, 1, &writer, 1);
     s_clean(f, w);
@@ -180,7 +184,7 @@ s_listed_left_by_uuid(fixture_t *f, fixture_stream_t *w)
 static void
 s_listed_left_by_uuid_never_came(fixture_t *f, fixture_stream_t *w)
 {
-    crema_writer_t writer = s_writer(0, 0, CREMA_WRITER_LEFT);
+    Crema__Writer writer = s_writer(0, 0, CREMA_WRITER_LEFT);
     writer.uuid = "another";
     s_listed(f, w, writer);
 }
@@ -200,7 +204,7 @@ s_listed_silent(fixture_t *f, fixture_stream_t *w)
 static void
 s_listed_killed(fixture_t *f, fixture_stream_t *w)
 {
-    crema_writer_t writer = s_writer(2, 0, CREMA_WRITER_LEFT);
+    Crema__Writer writer = s_writer(2, 0, CREMA_WRITER_LEFT);
     fixture_writers(f, 0, 1, &writer, 1);
     fixture_end(w, CREMA_END_WRITER_GONE, T(9), 0, 0);
     fixture_seal(f, T(10), NULL, 0);
@@ -209,7 +213,7 @@ s_listed_killed(fixture_t *f, fixture_stream_t *w)
 static void
 s_half_a_list(fixture_t *f, fixture_stream_t *w)
 {
-    crema_writer_t writer = s_writer(2, fixture_last(w) + 1, CREMA_WRITER_ENDED);
+    Crema__Writer writer = s_writer(2, fixture_last(w) + 1, CREMA_WRITER_ENDED);
     fixture_writers(f, 0, 2, &writer, 1);
     s_clean(f, w);
 }
@@ -220,10 +224,10 @@ s_listed_came_late(fixture_t *f, fixture_stream_t *w)
 {
     crema_id_t id = fixture_stream_id(2);
     char hex[CREMA_ID_HEX_CHARS + 1];
-    const crema_reason_t reasons[] = {{"records_missing", crema_id_hex(&id, hex), "short", 3},
-                                      {"writer_unknown", "run", "no list", 0}};
+    Crema__Reason reasons[] = {crema_reason("records_missing", crema_id_hex(&id, hex), "short", 3),
+                               crema_reason("writer_unknown", "run", "no list", 0)};
     fixture_seal(f, T(10), reasons, 2);
-    crema_writer_t writer = s_writer(2, fixture_last(w) + 1, CREMA_WRITER_ENDED);
+    Crema__Writer writer = s_writer(2, fixture_last(w) + 1, CREMA_WRITER_ENDED);
     fixture_writers(f, 0, 1, &writer, 1);
     fixture_late(f);
     s_end(w);
@@ -233,7 +237,7 @@ s_listed_came_late(fixture_t *f, fixture_stream_t *w)
 static void
 s_told_without_list(fixture_t *f, fixture_stream_t *w)
 {
-    const crema_reason_t reasons[] = {{"writer_unknown", "run", "no list", 0}};
+    Crema__Reason reasons[] = {crema_reason("writer_unknown", "run", "no list", 0)};
     s_end(w);
     fixture_seal(f, T(10), reasons, 1);
 }
@@ -249,7 +253,7 @@ s_list_is_gone(fixture_t *f, fixture_stream_t *w)
 static void
 s_another_list(fixture_t *f, fixture_stream_t *w)
 {
-    crema_writer_t writer = s_writer(2, fixture_last(w) + 1, CREMA_WRITER_ENDED);
+    Crema__Writer writer = s_writer(2, fixture_last(w) + 1, CREMA_WRITER_ENDED);
     fixture_run_end(f, T(10), 2);
     fixture_writers(f, 0, 1, &writer, 1);
     s_clean(f, w);
@@ -268,7 +272,7 @@ static void
 s_listed_could_not_end(fixture_t *f, fixture_stream_t *w)
 {
     fixture_stream_t *client = fixture_stream(f, 7, 1, CREMA_STREAM_CLIENT, "", 0, T(0));
-    crema_writer_t writer = s_writer(7, fixture_last(client), CREMA_WRITER_ENDED);
+    Crema__Writer writer = s_writer(7, fixture_last(client), CREMA_WRITER_ENDED);
     fixture_writers(f, 0, 1, &writer, 1);
     fixture_end(client, CREMA_END_WRITER_GONE, T(9), 0, 0);
     s_clean(f, w);
@@ -279,8 +283,8 @@ static void
 s_listed_dropped(fixture_t *f, fixture_stream_t *w)
 {
     fixture_stream_t *client = fixture_stream(f, 7, 1, CREMA_STREAM_CLIENT, "", 0, T(0));
-    crema_writer_t writers[] = {s_writer(7, fixture_last(client), CREMA_WRITER_ENDED),
-                                s_writer(2, fixture_last(w), CREMA_WRITER_ENDED)};
+    Crema__Writer writers[] = {s_writer(7, fixture_last(client), CREMA_WRITER_ENDED),
+                               s_writer(2, fixture_last(w), CREMA_WRITER_ENDED)};
     writers[0].dropped = 12;
     writers[1].dropped = 30;
     fixture_writers(f, 0, 1, writers, 2);
@@ -293,7 +297,7 @@ s_listed_dropped(fixture_t *f, fixture_stream_t *w)
 static void
 s_listed_dropped_and_ended(fixture_t *f, fixture_stream_t *w)
 {
-    crema_writer_t writer = s_writer(2, fixture_last(w) + 1, CREMA_WRITER_ENDED);
+    Crema__Writer writer = s_writer(2, fixture_last(w) + 1, CREMA_WRITER_ENDED);
     writer.dropped = 7;
     fixture_writers(f, 0, 1, &writer, 1);
     fixture_end(w, CREMA_END_FINISHED, T(9), 0, 7);
@@ -364,7 +368,7 @@ must_be_complete_only_when_nothing_is_missing(void **state)
         must(sink_verdict_new(d.run, d.facts,
                               &(sink_damage_t){.bytes = c->damaged, .is_before_seal = true},
                               &verdict));
-        const crema_reason_t *reasons;
+        const Crema__Reason *reasons;
         size_t n = sink_verdict_reasons(verdict, &reasons), n_want = 0;
         while (n_want < 4 && c->want[n_want])
             n_want++;
@@ -399,7 +403,7 @@ must_not_be_complete_without_any_stream(void **state)
     decoded_facts(&d);
     sink_verdict_t *verdict;
     must(sink_verdict_new(d.run, d.facts, &(sink_damage_t){0}, &verdict));
-    const crema_reason_t *reasons;
+    const Crema__Reason *reasons;
     assert_int_equal(sink_verdict_reasons(verdict, &reasons), 1);
     assert_string_equal(reasons[0].code, "agent_never_seen");
     sink_verdict_destroy(&verdict);
@@ -476,7 +480,7 @@ must_miss_chunks_that_coffea_counted(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         decoded_t d;
-        const crema_reason_t *reasons, *notes;
+        const Crema__Reason *reasons, *notes;
         sink_verdict_t *verdict =
             s_judge(cases[i].count, cases[i].reported, NULL, cases[i].cached, &d);
         assert_int_equal(sink_verdict_reasons(verdict, &reasons), cases[i].want > 0);
@@ -504,7 +508,7 @@ must_name_input_that_was_dropped(void **state)
 {
     (void)state;
     decoded_t d;
-    const crema_reason_t *notes;
+    const Crema__Reason *notes;
     sink_verdict_t *verdict = s_judge("coffea.chunks", "4", NULL, 0, &d);
     assert_string_equal(sink_verdict_word(verdict), "COMPLETE");
     assert_int_equal(sink_verdict_notes(verdict, &notes), 1);
@@ -551,7 +555,7 @@ must_note_columns_that_could_not_be_recorded(void **state)
     decoded_open(&d, dir);
     decoded_facts(&d);
     sink_verdict_t *verdict;
-    const crema_reason_t *notes;
+    const Crema__Reason *notes;
     must(sink_verdict_new(d.run, d.facts, &(sink_damage_t){0}, &verdict));
     assert_int_equal(sink_verdict_notes(verdict, &notes), 1);
     assert_string_equal(notes[0].code, "columns_unavailable");
@@ -577,7 +581,7 @@ must_note_attributes_that_were_refused(void **state)
     decoded_open(&d, dir);
     decoded_facts(&d);
     sink_verdict_t *verdict;
-    const crema_reason_t *notes;
+    const Crema__Reason *notes;
     must(sink_verdict_new(d.run, d.facts, &(sink_damage_t){0}, &verdict));
     assert_string_equal(sink_verdict_word(verdict), "COMPLETE");
     assert_int_equal(sink_verdict_notes(verdict, &notes), 3);
@@ -596,7 +600,7 @@ must_find_the_one_of_ten_thousand(void **state)
 {
     (void)state;
     enum { N = 10000, A_PART = 1000 };
-    static crema_writer_t writers[A_PART];
+    static Crema__Writer writers[A_PART];
     const char *dir = scratch_dir("verdict");
     fixture_t *f = fixture_new(dir, 1);
     fixture_open(f, T(0), NULL, NULL, NULL);
@@ -614,7 +618,7 @@ must_find_the_one_of_ten_thousand(void **state)
     decoded_facts(&d);
     sink_verdict_t *verdict;
     must(sink_verdict_new(d.run, d.facts, &(sink_damage_t){0}, &verdict));
-    const crema_reason_t *reasons;
+    const Crema__Reason *reasons;
     char text[128];
     assert_int_equal(sink_verdict_reasons(verdict, &reasons), 1);
     assert_string_equal(reasons[0].code, "records_missing");

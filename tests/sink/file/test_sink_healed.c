@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bodies.h"
 #include "journal_fixture.h"
 #include "must.h"
 #include "rows_fixture.h"
@@ -23,12 +24,12 @@ static void
 s_live(const char *dir, unsigned what)
 {
     static const char *const keys[] = {"note", NULL}, *const values[] = {"one", NULL};
-    crema_writer_t worker = {.stream_id = fixture_stream_id(2),
-                             .last = 3,
-                             .state = CREMA_WRITER_ENDED,
-                             .name = "tcp://A",
-                             .uuid = "uuid-tcp://A",
-                             .text = ""};
+    Crema__Writer worker = {.stream_id = body_id(fixture_stream_id(2)),
+                            .last = 3,
+                            .state = CREMA_WRITER_ENDED,
+                            .name = "tcp://A",
+                            .uuid = "uuid-tcp://A",
+                            .text = ""};
     fixture_t *f = fixture_new(dir, 1);
     if (what & OPEN)
         fixture_open(f, T(0), keys, values, NULL);
@@ -43,7 +44,7 @@ s_live(const char *dir, unsigned what)
         assert_int_equal(fixture_last(w), 3);
     }
     if (what & LEFT)
-        worker = (crema_writer_t){
+        worker = (Crema__Writer){
             .state = CREMA_WRITER_LEFT, .name = "tcp://A", .uuid = "uuid-tcp://A", .text = ""};
     if (what & LIST)
         fixture_writers(f, 0, 1, &worker, 1);

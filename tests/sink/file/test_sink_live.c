@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bodies.h"
 #include "journal_fixture.h"
 #include "must.h"
 #include "rows_fixture.h"
@@ -29,14 +30,14 @@ s_on_put(void *context, const sink_journal_put_t *put)
 }
 
 static crema_err_t
-s_on_run(void *context, crema_msg_type_t type, const crema_run_msg_t *msg)
+s_on_run(void *context, const crema_msg_t *msg)
 {
     const sink_journal_visitor_t *shown = &((feed_t *)context)->shown;
-    return shown->run(shown->context, type, msg);
+    return shown->run(shown->context, msg);
 }
 
 static crema_err_t
-s_on_clock(void *context, const crema_clock_sample_t *sample)
+s_on_clock(void *context, const Crema__ClockSample *sample)
 {
     const sink_journal_visitor_t *shown = &((feed_t *)context)->shown;
     return shown->clock(shown->context, sample);
@@ -245,10 +246,10 @@ must_give_up_without_stopping_the_run(void **state)
     fixture_toy(journal, 1);
     must(sink_live_new("/proc/0/dir/x.live.h5", &run, &live));
     const sink_journal_visitor_t shown = sink_live_visitor(live);
-    const crema_run_msg_t msg = {.run_id = run};
-    must(shown.run(shown.context, CREMA_MSG_RUN_OPEN, &msg));
+    const crema_msg_t msg = {.type = CREMA_MSG_RUN_OPEN, .run_id = body_id(run)};
+    must(shown.run(shown.context, &msg));
     assert_int_equal(sink_live_flush(live), CREMA_ENOENT); /* reported once */
-    must(shown.run(shown.context, CREMA_MSG_RUN_OPEN, &msg));
+    must(shown.run(shown.context, &msg));
     must(sink_live_flush(live));
     sink_live_close(&live);
 }

@@ -171,7 +171,8 @@ s_late_run(const char *dir, bool late)
     fixture_stream_t *w = fixture_stream(f, 2, 1, CREMA_STREAM_WORKER, "tcp://A", 1, T(0));
     crema_id_t id = fixture_stream_id(2);
     char hex[CREMA_ID_HEX_CHARS + 1];
-    const crema_reason_t reasons[] = {{"stream_not_closed", crema_id_hex(&id, hex), "no end", 1}};
+    Crema__Reason reasons[] = {
+        crema_reason("stream_not_closed", crema_id_hex(&id, hex), "no end", 1)};
     fixture_seal(f, T(10), reasons, 1);
     if (late) {
         fixture_late(f);

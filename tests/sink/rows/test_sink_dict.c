@@ -9,7 +9,7 @@
 static uint32_t
 s_put(sink_dict_t *dict, crema_dict_t kind, const char *text, const char *uuid)
 {
-    crema_dict_entry_t entry = {.kind = kind, .text = text, .uuid = uuid, .host = ""};
+    Crema__DictEntry entry = {.kind = kind, .text = (char *)text, .uuid = (char *)uuid, .host = ""};
     uint32_t id;
     must(sink_dict_entry(dict, &entry, 7, &id));
     return id;
@@ -21,7 +21,7 @@ static void
 must_keep_what_is_known_of_a_file(void **state)
 {
     (void)state;
-    const crema_dict_entry_t entries[] = {
+    const Crema__DictEntry entries[] = {
         {.kind = CREMA_DICT_FILE, .text = "x", .uuid = "u", .size_b = -1, .n_entries = -1},
         {.kind = CREMA_DICT_FILE,
          .text = "x",
@@ -166,7 +166,7 @@ must_learn_from_later_entries(void **state)
     sink_dict_t *dict;
     crema_limits_t limits = crema_limits();
     must(sink_dict_new(&limits, &dict));
-    crema_dict_entry_t entry = {.kind = CREMA_DICT_WORKER, .text = "tcp://a", .uuid = "u1"};
+    Crema__DictEntry entry = {.kind = CREMA_DICT_WORKER, .text = "tcp://a", .uuid = "u1"};
     uint32_t id;
     must(sink_dict_entry(dict, &entry, SINK_DICT_NONE, &id));
     const crema_table_t *t = crema_table(CREMA_TABLE_DICT_WORKER);

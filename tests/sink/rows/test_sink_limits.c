@@ -120,7 +120,7 @@ must_name_each_limit_that_was_met_and_go_on(void **state)
     s_make(dir);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *name = crema_limit(cases[i].id)->name;
-        const crema_reason_t *reasons;
+        const Crema__Reason *reasons;
         judged_t j;
         s_judge(&j, dir, cases[i].id, cases[i].limit);
         assert_string_equal(sink_verdict_word(j.verdict), "PARTIAL");
@@ -166,7 +166,7 @@ must_believe_writers_about_their_limits(void **state)
     fixture_close(&f);
     judged_t j;
     s_judge(&j, dir, CREMA_LIMIT_COUNT, 0);
-    const crema_reason_t *reasons;
+    const Crema__Reason *reasons;
     assert_int_equal(sink_verdict_reasons(j.verdict, &reasons), 2);
     assert_string_equal(reasons[0].subject, "writer_names");
     assert_int_equal(reasons[0].count, 1);

@@ -1,4 +1,5 @@
 /* sink_offset: whose clock is corrected, and by how much. */
+#include "bodies.h"
 #include "cell.h"
 #include "must.h"
 #include "sink_offset.h"
@@ -12,8 +13,8 @@ static crema_limits_t s_limits;
 static void
 s_add(sink_offset_t *self, const crema_id_t *agent, int64_t t, int64_t offset, int64_t uncertainty)
 {
-    crema_clock_sample_t sample = {
-        .agent_id = *agent, .t_ns = t, .offset_ns = offset, .uncertainty_ns = uncertainty};
+    Crema__ClockSample sample = {
+        .agent_id = body_id(*agent), .t_ns = t, .offset_ns = offset, .uncertainty_ns = uncertainty};
     must(sink_offset_add(self, &sample));
 }
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bodies.h"
 #include "must.h"
 #include "sink_meta.h"
 #include "sink_texts.h"
@@ -38,37 +39,41 @@ must_take_the_last_word_and_forget_nothing(void **state)
 {
     (void)state;
     sink_meta_t *self;
-    const char *keys[] = {"run_label", "site"}, *values[] = {"first", "here"};
-    const char *later_keys[] = {"run_label"}, *later_values[] = {"second"};
-    const char *prefixes[] = {"Dijets", "Other"};
-    crema_reason_t reasons[] = {{"agent_lost", "a1", "gone", 3}};
+    char *keys[] = {"run_label", "site"}, *values[] = {"first", "here"};
+    char *later_keys[] = {"run_label"}, *later_values[] = {"second"};
+    char *prefixes[] = {"Dijets", "Other"};
+    Crema__Reason reason = crema_reason("agent_lost", "a1", "gone", 3);
     crema_limits_t limits = crema_limits();
     must(sink_meta_new(&limits, &self));
-    crema_run_msg_t msg = {.t_start_ns = 5,
-                           .n_attributes = 2,
-                           .keys = keys,
-                           .values = values,
-                           .n_prefixes = 1,
-                           .processor_prefixes = prefixes};
-    must(sink_meta_take(self, CREMA_MSG_RUN_OPEN, &msg));
-    must(sink_meta_take(self, CREMA_MSG_RUN_OPEN, &msg));
+    crema_msg_t msg = {.type = CREMA_MSG_RUN_OPEN,
+                       .run_open = {.t_start_ns = 5,
+                                    .n_keys = 2,
+                                    .keys = keys,
+                                    .n_values = 2,
+                                    .values = values,
+                                    .n_processor_prefixes = 1,
+                                    .processor_prefixes = prefixes}};
+    must(sink_meta_take(self, &msg));
+    must(sink_meta_take(self, &msg));
     assert_false(sink_meta_ended(self));
     assert_int_equal(sink_meta_rules(self).n_prefixes, 1);
-    msg = (crema_run_msg_t){.t_end_ns = 9,
-                            .n_attributes = 1,
-                            .keys = later_keys,
-                            .values = later_values,
-                            .n_prefixes = 2,
-                            .processor_prefixes = prefixes,
-                            .n_reasons = 1,
-                            .reasons = reasons};
-    must(sink_meta_take(self, CREMA_MSG_RUN_SEAL, &msg));
-    const crema_reason_t *told;
+    msg = (crema_msg_t){.type = CREMA_MSG_RUN_SEAL,
+                        .run_seal = {.t_end_ns = 9,
+                                     .n_keys = 1,
+                                     .keys = later_keys,
+                                     .n_values = 1,
+                                     .values = later_values,
+                                     .n_processor_prefixes = 2,
+                                     .processor_prefixes = prefixes,
+                                     .n_reasons = 1,
+                                     .reasons = body_reasons(1, &reason)}};
+    must(sink_meta_take(self, &msg));
+    Crema__Reason *const *told;
     assert_int_equal(sink_meta_reasons(self, &told), 1);
-    assert_string_equal(told[0].subject, "a1");
-    assert_int_equal(told[0].count, 3);
-    msg.n_reasons = 0; /* sealed again: all of them have come */
-    must(sink_meta_take(self, CREMA_MSG_RUN_SEAL, &msg));
+    assert_string_equal(told[0]->subject, "a1");
+    assert_int_equal(told[0]->count, 3);
+    msg.run_seal.n_reasons = 0; /* sealed again: all of them have come */
+    must(sink_meta_take(self, &msg));
     assert_int_equal(sink_meta_reasons(self, &told), 0);
     assert_true(sink_meta_ended(self));
     assert_int_equal(sink_meta_start_ns(self), 5);

@@ -3,6 +3,7 @@
 
 #include "must.h"
 
+#include "bodies.h"
 #include "frames.h"
 #include "sink_store.h"
 #include "store_events.h"
@@ -66,7 +67,7 @@ must_put(uint64_t number)
     sink_store_put_t answer;
     frames_clear(&s_frames);
     frames_add_dicts(&s_frames, number, number);
-    crema_data_t put = frames_put(&s_frames, 1, RUN, number);
+    Crema__Put put = frames_put(&s_frames, 1, RUN, number);
     must(sink_store_put(s_store, &put, 5000, &answer));
     assert_int_equal(answer.decision, SINK_PUT_APPEND);
 }
@@ -75,11 +76,14 @@ must_put(uint64_t number)
 static bool
 must_say(crema_msg_type_t type, const char *reason)
 {
-    const crema_reason_t reasons[] = {{reason, "", "", 0}};
-    const crema_run_msg_t msg = {
-        .run_id = s_run, .t_end_ns = 7, .n_reasons = reason ? 1 : 0, .reasons = reasons};
+    Crema__Reason row = crema_reason(reason, "", "", 0);
+    crema_msg_t msg = {.type = type, .run_open = {.run_id = body_id(s_run), .t_end_ns = 7}};
+    if (type == CREMA_MSG_RUN_SEAL) {
+        msg.run_seal.n_reasons = reason ? 1 : 0;
+        msg.run_seal.reasons = body_reasons(1, &row);
+    }
     bool is_new;
-    must(sink_store_run_msg(s_store, type, &msg, NULL, 5000, &is_new));
+    must(sink_store_run_msg(s_store, &msg, NULL, 5000, &is_new));
     return is_new;
 }
 
@@ -199,22 +203,33 @@ test_a_run_that_nobody_ends_is_noticed(void **state)
     assert_null(sink_store_silent(s_store, 100, 9999));
 }
 
+static crema_msg_t
+s_open_msg(uint8_t owner)
+{
+    return (crema_msg_t){.type = CREMA_MSG_RUN_OPEN,
+                         .run_open = {.run_id = body_id(s_run),
+                                      .t_start_ns = 1,
+                                      .owner = body_id((crema_id_t){{owner}})}};
+}
+
 /* Whoever opened it is its owner for the sink as well, which an aggregator that was started anew asks. */
 static void
 test_a_run_is_its_owners(void **state)
 {
     (void)state;
     bool is_new;
-    crema_run_msg_t msg = {.run_id = s_run, .t_start_ns = 1, .owner = {{7}}};
-    must(sink_store_run_msg(s_store, CREMA_MSG_RUN_OPEN, &msg, NULL, 5000, &is_new));
-    msg.owner.bytes[0] = 8;
-    for (int type = CREMA_MSG_RUN_OPEN; type <= CREMA_MSG_RUN_END; type++)
-        assert_int_equal(
-            sink_store_run_msg(s_store, (crema_msg_type_t)type, &msg, NULL, 5000, &is_new),
-            CREMA_EDENIED);
-    assert_int_equal(sink_store_run_msg(s_store, CREMA_MSG_RUN_SEAL, &msg, NULL, 5000, &is_new),
-                     CREMA_EDENIED);
-    const crema_writers_msg_t list = {s_run, 0, 1, 0, NULL, {{8}}};
+    const crema_id_t other = {{8}};
+    crema_msg_t msg = s_open_msg(7);
+    must(sink_store_run_msg(s_store, &msg, NULL, 5000, &is_new));
+    msg = s_open_msg(8);
+    for (int type = CREMA_MSG_RUN_OPEN; type <= CREMA_MSG_RUN_END; type++) {
+        msg.type = (crema_msg_type_t)type;
+        assert_int_equal(sink_store_run_msg(s_store, &msg, NULL, 5000, &is_new), CREMA_EDENIED);
+    }
+    msg.type = CREMA_MSG_RUN_SEAL;
+    assert_int_equal(sink_store_run_msg(s_store, &msg, NULL, 5000, &is_new), CREMA_EDENIED);
+    const Crema__RunWriters list = {
+        .run_id = body_id(s_run), .part = 0, .parts = 1, .owner = crema_id_field(&other)};
     assert_int_equal(sink_store_writers(s_store, &list, 5000, &is_new), CREMA_EDENIED);
     assert_int_equal(sink_store_find(s_store, &s_run)->state.owner.bytes[0], 7);
 }
@@ -226,19 +241,20 @@ test_what_it_has_cost_is_kept_with_a_verdict_that_counts(void **state)
     (void)state;
     bool is_new;
     const crema_cost_t cost = {.cpu_s = 1, .bytes = 2, .records = 3};
-    crema_run_msg_t msg = {.run_id = s_run, .t_start_ns = 1, .owner = {{7}}};
-    must(sink_store_run_msg(s_store, CREMA_MSG_RUN_OPEN, &msg, NULL, 5000, &is_new));
+    crema_msg_t msg = s_open_msg(7);
+    must(sink_store_run_msg(s_store, &msg, NULL, 5000, &is_new));
     must(sink_store_commit(s_store));
-    msg.owner.bytes[0] = 8;
-    assert_int_equal(sink_store_run_msg(s_store, CREMA_MSG_RUN_SEAL, &msg, &cost, 5000, &is_new),
-                     CREMA_EDENIED);
+    msg = s_open_msg(8);
+    msg.type = CREMA_MSG_RUN_SEAL;
+    assert_int_equal(sink_store_run_msg(s_store, &msg, &cost, 5000, &is_new), CREMA_EDENIED);
     assert_int_equal(sink_store_pending_bytes(s_store), 0);
-    msg.owner.bytes[0] = 7;
-    must(sink_store_run_msg(s_store, CREMA_MSG_RUN_SEAL, &msg, &cost, 5000, &is_new));
+    msg = s_open_msg(7);
+    msg.type = CREMA_MSG_RUN_SEAL;
+    must(sink_store_run_msg(s_store, &msg, &cost, 5000, &is_new));
     assert_true(is_new);
     assert_true(sink_store_pending_bytes(s_store) > 0);
     must(sink_store_commit(s_store));
-    must(sink_store_run_msg(s_store, CREMA_MSG_RUN_SEAL, &msg, &cost, 5000, &is_new));
+    must(sink_store_run_msg(s_store, &msg, &cost, 5000, &is_new));
     assert_false(is_new);
     assert_int_equal(sink_store_pending_bytes(s_store), 0);
 }
@@ -252,7 +268,7 @@ test_a_stream_belongs_to_one_run(void **state)
     sink_store_put_t answer;
     sink_store_event_t event;
     bool said = false;
-    crema_data_t put;
+    Crema__Put put;
     must_put(1); /* stream 1 of RUN */
     must_put(2);
     assert_true(must_say(CREMA_MSG_RUN_SEAL, NULL));
@@ -267,7 +283,7 @@ test_a_stream_belongs_to_one_run(void **state)
     frames_add_dicts(&s_frames, 1, 1);
     put = frames_put(&s_frames, 1, other, 1);
     must(sink_store_put(s_store, &put, 5000, &answer));
-    put.run_id = s_run; /* its journal is read again */
+    put.run_id = body_id(s_run); /* its journal is read again */
     assert_int_equal(sink_store_put(s_store, &put, 5000, &answer), CREMA_EPROTO);
 
     crema_stream_row_t row, asked = {.stream_id = frames_id(1), .run_id = s_run, .hi = 2};
@@ -290,8 +306,12 @@ test_a_list_of_writers_changes_by_so_many_bytes(void **state)
     bool is_new;
     crema_err_t err = CREMA_OK;
     static char text[200 << 10];
-    crema_writer_t writer = {.name = "w", .uuid = "", .text = ""};
-    crema_writers_msg_t list = {s_run, 0, 1, 1, &writer, {{0}}};
+    Crema__Writer writer = {.name = "w", .uuid = "", .text = ""};
+    Crema__RunWriters list = {.run_id = body_id(s_run),
+                              .part = 0,
+                              .parts = 1,
+                              .n_writers = 1,
+                              .writers = body_writers(1, &writer)};
     for (unsigned i = 0; i < 2000; i++) { /* small ones as often as anybody likes */
         writer.last = i % 2;
         must(sink_store_writers(s_store, &list, 5000, &is_new));

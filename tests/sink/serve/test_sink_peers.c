@@ -5,6 +5,7 @@
 
 #include <czmq.h>
 
+#include "bodies.h"
 #include "crema_reactor.h"
 #include "crema_wire.h"
 #include "frames.h"
@@ -72,7 +73,7 @@ must_get(uint8_t stream)
     assert_int_equal(msg.type, CREMA_MSG_NACK);
     assert_int_equal(msg.session, SESSION);
     const crema_id_t id = frames_id(stream);
-    assert_true(crema_id_equal(&msg.nack.stream_id, &id));
+    assert_true(crema_id_equal(crema_id_of(msg.nack.stream_id), &id));
 }
 
 static void
@@ -81,11 +82,12 @@ test_peers_get_messages_of_this_start(void **state)
     (void)state;
     size_t place = must_hear(true);
     assert_int_equal(must_hear(false), place);
-    sink_peers_send(s_peers, place,
-                    &(crema_msg_t){.type = CREMA_MSG_NACK, .nack = {.stream_id = frames_id(7)}});
+    sink_peers_send(
+        s_peers, place,
+        &(crema_msg_t){.type = CREMA_MSG_NACK, .nack = {.stream_id = body_id(frames_id(7))}});
     must_get(7);
-    sink_peers_broadcast(
-        s_peers, &(crema_msg_t){.type = CREMA_MSG_NACK, .nack = {.stream_id = frames_id(8)}});
+    sink_peers_broadcast(s_peers, &(crema_msg_t){.type = CREMA_MSG_NACK,
+                                                 .nack = {.stream_id = body_id(frames_id(8))}});
     must_get(8);
     assert_int_equal(sink_peers_stats(s_peers).sent, 2);
 }
@@ -95,7 +97,7 @@ test_peers_that_left_are_forgotten(void **state)
 {
     (void)state;
     bool is_new;
-    crema_msg_t msg = {.type = CREMA_MSG_NACK, .nack = {.stream_id = frames_id(9)}};
+    crema_msg_t msg = {.type = CREMA_MSG_NACK, .nack = {.stream_id = body_id(frames_id(9))}};
     must_hear(true);
     size_t ghost = sink_peers_heard(s_peers, "ghost", 5, 1, &is_new);
     assert_int_equal(sink_peers_count(s_peers), 2);

@@ -25,6 +25,8 @@ static sink_store_t *s_store;
 static sink_sealing_t *s_sealing;
 static frames_t s_frames;
 static crema_id_t s_run;
+static const crema_msg_t c_seal = {.type = CREMA_MSG_RUN_SEAL,
+                                   .run_id = {CREMA_ID_BYTES, s_run.bytes}};
 
 /* ---- verbs */
 
@@ -78,7 +80,7 @@ must_put(uint64_t first, int64_t now_ns)
     sink_store_put_t answer;
     frames_clear(&s_frames);
     frames_add_dicts(&s_frames, first, first);
-    crema_data_t put = frames_put(&s_frames, 1, RUN, first);
+    Crema__Put put = frames_put(&s_frames, 1, RUN, first);
     must(sink_store_put(s_store, &put, now_ns, &answer));
     assert_int_equal(answer.decision, SINK_PUT_APPEND);
     must(sink_store_commit(s_store));
@@ -88,8 +90,7 @@ static void
 must_ask(int64_t now_ns)
 {
     bool is_new;
-    must(sink_store_run_msg(s_store, CREMA_MSG_RUN_SEAL, &(crema_run_msg_t){.run_id = s_run}, NULL,
-                            now_ns, &is_new));
+    must(sink_store_run_msg(s_store, &c_seal, NULL, now_ns, &is_new));
     must(sink_store_commit(s_store));
     sink_sealing_ask(s_sealing, &s_run, !is_new, now_ns);
 }
@@ -305,8 +306,7 @@ test_sealing_is_due_after_a_restart(void **state)
     let_sealing("1");
     must_put(1, T0_NS);
     bool is_new;
-    must(sink_store_run_msg(s_store, CREMA_MSG_RUN_SEAL, &(crema_run_msg_t){.run_id = s_run}, NULL,
-                            T0_NS, &is_new));
+    must(sink_store_run_msg(s_store, &c_seal, NULL, T0_NS, &is_new));
     must(sink_store_commit(s_store));
     close_all(); /* killed before the process was started */
     open_all();
@@ -357,8 +357,7 @@ test_sealing_waits_for_a_process_that_cannot_be_started_and_says_so(void **state
     size_t running, waiting;
     let_sealing("1");
     must_put(1, T0_NS);
-    must(sink_store_run_msg(s_store, CREMA_MSG_RUN_SEAL, &(crema_run_msg_t){.run_id = s_run}, NULL,
-                            T0_NS, &is_new));
+    must(sink_store_run_msg(s_store, &c_seal, NULL, T0_NS, &is_new));
     must(sink_store_commit(s_store));
     const char *log = s_logged(s_tick_without_descriptors);
     if (!strstr(log, "process_not_started") || !strstr(log, "Too many open files"))

@@ -95,7 +95,7 @@ s_put(sink_store_t *store, uint8_t stream, uint8_t run, uint64_t first, uint64_t
     frames_add_dicts(&s_frames, first, end ? last - 1 : last);
     if (end)
         frames_add_end(&s_frames, last);
-    crema_data_t put = frames_put(&s_frames, stream, run, first);
+    Crema__Put put = frames_put(&s_frames, stream, run, first);
     return sink_store_put(store, &put, 5000, ret_answer);
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bodies.h"
 #include "crema_clock.h"
 #include "frames.h"
 #include "sink_store.h"
@@ -88,9 +89,9 @@ must_put(sink_store_t *store, uint64_t run, uint64_t stream, uint64_t first, uin
     sink_store_put_t answer;
     frames_clear(&s_frames);
     frames_add_dicts(&s_frames, first, last);
-    crema_data_t put = frames_put(&s_frames, 1, 1, first);
-    put.run_id = s_id(run, UINT64_MAX);
-    put.stream_id = s_id(run, stream);
+    Crema__Put put = frames_put(&s_frames, 1, 1, first);
+    put.run_id = body_id(s_id(run, UINT64_MAX));
+    put.stream_id = body_id(s_id(run, stream));
     crema_err_t err = sink_store_put(store, &put, 5000, &answer);
     if (err == CREMA_ELIMIT) {
         must_commit(store);
@@ -104,10 +105,11 @@ static void
 must_seal(sink_store_t *store, uint64_t run)
 {
     bool is_new;
-    crema_run_msg_t msg = {.run_id = s_id(run, UINT64_MAX)};
+    const crema_id_t run_id = s_id(run, UINT64_MAX);
+    const crema_msg_t msg = {.type = CREMA_MSG_RUN_SEAL, .run_id = crema_id_field(&run_id)};
     sink_journal_sealed_t sealed = {.revision = 1};
-    must(sink_store_run_msg(store, CREMA_MSG_RUN_SEAL, &msg, NULL, 5000, &is_new));
-    must(sink_store_sealed(store, &msg.run_id, &sealed, 6000));
+    must(sink_store_run_msg(store, &msg, NULL, 5000, &is_new));
+    must(sink_store_sealed(store, &run_id, &sealed, 6000));
     must_commit(store);
 }
 

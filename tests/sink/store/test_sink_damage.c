@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bodies.h"
 #include "frames.h"
 #include "sink_store.h"
 #include "store_events.h"
@@ -58,7 +59,7 @@ s_put(sink_store_t *store, uint8_t stream, uint8_t run, uint64_t first, uint64_t
     sink_store_put_t answer;
     frames_clear(&s_frames);
     frames_add_dicts(&s_frames, first, last);
-    crema_data_t put = frames_put(&s_frames, stream, run, first);
+    Crema__Put put = frames_put(&s_frames, stream, run, first);
     return sink_store_put(store, &put, 5000, &answer);
 }
 
@@ -216,9 +217,11 @@ static void
 must_list(sink_store_t *store)
 {
     bool is_new;
-    const crema_writer_t writer = {.stream_id = frames_id(RUN), .name = "w", .last = 30};
-    const crema_writers_msg_t list = {
-        .run_id = frames_id(RUN), .parts = 1, .n = 1, .writers = &writer};
+    Crema__Writer writer = {.stream_id = body_id(frames_id(RUN)), .name = "w", .last = 30};
+    const Crema__RunWriters list = {.run_id = body_id(frames_id(RUN)),
+                                    .parts = 1,
+                                    .n_writers = 1,
+                                    .writers = body_writers(1, &writer)};
     must(sink_store_writers(store, &list, 5000, &is_new));
     must_commit(store);
 }

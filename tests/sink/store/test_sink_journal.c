@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bodies.h"
 #include "frames.h"
 #include "sink_fs.h"
 #include "sink_journal.h"
@@ -98,16 +99,16 @@ s_on_put(void *context, const sink_journal_put_t *put)
 }
 
 static crema_err_t
-s_on_run(void *context, crema_msg_type_t type, const crema_run_msg_t *msg)
+s_on_run(void *context, const crema_msg_t *msg)
 {
-    assert_int_equal(type, CREMA_MSG_RUN_SEAL);
-    assert_string_equal(msg->reasons[0].code, "agent_lost");
+    assert_int_equal(msg->type, CREMA_MSG_RUN_SEAL);
+    assert_string_equal(msg->run_seal.reasons[0]->code, "agent_lost");
     ((seen_t *)context)->runs++;
     return CREMA_OK;
 }
 
 static crema_err_t
-s_on_clock(void *context, const crema_clock_sample_t *sample)
+s_on_clock(void *context, const Crema__ClockSample *sample)
 {
     assert_int_equal(sample->offset_ns, -5);
     ((seen_t *)context)->clocks++;
@@ -182,13 +183,17 @@ test_journal_gives_back_what_was_synced(void **state)
     (void)state;
     seen_t seen;
     sink_journal_t *journal = must_open(1);
-    crema_reason_t reason = {"agent_lost", "node7", "gone", 3};
-    crema_run_msg_t run = {.run_id = s_run, .n_reasons = 1, .reasons = &reason};
-    crema_clock_sample_t sample = {.run_id = s_run, .agent_id = frames_id(3), .offset_ns = -5};
+    Crema__Reason reason = crema_reason("agent_lost", "node7", "gone", 3);
+    const crema_msg_t run = {.type = CREMA_MSG_RUN_SEAL,
+                             .run_seal = {.run_id = body_id(s_run),
+                                          .n_reasons = 1,
+                                          .reasons = body_reasons(1, &reason)}};
+    Crema__ClockSample sample = {
+        .run_id = body_id(s_run), .agent_id = body_id(frames_id(3)), .offset_ns = -5};
     sink_journal_sealed_t sealed = {.revision = 3, .file_bytes = 1234};
     sealed.sha256[31] = 9;
     must_put(journal, 1, 3);
-    must(sink_journal_run(journal, CREMA_MSG_RUN_SEAL, &run, 5));
+    must(sink_journal_run(journal, &run, 5));
     must(sink_journal_clock(journal, &sample, 6));
     must(sink_journal_sealed(journal, &sealed, 77));
     must_put(journal, 4, 4);

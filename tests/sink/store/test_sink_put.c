@@ -17,7 +17,7 @@ test_put_covers_from_first_to_the_last_frame(void **state)
     sink_put_range_t range;
     frames_clear(&s_frames);
     frames_add_dicts(&s_frames, 5, 7);
-    crema_data_t put = frames_put(&s_frames, 1, 2, 5);
+    Crema__Put put = frames_put(&s_frames, 1, 2, 5);
     must(sink_put_check(&put, fixture_arena, &range));
     assert_int_equal(range.last_seq, 7);
     assert_int_equal(range.frames, 3);
@@ -41,7 +41,7 @@ test_put_that_is_not_sound_is_refused(void **state)
     sink_put_range_t range;
     frames_clear(&s_frames);
     frames_add_dicts(&s_frames, 5, 7);
-    crema_data_t good = frames_put(&s_frames, 1, 2, 5), bad;
+    Crema__Put good = frames_put(&s_frames, 1, 2, 5), bad;
     must(sink_put_check(&good, fixture_arena, &range));
 
     bad = good, bad.first_seq = 4;
@@ -50,10 +50,10 @@ test_put_that_is_not_sound_is_refused(void **state)
     assert_int_equal(sink_put_check(&bad, fixture_arena, &range), CREMA_EPROTO);
     bad = good, bad.n = 2;
     assert_int_equal(sink_put_check(&bad, fixture_arena, &range), CREMA_EPROTO);
-    bad = good, bad.frames_bytes = 0;
+    bad = good, bad.frames.len = 0;
     assert_int_equal(sink_put_check(&bad, fixture_arena, &range), CREMA_EPROTO);
     for (size_t cut = 1; cut < CREMA_FRAME_HEADER_BYTES + 8; cut++) {
-        bad = good, bad.frames_bytes -= cut;
+        bad = good, bad.frames.len -= cut;
         assert_int_equal(sink_put_check(&bad, fixture_arena, &range), CREMA_EPROTO);
     }
     for (size_t i = 0; i < s_frames.size; i++) {
@@ -71,10 +71,8 @@ static void
 s_must_hold(const sink_put_rest_t *rest, uint64_t first, uint64_t last, uint32_t n)
 {
     sink_put_range_t range;
-    crema_data_t put = {.first_seq = first,
-                        .n = rest->n,
-                        .frames = rest->frames,
-                        .frames_bytes = rest->frames_bytes};
+    Crema__Put put = {
+        .first_seq = first, .n = rest->n, .frames = {rest->frames_bytes, (uint8_t *)rest->frames}};
     must(sink_put_check(&put, fixture_arena, &range));
     assert_int_equal(rest->first_seq, first);
     assert_int_equal(range.last_seq, last);
@@ -94,7 +92,7 @@ test_put_is_cut_at_every_number_even_within_a_loss(void **state)
     frames_add_dicts(&s_frames, 1, 3);
     frames_add_loss(&s_frames, 4, 9);
     frames_add_dicts(&s_frames, 10, 11);
-    crema_data_t put = frames_put(&s_frames, 1, 2, 1);
+    Crema__Put put = frames_put(&s_frames, 1, 2, 1);
     for (uint64_t from = 1; from <= 11; from++) {
         sink_put_rest_t rest;
         must(sink_put_cut(&put, from, fixture_arena, &rest));

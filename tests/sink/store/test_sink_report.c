@@ -37,19 +37,19 @@ test_report_of_a_result_is_read_again(void **state)
     assert_null(strchr(s_line, '\n'));
     must(sink_report_parse(s_line, &report));
     assert_null(sink_report_why(report));
-    crema_sealed_t sealed = sink_report_sealed(report, &run_id);
+    Crema__Sealed sealed = sink_report_sealed(report, &run_id);
     assert_string_equal(sealed.path, s_result.path);
     assert_string_equal(sealed.verdict, "PARTIAL");
     assert_string_equal(sealed.error, "");
     assert_int_equal(sealed.revision, 3);
     assert_int_equal(sealed.n_reasons, 2);
-    assert_false(crema_note(sealed.reasons[0].code));
-    assert_true(crema_note(sealed.reasons[1].code));
-    assert_string_equal(sealed.reasons[1].subject, "x.root");
-    assert_string_equal(sealed.reasons[0].code, "agent_lost");
-    assert_string_equal(sealed.reasons[0].subject, "node7");
-    assert_string_equal(sealed.reasons[0].text, "it went");
-    assert_int_equal(sealed.reasons[0].count, 12);
+    assert_false(crema_note(sealed.reasons[0]->code));
+    assert_true(crema_note(sealed.reasons[1]->code));
+    assert_string_equal(sealed.reasons[1]->subject, "x.root");
+    assert_string_equal(sealed.reasons[0]->code, "agent_lost");
+    assert_string_equal(sealed.reasons[0]->subject, "node7");
+    assert_string_equal(sealed.reasons[0]->text, "it went");
+    assert_int_equal(sealed.reasons[0]->count, 12);
     sink_journal_sealed_t journal = sink_report_journal(report);
     assert_int_equal(journal.revision, 3);
     assert_int_equal(journal.file_bytes, 4567);
@@ -82,11 +82,11 @@ test_report_keeps_a_bounded_number_of_reasons(void **state)
     snprintf(s_result.reasons_json + used, sizeof s_result.reasons_json - used, "]");
     sink_report_result(&s_result, s_line);
     must(sink_report_parse(s_line, &report));
-    crema_sealed_t sealed = sink_report_sealed(report, &run_id);
+    Crema__Sealed sealed = sink_report_sealed(report, &run_id);
     assert_int_equal(sealed.n_reasons, SINK_REPORT_REASONS_MAX);
-    assert_string_equal(sealed.reasons[62].code, "c62");
-    assert_string_equal(sealed.reasons[63].code, "more");
-    assert_int_equal(sealed.reasons[63].count, 37);
+    assert_string_equal(sealed.reasons[62]->code, "c62");
+    assert_string_equal(sealed.reasons[63]->code, "more");
+    assert_int_equal(sealed.reasons[63]->count, 37);
     sink_report_destroy(&report);
 }
 

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bodies.h"
 #include "store_verbs.h"
 
 /* ---- tests */
@@ -90,7 +91,7 @@ test_store_commits_a_clock_that_comes_alone(void **state)
     must_put(store, 1, 1, 5, false);
     must_commit(store);
     uint64_t before = sink_store_bytes(store);
-    const crema_clock_sample_t clock = {.run_id = frames_id(RUN), .offset_ns = 7};
+    const Crema__ClockSample clock = {.run_id = body_id(frames_id(RUN)), .offset_ns = 7};
     must(sink_store_clock(store, &clock, 6000));
     must_commit(store);
     assert_true(sink_store_bytes(store) > before);
@@ -110,10 +111,10 @@ test_store_refuses_what_is_not_sound(void **state)
     frames_clear(&s_frames);
     frames_add_dicts(&s_frames, 1, 2);
     s_frames.bytes[s_frames.size - 1] ^= 1;
-    crema_data_t put = frames_put(&s_frames, 3, RUN, 1);
+    Crema__Put put = frames_put(&s_frames, 3, RUN, 1);
     assert_int_equal(sink_store_put(store, &put, 0, &answer), CREMA_EPROTO);
     const crema_record_t of_another = {.type = CREMA_RECORD_STREAM,
-                                       .stream = {.run_id = frames_id(RUN + 1)}};
+                                       .stream = {.run_id = body_id(frames_id(RUN + 1))}};
     frames_clear(&s_frames);
     frames_add(&s_frames, &of_another, 1);
     put = frames_put(&s_frames, 4, RUN, 1);

@@ -1,19 +1,23 @@
 /* Runs in a store: what is known of them after a restart and after they were freed, answers, room, lists of writers. */
+#include "bodies.h"
 #include "store_verbs.h"
 
 static void
 must_say(sink_store_t *store, crema_msg_type_t type, uint8_t run, const char *reason, bool want_new)
 {
-    crema_reason_t reasons[] = {{reason, "", "", 0}};
-    crema_run_msg_t msg = {.run_id = frames_id(run),
-                           .n_reasons = reason ? 1 : 0,
-                           .reasons = reasons,
-                           .t_verdict_ns = 1};
+    Crema__Reason row = crema_reason(reason, "", "", 0);
+    crema_msg_t msg = {.type = type, .run_id = body_id(frames_id(run))};
+    if (type == CREMA_MSG_RUN_SEAL) {
+        msg.run_seal.n_reasons = reason ? 1 : 0;
+        msg.run_seal.reasons = body_reasons(1, &row);
+        msg.run_seal.t_verdict_ns = 1;
+    }
     bool is_new;
-    must(sink_store_run_msg(store, type, &msg, NULL, 5000, &is_new));
+    must(sink_store_run_msg(store, &msg, NULL, 5000, &is_new));
     assert_int_equal(is_new, want_new);
-    msg.t_verdict_ns = 999;
-    must(sink_store_run_msg(store, type, &msg, NULL, 5000, &is_new));
+    if (type == CREMA_MSG_RUN_SEAL)
+        msg.run_seal.t_verdict_ns = 999;
+    must(sink_store_run_msg(store, &msg, NULL, 5000, &is_new));
     assert_false(is_new);
 }
 
@@ -80,14 +84,16 @@ test_store_knows_after_a_restart_a_verdict_that_names_a_cost(void **state)
     const crema_cost_t cost = {.cpu_s = 1, .bytes = 2, .records = 3};
     crema_cost_attributes_t words;
     crema_cost_describe(&cost, "aggregator", &words);
-    const crema_run_msg_t msg = {.run_id = frames_id(RUN),
-                                 .n_attributes = CREMA_COST_ATTRIBUTES,
-                                 .keys = words.keys,
-                                 .values = words.values,
-                                 .t_verdict_ns = 1};
+    const crema_msg_t msg = {.type = CREMA_MSG_RUN_SEAL,
+                             .run_seal = {.run_id = body_id(frames_id(RUN)),
+                                          .n_keys = CREMA_COST_ATTRIBUTES,
+                                          .keys = words.keys,
+                                          .n_values = CREMA_COST_ATTRIBUTES,
+                                          .values = words.values,
+                                          .t_verdict_ns = 1}};
     bool is_new;
     must_say(store, CREMA_MSG_RUN_OPEN, RUN, NULL, true);
-    must(sink_store_run_msg(store, CREMA_MSG_RUN_SEAL, &msg, &cost, 5000, &is_new));
+    must(sink_store_run_msg(store, &msg, &cost, 5000, &is_new));
     assert_true(is_new);
     must_commit(store);
     sink_store_close(&store);
@@ -101,7 +107,7 @@ test_store_knows_after_a_restart_a_verdict_that_names_a_cost(void **state)
 
     store = must_open(NULL);
     assert_int_equal(must_find(store, RUN)->state.life, CREMA_LIFE_SEALED);
-    must(sink_store_run_msg(store, CREMA_MSG_RUN_SEAL, &msg, &cost, 7000, &is_new));
+    must(sink_store_run_msg(store, &msg, &cost, 7000, &is_new));
     assert_false(is_new);
     sink_store_close(&store);
 }
@@ -372,8 +378,12 @@ test_store_waits_for_room(void **state)
 static bool
 s_is_new(sink_store_t *store, uint32_t part, uint32_t parts, uint64_t last)
 {
-    const crema_writer_t writer = {.last = last, .name = "tcp://A"};
-    const crema_writers_msg_t msg = {frames_id(RUN), part, parts, 1, &writer, {{0}}};
+    Crema__Writer writer = {.last = last, .name = "tcp://A"};
+    const Crema__RunWriters msg = {.run_id = body_id(frames_id(RUN)),
+                                   .part = part,
+                                   .parts = parts,
+                                   .n_writers = 1,
+                                   .writers = body_writers(1, &writer)};
     bool is_new;
     must(sink_store_writers(store, &msg, 5000, &is_new));
     return is_new;

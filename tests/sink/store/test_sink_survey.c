@@ -50,7 +50,7 @@ must_make_store(void)
     must(sink_store_open(&config, s_why, sizeof s_why, &store));
     frames_clear(&s_frames);
     frames_add_dicts(&s_frames, 1, 5);
-    crema_data_t put = frames_put(&s_frames, 1, RUN, 1);
+    Crema__Put put = frames_put(&s_frames, 1, RUN, 1);
     must(sink_store_put(store, &put, 5000, &answer));
     must(sink_store_commit(store));
     return store;
