@@ -55,6 +55,7 @@ def test_a_run_is_watched_while_it_goes_on(fileset, tmp_path):
         seen = CliRunner(env={"COLUMNS": "120"}).invoke(main, ["top", str(tmp_path), "--once"])
         assert seen.exit_code == 0, seen.stderr
         assert f"{out['events']:,} events in {look.n_chunks:,} chunks" in seen.stdout
+        assert "on the way" not in seen.stdout  # no writer knows how many records are
         seen = CliRunner().invoke(main, ["top", str(watch.path), "--once", "--json"])
         assert json.loads(seen.stdout)["n_events"] == out["events"]
 
