@@ -110,8 +110,7 @@ test_python_has_the_numbers_of_the_wire(void **state)
         "            (\"status\", \"enum\", \"ok,error,cancelled,lost,partial\"),\n",
         "            (\"attempt_ref\", \"i64\", \"\"),\n",
         "\nCOLUMNS = {\n",
-        "        (\"wall_s\", \"f64\", \"s\", \"process(), wall time; if open_s is unknown: "
-        "opening too\"),\n",
+        "        (\"wall_s\", \"f64\", \"s\", \"process(), wall time; if open_s ",
         "\nDICTS = {\n    \"worker\": 0,\n    \"task_prefix\": 1,\n",
         "\nSIDES = (\"unattributed\", \"processor\", ",
         "    \"BATCH\": 3,\n",
