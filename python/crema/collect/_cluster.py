@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .. import __version__
 from ..hook import _columns, _writers
 from ..hook._records import KIND_SCHEDULER
+from . import _marking
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -338,13 +339,14 @@ def forget(client: Client, run_id: str) -> None:
 
 def _stop(client: Client, run_id: str) -> tuple[list[_writers.Writer], list[str] | None]:
     """Let the scheduler's plugin end the recording: result of its function `stop`."""
+    sent = _marking.sent(run_id, client.id)
 
     async def stop(dask_scheduler: Any) -> Any:  # pickled by value: earlier versions have no `stop`
         from crema.hook import scheduler
 
         if not hasattr(scheduler, "stop"):
             return [], None
-        return await scheduler.stop(run_id, dask_scheduler)
+        return await scheduler.stop(run_id, dask_scheduler, sent)
 
     return client.run_on_scheduler(stop)
 

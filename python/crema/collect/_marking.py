@@ -18,6 +18,7 @@ from ._replacing import replace
 
 _SUBMIT = "_graph_to_futures"  # through which every submission of a client goes
 _open: set[str] = set()  # runs whose blocks are open
+_sent: dict[tuple[str, str], int] = {}  # by run and client: submissions of the block
 _undo: list[Callable[[], None]] = []
 _lock = threading.Lock()
 _entered: contextvars.ContextVar[tuple[str, ...]] = contextvars.ContextVar("marks", default=())
@@ -29,6 +30,8 @@ def marked(run_id: str) -> Iterator[None]:
     with _lock:
         _entered.set((*(each for each in _entered.get() if each in _open), run_id))
         _open.add(run_id)
+        for run in [each for each in _sent if each[0] not in _open]:
+            del _sent[run]
         if not _undo:
             from distributed import Client
 
@@ -43,6 +46,11 @@ def marked(run_id: str) -> Iterator[None]:
                 _undo.pop()()
 
 
+def sent(run_id: str, client_id: str) -> int:
+    """How often a client submitted something in the block of a run; asked once, after the block."""
+    return _sent.pop((run_id, client_id), 0)
+
+
 def _marking(original: Callable) -> Callable:
     import dask
 
@@ -51,6 +59,9 @@ def _marking(original: Callable) -> Callable:
         if run_id is None:
             return original(self, *args, **kwargs)
         with dask.annotate(**{_records.MARK_RUN: run_id}):
-            return original(self, *args, **kwargs)
+            futures = original(self, *args, **kwargs)
+        with _lock:
+            _sent[run_id, self.id] = _sent.get((run_id, self.id), 0) + 1
+        return futures
 
     return submit

@@ -33,6 +33,8 @@ _TIMEOUT = MEMBERSHIP.label("evidence", "heartbeat_timeout")
 _BOUNDARY = MEMBERSHIP.label("evidence", "run_boundary")
 CLIENT_GONE_S = 60.0  # a client that is away for longer will not return to end its run
 CLIENT_AGAIN = "-crema-"  # in the id of a collector's client in place of a closed one
+SUBMITTED_S = 2.0  # at the end of a run, for graphs that are still on their way
+_Stopped = tuple[list[_writers.Writer], list[str] | None]
 LATE_S = 60.0  # after a run, for messages about it that are still on their way
 _SAMPLED_A_TICK = 500  # workers; if there are more, they take turns
 # By run and scheduler, for Dask versions that do not expose a scheduler's plugins.
@@ -61,6 +63,7 @@ class SchedulerHook(SchedulerPlugin):
         self._writers: list[_writers.Writer] = []  # the known writers of the run, after its end
         self._broker: Broker | None = None  # of the way over Dask
         self._way: Way | None = None  # of this host
+        self._n_submitted = 0  # by the run's client
         self.is_over = False  # workers that join from now on do not belong to the run
         self._holders: list[str] = []  # workers that have the plugin, then
 
@@ -116,8 +119,11 @@ class SchedulerHook(SchedulerPlugin):
             self._writers = follower.writers()
         return self._writers
 
-    async def stop(self, scheduler: Any) -> tuple[list[_writers.Writer], list[str] | None]:
+    async def stop(self, scheduler: Any, sent: int) -> _Stopped:
         """End the recording of the workers, and then of the scheduler; see the function `stop`."""
+        end = time.monotonic() + SUBMITTED_S
+        while self._n_submitted < sent and time.monotonic() < end:
+            await asyncio.sleep(0.005)
         follower = self._follower
         here = or_else(lambda: list(scheduler.workers), None)
         if follower is None or here is None:
@@ -161,6 +167,7 @@ class SchedulerHook(SchedulerPlugin):
         self, scheduler: Any, *, client: str, tasks: Iterable[Hashable], **kwargs: Any
     ) -> None:
         """A client submitted tasks, not yet assigned to workers: mark them with the client and the submission."""
+        self._n_submitted += client == self.config.client
         if self._follower is not None:
             stimulus, wanted = kwargs.get("stimulus_id"), kwargs.get("keys", ())
             self._follower.guarded(self._follower.submitted, client, tasks, wanted, stimulus)
@@ -211,8 +218,10 @@ async def give(run_id: str, dask_scheduler: Any, function: bytes) -> None:
         follower.guarded(follower.answered, answer)
 
 
-async def stop(run_id: str, dask_scheduler: Any) -> tuple[list[_writers.Writer], list[str] | None]:
+async def stop(run_id: str, dask_scheduler: Any, sent: int = 0) -> _Stopped:
     """End a run's recording on the workers, and on the scheduler if none of them is left to be asked otherwise.
+
+    Waits for the `sent` graphs of its client, whose last ones may be under way where it had the result of an earlier call.
 
     Returns
     -------
@@ -222,7 +231,7 @@ async def stop(run_id: str, dask_scheduler: Any) -> tuple[list[_writers.Writer],
         Addresses of the workers that must be asked before `end`; None: all workers.
     """
     hook = _find(run_id, dask_scheduler)
-    return ([], None) if hook is None else await hook.stop(dask_scheduler)
+    return ([], None) if hook is None else await hook.stop(dask_scheduler, sent)
 
 
 def end(run_id: str, dask_scheduler: Any) -> list[_writers.Writer]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
+import gc
 import json
 import math
 import time
 
+import distributed
 import hook_support as support
 import pytest
 from coffea import processor
@@ -70,6 +73,8 @@ def test_the_same_input_twice_counts_twice(client, fileset, tmp_path, name):
     with MetricsCollector(cluster, support.Counter(), output=tmp_path, quiet=True) as mc:
         executor = EXECUTORS[name](client)
         first, _ = analyse(mc, executor, fileset, support.Counter())
+        if cluster is not None:
+            wait_until_forgotten(client)
         second, report = analyse(mc, executor, fileset, support.Counter())
         mc.set_coffea_report(report)
     assert first["n"] == second["n"] == EVENTS
@@ -90,6 +95,15 @@ def test_the_same_input_twice_counts_twice(client, fileset, tmp_path, name):
     assert list(passes.n_chunks) == [9, 9]
     assert passes.cpu_s.sum() == pytest.approx(metrics["process_cpu_time"])
     assert math.isnan(metrics["closure_events_chunks_vs_report"])  # one report, two passes
+
+
+def wait_until_forgotten(client):
+    """Until Dask has no result any more that a second call would use instead of computing it: futures are released late."""
+    gc.collect()
+    end = time.monotonic() + 60
+    while client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)):
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("all_futures", [True, False])
@@ -121,6 +135,31 @@ def test_results_that_dask_still_has_are_not_missing(
         assert not all_futures or len(chunks) == 9
         reused = sum(note["count"] for note in mc.notes if note["code"] == "result_reused")
         assert reused == 18 - len(chunks.groupby(["chunk_id", "pass"]))
+
+
+@pytest.mark.skipif(hasattr(processor, "Ok"), reason="with this coffea keys do not repeat")
+def test_a_submission_that_is_still_under_way_when_the_block_ends_counts(
+    client_here, fileset, tmp_path, monkeypatch
+):
+    """The client holds the result already: the second call ends before the scheduler has read its graphs."""
+    held, submit = [], client_here.map
+    monkeypatch.setattr(
+        client_here, "map", lambda *a, **o: held.append(submit(*a, **o)) or held[-1]
+    )
+    with MetricsCollector(client_here, support.Counter(), output=tmp_path, quiet=True) as mc:
+        analyse(mc, _dask(client_here), fileset, support.Counter())
+        monkeypatch.setattr(distributed.scheduler, "offload", late)
+        out, report = analyse(mc, _dask(client_here), fileset, support.Counter())
+        mc.set_coffea_report(report)
+    assert out["n"] == EVENTS
+    assert mc.verdict == "COMPLETE", mc.reasons
+    assert [(note["code"], note["count"]) for note in mc.notes] == [("result_reused", 9)]
+
+
+async def late(function, *args, **kwargs):
+    """As on a busy scheduler."""
+    await asyncio.sleep(0.5)
+    return function(*args, **kwargs)
 
 
 def test_a_run_beside_another_one_has_used_no_result_again(client, fileset, tmp_path):
