@@ -170,6 +170,24 @@ def test_where_threads_or_processes_are_used_up_the_analysis_runs(n, tmp_path, m
     assert_nothing_left(mc)
 
 
+def test_the_analysis_has_room_for_threads_of_its_own(tmp_path, monkeypatch, capfd):
+    """Where the run's threads take the last ones, uproot waits without end for a thread that could not be started."""
+    start, most = threading.Thread.start, threading.active_count() + 8
+
+    def start_or_fail(thread):
+        if threading.active_count() >= most:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_or_fail)
+    with crema.MetricsCollector(output=tmp_path, timeout=5) as mc:
+        assert mc.verdict == "UNKNOWN"
+    assert "the analysis runs unrecorded: this process can start no more threads" in (
+        capfd.readouterr().err
+    )
+    assert_nothing_left(mc)
+
+
 def test_no_connection_is_made_where_no_thread_can_be_started(monkeypatch):
     start = threading.Thread.start
 
