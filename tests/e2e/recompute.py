@@ -242,10 +242,14 @@ class Run:
         lost_s = chunks.took_s[chunks.status == "lost"].sum()
         tasks = self.tasks[(self.tasks.worker_id == worker) & (self.tasks.side != "foreign")]
         took = (tasks.t_stop_ns - tasks.t_start_ns) * 1e-9
-        if not len(of):  # outside Dask, or killed before it posted anything
-            cpu = counted.cpu_s.sum()
-            wasted = failed.took_s.sum() + again.took_s.sum() + lost_s
-            return {"cpu": cpu, "noncpu": counted.took_s.sum() - cpu, "wasted": wasted}
+        if not len(of):  # outside Dask, or killed before it posted anything: what was on its slots
+            others, cpu = tasks[~tasks.is_chunk], counted.cpu_s.sum()
+            of_side = took[others.index].where(others.status == "ok", 0).groupby(others.side).sum()
+            unfinished = took[others.index][others.status != "ok"].sum()
+            wasted = failed.took_s.sum() + again.took_s.sum() + lost_s + unfinished
+            noncpu = counted.took_s.sum() + of_side.get("processor", 0) - cpu
+            found = {f"{side} noncpu": of_side.get(side, 0) for side in OTHERS}
+            return found | {"cpu": cpu, "noncpu": noncpu, "wasted": wasted}
         left, processor = self.left_slots(worker), of[of.side == "processor"]
         slots = took[tasks.status.isin(["error", "cancelled"])].sum()
         slots += failed.took_s[failed.task_status == ""].sum()
