@@ -176,7 +176,7 @@ class Run:
                 self._add_slot(task.t_start_ns, task.t_stop_ns, task.worker_id, task.side,
                                i in chunk_tasks, task.t_ready_ns, task.t_submit_ns)  # fmt: skip
         self.chunks["task_status"] = outcomes  # empty: no task
-        tasks["is_chunk"] = [i in chunk_tasks for i in range(len(rows))]
+        tasks["is_chunk"] = np.array([i in chunk_tasks for i in range(len(rows))], bool)
         self.own = [slot for slot in self.slots if slot.side != "foreign"]
 
     @staticmethod
