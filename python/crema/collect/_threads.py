@@ -6,7 +6,8 @@ import asyncio
 import threading
 from collections.abc import Callable
 
-_ROOM = 16  # threads: of uproot and the executor, of the hook and of the live view
+# Threads for the analysis, the hook and the live view. Without them uproot waits without end for one that could not be started.
+ROOM = 16
 
 
 def outcome(call: Callable[[], None]) -> BaseException | None:
@@ -50,8 +51,3 @@ def must_start(n: int) -> None:
         over.set()
         for thread in started:
             thread.join()
-
-
-def leave_room() -> None:
-    """Raise, as `must_start` does, if what was started leaves the analysis too few threads: uproot waits without end for one that could not be started."""
-    must_start(_ROOM)

@@ -27,7 +27,7 @@ from ._progress import describe
 from ._reach import Reach
 from ._service import ConfiguredService, LocalService, Service
 from ._settings import Settings
-from ._threads import in_thread, leave_room, outcome
+from ._threads import ROOM, in_thread, must_start, outcome
 from ._view import CremaError, RunView, must_be_writable, output_directory
 
 if TYPE_CHECKING:
@@ -310,7 +310,7 @@ class MetricsCollector(RunView):
             self._unrecorded(self._plugins.register(lack, self._marks))
         else:
             self._record_client()
-        leave_room()
+        must_start(ROOM)
 
     def _record_client(self) -> None:
         """Record a stream of this process, so that a run without any chunk still has a writer that ends it."""

@@ -34,9 +34,9 @@ _BOUNDARY = MEMBERSHIP.label("evidence", "run_boundary")
 CLIENT_GONE_S = 60.0  # a client that is away for longer will not return to end its run
 CLIENT_AGAIN = "-crema-"  # in the id of a collector's client in place of a closed one
 SUBMITTED_S = 2.0  # at the end of a run, for graphs that are still on their way
-_Stopped = tuple[list[_writers.Writer], list[str] | None]
 LATE_S = 60.0  # after a run, for messages about it that are still on their way
 _SAMPLED_A_TICK = 500  # workers; if there are more, they take turns
+_Stopped = tuple[list[_writers.Writer], list[str] | None]
 # By run and scheduler, for Dask versions that do not expose a scheduler's plugins.
 _hooks: weakref.WeakValueDictionary[tuple[str, int], SchedulerHook] = weakref.WeakValueDictionary()
 

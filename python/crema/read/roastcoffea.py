@@ -15,6 +15,7 @@ import h5py
 import numpy as np
 
 from . import access
+from ._attempts import counted
 from .reader import RunFile
 from .reader import open as open_run
 
@@ -90,22 +91,13 @@ def _named(run: RunFile, column: str, ids: np.ndarray) -> list[str | None]:
     return [known[i] if i < len(known) else None for i in ids]
 
 
-def _counted(run: RunFile, *columns: str) -> dict[str, np.ndarray]:
-    """Columns of the attempts that count: they returned, and no later attempt at the same chunk replaced them."""
-    rows = run.arrays("chunks", [*columns, "status", "quality"])
-    statuses = run.labels("chunks", "status")
-    counted = np.isin(rows["status"], [statuses["ok"], statuses["partial"]])
-    counted &= rows["quality"] & 8 == 0
-    return {name: rows[name][counted] for name in columns}
-
-
 def _read_percent(run: RunFile) -> dict[str, Any]:
     """What was read of the trees of the files: bytes by file, and both means."""
     names = ("avg_bytes_read_percent", "avg_branches_read_percent")
     unknown: dict[str, Any] = dict.fromkeys(names, math.nan)
     if "chunks" not in run:
         return unknown | {"bytes_read_percent_per_file": {}}
-    rows = _counted(run, *access.NEEDED)
+    rows = counted(run, *access.NEEDED)
     trees = access.trees(run)
     by_file = access.bytes_percent(rows, trees, np.arange(len(trees["dataset"])))
     together = access.branches_percent(rows, trees, np.zeros(len(trees["dataset"]), int))
@@ -120,7 +112,7 @@ def _read_percent(run: RunFile) -> dict[str, Any]:
 def _per_dataset(run: RunFile) -> dict[str, dict[str, float]]:
     if "chunks" not in run:
         return {}
-    rows = _counted(run, "dataset_id", "wall_s", "n_events")
+    rows = counted(run, "dataset_id", "wall_s", "n_events")
     sums = _sums(run, rows, "dataset_id", "wall_s", "n_events")
     return {
         name: {

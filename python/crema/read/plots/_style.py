@@ -18,6 +18,8 @@ from matplotlib.colors import to_rgba
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from .. import _attempts
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -193,12 +195,6 @@ def need_sealed(run: RunFile) -> None:
         raise KeyError(f"{run.path} has no summaries: it is not sealed yet")
 
 
-def returned(run: RunFile, status: np.ndarray) -> np.ndarray:
-    """Whether the process() of an attempt returned, also of a file that had become shorter (partial)."""
-    labels = run.labels("chunks", "status")
-    return np.isin(status, [labels["ok"], labels["partial"]])
-
-
 def counted(run: RunFile, *columns: str) -> dict[str, np.ndarray]:
     """Columns of the attempts whose output is in the result.
 
@@ -207,13 +203,12 @@ def counted(run: RunFile, *columns: str) -> dict[str, np.ndarray]:
     NothingToDrawError
         If there is none.
     """
-    rows = run.arrays("chunks", [*columns, "status", "quality"])
-    good = returned(run, rows["status"]) & (rows["quality"] & 8 == 0)
-    if not good.any():
+    rows = _attempts.counted(run, *columns)
+    if not len(rows[columns[0]]):
         raise NothingToDrawError(
             "no chunk was processed to its end: /chunks has no counted attempt"
         )
-    return {name: rows[name][good] for name in columns}
+    return rows
 
 
 # ---------------------------------------------------------------- marks

@@ -9,6 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from .. import access
+from .._attempts import count, returned
 from .._numbers import readable
 from ._style import (
     DATASETS,
@@ -20,7 +21,6 @@ from ._style import (
     counted,
     need_sealed,
     plot,
-    returned,
     short,
     swatch,
 )
@@ -58,15 +58,14 @@ def chunk_wall(run: RunFile, ax: Axes) -> Any:
     Source: ``chunks``, ``summary/chunk_model``, ``summary/stragglers``. Attempts with unknown events or time (their
     worker was lost) are counted in the legend.
     """
-    names = ["n_events", "wall_s", "open_s", "status", "dataset_id"]
-    rows = dict(run.arrays("chunks", names))
+    rows = dict(run.arrays("chunks", ["n_events", "wall_s", "open_s", "status", "dataset_id"]))
     rows["took_s"] = rows["wall_s"] + np.nan_to_num(rows["open_s"])
     n_events, took_s = rows["n_events"], rows["took_s"]
     known = (n_events >= 0) & np.isfinite(took_s)
     ok = known & returned(run, rows["status"])
     names = run.names("dataset")
     models = {m.dataset_id: m for m in run.rows("summary/chunk_model")} if _sealed(run) else {}
-    n_max, took_max = max([0, *n_events[known][:0]], default=0), 0.0
+    n_max, took_max = 0, 0.0
     if known.any():
         n_max, took_max = int(n_events[known].max()), float(took_s[known].max())
     entries: list[Any] = []
@@ -161,7 +160,7 @@ def straggler_ccdf(run: RunFile, ax: Axes) -> Any:
         raise NothingToDrawError("no chunk was recorded")
     expected = a[dataset] + b[dataset] * rows["n_events"]
     took = rows["wall_s"] + np.nan_to_num(rows["open_s"])
-    known &= returned(run, rows["status"]) & (rows["quality"] & 8 == 0)
+    known &= count(run, rows["status"], rows["quality"])
     for i in np.unique(dataset[known & np.isnan(expected)]):  # chunks of one size have no line
         of = known & (dataset == i) & np.isfinite(took)
         expected[of] = np.median(took[of]) if of.any() else np.nan
