@@ -12,6 +12,7 @@
 
 #include "agg_private.h"
 #include "crema_clock.h"
+#include "crema_failpoint.h"
 #include "crema_health.h"
 #include "crema_log.h"
 #include "crema_notify.h"
@@ -273,7 +274,7 @@ s_make_parts(agg_t *self)
         .credit_pool_b = self->options.credit_bytes,
         .sink_silence_ns = 3 * SECOND_NS,
         .barrier_retries = 5,
-        .barrier_cap_ns = 30 * SECOND_NS,
+        .barrier_cap_ns = crema_failpoint_wait("aggregator.barrier_cap", 30 * SECOND_NS),
         .abandon_after_ns = self->options.abandon_after_ns,
         .counts_events = self->options.metrics && self->options.metrics_runs,
         .owner_runs_max = (uint64_t)self->options.runs_per_client,

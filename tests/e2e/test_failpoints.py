@@ -70,7 +70,20 @@ def test_a_misspelt_failpoint_is_no_failpoint(tmp_path):
     assert b"names no point" in program.stderr
 
 
+@pytest.mark.parametrize("waits", ["aggregator.barier_cap:1000", "aggregator.barrier_cap:1s"])
+def test_short_waits_that_are_misspelt_end_the_program(waits):
+    program = subprocess.run(
+        [PROGRAMS / "crema-aggregator", "--bind", "tcp://127.0.0.1:*"],
+        capture_output=True,
+        env={**os.environ, "SHORT_WAITS": waits},
+        timeout=20,
+    )
+    assert program.returncode < 0
+    assert b"names no wait" in program.stderr
+
+
 @pytest.mark.parametrize("program", ["crema-agent", "crema-aggregator", "crema-sink"])
 def test_programs_of_the_package_have_none(program):
-    assert b"event=failpoint" in (PROGRAMS / program).read_bytes()
-    assert b"event=failpoint" not in pathlib.Path(_programs.program(program)).read_bytes()
+    for text in (b"event=failpoint", b"SHORT_WAITS"):
+        assert text in (PROGRAMS / program).read_bytes()
+        assert text not in pathlib.Path(_programs.program(program)).read_bytes()

@@ -134,6 +134,11 @@ static const char *const s_names[] = {
     "seal.after_dir_fsync",
 };
 
+/* The waits that SHORT_WAITS can name. */
+static const char *const s_waits[] = {
+    "aggregator.barrier_cap", /* the longest between two questions to an agent */
+};
+
 /* The armed point and its remaining count; the name is empty if none is set. */
 static struct {
     bool read;
@@ -188,4 +193,34 @@ crema_failpoint_message(const char *name, crema_msg_type_t type)
     char full[NAME_CHARS];
     snprintf(full, sizeof full, "%s.%s", name, crema_msg_name(type));
     crema_failpoint(full);
+}
+
+/* The milliseconds that "name:milliseconds,..." gives for `name`; -1 if it gives none. */
+static long
+s_short_wait_ms(const char *text, const char *name)
+{
+    long found_ms = -1;
+    while (text) {
+        size_t n = strcspn(text, ":"), i = 0;
+        while (i < sizeof s_waits / sizeof *s_waits &&
+               (strlen(s_waits[i]) != n || strncmp(text, s_waits[i], n) != 0))
+            i++;
+        char *end = NULL;
+        long ms = text[n] == ':' ? strtol(text + n + 1, &end, 10) : 0;
+        if (i == sizeof s_waits / sizeof *s_waits || ms < 1 || (*end != ',' && *end != '\0')) {
+            dprintf(STDERR_FILENO, "SHORT_WAITS: %s names no wait, or no milliseconds\n", text);
+            abort();
+        }
+        if (strcmp(s_waits[i], name) == 0)
+            found_ms = ms;
+        text = *end == ',' ? end + 1 : NULL;
+    }
+    return found_ms;
+}
+
+int64_t
+crema_failpoint_wait(const char *name, int64_t usual_ns)
+{
+    long ms = s_short_wait_ms(getenv("SHORT_WAITS"), name);
+    return ms < 0 ? usual_ns : ms * INT64_C(1000000);
 }
