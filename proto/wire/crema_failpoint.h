@@ -15,7 +15,7 @@
 
 #ifdef CREMA_FAILPOINTS
 
-/* `name` must be in the table in tests/faulty/crema_failpoint.c. */
+/* `name` must be in the table in tests/unit/faulty/crema_failpoint.c. */
 void crema_failpoint(const char *name);
 
 /* The point `<name>.<message>`, such as aggregator.before_send.PUT. */

@@ -10,10 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bodies.h"
 #include "crema_clock.h"
 #include "crema_random.h"
 #include "crema_spool.h"
+#include "message_parts.h"
 
 typedef struct {
     crema_spool_writer_t *writer;

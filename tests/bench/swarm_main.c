@@ -15,7 +15,6 @@
 
 #include <czmq.h>
 
-#include "bodies.h"
 #include "crema_clock.h"
 #include "crema_frame.h"
 #include "crema_keys.h"
@@ -23,6 +22,7 @@
 #include "crema_reactor.h"
 #include "crema_record.h"
 #include "crema_session.h"
+#include "message_parts.h"
 
 #define MS 1000000ll
 #define TICK_NS (50 * MS)

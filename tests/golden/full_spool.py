@@ -53,11 +53,10 @@ def leave(tree: pathlib.Path, work: pathlib.Path, version: int):
 
 def take_over(work: pathlib.Path) -> str:
     """With today's programs; what came of it."""
-    sys.path[:0] = [str(ROOT / "tests/torture")]
-    import life
-    from pipeline import Pipeline
-
+    sys.path[:0] = [str(ROOT / "tests/lib")]
+    import run_lives
     from crema.collect import _client
+    from pipeline import Pipeline
 
     left = json.loads((work / "manifest.json").read_text())
     now = work / "now"
@@ -72,7 +71,7 @@ def take_over(work: pathlib.Path) -> str:
         took = pipeline.drain(120)
         state = end(client, bytes.fromhex(pipeline.run_id))
         books = pipeline.books()
-        counted = sum(life.gaps(pathlib.Path(state.path)).values())
+        counted = sum(run_lives.gaps(pathlib.Path(state.path)).values())
         subprocess.run([pipeline.bin("crema-sink"), "check", state.path], check=True)
     finally:
         client.close()

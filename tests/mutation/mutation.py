@@ -32,7 +32,7 @@ from universalmutator import mutator
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(HERE.parent / "unit"))
 import layers  # noqa: E402
 
 SHARE = 0.85  # of the mutants that compile, at least so many must be found

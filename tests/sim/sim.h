@@ -22,9 +22,9 @@
 #include <stdint.h>
 
 #include "agg_core.h"
-#include "bodies.h"
 #include "crema_life.h"
 #include "crema_session.h"
+#include "message_parts.h"
 #include "sink_commit.h"
 
 #define SIM_MS 1000000ll

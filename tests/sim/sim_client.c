@@ -1,6 +1,6 @@
 #include "sim.h"
 
-#include "bodies.h"
+#include "message_parts.h"
 
 #define REPEAT_NS SIM_S
 

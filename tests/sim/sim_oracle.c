@@ -1,4 +1,4 @@
-#include "bodies.h"
+#include "message_parts.h"
 #include "sim.h"
 
 #define FAST_NS                                                                                    \

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bodies.h"
 #include "crema_bytes.h"
 #include "crema_frame.h"
+#include "message_parts.h"
 
 #define GROUP_NS (20 * SIM_MS)
 #define SEALING_NS (30 * SIM_MS)

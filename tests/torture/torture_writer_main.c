@@ -9,10 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bodies.h"
 #include "crema_clock.h"
 #include "crema_random.h"
 #include "crema_spool.h"
+#include "message_parts.h"
 #include "torture_ledger.h"
 
 #define BURSTS_PER_SECOND 200

@@ -1,0 +1,73 @@
+"""What all tests in Python share: an environment without a pipeline of the developer's, real input files, and pipelines to hurt."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from paths import EXTRA, SAMPLES
+
+
+def pytest_configure(config):
+    """No test may pick up a pipeline of the developer's own environment; a worker that comes back slowly still comes back."""
+    names = "AGGREGATOR", "KEYS", "RUN", "SPOOL", "ADVERTISE", "PORT"
+    for name in (f"CREMA_{name}" for name in names):
+        os.environ.pop(name, None)
+    # A LocalCluster closes the nanny of a worker that has been away for 15 s. On a busy machine a new one takes longer to start.
+    os.environ["DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT"] = "10 minutes"
+    # Processes that idle look around less often: what they spend on it is taken from the tests beside them.
+    os.environ["DASK_DISTRIBUTED__WORKER__PROFILE__INTERVAL"] = "100 ms"
+    os.environ["DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL"] = "200 ms"
+
+
+def pytest_collection_modifyitems(config, items):
+    """Tests that take minutes are for `./dev test-long`, which asks for them."""
+    if os.environ.get("CREMA_LONG") == "1":
+        return
+    short = [item for item in items if item.get_closest_marker("long") is None]
+    if len(short) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if item not in short])
+        items[:] = short
+
+
+def _sample(name: str) -> str:
+    path = SAMPLES / name
+    if not path.is_file():
+        pytest.fail(f"{path} is missing: run ./dev setup, which fetches coffea's sample files")
+    return str(path)
+
+
+@pytest.fixture(scope="session")
+def nano_files() -> dict[str, dict[str, str]]:
+    """Fileset of small real NanoAOD files: name -> {file: tree}."""
+    fileset = {
+        "dy": {"files": {_sample("nano_dy.root"): "Events"}},
+        "dimuon": {"files": {_sample("nano_dimuon.root"): "Events"}},
+    }
+    for path in sorted(EXTRA.glob("nano_*v1*.root")):
+        fileset[path.stem] = {"files": {str(path): "Events"}}
+    return fileset
+
+
+@pytest.fixture(scope="session")
+def wide_file() -> str:
+    """A real NanoAOD file with the most branches at hand."""
+    wide = EXTRA / "nano_tt_v12.root"
+    return str(wide) if wide.is_file() else _sample("nano_dy.root")
+
+
+@pytest.fixture
+def pipelines(tmp_path):
+    """Makes pipelines that are gone after the test, whatever happened."""
+    from kept_records import PROGRAMS, Pipeline
+
+    made = []
+
+    def make(**options) -> Pipeline:
+        made.append(Pipeline(PROGRAMS, tmp_path, **options))
+        return made[-1]
+
+    yield make
+    for pipeline in made:
+        pipeline.destroy()

@@ -1,0 +1,552 @@
+"""What a stolen key can do, tried on the real programs: docs/attacks.md names a test of this file behind each of its sentences."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import time
+import uuid
+
+import pytest
+import zmq
+import zmq.auth
+
+from crema.collect import _client
+from crema.collect._keys import AgentKeys, server_key
+from crema.hook._records import MESSAGES
+from crema.hook._spool import StreamWriter
+from paths import BIN
+
+HELLO, DATA, WELCOME, FENCE, OPEN, PUT, RUN_SEAL = 1, 2, 16, 20, 32, 33, 34
+PRINCIPAL = 3
+OTHER_KEY = 6
+
+
+class Facility:
+    """Sink and aggregator with keys, and the keys of two users."""
+
+    def __init__(self, directory: pathlib.Path):
+        self.directory, self.keys = directory, directory / "keys"
+        self.run("crema-aggregator", "--make-keys", self.keys)
+        for name in ("alice", "bob"):
+            self.run("crema-aggregator", "--add-key", name, "--keys", self.keys)
+        self.processes: dict[str, subprocess.Popen] = {}
+        self.sink = self.start(
+            "crema-sink", "--bind", "tcp://127.0.0.1:*", "--store", directory / "store",
+            "--output", directory,
+        )  # fmt: skip
+        self.aggregator = self.start(
+            "crema-aggregator", "--bind", "tcp://127.0.0.1:*", "--sink", self.sink
+        )
+
+    @staticmethod
+    def run(program: str, *arguments) -> None:
+        subprocess.run([BIN / program, *map(str, arguments)], check=True, capture_output=True)
+
+    def start(self, program: str, *arguments) -> str:
+        with open(self.directory / f"{program}.log", "a") as log:
+            process = subprocess.Popen(
+                [BIN / program, *map(str, arguments), "--keys", self.keys],
+                stdout=subprocess.PIPE, stderr=log, text=True,
+            )  # fmt: skip
+        self.processes[program] = process
+        return json.loads(process.stdout.readline())["endpoint"]
+
+    def client(self, name: str) -> _client.AggregatorClient:
+        return _client.AggregatorClient(self.aggregator, self.keys / f"client-{name}")
+
+    def revoke(self, name: str) -> None:
+        self.run("crema-aggregator", "--revoke-key", name, "--keys", self.keys)
+
+    def log(self, program: str) -> str:
+        return (self.directory / f"{program}.log").read_text()
+
+    def stop(self) -> None:
+        for process in reversed(self.processes.values()):
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == 0
+            process.stdout.close()
+
+
+@pytest.fixture
+def facility(tmp_path):
+    made = Facility(tmp_path)
+    yield made
+    made.stop()
+
+
+class Thief:
+    """A DEALER with a pair that it should not have; says what it likes."""
+
+    def __init__(self, endpoint: str, directory: pathlib.Path, role: str):
+        self.socket = zmq.Context.instance().socket(zmq.DEALER)
+        self.socket.linger = 0
+        self.socket.rcvhwm = 1  # what it does not read stays with the server
+        own = zmq.auth.load_certificate(directory / f"{role}.key_secret")
+        self.socket.curve_publickey, self.socket.curve_secretkey = own
+        self.socket.curve_serverkey = zmq.auth.load_certificate(directory / "server.key")[0]
+        self.socket.connect(endpoint)
+
+    def say(self, kind: int, message=None) -> None:
+        self.socket.send(_client.encode(kind, message.SerializeToString() if message else b""))
+
+    def fenced(self, timeout_s: float = 5) -> int | None:
+        """Reason of the next FENCE."""
+        end = time.monotonic() + timeout_s
+        while (left := end - time.monotonic()) > 0 and self.socket.poll(left * 1000):
+            kind, body = _client.decode(self.socket.recv())
+            if kind == FENCE:
+                return MESSAGES["Fence"].FromString(body).reason
+        return None
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+def state_of(client, kind: int, until=lambda state: True, timeout_s: float = 15, **fields):
+    end = time.monotonic() + timeout_s
+    state = None
+    while time.monotonic() < end:
+        if not client.send(kind, **fields):
+            time.sleep(0.05)
+            continue
+        for state in client.states(fields["run_id"], 0.5):
+            if until(state):
+                return state
+    raise AssertionError(f"no such state: {state}")
+
+
+def opened(facility: Facility, name: str, **fields):
+    client, run_id = facility.client(name), uuid.uuid4().bytes
+    state_of(
+        client, _client.RUN_OPEN, lambda state: state.phase == _client.OPEN,
+        run_id=run_id, t_start_ns=1, **fields,
+    )  # fmt: skip
+    return client, run_id
+
+
+def test_no_user_reads_joins_or_ends_another_ones_run(facility):
+    alice, run_id = opened(facility, "alice")
+    bob = facility.client("bob")
+    for kind, fields in (
+        (_client.RUN_QUERY, {}),
+        (_client.RUN_OPEN, {"t_start_ns": 1, "keys": ["mark"], "values": ["bob"]}),
+        (_client.RUN_END, {"t_end_ns": 2, "keys": ["mark"], "values": ["bob"]}),
+    ):
+        state = state_of(bob, kind, run_id=run_id, **fields)
+        assert state.refusal == OTHER_KEY
+        assert (state.phase, state.path, state.committed) == (_client.UNKNOWN, "", 0)
+    assert state_of(alice, _client.RUN_QUERY, run_id=run_id).phase == _client.OPEN
+    alice.close()
+    bob.close()
+
+
+def test_a_run_has_its_owner_also_for_an_aggregator_that_was_started_anew(facility):
+    alice, run_id = opened(facility, "alice")
+    alice.close()
+    facility.processes["crema-aggregator"].kill()
+    facility.processes["crema-aggregator"].wait()
+    facility.processes["crema-aggregator"].stdout.close()
+    facility.aggregator = facility.start(
+        "crema-aggregator", "--bind", facility.aggregator, "--sink", facility.sink
+    )
+    bob, alice = facility.client("bob"), facility.client("alice")
+    refused = state_of(
+        bob, _client.RUN_END, lambda state: state.refusal == OTHER_KEY,
+        run_id=run_id, t_end_ns=2, keys=["mark"], values=["bob"],
+    )  # fmt: skip
+    assert refused.phase == _client.UNKNOWN
+    state_of(alice, _client.RUN_END, lambda state: state.phase >= 2, run_id=run_id, t_end_ns=2)
+    alice.close()
+    bob.close()
+
+
+@pytest.mark.parametrize(
+    ("role", "kinds"),
+    [
+        ("client", [HELLO, DATA, OPEN, PUT]),
+        ("agent", [_client.RUN_OPEN, _client.RUN_END, _client.RUN_QUERY, PUT]),
+        ("aggregator", [HELLO, DATA]),
+    ],
+)
+def test_each_role_is_heard_with_its_own_messages_only(facility, role, kinds):
+    bodies = {
+        HELLO: MESSAGES["Hello"](agent_id=b"a" * 16, ver_min=2, ver_max=2),
+        DATA: MESSAGES["Data"](
+            stream_id=b"s" * 16, run_id=b"r" * 16, first_seq=1, n=1, frames=b"x" * 32
+        ),
+        OPEN: MESSAGES["Open"](),
+        PUT: MESSAGES["Put"](
+            stream_id=b"s" * 16, run_id=b"r" * 16, first_seq=1, n=1, frames=b"x" * 32
+        ),
+        _client.RUN_OPEN: MESSAGES["RunOpen"](run_id=b"r" * 16),
+        _client.RUN_END: MESSAGES["RunEnd"](run_id=b"r" * 16),
+        _client.RUN_QUERY: MESSAGES["RunQuery"](run_id=b"r" * 16),
+    }
+    for kind in kinds:
+        thief = Thief(facility.aggregator, facility.keys / role, role)
+        thief.say(kind, bodies[kind])
+        assert thief.fenced() == PRINCIPAL, kind
+        thief.close()
+
+
+@pytest.mark.parametrize("role", ["client", "agent"])
+def test_the_sink_hears_aggregators_alone(facility, role):
+    thief = Thief(facility.sink, facility.keys / role, role)
+    for kind, message in (
+        (OPEN, MESSAGES["Open"]()),
+        (RUN_SEAL, MESSAGES["RunSeal"](run_id=b"r" * 16)),
+        (HELLO, MESSAGES["Hello"](agent_id=b"a" * 16)),
+    ):
+        thief.say(kind, message)
+        assert (thief.fenced() == PRINCIPAL) or (role, kind) == ("agent", HELLO)
+    thief.close()
+    assert "message_not_allowed" in facility.log("crema-sink")
+
+
+def test_a_verdict_of_somebody_elses_run_writes_nothing(facility):
+    alice, run_id = opened(facility, "alice")
+    journal = facility.directory / "store" / str(uuid.UUID(bytes=run_id))
+    thief = Thief(facility.sink, facility.keys / "aggregator", "aggregator")
+    time.sleep(1.5)  # what belongs to its opening is committed
+    before = sum(path.stat().st_size for path in journal.iterdir())
+    for _ in range(50):
+        thief.say(RUN_SEAL, MESSAGES["RunSeal"](run_id=run_id, owner=b"b" * 16))
+    end = time.monotonic() + 10
+    while facility.log("crema-sink").count("run_message_refused") < 1:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    time.sleep(1.5)
+    assert sum(path.stat().st_size for path in journal.iterdir()) == before
+    thief.close()
+    alice.close()
+
+
+def test_an_agent_of_one_run_is_no_agent_of_another(facility, tmp_path):
+    pair = AgentKeys.fresh(server_key(facility.keys))
+    directory = tmp_path / "stolen"
+    directory.mkdir(mode=0o700)
+    for name, text in pair.files.items():
+        (directory / name).write_text(text)
+    early = Thief(facility.aggregator, directory, "agent")
+    early.say(HELLO, MESSAGES["Hello"](agent_id=b"a" * 16, ver_min=2, ver_max=2))
+    assert early.fenced(0.5) is None, "nobody knows this key yet: it does not come in"
+    early.close()
+    alice, _ = opened(facility, "alice", agent_key=pair.public)
+    bob, other_run = opened(facility, "bob")
+    thief = Thief(facility.aggregator, directory, "agent")
+    deadline = time.monotonic() + 15
+    session = 0
+    while not session and time.monotonic() < deadline:
+        thief.say(HELLO, MESSAGES["Hello"](agent_id=b"a" * 16, boot=1, ver_min=2, ver_max=2))
+        if thief.socket.poll(500):
+            answer = thief.socket.recv()
+            session = int.from_bytes(answer[16:24], "little") if answer[5] == 16 else 0
+    assert session, "its own key is admitted"
+    foreign = MESSAGES["Data"](
+        stream_id=b"s" * 16, run_id=other_run, first_seq=1, n=1, hi=1, frames=b"x" * 32
+    )
+    thief.socket.send(_in_session(session, DATA, foreign.SerializeToString()))
+    assert thief.fenced() == PRINCIPAL
+    other = Thief(facility.aggregator, facility.keys / "agent", "agent")
+    other.say(HELLO, MESSAGES["Hello"](agent_id=b"a" * 16, boot=2, ver_min=2, ver_max=2))
+    assert other.fenced() == PRINCIPAL, "an agent id is the key's that said it first"
+    for one in (alice, bob, thief, other):
+        one.close()
+
+
+def admitted(thief: Thief, row, agent_id: bytes, timeout_s: float = 15) -> int:
+    """Say HELLO with one stream until that is WELCOME; the session's number."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        hello = MESSAGES["Hello"](agent_id=agent_id, boot=1, ver_min=2, ver_max=2, host="h")
+        hello.table.CopyFrom(row)
+        thief.say(HELLO, hello)
+        while thief.socket.poll(500):
+            answer = thief.socket.recv()
+            if answer[5] == WELCOME and (session := int.from_bytes(answer[16:24], "little")):
+                return session
+    raise AssertionError("not admitted")
+
+
+def brings_a_false_record(facility, directory, client, run_id: bytes, user: int = 0) -> None:
+    """The holder of the agent's key in `directory` makes up a worker of that run, and the sink keeps it."""
+    forged = Recorder(facility.directory, run_id)
+    stream_id = forged.writer.stream_id
+    forged.writer.close()
+    (path,) = facility.directory.glob(f"sp-{stream_id.hex()}-*")
+    row = MESSAGES["StreamTable"](
+        stream_ids=stream_id, run_ids=run_id, first_avail=[1], hi=[2], flags=[1], users=[user]
+    )
+    thief = Thief(facility.aggregator, directory, "agent")
+    session = admitted(thief, row, os.urandom(16))
+    data = MESSAGES["Data"](
+        stream_id=stream_id, run_id=run_id, first_seq=1, n=2, hi=2, flags=1,
+        frames=path.read_bytes(),
+    )  # fmt: skip
+    thief.socket.rcvhwm = 100
+    deadline = time.monotonic() + 15
+    while True:  # until the aggregator has asked the sink where the stream stands
+        thief.socket.send(_in_session(session, DATA, data.SerializeToString()))
+        state = state_of(client, _client.RUN_QUERY, run_id=run_id)
+        if state.committed == 2:
+            break
+        assert time.monotonic() < deadline, state
+        time.sleep(0.1)
+    thief.close()
+
+
+def test_a_stolen_key_of_a_runs_agents_brings_false_records_of_that_run(facility, tmp_path):
+    pair = AgentKeys.fresh(server_key(facility.keys))
+    directory = tmp_path / "stolen"
+    directory.mkdir(mode=0o700)
+    for name, text in pair.files.items():
+        (directory / name).write_text(text)
+    alice, run_id = opened(facility, "alice", agent_key=pair.public)
+    brings_a_false_record(facility, directory, alice, run_id)
+    alice.close()
+
+
+def test_a_stolen_operators_agent_key_brings_records_of_any_run(facility):
+    """Who has that key states any owner: binding keys to users holds against what lies in spools, not against this."""
+    facility.run(
+        "crema-aggregator", "--add-key", "carol", "--keys", facility.keys, "--key-uid", 4711
+    )
+    facility.processes["crema-aggregator"].send_signal(signal.SIGHUP)
+    for name, user in (("alice", 0), ("carol", 4712)):
+        client, run_id = opened(facility, name)
+        brings_a_false_record(facility, facility.keys / "agent", client, run_id, user)
+        client.close()
+
+
+def _in_session(session: int, kind: int, body: bytes) -> bytes:
+    import struct
+    import zlib
+
+    message = bytearray(_client.encode(kind, body))
+    message[16:24] = struct.pack("<Q", session)
+    message[12:16] = b""
+    crc = zlib.crc32(bytes(message))
+    return bytes(message[:12]) + struct.pack("<I", crc) + bytes(message[12:])
+
+
+@pytest.mark.quiet
+@pytest.mark.parametrize("hup", [True, False])
+def test_a_revoked_key_is_fenced_within_two_seconds_and_its_runs_end(facility, hup):
+    alice, run_id = opened(facility, "alice")
+    bob, of_bob = opened(facility, "bob")
+    facility.revoke("alice")
+    revoked_at = time.monotonic()
+    if hup:
+        facility.processes["crema-aggregator"].send_signal(signal.SIGHUP)
+    while "key_revoked" not in facility.log("crema-aggregator"):
+        assert time.monotonic() < revoked_at + 2
+        time.sleep(0.02)
+    assert not list(alice.states(run_id, 0.2))
+    alice.send(_client.RUN_QUERY, run_id=run_id)
+    assert not list(alice.states(run_id, 0.5))
+    assert state_of(bob, _client.RUN_QUERY, run_id=of_bob).phase == _client.OPEN
+    path = facility.directory / f"{uuid.UUID(bytes=run_id)}.h5"
+    while not path.exists():
+        assert time.monotonic() < revoked_at + 30
+        time.sleep(0.1)
+    import crema
+
+    run = crema.open(path)
+    assert run.verdict == "PARTIAL"
+    assert "key_revoked" in run.attributes["verdict_reasons"]
+    alice.close()
+    bob.close()
+    late = facility.client("alice")
+    assert not late.send(_client.RUN_QUERY, run_id=run_id) or not list(late.states(run_id, 1))
+    late.close()
+
+
+def test_thousands_of_runs_of_one_key_leave_room_for_others(facility):
+    bob, _ = opened(facility, "bob")
+    refused = 0
+    for _ in range(2000):
+        run_id = uuid.uuid4().bytes
+        bob.send(_client.RUN_OPEN, run_id=run_id, t_start_ns=1)
+        for state in bob.states(run_id, 5):
+            refused += state.refusal != 0
+            break
+    assert refused >= 1900, "one key has so many open runs and no more"
+    alice, _ = opened(facility, "alice")
+    alice.close()
+    bob.close()
+
+
+def ticks(process: subprocess.Popen) -> int:
+    """Hundredths of a second that it has worked."""
+    stat = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return int(stat[11]) + int(stat[12])
+
+
+def test_who_never_reads_does_not_fill_the_server(tmp_path):
+    facility = Facility(tmp_path)
+    sink = facility.processes["crema-sink"]
+    asked = MESSAGES["Open"]()
+    asked.table.stream_ids, asked.table.run_ids = os.urandom(16 * 3072), b"r" * 16 * 3072
+    thief = Thief(facility.sink, facility.keys / "aggregator", "aggregator")
+    lost = thief.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+    for _ in range(2000):  # answered by 200 MB, of which 64 may wait
+        thief.say(OPEN, asked)
+    deadline, worked = time.monotonic() + 60, -10
+    while (now := ticks(sink)) > worked + 5:  # until it has nothing to do
+        assert time.monotonic() < deadline
+        worked = now
+        time.sleep(0.5)
+    kept_mb, connections = 0, 1
+    while thief.socket.poll(1000):
+        kept_mb += len(thief.socket.recv()) / 1e6
+    while lost.poll(0):  # after 3 s in which nothing was read
+        lost.recv_multipart()
+        connections += 1
+    print(f"{kept_mb:.0f} MB were kept for {connections} connections")
+    assert kept_mb < 90 * connections, "64 MB, and what the kernel's buffers hold"
+    assert kept_mb > 32 or connections > 1, "nothing was kept"
+    lost.close()
+    thief.close()
+    facility.stop()
+    counts = facility.log("crema-sink").partition("stopped")[2]
+    assert int(counts.partition("untaken=")[2].split()[0]) > 500
+
+
+def test_one_address_does_not_take_all_descriptors(tmp_path, monkeypatch):
+    monkeypatch.setenv("CREMA_CONNECTIONS_PER_ADDRESS", "2")
+    facility = Facility(tmp_path)
+    host, port = facility.aggregator.removeprefix("tcp://").split(":")
+    alice, run_id = opened(facility, "alice")
+    held = [socket.create_connection((host, int(port))) for _ in range(100)]
+    deadline = time.monotonic() + 5
+    while "too_many_connections" not in facility.log("crema-aggregator"):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    pid = facility.processes["crema-aggregator"].pid
+    while len(list(pathlib.Path(f"/proc/{pid}/fd").iterdir())) > 16 * 2 + 30:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert state_of(alice, _client.RUN_QUERY, run_id=run_id).phase == _client.OPEN
+    alice.close()
+    for one in held:
+        one.close()
+    facility.stop()
+
+
+def dials_with_foreign_keys(endpoint: str, server_public: bytes, times: int) -> None:
+    """Connect so many times, each with a pair that nobody admits, and return once all were turned away."""
+    context, gone = zmq.Context(), 0  # its own, which no other test has used
+    dialling = []
+    for _ in range(times):
+        sock = context.socket(zmq.DEALER)
+        sock.linger, sock.reconnect_ivl = 0, -1
+        sock.curve_publickey, sock.curve_secretkey = zmq.curve_keypair()
+        sock.curve_serverkey = server_public
+        ends = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+        monitor = sock.get_monitor_socket(ends | zmq.EVENT_DISCONNECTED)
+        sock.connect(endpoint)
+        dialling.append((sock, monitor))
+    for sock, monitor in dialling:
+        gone += monitor.poll(20_000) != 0
+        sock.disable_monitor()
+        sock.close()
+    context.destroy(linger=0)
+    assert gone == times
+
+
+def fields_of(log: str, event: str) -> list[dict[str, str]]:
+    """Of each line with that event, its fields."""
+    return [
+        dict(field.partition("=")[::2] for field in line.split()[1:])
+        for line in log.splitlines()
+        if f" event={event} " in line
+    ]
+
+
+def test_foreign_keys_are_logged_once_per_period_and_counted(tmp_path):
+    facility = Facility(tmp_path)
+    alice, run_id = opened(facility, "alice")
+    server_public, _ = zmq.auth.load_certificate(facility.keys / "client" / "server.key")
+    services = {"crema-aggregator": facility.aggregator, "crema-sink": facility.sink}
+    dials = 0
+    began = time.monotonic()
+    while min(len(fields_of(facility.log(name), "key_refused")) for name in services) < 2:
+        assert time.monotonic() < began + 40
+        for endpoint in services.values():
+            dials_with_foreign_keys(endpoint, server_public, 25)
+        dials += 25
+        assert state_of(alice, _client.RUN_QUERY, run_id=run_id).phase == _client.OPEN
+    state_of(alice, _client.RUN_END, lambda state: state.phase >= 2, run_id=run_id, t_end_ns=2)
+    alice.close()
+    facility.stop()
+    periods = 1 + (time.monotonic() - began) / 10
+    for program in services:
+        lines = fields_of(facility.log(program), "key_refused")
+        assert len(lines) <= periods, lines
+        assert all(line["address"] == "127.0.0.1" for line in lines)
+        assert int(lines[-1]["refused"]) == sum(int(line["count"]) for line in lines)
+        assert "repeats_held_back" not in facility.log(program)
+        (stopped,) = fields_of(facility.log(program), "stopped")
+        assert int(stopped["keys_refused"]) == dials
+
+
+class Recorder:
+    """A process of this user that records for a run, in a spool that an operator's agent serves."""
+
+    def __init__(self, spool: pathlib.Path, run_id: bytes, stream_id: bytes | None = None):
+        info = MESSAGES["StreamInfo"](
+            run_id=run_id, kind=3, host="node", pid=os.getpid(), worker_uuid="u",
+            worker_name="tcp://node:1", t_real_ns=time.time_ns(), t_mono_ns=time.monotonic_ns(),
+        )  # fmt: skip
+        self.writer = StreamWriter(
+            spool, info.SerializeToString(), stream_id=stream_id or os.urandom(16)
+        )
+
+
+def test_an_operators_agent_brings_to_a_run_only_what_its_user_wrote(tmp_path):
+    """Each key is bound to a uid; the agent says whose files it reads."""
+    facility = Facility(tmp_path)
+    me = os.geteuid()
+    for name, uid in (("carol", me), ("dave", me + 1)):
+        facility.run(
+            "crema-aggregator", "--add-key", name, "--keys", facility.keys, "--key-uid", uid
+        )
+    facility.processes["crema-aggregator"].send_signal(signal.SIGHUP)
+    runs = {name: opened(facility, name) for name in ("carol", "dave", "alice")}
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    recorders = {name: Recorder(spool, run_id) for name, (_, run_id) in runs.items()}
+    log = open(tmp_path / "agent.log", "w")  # noqa: SIM115
+    agent = subprocess.Popen(
+        [BIN / "crema-agent", "--spool", spool, "--aggregator", facility.aggregator,
+         "--keys", facility.keys, "--heartbeat-interval", "200ms", "--drain-timeout", "1s"],
+        stdout=log, stderr=log,
+    )  # fmt: skip
+    client, run_id = runs["carol"]
+    state_of(client, _client.RUN_QUERY, lambda state: state.committed >= 1, run_id=run_id)
+    client, run_id = runs["alice"]  # bound to nobody: anybody's
+    state_of(client, _client.RUN_QUERY, lambda state: state.committed >= 1, run_id=run_id)
+    deadline = time.monotonic() + 10
+    while "stream_refused" not in (said := facility.log("crema-aggregator")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    refused = next(line for line in said.splitlines() if "stream_refused" in line)
+    client, run_id = runs["dave"]
+    assert str(uuid.UUID(bytes=run_id)) in refused or run_id.hex() in refused
+    assert f"uid {me}" in refused and recorders["dave"].writer.stream_id.hex() in refused
+    state = state_of(client, _client.RUN_QUERY, run_id=run_id)
+    assert (state.streams, state.committed) == (0, 0)
+    assert agent.poll() is None, "the agent serves others too: it is not turned away"
+    for recorder in recorders.values():
+        recorder.writer.close()
+    agent.terminate()
+    agent.wait(20)
+    log.close()
+    for client, _ in runs.values():
+        client.close()
+    facility.stop()

@@ -1,0 +1,29 @@
+"""A minute of kill -9 at random; `./dev torture` does it for as long as one likes."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from paths import BIN as PROGRAMS
+from paths import ROOT
+
+
+@pytest.mark.timeout(240)
+def test_nothing_is_lost_or_counted_twice():
+    script = ROOT / "tests" / "torture" / "torture.py"
+    torture = subprocess.run(
+        [sys.executable, script, "--bin", PROGRAMS, "--seconds", "60", "--kill-writers"],
+        capture_output=True,
+        text=True,
+    )
+    assert torture.returncode == 0, torture.stderr[-2000:] + torture.stdout
+    last = torture.stdout.splitlines()[-1]
+    kills, records, lost, twice, drained_s = map(float, re.findall(r"[0-9.]+", last))
+    assert kills > 100
+    assert records > 10_000
+    assert (lost, twice) == (0, 0)
+    assert drained_s < 30

@@ -1,0 +1,36 @@
+"""Where a host's spool lies: a directory of its own, in which locks work."""
+
+from __future__ import annotations
+
+import pathlib
+import socket
+
+import pytest
+
+import hook_support as support
+from crema.hook import _config, _process
+
+
+def test_a_spool_is_one_hosts_and_one_boots(monkeypatch, tmp_path):
+    config = _config.HookConfig("01a20000000070008000000000000001")
+    name = config.spool_dir().name
+    assert name == f"run-{config.run_id}-{socket.gethostname()}-{_process.boot_id()[:8]}"
+    monkeypatch.setattr(socket, "gethostname", lambda: "another")
+    assert config.spool_dir().name != name
+    assert support.config(tmp_path).spool_dir().is_relative_to(tmp_path)
+
+
+@pytest.mark.parametrize("nowhere", ["/proc", "/no/such/directory"])
+def test_a_directory_without_locks_is_passed_over(nowhere, tmp_path):
+    assert not _config.locks_files(nowhere)
+    assert _config._temporary(nowhere) == "/tmp"
+    assert _config.locks_files(str(tmp_path)) and not list(tmp_path.iterdir())
+    assert _config._temporary(str(tmp_path)) == str(tmp_path)
+
+
+def test_where_everybody_gets_the_lock_it_does_not_work(monkeypatch, tmp_path):
+    monkeypatch.setattr(_config.fcntl, "flock", lambda file, operation: None)
+    assert not _config.locks_files(str(tmp_path))
+    _config._temporary.cache_clear()
+    assert pathlib.Path(_config._temporary(str(tmp_path))) == tmp_path  # nowhere is better
+    _config._temporary.cache_clear()

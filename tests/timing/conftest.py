@@ -1,0 +1,3 @@
+"""Tests that measure seconds."""
+
+from insecure import pytest_configure  # noqa: F401

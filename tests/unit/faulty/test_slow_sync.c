@@ -1,0 +1,299 @@
+/* One write or fdatasync that takes as long as the test wants, in a thread of the store: what others, and the run itself, may do meanwhile. */
+#include "../sink/store/store_verbs.h"
+#include "message_parts.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+
+#define SLOW RUN
+#define OTHER (RUN + 1)
+#define FRAMES_MIN 64 /* a write of fewer bytes is none of frames */
+
+static atomic_bool s_hold, s_fails, s_hold_write, s_is_full;
+static sem_t s_held, s_go;
+
+int __real_fdatasync(int fd);
+int __wrap_fdatasync(int fd);
+
+int
+__wrap_fdatasync(int fd)
+{
+    if (!atomic_exchange(&s_hold, false))
+        return __real_fdatasync(fd);
+    sem_post(&s_held);
+    sem_wait(&s_go);
+    if (!s_fails)
+        return __real_fdatasync(fd);
+    errno = EIO;
+    return -1;
+}
+
+ssize_t __real_write(int fd, const void *bytes, size_t size);
+ssize_t __wrap_write(int fd, const void *bytes, size_t size);
+
+ssize_t
+__wrap_write(int fd, const void *bytes, size_t size)
+{
+    if (size < FRAMES_MIN || !atomic_exchange(&s_hold_write, false))
+        return __real_write(fd, bytes, size);
+    sem_post(&s_held);
+    sem_wait(&s_go);
+    if (!s_is_full)
+        return __real_write(fd, bytes, size);
+    errno = ENOSPC;
+    return -1;
+}
+
+/* Begins to sync what waits, of which there is one journal, and has that stay under way. */
+static void
+must_begin_slowly(sink_store_t *store)
+{
+    int64_t due_ns;
+    s_hold = true;
+    must(sink_store_begin(store, NULL, &due_ns));
+    sem_wait(&s_held);
+}
+
+static void
+must_end_one(sink_store_t *store)
+{
+    struct pollfd of = {.fd = sink_store_fd(store), .events = POLLIN};
+    assert_int_equal(poll(&of, 1, 10000), 1);
+    must(sink_store_end(store));
+}
+
+static sink_store_t *
+must_open_with_a_slow_sync(void)
+{
+    sink_store_put_t answer;
+    sink_store_t *store = must_open(NULL);
+    must_put(store, 1, 1, 5, false);
+    must(s_put(store, 2, OTHER, 1, 1, false, &answer));
+    must_commit(store);
+    must_put(store, 1, 6, 9, false);
+    must_begin_slowly(store);
+    return store;
+}
+
+static void
+test_a_slow_sync_delays_only_its_own_run(void **state)
+{
+    (void)state;
+    const sink_store_pace_t pace = {.rest_max_ns = 0, .bytes = 1};
+    const crema_id_t slow = frames_id(SLOW), other = frames_id(OTHER);
+    sink_store_put_t answer;
+    int64_t due_ns;
+    sink_store_t *store = must_open_with_a_slow_sync();
+    must_put(store, 1, 10, 12, true);
+    must(s_put(store, 2, OTHER, 2, 3, false, &answer));
+    must(sink_store_begin(store, &pace, &due_ns));
+    must_end_one(store);
+    assert_int_equal(s_row(store, 2).committed, 3);
+    must(s_put(store, 2, OTHER, 4, 4, true, &answer));
+    must(sink_store_commit_run(store, &other));
+    assert_int_equal(s_row(store, 2).committed, 4);
+    assert_false(sink_store_is_pending(store, &other));
+    assert_true(sink_store_is_pending(store, &slow));
+    assert_int_equal(s_row(store, 1).committed, 5);
+    assert_int_equal(s_row(store, 1).recv_next, 13);
+    assert_int_equal(s_put(store, 1, RUN, 6, 9, false, &answer), CREMA_OK);
+    assert_int_equal(answer.decision, SINK_PUT_REPEAT);
+    sem_post(&s_go);
+    must_end_one(store);
+    assert_int_equal(s_row(store, 1).committed, 9); /* what came later was not in the file */
+    assert_int_equal(s_row(store, 1).flags, 0);
+    assert_true(sink_store_is_pending(store, &slow));
+    must_commit(store);
+    assert_int_equal(s_row(store, 1).committed, 12);
+    sink_store_close(&store);
+    store = must_open(NULL);
+    assert_int_equal(s_row(store, 1).committed, 12);
+    assert_int_equal(s_row(store, 1).flags, CREMA_STREAM_FLAG_CLOSED);
+    assert_int_equal(s_row(store, 2).committed, 4);
+    sink_store_close(&store);
+}
+
+static void
+test_a_slow_sync_that_fails_acknowledges_nothing_of_its_run(void **state)
+{
+    (void)state;
+    const crema_id_t slow = frames_id(SLOW);
+    sink_store_put_t answer;
+    sink_store_event_t event;
+    sink_store_t *store = must_open_with_a_slow_sync();
+    must_put(store, 1, 10, 12, false);
+    must(s_put(store, 2, OTHER, 2, 3, false, &answer));
+    s_fails = true;
+    sem_post(&s_go);
+    assert_int_equal(sink_store_commit_run(store, &slow), CREMA_EIO);
+    s_fails = false;
+    assert_int_equal(s_row(store, 1).committed, 5);
+    assert_true(store_events_take(&event));
+    assert_int_equal(event.type, SINK_STORE_BROKEN);
+    assert_true(crema_id_equal(&event.run_id, &slow));
+    assert_int_equal(sink_store_commit(store), CREMA_EIO); /* nothing is tried again */
+    assert_int_equal(s_row(store, 1).committed, 5);
+    sink_store_close(&store);
+}
+
+/* Before the list of its writers is confirmed its journal is read, which waits for its own commit alone. */
+static void
+test_a_slow_sync_does_not_delay_the_check_of_another_run(void **state)
+{
+    (void)state;
+    const crema_id_t slow = frames_id(SLOW), other = frames_id(OTHER);
+    Crema__Writer writer = {.stream_id = body_id(frames_id(2)), .name = "w", .last = 3};
+    const Crema__RunWriters list = {
+        .run_id = body_id(other), .parts = 1, .n_writers = 1, .writers = body_writers(1, &writer)};
+    sink_store_put_t answer;
+    sink_store_scrubbed_t scrubbed = {0};
+    crema_id_t waits;
+    size_t commits = 0;
+    bool is_new;
+    sink_store_t *store = must_open_with_a_slow_sync();
+    must(s_put(store, 2, OTHER, 2, 3, true, &answer));
+    must(sink_store_writers(store, &list, 5000, &is_new));
+    assert_false(sink_store_check_list(store, &other));
+    while (sink_store_is_scrubbing(store, &waits)) {
+        if (!crema_id_is_zero(&waits)) {
+            assert_true(crema_id_equal(&waits, &other));
+            must(sink_store_commit_run(store, &waits));
+            commits++;
+        }
+        (void)sink_store_scrub_some(store, &scrubbed);
+    }
+    assert_int_equal(commits, 1);
+    assert_true(scrubbed.for_list && crema_id_equal(&scrubbed.run_id, &other));
+    assert_true(sink_store_is_pending(store, &slow));
+    sem_post(&s_go);
+    must_commit(store);
+    assert_int_equal(s_row(store, 1).committed, 9);
+    sink_store_close(&store);
+}
+
+/* The disk is found full while more collects: that waits, and everything is there in its order. */
+static void
+test_a_slow_write_delays_only_its_own_run(void **state)
+{
+    (void)state;
+    const crema_id_t slow = frames_id(SLOW), other = frames_id(OTHER);
+    sink_store_put_t answer;
+    int64_t due_ns;
+    sink_store_t *store = must_open(NULL);
+    must_put(store, 1, 1, 5, false);
+    must(s_put(store, 2, OTHER, 1, 1, false, &answer));
+    must_commit(store);
+    for (int full = 0; full < 2; full++) {
+        const uint64_t before = s_row(store, 1).committed;
+        must_put(store, 1, before + 1, before + 3, false);
+        s_is_full = full;
+        s_hold_write = true;
+        must(sink_store_begin(store, NULL, &due_ns));
+        sem_wait(&s_held);
+        must(s_put(store, 2, OTHER, (uint64_t)full + 2, (uint64_t)full + 2, false, &answer));
+        must(sink_store_commit_run(store, &other));
+        assert_int_equal(s_row(store, 2).committed, full + 2);
+        must_put(store, 1, before + 4, before + 9, false);
+        sem_post(&s_go);
+        assert_int_equal(sink_store_commit_run(store, &slow), full ? CREMA_ENOSPC : CREMA_OK);
+        if (full) {
+            assert_int_equal(s_row(store, 1).committed, before);
+            assert_true(sink_store_is_pending(store, &slow));
+            assert_int_equal(s_put(store, 1, RUN, before + 10, before + 10, false, &answer),
+                             CREMA_ENOSPC);
+            must(sink_store_commit_run(store, &slow));
+        }
+        assert_int_equal(s_row(store, 1).committed, before + 9);
+        assert_false(sink_store_is_pending(store, &slow));
+    }
+    must_put(store, 1, 24, 25, true);
+    must_commit(store);
+    sink_store_close(&store);
+    store = must_open(NULL);
+    assert_int_equal(s_row(store, 1).committed, 25);
+    assert_int_equal(sink_store_report(store).damaged_bytes, 0);
+    assert_int_equal(sink_store_report(store).missing_frames, 0);
+    sink_store_close(&store);
+}
+
+/* It wakes no thread. With another one waiting, or under way, each is synced by a thread. */
+static void
+test_a_small_group_alone_is_synced_at_once(void **state)
+{
+    (void)state;
+    const sink_store_pace_t pace = {.bytes = 1, .alone_bytes = 64 << 10};
+    sink_store_put_t answer;
+    int64_t due_ns;
+    sink_store_t *store = must_open(NULL);
+    must_put(store, 1, 1, 5, false);
+    must(sink_store_begin(store, &pace, &due_ns));
+    assert_true(sink_store_has_ended(store));
+    assert_int_equal(poll(&(struct pollfd){.fd = sink_store_fd(store), .events = POLLIN}, 1, 0), 0);
+    must(sink_store_end(store));
+    assert_int_equal(s_row(store, 1).committed, 5);
+    must_put(store, 1, 6, 9, false);
+    must(s_put(store, 2, OTHER, 1, 1, false, &answer));
+    must(sink_store_begin(store, &pace, &due_ns));
+    while (s_row(store, 1).committed < 9 || s_row(store, 2).committed < 1)
+        must_end_one(store);
+    must_put(store, 1, 10, 12, false);
+    must_begin_slowly(store);
+    must(s_put(store, 2, OTHER, 2, 2, false, &answer));
+    must(sink_store_begin(store, &pace, &due_ns));
+    must_end_one(store);
+    assert_int_equal(s_row(store, 2).committed, 2);
+    sem_post(&s_go);
+    must_end_one(store);
+    sink_store_close(&store);
+}
+
+/* A sealed run neither comes to rest nor is freed, and a file that is made meanwhile is not the last. */
+static void
+test_a_run_stays_while_it_is_synced(void **state)
+{
+    (void)state;
+    const crema_id_t slow = frames_id(SLOW);
+    const crema_msg_t msg = {.type = CREMA_MSG_RUN_SEAL, .run_id = body_id(slow)};
+    const sink_journal_sealed_t sealed = {.revision = 1};
+    bool is_new;
+    sink_store_t *store = must_open(NULL);
+    sink_store_tick(store, INT64_C(1000000000));
+    must_put(store, 1, 1, 5, true);
+    must(sink_store_run_msg(store, &msg, NULL, 5000, &is_new));
+    must_begin_slowly(store);
+    assert_true(sink_store_find(store, &slow)->durable_news < sink_store_find(store, &slow)->news);
+    sem_post(&s_go);
+    must_commit(store);
+    assert_int_equal(sink_store_find(store, &slow)->durable_news,
+                     sink_store_find(store, &slow)->news);
+    must(sink_store_sealed(store, &slow, &sealed, 6000));
+    must_begin_slowly(store);
+    assert_int_equal(sink_store_free(store, &slow), CREMA_EAGAIN);
+    sink_store_tick(store, INT64_C(60000000000));
+    assert_int_equal(sink_store_live(store), 1);
+    sem_post(&s_go);
+    must_commit(store);
+    sink_store_tick(store, INT64_C(120000000000));
+    assert_int_equal(sink_store_live(store), 0);
+    must(sink_store_free(store, &slow));
+    sink_store_close(&store);
+}
+
+int
+main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, s_setup, s_teardown)
+    const struct CMUnitTest tests[] = {
+        T(test_a_slow_sync_delays_only_its_own_run),
+        T(test_a_slow_sync_that_fails_acknowledges_nothing_of_its_run),
+        T(test_a_slow_sync_does_not_delay_the_check_of_another_run),
+        T(test_a_slow_write_delays_only_its_own_run),
+        T(test_a_small_group_alone_is_synced_at_once),
+        T(test_a_run_stays_while_it_is_synced),
+    };
+    sem_init(&s_held, 0, 0);
+    sem_init(&s_go, 0, 0);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
