@@ -6,14 +6,17 @@ import os
 
 import pytest
 
+from outcomes import pytest_runtest_protocol, pytest_terminal_summary  # noqa: F401
 from paths import EXTRA, SAMPLES
 
 
 def pytest_configure(config):
-    """No test may pick up a pipeline of the developer's own environment; a worker that comes back slowly still comes back."""
+    """No test may pick up a pipeline or a proxy of the developer's own environment; a worker that comes back slowly still comes back."""
     names = "AGGREGATOR", "KEYS", "RUN", "SPOOL", "ADVERTISE", "PORT"
     for name in (f"CREMA_{name}" for name in names):
         os.environ.pop(name, None)
+    for name in ("no_proxy", "NO_PROXY"):  # for PyPI it is wanted
+        os.environ[name] = ",".join(filter(None, [os.environ.get(name), "127.0.0.1,localhost,::1"]))
     # A LocalCluster closes the nanny of a worker that has been away for 15 s. On a busy machine a new one takes longer to start.
     os.environ["DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT"] = "10 minutes"
     # Processes that idle look around less often: what they spend on it is taken from the tests beside them.
@@ -21,14 +24,7 @@ def pytest_configure(config):
     os.environ["DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL"] = "200 ms"
 
 
-def pytest_collection_modifyitems(config, items):
-    """Tests that take minutes are for `./dev test-long`, which asks for them."""
-    if os.environ.get("CREMA_LONG") == "1":
-        return
-    short = [item for item in items if item.get_closest_marker("long") is None]
-    if len(short) < len(items):
-        config.hook.pytest_deselected(items=[item for item in items if item not in short])
-        items[:] = short
+# ---------------------------------------------------------------- input files and pipelines
 
 
 def _sample(name: str) -> str:

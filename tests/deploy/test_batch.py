@@ -12,6 +12,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+import missing
 from paths import ROOT
 
 BATCH = ROOT / "compose" / "batch"
@@ -142,7 +143,7 @@ def test_a_wrong_submit_file_is_found(condor, right, wrong):
 
 def test_slurm_takes_the_job():
     if not shutil.which("sinfo") or subprocess.run(["sinfo"], capture_output=True).returncode:
-        pytest.skip("no Slurm answers here")
+        pytest.skip(missing.SLURM)
     job = BATCH / "slurm" / "crema.sh"
     subprocess.run(["sbatch", "--test-only", job, "true"], check=True, timeout=60)
 

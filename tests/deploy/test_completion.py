@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+import missing
 from paths import ROOT
 from service_kit import BIN, PROGRAMS
 
@@ -81,7 +82,7 @@ def test_the_command_of_the_package_too(offered):
 def test_zsh_reads_them(made):
     zsh = shutil.which("zsh")
     if zsh is None:
-        pytest.skip("no zsh here; ./dev package has one and checks them")
+        pytest.skip(missing.ZSH)
     for path in (made / "zsh").iterdir():
         subprocess.run([zsh, "-n", path], check=True)
 

@@ -12,6 +12,7 @@ import yaml
 from test_batch import KUBERNETES, MANIFESTS, documents
 
 import apt_programs
+import missing
 from paths import ROOT
 
 EXAMPLES = ROOT / "compose" / "batch" / "kubernetes"
@@ -80,7 +81,7 @@ def schema():
     if not list(cache.glob("*.whl")):
         pip = [ROOT / ".venv/bin/python", "-m", "pip", "download", "-q", "--no-deps"]
         if subprocess.run([*pip, "-d", cache, OPERATOR]).returncode:
-            pytest.skip("PyPI does not answer")
+            pytest.skip(missing.PYPI)
     (wheel,) = cache.glob("*.whl")
     with zipfile.ZipFile(wheel) as file:
         (version,) = yaml.load(file.read(CRD), yaml.CSafeLoader)["spec"]["versions"]

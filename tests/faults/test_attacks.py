@@ -334,7 +334,7 @@ def _in_session(session: int, kind: int, body: bytes) -> bytes:
     return bytes(message[:12]) + struct.pack("<I", crc) + bytes(message[12:])
 
 
-@pytest.mark.quiet
+@pytest.mark.timing
 @pytest.mark.parametrize("hup", [True, False])
 def test_a_revoked_key_is_fenced_within_two_seconds_and_its_runs_end(facility, hup):
     alice, run_id = opened(facility, "alice")

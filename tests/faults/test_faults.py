@@ -42,7 +42,7 @@ def connections_of(pipeline: Pipeline) -> list:
     return [*agents, connections(pipeline.aggregator.process.pid, pipeline.sink_seen_at)]
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 @pytest.mark.parametrize("seconds", [20, pytest.param(600, marks=LONG)])
 def test_after_its_absence_the_aggregator_catches_up_while_more_is_recorded(pipelines, seconds):
     rate = 2000
@@ -99,7 +99,7 @@ class Wire:
         target.close()
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 @pytest.mark.parametrize("seconds", [10, pytest.param(300, marks=LONG)])
 def test_a_sink_ten_times_too_slow_costs_no_memory_and_no_connection(pipelines, seconds):
     rate = 15_000

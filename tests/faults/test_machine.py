@@ -1,6 +1,6 @@
 """Faults of the machine under the real programs: calls to the disk and allocations that fail, a full disk, a wall clock that jumps.
 
-libfaulty.so (tests/unit/faulty) makes them fail, so none of it needs privileges. CREMA_LONG=1 takes every call instead of some.
+libfaulty.so (tests/unit/faulty) makes them fail, so none of it needs privileges. The default tier takes some calls, `slow` and `long` every one.
 """
 
 from __future__ import annotations
@@ -19,29 +19,13 @@ import uuid
 import pandas as pd
 import pytest
 
-from paths import BIN as PROGRAMS
+from kept_records import LONG, PROGRAMS, Supervised, must_have_kept_everything, wait_for
 from paths import ROOT
-from pipeline import Books, Pipeline, Supervised
 from service_kit import Collector
 
-LONG = os.environ.get("CREMA_LONG") == "1"
 SHIM = PROGRAMS / "libfaulty.so"
 
-pytestmark = pytest.mark.timeout(3600 if LONG else 180)
-
-
-@pytest.fixture
-def pipelines(tmp_path):
-    """Makes pipelines that are gone after the test, whatever happened."""
-    made = []
-
-    def make(**options):
-        made.append(Pipeline(PROGRAMS, tmp_path, **options))
-        return made[-1]
-
-    yield make
-    for pipeline in made:
-        pipeline.destroy()
+pytestmark = pytest.mark.timeout(180)
 
 
 def faulty(**settings) -> dict:
@@ -63,23 +47,6 @@ def must_end_cleanly(program: Supervised):
         return
     assert status in (1, 2, 3), f"status {status}: {program.log.read_text()[-1500:]}"
     program.start()
-
-
-def must_have_kept_everything(pipeline: Pipeline) -> Books:
-    pipeline.stop_writers()
-    pipeline.drain(60)
-    assert pipeline.held() == []
-    books = pipeline.books()
-    assert (books.lost, books.twice, books.wrong) == (0, 0, 0), books
-    assert books.records > 0
-    return books
-
-
-def wait_for(condition, timeout_s: float = 20.0, what: str = "it"):
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, f"{what} did not happen within {timeout_s} s"
-        time.sleep(0.02)
 
 
 # ---------------------------------------------------------------- EIO and failed syncs
@@ -136,7 +103,8 @@ def test_a_tombstone_that_may_not_be_durable_ends_the_sink(pipelines, tmp_path):
 
 
 @pytest.mark.parametrize("victim", ["sink", "agent"])
-def test_one_call_in_ten_fails(pipelines, tmp_path, victim):
+@pytest.mark.parametrize("seconds", [4, pytest.param(120, marks=LONG)])
+def test_one_call_in_ten_fails(pipelines, tmp_path, victim, seconds):
     pipeline = pipelines()
     failures = tmp_path / "failures"
     program = pipeline.sink if victim == "sink" else pipeline.agents[0]
@@ -144,7 +112,7 @@ def test_one_call_in_ten_fails(pipelines, tmp_path, victim):
     plan = faulty(calls="disk", dir=directory, percent=10, log=failures)
     restart(program, plan)
     pipeline.start_writers(500)
-    endings, end = 0, time.monotonic() + (120 if LONG else 4)
+    endings, end = 0, time.monotonic() + seconds
     while time.monotonic() < end:
         time.sleep(0.05)
         endings += program.process.poll() is not None
@@ -224,24 +192,28 @@ def test_what_becomes_readable_in_time_costs_nothing(pipelines, tmp_path):
 # ---------------------------------------------------------------- the nth call
 
 
-def some(numbers, short: int, step: int):
-    """All of them in the long run, else up to `short` every `step`."""
-    return numbers if LONG else itertools.islice(numbers, 0, short, step)
-
-
 @pytest.mark.parametrize(
-    ("victim", "calls", "short", "step"),
-    [("sink", "disk", 36, 6), ("sink", "memory", 60, 12), ("agent", "disk", 24, 6),
-     ("agent", "memory", 60, 12)],
-)  # fmt: skip
-def test_the_nth_call_fails(pipelines, tmp_path, victim, calls, short, step):
+    ("victim", "calls", "upto", "step"),
+    [
+        ("sink", "disk", 36, 6),
+        ("sink", "memory", 60, 12),
+        ("agent", "disk", 24, 6),
+        ("agent", "memory", 60, 12),
+        *(
+            pytest.param(victim, calls, 150, 1, marks=LONG)
+            for victim in ("sink", "agent")
+            for calls in ("disk", "memory")
+        ),
+    ],
+)
+def test_the_nth_call_fails(pipelines, tmp_path, victim, calls, upto, step):
     """From the program's start on, one call per life. It goes on, or ends with a status of its own and is started again."""
     pipeline = pipelines()
     program = pipeline.sink if victim == "sink" else pipeline.agents[0]
     directory = pipeline.store if victim == "sink" else pipeline.spools[0]
     pipeline.start_writers(300)
     tried = 0
-    for n in some(range(1, 151), short, step):
+    for n in range(1, upto + 1, step):
         failures = tmp_path / f"failure-{n}"
         restart(program, faulty(calls=calls, dir=directory, nth=n, log=failures))
         end = time.monotonic() + 1.5
@@ -256,7 +228,15 @@ def test_the_nth_call_fails(pipelines, tmp_path, victim, calls, short, step):
     print(f"{victim}, {calls}: {tried} calls failed, {books.records} records")
 
 
-@pytest.mark.parametrize(("calls", "step"), [("disk", 11), ("memory", 1)])
+@pytest.mark.parametrize(
+    ("calls", "step"),
+    [
+        ("disk", 11),
+        ("memory", 9),
+        pytest.param("disk", 1, marks=LONG),
+        pytest.param("memory", 1, marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
+    ],
+)
 def test_rebuild_with_the_nth_call_failing(tmp_path, calls, step):
     """A file that is not finished is none: exit 1 and a sentence, or a whole file; the next rebuild makes it."""
     journal, output = tmp_path / "journal", tmp_path / "out"
@@ -264,7 +244,7 @@ def test_rebuild_with_the_nth_call_failing(tmp_path, calls, step):
     subprocess.run([PROGRAMS / "make_journal_main", "toy", journal], check=True)
     command = [PROGRAMS / "crema-sink", "rebuild", journal, "--output", output / "run.h5"]
     refused = tried = 0
-    for n in itertools.count(1, 1 if LONG else step):
+    for n in itertools.count(1, step):
         failures = tmp_path / "failures"
         failures.unlink(missing_ok=True)
         plan = faulty(calls=calls, dir=tmp_path, nth=n, log=failures)
@@ -305,7 +285,7 @@ def test_a_full_store_holds_everything_back_until_there_is_room(pipelines, tmp_p
     assert pipeline.sink.process.poll() is None
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_a_full_spool_drops_the_newest_at_once_and_the_file_counts_it(pipelines, tmp_path):
     pipeline = pipelines()
     full = tmp_path / "full"
@@ -335,7 +315,8 @@ def test_a_full_spool_drops_the_newest_at_once_and_the_file_counts_it(pipelines,
 # ---------------------------------------------------------------- the wall clock
 
 
-def test_a_wall_clock_that_jumps_changes_nothing_but_times(pipelines, tmp_path):
+@pytest.mark.parametrize("times", [1, pytest.param(10, marks=LONG)])
+def test_a_wall_clock_that_jumps_changes_nothing_but_times(pipelines, tmp_path, times):
     wall = tmp_path / "wall"
     wall.write_text("0")
     pipeline = pipelines(spools=2)
@@ -345,7 +326,7 @@ def test_a_wall_clock_that_jumps_changes_nothing_but_times(pipelines, tmp_path):
     collector.open()
     pipeline.start_writers(500)
     jumps = (7200, -7200, 86400, -86400, 0)
-    for jump in jumps * (10 if LONG else 1):
+    for jump in jumps * times:
         time.sleep(1.2)
         wall.write_text(str(jump))
     time.sleep(1.2)

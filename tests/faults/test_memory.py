@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 
+import missing
 from kept_records import must_have_kept_everything
 
 STEADY_S = float(os.environ.get("CREMA_STEADY_S", "600"))
@@ -40,7 +41,7 @@ def test_memory_stands_still_under_a_steady_load(pipelines):
     assert max(slopes) < 1
 
 
-@pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
+@pytest.mark.skipif(not shutil.which("valgrind"), reason=missing.VALGRIND)
 def test_valgrind_finds_nothing(pipelines, monkeypatch):
     from kept_records import Supervised
 

@@ -46,7 +46,7 @@ def watched(pipelines, between):
     return make
 
 
-@pytest.mark.quiet
+@pytest.mark.timing
 def test_without_heartbeats_but_with_data_nobody_is_suspected(watched):
     pipeline, line = watched()
     pipeline.start_writers(200)
@@ -85,7 +85,7 @@ def covers(data, lost) -> bool:
     return data.stream_id == lost.stream_id and begins_before
 
 
-@pytest.mark.quiet
+@pytest.mark.timing
 def test_data_that_vanished_are_there_again_within_a_window(watched):
     pipeline, line = watched()
     choice = random.Random(1)
@@ -136,7 +136,7 @@ class Run:
         return took_s, state
 
 
-@pytest.mark.quiet
+@pytest.mark.timing
 @pytest.mark.parametrize("h_s", [0.2, pytest.param(0.5, marks=LONG)])
 def test_an_agent_that_died_is_named_with_what_it_had(watched, h_s):
     pipeline, line = watched(h_s)
@@ -170,7 +170,7 @@ def test_an_agent_that_died_is_named_with_what_it_had(watched, h_s):
     ]
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 @pytest.mark.parametrize("ends", [5, pytest.param(30, marks=LONG)])
 def test_fifty_agents_end_a_run_in_a_moment_though_they_seldom_beat(pipelines, ends):
     pipeline = pipelines(spools=50, agent_options=("--heartbeat-interval", "26s"))

@@ -6,10 +6,11 @@ import time
 
 import pytest
 
+import missing
 from kept_records import LONG, Pipeline, Tail, must_have_kept_everything, wait_for
 from namespaces import CannotMakeError, Network, connections, established
 
-pytestmark = [pytest.mark.quiet, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.timing, pytest.mark.timeout(180)]
 RATE = 1000  # records a second
 FOUND_S = 6.0  # 3 s after the kernel first repeated what was sent last, and a machine that is busy
 H_S = 1.0
@@ -20,7 +21,7 @@ def network():
     try:
         made = Network()
     except CannotMakeError as why:
-        pytest.skip(f"no network namespaces here, as in a container without privileges: {why}")
+        pytest.skip(f"{missing.NETWORK_FAULTS}: {why}")
     yield made
     made.destroy()
 

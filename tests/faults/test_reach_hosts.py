@@ -13,6 +13,7 @@ import time
 
 import pytest
 
+import missing
 from namespaces import CannotMakeError, Network
 from paths import ROOT, SAMPLES
 
@@ -31,7 +32,7 @@ def network():
         made.within("middle", "ip", "link", "set", "lo", "up")
         made.within("far", "ip", "link", "set", "lo", "up")
     except CannotMakeError as why:
-        pytest.skip(f"no network namespaces here, as in a container without privileges: {why}")
+        pytest.skip(f"{missing.NETWORK_FAULTS}: {why}")
     yield made
     made.destroy()
 

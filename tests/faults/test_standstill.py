@@ -15,7 +15,7 @@ from distributed import Client
 import crema
 from crema.collect import _reach
 
-pytestmark = [pytest.mark.quiet, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timing, pytest.mark.timeout(300)]
 
 NOWHERE = "tcp://192.0.2.1:9"  # of a network for documentation: records travel over Dask
 # Seconds that somebody stands still, and the agents' heartbeats: silence of ten of them, 50 s over Dask, is a loss.

@@ -13,6 +13,7 @@ import uuid
 
 import pytest
 
+import missing
 from crema.collect import _client
 from kept_records import PROGRAMS, run_lives, wait_for
 from service_kit import ANY, Service, run
@@ -91,7 +92,7 @@ def facility(tmp_path):
 def test_a_copy_of_a_running_store_starts_and_what_it_lacks_comes_or_is_counted(facility, tool):
     """What was acknowledged before the copy began is in it, whole; the spools bring the rest, or /gaps counts it."""
     if not shutil.which(tool.split()[0]):
-        pytest.skip(f"no {tool.split()[0]} here")
+        pytest.skip(missing.RSYNC)
     facility.begin(RUNS)
     before = {each.run_id: facility.wait_for_records(each) for each in facility.runs}
     copy = facility.copy_store("copy", *tool.split())

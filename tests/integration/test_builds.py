@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+import missing
 from kept_records import PROGRAMS, Pipeline, must_have_kept_everything
 
 OTHER = os.environ.get("CREMA_OTHER_BIN")
@@ -19,7 +20,7 @@ NAMES = ("crema-agent", "crema-aggregator", "crema-sink")
 pytestmark = [
     pytest.mark.long,
     pytest.mark.timeout(120),
-    pytest.mark.skipif(not OTHER, reason="CREMA_OTHER_BIN names no other build"),
+    pytest.mark.skipif(not OTHER, reason=missing.OTHER_BUILD),
 ]
 
 

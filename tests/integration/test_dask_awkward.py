@@ -12,6 +12,7 @@ from distributed import Client, LocalCluster, span
 
 import crema
 import measured_runs
+import missing
 import workloads
 from crema._demo_data import make_fileset
 from crema.read.html.sentences import findings
@@ -20,7 +21,7 @@ pytestmark = [
     pytest.mark.timeout(240),
     pytest.mark.skipif(
         importlib.util.find_spec("dask_awkward") is None,
-        reason="no dask-awkward here: it is in .venv-oldest, newer Dask does not take it",
+        reason=missing.DASK_AWKWARD,
     ),
 ]
 EVENTS, STEP = 2000, 250

@@ -11,11 +11,12 @@ import pytest
 from distributed import Client
 
 import measured_runs
+import missing
 import workloads
 from paths import ROOT
 
 handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-dask_jobqueue = pytest.importorskip("dask_jobqueue")
+dask_jobqueue = pytest.importorskip("dask_jobqueue", reason=missing.DASK_JOBQUEUE)
 for number, handler in handlers.items():  # its runner.py takes them over for the whole process
     signal.signal(number, handler)
 pytestmark = pytest.mark.timeout(300)
@@ -41,7 +42,7 @@ def make(system: str, directory):
         return LocalCluster(**common)
     common["job_script_prologue"] = [f"export PYTHONPATH={HERE}"]
     if not answers("sinfo"):
-        pytest.skip("no Slurm answers here")
+        pytest.skip(missing.SLURM)
     return dask_jobqueue.SLURMCluster(**common, walltime="00:10:00")
 
 

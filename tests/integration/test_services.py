@@ -12,6 +12,7 @@ import sys
 
 import pytest
 
+import missing
 import service_kit
 from service_kit import (
     ANY,
@@ -125,7 +126,7 @@ def test_an_endpoint_that_is_none_is_named(tmp_path):
     must_refuse(run("crema-aggregator", "--bind", ANY, "--sink", "tcp://"), 2, "--sink")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+@pytest.mark.skipif(os.geteuid() == 0, reason=missing.ORDINARY_USER)
 def test_an_unwritable_store_is_named(tmp_path):
     tmp_path.chmod(0o500)
     must_refuse(run("crema-sink", "--store", tmp_path / "store"), 1, str(tmp_path / "store"))

@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+import missing
 from paths import ROOT
 
 
@@ -20,7 +21,7 @@ def program(name: str, package: str) -> pathlib.Path:
     if not path.exists():
         cache.mkdir(parents=True, exist_ok=True)
         if subprocess.run(["apt-get", "download", "-q", package], cwd=cache).returncode:
-            pytest.skip(f"apt has no package {package} here")
+            pytest.skip(f"{missing.APT}: {package}")
         (archive,) = cache.glob("*.deb")
         subprocess.run(["dpkg", "-x", archive, cache], check=True)
     return path

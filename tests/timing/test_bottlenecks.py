@@ -18,7 +18,7 @@ import crema.read.report
 from measured_runs import enum_labels, measure, table, workflow
 from workloads import Computes, DoesNothing, HoldsTheGil, ReadsSlowly
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.timing
 
 CHUNKS, EVENTS = 10, 10
 CROWD = 5  # threads that want the GIL: of two, each computes as long as it waits, and nothing comes first

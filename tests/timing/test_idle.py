@@ -9,7 +9,7 @@ import uuid
 
 import pytest
 
-pytestmark = [pytest.mark.alone, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.timing, pytest.mark.timeout(120)]
 
 SECONDS = 4
 WAKES_PER_S = {"agent": 3, "aggregator": 4.5, "sink": 2.5}

@@ -59,7 +59,7 @@ def started_anew(sink: Sink) -> float:
     return time.monotonic() - began
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_neither_replay_nor_second_reading_of_a_large_run_delays_a_small_one(sinks):
     alone, beside = sinks
     large = uuid.uuid4().bytes

@@ -17,7 +17,7 @@ import crema
 import workloads
 from measured_runs import measure, table
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.timing
 
 FILES, EVENTS = 4, 60  # events of a file
 CHUNK = 10

@@ -13,7 +13,7 @@ import pytest
 
 from kept_records import LONG, PROGRAMS, Pipeline, wait_for
 
-pytestmark = [pytest.mark.alone, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.timing, pytest.mark.timeout(120)]
 
 
 def busy() -> str:

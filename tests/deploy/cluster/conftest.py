@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+import missing
 from stack import COMPOSE, VERSION, Stack, compose_command, docker, say
 
 BUILD_S = 1200  # beside other tests; a quiet machine takes three minutes
@@ -30,7 +31,7 @@ def figure():
 @pytest.fixture(scope="session")
 def project(figure) -> str:
     if compose_command() is None:
-        pytest.skip("no container engine with compose answers")
+        pytest.skip(missing.CONTAINER_ENGINE)
     figure(say([*compose_command(), "version"]).splitlines()[0])
     return os.environ.get("CREMA_TEST_PROJECT", f"crema-test-{os.getpid()}")
 

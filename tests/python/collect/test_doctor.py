@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 import crema
+import missing
 from crema.collect import _installed, _places, _reach, _undelivered, _workers
 from crema.collect._finding import OK, PROBLEM, WARNING
 from crema.collect._service import LocalService
@@ -55,7 +56,7 @@ def disk(path: pathlib.Path, options: str):
     path.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", path]
     if subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip("no file system may be mounted here, as in a container without privileges")
+        pytest.skip(missing.MOUNTS)
     try:
         yield path
     finally:
@@ -326,7 +327,7 @@ print(*places.keys(places.pathlib.Path(sys.argv[1])), *places.spool(), *undelive
 """
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can be somebody else")
+@pytest.mark.skipif(os.getuid() != 0, reason=missing.OTHER_USERS)
 def test_what_belongs_to_somebody_else_is_named(keys, tmp_path, monkeypatch, agent):
     client, spool = keys / "client", tmp_path / "spool"
     record(spool, uuid.uuid4()).close()

@@ -17,6 +17,7 @@ import pytest
 import uproot
 
 import crema
+import missing
 from crema.collect import _runner
 from crema.read import roastcoffea
 
@@ -79,7 +80,7 @@ def executors(client):
 def parsl_executor(tmp_path):
     from coffea import processor
 
-    parsl = pytest.importorskip("parsl")
+    parsl = pytest.importorskip("parsl", reason=missing.PARSL)
     threads = parsl.ThreadPoolExecutor(max_threads=2)
     config = parsl.Config(executors=[threads], run_dir=str(tmp_path), usage_tracking=0)
     with parsl.load(config):
@@ -241,7 +242,7 @@ def test_events_that_are_read_without_a_runner_are_noted(fileset, tmp_path):
 @pytest.mark.parametrize("inside", [False, True])
 def test_apply_to_fileset_is_noted(fileset, tmp_path, monkeypatch, inside):
     """Wherever it was imported: before the block or inside it."""
-    pytest.importorskip("dask_awkward")
+    pytest.importorskip("dask_awkward", reason=missing.DASK_AWKWARD)
     from coffea.dataset_tools import apply_to_fileset, preprocess
     from coffea.nanoevents import BaseSchema
 

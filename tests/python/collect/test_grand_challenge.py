@@ -12,6 +12,7 @@ from coffea.analysis_tools import PackedSelection
 from coffea.nanoevents import NanoAODSchema
 
 import crema
+import missing
 import paths
 
 SAMPLES = paths.SAMPLES
@@ -123,7 +124,7 @@ def test_an_analysis_of_the_grand_challenges_shape_is_complete_and_every_total_e
     client, tmp_path
 ):
     if not all((SAMPLES / file).is_file() for file, _ in PROCESSES.values()):
-        pytest.skip("coffea's sample files are not here: ./dev setup fetches them")
+        pytest.skip(missing.SAMPLES)
     paths = {
         name: SAMPLES / file
         if name == "ttbar"

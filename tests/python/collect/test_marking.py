@@ -9,6 +9,7 @@ import dask
 import pytest
 from distributed import Client
 
+import missing
 from crema.collect import _marking
 from crema.hook._records import MARK_RUN
 
@@ -70,7 +71,10 @@ def test_a_graph_that_was_begun_before_the_block_stays_as_small_as_without_it():
 
 
 def test_dataframes_in_the_block_warn_of_nothing(client):
-    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    dd, pd = (
+        pytest.importorskip("dask.dataframe", reason=missing.DASK_DATAFRAME),
+        pytest.importorskip("pandas"),
+    )
     with warnings.catch_warnings(), _marking.marked("run"):
         warnings.simplefilter("error")
         frame = dd.from_pandas(pd.DataFrame({"a": range(10)}), npartitions=2)

@@ -18,6 +18,7 @@ from distributed import Client, LocalCluster
 
 import crema
 import hook_support as support
+import missing
 from crema import MetricsCollector
 from crema.collect import _runner
 from crema.hook import _writers
@@ -137,7 +138,7 @@ def test_results_that_dask_still_has_are_not_missing(
         assert reused == 18 - len(chunks.groupby(["chunk_id", "pass"]))
 
 
-@pytest.mark.skipif(hasattr(processor, "Ok"), reason="with this coffea keys do not repeat")
+@pytest.mark.skipif(hasattr(processor, "Ok"), reason=missing.OTHER_VERSIONS)
 def test_a_submission_that_is_still_under_way_when_the_block_ends_counts(
     client_here, fileset, tmp_path, monkeypatch
 ):
@@ -264,7 +265,7 @@ def analyse_unrecorded(mc, fileset, **options):
     return result
 
 
-@pytest.mark.skipif(not hasattr(processor, "Ok"), reason="this coffea has no Result types")
+@pytest.mark.skipif(not hasattr(processor, "Ok"), reason=missing.OTHER_VERSIONS)
 def test_chunks_of_a_result_type_are_missed(fileset, tmp_path):
     with MetricsCollector(None, support.Counter(), output=tmp_path, quiet=True) as mc:
         result = analyse_unrecorded(

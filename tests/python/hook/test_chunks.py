@@ -20,6 +20,7 @@ from coffea import processor
 from coffea.nanoevents import BaseSchema
 
 import hook_support as support
+import missing
 import spool_reader
 from crema.hook import _process, _recorder, chunks
 from crema.hook.chunks import ChunkHook
@@ -420,7 +421,7 @@ def test_sources_without_baskets_are_unknown_not_zero(settings, tmp_path, kind):
             processor_instance=lambda events: {"x": float(np.sum(events.x))},
         )
     except NotImplementedError as error:  # coffea 2025.12 reads no Parquet
-        pytest.skip(str(error))
+        pytest.skip(f"{missing.OTHER_VERSIONS}: {error}")
     (row,) = spool_reader.chunks(streams_of(settings)).itertuples()
     assert (row.n_branches, row.bytes_accessed_b, row.bytes_uncompressed_b) == (1, -1, -1)
     if kind == "rntuple":

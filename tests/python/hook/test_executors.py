@@ -16,6 +16,7 @@ from distributed import Client, LocalCluster
 
 import crema
 import hook_support as support
+import missing
 import spool_reader
 from crema import MetricsCollector
 from crema.hook import chunks
@@ -61,7 +62,7 @@ def _dask(processes):
 
 def _parsl(directory):
     if importlib.util.find_spec("parsl") is None:
-        pytest.skip("no parsl here: it is in .venv-oldest")
+        pytest.skip(missing.PARSL)
     import parsl
     from parsl.providers import LocalProvider
 

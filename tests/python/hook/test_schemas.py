@@ -13,6 +13,7 @@ from coffea.nanoevents.schemas.edm4hep import EDM4HEPSchema
 
 import crema
 import hook_support as support
+import missing
 import paths
 from crema import MetricsCollector
 from crema.hook import _input
@@ -136,7 +137,7 @@ def test_the_whole_run_is_the_sum(measured):
         assert workflow.value[name] == sum(r["metrics"][of_report] for r in results.values())
 
 
-@pytest.mark.skipif(not READS_PARQUET, reason="coffea 2025.12 refuses Parquet")
+@pytest.mark.skipif(not READS_PARQUET, reason=missing.OTHER_VERSIONS)
 def test_bytes_that_coffea_does_not_know_are_unknown_and_not_zero(tmp_path):
     with uproot.open(SAMPLES / "nano_tree.root") as file:
         columns = file["Events"].arrays(["run", "luminosityBlock", "event", "MET_pt"])

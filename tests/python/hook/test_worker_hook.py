@@ -15,6 +15,7 @@ from coffea import processor
 from distributed import Client, LocalCluster, get_worker, span, wait
 
 import hook_support as support
+import missing
 import spool_reader
 from crema.collect import _marking
 from crema.hook import _records, worker
@@ -519,7 +520,7 @@ def test_real_files(client, tmp_path):
     samples = SAMPLES
     paths = [samples / "nano_dy.root", samples / "nano_dimuon.root"]
     if not all(path.is_file() for path in paths):
-        pytest.skip("coffea's sample files are not here: ./dev setup fetches them")
+        pytest.skip(missing.SAMPLES)
     from coffea.nanoevents import NanoAODSchema
 
     settings = support.config(tmp_path)

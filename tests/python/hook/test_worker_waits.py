@@ -13,6 +13,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 import hook_support as support
+import missing
 import spool_reader
 from crema.hook import _process
 
@@ -56,7 +57,7 @@ def test_the_gil_is_held_by_python_and_by_nothing_else(work, low, high):
     for thread in threads:
         thread.join()
     if np.isnan(looks).any():
-        pytest.skip("the kernel does not count waiting for a core")
+        pytest.skip(missing.CORE_WAITS)
     print(f"held at {np.mean(looks):.2f} of {len(looks)} looks")
     assert low <= np.mean(looks) <= high
 
@@ -82,7 +83,7 @@ def test_waiting_for_a_core_is_counted_of_the_threads_asked_for():
     for thread in threads:
         thread.join()
     if np.isnan(of_one):
-        pytest.skip("the kernel does not count waiting for a core")
+        pytest.skip(missing.CORE_WAITS)
     print(f"waited: one {of_one:.2f} s, both {of_both:.2f} s, the one asleep {asleep:.2f} s")
     assert 0.2 < of_one < of_both <= 1.6
     assert asleep < 0.1
@@ -100,7 +101,7 @@ def test_a_workers_samples_count_the_threads_of_tasks_alone(client, tmp_path):
     waited = [spool_reader.table([s], "worker_samples").cpu_wait_s for s in streams]
     grown = np.array([s.max() - s.min() for s in waited])  # cumulative, of each worker
     if np.isnan(grown).any():
-        pytest.skip("the kernel does not count waiting for a core")
+        pytest.skip(missing.CORE_WAITS)
     print(f"waited: {grown.round(3)}")
     assert len(grown) == 2 and (grown < 0.3).all()
 

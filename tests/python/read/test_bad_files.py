@@ -16,6 +16,7 @@ from coffea import processor
 
 import crema
 import hook_support as support
+import missing
 from crema.read.command import main
 
 COMMANDS = {
@@ -163,7 +164,7 @@ def test_a_file_may_have_any_name(files, tmp_path, name):
     assert len(crema.runs(tmp_path)) == 1
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason=missing.OTHER_USERS)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_file_in_a_directory_that_is_closed_to_the_user_is_said_in_a_line(files, closed, command):
     arguments = [*COMMANDS[command], str(closed / "good.h5")]

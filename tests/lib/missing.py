@@ -1,0 +1,30 @@
+"""Why a test is skipped: what this machine or environment lacks, in the words by which the end of a run groups the skipped tests."""
+
+from __future__ import annotations
+
+NETWORK_FAULTS = "network faults (no CAP_NET_ADMIN)"
+MOUNTS = "mounted file systems (no CAP_SYS_ADMIN)"
+OTHER_USERS = "files of other users (not root)"
+ORDINARY_USER = "files that refuse their reader (root may read and write anywhere)"
+CONTAINER_ENGINE = "test cluster (no container engine)"
+SLURM = "batch jobs (no Slurm)"
+PYPI = "what PyPI has (no answer from it)"
+APT = "programs from apt (no such package here)"
+RSYNC = "copies by rsync (no rsync)"
+ZSH = "completion in zsh (no zsh)"
+VALGRIND = "memory by valgrind (no valgrind)"
+OTHER_BUILD = "another build (no CREMA_OTHER_BIN)"
+CORE_WAITS = "waiting for a core (the kernel does not count it)"
+SAMPLES = "coffea's sample files (not fetched: ./dev setup)"
+OTHER_VERSIONS = "older or newer Dask and coffea (those of the other environment)"
+PARSL = "parsl (not in this environment)"
+DASK_AWKWARD = "dask-awkward (not in this environment)"
+DASK_DATAFRAME = "dask.dataframe (not in this environment)"
+DASK_JOBQUEUE = "dask-jobqueue (not in this environment)"
+
+WORDS = {value for name, value in vars().copy().items() if name.isupper()}
+
+
+def of(reason: str) -> str:
+    """The words with which a reason begins; what follows a colon is a detail."""
+    return next((words for words in WORDS if reason.startswith(words)), reason)
