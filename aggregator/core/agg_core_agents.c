@@ -220,6 +220,7 @@ s_admit(agg_core_t *self, agg_peer_t peer, const Crema__Hello *hello, int64_t no
         agg_refuse_principal(self, peer);
         return NULL;
     }
+    client->serves = *crema_id_of(hello->run_id);
     if (!self->sink_known || !s_may_admit(self, now_ns)) {
         /* The agent is there: a barrier waits for it, or will. */
         if (!client->has_session) {
@@ -276,7 +277,6 @@ s_on_hello(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg, int64_t no
         return;
     if (s_is_whole(client, table))
         crema_offset_reset(client->offset);
-    client->serves = *crema_id_of(msg->hello.run_id);
     agg_client_take_faults(client, msg->hello.n_faults, msg->hello.faults);
     client->has_session = client->want_welcome = true;
     bool returned = client->reported == AGG_AGENT_SUSPECT || client->reported == AGG_AGENT_LOST;

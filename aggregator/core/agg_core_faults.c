@@ -52,20 +52,13 @@ s_concerns(const agg_core_t *self, const Crema__Reason *fault, const agg_entry_t
            strcmp(fault->code, CREMA_FAULT_MORE) == 0;
 }
 
-static bool
-s_may_serve(const agg_client_t *client, const agg_entry_t *entry)
-{
-    return crema_id_is_zero(&client->serves) ||
-           crema_id_equal(&client->serves, &entry->run->run_id);
-}
-
 bool
 agg_client_hides(const agg_core_t *self, const agg_client_t *client, const agg_entry_t *entry)
 {
     bool hides = client->faults_lost;
     for (size_t i = 0; !hides && client->faults && i < client->faults->bye.n_faults; i++)
         hides = s_concerns(self, client->faults->bye.faults[i], entry);
-    return hides && s_may_serve(client, entry);
+    return hides && agg_client_may_have(client, entry);
 }
 
 static void

@@ -39,6 +39,7 @@ agg_key_learn(agg_core_t *self, const Crema__RunOpen *msg, int64_t now_ns)
 bool
 agg_key_has_agent(agg_core_t *self, agg_client_t *client)
 {
+    client->bound = self->from.run_id;
     return s_claim(&client->owner, &client->claimed, &self->from.key);
 }
 

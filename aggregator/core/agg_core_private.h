@@ -66,7 +66,8 @@ typedef struct {
     uint64_t whole_table; /* number of the last complete table */
     unsigned part;        /* next part of it */
     bool table_refused;   /* there was no room for one of its rows */
-    crema_id_t serves;    /* the only run it serves; zero: all */
+    crema_id_t serves;    /* the only run it declared to serve; zero: all */
+    crema_id_t bound;     /* the only run that its key admits it to; zero: all */
     crema_msg_t
         *faults; /* a BYE with what it could not read at its last complete table; NULL: nothing */
     bool faults_lost; /* faults were dropped for lack of memory */
@@ -256,6 +257,9 @@ crema_id_t agg_peer_key(agg_peer_t peer);
 void agg_client_out(agg_core_t *self, agg_client_t *client);
 void agg_client_end_session(agg_core_t *self, agg_client_t *client);
 void agg_entry_out(agg_core_t *self, agg_entry_t *entry);
+/* True if the agent can have a stream of the run: by its key, then by what it declared. Only such
+ * an agent delays or spoils the run; see also agg_run_can_spare(). */
+bool agg_client_may_have(const agg_client_t *client, const agg_entry_t *entry);
 
 /* agg_core_entries.c */
 /* The run, created if necessary; NULL: a limit was met. */
@@ -369,9 +373,9 @@ void agg_writers_on_message(agg_core_t *self, agg_entry_t *entry, const Crema__R
 void agg_writers_on_listed(agg_core_t *self, const Crema__RunListed *msg);
 /* Updates whether parts of the list are outstanding; call it after anything that may change
  * that. */
-void agg_writers_follow(agg_entry_t *entry);
+void agg_writers_follow(const agg_core_t *self, agg_entry_t *entry);
 /* A restarted sink may have an older store: every part is sent again. */
-void agg_writers_on_sink_up(agg_entry_t *entry);
+void agg_writers_on_sink_up(const agg_core_t *self, agg_entry_t *entry);
 /* A part that the sink does not have; NULL: none. */
 const Crema__RunWriters *agg_writers_take(agg_entry_t *entry);
 /* Number of parts, from the first, that are durable without a gap. */

@@ -23,15 +23,19 @@ s_note_event(agg_core_t *self, agg_entry_t *entry, agg_event_t event)
 
 /* ---------------------------------------------------------------- the barrier */
 
-/* Asks one agent repeatedly until it answers. */
+/* Asks an agent that can have something of the run, repeatedly until it answers. */
 static void
 s_expect(agg_core_t *self, agg_entry_t *entry, agg_client_t *client, int64_t now_ns)
 {
     agg_member_t *member = NULL;
+    if (!agg_client_may_have(client, entry))
+        return;
     if (agg_run_member(entry->run, agg_agent_id(client->agent), &member) != CREMA_OK) {
         self->stats.refused++;
         return;
     }
+    agg_run_set_optional(member,
+                         crema_id_is_zero(&client->bound) && crema_id_is_zero(&client->serves));
     agg_run_expect(entry->run, member, agg_agent_interval_ns(client->agent),
                    agg_agent_silent_ns(client->agent, now_ns), now_ns);
     agg_entry_out(self, entry);
@@ -46,14 +50,16 @@ s_has_left(const agg_entry_t *entry, const agg_client_t *client)
            crema_id_equal(&client->dismissed_run_id, &entry->run->run_id);
 }
 
-/* Every connected agent must report what it holds; an absent one is waited for only if it left
- * streams open. */
+/* Every connected agent that can have something of the run must report what it holds; an absent
+ * one is waited for only if it left streams open. */
 void
 agg_runs_begin_barrier(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
 {
     size_t cursor = 0;
     int64_t slowest_ns = 0;
     for (agg_client_t *client; (client = crema_map_next(self->clients, &cursor)) != NULL;) {
+        if (!agg_client_may_have(client, entry))
+            continue;
         agg_agent_state_t state = agg_agent_state(client->agent, now_ns);
         int64_t interval_ns = agg_agent_interval_ns(client->agent);
         slowest_ns = interval_ns > slowest_ns ? interval_ns : slowest_ns;
@@ -99,7 +105,7 @@ s_next_awaited(agg_core_t *self, const agg_client_t *client, crema_link_t **link
     return NULL;
 }
 
-/* An agent that is connected while a run ends must report what it holds; after the verdict only
+/* An agent that connects while a run ends must report what it has of it; after the verdict only
  * members that were missing. */
 void
 agg_runs_on_client(agg_core_t *self, agg_client_t *client, int64_t now_ns)
@@ -165,7 +171,7 @@ s_on_end(agg_core_t *self, agg_entry_t *entry, const Crema__RunEnd *msg, int64_t
     crema_err_t err = agg_run_on_end(entry->run, msg, self->barriers + 1, now_ns);
     if (err == CREMA_OK) {
         self->barriers++;
-        agg_writers_follow(entry);
+        agg_writers_follow(self, entry);
         agg_runs_begin_barrier(self, entry, now_ns);
     } else if (err != CREMA_EREPEAT) {
         self->stats.refused++;
@@ -296,6 +302,25 @@ static bool
 s_is_settled_in(const agg_core_t *self, const agg_entry_t *entry, int64_t now_ns)
 {
     return self->sink_known && (entry->run->opened || now_ns - self->sink_known_ns >= SETTLE_NS);
+}
+
+/* Excuses agents that serve all runs, have nothing of this one as far as anybody knows, and have
+ * been silent since it ended: somebody else's dead agent neither delays nor spoils it. One that
+ * was not admitted yet has not listed what it has. */
+static void
+s_spare_silent(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
+{
+    agg_run_t *run = entry->run;
+    for (size_t i = 0; run->is_listed && i < run->n_members; i++) {
+        agg_member_t *member = run->members[i];
+        if (!agg_run_can_spare(run, member, now_ns))
+            continue;
+        const agg_client_t *client = crema_map_find(self->clients, &member->agent_id);
+        bool knocks = client && agg_agent_state(client->agent, now_ns) == AGG_AGENT_NEW;
+        if (!client ||
+            (!knocks && agg_agent_silent_ns(client->agent, now_ns) >= now_ns - run->end_ns))
+            agg_run_excuse(run, member, now_ns);
+    }
 }
 
 /* True while a restarted sink has not yet reported the state of each stream: it may lack records
@@ -430,7 +455,7 @@ agg_runs_on_sink_up(agg_core_t *self, int64_t now_ns)
         entry->want_open = entry->run->open_msg && phase != CREMA_RUN_SEALED;
         entry->want_end = s_may_be_sealed(entry);
         if (phase != CREMA_RUN_SEALED)
-            agg_writers_on_sink_up(entry);
+            agg_writers_on_sink_up(self, entry);
         if (crema_list_is_linked(&entry->filing))
             entry->seal_at_ns = now_ns;
         agg_entry_out(self, entry);
@@ -442,6 +467,7 @@ agg_runs_on_tick(agg_core_t *self, int64_t now_ns)
 {
     for (crema_link_t *link = self->ending.next; link != &self->ending; link = link->next) {
         agg_entry_t *entry = CREMA_LIST_ITEM(link, agg_entry_t, ending);
+        s_spare_silent(self, entry, now_ns);
         agg_run_on_tick(entry->run, now_ns);
         agg_entry_out(self, entry);
     }

@@ -14,7 +14,7 @@ void
 agg_writers_discard(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
 {
     agg_entry_free_list(entry);
-    agg_writers_follow(entry);
+    agg_writers_follow(self, entry);
     for (crema_link_t *link = entry->flows.next; link != &entry->flows;) {
         agg_flow_t *flow = CREMA_LIST_ITEM(link, agg_flow_t, of_entry);
         link = link->next;
@@ -52,13 +52,35 @@ s_take(agg_list_t *list, const Crema__RunWriters *msg)
     return CREMA_OK;
 }
 
+/* True if the list names streams, and no stream of the run can be missing among those known here. */
+static bool
+s_names_all(const agg_core_t *self, const agg_entry_t *entry)
+{
+    size_t n_streams = 0;
+    crema_writers_cursor_t cursor = {0};
+    const Crema__Writer *writer;
+    while ((writer = crema_writers_next(entry->list.writers, &cursor))) {
+        const crema_id_t *stream_id = crema_id_of(writer->stream_id);
+        bool has_stream = !crema_id_is_zero(stream_id);
+        n_streams += has_stream;
+        if (has_stream ? !crema_map_find(self->flows, stream_id)
+                       : writer->state != CREMA_WRITER_SILENT)
+            return false;
+    }
+    return n_streams > 0;
+}
+
 void
-agg_writers_follow(agg_entry_t *entry)
+agg_writers_follow(const agg_core_t *self, agg_entry_t *entry)
 {
     const agg_list_t *list = &entry->list;
     uint32_t parts = agg_run_writer_parts(entry->run);
     bool is_here = list->n_parts == parts && list->n_kept == parts;
     agg_run_set_list_due(entry->run, parts > 0 && !is_here);
+    if (parts == 0 || !is_here)
+        agg_run_set_listed(entry->run, false);
+    else if (!entry->run->is_listed)
+        agg_run_set_listed(entry->run, s_names_all(self, entry));
 }
 
 /* The writer listed a stream: it belongs to the run, and the run is settled only when the sink
@@ -103,7 +125,7 @@ agg_writers_on_message(agg_core_t *self, agg_entry_t *entry, const Crema__RunWri
     } else if (!(list->parts[msg->part] & KEPT)) {
         s_set(list, msg->part, WANT);
     }
-    agg_writers_follow(entry);
+    agg_writers_follow(self, entry);
     agg_entry_out(self, entry);
 }
 
@@ -114,19 +136,19 @@ agg_writers_on_listed(agg_core_t *self, const Crema__RunListed *msg)
     if (!entry || entry->list.n_parts != msg->parts || msg->part >= msg->parts)
         return;
     s_set(&entry->list, msg->part, KEPT);
-    agg_writers_follow(entry);
+    agg_writers_follow(self, entry);
     entry->want_state = entry->has_watcher;
     agg_entry_out(self, entry);
 }
 
 void
-agg_writers_on_sink_up(agg_entry_t *entry)
+agg_writers_on_sink_up(const agg_core_t *self, agg_entry_t *entry)
 {
     agg_list_t *list = &entry->list;
     for (uint32_t i = 0; i < list->n_parts; i++)
         if (crema_writers_part(list->writers, i))
             s_set(list, i, WANT);
-    agg_writers_follow(entry);
+    agg_writers_follow(self, entry);
 }
 
 const Crema__RunWriters *

@@ -161,6 +161,12 @@ agg_run_set_list_due(agg_run_t *self, bool due)
     agg_run_follow_mended(self);
 }
 
+void
+agg_run_set_listed(agg_run_t *self, bool is_listed)
+{
+    self->is_listed = is_listed;
+}
+
 uint32_t
 agg_run_writer_parts(const agg_run_t *self)
 {

@@ -7,8 +7,8 @@
  *
  * These are the phases the collector sees; crema_life defines the permitted transitions.
  *
- * A member is an agent with streams of the run, or one that was alive while the run ended and
- * must report that it has none. The member with the zero id stands for streams that no agent
+ * A member is an agent with streams of the run, or one that was alive while the run ended, may
+ * have some by its key and by what it declared, and must report that it has none. The member with the zero id stands for streams that no agent
  * lists. A member is *settled* when it has answered the barrier (or need not) and every stream
  * it listed is closed and committed to its END. It is asked at 0, 2, 6, 14, 30 H after the end
  * of the run; a wait is never longer than the cap, and after the last wait it is *given up*.
@@ -39,6 +39,7 @@ struct agg_member {
     crema_id_t agent_id;
     uint64_t streams, undone, missing;
     bool owes_answer;
+    bool is_optional; /* it serves every run: without a stream of this one it only may have one */
     bool given_up;
     bool settled;    /* neither an answer nor a stream is outstanding */
     bool waited_for; /* neither settled nor given up */
@@ -71,6 +72,7 @@ struct agg_run {
     uint64_t waiting;   /* members still waited for */
     uint64_t unsettled; /* members, including those given up */
     bool list_due;
+    bool is_listed;         /* see agg_run_set_listed() */
     agg_member_t *unlisted; /* the member with the zero id, or NULL */
     agg_member_t **members;
     size_t n_members, capacity;
@@ -130,6 +132,13 @@ agg_member_t *agg_run_find(const agg_run_t *self, const crema_id_t *agent_id);
  * has been silent; if that exceeds all waits together it is given up at once. */
 void agg_run_expect(agg_run_t *self, agg_member_t *member, int64_t interval_ns, int64_t silent_ns,
                     int64_t now_ns);
+/* It serves all runs: if it has been silent since the run ended and has no stream of it, the list
+ * of writers is enough. Call it before agg_run_expect(). */
+void agg_run_set_optional(agg_member_t *member, bool is_optional);
+/* True for an optional member without a stream that owes its answer for two seconds, while the
+ * list of writers names every stream: an agent that is there answers within a round trip, whatever
+ * its H is. */
+bool agg_run_can_spare(const agg_run_t *self, const agg_member_t *member, int64_t now_ns);
 /* Sets its interval H, which determines the waits. */
 void agg_run_pace(agg_member_t *member, int64_t interval_ns);
 /* It left: it need not answer, only its streams count. */
@@ -150,6 +159,8 @@ agg_member_t *agg_run_ask(agg_run_t *self);
 /* Parts of the list of writers have not come or are not durable. Waiting is limited; a later
  * part leads to a revised verdict. */
 void agg_run_set_list_due(agg_run_t *self, bool due);
+/* The whole list of writers is durable, names at least one stream, and leaves none unknown. */
+void agg_run_set_listed(agg_run_t *self, bool is_listed);
 /* Number of parts announced by RUN_END. */
 uint32_t agg_run_writer_parts(const agg_run_t *self);
 

@@ -3,7 +3,8 @@
 #include "crema_grow.h"
 
 #define S 1000000000ll
-#define EXPECTED_MAX 8 /* how often to wait for an agent that reconnects without answering */
+#define ANSWER_NS (2 * S) /* see agg_run_can_spare() */
+#define EXPECTED_MAX 8    /* how often to wait for an agent that reconnects without answering */
 
 bool
 agg_run_is_mended(const agg_run_t *self)
@@ -128,6 +129,19 @@ agg_run_expect(agg_run_t *self, agg_member_t *member, int64_t interval_ns, int64
     member->given_up = member->given_up || silent_ns > all_waits;
     s_update(self, member);
     crema_list_append(&self->asks, &member->ask);
+}
+
+void
+agg_run_set_optional(agg_member_t *member, bool is_optional)
+{
+    member->is_optional = is_optional;
+}
+
+bool
+agg_run_can_spare(const agg_run_t *self, const agg_member_t *member, int64_t now_ns)
+{
+    return self->is_listed && member->is_optional && member->owes_answer && member->streams == 0 &&
+           now_ns - self->end_ns >= ANSWER_NS;
 }
 
 void

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
 import signal
@@ -18,58 +17,23 @@ import zmq.auth
 from crema.collect import _client
 from crema.collect._keys import AgentKeys, server_key
 from crema.hook._records import MESSAGES
-from crema.hook._spool import StreamWriter
+from facility_kit import (
+    DATA,
+    HELLO,
+    OPEN,
+    OTHER_KEY,
+    PRINCIPAL,
+    PUT,
+    RUN_SEAL,
+    Facility,
+    Recorder,
+    Thief,
+    admitted,
+    in_session,
+    opened,
+    state_of,
+)
 from paths import BIN
-
-HELLO, DATA, WELCOME, FENCE, OPEN, PUT, RUN_SEAL = 1, 2, 16, 20, 32, 33, 34
-PRINCIPAL = 3
-OTHER_KEY = 6
-
-
-class Facility:
-    """Sink and aggregator with keys, and the keys of two users."""
-
-    def __init__(self, directory: pathlib.Path):
-        self.directory, self.keys = directory, directory / "keys"
-        self.run("crema-aggregator", "--make-keys", self.keys)
-        for name in ("alice", "bob"):
-            self.run("crema-aggregator", "--add-key", name, "--keys", self.keys)
-        self.processes: dict[str, subprocess.Popen] = {}
-        self.sink = self.start(
-            "crema-sink", "--bind", "tcp://127.0.0.1:*", "--store", directory / "store",
-            "--output", directory,
-        )  # fmt: skip
-        self.aggregator = self.start(
-            "crema-aggregator", "--bind", "tcp://127.0.0.1:*", "--sink", self.sink
-        )
-
-    @staticmethod
-    def run(program: str, *arguments) -> None:
-        subprocess.run([BIN / program, *map(str, arguments)], check=True, capture_output=True)
-
-    def start(self, program: str, *arguments) -> str:
-        with open(self.directory / f"{program}.log", "a") as log:
-            process = subprocess.Popen(
-                [BIN / program, *map(str, arguments), "--keys", self.keys],
-                stdout=subprocess.PIPE, stderr=log, text=True,
-            )  # fmt: skip
-        self.processes[program] = process
-        return json.loads(process.stdout.readline())["endpoint"]
-
-    def client(self, name: str) -> _client.AggregatorClient:
-        return _client.AggregatorClient(self.aggregator, self.keys / f"client-{name}")
-
-    def revoke(self, name: str) -> None:
-        self.run("crema-aggregator", "--revoke-key", name, "--keys", self.keys)
-
-    def log(self, program: str) -> str:
-        return (self.directory / f"{program}.log").read_text()
-
-    def stop(self) -> None:
-        for process in reversed(self.processes.values()):
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(20) == 0
-            process.stdout.close()
 
 
 @pytest.fixture
@@ -77,56 +41,6 @@ def facility(tmp_path):
     made = Facility(tmp_path)
     yield made
     made.stop()
-
-
-class Thief:
-    """A DEALER with a pair that it should not have; says what it likes."""
-
-    def __init__(self, endpoint: str, directory: pathlib.Path, role: str):
-        self.socket = zmq.Context.instance().socket(zmq.DEALER)
-        self.socket.linger = 0
-        self.socket.rcvhwm = 1  # what it does not read stays with the server
-        own = zmq.auth.load_certificate(directory / f"{role}.key_secret")
-        self.socket.curve_publickey, self.socket.curve_secretkey = own
-        self.socket.curve_serverkey = zmq.auth.load_certificate(directory / "server.key")[0]
-        self.socket.connect(endpoint)
-
-    def say(self, kind: int, message=None) -> None:
-        self.socket.send(_client.encode(kind, message.SerializeToString() if message else b""))
-
-    def fenced(self, timeout_s: float = 5) -> int | None:
-        """Reason of the next FENCE."""
-        end = time.monotonic() + timeout_s
-        while (left := end - time.monotonic()) > 0 and self.socket.poll(left * 1000):
-            kind, body = _client.decode(self.socket.recv())
-            if kind == FENCE:
-                return MESSAGES["Fence"].FromString(body).reason
-        return None
-
-    def close(self) -> None:
-        self.socket.close()
-
-
-def state_of(client, kind: int, until=lambda state: True, timeout_s: float = 15, **fields):
-    end = time.monotonic() + timeout_s
-    state = None
-    while time.monotonic() < end:
-        if not client.send(kind, **fields):
-            time.sleep(0.05)
-            continue
-        for state in client.states(fields["run_id"], 0.5):
-            if until(state):
-                return state
-    raise AssertionError(f"no such state: {state}")
-
-
-def opened(facility: Facility, name: str, **fields):
-    client, run_id = facility.client(name), uuid.uuid4().bytes
-    state_of(
-        client, _client.RUN_OPEN, lambda state: state.phase == _client.OPEN,
-        run_id=run_id, t_start_ns=1, **fields,
-    )  # fmt: skip
-    return client, run_id
 
 
 def test_no_user_reads_joins_or_ends_another_ones_run(facility):
@@ -250,27 +164,13 @@ def test_an_agent_of_one_run_is_no_agent_of_another(facility, tmp_path):
     foreign = MESSAGES["Data"](
         stream_id=b"s" * 16, run_id=other_run, first_seq=1, n=1, hi=1, frames=b"x" * 32
     )
-    thief.socket.send(_in_session(session, DATA, foreign.SerializeToString()))
+    thief.socket.send(in_session(session, DATA, foreign.SerializeToString()))
     assert thief.fenced() == PRINCIPAL
     other = Thief(facility.aggregator, facility.keys / "agent", "agent")
     other.say(HELLO, MESSAGES["Hello"](agent_id=b"a" * 16, boot=2, ver_min=2, ver_max=2))
     assert other.fenced() == PRINCIPAL, "an agent id is the key's that said it first"
     for one in (alice, bob, thief, other):
         one.close()
-
-
-def admitted(thief: Thief, row, agent_id: bytes, timeout_s: float = 15) -> int:
-    """Say HELLO with one stream until that is WELCOME; the session's number."""
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        hello = MESSAGES["Hello"](agent_id=agent_id, boot=1, ver_min=2, ver_max=2, host="h")
-        hello.table.CopyFrom(row)
-        thief.say(HELLO, hello)
-        while thief.socket.poll(500):
-            answer = thief.socket.recv()
-            if answer[5] == WELCOME and (session := int.from_bytes(answer[16:24], "little")):
-                return session
-    raise AssertionError("not admitted")
 
 
 def brings_a_false_record(facility, directory, client, run_id: bytes, user: int = 0) -> None:
@@ -291,7 +191,7 @@ def brings_a_false_record(facility, directory, client, run_id: bytes, user: int 
     thief.socket.rcvhwm = 100
     deadline = time.monotonic() + 15
     while True:  # until the aggregator has asked the sink where the stream stands
-        thief.socket.send(_in_session(session, DATA, data.SerializeToString()))
+        thief.socket.send(in_session(session, DATA, data.SerializeToString()))
         state = state_of(client, _client.RUN_QUERY, run_id=run_id)
         if state.committed == 2:
             break
@@ -321,17 +221,6 @@ def test_a_stolen_operators_agent_key_brings_records_of_any_run(facility):
         client, run_id = opened(facility, name)
         brings_a_false_record(facility, facility.keys / "agent", client, run_id, user)
         client.close()
-
-
-def _in_session(session: int, kind: int, body: bytes) -> bytes:
-    import struct
-    import zlib
-
-    message = bytearray(_client.encode(kind, body))
-    message[16:24] = struct.pack("<Q", session)
-    message[12:16] = b""
-    crc = zlib.crc32(bytes(message))
-    return bytes(message[:12]) + struct.pack("<I", crc) + bytes(message[12:])
 
 
 @pytest.mark.timing
@@ -493,19 +382,6 @@ def test_foreign_keys_are_logged_once_per_period_and_counted(tmp_path):
         assert "repeats_held_back" not in facility.log(program)
         (stopped,) = fields_of(facility.log(program), "stopped")
         assert int(stopped["keys_refused"]) == dials
-
-
-class Recorder:
-    """A process of this user that records for a run, in a spool that an operator's agent serves."""
-
-    def __init__(self, spool: pathlib.Path, run_id: bytes, stream_id: bytes | None = None):
-        info = MESSAGES["StreamInfo"](
-            run_id=run_id, kind=3, host="node", pid=os.getpid(), worker_uuid="u",
-            worker_name="tcp://node:1", t_real_ns=time.time_ns(), t_mono_ns=time.monotonic_ns(),
-        )  # fmt: skip
-        self.writer = StreamWriter(
-            spool, info.SerializeToString(), stream_id=stream_id or os.urandom(16)
-        )
 
 
 def test_an_operators_agent_brings_to_a_run_only_what_its_user_wrote(tmp_path):

@@ -398,6 +398,128 @@ must_not_call_complete_what_it_had_no_room_for(void **state)
     agg_core_destroy(&rig.core);
 }
 
+/* ---------------------------------------------------------------- agents of other runs */
+
+/* Agent 2 says HELLO for one run only, by what it declares or by its key; zero: for all. */
+static void
+s_second_agent(rig_t *rig, const crema_id_t *declared, const crema_id_t *bound)
+{
+    crema_principal_t from = {.as = CREMA_AS_ANY, .run_id = *bound};
+    crema_msg_t msg = {.type = CREMA_MSG_HELLO};
+    msg.hello = (Crema__Hello){.ver_min = CREMA_WIRE_VERSION_MIN,
+                               .ver_max = CREMA_WIRE_VERSION,
+                               .agent_id = crema_id_field(&s_agent2),
+                               .boot = 3,
+                               .host = "node2",
+                               .hb_ivl_ms = 60000,
+                               .run_id = crema_id_field(declared)};
+    agg_core_on_peer(rig->core, 2, &from, &msg, rig->now, rig->now + 1000 * S);
+    must_hear(rig, "WELCOME 0 > 2");
+}
+
+/* The list names stream 1 with two records, and the sink has it. */
+static void
+s_list_stream(rig_t *rig)
+{
+    const ProtobufCBinaryData run_id = crema_id_field(&s_run);
+    Crema__Writer writer = {.stream_id = body_id(s_stream(1)),
+                            .last = 2,
+                            .state = CREMA_WRITER_ENDED,
+                            .name = "w",
+                            .uuid = "",
+                            .text = ""};
+    s_peer(rig, 9,
+           &(crema_msg_t){.type = CREMA_MSG_RUN_WRITERS,
+                          .run_writers = {.run_id = run_id,
+                                          .parts = 1,
+                                          .n_writers = 1,
+                                          .writers = body_writers(1, &writer)}});
+    s_heard(rig);
+    s_sink(rig, (crema_msg_t){.type = CREMA_MSG_RUN_LISTED,
+                              .run_listed = {.run_id = run_id, .part = 0, .parts = 1}});
+    s_heard(rig);
+}
+
+/* All of the run is durable. */
+static rig_t
+s_delivered_rig(void)
+{
+    rig_t rig = s_served_rig();
+    s_data(&rig, 1, 1, 1, 2, 0);
+    s_sink_row(&rig, CREMA_MSG_COMMITTED, 1, 2, true);
+    s_heard(&rig);
+    return rig;
+}
+
+static void
+must_not_ask_an_agent_of_another_run(void **state)
+{
+    (void)state;
+    static const crema_id_t c_all = {{0}}, c_other = {{0x77}};
+    for (int by_key = 0; by_key < 2; by_key++) {
+        rig_t rig = s_delivered_rig();
+        s_second_agent(&rig, by_key ? &c_all : &c_other, by_key ? &c_other : &c_all);
+        s_say_run(&rig, 9, CREMA_MSG_RUN_END, false);
+        must_hear(&rig, "BARRIER 1 > 1, RUN_STATE 2 > 9");
+        s_second_agent(&rig, by_key ? &c_all : &c_other, by_key ? &c_other : &c_all);
+        s_heartbeat(&rig, 1, 0, 1, 1, 2, true);
+        must_hear(&rig, "ACK 1 > 1, RUN_SEAL 0, RUN_STATE 3 > 9");
+        agg_core_destroy(&rig.core);
+    }
+}
+
+/* It serves all runs and has nothing of this one: if it is there it answers at once. */
+static void
+must_not_wait_for_a_silent_agent_when_the_list_is_whole(void **state)
+{
+    (void)state;
+    static const crema_id_t c_all = {{0}};
+    for (int is_there = 0; is_there < 2; is_there++) {
+        rig_t rig = s_delivered_rig();
+        s_second_agent(&rig, &c_all, &c_all);
+        s_list_stream(&rig);
+        crema_msg_t end = {.type = CREMA_MSG_RUN_END,
+                           .run_end = {.run_id = crema_id_field(&s_run), .writer_parts = 1}};
+        s_peer(&rig, 9, &end);
+        assert_non_null(strstr(s_heard(&rig), "BARRIER 1 > 2"));
+        s_heartbeat(&rig, 1, 0, 1, 1, 2, true);
+        s_sink_row(&rig, CREMA_MSG_COMMITTED, 1, 2, true);
+        rig.now += 2 * S - 50 * MS;
+        if (is_there)
+            s_heartbeat(&rig, 2, 0, 0, 0, 0, false); /* heard, and it has not answered yet */
+        s_tick(&rig);
+        assert_null(strstr(s_heard(&rig), "RUN_SEAL"));
+        rig.now += 50 * MS;
+        s_tick(&rig);
+        if (is_there)
+            assert_null(strstr(s_heard(&rig), "RUN_SEAL"));
+        else
+            assert_non_null(strstr(s_heard(&rig), "RUN_SEAL 0"));
+        agg_core_destroy(&rig.core);
+    }
+}
+
+/* A list that leaves a writer unknown excuses nobody. */
+static void
+must_name_a_silent_agent_when_the_list_leaves_a_writer_open(void **state)
+{
+    (void)state;
+    static const crema_id_t c_all = {{0}};
+    rig_t rig = s_delivered_rig();
+    s_second_agent(&rig, &c_all, &c_all);
+    s_say_run(&rig, 9, CREMA_MSG_RUN_END, false); /* its list names nobody */
+    s_heard(&rig);
+    s_heartbeat(&rig, 1, 0, 1, 1, 2, true);
+    s_sink_row(&rig, CREMA_MSG_COMMITTED, 1, 2, true);
+    for (int i = 0; i < 200 && !strstr(s_heard(&rig), "RUN_SEAL"); i++) {
+        rig.now += S;
+        s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_COMMITTED});
+        s_tick(&rig);
+    }
+    assert_string_equal(rig.reason, "agent_stalled"); /* with H = 60 s it counts as alive */
+    agg_core_destroy(&rig.core);
+}
+
 int
 main(void)
 {
@@ -414,6 +536,9 @@ main(void)
         cmocka_unit_test(must_remember_what_an_agent_that_left_could_not_read),
         cmocka_unit_test(must_not_take_a_table_with_a_hole_for_an_answer),
         cmocka_unit_test(must_not_call_complete_what_it_had_no_room_for),
+        cmocka_unit_test(must_not_ask_an_agent_of_another_run),
+        cmocka_unit_test(must_not_wait_for_a_silent_agent_when_the_list_is_whole),
+        cmocka_unit_test(must_name_a_silent_agent_when_the_list_leaves_a_writer_open),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
