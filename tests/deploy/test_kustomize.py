@@ -21,9 +21,11 @@ OPERATOR = "dask-kubernetes==2026.3.0"
 CRD = "dask_kubernetes/operator/deployment/helm/dask-kubernetes-operator/crds/daskcluster.yaml"
 
 
-@pytest.fixture(scope="session")
-def kubectl():
-    return apt_programs.program("kubectl", "kubernetes-client")
+@pytest.fixture(scope="session", params=["Debian's", "this machine's"])
+def kubectl(request):
+    """Debian 13 has it in a package of its own name, Debian 12 in the other."""
+    find = apt_programs.unpacked if request.param == "Debian's" else apt_programs.program
+    return find("kubectl", "kubectl", "kubernetes-client")
 
 
 def key(document: dict) -> tuple[str, str]:
@@ -35,16 +37,14 @@ def test_kubectl_builds_what_the_files_say(kubectl, directory):
     done = subprocess.run(
         [kubectl, "kustomize", directory], capture_output=True, text=True, timeout=60
     )
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")  # what is deprecated is reported there
     built = {key(document): document for document in yaml.safe_load_all(done.stdout)}
     written = {
         key(d): d for path in EXAMPLES.rglob("*.yaml") if path in MANIFESTS for d in documents(path)
     }
-    written[key(cluster())] = cluster()
     assert built
     for name, document in built.items():
-        if name[0] != "DaskCluster":
-            kubernetes_validate.validate(document, KUBERNETES, strict=True)
+        kubernetes_validate.validate(document, KUBERNETES, strict=True)
         if name != (
             "Deployment",
             "crema-worker",

@@ -12,16 +12,25 @@ import missing
 from paths import ROOT
 
 
-def program(name: str, package: str) -> pathlib.Path:
-    """That program of this machine, else of the package; the test is skipped if apt does not have it."""
+def program(name: str, *packages: str) -> pathlib.Path:
+    """That program of this machine, else of the first of these packages that apt has; skips the test if it has none."""
     if found := shutil.which(name):
         return pathlib.Path(found)
-    cache = ROOT / ".cache" / package
-    path = cache / "usr" / "bin" / name
-    if not path.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        if subprocess.run(["apt-get", "download", "-q", package], cwd=cache).returncode:
-            pytest.skip(f"{missing.APT}: {package}")
-        (archive,) = cache.glob("*.deb")
-        subprocess.run(["dpkg", "-x", archive, cache], check=True)
-    return path
+    return unpacked(name, *packages)
+
+
+def unpacked(name: str, *packages: str) -> pathlib.Path:
+    """The same of a package, whatever this machine has."""
+    for package in packages:
+        cache = ROOT / ".cache" / package
+        path = cache / "usr" / "bin" / name
+        if not path.exists():
+            cache.mkdir(parents=True, exist_ok=True)
+            command = ["apt-get", "download", "-q", package]
+            if subprocess.run(command, cwd=cache, timeout=60, check=False).returncode:
+                continue
+            archive = max(cache.glob("*.deb"), key=lambda path: path.stat().st_mtime)
+            subprocess.run(["dpkg", "-x", archive, cache], check=True)
+        if path.exists():
+            return path
+    pytest.skip(f"{missing.APT}: {' or '.join(packages)}")

@@ -29,6 +29,10 @@ _ENDLESS = "the HDF5 library"  # in a finding: it crashes on the file, or comes 
 CHECKED_BYTES = 32 << 20
 
 
+class OutputError(OSError):
+    """Standard output cannot be written."""
+
+
 def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
     """Wrap a command so that errors a user can fix become a line."""
 
@@ -48,7 +52,7 @@ def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
                 _warn(path, finding)
             if unsound:
                 sys.exit(1)
-        except click.ClickException:
+        except (click.ClickException, OutputError):
             raise
         except known as error:
             raise click.ClickException(line(error, _paths(options.values()))) from error

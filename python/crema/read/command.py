@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from .. import __version__
-from ._errors import plain_errors
+from ._errors import OutputError, plain_errors
 from .scaling_command import scaling, what_if
 from .top_command import top
 
@@ -26,7 +26,17 @@ class _Closed(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        raise OSError("standard output is closed")
+        raise OutputError("standard output is closed")
+
+
+class _Output(io.FileIO):
+    """Standard output, whose errors are told from those of files."""
+
+    def write(self, data: Any) -> int | None:
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise OutputError(error.errno, error.strerror) from error
 
 
 def _discard_output() -> None:
@@ -42,14 +52,20 @@ class _Commands(click.Group):
         if sys.stdout is None:
             sys.stdout = io.TextIOWrapper(_Closed(), write_through=True)
             _discard_output()  # a file that is opened must not take its place
+        elif sys.stdout is sys.__stdout__:
+            sys.stdout = io.TextIOWrapper(
+                io.BufferedWriter(_Output(1, "wb", closefd=False)),
+                encoding=sys.stdout.encoding,
+                errors=sys.stdout.errors,
+                line_buffering=sys.stdout.line_buffering,
+                write_through=sys.stdout.write_through,
+            )
         try:
             try:
                 return super().main(*args, **options)
             finally:
                 sys.stdout.flush()
-        except OSError as error:
-            if error.filename is not None:
-                raise
+        except OutputError as error:
             _discard_output()  # the rest is lost, and must not fail again at exit
             if error.errno != errno.EPIPE:  # else the reader has seen enough
                 why = error.strerror or "it is closed"

@@ -45,19 +45,39 @@ def test_show_is_six_lines_at_most(measured):
     assert "Thread-seconds of the run" in crema_command("show", "--all", measured.path)
 
 
-@pytest.mark.parametrize("words", ["--help", "--version", "show --help", "show", "show --json"])
-def test_a_full_disk_is_a_line_and_a_status(measured, words):
-    file = [measured.path] if words.startswith("show") and "help" not in words else []
-    command = [sys.executable, "-c", "from crema.read.command import main; main()"]
+PRINTING = [
+    *("--version", "show --help", "show --json FILE", "show --all FILE", "runs .", "runs --json ."),
+    *("what-if --threads 4 FILE", "doctor .", "report FILE", "export FILE", "check --json FILE"),
+    "scaling FILE",
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "unbuffered"),
+    [
+        ("--help", ""),
+        ("show FILE", ""),
+        ("show FILE", "1"),
+        ("diff FILE FILE", ""),
+        *(pytest.param(words, "", marks=pytest.mark.slow) for words in PRINTING),
+    ],
+)
+def test_full_disk_under_standard_output_is_one_line_and_status_1(
+    measured, words, unbuffered, tmp_path
+):
+    shutil.copy(measured.path, tmp_path / "run.h5")
+    code = "from crema.read.command import main; main()"
     with open("/dev/full", "w") as full:
         ran = subprocess.run(
-            [*command, *words.split(), *map(str, file)],
+            [sys.executable, "-c", code, *words.replace("FILE", "run.h5").split()],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
         )
-    assert ran.returncode == 1
-    assert ran.stderr.count("\n") == 1 and "No space left on device" in ran.stderr
+    wanted = "crema: standard output cannot be written: No space left on device\n"
+    assert (ran.returncode, ran.stderr) == (1, wanted)
 
 
 @pytest.mark.parametrize("words", ["--help", "--version", "show", "show --json", "runs"])
