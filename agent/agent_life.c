@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "agent_need.h"
+#include "agent_others.h"
 #include "agent_spool_dir.h"
 #include "agent_words.h"
 #include "crema_clock.h"
@@ -212,6 +213,19 @@ s_watch_reach(agent_life_t *self, int64_t now_ns)
     }
 }
 
+/* Once: that the processes of other users are not sampled is a matter of how this agent was started. */
+static void
+s_watch_others(agent_life_t *self)
+{
+    if (self->hides_others || agent_sampler_hidden(self->sampler) == 0)
+        return;
+    char lacking[AGENT_OTHERS_TEXT_BYTES];
+    self->hides_others = true;
+    if (agent_others_are_hidden(lacking))
+        crema_log_warn("other_users_not_sampled", CREMA_TEXT("lacks", lacking),
+                       CREMA_TEXT("spool", self->config->spool_dir));
+}
+
 static bool
 s_has_undelivered_end(const agent_life_t *self)
 {
@@ -298,6 +312,7 @@ agent_life_go_on(agent_life_t *self, int64_t now_ns)
 {
     if (!self->refused)
         s_watch_reach(self, now_ns);
+    s_watch_others(self);
     const char *why = self->phase == AGENT_SERVING ? s_why_unneeded(self, now_ns) : NULL;
     return why ? agent_life_leave_soon(self, why) : s_on_session_end(self);
 }

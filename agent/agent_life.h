@@ -31,6 +31,7 @@ typedef struct {
     int64_t leave_by_ns;  /* in LEAVING */
     int64_t idle_from_ns; /* last time with writers or records */
     bool unreachable;     /* and that was logged */
+    bool hides_others;    /* processes of other users cannot be sampled, and that was logged */
     bool refused;         /* and the command continues */
     bool child_ended;
     int child_status;

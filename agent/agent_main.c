@@ -9,6 +9,7 @@
 
 #include "agent.h"
 #include "agent_child.h"
+#include "agent_others.h"
 #include "agent_reach.h"
 #include "agent_spool_dir.h"
 #include "crema_keys.h"
@@ -141,10 +142,18 @@ s_validate(const options_t *o, agent_config_t *config)
     return true;
 }
 
+/* It was given a spool for whoever writes there, which is not one run or one process. */
+static bool
+s_serves_the_host(const options_t *o)
+{
+    return o->spool && !o->run && !o->command && !o->pid;
+}
+
 static bool
 s_make_place(const options_t *o, char place[PATH_MAX])
 {
-    if (agent_spool_dir_make(o->spool, place) == CREMA_OK)
+    bool shared = s_serves_the_host(o) && agent_others_are_read();
+    if (agent_spool_dir_make(o->spool, shared, place) == CREMA_OK)
         return true;
     fprintf(stderr, "crema-agent: spool directory %s cannot be used: %s\n",
             o->spool ? o->spool : "(default)", strerror(errno));
@@ -223,6 +232,9 @@ main(int argc, char **argv)
     if (result == CREMA_OPTION_CHECK) {
         crema_option_print_values();
         puts("crema-agent: the configuration is sound");
+        char text[AGENT_OTHERS_TEXT_BYTES];
+        if (s_serves_the_host(&o) && agent_others_miss(o.spool, text))
+            printf("crema-agent: %s\n", text);
         crema_keys_destroy(&keys);
         return crema_option_flushed("crema-agent", AGENT_EXIT_DONE);
     }

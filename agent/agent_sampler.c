@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent_network.h"
 #include "agent_source.h"
@@ -59,6 +60,7 @@ struct agent_sampler {
     uint64_t sent, sent_bytes;
     uint64_t streams, rows_written;
     uint64_t dropped; /* rows that the spool did not accept */
+    uint64_t hidden;  /* streams of other users, for want of rights */
 };
 
 /* ---- creation */
@@ -223,7 +225,7 @@ s_write_name(run_t *run, worker_t *worker, const Crema__StreamInfo *info)
 
 /* The worker's process, if it is visible here. */
 static agent_source_t *
-s_open_source(const agent_sampler_t *self, const crema_spool_stream_t *stream)
+s_open_source(agent_sampler_t *self, const crema_spool_stream_t *stream)
 {
     char prefix[3 + CREMA_ID_HEX_CHARS + 1] = "sp-";
     crema_id_hex(&stream->stream_id, prefix + 3);
@@ -236,8 +238,10 @@ s_open_source(const agent_sampler_t *self, const crema_spool_stream_t *stream)
     if (!here || agent_source_new(self->config.proc, stream->info.pid, self->config.tree,
                                   &source) != CREMA_OK)
         return NULL;
-    if (!agent_source_is_writer(source, &writer))
+    if (!agent_source_is_writer(source, &writer)) {
+        self->hidden += stream->owner != geteuid() && agent_source_is_hidden(source);
         agent_source_destroy(&source);
+    }
     return source;
 }
 
@@ -258,6 +262,7 @@ s_take_up(agent_sampler_t *self, const crema_spool_stream_t *stream)
     worker->source = s_open_source(self, stream);
     run_t *run = worker->source ? s_begin_run(self, &stream->run_id, stream->owner) : NULL;
     if (!run) {
+        self->hidden += worker->source && stream->owner != geteuid();
         agent_source_destroy(&worker->source);
         return false;
     }
@@ -297,6 +302,12 @@ agent_sampler_follow(agent_sampler_t *self, const crema_spool_t *spool)
     while ((gone = s_find(self, s_is_not_seen, &self->follows)))
         changed = s_remove_worker(self, gone) || changed;
     return changed;
+}
+
+uint64_t
+agent_sampler_hidden(const agent_sampler_t *self)
+{
+    return self->hidden;
 }
 
 size_t

@@ -55,6 +55,10 @@ bool agent_sampler_end_run(agent_sampler_t *self, const crema_id_t *run_id);
 /* Ends all streams and starts no more. */
 void agent_sampler_stop(agent_sampler_t *self);
 
+/* Number of other users' streams so far whose processes were not sampled, as this process lacks the
+ * rights to examine them or to give their user a stream. */
+uint64_t agent_sampler_hidden(const agent_sampler_t *self);
+
 /* Number of workers that are alive and recording. */
 size_t agent_sampler_workers(const agent_sampler_t *self);
 

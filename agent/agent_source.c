@@ -1,6 +1,7 @@
 #include "agent_source.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -214,6 +215,14 @@ agent_source_is_writer(const agent_source_t *self, const agent_writer_t *writer)
     }
     closedir(dir);
     return found;
+}
+
+bool
+agent_source_is_hidden(const agent_source_t *self)
+{
+    char path[PATH_MAX];
+    return readlinkat(self->dir, "exe", path, sizeof path) < 0 &&
+           (errno == EACCES || errno == EPERM);
 }
 
 /* ---- one process */

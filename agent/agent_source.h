@@ -47,6 +47,10 @@ typedef struct {
  * any number. */
 bool agent_source_is_writer(const agent_source_t *self, const agent_writer_t *writer);
 
+/* True if the kernel does not show this user what the process has open, so that it cannot be known
+ * as a writer. */
+bool agent_source_is_hidden(const agent_source_t *self);
+
 bool agent_source_is_alive(const agent_source_t *self);
 
 /* CREMA_ENOENT: the process is gone, or a zombie. `skip` may be NULL. */

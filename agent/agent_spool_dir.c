@@ -20,9 +20,9 @@
 #define MARKER_AGE_S (24 * 3600) /* any process that needed the marker has seen it by then */
 #define LOG_BYTES_MAX (4 << 20)  /* a longer log is truncated at the start */
 
-/* Creates each missing part of the path, for this user only. */
+/* Creates each missing part of the path; whatever the umask is. */
 static crema_err_t
-s_make_all(char *path)
+s_make_all(char *path, bool shared)
 {
     for (char *at = path + 1;; at++) {
         if (*at != '/' && *at != '\0')
@@ -30,8 +30,11 @@ s_make_all(char *path)
         char end = *at;
         *at = '\0';
         int rc = mkdir(path, 0700);
+        bool is_there = rc != 0 && errno == EEXIST;
+        if (rc == 0 && shared)
+            rc = chmod(path, end == '\0' ? 01777 : 0755);
         *at = end;
-        if (rc != 0 && errno != EEXIST)
+        if (rc != 0 && !is_there)
             return CREMA_EIO;
         if (end == '\0')
             return CREMA_OK;
@@ -53,7 +56,7 @@ s_check_owner(const char *path)
 }
 
 crema_err_t
-agent_spool_dir_make(const char *dir, char path[PATH_MAX])
+agent_spool_dir_make(const char *dir, bool shared, char path[PATH_MAX])
 {
     char wanted[PATH_MAX];
     const char *base = getenv("TMPDIR");
@@ -64,7 +67,7 @@ agent_spool_dir_make(const char *dir, char path[PATH_MAX])
         errno = n == 0 ? EINVAL : ENAMETOOLONG;
         return CREMA_EIO;
     }
-    crema_err_t err = s_make_all(wanted);
+    crema_err_t err = s_make_all(wanted, shared);
     if (err == CREMA_OK && !dir) {
         char *last = strrchr(wanted, '/');
         *last = '\0';

@@ -9,10 +9,12 @@
 
 #include "crema_error.h"
 
-/* Creates the directory (mode 0700) and its parents. NULL: the default,
+/* Creates the directory and its parents: for this user only (mode 0700) or, if `shared`, for all
+ * users (mode 1777 like /tmp; its parents 0755). One that is there keeps its mode. NULL: the default,
  * ${TMPDIR:-/tmp}/crema-<uid>/spool, which must belong to this user. `path` receives its real
  * path. After a failure see errno; CREMA_ECONFIG: it belongs to another user. */
-CREMA_MUST_CHECK crema_err_t agent_spool_dir_make(const char *dir, char path[PATH_MAX]);
+CREMA_MUST_CHECK crema_err_t agent_spool_dir_make(const char *dir, bool shared,
+                                                  char path[PATH_MAX]);
 
 /* The directory of the agent's own keys: `<dir>/keys`. False if the name is too long. */
 bool agent_spool_dir_keys(const char *dir, char path[PATH_MAX]);

@@ -374,6 +374,8 @@ void agg_writers_on_listed(agg_core_t *self, const Crema__RunListed *msg);
 /* Updates whether parts of the list are outstanding; call it after anything that may change
  * that. */
 void agg_writers_follow(const agg_core_t *self, agg_entry_t *entry);
+/* True if the whole list is here and none of its writers recorded: no agent can bring a stream. */
+bool agg_writers_recorded_nothing(const agg_entry_t *entry);
 /* A restarted sink may have an older store: every part is sent again. */
 void agg_writers_on_sink_up(const agg_core_t *self, agg_entry_t *entry);
 /* A part that the sink does not have; NULL: none. */

@@ -80,6 +80,8 @@ agg_runs_begin_barrier(agg_core_t *self, agg_entry_t *entry, int64_t now_ns)
     else if ((unlisted = agg_run_find(entry->run, &s_no_agent)) !=
              NULL) /* any agent may bring it */
         agg_run_pace(unlisted, slowest_ns ? slowest_ns : AGG_S);
+    if (agg_writers_recorded_nothing(entry))
+        agg_run_expect_no_stream(entry->run);
     agg_ages_follow(self, entry, now_ns);
     s_note_event(self, entry, AGG_EVENT_RUN_BARRIER);
 }

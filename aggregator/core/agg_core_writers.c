@@ -70,6 +70,21 @@ s_names_all(const agg_core_t *self, const agg_entry_t *entry)
     return n_streams > 0;
 }
 
+bool
+agg_writers_recorded_nothing(const agg_entry_t *entry)
+{
+    const crema_writers_t *writers = entry->list.writers;
+    crema_writers_cursor_t cursor = {0};
+    const Crema__Writer *writer;
+    if (!writers || !crema_writers_is_whole(writers) ||
+        agg_run_writer_parts(entry->run) != crema_writers_parts(writers))
+        return false;
+    while ((writer = crema_writers_next(writers, &cursor)))
+        if (writer->state != CREMA_WRITER_SILENT)
+            return false;
+    return true;
+}
+
 void
 agg_writers_follow(const agg_core_t *self, agg_entry_t *entry)
 {
@@ -81,6 +96,8 @@ agg_writers_follow(const agg_core_t *self, agg_entry_t *entry)
         agg_run_set_listed(entry->run, false);
     else if (!entry->run->is_listed)
         agg_run_set_listed(entry->run, s_names_all(self, entry));
+    if (agg_writers_recorded_nothing(entry))
+        agg_run_expect_no_stream(entry->run);
 }
 
 /* The writer listed a stream: it belongs to the run, and the run is settled only when the sink

@@ -139,6 +139,9 @@ void agg_run_set_optional(agg_member_t *member, bool is_optional);
  * list of writers names every stream: an agent that is there answers within a round trip, whatever
  * its H is. */
 bool agg_run_can_spare(const agg_run_t *self, const agg_member_t *member, int64_t now_ns);
+/* No agent has a stream of this run, by its list of writers: none is waited for to bring one. If one
+ * comes after all, the run gets another verdict. */
+void agg_run_expect_no_stream(agg_run_t *self);
 /* Sets its interval H, which determines the waits. */
 void agg_run_pace(agg_member_t *member, int64_t interval_ns);
 /* It left: it need not answer, only its streams count. */

@@ -171,6 +171,15 @@ agg_run_on_answer(agg_run_t *self, agg_member_t *member, uint64_t barrier_seen, 
     s_update(self, member);
 }
 
+void
+agg_run_expect_no_stream(agg_run_t *self)
+{
+    if (!self->unlisted)
+        return;
+    self->unlisted->given_up = true;
+    s_update(self, self->unlisted);
+}
+
 static void
 s_add(agg_run_t *self, agg_member_t *member, const agg_tally_t *tally, uint64_t sign)
 {

@@ -35,11 +35,11 @@ def run(*arguments, **options):
 class Agent:
     """A running agent whose log is read as it comes."""
 
-    def __init__(self, log: pathlib.Path, *arguments, **options):
+    def __init__(self, log: pathlib.Path, *arguments, before=(), **options):
         self.log = log
         with log.open("w") as stderr:
             self.process = subprocess.Popen(
-                [program("crema-agent"), *map(str, arguments)],
+                [*before, program("crema-agent"), *map(str, arguments)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=stderr,

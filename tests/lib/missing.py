@@ -5,6 +5,7 @@ from __future__ import annotations
 NETWORK_FAULTS = "network faults (no CAP_NET_ADMIN)"
 MOUNTS = "mounted file systems (no CAP_SYS_ADMIN)"
 OTHER_USERS = "files of other users (not root)"
+OTHERS_PROCESSES = "processes of other users (no CAP_SYS_PTRACE)"
 ORDINARY_USER = "files that refuse their reader (root may read and write anywhere)"
 CONTAINER_ENGINE = "test cluster (no container engine)"
 SLURM = "batch jobs (no Slurm)"

@@ -8,7 +8,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 
-from ..hook._agent import agent_of
+from ..hook._agent import agent_of, rights_of_agent
 from ..hook._config import HookConfig, locks_files
 from ..hook._recorder import spool_limit_b
 from ..hook._spool import SEGMENT_BYTES
@@ -20,6 +20,8 @@ _ANY_RUN = "0" * 32
 FILE_BYTES = 1 << 30  # of run files; below it a long run may not fit
 _IN_MEMORY = ("tmpfs", "ramfs")
 SECRET = ".key_secret"
+_READS = 1 << 1 | 1 << 2  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH: either reads another user's files
+_SAMPLES = {"CAP_SYS_PTRACE": 1 << 19, "CAP_CHOWN": 1 << 0}
 
 
 def spool_directory() -> pathlib.Path:
@@ -78,11 +80,20 @@ def spool() -> Iterator[Finding]:
             "spool", "CREMA_SPOOL names a directory that does not exist", operators, remedy
         )
         return
+    if operators and not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
+        mode = stat.S_IMODE(directory.stat().st_mode)
+        what = (
+            f"CREMA_SPOOL names a directory in which this user cannot record: its mode is {mode:o}"
+        )
+        yield problem("spool", what, operators, f"ask its operator for: chmod 1777 {operators}")
+        return
     if operators and agent_of(directory) is None:
         remedy = f"start one, or unset CREMA_SPOOL: crema-agent --spool {operators}"
         yield problem(
             "spool", "CREMA_SPOOL names a directory that no agent serves", operators, remedy
         )
+    if operators:
+        yield from _rights(directory)
     place = _existing(directory)
     if not locks_files(str(place)):
         variable = "CREMA_SPOOL" if operators else "TMPDIR"
@@ -102,6 +113,20 @@ def spool() -> Iterator[Finding]:
         yield warning("spool", what, place, remedy)
     else:
         yield ok("spool", "flock works" + (f", {kind}" if kind else ""), place)
+
+
+def _rights(directory: pathlib.Path) -> Iterator[Finding]:
+    """Whether the agent of an operator's spool can read and sample what this user's processes do."""
+    user, capabilities = rights_of_agent(directory) or (os.geteuid(), 0)
+    if user == os.geteuid():
+        return
+    if not capabilities & _READS:
+        what = f"its agent, of uid {user}, cannot read the records of this user"
+        yield problem("spool", what, directory, "ask its operator to run it as root")
+    elif missing := [name for name, bit in _SAMPLES.items() if not capabilities & bit]:
+        what = f"its agent does not sample the processes of this user: it lacks {' and '.join(missing)}"
+        remedy = "ask its operator to grant it; what the processes record is delivered"
+        yield warning("spool", what, directory, remedy)
 
 
 def _file_system(place: pathlib.Path) -> str:

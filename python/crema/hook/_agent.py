@@ -287,7 +287,7 @@ def agent_of(directory: pathlib.Path) -> tuple[int, list[str]] | None:
         if not lock_is_held(lock):
             return None
     except PermissionError:  # started by an operator: only its owner may open it
-        return (0, []) if _kernel_has_lock(lock) else None
+        return None if _lock_holder(lock) is None else (0, [])
     try:
         pid = int(lock.read_text())
         words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
@@ -329,14 +329,29 @@ def lock_is_held(path: pathlib.Path) -> bool:
     return False
 
 
-def _kernel_has_lock(path: pathlib.Path) -> bool:
-    """The same from the kernel's list of locks, for a file that cannot be opened."""
+def _lock_holder(path: pathlib.Path) -> int | None:
+    """Process that holds the lock on a file, from the kernel's list of locks; 0 if it is one of another container, None if nobody does."""
     try:
         inode = path.stat().st_ino
         locks = pathlib.Path("/proc/locks").read_text().splitlines()
     except OSError:
-        return False
-    return any(line.split()[-3].endswith(f":{inode}") for line in locks)
+        return None
+    # "1: FLOCK  ADVISORY  WRITE 4711 08:01:1234 0 EOF"
+    for fields in map(str.split, locks):
+        if fields[-3].endswith(f":{inode}"):
+            return max(int(fields[-4]), 0)
+    return None
+
+
+def rights_of_agent(directory: pathlib.Path) -> tuple[int, int] | None:
+    """User id and effective capabilities of the agent that serves a spool directory; None where they cannot be seen."""
+    pid = _lock_holder(directory / "agent.lock")
+    try:
+        status = pathlib.Path(f"/proc/{pid or 'none'}/status").read_text()
+    except OSError:
+        return None
+    fields = dict(line.split(":", 1) for line in status.splitlines())
+    return int(fields["Uid"].split()[1]), int(fields["CapEff"], 16)
 
 
 def write_keys(directory: pathlib.Path, keys: dict[str, str]) -> pathlib.Path:

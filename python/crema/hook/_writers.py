@@ -104,11 +104,18 @@ def register(directory: pathlib.Path, run_id: str, writer: Writer) -> None:
 
 
 def registered(directory: pathlib.Path, run_id: str) -> list[Writer]:
-    """All registered writers, each once; those still recording without a last number."""
+    """All registered writers, each once; those still recording without a last number.
+
+    None in a directory that this user may not enter: no process of this user could register there.
+    """
     found: dict[bytes, Writer] = {}
     try:
         lines = register_path(directory, run_id).read_text().splitlines()
     except FileNotFoundError:
+        return []
+    except PermissionError:
+        if os.access(directory, os.X_OK):
+            raise
         return []
     for line in lines:
         try:

@@ -1,5 +1,6 @@
 #include <dirent.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -9,14 +10,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "agent_sampler.h"
 #include "agent_stream.h"
+#include "children.h"
 #include "crema_clock.h"
 #include "crema_random.h"
 #include "message_parts.h"
@@ -260,19 +263,18 @@ test_a_killed_worker_is_let_go(void **state)
     bench_t *b = bench_new();
     int ready[2];
     assert_int_equal(pipe(ready), 0);
-    pid_t pid = fork();
+    pid_t pid = must_fork();
     if (pid == 0) {
         (void)must_start_worker(b, &b->run_id, getpid(), -1);
         (void)!write(ready[1], "r", 1);
-        pause();
-        _exit(0);
+        for (;;)
+            pause();
     }
     char byte;
     assert_int_equal(read(ready[0], &byte, 1), 1);
     must_follow(b);
     assert_int_equal(agent_sampler_workers(b->sampler), 1);
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
+    must_kill(pid);
     assert_false(agent_sampler_sample(b->sampler)); /* gone, though its stream is not closed yet */
     assert_true(must_follow(b));
     assert_true(own_stream(b, &b->run_id, 0)->closed);
@@ -369,6 +371,31 @@ test_runs_have_streams_of_their_own_and_end_on_their_own(void **state)
     bench_destroy(b);
 }
 
+static bool
+has_capability(unsigned capability)
+{
+    char line[256];
+    unsigned long long bits = 0;
+    FILE *status = fopen("/proc/self/status", "r");
+    assert_non_null(status);
+    while (fgets(line, sizeof line, status))
+        (void)sscanf(line, "CapEff: %llx", &bits);
+    fclose(status);
+    return (bits >> capability & 1) != 0;
+}
+
+static void
+drop_capability(unsigned capability)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+    assert_int_equal(syscall(SYS_capget, &header, data), 0);
+    data[capability / 32].effective &= ~(1u << capability % 32);
+    data[capability / 32].permitted &= ~(1u << capability % 32);
+    assert_int_equal(syscall(SYS_capset, &header, data), 0);
+    assert_false(has_capability(capability));
+}
+
 /* A process of that user that records for the run until it is killed. */
 static pid_t
 must_start_worker_of(bench_t *b, uint32_t uid)
@@ -376,11 +403,11 @@ must_start_worker_of(bench_t *b, uint32_t uid)
     int ready[2];
     char byte;
     assert_int_equal(pipe(ready), 0);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
+    pid_t pid = must_fork();
     if (pid == 0) {
-        if (setuid(uid) != 0)
-            _exit(1);
+        assert_int_equal(setuid(uid), 0);
+        assert_int_equal(prctl(PR_SET_PDEATHSIG, SIGKILL),
+                         0); /* which another user's does not keep */
         (void)must_start_worker(b, &b->run_id, getpid(), -1);
         (void)!write(ready[1], "", 1);
         for (;;)
@@ -397,8 +424,9 @@ static void
 test_samples_belong_to_the_user_whose_processes_they_are_of(void **state)
 {
     (void)state;
-    if (geteuid() != 0)
-        skip(); /* only root can be several users */
+    if (!has_capability(CAP_SETUID) || !has_capability(CAP_CHOWN) ||
+        !has_capability(CAP_SYS_PTRACE))
+        skip(); /* to be several users, to give a file away, to see what others have open */
     bench_t *b = bench_new();
     assert_int_equal(chmod(b->dir, 01777), 0);
     pid_t workers[] = {must_start_worker_of(b, 1001), must_start_worker_of(b, 1002)};
@@ -411,10 +439,37 @@ test_samples_belong_to_the_user_whose_processes_they_are_of(void **state)
     assert_true(agent_sampler_end_run(b->sampler, &b->run_id));
     must(crema_spool_scan(b->spool));
     assert_true(own_stream(b, &b->run_id, 0)->closed && own_stream(b, &b->run_id, 1)->closed);
-    for (size_t i = 0; i < 2; i++) {
-        kill(workers[i], SIGKILL);
-        waitpid(workers[i], NULL, 0);
+    assert_int_equal(agent_sampler_hidden(b->sampler), 0);
+    for (size_t i = 0; i < 2; i++)
+        must_kill(workers[i]);
+    bench_destroy(b);
+}
+
+/* As a container's root has it. */
+static void
+test_processes_of_others_are_hidden_without_the_right_to_see_them(void **state)
+{
+    (void)state;
+    if (!has_capability(CAP_SETUID))
+        skip(); /* to be several users */
+    bench_t *b = bench_new();
+    assert_int_equal(chmod(b->dir, 01777), 0);
+    pid_t worker = must_start_worker_of(b, 1001);
+    pid_t agent = must_fork(); /* a capability that was dropped is not had again */
+    if (agent == 0) {
+        drop_capability(CAP_SYS_PTRACE);
+        crema_spool_writer_t *own = must_start_worker(b, &b->run_id, getpid(), -1);
+        assert_true(must_follow(b));
+        assert_int_equal(agent_sampler_workers(b->sampler), 1); /* its own */
+        assert_int_equal(agent_sampler_hidden(b->sampler), 1);
+        (void)must_follow(b);
+        assert_int_equal(agent_sampler_hidden(b->sampler), 1);
+        crema_spool_writer_close(&own);
+        agent_sampler_stop(b->sampler);
+        _exit(0);
     }
+    must_exit(agent);
+    must_kill(worker);
     bench_destroy(b);
 }
 
@@ -533,11 +588,14 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_run_with_a_worker_gets_a_stream_and_rows),
         cmocka_unit_test(test_the_stream_ends_with_the_last_worker),
-        cmocka_unit_test(test_a_killed_worker_is_let_go),
+        cmocka_unit_test_teardown(test_a_killed_worker_is_let_go, children_end),
         cmocka_unit_test(test_processes_that_cannot_be_seen_are_passed_over),
         cmocka_unit_test(test_a_process_is_sampled_only_for_its_own_stream),
         cmocka_unit_test(test_runs_have_streams_of_their_own_and_end_on_their_own),
-        cmocka_unit_test(test_samples_belong_to_the_user_whose_processes_they_are_of),
+        cmocka_unit_test_teardown(test_samples_belong_to_the_user_whose_processes_they_are_of,
+                                  children_end),
+        cmocka_unit_test_teardown(test_processes_of_others_are_hidden_without_the_right_to_see_them,
+                                  children_end),
         cmocka_unit_test(test_an_agent_of_one_run_leaves_others_alone),
         cmocka_unit_test(test_stopped_it_stays_stopped),
         cmocka_unit_test(test_many_workers_fill_several_records),

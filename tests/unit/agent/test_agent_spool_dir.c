@@ -51,7 +51,7 @@ mode_of(const char *path)
 {
     struct stat st;
     assert_int_equal(stat(path, &st), 0);
-    return st.st_mode & 0777;
+    return st.st_mode & 07777;
 }
 
 static void
@@ -70,10 +70,26 @@ test_the_directory_is_made_for_this_user(void **state)
     strcpy(wanted, below("a/b//c/../spool"));
     assert_int_equal(mkdir(below("a"), 0700), 0);
     assert_int_equal(mkdir(below("a/b"), 0700), 0);
-    assert_int_equal(agent_spool_dir_make(wanted, path), CREMA_OK);
+    assert_int_equal(agent_spool_dir_make(wanted, false, path), CREMA_OK);
     assert_string_equal(path, below("a/b/spool"));
     assert_int_equal(mode_of(path), 0700);
-    assert_int_equal(agent_spool_dir_make(wanted, path), CREMA_OK);
+    assert_int_equal(agent_spool_dir_make(wanted, false, path), CREMA_OK);
+}
+
+static void
+test_shared_directory_is_for_all_users_whatever_the_umask(void **state)
+{
+    (void)state;
+    char path[PATH_MAX], wanted[PATH_MAX];
+    strcpy(wanted, below("for/all"));
+    mode_t before = umask(077);
+    assert_int_equal(agent_spool_dir_make(wanted, true, path), CREMA_OK);
+    assert_int_equal(mode_of(path), 01777);
+    assert_int_equal(mode_of(below("for")), 0755);
+    assert_int_equal(chmod(path, 0700), 0); /* one that is there keeps its mode */
+    assert_int_equal(agent_spool_dir_make(wanted, true, path), CREMA_OK);
+    assert_int_equal(mode_of(path), 0700);
+    (void)umask(before);
 }
 
 static void
@@ -82,13 +98,13 @@ test_what_is_no_directory_is_refused(void **state)
     (void)state;
     char path[PATH_MAX] = "untouched";
     touch("file");
-    assert_int_equal(agent_spool_dir_make(below("file/spool"), path), CREMA_EIO);
+    assert_int_equal(agent_spool_dir_make(below("file/spool"), false, path), CREMA_EIO);
     assert_int_equal(errno, ENOTDIR);
-    assert_int_equal(agent_spool_dir_make("", path), CREMA_EIO);
+    assert_int_equal(agent_spool_dir_make("", false, path), CREMA_EIO);
     char longer[PATH_MAX + 10];
     memset(longer, 'x', sizeof longer - 1);
     longer[sizeof longer - 1] = '\0';
-    assert_int_equal(agent_spool_dir_make(longer, path), CREMA_EIO);
+    assert_int_equal(agent_spool_dir_make(longer, false, path), CREMA_EIO);
     assert_int_equal(errno, ENAMETOOLONG);
 }
 
@@ -99,12 +115,12 @@ test_the_default_place_must_be_ours_alone(void **state)
     char path[PATH_MAX], own[64];
     setenv("TMPDIR", s_base, 1);
     snprintf(own, sizeof own, "crema-%lu", (unsigned long)geteuid());
-    assert_int_equal(agent_spool_dir_make(NULL, path), CREMA_OK);
+    assert_int_equal(agent_spool_dir_make(NULL, false, path), CREMA_OK);
     strcat(own, "/spool");
     assert_string_equal(path, below(own));
     *strrchr(own, '/') = '\0';
     assert_int_equal(chmod(below(own), 0777), 0);
-    assert_int_equal(agent_spool_dir_make(NULL, path), CREMA_ECONFIG);
+    assert_int_equal(agent_spool_dir_make(NULL, false, path), CREMA_ECONFIG);
     unsetenv("TMPDIR");
 }
 
@@ -284,6 +300,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_shared_directory_is_for_all_users_whatever_the_umask,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_directory_is_made_for_this_user, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_what_is_no_directory_is_refused, set_up, tear_down),

@@ -309,6 +309,48 @@ must_name_whom_nobody_could_ask(void **state)
     }
 }
 
+/* Whoever is known to have recorded nothing is not waited for; before the list is here, or while one
+ * of its writers may have a stream, an agent may yet bring one. */
+static void
+must_not_wait_for_streams_of_writers_that_recorded_nothing(void **state)
+{
+    (void)state;
+    static const struct {
+        crema_writer_state_t second;
+        bool before; /* the list is there when the run ends */
+        bool at_once;
+    } cases[] = {{CREMA_WRITER_SILENT, true, true},
+                 {CREMA_WRITER_SILENT, false, true},
+                 {CREMA_WRITER_UNKNOWN, true, false},
+                 {CREMA_WRITER_LEFT, true, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rig_t rig = s_rig();
+        Crema__Writer writers[] = {s_writer(0, 0, CREMA_WRITER_SILENT),
+                                   s_writer(0, 0, cases[i].second)};
+        if (cases[i].before)
+            s_list(&rig, 0, 1, 2, writers);
+        s_run_msg(&rig, CREMA_MSG_RUN_END, 1);
+        if (!cases[i].before) {
+            s_pass(&rig, S / 2);
+            assert_int_equal(rig.seals, 0);
+            s_list(&rig, 0, 1, 2, writers);
+        }
+        s_pass(&rig, S / 2);
+        assert_int_equal(rig.seals, cases[i].at_once);
+        while (rig.seals == 0 && rig.now < 200 * S)
+            s_pass(&rig, S / 10);
+        s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_SEALED,
+                                   .sealed = {.run_id = body_id(s_run),
+                                              .path = "run.h5",
+                                              .verdict = "PARTIAL",
+                                              .error = ""}});
+        s_pass(&rig, 10 * S);
+        assert_int_equal(rig.seals, 1); /* one verdict, whenever it is given */
+        assert_string_equal(rig.code, "agent_never_seen");
+        agg_core_destroy(&rig.core);
+    }
+}
+
 /* Also a long one, which is cut between two characters. */
 static void
 must_say_why_nobody_could_ask(void **state)
@@ -450,6 +492,7 @@ main(void)
         cmocka_unit_test(must_say_at_once_what_can_never_come),
         cmocka_unit_test(must_wait_for_the_end_of_a_worker_that_left),
         cmocka_unit_test(must_name_whom_nobody_could_ask),
+        cmocka_unit_test(must_not_wait_for_streams_of_writers_that_recorded_nothing),
         cmocka_unit_test(must_say_why_nobody_could_ask),
         cmocka_unit_test(must_have_the_list_durable_first),
         cmocka_unit_test(must_not_wait_for_the_rest_of_a_list_for_ever),
