@@ -30,7 +30,7 @@ make_wheel() (
     rm -rf "$cache/tree" "$cache/build"
     mkdir -p "$cache/tree"
     git -C "$root" archive HEAD | tar -x -C "$cache/tree"
-    cd "$cache/tree/python"
+    cd "$cache/tree"
     rm -f "$folder"/coffea_crema-*"$wheel.whl"
     "$CREMA_WHEEL_PYTHON" - "$folder" "${settings[@]}" <<'END'
 import sys

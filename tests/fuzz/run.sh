@@ -1,11 +1,15 @@
 #!/bin/sh
-# Runs fuzzers for a while: tests/fuzz/run.sh BINARY_DIR SECONDS [FUZZER...], all of them by default, two at a time. Each starts from seeds that are
-# made here; what it finds worth keeping stays in BINARY_DIR/../corpus. Exit 1 if one found something: the input lies beside its corpus.
+# Runs fuzzers: tests/fuzz/run.sh [--minutes N] [FUZZER...], ten minutes each, all of them by default, two at a time. Each starts from seeds that are
+# made here; what it finds worth keeping stays in build/fuzz/corpus. Exit 1 if one found something: the input lies beside its corpus.
 set -eu
-bin=$1
-seconds=$2
-shift 2
-golden=$(dirname "$0")/../golden
+cd "$(dirname "$0")/../.."
+bin=build/fuzz/bin
+seconds=600
+if [ "${1:-}" = --minutes ]; then
+    seconds=$(($2 * 60))
+    shift 2
+fi
+golden=tests/golden
 corpus=$bin/../corpus
 [ $# -gt 0 ] || set -- frame record wire json run journal spool core store proc config
 

@@ -13,7 +13,6 @@ import pytest
 
 from paths import ROOT
 
-PYTHON = ROOT / "python"
 PROGRAMS = {"crema-agent", "crema-aggregator", "crema-sink"}
 
 
@@ -21,7 +20,7 @@ PROGRAMS = {"crema-agent", "crema-aggregator", "crema-sink"}
 def archive(tmp_path_factory) -> pathlib.Path:
     made = tmp_path_factory.mktemp("sdist")
     script = "import sys, scikit_build_core.build as b; b.build_sdist(sys.argv[1])"
-    subprocess.run([sys.executable, "-c", script, made], cwd=PYTHON, check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", script, made], cwd=ROOT, check=True, timeout=120)
     return next(made.glob("coffea_crema-*.tar.gz"))
 
 
@@ -32,7 +31,7 @@ def test_it_holds_every_source_and_nothing_of_a_developers(archive):
         str(path.relative_to(base))
         for base, folders in (
             (ROOT, ("proto", "agent", "aggregator", "sink")),
-            (PYTHON, ("crema",)),
+            (ROOT, ("python/crema",)),
         )
         for folder in folders
         for path in (base / folder).rglob("*")
@@ -41,7 +40,9 @@ def test_it_holds_every_source_and_nothing_of_a_developers(archive):
     assert len(sources) > 200
     assert sources - held == set()
     assert {"CMakeLists.txt", "LICENSE", "pyproject.toml"} <= held
-    assert not [name for name in held if name.startswith(("tests", "notebooks", "build", "."))]
+    assert not [
+        name for name in held if name.startswith(("tests", "python/notebooks", "build", "."))
+    ]
 
 
 @pytest.mark.long

@@ -20,7 +20,7 @@ PYTHON = ROOT / "python"
 
 def declared() -> list[Requirement]:
     """Requirements of the package, optional ones too, but for its own name."""
-    project = tomllib.loads((PYTHON / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     texts = itertools.chain(project["dependencies"], *project["optional-dependencies"].values())
     return [r for r in map(Requirement, texts) if r.name != "coffea-crema"]
 

@@ -23,7 +23,7 @@ def data_file(name: str) -> pathlib.Path:
             return path
     msg = (
         f"crema's {name} was not found in {list(crema.__path__)}: recording needs Linux. "
-        "The wheels for x86_64 and aarch64 have it; for another processor `pip install ./python` in a clone builds it"
+        "The wheels for x86_64 and aarch64 have it; for another processor `pip install .` in a clone builds it"
     )
     raise FileNotFoundError(msg)
 

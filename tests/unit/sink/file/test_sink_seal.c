@@ -153,11 +153,14 @@ must_give_the_same_file_again(void **state)
     assert_memory_equal(first, s_result.sha256, sizeof first);
     assert_int_equal(s_result.revision, 1);
     /* Everything but the time it was made is equal, grid and attributes too. */
-    snprintf(command, sizeof command,
-             "for f in '%s' '%s'; do h5dump \"$f\" | sed '1d' | grep -v -A6 'ATTRIBUTE "
-             "\"created_utc\"' | "
-             "grep -v 'Z\"$' | sha256sum; done | uniq | wc -l | grep -qx 1",
-             file, other);
+    snprintf(
+        command, sizeof command,
+        /* h5dump 1.14 prints where in its memory a dimension scale lies */
+        "for f in '%s' '%s'; do h5dump \"$f\" | sed -E '1d; s/DATASET [0-9]+/DATASET/' | grep -v "
+        "-A6 'ATTRIBUTE "
+        "\"created_utc\"' | "
+        "grep -v 'Z\"$' | sha256sum; done | uniq | wc -l | grep -qx 1",
+        file, other);
     assert_int_equal(system(command), 0);
     unlink(file);
     unlink(other);

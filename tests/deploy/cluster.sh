@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# The test cluster on a real container engine; whatever happens, the tests take down what they started.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+. tests/lib/steps.sh
+
+cluster() {
+    if ! docker version >/dev/null 2>&1; then
+        not_tested "test cluster (no container engine)"
+        return
+    fi
+    limit_s=1800 run_pytest "pytest of the cluster" .venv --durations=0 --durations-min=1 tests/deploy/cluster "$@"
+    sed -n '/= measured =/,/^=.*=$/p' "$log" | grep -v '^=' | sed 's/^/    /' || true
+}
+
+tallied cluster "$@"

@@ -1,0 +1,106 @@
+# Steps of a long command, for scripts to source: each prints a line, its output goes to .cache/log/, and tests are counted.
+# The working directory is the top of the tree.
+# shellcheck shell=bash
+passed=0 failed=0 skipped=0 flaky=0 status=0 log=""
+
+die() {
+    echo "dev: $*" >&2
+    exit 1
+}
+
+have() {
+    command -v "$1" >/dev/null
+}
+
+# ---------------------------------------------------------------- steps
+
+# Runs a command with its output in .cache/log/NAME.log, prints how far it is once per minute and how long it took in the
+# end; leaves its exit status in $status. Called plainly, never behind `if` or `||`, which would switch off `set -e` in it.
+run() { # run NAME COMMAND...
+    local name=$1 began=$SECONDS job waited=0
+    shift
+    mkdir -p .cache/log
+    log=.cache/log/${name//[^a-z0-9]/-}.log
+    printf '%-28s' "$name"
+    (
+        set -e
+        "$@"
+    ) >"$log" 2>&1 </dev/null &
+    job=$!
+    while kill -0 "$job" 2>/dev/null && sleep 0.2; do
+        if ((++waited % 300 == 0)); then
+            printf '%s ' "$(tail -c 4000 "$log" | grep -oE '[0-9]+(%\]|/[0-9]+\]|/[0-9]+ Test)' | tail -n 1 | tr -d '] Test')"
+        fi
+    done
+    status=0
+    wait "$job" || status=$?
+    printf '%6d s%s\n' $((SECONDS - began)) "$([[ $status == 0 ]] || echo '  FAILED')"
+}
+
+show_log() { # its end, without what ctest says of tests that passed
+    grep -vE '^ +Start +[0-9]+: |\.\.\. +Passed ' "$log" | tail -n 30 | sed 's/^/    /' || true
+    echo "    the whole log: $PWD/$log"
+}
+
+step() { # what the rest needs
+    run "$@"
+    if [[ $status != 0 ]]; then
+        show_log
+        die "$1 failed with exit status $status"
+    fi
+}
+
+check() { # a test in itself
+    run "$@"
+    if [[ $status == 0 ]]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        show_log
+    fi
+}
+
+not_tested() { # not_tested WHAT (REASON)
+    echo "not tested here: $*"
+    skipped=$((skipped + 1))
+}
+
+# Adds the numbers of a test runner's closing lines; a runner that failed without any counts as one failure.
+count() { # lines such as "3 failed" on standard input
+    local failed_before=$failed word number
+    while read -r number word; do
+        case $word in
+            passed) passed=$((passed + number)) ;;
+            failed | error | errors) failed=$((failed + number)) ;;
+            skipped) skipped=$((skipped + number)) ;;
+        esac
+    done
+    if [[ $status != 0 ]]; then
+        [[ $failed -gt $failed_before ]] || failed=$((failed + 1))
+        show_log
+    fi
+    flaky=$((flaky + $(grep -ac '^flaky ' "$log" || true)))
+    grep -aE '^(not tested here|flaky|seed)' "$log" || true
+}
+
+count_pytest() { # its closing line is "=== 1 failed, 9 passed, 2 skipped in 3.21s ==="
+    count < <(tail -n 1 "$log" | grep -oE '[0-9]+ (passed|failed|errors?|skipped)')
+}
+
+# Ends it after $limit_s seconds, if given, with time to take down what it started. Figures are in lines "measured: ...".
+run_pytest() { # run_pytest NAME ENVIRONMENT ARGUMENT...
+    run "$1" timeout --signal=INT --kill-after=120 "${limit_s:-0}" "$2/bin/python" -m pytest --durations=40 "${@:3}"
+    count_pytest
+    sed -n 's/^measured: /    /p' "$log"
+}
+
+tally() { # tally STATUS: the last line
+    [[ $failed -gt 0 || $1 == 0 ]] || failed=1 # stopped before the tests could say anything
+    echo "$passed passed, $failed failed, $skipped skipped$([[ $flaky == 0 ]] || echo ", $flaky flaky")"
+}
+
+tallied() { # tallied COMMAND...
+    trap 'tally $?' EXIT
+    "$@"
+    [[ $failed == 0 ]]
+}
