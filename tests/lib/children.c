@@ -1,5 +1,6 @@
 #include "children.h"
 
+#include <pty.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -10,14 +11,26 @@
 
 #define CHILDREN_MAX 64
 
-static pid_t s_children[CHILDREN_MAX]; /* of this test; some may have been waited for */
+static pid_t s_children[CHILDREN_MAX]; /* some may have been waited for */
 static size_t s_n;
 
-pid_t
-must_fork(void)
+/* Removes those that were waited for, and makes room. */
+static void
+s_forget_ended(void)
 {
+    size_t kept = 0;
+    siginfo_t info;
+    for (size_t i = 0; i < s_n; i++)
+        if (waitid(P_PID, (id_t)s_children[i], &info, WEXITED | WNOHANG | WNOWAIT) == 0)
+            s_children[kept++] = s_children[i];
+    s_n = kept;
     assert_true(s_n < CHILDREN_MAX);
-    pid_t parent = getpid(), child = fork();
+}
+
+/* What both sides do after a fork. */
+static pid_t
+s_begin(pid_t parent, pid_t child)
+{
     assert_true(child >= 0);
     if (child > 0) {
         s_children[s_n++] = child;
@@ -28,6 +41,22 @@ must_fork(void)
         _exit(1);
     (void)setenv("CMOCKA_TEST_ABORT", "1", 1); /* instead of the jump back to the parent's tests */
     return 0;
+}
+
+pid_t
+must_fork(void)
+{
+    pid_t parent = getpid();
+    s_forget_ended();
+    return s_begin(parent, fork());
+}
+
+pid_t
+must_fork_at_terminal(int *ret_tty)
+{
+    pid_t parent = getpid();
+    s_forget_ended();
+    return s_begin(parent, forkpty(ret_tty, NULL, NULL, NULL));
 }
 
 void

@@ -8,6 +8,9 @@
 /* As fork(), but never fails. In the child, an assertion that fails ends it with SIGABRT. */
 pid_t must_fork(void);
 
+/* The same for a child that has a terminal of its own, of which the parent has the other end. */
+pid_t must_fork_at_terminal(int *ret_tty);
+
 /* Waits for a child, which must end with status 0. */
 void must_exit(pid_t child);
 

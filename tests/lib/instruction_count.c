@@ -1,4 +1,5 @@
 #include "instruction_count.h"
+#include "children.h"
 
 #include <signal.h>
 #include <sys/ptrace.h>
@@ -25,8 +26,7 @@ must_count_steps(void (*act)(void))
 {
     uint64_t steps = 0;
     int status;
-    pid_t child = fork();
-    assert_true(child >= 0);
+    pid_t child = must_fork();
     if (child == 0)
         s_act_between_stops(act);
     assert_int_equal(waitpid(child, &status, 0), child);

@@ -83,11 +83,25 @@ frames_id(uint8_t byte)
     return id;
 }
 
+static const char *
+s_temporary(void)
+{
+    const char *dir = getenv("TMPDIR");
+    return dir && *dir ? dir : "/tmp";
+}
+
+void
+scratch_template(const char *name, char path[SCRATCH_BYTES])
+{
+    int n = snprintf(path, SCRATCH_BYTES, "%s/crema-%s-XXXXXX", s_temporary(), name);
+    assert_true(n > 0 && n < SCRATCH_BYTES); /* choose a shorter TMPDIR */
+}
+
 static char *
 s_make_below(const char *parent)
 {
     char *dir;
-    assert_true(asprintf(&dir, "%s/crema-test-XXXXXX", parent ? parent : "/tmp") > 0);
+    assert_true(asprintf(&dir, "%s/crema-test-XXXXXX", parent) > 0);
     assert_non_null(mkdtemp(dir));
     return dir;
 }
@@ -95,17 +109,29 @@ s_make_below(const char *parent)
 char *
 scratch_make(void)
 {
-    return s_make_below(getenv("TMPDIR"));
+    return s_make_below(s_temporary());
 }
 
 /* A container gets 64 MiB of it. */
-char *
-scratch_make_in_memory(size_t room_mib)
+static const char *
+s_in_memory(size_t room_mib)
 {
     struct statvfs shm;
     bool roomy = access("/dev/shm", W_OK) == 0 && statvfs("/dev/shm", &shm) == 0 &&
                  (uint64_t)shm.f_bavail * shm.f_frsize >> 20 >= room_mib;
-    return roomy ? s_make_below("/dev/shm") : scratch_make();
+    return roomy ? "/dev/shm" : s_temporary();
+}
+
+char *
+scratch_make_in_memory(size_t room_mib)
+{
+    return s_make_below(s_in_memory(room_mib));
+}
+
+void
+scratch_prefer_memory(size_t room_mib)
+{
+    assert_int_equal(setenv("TMPDIR", s_in_memory(room_mib), 1), 0);
 }
 
 static int

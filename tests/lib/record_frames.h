@@ -30,11 +30,17 @@ Crema__Put frames_put(const frames_t *self, uint8_t stream, uint8_t run, uint64_
 /* Sixteen times the same byte. */
 crema_id_t frames_id(uint8_t byte);
 
+/* "$TMPDIR/crema-<name>-XXXXXX", for mkdtemp() and mkstemp(). */
+#define SCRATCH_BYTES 128
+void scratch_template(const char *name, char path[SCRATCH_BYTES]);
+
 /* A fresh directory below $TMPDIR, removed with all that is in it by scratch_remove. */
 char *scratch_make(void);
 void scratch_remove(char **dir);
 /* The same in memory, where there is a place for that with so much room: what is written and synced there takes no time. */
 char *scratch_make_in_memory(size_t room_mib);
+/* The same for everything that this program makes from now on. */
+void scratch_prefer_memory(size_t room_mib);
 
 /* A small file system on a directory, for tests of full disks. False: not allowed to (not root). */
 bool scratch_mount(const char *dir, const char *size);

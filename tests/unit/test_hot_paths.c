@@ -3,6 +3,7 @@
  *
  * The counts are those of gcc with optimization; other builds print theirs, and are held to nothing. */
 #include "aggregator/core/core_rig.h"
+#include "children.h"
 #include "sink/store/store_verbs.h"
 
 #include "agent_stream.h"
@@ -264,9 +265,9 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_the_agent_encodes_samples, s_setup, s_teardown),
-        cmocka_unit_test(test_the_aggregator_forwards_records),
+        cmocka_unit_test_teardown(test_the_aggregator_forwards_records, children_end),
         cmocka_unit_test_setup_teardown(test_the_sink_commits_records, s_setup, s_teardown),
-        cmocka_unit_test(test_sealing_decodes_rows),
+        cmocka_unit_test_teardown(test_sealing_decodes_rows, children_end),
     };
     must(crema_arena_new((size_t)CREMA_ARENA_FACTOR * CREMA_WIRE_MESSAGE_MAX, &s_arena));
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs a build somewhere else and builds a consumer against it twice: with find_package and with pkg-config.
-# usage: run.sh BUILD_DIR CMAKE GENERATOR CC VERSION CFLAGS
+# usage: run.sh BUILD_DIR CMAKE GENERATOR CC VERSION [CFLAGS]
 set -eu
-build=$1 cmake=$2 generator=$3 cc=$4 version=$5 cflags=$6
+build=$1 cmake=$2 generator=$3 cc=$4 version=$5 cflags=${6-}
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

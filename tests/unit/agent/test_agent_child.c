@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "agent_child.h"
+#include "children.h"
 #include "crema_reactor.h"
 
 #define PATIENCE_MS 20000
@@ -179,7 +180,7 @@ static void
 test_strangers_are_reaped_too(void **state)
 {
     (void)state;
-    pid_t stranger = fork();
+    pid_t stranger = must_fork();
     if (stranger == 0)
         _exit(3);
     siginfo_t ended; /* it is a zombie from here on */
@@ -239,7 +240,7 @@ test_ctrl_c_at_the_terminal_works_once(void **state)
     (void)state;
     int tty;
     s_seen[0] = '\0';
-    pid_t pid = forkpty(&tty, NULL, NULL, NULL);
+    pid_t pid = must_fork_at_terminal(&tty);
     if (pid == 0)
         run_at_terminal("n=0; trap 'n=$((n+1)); echo got-$n' INT; trap 'exit $n' QUIT; echo ready; "
                         "while :; do sleep 0.02; done");
@@ -260,11 +261,11 @@ test_ctrl_z_stops_the_agent_along(void **state)
     (void)state;
     int tty;
     s_seen[0] = '\0';
-    pid_t shell = forkpty(&tty, NULL, NULL, NULL);
+    pid_t shell = must_fork_at_terminal(&tty);
     if (shell == 0) {
         /* A shell with job control: starts the agent in its own group, in the foreground; when that stops, continues it once. */
         signal(SIGTTOU, SIG_IGN);
-        pid_t agent = fork();
+        pid_t agent = must_fork();
         if (agent == 0) {
             setpgid(0, 0);
             tcsetpgrp(0, getpid());
@@ -305,9 +306,9 @@ main(void)
         cmocka_unit_test(test_what_cannot_run_says_why),
         cmocka_unit_test(test_each_signal_is_passed_on_once),
         cmocka_unit_test(test_a_group_wide_signal_reaches_the_command_once),
-        cmocka_unit_test(test_strangers_are_reaped_too),
-        cmocka_unit_test(test_ctrl_c_at_the_terminal_works_once),
-        cmocka_unit_test(test_ctrl_z_stops_the_agent_along),
+        cmocka_unit_test_teardown(test_strangers_are_reaped_too, children_end),
+        cmocka_unit_test_teardown(test_ctrl_c_at_the_terminal_works_once, children_end),
+        cmocka_unit_test_teardown(test_ctrl_z_stops_the_agent_along, children_end),
     };
     return cmocka_run_group_tests(tests, catch_signals, NULL);
 }

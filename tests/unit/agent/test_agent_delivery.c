@@ -24,7 +24,7 @@
 
 /* A spool with its delivery, and an aggregator that has no sink: it commits what it takes, when it is told to. */
 typedef struct {
-    char dir[64];
+    char dir[SCRATCH_BYTES];
     crema_spool_t *spool;
     agent_sampler_t *sampler;
     agent_delivery_t *delivery;
@@ -211,7 +211,7 @@ bench_new(bool own)
 {
     bench_t *b = calloc(1, sizeof *b);
     char endpoint[64];
-    strcpy(b->dir, "/tmp/crema-delivery-XXXXXX");
+    scratch_template("delivery", b->dir);
     assert_non_null(mkdtemp(b->dir));
     b->run_id = crema_random_id();
     b->credit_b = 1 << 30;

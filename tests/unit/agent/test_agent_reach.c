@@ -10,9 +10,10 @@
 #include "crema_keys_make.h"
 #include "crema_reactor.h"
 #include "crema_server.h"
+#include "record_frames.h"
 
 typedef struct {
-    char dir[64], keys_dir[96], endpoint[64];
+    char dir[SCRATCH_BYTES], keys_dir[SCRATCH_BYTES + 8], endpoint[64];
     zloop_t *loop;
     crema_keys_t *own;
     agent_reach_t
@@ -28,7 +29,7 @@ s_set_up(void **state)
 {
     bench_t *b = calloc(1, sizeof *b);
     const char *why;
-    strcpy(b->dir, "/tmp/crema-reach-XXXXXX");
+    scratch_template("reach", b->dir);
     assert_non_null(mkdtemp(b->dir));
     snprintf(b->keys_dir, sizeof b->keys_dir, "%s/keys", b->dir);
     must(crema_keys_make(b->keys_dir));
@@ -132,7 +133,7 @@ static void
 test_the_one_that_proves_itself_is_taken_among_those_that_do_not(void **state)
 {
     bench_t *b = *state;
-    char closed[64], silent[64], false_one[64], true_one[64], list[300], others[96];
+    char closed[64], silent[64], false_one[64], true_one[64], list[300], others[SCRATCH_BYTES + 8];
     int closed_fd = s_port(closed, false), silent_fd = s_port(silent, true);
     snprintf(others, sizeof others, "%s/others", b->dir);
     must(crema_keys_make(others));
@@ -155,10 +156,10 @@ test_the_one_that_proves_itself_is_taken_among_those_that_do_not(void **state)
 
 /* What a worker has opened for its agent. */
 static zsock_t *
-s_way(const bench_t *b, char way[128])
+s_way(const bench_t *b, char way[SCRATCH_BYTES + 16])
 {
-    char path[128], ignored[64];
-    snprintf(way, 128, "ipc:///tmp/crema-way-%d", getpid());
+    char path[SCRATCH_BYTES + 8], ignored[64];
+    snprintf(way, SCRATCH_BYTES + 16, "ipc://%s/made", b->dir);
     zsock_t *worker = s_server(b->keys_dir, way, ignored);
     snprintf(path, sizeof path, "%s/way", b->dir);
     assert_int_equal(rename(way + 6, path), 0);
@@ -169,7 +170,7 @@ static void
 test_the_way_over_dask_is_taken_after_a_second_and_not_before(void **state)
 {
     bench_t *b = *state;
-    char silent[64], way[128];
+    char silent[64], way[SCRATCH_BYTES + 16];
     int fd = s_port(silent, true);
     zsock_t *worker = s_way(b, way);
     s_search(b, silent, true);
@@ -198,7 +199,7 @@ static void
 test_a_loop_that_is_late_takes_the_way_once(void **state)
 {
     bench_t *b = *state;
-    char silent[64], way[128];
+    char silent[64], way[SCRATCH_BYTES + 16];
     int fd = s_port(silent, true);
     zsock_t *worker = s_way(b, way);
     zloop_timer(b->loop, 950, 1, s_on_busy, b);
@@ -227,7 +228,7 @@ static void
 test_an_agent_whose_key_is_not_known_yet_waits_for_that_and_takes_no_other_way(void **state)
 {
     bench_t *b = *state;
-    char why[256], own_dir[96], way[128];
+    char why[256], own_dir[SCRATCH_BYTES + 8], way[SCRATCH_BYTES + 16];
     const char *text;
     must(crema_server_new(CREMA_ROLE_AGENTS, "tcp://127.0.0.1:*", b->keys_dir, why, sizeof why,
                           &s_of_run));

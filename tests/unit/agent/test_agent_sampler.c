@@ -23,10 +23,11 @@
 #include "crema_clock.h"
 #include "crema_random.h"
 #include "message_parts.h"
+#include "record_frames.h"
 
 /* A spool with workers of one run; the workers are this process, unless told otherwise. */
 typedef struct {
-    char dir[64];
+    char dir[SCRATCH_BYTES];
     crema_spool_t *spool;
     agent_sampler_t *sampler;
     crema_id_t run_id, agent_id;
@@ -43,7 +44,7 @@ static bench_t *
 bench_new_for(const crema_id_t *only_run)
 {
     bench_t *b = calloc(1, sizeof *b);
-    strcpy(b->dir, "/tmp/crema-sampler-XXXXXX");
+    scratch_template("sampler", b->dir);
     assert_non_null(mkdtemp(b->dir));
     b->run_id = only_run ? *only_run : crema_random_id();
     b->agent_id = crema_random_id();

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "agent_source.h"
+#include "children.h"
 #include "crema_clock.h"
 #include "record_frames.h"
 
@@ -433,9 +434,10 @@ test_this_process_is_measured(void **state)
     while (after.cpu_ns < before.cpu_ns + 50000000);
     assert_true(after.rss_b > 1 << 20);
     assert_true(agent_source_is_alive(source));
-    char path[] = "/tmp/sp-source-XXXXXX";
+    char path[SCRATCH_BYTES];
+    scratch_template("source", path);
     int fd = mkstemp(path);
-    const agent_writer_t writer = {path + 5, geteuid(),
+    const agent_writer_t writer = {strrchr(path, '/') + 1, geteuid(),
                                    crema_clock_mono_ns() + crema_clock_suspended_ns()};
     assert_true(agent_source_is_writer(source, &writer));
     close(fd);
@@ -448,16 +450,14 @@ static void
 test_a_number_that_is_used_again_is_another_process(void **state)
 {
     (void)state;
-    pid_t pid = fork();
-    if (pid == 0) {
-        pause();
-        _exit(0);
-    }
+    pid_t pid = must_fork();
+    if (pid == 0)
+        for (;;)
+            pause();
     agent_source_t *source;
     assert_int_equal(agent_source_new("/proc", pid, false, &source), CREMA_OK);
     assert_true(agent_source_is_alive(source));
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
+    must_kill(pid);
     agent_sample_t sample;
     assert_int_equal(agent_source_sample(source, NULL, NULL, &sample), CREMA_ENOENT);
     assert_false(agent_source_is_alive(source));
@@ -490,7 +490,8 @@ main(void)
         cmocka_unit_test_setup_teardown(test_a_ring_of_children_ends, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_who_the_writer_is, set_up, tear_down),
         cmocka_unit_test(test_this_process_is_measured),
-        cmocka_unit_test(test_a_number_that_is_used_again_is_another_process),
+        cmocka_unit_test_teardown(test_a_number_that_is_used_again_is_another_process,
+                                  children_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "agent_spool_dir.h"
+#include "children.h"
 #include "record_frames.h"
 
 static char *s_dir;
@@ -33,7 +34,7 @@ set_up(void **state)
 static int
 tear_down(void **state)
 {
-    (void)state;
+    (void)children_end(state);
     scratch_remove(&s_dir); /* a test may have removed what was in it */
     return 0;
 }
@@ -250,7 +251,7 @@ test_keys_that_were_brought_go_once_they_are_loaded(void **state)
 static int
 status_of_start(void (*work)(int ready))
 {
-    pid_t pid = fork();
+    pid_t pid = must_fork();
     if (pid == 0) {
         int ready = -1;
         if (agent_daemon_start(s_base, &ready) != CREMA_OK)

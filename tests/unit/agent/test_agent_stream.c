@@ -24,7 +24,8 @@ static void
 must_come_back(crema_table_id_t table, const void *rows, uint32_t n_rows,
                void (*check)(const crema_batch_t *batch))
 {
-    char dir[] = "/tmp/crema-rows-XXXXXX";
+    char dir[SCRATCH_BYTES];
+    scratch_template("rows", dir);
     assert_non_null(mkdtemp(dir));
     crema_id_t id = crema_random_id();
     Crema__StreamInfo info = {.run_id = body_id(crema_random_id()),

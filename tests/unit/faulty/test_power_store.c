@@ -75,9 +75,12 @@ test_power_cuts_after_a_failed_sync_take_nothing_either(void **state)
     print_message("%llu power cuts with a failed sync before\n", (unsigned long long)cuts.cuts);
 }
 
+/* An argument is a pattern of the tests to run: ctest has them beside each other. */
 int
-main(void)
+main(int argc, char **argv)
 {
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_power_cuts_take_nothing_that_was_acknowledged),
         cmocka_unit_test(test_power_cuts_after_a_failed_sync_take_nothing_either),

@@ -4,12 +4,14 @@
 #include <czmq.h>
 
 #include "crema_config.h"
+#include "record_frames.h"
 
 /* Reads a file with that text. */
 static zconfig_t *
 s_read(const char *text, size_t size)
 {
-    char path[] = "/tmp/crema-config-XXXXXX";
+    char path[SCRATCH_BYTES];
+    scratch_template("config", path);
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, text, size), size);

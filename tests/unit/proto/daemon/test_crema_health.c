@@ -10,15 +10,16 @@
 #include <unistd.h>
 
 #include "crema_health.h"
+#include "record_frames.h"
 
-static char s_dir[64]; /* a directory of its own for each test */
-static char s_path[128];
+static char s_dir[SCRATCH_BYTES]; /* a directory of its own for each test */
+static char s_path[SCRATCH_BYTES + 16];
 
 static int
 s_set_up(void **state)
 {
     (void)state;
-    strcpy(s_dir, "/tmp/crema-health-XXXXXX");
+    scratch_template("health", s_dir);
     assert_non_null(mkdtemp(s_dir));
     snprintf(s_path, sizeof s_path, "%s/healthy", s_dir);
     return 0;

@@ -9,15 +9,16 @@
 #include "crema_keys_make.h"
 #include "crema_principal.h"
 #include "crema_zap.h"
+#include "record_frames.h"
 
-static char s_dir[64];      /* a directory of its own for each test */
-static char s_key_dir[128]; /* below it */
+static char s_dir[SCRATCH_BYTES];         /* a directory of its own for each test */
+static char s_key_dir[SCRATCH_BYTES + 8]; /* below it */
 
 static int
 s_set_up(void **state)
 {
     (void)state;
-    strcpy(s_dir, "/tmp/crema-keys-XXXXXX");
+    scratch_template("keys", s_dir);
     assert_non_null(mkdtemp(s_dir));
     snprintf(s_key_dir, sizeof s_key_dir, "%s/keys", s_dir);
     return 0;
@@ -38,7 +39,7 @@ s_tear_down(void **state)
 static const char *
 s_file(const char *name)
 {
-    static char path[192];
+    static char path[SCRATCH_BYTES + 72];
     snprintf(path, sizeof path, "%s/%s", s_key_dir, name);
     return path;
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "crema_option.h"
+#include "record_frames.h"
 
 static const char *s_spool, *s_endpoint;
 static int64_t s_interval_ns, s_limit_b, s_count;
@@ -92,8 +93,8 @@ s_clear_environment(void **state)
 static char *
 s_file(const char *text)
 {
-    static char path[64];
-    strcpy(path, "/tmp/crema-option-XXXXXX");
+    static char path[SCRATCH_BYTES];
+    scratch_template("option", path);
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));

@@ -1,4 +1,5 @@
 /* Sockets and signals as the programs need them. */
+#include "children.h"
 #include "must.h"
 
 #include <errno.h>
@@ -8,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -67,11 +67,9 @@ test_every_role_has_what_delivery_rests_on(void **state)
 static pid_t
 must_flood(const char *endpoint, int messages)
 {
-    pid_t pid = fork();
-    assert_true(pid >= 0);
+    pid_t pid = must_fork();
     if (pid != 0)
         return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     static char body[CREMA_WIRE_MESSAGE_MAX];
     void *context = zmq_ctx_new(), *sock = zmq_socket(context, ZMQ_DEALER);
     (void)!zmq_connect(sock, endpoint);
@@ -113,10 +111,8 @@ test_a_peer_that_floods_fills_eight_mebibytes_of_the_aggregator(void **state)
     zframe_t *id = zframe_recv(sock); /* nothing was dropped: it goes on */
     assert_non_null(id);
     zframe_destroy(&id);
-    for (size_t i = 0; i < 2; i++) {
-        kill(peers[i], SIGKILL);
-        waitpid(peers[i], NULL, 0);
-    }
+    for (size_t i = 0; i < 2; i++)
+        must_kill(peers[i]);
     zsock_destroy(&sock);
 }
 
@@ -177,7 +173,7 @@ test_a_file_at_its_limit_is_an_error_and_no_death(void **state)
 {
     (void)state;
     int status;
-    pid_t pid = fork();
+    pid_t pid = must_fork();
     if (pid == 0) {
         const struct rlimit one = {.rlim_cur = 1, .rlim_max = 1};
         FILE *file = tmpfile();
@@ -208,7 +204,7 @@ test_started_programs_block_nothing(void **state)
     posix_spawnattr_destroy(&attr);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
-    pid = fork();
+    pid = must_fork();
     if (pid == 0) {
         crema_signals_restore();
         raise(SIGTERM);
@@ -248,10 +244,11 @@ main(void)
         cmocka_unit_test(test_bind_gives_the_port_and_refuses_a_taken_one),
         cmocka_unit_test(test_bind_does_not_steal_an_ipc_path),
         cmocka_unit_test(test_signals_are_read_one_by_one),
-        cmocka_unit_test(test_a_file_at_its_limit_is_an_error_and_no_death),
-        cmocka_unit_test(test_started_programs_block_nothing),
+        cmocka_unit_test_teardown(test_a_file_at_its_limit_is_an_error_and_no_death, children_end),
+        cmocka_unit_test_teardown(test_started_programs_block_nothing, children_end),
         cmocka_unit_test(test_loop_ends_when_a_handler_says_so),
-        cmocka_unit_test(test_a_peer_that_floods_fills_eight_mebibytes_of_the_aggregator),
+        cmocka_unit_test_teardown(test_a_peer_that_floods_fills_eight_mebibytes_of_the_aggregator,
+                                  children_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 #include "crema_keyring.h"
 #include "crema_keys_make.h"
 #include "crema_server.h"
+#include "record_frames.h"
 
 static char s_why[1024];
 
@@ -115,7 +116,8 @@ static void
 test_with_keys_their_handler_is_there_for_a_loop(void **state)
 {
     (void)state;
-    char dir[] = "/tmp/crema-server-XXXXXX";
+    char dir[SCRATCH_BYTES];
+    scratch_template("server", dir);
     assert_non_null(mkdtemp(dir));
     must(crema_keys_make(dir));
     crema_server_t *server = NULL;
@@ -134,7 +136,8 @@ static void
 test_a_revoked_key_is_admitted_no_more(void **state)
 {
     (void)state;
-    char dir[] = "/tmp/crema-server-XXXXXX", path[128];
+    char dir[SCRATCH_BYTES], path[SCRATCH_BYTES + 32];
+    scratch_template("server", dir);
     assert_non_null(mkdtemp(dir));
     must(crema_keys_make(dir));
     must(crema_keys_add(dir, CREMA_AS_CLIENT, "alice", -1));
@@ -198,7 +201,8 @@ test_a_key_is_bound_to_a_user(void **state)
     } c_cases[] = {{"1000", 1001, 0}, {"0", 1, 0},  {"4294967294", UINT32_MAX, 0},
                    {"-1", 0, 1},      {"", 0, 1},   {"4294967295", 0, 1},
                    {"1x", 0, 1},      {" 1", 0, 1}, {"99999999999999999999", 0, 1}};
-    char dir[] = "/tmp/crema-server-XXXXXX", path[128];
+    char dir[SCRATCH_BYTES], path[SCRATCH_BYTES + 32];
+    scratch_template("server", dir);
     assert_non_null(mkdtemp(dir));
     must(crema_keys_make(dir));
     must(crema_keys_add(dir, CREMA_AS_CLIENT, "alice", 1000));
@@ -228,7 +232,8 @@ static void
 test_an_owner_with_too_many_runs_loses_its_own_oldest_key(void **state)
 {
     (void)state;
-    char dir[] = "/tmp/crema-server-XXXXXX", path[128];
+    char dir[SCRATCH_BYTES], path[SCRATCH_BYTES + 32];
+    scratch_template("server", dir);
     assert_non_null(mkdtemp(dir));
     must(crema_keys_make(dir));
     must(crema_keys_add(dir, CREMA_AS_CLIENT, "bob", -1));

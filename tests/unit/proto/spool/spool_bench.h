@@ -25,10 +25,11 @@
 #include "crema_random.h"
 #include "crema_spool.h"
 #include "message_parts.h"
+#include "record_frames.h"
 
 /* A spool directory, its reader, and one writer's stream. */
 typedef struct {
-    char dir[64];
+    char dir[SCRATCH_BYTES];
     crema_spool_t *spool;
     crema_id_t stream_id, run_id;
     crema_spool_writer_t *writer;
@@ -45,7 +46,7 @@ static inline bench_t *
 bench_new(void)
 {
     bench_t *b = calloc(1, sizeof *b);
-    strcpy(b->dir, "/tmp/crema-spool-XXXXXX");
+    scratch_template("spool", b->dir);
     assert_non_null(mkdtemp(b->dir));
     b->stream_id = crema_random_id();
     b->run_id = crema_random_id();

@@ -1,4 +1,5 @@
 /* The end of a stream in a spool: closed for a writer that is gone; segments trimmed, evicted; lock and identity. */
+#include "children.h"
 #include "spool_bench.h"
 
 /* ---- whose writer is gone */
@@ -78,21 +79,21 @@ test_a_killed_process_is_closed_for(void **state)
     must_open(b);
     int ready[2];
     assert_int_equal(pipe(ready), 0);
-    pid_t pid = fork();
+    pid_t pid = must_fork();
     if (pid == 0) {
         must_start_writer(b);
         must_append(b, 5);
         (void)!write(ready[1], "r", 1);
-        pause();
-        _exit(0);
+        for (;;)
+            pause();
     }
+    close(ready[1]); /* so that the end of the child is the end of the pipe */
     char byte;
     assert_int_equal(read(ready[0], &byte, 1), 1);
     must_scan(b);
     assert_string_equal(delivered(b, 1), "1S 2D");
     assert_false(must_find(b)->closed);
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
+    must_kill(pid);
     must_scan(b);
     assert_string_equal(delivered(b, 1), "1S 2D 3E");
     uint8_t buf[256];
@@ -106,7 +107,6 @@ test_a_killed_process_is_closed_for(void **state)
     must(crema_record_decode(&frame, b->arena, &record));
     assert_int_equal(record.end.reason, CREMA_END_WRITER_GONE);
     close(ready[0]);
-    close(ready[1]);
     bench_destroy(b);
 }
 
@@ -117,16 +117,14 @@ test_a_forked_child_can_neither_append_nor_close(void **state)
     bench_t *b = bench_new();
     must_open(b);
     must_start_writer(b);
-    pid_t pid = fork();
+    pid_t pid = must_fork();
     if (pid == 0) {
         crema_record_t record = {.type = CREMA_RECORD_END};
         bool refused = crema_spool_writer_append(b->writer, &record, 1) == CREMA_EINVAL;
         crema_spool_writer_close(&b->writer);
         _exit(refused ? 0 : 1);
     }
-    int status;
-    waitpid(pid, &status, 0);
-    assert_int_equal(status, 0);
+    must_exit(pid);
     must_append(b, 1);
     must_scan(b);
     assert_string_equal(delivered(b, 1), "1S 2D");
@@ -435,8 +433,8 @@ main(void)
         cmocka_unit_test(test_a_segment_of_another_user_is_not_of_the_stream),
         cmocka_unit_test(test_a_living_writer_is_not_closed_whatever_its_tail),
         cmocka_unit_test(test_without_the_lock_nothing_is_closed),
-        cmocka_unit_test(test_a_killed_process_is_closed_for),
-        cmocka_unit_test(test_a_forked_child_can_neither_append_nor_close),
+        cmocka_unit_test_teardown(test_a_killed_process_is_closed_for, children_end),
+        cmocka_unit_test_teardown(test_a_forked_child_can_neither_append_nor_close, children_end),
         cmocka_unit_test(test_closing_survives_a_kill_between_its_steps),
         cmocka_unit_test(test_a_writer_between_two_segments_is_alive),
         cmocka_unit_test(test_committed_segments_go_and_the_name_of_the_run_stays),

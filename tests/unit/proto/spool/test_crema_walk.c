@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "crema_walk.h"
+#include "record_frames.h"
 
 /* A segment is written as a line of words and walked into one:
  *   "5" a record with that number, "5:70000" one with a body of so many bytes, "#12" twelve bytes of nonsense,
@@ -20,7 +21,8 @@
 static int
 segment_of(const char *words)
 {
-    char path[] = "/tmp/crema-walk-XXXXXX";
+    char path[SCRATCH_BYTES];
+    scratch_template("walk", path);
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     unlink(path);

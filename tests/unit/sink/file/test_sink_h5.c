@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "must.h"
+#include "record_frames.h"
 #include "row_cell.h"
 #include "rows_fixture.h"
 #include "sink_h5.h"
@@ -344,8 +345,10 @@ static void
 test_a_link_in_the_place_of_a_file_is_not_followed(void **state)
 {
     (void)state;
-    char dir[] = "/tmp/crema-h5-XXXXXX", path[64], victim[64], why[SINK_H5_WHY_BYTES];
+    char dir[SCRATCH_BYTES], path[SCRATCH_BYTES + 16], victim[SCRATCH_BYTES + 16],
+        why[SINK_H5_WHY_BYTES];
     struct stat st;
+    scratch_template("h5", dir);
     assert_non_null(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/run.live.h5", dir);
     snprintf(victim, sizeof victim, "%s/victim", dir);
@@ -374,8 +377,10 @@ static void
 test_a_file_has_its_whole_name_however_long(void **state)
 {
     (void)state;
-    char dir[] = "/tmp/crema-h5-XXXXXX", part[201], deep[300], path[600], why[SINK_H5_WHY_BYTES];
+    char dir[SCRATCH_BYTES], part[201], deep[SCRATCH_BYTES + 202], path[SCRATCH_BYTES + 500],
+        why[SINK_H5_WHY_BYTES];
     sink_h5_t *file;
+    scratch_template("h5", dir);
     assert_non_null(mkdtemp(dir));
     memset(part, 'd', sizeof part - 1);
     part[sizeof part - 1] = '\0';

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "children.h"
 #include "journal_fixture.h"
 #include "must.h"
 #include "rows_fixture.h"
@@ -20,8 +21,7 @@ static bool
 s_seals(const char *journal, const char *output, rlim_t bytes)
 {
     int status;
-    pid_t pid = fork();
-    assert_true(pid >= 0);
+    pid_t pid = must_fork();
     if (pid == 0) {
         const struct rlimit limit = {bytes, bytes};
         sink_seal_result_t *result = malloc(sizeof *result);
@@ -104,8 +104,7 @@ must_need_temporary_files_of_at_most_1_15_times_the_tables(void **state)
     int status;
     snprintf(output, sizeof output, "%s/run.h5", dir);
     fixture_long(dir, 4, 4, 80000);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
+    pid_t pid = must_fork();
     if (pid == 0) {
         sink_seal_result_t *result = malloc(sizeof *result);
         _exit(result && sink_seal_journal(dir, output, result, why, sizeof why) == CREMA_OK ? 0
@@ -128,8 +127,9 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(must_need_the_same_memory_for_four_times_the_rows),
-        cmocka_unit_test(must_need_temporary_files_of_at_most_1_15_times_the_tables),
+        cmocka_unit_test_teardown(must_need_the_same_memory_for_four_times_the_rows, children_end),
+        cmocka_unit_test_teardown(must_need_temporary_files_of_at_most_1_15_times_the_tables,
+                                  children_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "children.h"
 #include "crema_id.h"
 #include "journal_fixture.h"
 #include "must.h"
@@ -333,10 +334,9 @@ s_seal_apart(const char *journal, const char *file, char *ret_why, size_t size)
         crema_err_t err;
         char why[1024];
     } answer = {.err = CREMA_EIO};
-    int ends[2], status;
+    int ends[2];
     assert_int_equal(pipe(ends), 0);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
+    pid_t pid = must_fork();
     if (pid == 0) {
         sink_seal_result_t result;
         if (s_without_privileges)
@@ -347,8 +347,7 @@ s_seal_apart(const char *journal, const char *file, char *ret_why, size_t size)
     close(ends[1]);
     assert_int_equal(read(ends[0], &answer, sizeof answer), sizeof answer);
     close(ends[0]);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
+    must_exit(pid);
     snprintf(ret_why, size, "%s", answer.why);
     return answer.err;
 }
@@ -451,10 +450,10 @@ main(void)
         cmocka_unit_test(must_raise_the_revision_with_late_records),
         cmocka_unit_test(must_bring_times_onto_the_aggregators_clock),
         cmocka_unit_test(must_leave_what_was_there_when_it_fails),
-        cmocka_unit_test(must_say_why_a_file_cannot_be_written),
-        cmocka_unit_test(must_not_replace_what_is_no_file),
-        cmocka_unit_test(must_not_replace_a_file_that_cannot_be_read),
-        cmocka_unit_test(must_say_that_the_disk_is_full),
+        cmocka_unit_test_teardown(must_say_why_a_file_cannot_be_written, children_end),
+        cmocka_unit_test_teardown(must_not_replace_what_is_no_file, children_end),
+        cmocka_unit_test_teardown(must_not_replace_a_file_that_cannot_be_read, children_end),
+        cmocka_unit_test_teardown(must_say_that_the_disk_is_full, children_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

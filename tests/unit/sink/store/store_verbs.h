@@ -2,6 +2,7 @@
 #ifndef STORE_VERBS_H
 #define STORE_VERBS_H
 
+#include "children.h"
 #include "must.h"
 
 #include <dirent.h>
@@ -34,7 +35,7 @@ s_setup(void **state)
 static inline int
 s_teardown(void **state)
 {
-    (void)state;
+    (void)children_end(state);
     scratch_remove(&s_dir);
     return 0;
 }

@@ -1,4 +1,5 @@
 /* A run's journal: what was synced is read again, whatever tears or rots behind or within it. */
+#include "children.h"
 #include "journal_sync.h"
 #include "must.h"
 
@@ -37,7 +38,7 @@ s_setup(void **state)
 static int
 s_teardown(void **state)
 {
-    (void)state;
+    (void)children_end(state);
     scratch_remove(&s_dir);
     return 0;
 }
@@ -717,8 +718,7 @@ static void
 test_journal_is_broken_by_any_other_failed_write(void **state)
 {
     (void)state;
-    pid_t child = fork();
-    assert_true(child >= 0);
+    pid_t child = must_fork();
     if (child == 0) {
         signal(SIGXFSZ, SIG_IGN);
         sink_journal_t *journal;
@@ -734,10 +734,7 @@ test_journal_is_broken_by_any_other_failed_write(void **state)
             _exit(4);
         _exit(journal_sync(journal) == CREMA_EIO ? 0 : 5);
     }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
+    must_exit(child);
     seen_t seen;
     sink_journal_report_t report = must_read(&seen);
     assert_int_equal(seen.puts, 1);

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "children.h"
 #include "message_parts.h"
 #include "store_verbs.h"
 
@@ -138,8 +139,7 @@ test_store_waits_for_a_lock_that_ends_soon(void **state)
     int fd = open(path, O_RDWR | O_CLOEXEC);
     assert_true(fd >= 0);
     assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
-    pid_t child = fork();
-    assert_true(child >= 0);
+    pid_t child = must_fork();
     if (child == 0) {
         usleep(50000);
         _exit(0);
@@ -147,7 +147,7 @@ test_store_waits_for_a_lock_that_ends_soon(void **state)
     close(fd);
     store = must_open(NULL);
     sink_store_close(&store);
-    assert_int_equal(waitpid(child, NULL, 0), child);
+    must_exit(child);
 }
 
 static void

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "record_frames.h"
 #include "sink_syncs.h"
 
 #define FILES 200
@@ -14,7 +15,8 @@
 static int
 s_file(void)
 {
-    char path[] = "/tmp/crema-syncs-XXXXXX";
+    char path[SCRATCH_BYTES];
+    scratch_template("syncs", path);
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     assert_int_equal(unlink(path), 0);
