@@ -97,8 +97,8 @@ s_missing(crema_as_t as, const char *dir)
     case CREMA_AS_SERVER:
         return "server.key_secret is missing";
     case CREMA_AS_AGGREGATOR:
-        return "aggregator.key_secret is missing; keys made before version 0.2 have no roles: make "
-               "new ones";
+        return "aggregator.key_secret is missing: crema keys makes a directory with keys of all "
+               "roles";
     case CREMA_AS_AGENT:
         return access(path, F_OK) == 0
                    ? "agent.key_secret is missing: these are a client's keys, agents have their own"

@@ -120,7 +120,7 @@ s_load_keys(crema_server_t *self, const char *dir, char *why, size_t size)
     if (crema_keyring_count(self->ring) == 0)
         return crema_server_fail(CREMA_ECONFIG, why, size,
                                  "%s admits no key: there is no file ROLE.NAME.key in it (crema "
-                                 "keys makes them; keys made before version 0.2 have no roles)",
+                                 "keys makes them)",
                                  crema_keys_dir(self->keys));
     err = crema_zap_new(self->keys, self->ring, &self->zap);
     return err == CREMA_OK

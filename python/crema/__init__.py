@@ -11,11 +11,8 @@ Nothing is imported before it is asked for: a worker that only records needs nei
 from __future__ import annotations
 
 import importlib
-import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
-
-from ._moved import Finder
 
 if TYPE_CHECKING:  # what an editor shows; at run time each is imported when it is asked for
     from .collect.collector import CremaError, MetricsCollector
@@ -87,10 +84,6 @@ __all__ = [
     "track_section",
     "track_time",
 ]
-
-
-if Finder not in sys.meta_path:
-    sys.meta_path.append(Finder)
 
 
 def __getattr__(name: str) -> Any:

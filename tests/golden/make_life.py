@@ -2,7 +2,7 @@
 
     python tests/golden/make_life.py --tree TREE --output tests/golden/life-0.2.0.tar.xz
 
-TREE is a checkout of that version with its programs in build/dev/bin (0.1.0: commit a825fd5, --protocol 1); its own helpers run them. The archive holds a store with four runs (`freed`, `sealed`,
+TREE is a checkout of that version with its programs in build/dev/bin ; its own helpers run them. The archive holds a store with four runs (`freed`, `sealed`,
 `damaged`: a few hundred bytes of its journal were flipped, and `open`), the spool of `open` with what was not delivered of two writers, one of which was
 killed, the ledgers of what was recorded, a directory of keys, and manifest.json with the ids of the runs.
 """
@@ -27,6 +27,7 @@ import zlib
 
 import zmq
 
+PROTOCOL, ENVELOPE_REST = 2, 8  # version, and bytes of the envelope behind the checksum
 RATE = 200  # records per second
 RECORD_S = 0.4
 RUN_OPEN, RUN_END, RUN_STATE, RUN_WRITERS = 64, 65, 67, 68
@@ -43,17 +44,16 @@ def wait_for(condition, what: str, timeout_s: float = 120):
 class Collector:
     """As much of a collector as it takes to open and end a run, in the protocol of that version."""
 
-    def __init__(self, endpoint: str, run_id: str, version: int):
-        self.head, self.version = b"\x0a\x10" + bytes.fromhex(run_id), version
-        self.rest = 24 if version == 1 else 8  # bytes of the envelope behind the checksum
+    def __init__(self, endpoint: str, run_id: str):
+        self.head = b"\x0a\x10" + bytes.fromhex(run_id)
         self.socket = zmq.Context.instance().socket(zmq.DEALER)
         self.socket.linger = 0
         self.socket.connect(endpoint)
 
     def say(self, kind: int, rest: bytes = b""):
         body = self.head + rest
-        first = struct.pack("<IBBHI", 0x616D7263, self.version, kind, 0, len(body))
-        second = bytes(self.rest)
+        first = struct.pack("<IBBHI", 0x616D7263, PROTOCOL, kind, 0, len(body))
+        second = bytes(ENVELOPE_REST)
         checksum = struct.pack("<I", zlib.crc32(first + second + body))
         self.socket.send(first + checksum + second + body)
 
@@ -64,7 +64,7 @@ class Collector:
                 self.say(*message)
             while self.socket.poll(200):
                 answer = self.socket.recv()
-                state = answer[16 + self.rest :]
+                state = answer[16 + ENVELOPE_REST :]
                 if answer[5] == RUN_STATE and until(state):
                     return state
         sys.exit("the aggregator did not answer")
@@ -73,18 +73,16 @@ class Collector:
         self.ask(lambda state: state[18:19] == b"\x10" and state[19] >= 1, (RUN_OPEN, b"\x10\x02"))
 
     def end(self) -> bytes:
-        """With a list of writers of one part that names nobody, where there is such a list."""
-        parts = b"\x40\x01" if self.version > 1 else b""
-        listed = [(RUN_WRITERS, b"\x18\x01")] if self.version > 1 else []
-        return self.ask(lambda state: b".h5" in state, *listed, (RUN_END, b"\x10\x04" + parts))
+        """With a list of writers of one part that names none."""
+        messages = (RUN_WRITERS, b"\x18\x01"), (RUN_END, b"\x10\x04\x40\x01")
+        return self.ask(lambda state: b".h5" in state, *messages)
 
 
 class Maker:
     """The programs of one version, and the runs that are made with them."""
 
-    def __init__(self, tree: pathlib.Path, work: pathlib.Path, version: int):
-        sys.path.insert(0, str(tree / "tests" / "torture"))
-        self.version = version
+    def __init__(self, tree: pathlib.Path, work: pathlib.Path):
+        sys.path[:0] = [str(tree / "tests" / folder) for folder in ("lib", "torture")]
         self.programs, self.work = tree / "build" / "dev" / "bin", work
         self.pipeline = importlib.import_module("pipeline").Pipeline(
             self.programs, work, sink_options=("--retain", "1s")
@@ -96,7 +94,7 @@ class Maker:
         self.runs[name] = self.pipeline.run_id = uuid.uuid4().hex
         self.pipeline.ledger = self.work / "ledger" / name
         self.pipeline.ledger.mkdir()
-        collector = Collector(self.pipeline.endpoint, self.runs[name], self.version)
+        collector = Collector(self.pipeline.endpoint, self.runs[name])
         collector.open()
         self.write(signal.SIGTERM)
         wait_for(lambda: not self.pipeline.held(), f"the delivery of {name}")
@@ -162,11 +160,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--tree", type=pathlib.Path, required=True)
     parser.add_argument("--output", type=pathlib.Path, required=True)
-    parser.add_argument("--protocol", type=int, default=2)
     options = parser.parse_args()
     os.environ["CREMA_INSECURE"] = "1"  # no keys, on this host alone
     with tempfile.TemporaryDirectory() as work:
-        maker = Maker(options.tree.resolve(), pathlib.Path(work), options.protocol)
+        maker = Maker(options.tree.resolve(), pathlib.Path(work))
         try:
             maker.live()
         finally:

@@ -30,11 +30,10 @@ class Life(Pipeline):
         with tarfile.open(archive) as tar:
             tar.extractall(work)
         self.left, self.kept_keys = work / "spool", work / "keys"
-        self.has_roles = (self.kept_keys / "server").is_dir()  # keys of 0.1.0 have none
         self.runs = json.loads((work / "manifest.json").read_text())["runs"]
         (work / "live").mkdir()
         super().__init__(
-            PROGRAMS, work / "live", spools=0, store=work / "store", keyed=self.has_roles,
+            PROGRAMS, work / "live", spools=0, store=work / "store", keyed=True,
             agent_options=("--heartbeat-interval", "200ms"),
         )  # fmt: skip
         self.ledgers = work / "ledger"
@@ -58,8 +57,7 @@ class Life(Pipeline):
         assert books.records > 50
 
     def end(self, name: str) -> dict:
-        keys = self.kept_keys if self.has_roles else None
-        collector = Collector(self.endpoint, bytes.fromhex(self.runs[name]), keys)
+        collector = Collector(self.endpoint, bytes.fromhex(self.runs[name]), self.kept_keys)
         state = collector.end(120)
         collector.close()
         return state
@@ -73,7 +71,7 @@ def life(request, tmp_path):
 
 
 def test_there_is_an_archive_of_each_version():
-    assert [path.name for path in ARCHIVES] == ["life-0.1.0.tar.xz", "life-0.2.0.tar.xz"]
+    assert [path.name for path in ARCHIVES] == ["life-0.2.0.tar.xz"]
     assert sum(path.stat().st_size for path in ARCHIVES) < 200_000
 
 
@@ -127,16 +125,12 @@ def must_take_nothing_of_a_freed_run(life):
     assert "event=stream_refused" in life.log_of("sink")
 
 
-def test_keys_without_roles_are_refused_with_the_remedy(tmp_path):
+def test_keys_of_another_role_are_refused_with_the_remedy(tmp_path):
     with tarfile.open(ARCHIVES[0]) as tar:
         tar.extractall(tmp_path)
-    command = [
-        PROGRAMS / "crema-aggregator",
-        "--keys",
-        tmp_path / "keys",
-        "--bind",
-        "tcp://127.0.0.1:*",
-    ]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    command = [PROGRAMS / "crema-aggregator", "--keys", tmp_path / "keys" / "agent"]
+    ended = subprocess.run(
+        [*command, "--bind", "tcp://127.0.0.1:*"], capture_output=True, text=True, timeout=20
+    )
     assert ended.returncode != 0
-    assert "make new ones" in ended.stderr
+    assert "aggregator.key_secret is missing: crema keys makes" in ended.stderr

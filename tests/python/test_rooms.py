@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import ast
 import pathlib
-import pickle
 import subprocess
 import sys
 
 import pytest
 
 import crema
-from crema._moved import MOVED
 
 PACKAGE = pathlib.Path(crema.__file__).parent
 ROOMS = ("hook", "collect", "read")
@@ -147,27 +145,3 @@ assert not others, others
 assert not [name for name in sys.modules if name.startswith(("crema.collect", "crema.read"))]
 """
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_former_names_are_the_very_modules():
-    code = f"""
-import importlib
-for before, now in {MOVED!r}.items():
-    module = importlib.import_module(before)
-    assert module is importlib.import_module(now), before
-    assert module.__spec__.name == module.__name__ == now
-from crema import chunks, scheduler as hook
-assert chunks.__name__ == "crema.hook.chunks" and hook.SchedulerHook
-try:
-    importlib.import_module("crema.no_such")
-except ModuleNotFoundError as error:
-    assert error.name == "crema.no_such"
-else:
-    raise AssertionError
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_what_an_older_version_pickled_is_understood():
-    then = b"ccrema.chunks\nChunkHook\n."
-    assert pickle.loads(then) is pickle.loads(b"ccrema.hook.chunks\nChunkHook\n.")

@@ -199,7 +199,7 @@ class SchedulerHook(SchedulerPlugin):
 
 
 async def writers(run_id: str, dask_scheduler: Any) -> list[_writers.Writer]:
-    """All known writers: ``client.run_on_scheduler(crema.scheduler.writers, run_id)``."""
+    """All known writers: ``client.run_on_scheduler(crema.hook.scheduler.writers, run_id)``."""
     hook = _find(run_id, dask_scheduler)
     return [] if hook is None else hook.writers()
 

@@ -168,7 +168,7 @@ class WorkerHook(WorkerPlugin):
 
 
 def finish(run_id: str, dask_worker: Any) -> list[_writers.Writer]:
-    """End a run's recording on a worker and return its writers: ``client.run(crema.worker.finish, run_id)``."""
+    """End a run's recording on a worker and return its writers: ``client.run(crema.hook.worker.finish, run_id)``."""
     hook = _find(run_id, dask_worker)
     if hook is not None:
         return hook.finish()
@@ -184,7 +184,7 @@ def report(run_id: str, dask_worker: Any) -> dict[str, Any] | None:
 
 
 def status(run_id: str, dask_worker: Any) -> dict[str, Any]:
-    """State of a run's recording on a worker: ``client.run(crema.worker.status, run_id)``.
+    """State of a run's recording on a worker: ``client.run(crema.hook.worker.status, run_id)``.
 
     Returns
     -------

@@ -71,7 +71,7 @@ def test_rows_hold_what_the_tables_hold(run):
 
 
 def test_tables_on_a_terminal_need_no_pandas(measured):
-    code = "import sys; sys.modules['pandas'] = None\nfrom crema.command import main; main()"
+    code = "import sys; sys.modules['pandas'] = None\nfrom crema.read.command import main; main()"
     shown = subprocess.run(
         [sys.executable, "-c", code, "show", "--all", str(measured.path)],
         capture_output=True,
