@@ -101,8 +101,11 @@ s_each_second(agg_t *self, int64_t now_ns)
         s_tap_runs(self);
     if (++self->seconds % SWEEP_SECONDS == 1)
         s_warn_full(self);
-    if (self->seconds % SWEEP_SECONDS == 0)
+    if (self->seconds % SWEEP_SECONDS == 0) {
         agg_peers_sweep(self->peers, now_ns - PEER_IDLE_NS);
+        agg_take_back_keys(self, true);
+        agg_fence_revoked(self);
+    }
 }
 
 static int s_on_tick(zloop_t *loop, int timer, void *context);

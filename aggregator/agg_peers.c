@@ -3,15 +3,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crema_list.h"
 #include "crema_map.h"
 #include "crema_unsent.h"
 
+#define SILENT_NS (10 * INT64_C(1000000000)) /* after which a peer makes room for another */
 #define SWEEP_MAX 1024 /* peers forgotten per sweep; the rest waits for the next one */
 
 typedef struct {
     agg_routing_id_t id;
     agg_peer_t number;
     int64_t heard_ns;
+    crema_link_t heard; /* in agg_peers.heard */
     crema_unsent_t unsent;
     crema_principal_t from;
     char user_id[CREMA_PRINCIPAL_TEXT_MAX]; /* source of `from`; "": none */
@@ -20,7 +23,9 @@ typedef struct {
 struct agg_peers {
     crema_map_t *by_id;     /* peer_t * by routing id and its length */
     crema_map_t *by_number; /* the same peers by number */
-    agg_peer_t last;        /* the last number given */
+    crema_link_t heard;     /* peer_t.heard, longest silent first */
+    size_t peers_max;
+    agg_peer_t last; /* the last number given */
 };
 
 static crema_id_t
@@ -49,6 +54,8 @@ agg_peers_new(size_t peers_max, agg_peers_t **ret_self)
     agg_peers_t *self = calloc(1, sizeof *self);
     if (!self)
         return CREMA_ENOMEM;
+    crema_list_init(&self->heard);
+    self->peers_max = peers_max;
     crema_err_t err = crema_map_new(peers_max, &self->by_id);
     if (err == CREMA_OK)
         err = crema_map_new(peers_max, &self->by_number);
@@ -73,12 +80,17 @@ agg_peers_destroy(agg_peers_t **self_p)
 }
 
 static crema_err_t
-s_add(agg_peers_t *self, const agg_routing_id_t *id, const char *user_id, peer_t **ret_peer)
+s_add(agg_peers_t *self, const agg_routing_id_t *id, const char *user_id, int64_t now_ns,
+      peer_t **ret_peer)
 {
     crema_id_t id_key = s_id_key(id), number_key = s_number_key(self->last + 1);
     crema_principal_t from;
     if (crema_principal_parse(user_id, &from) != CREMA_OK)
         return CREMA_EPROTO;
+    const peer_t *oldest = CREMA_LIST_FIRST(&self->heard, peer_t, heard);
+    bool is_full = crema_map_count(self->by_id) >= self->peers_max;
+    if (is_full && oldest && now_ns - oldest->heard_ns >= SILENT_NS)
+        agg_peers_forget(self, oldest->number);
     peer_t *peer = calloc(1, sizeof *peer);
     if (!peer)
         return CREMA_ENOMEM;
@@ -117,10 +129,12 @@ agg_peers_heard(agg_peers_t *self, const void *routing_id, size_t size, const ch
         agg_peers_forget(self, peer->number);
         peer = NULL;
     }
-    crema_err_t err = peer ? CREMA_OK : s_add(self, &id, user_id, &peer);
+    crema_err_t err = peer ? CREMA_OK : s_add(self, &id, user_id, now_ns, &peer);
     if (err != CREMA_OK)
         return err;
     peer->heard_ns = now_ns;
+    crema_list_remove(&peer->heard);
+    crema_list_append(&self->heard, &peer->heard);
     *ret_peer = peer->number;
     *ret_from = &peer->from;
     return CREMA_OK;
@@ -174,6 +188,7 @@ agg_peers_forget(agg_peers_t *self, agg_peer_t number)
         return;
     key = s_id_key(&peer->id);
     crema_map_take(self->by_id, &key);
+    crema_list_remove(&peer->heard);
     free(peer);
 }
 

@@ -1,7 +1,8 @@
 /* agg_peers - maps routing ids of the ROUTER to the core's peer numbers and back.
  *
- * A number is never reused. A peer that has been silent for long is forgotten; if it speaks
- * again it gets a new number. */
+ * A number is never reused. A peer that has been silent for long is forgotten, after ten seconds
+ * if there is no room for another; if it speaks again it gets a new
+ * number. */
 #ifndef AGG_PEERS_H
 #define AGG_PEERS_H
 

@@ -142,13 +142,39 @@ s_on_event(agg_t *self, const agg_action_t *action)
 
 /* ---- carrying out actions */
 
+static bool
+s_knows_run(const void *context, const crema_id_t *run_id)
+{
+    Crema__RunState state;
+    return agg_core_look(context, run_id, &state);
+}
+
+void
+agg_take_back_keys(agg_t *self, bool spares_new)
+{
+    crema_keyring_t *ring = crema_server_ring(self->server);
+    crema_keyring_take_back(ring, s_knows_run, self->core);
+    if (!spares_new)
+        crema_keyring_take_back(ring, s_knows_run, self->core);
+}
+
 void
 agg_lend(agg_t *self, const crema_id_t *run_id, const crema_id_t *owner, ProtobufCBinaryData key)
 {
-    crema_err_t err = crema_keyring_lend(crema_server_ring(self->server), run_id, owner, key.data);
+    crema_keyring_t *ring = crema_server_ring(self->server);
+    crema_err_t err = crema_keyring_lend(ring, run_id, owner, key.data);
+    /* Finished runs of the same owner give way, running ones never. */
+    while (err == CREMA_ELIMIT && agg_core_forget_finished(self->core, owner)) {
+        agg_take_back_keys(self, false);
+        err = crema_keyring_lend(ring, run_id, owner, key.data);
+    }
     if (err != CREMA_OK)
         crema_log_warn("agent_key_refused", CREMA_ID("run", run_id),
-                       CREMA_TEXT("why", crema_err_text(err)));
+                       CREMA_TEXT("why", crema_err_text(err)),
+                       CREMA_TEXT("remedy", err == CREMA_ELIMIT
+                                                ? "the client's running runs have as many keys as "
+                                                  "it may have; end one, or use another key"
+                                                : "each agent needs a key of its own"));
 }
 
 void

@@ -16,7 +16,7 @@ s_make_parts(agg_core_t *self)
     if (err == CREMA_OK)
         err = crema_map_new(config->runs_max, &self->entries);
     if (err == CREMA_OK)
-        err = crema_map_new(config->runs_max + 1, &self->owners); /* plus one without a key */
+        err = crema_map_new(config->runs_max + config->agents_max + 1, &self->owners);
     if (err == CREMA_OK)
         err = agg_credit_new((uint64_t)config->credit_pool_b, &self->credit);
     if (err == CREMA_OK)
@@ -44,6 +44,7 @@ agg_core_new(const agg_config_t *config, agg_core_t **ret_self)
     crema_list_init(&self->ending);
     crema_list_init(&self->filing);
     crema_list_init(&self->over);
+    crema_list_init(&self->gone);
     for (int age = 0; age < AGG_AGES; age++)
         crema_list_init(&self->ages[age]);
     crema_list_init(&self->due);
@@ -72,12 +73,10 @@ agg_core_destroy(agg_core_t **self_p)
     agg_core_t *self = *self_p;
     if (!self)
         return;
-    for (agg_flow_t *flow; (flow = s_any(self->flows)) != NULL;)
-        agg_flow_free(self, flow);
+    for (agg_entry_t *entry; (entry = s_any(self->entries)) != NULL;)
+        agg_entry_forget(self, entry); /* with its streams: each belongs to a run */
     for (agg_client_t *client; (client = s_any(self->clients)) != NULL;)
         agg_client_free(self, client);
-    for (agg_entry_t *entry; (entry = s_any(self->entries)) != NULL;)
-        agg_entry_free(self, entry);
     crema_map_destroy(&self->flows);
     crema_map_destroy(&self->clients);
     crema_map_destroy(&self->entries);
@@ -208,6 +207,13 @@ bool
 agg_core_has_sink(const agg_core_t *self)
 {
     return self->sink_known && !self->sink_silent;
+}
+
+bool
+agg_core_forget_finished(agg_core_t *self, const crema_id_t *owner)
+{
+    const agg_owner_t *found = crema_map_find(self->owners, owner);
+    return found && agg_entry_make_room(self, found);
 }
 
 bool

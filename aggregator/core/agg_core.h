@@ -147,6 +147,9 @@ agg_stats_t agg_core_stats(const agg_core_t *self);
  * waiting_for is not set. */
 bool agg_core_look(const agg_core_t *self, const crema_id_t *run_id, Crema__RunState *ret_state);
 
+/* Forgets the longest finished run of that client's key, complete ones first. False: it has none. */
+bool agg_core_forget_finished(agg_core_t *self, const crema_id_t *owner);
+
 /* True if the last message about a run was accepted. */
 bool agg_core_took_run(const agg_core_t *self);
 

@@ -8,7 +8,6 @@
 #define ABUSES_MAX 3
 #define ABUSE_RETRY_MS 5000
 #define ACTIVE_NS (10 * AGG_S)  /* an agent that sent within this time counts as active */
-#define LEFT_NS (60 * AGG_S)    /* after leaving, an agent is forgotten */
 #define REFUSED_NS (60 * AGG_S) /* between two events about refused streams of one agent */
 
 static uint32_t
@@ -24,73 +23,11 @@ s_note_event(agg_core_t *self, agg_client_t *client, agg_event_t event)
     agg_client_out(self, client);
 }
 
-/* Sets the state that was last reported as an event, and the counts per state. */
-static void
-s_set_reported(agg_core_t *self, agg_client_t *client, agg_agent_state_t state)
-{
-    self->n_reported[client->reported]--;
-    self->n_reported[state]++;
-    client->reported = state;
-}
-
-/* Call it after anything that may change when the agent counts as silent. */
-static void
-s_plan(agg_core_t *self, agg_client_t *client, int64_t now_ns)
-{
-    int64_t due_ns = agg_agent_changes_ns(client->agent, now_ns);
-    if (agg_agent_state(client->agent, now_ns) == AGG_AGENT_LEFT)
-        due_ns = now_ns - agg_agent_silent_ns(client->agent, now_ns) + LEFT_NS;
-    agg_due_plan(self, client, due_ns);
-}
-
 static void
 s_not_admitted(agg_core_t *self, agg_peer_t peer, uint32_t retry_after_ms)
 {
     agg_reply(self, peer,
               &(crema_msg_t){.type = CREMA_MSG_WELCOME, .welcome.retry_after_ms = retry_after_ms});
-}
-
-void
-agg_client_free(agg_core_t *self, agg_client_t *client)
-{
-    agg_client_end_session(self, client);
-    crema_map_take(self->clients, agg_agent_id(client->agent));
-    for (agg_flow_t *flow; (flow = CREMA_LIST_FIRST(&client->flows, agg_flow_t, of_client));) {
-        crema_list_remove(&flow->of_client);
-        crema_list_remove(&flow->ack);
-        flow->client = NULL;
-    }
-    crema_list_remove(&client->out);
-    crema_list_remove(&client->look);
-    self->n_reported[client->reported]--;
-    crema_msg_destroy(&client->faults);
-    crema_offset_destroy(&client->offset);
-    agg_agent_destroy(&client->agent);
-    free(client);
-}
-
-static agg_client_t *
-s_client_get(agg_core_t *self, const crema_id_t *agent_id, int64_t now_ns)
-{
-    agg_client_t *client = crema_map_find(self->clients, agent_id);
-    if (client)
-        return client;
-    client = calloc(1, sizeof *client);
-    if (!client)
-        return NULL;
-    if (agg_agent_new(agent_id, &client->agent) != CREMA_OK ||
-        crema_offset_new(&client->offset) != CREMA_OK ||
-        crema_map_add(self->clients, agent_id, client) != CREMA_OK) {
-        crema_offset_destroy(&client->offset);
-        agg_agent_destroy(&client->agent);
-        free(client);
-        return NULL;
-    }
-    crema_list_init(&client->flows);
-    crema_list_init(&client->acks);
-    self->n_reported[client->reported]++;
-    s_plan(self, client, now_ns);
-    return client;
 }
 
 /* ---------------------------------------------------------------- stream tables and their parts */
@@ -143,7 +80,7 @@ s_take_rows(agg_core_t *self, agg_client_t *client, const Crema__StreamTable *ta
             s_refuse_row(self, client, &row, now_ns);
             continue;
         }
-        agg_flow_t *flow = agg_flow_get(self, &row.stream_id, &row.run_id, now_ns);
+        agg_flow_t *flow = agg_flow_bring(self, &row.stream_id, &row.run_id, now_ns);
         if (!flow) {
             client->table_refused = true;
             continue;
@@ -176,8 +113,10 @@ s_is_whole(agg_client_t *client, table_t table)
 /* ---------------------------------------------------------------- HELLO */
 
 static bool
-s_may_admit(agg_core_t *self, int64_t now_ns)
+s_may_admit(agg_core_t *self, agg_client_t *client, int64_t now_ns)
 {
+    if (!agg_owner_may_say_hello(client->payer, HELLOS_PER_SECOND, now_ns))
+        return false;
     self->hello_tokens += (double)(now_ns - self->hello_ns) / AGG_S * HELLOS_PER_SECOND;
     self->hello_ns = now_ns;
     if (self->hello_tokens > HELLOS_PER_SECOND)
@@ -209,7 +148,7 @@ s_admit(agg_core_t *self, agg_peer_t peer, const Crema__Hello *hello, int64_t no
         agg_fence(self, peer, CREMA_FENCE_VERSION, 0);
         return NULL;
     }
-    agg_client_t *client = s_client_get(self, crema_id_of(hello->agent_id), now_ns);
+    agg_client_t *client = agg_client_get(self, crema_id_of(hello->agent_id), now_ns);
     if (!client) {
         self->stats.refused++;
         self->stats.no_room++;
@@ -221,13 +160,19 @@ s_admit(agg_core_t *self, agg_peer_t peer, const Crema__Hello *hello, int64_t no
         return NULL;
     }
     client->serves = *crema_id_of(hello->run_id);
-    if (!self->sink_known || !s_may_admit(self, now_ns)) {
+    if (!self->sink_known || !s_may_admit(self, client, now_ns)) {
         /* The agent is there: a barrier waits for it, or will. */
         if (!client->has_session) {
             agg_agent_on_heard(client->agent, now_ns);
             agg_runs_on_client(self, client, now_ns);
         }
         s_not_admitted(self, peer, self->sink_known ? 1000 : NOT_READY_MS);
+        return NULL;
+    }
+    if (!agg_credit_has_room(self->credit, &client->account)) {
+        self->stats.refused++;
+        self->stats.no_room++;
+        s_not_admitted(self, peer, NO_ROOM_MS);
         return NULL;
     }
     uint32_t retry_after_ms = 0;
@@ -280,8 +225,8 @@ s_on_hello(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg, int64_t no
     agg_client_take_faults(client, msg->hello.n_faults, msg->hello.faults);
     client->has_session = client->want_welcome = true;
     bool returned = client->reported == AGG_AGENT_SUSPECT || client->reported == AGG_AGENT_LOST;
-    s_set_reported(self, client, AGG_AGENT_LIVE);
-    s_plan(self, client, now_ns);
+    agg_client_set_reported(self, client, AGG_AGENT_LIVE);
+    agg_client_plan(self, client, now_ns);
     s_note_event(self, client, returned ? AGG_EVENT_AGENT_RETURNED : AGG_EVENT_AGENT_WELCOMED);
     agg_runs_on_client(self, client, now_ns);
 }
@@ -299,7 +244,7 @@ s_on_heartbeat(agg_core_t *self, agg_client_t *client, const crema_msg_t *msg, i
     if (table == TABLE_PART)
         return;
     agg_agent_on_heartbeat(client->agent, heartbeat->hb_ivl_ms, now_ns);
-    s_plan(self, client, now_ns);
+    agg_client_plan(self, client, now_ns);
     agg_client_take_faults(client, heartbeat->n_faults, heartbeat->faults);
     agg_client_follow_clock(self, client, heartbeat, now_ns);
     client->ack_hb_no = heartbeat->hb_no;
@@ -325,8 +270,8 @@ s_on_bye(agg_core_t *self, agg_client_t *client, const crema_msg_t *msg, int64_t
     agg_client_take_faults(client, msg->bye.n_faults, msg->bye.faults);
     bool drained = s_is_whole(client, table) && msg->bye.reason == 0 && msg->bye.n_faults == 0;
     agg_agent_on_bye(client->agent, drained);
-    s_set_reported(self, client, drained ? AGG_AGENT_LEFT : AGG_AGENT_LEAVING);
-    s_plan(self, client, now_ns);
+    agg_client_set_reported(self, client, drained ? AGG_AGENT_LEFT : AGG_AGENT_LEAVING);
+    agg_client_plan(self, client, now_ns);
     client->leaving = client->want_ack = true;
     client->ack_waits = false;
     s_note_event(self, client, AGG_EVENT_AGENT_LEFT);
@@ -398,7 +343,14 @@ s_on_data(agg_core_t *self, agg_client_t *client, const Crema__Data *data, int64
         agg_credit_release(self->credit, &client->account, data->frames.len);
         return;
     }
-    agg_flow_t *flow = allowed ? agg_flow_get(self, stream_id, run_id, now_ns) : NULL;
+    if (allowed && agg_key_is_over(self, run_id)) {
+        const crema_stream_row_t row = {.stream_id = *stream_id, .run_id = *run_id};
+        self->stats.data_dropped++;
+        agg_credit_release(self->credit, &client->account, data->frames.len);
+        s_refuse_row(self, client, &row, now_ns);
+        return;
+    }
+    agg_flow_t *flow = allowed ? agg_flow_bring(self, stream_id, run_id, now_ns) : NULL;
     if (!allowed || (flow && !agg_key_has_flow(self, flow))) {
         s_refuse_data(self, client, data);
         return;
@@ -444,9 +396,9 @@ agg_agents_on_message(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg,
         return;
     }
     agg_agent_on_heard(client->agent, now_ns);
-    if (client->reported == AGG_AGENT_SUSPECT || client->reported == AGG_AGENT_LOST) {
-        s_set_reported(self, client, AGG_AGENT_LIVE);
-        s_plan(self, client, now_ns);
+    if (client->reported == AGG_AGENT_SUSPECT) {
+        agg_client_set_reported(self, client, AGG_AGENT_LIVE);
+        agg_client_plan(self, client, now_ns);
         s_note_event(self, client, AGG_EVENT_AGENT_RETURNED);
         agg_runs_on_client(self, client, now_ns);
     }
@@ -469,7 +421,9 @@ s_follow_state(agg_core_t *self, agg_client_t *client, agg_agent_state_t state)
         s_note_event(self, client, AGG_EVENT_AGENT_SUSPECT);
     else if (state == AGG_AGENT_LOST)
         s_note_event(self, client, AGG_EVENT_AGENT_LOST);
-    s_set_reported(self, client, state);
+    if (state == AGG_AGENT_LOST) /* what was reserved for it is free; it begins another session */
+        agg_client_end_session(self, client);
+    agg_client_set_reported(self, client, state);
 }
 
 /* Checks only agents whose state may have changed with time. */
@@ -482,10 +436,10 @@ agg_agents_on_tick(agg_core_t *self, int64_t now_ns)
         self->stats.agents_looked_at++;
         s_follow_state(self, client, state);
         if (state == AGG_AGENT_EXPIRED ||
-            (state == AGG_AGENT_LEFT && agg_agent_silent_ns(client->agent, now_ns) >= LEFT_NS))
+            (state == AGG_AGENT_LEFT && agg_agent_silent_ns(client->agent, now_ns) >= AGG_LEFT_NS))
             agg_client_free(self, client);
         else
-            s_plan(self, client, now_ns);
+            agg_client_plan(self, client, now_ns);
     }
     agg_credit_set_active(self->credit, agg_due_senders(self, now_ns, ACTIVE_NS));
 }

@@ -99,6 +99,7 @@ agg_flow_free(agg_core_t *self, agg_flow_t *flow)
 {
     crema_map_take(self->flows, &flow->row.stream_id);
     agg_flow_unmark_listed(self, flow);
+    agg_owner_count_stream(flow->entry, (size_t)-1);
     if (flow->client)
         agg_credit_release(self->credit, &flow->client->account, flow->held_b);
     crema_list_remove(&flow->of_client);
@@ -118,6 +119,7 @@ agg_entry_free_list(agg_entry_t *entry)
 {
     crema_writers_destroy(&entry->list.writers);
     free(entry->list.parts);
+    agg_owner_keep(entry, &entry->list.kept_b, 0);
     entry->list = (agg_list_t){0};
 }
 
@@ -125,6 +127,7 @@ void
 agg_entry_free(agg_core_t *self, agg_entry_t *entry)
 {
     crema_map_take(self->entries, &entry->run->run_id);
+    agg_entry_free_list(entry);
     agg_owner_leave(self, entry);
     crema_list_remove(&entry->out);
     crema_list_remove(&entry->ending);
@@ -133,7 +136,6 @@ agg_entry_free(agg_core_t *self, agg_entry_t *entry)
     crema_list_remove(&entry->age);
     agg_run_destroy(&entry->run);
     agg_rollup_destroy(&entry->rollup);
-    agg_entry_free_list(entry);
     free(entry);
 }
 
@@ -148,16 +150,37 @@ agg_entry_forget(agg_core_t *self, agg_entry_t *entry)
     agg_entry_free(self, entry);
 }
 
-/* Forgets the longest finished or an unknown run. False: there is none. */
-static bool
-s_make_room(agg_core_t *self)
+static agg_entry_t *
+s_oldest_of(const agg_core_t *self, agg_age_t age, const agg_owner_t *owner)
 {
-    agg_entry_t *entry = agg_ages_oldest(self, AGG_AGE_WHOLE, INT64_MAX);
+    const crema_link_t *list = &self->ages[age];
+    for (crema_link_t *link = list->next; link != list; link = link->next) {
+        agg_entry_t *entry = CREMA_LIST_ITEM(link, agg_entry_t, age);
+        if (!owner || entry->owner == owner)
+            return entry;
+    }
+    return NULL;
+}
+
+bool
+agg_entry_make_room(agg_core_t *self, const agg_owner_t *owner)
+{
+    agg_entry_t *entry = s_oldest_of(self, AGG_AGE_WHOLE, owner);
     if (!entry)
-        entry = agg_ages_oldest(self, AGG_AGE_LACKING, INT64_MAX);
+        entry = s_oldest_of(self, AGG_AGE_LACKING, owner);
     if (entry)
         agg_entry_forget(self, entry);
     return entry != NULL;
+}
+
+void
+agg_entry_forget_finished(agg_core_t *self, agg_peer_t peer)
+{
+    agg_owner_t *owner;
+    while ((owner = agg_owner_of_client(self, peer)) &&
+           (!agg_owner_may_have_run(self, owner) || !agg_owner_may_keep(owner, 1)) &&
+           agg_entry_make_room(self, owner))
+        ;
 }
 
 agg_entry_t *
@@ -166,7 +189,7 @@ agg_entry_get(agg_core_t *self, const crema_id_t *run_id, int64_t now_ns)
     agg_entry_t *entry = crema_map_find(self->entries, run_id);
     if (entry)
         return entry;
-    if (crema_map_count(self->entries) >= self->config.runs_max && !s_make_room(self))
+    if (crema_map_count(self->entries) >= self->config.runs_max && !agg_entry_make_room(self, NULL))
         return NULL;
     entry = calloc(1, sizeof *entry);
     if (!entry)
@@ -203,6 +226,7 @@ agg_flow_make(agg_core_t *self, const crema_id_t *stream_id, const crema_id_t *r
     flow->entry = entry;
     flow->row = crema_stream_row(flow->line);
     crema_list_append(&entry->flows, &flow->of_entry);
+    agg_owner_count_stream(entry, 1);
     agg_ages_follow(self, entry, now_ns);
     crema_list_append(&self->due, &flow->due);
     agg_run_tally(entry->run, flow->member, NULL, &flow->tally, now_ns);

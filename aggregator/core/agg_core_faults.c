@@ -15,8 +15,15 @@ agg_client_take_faults(agg_client_t *client, size_t n, Crema__Reason **faults)
     client->faults_lost = false;
     n = n < CREMA_WIRE_FAULTS_MAX ? n : CREMA_WIRE_FAULTS_MAX;
     const crema_msg_t msg = {.type = CREMA_MSG_BYE, .bye = {.n_faults = n, .faults = faults}};
-    if (n > 0 && crema_msg_copy(&msg, &client->faults) != CREMA_OK)
+    uint64_t bytes = n > 0 ? crema_msg_bytes(&msg) : 0;
+    agg_owner_keep_faults(client, 0);
+    if (n == 0)
+        return;
+    if (!agg_owner_may_keep(client->payer, bytes) ||
+        crema_msg_copy(&msg, &client->faults) != CREMA_OK)
         client->faults_lost = true;
+    else
+        agg_owner_keep_faults(client, bytes);
 }
 
 /* Parses "sp-<stream>-<first>", a name chosen by the agent. */

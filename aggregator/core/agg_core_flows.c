@@ -18,16 +18,24 @@ agg_flow_get(agg_core_t *self, const crema_id_t *stream_id, const crema_id_t *ru
     return flow;
 }
 
-#define OWNERS_SHARE 16 /* of all streams, if there are keys */
-
-size_t
-agg_flows_room_listed(const agg_core_t *self, const agg_entry_t *entry)
+agg_flow_t *
+agg_flow_bring(agg_core_t *self, const crema_id_t *stream_id, const crema_id_t *run_id,
+               int64_t now_ns)
 {
-    size_t room = self->config.streams_max / OWNERS_SHARE;
-    size_t has = entry->owner ? entry->owner->n_only_listed : 0;
-    if (entry->opened_by.as == CREMA_AS_ANY) /* without keys clients are indistinguishable */
-        return self->config.streams_max;
-    return has < room ? room - has : 0;
+    agg_flow_t *flow = crema_map_find(self->flows, stream_id);
+    agg_entry_t *entry = crema_map_find(self->entries, run_id);
+    if (flow)
+        return flow;
+    agg_owner_t *owner = entry && entry->owner ? entry->owner : agg_owner_of_sender(self);
+    bool has_room =
+        agg_owner_may_have_stream(self, owner) && (entry || agg_owner_may_have_run(self, owner));
+    if (has_room)
+        flow = agg_flow_get(self, stream_id, run_id, now_ns);
+    else
+        self->stats.refused++, self->stats.no_room++;
+    if (flow)
+        agg_owner_adopt(self, flow->entry);
+    return flow;
 }
 
 agg_flow_t *

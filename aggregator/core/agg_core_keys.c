@@ -2,17 +2,6 @@
 
 #include "agg_core_private.h"
 
-/* Claims an owner for the first key. Without keys all are equal. */
-static bool
-s_claim(crema_id_t *owner, bool *claimed, const crema_id_t *key)
-{
-    if (!*claimed) {
-        *claimed = true;
-        *owner = *key;
-    }
-    return crema_id_equal(owner, key);
-}
-
 void
 agg_key_learn(agg_core_t *self, const Crema__RunOpen *msg, int64_t now_ns)
 {
@@ -34,41 +23,6 @@ agg_key_learn(agg_core_t *self, const Crema__RunOpen *msg, int64_t now_ns)
     self->from = (crema_principal_t){.as = CREMA_AS_CLIENT, .key = *owner};
     entry->has_opener = false;
     agg_owner_take(self, entry, 0);
-}
-
-bool
-agg_key_has_agent(agg_core_t *self, agg_client_t *client)
-{
-    client->bound = self->from.run_id;
-    return s_claim(&client->owner, &client->claimed, &self->from.key);
-}
-
-bool
-agg_key_may_bring(agg_core_t *self, const crema_id_t *run_id)
-{
-    const crema_id_t *bound = &self->from.run_id;
-    return crema_id_is_zero(bound) || crema_id_equal(bound, run_id);
-}
-
-bool
-agg_key_may_have_written(const agg_core_t *self, const crema_id_t *stream_id,
-                         const crema_id_t *run_id, uint32_t user)
-{
-    if (!self->config.user_of || !crema_id_is_zero(&self->from.run_id))
-        return true; /* agents started by a run belong to its owner, wherever they run */
-    const agg_flow_t *flow = crema_map_find(self->flows, stream_id);
-    const agg_entry_t *entry = flow ? flow->entry : crema_map_find(self->entries, run_id);
-    if (!entry || !entry->has_opener)
-        return true;
-    uint32_t bound = self->config.user_of(self->config.user_context, &entry->opened_by.key);
-    return bound == 0 || bound == user;
-}
-
-bool
-agg_key_has_flow(agg_core_t *self, agg_flow_t *flow)
-{
-    return agg_key_may_bring(self, &flow->entry->run->run_id) &&
-           s_claim(&flow->owner, &flow->claimed, &self->from.key);
 }
 
 /* ---------------------------------------------------------------- revoked */

@@ -67,17 +67,3 @@ agg_entry_out(agg_core_t *self, agg_entry_t *entry)
 {
     crema_list_append(&self->runs_out, &entry->out);
 }
-
-static bool
-s_admits(const crema_id_t *only_run, const agg_entry_t *entry)
-{
-    return crema_id_is_zero(only_run) || crema_id_equal(only_run, &entry->run->run_id);
-}
-
-bool
-agg_client_may_have(const agg_client_t *client, const agg_entry_t *entry)
-{
-    const agg_member_t *member = agg_run_find(entry->run, agg_agent_id(client->agent));
-    bool has_streams = member && member->streams > 0;
-    return has_streams || (s_admits(&client->bound, entry) && s_admits(&client->serves, entry));
-}

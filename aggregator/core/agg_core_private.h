@@ -5,7 +5,7 @@
  *
  *   agg_core_due.c     agents by the time of their next check
  *   agg_core_peers.c   replies; ends of sessions; agents that have something to send
- *   agg_core_owners.c  permissions and quotas of clients
+ *   agg_core_access.c  whose a thing is, and what one key may make the aggregator keep
  *   agg_core_entries.c runs and streams: found, created, listed by age, forgotten
  *   agg_core_flows.c   streams: attached, followed
  *   agg_core_clock.c   clocks of agents
@@ -14,7 +14,8 @@
  *   agg_core_faults.c  what agents cannot read
  *   agg_core_runs.c    RUN_OPEN, RUN_END, RUN_QUERY, verdicts, dismissal
  *   agg_core_ages.c    abandoned and forgotten runs
- *   agg_core_keys.c    owners of agents and streams, revoked keys
+ *   agg_core_keys.c    keys that the sink reports, revoked keys
+ *   agg_core_clients.c agents: found, created, forgotten
  *   agg_core_agents.c  HELLO, HEARTBEAT, BYE, DATA
  *   agg_core_sink.c    STATE, COMMITTED, NACK, FULL, SEALED
  *   agg_core_next.c    actions
@@ -45,6 +46,23 @@
 #define AGG_WAITING_MAX 32
 #define AGG_CLOCK_RUNS_MAX 8
 #define AGG_TROUBLE_BYTES 1024
+#define AGG_LEFT_NS (60 * AGG_S) /* after leaving, an agent is forgotten */
+
+/* One key, or one connection without keys, and everything that counts for it; see
+ * agg_core_access.c. Exists while there is a run or an agent of it. */
+typedef struct {
+    crema_id_t key;
+    bool is_limited;      /* it is a key */
+    size_t entries;       /* runs, also finished ones */
+    uint64_t runs, bytes; /* of open runs */
+    size_t streams;
+    size_t n_only_listed; /* streams known only from lists, also of finished runs */
+    size_t agents;
+    uint64_t kept_b;     /* copies of messages, lists and texts */
+    double hello_tokens; /* HELLOs that may still be admitted */
+    int64_t hello_ns;    /* 0: none came yet */
+    crema_link_t gone;   /* agg_client_t.gone_of_owner, longest silent first */
+} agg_owner_t;
 
 /* An agent with its connection. */
 typedef struct {
@@ -70,8 +88,12 @@ typedef struct {
     crema_id_t bound;     /* the only run that its key admits it to; zero: all */
     crema_msg_t
         *faults; /* a BYE with what it could not read at its last complete table; NULL: nothing */
-    bool faults_lost; /* faults were dropped for lack of memory */
-    int64_t data_ns;  /* time of the last DATA */
+    bool faults_lost;   /* faults were dropped for lack of room */
+    uint64_t faults_b;  /* of their copy */
+    agg_owner_t *payer; /* whom it counts for; NULL: there are no keys */
+    crema_link_t gone,
+        gone_of_owner; /* while it is LOST or has left: in agg_core.gone, payer->gone */
+    int64_t data_ns;   /* time of the last DATA */
     crema_offset_t *offset;
     int64_t clock_sent_ns; /* when its clock was last sent to the sink */
     Crema__ClockSample clock;
@@ -98,14 +120,6 @@ typedef enum {
     AGG_AGES,
 } agg_age_t;
 
-/* A client: one key, or one connection without keys. Exists while there is a run of it. */
-typedef struct {
-    crema_id_t key;
-    size_t entries;       /* its runs, also finished ones */
-    uint64_t runs, bytes; /* of open runs */
-    size_t n_only_listed; /* streams known only from its lists, also of finished runs */
-} agg_owner_t;
-
 /* The writers of a run as its collector listed them. */
 typedef struct {
     crema_writers_t *writers; /* NULL: no list yet */
@@ -113,6 +127,7 @@ typedef struct {
     uint32_t n_parts;
     uint32_t n_kept; /* durable in the sink */
     uint32_t n_want; /* to be sent to the sink */
+    uint64_t kept_b; /* see agg_owner_keep() */
 } agg_list_t;
 
 /* A run with its pending messages. */
@@ -127,11 +142,13 @@ typedef struct {
     agg_age_t age_of;    /* the list it is in */
     int64_t since_ns;    /* start of its age: last record or client message, or its file */
     int64_t since_real_ns;
-    agg_owner_t *owner;          /* NULL: unknown */
+    agg_owner_t *owner;          /* whom it counts for; NULL: only the sink knows it */
     bool is_counted;             /* in the owner's sums of open runs */
     crema_principal_t opened_by; /* by the first RUN_OPEN or RUN_END */
     bool has_opener;
-    uint64_t bytes; /* of its records; part of the owner's sum */
+    uint64_t bytes; /* of its records; part of the owner's sum, as the next three */
+    size_t n_streams;
+    uint64_t kept_b;
     uint32_t events;
     bool want_open, want_seal, want_state;
     bool
@@ -147,6 +164,7 @@ typedef struct {
     uint64_t n_events;              /* see agg_config_t.counts_events */
     agg_list_t list;
     size_t n_only_listed; /* streams known only from its list */
+    uint64_t messages_b;  /* of RUN_OPEN and RUN_END, in kept_b */
     bool revoked;         /* opened_by was revoked; the run is ended at once */
     bool was_asked;       /* its client has sent this aggregator a message */
     bool is_full;         /* the sink keeps only first and last records of its streams */
@@ -197,7 +215,8 @@ struct agg_core {
     agg_credit_t *credit;
     crema_link_t looks[AGG_LOOK_SLOTS]; /* agg_client_t.look */
     int64_t look_slot;                  /* the slot checked last */
-    crema_link_t senders;               /* agents that sent data recently, least recent first */
+    crema_link_t gone;    /* agents that are LOST or have left, longest silent first */
+    crema_link_t senders; /* agents that sent data recently, least recent first */
     uint64_t n_senders, n_reported[AGG_AGENT_LEFT + 1];
     crema_link_t clients_out, runs_out, ending, filing, over;
     crema_link_t ages[AGG_AGES]; /* agg_entry_t.age */
@@ -265,6 +284,11 @@ bool agg_client_may_have(const agg_client_t *client, const agg_entry_t *entry);
 /* The run, created if necessary; NULL: a limit was met. */
 agg_entry_t *agg_entry_get(agg_core_t *self, const crema_id_t *run_id, int64_t now_ns);
 void agg_entry_free(agg_core_t *self, agg_entry_t *entry);
+/* Forgets the longest finished run of that owner, complete ones first; NULL: of anybody. False:
+ * there is none. */
+bool agg_entry_make_room(agg_core_t *self, const agg_owner_t *owner);
+/* A client at its share of runs, or of what they keep, loses its oldest finished ones. */
+void agg_entry_forget_finished(agg_core_t *self, agg_peer_t peer);
 /* Frees the run with its streams. */
 void agg_entry_forget(agg_core_t *self, agg_entry_t *entry);
 void agg_entry_free_list(agg_entry_t *entry);
@@ -303,6 +327,9 @@ void agg_key_learn(agg_core_t *self, const Crema__RunOpen *msg, int64_t now_ns);
 bool agg_key_has_agent(agg_core_t *self, agg_client_t *client);
 /* True if the sender may bring streams of that run. */
 bool agg_key_may_bring(agg_core_t *self, const crema_id_t *run_id);
+/* True if the sender's key was lent by that run, and the run lacks nothing any more: the key brings
+ * no further record. */
+bool agg_key_is_over(const agg_core_t *self, const crema_id_t *run_id);
 /* True if that user (1 + uid; 0: unknown) may have written the stream. An agent that serves all
  * runs reports the owner of each file, and the key that opened the run may be bound to one user. */
 bool agg_key_may_have_written(const agg_core_t *self, const crema_id_t *stream_id,
@@ -310,8 +337,16 @@ bool agg_key_may_have_written(const agg_core_t *self, const crema_id_t *stream_i
 /* True if the sender may bring that stream, which belongs to the first key that brought it. */
 bool agg_key_has_flow(agg_core_t *self, agg_flow_t *flow);
 
-/* agg_core_agents.c */
+/* agg_core_clients.c */
+/* The agent, created if necessary; NULL: no room for it, or for one more of its key. */
+agg_client_t *agg_client_get(agg_core_t *self, const crema_id_t *agent_id, int64_t now_ns);
 void agg_client_free(agg_core_t *self, agg_client_t *client);
+/* Sets the state that was last reported as an event, and the counts per state. */
+void agg_client_set_reported(agg_core_t *self, agg_client_t *client, agg_agent_state_t state);
+/* Call it after anything that may change when the agent counts as silent. */
+void agg_client_plan(agg_core_t *self, agg_client_t *client, int64_t now_ns);
+
+/* agg_core_agents.c */
 void agg_agents_on_message(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg,
                            int64_t now_ns);
 void agg_agents_on_tick(agg_core_t *self, int64_t now_ns);
@@ -340,10 +375,10 @@ void agg_client_blame_faults(const agg_core_t *self, const agg_client_t *client,
 /* The stream, created if necessary; NULL: a limit was met. */
 agg_flow_t *agg_flow_get(agg_core_t *self, const crema_id_t *stream_id, const crema_id_t *run_id,
                          int64_t now_ns);
-/* How many more streams, known only from lists of writers, the owner of the run may have: a
- * sixteenth of all streams per key, half of them for all keys together. */
-size_t agg_flows_room_listed(const agg_core_t *self, const agg_entry_t *entry);
-/* Creates such a stream; NULL: a limit was met. The caller enforces the owner's limit. */
+/* The same for a stream that an agent brings: its key, or that of the run's owner, has room. */
+agg_flow_t *agg_flow_bring(agg_core_t *self, const crema_id_t *stream_id, const crema_id_t *run_id,
+                           int64_t now_ns);
+/* A stream that is known only from a list of writers; NULL: a limit was met. The caller enforces the owner's limit. */
 agg_flow_t *agg_flow_make_listed(agg_core_t *self, agg_entry_t *entry, const crema_id_t *stream_id,
                                  int64_t now_ns);
 void agg_flow_attach(agg_core_t *self, agg_flow_t *flow, agg_client_t *client, int64_t now_ns);
@@ -408,7 +443,7 @@ void agg_runs_decide(agg_core_t *self, int64_t mono_ns, int64_t real_ns);
 /* True if the agent serves no open run and nothing it lists is missing. */
 bool agg_client_is_dismissable(const agg_client_t *client);
 
-/* agg_core_owners.c */
+/* agg_core_access.c */
 /* False while a new aggregator with keys does not know the owner of the run, because the sink
  * has not reported it yet. */
 bool agg_owner_is_known(const agg_core_t *self, const agg_entry_t *entry);
@@ -427,6 +462,29 @@ void agg_owner_leave(agg_core_t *self, agg_entry_t *entry);
 void agg_owner_add_bytes(agg_entry_t *entry, uint64_t bytes);
 /* Counts `n` more streams that are known only from the run's list; -1: one less. */
 void agg_owner_list(agg_entry_t *entry, size_t n);
+/* The same for streams of any kind. */
+void agg_owner_count_stream(agg_entry_t *entry, size_t n);
+/* A copy that belongs to the run now takes so many bytes; *kept_b is what it took. */
+void agg_owner_keep(agg_entry_t *entry, uint64_t *kept_b, uint64_t bytes);
+/* After RUN_OPEN and RUN_END were taken. */
+void agg_owner_keep_messages(agg_entry_t *entry);
+/* The sender of this message pays for the run until it has an owner. */
+void agg_owner_adopt(agg_core_t *self, agg_entry_t *entry);
+/* NULL: that client has nothing here. */
+agg_owner_t *agg_owner_of_client(const agg_core_t *self, agg_peer_t peer);
+/* Whom things count for that the sender of this message brings; NULL: there are no keys. */
+agg_owner_t *agg_owner_of_sender(agg_core_t *self);
+void agg_owner_add_agent(agg_client_t *client, agg_owner_t *owner);
+void agg_owner_remove_agent(agg_core_t *self, agg_client_t *client);
+void agg_owner_keep_faults(agg_client_t *client, uint64_t bytes);
+/* Whether the owner, which may be NULL, has room for one more. */
+bool agg_owner_may_have_agent(const agg_core_t *self, const agg_owner_t *owner);
+bool agg_owner_may_have_stream(const agg_core_t *self, const agg_owner_t *owner);
+bool agg_owner_may_have_run(const agg_core_t *self, const agg_owner_t *owner);
+bool agg_owner_may_keep(const agg_owner_t *owner, uint64_t bytes);
+bool agg_owner_may_say_hello(agg_owner_t *owner, double per_second, int64_t now_ns);
+/* How many more streams, known only from lists of writers, the owner of the run may have. */
+size_t agg_owner_room_listed(const agg_core_t *self, const agg_entry_t *entry);
 
 /* agg_core_ages.c */
 /* Ends the runs whose owner's key was revoked. */

@@ -203,6 +203,7 @@ agg_runs_on_message(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg, i
     crema_refusal_t refusal =
         crema_id_is_zero(run_id) ? CREMA_REFUSED_BAD_ID : agg_refusal(self, entry, peer, msg);
     if (refusal == CREMA_REFUSED_NOT && !entry) {
+        agg_entry_forget_finished(self, peer);
         entry = agg_entry_get(self, run_id, now_ns);
         refusal = entry ? CREMA_REFUSED_NOT : CREMA_REFUSED_NO_ROOM;
     }
@@ -225,6 +226,7 @@ agg_runs_on_message(agg_core_t *self, agg_peer_t peer, const crema_msg_t *msg, i
         s_on_end(self, entry, &msg->run_end, now_ns);
     else if (is_list)
         agg_writers_on_message(self, entry, &msg->run_writers, now_ns);
+    agg_owner_keep_messages(entry);
 }
 
 /* ---------------------------------------------------------------- the verdict */

@@ -32,12 +32,39 @@ s_set(agg_list_t *list, uint32_t part, uint8_t flags)
     list->parts[part] = flags;
 }
 
-static crema_err_t
-s_take(agg_list_t *list, const Crema__RunWriters *msg)
+static uint64_t
+s_bytes(const Crema__RunWriters *part)
 {
+    return part ? crema_msg_bytes(
+                      &(crema_msg_t){.type = CREMA_MSG_RUN_WRITERS, .run_writers = *part})
+                : 0;
+}
+
+/* Finished runs of the owner give way. */
+static bool
+s_has_room(agg_core_t *self, const agg_entry_t *entry, uint64_t bytes)
+{
+    while (!agg_owner_may_keep(entry->owner, bytes))
+        if (entry->run->phase >= CREMA_RUN_VERDICT || !agg_entry_make_room(self, entry->owner))
+            return false;
+    return true;
+}
+
+static crema_err_t
+s_take(agg_core_t *self, agg_entry_t *entry, const Crema__RunWriters *msg)
+{
+    agg_list_t *list = &entry->list;
     crema_err_t err = list->writers ? CREMA_OK : crema_writers_new(&list->writers);
+    if (err != CREMA_OK)
+        return err;
+    const uint64_t bytes = s_bytes(msg);
+    const uint64_t before = s_bytes(crema_writers_part(list->writers, msg->part));
+    if (!s_has_room(self, entry, bytes > before ? bytes - before : 0))
+        return CREMA_ELIMIT;
+    bool begins_anew = crema_writers_parts(list->writers) != msg->parts;
+    err = crema_writers_take(list->writers, msg);
     if (err == CREMA_OK)
-        err = crema_writers_take(list->writers, msg);
+        agg_owner_keep(entry, &list->kept_b, begins_anew ? bytes : list->kept_b - before + bytes);
     if (err != CREMA_OK || list->n_parts == msg->parts)
         return err;
     uint8_t *parts = calloc(msg->parts, sizeof *parts);
@@ -129,13 +156,13 @@ agg_writers_on_message(agg_core_t *self, agg_entry_t *entry, const Crema__RunWri
                        int64_t now_ns)
 {
     agg_list_t *list = &entry->list;
-    crema_err_t err = s_take(list, msg);
+    crema_err_t err = s_take(self, entry, msg);
     if (err != CREMA_OK && err != CREMA_EREPEAT) {
         self->stats.refused++;
         return;
     }
     if (err == CREMA_OK) {
-        size_t room = agg_flows_room_listed(self, entry);
+        size_t room = agg_owner_room_listed(self, entry);
         s_set(list, msg->part, WANT);
         for (size_t i = 0; i < msg->n_writers; i++)
             s_expect(self, entry, msg->writers[i], &room, now_ns);

@@ -42,6 +42,18 @@ s_outstanding(const agg_account_t *account)
     return account->total_b > account->released_b ? account->total_b - account->released_b : 0;
 }
 
+bool
+agg_credit_has_room(const agg_credit_t *self, const agg_account_t *account)
+{
+    return account->open || self->reserved_b + AGG_CREDIT_FLOOR_B <= self->half_b;
+}
+
+uint64_t
+agg_credit_accounts_max(const agg_credit_t *self)
+{
+    return self->half_b / AGG_CREDIT_FLOOR_B;
+}
+
 crema_err_t
 agg_credit_open(agg_credit_t *self, agg_account_t *account)
 {

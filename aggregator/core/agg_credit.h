@@ -35,6 +35,10 @@ typedef struct {
 CREMA_MUST_CHECK crema_err_t agg_credit_new(uint64_t pool_b, agg_credit_t **ret_self);
 void agg_credit_destroy(agg_credit_t **self_p);
 
+/* True if there is a floor for the account, or it has one. */
+bool agg_credit_has_room(const agg_credit_t *self, const agg_account_t *account);
+/* Number of accounts that can be open. */
+uint64_t agg_credit_accounts_max(const agg_credit_t *self);
 /* Opens an account with nothing granted; reopening starts from zero. CREMA_EAGAIN: no floor is
  * left, admit the agent later. */
 CREMA_MUST_CHECK crema_err_t agg_credit_open(agg_credit_t *self, agg_account_t *account);

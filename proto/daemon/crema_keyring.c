@@ -23,6 +23,7 @@ typedef struct {
     crema_principal_t principal;
     uint8_t public_key[32];
     crema_id_t owner; /* of a lent key */
+    bool was_known;   /* at the last crema_keyring_take_back(), or lent since */
     uint32_t user;    /* 1 + uid that a client's key is bound to; 0: none */
 } entry_t;
 
@@ -30,7 +31,7 @@ struct crema_keyring {
     char *dir;
     crema_map_t *files; /* entry_t by fingerprint */
     crema_map_t *lent;  /* the same, for keys of runs */
-    entry_t **queue;    /* lent keys, oldest first */
+    entry_t **queue;    /* lent keys, in any order */
     size_t n_lent;
     int64_t changed_ns; /* of the directory when it was read; real time */
     int64_t read_ns;    /* real time */
@@ -185,14 +186,22 @@ crema_keyring_revoked(crema_keyring_t *self, crema_id_t *ret_key)
     return true;
 }
 
-/* Removes the keys of runs whose owner was removed. */
+static bool
+s_has_owner(const void *context, const entry_t *entry)
+{
+    const crema_keyring_t *self = context;
+    return crema_map_find(self->files, &entry->owner) != NULL;
+}
+
+/* Removes the lent keys that are not to stay. */
 static void
-s_take_back(crema_keyring_t *self)
+s_take_back(crema_keyring_t *self, bool (*stays)(const void *context, const entry_t *entry),
+            const void *context)
 {
     size_t kept = 0;
     for (size_t i = 0; i < self->n_lent; i++) {
         entry_t *entry = self->queue[i];
-        if (crema_map_find(self->files, &entry->owner)) {
+        if (stays(context, entry)) {
             self->queue[kept++] = entry;
             continue;
         }
@@ -225,7 +234,7 @@ s_look(crema_keyring_t *self, bool in_any_case)
     self->files = files;
     if (!s_is_same(before, files)) {
         self->changed = true;
-        s_take_back(self);
+        s_take_back(self, s_has_owner, self);
         s_note_gone(self, before);
     }
     crema_map_destroy_all(&before, free);
@@ -298,27 +307,39 @@ crema_keyring_admits(const crema_keyring_t *self, const crema_principal_t *princ
            strcmp(entry->principal.name, principal->name) == 0;
 }
 
-/* An owner at its limit loses its oldest key: runs of one owner must not cost another owner's
- * agents their key. */
-static void
-s_make_room(crema_keyring_t *self, const crema_id_t *owner)
+/* Runs of one owner must not cost another owner's agents their key. */
+static bool
+s_has_room(const crema_keyring_t *self, const crema_id_t *owner)
 {
-    size_t n = 0, oldest = 0;
-    if (self->n_lent < CREMA_KEYRING_LENT_EACH)
+    size_t n = 0;
+    for (size_t i = 0; self->n_lent >= CREMA_KEYRING_LENT_EACH && i < self->n_lent; i++)
+        n += crema_id_equal(&self->queue[i]->owner, owner);
+    return n < CREMA_KEYRING_LENT_EACH;
+}
+
+typedef struct {
+    bool (*is_known)(const void *context, const crema_id_t *run_id);
+    const void *context;
+} asked_t;
+
+static bool
+s_is_of_a_known_run(const void *context, const entry_t *entry)
+{
+    const asked_t *asked = context;
+    return entry->was_known || asked->is_known(asked->context, &entry->principal.run_id);
+}
+
+void
+crema_keyring_take_back(crema_keyring_t *self,
+                        bool (*is_known)(const void *context, const crema_id_t *run_id),
+                        const void *context)
+{
+    if (!self)
         return;
-    for (size_t i = self->n_lent; i-- > 0;)
-        if (crema_id_equal(&self->queue[i]->owner, owner)) {
-            oldest = i;
-            n++;
-        }
-    if (n < CREMA_KEYRING_LENT_EACH)
-        return;
-    entry_t *entry = self->queue[oldest];
-    self->n_lent--;
-    memmove(&self->queue[oldest], &self->queue[oldest + 1],
-            (self->n_lent - oldest) * sizeof(entry_t *));
-    crema_map_take(self->lent, &entry->principal.key);
-    free(entry);
+    const asked_t asked = {is_known, context};
+    s_take_back(self, s_is_of_a_known_run, &asked);
+    for (size_t i = 0; i < self->n_lent; i++)
+        self->queue[i]->was_known = is_known(context, &self->queue[i]->principal.run_id);
 }
 
 uint32_t
@@ -348,12 +369,14 @@ crema_keyring_lend(crema_keyring_t *self, const crema_id_t *run_id, const crema_
                    ? CREMA_OK
                    : CREMA_EBUSY;
     crema_err_t err;
-    s_make_room(self, owner);
+    if (!s_has_room(self, owner))
+        return CREMA_ELIMIT;
     entry_t *entry = crema_map_make(self->lent, &key, sizeof *entry, &err);
     if (!entry)
         return err;
     entry->principal = crema_principal_of_run(run_id, public_key);
     entry->owner = *owner;
+    entry->was_known = true;
     memcpy(entry->public_key, public_key, 32);
     self->queue[self->n_lent++] = entry;
     return CREMA_OK;

@@ -19,7 +19,7 @@
 #define CREMA_KEYRING_MAX 65536u          /* keys in files */
 #define CREMA_KEYRING_LENT_MAX (1u << 20) /* keys of runs' agents: each host of a run has one */
 #define CREMA_KEYRING_LENT_EACH                                                                    \
-    (1u << 14) /* of one owner's; its oldest goes when there is one more */
+    (1u << 14) /* of one owner's */
 
 typedef struct crema_keyring crema_keyring_t;
 
@@ -50,10 +50,17 @@ bool crema_keyring_knows(const crema_keyring_t *self, const crema_id_t *key);
 bool crema_keyring_revoked(crema_keyring_t *self, crema_id_t *ret_key);
 
 /* Admits the agents of a run as long as the key of its owner is admitted. CREMA_EBUSY: another
- * role, name or run has this public key; CREMA_ELIMIT: no room. Takes NULL. */
+ * role, name or run has this public key; CREMA_ELIMIT: the owner, or all together, have no room.
+ * Takes NULL. */
 CREMA_MUST_CHECK crema_err_t crema_keyring_lend(crema_keyring_t *self, const crema_id_t *run_id,
                                                 const crema_id_t *owner,
                                                 const uint8_t public_key[32]);
+
+/* Ends the keys of runs that are not known any more, reported by crema_keyring_revoked(). A key
+ * that was lent since the last call stays until the next one: its run may be about to be known. */
+void crema_keyring_take_back(crema_keyring_t *self,
+                             bool (*is_known)(const void *context, const crema_id_t *run_id),
+                             const void *context);
 
 size_t crema_keyring_count(const crema_keyring_t *self);
 size_t crema_keyring_unreadable(const crema_keyring_t *self); /* files, when it was read last */

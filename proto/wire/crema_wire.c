@@ -251,6 +251,61 @@ crema_msg_copy(const crema_msg_t *msg, crema_msg_t **ret_copy)
     return CREMA_OK;
 }
 
+#define MALLOC_BYTES 16 /* what an allocation costs besides its content */
+
+static size_t
+s_value_bytes(const ProtobufCFieldDescriptor *field, const void *value)
+{
+    if (field->type == PROTOBUF_C_TYPE_STRING)
+        return *(char *const *)value ? strlen(*(char *const *)value) + 1 + MALLOC_BYTES : 0;
+    return ((const ProtobufCBinaryData *)value)->len + MALLOC_BYTES;
+}
+
+static size_t
+s_value_size(const ProtobufCFieldDescriptor *field)
+{
+    switch (field->type) {
+    case PROTOBUF_C_TYPE_STRING:
+    case PROTOBUF_C_TYPE_MESSAGE:
+        return sizeof(void *);
+    case PROTOBUF_C_TYPE_BYTES:
+        return sizeof(ProtobufCBinaryData);
+    default:
+        return sizeof(uint64_t); /* the largest number */
+    }
+}
+
+static size_t
+s_body_bytes(const ProtobufCMessageDescriptor *descriptor, const void *body)
+{
+    size_t bytes = descriptor->sizeof_message + MALLOC_BYTES;
+    for (unsigned i = 0; i < descriptor->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
+        const char *at = (const char *)body + field->offset;
+        bool is_list = field->label == PROTOBUF_C_LABEL_REPEATED;
+        size_t n = 1, size = s_value_size(field);
+        if (is_list) {
+            memcpy(&n, (const char *)body + field->quantifier_offset, sizeof n);
+            at = *(char *const *)at;
+            bytes += n * size + MALLOC_BYTES;
+        }
+        bool is_text =
+            field->type == PROTOBUF_C_TYPE_STRING || field->type == PROTOBUF_C_TYPE_BYTES;
+        for (size_t k = 0; is_text && k < n; k++)
+            bytes += s_value_bytes(field, at + k * size);
+        for (size_t k = 0; field->type == PROTOBUF_C_TYPE_MESSAGE && k < n; k++)
+            if (((void *const *)at)[k])
+                bytes += s_body_bytes(field->descriptor, ((void *const *)at)[k]);
+    }
+    return bytes;
+}
+
+size_t
+crema_msg_bytes(const crema_msg_t *msg)
+{
+    return s_body_bytes(s_kind(msg->type)->body, &msg->base);
+}
+
 void
 crema_msg_destroy(crema_msg_t **self_p)
 {

@@ -165,6 +165,8 @@ const char *crema_msg_name(crema_msg_type_t type);
 
 /* A copy with all that it points to. CREMA_ENOMEM, or as crema_wire_encode(). */
 CREMA_MUST_CHECK crema_err_t crema_msg_copy(const crema_msg_t *msg, crema_msg_t **ret_copy);
+/* Memory that a copy takes, about. Small messages can unpack to fifty times their size. */
+size_t crema_msg_bytes(const crema_msg_t *msg);
 /* Of a copy. Accepts NULL; sets *self_p to NULL. */
 void crema_msg_destroy(crema_msg_t **self_p);
 

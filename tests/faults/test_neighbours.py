@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
+import re
 import subprocess
+import threading
+import time
 
 import pytest
 
 from crema.collect import _client
 from crema.collect._keys import AgentKeys, server_key
-from facility_kit import Facility, Recorder, opened, state_of
+from crema.hook._records import MESSAGES
+from facility_kit import HELLO, Facility, Recorder, Thief, opened, state_of
 from paths import BIN
 
 
@@ -125,3 +130,94 @@ def test_a_killed_agent_with_streams_of_the_run_is_named(facility, users, agents
     state = ends(bob, of_bob, writers, 120)
     assert state.verdict == "PARTIAL"
     assert [reason.code for reason in state.reasons] == ["agent_lost"]
+
+
+# ---------------------------------------------------------------- one key fills what it can
+
+
+def flood_agents(thief: Thief, run_id: bytes, stop: threading.Event) -> None:
+    while not stop.is_set():
+        for _ in range(50):
+            thief.say(HELLO, MESSAGES["Hello"](
+                agent_id=os.urandom(16), boot=1, ver_min=2, ver_max=2, run_id=run_id
+            ))  # fmt: skip
+        time.sleep(0.04)
+
+
+def flood_streams(thief: Thief, run_id: bytes, stop: threading.Event) -> None:
+    """Tables of 256 parts with 3,072 streams each."""
+    more, rows = 1, 3072
+    while not stop.is_set():
+        agent_id = os.urandom(16)
+        for part in range(256):
+            hello = MESSAGES["Hello"](
+                agent_id=agent_id, boot=1, ver_min=2, ver_max=2, run_id=run_id
+            )
+            hello.table.stream_ids, hello.table.run_ids = os.urandom(16 * rows), run_id * rows
+            hello.table.hi.extend([1] * rows)
+            if stop.wait(0.01):
+                return
+            thief.say(HELLO, hello, flags=part << 8 | more)
+
+
+def flood_texts(thief: Thief, run_id: bytes, stop: threading.Event) -> None:
+    """What it cannot read, 200 KiB of it, from one agent after another."""
+    fault = {"code": "file_unreadable", "subject": "x" * 500, "text": "y" * 5500}
+    while not stop.wait(0.01):
+        thief.say(HELLO, MESSAGES["Hello"](
+            agent_id=os.urandom(16), boot=1, ver_min=2, ver_max=2, run_id=run_id,
+            faults=[fault] * 33,
+        ))  # fmt: skip
+
+
+def flood_lists(client: _client.AggregatorClient, run_id: bytes, stop: threading.Event) -> None:
+    """Lists of empty writers: 16 KB sent are 1 MB of memory."""
+    part = 0
+    while not stop.wait(0.02):
+        client.send(_client.RUN_WRITERS, run_id=run_id, part=part, parts=4096, writers=[{}] * 8000)
+        part = (part + 1) % 4096
+
+
+def resident_mb(facility: Facility, program: str) -> float:
+    status = pathlib.Path(f"/proc/{facility.processes[program].pid}/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
+
+
+@pytest.mark.parametrize(
+    ("flood", "most_mb"),
+    [(flood_agents, 150), (flood_streams, 700), (flood_texts, 150), (flood_lists, 150)],
+)
+def test_one_key_fills_its_share_and_another_ones_run_is_complete(
+    facility, users, agents, tmp_path, flood, most_mb
+):
+    """With a key that alice's run lent, or her own, for 20 s; bob's run begins in the middle of it."""
+    pair = lent_pair(facility, tmp_path / "pair")
+    alice, of_alice = users("alice", agent_key=pair.public)
+    before_mb = resident_mb(facility, "crema-aggregator")
+    stop = threading.Event()
+    sender = (
+        alice if flood is flood_lists else Thief(facility.aggregator, tmp_path / "pair", "agent")
+    )
+    flooding = threading.Thread(target=flood, args=(sender, of_alice, stop))
+    flooding.start()
+    try:
+        time.sleep(20)
+        began = time.monotonic()
+        bob, of_bob = users("bob")
+        agents(tmp_path / "spool-b", "--heartbeat-interval", "500ms")
+        writers = [records(tmp_path / "spool-b", of_bob)]
+        delivered(bob, of_bob)
+        state = ends(bob, of_bob, writers, 30)
+        took_s = time.monotonic() - began
+    finally:
+        stop.set()
+        flooding.join()
+        if sender is not alice:
+            sender.close()
+    grew_mb = resident_mb(facility, "crema-aggregator") - before_mb
+    print(
+        f"{flood.__name__}: bob's run took {took_s:.1f} s, the aggregator grew by {grew_mb:.0f} MB"
+    )
+    assert state.verdict == "COMPLETE"
+    assert took_s < 10
+    assert grew_mb < most_mb

@@ -83,8 +83,9 @@ class Thief:
         self.socket.curve_serverkey = zmq.auth.load_certificate(directory / "server.key")[0]
         self.socket.connect(endpoint)
 
-    def say(self, kind: int, message=None) -> None:
-        self.socket.send(_client.encode(kind, message.SerializeToString() if message else b""))
+    def say(self, kind: int, message=None, flags: int = 0) -> None:
+        body = message.SerializeToString() if message else b""
+        self.socket.send(in_session(0, kind, body, flags) if flags else _client.encode(kind, body))
 
     def fenced(self, timeout_s: float = 5) -> int | None:
         """Reason of the next FENCE."""
@@ -121,8 +122,9 @@ def opened(facility: Facility, name: str, **fields):
     return client, run_id
 
 
-def in_session(session: int, kind: int, body: bytes) -> bytes:
+def in_session(session: int, kind: int, body: bytes, flags: int = 0) -> bytes:
     message = bytearray(_client.encode(kind, body))
+    message[6:8] = struct.pack("<H", flags)
     message[16:24] = struct.pack("<Q", session)
     message[12:16] = b""
     crc = zlib.crc32(bytes(message))

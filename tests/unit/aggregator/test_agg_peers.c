@@ -92,6 +92,22 @@ test_peers_are_bounded(void **state)
     must_hear("e", 5);
 }
 
+/* Connections that come and go take no room from those that are in use. */
+static void
+test_a_new_peer_takes_the_place_of_a_silent_one(void **state)
+{
+    (void)state;
+    const int64_t later = 10 * INT64_C(1000000000);
+    agg_routing_id_t id;
+    agg_peer_t a = must_hear("a", 1), b = must_hear("b", 2);
+    must_hear("c", 3), must_hear("d", 4);
+    must_hear("a", later);
+    agg_peer_t e = must_hear("e", later + 2);
+    assert_true(agg_peers_find(s_peers, a, &id));
+    assert_true(agg_peers_find(s_peers, e, &id));
+    assert_false(agg_peers_find(s_peers, b, &id));
+}
+
 /* Whose connection it is goes with the routing id; the same id on another key's connection is somebody else. */
 static void
 test_peers_are_known_by_their_key(void **state)
@@ -123,6 +139,7 @@ main(void)
         T(test_peers_with_ids_of_different_length_differ),
         T(test_peers_forgotten_come_back_as_others),
         T(test_peers_are_bounded),
+        T(test_a_new_peer_takes_the_place_of_a_silent_one),
         T(test_peers_are_known_by_their_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

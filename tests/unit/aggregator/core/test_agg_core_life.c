@@ -156,6 +156,17 @@ s_sealed(rig_t *rig, char *verdict, const char *code)
                                          .revision = 1}});
 }
 
+/* The agent was silent for so long that its session has ended: it begins another. */
+static void
+s_return(rig_t *rig, uint64_t hi)
+{
+    s_heard(rig);
+    s_heartbeat(rig, 1, 0, 0, 0, 0, false);
+    must_hear(rig, "FENCE 8 > 1"); /* UNKNOWN */
+    s_hello(rig, 1, &s_agent, 1, 1, hi);
+    assert_non_null(strstr(s_heard(rig), "WELCOME 1 > 1"));
+}
+
 /* A client that was killed: its run is sealed without its end, a minute after the last record and its last word. */
 static rig_t
 s_abandoned_rig(void)
@@ -164,10 +175,12 @@ s_abandoned_rig(void)
     assert_null(strstr(s_wait(&rig, 50 * S), "BARRIER"));
     s_say_run(&rig, 9, CREMA_MSG_RUN_QUERY, false); /* it is there */
     assert_null(strstr(s_wait(&rig, 50 * S), "BARRIER"));
+    s_return(&rig, 2);
     s_data(&rig, 1, 1, 1, 2, 0); /* and its workers are */
     s_heard(&rig);
     s_sink_row(&rig, CREMA_MSG_COMMITTED, 1, 2, false);
     assert_null(strstr(s_wait(&rig, 59 * S), "BARRIER"));
+    s_return(&rig, 2);
     s_heartbeat(&rig, 1, 0, 0, 1, 2, true); /* the agent is, but that is no life of the run */
     assert_non_null(strstr(s_wait(&rig, 3 * S), "BARRIER 1 > 1"));
     assert_int_equal(rig.state.phase, CREMA_RUN_BARRIER);
@@ -222,6 +235,7 @@ must_ask_for_the_end_of_a_run_it_did_not_see_opened(void **state)
     s_sink_row(&rig, CREMA_MSG_STATE, 1, 4, true);
     s_heard(&rig);
     s_wait(&rig, 59 * S);
+    s_return(&rig, 4);
     s_heartbeat(&rig, 1, 0, 0, 1, 4, true);
     assert_non_null(strstr(s_wait(&rig, 3 * S), "BARRIER 1 > 1"));
     s_heartbeat(&rig, 1, 0, 1, 1, 4, true);

@@ -227,9 +227,16 @@ test_a_key_is_bound_to_a_user(void **state)
     must_remove(dir);
 }
 
-/* One owner's runs cost nobody else's agents their key. */
+static bool
+s_is_even(const void *context, const crema_id_t *run_id)
+{
+    (void)context;
+    return run_id->bytes[0] % 2 == 0;
+}
+
+/* No key of a run that goes on is displaced, whoever's it is; keys end with their runs. */
 static void
-test_an_owner_with_too_many_runs_loses_its_own_oldest_key(void **state)
+test_an_owner_has_so_many_keys_and_none_is_displaced(void **state)
 {
     (void)state;
     char dir[SCRATCH_BYTES], path[SCRATCH_BYTES + 32];
@@ -241,19 +248,30 @@ test_an_owner_with_too_many_runs_loses_its_own_oldest_key(void **state)
     snprintf(path, sizeof path, "%s/server", dir);
     must(crema_keyring_new(path, &ring));
     crema_id_t alice = must_read_key(dir, "client"), bob = must_read_key(dir, "client-bob");
-    uint8_t key[32] = {0}, of_bob[32] = {255, 255, 255}, first[32];
-    crema_id_t run_id = {{1}};
-    must(crema_keyring_lend(ring, &run_id, &bob, of_bob));
+    uint8_t key[32] = {0}, of_bob[32] = {254, 255, 255}, of_a_run[32] = {0};
+    crema_id_t run_id = {{0}}, of_bobs = {{2, 255}};
+    const size_t files = crema_keyring_count(ring);
     for (unsigned i = 0; i <= CREMA_KEYRING_LENT_EACH; i++) {
         run_id.bytes[0] = key[0] = (uint8_t)i;
         run_id.bytes[1] = key[1] = (uint8_t)(i >> 8);
-        if (i == 0)
-            memcpy(first, key, sizeof first);
-        must(crema_keyring_lend(ring, &run_id, &alice, key));
+        if (i < CREMA_KEYRING_LENT_EACH)
+            must(crema_keyring_lend(ring, &run_id, &alice, key));
     }
-    assert_null(crema_keyring_find(ring, first));
-    assert_non_null(crema_keyring_find(ring, key));
+    assert_int_equal(crema_keyring_lend(ring, &run_id, &alice, key), CREMA_ELIMIT);
+    must(crema_keyring_lend(ring, &of_bobs, &bob, of_bob));
+    assert_non_null(crema_keyring_find(ring, of_a_run));
+    /* Those that were lent since stay until the next time. */
+    crema_keyring_take_back(ring, s_is_even, NULL);
+    assert_int_equal(crema_keyring_count(ring), files + CREMA_KEYRING_LENT_EACH + 1);
+    crema_keyring_take_back(ring, s_is_even, NULL);
+    assert_int_equal(crema_keyring_count(ring), files + CREMA_KEYRING_LENT_EACH / 2 + 1);
+    assert_non_null(crema_keyring_find(ring, of_a_run));
     assert_non_null(crema_keyring_find(ring, of_bob));
+    of_a_run[0] = 1;
+    assert_null(crema_keyring_find(ring, of_a_run));
+    crema_id_t gone;
+    assert_true(crema_keyring_revoked(ring, &gone));
+    must(crema_keyring_lend(ring, &run_id, &alice, key));
     crema_keyring_destroy(&ring);
     must_remove(dir);
 }
@@ -267,7 +285,7 @@ main(void)
         cmocka_unit_test(test_what_is_no_endpoint_and_what_is_no_key_are_the_users_to_mend),
         cmocka_unit_test(test_with_keys_their_handler_is_there_for_a_loop),
         cmocka_unit_test(test_a_revoked_key_is_admitted_no_more),
-        cmocka_unit_test(test_an_owner_with_too_many_runs_loses_its_own_oldest_key),
+        cmocka_unit_test(test_an_owner_has_so_many_keys_and_none_is_displaced),
         cmocka_unit_test(test_a_key_is_bound_to_a_user),
     };
     int signals;
