@@ -6,12 +6,15 @@ import os
 
 import pytest
 
+from left_processes import LeftProcesses
 from outcomes import pytest_runtest_protocol, pytest_terminal_summary  # noqa: F401
 from paths import EXTRA, SAMPLES
 
 
 def pytest_configure(config):
     """No test may pick up a pipeline or a proxy of the developer's own environment; a worker that comes back slowly still comes back."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(LeftProcesses())
     names = "AGGREGATOR", "KEYS", "RUN", "SPOOL", "ADVERTISE", "PORT"
     for name in (f"CREMA_{name}" for name in names):
         os.environ.pop(name, None)
