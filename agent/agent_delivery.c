@@ -449,6 +449,12 @@ agent_delivery_refusal(const agent_delivery_t *self)
     return self->refusal;
 }
 
+bool
+agent_delivery_key_is_refused(const agent_delivery_t *self)
+{
+    return agent_reach_is_refused(self->reach);
+}
+
 int64_t
 agent_delivery_heard_ns(const agent_delivery_t *self)
 {

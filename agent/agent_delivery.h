@@ -60,6 +60,8 @@ const crema_session_t *agent_delivery_session(const agent_delivery_t *self);
 /* The reason of END_REFUSED; 0 otherwise. */
 crema_fence_reason_t agent_delivery_refusal(const agent_delivery_t *self);
 
+/* True if the aggregator was reached and does not admit this agent's key. */
+bool agent_delivery_key_is_refused(const agent_delivery_t *self);
 /* When a valid message of the aggregator last came, CLOCK_MONOTONIC; before that, the start. */
 int64_t agent_delivery_heard_ns(const agent_delivery_t *self);
 

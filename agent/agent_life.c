@@ -207,8 +207,17 @@ s_watch_reach(agent_life_t *self, int64_t now_ns)
         self->unreachable = false;
     } else if (!reached && !self->unreachable &&
                now_ns - agent_delivery_heard_ns(self->delivery) > UNREACHABLE_NS) {
-        crema_log_warn("aggregator_unreachable", CREMA_TEXT("endpoint", self->config->endpoints),
-                       CREMA_INT("records_held", agent_delivery_remaining(self->delivery)));
+        const char *endpoint = self->config->endpoints;
+        const uint64_t held = agent_delivery_remaining(self->delivery);
+        if (agent_delivery_key_is_refused(self->delivery))
+            crema_log_warn("key_refused", CREMA_TEXT("endpoint", endpoint),
+                           CREMA_INT("records_held", held),
+                           CREMA_TEXT("remedy", "the aggregator does not admit this agent's key: "
+                                                "its run is over, or the key was revoked or never "
+                                                "added; it is tried again every 5 s"));
+        else
+            crema_log_warn("aggregator_unreachable", CREMA_TEXT("endpoint", endpoint),
+                           CREMA_INT("records_held", held));
         self->unreachable = true;
     }
 }

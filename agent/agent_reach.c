@@ -16,6 +16,8 @@
 #define PATIENCE_MS 1000 /* for the addresses, before the way over Dask is taken */
 /* The same if the aggregator answered but does not yet know this agent's key. */
 #define UNKNOWN_PATIENCE_MS 10000
+#define PAUSE_MIN_MS 100 /* after the first refusal; the key may be admitted a moment later */
+#define PAUSE_MAX_MS 5000
 #define LOOK_MS 100 /* between two checks for failed addresses and for the way */
 #define ENDPOINT_BYTES 256
 #define WAY_NAME "way"
@@ -24,9 +26,11 @@
 typedef struct {
     agent_reach_t *reach;
     char endpoint[ENDPOINT_BYTES];
-    zsock_t *sock;  /* NULL: to be created at the next check */
-    zsock_t *watch; /* socket monitor of libzmq */
-    bool failed;    /* refused: libzmq does not retry */
+    zsock_t *sock;    /* NULL: to be created at the next check */
+    zsock_t *watch;   /* socket monitor of libzmq */
+    bool failed;      /* refused: libzmq does not retry */
+    int64_t pause_ms; /* before it is tried again after a refusal; doubles; 0: none came yet */
+    int64_t next_ms;  /* when that is; monotonic */
 } candidate_t;
 
 struct agent_reach {
@@ -106,8 +110,22 @@ s_found(candidate_t *candidate)
     s_unwatch(candidate);
     zsock_t *sock = candidate->sock;
     candidate->sock = NULL;
+    for (size_t i = 0; i < self->n; i++)
+        self->candidates[i].pause_ms = self->candidates[i].next_ms = 0;
+    self->unknown = false;
     agent_reach_end(self);
     self->config.on_found(self->config.context, sock, candidate->endpoint, false);
+}
+
+/* A server pays for each handshake that it refuses. */
+static void
+s_refused(candidate_t *candidate)
+{
+    int64_t pause_ms = 2 * candidate->pause_ms;
+    pause_ms = pause_ms < PAUSE_MIN_MS ? PAUSE_MIN_MS : pause_ms;
+    candidate->pause_ms = pause_ms < PAUSE_MAX_MS ? pause_ms : PAUSE_MAX_MS;
+    candidate->next_ms = zclock_mono() + candidate->pause_ms;
+    candidate->failed = true;
 }
 
 static int
@@ -123,10 +141,11 @@ s_on_event(zloop_t *loop, zsock_t *watch, void *arg)
     zmsg_destroy(&msg);
     if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
         s_found(candidate);
-    else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
-        candidate->failed = candidate->reach->unknown = true;
-    else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
-        candidate->failed = true;
+    else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH ||
+             event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
+        s_refused(candidate);
+    if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
+        candidate->reach->unknown = true;
     return 0;
 }
 
@@ -184,6 +203,7 @@ s_take_way(agent_reach_t *self)
         return false;
     }
     agent_reach_end(self);
+    self->unknown = false;
     self->config.on_found(self->config.context, sock, WAY_NAME, true);
     return true;
 }
@@ -199,11 +219,14 @@ s_on_look(zloop_t *loop, int timer, void *arg)
     int patience_ms = self->unknown ? UNKNOWN_PATIENCE_MS : PATIENCE_MS;
     if (self->looked_ms >= patience_ms && s_take_way(self))
         return 0;
-    for (size_t i = 0; i < self->n; i++)
-        if (self->candidates[i].failed || !self->candidates[i].sock) {
-            s_forget(&self->candidates[i]);
-            (void)s_try(&self->candidates[i]);
-        }
+    const int64_t now_ms = zclock_mono();
+    for (size_t i = 0; i < self->n; i++) {
+        candidate_t *candidate = &self->candidates[i];
+        if (candidate->failed)
+            s_forget(candidate);
+        if (!candidate->sock && now_ms >= candidate->next_ms)
+            (void)s_try(candidate);
+    }
     return 0;
 }
 
@@ -212,15 +235,25 @@ agent_reach_begin(agent_reach_t *self)
 {
     agent_reach_end(self);
     crema_err_t err = CREMA_EINVAL;
-    for (size_t i = 0; i < self->n; i++)
-        if (s_try(&self->candidates[i]) == CREMA_OK)
+    bool was_unknown = self->unknown;
+    self->unknown = false;
+    for (size_t i = 0; i < self->n; i++) {
+        bool pauses = zclock_mono() < self->candidates[i].next_ms; /* since an earlier search */
+        self->unknown |= pauses && was_unknown;
+        if (pauses || s_try(&self->candidates[i]) == CREMA_OK)
             err = CREMA_OK;
+    }
     if (err != CREMA_OK)
         return err;
     self->looked_ms = 0;
-    self->unknown = false;
     self->timer = zloop_timer(self->loop, LOOK_MS, 0, s_on_look, self);
     return self->timer < 0 ? CREMA_ENOMEM : CREMA_OK;
+}
+
+bool
+agent_reach_is_refused(const agent_reach_t *self)
+{
+    return self->unknown;
 }
 
 void

@@ -4,7 +4,8 @@
  * The proof is a CURVE handshake (without keys, ZMTP's own): an address such as 172.17.0.1 may
  * belong to any server. If no address has proven itself within a second, the way over Dask is
  * used, provided that a worker beside this agent has opened its socket "way" in the spool
- * directory. The search continues until something is found. */
+ * directory. The search continues until something is found. An address that refuses this agent's
+ * key is tried again after 0.1 s, then after twice as long each time, up to 5 s. */
 #ifndef AGENT_REACH_H
 #define AGENT_REACH_H
 
@@ -43,5 +44,8 @@ void agent_reach_destroy(agent_reach_t **self_p);
 /* Begins a search and cancels a running one. CREMA_EINVAL: not an endpoint. */
 CREMA_MUST_CHECK crema_err_t agent_reach_begin(agent_reach_t *self);
 void agent_reach_end(agent_reach_t *self);
+/* True if an aggregator was reached and did not admit this agent's key, and nothing was found
+ * since. */
+bool agent_reach_is_refused(const agent_reach_t *self);
 
 #endif

@@ -132,6 +132,25 @@ def test_a_killed_agent_with_streams_of_the_run_is_named(facility, users, agents
     assert [reason.code for reason in state.reasons] == ["agent_lost"]
 
 
+def test_agents_that_are_refused_dial_less_and_less_and_say_why(facility, agents, tmp_path):
+    """Five orphans in 20 s: 100 ms apart at first, 5 s apart at last."""
+    lent_pair(facility, tmp_path / "pair")  # which no run brings
+    for n in range(5):
+        spool = tmp_path / f"spool-{n}"
+        spool.mkdir(mode=0o700)
+        records(spool, os.urandom(16))
+        agents(spool, keys=tmp_path / "pair")
+    time.sleep(20)
+    facility.stop()
+    (stopped,) = re.findall(r"event=stopped .*", facility.log("crema-aggregator"))
+    refused = int(re.search(r"keys_refused=(\d+)", stopped)[1])
+    assert 5 * 5 <= refused <= 5 * 10, refused
+    for n in range(5):
+        log = (tmp_path / f"spool-{n}.log").read_text()
+        assert log.count("event=key_refused") == 1, log
+        assert "aggregator_unreachable" not in log
+
+
 # ---------------------------------------------------------------- one key fills what it can
 
 
