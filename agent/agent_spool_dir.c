@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "crema_failpoint.h"
+#include "crema_id.h"
 #include "crema_text.h"
 
 /* Meanwhile another worker of the host may check whether the route over Dask is free, which creates
@@ -89,14 +90,25 @@ s_starts_with(const char *name, const char *start)
     return strncmp(name, start, strlen(start)) == 0;
 }
 
+/* PREFIX and the id of a run. */
+static bool
+s_is_of_run(const char *name, const char *prefix)
+{
+    crema_id_t run_id;
+    size_t n = strlen(prefix);
+    return s_starts_with(name, prefix) && strlen(name + n) == CREMA_ID_HEX_CHARS &&
+           crema_id_parse(name + n, &run_id);
+}
+
+/* Users may keep files of their own beside these. */
 static bool
 s_is_spool_file(const char *name)
 {
     static const char *const names[] = {"agent.lock", "starter.lock", "agent_id", "agent.log",
                                         "way",        "way.lock",     NULL};
-    return crema_text_is_in(name, names) || s_starts_with(name, "tmp-") ||
-           s_starts_with(name, ".new-sp-") || s_starts_with(name, ".agent_id-") ||
-           s_starts_with(name, "ended-") || s_starts_with(name, "writers-");
+    return crema_text_is_in(name, names) || s_starts_with(name, ".new-sp-") ||
+           s_starts_with(name, ".agent_id-") || s_is_of_run(name, "ended-") ||
+           s_is_of_run(name, "writers-");
 }
 
 static bool
@@ -180,7 +192,7 @@ agent_spool_dir_sweep(const char *dir, int64_t now_s)
     const struct dirent *item;
     struct stat st;
     while (all && (item = readdir(all)))
-        if (s_starts_with(item->d_name, "ended-") &&
+        if (s_is_of_run(item->d_name, "ended-") &&
             fstatat(dirfd(all), item->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
             now_s - (int64_t)st.st_mtim.tv_sec > MARKER_AGE_S)
             (void)unlinkat(dirfd(all), item->d_name, 0);

@@ -59,8 +59,7 @@ static void
 s_close_locked(crema_spool_t *self, crema_spool_entry_t *entry)
 {
     const crema_spool_segment_t *newest = &entry->segments[entry->n_segments - 1];
-    if (entry->fd_segment != newest->first_seq ||
-        crema_spool_has_newer(self, &entry->public.stream_id, newest->first_seq)) {
+    if (entry->fd_segment != newest->first_seq || crema_spool_has_newer(self, entry)) {
         self->list_again = true;
         return;
     }

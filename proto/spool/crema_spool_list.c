@@ -131,6 +131,10 @@ s_see_name(crema_spool_t *self, const char *name)
         return CREMA_OK;
     if (fstatat(self->dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return errno == ENOENT ? CREMA_OK : CREMA_EIO; /* removed since it was listed */
+    if (S_ISREG(st.st_mode) && st.st_size > CREMA_SPOOL_SEGMENT_MAX) {
+        self->foreign_names++;
+        return CREMA_OK;
+    }
     if (!entry && self->n_entries == CREMA_SPOOL_STREAMS_MAX) {
         if (self->stats.waiting_files < CREMA_SPOOL_WAITING_NAMES)
             self->waiting[self->stats.waiting_files] = (crema_spool_waiting_t){id, first_seq};
@@ -183,8 +187,9 @@ s_open_dir(const crema_spool_t *self)
 }
 
 bool
-crema_spool_has_newer(const crema_spool_t *self, const crema_id_t *stream_id, uint64_t first_seq)
+crema_spool_has_newer(const crema_spool_t *self, const crema_spool_entry_t *entry)
 {
+    const crema_spool_segment_t *newest = &entry->segments[entry->n_segments - 1];
     DIR *dir = s_open_dir(self);
     if (!dir)
         return true;
@@ -193,8 +198,11 @@ crema_spool_has_newer(const crema_spool_t *self, const crema_id_t *stream_id, ui
     while (errno = 0, !found && (item = readdir(dir))) {
         crema_id_t id;
         uint64_t first;
-        found = s_parse(item->d_name, &id, &first) && crema_id_equal(&id, stream_id) &&
-                first > first_seq;
+        struct stat st;
+        found = s_parse(item->d_name, &id, &first) &&
+                crema_id_equal(&id, &entry->public.stream_id) && first > newest->first_seq &&
+                fstatat(self->dir, item->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+                st.st_uid == entry->segments[0].owner;
     }
     found = found || errno != 0;
     closedir(dir);

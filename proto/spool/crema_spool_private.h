@@ -97,10 +97,12 @@ void crema_spool_blame(crema_spool_t *self, crema_spool_blame_t *fault, uint64_t
 /* Updates the tables from the directory, if it has changed. */
 CREMA_MUST_CHECK crema_err_t crema_spool_list(crema_spool_t *self);
 
-/* True if the directory holds a segment of the stream after the one that begins at first_seq, or
- * cannot be read. */
-bool crema_spool_has_newer(const crema_spool_t *self, const crema_id_t *stream_id,
-                           uint64_t first_seq);
+/* Larger than any segment that a writer makes; a larger file is not one. */
+#define CREMA_SPOOL_SEGMENT_MAX (CREMA_SPOOL_SEGMENT_BYTES + 2 * CREMA_WALK_RECORD_MAX)
+
+/* True if the directory holds a segment of the stream after its newest known one, of the same
+ * owner, or cannot be read. */
+bool crema_spool_has_newer(const crema_spool_t *self, const crema_spool_entry_t *entry);
 
 /* ---- crema_spool_scan.c */
 

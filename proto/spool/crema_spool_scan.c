@@ -1,4 +1,5 @@
 /* Reads on in a stream: its last number, whether it is closed, what is damaged. */
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -176,6 +177,17 @@ s_note_walked(crema_spool_segment_t *segment, const struct stat *st, int64_t now
     segment->walked_settled = now_ns - segment->walked_changed_ns > CREMA_SPOOL_GRAIN_NS;
 }
 
+static bool
+s_begins_with_a_record(int fd)
+{
+    uint8_t start[sizeof(uint32_t)];
+    uint32_t magic;
+    if (pread(fd, start, sizeof start, 0) != (ssize_t)sizeof start)
+        return true; /* too short to tell, or unreadable, which the walk reports */
+    memcpy(&magic, start, sizeof magic);
+    return le32toh(magic) == CREMA_FRAME_MAGIC;
+}
+
 /* Reads on in segment i; returns 0 or an errno. */
 static int
 s_scan_segment(crema_spool_t *self, crema_spool_entry_t *entry, size_t i, int fd)
@@ -187,7 +199,14 @@ s_scan_segment(crema_spool_t *self, crema_spool_entry_t *entry, size_t i, int fd
     if (segment->first_seq == 1)
         entry->public.owner = st.st_uid;
     int64_t now_ns = crema_clock_real_ns();
-    s_resize(entry, segment, (uint64_t)st.st_size);
+    if (entry->head_bytes == 0 && entry->n_segments == 1 && !s_begins_with_a_record(fd)) {
+        s_resize(entry, segment, 0); /* a foreign file: nothing in it is searched for */
+        return 0;
+    }
+    /* What is longer than any writer makes it is not read to its end. */
+    s_resize(entry, segment,
+             (uint64_t)st.st_size < CREMA_SPOOL_SEGMENT_MAX ? (uint64_t)st.st_size
+                                                            : CREMA_SPOOL_SEGMENT_MAX);
     s_check_gap(self, entry, i);
     if (s_is_walked(segment, &st))
         return 0;

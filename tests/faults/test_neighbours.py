@@ -151,6 +151,40 @@ def test_agents_that_are_refused_dial_less_and_less_and_say_why(facility, agents
         assert "aggregator_unreachable" not in log
 
 
+@pytest.mark.parametrize("begins", [b"", b"\x43\x52\x4d\x31"], ids=["zeros", "magic"])
+def test_a_huge_file_in_a_shared_spool_makes_no_agent_deaf(
+    facility, users, agents, tmp_path, begins
+):
+    """4 GiB of nothing under a segment's name: reading it took 11 s, in which the agent answered nobody."""
+    spool = tmp_path / "spool-b"
+    bob, of_bob = users("bob")
+    agents(spool, "--heartbeat-interval", "500ms")
+    writers = [records(spool, of_bob)]
+    delivered(bob, of_bob)
+    for name in (f"sp-{os.urandom(16).hex()}-{1:016x}", f"sp-{os.urandom(16).hex()}-{9:016x}"):
+        with (spool / name).open("wb") as huge:
+            huge.write(begins)
+            huge.truncate(4 << 30)
+    began = time.monotonic()
+    state = ends(bob, of_bob, writers, 60)
+    assert state.verdict == "COMPLETE"
+    assert time.monotonic() - began < 5
+
+
+def test_files_of_the_user_stay_when_a_runs_agent_cleans_up(facility, users, agents, tmp_path):
+    bob, of_bob = users("bob")
+    spool = tmp_path / "spool-b"
+    spool.mkdir(mode=0o700)
+    mine = [spool / name for name in ("tmp-mine.root", "writers-notes.txt", "ended-well.txt")]
+    for path in mine:
+        path.write_text("mine")
+    agent = agents(spool, "--run", of_bob.hex(), "--heartbeat-interval", "500ms")
+    writers = [records(spool, of_bob)]
+    assert ends(bob, of_bob, writers, 30).verdict == "COMPLETE"
+    assert agent.wait(20) == 0
+    assert [path.read_text() for path in mine] == ["mine"] * 3
+
+
 # ---------------------------------------------------------------- one key fills what it can
 
 

@@ -148,7 +148,7 @@ test_a_lock_that_is_made_anew_meanwhile_is_removed_too(void **state)
         strcpy(dir, below(name));
         assert_int_equal(mkdir(dir, 0700), 0);
         for (int i = 0; i < 100; i++) {
-            snprintf(name, sizeof name, "round-%d/tmp-%d", round, i);
+            snprintf(name, sizeof name, "round-%d/.new-sp-%d", round, i);
             touch(name);
         }
         snprintf(name, sizeof name, "round-%d/way.lock", round);
@@ -170,7 +170,7 @@ test_only_what_is_ours_is_removed(void **state)
                                        "starter.lock",
                                        "agent_id",
                                        "agent.log",
-                                       "tmp-2",
+                                       "writers-00112233445566778899aabbccddeeff",
                                        "ended-00112233445566778899aabbccddeeff",
                                        ".new-sp-3",
                                        ".agent_id-4",
@@ -181,13 +181,18 @@ test_only_what_is_ours_is_removed(void **state)
     assert_int_equal(mkdir(below("keys"), 0700), 0);
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         touch(ours[i]);
-    touch("thesis.tex");
+    static const char *const of_the_user[] = {"thesis.tex", "tmp-mine.root", "writers-notes.txt",
+                                              "ended-2026"};
+    for (size_t i = 0; i < sizeof of_the_user / sizeof *of_the_user; i++)
+        touch(of_the_user[i]);
     assert_true(agent_spool_dir_remove(s_base));
-    assert_int_equal(access(below("thesis.tex"), F_OK), 0);
+    for (size_t i = 0; i < sizeof of_the_user / sizeof *of_the_user; i++) {
+        assert_int_equal(access(below(of_the_user[i]), F_OK), 0);
+        unlink(below(of_the_user[i]));
+    }
     assert_int_equal(access(below("keys"), F_OK), -1);
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         assert_int_equal(access(below(ours[i]), F_OK), -1);
-    unlink(below("thesis.tex"));
     assert_true(agent_spool_dir_remove(s_base));
     assert_int_equal(access(s_base, F_OK), -1);
     assert_true(agent_spool_dir_remove(s_base)); /* nothing there is fine */

@@ -40,6 +40,29 @@ test_a_segment_of_another_user_is_not_of_the_stream(void **state)
     bench_destroy(b);
 }
 
+/* Nor keep it open, which would end the run of its owner PARTIAL. */
+static void
+test_a_file_of_another_user_does_not_keep_a_dead_writers_stream_open(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    bench_t *b = bench_new();
+    char later[PATH_MAX];
+    must_start_writer(b);
+    must_append(b, 8);
+    kill_writer(b);
+    path_of(b, INT64_MAX - 1, later);
+    int fd = open(later, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    close(fd);
+    assert_int_equal(chown(later, 1002, 0), 0);
+    must_open(b);
+    must_scan(b);
+    must_scan(b);
+    assert_true(must_find(b)->closed);
+    bench_destroy(b);
+}
+
 static void
 test_a_living_writer_is_not_closed_whatever_its_tail(void **state)
 {
@@ -431,6 +454,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_segment_of_another_user_is_not_of_the_stream),
+        cmocka_unit_test(test_a_file_of_another_user_does_not_keep_a_dead_writers_stream_open),
         cmocka_unit_test(test_a_living_writer_is_not_closed_whatever_its_tail),
         cmocka_unit_test(test_without_the_lock_nothing_is_closed),
         cmocka_unit_test_teardown(test_a_killed_process_is_closed_for, children_end),
