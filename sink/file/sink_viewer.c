@@ -40,6 +40,9 @@ struct sink_viewer {
 crema_err_t
 sink_viewer_new(const sink_viewer_config_t *config, sink_viewer_t **ret_self)
 {
+    if (!sink_fs_fits(config->store_dir, SINK_FS_BELOW_BYTES) ||
+        !sink_fs_fits(config->output_dir, SINK_FS_BELOW_BYTES))
+        return CREMA_EIO;
     sink_viewer_t *self = calloc(1, sizeof *self);
     if (!self)
         return CREMA_ENOMEM;

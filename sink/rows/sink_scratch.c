@@ -20,8 +20,11 @@ typedef union {
 crema_err_t
 sink_scratch_open(const char *dir, int *ret_fd)
 {
+    static const char c_name[] = ".crema-rows-XXXXXX";
     char path[PATH_MAX];
-    int fd = mkostemp(sink_fs_path(dir, ".crema-rows-XXXXXX", path), O_CLOEXEC);
+    if (!sink_fs_fits(dir, sizeof c_name))
+        return sink_fs_error(errno);
+    int fd = mkostemp(sink_fs_path(dir, c_name, path), O_CLOEXEC);
     if (fd < 0)
         return sink_fs_error(errno);
     unlink(path);

@@ -16,6 +16,7 @@
 #include "crema_notify.h"
 #include "crema_random.h"
 #include "crema_reactor.h"
+#include "sink_fs.h"
 #include "sink_private.h"
 #include "sink_turn.h"
 
@@ -291,9 +292,10 @@ s_on_signal(zloop_t *loop, zmq_pollitem_t *item, void *context)
 static crema_err_t
 s_open_output(const sink_config_t *config, char *why, size_t size)
 {
-    if (mkdir(config->output_dir, 0777) != 0 && errno != EEXIST)
+    if (!sink_fs_fits(config->output_dir, SINK_FS_BELOW_BYTES) ||
+        (mkdir(config->output_dir, 0777) != 0 && errno != EEXIST))
         return crema_server_fail(CREMA_ECONFIG, why, size,
-                                 "the output directory %s cannot be made: %s", config->output_dir,
+                                 "the output directory %.256s cannot be made: %s", config->output_dir,
                                  strerror(errno));
     if (access(config->output_dir, W_OK | X_OK) != 0)
         return crema_server_fail(CREMA_ECONFIG, why, size,

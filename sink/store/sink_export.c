@@ -61,6 +61,8 @@ s_copy_file(const char *from_dir, const char *to_dir, const char *name)
     char path[PATH_MAX];
     uint8_t *bytes;
     size_t size;
+    if (!sink_fs_fits(from_dir, strlen(name)))
+        return sink_fs_error(errno);
     crema_err_t err =
         sink_fs_read(sink_fs_path(from_dir, name, path), SINK_SEGMENT_BYTES_MAX, &bytes, &size);
     if (err != CREMA_OK)
@@ -173,7 +175,14 @@ sink_export(const char *store, const crema_id_t *run_id, const char *to, char re
     crema_err_t err = sink_store_identify(store, &store_id, ret_why, why_size);
     if (err != CREMA_OK)
         return err;
-    sink_fs_path(to, crema_id_uuid(run_id, name), ret_path);
+    crema_id_uuid(run_id, name);
+    if (!sink_fs_fits(to, SINK_FS_BELOW_BYTES)) {
+        err = sink_fs_error(errno);
+        snprintf(ret_why, why_size, "run %s cannot be copied to %.256s...: %s", name, to,
+                 sink_fs_why(err));
+        return err;
+    }
+    sink_fs_path(to, name, ret_path);
     if (stat(sink_fs_path(store, name, from_dir), &st) != 0)
         err = sink_fs_error(errno);
     if (err == CREMA_ENOENT) {

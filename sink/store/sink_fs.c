@@ -1,5 +1,6 @@
 #include "sink_fs.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -40,11 +41,21 @@ sink_fs_why(crema_err_t err)
     return is_system ? strerror(errno) : crema_err_text(err);
 }
 
+bool
+sink_fs_fits(const char *dir, size_t below)
+{
+    bool fits = strnlen(dir, PATH_MAX) + 1 + below < PATH_MAX;
+    if (!fits)
+        errno = ENAMETOOLONG;
+    return fits;
+}
+
 char *
 sink_fs_path(const char *dir, const char *name, char out[PATH_MAX])
 {
     const int n = snprintf(out, PATH_MAX, "%s/%s", dir, name);
-    if (n < 0 || n >= PATH_MAX)
+    assert(n > 0 && n < PATH_MAX);
+    if (n <= 0 || n >= PATH_MAX) /* never another file */
         memset(out, 'x', PATH_MAX - 1);
     return out;
 }
@@ -189,6 +200,8 @@ crema_err_t
 sink_fs_replace(const char *dir, const char *name, const uint8_t *bytes, size_t size)
 {
     char fresh_name[NAME_MAX + 1], path[PATH_MAX], fresh[PATH_MAX];
+    if (!sink_fs_fits(dir, strlen(name) + sizeof ".tmp"))
+        return sink_fs_error(errno);
     snprintf(fresh_name, sizeof fresh_name, "%s.tmp", name);
     sink_fs_path(dir, fresh_name, fresh);
     if (unlink(fresh) != 0 && errno != ENOENT)
@@ -266,9 +279,11 @@ sink_fs_hidden_name(const char *path, char ret_hidden[PATH_MAX])
     crema_err_t err = s_parent(path, parent);
     if (err != CREMA_OK)
         return err;
-    s_remove_left(parent, name);
     int n = snprintf(hidden, sizeof hidden, ".%s.%016llx.tmp", name,
                      (unsigned long long)crema_random_u64());
+    if (n <= 0 || n >= (int)sizeof hidden || !sink_fs_fits(parent, (size_t)n))
+        return CREMA_EINVAL;
+    s_remove_left(parent, name);
     sink_fs_path(parent, hidden, ret_hidden);
-    return n > 0 && n < (int)sizeof hidden ? CREMA_OK : CREMA_EINVAL;
+    return CREMA_OK;
 }

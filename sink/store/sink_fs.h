@@ -3,13 +3,22 @@
 #define SINK_FS_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "crema_error.h"
 
-/* Returns `out`, which becomes `<dir>/<name>`. If that is too long for a path, it becomes a name that
- * no file can have: whatever uses it fails with ENAMETOOLONG. */
+/* Room that the names of this program need below a directory: a run's journal in a store, a live
+ * file in an output directory. */
+#define SINK_FS_BELOW_BYTES 128
+
+/* True if a name of `below` bytes fits below the directory; else errno is ENAMETOOLONG. File systems
+ * differ in what they say of a path that is too long, so none is asked: everything that takes a
+ * directory from outside of this program, or makes a name, calls this first. */
+bool sink_fs_fits(const char *dir, size_t below);
+
+/* Returns `out`, which becomes `<dir>/<name>`; it must fit. */
 char *sink_fs_path(const char *dir, const char *name, char out[PATH_MAX]);
 
 /* Makes one directory (mode 0700) and makes its name durable; an existing one is not an error. */

@@ -11,6 +11,8 @@
 #include "crema_grow.h"
 #include "sink_fs.h"
 
+#define NAME_BYTES 40 /* of a segment, damaged or not */
+
 char *
 sink_segments_path(const char *dir, uint32_t number, char path[PATH_MAX])
 {
@@ -65,7 +67,7 @@ s_take_entry(sink_segments_t *self, size_t *room, DIR *stream, const char *name)
 crema_err_t
 sink_segments_find(const char *dir, sink_segments_t *ret_found)
 {
-    DIR *stream = opendir(dir);
+    DIR *stream = sink_fs_fits(dir, NAME_BYTES) ? opendir(dir) : NULL;
     if (!stream)
         return sink_fs_error(errno);
     sink_segments_t found = {0};

@@ -44,6 +44,8 @@ crema_err_t
 sink_store_lock(const char *dir, int *ret_fd)
 {
     char path[PATH_MAX];
+    if (!sink_fs_fits(dir, SINK_FS_BELOW_BYTES))
+        return sink_fs_error(errno);
     int fd = open(sink_fs_path(dir, "lock", path), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return sink_fs_error(errno);
@@ -71,6 +73,8 @@ s_read_frame(const char *dir, const char *name, uint8_t *body, size_t body_bytes
     char path[PATH_MAX];
     uint8_t *bytes;
     size_t size;
+    if (!sink_fs_fits(dir, SINK_FS_BELOW_BYTES))
+        return sink_fs_error(errno);
     crema_err_t err = sink_fs_read(sink_fs_path(dir, name, path), 4096, &bytes, &size);
     if (err != CREMA_OK)
         return err;
@@ -267,7 +271,7 @@ s_explain(crema_err_t err, const char *dir, const char *step, char *ret_why, siz
         snprintf(ret_why, why_size, "the store %s holds more runs or streams than fit: %s", dir,
                  step);
     else
-        snprintf(ret_why, why_size, "the store %s cannot be used (%s): %s", dir, step,
+        snprintf(ret_why, why_size, "the store %.256s cannot be used (%s): %s", dir, step,
                  err == CREMA_ENOENT ? strerror(errno) : sink_fs_why(err));
     return err;
 }
@@ -303,6 +307,8 @@ sink_store_open(const sink_store_config_t *config, char *ret_why, size_t why_siz
         {"journals", s_find_runs},
     };
     const char *step = "directory";
+    if (err == CREMA_OK && !sink_fs_fits(config->dir, SINK_FS_BELOW_BYTES))
+        err = sink_fs_error(errno);
     if (err == CREMA_OK)
         err = sink_fs_make_dir(config->dir);
     for (size_t i = 0; err == CREMA_OK && i < sizeof c_steps / sizeof *c_steps; i++) {
