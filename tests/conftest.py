@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from children import none_outlive_this
 from left_processes import LeftProcesses
 from outcomes import pytest_runtest_protocol, pytest_terminal_summary  # noqa: F401
 from paths import EXTRA, SAMPLES
@@ -25,6 +26,12 @@ def pytest_configure(config):
     # Processes that idle look around less often: what they spend on it is taken from the tests beside them.
     os.environ["DASK_DISTRIBUTED__WORKER__PROFILE__INTERVAL"] = "100 ms"
     os.environ["DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL"] = "200 ms"
+
+
+@pytest.fixture(autouse=True)
+def no_child_outlives_its_test():
+    with none_outlive_this():
+        yield
 
 
 # ---------------------------------------------------------------- input files and pipelines

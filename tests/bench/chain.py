@@ -24,7 +24,7 @@ import uuid
 import h5py
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "lib"))
-from pipeline import free_port
+from ports import free_port
 
 ROOT = pathlib.Path(__file__).parents[2]
 DRAIN_LIMIT_S = 300

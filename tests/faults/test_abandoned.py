@@ -18,7 +18,9 @@ from distributed import Client, LocalCluster
 import crema
 import crema.hook.scheduler
 import measured_runs
+from children import Child
 from paths import ROOT
+from waiting import wait_for
 
 pytestmark = pytest.mark.timeout(240)
 GONE_S = 3.0
@@ -73,7 +75,7 @@ def start(cluster, tmp_path):
 
 
 def _start(script, cluster, output, environment) -> tuple[subprocess.Popen, str]:
-    notebook = subprocess.Popen(
+    notebook = Child(
         [sys.executable, "-c", script, cluster.scheduler_address, str(output)],
         stdout=subprocess.PIPE,
         text=True,
@@ -85,14 +87,6 @@ def _start(script, cluster, output, environment) -> tuple[subprocess.Popen, str]
         if len(word.replace("-", "")) == 32 and " " not in word:
             return notebook, word
     raise AssertionError("the notebook did not come to its run")
-
-
-def wait_until(happened, within_s, what):
-    began = time.monotonic()
-    while not happened():
-        assert time.monotonic() - began < within_s, f"never {what}"
-        time.sleep(0.1)
-    return time.monotonic() - began
 
 
 def hooks(client) -> list[str]:
@@ -112,13 +106,14 @@ def hooks(client) -> list[str]:
 def must_be_gone(cluster, run_id, within_s):
     with Client(cluster) as client:
         assert hooks(client), "there was nothing to leave"
-        wait_until(lambda: not hooks(client), 2 * GONE_S + 20, "an end of the recording")
-        took_s = wait_until(
+        wait_for(lambda: not hooks(client), 2 * GONE_S + 20, "an end of the recording")
+        began = time.monotonic()
+        wait_for(
             lambda: not measured_runs.processes("crema-agent", run_id),
             within_s,
             "an agent that left",
         )
-        print(f"the agent left after {took_s:.1f} s more")
+        print(f"the agent left after {time.monotonic() - began:.1f} s more")
         assert client.submit(lambda: 6 * 7).result() == 42
 
 
@@ -134,7 +129,7 @@ def test_agents_leave_after_a_killed_notebook(cluster, start):
 def test_nothing_stays_of_a_notebook_killed_between_end_and_verdict(cluster, start):
     notebook, run_id = start(ENDING)
     hook = cluster.scheduler.plugins[f"crema-{uuid.UUID(run_id).hex}"]
-    wait_until(lambda: hook.is_over, 30, "an end of the run")
+    wait_for(lambda: hook.is_over, 30, "an end of the run")
     notebook.kill()
     notebook.wait()
     must_be_gone(cluster, run_id, within_s=60)
@@ -151,10 +146,10 @@ def test_agents_of_an_operators_pipeline_deliver_everything_first(cluster, start
     notebook.kill()
     notebook.wait()
     with Client(cluster) as client:
-        wait_until(lambda: not hooks(client), 2 * GONE_S + 20, "an end of the recording")
+        wait_for(lambda: not hooks(client), 2 * GONE_S + 20, "an end of the recording")
     time.sleep(35)  # longer than an agent waits by default
     assert measured_runs.processes("crema-agent", run_id) == [agent]
     assert any(spool.glob("sp-*"))
     pipeline.aggregator.start()
-    wait_until(lambda: not measured_runs.processes("crema-agent", run_id), 60, "an agent that left")
+    wait_for(lambda: not measured_runs.processes("crema-agent", run_id), 60, "an agent that left")
     assert not any(spool.glob("sp-*"))

@@ -14,6 +14,7 @@ import pytest
 import zmq
 import zmq.auth
 
+from children import Child
 from crema.collect import _client
 from crema.collect._keys import AgentKeys, server_key
 from crema.hook._records import MESSAGES
@@ -398,7 +399,7 @@ def test_an_operators_agent_brings_to_a_run_only_what_its_user_wrote(tmp_path):
     spool.mkdir()
     recorders = {name: Recorder(spool, run_id) for name, (_, run_id) in runs.items()}
     log = open(tmp_path / "agent.log", "w")  # noqa: SIM115
-    agent = subprocess.Popen(
+    agent = Child(
         [BIN / "crema-agent", "--spool", spool, "--aggregator", facility.aggregator,
          "--keys", facility.keys, "--heartbeat-interval", "200ms", "--drain-timeout", "1s"],
         stdout=log, stderr=log,

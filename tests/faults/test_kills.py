@@ -11,6 +11,7 @@ import time
 import h5py
 import pytest
 
+from children import Child
 from crema.collect import _client
 from kept_records import PROGRAMS, must_have_kept_everything, run_lives
 
@@ -89,7 +90,7 @@ def payload(path: pathlib.Path) -> str:
 
 
 def rebuild(journal: pathlib.Path, output: pathlib.Path) -> subprocess.Popen:
-    return subprocess.Popen(
+    return Child(
         [PROGRAMS / "crema-sink", "rebuild", journal, "--output", output],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from children import Child
 from crema.collect import _client
 from crema.collect._keys import AgentKeys, server_key
 from crema.hook._records import MESSAGES
@@ -34,7 +35,7 @@ def agents(facility):
         spool.mkdir(mode=0o700, exist_ok=True)
         with (spool.parent / f"{spool.name}.log").open("w") as log:
             started.append(
-                subprocess.Popen(
+                Child(
                     [BIN / "crema-agent", "--spool", spool, "--aggregator", facility.aggregator,
                      "--keys", keys or facility.keys, *map(str, options)],
                     stdout=log, stderr=log,

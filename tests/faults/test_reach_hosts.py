@@ -14,6 +14,7 @@ import time
 import pytest
 
 import missing
+from children import Child
 from namespaces import CannotMakeError, Network
 from paths import ROOT, SAMPLES
 
@@ -46,7 +47,7 @@ def start(tmp_path):
             (tmp_path / name).mkdir()
             environ = {**os.environ, "TMPDIR": str(tmp_path / name), "PYTHONPATH": str(HERE)}
             log = stack.enter_context(open(tmp_path / f"{name}.log", "wb"))
-            process = subprocess.Popen(
+            process = Child(
                 command,
                 env=environ,
                 stdin=subprocess.DEVNULL,

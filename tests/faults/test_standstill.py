@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import subprocess
 import sys
 import time
 
@@ -13,6 +12,7 @@ import pytest
 from distributed import Client
 
 import crema
+from children import Child
 from crema.collect import _reach
 
 pytestmark = [pytest.mark.timing, pytest.mark.timeout(300)]
@@ -41,7 +41,7 @@ def client(limits, tmp_path):
     with contextlib.ExitStack() as stack:
         for command in commands:
             log = stack.enter_context(open(tmp_path / f"{command[0]}.log", "wb"))
-            process = subprocess.Popen(
+            process = Child(
                 [sys.executable, "-m", "dask", *command],
                 env=environ,
                 cwd=tmp_path,

@@ -7,7 +7,6 @@ import fcntl
 import os
 import pathlib
 import signal
-import subprocess
 import sys
 import time
 
@@ -20,10 +19,11 @@ from agent_kit import (
     NOBODY,
     STREAM,
     frames,
-    must_become,
     run,
     streams,
 )
+from children import Child
+from waiting import wait_for
 
 agents, spool, write = agent_kit.agents, agent_kit.spool, agent_kit.write  # fixtures
 
@@ -155,7 +155,7 @@ def test_the_command_outlives_a_killed_agent(spool, agents, tmp_path):
     agent.process.stdout.readline()
     agent.must_end(signal.SIGKILL)
     (tmp_path / "go").touch()
-    must_become((tmp_path / "done").exists, "the command died with its agent")
+    wait_for((tmp_path / "done").exists, what="the command died with its agent")
 
 
 # ---------------------------------------------------------------- without an aggregator
@@ -175,9 +175,9 @@ def test_it_samples_and_spools_and_keeps_trying(spool, agents, write):
     )
     line = agent.must_log("aggregator_unreachable")
     assert "records_held=" in line
-    own = must_become(lambda: streams(spool) - {writer.id}, "no stream of the agent's own")
+    own = wait_for(lambda: streams(spool) - {writer.id}, what="no stream of the agent's own")
     path = spool / f"sp-{own.pop()}-{1:016x}"
-    must_become(lambda: len([f for f in frames(path) if f[1] == BATCH]) >= 5, "no samples")
+    wait_for(lambda: len([f for f in frames(path) if f[1] == BATCH]) >= 5, what="no samples")
     time.sleep(2)
     assert agent.log.read_text().count("aggregator_unreachable") == 1
     assert agent.process.poll() is None
@@ -223,7 +223,7 @@ def test_streams_of_dead_writers_are_closed_once(spool, agents, write):
     dead.close()
     for _ in range(3):
         agent = agents("--spool", spool, "--aggregator", NOBODY)
-        must_become(lambda: frames(dead.path)[-1][1] == END, "not closed")
+        wait_for(lambda: frames(dead.path)[-1][1] == END, what="not closed")
         agent.must_end(signal.SIGKILL)
     assert [f[:2] for f in frames(dead.path)] == [(1, STREAM), (2, BATCH), (3, BATCH), (4, END)]
     assert frames(dead.path)[-1][2] == b"\x08\x01\x10\x0a"  # writer gone, 10 torn bytes
@@ -239,7 +239,7 @@ def test_foreign_files_stop_nothing(spool, agents, write):
     agent = agents("--spool", spool, "--aggregator", NOBODY, "--sample-interval", "100ms")
     assert "count=5" in agent.must_log("foreign_files")
     writer = write(n=1)
-    must_become(lambda: len(streams(spool) - {writer.id}) == 5, "the new worker was not sampled")
+    wait_for(lambda: len(streams(spool) - {writer.id}) == 5, what="the new worker was not sampled")
     assert (spool / "core").stat().st_size == 10000
     assert agent.process.poll() is None
 
@@ -299,7 +299,7 @@ def test_whoever_looks_at_the_lock_does_not_keep_an_agent_out(spool, agents):
 
 
 def test_attached_it_ends_with_the_process(spool, agents):
-    with subprocess.Popen(["sleep", "60"]) as process:
+    with Child(["sleep", "60"]) as process:
         agent = agents("--spool", spool, "--aggregator", NOBODY, "--pid", process.pid)
         agent.must_log("serving")
         process.kill()
@@ -323,7 +323,9 @@ def test_as_a_daemon_it_is_detached_and_logs_to_the_spool(spool):
         os.kill(pid, 0)
     finally:
         os.kill(pid, signal.SIGTERM)
-    must_become(lambda: not pathlib.Path(f"/proc/{pid}/fd").exists() or not _alive(pid), "it stays")
+    wait_for(
+        lambda: not pathlib.Path(f"/proc/{pid}/fd").exists() or not _alive(pid), what="it stays"
+    )
 
 
 def _alive(pid: int) -> bool:

@@ -13,11 +13,12 @@ from agent_kit import (
     BATCH,
     END,
     PATIENCE_S,
-    must_become,
     program,
     streams,
 )
-from kept_records import free_port
+from children import Child
+from ports import free_port
+from waiting import wait_for
 
 agents, spool, write = agent_kit.agents, agent_kit.spool, agent_kit.write  # fixtures
 
@@ -44,9 +45,7 @@ class Pipeline:
     def _start(self, name: str, *arguments) -> None:
         with (self.directory / f"{name}.log").open("w") as log:
             command = [program(name), *map(str, arguments)]
-            self.processes.append(
-                subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-            )
+            self.processes.append(Child(command, stdout=subprocess.PIPE, stderr=log, text=True))
         assert "ready" in self.processes[-1].stdout.readline()
 
     def stop(self) -> None:
@@ -102,9 +101,9 @@ def test_whoever_comes_first_the_records_arrive_and_leave_the_spool(spool, agent
     agent.must_log("aggregator_unreachable")
     services.start()
     agent.must_log("aggregator_reached")
-    must_become(lambda: alive.id in streams(spool) and len(streams(spool)) == 2, "not trimmed")
+    wait_for(lambda: alive.id in streams(spool) and len(streams(spool)) == 2, what="not trimmed")
     alive.append(END, b"")
-    must_become(lambda: not streams(spool), "closed and committed streams stay")
+    wait_for(lambda: not streams(spool), what="closed and committed streams stay")
     assert agent.log.read_text().count("aggregator_reached") == 1
     assert agent.must_end(signal.SIGTERM) == 0
     agent.must_log("delivered")
@@ -122,7 +121,7 @@ def test_an_aggregator_that_is_replaced_is_found_again(spool, agents, write, pip
     writer.append(BATCH, b"\x08\x06")
     writer.append(END, b"")
     services.start()
-    must_become(lambda: not streams(spool), "not delivered after the restart")
+    wait_for(lambda: not streams(spool), what="not delivered after the restart")
     assert agent.must_end(signal.SIGTERM) == 0
 
 
@@ -150,7 +149,7 @@ def test_with_keys_it_is_admitted_and_without_the_right_ones_it_is_not(
         stranger.must_end(signal.SIGKILL)
         assert writer.path.exists()
     agent = agents("--spool", spool, "--aggregator", services.endpoint, "--keys", services.keys)
-    must_become(lambda: not streams(spool), "not delivered")
+    wait_for(lambda: not streams(spool), what="not delivered")
     assert agent.must_end(signal.SIGTERM) == 0
 
 

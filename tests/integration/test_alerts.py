@@ -15,8 +15,10 @@ import pytest
 
 import apt_programs
 import crema
-from kept_records import free_port, wait_for
+from children import Child
+from kept_records import wait_for
 from paths import ROOT
+from ports import free_port
 from scraping import documented, fetch, scrape
 from service_kit import Service
 
@@ -79,7 +81,7 @@ class Prometheus:
             "scrape_configs": [{"job_name": "crema", "static_configs": [{"targets": targets}]}],
         }
         (directory / "prometheus.yml").write_text(json.dumps(config))  # JSON is YAML too
-        self.process = subprocess.Popen(
+        self.process = Child(
             [
                 programs / "prometheus",
                 f"--config.file={directory}/prometheus.yml",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import h5py
 import pytest
 from coffea import processor
@@ -14,17 +12,11 @@ import measured_runs
 import workloads
 from crema._demo_data import make_fileset
 from crema._demo_processor import Schema
+from waiting import wait_for
 
 pytestmark = pytest.mark.timeout(240)
 SUPERSEDED = 1 << 3  # of chunks.quality
 CHUNK = 200
-
-
-def wait_for_workers(client, wanted, timeout_s=60.0):
-    deadline = time.monotonic() + timeout_s
-    while len(client.nthreads()) != wanted:
-        assert time.monotonic() < deadline, f"never {wanted} workers"
-        time.sleep(0.1)
 
 
 def close_a_worker_between_heartbeats(cluster, client):
@@ -59,7 +51,9 @@ def hurt(tmp_path_factory):
         )
         with span("measured") as span_id:
             result = runner.run(fileset, processor_instance=instance, treename="Events")
-            wait_for_workers(client, 1)  # the others had nothing to do any more
+            wait_for(
+                lambda: len(client.nthreads()) == 1, 60, "one worker"
+            )  # the others had nothing to do any more
             close_a_worker_between_heartbeats(cluster, client)
         mc.set_coffea_report(result["metrics"])
         dask = measured_runs.span_metrics(client, span_id, settle_s=1.0)

@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 
+from children import Child
 from paths import ROOT
 
 FREE_SPOOL = ROOT / "compose" / "free-spool.sh"
@@ -21,7 +22,7 @@ def container(tmp_path):
 
     @contextlib.contextmanager
     def start():
-        process = subprocess.Popen(
+        process = Child(
             [FREE_SPOOL, "sh", "-c", 'echo "$CREMA_SPOOL"; sleep 60 & read line; kill $!'],
             env=os.environ | {"CREMA_SPOOL_VOLUME": str(tmp_path)},
             stdin=subprocess.PIPE,

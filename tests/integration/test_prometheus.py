@@ -6,7 +6,6 @@ import contextlib
 import re
 import signal
 import socket
-import subprocess
 import threading
 import time
 import urllib.error
@@ -18,6 +17,7 @@ from coffea import processor
 import crema
 import measured_runs
 import workloads
+from children import Child
 from kept_records import wait_for
 from scraping import documented, fetch, scrape
 from service_kit import ANY, BIN, Service, run, write_stream
@@ -194,7 +194,7 @@ def test_the_agent_shows_what_is_in_its_spool(pipeline, tmp_path):
     spool.mkdir()
     options = "--spool", spool, "--aggregator", aggregator.endpoint, "--metrics", "0"
     with log.open("w") as stderr:
-        agent = subprocess.Popen([BIN / "crema-agent", *options], stderr=stderr)
+        agent = Child([BIN / "crema-agent", *options], stderr=stderr)
     try:
         url = metrics_of(log)
         wait_for(lambda: scrape(url).only("crema_agent_healthy") == 1, what="a session")

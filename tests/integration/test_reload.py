@@ -7,7 +7,8 @@ import signal
 import pytest
 
 import crema
-from kept_records import Supervised, free_port, wait_for
+from kept_records import Supervised, wait_for
+from ports import free_port
 from service_kit import BIN, run
 
 pytestmark = pytest.mark.timeout(120)

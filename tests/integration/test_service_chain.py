@@ -28,6 +28,7 @@ from service_kit import (
     wait_until_shipped,
     write_stream,
 )
+from waiting import wait_for
 
 pytestmark = pytest.mark.timeout(120)
 services = pytest.fixture(service_kit.services)
@@ -176,26 +177,22 @@ def test_a_killed_view_process_costs_nothing(services, tmp_path):
         except (OSError, KeyError):
             return 0
 
-    def wait_until(what, happened):
-        end = time.monotonic() + 30
-        while not happened():
-            assert time.monotonic() < end, what
-            time.sleep(0.05)
-
     collector = Collector(chain.aggregator_at, run_id.bytes)
     collector.open()
     streams = [write_stream(chain.work / "spool", run_id.bytes, 100)]
-    wait_until("a live file", shown)
+    wait_for(shown, 30, "a live file")
     first, before = viewer_of(chain.running["crema-sink"]), shown()
     os.kill(first, signal.SIGKILL)
     streams.append(write_stream(chain.work / "spool", run_id.bytes, 200))
     wait_until_shipped(chain, streams)
-    wait_until("a new process", lambda: viewer_of(chain.running["crema-sink"]) not in (None, first))
-    wait_until("all rows", lambda: shown() >= before)
+    wait_for(
+        lambda: viewer_of(chain.running["crema-sink"]) not in (None, first), 30, "a new process"
+    )
+    wait_for(lambda: shown() >= before, 30, "all rows")
     state = collector.end()
     collector.close()
     assert state[9] == [b"COMPLETE"], state
-    wait_until("its removal", lambda: not live.exists())
+    wait_for(lambda: not live.exists(), 30, "its removal")
     status, log = chain.running["crema-sink"].stop()
     assert status == 0
     assert "event=live_views_restart" in log

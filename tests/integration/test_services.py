@@ -14,6 +14,7 @@ import pytest
 
 import missing
 import service_kit
+from children import Child
 from service_kit import (
     ANY,
     BIN,
@@ -76,7 +77,7 @@ def test_a_program_ends_with_the_process_that_started_it(tmp_path):
     """A killed parent signals nobody, and one that is gone before the program can know it neither."""
     sink = [BIN / "crema-sink", "--bind", "tcp://127.0.0.1:*", "--store", tmp_path / "store"]
     script = "import os, subprocess, sys, time; p = subprocess.Popen([*sys.argv[1:], '--end-with', str(os.getpid())]); time.sleep(60)"
-    with subprocess.Popen(
+    with Child(
         [sys.executable, "-c", script, *sink], stdout=subprocess.PIPE, start_new_session=True
     ) as parent:
         assert b"ready" in parent.stdout.readline()
@@ -240,7 +241,7 @@ def test_a_service_manager_hears_of_each_program(program, tmp_path, monkeypatch)
         manager.bind(str(tmp_path / "notify"))
         manager.settimeout(10)
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-        process = subprocess.Popen(
+        process = Child(
             [BIN / program, *options[program]],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -13,6 +13,7 @@ import zlib
 import pytest
 
 from kept_records import PROGRAMS, Supervised, Tail, must_have_kept_everything, run_lives, wait_for
+from ports import free_port
 
 pytestmark = pytest.mark.timeout(180)
 REFUSED = 3
@@ -50,7 +51,7 @@ def test_two_agents_with_one_identity_are_told_and_nothing_comes_twice(pipelines
 
 def test_two_aggregators_share_one_sink(pipelines):
     pipeline = pipelines(spools=2)
-    second = f"tcp://127.0.0.1:{int(pipeline.endpoint.rsplit(':', 1)[1]) + 1}"
+    second = f"tcp://127.0.0.1:{free_port()}"
     other = Supervised(
         [pipeline.bin("crema-aggregator"), "--bind", second, "--sink", pipeline.sink_endpoint],
         pipeline.log / "aggregator2.log",

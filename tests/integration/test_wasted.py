@@ -19,6 +19,7 @@ import measured_runs
 import workloads
 from crema._demo_data import make_fileset
 from crema._demo_processor import Schema
+from waiting import wait_for
 
 pytestmark = pytest.mark.timeout(300)
 CHUNK, CHUNKS = 200, 8
@@ -42,13 +43,6 @@ def read(diary: pathlib.Path) -> list[Entry]:
         ended = float(text) if text else None
         entries.append(Entry(int(pid), int(start), int(stop), float(began), ended))
     return sorted(entries, key=lambda entry: entry.began)
-
-
-def wait_until(happened, what):
-    deadline = time.monotonic() + 60
-    while not happened():
-        assert time.monotonic() < deadline, f"never {what}"
-        time.sleep(0.01)
 
 
 @contextlib.contextmanager
@@ -168,7 +162,7 @@ def test_cancelled_chunks_are_waste_until_they_really_end(scenes):
     cancelled = []
 
     def cancel():
-        wait_until(lambda: len(read(scene.diary)) == 2, "two running chunks")
+        wait_for(lambda: len(read(scene.diary)) == 2, 60, "two running chunks")
         cancelled.append(time.time())
         futures = [Future(key, scene.client) for key in list(scene.client.futures)]
         print("cancelled", [future.key for future in futures if not future.done()])
@@ -177,8 +171,10 @@ def test_cancelled_chunks_are_waste_until_they_really_end(scenes):
     with scene.collector() as mc:
         with in_the_background(cancel), pytest.raises(BaseException, match=r"(?i)cancel"):
             scene.run(mc)
-        wait_until(lambda: all(entry.ended for entry in read(scene.diary)), "an end of the threads")
-        wait_until(scene.is_forgotten, "an end of the cancelled tasks")
+        wait_for(
+            lambda: all(entry.ended for entry in read(scene.diary)), 60, "an end of the threads"
+        )
+        wait_for(scene.is_forgotten, 60, "an end of the cancelled tasks")
         result = scene.run(mc)
     in_vain = [entry for entry in read(scene.diary) if entry.began < cancelled[0]]
     assert len(in_vain) == 2 and all(entry.ended > cancelled[0] for entry in in_vain)
@@ -194,7 +190,7 @@ def test_chunks_on_a_killed_worker_are_lost(scenes):
     killed = []
 
     def kill():
-        wait_until(lambda: len(read(scene.diary)) == 2, "two running chunks")
+        wait_for(lambda: len(read(scene.diary)) == 2, 60, "two running chunks")
         time.sleep(1.5)  # a sample of the hook is taken while the chunk runs
         pid = read(scene.diary)[0].pid
         address = scene.address_of(pid)
@@ -219,7 +215,7 @@ def test_results_that_died_with_their_worker_are_superseded(scenes):
         def done():
             return [entry for entry in read(scene.diary) if entry.ended]
 
-        wait_until(lambda: len(done()) >= 4, "four finished chunks")
+        wait_for(lambda: len(done()) >= 4, 60, "four finished chunks")
         time.sleep(0.2)  # nobody fetches results before all are there
         pid = done()[0].pid
         address = scene.address_of(pid)

@@ -22,6 +22,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 import crema
+from children import Child
 from crema.hook import _spool, chunks
 from kept_records import PROGRAMS, wait_for
 
@@ -190,7 +191,7 @@ def test_a_worker_whose_plugin_is_gone_is_named(scene, client):
 
 def _start(module: str, *options: str, before: str = "", **environment: str) -> subprocess.Popen:
     code = f"import sys\n{before}\nfrom distributed.cli.{module} import main\nmain()"
-    return subprocess.Popen(
+    return Child(
         [sys.executable, "-c", code, "--host", "127.0.0.1", *options],
         env=os.environ | environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip

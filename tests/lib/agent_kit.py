@@ -14,6 +14,7 @@ import zlib
 
 import pytest
 
+from children import Child
 from paths import program
 
 NOBODY = "tcp://127.0.0.1:9"  # the discard port: nothing listens there
@@ -38,8 +39,8 @@ class Agent:
     def __init__(self, log: pathlib.Path, *arguments, before=(), **options):
         self.log = log
         with log.open("w") as stderr:
-            self.process = subprocess.Popen(
-                [*before, program("crema-agent"), *map(str, arguments)],
+            self.process = Child(
+                [*before, program("crema-agent"), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
@@ -83,14 +84,6 @@ def spool(tmp_path):
     directory = tmp_path / "spool"
     directory.mkdir(mode=0o700)
     return directory
-
-
-def must_become(condition, what: str):
-    deadline = time.monotonic() + PATIENCE_S
-    while not (value := condition()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
-    return value
 
 
 # ---------------------------------------------------------------- a writer, by the book

@@ -15,6 +15,7 @@ import zlib
 import zmq
 import zmq.auth
 
+from children import Child
 from crema.collect import _client
 from crema.hook._records import MESSAGES
 from crema.hook._spool import StreamWriter
@@ -48,7 +49,7 @@ class Facility:
 
     def start(self, program: str, *arguments) -> str:
         with open(self.directory / f"{program}.log", "a") as log:
-            process = subprocess.Popen(
+            process = Child(
                 [BIN / program, *map(str, arguments), "--keys", self.keys],
                 stdout=subprocess.PIPE, stderr=log, text=True,
             )  # fmt: skip

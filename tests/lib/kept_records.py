@@ -10,7 +10,7 @@ import pytest
 
 import run_lives
 from paths import BIN as PROGRAMS
-from pipeline import Books, Pipeline, Supervised, failpoints, free_port
+from pipeline import Books, Pipeline, Supervised, failpoints
 from waiting import wait_for
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "Supervised",
     "Tail",
     "failpoints",
-    "free_port",
     "must_have_kept_everything",
     "recorded",
     "run_lives",

@@ -5,25 +5,16 @@ Used by torture.py and by the fault tests: both hurt a pipeline and then ask whe
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import pathlib
-import random
 import signal
-import socket
 import subprocess
 import time
 import uuid
 
-
-def free_port() -> int:
-    """A TCP port without a listener, below those that the kernel assigns to a program that asks for any."""
-    while True:
-        port = random.randrange(10_000, 32_768)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
+from children import Child
+from ports import free_port
 
 
 def with_failpoint(failpoint: str) -> dict:
@@ -51,7 +42,7 @@ class Supervised:
         """Start it; `failpoint` is where it is to kill itself, `name:k` of proto/wire/crema_failpoint.h."""
         self.failpoint = failpoint
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
+            self.process = Child(
                 self.command,
                 stdout=log,
                 stderr=log,
@@ -181,7 +172,7 @@ class Pipeline:
         )  # fmt: skip
 
     def start_writer(self, spool: pathlib.Path, rate: int, failpoint: str = "") -> subprocess.Popen:
-        writer = subprocess.Popen(
+        writer = Child(
             [self.bin("torture_writer_main"), spool, self.ledger, self.run_id, str(rate)],
             env=with_failpoint(failpoint),
         )

@@ -15,8 +15,10 @@ import zlib
 
 import pytest
 
-from kept_records import free_port
+from children import Child
 from paths import BIN
+from ports import free_port
+from waiting import wait_for
 
 PROGRAMS = ("crema-agent", "crema-aggregator", "crema-sink")
 ANY = "tcp://127.0.0.1:*"
@@ -37,7 +39,7 @@ class Service:
 
     def __init__(self, program: str, *arguments, ready: bool = True):
         self.program, self.arguments = program, [str(argument) for argument in arguments]
-        self.process = subprocess.Popen(
+        self.process = Child(
             [BIN / program, *self.arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -259,10 +261,10 @@ def chain(services, tmp_path):
 
 
 def wait_until_shipped(chain: Chain, streams: list[str], timeout_s: float = 30):
-    end = time.monotonic() + timeout_s
-    while any(name.split("-")[1] in streams for name in chain.held()):
-        assert time.monotonic() < end, f"still held: {chain.held()}"
-        time.sleep(0.05)
+    def are_shipped() -> bool:
+        return not any(name.split("-")[1] in streams for name in chain.held())
+
+    wait_for(are_shipped, timeout_s, "the delivery of all streams")
 
 
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)

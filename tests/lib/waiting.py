@@ -15,6 +15,6 @@ def wait_for(
     """First true value of `condition`; AssertionError with `what` if there is none in time."""
     deadline = time.monotonic() + timeout_s
     while not (value := condition()):
-        assert time.monotonic() < deadline, f"{what} did not happen within {timeout_s:g} s"
+        assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {what}"
         time.sleep(pause_s)
     return value

@@ -13,6 +13,7 @@ import pytest
 from crema.collect import _client
 from crema.hook._records import MESSAGES
 from paths import BIN, ROOT
+from waiting import wait_for
 
 sys.path.insert(0, str(ROOT / "tests" / "bench"))
 from restart import BATCH, Restart, free_port
@@ -89,7 +90,4 @@ def test_neither_replay_nor_second_reading_of_a_large_run_delays_a_small_one(sin
 
 
 def wait_until_read(sink: Sink, size_b: int) -> None:
-    end = time.monotonic() + 60
-    while sink.read_b() < size_b:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    wait_for(lambda: sink.read_b() >= size_b, 60, pause_s=0.01)

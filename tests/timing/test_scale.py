@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from children import Child
 from kept_records import LONG, PROGRAMS, Pipeline, wait_for
 
 pytestmark = [pytest.mark.timing, pytest.mark.timeout(120)]
@@ -32,7 +33,7 @@ class Swarm:
     def __init__(self, pipeline: Pipeline, agents: int, h_ms: int, rate: float = 0, *more: str):
         keys = str(pipeline.keys[1]) if pipeline.keys else "-"
         command = [PROGRAMS / "swarm_main", pipeline.endpoint, keys, agents, h_ms, rate, *more]
-        self.process = subprocess.Popen(map(str, command), stdout=subprocess.PIPE, text=True)
+        self.process = Child(map(str, command), stdout=subprocess.PIPE, text=True)
         self.said = {"welcomed": 0}
         self.reader = threading.Thread(target=self._read)
         self.reader.start()

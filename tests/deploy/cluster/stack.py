@@ -9,10 +9,12 @@ import os
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
 import threading
 import time
+
+from ports import free_port
+from waiting import wait_for
 
 HERE = pathlib.Path(__file__).resolve().parent
 COMPOSE = HERE.parents[2] / "compose"
@@ -51,21 +53,6 @@ def compose_command() -> list[str] | None:
                 engine = subprocess.run(["docker", "version"], capture_output=True)
                 return command if engine.returncode == 0 else None
     return None
-
-
-def free_port() -> int:
-    """A port of the loopback that nobody has at the moment."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
-
-
-def wait_for(condition, timeout_s: float, what: str):
-    """The first true value of `condition`."""
-    end = time.monotonic() + timeout_s
-    while not (found := condition()):
-        assert time.monotonic() < end, f"{what}: not within {timeout_s:g} s"
-        time.sleep(0.2)
-    return found
 
 
 def can_drop() -> bool:

@@ -11,7 +11,9 @@ import urllib.request
 import pytest
 
 import crema
-from stack import COMPOSE, compose_command, docker, free_port, say, wait_for
+from ports import free_port
+from stack import COMPOSE, compose_command, docker, say
+from waiting import wait_for
 
 PAGE = COMPOSE.parent / "docs/sites/compose.md"
 BIN = pathlib.Path(os.environ.get("CREMA_BIN_DIR", COMPOSE.parent / "build/dev/bin"))

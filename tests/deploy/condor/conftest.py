@@ -37,7 +37,7 @@ def one_pool(tmp_path_factory):
 @pytest.fixture
 def pool(one_pool, tmp_path, monkeypatch):
     """Afterwards no job, no process of crema and no file of a run may be there."""
-    from pool import wait_for
+    from waiting import wait_for
 
     for name, value in one_pool.environment.items():
         monkeypatch.setenv(name, value)
@@ -47,9 +47,9 @@ def pool(one_pool, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", None)
     yield one_pool
     one_pool.run("condor_rm", "-all")  # of a test that failed
-    wait_for("no job is left", lambda: not one_pool.jobs())
-    wait_for("no job's directory is left", lambda: not list(one_pool.execute.iterdir()))
-    wait_for("no program of crema is left", lambda: not programs())
+    wait_for(lambda: not one_pool.jobs(), 60, "no job is left")
+    wait_for(lambda: not list(one_pool.execute.iterdir()), 60, "no job's directory is left")
+    wait_for(lambda: not programs(), 60, "no program of crema is left")
     assert not list(scratch.rglob("crema-*/*"))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import pathlib
 import subprocess
-import time
+
+from waiting import wait_for
 
 # A "personal" HTCondor: the user that starts it owns all of it. Ports are free ones, and intervals short.
 CONFIG = """
@@ -59,7 +60,9 @@ class Pool:
         )
         for daemon in ("-startd", "-schedd"):
             asked = ("condor_status", daemon, "-af", "Name")
-            wait_for(f"{daemon} of the pool", lambda asked=asked: self.run(*asked).stdout.strip())
+            wait_for(
+                lambda asked=asked: self.run(*asked).stdout.strip(), 60, f"{daemon} of the pool"
+            )
 
     def run(self, *command: str) -> subprocess.CompletedProcess:
         environment = os.environ | self.environment
@@ -92,12 +95,3 @@ class Pool:
             self.master.wait(60)
         finally:
             self.master.kill()
-
-
-def wait_for(what: str, condition, timeout_s: float = 60.0):
-    """What `condition` returns, once that is true."""
-    deadline = time.monotonic() + timeout_s
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"{what}: not within {timeout_s} s"
-        time.sleep(0.1)
-    return found

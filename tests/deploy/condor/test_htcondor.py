@@ -15,11 +15,12 @@ import threading
 
 import pytest
 from distributed import Client
-from pool import wait_for
 
 import measured_runs
 import workloads
 from conftest import ROOT
+from ports import free_port
+from waiting import wait_for
 
 handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 from dask_jobqueue import HTCondorCluster  # noqa: E402
@@ -65,7 +66,7 @@ def measure_while(client, fileset, tmp_path, happens) -> measured_runs.Measured:
 
     def interfere() -> None:
         try:
-            wait_for("four chunks", lambda: len(list(diary.iterdir())) >= 4, 120)
+            wait_for(lambda: len(list(diary.iterdir())) >= 4, 120, "four chunks")
             happens()
         except BaseException as why:  # it would be lost in the thread
             failed.append(why)
@@ -104,7 +105,7 @@ def test_a_job_that_is_killed_is_named(command, pool, nano_files, tmp_path):
 
         def kill() -> None:
             pool.say(*command, job)
-            wait_for("the worker is gone", lambda: killed not in client.nthreads())
+            wait_for(lambda: killed not in client.nthreads(), 60, "the worker is gone")
 
         run = measure_while(client, nano_files, tmp_path, kill)
     assert run.verdict == "PARTIAL"
@@ -126,7 +127,7 @@ def test_a_job_that_is_no_longer_needed_delivers(way, pool, nano_files, tmp_path
                 cluster.scale(jobs=1)
             else:
                 cluster.adapt(minimum=1, maximum=1, interval="200ms", wait_count=1)
-            wait_for("one worker is left", lambda: len(client.nthreads()) == 1)
+            wait_for(lambda: len(client.nthreads()) == 1, 60, "one worker is left")
 
         run = measure_while(client, nano_files, tmp_path, shrink)
     assert (run.verdict, run.reasons) == ("COMPLETE", [])
@@ -211,12 +212,6 @@ def example(pool, services, tmp_path):
     scheduler.wait(60)
 
 
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("", 0))
-        return found.getsockname()[1]
-
-
 @pytest.mark.parametrize("happens", ["nothing", "condor_vacate_job", "condor_vacate_job -fast"])
 def test_the_example_works(happens, example, pool, nano_files, tmp_path):
     """An evicted job brings its spool back and takes it along when it starts again; one that is killed has nothing to bring."""
@@ -225,10 +220,10 @@ def test_the_example_works(happens, example, pool, nano_files, tmp_path):
     assert example("condor_submit").wait(60) == 0
     analysis = example("python", example.scheduler, json.dumps(nano_files), str(diary))
     if happens != "nothing":
-        wait_for("four chunks", lambda: len(list(diary.iterdir())) >= 4, 120)
+        wait_for(lambda: len(list(diary.iterdir())) >= 4, 120, "four chunks")
         job, *_ = pool.jobs()
         pool.say(*happens.split(), job)
-        wait_for("the job has started again", lambda: pool.jobs()[job] == 2, 120)
+        wait_for(lambda: pool.jobs()[job] == 2, 120, "the job has started again")
     said, _ = analysis.communicate(timeout=300)
     assert analysis.returncode == 0
     run = json.loads(said.splitlines()[-1])

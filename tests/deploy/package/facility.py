@@ -13,7 +13,9 @@ import urllib.request
 import uuid
 
 import yaml
-from hosts import ROOT, Host, built_package, next_version, say, wait_for
+from hosts import PATIENCE_S, ROOT, Host, built_package, next_version, say
+
+from waiting import wait_for
 
 IMAGE = "crema-facility-test"
 GUIDE = ROOT / "docs/sites/shared.md"
@@ -110,7 +112,7 @@ class Prometheus:
         self.url = f"http://{say('docker', 'inspect', '-f', template, name)}:9090/api/v1"
         self.began = time.time()
         self.targets = len(targets)
-        wait_for(self.all_are_up, f"{len(targets)} programs that are scraped")
+        wait_for(self.all_are_up, PATIENCE_S, f"{len(targets)} programs that are scraped")
 
     def ask(self, path: str, **query) -> dict:
         with urllib.request.urlopen(f"{self.url}/{path}?{urllib.parse.urlencode(query)}") as answer:
@@ -132,7 +134,7 @@ class Prometheus:
         return self.active("firing")
 
     def must_fire(self, *names: str):
-        wait_for(lambda: set(names) <= self.firing(), f"alerts {names}")
+        wait_for(lambda: set(names) <= self.firing(), PATIENCE_S, f"alerts {names}")
 
     def must_clear(self, *names: str):
         """With all programs up: what is not scraped fires no alert."""
@@ -140,7 +142,7 @@ class Prometheus:
         def have_cleared() -> bool:
             return self.all_are_up() and not set(names) & self.active("pending", "firing")
 
-        wait_for(have_cleared, f"the end of {names}", 150)
+        wait_for(have_cleared, 150, f"the end of {names}")
 
     def history(self) -> dict[str, list[int]]:
         """For each alert, the seconds since the beginning at which it fired."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import pathlib
 import subprocess
-import time
+
+from waiting import wait_for
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PATIENCE_S = 90.0
@@ -27,15 +28,6 @@ def say(*command, timeout_s: float = 600, **options) -> str:
     return done.stdout.strip()
 
 
-def wait_for(condition, what: str, patience_s: float = PATIENCE_S):
-    """The first true value of `condition`."""
-    end = time.monotonic() + patience_s
-    while not (found := condition()):
-        assert time.monotonic() < end, f"{what}: not within {patience_s:g} s"
-        time.sleep(0.2)
-    return found
-
-
 class Host:
     """A container in which systemd runs."""
 
@@ -45,7 +37,9 @@ class Host:
         self.await_systemd()
 
     def await_systemd(self):
-        wait_for(lambda: self.state() in ("running", "degraded"), f"systemd of {self.name}")
+        wait_for(
+            lambda: self.state() in ("running", "degraded"), PATIENCE_S, f"systemd of {self.name}"
+        )
 
     def run(self, command: str) -> str:
         return say("docker", "exec", self.name, "sh", "-c", command)

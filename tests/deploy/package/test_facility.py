@@ -18,7 +18,9 @@ import pytest
 import zmq
 import zmq.auth
 from facility import HERE, PYTHON, RULES, SMALL_SPOOL, USERS, Analysis, Facility
-from hosts import STORE, say, wait_for
+from hosts import PATIENCE_S, STORE, say
+
+from waiting import wait_for
 
 COMPLETE, PARTIAL = "COMPLETE", "PARTIAL"
 OTHER_KEY = 6  # RunState.refusal: the run belongs to another key
@@ -150,7 +152,11 @@ class Story:
         keys = "--keys /var/lib/crema/keys --revoke-key carol"
         self.service.run(f"runuser -u crema -- crema-aggregator {keys}")
         mine = [f"carol-{i}" for i in range(2, 6)]
-        wait_for(lambda: all(self.sees(name)["verdict"] == PARTIAL for name in mine), "verdicts")
+        wait_for(
+            lambda: all(self.sees(name)["verdict"] == PARTIAL for name in mine),
+            PATIENCE_S,
+            "verdicts",
+        )
         self.fires("CremaVerdictPartial")
         for name in mine:
             self.runs[name].end()  # she is told, and what she records later is in no file
@@ -175,7 +181,7 @@ class Story:
         self.clears("CremaSinkSilent", "CremaProgramDown")
 
     def killed_client_is_missed(self):
-        wait_for(lambda: self.sees("bob-1")["verdict"], "a file of the run without a client", 150)
+        wait_for(lambda: self.sees("bob-1")["verdict"], 150, "a file of the run without a client")
         self.tell("sealed: bob-1")
 
     def aggregator_is_stopped(self):
@@ -202,7 +208,9 @@ class Story:
         self.fires("CremaSealingFails")
         assert self.runs["dave-2"].await_end() == "UNKNOWN"  # it is told why, and does not wait
         self.at.runs_disk.free()
-        wait_for(lambda: self.sees("dave-2")["verdict"] == COMPLETE, "the file of dave-2")
+        wait_for(
+            lambda: self.sees("dave-2")["verdict"] == COMPLETE, PATIENCE_S, "the file of dave-2"
+        )
         self.clears("CremaSealingFails")
 
     def package_is_upgraded(self):
@@ -262,6 +270,7 @@ class Story:
                 for line in self.logged("crema-aggregator", "stream_refused").splitlines()
                 if said["stream"] in line
             ],
+            PATIENCE_S,
             "the refusal of bob's stream",
         )
         assert f"uid {USERS['bob']}" in found[0]
@@ -288,7 +297,7 @@ class Story:
     def verdicts_are_right(self):
         for name, (verdict, event, reasons) in EXPECTED.items():
             run = self.runs[name]
-            wait_for(lambda name=name: self.sees(name)["verdict"], f"the verdict of {name}", 150)
+            wait_for(lambda name=name: self.sees(name)["verdict"], 150, f"the verdict of {name}")
             with h5py.File(self.at.file_of(run.run_id)) as file:
                 assert file.attrs["verdict"] == verdict, (name, file.attrs["verdict_reasons"])
                 found = {reason["code"] for reason in json.loads(file.attrs["verdict_reasons"])}
@@ -307,7 +316,7 @@ class Story:
             times = f"{seconds[0]} s to {seconds[-1]} s" if seconds else "never"
             print(f"measured: {name:28} fired {len(seconds):3} s, from {times}")
         assert set(shipped) == set(history)
-        wait_for(lambda: not self.prometheus.firing(), "an end of all alerts")
+        wait_for(lambda: not self.prometheus.firing(), PATIENCE_S, "an end of all alerts")
 
     def files_are_private(self):
         where = "/var/lib/crema /var/lib/crema/runs /var/lib/crema/store /var/lib/crema/keys/server"

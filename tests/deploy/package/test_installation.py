@@ -5,9 +5,10 @@ Records come from this process, through a spool that it shares with the containe
 
 from __future__ import annotations
 
-from hosts import say, wait_for
+from hosts import PATIENCE_S, say
 
 import crema
+from waiting import wait_for
 
 
 def record(**options):
@@ -29,7 +30,11 @@ def test_life_of_an_installation(host, tmp_path, monkeypatch):
         crema.record_metric("crumbs", 1)
     assert freed.verdict == "COMPLETE", freed.reasons
     host.run("echo 'retain = \"1s\"' >> /etc/crema/sink.conf && systemctl reload crema-sink")
-    wait_for(lambda: host.runs() == {str(freed._run_id): "freed"}, "the first run was not freed")
+    wait_for(
+        lambda: host.runs() == {str(freed._run_id): "freed"},
+        PATIENCE_S,
+        "the first run was not freed",
+    )
     host.run("sed -i /retain/d /etc/crema/sink.conf && systemctl reload crema-sink")
 
     with record() as retained:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import crema
+from children import Child
 from coffea_runs import run_coffea
 from crema._demo_processor import DijetProcessor
 from crema.collect import _attributes, _client, _cluster, _dialogue, _pipeline, _service
@@ -162,7 +163,7 @@ def test_programs_end_when_their_client_is_killed(tmp_path):
         "s = _service.LocalService(_attributes.new_run_id(), pathlib.Path(sys.argv[1]))\n"
         "s.start(); print(s.run_id, flush=True); time.sleep(60)"
     )
-    with subprocess.Popen(
+    with Child(
         [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True
     ) as child:
         run_id = child.stdout.readline().strip()

@@ -18,12 +18,14 @@ from click.testing import CliRunner
 
 import crema
 import missing
+from children import Child
 from crema.collect import _installed, _places, _reach, _undelivered, _workers
 from crema.collect._finding import OK, PROBLEM, WARNING
 from crema.collect._service import LocalService
 from crema.hook import _agent, _config, _records, _spool
 from crema.hook._programs import program
 from crema.read.command import main
+from waiting import wait_for
 
 NOBODY = 65534
 
@@ -34,13 +36,6 @@ def only(findings, where=None):
     assert len(found) == 1, found
     assert found[0].status == OK or found[0].remedy
     return found[0]
-
-
-def wait_until(happened, what, within_s=30.0):
-    deadline = time.monotonic() + within_s
-    while not happened():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 @pytest.fixture(autouse=True)
@@ -184,9 +179,9 @@ def agent():
     def start(directory):
         command = [program("crema-agent"), "--spool", str(directory)]
         command += ["--aggregator", "tcp://127.0.0.1:9", "--insecure"]
-        started.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
-        wait_until(lambda: _agent.lock_is_held(directory / "agent.lock"), "no agent")
-        wait_until(lambda: (directory / "agent.lock").read_text().strip(), "no process id")
+        started.append(Child(command, stderr=subprocess.DEVNULL))
+        wait_for(lambda: _agent.lock_is_held(directory / "agent.lock"), 30, "no agent")
+        wait_for(lambda: (directory / "agent.lock").read_text().strip(), 30, "no process id")
         return started[-1]
 
     yield start
@@ -265,8 +260,8 @@ def test_what_was_delivered_is_not_found(private, tmp_path):
     with crema.MetricsCollector(output=tmp_path, quiet=True) as mc:
         crema.record_metric("crumbs", 1)
         spool = mc._service.spool
-        wait_until(lambda: of(spool), "no stream")
-        wait_until(lambda: all(f.status == OK for f in of(spool)), "no agent")
+        wait_for(lambda: of(spool), 30, "no stream")
+        wait_for(lambda: all(f.status == OK for f in of(spool)), 30, "no agent")
         assert f"run {mc._run_id}" in of(spool)[0].what
         assert mc._service.endpoint in of(spool)[0].what
     assert mc.verdict == "COMPLETE", mc.reasons

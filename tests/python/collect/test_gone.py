@@ -16,10 +16,12 @@ import pytest
 from test_collector import assert_nothing_left, run_dir
 
 import crema
+from children import Child
 from crema.collect import _host_agent, _service
 from crema.collect._dialogue import Dialogue
 from crema.hook._agent import agent_of, lock_is_held
 from crema.hook._config import HookConfig
+from waiting import wait_for
 
 # Loaded into every program that is started here, and sleeps at the end of agents alone.
 _SLOW_TO_END = """
@@ -86,7 +88,7 @@ def test_an_agent_that_was_never_seen_serving_is_waited_for(tmp_path):
     stand_in = tmp_path / "crema-agent"
     shutil.copy("/bin/sh", stand_in)
     command = [stand_in, "-c", "echo; sleep 1; true", "--spool", spool]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as agent:
+    with Child(command, stdout=subprocess.PIPE) as agent:
         assert agent.stdout.readline() == b"\n"
         with contextlib.closing(_host_agent.HostAgent(config)) as host:
             host.wait(time.monotonic() + 20)
@@ -128,18 +130,13 @@ def test_an_interrupt_before_that_leaves_a_file_of_what_has_arrived(
     mc = crema.MetricsCollector(client, output=tmp_path, quiet=True)
     with pytest.raises(KeyboardInterrupt), mc:
         assert client.submit(sum, [1, 2]).result() == 3
-        until = time.monotonic() + 60
-        while not any(mc._service.store.glob("*/*.journal")) and time.monotonic() < until:
-            time.sleep(0.05)
+        wait_for(lambda: any(mc._service.store.glob("*/*.journal")), 60, "a journal")
         monkeypatch.setattr(mc._service.supervisor, "given_up", interrupt)  # asked while it waits
     assert mc.verdict == "UNKNOWN"
     said, spool = capfd.readouterr().err, mc._config.spool_dir()
     assert "is being made of what has arrived" in said
     assert str(spool) in said or not any(spool.glob("sp-*")), "what has not arrived is named"
-    until = time.monotonic() + 60
-    while run_dir(mc).exists() and time.monotonic() < until:
-        time.sleep(0.05)
-    assert not run_dir(mc).exists()
+    wait_for(lambda: not run_dir(mc).exists(), 60, "an end of its directory")
     with crema.open(tmp_path / f"{mc.run_id}.h5") as run:
         assert run.verdict == "PARTIAL"
         assert not run.live
@@ -164,25 +161,17 @@ def test_a_job_leaves_no_agent_for_its_batch_system_to_kill(tmp_path):
         crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc,
     ):
         environment = os.environ | {"TMPDIR": str(scratch)}
-        with subprocess.Popen([*command, cluster.scheduler_address], env=environment) as job:
+        with Child([*command, cluster.scheduler_address], env=environment) as job:
             client.wait_for_workers(2, timeout=60)
             assert client.map(lambda n: n, range(100), pure=False)
-            (lock,) = _until(lambda: list(scratch.glob("crema-*/run-*/agent.lock")))
-            _until(lambda: lock_is_held(lock))
+            (lock,) = wait_for(lambda: list(scratch.glob("crema-*/run-*/agent.lock")))
+            wait_for(lambda: lock_is_held(lock))
             job.terminate()
         left = lock_is_held(lock)
         if left:
             os.kill(int(lock.read_text()), signal.SIGKILL)
     assert not left
     assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
-
-
-def _until(condition, timeout_s=30.0):
-    deadline = time.monotonic() + timeout_s
-    while not (found := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return found
 
 
 def test_records_of_a_killed_agent_and_worker_on_this_host_are_delivered(tmp_path):
@@ -195,10 +184,7 @@ def test_records_of_a_killed_agent_and_worker_on_this_host_are_delivered(tmp_pat
         with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
             assert client.gather(client.map(abs, range(20))) == list(range(20))
             (worker,) = client.run(os.getpid).values()
-            until = time.monotonic() + 30
-            while (agent := agent_of(mc._config.spool_dir())) is None:
-                assert time.monotonic() < until
-                time.sleep(0.01)
+            agent = wait_for(lambda: agent_of(mc._config.spool_dir()), 30, "an agent")
             for nanny in cluster.workers.values():
                 nanny.auto_restart = False
             for pid in (agent[0], worker):
@@ -246,10 +232,7 @@ def test_an_interrupt_at_any_line_of_the_removal_leaves_nothing(tmp_path):
         if not _interrupted_at(number, codes, functools.partial(mc.__exit__, None, None, None)):
             break
         assert mc.verdict == "COMPLETE"
-        until = time.monotonic() + 60
-        while run_dir(mc).exists() and time.monotonic() < until:
-            time.sleep(0.05)
-        assert not run_dir(mc).exists(), number
+        wait_for(lambda mc=mc: not run_dir(mc).exists(), 60, f"an end of directory {number}")
         assert not list(tmp_path.glob("*.left.txt")), number
         with crema.open(mc.path) as run:
             assert run.verdict == "COMPLETE"
@@ -266,10 +249,7 @@ def test_an_interrupt_at_any_line_of_the_blocks_end_leaves_a_file_and_nothing_el
         codes = {crema.MetricsCollector._end_block.__code__}
         if not _interrupted_at(number, codes, functools.partial(mc.__exit__, None, None, None)):
             break
-        until = time.monotonic() + 60
-        while run_dir(mc).exists() and time.monotonic() < until:
-            time.sleep(0.05)
-        assert not run_dir(mc).exists(), number
+        wait_for(lambda mc=mc: not run_dir(mc).exists(), 60, f"an end of directory {number}")
         assert Runner.__dict__["__call__"] is before, number
         with crema.open(tmp_path / f"{mc.run_id}.h5") as run:
             assert not run.live
@@ -301,7 +281,7 @@ def test_when_the_wait_fails_a_file_is_made_of_what_has_arrived(tmp_path, monkey
         crema.record_metric("crumbs", 1)
     assert mc.verdict == "UNKNOWN"
     assert f"{mc.run_id}.h5 is being made of what has arrived" in capfd.readouterr().err
-    _until(lambda: not run_dir(mc).exists(), 60)
+    wait_for(lambda: not run_dir(mc).exists(), 60)
     with crema.open(tmp_path / f"{mc.run_id}.h5") as run:
         assert run.verdict == "PARTIAL"
         assert len(run["custom"]) == 1

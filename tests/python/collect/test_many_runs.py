@@ -6,14 +6,13 @@ import collections
 import gc
 import pathlib
 import threading
-import time
-from collections.abc import Callable
 
 import pytest
 from distributed import Client
 
 import crema
 from crema.hook import scheduler
+from waiting import wait_for
 
 RUNS = 3
 
@@ -55,19 +54,13 @@ def test_nothing_of_a_run_stays_in_the_cluster(client, tmp_path, monkeypatch):
             assert client.submit(sum, [1, 2], pure=False).result() == 3
         assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
 
-    def wait_for(reached: Callable[[], bool]) -> None:
-        until = time.monotonic() + 20
-        while not reached() and time.monotonic() < until:
-            time.sleep(0.02)
-
     def more_than(before: collections.Counter) -> collections.Counter:
         return what_stays(client) - before
 
     run()  # some things are made once
-    wait_for(lambda: not what_stays(client)["topics"])
+    wait_for(lambda: not what_stays(client)["topics"], 20)
     before, objects = what_stays(client), of_crema()
     for _ in range(RUNS):
         run()
-    wait_for(lambda: not more_than(before))
-    assert not more_than(before)
+    wait_for(lambda: not more_than(before), 20, "an end of what stays")
     assert not of_crema() - objects

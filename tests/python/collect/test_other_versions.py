@@ -16,6 +16,7 @@ import pytest
 from test_collector import assert_nothing_left
 
 import crema
+from children import Child
 from crema.hook import _columns
 
 VERSION = "9.9.1"
@@ -63,7 +64,7 @@ def dask(tmp_path, name: str, *arguments: str, package: pathlib.Path | None = No
     environ = {**os.environ, "PYTHONPATH": str(package)} if package else os.environ
     command = [sys.executable, "-m", "dask", *arguments, "--no-dashboard"]
     with open(tmp_path / f"{name}.log", "wb") as log:
-        process = subprocess.Popen(command, env=environ, cwd=tmp_path, stdout=log, stderr=log)
+        process = Child(command, env=environ, cwd=tmp_path, stdout=log, stderr=log)
     try:
         yield process
     finally:

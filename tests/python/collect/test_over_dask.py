@@ -21,6 +21,7 @@ from coffea_runs import run_coffea
 from crema._demo_processor import DijetProcessor
 from crema.collect import _reach
 from crema.hook import _broker
+from waiting import wait_for
 
 NOWHERE = (
     "tcp://192.0.2.1:9,tcp://127.0.0.1:9"  # of a network for documentation; a port that nobody has
@@ -58,14 +59,6 @@ def nap(number: int) -> int:
 
 def work(client, n=40) -> None:
     assert sum(client.gather(client.map(nap, range(n), pure=False))) == n * (n - 1) // 2
-
-
-def wait_for(condition, what: str, timeout_s: float = 60.0):
-    deadline = time.monotonic() + timeout_s
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"{what}: not within {timeout_s:g} s"
-        time.sleep(0.05)
-    return found
 
 
 def agents(mc) -> list[int]:

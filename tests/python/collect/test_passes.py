@@ -23,6 +23,7 @@ from crema import MetricsCollector
 from crema.collect import _runner
 from crema.hook import _writers
 from crema.read.html.page import first_screen
+from waiting import wait_for
 
 EVENTS = 3 * support.EVENTS  # of the three files
 
@@ -101,10 +102,7 @@ def test_the_same_input_twice_counts_twice(client, fileset, tmp_path, name):
 def wait_until_forgotten(client):
     """Until Dask has no result any more that a second call would use instead of computing it: futures are released late."""
     gc.collect()
-    end = time.monotonic() + 60
-    while client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)):
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    wait_for(lambda: client.run_on_scheduler(lambda dask_scheduler: not dask_scheduler.tasks), 60)
 
 
 @pytest.mark.parametrize("all_futures", [True, False])

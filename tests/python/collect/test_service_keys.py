@@ -15,10 +15,12 @@ import venv
 import zmq.auth
 
 import crema
+from children import Child
 from crema.collect import _keys, _killed
 from crema.collect._dialogue import Dialogue
 from crema.collect._service import LocalService
 from crema.hook._programs import program
+from waiting import wait_for
 
 SERVICE = """
 import pathlib, sys, uuid
@@ -62,7 +64,7 @@ if __name__ == "__main__":
 
 def start(script, *arguments, python=sys.executable):
     """A collector, and its run's private directory."""
-    collector = subprocess.Popen(
+    collector = Child(
         [python, "-c", script, *map(str, arguments)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -74,13 +76,6 @@ def start(script, *arguments, python=sys.executable):
 def kill(collector):
     collector.send_signal(signal.SIGKILL)
     collector.communicate()
-
-
-def wait_until(happened, within_s, what):
-    deadline = time.monotonic() + within_s
-    while not happened():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 def running(marker: str) -> list[str]:
@@ -101,8 +96,8 @@ def test_keys_go_when_the_collector_is_killed(tmp_path):
         assert all(path.is_dir() for path in held)
     finally:
         kill(collector)
-    wait_until(lambda: not any(path.exists() for path in held), 10, "the keys stay")
-    wait_until(lambda: not run_dir.exists(), 60, "the directory stays")
+    wait_for(lambda: not any(path.exists() for path in held), 10, "the keys stay")
+    wait_for(lambda: not run_dir.exists(), 60, "the directory stays")
     assert not list(tmp_path.iterdir())
 
 
@@ -115,7 +110,7 @@ def test_a_file_that_holds_less_is_replaced(tmp_path):
             crema.record_metric("crumbs", i)
         (journal,) = store.glob("*/*.journal")
         size = journal.stat().st_size
-        wait_until(lambda: journal.stat().st_size > size + 1500, 20, "nothing is delivered")
+        wait_for(lambda: journal.stat().st_size > size + 1500, 20, "nothing is delivered")
         shutil.copytree(store, tmp_path / "late")
     (early,), (late,) = ((tmp_path / name).glob("*/") for name in ("early", "late"))
     file = tmp_path / "run.h5"
@@ -128,8 +123,8 @@ def test_a_file_that_holds_less_is_replaced(tmp_path):
 def test_a_killed_notebook_leaves_its_run_file_and_nothing_else(tmp_path):
     collector, run_dir = start(NOTEBOOK, tmp_path)
     kill(collector)
-    wait_until(lambda: not run_dir.exists(), 120, "the directory stays")
-    wait_until(lambda: not running(run_dir.name), 10, "a program stays")
+    wait_for(lambda: not run_dir.exists(), 120, "the directory stays")
+    wait_for(lambda: not running(run_dir.name), 10, "a program stays")
     (path,) = tmp_path.iterdir()
     with crema.open(path) as run:
         assert path.name == f"{run_dir.name}.h5" and not run.live
@@ -147,10 +142,10 @@ def test_what_workers_of_a_killed_notebook_wrote_is_in_its_file(tmp_path, monkey
     collector, run_dir = start(CLUSTER, tmp_path / "out")
     try:
         last = [tmp_path / "out" / f"begun-{i}" for i in (40, 41)]
-        wait_until(lambda: all(path.exists() for path in last), 60, "the last tasks did not run")
+        wait_for(lambda: all(path.exists() for path in last), 60, "the last tasks did not run")
         kill(collector)
-        wait_until(lambda: not run_dir.exists(), 120, "the directory stays")
-        wait_until(lambda: not running(run_dir.name.replace("-", "")), 10, "a program stays")
+        wait_for(lambda: not run_dir.exists(), 120, "the directory stays")
+        wait_for(lambda: not running(run_dir.name.replace("-", "")), 10, "a program stays")
         (path,) = (tmp_path / "out").glob("*.h5")
         with crema.open(path) as run:
             assert run.verdict == "PARTIAL"
@@ -178,7 +173,7 @@ def test_a_killed_notebook_is_cleaned_up_by_a_python_that_finds_the_package_by_i
         python=tmp_path / "bare" / "bin" / "python",
     )
     kill(collector)
-    wait_until(lambda: not run_dir.exists(), 120, "the directory stays")
+    wait_for(lambda: not run_dir.exists(), 120, "the directory stays")
     (path,) = (tmp_path / "out").iterdir()
     with crema.open(path) as run:
         assert run.verdict == "PARTIAL"
@@ -196,7 +191,7 @@ def test_a_child_that_outlives_a_killed_notebook_delays_nothing(tmp_path):
     )
     try:
         kill(collector)
-        wait_until(lambda: not run_dir.exists(), 60, "the directory stays")
+        wait_for(lambda: not run_dir.exists(), 60, "the directory stays")
         assert [path.name for path in (tmp_path / "out").iterdir()] == [f"{run_dir.name}.h5"]
     finally:
         os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
@@ -211,7 +206,7 @@ def test_what_lay_in_a_spool_with_a_long_name_is_delivered_too(tmp_path, monkeyp
     collector, run_dir = start(NOTEBOOK, output)
     assert run_dir.is_relative_to(long)
     kill(collector)
-    wait_until(lambda: not run_dir.exists(), 120, "the directory stays")
+    wait_for(lambda: not run_dir.exists(), 120, "the directory stays")
     (path,) = output.iterdir()
     with crema.open(path) as run:
         assert len(run["custom"]) == 100
@@ -240,7 +235,7 @@ def test_what_cannot_be_made_is_named(tmp_path):
     try:
         kill(collector)
         told = tmp_path / f"{run_dir.name}.left.txt"
-        wait_until(told.exists, 120, "nothing is said")
+        wait_for(told.exists, 120, "nothing is said")
         time.sleep(0.2)
         assert str(run_dir / "store") in told.read_text()
         assert list((run_dir / "store").glob("*/*.journal"))

@@ -17,6 +17,7 @@ from test_collector import assert_nothing_left, run_dir
 from test_doctor import disk
 
 import crema
+from children import Child
 from crema.collect import _cluster, _dialogue, _pipeline, collector
 from crema.collect._client import AggregatorClient
 from crema.collect._plugins import Plugins
@@ -254,7 +255,7 @@ def late_worker(address, preload, tmp_path, name):
     script.write_text(preload)
     command = [sys.executable, "-m", "dask", "worker"]
     options = ["--nthreads", "1", "--name", name, "--preload", str(script), "--no-dashboard"]
-    return subprocess.Popen([*command, address, *options], cwd=tmp_path)
+    return Child([*command, address, *options], cwd=tmp_path)
 
 
 @pytest.mark.parametrize("preload", [NO_CREMA, OTHER_CREMA], ids=["without", "another version"])

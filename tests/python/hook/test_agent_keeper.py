@@ -6,14 +6,15 @@ import asyncio
 import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 import time
 
 import pytest
 
 import hook_support as support
+from children import Child
 from crema.hook import _agent
+from waiting import wait_for
 
 FAKE = """#!{python}
 import fcntl, os, sys, time
@@ -83,13 +84,6 @@ def keeper(directory, tmp_path, tell=None) -> _agent.AgentKeeper:
     return _agent.AgentKeeper(settings, directory, tell)
 
 
-def until(condition, timeout_s=10.0) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return condition()
-
-
 def starts(directory) -> list[str]:
     path = directory / "started"
     return path.read_text().splitlines() if path.exists() else []
@@ -98,7 +92,7 @@ def starts(directory) -> list[str]:
 def test_an_agent_is_started_with_all_it_needs(spool, tmp_path):
     one = keeper(spool, tmp_path)
     one.check()
-    assert until(one.is_held)
+    wait_for(one.is_held)
     one.check()
     time.sleep(0.2)
     (words,) = starts(spool)
@@ -118,7 +112,7 @@ def test_a_clients_keys_are_not_for_the_agent(spool, tmp_path, monkeypatch):
     monkeypatch.setenv("CREMA_KEYS", "/keys/client")
     one = keeper(spool, tmp_path)
     one.check()
-    assert until(one.is_held)
+    wait_for(one.is_held)
 
 
 async def look(*keepers) -> None:
@@ -167,14 +161,14 @@ def test_an_agent_that_cannot_make_its_pair_says_why(spool, tmp_path, monkeypatc
     monkeypatch.setattr(_agent, "program", lambda name: str(failing))
     one = keeper(spool, tmp_path)
     one.check()
-    assert until(lambda: one.problem == "no room for keys")
+    wait_for(lambda: one.problem == "no room for keys")
     assert not one.is_held()
 
 
 def test_a_worker_with_many_open_files_starts_one(spool, tmp_path, many_open_files):
     one = keeper(spool, tmp_path)
     one.check()
-    assert until(one.is_held), one.problem
+    wait_for(one.is_held), one.problem
     assert not one.problem
 
 
@@ -187,11 +181,11 @@ def test_a_dismissed_agent_is_told_by_a_signal_and_no_marker_stays(
         monkeypatch.delattr(signal, "pidfd_send_signal")
     one = keeper(spool, tmp_path)
     one.check()
-    assert until(lambda: one.is_held() and (spool / "agent.lock").read_text())
+    wait_for(lambda: one.is_held() and (spool / "agent.lock").read_text())
     monkeypatch.setattr(type(one._config), "spool_dir", lambda self: spool)
     before = set(spool.iterdir())
     _agent.dismiss(one._config)
-    assert until(lambda: not one.is_held())  # the fake one dies of it
+    wait_for(lambda: not one.is_held())  # the fake one dies of it
     assert set(spool.iterdir()) == before
     _agent.dismiss(one._config)  # nobody there: nothing to do
 
@@ -200,9 +194,9 @@ def test_a_number_in_a_lock_is_signalled_only_if_it_is_that_directorys_agent(spo
     """Neither another program, nor another directory's agent, nor one that began after the number was written."""
     one = keeper(spool, tmp_path)
     one.check()
-    assert until(lambda: one.is_held() and (spool / "agent.lock").read_text())
+    wait_for(lambda: one.is_held() and (spool / "agent.lock").read_text())
     pid = (spool / "agent.lock").read_text()
-    with subprocess.Popen(["sleep", "60"]) as bystander:
+    with Child(["sleep", "60"]) as bystander:
         elsewhere = tmp_path / "elsewhere"
         elsewhere.mkdir()
         for number in (str(bystander.pid), pid, "", "x", "999999999"):
@@ -214,7 +208,7 @@ def test_a_number_in_a_lock_is_signalled_only_if_it_is_that_directorys_agent(spo
     assert not _agent.signal_holder(spool / "agent.lock", signal.SIGKILL)
     os.utime(spool / "agent.lock")
     assert one.is_held() and _agent.signal_holder(spool / "agent.lock", signal.SIGKILL)
-    assert until(lambda: not one.is_held())
+    wait_for(lambda: not one.is_held())
 
 
 def test_when_the_writers_have_ended_an_agent_is_started_only_for_what_they_left(spool, tmp_path):
@@ -224,7 +218,7 @@ def test_when_the_writers_have_ended_an_agent_is_started_only_for_what_they_left
     assert one._starter is None
     (spool / "sp-1").touch()
     one.check()
-    assert until(one.is_held)
+    wait_for(one.is_held)
 
 
 def test_nobody_waits_for_the_start(spool, tmp_path, monkeypatch):
@@ -259,20 +253,20 @@ def test_an_agent_that_starts_while_the_run_ends_does_not_stay(spool, tmp_path, 
     monkeypatch.setattr(_agent, "_PATIENCE_S", 10.0)
     one = keeper(spool, tmp_path)
     one.check()
-    assert until(lambda: starts(spool))
+    wait_for(lambda: starts(spool))
     one.stop(over=True)
-    assert until(lambda: (spool / "agent.lock").exists())
-    assert until(lambda: not one.is_held() and not one._starter.is_alive())
+    wait_for(lambda: (spool / "agent.lock").exists())
+    wait_for(lambda: not one.is_held() and not one._starter.is_alive())
     assert len(starts(spool)) == 1
 
 
 def test_a_killed_agent_is_started_again(spool, tmp_path):
     one = keeper(spool, tmp_path)
     one.check()
-    assert until(one.is_held)
+    wait_for(one.is_held)
     kill(spool)
     assert not one.is_held()
-    assert until(lambda: one.check() or one.is_held())
+    wait_for(lambda: one.check() or one.is_held())
     assert len(starts(spool)) == 2 and one.started == 2
 
 
@@ -285,7 +279,7 @@ def test_a_program_that_fails_is_not_started_over_and_over(spool, tmp_path, monk
     for _ in range(30):
         one.check()
         time.sleep(0.05)
-    assert until(lambda: "did not serve" in one.problem)
+    wait_for(lambda: "did not serve" in one.problem)
     assert 1 <= one.started <= 3
     assert len([r for r in caplog.records if r.name == "crema"]) <= one.started
 
@@ -297,7 +291,7 @@ def test_a_missing_program_is_said_once(spool, tmp_path, monkeypatch):
     monkeypatch.setattr(_agent, "program", missing)
     one = keeper(spool, tmp_path)
     one.check()
-    assert until(lambda: bool(one.problem)) and "nowhere" in one.problem
+    wait_for(lambda: bool(one.problem)) and "nowhere" in one.problem
 
 
 def test_key_names_cannot_leave_the_directory(spool):

@@ -22,6 +22,7 @@ from coffea.nanoevents import BaseSchema
 import hook_support as support
 import missing
 import spool_reader
+from children import Fork
 from crema.hook import _process, _recorder, chunks
 from crema.hook.chunks import ChunkHook
 
@@ -124,19 +125,20 @@ def test_pool_processes_have_streams_of_their_own_and_end_them(settings, fileset
 def test_a_fork_of_a_recording_process_records_by_itself(settings):
     hook = ChunkHook(settings)
     hook.load(META, None)
-    child = os.fork()
-    if child == 0:
+
+    def record() -> None:
         hook.load({**META, "entrystart": 100, "entrystop": 200}, None)
         hook.save({}, META, None)
         _recorder.close_process()
-        os._exit(0)
-    os.waitpid(child, 0)
+
+    child = Fork(record)
+    assert child.wait() == 0
     hook.save({}, META, None)
     streams = {s.info.pid: s for s in streams_of(settings)}
-    assert set(streams) == {os.getpid(), child}
+    assert set(streams) == {os.getpid(), child.pid}
     assert streams[os.getpid()].chunks().entry_start.tolist() == [0]
-    assert streams[child].chunks().entry_start.tolist() == [100]
-    assert streams[child].chunks().status.tolist() == ["ok"]
+    assert streams[child.pid].chunks().entry_start.tolist() == [100]
+    assert streams[child.pid].chunks().status.tolist() == ["ok"]
 
 
 def test_retries_within_coffea(settings, fileset, tmp_path):

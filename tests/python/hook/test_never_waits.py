@@ -20,6 +20,7 @@ import crema
 import hook_support as support
 from crema.hook import worker
 from crema.hook._config import HookConfig
+from waiting import wait_for
 
 
 @pytest.fixture
@@ -83,27 +84,21 @@ def test_no_event_loop_waits_for_crema(waits, tmp_path):
         support.run(support.dask(client), mc.checkpointer, fileset, support.Counter())
         (state,) = client.run(worker.status, mc.run_id).values()
         lock = pathlib.Path(state["spool"]) / "agent.lock"
-        until_true(lambda: lock.exists() and lock.read_text())
+        wait_for(lambda: lock.exists() and lock.read_text(), 60)
         os.kill(int(lock.read_text()), signal.SIGKILL)
-        until_true(
-            lambda: next(iter(client.run(worker.status, mc.run_id).values()))["agent"] == "held"
+        wait_for(
+            lambda: next(iter(client.run(worker.status, mc.run_id).values()))["agent"] == "held",
+            60,
         )
         cluster.scale(2)
         client.wait_for_workers(2)
         cluster.scale(1)
-        until_true(lambda: len(client.scheduler_info()["workers"]) == 1)
+        wait_for(lambda: len(client.scheduler_info()["workers"]) == 1, 60)
     assert mc.verdict == "COMPLETE", mc.reasons
     assert waits == []
     with crema.open(mc.path) as run:
         looks = run["worker_samples"]["gil_contention"].dropna()
     assert len(looks) > 2 and looks.between(0, 1).all()
-
-
-def until_true(condition):
-    until = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < until, "it took too long"
-        time.sleep(0.02)
 
 
 def test_the_last_records_leave_before_their_worker_does(tmp_path):
@@ -122,7 +117,7 @@ def test_the_last_records_leave_before_their_worker_does(tmp_path):
         pid = client.run(os.getpid, workers=[leaving])[leaving]
         stream = client.run(worker.status, mc.run_id, workers=[leaving])[leaving]["stream_id"]
         client.retire_workers([leaving], close_workers=True, remove=True)
-        until_true(lambda: not is_alive(pid))
+        wait_for(lambda: not is_alive(pid), 60)
         left = list(HookConfig(mc.run_id).spool_dir().glob(f"sp-{stream}-*"))
     assert left == []
     assert mc.verdict == "COMPLETE", mc.reasons
@@ -149,17 +144,15 @@ def test_a_worker_that_leaves_waits_for_its_agent(when, tmp_path, monkeypatch):
             """Returns what the worker leaves in the spool."""
             try:
                 if when != "during the run":
-                    until_true(
-                        lambda: not client.run(worker.status, mc.run_id, workers=[name])[name]
-                    )
+                    wait_for(lambda: not client.run(worker.status, mc.run_id, workers=[name])[name])
                 retiring = beside.submit(client.retire_workers, [name])
-                until_true(lambda: leaving.status.name == "closing")
+                wait_for(lambda: leaving.status.name == "closing", 60)
                 time.sleep(0.5)
                 segments = list(spool.glob(f"sp-{state['stream_id']}-*"))
                 assert segments and leaving.status.name == "closing"
             finally:
                 os.kill(agent, signal.SIGCONT)
-            until_true(lambda: leaving.status.name == "closed")
+            wait_for(lambda: leaving.status.name == "closed", 60)
             left = list(spool.glob(f"sp-{state['stream_id']}-*"))
             retiring.result(60)
             return left
@@ -168,7 +161,7 @@ def test_a_worker_that_leaves_waits_for_its_agent(when, tmp_path, monkeypatch):
             (name, state), *_ = sorted(client.run(worker.status, mc.run_id).items())
             spool = pathlib.Path(state["spool"])
             lock = spool / "agent.lock"
-            until_true(lambda: lock.exists() and lock.read_text())
+            wait_for(lambda: lock.exists() and lock.read_text(), 60)
             agent = int(lock.read_text())
             (leaving,) = (w for w in cluster.workers.values() if w.address == name)
             os.kill(agent, signal.SIGSTOP)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import itertools
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -15,6 +14,7 @@ import uuid
 import pytest
 
 import spool_reader
+from children import Child, Fork
 from crema.hook import _recorder, _records, _spool
 
 INFO = _records.stream_info({"python_version": "3"}, run_id=uuid.uuid4().bytes, kind=0, host="h")
@@ -316,22 +316,19 @@ def test_what_records_in_the_middle_of_a_record_does_not_wait_for_itself(tmp_pat
 def test_a_forked_child_leaves_the_stream_alone(tmp_path):
     writer = _spool.StreamWriter(tmp_path, INFO)
     ready, go = os.pipe()
-    child = os.fork()
-    if child == 0:
-        status = 0 if not writer.alive and not writer.append(_records.BATCH, beat(666)) else 1
-        os.write(go, b"x")
+
+    def look_and_stay() -> None:
+        left_alone = not writer.alive and not writer.append(_records.BATCH, beat(666))
+        os.write(go, b"y" if left_alone else b"n")
         time.sleep(60)
-        os._exit(status)
-    os.read(ready, 1)
-    try:
-        assert writer.append(_records.BATCH, beat(1))
-        writer.close()
-        stream = read_one(tmp_path)
-        assert stream.table("heartbeats").sent.tolist() == [1]
-        assert not stream.locked, "the child holds the lock of its parent's stream"
-    finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+
+    Fork(look_and_stay)
+    assert os.read(ready, 1) == b"y"
+    assert writer.append(_records.BATCH, beat(1))
+    writer.close()
+    stream = read_one(tmp_path)
+    assert stream.table("heartbeats").sent.tolist() == [1]
+    assert not stream.locked, "the child holds the lock of its parent's stream"
 
 
 def test_kill_leaves_every_record_whose_append_returned(tmp_path):
@@ -346,7 +343,7 @@ while True:
     sys.stdout.write(f"{{n}}\\n"); sys.stdout.flush()
     n += 1
 """
-    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    process = Child([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     for _ in range(500):
         process.stdout.readline()
     process.kill()

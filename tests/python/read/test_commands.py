@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 import crema
+from children import Child
 from crema.read import _errors
 from crema.read.command import main
 from crema.read.compare import METRICS, compare
@@ -215,7 +216,7 @@ def test_a_page_is_written_to_a_pipe_and_through_a_link(measured, tmp_path):
     pipe, link = tmp_path / "pipe", tmp_path / "link.html"
     os.mkfifo(pipe)
     link.symlink_to(tmp_path / "page.html")
-    with (tmp_path / "read").open("wb") as read, subprocess.Popen(["cat", pipe], stdout=read):
+    with (tmp_path / "read").open("wb") as read, Child(["cat", pipe], stdout=read):
         crema_command("report", measured.path, "-o", pipe)
     assert (tmp_path / "read").read_bytes().endswith(b"</html>\n")
     crema_command("report", measured.path, "-o", link)

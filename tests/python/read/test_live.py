@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 import crema
+from children import Child
 from coffea_runs import run_coffea
 from crema.read.command import main
 from crema.read.live import Watch, newest_live
@@ -99,7 +100,7 @@ def test_in_a_pipe_the_run_is_shown_when_there_is_something_new(tmp_path):
             "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
             "from crema.read.command import main; main(sys.argv[1:])"
         )  # which it lacks below a shell's background job
-        shown = subprocess.Popen(
+        shown = Child(
             [sys.executable, "-c", code, "top", tmp_path / "copy.live.h5"],
             stdout=subprocess.PIPE,
             text=True,

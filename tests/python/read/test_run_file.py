@@ -14,6 +14,7 @@ import pytest
 import tables
 import xarray as xr
 
+from children import Child
 from paths import ROOT, program
 from synthetic_runs import make_run
 
@@ -368,7 +369,7 @@ class Writer:
     """A process that writes a live file, some PUTs further for each step."""
 
     def __init__(self, journal, file, step: int) -> None:
-        self.process = subprocess.Popen(
+        self.process = Child(
             [program("make_journal_main"), "live", journal, file, str(step)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
