@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 
 import pytest
 
@@ -61,6 +62,23 @@ def wide_file() -> str:
     """A real NanoAOD file with the most branches at hand."""
     wide = EXTRA / "nano_tt_v12.root"
     return str(wide) if wide.is_file() else _sample("nano_dy.root")
+
+
+@pytest.fixture
+def seed() -> int:
+    """Of what a test draws; shown with a failure, and taken from CREMA_SEED."""
+    value = int(os.environ.get("CREMA_SEED") or random.SystemRandom().randrange(2**32))
+    print(f"CREMA_SEED={value}")
+    return value
+
+
+@pytest.fixture
+def short_minute(monkeypatch):
+    """An aggregator of this build asks five times for what is missing at the end of a run; that then takes 5 s instead of a minute.
+
+    To be named before the fixture that starts the aggregator.
+    """
+    monkeypatch.setenv("SHORT_WAITS", "aggregator.barrier_cap:1000")
 
 
 @pytest.fixture

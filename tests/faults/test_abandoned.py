@@ -13,17 +13,19 @@ import time
 import uuid
 
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client
 
 import crema
 import crema.hook.scheduler
 import measured_runs
 from children import Child
+from clusters import LocalCluster
 from paths import ROOT
 from waiting import wait_for
 
 pytestmark = pytest.mark.timeout(240)
 GONE_S = 3.0
+DRAIN_S = 2
 
 NOTEBOOK = """
 import sys, time
@@ -49,6 +51,7 @@ ENDING = NOTEBOOK.replace(
 def cluster(monkeypatch):
     """Its scheduler is in this process, its two workers share a host and so an agent."""
     monkeypatch.setattr(crema.hook.scheduler, "CLIENT_GONE_S", GONE_S)
+    monkeypatch.setenv("CREMA_AGENT_DRAIN_TIMEOUT", f"{DRAIN_S}s")
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
         yield cluster
 
@@ -147,7 +150,7 @@ def test_agents_of_an_operators_pipeline_deliver_everything_first(cluster, start
     notebook.wait()
     with Client(cluster) as client:
         wait_for(lambda: not hooks(client), 2 * GONE_S + 20, "an end of the recording")
-    time.sleep(35)  # longer than an agent waits by default
+    time.sleep(3 * DRAIN_S)  # longer than an agent of a run's own pipeline waits
     assert measured_runs.processes("crema-agent", run_id) == [agent]
     assert any(spool.glob("sp-*"))
     pipeline.aggregator.start()

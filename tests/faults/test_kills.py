@@ -20,11 +20,11 @@ long = pytest.mark.long
 
 
 @pytest.mark.parametrize("times", [10, pytest.param(200, marks=[long, pytest.mark.timeout(1200)])])
-def test_everything_killed_at_once(pipelines, times):
-    pipeline = pipelines(spools=2)
+def test_everything_killed_at_once(pipelines, times, seed):
+    pipeline, draw = pipelines(spools=2), random.Random(seed)
     pipeline.start_writers(1000)
     for _ in range(times):
-        time.sleep(random.uniform(0.1, 0.7))
+        time.sleep(draw.uniform(0.1, 0.7))
         for program in pipeline.programs():
             program.process.kill()
         for program in pipeline.programs():
@@ -37,13 +37,13 @@ def test_everything_killed_at_once(pipelines, times):
 
 
 @pytest.mark.parametrize("times", [20, pytest.param(500, marks=[long, pytest.mark.timeout(1200)])])
-def test_stopped_processes_go_on_where_they_were(pipelines, times):
-    pipeline = pipelines(spools=2)
+def test_stopped_processes_go_on_where_they_were(pipelines, times, seed):
+    pipeline, draw = pipelines(spools=2), random.Random(seed)
     pipeline.start_writers(1000)
     for _ in range(times):
-        stopped = random.choice(pipeline.programs())
+        stopped = draw.choice(pipeline.programs())
         stopped.signal(signal.SIGSTOP)
-        time.sleep(random.uniform(0.05, 0.6))
+        time.sleep(draw.uniform(0.05, 0.6))
         stopped.signal(signal.SIGCONT)
     books = must_have_kept_everything(pipeline)
     print(f"{times} pauses, {books.records} records")
@@ -98,8 +98,8 @@ def rebuild(journal: pathlib.Path, output: pathlib.Path) -> subprocess.Popen:
 
 
 @pytest.mark.parametrize("kills", [20, pytest.param(500, marks=[long, pytest.mark.timeout(1800)])])
-def test_a_file_whose_making_is_killed_is_whole_or_not_there(pipelines, tmp_path, kills):
-    pipeline = pipelines()
+def test_a_file_whose_making_is_killed_is_whole_or_not_there(pipelines, tmp_path, kills, seed):
+    pipeline, draw = pipelines(), random.Random(seed)
     pipeline.start_writers(10_000)
     time.sleep(1)
     must_have_kept_everything(pipeline)
@@ -110,7 +110,7 @@ def test_a_file_whose_making_is_killed_is_whole_or_not_there(pipelines, tmp_path
     takes_s, seen = time.monotonic() - began, 0
     for _ in range(kills):
         process = rebuild(pipeline.journal(), output)
-        time.sleep(random.uniform(0, 1.5 * takes_s))
+        time.sleep(draw.uniform(0, 1.5 * takes_s))
         process.kill()
         process.wait()
         if output.exists():
@@ -127,9 +127,9 @@ def test_a_file_whose_making_is_killed_is_whole_or_not_there(pipelines, tmp_path
 
 
 @pytest.mark.parametrize("runs", [4, pytest.param(60, marks=[long, pytest.mark.timeout(1800)])])
-def test_a_sink_killed_while_it_seals_seals_again(tmp_path, runs):
+def test_a_sink_killed_while_it_seals_seals_again(tmp_path, runs, seed):
     pipeline = run_lives.Life(PROGRAMS, tmp_path)
-    kills = 0
+    draw, kills = random.Random(seed), 0
     try:
         pipeline.open_run()
         for _ in range(runs):
@@ -137,7 +137,7 @@ def test_a_sink_killed_while_it_seals_seals_again(tmp_path, runs):
             pipeline.open_run()
             last, end = pipeline.runs[-2], time.monotonic() + 2
             while last.phase != _client.SEALED and time.monotonic() < end:
-                until = time.monotonic() + random.uniform(0.05, 0.4)
+                until = time.monotonic() + draw.uniform(0.05, 0.4)
                 pipeline.wait(lambda until=until: time.monotonic() > until, "time")
                 pipeline.sink.kill()
                 kills += 1

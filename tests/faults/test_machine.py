@@ -19,7 +19,7 @@ import uuid
 import pandas as pd
 import pytest
 
-from kept_records import LONG, PROGRAMS, Supervised, must_have_kept_everything, wait_for
+from kept_records import LONG, PROGRAMS, Supervised, Tail, must_have_kept_everything, wait_for
 from paths import ROOT
 from service_kit import Collector
 
@@ -135,9 +135,7 @@ def unreadable_first_segment(pipelines, tmp_path, calls, error):
     broken = tmp_path / "broken"
     writer = pipeline.start_writer(pipeline.spools[0], 200)
     wait_for(lambda: any(pipeline.ledger.glob("*.ledger")), 20, "its ledger")
-    wait_for(
-        lambda: pipeline.journal().exists() and pipeline.books().records > 0, 20, "records of it"
-    )
+    wait_for(lambda: Tail(pipeline).records() > 0, 20, "records of it")
     agent = pipeline.agents[0]
     agent.stop()
     name = pipeline.held()[0]
@@ -155,7 +153,9 @@ def unreadable_first_segment(pipelines, tmp_path, calls, error):
 
 
 @pytest.mark.parametrize(("calls", "error"), [("open", "EACCES"), ("list", "EIO")])
-def test_what_cannot_be_read_is_named_in_the_verdict(pipelines, tmp_path, calls, error):
+def test_what_cannot_be_read_is_named_in_the_verdict(
+    short_minute, pipelines, tmp_path, calls, error
+):
     pipeline, collector, name, broken = unreadable_first_segment(pipelines, tmp_path, calls, error)
     state = collector.end()
     reasons = [reason.decode(errors="replace") for reason in state.get(10, [])]

@@ -183,7 +183,7 @@ def test_what_a_restored_store_has_and_the_file_has_not_lies_beside_it(facility,
     assert checked.returncode == 0, checked.stdout
 
 
-def test_a_copy_in_which_a_freed_run_is_half_there_costs_no_file(facility):
+def test_a_copy_in_which_a_freed_run_is_half_there_costs_no_file(short_minute, facility):
     """The copy met a run's directory while it was being removed: its first segments are gone, its tombstone is not there."""
     facility.begin(1)
     facility.wait_for_records(facility.runs[0])

@@ -8,12 +8,13 @@ import dask
 import pytest
 from coffea import dataset_tools
 from coffea.nanoevents import BaseSchema
-from distributed import Client, LocalCluster, span
+from distributed import Client, span
 
 import crema
 import measured_runs
 import missing
 import workloads
+from clusters import LocalCluster
 from crema._demo_data import make_fileset
 from crema.read.html.sentences import findings
 

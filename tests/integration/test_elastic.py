@@ -5,11 +5,12 @@ from __future__ import annotations
 import h5py
 import pytest
 from coffea import processor
-from distributed import Client, LocalCluster, span
+from distributed import Client, span
 
 import crema
 import measured_runs
 import workloads
+from clusters import LocalCluster
 from crema._demo_data import make_fileset
 from crema._demo_processor import Schema
 from waiting import wait_for
@@ -56,7 +57,7 @@ def hurt(tmp_path_factory):
             )  # the others had nothing to do any more
             close_a_worker_between_heartbeats(cluster, client)
         mc.set_coffea_report(result["metrics"])
-        dask = measured_runs.span_metrics(client, span_id, settle_s=1.0)
+        dask = measured_runs.span_metrics(client, span_id)
     run = measured_runs.Measured(mc.path, mc.verdict, mc.reasons, result, dask, span_id)
     return run, len(list(marks.glob("failed-*")))
 

@@ -7,12 +7,14 @@ import subprocess
 import threading
 import time
 
+import distributed
 import h5py
 import pandas as pd
 import pytest
 from coffea import processor
-from distributed import Client, LocalCluster
+from distributed import Client
 
+import clusters
 import crema
 import measured_runs
 import workloads
@@ -23,7 +25,10 @@ pytestmark = pytest.mark.timeout(240)
 @pytest.fixture(scope="module")
 def client():
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        clusters.as_dask_starts_workers(),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
         Client(cluster) as client,
     ):
         yield client
@@ -189,7 +194,7 @@ def test_a_killed_worker_leaves_its_chunks_and_a_verdict_that_says_so(nano_files
     name = "dy"
     instance = workloads.KillsItsWorkerOnce(0.4, str(tmp_path / "killed"), entry_start=20)
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        clusters.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):
         run = measured_runs.measure(

@@ -13,13 +13,14 @@ import time
 import numpy as np
 import pytest
 from coffea import processor
-from distributed import Client, LocalCluster, rejoin, secede, worker_client
+from distributed import Client, rejoin, secede, worker_client
 from distributed.metrics import context_meter
 
 import crema
 import recompute
 import recompute_tables as tables
 import workloads
+from clusters import LocalCluster
 from crema._demo_data import make_fileset
 from crema._demo_processor import Schema
 from synthetic_runs import make_run

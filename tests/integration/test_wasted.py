@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 import pytest
 from coffea import processor
-from distributed import Client, Future, LocalCluster
+from distributed import Client, Future
 
 import crema
 import measured_runs
 import workloads
+from clusters import LocalCluster
 from crema._demo_data import make_fileset
 from crema._demo_processor import Schema
 from waiting import wait_for

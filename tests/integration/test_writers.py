@@ -19,10 +19,11 @@ import uuid
 
 import h5py
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client
 
 import crema
 from children import Child
+from clusters import LocalCluster
 from crema.hook import _spool, chunks
 from kept_records import PROGRAMS, wait_for
 
@@ -93,7 +94,9 @@ def scheduler_stream(scene: Scene, *others: str) -> str:
     return stream
 
 
-def test_what_its_agent_cannot_see_is_named_and_the_same_when_made_again(scene, client):
+def test_what_its_agent_cannot_see_is_named_and_the_same_when_made_again(
+    short_minute, scene, client
+):
     """The scheduler's segment and one worker's: nothing but the list of writers knows of them."""
     with crema.MetricsCollector(client, quiet=True) as mc:
         first, second = client.nthreads()
@@ -141,7 +144,7 @@ def test_a_worker_that_retired_is_known_by_its_own_end(scene, client):
     assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
 
 
-def test_a_worker_that_retired_and_whose_stream_is_gone_is_missed(scene, client):
+def test_a_worker_that_retired_and_whose_stream_is_gone_is_missed(short_minute, scene, client):
     with crema.MetricsCollector(client, quiet=True) as mc:
         first, _ = client.nthreads()
         stream = scene.stream_of(client, first)
@@ -156,7 +159,7 @@ def test_a_worker_that_retired_and_whose_stream_is_gone_is_missed(scene, client)
     assert first in missing["text"]
 
 
-def test_a_killed_worker_is_not_complete(scene, client):
+def test_a_killed_worker_is_not_complete(short_minute, scene, client):
     with crema.MetricsCollector(client, quiet=True) as mc:
         scene.serve()
         work(client)
@@ -170,7 +173,7 @@ def test_a_killed_worker_is_not_complete(scene, client):
     assert not reasons(mc, "writer_unknown")
 
 
-def test_a_worker_whose_plugin_is_gone_is_named(scene, client):
+def test_a_worker_whose_plugin_is_gone_is_named(short_minute, scene, client):
     """As one with another version of crema, or none, that came when the run had begun."""
     with crema.MetricsCollector(client, quiet=True) as mc:
         scene.serve()
@@ -217,7 +220,9 @@ def bare_scheduler(request, tmp_path):
         process.wait(30)
 
 
-def test_who_recorded_is_known_where_the_scheduler_has_no_crema(scene, bare_scheduler):
+def test_who_recorded_is_known_where_the_scheduler_has_no_crema(
+    short_minute, scene, bare_scheduler
+):
     """By its own log of events, as far as that reaches."""
     client, start_worker, events = bare_scheduler
     with crema.MetricsCollector(client, quiet=True) as mc:
@@ -265,7 +270,7 @@ def test_processes_of_a_pool_are_in_the_list(tmp_path, method):
     assert not mc._config.spool_dir().exists()
 
 
-def test_a_pool_process_whose_stream_is_gone_is_missed(scene):
+def test_a_pool_process_whose_stream_is_gone_is_missed(short_minute, scene):
     with crema.MetricsCollector(quiet=True) as mc:
         hook = mc.checkpointer
         with concurrent.futures.ProcessPoolExecutor(1) as pool:

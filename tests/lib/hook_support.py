@@ -19,6 +19,7 @@ import spool_reader
 from crema.hook import scheduler
 from crema.hook._config import HookConfig
 from crema.hook.worker import WorkerHook
+from measured_runs import wait_for_heartbeats
 
 EVENTS = 600  # a file
 CHUNK = 200
@@ -213,16 +214,11 @@ def text(label) -> str:
 
 
 def span_truth(client, span_id) -> dict:
-    """(prefix, activity, unit) -> total, as the scheduler has it once heartbeats bring nothing new."""
+    """(prefix, activity, unit) -> total, to which workers add with their heartbeats."""
 
     def read(dask_scheduler, span_id):
         return dict(dask_scheduler.extensions["spans"].spans[span_id].cumulative_worker_metrics)
 
-    before, now = None, {}
-    for _ in range(20):
-        now = client.run_on_scheduler(read, span_id=span_id)
-        if now == before:
-            break
-        before = now
-        time.sleep(0.7)
+    wait_for_heartbeats(client)
+    now = client.run_on_scheduler(read, span_id=span_id)
     return {k[1:]: v for k, v in now.items() if k[0] == "execute" and len(k) == 4 and k[1] != "N/A"}

@@ -15,6 +15,7 @@ from coffea.nanoevents import NanoAODSchema
 from distributed import span
 
 import crema
+from waiting import wait_for
 
 
 @dataclasses.dataclass
@@ -77,22 +78,34 @@ def measure(
     )
 
 
-def span_metrics(client, span_id, settle_s=3.0) -> dict:
-    """Dask's Span.cumulative_worker_metrics once two heartbeats brought nothing new."""
+def wait_for_heartbeats(client) -> None:
+    """Until each worker has sent a heartbeat that began after this call: the second one that comes, at the latest."""
+
+    def read(dask_scheduler):
+        return {address: state.last_seen for address, state in dask_scheduler.workers.items()}
+
+    for _ in range(2):
+        before = client.run_on_scheduler(read)
+        wait_for(
+            lambda before=before: all(
+                seen > before.get(address, 0)
+                for address, seen in client.run_on_scheduler(read).items()
+            ),
+            what="a heartbeat of each worker",
+        )
+
+
+def span_metrics(client, span_id) -> dict:
+    """Dask's Span.cumulative_worker_metrics, to which workers add with their heartbeats."""
 
     def read(dask_scheduler, span_id):
         known = dask_scheduler.extensions["spans"].spans
         found = known.get(span_id)
         return dict(found.cumulative_worker_metrics) if found else {}
 
-    before, deadline = None, time.monotonic() + 30
-    while time.monotonic() < deadline:
-        now = client.run_on_scheduler(read, span_id=span_id)
-        if now == before:
-            break
-        before = now
-        time.sleep(settle_s)
-    return {key[1:]: value for key, value in now.items() if key[0] == "execute" and len(key) == 4}
+    wait_for_heartbeats(client)
+    found = client.run_on_scheduler(read, span_id=span_id)
+    return {key[1:]: value for key, value in found.items() if key[0] == "execute" and len(key) == 4}
 
 
 def table(path, name) -> pd.DataFrame:

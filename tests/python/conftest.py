@@ -21,7 +21,9 @@ def fileset(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def client():
-    from distributed import Client, LocalCluster
+    from distributed import Client
+
+    from clusters import LocalCluster
 
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
@@ -77,7 +79,9 @@ def many_open_files():
 @pytest.fixture
 def client_here():
     """Scheduler and two workers in this process, so that parts of them can be looked at and taken away."""
-    from distributed import Client, LocalCluster
+    from distributed import Client
+
+    from clusters import LocalCluster
 
     with (
         LocalCluster(

@@ -84,6 +84,22 @@ def check(client: Client, workers_too: bool) -> dict[str, str]:
     return {name: its.lack for name, its in found.items() if its.lack}
 
 
+def must_answer(client: Client) -> None:
+    """Whether the client can be asked from here at all.
+
+    Raises
+    ------
+    ClusterError
+        If not; the message says why and what would help.
+    """
+    if not hasattr(client, "register_plugin"):
+        raise ClusterError(f"client is a {type(client).__name__}, not a distributed.Client")
+    if client.asynchronous:
+        raise ClusterError("the client is asynchronous: enter the collector with `async with`")
+    if client.status == "closed":
+        raise ClusterError("the client is closed: make another one")
+
+
 def installed(client: Client, workers_too: bool = True) -> dict[str, Installed]:
     """The installation of each worker by name, and last of the ``"scheduler"``, without workers that left meanwhile.
 
@@ -92,12 +108,7 @@ def installed(client: Client, workers_too: bool = True) -> dict[str, Installed]:
     ClusterError
         If the client is none that can be asked.
     """
-    if not hasattr(client, "register_plugin"):
-        raise ClusterError(f"client is a {type(client).__name__}, not a distributed.Client")
-    if client.asynchronous:
-        raise ClusterError("the client is asynchronous: enter the collector with `async with`")
-    if client.status == "closed":
-        raise ClusterError("the client is closed: make another one")
+    must_answer(client)
     answers = _ask_workers(client, None) if workers_too else {}
     found = {name: _of_answer(answer) for name, answer in answers.items()}
     probe = _make_probe()

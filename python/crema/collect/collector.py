@@ -284,6 +284,8 @@ class MetricsCollector(RunView):
     def _start(self) -> None:
         _unix.require()
         what = self._settings
+        if self._client is not None:
+            _cluster.must_answer(self._client)  # in this thread, whose event loop it may be
         with ThreadPoolExecutor(1, "crema-start") as beside:
             started = beside.submit(self._start_service)
             lacking = {}

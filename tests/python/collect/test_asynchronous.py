@@ -6,9 +6,10 @@ import asyncio
 import time
 
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client
 
 import crema
+from clusters import LocalCluster
 
 
 def nap(number: int) -> int:
@@ -70,9 +71,15 @@ def test_an_exception_passes_and_the_run_is_complete(tmp_path):
 
 
 def test_a_block_that_waits_says_how_to_enter_it(tmp_path, capfd):
+    """At once: the thread that would wait for the answers is the one that runs the event loop."""
+
     async def use(client):
+        began = time.monotonic()
         with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
             assert await client.submit(nap, 3, pure=False) == 3
+        assert (
+            time.monotonic() - began < 30
+        )  # a call that Dask does not answer is given up after 60
         return mc
 
     mc, _ = on_a_cluster(use, False)

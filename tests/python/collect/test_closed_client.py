@@ -7,10 +7,11 @@ import time
 from typing import Any
 
 import pytest
-from distributed import Client, LocalCluster, Scheduler
+from distributed import Client, Scheduler
 from test_collector import assert_nothing_left
 
 import crema
+from clusters import LocalCluster
 from crema.collect import _cluster, _host_agent, _reach
 from crema.hook import _agent, scheduler
 from crema.hook.scheduler import CLIENT_AGAIN

@@ -374,7 +374,9 @@ def test_an_unwritable_directory_is_refused(tmp_path):
 
 
 def test_a_worker_without_the_package_is_named(tmp_path):
-    from distributed import Client, LocalCluster
+    from distributed import Client
+
+    from clusters import LocalCluster
 
     def forget():
         sys.modules["crema"] = None

@@ -322,9 +322,21 @@ print(*places.keys(places.pathlib.Path(sys.argv[1])), *places.spool(), *undelive
 """
 
 
+@pytest.fixture
+def open_directory():
+    """One that every user may enter: those of pytest are private."""
+    with tempfile.TemporaryDirectory(prefix="crema-test-") as name:
+        directory = pathlib.Path(name)
+        directory.chmod(0o755)
+        yield directory
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason=missing.OTHER_USERS)
-def test_what_belongs_to_somebody_else_is_named(keys, tmp_path, monkeypatch, agent):
-    client, spool = keys / "client", tmp_path / "spool"
+def test_what_belongs_to_somebody_else_is_named(open_directory, monkeypatch, agent):
+    keys, spool = open_directory / "keys", open_directory / "spool"
+    subprocess.run([program("crema-aggregator"), "--make-keys", keys], check=True)
+    keys.chmod(0o755)
+    client = keys / "client"
     record(spool, uuid.uuid4()).close()
     spool.chmod(0o700)
     monkeypatch.setenv("CREMA_SPOOL", str(spool))
@@ -335,30 +347,22 @@ def test_what_belongs_to_somebody_else_is_named(keys, tmp_path, monkeypatch, age
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    with contextlib.ExitStack() as undo:
-        for directory in tmp_path.parents:  # pytest's own are private
-            undo.callback(directory.chmod, directory.stat().st_mode & 0o7777)
-            directory.chmod(directory.stat().st_mode | 0o111)
-        for directory in (tmp_path, keys):
-            directory.chmod(0o755)
-        said = look()
-        assert f"problem  keys: this user cannot read it [{client}]" in said
-        assert f"warning  undelivered: cannot be read: Permission denied [{spool}]" in said
-        assert (
-            f"problem  room: run files: no file can be made: Permission denied [{client}]" in said
-        )
-        client.chmod(0o755)
-        said = look()
-        assert "keys: belongs to uid 0, not to you" in said
-        assert f"chmod 0700 {client}" in said
+    said = look()
+    assert f"problem  keys: this user cannot read it [{client}]" in said
+    assert f"warning  undelivered: cannot be read: Permission denied [{spool}]" in said
+    assert f"problem  room: run files: no file can be made: Permission denied [{client}]" in said
+    client.chmod(0o755)
+    said = look()
+    assert "keys: belongs to uid 0, not to you" in said
+    assert f"chmod 0700 {client}" in said
 
-        # A spool that an operator's agent serves is for all users, its lock is not.
-        spool.chmod(0o1777)
-        assert f"no agent [{spool}]" in look()
-        agent(spool)
-        said = look()
-        assert "agent of another container or user delivers" in said
-        assert "of an unknown run" in said
+    # A spool that an operator's agent serves is for all users, its lock is not.
+    spool.chmod(0o1777)
+    assert f"no agent [{spool}]" in look()
+    agent(spool)
+    said = look()
+    assert "agent of another container or user delivers" in said
+    assert "of an unknown run" in said
 
 
 # -------------------------------------------------------------- run files
@@ -434,7 +438,9 @@ def test_a_sound_cluster(client):
 
 
 def test_processes_without_crema_or_with_another_are_named(tmp_path):
-    from distributed import Client, LocalCluster
+    from distributed import Client
+
+    from clusters import LocalCluster
 
     def forget():
         import sys
@@ -497,7 +503,9 @@ def test_a_port_that_is_taken_is_named(client, monkeypatch):
 
 
 def test_an_empty_cluster_a_closed_client_and_nobody(monkeypatch):
-    from distributed import Client, LocalCluster
+    from distributed import Client
+
+    from clusters import LocalCluster
 
     with LocalCluster(n_workers=0, dashboard_address=None) as cluster:
         client = Client(cluster)

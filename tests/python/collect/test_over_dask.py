@@ -14,9 +14,10 @@ from concurrent.futures import CancelledError
 
 import pytest
 from coffea import processor
-from distributed import Client, LocalCluster
+from distributed import Client
 
 import crema
+from clusters import LocalCluster
 from coffea_runs import run_coffea
 from crema._demo_processor import DijetProcessor
 from crema.collect import _reach

@@ -14,11 +14,12 @@ import distributed
 import pytest
 from coffea import processor
 from coffea.nanoevents import BaseSchema
-from distributed import Client, LocalCluster
+from distributed import Client
 
 import crema
 import hook_support as support
 import missing
+from clusters import LocalCluster
 from crema import MetricsCollector
 from crema.collect import _runner
 from crema.hook import _writers

@@ -8,9 +8,10 @@ import threading
 import time
 
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client
 
 import crema
+from clusters import LocalCluster
 from crema.collect import _reach
 from crema.collect._plugins import Plugins
 from crema.collect._reach import LOOPBACK, Plan, Reach

@@ -21,7 +21,8 @@ if os.getuid() == 0:  # whom no mode stops
 mask, output = int(sys.argv[1], 8), pathlib.Path(sys.argv[2])
 import crema, hook_support
 from coffea import processor
-from distributed import Client, LocalCluster
+from distributed import Client
+from clusters import LocalCluster
 fileset = eval(sys.argv[3])
 
 def must_be_private():

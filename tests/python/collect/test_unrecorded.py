@@ -262,7 +262,9 @@ def late_worker(address, preload, tmp_path, name):
 def test_a_late_worker_that_cannot_record_works_and_is_named(preload, fileset, tmp_path):
     from coffea import processor
     from coffea.nanoevents import BaseSchema
-    from distributed import Client, LocalCluster
+    from distributed import Client
+
+    from clusters import LocalCluster
 
     def count(events):  # in here it travels by value
         return {"events": len(events)}
@@ -314,6 +316,8 @@ def expected_events(fileset):
 def test_workers_without_it_are_named_before_the_analysis(tmp_path, capfd):
     from distributed import Client, LocalCluster
 
+    from clusters import as_dask_starts_workers
+
     def slow(item):
         time.sleep(0.05)
         return item
@@ -324,6 +328,7 @@ def test_workers_without_it_are_named_before_the_analysis(tmp_path, capfd):
         sys.modules["crema"] = None
 
     with (
+        as_dask_starts_workers(),
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):

@@ -12,12 +12,13 @@ import time
 
 import pytest
 from coffea import processor
-from distributed import Client, LocalCluster
+from distributed import Client
 
 import crema
 import hook_support as support
 import missing
 import spool_reader
+from clusters import LocalCluster
 from crema import MetricsCollector
 from crema.hook import chunks
 from crema.hook.chunks import ChunkHook

@@ -14,10 +14,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client
 
 import crema
 import hook_support as support
+from clusters import LocalCluster
 from crema.hook import worker
 from crema.hook._config import HookConfig
 from waiting import wait_for

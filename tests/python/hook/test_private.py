@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client
 
 import crema
 import hook_support as support
 import private_access
 import spool_reader
+from clusters import LocalCluster
 from crema.collect import _runner
 from crema.hook import _columns, _recorder, _records, _writers, scheduler, worker
 from crema.hook.chunks import ChunkHook

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client
 
 import hook_support as support
 import spool_reader
+from clusters import LocalCluster
 from crema.hook import _records, scheduler
 from crema.hook.scheduler import SchedulerHook
 

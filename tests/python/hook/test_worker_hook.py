@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 import uproot
 from coffea import processor
-from distributed import Client, LocalCluster, get_worker, span, wait
+from distributed import Client, get_worker, span, wait
 
 import hook_support as support
 import missing
 import spool_reader
+from clusters import LocalCluster
 from crema.collect import _marking
 from crema.hook import _records, worker
 from crema.hook.chunks import ChunkHook

@@ -10,11 +10,12 @@ import time
 
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client
 
 import hook_support as support
 import missing
 import spool_reader
+from clusters import LocalCluster
 from crema.hook import _process
 
 
