@@ -272,12 +272,6 @@ def test_thousands_of_runs_of_one_key_leave_room_for_others(facility):
     bob.close()
 
 
-def ticks(process: subprocess.Popen) -> int:
-    """Hundredths of a second that it has worked."""
-    stat = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-    return int(stat[11]) + int(stat[12])
-
-
 def has_nothing_to_do(pid: int) -> bool:
     """All threads wait, at each of ten looks; on a busy machine one that cannot run is not one that waits."""
 
