@@ -17,6 +17,7 @@ import pytest
 
 import missing
 from agent_kit import agents, run
+from children import Child
 from paths import program
 from service_kit import services, sink
 
@@ -170,7 +171,7 @@ def test_private_spool_of_a_user_stays_private(place):
             done = run("--spool", place.spool, "--drain-timeout", "0s", "--", "sh", "-c", script)
             assert done.stdout.split() == ["700", "700"], done
         else:
-            agent = subprocess.Popen([program("crema-agent"), "--spool", place.spool, *arguments])
+            agent = Child([program("crema-agent"), "--spool", place.spool, *arguments])
             try:
                 while not (place.spool / "agent.lock").exists():
                     assert agent.poll() is None

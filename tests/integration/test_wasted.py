@@ -22,7 +22,7 @@ from crema._demo_data import make_fileset
 from crema._demo_processor import Schema
 from waiting import wait_for
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timing, pytest.mark.timeout(300)]  # seconds that were wasted
 CHUNK, CHUNKS = 200, 8
 
 

@@ -5,6 +5,7 @@ Of what a start of Python gives a worker, a fork lacks the environment of this m
 
 from __future__ import annotations
 
+import concurrent.futures
 import functools
 import multiprocessing
 import multiprocessing.forkserver
@@ -45,3 +46,11 @@ class LocalCluster(distributed.LocalCluster):
             dask.config.set({METHOD: "forkserver"})
             options.setdefault("env", dict(os.environ))
         super().__init__(*arguments, processes=processes, **options)
+
+
+class ProcessPool(concurrent.futures.ProcessPoolExecutor):
+    """A pool of such processes; coffea's own starts Python for each of them."""
+
+    def __init__(self, max_workers: int):
+        _start_server()
+        super().__init__(max_workers, mp_context=multiprocessing.get_context("forkserver"))

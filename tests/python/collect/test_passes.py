@@ -19,7 +19,7 @@ from distributed import Client
 import crema
 import hook_support as support
 import missing
-from clusters import LocalCluster
+from clusters import LocalCluster, ProcessPool
 from crema import MetricsCollector
 from crema.collect import _runner
 from crema.hook import _writers
@@ -64,7 +64,7 @@ def _dask(client, heavy_input=None):
 EXECUTORS = {
     "dask": _dask,
     "heavy input": functools.partial(_dask, heavy_input=b"heavy"),
-    "futures": lambda client: processor.FuturesExecutor(workers=2, status=False),
+    "futures": lambda client: processor.FuturesExecutor(pool=ProcessPool, workers=2, status=False),
     "iterative": lambda client: processor.IterativeExecutor(status=False),
 }
 

@@ -155,9 +155,8 @@ def test_each_executor_gives_the_same_records(executor, fileset, tmp_path, varia
     assert len(set(bad.chunk_id)) == (variant == "a bad file")
 
 
+@pytest.mark.parametrize("executor", ["fork", "spawn", "threads", "parsl"], indirect=True)
 def test_a_pool_that_outlives_the_run_costs_neither_verdict_nor_time(executor, fileset, tmp_path):
-    if "client" in executor.keywords:
-        pytest.skip("Dask's workers are told by their plugin")
     for _ in range(2):
         with MetricsCollector(
             processor_instance=support.Counter(), output=tmp_path, quiet=True
