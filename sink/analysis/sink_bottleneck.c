@@ -135,6 +135,7 @@ s_open(sink_measured_t *m, const sink_facts_t *facts)
         double s = sink_chunk_s(chunk);
         if (!chunk->counted)
             continue;
+        m->opening_known = m->opening_known && !isnan(chunk->open_s);
         m->gc_s += isnan(chunk->gc_s) ? 0 : chunk->gc_s;
         if (isnan(chunk->cpu_s) || !(s > 0))
             continue;
@@ -184,7 +185,7 @@ crema_err_t
 sink_bottleneck_measure(const sink_facts_t *facts, const sink_model_t *model,
                         sink_bottleneck_t *ret_found)
 {
-    sink_bottleneck_t self = {.measured = {.n_tasks = facts->n_tasks}};
+    sink_bottleneck_t self = {.measured = {.n_tasks = facts->n_tasks, .opening_known = true}};
     sink_measured_t *m = &self.measured;
     ran_t *ran = calloc(facts->n_workers + 1, sizeof *ran);
     if (!ran)

@@ -277,6 +277,7 @@ sink_diagnosis_make(const sink_measured_t *measured, const sink_budget_t *budget
     for (size_t i = 0; i < sizeof by_rule / sizeof *by_rule; i++)
         self.causes[by_rule[i]].estimated = true;
     self.causes[CREMA_BOTTLENECK_CORES].known = measured->cores_known;
+    self.causes[CREMA_BOTTLENECK_OPENING].known = measured->opening_known;
     s_save(&self, measured, budget, &waits);
     s_doubt(&self, budget, &waits);
     s_rank(&self, budget);

@@ -37,6 +37,7 @@ typedef struct {
     double gc_s;
     sink_range_t gil_s;         /* waiting for the GIL */
     sink_range_t cores_s;       /* waiting for a core; lo belongs to gil_s.hi */
+    bool opening_known;         /* of every counted attempt it is known when process() began */
     bool cores_known;           /* the kernel reported how long threads waited for one */
     sink_range_t opening_share; /* of the time without CPU: share in opening, not in process() */
     double wait_pays;           /* how much shorter tasks would be per second of waiting saved */

@@ -19,6 +19,12 @@ sink_chunk_s(const sink_chunk_t *chunk)
     return isnan(chunk->wall_s) ? open_s : open_s + chunk->wall_s;
 }
 
+double
+sink_chunk_process_s(const sink_chunk_t *chunk)
+{
+    return chunk->quality & SINK_QUALITY_WITH_OPENING ? NAN : chunk->wall_s;
+}
+
 /* ---- chunks */
 
 static crema_err_t

@@ -38,6 +38,9 @@ typedef struct {
 /* Seconds in opening and process() together. */
 double sink_chunk_s(const sink_chunk_t *chunk);
 
+/* Seconds in process() alone; NaN unknown. */
+double sink_chunk_process_s(const sink_chunk_t *chunk);
+
 /* A row of /task_events with action compute and a known start. */
 typedef struct {
     int64_t t_start_ns, t_stop_ns, t_ready_ns, t_submit_ns;

@@ -19,6 +19,7 @@
 #define SINK_QUALITY_NO_BYTES 4u
 #define SINK_QUALITY_SUPERSEDED 8u
 #define SINK_QUALITY_RECONSTRUCTED 16u
+#define SINK_QUALITY_WITH_OPENING 128u
 
 /* True if process() returned: its output is in the analysis result, unless it was superseded. */
 static inline bool

@@ -30,7 +30,7 @@ typedef struct {
     double open, gc;     /* seconds of opening and of garbage collection */
     double noncpu;       /* non-CPU seconds of the processor's tasks; NaN unknown */
     int64_t n;           /* counted attempts */
-    bool no_cpu, no_bytes, no_open, no_gc; /* unknown for some attempt */
+    bool no_cpu, no_bytes, no_open, no_process, no_gc; /* unknown for some attempt */
 } sink_totals_t;
 void sink_summary_totals(const sink_summary_t *self, sink_totals_t *ret_totals);
 

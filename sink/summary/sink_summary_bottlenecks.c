@@ -100,6 +100,9 @@ s_evidence(const bottlenecks_t *self, crema_bottleneck_t what, char text[EVIDENC
                  sink_ratio(sum->open + sum->P, (double)sum->n),
                  all->runtime_s - all->spill_s - all->serialize_s,
                  sink_budget_class_s(budget, SINK_IDLE_LATENCY));
+    else if (what == CREMA_BOTTLENECK_OPENING && !m->opening_known)
+        snprintf(text, EVIDENCE_BYTES,
+                 "when process() began is unknown: these seconds are in compute and input");
     else if (what == CREMA_BOTTLENECK_OPENING && any && !isnan(sum->open))
         s_evidence_opening(self, text);
     else if (what == CREMA_BOTTLENECK_SLOW_FILES)

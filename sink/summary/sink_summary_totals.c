@@ -15,7 +15,7 @@ sink_tally_add(sink_tally_t *self, const sink_chunk_t *chunk)
     self->chunks++;
     sink_sum_add(&self->events, chunk->n_events < 0 ? NAN : (double)chunk->n_events);
     sink_sum_add(&self->bytes_b, chunk->bytes_read_b < 0 ? NAN : (double)chunk->bytes_read_b);
-    sink_sum_add(&self->wall_s, chunk->wall_s);
+    sink_sum_add(&self->wall_s, sink_chunk_process_s(chunk));
     sink_sum_add(&self->open_s, chunk->open_s);
     sink_sum_add(&self->cpu_s, chunk->cpu_s);
 }
@@ -56,6 +56,7 @@ sink_summary_totals(const sink_summary_t *self, sink_totals_t *ret_totals)
     sum.no_cpu = all.cpu_s.n_known < all.cpu_s.n;
     sum.no_bytes = all.bytes_b.n_known < all.bytes_b.n;
     sum.no_open = all.open_s.n_known < all.open_s.n;
+    sum.no_process = all.wall_s.n_known < all.wall_s.n;
     sum.no_gc = gc.n_known < gc.n;
     sum.E = s_or_nothing(&all.events);
     sum.P = s_or_nothing(&all.wall_s);

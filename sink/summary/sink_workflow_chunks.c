@@ -120,10 +120,11 @@ s_chunk_times(workflow_t *self, double *walls)
     size_t n = 0;
     double sum = 0;
     for (size_t i = 0; i < facts->n_chunks; i++) {
-        if (!facts->chunks[i].counted || isnan(facts->chunks[i].wall_s))
+        double process_s = sink_chunk_process_s(&facts->chunks[i]);
+        if (!facts->chunks[i].counted || isnan(process_s))
             continue;
-        walls[n++] = facts->chunks[i].wall_s;
-        sum += facts->chunks[i].wall_s;
+        walls[n++] = process_s;
+        sum += process_s;
     }
     int64_t rows = (int64_t)n;
     workflow_put(self, "chunk_wall_min", sink_stats_select(walls, n, 0), rows, 0);
@@ -163,7 +164,9 @@ workflow_chunks(workflow_t *self)
     bool any = facts->n_chunks > 0;
     int64_t all = (int64_t)facts->n_chunks;
     double reported_s = workflow_reported(self, "coffea.processtime");
-    unsigned cpu = s->no_cpu ? IS_ESTIMATE : 0, stand_in = isnan(s->P) ? IS_ESTIMATE : 0;
+    unsigned cpu = s->no_cpu ? IS_ESTIMATE : 0, stand_in = isnan(s->P)     ? IS_ESTIMATE
+                                                           : s->no_process ? IS_OPEN
+                                                                           : 0;
     workflow_put(self, "num_chunks", any ? (double)s->n : NAN, s->n, 0);
     workflow_put(self, "num_chunks_submitted", workflow_reported(self, "coffea.chunks"), 1, 0);
     workflow_put(self, "closure_chunks_chunks_vs_report",

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..hook import _attempts
-from ..hook.chunks import ChunkHook
+from ..hook.chunks import ChunkHook, WorkFunction
 from ..read._notes import DIRECT, FAILED, INNER, REPEATED
 from . import _window
 from ._replacing import replace
@@ -281,9 +281,14 @@ def _recorded(runner: Any) -> Any:
         run = _runs.get(own.config.run_id) if has_one else _of_caller()
         if run is None:
             return runner
-        recorded = runner if has_one else copy.copy(runner)
+        work = getattr(runner, "_work_function", None)
+        if has_one and isinstance(work, WorkFunction):  # a copy that was made here
+            return runner
+        recorded = copy.copy(runner)
         if not has_one:
             recorded.checkpointer = run.around(own)
+        if callable(work):
+            recorded._work_function = WorkFunction(work)
     except Exception:
         logger.warning("crema: the chunks of a Runner are not recorded", exc_info=True)
         return runner

@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import contextvars
 import itertools
+import math
 import threading
 import time
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from . import _input, _process, _records, _spool
+from . import _input, _opening, _process, _records, _spool
 from ._records import CHUNKS
 
 _STATUS = {
     name: CHUNKS.label("status", name) for name in ("ok", "error", "cancelled", "lost", "partial")
 }
 _NO_CPU, _NO_BYTES, _RECONSTRUCTED = 1 << 1, 1 << 2, 1 << 4
-_NO_SIZES, _APPORTIONED = 1 << 5, 1 << 6
+_NO_SIZES, _APPORTIONED, _WITH_OPENING = 1 << 5, 1 << 6, 1 << 7
 
 _SOURCES_MAX = 1024
 _63_BITS = (1 << 63) - 1
@@ -31,14 +32,33 @@ _clock = time.perf_counter_ns
 _cpu = time.thread_time_ns
 
 
-Stamp = tuple[int, int, int, int]
+class Stamp(NamedTuple):
+    """An instant of a thread; nanoseconds, -1 unknown."""
+
+    clock: int  # monotonic
+    gc: int  # garbage collection in the thread
+    cpu: int  # of the thread
+    real: int  # since 1970 UTC
+    wait: int  # of the thread, for a core
+    proc_cpu: int  # of the process
 
 
 def now() -> Stamp:
-    """The instant of the call in the calling thread: monotonic, garbage collection, CPU, real; in nanoseconds."""
+    """The instant of the call in the calling thread."""
     # At the start garbage is read before CPU, at the end after it: a collection in between counts
     # in both or in the CPU time only.
-    return _clock(), _process.garbage.ns(), _cpu(), time.time_ns()
+    return Stamp(
+        _clock(),
+        _process.garbage.ns(),
+        _cpu(),
+        time.time_ns(),
+        _process.thread_clock.wait_ns(),
+        time.process_time_ns(),
+    )
+
+
+def _seconds(end_ns: int, start_ns: int) -> float:
+    return max(end_ns - start_ns, 0) * 1e-9 if min(end_ns, start_ns) >= 0 else math.nan
 
 
 class Recorder(Protocol):
@@ -50,6 +70,9 @@ class Recorder(Protocol):
     def slot(self, thread: int) -> int:
         """Small number of a thread."""
 
+    def unavailable(self, what: str) -> None:
+        """Note that the column `what` cannot be recorded here."""
+
     def read(self, what: str, read: Callable[[], Any], otherwise: Any) -> Any:
         """Return the result of `read`, or `otherwise` with a note that `what` is unavailable."""
 
@@ -58,17 +81,16 @@ class Attempt:
     """An attempt at a chunk: the values read when it began."""
 
     __slots__ = (
-        "began_ns",
+        "began",
         "cost_ns",
-        "cpu_ns",
         "entries",
         "factory",
-        "gc_ns",
         "high_b",
+        "in_process",
         "key",
+        "native_id",
         "open",
-        "proc_cpu_s",
-        "process_ns",
+        "opened",
         "recorder",
         "values",
     )
@@ -82,12 +104,21 @@ class Attempt:
         self.open = True
         self.factory: Any = None  # coffea's, once it was needed
         self.entries = itertools.count()  # of sections
-        self.process_ns = 0  # when process() began, if known
-        self.proc_cpu_s, self.high_b = _process.usage()
-        self.cpu_ns = _cpu()
-        self.cost_ns = self.cpu_ns - began_ns
-        self.gc_ns = _process.garbage.ns()
-        self.began_ns = _clock()
+        self.native_id = threading.get_native_id()
+        self.in_process = False  # process() has begun
+        self.opened: Stamp | None = None  # when it began, if known
+        self.high_b = _process.usage()[1]
+        wait_ns, proc_cpu_ns = _process.thread_clock.wait_ns(), time.process_time_ns()
+        cpu_ns = _cpu()
+        self.cost_ns = cpu_ns - began_ns
+        gc_ns, real_ns = _process.garbage.ns(), values["t_start_ns"]
+        self.began = Stamp(_clock(), gc_ns, cpu_ns, real_ns, wait_ns, proc_cpu_ns)
+
+    def process_begins(self) -> None:
+        """Opening has ended; only the first call counts, since process() may open files of its own."""
+        if not self.in_process:
+            self.in_process = True
+            self.opened = now()
 
 
 _current: contextvars.ContextVar[Attempt | None] = contextvars.ContextVar("attempt", default=None)
@@ -99,6 +130,12 @@ def current() -> Attempt | None:
     if attempt is None or not (attempt.open and attempt.recorder.stream.alive):
         return None
     return attempt
+
+
+def _opened() -> None:
+    attempt = current()
+    if attempt is not None:
+        attempt.process_begins()
 
 
 class Attempts:
@@ -160,6 +197,9 @@ class Attempts:
             if not self._measuring:
                 self._measuring = True
                 _process.garbage.start()
+                _opening.watch(_opened)
+                if not _opening.watched():
+                    self._recorder.unavailable("chunks.open_s")
 
     def _new_source(
         self, dataset: str, filename: str, uuid: str, tree: str, prefix: str
@@ -177,7 +217,7 @@ class Attempts:
         common["chunk_id"] = _records.hash64(dataset, filename, uuid, tree)
         common["worker_id"] = self._recorder.worker_id
         common["status"] = _STATUS["lost"]
-        common["quality"] = _NO_CPU | _NO_BYTES | _NO_SIZES
+        common["quality"] = _NO_CPU | _NO_BYTES | _NO_SIZES | _WITH_OPENING
         if len(self._sources) >= _SOURCES_MAX:
             self._sources.clear()
             self._files.clear()
@@ -204,22 +244,10 @@ class Attempts:
         attempt.open = False
         attempt.factory = None
         values = attempt.values
-        clock_ns, gc_ns, cpu_ns, real_ns = stamp
-        whole_s = (clock_ns - attempt.began_ns) * 1e-9
-        wall_s = metrics.get("processtime")
-        if wall_s is not None and not 0 <= wall_s <= whole_s:
-            wall_s = None  # coffea takes it from the wall clock, which was set meanwhile
-        if wall_s is None and attempt.process_ns:
-            wall_s = (clock_ns - attempt.process_ns) * 1e-9
-        if wall_s is not None:
-            values["t_start_ns"] = real_ns - int(wall_s * 1e9)
-            values["open_s"] = max(whole_s - wall_s, 0.0)
-        values["t_end_ns"] = real_ns
-        values["wall_s"] = whole_s if wall_s is None else wall_s
-        values["cpu_s"] = (cpu_ns - attempt.cpu_ns) * 1e-9
-        values["gc_s"] = (gc_ns - attempt.gc_ns) * 1e-9
-        proc_cpu_s, high_b = _process.usage()
-        values["proc_cpu_s"] = proc_cpu_s - attempt.proc_cpu_s
+        if attempt.opened is None:
+            _take_opening(attempt, metrics, stamp)
+        _measure(attempt, stamp)
+        high_b = _process.usage()[1]
         values["rss_end_b"] = rss_b = _process.rss_b()
         values["rss_peak_b"] = _peak_b(attempt, rss_b, high_b)
         if status == "ok":
@@ -232,7 +260,7 @@ class Attempts:
             values["n_events"] = n_asked if n_events < 0 else n_events
             status = "partial" if 0 <= n_events < n_asked else "ok"
         values["status"] = _STATUS[status]
-        values["quality"] = self._take_input(values, metrics, factory)
+        values["quality"] = self._take_input(values, metrics, factory) | _opening_within(attempt)
         began_ns -= attempt.cost_ns
         self._recorder.stream.row(CHUNKS, CHUNKS.pack(values), began_ns=began_ns)
 
@@ -286,6 +314,10 @@ class Attempts:
             if attempt.key == key:
                 self._abandon(thread, status)
 
+    def fail_here(self, status: str) -> None:
+        """What the calling thread was working on has ended with `status`."""
+        self._abandon(threading.get_ident(), status, now())
+
     def close(self, status: str) -> None:
         """Close all open attempts with `status`; no more chunks follow."""
         for thread in list(self._open):
@@ -294,24 +326,73 @@ class Attempts:
             if self._measuring:
                 self._measuring = False
                 _process.garbage.stop()
+                _opening.unwatch()
 
-    def _abandon(self, thread: int, status: str) -> None:
-        """Write the row of an attempt that did not finish; its end and CPU time are only known from outside."""
+    def _abandon(self, thread: int, status: str, end: Stamp | None = None) -> None:
+        """Write the row of an attempt that did not finish; without `end` it may have ended some time ago."""
         attempt = self._open.pop(thread, None)
         if attempt is None:
             return
         attempt.open = False
         attempt.factory = None
+        stamp = end or _from_outside(thread, attempt)
+        if not attempt.in_process and _opening.watched():
+            attempt.opened = stamp  # it did not get as far as process()
+        _measure(attempt, stamp)
         rss_b = _process.rss_b()
         attempt.values.update(
-            t_end_ns=time.time_ns(),
-            wall_s=(_clock() - attempt.began_ns) * 1e-9,
             rss_end_b=rss_b,
             rss_peak_b=_peak_b(attempt, rss_b, _process.usage()[1]),
             status=_STATUS[status],
-            quality=_NO_CPU | _NO_BYTES | _NO_SIZES | _RECONSTRUCTED,
+            quality=_NO_BYTES
+            | _NO_SIZES
+            | (_RECONSTRUCTED if end is None else 0)
+            | (_NO_CPU if stamp.cpu < 0 else 0)
+            | _opening_within(attempt),
         )
         self._recorder.stream.row(CHUNKS, CHUNKS.pack(attempt.values))
+
+
+def _opening_within(attempt: Attempt) -> int:
+    """Bit of `quality` of an attempt whose wall time is not that of process() alone."""
+    return 0 if attempt.in_process or attempt.opened is not None else _WITH_OPENING
+
+
+def _from_outside(thread: int, attempt: Attempt) -> Stamp:
+    """The present instant of an attempt's thread, in another one."""
+    cpu_ns, wait_ns = _process.thread_clock.of(attempt.native_id)
+    gc_ns = _process.garbage.of(thread)
+    return Stamp(_clock(), gc_ns, cpu_ns, time.time_ns(), wait_ns, time.process_time_ns())
+
+
+def _take_opening(attempt: Attempt, metrics: Mapping[str, Any], end: Stamp) -> None:
+    """Where the end of opening was not noticed, coffea's own wall time of process() gives it; its other clocks are unknown."""
+    wall_s = metrics.get("processtime")
+    # coffea takes it from the wall clock, which may have been set meanwhile.
+    if wall_s is not None and 0 <= wall_s <= (end.clock - attempt.began.clock) * 1e-9:
+        wall_ns = int(wall_s * 1e9)
+        attempt.opened = Stamp(end.clock - wall_ns, -1, -1, end.real - wall_ns, -1, -1)
+
+
+def _measure(attempt: Attempt, end: Stamp) -> None:
+    """Fill in the times of an attempt that ended at `end`."""
+    values, began, opened = attempt.values, attempt.began, attempt.opened
+    values["t_end_ns"] = end.real
+    values["cpu_s"] = _seconds(end.cpu, began.cpu)
+    values["gc_s"] = _seconds(end.gc, began.gc)
+    values["proc_cpu_s"] = _seconds(end.proc_cpu, began.proc_cpu)
+    values["cpu_wait_s"] = _seconds(end.wait, began.wait)
+    if opened is None:
+        values["wall_s"] = _seconds(end.clock, began.clock)
+        return
+    # Not what the clock said then: it may have been set meanwhile.
+    values["t_start_ns"] = end.real - (end.clock - opened.clock)
+    values["wall_s"] = _seconds(end.clock, opened.clock)
+    values["open_s"] = _seconds(opened.clock, began.clock)
+    values["open_cpu_s"] = _seconds(opened.cpu, began.cpu)
+    values["open_gc_s"] = _seconds(opened.gc, began.gc)
+    values["open_proc_cpu_s"] = _seconds(opened.proc_cpu, began.proc_cpu)
+    values["open_cpu_wait_s"] = _seconds(opened.wait, began.wait)
 
 
 def _touched(factory: Any, metrics: Mapping[str, Any]) -> frozenset[str] | None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
-from . import _input, _recorder, _records, _travel
+from . import _attempts, _input, _recorder, _records, _travel
 from ._attempts import Stamp, now
 from ._config import HookConfig
 
@@ -101,6 +101,42 @@ class ChunkHook:
             return None
 
 
+class WorkFunction:
+    """coffea's function that opens a file and calls process(): the same, and a chunk that fails in it ends when it fails.
+
+    Afterwards its task still takes time, to pass the exception on; in an executor without Dask
+    nothing at all says that it has ended.
+    """
+
+    _EXPRESSION = (
+        "(getattr(__import__('sys').modules.get('crema.hook.chunks'), 'WorkFunction', None)"
+        " or exec(source, here := {}) or here['made'])(function)"
+    )
+    _SOURCE = """
+try:
+    from crema.hook.chunks import WorkFunction as made
+except Exception:
+    made = lambda function: function
+"""
+
+    def __init__(self, function: Callable) -> None:
+        self.function = function
+        self.__name__ = function.__name__  # Dask names tasks by it
+
+    def __reduce__(self) -> tuple:
+        """Where crema, or this class of it, is not installed, only coffea's function arrives."""
+        names = {"source": self._SOURCE, "function": self.function}
+        return eval, (self._EXPRESSION, names)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """As coffea's function."""
+        try:
+            return self.function(*args, **kwargs)
+        except BaseException:
+            fail()
+            raise
+
+
 def close(run_id: str) -> None:
     """End this process's own stream of a run, with what `IterativeExecutor` recorded."""
     _recorder.close_process(run_id)
@@ -119,6 +155,18 @@ def finish(
             recorder.attempts.finish(metrics, status, stamp, factory)
         except Exception:
             recorder.trouble("the end of a chunk")
+
+
+def fail() -> None:
+    """What the calling thread is working on, if anything, has failed."""
+    attempt = _attempts.current()
+    if attempt is not None:
+        try:
+            worker, key = _recorder.dask_task()
+            status = "cancelled" if is_cancelled(worker, key) else "error"
+            attempt.recorder.attempts.fail_here(status)
+        except Exception:
+            attempt.recorder.trouble("the end of a chunk")
 
 
 def note_cached(recorder: _recorder.Recorder | None) -> None:

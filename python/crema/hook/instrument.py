@@ -382,7 +382,7 @@ def _begin(events: Any, processor: Any) -> tuple[_attempts.Attempt | None, bool]
         attempt = _attempts.current()
         if attempt is not None:
             attempt.factory = factory
-            attempt.process_ns = _clock()
+            attempt.process_begins()
             return attempt, False
         worker, key = _recorder.dask_task()
         recorder = _recorder.of_caller(worker) if factory is not None else None
@@ -400,6 +400,7 @@ def _begin(events: Any, processor: Any) -> tuple[_attempts.Attempt | None, bool]
         identity = _input.identity(events, factory)
         attempt = recorder.attempts.begin(identity, prefix, key, submission)
         attempt.factory = factory
+        attempt.in_process = True  # when it was opened is unknown
     except Exception:
         recorder.trouble("the start of a chunk")
         return None, False

@@ -78,7 +78,9 @@ def test_iterative(settings, fileset):
     assert set(rows.worker) == {stream.info.worker_name} and set(rows.task_prefix) == {"Counter"}
     assert rows.n_events.sum() == result["metrics"]["entries"]
     assert rows.bytes_read_b.sum() == result["metrics"]["bytesread"]
-    assert rows.wall_s.sum() == pytest.approx(result["metrics"]["processtime"], rel=1e-9)
+    # coffea's own clock starts a little later, and stops before it collects its metrics.
+    besides_s = rows.wall_s.sum() - result["metrics"]["processtime"]
+    assert 0 < besides_s < 0.1 * rows.wall_s.sum()
     assert set(zip(rows.dataset, rows.file, rows.entry_start, rows.entry_stop, strict=True)) == {
         (w.dataset, w.filename, w.entrystart, w.entrystop) for w in result["processed"]
     }
@@ -91,10 +93,10 @@ def test_iterative(settings, fileset):
     assert {n.text for (kind, _), n in stream.names.items() if kind == "branch"} == {"x"}
 
 
-def test_without_metrics_the_whole_bracket_is_the_wall_time(settings, fileset):
+def test_without_metrics_the_rest_is_as_with_them(settings, fileset):
     support.run(iterative(), ChunkHook(settings), fileset, support.Counter(), savemetrics=False)
     rows = spool_reader.chunks(streams_of(settings))
-    assert len(rows) == 9 and rows.open_s.isna().all() and (rows.wall_s > 0.015).all()
+    assert len(rows) == 9 and (rows.open_s > 0).all() and (rows.wall_s > 0.015).all()
     assert set(rows.n_events) == {support.CHUNK}
     assert (rows.bytes_read_b > 0).all() and set(rows.n_branches) == {1}
     assert set(rows.quality) == {0}

@@ -96,7 +96,7 @@ test_a_line_of_text_for_every_column(void **state)
             columns += crema_table((crema_table_id_t)t)->columns[i].size != 0;
     assert_int_equal(lines, columns);
     s_has(text,
-          "/chunks\twall_s\tf64\ts\tprocess(), wall time; if open_s is unknown: opening too\n");
+          "/chunks\twall_s\tf64\ts\tprocess(), wall time; with bit 7 of quality: opening too\n");
 }
 
 static void
@@ -110,7 +110,7 @@ test_python_has_the_numbers_of_the_wire(void **state)
         "            (\"status\", \"enum\", \"ok,error,cancelled,lost,partial\"),\n",
         "            (\"attempt_ref\", \"i64\", \"\"),\n",
         "\nCOLUMNS = {\n",
-        "        (\"wall_s\", \"f64\", \"s\", \"process(), wall time; if open_s ",
+        "        (\"wall_s\", \"f64\", \"s\", \"process(), wall time; with bit 7 ",
         "\nDICTS = {\n    \"worker\": 0,\n    \"task_prefix\": 1,\n",
         "\nSIDES = (\"unattributed\", \"processor\", ",
         "    \"BATCH\": 3,\n",

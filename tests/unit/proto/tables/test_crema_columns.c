@@ -139,7 +139,7 @@ test_rows_are_packed(void **state)
         assert_int_equal(crema_table_offset(table, table->n_columns), at);
         assert_int_equal(crema_table_row_bytes(table), at);
     }
-    assert_int_equal(crema_table_row_bytes(crema_table(CREMA_TABLE_CHUNKS)), 200);
+    assert_int_equal(crema_table_row_bytes(crema_table(CREMA_TABLE_CHUNKS)), 240);
 }
 
 static void
@@ -160,7 +160,7 @@ test_wire_columns_are_numbered_by_kind(void **state)
         assert_int_equal(reals, next[1]);
     }
     crema_table_wire_columns(crema_table(CREMA_TABLE_CHUNKS), &ints, &reals);
-    assert_true(ints == 23 && reals == 5);
+    assert_true(ints == 23 && reals == 10);
     crema_table_wire_columns(crema_table(CREMA_TABLE_GAPS), &ints, &reals);
     assert_true(ints == 0 && reals == 0);
 }
