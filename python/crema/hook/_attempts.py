@@ -44,17 +44,20 @@ class Stamp(NamedTuple):
 
 
 def now() -> Stamp:
-    """The instant of the call in the calling thread."""
+    """The instant at which something ends in the calling thread."""
     # At the start garbage is read before CPU, at the end after it: a collection in between counts
-    # in both or in the CPU time only.
-    return Stamp(
-        _clock(),
-        _process.garbage.ns(),
-        _cpu(),
-        time.time_ns(),
-        _process.thread_clock.wait_ns(),
-        time.process_time_ns(),
-    )
+    # in both or in the CPU time only. Reading a file gives the GIL away, so it comes last here and
+    # first where something begins.
+    clock_ns, gc_ns, cpu_ns, real_ns = _clock(), _process.garbage.ns(), _cpu(), time.time_ns()
+    proc_cpu_ns = time.process_time_ns()
+    return Stamp(clock_ns, gc_ns, cpu_ns, real_ns, _process.thread_clock.wait_ns(), proc_cpu_ns)
+
+
+def _beginning() -> Stamp:
+    """The instant at which something begins in the calling thread."""
+    wait_ns, proc_cpu_ns = _process.thread_clock.wait_ns(), time.process_time_ns()
+    cpu_ns, gc_ns = _cpu(), _process.garbage.ns()
+    return Stamp(_clock(), gc_ns, cpu_ns, time.time_ns(), wait_ns, proc_cpu_ns)
 
 
 def _seconds(end_ns: int, start_ns: int) -> float:
@@ -108,17 +111,14 @@ class Attempt:
         self.in_process = False  # process() has begun
         self.opened: Stamp | None = None  # when it began, if known
         self.high_b = _process.usage()[1]
-        wait_ns, proc_cpu_ns = _process.thread_clock.wait_ns(), time.process_time_ns()
-        cpu_ns = _cpu()
-        self.cost_ns = cpu_ns - began_ns
-        gc_ns, real_ns = _process.garbage.ns(), values["t_start_ns"]
-        self.began = Stamp(_clock(), gc_ns, cpu_ns, real_ns, wait_ns, proc_cpu_ns)
+        self.began = _beginning()
+        self.cost_ns = self.began.cpu - began_ns
 
     def process_begins(self) -> None:
         """Opening has ended; only the first call counts, since process() may open files of its own."""
         if not self.in_process:
             self.in_process = True
-            self.opened = now()
+            self.opened = _beginning()
 
 
 _current: contextvars.ContextVar[Attempt | None] = contextvars.ContextVar("attempt", default=None)

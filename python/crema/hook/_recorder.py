@@ -163,7 +163,7 @@ class Recorder:
         if what in self._unavailable:
             return
         self._unavailable.add(what)
-        logger.warning("crema: %s cannot be recorded here", what, exc_info=True)
+        logger.warning("crema: %s cannot be recorded here", what, exc_info=sys.exc_info()[1])
         self.stream.count(_columns.UNAVAILABLE_METRIC + what, 1)
 
     def read(self, what: str, read: Callable[[], _Value], otherwise: _Value) -> _Value:

@@ -9,6 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from .reader import RunFile
 
+WITH_OPENING = 128  # in quality: when process() began is unknown, so wall_s has opening in it
 _SUPERSEDED = 8  # in quality: a later attempt at the same chunk replaced it
 
 
@@ -25,6 +26,6 @@ def count(run: RunFile, status: np.ndarray, quality: np.ndarray) -> np.ndarray:
 
 def counted(run: RunFile, *columns: str) -> dict[str, np.ndarray]:
     """Columns of the attempts whose output is in the result."""
-    rows = run.arrays("chunks", [*columns, "status", "quality"])
+    rows = run.arrays("chunks", list(dict.fromkeys([*columns, "status", "quality"])))
     good = count(run, rows["status"], rows["quality"])
     return {name: rows[name][good] for name in columns}

@@ -79,6 +79,11 @@ _PART = {
 }
 
 
+# Causes among which opening is divided, and the metrics of process() alone: not comparable if one run does not know when process() began.
+_WITH_OPENING = {"opening", "input", "compute", "garbage_collection", "chunk_overhead"}
+_OF_PROCESS = {"core_efficiency"}
+
+
 @dataclasses.dataclass(frozen=True)
 class Change:
     """A cause in two runs. Seconds are thread-seconds per million events of each side's runs, or per run if there are no events."""
@@ -199,7 +204,11 @@ def compare(
     per_event = min(events) > 0 and abs(events[0] - events[1]) > 0.01 * max(events)
     scales = [[1e6 / r["events"] if per_event else 1.0 for r in side] for side in runs]
     repeats = min(map(len, sides)) >= 2
-    names = sorted({name for side in runs for r in side for name in r["causes"]})
+    unknown = [r["label"] for side in runs for r in side if not r["knows_opening"]]
+    names = sorted(
+        {name for side in runs for r in side for name in r["causes"]}
+        - (_WITH_OPENING if unknown else set())
+    )
     capacity = max(
         np.mean([r["capacity_s"] * k for r, k in zip(side, scale, strict=True)])
         for side, scale in zip(runs, scales, strict=True)
@@ -218,6 +227,11 @@ def compare(
             f"Noise: between {len(sides[0])} and {len(sides[1])} repeats."
             if repeats
             else "Within-run noise only: repeats of each side would show the noise between runs."
+        )
+        + (
+            f" Not compared: {', '.join(sorted(_WITH_OPENING))}, since it is unknown when process() began in {', '.join(unknown)}."
+            if unknown
+            else ""
         ),
         settings=_settings(runs),
         metrics=_metrics(runs),
@@ -230,6 +244,9 @@ def _read(path: str | os.PathLike) -> dict[str, Any]:
     with open_run(path) as run:
         metrics = {row.name: row for row in run.rows("summary/workflow")}
         causes = {row.name: row.thread_seconds for row in run.rows("summary/bottlenecks")}
+        knows_opening = _knows_opening(metrics, causes)
+        if not knows_opening:
+            metrics = {name: row for name, row in metrics.items() if name not in _OF_PROCESS}
         capacity_s = sum(r.thread_seconds for r in run.rows("summary/waterfall"))
         wall_s = metrics["wall_time"].value if "wall_time" in metrics else math.nan
         label = run.attributes.get("run_label") or run.run_id
@@ -239,11 +256,20 @@ def _read(path: str | os.PathLike) -> dict[str, Any]:
             "attributes": run.attributes,
             "metrics": metrics,
             "causes": causes,
+            "knows_opening": knows_opening,
             "capacity_s": capacity_s,
             "threads": capacity_s / wall_s if wall_s > 0 else 0.0,
             "events": metrics["total_events"].value if "total_events" in metrics else 0.0,
             "noise_s": _own_noise(run),
         }
+
+
+def _knows_opening(metrics: dict[str, Any], causes: dict[str, float]) -> bool:
+    """Whether each chunk's opening is known apart from its process(); files of before 0.2.0 show it only in `open_time`."""
+    if not metrics or metrics["num_chunks"].value > 0:
+        opened = metrics["open_time"].value if "open_time" in metrics else math.nan
+        return math.isfinite(opened) and not math.isnan(causes.get("opening", 0.0))
+    return True
 
 
 def _own_noise(run: RunFile) -> dict[str, float]:

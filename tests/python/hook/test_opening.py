@@ -13,13 +13,13 @@ import pathlib
 import time
 import types
 
-import hook_support as support
 import pytest
-import spool_reader
 from coffea import processor
 from coffea.nanoevents import BaseSchema, NanoEventsFactory
 from distributed import Client, LocalCluster
 
+import hook_support as support
+import spool_reader
 from crema import track_metrics
 from crema.collect import _runner
 from crema.hook import _recorder, chunks
@@ -185,8 +185,8 @@ def must_tell_apart(row, marks):
     assert row.open_gc_s <= row.gc_s < row.cpu_s
     assert 0 <= row.open_cpu_wait_s <= row.cpu_wait_s
     # What is neither waited for nor planted to sleep was on a core or ready for one.
-    assert row.open_cpu_s + row.open_cpu_wait_s <= row.open_s - WAIT_S + 1e-3
-    assert row.cpu_s + row.cpu_wait_s <= row.open_s + row.wall_s - 2 * WAIT_S + 2e-3
+    assert row.open_cpu_s + row.open_cpu_wait_s <= row.open_s - WAIT_S + NEAR_S
+    assert row.cpu_s + row.cpu_wait_s <= row.open_s + row.wall_s - 2 * WAIT_S + NEAR_S
     assert not row.quality & 1 << 7
 
 

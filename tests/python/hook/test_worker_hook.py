@@ -135,7 +135,8 @@ def test_totals_and_split_are_dasks(client, fileset, tmp_path, name, compression
     assert (chunks.status == "ok").all() and len(chunks) == 9
     assert chunks.n_events.sum() == result["metrics"]["entries"] == 3 * support.EVENTS
     assert chunks.bytes_read_b.sum() == result["metrics"]["bytesread"]
-    assert chunks.wall_s.sum() == pytest.approx(result["metrics"]["processtime"], rel=1e-6)
+    besides_s = chunks.wall_s.sum() - result["metrics"]["processtime"]  # coffea's own metrics
+    assert 0 < besides_s < 0.5 * result["metrics"]["processtime"]
 
 
 def test_preprocessing_with_the_chunks_prefix_is_not_the_processors(client, fileset, tmp_path):
@@ -160,8 +161,9 @@ def test_retries_are_attempts(client, fileset, tmp_path):
     assert chunks.status.value_counts().to_dict() == {"ok": 9, "error": 3}
     failed = chunks[chunks.status == "error"]
     assert set(failed.chunk_id) <= set(chunks[chunks.status == "ok"].chunk_id)
-    assert (failed.wall_s > 0).all() and failed.cpu_s.isna().all()
-    assert (failed.quality == 0b110110).all()
+    assert (failed.wall_s > 0).all() and (failed.open_s > 0).all()
+    assert (failed.cpu_s > failed.open_cpu_s + 0.003).all()  # of which it spins so long
+    assert (failed.quality == 0b110100).all()
     events = spool_reader.table(streams, "task_events")
     computed = events[events.action == "compute"]
     assert (computed.status == "error").sum() == 3
@@ -249,7 +251,8 @@ def test_a_chunk_whose_result_nobody_wants_is_cancelled(client, tmp_path, waits)
     rows = spool_reader.chunks(streams).set_index("entry_start")
     assert rows.status.to_dict() == {0: "error", support.CHUNK: "cancelled"}
     assert rows.n_events[support.CHUNK] == -1
-    assert rows.cpu_s.isna()[support.CHUNK] != waits
+    assert rows.cpu_s.notna().all()
+    assert (rows.quality[support.CHUNK] & 1 << 4 == 0) == waits  # else it was still running
 
 
 def test_a_stream_says_who_wrote_it_and_how_it_was(client, tmp_path):

@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from .. import access
-from .._attempts import count, returned
+from .._attempts import WITH_OPENING, count, returned
 from .._numbers import readable
 from ._style import (
     DATASETS,
@@ -137,8 +137,13 @@ def _mark_attempts(run: RunFile, ax: Axes, rows: Any, known: Any) -> list[Any]:
 @plot("How alike are the chunks?", group="Chunks", height=2.8)
 def runtime_distribution(run: RunFile, ax: Axes) -> Any:
     """Distribution of the time in process() over counted attempts. Source: ``chunks.wall_s``."""
-    wall_s = counted(run, "wall_s")["wall_s"]
+    wall_s = _process_s(counted(run, "wall_s", "quality"))
     return _histogram(ax, wall_s, "process() [s]", "no time in process() is known")
+
+
+def _process_s(rows: dict[str, np.ndarray]) -> np.ndarray:
+    """Seconds in process() alone; NaN where opening is in them."""
+    return np.where(rows["quality"] & WITH_OPENING, np.nan, rows["wall_s"])
 
 
 @plot("What makes the tail?", group="Chunks", height=3.2, grid="both")
@@ -260,11 +265,12 @@ def datasets(run: RunFile, ax: Axes) -> Any:
 @plot("Is a file slow?", group="Chunks", height=3.4, grid="x")
 def files(run: RunFile, ax: Axes) -> Any:
     """Time in process() per event of each file; the 24 with the highest. Source: ``chunks``, ``dict/file``."""
-    rows = counted(run, "file_id", "wall_s", "n_events")
+    rows = counted(run, "file_id", "wall_s", "n_events", "quality")
+    rows["wall_s"] = _process_s(rows)
     names = run.names("file")
     known = (rows["file_id"] < len(names)) & (rows["n_events"] > 0) & np.isfinite(rows["wall_s"])
     if not known.any():
-        raise NothingToDrawError("no chunk names its file")
+        raise NothingToDrawError("no chunk has a file and a known time in process()")
     seconds = np.bincount(rows["file_id"][known], rows["wall_s"][known], len(names))
     events = np.bincount(rows["file_id"][known], rows["n_events"][known], len(names))
     cost = np.where(events > 0, 1e6 * seconds / np.maximum(events, 1), np.nan)

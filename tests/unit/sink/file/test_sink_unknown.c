@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "crema_metrics.h"
 #include "journal_fixture.h"
 #include "must.h"
 #include "rows_fixture.h"
@@ -60,11 +61,15 @@ s_run(const char *absent, decoded_t *d)
         for (size_t k = 0; k < sizeof s_inputs / sizeof *s_inputs; k++) {
             if (s_absent(s_inputs[k].name, absent))
                 continue;
+            if (absent && strcmp(absent, "process") == 0 && strcmp(s_inputs[k].name, "open_s") == 0)
+                continue;
             if (s_inputs[k].real)
                 fixture_real(w, s_inputs[k].name, s_inputs[k].value);
             else
                 fixture_set(w, s_inputs[k].name, (int64_t)s_inputs[k].value);
         }
+        if (absent && strcmp(absent, "process") == 0)
+            fixture_set(w, "quality", SINK_QUALITY_WITH_OPENING);
         fixture_put(w, 0);
         fixture_row(w, CREMA_TABLE_SECTIONS);
         fixture_set(w, "t_start_ns", T(1 + 4 * i));
@@ -123,6 +128,39 @@ must_show_no_metric_whose_input_is_absent(void **state)
             }
             decoded_close(&d);
         }
+}
+
+/* Opening is inside the duration, and nothing says when it ended: that duration is not process()'s. */
+static void
+must_not_call_process_what_has_opening_in_it(void **state)
+{
+    (void)state;
+    static const char *const metrics[] = {"process_wall_time", "total_cpu_time", "chunk_wall_max",
+                                          "core_efficiency",   "speedup",        "open_time",
+                                          "core_occupancy"};
+    for (int whole = 0; whole < 2; whole++) {
+        decoded_t d;
+        int64_t status;
+        s_run(whole ? NULL : "process", &d);
+        for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++) {
+            double value = decoded_metric(&d, metrics[i], &status);
+            if (isnan(value) == whole || (status == UNAVAILABLE) == whole)
+                fail_msg("%s: %g, status %d", metrics[i], value, (int)status);
+        }
+        assert_int_equal(isnan(decoded_real(&d, CREMA_TABLE_PER_DATASET, 0, "wall_s")), !whole);
+        assert_int_equal(isnan(decoded_real(&d, CREMA_TABLE_EFFICIENCY, 0, "process_s")), !whole);
+        assert_int_equal(decoded_count(&d, CREMA_TABLE_BOTTLENECKS), CREMA_BOTTLENECK_COUNT);
+        for (size_t row = 0; row < CREMA_BOTTLENECK_COUNT; row++) {
+            const char *name = decoded_text(&d, CREMA_TABLE_BOTTLENECKS, row, "name");
+            if (strcmp(name, "opening") != 0)
+                continue;
+            double s = decoded_real(&d, CREMA_TABLE_BOTTLENECKS, row, "thread_seconds");
+            status = decoded_int(&d, CREMA_TABLE_BOTTLENECKS, row, "status");
+            if (isnan(s) == whole || (status == UNAVAILABLE) == whole)
+                fail_msg("opening: %g s, status %d", s, (int)status);
+        }
+        decoded_close(&d);
+    }
 }
 
 /* What is known of every attempt is no estimate. */
@@ -207,6 +245,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(must_show_no_metric_whose_input_is_absent),
+        cmocka_unit_test(must_not_call_process_what_has_opening_in_it),
         cmocka_unit_test(must_not_call_an_estimate_what_is_known),
         cmocka_unit_test(must_know_nothing_where_nothing_was_told),
         cmocka_unit_test(must_call_a_sum_with_gaps_an_estimate),
