@@ -24,7 +24,7 @@ from typing import Any
 from ..hook import _attempts
 from ..hook.chunks import ChunkHook, WorkFunction
 from ..read._notes import DIRECT, FAILED, INNER, REPEATED
-from . import _window
+from . import _attributes, _window
 from ._replacing import replace
 
 logger = logging.getLogger("crema")
@@ -34,6 +34,9 @@ PROCESSED = "coffea.processed_chunks"
 WITHOUT_RESULT = "coffea.without_result_ns"
 _TEXT_BYTES = 4000  # limit for all names together
 _MAX_SPANS = 100
+_TAKEN = {"format": "input_format"}  # the attribute `format` is that of the run file
+_MAX_SETTINGS = 10  # that are listed
+_NAME_MAX = 80  # characters of a setting: ten of them fit into an attribute
 
 
 class _Calls:
@@ -95,6 +98,7 @@ class _Run:
         self.direct: set[str] = set()
         self.inner: set[str] = set()  # ids of runs inside its block that recorded a Runner
         self.processed = 0  # chunks in the results of its Runners
+        self.settings: list[dict[str, Any]] = []  # of its Runners, those that differ
         self.failed: set[str] = set()  # exceptions that its Runners raised or returned
         self.calls = _Calls()
 
@@ -153,9 +157,47 @@ def unhook(run_id: str, window: _window.Window | None = None) -> dict[str, str]:
         found["coffea.n_dropped_files"] = str(len(run.dropped))
     if run.repeated:
         found["coffea.computed_once"] = str(run.computed_once)
+    found |= _attributes_of(run.settings)
     if window is not None and (times := run.calls.without_result_ns(window.began_ns)):
         found[WITHOUT_RESULT] = json.dumps(times)
     return found
+
+
+def _settings(runner: Any) -> dict[str, Any]:
+    """What a Runner was set to; None where coffea has no such setting, or it is unset."""
+    schema, executor = getattr(runner, "schema", None), type(getattr(runner, "executor", None))
+    chunksize, maxchunks = getattr(runner, "chunksize", None), getattr(runner, "maxchunks", None)
+    skips = getattr(runner, "skipbadfiles", None)
+    return {
+        "chunksize": None if chunksize is None else int(chunksize),
+        "maxchunks": None if maxchunks is None else int(maxchunks),
+        "schema": str(schema.__name__)[:_NAME_MAX] if hasattr(schema, "__name__") else None,
+        "format": getattr(runner, "format", None),
+        "skipbadfiles": _skipped(skips),
+        "executor": executor.__name__.removesuffix("Executor").lower(),
+    }
+
+
+def _skipped(skips: Any) -> Any:
+    """Of `skipbadfiles`: True or False, or the names of the exceptions that it lists."""
+    if isinstance(skips, tuple):
+        return ", ".join(getattr(each, "__name__", str(each)) for each in skips)[:_NAME_MAX]
+    return skips
+
+
+def _attributes_of(settings: list[dict[str, Any]]) -> dict[str, str]:
+    """The settings of a run's Runners as attributes, none of which is one of several; all of them are in `runner_settings`."""
+    if not settings:
+        return {}
+    found = {}
+    for name in settings[0]:
+        values = [each[name] for each in settings]
+        if any(value != values[0] for value in values):
+            # The attribute chunksize is a number.
+            found[_TAKEN.get(name, name)] = "-1" if name == "chunksize" else "mixed"
+        elif values[0] is not None:
+            found[_TAKEN.get(name, name)] = _attributes.text(values[0])
+    return found | {"runner_settings": _attributes.text(settings[:_MAX_SETTINGS])}
 
 
 def _listed(names: set[str]) -> str:
@@ -294,6 +336,11 @@ def _recorded(runner: Any) -> Any:
         return runner
     with contextlib.suppress(Exception):
         _note_outer(run)
+    with contextlib.suppress(Exception):  # another version of coffea
+        settings = _settings(runner)
+        with _lock:
+            if settings not in run.settings:
+                run.settings.append(settings)
     return recorded
 
 

@@ -136,6 +136,11 @@ def pop(
 # ---------------------------------------------------------------- fits
 
 
+def different(threads: Floats) -> int:
+    """How many numbers of threads these are: time averages that round to the same number are one."""
+    return len(np.unique(np.maximum(np.round(threads), 1)))
+
+
 def amdahl(threads: ArrayLike, wall_s: ArrayLike) -> Amdahl:
     """Ordinary least squares of T = Ts + Tp / N, neither below 0.
 
@@ -147,20 +152,20 @@ def amdahl(threads: ArrayLike, wall_s: ArrayLike) -> Amdahl:
     Raises
     ------
     FitError
-        Fewer than two different thread counts.
+        Fewer than three different thread counts: two points lie on every such curve.
     """
     from scipy import optimize
 
     n, t = pairs(threads, wall_s)
     matrix = np.column_stack([np.ones_like(n), 1 / n])
-    if len(np.unique(n)) < 2:
-        raise FitError("Amdahl's law needs runs on at least two different numbers of threads")
+    if different(n) < 3:
+        raise FitError(
+            f"Amdahl's law needs runs on at least 3 different numbers of threads; there are {different(n)}"
+        )
     (serial, parallel), norm = optimize.nnls(matrix, t)
     rss, total = float(norm**2), serial + parallel
     fraction = serial / total
     df = len(t) - 2
-    if df < 1:
-        return Amdahl(serial, parallel, Estimate(fraction), rss, len(t))
     covariance = rss / df * np.linalg.inv(matrix.T @ matrix)
     gradient = np.array([parallel, -serial]) / total**2
     se = math.sqrt(gradient @ covariance @ gradient)
@@ -180,18 +185,19 @@ def gustafson(threads: ArrayLike, speedup: ArrayLike) -> Gustafson:
     Raises
     ------
     FitError
-        No run on another number of threads than the reference.
+        Fewer than two numbers of threads besides the reference's: one point lies on every such line.
     """
     n, s = pairs(threads, speedup)
     x, y = (1 - n)[n != 1], (s - n)[n != 1]
-    if not len(x):
-        raise FitError("Gustafson's law needs runs on more threads than the reference")
+    others = len(np.unique(np.round(n[n != 1], 1)))
+    if others < 2:
+        raise FitError(
+            f"Gustafson's law needs runs on at least 2 numbers of threads besides the reference's; there are {others}"
+        )
     free = float(x @ y / (x @ x))
     value = max(0.0, free)
     residuals = y - value * x
     rss, df = float(residuals @ residuals), len(y) - 1
-    if df < 1:
-        return Gustafson(Estimate(value), rss, len(y))
     se = math.sqrt(rss / df / (x @ x))
     return Gustafson(wald(value, se, df, at_bound=free < 0), rss, len(y))
 

@@ -28,7 +28,9 @@ _HEADINGS = (
 
 def render(series: Series) -> Group:
     """Runs, laws and parts, for a terminal."""
-    found: list[RenderableType] = [_runs(series), Text(_HEADINGS), *map(Text, laws(series))]
+    warned = [Text(f"Warning: {line}", style="yellow") for line in series.warnings]
+    found: list[RenderableType] = [_runs(series), Text(_HEADINGS), *warned]
+    found += map(Text, laws(series))
     model = _or_reason(lambda: series.parts)
     if isinstance(model, str):
         found.append(Text(f"\nParts of the budget: {model}.", style="yellow"))
@@ -48,7 +50,10 @@ def laws(series: Series) -> list[str]:
         if (name == "Gustafson") != (series.kind == "weak") and name != "Universal scalability law":
             continue
         found = _or_reason(fit)
-        sentences.append(f"{name}: {found if isinstance(found, str) else say(found, series)}.")
+        rests = f"; from {len(series.points)} runs on {series.n_different} numbers of threads"
+        sentences.append(
+            f"{name}: {found if isinstance(found, str) else say(found, series) + rests}."
+        )
     return sentences
 
 
@@ -69,6 +74,7 @@ def as_json(series: Series) -> dict[str, Any]:
     model = _or_reason(lambda: series.parts)
     found: dict[str, Any] = {
         "kind": series.kind,
+        "warnings": series.warnings,
         "units": dict(COLUMNS),
         "runs": [
             {name: getattr(p, name) for name in COLUMNS} | {"parts_s": p.parts}

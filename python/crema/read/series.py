@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import math
 import os
 import pathlib
@@ -75,11 +76,19 @@ class Series:
         By number of threads. The reference is the runs with the fewest threads; of several, their mean.
     paths : list of pathlib.Path
         Of the run files, as they were given.
+    warnings : list of str
+        What the runs do not share and may not matter.
     """
 
     kind: str
     points: list[Point]
     paths: list[pathlib.Path]
+    warnings: list[str] = dataclasses.field(default_factory=list)
+
+    @property
+    def n_different(self) -> int:
+        """How many numbers of threads the runs are on."""
+        return fits.different(fits.pairs(self.column("threads"), self.column("wall_s"))[0])
 
     @functools.cached_property
     def table(self) -> pd.DataFrame:
@@ -186,7 +195,7 @@ def scaling(files: Iterable[str | os.PathLike], *, mixed: bool = False) -> Serie
     files : iterable of paths
         Sealed run files.
     mixed : bool, optional
-        True: take runs that differ in input, chunk size or processor all the same; nothing is fitted to them.
+        True: take runs that differ in input, processor or settings of the Runner all the same; nothing is fitted to them.
 
     Returns
     -------
@@ -195,7 +204,7 @@ def scaling(files: Iterable[str | os.PathLike], *, mixed: bool = False) -> Serie
     Raises
     ------
     MixedRunsError
-        If the runs differ in more than the threads, and their work does not grow with these.
+        If the runs differ in more than the threads, and their work does not grow with these; or if Runners of one run differ.
     FileNotFoundError, RunFileError
         As `crema.open` does.
     KeyError
@@ -213,11 +222,12 @@ def scaling(files: Iterable[str | os.PathLike], *, mixed: bool = False) -> Serie
     if not points:
         raise ValueError("a series needs at least one run file")
     kind = "mixed" if mixed else _kind(points, works)
+    warnings = [line for line in [_difference(points, works, _MAY_DIFFER)] if line]
     comparable = kind != "mixed" or not _difference(points, works, ["events"])
     points.sort(key=lambda point: (point.threads, point.run_id))
     if comparable:
         _compare(points, weak=kind == "weak")
-    return Series(kind, points, paths)
+    return Series(kind, points, paths, warnings)
 
 
 # ---------------------------------------------------------------- which series
@@ -229,7 +239,7 @@ def _work(run: RunFile) -> dict[str, object]:
     attributes = run.attributes
     events = run.summary().get("total_events", math.nan)
     return {
-        "chunk size": attributes.get("chunksize"),
+        **_settings(run),
         "processor": attributes.get("processor_name"),
         "git commit": attributes.get("git_commit"),
         "coffea": attributes.get("coffea_version"),
@@ -239,11 +249,48 @@ def _work(run: RunFile) -> dict[str, object]:
     }
 
 
+# settings of the Runner -> their names in a sentence
+_SETTINGS = {
+    "chunksize": "chunk size",
+    "maxchunks": "maxchunks",
+    "schema": "schema",
+    "format": "format",
+    "skipbadfiles": "skipbadfiles",
+    "executor": "executor",
+}
+
+
+def _settings(run: RunFile) -> dict[str, object]:
+    """What the run's Runners were set to; a `_Mixed` where they differ."""
+    listed = json.loads(run.attributes.get("runner_settings") or "[]")
+    if not listed:  # of an older version, or without a Runner: only what the user said
+        chunksize = run.attributes.get("chunksize", -1)
+        return dict.fromkeys(_SETTINGS.values()) | {
+            "chunk size": "unknown" if chunksize == -1 else str(chunksize)
+        }
+    found: dict[str, object] = {}
+    for name, called in _SETTINGS.items():
+        values = list(dict.fromkeys(_plain_setting(each.get(name)) for each in listed))
+        found[called] = values[0] if len(values) == 1 else _Mixed(values)
+    return found
+
+
+def _plain_setting(value: object) -> str:
+    return "none" if value is None else str(value)
+
+
+class _Mixed(list):
+    """Values of a setting that differ among the Runners of one run."""
+
+
+_MAY_DIFFER = ("git commit",)  # often nothing but a commit of something else
 _GROWS = ("events", "input files")  # with the threads, in a weak series
 
 
 def _kind(points: Sequence[Point], works: Sequence[dict[str, object]]) -> str:
-    differ = _difference(points, works, [what for what in works[0] if what not in _GROWS])
+    differ = _inside(points, works) or _difference(
+        points, works, [what for what in works[0] if what not in _GROWS + _MAY_DIFFER]
+    )
     if differ:
         raise MixedRunsError(differ)
     differ = _difference(points, works, _GROWS)
@@ -260,6 +307,15 @@ def _kind(points: Sequence[Point], works: Sequence[dict[str, object]]) -> str:
     raise MixedRunsError(
         f"{differ}, and the events do not grow with the threads, as in a weak series"
     )
+
+
+def _inside(points: Sequence[Point], works: Sequence[dict[str, object]]) -> str:
+    """The first setting that differs among the Runners of one run, as a sentence; empty if there is none."""
+    for point, work in zip(points, works, strict=True):
+        for what, value in work.items():
+            if isinstance(value, _Mixed):
+                return f"the Runners of {point.file} differ in {what}: {', '.join(map(str, value))}"
+    return ""
 
 
 def _difference(

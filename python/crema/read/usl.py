@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from scipy import optimize, stats
 
 from .fits import LEVEL, Estimate, FitError, Floats, pairs, wald
+from .fits import different as fits_different
 
 POINTS_MIN = 4
 POINTS_FEW = 6
@@ -76,7 +77,7 @@ def usl(threads: ArrayLike, throughput: ArrayLike) -> Usl:
     """
     n, x = pairs(threads, throughput)
     n, x = n[x > 0], x[x > 0]
-    different = len(np.unique(n))
+    different = fits_different(n)
     if different < POINTS_MIN:
         raise FitError(
             f"the universal scalability law needs runs on at least {POINTS_MIN} different numbers of threads; there are {different}"

@@ -108,13 +108,18 @@ def test_a_peak_that_the_scatter_may_have_made_is_not_named():
 def test_too_few_numbers_of_threads_are_refused():
     with pytest.raises(fits.FitError, match="at least 4 different numbers of threads; there are 2"):
         usl([1, 1, 1, 2, 2], [1, 1, 1, 2, 2])
-    with pytest.raises(fits.FitError, match="at least two"):
-        fits.amdahl([2, 2], [1, 1])
+    for n in [2, 2], [1, 4], [1, 3.9999999999999982, 4.000000000000001], [1, 1, 4, 4]:
+        with pytest.raises(
+            fits.FitError, match=f"at least 3 .*; there are {len({round(i) for i in n})}"
+        ):
+            fits.amdahl(n, [1.0] * len(n))
+    with pytest.raises(fits.FitError, match=r"at least 2 .* besides the reference's; there are 1"):
+        fits.gustafson([1, 2, 2.00001], [1, 1.8, 1.8])
     assert usl([1, 2, 4, 8], [1, 1.9, 3.4, 5.1]).warnings
 
 
 def test_amdahl_gustafson_and_karp_flatt_agree_on_the_check_of_the_formulas():
-    fit = fits.amdahl([1, 4], [100, 40])
+    fit = fits.amdahl([1, 2, 4], [100, 60, 40])
     assert fit.serial_fraction.value == pytest.approx(0.2)
     assert fit.speedup(4) == pytest.approx(2.5)
     assert fits.karp_flatt(2.5, 4) == pytest.approx(0.2)

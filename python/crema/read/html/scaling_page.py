@@ -48,6 +48,9 @@ def _body(series: Series, title: str) -> str:
         f'<p class="missing">records are missing from {html.escape(name)}: its numbers may be too small</p>'
         for name in partial
     )
+    missing += "".join(
+        f'<p class="missing">{html.escape(warning)}</p>' for warning in series.warnings
+    )
     try:
         ahead = outlook(series.parts)
     except (FitError, ImportError) as reason:
