@@ -27,7 +27,7 @@ typedef struct {
     double share_min, share_max, peak;
 } memory_t;
 
-/* A sample is valid until the next one of its worker. */
+/* Memory is valid until the next sample of its worker; CPU is that since the sample before. */
 static memory_t
 s_memory(const sink_facts_t *facts)
 {
@@ -35,10 +35,12 @@ s_memory(const sink_facts_t *facts)
     for (size_t i = 0; i < facts->n_samples; i++) {
         const sink_sample_t *now = &facts->samples[i];
         bool more = i + 1 < facts->n_samples && facts->samples[i + 1].worker == now->worker;
+        bool earlier = i > 0 && facts->samples[i - 1].worker == now->worker;
         double s = more ? (double)(facts->samples[i + 1].t_ns - now->t_ns) * 1e-9 : 0;
-        if (!isnan(now->cpu_pct)) {
-            m.cpu_seconds += s;
-            m.cpu += s * now->cpu_pct;
+        if (!isnan(now->cpu_pct) && earlier) {
+            double since_s = (double)(now->t_ns - facts->samples[i - 1].t_ns) * 1e-9;
+            m.cpu_seconds += since_s;
+            m.cpu += since_s * now->cpu_pct;
         }
         if (now->rss_b < 0)
             continue;

@@ -30,6 +30,16 @@ def _weighted(samples, values) -> tuple[float, float]:
     return total, seconds
 
 
+def _cpu_pct(samples) -> float:
+    """CPU seconds between each worker's first and last sample, in percent of that time: each sample has those since the one before."""
+    used = seconds = 0.0
+    for _, of in samples.groupby("worker_id"):
+        s, share = np.diff(of.t_ns) * 1e-9, of.cpu_pct.to_numpy()[1:]
+        used += np.nansum(s * share)
+        seconds += s[np.isfinite(share)].sum()
+    return ratio(used, seconds)
+
+
 def workflow(run: Run) -> dict[str, float]:
     """Metrics by name; those that need chunks, meters or samples only if there are some."""
     steps = [*run.steps, (run.t1, *run.steps[-1][1:])]
@@ -176,15 +186,19 @@ def _of_samples(run: Run) -> dict[str, float]:
     ]
     hosts = run.of["dict/worker"].host
     sent = samples[samples.net_read_b >= 0]
-    sent = sent.assign(host=[hosts[i] for i in sent.worker_id]).groupby("host").net_read_b
+    sent = sent.assign(host=[hosts[i] for i in sent.worker_id]).groupby(["host", "source"])
+    received = (sent.net_read_b.max() - sent.net_read_b.min()).unstack()  # of a host, by observer
+    wire_b = (
+        received.get("worker", NONE).fillna(received.get("agent", NONE)).sum()
+        if len(received)
+        else NONE
+    )
     assigned = run.of["worker_samples"]
     assigned = assigned[
         (assigned.source == "scheduler") & (assigned.processing != NO_U16) & (assigned.nthreads > 0)
     ]
     return {
-        "wire_rate_gbps": 8e-9 * (sent.max() - sent.min()).sum() / run.wall_s
-        if len(sent)
-        else NONE,
+        "wire_rate_gbps": 8e-9 * wire_b / run.wall_s,
         "avg_memory_per_worker": ratio(*_weighted(samples, rss)),
         "avg_memory_per_worker_raw": rss.mean(),
         "peak_memory_per_worker": max(
@@ -193,7 +207,7 @@ def _of_samples(run: Run) -> dict[str, float]:
         "memory_utilization_avg": ratio(*_weighted(samples, share)),
         "memory_utilization_min": share.min(),
         "memory_utilization_max": share.max(),
-        "cpu_pct_avg": ratio(*_weighted(samples, samples.cpu_pct)),
+        "cpu_pct_avg": _cpu_pct(samples),
         "cpu_utilization_raw": (100 * assigned.processing / assigned.nthreads).mean(),
         "cpu_wait_seconds": sum(waits) if waits else NONE,
     }

@@ -424,7 +424,8 @@ must_equal_roastcoffeas_time_averages(void **state)
 }
 
 static void
-s_sample(fixture_stream_t *stream, double t, int64_t source, int64_t rss_b, int64_t processing)
+s_sample(fixture_stream_t *stream, double t, int64_t source, int64_t rss_b, int64_t processing,
+         double cpu_pct)
 {
     int64_t worker = fixture_name(stream, CREMA_DICT_WORKER, "tcp://A");
     fixture_row(stream, CREMA_TABLE_WORKER_SAMPLES);
@@ -434,6 +435,7 @@ s_sample(fixture_stream_t *stream, double t, int64_t source, int64_t rss_b, int6
     fixture_set(stream, "rss_b", rss_b);
     fixture_set(stream, "processing", processing);
     fixture_set(stream, "source", source);
+    fixture_real(stream, "cpu_pct", cpu_pct);
     fixture_put(stream, 0);
 }
 
@@ -450,6 +452,8 @@ must_publish_the_references_values_too(void **state)
         /* 1 GB for 8 s, 4 GB for 2 s; the last sample holds for no time. */
         {"avg_memory_per_worker", 1.6e9},
         {"avg_memory_per_worker_raw", 3e9},
+        /* 8 s of 25 %, 2 s of 100 %; what was used before the first sample is not of the run. */
+        {"cpu_pct_avg", (8 * 25 + 2 * 100) / 10.0},
         /* Five tasks assigned to two threads, then none: at most two ran. */
         {"cpu_utilization_raw", (250 + 0) / 2.0},
         {"slot_busy_pct", 20},
@@ -460,11 +464,11 @@ must_publish_the_references_values_too(void **state)
     fixture_open(f, T(0), NULL, NULL, NULL);
     fixture_stream_t *s = fixture_stream(f, 3, 1, CREMA_STREAM_SCHEDULER, "", 0, T(0));
     fixture_stream_t *w = fixture_stream(f, 2, 1, CREMA_STREAM_WORKER, "tcp://A", 2, T(0));
-    s_sample(s, 1, SCHEDULER, 7, 5);
-    s_sample(s, 2, SCHEDULER, 7, 0);
-    s_sample(w, 0, WORKER, 1000000000, UINT16_MAX);
-    s_sample(w, 8, WORKER, 4000000000, UINT16_MAX);
-    s_sample(w, 10, WORKER, 4000000000, UINT16_MAX);
+    s_sample(s, 1, SCHEDULER, 7, 5, NAN);
+    s_sample(s, 2, SCHEDULER, 7, 0, NAN);
+    s_sample(w, 0, WORKER, 1000000000, UINT16_MAX, 400);
+    s_sample(w, 8, WORKER, 4000000000, UINT16_MAX, 25);
+    s_sample(w, 10, WORKER, 4000000000, UINT16_MAX, 100);
     for (int64_t i = 0; i < 2; i++) {
         int64_t worker = fixture_name(w, CREMA_DICT_WORKER, "tcp://A");
         fixture_row(w, CREMA_TABLE_CHUNKS);
