@@ -80,11 +80,45 @@ s_add(int64_t *sum, long long value)
         *sum = *sum < 0 ? value : *sum > INT64_MAX - value ? INT64_MAX : *sum + value;
 }
 
+/* Bytes of interfaces of one kind, received and sent; -1: there are none. */
+typedef struct {
+    int64_t read_b, write_b;
+} traffic_t;
+
+/* Names of the interfaces with a default route, each followed by a newline. Read each time: routes
+ * come and go, and a host with hardware does not need them. */
+static void
+s_routed(const agent_network_t *self, char *names, size_t size)
+{
+    char path[PATH_MAX], line[512], device[NAME_BYTES];
+    size_t used = 0;
+    names[0] = '\0';
+    snprintf(path, sizeof path, "%s/net/route", self->proc);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file)) {
+        unsigned long to, mask;
+        /* "eth0 destination gateway flags refcnt use metric mask ..." */
+        if (sscanf(line, "%63s %lx %*x %*x %*d %*d %*d %lx", device, &to, &mask) == 3 && to == 0 &&
+            mask == 0 && used + strlen(device) + 2 < size)
+            used += (size_t)snprintf(names + used, size - used, "\n%s\n", device);
+    }
+    if (file)
+        fclose(file);
+}
+
+static bool
+s_is_routed(const char *names, const char *device)
+{
+    char line[NAME_BYTES + 2];
+    snprintf(line, sizeof line, "\n%s\n", device);
+    return strstr(names, line) != NULL;
+}
+
 void
 agent_network_read(agent_network_t *self, int64_t *ret_read_b, int64_t *ret_write_b)
 {
-    char line[512];
-    int64_t all[2] = {-1, -1}, hardware[2] = {-1, -1};
+    char line[512], routed[4096] = "";
+    traffic_t all = {-1, -1}, hardware = all, default_route = all;
     for (size_t i = 0; (i > 0 || s_rewind(self)) && fgets(line, sizeof line, self->file); i++) {
         /* "  eth0: received packets errs drop fifo frame compressed multicast sent ..." */
         char device[NAME_BYTES];
@@ -93,14 +127,23 @@ agent_network_read(agent_network_t *self, int64_t *ret_read_b, int64_t *ret_writ
                    &sent) != 3 ||
             strcmp(device, "lo") == 0)
             continue;
-        s_add(&all[0], received);
-        s_add(&all[1], sent);
+        s_add(&all.read_b, received);
+        s_add(&all.write_b, sent);
         if (s_is_hardware(self, i, device)) {
-            s_add(&hardware[0], received);
-            s_add(&hardware[1], sent);
+            s_add(&hardware.read_b, received);
+            s_add(&hardware.write_b, sent);
+        } else if (hardware.read_b < 0) {
+            if (!routed[0])
+                s_routed(self, routed, sizeof routed);
+            if (s_is_routed(routed, device)) {
+                s_add(&default_route.read_b, received);
+                s_add(&default_route.write_b, sent);
+            }
         }
     }
-    const int64_t *sum = hardware[0] >= 0 ? hardware : all;
-    *ret_read_b = sum[0];
-    *ret_write_b = sum[1];
+    const traffic_t *sum = hardware.read_b >= 0        ? &hardware
+                           : default_route.read_b >= 0 ? &default_route
+                                                       : &all;
+    *ret_read_b = sum->read_b;
+    *ret_write_b = sum->write_b;
 }

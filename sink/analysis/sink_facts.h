@@ -72,6 +72,7 @@ typedef struct {
     int64_t rss_b, memory_limit_b, net_read_b;
     uint32_t worker;
     uint16_t executing, nthreads; /* 0xFFFF unknown */
+    uint8_t source;
 } sink_sample_t;
 
 /* What is known of a worker besides its rows. */

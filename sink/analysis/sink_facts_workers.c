@@ -109,7 +109,8 @@ s_sample(const crema_worker_samples_row_t *row)
                            .gil_contention = row->gil_contention,
                            .worker = row->worker_id,
                            .executing = row->executing,
-                           .nthreads = row->nthreads};
+                           .nthreads = row->nthreads,
+                           .source = row->source};
 }
 
 /* Observers of one worker, and the place of its next sample. */

@@ -61,7 +61,11 @@ s_uncompressed(const sink_facts_t *facts, double *ret_ratio, int64_t *ret_n)
     return *ret_n > 0 ? uncompressed : NAN;
 }
 
-/* Bytes received by the hosts' network interfaces, each host once. */
+#define N_SOURCES (CREMA_SOURCE_WORKER + 1)
+
+/* Bytes received by the hosts' network interfaces, each host once. Observers of a host may see
+ * other interfaces (a worker in a container), so only samples of the same kind of observer are
+ * compared; of a host the workers' own count, else its agent's. */
 static double
 s_wire_b(const workflow_t *self, int64_t *ret_hosts)
 {
@@ -69,26 +73,32 @@ s_wire_b(const workflow_t *self, int64_t *ret_hosts)
     const sink_rows_t *workers = sink_tables_rows(self->in->tables, CREMA_TABLE_DICT_WORKER);
     sink_intern_t *hosts = NULL;
     double sum = 0;
-    int64_t *low = calloc(facts->n_workers + 1, sizeof *low);
-    int64_t *high = calloc(facts->n_workers + 1, sizeof *high);
+    int64_t(*low)[N_SOURCES] = calloc(facts->n_workers + 1, sizeof *low);
+    int64_t(*high)[N_SOURCES] = calloc(facts->n_workers + 1, sizeof *high);
     bool good = low && high && sink_intern_new(SINK_INTERN_ANY, &hosts) == CREMA_OK;
     for (size_t i = 0; good && i < facts->n_samples; i++) {
         const sink_sample_t *sample = &facts->samples[i];
         uint32_t number;
         bool fresh;
-        if (sample->net_read_b < 0)
+        if (sample->net_read_b < 0 || sample->source >= N_SOURCES)
             continue;
         const crema_dict_worker_row_t *row = sink_rows_at(workers, sample->worker);
         if (sink_intern_add(hosts, row->host, sizeof row->host, &number, &fresh) != CREMA_OK)
             break;
-        if (fresh || sample->net_read_b < low[number])
-            low[number] = sample->net_read_b;
-        if (fresh || sample->net_read_b > high[number])
-            high[number] = sample->net_read_b;
+        for (size_t k = 0; fresh && k < N_SOURCES; k++)
+            high[number][k] = -1;
+        int64_t *least = &low[number][sample->source], *most = &high[number][sample->source];
+        if (*most < 0 || sample->net_read_b < *least)
+            *least = sample->net_read_b;
+        if (sample->net_read_b > *most)
+            *most = sample->net_read_b;
     }
     *ret_hosts = hosts ? sink_intern_count(hosts) : 0;
-    for (int64_t i = 0; i < *ret_hosts; i++)
-        sum += (double)(high[i] - low[i]);
+    for (int64_t i = 0; i < *ret_hosts; i++) {
+        crema_source_t best =
+            high[i][CREMA_SOURCE_WORKER] < 0 ? CREMA_SOURCE_AGENT : CREMA_SOURCE_WORKER;
+        sum += high[i][best] < 0 ? 0 : (double)(high[i][best] - low[i][best]);
+    }
     free(low);
     free(high);
     sink_intern_destroy(&hosts);

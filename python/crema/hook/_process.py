@@ -154,21 +154,38 @@ def _wait_ns(path: str = "/proc/thread-self/schedstat") -> int:
         return int(file.read(64).split()[1])
 
 
-def net_io_b() -> tuple[int, int]:
-    """Bytes received and sent by this host (its network namespace), cumulative, without loopback."""
-    received = sent = 0
+def net_io_b(proc: str = "/proc", sys: str = "/sys") -> tuple[int, int]:
+    """Bytes received and sent by this host (its network namespace), cumulative; -1 if the kernel does not report them.
+
+    A byte counts once: that of the hardware interfaces if there are any, else of those with a default route, else of all;
+    loopback never counts. The agent counts in the same way (`agent_network`).
+    """
+    found: dict[str, tuple[int, int]] = {}
     try:
-        with open("/proc/net/dev", "rb") as lines:
+        with open(f"{proc}/net/dev") as lines:
             for line in lines:
-                name, colon, rest = line.partition(b":")
-                if not colon or name.strip() == b"lo":
-                    continue
+                name, colon, rest = line.partition(":")
                 fields = rest.split()
-                received += int(fields[0])
-                sent += int(fields[8])
+                if colon and name.strip() != "lo":
+                    found[name.strip()] = int(fields[0]), int(fields[8])
     except (OSError, ValueError, IndexError):
         return -1, -1
-    return received, sent
+    hardware = [n for n in found if pathlib.Path(sys, "class/net", n, "device").exists()]
+    counted = hardware or _routed(found, f"{proc}/net/route") or list(found)
+    if not counted:
+        return -1, -1
+    return sum(found[name][0] for name in counted), sum(found[name][1] for name in counted)
+
+
+def _routed(names: Iterable[str], path: str) -> list[str]:
+    """Those of the interfaces that have a default route."""
+    try:
+        with open(path) as lines:
+            rows = [line.split() for line in lines]
+    except OSError:
+        return []
+    routed = {row[0] for row in rows[1:] if len(row) > 7 and row[1] == row[7] == "00000000"}
+    return [name for name in names if name in routed]
 
 
 @functools.cache

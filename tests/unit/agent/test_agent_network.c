@@ -103,6 +103,31 @@ test_it_is_that_of_the_hardware_or_of_all(void **state)
     assert_null(network);
 }
 
+/* A bridge in a container: what comes in through eth0 passes br0 and veth9 once more. */
+static void
+test_without_hardware_it_is_that_of_the_default_route(void **state)
+{
+    (void)state;
+    char path[PATH_MAX];
+    make_directory("net");
+    make_directory("class");
+    make_directory("class/net");
+    put_devices(HEAD "  eth0: 1000 1 0 0 0 0 0 0 2000 1 0 0 0 0 0 0\n"
+                     "   br0: 990 1 0 0 0 0 0 0 1990 1 0 0 0 0 0 0\n"
+                     " veth9: 980 1 0 0 0 0 0 0 1980 1 0 0 0 0 0 0\n");
+    snprintf(path, sizeof path, "%s/net/route", s_root);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n"
+          "eth0 00000000 010011AC 0003 0 0 0 00000000 0 0 0\n"
+          "br0 000011AC 00000000 0001 0 0 0 0000FFFF 0 0 0\n",
+          file);
+    fclose(file);
+    agent_network_t *network = must_open();
+    must_read(network, 1000, 2000);
+    agent_network_destroy(&network);
+}
+
 static void
 test_devices_come_and_go_between_two_readings(void **state)
 {
@@ -133,6 +158,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_it_is_that_of_the_hardware_or_of_all, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_without_hardware_it_is_that_of_the_default_route,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_devices_come_and_go_between_two_readings, set_up,
                                         tear_down),
     };
