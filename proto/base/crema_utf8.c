@@ -1,5 +1,7 @@
 #include "crema_utf8.h"
 
+#include <assert.h>
+#include <stdint.h>
 #include <string.h>
 
 /* Well-formed byte sequences, Unicode 15 table 3-7: the lead byte fixes the length and the range of the second byte; all
@@ -73,4 +75,31 @@ crema_utf8_fit(const char *text, char *out, size_t out_size)
     }
     memset(out + used, 0, out_size - used);
     return changed;
+}
+
+/* FNV-1a, folded to 32 bits. */
+static uint32_t
+s_hash(const char *text)
+{
+    uint64_t hash = 0xcbf29ce484222325;
+    for (const unsigned char *at = (const unsigned char *)text; *at; at++)
+        hash = (hash ^ *at) * 0x100000001b3;
+    return (uint32_t)(hash ^ hash >> 32);
+}
+
+bool
+crema_utf8_fit_name(const char *name, char *out, size_t out_size)
+{
+    enum { DIGITS = 8, TAIL = 1 + DIGITS };
+    assert(out_size >= CREMA_UTF8_NAME_MIN);
+    if (!crema_utf8_fit(name, out, out_size))
+        return false;
+    (void)crema_utf8_fit(name, out, out_size - TAIL);
+    const size_t used = strnlen(out, out_size - TAIL);
+    memset(out + used, 0, out_size - used);
+    out[used] = '~';
+    uint32_t hash = s_hash(name);
+    for (size_t i = DIGITS; i > 0; i--, hash >>= 4)
+        out[used + i] = "0123456789abcdef"[hash & 0xf];
+    return true;
 }

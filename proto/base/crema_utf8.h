@@ -18,4 +18,11 @@ bool crema_utf8_valid(const char *text, size_t size);
  * that is not UTF-8. True if the copy differs from the text. */
 bool crema_utf8_fit(const char *text, char *out, size_t out_size);
 
+/* Shortest field in which a cut name keeps some of its own characters. */
+#define CREMA_UTF8_NAME_MIN 16
+
+/* The same for a name, by which things are told apart: a copy that differs from it ends with '~' and eight hexadecimal digits of
+ * a hash of the whole name, so that different names stay different. `out_size` is at least CREMA_UTF8_NAME_MIN. */
+bool crema_utf8_fit_name(const char *name, char *out, size_t out_size);
+
 #endif

@@ -125,8 +125,8 @@ s_stream_info(sink_decoder_t *self, sink_stream_t *stream, const Crema__StreamIn
         sink_dict_change(self->dict, CREMA_TABLE_DICT_STREAM, stream->row);
     row->kind = (uint8_t)info->kind;
     row->pid = info->pid;
-    row->truncated |= crema_utf8_fit(info->host, row->host, sizeof row->host);
-    row->truncated |= crema_utf8_fit(info->worker_name, row->worker, sizeof row->worker);
+    row->truncated |= crema_utf8_fit_name(info->host, row->host, sizeof row->host);
+    row->truncated |= crema_utf8_fit_name(info->worker_name, row->worker, sizeof row->worker);
 
     crema_err_t err = CREMA_OK;
     for (size_t i = 0; i < info->n_attribute_keys && err == CREMA_OK; i++)

@@ -147,7 +147,7 @@ static void
 s_set_text(dict_t *dict, uint32_t id, const char *text, char *field, size_t size)
 {
     if (text && text[0])
-        s_tail(dict, id)->truncated |= crema_utf8_fit(text, field, size);
+        s_tail(dict, id)->truncated |= crema_utf8_fit_name(text, field, size);
 }
 
 /* A name that fills its column or more is also kept whole. */

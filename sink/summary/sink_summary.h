@@ -68,6 +68,7 @@ CREMA_MUST_CHECK crema_err_t sink_summary_columns(sink_tables_t *tables);
 
 /* Copies a text into a column of a row, as much of it as fits. */
 #define SINK_TEXT(column, text) ((void)crema_utf8_fit(text, column, sizeof(column)))
+#define SINK_NAME(column, name) ((void)crema_utf8_fit_name(name, column, sizeof(column)))
 
 /* a / b, NaN unless b is positive. */
 double sink_ratio(double a, double b);

@@ -47,7 +47,7 @@ s_put_section(const sink_summary_t *self, const sink_rows_t *rows, const sink_gr
         .rss_delta_max_b = delta_max,
         .bytes_b = know_bytes > 0 ? bytes_b : -1,
     };
-    SINK_TEXT(row.section,
+    SINK_NAME(row.section,
               sink_dict_text(sink_decoder_dict(self->run), CREMA_DICT_SECTION, entries[0].group));
     return sink_tables_add(self->tables, CREMA_TABLE_PER_SECTION, &row);
 }

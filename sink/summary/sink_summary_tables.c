@@ -103,7 +103,7 @@ s_worker_row(const sink_summary_t *self, uint32_t id, const per_worker_t *w, dou
         .event_rate_hz = events < 0 ? NAN : sink_ratio((double)events, load->present_s),
         .straggler_score = sink_stats_median(scores + w->first_score, w->n_scores),
     };
-    SINK_TEXT(row.worker, s_name(self, CREMA_DICT_WORKER, id));
+    SINK_NAME(row.worker, s_name(self, CREMA_DICT_WORKER, id));
     return row;
 }
 
@@ -209,7 +209,7 @@ s_prefix_row(const sink_summary_t *self, uint32_t id, uint8_t side, const per_pr
         .dur_p95_s = sink_stats_select(durations, n, 0.95),
         .dur_max_s = sink_stats_select(durations, n, 1),
     };
-    SINK_TEXT(row.task_prefix, s_name(self, CREMA_DICT_TASK_PREFIX, id));
+    SINK_NAME(row.task_prefix, s_name(self, CREMA_DICT_TASK_PREFIX, id));
     return row;
 }
 
@@ -261,9 +261,9 @@ s_put_activity(const sink_summary_t *self, const sink_metered_t *m, double value
         .value = value,
         .fraction_of_thread_seconds = share ? sink_ratio(value, self->budget->alloc_s) : NAN,
     };
-    SINK_TEXT(row.task_prefix, s_name(self, CREMA_DICT_TASK_PREFIX, m->prefix));
-    SINK_TEXT(row.activity, s_name(self, CREMA_DICT_ACTIVITY, m->activity));
-    SINK_TEXT(row.unit, s_name(self, CREMA_DICT_UNIT, m->unit));
+    SINK_NAME(row.task_prefix, s_name(self, CREMA_DICT_TASK_PREFIX, m->prefix));
+    SINK_NAME(row.activity, s_name(self, CREMA_DICT_ACTIVITY, m->activity));
+    SINK_NAME(row.unit, s_name(self, CREMA_DICT_UNIT, m->unit));
     return sink_tables_add(self->tables, CREMA_TABLE_PER_ACTIVITY, &row);
 }
 
@@ -347,7 +347,7 @@ s_put_dataset(const sink_summary_t *self, uint32_t id, const per_dataset_t *d)
         .s_per_event = sink_ratio(wall_s, (double)events),
         .memory_b_per_event = model ? model->memory.b : NAN,
     };
-    SINK_TEXT(row.dataset, s_name(self, CREMA_DICT_DATASET, id));
+    SINK_NAME(row.dataset, s_name(self, CREMA_DICT_DATASET, id));
     return sink_tables_add(self->tables, CREMA_TABLE_PER_DATASET, &row);
 }
 

@@ -147,7 +147,7 @@ s_put(const sink_summary_t *self, size_t worker, int what, int reason, const was
         .n_events = what == CREMA_WASTED_WHAT_CHUNK ? cell->events : -1,
         .wall_s = cell->s,
     };
-    SINK_TEXT(row.worker, sink_dict_text(sink_decoder_dict(self->run), CREMA_DICT_WORKER, id));
+    SINK_NAME(row.worker, sink_dict_text(sink_decoder_dict(self->run), CREMA_DICT_WORKER, id));
     return sink_tables_add(self->tables, CREMA_TABLE_WASTED, &row);
 }
 

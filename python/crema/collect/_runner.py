@@ -35,8 +35,6 @@ WITHOUT_RESULT = "coffea.without_result_ns"
 _TEXT_BYTES = 4000  # limit for all names together
 _MAX_SPANS = 100
 _TAKEN = {"format": "input_format"}  # the attribute `format` is that of the run file
-_MAX_SETTINGS = 10  # that are listed
-_NAME_MAX = 80  # characters of a setting: ten of them fit into an attribute
 
 
 class _Calls:
@@ -171,7 +169,7 @@ def _settings(runner: Any) -> dict[str, Any]:
     return {
         "chunksize": None if chunksize is None else int(chunksize),
         "maxchunks": None if maxchunks is None else int(maxchunks),
-        "schema": str(schema.__name__)[:_NAME_MAX] if hasattr(schema, "__name__") else None,
+        "schema": str(schema.__name__) if hasattr(schema, "__name__") else None,
         "format": getattr(runner, "format", None),
         "skipbadfiles": _skipped(skips),
         "executor": executor.__name__.removesuffix("Executor").lower(),
@@ -181,7 +179,7 @@ def _settings(runner: Any) -> dict[str, Any]:
 def _skipped(skips: Any) -> Any:
     """Of `skipbadfiles`: True or False, or the names of the exceptions that it lists."""
     if isinstance(skips, tuple):
-        return ", ".join(getattr(each, "__name__", str(each)) for each in skips)[:_NAME_MAX]
+        return ", ".join(getattr(each, "__name__", str(each)) for each in skips)
     return skips
 
 
@@ -197,7 +195,10 @@ def _attributes_of(settings: list[dict[str, Any]]) -> dict[str, str]:
             found[_TAKEN.get(name, name)] = "-1" if name == "chunksize" else "mixed"
         elif values[0] is not None:
             found[_TAKEN.get(name, name)] = _attributes.text(values[0])
-    return found | {"runner_settings": _attributes.text(settings[:_MAX_SETTINGS])}
+    listed = [json.dumps(each) for each in settings]
+    while sum(map(len, listed)) > _TEXT_BYTES:
+        listed.pop()
+    return found | {"runner_settings": f"[{', '.join(listed)}]"}
 
 
 def _listed(names: set[str]) -> str:

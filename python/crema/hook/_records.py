@@ -190,12 +190,13 @@ def end(dropped: int) -> bytes:
 def text(value: object) -> str:
     """`value` as text that fits a dictionary and every reader.
 
-    A text that is too long ends with a hash of the whole text, so that different names stay different.
+    A text that is too long, or is not UTF-8, ends with a hash of the whole text, so that different names stay different.
     """
-    raw = str(value).replace("\0", "\ufffd").encode("utf-8", "replace")
-    if len(raw) <= NAME_BYTES_MAX:
+    whole = str(value).replace("\0", "\ufffd").encode("utf-8", "surrogatepass")
+    raw = whole.decode("utf-8", "replace").encode()
+    if raw == whole and len(raw) <= NAME_BYTES_MAX:
         return raw.decode("utf-8")
-    digest = hashlib.blake2b(raw, digest_size=8).hexdigest()
+    digest = hashlib.blake2b(whole, digest_size=8).hexdigest()
     kept = raw[: NAME_BYTES_MAX - len(digest) - 1].decode("utf-8", "ignore")
     return f"{kept}~{digest}"
 

@@ -78,6 +78,42 @@ test_fitting(void **state)
     }
 }
 
+/* Two names that differ only behind what fits, or only in a byte that is not UTF-8, stay different. */
+static void
+test_names_that_differ_stay_apart(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {16, 40, 64, 128, 512};
+    char long_name[2][600], field[2][513];
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const size_t size = sizes[i];
+        for (int k = 0; k < 2; k++) {
+            memset(long_name[k], 'x', size + 5);
+            strcpy(long_name[k] + size + 5, k ? "_JES_Up" : "_JES_Down");
+            memset(field[k], '!', sizeof field[k]);
+            assert_true(crema_utf8_fit_name(long_name[k], field[k], size));
+            assert_int_equal(field[k][size], '!');
+            assert_true(crema_utf8_valid(field[k], size));
+            assert_int_equal(field[k][size - 9], '~');
+            assert_memory_equal(field[k], long_name[k], size - 9);
+        }
+        assert_memory_not_equal(field[0], field[1], size);
+        assert_true(crema_utf8_fit_name(long_name[0], field[1], size));
+        assert_memory_equal(field[0], field[1], size); /* the same everywhere */
+    }
+    long_name[0][16] = '\0';
+    assert_false(crema_utf8_fit_name(long_name[0], field[0], 16)); /* it just fits */
+    assert_memory_equal(field[0], long_name[0], 16);
+    assert_true(crema_utf8_fit_name("caf\xe9", field[0], 16));
+    assert_true(crema_utf8_fit_name("caf\xe8", field[1], 16));
+    assert_memory_equal(field[0], "caf?~", 5);
+    assert_memory_not_equal(field[0], field[1], 16);
+    for (int k = 0; k < 2; k++)
+        assert_true(crema_utf8_fit_name(k ? "éééééééééé1" : "éééééééééé2", field[k], 16));
+    assert_true(crema_utf8_valid(field[0], 15) && field[0][15] == '\0'); /* cut before an é */
+    assert_memory_not_equal(field[0], field[1], 16);
+}
+
 int
 main(void)
 {
@@ -85,6 +121,7 @@ main(void)
         cmocka_unit_test(test_well_formed),
         cmocka_unit_test(test_a_step_looks_no_further_than_it_may),
         cmocka_unit_test(test_fitting),
+        cmocka_unit_test(test_names_that_differ_stay_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
