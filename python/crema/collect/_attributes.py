@@ -110,30 +110,6 @@ def of_cluster(client: Any) -> dict[str, Any]:
     }
 
 
-def of_report(report: Mapping[str, Any]) -> dict[str, str]:
-    """Keys ``coffea.*`` from the report that a Runner returns with ``savemetrics=True``: its numbers, and how many columns."""
-    found = {}
-    for key, value in report.items():
-        if key == "columns":
-            found["coffea.n_columns"] = text(len(value))
-        elif isinstance(value, (int, float)):
-            found[f"coffea.{key}"] = text(value)
-    return found
-
-
-def of_custom_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Sums over datasets under the names of coffea's report; anything but a mapping is ignored."""
-    rows = [row for row in metrics.values() if isinstance(row, Mapping)]
-    if not rows:
-        return {}
-    counters = [row.get("performance_counters") or {} for row in rows]
-    return {
-        "entries": sum(row.get("entries", 0) for row in rows),
-        "processtime": sum(row.get("duration", 0.0) for row in rows),
-        "bytesread": sum(counter.get("num_requested_bytes", 0) for counter in counters),
-    }
-
-
 def processor_name(instance: Any) -> str:
     """Class of a processor, name of a function."""
     if instance is None:

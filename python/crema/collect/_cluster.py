@@ -348,16 +348,18 @@ def forget(client: Client, run_id: str) -> None:
         raise ClusterError(f"the plugins were not taken back: {error!r}") from error
 
 
-def _stop(client: Client, run_id: str) -> tuple[list[_writers.Writer], list[str] | None]:
-    """Let the scheduler's plugin end the recording: result of its function `stop`."""
+def _stop(client: Client, run_id: str) -> tuple[list[_writers.Writer], list[str] | None, int]:
+    """Let the scheduler's plugin end the recording: result of its function `stop`, and how many tasks of the run were not through."""
     sent = _marking.sent(run_id, client.id)
 
     async def stop(dask_scheduler: Any) -> Any:  # pickled by value: earlier versions have no `stop`
-        from crema.hook import scheduler
+        from crema.hook import _marks, scheduler
 
         if not hasattr(scheduler, "stop"):
-            return [], None
-        return await scheduler.stop(run_id, dask_scheduler, sent)
+            return [], None, 0
+        count = getattr(_marks, "unfinished", lambda scheduler, run_id: 0)
+        left = count(dask_scheduler, run_id)
+        return (*await scheduler.stop(run_id, dask_scheduler, sent), left)
 
     return client.run_on_scheduler(stop)
 
@@ -411,6 +413,7 @@ def end(
     lacking: dict[str, str],
     with_scheduler: bool,
     say: Callable[[str], None],
+    unfinished: Callable[[int], None] = lambda n: None,
 ) -> list[_writers.Writer]:
     """Let all processes write their last records and end their streams.
 
@@ -428,6 +431,8 @@ def end(
         The scheduler has a plugin.
     say : callable
         Takes a line about what did not work.
+    unfinished : callable
+        Takes the number of the run's tasks that were not through, as far as the scheduler's plugin knows.
 
     Returns
     -------
@@ -452,7 +457,9 @@ def end(
             return error
 
     stopped = ask(lambda: _stop(client, run_id), what) if with_scheduler else None
-    found, others = stopped if isinstance(stopped, tuple) else ([], None)
+    found, others, left = stopped if isinstance(stopped, tuple) else ([], None, 0)
+    if left:
+        unfinished(left)
     answers = {}
     if isinstance(stopped, ClusterError):
         answers = stopped  # a scheduler that did not answer would not answer now

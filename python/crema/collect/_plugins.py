@@ -10,6 +10,7 @@ from ..hook import _writers
 from ..hook._agent import KEY_ACTION, key_topic
 from ..hook._config import HookConfig
 from ..hook._records import KIND_SCHEDULER
+from ..read import _notes
 from . import _cluster, _keys
 from ._carrier import Carrier
 from ._service import Service
@@ -63,6 +64,7 @@ class Plugins:
         self._keys_end: Callable[[], None] = lambda: None  # ends the events with agents' keys
         self._known: list[_writers.Writer] = []  # writers known at the start
         self._lacking: dict[str, str] = {}  # processes that cannot record
+        self.notes: dict[str, str] = {}  # attributes of the run, once it has ended
 
     def register(self, lack: str, block: contextlib.ExitStack) -> dict[str, str]:
         """Register the plugins; `block` ends what belongs to the block only.
@@ -146,8 +148,11 @@ class Plugins:
         self._hooked = False
         run_id = self._config.run_id
         return _cluster.end(
-            self._client, run_id, self._known, self._lacking, self._with_scheduler, say
+            self._client, run_id, self._known, self._lacking, self._with_scheduler, say, self._left
         )
+
+    def _left(self, n: int) -> None:
+        self.notes[_notes.UNFINISHED] = str(n)
 
     def _connect_again(self) -> None:
         """Where the client was closed inside the block, another one asks in its place."""

@@ -17,7 +17,7 @@ from ..hook._config import HookConfig
 from ..hook._recorder import Recorder, end_marker
 from ..hook._records import KIND_CLIENT
 from ..read import _notes
-from . import _attributes, _client, _cluster, _marking, _runner, _window
+from . import _attributes, _client, _cluster, _marking, _reports, _runner, _window
 from ._alive import SignOfLife
 from ._dialogue import Dialogue
 from ._host_agent import HostAgent
@@ -87,8 +87,8 @@ class MetricsCollector(RunView):
     notes : list of dict
         The same for facts worth knowing although nothing is missing: files that coffea dropped (``skipbadfiles``) or that a
         dataset lists more than once (``input_repeated``), calls that read input without a Runner (``input_direct``), blocks inside
-        this one that recorded their Runners' chunks (``chunks_inner``), Runners without a result (``result_missing``), a wall
-        clock that was set (``clock_stepped``).
+        this one that recorded their Runners' chunks (``chunks_inner``), Runners without a result (``result_missing``), tasks that
+        were not through (``still_running``), a wall clock that was set (``clock_stepped``).
 
     Raises
     ------
@@ -208,14 +208,13 @@ class MetricsCollector(RunView):
         Parameters
         ----------
         report : mapping
-            The report that the Runner returned with the output.
+            The report that the Runner returned with the output; or uproot's by partition, computed, of one dataset or by dataset.
         custom_metrics : mapping, optional
-            By dataset: ``entries``, ``duration`` and ``performance_counters`` with ``num_requested_bytes``; their sums replace the
-            report's, as in roastcoffea.
+            By dataset: ``entries``, ``duration``, ``performance_counters`` (``num_requested_bytes``); sums replace the report's.
         """
         try:
-            own = _attributes.of_custom_metrics(custom_metrics or {})
-            self._report |= _attributes.of_report({**(report or {}), **own})
+            over = self._began and not self._recorder_pid
+            self._report |= _reports.attributes(report, custom_metrics, over=over)
         except Exception as error:
             self._say(f"crema: coffea's report is not recorded: {type(error).__name__}: {error}")
 
@@ -400,6 +399,7 @@ class MetricsCollector(RunView):
         roll, run_id = _writers.Roll(), self._config.run_id
         if self._plugins is not None:
             roll.add(self._plugins.end())
+            self._report |= self._plugins.notes
         with contextlib.suppress(OSError):
             chunks.close(self._config.run_id)
             if self._client is None:

@@ -66,6 +66,24 @@ def _is_earlier(task: Any, mark: dict[str, Any]) -> bool:
     return first is not None and first != mark[_records.MARK_SUBMISSION]
 
 
+def unfinished(scheduler: Any, run_id: str) -> int:
+    """How many Dask tasks of a run are running or waiting to run; 0 also where Dask does not say."""
+    try:
+        if not any(
+            n
+            for prefix in scheduler.task_prefixes.values()
+            for state, n in prefix.states.items()
+            if state not in _DONE
+        ):
+            return 0  # without a look at each task
+        return sum(
+            task.state not in _DONE and (task.annotations or {}).get(_records.MARK_RUN) == run_id
+            for task in list(scheduler.tasks.values())
+        )
+    except Exception:
+        return 0
+
+
 def _is_unmarked(annotations: Any) -> bool:
     return not annotations or (
         _records.MARK_RUN not in annotations and _records.MARK_SUBMISSION not in annotations

@@ -11,6 +11,7 @@ DIRECT = "coffea.direct_calls"
 FAILED = "coffea.failed_calls"
 INNER = "inner_runs"
 STEPPED = "clock_stepped_s"
+UNFINISHED = "tasks_unfinished"
 
 # Attributes that are JSON lists of names: the code and the text of the note on each of them.
 _OF_NAMES = {
@@ -34,6 +35,12 @@ _OF_STEP = (
 )
 
 
+_UNFINISHED = (
+    "tasks of the run were still running or waiting when the block ended: what they did after that is not in this file; "
+    "wait for the results inside the block"
+)
+
+
 def of_attributes(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The notes that these root attributes contain: ``code``, ``subject``, ``count``, ``text`` of each."""
     found = [
@@ -43,10 +50,14 @@ def of_attributes(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
     if STEPPED in attributes:
         found.append(("clock_stepped", "run", _OF_STEP.format(attributes[STEPPED])))
-    return [
+    notes = [
         {"code": code, "subject": subject, "count": 0, "text": text}
         for code, subject, text in found
     ]
+    if UNFINISHED in attributes:
+        n = int(attributes[UNFINISHED])
+        notes.append({"code": "still_running", "subject": "run", "count": n, "text": _UNFINISHED})
+    return notes
 
 
 def _names(listed: Any) -> list[str]:
