@@ -357,9 +357,9 @@ def _stop(client: Client, run_id: str) -> tuple[list[_writers.Writer], list[str]
 
         if not hasattr(scheduler, "stop"):
             return [], None, 0
+        stopped = await scheduler.stop(run_id, dask_scheduler, sent)  # waits for the last graphs
         count = getattr(_marks, "unfinished", lambda scheduler, run_id: 0)
-        left = count(dask_scheduler, run_id)
-        return (*await scheduler.stop(run_id, dask_scheduler, sent), left)
+        return (*stopped, count(dask_scheduler, run_id))
 
     return client.run_on_scheduler(stop)
 
