@@ -358,8 +358,7 @@ def _stop(client: Client, run_id: str) -> tuple[list[_writers.Writer], list[str]
         if not hasattr(scheduler, "stop"):
             return [], None, 0
         stopped = await scheduler.stop(run_id, dask_scheduler, sent)  # waits for the last graphs
-        count = getattr(_marks, "unfinished", lambda scheduler, run_id: 0)
-        return (*stopped, count(dask_scheduler, run_id))
+        return (*stopped, getattr(_marks, "unfinished", lambda *of: 0)(dask_scheduler, run_id))
 
     return client.run_on_scheduler(stop)
 
@@ -432,7 +431,7 @@ def end(
     say : callable
         Takes a line about what did not work.
     unfinished : callable
-        Takes the number of the run's tasks that were not through, as far as the scheduler's plugin knows.
+        Takes the number of the run's tasks that were not through, if known.
 
     Returns
     -------
@@ -458,8 +457,7 @@ def end(
 
     stopped = ask(lambda: _stop(client, run_id), what) if with_scheduler else None
     found, others, left = stopped if isinstance(stopped, tuple) else ([], None, 0)
-    if left:
-        unfinished(left)
+    unfinished(left)
     answers = {}
     if isinstance(stopped, ClusterError):
         answers = stopped  # a scheduler that did not answer would not answer now

@@ -152,7 +152,8 @@ class Plugins:
         )
 
     def _left(self, n: int) -> None:
-        self.notes[_notes.UNFINISHED] = str(n)
+        if n:
+            self.notes[_notes.UNFINISHED] = str(n)
 
     def _connect_again(self) -> None:
         """Where the client was closed inside the block, another one asks in its place."""

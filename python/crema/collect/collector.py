@@ -200,9 +200,7 @@ class MetricsCollector(RunView):
         # It is pickled with every chunk, and never starts an agent.
         return ChunkHook(dataclasses.replace(self._config, server_key=""), own)
 
-    def set_coffea_report(
-        self, report: Mapping[str, Any] | None, custom_metrics: Mapping[str, Any] | None = None
-    ) -> None:
+    def set_coffea_report(self, report: Any, custom_metrics: Mapping | None = None) -> None:
         """Keep the report of ``savemetrics=True`` in the run file, as metrics ``coffea.*`` of its table ``custom``.
 
         Parameters
