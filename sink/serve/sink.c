@@ -26,7 +26,6 @@
 #define TICK_LATE_MS 1100 /* if no message came that it could be done with */
 #define TICK_QUIET_MS                                                                              \
     1400                 /* without live runs: before an aggregator would ask whether it is alive */
-#define FREED_PER_TICK 8 /* journals per tick, to bound the time it takes */
 #define EXAMINE_MS 5     /* between two looks at the runs that were there at the start */
 #define ARENA_BYTES ((size_t)CREMA_ARENA_FACTOR * CREMA_WIRE_MESSAGE_MAX)
 
@@ -54,56 +53,10 @@ s_say_alive(sink_t *self)
     crema_log_warn("space_short", CREMA_TEXT("store", self->config.store_dir),
                    CREMA_INT("free_bytes", self->free_b),
                    CREMA_TEXT("puts", self->space == SINK_SPACE_FULL ? "refused" : "taken"),
-                   CREMA_TEXT("remedy", "free some of its disk, or give more --journal-limit"));
+                   CREMA_TEXT("remedy", "free some of its disk, or give more --journal-limit or a "
+                                        "shorter --retain"));
     msg = sink_trouble_full(self, NULL);
     sink_peers_broadcast(self->peers, &msg);
-}
-
-/* False: the loop must end. After a failed sync a second one could succeed without proving
- * anything. */
-static bool
-s_free(sink_t *self, const crema_id_t *run_id, const char *option)
-{
-    char file[PATH_MAX + 16];
-    crema_err_t err = sink_store_free(self->store, run_id);
-    if (err == CREMA_OK) {
-        crema_log_info("journal_freed", CREMA_ID("run", run_id), CREMA_TEXT("why", option));
-        return true;
-    }
-    snprintf(file, sizeof file, "%s/tombstones", self->config.store_dir);
-    if (err != CREMA_EIO) {
-        crema_log_warn("journal_not_freed", CREMA_ID("run", run_id), CREMA_TEXT("file", file),
-                       CREMA_TEXT("why", crema_err_text(err)),
-                       CREMA_TEXT("remedy", "it is tried again automatically"));
-        return true;
-    }
-    self->broken = true;
-    crema_log_error("tombstone_broken", CREMA_ID("run", run_id), CREMA_TEXT("file", file),
-                    CREMA_TEXT("why", strerror(errno)),
-                    CREMA_TEXT("remedy", "check the disk, then start crema-sink again: the run "
-                                         "is sealed and loses nothing"));
-    return false;
-}
-
-/* Frees journals of sealed runs that are older than --retain or exceed --retain-bytes, oldest
- * first. False: the loop must end. */
-static bool
-s_free_old(sink_t *self)
-{
-    for (int i = 0; i < FREED_PER_TICK; i++) {
-        int64_t sealed_for_ns;
-        uint64_t bytes = sink_store_resting_bytes(self->store);
-        const sink_run_t *run = sink_store_oldest(self->store, &sealed_for_ns);
-        bool aged = run && sealed_for_ns >= self->config.retain_ns;
-        bool crowded = self->config.retain_bytes > 0 && bytes > (uint64_t)self->config.retain_bytes;
-        if (!run || (!aged && !crowded))
-            return true;
-        const crema_id_t run_id = run->run_id;
-        self->is_quiet = false; /* there may be more */
-        if (!s_free(self, &run_id, aged ? "retain" : "retain-bytes"))
-            return false;
-    }
-    return true;
 }
 
 /* True if nothing is due each second. */
@@ -164,7 +117,7 @@ s_tick(sink_t *self)
         return -1;
     sink_sealing_tick(self->sealing, crema_clock_mono_ns());
     self->is_quiet = s_is_quiet(self);
-    if (!s_free_old(self))
+    if (!sink_free_old(self) || !sink_make_room(self))
         return -1;
     if (self->tick_timer >= 0)
         zloop_timer_end(self->loop, self->tick_timer);

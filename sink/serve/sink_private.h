@@ -83,6 +83,15 @@ void sink_group_on_group(void *context, const sink_store_group_t *group);
 /* Continues re-reading journals: one piece now, the rest between other work. */
 void sink_listing_go_on(sink_t *self);
 
+/* ---- sink_freeing.c */
+
+/* Frees journals of sealed runs that are older than --retain or exceed --retain-bytes, oldest
+ * first. False: the loop must end. */
+bool sink_free_old(sink_t *self);
+/* Without room, sealed runs give way, complete ones first: what is in a file, too, against what is
+ * in no file. False: the loop must end. */
+bool sink_make_room(sink_t *self);
+
 /* ---- sink_trouble.c */
 
 /* A FULL message with its reason: little or no space, or `why` if something else is wrong (may

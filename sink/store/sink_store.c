@@ -236,6 +236,7 @@ sink_store_sealed(sink_store_t *self, const crema_id_t *run_id, const sink_journ
     run->shown.state.revision = sealed->revision;
     run->shown.state.t_sealed_ns = t_real_ns;
     run->shown.state.late = false;
+    run->verdict_read = false;
     sink_store_note_life(run, CREMA_LIFE_FILE);
     run->shown.state.age_sealed_ns = self->age_ns;
     return CREMA_OK;

@@ -156,6 +156,10 @@ sink_store_census_t sink_store_census(const sink_store_t *self);
 /* The run that has been resting longest, NULL if there is none; *ret_sealed_for_ns: how long ago
  * it was sealed, in time of service. */
 const sink_run_t *sink_store_oldest(sink_store_t *self, int64_t *ret_sealed_for_ns);
+/* The run that has been sealed longest of those whose file is COMPLETE, else of the others;
+ * *ret_complete: which of the two. NULL: none is sealed. Its file holds all that its journal does, so
+ * it gives way when there is no room for records that are in no file. */
+const sink_run_t *sink_store_redundant(sink_store_t *self, bool *ret_complete);
 /* A run that still needs its end or a verdict and of which no record or message has come for
  * `after_ns`; NULL: none. Aggregators end silent runs themselves; this is for runs that no
  * aggregator knows any more. Call it about once a second. */

@@ -45,6 +45,7 @@ typedef struct {
     uint64_t heard_news;                   /* news at the last look for silent runs */
     int64_t heard_ns;                      /* monotonic time of its last sign; 0: none yet */
     size_t place;                          /* index in the array of live runs */
+    bool verdict_read, is_complete;        /* by the answer to its last RUN_SEAL */
     int64_t age_used_ns;                   /* time of service when it was last used */
     char *cause;                           /* why it is set aside; shown.aside points here */
     sink_journal_state_t durable, written; /* as of the last sync, and of the last write */

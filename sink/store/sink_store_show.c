@@ -1,6 +1,8 @@
 #include <stdlib.h>
+#include <string.h>
 #include <sys/statvfs.h>
 
+#include "crema_arena.h"
 #include "sink_store_private.h"
 
 #define GIB ((uint64_t)1 << 30)
@@ -83,6 +85,53 @@ sink_store_oldest(sink_store_t *self, int64_t *ret_sealed_for_ns)
         self->oldest = s_find_oldest(self);
     *ret_sealed_for_ns = self->age_ns - self->oldest->shown.state.age_sealed_ns;
     return &self->oldest->shown;
+}
+
+static bool
+s_has_complete_file(const sink_store_t *self, const sink_store_run_t *run)
+{
+    uint8_t *bytes;
+    size_t size;
+    crema_msg_t msg;
+    crema_arena_t *arena = NULL;
+    bool is_complete = false;
+    if (sink_store_answer(self, &run->shown.run_id, &bytes, &size) != CREMA_OK)
+        return false;
+    if (crema_arena_new(CREMA_ARENA_FACTOR * (size + CREMA_WIRE_HEADER_BYTES), &arena) ==
+            CREMA_OK &&
+        crema_wire_decode_kept(bytes, size, arena, &msg) == CREMA_OK &&
+        msg.type == CREMA_MSG_SEALED)
+        is_complete = msg.sealed.revision == run->shown.state.revision &&
+                      strcmp(msg.sealed.verdict, "COMPLETE") == 0;
+    crema_arena_destroy(&arena);
+    free(bytes);
+    return is_complete;
+}
+
+const sink_run_t *
+sink_store_redundant(sink_store_t *self, bool *ret_complete)
+{
+    sink_store_run_t *found = NULL;
+    size_t cursor = 0;
+    for (sink_store_run_t *run; (run = crema_map_next(self->runs, &cursor)) != NULL;) {
+        bool is_sealed = run->stage == SINK_STAGE_RESTING ||
+                         (run->stage == SINK_STAGE_LIVE && sink_store_is_over(&run->shown) &&
+                          !sink_store_is_unsynced(run));
+        if (!is_sealed)
+            continue;
+        if (!run->verdict_read) {
+            run->is_complete = s_has_complete_file(self, run);
+            run->verdict_read = true;
+        }
+        if (!found || run->is_complete > found->is_complete ||
+            (run->is_complete == found->is_complete &&
+             run->shown.state.age_sealed_ns < found->shown.state.age_sealed_ns))
+            found = run;
+    }
+    if (!found)
+        return NULL;
+    *ret_complete = found->is_complete;
+    return &found->shown;
 }
 
 static bool

@@ -8,6 +8,7 @@ import re
 import subprocess
 import threading
 import time
+import uuid
 
 import pytest
 
@@ -20,8 +21,8 @@ from paths import BIN
 
 
 @pytest.fixture
-def facility(tmp_path):
-    made = Facility(tmp_path)
+def facility(tmp_path, request):
+    made = Facility(tmp_path, *getattr(request, "param", ()))
     yield made
     made.stop()
 
@@ -74,11 +75,16 @@ def lent_pair(facility: Facility, directory: pathlib.Path) -> AgentKeys:
     return pair
 
 
-def records(spool: pathlib.Path, run_id: bytes) -> dict:
-    """Write a whole stream of a worker; what its collector lists of it."""
+def records(spool: pathlib.Path, run_id: bytes, big: int = 0) -> dict:
+    """Write a whole stream of a worker, with some records of 60 KB; what its collector lists of it."""
     recorder = Recorder(spool, run_id)
+    for n in range(big):
+        entry = {"kind": 1, "id": n, "text": os.urandom(30_000).hex()}
+        recorder.writer.append(2, MESSAGES["Dict"](entries=[entry]).SerializeToString())
     recorder.writer.close()
-    return {"stream_id": recorder.writer.stream_id, "last": 2, "kind": 0, "state": 1, "name": "w"}
+    return {
+        "stream_id": recorder.writer.stream_id, "last": big + 2, "kind": 0, "state": 1, "name": "w"
+    }  # fmt: skip
 
 
 def ends(client: _client.AggregatorClient, run_id: bytes, writers: list[dict], timeout_s: float):
@@ -184,6 +190,35 @@ def test_files_of_the_user_stay_when_a_runs_agent_cleans_up(facility, users, age
     assert ends(bob, of_bob, writers, 30).verdict == "COMPLETE"
     assert agent.wait(20) == 0
     assert [path.read_text() for path in mine] == ["mine"] * 3
+
+
+# ---------------------------------------------------------------- the sink
+
+
+@pytest.mark.parametrize("facility", [("--journal-limit", "14Mi")], indirect=True)
+def test_sealed_runs_give_way_to_a_run_that_is_in_no_file(facility, users, agents, tmp_path):
+    """Complete ones first, oldest first, a PARTIAL one last; before, bob waited for --retain, 24 h."""
+    spool = tmp_path / "spool"
+    agents(spool, "--heartbeat-interval", "500ms")
+    runs = []
+    for n in range(4):
+        alice, run_id = users("alice")
+        writer = records(spool, run_id, big=62)  # 3.7 MB
+        delivered(alice, run_id, writer["last"])
+        lost = {"state": 4, "name": "lost"}  # the oldest run has a worker that recorded nothing
+        state = ends(alice, run_id, [writer, lost] if n == 0 else [writer], 120)
+        assert state.verdict == ("PARTIAL" if n == 0 else "COMPLETE")
+        runs.append(tmp_path / "store" / str(uuid.UUID(bytes=run_id)))
+    bob, of_bob = users("bob")
+    writer = records(spool, of_bob, big=62)
+    began = time.monotonic()
+    must_be_complete(ends(bob, of_bob, [writer], 30), 20)
+    assert time.monotonic() - began < 20
+    left = [journal.exists() for journal in runs]
+    assert left[0], "the PARTIAL run kept its journal"
+    assert left == sorted(left[:1]) + sorted(left[1:]), "the oldest complete ones went first"
+    assert not all(left)
+    assert "--retain" in facility.log("crema-sink")
 
 
 # ---------------------------------------------------------------- one key fills what it can

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import signal
@@ -164,11 +165,13 @@ def site(tmp_path, monkeypatch):
         made.kill(name)
 
 
-def fill(output, records: int):
-    """A run of so many rows, some dozens of bytes each."""
+@contextlib.contextmanager
+def filled(output, records: int):
+    """A run of so many rows, some dozens of bytes each, that goes on: journals of sealed runs give way when there is no room."""
     with crema.MetricsCollector(output=output, quiet=True) as mc:
         for i in range(records):
             crema.record_metric("crumbs", i)
+        yield
     assert mc.verdict == "COMPLETE", mc.reasons
 
 
@@ -227,15 +230,18 @@ def test_alerts_fire_and_clear_in_a_real_prometheus(prometheus_bin, site, tmp_pa
         prometheus.must_clear(90)
         print("verdict PARTIAL: fired and cleared")
 
-        fill(tmp_path / "out", 40_000)
-        assert (
-            scrape(f"http://{site.targets()[0]}/metrics").only("crema_sink_journal_bytes") > 2**20
-        )
-        site.stop("sink")
-        site.start("sink", "--journal-limit", "1Mi")
-        prometheus.must_fire("CremaStoreFilling", "CremaStoreFull")
-        site.stop("sink")
-        site.start("sink", "--journal-limit", "1Mi", "--retain", "1s")
+        metrics, bytes_held = f"http://{site.targets()[0]}/metrics", 0
+        with filled(tmp_path / "out", 40_000):
+            for _ in range(100):
+                if (bytes_held := scrape(metrics).only("crema_sink_journal_bytes")) > 2**20:
+                    break
+                time.sleep(0.1)
+            assert bytes_held > 2**20
+            site.stop("sink")
+            site.start("sink", "--journal-limit", "1Mi")
+            prometheus.must_fire("CremaStoreFilling", "CremaStoreFull")
+            site.stop("sink")
+            site.start("sink")
         prometheus.must_clear(90)
         print("store filling: fired and cleared")
     finally:

@@ -29,7 +29,7 @@ OTHER_KEY = 6
 class Facility:
     """Sink and aggregator with keys, and the keys of two users."""
 
-    def __init__(self, directory: pathlib.Path):
+    def __init__(self, directory: pathlib.Path, *sink_options: str):
         self.directory, self.keys = directory, directory / "keys"
         self.run("crema-aggregator", "--make-keys", self.keys)
         for name in ("alice", "bob"):
@@ -37,7 +37,7 @@ class Facility:
         self.processes: dict[str, subprocess.Popen] = {}
         self.sink = self.start(
             "crema-sink", "--bind", "tcp://127.0.0.1:*", "--store", directory / "store",
-            "--output", directory,
+            "--output", directory, *sink_options,
         )  # fmt: skip
         self.aggregator = self.start(
             "crema-aggregator", "--bind", "tcp://127.0.0.1:*", "--sink", self.sink
