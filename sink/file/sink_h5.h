@@ -78,6 +78,10 @@ CREMA_MUST_CHECK crema_err_t sink_h5_grid_put(sink_h5_t *self, size_t variable, 
 
 /* CREMA_EMAGIC: not an HDF5 file. */
 CREMA_MUST_CHECK crema_err_t sink_h5_open(const char *path, sink_h5_t **ret_self, char *ret_why);
+/* The same for a file in the output directory, where others may write, too: a link, or anything
+ * else that is not a regular file, is not opened but CREMA_EMAGIC. */
+CREMA_MUST_CHECK crema_err_t sink_h5_open_regular(const char *path, sink_h5_t **ret_self,
+                                                  char *ret_why);
 
 /* CREMA_ENOENT: missing or of another type. The text is cut to out[size]. */
 CREMA_MUST_CHECK crema_err_t sink_h5_text(sink_h5_t *self, const char *attribute, char *out,

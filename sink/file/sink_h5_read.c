@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "sink_h5_impl.h"
 
@@ -30,6 +31,17 @@ sink_h5_open(const char *path, sink_h5_t **ret_self, char *ret_why)
     }
     *ret_self = self;
     return CREMA_OK;
+}
+
+crema_err_t
+sink_h5_open_regular(const char *path, sink_h5_t **ret_self, char *ret_why)
+{
+    struct stat st;
+    if (lstat(path, &st) != 0 || !S_ISREG(st.st_mode)) {
+        snprintf(ret_why, SINK_H5_WHY_BYTES, "%s is not a regular file", path);
+        return CREMA_EMAGIC;
+    }
+    return sink_h5_open(path, ret_self, ret_why);
 }
 
 /* Opens a dataset at a path whose groups may be missing; negative if it does not exist. */

@@ -160,7 +160,7 @@ sink_kept_compare(const char *path, const sink_tables_t *tables, bool end_is_kno
     journal_t journal = {0};
     sink_kept_t kept = {0};
     *ret_kept = kept;
-    if (sink_h5_open(path, &file, why) != CREMA_OK)
+    if (sink_h5_open_regular(path, &file, why) != CREMA_OK)
         return CREMA_OK;
     reading_t reading = {.journal = &journal};
     crema_err_t err = s_take_journal(&journal, tables);
@@ -216,7 +216,7 @@ sink_kept_result(const char *path, sink_seal_result_t *ret_result)
     sink_seal_result_t *result = calloc(1, sizeof *result);
     if (!result)
         return CREMA_ENOMEM;
-    crema_err_t err = stat(path, &st) == 0 ? sink_h5_open(path, &file, why) : CREMA_ENOENT;
+    crema_err_t err = stat(path, &st) == 0 ? sink_h5_open_regular(path, &file, why) : CREMA_ENOENT;
     if (err == CREMA_OK) {
         result->kept = true;
         result->file_bytes = (uint64_t)st.st_size;

@@ -179,7 +179,7 @@ s_number_revision(sink_seal_t *self, const char *sha, int64_t *ret_revision)
     int64_t revision = 0;
     sink_h5_t *old = NULL;
     bool same = false;
-    if (sink_h5_open(self->path, &old, why) == CREMA_OK) {
+    if (sink_h5_open_regular(self->path, &old, why) == CREMA_OK) {
         bool known = sink_h5_int(old, "revision", &revision) == CREMA_OK &&
                      sink_h5_text(old, "sha256_payload", before, sizeof before) == CREMA_OK;
         same = known && strcmp(before, sha) == 0;

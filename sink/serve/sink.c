@@ -25,8 +25,8 @@
 #define TICK_MS 1000
 #define TICK_LATE_MS 1100 /* if no message came that it could be done with */
 #define TICK_QUIET_MS                                                                              \
-    1400                 /* without live runs: before an aggregator would ask whether it is alive */
-#define EXAMINE_MS 5     /* between two looks at the runs that were there at the start */
+    1400             /* without live runs: before an aggregator would ask whether it is alive */
+#define EXAMINE_MS 5 /* between two looks at the runs that were there at the start */
 #define ARENA_BYTES ((size_t)CREMA_ARENA_FACTOR * CREMA_WIRE_MESSAGE_MAX)
 
 /* ---- time */
@@ -100,6 +100,7 @@ s_abandon(sink_t *self)
 }
 
 static int s_on_tick(zloop_t *loop, int timer, void *context);
+static bool s_on_children(sink_t *self);
 
 static int
 s_tick(sink_t *self)
@@ -116,6 +117,8 @@ s_tick(sink_t *self)
     if (!s_abandon(self) || !sink_group_go_on(self))
         return -1;
     sink_sealing_tick(self->sealing, crema_clock_mono_ns());
+    if (!s_on_children(self)) /* also those that do not end */
+        return -1;
     self->is_quiet = s_is_quiet(self);
     if (!sink_free_old(self) || !sink_make_room(self))
         return -1;

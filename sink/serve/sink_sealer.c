@@ -13,17 +13,23 @@
 
 /* A line must fit into a pipe, or the process would wait for a reader. */
 #define LINE_BYTES_MAX (60u << 10)
+#define LEFT_MAX 64 /* processes that cannot be killed; with more, sealing waits for them */
+#define KILL_NS INT64_C(5000000000) /* in which a killed process ends */
 
 typedef struct {
     crema_id_t run_id;
     uint64_t puts;
-    pid_t pid; /* 0: none */
-    int fd;    /* its standard output */
+    pid_t pid;                 /* 0: none */
+    int fd;                    /* its standard output */
+    int64_t limit_ns, ends_ns; /* monotonic; 0: no limit */
+    bool is_late;              /* it was killed for that */
+    bool is_left;              /* and does not end: it is given up */
 } job_t;
 
 struct sink_sealer {
     job_t jobs[SINK_SEALERS_MAX];
-    char memory[24]; /* memory limit of each, as text */
+    pid_t left[LEFT_MAX]; /* processes that were killed and have not ended; 0: none */
+    char memory[24];      /* memory limit of each, as text */
     char line[LINE_BYTES_MAX];
 };
 
@@ -113,16 +119,64 @@ s_read_line(sink_sealer_t *self, const job_t *job)
     self->line[strcspn(self->line, "\n")] = '\0';
 }
 
+void
+sink_sealer_limit(sink_sealer_t *self, const crema_id_t *run_id, int64_t limit_ns, int64_t mono_ns)
+{
+    for (size_t i = 0; i < SINK_SEALERS_MAX; i++)
+        if (self->jobs[i].pid > 0 && crema_id_equal(&self->jobs[i].run_id, run_id)) {
+            self->jobs[i].limit_ns = limit_ns;
+            self->jobs[i].ends_ns = mono_ns + limit_ns;
+        }
+}
+
+/* Remembers a process that does not end, so that it is waited for when it does. */
+static bool
+s_leave(sink_sealer_t *self, pid_t pid)
+{
+    for (size_t i = 0; i < LEFT_MAX; i++) {
+        if (self->left[i] > 0 && waitpid(self->left[i], NULL, WNOHANG) != 0)
+            self->left[i] = 0;
+        if (self->left[i] == 0) {
+            self->left[i] = pid;
+            return true;
+        }
+    }
+    return false;
+}
+
+void
+sink_sealer_end_late(sink_sealer_t *self, int64_t mono_ns)
+{
+    for (size_t i = 0; i < SINK_SEALERS_MAX; i++) {
+        job_t *job = &self->jobs[i];
+        if (job->pid == 0 || job->ends_ns == 0 || mono_ns < job->ends_ns)
+            continue;
+        if (job->is_late) {
+            job->is_left = true;
+            continue;
+        }
+        job->is_late = true;
+        job->ends_ns = mono_ns + KILL_NS;
+        kill(job->pid, SIGKILL);
+    }
+}
+
 bool
 sink_sealer_reap(sink_sealer_t *self, sink_sealer_end_t *ret_end)
 {
     for (size_t i = 0; i < SINK_SEALERS_MAX; i++) {
         job_t *job = &self->jobs[i];
-        int status;
-        if (job->pid == 0 || waitpid(job->pid, &status, WNOHANG) != job->pid)
+        int status = SIGKILL;
+        if (job->pid == 0)
             continue;
-        s_read_line(self, job);
-        *ret_end = (sink_sealer_end_t){job->run_id, job->puts, self->line, status};
+        bool has_ended = waitpid(job->pid, &status, WNOHANG) == job->pid;
+        if (!has_ended && (!job->is_left || !s_leave(self, job->pid)))
+            continue;
+        self->line[0] = '\0';
+        if (has_ended)
+            s_read_line(self, job);
+        *ret_end = (sink_sealer_end_t){job->run_id, job->puts, self->line, status,
+                                       job->is_late ? job->limit_ns : 0};
         s_end_job(job);
         return true;
     }

@@ -23,6 +23,7 @@ typedef struct {
     uint64_t puts;    /* as given to sink_sealer_start */
     const char *line; /* what it printed; borrowed until the next sink_sealer_reap() */
     int status;       /* as returned by waitpid */
+    int64_t late_ns;  /* it had not ended after this time and was killed; 0: it ended by itself */
 } sink_sealer_end_t;
 
 /* Each process may use `memory_bytes`; 0: no limit. */
@@ -38,6 +39,13 @@ CREMA_MUST_CHECK crema_err_t sink_sealer_start(sink_sealer_t *self, const crema_
 /* Processes that run. */
 size_t sink_sealer_count(const sink_sealer_t *self);
 bool sink_sealer_is_busy(const sink_sealer_t *self, const crema_id_t *run_id);
+
+/* Gives the process of that run so long. */
+void sink_sealer_limit(sink_sealer_t *self, const crema_id_t *run_id, int64_t limit_ns,
+                       int64_t mono_ns);
+/* Kills processes whose time is over. One that does not even end then, such as one that waits for
+ * a file system that is gone, no longer takes the place of others. */
+void sink_sealer_end_late(sink_sealer_t *self, int64_t mono_ns);
 
 /* After SIGCHLD: the next process that has ended; false if there is none. */
 bool sink_sealer_reap(sink_sealer_t *self, sink_sealer_end_t *ret_end);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "crema_failpoint.h"
 #include "crema_list.h"
 #include "crema_map.h"
 #include "sink_fs.h"
@@ -20,6 +21,9 @@
 #define REST_NS (3600 * SECOND_NS)
 #define RETRY_FIRST_NS (5 * SECOND_NS)
 #define RETRY_MAX 8
+/* A process has this long, and a second per MiB of the journal; twice as long after each failure.
+ * Sealing 10^6 chunks takes 10 s. */
+#define LIMIT_NS (120 * SECOND_NS)
 #define WHY_BYTES 2048
 
 /* What is remembered of a run that is being sealed or was sealed recently. */
@@ -137,30 +141,40 @@ s_paths(const sink_sealing_t *self, const crema_id_t *run_id, char journal[PATH_
     sink_store_run_dir(self->store, run_id, journal);
 }
 
+static int64_t
+s_limit_ns(const pace_t *pace, const sink_run_t *run)
+{
+    int64_t limit_ns =
+        crema_failpoint_wait("sink.seal_limit", LIMIT_NS) + (int64_t)(run->bytes >> 20) * SECOND_NS;
+    return limit_ns << (pace->failures < 6 ? pace->failures : 6);
+}
+
 /* Seals the runs of the queue as far as processes can be started for them. */
 static void
-s_go_on(sink_sealing_t *self)
+s_go_on(sink_sealing_t *self, int64_t mono_ns)
 {
     char journal[PATH_MAX], output[PATH_MAX];
     for (pace_t *pace; (pace = CREMA_LIST_FIRST(&self->queue, pace_t, queued)) != NULL;) {
         const sink_run_t *run = sink_store_find(self->store, &pace->run_id);
         s_paths(self, &pace->run_id, journal, output);
-        if (run && run->state.seal_asked && !run->freed && !run->aside &&
-            sink_sealer_start(self->sealer, &run->run_id, run->durable_news, journal, output) !=
+        if (run && run->state.seal_asked && !run->freed && !run->aside) {
+            if (sink_sealer_start(self->sealer, &run->run_id, run->durable_news, journal, output) !=
                 CREMA_OK)
-            return;
+                return;
+            sink_sealer_limit(self->sealer, &run->run_id, s_limit_ns(pace, run), mono_ns);
+        }
         crema_list_remove(&pace->queued);
     }
 }
 
 static void
-s_start(sink_sealing_t *self, const sink_run_t *run)
+s_start(sink_sealing_t *self, const sink_run_t *run, int64_t mono_ns)
 {
     pace_t *pace = s_pace(self, &run->run_id);
     if (!pace)
         return; /* it is still due at the next tick */
     crema_list_append(&self->queue, &pace->queued);
-    s_go_on(self);
+    s_go_on(self, mono_ns);
 }
 
 void
@@ -173,7 +187,7 @@ sink_sealing_ask(sink_sealing_t *self, const crema_id_t *run_id, bool again, int
         pace->delay_ns = 0;
     }
     if (run && s_is_due(self, run, mono_ns))
-        s_start(self, run);
+        s_start(self, run, mono_ns);
 }
 
 /* Forgets runs that are resting. */
@@ -206,9 +220,10 @@ sink_sealing_tick(sink_sealing_t *self, int64_t mono_ns)
         if (!pace && run->state.revision > 0)
             pace = s_pace(self, &run->run_id);
         if (!pace || pace->failures > 0 || s_is_ripe(pace, run, mono_ns))
-            s_start(self, run);
+            s_start(self, run, mono_ns);
     }
-    s_go_on(self);
+    s_go_on(self, mono_ns);
+    sink_sealer_end_late(self->sealer, mono_ns);
     s_forget(self, mono_ns);
 }
 
@@ -251,6 +266,14 @@ s_explain(sink_sealing_t *self, const sink_sealer_end_t *end)
 {
     char journal[PATH_MAX], output[PATH_MAX], memory[80] = "";
     const char *why = self->report ? sink_report_why(self->report) : NULL;
+    if (end->late_ns > 0) {
+        snprintf(self->why, sizeof self->why,
+                 "the sealing process did not end within %lld s and was killed: does the file "
+                 "system of the output directory answer (%.1024s)? It is tried again with twice "
+                 "the time",
+                 (long long)(end->late_ns / SECOND_NS), self->output_dir);
+        return;
+    }
     bool starved = WIFSIGNALED(end->status) || (why && strstr(why, crema_err_text(CREMA_ENOMEM)));
     if (starved && self->memory_bytes > 0)
         snprintf(memory, sizeof memory, " (it may have %lld MiB of memory: --seal-memory)",
@@ -306,7 +329,7 @@ sink_sealing_reap(sink_sealing_t *self, int64_t mono_ns, int64_t real_ns, crema_
 {
     sink_sealer_end_t end;
     const bool ended = sink_sealer_reap(self->sealer, &end);
-    s_go_on(self);
+    s_go_on(self, mono_ns);
     if (!ended)
         return false;
     self->reaped = end.run_id;

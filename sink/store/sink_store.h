@@ -45,6 +45,7 @@ typedef struct {
     uint64_t news;     /* PUTs and RUN_SEALs appended since the store was opened */
     uint64_t durable_news; /* those of them that are durable */
     int64_t t_news_ns;     /* real time of the last of them; 0: none */
+    uint64_t bytes;        /* of its journal */
 } sink_run_t;
 
 /* An event for the log. */

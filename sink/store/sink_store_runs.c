@@ -77,7 +77,7 @@ static void
 s_set_bytes(sink_store_t *self, sink_store_run_t *run, uint64_t bytes)
 {
     self->bytes += bytes - run->bytes;
-    run->bytes = bytes;
+    run->bytes = run->shown.bytes = bytes;
 }
 
 static const char *

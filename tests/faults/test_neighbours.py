@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import threading
 import time
@@ -219,6 +220,59 @@ def test_sealed_runs_give_way_to_a_run_that_is_in_no_file(facility, users, agent
     assert left == sorted(left[:1]) + sorted(left[1:]), "the oldest complete ones went first"
     assert not all(left)
     assert "--retain" in facility.log("crema-sink")
+
+
+def sealing_children(facility: Facility) -> list[int]:
+    pid = facility.processes["crema-sink"].pid
+    children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [
+        int(child) for child in children
+        if b"rebuild" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes()
+    ]  # fmt: skip
+
+
+def test_links_to_pipes_in_the_output_directory_stop_no_sealing(facility, users, agents, tmp_path):
+    """Somebody else who may write there puts a link to a FIFO where the files of three runs are to be."""
+    os.mkfifo(tmp_path / "pipe")
+    spool = tmp_path / "spool"
+    agents(spool, "--heartbeat-interval", "500ms")
+    for _ in range(3):
+        bob, of_bob = users("bob")
+        (tmp_path / f"{uuid.UUID(bytes=of_bob)}.h5").symlink_to(tmp_path / "pipe")
+        state = ends(bob, of_bob, [records(spool, of_bob)], 20)
+        assert state.verdict == "COMPLETE"
+        assert pathlib.Path(state.path).is_file() and not pathlib.Path(state.path).is_symlink()
+
+
+def test_sealing_processes_that_hang_are_ended_and_the_next_run_goes_on(
+    tmp_path, monkeypatch, request
+):
+    """Two that never come back, both of them stopped, as by an output directory that does not answer."""
+    monkeypatch.setenv("SHORT_WAITS", "sink.seal_limit:3000")
+    facility = request.getfixturevalue("facility")
+    users, agents = (request.getfixturevalue(name) for name in ("users", "agents"))
+    spool = tmp_path / "spool"
+    agents(spool, "--heartbeat-interval", "500ms")
+    stopped, hung = set(), []
+    while len(stopped) < 2:
+        alice, run_id = users("alice")
+        writers = [records(spool, run_id, big=60)]
+        delivered(alice, run_id, writers[0]["last"])
+        alice.send(_client.RUN_WRITERS, run_id=run_id, part=0, parts=1, writers=writers)
+        alice.send(_client.RUN_END, run_id=run_id, t_start_ns=1, t_end_ns=2, writer_parts=1)
+        end = time.monotonic() + 5
+        while time.monotonic() < end:
+            if fresh := set(sealing_children(facility)) - stopped:
+                os.kill(fresh.pop(), signal.SIGSTOP)
+                stopped = stopped | set(sealing_children(facility))
+                hung.append((alice, run_id))
+                break
+    bob, of_bob = users("bob")
+    assert ends(bob, of_bob, [records(spool, of_bob)], 30).verdict == "COMPLETE"
+    assert "did not end within" in facility.log("crema-sink")
+    for alice, run_id in hung:  # and these two later
+        query = lambda state: state.phase == _client.SEALED  # noqa: E731
+        assert state_of(alice, _client.RUN_QUERY, query, 40, run_id=run_id).verdict == "COMPLETE"
 
 
 # ---------------------------------------------------------------- one key fills what it can

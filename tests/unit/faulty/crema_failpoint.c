@@ -137,6 +137,7 @@ static const char *const s_names[] = {
 /* The waits that SHORT_WAITS can name. */
 static const char *const s_waits[] = {
     "aggregator.barrier_cap", /* the longest between two questions to an agent */
+    "sink.seal_limit",        /* for a process that seals */
 };
 
 /* The armed point and its remaining count; the name is empty if none is set. */
