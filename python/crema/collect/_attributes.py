@@ -18,6 +18,7 @@ from typing import Any
 
 from .. import __version__
 from ..hook import _columns
+from ..hook._secrets import cleaned, cleaned_words
 
 TEXT_BYTES_MAX = 4096  # of a value; a longer one is cut, with a mark
 
@@ -81,7 +82,9 @@ def of_client(extra: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, Any] = {
         "user": _user(),
         "host_client": socket.gethostname(),
-        "cmdline": shlex.join([sys.executable, *sys.argv]) if sys.argv else sys.executable,
+        "cmdline": shlex.join([sys.executable, *cleaned_words(sys.argv)])
+        if sys.argv
+        else sys.executable,
         "git_commit": _git_commit(),
         "python_version": platform.python_version(),
         "crema_version": __version__,
@@ -94,7 +97,7 @@ def of_client(extra: Mapping[str, Any]) -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     found.update(extra)
-    texts = {text(name): text(value) for name, value in found.items() if value is not None}
+    texts = {text(name): cleaned(text(value)) for name, value in found.items() if value is not None}
     return {name: value for name, value in texts.items() if value}
 
 

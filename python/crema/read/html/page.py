@@ -14,7 +14,7 @@ import html
 import importlib.resources
 import os
 import pathlib
-import tempfile
+import secrets
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -113,17 +113,16 @@ def write_text(path: pathlib.Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
         return
     path = path.resolve()
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", dir=path.parent, prefix=".crema-", suffix=".html", delete=False
-    ) as file:
-        try:
+    fresh = path.parent / f".crema-{secrets.token_hex(8)}.html"
+    # As the umask says: a page shows what its run file does.
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        with open(handle, "w", encoding="utf-8") as file:
             file.write(text)
-            file.close()
-            pathlib.Path(file.name).chmod(0o644)
-            pathlib.Path(file.name).replace(path)
-        except BaseException:
-            pathlib.Path(file.name).unlink(missing_ok=True)
-            raise
+        fresh.replace(path)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
 
 
 # ---------------------------------------------------------------- parts

@@ -1,0 +1,36 @@
+"""Secrets in texts that a run file would keep: tokens, passwords and signatures on command lines and in attributes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+REMOVED = "[removed]"
+
+_WORD = r"(?:'[^']*'|\"[^\"]*\"|[^\s'\"&;,]+)"
+_NAMES = r"(?:[\w-]*(?:password|passwd|token|secret|credential)[\w-]*|api[-_]?key|key|authz)"
+_PATTERNS = (
+    (re.compile(rf"(\bauthorization\s*[:=]\s*)(?:(?:bearer|basic)\s+)?{_WORD}", re.I), r"\1"),
+    (re.compile(r"(\bbearer(?:\s+|%20))[^\s'\"&;,]+", re.I), r"\1"),
+    (re.compile(rf"(--{_NAMES}(?:=|\s+)){_WORD}", re.I), r"\1"),
+    (re.compile(rf"([?&]{_NAMES}=|\bx-amz-[\w-]+\s*[:=]\s*){_WORD}", re.I), r"\1"),
+    (re.compile(r"(\b[a-z][\w+.-]*://)[^\s/@'\"]+:[^\s/@'\"]+(?=@)", re.I), r"\1"),
+)
+_OPTION = re.compile(rf"--{_NAMES}", re.I)
+
+
+def cleaned(text: str) -> str:
+    """The text without what follows `Bearer`, `Authorization`, `X-Amz-*`, `--token` and the like, or stands before an `@`."""
+    for pattern, kept in _PATTERNS:
+        text = pattern.sub(kept + REMOVED, text)
+    return text
+
+
+def cleaned_words(words: Iterable[str]) -> list[str]:
+    """The same of a command line; a word after `--token` and the like is removed whole."""
+    kept: list[str] = []
+    is_secret = False
+    for word in words:
+        kept.append(REMOVED if is_secret else cleaned(word))
+        is_secret = _OPTION.fullmatch(word) is not None
+    return kept
