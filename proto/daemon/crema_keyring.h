@@ -16,10 +16,9 @@
 #include "crema_error.h"
 #include "crema_principal.h"
 
-#define CREMA_KEYRING_MAX 65536u          /* keys in files */
-#define CREMA_KEYRING_LENT_MAX (1u << 20) /* keys of runs' agents: each host of a run has one */
-#define CREMA_KEYRING_LENT_EACH                                                                    \
-    (1u << 14) /* of one owner's */
+#define CREMA_KEYRING_MAX 65536u           /* keys in files */
+#define CREMA_KEYRING_LENT_MAX (1u << 20)  /* keys of runs' agents: each host of a run has one */
+#define CREMA_KEYRING_LENT_EACH (1u << 14) /* of one owner's */
 
 typedef struct crema_keyring crema_keyring_t;
 

@@ -69,7 +69,8 @@ static const crema_metric_t c_metrics[] = {
     {"memory_utilization_max", "%", "largest sample of resident memory / limit"},
     {"slot_busy_pct", "%", "100 x thread-seconds running tasks / A"},
     {"cpu_utilization_raw", "%", "mean of 100 processing / nthreads over the scheduler's samples"},
-    {"cpu_pct_avg", "%", "CPU of the worker process, of one core, weighted by the time since the sample before"},
+    {"cpu_pct_avg", "%",
+     "CPU of the worker process, of one core, weighted by the time since the sample before"},
     {"cpu_wait_seconds", "s", "growth of cpu_wait_s in the samples, all workers"},
     /* Dask's fine metrics */
     {"cpu_time_seconds", "s", "Dask's thread-cpu, all tasks"},

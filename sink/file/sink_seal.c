@@ -79,14 +79,10 @@ s_add_coffea_report(sink_seal_t *self)
 {
     static const struct {
         char *name, *unit;
-    } units[] = {{"coffea.bytesread", "bytes"},
-                 {"coffea.entries", "count"},
-                 {"coffea.processtime", "seconds"},
-                 {"coffea.chunks", "count"},
-                 {"coffea.n_columns", "count"},
-                 {"coffea.partitions", "count"},
-                 {"coffea.failed_partitions", "count"},
-                 {"coffea.partition_read_s", "seconds"}};
+    } units[] = {{"coffea.bytesread", "bytes"},         {"coffea.entries", "count"},
+                 {"coffea.processtime", "seconds"},     {"coffea.chunks", "count"},
+                 {"coffea.n_columns", "count"},         {"coffea.partitions", "count"},
+                 {"coffea.failed_partitions", "count"}, {"coffea.partition_read_s", "seconds"}};
     const crema_table_t *t = crema_table(CREMA_TABLE_CUSTOM);
     const sink_meta_t *meta = sink_decoder_meta(self->run);
     sink_dict_t *dict = sink_decoder_dict(self->run);

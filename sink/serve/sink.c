@@ -251,8 +251,8 @@ s_open_output(const sink_config_t *config, char *why, size_t size)
     if (!sink_fs_fits(config->output_dir, SINK_FS_BELOW_BYTES) ||
         (mkdir(config->output_dir, 0777) != 0 && errno != EEXIST))
         return crema_server_fail(CREMA_ECONFIG, why, size,
-                                 "the output directory %.256s cannot be made: %s", config->output_dir,
-                                 strerror(errno));
+                                 "the output directory %.256s cannot be made: %s",
+                                 config->output_dir, strerror(errno));
     if (access(config->output_dir, W_OK | X_OK) != 0)
         return crema_server_fail(CREMA_ECONFIG, why, size,
                                  "the output directory %s cannot be written: %s",
