@@ -95,15 +95,16 @@ def wait_for_heartbeats(client) -> None:
         )
 
 
-def span_metrics(client, span_id) -> dict:
-    """Dask's Span.cumulative_worker_metrics, to which workers add with their heartbeats."""
+def span_metrics(client, span_id, settled: bool = True) -> dict:
+    """Dask's Span.cumulative_worker_metrics, to which workers add with their heartbeats; not `settled`: as it is now."""
 
     def read(dask_scheduler, span_id):
         known = dask_scheduler.extensions["spans"].spans
         found = known.get(span_id)
         return dict(found.cumulative_worker_metrics) if found else {}
 
-    wait_for_heartbeats(client)
+    if settled:
+        wait_for_heartbeats(client)
     found = client.run_on_scheduler(read, span_id=span_id)
     return {key[1:]: value for key, value in found.items() if key[0] == "execute" and len(key) == 4}
 

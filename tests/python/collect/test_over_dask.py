@@ -71,7 +71,7 @@ def agents(mc) -> list[int]:
 
 
 def must_have_left_nothing(mc) -> None:
-    wait_for(lambda: not agents(mc), "the agent's last moment", 10.0)  # it has let go of its spool
+    wait_for(lambda: not agents(mc), 10.0, "the agent's last moment")  # it has let go of its spool
     assert not list(mc._config.spool_dir().parent.glob(f"*{mc._config.run_id}*"))
 
 
@@ -100,7 +100,7 @@ def test_a_run_that_is_over_before_the_way_is_found_arrives_too(client, tmp_path
 def test_an_agent_that_is_killed_is_replaced_and_nothing_is_missing(client, tmp_path):
     with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
         work(client)
-        wait_for(lambda: mc._plugins.carrier.hosts, "the route over Dask")
+        wait_for(lambda: mc._plugins.carrier.hosts, 60, "the route over Dask")
         for pid in agents(mc):
             os.kill(pid, signal.SIGKILL)
         work(client)
@@ -121,14 +121,14 @@ def test_the_next_worker_takes_the_way_over(cluster_of_its_own, elsewhere, tmp_p
 
     with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
         work(client)
-        wait_for(lambda: mc._plugins.carrier.hosts, "the route over Dask")
+        wait_for(lambda: mc._plugins.carrier.hosts, 60, "the route over Dask")
         pids = client.run(os.getpid)
         (holder,) = [pids[name] for name, has in client.run(has_way).items() if has]
         os.kill(holder, signal.SIGKILL)
         work(client)
     assert {reason["code"] for reason in mc.reasons} == {"writer_killed"}
     assert len(mc.reasons) == 1
-    wait_for(lambda: not agents(mc), "the end of its agents", 10.0)
+    wait_for(lambda: not agents(mc), 10.0, "the end of its agents")
     assert not list(elsewhere.glob("crema-*/run-*"))
 
 
@@ -143,7 +143,7 @@ def test_nobody_is_lost_when_the_scheduler_and_the_notebook_stand_still(
 
     with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
         work(client, 10)
-        wait_for(lambda: mc._plugins.carrier.hosts, "the route over Dask")
+        wait_for(lambda: mc._plugins.carrier.hosts, 60, "the route over Dask")
         client.run_on_scheduler(stand_still)
         work(client, 10)
     assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
@@ -153,7 +153,7 @@ def test_a_restart_of_all_workers_loses_nobody(cluster_of_its_own, tmp_path):
     client = cluster_of_its_own
     with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
         work(client, 10)
-        wait_for(lambda: mc._plugins.carrier.hosts, "the route over Dask")
+        wait_for(lambda: mc._plugins.carrier.hosts, 60, "the route over Dask")
         client.restart()
         work(client, 10)
     assert {reason["code"] for reason in mc.reasons} <= {"writer_killed"}, mc.reasons
@@ -209,7 +209,7 @@ def test_a_connection_that_is_reset_costs_what_dask_says_and_the_records_arrive(
             mc = crema.MetricsCollector(through, output=tmp_path, quiet=True)
             with pytest.raises(CancelledError), mc:
                 work(through, 10)
-                wait_for(lambda: mc._plugins.carrier.hosts, "the route over Dask")
+                wait_for(lambda: mc._plugins.carrier.hosts, 60, "the route over Dask")
                 future = through.submit(time.sleep, 5, pure=False)
                 tunnel.reset()
                 future.result()
@@ -248,7 +248,7 @@ def test_no_secret_travels(client, tmp_path, monkeypatch):
         monkeypatch.setattr(module, "dumps", kept)
     with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
         work(client, 4)
-        wait_for(lambda: mc._plugins.carrier.hosts, "the route over Dask")
+        wait_for(lambda: mc._plugins.carrier.hosts, 60, "the route over Dask")
         own = mc._config.spool_dir() / "keys"
         private = (own, own / "agent.key_secret")
         assert [path.stat().st_mode & 0o777 for path in private] == [0o700, 0o600]
@@ -263,7 +263,7 @@ def test_no_secret_travels(client, tmp_path, monkeypatch):
         let_in.curve_publickey, let_in.curve_secretkey = public, secret
         let_in.curve_serverkey = mc._config.server_key.encode()
         monitor = let_in.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED)
-        wait_for(lambda: let_in.connect(mc._service.endpoint) or monitor.poll(500), "its key")
+        wait_for(lambda: let_in.connect(mc._service.endpoint) or monitor.poll(500), 60, "its key")
         let_in.disable_monitor()
         let_in.close(linger=0)
     assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
@@ -284,7 +284,7 @@ def test_malformed_late_and_unknown_calls_harm_nobody(cluster_of_its_own, tmp_pa
 
     with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
         run_id = mc._config.run_id
-        wait_for(lambda: mc._plugins.carrier.hosts, "the route over Dask")
+        wait_for(lambda: mc._plugins.carrier.hosts, 60, "the route over Dask")
         over = {"open": False}
         up, down, give = (_broker.operation(name, run_id) for name in ("up", "down", "give"))
         assert call(up, connection="nobody", data=b"x") == over
