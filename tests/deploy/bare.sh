@@ -44,4 +44,9 @@ for command in './dev demo' './dev test'; do
     inside "$user" "cd $home/crema && $busy $command" </dev/null || failures=$((failures + 1))
     echo "== $command: $((SECONDS - began)) s"
 done
-[[ $failures == 0 ]]
+if [[ $failures != 0 ]]; then
+    rm -rf ".cache/log/bare-$suite"
+    docker cp "$container:$home/crema/.cache/log" ".cache/log/bare-$suite"
+    echo "logs: $PWD/.cache/log/bare-$suite"
+    exit 1
+fi

@@ -24,7 +24,7 @@ from service_kit import services, sink
 __all__ = ["agents"]
 
 pytestmark = [
-    pytest.mark.skipif(os.geteuid() != 0, reason=missing.OTHER_USERS),
+    pytest.mark.skipif(not missing.others_may_run_python(), reason=missing.OPEN_CHECKOUT),
     pytest.mark.timeout(120),
 ]
 services, sink = pytest.fixture(services), pytest.fixture(sink)

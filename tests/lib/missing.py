@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
+import stat
+import sys
+
 NETWORK_FAULTS = "network faults (no CAP_NET_ADMIN)"
 MOUNTS = "mounted file systems (no CAP_SYS_ADMIN)"
 OTHER_USERS = "files of other users (not root)"
+OPEN_CHECKOUT = "programs of other users (not root, or a checkout that others may not enter)"
 OTHERS_PROCESSES = "processes of other users (no CAP_SYS_PTRACE)"
 ORDINARY_USER = "files that refuse their reader (root may read and write anywhere)"
 CONTAINER_ENGINE = "test cluster (no container engine)"
@@ -22,6 +28,15 @@ PARSL = "parsl (not in this environment)"
 DASK_AWKWARD = "dask-awkward (not in this environment)"
 DASK_DATAFRAME = "dask.dataframe (not in this environment)"
 DASK_JOBQUEUE = "dask-jobqueue (not in this environment)"
+
+
+def others_may_run_python() -> bool:
+    """Whether this process may become another user who can start this very Python with what the tests need."""
+    needed = pathlib.Path(__file__).resolve(), pathlib.Path(sys.prefix).resolve()
+    return os.geteuid() == 0 and all(
+        directory.stat().st_mode & stat.S_IXOTH for path in needed for directory in path.parents
+    )
+
 
 WORDS = {value for name, value in vars().copy().items() if name.isupper()}
 
