@@ -35,6 +35,8 @@ try:
 except PackageNotFoundError:  # a source tree that was never installed
     __version__ = "0+unknown"
 
+# modules that notebooks use: `from crema import plots`
+_MODULES = {"plots": "read.plots", "report": "read.report"}
 # name -> module that has it
 _PUBLIC = {
     "CremaError": "collect.collector",
@@ -87,14 +89,16 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    module = _PUBLIC.get(name)
-    if module is None:
+    if name in _MODULES:
+        found = importlib.import_module(f"{__name__}.{_MODULES[name]}")
+    elif name in _PUBLIC:
+        found = getattr(importlib.import_module(f"{__name__}.{_PUBLIC[name]}"), name)
+    else:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    found = getattr(importlib.import_module(f"{__name__}.{module}"), name)
     globals()[name] = found  # the next look-up is an ordinary one
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC])
+    return sorted([*globals(), *_MODULES, *_PUBLIC])

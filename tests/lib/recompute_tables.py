@@ -188,11 +188,8 @@ def _of_samples(run: Run) -> dict[str, float]:
     sent = samples[samples.net_read_b >= 0]
     sent = sent.assign(host=[hosts[i] for i in sent.worker_id]).groupby(["host", "source"])
     received = (sent.net_read_b.max() - sent.net_read_b.min()).unstack()  # of a host, by observer
-    wire_b = (
-        received.get("worker", NONE).fillna(received.get("agent", NONE)).sum()
-        if len(received)
-        else NONE
-    )
+    received = received.reindex(columns=["worker", "agent"])
+    wire_b = received.worker.fillna(received.agent).sum() if len(received) else NONE
     assigned = run.of["worker_samples"]
     assigned = assigned[
         (assigned.source == "scheduler") & (assigned.processing != NO_U16) & (assigned.nthreads > 0)
