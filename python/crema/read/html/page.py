@@ -114,10 +114,8 @@ def write_text(path: pathlib.Path, text: str) -> None:
         return
     path = path.resolve()
     fresh = path.parent / f".crema-{secrets.token_hex(8)}.html"
-    # As the umask says: a page shows what its run file does.
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
-        with open(handle, "w", encoding="utf-8") as file:
+        with fresh.open("x", encoding="utf-8") as file:  # with the mode that the umask gives
             file.write(text)
         fresh.replace(path)
     except BaseException:
