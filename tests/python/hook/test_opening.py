@@ -16,10 +16,11 @@ import types
 import pytest
 from coffea import processor
 from coffea.nanoevents import BaseSchema, NanoEventsFactory
-from distributed import Client, LocalCluster
+from distributed import Client
 
 import hook_support as support
 import spool_reader
+from clusters import LocalCluster
 from crema import track_metrics
 from crema.collect import _runner
 from crema.hook import _recorder, chunks
