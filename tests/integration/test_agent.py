@@ -245,14 +245,15 @@ def test_foreign_files_stop_nothing(spool, agents, write):
 
 
 def test_above_its_limit_the_spool_gives_up_closed_streams_first(spool, agents, write):
-    old, alive = write(), write(n=3)
-    for _ in range(700):
-        old.append(BATCH, b"x" * 60000)
+    streams = old, *alive = write(), write(), write()  # each below the size of a segment
+    for stream in streams:
+        for _ in range(120):
+            stream.append(BATCH, b"x" * 60000)
     old.close()
     agent = agents("--spool", spool, "--aggregator", NOBODY, "--spool-limit", "16Mi")
-    assert "records_evicted=700" in agent.must_log("spool_full")
-    assert [f[:2] for f in frames(old.path)] == [(1, STREAM), (702, END)]
-    assert len(frames(alive.path)) == 4
+    assert "records_evicted=120" in agent.must_log("spool_full")
+    assert [f[:2] for f in frames(old.path)] == [(1, STREAM), (122, END)]
+    assert [len(frames(stream.path)) for stream in alive] == [121, 121]
 
 
 # ---------------------------------------------------------------- one agent per spool
