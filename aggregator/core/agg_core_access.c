@@ -375,9 +375,10 @@ agg_key_may_bring(agg_core_t *self, const crema_id_t *run_id)
 bool
 agg_key_is_over(const agg_core_t *self, const crema_id_t *run_id)
 {
+    if (crema_id_is_zero(&self->from.run_id))
+        return false;
     const agg_entry_t *entry = crema_map_find(self->entries, run_id);
-    return !crema_id_is_zero(&self->from.run_id) && entry &&
-           entry->run->phase >= CREMA_RUN_VERDICT && !agg_run_wants_answers(entry->run);
+    return entry && entry->run->phase >= CREMA_RUN_VERDICT && !agg_run_wants_answers(entry->run);
 }
 
 bool

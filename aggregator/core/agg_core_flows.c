@@ -23,9 +23,9 @@ agg_flow_bring(agg_core_t *self, const crema_id_t *stream_id, const crema_id_t *
                int64_t now_ns)
 {
     agg_flow_t *flow = crema_map_find(self->flows, stream_id);
-    agg_entry_t *entry = crema_map_find(self->entries, run_id);
     if (flow)
         return flow;
+    agg_entry_t *entry = crema_map_find(self->entries, run_id);
     agg_owner_t *owner = entry && entry->owner ? entry->owner : agg_owner_of_sender(self);
     bool has_room =
         agg_owner_may_have_stream(self, owner) && (entry || agg_owner_may_have_run(self, owner));

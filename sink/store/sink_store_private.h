@@ -93,6 +93,9 @@ CREMA_MUST_CHECK crema_err_t sink_store_add_run(sink_store_t *self, const crema_
 bool sink_store_is_freed(const sink_store_t *self, const crema_id_t *run_id);
 /* True if the final file of the run is complete. */
 bool sink_store_is_over(const sink_run_t *run);
+/* Whether `run` was sealed before `other`: by service time, which no clock that is set can turn
+ * round, and within one second of it by real time. Both are sealed. */
+bool sink_store_is_older(const sink_store_run_t *run, const sink_store_run_t *other);
 /* True if something of it is not durable yet. */
 bool sink_store_is_unsynced(const sink_store_run_t *run);
 /* Reports an event, with a text as of printf(). */

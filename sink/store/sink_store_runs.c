@@ -62,6 +62,14 @@ s_enter_live(sink_store_t *self, sink_store_run_t *run)
     return CREMA_OK;
 }
 
+bool
+sink_store_is_older(const sink_store_run_t *run, const sink_store_run_t *other)
+{
+    const sink_journal_state_t *a = &run->shown.state, *b = &other->shown.state;
+    return a->age_sealed_ns != b->age_sealed_ns ? a->age_sealed_ns < b->age_sealed_ns
+                                                : a->t_sealed_ns < b->t_sealed_ns;
+}
+
 static void
 s_enter_resting(sink_store_t *self, sink_store_run_t *run)
 {
@@ -69,7 +77,7 @@ s_enter_resting(sink_store_t *self, sink_store_run_t *run)
     run->stage = SINK_STAGE_RESTING;
     self->n_resting++;
     self->resting_bytes += run->bytes;
-    if (self->oldest && run->shown.state.age_sealed_ns < self->oldest->shown.state.age_sealed_ns)
+    if (self->oldest && sink_store_is_older(run, self->oldest))
         self->oldest = run;
 }
 

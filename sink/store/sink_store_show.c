@@ -70,8 +70,7 @@ s_find_oldest(const sink_store_t *self)
     sink_store_run_t *oldest = NULL;
     size_t cursor = 0;
     for (sink_store_run_t *run; (run = crema_map_next(self->runs, &cursor)) != NULL;)
-        if (run->stage == SINK_STAGE_RESTING &&
-            (!oldest || run->shown.state.age_sealed_ns < oldest->shown.state.age_sealed_ns))
+        if (run->stage == SINK_STAGE_RESTING && (!oldest || sink_store_is_older(run, oldest)))
             oldest = run;
     return oldest;
 }
@@ -124,8 +123,7 @@ sink_store_redundant(sink_store_t *self, bool *ret_complete)
             run->verdict_read = true;
         }
         if (!found || run->is_complete > found->is_complete ||
-            (run->is_complete == found->is_complete &&
-             run->shown.state.age_sealed_ns < found->shown.state.age_sealed_ns))
+            (run->is_complete == found->is_complete && sink_store_is_older(run, found)))
             found = run;
     }
     if (!found)

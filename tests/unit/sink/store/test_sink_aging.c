@@ -102,15 +102,21 @@ must_put(sink_store_t *store, uint64_t run, uint64_t stream, uint64_t first, uin
 }
 
 static void
-must_seal(sink_store_t *store, uint64_t run)
+must_seal_at(sink_store_t *store, uint64_t run, int64_t t_real_ns)
 {
     bool is_new;
     const crema_id_t run_id = s_id(run, UINT64_MAX);
     const crema_msg_t msg = {.type = CREMA_MSG_RUN_SEAL, .run_id = crema_id_field(&run_id)};
     sink_journal_sealed_t sealed = {.revision = 1};
     must(sink_store_run_msg(store, &msg, NULL, 5000, &is_new));
-    must(sink_store_sealed(store, &run_id, &sealed, 6000));
+    must(sink_store_sealed(store, &run_id, &sealed, t_real_ns));
     must_commit(store);
+}
+
+static void
+must_seal(sink_store_t *store, uint64_t run)
+{
+    must_seal_at(store, run, 6000);
 }
 
 static void
@@ -225,6 +231,31 @@ test_the_oldest_sealed_run_goes_first_and_no_clock_matters(void **state)
     must_put(store, 2, 0, 2, 2); /* something late: it is not old any more */
     const crema_id_t third = s_id(3, UINT64_MAX);
     assert_true(crema_id_equal(&sink_store_oldest(store, &age_ns)->run_id, &third));
+    sink_store_close(&store);
+}
+
+/* Service time advances once per second; several runs may be sealed in one of these seconds. */
+static void
+test_runs_sealed_within_one_second_go_in_the_order_in_which_they_were_sealed(void **state)
+{
+    (void)state;
+    enum { RUNS = 12 };
+    static const uint64_t order[RUNS] = {7, 2, 11, 5, 1, 9, 12, 4, 3, 10, 6, 8};
+    int64_t age_ns;
+    bool is_complete;
+    sink_store_t *store = must_open(0);
+    for (int64_t i = 0; i < RUNS; i++) {
+        must_put(store, order[i], 0, 1, 1);
+        must_commit(store);
+        must_seal_at(store, order[i], 6000 + i);
+    }
+    must_age(store, 20); /* they come to rest */
+    for (size_t i = 0; i < RUNS; i++) {
+        const crema_id_t next = s_id(order[i], UINT64_MAX);
+        assert_true(crema_id_equal(&sink_store_oldest(store, &age_ns)->run_id, &next));
+        assert_true(crema_id_equal(&sink_store_redundant(store, &is_complete)->run_id, &next));
+        must(sink_store_free(store, &next));
+    }
     sink_store_close(&store);
 }
 
@@ -390,6 +421,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         T(test_a_sealed_run_has_no_descriptor_and_no_stream_in_memory),
         T(test_the_oldest_sealed_run_goes_first_and_no_clock_matters),
+        T(test_runs_sealed_within_one_second_go_in_the_order_in_which_they_were_sealed),
         T(test_a_sealed_journal_of_another_store_is_set_aside),
         T(test_a_run_that_meets_its_limit_loses_records_and_no_other_does),
         T(test_a_store_does_not_age),
