@@ -596,6 +596,7 @@ def slow_schema():
     return Slow
 
 
+@pytest.mark.timing
 def test_the_numbers_do_not_depend_on_savemetrics(client, fileset, tmp_path):
     """README's own lines do not set it."""
     from coffea import processor

@@ -191,6 +191,7 @@ def must_tell_apart(row, marks):
     assert not row.quality & 1 << 7
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("savemetrics", [False, True])
 def test_opening_and_process_each_have_their_times(executor, fileset, tmp_path, marks, savemetrics):
     rows = recorded(executor, fileset, tmp_path, Worker(), savemetrics=savemetrics)

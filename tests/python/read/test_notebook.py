@@ -12,8 +12,10 @@ import nbclient
 import nbformat
 import pytest
 from coffea import processor
+from distributed import Client
 
 import crema
+from clusters import LocalCluster
 from coffea_runs import run_coffea
 from paths import ROOT
 
@@ -58,15 +60,27 @@ def text_of(outputs) -> str:
 def test_a_scaling_study_compares_runs_of_the_same_work(measured, fileset, tmp_path):
     from crema._demo_processor import DijetProcessor
 
-    shutil.copy(measured.path, tmp_path)
-    instance, executor = DijetProcessor(), processor.IterativeExecutor(status=False)
-    with crema.MetricsCollector(
-        processor_instance=instance, output=tmp_path, quiet=True, attributes={"chunksize": 500}
-    ) as mc:
-        _, report = run_coffea(mc, executor, fileset, instance)
-        mc.set_coffea_report(report)
+    shutil.copy(measured.path, tmp_path)  # on two workers
+    instance = DijetProcessor()
+    for n_workers in (1, 3):
+        with (
+            LocalCluster(
+                n_workers=n_workers, threads_per_worker=1, dashboard_address=None
+            ) as cluster,
+            Client(cluster) as client,
+            crema.MetricsCollector(
+                client,
+                processor_instance=instance,
+                output=tmp_path,
+                quiet=True,
+                attributes={"chunksize": 500},
+            ) as mc,
+        ):
+            executor = processor.DaskExecutor(client=client, status=False)
+            _, report = run_coffea(mc, executor, fileset, instance)
+            mc.set_coffea_report(report)
     text = text_of(outputs_of(execute("scaling_study.ipynb", tmp_path)))
-    assert "a strong series of 2 runs" in text
+    assert "a strong series of 3 runs" in text
     assert "serial fraction" in text
     assert "refused: the universal scalability law needs runs on at least 4" in text
     assert "as it was:" in text
