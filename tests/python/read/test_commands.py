@@ -48,7 +48,7 @@ def test_show_is_six_lines_at_most(measured):
 
 PRINTING = [
     *("--version", "show --help", "show --json FILE", "show --all FILE", "runs .", "runs --json ."),
-    *("what-if --threads 4 FILE", "doctor .", "report FILE", "export FILE", "check --json FILE"),
+    *("what-if --threads 1 FILE", "doctor .", "report FILE", "export FILE", "check --json FILE"),
     "scaling FILE",
 ]
 
