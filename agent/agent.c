@@ -7,7 +7,6 @@
 
 #include "agent_life.h"
 #include "agent_pace.h"
-#include "agent_scrape.h"
 #include "agent_source.h"
 #include "agent_spool_dir.h"
 #include "agent_watch.h"
@@ -16,26 +15,24 @@
 #include "crema_log.h"
 #include "crema_notify.h"
 #include "crema_reactor.h"
-#include "crema_scrape.h"
 
 #define MS 1000000ll
-#define TICK_NS (100 * MS) /* while records are in flight; otherwise the poll interval is enough */
+#define TICK_NS (100 * MS) /* while records are in flight or the agent leaves */
 #define STANDBY_NS (1000 * MS)
-#define QUIET_POLL_NS (1250 * MS) /* between looks into a spool that is being watched */
-#define IDLE_POLL_NS (3000 * MS)  /* the same, without a writer that could die */
-#define LOCK_TRIES 10             /* at the start */
+/* Between looks into a spool whose next change the watch reports: longer than between two samples, with
+ * each of which there is a look. */
+#define WATCHED_LOOK_NS (1250 * MS)
+#define LOCK_TRIES 10 /* at the start */
 
 typedef struct {
     agent_life_t life;
     agent_source_t *attached; /* NULL: not attached */
     agent_watch_t *watch;     /* NULL: every look is due after the poll interval */
     int tick_timer;           /* -1: none */
-    bool tick_is_busy;        /* it only watches records that are under way */
-    crema_scrape_t *scrape;   /* NULL: no metrics */
-    int64_t poll_at_ns, lock_at_ns;
-    int64_t quiet_ns;  /* between looks that are a precaution, as the watch reports the next change;
-                            * 0: it does not */
-    agent_pace_t pace; /* of samples */
+    /* What is due when; s_wake_ns() adds what the session waits for. Monotonic times. */
+    int64_t lock_at_ns;    /* in STANDBY */
+    int64_t look_at_ns;    /* into the spool; 0: at once */
+    agent_pace_t pace;     /* of the workers' samples; knows when others last wrote */
     int64_t wall_ahead_ns; /* of the monotonic clock, at the last sample */
 } agent_t;
 
@@ -47,8 +44,7 @@ static int
 s_on_change(void *context)
 {
     agent_t *self = context;
-    self->poll_at_ns = 0;
-    self->quiet_ns = 0;
+    self->look_at_ns = 0;
     if (self->tick_timer >= 0)
         zloop_timer_end(self->life.loop, self->tick_timer);
     return s_on_tick(self->life.loop, -1, self);
@@ -65,60 +61,59 @@ s_serve(agent_t *self, int tries)
     return err;
 }
 
-/* After a look, waits for a change, which is then looked at without delay. If changes come faster
- * than the poll interval, the next look is due after it, however often records are written. */
-static void
-s_plan_poll(agent_t *self, bool changed, int64_t now_ns)
+/* Whether others have written since the last look. If changes come faster than the poll interval, the
+ * next look is due after it, however often records are written: *ret_often. */
+static bool
+s_has_changed(agent_t *self, int64_t now_ns, bool *ret_often)
 {
-    int64_t poll_ns = self->life.config->poll_ns;
-    bool often = changed && now_ns - self->pace.changed_ns < poll_ns;
+    const bool changed =
+        self->watch && now_ns >= self->look_at_ns && agent_watch_changed(self->watch);
+    *ret_often = changed && now_ns - self->pace.changed_ns < self->life.config->poll_ns;
     if (changed)
         self->pace.changed_ns = now_ns;
-    if (self->watch && !agent_watch_is_sound(self->watch))
-        agent_watch_destroy(&self->watch);
-    if (self->watch && !often)
-        agent_watch_listen(self->watch);
-    self->quiet_ns = 0;
-    if (self->watch && agent_watch_is_listening(self->watch) && poll_ns < QUIET_POLL_NS)
-        self->quiet_ns = agent_life_has_writer(&self->life) ? QUIET_POLL_NS : IDLE_POLL_NS;
-    self->poll_at_ns =
-        self->quiet_ns ? now_ns + self->quiet_ns : now_ns - now_ns % poll_ns + poll_ns;
+    return changed;
 }
 
-/* A look that is only a precaution is taken early if the agent is awake for something else, so that
- * an idle agent does both in one wake. After a sample it finds at least that; but while others write,
- * the sample waits for their next record, and is sent with it. */
-static bool
-s_is_poll_due(const agent_t *self, bool sampled, int64_t now_ns)
-{
-    bool in_company = sampled && now_ns - self->pace.changed_ns < QUIET_POLL_NS;
-    return now_ns >= self->poll_at_ns - (in_company ? 0 : self->quiet_ns / 2);
-}
-
-/* True if it found a worker. */
+/* True if it found a worker. What it writes is no change by others. */
 static bool
 s_sample(agent_t *self, int64_t now_ns)
 {
     crema_log_clock_step(&self->wall_ahead_ns);
     agent_pace_taken(&self->pace, now_ns);
-    return agent_sampler_sample(self->life.sampler);
+    const bool sampled = agent_sampler_sample(self->life.sampler);
+    if (sampled && self->watch)
+        (void)agent_watch_changed(self->watch);
+    return sampled;
 }
 
+/* After a look the watch reports the next change, which is then looked at without delay. */
+static void
+s_look(agent_t *self, bool often, int64_t now_ns)
+{
+    const int64_t poll_ns = self->life.config->poll_ns;
+    agent_delivery_scan(self->life.delivery);
+    if (self->watch && !agent_watch_is_sound(self->watch))
+        agent_watch_destroy(&self->watch);
+    if (self->watch && !often)
+        agent_watch_listen(self->watch);
+    const bool is_watched = self->watch && agent_watch_is_listening(self->watch);
+    self->look_at_ns = is_watched && poll_ns < WATCHED_LOOK_NS
+                           ? now_ns + WATCHED_LOOK_NS
+                           : now_ns - now_ns % poll_ns + poll_ns;
+}
+
+/* Does what is due. What a sample wrote is sent at once. */
 static int
 s_serve_on(agent_t *self, int64_t now_ns)
 {
     agent_life_t *life = &self->life;
-    bool heeds = self->watch && (self->quiet_ns || now_ns >= self->poll_at_ns);
-    bool changed = heeds && agent_watch_changed(self->watch), sampled = false;
-    if (life->phase == AGENT_SERVING && agent_pace_is_due(&self->pace, changed, now_ns))
-        sampled = s_sample(self, now_ns);
-    if (sampled && heeds)
-        (void)agent_watch_changed(self->watch); /* by the sample */
-    bool over = life->phase == AGENT_LEAVING && agent_delivery_is_over(life->delivery);
-    if ((changed || s_is_poll_due(self, sampled, now_ns)) && !over) {
-        agent_delivery_scan(life->delivery);
-        s_plan_poll(self, changed, now_ns);
-    }
+    bool often;
+    const bool changed = s_has_changed(self, now_ns, &often);
+    const bool sampled = life->phase == AGENT_SERVING &&
+                         agent_pace_is_due(&self->pace, changed, now_ns) && s_sample(self, now_ns);
+    const bool over = life->phase == AGENT_LEAVING && agent_delivery_is_over(life->delivery);
+    if ((sampled || now_ns >= self->look_at_ns) && !over)
+        s_look(self, often, now_ns);
     agent_delivery_tick(life->delivery);
     return agent_life_go_on(life, now_ns);
 }
@@ -143,53 +138,66 @@ s_stand_by(agent_t *self, int64_t now_ns)
     return 0;
 }
 
-/* When the loop must wake next. A wake costs more than its work, so an idle agent has few. */
 static int64_t
-s_pause_ns(const agent_t *self, int64_t now_ns)
+s_earlier(int64_t a_ns, int64_t b_ns)
 {
-    const agent_life_t *life = &self->life;
-    if (life->phase == AGENT_STANDBY)
-        return life->config->attached ? TICK_NS : STANDBY_NS;
-    int64_t at_ns = self->poll_at_ns > now_ns ? self->poll_at_ns : now_ns + TICK_NS;
-    int64_t sample_ns = agent_pace_latest_ns(&self->pace, now_ns);
-    if (life->phase == AGENT_SERVING && agent_sampler_workers(life->sampler) > 0 &&
-        sample_ns < at_ns)
-        at_ns = sample_ns;
-    bool busy = life->phase == AGENT_LEAVING || agent_delivery_is_busy(life->delivery);
-    int64_t due_ns = crema_session_due_ns(agent_delivery_session(life->delivery));
-    if (busy)
-        due_ns = now_ns + TICK_NS;
-    else if (due_ns == 0 || self->attached)
-        due_ns = now_ns + life->config->poll_ns;
-    if (at_ns > due_ns)
-        at_ns = due_ns;
-    return at_ns > now_ns ? at_ns - now_ns : 0;
+    return a_ns < b_ns ? a_ns : b_ns;
 }
 
-/* After messages, the next tick may be due at once or only later. */
+/* When the loop must wake next: at the earliest of what is due. */
+static int64_t
+s_wake_ns(const agent_t *self, int64_t now_ns)
+{
+    const agent_life_t *life = &self->life;
+    const agent_config_t *config = life->config;
+    if (life->phase == AGENT_STANDBY)
+        return config->attached ? now_ns + TICK_NS : self->lock_at_ns;
+    if (life->phase == AGENT_LEAVING)
+        return now_ns + TICK_NS;
+    if (agent_delivery_is_busy(life->delivery))
+        return s_earlier(self->look_at_ns, now_ns + TICK_NS);
+    const int64_t session_ns = crema_session_due_ns(agent_delivery_session(life->delivery));
+    int64_t at_ns = session_ns ? session_ns : now_ns + config->poll_ns;
+    if (config->attached)
+        at_ns = s_earlier(at_ns, now_ns + config->poll_ns);
+    if (agent_sampler_workers(life->sampler) > 0)
+        at_ns = s_earlier(at_ns, agent_pace_latest_ns(&self->pace, now_ns));
+    return s_earlier(at_ns, self->look_at_ns);
+}
+
+/* Sets the timer of the next tick in place of the one before, which stays if memory is out: false. */
+static bool
+s_plan(agent_t *self, int64_t at_ns, int64_t now_ns)
+{
+    const int64_t pause_ns = at_ns > now_ns ? at_ns - now_ns : 0;
+    const int timer =
+        zloop_timer(self->life.loop, (size_t)((pause_ns + MS - 1) / MS), 1, s_on_tick, self);
+    if (timer < 0)
+        return false;
+    if (self->tick_timer >= 0)
+        zloop_timer_end(self->life.loop, self->tick_timer);
+    self->tick_timer = timer;
+    return true;
+}
+
+/* After messages: the session may have ended, which the next tick reacts to, or nothing is under way any
+ * more, so that the next tick need not come so soon. */
 static void
 s_on_turn(void *context)
 {
     agent_t *self = context;
-    agent_delivery_t *delivery = self->life.delivery;
-    bool is_over = crema_session_end(agent_delivery_session(delivery)) != CREMA_SESSION_END_NONE;
-    if (self->tick_timer < 0 ||
-        (!is_over && (!self->tick_is_busy || agent_delivery_is_busy(delivery))))
-        return;
-    int64_t pause_ns = is_over ? 0 : s_pause_ns(self, crema_clock_mono_ns());
-    int timer =
-        zloop_timer(self->life.loop, (size_t)((pause_ns + MS - 1) / MS), 1, s_on_tick, self);
-    if (timer < 0)
-        return; /* the next tick comes as planned */
-    zloop_timer_end(self->life.loop, self->tick_timer);
-    self->tick_timer = timer;
-    self->tick_is_busy = false;
+    const agent_delivery_t *delivery = self->life.delivery;
+    const int64_t now_ns = crema_clock_mono_ns();
+    if (crema_session_end(agent_delivery_session(delivery)) != CREMA_SESSION_END_NONE)
+        (void)s_plan(self, now_ns, now_ns);
+    else if (self->life.phase == AGENT_SERVING && !agent_delivery_is_busy(delivery))
+        (void)s_plan(self, s_wake_ns(self, now_ns), now_ns);
 }
 
 static int
 s_on_tick(zloop_t *loop, int timer, void *arg)
 {
-    (void)timer;
+    (void)loop, (void)timer;
     agent_t *self = arg;
     agent_life_t *life = &self->life;
     int64_t now_ns = crema_clock_mono_ns();
@@ -200,10 +208,8 @@ s_on_tick(zloop_t *loop, int timer, void *arg)
     int rc = life->phase == AGENT_STANDBY ? s_stand_by(self, now_ns) : s_serve_on(self, now_ns);
     if (rc != 0)
         return rc;
-    int64_t pause_ns = s_pause_ns(self, crema_clock_mono_ns());
-    self->tick_is_busy = life->phase == AGENT_SERVING && agent_delivery_is_busy(life->delivery);
-    self->tick_timer = zloop_timer(loop, (size_t)((pause_ns + MS - 1) / MS), 1, s_on_tick, self);
-    return self->tick_timer < 0 ? -1 : 0;
+    now_ns = crema_clock_mono_ns();
+    return s_plan(self, s_wake_ns(self, now_ns), now_ns) ? 0 : -1;
 }
 
 static int
@@ -213,32 +219,6 @@ s_on_health(zloop_t *loop, int timer, void *arg)
     const agent_t *self = arg;
     crema_health_report(self->life.config->health_file, agent_life_is_healthy(&self->life));
     return 0;
-}
-
-static void
-s_on_scrape(void *context, crema_exposition_t *out)
-{
-    static const char *const c_phases[] = AGENT_SCRAPE_PHASES;
-    const agent_t *self = context;
-    const agent_scrape_t facts = {
-        .phase = c_phases[self->life.phase],
-        .healthy = agent_life_is_healthy(&self->life),
-        .spool = self->life.spool,
-        .delivery = self->life.phase == AGENT_STANDBY ? NULL : self->life.delivery,
-        .spool_limit_b = self->life.config->spool_limit_b,
-        .now_ns = crema_clock_mono_ns(),
-    };
-    agent_scrape_expose(&facts, out);
-}
-
-/* Records come before numbers about them: without its address an agent serves all the same. */
-static void
-s_serve_metrics(agent_t *self)
-{
-    char why[512];
-    if (crema_scrape_new(self->life.config->metrics, "crema-agent", self->life.loop, s_on_scrape,
-                         self, why, sizeof why, &self->scrape) != CREMA_OK)
-        crema_log_error("metrics_not_served", CREMA_TEXT("why", why));
 }
 
 static int
@@ -289,9 +269,8 @@ s_build(agent_t *self)
     if ((config->health_file || crema_notify_is_heard()) &&
         zloop_timer(self->life.loop, CREMA_HEALTH_MS, 0, s_on_health, self) < 0)
         return CREMA_ENOMEM;
-    s_serve_metrics(self);
     if (config->attached &&
-        agent_source_new("/proc", (int32_t)config->attached, false, &self->attached) != CREMA_OK)
+        agent_source_new("/proc", (int32_t)config->attached, &self->attached) != CREMA_OK)
         return CREMA_ENOENT;
     return s_serve(self, LOCK_TRIES);
 }
@@ -333,7 +312,6 @@ agent_run(const agent_config_t *config)
     }
     crema_health_report(config->health_file, false);
     crema_notify_stopping();
-    crema_scrape_destroy(&self.scrape);
     agent_life_clear(&self.life);
     agent_source_destroy(&self.attached);
     agent_watch_destroy(&self.watch);

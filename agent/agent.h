@@ -31,7 +31,6 @@ typedef struct {
     int signals;             /* of crema_signals_new() */
     int ready;               /* for agent_daemon_ready(), or -1 */
     const char *health_file; /* NULL: no file */
-    const char *metrics;     /* address, see crema_scrape.h; NULL: no metrics */
 } agent_config_t;
 
 /* Runs until the agent is done; returns the program's exit status. */

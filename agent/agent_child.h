@@ -1,9 +1,9 @@
-/* agent_child - the wrapped command, started in its own process group so that each signal
- * reaches it exactly once.
+/* agent_child - the wrapped command.
  *
- * Signals sent to the agent are passed on. At a terminal the command's group is in the
- * foreground, so Ctrl-C and Ctrl-Z reach it directly and not the agent; when it is stopped
- * there, the agent returns the terminal to the shell, stops too, and continues with it. */
+ * Signals sent to the agent are passed on. Without a terminal, as in a batch job, the command has a
+ * process group of its own: it gets once what is sent to the agent's group. At a terminal it is in the
+ * agent's group, as a command of time(1): Ctrl-C, Ctrl-\ and Ctrl-Z reach both from there, so SIGINT and
+ * SIGQUIT are not passed on. */
 #ifndef AGENT_CHILD_H
 #define AGENT_CHILD_H
 
@@ -29,7 +29,7 @@ CREMA_MUST_CHECK crema_err_t agent_child_start(char *const argv[], const char *s
 /* Does not affect the process. Accepts NULL. */
 void agent_child_destroy(agent_child_t **self_p);
 
-/* Passes on a signal that the agent received, except SIGCHLD. */
+/* Passes on a signal that the agent received, other than SIGCHLD. */
 void agent_child_pass_on(agent_child_t *self, int number);
 
 /* After SIGCHLD: reaps all children (as process 1 of a container the agent inherits others).

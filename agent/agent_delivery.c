@@ -35,6 +35,8 @@ struct agent_delivery {
     int more_timer; /* set if more is to be done in the next turn; -1: not set */
     crema_fence_reason_t refusal;
     int64_t heard_ns;
+    bool trim_failed; /* files that are delivered are still there */
+    bool trim_warned; /* since the last time that all could be removed */
     uint8_t frames[CREMA_WIRE_BATCH_MAX];
 };
 
@@ -79,8 +81,44 @@ s_log_way(agent_delivery_t *self, const char *endpoint, bool over_dask)
 /* ---- from the spool */
 
 static void
+s_trim(agent_delivery_t *self, const crema_id_t *stream_id, uint64_t committed)
+{
+    crema_err_t err = crema_spool_trim(self->spool, stream_id, committed);
+    if (err != CREMA_OK && err != CREMA_ENOENT) {
+        if (!self->trim_warned)
+            crema_log_warn(
+                "trim_failed", CREMA_ID("stream", stream_id),
+                CREMA_TEXT("why", err == CREMA_EIO ? strerror(errno) : crema_err_text(err)),
+                CREMA_TEXT("remedy", "its files are delivered; it is tried again"));
+        self->trim_failed = self->trim_warned = true;
+    }
+}
+
+static void
+s_on_gone(void *context, crema_spool_stream_t *stream)
+{
+    crema_session_on_stream_gone(((agent_delivery_t *)context)->session, stream);
+}
+
+/* Removes once more what could not be removed. A stream that goes leaves its place to a later one. */
+static void
+s_trim_again(agent_delivery_t *self)
+{
+    const bool failed = self->trim_failed;
+    self->trim_failed = false;
+    for (size_t i = failed ? crema_spool_count(self->spool) : 0; i > 0; i--) {
+        const crema_spool_stream_t *stream = crema_spool_stream(self->spool, i - 1);
+        const crema_id_t id = stream->stream_id;
+        if (stream->committed > 0)
+            s_trim(self, &id, stream->committed);
+    }
+    self->trim_warned = self->trim_warned && self->trim_failed;
+}
+
+static void
 s_scan(agent_delivery_t *self)
 {
+    s_trim_again(self);
     crema_err_t err = crema_spool_scan(self->spool);
     if (err == CREMA_OK && agent_sampler_follow(self->sampler, self->spool))
         err = crema_spool_scan(self->spool);
@@ -92,17 +130,6 @@ s_scan(agent_delivery_t *self)
     if (stats.waiting_files > 0)
         return; /* it saw less than the spool holds, which must not answer a barrier; the next scan may see more */
     crema_session_on_scanned(self->session, now_ns);
-}
-
-static void
-s_trim(agent_delivery_t *self, const crema_id_t *stream_id, uint64_t committed)
-{
-    crema_err_t err = crema_spool_trim(self->spool, stream_id, committed);
-    if (err != CREMA_OK && err != CREMA_ENOENT)
-        crema_log_warn("trim_failed", CREMA_ID("stream", stream_id),
-                       CREMA_TEXT("why", crema_err_text(err)));
-    if (!crema_spool_find(self->spool, stream_id))
-        crema_session_on_stream_gone(self->session, stream_id);
 }
 
 /* ---- from the aggregator */
@@ -238,7 +265,8 @@ s_act(agent_delivery_t *self, const crema_session_action_t *action)
     case CREMA_SESSION_END_RUN:
         (void)agent_sampler_end_run(self->sampler, &action->run_id);
         break;
-    case CREMA_SESSION_SCAN:
+    case CREMA_SESSION_SCAN: /* for a barrier, whose answer trusts no time of the directory */
+        crema_spool_list_anew(self->spool);
         s_scan(self);
         break;
     case CREMA_SESSION_TRIM:
@@ -365,6 +393,7 @@ agent_delivery_new(const agent_delivery_config_t *config, zloop_t *loop, crema_s
                                           .session = self->session,
                                           .run_id = config->run_id,
                                           .spool_limit_b = config->spool_limit_b};
+    crema_spool_on_gone(spool, s_on_gone, self);
     *ret_self = self;
     return CREMA_OK;
 }
@@ -394,6 +423,7 @@ agent_delivery_destroy(agent_delivery_t **self_p)
     if (self->reach)
         s_hang_up(self);
     agent_reach_destroy(&self->reach);
+    crema_spool_on_gone(self->spool, NULL, NULL);
     crema_session_destroy(&self->session);
     crema_arena_destroy(&self->arena);
     free(self);

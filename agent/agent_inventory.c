@@ -14,29 +14,17 @@ s_is_ours(const agent_inventory_t *self, const crema_spool_stream_t *stream)
 }
 
 static void
-s_report_stream(agent_inventory_t *self, const crema_spool_stream_t *stream, int64_t now_ns)
-{
-    crema_stream_row_t row = {
-        .stream_id = stream->stream_id,
-        .run_id = stream->run_id,
-        .first_avail = stream->first_avail,
-        .hi = stream->hi,
-        .flags = stream->closed ? CREMA_STREAM_FLAG_CLOSED : 0,
-        .user = crema_id_is_zero(&self->run_id) ? stream->owner + 1 : 0,
-    };
-    crema_err_t err = crema_session_on_stream(self->session, &row, now_ns);
-    if (err != CREMA_OK)
-        crema_log_warn("stream_waits", CREMA_ID("stream", &stream->stream_id),
-                       CREMA_TEXT("why", crema_err_text(err)));
-}
-
-static void
 s_report_streams(agent_inventory_t *self, int64_t now_ns)
 {
-    for (size_t i = 0; i < crema_spool_count(self->spool); i++)
-        if (s_is_ours(self, crema_spool_stream(self->spool, i)))
-            s_report_stream(self, crema_spool_stream(self->spool, i), now_ns);
-    crema_session_on_listed(self->session);
+    for (size_t i = 0; i < crema_spool_count(self->spool); i++) {
+        crema_spool_stream_t *stream = crema_spool_stream(self->spool, i);
+        crema_err_t err = s_is_ours(self, stream)
+                              ? crema_session_on_stream(self->session, stream, now_ns)
+                              : CREMA_OK;
+        if (err != CREMA_OK)
+            crema_log_warn("stream_waits", CREMA_ID("stream", &stream->stream_id),
+                           CREMA_TEXT("why", crema_err_text(err)));
+    }
 }
 
 static const char *

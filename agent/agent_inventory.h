@@ -1,4 +1,4 @@
-/* agent_inventory - reports to the session what the spool holds: streams that came, grew and went,
+/* agent_inventory - reports to the session what the spool holds: streams that came and grew,
  * and what of it cannot be read. Logs once what has gone wrong in the spool. */
 #ifndef AGENT_INVENTORY_H
 #define AGENT_INVENTORY_H

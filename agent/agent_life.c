@@ -117,7 +117,6 @@ s_start_sampler(agent_life_t *self)
         .version = CREMA_VERSION,
         .agent_id = self->agent_id,
         .run_id = config->run_id,
-        .tree = config->child || config->attached,
         .sample_interval_s = (double)config->sample_ns / 1e9,
         .heartbeat_interval_s = (double)config->heartbeat_ns / 1e9,
     };
@@ -293,8 +292,9 @@ s_on_session_end(agent_life_t *self)
     return 0;
 }
 
-bool
-agent_life_has_writer(const agent_life_t *self)
+/* True if a stream in the spool has no END. */
+static bool
+s_has_writer(const agent_life_t *self)
 {
     for (size_t i = 0; i < crema_spool_count(self->spool); i++)
         if (!crema_spool_stream(self->spool, i)->closed)
@@ -306,7 +306,7 @@ static const char *
 s_why_unneeded(agent_life_t *self, int64_t now_ns)
 {
     const agent_need_facts_t facts = {
-        .has_writer = agent_life_has_writer(self),
+        .has_writer = s_has_writer(self),
         .has_records = agent_delivery_remaining(self->delivery) > 0 ||
                        crema_spool_faults(self->spool, NULL, 0) > 0,
         .heard_ns = agent_delivery_heard_ns(self->delivery),

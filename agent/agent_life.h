@@ -58,9 +58,6 @@ int agent_life_reap(agent_life_t *self);
  * not needed any more, and reacts to the end of the session. */
 int agent_life_go_on(agent_life_t *self, int64_t now_ns);
 
-/* True if a stream in the spool has no END. */
-bool agent_life_has_writer(const agent_life_t *self);
-
 bool agent_life_is_healthy(const agent_life_t *self);
 
 #endif

@@ -16,9 +16,9 @@
 #include "crema_keys_make.h"
 #include "crema_log.h"
 #include "crema_option.h"
+#include "crema_print.h"
 #include "crema_random.h"
 #include "crema_reactor.h"
-#include "crema_scrape.h"
 
 #define MS 1000000ll
 #define S (1000 * MS)
@@ -95,9 +95,6 @@ s_parse(options_t *o, agent_config_t *config, int argc, char **argv)
         {"health-file", CREMA_OPTION_TEXT, NULL, 0, 0, "FILE",
          "touched every second while the agent has an aggregator, removed otherwise",
          &config->health_file},
-        {"metrics", CREMA_OPTION_TEXT, NULL, 0, 0, "ADDRESS",
-         "serve Prometheus metrics at [HOST:]PORT; without HOST on loopback only",
-         &config->metrics},
         {"daemon", CREMA_OPTION_FLAG, NULL, 0, 0, NULL, "detach; log to <spool>/agent.log",
          &o->daemon},
         {0},
@@ -112,7 +109,7 @@ s_parse(options_t *o, agent_config_t *config, int argc, char **argv)
 static bool
 s_fail(const char *why)
 {
-    fprintf(stderr, "crema-agent: %s\n", why);
+    crema_print(stderr, "crema-agent: %s", why);
     return false;
 }
 
@@ -130,8 +127,6 @@ s_validate(const options_t *o, agent_config_t *config)
     if (o->print_key && !o->server_key)
         return s_fail("--print-key needs --server-key");
     char why[512];
-    if (crema_scrape_refuses(config->metrics, why, sizeof why))
-        return s_fail(why);
     if (agent_reach_refuses(config->endpoints, o->keys_dir ? o->keys_dir : o->server_key,
                             o->insecure, why, sizeof why))
         return s_fail(why);
@@ -155,8 +150,8 @@ s_make_place(const options_t *o, char place[PATH_MAX])
     bool shared = s_serves_the_host(o) && agent_others_are_read();
     if (agent_spool_dir_make(o->spool, shared, place) == CREMA_OK)
         return true;
-    fprintf(stderr, "crema-agent: spool directory %s cannot be used: %s\n",
-            o->spool ? o->spool : "(default)", strerror(errno));
+    crema_print(stderr, "crema-agent: spool directory %s cannot be used: %s",
+                o->spool ? o->spool : "(default)", strerror(errno));
     return false;
 }
 
@@ -167,8 +162,8 @@ s_load_keys(const char *dir, crema_keys_t **ret_keys)
     crema_err_t err = crema_keys_load(dir, CREMA_AS_AGENT, ret_keys, &why);
     if (err == CREMA_OK)
         return true;
-    fprintf(stderr, "crema-agent: keys in %s cannot be used: %s\n", dir,
-            why ? why : crema_err_text(err));
+    crema_print(stderr, "crema-agent: keys in %s cannot be used: %s", dir,
+                why ? why : crema_err_text(err));
     return false;
 }
 
@@ -184,9 +179,54 @@ s_own_keys(const options_t *o, const char *place, crema_keys_t **ret_keys)
         err = crema_keys_make_own(dir, o->server_key);
     if (err == CREMA_OK)
         return s_load_keys(dir, ret_keys);
-    fprintf(stderr, "crema-agent: keys in %s/keys cannot be made: %s\n", place,
-            crema_err_text(err));
+    crema_print(stderr, "crema-agent: keys in %s/keys cannot be made: %s", place,
+                crema_err_text(err));
     return false;
+}
+
+/* A path that was given relative to the current directory, which a daemon leaves. False: too long. */
+static bool
+s_anchor(const char *path, const char *before, char *out, size_t size)
+{
+    char here[PATH_MAX];
+    const bool is_anchored = path[0] == '/' || path[0] == '@' || !getcwd(here, sizeof here);
+    int n = is_anchored ? snprintf(out, size, "%s%s", before, path)
+                        : snprintf(out, size, "%s%s/%s", before, here, path);
+    return n > 0 && (size_t)n < size;
+}
+
+/* The file and the ipc:// endpoints of the options, as whole paths. */
+static bool
+s_anchor_all(agent_config_t *config)
+{
+    static char health_file[PATH_MAX], endpoints[2 * PATH_MAX];
+    if (config->health_file) {
+        if (!s_anchor(config->health_file, "", health_file, sizeof health_file))
+            return s_fail("--health-file is too long");
+        config->health_file = health_file;
+    }
+    char *out = endpoints;
+    for (const char *at = config->endpoints; *at;) {
+        char one[PATH_MAX];
+        const size_t n = strcspn(at, ","), room = (size_t)(endpoints + sizeof endpoints - out);
+        const bool is_path = strncmp(at, "ipc://", 6) == 0;
+        if (n >= sizeof one)
+            return s_fail("--aggregator is too long");
+        memcpy(one, at, n);
+        one[n] = '\0';
+        if (is_path ? !s_anchor(one + 6, "ipc://", out, room)
+                    : (size_t)snprintf(out, room, "%s", one) >= room)
+            return s_fail("--aggregator is too long");
+        at += n;
+        out += strlen(out);
+        if (*at == ',' && out + 1 < endpoints + sizeof endpoints) {
+            at++;
+            *out++ = ',';
+            *out = '\0';
+        }
+    }
+    config->endpoints = endpoints;
+    return true;
 }
 
 /* Signals first, then the command, before the first thread: a thread would not be in the child, its locks would. */
@@ -211,7 +251,7 @@ s_prepare(const options_t *o, agent_config_t *config)
     err = agent_child_start(o->command, config->spool_dir, limited ? &files : NULL, &config->child);
     if (err == CREMA_OK)
         return 0;
-    fprintf(stderr, "crema-agent: %s cannot be run: %s\n", o->command[0], strerror(errno));
+    crema_print(stderr, "crema-agent: %s cannot be run: %s", o->command[0], strerror(errno));
     return err == CREMA_ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }
 
@@ -234,11 +274,12 @@ main(int argc, char **argv)
         puts("crema-agent: the configuration is sound");
         char text[AGENT_OTHERS_TEXT_BYTES];
         if (s_serves_the_host(&o) && agent_others_miss(o.spool, text))
-            printf("crema-agent: %s\n", text);
+            crema_print(stdout, "crema-agent: %s", text);
         crema_keys_destroy(&keys);
         return crema_option_flushed("crema-agent", AGENT_EXIT_DONE);
     }
-    if (!s_make_place(&o, place) || !s_own_keys(&o, place, &keys)) {
+    if ((o.daemon && !s_anchor_all(&config)) || !s_make_place(&o, place) ||
+        !s_own_keys(&o, place, &keys)) {
         crema_keys_destroy(&keys);
         return EXIT_USAGE;
     }

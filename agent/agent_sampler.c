@@ -17,6 +17,12 @@
 
 typedef struct run run_t;
 
+/* A worker's part of a cumulative number of its process. */
+typedef struct {
+    int64_t whole_b; /* at the last sample; 0 before the first */
+    int64_t own_b;
+} share_t;
+
 /* A stream of kind WORKER. Skipped ones are kept too, so that they are not examined again. */
 typedef struct {
     crema_id_t stream_id;
@@ -26,6 +32,8 @@ typedef struct {
     uint32_t nthreads;
     int64_t memory_limit_b; /* the limit Dask applies */
     int64_t cpu_ns, at_ns;  /* at the last sample; at_ns 0 before the first */
+    uint16_t sharing;       /* workers of the run in this process, with this one */
+    share_t read, write;    /* of the process's disk bytes */
     uint32_t seen;          /* the last follow() that found it recording */
     bool cut_reported;      /* the loss of processes in its tree was recorded */
 } worker_t;
@@ -97,11 +105,30 @@ s_close_run(agent_sampler_t *self, run_t *run)
     free(run);
 }
 
+/* Adds `change` to the others' count of workers in its process; returns its own. */
+static uint16_t
+s_count_sharing(agent_sampler_t *self, const worker_t *worker, int change)
+{
+    size_t cursor = 0;
+    uint16_t n = 1;
+    worker_t *other;
+    while ((other = crema_map_next(self->workers, &cursor))) {
+        if (other == worker || other->run != worker->run || !other->source || !worker->source ||
+            agent_source_pid(other->source) != agent_source_pid(worker->source))
+            continue;
+        other->sharing = (uint16_t)(other->sharing + change);
+        n++;
+    }
+    return n;
+}
+
 /* True if this ended the run's stream. */
 static bool
 s_remove_worker(agent_sampler_t *self, worker_t *worker)
 {
     run_t *run = worker->run;
+    if (run)
+        (void)s_count_sharing(self, worker, -1);
     (void)crema_map_take(self->workers, &worker->stream_id);
     agent_source_destroy(&worker->source);
     free(worker);
@@ -235,8 +262,7 @@ s_open_source(agent_sampler_t *self, const crema_spool_stream_t *stream)
         .began_ns = crema_time_add(stream->info.t_mono_ns, crema_clock_suspended_ns())};
     bool here = !*stream->info.boot_id || strcmp(stream->info.boot_id, self->boot_id) == 0;
     agent_source_t *source;
-    if (!here || agent_source_new(self->config.proc, stream->info.pid, self->config.tree,
-                                  &source) != CREMA_OK)
+    if (!here || agent_source_new(self->config.proc, stream->info.pid, &source) != CREMA_OK)
         return NULL;
     if (!agent_source_is_writer(source, &writer)) {
         self->hidden += stream->owner != geteuid() && agent_source_is_hidden(source);
@@ -262,11 +288,15 @@ s_take_up(agent_sampler_t *self, const crema_spool_stream_t *stream)
     worker->source = s_open_source(self, stream);
     run_t *run = worker->source ? s_begin_run(self, &stream->run_id, stream->owner) : NULL;
     if (!run) {
-        self->hidden += worker->source && stream->owner != geteuid();
+        const bool is_foreign = stream->owner != geteuid(), is_here = worker->source != NULL;
+        self->hidden += is_here && is_foreign;
         agent_source_destroy(&worker->source);
+        if (is_here && !is_foreign) /* no room or descriptor for a stream: it is tried again */
+            (void)s_remove_worker(self, worker);
         return false;
     }
     worker->run = run;
+    worker->sharing = s_count_sharing(self, worker, 1);
     run->n_workers++;
     s_write_name(run, worker, &stream->info);
     return self->n_runs > runs;
@@ -342,19 +372,32 @@ s_tighter(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+static int64_t
+s_share(share_t *share, int64_t whole_b, uint16_t among)
+{
+    if (whole_b < 0)
+        return -1;
+    share->own_b += (whole_b - share->whole_b) / among;
+    share->whole_b = whole_b;
+    return share->own_b;
+}
+
 static void
 s_fill_row(crema_worker_samples_row_t *row, worker_t *worker, const agent_sample_t *sample)
 {
     int64_t now_ns = crema_clock_mono_ns();
     if (worker->at_ns && now_ns > worker->at_ns)
-        row->cpu_pct =
-            100.0 * (double)(sample->cpu_ns - worker->cpu_ns) / (double)(now_ns - worker->at_ns);
+        row->cpu_pct = 100.0 * (double)(sample->cpu_ns - worker->cpu_ns) /
+                       (double)(now_ns - worker->at_ns) / worker->sharing;
     worker->at_ns = now_ns;
     worker->cpu_ns = sample->cpu_ns;
-    row->rss_b = sample->rss_b;
+    row->rss_b = sample->rss_b < 0 ? -1 : sample->rss_b / worker->sharing;
     row->memory_limit_b = s_tighter(sample->memory_limit_b, worker->memory_limit_b);
-    row->disk_read_b = sample->disk_read_b;
-    row->disk_write_b = sample->disk_write_b;
+    row->disk_read_b = s_share(&worker->read, sample->disk_read_b, worker->sharing);
+    row->disk_write_b = s_share(&worker->write, sample->disk_write_b, worker->sharing);
+    row->process_workers = worker->sharing;
+    row->processes = sample->processes < UINT16_MAX ? (uint16_t)sample->processes : UINT16_MAX - 1;
+    row->memory = sample->memory;
     row->worker_id = worker->dict_id;
     if (worker->nthreads > 0 && worker->nthreads < UINT16_MAX)
         row->nthreads = (uint16_t)worker->nthreads;

@@ -25,7 +25,6 @@ typedef struct {
     const char *version;
     crema_id_t agent_id;
     crema_id_t run_id; /* sample this run only; zero: all */
-    bool tree;         /* include a worker's child processes */
     double sample_interval_s;
     double heartbeat_interval_s;
 } agent_sampler_config_t;

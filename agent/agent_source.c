@@ -10,9 +10,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent_proc.h"
+#include "crema_clock.h"
+
 /* Limits hardly ever change, and to find one costs more than to read everything else. */
 #define SAMPLES_PER_LIMIT 16
-#define KEPT_MAX 512 /* descriptors from this one on are not kept: spools need some, too */
+/* To look for the first child of a process takes 5 us for each of its threads. */
+#define SAMPLES_PER_TREE 4
+#define PSS_INTERVAL_NS 10000000000 /* to find it takes the kernel 11 ms per GiB */
 
 /* The files of /proc/PID that each sample reads. */
 enum { STAT, STATM, IO, FILES };
@@ -22,71 +27,20 @@ struct agent_source {
     int dir;         /* /proc/PID */
     int kept[FILES]; /* -1: to be opened */
     int32_t pid;
-    bool tree;
     agent_sample_t grown; /* highest value of each cumulative field so far */
     int64_t memory_limit_b;
-    unsigned samples; /* taken so far */
+    unsigned samples;  /* taken so far */
+    bool has_children; /* in the last sample */
+    int64_t pss_at_ns; /* when the memory of its tree was last measured; 0: never */
+    int64_t others_b;  /* the tree's proportional set size less its own RSS, then */
+    bool others_known;
 };
 
 /* The contribution of one process. */
 typedef struct {
     int64_t cpu_ticks, rss_b, read_b, write_b;
+    bool is_ours; /* a program of crema */
 } s_usage_t;
-
-/* Anything but a regular file is ignored: a user's mounts may put anything there, and opening a FIFO
- * would block. */
-static int
-s_open(int dir, const char *name)
-{
-    int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY);
-    struct stat st;
-    if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
-}
-
-/* Reads a small file and appends a NUL; -1 if it cannot be read. */
-static ssize_t
-s_read(int dir, const char *name, char *text, size_t size)
-{
-    int fd = s_open(dir, name);
-    if (fd < 0)
-        return -1;
-    size_t used = 0;
-    ssize_t got = 0;
-    while (used < size - 1 && (got = read(fd, text + used, size - 1 - used)) > 0)
-        used += (size_t)got;
-    close(fd);
-    text[used] = '\0';
-    return got < 0 ? -1 : (ssize_t)used;
-}
-
-/* The same for a file that the kernel makes in one piece, of fewer bytes than `size`, and that stays
- * open in *kept. */
-static ssize_t
-s_read_again(int *kept, int dir, const char *name, char *text, size_t size)
-{
-    int fd = *kept >= 0 ? *kept : s_open(dir, name);
-    if (fd < 0)
-        return -1;
-    ssize_t got = pread(fd, text, size - 1, 0);
-    text[got > 0 ? got : 0] = '\0';
-    if (fd >= KEPT_MAX)
-        close(fd);
-    else
-        *kept = fd;
-    return got;
-}
-
-static int
-s_open_process(const char *proc, int32_t pid)
-{
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/%d", proc, (int)pid);
-    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-}
 
 static void
 s_close_kept(const int kept[FILES])
@@ -97,7 +51,7 @@ s_close_kept(const int kept[FILES])
 }
 
 crema_err_t
-agent_source_new(const char *proc, int32_t pid, bool tree, agent_source_t **ret_self)
+agent_source_new(const char *proc, int32_t pid, agent_source_t **ret_self)
 {
     if (pid <= 0)
         return CREMA_EINVAL;
@@ -105,10 +59,9 @@ agent_source_new(const char *proc, int32_t pid, bool tree, agent_source_t **ret_
     if (!self)
         return CREMA_ENOMEM;
     self->pid = pid;
-    self->tree = tree;
     for (int i = 0; i < FILES; i++)
         self->kept[i] = -1;
-    self->dir = s_open_process(proc, pid);
+    self->dir = agent_proc_open_process(proc, pid);
     self->proc = strdup(proc);
     if (self->dir < 0 || !self->proc) {
         crema_err_t err = self->proc ? CREMA_ENOENT : CREMA_ENOMEM;
@@ -178,7 +131,8 @@ s_was_there(const agent_source_t *self, int64_t at_ns)
     unsigned long long ticks;
     const char *at;
     int64_t tick_ns = 1000000000 / sysconf(_SC_CLK_TCK);
-    return s_read(self->dir, "stat", text, sizeof text) >= 0 && (at = strrchr(text, ')')) &&
+    return agent_proc_read(self->dir, "stat", text, sizeof text) >= 0 &&
+           (at = strrchr(text, ')')) &&
            sscanf(at,
                   ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d "
                   "%llu",
@@ -192,7 +146,7 @@ agent_source_is_writer(const agent_source_t *self, const agent_writer_t *writer)
     const char *prefix = writer->prefix;
     char text[8192];
     uint32_t user;
-    if (s_read(self->dir, "status", text, sizeof text) < 0 || !s_has_own_pid(self, text) ||
+    if (agent_proc_read(self->dir, "status", text, sizeof text) < 0 || !s_has_own_pid(self, text) ||
         !s_runs_as(text, &user) || user != writer->owner || !s_was_there(self, writer->began_ns))
         return false;
     int fd = openat(self->dir, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -249,7 +203,7 @@ s_in_range(unsigned long long value)
 /* "17 (any ) name) S ppid ...": fields 14 to 17 are user and system time, its own and that of
  * children it waited for. */
 static bool
-s_parse_stat(const char *text, bool with_children, int64_t *ret_ticks)
+s_parse_stat(const char *text, int64_t *ret_ticks)
 {
     const char *at = strrchr(text, ')');
     char state;
@@ -259,9 +213,8 @@ s_parse_stat(const char *text, bool with_children, int64_t *ret_ticks)
         return false;
     if (state == 'Z' || state == 'X')
         return false;
-    *ret_ticks = s_sum(s_in_range(own[0]), s_in_range(own[1]));
-    if (with_children)
-        *ret_ticks = s_sum(*ret_ticks, s_sum(s_in_range(children[0]), s_in_range(children[1])));
+    *ret_ticks = s_sum(s_sum(s_in_range(own[0]), s_in_range(own[1])),
+                       s_sum(s_in_range(children[0]), s_in_range(children[1])));
     return true;
 }
 
@@ -273,18 +226,19 @@ s_field(const char *text, const char *name)
 }
 
 static bool
-s_measure(int dir, int kept[FILES], bool with_children, s_usage_t *ret)
+s_measure(int dir, int kept[FILES], s_usage_t *ret)
 {
     char text[2048];
     *ret = (s_usage_t){.rss_b = -1, .read_b = -1, .write_b = -1};
-    if (s_read_again(&kept[STAT], dir, "stat", text, sizeof text) < 0 ||
-        !s_parse_stat(text, with_children, &ret->cpu_ticks))
+    if (agent_proc_read_again(&kept[STAT], dir, "stat", text, sizeof text) < 0 ||
+        !s_parse_stat(text, &ret->cpu_ticks))
         return false;
+    ret->is_ours = strstr(text, "(crema-") != NULL;
     unsigned long long pages;
-    if (s_read_again(&kept[STATM], dir, "statm", text, sizeof text) > 0 &&
+    if (agent_proc_read_again(&kept[STATM], dir, "statm", text, sizeof text) > 0 &&
         sscanf(text, "%*u %llu", &pages) == 1)
         ret->rss_b = s_times(s_in_range(pages), sysconf(_SC_PAGESIZE));
-    if (s_read_again(&kept[IO], dir, "io", text, sizeof text) > 0) {
+    if (agent_proc_read_again(&kept[IO], dir, "io", text, sizeof text) > 0) {
         ret->read_b = s_field(text, "\nread_bytes: ");
         ret->write_b = s_field(text, "\nwrite_bytes: ");
     }
@@ -296,7 +250,7 @@ agent_source_is_alive(const agent_source_t *self)
 {
     char text[2048];
     int64_t ticks;
-    return s_read(self->dir, "stat", text, sizeof text) >= 0 && s_parse_stat(text, false, &ticks);
+    return agent_proc_read(self->dir, "stat", text, sizeof text) >= 0 && s_parse_stat(text, &ticks);
 }
 
 /* ---- its descendants */
@@ -314,7 +268,7 @@ s_find_children_of_thread(s_tree_t *tree, int tasks, const char *thread)
 {
     char name[300], text[8192];
     snprintf(name, sizeof name, "%s/children", thread);
-    if (s_read(tasks, name, text, sizeof text) <= 0)
+    if (agent_proc_read(tasks, name, text, sizeof text) <= 0)
         return;
     char *at = text, *end;
     for (long pid; (pid = strtol(at, &end, 10)) > 0 && end != at; at = end) {
@@ -351,29 +305,81 @@ s_add(int64_t *sum, int64_t value)
         *sum = *sum < 0 ? value : s_sum(*sum, value);
 }
 
-/* True if there are more than are followed. */
-static bool
-s_add_descendants(agent_source_t *self, agent_source_skip_fn skip, void *context, s_usage_t *sum)
+/* Adds the living descendants, without those that record themselves and crema's own programs. */
+static void
+s_add_descendants(agent_source_t *self, s_tree_t *tree, s_usage_t *sum)
 {
-    s_tree_t tree = {.skip = skip, .context = context};
-    s_find_children(&tree, self->dir);
-    for (size_t done = 0; done < tree.n; done++) {
-        int dir = s_open_process(self->proc, tree.pids[done]);
+    size_t kept_n = 0;
+    s_find_children(tree, self->dir);
+    for (size_t done = 0; done < tree->n; done++) {
+        int dir = agent_proc_open_process(self->proc, tree->pids[done]);
         if (dir < 0)
             continue;
         s_usage_t usage;
         int kept[FILES] = {-1, -1, -1};
-        if (s_measure(dir, kept, true, &usage)) {
+        if (s_measure(dir, kept, &usage) && !usage.is_ours) {
             s_add(&sum->cpu_ticks, usage.cpu_ticks);
             s_add(&sum->rss_b, usage.rss_b);
             s_add(&sum->read_b, usage.read_b);
             s_add(&sum->write_b, usage.write_b);
-            s_find_children(&tree, dir);
+            s_find_children(tree, dir);
+            tree->pids[kept_n++] = tree->pids[done];
         }
         s_close_kept(kept);
         close(dir);
     }
-    return tree.cut;
+    tree->n = kept_n;
+}
+
+/* ---- its memory */
+
+/* Proportional set size: a page that k processes map counts 1/k in each. -1 if the kernel does not
+ * show it. */
+static int64_t
+s_pss_b(int dir)
+{
+    char text[4096];
+    if (agent_proc_read(dir, "smaps_rollup", text, sizeof text) <= 0)
+        return -1;
+    int64_t kib = s_field(text, "\nPss:");
+    return kib < 0 ? -1 : s_times(kib, 1024);
+}
+
+/* Of the process and its descendants; -1 unless each one's is known. */
+static int64_t
+s_tree_pss_b(const agent_source_t *self, const s_tree_t *tree)
+{
+    int64_t sum_b = s_pss_b(self->dir);
+    for (size_t i = 0; sum_b >= 0 && i < tree->n; i++) {
+        int dir = agent_proc_open_process(self->proc, tree->pids[i]);
+        if (dir < 0)
+            continue; /* it has just ended */
+        int64_t pss_b = s_pss_b(dir);
+        sum_b = pss_b < 0 ? -1 : s_sum(sum_b, pss_b);
+        close(dir);
+    }
+    return sum_b;
+}
+
+/* Forked processes share most of their pages, so the sum of their RSS may be several times what
+ * they occupy. Between two measurements of the whole tree only the process's own RSS changes. */
+static void
+s_measure_memory(agent_source_t *self, const s_tree_t *tree, int64_t own_rss_b,
+                 agent_sample_t *sample)
+{
+    if (tree->n == 0 || own_rss_b < 0)
+        return;
+    int64_t now_ns = crema_clock_mono_ns();
+    if (self->pss_at_ns == 0 || now_ns - self->pss_at_ns >= PSS_INTERVAL_NS) {
+        int64_t pss_b = s_tree_pss_b(self, tree);
+        self->pss_at_ns = now_ns;
+        self->others_known = pss_b >= 0;
+        self->others_b = pss_b - own_rss_b;
+    }
+    if (!self->others_known)
+        return;
+    sample->memory = CREMA_MEMORY_PSS;
+    sample->rss_b = self->others_b > -own_rss_b ? s_sum(own_rss_b, self->others_b) : 0;
 }
 
 /* ---- limits */
@@ -384,7 +390,7 @@ static int64_t
 s_read_limit(int dir, const char *name)
 {
     char text[64];
-    if (s_read(dir, name, text, sizeof text) <= 0)
+    if (agent_proc_read(dir, name, text, sizeof text) <= 0)
         return -1;
     char *end;
     long long bytes = strtoll(text, &end, 10);
@@ -408,7 +414,7 @@ static int64_t
 s_limit_by_our_mounts(const agent_source_t *self)
 {
     char text[PATH_MAX], path[2 * PATH_MAX];
-    if (s_read(self->dir, "cgroup", text, sizeof text) <= 0)
+    if (agent_proc_read(self->dir, "cgroup", text, sizeof text) <= 0)
         return -1;
     const char *at = strncmp(text, "0::", 3) == 0 ? text : strstr(text, "\n0::");
     if (!at || strstr(at, "/.."))
@@ -443,9 +449,13 @@ agent_source_sample(agent_source_t *self, agent_source_skip_fn skip, void *conte
                     agent_sample_t *ret_sample)
 {
     s_usage_t usage;
-    if (!s_measure(self->dir, self->kept, self->tree, &usage))
+    if (!s_measure(self->dir, self->kept, &usage))
         return CREMA_ENOENT;
-    bool cut = self->tree && s_add_descendants(self, skip, context, &usage);
+    int64_t own_rss_b = usage.rss_b;
+    s_tree_t tree = {.skip = skip, .context = context};
+    if (self->has_children || self->samples % SAMPLES_PER_TREE == 0)
+        s_add_descendants(self, &tree, &usage);
+    self->has_children = tree.n > 0;
     if (self->samples++ % SAMPLES_PER_LIMIT == 0)
         self->memory_limit_b = s_memory_limit(self);
     int64_t cpu_ns = s_times(usage.cpu_ticks, 1000000000 / sysconf(_SC_CLK_TCK));
@@ -455,7 +465,10 @@ agent_source_sample(agent_source_t *self, agent_source_skip_fn skip, void *conte
         .disk_read_b = s_grow(&self->grown.disk_read_b, usage.read_b),
         .disk_write_b = s_grow(&self->grown.disk_write_b, usage.write_b),
         .memory_limit_b = self->memory_limit_b,
-        .cut = cut,
+        .processes = (uint32_t)tree.n + 1,
+        .memory = CREMA_MEMORY_RSS,
+        .cut = tree.cut,
     };
+    s_measure_memory(self, &tree, own_rss_b, ret_sample);
     return CREMA_OK;
 }

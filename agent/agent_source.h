@@ -1,4 +1,4 @@
-/* agent_source - one process, optionally with its descendants, sampled from /proc.
+/* agent_source - one process with its descendants, sampled from /proc.
  *
  * The process is held by its directory in /proc, so a later process with the same number is
  * never mistaken for it. The files that each sample reads stay open. Values that the kernel does not give, or not to this user, are -1.
@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "crema_error.h"
+#include "crema_labels.h"
 
 /* Maximum number of processes in a tree: that of CREMA_LIMIT_AGENT_PROCESSES. */
 #define AGENT_TREE_MAX 1024
@@ -18,19 +19,21 @@ typedef struct agent_source agent_source_t;
 
 typedef struct {
     int64_t cpu_ns;      /* user and system time since its start; never decreases */
-    int64_t rss_b;       /* resident; pages shared within a tree count once per process */
+    int64_t rss_b;       /* of the tree, as `memory` says */
     int64_t disk_read_b; /* reads that reached the storage layer, cumulative; never decreases */
     int64_t disk_write_b;
     int64_t memory_limit_b; /* of its cgroup, read with each 16th sample */
-    bool cut;               /* the tree has more processes than are followed */
+    uint32_t processes;     /* it and its living descendants */
+    crema_memory_t memory;
+    bool cut; /* the tree has more processes than are followed */
 } agent_sample_t;
 
 /* True for a process that must not be counted into its ancestor's tree. */
 typedef bool (*agent_source_skip_fn)(void *context, int32_t pid);
 
-/* `tree`: include its descendants; what they did still counts after they are gone. CREMA_ENOENT:
- * the process was not found. */
-CREMA_MUST_CHECK crema_err_t agent_source_new(const char *proc, int32_t pid, bool tree,
+/* What its descendants did still counts after they are gone, if their parent waited for them.
+ * CREMA_ENOENT: the process was not found. */
+CREMA_MUST_CHECK crema_err_t agent_source_new(const char *proc, int32_t pid,
                                               agent_source_t **ret_self);
 void agent_source_destroy(agent_source_t **self_p);
 

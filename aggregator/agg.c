@@ -200,17 +200,6 @@ s_on_subscription(zloop_t *loop, zsock_t *sock, void *context)
 
 /* ---- signals */
 
-/* Keys, and what a client may have. */
-static void
-s_reload(agg_t *self)
-{
-    if (crema_server_refresh(self->server, true))
-        agg_fence_revoked(self);
-    if (self->options.reload && self->options.reload())
-        agg_core_limit_owners(self->core, (uint64_t)self->given->runs_per_client,
-                              (uint64_t)self->given->bytes_per_client);
-}
-
 static int
 s_on_signal(zloop_t *loop, zmq_pollitem_t *item, void *context)
 {
@@ -219,8 +208,8 @@ s_on_signal(zloop_t *loop, zmq_pollitem_t *item, void *context)
     for (int number; (number = crema_signals_read(item->fd)) != 0;) {
         if (number == SIGTERM || number == SIGINT)
             return -1;
-        if (number == SIGHUP)
-            s_reload(self);
+        if (number == SIGHUP && crema_server_refresh(self->server, true))
+            agg_fence_revoked(self);
     }
     return 0;
 }
@@ -279,7 +268,6 @@ s_make_parts(agg_t *self)
         .barrier_retries = 5,
         .barrier_cap_ns = crema_failpoint_wait("aggregator.barrier_cap", 30 * SECOND_NS),
         .abandon_after_ns = self->options.abandon_after_ns,
-        .counts_events = self->options.metrics && self->options.metrics_runs,
         .owner_runs_max = (uint64_t)self->options.runs_per_client,
         .owner_bytes_max = (uint64_t)self->options.bytes_per_client,
         .agents_max = AGENTS_MAX,
@@ -320,8 +308,8 @@ s_wire_up(agg_t *self)
 static crema_err_t
 s_serve_metrics(agg_t *self, char *why, size_t size)
 {
-    self->scraped = (agg_scrape_t){self->core, self->server, &self->counts,
-                                   self->options.credit_bytes, self->options.metrics_runs};
+    self->scraped =
+        (agg_scrape_t){self->core, self->server, &self->counts, self->options.credit_bytes};
     agg_scrape_prepare(&self->counts);
     return crema_scrape_new(self->options.metrics, "crema-aggregator", self->loop,
                             agg_scrape_expose, &self->scraped, why, size, &self->scrape);
@@ -354,7 +342,6 @@ agg_new(const agg_options_t *options, char *ret_why, size_t why_size, agg_t **re
     if (!self)
         return crema_server_fail(CREMA_ENOMEM, ret_why, why_size, "out of memory");
     self->options = *options;
-    self->given = options;
     self->signals = -1;
     self->session = crema_random_u64() | 1;
     crema_err_t err = s_start(self, ret_why, why_size);

@@ -24,12 +24,9 @@ typedef struct {
     bool insecure; /* without keys: allows a sink on another host and connections of other users */
     int64_t abandon_after_ns; /* a run that has been silent this long is ended */
     int64_t connections_per_address;
-    /* SIGHUP: renews the options that were given to agg_new(); false: all stays. NULL: nothing to renew. */
-    bool (*reload)(void);
     int64_t runs_per_client, bytes_per_client; /* of open runs: no more are opened above that */
     const char *health_file;                   /* NULL: none */
     const char *metrics;                       /* address, see crema_scrape.h; NULL: none */
-    bool metrics_runs;                         /* with series of single runs */
 } agg_options_t;
 
 /* Connects to the sink and binds. After an error `ret_why` is one sentence that says what to do.

@@ -3,8 +3,10 @@
 #include <string.h>
 
 #include "agg.h"
+#include "agg_relay.h"
 #include "crema_keys_make.h"
 #include "crema_option.h"
+#include "crema_print.h"
 #include "crema_random.h"
 #include "crema_reactor.h"
 #include "crema_scrape.h"
@@ -17,13 +19,13 @@ enum { EXIT_RUNTIME = 1, EXIT_USAGE = 2 };
 static int
 s_say(const char *why, int status)
 {
-    fprintf(stderr, PROGRAM ": %s\n", why);
+    crema_print(stderr, PROGRAM ": %s", why);
     return status;
 }
 
 /* What is asked for of a key directory, in place of serving. */
 typedef struct {
-    const char *make, *add, *revoke, *role;
+    const char *make, *make_for_run, *add, *revoke, *role;
     int64_t uid;
 } key_order_t;
 
@@ -32,16 +34,17 @@ s_print_key_result(crema_err_t err, const char *done, const char *dir, const cha
                    const char *missing)
 {
     if (err == CREMA_OK) {
-        printf("%s\n", done);
+        puts(done);
         return 0;
     }
-    fprintf(stderr, PROGRAM ": %s: %s\n", dir,
-            err == CREMA_EBUSY    ? busy
-            : err == CREMA_ENOENT ? missing
-            : err == CREMA_EINVAL ? "a name has up to 64 letters, digits and _-.@, a role is "
-                                    "client, agent, aggregator or monitor, and only a client's key "
-                                    "is bound to a uid"
-                                  : crema_err_text(err));
+    crema_print(stderr, PROGRAM ": %s: %s", dir,
+                err == CREMA_EBUSY    ? busy
+                : err == CREMA_ENOENT ? missing
+                : err == CREMA_EINVAL
+                    ? "a name has up to 64 letters, digits and _-.@, a role is "
+                      "client, agent, aggregator or monitor, and only a client's key "
+                      "is bound to a uid"
+                    : crema_err_text(err));
     return err == CREMA_EINVAL ? EXIT_USAGE : EXIT_RUNTIME;
 }
 
@@ -50,11 +53,12 @@ s_order_keys(const key_order_t *order, const char *dir)
 {
     char done[1024];
     crema_as_t as = CREMA_AS_ANY;
-    if (order->make) {
-        snprintf(done, sizeof done, "keys made in %s", order->make);
-        return s_print_key_result(crema_keys_make(order->make), done, order->make,
-                                  "holds keys already; they are kept",
-                                  "its parent directory is missing");
+    if (order->make || order->make_for_run) {
+        const char *made = order->make ? order->make : order->make_for_run;
+        snprintf(done, sizeof done, "keys made in %s", made);
+        return s_print_key_result(
+            order->make ? crema_keys_make(made) : crema_keys_make_for_run(made), done, made,
+            "holds keys already; they are kept", "its parent directory is missing");
     }
     if (!dir)
         return s_say("give --keys DIR, the directory that --make-keys made", EXIT_USAGE);
@@ -92,20 +96,14 @@ s_refuses(const agg_options_t *options, char *why, size_t size)
                                  why, size));
 }
 
-static bool
-s_reload(void)
-{
-    static const char *const c_names[] = {"runs-per-client", "bytes-per-client", NULL};
-    return crema_option_reload(c_names);
-}
-
 int
 main(int argc, char **argv)
 {
     crema_umask_begin();
     crema_random_maps();
-    agg_options_t agg_options = {.reload = s_reload};
+    agg_options_t agg_options = {0};
     key_order_t order = {0};
+    const char *relay = NULL;
     const crema_option_t options[] = {
         {"bind", CREMA_OPTION_TEXT, "tcp://127.0.0.1:5700", 0, 0, "ENDPOINT",
          "where agents and collectors connect; port * is any free port", &agg_options.endpoint},
@@ -137,14 +135,18 @@ main(int argc, char **argv)
         {"metrics", CREMA_OPTION_TEXT, NULL, 0, 0, "ADDRESS",
          "serve Prometheus metrics at [HOST:]PORT; without HOST on loopback only",
          &agg_options.metrics},
-        {"metrics-runs", CREMA_OPTION_FLAG, NULL, 0, 0, NULL,
-         "with --metrics: also series of the 20 largest open runs, by run id",
-         &agg_options.metrics_runs},
         {"insecure", CREMA_OPTION_FLAG, NULL, 0, 0, NULL,
          "without keys, send to other hosts unencrypted and listen to all users of this host",
          &agg_options.insecure},
+        {"relay", CREMA_OPTION_TEXT, NULL, 0, 0, "ENDPOINT",
+         "pass messages between the aggregator there and standard input and output, as a "
+         "collector does, with a client's --keys",
+         &relay},
         {"make-keys", CREMA_OPTION_TEXT, NULL, 0, 0, "DIR",
          "create the key directories of all roles in this directory and exit", &order.make},
+        {"make-run-keys", CREMA_OPTION_TEXT, NULL, 0, 0, "DIR",
+         "the same for the server, aggregator and client of one run, without waiting for the disk",
+         &order.make_for_run},
         {"add-key", CREMA_OPTION_TEXT, NULL, 0, 0, "NAME",
          "create a key of this name in the directory --keys, admit it and exit", &order.add},
         {"revoke-key", CREMA_OPTION_TEXT, NULL, 0, 0, "NAME",
@@ -164,20 +166,21 @@ main(int argc, char **argv)
         "time "
         "from\n"
         "overhead during the run, and decides when a run is complete.",
-        "At SIGHUP it looks for keys that were added or revoked, and reads --runs-per-client,\n"
-        "--bytes-per-client and --log-level from the configuration file.",
+        "At SIGHUP it looks at once for keys that were added or revoked.",
     };
     int rest;
     crema_option_result_t result = crema_option_parse(&usage, options, argc, argv, &rest);
     if (result == CREMA_OPTION_DONE || result == CREMA_OPTION_ERROR)
         return result == CREMA_OPTION_DONE ? crema_option_flushed(PROGRAM, 0) : EXIT_USAGE;
     if (rest < argc) {
-        fprintf(stderr, PROGRAM ": unexpected argument \"%s\"; see " PROGRAM " --help\n",
-                argv[rest]);
+        crema_print(stderr, PROGRAM ": unexpected argument \"%s\"; see " PROGRAM " --help",
+                    argv[rest]);
         return EXIT_USAGE;
     }
-    if (order.make || order.add || order.revoke)
+    if (order.make || order.make_for_run || order.add || order.revoke)
         return s_order_keys(&order, agg_options.keys_dir);
+    if (relay)
+        return agg_relay_run(relay, agg_options.keys_dir);
     char why[1024];
     if (s_refuses(&agg_options, why, sizeof why))
         return s_say(why, EXIT_USAGE);

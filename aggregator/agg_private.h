@@ -16,9 +16,8 @@ typedef struct _zsock_t zsock_t;
 
 struct agg {
     agg_options_t options;
-    const agg_options_t *given; /* what `options` was copied from */
-    crema_server_t *server;     /* towards agents and collectors */
-    crema_keys_t *client_keys;  /* towards the sink */
+    crema_server_t *server;    /* towards agents and collectors */
+    crema_keys_t *client_keys; /* towards the sink */
     zloop_t *loop;
     zsock_t *router; /* belongs to the server */
     zsock_t *sink;

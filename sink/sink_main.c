@@ -6,6 +6,7 @@
 
 #include "crema_columns_doc.h"
 #include "crema_option.h"
+#include "crema_print.h"
 #include "crema_random.h"
 #include "crema_reactor.h"
 #include "crema_scrape.h"
@@ -37,23 +38,10 @@ s_refuses(const sink_config_t *config, char *why, size_t size)
     return true;
 }
 
-static bool
-s_reload(void)
-{
-    static const char *const c_names[] = {"commit-interval",
-                                          "commit-bytes",
-                                          "journal-limit",
-                                          "run-limit",
-                                          "retain",
-                                          "retain-bytes",
-                                          NULL};
-    return crema_option_reload(c_names);
-}
-
 static int
 s_serve(int argc, char **argv)
 {
-    sink_config_t config = {.reload = s_reload};
+    sink_config_t config = {0};
     const int64_t second = INT64_C(1000000000);
     const crema_option_t options[] = {
         {"bind", CREMA_OPTION_TEXT, "tcp://127.0.0.1:5701", 0, 0, "ENDPOINT",
@@ -113,9 +101,7 @@ s_serve(int argc, char **argv)
         "Takes the records of runs from aggregators, keeps them in journals and writes one HDF5 "
         "file per run.",
         "rebuild, check, store and columns have their own --help.\n"
-        "At SIGHUP it looks for keys that were added or revoked, and reads the limits of journals "
-        "and commits,\n"
-        "--retain, --retain-bytes and --log-level from the configuration file.",
+        "At SIGHUP it looks at once for keys that were added or revoked.",
     };
     int rest;
     crema_option_result_t result = crema_option_parse(&usage, options, argc, argv, &rest);
@@ -123,8 +109,9 @@ s_serve(int argc, char **argv)
         return result == CREMA_OPTION_DONE ? crema_option_flushed(SINK_PROGRAM, 0)
                                            : SINK_EXIT_USAGE;
     if (rest < argc) {
-        fprintf(stderr, SINK_PROGRAM ": unexpected argument \"%s\"; see " SINK_PROGRAM " --help\n",
-                argv[rest]);
+        crema_print(stderr,
+                    SINK_PROGRAM ": unexpected argument \"%s\"; see " SINK_PROGRAM " --help",
+                    argv[rest]);
         return SINK_EXIT_USAGE;
     }
     char why[1024];

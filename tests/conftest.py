@@ -48,13 +48,17 @@ def _sample(name: str) -> str:
 @pytest.fixture(scope="session")
 def nano_files() -> dict[str, dict[str, str]]:
     """Fileset of small real NanoAOD files: name -> {file: tree}."""
-    fileset = {
+    return {
         "dy": {"files": {_sample("nano_dy.root"): "Events"}},
         "dimuon": {"files": {_sample("nano_dimuon.root"): "Events"}},
     }
-    for path in sorted(EXTRA.glob("nano_*v1*.root")):
-        fileset[path.stem] = {"files": {str(path): "Events"}}
-    return fileset
+
+
+@pytest.fixture(scope="session")
+def wide_files(nano_files: dict) -> dict[str, dict[str, str]]:
+    """Those of `nano_files` and, where they are at hand, NanoAOD v12 and v15 with up to 1,800 branches."""
+    wide = sorted(EXTRA.glob("nano_*v1*.root"))
+    return nano_files | {path.stem: {"files": {str(path): "Events"}} for path in wide}
 
 
 @pytest.fixture(scope="session")
@@ -95,3 +99,8 @@ def pipelines(tmp_path):
     yield make
     for pipeline in made:
         pipeline.destroy()
+
+
+def pytest_collection_modifyitems(items):
+    """Looks come first: they cost more, and are rarer, in a process that has the threads of other tests."""
+    items.sort(key=lambda item: "test_looking.py" not in item.nodeid)

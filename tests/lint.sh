@@ -33,7 +33,7 @@ tidy() {
     while read -r file; do
         key=.cache/tidy/$(cat - "$file" <<<"$headers $file" | sha256sum | cut -c 1-32)
         [[ -e $key ]] || printf '%s\0%s\0' "$file" "$key"
-    done < <(c_sources '*.c' | grep -vE '/(consumer|fuzz)/') | # those are built elsewhere, or not at all
+    done < <(c_sources '*.c' | grep -v '/fuzz/') | # those are built elsewhere, or not at all
         xargs --null --no-run-if-empty --max-args 2 --max-procs "$(nproc)" sh -c '
             if said=$(clang-tidy --quiet -p build/dev $analyzer_limit "$1" 2>&1); then
                 touch "$2"

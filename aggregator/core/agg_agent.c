@@ -1,7 +1,6 @@
 #include "agg_agent.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "crema_text.h"
 
@@ -15,8 +14,7 @@
 #define HELLO_BURST 10
 #define REPEAT_REFILL_NS (6 * S) /* for one token: 10 a minute */
 #define START_REFILL_NS (1 * S)  /* for one token: a supervisor's restarts are not abuse */
-#define BOOTS 4
-#define GAPS 9 /* observed heartbeat intervals kept */
+#define GAPS 9                   /* observed heartbeat intervals kept */
 #define RETURNS_OF_A_CLONE 2
 #define NAME_BYTES 64
 
@@ -31,10 +29,9 @@ struct agg_agent {
     char name[NAME_BYTES];
     bool welcomed;
     bool said_bye, drained;
-    bool cloned;           /* two living processes share the identity: neither is admitted */
-    uint64_t boot;         /* of the process with the session */
-    uint64_t boots[BOOTS]; /* superseded ones, latest first; 0: none */
-    unsigned returns;      /* how often a superseded boot returned */
+    uint64_t boot;       /* of the process with the session */
+    uint64_t superseded; /* the boot before it; 0: none */
+    unsigned returns;    /* how often in succession the superseded one returned */
     int64_t declared_ns;
     int64_t gaps_ns[GAPS]; /* between heartbeats; a ring buffer */
     size_t n_gaps;
@@ -85,38 +82,22 @@ s_take_token(bucket_t *self, int64_t refill_ns, int64_t now_ns, uint32_t *ret_re
 }
 
 static bool
-s_was_superseded(const agg_agent_t *self, uint64_t boot)
-{
-    for (size_t i = 0; i < BOOTS; i++)
-        if (self->boots[i] == boot)
-            return true;
-    return false;
-}
-
-static bool
 s_may_say_hello(agg_agent_t *self, uint64_t boot, int64_t now_ns, uint32_t *ret_retry_after_ms)
 {
-    bool is_new = self->boot != boot && !s_was_superseded(self, boot);
+    bool is_new = self->boot != boot && self->superseded != boot;
     return s_take_token(is_new ? &self->starts : &self->repeats,
                         is_new ? START_REFILL_NS : REPEAT_REFILL_NS, now_ns, ret_retry_after_ms);
 }
 
-/* Passes the session to another process. A dead process never returns, so a superseded boot that
- * returns repeatedly proves that there are two. */
+/* Passes the session to another process. A message of a dead process may come late, once: a superseded
+ * boot that returns repeatedly proves that there are two. */
 static agg_hello_verdict_t
 s_supersede(agg_agent_t *self, uint64_t boot)
 {
-    if (s_was_superseded(self, boot)) {
-        if (self->cloned || ++self->returns >= RETURNS_OF_A_CLONE) {
-            self->cloned = true;
-            return AGG_HELLO_CLONE;
-        }
-    } else {
-        self->cloned = false;
-        self->returns = 0;
-    }
-    memmove(&self->boots[1], &self->boots[0], (BOOTS - 1) * sizeof self->boots[0]);
-    self->boots[0] = self->boot;
+    self->returns = self->superseded == boot ? self->returns + 1 : 0;
+    if (self->returns >= RETURNS_OF_A_CLONE)
+        return AGG_HELLO_CLONE;
+    self->superseded = self->boot;
     return AGG_HELLO_SUPERSEDES;
 }
 
@@ -134,8 +115,6 @@ agg_agent_on_hello(agg_agent_t *self, const Crema__Hello *hello, int64_t now_ns,
 {
     if (!s_may_say_hello(self, hello->boot, now_ns, ret_retry_after_ms))
         return AGG_HELLO_TOO_OFTEN;
-    if (self->cloned && self->boot == hello->boot)
-        return AGG_HELLO_CLONE;
     agg_hello_verdict_t verdict = AGG_HELLO_ADMIT;
     if (self->welcomed && self->boot != hello->boot)
         verdict = s_supersede(self, hello->boot);

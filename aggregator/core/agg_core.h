@@ -31,7 +31,6 @@ typedef struct {
     int64_t
         abandon_after_ns; /* a run is ended after this long without a record or a message of its client; 1 h */
     size_t agents_max, streams_max, runs_max; /* above these limits: refused and counted */
-    bool counts_events; /* of chunks that succeeded, as often as they pass by */
     /* Open runs of a client's key, and bytes in them, above which it may not open another. */
     uint64_t owner_runs_max, owner_bytes_max;
     /* 1 + uid that a client's key is bound to, 0: not bound; NULL: no key is bound. See
@@ -118,9 +117,6 @@ bool agg_core_is_first(const agg_core_t *self);
 /* A message could not be sent: the sink is not connected yet, or takes nothing now. Its list of
  * streams is requested again at the next tick, until it is known. */
 void agg_core_not_sent(agg_core_t *self);
-
-/* Changes the limits per client; open runs stay. Both at least 1. */
-void agg_core_limit_owners(agg_core_t *self, uint64_t runs_max, uint64_t bytes_max);
 
 /* The next action; false when there is none. */
 bool agg_core_next(agg_core_t *self, int64_t mono_ns, agg_action_t *ret_action);

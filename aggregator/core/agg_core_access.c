@@ -24,13 +24,6 @@ s_key(const agg_core_t *self, agg_peer_t peer)
     return crema_id_is_zero(&self->from.key) ? agg_peer_key(peer) : self->from.key;
 }
 
-void
-agg_core_limit_owners(agg_core_t *self, uint64_t runs_max, uint64_t bytes_max)
-{
-    self->config.owner_runs_max = runs_max;
-    self->config.owner_bytes_max = bytes_max;
-}
-
 agg_owner_t *
 agg_owner_of_client(const agg_core_t *self, agg_peer_t peer)
 {

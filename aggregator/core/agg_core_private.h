@@ -128,6 +128,8 @@ typedef struct {
     uint32_t n_kept; /* durable in the sink */
     uint32_t n_want; /* to be sent to the sink */
     uint64_t kept_b; /* see agg_owner_keep() */
+    bool refused;    /* a part had no room; `refused_part` was the last */
+    uint32_t refused_part;
 } agg_list_t;
 
 /* A run with its pending messages. */
@@ -161,7 +163,6 @@ typedef struct {
     agg_rollup_t *rollup; /* its live split; NULL: nothing of it came here yet, or split_is_over */
     bool split_is_over;   /* it has a file, or that failed */
     double processor_s, overhead_s; /* of a split that is over */
-    uint64_t n_events;              /* see agg_config_t.counts_events */
     agg_list_t list;
     size_t n_only_listed; /* streams known only from its list */
     uint64_t messages_b;  /* of RUN_OPEN and RUN_END, in kept_b */

@@ -2,9 +2,6 @@
 #include "agg_core_private.h"
 #include "crema_frame.h"
 
-#define EVENTS_MAX (INT64_C(1) << 48) /* of one chunk; an honest writer reports no more */
-#define STATUS_OK 0                   /* the first value of /chunks.status */
-
 /* NULL: the run has its file, or memory ran out. */
 static agg_rollup_t *
 s_rollup(agg_core_t *self, agg_entry_t *entry)
@@ -16,20 +13,6 @@ s_rollup(agg_core_t *self, agg_entry_t *entry)
 }
 
 static void
-s_count_events(agg_entry_t *entry, const crema_batch_t *batch)
-{
-    const size_t events = (size_t)crema_table_column(batch->table, "n_events"),
-                 status = (size_t)crema_table_column(batch->table, "status");
-    if (batch->flags & CREMA_BATCH_PROVISIONAL)
-        return;
-    for (uint32_t row = 0; row < batch->rows; row++) {
-        const int64_t n = crema_batch_int(batch, row, events, 0);
-        if (n > 0 && n <= EVENTS_MAX && crema_batch_int(batch, row, status, -1) == STATUS_OK)
-            entry->n_events += (uint64_t)n;
-    }
-}
-
-static void
 s_take_record(agg_core_t *self, agg_entry_t *entry, const crema_id_t *stream_id,
               const agg_frames_t *frames)
 {
@@ -38,9 +21,6 @@ s_take_record(agg_core_t *self, agg_entry_t *entry, const crema_id_t *stream_id,
     if (crema_frame_decode(frames->at, frames->left, &frame) != CREMA_OK ||
         crema_record_decode(&frame, self->record_arena, &record) != CREMA_OK)
         self->stats.split_left++;
-    else if (record.type == CREMA_RECORD_BATCH &&
-             record.batch.table == crema_table(CREMA_TABLE_CHUNKS))
-        s_count_events(entry, &record.batch);
     else
         agg_rollup_take(entry->rollup, stream_id, &record);
 }
@@ -54,8 +34,7 @@ agg_split_take(agg_core_t *self, agg_entry_t *entry, const crema_id_t *stream_id
         return;
     while (crema_frame_look(frames.at, frames.left, &peek)) {
         if (peek.type == CREMA_RECORD_DICT ||
-            crema_record_is_batch_of(&peek, CREMA_TABLE_ACTIVITIES) ||
-            (self->config.counts_events && crema_record_is_batch_of(&peek, CREMA_TABLE_CHUNKS)))
+            crema_record_is_batch_of(&peek, CREMA_TABLE_ACTIVITIES))
             s_take_record(self, entry, stream_id, &frames);
         frames.at += crema_frame_bytes(&peek);
         frames.left -= crema_frame_bytes(&peek);

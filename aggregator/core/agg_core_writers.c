@@ -159,8 +159,11 @@ agg_writers_on_message(agg_core_t *self, agg_entry_t *entry, const Crema__RunWri
     crema_err_t err = s_take(self, entry, msg);
     if (err != CREMA_OK && err != CREMA_EREPEAT) {
         self->stats.refused++;
+        list->refused |= err == CREMA_ELIMIT;
+        list->refused_part = msg->part;
         return;
     }
+    list->refused &= list->refused_part != msg->part;
     if (err == CREMA_OK) {
         size_t room = agg_owner_room_listed(self, entry);
         s_set(list, msg->part, WANT);
@@ -178,6 +181,9 @@ agg_writers_on_listed(agg_core_t *self, const Crema__RunListed *msg)
 {
     agg_entry_t *entry = crema_map_find(self->entries, crema_id_of(msg->run_id));
     if (!entry || entry->list.n_parts != msg->parts || msg->part >= msg->parts)
+        return;
+    /* The sink may have it from an aggregator before this one, which does not know what it promises. */
+    if (!crema_writers_part(entry->list.writers, msg->part))
         return;
     s_set(&entry->list, msg->part, KEPT);
     agg_writers_follow(self, entry);
@@ -251,9 +257,17 @@ agg_writers_blame(agg_entry_t *entry)
     if (agg_run_writer_parts(entry->run) == 0 && !entry->run->abandoned)
         agg_run_blame_for_good(entry->run, "writer_unknown", "run", 0,
                                "its collector sent no list of writers");
-    if (entry->run->list_due)
+    if (entry->run->list_due && entry->list.refused) {
+        char text[BLAME_BYTES];
+        snprintf(text, sizeof text,
+                 "part %u of the list of writers was refused: the aggregator keeps as much for the "
+                 "run's key as it may",
+                 entry->list.refused_part);
+        agg_run_blame(entry->run, "writer_unknown", "run", 0, text);
+    } else if (entry->run->list_due) {
         agg_run_blame(entry->run, "writer_unknown", "run", 0,
                       "the collector did not send the whole list of writers");
+    }
     while (entry->list.writers && (writer = crema_writers_next(entry->list.writers, &cursor)))
         s_blame_writer(entry, writer);
     for (crema_link_t *link = entry->flows.next; link != &entry->flows; link = link->next) {

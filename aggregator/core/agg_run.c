@@ -90,6 +90,8 @@ s_end(agg_run_t *self, crema_life_event_t event, const Crema__RunEnd *msg, uint6
     self->dismiss = msg->dismiss;
     self->barrier_id = barrier_id;
     self->end_ns = now_ns;
+    self->progress = 0;
+    agg_run_progress(self, 1, now_ns);
     agg_run_follow_mended(self);
     return CREMA_OK;
 }
@@ -150,8 +152,12 @@ agg_run_on_sealed(agg_run_t *self, const Crema__Sealed *sealed)
 bool
 agg_run_is_ready(const agg_run_t *self, int64_t now_ns)
 {
-    return self->phase == CREMA_RUN_BARRIER && self->waiting == 0 &&
-           (!self->list_due || now_ns - self->end_ns >= LIST_NS);
+    if (self->phase != CREMA_RUN_BARRIER)
+        return false;
+    int64_t limit_ns = self->end_msg->run_end.limit_ns;
+    if (limit_ns > 0 && now_ns - self->progress_ns >= limit_ns)
+        return true;
+    return self->waiting == 0 && (!self->list_due || now_ns - self->end_ns >= LIST_NS);
 }
 
 void
@@ -180,6 +186,7 @@ agg_run_reopen(agg_run_t *self, int64_t now_ns)
     if (!lacks_file || self->lacking > 0 || self->unsettled == 0)
         return false;
     self->phase = CREMA_RUN_BARRIER;
+    agg_run_progress(self, 1, now_ns);
     for (size_t i = 0; i < self->n_members; i++)
         if (!self->members[i]->settled)
             agg_run_begin_waits(self, self->members[i], now_ns);
@@ -263,6 +270,7 @@ agg_run_state(const agg_run_t *self)
         .streams_done = (uint32_t)(self->streams - self->undone),
         .committed = self->committed,
         .missing = self->missing,
+        .progress = self->progress,
         .n_reasons = self->seal.run_seal.n_reasons,
         .reasons = self->seal.run_seal.reasons,
     };

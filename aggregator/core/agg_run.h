@@ -12,7 +12,11 @@
  * lists. A member is *settled* when it has answered the barrier (or need not) and every stream
  * it listed is closed and committed to its END. It is asked at 0, 2, 6, 14, 30 H after the end
  * of the run; a wait is never longer than the cap, and after the last wait it is *given up*.
- * While outstanding records still arrive, the waits start over. */
+ * While outstanding records still arrive, the waits start over.
+ *
+ * The client may limit all of this: after limit_ns without progress the verdict is given on what
+ * is there. Progress is an answer, or a record that its agent held when it answered and that has
+ * become durable: what living writers still add is none, or a run might never end. */
 #ifndef AGG_RUN_H
 #define AGG_RUN_H
 
@@ -68,6 +72,8 @@ struct agg_run {
     bool dismiss; /* its agents, when it is over */
     uint64_t barrier_id;
     int64_t end_ns, verdict_ns;
+    uint64_t progress; /* answers, and records that agents held when they answered, since the end */
+    int64_t progress_ns;
     uint64_t streams, undone, missing, committed;
     uint64_t waiting;   /* members still waited for */
     uint64_t unsettled; /* members, including those given up */
@@ -167,7 +173,7 @@ void agg_run_set_listed(agg_run_t *self, bool is_listed);
 /* Number of parts announced by RUN_END. */
 uint32_t agg_run_writer_parts(const agg_run_t *self);
 
-/* True if nothing is outstanding or waiting has ended. */
+/* True if nothing is outstanding, waiting has ended, or its client's limit is over. */
 bool agg_run_is_ready(const agg_run_t *self, int64_t now_ns);
 
 /* Reopens a verdict without reasons because durable records are gone: the waits for their
@@ -195,6 +201,8 @@ Crema__RunState agg_run_state(const agg_run_t *self);
 
 /* ---- between agg_run.c, the run and its verdict, and agg_run_members.c, which it uses */
 
+/* Something that was waited for has come. */
+void agg_run_progress(agg_run_t *self, uint64_t n, int64_t now_ns);
 /* Updates what depends on agg_run_is_mended(). */
 void agg_run_follow_mended(agg_run_t *self);
 /* The member was just asked in some way: the waits start over. */

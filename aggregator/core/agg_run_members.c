@@ -22,6 +22,13 @@ agg_run_follow_mended(agg_run_t *self)
         crema_list_remove(&self->mended);
 }
 
+void
+agg_run_progress(agg_run_t *self, uint64_t n, int64_t now_ns)
+{
+    self->progress += n;
+    self->progress_ns = now_ns;
+}
+
 /* Updates the member after a change of owes_answer, given_up or its streams. */
 static void
 s_update(agg_run_t *self, agg_member_t *member)
@@ -165,6 +172,7 @@ agg_run_on_answer(agg_run_t *self, agg_member_t *member, uint64_t barrier_seen, 
     if (self->phase < CREMA_RUN_BARRIER || barrier_seen < self->barrier_id || !member->owes_answer)
         return;
     member->owes_answer = false;
+    agg_run_progress(self, 1, now_ns);
     member->due = member->missing;
     if (member->due > 0)
         agg_run_begin_waits(self, member, now_ns);
@@ -207,7 +215,9 @@ agg_run_tally(agg_run_t *self, agg_member_t *member, const agg_tally_t *was, con
     }
     if (was && is && is->committed > was->committed && member->due > 0) {
         uint64_t came = is->committed - was->committed;
-        member->due -= came < member->due ? came : member->due;
+        came = came < member->due ? came : member->due;
+        member->due -= came;
+        agg_run_progress(self, came, now_ns);
         agg_run_begin_waits(self, member, now_ns); /* outstanding records are arriving */
     }
     s_update(self, member);

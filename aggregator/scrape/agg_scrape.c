@@ -153,67 +153,6 @@ s_expose_messages(const agg_scrape_t *self, const agg_stats_t *stats, crema_expo
     crema_expose_one(out, CREMA_SERIES_AGG_DROPPED, "sink", NULL, (double)counts->sink_dropped);
 }
 
-/* ---- runs that go on, those with the most records */
-
-#define RUNS_MAX 20
-
-typedef struct {
-    const agg_entry_t *entry;
-    Crema__RunState state;
-} run_t;
-
-static size_t
-s_rank_run(run_t *runs, size_t n, const run_t *run)
-{
-    size_t at = n < RUNS_MAX ? n : RUNS_MAX - 1;
-    if (n == RUNS_MAX && runs[at].state.committed >= run->state.committed)
-        return n;
-    for (; at > 0 && runs[at - 1].state.committed < run->state.committed; at--)
-        runs[at] = runs[at - 1];
-    runs[at] = *run;
-    return n < RUNS_MAX ? n + 1 : n;
-}
-
-static size_t
-s_find_runs(const agg_scrape_t *self, run_t runs[RUNS_MAX])
-{
-    size_t n = 0, cursor = 0;
-    run_t run;
-    while ((run.entry = crema_map_next(self->core->entries, &cursor)) != NULL) {
-        run.state = agg_run_state(run.entry->run);
-        if (run.entry->rollup && run.state.phase < CREMA_RUN_SEALED)
-            n = s_rank_run(runs, n, &run);
-    }
-    return n;
-}
-
-static void
-s_expose_runs(const agg_scrape_t *self, crema_exposition_t *out)
-{
-    run_t runs[RUNS_MAX];
-    char names[RUNS_MAX][37];
-    const size_t n = s_find_runs(self, runs);
-    for (size_t i = 0; i < n; i++)
-        crema_id_uuid(crema_id_of(runs[i].state.run_id), names[i]);
-    for (size_t i = 0; i < n; i++)
-        crema_expose_one(out, CREMA_SERIES_AGG_RUN_RECORDS, names[i], NULL,
-                         (double)runs[i].state.committed);
-    for (size_t i = 0; i < n; i++)
-        crema_expose_one(out, CREMA_SERIES_AGG_RUN_BACKLOG, names[i], NULL,
-                         (double)runs[i].state.missing);
-    for (size_t i = 0; i < n; i++)
-        crema_expose_one(out, CREMA_SERIES_AGG_RUN_STREAMS, names[i], NULL,
-                         (double)runs[i].state.streams);
-    for (size_t i = 0; i < n; i++)
-        crema_expose_one(out, CREMA_SERIES_AGG_RUN_EVENTS, names[i], NULL,
-                         (double)runs[i].entry->n_events);
-    for (size_t i = 0; i < n; i++)
-        for (int side = 0; side < CREMA_SIDE_COUNT; side++)
-            crema_expose_one(out, CREMA_SERIES_AGG_RUN_SPLIT, names[i],
-                             crema_side_name((crema_side_t)side),
-                             agg_rollup_side_s(runs[i].entry->rollup, (crema_side_t)side));
-}
-
 void
 agg_scrape_expose(void *context, crema_exposition_t *out)
 {
@@ -225,6 +164,4 @@ agg_scrape_expose(void *context, crema_exposition_t *out)
     s_expose_messages(self, &stats, out);
     crema_expose_tally(out, CREMA_SERIES_AGG_VERDICTS, &self->counts->verdicts);
     crema_expose_tally(out, CREMA_SERIES_AGG_REASONS, &self->counts->reasons);
-    if (self->shows_runs)
-        s_expose_runs(self, out);
 }

@@ -24,7 +24,6 @@ typedef struct {
     const crema_server_t *server;
     const agg_counts_t *counts;
     int64_t credit_bytes;
-    bool shows_runs;
 } agg_scrape_t;
 
 /* The verdicts there are are shown before the first of them is given. */

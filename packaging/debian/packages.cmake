@@ -1,6 +1,5 @@
-# Debian packages: `crema` with programs, units and manual pages, `libcrema-dev` with what building against the library needs. `./dev package` makes
-# them of a release build.
-option(CREMA_DEBIAN "Make Debian packages: manual pages, units and configuration are installed too" OFF)
+# The Debian package `crema`: programs, units and manual pages. `./dev package` makes it of a release build.
+option(CREMA_DEBIAN "Make the Debian package: manual pages, units and configuration are installed too" OFF)
 if(NOT CREMA_DEBIAN)
     return()
 endif()
@@ -49,18 +48,13 @@ add_custom_target(debian_changelog ALL
     COMMAND gzip -9nc ${PROJECT_SOURCE_DIR}/CHANGELOG.md > debian/CHANGELOG.md.gz
     WORKING_DIRECTORY ${PROJECT_BINARY_DIR} VERBATIM)
 set(control ${PROJECT_BINARY_DIR}/debian)
-foreach(pair programs:crema dev:libcrema-dev)
-    string(REPLACE ":" ";" pair ${pair})
-    list(GET pair 0 component)
-    list(GET pair 1 package)
-    install(FILES ${control}/copyright ${control}/CHANGELOG.md.gz DESTINATION share/doc/${package} COMPONENT ${component})
-    install(FILES ${control}/changelog.gz DESTINATION share/doc/${package} COMPONENT ${component})
-endforeach()
+install(FILES ${control}/copyright ${control}/CHANGELOG.md.gz ${control}/changelog.gz
+        DESTINATION share/doc/crema COMPONENT programs)
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME crema)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
-set(CPACK_COMPONENTS_ALL programs dev)
+set(CPACK_COMPONENTS_ALL programs)
 set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_STRIP_FILES ON)
@@ -78,10 +72,4 @@ set(CPACK_COMPONENT_PROGRAMS_DESCRIPTION
 them and decides when a run is complete, and a sink writes one HDF5 file of
 each run. What is killed on the way goes on where it was when it is started
 again.")
-set(CPACK_DEBIAN_DEV_PACKAGE_NAME libcrema-dev)
-set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libczmq-dev, libzmq3-dev, libprotobuf-c-dev, libdeflate-dev, libsodium-dev")
-set(CPACK_COMPONENT_DEV_DESCRIPTION
-"What a program needs that records into a spool of crema, or speaks its
-protocol: headers, a static library, and files for pkg-config and CMake.")
 include(CPack)

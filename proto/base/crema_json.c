@@ -45,13 +45,13 @@ s_add_string(crema_json_t *self, const char *text)
     s_add(self, "\"", 1);
     while (left > 0) {
         size_t step = crema_utf8_step(text, left);
-        unsigned char c = (unsigned char)*text;
+        char escape[CREMA_UTF8_ESCAPE_BYTES];
         if (step == 0)
             s_add(self, "\xef\xbf\xbd", 3);
-        else if (c == '"' || c == '\\')
-            s_addf(self, "\\%c", c);
-        else if (c < 0x20 || c == 0x7f)
-            s_addf(self, "\\u%04x", c);
+        else if (*text == '"' || *text == '\\')
+            s_add(self, (char[]){'\\', *text}, 2);
+        else if (crema_utf8_escape(text, step, escape))
+            s_add(self, escape, strlen(escape));
         else
             s_add(self, text, step);
         text += step ? step : 1;

@@ -51,6 +51,34 @@ crema_utf8_valid(const char *text, size_t size)
     return true;
 }
 
+static uint32_t
+s_code_point(const char *text, size_t step)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    uint32_t code = step == 1 ? at[0] : at[0] & (0x7fu >> step);
+    for (size_t i = 1; i < step; i++)
+        code = code << 6 | (at[i] & 0x3f);
+    return code;
+}
+
+bool
+crema_utf8_escape(const char *text, size_t step, char out[CREMA_UTF8_ESCAPE_BYTES])
+{
+    static const struct {
+        uint32_t from, to;
+    } obeyed[] = {{0, 0x1f},        {0x7f, 0x9f},     {0x61c, 0x61c},
+                  {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2066, 0x2069}};
+    const uint32_t code = s_code_point(text, step);
+    for (size_t i = 0; i < sizeof obeyed / sizeof *obeyed; i++)
+        if (code >= obeyed[i].from && code <= obeyed[i].to) {
+            memcpy(out, "\\u0000", CREMA_UTF8_ESCAPE_BYTES);
+            for (size_t k = 0; k < 4; k++)
+                out[5 - k] = "0123456789abcdef"[code >> 4 * k & 0xf];
+            return true;
+        }
+    return false;
+}
+
 bool
 crema_utf8_fit(const char *text, char *out, size_t out_size)
 {

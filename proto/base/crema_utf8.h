@@ -14,6 +14,12 @@ size_t crema_utf8_step(const char *text, size_t size);
 /* True if text[0..size) is a sequence of whole well-formed code points. */
 bool crema_utf8_valid(const char *text, size_t size);
 
+#define CREMA_UTF8_ESCAPE_BYTES 7 /* with a NUL */
+
+/* True for a code point, text[0..step), that a terminal or a log would obey instead of showing it: control characters, separators
+ * of lines, marks that change the direction of writing. *out is then its escape, as of JSON: \uXXXX. */
+bool crema_utf8_escape(const char *text, size_t step, char out[CREMA_UTF8_ESCAPE_BYTES]);
+
 /* Copies `text` into out[0..out_size), NUL-padded but not NUL-terminated: as many whole code points as fit, '?' for each byte
  * that is not UTF-8. True if the copy differs from the text. */
 bool crema_utf8_fit(const char *text, char *out, size_t out_size);

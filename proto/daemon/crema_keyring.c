@@ -221,10 +221,13 @@ s_look(crema_keyring_t *self, bool in_any_case)
     if (stat(self->dir, &st) != 0)
         return;
     int64_t changed_ns = crema_clock_ns(st.st_mtim);
+    int64_t now_ns = crema_clock_real_ns();
     bool is_fresh = self->read_ns - changed_ns < FRESH_NS;
+    /* After a clock was set back it stays fresh: each unknown key would have all files read. */
+    if (changed_ns - self->read_ns > FRESH_NS && now_ns >= self->read_ns)
+        is_fresh = now_ns - self->read_ns >= FRESH_NS;
     if (!in_any_case && !is_fresh && changed_ns == self->changed_ns)
         return;
-    int64_t now_ns = crema_clock_real_ns();
     crema_map_t *files = s_read_files(self->dir, &self->unreadable);
     if (!files)
         return;

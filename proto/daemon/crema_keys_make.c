@@ -46,25 +46,28 @@ s_err_of(int number)
 
 /* ---- files */
 
+/* Whether the keys must outlast a power cut, or are those of one run. */
+typedef enum { TO_STAY, FOR_A_RUN } stay_t;
+
 static crema_err_t
-s_write_all(int fd, const char *text)
+s_write_all(int fd, const char *text, stay_t stay)
 {
     size_t size = strlen(text);
-    if (write(fd, text, size) != (ssize_t)size || fsync(fd) != 0)
+    if (write(fd, text, size) != (ssize_t)size || (stay == TO_STAY && fsync(fd) != 0))
         return s_err_of(errno ? errno : EIO);
     return CREMA_OK;
 }
 
 /* Writes under an unguessable name, then renames. */
 static crema_err_t
-s_write_file(int dir, const char *name, const char *text, mode_t mode)
+s_write_file(int dir, const char *name, const char *text, mode_t mode, stay_t stay)
 {
     char hidden[80];
     snprintf(hidden, sizeof hidden, ".new-%016llx", (unsigned long long)crema_random_u64());
     int fd = openat(dir, hidden, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     if (fd < 0)
         return s_err_of(errno);
-    crema_err_t err = fchmod(fd, mode) == 0 ? s_write_all(fd, text) : s_err_of(errno);
+    crema_err_t err = fchmod(fd, mode) == 0 ? s_write_all(fd, text, stay) : s_err_of(errno);
     close(fd);
     if (err == CREMA_OK && renameat(dir, hidden, dir, name) != 0)
         err = s_err_of(errno);
@@ -75,7 +78,8 @@ s_write_file(int dir, const char *name, const char *text, mode_t mode)
 
 /* A CZMQ certificate. `secret_key` NULL: the public half; `uid` below 0: it is bound to no user. */
 static crema_err_t
-s_write_key(int dir, const char *name, const char *public_key, const char *secret_key, int64_t uid)
+s_write_key(int dir, const char *name, const char *public_key, const char *secret_key, int64_t uid,
+            stay_t stay)
 {
     char text[512], user[64] = "";
     if (uid >= 0)
@@ -84,20 +88,20 @@ s_write_key(int dir, const char *name, const char *public_key, const char *secre
                      public_key);
     if (secret_key)
         snprintf(text + n, sizeof text - (size_t)n, "    secret-key = \"%s\"\n", secret_key);
-    crema_err_t err = s_write_file(dir, name, text, secret_key ? 0600 : 0644);
+    crema_err_t err = s_write_file(dir, name, text, secret_key ? 0600 : 0644, stay);
     sodium_memzero(text, sizeof text);
     return err;
 }
 
 /* ROLE.key and ROLE.key_secret. */
 static crema_err_t
-s_write_pair(int dir, crema_as_t as, const pair_t *pair)
+s_write_pair(int dir, crema_as_t as, const pair_t *pair, stay_t stay)
 {
     char name[64];
     snprintf(name, sizeof name, "%s.key_secret", crema_as_name(as));
-    crema_err_t err = s_write_key(dir, name, pair->public_key, pair->secret_key, -1);
+    crema_err_t err = s_write_key(dir, name, pair->public_key, pair->secret_key, -1, stay);
     snprintf(name, sizeof name, "%s.key", crema_as_name(as));
-    return err == CREMA_OK ? s_write_key(dir, name, pair->public_key, NULL, -1) : err;
+    return err == CREMA_OK ? s_write_key(dir, name, pair->public_key, NULL, -1, stay) : err;
 }
 
 static void
@@ -146,7 +150,7 @@ s_remove_dir(int parent, const char *name)
 /* Creates directory `name` for that role, and last its public key in the server's directory. */
 static crema_err_t
 s_make_peer(int parent, int server, const char *server_key, crema_as_t as, const char *dir_name,
-            const char *key_name, int64_t uid)
+            const char *key_name, int64_t uid, stay_t stay)
 {
     pair_t pair;
     char file[NAME_MAX + 1];
@@ -156,14 +160,14 @@ s_make_peer(int parent, int server, const char *server_key, crema_as_t as, const
     crema_err_t err = s_make_dir(parent, dir_name, &fd);
     if (err != CREMA_OK)
         return err;
-    err = s_write_pair(fd, as, &pair);
+    err = s_write_pair(fd, as, &pair, stay);
     sodium_memzero(&pair.secret_key, sizeof pair.secret_key);
     if (err == CREMA_OK)
-        err = s_write_key(fd, "server.key", server_key, NULL, -1);
+        err = s_write_key(fd, "server.key", server_key, NULL, -1, stay);
     close(fd);
     s_name_admitted(as, key_name, file);
     if (err == CREMA_OK)
-        err = s_write_key(server, file, pair.public_key, NULL, uid);
+        err = s_write_key(server, file, pair.public_key, NULL, uid, stay);
     if (err != CREMA_OK)
         s_remove_dir(parent, dir_name);
     return err;
@@ -183,8 +187,15 @@ s_holds_keys(int dir)
     return holds;
 }
 
+/* The agents of a run make their own keys, and nobody listens to its tap. */
+static bool
+s_has_part(crema_as_t as, stay_t stay)
+{
+    return stay == TO_STAY || as == CREMA_AS_AGGREGATOR || as == CREMA_AS_CLIENT;
+}
+
 static crema_err_t
-s_make_all(int dir)
+s_make_all(int dir, stay_t stay)
 {
     pair_t pair;
     int server;
@@ -193,11 +204,12 @@ s_make_all(int dir)
     crema_err_t err = s_make_dir(dir, "server", &server);
     if (err != CREMA_OK)
         return err;
-    err = s_write_pair(server, CREMA_AS_SERVER, &pair);
+    err = s_write_pair(server, CREMA_AS_SERVER, &pair, stay);
     sodium_memzero(&pair.secret_key, sizeof pair.secret_key);
     for (size_t i = 0; err == CREMA_OK && i < PEERS; i++)
-        err = s_make_peer(dir, server, pair.public_key, c_peers[i], crema_as_name(c_peers[i]),
-                          CREMA_KEYS_DEFAULT, -1);
+        if (s_has_part(c_peers[i], stay))
+            err = s_make_peer(dir, server, pair.public_key, c_peers[i], crema_as_name(c_peers[i]),
+                              CREMA_KEYS_DEFAULT, -1, stay);
     close(server);
     return err;
 }
@@ -205,13 +217,13 @@ s_make_all(int dir)
 /* `dir` is locked: of two processes that create keys at once, the second finds those of the
  * first. It checks before it changes anything. */
 static crema_err_t
-s_make_in(int dir)
+s_make_in(int dir, stay_t stay)
 {
     if (flock(dir, LOCK_EX) < 0)
         return s_err_of(errno);
     if (s_holds_keys(dir))
         return CREMA_EBUSY;
-    crema_err_t err = s_make_all(dir);
+    crema_err_t err = s_make_all(dir, stay);
     if (err != CREMA_OK) {
         int why = errno;
         s_remove_dir(dir, "server");
@@ -222,8 +234,8 @@ s_make_in(int dir)
     return err;
 }
 
-crema_err_t
-crema_keys_make(const char *dir)
+static crema_err_t
+s_make(const char *dir, stay_t stay)
 {
     if (!zmq_has("curve"))
         return CREMA_ECONFIG;
@@ -233,11 +245,23 @@ crema_keys_make(const char *dir)
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return s_err_of(errno);
-    crema_err_t err = s_make_in(fd);
+    crema_err_t err = s_make_in(fd, stay);
     close(fd);
     if (made && err != CREMA_OK)
         (void)rmdir(dir);
     return err;
+}
+
+crema_err_t
+crema_keys_make(const char *dir)
+{
+    return s_make(dir, TO_STAY);
+}
+
+crema_err_t
+crema_keys_make_for_run(const char *dir)
+{
+    return s_make(dir, FOR_A_RUN);
 }
 
 /* ---- an agent's own */
@@ -251,12 +275,12 @@ s_make_own_in(int dir, const char *server_key)
         return s_err_of(errno);
     if (faccessat(dir, "agent.key", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         return CREMA_OK;
-    crema_err_t err = s_write_key(dir, "server.key", server_key, NULL, -1);
+    crema_err_t err = s_write_key(dir, "server.key", server_key, NULL, -1, TO_STAY);
     if (err != CREMA_OK)
         return err;
     if (zmq_curve_keypair(pair.public_key, pair.secret_key) != 0)
         return CREMA_ECONFIG;
-    err = s_write_pair(dir, CREMA_AS_AGENT, &pair);
+    err = s_write_pair(dir, CREMA_AS_AGENT, &pair, TO_STAY);
     sodium_memzero(&pair.secret_key, sizeof pair.secret_key);
     return err;
 }
@@ -350,7 +374,7 @@ crema_keys_add(const char *dir, crema_as_t as, const char *name, int64_t uid)
              faccessat(fd, dir_name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         err = CREMA_EBUSY;
     else
-        err = s_make_peer(fd, server, server_key, as, dir_name, name, uid);
+        err = s_make_peer(fd, server, server_key, as, dir_name, name, uid, TO_STAY);
     close(server);
     close(fd);
     return err;

@@ -23,6 +23,10 @@
  * has no CURVE; CREMA_EIO, CREMA_ENOSPC: see errno. */
 CREMA_MUST_CHECK crema_err_t crema_keys_make(const char *dir);
 
+/* The same for a pipeline of one run: without the directories of agent and monitor, and without
+ * waiting for the disk. */
+CREMA_MUST_CHECK crema_err_t crema_keys_make_for_run(const char *dir);
+
 #define CREMA_KEYS_UID_MAX INT64_C(4294967294)
 
 /* Creates DIR/ROLE-NAME with a new pair and admits it. `uid` binds a client's key to a user of

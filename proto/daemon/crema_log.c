@@ -61,14 +61,13 @@ s_add_quoted(line_t *line, const char *text)
     s_add(line, "\"", 1);
     while (left > 0 && line->used - start < VALUE_BYTES && !line->full) {
         size_t step = crema_utf8_step(text, left);
-        char escaped[8];
+        char escape[CREMA_UTF8_ESCAPE_BYTES];
         if (step == 0)
             s_add(line, "?", 1);
         else if (*text == '"' || *text == '\\')
             s_add(line, (char[]){'\\', *text}, 2);
-        else if ((unsigned char)*text < 0x20 || *text == 0x7f)
-            s_add(line, escaped,
-                  (size_t)snprintf(escaped, sizeof escaped, "\\u%04x", (unsigned)*text));
+        else if (crema_utf8_escape(text, step, escape))
+            s_add_text(line, escape);
         else
             s_add(line, text, step);
         text += step ? step : 1;
@@ -212,12 +211,6 @@ crema_log_start(const char *program, crema_log_level_t least, crema_log_format_t
     s_log.format = format;
     if (!s_log.started)
         s_log.started = atexit(s_on_exit) == 0;
-}
-
-void
-crema_log_at(crema_log_level_t least)
-{
-    s_log.least = least;
 }
 
 static int

@@ -50,9 +50,6 @@ typedef struct {
 /* Once, before the first line. `program` is borrowed for the life of the process. */
 void crema_log_start(const char *program, crema_log_level_t least, crema_log_format_t format);
 
-/* From now on events of this level and above are written. */
-void crema_log_at(crema_log_level_t least);
-
 /* False for an unknown word; info, warn, error / text, json. */
 bool crema_log_parse_level(const char *word, crema_log_level_t *ret_level);
 bool crema_log_parse_format(const char *word, crema_log_format_t *ret_format);

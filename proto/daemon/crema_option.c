@@ -1,11 +1,18 @@
 #include "crema_option.h"
 
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <czmq.h>
 
 #include "crema_config.h"
 #include "crema_log.h"
+#include "crema_print.h"
 #include "crema_value.h"
 #include "crema_variable.h"
 #include "crema_version.h"
@@ -52,17 +59,13 @@ typedef struct {
 
 #define TABLE_MAX 64 /* options of a program */
 
-/* The program's options, then the common ones. The caller's table may be gone when values are printed or read once more. */
+/* The program's options, then the common ones. The caller's table may be gone when values are printed. */
 static crema_option_t s_table[TABLE_MAX];
-static size_t s_n_own;
 
 /* Where the value of each option came from, for --check. Texts live as long as the value. */
 static struct {
     const char *text, *kind;
 } s_sources[TABLE_MAX];
-
-/* What SIGHUP reads again. */
-static parser_t s_parsed;
 
 /* ---- messages */
 
@@ -73,13 +76,13 @@ static bool s_complain(const parser_t *self, const place_t *place, const char *f
 static bool
 s_complain(const parser_t *self, const place_t *place, const char *format, ...)
 {
+    char what[2048];
     va_list arguments;
-    fprintf(stderr, "%s: ", self->usage->program);
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    fprintf(stderr, " (%s%s%s)\n", place->kind, place->name ? " " : "",
-            place->name ? place->name : "");
+    crema_print(stderr, "%s: %s (%s%s%s)", self->usage->program, what, place->kind,
+                place->name ? " " : "", place->name ? place->name : "");
     return false;
 }
 
@@ -341,23 +344,57 @@ s_take_all(parser_t *self)
 static void
 s_fill_table(const crema_option_t *own)
 {
-    s_n_own = 0;
-    while (own[s_n_own].name)
-        s_n_own++;
-    assert(s_n_own * sizeof *own + sizeof s_common_options <= sizeof s_table);
-    memcpy(s_table, own, s_n_own * sizeof *own);
-    memcpy(s_table + s_n_own, s_common_options, sizeof s_common_options);
+    size_t n = 0;
+    while (own[n].name)
+        n++;
+    assert(n * sizeof *own + sizeof s_common_options <= sizeof s_table);
+    memcpy(s_table, own, n * sizeof *own);
+    memcpy(s_table + n, s_common_options, sizeof s_common_options);
 }
 
-/* From now on the kernel sends this process SIGTERM when the thread that started it ends, as prctl(2) PR_SET_PDEATHSIG says.
- * If its parent is not `pid` any more, the signal comes at once. 0: it does not end with anybody. */
+/* Waits for the end of the process behind a pidfd, which stays open. */
+static void *
+s_await_end(void *context)
+{
+    struct pollfd ended = {.fd = *(const int *)context, .events = POLLIN};
+    while (poll(&ended, 1, -1) < 0 && errno == EINTR)
+        ;
+    kill(getpid(), SIGTERM);
+    return NULL;
+}
+
+/* False: this kernel has no pidfd, or there is no thread. */
+static bool
+s_watch_process(pid_t pid)
+{
+    sigset_t all, before;
+    pthread_t thread;
+    static int fd; /* a program ends with one process */
+    fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd < 0)
+        return false;
+    sigfillset(&all); /* signals are the program's */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const bool good = pthread_create(&thread, NULL, s_await_end, &fd) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (good)
+        pthread_detach(thread);
+    else
+        close(fd);
+    return good;
+}
+
+/* From now on this process gets SIGTERM when its parent `pid` ends, at once if it has. The kernel's own
+ * way, PR_SET_PDEATHSIG, comes when the thread ends that started this process, which may be one of many:
+ * it is for kernels without pidfd. 0: it does not end with anybody. */
 static void
 s_end_with(int64_t pid)
 {
     if (pid == 0)
         return;
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != pid) /* it ended before the kernel knew */
+    if (!s_watch_process((pid_t)pid))
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != pid) /* it ended before anybody watched */
         raise(SIGTERM);
 }
 
@@ -386,7 +423,6 @@ crema_option_parse(const crema_usage_t *usage, const crema_option_t *options, in
         return CREMA_OPTION_ERROR;
     s_warn_of_outdated(&self);
     *ret_rest = self.rest;
-    s_parsed = self;
     s_end_with(s_common.end_with);
     return s_common.check ? CREMA_OPTION_CHECK : CREMA_OPTION_RUN;
 }
@@ -402,9 +438,9 @@ crema_option_print_values(void)
             strcmp(s_table[i].name, "config") == 0)
             continue;
         const bool from_file = strcmp(kind, "file") == 0;
-        printf("%s = \"%s\"%*s# %s%s%s\n", s_table[i].name, text,
-               (int)(48 - strnlen(s_table[i].name, 24) - strnlen(text, 20)), "", kind,
-               from_file ? " " : "", from_file ? s_common.config : "");
+        crema_print(stdout, "%s = \"%s\"%*s# %s%s%s", s_table[i].name, text,
+                    (int)(48 - strnlen(s_table[i].name, 24) - strnlen(text, 20)), "", kind,
+                    from_file ? " " : "", from_file ? s_common.config : "");
     }
 }
 
@@ -416,71 +452,4 @@ crema_option_flushed(const char *program, int status)
     if (errno != EPIPE) /* else the reader has seen enough */
         fprintf(stderr, "%s: standard output cannot be written\n", program);
     return EXIT_FAILURE;
-}
-
-/* ---- once more, at SIGHUP */
-
-typedef union {
-    const char *text;
-    bool flag;
-    int64_t number;
-} slot_t;
-
-static bool
-s_is_changed(const crema_option_t *option, const slot_t *slot)
-{
-    if (option->type == CREMA_OPTION_FLAG)
-        return *(const bool *)option->value != slot->flag;
-    if (option->type != CREMA_OPTION_TEXT)
-        return *(const int64_t *)option->value != slot->number;
-    const char *before = *(const char *const *)option->value;
-    return (before == NULL) != (slot->text == NULL) || (before && strcmp(before, slot->text) != 0);
-}
-
-/* Of the program's own options. */
-static void
-s_take_changed(const slot_t *slots, const char *const *names)
-{
-    for (size_t i = 0; i < s_n_own; i++) {
-        if (!s_is_changed(&s_table[i], &slots[i]))
-            continue;
-        const char *const *name = names;
-        while (*name && strcmp(*name, s_table[i].name) != 0)
-            name++;
-        if (*name) {
-            *(int64_t *)s_table[i].value = slots[i].number;
-            crema_log_info("option_changed", CREMA_TEXT("option", s_table[i].name),
-                           CREMA_INT("value", slots[i].number));
-        } else {
-            crema_log_warn("option_needs_restart", CREMA_TEXT("option", s_table[i].name));
-        }
-    }
-}
-
-bool
-crema_option_reload(const char *const *names)
-{
-    slot_t slots[TABLE_MAX] = {0}; /* where the values go at first */
-    crema_option_t options[TABLE_MAX];
-    memcpy(options, s_table, sizeof options);
-    for (size_t i = 0; options[i].name; i++)
-        options[i].value = &slots[i];
-    parser_t self = s_parsed;
-    self.options = options;
-    zconfig_t *config = NULL;
-    crema_log_level_t level;
-    const crema_option_t *log_level = s_find(&self, "log-level", strlen("log-level"));
-    bool ok = s_take_defaults(&self) &&
-              (!s_common.config || s_take_file(&self, s_common.config, &config)) &&
-              s_take_environment(&self, NULL) && s_take_arguments(&self, NULL) &&
-              s_parse_level(&self, *(const char *const *)log_level->value, &level);
-    if (ok) {
-        s_take_changed(slots, names);
-        crema_log_at(level);
-    } else {
-        crema_log_warn("reload_refused", CREMA_TEXT("remedy", "mend the configuration, then send "
-                                                              "SIGHUP again"));
-    }
-    zconfig_destroy(&config);
-    return ok;
 }

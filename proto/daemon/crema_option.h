@@ -59,11 +59,6 @@ void crema_option_print_values(void);
  * then said on standard error unless its reader has left. */
 int crema_option_flushed(const char *program, int status);
 
-/* Reads the configuration file once more, as the last parse did; its tables, values and argv must still be there. Numbers of the options in `names`
- * (NULL ends them) and the log level take their new values; any other change is logged and waits for a restart. False, and nothing
- * changed: something is wrong, which standard error names. */
-bool crema_option_reload(const char *const *names);
-
 /* --help and its like: only meant for the command line. */
 bool crema_option_is_question(const crema_option_t *option);
 

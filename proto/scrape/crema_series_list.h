@@ -80,37 +80,7 @@
     X(AGG_UNROUTABLE, COUNTER, "crema_aggregator_unroutable_messages_total", NONE, "Messages to peers that had left.") \
     X(AGG_DROPPED, COUNTER, "crema_aggregator_dropped_messages_total", ONE("to"), "Messages that a full socket did not accept; they are sent again.") \
     X(AGG_VERDICTS, COUNTER, "crema_aggregator_verdicts_total", ONE("verdict"), "Verdicts given, later ones of the same run included.") \
-    X(AGG_REASONS, COUNTER, "crema_aggregator_verdict_reasons_total", ONE("reason"), "Reasons of these verdicts.") \
-    X(AGG_RUN_RECORDS, GAUGE, "crema_aggregator_run_records", ONE("run"), "With --metrics-runs, of the 20 runs without a file that have the most: records that are durable.") \
-    X(AGG_RUN_BACKLOG, GAUGE, "crema_aggregator_run_backlog_records", ONE("run"), "Of the same runs: records that are known to exist and are not durable.") \
-    X(AGG_RUN_STREAMS, GAUGE, "crema_aggregator_run_streams", ONE("run"), "Of the same runs: streams.") \
-    X(AGG_RUN_EVENTS, GAUGE, "crema_aggregator_run_events", ONE("run"), "Of the same runs: events of the chunks that passed by and succeeded; what was delivered twice, and what passed by before this start, makes it wrong.") \
-    X(AGG_RUN_SPLIT, GAUGE, "crema_aggregator_run_split_seconds", TWO("run", "side"), "Of the same runs: seconds of task threads by side of the live split; the sum's increase per second is the number of busy threads.") \
-    \
-    X(AGENT_HEALTHY, GAUGE, "crema_agent_healthy", NONE, "1 while an aggregator has accepted this agent (as --health-file); else 0.") \
-    X(AGENT_PHASE, GAUGE, "crema_agent_phase", ONE("phase"), "1 for the phase that the agent is in, else 0; standby: another agent serves the spool.") \
-    X(AGENT_SPOOL_LIMIT, GAUGE, "crema_agent_spool_limit_bytes", NONE, "Bytes above which the oldest records of the spool are given up (--spool-limit).") \
-    X(AGENT_SESSION, GAUGE, "crema_agent_session", ONE("state"), "1 for the state of the session with the aggregator, else 0.") \
-    X(AGENT_SILENCE, GAUGE, "crema_agent_silence_seconds", NONE, "Time since the last message of the aggregator, or since the start.") \
-    X(AGENT_DIALS, COUNTER, "crema_agent_dials_total", NONE, "Attempts at a connection.") \
-    X(AGENT_WELCOMES, COUNTER, "crema_agent_welcomes_total", NONE, "Sessions that began.") \
-    X(AGENT_HEARTBEATS, COUNTER, "crema_agent_heartbeats_total", NONE, "Heartbeats sent.") \
-    X(AGENT_FENCES, COUNTER, "crema_agent_fences_total", NONE, "Times that the aggregator refused this agent or sent it away.") \
-    X(AGENT_RECORDS, COUNTER, "crema_agent_records_total", NONE, "Records sent, repeats included.") \
-    X(AGENT_BYTES, COUNTER, "crema_agent_bytes_total", NONE, "Bytes of records sent, repeats included.") \
-    X(AGENT_COMMITTED, COUNTER, "crema_agent_committed_records_total", NONE, "Records that are durable in the sink.") \
-    X(AGENT_REWINDS, COUNTER, "crema_agent_rewinds_total", NONE, "Times that records were sent again because no answer came.") \
-    X(AGENT_REPLAYS, COUNTER, "crema_agent_replays_total", NONE, "Times that the aggregator asked for records again.") \
-    X(AGENT_BACKLOG, GAUGE, "crema_agent_backlog_records", NONE, "Records in the spool that are not durable in the sink.") \
-    X(AGENT_STREAMS, GAUGE, "crema_agent_streams", NONE, "Streams in the spool.") \
-    X(AGENT_SPOOL_RECORDS, GAUGE, "crema_agent_spool_records", NONE, "Records in the spool.") \
-    X(AGENT_SPOOL, GAUGE, "crema_agent_spool_bytes", NONE, "Bytes of the spool.") \
-    X(AGENT_EVICTED, COUNTER, "crema_agent_evicted_records_total", NONE, "Records given up because the spool was full.") \
-    X(AGENT_CORRUPT, COUNTER, "crema_agent_corrupt_records_total", NONE, "Records of the spool that were damaged.") \
-    X(AGENT_TORN, COUNTER, "crema_agent_torn_bytes_total", NONE, "Bytes of incomplete records of writers that died.") \
-    X(AGENT_IO, COUNTER, "crema_agent_io_errors_total", NONE, "Failed system calls on files of the spool.") \
-    X(AGENT_UNREADABLE, GAUGE, "crema_agent_unreadable_files", NONE, "Files of the spool that cannot be read now, or that wait for room.") \
-    X(AGENT_FOREIGN, GAUGE, "crema_agent_foreign_files", NONE, "Files in the spool directory that do not belong to a spool.")
+    X(AGG_REASONS, COUNTER, "crema_aggregator_verdict_reasons_total", ONE("reason"), "Reasons of these verdicts.")
 /* clang-format on */
 
 #endif

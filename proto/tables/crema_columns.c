@@ -40,7 +40,7 @@ static const crema_table_t s_tables[CREMA_TABLE_COUNT] = {
 #include "crema_columns.def"
 
 /* Of any table above; the layouts below hold that many. */
-#define COLUMNS_MAX 40
+#define COLUMNS_MAX 64
 #define ROW_BYTES_MAX 640
 
 /* Derived from the declarations: the position of each column in a row and in a Batch. */
@@ -151,8 +151,8 @@ crema_table_wire_index(const crema_table_t *table, size_t column)
     return s_layouts[table->id].wire[column];
 }
 
-static_assert(CREMA_TABLE_DICT_BRANCH - CREMA_TABLE_DICT_WORKER == CREMA_DICT_BRANCH &&
-                  CREMA_DICT_BRANCH == CREMA_DICT_COUNT - 1,
+static_assert(CREMA_TABLE_DICT_STACK - CREMA_TABLE_DICT_WORKER == CREMA_DICT_STACK &&
+                  CREMA_DICT_STACK == CREMA_DICT_COUNT - 1,
               "a table per dictionary, in their order");
 
 crema_table_id_t

@@ -45,6 +45,9 @@ typedef enum {
     CREMA_DICT_FILE,
     CREMA_DICT_SECTION,
     CREMA_DICT_BRANCH,
+    CREMA_DICT_PLACE,
+    CREMA_DICT_FRAME,
+    CREMA_DICT_STACK,
     CREMA_DICT_COUNT,
     CREMA_DICT_STREAM = CREMA_DICT_COUNT, /* created by the sink, never on the wire */
 } crema_dict_t;

@@ -37,6 +37,17 @@
     X(CREMA_CONTEXT, P2P, p2p)                                                                     \
     X(CREMA_CONTEXT, OTHER, other)                                                                 \
     X(CREMA_CONTEXT, BUSY, busy)
+/* Why a worker went. EXITED, SIGNAL, TERMINATED (by SIGTERM): its process, by its nanny. */
+#define CREMA_LABELS_DEATH(X)                                                                      \
+    X(CREMA_DEATH, UNKNOWN, unknown)                                                               \
+    X(CREMA_DEATH, EXITED, exited)                                                                 \
+    X(CREMA_DEATH, SIGNAL, signal)                                                                 \
+    X(CREMA_DEATH, MEMORY_NANNY, memory_nanny)                                                     \
+    X(CREMA_DEATH, MEMORY_KERNEL, memory_kernel)                                                   \
+    X(CREMA_DEATH, TERMINATED, terminated)                                                         \
+    X(CREMA_DEATH, TIMEOUT, timeout)                                                               \
+    X(CREMA_DEATH, RETIRED, retired)                                                               \
+    X(CREMA_DEATH, CLOSED, closed)
 #define CREMA_LABELS_EVIDENCE(X)                                                                   \
     X(CREMA_EVIDENCE, EXPLICIT, explicit)                                                          \
     X(CREMA_EVIDENCE, HEARTBEAT_TIMEOUT, heartbeat_timeout)                                        \
@@ -51,6 +62,29 @@
     X(CREMA_GAP, AGENT_LOST, agent_lost)                                                           \
     X(CREMA_GAP, DECODE_ERROR, decode_error)                                                       \
     X(CREMA_GAP, STORE_REGRESSED, store_regressed)
+#define CREMA_LABELS_FRAME_OWNER(X)                                                                \
+    X(CREMA_FRAME, USER, user)                                                                     \
+    X(CREMA_FRAME, LIBRARY, library)                                                               \
+    X(CREMA_FRAME, STANDARD, standard)                                                             \
+    X(CREMA_FRAME, CREMA, crema)
+#define CREMA_LABELS_LOOK_PHASE(X)                                                                 \
+    X(CREMA_LOOK_PHASE, OTHER, other)                                                              \
+    X(CREMA_LOOK_PHASE, OPENING, opening)                                                          \
+    X(CREMA_LOOK_PHASE, PROCESS, process)
+/* CORE: ready to run and without a core. The states after it are what a blocked thread waited for. */
+#define CREMA_LABELS_LOOK_STATE(X)                                                                 \
+    X(CREMA_LOOK, UNKNOWN, unknown)                                                                \
+    X(CREMA_LOOK, CPU, cpu)                                                                        \
+    X(CREMA_LOOK, CORE, core)                                                                      \
+    X(CREMA_LOOK, GIL, gil)                                                                        \
+    X(CREMA_LOOK, INPUT, input)                                                                    \
+    X(CREMA_LOOK, SERVICE, service)                                                                \
+    X(CREMA_LOOK, FILE, file)                                                                      \
+    X(CREMA_LOOK, LOCK, lock)                                                                      \
+    X(CREMA_LOOK, SLEEP, sleep)                                                                    \
+    X(CREMA_LOOK, NATIVE, native)                                                                  \
+    X(CREMA_LOOK, CHILD, child)                                                                    \
+    X(CREMA_LOOK, PAGE_FAULT, page_fault)
 #define CREMA_LABELS_MEMBER(X)                                                                     \
     X(CREMA_MEMBER, JOIN, join)                                                                    \
     X(CREMA_MEMBER, LEAVE, leave)                                                                  \
@@ -58,6 +92,10 @@
     X(CREMA_MEMBER, RETIRE, retire)                                                                \
     X(CREMA_MEMBER, PAUSE, pause)                                                                  \
     X(CREMA_MEMBER, RESUME, resume)
+/* PSS: proportional set size of several processes; a page that k processes map counts 1/k in each. */
+#define CREMA_LABELS_MEMORY(X)                                                                     \
+    X(CREMA_MEMORY, RSS, rss)                                                                      \
+    X(CREMA_MEMORY, PSS, pss)
 #define CREMA_LABELS_METRIC(X)                                                                     \
     X(CREMA_METRIC, GAUGE, gauge)                                                                  \
     X(CREMA_METRIC, INCREMENT, increment)                                                          \
@@ -129,9 +167,16 @@ typedef enum { CREMA_LABELS_ACTIVITY(CREMA_ENUMERATOR) } crema_activity_kind_t;
 typedef enum { CREMA_LABELS_CHUNK(CREMA_ENUMERATOR) } crema_chunk_status_t;
 typedef enum { CREMA_LABELS_CLOCK(CREMA_ENUMERATOR) } crema_clock_method_t;
 typedef enum { CREMA_LABELS_CONTEXT(CREMA_ENUMERATOR) } crema_context_t;
+typedef enum { CREMA_LABELS_DEATH(CREMA_ENUMERATOR) } crema_death_t;
 typedef enum { CREMA_LABELS_EVIDENCE(CREMA_ENUMERATOR) } crema_evidence_t;
 typedef enum { CREMA_LABELS_GAP(CREMA_ENUMERATOR) } crema_gap_cause_t;
+typedef enum { CREMA_LABELS_FRAME_OWNER(CREMA_ENUMERATOR) } crema_frame_owner_t;
+typedef enum {
+    CREMA_LABELS_LOOK_PHASE(CREMA_ENUMERATOR) CREMA_LOOK_PHASE_COUNT
+} crema_look_phase_t;
+typedef enum { CREMA_LABELS_LOOK_STATE(CREMA_ENUMERATOR) CREMA_LOOK_COUNT } crema_look_state_t;
 typedef enum { CREMA_LABELS_MEMBER(CREMA_ENUMERATOR) } crema_member_event_t;
+typedef enum { CREMA_LABELS_MEMORY(CREMA_ENUMERATOR) } crema_memory_t;
 typedef enum { CREMA_LABELS_METRIC(CREMA_ENUMERATOR) } crema_metric_kind_t;
 typedef enum { CREMA_LABELS_SIDE(CREMA_ENUMERATOR) CREMA_SIDE_COUNT } crema_side_t;
 typedef enum { CREMA_LABELS_SOURCE(CREMA_ENUMERATOR) } crema_source_t;

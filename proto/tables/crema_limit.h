@@ -16,6 +16,8 @@
       "names beyond it are __overflow__ in the rows of that process")                              \
     X(WRITER_ARRIVALS, "writer_arrivals", "writer", "tasks", (uint64_t)1 << 20,                    \
       "when tasks beyond it arrived and were ready is unknown")                                    \
+    X(WRITER_STACKS, "writer_stacks", "writer", "frames", (uint64_t)1 << 13,                       \
+      "stacks beyond it are their outer frames in /looks")                                         \
     X(AGENT_PROCESSES, "agent_processes", "agent", "processes", 1024,                              \
       "processes of a worker beyond it are missing in its samples")                                \
     X(NAMES, "names", "sink", "B", (uint64_t)1 << 30,                                              \

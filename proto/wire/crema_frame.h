@@ -19,6 +19,8 @@
 #define CREMA_FRAME_HEADER_BYTES 32
 #define CREMA_FRAME_BODY_MAX (1u << 20) /* journal; for a spool see CREMA_RECORD_BODY_MAX */
 #define CREMA_RECORD_BODY_MAX (64u << 10)
+#define CREMA_SPOOL_SEGMENT_BYTES                                                                  \
+    (8u << 20) /* of frames in one file of a spool; then its writer begins another */
 
 /* Types of spool frames. */
 typedef enum {

@@ -10,6 +10,9 @@
 #define CREMA_NOTE_ATTRIBUTE_REFUSED "attribute_refused"
 #define CREMA_NOTE_JOURNAL_DAMAGED "journal_damaged"
 #define CREMA_NOTE_COLUMNS_UNAVAILABLE "columns_unavailable"
+#define CREMA_NOTE_BUDGET_OPEN "budget_open"
+#define CREMA_NOTE_KILLED_AFTER_RETIREMENT "killed_after_retirement"
+#define CREMA_NOTE_CHUNK_ENDED_WORKERS "chunk_ended_workers"
 #define CREMA_NOTE_MORE "more_notes" /* so many that a list had no room for */
 
 /* Prefix of the metric by which a writer names columns that Dask, coffea or uproot do not

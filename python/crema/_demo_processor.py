@@ -31,6 +31,8 @@ class Schema(NanoAODSchema):
 class DijetProcessor(processor.ProcessorABC):
     """Select central jets that are not muons; fill the mass of each pair, and of the hardest pair of an event."""
 
+    variations = VARIATIONS
+
     def process(self, events: Any) -> dict[str, Any]:
         """Histograms and counts of one chunk."""
         dataset = events.metadata["dataset"]
@@ -38,16 +40,16 @@ class DijetProcessor(processor.ProcessorABC):
             "events": len(events),
             "selected": 0,
             "mass": hist.Hist.new.StrCat([], growth=True, name="dataset")
-            .StrCat(list(VARIATIONS), name="variation")
+            .StrCat(list(self.variations), name="variation")
             .Reg(100, 0, 1000, name="mass", label="dijet mass [GeV]")
             .Int64(),
             "leading": hist.Hist.new.StrCat([], growth=True, name="dataset")
-            .StrCat(list(VARIATIONS), name="variation")
+            .StrCat(list(self.variations), name="variation")
             .Reg(100, 0, 1000, name="mass", label="mass of the two hardest jets [GeV]")
             .Int64(),
         }
         clean = self._without_muons(events)
-        for variation, (scale, slope) in VARIATIONS.items():
+        for variation, (scale, slope) in self.variations.items():
             jets = self._select(clean, scale, slope)
             pairs = ak.combinations(jets, 2, fields=["one", "two"])
             mass = (pairs.one + pairs.two).mass

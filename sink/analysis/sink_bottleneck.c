@@ -2,167 +2,147 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "sink_scratch.h"
+/* ---- what chunks waited for */
 
-/* With fewer chunks, or if opening and process() times are nearly proportional, their waiting
- * cannot be separated. */
-#define PLANE_CHUNKS 8
-#define PLANE_COLLINEAR 0.995
-
-/* Counted attempts of one worker with known CPU time. */
+/* Seconds of attempts with known CPU time, of one worker or of all. */
 typedef struct {
-    double s, cpu_s, proc_cpu_s;
+    double s, gil_s, waits_s; /* waits: neither CPU nor GIL nor core */
 } ran_t;
 
-static void
-s_add_chunk(ran_t *ran, const sink_chunk_t *chunk)
+static double
+s_known(double s)
 {
-    double cpu_s = chunk->cpu_s, proc_cpu_s = chunk->proc_cpu_s;
-    ran->s += sink_chunk_s(chunk);
-    ran->cpu_s += cpu_s;
-    ran->proc_cpu_s += isnan(proc_cpu_s) ? cpu_s : proc_cpu_s;
+    return s > 0 ? s : 0; /* NaN too */
 }
 
-/* ---- the GIL, and cores */
-
-/* Share of time that the GIL is in use while `at_once` tasks run. A sample also finds it free
- * while it is handed to a thread that still waits for a core: while threads queue for it one of
- * them is in that state, so samples may have missed as much as each waits for cores. */
-static sink_range_t
-s_utilization(const ran_t *ran, double at_once, double held, size_t looks, double wait_share)
+static void
+s_add_chunk(sink_measured_t *m, const sink_chunk_t *chunk, ran_t *ran)
 {
-    if (!isnan(held)) {
-        sink_range_t used = sink_queue_share(held, looks > 0 ? looks : 1);
-        double queued = at_once * sink_queue_wait_share(at_once, used.hi);
-        used.hi = sink_least(used.hi + wait_share * sink_least(queued, 1), 1);
-        return used;
+    double s = sink_chunk_s(chunk), noncpu_s = sink_between(s - chunk->cpu_s, 0, s);
+    double core_s = sink_least(s_known(chunk->cpu_wait_s), noncpu_s), waits_s = noncpu_s - core_s;
+    bool looked = !isnan(chunk->wait_s[CREMA_LOOK_GIL]);
+    double open_gil_s = looked ? s_known(chunk->open_gil_s) : 0;
+    /* Before process(): exact but for the GIL. */
+    double open_s =
+        s_known(chunk->open_s - chunk->open_cpu_s - s_known(chunk->open_cpu_wait_s) - open_gil_s);
+    open_s = sink_least(open_s, waits_s);
+    m->n_chunks++;
+    m->chunk_s += s;
+    m->chunk_noncpu_s += noncpu_s;
+    m->open_cpu_s += sink_least(s_known(chunk->open_cpu_s), chunk->cpu_s);
+    m->cores_known |= !isnan(chunk->cpu_wait_s);
+    m->waits[CREMA_LOOK_CORE].value += core_s;
+    m->opening_s += open_s;
+    m->open_gil_s += open_gil_s;
+    double rest_s = waits_s - open_s, seen_s = 0;
+    for (int i = CREMA_LOOK_GIL; looked && i < CREMA_LOOK_COUNT; i++)
+        seen_s += s_known(chunk->wait_s[i]);
+    /* In opening all but the GIL is `open_s`; input has a column of its own for it, and what
+     * else there was is in proportion. */
+    double input_s = s_known(chunk->wait_s[CREMA_LOOK_INPUT] - s_known(chunk->open_input_s));
+    double gil_s = s_known(chunk->wait_s[CREMA_LOOK_GIL]);
+    double others_s = seen_s - gil_s - s_known(chunk->wait_s[CREMA_LOOK_INPUT]);
+    double left_s = s_known(rest_s - gil_s - input_s);
+    double part = others_s > 0 ? sink_least(left_s / others_s, 1) : 0, found_s = 0;
+    for (int i = CREMA_LOOK_GIL; looked && i < CREMA_LOOK_COUNT; i++) {
+        double of_s = i == CREMA_LOOK_GIL     ? gil_s
+                      : i == CREMA_LOOK_INPUT ? input_s
+                                              : part * s_known(chunk->wait_s[i]);
+        of_s = sink_least(of_s, rest_s - found_s);
+        m->waits[i].value += of_s;
+        found_s += of_s;
     }
-    double most = sink_between(at_once * ran->cpu_s / ran->s, 0, 1);
-    bool one_core = ran->proc_cpu_s / ran->s + wait_share <= SINK_GIL_CORES;
-    return (sink_range_t){one_core ? most : 0, 0, most};
+    m->waits[CREMA_LOOK_UNKNOWN].value += rest_s - found_s;
+    m->seen |= looked;
+    ran->s += s;
+    ran->gil_s += looked ? gil_s : 0;
+    ran->waits_s += waits_s - (looked ? gil_s : 0);
 }
 
-/* Seconds of one worker's tasks. */
-typedef struct {
-    sink_range_t gil, cores;
-    double waits_s, saved_s; /* in neither wait, and how much shorter tasks would be without it */
-} turns_t;
-
-static turns_t
-s_turns(const ran_t *ran, double at_once, double held, size_t looks, double wait_share)
+/* A state's share of what was blocked, with the error of the looks that found it. */
+static void
+s_bound_waits(sink_measured_t *m, size_t n_looks)
 {
-    double noncpu = sink_between(1 - ran->cpu_s / ran->s, 0, 1);
-    sink_range_t used = s_utilization(ran, at_once, held, looks, wait_share);
-    double gil = sink_least(sink_queue_wait_share(at_once, used.value), noncpu),
-           gil_lo = sink_least(sink_queue_wait_share(at_once, used.lo), noncpu),
-           gil_hi = sink_least(sink_queue_wait_share(at_once, used.hi), noncpu);
-    double no_core = sink_least(wait_share, noncpu), cores = sink_least(no_core, noncpu - gil);
-    /* One round of a thread: it holds the GIL, waits for it, and spends the rest of the time
-     * otherwise, part of it waiting. */
-    double demand = used.value / at_once, waits = noncpu - gil - cores, saved = waits;
-    double delay = sink_between(1 - demand - gil, 0, 1);
-    if (demand > 0 && waits > 0) {
-        double before = sink_queue_cycle(at_once, demand, delay);
-        double after = sink_queue_cycle(at_once, demand, sink_between(delay - waits, 0, 1));
-        saved = sink_between(1 - after / before, 0, waits);
+    double blocked_s = m->opening_s;
+    for (int i = CREMA_LOOK_GIL; i < CREMA_LOOK_COUNT; i++)
+        blocked_s += m->waits[i].value;
+    for (int i = 0; i < CREMA_LOOK_COUNT; i++) {
+        sink_range_t *wait = &m->waits[i];
+        wait->lo = wait->hi = wait->value;
+        if (i < CREMA_LOOK_GIL || !(blocked_s > 0))
+            continue;
+        sink_range_t share = sink_queue_share(wait->value / blocked_s, n_looks);
+        wait->lo = sink_least(share.lo * blocked_s, wait->value);
+        wait->hi = fmax(share.hi * blocked_s, wait->value);
     }
-    return (turns_t){.gil = {gil * ran->s, gil_lo * ran->s, gil_hi * ran->s},
-                     .cores = {cores * ran->s, sink_least(no_core, noncpu - gil_hi) * ran->s,
-                               sink_least(no_core, noncpu - gil_lo) * ran->s},
-                     .waits_s = waits * ran->s,
-                     .saved_s = saved * ran->s};
 }
 
-/* Workers run the same code, so their uncertainties point in the same direction and are added
- * linearly. */
-static void
-s_add_range(sink_range_t *sum, const sink_range_t *part)
+/* Looks at threads of chunks that were blocked, and what other tasks did. */
+static size_t
+s_count_looks(sink_measured_t *m, const sink_facts_t *facts, const sink_tables_t *tables)
 {
-    sum->value += part->value;
-    sum->lo += part->lo;
-    sum->hi += part->hi;
+    size_t n_looks = 0;
+    const sink_rows_t *prefixes = sink_tables_rows(tables, CREMA_TABLE_DICT_TASK_PREFIX);
+    for (size_t i = 0; i < facts->n_looks; i++) {
+        const sink_look_t *look = &facts->looks[i];
+        if (look->phase != CREMA_LOOK_PHASE_OTHER) {
+            n_looks += look->state >= CREMA_LOOK_GIL ? look->n : 0;
+            continue;
+        }
+        if (look->prefix >= sink_rows_count(prefixes))
+            continue;
+        const crema_dict_task_prefix_row_t *prefix = sink_rows_at(prefixes, look->prefix);
+        if (prefix->side != CREMA_SIDE_PREPROCESS && prefix->side != CREMA_SIDE_MERGE)
+            m->others_s[look->state] += look->seconds;
+    }
+    return n_looks;
+}
+
+/* ---- what less waiting would save where threads share the GIL */
+
+static double
+s_saved_s(const ran_t *ran, double at_once)
+{
+    double gil = sink_between(ran->gil_s / ran->s, 0, 1), waits = ran->waits_s / ran->s;
+    double demand = sink_queue_demand(at_once, gil), delay = sink_between(1 - demand - gil, 0, 1);
+    if (!(demand > 0) || !(waits > 0))
+        return ran->waits_s;
+    double before = sink_queue_cycle(at_once, demand, delay);
+    double after = sink_queue_cycle(at_once, demand, sink_between(delay - waits, 0, 1));
+    return sink_between(1 - after / before, 0, waits) * ran->s;
+}
+
+/* Workers of one process share its GIL. */
+static double
+s_in_process(const sink_rows_t *workers, size_t worker)
+{
+    double n = 0;
+    const crema_dict_worker_row_t *own =
+        worker < sink_rows_count(workers) ? sink_rows_at(workers, worker) : NULL;
+    for (size_t w = 0; own && own->pid > 0 && w < sink_rows_count(workers); w++) {
+        const crema_dict_worker_row_t *row = sink_rows_at(workers, w);
+        n += row->pid == own->pid && memcmp(row->host, own->host, sizeof row->host) == 0;
+    }
+    return fmax(n, 1);
 }
 
 static void
-s_wait(sink_bottleneck_t *self, const sink_facts_t *facts, const ran_t *ran)
+s_save(sink_measured_t *m, const sink_facts_t *facts, const sink_tables_t *tables, const ran_t *ran)
 {
-    sink_measured_t *m = &self->measured;
-    double waits_s = 0, saved_s = 0, at_once_sum = 0, held_sum = 0;
+    const sink_rows_t *workers = sink_tables_rows(tables, CREMA_TABLE_DICT_WORKER);
+    double waits_s = 0, saved_s = 0;
     for (size_t w = 0; w < facts->n_workers; w++) {
         const sink_load_t *load = &facts->sweep.workers[w];
-        const sink_worker_t *worker = &facts->workers[w];
-        double wait_s = worker->cpu_wait_s;
-        m->cores_known = m->cores_known || !isnan(wait_s);
         if (ran[w].s <= 0)
             continue;
         double at_once = load->active_s > 0 ? load->busy_s / load->active_s : 1;
-        turns_t turns =
-            s_turns(&ran[w], sink_between(at_once, 1, SINK_QUEUE_CUSTOMERS_MAX), worker->gil,
-                    worker->gil_looks, isnan(wait_s) ? 0 : wait_s / fmax(ran[w].s, load->busy_s));
-        s_add_range(&m->gil_s, &turns.gil);
-        s_add_range(&m->cores_s, &turns.cores);
-        waits_s += turns.waits_s;
-        saved_s += turns.saved_s;
-        if (turns.gil.value <= 0)
-            continue;
-        self->n_gil++;
-        at_once_sum += at_once;
-        held_sum += worker->gil;
-        self->gil_looks += worker->gil_looks;
+        at_once = ran[w].gil_s > 0 ? at_once * s_in_process(workers, w) : 1;
+        waits_s += ran[w].waits_s;
+        saved_s += s_saved_s(&ran[w], sink_between(at_once, 1, SINK_QUEUE_CUSTOMERS_MAX));
     }
     m->wait_pays = waits_s > 0 ? saved_s / waits_s : 1;
-    self->tasks_at_once = self->n_gil ? at_once_sum / (double)self->n_gil : NAN;
-    self->gil_held = self->n_gil ? held_sum / (double)self->n_gil : NAN;
-}
-
-/* ---- opening */
-
-/* The part of the non-CPU time spent in opening: certainly between the excess of its duration
- * over the CPU time and all of it; the estimate is a least-squares fit over both durations. */
-static crema_err_t
-s_open(sink_measured_t *m, const sink_facts_t *facts)
-{
-    size_t room = facts->n_chunks + 1, n = 0;
-    crema_err_t err = CREMA_OK;
-    double *open = sink_scratch(facts->dir, 3 * room, sizeof *open, &err);
-    double surely = 0, at_most = 0, in_proportion = 0;
-    if (!open)
-        return err;
-    double *wall = open + room, *noncpu = wall + room;
-    for (size_t i = 0; i < facts->n_chunks; i++) {
-        const sink_chunk_t *chunk = &facts->chunks[i];
-        double s = sink_chunk_s(chunk);
-        if (!chunk->counted)
-            continue;
-        m->opening_known = m->opening_known && !isnan(chunk->open_s);
-        m->gc_s += isnan(chunk->gc_s) ? 0 : chunk->gc_s;
-        if (isnan(chunk->cpu_s) || !(s > 0))
-            continue;
-        open[n] = isnan(chunk->open_s) ? 0 : chunk->open_s;
-        wall[n] = s - open[n];
-        noncpu[n] = sink_between(s - chunk->cpu_s, 0, s);
-        m->chunk_s += s;
-        m->chunk_noncpu_s += noncpu[n];
-        m->open_s += open[n];
-        surely += sink_between(open[n] - chunk->cpu_s, 0, s);
-        at_most += sink_least(open[n], noncpu[n]);
-        in_proportion += open[n] / s * noncpu[n];
-        n++;
-    }
-    m->n_chunks = n;
-    double value = in_proportion, lo = surely, hi = at_most;
-    sink_plane_t plane = sink_stats_plane(open, wall, noncpu, n);
-    if (n >= PLANE_CHUNKS && plane.collinear < PLANE_COLLINEAR) {
-        value = sink_between(plane.a * m->open_s, surely, at_most);
-        lo = sink_between((plane.a - 2 * plane.a_error) * m->open_s, surely, at_most);
-        hi = sink_between((plane.a + 2 * plane.a_error) * m->open_s, surely, at_most);
-    }
-    if (m->chunk_noncpu_s > 0)
-        m->opening_share = (sink_range_t){value / m->chunk_noncpu_s, lo / m->chunk_noncpu_s,
-                                          hi / m->chunk_noncpu_s};
-    sink_scratch_free(open);
-    return CREMA_OK;
 }
 
 /* ---- killed workers */
@@ -183,25 +163,30 @@ s_missing_s(const sink_facts_t *facts)
 
 crema_err_t
 sink_bottleneck_measure(const sink_facts_t *facts, const sink_model_t *model,
-                        sink_bottleneck_t *ret_found)
+                        const sink_tables_t *tables, sink_measured_t *ret_found)
 {
-    sink_bottleneck_t self = {.measured = {.n_tasks = facts->n_tasks, .opening_known = true}};
-    sink_measured_t *m = &self.measured;
+    sink_measured_t m = {.n_tasks = facts->n_tasks, .opening_known = true};
     ran_t *ran = calloc(facts->n_workers + 1, sizeof *ran);
     if (!ran)
         return CREMA_ENOMEM;
     for (size_t i = 0; i < facts->n_chunks; i++) {
         const sink_chunk_t *chunk = &facts->chunks[i];
-        if (chunk->counted && chunk->worker < facts->n_workers && !isnan(chunk->cpu_s))
-            s_add_chunk(&ran[chunk->worker], chunk);
+        if (!chunk->counted)
+            continue;
+        m.opening_known = m.opening_known && !isnan(chunk->open_s) && !isnan(chunk->open_cpu_s);
+        m.gc_s += s_known(chunk->gc_s);
+        if (!isnan(chunk->cpu_s) && sink_chunk_s(chunk) > 0)
+            s_add_chunk(&m, chunk,
+                        &ran[chunk->worker < facts->n_workers ? chunk->worker : facts->n_workers]);
     }
-    s_wait(&self, facts, ran);
+    s_bound_waits(&m, s_count_looks(&m, facts, tables));
+    s_save(&m, facts, tables, ran);
     free(ran);
-    m->missing_s = s_missing_s(facts);
-    crema_err_t err = s_open(m, facts);
+    m.missing_s = s_missing_s(facts);
+    crema_err_t err = sink_growth_find(facts, &m.growth);
     if (err == CREMA_OK)
-        err = sink_slow_find(facts, model, &m->workers, &m->files);
+        err = sink_slow_find(facts, model, tables, &m.workers, &m.servers, &m.files);
     if (err == CREMA_OK)
-        *ret_found = self;
+        *ret_found = m;
     return err;
 }

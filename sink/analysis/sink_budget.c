@@ -260,6 +260,12 @@ sink_budget_class_s(const sink_budget_t *self, sink_idle_t idle)
     return fmax(s, 0);
 }
 
+bool
+sink_budget_is_open(double residual_s, double cap_s)
+{
+    return fabs(residual_s) > 0.01 * cap_s;
+}
+
 double
 sink_budget_idle_s(const sink_budget_t *self)
 {

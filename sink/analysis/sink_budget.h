@@ -51,6 +51,9 @@ bool sink_budget_knows_cpu(const sink_budget_t *self);
  * theirs before their own first task are in the class that would apply after it, not in JOIN. */
 double sink_budget_class_s(const sink_budget_t *self, sink_idle_t idle);
 
+/* True if the residual is more of the capacity than measuring explains. */
+bool sink_budget_is_open(double residual_s, double cap_s);
+
 /* Sum of all idle classes. */
 double sink_budget_idle_s(const sink_budget_t *self);
 

@@ -17,31 +17,48 @@ s_take(double *from_s, double s)
     return taken;
 }
 
-/* Non-CPU time of the processor's tasks: the GIL, a missing core, and waiting in opening or in
- * process(). */
+/* What is waited for, by cause. */
+static const crema_bottleneck_t c_causes[CREMA_LOOK_COUNT] = {
+    [CREMA_LOOK_UNKNOWN] = CREMA_BOTTLENECK_WAITING,
+    [CREMA_LOOK_CPU] = CREMA_BOTTLENECK_COMPUTE,
+    [CREMA_LOOK_CORE] = CREMA_BOTTLENECK_CORES,
+    [CREMA_LOOK_GIL] = CREMA_BOTTLENECK_GIL,
+    [CREMA_LOOK_INPUT] = CREMA_BOTTLENECK_INPUT,
+    [CREMA_LOOK_SERVICE] = CREMA_BOTTLENECK_SERVICE,
+    [CREMA_LOOK_FILE] = CREMA_BOTTLENECK_FILE,
+    [CREMA_LOOK_LOCK] = CREMA_BOTTLENECK_LOCK,
+    [CREMA_LOOK_SLEEP] = CREMA_BOTTLENECK_SLEEP,
+    [CREMA_LOOK_NATIVE] = CREMA_BOTTLENECK_NATIVE,
+    [CREMA_LOOK_CHILD] = CREMA_BOTTLENECK_CHILDREN,
+    [CREMA_LOOK_PAGE_FAULT] = CREMA_BOTTLENECK_PAGE_FAULT,
+};
+
+/* Non-CPU time of the processor's tasks, by cause; the others are 0. */
 typedef struct {
-    sink_range_t gil, cores, opening, input;
+    sink_range_t of[CREMA_BOTTLENECK_COUNT];
+    double open_gil_s;
 } waits_t;
 
+static sink_range_t
+s_times(sink_range_t range, double factor)
+{
+    return (sink_range_t){range.value * factor, range.lo * factor, range.hi * factor};
+}
+
+/* Dask meters whole tasks: what of their waiting was not in a chunk was not seen. */
 static waits_t
 s_waits(const sink_measured_t *m, double noncpu_s)
 {
-    const sink_range_t *open = &m->opening_share;
-    waits_t w = {.gil = {sink_least(m->gil_s.value, noncpu_s), sink_least(m->gil_s.lo, noncpu_s),
-                         sink_least(m->gil_s.hi, noncpu_s)}};
-    w.cores = (sink_range_t){sink_least(m->cores_s.value, noncpu_s - w.gil.value),
-                             sink_least(m->cores_s.lo, noncpu_s - w.gil.hi),
-                             sink_least(m->cores_s.hi, noncpu_s - w.gil.lo)};
-    double rest = noncpu_s - w.gil.value - w.cores.value, least = noncpu_s - w.gil.hi - w.cores.lo,
-           most = noncpu_s - w.gil.lo - w.cores.hi;
-    if (least > most) { /* what is not due to the GIL may be due to the cores */
-        double swap = least;
-        least = most;
-        most = swap;
-    }
-    w.opening = (sink_range_t){rest * open->value, least * open->lo, most * open->hi};
-    w.input =
-        (sink_range_t){rest * (1 - open->value), least * (1 - open->hi), most * (1 - open->lo)};
+    waits_t w = {0};
+    double part = m->chunk_noncpu_s > 0 ? sink_least(1, noncpu_s / m->chunk_noncpu_s) : 0;
+    for (int i = 0; i < CREMA_LOOK_COUNT; i++)
+        if (i != CREMA_LOOK_CPU)
+            w.of[c_causes[i]] = s_times(m->waits[i], part);
+    double opening_s = m->opening_s * part, rest_s = noncpu_s - m->chunk_noncpu_s * part;
+    w.of[CREMA_BOTTLENECK_OPENING] = (sink_range_t){opening_s, opening_s, opening_s};
+    w.open_gil_s = sink_least(m->open_gil_s * part, w.of[CREMA_BOTTLENECK_GIL].value);
+    sink_range_t *waiting = &w.of[CREMA_BOTTLENECK_WAITING];
+    *waiting = (sink_range_t){waiting->value + rest_s, waiting->lo + rest_s, waiting->hi + rest_s};
     return w;
 }
 
@@ -50,8 +67,16 @@ static double
 s_take_slow(double *s, const sink_slow_t *slow)
 {
     double sum = s_take(&s[CREMA_BOTTLENECK_COMPUTE], slow->cpu_s);
-    double noncpu_s = s_take(&s[CREMA_BOTTLENECK_INPUT], slow->noncpu_s);
-    noncpu_s += s_take(&s[CREMA_BOTTLENECK_OPENING], slow->noncpu_s - noncpu_s);
+    static const crema_bottleneck_t waits[] = {
+        CREMA_BOTTLENECK_INPUT,  CREMA_BOTTLENECK_OPENING,  CREMA_BOTTLENECK_SERVICE,
+        CREMA_BOTTLENECK_FILE,   CREMA_BOTTLENECK_SLEEP,    CREMA_BOTTLENECK_LOCK,
+        CREMA_BOTTLENECK_NATIVE, CREMA_BOTTLENECK_CHILDREN, CREMA_BOTTLENECK_PAGE_FAULT,
+        CREMA_BOTTLENECK_CORES,  CREMA_BOTTLENECK_WAITING,
+    };
+    double noncpu_s = 0;
+    for (size_t i = 0; i < sizeof waits / sizeof *waits; i++)
+        noncpu_s += s_take(&s[waits[i]], slow->noncpu_s - noncpu_s);
+    sum += s_take(&s[CREMA_BOTTLENECK_PREPROCESS], slow->preprocess_s);
     sum += noncpu_s + s_take(&s[CREMA_BOTTLENECK_TAIL], slow->tail_s);
     return sum + s_take(&s[CREMA_BOTTLENECK_IMBALANCE],
                         slow->queue_share * s[CREMA_BOTTLENECK_IMBALANCE]);
@@ -85,24 +110,38 @@ s_divide_absence(const sink_measured_t *m, const sink_budget_t *b, double *s)
     s[CREMA_BOTTLENECK_STARVED] += absent_s;
 }
 
+/* Without chunks, as where Dask's own tasks are the analysis, looks say what those did. */
+static void
+s_divide_others(const sink_measured_t *m, double *s)
+{
+    double whole_s = 0, others_s = s[CREMA_BOTTLENECK_OVERHEAD];
+    for (int i = 0; i < CREMA_LOOK_COUNT; i++)
+        whole_s += m->others_s[i];
+    if (m->n_chunks > 0 || !(whole_s > 0))
+        return;
+    for (int i = 0; i < CREMA_LOOK_COUNT; i++)
+        if (i != CREMA_LOOK_UNKNOWN) {
+            double part_s = others_s * m->others_s[i] / whole_s;
+            s[c_causes[i]] += part_s;
+            s[CREMA_BOTTLENECK_OVERHEAD] -= part_s;
+        }
+}
+
 static void
 s_divide(const sink_measured_t *m, const sink_budget_t *b, const waits_t *w, double *s)
 {
     const sink_spent_t *all = &b->all;
     double chunk_cpu_s = m->chunk_s - m->chunk_noncpu_s;
-    double open_cpu_s = s_positive(m->open_s - m->opening_share.value * m->chunk_noncpu_s);
-    double open_cpu = chunk_cpu_s > 0 ? sink_least(1, open_cpu_s / chunk_cpu_s) : 0;
+    double open_cpu = chunk_cpu_s > 0 ? sink_least(1, m->open_cpu_s / chunk_cpu_s) : 0;
     double price_s = s_price_s(m, b);
     double gc_s = sink_least(m->gc_s, all->cpu_s) * (1 - open_cpu);
-    double gil_open_s = w->gil.value * m->opening_share.value;
+    for (int i = 0; i < CREMA_BOTTLENECK_COUNT; i++)
+        s[i] = w->of[i].value;
     s[CREMA_BOTTLENECK_COMPUTE] = all->cpu_s * (1 - open_cpu) - gc_s;
     s[CREMA_BOTTLENECK_GARBAGE] = gc_s;
-    s[CREMA_BOTTLENECK_INPUT] = w->input.value;
-    s[CREMA_BOTTLENECK_OPENING] = w->opening.value;
-    s[CREMA_BOTTLENECK_GIL] = w->gil.value - gil_open_s;
-    s[CREMA_BOTTLENECK_CORES] = w->cores.value;
+    s[CREMA_BOTTLENECK_GIL] -= w->open_gil_s;
     s[CREMA_BOTTLENECK_USER] = all->user_s;
-    s[CREMA_BOTTLENECK_CHUNKS] = all->cpu_s * open_cpu + gil_open_s +
+    s[CREMA_BOTTLENECK_CHUNKS] = all->cpu_s * open_cpu + w->open_gil_s +
                                  (all->runtime_s - all->spill_s - all->serialize_s) + price_s;
     s[CREMA_BOTTLENECK_LATENCY] = sink_budget_class_s(b, SINK_IDLE_LATENCY) - price_s;
     s[CREMA_BOTTLENECK_SPILL] = all->spill_s + sink_budget_class_s(b, SINK_IDLE_PAUSED);
@@ -120,7 +159,9 @@ s_divide(const sink_measured_t *m, const sink_budget_t *b, const waits_t *w, dou
     s[CREMA_BOTTLENECK_STARVED] = sink_budget_class_s(b, SINK_IDLE_STARVED);
     s[CREMA_BOTTLENECK_IMBALANCE] = sink_budget_class_s(b, SINK_IDLE_IMBALANCE);
     s_divide_absence(m, b, s);
+    s_divide_others(m, s);
     s[CREMA_BOTTLENECK_SLOW_WORKERS] = s_take_slow(s, &m->workers);
+    s[CREMA_BOTTLENECK_SLOW_SERVERS] = s_take_slow(s, &m->servers);
     s[CREMA_BOTTLENECK_SLOW_FILES] = s_take_slow(s, &m->files);
 }
 
@@ -177,16 +218,6 @@ s_save(sink_diagnosis_t *self, const sink_measured_t *m, const sink_budget_t *b,
         CREMA_BOTTLENECK_GARBAGE,
         CREMA_BOTTLENECK_USER,
     };
-    const struct {
-        crema_bottleneck_t what;
-        const sink_range_t *range;
-        double pays;
-    } waiting[] = {
-        {CREMA_BOTTLENECK_GIL, &w->gil, 1},
-        {CREMA_BOTTLENECK_CORES, &w->cores, 1},
-        {CREMA_BOTTLENECK_INPUT, &w->input, m->wait_pays},
-        {CREMA_BOTTLENECK_OPENING, &w->opening, m->wait_pays},
-    };
     const sink_spent_t *all = &b->all;
     double threads = b->wall_s > 0 ? b->cap_s / b->wall_s : 0;
     double each = threads > 0 ? 1 / threads : NAN,
@@ -198,15 +229,15 @@ s_save(sink_diagnosis_t *self, const sink_measured_t *m, const sink_budget_t *b,
         self->causes[in_tasks[i]].saving_s *= 1 + tail;
     for (int i = 0; i < CREMA_BOTTLENECK_COUNT; i++)
         s_bound(self, m, b, each, (crema_bottleneck_t)i, &self->causes[i]);
-    for (size_t i = 0; i < sizeof waiting / sizeof *waiting; i++) {
-        sink_cause_t *cause = &self->causes[waiting[i].what];
-        const sink_range_t *range = waiting[i].range;
-        /* Waiting for the GIL in opening is a cost of the chunks and is saved with it; waiting
-         * for a slow file is not. */
-        double part = cause->s / range->value;
-        if (waiting[i].what == CREMA_BOTTLENECK_GIL || !(range->value > 0))
-            part = 1;
-        double pays = waiting[i].pays * part * each;
+    for (int i = 0; i < CREMA_BOTTLENECK_COUNT; i++) {
+        sink_cause_t *cause = &self->causes[i];
+        const sink_range_t *range = &w->of[i];
+        if (!(range->value > 0) && !(range->hi > 0))
+            continue;
+        /* What a slow server or the chunks' opening took of it is saved with that. */
+        double part = range->value > 0 ? sink_least(1, cause->s / range->value) : 1;
+        bool waits = i != CREMA_BOTTLENECK_GIL && i != CREMA_BOTTLENECK_CORES;
+        double pays = (waits ? m->wait_pays : 1) * part * each;
         cause->saving_s = range->value * pays * (1 + tail);
         /* The tail may stay as it is, or vanish. */
         double tail_s = self->causes[CREMA_BOTTLENECK_TAIL].s * each;
@@ -216,45 +247,65 @@ s_save(sink_diagnosis_t *self, const sink_measured_t *m, const sink_budget_t *b,
     }
 }
 
-/* Marks two causes that share seconds if the data do not show which one dominates. */
-static void
-s_doubt(sink_diagnosis_t *self, const sink_budget_t *b, const waits_t *w)
+/* NaN stays. */
+static double
+s_measurable(double s)
 {
-    const struct {
-        crema_bottleneck_t a, b;
-        const sink_range_t *of_a, *of_b;
-    } pairs[] = {
-        {CREMA_BOTTLENECK_GIL, CREMA_BOTTLENECK_CORES, &w->gil, &w->cores},
-        {CREMA_BOTTLENECK_OPENING, CREMA_BOTTLENECK_INPUT, &w->opening, &w->input},
-        {CREMA_BOTTLENECK_GIL, CREMA_BOTTLENECK_INPUT, &w->gil, &w->input},
-    };
-    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
-        const sink_range_t *x = pairs[i].of_a, *y = pairs[i].of_b;
-        sink_cause_t *a = &self->causes[pairs[i].a], *c = &self->causes[pairs[i].b];
-        bool matters = fmax(a->s, c->s) >= SINK_LOSS_MATTERS * b->cap_s;
-        bool either_way = x->value >= y->value ? x->lo < y->hi : y->lo < x->hi;
-        if (!matters || !either_way)
-            continue;
-        a->also = (int)pairs[i].b;
-        c->also = (int)pairs[i].a;
+    return fabs(s) < SINK_MEASURABLE_S ? 0 : s;
+}
+
+static void
+s_drop_rounding(sink_diagnosis_t *self)
+{
+    for (int i = 0; i < CREMA_BOTTLENECK_COUNT; i++) {
+        sink_cause_t *cause = &self->causes[i];
+        cause->s = s_measurable(cause->s);
+        cause->saving_s = s_measurable(cause->saving_s);
+        cause->lo = s_measurable(cause->lo);
+        cause->hi = s_measurable(cause->hi);
     }
 }
 
-/* Compute ranks where a loss of exactly SINK_LOSS_MATTERS would. */
-static double
-s_weight(const sink_diagnosis_t *self, const sink_budget_t *b, crema_bottleneck_t i)
+/* Marks the two that are waited for most if the looks do not show for which one more. */
+static void
+s_doubt(sink_diagnosis_t *self, const sink_budget_t *b, const waits_t *w)
 {
-    double s = self->causes[i].s;
-    return i == CREMA_BOTTLENECK_COMPUTE ? sink_least(s, SINK_LOSS_MATTERS * b->cap_s) : s;
+    int first = 0, second = 0;
+    for (int i = 1; i < CREMA_BOTTLENECK_COUNT; i++)
+        if (w->of[i].value > w->of[first].value) {
+            second = first;
+            first = i;
+        } else if (second == first || w->of[i].value > w->of[second].value) {
+            second = i;
+        }
+    const sink_range_t *x = &w->of[first], *y = &w->of[second];
+    bool matters = self->causes[first].s >= SINK_LOSS_MATTERS * b->cap_s;
+    if (!matters || !(y->value > 0) || x->lo >= y->hi)
+        return;
+    self->causes[first].also = second;
+    self->causes[second].also = first;
+}
+
+/* Compute ranks where a loss of exactly SINK_LOSS_MATTERS would, and memory that is soon full
+ * before all others: then the run ends. */
+static double
+s_weight(const sink_diagnosis_t *self, const sink_measured_t *m, const sink_budget_t *b,
+         crema_bottleneck_t i)
+{
+    const sink_spent_t *all = &b->all;
+    double s = self->causes[i].s, tasks_s = all->cpu_s + all->noncpu_s + all->user_s;
+    if (i == CREMA_BOTTLENECK_MEMORY_GROWTH)
+        return m->growth.soon ? INFINITY : -1;
+    return i == CREMA_BOTTLENECK_COMPUTE ? sink_least(s, SINK_LOSS_MATTERS * tasks_s) : s;
 }
 
 static void
-s_rank(sink_diagnosis_t *self, const sink_budget_t *b)
+s_rank(sink_diagnosis_t *self, const sink_measured_t *m, const sink_budget_t *b)
 {
     for (int i = 0; i < CREMA_BOTTLENECK_COUNT; i++) {
         int at = i;
-        for (; at > 0 &&
-               s_weight(self, b, (crema_bottleneck_t)i) > s_weight(self, b, self->order[at - 1]);
+        for (; at > 0 && s_weight(self, m, b, (crema_bottleneck_t)i) >
+                             s_weight(self, m, b, self->order[at - 1]);
              at--)
             self->order[at] = self->order[at - 1];
         self->order[at] = (crema_bottleneck_t)i;
@@ -265,8 +316,10 @@ sink_diagnosis_t
 sink_diagnosis_make(const sink_measured_t *measured, const sink_budget_t *budget)
 {
     static const crema_bottleneck_t by_rule[] = {
-        CREMA_BOTTLENECK_COMPUTE,    CREMA_BOTTLENECK_CHUNKS,       CREMA_BOTTLENECK_LATENCY,
-        CREMA_BOTTLENECK_SLOW_FILES, CREMA_BOTTLENECK_SLOW_WORKERS,
+        CREMA_BOTTLENECK_COMPUTE,       CREMA_BOTTLENECK_CHUNKS,
+        CREMA_BOTTLENECK_LATENCY,       CREMA_BOTTLENECK_SLOW_FILES,
+        CREMA_BOTTLENECK_SLOW_WORKERS,  CREMA_BOTTLENECK_SLOW_SERVERS,
+        CREMA_BOTTLENECK_MEMORY_GROWTH,
     };
     sink_diagnosis_t self = {0};
     double s[CREMA_BOTTLENECK_COUNT] = {0};
@@ -276,10 +329,12 @@ sink_diagnosis_make(const sink_measured_t *measured, const sink_budget_t *budget
         self.causes[i] = (sink_cause_t){.s = s[i], .known = true, .also = -1};
     for (size_t i = 0; i < sizeof by_rule / sizeof *by_rule; i++)
         self.causes[by_rule[i]].estimated = true;
-    self.causes[CREMA_BOTTLENECK_CORES].known = measured->cores_known;
+    self.causes[CREMA_BOTTLENECK_CORES].known =
+        measured->cores_known || s[CREMA_BOTTLENECK_CORES] > 0;
     self.causes[CREMA_BOTTLENECK_OPENING].known = measured->opening_known;
     s_save(&self, measured, budget, &waits);
+    s_drop_rounding(&self);
     s_doubt(&self, budget, &waits);
-    s_rank(&self, budget);
+    s_rank(&self, measured, budget);
     return self;
 }

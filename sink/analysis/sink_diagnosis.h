@@ -10,17 +10,18 @@
 
 #include "crema_metrics.h"
 #include "sink_budget.h"
+#include "sink_growth.h"
 #include "sink_queue.h"
 #include "sink_slow.h"
 
-#define SINK_DIAGNOSIS_RULES "crema-diagnosis/5"
+#define SINK_DIAGNOSIS_RULES "crema-diagnosis/8"
 
-/* A loss of this share of the capacity ranks before compute, which is not a loss. */
+/* A loss of this share of the time in the processor's tasks ranks before compute, which is not a
+ * loss. */
 #define SINK_LOSS_MATTERS 0.2
 
-/* Without GIL samples, threads are assumed to wait for the GIL if their process wants no more
- * cores than this. */
-#define SINK_GIL_CORES 1.2
+/* Clocks of threads count microseconds. What is less is what rounding leaves of a difference, and no time. */
+#define SINK_MEASURABLE_S 1e-6
 
 /* Waiting per task that scheduling may cost a thread; more is latency. */
 #define SINK_TASK_PRICE_S 0.02
@@ -32,18 +33,23 @@
 
 /* Seconds of the run that the budget does not contain. */
 typedef struct {
-    double chunk_s, chunk_noncpu_s, open_s; /* of counted attempts with known CPU time */
-    size_t n_chunks;                        /* of these */
+    double chunk_s, chunk_noncpu_s, open_cpu_s; /* of counted attempts with known CPU time */
+    size_t n_chunks;                            /* of these */
     double gc_s;
-    sink_range_t gil_s;         /* waiting for the GIL */
-    sink_range_t cores_s;       /* waiting for a core; lo belongs to gil_s.hi */
-    bool opening_known;         /* of every counted attempt it is known when process() began */
-    bool cores_known;           /* the kernel reported how long threads waited for one */
-    sink_range_t opening_share; /* of the time without CPU: share in opening, not in process() */
-    double wait_pays;           /* how much shorter tasks would be per second of waiting saved */
-    sink_slow_t files, workers;
+    /* By crema_look_state_t, of the same attempts: what they waited for in process(); the GIL and
+     * a core in opening too. */
+    sink_range_t waits[CREMA_LOOK_COUNT];
+    double opening_s;                  /* other waiting in opening */
+    double open_gil_s;                 /* of the GIL's */
+    double others_s[CREMA_LOOK_COUNT]; /* looks at tasks that are neither chunks nor coffea's */
+    bool opening_known; /* of every counted attempt it is known when process() began */
+    bool cores_known;   /* the kernel reported how long threads waited for one */
+    bool seen;          /* threads of chunks were looked at */
+    double wait_pays;   /* how much shorter tasks would be per second of waiting saved */
+    sink_slow_t files, servers, workers;
     double missing_s; /* threads of killed workers, after they were killed */
     size_t n_tasks;
+    sink_growth_t growth; /* costs no seconds yet: it comes first where memory is soon full */
 } sink_measured_t;
 
 typedef struct {

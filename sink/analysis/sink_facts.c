@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "crema_grow.h"
+#include "crema_life.h"
 #include "crema_split.h"
 #include "sink_attempt.h"
 #include "sink_facts_impl.h"
@@ -27,6 +28,25 @@ sink_chunk_process_s(const sink_chunk_t *chunk)
 
 /* ---- chunks */
 
+static void
+s_take_waits(sink_chunk_t *c, const crema_chunks_row_t *row)
+{
+    c->cpu_wait_s = row->cpu_wait_s;
+    c->open_cpu_s = row->open_cpu_s;
+    c->open_cpu_wait_s = row->open_cpu_wait_s;
+    c->open_gil_s = row->open_gil_s;
+    c->open_input_s = row->open_input_s;
+    c->n_requests = row->n_requests;
+    const double wait_s[CREMA_LOOK_COUNT] = {
+        [CREMA_LOOK_UNKNOWN] = row->unknown_s, [CREMA_LOOK_GIL] = row->gil_s,
+        [CREMA_LOOK_INPUT] = row->input_s,     [CREMA_LOOK_SERVICE] = row->service_s,
+        [CREMA_LOOK_FILE] = row->file_s,       [CREMA_LOOK_LOCK] = row->lock_s,
+        [CREMA_LOOK_SLEEP] = row->sleep_s,     [CREMA_LOOK_NATIVE] = row->native_s,
+        [CREMA_LOOK_CHILD] = row->child_s,     [CREMA_LOOK_PAGE_FAULT] = row->page_fault_s,
+    };
+    memcpy(c->wait_s, wait_s, sizeof wait_s);
+}
+
 static crema_err_t
 s_take_chunks(sink_facts_t *self, const sink_rows_t *rows)
 {
@@ -44,6 +64,7 @@ s_take_chunks(sink_facts_t *self, const sink_rows_t *rows)
         c->cpu_s = row->cpu_s;
         c->gc_s = row->gc_s;
         c->proc_cpu_s = row->proc_cpu_s;
+        s_take_waits(c, row);
         c->n_events = row->n_events;
         c->bytes_read_b = row->bytes_read_b;
         c->bytes_accessed_b = row->bytes_accessed_b;
@@ -53,6 +74,7 @@ s_take_chunks(sink_facts_t *self, const sink_rows_t *rows)
         c->rss_peak_b = row->rss_peak_b;
         c->task_key = row->task_key;
         c->chunk_id = row->chunk_id;
+        c->entry_start = row->entry_start;
         bool has_range = row->entry_start >= 0 && row->entry_stop >= row->entry_start;
         c->n_entries = has_range ? row->entry_stop - row->entry_start : -1;
         c->pass = row->pass;
@@ -255,6 +277,50 @@ s_take_activities(sink_facts_t *self, const sink_tables_t *tables)
     return err;
 }
 
+/* ---- looks */
+
+typedef struct {
+    uint32_t prefix, section, place, stack, phase, state;
+} look_key_t;
+
+static crema_err_t
+s_take_looks(sink_facts_t *self, const sink_rows_t *rows)
+{
+    sink_intern_t *keys = NULL;
+    size_t room = 0;
+    crema_err_t err = sink_intern_new(SINK_INTERN_ANY, &keys);
+    for (size_t i = 0; err == CREMA_OK && i < sink_rows_count(rows); i++) {
+        const crema_looks_row_t *row = sink_rows_at(rows, i);
+        const look_key_t key = {row->task_prefix_id, row->section_id, row->place_id,
+                                row->stack_id,       row->phase,      row->state};
+        uint32_t number;
+        bool fresh;
+        if (row->phase >= CREMA_LOOK_PHASE_COUNT || row->state >= CREMA_LOOK_COUNT)
+            continue; /* of a newer writer */
+        err = sink_intern_add(keys, &key, sizeof key, &number, &fresh);
+        if (err == CREMA_OK && fresh) {
+            sink_look_t *more = crema_grow(self->looks, self->n_looks, &room, sizeof *more);
+            if (!more) {
+                err = CREMA_ENOMEM;
+                break;
+            }
+            self->looks = more;
+            self->looks[self->n_looks++] = (sink_look_t){.prefix = key.prefix,
+                                                         .section = key.section,
+                                                         .place = key.place,
+                                                         .stack = key.stack,
+                                                         .phase = row->phase,
+                                                         .state = row->state};
+        }
+        if (err == CREMA_OK && !isnan(row->seconds)) {
+            self->looks[number].seconds += row->seconds;
+            self->looks[number].n += row->looks > 0 ? (size_t)row->looks : 0;
+        }
+    }
+    sink_intern_destroy(&keys);
+    return err;
+}
+
 /* ---- slots */
 
 /* If the scheduler saw a task lost whose worker had recorded its chunk, the slot counts once, as
@@ -397,6 +463,27 @@ s_widen(sink_facts_t *self, int64_t t_ns)
         self->t1_ns = t_ns;
 }
 
+/* True if the aggregator ended the run, since its client had gone or its key was revoked. */
+static bool
+s_end_is_guessed(const sink_meta_t *meta)
+{
+    Crema__Reason *const *reasons;
+    const size_t n = sink_meta_reasons(meta, &reasons);
+    return crema_life_lacks_end(n, reasons);
+}
+
+/* Without the client's word the run lasts as long as what counts in its sums. */
+static void
+s_widen_to_work(sink_facts_t *self)
+{
+    for (size_t i = 0; i < self->n_chunks; i++)
+        if (self->chunks[i].counted && self->chunks[i].t_end_ns > self->t1_ns)
+            self->t1_ns = self->chunks[i].t_end_ns;
+    for (size_t i = 0; i < self->n_tasks; i++)
+        if (self->tasks[i].side != CREMA_SIDE_FOREIGN && self->tasks[i].t_stop_ns > self->t1_ns)
+            self->t1_ns = self->tasks[i].t_stop_ns;
+}
+
 /* The window as reported; a missing bound is where the records begin or end. */
 static void
 s_take_window(sink_facts_t *self, const sink_decoder_t *run)
@@ -412,6 +499,7 @@ s_take_window(sink_facts_t *self, const sink_decoder_t *run)
         self->t1_ns = sink_meta_end_ns(meta);
     if (self->t1_ns <= self->t0_ns)
         self->t1_ns = self->t0_ns + 1;
+    self->end_is_guessed = s_end_is_guessed(meta);
 }
 
 crema_err_t
@@ -447,6 +535,8 @@ crema_err_t
 sink_facts_finish(sink_facts_t *self, const sink_tables_t *tables)
 {
     crema_err_t err = s_take_tasks(self, sink_tables_rows(tables, CREMA_TABLE_TASK_EVENTS));
+    if (err == CREMA_OK && self->end_is_guessed)
+        s_widen_to_work(self);
     if (err == CREMA_OK)
         err = sink_facts_leave_out_seen_twice(self);
     if (err == CREMA_OK)
@@ -457,6 +547,8 @@ sink_facts_finish(sink_facts_t *self, const sink_tables_t *tables)
         err = s_sweep(self);
     if (err == CREMA_OK)
         err = sink_facts_take_samples(self, sink_tables_rows(tables, CREMA_TABLE_WORKER_SAMPLES));
+    if (err == CREMA_OK)
+        err = s_take_looks(self, sink_tables_rows(tables, CREMA_TABLE_LOOKS));
     return err;
 }
 
@@ -470,6 +562,7 @@ sink_facts_destroy(sink_facts_t **self_p)
     sink_scratch_free(self->again);
     sink_scratch_free(self->tasks);
     free(self->metered);
+    free(self->looks);
     sink_scratch_free(self->samples);
     free(self->presence);
     free(self->paused);

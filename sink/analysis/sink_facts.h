@@ -21,11 +21,14 @@
 
 typedef struct {
     int64_t t_start_ns, t_end_ns;
-    double wall_s, open_s, cpu_s, gc_s, proc_cpu_s;                         /* NaN unknown */
+    double wall_s, open_s, cpu_s, gc_s, proc_cpu_s;                           /* NaN unknown */
+    double cpu_wait_s, open_cpu_s, open_cpu_wait_s, open_gil_s, open_input_s; /* NaN unknown */
+    double wait_s[CREMA_LOOK_COUNT]; /* by state, from GIL on and UNKNOWN; NaN: no looks */
     int64_t n_events, bytes_read_b, bytes_accessed_b, bytes_uncompressed_b; /* -1 unknown */
+    int64_t n_requests;                                                     /* -1 unknown */
     int64_t rss_start_b, rss_end_b, rss_peak_b;
     int64_t task_key, chunk_id;
-    int64_t n_entries; /* in its entry range; -1 unknown */
+    int64_t entry_start, n_entries; /* its entry range; -1 unknown */
     uint32_t worker, dataset, file;
     uint16_t pass; /* over the input, from 1 */
     uint8_t status, quality;
@@ -66,6 +69,14 @@ typedef enum {
     SINK_UNIT_COUNT
 } sink_unit_kind_t;
 
+/* Sum over workers, datasets and time of one key of /looks. */
+typedef struct {
+    uint32_t prefix, section, place, stack;
+    uint8_t phase, state;
+    double seconds;
+    size_t n; /* looks */
+} sink_look_t;
+
 typedef struct {
     int64_t t_ns;
     double cpu_pct, cpu_wait_s, gil_contention; /* NaN unknown */
@@ -77,9 +88,11 @@ typedef struct {
 
 /* What is known of a worker besides its rows. */
 typedef struct {
-    double cpu_wait_s; /* waiting of its threads for a core; NaN unknown */
-    double gil;        /* mean of gil_contention while several tasks ran; NaN unknown */
-    size_t gil_looks;  /* number of these samples */
+    double cpu_wait_s;                  /* waiting of its threads for a core; NaN unknown */
+    crema_death_t cause;                /* why it went; of the rest below what /membership says */
+    int32_t exit_status, signal;        /* -1 unknown */
+    int64_t death_rss_b, death_limit_b; /* -1 unknown */
+    bool has_left, was_retired;
     bool killed;
     bool is_member;    /* it is in /membership */
     bool has_stream;   /* it wrote a stream */
@@ -90,6 +103,7 @@ typedef struct {
 typedef struct {
     const char *dir;      /* for more of them; NULL: none */
     int64_t t0_ns, t1_ns; /* the run's window */
+    bool end_is_guessed;  /* its client did not end it; its last work does, if that is later */
     sink_chunk_t *chunks; /* rows of /chunks, in the same order */
     size_t n_chunks;
     int64_t n_cached; /* chunks in results that the user's checkpointer had: no attempt at them */
@@ -99,6 +113,8 @@ typedef struct {
     size_t n_tasks;
     sink_metered_t *metered;
     size_t n_metered;
+    sink_look_t *looks;
+    size_t n_looks;
     sink_sample_t *samples; /* sorted by worker and time */
     size_t n_samples;
     sink_presence_t *presence;

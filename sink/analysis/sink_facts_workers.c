@@ -78,7 +78,7 @@ s_sum_samples(sink_facts_t *self)
 {
     for (size_t i = 0, end = 0; i < self->n_samples; i = end) {
         sink_worker_t *worker = &self->workers[self->samples[i].worker];
-        double first = NAN, gil = 0;
+        double first = NAN;
         for (; end < self->n_samples && self->samples[end].worker == self->samples[i].worker;
              end++) {
             const sink_sample_t *sample = &self->samples[end];
@@ -86,14 +86,7 @@ s_sum_samples(sink_facts_t *self)
                 first = sample->cpu_wait_s;
             if (!isnan(sample->cpu_wait_s))
                 worker->cpu_wait_s = sample->cpu_wait_s - first;
-            if (isnan(sample->gil_contention) || sample->executing == UINT16_MAX ||
-                sample->executing < 2)
-                continue;
-            gil += sample->gil_contention;
-            worker->gil_looks++;
         }
-        if (worker->gil_looks > 0)
-            worker->gil = gil / (double)worker->gil_looks;
     }
 }
 
@@ -177,7 +170,7 @@ sink_facts_take_streams(sink_facts_t *self, const sink_decoder_t *run)
     if (!self->workers)
         return CREMA_ENOMEM;
     for (size_t w = 0; w < self->n_workers; w++)
-        self->workers[w].cpu_wait_s = self->workers[w].gil = NAN;
+        self->workers[w].cpu_wait_s = NAN;
     for (size_t i = 0; i < sink_decoder_streams(run); i++) {
         const sink_stream_t *stream = sink_decoder_stream(run, i);
         if (stream->worker >= self->n_workers)
@@ -188,6 +181,22 @@ sink_facts_take_streams(sink_facts_t *self, const sink_decoder_t *run)
             self->workers[stream->worker].killed = true;
     }
     return CREMA_OK;
+}
+
+static void
+s_take_death(sink_worker_t *worker, const crema_membership_row_t *row)
+{
+    bool goes = row->event == CREMA_MEMBER_LEAVE || row->event == CREMA_MEMBER_LOST ||
+                row->event == CREMA_MEMBER_RETIRE;
+    if (!goes || row->evidence == CREMA_EVIDENCE_RUN_BOUNDARY)
+        return;
+    worker->has_left = true;
+    worker->was_retired = row->event == CREMA_MEMBER_RETIRE;
+    worker->cause = (crema_death_t)row->cause;
+    worker->exit_status = row->exit_status;
+    worker->signal = row->signal;
+    worker->death_rss_b = row->rss_b;
+    worker->death_limit_b = row->memory_limit_b;
 }
 
 /* Change points of /membership, then first and last sight of workers missing there. */
@@ -206,6 +215,7 @@ s_take_members(sink_facts_t *self, const sink_tables_t *tables, sink_member_t *e
                                .boundary = row->evidence == CREMA_EVIDENCE_RUN_BOUNDARY};
         if (event.worker >= self->n_workers)
             continue;
+        s_take_death(&self->workers[event.worker], row);
         bool about_slots = event.event == CREMA_MEMBER_PAUSE || event.event == CREMA_MEMBER_RESUME;
         if (!about_slots) { /* a worker may report its own pauses where no scheduler is watched */
             self->workers[event.worker].is_member = true;

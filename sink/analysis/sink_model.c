@@ -35,14 +35,15 @@ s_size_chunks(sink_model_t *self, double threads)
     }
 }
 
-/* Points (events, time) of the members that have both. */
+/* Points (events, time) of the members that have both; `of` gives the time of a chunk. */
 static size_t
-s_times(const sink_facts_t *facts, const sink_grouped_t *members, size_t n, scratch_t *scratch)
+s_times(const sink_facts_t *facts, const sink_grouped_t *members, size_t n,
+        double (*of)(const sink_chunk_t *), scratch_t *scratch)
 {
     size_t m = 0;
     for (size_t i = 0; i < n; i++) {
         const sink_chunk_t *chunk = &facts->chunks[members[i].row];
-        double s = sink_chunk_s(chunk);
+        double s = of(chunk);
         if (chunk->n_events < 0 || !(s > 0))
             continue;
         scratch->x[m] = (double)chunk->n_events;
@@ -74,9 +75,10 @@ s_predict(const sink_line_t *line, double median, double events)
     return isnan(line->b) ? median : line->a + line->b * events;
 }
 
-/* Scores of the chunks relative to the model; NaN if it predicts no time. */
+/* Scores of the chunks relative to the model; NaN if it predicts no time. *excess_s grows by their time beyond it. */
 static crema_err_t
-s_score(sink_model_t *self, const char *dir, const sink_line_t *line, scratch_t *scratch, size_t m)
+s_score(const char *dir, const sink_line_t *line, scratch_t *scratch, size_t m, double *scores,
+        double *predictions, double *excess_s)
 {
     size_t k = 0;
     for (size_t i = 0; i < m; i++)
@@ -86,15 +88,15 @@ s_score(sink_model_t *self, const char *dir, const sink_line_t *line, scratch_t 
         double predicted = s_predict(line, median, scratch->x[i]), s = scratch->y[i];
         if (!(predicted > 0))
             continue;
-        self->predicted_s[scratch->row[i]] = predicted;
+        predictions[scratch->row[i]] = predicted;
         if (s > predicted)
-            self->excess_s += s - predicted;
+            *excess_s += s - predicted;
         scratch->row[k] = scratch->row[i];
         scratch->x[k++] = log(s / predicted);
     }
     crema_err_t err = sink_stats_scores(dir, scratch->x, k, scratch->score);
     for (size_t i = 0; err == CREMA_OK && i < k; i++)
-        self->score[scratch->row[i]] = scratch->score[i];
+        scores[scratch->row[i]] = scratch->score[i];
     return err;
 }
 
@@ -106,13 +108,22 @@ s_model(sink_model_t *self, const sink_facts_t *facts, const sink_grouped_t *mem
     model->dataset = members[0].group;
     size_t m = s_memories(facts, members, n, scratch);
     crema_err_t err = sink_stats_line(facts->dir, scratch->x, scratch->y, m, &model->memory);
-    m = s_times(facts, members, n, scratch);
+    m = s_times(facts, members, n, sink_chunk_s, scratch);
     if (err == CREMA_OK)
         err = sink_stats_line(facts->dir, scratch->x, scratch->y, m, &model->line);
     for (size_t i = 0; i < m; i++)
         model->events += scratch->x[i];
     if (err == CREMA_OK)
-        err = s_score(self, facts->dir, &model->line, scratch, m);
+        err = s_score(facts->dir, &model->line, scratch, m, self->score, self->predicted_s,
+                      &self->excess_s);
+    sink_line_t line;
+    double unused = 0;
+    m = s_times(facts, members, n, sink_chunk_process_s, scratch);
+    if (err == CREMA_OK)
+        err = sink_stats_line(facts->dir, scratch->x, scratch->y, m, &line);
+    if (err == CREMA_OK)
+        err = s_score(facts->dir, &line, scratch, m, self->process_score, self->process_predicted_s,
+                      &unused);
     return err;
 }
 
@@ -123,6 +134,7 @@ s_models(sink_model_t *self, const sink_facts_t *facts, double threads, sink_gro
     size_t n = 0;
     for (size_t i = 0; i < facts->n_chunks; i++) {
         self->score[i] = self->predicted_s[i] = NAN;
+        self->process_score[i] = self->process_predicted_s[i] = NAN;
         if (facts->chunks[i].counted)
             members[n++] = (sink_grouped_t){facts->chunks[i].dataset, i};
     }
@@ -158,6 +170,9 @@ sink_model_new(const sink_facts_t *facts, double threads, sink_model_t **ret_sel
     sink_grouped_t *members = sink_scratch(facts->dir, n, sizeof *members, &err);
     self->score = sink_scratch(facts->dir, n, sizeof *self->score, &err);
     self->predicted_s = sink_scratch(facts->dir, n, sizeof *self->predicted_s, &err);
+    self->process_score = sink_scratch(facts->dir, n, sizeof *self->process_score, &err);
+    self->process_predicted_s =
+        sink_scratch(facts->dir, n, sizeof *self->process_predicted_s, &err);
     if (err == CREMA_OK)
         err = s_models(self, facts, threads, members, &scratch);
     sink_scratch_free(scratch.x);
@@ -181,6 +196,8 @@ sink_model_destroy(sink_model_t **self_p)
     free(self->datasets);
     sink_scratch_free(self->score);
     sink_scratch_free(self->predicted_s);
+    sink_scratch_free(self->process_score);
+    sink_scratch_free(self->process_predicted_s);
     free(self);
     *self_p = NULL;
 }

@@ -7,7 +7,8 @@
  * dataset that is sqrt(E a / (N b)). A straggler is a chunk whose log(time / (a + b n)) has a
  * modified z score above SINK_MODEL_STRAGGLER within its dataset, so size alone does not make a
  * straggler. If the sizes differ by less than a tenth, the median time replaces
- * a + b n. */
+ * a + b n. process() alone has a model of the same kind: where opening scatters, what is slow in
+ * process() does not stand out of the whole. */
 #ifndef SINK_MODEL_H
 #define SINK_MODEL_H
 
@@ -30,6 +31,7 @@ typedef struct {
     sink_line_t memory; /* of all counted attempts */
     double *score;      /* by row of /chunks; NaN unless counted and modelled */
     double *predicted_s;
+    double *process_score, *process_predicted_s; /* the same of process() alone */
     double excess_s; /* total time of counted attempts beyond the model */
 } sink_model_t;
 

@@ -19,33 +19,21 @@ sink_queue_solve(unsigned customers, double demand, double delay)
     return (sink_queue_t){cycle, residence - demand, customers * demand / cycle};
 }
 
-/* Finds the delay, in units of the demand, by bisection: utilization falls as the delay grows. */
-static double
-s_wait_share(unsigned customers, double utilization)
-{
-    if (customers < 2 || utilization <= 0)
-        return 0;
-    double least = 0, most = customers / utilization; /* k D / U is the whole cycle */
-    sink_queue_t queue = sink_queue_solve(customers, 1, 0);
-    for (int i = 0; i < HALVINGS; i++) {
-        double delay = (least + most) / 2;
-        queue = sink_queue_solve(customers, 1, delay);
-        if (queue.utilization > utilization)
-            least = delay;
-        else
-            most = delay;
-    }
-    return queue.wait / queue.cycle;
-}
-
+/* Finds it by bisection: with a larger demand one waits longer. */
 double
-sink_queue_wait_share(double customers, double utilization)
+sink_queue_demand(double customers, double wait)
 {
-    customers = sink_between(customers, 1, SINK_QUEUE_CUSTOMERS_MAX);
-    utilization = sink_between(utilization, 0, 1);
-    unsigned whole = (unsigned)customers;
-    double more = customers - whole, share = s_wait_share(whole, utilization);
-    return more > 0 ? (1 - more) * share + more * s_wait_share(whole + 1, utilization) : share;
+    if (customers <= 1 || !(wait > 0))
+        return 0;
+    double least = 0, most = 1 - sink_between(wait, 0, 1);
+    for (int i = 0; i < HALVINGS; i++) {
+        double demand = (least + most) / 2, delay = 1 - wait - demand;
+        if (sink_queue_cycle(customers, demand, delay) < 1)
+            least = demand;
+        else
+            most = demand;
+    }
+    return most;
 }
 
 double

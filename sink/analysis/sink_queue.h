@@ -9,9 +9,8 @@
  *     R(k) = D (1 + Q(k-1)),  X(k) = k / (R(k) + Z),  Q(k) = X(k) R(k),  Q(0) = 0.
  *
  * The result holds for turns of any length (the switch interval makes the station time-shared)
- * and depends on means only. The station's utilization U = X D is what samples of the GIL
- * measure; U and k give Z / D and thus how long a thread waited. Where U is close to 1, it says
- * little about Z: an interval of U then gives a wide interval of waiting. */
+ * and depends on means only. How long threads waited for the GIL is seen; what follows from it and k
+ * is how long they held it, and what they would wait if they had less else to do. */
 #ifndef SINK_QUEUE_H
 #define SINK_QUEUE_H
 
@@ -29,10 +28,9 @@ typedef struct {
 /* `demand` > 0, `delay` >= 0, `customers` >= 1. */
 sink_queue_t sink_queue_solve(unsigned customers, double demand, double delay);
 
-/* Share of its time that a customer waits, given the share of time that the station is in use.
- * For a fractional number of customers the neighbouring whole numbers are interpolated. 0 below
- * two customers. */
-double sink_queue_wait_share(double customers, double utilization);
+/* Share of its time for which a customer uses the station, given the share for which it waits for
+ * it. 0 for one customer. */
+double sink_queue_demand(double customers, double wait);
 
 /* Time of one round, interpolated in the same way. */
 double sink_queue_cycle(double customers, double demand, double delay);

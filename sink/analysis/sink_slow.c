@@ -5,8 +5,9 @@
 #include "sink_diagnosis.h"
 #include "sink_grouped.h"
 #include "sink_scratch.h"
+#include "sink_server.h"
 
-typedef enum { NORMAL, OF_SLOW_WORKER, OF_SLOW_FILE } why_t;
+typedef enum { NORMAL, OF_SLOW_WORKER, OF_SLOW_SERVER, OF_SLOW_FILE } why_t;
 
 typedef struct {
     const sink_facts_t *facts;
@@ -47,17 +48,43 @@ s_has_two_files(const search_t *self, const sink_grouped_t *members, size_t n)
     return false;
 }
 
+/* What the chunk had taken, as part of its prediction, if only process() had been longer than predicted. */
+static double
+s_process_ratio(const search_t *self, size_t row)
+{
+    const double predicted = self->model->predicted_s[row];
+    double excess =
+        sink_chunk_process_s(&self->facts->chunks[row]) - self->model->process_predicted_s[row];
+    return (predicted + excess) / predicted;
+}
+
+/* Medians over those members of which both are known; false if they are not far off. */
+static bool
+s_is_far_off(const search_t *self, const sink_grouped_t *members, size_t n, const double *scores,
+             double (*ratio_of)(const search_t *, size_t))
+{
+    size_t m = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!isnan(scores[members[i].row]))
+            self->scratch[m++] = scores[members[i].row];
+    double score = sink_stats_median(self->scratch, m);
+    m = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!isnan(scores[members[i].row]))
+            self->scratch[m++] = ratio_of(self, members[i].row);
+    /* The median of n normal values has a standard deviation of sqrt(pi / 2 n). */
+    return m > 0 && score * sqrt((double)m / 1.5708) >= SINK_SLOW_SCORE &&
+           sink_stats_median(self->scratch, m) >= SINK_SLOW_RATIO;
+}
+
 static bool
 s_is_slow(const search_t *self, const sink_grouped_t *members, size_t n, double *ret_ratio)
 {
     for (size_t i = 0; i < n; i++)
-        self->scratch[i] = self->model->score[members[i].row];
-    double score = sink_stats_median(self->scratch, n);
-    for (size_t i = 0; i < n; i++)
         self->scratch[i] = s_ratio(self, members[i].row);
     *ret_ratio = sink_stats_median(self->scratch, n);
-    /* The median of n normal values has a standard deviation of sqrt(pi / 2 n). */
-    return score * sqrt((double)n / 1.5708) >= SINK_SLOW_SCORE && *ret_ratio >= SINK_SLOW_RATIO;
+    return s_is_far_off(self, members, n, self->model->score, s_ratio) ||
+           s_is_far_off(self, members, n, self->model->process_score, s_process_ratio);
 }
 
 static void
@@ -154,8 +181,8 @@ s_search(search_t *self, why_t why, sink_slow_t *slow)
 }
 
 crema_err_t
-sink_slow_find(const sink_facts_t *facts, const sink_model_t *model, sink_slow_t *ret_workers,
-               sink_slow_t *ret_files)
+sink_slow_find(const sink_facts_t *facts, const sink_model_t *model, const sink_tables_t *tables,
+               sink_slow_t *ret_workers, sink_slow_t *ret_servers, sink_slow_t *ret_files)
 {
     size_t n = facts->n_chunks + 1;
     crema_err_t err = CREMA_OK;
@@ -164,13 +191,16 @@ sink_slow_find(const sink_facts_t *facts, const sink_model_t *model, sink_slow_t
                      .why = sink_scratch(facts->dir, n, 1, &err),
                      .members = sink_scratch(facts->dir, n, sizeof *self.members, &err),
                      .scratch = sink_scratch(facts->dir, n, sizeof *self.scratch, &err)};
-    *ret_workers = *ret_files = (sink_slow_t){0};
+    *ret_workers = *ret_servers = *ret_files = (sink_slow_t){0};
     if (err == CREMA_OK)
         s_gather(&self, true);
-    if (err == CREMA_OK && self.n >= SINK_SLOW_CHUNKS) {
+    bool enough = err == CREMA_OK && self.n >= SINK_SLOW_CHUNKS;
+    if (enough)
         s_search(&self, OF_SLOW_WORKER, ret_workers);
+    if (err == CREMA_OK)
+        err = sink_server_find(facts, tables, self.why, OF_SLOW_SERVER, ret_servers);
+    if (err == CREMA_OK && enough)
         s_search(&self, OF_SLOW_FILE, ret_files);
-    }
     sink_scratch_free(self.why);
     sink_scratch_free(self.members);
     sink_scratch_free(self.scratch);

@@ -226,30 +226,3 @@ sink_stats_scores(const char *dir, const double *values, size_t n, double *score
     sink_scratch_free(scratch);
     return CREMA_OK;
 }
-
-/* ---- two slopes */
-
-sink_plane_t
-sink_stats_plane(const double *u, const double *v, const double *y, size_t n)
-{
-    double uu = 0, vv = 0, uv = 0, uy = 0, vy = 0, rest = 0;
-    for (size_t i = 0; i < n; i++) {
-        uu += u[i] * u[i];
-        vv += v[i] * v[i];
-        uv += u[i] * v[i];
-        uy += u[i] * y[i];
-        vy += v[i] * y[i];
-    }
-    double det = uu * vv - uv * uv;
-    if (n < 3 || !(uu > 0 && vv > 0 && det > 0))
-        return (sink_plane_t){NAN, NAN, NAN, NAN};
-    sink_plane_t plane = {.a = (vv * uy - uv * vy) / det,
-                          .b = (uu * vy - uv * uy) / det,
-                          .collinear = uv * uv / (uu * vv)};
-    for (size_t i = 0; i < n; i++) {
-        double off = y[i] - plane.a * u[i] - plane.b * v[i];
-        rest += off * off;
-    }
-    plane.a_error = sqrt(rest / (double)(n - 2) * vv / det);
-    return plane;
-}

@@ -63,14 +63,4 @@ CREMA_MUST_CHECK crema_err_t sink_stats_line(const char *dir, const double *x, c
 CREMA_MUST_CHECK crema_err_t sink_stats_scores(const char *dir, const double *values, size_t n,
                                                double *scores);
 
-typedef struct {
-    double a, b;    /* y = a u + b v */
-    double a_error; /* standard error of a */
-    double
-        collinear; /* squared cosine of the angle between u and v: near 1 they cannot be separated */
-} sink_plane_t;
-
-/* Least squares without an intercept; all NaN below three points. */
-sink_plane_t sink_stats_plane(const double *u, const double *v, const double *y, size_t n);
-
 #endif

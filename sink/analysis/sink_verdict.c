@@ -1,5 +1,6 @@
 #include "sink_verdict.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,11 +8,13 @@
 #include "crema_note.h"
 #include "crema_reserved.h"
 #include "sink_bound.h"
+#include "sink_deaths.h"
 #include "sink_input.h"
 #include "sink_reasons.h"
 #include "sink_verdict_writers.h"
 
 #define FILE_BYTES 4096
+#define SENTENCE_BYTES 2048
 struct sink_verdict {
     sink_reasons_t *reasons, *notes;
     int64_t loss;
@@ -51,8 +54,25 @@ s_take_verdict(sink_verdict_t *self, const sink_decoder_t *run)
     return err;
 }
 
+static bool
+s_is_killed_scheduler(const sink_stream_t *stream)
+{
+    return stream->kind == CREMA_STREAM_SCHEDULER && stream->closed &&
+           stream->end == CREMA_END_WRITER_GONE;
+}
+
+static bool
+s_lost_its_scheduler(const sink_decoder_t *run)
+{
+    bool lost = false;
+    for (size_t i = 0; i < sink_decoder_streams(run) && !lost; i++)
+        lost = s_is_killed_scheduler(sink_decoder_stream(run, i));
+    return lost;
+}
+
 static crema_err_t
-s_take_stream(sink_verdict_t *self, const sink_decoder_t *run, const sink_stream_t *stream)
+s_take_stream(sink_verdict_t *self, const sink_decoder_t *run, const sink_stream_t *stream,
+              const sink_deaths_t *deaths)
 {
     const char *worker = sink_dict_text(sink_decoder_dict(run), CREMA_DICT_WORKER, stream->worker);
     uint64_t lost = stream->lost + stream->dropped + stream->torn;
@@ -72,23 +92,38 @@ s_take_stream(sink_verdict_t *self, const sink_decoder_t *run, const sink_stream
     }
     bool of_tasks = stream->kind == CREMA_STREAM_WORKER || stream->kind == CREMA_STREAM_SCHEDULER;
     if (err == CREMA_OK && stream->closed && stream->end == CREMA_END_WRITER_GONE && of_tasks) {
-        err = sink_reasons_add(self->reasons, "writer_killed", worker[0] ? worker : uuid, 0,
-                               "%s was killed; what it did after its last record is not known",
-                               worker[0] ? worker : "the writer");
+        char text[SENTENCE_BYTES];
+        sink_deaths_tell(deaths, stream->worker, worker[0] ? worker : "the writer", text,
+                         sizeof text);
+        bool is_scheduler = s_is_killed_scheduler(stream);
+        err = sink_reasons_add(self->reasons, "writer_killed",
+                               worker[0]      ? worker
+                               : is_scheduler ? "the scheduler"
+                                              : uuid,
+                               0, "%s",
+                               is_scheduler ? "the scheduler was killed or restarted; what it saw "
+                                              "after its last record is not known"
+                                            : text);
     }
     return err;
 }
 
 static crema_err_t
-s_take_workers(sink_verdict_t *self, const sink_decoder_t *run, const sink_facts_t *facts)
+s_take_workers(sink_verdict_t *self, const sink_decoder_t *run, const sink_facts_t *facts,
+               bool is_damaged)
 {
     crema_err_t err = CREMA_OK;
     for (uint32_t i = 0; i < facts->n_workers && err == CREMA_OK; i++) {
         const char *worker = sink_dict_text(sink_decoder_dict(run), CREMA_DICT_WORKER, i);
         if (!facts->workers[i].is_member || facts->workers[i].has_stream)
             continue;
-        err = sink_reasons_add(self->reasons, "worker_without_stream", worker, 0,
-                               "%s was in the cluster and recorded nothing", worker);
+        err = is_damaged
+                  ? sink_reasons_add(self->reasons, "records_lost", worker, 0,
+                                     "the journal is damaged, and what can be read of it has "
+                                     "nothing that %s recorded",
+                                     worker)
+                  : sink_reasons_add(self->reasons, "worker_without_stream", worker, 0,
+                                     "%s was in the cluster and recorded nothing", worker);
     }
     return err;
 }
@@ -144,6 +179,20 @@ s_take_unopened(sink_verdict_t *self, const sink_decoder_t *run)
     return err;
 }
 
+/* Where records of writers are missing, chunks, and results that were used again, are among them: nothing helps against that. */
+static const char *
+s_why_unseen(const sink_verdict_t *self, const sink_decoder_t *run)
+{
+    const Crema__Reason *reasons;
+    if (s_lost_its_scheduler(run))
+        return "the scheduler was restarted, and what ran after that was not recorded";
+    if (sink_reasons_all(self->reasons, &reasons) > 0)
+        return "records of this run are missing, as the other reasons say, and these may be among "
+               "them";
+    return "the logs of their processes say why not; a Runner in another process needs "
+           "checkpointer=mc.checkpointer";
+}
+
 /* Reports chunks that coffea counted, in its report or its results, and that were not recorded; results
  * that were used again; and files whose chunks coffea dropped. */
 static crema_err_t
@@ -154,9 +203,8 @@ s_take_input(sink_verdict_t *self, const sink_decoder_t *run, const sink_facts_t
     if (err == CREMA_OK && input.reported > input.recorded) {
         err = sink_reasons_add(
             self->reasons, "chunks_unseen", "run", (uint64_t)(input.reported - input.recorded),
-            "coffea reports %lld chunks, of which %lld were recorded: the logs of their processes "
-            "say why not; a Runner in another process needs checkpointer=mc.checkpointer",
-            (long long)input.reported, (long long)input.recorded);
+            "coffea reports %lld chunks, of which %lld were recorded: %s",
+            (long long)input.reported, (long long)input.recorded, s_why_unseen(self, run));
     }
     if (err == CREMA_OK && input.reused > 0)
         err = sink_reasons_add(
@@ -207,19 +255,47 @@ s_take_damage(sink_verdict_t *self, const sink_decoder_t *run, const sink_damage
     bool healed = damage->is_before_seal && sink_verdict_reasons(self, &reasons) == 0 &&
                   sink_meta_start_ns(sink_decoder_meta(run)) != 0 &&
                   sink_verdict_names_all_writers(run) && sink_decoder_has_agents(run);
+    const bool has_file = damage->unread && damage->unread[0];
     return sink_reasons_add(
         healed ? self->notes : self->reasons, healed ? CREMA_NOTE_JOURNAL_DAMAGED : "records_lost",
         "journal", damage->frames,
-        "%llu bytes of the journal cannot be read, %llu of its entries are "
+        "%llu bytes of the journal cannot be read%s%s%s, %llu of its entries are "
         "missing%s",
-        (unsigned long long)damage->bytes, (unsigned long long)damage->frames,
+        (unsigned long long)damage->bytes, has_file ? " (" : "", has_file ? damage->unread : "",
+        has_file ? ")" : "", (unsigned long long)damage->frames,
         healed ? "; all records are in the file: they were delivered again" : "");
+}
+
+/* Reports what is worth knowing of workers that went: those that were killed when their records were
+ * complete, and chunks on which several ended. */
+static crema_err_t
+s_take_deaths(sink_verdict_t *self, const sink_decoder_t *run, const sink_facts_t *facts,
+              const sink_deaths_t *deaths)
+{
+    char text[SENTENCE_BYTES];
+    const char *file;
+    size_t workers;
+    crema_err_t err = CREMA_OK;
+    for (uint32_t w = 0; w < facts->n_workers && err == CREMA_OK; w++) {
+        const char *name = sink_dict_text(sink_decoder_dict(run), CREMA_DICT_WORKER, w);
+        if (sink_deaths_killed_after(deaths, w))
+            err = sink_reasons_add(
+                self->notes, CREMA_NOTE_KILLED_AFTER_RETIREMENT, name, 0,
+                "%s had left and was then killed by signal %d; its records are complete", name,
+                (int)facts->workers[w].signal);
+    }
+    for (size_t i = 0;
+         err == CREMA_OK && sink_deaths_deadly(deaths, i, &file, &workers, text, sizeof text); i++)
+        err = sink_reasons_add(self->notes, CREMA_NOTE_CHUNK_ENDED_WORKERS,
+                               file[0] ? file : "unknown file", workers, "%s", text);
+    return err;
 }
 
 crema_err_t
 sink_verdict_new(const sink_decoder_t *run, const sink_facts_t *facts, const sink_damage_t *damage,
                  sink_verdict_t **ret_self)
 {
+    const bool is_damaged = damage->bytes > 0 || damage->frames > 0;
     sink_verdict_t *self = calloc(1, sizeof *self);
     if (!self)
         return CREMA_ENOMEM;
@@ -228,15 +304,21 @@ sink_verdict_new(const sink_decoder_t *run, const sink_facts_t *facts, const sin
         err = sink_reasons_new(&self->notes);
     if (err == CREMA_OK)
         err = s_take_verdict(self, run);
+    sink_deaths_t *deaths = NULL;
+    if (err == CREMA_OK)
+        err = sink_deaths_new(facts, run, &deaths);
     for (size_t i = 0; i < sink_decoder_streams(run) && err == CREMA_OK; i++)
-        err = s_take_stream(self, run, sink_decoder_stream(run, i));
+        err = s_take_stream(self, run, sink_decoder_stream(run, i), deaths);
+    if (err == CREMA_OK)
+        err = s_take_deaths(self, run, facts, deaths);
+    sink_deaths_destroy(&deaths);
     if (err == CREMA_OK && sink_decoder_streams(run) == 0)
         err = sink_reasons_add(self->reasons, "agent_never_seen", "", 0,
                                "the file has no stream of this run");
     if (err == CREMA_OK)
-        err = s_take_workers(self, run, facts);
+        err = s_take_workers(self, run, facts, is_damaged);
     if (err == CREMA_OK)
-        err = sink_verdict_take_writers(run, facts, self->reasons, &self->loss);
+        err = sink_verdict_take_writers(run, facts, is_damaged, self->reasons, &self->loss);
     if (err == CREMA_OK)
         err = s_take_limits(self, sink_decoder_limits(run));
     if (err == CREMA_OK && !sink_meta_ended(sink_decoder_meta(run)))
@@ -261,6 +343,19 @@ sink_verdict_new(const sink_decoder_t *run, const sink_facts_t *facts, const sin
     else
         *ret_self = self;
     return err;
+}
+
+crema_err_t
+sink_verdict_take_budget(sink_verdict_t *self, const sink_budget_t *budget)
+{
+    if (!sink_budget_is_open(budget->residual_s, budget->cap_s))
+        return CREMA_OK;
+    return sink_reasons_add(
+        self->notes, CREMA_NOTE_BUDGET_OPEN, "run", 0,
+        "the parts of the time budget are %.1f %% %s than the run's %.1f thread-seconds: what the "
+        "tasks metered and when they ran contradict each other, or records are missing",
+        fabs(100 * budget->residual_s / budget->cap_s), budget->residual_s < 0 ? "more" : "less",
+        budget->cap_s);
 }
 
 /* ---- results */

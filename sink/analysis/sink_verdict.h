@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "crema_error.h"
+#include "sink_budget.h"
 #include "sink_decoder.h"
 #include "sink_facts.h"
 
@@ -19,12 +20,17 @@ typedef struct {
     uint64_t bytes;  /* unreadable */
     uint64_t frames; /* entries known to have been there */
     bool is_before_seal;
+    const char *unread; /* the file that the disk did not give, and why; NULL or "": none */
 } sink_damage_t;
 
 CREMA_MUST_CHECK crema_err_t sink_verdict_new(const sink_decoder_t *run, const sink_facts_t *facts,
                                               const sink_damage_t *damage,
                                               sink_verdict_t **ret_self);
 void sink_verdict_destroy(sink_verdict_t **self_p);
+
+/* Adds a note if the budget does not close: the sources of a run's seconds contradict each other. */
+CREMA_MUST_CHECK crema_err_t sink_verdict_take_budget(sink_verdict_t *self,
+                                                      const sink_budget_t *budget);
 
 /* "COMPLETE" or "PARTIAL". */
 const char *sink_verdict_word(const sink_verdict_t *self);

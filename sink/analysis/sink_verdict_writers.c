@@ -7,7 +7,8 @@
 
 typedef struct {
     sink_reasons_t *reasons;
-    int64_t loss; /* missing records */
+    int64_t loss;    /* missing records */
+    bool is_damaged; /* the journal */
 } self_t;
 
 bool
@@ -84,9 +85,10 @@ s_take_worker(self_t *self, const sink_decoder_t *run, const sink_facts_t *facts
     uint32_t worker = sink_dict_find(sink_decoder_dict(run), CREMA_DICT_WORKER, writer->uuid);
     if (worker < facts->n_workers && facts->workers[worker].has_stream)
         return CREMA_OK;
-    return sink_reasons_add(self->reasons, "worker_without_stream", s_name(writer), 0,
-                            "%s left before the end of the run, and none of its records arrived",
-                            s_name(writer));
+    return sink_reasons_add(
+        self->reasons, self->is_damaged ? "records_lost" : "worker_without_stream", s_name(writer),
+        0, "%s left before the end of the run, and none of its records %s", s_name(writer),
+        self->is_damaged ? "can be read in the damaged journal" : "arrived");
 }
 
 static crema_err_t
@@ -109,10 +111,10 @@ s_take(self_t *self, const sink_decoder_t *run, const sink_facts_t *facts,
 }
 
 crema_err_t
-sink_verdict_take_writers(const sink_decoder_t *run, const sink_facts_t *facts,
+sink_verdict_take_writers(const sink_decoder_t *run, const sink_facts_t *facts, bool is_damaged,
                           sink_reasons_t *reasons, int64_t *loss)
 {
-    self_t self = {reasons, *loss};
+    self_t self = {reasons, *loss, is_damaged};
     const crema_writers_t *list = sink_meta_list(sink_decoder_meta(run));
     crema_writers_cursor_t cursor = {0};
     const Crema__Writer *writer;

@@ -10,9 +10,9 @@
 #include "sink_reasons.h"
 
 /* Adds reasons for what the list shows to be missing, and the missing records to *loss. Without
- * a list there are no reasons. */
+ * a list there are no reasons. In a damaged journal a writer without a stream may have recorded. */
 CREMA_MUST_CHECK crema_err_t sink_verdict_take_writers(const sink_decoder_t *run,
-                                                       const sink_facts_t *facts,
+                                                       const sink_facts_t *facts, bool is_damaged,
                                                        sink_reasons_t *reasons, int64_t *loss);
 /* True if there is a complete list that names each writer's stream: without a reason from the
  * list, everything written is present. */

@@ -1,4 +1,5 @@
 #include "sink_command.h"
+#include "crema_print.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +7,7 @@
 int
 sink_command_say(const char *why, int status)
 {
-    fprintf(stderr, SINK_PROGRAM ": %s\n", why);
+    crema_print(stderr, SINK_PROGRAM ": %s", why);
     return status;
 }
 

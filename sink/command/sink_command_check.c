@@ -1,3 +1,4 @@
+#include "crema_print.h"
 #include "sink_command.h"
 
 #include <errno.h>
@@ -55,10 +56,10 @@ sink_command_check(int argc, char **argv)
     for (int i = rest; i < argc; i++) {
         int findings = 0;
         if (s_is_live(argv[i])) {
-            fprintf(stderr,
-                    SINK_PROGRAM
-                    ": %s: the live file of a run: only its sealed file can be checked\n",
-                    argv[i]);
+            crema_print(stderr,
+                        SINK_PROGRAM
+                        ": %s: the live file of a run: only its sealed file can be checked",
+                        argv[i]);
             status = SINK_EXIT_FAILED;
             continue;
         }
@@ -66,14 +67,14 @@ sink_command_check(int argc, char **argv)
         if (s_is_file(argv[i]))
             err = sink_check_apart(argv[i], stdout, &findings);
         if (err == CREMA_OK && findings == 0) {
-            printf("%s: sound\n", argv[i]);
+            crema_print(stdout, "%s: sound", argv[i]);
             continue;
         }
         status = SINK_EXIT_FAILED;
         if (err == CREMA_OK)
-            printf("%s: %d finding%s\n", argv[i], findings, findings == 1 ? "" : "s");
+            crema_print(stdout, "%s: %d finding%s", argv[i], findings, findings == 1 ? "" : "s");
         else
-            fprintf(stderr, SINK_PROGRAM ": %s: %s\n", argv[i], s_not_checked(argv[i], err));
+            crema_print(stderr, SINK_PROGRAM ": %s: %s", argv[i], s_not_checked(argv[i], err));
     }
     return status;
 }

@@ -1,3 +1,4 @@
+#include "crema_print.h"
 #include "sink_command.h"
 
 #include <errno.h>
@@ -56,12 +57,14 @@ s_report_rebuild(crema_err_t err, const sink_seal_result_t *result, const char *
     if (json)
         puts(line);
     else if (err == CREMA_OK && result->kept)
-        printf("%s is kept (%s, revision %lld): it holds more than this journal; --output FILE "
-               "writes the journal's file elsewhere\n",
-               result->path, result->verdict, (long long)result->revision);
+        crema_print(
+            stdout,
+            "%s is kept (%s, revision %lld): it holds more than this journal; --output FILE "
+            "writes the journal's file elsewhere",
+            result->path, result->verdict, (long long)result->revision);
     else if (err == CREMA_OK)
-        printf("%s: %s, revision %lld, %llu rows\n", result->path, result->verdict,
-               (long long)result->revision, (unsigned long long)result->rows);
+        crema_print(stdout, "%s: %s, revision %lld, %llu rows", result->path, result->verdict,
+                    (long long)result->revision, (unsigned long long)result->rows);
     if (err != CREMA_OK)
         return sink_command_say(sentence, SINK_EXIT_FAILED);
     return 0;

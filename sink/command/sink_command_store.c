@@ -1,3 +1,4 @@
+#include "crema_print.h"
 #include "sink_command.h"
 
 #include <limits.h>
@@ -58,14 +59,15 @@ s_print_run(void *context, const sink_surveyed_t *run)
         return s_print_json(run);
     }
     if (listing->n++ == 0)
-        printf("%-36s  %-9s  %14s  %7s  %-20s  %-8s  file\n", "run", "phase", "bytes", "streams",
-               "start", "verdict");
-    printf("%-36s  %-9s  %14llu  %7llu  %-20s  %-8s  %s\n", crema_id_uuid(&run->run_id, uuid),
-           run->phase, (unsigned long long)run->bytes, (unsigned long long)run->streams,
-           s_time_text(run->t_start_ns, start), run->verdict[0] ? run->verdict : "-",
-           run->why[0]    ? run->why
-           : run->path[0] ? run->path
-                          : "-");
+        crema_print(stdout, "%-36s  %-9s  %14s  %7s  %-20s  %-8s  file", "run", "phase", "bytes",
+                    "streams", "start", "verdict");
+    crema_print(stdout, "%-36s  %-9s  %14llu  %7llu  %-20s  %-8s  %s",
+                crema_id_uuid(&run->run_id, uuid), run->phase, (unsigned long long)run->bytes,
+                (unsigned long long)run->streams, s_time_text(run->t_start_ns, start),
+                run->verdict[0] ? run->verdict : "-",
+                run->why[0]    ? run->why
+                : run->path[0] ? run->path
+                               : "-");
     return CREMA_OK;
 }
 
@@ -78,7 +80,7 @@ s_list_store(const char *dir, bool json)
     if (json && (err == CREMA_OK || listing.n > 0))
         puts(listing.n > 0 ? "]" : "[]");
     else if (err == CREMA_OK && listing.n == 0)
-        printf("%s: no run\n", dir);
+        crema_print(stdout, "%s: no run", dir);
     if (err != CREMA_OK)
         return sink_command_say(why, SINK_EXIT_FAILED);
     return 0;
@@ -103,7 +105,7 @@ s_export_run(const char *dir, const char *run, const char *to, bool json)
         crema_json_close(&object, '}');
         puts(line);
     } else {
-        printf("%s\n", path);
+        puts(path);
     }
     return 0;
 }

@@ -7,10 +7,14 @@
 #include <string.h>
 
 #include "crema_json.h"
+#include "crema_metrics.h"
+#include "crema_note.h"
+#include "crema_print.h"
 #include "crema_utf8.h"
 #include "sink_attempt.h"
 #include "sink_attribute.h"
 #include "sink_bound.h"
+#include "sink_budget.h"
 #include "sink_check_cell.h"
 #include "sink_h5.h"
 #include "sink_seal.h"
@@ -35,12 +39,12 @@ typedef struct {
 __attribute__((format(printf, 2, 3))) static void
 s_find(check_t *self, const char *format, ...)
 {
+    char what[4096];
     va_list args;
     va_start(args, format);
-    fprintf(self->out, "%s: ", self->path);
-    vfprintf(self->out, format, args);
-    fputc('\n', self->out);
+    vsnprintf(what, sizeof what, format, args);
     va_end(args);
+    crema_print(self->out, "%s: %s", self->path, what);
     self->findings++;
 }
 
@@ -359,6 +363,22 @@ s_check_sum(check_t *self, crema_err_t (*compute)(sink_h5_t *, uint8_t *), const
         s_find(self, "the %s do not match %s", what, attribute);
 }
 
+/* A budget that does not close is printed. Saying nothing of it in the verdict is a finding. */
+static void
+s_check_residual(check_t *self, double residual_s, double cap_s)
+{
+    static const char code[] = "\"" CREMA_NOTE_BUDGET_OPEN "\"";
+    char *notes = NULL;
+    if (!sink_budget_is_open(residual_s, cap_s))
+        return;
+    const bool is_noted = sink_h5_whole_text(self->file, "verdict_notes", &notes) == CREMA_OK &&
+                          strstr(notes, code) != NULL;
+    s_find(self, "the time budget does not close: %g s of %g thread-seconds are left over%s",
+           residual_s, cap_s, is_noted ? ", as its verdict says" : "");
+    self->findings -= is_noted;
+    free(notes);
+}
+
 static void
 s_check_waterfall(check_t *self)
 {
@@ -366,7 +386,7 @@ s_check_waterfall(check_t *self)
     const crema_table_t *e = crema_table(CREMA_TABLE_EFFICIENCY);
     crema_waterfall_row_t row;
     crema_efficiency_row_t efficiency;
-    double sum = 0;
+    double sum = 0, residual_s = 0;
     if (self->rows[e->id] != 1) {
         s_find(self, "/%s has %llu rows", e->path, (unsigned long long)self->rows[e->id]);
         return;
@@ -377,6 +397,8 @@ s_check_waterfall(check_t *self)
         sum += isnan(row.thread_seconds)
                    ? 0
                    : row.thread_seconds; /* unknown CPU is contained in what is not CPU */
+        if (strcmp(row.category, crema_waterfall_names[CREMA_WATERFALL_RESIDUAL]) == 0)
+            residual_s = row.thread_seconds;
     }
     if (sink_h5_read_rows(self->file, e, 0, 1, (uint8_t *)&efficiency) != CREMA_OK)
         return;
@@ -384,6 +406,7 @@ s_check_waterfall(check_t *self)
     double off_s = sum > cap_s ? sum - cap_s : cap_s - sum;
     if (!(off_s <= 1e-6 * (cap_s > 1 ? cap_s : 1)))
         s_find(self, "the waterfall sums to %g s and the capacity is %g s", sum, cap_s);
+    s_check_residual(self, residual_s, cap_s);
 }
 
 /* True if the other checks make sense. */

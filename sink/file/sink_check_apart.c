@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "crema_print.h"
 #include "sink_seal.h"
 
 static const int c_crashes[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGSYS, SIGTRAP, SIGXCPU};
@@ -62,9 +63,9 @@ s_ask(const char *path, FILE *out, answer_t *answer, int *ret_findings)
     }
     int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     if (number == SIGXCPU)
-        fprintf(out, "%s: damaged: the HDF5 library came to no end on it\n", path);
+        crema_print(out, "%s: damaged: the HDF5 library came to no end on it", path);
     else
-        fprintf(out, "%s: damaged: the HDF5 library crashed on it (signal %d)\n", path, number);
+        crema_print(out, "%s: damaged: the HDF5 library crashed on it (signal %d)", path, number);
     *ret_findings = 1;
     return CREMA_OK;
 }

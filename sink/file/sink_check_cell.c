@@ -121,13 +121,44 @@ s_append(char *key, size_t used, const crema_table_t *table, const uint8_t *row,
     return used + n + 1;
 }
 
-/* Workers and spans are known by their uuid, and may lack a name. */
+/* Appends the bytes of a column of numbers. */
+static size_t
+s_append_number(char *key, size_t used, const crema_table_t *table, const uint8_t *row,
+                const char *column)
+{
+    const size_t i = (size_t)crema_table_column(table, column);
+    memcpy(key + used, row + crema_table_offset(table, i), sizeof(uint32_t));
+    return used + sizeof(uint32_t);
+}
+
+/* What tells the rows of a dictionary apart: name and uuid, of a frame its function and line too,
+ * of a stack its caller and its frame. */
+static size_t
+s_key(char *key, const crema_table_t *table, const uint8_t *row)
+{
+    if (table->id == CREMA_TABLE_DICT_STACK) {
+        size_t size = s_append_number(key, 0, table, row, "parent_id");
+        return s_append_number(key, size, table, row, "frame_id");
+    }
+    size_t size = s_append(key, 0, table, row, NAME_COLUMN);
+    const int uuid = crema_table_column(table, "uuid");
+    if (uuid > NAME_COLUMN)
+        size = s_append(key, size, table, row, uuid);
+    if (table->id == CREMA_TABLE_DICT_FRAME) {
+        size = s_append(key, size, table, row, crema_table_column(table, "function"));
+        size = s_append_number(key, size, table, row, "line");
+    }
+    return size;
+}
+
+/* Workers and spans are known by their uuid, and may lack a name; stacks have none. */
 static bool
 s_lacks_name(const crema_table_t *table, const uint8_t *row, int64_t hash)
 {
     static const char c_none[3]; /* name, uuid and host of an entry that has none of them */
-    const bool by_uuid = table->id == CREMA_TABLE_DICT_WORKER || table->id == CREMA_TABLE_DICT_SPAN;
-    return !by_uuid && row[crema_table_offset(table, NAME_COLUMN)] == '\0' &&
+    const bool nameless = table->id == CREMA_TABLE_DICT_WORKER ||
+                          table->id == CREMA_TABLE_DICT_SPAN || table->id == CREMA_TABLE_DICT_STACK;
+    return !nameless && row[crema_table_offset(table, NAME_COLUMN)] == '\0' &&
            hash != (int64_t)sink_hash(0, c_none, sizeof c_none);
 }
 
@@ -138,11 +169,8 @@ sink_check_name(sink_intern_t *names, const crema_table_t *table, const uint8_t 
     char key[2 * CREMA_ROW_BYTES_MAX];
     uint32_t number;
     bool fresh;
-    const int uuid = crema_table_column(table, "uuid");
     const int64_t hash = crema_row_get_i64(table, row, table->n_columns - 1);
-    size_t size = s_append(key, 0, table, row, NAME_COLUMN);
-    if (uuid > NAME_COLUMN)
-        size = s_append(key, size, table, row, uuid);
+    size_t size = s_key(key, table, row);
     if (crema_row_get_i64(table, row, table->n_columns - 2) !=
         0) { /* truncated: the rest differs */
         memcpy(key + size, &hash, sizeof hash);

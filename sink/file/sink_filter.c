@@ -4,9 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Shuffled rows are so regular that higher levels gain little. */
-#define LEVEL 1
-
 struct sink_filter {
     size_t row_bytes, chunk_rows;
     struct libdeflate_compressor *compressor;
@@ -22,7 +19,7 @@ sink_filter_new(size_t row_bytes, size_t chunk_rows, sink_filter_t **ret_self)
         return CREMA_ENOMEM;
     self->row_bytes = row_bytes;
     self->chunk_rows = chunk_rows;
-    self->compressor = libdeflate_alloc_compressor(LEVEL);
+    self->compressor = libdeflate_alloc_compressor(SINK_FILTER_LEVEL);
     self->decompressor = libdeflate_alloc_decompressor();
     self->shuffled = malloc(row_bytes * chunk_rows);
     self->plain = malloc(row_bytes * chunk_rows);

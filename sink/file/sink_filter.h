@@ -12,6 +12,8 @@
 
 #include "crema_error.h"
 
+#define SINK_FILTER_LEVEL 1 /* of deflate: more takes several times as long for a few percent */
+
 typedef struct sink_filter sink_filter_t;
 
 /* For chunks of `chunk_rows` rows. */

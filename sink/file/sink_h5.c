@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "sink_fs.h"
@@ -55,6 +56,14 @@ sink_h5_give_up(sink_h5_t **self_p, crema_err_t err, char *ret_why)
     return err;
 }
 
+bool
+sink_h5_set_locks(hid_t access, int fd)
+{
+    const bool has_locks = flock(fd, LOCK_SH | LOCK_NB) == 0 || errno == EWOULDBLOCK;
+    (void)flock(fd, LOCK_UN);
+    return has_locks || H5Pset_file_locking(access, false, true) >= 0;
+}
+
 /* Creates the file before HDF5 sees it and passes it by descriptor: HDF5 itself would follow
  * links and write to an existing file. */
 static hid_t
@@ -70,7 +79,8 @@ s_create_fresh(sink_h5_t *self, hid_t create, hid_t access, crema_err_t *ret_err
         return -1;
     }
     snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-    hid_t file = H5Fcreate(name, H5F_ACC_TRUNC, create, access);
+    hid_t file =
+        sink_h5_set_locks(access, fd) ? H5Fcreate(name, H5F_ACC_TRUNC, create, access) : -1;
     if (file < 0)
         *ret_err = sink_h5_fail(self, "make", self->path);
     close(fd);

@@ -23,6 +23,10 @@ struct sink_h5 {
  * environment. */
 void sink_h5_prepare(void);
 
+/* Has HDF5 take no lock if the file system of an open file refuses them; where it has them, HDF5
+ * keeps a file that somebody writes from being opened. False: HDF5 failed. */
+bool sink_h5_set_locks(int64_t access, int fd);
+
 CREMA_MUST_CHECK crema_err_t sink_h5_new(const char *path, sink_h5_t **ret_self);
 
 /* Writes "could not <what> <which> in <file>: <reason>" to self->why. The reason is the system's

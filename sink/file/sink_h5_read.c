@@ -1,14 +1,30 @@
 /* Reads a run file back, and checks the tables against the contract. */
+#include <fcntl.h>
 #include <hdf5.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "sink_h5_impl.h"
 
 #define TEXTS_MAX 256
 #define PATH_BYTES 256
+
+/* Opens it for reading, with a lock if the file system has them. */
+static hid_t
+s_open(const char *path)
+{
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS), file = -1;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (access >= 0 && fd >= 0 && sink_h5_set_locks(access, fd))
+        file = H5Fopen(path, H5F_ACC_RDONLY, access);
+    if (fd >= 0)
+        close(fd);
+    H5Pclose(access);
+    return file;
+}
 
 crema_err_t
 sink_h5_open(const char *path, sink_h5_t **ret_self, char *ret_why)
@@ -24,7 +40,7 @@ sink_h5_open(const char *path, sink_h5_t **ret_self, char *ret_why)
             snprintf(self->why, sizeof self->why, "%s is not an HDF5 file", path);
         return sink_h5_give_up(&self, CREMA_EMAGIC, ret_why);
     }
-    self->file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    self->file = s_open(path);
     if (self->file < 0) {
         err = sink_h5_fail(self, "open", path);
         return sink_h5_give_up(&self, err, ret_why);

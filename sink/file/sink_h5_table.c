@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sink_filter.h"
 #include "sink_h5_impl.h"
 
-#define DEFLATE_LEVEL 4
 #define COLUMNS_MAX 64
 
 /* ---- creating */
@@ -64,7 +64,8 @@ s_creation(const sink_h5_t *self, const crema_table_t *table)
     if (chunk > 0)
         good = good && H5Pset_chunk(create, 1, &chunk) >= 0;
     if (chunk > 0 && !self->live)
-        good = good && H5Pset_shuffle(create) >= 0 && H5Pset_deflate(create, DEFLATE_LEVEL) >= 0;
+        good =
+            good && H5Pset_shuffle(create) >= 0 && H5Pset_deflate(create, SINK_FILTER_LEVEL) >= 0;
     if (!good) {
         H5Pclose(create);
         return -1;

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "crema_failpoint.h"
-#include "sink_arrived.h"
 #include "sink_decoder.h"
 #include "sink_h5.h"
 
@@ -22,7 +21,6 @@ struct sink_live {
     char *path;
     crema_id_t run_id;
     sink_decoder_t *run;
-    sink_arrived_t *arrived;
     sink_h5_t *
         file; /* NULL until the first flush, so that it is created with the attributes known by then */
     bool broken;
@@ -41,8 +39,6 @@ sink_live_new(const char *path, const crema_id_t *run_id, sink_live_t **ret_self
     self->run_id = *run_id;
     self->path = strdup(path);
     crema_err_t err = self->path ? sink_decoder_new(s_emit, self, &self->run) : CREMA_ENOMEM;
-    if (err == CREMA_OK)
-        err = sink_arrived_new(&self->arrived);
     if (err != CREMA_OK) {
         sink_live_close(&self);
         return err;
@@ -142,7 +138,8 @@ s_emit(void *context, crema_table_id_t id, const uint8_t *rows, size_t n)
         uint8_t *own = memcpy(filling->rows + filling->n * size, rows, some * size);
         for (size_t i = 0; id == CREMA_TABLE_CHUNKS && i < some; i++) {
             crema_chunks_row_t *row = (crema_chunks_row_t *)(own + i * size);
-            row->attempt = sink_arrived_count(self->arrived, row);
+            row->attempt =
+                UINT16_MAX; /* counted when the run is sealed: nothing is kept of each chunk */
         }
         filling->n += (uint32_t)some;
         if (some == room)
@@ -157,7 +154,7 @@ s_write_dictionaries(sink_live_t *self)
 {
     sink_dict_t *dict = sink_decoder_dict(self->run);
     sink_decoder_settle(self->run);
-    for (int t = CREMA_TABLE_DICT_STREAM; t <= CREMA_TABLE_DICT_BRANCH; t++) {
+    for (int t = CREMA_TABLE_DICT_STREAM; t <= CREMA_TABLE_DICT_STACK; t++) {
         crema_table_id_t id = (crema_table_id_t)t;
         uint32_t first, n;
         while (sink_dict_take(dict, id, &first, &n)) {
@@ -240,7 +237,6 @@ sink_live_close(sink_live_t **self_p)
     for (int t = 0; t < CREMA_TABLE_COUNT; t++)
         free(self->filling[t].rows);
     sink_decoder_destroy(&self->run);
-    sink_arrived_destroy(&self->arrived);
     free(self->path);
     free(self);
     *self_p = NULL;

@@ -10,6 +10,7 @@
 
 #include "sink_both.h"
 #include "sink_fs.h"
+#include "sink_scratch.h"
 #include "sink_seal_impl.h"
 #include "sink_summary.h"
 
@@ -31,6 +32,13 @@ static crema_err_t
 s_on_writers(void *context, const Crema__RunWriters *msg)
 {
     return sink_decoder_writers(((sink_seal_t *)context)->run, msg);
+}
+
+static crema_err_t
+s_on_sealed(void *context, const sink_journal_sealed_t *sealed)
+{
+    ((sink_seal_t *)context)->sealed = *sealed;
+    return CREMA_OK;
 }
 
 static crema_err_t
@@ -62,9 +70,9 @@ s_read(sink_seal_t *self, const char *journal_dir)
     crema_err_t err = sink_journal_read(journal_dir, &records, &self->report);
     if (err == CREMA_OK)
         err = sink_decoder_finish(self->run);
-    if (err == CREMA_ENOSPC) { /* rows are spilled to a file in the output directory */
-        snprintf(self->why, self->why_size, "could not keep rows in %s: %s", self->dir,
-                 strerror(ENOSPC));
+    if (err == CREMA_ENOSPC) { /* rows are spilled to a file */
+        snprintf(self->why, self->why_size, "could not keep rows in %s: %s",
+                 sink_tables_dir(self->tables), strerror(ENOSPC));
         return err;
     }
     return err == CREMA_OK ? err : sink_seal_fail(self, err, "could not read the journal");
@@ -133,7 +141,9 @@ static crema_err_t
 s_summarize(sink_seal_t *self)
 {
     const sink_journal_report_t *journal = &self->report;
+    char unread[SINK_UNREAD_TEXT_BYTES];
     const sink_damage_t damage = {
+        .unread = sink_unread_text(&journal->unread, unread),
         .bytes = journal->damaged_bytes,
         .frames = journal->missing_frames,
         .is_before_seal = journal->before_seal == journal->damaged_bytes + journal->missing_frames};
@@ -145,6 +155,8 @@ s_summarize(sink_seal_t *self)
                              &self->model);
     if (err == CREMA_OK)
         err = sink_verdict_new(self->run, self->facts, &damage, &self->verdict);
+    if (err == CREMA_OK)
+        err = sink_verdict_take_budget(self->verdict, self->budget);
     if (err == CREMA_OK) {
         const sink_summary_t summary = {
             .tables = self->tables,
@@ -260,11 +272,19 @@ s_check_place(sink_seal_t *self)
     return CREMA_OK;
 }
 
+/* Of arrays that are too large for memory: beside the run file, where there must be room anyway, or else beside the journal. */
+static const char *
+s_scratch_dir(const sink_seal_t *self, const char *journal_dir)
+{
+    return sink_scratch_works(self->dir) || !sink_scratch_works(journal_dir) ? self->dir
+                                                                             : journal_dir;
+}
+
 static crema_err_t
 s_begin(sink_seal_t *self, const char *journal_dir, const char *output_path)
 {
     const sink_journal_visitor_t messages = {
-        .context = self, .run = s_on_run, .writers = s_on_writers};
+        .context = self, .run = s_on_run, .writers = s_on_writers, .sealed = s_on_sealed};
     crema_err_t err = sink_decoder_new(s_on_decoded, self, &self->run);
     if (err == CREMA_OK)
         err = sink_journal_read(journal_dir, &messages, &self->report);
@@ -272,13 +292,15 @@ s_begin(sink_seal_t *self, const char *journal_dir, const char *output_path)
         snprintf(self->why, self->why_size, "%s: not the journal directory of a run", journal_dir);
         return err;
     }
-    if (err != CREMA_OK)
-        return sink_seal_fail(self, err, journal_dir);
+    if (err != CREMA_OK) {
+        snprintf(self->why, self->why_size, "%s: %s", journal_dir, sink_fs_why(err));
+        return err;
+    }
     err = s_paths(self, output_path);
     if (err == CREMA_OK)
         err = s_check_place(self);
     if (err == CREMA_OK)
-        err = sink_tables_new(self->dir, &self->tables);
+        err = sink_tables_new(s_scratch_dir(self, journal_dir), &self->tables);
     if (err == CREMA_OK)
         err = sink_offset_new(sink_decoder_limits(self->run), &self->offset);
     if (err == CREMA_OK)

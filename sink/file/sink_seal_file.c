@@ -156,8 +156,8 @@ s_write_grid(sink_seal_t *self)
     double *values[CREMA_GRID_PER_WORKER] = {NULL};
     crema_err_t err = CREMA_OK;
     for (int v = 0; v < CREMA_GRID_PER_WORKER; v++)
-        values[v] =
-            sink_scratch(self->dir, (self->facts->n_workers + 1) * axis.n, sizeof(double), &err);
+        values[v] = sink_scratch(sink_tables_dir(self->tables),
+                                 (self->facts->n_workers + 1) * axis.n, sizeof(double), &err);
     if (err == CREMA_OK)
         err = s_begin_grid(self, &axis);
     if (err == CREMA_OK)
@@ -169,7 +169,8 @@ s_write_grid(sink_seal_t *self)
 
 /* ---- revision */
 
-/* Compares with the existing file: equal content keeps the revision, anything else gets the next
+/* Compares with the existing file and with what the journal says was sealed last, since that file
+ * may have been moved or be damaged: equal content keeps its revision, anything else gets the next
  * one. */
 static crema_err_t
 s_number_revision(sink_seal_t *self, const char *sha, int64_t *ret_revision)
@@ -191,6 +192,13 @@ s_number_revision(sink_seal_t *self, const char *sha, int64_t *ret_revision)
             revision = 0;
         crema_err_t ignored = sink_h5_close(&old, NULL);
         (void)ignored;
+    }
+    char sealed[2 * SINK_PAYLOAD_BYTES + 1];
+    sink_payload_hex(self->sealed.sha256, sealed);
+    if (!same && self->sealed.revision > revision) {
+        revision = self->sealed.revision;
+        snprintf(before, sizeof before, "%s", sealed);
+        same = strcmp(before, sha) == 0;
     }
     if (!same) {
         snprintf(older, sizeof older, "%s", before);
@@ -320,6 +328,12 @@ s_write_and_sum(sink_seal_t *self, sink_seal_result_t *result)
 static crema_err_t
 s_put_in_place(sink_seal_t *self)
 {
+    struct stat st;
+    if (lstat(self->path, &st) == 0 && S_ISLNK(st.st_mode))
+        crema_log_warn("link_replaced", CREMA_ID("run", &self->report.run_id),
+                       CREMA_TEXT("path", self->path),
+                       CREMA_TEXT("why", "a link had the name of the run's file; what it led to "
+                                         "was neither read nor changed"));
     crema_failpoint("seal.before_rename");
     if (rename(self->temporary, self->path) != 0)
         return sink_seal_fail(self, sink_fs_error(errno), self->path);

@@ -41,6 +41,7 @@ typedef struct {
     sink_seal_sum_t sums[CREMA_TABLE_COUNT];
     char file_why[SINK_H5_WHY_BYTES]; /* of sink_seal_write_rows() */
     sink_journal_report_t report;
+    sink_journal_sealed_t sealed; /* the last one of the journal; revision 0: none */
     char *why;
     size_t why_size;
 } sink_seal_t;

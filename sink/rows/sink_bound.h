@@ -29,7 +29,7 @@ typedef struct {
         crema_type_t type;   /* I64, I32 or F64 */
         int64_t from, below; /* from <= value < below, otherwise `unknown`, or NaN if real */
         int64_t unknown;
-    } columns[24];
+    } columns[48];
 } sink_bound_t;
 
 sink_bound_t sink_bound_of(const crema_table_t *table);

@@ -163,7 +163,13 @@ s_dict(sink_decoder_t *self, sink_stream_t *stream, const Crema__Dict *dict)
             parent = sink_stream_id(stream, CREMA_DICT_DATASET, entry->parent);
         if (entry->kind == CREMA_DICT_METRIC)
             parent = sink_stream_id(stream, CREMA_DICT_UNIT, entry->parent);
-        crema_err_t err = sink_dict_entry(self->dict, entry, parent, &id);
+        Crema__DictEntry stack = *entry; /* with the run's number of its frame */
+        if (entry->kind == CREMA_DICT_STACK) {
+            if (!entry->outermost)
+                parent = sink_stream_id(stream, CREMA_DICT_STACK, entry->parent);
+            stack.frame = sink_stream_id(stream, CREMA_DICT_FRAME, entry->frame);
+        }
+        crema_err_t err = sink_dict_entry(self->dict, &stack, parent, &id);
         if (err == CREMA_OK && entry->kind == CREMA_DICT_TASK_PREFIX && id != SINK_DICT_NONE)
             sink_decoder_side_prefix(self, id);
         if (err == CREMA_OK)

@@ -1,4 +1,5 @@
 /* Decodes the rows of a batch, table by table. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 #include "sink_decoder_impl.h"
 
 #define RULE_OF_CHUNKS "chunk"
+#define LOOKS_CONTEXT 1024 /* above every context of /activities */
 
 static uint32_t
 s_map(void *context, crema_dict_t kind, int64_t local)
@@ -147,6 +149,35 @@ s_activity(sink_decoder_t *self, sink_stream_t *stream, const crema_batch_t *bat
     return CREMA_OK;
 }
 
+/* A key of /looks in the place of one of /activities; two for each, of its seconds and its looks. */
+static crema_err_t
+s_look(sink_decoder_t *self, const sink_stream_t *stream, crema_looks_row_t *row)
+{
+    sink_activity_key_t key = {
+        .stream = stream->row,
+        .worker = row->worker_id,
+        .span = row->section_id,
+        .prefix = row->task_prefix_id,
+        .activity = row->stack_id,
+        .unit = row->place_id,
+        .context = LOOKS_CONTEXT + row->phase * CREMA_LOOK_COUNT + row->state,
+        .mark = row->dataset_id,
+    };
+    int64_t t0_ns;
+    double seconds, looks;
+    crema_err_t err = sink_activity_take(self->activity, &key, row->t_ns, 0, row->total_s, false,
+                                         &t0_ns, &seconds);
+    key.context += LOOKS_CONTEXT;
+    if (err == CREMA_OK)
+        err = sink_activity_take(self->activity, &key, row->t_ns, 0, (double)row->total_looks,
+                                 false, &t0_ns, &looks);
+    if (err == CREMA_OK) {
+        row->seconds = seconds;
+        row->looks = isnan(looks) ? -1 : (int64_t)looks;
+    }
+    return err;
+}
+
 static void
 s_task_event(sink_decoder_t *self, sink_stream_t *stream, crema_task_events_row_t *row)
 {
@@ -243,6 +274,8 @@ s_row(sink_decoder_t *self, sink_stream_t *stream, const crema_batch_t *batch, u
         return s_chunk(self, stream, batch, r, row);
     case CREMA_TABLE_ACTIVITIES:
         return s_activity(self, stream, batch, r, row);
+    case CREMA_TABLE_LOOKS:
+        return s_look(self, stream, row);
     case CREMA_TABLE_TASK_EVENTS:
         s_task_event(self, stream, row);
         return CREMA_OK;

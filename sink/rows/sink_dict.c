@@ -162,7 +162,16 @@ s_set_name(dict_t *dict, uint32_t id, const char *name)
 
 /* ---- identity */
 
-/* The key: "name NUL uuid" for files, the uuid for workers and spans that have one, else the
+/* Of a stack: its rows. */
+static size_t
+s_identity_of_stack(const Crema__DictEntry *entry, uint32_t parent, char *out)
+{
+    const uint32_t key[] = {parent, entry->frame};
+    memcpy(out, key, sizeof key);
+    return sizeof key;
+}
+
+/* The key: "name NUL uuid" for files and frames, these with their line, the uuid for workers and spans that have one, else the
  * text. */
 static size_t
 s_identity(const Crema__DictEntry *entry, char *out, size_t size)
@@ -171,14 +180,19 @@ s_identity(const Crema__DictEntry *entry, char *out, size_t size)
     bool by_uuid =
         (entry->kind == CREMA_DICT_WORKER || entry->kind == CREMA_DICT_SPAN) && uuid[0] != '\0';
     const char *first = by_uuid ? uuid : text;
-    const char *second = entry->kind == CREMA_DICT_FILE ? uuid : "";
-    size_t n = strnlen(first, size / 2 - 1), m = strnlen(second, size / 2 - 1);
+    const char *second = by_uuid ? "" : uuid;
+    size_t n = strnlen(first, size / 2 - 8), m = strnlen(second, size / 2 - 8);
     memcpy(out, first, n);
-    if (entry->kind != CREMA_DICT_FILE)
+    if (entry->kind != CREMA_DICT_FILE && entry->kind != CREMA_DICT_FRAME)
         return n;
-    out[n] = '\0';
-    memcpy(out + n + 1, second, m);
-    return n + 1 + m;
+    out[n++] = '\0';
+    memcpy(out + n, second, m);
+    n += m;
+    if (entry->kind == CREMA_DICT_FRAME) {
+        memcpy(out + n, &entry->line, sizeof entry->line);
+        n += sizeof entry->line;
+    }
+    return n;
 }
 
 /* A worker named without a uuid is the newest one of that name. */
@@ -263,6 +277,9 @@ s_fill_worker(dict_t *dict, uint32_t id, const Crema__DictEntry *entry)
         row->nthreads = entry->nthreads < UINT16_MAX ? (uint16_t)entry->nthreads : UINT16_MAX;
     if (entry->memory_limit_b > 0)
         row->memory_limit_b = entry->memory_limit_b;
+    s_set_text(dict, id, entry->cpu_model, row->cpu_model, sizeof row->cpu_model);
+    if (entry->host_memory_b > 0)
+        row->host_memory_b = entry->host_memory_b;
     return entry->text && entry->text[0] ? s_remember_worker(dict->run, entry->text, id) : CREMA_OK;
 }
 
@@ -289,6 +306,28 @@ s_fill_span(dict_t *dict, uint32_t id, const Crema__DictEntry *entry)
     s_set_text(dict, id, entry->uuid, row->uuid, sizeof row->uuid);
 }
 
+static void
+s_fill_frame(dict_t *dict, uint32_t id, const Crema__DictEntry *entry)
+{
+    crema_dict_frame_row_t *row = s_row(dict, id);
+    s_set_text(dict, id, entry->uuid, row->function, sizeof row->function);
+    row->line = entry->line;
+    row->owner = (uint8_t)(entry->owner <= CREMA_FRAME_CREMA ? entry->owner : CREMA_FRAME_LIBRARY);
+}
+
+static void
+s_fill_stack(dict_t *dict, uint32_t id, const Crema__DictEntry *entry, uint32_t parent)
+{
+    crema_dict_stack_row_t *row = s_row(dict, id);
+    row->parent_id = parent;
+    row->frame_id = entry->frame;
+    row->depth = 0;
+    if (parent < id) { /* callers come first */
+        const uint16_t depth = ((crema_dict_stack_row_t *)s_row(dict, parent))->depth;
+        row->depth = depth < UINT16_MAX ? (uint16_t)(depth + 1) : depth;
+    }
+}
+
 static crema_err_t
 s_fill(dict_t *dict, uint32_t id, const Crema__DictEntry *entry, uint32_t parent)
 {
@@ -312,6 +351,12 @@ s_fill(dict_t *dict, uint32_t id, const Crema__DictEntry *entry, uint32_t parent
     case CREMA_DICT_FILE:
         s_fill_file(dict, id, entry, parent);
         break;
+    case CREMA_DICT_FRAME:
+        s_fill_frame(dict, id, entry);
+        break;
+    case CREMA_DICT_STACK:
+        s_fill_stack(dict, id, entry, parent);
+        break;
     default:
         break;
     }
@@ -326,8 +371,9 @@ sink_dict_entry(sink_dict_t *self, const Crema__DictEntry *entry, uint32_t paren
         return CREMA_EINVAL;
     dict_t *dict = &self->dicts[entry->kind];
     char identity[2048];
-    size_t size = s_identity(entry, identity, sizeof identity);
-    const char *text = entry->text ? entry->text : "";
+    size_t size = entry->kind == CREMA_DICT_STACK ? s_identity_of_stack(entry, parent, identity)
+                                                  : s_identity(entry, identity, sizeof identity);
+    const char *text = entry->text && entry->kind != CREMA_DICT_STACK ? entry->text : "";
     bool nameless = !entry->uuid || entry->uuid[0] == '\0';
     if (entry->kind == CREMA_DICT_WORKER && nameless) {
         uint32_t known = s_by_name(self, text);

@@ -62,6 +62,16 @@ s_in_file(const char *dir, size_t bytes, header_t **ret_header)
     return CREMA_OK;
 }
 
+bool
+sink_scratch_works(const char *dir)
+{
+    header_t *header = NULL;
+    if (s_in_file(dir, sizeof *header, &header) != CREMA_OK)
+        return false;
+    munmap(header, sizeof *header);
+    return true;
+}
+
 void *
 sink_scratch(const char *dir, size_t n, size_t size, crema_err_t *err)
 {

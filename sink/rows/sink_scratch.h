@@ -5,6 +5,7 @@
 #ifndef SINK_SCRATCH_H
 #define SINK_SCRATCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "crema_error.h"
@@ -17,6 +18,9 @@ void *sink_scratch(const char *dir, size_t n, size_t size, crema_err_t *err);
 
 /* Gives back what is behind the first `n` elements; an array that stays too long is not an error. */
 void sink_scratch_trim(void *array, size_t n, size_t size);
+
+/* True if files in the directory can be mapped: those of some FUSE and 9p file systems cannot. */
+bool sink_scratch_works(const char *dir);
 
 /* Accepts NULL. */
 void sink_scratch_free(void *array);

@@ -120,7 +120,7 @@ crema_err_t
 sink_tables_add_dict(sink_tables_t *self, const sink_dict_t *dict)
 {
     crema_err_t err = CREMA_OK;
-    for (int t = CREMA_TABLE_DICT_STREAM; t <= CREMA_TABLE_DICT_BRANCH && err == CREMA_OK; t++) {
+    for (int t = CREMA_TABLE_DICT_STREAM; t <= CREMA_TABLE_DICT_STACK && err == CREMA_OK; t++) {
         crema_table_id_t id = (crema_table_id_t)t;
         const size_t n = sink_dict_count(dict, id);
         if (n > 0) /* an empty dictionary has no rows to point to */

@@ -92,10 +92,7 @@ s_abandon(sink_t *self)
     };
     if (sink_store_run_msg(self->store, &msg, NULL, real_ns, &is_new) != CREMA_OK)
         return true; /* it will be found again at the next look */
-    crema_log_warn("run_abandoned", CREMA_ID("run", &run_id));
-    if (!sink_group_commit(self, &run_id))
-        return false;
-    sink_sealing_ask(self->sealing, &run_id, false, crema_clock_mono_ns());
+    crema_log_warn("run_abandoned", CREMA_ID("run", &run_id)); /* sealed once that is durable */
     return true;
 }
 
@@ -120,7 +117,9 @@ s_tick(sink_t *self)
     if (!s_on_children(self)) /* also those that do not end */
         return -1;
     self->is_quiet = s_is_quiet(self);
-    if (!sink_free_old(self) || !sink_make_room(self))
+    sink_free_old(self);
+    sink_make_room(self);
+    if (!sink_group_go_on(self))
         return -1;
     if (self->tick_timer >= 0)
         zloop_timer_end(self->loop, self->tick_timer);
@@ -206,25 +205,10 @@ s_on_children(sink_t *self)
             if (self->views)
                 sink_views_end(self->views, run_id);
         }
-        if (!sink_group_commit(self, run_id))
+        if (!sink_intake_say_sealed(self, &msg))
             return false;
-        sink_peers_broadcast(self->peers, &msg);
     }
     return sink_group_go_on(self); /* with runs whose sync ended meanwhile */
-}
-
-/* Keys, and the limits that can change at any time. */
-static void
-s_reload(sink_t *self)
-{
-    (void)crema_server_refresh(self->server, true);
-    if (!self->config.reload || !self->config.reload())
-        return;
-    self->config.commit_interval_ns = self->given->commit_interval_ns;
-    self->config.commit_bytes = self->given->commit_bytes;
-    self->config.retain_ns = self->given->retain_ns;
-    self->config.retain_bytes = self->given->retain_bytes;
-    sink_store_limit(self->store, self->given->journal_limit_bytes, self->given->run_limit_bytes);
 }
 
 static int
@@ -236,7 +220,7 @@ s_on_signal(zloop_t *loop, zmq_pollitem_t *item, void *context)
         if (number == SIGTERM || number == SIGINT)
             return -1;
         if (number == SIGHUP)
-            s_reload(self);
+            (void)crema_server_refresh(self->server, true);
         if (number == SIGCHLD && !s_on_children(self))
             return -1;
     }
@@ -271,6 +255,7 @@ s_open_store(sink_t *self, char *why, size_t size)
         .runs_max = RUNS_MAX,
         .on_event = sink_group_on_event,
         .on_group = sink_group_on_group,
+        .on_freed = sink_freeing_on_freed,
         .context = self,
     };
     int64_t began_ns = crema_clock_mono_ns();
@@ -305,6 +290,7 @@ s_wire_up(sink_t *self)
     int rc = zloop_reader(self->loop, self->router, s_on_readable, self);
     zloop_reader_set_tolerant(self->loop, self->router);
     rc |= zloop_poller(self->loop, &signals, s_on_signal, self);
+    self->on_durable = sink_intake_answer;
     rc |= sink_group_attach(self);
     if (crema_server_attach(self->server, self->loop, (size_t)self->config.connections_per_address,
                             NULL) != CREMA_OK)
@@ -352,6 +338,8 @@ s_start(sink_t *self, char *why, size_t size)
         return err;
     err = sink_peers_new(self->router, crema_random_u64() | 1, &self->peers);
     if (err == CREMA_OK)
+        err = sink_answers_new(RUNS_MAX, &self->answers);
+    if (err == CREMA_OK)
         err = sink_sealing_new(self->store, self->config.output_dir, RUNS_MAX,
                                s_seal_memory_bytes(&self->config), &self->sealing);
     if (err == CREMA_OK && self->config.live)
@@ -374,7 +362,6 @@ sink_new(const sink_config_t *config, char *ret_why, size_t why_size, sink_t **r
     if (!self)
         return crema_server_fail(CREMA_ENOMEM, ret_why, why_size, "out of memory");
     self->config = *config;
-    self->given = config;
     self->signals = self->turn = -1;
     crema_err_t err = s_start(self, ret_why, why_size);
     if (err != CREMA_OK) {
@@ -396,6 +383,7 @@ sink_destroy(sink_t **self_p)
         zloop_destroy(&self->loop);
         sink_sealing_destroy(&self->sealing);
         sink_views_destroy(&self->views);
+        sink_answers_destroy(&self->answers);
         sink_peers_destroy(&self->peers);
         sink_store_close(&self->store);
         crema_arena_destroy(&self->arena);

@@ -24,9 +24,6 @@ typedef struct {
     const char *keys_dir;    /* NULL: no keys */
     const char *health_file; /* NULL: no file */
     const char *metrics;     /* address, see crema_scrape.h; NULL: no metrics */
-    /* Called at SIGHUP: updates the configuration passed to sink_new(), whose limits then apply;
-     * false: nothing changes. NULL: no reload. */
-    bool (*reload)(void);
     int64_t connections_per_address;
     int64_t commit_interval_ns, commit_bytes;
     int64_t flush_interval_ns;
@@ -41,8 +38,7 @@ typedef struct {
     bool insecure;    /* without keys, other users of this host may connect */
 } sink_config_t;
 
-/* Opens the store, then binds. `config` is borrowed and read again after `reload`. After an error
- * `ret_why` is one sentence that says what to do. CREMA_ECONFIG: the configuration cannot work;
+/* Opens the store, then binds. After an error `ret_why` is one sentence that says what to do. CREMA_ECONFIG: the configuration cannot work;
  * CREMA_EBUSY: endpoint or store is in use. */
 CREMA_MUST_CHECK crema_err_t sink_new(const sink_config_t *config, char *ret_why, size_t why_size,
                                       sink_t **ret_self);

@@ -5,8 +5,6 @@
 #include "sink_fs.h"
 #include "sink_private.h"
 
-#define ALONE_BYTES ((size_t)64 << 10) /* written and synced in less time than a thread wakes */
-
 void
 sink_group_on_group(void *context, const sink_store_group_t *group)
 {
@@ -15,15 +13,15 @@ sink_group_on_group(void *context, const sink_store_group_t *group)
     self->counts.committed_bytes += group->bytes;
     crema_histogram_add(&self->counts.sync, group->took_ns);
     crema_histogram_add(&self->counts.latency, group->waited_ns);
+    sink_answers_durable(self->answers, &group->run->run_id, group->run->durable_appends);
     if (!self->views || group->run->state.seal_asked)
         return;
     crema_err_t ignored = sink_views_feed(self->views, &group->run->run_id, group->end);
     (void)ignored; /* a run continues without a live file */
 }
 
-/* Sends every aggregator what is durable by now. */
-static void
-s_acknowledge(sink_t *self)
+void
+sink_group_acknowledge(sink_t *self)
 {
     crema_stream_row_t rows[1024];
     size_t n;
@@ -83,6 +81,10 @@ s_note(sink_t *self, crema_err_t err, uint64_t commits)
     }
     if (err != CREMA_OK) {
         const bool is_full = err == CREMA_ENOSPC;
+        if (self->space != SINK_SPACE_FULL) { /* who waits for an answer is told why */
+            const crema_msg_t msg = sink_trouble_full(self, NULL);
+            sink_peers_broadcast(self->peers, &msg);
+        }
         self->space = SINK_SPACE_FULL;
         crema_log_warn(is_full ? "journal_full" : "journal_waits",
                        CREMA_TEXT("store", self->config.store_dir),
@@ -95,7 +97,7 @@ s_note(sink_t *self, crema_err_t err, uint64_t commits)
     } else if (self->counts.commits != commits) {
         self->space = sink_store_space(self->store, &self->free_b);
     }
-    s_acknowledge(self);
+    sink_group_acknowledge(self);
     return true;
 }
 
@@ -123,7 +125,7 @@ bool
 sink_group_go_on(sink_t *self)
 {
     const sink_store_pace_t pace = {self->config.commit_interval_ns,
-                                    (size_t)self->config.commit_bytes, ALONE_BYTES};
+                                    (size_t)self->config.commit_bytes};
     const uint64_t commits = self->counts.commits;
     int64_t due_ns = INT64_MAX;
     crema_err_t err, one;
@@ -135,6 +137,7 @@ sink_group_go_on(sink_t *self)
     } while (err == CREMA_OK && sink_store_has_ended(self->store));
     if (!s_note(self, err, commits))
         return false;
+    self->on_durable(self);
     if (due_ns >= self->commit_due_ns)
         return true;
     int64_t wait_ns = due_ns - crema_clock_mono_ns();

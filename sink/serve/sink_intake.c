@@ -124,10 +124,11 @@ s_keep_refused(sink_t *self, crema_stream_row_t *rows, size_t n)
         return n;
     char file[PATH_MAX + 16];
     snprintf(file, sizeof file, "%s/refused", self->config.store_dir);
-    crema_log_error("refusal_not_kept", CREMA_TEXT("file", file),
-                    CREMA_TEXT("why", crema_err_text(err)),
-                    CREMA_TEXT("remedy", "make room in the store; until then spools keep what "
-                                         "they hold of freed runs"));
+    if (err != CREMA_EAGAIN) /* else they are asked about again, and durable then */
+        crema_log_error("refusal_not_kept", CREMA_TEXT("file", file),
+                        CREMA_TEXT("why", crema_err_text(err)),
+                        CREMA_TEXT("remedy", "make room in the store; until then spools keep what "
+                                             "they hold of freed runs"));
     size_t kept = 0;
     for (size_t i = 0; i < n; i++)
         if (!(rows[i].flags & CREMA_STREAM_FLAG_REFUSED))
@@ -175,15 +176,11 @@ s_answer_seal(sink_t *self, size_t peer, const crema_id_t *run_id)
 }
 
 static void
-s_on_seal(sink_t *self, size_t peer, const Crema__RunSeal *seal, bool is_new)
+s_on_seal(sink_t *self, size_t peer, const crema_id_t *run_id, bool is_new)
 {
-    const crema_id_t run_id = *crema_id_of(seal->run_id);
-    if (is_new)
-        crema_log_info("run_sealing", CREMA_ID("run", &run_id),
-                       CREMA_INT("reasons", seal->n_reasons));
-    else
-        s_answer_seal(self, peer, &run_id);
-    sink_sealing_ask(self->sealing, &run_id, !is_new, crema_clock_mono_ns());
+    if (!is_new)
+        s_answer_seal(self, peer, run_id);
+    sink_sealing_ask(self->sealing, run_id, !is_new, crema_clock_mono_ns());
 }
 
 static crema_cost_t
@@ -223,34 +220,99 @@ s_refuse_run(sink_t *self, size_t peer, crema_msg_type_t type, const crema_id_t 
                    CREMA_ID("run", run_id), CREMA_TEXT("why", text));
 }
 
-/* Makes a message about a run durable before anything follows from it. False: the loop must end.
- * *ret_durable is false if there is no space, which is reported to the peer, so that it asks again. */
-static bool
-s_commit_run(sink_t *self, size_t peer, crema_msg_type_t type, const crema_id_t *run_id,
-             bool *ret_durable)
+/* ---- answers */
+
+/* What follows from a message about a run once it is durable. */
+static void
+s_follow(sink_t *self, const sink_answer_t *of)
 {
-    crema_failpoint_message("sink.before_commit", type);
-    if (!sink_group_commit(self, run_id))
-        return false;
-    crema_failpoint_message("sink.after_commit", type);
-    *ret_durable = !sink_store_is_pending(self->store, run_id);
-    if (!*ret_durable)
-        s_send_full(self, peer);
+    const crema_id_t *run_id = &of->run_id;
+    crema_msg_t msg = {.type = CREMA_MSG_COMMITTED};
+    switch (of->type) {
+    case CREMA_MSG_SEALED:
+        if (crema_wire_decode(of->bytes, of->size, self->arena, &msg) == CREMA_OK)
+            sink_peers_broadcast(self->peers, &msg);
+        break;
+    case CREMA_MSG_RUN_SEAL:
+        s_on_seal(self, of->peer, run_id, of->is_new);
+        break;
+    case CREMA_MSG_RUN_WRITERS:
+        if (!sink_store_check_list(self->store, run_id)) {
+            sink_listing_go_on(self);
+            break;
+        }
+        msg = (crema_msg_t){
+            .type = CREMA_MSG_RUN_LISTED,
+            .run_listed = {.run_id = crema_id_field(run_id), .part = of->part, .parts = of->parts}};
+        sink_peers_send(self->peers, of->peer, &msg);
+        break;
+    default:
+        sink_peers_send(self->peers, of->peer, &msg);
+        /* for an aggregator that started after the run was sealed */
+        s_answer_seal(self, of->peer, run_id);
+    }
+}
+
+void
+sink_intake_answer(sink_t *self)
+{
+    for (sink_answer_t *due; (due = sink_answers_take(self->answers)) != NULL;) {
+        crema_failpoint_message("sink.after_commit", due->type);
+        s_follow(self, due);
+        sink_answer_free(due);
+    }
+}
+
+/* Has what follows from the message happen once it is durable. */
+static bool
+s_answer_later(sink_t *self, sink_answer_t *answer)
+{
+    crema_failpoint_message("sink.before_commit", answer->type);
+    const sink_run_t *run = sink_store_find(self->store, &answer->run_id);
+    sink_answer_t *earlier = answer->is_new ? NULL
+                                            : sink_answers_find(self->answers, &answer->run_id,
+                                                                answer->type, answer->part);
+    if (earlier) {
+        earlier->peer = answer->peer; /* a peer that came back asks again */
+        return true;
+    }
+    if (!run || !sink_store_is_pending(self->store, &answer->run_id) || !answer->is_new) {
+        s_follow(self, answer);
+        return true;
+    }
+    answer->appends = run->appends;
+    if (sink_answers_add(self->answers, answer) == CREMA_OK)
+        return true;
+    return sink_group_commit(self, &answer->run_id); /* out of memory: whoever waits asks again */
+}
+
+bool
+sink_intake_say_sealed(sink_t *self, const crema_msg_t *msg)
+{
+    const crema_id_t run_id = *crema_id_of(msg->sealed.run_id);
+    const sink_run_t *run = sink_store_find(self->store, &run_id);
+    sink_answer_t answer = {.run_id = run_id, .type = CREMA_MSG_SEALED, .is_new = true};
+    if (run && sink_store_is_pending(self->store, &run_id) &&
+        crema_wire_encode(msg, &answer.bytes, &answer.size) == CREMA_OK)
+        return s_answer_later(self, &answer);
+    sink_peers_broadcast(self->peers, msg);
     return true;
 }
+
+/* ---- messages about runs */
 
 /* False: the loop must end. */
 static bool
 s_on_run(sink_t *self, size_t peer, const crema_msg_t *msg)
 {
-    bool is_new, durable, is_seal = msg->type == CREMA_MSG_RUN_SEAL;
+    bool is_new;
     const crema_id_t run_id = *crema_id_of(msg->run_id);
     crema_err_t err = s_take_run_msg(self, msg, &is_new);
     if (err != CREMA_EDENIED)
         sink_store_heard(self->store, &run_id, crema_clock_mono_ns());
     if (err == CREMA_ENOENT) { /* sealed, and its journal is gone */
-        if (is_seal)
-            s_on_seal(self, peer, &msg->run_seal, false);
+        if (msg->type == CREMA_MSG_RUN_SEAL)
+            s_on_seal(self, peer, &run_id, false);
         else
             s_answer_seal(self, peer, &run_id);
         return true;
@@ -261,23 +323,19 @@ s_on_run(sink_t *self, size_t peer, const crema_msg_t *msg)
     }
     if (is_new && msg->type == CREMA_MSG_RUN_OPEN)
         crema_log_info("run_opened", CREMA_ID("run", &run_id));
-    if (!s_commit_run(self, peer, msg->type, &run_id, &durable))
-        return false;
-    if (durable && is_seal) {
-        s_on_seal(self, peer, &msg->run_seal, is_new);
-    } else if (durable) {
-        sink_peers_send(self->peers, peer, &(crema_msg_t){.type = CREMA_MSG_COMMITTED});
-        /* for an aggregator that started after the run was sealed */
-        s_answer_seal(self, peer, &run_id);
-    }
-    return true;
+    if (is_new && msg->type == CREMA_MSG_RUN_SEAL)
+        crema_log_info("run_sealing", CREMA_ID("run", &run_id),
+                       CREMA_INT("reasons", msg->run_seal.n_reasons));
+    return s_answer_later(
+        self,
+        &(sink_answer_t){.run_id = run_id, .type = msg->type, .peer = peer, .is_new = is_new});
 }
 
 /* False: the loop must end. */
 static bool
 s_on_writers(sink_t *self, size_t peer, const Crema__RunWriters *msg)
 {
-    bool is_new, durable;
+    bool is_new;
     const crema_id_t run_id = *crema_id_of(msg->run_id);
     crema_err_t err = sink_store_writers(self->store, msg, crema_clock_real_ns(), &is_new);
     if (err == CREMA_ENOENT) { /* sealed, and its journal is gone */
@@ -288,16 +346,12 @@ s_on_writers(sink_t *self, size_t peer, const Crema__RunWriters *msg)
         s_refuse_run(self, peer, CREMA_MSG_RUN_WRITERS, &run_id, err);
         return true;
     }
-    crema_msg_t answer = {
-        .type = CREMA_MSG_RUN_LISTED,
-        .run_listed = {.run_id = msg->run_id, .part = msg->part, .parts = msg->parts}};
-    if (!s_commit_run(self, peer, CREMA_MSG_RUN_WRITERS, &run_id, &durable))
-        return false;
-    if (durable && sink_store_check_list(self->store, &run_id))
-        sink_peers_send(self->peers, peer, &answer);
-    else if (durable)
-        sink_listing_go_on(self);
-    return true;
+    return s_answer_later(self, &(sink_answer_t){.run_id = run_id,
+                                                 .type = CREMA_MSG_RUN_WRITERS,
+                                                 .peer = peer,
+                                                 .is_new = is_new,
+                                                 .part = msg->part,
+                                                 .parts = msg->parts});
 }
 
 static void

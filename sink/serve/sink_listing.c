@@ -25,25 +25,20 @@ static bool
 s_read_on(sink_t *self)
 {
     sink_store_scrubbed_t scrubbed;
-    crema_id_t waits;
     if (sink_store_scrub_some(self->store, &scrubbed)) {
         if (scrubbed.fell)
             sink_peers_begin_anew(self->peers, crema_random_u64() | 1);
         else if (scrubbed.for_list)
             s_confirm(self, &scrubbed);
+        sink_group_acknowledge(self); /* what was held meanwhile */
     }
-    return sink_store_is_scrubbing(self->store, &waits);
+    return sink_store_is_scrubbing(self->store);
 }
 
 static int
 s_on_piece(zloop_t *loop, int timer, void *context)
 {
     sink_t *self = context;
-    crema_id_t waits;
-    (void)sink_store_is_scrubbing(self->store, &waits);
-    if (!crema_id_is_zero(&waits) && self->space != SINK_SPACE_FULL &&
-        !sink_group_commit(self, &waits))
-        return -1;
     if (s_read_on(self))
         return 0;
     zloop_timer_end(loop, timer);

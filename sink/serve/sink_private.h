@@ -12,6 +12,7 @@
 #include "crema_server.h"
 #include "crema_tally.h"
 #include "sink.h"
+#include "sink_answers.h"
 #include "sink_peers.h"
 #include "sink_sealing.h"
 #include "sink_store.h"
@@ -29,7 +30,6 @@ typedef struct {
 
 struct sink {
     sink_config_t config;
-    const sink_config_t *given; /* what `config` was copied from */
     crema_server_t *server;
     zloop_t *loop;
     zsock_t *router; /* belongs to the server */
@@ -38,25 +38,27 @@ struct sink {
     crema_arena_t *arena;
     Crema__StreamTable *table; /* for one message */
     sink_peers_t *peers;
+    sink_answers_t *answers; /* that wait for their group */
     sink_store_t *store;
     sink_sealing_t *sealing;
     sink_views_t *views;    /* NULL: no live files */
     crema_scrape_t *scrape; /* NULL: no metrics */
     sink_space_t space;
     uint64_t free_b;
-    char trouble[PATH_MAX + 512]; /* text of the last FULL */
-    int commit_timer;             /* of the next commit */
-    int64_t commit_due_ns;        /* its monotonic time; INT64_MAX: it is not set */
-    bool listing_armed;           /* the timer of sink_listing.c is set */
-    int tick_timer;               /* -1: none */
-    int64_t ticked_ns;            /* the last tick */
-    bool is_quiet;                /* nothing was due each second then */
-    int64_t wall_ahead_ns;        /* of the monotonic clock, at the last tick */
-    uint64_t ticks;               /* so far */
-    uint64_t broadcasts;          /* at the last tick */
-    size_t flush_ms;              /* between two updates of live files */
-    bool broken;                  /* the journal failed */
-    bool sent_full;               /* FULL was sent to a peer in this batch */
+    char trouble[PATH_MAX + 512];          /* text of the last FULL */
+    int commit_timer;                      /* of the next commit */
+    int64_t commit_due_ns;                 /* its monotonic time; INT64_MAX: it is not set */
+    void (*on_durable)(struct sink *self); /* after each commit: sink_intake_answer() */
+    bool listing_armed;                    /* the timer of sink_listing.c is set */
+    int tick_timer;                        /* -1: none */
+    int64_t ticked_ns;                     /* the last tick */
+    bool is_quiet;                         /* nothing was due each second then */
+    int64_t wall_ahead_ns;                 /* of the monotonic clock, at the last tick */
+    uint64_t ticks;                        /* so far */
+    uint64_t broadcasts;                   /* at the last tick */
+    size_t flush_ms;                       /* between two updates of live files */
+    bool broken;                           /* the journal failed */
+    bool sent_full;                        /* FULL was sent to a peer in this batch */
     counts_t counts;
 };
 
@@ -68,11 +70,14 @@ const char *sink_group_why(crema_err_t err);
 /* Has the loop continue when journals have been synced; not 0: it cannot. */
 int sink_group_attach(sink_t *self);
 /* Commits what waits, or all of one run (NULL: everything), before it returns, and sends every
- * aggregator what is durable. */
+ * aggregator what is durable. Answers that are due by then follow with sink_group_go_on(), at the end of the batch of messages: the
+ * one in hand is in the arena that they need. */
 bool sink_group_commit(sink_t *self, const crema_id_t *run_id);
 /* Has what waits committed, each run as soon as it has rested from its last commit or enough of it
  * has collected, and sends every aggregator what is durable. */
 bool sink_group_go_on(sink_t *self);
+/* Sends every aggregator what is durable by now and was not sent. */
+void sink_group_acknowledge(sink_t *self);
 
 /* For the store, with the sink as context: logs an event; a group has become durable. */
 void sink_group_on_event(void *context, const sink_store_event_t *event);
@@ -86,11 +91,14 @@ void sink_listing_go_on(sink_t *self);
 /* ---- sink_freeing.c */
 
 /* Frees journals of sealed runs that are older than --retain or exceed --retain-bytes, oldest
- * first. False: the loop must end. */
-bool sink_free_old(sink_t *self);
+ * first. */
+void sink_free_old(sink_t *self);
 /* Without room, sealed runs give way, complete ones first: what is in a file, too, against what is
- * in no file. False: the loop must end. */
-bool sink_make_room(sink_t *self);
+ * in no file. */
+void sink_make_room(sink_t *self);
+/* For the store, with the sink as context. */
+void sink_freeing_on_freed(void *context, const crema_id_t *run_id, const char *option,
+                           crema_err_t err);
 
 /* ---- sink_trouble.c */
 
@@ -115,5 +123,9 @@ void sink_scrape_expose(void *context, crema_exposition_t *out);
 
 /* Takes everything waiting at the socket, up to a bound. False: the loop must end. */
 bool sink_intake_take(sink_t *self);
+/* Answers what has become durable. */
+void sink_intake_answer(sink_t *self);
+/* Tells every aggregator of a file once that is durable in the journal. False: the loop must end. */
+bool sink_intake_say_sealed(sink_t *self, const crema_msg_t *msg);
 
 #endif

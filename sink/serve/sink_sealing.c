@@ -104,7 +104,8 @@ static bool
 s_is_due(const sink_sealing_t *self, const sink_run_t *run, int64_t mono_ns)
 {
     if (!run->state.seal_asked || run->freed || run->aside ||
-        (run->state.revision > 0 && !run->state.late))
+        (run->state.revision > 0 && !run->state.late) ||
+        !sink_store_may_seal(self->store, &run->run_id))
         return false;
     const pace_t *pace = crema_map_find(self->paces, &run->run_id);
     if (pace && crema_list_is_linked(&pace->queued))
@@ -157,7 +158,8 @@ s_go_on(sink_sealing_t *self, int64_t mono_ns)
     for (pace_t *pace; (pace = CREMA_LIST_FIRST(&self->queue, pace_t, queued)) != NULL;) {
         const sink_run_t *run = sink_store_find(self->store, &pace->run_id);
         s_paths(self, &pace->run_id, journal, output);
-        if (run && run->state.seal_asked && !run->freed && !run->aside) {
+        if (run && run->state.seal_asked && !run->freed && !run->aside &&
+            sink_store_may_seal(self->store, &run->run_id)) {
             if (sink_sealer_start(self->sealer, &run->run_id, run->durable_news, journal, output) !=
                 CREMA_OK)
                 return;
@@ -298,13 +300,15 @@ s_keep(sink_sealing_t *self, const sink_sealer_end_t *end, const crema_msg_t *ms
 {
     uint8_t *bytes;
     size_t size;
+    const sink_run_t *run = sink_store_find(self->store, &end->run_id);
+    if (!run || run->news != end->puts)
+        return CREMA_OK;
     crema_err_t err = crema_wire_encode(msg, &bytes, &size);
     if (err != CREMA_OK)
         return err;
     err = sink_store_keep_answer(self->store, &end->run_id, bytes, size);
     free(bytes);
-    const sink_run_t *run = sink_store_find(self->store, &end->run_id);
-    if (err != CREMA_OK || !run || run->news != end->puts)
+    if (err != CREMA_OK)
         return err;
     sink_journal_sealed_t sealed = sink_report_journal(self->report);
     return sink_store_sealed(self->store, &end->run_id, &sealed, real_ns);

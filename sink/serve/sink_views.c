@@ -1,13 +1,16 @@
 #include "sink_views.h"
 
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "crema_failpoint.h"
 #include "crema_log.h"
 #include "crema_map.h"
 #include "sink_child.h"
@@ -17,6 +20,8 @@
 #define PAUSE_MAX_NS (60 * PAUSE_NS)
 #define STOP_MS 2000
 #define ENDED_MAX SINK_VIEWS_MAX
+/* It takes what it is told within this time; twice as long after each time that it did not. */
+#define LIMIT_NS (120 * PAUSE_NS)
 
 typedef struct {
     crema_id_t run_id;
@@ -32,6 +37,8 @@ struct sink_views {
     int fd;             /* its standard input, or -1 */
     int64_t t_start_ns; /* earliest next start, monotonic */
     int64_t pause_ns;
+    int64_t taken_ns;            /* when it had taken everything that it was told */
+    unsigned late;               /* how often it was ended because it took nothing */
     crema_id_t ended[ENDED_MAX]; /* runs whose end is still to be reported */
     size_t n_ended;
 };
@@ -60,13 +67,14 @@ sink_views_new(const char *store_dir, const char *output_dir, int64_t flush_inte
 /* ---- the process */
 
 static void
-s_start(sink_views_t *self)
+s_start(sink_views_t *self, int64_t mono_ns)
 {
     const char *argv[] = {"crema-sink",       "view",         "--store",
                           self->store_dir,    "--output",     self->output_dir,
                           "--flush-interval", self->flush_ms, NULL};
     crema_err_t err = sink_child_start(argv, STDIN_FILENO, &self->pid, &self->fd);
     (void)err; /* tried again at the next flush */
+    self->taken_ns = mono_ns;
 }
 
 /* True: the process took the line. */
@@ -89,6 +97,29 @@ s_forget_process(sink_views_t *self)
         close(self->fd);
     self->fd = -1;
     self->pid = 0;
+}
+
+/* Ends a process that hangs, as on an output directory that does not answer. */
+static void
+s_end_late(sink_views_t *self, int64_t mono_ns)
+{
+    int untaken;
+    const int64_t limit_ns = crema_failpoint_wait("sink.view_limit", LIMIT_NS)
+                             << (self->late < 6 ? self->late : 6);
+    if (self->pid == 0 || (ioctl(self->fd, FIONREAD, &untaken) == 0 && untaken == 0)) {
+        self->taken_ns = mono_ns;
+        return;
+    }
+    if (mono_ns - self->taken_ns < limit_ns)
+        return;
+    crema_log_warn("live_views_late", CREMA_INT("pid", self->pid),
+                   CREMA_INT("limit_s", limit_ns / PAUSE_NS),
+                   CREMA_TEXT("output", self->output_dir),
+                   CREMA_TEXT("remedy", "does the file system of the output directory answer? "
+                                        "The process that makes live files is started again"));
+    self->late++;
+    self->taken_ns = mono_ns;
+    kill(self->pid, SIGKILL);
 }
 
 void
@@ -168,12 +199,13 @@ sink_views_flush(sink_views_t *self, int64_t mono_ns)
 {
     size_t cursor = 0;
     view_t *view;
+    s_end_late(self, mono_ns);
     s_send_ended(self);
     while ((view = crema_map_next(self->views, &cursor)) != NULL) {
         if (!view->fresh)
             continue;
         if (self->pid == 0 && mono_ns >= self->t_start_ns)
-            s_start(self);
+            s_start(self, mono_ns);
         const sink_viewing_t viewing = {.run_id = view->run_id, .position = view->place};
         if (!s_send(self, &viewing))
             return; /* retried at the next flush */
@@ -191,6 +223,8 @@ sink_views_end(sink_views_t *self, const crema_id_t *run_id)
     (void)unlink(sink_viewing_path(self->output_dir, run_id, path));
     if (self->pid > 0 && self->n_ended < ENDED_MAX)
         self->ended[self->n_ended++] = *run_id;
+    else if (self->pid > 0) /* the next one does not know the run */
+        kill(self->pid, SIGKILL);
     s_send_ended(self);
     self->pause_ns = PAUSE_NS;
 }

@@ -2,7 +2,8 @@
  * see sink_viewer.h.
  *
  * It is started with the first open run, and again if it dies. It learns through a pipe what is
- * durable; the sink never waits for it and retries a full pipe at the next flush. */
+ * durable; the sink never waits for it and retries a full pipe at the next flush. A process that
+ * takes nothing for 120 s is ended. */
 #ifndef SINK_VIEWS_H
 #define SINK_VIEWS_H
 

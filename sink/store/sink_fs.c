@@ -90,29 +90,34 @@ s_parent(const char *path, char ret_parent[PATH_MAX])
     return CREMA_OK;
 }
 
-static crema_err_t
-s_sync_parent(const char *path)
+crema_err_t
+sink_fs_sync_name(const char *path)
 {
     char parent[PATH_MAX];
     crema_err_t err = s_parent(path, parent);
-    return err == CREMA_OK ? sink_fs_sync_dir(parent) : err;
+    if (err == CREMA_OK)
+        err = sink_fs_sync_dir(parent);
+    return err != CREMA_OK && errno == EACCES ? CREMA_OK : err;
+}
+
+crema_err_t
+sink_fs_make_name(const char *path)
+{
+    if (mkdir(path, 0700) == 0)
+        return CREMA_OK;
+    int why = errno;
+    struct stat st;
+    if (why == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return CREMA_OK;
+    errno = why;
+    return sink_fs_error(why);
 }
 
 crema_err_t
 sink_fs_make_dir(const char *path)
 {
-    if (mkdir(path, 0700) == 0)
-        return s_sync_parent(path);
-    int why = errno;
-    struct stat st;
-    if (why == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
-        /* The process that made it may have been killed before the name was durable. Skipped for
-         * a directory that we may not read. */
-        crema_err_t err = s_sync_parent(path);
-        return err != CREMA_OK && errno == EACCES ? CREMA_OK : err;
-    }
-    errno = why;
-    return sink_fs_error(why);
+    crema_err_t err = sink_fs_make_name(path);
+    return err == CREMA_OK ? sink_fs_sync_name(path) : err;
 }
 
 static crema_err_t

@@ -21,7 +21,11 @@ bool sink_fs_fits(const char *dir, size_t below);
 /* Returns `out`, which becomes `<dir>/<name>`; it must fit. */
 char *sink_fs_path(const char *dir, const char *name, char out[PATH_MAX]);
 
-/* Makes one directory (mode 0700) and makes its name durable; an existing one is not an error. */
+/* Makes one directory (mode 0700); an existing one is not an error. */
+CREMA_MUST_CHECK crema_err_t sink_fs_make_name(const char *path);
+/* Makes its name durable, or that of a file; skipped below a directory that we may not read. */
+CREMA_MUST_CHECK crema_err_t sink_fs_sync_name(const char *path);
+/* Both. */
 CREMA_MUST_CHECK crema_err_t sink_fs_make_dir(const char *path);
 
 /* fsync of a directory: names created or removed in it become durable. */

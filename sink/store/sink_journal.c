@@ -45,12 +45,12 @@ sink_journal_close(sink_journal_t **self_p)
 {
     sink_journal_t *self = *self_p;
     if (self) {
-        if (s_is_empty(self) && !self->broken && self->work.group.n == 0)
-            s_drop_segment(self);
         s_end_segment(self);
         if (self->work.fd >= 0) /* it was not ended */
             close(self->work.fd);
         free(self->work.checkpoint);
+        free(self->work.file.bytes);
+        free(self->file.bytes);
         free(self->work.group.bytes);
         free(self->group.bytes);
         free(self->dir);
@@ -172,6 +172,18 @@ sink_journal_sealed(sink_journal_t *self, const sink_journal_sealed_t *sealed, i
     return s_append(self, SINK_JOURNAL_SEALED, t_real_ns, sealed, SINK_SEALED_BODY_BYTES, NULL, 0);
 }
 
+crema_err_t
+sink_journal_file(sink_journal_t *self, const char *name, const uint8_t *bytes, size_t size)
+{
+    uint8_t *copy = malloc(size ? size : 1);
+    if (!copy)
+        return CREMA_ENOMEM;
+    memcpy(copy, bytes, size);
+    free(self->file.bytes);
+    self->file = (sink_journal_file_t){name, copy, size};
+    return CREMA_OK;
+}
+
 /* ---- syncing */
 
 static crema_err_t
@@ -209,6 +221,9 @@ s_create_segment(sink_journal_t *self, int *ret_fd, size_t *ret_bytes)
     crema_failpoint("sink.before_segment_dir_fsync");
     if (err == CREMA_OK)
         err = sink_fs_sync_dir(self->dir);
+    /* whoever made the directory may have been killed before that was durable */
+    if (err == CREMA_OK && !self->named)
+        err = sink_fs_sync_name(self->dir);
     crema_failpoint("sink.after_segment_dir_fsync");
     if (err != CREMA_OK) {
         int why = errno;
@@ -225,9 +240,17 @@ static void
 s_enter_segment(sink_journal_t *self, int fd, size_t bytes)
 {
     self->fd = fd;
+    self->named = true;
     self->segment++;
     self->segment_bytes = bytes;
     self->bytes += bytes;
+}
+
+static void
+s_drop_file(sink_journal_file_t *file)
+{
+    free(file->bytes);
+    *file = (sink_journal_file_t){0};
 }
 
 static void
@@ -245,7 +268,6 @@ s_make_checkpoint(sink_journal_t *self, const sink_journal_head_t *head, uint64_
     sink_journal_work_t *work = &self->work;
     sink_journal_state_t state = {0};
     sink_journal_mark_t *marks = NULL;
-    s_drop_checkpoint(work);
     if (!head)
         return CREMA_OK;
     crema_err_t err = head->fn(head->context, &self->header.run_id, &state, &marks);
@@ -291,6 +313,8 @@ s_take_group(sink_journal_t *self)
 {
     sink_journal_work_t *work = &self->work;
     const sink_group_t written = work->group;
+    work->file = self->file;
+    self->file = (sink_journal_file_t){0};
     work->group = self->group;
     self->group = (sink_group_t){.bytes = written.bytes, .room = written.room};
 }
@@ -335,7 +359,9 @@ s_write(sink_journal_t *self)
 {
     sink_journal_work_t *work = &self->work;
     crema_err_t err = CREMA_OK;
-    if (self->fd < 0)
+    if (work->file.name)
+        err = sink_fs_replace(self->dir, work->file.name, work->file.bytes, work->file.size);
+    if (err == CREMA_OK && self->fd < 0)
         err = s_create_segment(self, &work->fd, &work->header_bytes);
     if (err != CREMA_OK)
         return err;
@@ -353,26 +379,60 @@ s_write(sink_journal_t *self)
     return fdatasync(fd) == 0 ? CREMA_OK : CREMA_EIO;
 }
 
+/* Writes a segment that holds only the checkpoint. */
+static crema_err_t
+s_write_rest(sink_journal_t *self)
+{
+    sink_journal_work_t *work = &self->work;
+    crema_err_t err = s_create_segment(self, &work->fd, &work->header_bytes);
+    if (err != CREMA_OK)
+        return err;
+    err = s_write_checkpoint(work, work->fd);
+    crema_failpoint("sink.before_journal_rest_fdatasync");
+    return err == CREMA_OK && fdatasync(work->fd) != 0 ? CREMA_EIO : err;
+}
+
 void
 sink_journal_work(sink_journal_t *self)
 {
-    if (self->work.group.n == 0)
+    sink_journal_work_t *work = &self->work;
+    if (!work->rests && work->group.n == 0)
         return;
-    self->work.err = s_write(self);
-    self->work.why = errno;
+    work->err = work->rests ? s_write_rest(self) : s_write(self);
+    work->why = errno;
+}
+
+/* Nothing was ever acknowledged from a segment that only rests, so that one that failed can go. */
+static crema_err_t
+s_end_rest(sink_journal_t *self, size_t bytes, bool has_segment)
+{
+    const sink_journal_work_t *work = &self->work;
+    if (work->err == CREMA_OK) {
+        s_end_segment(self);
+        self->bytes += bytes;
+        self->rests = true;
+    } else if (has_segment) {
+        s_drop_segment(self);
+    }
+    errno = work->why;
+    return work->err;
 }
 
 crema_err_t
 sink_journal_end(sink_journal_t *self)
 {
     sink_journal_work_t *work = &self->work;
-    if (work->group.n == 0)
+    const bool rests = work->rests, has_segment = work->fd >= 0;
+    if (!rests && work->group.n == 0)
         return CREMA_OK;
-    const size_t bytes = work->checkpoint_bytes + work->group.n;
-    if (work->fd >= 0)
+    const size_t bytes = work->checkpoint_bytes + (rests ? 0 : work->group.n);
+    if (has_segment)
         s_enter_segment(self, work->fd, work->header_bytes);
     work->fd = -1;
+    work->rests = false;
     s_drop_checkpoint(work);
+    if (rests)
+        return s_end_rest(self, bytes, has_segment);
     errno = work->why;
     if (work->err != CREMA_OK)
         return s_fail(self, work->err);
@@ -381,42 +441,23 @@ sink_journal_end(sink_journal_t *self)
     self->bytes += bytes;
     self->rests = false;
     work->group.n = 0;
+    s_drop_file(&work->file);
     if (self->group.n == 0 && !self->group.bytes)
         s_take_group(self); /* one buffer is enough for a quiet run */
     return CREMA_OK;
 }
 
 crema_err_t
-sink_journal_rest(sink_journal_t *self, const sink_journal_head_t *head)
+sink_journal_begin_rest(sink_journal_t *self, const sink_journal_head_t *head)
 {
-    sink_journal_work_t *work = &self->work;
-    size_t bytes = 0;
-    int fd = -1;
     if (self->broken || sink_journal_pending_bytes(self) > 0)
         return CREMA_EINVAL;
     if (self->rests)
         return CREMA_OK;
     s_end_segment(self);
-    crema_err_t err = s_create_segment(self, &fd, &bytes);
-    if (err != CREMA_OK)
-        return err;
-    s_enter_segment(self, fd, bytes);
-    err = s_make_checkpoint(self, head, self->next_seq);
-    if (err == CREMA_OK)
-        err = s_write_checkpoint(work, fd);
-    crema_failpoint("sink.before_journal_rest_fdatasync");
-    if (err == CREMA_OK && fdatasync(fd) != 0)
-        err = CREMA_EIO;
-    bytes = work->checkpoint_bytes;
-    s_drop_checkpoint(work);
-    if (err != CREMA_OK) {
-        s_drop_segment(self);
-        return err;
-    }
-    s_end_segment(self);
-    self->bytes += bytes;
-    self->rests = true;
-    return CREMA_OK;
+    crema_err_t err = s_make_checkpoint(self, head, self->next_seq);
+    self->work.rests = err == CREMA_OK;
+    return err;
 }
 
 size_t

@@ -13,7 +13,8 @@
  * rewrites the last segment's pages before it trusts them.
  *
  * Unreadable data is never deleted: a segment without a readable frame becomes
- * `000001.journal.damaged`, and a torn tail that was cut off is kept in `000001.journal.torn`. A
+ * `000001.journal.damaged`, a torn tail that was cut off is kept in `000001.journal.torn`, and of a
+ * newest segment that the disk gives in part `000001.journal.unread` stays beside its copy. A
  * segment no longer than its header was never written to and is removed. */
 #ifndef SINK_JOURNAL_H
 #define SINK_JOURNAL_H
@@ -27,6 +28,7 @@
 #include "crema_id.h"
 #include "crema_life.h"
 #include "crema_wire.h"
+#include "sink_unread.h"
 
 #define SINK_SEGMENT_BYTES (16u << 20)     /* when it is longer, a new segment begins */
 #define SINK_SEGMENT_BYTES_MAX (96u << 20) /* earlier versions wrote up to 64 MiB */
@@ -116,6 +118,11 @@ CREMA_MUST_CHECK crema_err_t sink_journal_sealed(sink_journal_t *self,
                                                  const sink_journal_sealed_t *sealed,
                                                  int64_t t_real_ns);
 
+/* Has a copy of the file made durable in the journal's directory before the next group, in the same
+ * place of one that still waits. `name` is borrowed until then. */
+CREMA_MUST_CHECK crema_err_t sink_journal_file(sink_journal_t *self, const char *name,
+                                               const uint8_t *bytes, size_t size);
+
 /* Takes what was collected as the group that sink_journal_work() writes; or, after CREMA_ENOSPC,
  * the same group again. Until sink_journal_end() the journal may be appended to, but neither
  * brought to rest nor closed. `head` provides the checkpoint if a new segment begins; NULL: no
@@ -128,10 +135,11 @@ void sink_journal_work(sink_journal_t *self);
 /* Its outcome. CREMA_ENOSPC: nothing of the group is in the file and all of it is still in memory.
  * CREMA_EIO: as above, with errno. */
 CREMA_MUST_CHECK crema_err_t sink_journal_end(sink_journal_t *self);
-/* Ends the journal with a segment that holds only a checkpoint, so that nothing else must be
- * read to know its state. Nothing may be pending. */
-CREMA_MUST_CHECK crema_err_t sink_journal_rest(sink_journal_t *self,
-                                               const sink_journal_head_t *head);
+/* The same for a segment that holds only a checkpoint, after which nothing else must be read to know
+ * the journal's state. Nothing may be pending; what is appended meanwhile comes behind it. After an
+ * error of sink_journal_end() the journal is as it was, and not broken. */
+CREMA_MUST_CHECK crema_err_t sink_journal_begin_rest(sink_journal_t *self,
+                                                     const sink_journal_head_t *head);
 /* Appended and not durable yet. */
 size_t sink_journal_pending_bytes(const sink_journal_t *self);
 uint64_t sink_journal_bytes(const sink_journal_t *self);
@@ -165,6 +173,7 @@ typedef struct {
     uint64_t damaged_bytes;  /* unreadable in the middle, or in a segment set aside */
     uint64_t missing_frames; /* numbers that no frame carries: damaged, or in a missing segment */
     uint64_t before_seal;    /* the part of these two that lies before the last RUN_SEAL */
+    sink_unread_t unread;    /* the part of the damage that is what the disk did not give */
 } sink_journal_report_t;
 
 /* Opens a journal for appending in a new segment (a torn tail is cut), or creates the directory.
@@ -196,7 +205,7 @@ CREMA_MUST_CHECK crema_err_t sink_journal_look(const char *dir,
                                                char ret_where[PATH_MAX]);
 
 /* Reads the whole journal. CREMA_ENOENT: not found, or it has no segment; CREMA_EMAGIC:
- * not a journal. */
+ * not a journal; CREMA_EIO, with errno: nothing of it could be read. */
 CREMA_MUST_CHECK crema_err_t sink_journal_read(const char *dir,
                                                const sink_journal_visitor_t *visitor,
                                                sink_journal_report_t *ret_report);

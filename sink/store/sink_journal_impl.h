@@ -4,6 +4,7 @@
 
 #include "sink_journal.h"
 #include "sink_segment.h"
+#include "sink_segments.h"
 
 /* Frames that are written and synced together. */
 typedef struct {
@@ -13,11 +14,20 @@ typedef struct {
     bool follows;   /* its first frame is flagged: everything before it was synced */
 } sink_group_t;
 
+/* A file of the run's directory that is written before a group. */
+typedef struct {
+    const char *name; /* NULL: none */
+    uint8_t *bytes;
+    size_t size;
+} sink_journal_file_t;
+
 /* A group that is being written, or could not be and is written again. */
 typedef struct {
     sink_group_t group;
+    sink_journal_file_t file;
     uint8_t *checkpoint; /* that goes before it; NULL: none */
     size_t checkpoint_bytes;
+    bool rests; /* the checkpoint alone is written, to end the journal */
     /* The outcome; only these are changed by sink_journal_work(). */
     int fd; /* of the segment that was begun for it; -1: none was */
     size_t header_bytes;
@@ -35,15 +45,18 @@ struct sink_journal {
     uint64_t torn_bytes;  /* cut by the opening */
     uint64_t next_seq;    /* number of the next frame */
     sink_journal_work_t work;
-    sink_group_t group; /* what was appended since */
-    bool rests;         /* the newest segment holds only a checkpoint */
-    bool broken;        /* a write or sync failed: nothing more may be acknowledged */
+    sink_group_t group;       /* what was appended since */
+    sink_journal_file_t file; /* for the same group */
+    bool named;               /* the name of the directory is durable */
+    bool rests;               /* the newest segment holds only a checkpoint */
+    bool broken;              /* a write or sync failed: nothing more may be acknowledged */
 };
 
-/* Reads the segments `numbers` of a journal, oldest first. `whole` is false if they are only the
- * newest ones, beginning with a checkpoint. After an error ret_where names the file. */
-CREMA_MUST_CHECK crema_err_t sink_journal_read_segments(const char *dir, const uint32_t *numbers,
-                                                        size_t n, bool whole,
+/* Reads the segments of a journal from index `from` on. `whole` is false if they are only the newest
+ * ones, beginning with a checkpoint. After an error ret_where names the file. */
+CREMA_MUST_CHECK crema_err_t sink_journal_read_segments(const char *dir,
+                                                        const sink_segments_t *segments,
+                                                        size_t from, bool whole,
                                                         const sink_journal_visitor_t *visitor,
                                                         sink_journal_report_t *ret_report,
                                                         char ret_where[PATH_MAX]);

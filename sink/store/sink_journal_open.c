@@ -116,6 +116,20 @@ s_ends_with_checkpoint(const uint8_t *bytes, size_t size)
     return sink_checkpoint_find(bytes, size, &state, &end) == CREMA_OK && end == size;
 }
 
+/* Replaces a segment of which the disk does not give everything by what it gives. The old file gets
+ * another name first: its bytes may be readable again. */
+static crema_err_t
+s_copy_readable(const sink_journal_t *self, const char *path, uint32_t number, const uint8_t *bytes,
+                size_t size)
+{
+    char name[64], other[PATH_MAX];
+    snprintf(name, sizeof name, "%06u" SINK_SEGMENT_UNREAD, number);
+    if (link(path, sink_fs_path(self->dir, name, other)) != 0 && errno != EEXIST)
+        return sink_fs_error(errno);
+    snprintf(name, sizeof name, "%06u.journal", number);
+    return sink_fs_replace(self->dir, name, bytes, size);
+}
+
 /* Prepares one existing segment to be followed by a new one. It is removed if it was never written
  * to, or if nothing in it is readable. */
 static crema_err_t
@@ -124,9 +138,14 @@ s_adopt(sink_journal_t *self, const char *path, uint32_t number)
     uint8_t *bytes;
     size_t size;
     scan_t scan = {0};
-    crema_err_t err = sink_fs_read(path, SINK_SEGMENT_BYTES_MAX, &bytes, &size);
+    sink_unread_t unread = {0};
+    crema_err_t err = sink_unread_read(path, SINK_SEGMENT_BYTES_MAX, &bytes, &size, &unread);
     if (err != CREMA_OK)
         return err;
+    if (!bytes) { /* how far the streams are is not known at all */
+        errno = unread.why;
+        return unread.why == EFBIG ? CREMA_ELIMIT : CREMA_EIO;
+    }
     bool short_one = size <= SINK_SEGMENT_HEADER_BYTES;
     err = s_scan(self, bytes, size, &scan);
     if (err == CREMA_OK && scan.frames > 0) {
@@ -135,7 +154,8 @@ s_adopt(sink_journal_t *self, const char *path, uint32_t number)
         if (size > scan.sound)
             err = s_keep_torn(self, number, bytes + scan.sound, size - scan.sound);
         if (err == CREMA_OK)
-            err = s_renew(path, bytes, scan.sound);
+            err = unread.bytes == 0 ? s_renew(path, bytes, scan.sound)
+                                    : s_copy_readable(self, path, number, bytes, scan.sound);
     } else if (err == CREMA_OK && short_one) {
         self->torn_bytes += scan.headed ? 0 : size;
         err = s_remove_empty(path);
@@ -173,8 +193,9 @@ s_find_start(const char *dir, const sink_segments_t *segments, size_t *ret_start
         uint8_t *bytes;
         size_t size, end;
         sink_journal_state_t state;
-        crema_err_t err = sink_fs_read(sink_segments_path(dir, segments->numbers[i - 1], where),
-                                       SINK_SEGMENT_BYTES_MAX, &bytes, &size);
+        sink_unread_t ignored = {0}; /* the reading from there on meets it again */
+        crema_err_t err = sink_unread_read(sink_segments_path(dir, segments->numbers[i - 1], where),
+                                           SINK_SEGMENT_BYTES_MAX, &bytes, &size, &ignored);
         if (err != CREMA_OK)
             return err;
         *ret_found = sink_checkpoint_find(bytes, size, &state, &end) == CREMA_OK;
@@ -193,8 +214,7 @@ s_replay(const char *dir, const sink_segments_t *segments, const sink_journal_vi
     crema_err_t err = s_find_start(dir, segments, &start, &found, where);
     if (err != CREMA_OK)
         return err;
-    return sink_journal_read_segments(dir, segments->numbers + start, segments->n - start, !found,
-                                      visitor, ret_report, where);
+    return sink_journal_read_segments(dir, segments, start, !found, visitor, ret_report, where);
 }
 
 static crema_err_t
@@ -217,8 +237,9 @@ s_open(sink_journal_t *self, const sink_journal_visitor_t *visitor,
     *ret_report = (sink_journal_report_t){0};
     if (visitor && found.n > 0)
         err = s_replay(self->dir, &found, visitor, ret_report, where);
+    if (!visitor || found.n == 0)
+        ret_report->damaged_bytes = found.damaged_bytes;
     free(found.numbers);
-    ret_report->damaged_bytes += found.damaged_bytes;
     ret_report->torn_bytes = self->torn_bytes;
     return err;
 }
@@ -232,7 +253,7 @@ sink_journal_open(const char *dir, const crema_id_t *store_id, const crema_id_t 
     char where[PATH_MAX];
     sink_journal_report_t report = {0};
     snprintf(where, sizeof where, "%s", dir);
-    crema_err_t err = sink_fs_make_dir(dir);
+    crema_err_t err = sink_fs_make_name(dir);
     sink_journal_t *self = err == CREMA_OK ? calloc(1, sizeof *self) : NULL;
     if (err == CREMA_OK && !self)
         err = CREMA_ENOMEM;

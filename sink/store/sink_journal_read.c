@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdlib.h>
 
 #include "crema_frame.h"
@@ -15,10 +16,11 @@ typedef struct {
     sink_order_t *order; /* NULL: the visitor takes no PUTs */
     crema_arena_t *arena;
     sink_journal_report_t report;
-    bool is_seal;      /* the frame shown last is a RUN_SEAL */
-    bool headed;       /* a header was read: store_id and run_id of the report are known */
-    uint64_t next_seq; /* number expected next; 0: the first checkpoint gives it */
-    bool whole;        /* from the first segment on */
+    bool is_seal;       /* the frame shown last is a RUN_SEAL */
+    uint32_t sealed_in; /* segment of the last RUN_SEAL; 0: none */
+    bool headed;        /* a header was read: store_id and run_id of the report are known */
+    uint64_t next_seq;  /* number expected next; 0: the first checkpoint gives it */
+    bool whole;         /* from the first segment on */
 } reader_t;
 
 /* ---- checkpoints */
@@ -65,7 +67,7 @@ s_take_header(reader_t *reader, const sink_header_t *header)
            crema_id_equal(&header->run_id, &reader->report.run_id);
 }
 
-/* Reads a waiting PUT again from its position. */
+/* Reads a waiting PUT again from its position. The disk may not give it a second time. */
 static crema_err_t
 s_show_again(reader_t *reader, const sink_order_put_t *place)
 {
@@ -74,11 +76,13 @@ s_show_again(reader_t *reader, const sink_order_put_t *place)
     crema_frame_t frame;
     sink_journal_put_t put;
     sink_segments_path(reader->dir, place->segment, path);
-    crema_err_t err =
-        bytes ? sink_fs_read_at(path, place->offset, bytes, place->bytes) : CREMA_ENOMEM;
-    if (err == CREMA_OK)
-        err = crema_frame_decode(bytes, place->bytes, &frame);
-    if (err == CREMA_OK && sink_put_decode(&frame, &put))
+    crema_err_t err = bytes ? sink_unread_read_at(path, place->offset, bytes, place->bytes,
+                                                  &reader->report.unread)
+                            : CREMA_ENOMEM;
+    if (err == CREMA_OK && (crema_frame_decode(bytes, place->bytes, &frame) != CREMA_OK ||
+                            !sink_put_decode(&frame, &put)))
+        reader->report.damaged_bytes += place->bytes;
+    else if (err == CREMA_OK)
         err = reader->visitor->put(reader->visitor->context, &put);
     free(bytes);
     return err;
@@ -159,14 +163,17 @@ s_take_frame(reader_t *reader, const crema_frame_t *frame, uint32_t segment, siz
         reader->report.frames++;
     else
         reader->report.damaged_bytes += crema_frame_bytes(frame);
-    if (reader->is_seal)
+    if (reader->is_seal) {
         reader->report.before_seal = reader->report.damaged_bytes + reader->report.missing_frames;
+        reader->sealed_in = segment;
+    }
     return err;
 }
 
 /* ---- segments */
 
-/* A segment that begins with a foreign header counts as damaged as a whole. */
+/* A segment that begins with a foreign header counts as damaged as a whole. `last`: the end of these
+ * bytes may be torn. */
 static crema_err_t
 s_read_segment(reader_t *reader, const uint8_t *bytes, size_t size, uint32_t number, bool last)
 {
@@ -202,11 +209,17 @@ s_read_all(reader_t *reader, const uint32_t *numbers, size_t n, char where[PATH_
     for (size_t i = 0; i < n; i++) {
         uint8_t *bytes;
         size_t size;
-        crema_err_t err = sink_fs_read(sink_segments_path(reader->dir, numbers[i], where),
-                                       SINK_SEGMENT_BYTES_MAX, &bytes, &size);
+        const uint64_t unread = reader->report.unread.bytes;
+        crema_err_t err =
+            sink_unread_read(sink_segments_path(reader->dir, numbers[i], where),
+                             SINK_SEGMENT_BYTES_MAX, &bytes, &size, &reader->report.unread);
         if (err != CREMA_OK)
             return err;
-        err = s_read_segment(reader, bytes, size, numbers[i], i + 1 == n);
+        if (!bytes)
+            reader->report.damaged_bytes += reader->report.unread.bytes - unread;
+        /* Where the disk gives nothing, nothing was torn off. */
+        const bool may_be_torn = i + 1 == n && reader->report.unread.bytes == unread;
+        err = s_read_segment(reader, bytes, size, numbers[i], may_be_torn);
         free(bytes);
         if (err != CREMA_OK)
             return err;
@@ -215,21 +228,25 @@ s_read_all(reader_t *reader, const uint32_t *numbers, size_t n, char where[PATH_
 }
 
 crema_err_t
-sink_journal_read_segments(const char *dir, const uint32_t *numbers, size_t n, bool whole,
-                           const sink_journal_visitor_t *visitor, sink_journal_report_t *ret_report,
-                           char ret_where[PATH_MAX])
+sink_journal_read_segments(const char *dir, const sink_segments_t *segments, size_t from,
+                           bool whole, const sink_journal_visitor_t *visitor,
+                           sink_journal_report_t *ret_report, char ret_where[PATH_MAX])
 {
     reader_t reader = {.dir = dir, .visitor = visitor, .next_seq = whole, .whole = whole};
     crema_err_t err = crema_arena_new(ARENA_BYTES, &reader.arena);
     if (err == CREMA_OK && visitor->put)
         err = sink_order_new(&reader.order);
     if (err == CREMA_OK)
-        err = s_read_all(&reader, numbers, n, ret_where);
+        err = s_read_all(&reader, segments->numbers + from, segments->n - from, ret_where);
     sink_order_destroy(&reader.order);
     crema_arena_destroy(&reader.arena);
-    if (err == CREMA_OK)
-        *ret_report = reader.report;
-    return err;
+    if (err != CREMA_OK)
+        return err;
+    if (reader.sealed_in > segments->last_damaged)
+        reader.report.before_seal += segments->damaged_bytes;
+    reader.report.damaged_bytes += segments->damaged_bytes;
+    *ret_report = reader.report;
+    return CREMA_OK;
 }
 
 crema_err_t
@@ -242,13 +259,13 @@ sink_journal_read(const char *dir, const sink_journal_visitor_t *visitor,
     crema_err_t err = sink_segments_find(dir, &found);
     if (err != CREMA_OK)
         return err;
-    err = found.n > 0 ? sink_journal_read_segments(dir, found.numbers, found.n, true, visitor,
-                                                   &report, where)
+    err = found.n > 0 ? sink_journal_read_segments(dir, &found, 0, true, visitor, &report, where)
                       : CREMA_ENOENT;
     free(found.numbers);
-    if (err == CREMA_OK && report.frames == 0 && crema_id_is_zero(&report.run_id))
-        err = CREMA_EMAGIC;
-    report.damaged_bytes += found.damaged_bytes;
+    if (err == CREMA_OK && report.frames == 0 && crema_id_is_zero(&report.run_id)) {
+        err = report.unread.why != 0 ? CREMA_EIO : CREMA_EMAGIC;
+        errno = report.unread.why;
+    }
     if (err == CREMA_OK)
         *ret_report = report;
     return err;

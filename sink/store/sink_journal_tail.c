@@ -2,7 +2,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "sink_fs.h"
 #include "sink_journal_impl.h"
 #include "sink_segments.h"
 
@@ -86,7 +85,9 @@ s_read(sink_journal_tail_t *self, const char *path, uint64_t end)
     const size_t size = left < self->window_bytes ? left : self->window_bytes;
     size_t shown = 0;
     uint8_t *bytes = malloc(size);
-    crema_err_t err = bytes ? sink_fs_read_at(path, self->at.bytes, bytes, size) : CREMA_ENOMEM;
+    sink_unread_t ignored = {0}; /* the final file names it */
+    crema_err_t err =
+        bytes ? sink_unread_read_at(path, self->at.bytes, bytes, size, &ignored) : CREMA_ENOMEM;
     if (err == CREMA_OK)
         err = s_show(self, bytes, size, size == left, &shown);
     free(bytes);

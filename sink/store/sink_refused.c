@@ -159,17 +159,20 @@ s_encode(const sink_refused_line_t *line, uint8_t *out)
 }
 
 crema_err_t
-sink_refused_keep(sink_refused_t *self, const char *dir)
+sink_refused_encode(const sink_refused_t *self, uint8_t **ret_bytes, size_t *ret_size)
 {
-    if (!self->is_new)
-        return CREMA_OK;
-    uint8_t *bytes = malloc(self->n * FRAME_BYTES);
+    uint8_t *bytes = malloc(self->n ? self->n * FRAME_BYTES : 1);
     if (!bytes)
         return CREMA_ENOMEM;
     for (size_t i = 0; i < self->n; i++)
         s_encode(&self->lines[i], bytes + i * FRAME_BYTES);
-    crema_err_t err = sink_fs_replace(dir, FILE_NAME, bytes, self->n * FRAME_BYTES);
-    free(bytes);
-    self->is_new = err != CREMA_OK;
-    return err;
+    *ret_bytes = bytes;
+    *ret_size = self->n * FRAME_BYTES;
+    return CREMA_OK;
+}
+
+crema_err_t
+sink_refused_write(const char *dir, const uint8_t *bytes, size_t size)
+{
+    return sink_fs_replace(dir, FILE_NAME, bytes, size);
 }

@@ -30,7 +30,7 @@ typedef struct {
     sink_refused_line_t *lines;
     size_t n, room;
     size_t n_streams; /* lines that cover one stream */
-    bool is_new;      /* something is not yet in the file */
+    bool is_new;      /* something is not in the file, and is not being written */
 } sink_refused_t;
 
 /* Reads the file in `dir` as far as possible. A missing file counts as empty. */
@@ -40,8 +40,10 @@ CREMA_MUST_CHECK crema_err_t sink_refused_read(sink_refused_t *self, const char 
 CREMA_MUST_CHECK crema_err_t sink_refused_note(sink_refused_t *self, const crema_id_t *run_id,
                                                const crema_id_t *stream_id, uint64_t first,
                                                uint64_t last, bool *ret_new);
-/* Makes new entries durable. After an error they still count as new. */
-CREMA_MUST_CHECK crema_err_t sink_refused_keep(sink_refused_t *self, const char *dir);
+/* The content of the file, which the caller frees; and writing it, which any thread may do. */
+CREMA_MUST_CHECK crema_err_t sink_refused_encode(const sink_refused_t *self, uint8_t **ret_bytes,
+                                                 size_t *ret_size);
+CREMA_MUST_CHECK crema_err_t sink_refused_write(const char *dir, const uint8_t *bytes, size_t size);
 /* Refused records over all lines. */
 uint64_t sink_refused_records(const sink_refused_t *self);
 void sink_refused_clear(sink_refused_t *self);

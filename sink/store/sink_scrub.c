@@ -21,6 +21,7 @@ struct sink_scrub {
     uint64_t next_seq;
     sink_scrub_found_t found; /* in the segments before */
     sink_window_t window;
+    sink_unread_t unread;
     char path[PATH_MAX];
 };
 
@@ -97,7 +98,8 @@ s_look(sink_scrub_t *self)
         st.st_size = 0;
     }
     self->window.path = self->path;
-    if ((uint64_t)st.st_size > self->window.size)
+    self->window.unread = &self->unread;
+    if ((uint64_t)st.st_size >= self->window.at + self->window.offset)
         self->window.size = (uint64_t)st.st_size;
     return CREMA_OK;
 }
@@ -139,6 +141,12 @@ sink_scrub_found(const sink_scrub_t *self)
     sink_scrub_found_t found = self->found;
     found.damaged_bytes += self->window.skipped + sink_window_left(&self->window);
     return found;
+}
+
+const sink_unread_t *
+sink_scrub_unread(const sink_scrub_t *self)
+{
+    return &self->unread;
 }
 
 const sink_commit_t *

@@ -10,6 +10,7 @@
 #include "crema_error.h"
 #include "crema_id.h"
 #include "sink_commit.h"
+#include "sink_unread.h"
 
 typedef struct sink_scrub sink_scrub_t;
 
@@ -18,13 +19,16 @@ CREMA_MUST_CHECK crema_err_t sink_scrub_new(const char *dir, const crema_id_t *r
 void sink_scrub_destroy(sink_scrub_t **self_p);
 
 /* Reads the next piece, up to the end of segment `newest`. *ret_end: nothing is left to read for
- * now. */
+ * now. After an error nothing is known of what is left; the next call tries it again. */
 CREMA_MUST_CHECK crema_err_t sink_scrub_read(sink_scrub_t *self, uint32_t newest, bool *ret_end);
 
 typedef struct {
     uint64_t damaged_bytes;  /* unreadable bytes */
     uint64_t missing_frames; /* numbers that no frame carries */
 } sink_scrub_found_t;
+
+/* The part of the damage that is what the disk did not give. */
+const sink_unread_t *sink_scrub_unread(const sink_scrub_t *self);
 /* At the end: what was found so far. */
 sink_scrub_found_t sink_scrub_found(const sink_scrub_t *self);
 /* How far each stream is readable. */

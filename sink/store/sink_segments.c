@@ -59,6 +59,8 @@ s_take_entry(sink_segments_t *self, size_t *room, DIR *stream, const char *name)
         return CREMA_OK;
     if (number > self->newest || damaged > self->newest)
         self->newest = number > 0 ? number : damaged;
+    if (damaged > self->last_damaged)
+        self->last_damaged = damaged;
     if (fstatat(dirfd(stream), name, &st, AT_SYMLINK_NOFOLLOW) == 0)
         *(number > 0 ? &self->bytes : &self->damaged_bytes) += (uint64_t)st.st_size;
     return number > 0 ? s_append(self, room, number) : CREMA_OK;

@@ -166,6 +166,8 @@ sink_store_run_msg(sink_store_t *self, const crema_msg_t *msg, const crema_cost_
     if (new) {
         if (cost)
             err = s_append_cost(run, cost, t_real_ns);
+        if (cost && err == CREMA_OK)
+            sink_store_touch(self, run); /* also if the message has no room */
         if (err == CREMA_OK)
             err = sink_journal_run(run->journal, msg, t_real_ns);
         if (err != CREMA_OK)
@@ -175,7 +177,7 @@ sink_store_run_msg(sink_store_t *self, const crema_msg_t *msg, const crema_cost_
         sink_store_note_message(run, msg, fingerprint);
         if (matters)
             s_note_news(run, t_real_ns);
-        sink_store_touch(self, run);
+        sink_store_hurry(self, run);
     }
     *ret_new = new;
     return CREMA_OK;
@@ -204,7 +206,8 @@ sink_store_writers(sink_store_t *self, const Crema__RunWriters *msg, int64_t t_r
             return err;
         }
         s_note_news(run, t_real_ns);
-        sink_store_touch(self, run);
+        sink_store_hurry(self, run);
+        run->list_appends = run->shown.appends;
     }
     *ret_new = new;
     return CREMA_OK;
@@ -232,7 +235,7 @@ sink_store_sealed(sink_store_t *self, const crema_id_t *run_id, const sink_journ
         err = sink_journal_sealed(run->journal, sealed, t_real_ns);
     if (err != CREMA_OK)
         return err;
-    sink_store_touch(self, run);
+    sink_store_hurry(self, run);
     run->shown.state.revision = sealed->revision;
     run->shown.state.t_sealed_ns = t_real_ns;
     run->shown.state.late = false;
@@ -246,8 +249,9 @@ crema_err_t
 sink_store_keep_answer(sink_store_t *self, const crema_id_t *run_id, const uint8_t *bytes,
                        size_t size)
 {
-    char dir[PATH_MAX];
-    return sink_fs_replace(sink_store_run_dir(self, run_id, dir), SINK_STORE_ANSWER, bytes, size);
+    sink_store_run_t *run;
+    crema_err_t err = s_take_run(self, run_id, &run);
+    return err == CREMA_OK ? sink_journal_file(run->journal, SINK_STORE_ANSWER, bytes, size) : err;
 }
 
 crema_err_t
@@ -262,7 +266,6 @@ sink_store_answer(const sink_store_t *self, const crema_id_t *run_id, uint8_t **
 /* ---- committing */
 
 #define REST_NS_MIN INT64_C(1000000)
-#define ALONE_NS_MAX INT64_C(2000000) /* a disk that took longer is waited for in threads */
 #define S_DIRTY(link) CREMA_LIST_ITEM(link, sink_store_run_t, dirty)
 
 size_t
@@ -297,9 +300,9 @@ s_write_and_sync(void *context)
     sink_journal_work(context);
 }
 
-/* Has what was collected written and synced; with `here`: before it returns. */
+/* Has what was collected written and synced. */
 static crema_err_t
-s_begin(sink_store_t *self, sink_store_run_t *run, bool here)
+s_begin(sink_store_t *self, sink_store_run_t *run)
 {
     const sink_journal_head_t head = sink_store_head(self);
     run->begun_ns = crema_clock_mono_ns();
@@ -318,10 +321,7 @@ s_begin(sink_store_t *self, sink_store_run_t *run, bool here)
     }
     run->syncing = true;
     run->sync = (sink_sync_t){.fn = s_write_and_sync, .context = run->journal};
-    if (here)
-        sink_syncs_do(self->syncs, &run->sync);
-    else
-        sink_syncs_begin(self->syncs, &run->sync);
+    sink_syncs_begin(self->syncs, &run->sync);
     return CREMA_OK;
 }
 
@@ -332,20 +332,11 @@ s_due_ns(const sink_store_run_t *run, const sink_store_pace_t *pace)
     int64_t rest_ns = run->took_ns > REST_NS_MIN ? run->took_ns : REST_NS_MIN;
     if (run->stuck)
         rest_ns = pace->rest_max_ns;
-    else if (sink_journal_pending_bytes(run->journal) >= pace->bytes)
+    else if (run->hurries || sink_journal_pending_bytes(run->journal) >= pace->bytes)
         rest_ns = 0;
     else if (rest_ns > pace->rest_max_ns)
         rest_ns = pace->rest_max_ns;
     return run->ended_ns + rest_ns;
-}
-
-/* True if nothing else has to wait while it is written and synced. */
-static bool
-s_is_alone(const sink_store_t *self, const sink_store_run_t *run, const sink_store_pace_t *pace)
-{
-    return sink_syncs_are_idle(self->syncs) && self->took_ns < ALONE_NS_MAX &&
-           self->dirty.next == &run->dirty && self->dirty.prev == &run->dirty &&
-           sink_journal_pending_bytes(run->journal) <= pace->alone_bytes;
 }
 
 crema_err_t
@@ -354,6 +345,7 @@ sink_store_begin(sink_store_t *self, const sink_store_pace_t *pace, int64_t *ret
     const int64_t now_ns = crema_clock_mono_ns();
     crema_err_t err = CREMA_OK;
     *ret_due_ns = INT64_MAX;
+    sink_store_begin_freeing(self);
     for (crema_link_t *at = self->dirty.next, *next; at != &self->dirty; at = next) {
         sink_store_run_t *run = S_DIRTY(at);
         next = at->next;
@@ -362,7 +354,7 @@ sink_store_begin(sink_store_t *self, const sink_store_pace_t *pace, int64_t *ret
             *ret_due_ns = due_ns < *ret_due_ns ? due_ns : *ret_due_ns;
             continue;
         }
-        crema_err_t one = s_begin(self, run, pace && s_is_alone(self, run, pace));
+        crema_err_t one = s_begin(self, run);
         if (one == CREMA_EIO)
             return one;
         if (one != CREMA_OK)
@@ -381,6 +373,17 @@ s_end_stuck(sink_store_t *self, sink_store_run_t *run, crema_err_t err)
     return err;
 }
 
+/* After an error it is tried again. */
+static void
+s_end_refusing(sink_store_t *self)
+{
+    sink_refusing_t *refusing = &self->refusing;
+    free(refusing->bytes);
+    refusing->bytes = NULL;
+    refusing->busy = false;
+    self->refused.is_new |= refusing->err != CREMA_OK;
+}
+
 /* CREMA_ENOENT: none has ended; with `waits`: none is under way. */
 static crema_err_t
 s_end_one(sink_store_t *self, bool waits)
@@ -388,8 +391,22 @@ s_end_one(sink_store_t *self, bool waits)
     sink_sync_t *sync = sink_syncs_ended(self->syncs, waits);
     if (!sync)
         return CREMA_ENOENT;
+    if (sync == &self->freeing.sync)
+        return sink_store_end_freeing(self);
+    if (sync == &self->aging.sync) {
+        sink_store_end_age(self);
+        return CREMA_OK;
+    }
+    if (sync == &self->refusing.sync) {
+        s_end_refusing(self);
+        return CREMA_OK;
+    }
     sink_store_run_t *run = CREMA_LIST_ITEM(sync, sink_store_run_t, sync);
     run->syncing = false;
+    if (run->resting) {
+        sink_store_end_rest(self, run);
+        return CREMA_OK;
+    }
     crema_err_t err = sink_journal_end(run->journal);
     if (err == CREMA_EIO)
         return s_report_broken(self, run, errno);
@@ -399,7 +416,7 @@ s_end_one(sink_store_t *self, bool waits)
     s_note_stuck(self, run, false);
     if (sink_journal_pending_bytes(run->journal) == 0)
         crema_list_remove(&run->dirty);
-    run->took_ns = self->took_ns = run->ended_ns - run->begun_ns;
+    run->took_ns = run->ended_ns - run->begun_ns;
     sink_commit_durable(self->watermarks, &run->shown.run_id);
     sink_store_synced(self, run);
     const sink_store_group_t group = {
@@ -462,6 +479,22 @@ sink_store_commit_run(sink_store_t *self, const crema_id_t *run_id)
     sink_store_run_t *run = sink_store_run(self, run_id);
     crema_err_t err = CREMA_OK;
     while (err == CREMA_OK && run && sink_store_is_unsynced(run))
-        err = run->syncing ? s_end_one(self, true) : s_begin(self, run, true);
+        err = run->syncing ? s_end_one(self, true) : s_begin(self, run);
     return err;
+}
+
+crema_err_t
+sink_store_free(sink_store_t *self, const crema_id_t *run_id)
+{
+    crema_err_t err, end = CREMA_OK;
+    sink_store_run_t *run;
+    while ((err = sink_store_begin_free(self, run_id, NULL)) == CREMA_EAGAIN && end == CREMA_OK &&
+           (run = sink_store_run(self, run_id)) && run->resting)
+        end = s_end_one(self, true);
+    if (err != CREMA_OK)
+        return end == CREMA_OK ? err : end;
+    sink_store_begin_freeing(self);
+    while (end == CREMA_OK && self->freeing.busy)
+        end = s_end_one(self, true);
+    return end == CREMA_OK ? self->freeing.err : end;
 }

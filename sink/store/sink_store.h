@@ -43,9 +43,10 @@ typedef struct {
     bool is_full;      /* it has reached the limit of a run since this start: records are lost */
     const char *aside; /* why its journal cannot be read, with the file; NULL: it is readable */
     uint64_t news;     /* PUTs and RUN_SEALs appended since the store was opened */
-    uint64_t durable_news; /* those of them that are durable */
-    int64_t t_news_ns;     /* real time of the last of them; 0: none */
-    uint64_t bytes;        /* of its journal */
+    uint64_t durable_news;             /* those of them that are durable */
+    uint64_t appends, durable_appends; /* the same of everything that was appended */
+    int64_t t_news_ns;                 /* real time of the last of them; 0: none */
+    uint64_t bytes;                    /* of its journal */
 } sink_run_t;
 
 /* An event for the log. */
@@ -80,6 +81,9 @@ typedef struct {
     /* NULL: not called. What they are given is borrowed during the call. */
     void (*on_event)(void *context, const sink_store_event_t *event);
     void (*on_group)(void *context, const sink_store_group_t *group);
+    /* A run was freed, or could not be; after CREMA_EIO, of which errno is the reason, the process
+     * ends. */
+    void (*on_freed)(void *context, const crema_id_t *run_id, const char *why, crema_err_t err);
     void *context;
 } sink_store_config_t;
 
@@ -99,8 +103,6 @@ typedef struct {
 /* CREMA_EBUSY: another sink holds it; for other errors `ret_why` is one sentence. */
 CREMA_MUST_CHECK crema_err_t sink_store_open(const sink_store_config_t *config, char *ret_why,
                                              size_t why_size, sink_store_t **ret_self);
-/* Limits of all journals and of one run's, as in the configuration, from now on. */
-void sink_store_limit(sink_store_t *self, int64_t limit_bytes, int64_t run_limit_bytes);
 
 /* Does not commit. */
 void sink_store_close(sink_store_t **self_p);
@@ -123,9 +125,8 @@ typedef struct {
 /* Reads the next piece of one such journal; true if it was the last one, described by
  * *ret_scrubbed. */
 bool sink_store_scrub_some(sink_store_t *self, sink_store_scrubbed_t *ret_scrubbed);
-/* True while there is more to read. *ret_waits: the run that must be committed before reading of it
- * continues; zero: none. */
-bool sink_store_is_scrubbing(const sink_store_t *self, crema_id_t *ret_waits);
+/* True while there is more to read, or a run's end waits for what is being written of it. */
+bool sink_store_is_scrubbing(const sink_store_t *self);
 /* Starts the check for the list of writers, once per start; false: it is still running. */
 bool sink_store_check_list(sink_store_t *self, const crema_id_t *run_id);
 /* True while the run is being scrubbed: until then no sender may learn how far its streams are,
@@ -175,11 +176,12 @@ uint64_t sink_store_resting_bytes(const sink_store_t *self);
  * accepts nothing, so everything its senders have counts as settled, with
  * CREMA_STREAM_FLAG_REFUSED; do not send that before sink_store_keep_refused() has succeeded.
  * CREMA_EIO: the run is set aside, its state is unknown; CREMA_EPROTO: the stream belongs to
- * another run; CREMA_EAGAIN: see sink_store_is_held(). */
+ * another run; CREMA_EAGAIN: it is known, see sink_store_is_held(). */
 CREMA_MUST_CHECK crema_err_t sink_store_stream(sink_store_t *self, const crema_stream_row_t *asked,
                                                crema_stream_row_t *ret_row);
-/* Makes the refused ranges durable; after that their senders may discard the records. After an
- * error they may not, and a retry is safe. */
+/* Has the refused ranges made durable in a thread; once they are, their senders may discard the
+ * records. CREMA_EAGAIN: they are being written. After an error they may not, and it is tried again
+ * at the next call but one. */
 CREMA_MUST_CHECK crema_err_t sink_store_keep_refused(sink_store_t *self);
 /* Rows of all streams whose run has no final file yet, or has news since; the caller frees them.
  * CREMA_EAGAIN: some runs are still unread. */
@@ -220,23 +222,25 @@ CREMA_MUST_CHECK crema_err_t sink_store_sealed(sink_store_t *self, const crema_i
                                                int64_t t_real_ns);
 
 /* The answer to RUN_SEAL, kept in the run's directory so that it can be repeated after a
- * restart. CREMA_ENOENT: there is none. The caller frees the bytes. */
+ * restart: durable with the next append to the run, which it comes before. CREMA_ENOENT: there is none. The caller frees the bytes. */
 CREMA_MUST_CHECK crema_err_t sink_store_keep_answer(sink_store_t *self, const crema_id_t *run_id,
                                                     const uint8_t *bytes, size_t size);
 CREMA_MUST_CHECK crema_err_t sink_store_answer(const sink_store_t *self, const crema_id_t *run_id,
                                                uint8_t **ret_bytes, size_t *ret_size);
 
+/* True if the last RUN_SEAL of a live run is durable: sealing reads it from the journal. */
+bool sink_store_may_seal(const sink_store_t *self, const crema_id_t *run_id);
 /* Bytes of the runs that were appended to and not written since. */
 size_t sink_store_pending_bytes(const sink_store_t *self);
 /* True if something of the run is not durable. */
 bool sink_store_is_pending(const sink_store_t *self, const crema_id_t *run_id);
 
 /* A run rests after a sync as long as that took, at least a millisecond, at most `rest_max_ns`,
- * unless `bytes` have collected; after it found the disk full as long as possible. */
+ * unless `bytes` have collected or a message of its life has come; after it found the disk full
+ * as long as possible. */
 typedef struct {
     int64_t rest_max_ns;
     size_t bytes;
-    size_t alone_bytes; /* a group of at most this size is synced at once if there is no other */
 } sink_store_pace_t;
 
 /* Writes the group of each run that has rested (`pace` NULL: of each), and has it synced in the
@@ -265,10 +269,15 @@ typedef enum {
 /* Checks the disk again; *ret_free_b is how much journals may still grow. */
 sink_space_t sink_store_space(sink_store_t *self, uint64_t *ret_free_b);
 
-/* Writes the tombstone of a sealed run without late records, then removes its journal except for
- * files set aside as damaged. CREMA_EINVAL: it is not sealed; CREMA_EAGAIN: something of it is
- * not yet acknowledged; CREMA_ENOSPC: try again; CREMA_EIO: end the process, since the tombstone
- * may or may not be durable. */
+/* Has the tombstone of a sealed run without late records written, then its journal removed except
+ * for files set aside as damaged; sink_store_begin() begins that in a thread for all that were
+ * taken, and on_freed() is called when it has ended. Meanwhile nothing of the run is taken or told.
+ * `why` is borrowed until then. CREMA_EINVAL: it is not sealed; CREMA_EAGAIN: try again later: it has
+ * yet to come to rest, or others are being freed. */
+CREMA_MUST_CHECK crema_err_t sink_store_begin_free(sink_store_t *self, const crema_id_t *run_id,
+                                                   const char *why);
+/* The same, and waits for it. CREMA_ENOSPC: try again; CREMA_EIO: end the process, since the
+ * tombstone may or may not be durable. */
 CREMA_MUST_CHECK crema_err_t sink_store_free(sink_store_t *self, const crema_id_t *run_id);
 
 #endif

@@ -1,5 +1,7 @@
 /* The runs that the store knows, and their directories. */
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,6 +62,23 @@ sink_store_run_dir(const sink_store_t *self, const crema_id_t *run_id, char ret_
     return sink_fs_path(self->dir, crema_id_uuid(run_id, name), ret_path);
 }
 
+/* True for what could not be read, and may be some day. */
+static bool
+s_stays(int dir, const char *name)
+{
+    const char *suffix = strchr(name, '.');
+    if (!suffix)
+        return false;
+    if (strcmp(suffix, SINK_SEGMENT_DAMAGED) == 0 || strcmp(suffix, SINK_SEGMENT_UNREAD) == 0)
+        return true;
+    if (strcmp(suffix, SINK_SEGMENT) != 0)
+        return false;
+    int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd >= 0)
+        close(fd);
+    return fd < 0 && errno == EACCES;
+}
+
 void
 sink_store_remove_dir(const char *path)
 {
@@ -68,8 +87,7 @@ sink_store_remove_dir(const char *path)
         return;
     struct dirent *entry;
     while ((entry = readdir(stream))) {
-        const char *suffix = strchr(entry->d_name, '.');
-        if (suffix && strcmp(suffix, SINK_SEGMENT_DAMAGED) == 0)
+        if (s_stays(dirfd(stream), entry->d_name))
             continue;
         crema_failpoint("sink.before_journal_unlink");
         (void)unlinkat(dirfd(stream), entry->d_name, 0); /* does not remove directories */

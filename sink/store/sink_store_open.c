@@ -101,16 +101,52 @@ s_write_frame(const char *dir, const char *name, const uint8_t *body, size_t bod
     return sink_fs_replace(dir, name, bytes, crema_frame_bytes(&frame));
 }
 
+static void
+s_write_age(void *context)
+{
+    sink_aging_t *aging = context;
+    uint8_t body[GENERATION_BYTES];
+    crema_put_u64(body, aging->generation);
+    crema_put_u64(body + 8, (uint64_t)aging->age_ns);
+    aging->err = s_write_frame(aging->dir, "generation", body, sizeof body);
+}
+
+static void
+s_prepare_age(sink_store_t *self)
+{
+    self->aging.dir = self->dir;
+    self->aging.generation = self->generation;
+    self->aging.age_ns = self->age_ns;
+}
+
+void
+sink_store_begin_age(sink_store_t *self)
+{
+    if (self->aging.busy)
+        return;
+    self->aging.busy = true;
+    s_prepare_age(self);
+    self->aging.sync = (sink_sync_t){.fn = s_write_age, .context = &self->aging};
+    sink_syncs_begin(self->syncs, &self->aging.sync);
+}
+
+/* After an error it is tried again: some time in service is lost at a crash, and journals are kept
+ * longer. */
+void
+sink_store_end_age(sink_store_t *self)
+{
+    self->aging.busy = false;
+    if (self->aging.err == CREMA_OK)
+        self->age_kept_ns = self->aging.age_ns;
+}
+
 crema_err_t
 sink_store_keep_age(sink_store_t *self)
 {
-    uint8_t body[GENERATION_BYTES];
-    crema_put_u64(body, self->generation);
-    crema_put_u64(body + 8, (uint64_t)self->age_ns);
-    crema_err_t err = s_write_frame(self->dir, "generation", body, sizeof body);
-    if (err == CREMA_OK)
-        self->age_kept_ns = self->age_ns;
-    return err;
+    s_prepare_age(self);
+    s_write_age(&self->aging);
+    sink_store_end_age(self);
+    return self->aging.err;
 }
 
 crema_err_t
@@ -170,7 +206,7 @@ static crema_err_t
 s_finish_freeing(sink_store_t *self, const crema_id_t *run_id)
 {
     char path[PATH_MAX];
-    crema_err_t err = sink_tombs_add(self->dir, run_id, 0);
+    crema_err_t err = sink_tombs_add(self->dir, run_id, 1);
     if (err == CREMA_OK) {
         sink_store_remove_dir(sink_store_run_dir(self, run_id, path));
         self->n_tombs++;
@@ -215,7 +251,7 @@ s_find_runs(sink_store_t *self)
     return err;
 }
 
-/* Tombstones that cannot be moved stay in the file and are retried with the next one. */
+/* Tombstones that cannot be moved stay in the file, and it is tried again at the next start. */
 static void
 s_move_tombs(sink_store_t *self)
 {
@@ -225,13 +261,6 @@ s_move_tombs(sink_store_t *self)
         return;
     sink_ids_clear(&self->freed);
     self->n_tombs = 0;
-}
-
-void
-sink_store_count_tomb(sink_store_t *self)
-{
-    self->n_tombs++;
-    s_move_tombs(self);
 }
 
 static crema_err_t
@@ -340,16 +369,17 @@ sink_store_close(sink_store_t **self_p)
 {
     sink_store_t *self = *self_p;
     if (self) {
+        sink_syncs_destroy(&self->syncs);
         if (self->age_ns > self->age_kept_ns) {
             crema_err_t err = sink_store_keep_age(self);
             (void)err; /* a little time in service is lost */
         }
-        sink_syncs_destroy(&self->syncs);
         crema_map_destroy_all(&self->runs, s_destroy_run);
         free(self->live);
         sink_ids_clear(&self->freed);
         sink_past_clear(&self->past);
         sink_refused_clear(&self->refused);
+        free(self->refusing.bytes);
         sink_commit_destroy(&self->watermarks);
         crema_arena_destroy(&self->arena);
         if (self->lock_fd >= 0)

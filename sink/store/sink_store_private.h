@@ -20,6 +20,7 @@ typedef enum {
     SINK_STAGE_LIVE,
     SINK_STAGE_RESTING,
     SINK_STAGE_ASIDE,
+    SINK_STAGE_FREEING,
 } sink_stage_t;
 
 /* Everything the store holds of a run; `shown` is the public part. */
@@ -31,9 +32,11 @@ typedef struct {
     crema_link_t dirty;      /* appended to, and not written since */
     sink_sync_t sync;        /* writes and syncs a group */
     bool syncing, stuck;     /* sync: under way; stuck: the last one found the disk full */
+    bool resting;            /* what is under way brings the journal to rest */
     bool again;              /* the last group was not written: it is the next one, too */
+    bool hurries;            /* what waits holds a message that somebody waits for */
     size_t syncing_bytes;
-    uint64_t syncing_news;
+    uint64_t syncing_news, syncing_appends;
     int64_t dirty_ns; /* monotonic time of the first append */
     int64_t waits_ns, begun_ns, ended_ns,
         took_ns; /* the same of the last group; its write and sync */
@@ -42,6 +45,7 @@ typedef struct {
     sink_scrub_t *scrub;
     bool scrub_for_list;                   /* because its list of writers came */
     bool list_checked;                     /* the check for the list of writers is done */
+    uint64_t list_appends;                 /* shown.appends with the last part of that list */
     uint64_t heard_news;                   /* news at the last look for silent runs */
     int64_t heard_ns;                      /* monotonic time of its last sign; 0: none yet */
     size_t place;                          /* index in the array of live runs */
@@ -55,6 +59,40 @@ typedef struct {
         list_changed_b; /* bytes of changed parts, since this start and in the newest segment */
 } sink_store_run_t;
 
+/* The refused ranges are written, in a thread. */
+typedef struct {
+    sink_sync_t sync;
+    bool busy;
+    const char *dir;
+    uint8_t *bytes;
+    size_t size;
+    crema_err_t err; /* until it was returned */
+} sink_refusing_t;
+
+#define SINK_FREED_AT_ONCE 64u
+
+/* Runs that are freed together, in a thread: tombstones, then their directories. */
+typedef struct {
+    sink_sync_t sync;
+    bool busy; /* not: it collects */
+    crema_id_t run_ids[SINK_FREED_AT_ONCE];
+    const char *whys[SINK_FREED_AT_ONCE];
+    size_t n;
+    const char *dir; /* the store's */
+    crema_err_t err;
+    int why; /* errno */
+} sink_freeing_t;
+
+/* The time in service is written, in a thread. */
+typedef struct {
+    sink_sync_t sync;
+    bool busy;
+    const char *dir;
+    uint64_t generation;
+    int64_t age_ns;
+    crema_err_t err;
+} sink_aging_t;
+
 struct sink_store {
     char *dir;
     sink_store_config_t config;
@@ -63,19 +101,20 @@ struct sink_store {
     uint64_t generation;
     sink_commit_t *watermarks;
     sink_syncs_t *syncs;
-    int64_t took_ns;   /* the last write and sync of a group */
     crema_map_t *runs; /* sink_store_run_t * by run_id */
     sink_past_t past;  /* runs that were freed long ago */
     sink_ids_t freed;  /* runs freed since */
-    size_t n_tombs;    /* in `tombstones`, or as many as take its room */
+    sink_freeing_t freeing;
+    sink_aging_t aging;
+    size_t n_tombs; /* in `tombstones` at the start, or as many as take its room */
     sink_run_t shown_freed;
     sink_refused_t refused;
+    sink_refusing_t refusing;
     sink_store_run_t **live;
     size_t n_live, live_room;
     sink_store_run_t *oldest; /* of the resting ones; NULL: not known */
     size_t n_resting;
     crema_link_t unread, dirty, scrubbed;
-    crema_id_t scrub_waits; /* everything read of this run so far waits for a commit; zero: none */
     uint64_t bytes, resting_bytes;
     int64_t age_ns, age_kept_ns, mono_ns;
     crema_arena_t *arena;
@@ -101,7 +140,7 @@ bool sink_store_is_unsynced(const sink_store_run_t *run);
 /* Reports an event, with a text as of printf(). */
 __attribute__((format(printf, 4, 5))) void
 sink_store_tell(sink_store_t *self, int type, const crema_id_t *run_id, const char *format, ...);
-/* Removes everything except damaged files. */
+/* Removes everything except damaged and unreadable files. */
 void sink_store_remove_dir(const char *path);
 
 /* ---- sink_store_said.c */
@@ -130,11 +169,16 @@ CREMA_MUST_CHECK crema_err_t sink_store_take_run(sink_store_t *self, const crema
                                                  sink_store_run_t **ret_run);
 /* Call it after appending to the run's journal. */
 void sink_store_touch(sink_store_t *self, sink_store_run_t *run);
+/* The same after something that is answered when it is durable. */
+void sink_store_hurry(sink_store_t *self, sink_store_run_t *run);
 /* Call them when what the run has collected begins to be written, and after it was synced. */
 void sink_store_begun(sink_store_run_t *run);
 void sink_store_synced(sink_store_t *self, sink_store_run_t *run);
-/* Brings a live run to rest. CREMA_EAGAIN: something of it is pending or not yet acknowledged. */
-CREMA_MUST_CHECK crema_err_t sink_store_rest(sink_store_t *self, sink_store_run_t *run);
+/* Call it when the sync that brings a run to rest has ended. */
+void sink_store_end_rest(sink_store_t *self, sink_store_run_t *run);
+/* Frees in a thread what was collected, and ends that. CREMA_EIO: end the process. */
+void sink_store_begin_freeing(sink_store_t *self);
+CREMA_MUST_CHECK crema_err_t sink_store_end_freeing(sink_store_t *self);
 void sink_store_drop_run(sink_store_t *self, sink_store_run_t *run);
 
 /* ---- sink_store_scrub.c */
@@ -181,9 +225,10 @@ CREMA_MUST_CHECK crema_err_t sink_store_make(const char *dir, const crema_id_t *
  * has it. */
 CREMA_MUST_CHECK crema_err_t sink_store_lock(const char *dir, int *ret_fd);
 
-/* Call it when a tombstone was added to the file; when there are many they are moved to `freed`. */
-void sink_store_count_tomb(sink_store_t *self);
-/* Makes the time in service durable. */
+/* Makes the time in service durable, before it returns. */
 CREMA_MUST_CHECK crema_err_t sink_store_keep_age(sink_store_t *self);
+/* The same in a thread. */
+void sink_store_begin_age(sink_store_t *self);
+void sink_store_end_age(sink_store_t *self);
 
 #endif

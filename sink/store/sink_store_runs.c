@@ -127,12 +127,14 @@ s_note_report(sink_store_t *self, const sink_store_run_t *run, const char *path,
     self->report.torn_bytes += report->torn_bytes;
     self->report.damaged_bytes += report->damaged_bytes;
     self->report.missing_frames += report->missing_frames;
+    char why[SINK_UNREAD_TEXT_BYTES];
+    sink_unread_text(&report->unread, why);
     if (report->damaged_bytes > 0 || report->missing_frames > 0)
         sink_store_tell(self, SINK_STORE_DAMAGED, &run->shown.run_id,
-                        "%s: %llu bytes cannot be read and %llu entries are missing; what spools "
-                        "still hold of it is asked for again",
-                        path, (unsigned long long)report->damaged_bytes,
-                        (unsigned long long)report->missing_frames);
+                        "%s: %llu bytes cannot be read%s%s%s and %llu entries are missing; what "
+                        "spools still hold of it is asked for again",
+                        path, (unsigned long long)report->damaged_bytes, why[0] ? " (" : "", why,
+                        why[0] ? ")" : "", (unsigned long long)report->missing_frames);
 }
 
 /* Reads the newest checkpoint of the run's journal and what follows, and opens it for appending.
@@ -264,6 +266,8 @@ sink_store_take_run(sink_store_t *self, const crema_id_t *run_id, sink_store_run
         return CREMA_EPROTO;
     if (run && run->stage == SINK_STAGE_ASIDE && self->age_ns - run->age_used_ns < RETRY_AFTER_NS)
         return CREMA_EIO;
+    if (run && run->stage == SINK_STAGE_FREEING)
+        return CREMA_EAGAIN;
     if (!run)
         err = s_take_fresh(self, run_id, &run);
     else if (run->stage != SINK_STAGE_LIVE)
@@ -291,7 +295,15 @@ sink_store_touch(sink_store_t *self, sink_store_run_t *run)
 {
     if (!crema_list_is_linked(&run->dirty))
         run->dirty_ns = crema_clock_mono_ns();
+    run->shown.appends++;
     crema_list_append(&self->dirty, &run->dirty);
+}
+
+void
+sink_store_hurry(sink_store_t *self, sink_store_run_t *run)
+{
+    sink_store_touch(self, run);
+    run->hurries = true;
 }
 
 void
@@ -300,6 +312,8 @@ sink_store_begun(sink_store_run_t *run)
     crema_list_remove(&run->dirty);
     run->written = run->shown.state;
     run->syncing_news = run->shown.news;
+    run->syncing_appends = run->shown.appends;
+    run->hurries = false;
 }
 
 void
@@ -307,28 +321,58 @@ sink_store_synced(sink_store_t *self, sink_store_run_t *run)
 {
     run->durable = run->written;
     run->shown.durable_news = run->syncing_news;
+    run->shown.durable_appends = run->syncing_appends;
     s_set_bytes(self, run, sink_journal_bytes(run->journal));
 }
 
 /* ---- coming to rest */
 
-crema_err_t
-sink_store_rest(sink_store_t *self, sink_store_run_t *run)
+static crema_err_t
+s_begin_rest(sink_store_t *self, sink_store_run_t *run)
 {
     const sink_journal_head_t head = sink_store_head(self);
-    if (run->stage == SINK_STAGE_RESTING)
-        return CREMA_OK;
     if (run->stage != SINK_STAGE_LIVE || sink_store_is_unsynced(run))
         return CREMA_EAGAIN;
     run->age_used_ns = self->age_ns; /* after a failure it is retried later */
-    crema_err_t err = sink_journal_rest(run->journal, &head);
-    if (err != CREMA_OK)
-        return err;
+    return sink_journal_begin_rest(run->journal, &head);
+}
+
+/* The journal has ended with a checkpoint. */
+static crema_err_t
+s_come_to_rest(sink_store_t *self, sink_store_run_t *run)
+{
     s_set_bytes(self, run, sink_journal_bytes(run->journal));
-    if (!sink_commit_forget(self->watermarks, &run->shown.run_id))
+    if (sink_store_is_unsynced(run) || !sink_commit_forget(self->watermarks, &run->shown.run_id))
         return CREMA_EAGAIN;
     s_enter_resting(self, run);
     return CREMA_OK;
+}
+
+static void
+s_write_rest(void *context)
+{
+    sink_journal_work(context);
+}
+
+/* Without success it stays live, and is retried. */
+static void
+s_begin_resting(sink_store_t *self, sink_store_run_t *run)
+{
+    if (s_begin_rest(self, run) != CREMA_OK)
+        return;
+    run->syncing = run->resting = true;
+    run->sync = (sink_sync_t){.fn = s_write_rest, .context = run->journal};
+    sink_syncs_begin(self->syncs, &run->sync);
+}
+
+void
+sink_store_end_rest(sink_store_t *self, sink_store_run_t *run)
+{
+    run->resting = false;
+    crema_err_t err = sink_journal_end(run->journal);
+    if (err == CREMA_OK && sink_store_is_over(&run->shown))
+        err = s_come_to_rest(self, run);
+    (void)err; /* it stays live and is retried */
 }
 
 void
@@ -338,41 +382,87 @@ sink_store_tick(sink_store_t *self, int64_t mono_ns)
     if (self->mono_ns > 0 && mono_ns > self->mono_ns)
         self->age_ns += mono_ns - self->mono_ns;
     self->mono_ns = mono_ns;
-    if (self->age_ns - self->age_kept_ns >= keep_every_ns) {
-        crema_err_t err = sink_store_keep_age(self);
-        (void)err; /* some time in service is lost at a crash, and journals are kept longer */
-    }
+    if (self->age_ns - self->age_kept_ns >= keep_every_ns)
+        sink_store_begin_age(self);
     for (size_t i = self->n_live; i > 0; i--) {
         sink_store_run_t *run = self->live[i - 1];
         if (!sink_store_is_over(&run->shown) || self->age_ns - run->age_used_ns < REST_AFTER_NS)
             continue;
-        crema_err_t err = sink_store_rest(self, run);
-        (void)err; /* it stays live and is retried */
+        s_begin_resting(self, run);
     }
 }
 
 /* ---- freeing */
 
-crema_err_t
-sink_store_free(sink_store_t *self, const crema_id_t *run_id)
+/* In a thread: nothing of the store is touched but what nobody else uses meanwhile. */
+static void
+s_write_tombs(void *context)
 {
-    char path[PATH_MAX];
+    sink_freeing_t *freeing = context;
+    char name[37], path[PATH_MAX];
+    freeing->err = sink_tombs_add(freeing->dir, freeing->run_ids, freeing->n);
+    freeing->why = errno;
+    for (size_t i = 0; freeing->err == CREMA_OK && i < freeing->n; i++)
+        sink_store_remove_dir(
+            sink_fs_path(freeing->dir, crema_id_uuid(&freeing->run_ids[i], name), path));
+}
+
+void
+sink_store_begin_freeing(sink_store_t *self)
+{
+    sink_freeing_t *freeing = &self->freeing;
+    if (freeing->busy || freeing->n == 0)
+        return;
+    freeing->busy = true;
+    freeing->dir = self->dir;
+    freeing->sync = (sink_sync_t){.fn = s_write_tombs, .context = freeing};
+    sink_syncs_begin(self->syncs, &freeing->sync);
+}
+
+crema_err_t
+sink_store_end_freeing(sink_store_t *self)
+{
+    sink_freeing_t *freeing = &self->freeing;
+    for (size_t i = 0; i < freeing->n; i++) {
+        sink_store_run_t *run = sink_store_run(self, &freeing->run_ids[i]);
+        self->bytes += run->bytes; /* taken off when it began */
+        if (freeing->err == CREMA_OK) {
+            sink_store_drop_run(self, run);
+        } else {
+            sink_ids_remove(&self->freed, &freeing->run_ids[i]);
+            s_enter_resting(self, run);
+        }
+        errno = freeing->why;
+        if (self->config.on_freed)
+            self->config.on_freed(self->config.context, &freeing->run_ids[i], freeing->whys[i],
+                                  freeing->err);
+    }
+    freeing->n = 0;
+    freeing->busy = false;
+    return freeing->err == CREMA_EIO ? CREMA_EIO : CREMA_OK;
+}
+
+crema_err_t
+sink_store_begin_free(sink_store_t *self, const crema_id_t *run_id, const char *why)
+{
+    sink_freeing_t *freeing = &self->freeing;
     const sink_run_t *shown = sink_store_find(self, run_id);
     if (!shown || shown->freed || shown->aside || !sink_store_is_over(shown))
         return CREMA_EINVAL;
     sink_store_run_t *run = sink_store_run(self, run_id);
-    crema_err_t err = sink_store_rest(self, run);
-    if (err == CREMA_OK)
-        err = sink_ids_add(&self->freed, run_id);
+    if (freeing->busy || freeing->n == SINK_FREED_AT_ONCE || run->stage == SINK_STAGE_FREEING)
+        return CREMA_EAGAIN;
+    if (run->stage != SINK_STAGE_RESTING) {
+        s_begin_resting(self, run);
+        return CREMA_EAGAIN;
+    }
+    crema_err_t err = sink_ids_add(&self->freed, run_id);
     if (err != CREMA_OK)
         return err;
-    err = sink_tombs_add(self->dir, run_id, run->shown.state.revision);
-    if (err != CREMA_OK) {
-        sink_ids_remove(&self->freed, run_id);
-        return err;
-    }
-    sink_store_drop_run(self, run);
-    sink_store_remove_dir(sink_store_run_dir(self, run_id, path));
-    sink_store_count_tomb(self);
+    s_leave(self, run);
+    run->stage = SINK_STAGE_FREEING;
+    self->bytes -= run->bytes;
+    freeing->run_ids[freeing->n] = *run_id;
+    freeing->whys[freeing->n++] = why;
     return CREMA_OK;
 }

@@ -62,11 +62,14 @@ s_fall_back(sink_store_t *self, sink_store_run_t *run, const sink_scrub_found_t 
     run->durable = run->shown.state;
     self->report.damaged_bytes += found->damaged_bytes;
     self->report.missing_frames += found->missing_frames;
+    char why[SINK_UNREAD_TEXT_BYTES];
+    sink_unread_text(sink_scrub_unread(run->scrub), why);
     sink_store_tell(self, SINK_STORE_DAMAGED, &run->shown.run_id,
-                    "%llu bytes of its journal cannot be read and %llu entries are missing; what "
-                    "spools still hold of %llu records is asked for again",
-                    (unsigned long long)found->damaged_bytes,
-                    (unsigned long long)found->missing_frames, (unsigned long long)fall.records);
+                    "%llu bytes of its journal cannot be read%s%s%s and %llu entries are missing; "
+                    "what spools still hold of %llu records is asked for again",
+                    (unsigned long long)found->damaged_bytes, why[0] ? " (" : "", why,
+                    why[0] ? ")" : "", (unsigned long long)found->missing_frames,
+                    (unsigned long long)fall.records);
 }
 
 static void
@@ -93,6 +96,18 @@ s_finish(sink_store_t *self, sink_store_run_t *run, bool sound, sink_store_scrub
     sink_store_end_scrub(run);
 }
 
+/* At the end of the journal. What was read without a hole holds all that is durable, and more may come. What looks like a hole may
+ * be a group that is being written, and watermarks fall back only where nothing waits: while a list waits, senders learn nothing,
+ * come to the end of their credit, and the run to a pause. A list is confirmed only when it is durable. */
+static bool
+s_must_wait(const sink_store_run_t *run)
+{
+    const sink_scrub_found_t found = sink_scrub_found(run->scrub);
+    const bool has_hole = found.damaged_bytes + found.missing_frames > 0;
+    return (has_hole && sink_store_is_unsynced(run)) ||
+           (run->scrub_for_list && run->shown.durable_appends < run->list_appends);
+}
+
 bool
 sink_store_scrub_some(sink_store_t *self, sink_store_scrubbed_t *ret_scrubbed)
 {
@@ -102,21 +117,20 @@ sink_store_scrub_some(sink_store_t *self, sink_store_scrubbed_t *ret_scrubbed)
         return false;
     crema_err_t err =
         sink_scrub_read(run->scrub, sink_journal_position(run->journal).segment, &end);
-    const bool waits = err == CREMA_OK && end && sink_store_is_unsynced(run);
-    self->scrub_waits = waits ? run->shown.run_id : (crema_id_t){0};
-    if (err == CREMA_OK && (!end || waits)) {
+    const bool is_open = s_is_open(run);
+    /* After an error nothing is known, so nothing is confirmed: it is tried again. */
+    if (is_open && (err != CREMA_OK || !end || s_must_wait(run))) {
         crema_list_remove(&run->scrubbed); /* take turns */
         crema_list_append(&self->scrubbed, &run->scrubbed);
         return false;
     }
-    s_finish(self, run, err == CREMA_OK && s_is_open(run), ret_scrubbed);
+    s_finish(self, run, is_open, ret_scrubbed);
     return true;
 }
 
 bool
-sink_store_is_scrubbing(const sink_store_t *self, crema_id_t *ret_waits)
+sink_store_is_scrubbing(const sink_store_t *self)
 {
-    *ret_waits = self->scrub_waits;
     return !crema_list_is_empty(&self->scrubbed);
 }
 

@@ -209,10 +209,32 @@ s_refuse(sink_store_t *self, const crema_stream_row_t *asked, crema_stream_row_t
     return CREMA_OK;
 }
 
+static void
+s_write_refused(void *context)
+{
+    sink_refusing_t *refusing = context;
+    refusing->err = sink_refused_write(refusing->dir, refusing->bytes, refusing->size);
+}
+
 crema_err_t
 sink_store_keep_refused(sink_store_t *self)
 {
-    return sink_refused_keep(&self->refused, self->dir);
+    sink_refusing_t *refusing = &self->refusing;
+    crema_err_t err = refusing->err;
+    if (refusing->busy)
+        return CREMA_EAGAIN;
+    refusing->err = CREMA_OK;
+    if (err != CREMA_OK || !self->refused.is_new)
+        return err;
+    err = sink_refused_encode(&self->refused, &refusing->bytes, &refusing->size);
+    if (err != CREMA_OK)
+        return err;
+    self->refused.is_new = false;
+    refusing->busy = true;
+    refusing->dir = self->dir;
+    refusing->sync = (sink_sync_t){.fn = s_write_refused, .context = refusing};
+    sink_syncs_begin(self->syncs, &refusing->sync);
+    return CREMA_EAGAIN;
 }
 
 crema_err_t
@@ -223,12 +245,12 @@ sink_store_stream(sink_store_t *self, const crema_stream_row_t *asked, crema_str
     if (shown && shown->freed)
         return s_refuse(self, asked, ret_row);
     crema_err_t err = shown ? sink_store_take_run(self, &asked->run_id, &run) : CREMA_OK;
-    if (err == CREMA_OK && sink_store_is_held(self, &asked->run_id))
-        err = CREMA_EAGAIN;
     if (err != CREMA_OK)
         return err;
     crema_stream_row_t row;
     bool known = sink_commit_get(self->watermarks, &asked->stream_id, &row);
+    if (known && sink_store_is_held(self, &asked->run_id))
+        return CREMA_EAGAIN;
     if (known && !crema_id_equal(&row.run_id, &asked->run_id))
         return CREMA_EPROTO;
     row.run_id = asked->run_id;
@@ -276,6 +298,13 @@ sink_store_is_pending(const sink_store_t *self, const crema_id_t *run_id)
     return run && sink_store_is_unsynced(run);
 }
 
+bool
+sink_store_may_seal(const sink_store_t *self, const crema_id_t *run_id)
+{
+    const sink_store_run_t *run = sink_store_run(self, run_id);
+    return run && run->durable.seal_asked && run->durable.said_seal == run->shown.state.said_seal;
+}
+
 /* ---- space */
 
 /* Fill level of the disk by share and by absolute reserve: a tenth of a large disk is room
@@ -292,13 +321,6 @@ s_disk(const sink_store_t *self, uint64_t *ret_free_b)
     if (left < all / 20 && left < GIB)
         return SINK_SPACE_FULL;
     return left < all / 10 && left < 2 * GIB ? SINK_SPACE_SHORT : SINK_SPACE_FREE;
-}
-
-void
-sink_store_limit(sink_store_t *self, int64_t limit_bytes, int64_t run_limit_bytes)
-{
-    self->config.limit_bytes = limit_bytes;
-    self->config.run_limit_bytes = run_limit_bytes;
 }
 
 sink_space_t

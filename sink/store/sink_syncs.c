@@ -125,22 +125,6 @@ sink_syncs_begin(sink_syncs_t *self, sink_sync_t *sync)
     pthread_mutex_unlock(&self->lock);
 }
 
-void
-sink_syncs_do(sink_syncs_t *self, sink_sync_t *sync)
-{
-    sync->fn(sync->context);
-    pthread_mutex_lock(&self->lock);
-    crema_list_append(&self->ended, &sync->link);
-    self->n_begun++;
-    pthread_mutex_unlock(&self->lock);
-}
-
-bool
-sink_syncs_are_idle(const sink_syncs_t *self)
-{
-    return self->n_begun == 0; /* threads do not change it */
-}
-
 sink_sync_t *
 sink_syncs_ended(sink_syncs_t *self, bool waits)
 {

@@ -25,10 +25,6 @@ void sink_syncs_destroy(sink_syncs_t **self_p);
 
 /* Has its function called in a thread. `sync` is borrowed until sink_syncs_ended() returns it. */
 void sink_syncs_begin(sink_syncs_t *self, sink_sync_t *sync);
-/* The same, but calls it at once, which wakes no thread. */
-void sink_syncs_do(sink_syncs_t *self, sink_sync_t *sync);
-/* True if none was begun that has not been returned. */
-bool sink_syncs_are_idle(const sink_syncs_t *self);
 /* One that has ended, the first first. NULL: none has; with `waits`: none was begun either. */
 sink_sync_t *sink_syncs_ended(sink_syncs_t *self, bool waits);
 bool sink_syncs_have_ended(sink_syncs_t *self);

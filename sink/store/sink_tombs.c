@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,7 +17,8 @@
 #include "sink_window.h"
 
 #define FILE_NAME "tombstones"
-#define HEAD_BYTES 40u /* run_id, revision, total, number of the first stream in this frame */
+#define HEAD_BYTES                                                                                 \
+    40u /* run_id, 8 bytes that nobody reads, total, number of the first stream in this frame */
 #define TOMB_BYTES 24u
 
 #define FRAME_BYTES ((size_t)CREMA_FRAME_HEADER_BYTES + HEAD_BYTES)
@@ -95,14 +97,20 @@ s_append(const char *dir, const uint8_t *bytes, size_t size)
 }
 
 crema_err_t
-sink_tombs_add(const char *dir, const crema_id_t *run_id, int64_t revision)
+sink_tombs_add(const char *dir, const crema_id_t *run_ids, size_t n)
 {
-    uint8_t bytes[FRAME_BYTES] = {0}, *body = bytes + CREMA_FRAME_HEADER_BYTES;
-    memcpy(body, run_id->bytes, CREMA_ID_BYTES);
-    crema_put_u64(body + 16, (uint64_t)revision);
-    crema_frame_t frame = {.type = SINK_TOMBSTONES_FRAME, .len = HEAD_BYTES, .body = body};
-    crema_frame_encode(&frame, bytes);
-    return s_append(dir, bytes, sizeof bytes);
+    uint8_t *bytes = calloc(n, FRAME_BYTES);
+    if (!bytes)
+        return CREMA_ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        uint8_t *out = bytes + i * FRAME_BYTES, *body = out + CREMA_FRAME_HEADER_BYTES;
+        memcpy(body, run_ids[i].bytes, CREMA_ID_BYTES);
+        crema_frame_t frame = {.type = SINK_TOMBSTONES_FRAME, .len = HEAD_BYTES, .body = body};
+        crema_frame_encode(&frame, out);
+    }
+    crema_err_t err = s_append(dir, bytes, n * FRAME_BYTES);
+    free(bytes);
+    return err;
 }
 
 crema_err_t

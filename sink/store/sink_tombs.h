@@ -1,6 +1,6 @@
 /* sink_tombs - the file `tombstones`: runs whose journal is gone.
  *
- * One frame per run, added with one append and one fdatasync. A freed run accepts nothing more,
+ * One frame per run; those that are freed together are added with one append and one fdatasync. A freed run accepts nothing more,
  * so its streams need not be known. Earlier versions also wrote the streams, in several frames,
  * each with their total number. */
 #ifndef SINK_TOMBS_H
@@ -18,9 +18,8 @@
  * earlier version wrote it; of a damaged file only those that can be read. */
 CREMA_MUST_CHECK crema_err_t sink_tombs_read(const char *dir, sink_ids_t *runs, size_t *ret_n);
 
-/* Appends a run and makes it durable. After an error the file holds nothing new that counts. */
-CREMA_MUST_CHECK crema_err_t sink_tombs_add(const char *dir, const crema_id_t *run_id,
-                                            int64_t revision);
+/* Appends runs and makes them durable. After an error the file holds nothing new that counts. */
+CREMA_MUST_CHECK crema_err_t sink_tombs_add(const char *dir, const crema_id_t *run_ids, size_t n);
 
 /* Empties the file after its content was moved, see sink_past.h. */
 CREMA_MUST_CHECK crema_err_t sink_tombs_clear(const char *dir);

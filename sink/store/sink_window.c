@@ -55,7 +55,9 @@ s_move(sink_window_t *self)
     self->offset = 0;
     uint64_t left = self->size - self->at;
     self->n = left < room ? (size_t)left : room;
-    crema_err_t err = sink_fs_read_at(self->path, self->at, self->bytes, self->n);
+    crema_err_t err =
+        self->unread ? sink_unread_read_at(self->path, self->at, self->bytes, self->n, self->unread)
+                     : sink_fs_read_at(self->path, self->at, self->bytes, self->n);
     return err == CREMA_ENOENT ? CREMA_EIO : err;
 }
 

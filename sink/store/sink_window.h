@@ -8,6 +8,7 @@
 
 #include "crema_error.h"
 #include "crema_frame.h"
+#include "sink_unread.h"
 
 /* Starts with path and size set and the rest zero, or by sink_window_open(). The file may grow: set
  * the new size. */
@@ -19,6 +20,8 @@ typedef struct {
     size_t n, room;
     size_t offset;    /* end of the last frame in it */
     uint64_t skipped; /* unreadable bytes before a frame */
+    /* Takes what the disk does not give, which then is damage; NULL: it is an error. */
+    sink_unread_t *unread;
 } sink_window_t;
 
 /* At the start of an existing file; CREMA_ENOENT: there is none. The path is borrowed. */

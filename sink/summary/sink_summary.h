@@ -37,7 +37,7 @@ void sink_summary_totals(const sink_summary_t *self, sink_totals_t *ret_totals);
 /* Sums over counted attempts, of a worker, a dataset or a pass. */
 typedef struct {
     int64_t chunks;
-    sink_sum_t events, bytes_b, wall_s, open_s, cpu_s;
+    sink_sum_t events, bytes_b, wall_s, open_s, cpu_s, gc_s;
 } sink_tally_t;
 void sink_tally_add(sink_tally_t *self, const sink_chunk_t *chunk);
 /* -1 if there were values but none was known. */
@@ -73,7 +73,8 @@ CREMA_MUST_CHECK crema_err_t sink_summary_columns(sink_tables_t *tables);
 /* a / b, NaN unless b is positive. */
 double sink_ratio(double a, double b);
 
-/* The parallel efficiency and its factors (POP, elastic form). */
+/* The parallel efficiency and its factors (POP, elastic form): scheduling is the largest useful share of a worker, load balance
+ * the rest. A worker that was present for less than half of the average says nothing about the scheduling of the run. */
 typedef struct {
     double pe, lb, sched_e, alloc_e;
 } sink_pop_t;

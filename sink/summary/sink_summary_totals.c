@@ -18,6 +18,7 @@ sink_tally_add(sink_tally_t *self, const sink_chunk_t *chunk)
     sink_sum_add(&self->wall_s, sink_chunk_process_s(chunk));
     sink_sum_add(&self->open_s, chunk->open_s);
     sink_sum_add(&self->cpu_s, chunk->cpu_s);
+    sink_sum_add(&self->gc_s, chunk->gc_s);
 }
 
 int64_t
@@ -73,11 +74,16 @@ sink_pop_t
 sink_summary_pop(const double *useful_s, const double *present_s, size_t n, double alloc_s,
                  double cap_s)
 {
-    double sum = 0, most = 0;
+    double sum = 0, most = 0, all_s = 0, n_present = 0;
     for (size_t i = 0; i < n; i++) {
-        double share = sink_ratio(useful_s[i], present_s[i]);
+        all_s += present_s[i];
+        n_present += present_s[i] > 0;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const bool counts = present_s[i] >= all_s / n_present / 2;
+        const double share = sink_ratio(useful_s[i], present_s[i]);
         sum += useful_s[i];
-        if (share > most)
+        if (counts && share > most)
             most = share;
     }
     sink_pop_t pop = {.pe = sink_ratio(sum, alloc_s), .alloc_e = sink_ratio(alloc_s, cap_s)};

@@ -1,4 +1,4 @@
-/* sink_workflow - /summary/workflow: one row per metric of proto/tables/crema_metrics.h. Pure:
+/* sink_workflow - /summary/workflow: one row per metric of sink/metrics/crema_metrics.h. Pure:
  * memory only.
  *
  * Its parts set values by name in any order; rows are written in the order of the table of

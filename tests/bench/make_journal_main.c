@@ -1,6 +1,7 @@
 /* make_journal - synthetic runs for tests that are not in C.
  *
- *   make_journal toy|busy|plain|long DIR [COUNT]   writes a journal, which `crema-sink rebuild` turns into a run file: the toy run, COUNT chunks on
+ *   make_journal toy|revoked|busy|plain|long DIR [COUNT]   writes a journal, which `crema-sink rebuild` turns into a run file: the toy run,
+ *                                             the same with its key revoked halfway, COUNT chunks on
  *                                             four workers, COUNT rows of /custom,
  *                                             COUNT chunks of twelve rows each on 64 workers
  *   make_journal live JOURNAL FILE STEP       writes the live file of a journal: for each line on standard input STEP more PUTs, a flush,
@@ -86,6 +87,8 @@ main(int argc, char **argv)
         return s_live(argv[2], argv[3], strtoul(argv[4], NULL, 10));
     if (argc >= 3 && strcmp(argv[1], "toy") == 0) {
         fixture_toy(argv[2], 1);
+    } else if (argc >= 3 && strcmp(argv[1], "revoked") == 0) {
+        fixture_revoked(argv[2], 1);
     } else if (argc >= 3 && strcmp(argv[1], "busy") == 0) {
         fixture_busy(argv[2], 2, 4, count);
     } else if (argc >= 3 && strcmp(argv[1], "plain") == 0) {
@@ -93,7 +96,8 @@ main(int argc, char **argv)
     } else if (argc >= 3 && strcmp(argv[1], "long") == 0) {
         fixture_long(argv[2], 4, 64, count);
     } else {
-        fputs("usage: make_journal toy|busy|plain|long DIR [COUNT] | live JOURNAL FILE STEP\n",
+        fputs("usage: make_journal toy|revoked|busy|plain|long DIR [COUNT] | live JOURNAL FILE "
+              "STEP\n",
               stderr);
         return 2;
     }

@@ -43,7 +43,7 @@ typedef struct {
 typedef struct {
     crema_session_t *session;
     zsock_t *sock; /* NULL: hung up */
-    crema_stream_row_t row;
+    crema_spool_stream_t stream;
     uint64_t agg_session; /* of the last WELCOME that let it in */
     int64_t began_ns;     /* of its records: those of all members are spread over their period */
     mark_t marks[MARKS];  /* a ring */
@@ -74,7 +74,7 @@ static crema_err_t
 s_encode(const member_t *member, uint64_t seq, uint8_t *out, size_t room, size_t *ret_bytes)
 {
     const Crema__StreamInfo info = {
-        .run_id = body_id(member->row.run_id),
+        .run_id = body_id(member->stream.run_id),
         .kind = CREMA_STREAM_WORKER,
         .host = "swarm",
         .pid = 1,
@@ -135,8 +135,8 @@ s_send_data(swarm_t *self, member_t *member, uint64_t first, uint64_t last, size
     *ret_bytes = s_fill(self, member, first, last, most, ret_n);
     crema_msg_t msg = {.type = CREMA_MSG_DATA,
                        .session = session,
-                       .data = {.stream_id = body_id(member->row.stream_id),
-                                .run_id = body_id(member->row.run_id),
+                       .data = {.stream_id = body_id(member->stream.stream_id),
+                                .run_id = body_id(member->stream.run_id),
                                 .first_seq = first,
                                 .hi = last,
                                 .n = *ret_n,
@@ -206,7 +206,7 @@ s_act(swarm_t *self, member_t *member, const crema_session_action_t *action)
             crema_session_on_unsent(member->session, now_ns);
         break;
     case CREMA_SESSION_SEND_DATA:
-        if (!s_send_data(self, member, action->first_seq, member->row.hi, action->max_bytes,
+        if (!s_send_data(self, member, action->first_seq, member->stream.hi, action->max_bytes,
                          action->session, &n, &bytes))
             n = 0;
         crema_session_on_data_sent(member->session, &action->stream_id, action->first_seq, n, bytes,
@@ -259,12 +259,12 @@ static void
 s_write(swarm_t *self, member_t *member, int64_t now_ns)
 {
     uint64_t hi = (uint64_t)((double)(now_ns - member->began_ns) / 1e9 * self->rate_per_s);
-    if (hi <= member->row.hi)
+    if (hi <= member->stream.hi)
         return;
-    member->row.hi = hi;
+    member->stream.hi = hi;
     if (member->n_marks < MARKS)
         member->marks[(member->first_mark + member->n_marks++) % MARKS] = (mark_t){hi, now_ns};
-    (void)!crema_session_on_stream(member->session, &member->row, now_ns);
+    (void)!crema_session_on_stream(member->session, &member->stream, now_ns);
 }
 
 static void
@@ -383,9 +383,9 @@ s_make_members(swarm_t *self, int64_t heartbeat_ns)
             .heartbeat_ns = heartbeat_ns,
             .streams_max = 1,
         };
-        member->row.stream_id = crema_random_id();
-        member->row.run_id = run_id;
-        member->row.first_avail = 1;
+        member->stream.stream_id = crema_random_id();
+        member->stream.run_id = run_id;
+        member->stream.first_avail = 1;
         const int64_t now_ns = crema_clock_mono_ns();
         member->began_ns = now_ns - (int64_t)((double)i / (double)self->n * period_ns);
         if (crema_session_new(&config, now_ns, &member->session) != CREMA_OK)

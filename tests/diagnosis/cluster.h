@@ -64,6 +64,9 @@ typedef struct {
     double events;
     double submitted_s, ready_s, started_s, process_s, ended_s;
     double cpu_s, gc_s, process_cpu_s; /* of its thread; of the whole worker meanwhile */
+    double no_core_s, lock_s,
+        wait_s; /* it had no core; wanted the lock; waited for something else */
+    double open_cpu_s, open_no_core_s, open_lock_s, open_wait_s; /* the same, before process() */
     bool failed, lost;
 } cluster_task_t;
 

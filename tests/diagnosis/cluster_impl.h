@@ -24,6 +24,7 @@ typedef struct {
     unsigned n_steps, step;
     double left_s;        /* of the step */
     double queued_s;      /* since when it wants a core */
+    double asked_s;       /* since when it wants the lock */
     double process_cpu_s; /* of the worker when the task began */
 } thread_t;
 

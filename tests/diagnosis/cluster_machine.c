@@ -51,6 +51,7 @@ s_leave_core(cluster_t *self, unsigned worker)
         if (!self->workers[thread->worker].alive)
             continue;
         self->workers[thread->worker].no_core_s += self->now_s - thread->queued_s;
+        thread->task.no_core_s += self->now_s - thread->queued_s;
         host->free_cores--;
         s_run_turn(self, number);
     }
@@ -61,6 +62,7 @@ s_want_lock(cluster_t *self, unsigned number)
 {
     worker_t *worker = &self->workers[s_thread(self, number)->worker];
     if (worker->lock_holder != CLUSTER_NONE) {
+        s_thread(self, number)->asked_s = self->now_s;
         fifo_put(&worker->lock_queue, number);
         return;
     }
@@ -76,6 +78,8 @@ s_leave_lock(cluster_t *self, unsigned number)
     if (worker->lock_queue.n == 0)
         return;
     worker->lock_holder = fifo_take(&worker->lock_queue);
+    thread_t *next = s_thread(self, worker->lock_holder);
+    next->task.lock_s += self->now_s - next->asked_s;
     s_want_core(self, worker->lock_holder);
 }
 
@@ -99,15 +103,21 @@ s_next_step(cluster_t *self, unsigned number)
     for (;; thread->step++) {
         const step_t *step = &thread->steps[thread->step];
         if (step->kind == BEGINS_PROCESS) {
-            thread->task.process_s = self->now_s;
+            cluster_task_t *task = &thread->task;
+            task->process_s = self->now_s;
+            task->open_cpu_s = task->cpu_s;
+            task->open_no_core_s = task->no_core_s;
+            task->open_lock_s = task->lock_s;
+            task->open_wait_s = task->wait_s;
         } else if (step->kind == ENDS_TASK) {
             s_end(self, thread);
             return;
         } else if (step->s > 0) {
             thread->left_s = step->s;
-            if (step->kind == WAITS)
+            if (step->kind == WAITS) {
+                thread->task.wait_s += step->s;
                 cluster_at(self, self->now_s + step->s, STEP_OVER, number, 0);
-            else if (step->kind == HOLDS_LOCK)
+            } else if (step->kind == HOLDS_LOCK)
                 s_want_lock(self, number);
             else
                 s_want_core(self, number);

@@ -7,6 +7,7 @@
 #include "journal_fixture.h"
 
 #define EVENTS_PER_CHUNK 100000.0
+#define LOOKS_PER_S 20
 
 /* Labels of the run file's columns, by their numbers. */
 enum { JOIN = 0, LEAVE = 1, LOST = 2, PAUSE = 4, RESUME = 5 };
@@ -20,12 +21,19 @@ static const char *const c_prefixes[] = {
     [CLUSTER_PREPROCESS] = "automatic_retries",
 };
 
+/* What looks found of blocked threads. */
+typedef struct {
+    double lock, wait;     /* looks */
+    double lock_s, wait_s; /* seconds that were assigned by them */
+} seen_t;
+
 typedef struct {
     fixture_stream_t *stream;
     char name[32];
     double cpu_s[3], noncpu_s[3]; /* by kind of task */
     double failed_s, executor_s, spill_s;
     int64_t ref;
+    seen_t opening, process;
 } writer_t;
 
 typedef struct {
@@ -92,6 +100,22 @@ s_total(writer_t *w, double t_s, cluster_kind_t kind, const char *activity, doub
 }
 
 static void
+s_looks(writer_t *w, double t_s, const seen_t *seen, int phase)
+{
+    fixture_stream_t *s = w->stream;
+    for (int state = CREMA_LOOK_GIL; state <= CREMA_LOOK_INPUT; state++) {
+        fixture_row(s, CREMA_TABLE_LOOKS);
+        fixture_set(s, "t_ns", s_at(t_s));
+        fixture_set(s, "worker_id", fixture_name(s, CREMA_DICT_WORKER, w->name));
+        fixture_set(s, "phase", phase);
+        fixture_set(s, "state", state);
+        fixture_set(s, "total_looks", (int64_t)(state == CREMA_LOOK_GIL ? seen->lock : seen->wait));
+        fixture_real(s, "total_s", state == CREMA_LOOK_GIL ? seen->lock_s : seen->wait_s);
+        fixture_put(s, 0);
+    }
+}
+
+static void
 s_left(void *context, unsigned worker, double t_s, bool killed)
 {
     recorder_t *self = context;
@@ -100,6 +124,8 @@ s_left(void *context, unsigned worker, double t_s, bool killed)
         s_total(w, t_s, kind, "thread-cpu", w->cpu_s[kind]);
         s_total(w, t_s, kind, "thread-noncpu", w->noncpu_s[kind]);
     }
+    s_looks(w, t_s, &w->opening, CREMA_LOOK_PHASE_OPENING);
+    s_looks(w, t_s, &w->process, CREMA_LOOK_PHASE_PROCESS);
     s_total(w, t_s, CLUSTER_CHUNK, "failed", w->failed_s);
     s_total(w, t_s, CLUSTER_CHUNK, "executor", w->executor_s);
     s_total(w, t_s, CLUSTER_CHUNK, "disk-write", w->spill_s);
@@ -107,8 +133,49 @@ s_left(void *context, unsigned worker, double t_s, bool killed)
     fixture_end(w->stream, killed ? CREMA_END_WRITER_GONE : CREMA_END_FINISHED, s_at(t_s), 0, 0);
 }
 
+/* Divides what a thread was blocked by looks at it; where none fell into it, as looks did before.
+ * Returns the seconds that it waited for the lock. */
+static double
+s_look_at(seen_t *seen, uint64_t seed, const cluster_task_t *task, double lock_s, double wait_s)
+{
+    double blocked_s = lock_s + wait_s, lock = 0;
+    uint64_t key = 60000 + 64 * (uint64_t)task->number + task->worker;
+    unsigned n = (unsigned)(blocked_s * LOOKS_PER_S + cluster_uniform(seed, key, seen->lock_s > 0));
+    for (unsigned i = 0; i < n; i++)
+        lock += cluster_uniform(seed, key, 10 + i) * blocked_s < lock_s;
+    seen->lock += lock;
+    seen->wait += n - lock;
+    double whole = n > 0 ? n : seen->lock + seen->wait;
+    double share = whole > 0 ? (n > 0 ? lock : seen->lock) / whole : 0;
+    seen->lock_s += share * blocked_s;
+    seen->wait_s += (1 - share) * blocked_s;
+    return share * blocked_s;
+}
+
 static void
-s_chunk(writer_t *w, const cluster_task_t *task)
+s_waits(writer_t *w, uint64_t seed, const cluster_task_t *task)
+{
+    static const char *const others[] = {"service_s", "file_s",  "lock_s",       "sleep_s",
+                                         "native_s",  "child_s", "page_fault_s", "unknown_s"};
+    fixture_stream_t *s = w->stream;
+    double blocked_s = task->lock_s + task->wait_s,
+           open_blocked_s = task->open_lock_s + task->open_wait_s;
+    double open_gil_s = s_look_at(&w->opening, seed, task, task->open_lock_s, task->open_wait_s);
+    double gil_s = s_look_at(&w->process, seed, task, task->lock_s - task->open_lock_s,
+                             task->wait_s - task->open_wait_s);
+    fixture_real(s, "cpu_wait_s", task->no_core_s);
+    fixture_real(s, "open_cpu_s", task->open_cpu_s);
+    fixture_real(s, "open_cpu_wait_s", task->open_no_core_s);
+    fixture_real(s, "gil_s", gil_s + open_gil_s);
+    fixture_real(s, "open_gil_s", open_gil_s);
+    fixture_real(s, "input_s", blocked_s - gil_s - open_gil_s);
+    fixture_real(s, "open_input_s", open_blocked_s - open_gil_s);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        fixture_real(s, others[i], 0);
+}
+
+static void
+s_chunk(writer_t *w, uint64_t seed, const cluster_task_t *task)
 {
     fixture_stream_t *s = w->stream;
     char file[64], uuid[32];
@@ -137,6 +204,7 @@ s_chunk(writer_t *w, const cluster_task_t *task)
             fixture_real(s, "cpu_s", task->cpu_s);
             fixture_real(s, "proc_cpu_s", task->process_cpu_s);
             fixture_real(s, "gc_s", task->gc_s);
+            s_waits(w, seed, task);
             fixture_set(s, "n_events", (int64_t)(EVENTS_PER_CHUNK * task->events));
             fixture_set(s, "bytes_read_b", (int64_t)(1e7 * task->events));
             fixture_set(s, "status", task->failed ? STATUS_ERROR : STATUS_OK);
@@ -152,7 +220,7 @@ s_task(void *context, const cluster_task_t *task)
     writer_t *w = &self->writers[task->worker];
     fixture_stream_t *s = w->stream;
     if (task->kind == CLUSTER_CHUNK)
-        s_chunk(w, task);
+        s_chunk(w, self->plan->seed, task);
     if (task->lost)
         return;
     int64_t worker = fixture_name(s, CREMA_DICT_WORKER, w->name);

@@ -138,6 +138,7 @@ def test_nothing_stays_of_a_notebook_killed_between_end_and_verdict(cluster, sta
     must_be_gone(cluster, run_id, within_s=60)
 
 
+@pytest.mark.slow
 def test_agents_of_an_operators_pipeline_deliver_everything_first(cluster, start, pipelines):
     """Its aggregator was away when the notebook was killed; the agent waits for it."""
     pipeline = pipelines(spools=0)

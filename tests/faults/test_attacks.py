@@ -15,7 +15,7 @@ import zmq.auth
 
 from children import Child
 from crema.collect import _client
-from crema.collect._keys import AgentKeys, server_key
+from crema.collect._keys import server_key
 from crema.hook._records import MESSAGES
 from facility_kit import (
     DATA,
@@ -25,6 +25,7 @@ from facility_kit import (
     PRINCIPAL,
     PUT,
     RUN_SEAL,
+    AgentKeys,
     Facility,
     Recorder,
     Thief,
@@ -362,6 +363,7 @@ def fields_of(log: str, event: str) -> list[dict[str, str]]:
     ]
 
 
+@pytest.mark.slow
 def test_foreign_keys_are_logged_once_per_period_and_counted(tmp_path):
     facility = Facility(tmp_path)
     alice, run_id = opened(facility, "alice")

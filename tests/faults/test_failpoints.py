@@ -8,6 +8,7 @@ import pathlib
 import random
 import subprocess
 import time
+import traceback
 
 import pytest
 
@@ -46,7 +47,7 @@ def must_survive(points: list, work: pathlib.Path):
             try:
                 runs += future.result()
             except Exception as failure:
-                failures.append(f"{lives[future]}: {failure!r}")
+                failures.append(f"{lives[future]}: {''.join(traceback.format_exception(failure))}")
     print(f"{len(points)} kills at failpoints, {runs} runs, {time.monotonic() - began:.1f} s")
     assert not failures, "\n".join(failures)
 

@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import time
+import uuid
 
 import h5py
 import pytest
@@ -77,8 +78,10 @@ def test_killed_writers_leave_whole_streams(pipelines):
         for writer in dying:
             pipeline.kill_writer(writer)
     assert staying.poll() is None
+    killed_at_once = uuid.uuid4()  # before it could write anything
+    (pipeline.ledger / f"{killed_at_once.hex}.ledger").write_bytes(killed_at_once.bytes + bytes(24))
     books = must_have_kept_everything(pipeline)
-    assert books.streams == 21
+    assert books.streams == 22
 
 
 # ---------------------------------------------------------------- in the middle of making the file

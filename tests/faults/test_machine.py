@@ -16,12 +16,13 @@ import threading
 import time
 import uuid
 
+import h5py
 import pandas as pd
 import pytest
 
 from kept_records import LONG, PROGRAMS, Supervised, Tail, must_have_kept_everything, wait_for
 from paths import ROOT
-from service_kit import Collector
+from service_kit import Collector, run_file
 
 SHIM = PROGRAMS / "libfaulty.so"
 
@@ -189,6 +190,121 @@ def test_what_becomes_readable_in_time_costs_nothing(pipelines, tmp_path):
     assert must_have_kept_everything(pipeline).streams == 2
 
 
+# ---------------------------------------------------------------- what an agent cannot write
+
+
+def test_what_could_not_be_removed_is_removed_later(pipelines, tmp_path):
+    pipeline = pipelines()
+    broken = tmp_path / "broken"
+    broken.touch()
+    plan = {"calls": "unlink", "dir": pipeline.spools[0] / "sp-", "error": "EACCES"}
+    agent = pipeline.agents[0]
+    restart(agent, faulty(**plan, **{"while": broken}))
+    pipeline.start_writers(500)
+    time.sleep(0.5)
+    pipeline.stop_writers()
+    wait_for(lambda: "event=trim_failed" in agent.log.read_text(), 30, "a failure")
+    assert "Permission denied" in agent.log.read_text()
+    time.sleep(2)
+    assert pipeline.held()
+    assert agent.log.read_text().count("event=trim_failed") == 1
+    broken.unlink()
+    wait_for(lambda: not pipeline.held(), 30, "an empty spool")
+    must_have_kept_everything(pipeline)
+
+
+@pytest.mark.slow
+def test_a_worker_is_sampled_once_there_is_room(pipelines, tmp_path):
+    pipeline = pipelines()
+    full, failures = tmp_path / "full", tmp_path / "failures"
+    full.touch()
+    plan = {"calls": "write", "dir": pipeline.spools[0] / ".", "error": "ENOSPC", "log": failures}
+    agent = pipeline.agents[0]
+    collector = Collector(pipeline.endpoint, bytes.fromhex(pipeline.run_id))
+    collector.open()
+    restart(agent, faulty(**plan, **{"while": full}))
+    pipeline.start_writers(200)
+    wait_for(failures.exists, 30, "a stream of the agent that cannot begin")
+    full.unlink()
+    time.sleep(10)
+    pipeline.stop_writers()
+    state = collector.end()
+    collector.close()
+    assert len(pd.read_hdf(run_file(state), "worker_samples")) > 0
+
+
+# ---------------------------------------------------------------- what a sink cannot read
+
+
+@pytest.mark.parametrize(
+    ("plan", "why"),
+    [
+        ({"calls": "read", "sector": 8192}, "Input/output error"),
+        ({"calls": "open", "percent": 100, "error": "EACCES"}, "Permission denied"),
+    ],
+)
+def test_a_journal_of_which_the_disk_gives_a_part_becomes_a_file(
+    short_minute, pipelines, plan, why
+):
+    pipeline = pipelines()
+    run_id = bytes.fromhex(pipeline.run_id)
+    collector = Collector(pipeline.endpoint, run_id)
+    collector.open()
+    pipeline.start_writers(2000)
+    wait_for(lambda: Tail(pipeline).records() > 2000, 30, "records")
+    first = pipeline.journal() / "000001.journal"
+    restart(pipeline.sink, {})
+    wait_for((pipeline.journal() / "000002.journal").exists, 30, "the second segment")
+    pipeline.stop_writers()
+    wait_for(lambda: not pipeline.held(), 30, "the spools to be empty")
+    restart(pipeline.sink, faulty(dir=first, **plan))
+    state = collector.end(90)
+    collector.close()
+    with h5py.File(run_file(state)) as file:
+        assert file.attrs["verdict"] == "PARTIAL"
+        reasons = json.loads(file.attrs["verdict_reasons"])
+        assert "worker_without_stream" not in [reason["code"] for reason in reasons]
+        (damage,) = [reason for reason in reasons if reason["subject"] == "journal"]
+        assert f"000001.journal: {why}" in damage["text"]
+        assert damage["count"] > 0
+    assert f"000001.journal: {why}" in pipeline.sink.log.read_text()
+    assert first.exists()
+
+
+# ---------------------------------------------------------------- a file system without locks
+
+
+@pytest.mark.slow
+def test_files_are_made_and_read_where_locks_are_refused(pipelines, tmp_path):
+    pipeline = pipelines(live=True)
+    collector = Collector(pipeline.endpoint, bytes.fromhex(pipeline.run_id))
+    plan = faulty(calls="lock", dir=tmp_path, percent=100, error="ENOLCK")
+
+    def crema(*words):
+        command = [sys.executable, "-m", "crema", *words]
+        return subprocess.run(
+            command, env={**os.environ, **plan}, capture_output=True, text=True, cwd=pipeline.output
+        )
+
+    restart(pipeline.sink, faulty(calls="lock", dir=pipeline.output, percent=100, error="ENOLCK"))
+    collector.open()
+    pipeline.start_writers(500)
+    live = pipeline.output / f"{uuid.UUID(pipeline.run_id)}.live.h5"
+    wait_for(live.exists, 30, "a live file")
+    wait_for(lambda: crema("show", live).returncode == 0, 30, "a live file that can be read")
+    pipeline.stop_writers()
+    collector.end()
+    collector.close()
+    (file,) = (path for path in pipeline.output.glob("*.h5") if path != live)
+    for words in (("show", file), ("check", file), ("runs",)):
+        read = crema(*words)
+        assert read.returncode == 0, read
+    assert str(file.name)[:8] in read.stdout
+    again = [PROGRAMS / "crema-sink", "rebuild", pipeline.journal(), "--output", tmp_path / "again.h5"]  # fmt: skip
+    made = subprocess.run(again, env={**os.environ, **plan}, capture_output=True, text=True)
+    assert made.returncode == 0, made
+
+
 # ---------------------------------------------------------------- the nth call
 
 
@@ -302,9 +418,9 @@ def test_a_full_spool_drops_the_newest_at_once_and_the_file_counts_it(pipelines,
     assert said["kept"] + said["dropped"] == 3000
     assert said["dropped"] >= 900
     assert said["p99_ms"] <= 5
-    collector.end()
+    state = collector.end()
     collector.close()
-    file = next(pipeline.output.glob("*.h5"))
+    file = run_file(state)
     gaps = pd.read_hdf(file, "gaps")
     assert gaps["n_lost"].sum() == said["dropped"], gaps
     subprocess.run([PROGRAMS / "crema-sink", "check", file], check=True)
@@ -334,9 +450,8 @@ def test_a_wall_clock_that_jumps_changes_nothing_but_times(pipelines, tmp_path, 
     state = collector.end()
     collector.close()
     assert state[9] == [b"COMPLETE"], state
-    file = next(pipeline.output.glob("*.h5"))
     with contextlib.suppress(KeyError):
-        assert len(pd.read_hdf(file, "gaps")) == 0
+        assert len(pd.read_hdf(run_file(state), "gaps")) == 0
     logs = "\n".join(path.read_text() for path in pipeline.log.iterdir())
     assert not re.search("event=(agent_suspect|agent_lost|refused|put_refused)", logs), logs[-3000:]
     assert logs.count("wall_clock_stepped") >= len(jumps)  # by each program that keeps time

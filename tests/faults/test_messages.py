@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import time
 import uuid
@@ -190,8 +189,5 @@ def test_fifty_agents_end_a_run_in_a_moment_though_they_seldom_beat(pipelines, e
         took_ms.append(1000 * took_s)
     took_ms.sort()
     p50, p99 = took_ms[len(took_ms) // 2], took_ms[-1]
-    load = os.getloadavg()[0]
-    print(
-        f"{ends} ends: p50 {p50:.0f} ms, p99 {p99:.0f} ms, {os.cpu_count()} cores, load {load:.1f}"
-    )
-    assert p99 <= 250 * max(1, load / os.cpu_count())
+    print(f"{ends} ends: p50 {p50:.0f} ms, p99 {p99:.0f} ms")
+    assert p99 <= 250

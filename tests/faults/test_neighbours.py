@@ -15,10 +15,11 @@ import pytest
 
 from children import Child
 from crema.collect import _client
-from crema.collect._keys import AgentKeys, server_key
+from crema.collect._keys import server_key
 from crema.hook._records import MESSAGES
-from facility_kit import HELLO, Facility, Recorder, Thief, opened, state_of
+from facility_kit import HELLO, AgentKeys, Facility, Recorder, Thief, opened, state_of
 from paths import BIN
+from waiting import wait_for
 
 
 @pytest.fixture
@@ -131,7 +132,7 @@ def test_a_killed_agent_of_one_run_neither_delays_nor_spoils_another(
 def test_a_killed_agent_with_streams_of_the_run_is_named(facility, users, agents, tmp_path):
     """The list does not excuse an agent that had something of the run: what else it had is not known."""
     bob, of_bob = users("bob")
-    agent = agents(tmp_path / "spool-b", "--heartbeat-interval", "500ms")
+    agent = agents(tmp_path / "spool-b", "--heartbeat-interval", "200ms")
     writers = [records(tmp_path / "spool-b", of_bob)]
     delivered(bob, of_bob)
     agent.kill()
@@ -140,6 +141,7 @@ def test_a_killed_agent_with_streams_of_the_run_is_named(facility, users, agents
     assert [reason.code for reason in state.reasons] == ["agent_lost"]
 
 
+@pytest.mark.slow
 def test_agents_that_are_refused_dial_less_and_less_and_say_why(facility, agents, tmp_path):
     """Five orphans in 20 s: 100 ms apart at first, 5 s apart at last."""
     lent_pair(facility, tmp_path / "pair")  # which no run brings
@@ -222,13 +224,18 @@ def test_sealed_runs_give_way_to_a_run_that_is_in_no_file(facility, users, agent
     assert "--retain" in facility.log("crema-sink")
 
 
-def sealing_children(facility: Facility) -> list[int]:
+def children(facility: Facility, command: str) -> list[int]:
+    """Processes of the sink with that command."""
     pid = facility.processes["crema-sink"].pid
-    children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    every = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [
-        int(child) for child in children
-        if b"rebuild" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes()
+        int(child) for child in every
+        if f"\0{command}\0".encode() in pathlib.Path(f"/proc/{child}/cmdline").read_bytes()
     ]  # fmt: skip
+
+
+def sealing_children(facility: Facility) -> list[int]:
+    return children(facility, "rebuild")
 
 
 def test_links_to_pipes_in_the_output_directory_stop_no_sealing(facility, users, agents, tmp_path):
@@ -242,8 +249,10 @@ def test_links_to_pipes_in_the_output_directory_stop_no_sealing(facility, users,
         state = ends(bob, of_bob, [records(spool, of_bob)], 20)
         assert state.verdict == "COMPLETE"
         assert pathlib.Path(state.path).is_file() and not pathlib.Path(state.path).is_symlink()
+    assert facility.log("crema-sink").count("event=link_replaced") == 3
 
 
+@pytest.mark.slow
 def test_sealing_processes_that_hang_are_ended_and_the_next_run_goes_on(
     tmp_path, monkeypatch, request
 ):
@@ -273,6 +282,27 @@ def test_sealing_processes_that_hang_are_ended_and_the_next_run_goes_on(
     for alice, run_id in hung:  # and these two later
         query = lambda state: state.phase == _client.SEALED  # noqa: E731
         assert state_of(alice, _client.RUN_QUERY, query, 40, run_id=run_id).verdict == "COMPLETE"
+
+
+@pytest.mark.slow
+def test_a_process_of_live_files_that_hangs_is_started_again(tmp_path, monkeypatch, request):
+    monkeypatch.setenv("SHORT_WAITS", "sink.view_limit:2000")
+    facility = request.getfixturevalue("facility")
+    users, agents = (request.getfixturevalue(name) for name in ("users", "agents"))
+    spool = tmp_path / "spool"
+    agents(spool, "--heartbeat-interval", "500ms")
+    bob, of_bob = users("bob")
+    live = tmp_path / f"{uuid.UUID(bytes=of_bob)}.live.h5"
+    writers = [records(spool, of_bob)]
+    wait_for(live.exists, 20, "its live file")
+    (hung,) = children(facility, "view")
+    os.kill(hung, signal.SIGSTOP)
+    live.unlink()
+    writers.append(records(spool, of_bob, big=2))
+    wait_for(lambda: "event=live_views_late" in facility.log("crema-sink"), 20, "its end")
+    wait_for(live.exists, 20, "the live file of the next one")
+    assert hung not in children(facility, "view")
+    must_be_complete(ends(bob, of_bob, writers, 20), 4)
 
 
 # ---------------------------------------------------------------- one key fills what it can
@@ -326,6 +356,7 @@ def resident_mb(facility: Facility, program: str) -> float:
     return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flood", "most_mb"),
     [(flood_agents, 150), (flood_streams, 700), (flood_texts, 150), (flood_lists, 150)],

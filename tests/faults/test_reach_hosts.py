@@ -117,6 +117,7 @@ def test_workers_on_another_host_connect_where_they_can(network, cluster, start,
     assert "over Dask" not in found["said"]
 
 
+@pytest.mark.slow
 def test_behind_a_proxy_on_loopback_records_travel_over_dask(network, cluster, start, tmp_path):
     """The address of the scheduler says nothing, as with an ssh tunnel; of the client's host only the scheduler is reached."""
     network.cut("near", "far")
@@ -127,6 +128,7 @@ def test_behind_a_proxy_on_loopback_records_travel_over_dask(network, cluster, s
     must_have_left_nothing(tmp_path)
 
 
+@pytest.mark.slow
 def test_behind_a_tls_proxy_on_loopback_records_travel_over_dask(network, start, tmp_path):
     """As in coffea-casa, whose client is `Client("tls://localhost:8786")`; the proxy passes on what it cannot read."""
     pem = tmp_path / "all.pem"
@@ -144,6 +146,7 @@ def test_behind_a_tls_proxy_on_loopback_records_travel_over_dask(network, start,
     must_have_left_nothing(tmp_path)
 
 
+@pytest.mark.slow
 def test_packets_between_client_and_scheduler_are_lost_for_a_while(
     network, cluster, start, tmp_path
 ):
@@ -176,6 +179,7 @@ c.ClusterConfig.worker_cmd = ["{directory}/dask-worker"]
 """
 
 
+@pytest.mark.slow
 def test_behind_dask_gateway_records_travel_over_dask(network, start, tmp_path):
     """Its server, proxy, scheduler and workers are in the middle, which answers the client and cannot call it."""
     directory = tmp_path / "clusters"

@@ -64,7 +64,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                  .agents_max = 8,
                                  .streams_max = 16,
                                  .runs_max = 4,
-                                 .counts_events = true,
                                  .owner_runs_max = 3,
                                  .owner_bytes_max = 1 << 20};
     rig_t rig = {.arena = arena, .now_ns = 1000 * S};

@@ -71,7 +71,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int64_t read_b, write_b, cpu_ns = -1;
     agent_source_t *source;
     s_write_files(data, size);
-    HOLDS(agent_source_new(proc, 17, true, &source) == CREMA_OK);
+    HOLDS(agent_source_new(proc, 17, &source) == CREMA_OK);
     const agent_writer_t writer = {"sp-1", getuid(), 1000000000000};
     (void)agent_source_is_writer(source, &writer);
     for (int i = 0; i < 2; i++) {

@@ -7,6 +7,7 @@ import fcntl
 import os
 import pathlib
 import signal
+import socket
 import sys
 import time
 
@@ -129,7 +130,9 @@ while True:
 
 
 def test_each_signal_reaches_the_command_once(spool, agents):
-    agent = agents("--spool", spool, "--", sys.executable, "-c", COUNTS_SIGNALS)
+    agent = agents(
+        "--spool", spool, "--", sys.executable, "-c", COUNTS_SIGNALS, start_new_session=True
+    )
     assert agent.process.stdout.readline() == "ready\n"
     for number in (signal.SIGUSR1, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2):
         agent.process.send_signal(number)
@@ -327,6 +330,24 @@ def test_as_a_daemon_it_is_detached_and_logs_to_the_spool(spool):
     wait_for(
         lambda: not pathlib.Path(f"/proc/{pid}/fd").exists() or not _alive(pid), what="it stays"
     )
+
+
+def test_a_daemon_finds_what_was_named_from_where_it_was_started(spool, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX) as aggregator:
+        (tmp_path / "health").touch()
+        aggregator.bind("aggregator")
+        aggregator.listen()
+        aggregator.settimeout(10)
+        run(
+            "--spool", spool, "--daemon", "--health-file", "health",
+            "--aggregator", "tcp://127.0.0.1:9,ipc://aggregator",
+        )  # fmt: skip
+        try:
+            aggregator.accept()[0].close()
+            wait_for(lambda: not (tmp_path / "health").exists(), 5, "its health file")
+        finally:
+            os.kill(int((spool / "agent.lock").read_text()), signal.SIGTERM)
 
 
 def _alive(pid: int) -> bool:

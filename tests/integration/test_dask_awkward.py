@@ -86,7 +86,13 @@ def test_the_waterfall_closes(measured):
 
 
 def test_no_sentence_calls_the_analysis_a_loss(measured):
+    """What looks saw of its tasks is said by cause; of the rest nothing is known."""
     with crema.open(measured.path) as file:
-        (others,) = (f for f in findings(file, shown=99) if f.name == "other_tasks")
-    assert others.finding.endswith("whether they are the analysis itself.")
-    assert others.saving == ""
+        found = findings(file, shown=99)
+        seen_s = file["looks"].seconds.sum()
+    others = [f for f in found if f.name == "other_tasks"]
+    assert others or seen_s > 0
+    for each in others:
+        assert each.finding.endswith("whether they are the analysis itself.")
+        assert each.saving == ""
+    assert not [f for f in found if "overhead" in f.finding]

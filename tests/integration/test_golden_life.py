@@ -16,7 +16,7 @@ import pytest
 
 from kept_records import PROGRAMS, Pipeline, wait_for
 from paths import ROOT
-from service_kit import Collector
+from service_kit import Collector, run_file
 
 ARCHIVES = sorted((ROOT / "tests" / "golden").glob("life-*.tar.xz"))
 
@@ -102,7 +102,7 @@ def test_a_store_and_a_spool_of_each_version_are_read(life):
         assert verdict.result()[9] == [b"PARTIAL"]
     assert state[9] == [b"PARTIAL"], state
     assert any(b"writer_killed" in reason for reason in state[10]), state
-    subprocess.run([PROGRAMS / "crema-sink", "check", state[8][0].decode()], check=True)
+    subprocess.run([PROGRAMS / "crema-sink", "check", run_file(state)], check=True)
 
     # the sealed one came to rest: a checkpoint behind what was there, and nothing else
     life.must_be_all_there("sealed", 1)

@@ -46,6 +46,7 @@ def make(system: str, directory):
     return dask_jobqueue.SLURMCluster(**common, walltime="00:10:00")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", ["local", "Slurm"])
 def test_workers_that_are_jobs_are_recorded(system, nano_files, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", HERE)  # a job of this host has no script

@@ -34,10 +34,13 @@ def client():
         yield client
 
 
-@pytest.fixture(scope="module")
-def measured(client, nano_files, tmp_path_factory):
+@pytest.fixture(
+    scope="module", params=["nano_files", pytest.param("wide_files", marks=pytest.mark.slow)]
+)
+def measured(request, client, tmp_path_factory):
+    fileset = request.getfixturevalue(request.param)
     return measured_runs.measure(
-        client, nano_files, workloads.JetCounter(), tmp_path_factory.mktemp("clean")
+        client, fileset, workloads.JetCounter(), tmp_path_factory.mktemp("clean")
     )
 
 
@@ -101,6 +104,7 @@ def test_waterfall_sums_to_capacity(measured):
     assert rows["preprocess"] > 0
 
 
+@pytest.mark.slow
 def test_opening_a_wide_file_costs_more_than_processing(client, wide_file, tmp_path):
     fileset = {"wide": {"files": {wide_file: "Events"}}}
     run = measured_runs.measure(client, fileset, workloads.JetCounter(), tmp_path, chunksize=10)
@@ -109,15 +113,22 @@ def test_opening_a_wide_file_costs_more_than_processing(client, wide_file, tmp_p
     assert chunks.open_s.sum() > chunks.wall_s.sum()
 
 
-@pytest.mark.parametrize("compression", [1, None])
+CLASS = (workloads.JetCounter(), "JetCounter")
+UNDERSCORE = (workloads._HiddenCounter(), "HiddenCounter")
+FUNCTION = (workloads.count_muons, "function")
+
+
 @pytest.mark.parametrize(
-    ("instance", "compressed_prefix"),
+    ("instance", "compressed_prefix", "compression"),
     [
-        (workloads.JetCounter(), "JetCounter"),
-        (workloads._HiddenCounter(), "HiddenCounter"),
-        (workloads.count_muons, "function"),
+        (*CLASS, 1),
+        (*CLASS, None),
+        *(
+            pytest.param(*of, compression, marks=pytest.mark.slow)
+            for of in (UNDERSCORE, FUNCTION)
+            for compression in (1, None)
+        ),
     ],
-    ids=["class", "underscore", "function"],
 )
 def test_processor_side_holds_the_processors_prefix(
     client, nano_files, tmp_path, instance, compressed_prefix, compression
@@ -164,7 +175,7 @@ def test_the_live_file_reads_while_the_run_goes_on(client, nano_files, tmp_path)
         threading.Thread(target=look, daemon=True).start()
 
     run = measured_runs.measure(
-        client, nano_files, workloads.SlowCounter(0.2), tmp_path, chunksize=20, during=watch
+        client, nano_files, workloads.SlowCounter(0.2), tmp_path, chunksize=10, during=watch
     )
     assert run.verdict == "COMPLETE"
     assert seen, "no chunk was visible in the live file during the run"
@@ -182,7 +193,7 @@ def test_killing_each_program_changes_no_total(client, nano_files, tmp_path):
         threading.Thread(target=kill, daemon=True).start()
 
     run = measured_runs.measure(
-        client, nano_files, workloads.SlowCounter(0.8), tmp_path, chunksize=15, during=hurt
+        client, nano_files, workloads.SlowCounter(0.6), tmp_path, chunksize=5, during=hurt
     )
     assert len(killed) == 3, "the run was over before"
     assert (run.verdict, run.reasons) == ("COMPLETE", [])
@@ -216,22 +227,6 @@ def test_a_killed_worker_leaves_its_chunks_and_a_verdict_that_says_so(nano_files
         run.result
     )
     assert measured_runs.counted_chunks(run.path).n_events.sum() == run.result["metrics"]["entries"]
-
-
-@pytest.mark.parametrize(
-    "executor",
-    [processor.IterativeExecutor(status=False), processor.FuturesExecutor(workers=2, status=False)],
-    ids=["iterative", "futures"],
-)
-def test_other_executors_give_the_same_chunk_records(executor, nano_files, tmp_path):
-    instance = workloads.JetCounter()
-    with crema.MetricsCollector(processor_instance=instance, output=tmp_path) as mc:
-        result = measured_runs.runner(executor, mc, 20).run(
-            nano_files, processor_instance=instance, treename="Events"
-        )
-    assert mc.verdict == "COMPLETE", mc.reasons
-    assert measured_runs.chunk_identities(mc.path) == measured_runs.processed_identities(result)
-    assert measured_runs.counted_chunks(mc.path).n_events.sum() == result["metrics"]["entries"]
 
 
 def test_a_processor_that_raises_keeps_its_records(client, nano_files, tmp_path):

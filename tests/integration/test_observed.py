@@ -33,7 +33,9 @@ LOADS = {
 }
 
 
-@pytest.mark.parametrize("load", LOADS)
+@pytest.mark.parametrize(
+    "load", ["first", *(pytest.param(n, marks=pytest.mark.slow) for n in ("last", "between"))]
+)
 def test_cpu_is_what_psutil_counts_over_the_block(load, tmp_path):
     with (
         LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,

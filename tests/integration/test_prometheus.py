@@ -12,11 +12,8 @@ import urllib.error
 import uuid
 
 import pytest
-from coffea import processor
 
 import crema
-import measured_runs
-import workloads
 from children import Child
 from kept_records import wait_for
 from scraping import documented, fetch, scrape
@@ -145,78 +142,22 @@ def test_the_aggregator_shows_what_its_log_says(pipeline, tmp_path):
     assert found.of("crema_aggregator_verdicts_total") == {"COMPLETE": 1, "PARTIAL": 0}
 
 
-def test_runs_that_go_on_are_shown_if_that_is_asked_for(
-    pipeline, tmp_path, monkeypatch, nano_files
-):
-    sink, plain = pipeline
-    options = "--bind", ANY, "--sink", sink.endpoint, "--metrics", "0", "--metrics-runs"
-    aggregator = Service("crema-aggregator", *options)
-    monkeypatch.setenv("CREMA_AGGREGATOR", aggregator.endpoint)
-    names = {f"crema_aggregator_run_{name}" for name in ("records", "streams", "events")}
-    try:
-        with crema.MetricsCollector(output=tmp_path / "out", quiet=True) as mc:
-            executor = processor.IterativeExecutor(status=False)
-            result = measured_runs.runner(executor, mc, 20).run(
-                nano_files, processor_instance=workloads.JetCounter(), treename="Events"
-            )
-            run_id, events = str(mc._run_id), result["metrics"]["entries"]
-            wait_for(
-                lambda: scrape(aggregator).of("crema_aggregator_run_events") == {run_id: events},
-                what="all events",
-            )
-            found = scrape(aggregator)
-            must_be_documented(found)
-            assert names <= set(found.types)
-            assert found["crema_aggregator_run_records", run_id] > 1
-            seconds = found.of("crema_aggregator_run_split_seconds")
-            assert {run for run, _ in seconds} == {run_id}
-            assert not names & set(scrape(plain).types)
-        assert mc.verdict == "COMPLETE", mc.reasons
-        time.sleep(0.3)
-        assert not names & set(scrape(aggregator).types)  # it has its file
-    finally:
-        aggregator.stop()
-
-
-def metrics_of(log_path) -> str:
-    """An agent prints no line for whoever started it: its log says where it is scraped."""
-
-    def said():
-        return re.search(r"event=metrics_served url=(\S+)", log_path.read_text())
-
-    wait_for(lambda: said(), what="the agent's address")
-    return said()[1]
-
-
-def test_the_agent_shows_what_is_in_its_spool(pipeline, tmp_path):
+def test_the_aggregator_names_the_agents_with_records_that_are_not_durable(pipeline, tmp_path):
     sink, aggregator = pipeline
-    spool, log = tmp_path / "spool", tmp_path / "log"
+    spool = tmp_path / "spool"
     spool.mkdir()
-    options = "--spool", spool, "--aggregator", aggregator.endpoint, "--metrics", "0"
-    with log.open("w") as stderr:
-        agent = Child([BIN / "crema-agent", *options], stderr=stderr)
+    agent = Child([BIN / "crema-agent", "--spool", spool, "--aggregator", aggregator.endpoint])
     try:
-        url = metrics_of(log)
-        wait_for(lambda: scrape(url).only("crema_agent_healthy") == 1, what="a session")
-        found = scrape(url)
-        must_be_documented(found)
-        assert {name for name in documented() if name.startswith("crema_agent_")} <= set(
-            found.types
+        wait_for(
+            lambda: scrape(aggregator).of("crema_aggregator_agents")["live"] == 1, what="a session"
         )
-        assert found.of("crema_agent_phase") == {"standby": 0, "serving": 1, "leaving": 0}
-        assert found.of("crema_agent_session")["streaming"] == 1
-        assert found.only("crema_agent_welcomes_total") == 1
-        assert found.only("crema_agent_backlog_records") == 0
-
         sink.process.send_signal(signal.SIGSTOP)  # nothing becomes durable
         write_stream(spool, uuid.uuid4().bytes, 500)
-        wait_for(lambda: scrape(url).only("crema_agent_backlog_records") == 500, what="the backlog")
         wait_for(
-            lambda: scrape(aggregator).of("crema_aggregator_agent_backlog_records"),
-            what="the backlog in the aggregator",
+            lambda: scrape(aggregator).only("crema_aggregator_backlog_records") == 500,
+            what="the backlog",
         )
         behind = scrape(aggregator)
-        assert behind.only("crema_aggregator_backlog_records") == 500
         ((names, records),) = behind.of("crema_aggregator_agent_backlog_records").items()
         assert names == (
             str(uuid.UUID(bytes=(spool / "agent_id").read_bytes()[-16:])),
@@ -228,27 +169,14 @@ def test_the_agent_shows_what_is_in_its_spool(pipeline, tmp_path):
             what="the silence of the sink",
         )
         sink.process.send_signal(signal.SIGCONT)
-        wait_for(lambda: scrape(url).only("crema_agent_backlog_records") == 0, what="its end")
-        found = scrape(url)
-        assert found.only("crema_agent_committed_records_total") == 500
-        assert found.only("crema_agent_records_total") >= 500
-        assert scrape(aggregator).only("crema_aggregator_backlog_records") == 0
+        wait_for(
+            lambda: scrape(aggregator).only("crema_aggregator_backlog_records") == 0,
+            what="its end",
+        )
     finally:
         sink.process.send_signal(signal.SIGCONT)
         agent.terminate()
         assert agent.wait(30) == 0
-
-
-def test_an_agent_serves_without_its_address(pipeline, tmp_path):
-    sink, aggregator = pipeline
-    taken = sink.said["metrics"].split("/")[2]
-    options = "--spool", tmp_path / "spool", "--aggregator", aggregator.endpoint
-    (tmp_path / "spool").mkdir()
-    done = run("crema-agent", *options, "--metrics", taken, "--", "true")
-    assert done.returncode == 0
-    assert f"--metrics: cannot listen at {taken}: the port is taken" in done.stderr
-    done = run("crema-agent", *options, "--metrics", "nowhere", "--", "true")
-    assert done.returncode == 2
 
 
 def test_only_the_series_are_served(pipeline):
@@ -260,7 +188,7 @@ def test_only_the_series_are_served(pipeline):
             fetch(wrong)
 
 
-@pytest.mark.parametrize("program", ["crema-sink", "crema-aggregator", "crema-agent"])
+@pytest.mark.parametrize("program", ["crema-sink", "crema-aggregator"])
 @pytest.mark.parametrize("address", ["metrics", "example.org:9101", "127.0.0.1", "70000"])
 def test_an_address_that_is_none_is_named(program, address, tmp_path):
     store = ("--store", tmp_path / "store") if program == "crema-sink" else ()

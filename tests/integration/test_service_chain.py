@@ -24,6 +24,7 @@ from service_kit import (
     Collector,
     Service,
     run,
+    run_file,
     sint,
     wait_until_shipped,
     write_stream,
@@ -46,7 +47,7 @@ def test_a_finished_spool_is_shipped_and_the_run_sealed(chain):
     collector.close()
     assert state[2] == [SEALED], state
     assert state[9] == [b"COMPLETE"], state
-    path = pathlib.Path(state[8][0].decode())
+    path = run_file(state)
     assert path == chain.work / "out" / f"{run_id}.h5"
     assert path.is_file()
     deadline = time.monotonic() + 5
@@ -58,9 +59,11 @@ def test_a_finished_spool_is_shipped_and_the_run_sealed(chain):
     chain.stop()
 
     again = chain.work / "again.h5"
-    rebuilt = run(
-        "crema-sink", "rebuild", chain.work / "store" / str(run_id), "--output", again, "--json"
-    )
+    rebuild = ("crema-sink", "rebuild", chain.work / "store" / str(run_id), "--output", again)
+    short = run(*rebuild, "--memory", "4Mi")
+    assert short.returncode == 1 and "memory" in short.stderr, short
+    assert not again.exists()
+    rebuilt = run(*rebuild, "--json")
     assert rebuilt.returncode == 0, rebuilt.stderr
     assert json.loads(rebuilt.stdout)["verdict"] == "COMPLETE"
     assert run("crema-sink", "check", again).returncode == 0
@@ -90,7 +93,7 @@ def test_the_chain_survives_kills_of_every_program(chain):
     state = collector.end()
     collector.close()
     assert state[2] == [SEALED], state
-    path = pathlib.Path(state[8][0].decode())
+    path = run_file(state)
     assert run("crema-sink", "check", path).returncode == 0
     assert last_numbers(path, streams) == dict.fromkeys(streams, 400)
 
@@ -115,7 +118,7 @@ def test_records_that_come_late_raise_the_revision(chain, hold_s):
     state = collector.ask(RUN_QUERY, b"", is_newer, 30)
     collector.close()
     assert state[11] == [first[11][0] + 2]  # zigzag: the next one
-    path = pathlib.Path(state[8][0].decode())
+    path = run_file(state)
     assert run("crema-sink", "check", path).returncode == 0
     assert last_numbers(path, streams) == dict(zip(streams, (100, 200), strict=True))
 
@@ -233,14 +236,16 @@ def test_with_keys_the_chain_works_and_strangers_are_not_heard(services, tmp_pat
     chain.stop()
 
 
-@pytest.mark.parametrize("retention", [("--retain", "1s"), ("--retain-bytes", "1")])
+@pytest.mark.parametrize(
+    "retention", [("--retain", "1s"), pytest.param(("--retain-bytes", "1"), marks=pytest.mark.slow)]
+)
 def test_journals_of_sealed_runs_are_freed_in_time(services, tmp_path, retention):
     chain = Chain(services, tmp_path, sink_options=retention)
     run_id = uuid.uuid4()
     collector = Collector(chain.aggregator_at, run_id.bytes)
     collector.open()
     wait_until_shipped(chain, [write_stream(chain.work / "spool", run_id.bytes, 100)])
-    sealed = pathlib.Path(collector.end()[8][0].decode())
+    sealed = run_file(collector.end())
     journal = chain.work / "store" / str(run_id)
     end = time.monotonic() + 40
     while journal.exists():
@@ -259,12 +264,13 @@ def test_journals_of_sealed_runs_are_freed_in_time(services, tmp_path, retention
     collector.close()
 
 
+@pytest.mark.slow
 def test_a_sealed_run_whose_journal_cannot_be_read_stops_nobody_else(chain):
     sealed, other = uuid.uuid4(), uuid.uuid4()
     collector = Collector(chain.aggregator_at, sealed.bytes)
     collector.open()
     wait_until_shipped(chain, [write_stream(chain.work / "spool", sealed.bytes, 100)])
-    output = pathlib.Path(collector.end()[8][0].decode())
+    output = run_file(collector.end())
     before = output.read_bytes()
     chain.running["crema-sink"].kill()
     segment = max((chain.work / "store" / str(sealed)).glob("*.journal"))

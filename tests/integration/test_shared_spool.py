@@ -104,6 +104,7 @@ def test_shared_spool_works_as_the_page_starts_its_agent(place, agents):
         assert (verdict, reasons) == ("COMPLETE", []), path
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not may_see_others(), reason=missing.OTHERS_PROCESSES)
 def test_shared_spool_agent_of_the_host_samples_all_users(place, agents):
     agent = agents("--spool", place.spool, "--aggregator", place.endpoint)
@@ -115,6 +116,7 @@ def test_shared_spool_agent_of_the_host_samples_all_users(place, agents):
     assert check("--spool", place.spool) == ""
 
 
+@pytest.mark.slow
 def test_shared_spool_without_ptrace_is_reported_by_log_check_and_doctor(place, agents):
     options = ("--spool", place.spool, "--aggregator", place.endpoint)
     agent = agents(*options, before=NO_PTRACE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import pathlib
@@ -141,7 +140,10 @@ class Writer:
         assert os.write(self.fd, data) == len(data)
 
     def close(self) -> None:
-        os.close(self.fd)
+        """May be called again: by then its number may be another file's."""
+        if self.fd >= 0:
+            os.close(self.fd)
+        self.fd = -1
 
 
 @pytest.fixture
@@ -154,8 +156,7 @@ def write(spool):
 
     yield start
     for writer in writers:
-        with contextlib.suppress(OSError):
-            writer.close()
+        writer.close()
 
 
 def streams(spool: pathlib.Path) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -14,6 +15,7 @@ import zlib
 
 import zmq
 import zmq.auth
+import zmq.utils.z85
 
 from children import Child
 from crema.collect import _client
@@ -70,6 +72,25 @@ class Facility:
             process.send_signal(signal.SIGTERM)
             assert process.wait(20) == 0
             process.stdout.close()
+
+
+@dataclasses.dataclass(frozen=True)
+class AgentKeys:
+    """A pair for the agents of one run: the public key as RUN_OPEN brings it, and the files of its directory."""
+
+    public: bytes
+    files: dict[str, str]
+
+    @classmethod
+    def fresh(cls, server: str) -> AgentKeys:
+        public, secret = (key.decode() for key in zmq.curve_keypair())
+        texts = {
+            "agent.key": f'public-key = "{public}"',
+            "agent.key_secret": f'public-key = "{public}"\n    secret-key = "{secret}"',
+            "server.key": f'public-key = "{server}"',
+        }
+        files = {name: f"metadata\ncurve\n    {text}\n" for name, text in texts.items()}
+        return cls(zmq.utils.z85.decode(public), files)
 
 
 class Thief:

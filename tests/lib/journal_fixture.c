@@ -162,6 +162,14 @@ fixture_seal(fixture_t *self, int64_t t_end_ns, Crema__Reason *reasons, size_t n
 }
 
 void
+fixture_sealed(fixture_t *self, int64_t revision, const uint8_t sha256[32])
+{
+    sink_journal_sealed_t sealed = {.revision = revision};
+    memcpy(sealed.sha256, sha256, sizeof sealed.sha256);
+    s_must(sink_journal_sealed(self->journal, &sealed, self->t_recv_ns), "sealed");
+}
+
+void
 fixture_run_end(fixture_t *self, int64_t t_end_ns, uint32_t parts)
 {
     const crema_msg_t msg = {

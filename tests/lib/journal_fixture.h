@@ -28,6 +28,8 @@ crema_id_t fixture_run_id(const fixture_t *self);
 void fixture_open(fixture_t *self, int64_t t_start_ns, const char *const *keys,
                   const char *const *values, const char *prefix);
 void fixture_seal(fixture_t *self, int64_t t_end_ns, Crema__Reason *reasons, size_t n);
+/* That its file was made. */
+void fixture_sealed(fixture_t *self, int64_t revision, const uint8_t sha256[32]);
 /* The collector's announcement of the end; the list of writers has `parts` parts. */
 void fixture_run_end(fixture_t *self, int64_t t_end_ns, uint32_t parts);
 /* A part of the list of writers. */
@@ -75,6 +77,9 @@ void fixture_late(fixture_t *self);
 
 /* The toy run of the formulas, worked out by hand: two workers of one thread, five attempts, one lost. */
 void fixture_toy(const char *dir, uint8_t number);
+
+/* The same, whose key was revoked after four of its ten seconds. */
+void fixture_revoked(const char *dir, uint8_t number);
 
 /* A run of `workers` with two threads each and `chunks` chunks: every table has rows, some chunks fail, one worker is killed, one dataset is slow. */
 void fixture_busy(const char *dir, uint8_t number, unsigned workers, unsigned chunks);

@@ -75,8 +75,8 @@ s_toy_chunk(fixture_stream_t *stream, const char *worker, int64_t chunk, int64_t
     fixture_put(stream, 0);
 }
 
-void
-fixture_toy(const char *dir, uint8_t number)
+static void
+s_toy(const char *dir, uint8_t number, int64_t t_end_ns, Crema__Reason *reasons, size_t n_reasons)
 {
     static const char *const keys[] = {"run_label", "chunksize", "coffea.entries", NULL};
     static const char *const values[] = {"toy", "450", "1100", NULL};
@@ -97,8 +97,23 @@ fixture_toy(const char *dir, uint8_t number)
     s_member(scheduler, "tcp://A", 9.999, EVENT_LEAVE, EVIDENCE_BOUNDARY, 1);
     fixture_end(a, CREMA_END_FINISHED, s_at(10), 0, 0);
     fixture_end(scheduler, CREMA_END_FINISHED, s_at(10), 0, 0);
-    fixture_seal(f, s_at(10), NULL, 0);
+    fixture_seal(f, t_end_ns, reasons, n_reasons);
     fixture_close(&f);
+}
+
+void
+fixture_toy(const char *dir, uint8_t number)
+{
+    s_toy(dir, number, s_at(10), NULL, 0);
+}
+
+void
+fixture_revoked(const char *dir, uint8_t number)
+{
+    Crema__Reason reasons[] = {CREMA__REASON__INIT, CREMA__REASON__INIT};
+    reasons[0].code = "run_not_ended";
+    reasons[1].code = "key_revoked";
+    s_toy(dir, number, s_at(4), reasons, 2);
 }
 
 /* ---- a busy run */

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <sys/resource.h>
 
 #include "crema_error.h"
 
@@ -19,5 +20,17 @@
         if (must_err != CREMA_OK)                                                                  \
             fail_msg("%s: %s", crema_err_text(must_err), #call);                                   \
     } while (0)
+
+/* Skips a test that opens so many files at once where no process may. */
+static inline void
+needs_descriptors(rlim_t n)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < n) {
+        limit.rlim_cur = limit.rlim_max;
+        if (limit.rlim_max < n || setrlimit(RLIMIT_NOFILE, &limit) != 0)
+            skip();
+    }
+}
 
 #endif

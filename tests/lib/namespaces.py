@@ -29,7 +29,7 @@ class Network:
                 self._run("ip", "netns", "add", name)
             for side, subnet in self.ADDRESSES:
                 self._join(side, subnet)
-            self.within("middle", "sysctl", "-qw", "net.ipv4.ip_forward=1")
+            self.within("middle", "sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward")
             self.heal()
         except (OSError, CannotMakeError) as why:
             self.destroy()

@@ -23,7 +23,7 @@ _LOADED = (
     subprocess,
     tempfile,
 )
-_PACKAGES = ("click", "h5py", "matplotlib.pyplot", "numpy", "pandas", "rich.console", "zmq")
+_PACKAGES = ("click", "h5py", "matplotlib.pyplot", "numpy", "pandas", "rich.console")
 
 _MACOS = {
     os: "sched_getaffinity sched_setaffinity pipe2 memfd_create eventfd O_PATH O_TMPFILE "

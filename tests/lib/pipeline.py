@@ -10,6 +10,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import time
 import uuid
 
@@ -242,5 +243,6 @@ class Pipeline:
         )
         if not checker.stdout.startswith("records "):
             raise AssertionError(f"no books: {checker.stdout}{checker.stderr}")
+        sys.stderr.write(checker.stderr)  # the streams that are not as they should be
         words = checker.stdout.split()
         return Books(**dict(zip(words[::2], map(int, words[1::2]), strict=True)))

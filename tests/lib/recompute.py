@@ -73,6 +73,7 @@ class Run:
     """A run's raw rows, and the sums that the formulas call W, A, Cap, E, P, C and B: in that order wall_s, thread_s, cap_s, n_events, process_s, cpu_s, read_b."""
 
     def __init__(self, path: pathlib.Path) -> None:
+        self.path = path
         self.of = Tables(path)
         attributes = self.of.file.attrs
         self.t0, self.t1 = int(attributes["t_run_start_ns"]), int(attributes["t_run_end_ns"])

@@ -6,6 +6,7 @@ import itertools
 import math
 
 import numpy as np
+import pandas as pd
 
 from recompute import IDLE, NO_U16, NONE, OTHERS, Run, quantile, ratio, theil_sen
 
@@ -198,9 +199,7 @@ def _of_samples(run: Run) -> dict[str, float]:
         "wire_rate_gbps": 8e-9 * wire_b / run.wall_s,
         "avg_memory_per_worker": ratio(*_weighted(samples, rss)),
         "avg_memory_per_worker_raw": rss.mean(),
-        "peak_memory_per_worker": max(
-            rss.max(), run.chunks.rss_peak_b.max() if len(run.chunks) else 0
-        ),
+        "peak_memory_per_worker": pd.concat([rss, run.chunks.rss_peak_b]).max(),
         "memory_utilization_avg": ratio(*_weighted(samples, share)),
         "memory_utilization_min": share.min(),
         "memory_utilization_max": share.max(),
@@ -337,8 +336,10 @@ def per_dataset(run: Run) -> dict[int, dict[str, float]]:
             "n_files": of.file_id.nunique(),
             "n_chunks": len(of),
             "n_events": of.n_events.sum(),
+            "open_s": of.open_s.sum(),
             "wall_s": of.wall_s.sum(),
             "cpu_s": of.cpu_s.sum(),
+            "gc_s": of.gc_s.sum(min_count=1),
             "bytes_b": _bytes(of.bytes_read_b),
             "event_rate_hz": ratio(of.n_events.sum(), of.wall_s.sum()),
             "s_per_event": ratio(of.wall_s.sum(), of.n_events.sum()),
@@ -469,7 +470,9 @@ def efficiency(run: Run) -> dict[str, float]:
     if not len(run.chunks):
         return found
     useful = run.counted.groupby("worker_id").cpu_s.sum()
-    most = max(ratio(useful.get(w, 0), s) for w, s in thread_s.items() if s > 0)
+    present = {w: s for w, s in thread_s.items() if s > 0}
+    average = sum(present.values()) / len(present)  # a short life says nothing of the whole run
+    most = max(ratio(useful.get(w, 0), s) for w, s in present.items() if 2 * s >= average)
     bound = not run.of["summary/efficiency"].t_inf_exact[0]  # without the graph
     merges = run.tasks[(run.tasks.side == "merge") & (run.tasks.status == "ok")]
     levels, n = 0, len(run.counted)

@@ -111,6 +111,11 @@ RUN_OPEN, RUN_END, RUN_QUERY, RUN_STATE, RUN_WRITERS = 64, 65, 66, 67, 68
 SEALED, FAILED = 4, 5
 
 
+def run_file(state: dict[int, list]) -> pathlib.Path:
+    """The file that the state of a sealed run names; beside it may still be the live one."""
+    return pathlib.Path(state[8][0].decode())
+
+
 def record(seq: int, kind: int, body: bytes) -> bytes:
     head = struct.pack("<IIQqHH", 0x314D5243, len(body), seq, time.monotonic_ns(), kind, 0)
     return head + struct.pack("<I", zlib.crc32(head + body)) + body

@@ -24,6 +24,9 @@ DICTS = [
     "file",
     "section",
     "branch",
+    "place",
+    "frame",
+    "stack",
 ]
 
 

@@ -16,6 +16,8 @@ import psutil
 from coffea import processor
 from distributed import get_worker
 
+from crema import _demo_processor
+
 
 def burn(seconds: float) -> None:
     """Uses the CPU."""
@@ -49,6 +51,12 @@ def total_met(events):
     return ak.sum(events.MET_pt)
 
 
+class DijetProcessor(_demo_processor.DijetProcessor):
+    """The demonstration's without variations: half a second less for each chunk."""
+
+    variations: typing.ClassVar = {"nominal": (1.0, 0.0)}
+
+
 class SlowCounter(JetCounter):
     """Burns `busy_s` of CPU in each chunk, so that a run lasts long enough to be hurt."""
 
@@ -59,6 +67,17 @@ class SlowCounter(JetCounter):
         out = super().process(events)
         burn(self.busy_s)
         return out
+
+
+class Burns(processor.ProcessorABC):
+    """Burns 0.4 s of CPU in each chunk, whatever the input has."""
+
+    def process(self, events):
+        burn(0.4)
+        return {"events": len(events)}
+
+    def postprocess(self, accumulator):
+        return accumulator
 
 
 class KillsItsWorkerOnce(SlowCounter):

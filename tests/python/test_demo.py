@@ -23,6 +23,7 @@ def run_demo(*arguments, timeout=120):
     )
 
 
+@pytest.mark.slow
 def test_the_demo_ends_with_a_complete_file(tmp_path):
     done = run_demo(
         *("--output", tmp_path, "--cache", tmp_path / "cache"),

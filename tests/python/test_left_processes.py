@@ -73,7 +73,11 @@ def run(tmp_path: pathlib.Path, tests: str, options: list[str]) -> tuple[int, li
     return ran.returncode, lines
 
 
-each = pytest.mark.parametrize("options", [[], ["-n", "1"]], ids=["in one process", "with xdist"])
+each = pytest.mark.parametrize(
+    "options",
+    [[], pytest.param(["-n", "1"], marks=pytest.mark.slow)],
+    ids=["in one process", "with xdist"],
+)
 
 
 @each

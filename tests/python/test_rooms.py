@@ -15,9 +15,10 @@ PACKAGE = pathlib.Path(crema.__file__).parent
 ROOMS = ("hook", "collect", "read")
 
 # A library counts as needed where it is imported with the module; what it is imported for in a function is there by then.
-NEEDS = {"hook": {"google"}, "collect": {"google", "zmq", "rich"}}
+NEEDS = {"hook": {"google"}, "collect": {"google", "rich"}}
 MAY_USE = {"hook": {"", "hook"}, "read": {"", "hook", "read"}, "collect": {"", *ROOMS}}
 PLUGINS = {
+    "hook.nanny",
     "hook.scheduler",
     "hook.worker",
 }  # run inside Dask, which has them import its base classes

@@ -36,7 +36,7 @@ def test_each_lower_bound_is_what_the_oldest_environment_has():
         assert f"{oldest[requirement.name]}.".startswith(f"{lowest}."), requirement
 
 
-@pytest.mark.parametrize("package", ["dask", "distributed", "coffea", "protobuf", "h5py", "pyzmq"])
+@pytest.mark.parametrize("package", ["dask", "distributed", "coffea", "protobuf", "h5py"])
 def test_this_environment_is_what_its_lock_says(package):
     oldest = pathlib.Path(sys.prefix).name == ".venv-oldest"
     lock = "requirements-oldest.lock" if oldest else "requirements-dev.lock"

@@ -57,18 +57,19 @@ typedef struct {
     int agent; /* host */
     bool own;  /* the agent's samples */
     bool writer_alive;
-    uint64_t hi;             /* last record in the spool */
-    uint64_t synced;         /* a power cut keeps at least these */
-    uint64_t first_avail;    /* whole segments below are unlinked */
-    uint64_t power_lost;     /* highest number that a power cut took */
-    bool closed;             /* hi is END */
-    bool gone;               /* delivered and unlinked */
-    bool unread;             /* a record was written since the agent looked */
-    uint64_t listed;         /* its last number, as its writer told the collector */
-    bool is_listed;          /* in the list of writers */
-    int64_t hidden_until_ns; /* the agent cannot read it before */
-    unsigned seen_life;      /* of the agent that has read it */
-    char file[64];           /* name of its first segment */
+    uint64_t hi;               /* last record in the spool */
+    uint64_t synced;           /* a power cut keeps at least these */
+    uint64_t first_avail;      /* whole segments below are unlinked */
+    uint64_t power_lost;       /* highest number that a power cut took */
+    bool closed;               /* hi is END */
+    bool gone;                 /* delivered and unlinked */
+    bool unread;               /* a record was written since the agent looked */
+    crema_spool_stream_t seen; /* what the agent's last look showed; its cursor is the session's */
+    uint64_t listed;           /* its last number, as its writer told the collector */
+    bool is_listed;            /* in the list of writers */
+    int64_t hidden_until_ns;   /* the agent cannot read it before */
+    unsigned seen_life;        /* of the agent that has read it */
+    char file[64];             /* name of its first segment */
     sim_record_t records[SIM_RECORDS_MAX + 1]; /* by number */
 } sim_stream_t;
 

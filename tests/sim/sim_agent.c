@@ -15,16 +15,14 @@ static void
 s_report(sim_t *sim, int a, int i)
 {
     sim_stream_t *stream = &sim->streams[i];
-    crema_stream_row_t row = {
-        .stream_id = stream->id,
-        .run_id = stream->run_id,
-        .first_avail = stream->first_avail,
-        .hi = stream->hi,
-        .flags = stream->closed ? CREMA_STREAM_FLAG_CLOSED : 0,
-    };
+    stream->seen.stream_id = stream->id;
+    stream->seen.run_id = stream->run_id;
+    stream->seen.first_avail = stream->first_avail;
+    stream->seen.hi = stream->hi;
+    stream->seen.closed = stream->closed;
     stream->unread = false;
     stream->seen_life = sim->agents[a].process.life;
-    if (crema_session_on_stream(sim->agents[a].session, &row, s_clock(sim, a)) != CREMA_OK)
+    if (crema_session_on_stream(sim->agents[a].session, &stream->seen, s_clock(sim, a)) != CREMA_OK)
         stream->unread = true;
 }
 
@@ -184,8 +182,9 @@ s_act(sim_t *sim, int a, const crema_session_action_t *action)
     case CREMA_SESSION_TRIM: {
         int i = sim_stream_find(sim, &action->stream_id);
         sim_spool_trim(sim, i, action->committed);
+        sim->streams[i].seen.committed = action->committed;
         if (sim->streams[i].gone)
-            crema_session_on_stream_gone(agent->session, &action->stream_id);
+            crema_session_on_stream_gone(agent->session, &sim->streams[i].seen);
         break;
     }
     }
@@ -316,6 +315,9 @@ sim_agent_kill(sim_t *sim, int a)
     sim_disconnect(sim, agent->conn);
     agent->conn = -1;
     crema_session_destroy(&agent->session);
+    for (int i = 0; i < sim->n_streams; i++)
+        if (sim->streams[i].agent == a) /* the next one has looked at nothing */
+            sim->streams[i].seen = (crema_spool_stream_t){0};
     for (int run = 0; run < sim->n_runs; run++) {
         if (agent->own_stream[run] >= 0)
             sim->streams[agent->own_stream[run]].writer_alive = false;

@@ -3,6 +3,7 @@
 #include "message_parts.h"
 
 #define REPEAT_NS SIM_S
+#define LIMIT_NS (60 * SIM_S)
 
 static void
 s_send(sim_t *sim, int run, crema_msg_type_t type)
@@ -11,6 +12,7 @@ s_send(sim_t *sim, int run, crema_msg_type_t type)
     msg.run_id = crema_id_field(&sim->run_ids[run]);
     if (type == CREMA_MSG_RUN_END) {
         msg.run_end.dismiss = sim->runs[run].dismiss;
+        msg.run_end.limit_ns = LIMIT_NS;
         msg.run_end.writer_parts = sim->runs[run].is_unlisted ? 0 : SIM_PARTS;
     }
     sim_send(sim, sim->client_conn, true, &msg);

@@ -1,6 +1,6 @@
 """Real runs for the study of scaling: one analysis bound by the CPU, one by its input, on ever more threads.
 
-    python tests/study/make_runs.py DIR [--repeats 3] [--only cpu|input]
+    PYTHONPATH=tests/lib python tests/study/make_runs.py DIR [--repeats 3] [--only cpu|input]
 
 CPU-bound: the dijet analysis of the demonstration on local files, workers of one thread, up to as many as there are cores.
 Input-bound: a light analysis of files behind a server that lets every request wait, up to 16 threads.
@@ -18,11 +18,11 @@ from collections.abc import Iterator
 import awkward as ak
 from coffea import processor
 from distributed import Client, LocalCluster
-from throttled import throttled
 
 import crema
 from crema._demo_data import make_fileset
 from crema._demo_processor import DijetProcessor, Schema
+from throttled import throttled
 
 EVENTS = {"cpu": 16_000, "input": 48_000}
 CHUNKSIZE = 1_000

@@ -3,5 +3,5 @@
 # off by more than 10 % (ten minutes; a quiet machine).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-.venv/bin/python tests/study/make_runs.py "${1:-build/predict}"
+PYTHONPATH=tests/lib .venv/bin/python tests/study/make_runs.py "${1:-build/predict}"
 exec .venv/bin/python tests/study/held_back.py "${1:-build/predict}"

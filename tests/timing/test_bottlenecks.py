@@ -96,7 +96,7 @@ def run(client, fileset, server, nano_files, tmp_path_factory):
     wide = {"dy": nano_files["dy"]}
     kinds = {
         "compute": lambda: (fileset, Computes(0.8), EVENTS),
-        "input": lambda: (fileset, ReadsSlowly(0.8, server), EVENTS),
+        "service": lambda: (fileset, ReadsSlowly(0.8, server), EVENTS),
         "gil": lambda: (fileset, HoldsTheGil(4.0), EVENTS),
         "tail": lambda: (fileset, Computes(0.1, 5.0), EVENTS),
         "chunk_overhead": lambda: (wide, DoesNothing(0), 2),
@@ -118,6 +118,7 @@ def run(client, fileset, server, nano_files, tmp_path_factory):
                 )
         return made[kind].path
 
+    make.forget = made.pop
     return make
 
 
@@ -127,7 +128,7 @@ def waited_for_cores(path) -> float:
     return seconds.cores / (seconds.sum() - seconds.startup - seconds.drained)
 
 
-@pytest.mark.parametrize("kind", ["compute", "input", "gil", "tail", "chunk_overhead"])
+@pytest.mark.parametrize("kind", ["compute", "service", "gil", "tail", "chunk_overhead"])
 def test_what_holds_a_run_back_comes_first(run, kind):
     path = run(kind)
     ranking = table(path, "summary/bottlenecks").sort_values("rank")
@@ -150,12 +151,16 @@ def test_what_holds_a_run_back_comes_first(run, kind):
     assert ranking.thread_seconds.sum() == pytest.approx(capacity - waterfall.residual, rel=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["compute", "input", "gil", "tail"])
+@pytest.mark.parametrize("kind", ["compute", "service", "gil", "tail"])
 def test_the_budget_of_a_clean_run_closes(run, kind):
     path = run(kind)
     residual, waited = workflow(path)["closure_waterfall_residual"], waited_for_cores(path)
     print(f"{kind}: residual {100 * residual:+.3f} % of capacity, {100 * waited:.0f} % waited")
-    assert abs(residual) <= 0.01
+    if abs(residual) > 0.01:
+        run.forget(kind)  # tried again, it is another run
+    parts = table(path, "summary/waterfall")[["category", "thread_seconds"]]
+    workers = table(path, "summary/per_worker")
+    assert abs(residual) <= 0.01, f"{parts.to_string()}\n{workers.to_string()}"
 
 
 def test_a_long_task_is_one_busy_thread_in_every_step(run):

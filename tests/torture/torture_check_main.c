@@ -92,6 +92,23 @@ s_on_put(void *context, const sink_journal_put_t *put)
     return CREMA_OK;
 }
 
+static void
+s_name(const s_stream_t *stream)
+{
+    char hex[CREMA_ID_HEX_CHARS + 1];
+    fprintf(stderr,
+            "stream %s: recorded %" PRIu64 ", in the journal up to %" PRIu64 ", END %" PRIu64 "\n",
+            crema_id_hex(&stream->ledger.stream_id, hex), stream->ledger.recorded, stream->last,
+            stream->ended);
+}
+
+/* A writer that was killed before its first append leaves a ledger and no stream. */
+static bool
+s_never_began(const s_stream_t *stream)
+{
+    return stream->ledger.recorded == 0 && stream->last == 0;
+}
+
 /* A stream whose writer finished ends at recorded + 1; one whose writer was killed may hold one record more than its ledger says. */
 static void
 s_close_books(s_check_t *self, uint64_t *ret_late_by_one)
@@ -100,6 +117,9 @@ s_close_books(s_check_t *self, uint64_t *ret_late_by_one)
         const s_stream_t *stream = &self->streams[i];
         const uint64_t recorded = stream->ledger.recorded;
         const uint64_t data = stream->ended ? stream->ended - 1 : stream->last;
+        const uint64_t before = self->lost + self->twice;
+        if (s_never_began(stream))
+            continue;
         if (data < recorded)
             self->lost += recorded - data;
         else if (data == recorded + 1 && !stream->ledger.finished)
@@ -108,6 +128,8 @@ s_close_books(s_check_t *self, uint64_t *ret_late_by_one)
             self->twice += data - recorded;
         if (!stream->ended)
             self->lost++;
+        if (self->lost + self->twice != before)
+            s_name(stream);
     }
 }
 

@@ -111,13 +111,15 @@ main(int argc, char **argv)
     crema_err_t err = torture_ledger_new(argv[2], &stream_id, &ledger);
     if (err == CREMA_OK)
         err = crema_spool_writer_open(argv[1], &stream_id, &info, CREMA_SPOOL_SELF, &writer);
-    if (err == CREMA_OK)
+    if (err == CREMA_OK) {
+        ledger->recorded = 1; /* StreamInfo */
         err = s_append_names(writer);
+    }
     if (err != CREMA_OK) {
         fprintf(stderr, "torture_writer: %s\n", crema_err_text(err));
         return 1;
     }
-    ledger->recorded = 2; /* StreamInfo and the names */
+    ledger->recorded = 2; /* and the names */
     s_write_until_stopped(writer, ledger, strtol(argv[4], NULL, 10));
     crema_spool_writer_close(&writer);
     ledger->finished = 1;

@@ -138,7 +138,7 @@ static void
 test_the_agent_encodes_samples(void **state)
 {
     (void)state;
-    must_cost("agent, a row of /worker_samples", s_open_spool, s_sample, WORKERS, 2490);
+    must_cost("agent, a row of /worker_samples", s_open_spool, s_sample, WORKERS, 3020);
 }
 
 /* ---- aggregator: a message of the agent becomes one to the sink */

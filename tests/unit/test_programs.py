@@ -40,6 +40,14 @@ def must_not_hide_a_full_disk(command: list[str]) -> None:
     assert (done.returncode, done.stderr) == (1, said), command
 
 
+def must_show_a_name_on_one_line(*command: str) -> None:
+    name = "x\n\x1b[2J\x9b.h5: sound"
+    done = subprocess.run([*command, name], capture_output=True, text=True)
+    said = done.stdout + done.stderr
+    assert r"x\u000a\u001b[2J\u009b.h5" in said, (command, said)
+    assert said.count("\n") == 1, (command, said)
+
+
 def must_start_and_end(command: list[str], environment: dict[str, str]) -> None:
     program = subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -81,6 +89,15 @@ def main() -> None:
         print(f"{name}: sound, starts and ends")
     must_not_hide_a_full_disk([str(programs / "crema-sink"), "columns"])
     must_not_hide_a_full_disk([str(programs / "crema-sink"), "check", "--help"])
+    for words in (
+        ["crema-aggregator"],
+        ["crema-sink"],
+        ["crema-agent", "--keys"],
+        ["crema-agent", "--"],
+    ):
+        must_show_a_name_on_one_line(str(programs / words[0]), *words[1:])
+    for word in ("check", "store", "rebuild"):
+        must_show_a_name_on_one_line(str(programs / "crema-sink"), word)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pathlib
 import threading
 import time
 from collections.abc import Callable
@@ -19,16 +18,14 @@ KEYS_MAX = 1 << 14  # as many as an aggregator admits per client
 
 
 class SignOfLife:
-    """Repeats RUN_OPEN at intervals, on its own connection and in its own thread, and requests the admission of agents.
+    """Repeats RUN_OPEN at intervals, in its own thread, and requests the admission of agents.
 
     A restarted aggregator learns of the run and of all its agents' keys as soon as it is connected.
 
     Parameters
     ----------
-    endpoint : str
-        Of the aggregator.
-    keys : pathlib.Path or None
-        Key directory of the client.
+    link : AggregatorClient
+        The connection, which nobody else uses until `stop`.
     run_open : dict
         Fields of the message, as they were when the run was opened.
     say : callable or None
@@ -37,28 +34,27 @@ class SignOfLife:
 
     def __init__(
         self,
-        endpoint: str,
-        keys: pathlib.Path | None,
+        link: _client.AggregatorClient,
         run_open: dict[str, Any],
         say: Callable[[str], None] | None = None,
     ) -> None:
+        self._link = link
         self._run_open = run_open
         self._run_id = run_open["run_id"]
         self._say = say
         self._said = ""
         self._over = False
-        self._ends = False  # RUN_END is being sent
-        self._keys: dict[bytes, None] = {}  # to be admitted, in the order in which they came
+        self._keys: dict[bytes, None] = {}
         self._sent = 0  # number sent over the current connection
+        self._sent_over = link.connections
         self._opened = True  # as far as known, at the current aggregator
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._lock = threading.Lock()  # of what wakes it
-        self._link = _client.AggregatorClient(endpoint, keys)
         self._thread = threading.Thread(target=self._repeat, name="crema-alive", daemon=True)
         try:
             self._thread.start()
         except BaseException:
-            self._close()  # a context with an open socket would never end where it is collected
+            self._close()
             raise
 
     def admit(self, key: bytes) -> None:
@@ -67,9 +63,14 @@ class SignOfLife:
             self._keys[key] = None
             self._wake()
 
-    def run_ends(self) -> None:
-        """Send no more RUN_OPEN: RUN_END is sent elsewhere."""
-        self._ends = True
+    def bring(self) -> None:
+        """Send the keys that were not sent over this connection, to an aggregator that knows the run."""
+        if self._sent_over != self._link.connections:
+            self._sent, self._sent_over = 0, self._link.connections
+        for key in list(self._keys)[self._sent :]:
+            if not self._link.send(_client.RUN_QUERY, run_id=self._run_id, agent_key=key):
+                return
+            self._sent += 1
 
     def _repeat(self) -> None:
         due = time.monotonic() + ALIVE_S
@@ -77,7 +78,7 @@ class SignOfLife:
             waits = self._sent < len(self._keys) or not self._opened
             left = max(due - time.monotonic(), 0.0)
             if self._link.wait(self._wake_read, min(left, _AGAIN_S) if waits else left):
-                self._opened, self._sent = False, 0  # it may have restarted
+                self._opened = False  # it may have restarted
             self._drain()
             if self._over:
                 return
@@ -87,23 +88,14 @@ class SignOfLife:
             if not self._opened:
                 self._open()
             if self._opened:
-                self._bring()
+                self.bring()
 
     def _open(self) -> None:
-        kind = _client.RUN_QUERY if self._ends else _client.RUN_OPEN
-        fields = {"run_id": self._run_id} if self._ends else self._run_open
-        if self._link.send(kind, **fields):
+        self._link.forget_answers()
+        if self._link.send(_client.RUN_OPEN, **self._run_open):
             for state in self._link.states(self._run_id, _ANSWER_S):
                 self._report(state.trouble)
                 self._opened = state.phase != _client.UNKNOWN and not state.refusal
-                break  # only read, so that answers do not pile up
-
-    def _bring(self) -> None:
-        for key in list(self._keys)[self._sent :]:
-            if not self._link.send(_client.RUN_QUERY, run_id=self._run_id, agent_key=key):
-                return
-            self._sent += 1
-            for _ in self._link.states(self._run_id, 0.01):
                 break
 
     def _report(self, trouble: str) -> None:
@@ -122,7 +114,7 @@ class SignOfLife:
                 pass
 
     def stop(self) -> None:
-        """Stop; may be called again."""
+        """Stop, and leave the connection to another; may be called again. Keys are still taken for `bring`."""
         self._over = True
         self._wake()
         self._thread.join()
@@ -133,4 +125,3 @@ class SignOfLife:
             for fd in {self._wake_read, self._wake_write} - {-1}:
                 os.close(fd)
             self._wake_read = self._wake_write = -1
-        self._link.close()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import getpass
 import importlib.metadata
+import inspect
 import json
 import os
 import platform
@@ -19,6 +21,7 @@ from typing import Any
 from .. import __version__
 from ..hook import _columns
 from ..hook._secrets import cleaned, cleaned_words
+from ._patience import bounded
 
 TEXT_BYTES_MAX = 4096  # of a value; a longer one is cut, with a mark
 
@@ -85,7 +88,6 @@ def of_client(extra: Mapping[str, Any]) -> dict[str, str]:
         "cmdline": shlex.join([sys.executable, *cleaned_words(sys.argv)])
         if sys.argv
         else sys.executable,
-        "git_commit": _git_commit(),
         "python_version": platform.python_version(),
         "crema_version": __version__,
     }
@@ -103,7 +105,7 @@ def of_client(extra: Mapping[str, Any]) -> dict[str, str]:
 
 def of_cluster(client: Any) -> dict[str, Any]:
     """Facts about the cluster from Dask, as of now."""
-    threads = list(client.nthreads().values())
+    threads = list(bounded(client.nthreads, "asking for the workers' threads").values())
     return {
         "executor": "dask",
         "backend": type(client.cluster).__name__ if client.cluster is not None else "",
@@ -124,7 +126,7 @@ def processor_name(instance: Any) -> str:
 
 
 def processor_prefixes(instance: Any) -> list[str]:
-    """Prefixes that Dask gives to the tasks of a processor's chunks.
+    """Prefixes that Dask gives to the tasks of a processor's chunks, or to those of a function.
 
     Notes
     -----
@@ -146,7 +148,10 @@ def processor_prefixes(instance: Any) -> list[str]:
         def __str__(self) -> str:
             return kind.__name__
 
-    return [key_split(f"{funcname(Named())}-{'0' * 32}")]
+    names = [funcname(Named())]
+    if inspect.isroutine(instance) or isinstance(instance, functools.partial):
+        names.insert(0, funcname(instance))  # tasks of Client.map or Client.submit, not of coffea
+    return [key_split(f"{name}-{'0' * 32}") for name in names]
 
 
 def _user() -> str:
@@ -156,16 +161,34 @@ def _user() -> str:
         return str(os.getuid())
 
 
-def _git_commit() -> str:
-    """Commit of the working directory, with ``-dirty`` if tracked files differ; empty without a repository."""
-    try:
-        return subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--match="],
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=True,
-            stdin=subprocess.DEVNULL,
-        ).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return ""
+class GitCommit:
+    """``git describe`` of the working directory: on a network file system it takes seconds, so it runs beside the analysis."""
+
+    def __init__(self) -> None:
+        command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--match="]
+        try:
+            self._process: subprocess.Popen | None = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                env=os.environ | {"GIT_OPTIONAL_LOCKS": "0"},  # it may be ended at any time
+            )
+        except OSError:
+            self._process = None
+
+    def get(self) -> str | None:
+        """The commit, with ``-dirty`` if tracked files differ; empty without a repository; None if git is still looking, or has been asked before."""
+        if self._process is None or self._process.poll() is None:
+            return None
+        said, _ = self._process.communicate()
+        process, self._process = self._process, None
+        return said.strip() if process.returncode == 0 else ""
+
+    def close(self) -> None:
+        """End git if it is still looking."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None

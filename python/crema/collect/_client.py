@@ -1,28 +1,42 @@
-"""A collector's connection to the aggregator: one DEALER, the envelope of ``proto/wire/crema_wire.h``, protobuf bodies."""
+"""A collector's connection to the aggregator: messages in the envelope of ``proto/wire/crema_wire.h``, with protobuf bodies.
+
+libzmq ends a process that has no more descriptors or threads for it. So it runs in a program of its own
+(``crema-aggregator --relay``), to which this process has one socket; the frames on it are those of ``aggregator/agg_relay.h``.
+"""
 
 from __future__ import annotations
 
+import collections
+import contextlib
+import math
+import os
 import pathlib
+import select
+import socket
 import struct
+import subprocess
 import time
+import weakref
 import zlib
 from collections.abc import Iterable
 from typing import Any
 
-import zmq
-import zmq.auth
-
 from .. import __version__
 from ..hook import _columns
+from ..hook._programs import program
 from ..hook._records import MESSAGES
-from ._threads import must_start
+from ..hook._unix import in_each_child
 
 # magic, version, type, flags, body_len, crc32, session
 _HEADER = struct.Struct("<IBBHIIQ")
 _CRC_OFFSET = 12  # the checksum covers everything but itself
 
-# Of a context: one for input and output, one that frees sockets; and one to spare, as others start threads too.
-_ZMQ_THREADS = 3
+_FRAME = struct.Struct("<Ic")  # length of the content, kind
+_MESSAGE, _CONNECTED, _LOST, _ERROR = b"M", b"C", b"D", b"E"
+_UNREAD_MAX = 1024  # messages that nobody has read; their sender repeats what matters
+_AGAIN_S = 0.2  # between two starts of the program
+_STUCK_S = 1.0  # a program that takes nothing for that long is stopped or overloaded
+_END_S = 2.0
 
 RUN_OPEN, RUN_END, RUN_QUERY, RUN_STATE, RUN_WRITERS = (
     _columns.MESSAGES[name]
@@ -104,6 +118,11 @@ class AggregatorClient:
     keys : pathlib.Path or None
         Key directory with the client's pair and the server's public key; None for an unencrypted connection.
 
+    Raises
+    ------
+    OSError
+        If its program cannot be started, as without free descriptors.
+
     Notes
     -----
     Use it from one thread at a time. A message to an aggregator that is not connected is dropped:
@@ -113,75 +132,175 @@ class AggregatorClient:
     ----------
     fenced : str
         Why the aggregator refused this client, if that was its last message.
+    failed : str
+        Why there can be no connection, as without keys that can be used.
+    connections : int
+        How many connections were made so far.
     """
 
-    fenced = ""
+    fenced = failed = ""
+    connections = 0
 
     def __init__(self, endpoint: str, keys: pathlib.Path | None) -> None:
-        must_start(_ZMQ_THREADS)
-        self._context = zmq.Context()
-        self._monitor: zmq.Socket | None = None
-        self._socket = self._context.socket(zmq.DEALER)
-        options = {
-            zmq.LINGER: 0,
-            zmq.IMMEDIATE: 1,
-            zmq.MAXMSGSIZE: _columns.WIRE_MESSAGE_MAX,
-            zmq.HEARTBEAT_IVL: 1000,
-            zmq.HEARTBEAT_TIMEOUT: 3000,
-            zmq.HEARTBEAT_TTL: 3000,
-            zmq.HANDSHAKE_IVL: 3000,
-            zmq.CONNECT_TIMEOUT: 3000,
-            zmq.RECONNECT_IVL: 100,
-            zmq.RECONNECT_IVL_MAX: 1000,
-        }
+        how = ["--insecure"] if keys is None else ["--keys", str(keys)]
+        self._command = [program("crema-aggregator"), "--relay", endpoint, *how]
+        self._socket: socket.socket | None = None
+        self._process: subprocess.Popen | None = None
+        self._start()
+        _links.add(self)
+
+    # -------------------------------------------------------------- the program
+
+    def _start(self) -> None:
+        self._connected = False
+        self._received, self._unsent = bytearray(), bytearray()
+        self._unread: collections.deque[bytes] = collections.deque(maxlen=_UNREAD_MAX)
+        self._started_at = time.monotonic()
+        ours, theirs = socket.socketpair()
         try:
-            for option, value in options.items():
-                self._socket.setsockopt(option, value)
-            if keys is not None:
-                public, secret = zmq.auth.load_certificate(keys / "client.key_secret")
-                server, _ = zmq.auth.load_certificate(keys / "server.key")
-                self._socket.curve_publickey = public
-                self._socket.curve_secretkey = secret
-                self._socket.curve_serverkey = server
-            self._socket.connect(endpoint)
+            with theirs:
+                self._process = subprocess.Popen(
+                    self._command,
+                    stdin=theirs,
+                    stdout=theirs,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,  # Ctrl-C is for the analysis
+                    env={k: v for k, v in os.environ.items() if not k.startswith("CREMA_")},
+                )
         except BaseException:
-            self.close()
+            ours.close()
             raise
+        self._socket = ours
+
+    def _is_there(self) -> bool:
+        """Whether the program runs; one that has ended is started again after a while, unless it gave a reason."""
+        if self._socket is None and not self.failed:
+            with contextlib.suppress(OSError):
+                if time.monotonic() - self._started_at > _AGAIN_S:
+                    self._start()
+        return self._socket is not None
+
+    def _end(self) -> None:
+        """End the program: it ends with its standard input."""
+        sock, self._socket, self._connected = self._socket, None, False
+        process, self._process = self._process, None
+        if sock is not None:
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)  # also if a child of this process holds it
+            sock.close()
+        if process is not None:
+            try:
+                process.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    # -------------------------------------------------------------- frames
+
+    def _look(self, timeout_s: float) -> bool:
+        """Take what arrives within a time; False if nothing did."""
+        if not self._is_there():
+            time.sleep(min(max(timeout_s, 0.0), _AGAIN_S))
+            return False
+        if not _is_ready(self._socket, select.POLLIN, timeout_s):
+            return False
+        try:
+            got = self._socket.recv(1 << 18)
+        except OSError:
+            got = b""
+        if not got:
+            self._end()
+            return False
+        self._received += got
+        at = 0
+        while len(self._received) - at >= _FRAME.size:
+            size, kind = _FRAME.unpack_from(self._received, at)
+            end = at + _FRAME.size + size
+            if len(self._received) < end:
+                break
+            self._take(kind, bytes(self._received[at + _FRAME.size : end]))
+            at = end
+        del self._received[:at]
+        return True
+
+    def _take(self, kind: bytes, content: bytes) -> None:
+        if kind == _MESSAGE:
+            self._unread.append(content)
+        elif kind == _CONNECTED:
+            self._connected = True
+            self.connections += 1
+        elif kind == _LOST:
+            self._connected = False
+        elif kind == _ERROR:
+            self.failed = content.decode(errors="replace")
+
+    def _receive(self, timeout_s: float) -> bytes | None:
+        """The next message, if one arrives in time."""
+        deadline = time.monotonic() + timeout_s
+        while not self._unread:
+            left = deadline - time.monotonic()
+            if not self._look(max(left, 0.0)) and left <= 0:
+                return None
+        return self._unread.popleft()
+
+    def _flush(self, wait_s: float) -> bool:
+        """Hand the program what is for it; False if it did not take everything in time."""
+        deadline = time.monotonic() + wait_s
+        while self._unsent and self._socket is not None:
+            try:
+                done = self._socket.send(self._unsent, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+                del self._unsent[:done]
+            except BlockingIOError:
+                left = deadline - time.monotonic()
+                if left <= 0 or not _is_ready(self._socket, select.POLLOUT, left):
+                    return False
+            except OSError:
+                self._end()
+        return self._socket is not None
+
+    # -------------------------------------------------------------- messages
 
     def send(self, kind: int, wait_s: float = 0.0, **fields: Any) -> bool:
         """Send a message, as soon as there is a connection for it; False if there is none within `wait_s`."""
-        body = MESSAGES[_BODIES[kind]](**fields).SerializeToString()
-        if wait_s:
-            self._socket.poll(wait_s * 1000, zmq.POLLOUT)
-        try:
-            self._socket.send(encode(kind, body), zmq.NOBLOCK)
-        except zmq.Again:
+        message = encode(kind, MESSAGES[_BODIES[kind]](**fields).SerializeToString())
+        deadline = time.monotonic() + wait_s
+        while self._look(0.0):
+            pass
+        while not self._connected and not self.failed:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            self._look(left)
+        if not self._connected or not self._flush(0.0):
             return False
-        return True
+        self._unsent += _FRAME.pack(len(message), _MESSAGE) + message
+        self._flush(_STUCK_S)
+        return self._connected
 
     def wait(self, fd: int, timeout_s: float) -> bool:
-        """Wait until `fd` is readable or a connection is made; True for a connection."""
-        if self._monitor is None:
-            events = zmq.EVENT_HANDSHAKE_SUCCEEDED
-            self._monitor = self._socket.get_monitor_socket(events)
-        poller = zmq.Poller()
-        poller.register(fd, zmq.POLLIN)
-        poller.register(self._monitor, zmq.POLLIN)
-        poller.poll(timeout_s * 1000)
-        made = False
-        while self._monitor.poll(0):
-            self._monitor.recv_multipart()
-            made = True
-        return made
+        """Wait until `fd` is readable or something arrives; True if a connection was made."""
+        before = self.connections
+        if self._is_there():
+            asked = select.poll()
+            for one in (fd, self._socket.fileno()):
+                asked.register(one, select.POLLIN)
+            asked.poll(1e3 * timeout_s)
+            self._look(0.0)
+        else:
+            asked = select.poll()
+            asked.register(fd, select.POLLIN)
+            asked.poll(1e3 * min(timeout_s, _AGAIN_S))
+        return self.connections > before
 
     def states(self, run_id: bytes, timeout_s: float) -> Iterable[Any]:
         """RunState messages of `run_id` that arrive within `timeout_s`, as they come."""
         deadline = time.monotonic() + timeout_s
         while (left := deadline - time.monotonic()) > 0:
-            if not self._socket.poll(left * 1000):
+            message = self._receive(left)
+            if message is None:
                 return
             try:
-                kind, body = decode(self._socket.recv())
+                kind, body = decode(message)
             except OtherVersionError as error:
                 self.fenced = str(error)
                 continue
@@ -196,6 +315,11 @@ class AggregatorClient:
             if state.run_id == run_id:
                 yield state
 
+    def forget_answers(self) -> None:
+        """Drop what has arrived: answers to earlier questions, as of an aggregator that was restarted since."""
+        while self._receive(0.0) is not None:
+            pass
+
     def clock(self, run_id: bytes, tries: int = 3, wait_s: float = 0.2) -> tuple[int, int]:
         """How far this host's clock is ahead of the aggregator's, and the uncertainty, in ns; (0, 0) without an answer.
 
@@ -203,8 +327,7 @@ class AggregatorClient:
         """
         best = None
         for _ in range(tries):
-            while self._socket.poll(0):  # answers to earlier questions
-                self._socket.recv()
+            self.forget_answers()
             asked_ns = time.time_ns()
             if not self.send(RUN_QUERY, run_id=run_id):
                 continue
@@ -219,9 +342,24 @@ class AggregatorClient:
 
     def close(self) -> None:
         """Drop the connection; may be called again."""
-        if self._monitor is not None:
-            self._socket.disable_monitor()
-            self._monitor.close(linger=0)
-            self._monitor = None
-        self._socket.close(linger=0)
-        self._context.term()
+        self._started_at = math.inf  # never again
+        self._end()
+
+
+def _is_ready(sock: socket.socket, what: int, timeout_s: float) -> bool:
+    asked = select.poll()
+    asked.register(sock, what)
+    return bool(asked.poll(1e3 * timeout_s))
+
+
+_links: weakref.WeakSet[AggregatorClient] = weakref.WeakSet()  # of this process
+
+
+def _after_fork_in_child() -> None:
+    """A child may outlive this process, with which the program must end."""
+    for link in list(_links):
+        if link._socket is not None:
+            link._socket.close()
+
+
+in_each_child(_after_fork_in_child)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,49 +11,20 @@ from .. import __version__
 from ..hook import _columns, _writers
 from ..hook._records import KIND_SCHEDULER
 from . import _marking
+from ._patience import ClusterError, NoAnswerError, Patience, bounded
 
 if TYPE_CHECKING:
     from distributed import Client
 
+    Ask = Callable[[Callable[[], Any], str], Any]
+
 SCHEDULER = "scheduler"
 NO_PLUGINS = "it accepts no plugins"
-CALL_S = 60.0  # how long Dask may take for one of these calls
 
 
 _NO_CREMA = "no crema"
 # Another version of crema can record too if it uses this version's protocol.
 _OTHER_PROTOCOL = f"whose protocol is not that of {__version__} here"
-
-
-class ClusterError(RuntimeError):
-    """The cluster cannot be measured; the message says why and what would help."""
-
-
-def bounded(call: Callable[[], Any], what: str, timeout_s: float = CALL_S) -> Any:
-    """Result of a call of Dask's client, which has no time limit itself.
-
-    Raises
-    ------
-    ClusterError
-        If it takes longer; the call is abandoned in its thread.
-    """
-    outcome: list[Any] = []
-
-    def run() -> None:
-        try:
-            outcome.extend((call(), None))
-        except BaseException as error:
-            outcome.extend((None, error))
-
-    thread = threading.Thread(target=run, name=f"crema {what}", daemon=True)
-    thread.start()
-    thread.join(timeout_s)
-    if len(outcome) < 2:
-        raise ClusterError(f"{what}: Dask did not answer within {timeout_s:g} s")
-    result, error = outcome
-    if error is not None:
-        raise error
-    return result
 
 
 class Installed(NamedTuple):
@@ -296,10 +266,10 @@ def on_event(client: Client, topic: str, handler: Callable[[Any], None]) -> Call
     return end
 
 
-def events(client: Client, topic: str) -> list[Any]:
+def events(client: Client, topic: str, ask: Ask) -> list[Any]:
     """The events of a topic in the scheduler's log; empty if it cannot be asked."""
     try:
-        return [event for _, event in bounded(lambda: client.get_events(topic), "reading events")]
+        return [event for _, event in ask(lambda: client.get_events(topic), "reading events")]
     except Exception:
         return []
 
@@ -330,7 +300,7 @@ def again(client: Client, address: str) -> Client | None:
         return None
 
 
-def forget(client: Client, run_id: str) -> None:
+def forget(client: Client, run_id: str, ask: Ask) -> None:
     """Remove the plugins from scheduler and workers.
 
     Raises
@@ -341,23 +311,27 @@ def forget(client: Client, run_id: str) -> None:
     from ..hook import scheduler
 
     try:
-        bounded(
-            lambda: client.run_on_scheduler(scheduler.forget, run_id), "taking the plugins back"
-        )
+        ask(lambda: client.run_on_scheduler(scheduler.forget, run_id), "taking the plugins back")
     except Exception as error:
         raise ClusterError(f"the plugins were not taken back: {error!r}") from error
 
 
-def _stop(client: Client, run_id: str) -> tuple[list[_writers.Writer], list[str] | None, int]:
+def _stop(
+    client: Client, run_id: str, limit_s: float
+) -> tuple[list[_writers.Writer], list[str] | None, int]:
     """Let the scheduler's plugin end the recording: result of its function `stop`, and how many tasks of the run were not through."""
     sent = _marking.sent(run_id, client.id)
 
     async def stop(dask_scheduler: Any) -> Any:  # pickled by value: earlier versions have no `stop`
+        import inspect
+
         from crema.hook import _marks, scheduler
 
         if not hasattr(scheduler, "stop"):
             return [], None, 0
-        stopped = await scheduler.stop(run_id, dask_scheduler, sent)  # waits for the last graphs
+        takes = inspect.signature(scheduler.stop).parameters
+        limit = {"limit_s": limit_s} if "limit_s" in takes else {}  # earlier versions have none
+        stopped = await scheduler.stop(run_id, dask_scheduler, sent, **limit)
         return (*stopped, getattr(_marks, "unfinished", lambda *of: 0)(dask_scheduler, run_id))
 
     return client.run_on_scheduler(stop)
@@ -405,6 +379,25 @@ def writers_in_events(client: Client, run_id: str) -> list[_writers.Writer]:
     return roll.writers()
 
 
+RESTARTED = "the scheduler was restarted during the run, and no longer knows it"
+
+
+def _after_restart(answers: Any) -> Any:
+    """The workers' answers, where a restarted scheduler has not given them the plugin."""
+    if isinstance(answers, BaseException):
+        return answers
+    silent = "the scheduler was restarted, and this worker joined after that"
+    return {
+        name: [
+            writer._replace(text=silent) if writer.state == _writers.SILENT else writer
+            for writer in answer
+        ]
+        if isinstance(answer, list)
+        else answer
+        for name, answer in answers.items()
+    }
+
+
 def end(
     client: Client,
     run_id: str,
@@ -412,6 +405,7 @@ def end(
     lacking: dict[str, str],
     with_scheduler: bool,
     say: Callable[[str], None],
+    patience: Patience,
     unfinished: Callable[[int], None] = lambda n: None,
 ) -> list[_writers.Writer]:
     """Let all processes write their last records and end their streams.
@@ -430,6 +424,8 @@ def end(
         The scheduler has a plugin.
     say : callable
         Takes a line about what did not work.
+    patience : Patience
+        What is left of the time for leaving the block.
     unfinished : callable
         Takes the number of the run's tasks that were not through, if known.
 
@@ -446,23 +442,29 @@ def end(
     if client.status == "closed":
         say(f"crema: {closed}")
 
-    def ask(call: Callable[[], Any], what: str) -> Any:
+    def ask(call: Callable[[], Any], what: str, **of: bool) -> Any:
         if client.status == "closed":
             return closed
         try:
-            return bounded(call, what)
+            return patience.ask(call, what, **of)
         except Exception as error:
-            say(f"crema: {error}")
+            if error not in said:
+                said.append(error)
+                say(f"crema: {error}")
             return error
 
-    stopped = ask(lambda: _stop(client, run_id), what) if with_scheduler else None
+    said: list[Exception] = []
+    limit_s = patience.for_dask_s()
+    stopped = ask(lambda: _stop(client, run_id, limit_s), what) if with_scheduler else None
     found, others, left = stopped if isinstance(stopped, tuple) else ([], None, 0)
     unfinished(left)
     answers = {}
     if isinstance(stopped, ClusterError):
         answers = stopped  # a scheduler that did not answer would not answer now
     elif others or others is None:
-        answers = ask(lambda: client.run(flush, workers=others, on_error="return"), what)
+        answers = ask(
+            lambda: client.run(flush, workers=others, on_error="return"), what, of_workers=True
+        )
     if with_scheduler and (others or others is None):
         found = ask(
             lambda: client.run_on_scheduler(scheduler.end, run_id),
@@ -480,13 +482,15 @@ def end(
     roll.add(known)
     address, lack = getattr(client.scheduler, "address", "") or SCHEDULER, lacking.get(SCHEDULER)
     if with_scheduler and not isinstance(found, BaseException) and not found:
-        found = ClusterError("the scheduler no longer knows the run")
+        found = ClusterError(RESTARTED)
+        answers = _after_restart(answers)
     if not isinstance(found, BaseException):
         roll.add(found)
     elif with_scheduler:
-        roll.add([_writers.unknown(address, found, KIND_SCHEDULER)])
+        why = str(found) if isinstance(found, ClusterError) else found
+        roll.add([_writers.unknown(address, why, KIND_SCHEDULER)])
         # A separate name: what is known of the scheduler must not hide that these are not listed.
-        roll.add([_writers.unknown("workers that joined or left", found)])
+        roll.add([_writers.unknown("any worker that joined or left", why)])
     else:
         roll.add([_writers.unknown("workers that left", found)])
     if lack:
@@ -494,7 +498,10 @@ def end(
     roll.add_answers(
         {name: ModuleNotFoundError(lack) for name, lack in lacking.items() if name != SCHEDULER}
     )
-    if isinstance(answers, BaseException):
-        answers = roll.lost(answers)
-    roll.add_answers(answers)
+    if isinstance(stopped, NoAnswerError):
+        roll.lost(f"the scheduler was asked first, and did not answer: {stopped}")
+    elif isinstance(answers, BaseException):
+        roll.lost(answers)
+    else:
+        roll.add_answers(answers)
     return roll.writers()

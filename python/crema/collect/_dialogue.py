@@ -10,8 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _client
+from ._alive import SignOfLife
 from ._client import AggregatorClient
 from ._host_agent import HostAgent
+from ._patience import GRACE_S, Patience
 from ._progress import Progress
 from ._service import Service
 from ._view import CremaError
@@ -20,6 +22,7 @@ REPEAT_S = 0.5  # a message to the aggregator is repeated until it is answered
 FIRST_S = 0.02  # and more often at first: the aggregator may have no sink yet
 OPEN_S = 20.0  # for the first answer
 DISMISS_S = 10.0  # for the agents to exit after the verdict
+DISMISS_SOME_S = 3.0  # where some may not exit, since a stream that they serve has not ended
 SEALED_S = 5.0  # for the state of a run whose file exists
 LEAVE_S = 0.02  # between two checks whether they have
 
@@ -41,11 +44,32 @@ class Dialogue:
         self._run_id = run_id.bytes
         self._service = service
         self._say = say
+        self._alive: SignOfLife | None = None
+        self.trouble = ""  # what kept the pipeline from going on while the end was waited for
         self._link = AggregatorClient(service.endpoint, service.keys)
 
     def close(self) -> None:
         """End the connection."""
+        self._end_block()
         self._link.close()
+
+    def begin_block(self, message: dict[str, Any]) -> None:
+        """Give signs of life with this RUN_OPEN until something else is said."""
+        self._alive = SignOfLife(self._link, message, self._say)
+
+    def _end_block(self) -> None:
+        if self._alive is not None:
+            self._alive.stop()
+
+    def admit(self, key: bytes) -> None:
+        """Request the admission of agents with this public key; from any thread, returns at once."""
+        if self._alive is not None:
+            self._alive.admit(key)
+
+    def _bring(self, state: Any) -> None:
+        """Request what was not requested yet, if this state is of an aggregator that knows the run."""
+        if self._alive is not None and state is not None and state.phase != _client.UNKNOWN:
+            self._alive.bring()
 
     def open(self, message: dict[str, Any]) -> None:
         """Announce the run until the aggregator knows it."""
@@ -70,6 +94,8 @@ class Dialogue:
 
     def refusal(self) -> str:
         """Sentence saying that the aggregator refuses this client, or empty."""
+        if self._link.failed:
+            return f"there is no connection to {self._service.endpoint}: {self._link.failed}"
         if not self._link.fenced:
             return ""
         return (
@@ -86,28 +112,34 @@ class Dialogue:
         message: dict[str, Any],
         parts: list[dict[str, Any]],
         host: HostAgent,
-        timeout_s: float,
+        patience: Patience,
         quiet: bool,
     ) -> Any:
         """Say RUN_END until the file is there, the pipeline is lost or nothing moves any more; the last RunState."""
-        state, moved_at, before, kept = None, time.monotonic(), None, 0
+        self._end_block()
+        state, before, kept, is_sealing = None, None, 0, False
         with contextlib.ExitStack() as stack:
             progress = None if quiet else stack.enter_context(Progress())
-            while time.monotonic() - moved_at < timeout_s and not self._service.trouble():
+            while patience.left_s(GRACE_S) > 0 and not self._service.trouble():
                 for part in parts[kept:]:
                     self._link.send(_client.RUN_WRITERS, **part)
                 self._link.send(_client.RUN_END, **message)
+                self._bring(state)
                 for state in self._link.states(self._run_id, REPEAT_S):
                     host.look()  # it may have just started
                     kept = state.writers_kept  # a restarted aggregator has none
+                    self.trouble = state.trouble or self.trouble
                     if _is_given_up(state):
                         continue  # sealed without its end, which is being sent now
                     if state.phase in (_client.SEALED, _client.FAILED) or state.refusal:
                         return state
-                    now = (state.phase, state.committed, state.missing, len(state.waiting_for))
-                    if now != before:
-                        before, moved_at = now, time.monotonic()
-                if self._link.fenced:
+                    if state.phase == _client.VERDICT and not is_sealing:
+                        is_sealing = True
+                        patience.seal(state.committed)
+                    if before is not None and state.progress != before and not is_sealing:
+                        patience.moved()
+                    before = state.progress
+                if self.refusal():
                     return state
                 if progress is not None:
                     progress.show(state)
@@ -115,6 +147,7 @@ class Dialogue:
 
     def sealed(self, output: pathlib.Path) -> Any:
         """State of a run whose file exists: its verdict may still be on its way. None without a file, or if the state does not arrive."""
+        self._end_block()
         file, until = output / f"{uuid.UUID(bytes=self._run_id)}.h5", time.monotonic() + SEALED_S
         while file.exists() and time.monotonic() < until:
             self._link.send(_client.RUN_QUERY, run_id=self._run_id)
@@ -123,10 +156,12 @@ class Dialogue:
                     return state
         return None
 
-    def see_agents_off(self, message: dict[str, Any], host: HostAgent, own_agent: bool) -> None:
+    def see_agents_off(
+        self, message: dict[str, Any], host: HostAgent, own_agent: bool, wait_s: float
+    ) -> None:
         """Wait until the agents started for this run have exited: the aggregator dismisses them and must run until then."""
         supervisor = self._service.supervisor
-        deadline = time.monotonic() + DISMISS_S
+        deadline = time.monotonic() + wait_s
         if own_agent:
             supervisor.dismiss("crema-agent")
         elif not self._service.owned:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import ipaddress
 import os
 import pathlib
-import struct
+import re
+import subprocess
 from typing import Any
 
-import zmq
-import zmq.auth
-import zmq.utils.z85
+from ..hook._programs import program
 
-from ..hook._agent import write_keys
-from ..hook._unix import make_dir
+_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_ANSWER_S = 20.0
 
 
 class KeysError(RuntimeError):
@@ -37,20 +36,33 @@ def server_key(directory: pathlib.Path) -> str:
     """
     directory = client_directory(directory)
     try:
-        public, _ = zmq.auth.load_certificate(directory / "server.key")
-        _, secret = zmq.auth.load_certificate(directory / "client.key_secret")
+        public = _of_certificate(directory / "server.key", "public-key")
+        secret = _of_certificate(directory / "client.key_secret", "secret-key")
     except (OSError, ValueError) as error:
         raise KeysError(f"{directory} is not a client's key directory: {error}") from error
-    if secret is None:
+    if not public:
+        raise KeysError(f"{directory / 'server.key'} holds no public key")
+    if not secret:
         raise KeysError(f"{directory / 'client.key_secret'} holds no secret key")
-    return public.decode()
+    return public
+
+
+def _of_certificate(path: pathlib.Path, name: str) -> str:
+    """A key of a CZMQ certificate, in Z85; empty if it has none."""
+    found = re.search(rf'^\s*{name}\s*=\s*"(\S{{40}})"', path.read_text(), re.MULTILINE)
+    return found[1] if found else ""
 
 
 def public_key(text: Any) -> bytes:
     """The 32 bytes of a public key in Z85; empty if it is not one."""
     try:
-        return zmq.utils.z85.decode(text.encode()) if len(text) == 40 else b""
-    except (AttributeError, KeyError, TypeError, ValueError, struct.error):
+        digits = [_Z85.index(char) for char in text]
+        if len(digits) != 40:
+            return b""
+        fives = (digits[i : i + 5] for i in range(0, 40, 5))
+        numbers = (functools.reduce(lambda n, digit: 85 * n + digit, five) for five in fives)
+        return b"".join(number.to_bytes(4, "big") for number in numbers)
+    except (TypeError, ValueError, OverflowError):
         return b""
 
 
@@ -67,62 +79,42 @@ def may_go_in_the_clear(endpoint: str) -> bool:
         return False
 
 
-@dataclasses.dataclass(frozen=True)
-class AgentKeys:
-    """Key pair of the agent that a collector starts on its own machine; no secret is sent to a worker.
-
-    Parameters
-    ----------
-    public : bytes
-        Sent to the aggregator with RUN_OPEN: 32 bytes.
-    files : dict
-        Texts of the files of an agent's key directory, by name.
-    """
-
-    public: bytes
-    files: dict[str, str]
-
-    @classmethod
-    def fresh(cls, server: str) -> AgentKeys:
-        """A new pair, for the server with that public key."""
-        pair = _pair()
-        files = {**_pair_files("agent", *pair), "server.key": _certificate(server)}
-        return cls(zmq.utils.z85.decode(pair[0]), files)
-
-
 def make_for_run(directory: pathlib.Path) -> None:
-    """Keys of a pipeline for one run: the server's, its aggregator's and its client's, as ``crema-aggregator --make-keys`` lays them out.
+    """Keys of a pipeline for one run: the server's, its aggregator's and its client's.
 
-    That program also makes an agent's and a monitor's, and waits until all are on the disk; these end with the run.
+    Raises
+    ------
+    KeysError
+        With the program's reason.
+    OSError
+        If it cannot be started.
     """
-    pairs = {role: _pair() for role in ("server", "aggregator", "client")}
-    admitted = {
-        f"{role}.default.key": _certificate(pairs[role][0]) for role in ("aggregator", "client")
-    }
-    make_dir(directory, 0o700)
-    server = {"server.key": _certificate(pairs["server"][0])}
-    for role, pair in pairs.items():
-        others = admitted if role == "server" else server
-        write_keys(directory / role, _pair_files(role, *pair) | others)
+    _ask("crema-aggregator", "--make-run-keys", str(directory))
 
 
-def _pair() -> tuple[str, str]:
-    """A new public and secret key, in Z85."""
-    public, secret = zmq.curve_keypair()
-    return public.decode(), secret.decode()
+def make_for_agent(directory: pathlib.Path, server: str) -> bytes:
+    """Key pair of the agent that a collector starts on its own machine, in ``keys`` below a directory; no secret is sent to a worker. Returns the public key.
+
+    Raises
+    ------
+    KeysError, OSError
+        As `make_for_run`.
+    """
+    where = ["--spool", str(directory), "--server-key", server]
+    return public_key(_ask("crema-agent", *where, "--print-key").strip())
 
 
-def _pair_files(role: str, public: str, secret: str) -> dict[str, str]:
-    """Texts of the two files of a pair, by name."""
-    return {
-        f"{role}.key": _certificate(public),
-        f"{role}.key_secret": _certificate(public, secret),
-    }
-
-
-def _certificate(public: str, secret: str = "") -> str:
-    """A CZMQ certificate."""
-    lines = ["metadata", "curve", f'    public-key = "{public}"']
-    if secret:
-        lines.append(f'    secret-key = "{secret}"')
-    return "\n".join([*lines, ""])
+def _ask(name: str, *options: str) -> str:
+    """What a program prints that answers and ends."""
+    done = subprocess.run(
+        [program(name), *options],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        stdin=subprocess.DEVNULL,
+        timeout=_ANSWER_S,
+        env={k: v for k, v in os.environ.items() if not k.startswith("CREMA_")},
+    )
+    if done.returncode != 0:
+        raise KeysError(done.stderr.strip() or f"{name} ended with status {done.returncode}")
+    return done.stdout

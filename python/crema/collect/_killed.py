@@ -1,7 +1,7 @@
 """Cleans up after a killed collector once its programs have ended: makes the run file from what arrived.
 
-Run by the guard of `_service`, the only process left: ``python -m crema.collect._killed RUN_ID
-OUTPUT``.
+Run by the guard of `_service`, the only process left: ``python -m crema.collect._killed RUN_DIR
+OUTPUT SPOOL``, with the directories of the run and of its workers' records as the collector had them.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ SOCKETS_BYTES = 90  # of the directory of a socket, whose whole path has 107 at 
 
 def main() -> None:
     """Make the run file and remove the run's private directory; what must stay is listed in ``<run_id>.left.txt``."""
-    run_id, output = uuid.UUID(sys.argv[1]), pathlib.Path(sys.argv[2])
-    service = LocalService(run_id, output)
+    run_dir, output = map(pathlib.Path, sys.argv[1:3])
+    run_id = uuid.UUID(run_dir.name)
+    service = LocalService(run_id, output, run_dir=run_dir)
     spools, troubles = [service.spool], []
-    if service.store.exists() and (of_workers := workers_spool(run_id)) is not None:
-        spools.append(of_workers)
+    if service.store.exists() and sys.argv[3]:
+        # Workers are new processes, as this one is, and may have another directory for temporary files.
+        spools += dict.fromkeys((pathlib.Path(sys.argv[3]), workers_spool(run_id)))
     for step in (
         lambda: _wait_for_programs(service, spools),
         lambda: _deliver(service, spools),

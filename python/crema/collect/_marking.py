@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import functools
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..hook import _records
-from ._replacing import replace
 
 _SUBMIT = "_graph_to_futures"  # through which every submission of a client goes
 _open: set[str] = set()  # runs whose blocks are open
@@ -65,3 +65,25 @@ def _marking(original: Callable) -> Callable:
         return futures
 
     return submit
+
+
+def replace(
+    owner: Any,
+    name: str,
+    make: Callable[[Callable], Callable],
+    undo: list[Callable[[], None]],
+) -> None:
+    """Replace a function of a class or module by the result of `make`, and append to `undo` what puts it back; without that function, do nothing."""
+    before = getattr(owner, "__dict__", {}).get(name)
+    function = before.__func__ if isinstance(before, classmethod) else before
+    if not callable(function):
+        return  # another version of the package
+    after: Any = functools.wraps(function)(make(function))
+    after = classmethod(after) if isinstance(before, classmethod) else after
+    setattr(owner, name, after)
+
+    def put_back() -> None:
+        if owner.__dict__.get(name) is after:  # otherwise another package replaced it meanwhile
+            setattr(owner, name, before)
+
+    undo.append(put_back)

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from ..hook._programs import program
+from ..hook._programs import environment, program
 from ..hook._unix import is_readable, keep_usable
 
 QUICK_DEATHS_MAX = 10  # in a row, each within QUICK_S of its start: then it is given up
@@ -220,6 +220,7 @@ class Supervisor:
                     stdout=subprocess.PIPE if daemon.announces else log,
                     stderr=log,
                     start_new_session=True,  # Ctrl-C is for the analysis
+                    env=environment(),
                 )
         except OSError as error:
             raise PipelineError(f"{daemon.name} could not be started: {error}") from error

@@ -6,6 +6,7 @@ import os
 import pathlib
 import stat
 import tempfile
+import uuid
 from collections.abc import Iterator
 
 from ..hook._agent import agent_of, rights_of_agent
@@ -16,7 +17,6 @@ from ..read.reader import LIVE, silence
 from ._finding import Finding, bytes_text, ok, problem, warning
 from ._keys import KeysError, server_key
 
-_ANY_RUN = "0" * 32
 FILE_BYTES = 1 << 30  # of run files; below it a long run may not fit
 _IN_MEMORY = ("tmpfs", "ramfs")
 SECRET = ".key_secret"
@@ -26,7 +26,7 @@ _SAMPLES = {"CAP_SYS_PTRACE": 1 << 19, "CAP_CHOWN": 1 << 0}
 
 def spool_directory() -> pathlib.Path:
     """The operator's spool directory; where there is none, the directory in which those of the runs are made."""
-    directory = HookConfig(_ANY_RUN).spool_dir()
+    directory = HookConfig(uuid.uuid4().hex).spool_dir()  # of a run that has none yet
     return directory if os.environ.get("CREMA_SPOOL") else directory.parent
 
 

@@ -13,7 +13,9 @@ from ..hook._records import KIND_SCHEDULER
 from ..read import _notes
 from . import _cluster, _keys
 from ._carrier import Carrier
+from ._patience import CALL_S, Patience
 from ._service import Service
+from ._watch import Watch
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -56,6 +58,7 @@ class Plugins:
         self._service = service
         self._say = say
         self._admit = admit
+        self._patience = Patience(CALL_S)  # of a way out that begins before the block
         self._hooked = False  # the cluster has some of the plugins
         self._with_scheduler = False  # the scheduler takes plugins
         self.carrier: Carrier | None = None
@@ -99,6 +102,7 @@ class Plugins:
         else:
             _cluster.register(client, hook)
         block.callback(_cluster.on_event(client, hook.name, self._on_event))
+        block.callback(Watch(client, self._say, self._on_restart).begin())
         silent = self._look_which_record(reported)
         self._lacking = _cluster.without({_cluster.SCHEDULER: lack} | silent)
         return silent
@@ -117,13 +121,15 @@ class Plugins:
         self._known += known
         return silent
 
-    def end(self) -> list[_writers.Writer]:
+    def end(self, patience: Patience) -> list[_writers.Writer]:
         """Let every process write its last records; returns what each has written."""
+        self._patience = patience
         if not self._hooked:
             return []
         self._connect_again()
         writers = self._end(self._say)
-        for event in _cluster.events(self._client, key_topic(self._config.run_id)):
+        topic = key_topic(self._config.run_id)
+        for event in _cluster.events(self._client, topic, patience.ask):
             self._on_key(event)  # events lost with a broken connection
         return writers
 
@@ -138,7 +144,7 @@ class Plugins:
             if carrier is not None:
                 carrier.close()
             with contextlib.suppress(_cluster.ClusterError):
-                _cluster.forget(self._client, self._config.run_id)
+                _cluster.forget(self._client, self._config.run_id, self._patience.ask)
         if self._own_client is not None:
             with contextlib.suppress(Exception):  # Dask's, of a scheduler that has gone meanwhile
                 self._own_client.close()
@@ -148,7 +154,14 @@ class Plugins:
         self._hooked = False
         run_id = self._config.run_id
         return _cluster.end(
-            self._client, run_id, self._known, self._lacking, self._with_scheduler, say, self._left
+            self._client,
+            run_id,
+            self._known,
+            self._lacking,
+            self._with_scheduler,
+            say,
+            self._patience,
+            self._left,
         )
 
     def _left(self, n: int) -> None:
@@ -189,6 +202,11 @@ class Plugins:
         """Request the admission of a new agent's public key; called by Dask's client on its event loop."""
         if isinstance(event, dict) and event.get("action") == KEY_ACTION:
             self._admit(_keys.public_key(event.get("key")))
+
+    def _on_restart(self) -> None:
+        self._missed = (
+            True  # no advice helps: the checkpointer passed through the scheduler's plugin
+        )
 
     def _on_event(self, event: Any) -> None:
         """Handle an event of a worker's plugin during the run; called by Dask's client on its event loop."""

@@ -65,9 +65,9 @@ class Reach:
     def plan(self, client: Client | None) -> Plan:
         """The addresses for this cluster."""
         given = self.advertise.split(",") if self.advertise else []
-        if not given and (client is None or is_all_here(client)):
+        if client is None or (not given and is_all_here(client)):
             return dataclasses.replace(HERE, ports=self.ports)
-        facing = address_facing(client) if client is not None else ""
+        facing = address_facing(client)
         found = dict.fromkeys(filter(None, [*given, facing, *own_addresses(), LOOPBACK]))
         listens = "[::]" if ":" in facing else "0.0.0.0"
         return Plan(listens, tuple(found)[:ADDRESSES_MAX], self.ports)
@@ -200,7 +200,7 @@ def address_facing(client: Client) -> str:
 
 def own_addresses() -> list[str]:
     """IPv4 addresses of this machine that other hosts may reach."""
-    import psutil
+    import psutil  # comes with distributed, without which nobody asks
 
     found = [
         entry.address

@@ -22,10 +22,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..hook import _attempts
+from ..hook._secrets import file_name
 from ..hook.chunks import ChunkHook, WorkFunction
 from ..read._notes import DIRECT, FAILED, INNER, REPEATED
 from . import _attributes, _window
-from ._replacing import replace
+from ._marking import replace
 
 logger = logging.getLogger("crema")
 
@@ -132,8 +133,10 @@ def hook(
             _replace_all()
 
 
-def unhook(run_id: str, window: _window.Window | None = None) -> dict[str, str]:
-    """Undo `hook` when no other run needs it, and return the notes as attributes. May be called again."""
+def unhook(
+    run_id: str, window: _window.Window | None = None, name_key: bytes = b""
+) -> dict[str, str]:
+    """Undo `hook` when no other run needs it, and return the notes as attributes, files named with the run's key. May be called again."""
     with _lock:
         run = _runs.pop(run_id, None)
         if not _runs:
@@ -142,7 +145,7 @@ def unhook(run_id: str, window: _window.Window | None = None) -> dict[str, str]:
     if run is None:
         return {}
     names = {
-        DROPPED: run.dropped,
+        DROPPED: {file_name(name, name_key) for name in run.dropped},
         REPEATED: run.repeated,
         DIRECT: run.direct,
         INNER: run.inner,
@@ -253,11 +256,11 @@ def _with_checkpointer(original: Callable) -> Callable:
 @contextlib.contextmanager
 def _given_back(recorded: Any, runner: Any) -> Iterator[None]:
     """Give the user's Runner what a class of the user's own has noted on the copy in its place."""
-    before = {} if recorded is runner else dict(vars(recorded))
+    before = {} if recorded is runner else dict(getattr(recorded, "__dict__", {}))
     try:
         yield
     finally:
-        if recorded is not runner:
+        if recorded is not runner and hasattr(runner, "__dict__"):
             after, own = vars(recorded), vars(runner)
             for name in before.keys() - after.keys():
                 own.pop(name, None)

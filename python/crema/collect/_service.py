@@ -15,13 +15,13 @@ import threading
 import uuid
 import weakref
 
-from ..hook._agent import signal_holder, write_keys
+from ..hook._agent import signal_holder
 from ..hook._config import HookConfig, make_private_dir
 from ..hook._unix import in_each_child, local_path, make_dir
 from ._keys import (
-    AgentKeys,
     KeysError,
     client_directory,
+    make_for_agent,
     make_for_run,
     may_go_in_the_clear,
     server_key,
@@ -32,12 +32,13 @@ from ._reach import HERE, Plan, of_this_host
 # Ends when its standard input is closed: without a word on it the collector was killed, and this
 # process must clean up.
 _GUARD = """
+{ printf crema-guard >/proc/self/comm; } 2>/dev/null
 read -r word
 rm -rf "$1/keys" "$1/agent-keys"
 case "$word" in
 remove) rm -rf "$1"; rmdir "${1%/*}" ;;
 keep) ;;
-*) rmdir "$1" 2>/dev/null || exec "$2" -m crema.collect._killed "$3" "$4" ;;
+*) rmdir "$1" 2>/dev/null || exec "$2" -m crema.collect._killed "$1" "$3" "$4" ;;
 esac
 """
 
@@ -61,6 +62,8 @@ class Service:
     ----------
     run_id : uuid.UUID
         The run; it is part of every path and so of every command line.
+    run_dir : pathlib.Path, optional
+        Its private directory, where that is known: where temporary files go may have changed since it was made.
 
     Attributes
     ----------
@@ -72,8 +75,8 @@ class Service:
         Key directory of the client; None if the connection is not encrypted.
     server_key : str
         The aggregator's public key, in Z85; empty if the connection is not encrypted.
-    agent_keys : AgentKeys or None
-        Keys of the agent started on this machine. Agents of workers create their own.
+    agent_key : bytes
+        Public key of the agent started on this machine, if it needs one. Agents of workers create their own.
     owned : bool
         Whether aggregator and sink were started for this run.
     run_dir, spool : pathlib.Path
@@ -86,13 +89,13 @@ class Service:
     endpoint = endpoints = server_key = ""
     keys: pathlib.Path | None = None
 
-    def __init__(self, run_id: uuid.UUID) -> None:
+    def __init__(self, run_id: uuid.UUID, run_dir: pathlib.Path | None = None) -> None:
         self.run_id = run_id
         private = pathlib.Path(tempfile.gettempdir(), f"crema-{os.getuid()}")
-        self.run_dir = private / str(run_id)
+        self.run_dir = run_dir or private / str(run_id)
         self.output = self.run_dir
         self.spool = self.run_dir / "spool"
-        self.agent_keys: AgentKeys | None = None
+        self.agent_key = b""
         self._guard: subprocess.Popen | None = None
         self.supervisor = Supervisor(self.run_dir)
 
@@ -101,10 +104,9 @@ class Service:
         spool = spool or self.spool
         self._make_run_dir()
         make_dir(spool, 0o700)
-        self.make_agent_keys()
-        keys = []
-        if self.agent_keys is not None:
-            keys = ["--keys", str(write_keys(self.run_dir / "agent-keys", self.agent_keys.files))]
+        if not self.agent_key:
+            self.make_agent_keys()
+        keys = ["--keys", str(self.run_dir / "agent-keys" / "keys")] if self.agent_key else []
         self.supervisor.start(
             "crema-agent",
             lambda _: [
@@ -115,9 +117,19 @@ class Service:
         )
 
     def make_agent_keys(self) -> None:
-        """Make a key pair for the agent of this machine, unless it has one or does not need one."""
-        if self.server_key and self.agent_keys is None:
-            self.agent_keys = AgentKeys.fresh(self.server_key)
+        """Make a key pair for the agent of this machine, if it needs one.
+
+        Raises
+        ------
+        PipelineError
+            If its program cannot.
+        """
+        if self.server_key:
+            self._make_run_dir()
+            try:
+                self.agent_key = make_for_agent(self.run_dir / "agent-keys", self.server_key)
+            except KeysError as error:
+                raise PipelineError(str(error)) from error
 
     def trouble(self) -> str:
         """Description of programs that were given up; empty if there are none."""
@@ -191,7 +203,9 @@ class Service:
         make_private_dir(self.run_dir.parent)
         make_dir(self.run_dir, 0o700)
         if self._guard is None:
-            arguments = [self.run_dir, sys.executable, self.run_id, self.output.absolute()]
+            # Another process may work out other directories, as when this one has changed TMPDIR.
+            spool = workers_spool(self.run_id) or ""
+            arguments = [self.run_dir.absolute(), sys.executable, self.output.absolute(), spool]
             self._guard = subprocess.Popen(
                 ["/bin/sh", "-c", _GUARD, "crema-guard", *map(str, arguments)],
                 stdin=subprocess.PIPE,
@@ -277,12 +291,20 @@ class LocalService(Service):
         Directory of the run file.
     plan : Plan
         Where the aggregator listens, and by which addresses agents try to reach it.
+    run_dir : pathlib.Path, optional
+        As for `Service`.
     """
 
     owned = True
 
-    def __init__(self, run_id: uuid.UUID, output: pathlib.Path, plan: Plan = HERE) -> None:
-        super().__init__(run_id)
+    def __init__(
+        self,
+        run_id: uuid.UUID,
+        output: pathlib.Path,
+        plan: Plan = HERE,
+        run_dir: pathlib.Path | None = None,
+    ) -> None:
+        super().__init__(run_id, run_dir)
         self.output = output
         self.store = self.run_dir / "store"
         self._plan = plan
@@ -327,8 +349,10 @@ class LocalService(Service):
             self._make_run_dir()
             make_for_run(keys)
             make_dir(self.store, 0o700)
+        except KeysError as error:
+            raise PipelineError(f"{error}; set TMPDIR to a directory with room") from error
         except OSError as error:
-            if error.filename:
+            if error.filename or error.errno is None:  # the latter: a program is missing
                 raise
             if error.errno == errno.EAGAIN:
                 raise PipelineError(

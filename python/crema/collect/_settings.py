@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -34,12 +35,18 @@ class Settings:
     sample_interval_s: float
     track_workers: bool
     attributes: dict[str, Any]
+    look_interval_s: float = 0.05
+    look_source: bool = True
 
     def __post_init__(self) -> None:
         """Check."""
         if not 0.01 <= self.sample_interval_s <= _NEVER_S:
             raise ValueError(
                 f"sample_interval={self.sample_interval_s!r} is not within 0.01 s and an hour"
+            )
+        if not (self.look_interval_s == 0 or 0.005 <= self.look_interval_s <= _NEVER_S):
+            raise ValueError(
+                f"look_interval={self.look_interval_s!r} is neither 0 nor within 0.005 s and an hour"
             )
         _attributes.must_be_free(self.attributes)
 
@@ -69,8 +76,12 @@ class Settings:
             server_key=service.server_key,
             sample_interval_s=self.sample_interval_s,
             track_workers=self.track_workers,
+            look_interval_s=self.look_interval_s,
             agent_options=("--sample-interval", f"{self.agent_samples_s:g}s", *patience),
-            processor_prefixes=tuple(self.processor_prefixes),
+            processor_prefixes=tuple(
+                self.processor_prefixes[-1:]
+            ),  # of chunks; a function has none
+            name_key=os.urandom(16).hex(),
             client="" if client is None else client.id,
             **here,
         )
@@ -97,5 +108,5 @@ class Settings:
             "keys": list(attributes),
             "values": list(attributes.values()),
             "processor_prefixes": self.processor_prefixes,
-            "agent_key": service.agent_keys.public if service.agent_keys else b"",
+            "agent_key": service.agent_key,
         }

@@ -1,13 +1,19 @@
-"""Blocking calls beside an event loop, with what they raise as their result; whether threads can be started."""
+"""Blocking calls beside an event loop, with what they raise as their result; whether threads can be started and files opened."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import threading
 from collections.abc import Callable
 
+from ..hook._unix import resource
+
 # Threads for the analysis, the hook and the live view. Without them uproot waits without end for one that could not be started.
 ROOM = 16
+# Descriptors: for the analysis, which must be able to open what it could have opened without crema, and for the collector.
+ROOM_FILES = 32 + 16
 
 
 def outcome(call: Callable[[], None]) -> BaseException | None:
@@ -35,7 +41,7 @@ def must_start(n: int) -> None:
     Raises
     ------
     OSError
-        If this process may not have as many more. libzmq ends it in that case, and with it the analysis.
+        If this process may not have as many more.
     """
     over = threading.Event()
     started: list[threading.Thread] = []
@@ -51,3 +57,25 @@ def must_start(n: int) -> None:
         over.set()
         for thread in started:
             thread.join()
+
+
+def must_open(n: int) -> None:
+    """Open `n` files, and close them.
+
+    Raises
+    ------
+    OSError
+        If this process may not have as many more.
+    """
+    held: list[int] = []
+    try:
+        for _ in range(n):
+            held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+        limits = f"see ulimit -n, which is {resource.getrlimit(resource.RLIMIT_NOFILE)[0]} here"
+        raise OSError(f"this process can open {len(held)} more files, not {n}: {limits}") from error
+    finally:
+        for fd in held:
+            os.close(fd)

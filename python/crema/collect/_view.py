@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from ..hook._printable import printable
+from ..hook._secrets import cleaned
 from ..hook._unix import local_path, make_dir
 from ._progress import NoDisplay
 from ._service import Service
@@ -214,13 +216,15 @@ class RunView:
             print_report(path, console=Console(stderr=True))
             return
         with open_run(path) as run:
-            Console(stderr=True).print(brief.lines(run), soft_wrap=True)
+            console = Console(stderr=True)
+            # A terminal wraps its lines; in a notebook rich shows them in an element that does not.
+            console.print(brief.lines(run), soft_wrap=not console.is_jupyter)
 
     @staticmethod
     def _say(line: str) -> None:
         with contextlib.suppress(Exception):  # a closed standard error must not be an error
             if sys.stderr is not None:  # else it would be printed on standard output
-                print("; ".join(line.splitlines()), file=sys.stderr, flush=True)
+                print(printable(cleaned("; ".join(line.splitlines()))), file=sys.stderr, flush=True)
 
 
 def output_directory(output: str | os.PathLike) -> pathlib.Path:

@@ -215,7 +215,10 @@ def aggregator() -> Iterator[Finding]:
         return
     try:
         answered = _asked(link)
-        if link.fenced:
+        if link.failed:
+            remedy = "CREMA_AGGREGATOR is tcp://HOST:PORT, CREMA_KEYS a copy of keys/client"
+            yield problem("aggregator", f"it cannot be asked: {link.failed}", endpoint, remedy)
+        elif link.fenced:
             remedy = "ask the operator of the pipeline for another key, or install the pipeline's version"
             yield problem("aggregator", f"it refuses this client: {link.fenced}", endpoint, remedy)
         elif answered:
@@ -234,7 +237,7 @@ def _asked(link: _client.AggregatorClient) -> bool:
     """Whether the aggregator answers a question about an unknown run."""
     nobodys = secrets.token_bytes(16)
     deadline = time.monotonic() + ANSWER_S
-    while time.monotonic() < deadline and not link.fenced:
+    while time.monotonic() < deadline and not (link.fenced or link.failed):
         if link.send(_client.RUN_QUERY, run_id=nobodys):
             if any(True for _ in link.states(nobodys, 1.0)):
                 return True

@@ -12,22 +12,36 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..hook import _columns, _recorder, _unix, _writers
+from ..hook import (
+    _columns,
+    _recorder,
+    _unix,
+    _writers,
+    instrument,  # noqa: F401  once in the block it may be too late to import it: a process may lack descriptors
+)
 from ..hook._config import HookConfig
 from ..hook._recorder import Recorder, end_marker
 from ..hook._records import KIND_CLIENT
+from ..hook._secrets import cleaned
 from ..read import _notes
-from . import _attributes, _client, _cluster, _marking, _reports, _runner, _window
-from ._alive import SignOfLife
-from ._dialogue import Dialogue
+from . import _attributes, _client, _cluster, _marking, _reports, _runner, _source, _window
+from ._dialogue import DISMISS_S, DISMISS_SOME_S, Dialogue
 from ._host_agent import HostAgent
+from ._patience import Patience
 from ._pipeline import PipelineError
 from ._plugins import Plugins
 from ._progress import describe
 from ._reach import Reach
 from ._service import ConfiguredService, LocalService, Service
 from ._settings import Settings
-from ._threads import ROOM, in_thread, must_start, outcome
+from ._threads import (
+    ROOM,
+    ROOM_FILES,
+    in_thread,
+    must_open,
+    must_start,
+    outcome,
+)
 from ._view import CremaError, RunView, must_be_writable, output_directory
 
 if TYPE_CHECKING:
@@ -56,6 +70,10 @@ class MetricsCollector(RunView):
         Seconds between two samples of a worker; ``worker_tracking_interval`` is an alias.
     track_workers : bool, optional
         False: the state of the workers is not sampled. Chunks, activities, tasks and membership are recorded all the same.
+    look_interval : float, optional
+        Seconds between two looks at the threads that run tasks: what each one waits for, and in which line. 0: none.
+    look_source : bool, optional
+        False: no text of these lines is kept. It is of the processor's module and package only, without secrets in its literals.
     attributes : mapping, optional
         More root attributes of the run file, such as ``{"chunksize": 100_000}``; those that only the sink writes are refused.
     advertise : str, optional
@@ -65,7 +83,8 @@ class MetricsCollector(RunView):
     port : int, str or pair of int, optional
         Port, or first and last port, that workers can reach on this machine: ``4000``, ``"10000-10100"``. Default: ``CREMA_PORT``, otherwise any port.
     timeout : float, optional
-        Seconds without progress after which waiting for the verdict ends.
+        Seconds without progress after which leaving the block ends with the file of what has arrived; half of them, 60 s at most,
+        for Dask's processes to answer. Writing the file has a limit of its own.
     quiet : bool, optional
         True: print only errors.
     report : {"brief", "full", "none"}, optional
@@ -126,6 +145,8 @@ class MetricsCollector(RunView):
         sample_interval: float = 1.0,
         worker_tracking_interval: float | None = None,
         track_workers: bool = True,
+        look_interval: float = 0.05,
+        look_source: bool = True,
         attributes: Mapping[str, Any] | None = None,
         advertise: str | None = None,
         port: int | str | tuple[int, int] | None = None,
@@ -156,7 +177,13 @@ class MetricsCollector(RunView):
         self._run_id = run_id
         self._client = client
         self._settings = Settings(
-            processor_instance, run_label, sample_interval, track_workers, dict(attributes or {})
+            processor_instance,
+            run_label,
+            sample_interval,
+            track_workers,
+            dict(attributes or {}),
+            look_interval,
+            look_source,
         )
         self._output = output_directory(output)
         self._reach = Reach.of(advertise, port)
@@ -170,7 +197,6 @@ class MetricsCollector(RunView):
         self._service: Service | None = None
         self._own_agent = False  # it serves the executors on this machine
         self._dialogue: Dialogue | None = None
-        self._alive: SignOfLife | None = None
         self._config: HookConfig | None = None
         self._recorder: Recorder | None = None  # of this process, without a cluster
         self._plugins: Plugins | None = None  # on the cluster
@@ -180,6 +206,7 @@ class MetricsCollector(RunView):
         self._interrupted = False  # Ctrl-C, or an error, while it waited for the verdict
         self._window: _window.Window | None = None
         self._displays: list[Display] = []
+        self._git: _attributes.GitCommit | None = None
         self._marks = contextlib.ExitStack()  # marks what is submitted inside the block
 
     # -------------------------------------------------------------- during the run
@@ -280,7 +307,9 @@ class MetricsCollector(RunView):
 
     def _start(self) -> None:
         _unix.require()
+        must_open(ROOM_FILES)
         what = self._settings
+        self._git = _attributes.GitCommit()
         if self._client is not None:
             _cluster.must_answer(self._client)  # in this thread, whose event loop it may be
         with ThreadPoolExecutor(1, "crema-start") as beside:
@@ -290,19 +319,21 @@ class MetricsCollector(RunView):
                 lacking = _cluster.check(self._client, self._on_error == "raise")
             attributes = what.run_attributes(self._client)
             started.result()
+        attributes = self._with_commit(attributes)
         if self._on_error == "raise":
             refused = {name: lack for name, lack in lacking.items() if lack != _cluster.NO_PLUGINS}
             self._unrecorded(refused)
         service = self._service
         self._config = what.hook_config(self.run_id, service, self._client, self._own_agent)
+        self._config.spool_dir()  # this process keeps it, whatever the block changes
         self._dialogue = Dialogue(self._run_id, service, self._say)
         self._window = window = _window.Window()
         run_open = what.run_open(self._run_id, service, attributes, window.start_ns)
         self._dialogue.open(run_open)
-        self._alive = SignOfLife(service.endpoint, service.keys, run_open, self._say)
         if self._own_agent:  # the aggregator admits its key now that it knows the run
             service.start_agent(what.agent_samples_s)
         window.start_ns = self._dialogue.on_the_sinks_clock(window.start_ns)
+        self._dialogue.begin_block(run_open)
         if self._client is not None:
             self._plugins = Plugins(self._client, self._config, service, self._say, self._admit)
             lack = lacking.get(_cluster.SCHEDULER, "")
@@ -330,8 +361,8 @@ class MetricsCollector(RunView):
             self._service.make_agent_keys()
 
     def _admit(self, key: bytes) -> None:
-        if (alive := self._alive) is not None:
-            alive.admit(key)
+        if (dialogue := self._dialogue) is not None:
+            dialogue.admit(key)
 
     def _unrecorded(self, lacking: dict[str, str]) -> None:
         if not lacking:
@@ -361,7 +392,9 @@ class MetricsCollector(RunView):
         """Undo `_begin_block`; returns the end time of the block."""
         self._recorder_pid = 0
         t_end_ns = self._window.end_ns()
-        self._report |= _runner.unhook(self._config.run_id, self._window) | self._window.notes()
+        config = self._config
+        self._report |= _runner.unhook(config.run_id, self._window, config.name_bytes)
+        self._report |= self._window.notes()
         with contextlib.suppress(Exception):  # of Dask's client, whose loop may be gone
             self._marks.close()
         for display in self._displays:
@@ -372,10 +405,9 @@ class MetricsCollector(RunView):
         """End the block, wait for the verdict, end everything and print the result."""
         try:
             t_end_ns = self._end_block()
-            if self._alive is not None:
-                self._alive.run_ends()
-            self._flush()
-            self._await_verdict(t_end_ns, exc)
+            patience = Patience(self._timeout_s)
+            self._flush(patience)
+            self._await_verdict(t_end_ns, exc, patience)
         except Exception as error:
             # The analysis did not fail: its result matters more than this exception.
             self._stopped("collector_failed", f"{type(error).__name__}: {error}")
@@ -388,15 +420,19 @@ class MetricsCollector(RunView):
             raise
         finally:
             self._end()
+        for display in self._displays:
+            with contextlib.suppress(Exception):  # of IPython: nobody may be there to look
+                display.finish()
         self._print_result()
 
-    def _flush(self) -> None:
+    def _flush(self, patience: Patience) -> None:
         """Let every process write its last records, end the streams of this one, and list the writers."""
         from ..hook import chunks
 
         roll, run_id = _writers.Roll(), self._config.run_id
+        self._report |= _source.kept(self._settings, self._client, run_id, self._window.start_ns)
         if self._plugins is not None:
-            roll.add(self._plugins.end())
+            roll.add(self._plugins.end(patience))
             self._report |= self._plugins.notes
         with contextlib.suppress(OSError):
             chunks.close(self._config.run_id)
@@ -415,8 +451,16 @@ class MetricsCollector(RunView):
             self._recorder.close("error")
             self._recorder = None
 
-    def _await_verdict(self, t_end_ns: int, exc: BaseException | None) -> None:
-        attributes = dict(self._report)
+    def _with_commit(self, attributes: dict[str, str]) -> dict[str, str]:
+        """The commit too, once it is known, unless the user has given another one."""
+        commit = self._git.get() if self._git is not None else None
+        if commit is None or "git_commit" in self._settings.attributes:
+            return attributes
+        self._git = None
+        return attributes | {"git_commit": commit}
+
+    def _await_verdict(self, t_end_ns: int, exc: BaseException | None, patience: Patience) -> None:
+        attributes = self._with_commit(dict(self._report))
         if exc is not None:
             raised = "".join(traceback.format_exception_only(exc))
             attributes["exception"] = _attributes.text(raised.strip())
@@ -427,18 +471,20 @@ class MetricsCollector(RunView):
             "t_start_ns": self._window.start_ns,
             "t_end_ns": t_end_ns,
             "keys": list(attributes),
-            "values": list(attributes.values()),
+            "values": [cleaned(value) for value in attributes.values()],
             "processor_prefixes": self._settings.processor_prefixes,
             "dismiss": True,
             "writer_parts": len(self._parts),
+            "limit_ns": patience.limit_ns(),
         }
         with contextlib.closing(HostAgent(self._config, self._admit)) as host:
-            state = self._dialogue.until_sealed(
-                message, self._parts, host, self._timeout_s, self._quiet
-            )
+            state = self._dialogue.until_sealed(message, self._parts, host, patience, self._quiet)
             if state is not None and state.phase in (_client.SEALED, _client.FAILED):
                 self._take(state)
-                self._dialogue.see_agents_off(message, host, self._own_agent)
+                if self.verdict != "COMPLETE" and self._dialogue.trouble:
+                    self._say(f"crema: {self._dialogue.trouble}")
+                wait_s = DISMISS_S if self.verdict == "COMPLETE" else DISMISS_SOME_S
+                self._dialogue.see_agents_off(message, host, self._own_agent, wait_s)
                 return
         trouble = self._service.trouble() or self._dialogue.refusal()
         text = trouble or f"no progress for {self._timeout_s:g} s"
@@ -472,13 +518,14 @@ class MetricsCollector(RunView):
     def _take_down(self) -> str:
         """End everything that was started; returns the location of undelivered records, if any."""
         self._recorder_pid = 0
+        self._settings = dataclasses.replace(self._settings, processor=None)  # it may hold much
+        if self._git is not None:
+            self._git.close()
+        self._marks.close()
         if self._config is not None:
             _runner.unhook(self._config.run_id)
         if self._plugins is not None:
             self._plugins.close()
-        alive, self._alive = self._alive, None
-        if alive is not None:
-            alive.stop()
         self._close_recorder()
         if self._config is not None:
             with contextlib.suppress(OSError):

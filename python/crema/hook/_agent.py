@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 from ._config import HookConfig
-from ._programs import program
+from ._programs import environment, program
 from ._unix import fcntl, is_readable, keep_usable, make_dir, open_file
 
 logger = logging.getLogger("crema")
@@ -152,7 +152,7 @@ class AgentKeeper:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            env=_environment(),
+            env=environment(),
         )
         self.started += 1
         with child.stdout, child.stderr:
@@ -204,11 +204,6 @@ def _first_line(pipe: IO[bytes]) -> str:
     if not is_readable(pipe.fileno(), _PATIENCE_S):
         return ""
     return os.read(pipe.fileno(), 1024).decode(errors="replace").strip()
-
-
-def _environment() -> dict[str, str]:
-    """Variables for an agent: without the keys, which are a client's; the agent has its own."""
-    return {name: value for name, value in os.environ.items() if name != "CREMA_KEYS"}
 
 
 def dismiss(config: HookConfig) -> None:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from . import _input, _opening, _process, _records, _spool
+from . import _input, _looking, _opening, _process, _records, _spool
 from ._records import CHUNKS
 
 _STATUS = {
@@ -69,6 +69,7 @@ class Recorder(Protocol):
 
     stream: _spool.StreamWriter
     worker_id: int
+    looks: _looking.Looks | None
 
     def slot(self, thread: int) -> int:
         """Small number of a thread."""
@@ -96,6 +97,7 @@ class Attempt:
         "opened",
         "recorder",
         "values",
+        "watch",
     )
 
     def __init__(
@@ -112,13 +114,17 @@ class Attempt:
         self.opened: Stamp | None = None  # when it began, if known
         self.high_b = _process.usage()[1]
         self.began = _beginning()
+        self.watch: _looking.Watch | None = None
         self.cost_ns = self.began.cpu - began_ns
 
     def process_begins(self) -> None:
         """Opening has ended; only the first call counts, since process() may open files of its own."""
         if not self.in_process:
             self.in_process = True
-            self.opened = _beginning()
+            self.opened = opened = _beginning()
+            if self.watch is not None and self.watch.thread == threading.get_ident():
+                at = opened.clock, opened.cpu, opened.wait
+                self.watch.cut(at, _looking.PROCESS, self.watch.section)
 
 
 _current: contextvars.ContextVar[Attempt | None] = contextvars.ContextVar("attempt", default=None)
@@ -189,17 +195,24 @@ class Attempts:
         values["t_start_ns"] = time.time_ns()
         self._recorder.stream.row(CHUNKS, CHUNKS.pack(values), _records.PROVISIONAL)
         attempt = self._open[thread] = Attempt(self._recorder, key, values, began_ns)
+        looks, began = self._recorder.looks, attempt.began
+        if looks is not None:
+            phase = _looking.OPENING if _opening.watched() else _looking.PROCESS
+            at = began.clock, began.cpu, began.wait
+            attempt.watch = looks.begin(at, phase, values, source[1])
         _current.set(attempt)
         return attempt
 
     def _measure(self) -> None:
         with self._lock:
             if not self._measuring:
-                self._measuring = True
                 _process.garbage.start()
                 _opening.watch(_opened)
                 if not _opening.watched():
                     self._recorder.unavailable("chunks.open_s")
+                if self._recorder.looks is None:
+                    self._recorder.look()
+                self._measuring = True
 
     def _new_source(
         self, dataset: str, filename: str, uuid: str, tree: str, prefix: str
@@ -247,6 +260,7 @@ class Attempts:
         if attempt.opened is None:
             _take_opening(attempt, metrics, stamp)
         _measure(attempt, stamp)
+        self._take_looks(attempt, stamp)
         high_b = _process.usage()[1]
         values["rss_end_b"] = rss_b = _process.rss_b()
         values["rss_peak_b"] = _peak_b(attempt, rss_b, high_b)
@@ -264,6 +278,12 @@ class Attempts:
         began_ns -= attempt.cost_ns
         self._recorder.stream.row(CHUNKS, CHUNKS.pack(values), began_ns=began_ns)
 
+    def _take_looks(self, attempt: Attempt, end: Stamp) -> None:
+        """Fill in what the thread of an attempt waited for."""
+        looks = self._recorder.looks
+        if looks is not None and attempt.watch is not None:
+            attempt.values.update(looks.end(attempt.watch, (end.clock, end.cpu, end.wait)))
+
     def _take_input(
         self, values: dict[str, float], metrics: Mapping[str, Any], factory: Any
     ) -> int:
@@ -274,6 +294,10 @@ class Attempts:
         if read_b is None:
             read_b = read("chunks.bytes_read_b", lambda: _input.requested_b(factory), -1)
         values["bytes_read_b"] = read_b
+        for column, what in _input.REQUESTS.items():
+            values[column] = read(
+                f"chunks.{column}", lambda what=what: _input.requested(factory, what), -1
+            )
         if read_b < 0:
             quality |= _NO_BYTES
         names = read("chunks.n_branches", lambda: _touched(factory, metrics), None)
@@ -339,6 +363,7 @@ class Attempts:
         if not attempt.in_process and _opening.watched():
             attempt.opened = stamp  # it did not get as far as process()
         _measure(attempt, stamp)
+        self._take_looks(attempt, stamp)
         rss_b = _process.rss_b()
         attempt.values.update(
             rss_end_b=rss_b,

@@ -21,6 +21,8 @@ from ._unix import fcntl, keep_usable, make_dir
 SPOOL_TEMPLATE = "{tmp}/crema-{uid}/run-{run_id}-{host}-{boot}"
 ELSEWHERE = ("/tmp", "/var/tmp", "/dev/shm")  # used if files in ``{tmp}`` cannot be locked
 
+_RUNS_KEPT = 64  # that a process may record at a time
+
 
 @dataclasses.dataclass(frozen=True)
 class HookConfig:
@@ -47,8 +49,13 @@ class HookConfig:
         More options for the agent's command line.
     processor_prefixes : tuple of str
         Prefixes of the tasks that work on chunks; empty: unknown.
+    look_interval_s : float
+        Interval between two looks at the threads that run tasks; 0: none.
     client : str
         Id of the Dask client that will end the run; empty: no client is watched.
+    name_key : str
+        Key, in hexadecimal digits, of the hashes for what is cut from names of files; processes of the run have it, its file does not.
+        Empty: the run's id, as from a client of an earlier version.
     """
 
     run_id: str
@@ -61,11 +68,15 @@ class HookConfig:
     agent_options: tuple[str, ...] = ()
     processor_prefixes: tuple[str, ...] = ()
     client: str = ""
+    look_interval_s: float = 0.05
+    name_key: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "run_id", uuid.UUID(self.run_id).hex)
         if not self.sample_interval_s > 0:
             raise ValueError(f"{self.sample_interval_s=}")
+        if self.look_interval_s < 0:
+            raise ValueError(f"{self.look_interval_s=}")
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> HookConfig:
@@ -78,24 +89,31 @@ class HookConfig:
         """The run's identity on the wire: 16 bytes."""
         return bytes.fromhex(self.run_id)
 
+    @property
+    def name_bytes(self) -> bytes:
+        """The key of names as bytes."""
+        return bytes.fromhex(self.name_key) or self.run_bytes
+
     def spool_dir(self) -> pathlib.Path:
-        """Spool directory of this process; it may not exist yet."""
+        """Spool directory of this process, which it keeps; it may not exist yet."""
         operators = os.environ.get("CREMA_SPOOL")
-        if operators:
-            return pathlib.Path(operators)
-        return pathlib.Path(
-            self.spool.format(
-                tmp=_temporary(tempfile.gettempdir()),
-                uid=os.getuid(),
-                run_id=self.run_id,
-                host=socket.gethostname(),
-                boot=_process.boot_id()[:8] or "0",
-            )
-        )
+        return pathlib.Path(operators or _filled_in(self.spool, self.run_id))
 
     def serves(self) -> bool:
         """Whether this process should keep an agent running."""
         return self.start_agent and bool(self.aggregator) and not os.environ.get("CREMA_SPOOL")
+
+
+@functools.lru_cache(_RUNS_KEPT)
+def _filled_in(template: str, run_id: str) -> str:
+    """Spool directory of a run, worked out once in a process: an analysis may change where its temporary files go."""
+    return template.format(
+        tmp=_temporary(tempfile.gettempdir()),
+        uid=os.getuid(),
+        run_id=run_id,
+        host=socket.gethostname(),
+        boot=_process.boot_id()[:8] or "0",
+    )
 
 
 @functools.cache

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 _WORK_FUNCTION = "_work_function"  # coffea's, which opens the file and calls process()
 _FRAMES_MAX = 200
+REQUESTS = {"n_requests": "num_requests", "n_request_chunks": "num_requested_chunks"}
 _IDENTITY = ("dataset", "filename", "treename", "fileuuid", "entrystart", "entrystop")
 
 
@@ -63,13 +64,29 @@ def n_events(factory: Any) -> int:
 
 
 def requested_b(factory: Any) -> int:
-    """Compressed bytes requested of the file so far, including opening; -1 if the source does not count."""
+    """Compressed bytes requested of the file so far, including opening; -1 if the source does not count them."""
     if factory is None:
         return -1
     file = getattr(factory, "file_handle", None)
     source = getattr(getattr(file, "file", None), "source", None)
     count = getattr(source, "num_requested_bytes", None)
     return count if isinstance(count, int) else -1
+
+
+def requested(factory: Any, what: str) -> int:
+    """``num_requests`` to the source of the file so far, or ``num_requested_chunks``; -1 if it is no file of uproot's.
+
+    Raises
+    ------
+    AttributeError
+        If the file, or its source, does not count them.
+    """
+    if factory is None:
+        return -1
+    handle = factory.file_handle
+    if handle is not None and not type(handle).__module__.startswith("uproot"):
+        return -1
+    return getattr(handle.file.source, what) + 0
 
 
 def touched(factory: Any) -> frozenset[str] | None:

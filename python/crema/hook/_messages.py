@@ -22,21 +22,37 @@ logger = logging.getLogger("crema")
 FEW = 8  # workers on a host that are asked one by one
 GROUP = 16  # workers that share a message
 _CONNECT_S = 5.0  # to one that passes a message on, and from it to the others
+_late: set[asyncio.Future] = set()  # messages that were not waited for any longer
 
 
 async def ask(
-    scheduler: Any, workers: Iterable[str], *, reply: bool = True, **message: Any
+    scheduler: Any,
+    workers: Iterable[str],
+    *,
+    reply: bool = True,
+    limit_s: float | None = None,
+    **message: Any,
 ) -> dict[str, Any]:
     """Answers by address, without those of workers that could not be asked.
 
-    Without `reply` the caller does not wait for what the workers do, and no answers are returned.
+    Without `reply` the caller does not wait for what the workers do, and no answers are returned. A worker that has not
+    answered after `limit_s` has a TimeoutError for its answer; the message still reaches it when it goes on.
     """
     workers = list(workers)
-    parts = (_ask_group(scheduler, group, message, reply) for group in _groups(workers))
     answers: dict[str, Any] = {}
-    for part in await asyncio.gather(*parts):
-        answers |= part
-    return {one: answers[one] for one in workers if answers[one] is not None}
+    groups = _groups(workers)
+    parts = [
+        asyncio.ensure_future(_ask_group(scheduler, group, message, reply, limit_s, answers))
+        for group in groups
+    ]
+    if parts:
+        late = (await asyncio.wait(parts, timeout=limit_s))[1]
+        _late.update(late)
+        for part in late:
+            part.add_done_callback(_late.discard)
+    silence = TimeoutError(f"it did not answer within {limit_s:g} s" if limit_s else "")
+    found = {one: answers.get(one, silence) for one in workers}
+    return {one: answer for one, answer in found.items() if answer is not None}
 
 
 def _groups(workers: list[str]) -> Iterator[list[str]]:
@@ -52,20 +68,31 @@ def _groups(workers: list[str]) -> Iterator[list[str]]:
 
 
 async def _ask_group(
-    scheduler: Any, group: list[str], message: dict[str, Any], reply: bool
-) -> dict[str, Any]:
-    answers: dict[str, Any] = {}
+    scheduler: Any,
+    group: list[str],
+    message: dict[str, Any],
+    reply: bool,
+    limit_s: float | None,
+    answers: dict[str, Any],
+) -> None:
+    """Enter each worker's answer when it comes; None for one that was not reached."""
     if len(group) > 1:
-        call = pickle.dumps({"workers": group, "message": message, "reply": reply})
+        # Whoever passes it on may stand still, or one that it passes it to: half of the time is for asking them directly.
+        half_s, third_s = (limit_s / 2, limit_s / 3) if limit_s else (None, None)
+        call = pickle.dumps(
+            {"workers": group, "message": message, "reply": reply, "limit_s": third_s}
+        )
         try:
             passed = {"op": "run", "function": _passing_on(), "kwargs": call}
-            answer = await _exchange(scheduler, group[0], passed, True, _CONNECT_S)
-            answers = dict(result_of(answer))
+            exchange = _exchange(scheduler, group[0], passed, True, _CONNECT_S)
+            answers |= dict(result_of(await asyncio.wait_for(exchange, half_s)))
         except Exception:
             logger.debug("crema: %s passes nothing on", group[0], exc_info=True)
-    others = [one for one in group if one not in answers]
-    sent = await asyncio.gather(*(_send(scheduler, one, message, reply) for one in others))
-    return answers | dict(zip(others, sent, strict=True))
+
+    async def enter(one: str) -> None:
+        answers[one] = await _send(scheduler, one, message, reply)
+
+    await asyncio.gather(*(enter(one) for one in group if one not in answers))
 
 
 @functools.cache
@@ -76,7 +103,9 @@ def _passing_on() -> bytes:
     timeout_s = _CONNECT_S
 
     # A nested function is pickled by value: the worker may have no crema, or an earlier version.
-    async def pass_on(dask_worker: Any, workers: list[str], message: dict, reply: bool) -> dict:
+    async def pass_on(
+        dask_worker: Any, workers: list[str], message: dict, reply: bool, limit_s: float | None
+    ) -> dict:
         import asyncio
 
         from distributed.core import send_recv
@@ -88,9 +117,11 @@ def _passing_on() -> bytes:
             finally:
                 dask_worker.rpc.reuse(worker, comm)
 
-        answers = await asyncio.gather(*map(send, workers), return_exceptions=True)
-        reached = zip(workers, answers, strict=True)
-        return {one: its for one, its in reached if not isinstance(its, BaseException)}
+        asked = {one: asyncio.ensure_future(send(one)) for one in workers}
+        done, _ = await asyncio.wait(asked.values(), timeout=limit_s)
+        return {
+            one: its.result() for one, its in asked.items() if its in done and not its.exception()
+        }
 
     return by_value.dumps(pass_on)
 

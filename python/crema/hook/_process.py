@@ -9,11 +9,13 @@ import math
 import mmap
 import os
 import pathlib
+import platform
 import sys
 import threading
 import time
 from collections.abc import Iterable
 
+from . import _kernel
 from ._unix import in_each_child, resource
 
 _COUNTS_WAITS = pathlib.Path("/proc/self/schedstat").exists()
@@ -54,11 +56,11 @@ def usage() -> tuple[float, int]:
     return used.ru_utime + used.ru_stime, used.ru_maxrss * 1024
 
 
-def disk_io_b() -> tuple[int, int]:
-    """Bytes that this process read from and wrote to storage, cumulative; -1 if the kernel does not report it."""
+def disk_io_b(pid: int | str = "self") -> tuple[int, int]:
+    """Bytes that a process read from and wrote to storage, cumulative, with those of children it waited for; -1 if the kernel does not report it."""
     read = write = -1
     try:
-        with open("/proc/self/io", "rb") as lines:
+        with open(f"/proc/{pid}/io", "rb") as lines:
             for line in lines:
                 if line.startswith(b"read_bytes:"):
                     read = int(line[11:])
@@ -100,23 +102,7 @@ class ThreadClock:
     """CPU time and waiting for a core of single threads, as the kernel's scheduler counts them."""
 
     def __init__(self) -> None:
-        self._here = threading.local()
-        in_each_child(self._forget)
-
-    def _forget(self) -> None:
-        """Drop the descriptors in a child: they show the parent's threads."""
-        self._here = threading.local()
-
-    def wait_ns(self) -> int:
-        """Of the calling thread; -1 if the kernel does not report it."""
-        try:
-            file = getattr(self._here, "file", None)
-            if file is None:
-                file = open("/proc/thread-self/schedstat", "rb", buffering=0)  # noqa: SIM115 - stays open: that takes five times as long as reading
-                self._here.file = file
-            return int(os.pread(file.fileno(), 64, 0).split()[1])
-        except (OSError, ValueError, IndexError):
-            return -1
+        self.wait_ns = _kernel.OwnWait().ns  # of the calling thread
 
     def of(self, native_id: int) -> tuple[int, int]:
         """CPU time and waiting of a thread of this process, in ns; -1 each if it has ended or the kernel does not report them."""
@@ -186,6 +172,28 @@ def _routed(names: Iterable[str], path: str) -> list[str]:
         return []
     routed = {row[0] for row in rows[1:] if len(row) > 7 and row[1] == row[7] == "00000000"}
     return [name for name in names if name in routed]
+
+
+@functools.cache
+def cpu_model() -> str:
+    """Model of this host's CPU; empty if it is not known."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                name, _, value = line.partition(":")
+                if name.strip() in ("model name", "Model", "cpu model"):
+                    return value.strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def host_memory_b() -> int:
+    """Memory of this host; -1 unknown."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE
+    except (OSError, ValueError):
+        return -1
 
 
 @functools.cache

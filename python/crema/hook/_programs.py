@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import sys
 
 import crema
+
+_OF_KEYS = re.compile("CREMA_(.*_)?KEYS?")
 
 
 def data_file(name: str) -> pathlib.Path:
@@ -47,6 +50,11 @@ def program(name: str) -> str:
             if _is_binary(path):
                 return str(path)
         raise
+
+
+def environment() -> dict[str, str]:
+    """Variables for a program of a run: those of this process without ``CREMA_*KEY`` and ``CREMA_*KEYS``, which are of another pipeline or role. It has its own, and would refuse two."""
+    return {name: v for name, v in os.environ.items() if not _OF_KEYS.fullmatch(name)}
 
 
 def _is_binary(path: pathlib.Path) -> bool:

@@ -24,10 +24,10 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, TypeVar
 
-from . import _columns, _process, _records, _spool, _writers
+from . import _columns, _looking, _process, _records, _spool, _writers
 from ._attempts import Attempts
 from ._config import HookConfig, make_private_dir
 from ._unix import in_each_child, make_dir
@@ -38,7 +38,15 @@ _Value = TypeVar("_Value")
 
 RUN_VARIABLE = "CREMA_RUN"  # the run that child processes belong to
 
-_FOR_CHILDREN = ("run_id", "spool", "sample_interval_s", "track_workers", "start_agent")
+_FOR_CHILDREN = (
+    "run_id",
+    "spool",
+    "sample_interval_s",
+    "track_workers",
+    "start_agent",
+    "look_interval_s",
+    "name_key",
+)
 
 _LOOK_S = 0.2  # between two checks for the end of the run
 _PACKAGES = ("dask", "distributed", "coffea", "uproot", "awkward", "numpy")
@@ -118,7 +126,11 @@ class Recorder:
             entry = _writers.Writer(name, kind, _writers.LEFT, stream_id)
             _writers.register(self.directory, config.run_id, entry)
         self.stream = _spool.StreamWriter(
-            self.directory, info, stream_id=stream_id, limit_bytes=limit
+            self.directory,
+            info,
+            stream_id=stream_id,
+            limit_bytes=limit,
+            run_key=config.name_bytes,
         )
         self.worker_id = _records.UNKNOWN_ID
         if kind == _records.KIND_WORKER:
@@ -130,18 +142,29 @@ class Recorder:
                 pid=pid,
                 nthreads=nthreads,
                 memory_limit_b=memory_limit_b,
+                cpu_model=_records.text(_process.cpu_model()),
+                host_memory_b=_process.host_memory_b(),
             )
+        self.looks: _looking.Looks | None = None
         self.attempts = Attempts(self)
         self._slots: dict[int, int] = {}
         self._warned: set[str] = set()
         self._unavailable: set[str] = set()
 
+    def look(self, tasks: Callable[[], Mapping[int, str]] | None = None) -> None:
+        """Look at the threads that work for this stream from now on; `tasks` are those of Dask by thread."""
+        try:
+            self.looks = _looking.start(self, self.config.look_interval_s, tasks)
+        except Exception:
+            self.unavailable("looks")
+
     def slot(self, thread: int) -> int:
         """Small number of a thread, from 0 in order of first appearance."""
         slot = self._slots.get(thread)
         if slot is None:
-            slot = min(len(self._slots), _records.UNKNOWN_U16 - 1)
-            self._slots[thread] = slot
+            with _lock:  # two threads may come at once
+                slot = min(len(self._slots), _records.UNKNOWN_U16 - 1)
+                slot = self._slots.setdefault(thread, slot)
         return slot
 
     def trouble(self, where: str) -> None:
@@ -155,7 +178,7 @@ class Recorder:
                 exc_info=True,
             )
 
-    def unavailable(self, what: str) -> None:
+    def unavailable(self, what: str, why: str = "") -> None:
         """Note columns (``table.column`` or ``table``) that Dask, coffea or uproot do not provide here; everything else is recorded.
 
         Logged once and written to the stream once; it becomes a note in the run file.
@@ -163,7 +186,10 @@ class Recorder:
         if what in self._unavailable:
             return
         self._unavailable.add(what)
-        logger.warning("crema: %s cannot be recorded here", what, exc_info=sys.exc_info()[1])
+        because = f": {why}" if why else ""
+        logger.warning(
+            "crema: %s cannot be recorded here%s", what, because, exc_info=sys.exc_info()[1]
+        )
         self.stream.count(_columns.UNAVAILABLE_METRIC + what, 1)
 
     def read(self, what: str, read: Callable[[], _Value], otherwise: _Value) -> _Value:
@@ -184,6 +210,7 @@ class Recorder:
     def close(self, status: str) -> None:
         """Close open attempts with `status` and end the stream."""
         self.attempts.close(status)
+        self.guarded(_looking.stop, self.looks)
         self.stream.write_limits()
         self.stream.close()
         if self._registered:
@@ -223,6 +250,11 @@ def forget(run_id: str, owner: str = "") -> Recorder | None:
     """Remove a recorder from the table."""
     with _lock:
         return _recorders.pop((run_id, owner), None)
+
+
+def sharing(run_id: str, owner: str) -> int:
+    """Workers of a run in this process: `owner`, and all others that record."""
+    return len({other for run, other in list(_recorders) if run == run_id} | {owner})
 
 
 def process_recorder(config: HookConfig) -> Recorder | None:

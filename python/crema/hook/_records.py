@@ -19,6 +19,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from . import _columns
 from ._programs import data_file
+from ._secrets import cleaned
 
 STREAM, DICT, BATCH, END = (_columns.RECORDS[n] for n in ("STREAM", "DICT", "BATCH", "END"))
 KIND_WORKER = _columns.STREAM_KINDS["WORKER"]
@@ -32,7 +33,21 @@ PROVISIONAL = _columns.BATCH_PROVISIONAL
 FINISHED = _columns.END_REASONS["FINISHED"]
 
 # Dictionaries that the hooks write to.
-WORKER, TASK_PREFIX, ACTIVITY, UNIT, METRIC, SPAN, DATASET, FILE, SECTION, BRANCH = (
+(
+    WORKER,
+    TASK_PREFIX,
+    ACTIVITY,
+    UNIT,
+    METRIC,
+    SPAN,
+    DATASET,
+    FILE,
+    SECTION,
+    BRANCH,
+    PLACE,
+    FRAME,
+    STACK,
+) = (
     _columns.DICTS[n]
     for n in (
         "worker",
@@ -45,6 +60,9 @@ WORKER, TASK_PREFIX, ACTIVITY, UNIT, METRIC, SPAN, DATASET, FILE, SECTION, BRANC
         "file",
         "section",
         "branch",
+        "place",
+        "frame",
+        "stack",
     )
 )
 
@@ -159,6 +177,7 @@ HEARTBEATS = TABLES["heartbeats"]
 TASK_EVENTS = TABLES["task_events"]
 SECTIONS = TABLES["sections"]
 CUSTOM = TABLES["custom"]
+LOOKS = TABLES["looks"]
 
 SIDE_UNATTRIBUTED = ACTIVITIES.label("side", "unattributed")
 SIDE_PROCESSOR = ACTIVITIES.label("side", "processor")
@@ -172,7 +191,7 @@ def stream_info(attributes: Mapping[str, str], **fields: Any) -> bytes:
     """Body of a STREAM record; `fields` are those of StreamInfo."""
     return _StreamInfo(
         attribute_keys=[text(k) for k in attributes],
-        attribute_values=[text(v) for v in attributes.values()],
+        attribute_values=[text(cleaned(str(v))) for v in attributes.values()],
         **fields,
     ).SerializeToString()
 

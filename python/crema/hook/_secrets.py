@@ -1,7 +1,8 @@
-"""Secrets in texts that a run file would keep: tokens, passwords and signatures on command lines and in attributes."""
+"""Secrets in texts that a run file would keep: tokens, passwords and signatures in command lines, attributes, names and messages."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable
 
@@ -15,15 +16,30 @@ _PATTERNS = (
     (re.compile(rf"(--{_NAMES}(?:=|\s+)){_WORD}", re.I), r"\1"),
     (re.compile(rf"([?&]{_NAMES}=|\bx-amz-[\w-]+\s*[:=]\s*){_WORD}", re.I), r"\1"),
     (re.compile(r"(\b[a-z][\w+.-]*://)[^\s/@'\"]+:[^\s/@'\"]+(?=@)", re.I), r"\1"),
+    (re.compile(r"(\b[a-z][\w+.-]*://[^\s?#'\"<>]+[?#])[^\s'\"<>]+", re.I), r"\1"),
 )
+_URL = re.compile(r"((?:[a-z][\w+.-]*::)*[a-z][\w+.-]*://)(?:[^/?#]*@)?([^?#]*)", re.I | re.S)
 _OPTION = re.compile(rf"--{_NAMES}", re.I)
 
 
 def cleaned(text: str) -> str:
-    """The text without what follows `Bearer`, `Authorization`, `X-Amz-*`, `--token` and the like, or stands before an `@`."""
+    """The text without what follows `Bearer`, `Authorization`, `X-Amz-*`, `--token` and the like, stands before an `@`, or is a URL's query."""
     for pattern, kept in _PATTERNS:
         text = pattern.sub(kept + REMOVED, text)
     return text
+
+
+def file_name(name: str, run_key: bytes) -> str:
+    """A file's name without user info, query and fragment of a URL, and without what `cleaned` removes.
+
+    What was cut is stood for by a hash with the run's key: names that differed differ still, in each process of the run alike.
+    """
+    url = _URL.match(name)
+    kept = cleaned("".join(url.groups()) if url else name)
+    if kept == name:
+        return name
+    raw = name.encode("utf-8", "surrogatepass")
+    return f"{kept}~{hashlib.blake2b(raw, digest_size=8, key=run_key).hexdigest()}"
 
 
 def cleaned_words(words: Iterable[str]) -> list[str]:

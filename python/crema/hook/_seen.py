@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from . import _records
@@ -32,21 +33,34 @@ def limit_b(read: Read, state: Any) -> int:
     return read("membership.memory_limit_b", lambda: int(state.memory_limit) or -1, -1)
 
 
-def membership(read: Read, state: Any, worker_id: int, event: str, evidence: int) -> _records.Row:
-    """Row of /membership, for now."""
-    return MEMBERSHIP.row(
-        t_ns=time.time_ns(),
-        memory_limit_b=limit_b(read, state),
-        worker_id=worker_id,
-        nthreads=nthreads(read, state),
-        event=_EVENT[event],
-        evidence=evidence,
-        t_uncertainty_ns=0,
-    )
+def membership(read: Read, state: Any, worker_id: int, event: str, evidence: int) -> dict[str, Any]:
+    """Columns of a row of /membership, for now."""
+    return {
+        "t_ns": time.time_ns(),
+        "memory_limit_b": limit_b(read, state),
+        "worker_id": worker_id,
+        "nthreads": nthreads(read, state),
+        "event": _EVENT[event],
+        "evidence": evidence,
+        "t_uncertainty_ns": 0,
+    }
 
 
-def sample(read: Read, state: Any, worker_id: int, t_ns: int) -> _records.Row:
-    """Row of /worker_samples; memory is from the worker's last heartbeat."""
+def sharing(states: Iterable[Any]) -> Counter[str]:
+    """Workers by process, for `sample`: those inside one have addresses like ``inproc://host/pid/number``."""
+    return Counter(_process_of(state) for state in states)
+
+
+def _process_of(state: Any) -> str:
+    address = text(or_else(lambda: state.address, ""))
+    return address.rpartition("/")[0] if address.startswith("inproc://") else address
+
+
+def sample(
+    read: Read, state: Any, worker_id: int, t_ns: int, sharing: Counter[str]
+) -> _records.Row:
+    """Row of /worker_samples; CPU and memory are from the worker's last heartbeat, of its process without children."""
+    among = max(sharing[_process_of(state)], 1)
     memory = or_else(lambda: state.memory, None)
     try:
         values = {column: get(state, memory) for column, (get, _) in _SAMPLED.items()}
@@ -55,8 +69,11 @@ def sample(read: Read, state: Any, worker_id: int, t_ns: int) -> _records.Row:
             c: read(f"worker_samples.{c}", functools.partial(get, state, memory), otherwise)
             for c, (get, otherwise) in _SAMPLED.items()
         }
+    values["cpu_pct"] /= among
+    values["rss_b"] = values["rss_b"] if values["rss_b"] < 0 else values["rss_b"] // among
     return WORKER_SAMPLES.row(
         t_ns=t_ns,
+        process_workers=among,
         memory_limit_b=limit_b(read, state),
         worker_id=worker_id,
         nthreads=nthreads(read, state),

@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Iterable
 from typing import Any
 
-from . import _columns, _records
+from . import _columns, _records, _secrets
 from ._unix import fcntl, in_each_child, open_file
 
 SEGMENT_BYTES = _columns.SPOOL_SEGMENT_BYTES
@@ -56,6 +56,8 @@ class StreamWriter:
         16 random bytes; created here by default.
     limit_bytes : int
         Limit for the segments of all writers in `directory` together. Above it new records are dropped.
+    run_key : bytes
+        For the hashes of what is cut from names of files; the same in all streams of a run.
 
     Raises
     ------
@@ -83,8 +85,10 @@ class StreamWriter:
         *,
         stream_id: bytes = b"",
         limit_bytes: int = LIMIT_BYTES,
+        run_key: bytes = b"",
     ) -> None:
         self.directory = directory
+        self._run_key = run_key
         self.stream_id = stream_id or os.urandom(16)
         self.seq = 0
         self.dropped = 0
@@ -240,7 +244,7 @@ class StreamWriter:
         entry = {
             "kind": kind,
             "id": number,
-            "text": _records.text(text),
+            "text": _records.text(self._cleaned(kind, text)),
             "uuid": _records.text(uuid),
             "parent": max(parent, 0),
             "size_b": -1,
@@ -253,6 +257,11 @@ class StreamWriter:
         self._names_b += len(text) + len(uuid) + _NAME_BYTES
         self._name_counts[kind] = number + 1
         return number
+
+    def _cleaned(self, kind: int, text: str) -> str:
+        if kind == _records.FILE:
+            return _secrets.file_name(text, self._run_key)
+        return _secrets.cleaned(text)
 
     def _interrupted(self) -> bool:
         """Whether the caller is a finalizer or a signal handler in the middle of this thread's own record; then its record is dropped."""

@@ -154,6 +154,15 @@ class Tasks:
 
         self._read("task_events.thread", read, None)
 
+    def by_thread(self) -> dict[int, str]:
+        """Prefix of the task of this run that each thread is running."""
+        threads = self._read("looks", lambda: dict(self._worker.active_threads), {})
+        return {
+            thread: self._prefix(key, self._task(key))
+            for thread, key in threads.items()
+            if key not in self._foreign
+        }
+
     def _leave_slot(self, key: Hashable) -> None:
         """A task runs on without its slot (``secede``, ``worker_client``), which another one gets; a chunk counts as a whole."""
         if key in self._recorder.attempts.keys or key in self._left_slot_ns:

@@ -19,6 +19,7 @@ from ._config import HookConfig
 
 _KINDS = {
     "checkpointer": ("chunks", "ChunkHook"),
+    "nanny": ("nanny", "NannyHook"),
     "scheduler": ("scheduler", "SchedulerHook"),
     "worker": ("worker", "WorkerHook"),
 }
@@ -27,10 +28,12 @@ _EXPRESSION = (
     "(getattr(__import__('sys').modules.get('crema.hook._travel'), 'arrive', None)"
     " or exec(source, here := {}) or here['arrive'])(kind, state, substitute)"
 )
+_NEW = "(exec(source, here := {}) or here['arrive'])(kind, state, substitute)"
 _SOURCE = """
 def arrive(kind, state, substitute):
     try:
-        from crema.hook._travel import arrive
+        from crema.hook._travel import _KINDS, arrive
+        _KINDS[kind]  # earlier versions do not have every one
     except Exception:
         return substitute
     return arrive(kind, state, substitute)
@@ -45,7 +48,7 @@ def reduced(
     Parameters
     ----------
     kind : str
-        ``"checkpointer"``, ``"scheduler"`` or ``"worker"``.
+        ``"checkpointer"``, ``"nanny"``, ``"scheduler"`` or ``"worker"``.
     config : HookConfig
         First argument of the hook's class.
     substitute : object
@@ -57,7 +60,7 @@ def reduced(
     values = {field.name: getattr(config, field.name) for field in fields}
     state = {"wire": _columns.WIRE_VERSION, "config": values, "more": more}
     names = {"source": _SOURCE, "kind": kind, "state": state, "substitute": substitute}
-    return eval, (_EXPRESSION, names)
+    return eval, (_NEW if kind == "nanny" else _EXPRESSION, names)
 
 
 def arrive(kind: str, state: dict[str, Any], substitute: Any) -> Any:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from . import _columns
 from ._records import KIND_SCHEDULER, KIND_WORKER
+from ._secrets import cleaned
 from ._unix import open_file
 
 ENDED, LEFT, UNKNOWN, SILENT = (
@@ -182,15 +183,18 @@ class Roll:
             else:
                 self.add([unknown(name, answer)._replace(uuid=_uuid(by_name, name))])
                 if name in by_name and by_name[name].stream:  # it alone would hide the error
-                    self.add([unknown(f"processes beside {name}", answer)])
+                    self.add([unknown(f"{name} and processes beside it", answer)])
 
-    def lost(self, error: BaseException) -> dict[str, BaseException]:
-        """The error as the answer of each worker whose end is unknown, when no answers came."""
-        return {
-            writer.name: error
+    def lost(self, why: object) -> None:
+        """Note why no worker answered: of each whose end is unknown, and once of the processes beside them, which would hide it."""
+        workers = [
+            writer
             for writer in self._by_key.values()
             if writer.kind == KIND_WORKER and writer.state in (LEFT, UNKNOWN)
-        }
+        ]
+        self.add([unknown(w.name, why)._replace(uuid=w.uuid) for w in workers])
+        if any(writer.stream for writer in workers):
+            self.add([unknown("any process beside a worker", why)])
 
     def writers(self) -> list[Writer]:
         """The list. A writer with a known stream is not UNKNOWN, since its END can be checked; nor is an address whose writer reported itself."""
@@ -222,7 +226,7 @@ def parts(run_id: bytes, writers: Sequence[Writer]) -> list[dict[str, Any]]:
                     "state": writer.state,
                     "name": writer.name,
                     "uuid": writer.uuid,
-                    "text": writer.text,
+                    "text": cleaned(writer.text),
                     "dropped": writer.dropped,
                 }
                 for writer in part

@@ -282,6 +282,7 @@ def _enter(tracker: Tracker) -> None:
         entry.t_ns = time.time_ns()
         entry.cpu_ns = _cpu()
         entry.wall_ns = _clock()
+        _cut(attempt, entry.thread, entry.wall_ns, entry.cpu_ns, str(tracker.name))
 
 
 def _leave(tracker: Tracker, innermost: _Entry, wall_ns: int, cpu_ns: int) -> None:
@@ -298,7 +299,19 @@ def _leave(tracker: Tracker, innermost: _Entry, wall_ns: int, cpu_ns: int) -> No
         while rest is not None and rest.closed:  # a generator may leave one in the middle
             rest = rest.previous
         _innermost.set(rest)
+        outer = rest.tracker.name if rest is not None and rest.attempt is entry.attempt else ""
+        _cut(entry.attempt, threading.get_ident(), wall_ns, cpu_ns, str(outer))
         _write_section(entry, wall_ns - entry.wall_ns, cpu_ns - entry.cpu_ns)
+
+
+def _cut(
+    attempt: _attempts.Attempt | None, thread: int, wall_ns: int, cpu_ns: int, section: str
+) -> None:
+    """Another section begins in the thread of an attempt."""
+    watch = None if attempt is None else attempt.watch
+    if watch is not None and watch.thread == thread:
+        at = wall_ns, cpu_ns, _process.thread_clock.wait_ns()
+        watch.cut(at, watch.phase, section)
 
 
 def _write_section(entry: _Entry, wall_ns: int, cpu_ns: int) -> None:

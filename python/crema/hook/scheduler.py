@@ -2,7 +2,7 @@
 
 It records only what workers cannot. Tasks that failed or were cancelled are in the streams of the
 workers that ran them; attempts of a worker that vanished appear only here. Everything runs on the
-scheduler's event loop, and nothing here is called for each task.
+scheduler's event loop. A submission is marked task by task, once; no transition of a task calls anything here.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from ._agent import AgentKeeper, key_event, key_topic
 from ._broker import Broker
 from ._config import HookConfig
 from ._dask import or_else, text
+from ._deaths import Deaths, as_seen
 from ._records import MEMBERSHIP, TASK_EVENTS
 from ._reports import ANSWERS, END, of_answer
 from ._way import Way
+from .nanny import from_nannies, to_nannies
 
 logger = logging.getLogger("crema")
 
 _EXPLICIT = MEMBERSHIP.label("evidence", "explicit")
-_TIMEOUT = MEMBERSHIP.label("evidence", "heartbeat_timeout")
 _BOUNDARY = MEMBERSHIP.label("evidence", "run_boundary")
 CLIENT_GONE_S = 60.0  # a client that is away for longer will not return to end its run
 CLIENT_AGAIN = "-crema-"  # in the id of a collector's client in place of a closed one
 SUBMITTED_S = 2.0  # at the end of a run, for graphs that are still on their way
+REMOVED_S = 2.0  # for workers to take the plugin back
 LATE_S = 60.0  # after a run, for messages about it that are still on their way
 _SAMPLED_A_TICK = 500  # workers; if there are more, they take turns
 _Stopped = tuple[list[_writers.Writer], list[str] | None]
 # By run and scheduler, for Dask versions that do not expose a scheduler's plugins.
 _hooks: weakref.WeakValueDictionary[tuple[str, int], SchedulerHook] = weakref.WeakValueDictionary()
-
-_ENDED_BY_INTENT = ("nanny-close", "close-worker", "worker-close", "restart", "scheduler-close")
 
 
 class SchedulerHook(SchedulerPlugin):
@@ -90,6 +90,8 @@ class SchedulerHook(SchedulerPlugin):
         except Exception:
             logger.warning("crema: no records travel over Dask", exc_info=True)
 
+        self._nannies = asyncio.create_task(to_nannies(scheduler, self.config))
+
     async def close(self) -> None:
         """The scheduler is closing."""
         self.finish()
@@ -119,7 +121,7 @@ class SchedulerHook(SchedulerPlugin):
             self._writers = follower.writers()
         return self._writers
 
-    async def stop(self, scheduler: Any, sent: int) -> _Stopped:
+    async def stop(self, scheduler: Any, sent: int, limit_s: float | None) -> _Stopped:
         """End the recording of the workers, and then of the scheduler; see the function `stop`."""
         end = time.monotonic() + SUBMITTED_S
         while self._n_submitted < sent and time.monotonic() < end:
@@ -129,14 +131,16 @@ class SchedulerHook(SchedulerPlugin):
         if follower is None or here is None:
             return [], None
         self.is_over = True
+        await follower.deaths.settle()
         self._holders = here
         with contextlib.suppress(Exception):  # nothing would end the stream of one that joins
             scheduler.worker_plugins.pop(self.name)
-        others = await follower.end_workers(here)
+        others = await follower.end_workers(here, limit_s)
         return ([], others) if others else (self.finish(), [])
 
     async def remove(self, scheduler: Any, *, ended: bool) -> None:
         """Remove both plugins; workers that have ended their recording need not be waited for."""
+        await from_nannies(scheduler, self.name)
         await self.remove_from_workers(scheduler, reply=not ended)
         await scheduler.unregister_scheduler_plugin(self.name)
 
@@ -145,7 +149,14 @@ class SchedulerHook(SchedulerPlugin):
         workers = list(scheduler.workers)
         if scheduler.worker_plugins.pop(self.name, None) is None:
             workers = [address for address in self._holders if address in scheduler.workers]
-        await _messages.ask(scheduler, workers, reply=reply, op="plugin-remove", name=self.name)
+        await _messages.ask(
+            scheduler,
+            workers,
+            reply=reply,
+            limit_s=REMOVED_S,
+            op="plugin-remove",
+            name=self.name,
+        )
 
     def writers(self) -> list[_writers.Writer]:
         """All known writers."""
@@ -218,10 +229,13 @@ async def give(run_id: str, dask_scheduler: Any, function: bytes) -> None:
         follower.guarded(follower.answered, answer)
 
 
-async def stop(run_id: str, dask_scheduler: Any, sent: int = 0) -> _Stopped:
+async def stop(
+    run_id: str, dask_scheduler: Any, sent: int = 0, limit_s: float | None = None
+) -> _Stopped:
     """End a run's recording on the workers, and on the scheduler if none of them is left to be asked otherwise.
 
-    Waits for the `sent` graphs of its client, whose last ones may be under way where it had the result of an earlier call.
+    Waits for the `sent` graphs of its client, whose last ones may be under way where it had the result of an earlier call. A worker
+    that does not answer within `limit_s` is listed with that as what is known of it, and need not be asked otherwise.
 
     Returns
     -------
@@ -231,7 +245,7 @@ async def stop(run_id: str, dask_scheduler: Any, sent: int = 0) -> _Stopped:
         Addresses of the workers that must be asked before `end`; None: all workers.
     """
     hook = _find(run_id, dask_scheduler)
-    return ([], None) if hook is None else await hook.stop(dask_scheduler, sent)
+    return ([], None) if hook is None else await hook.stop(dask_scheduler, sent, limit_s)
 
 
 def end(run_id: str, dask_scheduler: Any) -> list[_writers.Writer]:
@@ -292,6 +306,7 @@ class _Follower:
         self._read, self.guarded = self._recorder.read, self._recorder.guarded
         self._stream = self._recorder.stream
         self.workers: dict[str, _Worker] = {}
+        self.deaths = Deaths(lambda row: self._stream.rows(MEMBERSHIP, [row]))
         self._roll = _writers.Roll()  # all workers so far, and their reports about their streams
         self._answering: set[str] = set()  # ids of workers that can be asked when the run ends
         self._registered = False
@@ -318,6 +333,7 @@ class _Follower:
         if self._agent is not None:
             self._agent.stop()
         self.guarded(self._write_samples, self.workers)
+        self.deaths.close()
         self.guarded(self._write_membership, self.workers.values(), "leave", _BOUNDARY)
         self.guarded(self._write_heartbeat)
         self._recorder.close("lost")
@@ -374,21 +390,16 @@ class _Follower:
         worker = self.workers.pop(address, None)
         if worker is None:
             return
-        if stimulus_id.startswith("retire-workers"):
-            self._write_membership([worker], "retire", _EXPLICIT)
-        elif "worker-ttl" in stimulus_id:
-            self._write_membership([worker], "lost", _TIMEOUT)
-        elif worker.intent or stimulus_id.startswith(_ENDED_BY_INTENT):
-            self._write_membership([worker], "leave", _EXPLICIT)
-        else:
-            self._write_membership([worker], "lost", _EXPLICIT)
+        event, cause, evidence = as_seen(stimulus_id, worker.intent)
+        values = _seen.membership(self._read, worker.state, worker.id, event, evidence)
+        self.deaths.left(address, values, worker.state, cause)
 
     def writers(self) -> list[_writers.Writer]:
         """All known writers. The END of a worker that left without a report must be found by its id; present ones can be asked."""
         here = {self._uuid(worker.state) for worker in self.workers.values()}
         rows = [
             row._replace(state=_writers.LEFT)
-            if row.state == _writers.UNKNOWN and row.uuid not in here
+            if row.state == _writers.UNKNOWN and row.uuid not in here and not row.text
             else row
             for row in self._roll.writers()
         ]
@@ -398,6 +409,8 @@ class _Follower:
         action = msg.get("action")
         if action == _writers.ACTION and topic == self._hook.name:
             self.reported(msg)
+        elif self.deaths.logged(topic, msg, self._hook.name):
+            return
         elif action == "worker-status-change":
             worker = self.workers.get(topic)
             if worker is not None:
@@ -420,16 +433,19 @@ class _Follower:
         if msg.get(ANSWERS):
             self._answering.add(found[0].uuid)
 
-    async def end_workers(self, here: list[str]) -> list[str]:
+    async def end_workers(self, here: list[str], limit_s: float | None) -> list[str]:
         """End the recording of the workers that can be asked from here; returns the addresses of the others."""
         known = {a: self._uuid(self.workers[a].state) for a in here if a in self.workers}
         asked = [address for address, uuid in known.items() if uuid in self._answering]
         answers: dict[str, Any] = {}
         try:
             run_id = self._recorder.config.run_id
-            answers = await _messages.ask(self._scheduler, asked, op=END, run_id=run_id)
-            for answer in answers.values():
-                self._roll.add(_writers.of_event(answer))
+            answers = await _messages.ask(
+                self._scheduler, asked, limit_s=limit_s, op=END, run_id=run_id
+            )
+            for address, answer in answers.items():
+                late = isinstance(answer, TimeoutError)
+                self._roll.add_answers({address: answer if late else _writers.of_event(answer)})
         except Exception:
             logger.debug("crema: the client asks the workers", exc_info=True)
             answers = {}
@@ -445,11 +461,8 @@ class _Follower:
             self._write_membership([worker], "resume", _EXPLICIT)
 
     def _write_membership(self, workers: Iterable[_Worker], event: str, evidence: int) -> None:
-        rows = [
-            _seen.membership(self._read, worker.state, worker.id, event, evidence)
-            for worker in workers
-        ]
-        self._stream.rows(MEMBERSHIP, rows)
+        of = [_seen.membership(self._read, w.state, w.id, event, evidence) for w in workers]
+        self._stream.rows(MEMBERSHIP, [MEMBERSHIP.row(**values) for values in of])
 
     def _uuid(self, state: Any) -> str:
         """Dask's id of a worker; empty if unknown, then the worker is identified by its address."""
@@ -492,8 +505,9 @@ class _Follower:
         if not self._recorder.config.track_workers:
             return
         t_ns = time.time_ns()
-        workers = (self.workers[a] for a in addresses if a in self.workers)
-        rows = [_seen.sample(self._read, worker.state, worker.id, t_ns) for worker in workers]
+        workers = [self.workers[a] for a in addresses if a in self.workers]
+        among = _seen.sharing(worker.state for worker in workers)
+        rows = [_seen.sample(self._read, w.state, w.id, t_ns, among) for w in workers]
         self._stream.rows(_records.WORKER_SAMPLES, rows)
 
     def _write_heartbeat(self) -> None:

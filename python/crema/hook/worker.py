@@ -18,7 +18,7 @@ from typing import Any
 
 from distributed import WorkerPlugin
 
-from . import _process, _recorder, _records, _travel, _writers
+from . import _process, _recorder, _records, _travel, _tree, _writers
 from ._agent import AgentKeeper, dismiss, key_event, key_topic, lock_is_held
 from ._config import HookConfig
 from ._dask import mapping, or_else, u16
@@ -61,6 +61,7 @@ class WorkerHook(WorkerPlugin):
         self._agent: AgentKeeper | None = None  # until everything is delivered
         self._writers: list[_writers.Writer] = []  # known after the end
         self._answers = False  # the scheduler's plugin can end the recording
+        self._retired: Any = None  # the worker, if its recording ended because it was retired
         self.reports = True  # by an event; False where the report is the answer to the message that adds the plugin
 
     def __reduce__(self) -> tuple:
@@ -71,7 +72,7 @@ class WorkerHook(WorkerPlugin):
     def setup(self, worker: Any) -> None:
         """Open the worker's stream and start recording."""
         try:
-            self._follower = _Follower(self.config, worker)
+            self._follower = _Follower(self.config, worker, self._end_if_retired)
         except Exception as error:
             logger.warning("crema: this worker is not recorded", exc_info=True)
             text = f"{type(error).__name__}: {error}"
@@ -79,7 +80,7 @@ class WorkerHook(WorkerPlugin):
             self._writers = [_writers.Writer(name, state=_writers.SILENT, uuid=uuid, text=text)]
             return
         _hooks[self.config.run_id, id(worker)] = self
-        if self.config.serves():
+        if self.config.serves() and self._way is None:
             try:
                 self._way = Way(over(worker, self.config.run_id), self.config.spool_dir())
             except Exception:
@@ -96,7 +97,7 @@ class WorkerHook(WorkerPlugin):
         recording = self._follower is not None
         if recording:
             self._tell(_writers.event(self.finish()), worker)
-        elif self._writers:  # already reported
+        elif self._writers and self._retired is None:  # already reported
             with contextlib.suppress(OSError):  # nothing could be written there
                 _writers.register_path(self.config.spool_dir(), self.config.run_id).unlink()
         streams = [writer.stream.hex() for writer in self._writers if writer.stream]
@@ -140,7 +141,7 @@ class WorkerHook(WorkerPlugin):
         if follower is not None:
             self._agent = follower.agent
             follower.close()
-            self._writers = [follower.writer()]
+            self._writers = [*self._writers, follower.writer()]
         others = _writers.registered(self.config.spool_dir(), self.config.run_id)
         return self._writers + others
 
@@ -161,6 +162,17 @@ class WorkerHook(WorkerPlugin):
         """Follow the transition of a task."""
         if self._follower is not None:
             self._follower.tasks.transition(key, start, finish)
+            self._end_if_retired(self._follower)
+        elif self._retired is not None and finish == "executing" and _stays(self._retired):
+            worker, self._retired = self._retired, None
+            self.setup(worker)  # it was not retired after all
+
+    def _end_if_retired(self, follower: _Follower) -> None:
+        """End the recording of a worker that is retired once no task runs on it: Dask's nanny kills it if the rest takes long."""
+        worker = follower.worker
+        if follower is self._follower and not _stays(worker) and _n_executing(worker) == 0:
+            self._retired = worker
+            self._tell(_writers.event(self.finish()), worker)
 
     def status(self) -> dict[str, Any]:
         """State of this worker's recording, for queries over Dask."""
@@ -222,8 +234,11 @@ def _find(run_id: str, dask_worker: Any) -> WorkerHook | None:
 class _Follower:
     """A worker's recording during the run."""
 
-    def __init__(self, config: HookConfig, worker: Any) -> None:
-        self._worker = worker
+    def __init__(
+        self, config: HookConfig, worker: Any, after_tick: Callable[[_Follower], None]
+    ) -> None:
+        self.worker = worker
+        self._after_tick = after_tick
         self._interval_s = config.sample_interval_s
         self._memory_limit_b, nthreads = or_else(lambda: _limit_b(worker), -1), _nthreads(worker)
         self._owner = _recorder.owner_of(worker)
@@ -245,13 +260,17 @@ class _Follower:
         stream.rows(_records.ACTIVITIES, rows)
         self.tasks = Tasks(worker, self._recorder, self._totals)
         self._paused = False
-        self._cpu = (time.monotonic(), time.process_time())
+        self._tree = _tree.Tree(lambda: _tree.recorded(config))
+        self._used = self._tree.used()  # by the whole process, at the last sample
+        self._used_at = time.monotonic()
+        self._disk = [0, 0]  # this worker's share, cumulative
         self._waits = _process.ThreadWaits()
         self._gil = math.nan  # at the last sample
         self._looking: asyncio.Future | None = None
         self.agent = None
         if config.serves():
             self.agent = AgentKeeper(config, self._recorder.directory, self._announce_key)
+        self._recorder.look(self.tasks.by_thread)
         _recorder.register(self._recorder, self._owner)
         self._loop = asyncio.get_running_loop()
         self._due = self._loop.time()
@@ -268,11 +287,11 @@ class _Follower:
         for write in (self._write_totals, self._write_sample):
             self._recorder.guarded(write)
         # A worker that stays outlives the run: tasks still running on it were abandoned, not lost.
-        self._recorder.close("cancelled" if _stays(self._worker) else "lost")
+        self._recorder.close("cancelled" if _stays(self.worker) else "lost")
 
     def _announce_key(self, key: str) -> None:
         with contextlib.suppress(Exception):  # the worker is closing; another one announces it
-            self._worker.log_event(key_topic(self._recorder.config.run_id), key_event(key))
+            self.worker.log_event(key_topic(self._recorder.config.run_id), key_event(key))
 
     def writer(self) -> _writers.Writer:
         return self._recorder.writer()
@@ -303,6 +322,7 @@ class _Follower:
         self._recorder.guarded(self._write_totals)
         self._recorder.guarded(self._write_sample, lag_s)
         self._recorder.stream.spent(began_ns)
+        self._recorder.guarded(self._after_tick, self)
 
     def _write_totals(self) -> None:
         rows = self._totals.changes()
@@ -314,30 +334,31 @@ class _Follower:
         """Thread-seconds by prefix and state; empty if Dask does not count them."""
         return self._read(
             "activities.busy",
-            lambda: mapping(self._worker.state.task_counter.cumulative_elapsed()),
+            lambda: mapping(self.worker.state.task_counter.cumulative_elapsed()),
             {},
         )
 
     def _write_sample(self, lag_s: float = math.nan) -> None:
-        worker, stream = self._worker, self._recorder.stream
+        worker, stream = self.worker, self._recorder.stream
         stream.rows(_records.HEARTBEATS, [self._recorder.heartbeat_row(self._interval_s)])
         status = self._read("worker_samples.status", lambda: str(worker.status.name), "running")
         self._write_pause(status == "paused")
         if not self._recorder.config.track_workers:
             return
-        then, cpu_then = self._cpu
-        self._cpu = now, cpu = time.monotonic(), time.process_time()
+        used = self._tree.used()
+        sharing = _recorder.sharing(self._recorder.config.run_id, self._owner)
+        cpu_pct, disk_read_b, disk_write_b = self._since_last(used, sharing)
         net_read_b, net_write_b = _process.net_io_b()
-        disk_read_b, disk_write_b = _process.disk_io_b()
         unknown = _records.UNKNOWN_U16
+        self._look()
 
         def sampled(column: str, read: Callable[[Any], Any], otherwise: Any) -> Any:
             return self._read(f"worker_samples.{column}", lambda: read(worker), otherwise)
 
         row = WORKER_SAMPLES.row(
             t_ns=time.time_ns(),
-            cpu_pct=100 * (cpu - cpu_then) / (now - then) if now > then else math.nan,
-            rss_b=_process.rss_b(),
+            cpu_pct=cpu_pct,
+            rss_b=used.rss_b if used.rss_b < 0 else used.rss_b // sharing,
             memory_limit_b=self._memory_limit_b,
             managed_b=sampled("managed_b", lambda w: int(w.state.nbytes), -1),
             spilled_b=sampled("spilled_b", _spilled_b, -1),
@@ -354,23 +375,40 @@ class _Follower:
             status=_dask_status(status),
             source=_SOURCE,
             cpu_wait_s=sampled("cpu_wait_s", self._cpu_wait_s, math.nan),
+            process_workers=u16(sharing),
+            processes=u16(used.processes),
+            memory=used.memory,
         )
         stream.rows(WORKER_SAMPLES, [row])
 
-    def _gil_contention(self, worker: Any) -> float:
-        """Share of time that the GIL is held: Dask's own measurement if there is one (gilknocker), else the last sample.
+    def _since_last(self, used: _tree.Used, sharing: int) -> tuple[float, int, int]:
+        """Share of the worker in what its process has used: percent of a core since the last sample, cumulative bytes read and written."""
+        then, now = self._used, time.monotonic()
+        took_s, self._used, self._used_at = now - self._used_at, used, now
+        for i, (new_b, old_b) in enumerate(zip(used[2:4], then[2:4], strict=True)):
+            self._disk[i] += max(new_b - max(old_b, 0), 0) // sharing
+        disk = [-1 if new_b < 0 else self._disk[i] for i, new_b in enumerate(used[2:4])]
+        cpu_pct = 100 * (used.cpu_s - then.cpu_s) / took_s / sharing if took_s > 0 else math.nan
+        return cpu_pct, disk[0], disk[1]
 
-        A sample sleeps for a millisecond, so it is taken in a thread.
-        """
+    def _gil_contention(self, worker: Any) -> float:
+        """Share of time that the GIL is held: Dask's own measurement if there is one (gilknocker), else the last sample."""
         values = worker.monitor.quantities.get("gil_contention")
         if values:
             return float(values[-1])
-        if self._looking is not None and self._looking.done():
-            self._gil = self._looking.result()
-            self._looking = None
-        if self._looking is None and self._recorder.stream.alive:
-            self._looking = self._loop.run_in_executor(None, _process.gil_held)
         return self._gil
+
+    def _look(self) -> None:
+        """Start what takes milliseconds, in a thread: whether the GIL is held, and a tree's memory when that is due."""
+        if self._looking is not None and not self._looking.done():
+            return
+        if self._recorder.stream.alive:
+            self._looking = self._loop.run_in_executor(None, self._look_in_thread)
+
+    def _look_in_thread(self) -> None:
+        self._gil = _process.gil_held()
+        if self._tree.is_due():
+            self._tree.measure_memory()
 
     def _cpu_wait_s(self, worker: Any) -> float:
         """CPU wait of the threads that run tasks only: Dask's other threads wake up a hundred times per second, and their waiting delays no task."""
@@ -389,7 +427,7 @@ class _Follower:
             t_ns=time.time_ns(),
             memory_limit_b=self._memory_limit_b,
             worker_id=self._worker_id,
-            nthreads=or_else(lambda: u16(self._worker.state.nthreads), _records.UNKNOWN_U16),
+            nthreads=or_else(lambda: u16(self.worker.state.nthreads), _records.UNKNOWN_U16),
             event=MEMBERSHIP.label("event", "pause" if paused else "resume"),
             evidence=MEMBERSHIP.label("evidence", "explicit"),
             t_uncertainty_ns=int(self._interval_s * 1e9),

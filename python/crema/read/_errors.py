@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from ..hook._printable import printable
 from ..hook._programs import program
 
 _LIBRARY = (
@@ -52,7 +53,10 @@ def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
                 _warn(path, finding)
             if unsound:
                 sys.exit(1)
-        except (click.ClickException, OutputError):
+        except click.ClickException as error:
+            error.message = printable(error.message)
+            raise
+        except OutputError:
             raise
         except known as error:
             raise click.ClickException(line(error, _paths(options.values()))) from error
@@ -68,7 +72,7 @@ def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
 def line(error: Exception, paths: Iterable[pathlib.Path]) -> str:
     """The error as a line that names its file."""
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-    text = " ".join(text.split()) or type(error).__name__
+    text = printable(" ".join(text.split())) or type(error).__name__
     paths = list(paths)
     if not text.startswith(_LIBRARY) or not paths:
         return text
@@ -77,7 +81,9 @@ def line(error: Exception, paths: Iterable[pathlib.Path]) -> str:
 
 def damaged(why: object, paths: Iterable[pathlib.Path]) -> str:
     """The line about files that are not as they should be."""
-    return f"{' or '.join(map(str, paths))} is damaged: {why}; crema check says where"
+    return (
+        f"{' or '.join(map(printable, paths))} is damaged: {printable(why)}; crema check says where"
+    )
 
 
 def _unsound(paths: Iterable[pathlib.Path], most_b: float) -> dict[pathlib.Path, str]:
@@ -99,7 +105,7 @@ def _unsound(paths: Iterable[pathlib.Path], most_b: float) -> dict[pathlib.Path,
 
 
 def _warn(path: pathlib.Path, finding: str) -> None:
-    why = f"{path} is damaged, or was changed after it was sealed ({finding})"
+    why = f"{printable(path)} is damaged, or was changed after it was sealed ({printable(finding)})"
     click.echo(f"crema: do not trust this: {why}; crema check says where", err=True)
 
 

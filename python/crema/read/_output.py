@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import pathlib
+from collections.abc import Callable
+from typing import IO
 
 from ..hook._unix import local_path
 
@@ -47,3 +50,10 @@ def directory(path: str | os.PathLike) -> pathlib.Path:
         raise NotADirectoryError(f"{path} is a file, not a directory")
     path.mkdir(parents=True, exist_ok=True)
     return path
+
+
+def opened(path: str | os.PathLike) -> IO[str]:
+    """A text file for writing that replaces no run file; compressed if its name ends with ``.gz``."""
+    where = file(path)
+    opener: Callable[..., IO[str]] = gzip.open if where.suffix == ".gz" else open  # type: ignore[assignment]
+    return opener(where, "wt", encoding="utf-8")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from ..hook._printable import printable
 from .html.sentences import findings, headline
 from .report import verdict
 
@@ -22,6 +23,7 @@ def lines(run: RunFile) -> Text:
     KeyError
         If the file has no summaries: it is live.
     """
+    run = run.as_shown()
     first = verdict(run).split("\n")
     texts = [first[0]]
     if len(first) > 2:  # the last is the path
@@ -34,7 +36,10 @@ def lines(run: RunFile) -> Text:
         texts.append(Text(f"  {finding.finding}{saving}"))
     if not findings(run, shown=1):
         texts.append(Text("  The data support no diagnosis."))
-    texts = [*texts[:5], Text(f"  {run.path}   tables: --all   page: crema report", style="dim")]
+    texts = [
+        *texts[:5],
+        Text(f"  {printable(run.path)}   tables: --all   page: crema report", style="dim"),
+    ]
     return Text("\n").join(texts)
 
 

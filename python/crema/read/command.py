@@ -14,7 +14,9 @@ from typing import Any
 import click
 
 from .. import __version__
+from ..hook._printable import printable
 from ._errors import OutputError, plain_errors
+from .hot_command import hot
 from .scaling_command import scaling, what_if
 from .top_command import top
 
@@ -214,7 +216,7 @@ def runs(directory: pathlib.Path | None, as_json: bool) -> None:
         warnings.simplefilter("always")
         frame = runs_of(directory)
     for warning in left_out:
-        click.echo(f"crema: {warning.message}", err=True)
+        click.echo(f"crema: {printable(warning.message)}", err=True)
     if as_json:
         _say_json(frame.reset_index().to_dict("records"))
     else:
@@ -226,12 +228,19 @@ def runs(directory: pathlib.Path | None, as_json: bool) -> None:
         sys.exit(1)
 
 
-@main.command(short_help="Write tables as CSV or Parquet, or a trace.")
+_STACKS = {"speedscope": ".speedscope.json", "collapsed": ".folded"}  # ending of a file's name
+
+
+@main.command(short_help="Write tables as CSV or Parquet, a trace, or stacks.")
 @click.argument("file", type=_PATH)
 @click.option(
-    "--to", "kind", type=click.Choice(["csv", "parquet", "trace"]), default="csv", show_default=True
+    "--to",
+    "kind",
+    type=click.Choice(["csv", "parquet", "trace", "speedscope", "collapsed"]),
+    default="csv",
+    show_default=True,
 )
-@click.option("-o", "--output", type=_PATH, help="Directory of the tables; file of the trace.")
+@click.option("-o", "--output", type=_PATH, help="Directory of the tables; file of anything else.")
 @click.option("--table", "names", multiple=True, help="Only this table; can be repeated.")
 @_json
 @plain_errors
@@ -242,18 +251,31 @@ def export(
     names: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Write tables as CSV or Parquet, or the task stream as a trace for Perfetto (https://ui.perfetto.dev) and Chrome."""
+    """Write tables as CSV or Parquet, the task stream as a trace for Perfetto (https://ui.perfetto.dev) and Chrome, or stacks with their seconds for https://www.speedscope.app or, collapsed, for flamegraph.pl."""
     from . import export as formats
+    from .code import stack_formats, trace_chunks
+    from .code.looks import NoLooksError
     from .reader import open as open_run
 
-    if names and kind == "trace":
-        raise click.UsageError("a trace is of the task stream: --table is for csv and parquet")
+    if names and kind not in ("csv", "parquet"):
+        raise click.UsageError("--table is for csv and parquet")
     with open_run(file) as run:
         if not run.keys():
             raise click.ClickException(f"{file} has no tables: crema check says what it lacks")
         if kind == "trace":
             output = output or file.with_suffix(".trace.json.gz")
             formats.trace(run, output)
+            for name, n in trace_chunks.left_out(run).items():
+                click.echo(
+                    f"crema: {n:,} {name} are left out: the slowest ones are there", err=True
+                )
+            written = [output]
+        elif kind in _STACKS:
+            output = output or file.with_suffix(_STACKS[kind])
+            try:
+                getattr(stack_formats, kind)(run, output)
+            except NoLooksError as error:
+                raise click.ClickException(f"{file}: {error}") from error
             written = [output]
         else:
             written = formats.tables(run, output or file.with_suffix(""), kind=kind, names=names)
@@ -324,6 +346,7 @@ def demo(arguments: tuple[str, ...]) -> None:
     sys.exit(run_demo(list(arguments)))
 
 
+main.add_command(hot)
 main.add_command(scaling)
 main.add_command(what_if)
 main.add_command(top)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..hook._printable import printable
 from ._numbers import readable
 from .reader import RunFile
 from .reader import open as open_run
@@ -59,7 +60,8 @@ METRICS = {
 SETTINGS = (
     "processor_name", "git_commit", "chunksize", "n_files", "n_datasets", "backend", "facility", "data_source",
     "requested_workers", "cores_per_worker", "host_sink", "python_version", "coffea_version", "dask_version",
-    "uproot_version", "awkward_version",
+    "uproot_version", "awkward_version", "distributed_version", "numpy_version", "hist_version", "container_image",
+    "site", "executor",
 )  # fmt: skip
 
 # Causes whose seconds are spread over the chunks, by the part of a chunk they are in; a run has the others once.
@@ -67,6 +69,15 @@ _PART = {
     "compute": "cpu",
     "garbage_collection": "cpu",
     "input": "waiting",
+    "service": "waiting",
+    "file": "waiting",
+    "lock": "waiting",
+    "sleep": "waiting",
+    "native": "waiting",
+    "children": "waiting",
+    "page_fault": "waiting",
+    "waiting": "waiting",
+    "slow_servers": "waiting",
     "gil": "waiting",
     "cores": "waiting",
     "opening": "waiting",
@@ -80,7 +91,7 @@ _PART = {
 
 
 # Causes among which opening is divided, and the metrics of process() alone: not comparable if one run does not know when process() began.
-_WITH_OPENING = {"opening", "input", "compute", "garbage_collection", "chunk_overhead"}
+_WITH_OPENING = {"opening", "input", "waiting", "compute", "garbage_collection", "chunk_overhead"}
 _OF_PROCESS = {"core_efficiency"}
 
 
@@ -241,7 +252,8 @@ def compare(
 
 
 def _read(path: str | os.PathLike) -> dict[str, Any]:
-    with open_run(path) as run:
+    with open_run(path) as file:
+        run = file.as_shown()
         metrics = {row.name: row for row in run.rows("summary/workflow")}
         causes = {row.name: row.thread_seconds for row in run.rows("summary/bottlenecks")}
         knows_opening = _knows_opening(metrics, causes)
@@ -251,7 +263,7 @@ def _read(path: str | os.PathLike) -> dict[str, Any]:
         wall_s = metrics["wall_time"].value if "wall_time" in metrics else math.nan
         label = run.attributes.get("run_label") or run.run_id
         return {
-            "label": f"{label} ({run.path.name})",
+            "label": f"{label} ({printable(run.path.name)})",
             "verdict": run.verdict,
             "attributes": run.attributes,
             "metrics": metrics,

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
-from typing import IO, TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import _output
+from .code import trace_chunks
 
 if TYPE_CHECKING:
     from .reader import RunFile
+
+_NO_THREAD = 0xFFFF
 
 
 def tables(
@@ -69,8 +71,9 @@ def tables(
 def trace(run: RunFile, path: str | os.PathLike) -> int:
     """Write the task stream as a Chrome trace (JSON), which https://ui.perfetto.dev and chrome://tracing open.
 
-    A process is a worker, a thread is one of its slots; an event is a task on its thread, in microseconds since the run began. Memory
-    and CPU of the workers are counters.
+    A process is a worker, a thread is one of its slots; an event is a task on its thread, in microseconds since the run began, and
+    within it opening and process() of its chunk and the user's sections: the slowest 100,000 of each. Memory and CPU of the workers
+    are counters.
 
     Parameters
     ----------
@@ -84,18 +87,34 @@ def trace(run: RunFile, path: str | os.PathLike) -> int:
     int
         Events written.
     """
-    path = _output.file(path)
-    opener: Callable[..., IO[str]] = gzip.open if path.suffix == ".gz" else open  # type: ignore[assignment]
     n = 0
-    with opener(path, "wt", encoding="utf-8") as file:
+    with _output.opened(path) as file:
         file.write('{"displayTimeUnit":"ms","otherData":')
-        file.write(json.dumps({"run_id": run.run_id, "verdict": run.verdict}))
+        about = {"run_id": run.run_id, "verdict": run.verdict}
+        if missing := trace_chunks.left_out(run):
+            about["left_out"] = ", ".join(f"{n:,} of the {name}" for name, n in missing.items())
+        file.write(json.dumps(about))
         file.write(',"traceEvents":[')
         for event in _events(run):
             file.write(("," if n else "") + "\n" + json.dumps(event, separators=(",", ":")))
             n += 1
         file.write("\n]}\n")
     return n
+
+
+def _lanes(rows: dict[str, np.ndarray], actions: dict[int, str]) -> dict[int, str]:
+    """Name of the lane of each event that has no thread, by row: those of one worker overlap, and what shares a lane must not."""
+    ends: dict[tuple[int, str], list[int]] = {}  # of each lane: when its last event ends
+    lanes = {}
+    alone = np.flatnonzero((rows["t_start_ns"] > 0) & (rows["thread"] == _NO_THREAD))
+    for i in alone[np.argsort(rows["t_start_ns"][alone], kind="stable")].tolist():
+        start, stop = int(rows["t_start_ns"][i]), int(rows["t_stop_ns"][i])
+        action = actions.get(rows["action"][i], "?")
+        taken = ends.setdefault((int(rows["worker_id"][i]), action), [])
+        free = next((n for n, end in enumerate(taken) if end <= start), len(taken))
+        taken[free : free + 1] = [max(start, stop)]
+        lanes[i] = f"{action} {free + 1}" if free else action
+    return lanes
 
 
 def _events(run: RunFile) -> Iterator[dict[str, Any]]:
@@ -109,6 +128,7 @@ def _events(run: RunFile) -> Iterator[dict[str, Any]]:
         column: {code: label for label, code in run.labels("task_events", column).items()}
         for column in ("side", "status", "action")
     }
+    lanes = _lanes(rows, labels["action"])
     for i in np.flatnonzero(rows["t_start_ns"] > 0):
         prefix, action = (
             int(rows["task_prefix_id"][i]),
@@ -123,13 +143,14 @@ def _events(run: RunFile) -> Iterator[dict[str, Any]]:
             "ts": round((int(rows["t_start_ns"][i]) - start_ns) * 1e-3, 3),
             "dur": round(max(0, int(rows["t_stop_ns"][i]) - int(rows["t_start_ns"][i])) * 1e-3, 3),
             "pid": int(rows["worker_id"][i]),
-            "tid": thread if thread != 0xFFFF else action,
+            "tid": thread if thread != _NO_THREAD else lanes[i],
             "args": {
                 "status": labels["status"].get(rows["status"][i], "?"),
                 "bytes": int(rows["nbytes"][i]),
             },
         }
         yield event
+    yield from trace_chunks.events(run, start_ns)
     samples = run.arrays("worker_samples", ["t_ns", "worker_id", "rss_b", "cpu_pct"])
     for t_ns, worker, rss, cpu in zip(*samples.values(), strict=True):
         at = {"ph": "C", "pid": int(worker), "ts": round((int(t_ns) - start_ns) * 1e-3, 3)}

@@ -6,6 +6,7 @@ may be looked at from any time on, as often as one likes.
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import dataclasses
 import math
@@ -24,6 +25,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from ..hook._printable import printable
 from ._files import newest_first
 from .reader import LIVE, RunFile
 from .reader import open as open_run
@@ -42,6 +44,8 @@ _TABLES = (
     "heartbeats",
 )
 _NO_U16 = 0xFFFF
+# Of a file that is being written, or is damaged: HDF5 and numpy raise them all.
+_UNREADABLE = (OSError, ValueError, KeyError, RuntimeError, TypeError, IndexError, AttributeError)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,26 +107,37 @@ class Watch:
         FileNotFoundError
             When the run is over and its live file was removed; the state of this object is reset.
         OSError
-            If the file is being rewritten: try again.
+            If the file is being rewritten, is not a run file yet, or is damaged: try again.
         """
         if not self.path.exists():
             self.close()
             raise FileNotFoundError(f"there is no file {self.path}")
         if self._run is None:
             self._forget()
-            self._run = open_run(self.path)
+            try:
+                self._run = open_run(self.path)
+            except _UNREADABLE as error:  # its first bytes are not there yet, or damaged
+                raise OSError(f"{self.path} cannot be read: {error}") from error
         try:
             fresh = {name: self._new_rows(name) for name in _TABLES}
-        except (KeyError, RuntimeError, OSError) as error:
+            self._take_chunks(fresh["chunks"])
+            self._take_workers(fresh["worker_samples"], fresh["membership"], fresh["heartbeats"])
+            self._take_activities(fresh["activities"])
+            gaps = fresh["gaps"]
+            self._n_gaps += len(gaps)
+            self._n_lost += int(np.maximum(0, gaps["n_lost"]).sum()) if len(gaps) else 0
+            return self._summed()
+        except _UNREADABLE as error:
             self.close()
             raise OSError(f"{self.path} is being written again: {error}") from error
-        self._take_chunks(fresh["chunks"])
-        self._take_workers(fresh["worker_samples"], fresh["membership"], fresh["heartbeats"])
-        self._take_activities(fresh["activities"])
-        gaps = fresh["gaps"]
-        self._n_gaps += len(gaps)
-        self._n_lost += int(np.maximum(0, gaps["n_lost"]).sum()) if len(gaps) else 0
-        return self._summed()
+
+    def last(self) -> Look | None:
+        """The run at its end, from the file that was sealed in place of the live one; None if there is none, or it cannot be read."""
+        sealed = self.path.with_name(self.path.name.removesuffix(LIVE) + ".h5")
+        watch = Watch(sealed, self._n_expected)
+        with contextlib.suppress(OSError), contextlib.closing(watch):
+            return watch.look()
+        return None
 
     @property
     def n_rows(self) -> int:
@@ -206,6 +221,8 @@ class Watch:
 
     def _summed(self) -> Look:
         now_ns = time.time_ns()
+        if not self._run.live:  # over: it is seen at its end
+            now_ns = int(self._run.file.attrs.get("t_run_end_ns", 0)) or self._last_ns or now_ns
         start_ns = int(self._run.file.attrs.get("t_run_start_ns", 0)) or self._first_ns or now_ns
         while self._recent and self._recent[0][0] < now_ns - RATE_S * 1e9:
             self._recent.popleft()
@@ -241,7 +258,7 @@ class Watch:
     def _named(self) -> list[tuple[float, int, str]]:
         files = self._run.file["dict/file"]
         files.refresh()
-        names = [name.decode("utf-8", "replace") for name in files.fields("name")[:]]
+        names = self._run.names("file")
         return [(s, n, names[f] if f < len(names) else "?") for s, n, f in self._slowest]
 
 
@@ -289,7 +306,10 @@ def render(look: Look) -> Panel:
         parts.append(_slowest(look.slowest))
     quiet = f", nothing new for {look.silent_s:.0f} s" if look.silent_s > RATE_S else ""
     return Panel(
-        Group(*parts), title=f"run {look.run_id}{quiet}", title_align="left", box=box.ROUNDED
+        Group(*parts),
+        title=Text(f"run {printable(look.run_id)}{quiet}"),
+        title_align="left",
+        box=box.ROUNDED,
     )
 
 
@@ -312,7 +332,9 @@ def _slowest(rows: list[tuple[float, int, str]]) -> Table:
     table = Table(title="Slowest chunks", title_justify="left", box=None, show_header=False)
     for took_s, n, file in rows:
         table.add_row(
-            f"{seconds(took_s)} s", quantity(n, "count") + " events", Text(file.rpartition("/")[2])
+            f"{seconds(took_s)} s",
+            quantity(n, "count") + " events",
+            Text(printable(file.rpartition("/")[2])),
         )
     return table
 
@@ -351,9 +373,9 @@ class Display:
         self._handle = display(Text("waiting for the first records"), display_id=True)
         self._end = threading.Event()
         # In the cell's own context: what the thread shows belongs below it.
-        context = contextvars.copy_context()
+        self._context = contextvars.copy_context()
         self._thread = threading.Thread(
-            target=context.run, args=(self._repeat,), name="crema-live", daemon=True
+            target=self._context.run, args=(self._repeat,), name="crema-live", daemon=True
         )
         self._thread.start()
 
@@ -366,7 +388,7 @@ class Display:
     def _show(self) -> None:
         try:
             look = self._watch.look()
-        except OSError:  # not yet, no more, or just being written again
+        except OSError:  # not yet, no more, damaged, or just being written again
             return
         self._update(render(look))
         self.n_looks += 1
@@ -376,8 +398,15 @@ class Display:
             self._handle.update(what)
 
     def stop(self) -> None:
-        """Show the final state and stop; may be called again."""
+        """Stop; may be called again."""
         self._end.set()
         if self._thread.is_alive():
             self._thread.join(timeout=5)
         self._watch.close()
+
+    def finish(self) -> None:
+        """Stop, and show the run as its sealed file has it: the last second of the live file lacks the last records."""
+        self.stop()
+        if (look := self._watch.last()) is not None:
+            self._context.copy().run(self._update, render(look))
+            self.n_looks += 1

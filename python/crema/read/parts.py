@@ -35,7 +35,17 @@ _SEED = 20260301
 # Part -> rows of /summary/bottlenecks that are in it. Together they are the run's capacity, but for the residual.
 PARTS: dict[str, tuple[str, ...]] = {
     "process CPU": ("compute", "garbage_collection", "user_metered"),
-    "waiting for input": ("input",),
+    "waiting for input": ("input", "slow_servers"),
+    "other waiting": (
+        "service",
+        "file",
+        "lock",
+        "sleep",
+        "native",
+        "children",
+        "page_fault",
+        "waiting",
+    ),
     "waiting for a core or the GIL": ("cores", "gil"),
     "opening": ("opening",),
     "executor": ("chunk_overhead", "serialization", "spill"),
@@ -45,7 +55,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "idle tail": ("tail",),
     "start and end": ("startup", "drained", "scaling"),
     "slow files and workers": ("slow_files", "slow_workers"),
-    "other": ("other_tasks", "wasted"),
+    "other": ("other_tasks", "wasted", "memory_growth"),
     "transfers": (),
 }
 BESIDE = "transfers"  # run beside tasks: modelled, in no sum

@@ -5,7 +5,7 @@ Everything here is a convenience over what h5py and pandas do alone: ``pd.read_h
 
 from __future__ import annotations
 
-import builtins
+import copy
 import json
 import os
 import pathlib
@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 
+from ..hook._printable import all_printable, printable
 from ..hook._unix import local_path
 from . import _notes, _values
 from ._files import newest_first
+from ._hdf5 import LIVE, RunFileError, open_h5
 from .views import Views
 
 if TYPE_CHECKING:
@@ -29,14 +31,8 @@ FORMAT = "crema.run"
 MAJOR = 1  # of format_version; a greater one is refused, new tables and columns are not
 TIMES = ("t_run_start_ns", "t_run_end_ns", "t_first_task_ns", "t_last_task_end_ns")  # attributes
 UNKNOWN_ID = 0xFFFFFFFF
-LIVE = ".live.h5"
 _ROWS_AT_ONCE = 1 << 18  # bounds the memory that a column of a large table takes while it is read
-_MAKING_S = 1.0  # a live file is not one of HDF5 before a sink has written its first bytes
 SILENT_S = 60.0  # a sink touches each live file about once a second
-
-
-class RunFileError(ValueError):
-    """The file is not one that crema wrote, or not one that this version can read."""
 
 
 def open(path: str | os.PathLike) -> RunFile:  # reads well as crema.open
@@ -133,14 +129,14 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
     """
 
     def __init__(self, path: str | os.PathLike) -> None:
-        self.path = local_path(path)
+        self.path = local_path(path).expanduser()
         if self.path.is_dir():
             raise RunFileError(f"{self.path} is a directory: crema runs {self.path} lists its runs")
         if not self.path.exists():
             raise FileNotFoundError(f"there is no file {self.path}")
         if not self.path.is_file():  # opening a pipe would wait for a writer
             raise RunFileError(f"{self.path} is not a regular file")
-        self.file = _open_h5(self.path)
+        self.file = open_h5(self.path)
         try:
             self._check()
         except BaseException:
@@ -151,6 +147,7 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
         self._codes: dict[str, np.ndarray] = {}
         self._frames: dict[str, pd.DataFrame] = {}
         self._keys: list[str] | None = None
+        self._shown = False
         self._arrays: dict[str, dict[str, np.ndarray]] = {}
 
     def _check(self) -> None:
@@ -170,22 +167,43 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
                     f"{self.path} is damaged: its attribute {name} is not an integer"
                 )
 
+    def as_shown(self) -> RunFile:
+        """The same open file with texts for looking at: control characters, which a terminal would obey, are escapes."""
+        if self._shown:
+            return self
+        shown = copy.copy(self)
+        shown._names, shown._codes, shown._frames, shown._shown = {}, {}, {}, True
+        return shown
+
+    def as_asked(self, value: Any) -> Any:
+        """A value from the file, as this object gives texts."""
+        return all_printable(value) if self._shown else value
+
+    def _decoded(self, values: np.ndarray) -> np.ndarray:
+        texts = _values.decode(values)
+        if self._shown:
+            texts = np.array([printable(text) for text in texts.tolist()], dtype=object)
+        return texts
+
     # -------------------------------------------------------------- about the run
 
     @property
     def attributes(self) -> dict[str, Any]:
         """Root attributes, as Python values."""
+        return self.as_asked(self._attributes())
+
+    def _attributes(self) -> dict[str, Any]:
         return {name: _values.plain(value) for name, value in self.file.attrs.items()}
 
     @property
     def run_id(self) -> str:
         """UUID of the run."""
-        return _values.text(self.file.attrs.get("run_id", ""))
+        return self.as_asked(_values.text(self.file.attrs.get("run_id", "")))
 
     @property
     def verdict(self) -> str:
         """``COMPLETE``, ``PARTIAL``, or ``OPEN`` while the run goes on."""
-        return _values.text(self.file.attrs.get("verdict", ""))
+        return self.as_asked(_values.text(self.file.attrs.get("verdict", "")))
 
     @property
     def state(self) -> str:
@@ -202,7 +220,8 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
     @property
     def notes(self) -> list[Any]:
         """Facts worth knowing although nothing is missing: those of the verdict, and what the collector noted."""
-        return self._list("verdict_notes") + _notes.of_attributes(self.attributes)
+        noted = _notes.of_attributes(self._attributes())
+        return self._list("verdict_notes") + self.as_asked(noted)
 
     def _list(self, attribute: str) -> list[Any]:
         try:
@@ -213,7 +232,7 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
             raise RunFileError(
                 f"{self.path} is damaged: its attribute {attribute} is not a JSON list"
             )
-        return found
+        return self.as_asked(found)
 
     def summary(self) -> dict[str, float]:
         """Metrics of the whole run: name to value, in the units of ``summary/workflow``; {} in a live file."""
@@ -297,7 +316,11 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
         rows = dataset.fields(chosen)[:] if chosen else np.empty(len(dataset), dtype=[])
         data: dict[str, Any] = {}
         for column in chosen:
-            data[column] = _values.column(rows[column], dataset.dtype[column])
+            data[column] = (
+                self._decoded(rows[column])
+                if dataset.dtype[column].kind == "S"
+                else _values.column(rows[column], dataset.dtype[column])
+            )
             stem = column.removesuffix("_id")
             if names and stem != column and stem not in dataset.dtype.names:
                 explained = self._explain(stem, rows[column])
@@ -352,7 +375,7 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
                 by_code = {code: label for label, code in labels.items()}
                 columns.append([by_code.get(code, "?") for code in table[column].tolist()])
             elif dataset.dtype[column].kind == "S":
-                columns.append(_values.decode(table[column]).tolist())
+                columns.append(self._decoded(table[column]).tolist())
             else:
                 columns.append(table[column].tolist())
         return [
@@ -396,7 +419,7 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
         """Names of a dictionary by id: ``names("worker")[worker_id]``."""
         dataset = self._dataset(f"dict/{dictionary}")
         field = "name" if "name" in dataset.dtype.names else "uuid"
-        return _values.decode(dataset.fields(field)[:]).tolist()
+        return self._decoded(dataset.fields(field)[:]).tolist()
 
     def units(self, name: str) -> dict[str, str]:
         """Unit of each column of a table."""
@@ -422,8 +445,10 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
                 return None
             dataset = self.file[f"dict/{dictionary}"]
             field = "name" if "name" in dataset.dtype.names else "uuid"
+            if field not in dataset.dtype.names:  # a tree, such as dict/stack
+                return None
             names, self._codes[dictionary] = np.unique(
-                _values.decode(dataset.fields(field)[:]), return_inverse=True
+                self._decoded(dataset.fields(field)[:]), return_inverse=True
             )
             self._names[dictionary] = pd.CategoricalDtype(names)
         rows = self._codes[dictionary]
@@ -461,29 +486,6 @@ class RunFile(Views, Mapping[str, "pd.DataFrame"]):
             n_reasons = len(self.reasons)
             what += f" ({n_reasons} reason{'s' * (n_reasons > 1)})" if n_reasons else ""
         return f"<crema run file {self.path}: {what}, {n:,} chunks, {len(self)} tables>"
-
-
-def _open_h5(path: pathlib.Path) -> h5py.File:
-    live = path.name.endswith(LIVE)
-    until = time.monotonic() + (_MAKING_S if live else 0)
-    while True:
-        try:
-            return _try_h5(path, live=live)
-        except RunFileError:
-            if time.monotonic() >= until:
-                raise
-            time.sleep(0.05)  # a sink may be making it
-
-
-def _try_h5(path: pathlib.Path, *, live: bool) -> h5py.File:
-    with builtins.open(path, "rb") as f:  # says plainly what the system has against it
-        f.read(1)
-    if not h5py.is_hdf5(path):
-        raise RunFileError(f"{path} is not an HDF5 file")
-    try:
-        return h5py.File(path, "r", libver="latest", swmr=True) if live else h5py.File(path, "r")
-    except OSError as error:
-        raise RunFileError(f"{path} cannot be read: {error}") from error
 
 
 def _is_run_file(path: pathlib.Path) -> bool:

@@ -65,7 +65,7 @@ class WhatIf:
     """An answer with the accuracy of the replay."""
 
     threads: int
-    wall_s: float
+    wall_s: float  # `recorded_wall_s`, changed as the replay changes against the replay of the recorded run
     recorded_threads: int
     recorded_wall_s: float
     replayed_wall_s: float  # of the recorded run itself: what the simulation makes of what is known
@@ -131,15 +131,18 @@ class Replay:
             gaps = chunks.gap_s.sum() + n * self.base.warm_s
             seconds, tail_s = (chunks.busy_s + gaps) / n, 0.0
         wanted = float(chunks.cpu_s.sum()) / seconds
+        if cores is None:
+            self._must_have_been_free(n)
         self._must_have_cores(n, wanted, self.base.cores if cores is None else cores)
         own, _ = self._simulate(self.base.chunks, self.base.threads, self.source)
         around_s = self.base.before_s + self.base.after_s
+        replayed_s = around_s + own
         return WhatIf(
             threads=n,
-            wall_s=around_s + seconds,
+            wall_s=self.base.wall_s * (around_s + seconds) / replayed_s,
             recorded_threads=self.base.threads,
             recorded_wall_s=self.base.wall_s,
-            replayed_wall_s=around_s + own,
+            replayed_wall_s=replayed_s,
             n_chunks=len(chunks.cpu_s),
             tail_s=tail_s,
             cores_wanted=wanted,
@@ -150,6 +153,19 @@ class Replay:
         each, warm_s = self.base.each, self.base.warm_s
         threads = min(threads, len(chunks.cpu_s) + 1)  # the last one has no chunk: the tail
         return simulate(chunks, threads, each=each, warm_s=warm_s, source=source)
+
+    def _must_have_been_free(self, n: int) -> None:
+        """Whatever else ran on the hosts: where the run's threads waited for a core, more threads get none."""
+        waited = self._waited_for_cores()
+        if n > self.base.threads and waited > WAITED:
+            raise OversubscribedError(
+                f"oversubscribed: the run's {self.base.threads} threads waited for a core in {100 * waited:.0f} % of their "
+                f"time, so its hosts have none for {n}; pass cores= if you ask about others"
+            )
+
+    def _waited_for_cores(self) -> float:
+        """Share of the threads' time."""
+        return self.base.waited_s / (self.base.threads * self.base.wall_s)
 
     def _must_have_cores(self, n: int, wanted: float, cores: float) -> None:
         if math.isnan(cores):
@@ -170,7 +186,7 @@ class Replay:
             and self.base.chunks.wait_s.sum() > 0.1 * self.base.chunks.busy_s
         ):
             yield f"the source, which showed no limit up to {largest} threads, has none up to {n}"
-        waited = self.base.waited_s / (self.base.threads * self.base.wall_s)
+        waited = self._waited_for_cores()
         if waited > WAITED:
             yield f"the run's threads waited for a core in {100 * waited:.0f} % of their time, and would again"
         sizes = self.base.chunks.n_events

@@ -13,7 +13,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from ..hook._printable import printable
 from ._numbers import readable
+from .code.looks import Looks, NoLooksError, in_words
 from .compare import METRICS
 from .reader import RunFile, silence
 from .reader import open as open_run
@@ -21,10 +23,12 @@ from .reader import open as open_run
 if TYPE_CHECKING:
     import pandas as pd
 
+    from .code.looks import Line
     from .compare import Comparison
 
 ROWS_MAX = 20  # of a table with a row per dataset, worker, section
 _WIDE = 120  # columns of a terminal that have room for sentences in a table
+_SOURCE_LEAST = 12  # columns: less are not worth a piece of a line of code
 BOTTLENECKS_SHOWN = 5
 BOTTLENECK_LEAST = 0.01  # of the capacity
 
@@ -59,7 +63,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Timing": {
         "wall_time": "Wall time",
         "process_wall_time": "process(), wall time",
-        "process_cpu_time": "process(), CPU time",
+        "process_cpu_time": "opening and process(), CPU time",
         "num_chunks": "Chunks",
         "avg_cpu_time_per_chunk": "process() per chunk",
         "chunk_wall_p95": "process() per chunk, 95 %",
@@ -112,16 +116,25 @@ def print_report(path: str | os.PathLike, *, console: Console | None = None) -> 
 
 def render(run: RunFile) -> Group:
     """Everything that `print_report` prints."""
+    run = run.as_shown()
     if run.live:
         silent = silence(run.path)
         line = [Text(f"  this file {silent}", style="bold red")] if silent else []
         return Group(verdict(run), *line, _live(run))
-    parts = [*metrics(run), _split(run), _waterfall(run), *_datasets(run), *_sections(run)]
+    parts = [
+        *metrics(run),
+        _split(run),
+        _waterfall(run),
+        *_datasets(run),
+        *_sections(run),
+        *_code(run),
+    ]
     return Group(verdict(run), *_bottlenecks(run), *parts, *_monitor(run))
 
 
 def verdict(run: RunFile) -> Text:
     """Whether the file has everything, and what is missing; a notebook shows it as it is."""
+    run = run.as_shown()
     attributes = run.attributes
     label = attributes.get("run_label") or attributes.get("processor_name") or ""
     head = Text.assemble(
@@ -132,7 +145,7 @@ def verdict(run: RunFile) -> Text:
     lines = [head, *_what("note", run.notes), *_what("missing", run.reasons)]
     if attributes.get("exception"):
         lines.append(Text(f"  the analysis raised: {attributes['exception']}", style="red"))
-    lines.append(Text(f"  {run.path}", style="dim"))
+    lines.append(Text(f"  {printable(run.path)}", style="dim"))
     return Text("\n").join(lines)
 
 
@@ -173,13 +186,13 @@ def run_list(frame: pd.DataFrame, width: int) -> Table | Text:
     rows = [
         (
             f"{row.t_run_start:%Y-%m-%d %H:%M}" if row.t_run_start == row.t_run_start else "–",
-            row.verdict,
+            printable(row.verdict),
             seconds(known(row, "wall_time")),
             quantity(known(row, "total_events"), "count"),
             quantity(1000 * known(row, "event_rate_wall_clock"), "Hz"),
             quantity(known(row, "total_cores"), "count"),
-            str(row.run_label),
-            str(row.file),
+            printable(row.run_label),
+            printable(row.file),
         )
         for row in frame.itertuples()
     ]
@@ -266,7 +279,7 @@ def _bottlenecks(run: RunFile) -> list[_ByRoom]:
     headings = ("What holds it back", "", "s", "share", "saves s")
     wide, numbers, why = _table(*headings, "because", "try"), _table(*headings), []
     for row in rows[:BOTTLENECKS_SHOWN]:
-        if row.fraction >= BOTTLENECK_LEAST:
+        if row.fraction >= BOTTLENECK_LEAST or grows(row):
             name = row.name.replace("_", " ") + (" ?" if row.status == "ambiguous" else "")
             cells = escape(name), seconds(row.thread_seconds), percent(row.fraction), _saving(row)
             wide.add_row(*cells, escape(row.evidence), escape(row.advice))
@@ -282,6 +295,11 @@ def _bottlenecks(run: RunFile) -> list[_ByRoom]:
         column.justify, column.no_wrap = "left", False
     narrow = Group(numbers, *why, Text(""))
     return [_ByRoom(_WIDE, wide, narrow)] if wide.row_count else []
+
+
+def grows(row: Any) -> bool:
+    """Whether a cause is memory that will be full: it has cost no seconds yet."""
+    return bool(row.name == "memory_growth" and row.evidence)
 
 
 def _saving(row: Any) -> str:
@@ -352,14 +370,22 @@ def _waterfall(run: RunFile) -> Table:
 def _datasets(run: RunFile) -> list[Table]:
     rows = run.rows("summary/per_dataset")
     table = _table(
-        "Datasets", "dataset", "files", "chunks", "events", "wall s", "CPU s", "read", "rate"
+        "Datasets",
+        "dataset",
+        "files",
+        "chunks",
+        "events",
+        "opening s",
+        "process() s",
+        "CPU s",
+        "read",
+        "rate",
     )
     for row in rows[:ROWS_MAX]:
         table.add_row(
             escape(row.dataset),
             *(f"{n:,}" for n in (row.n_files, row.n_chunks, row.n_events)),
-            seconds(row.wall_s),
-            seconds(row.cpu_s),
+            *map(seconds, (row.open_s, row.wall_s, row.cpu_s)),
             quantity(row.bytes_b, "B"),
             quantity(row.event_rate_hz, "Hz"),
         )
@@ -373,6 +399,60 @@ def _sections(run: RunFile) -> list[Table]:
         numbers = (row.wall_s, row.self_s, row.cpu_s, row.dur_p95_s, row.dur_max_s)
         table.add_row(escape(row.section), f"{row.n:,}", *map(seconds, numbers))
     return _with_rest(table, rows)
+
+
+def hot_lines(lines: list[Line], width: int) -> list[Text]:
+    """A row per line of code, as wide as the terminal if that leaves each name whole; 0: of any width."""
+    seconds = [f"{line.seconds:,.2f}" for line in lines]
+    states = [in_words(line.states, line.places) for line in lines]
+    first = max(map(len, [*seconds, "seconds"]))
+    name = max([len(line.name) for line in lines] + [4])
+    words = max([len(words) for words in states] + [6])
+    left = first + 8 + name + 4  # before the states
+    if width:
+        words = min(words, max(width - left - 2, 0))
+    room = width - left - words - 2 if width else 1 << 16
+    rows = [Text(f"{'seconds':>{first}}  share  {'line':{name}}  states", style="bold")]
+    for line, s, said in zip(lines, seconds, states, strict=True):
+        row = Text(f"{s:>{first}}  {100 * line.share:3.0f} %  ")
+        row.append(f"{line.name:{name}}", style="bold" if line.file else "dim")
+        row.append("  " + _cut(said, words).ljust(words if line.source else 0))
+        if line.source and room >= _SOURCE_LEAST:
+            row.append("  " + _cut(line.source, room), style="dim")
+        row.rstrip()
+        rows.append(row)
+    return rows
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else text[: max(room - 1, 0)] + "…" * (room > 0)
+
+
+class _HotLines:
+    """The hottest lines of the user's code, as wide as the terminal."""
+
+    def __init__(self, looks: Looks) -> None:
+        self._lines = looks.lines()[:ROWS_MAX]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text("Lines of your code", style="bold")
+        for row in hot_lines(self._lines, options.max_width):
+            row.no_wrap, row.overflow = True, "ignore"
+            yield row
+        yield Text("")
+
+
+def _code(run: RunFile) -> list[Any]:
+    """Seconds by line and by section, with what the threads did there; nothing for a file without looks."""
+    try:
+        looks = Looks(run)
+    except NoLooksError:
+        return []
+    table = _table("Sections, by what their threads did", "section", "s", "")
+    for name, states in list(looks.sections().items())[:ROWS_MAX]:
+        cells = seconds(sum(states.values())), in_words(states)
+        table.add_row(escape(name or "outside sections"), *cells)
+    return [_HotLines(looks), *([table] if table.row_count > 1 else [])]
 
 
 def _with_rest(table: Table, rows: Sequence[Any]) -> list[Table]:

@@ -48,6 +48,8 @@ _NAMES = {
     "total_events_from_chunks": ("total_events", 1),
 }
 
+_IN_BYTES = frozenset(("disk-read", "disk-write", "memory-read"))  # roastcoffea prints them as MB
+
 SpanMetrics = Mapping[tuple[str, ...], float]
 
 
@@ -174,15 +176,25 @@ def extract_per_task_metrics(span_metrics: SpanMetrics) -> dict[str, dict[str, f
     Returns
     -------
     dict
-        Prefix to activity to seconds; an activity without seconds has bytes, else its count. (roastcoffea keeps the unit that happens
-        to come last.)
+        Prefix to activity to seconds; of what was read or written (``disk-read``, ``disk-write``, ``memory-read``) to bytes, as in
+        roastcoffea. An activity without that unit has bytes, else its count.
     """
-    order = {"count": 0, "bytes": 1, "seconds": 2}
-    found: dict[str, dict[str, float]] = {}
-    for key, value in sorted(span_metrics.items(), key=lambda item: order.get(item[0][-1], -1)):
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for key, value in span_metrics.items():
         if len(key) == 4 and key[0] == "execute":
-            found.setdefault(str(key[1]), {})[str(key[2])] = value
-    return found
+            prefix, activity, unit = map(str, key[1:])
+            found.setdefault(prefix, {}).setdefault(activity, {})[unit] = value
+    return {
+        prefix: {activity: _in_its_unit(activity, values) for activity, values in of.items()}
+        for prefix, of in found.items()
+    }
+
+
+def _in_its_unit(activity: str, values: Mapping[str, float]) -> float:
+    """The value of an activity, by unit, that stands for it."""
+    first, second = ("bytes", "seconds") if activity in _IN_BYTES else ("seconds", "bytes")
+    unit = next((u for u in (first, second, "count") if u in values), next(iter(values)))
+    return values[unit]
 
 
 def _bytes_by_task(span_metrics: SpanMetrics, activity: str) -> dict[str, float]:
@@ -241,7 +253,11 @@ def save_measurement(
 
 
 def _json(value: Any) -> Any:
-    """JSON has no NaN: what is not known is null."""
+    """JSON has no NaN: what is not known is null, at any depth."""
+    if isinstance(value, dict):
+        return {name: _json(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

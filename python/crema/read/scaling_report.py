@@ -14,6 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ..hook._printable import printable
 from ._numbers import readable
 from .fits import Estimate, FitError
 from .parts import BESIDE, Model
@@ -28,7 +29,7 @@ _HEADINGS = (
 
 def render(series: Series) -> Group:
     """Runs, laws and parts, for a terminal."""
-    warned = [Text(f"Warning: {line}", style="yellow") for line in series.warnings]
+    warned = [Text(f"Warning: {printable(line)}", style="yellow") for line in series.warnings]
     found: list[RenderableType] = [_runs(series), Text(_HEADINGS), *warned]
     found += map(Text, laws(series))
     model = _or_reason(lambda: series.parts)
@@ -225,7 +226,8 @@ def what_if_lines(answer: Any) -> Sequence[str]:
     lines = [
         f"{answer.threads} threads, {answer.n_chunks:,} chunks: {seconds(answer.wall_s)} s; "
         f"recorded on {answer.recorded_threads}: {seconds(answer.recorded_wall_s)} s ({change:+.2f} s).",
-        f"The replay of the recorded run itself gives {seconds(answer.replayed_wall_s)} s.",
+        f"The replay of the recorded run itself gives {seconds(answer.replayed_wall_s)} s; the prediction is scaled by "
+        f"{answer.recorded_wall_s / answer.replayed_wall_s:.2f}.",
         f"Tail {seconds(answer.tail_s)} s; {answer.cores_wanted:.2f} cores wanted on average.",
     ]
     return [*lines, *(f"Assumed: {assumption}." for assumption in answer.assumes)]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..hook._printable import printable
 from . import fits, parts
 from .reader import RunFile, RunFileError
 from .reader import open as open_run
@@ -358,7 +359,7 @@ def _point(run: RunFile) -> Point:
         return float(getattr(efficiency, name, math.nan))
 
     return Point(
-        file=run.path.name,
+        file=printable(run.path.name),
         run_id=run.run_id,
         verdict=run.verdict,
         workers=metrics.get("time_avg_workers", math.nan),

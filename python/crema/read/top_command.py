@@ -13,6 +13,7 @@ import click
 from ._errors import plain_errors
 
 _START_S = 10.0  # to wait for a file that is being written again
+_SEALED_S = 2.0  # to wait for the sealed file once the live one is gone
 
 
 @click.command(short_help="Watch a run while it is in progress.")
@@ -33,12 +34,14 @@ def top(file: pathlib.Path | None, events: int | None, once: bool, json_: bool) 
     whenever there is something new.
     """
     from .live import Watch, newest_live
+    from .reader import LIVE
     from .reader import open as open_run
 
     path = newest_live(file) if file is None or file.is_dir() else file
-    with open_run(path) as run:
-        if not run.live:
-            raise click.ClickException(f"{path} is of a run that is over: crema show {path}")
+    if not path.name.endswith(LIVE):  # a live file may not be readable yet
+        with open_run(path) as run:
+            if not run.live:
+                raise click.ClickException(f"{path} is of a run that is over: crema show {path}")
     with contextlib.suppress(KeyboardInterrupt):
         _follow(Watch(path, events), once, json_)
 
@@ -48,19 +51,16 @@ def _follow(watch, once: bool, json_: bool) -> None:
     from rich.live import Live
 
     from .live import render
-    from .scaling_report import plain
 
     console = Console()
     look = _first(watch)
     if json_ or once:
         while look is not None:
-            if json_:
-                click.echo(json.dumps(plain(dataclasses.asdict(look))))
-            else:
-                console.print(render(look))
+            _print(look, console, json_)
             if once:
                 return
             look = _next(watch)
+        _print_last(watch, console, json_)
     elif not console.is_terminal:  # where rich's Live shows nothing before its end
         shown = None
         while look is not None:
@@ -68,12 +68,38 @@ def _follow(watch, once: bool, json_: bool) -> None:
                 console.print(render(look))
             shown = watch.n_rows
             look = _next(watch)
+        _print_last(watch, console, json_)
     else:
         with Live(render(look), console=console, auto_refresh=False) as screen:
             while (look := _next(watch)) is not None:
                 screen.update(render(look), refresh=True)
+            if (look := _last(watch)) is not None:
+                screen.update(render(look), refresh=True)
     sealed = watch.path.with_name(watch.path.name.replace(".live.h5", ".h5"))
     click.echo(f"the run is over: crema show {sealed}" if sealed.exists() else "the run is over")
+
+
+def _print(look, console, json_: bool) -> None:
+    from .live import render
+    from .scaling_report import plain
+
+    if json_:
+        click.echo(json.dumps(plain(dataclasses.asdict(look))))
+    else:
+        console.print(render(look))
+
+
+def _last(watch):
+    """The run as its sealed file has it, which takes a moment to be there; None if none appears."""
+    deadline = time.monotonic() + _SEALED_S
+    while (look := watch.last()) is None and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return look
+
+
+def _print_last(watch, console, json_: bool) -> None:
+    if (look := _last(watch)) is not None:
+        _print(look, console, json_)
 
 
 def _first(watch):

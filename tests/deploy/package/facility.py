@@ -100,7 +100,6 @@ class Prometheus:
         )
         config["rule_files"] = ["/etc/facility/alerts.yml"]
         targets = config["scrape_configs"][0]["static_configs"][0]["targets"]
-        targets += ["frozen:9103", "frozen:9104"]
         (work / "prometheus.yml").write_text(yaml.safe_dump(config))
         (work / "alerts.yml").write_text(quick_rules())
         say(
@@ -309,7 +308,7 @@ class Facility:
 
     def add_small_spool(self):
         """A second spool of a worker host, with the smallest limit that there is."""
-        options = 's/9103/9104/; $aspool-limit = "16Mi"'
+        options = '$aspool-limit = "16Mi"'
         self.frozen.run(f"install -d -m 1777 {SMALL_SPOOL}")
         self.frozen.run(f"sed '{options}' /etc/crema/agent-main.conf >/etc/crema/agent-small.conf")
         self.frozen.run("systemctl enable --now crema-agent@small")

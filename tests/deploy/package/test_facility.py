@@ -167,9 +167,9 @@ class Story:
 
     def host_freezes(self):
         say("docker", "pause", self.at.frozen.name)
-        self.fires("CremaAgentLost", "CremaProgramDown")
+        self.fires("CremaAgentLost")
         say("docker", "unpause", self.at.frozen.name)
-        self.clears("CremaAgentLost", "CremaProgramDown")
+        self.clears("CremaAgentLost")
         self.end("dave-1")
 
     def sink_is_stopped(self):
@@ -186,12 +186,12 @@ class Story:
 
     def aggregator_is_stopped(self):
         self.service.run("systemctl stop crema-aggregator")
-        self.fires("CremaAgentWithoutAggregator")
-        while "CremaSpoolGivenUp" not in self.prometheus.firing():
+        self.fires("CremaProgramDown")
+        log = "journalctl -u crema-agent@small"
+        while "event=spool_full" not in self.at.frozen.run(log):
             self.runs["bob-5"].burst()
-        self.fires("CremaSpoolGivenUp")
         self.service.run("systemctl start crema-aggregator")
-        self.clears("CremaAgentWithoutAggregator", "CremaSpoolGivenUp")
+        self.clears("CremaProgramDown")
 
     def disk_is_filled(self):
         self.at.store_disk.fill()

@@ -29,13 +29,13 @@ def test_life_of_an_installation(host, tmp_path, monkeypatch):
     with record() as freed:
         crema.record_metric("crumbs", 1)
     assert freed.verdict == "COMPLETE", freed.reasons
-    host.run("echo 'retain = \"1s\"' >> /etc/crema/sink.conf && systemctl reload crema-sink")
+    host.run("echo 'retain = \"1s\"' >> /etc/crema/sink.conf && systemctl restart crema-sink")
     wait_for(
         lambda: host.runs() == {str(freed._run_id): "freed"},
         PATIENCE_S,
         "the first run was not freed",
     )
-    host.run("sed -i /retain/d /etc/crema/sink.conf && systemctl reload crema-sink")
+    host.run("sed -i /retain/d /etc/crema/sink.conf && systemctl restart crema-sink")
 
     with record() as retained:
         crema.record_metric("crumbs", 2)

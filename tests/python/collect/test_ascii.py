@@ -41,8 +41,10 @@ assert crema.newest(output or "läuft") == mc.path
 ASCII = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
 
-@pytest.mark.parametrize("locale", ["C", "POSIX"])
-@pytest.mark.parametrize("given", [True, False], ids=["argument", "literal"])
+@pytest.mark.parametrize("locale", ["C", pytest.param("POSIX", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "given", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["argument", "literal"]
+)
 def test_a_run_in_an_ascii_locale(tmp_path, locale, given):
     environment = os.environ | ASCII | {"LC_ALL": locale}
     environment |= {"PYTHONPATH": str(pathlib.Path(hook_support.__file__).parent)}

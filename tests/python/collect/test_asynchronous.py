@@ -10,6 +10,7 @@ from distributed import Client
 
 import crema
 from clusters import LocalCluster
+from waiting import wait_for
 
 
 def nap(number: int) -> int:
@@ -103,4 +104,5 @@ def test_one_that_is_cancelled_leaves_nothing(tmp_path):
         return mc
 
     mc, _ = on_a_cluster(use, False)
-    assert mc._service is None and not list(tmp_path.iterdir())
+    assert mc._service is None
+    wait_for(lambda: not list(tmp_path.iterdir()), 10, "an end of the live file")

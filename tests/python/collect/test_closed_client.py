@@ -58,8 +58,8 @@ def test_an_agent_may_announce_its_key_after_that(tmp_path, monkeypatch):
         else:
             log_event(scheduler, topic, msg)
 
-    def read_events(client: Client, topic: str) -> list[Any]:
-        found = events(client, topic)
+    def read_events(client: Client, topic: str, ask: Any) -> list[Any]:
+        found = events(client, topic, ask)
         asked.set()
         return found
 

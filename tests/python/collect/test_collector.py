@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+import types
 import uuid
+import weakref
 
 import numpy as np
 import pytest
+from dask.utils import key_split
 
 import crema
 from children import Child
 from coffea_runs import run_coffea
-from crema._demo_processor import DijetProcessor
 from crema.collect import _attributes, _client, _cluster, _dialogue, _pipeline, _service
+from synthetic_runs import make_run
+from waiting import wait_for
+from workloads import DijetProcessor
 
 
 def run_dir(mc) -> pathlib.Path:
@@ -68,11 +76,17 @@ LongName = type("L" * 60, (), {})
 @pytest.mark.parametrize("instance", [DijetProcessor(), _Hidden(), LongName(), run_coffea])
 def test_prefixes_are_those_that_dask_gives(client, instance):
     from coffea.processor.executor import _compression_wrapper
-    from dask.utils import key_split
 
     wrapped = _compression_wrapper(1, len, name=type(instance).__name__)
     (future,) = client.map(wrapped, ["ab"])
-    assert _attributes.processor_prefixes(instance) == [key_split(future.key)]
+    assert _attributes.processor_prefixes(instance)[-1] == key_split(future.key)
+
+
+@pytest.mark.parametrize("function", [run_coffea, len, functools.partial(len)])
+def test_the_prefix_of_a_function_is_that_of_its_tasks(client, function):
+    (future,) = client.map(function, [[]], pure=False)
+    assert _attributes.processor_prefixes(function)[0] == key_split(future.key)
+    future.cancel()
 
 
 def test_without_a_processor_there_is_no_prefix():
@@ -243,6 +257,23 @@ def test_executors_of_this_machine_need_no_client(fileset, tmp_path):
     assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
     assert mc.get_metrics()["total_events"] == report["entries"]
     assert_nothing_left(mc)
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_slow_git_is_not_waited_for(answers, tmp_path, monkeypatch):
+    git, asked = tmp_path / "git", tmp_path / "asked"
+    git.write_text(f"#!/bin/sh\nuntil [ -e {asked} ]; do sleep 0.05; done\necho c0ffee\n")
+    git.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with crema.MetricsCollector(output=tmp_path, quiet=True) as mc:
+        assert mc._git is not None, "it was waited for"
+        process = mc._git._process
+        if answers:
+            asked.touch()
+            wait_for(lambda: process.poll() is not None, 30, "git did not end")
+    with crema.open(mc.path) as run:
+        assert run.attributes.get("git_commit", "") == ("c0ffee" if answers else "")
+    assert process.poll() is not None, "it goes on"
 
 
 def test_own_checkpointer_keeps_working(fileset, tmp_path):
@@ -427,6 +458,48 @@ def test_missing_keys_are_refused(tmp_path, monkeypatch):
         pytest.fail("the analysis ran")
 
 
+def test_in_a_notebook_the_lines_about_a_run_are_wrapped(tmp_path, monkeypatch):
+    shown = []
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    monkeypatch.setattr("rich.jupyter.display", lambda segments, text: shown.append(text))
+    crema.MetricsCollector()._show(make_run(tmp_path, "busy", 300))
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", "".join(shown)).splitlines()
+    assert lines and "thread-seconds" in " ".join(lines)
+    assert max(map(len, lines)) <= 115, "rich's width of a notebook"
+
+
+class Heavy:
+    """Stands for a processor with corrections of gigabytes."""
+
+
+def test_a_processor_is_not_kept_after_its_run(tmp_path):
+    heavy = Heavy()
+    kept = weakref.ref(heavy)
+    with crema.MetricsCollector(processor_instance=heavy, output=tmp_path, quiet=True) as mc:
+        pass
+    del heavy
+    gc.collect()
+    assert kept() is None and mc.verdict == "COMPLETE"
+    with crema.open(mc.path) as run:
+        assert run.attributes["processor_name"] == "Heavy"
+
+
+@pytest.mark.parametrize("where", ["workers", "here"])
+def test_keys_in_the_environment_are_not_for_the_programs_of_a_run(
+    request, where, tmp_path, monkeypatch
+):
+    """They are of another pipeline, or of another role; an agent takes the key of a server or a directory of keys, not both."""
+    for name in ("AGENT_KEYS", "AGENT_SERVER_KEY", "SINK_KEYS", "AGGREGATOR_KEYS", "KEYS"):
+        monkeypatch.setenv(f"CREMA_{name}", "/nowhere")
+    client = request.getfixturevalue("client_here") if where == "workers" else None
+    with crema.MetricsCollector(client, output=tmp_path, quiet=True, timeout=10) as mc:
+        if client is None:
+            crema.record_metric("crumbs", 1)
+        else:
+            assert client.submit(sum, [1, 2]).result() == 3
+    assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
+
+
 def test_a_collector_records_one_run(tmp_path):
     mc = crema.MetricsCollector(output=tmp_path, quiet=True, on_error="raise")
     with pytest.raises(crema.CremaError, match="inside the with block"):
@@ -443,6 +516,7 @@ def test_a_collector_records_one_run(tmp_path):
     assert (mc.verdict, mc.reasons[-1]["code"]) == ("UNKNOWN", "not_recorded")
 
 
+@pytest.mark.slow
 def test_a_block_of_a_collector_inside_its_own_ends_nothing(fileset, tmp_path):
     from coffea import processor
 
@@ -506,6 +580,13 @@ def test_a_client_that_is_none_is_refused(tmp_path):
     mc = crema.MetricsCollector("tcp://127.0.0.1:8786", output=tmp_path, on_error="raise")
     with pytest.raises(crema.CremaError, match="not a distributed"), mc:
         pytest.fail("the analysis ran")
+
+
+def test_the_workers_threads_are_not_waited_for_without_end(monkeypatch):
+    monkeypatch.setattr(_attributes, "bounded", functools.partial(_cluster.bounded, timeout_s=0.1))
+    client = types.SimpleNamespace(nthreads=lambda: time.sleep(30))
+    with pytest.raises(_cluster.ClusterError, match=r"did not answer within 0\.1 s"):
+        _attributes.of_cluster(client)
 
 
 def test_a_call_of_dask_that_never_returns_is_left_behind():

@@ -101,7 +101,7 @@ def test_packages_outside_the_tested_versions_are_named(tmp_path, monkeypatch):
 
 
 def test_where_a_package_is_missing_that_crema_requires_the_rest_is_said():
-    code = "import sys; sys.modules['zmq'] = None; import crema; print(crema.doctor())"
+    code = "import sys; sys.modules['google.protobuf'] = None; import crema; print(crema.doctor())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "crema-sink" in done.stdout
     assert "problem  package: nothing else can be checked" in done.stdout.splitlines()[-1]

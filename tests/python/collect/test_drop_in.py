@@ -471,6 +471,20 @@ def test_span_metrics_are_dasks(roasted):
     assert per_task["Roasted"]["thread-cpu"] == spans["execute", "Roasted", "thread-cpu", "seconds"]
 
 
+@pytest.mark.parametrize("turn", [1, -1])
+def test_what_was_read_and_written_is_in_bytes_everything_else_in_seconds(turn):
+    """Whatever comes last; Dask meters the disk in seconds, counts and bytes."""
+    units = {"seconds": 2.0, "count": 3.0, "bytes": 5e6}
+    spans = {
+        ("execute", "x", activity, unit): value
+        for activity in ("disk-read", "disk-write", "memory-read", "thread-cpu")
+        for unit, value in list(units.items())[::turn]
+    }
+    spans |= {("execute", "x", "own", "count"): 1.0, ("get-data", "disk-read", "bytes"): 7.0}
+    wanted = dict.fromkeys(("disk-read", "disk-write", "memory-read"), 5e6)
+    assert crema.extract_per_task_metrics(spans) == {"x": {**wanted, "thread-cpu": 2.0, "own": 1.0}}
+
+
 def test_plots_take_span_metrics(roasted, tmp_path):
     import matplotlib.pyplot as plt
 
@@ -506,6 +520,8 @@ def test_measurements_are_written_and_read_back(roasted, tmp_path):
     assert metrics["total_events"] == ours["total_events"]
     assert metrics["sections"] == ours["sections"]
     assert json.loads((directory / "metadata.json").read_text())["format"].startswith("roastcoffea")
+    text = (directory / "metrics.json").read_text()
+    json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     with crema.open(directory / collector.path.name) as run:
         assert run.verdict == "COMPLETE"
     with pytest.raises(FileNotFoundError, match="no measurement"):

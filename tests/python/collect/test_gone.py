@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -17,7 +18,7 @@ from test_collector import assert_nothing_left, run_dir
 
 import crema
 from children import Child
-from crema.collect import _host_agent, _service
+from crema.collect import _host_agent, _marking, _runner, _service
 from crema.collect._dialogue import Dialogue
 from crema.hook._agent import agent_of, lock_is_held
 from crema.hook._config import HookConfig
@@ -123,6 +124,16 @@ def test_an_interrupt_when_the_file_is_there_takes_no_verdict_away(client, slow_
         assert run.verdict == "COMPLETE"
 
 
+def test_an_interrupt_while_entering_leaves_dask_as_it_was(client, tmp_path, monkeypatch):
+    def interrupt(*_) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_runner, "hook", interrupt)
+    with pytest.raises(KeyboardInterrupt), crema.MetricsCollector(client, output=tmp_path):
+        pytest.fail("the analysis ran")
+    assert not _marking._undo
+
+
 def test_an_interrupt_before_that_leaves_a_file_of_what_has_arrived(
     client, tmp_path, monkeypatch, capfd
 ):
@@ -178,7 +189,11 @@ def test_a_job_leaves_no_agent_for_its_batch_system_to_kill(tmp_path):
     assert (mc.verdict, mc.reasons) == ("COMPLETE", [])
 
 
-def test_records_of_a_killed_agent_and_worker_on_this_host_are_delivered(tmp_path):
+@pytest.mark.parametrize("moved", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_records_of_a_killed_agent_and_worker_on_this_host_are_delivered(
+    moved, tmp_path, monkeypatch
+):
+    """Also where the analysis has changed the directory for temporary files meanwhile."""
     from distributed import Client
 
     from clusters import LocalCluster
@@ -190,7 +205,10 @@ def test_records_of_a_killed_agent_and_worker_on_this_host_are_delivered(tmp_pat
         with crema.MetricsCollector(client, output=tmp_path, quiet=True) as mc:
             assert client.gather(client.map(abs, range(20))) == list(range(20))
             (worker,) = client.run(os.getpid).values()
-            agent = wait_for(lambda: agent_of(mc._config.spool_dir()), 30, "an agent")
+            spool = mc._config.spool_dir()
+            agent = wait_for(lambda: agent_of(spool), 30, "an agent")
+            if moved:
+                monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
             for nanny in cluster.workers.values():
                 nanny.auto_restart = False
             for pid in (agent[0], worker):
@@ -198,7 +216,9 @@ def test_records_of_a_killed_agent_and_worker_on_this_host_are_delivered(tmp_pat
         assert mc.verdict == "PARTIAL"
         codes = {reason["code"] for reason in mc.reasons}
         assert codes <= {"writer_killed", "writer_unknown"}, mc.reasons  # not agent_lost
-        assert not mc._config.spool_dir().exists() or not any(mc._config.spool_dir().glob("sp-*"))
+        assert not spool.exists() or not any(spool.glob("sp-*"))
+        assert not list(tmp_path.glob("crema-*"))
+    monkeypatch.undo()
     assert_nothing_left(mc)
 
 
@@ -273,8 +293,8 @@ def test_a_block_on_a_cluster_that_never_began_leaves_nothing(client, tmp_path, 
     with crema.MetricsCollector(client, output=tmp_path) as mc:
         spool = HookConfig(mc.run_id).spool_dir()
     assert mc.verdict == "UNKNOWN"
-    assert not spool.exists() and not run_dir(mc).exists()
-    assert agent_of(spool) is None
+    assert not run_dir(mc).exists()
+    wait_for(lambda: not spool.exists() and agent_of(spool) is None, 10, "an end of the agent")
 
 
 def test_when_the_wait_fails_a_file_is_made_of_what_has_arrived(tmp_path, monkeypatch, capfd):

@@ -201,6 +201,7 @@ def client_of(package, tmp_path, **environ) -> subprocess.CompletedProcess:
     return done
 
 
+@pytest.mark.slow
 def test_a_client_of_another_version(same_protocol, other_protocol, tmp_path):
     """It records if its protocol is that of the others; a pipeline that does not speak it is named at once."""
     from crema.collect import _attributes, _service

@@ -7,11 +7,11 @@ import os
 import signal
 import socket
 import struct
-import subprocess
 import threading
 import time
 from concurrent.futures import CancelledError
 
+import psutil
 import pytest
 from coffea import processor
 from distributed import Client
@@ -19,10 +19,10 @@ from distributed import Client
 import crema
 from clusters import LocalCluster
 from coffea_runs import run_coffea
-from crema._demo_processor import DijetProcessor
 from crema.collect import _reach
 from crema.hook import _broker
 from waiting import wait_for
+from workloads import DijetProcessor
 
 NOWHERE = (
     "tcp://192.0.2.1:9,tcp://127.0.0.1:9"  # of a network for documentation; a port that nobody has
@@ -64,10 +64,8 @@ def work(client, n=40) -> None:
 
 def agents(mc) -> list[int]:
     """Process ids of a run's agents on this host."""
-    said = subprocess.run(
-        ["pgrep", "-f", f"crema-agent .*{mc._config.run_id}"], capture_output=True, text=True
-    )
-    return [int(pid) for pid in said.stdout.split()]
+    lines = ((p.pid, " ".join(p.info["cmdline"] or [])) for p in psutil.process_iter(["cmdline"]))
+    return [pid for pid, line in lines if "crema-agent " in line and mc._config.run_id in line]
 
 
 def must_have_left_nothing(mc) -> None:
@@ -132,6 +130,7 @@ def test_the_next_worker_takes_the_way_over(cluster_of_its_own, elsewhere, tmp_p
     assert not list(elsewhere.glob("crema-*/run-*"))
 
 
+@pytest.mark.slow
 def test_nobody_is_lost_when_the_scheduler_and_the_notebook_stand_still(
     cluster_of_its_own, tmp_path
 ):

@@ -64,6 +64,7 @@ def test_the_start_of_a_pool_is_not_a_late_worker(fileset, tmp_path):
     assert "executor started its processes" in sentences
 
 
+@pytest.mark.slow
 def test_between_pools_there_are_no_threads(fileset, tmp_path):
     with MetricsCollector(processor_instance=support.Counter(), output=tmp_path, quiet=True) as mc:
         support.run(_pool(2)(), mc.checkpointer, fileset, support.Counter())
@@ -82,6 +83,7 @@ def test_this_process_is_there_all_the_time(fileset, tmp_path):
     assert len(known) == 1 and known.t_first_ns[0] <= chunks.t_start_ns.min()
 
 
+@pytest.mark.slow
 def test_a_pool_from_before_the_block_is_there_all_the_time(fileset, tmp_path):
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import sys
 import threading
 import time
 
@@ -48,7 +49,13 @@ def test_what_is_no_address_raises_at_once(advertise):
 
 def test_a_cluster_on_loopback_keeps_the_aggregator_there(client):
     assert Reach().plan(client) == Plan(LOOPBACK, (LOOPBACK,))
-    assert Reach().plan(None) == Plan(LOOPBACK, (LOOPBACK,))
+
+
+@pytest.mark.parametrize("advertise", ["", "there:4000"])
+def test_without_a_cluster_nothing_leaves_this_host(advertise, monkeypatch):
+    """Nor is psutil needed, which comes with distributed."""
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    assert Reach(advertise).plan(None) == Plan(LOOPBACK, (LOOPBACK,))
 
 
 def test_an_empty_cluster_may_get_workers_anywhere():

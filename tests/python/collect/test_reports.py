@@ -99,6 +99,7 @@ def test_a_report_after_the_block_is_said(tmp_path, capsys):
     assert "the block has ended; give it inside" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_tasks_that_were_not_through_are_a_note(client, tmp_path, capsys):
     """As those of a Runner with `use_dataframes`, whose result is computed later."""
     with crema.MetricsCollector(client, output=tmp_path) as mc:

@@ -12,6 +12,7 @@ import time
 import uuid
 import venv
 
+import pytest
 import zmq.auth
 
 import crema
@@ -69,6 +70,7 @@ def start(script, *arguments, python=sys.executable):
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        env=os.environ | {"CREMA_AGENT_DRAIN_TIMEOUT": "2s"},  # for the one that nothing answers
     )
     return collector, pathlib.Path(collector.stdout.readline().strip())
 
@@ -133,13 +135,40 @@ def test_a_killed_notebook_leaves_its_run_file_and_nothing_else(tmp_path):
         assert len(run["custom"]) == 100, "what lay in the spool is in the file"
 
 
-def test_what_workers_of_a_killed_notebook_wrote_is_in_its_file(tmp_path, monkeypatch):
+# Changed after this process has looked where temporary files go, or without its children's knowledge.
+OTHER_TMP = {
+    "variable": "import os, tempfile; tempfile.gettempdir(); os.environ['TMPDIR'] = {!r}\n",
+    "module": "import tempfile; tempfile.tempdir = {!r}\n",
+}
+
+
+@pytest.mark.parametrize("how", ["variable", pytest.param("module", marks=pytest.mark.slow)])
+def test_a_killed_notebook_that_had_changed_its_temporary_directory_leaves_its_file(how, tmp_path):
+    places = [tmp_path / "tmp", tmp_path / "out"]
+    for place in places:
+        place.mkdir()
+    collector, run_dir = start(OTHER_TMP[how].format(str(places[0])) + NOTEBOOK, places[1])
+    assert run_dir.is_relative_to(places[0]) == (how == "module")
+    kill(collector)
+    wait_for(lambda: not run_dir.exists(), 120, "the directory stays")
+    (path,) = places[1].iterdir()
+    with crema.open(path) as run:
+        assert path.name == f"{run_dir.name}.h5" and len(run["custom"]) == 100
+    assert not list(places[0].rglob("*"))
+
+
+@pytest.mark.parametrize(
+    "how", ["", *(pytest.param(how, marks=pytest.mark.slow) for how in OTHER_TMP)]
+)
+def test_what_workers_of_a_killed_notebook_wrote_is_in_its_file(how, tmp_path, monkeypatch):
     """They end with it, and their agent finds no aggregator any more."""
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    monkeypatch.setenv("CREMA_AGENT_DRAIN_TIMEOUT", "2s")
-    (tmp_path / "tmp").mkdir()
-    (tmp_path / "out").mkdir()
-    collector, run_dir = start(CLUSTER, tmp_path / "out")
+    for name in ("tmp", "other", "out"):
+        (tmp_path / name).mkdir()
+    script, main = CLUSTER, 'if __name__ == "__main__":\n'
+    if how:
+        script = script.replace(main, f"{main}    {OTHER_TMP[how].format(str(tmp_path / 'other'))}")
+    collector, run_dir = start(script, tmp_path / "out")
     try:
         last = [tmp_path / "out" / f"begun-{i}" for i in (40, 41)]
         wait_for(lambda: all(path.exists() for path in last), 60, "the last tasks did not run")
@@ -152,7 +181,8 @@ def test_what_workers_of_a_killed_notebook_wrote_is_in_its_file(tmp_path, monkey
             ended = run["summary/completeness"]
             assert (ended.received == ended.expected).all(), ended
             assert len(run["custom"]) == 82
-        assert not list((tmp_path / "tmp").glob("crema-*/*")), "a spool stays"
+        for name in ("tmp", "other"):
+            assert not list((tmp_path / name).glob("crema-*/*")), "a spool stays"
         assert not list((tmp_path / "out").glob("*.txt"))
     finally:
         collector.kill()
@@ -193,6 +223,7 @@ def test_a_child_that_outlives_a_killed_notebook_delays_nothing(tmp_path):
         kill(collector)
         wait_for(lambda: not run_dir.exists(), 60, "the directory stays")
         assert [path.name for path in (tmp_path / "out").iterdir()] == [f"{run_dir.name}.h5"]
+        wait_for(lambda: not running(run_dir.name), 10, "a program stays")
     finally:
         os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
 

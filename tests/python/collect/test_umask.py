@@ -11,6 +11,11 @@ import tempfile
 import pytest
 
 import hook_support
+import missing
+
+pytestmark = pytest.mark.skipif(
+    os.getuid() == 0 and not missing.others_may_run_python(), reason=missing.OPEN_CHECKOUT
+)
 
 RUN = """
 import os, pathlib, stat, sys, tempfile
@@ -54,7 +59,9 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("mask", ["0777", "0277", "0077"])
+@pytest.mark.parametrize(
+    "mask", ["0777", *(pytest.param(m, marks=pytest.mark.slow) for m in ("0277", "0077"))]
+)
 def test_a_run_under_any_umask(mask):
     with tempfile.TemporaryDirectory(prefix="umask-") as place:
         mine = pathlib.Path(place, "mine")

@@ -102,7 +102,7 @@ def test_without_metrics_the_rest_is_as_with_them(settings, fileset):
     assert set(rows.quality) == {0}
 
 
-@pytest.mark.parametrize("own_pool", [False, True])
+@pytest.mark.parametrize("own_pool", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_pool_processes_have_streams_of_their_own_and_end_them(settings, fileset, own_pool):
     if own_pool:
         with concurrent.futures.ProcessPoolExecutor(

@@ -16,7 +16,9 @@ def test_a_spool_is_one_hosts_and_one_boots(monkeypatch, tmp_path):
     name = config.spool_dir().name
     assert name == f"run-{config.run_id}-{socket.gethostname()}-{_process.boot_id()[:8]}"
     monkeypatch.setattr(socket, "gethostname", lambda: "another")
-    assert config.spool_dir().name != name
+    assert config.spool_dir().name == name, "a process keeps it"
+    other = _config.HookConfig("01a20000000070008000000000000002")
+    assert other.spool_dir().name.startswith(f"run-{other.run_id}-another-")
     assert support.config(tmp_path).spool_dir().is_relative_to(tmp_path)
 
 

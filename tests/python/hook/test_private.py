@@ -149,6 +149,7 @@ def test_each_attribute_that_the_hooks_touch_costs_its_own_columns_only(
     cluster, files, touched, tmp_path
 ):
     whole = set.intersection(*(known(record(cluster, files, tmp_path)[1]) for _ in range(2)))
+    whole = {column for column in whole if not column.startswith("looks.")}  # they fall by chance
     assert whole.issuperset(TOLD_BY_QUALITY - {"sections.bytes_read_b"})
     wrong = []
     for attribute in touched:

@@ -21,10 +21,12 @@ def test_no_answer_at_all_is_that_of_each_worker_whose_end_is_not_known():
     roll = Roll()
     ended = Writer("tcp://B", state=ENDED, stream=STREAM[::-1], last=7, uuid="uuid-B")
     roll.add([A, ended, _writers.unknown("tcp://C", "left")._replace(uuid="uuid-C")])
-    lost = roll.lost(TimeoutError("no answer"))
-    assert sorted(lost) == ["tcp://A", "tcp://C"]
-    roll.add_answers(lost)
-    assert [row.state for row in roll.writers()] == [LEFT, ENDED, UNKNOWN, UNKNOWN]
+    roll.add([A._replace(name="tcp://D", stream=STREAM[8:] + STREAM[:8], uuid="uuid-D")])
+    roll.lost("the scheduler did not answer")
+    rows = roll.writers()
+    assert [row.state for row in rows] == [LEFT, ENDED, UNKNOWN, LEFT, UNKNOWN]
+    assert rows[-1].name == "any process beside a worker", "said once"
+    assert rows[-1].text == "the scheduler did not answer"
 
 
 def test_each_stream_of_a_worker_whose_plugin_was_set_up_twice_is_listed():

@@ -15,7 +15,8 @@ import pytest
 
 import spool_reader
 from children import Child, Fork
-from crema.hook import _recorder, _records, _spool
+from crema.hook import _recorder, _records, _secrets, _spool
+from crema.hook._config import HookConfig
 
 INFO = _records.stream_info({"python_version": "3"}, run_id=uuid.uuid4().bytes, kind=0, host="h")
 HEARTBEATS = _records.HEARTBEATS
@@ -130,6 +131,7 @@ def test_limits_that_were_met_are_written_as_metrics(tmp_path):
     assert stream.names["metric", 0].text == "crema.limit.writer_arrivals"
 
 
+@pytest.mark.slow
 def test_ten_thousand_workers_have_a_name_each(tmp_path):
     writer = _spool.StreamWriter(tmp_path, INFO)
     numbers = [writer.name(_records.WORKER, f"tcp://{n}", f"uuid-{n}") for n in range(15_000)]
@@ -381,3 +383,23 @@ def test_hash_is_the_same_in_every_process():
 )
 def test_the_limit_is_read_from_the_environment(text, limit):
     assert _recorder.spool_limit_b(text) == limit
+
+
+def test_names_without_their_secret_cannot_be_guessed_from_the_run(tmp_path):
+    """Whoever has the run file knows the run's id, and may try passwords with it."""
+    url = "root://alice:password1@host//file.root?authz=Bearer%20abc"
+    keys = [HookConfig("0" * 32, name_key=key) for key in ("", "ab" * 16, "cd" * 16)]
+    names = [_secrets.file_name(url, config.name_bytes) for config in keys]
+    assert len(set(names)) == 3
+    assert all(n.startswith("root://host//file.root~") for n in names)
+    assert all(word not in n for n in names for word in ("alice", "password1", "Bearer", "abc"))
+
+
+def test_children_that_record_by_themselves_name_a_file_as_their_parent_does():
+    config = HookConfig("0" * 32, name_key="ab" * 16)
+    _recorder.announce(config)
+    try:
+        (child,) = _recorder._announced_to_children()
+    finally:
+        _recorder.withdraw(config)
+    assert child.name_bytes == config.name_bytes

@@ -42,6 +42,7 @@ def _wait(until):
     time.sleep(max(until - time.monotonic(), 0))
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(
     ("work", "low", "high"),
     [(_compute_python, 0.6, 1), (_compute_native, 0, 0.3), (_wait, 0, 0.3)],
@@ -63,6 +64,7 @@ def test_the_gil_is_held_by_python_and_by_nothing_else(work, low, high):
     assert low <= np.mean(looks) <= high
 
 
+@pytest.mark.timing
 def test_waiting_for_a_core_is_counted_of_the_threads_asked_for():
     """Two threads want one core all the time, one sleeps; what ended is not lost, and each is counted once."""
     until, core = time.monotonic() + 1, min(os.sched_getaffinity(0))
@@ -91,6 +93,7 @@ def test_waiting_for_a_core_is_counted_of_the_threads_asked_for():
     assert waits.seconds([]) == of_one
 
 
+@pytest.mark.timing
 def test_a_workers_samples_count_the_threads_of_tasks_alone(client, tmp_path):
     """Other threads of the worker wait for a core as well, and delay no task."""
     settings = support.config(tmp_path)

@@ -23,6 +23,7 @@ COMMANDS = {
     "show": ["show"],
     "show --all": ["show", "--all"],
     "show --json": ["show", "--json"],
+    "hot": ["hot"],
     "report": ["report"],
     "scaling": ["scaling"],
     "what-if": ["what-if", "--threads", "4"],
@@ -30,10 +31,12 @@ COMMANDS = {
     "runs": ["runs"],
     "export": ["export"],
     "export --to trace": ["export", "--to", "trace"],
+    "export --to speedscope": ["export", "--to", "speedscope"],
     "top": ["top", "--once"],
     "check": ["check", "--json"],
 }
 READS_LIVE = {"show", "show --all", "show --json", "export", "export --to trace", "top"}
+READS_LIVE |= {"hot", "export --to speedscope"}  # once it has looks
 SHOWS_EMPTY = {
     "show",
     "show --all",
@@ -54,9 +57,15 @@ BAD = {
     "text.h5": ["not an HDF5 file"],
     "nothing.h5": ["not an HDF5 file"],
     "foreign.h5": ["not a run file", "no run file"],
-    "tables.h5": ["has no ", "is missing", "damaged", "is over"],
-    "x.live.h5": ["the live file of a run", "until its run has ended", "not sealed yet"],
-    "empty.h5": ["no events", "nothing to replay", "is over"],
+    "tables.h5": ["has no ", "no looks", "is missing", "damaged", "is over"],
+    "x.live.h5": [
+        "the live file of a run",
+        "until its run has ended",
+        "not sealed yet",
+        "nothing to replay",
+        "no looks",
+    ],
+    "empty.h5": ["no events", "nothing to replay", "is over", "no looks"],
     "pipe.h5": ["is not a regular file", "not a run file"],
     "device.h5": ["is not a regular file", "not a run file"],
     "loop.h5": ["there is no", "Too many levels"],

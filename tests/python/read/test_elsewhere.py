@@ -45,7 +45,9 @@ def run(system, script, *words, cwd, package):
     return done
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize(
+    "system", [SYSTEMS[0], *(pytest.param(s, marks=pytest.mark.slow) for s in SYSTEMS[1:])]
+)
 def test_a_run_file_is_read_plotted_and_reported(system, measured, package, tmp_path):
     said = run(
         system,

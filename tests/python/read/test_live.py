@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
+import h5py
 import nbclient
 import nbformat
+import numpy as np
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 import crema
 from children import Child
 from coffea_runs import run_coffea
 from crema.read.command import main
-from crema.read.live import Watch, newest_live
+from crema.read.live import Display, Watch, newest_live
 from paths import ROOT
+from synthetic_runs import make_run
 
 
 def look_until(watch, done, patience_s=90.0):
@@ -38,7 +44,7 @@ def look_until(watch, done, patience_s=90.0):
 def test_a_run_is_watched_while_it_goes_on(fileset, tmp_path):
     from coffea import processor
 
-    from crema._demo_processor import DijetProcessor
+    from workloads import DijetProcessor
 
     instance, executor = DijetProcessor(), processor.IterativeExecutor(status=False)
     with crema.MetricsCollector(processor_instance=instance, output=tmp_path, quiet=True) as mc:
@@ -75,7 +81,7 @@ def test_a_run_is_watched_while_it_goes_on(fileset, tmp_path):
 def test_threads_and_split_come_from_the_workers_of_a_cluster(client, fileset, tmp_path):
     from coffea import processor
 
-    from crema._demo_processor import DijetProcessor
+    from workloads import DijetProcessor
 
     instance, executor = DijetProcessor(), processor.DaskExecutor(client=client, status=False)
     with crema.MetricsCollector(
@@ -156,7 +162,7 @@ sys.path.insert(0, {str(ROOT / "tests" / "lib")!r})
 import crema
 from coffea_runs import run_coffea
 from coffea import processor
-from crema._demo_processor import DijetProcessor
+from workloads import DijetProcessor
 
 instance = DijetProcessor()
 with crema.MetricsCollector(processor_instance=instance, output={str(tmp_path)!r}, quiet=True) as mc:
@@ -174,3 +180,102 @@ print(shown.n_looks >= 3, mc.verdict)
     shown = [o["data"] for o in outputs if o.output_type == "display_data"]
     assert "events/s" in shown[0]["text/plain"]
     assert "text/html" in shown[0]
+
+
+class Shown:
+    """What a notebook's display handle is given."""
+
+    def __init__(self):
+        self.frames = []
+
+    def update(self, what):
+        self.frames.append(what)
+
+    def text(self):
+        console = Console(width=140, file=io.StringIO())
+        console.print(self.frames[-1])
+        return console.file.getvalue()
+
+
+def as_live(sealed, path):
+    """A copy of a sealed file that says that its run goes on."""
+    shutil.copy(sealed, path)
+    with h5py.File(path, "r+") as file:
+        file.attrs["state"] = np.bytes_("live")
+    return path
+
+
+def damaged(path):
+    """A live file in which a column is not what it should be."""
+    with h5py.File(path, "r+") as file:
+        del file["membership"]
+        file["membership"] = np.arange(3)
+
+
+@pytest.mark.parametrize("how", ["empty", "early", "damaged"])
+def test_a_display_outlives_a_file_that_cannot_be_read_yet(tmp_path, monkeypatch, how):
+    shown = Shown()
+    monkeypatch.setattr("IPython.display.display", lambda *_, **__: shown)
+    died = []
+    monkeypatch.setattr(threading, "excepthook", died.append)
+    sealed = make_run(tmp_path, "toy")
+    path = tmp_path / "a.live.h5"
+    if how == "empty":
+        path.touch()
+    elif how == "early":
+        path.write_bytes(sealed.read_bytes()[:600])
+    else:
+        damaged(as_live(sealed, path))
+    display = Display(Watch(path), period_s=0.05)
+    time.sleep(0.4 if how == "damaged" else 1.5)  # a new file is waited for, for a second
+    assert not died and display.n_looks == 0
+    as_live(sealed, tmp_path / "whole")
+    (tmp_path / "whole").rename(path)
+    deadline = time.monotonic() + 20
+    while not display.n_looks and time.monotonic() < deadline:
+        time.sleep(0.05)
+    display.stop()
+    assert not died and display.n_looks > 0
+
+
+def test_the_last_frame_is_the_sealed_run(tmp_path, monkeypatch):
+    """The live file lacks the records of the last second; what stays in the cell and on the terminal has them."""
+    shown = Shown()
+    monkeypatch.setattr("IPython.display.display", lambda *_, **__: shown)
+    sealed = make_run(tmp_path, "toy")
+    with crema.open(sealed) as run:
+        n_chunks, took_s = len(run.chunks), run.summary()["wall_time"]
+        n_done = int(run.chunks.status.isin(["ok", "partial"]).sum())
+    path = as_live(sealed, tmp_path / "a.live.h5")
+    with h5py.File(path, "r+") as file:
+        rows = file["chunks"][: n_chunks // 2]
+        attributes = dict(file["chunks"].attrs)
+        del file["chunks"]
+        file.create_dataset("chunks", data=rows, maxshape=(None,), chunks=True)
+        file["chunks"].attrs.update(attributes)
+    display = Display(Watch(path), period_s=0.05)
+    time.sleep(0.3)
+    monkeypatch.setenv("COLUMNS", "140")
+    ended = Child([sys.executable, "-m", "crema", "top", path], stdout=subprocess.PIPE, text=True)
+    with ended:
+        first = "".join(iter(ended.stdout.readline, "╰" + 138 * "─" + "╯\n"))
+        (tmp_path / "a.h5").write_bytes(sealed.read_bytes())
+        path.unlink()
+        rest = ended.stdout.read()
+    display.finish()
+    last = f"in {n_done:,} chunks"
+    assert f"in {n_chunks // 2:,} chunks" in first
+    assert last in rest
+    assert last in shown.text()
+    assert Watch(path).last().elapsed_s == pytest.approx(took_s, rel=1e-6)
+
+
+@pytest.mark.parametrize("content", [b"", b"no HDF5 at all"])
+def test_top_looks_again_and_then_says_what_it_cannot_read(tmp_path, monkeypatch, content):
+    monkeypatch.setattr("crema.read.top_command._START_S", 0.5)
+    path = tmp_path / "a.live.h5"
+    path.write_bytes(content)
+    seen = CliRunner().invoke(main, ["top", str(path)])
+    assert seen.exit_code == 1
+    assert str(path) in seen.stderr
+    assert "Traceback" not in seen.stderr and isinstance(seen.exception, SystemExit)

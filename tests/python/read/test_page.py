@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 import struct
+import subprocess
 import zlib
 
 import h5py
@@ -21,12 +22,15 @@ from matplotlib.text import Text
 import crema
 from crema.read import plots
 from crema.read._numbers import readable
+from crema.read.brief import lines
 from crema.read.html import figures, tables, write_report
 from crema.read.html.packed import NONE, pack
 from crema.read.html.page import first_screen
 from crema.read.html.sentences import findings, headline
 from crema.read.plots import REGISTRY
+from paths import ROOT
 
+STUB = ROOT / "tests/lib/page_script.js"
 HOSTILE = '</script><script>alert(1)</script><img src=x onerror="alert(2)">'
 
 
@@ -191,6 +195,22 @@ def test_the_canvas_gets_every_task_and_chunk(measured):
     assert len(set(columns["c_task"].tolist())) == len(chunks["n_events"])
 
 
+@pytest.mark.skipif(shutil.which("node") is None, reason="node runs the script of the page")
+def test_the_wheel_scrolls_the_page_and_with_ctrl_zooms_the_task_stream(page):
+    ran = subprocess.run(
+        ["node", STUB, page[0], "stream"], capture_output=True, text=True, timeout=60
+    )
+    assert ran.returncode == 0, ran.stderr
+    said = json.loads(ran.stdout)
+    whole = said["all"][1]
+    n, of = re.search(r"s, ([\d,]+) of ([\d,]+) tasks on 2 of 2 threads", whole).groups()
+    assert n == of
+    assert said["plain"] == said["shift"] == [False, whole]
+    taken, near = said["ctrl"]
+    assert taken and near != whole and f" {of} of {of} tasks" not in near
+    assert said["out"] == [True, whole]
+
+
 def unpack(packed):
     raw = zlib.decompress(base64.b64decode(packed))
     (length,) = struct.unpack_from("<I", raw)
@@ -340,6 +360,23 @@ def test_a_large_run_has_no_number_with_an_exponent_in_its_sentences(measured, t
             plt.close(figure)
 
 
+def test_other_runs_on_the_same_workers_come_first(measured, tmp_path):
+    path = shutil.copy(measured.path, tmp_path / "beside.h5")
+    with h5py.File(path, "a") as f:
+        rows = f["summary/waterfall"][:]
+        others = rows["category"] == b"other_runs"
+        rows["thread_seconds"][others] = 0
+        rows["thread_seconds"][others] = 46 / 54 * rows["thread_seconds"].sum()
+        f["summary/waterfall"][:] = rows
+    with crema.open(path) as run:
+        told = findings(run)
+        assert "went to tasks of other runs on the same workers" in str(lines(run))
+    assert told[0].name == "other_runs"
+    assert told[0].finding.startswith("46 % of your ")
+    assert len(told) > 1
+    assert " ".join(told[0].finding.split()) in write_report(path).read_text(encoding="utf-8")
+
+
 def test_doubt_is_said(measured, tmp_path):
     path = shutil.copy(measured.path, tmp_path / "doubt.h5")
     with h5py.File(path, "a") as f:
@@ -349,12 +386,44 @@ def test_doubt_is_said(measured, tmp_path):
         rows["status"][:2] = labels["ambiguous"]
         rows["lo"][:2], rows["hi"][:2] = (12, np.nan), (33, np.nan)
         rows["name"][:2] = [b"opening", b"merging"]
+        rows["evidence"][:2] = b""
         f["summary/bottlenecks"][:] = rows
     with crema.open(path) as run:
         first, second = findings(run)[:2]
     assert first.finding.startswith("38 % of your ")
-    assert first.finding.endswith(" thread-seconds went to opening files.")
+    assert first.finding.endswith(
+        " thread-seconds were waiting before process(), for files to be opened (ambiguous)."
+    )
     assert "about 31 s" in first.saving
     assert first.saving.endswith("between 12 and 33 s.")
     assert second.saving.endswith("one run gives no interval for this.")
-    assert "another cause explains the same seconds" in first.doubt
+    assert "another cause may have taken more of the same seconds" in first.doubt
+
+
+def test_the_advice_to_compute_less_names_the_line(measured, tmp_path):
+    path = shutil.copy(measured.path, tmp_path / "line.h5")
+    with h5py.File(path, "a") as f:
+        rows = f["summary/bottlenecks"][:]
+        rows["name"][:1], rows["fraction"][:1] = b"compute", 0.5
+        rows["advice"][:1] = b"the cores are busy: more of them help; profile process()"
+        rows["evidence"][:1] = b"dijets.py:57 has 81 % of it; 90 % of the time is thread CPU"
+        f["summary/bottlenecks"][:] = rows
+    with crema.open(path) as run:
+        assert findings(run)[0].advice.endswith("more of them help; begin with dijets.py:57")
+
+
+def test_the_page_and_its_figures_do_not_follow_the_style_of_the_session(measured, tmp_path):
+    """A notebook of a physicist: labels by LaTeX, which is not there, white on black, and the sizes of an experiment's style."""
+    session = {"text.usetex": True, "font.size": 26, "xtick.direction": "in", "axes.linewidth": 2}
+    for name in ("plain", "styled"):
+        with plt.style.context(["dark_background", session] if name == "styled" else []):
+            write_report(measured.path, tmp_path / f"{name}.html", figures_to=tmp_path / name)
+    assert "it cannot be drawn" not in (tmp_path / "styled.html").read_text(encoding="utf-8")
+    plain, styled = (
+        {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
+        for name in ("plain", "styled")
+    )
+    assert styled == plain
+    with plt.style.context(session | {"text.usetex": False}), crema.open(measured.path) as run:
+        assert run.plot.waterfall().xaxis.get_ticklabels()[0].get_fontsize() > 20
+    plt.close("all")

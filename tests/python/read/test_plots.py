@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import pathlib
 import re
 import shutil
@@ -11,11 +13,12 @@ import h5py
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.testing.compare import compare_images
 
 import crema
 from crema.read import plots
+from crema.read.plots import _style
 from synthetic_runs import make_run
 
 S = 1_000_000_000
@@ -122,6 +125,47 @@ def test_a_side_has_one_colour_everywhere(toy):
     assert {colours[name] for name in colours if name.startswith("idle")} == {plots.SIDES["idle"]}
     filled = {to_hex(c.get_facecolor()[0]) for c in plots.timeline(toy).collections}
     assert filled == {plots.SIDES["processor"], plots.SIDES["idle"]}
+
+
+# Machado, Oliveira and Fernandes 2009, of linear RGB, for sight without one kind of cone.
+SIGHT = {
+    "all cones": np.eye(3),
+    "protan": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "deutan": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+}
+TO_XYZ = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+
+
+def lab(colour, sight):
+    """CIE L*a*b* of what this sight makes of a colour; distances below 10 are hard to see in small areas."""
+    rgb = np.array(to_rgb(colour))
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    xyz = TO_XYZ @ np.clip(SIGHT[sight] @ linear, 0, 1) / [0.95047, 1, 1.08883]
+    f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+@pytest.mark.parametrize("sight", SIGHT)
+@pytest.mark.parametrize("which", ["SIDES", "STATES", "DATASETS"])
+def test_colours_are_told_apart_by_the_colour_blind_too(which, sight):
+    colours = getattr(_style, which)
+    named = colours.items() if isinstance(colours, dict) else zip(colours, colours, strict=True)
+    for (one, first), (other, second) in itertools.combinations(named, 2):
+        distance = np.linalg.norm(lab(first, sight) - lab(second, sight))
+        assert distance > 12, f"{one} and {other}: {distance:.1f}"
+
+
+def test_the_page_has_the_colours_of_the_figures():
+    script = (pathlib.Path(_style.__file__).parents[1] / "html/page.js").read_text()
+    assert f"const palette = {json.dumps(_style.DATASETS)};" in script
 
 
 def test_the_timeline_steps_where_workers_came_and_were_lost(toy):

@@ -32,6 +32,12 @@ def test_a_run_file_tells_its_verdict(run, measured):
     assert run.summary() == pytest.approx({k: metrics[k] for k in run.summary()}, nan_ok=True)
 
 
+def test_a_tilde_is_the_home_directory(measured, monkeypatch):
+    monkeypatch.setenv("HOME", str(measured.path.parent))
+    with crema.open(f"~/{measured.path.name}") as run:
+        assert run.path == measured.path
+
+
 def test_every_table_is_read(run):
     assert {"chunks", "dict/worker", "summary/waterfall", "schema/columns"} <= set(run)
     for name in run:
@@ -146,7 +152,7 @@ def test_files_that_are_no_run_files_are_refused(tmp_path):
 def test_a_live_file_grows_while_it_is_open(fileset, tmp_path):
     from coffea import processor
 
-    from crema._demo_processor import DijetProcessor
+    from workloads import DijetProcessor
 
     instance, executor = DijetProcessor(), processor.IterativeExecutor(status=False)
     with crema.MetricsCollector(

@@ -94,40 +94,6 @@ def test_runs_compare_by_metric(busy, toy):
     assert wide.loc[busy, "num_attempts"] == CHUNKS
 
 
-def test_the_toy_run_is_as_worked_out_by_hand(toy):
-    workflow = pd.read_hdf(toy, "summary/workflow").set_index("name").value
-    printed = {
-        "event_rate_aggregated": "0.0973451",
-        "event_rate_per_cpu_s": "134.1463",
-        "event_rate_core_averaged": "68.75",
-        "time_avg_workers": "1.6",
-        "time_avg_workers_raw": "1.4",
-        "speedup": "1.13",
-        "core_occupancy": "0.70625",
-        "cpu_efficiency": "0.5125",
-        "cpu_efficiency_raw": "0.807143",
-        "efficiency_ratio_raw": "1.13",
-        "io_overhead_raw": "0.31",
-        "noncpu_fraction_task": "0.274336",
-        "noncpu_fraction_alloc": "0.19375",
-    }
-    for name, want in printed.items():
-        assert f"{workflow[name]:.{len(want.partition('.')[2])}f}" == want, name
-    waterfall = pd.read_hdf(toy, "summary/waterfall").set_index("category").thread_seconds
-    assert waterfall.sum() == pytest.approx(20, abs=1e-9)
-    assert waterfall.residual == pytest.approx(0, abs=1e-9)
-    efficiency = pd.read_hdf(toy, "summary/efficiency").iloc[0]
-    assert (
-        f"{efficiency.pe:.4f} {efficiency.lb:.6f} {efficiency.sched_e:.2f}"
-        == "0.5125 0.899123 0.57"
-    )
-    model = pd.read_hdf(toy, "summary/chunk_model").iloc[0]
-    assert (
-        f"{model.a_s:.5f} {model.b_s_per_event:.5f} {model.n_opt_events:.3f}"
-        == "0.28125 0.00925 144.581"
-    )
-
-
 def test_activities_merge_with_their_names(busy):
     merged = pd.read_hdf(busy, "activities").merge(
         pd.read_hdf(busy, "dict/activity"), left_on="activity_id", right_on="id"

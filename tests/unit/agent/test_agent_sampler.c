@@ -1,12 +1,10 @@
+#include "must.h"
+
 #include <dirent.h>
 #include <limits.h>
 #include <linux/capability.h>
 #include <math.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "agent_sampler.h"
+#include "agent_source.h"
 #include "agent_stream.h"
 #include "children.h"
 #include "crema_clock.h"
@@ -33,12 +30,6 @@ typedef struct {
     crema_id_t run_id, agent_id;
     crema_arena_t *arena;
 } bench_t;
-
-static void
-must(crema_err_t err)
-{
-    assert_string_equal(crema_err_text(err), crema_err_text(CREMA_OK));
-}
 
 static bench_t *
 bench_new_for(const crema_id_t *only_run)
@@ -230,6 +221,44 @@ test_a_run_with_a_worker_gets_a_stream_and_rows(void **state)
     assert_int_equal(int_of(&record, 0, "sent"), 3);
     assert_int_equal(int_of(&record, 0, "written_b"), 900);
     crema_spool_writer_close(&worker);
+    bench_destroy(b);
+}
+
+/* Four workers in one process are 1x its memory in all. */
+static void
+test_workers_in_one_process_share_what_it_uses(void **state)
+{
+    (void)state;
+    bench_t *b = bench_new();
+    crema_spool_writer_t *workers[4];
+    int64_t rss_b = 0;
+    for (int i = 0; i < 4; i++)
+        workers[i] = must_start_worker(b, &b->run_id, getpid(), 1 << 20);
+    must_follow(b);
+    assert_true(agent_sampler_sample(b->sampler));
+    must(crema_spool_scan(b->spool));
+    crema_record_t record = must_read(b, own_stream(b, &b->run_id, 0), 6);
+    assert_int_equal(record.batch.rows, 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(int_of(&record, i, "process_workers"), 4);
+        rss_b += int_of(&record, i, "rss_b");
+    }
+    agent_source_t *source;
+    agent_sample_t whole;
+    must(agent_source_new("/proc", getpid(), &source));
+    must(agent_source_sample(source, NULL, NULL, &whole));
+    agent_source_destroy(&source);
+    assert_true(rss_b > whole.rss_b / 2 && rss_b < whole.rss_b * 2);
+
+    for (int i = 1; i < 4; i++)
+        crema_spool_writer_close(&workers[i]);
+    must_follow(b);
+    assert_true(agent_sampler_sample(b->sampler));
+    must(crema_spool_scan(b->spool));
+    record = must_read(b, own_stream(b, &b->run_id, 0), 8);
+    assert_int_equal(record.batch.rows, 1);
+    assert_int_equal(int_of(&record, 0, "process_workers"), 1);
+    crema_spool_writer_close(&workers[0]);
     bench_destroy(b);
 }
 
@@ -511,6 +540,7 @@ test_many_workers_fill_several_records(void **state)
 {
     (void)state;
     enum { N = 300 };
+    needs_descriptors(5 * N);
     bench_t *b = bench_new();
     crema_spool_writer_t *workers[N];
     for (int i = 0; i < N; i++)
@@ -588,6 +618,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_run_with_a_worker_gets_a_stream_and_rows),
+        cmocka_unit_test(test_workers_in_one_process_share_what_it_uses),
         cmocka_unit_test(test_the_stream_ends_with_the_last_worker),
         cmocka_unit_test_teardown(test_a_killed_worker_is_let_go, children_end),
         cmocka_unit_test(test_processes_that_cannot_be_seen_are_passed_over),

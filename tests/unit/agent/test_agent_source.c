@@ -76,10 +76,10 @@ tear_down(void **state)
 }
 
 static agent_source_t *
-must_open(int pid, bool tree)
+must_open(int pid)
 {
     agent_source_t *source;
-    assert_int_equal(agent_source_new(s_root, pid, tree, &source), CREMA_OK);
+    assert_int_equal(agent_source_new(s_root, pid, &source), CREMA_OK);
     return source;
 }
 
@@ -95,7 +95,7 @@ must_sample(agent_source_t *source)
 static int64_t
 limit_b(int pid)
 {
-    agent_source_t *source = must_open(pid, false);
+    agent_source_t *source = must_open(pid);
     int64_t found_b = must_sample(source).memory_limit_b;
     agent_source_destroy(&source);
     return found_b;
@@ -113,7 +113,7 @@ test_a_number_that_is_none_is_not_the_writers(void **state)
     (void)state;
     put_process(17, "a", 'S', 1, 1, 1, 1, 1, 1);
     put("17/status", "Name:\ta\nUid:\t0\t0\t0\t0\nNSpid:\tes: 1\n");
-    agent_source_t *source = must_open(17, false);
+    agent_source_t *source = must_open(17);
     const agent_writer_t writer = {"sp-1", 0, 1000000000000};
     assert_false(agent_source_is_writer(source, &writer));
     agent_source_destroy(&source);
@@ -129,7 +129,7 @@ test_numbers_that_no_process_has_stay_in_range(void **state)
     put("17/statm", "1 9223372036854775807 5 1 0 3 0\n");
     put("17/io", "x: 1\nread_bytes: 9223372036854775807\nwrite_bytes: -5\n");
     put("17/task/17/children", "17 17 ");
-    agent_source_t *source = must_open(17, true);
+    agent_source_t *source = must_open(17);
     agent_sample_t sample = must_sample(source);
     assert_int_equal(sample.cpu_ns, INT64_MAX);
     assert_int_equal(sample.rss_b, INT64_MAX);
@@ -145,9 +145,9 @@ test_fields_are_read_behind_any_name(void **state)
     static const char *const names[] = {"python", "a b", "evil) S 1 1 1", "((", ""};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         put_process(17, names[i], 'S', 100, 20, 7, 50, 1000, 2000);
-        agent_source_t *source = must_open(17, false);
+        agent_source_t *source = must_open(17);
         agent_sample_t sample = must_sample(source);
-        assert_int_equal(sample.cpu_ns, ticks_ns(120)); /* not its children's */
+        assert_int_equal(sample.cpu_ns, ticks_ns(127)); /* and of children it waited for */
         assert_int_equal(sample.rss_b, 50 * sysconf(_SC_PAGESIZE));
         assert_int_equal(sample.disk_read_b, 1000);
         assert_int_equal(sample.disk_write_b, 2000);
@@ -166,7 +166,7 @@ test_what_the_kernel_does_not_tell_is_unknown(void **state)
     snprintf(path, sizeof path, "%s/17/io", s_root);
     unlink(path);
     put("17/statm", "");
-    agent_source_t *source = must_open(17, false);
+    agent_source_t *source = must_open(17);
     agent_sample_t sample = must_sample(source);
     assert_int_equal(sample.rss_b, -1);
     assert_int_equal(sample.disk_read_b, -1);
@@ -179,10 +179,10 @@ test_a_dead_process_is_gone(void **state)
 {
     (void)state;
     agent_source_t *source;
-    assert_int_equal(agent_source_new(s_root, 18, false, &source), CREMA_ENOENT);
-    assert_int_equal(agent_source_new(s_root, 0, false, &source), CREMA_EINVAL);
+    assert_int_equal(agent_source_new(s_root, 18, &source), CREMA_ENOENT);
+    assert_int_equal(agent_source_new(s_root, 0, &source), CREMA_EINVAL);
     put_process(17, "x", 'Z', 100, 20, 0, 50, 1, 1);
-    source = must_open(17, false);
+    source = must_open(17);
     agent_sample_t sample;
     assert_int_equal(agent_source_sample(source, NULL, NULL, &sample), CREMA_ENOENT);
     assert_false(agent_source_is_alive(source));
@@ -225,7 +225,7 @@ test_a_limit_that_changes_is_seen_within_sixteen_samples(void **state)
     (void)state;
     put_process(17, "x", 'S', 1, 1, 0, 1, 1, 1);
     put("17/root/sys/fs/cgroup/memory.max", "1000\n");
-    agent_source_t *source = must_open(17, false);
+    agent_source_t *source = must_open(17);
     assert_int_equal(must_sample(source).memory_limit_b, 1000);
     put("17/root/sys/fs/cgroup/memory.max", "2000\n");
     for (int i = 1; i < 16; i++)
@@ -241,7 +241,7 @@ test_what_each_sample_reads_stays_open(void **state)
     (void)state;
     static const char *const names[] = {"stat", "statm", "io"};
     put_process(17, "x", 'S', 1, 1, 0, 50, 1, 1);
-    agent_source_t *source = must_open(17, false);
+    agent_source_t *source = must_open(17);
     (void)must_sample(source);
     put_process(17, "x", 'S', 100, 20, 0, 60, 1000, 2000);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -313,7 +313,7 @@ test_a_tree_counts_its_descendants_alive_or_waited_for(void **state)
     put("18/task/18/children", "22 ");
     put_process(19, "zombie", 'Z', 500, 0, 0, 0, 0, 0);
     put_process(22, "grandchild", 'R', 5, 0, 0, 1, 10, 0); /* 20 is gone already */
-    agent_source_t *source = must_open(17, true);
+    agent_source_t *source = must_open(17);
     agent_sample_t sample = must_sample(source);
     assert_int_equal(sample.cpu_ns, ticks_ns(100 + 10 + 30 + 5));
     assert_int_equal(sample.rss_b, 14 * sysconf(_SC_PAGESIZE));
@@ -335,6 +335,68 @@ test_a_tree_counts_its_descendants_alive_or_waited_for(void **state)
     agent_source_destroy(&source);
 }
 
+static void
+put_pss(int pid, int kib)
+{
+    char path[64], text[128];
+    snprintf(path, sizeof path, "%d/smaps_rollup", pid);
+    snprintf(text, sizeof text,
+             "00400000-7fff ---p 00000000 00:00 0 [rollup]\nRss: 99 kB\nPss: %d kB\n", kib);
+    put(path, text);
+}
+
+static void
+test_shared_pages_of_a_tree_count_once(void **state)
+{
+    (void)state;
+    int64_t page_b = sysconf(_SC_PAGESIZE);
+    put_process(17, "parent", 'S', 1, 0, 0, 100, 0, 0);
+    put_pss(17, 240);
+    agent_source_t *source = must_open(17);
+    agent_sample_t sample = must_sample(source);
+    assert_int_equal(sample.processes, 1);
+    assert_int_equal(sample.memory, CREMA_MEMORY_RSS);
+    assert_int_equal(sample.rss_b, 100 * page_b);
+
+    put("17/task/17/children", "18 ");
+    put_process(18, "child", 'S', 1, 0, 0, 90, 0, 0);
+    put_pss(18, 200);
+    for (int i = 0; i < 4; i++) /* the first child is noticed within four samples */
+        sample = must_sample(source);
+    assert_int_equal(sample.processes, 2);
+    assert_int_equal(sample.memory, CREMA_MEMORY_PSS);
+    assert_int_equal(sample.rss_b, (240 + 200) * 1024);
+
+    /* The kernel is not asked again at once; what the process itself has grown by is known. */
+    put_process(17, "parent", 'S', 1, 0, 0, 105, 0, 0);
+    put_pss(18, 9999);
+    assert_int_equal(must_sample(source).rss_b, (240 + 200) * 1024 + 5 * page_b);
+    agent_source_destroy(&source);
+
+    /* Not shown, as to another user: the sum of resident memory. */
+    put("18/smaps_rollup", "");
+    source = must_open(17);
+    sample = must_sample(source);
+    assert_int_equal(sample.memory, CREMA_MEMORY_RSS);
+    assert_int_equal(sample.rss_b, 195 * page_b);
+    agent_source_destroy(&source);
+}
+
+static void
+test_programs_of_crema_are_not_the_workers(void **state)
+{
+    (void)state;
+    put_process(17, "notebook", 'S', 100, 0, 0, 10, 0, 0);
+    put("17/task/17/children", "18 19 ");
+    put_process(18, "crema-sink", 'S', 30, 0, 0, 3, 0, 0);
+    put_process(19, "child", 'S', 5, 0, 0, 1, 0, 0);
+    agent_source_t *source = must_open(17);
+    agent_sample_t sample = must_sample(source);
+    assert_int_equal(sample.cpu_ns, ticks_ns(105));
+    assert_int_equal(sample.processes, 2);
+    agent_source_destroy(&source);
+}
+
 static bool
 s_is_18(void *context, int32_t pid)
 {
@@ -352,7 +414,7 @@ test_a_descendant_that_records_for_itself_is_left_out(void **state)
     put("18/task/18/children", "20 ");
     put_process(19, "helper", 'S', 7, 0, 0, 3, 0, 0);
     put_process(20, "the worker's", 'S', 2000, 0, 0, 3, 0, 0);
-    agent_source_t *source = must_open(17, true);
+    agent_source_t *source = must_open(17);
     agent_sample_t sample;
     assert_int_equal(agent_source_sample(source, s_is_18, NULL, &sample), CREMA_OK);
     assert_int_equal(sample.cpu_ns, ticks_ns(107));
@@ -368,7 +430,7 @@ test_a_ring_of_children_ends(void **state)
     put("17/task/17/children", "18 ");
     put_process(18, "y", 'S', 1, 0, 0, 1, 0, 0);
     put("18/task/18/children", "18 18 ");
-    agent_source_t *source = must_open(17, true);
+    agent_source_t *source = must_open(17);
     agent_sample_t sample = must_sample(source);
     assert_true(sample.cpu_ns <= ticks_ns(AGENT_TREE_MAX + 1));
     assert_true(sample.cut);
@@ -381,7 +443,7 @@ test_who_the_writer_is(void **state)
     (void)state;
     char path[PATH_MAX];
     put_process(17, "x", 'S', 1, 0, 0, 1, 0, 0);
-    agent_source_t *source = must_open(17, false);
+    agent_source_t *source = must_open(17);
     snprintf(path, sizeof path, "%s/17/fd", s_root);
     mkdir(path, 0700);
     snprintf(path, sizeof path, "%s/17/fd/5", s_root);
@@ -427,7 +489,7 @@ test_this_process_is_measured(void **state)
 {
     (void)state;
     agent_source_t *source;
-    assert_int_equal(agent_source_new("/proc", getpid(), false, &source), CREMA_OK);
+    assert_int_equal(agent_source_new("/proc", getpid(), &source), CREMA_OK);
     agent_sample_t before = must_sample(source), after;
     do
         after = must_sample(source);
@@ -455,7 +517,7 @@ test_a_number_that_is_used_again_is_another_process(void **state)
         for (;;)
             pause();
     agent_source_t *source;
-    assert_int_equal(agent_source_new("/proc", pid, false, &source), CREMA_OK);
+    assert_int_equal(agent_source_new("/proc", pid, &source), CREMA_OK);
     assert_true(agent_source_is_alive(source));
     must_kill(pid);
     agent_sample_t sample;
@@ -485,6 +547,9 @@ main(void)
             test_the_limit_of_another_users_process_is_read_by_our_own_mounts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_tree_counts_its_descendants_alive_or_waited_for,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_shared_pages_of_a_tree_count_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_programs_of_crema_are_not_the_workers, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_a_descendant_that_records_for_itself_is_left_out,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_ring_of_children_ends, set_up, tear_down),

@@ -102,13 +102,15 @@ check_full(const crema_batch_t *batch)
     assert_int_equal(batch->rows, AGENT_STREAM_ROWS_MAX);
 }
 
-/* Every table, every column at its largest: a full record still fits. */
+/* Every table that agents write, every column at its largest: a full record still fits. */
 static void
 test_a_full_record_fits(void **state)
 {
     (void)state;
-    for (int id = 0; id < CREMA_TABLE_WIRE_COUNT; id++) {
-        const crema_table_t *table = crema_table((crema_table_id_t)id);
+    static const crema_table_id_t written[] = {CREMA_TABLE_WORKER_SAMPLES, CREMA_TABLE_HEARTBEATS,
+                                               CREMA_TABLE_CUSTOM};
+    for (size_t t = 0; t < sizeof written / sizeof *written; t++) {
+        const crema_table_t *table = crema_table(written[t]);
         static uint8_t rows[AGENT_STREAM_ROWS_MAX * 1024];
         const size_t row_bytes = crema_table_row_bytes(table);
         assert_true(row_bytes <= 1024);

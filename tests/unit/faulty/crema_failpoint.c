@@ -138,6 +138,7 @@ static const char *const s_names[] = {
 static const char *const s_waits[] = {
     "aggregator.barrier_cap", /* the longest between two questions to an agent */
     "sink.seal_limit",        /* for a process that seals */
+    "sink.view_limit",        /* for the process of live files to take something */
 };
 
 /* The armed point and its remaining count; the name is empty if none is set. */

@@ -4,10 +4,13 @@
  *   FAULTY_DIR       only files below it
  *   FAULTY_NTH       that call fails, or
  *   FAULTY_PERCENT   so many of a hundred fail, or
+ *   FAULTY_SECTOR    each read that touches the 4 KiB from this offset on fails, with FAULTY_CALLS=read, or
  *   FAULTY_WHILE     all of them fail as long as this file exists
- *   FAULTY_ERROR     EIO (the default), ENOSPC, EACCES, EMFILE or ENOMEM; a write that finds no space may first write a half
+ *   FAULTY_ERROR     EIO (the default), ENOSPC, EACCES, ENOLCK, EMFILE or ENOMEM; a write that finds no space may first write a half
  *   FAULTY_LOG       gets one line per failure; with FAULTY_NTH a log that is not empty means that it has happened: nothing fails any more,
  *                    in whatever process
+ *   FAULTY_SLEEP     what would fail takes so many milliseconds instead
+ *   FAULTY_SYNCS     gets "pid thread path" for each fsync() and fdatasync()
  *   FAULTY_WALL      a file with a number of seconds: how far the wall clock is off, read at each look at it */
 #include "faulty.h"
 
@@ -23,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -62,6 +66,7 @@ enum {
     READ = 128,
     MEMORY = 256,
     LIST = 512,
+    LOCK = 1024,
     DISK = 255 | LIST
 };
 
@@ -71,8 +76,11 @@ static struct {
     size_t dir_n;
     uint64_t nth;
     unsigned percent;
+    bool sector; /* only reads of the 4 KiB from sector_at on fail */
+    uint64_t sector_at;
     int error;
-    char on_file[PATH_MAX], log[PATH_MAX], wall[PATH_MAX];
+    unsigned sleep_ms;
+    char on_file[PATH_MAX], log[PATH_MAX], wall[PATH_MAX], syncs[PATH_MAX];
     atomic_uint_fast64_t count;
     atomic_bool failed, paused;
     uintptr_t code_from, code_to; /* of the program itself */
@@ -83,7 +91,7 @@ static const struct {
     unsigned bit;
 } c_calls[] = {{"open", OPEN},     {"write", WRITE},   {"sync", SYNC},   {"truncate", TRUNCATE},
                {"rename", RENAME}, {"unlink", UNLINK}, {"mkdir", MKDIR}, {"read", READ},
-               {"memory", MEMORY}, {"list", LIST},     {"disk", DISK}};
+               {"memory", MEMORY}, {"list", LIST},     {"lock", LOCK},   {"disk", DISK}};
 
 /* ---- the plan */
 
@@ -122,10 +130,19 @@ faulty_arm(const char *calls, const char *dir, uint64_t nth, int error)
     s_plan.calls = s_parse(calls);
 }
 
+void
+faulty_sector(const char *path, uint64_t at)
+{
+    faulty_arm(path ? "read" : "", path ? path : "", 0, EIO);
+    s_plan.sector = path != NULL;
+    s_plan.sector_at = at;
+}
+
 uint64_t
 faulty_disarm(void)
 {
     s_plan.calls = 0;
+    s_plan.sector = false;
     return s_plan.count;
 }
 
@@ -161,6 +178,8 @@ s_has_happened(void)
 static bool
 s_is_due(uint64_t number)
 {
+    if (s_plan.sector)
+        return true;
     if (s_plan.on_file[0])
         return s_exists(s_plan.on_file);
     if (s_plan.percent) {
@@ -172,16 +191,21 @@ s_is_due(uint64_t number)
 }
 
 static void
+s_append(const char *log, const char *line)
+{
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (fd >= 0) {
+        (void)!syscall(SYS_write, fd, line, strlen(line));
+        syscall(SYS_close, fd);
+    }
+}
+
+static void
 s_tell(unsigned call, uint64_t number, const char *path)
 {
     char line[PATH_MAX + 64];
-    int n =
-        snprintf(line, sizeof line, "%s %llu %s\n", s_name(call), (unsigned long long)number, path);
-    int fd = (int)syscall(SYS_openat, AT_FDCWD, s_plan.log, O_WRONLY | O_CREAT | O_APPEND, 0600);
-    if (fd >= 0) {
-        (void)!syscall(SYS_write, fd, line, (size_t)n);
-        syscall(SYS_close, fd);
-    }
+    snprintf(line, sizeof line, "%s %llu %s\n", s_name(call), (unsigned long long)number, path);
+    s_append(s_plan.log, line);
 }
 
 static bool
@@ -193,6 +217,11 @@ s_fails(unsigned call, const char *path)
     s_plan.failed = true;
     if (s_plan.log[0])
         s_tell(call, number, path);
+    if (s_plan.sleep_ms) {
+        const struct timespec t = {s_plan.sleep_ms / 1000, s_plan.sleep_ms % 1000 * 1000000L};
+        nanosleep(&t, NULL);
+        return false;
+    }
     errno = s_plan.error;
     return true;
 }
@@ -203,15 +232,23 @@ s_is_below(const char *path)
     return strncmp(path, s_plan.dir, s_plan.dir_n) == 0;
 }
 
+/* -1: it has none. */
+static ssize_t
+s_path_of(int fd, char path[PATH_MAX])
+{
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    return syscall(SYS_readlink, link, path, PATH_MAX - 1);
+}
+
 /* `name` is in the directory behind fd; NULL: fd is the file itself. */
 static bool
 s_fails_below_fd(unsigned call, int fd, const char *name)
 {
     if (s_plan.paused || !(s_plan.calls & call))
         return false;
-    char link[64], path[2 * PATH_MAX];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t n = syscall(SYS_readlink, link, path, PATH_MAX - 1);
+    char path[2 * PATH_MAX];
+    ssize_t n = s_path_of(fd, path);
     if (n < 0)
         return false;
     snprintf(path + n, sizeof path - (size_t)n, "%s%s", name ? "/" : "", name ? name : "");
@@ -280,13 +317,23 @@ BEHIND(ssize_t, pwrite64, int fd, const void *bytes, size_t n, off_t at)
     return s_fails_on_fd(WRITE, fd) ? -1 : REAL(pwrite64)(fd, bytes, n, at);
 }
 
+static bool
+s_spares(uint64_t at, size_t n)
+{
+    return s_plan.sector && (at + n <= s_plan.sector_at || at >= s_plan.sector_at + 4096);
+}
+
 BEHIND(ssize_t, read, int fd, void *bytes, size_t n)
 {
+    if (s_plan.sector && s_spares((uint64_t)lseek(fd, 0, SEEK_CUR), n))
+        return REAL(read)(fd, bytes, n);
     return s_fails_on_fd(READ, fd) ? -1 : REAL(read)(fd, bytes, n);
 }
 
 BEHIND(ssize_t, pread, int fd, void *bytes, size_t n, off_t at)
 {
+    if (s_spares((uint64_t)at, n))
+        return REAL(pread)(fd, bytes, n, at);
     return s_fails_on_fd(READ, fd) ? -1 : REAL(pread)(fd, bytes, n, at);
 }
 
@@ -301,15 +348,38 @@ BEHIND(struct dirent *, readdir, DIR *dir)
     return REAL(readdir)(dir);
 }
 
+static void
+s_count_sync(int fd)
+{
+    char path[PATH_MAX], line[PATH_MAX + 64];
+    const int before = errno;
+    ssize_t n = s_plan.syncs[0] ? s_path_of(fd, path) : -1;
+    if (n >= 0) {
+        snprintf(line, sizeof line, "%d %d %.*s\n", (int)getpid(), (int)syscall(SYS_gettid), (int)n,
+                 path);
+        s_append(s_plan.syncs, line);
+    }
+    errno = before;
+}
+
 BEHIND(int, fsync, int fd)
 {
+    s_count_sync(fd);
     return s_fails_on_fd(SYNC, fd) ? -1 : REAL(fsync)(fd);
 }
 
 BEHIND(int, fdatasync, int fd)
 {
+    s_count_sync(fd);
     return s_fails_on_fd(SYNC, fd) ? -1 : REAL(fdatasync)(fd);
 }
+
+#ifndef FAULTY_WRAPPED
+BEHIND(int, flock, int fd, int operation)
+{
+    return s_fails_on_fd(LOCK, fd) ? -1 : REAL(flock)(fd, operation);
+}
+#endif
 
 BEHIND(int, ftruncate, int fd, off_t size)
 {
@@ -484,11 +554,8 @@ s_error(const char *name)
     static const struct {
         const char *name;
         int error;
-    } errors[] = {{"EIO", EIO},
-                  {"ENOSPC", ENOSPC},
-                  {"EACCES", EACCES},
-                  {"EMFILE", EMFILE},
-                  {"ENOMEM", ENOMEM}};
+    } errors[] = {{"EIO", EIO},       {"ENOSPC", ENOSPC}, {"EACCES", EACCES},
+                  {"ENOLCK", ENOLCK}, {"EMFILE", EMFILE}, {"ENOMEM", ENOMEM}};
     for (size_t i = 0; name && i < sizeof errors / sizeof *errors; i++)
         if (strcmp(errors[i].name, name) == 0)
             return errors[i].error;
@@ -500,12 +567,17 @@ s_start(void)
 {
     const char *calls = getenv("FAULTY_CALLS"), *dir = getenv("FAULTY_DIR");
     const char *nth = getenv("FAULTY_NTH"), *percent = getenv("FAULTY_PERCENT");
-    const char *error = getenv("FAULTY_ERROR");
+    const char *error = getenv("FAULTY_ERROR"), *sector = getenv("FAULTY_SECTOR");
+    const char *sleep_ms = getenv("FAULTY_SLEEP");
     dl_iterate_phdr(s_on_object, NULL);
     s_take("FAULTY_WHILE", s_plan.on_file);
     s_take("FAULTY_LOG", s_plan.log);
     s_take("FAULTY_WALL", s_plan.wall);
+    s_take("FAULTY_SYNCS", s_plan.syncs);
+    s_plan.sleep_ms = sleep_ms ? (unsigned)strtoul(sleep_ms, NULL, 10) : 0;
     s_plan.percent = percent ? (unsigned)strtoul(percent, NULL, 10) : 0;
+    s_plan.sector = sector != NULL;
+    s_plan.sector_at = sector ? strtoull(sector, NULL, 10) : 0;
     if (calls)
         faulty_arm(calls, dir ? dir : "/", nth ? strtoull(nth, NULL, 10) : 0, s_error(error));
 }

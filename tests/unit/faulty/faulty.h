@@ -8,9 +8,11 @@
 #include <stdint.h>
 
 /* Calls by name, separated by commas: open, write (and pwrite), sync (fsync and fdatasync), truncate, rename, unlink, mkdir,
- * read (and pread), list (readdir), memory (malloc and its like); "disk" is all but memory. The nth of them from now on fails with `error`, no other
+ * read (and pread), list (readdir), lock (flock, preloaded only), memory (malloc and its like); "disk" is all but these two. The nth of them from now on fails with `error`, no other
  * does; 0 only counts. */
 void faulty_arm(const char *calls, const char *dir, uint64_t nth, int error);
+/* From now on each pread() of the file that touches the 4 KiB from `at` on fails with EIO; `path` NULL: none. */
+void faulty_sector(const char *path, uint64_t at);
 /* Nothing fails any more; returns how many calls there were. */
 uint64_t faulty_disarm(void);
 /* What a test itself does meanwhile neither fails nor counts. */

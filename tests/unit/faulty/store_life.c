@@ -160,7 +160,10 @@ s_refuse(run_t *run)
         sink_store_stream(run->store, &asked, &row) != CREMA_OK)
         return;
     assert_int_equal(row.committed, 100);
-    run->life->refused |= sink_store_keep_refused(run->store) == CREMA_OK;
+    crema_err_t err = sink_store_keep_refused(run->store);
+    while (err == CREMA_EAGAIN && sink_store_end(run->store) == CREMA_OK)
+        err = sink_store_keep_refused(run->store);
+    run->life->refused |= err == CREMA_OK;
 }
 
 void

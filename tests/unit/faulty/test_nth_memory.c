@@ -34,11 +34,10 @@ must_fail_with_each_allocation(call_t call, void *context, uint64_t least)
 static crema_err_t
 s_measure(void *context)
 {
-    (void)context;
     const sink_facts_t facts = {0};
     const sink_model_t model = {0};
-    sink_bottleneck_t found;
-    return sink_bottleneck_measure(&facts, &model, &found);
+    sink_measured_t found;
+    return sink_bottleneck_measure(&facts, &model, context, &found);
 }
 
 static crema_err_t
@@ -108,7 +107,12 @@ must_be_made_or_refused(void **state)
 {
     (void)state;
     crema_limits_t limits = crema_limits();
-    must_fail_with_each_allocation(s_measure, NULL, 1);
+    sink_tables_t *tables;
+    char *dir = scratch_make();
+    must(sink_tables_new(dir, &tables));
+    must_fail_with_each_allocation(s_measure, tables, 1);
+    sink_tables_destroy(&tables);
+    scratch_remove(&dir);
     must_fail_with_each_allocation(s_tail, NULL, 2);
     must_fail_with_each_allocation(s_attributes, NULL, 6);
     must_fail_with_each_allocation(s_activity, &limits, 2);

@@ -130,12 +130,14 @@ test_a_run_that_cannot_come_to_rest_leaves_no_segments(void **state)
     for (int i = 0; i < TRIES; i++) {
         s_fill_disk(1); /* of the header */
         sink_store_tick(store, now_ns += 6 * SECOND_NS);
+        must(sink_store_commit(store));
         assert_true(faulty_has_failed());
         faulty_disarm();
         assert_int_equal(sink_store_live(store), 1);
         assert_int_equal(s_segments_of_run(store), 1);
     }
     sink_store_tick(store, now_ns += 6 * SECOND_NS); /* there is room */
+    must(sink_store_commit(store));
     assert_int_equal(sink_store_live(store), 0);
     assert_int_equal(s_segments_of_run(store), 2);
     assert_int_equal(s_committed(store), 10);
@@ -197,6 +199,24 @@ test_a_great_group_goes_to_the_segment_that_was_begun_for_it(void **state)
     free(bytes);
 }
 
+/* A segment longer than a header has a header, whatever a power cut took: so it is on the disk before anything follows. */
+static void
+test_a_segment_is_durable_before_anything_is_in_it(void **state)
+{
+    (void)state;
+    sink_store_t *store = must_open();
+    must_put(store, 1);
+    must_commit(store);
+    sink_store_close(&store);
+    store = must_open();
+    must_put(store, 11);
+    faulty_arm("sync", s_dir, 0, EIO);
+    must(sink_store_commit(store));
+    assert_int_equal(faulty_disarm(),
+                     4); /* its header, its name and its directory's, its first group */
+    sink_store_close(&store);
+}
+
 int
 main(void)
 {
@@ -204,6 +224,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         T(test_a_run_that_cannot_come_to_rest_leaves_no_segments),
         T(test_a_start_on_a_full_disk_leaves_no_segment),
+        T(test_a_segment_is_durable_before_anything_is_in_it),
         T(test_a_great_group_goes_to_the_segment_that_was_begun_for_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -149,27 +149,51 @@ test_a_slow_sync_does_not_delay_the_check_of_another_run(void **state)
         .run_id = body_id(other), .parts = 1, .n_writers = 1, .writers = body_writers(1, &writer)};
     sink_store_put_t answer;
     sink_store_scrubbed_t scrubbed = {0};
-    crema_id_t waits;
-    size_t commits = 0;
     bool is_new;
     sink_store_t *store = must_open_with_a_slow_sync();
     must(s_put(store, 2, OTHER, 2, 3, true, &answer));
     must(sink_store_writers(store, &list, 5000, &is_new));
     assert_false(sink_store_check_list(store, &other));
-    while (sink_store_is_scrubbing(store, &waits)) {
-        if (!crema_id_is_zero(&waits)) {
-            assert_true(crema_id_equal(&waits, &other));
-            must(sink_store_commit_run(store, &waits));
-            commits++;
-        }
+    for (int i = 0; i < 5; i++) /* until the list is durable */
+        assert_false(sink_store_scrub_some(store, &scrubbed));
+    must(sink_store_commit_run(store, &other));
+    while (sink_store_is_scrubbing(store))
         (void)sink_store_scrub_some(store, &scrubbed);
-    }
-    assert_int_equal(commits, 1);
     assert_true(scrubbed.for_list && crema_id_equal(&scrubbed.run_id, &other));
     assert_true(sink_store_is_pending(store, &slow));
     sem_post(&s_go);
     must_commit(store);
     assert_int_equal(s_row(store, 1).committed, 9);
+    sink_store_close(&store);
+}
+
+/* A run that is written all the time never has a pause: its journal is checked all the same, and nobody commits it for that. */
+static void
+test_a_run_is_checked_while_it_is_written(void **state)
+{
+    (void)state;
+    const crema_id_t run_id = frames_id(SLOW);
+    Crema__Writer writer = {.stream_id = body_id(frames_id(1)), .name = "w", .last = 3};
+    const Crema__RunWriters list = {
+        .run_id = body_id(run_id), .parts = 1, .n_writers = 1, .writers = body_writers(1, &writer)};
+    sink_store_scrubbed_t scrubbed = {0};
+    bool is_new;
+    sink_store_t *store = must_open(NULL);
+    must_put(store, 1, 1, 5, false);
+    must(sink_store_writers(store, &list, 5000, &is_new));
+    must_commit(store);
+    must_put(store, 1, 6, 9, false);
+    must_begin_slowly(store);
+    must_put(store, 1, 10, 12, false);
+    assert_false(sink_store_check_list(store, &run_id));
+    for (int i = 0; i < 100 && sink_store_is_scrubbing(store); i++)
+        (void)sink_store_scrub_some(store, &scrubbed);
+    assert_false(sink_store_is_scrubbing(store));
+    assert_true(scrubbed.for_list && !scrubbed.fell);
+    assert_true(sink_store_is_pending(store, &run_id));
+    sem_post(&s_go);
+    must_commit(store);
+    assert_int_equal(s_row(store, 1).committed, 12);
     sink_store_close(&store);
 }
 
@@ -218,37 +242,6 @@ test_a_slow_write_delays_only_its_own_run(void **state)
     sink_store_close(&store);
 }
 
-/* It wakes no thread. With another one waiting, or under way, each is synced by a thread. */
-static void
-test_a_small_group_alone_is_synced_at_once(void **state)
-{
-    (void)state;
-    const sink_store_pace_t pace = {.bytes = 1, .alone_bytes = 64 << 10};
-    sink_store_put_t answer;
-    int64_t due_ns;
-    sink_store_t *store = must_open(NULL);
-    must_put(store, 1, 1, 5, false);
-    must(sink_store_begin(store, &pace, &due_ns));
-    assert_true(sink_store_has_ended(store));
-    assert_int_equal(poll(&(struct pollfd){.fd = sink_store_fd(store), .events = POLLIN}, 1, 0), 0);
-    must(sink_store_end(store));
-    assert_int_equal(s_row(store, 1).committed, 5);
-    must_put(store, 1, 6, 9, false);
-    must(s_put(store, 2, OTHER, 1, 1, false, &answer));
-    must(sink_store_begin(store, &pace, &due_ns));
-    while (s_row(store, 1).committed < 9 || s_row(store, 2).committed < 1)
-        must_end_one(store);
-    must_put(store, 1, 10, 12, false);
-    must_begin_slowly(store);
-    must(s_put(store, 2, OTHER, 2, 2, false, &answer));
-    must(sink_store_begin(store, &pace, &due_ns));
-    must_end_one(store);
-    assert_int_equal(s_row(store, 2).committed, 2);
-    sem_post(&s_go);
-    must_end_one(store);
-    sink_store_close(&store);
-}
-
 /* A sealed run neither comes to rest nor is freed, and a file that is made meanwhile is not the last. */
 static void
 test_a_run_stays_while_it_is_synced(void **state)
@@ -276,8 +269,43 @@ test_a_run_stays_while_it_is_synced(void **state)
     sem_post(&s_go);
     must_commit(store);
     sink_store_tick(store, INT64_C(120000000000));
+    must(sink_store_commit(store));
     assert_int_equal(sink_store_live(store), 0);
     must(sink_store_free(store, &slow));
+    sink_store_close(&store);
+}
+
+/* Runs come to rest in threads: one that takes long delays nobody, and keeps what comes for it meanwhile. */
+static void
+test_a_slow_rest_delays_nobody(void **state)
+{
+    (void)state;
+    const crema_id_t slow = frames_id(SLOW), other = frames_id(OTHER);
+    const crema_msg_t msg = {.type = CREMA_MSG_RUN_SEAL, .run_id = body_id(slow)};
+    const sink_journal_sealed_t sealed = {.revision = 1};
+    bool is_new;
+    sink_store_put_t answer;
+    sink_store_t *store = must_open(NULL);
+    sink_store_tick(store, INT64_C(1000000000));
+    must_put(store, 1, 1, 5, false);
+    must(s_put(store, 2, OTHER, 1, 1, false, &answer));
+    must(sink_store_run_msg(store, &msg, NULL, 5000, &is_new));
+    must(sink_store_sealed(store, &slow, &sealed, 6000));
+    must_commit(store);
+    s_hold = true;
+    sink_store_tick(store, INT64_C(60000000000)); /* returns while it is synced */
+    sem_wait(&s_held);
+    must(s_put(store, 2, OTHER, 2, 2, false, &answer));
+    must(sink_store_commit_run(store, &other));
+    assert_int_equal(s_row(store, 2).committed, 2);
+    must_put(store, 1, 6, 9, false);
+    sem_post(&s_go);
+    must_commit(store);
+    assert_int_equal(sink_store_live(store), 2); /* something came for it */
+    assert_int_equal(s_row(store, 1).committed, 9);
+    sink_store_close(&store);
+    store = must_open(NULL);
+    assert_int_equal(s_row(store, 1).committed, 9);
     sink_store_close(&store);
 }
 
@@ -289,9 +317,10 @@ main(void)
         T(test_a_slow_sync_delays_only_its_own_run),
         T(test_a_slow_sync_that_fails_acknowledges_nothing_of_its_run),
         T(test_a_slow_sync_does_not_delay_the_check_of_another_run),
+        T(test_a_run_is_checked_while_it_is_written),
         T(test_a_slow_write_delays_only_its_own_run),
-        T(test_a_small_group_alone_is_synced_at_once),
         T(test_a_run_stays_while_it_is_synced),
+        T(test_a_slow_rest_delays_nobody),
     };
     sem_init(&s_held, 0, 0);
     sem_init(&s_go, 0, 0);

@@ -48,11 +48,14 @@ def draw(entry: Plot, of: Any, *, inches: float = WIDTH_INCHES) -> tuple[str, st
 
 def _drawn(entry: Plot, of: Any, inches: float) -> tuple[str, str]:
     """The picture as matplotlib writes it, or why there is nothing to draw."""
-    import matplotlib as mpl
+    from matplotlib import style
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import TightLayoutEngine
 
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": entry.name, "font.size": 10}):
+    own = {"svg.fonttype": "none", "svg.hashsalt": entry.name, "font.size": 10}
+    with style.context(
+        own, after_reset=True
+    ):  # a page has its own style, whatever the session's is
         figure = Figure(figsize=(inches, entry.height), layout="none")
         ax = figure.add_subplot()
         entry.draw(of, ax)

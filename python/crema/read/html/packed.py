@@ -83,7 +83,7 @@ def pack(run: RunFile, *, tasks_max: int = TASKS_MAX) -> tuple[str, str]:
         "prefix": tasks["prefix"],
         **chunks,
     }
-    return _encode(header, columns), said
+    return encode(header, columns), said
 
 
 def _chunks(run: RunFile, tasks: Any, window_ns: tuple[int, int], unit_s: float) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def _chunks(run: RunFile, tasks: Any, window_ns: tuple[int, int], unit_s: float)
     }
 
 
-def _encode(header: dict[str, Any], columns: dict[str, Any]) -> str:
+def encode(header: dict[str, Any], columns: dict[str, Any]) -> str:
     """Length of the header, header as JSON with name, width and length of each column, then byte plane after byte plane."""
     described, planes = [], []
     for name, values in columns.items():

@@ -1,18 +1,44 @@
 "use strict";
 /* The task stream and the chunks of the report, on two canvases that share a window of time. Names are only ever set as text. */
-(async () => {
-  const $ = id => document.getElementById(id);
-  const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const make = (tag, text) => { const e = document.createElement(tag); if (text !== undefined) e.textContent = text; return e; };
-  const say = (text, e) => {
-    const tip = $("tip");
-    tip.textContent = text; tip.style.display = text ? "block" : "none";
-    if (text) {
-      tip.style.left = Math.max(0, Math.min(e.clientX + 14, innerWidth - tip.offsetWidth - 4)) + "px";
-      tip.style.top = Math.min(e.clientY + 14, innerHeight - tip.offsetHeight - 4) + "px";
-    }
-  };
+const $ = id => document.getElementById(id);
+const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const make = (tag, text) => { const e = document.createElement(tag); if (text !== undefined) e.textContent = text; return e; };
+const say = (text, e) => {
+  const tip = $("tip");
+  tip.textContent = text; tip.style.display = text ? "block" : "none";
+  if (text) {
+    tip.style.left = Math.max(0, Math.min(e.clientX + 14, innerWidth - tip.offsetWidth - 4)) + "px";
+    tip.style.top = Math.min(e.clientY + 14, innerHeight - tip.offsetHeight - 4) + "px";
+  }
+};
+function surface(id, height) {
+  const canvas = $(id), ratio = devicePixelRatio || 1, width = canvas.parentElement.clientWidth;
+  canvas.style.height = height + "px";
+  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+    canvas.width = Math.round(width * ratio); canvas.height = Math.round(height * ratio);
+  }
+  const g = canvas.getContext("2d");
+  g.setTransform(ratio, 0, 0, ratio, 0, 0); g.clearRect(0, 0, width, height); g.font = "12px system-ui,sans-serif";
+  return { g, width, height };
+}
+/* Columns that Python has packed: byte planes apart, deflated, base64. */
+const unpack = async packed => {
+  const bytes = Uint8Array.from(atob(packed), c => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const raw = new Uint8Array(await new Response(stream).arrayBuffer());
+  const length = new DataView(raw.buffer).getUint32(0, true);
+  const d = JSON.parse(new TextDecoder().decode(raw.subarray(4, 4 + length)));
+  let at = 4 + length;
+  for (const [name, width, n] of d.columns) {
+    const out = new ({ 1: Uint8Array, 2: Uint16Array, 4: Uint32Array })[width](n);
+    for (let plane = 0; plane < width; plane++)
+      for (let i = 0; i < n; i++) out[i] += raw[at + plane * n + i] * 2 ** (8 * plane);
+    at += width * n; d[name] = out;
+  }
+  return d;
+};
 
+(async () => {
   for (const figure of document.querySelectorAll("figure[data-name]")) {
     const button = make("button", "SVG");
     button.className = "save"; button.title = "Save this figure";
@@ -27,18 +53,7 @@
 
   const packed = $("data").textContent.trim();
   if (!packed) return;
-  const bytes = Uint8Array.from(atob(packed), c => c.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  const raw = new Uint8Array(await new Response(stream).arrayBuffer());
-  const length = new DataView(raw.buffer).getUint32(0, true);
-  const d = JSON.parse(new TextDecoder().decode(raw.subarray(4, 4 + length)));
-  let at = 4 + length;
-  for (const [name, width, n] of d.columns) {
-    const out = new ({ 1: Uint8Array, 2: Uint16Array, 4: Uint32Array })[width](n);
-    for (let plane = 0; plane < width; plane++)
-      for (let i = 0; i < n; i++) out[i] += raw[at + plane * n + i] * 2 ** (8 * plane);
-    at += width * n; d[name] = out;
-  }
+  const d = await unpack(packed);
   const slots = d.count.length, first = new Uint32Array(slots + 1), n = d.step.length, NONE = 0xFFFFFFFF;
   const start = new Float64Array(n), slotOf = new Uint32Array(n), chunkOf = new Map();
   for (let s = 0, i = 0; s < slots; s++) {
@@ -51,16 +66,6 @@
   let view = { ...all }, chosen = -1, hidden = new Set(), dataset = -1, waiting = false;
   const LEFT = 8, BOTTOM = 22;
 
-  function surface(id, height) {
-    const canvas = $(id), ratio = devicePixelRatio || 1, width = canvas.parentElement.clientWidth;
-    canvas.style.height = height + "px";
-    if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
-      canvas.width = Math.round(width * ratio); canvas.height = Math.round(height * ratio);
-    }
-    const g = canvas.getContext("2d");
-    g.setTransform(ratio, 0, 0, ratio, 0, 0); g.clearRect(0, 0, width, height); g.font = "12px system-ui,sans-serif";
-    return { g, width, height };
-  }
   const nice = span => { const p = 10 ** Math.floor(Math.log10(span)); return [1, 2, 5, 10].map(k => k * p).find(k => span / k <= 8); };
   function axis(g, x, from, to, y, height, unit) {
     const step = nice(to - from), digits = Math.max(0, -Math.floor(Math.log10(step)));
@@ -81,12 +86,14 @@
     const { g, width, height: h } = surface("stream", height());
     const plot = h - BOTTOM, x = t => LEFT + (width - 2 * LEFT) * (t - view.t0) / (view.t1 - view.t0);
     axis(g, v => x(v / d.unit_s), view.t0 * d.unit_s, view.t1 * d.unit_s, h - 6, plot, " s");
-    const row = plot / (view.s1 - view.s0);
-    for (let s = Math.floor(view.s0); s < Math.min(slots, Math.ceil(view.s1)); s++) {
+    const row = plot / (view.s1 - view.s0), above = Math.floor(view.s0), below = Math.min(slots, Math.ceil(view.s1));
+    let shown = 0;
+    for (let s = above; s < below; s++) {
       const y = (s - view.s0) * row, tall = Math.max(1, row > 4 ? row - 2 : row);
       let drawn = -1, colour = "";
       for (let i = from(s, view.t0); i < first[s + 1] && start[i] <= view.t1; i++) {
         if (hidden.has(d.side[i])) continue;
+        shown++;
         const left = x(start[i]), right = x(start[i] + d.took[i]);
         const c = d.status[i] === d.ok ? d.colours[d.side[i]] : "#c1272d";
         if (right < drawn + 0.5 && c === colour) continue; // this pixel has it
@@ -99,10 +106,10 @@
       g.strokeStyle = css("--ink"); g.lineWidth = 2;
       g.strokeRect(x(start[chosen]) - 2, (slotOf[chosen] - view.s0) * row - 1, x(start[chosen] + d.took[chosen]) - x(start[chosen]) + 4, Math.max(3, row));
     }
-    $("range").textContent = `${(view.t0 * d.unit_s).toFixed(3)} s to ${(view.t1 * d.unit_s).toFixed(3)} s, ${n.toLocaleString("en")} tasks on ${slots.toLocaleString("en")} threads`;
+    $("range").textContent = `${(view.t0 * d.unit_s).toFixed(3)} s to ${(view.t1 * d.unit_s).toFixed(3)} s, ${shown.toLocaleString("en")} of ${n.toLocaleString("en")} tasks on ${(below - above).toLocaleString("en")} of ${slots.toLocaleString("en")} threads`;
   }
 
-  const palette = ["#2b6ca3", "#e9a23b", "#2a9d8f", "#7a5ea8", "#8d6e63", "#8ab17d", "#5c6773", "#b86f9c"];
+  const palette = ["#2b6ca3", "#e9a23b", "#2a9d8f", "#4a2383", "#8d6e63", "#8ab17d", "#5c6773", "#e678a0"];
   const rank = []; // colours by name, as in the figures
   [...d.datasets.keys()].sort((a, b) => d.datasets[a] < d.datasets[b] ? -1 : 1).forEach((id, i) => { rank[id] = i; });
   let scale = null;
@@ -162,7 +169,10 @@
     else { view.s0 = s - (s - view.s0) * factor; view.s1 = s + (view.s1 - s) * factor; }
     clamp(); draw();
   };
-  canvas.addEventListener("wheel", e => { e.preventDefault(); const p = place(e); zoom(1.0015 ** (e.deltaY || e.deltaX), p.t, e.shiftKey ? p.s : undefined); }, { passive: false });
+  canvas.addEventListener("wheel", e => {
+    if (!e.ctrlKey && !e.metaKey) return; // the page scrolls
+    e.preventDefault(); const p = place(e); zoom(1.0015 ** (e.deltaY || e.deltaX), p.t, e.shiftKey ? p.s : undefined);
+  }, { passive: false });
   let drag = null;
   canvas.addEventListener("pointerdown", e => { drag = { ...place(e), moved: false }; canvas.setPointerCapture(e.pointerId); });
   canvas.addEventListener("pointerup", e => { if (drag && !drag.moved) { chosen = find(e); draw(); } drag = null; });

@@ -22,7 +22,7 @@ from .. import _output
 from .._notes import STEPPED
 from ..plots import REGISTRY
 from ..reader import open as open_run
-from . import figures, packed, tables
+from . import figures, packed, packed_looks, tables
 from .sentences import findings, headline
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 # Headings of the figures, in order; each with what tables follow it.
 _GROUPS = {
     "Budget": ("activities", "datasets", "sections"),
+    "Code": ("lines",),
     "Timelines": (),
     "Tasks": (),
     "Chunks": ("stragglers",),
@@ -75,6 +76,7 @@ def write_report(
     with contextlib.ExitStack() as stack:
         if isinstance(run, (str, os.PathLike)):
             run = stack.enter_context(open_run(run))
+        run = run.as_shown()
         if "summary/workflow" not in run.file:
             raise KeyError(f"{run.path} has no summaries: it is not sealed yet")
         page = _output.file(path or run.path.with_suffix(".html"))  # said before figures are drawn
@@ -92,7 +94,7 @@ def write_report(
 
 def document(title: str, body: str, data: str = "") -> str:
     """The page around a body: its policy, its style, its script, and what the script draws."""
-    css, js = (_resource(f"page.{kind}") for kind in ("css", "js"))
+    css, js = _resource("page.css"), _resource("page.js") + _resource("flame.js")
     policy = (
         f"default-src 'none'; script-src {_hash(js)}; style-src {_hash(css)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -153,6 +155,8 @@ def _body(run: RunFile, first: str, drawn: dict[str, tuple[str, str]], left_out:
                 )
             else:
                 parts.append(f'<figure data-name="{name}">{svg}</figure>')
+        if group == "Code":
+            parts.append(flame(run))
         parts += nothing
         parts += [tables.RENDER[name](run) for name in names]
     return "\n".join(parts)
@@ -160,6 +164,7 @@ def _body(run: RunFile, first: str, drawn: dict[str, tuple[str, str]], left_out:
 
 _HEADINGS = {
     "Budget": "Where the seconds went",
+    "Code": "Lines of your code",
     "Tasks": "Task stream",
     "Trust": "Can it be trusted?",
 }
@@ -214,12 +219,34 @@ def _diagnosis(run: RunFile) -> str:
     )
 
 
+def flame(run: RunFile) -> str:
+    """The icicle that a script draws; nothing without looks."""
+    data, left_out = packed_looks.pack(run)
+    if not data:
+        return ""
+    note = f'<p class="faint small">{html.escape(left_out)}</p>' if left_out else ""
+    choices = "".join(
+        f'<select data-of="{what}" aria-label="{what}"><option value="-1">all {what}s</option></select>'
+        for what in ("phase", "state", "dataset", "worker")
+    )
+    return (
+        "<div class=needs-script hidden><h3>From the outermost call to the innermost</h3>"
+        '<p class="small faint">Click a frame to see it alone, one above it to go back; keys ↑ ↓ ← → Esc. '
+        "The strip below a frame has the states of its seconds.</p>"
+        f'<div class="bar" id="choices">{choices}<button id="outermost">all of it</button></div>'
+        '<div class="bar" id="states"></div>'
+        f'<div class="canvas"><canvas id="flame" tabindex="0" data-looks="{data}" '
+        'aria-label="Icicle: each frame below its caller, as wide as its seconds"></canvas></div>'
+        f'<div class="bar"><span id="frame"></span></div>{note}</div>'
+    )
+
+
 def _canvases(left_out: str) -> str:
     note = f'<p class="missing">{html.escape(left_out)}</p>' if left_out else ""
     return (
         f"{note}<div class=needs-script hidden>"
         '<div class="bar" id="sides"></div>'
-        '<p class="small faint">Wheel: zoom in time, with Shift in threads. Drag to move, double-click for all of it; '
+        '<p class="small faint">Ctrl or ⌘ and wheel: zoom in time, with Shift in threads. Drag to move, double-click for all of it; '
         "keys + − ← → Esc. Click a task to mark it.</p>"
         '<div class="canvas"><canvas id="stream" tabindex="0" aria-label="Task stream: every task on its thread"></canvas></div>'
         '<div class="bar"><span id="range"></span><button id="whole">all of it</button></div>'

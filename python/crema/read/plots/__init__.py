@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import chunks as _chunks
+from . import code as _code
 from . import scaling as _scaling
 from . import tasks as _tasks
 from . import timelines as _timelines
@@ -36,6 +37,7 @@ __all__ = [
 ]
 _MODULES = (
     _chunks,
+    _code,
     _scaling,
     _tasks,
     _timelines,

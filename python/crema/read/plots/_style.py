@@ -19,6 +19,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from .. import _attempts
+from .._numbers import readable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,11 +29,11 @@ if TYPE_CHECKING:
 # Side of the time budget -> colour.
 SIDES = {
     "processor": "#2b6ca3",
-    "runtime": "#7a5ea8",
+    "runtime": "#4a2383",
     "preprocess": "#2a9d8f",
     "merge": "#8ab17d",
     "overhead": "#e9a23b",
-    "unattributed": "#a3916f",
+    "unattributed": "#dcc878",
     "transfer": "#8d6e63",
     "wasted": "#c1272d",
     "foreign": "#5c6773",
@@ -40,8 +41,23 @@ SIDES = {
     "absent": "#eceef1",
     "residual": "#4a4a4a",
 }
+# State of a thread -> colour: computing blue, waiting to compute warm, waiting for others green and brown.
+STATES = {
+    "cpu": "#2b6ca3",
+    "native": "#8fb3d1",
+    "core": "#e9a23b",
+    "gil": "#4a2383",
+    "input": "#2a9d8f",
+    "service": "#8ab17d",
+    "file": "#8d6e63",
+    "child": "#5c6773",
+    "lock": "#e678a0",
+    "sleep": "#c8ccd2",
+    "page_fault": "#dcc878",
+    "unknown": "#4a4a4a",
+}
 LOST = "#c1272d"
-DATASETS = ("#2b6ca3", "#e9a23b", "#2a9d8f", "#7a5ea8", "#8d6e63", "#8ab17d", "#5c6773", "#b86f9c")
+DATASETS = ("#2b6ca3", "#e9a23b", "#2a9d8f", "#4a2383", "#8d6e63", "#8ab17d", "#5c6773", "#e678a0")
 INK, FAINT, GRID = "#222222", "#6b7280", "#e5e7eb"
 NARROW = 5.0  # inches of axes: less have no room for a line beside their title, or long names
 ROWS_MAX = 24  # bars and lines that can still be distinguished
@@ -115,6 +131,8 @@ def plot(
     def enter(body: Callable[..., None]) -> Callable[..., Axes]:
         @functools.wraps(body)
         def draw(run: Any, ax: Axes | None = None, **options: Any) -> Axes:
+            if not across:
+                run = run.as_shown()
             ax = ax or _axes(height=height)
             try:
                 entries = list(body(run, ax, **options) or ())
@@ -291,6 +309,21 @@ def on_colour(colour: Any) -> str:
     """Colour of text on an area; a page does not change it with its own colours."""
     red, green, blue, _ = to_rgba(colour)
     return "#101418" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "#ffffff"
+
+
+def stacked(ax: Axes, names: list[str], parts: list[list[float]], colours: Any) -> None:
+    """Horizontal bars, each of the parts in order, and its sum as a number."""
+    left = np.zeros(len(names))
+    for values, colour in zip(parts, colours, strict=False):
+        widths = np.nan_to_num(np.array(values, dtype=float))
+        ax.barh(range(len(names)), widths, left=left, height=0.62, color=colour)
+        left = left + widths
+    for y, end in enumerate(left):
+        text = "  below 0.001" if 0 < end < 0.001 else f"  {readable(end)}"
+        ax.text(end, y, text, va="center", fontsize="small", color=FAINT)
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.set_xlim(0, 1.12 * max([*left, 1e-12]))
 
 
 def swatch(colour: str, label: str) -> Patch:

@@ -6,8 +6,6 @@ import math
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from .._notes import STEPPED
 from .._numbers import readable
 from ._style import (
@@ -23,6 +21,7 @@ from ._style import (
     on_colour,
     plot,
     short,
+    stacked,
     swatch,
 )
 
@@ -152,7 +151,7 @@ def processor_and_overhead(run: RunFile, ax: Axes) -> Any:
     parts = ("cpu_s", "noncpu_s", "runtime_s", "failed_s")
     colours = (SIDES["processor"], _NONCPU, SIDES["runtime"], LOST)
     labels = ("on CPU", "not on CPU", "Dask's runtime", "failed")
-    _stacked(ax, [r.side for r in rows], [[getattr(r, p) for r in rows] for p in parts], colours)
+    stacked(ax, [r.side for r in rows], [[getattr(r, p) for r in rows] for p in parts], colours)
     ax.set_xlabel("task seconds [s]")
     return [swatch(c, t) for c, t in zip(colours, labels, strict=True)]
 
@@ -179,7 +178,7 @@ def activities(run: RunFile, ax: Axes) -> Any:
         ]
         values.append(rest)
         shown = [*shown, "other"]
-    _stacked(ax, [short(p) for p in prefixes], values, palette)
+    stacked(ax, [short(p) for p in prefixes], values, palette)
     ax.set_xlabel("seconds in tasks [s]")
     return [swatch(c, short(a)) for c, a in zip(palette, shown, strict=False)]
 
@@ -190,7 +189,7 @@ def per_task_cpu_io(run: RunFile, ax: Axes) -> Any:
     rows = _prefixes(run, lambda r: _sum(r.cpu_s, r.noncpu_s))
     colours = (SIDES["processor"], _NONCPU)
     values = [[r.cpu_s for r in rows], [r.noncpu_s for r in rows]]
-    _stacked(ax, [short(r.task_prefix) for r in rows], values, colours)
+    stacked(ax, [short(r.task_prefix) for r in rows], values, colours)
     ax.set_xlabel("task seconds [s]")
     return [swatch(colours[0], "on CPU"), swatch(colours[1], "not on CPU: input, waiting")]
 
@@ -209,7 +208,7 @@ def per_task_bytes_read(run: RunFile, ax: Axes) -> Any:
         names, values = [*names, "input of the chunks"], [*values, chunks * 1e-6]
     if not names:
         raise NothingToDrawError("no bytes were metered")
-    _stacked(ax, names, [values], [SIDES["transfer"]])
+    stacked(ax, names, [values], [SIDES["transfer"]])
     ax.set_xlabel("bytes [MB]")
 
 
@@ -217,7 +216,7 @@ def per_task_bytes_read(run: RunFile, ax: Axes) -> Any:
 def per_task_overhead(run: RunFile, ax: Axes) -> Any:
     """Serialization, compression, spill and the executor, per task prefix. Source: ``summary/per_task_prefix``."""
     rows = _prefixes(run, lambda r: _sum(r.other_s))
-    _stacked(
+    stacked(
         ax, [short(r.task_prefix) for r in rows], [[r.other_s for r in rows]], [SIDES["runtime"]]
     )
     ax.set_xlabel("executor, (de)serialization, (de)compression, spill [s]")
@@ -287,7 +286,7 @@ def wasted_work(run: RunFile, ax: Axes) -> Any:
         raise NothingToDrawError("nothing was wasted: every attempt counts")
     reasons = sorted({(r.reason, r.what) for r in rows})
     values = [sum(r.wall_s for r in rows if (r.reason, r.what) == key) for key in reasons]
-    _stacked(ax, [f"{what}s: {reason}" for reason, what in reasons], [values], [LOST])
+    stacked(ax, [f"{what}s: {reason}" for reason, what in reasons], [values], [LOST])
     ax.set_xlabel("thread-seconds [s]")
 
 
@@ -298,7 +297,7 @@ def sections(run: RunFile, ax: Axes) -> Any:
     rows = sorted(run.rows("summary/per_section"), key=lambda r: -r.self_s)[:ROWS_MAX]
     if not rows:
         raise NothingToDrawError("process() marks no sections: crema.track_time(name) marks one")
-    _stacked(ax, [short(r.section) for r in rows], [[r.self_s for r in rows]], [SIDES["processor"]])
+    stacked(ax, [short(r.section) for r in rows], [[r.self_s for r in rows]], [SIDES["processor"]])
     ax.set_xlabel("own seconds [s]")
 
 
@@ -307,21 +306,6 @@ def _prefixes(run: RunFile, weight: Any) -> list[Any]:
     if not rows:
         raise NothingToDrawError("Dask metered none of these seconds: without Dask there are none")
     return sorted(rows, key=lambda r: -weight(r))[:ROWS_MAX]
-
-
-def _stacked(ax: Axes, names: list[str], parts: list[list[float]], colours: Any) -> None:
-    """Horizontal bars, each of the parts in order."""
-    left = np.zeros(len(names))
-    for values, colour in zip(parts, colours, strict=False):
-        widths = np.nan_to_num(np.array(values, dtype=float))
-        ax.barh(range(len(names)), widths, left=left, height=0.62, color=colour)
-        left = left + widths
-    for y, end in enumerate(left):
-        text = "  below 0.001" if 0 < end < 0.001 else f"  {readable(end)}"
-        ax.text(end, y, text, va="center", fontsize="small", color=FAINT)
-    ax.set_yticks(range(len(names)), names)
-    ax.set_ylim(len(names) - 0.4, -0.6)
-    ax.set_xlim(0, 1.12 * max([*left, 1e-12]))
 
 
 def _of(rows: list[Any], field: str, value: str, activity: str | None = None) -> float:

@@ -329,10 +329,18 @@ def _total(grid: Any) -> Any:
 
 
 def _sampled(run: RunFile, column: str, *, unknown: float = np.nan) -> tuple[Any, Any]:
-    """Edges and the sum over workers of each one's newest sample, in at most 1000 even steps."""
-    rows = run.arrays("worker_samples", ["t_ns", "worker_id", column])
+    """Edges and the sum over workers of each one's newest sample, in at most 1000 even steps.
+
+    Of each worker the samples of one observer: itself, else its agent, else the scheduler.
+    """
+    rows = run.arrays("worker_samples", ["t_ns", "worker_id", "source", column])
     value = rows[column].astype(float)
     good = np.isfinite(value) & (value != unknown)
+    labels = run.labels("worker_samples", "source")
+    rank = np.select([rows["source"] == labels[name] for name in ("worker", "agent")], [2, 1])
+    best = np.zeros(int(rows["worker_id"].max(initial=0)) + 1, dtype=int)
+    np.maximum.at(best, rows["worker_id"][good], rank[good])
+    good &= rank == best[rows["worker_id"]]
     if not good.any():
         raise NothingToDrawError(f"the workers were not sampled: /worker_samples.{column}")
     window_ns = window(run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from matplotlib.lines import Line2D
 
 from ._style import (
     DATASETS,
+    FAINT,
     LOST,
     SIDES,
     NothingToDrawError,
@@ -95,29 +97,42 @@ def memory_per_worker(run: RunFile, ax: Axes) -> Any:
 
 @plot("Did the workers share the work?", group="Workers", height=3.2, grid="x")
 def worker_share(run: RunFile, ax: Axes) -> Any:
-    """What each worker's threads did while it was there. Source: ``summary/per_worker``; the 24 with most thread-seconds."""
+    """What each worker's threads did while it was there: parts of ``thread_s``. Source: ``summary/per_worker``; the 24 with most of it."""
     need_sealed(run)
     rows = [r for r in run.rows("summary/per_worker") if r.thread_s > 0]
     if not rows:
         raise NothingToDrawError("no worker was present for any time")
     shown = sorted(rows, key=lambda r: -r.thread_s)[:24]
+    parts = _shares(shown)
     left = np.zeros(len(shown))
-    parts = (
-        ("cpu_s", SIDES["processor"], "on CPU"),
-        ("noncpu_s", "#8fb3d1", "not on CPU"),
-        ("overhead_s", SIDES["overhead"], "other tasks and runtime"),
-        ("wasted_s", LOST, "wasted"),
-        ("idle_s", SIDES["idle"], "idle"),
-    )
-    for column, colour, _ in parts:
-        width = np.nan_to_num([max(0.0, getattr(r, column)) for r in shown])
+    for (_, colour), width in parts.items():
         ax.barh(range(len(shown)), width, left=left, height=0.7, color=colour)
         left = left + width
     ax.set_yticks(range(len(shown)), [short(r.worker) for r in shown], fontsize="small")
     ax.set_ylim(len(shown) - 0.4, -0.6)
     rest = f"; {len(rows) - len(shown):,} more workers in the file" if len(rows) > 24 else ""
     ax.set_xlabel("thread-seconds [s]" + rest)
-    return [swatch(colour, label) for _, colour, label in parts]
+    return [swatch(colour, label) for (label, colour), width in parts.items() if width.any()]
+
+
+def _shares(rows: Sequence[Any]) -> dict[tuple[str, str], Any]:
+    """Thread-seconds by label and colour, which add up to ``thread_s`` of each row."""
+    columns = ("thread_s", "busy_s", "cpu_s", "noncpu_s", "wasted_s", "idle_s")
+    known = {c: np.maximum(np.nan_to_num([getattr(r, c) for r in rows]), 0) for c in columns}
+    thread = known["thread_s"]
+    busy = np.minimum(known["busy_s"], thread)
+    cpu = np.minimum(known["cpu_s"], busy)
+    noncpu = np.minimum(known["noncpu_s"], busy - cpu)
+    wasted = np.minimum(known["wasted_s"], busy - cpu - noncpu)
+    idle = np.minimum(known["idle_s"], thread - busy)
+    return {
+        ("on CPU", SIDES["processor"]): cpu,
+        ("not on CPU", "#8fb3d1"): noncpu,
+        ("wasted", LOST): wasted,
+        ("other runs, or not metered", FAINT): busy - cpu - noncpu - wasted,
+        ("runtime around tasks", SIDES["overhead"]): thread - busy - idle,
+        ("idle", SIDES["idle"]): idle,
+    }
 
 
 def _per_worker(run: RunFile, ax: Axes, name: str, label: str, why_empty: str) -> Any:

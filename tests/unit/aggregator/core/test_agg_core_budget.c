@@ -23,6 +23,7 @@ static uint32_t s_retry_ms;
 static bool s_welcomed;
 static Crema__RunState s_state;
 static bool s_stream_refused;
+static bool s_part_refused;
 static unsigned s_puts;
 
 static void
@@ -32,6 +33,10 @@ s_act(void)
     while (agg_core_next(s_core, s_now, &action)) {
         s_stream_refused |= action.type == AGG_EVENT && action.event == AGG_EVENT_STREAM_REFUSED;
         s_puts += action.type == AGG_TO_SINK && action.msg->type == CREMA_MSG_PUT;
+        if (action.type == AGG_TO_SINK && action.msg->type == CREMA_MSG_RUN_SEAL)
+            for (size_t i = 0; i < action.msg->run_seal.n_reasons; i++)
+                s_part_refused |= strstr(action.msg->run_seal.reasons[i]->text,
+                                         "of the list of writers was refused") != NULL;
         if (action.type != AGG_TO_PEER)
             continue;
         s_answer = action.msg->type;
@@ -261,6 +266,12 @@ must_bound_what_lists_of_writers_take(void **state)
     free(writers);
     assert_true(agg_core_stats(s_core).refused > refused);
     assert_in_range(bytes, (64 << 20) - (4 << 20), (64 << 20) + (4 << 20));
+    s_say(100 + FLOOD, (crema_principal_t){.as = CREMA_AS_CLIENT, .key = {{FLOOD}}},
+          (crema_msg_t){.type = CREMA_MSG_RUN_END,
+                        .run_end = {.run_id = body_id(s_run_of(FLOOD, 0)), .writer_parts = PARTS}});
+    s_part_refused = false;
+    s_pass(200 * S);
+    assert_true(s_part_refused); /* by name, in the verdict that the sink gets */
     s_client(OTHER, CREMA_MSG_RUN_OPEN, 0);
     assert_int_equal(s_state.phase, CREMA_RUN_OPEN);
     assert_int_equal(s_state.refusal, CREMA_REFUSED_NOT);

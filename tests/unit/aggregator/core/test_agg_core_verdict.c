@@ -182,12 +182,12 @@ must_name_an_agent_that_stays_silent(void **state)
     agg_core_destroy(&rig.core);
 }
 
-/* A heartbeat that lists stream 1 as delivered, and says what could not be read. */
+/* A heartbeat that lists stream 1, with these flags, and says what could not be read. */
 static void
-s_complain(rig_t *rig, uint64_t barrier_seen, const char *code, const char *file)
+s_complain_beside(rig_t *rig, uint64_t barrier_seen, const char *code, const char *file,
+                  uint32_t flags)
 {
-    crema_stream_row_t row = {
-        .stream_id = s_stream(1), .run_id = s_run, .hi = 2, .flags = CREMA_STREAM_FLAG_CLOSED};
+    crema_stream_row_t row = {.stream_id = s_stream(1), .run_id = s_run, .hi = 2, .flags = flags};
     Crema__Reason fault = crema_reason(code, file, "Permission denied", 0);
     crema_msg_t msg = {.type = CREMA_MSG_HEARTBEAT, .session = SESSION};
     msg.heartbeat = (Crema__Heartbeat){.hb_no = 5,
@@ -197,6 +197,13 @@ s_complain(rig_t *rig, uint64_t barrier_seen, const char *code, const char *file
                                        .n_faults = code ? 1 : 0,
                                        .faults = body_reasons(1, &fault)};
     s_peer(rig, 1, &msg);
+}
+
+/* The same with the stream delivered. */
+static void
+s_complain(rig_t *rig, uint64_t barrier_seen, const char *code, const char *file)
+{
+    s_complain_beside(rig, barrier_seen, code, file, CREMA_STREAM_FLAG_CLOSED);
 }
 
 /* `listed`: its writers are, so that a stream that nobody listed is not of this run. */
@@ -257,6 +264,61 @@ must_ask_again_for_what_an_agent_cannot_read_and_then_name_it(void **state)
     s_complain(&rig, 1, NULL, NULL); /* it has become readable, and held nothing of the run */
     must_hear(&rig, "ACK 1 > 1, RUN_SEAL 1, RUN_STATE 3 > 9");
     assert_string_equal(rig.reason, "writer_unknown");
+    agg_core_destroy(&rig.core);
+}
+
+/* How often the sink is asked in 200 s in which it says nothing of the file. */
+static unsigned
+s_asks_in_vain(rig_t *rig)
+{
+    unsigned asked = 0;
+    for (int i = 0; i < 200; i++) {
+        rig->now += S;
+        s_sink(rig, (crema_msg_t){.type = CREMA_MSG_COMMITTED});
+        s_tick(rig);
+        asked += strstr(s_heard(rig), "RUN_SEAL 0") != NULL;
+    }
+    return asked;
+}
+
+static void
+must_ask_a_silent_sink_every_5_s_and_for_a_failed_file_every_60(void **state)
+{
+    (void)state;
+    rig_t failed = s_failed_rig(), rig = s_ending_rig(true);
+    assert_in_range(s_asks_in_vain(&failed), 2, 4);
+    agg_core_destroy(&failed.core);
+    s_complain(&rig, 1, NULL, NULL);
+    must_hear(&rig, "ACK 1 > 1, RUN_SEAL 0, RUN_STATE 3 > 9");
+    assert_in_range(s_asks_in_vain(&rig), 35, 45);
+    agg_core_destroy(&rig.core);
+}
+
+/* What else is wrong with its streams is not hidden behind what it could not read. */
+static void
+must_name_an_open_stream_beside_what_could_not_be_read(void **state)
+{
+    (void)state;
+    rig_t rig = s_served_rig();
+    s_data(&rig, 1, 1, 1, 2, 0);
+    s_heard(&rig);
+    s_complain_beside(&rig, 0, NULL, NULL, 0);
+    s_sink_row(&rig, CREMA_MSG_COMMITTED, 1, 2, false);
+    s_heard(&rig);
+    s_end(&rig, true);
+    must_hear(&rig, "BARRIER 1 > 1, RUN_STATE 2 > 9");
+    int64_t end = rig.now;
+    const char *seal = NULL;
+    for (; !seal && rig.now < end + 100 * S; rig.now += 100 * MS) {
+        s_sink(&rig, (crema_msg_t){.type = CREMA_MSG_STATE});
+        if ((rig.now - end) % S == 0)
+            s_complain_beside(&rig, 1, CREMA_FAULT_SPOOL, "", 0);
+        s_tick(&rig);
+        seal = strstr(s_heard(&rig), "RUN_SEAL");
+    }
+    assert_non_null(seal);
+    assert_string_equal(rig.said, "ACK 1 > 1, RUN_SEAL 2, RUN_STATE 3 > 9");
+    assert_string_equal(rig.reason, CREMA_FAULT_SPOOL);
     agg_core_destroy(&rig.core);
 }
 
@@ -530,6 +592,8 @@ main(void)
         cmocka_unit_test(must_give_the_verdict_anew_if_an_older_store_was_put_back),
         cmocka_unit_test(must_name_an_agent_that_stays_silent),
         cmocka_unit_test(must_ask_again_for_what_an_agent_cannot_read_and_then_name_it),
+        cmocka_unit_test(must_name_an_open_stream_beside_what_could_not_be_read),
+        cmocka_unit_test(must_ask_a_silent_sink_every_5_s_and_for_a_failed_file_every_60),
         cmocka_unit_test(must_be_complete_when_it_becomes_readable_in_time),
         cmocka_unit_test(must_name_a_spool_that_cannot_be_listed),
         cmocka_unit_test(must_not_hold_foreign_files_against_a_run),

@@ -115,6 +115,36 @@ must_ask_five_times_and_then_give_up(void **state)
     }
 }
 
+/* A stream that is not ended is waited for up to the client's limit, counted anew while records come that its agent held when it answered;
+ * what its writer adds later is no progress. */
+static void
+must_be_ready_when_the_limit_of_its_client_is_over(void **state)
+{
+    (void)state;
+    agg_run_t *run = s_run();
+    agg_member_t *a = s_member(run, &s_a);
+    const Crema__RunEnd end = {.t_end_ns = 5, .limit_ns = 4 * S};
+    const agg_tally_t before = {3, 2, false}, came = {5, 0, false}, more = {9, 0, false};
+    agg_run_tally(run, a, NULL, &before, 0);
+    must(agg_run_on_end(run, &end, 1, 1 * S));
+    uint64_t first = agg_run_state(run).progress;
+    assert_true(first > 0);
+    agg_run_expect(run, a, S, 0, 1 * S);
+    assert_false(agg_run_is_ready(run, 5 * S - 1));
+    assert_true(agg_run_is_ready(run, 5 * S));
+    agg_run_on_answer(run, a, 1, 2 * S);
+    assert_false(agg_run_is_ready(run, 6 * S - 1));
+    agg_run_tally(run, a, &before, &came, 3 * S);
+    assert_int_equal(agg_run_state(run).progress, first + 3);
+    agg_run_tally(run, a, &came, &more, 6 * S);
+    assert_int_equal(agg_run_state(run).progress, first + 3);
+    assert_false(agg_run_is_ready(run, 7 * S - 1));
+    assert_true(agg_run_is_ready(run, 7 * S));
+    agg_run_give_verdict(run, 7 * S, 99);
+    assert_false(agg_run_is_ready(run, 20 * S));
+    agg_run_destroy(&run);
+}
+
 static void
 must_not_wait_for_one_that_is_silent_for_longer_than_that(void **state)
 {
@@ -243,6 +273,56 @@ must_take_back_reasons_when_everything_came(void **state)
     agg_run_destroy(&run);
 }
 
+/* Its client may come back and open it again: nothing of what it said before counts then. */
+static void
+must_forget_what_its_client_said(void **state)
+{
+    (void)state;
+    agg_run_t *run = s_run();
+    const Crema__RunOpen open = {.t_start_ns = 3};
+    must(agg_run_on_open(run, &open));
+    must(agg_run_on_end(run, &s_end, 1, 0));
+    assert_true(run->opened && run->dismiss);
+    agg_run_forget_client(run);
+    assert_false(run->opened || run->dismiss || run->abandoned);
+    assert_int_equal(run->phase, CREMA_RUN_UNKNOWN);
+    must(agg_run_on_open(run, &open));
+    must(agg_run_abandon(run, 2, 0, 0));
+    assert_true(run->abandoned);
+    agg_run_forget_client(run);
+    assert_false(run->opened || run->dismiss || run->abandoned);
+    must(agg_run_on_end(run, &s_end, 3, 0));
+    agg_run_destroy(&run);
+}
+
+/* What a later message replaces is freed (the sanitizer counts), and the later one is kept. */
+static void
+must_replace_what_its_client_said(void **state)
+{
+    (void)state;
+    agg_run_t *run = NULL;
+    assert_int_equal(agg_run_new(&s_run_id, 0, 5, 30 * S, s_awaited, &run), CREMA_EINVAL);
+    assert_null(run);
+    run = s_run();
+    must(agg_run_on_open(run, &(Crema__RunOpen){.t_start_ns = 3}));
+    must(agg_run_abandon(run, 2, 0, 0));
+    agg_run_give_verdict(run, 0, 0);
+    must(agg_run_on_sealed(
+        run, &(Crema__Sealed){.path = "/x.h5", .verdict = "PARTIAL", .error = "", .revision = 1}));
+    must(agg_run_on_end(run, &s_end, 3, 0));
+    assert_false(run->abandoned);
+    assert_null(run->sealed_msg);
+    assert_int_equal(run->end_msg->run_end.t_end_ns, s_end.t_end_ns);
+    agg_run_destroy(&run);
+    run = s_run();
+    must(agg_run_on_open(run, &(Crema__RunOpen){.t_start_ns = 3}));
+    agg_run_forget_client(run);
+    assert_null(run->open_msg);
+    must(agg_run_on_open(run, &(Crema__RunOpen){.t_start_ns = 4}));
+    assert_int_equal(run->open_msg->run_open.t_start_ns, 4);
+    agg_run_destroy(&run);
+}
+
 static void
 must_bound_the_reasons(void **state)
 {
@@ -356,11 +436,14 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(must_be_ready_when_all_answered_and_all_is_committed),
         cmocka_unit_test(must_ask_five_times_and_then_give_up),
+        cmocka_unit_test(must_be_ready_when_the_limit_of_its_client_is_over),
         cmocka_unit_test(must_not_wait_for_one_that_is_silent_for_longer_than_that),
         cmocka_unit_test(must_not_wait_for_the_answer_of_one_that_left),
         cmocka_unit_test(must_wait_while_what_is_owed_arrives),
         cmocka_unit_test(must_wait_a_little_for_a_run_without_any_stream),
         cmocka_unit_test(must_take_back_reasons_when_everything_came),
+        cmocka_unit_test(must_forget_what_its_client_said),
+        cmocka_unit_test(must_replace_what_its_client_said),
         cmocka_unit_test(must_bound_the_reasons),
         cmocka_unit_test(must_keep_its_own_copy_of_texts),
         cmocka_unit_test(must_refuse_more_members_than_its_limit),

@@ -54,7 +54,7 @@ test_a_text_line(void **state)
     crema_log_info("line_text", CREMA_TEXT("plain", "/a/b.h5"), CREMA_TEXT("spaced", "a b=\"c\""),
                    CREMA_TEXT("empty", ""), CREMA_TEXT("none", (const char *)NULL),
                    CREMA_INT("n", -3), CREMA_REAL("x", 0.25), CREMA_ID("id", &id));
-    crema_log_at(CREMA_LOG_WARN);
+    crema_log_start("crema-test", CREMA_LOG_WARN, CREMA_LOG_TEXT);
     crema_log_info("below_the_level");
     s_finish();
     assert_int_equal(s_text[23], 'Z');
@@ -69,13 +69,15 @@ test_a_json_line(void **state)
     (void)state;
     crema_log_start("crema-test", CREMA_LOG_INFO, CREMA_LOG_JSON);
     s_begin();
-    crema_log_info("line_json", CREMA_TEXT("text", "a\n\x01\xff\\é"), CREMA_INT("n", 7),
-                   CREMA_REAL("nan", 0.0 / 0.0), CREMA_TEXT("none", (const char *)NULL));
+    crema_log_info("line_json", CREMA_TEXT("text", "a\n\x01\xc2\x9b\xe2\x80\xae\xff\\é"),
+                   CREMA_INT("n", 7), CREMA_REAL("nan", 0.0 / 0.0),
+                   CREMA_TEXT("none", (const char *)NULL));
     s_finish();
     assert_memory_equal(s_text, "{\"time\":\"20", 11);
-    assert_string_equal(strchr(s_text, 'Z'),
-                        "Z\",\"level\":\"info\",\"program\":\"crema-test\",\"event\":\"line_json\","
-                        "\"text\":\"a\\u000a\\u0001?\\\\é\",\"n\":7,\"nan\":null,\"none\":null}\n");
+    assert_string_equal(
+        strchr(s_text, 'Z'),
+        "Z\",\"level\":\"info\",\"program\":\"crema-test\",\"event\":\"line_json\","
+        "\"text\":\"a\\u000a\\u0001\\u009b\\u202e?\\\\é\",\"n\":7,\"nan\":null,\"none\":null}\n");
 }
 
 static void

@@ -1,10 +1,12 @@
 /* A program's listening side: what it refuses, and with which sentence. */
 #include "must.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <czmq.h>
@@ -227,6 +229,37 @@ test_a_key_is_bound_to_a_user(void **state)
     must_remove(dir);
 }
 
+/* The clock was set back: the directory's time stamp lies an hour ahead. What changes in a file shows whether it was read. */
+static void
+test_an_unknown_key_does_not_have_a_directory_of_the_future_read_each_time(void **state)
+{
+    (void)state;
+    char dir[SCRATCH_BYTES], path[SCRATCH_BYTES + 32], file[SCRATCH_BYTES + 64];
+    const uint8_t unknown[32] = {1};
+    scratch_template("server", dir);
+    assert_non_null(mkdtemp(dir));
+    must(crema_keys_make(dir));
+    must(crema_keys_add(dir, CREMA_AS_CLIENT, "alice", 1000));
+    crema_keyring_t *ring = NULL;
+    snprintf(path, sizeof path, "%s/server", dir);
+    snprintf(file, sizeof file, "%s/client.alice.key", path);
+    const struct timespec ahead[] = {{.tv_sec = time(NULL) + 3600}, {.tv_sec = time(NULL) + 3600}};
+    assert_int_equal(utimensat(AT_FDCWD, path, ahead, 0), 0);
+    must(crema_keyring_new(path, &ring));
+    crema_id_t alice = must_read_key(dir, "client-alice");
+    assert_null(crema_keyring_find(ring, unknown));
+    FILE *broken = fopen(file, "w");
+    assert_non_null(broken);
+    fclose(broken);
+    for (int i = 0; i < 100; i++)
+        assert_null(crema_keyring_find(ring, unknown));
+    assert_true(crema_keyring_knows(ring, &alice));
+    (void)crema_keyring_refresh(ring, true);
+    assert_false(crema_keyring_knows(ring, &alice));
+    crema_keyring_destroy(&ring);
+    must_remove(dir);
+}
+
 static bool
 s_is_even(const void *context, const crema_id_t *run_id)
 {
@@ -287,6 +320,8 @@ main(void)
         cmocka_unit_test(test_a_revoked_key_is_admitted_no_more),
         cmocka_unit_test(test_an_owner_has_so_many_keys_and_none_is_displaced),
         cmocka_unit_test(test_a_key_is_bound_to_a_user),
+        cmocka_unit_test(
+            test_an_unknown_key_does_not_have_a_directory_of_the_future_read_each_time),
     };
     int signals;
     must(crema_signals_new(&signals));

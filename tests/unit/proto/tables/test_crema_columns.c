@@ -139,7 +139,7 @@ test_rows_are_packed(void **state)
         assert_int_equal(crema_table_offset(table, table->n_columns), at);
         assert_int_equal(crema_table_row_bytes(table), at);
     }
-    assert_int_equal(crema_table_row_bytes(crema_table(CREMA_TABLE_CHUNKS)), 240);
+    assert_int_equal(crema_table_row_bytes(crema_table(CREMA_TABLE_CHUNKS)), 368);
 }
 
 static void
@@ -160,7 +160,7 @@ test_wire_columns_are_numbered_by_kind(void **state)
         assert_int_equal(reals, next[1]);
     }
     crema_table_wire_columns(crema_table(CREMA_TABLE_CHUNKS), &ints, &reals);
-    assert_true(ints == 23 && reals == 10);
+    assert_true(ints == 25 && reals == 24);
     crema_table_wire_columns(crema_table(CREMA_TABLE_GAPS), &ints, &reals);
     assert_true(ints == 0 && reals == 0);
 }
@@ -169,10 +169,10 @@ static void
 test_dictionaries_have_their_tables(void **state)
 {
     (void)state;
-    static const char *const paths[] = {"dict/worker",  "dict/task_prefix", "dict/activity",
-                                        "dict/unit",    "dict/metric",      "dict/span",
-                                        "dict/dataset", "dict/file",        "dict/section",
-                                        "dict/branch",  "dict/stream"};
+    static const char *const paths[] = {
+        "dict/worker", "dict/task_prefix", "dict/activity", "dict/unit",    "dict/metric",
+        "dict/span",   "dict/dataset",     "dict/file",     "dict/section", "dict/branch",
+        "dict/place",  "dict/frame",       "dict/stack",    "dict/stream"};
     for (int kind = 0; kind <= CREMA_DICT_STREAM; kind++)
         assert_string_equal(crema_table(crema_dict_table((crema_dict_t)kind))->path, paths[kind]);
 }
@@ -239,9 +239,9 @@ test_numbers_of_many_rows(void **state)
     const crema_table_t *table = crema_table(CREMA_TABLE_CHUNKS);
     const size_t size = crema_table_row_bytes(table);
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
-        uint8_t rows[N * 256] = {0};
+        uint8_t rows[N * 512] = {0};
         size_t column = s_column(CREMA_TABLE_CHUNKS, columns[i]);
-        assert_true(size <= 256);
+        assert_true(size <= 512);
         crema_rows_set_i64(table, rows, column, values, N);
         for (size_t r = 0; r < N; r++)
             assert_true(crema_row_get_i64(table, rows + r * size, column) == values[r]);

@@ -84,6 +84,6 @@ main(void)
         cmocka_unit_test(must_never_accuse_a_healthy_run),
         cmocka_unit_test(must_put_planted_causes_first_and_say_what_they_cost),
     };
-    scratch_prefer_memory(256); /* hundreds of journals, of which none need survive a power cut */
+    scratch_prefer_memory(32); /* many small journals, of which none need survive a power cut */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

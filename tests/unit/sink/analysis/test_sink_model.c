@@ -87,6 +87,28 @@ must_fit_each_dataset_and_find_the_straggler(void **state)
     }
 }
 
+/* Opening takes 1 to 9 s, process() 0.3 s, of one chunk 3.5 s: it stands out there alone. */
+static void
+must_judge_process_alone_too(void **state)
+{
+    (void)state;
+    sink_chunk_t chunks[N];
+    for (int i = 0; i < N; i++)
+        chunks[i] = (sink_chunk_t){.n_events = 1000,
+                                   .open_s = 1 + i * 37 % 41 * 0.2,
+                                   .wall_s = i == 7 ? 3.5 : 0.3 + 0.002 * (i % 5),
+                                   .counted = true};
+    sink_facts_t facts = {.chunks = chunks, .n_chunks = N};
+    sink_model_t *model;
+    must(sink_model_new(&facts, 10, &model));
+    for (int i = 0; i < N; i++) {
+        assert_true(model->score[i] < SINK_MODEL_STRAGGLER);
+        assert_int_equal(model->process_score[i] > SINK_MODEL_STRAGGLER, i == 7);
+        assert_true(fabs(model->process_predicted_s[i] - 0.304) < 0.005);
+    }
+    sink_model_destroy(&model);
+}
+
 static void
 must_do_without_chunks(void **state)
 {
@@ -104,6 +126,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(must_fit_each_dataset_and_find_the_straggler),
+        cmocka_unit_test(must_judge_process_alone_too),
         cmocka_unit_test(must_do_without_chunks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

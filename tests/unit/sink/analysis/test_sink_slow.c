@@ -13,7 +13,7 @@ enum { WORKERS = 4, EACH = 10, N = WORKERS * EACH };
 /* Each worker reads ten chunks one after another, of files that all of them share; 2 s are predicted for each. */
 typedef struct {
     sink_chunk_t chunks[N];
-    double score[N], predicted[N];
+    double score[N], predicted[N], process_score[N], process_predicted[N];
     sink_load_t loads[WORKERS];
     sink_step_t steps[8];
     sink_facts_t facts;
@@ -41,12 +41,17 @@ s_fill(run_t *r, double (*ratio)(uint32_t worker, uint32_t file))
             t_ns += (int64_t)(2e9 * times);
             chunk->t_end_ns = t_ns;
             r->predicted[row] = 2;
+            r->process_predicted[row] = 1.5;
+            r->process_score[row] = NAN;
             r->score[row] = times > 1.2 ? 30 * log(times) : i % 2 ? 0.5 : -0.5;
         }
     }
     r->facts = (sink_facts_t){.chunks = r->chunks, .n_chunks = N, .n_workers = WORKERS};
     r->facts.sweep.workers = r->loads;
-    r->model = (sink_model_t){.score = r->score, .predicted_s = r->predicted};
+    r->model = (sink_model_t){.score = r->score,
+                              .predicted_s = r->predicted,
+                              .process_score = r->process_score,
+                              .process_predicted_s = r->process_predicted};
 }
 
 static double
@@ -105,9 +110,9 @@ must_name_files_and_workers_that_are_slow(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         run_t r;
-        sink_slow_t workers, files;
+        sink_slow_t workers, servers, files;
         s_fill(&r, cases[i].ratio);
-        must(sink_slow_find(&r.facts, &r.model, &workers, &files));
+        must(sink_slow_find(&r.facts, &r.model, NULL, &workers, &servers, &files));
         assert_int_equal(workers.n, cases[i].workers);
         assert_int_equal(files.n, cases[i].files);
         NEAR(workers.cpu_s + workers.noncpu_s, cases[i].of_workers_s);
@@ -123,14 +128,44 @@ must_name_files_and_workers_that_are_slow(void **state)
     }
 }
 
+/* Opening scatters so much that the whole time of no chunk stands out. */
+static void
+must_name_a_file_that_is_slow_in_process_alone(void **state)
+{
+    (void)state;
+    const struct {
+        double process_s; /* of file 3, of 1.5 predicted */
+        double score;
+        size_t files;
+    } cases[] = {{15, 20, 1}, {15, 1, 0}, {1.9, 20, 0}, {2.1, 20, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        run_t r;
+        sink_slow_t workers, servers, files;
+        s_fill(&r, s_all_alike);
+        for (size_t row = 0; row < N; row++) {
+            bool slow = r.chunks[row].file == 3;
+            r.process_score[row] = slow ? cases[i].score : row % 2 ? 0.5 : -0.5;
+            if (slow)
+                r.chunks[row].wall_s = cases[i].process_s;
+        }
+        must(sink_slow_find(&r.facts, &r.model, NULL, &workers, &servers, &files));
+        assert_int_equal(workers.n, 0);
+        assert_int_equal(files.n, cases[i].files);
+        if (files.n > 0) {
+            assert_int_equal(files.worst, 3);
+            NEAR(files.ratio, (cases[i].process_s + 0.5) / 2);
+        }
+    }
+}
+
 static void
 must_name_the_first_of_two_that_are_as_slow(void **state)
 {
     (void)state;
     run_t r;
-    sink_slow_t workers, files;
+    sink_slow_t workers, servers, files;
     s_fill(&r, s_workers_1_and_2);
-    must(sink_slow_find(&r.facts, &r.model, &workers, &files));
+    must(sink_slow_find(&r.facts, &r.model, NULL, &workers, &servers, &files));
     assert_int_equal(workers.n, 2);
     assert_int_equal(workers.worst, 1);
 }
@@ -141,27 +176,27 @@ must_say_how_much_of_the_queue_is_the_slow_workers(void **state)
 {
     (void)state;
     run_t r;
-    sink_slow_t workers, files;
+    sink_slow_t workers, servers, files;
     s_fill(&r, s_worker_2);
-    must(sink_slow_find(&r.facts, &r.model, &workers, &files));
+    must(sink_slow_find(&r.facts, &r.model, NULL, &workers, &servers, &files));
     NEAR(workers.queue_share, 1);
     r.chunks[2 * EACH + EACH - 1].t_end_ns += 20 * S;
-    must(sink_slow_find(&r.facts, &r.model, &workers, &files));
+    must(sink_slow_find(&r.facts, &r.model, NULL, &workers, &servers, &files));
     NEAR(workers.queue_share, 0.5);
     r.loads[2].thread_s = 200; /* two threads share the excess */
-    must(sink_slow_find(&r.facts, &r.model, &workers, &files));
+    must(sink_slow_find(&r.facts, &r.model, NULL, &workers, &servers, &files));
     NEAR(workers.queue_share, 0.25);
     for (size_t w = 0; w < WORKERS; w++) /* not the last row of a worker is the last to end */
         if (w != 2)
             r.chunks[w * EACH].t_end_ns = 41 * S;
-    must(sink_slow_find(&r.facts, &r.model, &workers, &files));
+    must(sink_slow_find(&r.facts, &r.model, NULL, &workers, &servers, &files));
     NEAR(workers.queue_share, 0.5);
     r.chunks[3 * EACH].t_end_ns = 21 * S; /* the first that has nothing to do counts */
-    must(sink_slow_find(&r.facts, &r.model, &workers, &files));
+    must(sink_slow_find(&r.facts, &r.model, NULL, &workers, &servers, &files));
     NEAR(workers.queue_share, 0.25);
     for (size_t w = 0; w < WORKERS; w++)
         r.chunks[w * EACH].t_end_ns = 61 * S;
-    must(sink_slow_find(&r.facts, &r.model, &workers, &files));
+    must(sink_slow_find(&r.facts, &r.model, NULL, &workers, &servers, &files));
     NEAR(workers.queue_share, 0);
 }
 
@@ -171,7 +206,7 @@ must_say_who_waited_at_the_end(void **state)
 {
     (void)state;
     run_t r;
-    sink_slow_t workers, files;
+    sink_slow_t workers, servers, files;
     s_fill(&r, s_file_3);
     const int64_t end_ns = 100 * S;
     for (size_t i = 0; i < N; i++)
@@ -183,10 +218,10 @@ must_say_who_waited_at_the_end(void **state)
     r.facts.sweep.n_tail = 2;
     r.facts.sweep.t_tail0_ns = 80 * S;
     r.facts.sweep.t_tail1_ns = end_ns;
-    must(sink_slow_find(&r.facts, &r.model, &workers, &files));
+    must(sink_slow_find(&r.facts, &r.model, NULL, &workers, &servers, &files));
     NEAR(files.tail_s, 4 * 3);
     r.chunks[0].t_end_ns = end_ns; /* another one is as late */
-    must(sink_slow_find(&r.facts, &r.model, &workers, &files));
+    must(sink_slow_find(&r.facts, &r.model, NULL, &workers, &servers, &files));
     NEAR(files.tail_s, 0);
 }
 
@@ -195,13 +230,13 @@ must_say_nothing_of_few_chunks(void **state)
 {
     (void)state;
     run_t r;
-    sink_slow_t workers, files;
+    sink_slow_t workers, servers, files;
     s_fill(&r, s_file_3);
     r.facts.n_chunks = SINK_SLOW_CHUNKS - 1;
-    must(sink_slow_find(&r.facts, &r.model, &workers, &files));
+    must(sink_slow_find(&r.facts, &r.model, NULL, &workers, &servers, &files));
     assert_int_equal(files.n, 0);
     r.facts.n_chunks = SINK_SLOW_CHUNKS;
-    must(sink_slow_find(&r.facts, &r.model, &workers, &files));
+    must(sink_slow_find(&r.facts, &r.model, NULL, &workers, &servers, &files));
     assert_int_equal(files.n, 1);
 }
 
@@ -211,11 +246,11 @@ must_not_blame_the_worker_that_reads_the_slow_file(void **state)
 {
     (void)state;
     run_t r;
-    sink_slow_t workers, files;
+    sink_slow_t workers, servers, files;
     s_fill(&r, s_worker_2);
     for (size_t i = 0; i < EACH; i++)
         r.chunks[2 * EACH + i].file = 9;
-    must(sink_slow_find(&r.facts, &r.model, &workers, &files));
+    must(sink_slow_find(&r.facts, &r.model, NULL, &workers, &servers, &files));
     assert_int_equal(workers.n, 0);
     assert_int_equal(files.n, 1);
     assert_int_equal(files.worst, 9);
@@ -226,6 +261,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(must_name_files_and_workers_that_are_slow),
+        cmocka_unit_test(must_name_a_file_that_is_slow_in_process_alone),
         cmocka_unit_test(must_name_the_first_of_two_that_are_as_slow),
         cmocka_unit_test(must_say_how_much_of_the_queue_is_the_slow_workers),
         cmocka_unit_test(must_say_who_waited_at_the_end),

@@ -138,22 +138,6 @@ must_score_by_mad_or_mean_deviation(void **state)
     NEAR(scores[1], 0, 0);
 }
 
-/* As numpy.linalg.lstsq has it. */
-static void
-must_tell_two_slopes_apart(void **state)
-{
-    (void)state;
-    const double u[] = {1, 2, 1, 3, 2, 1}, v[] = {2, 1, 3, 2, 4, 5},
-                 y[] = {1.1, 1.7, 1.4, 2.9, 2.6, 2.0};
-    sink_plane_t plane = sink_stats_plane(u, v, y, 6);
-    NEAR(plane.a, 0.7825396825396828, 1e-12);
-    NEAR(plane.b, 0.23650793650793656, 1e-12);
-    NEAR(plane.a_error, 0.041346083421051144, 1e-12);
-    NEAR(plane.collinear, 0.5728813559322034, 1e-12);
-    assert_true(isnan(sink_stats_plane(u, u, y, 6).a)); /* cannot be told apart */
-    assert_true(isnan(sink_stats_plane(u, v, y, 2).a));
-}
-
 int
 main(void)
 {
@@ -166,7 +150,6 @@ main(void)
         cmocka_unit_test(must_know_no_line_of_sizes_that_are_nearly_one),
         cmocka_unit_test(must_thin_out_many_points),
         cmocka_unit_test(must_score_by_mad_or_mean_deviation),
-        cmocka_unit_test(must_tell_two_slopes_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

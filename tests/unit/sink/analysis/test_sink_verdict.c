@@ -1,4 +1,5 @@
 /* sink_verdict: COMPLETE only when nothing is missing. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -348,6 +349,17 @@ static const case_t s_cases[] = {
     {"told and seen is one reason", s_told_and_seen, 0, {"stream_not_closed"}, 0},
     {"nobody ended it", s_never_ended, 0, {"run_not_ended"}, 0},
     {"a damaged journal", s_clean, 99, {"records_lost"}, 0},
+    /* What they recorded may have been in the damage. */
+    {"a worker of which a damaged journal has nothing",
+     s_member,
+     99,
+     {"records_lost", "records_lost"},
+     0},
+    {"left, and a damaged journal has nothing of it",
+     s_listed_left_by_uuid_never_came,
+     99,
+     {"records_lost", "records_lost"},
+     0},
 };
 
 static void
@@ -410,6 +422,33 @@ must_not_be_complete_without_any_stream(void **state)
     decoded_close(&d);
 }
 
+static void
+must_say_that_the_budget_does_not_close(void **state)
+{
+    (void)state;
+    const double residuals_s[] = {-1.63, -0.011, -0.009, 0, 0.009, 0.011};
+    for (size_t i = 0; i < sizeof residuals_s / sizeof *residuals_s; i++) {
+        const char *dir = scratch_dir("verdict");
+        fixture_t *f = fixture_new(dir, 1);
+        s_clean(f, fixture_stream(f, 2, 1, CREMA_STREAM_WORKER, "tcp://A", 1, T(0)));
+        fixture_close(&f);
+        decoded_t d;
+        decoded_open(&d, dir);
+        decoded_facts(&d);
+        sink_verdict_t *verdict;
+        must(sink_verdict_new(d.run, d.facts, &(sink_damage_t){0}, &verdict));
+        const sink_budget_t budget = {.cap_s = 20, .residual_s = 20 * residuals_s[i]};
+        must(sink_verdict_take_budget(verdict, &budget));
+        const Crema__Reason *notes;
+        const bool is_open = fabs(residuals_s[i]) > 0.01;
+        assert_int_equal(sink_verdict_notes(verdict, &notes), is_open);
+        if (is_open)
+            assert_string_equal(notes[0].code, "budget_open");
+        sink_verdict_destroy(&verdict);
+        decoded_close(&d);
+    }
+}
+
 /* A chunk of file `file` in the one stream; status as in /chunks. */
 static void
 s_chunk(fixture_stream_t *w, const char *file, int64_t chunk, int64_t key, int64_t status)
@@ -428,6 +467,8 @@ s_chunk(fixture_stream_t *w, const char *file, int64_t chunk, int64_t key, int64
     fixture_set(w, "status", status);
     fixture_put(w, 0);
 }
+
+static bool s_has_no_end; /* the journal: records are missing */
 
 static sink_verdict_t *
 s_judge(const char *count, const char *reported, const char *exception, int cached, decoded_t *d)
@@ -454,13 +495,37 @@ s_judge(const char *count, const char *reported, const char *exception, int cach
         fixture_set(w, "metric_id", metric);
         fixture_put(w, 0);
     }
-    s_clean(f, w);
+    if (!s_has_no_end)
+        s_clean(f, w);
     fixture_close(&f);
     decoded_open(d, dir);
     decoded_facts(d);
     sink_verdict_t *verdict;
     must(sink_verdict_new(d->run, d->facts, &(sink_damage_t){0}, &verdict));
     return verdict;
+}
+
+static void
+must_advise_about_checkpointers_only_where_no_records_are_missing(void **state)
+{
+    (void)state;
+    for (int cut = 0; cut < 2; cut++) {
+        decoded_t d;
+        const Crema__Reason *reasons;
+        const char *text = NULL;
+        s_has_no_end = cut == 1;
+        sink_verdict_t *verdict = s_judge("coffea.chunks", "6", NULL, 0, &d);
+        s_has_no_end = false;
+        size_t n = sink_verdict_reasons(verdict, &reasons);
+        for (size_t i = 0; i < n; i++)
+            if (strcmp(reasons[i].code, "chunks_unseen") == 0)
+                text = reasons[i].text;
+        assert_non_null(text);
+        assert_int_equal(strstr(text, "checkpointer=mc.checkpointer") != NULL, cut == 0);
+        assert_int_equal(strstr(text, "records of this run are missing") != NULL, cut == 1);
+        sink_verdict_destroy(&verdict);
+        decoded_close(&d);
+    }
 }
 
 static void
@@ -688,6 +753,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(must_be_complete_only_when_nothing_is_missing),
         cmocka_unit_test(must_not_be_complete_without_any_stream),
+        cmocka_unit_test(must_say_that_the_budget_does_not_close),
+        cmocka_unit_test(must_advise_about_checkpointers_only_where_no_records_are_missing),
         cmocka_unit_test(must_miss_chunks_that_coffea_counted),
         cmocka_unit_test(must_name_input_that_was_dropped),
         cmocka_unit_test(must_note_attributes_that_were_refused),

@@ -11,6 +11,7 @@
 
 #include "journal_fixture.h"
 #include "must.h"
+#include "record_frames.h"
 #include "row_cell.h"
 #include "rows_fixture.h"
 #include "sealed_files.h"
@@ -539,5 +540,6 @@ main(void)
         cmocka_unit_test(must_come_to_an_end_where_hdf5_does_not),
         cmocka_unit_test(must_survive_flipped_bytes),
     };
+    scratch_prefer_memory(32); /* many small journals, of which none need survive a power cut */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include "journal_fixture.h"
 #include "message_parts.h"
 #include "must.h"
+#include "record_frames.h"
 #include "rows_fixture.h"
 #include "sink_seal.h"
 #include "sink_segment.h"
@@ -180,5 +181,6 @@ main(void)
         cmocka_unit_test(must_be_partial_without_the_stream_of_an_agent),
     };
     snprintf(s_file, sizeof s_file, "%s.h5", scratch_dir("healed-file"));
+    scratch_prefer_memory(32); /* many small journals, of which none need survive a power cut */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,6 +22,7 @@
 #include "sealed_files.h"
 #include "sink_attempt.h"
 #include "sink_h5.h"
+#include "sink_payload.h"
 #include "sink_seal.h"
 
 #define T(s) (FIXTURE_T0 + (int64_t)((s)*1e9))
@@ -168,7 +169,7 @@ must_give_the_same_file_again(void **state)
 }
 
 static void
-s_late_run(const char *dir, bool late)
+s_late_run(const char *dir, bool late, const sink_seal_result_t *sealed)
 {
     fixture_t *f = fixture_new(dir, 1);
     fixture_open(f, T(0), NULL, NULL, NULL);
@@ -178,6 +179,8 @@ s_late_run(const char *dir, bool late)
     Crema__Reason reasons[] = {
         crema_reason("stream_not_closed", crema_id_hex(&id, hex), "no end", 1)};
     fixture_seal(f, T(10), reasons, 1);
+    if (sealed)
+        fixture_sealed(f, sealed->revision, sealed->sha256);
     if (late) {
         fixture_late(f);
         fixture_end(w, CREMA_END_FINISHED, T(9), 0, 0);
@@ -192,7 +195,7 @@ must_raise_the_revision_with_late_records(void **state)
     const char *file = s_file("late");
     char sha[80], why[SINK_H5_WHY_BYTES], text[128];
     const char *dir = scratch_dir("late1");
-    s_late_run(dir, false);
+    s_late_run(dir, false, NULL);
     s_seal(dir, file);
     assert_string_equal(s_result.verdict, "PARTIAL");
     sink_h5_t *h5;
@@ -203,7 +206,7 @@ must_raise_the_revision_with_late_records(void **state)
     must(sink_h5_close(&h5, NULL));
 
     dir = scratch_dir("late2");
-    s_late_run(dir, true);
+    s_late_run(dir, true, NULL);
     s_seal(dir, file);
     assert_string_equal(s_result.verdict, "COMPLETE");
     assert_string_equal(s_result.reasons_json, "[]");
@@ -215,6 +218,38 @@ must_raise_the_revision_with_late_records(void **state)
     assert_string_equal(text, "late records");
     must(sink_h5_close(&h5, NULL));
     assert_int_equal(sealed_findings(file, NULL), 0);
+    unlink(file);
+}
+
+/* It may have been moved, or be damaged. */
+static void
+must_know_the_revision_without_the_file(void **state)
+{
+    (void)state;
+    const char *file = s_file("moved"), *dir = scratch_dir("moved1");
+    char sha[2 * SINK_PAYLOAD_BYTES + 1], why[SINK_H5_WHY_BYTES], text[128];
+    s_late_run(dir, false, NULL);
+    s_seal(dir, file);
+    const sink_seal_result_t first = s_result;
+    unlink(file);
+
+    dir = scratch_dir("moved2");
+    s_late_run(dir, false, &first);
+    s_seal(dir, file); /* the same content */
+    assert_int_equal(s_result.revision, 1);
+    assert_memory_equal(s_result.sha256, first.sha256, sizeof first.sha256);
+    unlink(file);
+
+    dir = scratch_dir("moved3");
+    s_late_run(dir, true, &first);
+    s_seal(dir, file);
+    assert_int_equal(s_result.revision, 2);
+    sink_h5_t *h5;
+    must(sink_h5_open(file, &h5, why));
+    must(sink_h5_text(h5, "prev_sha256_payload", text, sizeof text));
+    sink_payload_hex(first.sha256, sha);
+    assert_string_equal(text, sha);
+    must(sink_h5_close(&h5, NULL));
     unlink(file);
 }
 
@@ -448,6 +483,7 @@ main(void)
         cmocka_unit_test(must_take_over_what_a_killed_attempt_left),
         cmocka_unit_test(must_give_the_same_file_again),
         cmocka_unit_test(must_raise_the_revision_with_late_records),
+        cmocka_unit_test(must_know_the_revision_without_the_file),
         cmocka_unit_test(must_bring_times_onto_the_aggregators_clock),
         cmocka_unit_test(must_leave_what_was_there_when_it_fails),
         cmocka_unit_test_teardown(must_say_why_a_file_cannot_be_written, children_end),

@@ -20,6 +20,7 @@ static const struct {
 } s_inputs[] = {
     {"wall_s", 2, true},
     {"open_s", 1, true},
+    {"open_cpu_s", 0.5, true},
     {"cpu_s", 1.5, true},
     {"proc_cpu_s", 1.6, true},
     {"gc_s", 0.25, true},
@@ -61,7 +62,8 @@ s_run(const char *absent, decoded_t *d)
         for (size_t k = 0; k < sizeof s_inputs / sizeof *s_inputs; k++) {
             if (s_absent(s_inputs[k].name, absent))
                 continue;
-            if (absent && strcmp(absent, "process") == 0 && strcmp(s_inputs[k].name, "open_s") == 0)
+            if (absent && strcmp(absent, "process") == 0 &&
+                strncmp(s_inputs[k].name, "open_", 5) == 0)
                 continue;
             if (s_inputs[k].real)
                 fixture_real(w, s_inputs[k].name, s_inputs[k].value);

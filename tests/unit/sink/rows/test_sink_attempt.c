@@ -4,7 +4,6 @@
 #include "crema_record.h"
 #include "must.h"
 #include "row_cell.h"
-#include "sink_arrived.h"
 #include "sink_attempt.h"
 
 static void
@@ -199,26 +198,6 @@ must_number_the_executions_of_tasks(void **state)
     sink_rows_destroy(&self);
 }
 
-static void
-must_count_arrivals(void **state)
-{
-    (void)state;
-    const crema_table_t *t = crema_table(CREMA_TABLE_CHUNKS);
-    const struct {
-        int64_t chunk, submission, want;
-    } rows[] = {{8, 1, 1}, {9, 1, 1}, {8, 1, 2}, {8, 2, 1}, {0, 1, UINT16_MAX}};
-    sink_arrived_t *self;
-    must(sink_arrived_new(&self));
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        uint8_t row[CREMA_ROW_BYTES_MAX];
-        s_row(row, rows[i].chunk, 10, 20, CREMA_CHUNK_OK);
-        cell_set(t, row, "submission_key", rows[i].submission);
-        assert_int_equal(sink_arrived_count(self, (const crema_chunks_row_t *)row), rows[i].want);
-    }
-    sink_arrived_destroy(&self);
-    assert_null(self);
-}
-
 /* Numbers in any order, with gaps: each is opened once and closed once, and only what is open, or a gap, counts. */
 static void
 must_remember_what_was_closed(void **state)
@@ -264,7 +243,6 @@ main(void)
         cmocka_unit_test(must_number_attempts_and_supersede_all_but_the_last_ok),
         cmocka_unit_test(must_tell_passes_apart),
         cmocka_unit_test(must_number_the_executions_of_tasks),
-        cmocka_unit_test(must_count_arrivals),
         cmocka_unit_test(must_remember_what_was_closed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,6 +48,32 @@ must_keep_what_is_known_of_a_file(void **state)
     sink_dict_destroy(&dict);
 }
 
+/* The same callers and frame are the same stack, whichever stream names them; its depth follows. */
+static void
+must_keep_stacks_as_a_tree(void **state)
+{
+    (void)state;
+    sink_dict_t *dict;
+    crema_limits_t limits = crema_limits();
+    must(sink_dict_new(&limits, &dict));
+    uint32_t frames[2], stacks[3];
+    for (int32_t i = 0; i < 2; i++) {
+        Crema__DictEntry frame = {.kind = CREMA_DICT_FRAME, .text = "a.py", .uuid = "f", .line = i};
+        must(sink_dict_entry(dict, &frame, SINK_DICT_NONE, &frames[i]));
+    }
+    assert_int_not_equal(frames[0], frames[1]);
+    for (int i = 0; i < 3; i++) {
+        Crema__DictEntry stack = {.kind = CREMA_DICT_STACK, .frame = frames[i > 0]};
+        must(sink_dict_entry(dict, &stack, i == 0 ? SINK_DICT_NONE : stacks[0], &stacks[i]));
+    }
+    assert_int_equal(stacks[1], stacks[2]);
+    const crema_dict_stack_row_t *inner = sink_dict_row(dict, CREMA_TABLE_DICT_STACK, stacks[1]);
+    assert_int_equal(inner->parent_id, stacks[0]);
+    assert_int_equal(inner->frame_id, frames[1]);
+    assert_int_equal(inner->depth, 1);
+    sink_dict_destroy(&dict);
+}
+
 static void
 must_know_when_two_entries_are_the_same(void **state)
 {
@@ -122,7 +148,8 @@ must_find_the_common_columns_in_their_places(void **state)
         const crema_table_t *t = crema_table(crema_dict_table((crema_dict_t)i));
         const crema_column_t *last = &t->columns[t->n_columns - 1];
         assert_string_equal(t->columns[0].name, "id");
-        assert_string_equal(t->columns[1].name, i == CREMA_DICT_STREAM ? "uuid" : "name");
+        if (i != CREMA_DICT_STACK) /* it has no name */
+            assert_string_equal(t->columns[1].name, i == CREMA_DICT_STREAM ? "uuid" : "name");
         assert_string_equal(last[-1].name, "truncated");
         assert_int_equal(last[-1].type, CREMA_T_U8);
         assert_string_equal(last->name, "hash");
@@ -205,6 +232,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(must_keep_stacks_as_a_tree),
         cmocka_unit_test(must_know_when_two_entries_are_the_same),
         cmocka_unit_test(must_flag_what_it_cut_and_keep_it_whole),
         cmocka_unit_test(must_find_the_common_columns_in_their_places),

@@ -278,6 +278,7 @@ test_a_stream_belongs_to_one_run(void **state)
         ;
     sink_store_tick(s_store, 1000000000);
     sink_store_tick(s_store, 9000000000); /* it comes to rest */
+    must(sink_store_commit(s_store));
     assert_int_equal(sink_store_live(s_store), 0);
     frames_clear(&s_frames);
     frames_add_dicts(&s_frames, 1, 1);

@@ -52,7 +52,7 @@ static int
 s_setup(void **state)
 {
     (void)state;
-    s_dir = scratch_make();
+    s_dir = scratch_make_in_memory(32);
     s_run = frames_id(RUN);
     open_all();
     return 0;

@@ -18,6 +18,7 @@
 #include "sink_store.h"
 #include "sink_tombs.h"
 #include "store_events.h"
+#include "store_opened.h"
 
 #define RUN 0x70
 static char *s_dir;
@@ -77,14 +78,14 @@ must_open(sink_store_report_t *ret_report)
     return store;
 }
 
-/* What the sink does after a commit: everybody is told. */
-static inline void
-must_commit(sink_store_t *store)
+/* Until it is durable, or failed. */
+static inline crema_err_t
+s_keep_refused(sink_store_t *store)
 {
-    crema_stream_row_t rows[64];
-    must(sink_store_commit(store));
-    while (sink_commit_take(sink_store_watermarks(store), rows, 64) > 0)
-        ;
+    crema_err_t err;
+    while ((err = sink_store_keep_refused(store)) == CREMA_EAGAIN)
+        must_commit(store);
+    return err;
 }
 
 /* PUT of dictionaries first..last, the last of them an END if `end`. */

@@ -28,7 +28,7 @@ static int
 s_setup(void **state)
 {
     (void)state;
-    s_dir = scratch_make_in_memory(1024);
+    s_dir = scratch_make_in_memory(32);
     return 0;
 }
 
@@ -71,6 +71,7 @@ must_open(uint64_t run_limit)
     if (sink_store_open(&config, why, sizeof why, &store) != CREMA_OK)
         fail_msg("%s", why);
     sink_store_tick(store, s_mono_ns);
+    must(sink_store_commit(store)); /* what comes to rest has done so */
     return store;
 }
 
@@ -133,6 +134,7 @@ must_age(sink_store_t *store, int64_t s)
 {
     s_mono_ns += s * SECOND_NS;
     sink_store_tick(store, s_mono_ns);
+    must(sink_store_commit(store)); /* what comes to rest has done so */
 }
 
 static size_t

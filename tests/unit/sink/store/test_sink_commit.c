@@ -234,6 +234,37 @@ must_show_every_stream(void **state)
     sink_commit_destroy(&commit);
 }
 
+/* A run takes room only as long as it has streams. */
+static void
+must_forget_runs_without_streams(void **state)
+{
+    (void)state;
+    sink_commit_t *commit = NULL;
+    sink_put_t decision;
+    uint32_t skip;
+    uint64_t next;
+    const crema_id_t streams[] = {{{1}}, {{2}}, {{3}}}, runs[] = {{{11}}, {{12}}, {{13}}, {{14}}};
+    assert_int_equal(sink_commit_new(2, &commit), CREMA_OK);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(
+                sink_commit_put(commit, &streams[i], &runs[0], 1, 1, &decision, &skip, &next),
+                CREMA_OK);
+        /* there is room for its run, not for the stream */
+        assert_int_equal(
+            sink_commit_put(commit, &streams[2], &runs[3], 1, 1, &decision, &skip, &next),
+            CREMA_ELIMIT);
+        assert_true(sink_commit_forget(commit, &runs[0]));
+        for (int i = 1; i < 3; i++)
+            assert_int_equal(
+                sink_commit_put(commit, &streams[i], &runs[i], 1, 1, &decision, &skip, &next),
+                CREMA_OK);
+        for (int i = 1; i < 3; i++)
+            assert_true(sink_commit_forget(commit, &runs[i]));
+    }
+    sink_commit_destroy(&commit);
+}
+
 int
 main(void)
 {
@@ -244,6 +275,7 @@ main(void)
         cmocka_unit_test(must_not_merge_a_stream_with_that_of_another_run),
         cmocka_unit_test(must_acknowledge_what_moved_and_what_was_asked_for),
         cmocka_unit_test(must_show_every_stream),
+        cmocka_unit_test(must_forget_runs_without_streams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 #include "message_parts.h"
 #include "record_frames.h"
 #include "sink_store.h"
-#include "store_events.h"
+#include "store_opened.h"
 
 #define SECOND_NS INT64_C(1000000000)
 #define RUN 0x70
@@ -38,21 +38,6 @@ s_teardown(void **state)
 
 /* ---- verbs */
 
-static sink_store_t *
-must_open(void)
-{
-    sink_store_t *store;
-    char why[512];
-    sink_store_config_t config = {
-        .dir = s_dir, .streams_max = 100, .runs_max = 10, .on_event = store_events_anew()};
-    if (sink_store_open(&config, why, sizeof why, &store) != CREMA_OK)
-        fail_msg("%s", why);
-    sink_store_tick(store, SECOND_NS);
-    while (sink_store_examine(store))
-        ;
-    return store;
-}
-
 static crema_err_t
 s_put(sink_store_t *store, uint8_t stream, uint8_t run, uint64_t first, uint64_t last)
 {
@@ -61,15 +46,6 @@ s_put(sink_store_t *store, uint8_t stream, uint8_t run, uint64_t first, uint64_t
     frames_add_dicts(&s_frames, first, last);
     Crema__Put put = frames_put(&s_frames, stream, run, first);
     return sink_store_put(store, &put, 5000, &answer);
-}
-
-static void
-must_commit(sink_store_t *store)
-{
-    crema_stream_row_t rows[64];
-    must(sink_store_commit(store));
-    while (sink_commit_take(sink_store_watermarks(store), rows, 64) > 0)
-        ;
 }
 
 /* Ten records at a time, each ten in a group of their own. */
@@ -168,7 +144,7 @@ test_what_damage_took_is_asked_for_again(void **state)
 {
     (void)state;
     uint64_t last;
-    sink_store_t *store = must_open();
+    sink_store_t *store = must_open_store(s_dir);
     must_write(store, RUN, 1, 20);
     size_t from = s_size(RUN, "000001.journal");
     must_write(store, RUN, 21, 30);
@@ -177,7 +153,7 @@ test_what_damage_took_is_asked_for_again(void **state)
     sink_store_close(&store);
     must_spoil(RUN, "000001.journal", from + 40, to - 40);
 
-    store = must_open(); /* back to what is before the hole, and it says so */
+    store = must_open_store(s_dir); /* back to what is before the hole, and it says so */
     assert_int_equal(must_row(store, RUN).committed, 20);
     assert_int_equal(must_row(store, RUN).recv_next, 21);
     assert_int_equal(must_row(store, RUN).hi, 50);
@@ -186,13 +162,13 @@ test_what_damage_took_is_asked_for_again(void **state)
     assert_int_equal(must_row(store, RUN).recv_next, 21);
     sink_store_close(&store);
 
-    store = must_open(); /* a spool that holds it delivers it and all behind it */
+    store = must_open_store(s_dir); /* a spool that holds it delivers it and all behind it */
     must_write(store, RUN, 21, 60);
     assert_int_equal(must_row(store, RUN).committed, 60);
     assert_int_equal(must_read(RUN, &last).missing_frames, 1);
     assert_int_equal(last, 60);
     sink_store_close(&store);
-    store = must_open();
+    store = must_open_store(s_dir);
     assert_int_equal(must_row(store, RUN).committed, 60);
     sink_store_close(&store);
 }
@@ -201,11 +177,9 @@ static sink_store_scrubbed_t
 must_scrub(sink_store_t *store)
 {
     sink_store_scrubbed_t scrubbed = {0};
-    crema_id_t waits;
     bool done = false;
-    while (sink_store_is_scrubbing(store, &waits)) {
-        if (!crema_id_is_zero(&waits))
-            must_commit(store);
+    while (sink_store_is_scrubbing(store)) {
+        must_commit(store);
         done |= sink_store_scrub_some(store, &scrubbed);
     }
     assert_true(done);
@@ -232,19 +206,19 @@ test_damage_before_the_newest_checkpoint_is_asked_for_again(void **state)
     (void)state;
     uint64_t last;
     crema_id_t run_id = frames_id(RUN);
-    sink_store_t *store = must_open();
+    sink_store_t *store = must_open_store(s_dir);
     must_write(store, RUN, 1, 10);
     size_t from = s_size(RUN, "000001.journal");
     must_write(store, RUN, 11, 20);
     size_t to = s_size(RUN, "000001.journal");
     must_write(store, RUN, 21, 30);
     sink_store_close(&store);
-    store = must_open();
+    store = must_open_store(s_dir);
     must_write(store, RUN, 31, 40);
     sink_store_close(&store);
     must_spoil(RUN, "000001.journal", from + 40, to - 40);
 
-    store = must_open(); /* the checkpoint does not know */
+    store = must_open_store(s_dir); /* the checkpoint does not know */
     assert_int_equal(must_row(store, RUN).committed, 40);
     sink_store_scrubbed_t scrubbed = must_scrub(store);
     assert_true(scrubbed.fell && !scrubbed.for_list);
@@ -270,17 +244,21 @@ test_damage_while_a_run_is_open_is_found_before_its_list_is_confirmed(void **sta
     (void)state;
     uint64_t last;
     crema_id_t run_id = frames_id(RUN);
-    sink_store_t *store = must_open();
+    sink_store_t *store = must_open_store(s_dir);
     must_write(store, RUN, 1, 10);
     size_t from = s_size(RUN, "000001.journal");
     must_write(store, RUN, 11, 20);
     size_t to = s_size(RUN, "000001.journal");
     must_write(store, RUN, 21, 30);
     must_list(store);
+    must_commit(store);
     must_spoil(RUN, "000001.journal", from + 40, to - 40);
     assert_false(sink_store_check_list(store, &run_id));
     assert_int_equal(s_put(store, RUN, RUN, 31, 40), CREMA_OK); /* others go on meanwhile */
-    sink_store_scrubbed_t scrubbed = must_scrub(store);
+    sink_store_scrubbed_t scrubbed;
+    for (int i = 0; i < 20; i++) /* with a hole it ends when nothing waits */
+        assert_false(sink_store_scrub_some(store, &scrubbed));
+    scrubbed = must_scrub(store);
     assert_true(scrubbed.fell && scrubbed.for_list);
     assert_int_equal(scrubbed.parts, 1);
     assert_false(sink_store_has_part(store, &run_id, 0)); /* it is journaled once more */
@@ -289,6 +267,12 @@ test_damage_while_a_run_is_open_is_found_before_its_list_is_confirmed(void **sta
     must_list(store);
     assert_true(sink_store_check_list(store, &run_id));
     assert_true(sink_store_has_part(store, &run_id, 0));
+    crema_id_t other = frames_id(RUN + 1);
+    must_write(store, RUN + 1, 1, 10);
+    assert_false(sink_store_check_list(store, &other));
+    assert_true(sink_store_is_held(store, &other));
+    assert_false(
+        sink_store_is_held(store, &run_id)); /* nothing is held any more of one that was checked */
     sink_store_close(&store);
     must_read(RUN, &last);
     assert_int_equal(last, 40);
@@ -300,7 +284,7 @@ test_a_large_journal_is_read_once_more_piece_by_piece(void **state)
 {
     (void)state;
     crema_id_t run_id = frames_id(RUN);
-    sink_store_t *store = must_open();
+    sink_store_t *store = must_open_store(s_dir);
     uint64_t n = 0;
     while (s_size(RUN, "000001.journal") < ((size_t)14 << 20)) {
         for (int i = 0; i < 100; i++, n += 500)
@@ -308,15 +292,18 @@ test_a_large_journal_is_read_once_more_piece_by_piece(void **state)
         must_commit(store);
     }
     size_t size = s_size(RUN, "000001.journal"), pieces = 0;
-    crema_id_t waits;
     must_list(store);
+    must_commit(store);
     assert_false(sink_store_check_list(store, &run_id));
     crema_stream_row_t row; /* nobody is told yet how far it is: its spool would let go of it */
     const crema_stream_row_t asked = {.stream_id = frames_id(RUN), .run_id = run_id};
     assert_true(sink_store_is_held(store, &run_id));
     assert_int_equal(sink_store_stream(store, &asked, &row), CREMA_EAGAIN);
+    const crema_stream_row_t other = {.stream_id = frames_id(RUN + 1), .run_id = run_id};
+    must(sink_store_stream(store, &other, &row)); /* of a new one there is nothing to let go of */
+    assert_int_equal(row.committed, 0);
     sink_store_scrubbed_t scrubbed = {0};
-    for (; sink_store_is_scrubbing(store, &waits); pieces++)
+    for (; sink_store_is_scrubbing(store); pieces++)
         (void)sink_store_scrub_some(store, &scrubbed);
     assert_in_range(pieces, 4, 16);
     assert_false(sink_store_is_held(store, &run_id));
@@ -324,7 +311,7 @@ test_a_large_journal_is_read_once_more_piece_by_piece(void **state)
     assert_int_equal(must_row(store, RUN).committed, n);
     sink_store_close(&store);
     must_spoil(RUN, "000001.journal", 1 << 20, size - (1 << 20));
-    store = must_open();
+    store = must_open_store(s_dir);
     must_list(store);
     (void)sink_store_check_list(store, &run_id);
     assert_true(must_scrub(store).fell);
@@ -338,15 +325,15 @@ test_damage_before_the_newest_checkpoint_is_told_to_the_number(void **state)
 {
     (void)state;
     uint64_t last;
-    sink_store_t *store = must_open();
+    sink_store_t *store = must_open_store(s_dir);
     must_write(store, RUN, 1, 10);
     size_t size = s_size(RUN, "000001.journal");
     sink_store_close(&store);
-    store = must_open();
+    store = must_open_store(s_dir);
     must_write(store, RUN, 11, 20);
     sink_store_close(&store);
     must_spoil(RUN, "000001.journal", 0, size);
-    store = must_open(); /* is not read at all to go on */
+    store = must_open_store(s_dir); /* is not read at all to go on */
     assert_int_equal(must_row(store, RUN).committed, 20);
     must_write(store, RUN, 21, 30);
     sink_store_close(&store);
@@ -366,13 +353,13 @@ test_a_journal_of_which_nothing_can_be_read_is_kept(void **state)
     (void)state;
     for (size_t spared = 0; spared <= 72; spared += 72) { /* with its header and without */
         uint64_t last;
-        sink_store_t *store = must_open();
+        sink_store_t *store = must_open_store(s_dir);
         uint8_t run = (uint8_t)(RUN + spared);
         must_write(store, run, 1, 30);
         size_t size = s_size(run, "000001.journal");
         sink_store_close(&store);
         must_spoil(run, "000001.journal", spared, size);
-        store = must_open();
+        store = must_open_store(s_dir);
         assert_int_equal(s_size(run, "000001.journal.damaged"), size);
         assert_int_equal(must_row(store, run).committed, 0);
         assert_true(s_has_event(SINK_STORE_DAMAGED, "bytes cannot be read"));
@@ -388,12 +375,12 @@ test_a_segment_no_longer_than_its_header_was_never_written_to(void **state)
 {
     (void)state;
     char path[700];
-    sink_store_t *store = must_open();
+    sink_store_t *store = must_open_store(s_dir);
     must_write(store, RUN, 1, 10);
     sink_store_close(&store);
     s_path(RUN, "000001.journal", path);
     assert_int_equal(truncate(path, 60), 0);
-    store = must_open();
+    store = must_open_store(s_dir);
     assert_int_equal(s_size(RUN, "000001.journal") + s_size(RUN, "000001.journal.damaged"), 0);
     assert_false(s_has_event(SINK_STORE_DAMAGED, ""));
     must_write(store, RUN, 1, 10);
@@ -404,14 +391,14 @@ static void
 test_what_is_cut_off_as_torn_is_kept(void **state)
 {
     (void)state;
-    sink_store_t *store = must_open();
+    sink_store_t *store = must_open_store(s_dir);
     must_write(store, RUN, 1, 10);
     size_t from = s_size(RUN, "000001.journal");
     must_write(store, RUN, 11, 20);
     size_t size = s_size(RUN, "000001.journal");
     sink_store_close(&store);
     must_spoil(RUN, "000001.journal", from + 4, from + 8);
-    store = must_open();
+    store = must_open_store(s_dir);
     assert_int_equal(must_row(store, RUN).committed, 10);
     assert_int_equal(s_size(RUN, "000001.journal"), from);
     assert_int_equal(s_size(RUN, "000001.journal.torn"), size - from);
@@ -424,7 +411,7 @@ test_one_journal_that_cannot_be_read_stops_nobody_else(void **state)
     (void)state;
     char path[700], away[700];
     crema_id_t run_id = frames_id(RUN);
-    sink_store_t *store = must_open();
+    sink_store_t *store = must_open_store(s_dir);
     must_write(store, RUN, 1, 10);
     must_write(store, OTHER, 1, 10);
     sink_store_close(&store);
@@ -433,7 +420,7 @@ test_one_journal_that_cannot_be_read_stops_nobody_else(void **state)
     assert_int_equal(rename(path, away), 0);
     assert_int_equal(mkdir(path, 0700), 0); /* as good as EACCES, also for root */
 
-    store = must_open();
+    store = must_open_store(s_dir);
     assert_int_equal(sink_store_report(store).aside, 1);
     assert_true(s_has_event(SINK_STORE_ASIDE, "000001.journal"));
     assert_non_null(

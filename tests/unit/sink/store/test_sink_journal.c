@@ -18,6 +18,7 @@
 #include "record_frames.h"
 #include "sink_fs.h"
 #include "sink_journal.h"
+#include "sink_segments.h"
 
 static char *s_dir;
 static char s_path[512];
@@ -25,14 +26,27 @@ static crema_id_t s_store, s_run;
 static frames_t s_frames;
 
 static int
-s_setup(void **state)
+s_setup_room(size_t room_mib)
 {
-    (void)state;
-    s_dir = scratch_make_in_memory(256);
+    s_dir = scratch_make_in_memory(room_mib);
     s_store = frames_id(0x51);
     s_run = frames_id(0x52);
     snprintf(s_path, sizeof s_path, "%s/run", s_dir);
     return 0;
+}
+
+static int
+s_setup(void **state)
+{
+    (void)state;
+    return s_setup_room(32);
+}
+
+static int
+s_setup_for_segments(void **state)
+{
+    (void)state;
+    return s_setup_room(256);
 }
 
 static int
@@ -404,6 +418,69 @@ test_journal_torn_at_every_byte_keeps_whole_frames(void **state)
     }
 }
 
+static crema_err_t
+s_head(void *context, const crema_id_t *run_id, sink_journal_state_t *ret_state,
+       sink_journal_mark_t **ret_marks)
+{
+    (void)context, (void)run_id, (void)ret_state;
+    *ret_marks = calloc(1, sizeof **ret_marks);
+    return *ret_marks ? CREMA_OK : CREMA_ENOMEM;
+}
+
+static void
+must_sync_with(sink_journal_t *journal, const sink_journal_head_t *head)
+{
+    must(sink_journal_begin(journal, head));
+    sink_journal_work(journal);
+    must(sink_journal_end(journal));
+}
+
+/* Its checkpoint and the files that came with a group are written once. */
+static void
+test_journal_begins_a_segment_with_its_checkpoint_alone(void **state)
+{
+    (void)state;
+    const sink_journal_head_t head = {NULL, s_head};
+    char path[PATH_MAX];
+    struct stat st;
+    sink_journal_t *journal = must_open(1);
+    snprintf(path, sizeof path, "%s/000001.journal", s_path);
+    for (uint64_t first = 1; first < 6; first += 2) {
+        must(sink_journal_file(journal, "beside", (const uint8_t *)"text", 4));
+        must_put(journal, first, first + 1);
+        const size_t pending = sink_journal_pending_bytes(journal);
+        const uint64_t before = sink_journal_bytes(journal);
+        must_sync_with(journal, &head);
+        assert_int_equal(stat(path, &st), 0);
+        assert_int_equal(st.st_size, sink_journal_bytes(journal));
+        if (first > 1)
+            assert_int_equal(sink_journal_bytes(journal) - before, pending);
+    }
+    snprintf(path, sizeof path, "%s/beside", s_path);
+    assert_int_equal(unlink(path), 0);
+    must_put(journal, 7, 8);
+    must_sync_with(journal, &head);
+    assert_int_equal(access(path, F_OK), -1);
+    sink_journal_close(&journal);
+}
+
+/* A process may end at any time: whatever is under way is freed (the sanitizer counts). */
+static void
+test_journal_can_be_closed_while_a_group_is_under_way(void **state)
+{
+    (void)state;
+    const sink_journal_head_t head = {NULL, s_head};
+    sink_journal_t *journal = must_open(1);
+    for (int i = 0; i < 2; i++)
+        must(sink_journal_file(journal, "first", (const uint8_t *)"text", 4));
+    must_put(journal, 1, 2);
+    must(sink_journal_begin(journal, &head));
+    must_put(journal, 3, 4);
+    must(sink_journal_file(journal, "second", (const uint8_t *)"text", 4));
+    sink_journal_close(&journal);
+    assert_null(journal);
+}
+
 static void
 test_journal_torn_within_its_header_begins_anew(void **state)
 {
@@ -565,6 +642,26 @@ test_journal_group_has_a_limit(void **state)
     must(sink_journal_put(journal, &put));
     put.frames_bytes = CREMA_FRAME_BODY_MAX;
     assert_int_equal(sink_journal_put(journal, &put), CREMA_ELIMIT);
+    sink_journal_close(&journal);
+}
+
+static void
+test_journal_has_a_last_segment(void **state)
+{
+    (void)state;
+    char path[600];
+    sink_journal_t *journal = must_open(1);
+    sink_journal_close(&journal);
+    must_store(SINK_SEGMENT_NUMBER_MAX - 1, (const uint8_t *)"", 0);
+    journal = must_open(1);
+    must_put(journal, 1, 1);
+    must(journal_sync(journal)); /* the last number that its files may have */
+    sink_journal_close(&journal);
+    journal = must_open(2);
+    must_put(journal, 2, 2);
+    assert_int_equal(journal_sync(journal), CREMA_ELIMIT);
+    s_segment(SINK_SEGMENT_NUMBER_MAX + 1, path);
+    assert_int_not_equal(access(path, F_OK), 0);
     sink_journal_close(&journal);
 }
 
@@ -752,6 +849,8 @@ main(void)
         T(test_journal_that_was_not_synced_holds_nothing),
         T(test_journal_read_stops_with_the_visitors_error),
         T(test_journal_torn_at_every_byte_keeps_whole_frames),
+        T(test_journal_begins_a_segment_with_its_checkpoint_alone),
+        T(test_journal_can_be_closed_while_a_group_is_under_way),
         T(test_journal_torn_within_its_header_begins_anew),
         T(test_journal_with_a_flipped_bit_loses_that_frame_and_says_so),
         T(test_journal_does_not_count_what_lies_behind_a_hole_in_its_last_group),
@@ -759,7 +858,9 @@ main(void)
         T(test_journal_of_another_run_or_a_later_sink_is_refused),
         T(test_journal_that_is_none_is_told),
         T(test_journal_group_has_a_limit),
-        T(test_journal_rolls_to_a_new_segment),
+        T(test_journal_has_a_last_segment),
+        cmocka_unit_test_setup_teardown(test_journal_rolls_to_a_new_segment, s_setup_for_segments,
+                                        s_teardown),
         T(test_journal_is_broken_for_good_after_a_failed_sync),
         T(test_journal_is_broken_when_a_full_disk_cannot_be_undone),
         T(test_journal_survives_a_full_disk),

@@ -21,7 +21,7 @@ static int
 s_setup(void **state)
 {
     (void)state;
-    s_dir = scratch_make();
+    s_dir = scratch_make_in_memory(32);
     return 0;
 }
 

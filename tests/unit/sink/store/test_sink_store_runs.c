@@ -226,7 +226,7 @@ test_store_keeps_what_it_refused(void **state)
                 assert_non_null(strstr(event.text, "6 to 12 of stream 01010101-"));
             }
         }
-        must(sink_store_keep_refused(store));
+        must(s_keep_refused(store));
         sink_store_close(&store);
         store = must_open(NULL);
         assert_int_equal(sink_store_report(store).refused_records, 7);
@@ -247,13 +247,13 @@ test_store_that_cannot_keep_a_refusal_says_so(void **state)
     snprintf(path, sizeof path, "%s/refused.tmp", s_dir);
     assert_int_equal(mkdir(path, 0700), 0); /* in the way */
     sink_store_t *store = must_open(NULL);
-    must(sink_store_keep_refused(store)); /* of nothing */
+    must(s_keep_refused(store)); /* of nothing */
     must(sink_store_stream(store, &asked, &row));
-    assert_true(sink_store_keep_refused(store) != CREMA_OK);
+    assert_true(s_keep_refused(store) != CREMA_OK);
     must(sink_store_stream(store, &asked, &row));
-    assert_true(sink_store_keep_refused(store) != CREMA_OK);
+    assert_true(s_keep_refused(store) != CREMA_OK);
     assert_int_equal(rmdir(path), 0);
-    must(sink_store_keep_refused(store));
+    must(s_keep_refused(store));
     sink_store_close(&store);
     store = must_open(NULL);
     assert_int_equal(sink_store_report(store).refused_records, 12);
@@ -292,6 +292,8 @@ test_store_keeps_answers(void **state)
     assert_int_equal(sink_store_answer(store, &run_id, &bytes, &size), CREMA_ENOENT);
     must(sink_store_keep_answer(store, &run_id, (const uint8_t *)"first", 5));
     must(sink_store_keep_answer(store, &run_id, (const uint8_t *)"second", 6));
+    assert_int_equal(sink_store_answer(store, &run_id, &bytes, &size), CREMA_ENOENT);
+    must_commit(store);
     sink_store_close(&store);
     store = must_open(NULL);
     must(sink_store_answer(store, &run_id, &bytes, &size));

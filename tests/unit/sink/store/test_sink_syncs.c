@@ -103,36 +103,12 @@ test_one_ends_with_syncs_under_way_or_without_any(void **state)
     close(file);
 }
 
-/* What is done at once wakes nobody, also while others are under way. */
-static void
-test_one_that_is_done_at_once_needs_no_event(void **state)
-{
-    (void)state;
-    const int fd = s_file();
-    file_t file = {.fd = fd, .error = -1};
-    file.sync = (sink_sync_t){.fn = s_sync, .context = &file};
-    sink_syncs_t *self;
-    must(sink_syncs_new(&self));
-    assert_true(sink_syncs_are_idle(self));
-    sink_syncs_do(self, &file.sync);
-    assert_int_equal(file.error, 0);
-    assert_false(sink_syncs_are_idle(self));
-    assert_false(s_is_readable(self, 0));
-    assert_true(sink_syncs_have_ended(self));
-    assert_ptr_equal(sink_syncs_ended(self, false), &file.sync);
-    assert_true(sink_syncs_are_idle(self));
-    assert_false(sink_syncs_have_ended(self));
-    sink_syncs_destroy(&self);
-    close(fd);
-}
-
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_file_has_its_own_outcome),
         cmocka_unit_test(test_one_ends_with_syncs_under_way_or_without_any),
-        cmocka_unit_test(test_one_that_is_done_at_once_needs_no_event),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,468 @@
+"""Looks at the threads that run tasks: what each one is blocked in, and in which line, twenty times per second.
+
+Seconds on the CPU and seconds without a core are exact, since they are read where a piece of work begins and ends (`Watch.cut`). Only what is
+left of a piece, the time for which the thread was blocked, is divided, in proportion to what the looks found in it.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from . import _kernel, _records, _stacks
+from ._records import LOOKS, UNKNOWN_ID
+from ._unix import in_each_child
+from ._waits import BLOCKED, Finder, Seen, server_of
+
+logger = logging.getLogger("crema")
+
+OTHER, OPENING, PROCESS = (LOOKS.label("phase", n) for n in ("other", "opening", "process"))
+STATES = LOOKS.labels["state"]
+CPU, CORE, GIL, UNKNOWN = (STATES.index(n) for n in ("cpu", "core", "gil", "unknown"))
+INPUT = STATES.index("input")
+
+COST_SHARE = 0.0025  # of a core: looks are rarer where they cost more
+_FLUSH_S = (2.0, 60.0)  # between two records of totals: a twentieth of the time so far
+_ROWS_MAX = 256  # of one such record; the others wait for the next one
+_KEYS_MAX = 1 << 14  # of one stream; beyond it seconds are without a stack
+_HISTORY_MAX = 1 << 10
+_clock = time.perf_counter_ns
+
+Instant = tuple[int, int, int]  # clock, CPU, waiting for a core; ns
+Where = tuple[int, str, Any]  # state, place, stack
+
+
+class Watch:
+    """A thread that works on a chunk. Its own thread cuts, the sampler looks, and whoever holds the lock of `Looks` settles."""
+
+    __slots__ = (
+        "child_s", "cpu_ns", "dataset_id", "found", "helper_s", "last", "marks", "native_id", "opening",
+        "path", "phase", "prefix_id", "seconds", "section", "server", "thread",
+    )  # fmt: skip
+
+    def __init__(self, began: Instant, phase: int, ids: tuple[int, int], file: str) -> None:
+        self.thread = threading.get_ident()
+        self.native_id = threading.get_native_id()
+        self.prefix_id, self.dataset_id = ids
+        self.path = file
+        self.server = server_of(file)
+        self.phase = phase
+        self.section = ""  # the innermost one
+        self.last = began  # what is before it is settled
+        self.cpu_ns = began[1]  # at the last look
+        self.marks: list[tuple[int, int, int, int, str]] = []
+        self.found: list[tuple[int, int, float, Where]] = []
+        self.seconds = [0.0] * len(STATES)
+        self.opening = [0.0] * len(STATES)
+        self.helper_s = self.child_s = 0.0
+
+    def cut(self, at: Instant, phase: int, section: str) -> None:
+        """A piece of work ends here, and one of another phase or section begins."""
+        self.marks.append((*at, self.phase, self.section))
+        self.phase, self.section = phase, section
+
+    def add(self, phase: int, state: int, seconds: float) -> None:
+        """Count seconds of a state."""
+        self.seconds[state] += seconds
+        if phase == OPENING:
+            self.opening[state] += seconds
+
+
+class _Piece:
+    """Work of one phase and section: exact times, and the weights of what was found in it."""
+
+    __slots__ = ("blocked", "cpu_ns", "n", "running", "wait_ns", "wall_ns")
+
+    def __init__(self) -> None:
+        self.wall_ns = self.cpu_ns = self.wait_ns = 0
+        self.running: dict[Any, float] = {}  # by stack
+        self.blocked: dict[Where, float] = {}
+        self.n: dict[Where, int] = {}
+
+    def take(self, interval_ns: int, running: float, where: Where) -> None:
+        """A look that found the thread running with this probability, else waiting."""
+        if running > 0:
+            stack = where[2]
+            self.running[stack] = self.running.get(stack, 0.0) + running * interval_ns
+            where_running = (CPU, "", stack)
+            self.n[where_running] = self.n.get(where_running, 0) + 1
+        if running < 1:
+            self.blocked[where] = self.blocked.get(where, 0.0) + (1 - running) * interval_ns
+            self.n[where] = self.n.get(where, 0) + 1
+
+    def remember(self, other: _Piece) -> None:
+        """Add the weights of another one."""
+        for own, its in ((self.running, other.running), (self.blocked, other.blocked)):
+            if len(own) < _HISTORY_MAX:
+                for key, weight in its.items():
+                    own[key] = own.get(key, 0.0) + weight
+
+
+class Looks:
+    """What was seen of the threads of one stream, as cumulative seconds.
+
+    Parameters
+    ----------
+    recorder : Recorder
+        Of the stream.
+    tasks : callable, optional
+        Returns the prefix of the task that each thread runs, by number of the thread; chunks too.
+    """
+
+    def __init__(self, recorder: Any, tasks: Callable[[], Mapping[int, str]] | None) -> None:
+        self.recorder = recorder
+        self.tasks = tasks or dict
+        self.watches: dict[int, Watch] = {}  # by thread
+        self.others: dict[str, _Piece] = {}  # tasks that are no chunks, by prefix
+        self._lock = threading.Lock()
+        self._history: dict[tuple, _Piece] = {}
+        self._not_found: dict[tuple, float] = {}  # seconds of pieces without any look so far
+        self._totals: dict[tuple, float] = {}  # seconds by prefix, dataset, phase, section, where
+        self._counts: dict[tuple, int] = {}
+        self._changed: dict[tuple, float] = {}  # since they were written
+        self._stacks: dict[Any, int] = {}
+        self._ended_ns: list[int] = []  # CPU time of chunks that have ended since the last look
+        self._began = self._flushed = time.monotonic()
+
+    def ended(self) -> int:
+        """CPU time, since the look before, of threads whose chunks have ended."""
+        ended, self._ended_ns = self._ended_ns, []
+        return sum(ended)
+
+    # ---- chunks, in their own threads
+
+    def begin(self, began: Instant, phase: int, values: Mapping[str, Any], file: str) -> Watch:
+        """A chunk begins in the calling thread."""
+        ids = values["task_prefix_id"], values["dataset_id"]
+        watch = Watch(began, phase, ids, file)
+        self.watches[watch.thread] = watch
+        return watch
+
+    def end(self, watch: Watch, at: Instant) -> dict[str, float]:
+        """The chunk has ended; returns columns of its row."""
+        if self.watches.get(watch.thread) is watch:
+            del self.watches[watch.thread]
+        if at[1] < 0 or watch.last[1] < 0:
+            return {}
+        self._ended_ns.append(max(at[1] - watch.cpu_ns, 0))
+        with self._lock:
+            self._settle(watch, at)
+        columns = {f"{STATES[state]}_s": watch.seconds[state] for state in BLOCKED}
+        columns["open_gil_s"] = watch.opening[GIL]
+        columns["open_input_s"] = watch.opening[INPUT]
+        columns["helper_cpu_s"] = watch.helper_s
+        columns["child_cpu_s"] = watch.child_s
+        return columns
+
+    # ---- dividing
+
+    def _settle(self, watch: Watch, at: Instant) -> None:
+        """Divide what passed since the last time, up to `at`."""
+        marks, watch.marks = watch.marks, []
+        found, watch.found = watch.found, []
+        marks.append((*at, watch.phase, watch.section))
+        pieces: dict[tuple[int, str], _Piece] = {}
+        clock, cpu_ns, wait_ns = watch.last
+        i, n = 0, len(found)
+        for t, cpu, wait, phase, section in marks:
+            piece = pieces.get((phase, section))
+            if piece is None:
+                piece = pieces[phase, section] = _Piece()
+            piece.wall_ns += max(t - clock, 0)
+            piece.cpu_ns += max(cpu - cpu_ns, 0)
+            piece.wait_ns += max(wait - wait_ns, 0)
+            while i < n and found[i][0] <= t:
+                if found[i][0] >= clock:
+                    piece.take(*found[i][1:])
+                i += 1
+            clock, cpu_ns, wait_ns = t, cpu, wait
+        watch.last = clock, cpu_ns, wait_ns
+        for (phase, section), piece in pieces.items():
+            self._divide((watch.prefix_id, watch.dataset_id, phase, section), piece, watch)
+
+    def _divide(self, key: tuple[int, int, int, str], piece: _Piece, watch: Watch | None) -> None:
+        """Assign the seconds of a piece: to what was found in it, else to what was found in such pieces before."""
+        known = self._history.get(key)
+        if known is None:
+            known = _Piece()
+            if len(self._history) < _HISTORY_MAX:
+                self._history[key] = known
+        known.remember(piece)
+        wall_s = piece.wall_ns * 1e-9
+        cpu_s = min(piece.cpu_ns * 1e-9, wall_s)
+        wait_s = min(piece.wait_ns * 1e-9, wall_s - cpu_s)
+        running = piece.running or known.running or {None: 1.0}
+        whole = sum(running.values())
+        for stack, weight in running.items():
+            self._add(key, (CPU, "", stack), cpu_s * weight / whole, watch)
+            self._add(key, (CORE, "", stack), wait_s * weight / whole, watch)
+        blocked, blocked_s = piece.blocked or known.blocked, wall_s - cpu_s - wait_s
+        if blocked:
+            self._add_all(key, blocked, blocked_s, watch)
+        elif blocked_s > 0:
+            self._not_found[key] = self._not_found.get(key, 0.0) + blocked_s
+            if watch is not None:
+                watch.add(key[2], UNKNOWN, blocked_s)
+        for where, n in piece.n.items():
+            if (*key, *where) in self._totals:
+                self._counts[*key, *where] = self._counts.get((*key, *where), 0) + n
+
+    def _add_all(
+        self, key: tuple, weights: dict[Where, float], seconds: float, watch: Watch | None
+    ) -> None:
+        whole = sum(weights.values())
+        for where, weight in weights.items():
+            self._add(key, where, seconds * weight / whole, watch)
+
+    def _find_later(self, last: bool) -> None:
+        """What was not found in a piece may have been found in a later one of its kind."""
+        for key, seconds in list(self._not_found.items()):
+            known = self._history.get(key)
+            if last or (known is not None and known.blocked):
+                del self._not_found[key]
+                blocked = known.blocked if known is not None else {}
+                self._add_all(key, blocked or {(UNKNOWN, "", None): 1.0}, seconds, None)
+
+    def _add(self, key: tuple, where: Where, seconds: float, watch: Watch | None) -> None:
+        if seconds <= 0:
+            return
+        whole = (*key, *where)
+        if whole not in self._totals and len(self._totals) >= _KEYS_MAX:
+            whole = (*key, where[0], "", None)
+            self.recorder.stream.limit_met("writer_stacks")
+        self._totals[whole] = self._totals.get(whole, 0.0) + seconds
+        self._changed[whole] = self._changed.get(whole, 0.0) + seconds
+        if watch is not None:
+            watch.add(key[2], where[0], seconds)
+
+    # ---- writing
+
+    def flush(self, *, last: bool = False) -> None:
+        """Write the totals that have changed, if it is time."""
+        now = time.monotonic()
+        due_s = min(max((now - self._began) / 20, _FLUSH_S[0]), _FLUSH_S[1])
+        if not last and now - self._flushed < due_s:
+            return
+        self._flushed = now
+        with self._lock:
+            for prefix, piece in self.others.items():
+                self._divide((self._prefix_id(prefix), UNKNOWN_ID, OTHER, ""), piece, None)
+            self.others.clear()
+            self._find_later(last)
+            most = sorted(self._changed, key=self._changed.__getitem__, reverse=True)
+            chosen = most if last else most[:_ROWS_MAX]
+            for key in chosen:
+                del self._changed[key]
+            rows = [(key, self._totals[key], self._counts.get(key, 0)) for key in chosen]
+        t_ns = time.time_ns()
+        self.recorder.stream.rows(LOOKS, [self._row(t_ns, *row) for row in rows])
+
+    def _row(self, t_ns: int, key: tuple, seconds: float, n: int) -> _records.Row:
+        prefix_id, dataset_id, phase, section, state, place, stack = key
+        name = self.recorder.stream.name
+        return LOOKS.row(
+            t_ns=t_ns,
+            total_s=seconds,
+            total_looks=n,
+            worker_id=self.recorder.worker_id,
+            task_prefix_id=prefix_id,
+            dataset_id=dataset_id,
+            section_id=name(_records.SECTION, section) if section else UNKNOWN_ID,
+            place_id=name(_records.PLACE, place) if place else UNKNOWN_ID,
+            stack_id=self._stack_id(stack),
+            phase=phase,
+            state=state,
+        )
+
+    def _prefix_id(self, prefix: str) -> int:
+        return self.recorder.stream.name(_records.TASK_PREFIX, prefix)
+
+    def _stack_id(self, stack: _stacks.Stack | None) -> int:
+        """Number of a stack in the stream; its callers are written first."""
+        number, stream = UNKNOWN_ID, self.recorder.stream
+        for each in reversed(list(stack.outwards()) if stack is not None else []):
+            known = self._stacks.get(each)
+            if known is None:
+                line = each.frame
+                frame = stream.name(
+                    _records.FRAME, line.file, line.function, line.line, line=line.line, owner=line.owner
+                )  # fmt: skip
+                known = stream.name(
+                    _records.STACK, f"{number}:{frame}", "", max(number, 0), frame=frame, outermost=number < 0
+                )  # fmt: skip
+                if UNKNOWN_ID in (frame, known):
+                    return number
+                self._stacks[each] = known
+            number = known
+        return number
+
+    def settle(self) -> None:
+        """Divide what running chunks have done so far, so that little is kept for long."""
+        for watch in list(self.watches.values()):
+            found = watch.found
+            if len(found) >= 200 or len(watch.marks) >= 2000:
+                with self._lock:
+                    if self.watches.get(watch.thread) is watch and watch.marks:
+                        self._settle_marks(watch)
+
+    def _settle_marks(self, watch: Watch) -> None:
+        """Up to the last cut: the time after it is not known from outside."""
+        marks, watch.marks = watch.marks, []
+        *at, phase, section = marks.pop()
+        now, watch.phase, watch.section = (watch.phase, watch.section), phase, section
+        later = [look for look in watch.found if look[0] > at[0]]
+        watch.marks = marks
+        self._settle(watch, tuple(at))
+        watch.found[:0] = later
+        watch.phase, watch.section = now
+
+
+class _Sampler:
+    """The thread that looks. It ends with the last stream of this process."""
+
+    def __init__(self, interval_s: float, first: Looks) -> None:
+        self.interval_s = interval_s
+        self.streams = [first]
+        self._stacks = _stacks.Stacks()
+        self._finder: Finder | None = None
+        self._threads: dict[int, _kernel.Thread] = {}
+        self._clock = _clock()
+        self._looks = 0
+        self._used = (0, 0, 0)  # CPU of the process, of this thread, of its children
+        threading.Thread(target=self._run, name="crema looks", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self._finder = Finder(self._stacks)
+            self._used = self._finder.cpu_ns()
+            self._clock = _clock()
+            cost_s = 0.0
+            while self.streams:
+                time.sleep(max(self.interval_s, cost_s / COST_SHARE))
+                began_ns = time.thread_time_ns()
+                self._look()
+                for looks in list(self.streams):
+                    looks.settle()
+                    looks.flush()
+                for looks in self.streams[:1]:
+                    looks.recorder.stream.spent(began_ns)
+                cost_s += ((time.thread_time_ns() - began_ns) * 1e-9 - cost_s) / 8
+        except Exception:
+            for looks in list(self.streams):
+                looks.recorder.trouble("looking at threads")
+            self.streams.clear()
+
+    def _look(self) -> None:
+        now = _clock()
+        interval_ns, self._clock = now - self._clock, now
+        self._looks += 1
+        self._finder.find_gil()
+        streams = list(self.streams)
+        used, self._used = self._used, self._finder.cpu_ns()
+        process_ns, own_ns, child_ns = (b - a for a, b in zip(used, self._used, strict=True))
+        task_ns = sum(looks.ended() for looks in streams)
+        seen = [
+            self._seen(looks, watch, watch.thread, watch.native_id, "")
+            for looks in streams
+            for watch in list(looks.watches.values())
+        ]
+        chunks = {look.thread for look in seen if look is not None}
+        seen += [
+            self._seen(looks, None, thread, 0, prefix)
+            for looks in streams
+            for thread, prefix in looks.tasks().items()
+            if thread not in chunks
+        ]
+        at_once = [look for look in seen if look is not None]
+        if not at_once:
+            return
+        # From here to where the frames are gone nothing releases the GIL.
+        others = self._finder.take_stacks(at_once, sys._current_frames())
+        task_ns += sum(max(look.cpu_ns, 0) for look in at_once)
+        helper_ns = max(process_ns - own_ns - task_ns, 0)
+        self._finder.find(at_once, others, interval_ns, helper_ns)
+        for look in at_once:
+            where = look.state, look.place, look.stack
+            watch = look.watch
+            if watch is None:
+                piece = look.looks.others.setdefault(look.prefix, _Piece())
+                cpu_ns = look.cpu_ns if look.cpu_ns >= 0 else int(look.running * interval_ns)
+                cpu_ns = min(cpu_ns, interval_ns)
+                piece.wall_ns += interval_ns
+                piece.cpu_ns += cpu_ns
+                piece.wait_ns += min(max(look.wait_ns, 0), interval_ns - cpu_ns)
+                piece.take(interval_ns, look.running, where)
+                continue
+            watch.found.append((now, interval_ns, look.running, where))
+            watch.helper_s += helper_ns * 1e-9 / len(at_once)
+            watch.child_s += child_ns * 1e-9 / len(at_once)
+
+    def _seen(
+        self, looks: Looks, watch: Watch | None, thread: int, native_id: int, prefix: str
+    ) -> Seen | None:
+        """What the kernel says of a thread; None if it has just ended."""
+        native_id = native_id or self._finder.native_id(thread)
+        known = self._threads.get(native_id)
+        try:
+            if known is None:
+                if len(self._threads) >= 1024:
+                    self._threads.clear()
+                known = self._threads[native_id] = _kernel.Thread(native_id)
+            times, call = known.times_ns(), known.call()
+        except (OSError, IndexError, ValueError):
+            self._threads.pop(native_id, None)
+            return None
+        cpu_ns = wait_ns = -1
+        then, before = known.before
+        if watch is not None:
+            cpu_ns, watch.cpu_ns = times[0] - watch.cpu_ns, times[0]
+        elif then == self._looks - 1:
+            cpu_ns, wait_ns = times[0] - before[0], times[1] - before[1]
+        known.before = self._looks, times
+        return Seen(looks, watch, thread, prefix, call, cpu_ns, wait_ns)
+
+
+_lock = threading.Lock()
+_sampler: _Sampler | None = None
+
+
+def start(
+    recorder: Any, interval_s: float, tasks: Callable[[], Mapping[int, str]] | None = None
+) -> Looks | None:
+    """Look at the threads of a stream from now on, until `stop`; None where that is off or not possible, which is noted."""
+    global _sampler
+    if not interval_s > 0:
+        return None
+    why = _kernel.why_not()
+    if why:
+        recorder.unavailable("looks", why)
+        return None
+    looks = Looks(recorder, tasks)
+    with _lock:
+        if _sampler is None or not _sampler.streams:
+            _sampler = _Sampler(interval_s, looks)
+        else:
+            _sampler.streams.append(looks)
+    return looks
+
+
+def stop(looks: Looks | None) -> None:
+    """Write the last totals of a stream."""
+    if looks is None:
+        return
+    with _lock:
+        if _sampler is not None and looks in _sampler.streams:
+            _sampler.streams.remove(looks)
+    looks.flush(last=True)
+
+
+def _after_fork_in_child() -> None:
+    global _lock, _sampler
+    _lock, _sampler = threading.Lock(), None
+
+
+in_each_child(_after_fork_in_child)

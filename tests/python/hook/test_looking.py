@@ -1,0 +1,289 @@
+"""What the threads of chunks waited for, as the looks at them found it; every wait is planted."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import crema
+import hook_support as support
+import spool_reader
+from crema.hook import _kernel, _looking, _recorder, _stacks, _waits
+from crema.hook.chunks import ChunkHook
+
+META = {
+    "dataset": "ds",
+    "filename": "root://user@server.example:1094//x.root?token=secret",
+    "fileuuid": "u",
+    "treename": "Events",
+    "entrystart": 0,
+    "entrystop": 1,
+}
+BLOCKED = [f"{_looking.STATES[state]}_s" for state in _waits.BLOCKED]
+
+pytestmark = pytest.mark.skipif(bool(_kernel.why_not()), reason=_kernel.why_not())
+
+
+class Recorded:
+    """Chunks that were recorded here, and what the looks found."""
+
+    def __init__(self, directory) -> None:
+        self.settings = support.config(directory, start_agent=False)
+        self.hook = ChunkHook(self.settings)
+        self.n = 0
+
+    def chunk(self, work, **meta) -> None:
+        self.n += 1
+        meta = META | {"entrystart": self.n} | meta
+        self.hook.load(meta, None)
+        work()
+        self.hook.save({}, meta, None)
+
+    def close(self) -> None:
+        _recorder.close_process(self.settings.run_id)
+        [self.stream] = spool_reader.read(self.settings.spool_dir())
+
+    def chunks(self):
+        return self.stream.chunks()
+
+    def looks(self):
+        """Seconds by state, place, section and line, with the lines of the callers."""
+        rows = self.stream.table("looks")
+        key = ["state", "place", "section", "stack_id"]
+        rows = rows.groupby(key, dropna=False)["total_s"].max().reset_index()
+        rows["lines"] = [self.lines(number) for number in rows.stack_id]
+        return rows
+
+    def lines(self, number: int) -> list[tuple[str, int]]:
+        found = []
+        while number >= 0:
+            node = self.stream.names["stack", number]
+            frame = self.stream.names["frame", node.frame]
+            found.append((frame.text, frame.line))
+            number = -1 if node.outermost else node.parent
+        return found
+
+    def share(self, state: str, row: int = -1) -> float:
+        """Of the time for which a chunk's thread was blocked."""
+        chunk = self.chunks().iloc[row]
+        return chunk[f"{state}_s"] / chunk[BLOCKED].sum()
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    made = Recorded(tmp_path)
+    yield made
+    _recorder.close_process(made.settings.run_id)
+
+
+@pytest.fixture
+def slow_server():
+    """Answers each message after 0.1 s."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        while connection.recv(1):
+            time.sleep(0.1)
+            connection.sendall(b"x")
+
+    pid = os.fork()
+    if pid == 0:
+        try:
+            serve()
+        finally:
+            os._exit(0)
+    yield listener.getsockname()
+    listener.close()
+    os.kill(pid, 9)
+    os.waitpid(pid, 0)
+
+
+def line_here() -> int:
+    return sys._getframe(1).f_lineno
+
+
+def test_a_wait_for_a_service_names_section_peer_and_line(recorded, slow_server):
+    where = []
+
+    def ask() -> None:
+        with socket.create_connection(slow_server) as peer, crema.track_time("inference"):
+            for _ in range(5):
+                peer.sendall(b"x")
+                where[:] = [line_here() + 1]
+                peer.recv(1)
+
+    recorded.chunk(ask)
+    recorded.close()
+    assert recorded.share("service") > 0.7
+    looks = recorded.looks()
+    most = looks.loc[looks.total_s.idxmax()]
+    assert (most.state, most.section) == ("service", "inference")
+    assert most.place == f"{slow_server[0]}:{slow_server[1]}"
+    assert most.lines[0] == (__file__, where[0])
+
+
+@pytest.mark.timing
+def test_states_of_a_chunk_are_disjoint_and_are_all_of_its_time(recorded):
+    def work() -> None:
+        support.spin(0.1)
+        time.sleep(0.2)
+        with crema.track_time("inner"):
+            time.sleep(0.1)
+
+    recorded.chunk(work)
+    recorded.chunk(lambda: None)
+    recorded.close()
+    rows = recorded.chunks()
+    whole = rows[["cpu_s", "cpu_wait_s", *BLOCKED]].sum(axis=1)
+    np.testing.assert_allclose(whole, rows.wall_s + rows.open_s.fillna(0), rtol=0.01, atol=1e-3)
+    assert 0.2 < rows.iloc[0].sleep_s < 0.5
+    looks = recorded.looks()
+    np.testing.assert_allclose(looks.total_s.sum(), whole.sum(), rtol=0.01)
+    inner = looks[(looks.section == "inner") & (looks.state == "sleep")]
+    assert 0.05 < inner.total_s.sum() < 0.3
+
+
+@pytest.mark.timing
+def test_a_thread_that_waits_for_helpers_takes_their_state(recorded):
+    def work() -> None:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(support.spin, 0.4).result()
+
+    recorded.chunk(work)
+    recorded.close()
+    assert recorded.share("native") > 0.6
+    assert recorded.chunks().iloc[0].helper_cpu_s > 0.1
+
+
+@pytest.mark.timing
+def test_a_thread_that_waits_for_another_chunks_thread_waits_for_a_lock(recorded):
+    lock = threading.Lock()
+
+    def work() -> None:
+        with lock:
+            time.sleep(0.4)
+
+    threads = [threading.Thread(target=recorded.chunk, args=(work,)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    recorded.close()
+    rows = recorded.chunks()
+    assert 0.25 < rows.lock_s.max() < 0.6
+    assert 0.3 < rows.sleep_s.min() < 0.6
+
+
+@pytest.mark.timing
+def test_a_thread_that_waits_for_a_child_names_it(recorded):
+    code = "import time\nuntil = time.process_time() + 0.4\nwhile time.process_time() < until: pass"
+    recorded.chunk(lambda: subprocess.run([sys.executable, "-c", code], capture_output=True))
+    recorded.close()
+    assert recorded.share("child") > 0.6
+    assert recorded.chunks().iloc[0].child_cpu_s > 0.05
+    looks = recorded.looks()
+    assert "python" in looks[looks.state == "child"].place.iloc[0]
+
+
+@pytest.mark.timing
+def test_a_full_pipe_without_a_child_is_a_file(recorded):
+    read, write = os.pipe()
+
+    def slow_reader() -> None:
+        for _ in range(4):
+            time.sleep(0.1)
+            os.read(read, 1 << 16)
+
+    reader = threading.Thread(target=slow_reader)
+
+    def work() -> None:
+        reader.start()
+        os.write(write, bytes(5 << 16))
+
+    recorded.chunk(work)
+    reader.join()
+    recorded.close()
+    os.close(read)
+    os.close(write)
+    assert recorded.share("file") > 0.6
+    assert "pipe" in set(recorded.looks().place)
+
+
+def test_the_server_of_a_file_is_host_and_port_or_the_mount_point():
+    assert _waits.server_of(META["filename"]) == "server.example:1094"
+    assert _waits.server_of("simplecache::https://a.example/b.root?sig=secret") == "a.example"
+    assert _waits.server_of("/proc/self/x.root") == "/proc"
+    assert _waits.server_of("http://[::1]:80/x") == "[::1]:80"
+
+
+def test_stacks_beyond_the_limit_are_their_outer_frames(monkeypatch):
+    monkeypatch.setattr(_stacks, "STACKS_MAX", 3)
+    stacks = _stacks.Stacks()
+
+    def deep(n: int):
+        return deep(n - 1) if n else stacks.of(sys._getframe())
+
+    first = deep(6)
+    assert len(list(first.outwards())) == 3 and stacks.folded == 1
+    assert deep(7) is not None and stacks.folded > 1
+
+
+def test_the_gil_is_found_by_trying_and_nothing_is_recorded_where_looks_are_off(tmp_path):
+    assert any(_kernel.find_gil() for _ in range(5))
+    off = Recorded(tmp_path)
+    off.settings = support.config(tmp_path, start_agent=False, look_interval_s=0)
+    off.hook = ChunkHook(off.settings)
+    off.chunk(lambda: time.sleep(0.1))
+    off.close()
+    assert off.chunks().sleep_s.isna().all() and len(off.stream.table("looks")) == 0
+
+
+@pytest.mark.timing
+def test_a_look_reads_two_files_for_each_thread_and_a_cut_one(recorded, monkeypatch):
+    """What a look costs, counted: it is the same on any machine."""
+    threads = [
+        threading.Thread(target=recorded.chunk, args=(lambda: time.sleep(0.6),)) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.3)
+    sampler, reads = _looking._sampler, []
+    sampler.interval_s = 60.0  # it is in our hands now
+    time.sleep(0.1)
+    read, here = _kernel.File.read, threading.get_ident()
+
+    def counted(self, offset=0):
+        if threading.get_ident() == here:  # chunks that end read too
+            reads.append(1)
+        return read(self, offset)
+
+    monkeypatch.setattr(_kernel.File, "read", counted)
+    for _ in range(5):
+        reads.clear()
+        sampler._look()
+    assert len(reads) <= 2 * 4
+    reads.clear()
+    _kernel.OwnWait().ns()
+    assert len(reads) == 1
+    for thread in threads:
+        thread.join()
+
+
+def test_a_child_of_a_process_that_looks_starts_without_looks(recorded):
+    def work() -> None:
+        time.sleep(0.1)
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0 if _looking._sampler is None else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+    recorded.chunk(work)
