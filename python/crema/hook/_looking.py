@@ -34,6 +34,20 @@ _clock = time.perf_counter_ns
 
 Instant = tuple[int, int, int]  # clock, CPU, waiting for a core; ns
 Where = tuple[int, str, Any]  # state, place, stack
+Times = tuple[float, float, float]  # seconds on the CPU, without a core, blocked
+Kind = tuple[int, int, int, str]  # of a piece of work: task prefix, dataset, phase, section
+
+_NO_TIME: Times = (0.0, 0.0, 0.0)
+_UNKNOWN: Mapping[Where, float] = {(UNKNOWN, "", None): 1.0}
+_COLUMNS = tuple(f"{STATES[state]}_s" for state in BLOCKED)
+
+
+def _seconds(wall_ns: int, cpu_ns: int, wait_ns: int) -> Times:
+    """Seconds on the CPU, without a core and blocked, which are together all of the time."""
+    wall_s = max(wall_ns, 0) * 1e-9
+    cpu_s = min(max(cpu_ns, 0) * 1e-9, wall_s)
+    wait_s = min(max(wait_ns, 0) * 1e-9, wall_s - cpu_s)
+    return cpu_s, wait_s, wall_s - cpu_s - wait_s
 
 
 class Watch:
@@ -65,11 +79,14 @@ class Watch:
         self.marks.append((*at, self.phase, self.section))
         self.phase, self.section = phase, section
 
-    def add(self, phase: int, state: int, seconds: float) -> None:
-        """Count seconds of a state."""
-        self.seconds[state] += seconds
-        if phase == OPENING:
-            self.opening[state] += seconds
+    def add(self, phase: int, weights: Mapping[Where, float], seconds: float) -> None:
+        """Count seconds for which the thread was blocked, in proportion to the weights of states."""
+        whole = sum(weights.values())
+        for (state, _, _), weight in weights.items():
+            share_s = seconds * weight / whole
+            self.seconds[state] += share_s
+            if phase == OPENING:
+                self.opening[state] += share_s
 
 
 class _Piece:
@@ -119,8 +136,8 @@ class Looks:
         self.watches: dict[int, Watch] = {}  # by thread
         self.others: dict[str, _Piece] = {}  # tasks that are no chunks, by prefix
         self._lock = threading.Lock()
-        self._history: dict[tuple, _Piece] = {}
-        self._not_found: dict[tuple, float] = {}  # seconds of pieces without any look so far
+        self._history: dict[Kind, _Piece] = {}
+        self._not_found: dict[Kind, Times] = {}  # in which nothing was found
         self._totals: dict[tuple, float] = {}  # seconds by prefix, dataset, phase, section, where
         self._counts: dict[tuple, int] = {}
         self._changed: dict[tuple, float] = {}  # since they were written
@@ -151,7 +168,9 @@ class Looks:
         self._ended_ns.append(max(at[1] - watch.cpu_ns, 0))
         with self._lock:
             self._settle(watch, at)
-        columns = {f"{STATES[state]}_s": watch.seconds[state] for state in BLOCKED}
+        columns = {
+            name: watch.seconds[state] for name, state in zip(_COLUMNS, BLOCKED, strict=True)
+        }
         columns["open_gil_s"] = watch.opening[GIL]
         columns["open_input_s"] = watch.opening[INPUT]
         columns["helper_cpu_s"] = watch.helper_s
@@ -164,9 +183,16 @@ class Looks:
         """Divide what passed since the last time, up to `at`."""
         marks, watch.marks = watch.marks, []
         found, watch.found = watch.found, []
+        clock, cpu_ns, wait_ns = watch.last
+        watch.last = at
+        ids = watch.prefix_id, watch.dataset_id
+        if not marks and not found:
+            key = (*ids, watch.phase, watch.section)
+            passed = _seconds(at[0] - clock, at[1] - cpu_ns, at[2] - wait_ns)
+            self._divide_later(key, passed, watch)
+            return
         marks.append((*at, watch.phase, watch.section))
         pieces: dict[tuple[int, str], _Piece] = {}
-        clock, cpu_ns, wait_ns = watch.last
         i, n = 0, len(found)
         for t, cpu, wait, phase, section in marks:
             piece = pieces.get((phase, section))
@@ -180,54 +206,68 @@ class Looks:
                     piece.take(*found[i][1:])
                 i += 1
             clock, cpu_ns, wait_ns = t, cpu, wait
-        watch.last = clock, cpu_ns, wait_ns
         for (phase, section), piece in pieces.items():
-            self._divide((watch.prefix_id, watch.dataset_id, phase, section), piece, watch)
+            self._divide((*ids, phase, section), piece, watch)
 
-    def _divide(self, key: tuple[int, int, int, str], piece: _Piece, watch: Watch | None) -> None:
-        """Assign the seconds of a piece: to what was found in it, else to what was found in such pieces before."""
-        known = self._history.get(key)
-        if known is None:
-            known = _Piece()
-            if len(self._history) < _HISTORY_MAX:
-                self._history[key] = known
-        known.remember(piece)
-        wall_s = piece.wall_ns * 1e-9
-        cpu_s = min(piece.cpu_ns * 1e-9, wall_s)
-        wait_s = min(piece.wait_ns * 1e-9, wall_s - cpu_s)
-        running = piece.running or known.running or {None: 1.0}
-        whole = sum(running.values())
-        for stack, weight in running.items():
-            self._add(key, (CPU, "", stack), cpu_s * weight / whole, watch)
-            self._add(key, (CORE, "", stack), wait_s * weight / whole, watch)
-        blocked, blocked_s = piece.blocked or known.blocked, wall_s - cpu_s - wait_s
-        if blocked:
-            self._add_all(key, blocked, blocked_s, watch)
-        elif blocked_s > 0:
-            self._not_found[key] = self._not_found.get(key, 0.0) + blocked_s
+    def _divide(self, key: Kind, piece: _Piece, watch: Watch | None) -> None:
+        """Assign the seconds of a piece to what was found in it; what was not found there is divided later."""
+        cpu_s, wait_s, blocked_s = _seconds(piece.wall_ns, piece.cpu_ns, piece.wait_ns)
+        if piece.n:
+            known = self._history.get(key)
+            if known is None:
+                known = _Piece()
+                if len(self._history) < _HISTORY_MAX:
+                    self._history[key] = known
+            known.remember(piece)
+        if piece.running:
+            self._add_running(key, piece.running, cpu_s, wait_s)
+            cpu_s = wait_s = 0.0
+        if piece.blocked:
+            self._add_blocked(key, piece.blocked, blocked_s)
             if watch is not None:
-                watch.add(key[2], UNKNOWN, blocked_s)
+                watch.add(key[2], piece.blocked, blocked_s)
+            blocked_s = 0.0
+        self._divide_later(key, (cpu_s, wait_s, blocked_s), watch)
         for where, n in piece.n.items():
             if (*key, *where) in self._totals:
                 self._counts[*key, *where] = self._counts.get((*key, *where), 0) + n
 
-    def _add_all(
-        self, key: tuple, weights: dict[Where, float], seconds: float, watch: Watch | None
-    ) -> None:
-        whole = sum(weights.values())
-        for where, weight in weights.items():
-            self._add(key, where, seconds * weight / whole, watch)
+    def _divide_later(self, key: Kind, passed: Times, watch: Watch | None) -> None:
+        """Seconds in which nothing was found are divided as what was found in such pieces before or, for the tables of looks, will be."""
+        if len(self._not_found) >= _HISTORY_MAX and key not in self._not_found:
+            self._find_later(True)
+        cpu_s, wait_s, blocked_s = self._not_found.get(key, _NO_TIME)
+        self._not_found[key] = cpu_s + passed[0], wait_s + passed[1], blocked_s + passed[2]
+        if watch is not None and passed[2] > 0:
+            known = self._history.get(key)
+            watch.add(key[2], (known.blocked if known else None) or _UNKNOWN, passed[2])
 
     def _find_later(self, last: bool) -> None:
-        """What was not found in a piece may have been found in a later one of its kind."""
-        for key, seconds in list(self._not_found.items()):
+        """Divide what was not found in a piece as what was found in others of its kind; what a thread was blocked in can wait for one."""
+        not_found, self._not_found = self._not_found, {}
+        for key, (cpu_s, wait_s, blocked_s) in not_found.items():
             known = self._history.get(key)
-            if last or (known is not None and known.blocked):
-                del self._not_found[key]
-                blocked = known.blocked if known is not None else {}
-                self._add_all(key, blocked or {(UNKNOWN, "", None): 1.0}, seconds, None)
+            running, blocked = (known.running, known.blocked) if known else ({}, {})
+            self._add_running(key, running or {None: 1.0}, cpu_s, wait_s)
+            if last or blocked:
+                self._add_blocked(key, blocked or _UNKNOWN, blocked_s)
+            elif blocked_s > 0:
+                self._not_found[key] = 0.0, 0.0, blocked_s
 
-    def _add(self, key: tuple, where: Where, seconds: float, watch: Watch | None) -> None:
+    def _add_running(
+        self, key: Kind, weights: Mapping[Any, float], cpu_s: float, wait_s: float
+    ) -> None:
+        whole = sum(weights.values())
+        for stack, weight in weights.items():
+            self._add(key, (CPU, "", stack), cpu_s * weight / whole)
+            self._add(key, (CORE, "", stack), wait_s * weight / whole)
+
+    def _add_blocked(self, key: Kind, weights: Mapping[Where, float], seconds: float) -> None:
+        whole = sum(weights.values())
+        for where, weight in weights.items():
+            self._add(key, where, seconds * weight / whole)
+
+    def _add(self, key: Kind, where: Where, seconds: float) -> None:
         if seconds <= 0:
             return
         whole = (*key, *where)
@@ -236,8 +276,6 @@ class Looks:
             self.recorder.stream.limit_met("writer_stacks")
         self._totals[whole] = self._totals.get(whole, 0.0) + seconds
         self._changed[whole] = self._changed.get(whole, 0.0) + seconds
-        if watch is not None:
-            watch.add(key[2], where[0], seconds)
 
     # ---- writing
 
