@@ -25,7 +25,8 @@ STATES = LOOKS.labels["state"]
 CPU, CORE, GIL, UNKNOWN = (STATES.index(n) for n in ("cpu", "core", "gil", "unknown"))
 INPUT = STATES.index("input")
 
-COST_SHARE = 0.0025  # of a core: looks are rarer where they cost more
+COST_SHARE = 0.0025  # of a core: looks are rarer where they cost more,
+CREDIT_S = 0.01  # but not at once: the first ones are the dearest, and short runs have no others
 _FLUSH_S = (2.0, 60.0)  # between two records of totals: a twentieth of the time so far
 _ROWS_MAX = 256  # of one such record; the others wait for the next one
 _KEYS_MAX = 1 << 14  # of one stream; beyond it seconds are without a stack
@@ -378,9 +379,11 @@ class _Sampler:
             self._finder = Finder(self._stacks)
             self._used = self._finder.cpu_ns()
             self._clock = _clock()
-            cost_s = 0.0
+            usual_s = spent_s = 0.0
+            began = time.monotonic()
             while self.streams:
-                time.sleep(max(self.interval_s, cost_s / COST_SHARE))
+                allowed_s = CREDIT_S + COST_SHARE * (time.monotonic() - began)
+                time.sleep(max(self.interval_s, usual_s / COST_SHARE if spent_s > allowed_s else 0))
                 began_ns = time.thread_time_ns()
                 self._look()
                 for looks in list(self.streams):
@@ -388,7 +391,9 @@ class _Sampler:
                     looks.flush()
                 for looks in self.streams[:1]:
                     looks.recorder.stream.spent(began_ns)
-                cost_s += ((time.thread_time_ns() - began_ns) * 1e-9 - cost_s) / 8
+                cost_s = (time.thread_time_ns() - began_ns) * 1e-9
+                spent_s += cost_s
+                usual_s += (cost_s - usual_s) / 8
         except Exception:
             for looks in list(self.streams):
                 looks.recorder.trouble("looking at threads")
