@@ -280,7 +280,7 @@ s_take_activities(sink_facts_t *self, const sink_tables_t *tables)
 /* ---- looks */
 
 typedef struct {
-    uint32_t prefix, section, place, stack, phase, state;
+    uint32_t prefix, dataset, section, place, stack, phase, state;
 } look_key_t;
 
 static crema_err_t
@@ -291,8 +291,9 @@ s_take_looks(sink_facts_t *self, const sink_rows_t *rows)
     crema_err_t err = sink_intern_new(SINK_INTERN_ANY, &keys);
     for (size_t i = 0; err == CREMA_OK && i < sink_rows_count(rows); i++) {
         const crema_looks_row_t *row = sink_rows_at(rows, i);
-        const look_key_t key = {row->task_prefix_id, row->section_id, row->place_id,
-                                row->stack_id,       row->phase,      row->state};
+        const look_key_t key = {row->task_prefix_id, row->dataset_id, row->section_id,
+                                row->place_id,       row->stack_id,   row->phase,
+                                row->state};
         uint32_t number;
         bool fresh;
         if (row->phase >= CREMA_LOOK_PHASE_COUNT || row->state >= CREMA_LOOK_COUNT)
@@ -306,6 +307,7 @@ s_take_looks(sink_facts_t *self, const sink_rows_t *rows)
             }
             self->looks = more;
             self->looks[self->n_looks++] = (sink_look_t){.prefix = key.prefix,
+                                                         .dataset = key.dataset,
                                                          .section = key.section,
                                                          .place = key.place,
                                                          .stack = key.stack,

@@ -69,9 +69,9 @@ typedef enum {
     SINK_UNIT_COUNT
 } sink_unit_kind_t;
 
-/* Sum over workers, datasets and time of one key of /looks. */
+/* Sum over workers and time of one key of /looks. */
 typedef struct {
-    uint32_t prefix, section, place, stack;
+    uint32_t prefix, dataset, section, place, stack;
     uint8_t phase, state;
     double seconds;
     size_t n; /* looks */

@@ -61,13 +61,17 @@ crema_err_t
 sink_spot_find(const sink_facts_t *facts, const sink_tables_t *tables, unsigned states,
                unsigned phases, sink_spot_t *ret_spot)
 {
-    tally_t frames = {0}, sections = {0}, places = {0};
+    tally_t frames = {0}, sections = {0}, places = {0}, datasets = {0};
     uint32_t *users = NULL;
-    sink_spot_t spot = {SINK_SPOT_NONE, SINK_SPOT_NONE, SINK_SPOT_NONE, 0, 0, 0, 0};
+    sink_spot_t spot = {.frame = SINK_SPOT_NONE,
+                        .section = SINK_SPOT_NONE,
+                        .place = SINK_SPOT_NONE,
+                        .dataset = SINK_SPOT_NONE};
     crema_err_t err = s_users_frames(tables, &users);
     if (err == CREMA_OK && !(s_tally(tables, CREMA_TABLE_DICT_FRAME, &frames) &&
                              s_tally(tables, CREMA_TABLE_DICT_SECTION, &sections) &&
-                             s_tally(tables, CREMA_TABLE_DICT_PLACE, &places)))
+                             s_tally(tables, CREMA_TABLE_DICT_PLACE, &places) &&
+                             s_tally(tables, CREMA_TABLE_DICT_DATASET, &datasets)))
         err = CREMA_ENOMEM;
     const size_t n_stacks = sink_rows_count(sink_tables_rows(tables, CREMA_TABLE_DICT_STACK));
     for (size_t i = 0; err == CREMA_OK && i < facts->n_looks; i++) {
@@ -78,16 +82,19 @@ sink_spot_find(const sink_facts_t *facts, const sink_tables_t *tables, unsigned 
         s_add(&frames, look->stack < n_stacks ? users[look->stack] : SINK_SPOT_NONE, look->seconds);
         s_add(&sections, look->section, look->seconds);
         s_add(&places, look->place, look->seconds);
+        s_add(&datasets, look->dataset, look->seconds);
     }
     if (err == CREMA_OK && spot.seconds > 0) {
         s_most(&frames, spot.seconds, &spot.frame, &spot.of_frame);
         s_most(&sections, spot.seconds, &spot.section, &spot.of_section);
         s_most(&places, spot.seconds, &spot.place, &spot.of_place);
+        s_most(&datasets, spot.seconds, &spot.dataset, &spot.of_dataset);
     }
     free(users);
     free(frames.seconds);
     free(sections.seconds);
     free(places.seconds);
+    free(datasets.seconds);
     *ret_spot = spot;
     return err;
 }

@@ -1,5 +1,5 @@
-/* sink_spot - where the seconds of some state were spent: the line, section and place with most of
- * them. Pure: arithmetic on /looks. */
+/* sink_spot - where the seconds of some state were spent: the line, section, place and dataset with
+ * most of them. Pure: arithmetic on /looks. */
 #ifndef SINK_SPOT_H
 #define SINK_SPOT_H
 
@@ -9,8 +9,8 @@
 
 /* Rows of the dictionaries, and the part of the seconds that each has; SINK_SPOT_NONE: no part. */
 typedef struct {
-    uint32_t frame, section, place; /* frame: the innermost one that is the user's code */
-    double of_frame, of_section, of_place;
+    uint32_t frame, section, place, dataset; /* frame: the innermost one that is the user's code */
+    double of_frame, of_section, of_place, of_dataset;
     double seconds;
 } sink_spot_t;
 

@@ -50,7 +50,8 @@ static const struct {
 #undef WAITS
 };
 
-#define PART_MATTERS 0.3 /* of the seconds, that a line, section or place has */
+#define PART_MATTERS 0.3  /* of the seconds, that a line, section, place or dataset has */
+#define DATASET_MATTERS 2 /* times its part of the events */
 
 /* For "%s". */
 typedef struct {
@@ -93,7 +94,20 @@ s_base(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-/* Section, place and line of what is behind a cause. */
+/* Part of the events of a run that a dataset has; NaN if the run has none. */
+static double
+s_of_events(const sink_model_t *model, uint32_t dataset)
+{
+    double its = 0, all = 0;
+    for (size_t i = 0; i < model->n_datasets; i++) {
+        all += model->datasets[i].events;
+        if (model->datasets[i].dataset == dataset)
+            its = model->datasets[i].events;
+    }
+    return all > 0 ? its / all : NAN;
+}
+
+/* Line, section, place and dataset of what is behind a cause. */
 static crema_err_t
 s_evidence_spot(const bottlenecks_t *self, crema_bottleneck_t what, char text[EVIDENCE_BYTES])
 {
@@ -118,6 +132,11 @@ s_evidence_spot(const bottlenecks_t *self, crema_bottleneck_t what, char text[EV
     if (spot.of_place >= PART_MATTERS)
         s_say(text, "%s %.60s", what == CREMA_BOTTLENECK_CHILDREN ? "child" : "at",
               sink_dict_text(dict, CREMA_DICT_PLACE, spot.place));
+    const double of_events = s_of_events(self->in->model, spot.dataset);
+    if (spot.of_dataset >= PART_MATTERS && spot.of_dataset >= DATASET_MATTERS * of_events)
+        s_say(text, "dataset %.60s has %.0f %% of it and %.0f %% of the events",
+              sink_dict_text(dict, CREMA_DICT_DATASET, spot.dataset), 100 * spot.of_dataset,
+              100 * of_events);
     return CREMA_OK;
 }
 

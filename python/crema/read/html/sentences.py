@@ -22,7 +22,7 @@ _UNDIVIDED = "went to tasks of which nothing says whether they are the analysis 
 
 # What of the evidence says where in the analysis it was.
 _LINE = re.compile(r"(.+:\d+) has \d+ % of it")
-_SPOT = re.compile(r".+:\d+ has \d+ % of it$|section .|at .|child .")
+_SPOT = re.compile(r".+:\d+ has \d+ % of it$|section .|at .|child .|dataset .+ of the events$")
 
 # Cause -> where the seconds went, after "NN % of your thread-seconds".
 _WENT = {

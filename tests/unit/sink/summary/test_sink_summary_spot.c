@@ -1,0 +1,97 @@
+/* What the evidence of a cause says of where its seconds were spent. */
+#include <string.h>
+
+#include "journal_fixture.h"
+#include "must.h"
+#include "rows_fixture.h"
+#include "sink_summary.h"
+
+#define T(s) (FIXTURE_T0 + (int64_t)((s)*1e9 + 0.5))
+
+/* Four datasets of two chunks with 100 events each, of which looks found the first one computing for `first_s` of 20 s. */
+static void
+s_run(double first_s, decoded_t *d)
+{
+    const char *dir = scratch_dir("spot");
+    fixture_t *f = fixture_new(dir, 1);
+    fixture_open(f, T(0), NULL, NULL, NULL);
+    fixture_stream_t *w = fixture_stream(f, 2, 1, CREMA_STREAM_WORKER, "tcp://A", 1, T(0));
+    const int64_t worker = fixture_name(w, CREMA_DICT_WORKER, "tcp://A");
+    const char *const names[] = {"top", "dy", "qcd", "wjets"};
+    double t_s = 1;
+    for (int i = 0; i < 8; i++) {
+        const double s = (i % 4 == 0 ? first_s : (20 - first_s) / 3) / 2;
+        fixture_row(w, CREMA_TABLE_CHUNKS);
+        fixture_set(w, "t_start_ns", T(t_s));
+        fixture_set(w, "t_end_ns", T(t_s + s));
+        fixture_set(w, "chunk_id", 1 + i);
+        fixture_set(w, "attempt_ref", 1 + i);
+        fixture_set(w, "worker_id", worker);
+        fixture_set(w, "dataset_id", fixture_name(w, CREMA_DICT_DATASET, names[i % 4]));
+        fixture_set(w, "status", CREMA_CHUNK_OK);
+        fixture_set(w, "n_events", 100);
+        fixture_real(w, "wall_s", s);
+        fixture_real(w, "cpu_s", s);
+        fixture_put(w, 0);
+        t_s += s;
+    }
+    for (int i = 0; i < 4; i++) {
+        fixture_row(w, CREMA_TABLE_LOOKS);
+        fixture_set(w, "t_ns", T(t_s));
+        fixture_set(w, "worker_id", worker);
+        fixture_set(w, "dataset_id", fixture_name(w, CREMA_DICT_DATASET, names[i]));
+        fixture_set(w, "phase", CREMA_LOOK_PHASE_PROCESS);
+        fixture_set(w, "state", CREMA_LOOK_CPU);
+        fixture_set(w, "total_looks", 50);
+        fixture_real(w, "total_s", i == 0 ? first_s : (20 - first_s) / 3);
+        fixture_put(w, 0);
+    }
+    fixture_end(w, CREMA_END_FINISHED, T(22), 0, 0);
+    fixture_seal(f, T(22), NULL, 0);
+    fixture_close(&f);
+    decoded_open(d, dir);
+    decoded_facts(d);
+    const sink_summary_t summary = {d->tables, d->run, d->facts, d->budget, d->model, false};
+    must(sink_summary_fill(&summary));
+}
+
+static const char *
+s_evidence(decoded_t *d, const char *cause)
+{
+    for (size_t i = 0; i < decoded_count(d, CREMA_TABLE_BOTTLENECKS); i++)
+        if (strcmp(decoded_text(d, CREMA_TABLE_BOTTLENECKS, i, "name"), cause) == 0)
+            return decoded_text(d, CREMA_TABLE_BOTTLENECKS, i, "evidence");
+    fail_msg("no %s", cause);
+    return "";
+}
+
+static void
+must_name_a_dataset_that_takes_more_than_its_events_explain(void **state)
+{
+    (void)state;
+    decoded_t d;
+    s_run(14, &d);
+    assert_non_null(
+        strstr(s_evidence(&d, "compute"), "dataset top has 70 % of it and 25 % of the events"));
+    decoded_close(&d);
+}
+
+static void
+must_not_name_a_dataset_that_is_merely_the_largest(void **state)
+{
+    (void)state;
+    decoded_t d;
+    s_run(8, &d); /* 40 % of the seconds with 25 % of the events */
+    assert_null(strstr(s_evidence(&d, "compute"), "dataset"));
+    decoded_close(&d);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(must_name_a_dataset_that_takes_more_than_its_events_explain),
+        cmocka_unit_test(must_not_name_a_dataset_that_is_merely_the_largest),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
