@@ -77,8 +77,8 @@ s_predict(const sink_line_t *line, double median, double events)
 
 /* Scores of the chunks relative to the model; NaN if it predicts no time. *excess_s grows by their time beyond it. */
 static crema_err_t
-s_score(const char *dir, const sink_line_t *line, scratch_t *scratch, size_t m, double *scores,
-        double *predictions, double *excess_s)
+s_score(const char *dir, const sink_line_t *line, scratch_t *scratch, size_t m, sink_fit_t *fit,
+        double *excess_s)
 {
     size_t k = 0;
     for (size_t i = 0; i < m; i++)
@@ -88,7 +88,7 @@ s_score(const char *dir, const sink_line_t *line, scratch_t *scratch, size_t m, 
         double predicted = s_predict(line, median, scratch->x[i]), s = scratch->y[i];
         if (!(predicted > 0))
             continue;
-        predictions[scratch->row[i]] = predicted;
+        fit->predicted_s[scratch->row[i]] = predicted;
         if (s > predicted)
             *excess_s += s - predicted;
         scratch->row[k] = scratch->row[i];
@@ -96,7 +96,7 @@ s_score(const char *dir, const sink_line_t *line, scratch_t *scratch, size_t m, 
     }
     crema_err_t err = sink_stats_scores(dir, scratch->x, k, scratch->score);
     for (size_t i = 0; err == CREMA_OK && i < k; i++)
-        scores[scratch->row[i]] = scratch->score[i];
+        fit->score[scratch->row[i]] = scratch->score[i];
     return err;
 }
 
@@ -114,16 +114,14 @@ s_model(sink_model_t *self, const sink_facts_t *facts, const sink_grouped_t *mem
     for (size_t i = 0; i < m; i++)
         model->events += scratch->x[i];
     if (err == CREMA_OK)
-        err = s_score(facts->dir, &model->line, scratch, m, self->score, self->predicted_s,
-                      &self->excess_s);
+        err = s_score(facts->dir, &model->line, scratch, m, &self->whole, &self->excess_s);
     sink_line_t line;
     double unused = 0;
     m = s_times(facts, members, n, sink_chunk_process_s, scratch);
     if (err == CREMA_OK)
         err = sink_stats_line(facts->dir, scratch->x, scratch->y, m, &line);
     if (err == CREMA_OK)
-        err = s_score(facts->dir, &line, scratch, m, self->process_score, self->process_predicted_s,
-                      &unused);
+        err = s_score(facts->dir, &line, scratch, m, &self->process, &unused);
     return err;
 }
 
@@ -133,8 +131,8 @@ s_models(sink_model_t *self, const sink_facts_t *facts, double threads, sink_gro
 {
     size_t n = 0;
     for (size_t i = 0; i < facts->n_chunks; i++) {
-        self->score[i] = self->predicted_s[i] = NAN;
-        self->process_score[i] = self->process_predicted_s[i] = NAN;
+        self->whole.score[i] = self->whole.predicted_s[i] = NAN;
+        self->process.score[i] = self->process.predicted_s[i] = NAN;
         if (facts->chunks[i].counted)
             members[n++] = (sink_grouped_t){facts->chunks[i].dataset, i};
     }
@@ -155,6 +153,20 @@ s_models(sink_model_t *self, const sink_facts_t *facts, double threads, sink_gro
     return err;
 }
 
+static void
+s_make_fit(const char *dir, size_t n, sink_fit_t *fit, crema_err_t *err)
+{
+    fit->score = sink_scratch(dir, n, sizeof *fit->score, err);
+    fit->predicted_s = sink_scratch(dir, n, sizeof *fit->predicted_s, err);
+}
+
+static void
+s_free_fit(sink_fit_t *fit)
+{
+    sink_scratch_free(fit->score);
+    sink_scratch_free(fit->predicted_s);
+}
+
 crema_err_t
 sink_model_new(const sink_facts_t *facts, double threads, sink_model_t **ret_self)
 {
@@ -168,11 +180,8 @@ sink_model_new(const sink_facts_t *facts, double threads, sink_model_t **ret_sel
                          .score = sink_scratch(facts->dir, n, sizeof *scratch.score, &err),
                          .row = sink_scratch(facts->dir, n, sizeof *scratch.row, &err)};
     sink_grouped_t *members = sink_scratch(facts->dir, n, sizeof *members, &err);
-    self->score = sink_scratch(facts->dir, n, sizeof *self->score, &err);
-    self->predicted_s = sink_scratch(facts->dir, n, sizeof *self->predicted_s, &err);
-    self->process_score = sink_scratch(facts->dir, n, sizeof *self->process_score, &err);
-    self->process_predicted_s =
-        sink_scratch(facts->dir, n, sizeof *self->process_predicted_s, &err);
+    s_make_fit(facts->dir, n, &self->whole, &err);
+    s_make_fit(facts->dir, n, &self->process, &err);
     if (err == CREMA_OK)
         err = s_models(self, facts, threads, members, &scratch);
     sink_scratch_free(scratch.x);
@@ -194,10 +203,8 @@ sink_model_destroy(sink_model_t **self_p)
     if (!self)
         return;
     free(self->datasets);
-    sink_scratch_free(self->score);
-    sink_scratch_free(self->predicted_s);
-    sink_scratch_free(self->process_score);
-    sink_scratch_free(self->process_predicted_s);
+    s_free_fit(&self->whole);
+    s_free_fit(&self->process);
     free(self);
     *self_p = NULL;
 }

@@ -25,14 +25,19 @@ typedef struct {
     double n_opt_events; /* for all datasets together; NaN unless a and b are positive */
 } sink_dataset_model_t;
 
+/* How the times of chunks compare with what their sizes predict; by row of /chunks. */
+typedef struct {
+    double *score; /* NaN unless counted and modelled */
+    double *predicted_s;
+} sink_fit_t;
+
 typedef struct {
     sink_dataset_model_t *datasets; /* those with counted attempts, by row of /dict/dataset */
     size_t n_datasets;
     sink_line_t memory; /* of all counted attempts */
-    double *score;      /* by row of /chunks; NaN unless counted and modelled */
-    double *predicted_s;
-    double *process_score, *process_predicted_s; /* the same of process() alone */
-    double excess_s; /* total time of counted attempts beyond the model */
+    sink_fit_t whole;   /* of opening and process() */
+    sink_fit_t process; /* of process() alone */
+    double excess_s;    /* total time of counted attempts beyond the model */
 } sink_model_t;
 
 /* `threads` is the time average. */

@@ -21,7 +21,7 @@ typedef struct {
 static double
 s_ratio(const search_t *self, size_t row)
 {
-    return sink_chunk_s(&self->facts->chunks[row]) / self->model->predicted_s[row];
+    return sink_chunk_s(&self->facts->chunks[row]) / self->model->whole.predicted_s[row];
 }
 
 /* Collects all modelled chunks that are not yet explained. */
@@ -31,7 +31,7 @@ s_gather(search_t *self, bool by_worker)
     self->n = 0;
     for (size_t i = 0; i < self->facts->n_chunks; i++) {
         const sink_chunk_t *chunk = &self->facts->chunks[i];
-        if (isnan(self->model->score[i]) || self->why[i] != NORMAL)
+        if (isnan(self->model->whole.score[i]) || self->why[i] != NORMAL)
             continue;
         self->members[self->n++] = (sink_grouped_t){by_worker ? chunk->worker : chunk->file, i};
     }
@@ -52,9 +52,9 @@ s_has_two_files(const search_t *self, const sink_grouped_t *members, size_t n)
 static double
 s_process_ratio(const search_t *self, size_t row)
 {
-    const double predicted = self->model->predicted_s[row];
+    const double predicted = self->model->whole.predicted_s[row];
     double excess =
-        sink_chunk_process_s(&self->facts->chunks[row]) - self->model->process_predicted_s[row];
+        sink_chunk_process_s(&self->facts->chunks[row]) - self->model->process.predicted_s[row];
     return (predicted + excess) / predicted;
 }
 
@@ -83,8 +83,8 @@ s_is_slow(const search_t *self, const sink_grouped_t *members, size_t n, double 
     for (size_t i = 0; i < n; i++)
         self->scratch[i] = s_ratio(self, members[i].row);
     *ret_ratio = sink_stats_median(self->scratch, n);
-    return s_is_far_off(self, members, n, self->model->score, s_ratio) ||
-           s_is_far_off(self, members, n, self->model->process_score, s_process_ratio);
+    return s_is_far_off(self, members, n, self->model->whole.score, s_ratio) ||
+           s_is_far_off(self, members, n, self->model->process.score, s_process_ratio);
 }
 
 static void
@@ -94,7 +94,7 @@ s_add_group(search_t *self, const sink_grouped_t *members, size_t n, double rati
     double sum = 0;
     for (size_t i = 0; i < n; i++) {
         const sink_chunk_t *chunk = &self->facts->chunks[members[i].row];
-        double s = sink_chunk_s(chunk), excess = s - self->model->predicted_s[members[i].row];
+        double s = sink_chunk_s(chunk), excess = s - self->model->whole.predicted_s[members[i].row];
         double cpu = isnan(chunk->cpu_s) || !(s > 0) ? 0 : fmin(1, chunk->cpu_s / s);
         self->why[members[i].row] = (uint8_t)why;
         if (excess <= 0)
@@ -121,7 +121,7 @@ s_tail_s(const search_t *self, why_t why)
     for (size_t i = 0; i < self->facts->n_chunks; i++) {
         const sink_chunk_t *chunk = &self->facts->chunks[i];
         int64_t t_ns = chunk->t_end_ns;
-        double excess = sink_chunk_s(chunk) - self->model->predicted_s[i];
+        double excess = sink_chunk_s(chunk) - self->model->whole.predicted_s[i];
         if (self->why[i] == why && excess > 0)
             t_ns -= (int64_t)(excess * 1e9);
         if (t_ns > end_ns && t_ns < t1_ns)

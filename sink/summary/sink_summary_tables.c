@@ -57,7 +57,7 @@ s_sum_chunks(const sink_summary_t *self, per_worker_t *workers, double *scores)
         if (!c->counted)
             continue;
         sink_tally_add(&w->counted, c);
-        w->n_scores += !isnan(self->model->score[i]);
+        w->n_scores += !isnan(self->model->whole.score[i]);
     }
     size_t at = 0;
     for (size_t i = 0; i < facts->n_workers; i++) {
@@ -67,9 +67,9 @@ s_sum_chunks(const sink_summary_t *self, per_worker_t *workers, double *scores)
     }
     for (size_t i = 0; i < facts->n_chunks; i++) {
         const sink_chunk_t *c = &facts->chunks[i];
-        if (c->counted && c->worker < facts->n_workers && !isnan(self->model->score[i]))
+        if (c->counted && c->worker < facts->n_workers && !isnan(self->model->whole.score[i]))
             scores[workers[c->worker].first_score + workers[c->worker].n_scores++] =
-                self->model->score[i];
+                self->model->whole.score[i];
     }
 }
 
@@ -400,13 +400,13 @@ sink_summary_models(const sink_summary_t *self)
     for (size_t i = 0; i < model->n_datasets && err == CREMA_OK; i++)
         err = s_put_model(self, &model->datasets[i]);
     for (size_t i = 0; i < self->facts->n_chunks && err == CREMA_OK; i++) {
-        if (!(model->score[i] > SINK_MODEL_STRAGGLER))
+        if (!(model->whole.score[i] > SINK_MODEL_STRAGGLER))
             continue;
         crema_stragglers_row_t row = {
             .chunk_row = (int64_t)i,
-            .score = model->score[i],
-            .predicted_s = model->predicted_s[i],
-            .excess_s = sink_chunk_s(&self->facts->chunks[i]) - model->predicted_s[i],
+            .score = model->whole.score[i],
+            .predicted_s = model->whole.predicted_s[i],
+            .excess_s = sink_chunk_s(&self->facts->chunks[i]) - model->whole.predicted_s[i],
         };
         err = sink_tables_add(self->tables, CREMA_TABLE_STRAGGLERS, &row);
     }

@@ -63,7 +63,7 @@ s_diagnose(run_t *self, sink_measured_t *ret_found)
                             .cap_s = all_s,
                             .alloc_s = all_s,
                             .all = {.cpu_s = cpu_s, .noncpu_s = all_s - cpu_s, .metered = true}};
-    sink_model_t model = {.score = self->score, .predicted_s = self->predicted};
+    sink_model_t model = {.whole = {self->score, self->predicted}};
     must(sink_bottleneck_measure(&self->facts, &model, self->tables, ret_found));
     sink_tables_destroy(&self->tables);
     return sink_diagnosis_make(ret_found, &budget);

@@ -53,15 +53,15 @@ must_fit_each_dataset_and_find_the_straggler(void **state)
         assert_int_equal(model->n_datasets, 2);
         int flagged = 0;
         for (int i = 0; i < N; i++)
-            flagged += model->score[i] > SINK_MODEL_STRAGGLER;
+            flagged += model->whole.score[i] > SINK_MODEL_STRAGGLER;
         assert_int_equal(flagged, 1);
-        assert_true(model->score[7] > SINK_MODEL_STRAGGLER);
-        assert_true(isnan(model->score[10]));
-        assert_true(model->excess_s > 4 * model->predicted_s[7] * 0.8);
+        assert_true(model->whole.score[7] > SINK_MODEL_STRAGGLER);
+        assert_true(isnan(model->whole.score[10]));
+        assert_true(model->excess_s > 4 * model->whole.predicted_s[7] * 0.8);
         if (one_size) { /* no line, and so no best size */
             assert_true(isnan(model->datasets[0].line.b));
             assert_true(isnan(model->datasets[0].n_opt_events));
-            assert_true(fabs(model->predicted_s[7] - 1.5) < 0.05);
+            assert_true(fabs(model->whole.predicted_s[7] - 1.5) < 0.05);
         } else {
             assert_true(fabs(model->datasets[0].line.b - 4e-3) < 2e-4);
             assert_true(fabs(model->datasets[1].line.a - 0.5) < 0.1);
@@ -102,9 +102,9 @@ must_judge_process_alone_too(void **state)
     sink_model_t *model;
     must(sink_model_new(&facts, 10, &model));
     for (int i = 0; i < N; i++) {
-        assert_true(model->score[i] < SINK_MODEL_STRAGGLER);
-        assert_int_equal(model->process_score[i] > SINK_MODEL_STRAGGLER, i == 7);
-        assert_true(fabs(model->process_predicted_s[i] - 0.304) < 0.005);
+        assert_true(model->whole.score[i] < SINK_MODEL_STRAGGLER);
+        assert_int_equal(model->process.score[i] > SINK_MODEL_STRAGGLER, i == 7);
+        assert_true(fabs(model->process.predicted_s[i] - 0.304) < 0.005);
     }
     sink_model_destroy(&model);
 }

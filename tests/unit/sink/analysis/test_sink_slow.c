@@ -48,10 +48,8 @@ s_fill(run_t *r, double (*ratio)(uint32_t worker, uint32_t file))
     }
     r->facts = (sink_facts_t){.chunks = r->chunks, .n_chunks = N, .n_workers = WORKERS};
     r->facts.sweep.workers = r->loads;
-    r->model = (sink_model_t){.score = r->score,
-                              .predicted_s = r->predicted,
-                              .process_score = r->process_score,
-                              .process_predicted_s = r->process_predicted};
+    r->model = (sink_model_t){.whole = {r->score, r->predicted},
+                              .process = {r->process_score, r->process_predicted}};
 }
 
 static double
