@@ -254,7 +254,7 @@ def find_gil() -> int:
                 continue
             thread, before = Thread(wanting[0]), 0
             for _ in range(_GIL_LOOKS):
-                _usleep(500)  # with the GIL
+                keep_gil()
                 call = thread.call()
                 futex = len(call) > 1 and group_of(call) == FUTEX
                 address = int(call[1], 16) if futex else 0
@@ -266,6 +266,19 @@ def find_gil() -> int:
         return 0
     finally:
         found = True
+
+
+def keep_gil() -> None:
+    """Wait half a millisecond with the GIL."""
+    _usleep(500)
+
+
+def interpreters_futex(call: list[bytes]) -> int:
+    """Address of the futex that a thread waits for, if it surely is in the interpreter's own state; else 0."""
+    if _state == 0 or len(call) < 2 or group_of(call) != FUTEX:
+        return 0
+    address = int(call[1], 16)
+    return address if is_of_interpreter(address) else 0
 
 
 def is_of_interpreter(address: int) -> bool:

@@ -27,6 +27,7 @@ INPUT = STATES.index("input")
 
 COST_SHARE = 0.0025  # of a core: looks are rarer where they cost more,
 CREDIT_S = 0.01  # but not at once: the first ones are the dearest, and short runs have no others
+_USUAL_S = 2e-4  # of CPU for a look, until it is known
 _FLUSH_S = (2.0, 60.0)  # between two records of totals: a twentieth of the time so far
 _ROWS_MAX = 256  # of one such record; the others wait for the next one
 _KEYS_MAX = 1 << 14  # of one stream; beyond it seconds are without a stack
@@ -371,20 +372,19 @@ class _Sampler:
         self._threads: dict[int, _kernel.Thread] = {}
         self._clock = _clock()
         self._looks = 0
-        self._used = (0, 0, 0)  # CPU of the process, of this thread, of its children
+        # CPU of the process, of this thread and of children at the last look; None if no task ran.
+        self._used: tuple[int, int, int] | None = None
         threading.Thread(target=self._run, name="crema looks", daemon=True).start()
 
     def _run(self) -> None:
         try:
             self._finder = Finder(self._stacks)
-            self._used = self._finder.cpu_ns()
             self._clock = _clock()
-            usual_s = spent_s = 0.0
-            began = time.monotonic()
+            usual_s, spent_s, began = _USUAL_S, 0.0, time.monotonic()
             while self.streams:
-                allowed_s = CREDIT_S + COST_SHARE * (time.monotonic() - began)
-                time.sleep(max(self.interval_s, usual_s / COST_SHARE if spent_s > allowed_s else 0))
+                over = spent_s / (CREDIT_S + COST_SHARE * (time.monotonic() - began))
                 began_ns = time.thread_time_ns()
+                time.sleep(max(self.interval_s, over * usual_s / COST_SHARE if over > 1 else 0))
                 self._look()
                 for looks in list(self.streams):
                     looks.settle()
@@ -393,7 +393,8 @@ class _Sampler:
                     looks.recorder.stream.spent(began_ns)
                 cost_s = (time.thread_time_ns() - began_ns) * 1e-9
                 spent_s += cost_s
-                usual_s += (cost_s - usual_s) / 8
+                # A look that finds new code is dear once, and says little of the next one.
+                usual_s += (min(cost_s, 2 * usual_s) - usual_s) / 8
         except Exception:
             for looks in list(self.streams):
                 looks.recorder.trouble("looking at threads")
@@ -403,11 +404,16 @@ class _Sampler:
         now = _clock()
         interval_ns, self._clock = now - self._clock, now
         self._looks += 1
-        self._finder.find_gil()
         streams = list(self.streams)
-        used, self._used = self._used, self._finder.cpu_ns()
-        process_ns, own_ns, child_ns = (b - a for a, b in zip(used, self._used, strict=True))
         task_ns = sum(looks.ended() for looks in streams)
+        tasks = [(looks, looks.tasks()) for looks in streams]
+        if not any(running or looks.watches for looks, running in tasks):
+            self._used = None
+            return
+        self._finder.find_gil()
+        now_used = self._finder.cpu_ns()
+        used, self._used = self._used or now_used, now_used
+        process_ns, own_ns, child_ns = (b - a for a, b in zip(used, now_used, strict=True))
         seen = [
             self._seen(looks, watch, watch.thread, watch.native_id, "")
             for looks in streams
@@ -416,8 +422,8 @@ class _Sampler:
         chunks = {look.thread for look in seen if look is not None}
         seen += [
             self._seen(looks, None, thread, 0, prefix)
-            for looks in streams
-            for thread, prefix in looks.tasks().items()
+            for looks, running in tasks
+            for thread, prefix in running.items()
             if thread not in chunks
         ]
         at_once = [look for look in seen if look is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import pathlib
 import site
 import sys
@@ -73,13 +74,14 @@ class Stack:
 class _Code:
     """What is known of a code object; the object is kept, so that no other one gets its number."""
 
-    __slots__ = ("code", "file", "function", "lines", "owner", "root")
+    __slots__ = ("_lines", "_starts", "code", "file", "function", "owner", "root")
 
     def __init__(self, code: CodeType) -> None:
         self.code = code
         self.file, self.owner = named(code.co_filename)
         self.function = getattr(code, "co_qualname", code.co_name)
-        self.lines: dict[int, int] = {}
+        self._starts: list[int] = []  # of instructions of one line
+        self._lines: list[int | None] = []
         name = code.co_filename.replace("\\", "/")
         self.root = any(
             name.endswith(file) and function in ("", code.co_name) for file, function in _ROOTS
@@ -87,10 +89,12 @@ class _Code:
 
     def line(self, instruction: int) -> int:
         """Line of an instruction."""
-        if not self.lines:
-            for start, stop, line in self.code.co_lines():
-                self.lines.update(dict.fromkeys(range(start, stop, 2), line or 0))
-        return self.lines.get(instruction, self.code.co_firstlineno)
+        if not self._starts:
+            for start, _, line in self.code.co_lines():
+                self._starts.append(start)
+                self._lines.append(line)
+        at = bisect.bisect_right(self._starts, instruction) - 1
+        return (self._lines[at] if at >= 0 else self.code.co_firstlineno) or 0
 
 
 class Stacks:

@@ -92,7 +92,7 @@ class Finder:
         self._native_ids: dict[int, int] = {}
         self._helpers: dict[int, _kernel.Thread] = {}
         self._places: set[str] = set()
-        self._children: list[int] = []
+        self._children: dict[int, _kernel.File] = {}  # what the kernel says of each
         self._children_at = -_CHILDREN_S
         self._held: dict[str, int] = {}  # child that holds a pipe, by its number; 0 none
         self._has_children = False
@@ -159,6 +159,9 @@ class Finder:
 
         `others` are stacks of other threads, and `helper_ns` what they have computed since the last look.
         """
+        global _gil
+        if self._gil == 0:
+            self._gil = _gil = self._gil_of(seen)
         waiting = []
         for look in seen:
             look.running, look.state, look.place = self._of(
@@ -171,6 +174,16 @@ class Finder:
         _share_gil([look for look in seen if look.state == GIL])
         for look in seen:
             look.place = self._bounded(look.place)
+
+    def _gil_of(self, seen: list[Seen]) -> int:
+        """The futex of the interpreter at which a thread stays while this one holds the GIL; 0 if there is none."""
+        for look in seen:
+            address = _kernel.interpreters_futex(look.call)
+            if address:
+                _kernel.keep_gil()
+                if _kernel.interpreters_futex(self._call(look.thread)) == address:
+                    return address
+        return 0
 
     def _find_helped(
         self, waiting: list[Seen], others: Mapping[int, _stacks.Stack], computes: bool
@@ -301,12 +314,20 @@ class Finder:
             found: list[int] = []
             for thread in _threads_of_process():
                 found += map(int, _kernel.content(f"/proc/self/task/{thread}/children").split())
-            self._children = found[:64]
+            self._children = {
+                child: file for child in found[:64] if (file := self._stat_of(child)) is not None
+            }
             self._has_children = bool(found) or self._has_children
             self._held = {
                 pipe: child for pipe, child in self._held.items() if child in self._children
             }
-        return self._children
+        return list(self._children)
+
+    def _stat_of(self, child: int) -> _kernel.File | None:
+        try:
+            return self._children.get(child) or _kernel.File(f"/proc/{child}/stat", 1024)
+        except OSError:  # it has ended
+            return None
 
     def _alive_ns(self) -> int:
         """CPU time of the children that are alive; one that has ended counts among those that were waited for."""
@@ -314,7 +335,7 @@ class Finder:
             return 0
         total = 0
         for child in self._list_children()[:8]:
-            fields = _kernel.content(f"/proc/{child}/stat", 1024).rpartition(b")")[2].split()
+            fields = self._children[child].read().rpartition(b")")[2].split()
             if len(fields) > 12:
                 total += (int(fields[11]) + int(fields[12])) * 1_000_000_000 // _TICK
         return total
