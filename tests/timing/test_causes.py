@@ -97,7 +97,9 @@ def test_what_is_waited_for_comes_first_with_its_line(
     kind, workers, threads, processes, cause, service, tmp_path
 ):
     instance = kind(service) if kind is Asks else kind()
-    fileset = support.make_files(tmp_path, 4)
+    fileset = support.make_files(
+        tmp_path, 4 * workers
+    )  # each looks for itself, rarely where looks are dear
     with cluster(workers, threads, processes) as client:
         path = recorded(client, fileset, instance, tmp_path, 300)
     rows = rows_of(path)
