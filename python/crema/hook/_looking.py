@@ -28,6 +28,7 @@ INPUT = STATES.index("input")
 COST_SHARE = 0.0025  # of a core: looks are rarer where they cost more,
 CREDIT_S = 0.01  # but not at once: the first ones are the dearest, and short runs have no others
 _USUAL_S = 2e-4  # of CPU for a look, until it is known
+_IDLE_S = 1.0  # between two looks at children while no task runs
 _FLUSH_S = (2.0, 60.0)  # between two records of totals: a twentieth of the time so far
 _ROWS_MAX = 256  # of one such record; the others wait for the next one
 _KEYS_MAX = 1 << 14  # of one stream; beyond it seconds are without a stack
@@ -372,13 +373,13 @@ class _Sampler:
         self._threads: dict[int, _kernel.Thread] = {}
         self._clock = _clock()
         self._looks = 0
-        # CPU of the process, of this thread and of children at the last look; None if no task ran.
-        self._used: tuple[int, int, int] | None = None
+        self._used = (0, 0, 0)  # CPU of the process, of this thread, of its children
         threading.Thread(target=self._run, name="crema looks", daemon=True).start()
 
     def _run(self) -> None:
         try:
             self._finder = Finder(self._stacks)
+            self._used = self._finder.cpu_ns(0)
             self._clock = _clock()
             usual_s, spent_s, began = _USUAL_S, 0.0, time.monotonic()
             while self.streams:
@@ -407,13 +408,12 @@ class _Sampler:
         streams = list(self.streams)
         task_ns = sum(looks.ended() for looks in streams)
         tasks = [(looks, looks.tasks()) for looks in streams]
-        if not any(running or looks.watches for looks, running in tasks):
-            self._used = None
+        busy = any(running or looks.watches for looks, running in tasks)
+        used, self._used = self._used, self._finder.cpu_ns(0 if busy else _IDLE_S)
+        if not busy:
             return
         self._finder.find_gil()
-        now_used = self._finder.cpu_ns()
-        used, self._used = self._used or now_used, now_used
-        process_ns, own_ns, child_ns = (b - a for a, b in zip(used, now_used, strict=True))
+        process_ns, own_ns, child_ns = (b - a for a, b in zip(used, self._used, strict=True))
         seen = [
             self._seen(looks, watch, watch.thread, watch.native_id, "")
             for looks in streams

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import pathlib
 import re
@@ -94,6 +95,7 @@ class Finder:
         self._places: set[str] = set()
         self._children: dict[int, _kernel.File] = {}  # what the kernel says of each
         self._children_at = -_CHILDREN_S
+        self._children_ns, self._children_ns_at = 0, -math.inf
         self._held: dict[str, int] = {}  # child that holds a pipe, by its number; 0 none
         self._has_children = False
 
@@ -114,13 +116,19 @@ class Finder:
             found = self._native_ids.get(thread, 0)
         return found
 
-    def cpu_ns(self) -> tuple[int, int, int]:
-        """CPU time of the process, of this thread, and of children: those that were waited for and those that can be seen."""
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        children_ns = int((used.ru_utime + used.ru_stime) * 1e9)
-        if children_ns:
-            self._has_children = True
-        return time.process_time_ns(), time.thread_time_ns(), children_ns + self._alive_ns()
+    def cpu_ns(self, age_s: float) -> tuple[int, int, int]:
+        """CPU time of the process, of this thread, and of children: those that were waited for and those that can be seen.
+
+        That of children may be `age_s` old.
+        """
+        now = time.monotonic()
+        if now - self._children_ns_at >= age_s:
+            self._children_ns_at = now
+            used = resource.getrusage(resource.RUSAGE_CHILDREN)
+            ended_ns = int((used.ru_utime + used.ru_stime) * 1e9)
+            self._has_children = self._has_children or ended_ns > 0
+            self._children_ns = ended_ns + self._alive_ns()
+        return time.process_time_ns(), time.thread_time_ns(), self._children_ns
 
     def take_stacks(
         self, seen: list[Seen], frames: dict[int, FrameType]
