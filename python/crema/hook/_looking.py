@@ -10,7 +10,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from . import _kernel, _records, _stacks
@@ -53,6 +53,13 @@ def _seconds(wall_ns: int, cpu_ns: int, wait_ns: int) -> Times:
     return cpu_s, wait_s, wall_s - cpu_s - wait_s
 
 
+def _shares(weights: Mapping[Any, float], seconds: float) -> Iterator[tuple[Any, float]]:
+    """The seconds of each key, in proportion to its weight."""
+    whole = sum(weights.values())
+    for key, weight in weights.items():
+        yield key, seconds * weight / whole
+
+
 class Watch:
     """A thread that works on a chunk. Its own thread cuts, the sampler looks, and whoever holds the lock of `Looks` settles."""
 
@@ -84,9 +91,7 @@ class Watch:
 
     def add(self, phase: int, weights: Mapping[Where, float], seconds: float) -> None:
         """Count seconds for which the thread was blocked, in proportion to the weights of states."""
-        whole = sum(weights.values())
-        for (state, _, _), weight in weights.items():
-            share_s = seconds * weight / whole
+        for (state, _, _), share_s in _shares(weights, seconds):
             self.seconds[state] += share_s
             if phase == OPENING:
                 self.opening[state] += share_s
@@ -260,15 +265,13 @@ class Looks:
     def _add_running(
         self, key: Kind, weights: Mapping[Any, float], cpu_s: float, wait_s: float
     ) -> None:
-        whole = sum(weights.values())
-        for stack, weight in weights.items():
-            self._add(key, (CPU, "", stack), cpu_s * weight / whole)
-            self._add(key, (CORE, "", stack), wait_s * weight / whole)
+        for state, seconds in ((CPU, cpu_s), (CORE, wait_s)):
+            for stack, share_s in _shares(weights, seconds):
+                self._add(key, (state, "", stack), share_s)
 
     def _add_blocked(self, key: Kind, weights: Mapping[Where, float], seconds: float) -> None:
-        whole = sum(weights.values())
-        for where, weight in weights.items():
-            self._add(key, where, seconds * weight / whole)
+        for where, share_s in _shares(weights, seconds):
+            self._add(key, where, share_s)
 
     def _add(self, key: Kind, where: Where, seconds: float) -> None:
         if seconds <= 0:
