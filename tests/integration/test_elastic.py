@@ -110,7 +110,8 @@ def test_workers_came_and_went(hurt):
         count = file["worker_count"].n_workers
     assert ((membership.event == "join") & (membership.evidence == "explicit")).sum() >= 2
     assert count.max() >= 2 and count.iloc[-1] <= 1
-    assert run.verdict == "PARTIAL" and {r["code"] for r in run.reasons} == {"writer_killed"}
+    assert run.verdict == "PARTIAL"
+    assert {r["code"] for r in run.reasons} == {"writer_killed"}, run.reasons
     with h5py.File(run.path) as file:
         assert file.attrs["loss_total"] == 0
 

@@ -56,10 +56,16 @@ def _wait_for_programs(service: LocalService, spools: list[pathlib.Path]) -> Non
     deadline = time.monotonic() + PROGRAMS_END_S
     for spool in spools[1:]:
         if _happens(lambda at=spool: not _is_written(at), deadline):
-            signal_holder(spool / "agent.lock", signal.SIGTERM)
+            _signal_agent(spool, signal.SIGTERM, deadline)
     for lock in (service.store / "lock", *(spool / "agent.lock" for spool in spools)):
         if not _happens(lambda at=lock: not lock_is_held(at), deadline):
             raise TimeoutError(f"a program still holds {lock}")
+
+
+def _signal_agent(spool: pathlib.Path, number: int, deadline: float) -> None:
+    """Signal the agent that holds a spool, if any does; one that has just taken the lock is not in the file yet."""
+    lock = spool / "agent.lock"
+    _happens(lambda: signal_holder(lock, number) or not lock_is_held(lock), deadline)
 
 
 def _happens(event: Callable[[], bool], deadline: float) -> bool:
@@ -123,10 +129,10 @@ def _deliver_through(
         programs.start("crema-aggregator", lambda _: ["--bind", service.endpoint, "--sink", sink])
         for spool in spools:
             service.start_agent(3600.0, spool)
-            lock = spool / "agent.lock"
-            _happens(lambda at=lock: lock_is_held(at), time.monotonic() + PROGRAMS_END_S)
+            deadline = time.monotonic() + PROGRAMS_END_S
+            _happens(lambda at=spool / "agent.lock": lock_is_held(at), deadline)
             programs.dismiss("crema-agent")
-            signal_holder(lock, signal.SIGUSR1)  # deliver everything and exit
+            _signal_agent(spool, signal.SIGUSR1, deadline)  # deliver everything and exit
             programs.wait("crema-agent", PROGRAMS_END_S)
     finally:
         programs.close()

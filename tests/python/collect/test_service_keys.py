@@ -122,6 +122,28 @@ def test_a_file_that_holds_less_is_replaced(tmp_path):
     assert _killed._records(file) > before
 
 
+# What an agent does that loses its core between taking the lock and writing its number into it.
+LATE = """
+import fcntl, os, signal, sys, time
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+lock = open(sys.argv[2] + "/agent.lock", "w")
+fcntl.flock(lock, fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(0.5)
+print(os.getpid(), file=lock, flush=True)
+signal.sigwait([signal.SIGUSR1])
+"""
+
+
+def test_an_agent_that_has_just_taken_its_spool_is_told_to_deliver(tmp_path):
+    agent = Child(
+        [sys.executable, "-c", LATE, "--spool", str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert agent.stdout.readline() == "held\n"
+    _killed._signal_agent(tmp_path, signal.SIGUSR1, time.monotonic() + 20)
+    assert agent.wait(10) == 0
+
+
 def test_a_killed_notebook_leaves_its_run_file_and_nothing_else(tmp_path):
     collector, run_dir = start(NOTEBOOK, tmp_path)
     kill(collector)
