@@ -52,9 +52,8 @@ def hurt(tmp_path_factory):
         )
         with span("measured") as span_id:
             result = runner.run(fileset, processor_instance=instance, treename="Events")
-            wait_for(
-                lambda: len(client.nthreads()) == 1, 60, "one worker"
-            )  # the others had nothing to do any more
+            # The others had nothing to do any more, and none that was asked for before is still to come.
+            wait_for(lambda: cluster.plan == cluster.observed and len(cluster.plan) == 1, 60, "one")
             close_a_worker_between_heartbeats(cluster, client)
         mc.set_coffea_report(result["metrics"])
         dask = measured_runs.span_metrics(
@@ -108,12 +107,15 @@ def test_workers_came_and_went(hurt):
     with crema.open(run.path) as file:
         membership = file["membership"]
         count = file["worker_count"].n_workers
+        gaps = file["gaps"]
     assert ((membership.event == "join") & (membership.evidence == "explicit")).sum() >= 2
     assert count.max() >= 2 and count.iloc[-1] <= 1
-    assert run.verdict == "PARTIAL"
-    assert {r["code"] for r in run.reasons} == {"writer_killed"}, run.reasons
+    # The kernel may end a write between two pages when its process is killed: one record is torn then.
+    assert list(gaps.cause) in ([], ["torn"]), gaps.to_string()
+    known = {"writer_killed"} | ({"records_lost"} if len(gaps) else set())
+    assert run.verdict == "PARTIAL" and {r["code"] for r in run.reasons} == known, run.reasons
     with h5py.File(run.path) as file:
-        assert file.attrs["loss_total"] == 0
+        assert file.attrs["loss_total"] == len(gaps)
 
 
 def test_totals_are_at_least_dasks(hurt):
