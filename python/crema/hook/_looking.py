@@ -142,7 +142,7 @@ class Looks:
         self.recorder = recorder
         self.tasks = tasks or dict
         self.watches: dict[int, Watch] = {}  # by thread
-        self.others: dict[str, _Piece] = {}  # tasks that are no chunks, by prefix
+        self._others: dict[str, _Piece] = {}  # tasks that are no chunks, by prefix
         self._lock = threading.Lock()
         self._history: dict[Kind, _Piece] = {}
         self._not_found: dict[Kind, Times] = {}  # in which nothing was found
@@ -157,6 +157,17 @@ class Looks:
         """CPU time, since the look before, of threads whose chunks have ended."""
         ended, self._ended_ns = self._ended_ns, []
         return sum(ended)
+
+    def take_other(
+        self, prefix: str, times: tuple[int, int, int], running: float, where: Where
+    ) -> None:
+        """A look at a task that is no chunk, with its wall, CPU and waiting time in ns since the look before."""
+        with self._lock:  # the end of the stream writes the last totals in another thread
+            piece = self._others.setdefault(prefix, _Piece())
+            piece.wall_ns += times[0]
+            piece.cpu_ns += times[1]
+            piece.wait_ns += times[2]
+            piece.take(times[0], running, where)
 
     # ---- chunks, in their own threads
 
@@ -293,9 +304,9 @@ class Looks:
             return
         self._flushed = now
         with self._lock:
-            for prefix, piece in self.others.items():
+            for prefix, piece in self._others.items():
                 self._divide((self._prefix_id(prefix), UNKNOWN_ID, OTHER, ""), piece, None)
-            self.others.clear()
+            self._others.clear()
             self._find_later(last)
             most = sorted(self._changed, key=self._changed.__getitem__, reverse=True)
             chosen = most if last else most[:_ROWS_MAX]
@@ -441,13 +452,11 @@ class _Sampler:
             where = look.state, look.place, look.stack
             watch = look.watch
             if watch is None:
-                piece = look.looks.others.setdefault(look.prefix, _Piece())
                 cpu_ns = look.cpu_ns if look.cpu_ns >= 0 else int(look.running * interval_ns)
                 cpu_ns = min(cpu_ns, interval_ns)
-                piece.wall_ns += interval_ns
-                piece.cpu_ns += cpu_ns
-                piece.wait_ns += min(max(look.wait_ns, 0), interval_ns - cpu_ns)
-                piece.take(interval_ns, look.running, where)
+                wait_ns = min(max(look.wait_ns, 0), interval_ns - cpu_ns)
+                times = interval_ns, cpu_ns, wait_ns
+                look.looks.take_other(look.prefix, times, look.running, where)
                 continue
             watch.found.append((now, interval_ns, look.running, where))
             watch.helper_s += helper_ns * 1e-9 / len(at_once)

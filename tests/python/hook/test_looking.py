@@ -247,6 +247,28 @@ def test_the_gil_is_found_by_trying_and_nothing_is_recorded_where_looks_are_off(
     assert off.chunks().sleep_s.isna().all() and len(off.stream.table("looks")) == 0
 
 
+def test_a_stream_that_ends_while_its_tasks_are_looked_at_loses_nothing(recorded):
+    """As on a worker that is retired: the thread that looks may be in the middle of a look."""
+    recorder, switched_s = _recorder.process_recorder(recorded.settings), sys.getswitchinterval()
+    looks = _looking.Looks(recorder, None)
+
+    def look() -> None:
+        for n in range(20000):
+            where = _waits.SLEEP, "", None
+            looks.take_other(f"task-{n % 64}", (1000, 500, 0), 0.5, where)
+
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            looking = pool.submit(look)
+            while not looking.done():
+                recorder.guarded(_looking.stop, looks)
+            looking.result()
+    finally:
+        sys.setswitchinterval(switched_s)
+    assert recorder.stream.dropped == 0
+
+
 @pytest.mark.timing
 def test_a_look_reads_two_files_for_each_thread_and_a_cut_one(recorded, monkeypatch):
     """What a look costs, counted: it is the same on any machine."""
