@@ -110,8 +110,10 @@ def registered(directory: pathlib.Path, run_id: str) -> list[Writer]:
     None in a directory that this user may not enter: no process of this user could register there.
     """
     found: dict[bytes, Writer] = {}
+    path = register_path(directory, run_id)
     try:
-        lines = register_path(directory, run_id).read_text().splitlines()
+        path.stat()  # takes no descriptor: there may be none left, as when Dask has just taken the last one
+        lines = path.read_text().splitlines()
     except FileNotFoundError:
         return []
     except PermissionError:

@@ -1,5 +1,10 @@
 """The list of writers, put together from what several sources say."""
 
+import os
+import resource
+
+import pytest
+
 from crema.hook import _writers
 from crema.hook._writers import ENDED, LEFT, UNKNOWN, Roll, Writer
 
@@ -37,3 +42,14 @@ def test_each_stream_of_a_worker_whose_plugin_was_set_up_twice_is_listed():
     roll.add([A, second._replace(state=ENDED, last=9)])
     rows = {row.stream: (row.state, row.last) for row in roll.writers()}
     assert rows == {STREAM: (ENDED, 3), STREAM[::-1]: (ENDED, 9)}
+
+
+def test_that_nobody_has_registered_is_seen_without_a_descriptor(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            os.open(tmp_path, os.O_RDONLY)
+        assert _writers.registered(tmp_path, "a-run") == []
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
