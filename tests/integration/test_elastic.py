@@ -52,8 +52,12 @@ def hurt(tmp_path_factory):
         )
         with span("measured") as span_id:
             result = runner.run(fileset, processor_instance=instance, treename="Events")
-            # The others had nothing to do any more, and none that was asked for before is still to come.
-            wait_for(lambda: cluster.plan == cluster.observed and len(cluster.plan) == 1, 60, "one")
+            # The others had nothing left to do, and no worker that was requested earlier is still starting.
+            wait_for(
+                lambda: cluster.plan == cluster.observed and len(cluster.plan) == 1,
+                60,
+                "one worker, and none that is starting",
+            )
             close_a_worker_between_heartbeats(cluster, client)
         mc.set_coffea_report(result["metrics"])
         dask = measured_runs.span_metrics(

@@ -63,7 +63,7 @@ def _wait_for_programs(service: LocalService, spools: list[pathlib.Path]) -> Non
 
 
 def _signal_agent(spool: pathlib.Path, number: int, deadline: float) -> None:
-    """Signal the agent that holds a spool, if any does; one that has just taken the lock is not in the file yet."""
+    """Signal the agent that holds a spool, if there is one; just after taking the lock it has not written its process id yet."""
     lock = spool / "agent.lock"
     _happens(lambda: signal_holder(lock, number) or not lock_is_held(lock), deadline)
 

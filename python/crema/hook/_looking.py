@@ -142,7 +142,7 @@ class Looks:
         self.recorder = recorder
         self.tasks = tasks or dict
         self.watches: dict[int, Watch] = {}  # by thread
-        self._others: dict[str, _Piece] = {}  # tasks that are no chunks, by prefix
+        self._others: dict[str, _Piece] = {}  # tasks that are not chunks, by prefix
         self._lock = threading.Lock()
         self._history: dict[Kind, _Piece] = {}
         self._not_found: dict[Kind, Times] = {}  # in which nothing was found
@@ -161,13 +161,14 @@ class Looks:
     def take_other(
         self, prefix: str, times: tuple[int, int, int], running: float, where: Where
     ) -> None:
-        """A look at a task that is no chunk, with its wall, CPU and waiting time in ns since the look before."""
-        with self._lock:  # the end of the stream writes the last totals in another thread
+        """Add a look at a task that is not a chunk; `times` are its wall, CPU and waiting time in ns since the previous look."""
+        wall_ns, cpu_ns, wait_ns = times
+        with self._lock:  # when the stream ends, another thread writes the last totals
             piece = self._others.setdefault(prefix, _Piece())
-            piece.wall_ns += times[0]
-            piece.cpu_ns += times[1]
-            piece.wait_ns += times[2]
-            piece.take(times[0], running, where)
+            piece.wall_ns += wall_ns
+            piece.cpu_ns += cpu_ns
+            piece.wait_ns += wait_ns
+            piece.take(wall_ns, running, where)
 
     # ---- chunks, in their own threads
 

@@ -122,7 +122,7 @@ def test_a_file_that_holds_less_is_replaced(tmp_path):
     assert _killed._records(file) > before
 
 
-# What an agent does that loses its core between taking the lock and writing its number into it.
+# An agent that is preempted between taking the lock and writing its process id into it.
 LATE = """
 import fcntl, os, signal, sys, time
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
