@@ -146,8 +146,7 @@ def make_private_dir(path: pathlib.Path) -> pathlib.Path:
     PermissionError
         If it exists and belongs to another user, or others may write to it.
     """
-    make_dir(path, 0o700)
-    info = path.stat()
+    info = make_dir(path, 0o700)
     if info.st_uid != os.getuid() or info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise PermissionError(f"{path} must belong to this user and be writable by no other")
     return path

@@ -55,20 +55,23 @@ def keep_usable(fd: int) -> None:
         os.fchmod(fd, mode | rights)
 
 
-def make_dir(path: pathlib.Path, mode: int = 0o777) -> None:
-    """Make a directory, if it does not exist, and its parents, usable by this user whatever the umask is."""
-    try:
-        path.mkdir(mode)
-    except FileNotFoundError:
-        if path.parent.is_dir():  # as below /proc, where none can be made
-            raise
-        make_dir(path.parent)
-        make_dir(path, mode)
-    except OSError:
-        if not path.is_dir():
-            raise
-    else:
-        path.chmod(stat.S_IMODE(path.stat().st_mode) | stat.S_IRWXU)
+def make_dir(path: pathlib.Path, mode: int = 0o777) -> os.stat_result:
+    """Make a directory, if it does not exist, and its parents, usable by this user whatever the umask is.
+
+    Whoever has removed what was in a parent may remove that one too, at any moment until something new is in it.
+    """
+    tries = 100
+    while True:
+        tries -= 1
+        try:
+            if not path.is_dir():
+                path.mkdir(mode)
+                path.chmod(stat.S_IMODE(path.stat().st_mode) | stat.S_IRWXU)
+            return path.stat()
+        except (FileNotFoundError, FileExistsError):
+            if tries == 0:  # as below /proc, where none can be made, and where a file is
+                raise
+            make_dir(path.parent, mode | 0o055)
 
 
 def open_file(path: pathlib.Path, flags: int) -> int:

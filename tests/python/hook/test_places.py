@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import socket
 
@@ -36,3 +37,43 @@ def test_where_everybody_gets_the_lock_it_does_not_work(monkeypatch, tmp_path):
     _config._temporary.cache_clear()
     assert pathlib.Path(_config._temporary(str(tmp_path))) == tmp_path  # nowhere is better
     _config._temporary.cache_clear()
+
+
+@pytest.mark.parametrize("when", ["before the next is made in it", "right after it was made"])
+def test_another_run_may_remove_the_directory_of_all_runs(tmp_path, monkeypatch, when):
+    """It does so when it ends and sees nothing else in there."""
+    parent, made, times = tmp_path / "crema-0", tmp_path / "crema-0" / "run", [3]
+    mkdir = pathlib.Path.mkdir
+
+    def remove() -> None:
+        if times[0] > 0 and parent.is_dir():
+            times[0] -= 1
+            parent.rmdir()
+
+    def mkdir_and_remove(path, mode) -> None:
+        if path == made and "before" in when:
+            remove()
+        mkdir(path, mode)
+        if path == parent and "after" in when:
+            remove()
+
+    umask = os.umask(0o002)
+    try:
+        _config.make_private_dir(parent)
+        parent.rmdir()
+        monkeypatch.setattr(pathlib.Path, "mkdir", mkdir_and_remove)
+        _config.make_private_dir(made)
+        assert times == [0]
+        _config.make_private_dir(parent)
+    finally:
+        os.umask(umask)
+
+
+def test_what_cannot_be_made_is_an_error(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError):
+        _config.make_private_dir(tmp_path / "file")
+    with pytest.raises(NotADirectoryError):
+        _config.make_private_dir(tmp_path / "file" / "within")
+    with pytest.raises(FileNotFoundError):
+        _config.make_private_dir(pathlib.Path("/proc/none/within"))
