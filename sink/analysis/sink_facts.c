@@ -314,6 +314,8 @@ s_take_looks(sink_facts_t *self, const sink_rows_t *rows)
                                                          .phase = row->phase,
                                                          .state = row->state};
         }
+        if (err == CREMA_OK && !isnan(row->gc_s))
+            self->looks[number].gc_s += row->gc_s;
         if (err == CREMA_OK && !isnan(row->seconds)) {
             self->looks[number].seconds += row->seconds;
             self->looks[number].n += row->looks > 0 ? (size_t)row->looks : 0;

@@ -73,8 +73,8 @@ typedef enum {
 typedef struct {
     uint32_t prefix, dataset, section, place, stack;
     uint8_t phase, state;
-    double seconds;
-    size_t n; /* looks */
+    double seconds, gc_s; /* gc: of collections that began there */
+    size_t n;             /* looks */
 } sink_look_t;
 
 typedef struct {
@@ -127,6 +127,8 @@ typedef struct {
     int64_t *last_arrival_ns; /* by worker: arrival of its last chunk; 0 unknown */
     sink_worker_t *workers;   /* by row of /dict/worker */
     size_t n_workers;
+    double cpu_quota;     /* the tightest of a worker, in cores; NaN: none is known */
+    double cpu_throttled; /* mean share of its periods that it ended while tasks ran; or NaN */
     double
         assigned_pct; /* mean of 100 processing / nthreads as the scheduler saw it; NaN unknown */
     double

@@ -74,6 +74,22 @@ s_assigned_pct(const sink_rows_t *rows)
 }
 
 static void
+s_take_quota(sink_facts_t *self, const sink_rows_t *rows)
+{
+    double sum = 0, n = 0;
+    self->cpu_quota = NAN;
+    for (size_t i = 0; i < sink_rows_count(rows); i++) {
+        const crema_worker_samples_row_t *row = sink_rows_at(rows, i);
+        self->cpu_quota = fmin(self->cpu_quota, row->cpu_quota); /* a number, if there is one */
+        if (isnan(row->cpu_throttled) || row->executing == 0 || row->executing == UINT16_MAX)
+            continue;
+        sum += row->cpu_throttled;
+        n++;
+    }
+    self->cpu_throttled = n > 0 ? sum / n : NAN;
+}
+
+static void
 s_sum_samples(sink_facts_t *self)
 {
     for (size_t i = 0, end = 0; i < self->n_samples; i = end) {
@@ -153,6 +169,7 @@ sink_facts_take_samples(sink_facts_t *self, const sink_rows_t *rows)
         s_rank_observers(self, rows, places);
         s_place_samples(self, rows, places);
         self->assigned_pct = s_assigned_pct(rows);
+        s_take_quota(self, rows);
         err = s_compare_observers(self, rows);
     }
     sink_scratch_free(places);

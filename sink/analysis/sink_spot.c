@@ -58,8 +58,8 @@ s_most(const tally_t *self, double whole_s, uint32_t *ret_row, double *ret_part)
 }
 
 crema_err_t
-sink_spot_find(const sink_facts_t *facts, const sink_tables_t *tables, unsigned states,
-               unsigned phases, sink_spot_t *ret_spot)
+sink_spot_find(const sink_facts_t *facts, const sink_tables_t *tables,
+               const sink_spot_filter_t *filter, sink_spot_t *ret_spot)
 {
     tally_t frames = {0}, sections = {0}, places = {0}, datasets = {0};
     uint32_t *users = NULL;
@@ -76,13 +76,14 @@ sink_spot_find(const sink_facts_t *facts, const sink_tables_t *tables, unsigned 
     const size_t n_stacks = sink_rows_count(sink_tables_rows(tables, CREMA_TABLE_DICT_STACK));
     for (size_t i = 0; err == CREMA_OK && i < facts->n_looks; i++) {
         const sink_look_t *look = &facts->looks[i];
-        if (!(states >> look->state & 1) || !(phases >> look->phase & 1))
+        const double s = filter->gc ? look->gc_s : look->seconds;
+        if (!(filter->states >> look->state & 1) || !(filter->phases >> look->phase & 1))
             continue;
-        spot.seconds += look->seconds;
-        s_add(&frames, look->stack < n_stacks ? users[look->stack] : SINK_SPOT_NONE, look->seconds);
-        s_add(&sections, look->section, look->seconds);
-        s_add(&places, look->place, look->seconds);
-        s_add(&datasets, look->dataset, look->seconds);
+        spot.seconds += s;
+        s_add(&frames, look->stack < n_stacks ? users[look->stack] : SINK_SPOT_NONE, s);
+        s_add(&sections, look->section, s);
+        s_add(&places, look->place, s);
+        s_add(&datasets, look->dataset, s);
     }
     if (err == CREMA_OK && spot.seconds > 0) {
         s_most(&frames, spot.seconds, &spot.frame, &spot.of_frame);

@@ -14,9 +14,14 @@ typedef struct {
     double seconds;
 } sink_spot_t;
 
-/* `states` and `phases` have bit 1 << n for each number n. */
+/* Which seconds of /looks; `states` and `phases` have bit 1 << n for each number n. */
+typedef struct {
+    unsigned states, phases;
+    bool gc; /* those of garbage collections */
+} sink_spot_filter_t;
+
 CREMA_MUST_CHECK crema_err_t sink_spot_find(const sink_facts_t *facts, const sink_tables_t *tables,
-                                            unsigned states, unsigned phases,
+                                            const sink_spot_filter_t *filter,
                                             sink_spot_t *ret_spot);
 
 #endif

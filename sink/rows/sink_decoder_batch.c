@@ -149,7 +149,7 @@ s_activity(sink_decoder_t *self, sink_stream_t *stream, const crema_batch_t *bat
     return CREMA_OK;
 }
 
-/* A key of /looks in the place of one of /activities; two for each, of its seconds and its looks. */
+/* A key of /looks in the place of one of /activities; one for each total. */
 static crema_err_t
 s_look(sink_decoder_t *self, const sink_stream_t *stream, crema_looks_row_t *row)
 {
@@ -164,14 +164,18 @@ s_look(sink_decoder_t *self, const sink_stream_t *stream, crema_looks_row_t *row
         .mark = row->dataset_id,
     };
     int64_t t0_ns;
-    double seconds, looks;
+    double seconds, looks, gc_s = row->total_gc_s; /* 0 or unknown needs no key */
     crema_err_t err = sink_activity_take(self->activity, &key, row->t_ns, 0, row->total_s, false,
                                          &t0_ns, &seconds);
     key.context += LOOKS_CONTEXT;
     if (err == CREMA_OK)
         err = sink_activity_take(self->activity, &key, row->t_ns, 0, (double)row->total_looks,
                                  false, &t0_ns, &looks);
+    key.context += LOOKS_CONTEXT;
+    if (err == CREMA_OK && gc_s > 0)
+        err = sink_activity_take(self->activity, &key, row->t_ns, 0, gc_s, false, &t0_ns, &gc_s);
     if (err == CREMA_OK) {
+        row->gc_s = gc_s;
         row->seconds = seconds;
         row->looks = isnan(looks) ? -1 : (int64_t)looks;
     }

@@ -28,12 +28,11 @@ typedef struct {
 } bottlenecks_t;
 
 /* What of the looks is behind a cause; 0: nothing. */
-static const struct {
-    unsigned states, phases;
-} c_seen[CREMA_BOTTLENECK_COUNT] = {
+static const sink_spot_filter_t c_seen[CREMA_BOTTLENECK_COUNT] = {
 #define IN_PROCESS (1u << CREMA_LOOK_PHASE_PROCESS | 1u << CREMA_LOOK_PHASE_OTHER)
 #define WAITS (~(1u << CREMA_LOOK_CPU | 1u << CREMA_LOOK_CORE | 1u << CREMA_LOOK_GIL))
     [CREMA_BOTTLENECK_COMPUTE] = {1u << CREMA_LOOK_CPU, IN_PROCESS},
+    [CREMA_BOTTLENECK_GARBAGE] = {1u << CREMA_LOOK_CPU, IN_PROCESS, .gc = true},
     [CREMA_BOTTLENECK_INPUT] = {1u << CREMA_LOOK_INPUT, IN_PROCESS},
     [CREMA_BOTTLENECK_OPENING] = {WAITS, 1u << CREMA_LOOK_PHASE_OPENING},
     [CREMA_BOTTLENECK_GIL] = {1u << CREMA_LOOK_GIL, IN_PROCESS},
@@ -50,8 +49,9 @@ static const struct {
 #undef WAITS
 };
 
-#define PART_MATTERS 0.3  /* of the seconds, that a line, section, place or dataset has */
-#define DATASET_MATTERS 2 /* times its part of the events */
+#define PART_MATTERS 0.3      /* of the seconds, that a line, section, place or dataset has */
+#define THROTTLED_MATTERS 0.1 /* of the periods of a CPU quota */
+#define DATASET_MATTERS 2     /* times its part of the events */
 
 /* For "%s". */
 typedef struct {
@@ -116,8 +116,7 @@ s_evidence_spot(const bottlenecks_t *self, crema_bottleneck_t what, char text[EV
     sink_spot_t spot;
     if (c_seen[what].states == 0)
         return CREMA_OK;
-    crema_err_t err =
-        sink_spot_find(self->in->facts, tables, c_seen[what].states, c_seen[what].phases, &spot);
+    crema_err_t err = sink_spot_find(self->in->facts, tables, &c_seen[what], &spot);
     if (err != CREMA_OK)
         return err;
     if (spot.of_frame >= PART_MATTERS) {
@@ -202,6 +201,13 @@ s_evidence_growth(const bottlenecks_t *self, char text[EVIDENCE_BYTES])
           sink_dict_text(sink_decoder_dict(self->in->run), CREMA_DICT_WORKER, growth->worker));
 }
 
+/* A core was free, and the control group might not use it. */
+static bool
+s_is_throttled(const sink_facts_t *facts)
+{
+    return facts->cpu_throttled >= THROTTLED_MATTERS;
+}
+
 /* "" where the seconds need no explanation. */
 static void
 s_evidence(const bottlenecks_t *self, crema_bottleneck_t what, char text[EVIDENCE_BYTES])
@@ -223,6 +229,9 @@ s_evidence(const bottlenecks_t *self, crema_bottleneck_t what, char text[EVIDENC
     else if (what == CREMA_BOTTLENECK_WAITING && !m->seen)
         s_say(text, "no thread of a %s was looked at",
               self->in->facts->n_chunks > 0 ? "chunk" : "task");
+    else if (what == CREMA_BOTTLENECK_CORES && s_is_throttled(self->in->facts))
+        s_say(text, "a CPU quota of %s cores was used up in %.0f %% of its periods",
+              s_figure(self->in->facts->cpu_quota, 3).text, 100 * self->in->facts->cpu_throttled);
     else if (what == CREMA_BOTTLENECK_CORES)
         snprintf(text, EVIDENCE_BYTES, "%s",
                  m->cores_known ? "run-queue delay of the task threads, as the kernel counts it"
@@ -287,6 +296,8 @@ s_status(const bottlenecks_t *self, const sink_cause_t *cause)
 static const char *
 s_advice(const bottlenecks_t *self, crema_bottleneck_t what)
 {
+    if (what == CREMA_BOTTLENECK_CORES && s_is_throttled(self->in->facts))
+        return "a larger CPU quota of the container or job, or fewer threads in it";
     if (self->in->facts->n_chunks > 0)
         return crema_bottleneck_words[what].advice;
     switch (what) {

@@ -10,10 +10,13 @@ import logging
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from types import FrameType
 from typing import Any
 
 from . import _kernel, _records, _stacks
+from ._process import garbage
 from ._records import LOOKS, UNKNOWN_ID
 from ._unix import in_each_child
 from ._waits import BLOCKED, Finder, Seen, server_of
@@ -64,8 +67,8 @@ class Watch:
     """A thread that works on a chunk. Its own thread cuts, the sampler looks, and whoever holds the lock of `Looks` settles."""
 
     __slots__ = (
-        "child_s", "cpu_ns", "dataset_id", "found", "helper_s", "last", "marks", "native_id", "opening",
-        "path", "phase", "prefix_id", "seconds", "section", "server", "thread",
+        "child_s", "collections", "cpu_ns", "dataset_id", "found", "helper_s", "last", "marks", "native_id",
+        "opening", "path", "phase", "prefix_id", "seconds", "section", "server", "thread",
     )  # fmt: skip
 
     def __init__(self, began: Instant, phase: int, ids: tuple[int, int], file: str) -> None:
@@ -80,6 +83,7 @@ class Watch:
         self.cpu_ns = began[1]  # at the last look
         self.marks: list[tuple[int, int, int, int, str]] = []
         self.found: list[tuple[int, int, float, Where]] = []
+        self.collections: deque[tuple[int, str, int, _stacks.Stack | None]] = deque()
         self.seconds = [0.0] * len(STATES)
         self.opening = [0.0] * len(STATES)
         self.helper_s = self.child_s = 0.0
@@ -141,6 +145,7 @@ class Looks:
     def __init__(self, recorder: Any, tasks: Callable[[], Mapping[int, str]] | None) -> None:
         self.recorder = recorder
         self.tasks = tasks or dict
+        self.stacks: _stacks.Stacks | None = None  # of the sampler
         self.watches: dict[int, Watch] = {}  # by thread
         self._others: dict[str, _Piece] = {}  # tasks that are not chunks, by prefix
         self._lock = threading.Lock()
@@ -148,6 +153,7 @@ class Looks:
         self._not_found: dict[Kind, Times] = {}  # in which nothing was found
         self._totals: dict[tuple, float] = {}  # seconds by prefix, dataset, phase, section, where
         self._counts: dict[tuple, int] = {}
+        self._gc: dict[tuple, float] = {}  # seconds of garbage collections
         self._changed: dict[tuple, float] = {}  # since they were written
         self._stacks: dict[Any, int] = {}
         self._ended_ns: list[int] = []  # CPU time of chunks that have ended since the last look
@@ -197,6 +203,13 @@ class Looks:
         columns["child_cpu_s"] = watch.child_s
         return columns
 
+    def collected(self, thread: int, spent_ns: int, frame: FrameType) -> None:
+        """A long garbage collection began in a frame of the calling thread, which may be anywhere: it must not wait for a lock."""
+        watch = self.watches.get(thread)
+        if watch is not None and self.stacks is not None:
+            stack = self.stacks.of(frame)
+            watch.collections.append((watch.phase, watch.section, spent_ns, stack))
+
     # ---- dividing
 
     def _settle(self, watch: Watch, at: Instant) -> None:
@@ -206,6 +219,10 @@ class Looks:
         clock, cpu_ns, wait_ns = watch.last
         watch.last = at
         ids = watch.prefix_id, watch.dataset_id
+        while watch.collections:
+            phase, section, spent_ns, stack = watch.collections.popleft()
+            whole = self._count((*ids, phase, section), (CPU, "", stack), 0.0)
+            self._gc[whole] = self._gc.get(whole, 0.0) + spent_ns * 1e-9
         if not marks and not found:
             key = (*ids, watch.phase, watch.section)
             passed = _seconds(at[0] - clock, at[1] - cpu_ns, at[2] - wait_ns)
@@ -286,14 +303,18 @@ class Looks:
             self._add(key, where, share_s)
 
     def _add(self, key: Kind, where: Where, seconds: float) -> None:
-        if seconds <= 0:
-            return
+        if seconds > 0:
+            self._count(key, where, seconds)
+
+    def _count(self, key: Kind, where: Where, seconds: float) -> tuple:
+        """Add seconds to a total; returns the key of the total."""
         whole = (*key, *where)
         if whole not in self._totals and len(self._totals) >= _KEYS_MAX:
             whole = (*key, where[0], "", None)
             self.recorder.stream.limit_met("writer_stacks")
         self._totals[whole] = self._totals.get(whole, 0.0) + seconds
         self._changed[whole] = self._changed.get(whole, 0.0) + seconds
+        return whole
 
     # ---- writing
 
@@ -313,17 +334,21 @@ class Looks:
             chosen = most if last else most[:_ROWS_MAX]
             for key in chosen:
                 del self._changed[key]
-            rows = [(key, self._totals[key], self._counts.get(key, 0)) for key in chosen]
+            rows = [
+                (key, self._totals[key], self._counts.get(key, 0), self._gc.get(key, 0.0))
+                for key in chosen
+            ]
         t_ns = time.time_ns()
         self.recorder.stream.rows(LOOKS, [self._row(t_ns, *row) for row in rows])
 
-    def _row(self, t_ns: int, key: tuple, seconds: float, n: int) -> _records.Row:
+    def _row(self, t_ns: int, key: tuple, seconds: float, n: int, gc_s: float) -> _records.Row:
         prefix_id, dataset_id, phase, section, state, place, stack = key
         name = self.recorder.stream.name
         return LOOKS.row(
             t_ns=t_ns,
             total_s=seconds,
             total_looks=n,
+            total_gc_s=gc_s,
             worker_id=self.recorder.worker_id,
             task_prefix_id=prefix_id,
             dataset_id=dataset_id,
@@ -383,7 +408,7 @@ class _Sampler:
     def __init__(self, interval_s: float, first: Looks) -> None:
         self.interval_s = interval_s
         self.streams = [first]
-        self._stacks = _stacks.Stacks()
+        self.stacks = _stacks.Stacks()
         self._finder: Finder | None = None
         self._threads: dict[int, _kernel.Thread] = {}
         self._clock = _clock()
@@ -393,7 +418,7 @@ class _Sampler:
 
     def _run(self) -> None:
         try:
-            self._finder = Finder(self._stacks)
+            self._finder = Finder(self.stacks)
             self._used = self._finder.cpu_ns(0)
             self._clock = _clock()
             usual_s, spent_s, began = _USUAL_S, 0.0, time.monotonic()
@@ -509,6 +534,8 @@ def start(
             _sampler = _Sampler(interval_s, looks)
         else:
             _sampler.streams.append(looks)
+        looks.stacks = _sampler.stacks
+    garbage.on_long.append(looks.collected)
     return looks
 
 
@@ -519,6 +546,8 @@ def stop(looks: Looks | None) -> None:
     with _lock:
         if _sampler is not None and looks in _sampler.streams:
             _sampler.streams.remove(looks)
+    if looks.collected in garbage.on_long:
+        garbage.on_long.remove(looks.collected)
     looks.flush(last=True)
 
 

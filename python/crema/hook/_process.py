@@ -13,12 +13,14 @@ import platform
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from types import FrameType
 
 from . import _kernel
 from ._unix import in_each_child, resource
 
 _COUNTS_WAITS = pathlib.Path("/proc/self/schedstat").exists()
+_LONG_COLLECTION_NS = 1_000_000  # to find its line takes a hundredth of that
 _GIVE_AWAY_S = 1e-3  # long enough for the next thread to find a core
 
 
@@ -226,6 +228,8 @@ class _GarbageClock:
         self._ns: dict[int, int] = {}
         self._since = 0
         self._users = 0
+        self.on_long: list[Callable[[int, int, FrameType], None]] = []
+        """Called after each long collection with its thread, its CPU time in ns, and the frame in which it began."""
 
     def start(self) -> None:
         """Start measuring; each `start` needs a `stop`."""
@@ -254,9 +258,12 @@ class _GarbageClock:
         if phase == "start":
             self._since = time.thread_time_ns()
             return
-        thread = threading.get_ident()
+        thread, spent_ns = threading.get_ident(), time.thread_time_ns() - self._since
         if thread in self._ns:
-            self._ns[thread] += time.thread_time_ns() - self._since
+            self._ns[thread] += spent_ns
+            if spent_ns >= _LONG_COLLECTION_NS:
+                for call in self.on_long:
+                    call(thread, spent_ns, sys._getframe(1))
 
 
 garbage = _GarbageClock()

@@ -80,8 +80,7 @@ class _Code:
         self.code = code
         self.file, self.owner = named(code.co_filename)
         self.function = getattr(code, "co_qualname", code.co_name)
-        self._starts: list[int] = []  # of instructions of one line
-        self._lines: list[int | None] = []
+        self._lines: tuple[list[int], list[int | None]] | None = None  # where each begins; lines
         name = code.co_filename.replace("\\", "/")
         self.root = any(
             name.endswith(file) and function in ("", code.co_name) for file, function in _ROOTS
@@ -89,16 +88,16 @@ class _Code:
 
     def line(self, instruction: int) -> int:
         """Line of an instruction."""
-        if not self._starts:
-            for start, _, line in self.code.co_lines():
-                self._starts.append(start)
-                self._lines.append(line)
-        at = bisect.bisect_right(self._starts, instruction) - 1
-        return (self._lines[at] if at >= 0 else self.code.co_firstlineno) or 0
+        if self._lines is None:
+            runs = list(self.code.co_lines())
+            self._lines = [start for start, _, _ in runs], [line for _, _, line in runs]
+        starts, lines = self._lines
+        at = bisect.bisect_right(starts, instruction) - 1
+        return (lines[at] if at >= 0 else self.code.co_firstlineno) or 0
 
 
 class Stacks:
-    """All stacks of this process. One thread uses it."""
+    """All stacks of this process. Threads may use it at once, and in a garbage collection, without a lock: what they add is added in one step."""
 
     def __init__(self) -> None:
         self._codes: dict[int, _Code] = {}
@@ -115,7 +114,7 @@ class Stacks:
             code = frame.f_code
             known = codes.get(id(code))
             if known is None:
-                known = codes[id(code)] = _Code(code)
+                known = codes.setdefault(id(code), _Code(code))
             if known.root:
                 break
             path.append(id(code))
@@ -147,9 +146,8 @@ class Stacks:
                     self.folded += 1
                     break
                 self._n += 1
-                inner = children[key] = Stack(
-                    stack, Frame(code.file, code.function, line, code.owner)
-                )
+                new = Stack(stack, Frame(code.file, code.function, line, code.owner))
+                inner = children.setdefault(key, new)
             stack = inner
         return stack
 

@@ -8,20 +8,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import pathlib
 import pickle
 from typing import Any
 
 from distributed import NannyPlugin
 
-from . import _travel
+from . import _cgroup, _travel
 from ._config import HookConfig
 
 logger = logging.getLogger("crema")
 
 EXIT = "crema-exit"  # action of the event
 _REMOVE_S = _SEND_S = 1.0
-_CGROUPS = pathlib.Path("/sys/fs/cgroup")
 _OURS = "_crema_exits"  # in a nanny: what reports an exit, by run
 
 
@@ -51,7 +49,7 @@ class NannyHook(NannyPlugin):
         """Follow the exits of its worker's processes from now on."""
         try:
             self._nanny = nanny
-            self._oom_kills = oom_kills()
+            self._oom_kills = _cgroup.oom_kills()
             self._terminated = _terminated(nanny)
             reports = getattr(nanny, _OURS, None)
             if reports is None:
@@ -67,14 +65,14 @@ class NannyHook(NannyPlugin):
 
     def _report(self, address: str, status: int) -> dict[str, Any]:
         """The event about an exit."""
-        kills, terminated = oom_kills(), _terminated(self._nanny)
+        kills, terminated = _cgroup.oom_kills(), _terminated(self._nanny)
         event = {
             "action": EXIT,
             "worker": address,
             "status": int(status),  # negative: signal
             "by_nanny": terminated not in (-1, self._terminated),
             "by_kernel": kills > self._oom_kills,
-            "limit_b": memory_limit_b(),
+            "limit_b": _cgroup.memory_limit_b(),
         }
         self._oom_kills, self._terminated = kills, terminated
         return event
@@ -144,47 +142,3 @@ def _closes(nanny: Any) -> bool:
 def _terminated(nanny: Any) -> int:
     """Process that Dask's memory monitor ended last; -1 for none."""
     return getattr(getattr(nanny, "memory_manager", None), "_last_terminated_pid", -1)
-
-
-def oom_kills() -> int:
-    """Processes that the kernel has ended for want of memory in this process's cgroup and those above, as far as they can be seen."""
-    names = ("memory.events", "memory.oom_control")  # version 2; version 1
-    return sum(_field(level / name, "oom_kill") for level in _levels() for name in names)
-
-
-def memory_limit_b() -> int:
-    """The tightest limit of these cgroups; -1 for none."""
-    found = []
-    for level in _levels():
-        with contextlib.suppress(OSError, ValueError):  # "max"
-            found.append(int((level / "memory.max").read_text()))
-        found.append(_field(level / "memory.stat", "hierarchical_memory_limit"))
-    limits = [limit for limit in found if 0 < limit < 1 << 62]
-    return min(limits, default=-1)
-
-
-def _levels() -> list[pathlib.Path]:
-    """Directories of the memory controller, from this process's own up to the top that can be seen.
-
-    A container may see the host's path beside mounts of its own; then only the top exists.
-    """
-    found: list[pathlib.Path] = []
-    with contextlib.suppress(OSError):
-        for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
-            if controllers and "memory" not in controllers.split(","):
-                continue
-            top = _CGROUPS / "memory" if controllers else _CGROUPS
-            own = top / path.lstrip("/")
-            levels = [own, *own.parents]
-            found += [at for at in levels[: levels.index(top) + 1] if at.is_dir()]
-    return found
-
-
-def _field(path: pathlib.Path, name: str) -> int:
-    with contextlib.suppress(OSError, ValueError):
-        for line in path.read_text().splitlines():
-            key, _, value = line.partition(" ")
-            if key == name:
-                return int(value)
-    return 0

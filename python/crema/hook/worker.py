@@ -18,7 +18,7 @@ from typing import Any
 
 from distributed import WorkerPlugin
 
-from . import _process, _recorder, _records, _travel, _tree, _writers
+from . import _cgroup, _process, _recorder, _records, _travel, _tree, _writers
 from ._agent import AgentKeeper, dismiss, key_event, key_topic, lock_is_held
 from ._config import HookConfig
 from ._dask import mapping, or_else, u16
@@ -265,6 +265,7 @@ class _Follower:
         self._used_at = time.monotonic()
         self._disk = [0, 0]  # this worker's share, cumulative
         self._waits = _process.ThreadWaits()
+        self._quota = _cgroup.Quota()
         self._gil = math.nan  # at the last sample
         self._looking: asyncio.Future | None = None
         self.agent = None
@@ -349,6 +350,7 @@ class _Follower:
         sharing = _recorder.sharing(self._recorder.config.run_id, self._owner)
         cpu_pct, disk_read_b, disk_write_b = self._since_last(used, sharing)
         net_read_b, net_write_b = _process.net_io_b()
+        cpu_quota, cpu_throttled = self._quota.throttled()
         unknown = _records.UNKNOWN_U16
         self._look()
 
@@ -378,6 +380,8 @@ class _Follower:
             process_workers=u16(sharing),
             processes=u16(used.processes),
             memory=used.memory,
+            cpu_quota=cpu_quota,
+            cpu_throttled=cpu_throttled,
         )
         stream.rows(WORKER_SAMPLES, [row])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import subprocess
@@ -129,6 +130,28 @@ def test_a_wait_for_a_service_names_section_peer_and_line(recorded, slow_server)
     assert (most.state, most.section) == ("service", "inference")
     assert most.place == f"{slow_server[0]}:{slow_server[1]}"
     assert most.lines[0] == (__file__, where[0])
+
+
+def test_long_garbage_collections_are_counted_at_the_line_in_which_they_began(recorded):
+    where = []
+
+    def work() -> None:
+        kept = [[n] for n in range(200_000)]
+        for _ in range(10):
+            where[:] = [line_here() + 1]
+            gc.collect()
+        del kept
+
+    recorded.chunk(work)
+    recorded.chunk(lambda: None)
+    recorded.close()
+    totals = recorded.stream.table("looks").groupby("stack_id")["total_gc_s"].max()
+    lines = {recorded.lines(number)[0]: s for number, s in totals.items() if s > 0}
+    chunk = recorded.chunks().iloc[0]
+    assert max(lines, key=lines.get) == (__file__, where[0])
+    assert 0.5 * chunk.gc_s < lines[__file__, where[0]] <= sum(lines.values())
+    # Shorter ones, below a millisecond each, have no line.
+    assert sum(lines.values()) <= 1.001 * chunk.gc_s
 
 
 @pytest.mark.timing

@@ -400,6 +400,24 @@ def test_doubt_is_said(measured, tmp_path):
     assert "another cause may have taken more of the same seconds" in first.doubt
 
 
+def test_a_cpu_quota_is_said_in_place_of_a_lack_of_cores(measured, tmp_path):
+    path = shutil.copy(measured.path, tmp_path / "quota.h5")
+    with h5py.File(path, "a") as f:
+        rows = f["summary/bottlenecks"][:]
+        rows["name"][:1], rows["fraction"][:1] = b"cores", 0.5
+        rows["evidence"][:1] = (
+            b"a.py:7 has 88 % of it; a CPU quota of 0.2 cores was used up in 96 % of its periods"
+        )
+        f["summary/bottlenecks"][:] = rows
+    with crema.open(path) as run:
+        told = findings(run)[0].finding
+    assert "free core" not in told
+    assert told.endswith(
+        "not allowed a core (a.py:7 has 88 % of it,"
+        " a CPU quota of 0.2 cores was used up in 96 % of its periods)."
+    )
+
+
 def test_the_advice_to_compute_less_names_the_line(measured, tmp_path):
     path = shutil.copy(measured.path, tmp_path / "line.h5")
     with h5py.File(path, "a") as f:

@@ -123,9 +123,7 @@ CASES = [
          files=16, share=0.3, memory_limit="900MB", beside=seen_paused, long=True),
     Case("quota", Computes, frozenset({"throttling", "cores"}), ("throttl|quota",),
          "two threads compute in a control group that may use 0.2 of a core",
-         files=12, share=0.5, beside=in_a_throttled_group, long=True,
-         wrong="57 % of your 53.66 thread-seconds were threads that were ready to run and found no free core"
-         " (limits.py:74 has 88 % of it)."),
+         files=12, share=0.5, beside=in_a_throttled_group, long=True),
     Case("leak-3MB", LeaksThree, GROWTH, ("3.1|3.2",),
          "3 MiB stay referenced after each chunk, of a limit of 900 MB",
          threads=1, files=60, share=0, memory_limit="900MB", long=True),

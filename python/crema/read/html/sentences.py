@@ -22,7 +22,10 @@ _UNDIVIDED = "went to tasks of which nothing says whether they are the analysis 
 
 # What of the evidence says where in the analysis it was.
 _LINE = re.compile(r"(.+:\d+) has \d+ % of it")
-_SPOT = re.compile(r".+:\d+ has \d+ % of it$|section .|at .|child .|dataset .+ of the events$")
+_QUOTA = re.compile(r"a CPU quota of .+ of its periods")
+_SPOT = re.compile(
+    rf".+:\d+ has \d+ % of it$|section .|at .|child .|dataset .+ of the events$|{_QUOTA.pattern}"
+)
 
 # Cause -> where the seconds went, after "NN % of your thread-seconds".
 _WENT = {
@@ -130,6 +133,8 @@ def _finding(run: RunFile, row: Any, spent: dict[str, float], wall_s: float) -> 
     went = _WENT.get(row.name, f"went to {row.name.replace('_', ' ')}")
     if not len(run.file["chunks"]):
         went = _OF_TASKS.get(row.name, went.replace("process()", "the tasks"))
+    if row.name == "cores" and _QUOTA.search(row.evidence):
+        went = "were threads that were ready to run and not allowed a core"
     saving = "" if row.name == _WORK else _saving(row, wall_s)
     # Without a processor, as in dask-awkward's graphs, the tasks may be what the threads are there for.
     if row.name == "other_tasks" and spent.get("unattributed", 0) > spent.get("overhead", 0):

@@ -8,7 +8,23 @@
 
 #define T(s) (FIXTURE_T0 + (int64_t)((s)*1e9 + 0.5))
 
-/* Four datasets of two chunks with 100 events each, of which looks found the first one computing for `first_s` of 20 s. */
+/* The CPU quota, which is used up while a task runs. */
+static void
+s_samples(fixture_stream_t *w, int64_t worker)
+{
+    for (int i = 0; i < 4; i++) {
+        fixture_row(w, CREMA_TABLE_WORKER_SAMPLES);
+        fixture_set(w, "t_ns", T(1 + i));
+        fixture_set(w, "worker_id", worker);
+        fixture_set(w, "executing", i < 2);
+        fixture_real(w, "cpu_quota", 0.2);
+        fixture_real(w, "cpu_throttled", i < 2 ? 0.8 + 0.2 * i : 0);
+        fixture_put(w, 0);
+    }
+}
+
+/* Four datasets of two chunks with 100 events each, of which looks found the first one computing for `first_s` of 20 s.
+ * 2.7 of 3 s of garbage collection are of the second one. */
 static void
 s_run(double first_s, decoded_t *d)
 {
@@ -19,6 +35,7 @@ s_run(double first_s, decoded_t *d)
     const int64_t worker = fixture_name(w, CREMA_DICT_WORKER, "tcp://A");
     const char *const names[] = {"top", "dy", "qcd", "wjets"};
     double t_s = 1;
+    s_samples(w, worker);
     for (int i = 0; i < 8; i++) {
         const double s = (i % 4 == 0 ? first_s : (20 - first_s) / 3) / 2;
         fixture_row(w, CREMA_TABLE_CHUNKS);
@@ -32,6 +49,7 @@ s_run(double first_s, decoded_t *d)
         fixture_set(w, "n_events", 100);
         fixture_real(w, "wall_s", s);
         fixture_real(w, "cpu_s", s);
+        fixture_real(w, "gc_s", 0.375);
         fixture_put(w, 0);
         t_s += s;
     }
@@ -43,6 +61,7 @@ s_run(double first_s, decoded_t *d)
         fixture_set(w, "phase", CREMA_LOOK_PHASE_PROCESS);
         fixture_set(w, "state", CREMA_LOOK_CPU);
         fixture_set(w, "total_looks", 50);
+        fixture_real(w, "total_gc_s", i == 1 ? 2.7 : 0.1);
         fixture_real(w, "total_s", i == 0 ? first_s : (20 - first_s) / 3);
         fixture_put(w, 0);
     }
@@ -86,12 +105,36 @@ must_not_name_a_dataset_that_is_merely_the_largest(void **state)
     decoded_close(&d);
 }
 
+static void
+must_name_where_garbage_is_collected(void **state)
+{
+    (void)state;
+    decoded_t d;
+    s_run(8, &d);
+    assert_non_null(strstr(s_evidence(&d, "garbage_collection"),
+                           "dataset dy has 90 % of it and 25 % of the events"));
+    decoded_close(&d);
+}
+
+static void
+must_name_the_quota_that_kept_threads_from_a_core(void **state)
+{
+    (void)state;
+    decoded_t d;
+    s_run(8, &d);
+    assert_string_equal(s_evidence(&d, "cores"),
+                        "a CPU quota of 0.2 cores was used up in 90 % of its periods");
+    decoded_close(&d);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(must_name_a_dataset_that_takes_more_than_its_events_explain),
         cmocka_unit_test(must_not_name_a_dataset_that_is_merely_the_largest),
+        cmocka_unit_test(must_name_where_garbage_is_collected),
+        cmocka_unit_test(must_name_the_quota_that_kept_threads_from_a_core),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,59 @@
+"""CPU quotas, from directories as the kernel has them in both versions of control groups."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from crema.hook import _cgroup
+
+
+class Groups:
+    """A group of jobs with a quota of two cores, and one of ours within it."""
+
+    def __init__(self, top, version: int) -> None:
+        self.version = version
+        self.jobs = top / "jobs"
+        self.ours = self.jobs / "ours"
+        self.ours.mkdir(parents=True)
+
+    def write(self, group, quota: str, periods: int, stopped: int) -> None:
+        if self.version == 2:
+            (group / "cpu.max").write_text(f"{quota} 100000\n")
+        else:
+            (group / "cpu.cfs_quota_us").write_text("-1" if quota == "max" else quota)
+            (group / "cpu.cfs_period_us").write_text("100000")
+        (group / "cpu.stat").write_text(
+            f"usage_usec 1\nnr_periods {periods}\nnr_throttled {stopped}\n"
+        )
+
+
+@pytest.fixture(params=[1, 2])
+def groups(request, tmp_path, monkeypatch):
+    top = tmp_path / "cpu" if request.param == 1 else tmp_path
+    monkeypatch.setattr(_cgroup, "_TOP", tmp_path)
+    monkeypatch.setattr(
+        _cgroup, "_levels", lambda controller: iter([top / "jobs" / "ours", top / "jobs", top])
+    )
+    return Groups(top, request.param)
+
+
+def test_the_tightest_quota_and_the_group_that_was_stopped_most(groups):
+    groups.write(groups.jobs, "200000", 100, 10)
+    groups.write(groups.ours, "20000", 50, 0)
+    quota = _cgroup.Quota()
+    cores, share = quota.throttled()
+    assert cores == pytest.approx(0.2)
+    assert math.isnan(share)  # nothing is known of the time before
+    groups.write(groups.jobs, "200000", 120, 15)
+    groups.write(groups.ours, "20000", 60, 1)
+    assert quota.throttled() == (pytest.approx(0.2), pytest.approx(0.25))
+    assert quota.throttled() == (pytest.approx(0.2), 0.0)
+
+
+def test_no_quota_is_no_share(groups):
+    groups.write(groups.jobs, "max", 100, 10)
+    quota = _cgroup.Quota()
+    for _ in range(2):
+        assert all(math.isnan(each) for each in quota.throttled())
