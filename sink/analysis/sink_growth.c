@@ -81,6 +81,27 @@ s_slope(const series_t *series, size_t from, size_t to, sink_line_t *ret_line)
     return sink_stats_line(NULL, x, series->rss_b + from, to - from, ret_line);
 }
 
+static double
+s_least(const series_t *series, size_t from, size_t to)
+{
+    double least = INFINITY;
+    for (size_t i = from; i < to; i++)
+        least = fmin(least, series->rss_b[i]);
+    return least;
+}
+
+/* Slopes of the lowest points of each third: what is given back between chunks is not kept. */
+static void
+s_bound_by_lowest(const series_t *series, grown_t *grown)
+{
+    for (size_t third = 0; third < 2; third++) {
+        size_t from = third * series->n / 3, mid = (third + 1) * series->n / 3,
+               to = (third + 2) * series->n / 3;
+        double rise_b = s_least(series, mid, to) - s_least(series, from, mid);
+        grown->low_b = fmin(grown->low_b, rise_b / (series->at[mid] - series->at[from]));
+    }
+}
+
 static crema_err_t
 s_grow(const series_t *series, grown_t *grown)
 {
@@ -95,6 +116,7 @@ s_grow(const series_t *series, grown_t *grown)
         grown->low_b = fmin(grown->low_b, half.b);
         grown->high_b = fmax(grown->high_b, half.b);
     }
+    s_bound_by_lowest(series, grown);
     grown->last_b = series->rss_b[n - 1];
     return err;
 }

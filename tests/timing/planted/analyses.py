@@ -77,11 +77,8 @@ def _line(mark: str) -> tuple:
 
 
 COMPUTING = frozenset({"compute"})
-# Not here: memory_growth. Of eight such runs two said "The memory of the workers grows from chunk to
-# chunk: 1.27 MB per chunk (0.849 to 1.62); 246.7 of 2.528e+04 MB now, full after about 2e+04 more chunks", though by
-# the process's own account its memory rises by 30 MB within 40 chunks, and falls back each few of them.
 CULPRITS = frozenset({"gil", "input", "opening", "service", "file", "lock", "sleep", "native", "garbage_collection",
-                      "spill", "slow_files", "slow_servers", "slow_workers"})  # fmt: skip
+                      "spill", "slow_files", "slow_servers", "slow_workers", "memory_growth"})  # fmt: skip
 
 CASES = [
     Case("healthy", Dijets, COMPUTING, (), "one thread makes masses of jet pairs: the work itself",

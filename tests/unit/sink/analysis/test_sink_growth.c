@@ -44,6 +44,13 @@ fills_up_at_first(uint32_t worker, int n)
     return 300 * MB + 200 * MB * (1 - exp(-n / 4.0)) + MB * noise(n + (int)worker);
 }
 
+/* More and more is given back after each sixth chunk. */
+static double
+falls_back(uint32_t worker, int n)
+{
+    return 200 * MB + (n % 6 == 5 ? 0 : 1.5 * MB * n) + MB * noise(n + (int)worker);
+}
+
 static double
 leaks_a_little(uint32_t worker, int n)
 {
@@ -101,7 +108,7 @@ test_healthy_memory_is_not_accused(void **state)
 {
     (void)state;
     run_t run;
-    static const memory_fn healthy[] = {is_steady, fills_up_at_first, leaks_a_little};
+    static const memory_fn healthy[] = {is_steady, fills_up_at_first, falls_back, leaks_a_little};
     for (size_t i = 0; i < sizeof healthy / sizeof *healthy; i++)
         assert_false(find(&run, healthy[i], EACH, 2000 * MB)->matters);
 }
