@@ -530,7 +530,7 @@ def start(
         return None
     looks = Looks(recorder, tasks)
     with _lock:
-        if _sampler is None or not _sampler.streams:
+        if _sampler is None or not _sampler.streams:  # none if it failed
             _sampler = _Sampler(interval_s, looks)
         else:
             _sampler.streams.append(looks)
@@ -540,12 +540,15 @@ def start(
 
 
 def stop(looks: Looks | None) -> None:
-    """Write the last totals of a stream."""
+    """Write the last totals of a stream; with the last stream the sampler goes, and with it what it has opened."""
+    global _sampler
     if looks is None:
         return
     with _lock:
         if _sampler is not None and looks in _sampler.streams:
             _sampler.streams.remove(looks)
+            if not _sampler.streams:
+                _sampler = None
     if looks.collected in garbage.on_long:
         garbage.on_long.remove(looks.collected)
     looks.flush(last=True)

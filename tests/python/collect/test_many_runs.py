@@ -69,10 +69,10 @@ def test_nothing_of_a_run_stays_in_the_cluster(client, tmp_path, monkeypatch):
 
     run()  # some things are made once
     wait_for(lambda: not what_stays(client)["topics"], 20)
-    before, objects = what_stays(client), of_crema()
+    before, objects, there = what_stays(client), of_crema(), collections.Counter(opened())
     for _ in range(RUNS):
         run()
     with contextlib.suppress(AssertionError):
         wait_for(lambda: not more_than(before), 20)
-    assert not more_than(before), (threading.enumerate(), opened())
+    assert not more_than(before), f"{threading.enumerate()} {collections.Counter(opened()) - there}"
     assert not of_crema() - objects

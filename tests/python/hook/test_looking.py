@@ -132,6 +132,13 @@ def test_a_wait_for_a_service_names_section_peer_and_line(recorded, slow_server)
     assert most.lines[0] == (__file__, where[0])
 
 
+def test_the_sampler_goes_with_the_last_stream(recorded):
+    recorded.chunk(lambda: time.sleep(0.1))
+    assert _looking._sampler is not None
+    recorded.close()
+    assert _looking._sampler is None
+
+
 def test_long_garbage_collections_are_counted_at_the_line_in_which_they_began(recorded):
     where = []
 
