@@ -19,8 +19,8 @@
 #define MS 1000000ll
 #define TICK_NS (100 * MS) /* while records are in flight or the agent leaves */
 #define STANDBY_NS (1000 * MS)
-/* Between looks into a spool whose next change the watch reports: longer than between two samples, with
- * each of which there is a look. */
+/* Between looks into a spool whose next change the watch reports: longer than between two samples,
+ * with each of which there is a look. */
 #define WATCHED_LOOK_NS (1250 * MS)
 #define LOCK_TRIES 10 /* at the start */
 
@@ -61,8 +61,8 @@ s_serve(agent_t *self, int tries)
     return err;
 }
 
-/* Whether others have written since the last look. If changes come faster than the poll interval, the
- * next look is due after it, however often records are written: *ret_often. */
+/* Whether others have written since the last look. If changes come faster than the poll interval,
+ * the next look is due after it, however often records are written: *ret_often. */
 static bool
 s_has_changed(agent_t *self, int64_t now_ns, bool *ret_often)
 {
@@ -165,7 +165,8 @@ s_wake_ns(const agent_t *self, int64_t now_ns)
     return s_earlier(at_ns, self->look_at_ns);
 }
 
-/* Sets the timer of the next tick in place of the one before, which stays if memory is out: false. */
+/* Sets the timer of the next tick in place of the one before, which stays if memory is out:
+ * false. */
 static bool
 s_plan(agent_t *self, int64_t at_ns, int64_t now_ns)
 {
@@ -180,8 +181,8 @@ s_plan(agent_t *self, int64_t at_ns, int64_t now_ns)
     return true;
 }
 
-/* After messages: the session may have ended, which the next tick reacts to, or nothing is under way any
- * more, so that the next tick need not come so soon. */
+/* After messages: the session may have ended, which the next tick reacts to, or nothing is under
+ * way any more, so that the next tick need not come so soon. */
 static void
 s_on_turn(void *context)
 {

@@ -1,5 +1,5 @@
-/* agent - the reactor: one loop over signals, timers, the spool and the socket. agent_life.h has the
- * phases that an agent goes through. */
+/* agent - the reactor: one loop over signals, timers, the spool and the socket. agent_life.h has
+ * the phases that an agent goes through. */
 #ifndef AGENT_H
 #define AGENT_H
 

@@ -1,9 +1,9 @@
 /* agent_child - the wrapped command.
  *
- * Signals sent to the agent are passed on. Without a terminal, as in a batch job, the command has a
- * process group of its own: it gets once what is sent to the agent's group. At a terminal it is in the
- * agent's group, as a command of time(1): Ctrl-C, Ctrl-\ and Ctrl-Z reach both from there, so SIGINT and
- * SIGQUIT are not passed on. */
+ * Signals sent to the agent are passed on. Without a terminal, as in a batch job, the command has
+ * a process group of its own: it gets once what is sent to the agent's group. At a terminal it is
+ * in the agent's group, as a command of time(1): Ctrl-C, Ctrl-\ and Ctrl-Z reach both from there,
+ * so SIGINT and SIGQUIT are not passed on. */
 #ifndef AGENT_CHILD_H
 #define AGENT_CHILD_H
 
@@ -18,10 +18,9 @@ typedef struct agent_child agent_child_t;
  * it before any thread starts. */
 CREMA_MUST_CHECK crema_err_t agent_child_catch_signals(int signal_fd);
 
-/* Runs argv (PATH is searched) with CREMA_SPOOL set and with the limit of open files `files`,
- * the one the agent was started with (NULL: the agent's current limit).
- * Returns when the program runs. CREMA_ENOENT: the program was not found; CREMA_EIO: it cannot be run, see
- * errno. */
+/* Runs argv (PATH is searched) with CREMA_SPOOL set and with the limit of open files `files`, the
+ * one the agent was started with (NULL: the agent's current limit). Returns when the program runs.
+ * CREMA_ENOENT: the program was not found; CREMA_EIO: it cannot be run, see errno. */
 CREMA_MUST_CHECK crema_err_t agent_child_start(char *const argv[], const char *spool_dir,
                                                const struct rlimit *files,
                                                agent_child_t **ret_self);

@@ -40,7 +40,7 @@ struct agent_delivery {
     uint8_t frames[CREMA_WIRE_BATCH_MAX];
 };
 
-/* ---- the socket, created again for each dial; a search finds a route for it first (agent_reach.h) */
+/* ---- the socket, created again for each dial; a search finds a route first (agent_reach.h) */
 
 static void
 s_hang_up(agent_delivery_t *self)
@@ -100,7 +100,8 @@ s_on_gone(void *context, crema_spool_stream_t *stream)
     crema_session_on_stream_gone(((agent_delivery_t *)context)->session, stream);
 }
 
-/* Removes once more what could not be removed. A stream that goes leaves its place to a later one. */
+/* Removes once more what could not be removed. A stream that goes leaves its place to a later
+ * one. */
 static void
 s_trim_again(agent_delivery_t *self)
 {
@@ -128,7 +129,9 @@ s_scan(agent_delivery_t *self)
     agent_inventory_report(&self->inventory, now_ns);
     crema_spool_stats_t stats = crema_spool_stats(self->spool);
     if (stats.waiting_files > 0)
-        return; /* it saw less than the spool holds, which must not answer a barrier; the next scan may see more */
+        /* it saw less than the spool holds, which must not answer a barrier; the next scan may see
+         * more */
+        return;
     crema_session_on_scanned(self->session, now_ns);
 }
 

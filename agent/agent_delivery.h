@@ -36,7 +36,8 @@ CREMA_MUST_CHECK crema_err_t agent_delivery_new(const agent_delivery_config_t *c
 /* Not while the loop runs: a timer that was ended may still be due in it. */
 void agent_delivery_destroy(agent_delivery_t **self_p);
 
-/* Begins another session after the last one ended, under another boot. If it fails, the old one stays. */
+/* Begins another session after the last one ended, under another boot. If it fails, the old one
+ * stays. */
 CREMA_MUST_CHECK crema_err_t agent_delivery_begin_anew(agent_delivery_t *self, uint64_t boot);
 
 /* Scans the spool for new records, evicts above its limit, and informs the session. */

@@ -221,7 +221,8 @@ s_watch_reach(agent_life_t *self, int64_t now_ns)
     }
 }
 
-/* Once: that the processes of other users are not sampled is a matter of how this agent was started. */
+/* Once: that the processes of other users are not sampled is a matter of how this agent was
+ * started. */
 static void
 s_watch_others(agent_life_t *self)
 {

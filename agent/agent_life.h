@@ -1,6 +1,7 @@
 /* agent_life - what an agent goes through, from the lock of its spool to its exit status:
  *
- *     STANDBY --lock--> SERVING --TERM, command or process ended, dismissed, orphaned--> LEAVING --delivered, or deadline--> done
+ *     STANDBY --lock--> SERVING --TERM, dismissed, orphaned, command or process ended--> LEAVING
+ *     LEAVING --delivered, or deadline--> done
  *
  * In STANDBY another agent serves the spool; only an agent that wraps a command or attaches to a
  * process waits there. Functions that return an int follow CZMQ's loop: -1 ends it. */

@@ -184,7 +184,8 @@ s_own_keys(const options_t *o, const char *place, crema_keys_t **ret_keys)
     return false;
 }
 
-/* A path that was given relative to the current directory, which a daemon leaves. False: too long. */
+/* A path that was given relative to the current directory, which a daemon leaves. False: too
+ * long. */
 static bool
 s_anchor(const char *path, const char *before, char *out, size_t size)
 {
@@ -229,7 +230,8 @@ s_anchor_all(agent_config_t *config)
     return true;
 }
 
-/* Signals first, then the command, before the first thread: a thread would not be in the child, its locks would. */
+/* Signals first, then the command, before the first thread: a thread would not be in the child,
+ * its locks would. */
 static int
 s_prepare(const options_t *o, agent_config_t *config)
 {

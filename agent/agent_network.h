@@ -1,8 +1,8 @@
 /* agent_network - bytes through the host's network devices, from /proc/net/dev, each byte once: of
- * those backed by hardware or, if there are none (in a container), of those with a default route or,
- * if there are none, of all except the loopback. The hook in the worker counts in the same way. Its
- * file stays open, and a device is looked up when it first appears, since it is read with each
- * sample. */
+ * those backed by hardware or, if there are none (in a container), of those with a default route
+ * or, if there are none, of all except the loopback. The hook in the worker counts in the same
+ * way. Its file stays open, and a device is looked up when it first appears, since it is read with
+ * each sample. */
 #ifndef AGENT_NETWORK_H
 #define AGENT_NETWORK_H
 

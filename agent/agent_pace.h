@@ -1,6 +1,7 @@
-/* agent_pace - when workers are sampled: once per interval, and while others write, with a record of
- * theirs, so that both take one wake and one message. A sample comes up to a quarter of the interval
- * early or late for that; in the long run there are no more than one per interval. Pure. */
+/* agent_pace - when workers are sampled: once per interval, and while others write, with a
+ * record of theirs, so that both take one wake and one message. A sample comes up to a quarter
+ * of the interval early or late for that; in the long run there are no more than one per
+ * interval. Pure. */
 #ifndef AGENT_PACE_H
 #define AGENT_PACE_H
 

@@ -8,8 +8,8 @@
 
 #define KEPT_MAX 512 /* descriptors from this one on are not kept: spools need some, too */
 
-/* Anything but a regular file is ignored: a user's mounts may put anything there, and opening a FIFO
- * would block. */
+/* Anything but a regular file is ignored: a user's mounts may put anything there, and opening a
+ * FIFO would block. */
 static int
 s_open(int dir, const char *name)
 {

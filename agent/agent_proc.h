@@ -13,8 +13,8 @@ int agent_proc_open_process(const char *proc, int32_t pid);
 /* Reads a small file and appends a NUL; -1 if it cannot be read. */
 ssize_t agent_proc_read(int dir, const char *name, char *text, size_t size);
 
-/* The same for a file that the kernel makes in one piece, of fewer bytes than `size`, and that stays
- * open in *kept. */
+/* The same for a file that the kernel makes in one piece, of fewer bytes than `size`, and that
+ * stays open in *kept. */
 ssize_t agent_proc_read_again(int *kept, int dir, const char *name, char *text, size_t size);
 
 #endif

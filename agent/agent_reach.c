@@ -36,7 +36,8 @@ typedef struct {
 struct agent_reach {
     zloop_t *loop;
     agent_reach_config_t config;
-    int way_fd; /* descriptor of the directory, so that no path is too long for a socket; -1: none */
+    /* descriptor of the directory, so that no path is too long for a socket; -1: none */
+    int way_fd;
     candidate_t candidates[AGENT_REACH_MAX];
     size_t n;
     int timer; /* -1: no search is running */

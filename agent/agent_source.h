@@ -1,8 +1,8 @@
 /* agent_source - one process with its descendants, sampled from /proc.
  *
- * The process is held by its directory in /proc, so a later process with the same number is
- * never mistaken for it. The files that each sample reads stay open. Values that the kernel does not give, or not to this user, are -1.
- * `proc` is "/proc" except in tests. */
+ * The process is held by its directory in /proc, so a later process with the same number is never
+ * mistaken for it. The files that each sample reads stay open. Values that the kernel does not
+ * give, or not to this user, are -1. `proc` is "/proc" except in tests. */
 #ifndef AGENT_SOURCE_H
 #define AGENT_SOURCE_H
 

@@ -10,9 +10,9 @@
 #include "crema_error.h"
 
 /* Creates the directory and its parents: for this user only (mode 0700) or, if `shared`, for all
- * users (mode 1777 like /tmp; its parents 0755). One that is there keeps its mode. NULL: the default,
- * ${TMPDIR:-/tmp}/crema-<uid>/spool, which must belong to this user. `path` receives its real
- * path. After a failure see errno; CREMA_ECONFIG: it belongs to another user. */
+ * users (mode 1777 like /tmp; its parents 0755). One that is there keeps its mode. NULL: the
+ * default, ${TMPDIR:-/tmp}/crema-<uid>/spool, which must belong to this user. `path` receives its
+ * real path. After a failure see errno; CREMA_ECONFIG: it belongs to another user. */
 CREMA_MUST_CHECK crema_err_t agent_spool_dir_make(const char *dir, bool shared,
                                                   char path[PATH_MAX]);
 

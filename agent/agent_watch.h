@@ -15,8 +15,8 @@ typedef struct agent_watch agent_watch_t;
 typedef struct _zloop_t zloop_t;
 typedef int agent_watch_fn(void *context); /* -1 ends the loop */
 
-/* The loop is borrowed. CREMA_EIO: the kernel gives no notice, or the user has too many such watches
- * already. */
+/* The loop is borrowed. CREMA_EIO: the kernel gives no notice, or the user has too many such
+ * watches already. */
 CREMA_MUST_CHECK crema_err_t agent_watch_new(const char *dir, zloop_t *loop,
                                              agent_watch_fn *on_change, void *context,
                                              agent_watch_t **ret_self);

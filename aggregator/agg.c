@@ -122,8 +122,8 @@ s_quiet_ms(const agg_t *self)
     return wait_ms > TICK_MS ? (size_t)wait_ms : TICK_MS;
 }
 
-/* Sets the timer of the next tick to when it is due by now: earlier when something began to wait, later
- * when nothing does any more. */
+/* Sets the timer of the next tick to when it is due by now: earlier when something began to wait,
+ * later when nothing does any more. */
 static int
 s_arm(agg_t *self)
 {

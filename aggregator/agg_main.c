@@ -1,4 +1,5 @@
-/* crema-aggregator - follows the agents of a run, passes their records to the sink, and decides when the run is complete. */
+/* crema-aggregator - follows the agents of a run, passes their records to the sink, and decides
+ * when the run is complete. */
 #include <stdio.h>
 #include <string.h>
 

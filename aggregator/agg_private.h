@@ -1,5 +1,6 @@
-/* agg_private - shared by the source files of agg, of which each uses only those before it: agg_send.c carries out what the core
- * asks for, agg_receive.c takes messages, agg.c starts, keeps time and stops. */
+/* agg_private - shared by the source files of agg, of which each uses only those before it:
+ * agg_send.c carries out what the core asks for, agg_receive.c takes messages, agg.c starts, keeps
+ * time and stops. */
 #ifndef AGG_PRIVATE_H
 #define AGG_PRIVATE_H
 

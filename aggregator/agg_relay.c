@@ -128,7 +128,8 @@ s_on_event(relay_t *self)
 
 /* ---- the program */
 
-/* A peer that is only silent is found by messages that do not come: the kernel, and a restarted host, find the others. */
+/* A peer that is only silent is found by messages that do not come: the kernel, and a restarted
+ * host, find the others. */
 static bool
 s_connect(relay_t *self, const char *endpoint, const crema_keys_t *keys)
 {

@@ -2,10 +2,10 @@
  * aggregator and standard input and output. libzmq ends a process that has no more descriptors or
  * threads, which must not be the one that analyses.
  *
- * Both streams are frames: the length of the content in four bytes, little-endian, a letter, and the
- * content. 'M' is a message (crema_wire.h). On standard output 'C' says that there is a connection
- * now, 'D' that it is lost, and 'E' is a sentence on why there will be none, after which the program
- * ends. A message without a connection is dropped: its sender repeats it. */
+ * Both streams are frames: the length of the content in four bytes, little-endian, a letter, and
+ * the content. 'M' is a message (crema_wire.h). On standard output 'C' says that there is a
+ * connection now, 'D' that it is lost, and 'E' is a sentence on why there will be none, after
+ * which the program ends. A message without a connection is dropped: its sender repeats it. */
 #ifndef AGG_RELAY_H
 #define AGG_RELAY_H
 

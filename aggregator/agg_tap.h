@@ -31,7 +31,8 @@ void agg_tap_on_readable(agg_tap_t *self);
 /* {"n":1,"t_ns":…,"event":"agent_welcomed","agent":"…","run":"…","subject":"host","detail":"…"} */
 void agg_tap_event(agg_tap_t *self, const agg_action_t *action, int64_t real_ns);
 
-/* {"n":1,"t_ns":…,"run":"…","phase":"open","agents":2,"streams":5,…,"seconds":{"processor":1.5,…}}; `rollup` may be NULL. */
+/* {"n":1,"t_ns":…,"run":"…","phase":"open","agents":2,"streams":5,…,"seconds":{"processor":1.5,…}};
+ * `rollup` may be NULL. */
 void agg_tap_run(agg_tap_t *self, const Crema__RunState *state, const agg_rollup_t *rollup,
                  int64_t real_ns);
 

@@ -16,6 +16,10 @@ shell_scripts() {
 
 format() {
     c_sources '*.[ch]' | xargs clang-format --dry-run -Werror
+    if c_sources '*.[ch]' | xargs grep -nE '^.{101,}'; then
+        echo "above: longer than 100 columns" # comments, which clang-format does not break
+        return 1
+    fi
     ruff check .
     ruff format --check .
     nbstripout --verify python/notebooks/*.ipynb # committed without outputs

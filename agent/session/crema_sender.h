@@ -1,9 +1,10 @@
-/* crema_sender - moves the cursors of a spool's streams: which one sends next, from where, and what may
- * be freed. Pure: crema_session manages the connection, this module the numbers. Go-back-N with one
- * window per stream.
+/* crema_sender - moves the cursors of a spool's streams: which one sends next, from where, and
+ * what may be freed. Pure: crema_session manages the connection, this module the numbers.
+ * Go-back-N with one window per stream.
  *
- * A stream belongs to its spool, which reports when it has grown (crema_sender_follow) and before it is
- * gone (crema_sender_forget). It sends only after the receiver has given its position in this session. */
+ * A stream belongs to its spool, which reports when it has grown (crema_sender_follow) and before
+ * it is gone (crema_sender_forget). It sends only after the receiver has given its position in
+ * this session. */
 #ifndef CREMA_SENDER_H
 #define CREMA_SENDER_H
 
@@ -20,8 +21,8 @@ typedef struct crema_sender crema_sender_t;
 CREMA_MUST_CHECK crema_err_t crema_sender_new(size_t streams_max, crema_sender_t **ret_self);
 void crema_sender_destroy(crema_sender_t **self_p);
 
-/* A stream is there, or has grown; *ret_new if it was unknown. It is borrowed until it is forgotten.
- * CREMA_ELIMIT: streams_max are followed already. */
+/* A stream is there, or has grown; *ret_new if it was unknown. It is borrowed until it is
+ * forgotten. CREMA_ELIMIT: streams_max are followed already. */
 CREMA_MUST_CHECK crema_err_t crema_sender_follow(crema_sender_t *self, crema_spool_stream_t *stream,
                                                  bool *ret_new);
 /* Clears its cursor; does nothing for a stream that is not followed. */
@@ -42,16 +43,16 @@ bool crema_sender_rewind(crema_sender_t *self, const crema_id_t *stream_id, uint
  * how many. */
 size_t crema_sender_rewind_stale(crema_sender_t *self, int64_t patience_ns, int64_t now_ns);
 
-/* The stream that sends next, from cursor.next on; NULL: none. It is set aside until crema_sender_sent()
- * or crema_sender_retry(). */
+/* The stream that sends next, from cursor.next on; NULL: none. It is set aside until
+ * crema_sender_sent() or crema_sender_retry(). */
 const crema_spool_stream_t *crema_sender_turn(crema_sender_t *self);
 /* n numbers from first_seq on were sent; n = 0 sets the stream aside until the next retry. */
 void crema_sender_sent(crema_sender_t *self, const crema_id_t *stream_id, uint64_t first_seq,
                        uint64_t n, int64_t now_ns);
 void crema_sender_retry(crema_sender_t *self);
 
-/* A stream of which more may be freed than its spool was asked to; NULL: none. *ret_committed: up to
- * this number. */
+/* A stream of which more may be freed than its spool was asked to; NULL: none. *ret_committed: up
+ * to this number. */
 const crema_spool_stream_t *crema_sender_trim(crema_sender_t *self, uint64_t *ret_committed);
 
 size_t crema_sender_count(const crema_sender_t *self);

@@ -3,13 +3,13 @@
  *
  *     INIT --dial--> HELLO_SENT --WELCOME, credit--> STREAMING <--credit 0--> STALLED
  *                        ^  |                            |
- *                        |  +--WELCOME, retry_after------+--no ACK for 4 H, FENCE: hang up, back off, dial
+ *                        |  +--WELCOME, retry_after------+--no ACK for 4 H, FENCE: back off, dial
  *                        +--------------------------------
  *     drain(): STREAMING/STALLED -> DRAINING --all committed, or deadline--> BYE_SENT -> CLOSED
  *
  * The reactor reports every stream of the spool after each scan, every message, and a tick at
- * least every 100 ms. After each event it takes actions until there are none. Go-back-N: `next`
- * of a stream advances when DATA was handed to the socket; it returns to recv_next when the
+ * least every 100 ms. After each event it takes actions until there are none. Go-back-N: `next` of
+ * a stream advances when DATA was handed to the socket; it returns to recv_next when the
  * aggregator asks (REPLAY) or recv_next did not move for 2 H, and to committed + 1 in a new
  * session. */
 #ifndef CREMA_SESSION_H
@@ -31,8 +31,9 @@ typedef struct crema_session crema_session_t;
 
 typedef enum {
     CREMA_SESSION_INIT,
-    CREMA_SESSION_BACKOFF,    /* waits for the next dial */
-    CREMA_SESSION_HELLO_SENT, /* dialled and sent HELLO, which is repeated every 2 s until WELCOME */
+    CREMA_SESSION_BACKOFF, /* waits for the next dial */
+    /* dialled and sent HELLO, which is repeated every 2 s until WELCOME */
+    CREMA_SESSION_HELLO_SENT,
     CREMA_SESSION_STREAMING,
     CREMA_SESSION_STALLED,  /* welcomed, but without credit */
     CREMA_SESSION_DRAINING, /* as STREAMING, and ends when everything is committed */
@@ -93,8 +94,8 @@ void crema_session_destroy(crema_session_t **self_p);
 /* Sets H, 0.2 s to 60 s; the aggregator receives it with the next HELLO. */
 void crema_session_set_interval(crema_session_t *self, int64_t heartbeat_ns);
 
-/* A stream of the spool is there, or has grown; its hi never shrinks. It is borrowed until it is gone, its
- * cursor is the session's. */
+/* A stream of the spool is there, or has grown; its hi never shrinks. It is borrowed until it is
+ * gone, its cursor is the session's. */
 CREMA_MUST_CHECK crema_err_t crema_session_on_stream(crema_session_t *self,
                                                      crema_spool_stream_t *stream, int64_t now_ns);
 /* The spool is about to forget the stream; nothing happens if it was never reported. */

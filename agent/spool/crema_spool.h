@@ -1,15 +1,19 @@
-/* crema_spool - segment files of one stream, read by the agent and written by writers that are in C.
+/* crema_spool - segment files of one stream, read by the agent and written by writers in C.
  *
- * A spool directory holds segments `sp-<stream_id>-<first_seq>`: 32 hex digits, 16 hex digits. Only the stream's writer appends, one write()
- * a record, holding flock(LOCK_EX) on its newest segment. Readers:
- *   - a bad last record of an open stream is *not yet*; of a stream whose lock is free and that has no END it is *torn*;
+ * A spool directory holds segments `sp-<stream_id>-<first_seq>`: 32 hex digits, 16 hex digits.
+ * Only the stream's writer appends, one write() a record, holding flock(LOCK_EX) on its newest
+ * segment. Readers:
+ *   - a bad last record of an open stream is *not yet*; of a stream whose lock is free and that
+ *     has no END it is *torn*;
  *   - damage with a whole valid record behind it is a loss of the numbers between (LOSS, CORRUPT);
  *   - missing leading segments are fine: they were committed and unlinked.
- * The reader that holds the spool's lock closes an abandoned stream (lock free, no END) by cutting the torn tail and appending an
- * END record {WRITER_GONE, torn_bytes} as the dead writer's next number, so every stream ends the same way.
+ * The reader that holds the spool's lock closes an abandoned stream (lock free, no END) by cutting
+ * the torn tail and appending an END record {WRITER_GONE, torn_bytes} as the dead writer's next
+ * number, so every stream ends the same way.
  *
- * The StreamInfo names the run, so it goes last: a first segment that is committed is cut down to it, and a stream that is given up or
- * removed is first cut down to StreamInfo and END. A gap without damage right behind record 1 therefore means *trimmed*. */
+ * The StreamInfo names the run, so it goes last: a first segment that is committed is cut down to
+ * it, and a stream that is given up or removed is first cut down to StreamInfo and END. A gap
+ * without damage right behind record 1 therefore means *trimmed*. */
 #ifndef CREMA_SPOOL_H
 #define CREMA_SPOOL_H
 
@@ -63,8 +67,8 @@ CREMA_MUST_CHECK crema_err_t crema_spool_lock(crema_spool_t *self);
  * one is replaced by the holder of the lock. */
 CREMA_MUST_CHECK crema_err_t crema_spool_agent_id(crema_spool_t *self, crema_id_t *ret_id);
 
-/* The next scan lists the directory whatever its time says: of a server whose clock is behind, or whose
- * times are coarse, it does not show that a file has come. */
+/* The next scan lists the directory whatever its time says: of a server whose clock is behind, or
+ * whose times are coarse, it does not show that a file has come. */
 void crema_spool_list_anew(crema_spool_t *self);
 
 /* Lists the directory, reads every segment that has grown, and closes abandoned streams if this
@@ -78,15 +82,16 @@ typedef struct {
     crema_id_t stream_id;                  /* zero: the directory could not be listed */
     crema_id_t run_id;                     /* zero if unknown */
     char file[CREMA_SPOOL_NAME_CHARS + 1]; /* the segment's name; empty for the directory */
-    int why; /* errno; EBADMSG: records without a StreamInfo; EAGAIN: waiting, see CREMA_SPOOL_STREAMS_MAX */
+    /* errno; EBADMSG: records without a StreamInfo; EAGAIN: waiting, see CREMA_SPOOL_STREAMS_MAX */
+    int why;
 } crema_spool_fault_t;
 
 /* The directory first, one fault per stream, then one per segment that waits for room; fills at
  * most `max`, of the waiting ones at most 32, and returns the total number. */
 size_t crema_spool_faults(const crema_spool_t *self, crema_spool_fault_t *faults, size_t max);
 
-/* `gone` is called before a stream is forgotten, by a scan or a trim: its files are not there any more.
- * NULL: nobody is told. */
+/* `gone` is called before a stream is forgotten, by a scan or a trim: its files are not there any
+ * more. NULL: nobody is told. */
 typedef void crema_spool_gone_fn(void *context, crema_spool_stream_t *stream);
 void crema_spool_on_gone(crema_spool_t *self, crema_spool_gone_fn *gone, void *context);
 
@@ -96,12 +101,11 @@ crema_spool_stream_t *crema_spool_stream(const crema_spool_t *self, size_t i);
 const crema_spool_stream_t *crema_spool_find(const crema_spool_t *self,
                                              const crema_id_t *stream_id);
 
-/* Copies whole frames from `first_seq` on into buf, as many as fit, or up to damage that looks like a
- * frame that does not. For numbers that are gone it
- * creates LOSS frames, always with the same bytes: CORRUPT for damage, EVICTED or
- * STORE_REGRESSED for removed records. CREMA_ELIMIT: a record is larger than `size`. *ret_n
- * counts frames and is 0 if there is nothing yet; *ret_last is the number of the last one, which
- * after a LOSS exceeds first_seq + n - 1. */
+/* Copies whole frames from `first_seq` on into buf, as many as fit, or up to damage that looks
+ * like a frame that does not. For numbers that are gone it creates LOSS frames, always with the
+ * same bytes: CORRUPT for damage, EVICTED or STORE_REGRESSED for removed records. CREMA_ELIMIT: a
+ * record is larger than `size`. *ret_n counts frames and is 0 if there is nothing yet; *ret_last
+ * is the number of the last one, which after a LOSS exceeds first_seq + n - 1. */
 CREMA_MUST_CHECK crema_err_t crema_spool_read(crema_spool_t *self, const crema_id_t *stream_id,
                                               uint64_t first_seq, uint8_t *buf, size_t size,
                                               size_t *ret_bytes, uint32_t *ret_n,

@@ -14,7 +14,8 @@
 #define LOCK_NAME "agent.lock"
 #define ID_NAME "agent_id"
 
-/* True if the file behind the descriptor still has the name: one that ends removes it with its lock. */
+/* True if the file behind the descriptor still has the name: one that ends removes it with its
+ * lock. */
 static bool
 s_has_name(const crema_spool_t *self, int fd)
 {

@@ -110,11 +110,12 @@ bool crema_spool_has_newer(const crema_spool_t *self, const crema_spool_entry_t 
 
 /* ---- crema_spool_scan.c */
 
-/* What one scan searches for records behind damage, and one segment more: about 0.05 s, whatever others put into the directory. */
+/* What one scan searches for records behind damage, and one segment more: about 0.05 s, whatever
+ * others put into the directory. */
 #define CREMA_SPOOL_SEARCH_BYTES (16 << 20)
 
-/* Reads every segment of the stream that has grown. Damage for which this scan has no bytes left is searched by a later one; a
- * stream that has a StreamInfo is blamed until then (EAGAIN). */
+/* Reads every segment of the stream that has grown. Damage for which this scan has no bytes left
+ * is searched by a later one; a stream that has a StreamInfo is blamed until then (EAGAIN). */
 void crema_spool_scan_entry(crema_spool_t *self, crema_spool_entry_t *entry);
 
 /* ---- crema_spool_close.c */

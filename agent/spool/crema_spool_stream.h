@@ -1,9 +1,8 @@
-/* crema_spool_stream - one stream of a spool: what is held, which crema_spool writes, and how far it is
- * delivered, which crema_sender writes. Pure: structs.
+/* crema_spool_stream - one stream of a spool: what is held, which crema_spool writes, and how far
+ * it is delivered, which crema_sender writes. Pure: structs.
  *
  *     1 ... committed ... cursor.recv_next ... cursor.next ... hi
- *           may be freed  received             to send         in the spool
- */
+ *           may be freed  received             to send         in the spool */
 #ifndef CREMA_SPOOL_STREAM_H
 #define CREMA_SPOOL_STREAM_H
 

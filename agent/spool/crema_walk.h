@@ -26,11 +26,11 @@ typedef enum {
 typedef struct {
     crema_walk_kind_t kind;
     crema_frame_t frame; /* RECORD; the body is borrowed until the next step */
-    const uint8_t *
-        bytes; /* RECORD: crema_frame_bytes() bytes from the header on; borrowed until the next step */
+    /* RECORD: crema_frame_bytes() bytes from the header on; borrowed until the next step */
+    const uint8_t *bytes;
     uint64_t first, last; /* LOST: numbers, first <= last */
-    uint64_t
-        damaged_b; /* LOST: bytes between the records, 0 if they are adjacent; TAIL: remaining bytes */
+    /* LOST: bytes between the records, 0 if they are adjacent; TAIL: remaining bytes */
+    uint64_t damaged_b;
 } crema_walk_item_t;
 
 /* Holds one buffer and can be restarted. */
@@ -47,11 +47,13 @@ void crema_walk_start(crema_walk_t *self, int fd, uint64_t offset, uint64_t size
 /* After a start: about so many bytes are wanted of it, and no more are read at a time. */
 void crema_walk_expect(crema_walk_t *self, size_t bytes);
 
-/* After a start: what is searched for records behind damage is taken off *left, which is borrowed until the next start. A search
- * that finds nothing left does not begin. Without a call nothing limits it. */
+/* After a start: what is searched for records behind damage is taken off *left, which is borrowed
+ * until the next start. A search that finds nothing left does not begin. Without a call nothing
+ * limits it. */
 void crema_walk_search(crema_walk_t *self, int64_t *left);
 
-/* CREMA_EIO: the file cannot be read; CREMA_EAGAIN: there is nothing left to search with. The position is unchanged. */
+/* CREMA_EIO: the file cannot be read; CREMA_EAGAIN: there is nothing left to search with. The
+ * position is unchanged. */
 CREMA_MUST_CHECK crema_err_t crema_walk_step(crema_walk_t *self, crema_walk_item_t *ret_item);
 
 /* Size of the next record as the header in the buffer states it; 0 if it is not there. Neither is

@@ -89,8 +89,8 @@ s_may_say_hello(agg_agent_t *self, uint64_t boot, int64_t now_ns, uint32_t *ret_
                         is_new ? START_REFILL_NS : REPEAT_REFILL_NS, now_ns, ret_retry_after_ms);
 }
 
-/* Passes the session to another process. A message of a dead process may come late, once: a superseded
- * boot that returns repeatedly proves that there are two. */
+/* Passes the session to another process. A message of a dead process may come late, once: a
+ * superseded boot that returns repeatedly proves that there are two. */
 static agg_hello_verdict_t
 s_supersede(agg_agent_t *self, uint64_t boot)
 {

@@ -1,10 +1,10 @@
 /* agg_agent - one agent as the aggregator sees it: whether it is alive, judged by its own
  * heartbeat interval, and whether two processes share its identity. Pure: time is an argument.
  *
- *     NEW --HELLO admitted--> LIVE <--any valid message-- SUSPECT --max(10 H, 30 s)--> LOST --24 h--> EXPIRED
- *                              | \--3 H + round trip------>                              |
- *                              |  <--------------------HELLO-----------------------------+
- *                              +--BYE--> LEFT, or LEAVING if records stayed in its spool
+ *     NEW --HELLO--> LIVE <--any message-- SUSPECT --max(10 H, 30 s)--> LOST --24 h--> EXPIRED
+ *                     | \--3 H + round trip->                             |
+ *                     |  <--------------------HELLO------------------------+
+ *                     +--BYE--> LEFT, or LEAVING if records stayed in its spool
  *
  * The declared interval cannot be trusted, so H = max(declared, half the observed median of the
  * times between heartbeats). */
@@ -32,14 +32,16 @@ typedef enum {
 typedef enum {
     AGG_HELLO_ADMIT,      /* the known process, perhaps on a new connection */
     AGG_HELLO_SUPERSEDES, /* a new process: fence the connection of the old one */
-    AGG_HELLO_TOO_OFTEN, /* more than 10 a minute from one process, or more than one new process per second */
+    /* more than 10 a minute from one process, or more than one new process per second */
+    AGG_HELLO_TOO_OFTEN,
     AGG_HELLO_CLONE, /* two processes alternate under one identity: fence both */
 } agg_hello_verdict_t;
 
 CREMA_MUST_CHECK crema_err_t agg_agent_new(const crema_id_t *agent_id, agg_agent_t **ret_self);
 void agg_agent_destroy(agg_agent_t **self_p);
 
-/* Decides on a HELLO; ADMIT and SUPERSEDES begin a session. *ret_retry_after_ms is set for TOO_OFTEN. */
+/* Decides on a HELLO; ADMIT and SUPERSEDES begin a session. *ret_retry_after_ms is set for
+ * TOO_OFTEN. */
 agg_hello_verdict_t agg_agent_on_hello(agg_agent_t *self, const Crema__Hello *hello, int64_t now_ns,
                                        uint32_t *ret_retry_after_ms);
 /* Any valid message of its session has come. */

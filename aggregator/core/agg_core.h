@@ -28,8 +28,8 @@ typedef struct {
     int64_t sink_silence_ns; /* silence of the sink that closes credit; 2 s */
     int64_t barrier_retries; /* questions to an agent before its run is PARTIAL; 5 */
     int64_t barrier_cap_ns;  /* longest wait between two questions; 30 s */
-    int64_t
-        abandon_after_ns; /* a run is ended after this long without a record or a message of its client; 1 h */
+    /* a run is ended after this long without a record or a message of its client; 1 h */
+    int64_t abandon_after_ns;
     size_t agents_max, streams_max, runs_max; /* above these limits: refused and counted */
     /* Open runs of a client's key, and bytes in them, above which it may not open another. */
     uint64_t owner_runs_max, owner_bytes_max;
@@ -143,7 +143,8 @@ agg_stats_t agg_core_stats(const agg_core_t *self);
  * waiting_for is not set. */
 bool agg_core_look(const agg_core_t *self, const crema_id_t *run_id, Crema__RunState *ret_state);
 
-/* Forgets the longest finished run of that client's key, complete ones first. False: it has none. */
+/* Forgets the longest finished run of that client's key, complete ones first. False: it has
+ * none. */
 bool agg_core_forget_finished(agg_core_t *self, const crema_id_t *owner);
 
 /* True if the last message about a run was accepted. */

@@ -86,8 +86,8 @@ typedef struct {
     bool table_refused;   /* there was no room for one of its rows */
     crema_id_t serves;    /* the only run it declared to serve; zero: all */
     crema_id_t bound;     /* the only run that its key admits it to; zero: all */
-    crema_msg_t
-        *faults; /* a BYE with what it could not read at its last complete table; NULL: nothing */
+    /* a BYE with what it could not read at its last complete table; NULL: nothing */
+    crema_msg_t *faults;
     bool faults_lost;   /* faults were dropped for lack of room */
     uint64_t faults_b;  /* of their copy */
     agg_owner_t *payer; /* whom it counts for; NULL: there are no keys */
@@ -116,7 +116,8 @@ typedef enum {
     AGG_AGE_NONE,  /* ending: other timers apply */
     AGG_AGE_OPEN,  /* since its last record or client message: will be abandoned */
     AGG_AGE_WHOLE, /* sealed and nothing is missing: will be forgotten soon */
-    AGG_AGE_LACKING, /* sealed with reasons that late data may remove, or not sealable: will be forgotten */
+    /* sealed with reasons that late data may remove, or not sealable: will be forgotten */
+    AGG_AGE_LACKING,
     AGG_AGES,
 } agg_age_t;
 
@@ -153,8 +154,8 @@ typedef struct {
     uint64_t kept_b;
     uint32_t events;
     bool want_open, want_seal, want_state;
-    bool
-        want_end; /* an earlier aggregator may have ended it: the sink will report whether it is sealed */
+    /* an earlier aggregator may have ended it: the sink will report whether it is sealed */
+    bool want_end;
     bool late_reported; /* since it was last sealed */
     bool regressed;     /* records that were durable are missing, e.g. in a restored store */
     bool has_watcher;
@@ -379,7 +380,8 @@ agg_flow_t *agg_flow_get(agg_core_t *self, const crema_id_t *stream_id, const cr
 /* The same for a stream that an agent brings: its key, or that of the run's owner, has room. */
 agg_flow_t *agg_flow_bring(agg_core_t *self, const crema_id_t *stream_id, const crema_id_t *run_id,
                            int64_t now_ns);
-/* A stream that is known only from a list of writers; NULL: a limit was met. The caller enforces the owner's limit. */
+/* A stream that is known only from a list of writers; NULL: a limit was met. The caller enforces
+ * the owner's limit. */
 agg_flow_t *agg_flow_make_listed(agg_core_t *self, agg_entry_t *entry, const crema_id_t *stream_id,
                                  int64_t now_ns);
 void agg_flow_attach(agg_core_t *self, agg_flow_t *flow, agg_client_t *client, int64_t now_ns);

@@ -79,7 +79,8 @@ s_take(agg_core_t *self, agg_entry_t *entry, const Crema__RunWriters *msg)
     return CREMA_OK;
 }
 
-/* True if the list names streams, and no stream of the run can be missing among those known here. */
+/* True if the list names streams, and no stream of the run can be missing among those known
+ * here. */
 static bool
 s_names_all(const agg_core_t *self, const agg_entry_t *entry)
 {
@@ -182,7 +183,8 @@ agg_writers_on_listed(agg_core_t *self, const Crema__RunListed *msg)
     agg_entry_t *entry = crema_map_find(self->entries, crema_id_of(msg->run_id));
     if (!entry || entry->list.n_parts != msg->parts || msg->part >= msg->parts)
         return;
-    /* The sink may have it from an aggregator before this one, which does not know what it promises. */
+    /* The sink may have it from an aggregator before this one, which does not know what it
+     * promises. */
     if (!crema_writers_part(entry->list.writers, msg->part))
         return;
     s_set(&entry->list, msg->part, KEPT);

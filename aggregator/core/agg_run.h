@@ -1,18 +1,20 @@
-/* agg_run - one run: its members, what is outstanding, and the verdict once nothing is or
- * waiting has ended. Pure: time is an argument.
+/* agg_run - one run: its members, what is outstanding, and the verdict once nothing is or waiting
+ * has ended. Pure: time is an argument.
  *
- *     UNKNOWN --RUN_OPEN--> OPEN --RUN_END, or abandoned--> BARRIER --all settled or given up--> VERDICT --SEALED--> SEALED, FAILED
- *        \---------------RUN_END, or abandoned---------->      ^                                    \--late data completes it: seal again
- *                                                              +--RUN_END of an abandoned run, in any later phase
+ *     UNKNOWN --RUN_OPEN--> OPEN
+ *     UNKNOWN, OPEN --RUN_END, or abandoned--> BARRIER --all settled or given up--> VERDICT
+ *     VERDICT --SEALED--> SEALED, FAILED --late data completes it--> VERDICT
+ *     any later phase of an abandoned run --RUN_END--> BARRIER
  *
  * These are the phases the collector sees; crema_life defines the permitted transitions.
  *
  * A member is an agent with streams of the run, or one that was alive while the run ended, may
- * have some by its key and by what it declared, and must report that it has none. The member with the zero id stands for streams that no agent
- * lists. A member is *settled* when it has answered the barrier (or need not) and every stream
- * it listed is closed and committed to its END. It is asked at 0, 2, 6, 14, 30 H after the end
- * of the run; a wait is never longer than the cap, and after the last wait it is *given up*.
- * While outstanding records still arrive, the waits start over.
+ * have some by its key and by what it declared, and must report that it has none. The member with
+ * the zero id stands for streams that no agent lists. A member is *settled* when it has answered
+ * the barrier (or need not) and every stream it listed is closed and committed to its END. It is
+ * asked at 0, 2, 6, 14, 30 H after the end of the run; a wait is never longer than the cap, and
+ * after the last wait it is *given up*. While outstanding records still arrive, the waits start
+ * over.
  *
  * The client may limit all of this: after limit_ns without progress the verdict is given on what
  * is there. Progress is an answer, or a record that its agent held when it answered and that has
@@ -145,8 +147,8 @@ void agg_run_set_optional(agg_member_t *member, bool is_optional);
  * list of writers names every stream: an agent that is there answers within a round trip, whatever
  * its H is. */
 bool agg_run_can_spare(const agg_run_t *self, const agg_member_t *member, int64_t now_ns);
-/* No agent has a stream of this run, by its list of writers: none is waited for to bring one. If one
- * comes after all, the run gets another verdict. */
+/* No agent has a stream of this run, by its list of writers: none is waited for to bring one. If
+ * one comes after all, the run gets another verdict. */
 void agg_run_expect_no_stream(agg_run_t *self);
 /* Sets its interval H, which determines the waits. */
 void agg_run_pace(agg_member_t *member, int64_t interval_ns);

@@ -1,13 +1,13 @@
 /* crema_offset - the difference of two clocks from the four time stamps of requests and replies,
  * with a guaranteed bound. Pure: stamps in, estimate out.
  *
- *     here    t1 ---------------> t2    there        the request leaves here at t1 and arrives there at t2,
- *             t4 <--------------- t3                 the reply leaves there at t3 and arrives here at t4
+ *     here    t1 ---------------> t2    there    a request leaves here at t1 and arrives at t2,
+ *             t4 <--------------- t3             the reply leaves there at t3 and arrives at t4
  *
- * offset = there - here = ((t2 - t1) + (t3 - t4)) / 2; the round trip took delta = (t4 - t1) -
- * (t3 - t2), and however it was split, the offset is correct within delta / 2. Clocks drift by
- * at most 100 ppm, so the uncertainty of a sample is delta / 2 + 100 ppm x its age; the best of
- * the last 64 samples within the last 60 s is the estimate. */
+ * offset = there - here = ((t2 - t1) + (t3 - t4)) / 2; the round trip took
+ * delta = (t4 - t1) - (t3 - t2), and however it was split, the offset is correct within delta / 2.
+ * Clocks drift by at most 100 ppm, so the uncertainty of a sample is delta / 2 + 100 ppm x its
+ * age; the best of the last 64 samples within the last 60 s is the estimate. */
 #ifndef CREMA_OFFSET_H
 #define CREMA_OFFSET_H
 
@@ -27,8 +27,8 @@ typedef struct {
     int64_t offset_ns;      /* there - here */
     int64_t uncertainty_ns; /* bound of the error of offset_ns */
     int64_t rtt_ns;         /* delta of the sample used */
-    double
-        drift_ppb;  /* change of the offset over the window, in 1e-9; NaN until samples span 10 s */
+    /* change of the offset over the window, in 1e-9; NaN until samples span 10 s */
+    double drift_ppb;
     size_t samples; /* in the window */
 } crema_offset_estimate_t;
 

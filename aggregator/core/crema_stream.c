@@ -19,9 +19,10 @@ struct crema_stream {
     bool closed;      /* hi is the END */
     bool sink_closed; /* the END is committed: nothing can follow */
     bool asked;       /* OPEN was sent since the last resync */
-    bool
-        more_was_due; /* more was known to exist at the last take, so the time to the next one counts as a gap between arrivals */
-    uint32_t replays; /* since the last take */
+    /* more was known to exist at the last take, so the time to the next one counts as a gap
+     * between arrivals */
+    bool more_was_due;
+    uint32_t replays;    /* since the last take */
     int64_t interval_ns; /* H */
     int64_t gap_p99_ns;  /* of gaps between arrivals while more is due */
     int64_t taken_at_ns;
@@ -75,7 +76,8 @@ s_window_ns(const crema_stream_t *self)
     return s_clamp(by_gaps > by_interval ? by_gaps : by_interval, WINDOW_MIN_NS, WINDOW_MAX_NS);
 }
 
-/* W0 * 2^replays, at most 16 W0, +-20 % by a hash of identity and attempt, so that streams do not ask in step. */
+/* W0 * 2^replays, at most 16 W0, +-20 % by a hash of identity and attempt, so that streams do not
+ * ask in step. */
 static int64_t
 s_replay_wait_ns(const crema_stream_t *self)
 {

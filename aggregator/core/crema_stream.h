@@ -1,15 +1,15 @@
 /* crema_stream - the receiver's half of one stream: which numbers are accepted, what is durable,
  * what is missing and which agent to ask. Pure: events in, answers out; time is an argument.
  *
- *     UNKNOWN --ask sink--> SYNCING --STATE--> LIVE <--nothing came for the window-- GAP --8 REPLAYs--> STALLED
- *                              ^                | |  --a record was taken----------->
- *                              |                | +--END committed--> CLOSED
+ *     UNKNOWN --ask sink--> SYNCING --STATE--> LIVE <--record taken-- GAP --8 REPLAYs--> STALLED
+ *                              ^                | \--none in the window->
+ *                              |                +--END committed--> CLOSED
  *                              +--NACK, sink restarted, committed does not move
  *
  * A record is accepted only if it continues the stream, so numbers have no holes. `next` is the
  * next number to accept and promises nothing: accepted records may still be lost with the sink.
- * Only `committed` is a promise. Silence never counts as loss: a stalled stream is asked for
- * again at growing intervals. */
+ * Only `committed` is a promise. Silence never counts as loss: a stalled stream is asked for again
+ * at growing intervals. */
 #ifndef CREMA_STREAM_H
 #define CREMA_STREAM_H
 
@@ -42,7 +42,8 @@ CREMA_MUST_CHECK crema_err_t crema_stream_new(const crema_id_t *stream_id, const
                                               crema_stream_t **ret_self);
 void crema_stream_destroy(crema_stream_t **self_p);
 
-/* The sender's heartbeat interval H: the window is clamp(max(2 H, 1.5 x p99 of the gaps between arrivals), 0.5 s, 60 s). */
+/* The sender's heartbeat interval H: the window is clamp(max(2 H, 1.5 x p99 of the gaps between
+ * arrivals), 0.5 s, 60 s). */
 void crema_stream_set_interval(crema_stream_t *self, int64_t interval_ns);
 
 /* From the sender's table, or DATA's header: numbers up to hi exist; `closed`: hi is the END. hi

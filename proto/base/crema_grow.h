@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-/* The array of `n` elements, enlarged if *room is no more than that. NULL: out of memory, and nothing
- * has changed. */
+/* The array of `n` elements, enlarged if *room is no more than that. NULL: out of memory, and
+ * nothing has changed. */
 static inline void *
 crema_grow(void *array, size_t n, size_t *room, size_t element_bytes)
 {

@@ -1,9 +1,11 @@
-/* crema_list - intrusive doubly linked lists: a member of the struct links it, so linking never fails and never allocates.
- * Pure: pointers only.
+/* crema_list - intrusive doubly linked lists: a member of the struct links it, so linking never
+ * fails and never allocates. Pure: pointers only.
  *
  *     typedef struct { int x; crema_link_t link; } item_t;
- *     crema_link_t list;                      crema_list_init(&list);
- *     crema_list_append(&list, &item->link);  item_t *first = CREMA_LIST_FIRST(&list, item_t, link);
+ *     crema_link_t list;
+ *     crema_list_init(&list);
+ *     crema_list_append(&list, &item->link);
+ *     item_t *first = CREMA_LIST_FIRST(&list, item_t, link);
  */
 #ifndef CREMA_LIST_H
 #define CREMA_LIST_H

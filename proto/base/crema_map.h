@@ -38,8 +38,8 @@ void crema_map_destroy_all(crema_map_t **self_p, void (*release)(void *value));
  * Nothing has changed then. */
 CREMA_MUST_CHECK crema_err_t crema_map_add(crema_map_t *self, const crema_id_t *key, void *value);
 
-/* Adds a value of that many bytes, all zero, which free() takes. NULL: *ret_err is CREMA_ENOMEM or an
- * error of crema_map_add(). */
+/* Adds a value of that many bytes, all zero, which free() takes. NULL: *ret_err is CREMA_ENOMEM or
+ * an error of crema_map_add(). */
 void *crema_map_make(crema_map_t *self, const crema_id_t *key, size_t bytes, crema_err_t *ret_err);
 
 /* NULL if there is no entry. */

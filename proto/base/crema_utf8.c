@@ -4,8 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Well-formed byte sequences, Unicode 15 table 3-7: the lead byte fixes the length and the range of the second byte; all
- * further bytes are 80..BF. */
+/* Well-formed byte sequences, Unicode 15 table 3-7: the lead byte fixes the length and the range
+ * of the second byte; all further bytes are 80..BF. */
 static const struct {
     unsigned char lead_from, lead_to;
     unsigned char second_from, second_to;

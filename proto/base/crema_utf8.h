@@ -16,19 +16,21 @@ bool crema_utf8_valid(const char *text, size_t size);
 
 #define CREMA_UTF8_ESCAPE_BYTES 7 /* with a NUL */
 
-/* True for a code point, text[0..step), that a terminal or a log would obey instead of showing it: control characters, separators
- * of lines, marks that change the direction of writing. *out is then its escape, as of JSON: \uXXXX. */
+/* True for a code point, text[0..step), that a terminal or a log would obey instead of showing it:
+ * control characters, separators of lines, marks that change the direction of writing. *out is
+ * then its escape, as of JSON: \uXXXX. */
 bool crema_utf8_escape(const char *text, size_t step, char out[CREMA_UTF8_ESCAPE_BYTES]);
 
-/* Copies `text` into out[0..out_size), NUL-padded but not NUL-terminated: as many whole code points as fit, '?' for each byte
- * that is not UTF-8. True if the copy differs from the text. */
+/* Copies `text` into out[0..out_size), NUL-padded but not NUL-terminated: as many whole code
+ * points as fit, '?' for each byte that is not UTF-8. True if the copy differs from the text. */
 bool crema_utf8_fit(const char *text, char *out, size_t out_size);
 
 /* Shortest field in which a cut name keeps some of its own characters. */
 #define CREMA_UTF8_NAME_MIN 16
 
-/* The same for a name, by which things are told apart: a copy that differs from it ends with '~' and eight hexadecimal digits of
- * a hash of the whole name, so that different names stay different. `out_size` is at least CREMA_UTF8_NAME_MIN. */
+/* The same for a name, by which things are told apart: a copy that differs from it ends with '~'
+ * and eight hexadecimal digits of a hash of the whole name, so that different names stay
+ * different. `out_size` is at least CREMA_UTF8_NAME_MIN. */
 bool crema_utf8_fit_name(const char *name, char *out, size_t out_size);
 
 #endif

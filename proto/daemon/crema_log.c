@@ -12,8 +12,8 @@
 #include "crema_repeat.h"
 #include "crema_utf8.h"
 
-/* Pipes take up to PIPE_BUF bytes at once, so that lines of several programs do not mix. Of a longer line the last fields are
- * left out; of a longer text, its end. */
+/* Pipes take up to PIPE_BUF bytes at once, so that lines of several programs do not mix. Of a
+ * longer line the last fields are left out; of a longer text, its end. */
 #define LINE_BYTES 4096
 #define VALUE_BYTES 1024
 #define STEP_NS 1000000000 /* of the wall clock, worth a word */

@@ -1,10 +1,10 @@
-/* crema_log - one line per event on stderr: UTC, key=value, or JSON with --log-format json.
- * Not CZMQ's zsys_log: it has no fields, and does not hold repeats back.
+/* crema_log - one line per event on stderr: UTC, key=value, or JSON with --log-format json. Not
+ * CZMQ's zsys_log: it has no fields, and does not hold repeats back.
  *
  *   2026-03-01T12:00:00.123Z level=info program=crema-sink event=sealed run=0192… path=/data/x.h5
  *
- * Repeats are held back: the same event is written at most CREMA_LOG_BURST times in CREMA_LOG_PERIOD_S, then a count of what
- * was held back follows. */
+ * Repeats are held back: the same event is written at most CREMA_LOG_BURST times in
+ * CREMA_LOG_PERIOD_S, then a count of what was held back follows. */
 #ifndef CREMA_LOG_H
 #define CREMA_LOG_H
 
@@ -67,8 +67,9 @@ void crema_log_write(crema_log_level_t level, const char *event, const crema_log
     crema_log_write(CREMA_LOG_ERROR, event,                                                        \
                     (const crema_log_field_t[]){__VA_ARGS__ __VA_OPT__(, ){0}})
 
-/* Says so when the wall clock stepped: by a second or more against the monotonic one since the last call. *ahead_ns is the caller's and 0 before
- * the first call. Nothing but times of day depends on the wall clock. */
+/* Says so when the wall clock stepped: by a second or more against the monotonic one since the
+ * last call. *ahead_ns is the caller's and 0 before the first call. Nothing but times of day
+ * depends on the wall clock. */
 void crema_log_clock_step(int64_t *ahead_ns);
 
 #endif

@@ -40,7 +40,8 @@ static const crema_option_t s_common_options[] = {
     {0},
 };
 
-/* The configuration file of this process; its texts are handed out, so it stays until the next parse. */
+/* The configuration file of this process; its texts are handed out, so it stays until the next
+ * parse. */
 static zconfig_t *s_config;
 
 /* Where a value was found, for messages. */
@@ -59,7 +60,8 @@ typedef struct {
 
 #define TABLE_MAX 64 /* options of a program */
 
-/* The program's options, then the common ones. The caller's table may be gone when values are printed. */
+/* The program's options, then the common ones. The caller's table may be gone when values are
+ * printed. */
 static crema_option_t s_table[TABLE_MAX];
 
 /* Where the value of each option came from, for --check. Texts live as long as the value. */
@@ -279,7 +281,8 @@ s_read_argument(const parser_t *self, int index, argument_t *ret)
     return true;
 }
 
-/* Sets what `only` points at, or everything if it is NULL; finds the first argument that is not an option. */
+/* Sets what `only` points at, or everything if it is NULL; finds the first argument that is not an
+ * option. */
 static bool
 s_take_arguments(parser_t *self, const void *only)
 {
@@ -330,7 +333,8 @@ s_start_log(const parser_t *self)
     return true;
 }
 
-/* Environment and command line come twice: first for the file that they may name, then because they are stronger. */
+/* Environment and command line come twice: first for the file that they may name, then because
+ * they are stronger. */
 static bool
 s_take_all(parser_t *self)
 {
@@ -384,9 +388,9 @@ s_watch_process(pid_t pid)
     return good;
 }
 
-/* From now on this process gets SIGTERM when its parent `pid` ends, at once if it has. The kernel's own
- * way, PR_SET_PDEATHSIG, comes when the thread ends that started this process, which may be one of many:
- * it is for kernels without pidfd. 0: it does not end with anybody. */
+/* From now on this process gets SIGTERM when its parent `pid` ends, at once if it has. The
+ * kernel's own way, PR_SET_PDEATHSIG, comes when the thread ends that started this process, which
+ * may be one of many: it is for kernels without pidfd. 0: it does not end with anybody. */
 static void
 s_end_with(int64_t pid)
 {

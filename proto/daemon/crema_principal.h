@@ -43,7 +43,8 @@ bool crema_as_parse(const char *word, crema_as_t *ret_as);
 /* The principal of an agent of that run with that public key. */
 crema_principal_t crema_principal_of_run(const crema_id_t *run_id, const uint8_t public_key[32]);
 
-/* True for 1 to CREMA_PRINCIPAL_NAME_MAX letters, digits, '_', '-', '.' or '@', the first a letter or a digit. */
+/* True for 1 to CREMA_PRINCIPAL_NAME_MAX letters, digits, '_', '-', '.' or '@', the first a letter
+ * or a digit. */
 bool crema_principal_is_name(const char *name);
 
 /* The fingerprint of a public key of 32 bytes. */

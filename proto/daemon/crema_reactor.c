@@ -127,16 +127,16 @@ crema_loop_new(void)
 
 #define UNSET (-2) /* keep the library's default */
 
-/* One row per option, one column per role. High-water marks count messages; normally far fewer
- * are queued, and only the tap may drop.
+/* One row per option, one column per role. High-water marks count messages; normally far fewer are
+ * queued, and only the tap may drop.
  *
  * Unread messages of a server's peer are bounded by RCVHWM messages of CREMA_WIRE_MESSAGE_MAX: 8
  * MiB per connection of the aggregator, whose peers belong to many users; the rest waits in the
  * sender's spool. The sink's peers are aggregators, whose traffic is bounded by credit. Its mark
  * is higher because a connection whose reader stopped at its mark is closed after three seconds.
  *
- * A connection that broke without a word is found by the kernel: by keep-alive while it is quiet, and
- * by the limit to what may stay unacknowledged (MAXRT) while it is not. That wakes no program;
+ * A connection that broke without a word is found by the kernel: by keep-alive while it is quiet,
+ * and by the limit to what may stay unacknowledged (MAXRT) while it is not. That wakes no program;
  * heartbeats of libzmq would wake both ends of each connection. The aggregator, which has
  * thousands, takes its time, since agents find it first. What only looks alive, a process that is
  * stopped or a connection that ends at a proxy, is found by the messages that do not come.

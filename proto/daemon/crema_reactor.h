@@ -22,15 +22,15 @@
 typedef struct _zsock_t zsock_t;
 typedef struct _zloop_t zloop_t;
 
-/* Lets this process, and what it starts, use the files it makes whatever the umask (0777, 0277) is: it
- * then takes no rights from their owner. */
+/* Lets this process, and what it starts, use the files it makes whatever the umask (0777, 0277)
+ * is: it then takes no rights from their owner. */
 void crema_umask_begin(void);
 
 /* ---- signals */
 
-/* Blocks SIGINT, SIGTERM, SIGHUP, SIGCHLD and SIGUSR1 in the calling thread, ignores SIGPIPE
- * and SIGXFSZ, disables CZMQ's own handlers and raises the limit of open files to the maximum. *ret_fd is a
- * non-blocking, close-on-exec signalfd. */
+/* Blocks SIGINT, SIGTERM, SIGHUP, SIGCHLD and SIGUSR1 in the calling thread, ignores SIGPIPE and
+ * SIGXFSZ, disables CZMQ's own handlers and raises the limit of open files to the maximum. *ret_fd
+ * is a non-blocking, close-on-exec signalfd. */
 CREMA_MUST_CHECK crema_err_t crema_signals_new(int *ret_fd);
 
 /* The next pending signal, or 0. Several children that end together give one SIGCHLD: reap until
@@ -45,9 +45,9 @@ void crema_signals_restore(void);
 
 /* ---- loop */
 
-/* A loop that ignores signals; it ends when a handler returns -1. NULL: out of memory.
- * A timer that a handler of a timer ends may still fire in the same turn, more than once if the loop
- * is late: its handler compares the id, and what it needs is not freed in the loop. */
+/* A loop that ignores signals; it ends when a handler returns -1. NULL: out of memory. A timer
+ * that a handler of a timer ends may still fire in the same turn, more than once if the loop is
+ * late: its handler compares the id, and what it needs is not freed in the loop. */
 zloop_t *crema_loop_new(void);
 
 /* ---- sockets */

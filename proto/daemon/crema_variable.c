@@ -6,8 +6,8 @@
 
 #include "crema_text.h"
 
-/* Options whose value suits one program only: addresses, files, the keys of a role; CREMA_RUN is also what Python hands to
- * child processes, and --output of `crema-sink rebuild` is a file. */
+/* Options whose value suits one program only: addresses, files, the keys of a role; CREMA_RUN is
+ * also what Python hands to child processes, and --output of `crema-sink rebuild` is a file. */
 static const char *const c_ambiguous[] = {"bind",    "config", "health-file", "keys",
                                           "metrics", "output", "run",         NULL};
 

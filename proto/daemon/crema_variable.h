@@ -1,8 +1,9 @@
 /* crema_variable - which environment variables set an option.
  *
- * CREMA_<PROGRAM>_<NAME> is read by that program alone, CREMA_<NAME> by every program that has the option; the first one
- * wins. Where programs mean different things by CREMA_<NAME>, it is outdated: it is read for one more release, and the
- * program warns. An empty variable counts as not set. */
+ * CREMA_<PROGRAM>_<NAME> is read by that program alone, CREMA_<NAME> by every program that has the
+ * option; the first one wins. Where programs mean different things by CREMA_<NAME>, it is
+ * outdated: it is read for one more release, and the program warns. An empty variable counts as
+ * not set. */
 #ifndef CREMA_VARIABLE_H
 #define CREMA_VARIABLE_H
 

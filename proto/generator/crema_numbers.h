@@ -1,5 +1,5 @@
-/* crema_numbers - prints the tables and the numbers of the wire as a Python module, so that Python does
- * not duplicate them. */
+/* crema_numbers - prints the tables and the numbers of the wire as a Python module, so that Python
+ * does not duplicate them. */
 #ifndef CREMA_NUMBERS_H
 #define CREMA_NUMBERS_H
 

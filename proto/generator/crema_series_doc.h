@@ -1,4 +1,5 @@
-/* crema_series_doc - the reference page of the series, docs/operation/series.md, made from the table. */
+/* crema_series_doc - the reference page of the series, docs/operation/series.md, made from the
+ * table. */
 #ifndef CREMA_SERIES_DOC_H
 #define CREMA_SERIES_DOC_H
 

@@ -45,7 +45,8 @@ s_head(crema_exposition_t *self, crema_series_t series)
     return row;
 }
 
-/* In quotes a backslash, a quote and the end of a line are escaped; what is not UTF-8 would make the whole scrape invalid. */
+/* In quotes a backslash, a quote and the end of a line are escaped; what is not UTF-8 would make
+ * the whole scrape invalid. */
 static void
 s_escape(const char *value, char out[2 * CREMA_EXPOSITION_LABEL_MAX + 1])
 {

@@ -1,6 +1,8 @@
-/* crema_exposition - what a program counts, written in Prometheus' text format 0.0.4, with # HELP and # TYPE of crema_series.h.
+/* crema_exposition - what a program counts, written in Prometheus' text format 0.0.4, with # HELP
+ * and # TYPE of crema_series.h.
  *
- * All samples of a series are given one after the other. The text is bounded: a line for which there is no room is left out whole. */
+ * All samples of a series are given one after the other. The text is bounded: a line for which
+ * there is no room is left out whole. */
 #ifndef CREMA_EXPOSITION_H
 #define CREMA_EXPOSITION_H
 
@@ -24,7 +26,8 @@ crema_exposition_t crema_exposition_begin(char *text, size_t size);
 
 /* A series without labels. */
 void crema_expose(crema_exposition_t *self, crema_series_t series, double value);
-/* One sample of a series with labels, whose values come in the order of the table; any bytes will do. */
+/* One sample of a series with labels, whose values come in the order of the table; any bytes will
+ * do. */
 void crema_expose_one(crema_exposition_t *self, crema_series_t series, const char *first,
                       const char *second, double value);
 void crema_expose_histogram(crema_exposition_t *self, crema_series_t series,

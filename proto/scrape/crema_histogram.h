@@ -1,5 +1,5 @@
-/* crema_histogram - how often something took how long, in buckets from a millisecond to ten seconds.
- * Pure: arithmetic. */
+/* crema_histogram - how often something took how long, in buckets from a millisecond to ten
+ * seconds. Pure: arithmetic. */
 #ifndef CREMA_HISTOGRAM_H
 #define CREMA_HISTOGRAM_H
 

@@ -1,4 +1,5 @@
-/* In place of crema_scrape.c where libmicrohttpd was not there to build with: --metrics is refused, all else is as ever. */
+/* In place of crema_scrape.c where libmicrohttpd was not there to build with: --metrics is
+ * refused, all else is as ever. */
 #include <stdio.h>
 
 #include "crema_scrape.h"

@@ -1,8 +1,9 @@
 /* crema_series - every series that the programs show to Prometheus: name, type, labels, meaning.
  * Pure: a table.
  *
- * The one place where a series is described: what a program answers to a scrape (crema_exposition.h) and the reference page
- * docs/operation/series.md (`crema-gen --series`) are both made from it. */
+ * The one place where a series is described: what a program answers to a scrape
+ * (crema_exposition.h) and the reference page docs/operation/series.md (`crema-gen --series`) are
+ * both made from it. */
 #ifndef CREMA_SERIES_H
 #define CREMA_SERIES_H
 

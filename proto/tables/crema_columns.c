@@ -46,9 +46,9 @@ static const crema_table_t s_tables[CREMA_TABLE_COUNT] = {
 /* Derived from the declarations: the position of each column in a row and in a Batch. */
 typedef struct {
     uint16_t offset[COLUMNS_MAX + 1]; /* of each column, and the size of the row */
-    int8_t
-        wire[COLUMNS_MAX];   /* index among the integer or real wire columns; -1: not on the wire */
-    uint8_t n_ints, n_reals; /* wire columns */
+    /* index among the integer or real wire columns; -1: not on the wire */
+    int8_t wire[COLUMNS_MAX];
+    uint8_t n_ints, n_reals;      /* wire columns */
     uint8_t blank[ROW_BYTES_MAX]; /* a row of unknown values */
 } layout_t;
 

@@ -1,9 +1,10 @@
 /* crema_columns - the table of columns, the contract of the run file. Pure: constant data and
  * arithmetic on it.
  *
- * Each table of the run file is declared once, in crema_columns.def: name, type, unit, meaning and where a value comes from.
- * The wire codec, the HDF5 compound type, /schema/columns, the Python hook's column order and the reference page follow
- * from it. Rows in memory have the packed little-endian layout of the file, so they are written as they are. */
+ * Each table of the run file is declared once, in crema_columns.def: name, type, unit, meaning and
+ * where a value comes from. The wire codec, the HDF5 compound type, /schema/columns, the Python
+ * hook's column order and the reference page follow from it. Rows in memory have the packed
+ * little-endian layout of the file, so they are written as they are. */
 #ifndef CREMA_COLUMNS_H
 #define CREMA_COLUMNS_H
 
@@ -28,7 +29,8 @@ typedef enum {
 /* Where a column's value comes from. */
 typedef enum {
     CREMA_FROM_WIRE, /* the writer sends it */
-    CREMA_FROM_DICT, /* the writer sends a stream-local dictionary id; the sink stores the run's id */
+    /* the writer sends a stream-local dictionary id; the sink stores the run's id */
+    CREMA_FROM_DICT,
     CREMA_FROM_SINK,      /* the sink fills it in */
     CREMA_FROM_WIRE_ONLY, /* the writer sends it, the file does not hold it */
 } crema_origin_t;
@@ -93,7 +95,8 @@ typedef struct {
     size_t n_columns;
 } crema_table_t;
 
-/* A packed row of each table: crema_chunks_row_t and so on. Rows are read and written through them in place; the machine is little-endian. */
+/* A packed row of each table: crema_chunks_row_t and so on. Rows are read and written through them
+ * in place; the machine is little-endian. */
 #define CREMA_FIELD_I64(member, bytes) int64_t member;
 #define CREMA_FIELD_F64(member, bytes) double member;
 #define CREMA_FIELD_I32(member, bytes) int32_t member;
@@ -128,22 +131,25 @@ size_t crema_table_offset(const crema_table_t *table, size_t i);
 /* Index of a column, or -1. */
 int crema_table_column(const crema_table_t *table, const char *name);
 
-/* How many integer and real columns a Batch of this table carries (origins WIRE, DICT and WIRE_ONLY). */
+/* How many integer and real columns a Batch of this table carries (origins WIRE, DICT and
+ * WIRE_ONLY). */
 void crema_table_wire_columns(const crema_table_t *table, size_t *ret_ints, size_t *ret_reals);
 
-/* Where a Batch carries a column: its number among the integer columns, or among the real ones if it is CREMA_T_F64; -1 if the
- * writer does not send it. */
+/* Where a Batch carries a column: its number among the integer columns, or among the real ones if
+ * it is CREMA_T_F64; -1 if the writer does not send it. */
 int crema_table_wire_index(const crema_table_t *table, size_t column);
 
 /* The dictionary table of a kind: CREMA_DICT_WORKER -> dict/worker. */
 crema_table_id_t crema_dict_table(crema_dict_t kind);
 
-/* Fills one packed row with the type's "unknown": NaN, -1, 0 for _ns and hashes, all ones for ids and u16, 0 otherwise. */
+/* Fills one packed row with the type's "unknown": NaN, -1, 0 for _ns and hashes, all ones for ids
+ * and u16, 0 otherwise. */
 void crema_row_clear(const crema_table_t *table, uint8_t *row);
 
-/* Field access by column index, converting between C types and the packed layout. Integers cover every type but
- * CREMA_T_F64 and CREMA_T_STR; one that the column cannot hold becomes all ones ("unknown"; 255 for u8 and enums).
- * CREMA_FROM_WIRE_ONLY columns have no place in a row. `rows`: n packed rows, one behind the other. */
+/* Field access by column index, converting between C types and the packed layout. Integers cover
+ * every type but CREMA_T_F64 and CREMA_T_STR; one that the column cannot hold becomes all ones
+ * ("unknown"; 255 for u8 and enums). CREMA_FROM_WIRE_ONLY columns have no place in a row. `rows`:
+ * n packed rows, one behind the other. */
 void crema_row_set_i64(const crema_table_t *table, uint8_t *row, size_t column, int64_t value);
 void crema_rows_set_i64(const crema_table_t *table, uint8_t *rows, size_t column,
                         const int64_t *values, size_t n);

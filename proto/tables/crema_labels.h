@@ -1,7 +1,8 @@
-/* crema_labels - the values of the enum columns: one list each, from which the C enumerators and the labels in the file are made.
- * Pure: constants.
+/* crema_labels - the values of the enum columns: one list each, from which the C enumerators and
+ * the labels in the file are made. Pure: constants.
  *
- * The order of a list is part of the file format, and of the wire where writers send it: append only. */
+ * The order of a list is part of the file format, and of the wire where writers send it: append
+ * only. */
 #ifndef CREMA_LABELS_H
 #define CREMA_LABELS_H
 
@@ -71,7 +72,8 @@
     X(CREMA_LOOK_PHASE, OTHER, other)                                                              \
     X(CREMA_LOOK_PHASE, OPENING, opening)                                                          \
     X(CREMA_LOOK_PHASE, PROCESS, process)
-/* CORE: ready to run and without a core. The states after it are what a blocked thread waited for. */
+/* CORE: ready to run and without a core. The states after it are what a blocked thread waited
+ * for. */
 #define CREMA_LABELS_LOOK_STATE(X)                                                                 \
     X(CREMA_LOOK, UNKNOWN, unknown)                                                                \
     X(CREMA_LOOK, CPU, cpu)                                                                        \
@@ -92,7 +94,8 @@
     X(CREMA_MEMBER, RETIRE, retire)                                                                \
     X(CREMA_MEMBER, PAUSE, pause)                                                                  \
     X(CREMA_MEMBER, RESUME, resume)
-/* PSS: proportional set size of several processes; a page that k processes map counts 1/k in each. */
+/* PSS: proportional set size of several processes; a page that k processes map counts 1/k in
+ * each. */
 #define CREMA_LABELS_MEMORY(X)                                                                     \
     X(CREMA_MEMORY, RSS, rss)                                                                      \
     X(CREMA_MEMORY, PSS, pss)
@@ -104,7 +107,8 @@
     X(CREMA_SECTION, TIME, time)                                                                   \
     X(CREMA_SECTION, MEMORY, memory)                                                               \
     X(CREMA_SECTION, BYTES, bytes)
-/* Sides of the time budget. FOREIGN: tasks of other runs and clients, on the slots of the same workers. */
+/* Sides of the time budget. FOREIGN: tasks of other runs and clients, on the slots of the same
+ * workers. */
 #define CREMA_LABELS_SIDE(X)                                                                       \
     X(CREMA_SIDE, UNATTRIBUTED, unattributed)                                                      \
     X(CREMA_SIDE, PROCESSOR, processor)                                                            \

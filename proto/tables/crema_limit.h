@@ -1,16 +1,18 @@
-/* crema_limit - every limit that can cost a run file something, and how often each was met.
- * Pure: constant data and counters.
+/* crema_limit - every limit that can cost a run file something, and how often each was met. Pure:
+ * constant data and counters.
  *
- * What grows has a limit from birth. What does not fit is dropped and counted here, and the rest goes on: a limit never keeps a run from being sealed.
- * One that was met is a reason of the verdict (`limit_met`), and every limit is a row of /summary/limits. A process that writes records reports a limit
- * of its own as an increment of the metric `crema.limit.<name>` in /custom. Limits of live views and of connections are not here: they cost the file
- * nothing. */
+ * What grows has a limit from birth. What does not fit is dropped and counted here, and the rest
+ * goes on: a limit never keeps a run from being sealed. One that was met is a reason of the
+ * verdict (`limit_met`), and every limit is a row of /summary/limits. A process that writes
+ * records reports a limit of its own as an increment of the metric `crema.limit.<name>` in
+ * /custom. Limits of live views and of connections are not here: they cost the file nothing. */
 #ifndef CREMA_LIMIT_H
 #define CREMA_LIMIT_H
 
 #include <stdint.h>
 
-/* id, name, the part that has it, unit of the limit, limit, what is lost beyond it. Names are part of the file format. */
+/* id, name, the part that has it, unit of the limit, limit, what is lost beyond it. Names are part
+ * of the file format. */
 #define CREMA_LIMITS(X)                                                                            \
     X(WRITER_NAMES, "writer_names", "writer", "B", (uint64_t)64 << 20,                             \
       "names beyond it are __overflow__ in the rows of that process")                              \

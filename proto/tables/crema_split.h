@@ -18,8 +18,8 @@
 crema_activity_kind_t crema_split_activity_kind(const char *activity);
 
 typedef struct {
-    size_t
-        n_prefixes; /* prefixes of the processor as listed by the collector, by key_split/funcname; 0: none */
+    /* prefixes of the processor as listed by the collector, by key_split/funcname; 0: none */
+    size_t n_prefixes;
     const char *const *processor_prefixes;
 } crema_split_rules_t;
 

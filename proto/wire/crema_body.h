@@ -1,8 +1,10 @@
-/* crema_body - bodies of records and messages: the structs that protobuf-c generates from crema.proto, and their ids.
+/* crema_body - bodies of records and messages: the structs that protobuf-c generates from
+ * crema.proto, and their ids.
  *
- * What a struct points to belongs to whoever fills it in; of a decoded one, to its arena. A text or list of a struct that is
- * built may be NULL, which is an empty one. An element of a list needs its `base` (CREMA__WRITER__INIT and its like); that of the
- * body itself is set when it is encoded. Only proto/wire/ packs and unpacks. */
+ * What a struct points to belongs to whoever fills it in; of a decoded one, to its arena. A text
+ * or list of a struct that is built may be NULL, which is an empty one. An element of a list needs
+ * its `base` (CREMA__WRITER__INIT and its like); that of the body itself is set when it is
+ * encoded. Only proto/wire/ packs and unpacks. */
 #ifndef CREMA_BODY_H
 #define CREMA_BODY_H
 

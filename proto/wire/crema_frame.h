@@ -1,11 +1,11 @@
-/* crema_frame - the framing of spool and journal: length, number, checksum.
- * Pure: bytes in, bytes out.
+/* crema_frame - the framing of spool and journal: length, number, checksum. Pure: bytes in, bytes
+ * out.
  *
  *   offset  0      4      8               16              24     26     28      32
  *          | magic | len | seq            | t_ns           | type | flags| crc32 | body (len bytes)
  *
- * All little-endian. `crc32` is zlib's CRC-32 over bytes 0..27 followed by the body. In a spool `t_ns` is the writer's
- * CLOCK_MONOTONIC; in a journal it is the sink's CLOCK_REALTIME. */
+ * All little-endian. `crc32` is zlib's CRC-32 over bytes 0..27 followed by the body. In a spool
+ * `t_ns` is the writer's CLOCK_MONOTONIC; in a journal it is the sink's CLOCK_REALTIME. */
 #ifndef CREMA_FRAME_H
 #define CREMA_FRAME_H
 
@@ -54,11 +54,12 @@ void crema_frame_encode(const crema_frame_t *frame, uint8_t *out);
 CREMA_MUST_CHECK crema_err_t crema_frame_decode(const uint8_t *buf, size_t avail,
                                                 crema_frame_t *ret_frame);
 
-/* crema_frame_bytes() of the frame at the start, as its header states it, unchecked; 0 if there is no
- * header. */
+/* crema_frame_bytes() of the frame at the start, as its header states it, unchecked; 0 if there is
+ * no header. */
 size_t crema_frame_peek(const uint8_t *buf, size_t avail);
 
-/* The whole frame at the start, without a look at its checksum. False: it continues after avail, or no frame starts here. */
+/* The whole frame at the start, without a look at its checksum. False: it continues after avail,
+ * or no frame starts here. */
 bool crema_frame_look(const uint8_t *buf, size_t avail, crema_frame_t *ret_frame);
 
 /* Offset of the first valid frame at or after buf[from]; `avail` if there is none, or if the

@@ -1,5 +1,5 @@
-/* crema_life - the life cycle of a run, the same in aggregator and sink: states and events.
- * Pure: a table.
+/* crema_life - the life cycle of a run, the same in aggregator and sink: states and events. Pure:
+ * a table.
  *
  *     NONE ---news---> OPEN ---RUN_END---> ENDED ---file---> SEALED ---age---> CLOSED ---> FREED
  *       |               |                  ^  ^              late records:      refuses everything
@@ -9,8 +9,9 @@
  *                       |                                  |                       |
  *                       +--------------file------------> UNENDED --------age-------+
  *
- * A run whose client is gone becomes ABANDONED and is sealed without its end; until it is closed, the client may return and end
- * it. Ages are elapsed time, so setting a clock has no effect on them. */
+ * A run whose client is gone becomes ABANDONED and is sealed without its end; until it is closed,
+ * the client may return and end it. Ages are elapsed time, so setting a clock has no effect on
+ * them. */
 #ifndef CREMA_LIFE_H
 #define CREMA_LIFE_H
 

@@ -18,14 +18,15 @@ s_body(crema_record_type_t type)
     return (size_t)type < sizeof c_bodies / sizeof *c_bodies ? c_bodies[type] : NULL;
 }
 
-/* ---- batches, of which a run has millions. Their fields are read here if each comes once at most and in the order of its
- * number, as writers put them; protobuf-c reads all others. */
+/* ---- batches, of which a run has millions. Their fields are read here if each comes once at most
+ * and in the order of its number, as writers put them; protobuf-c reads all others. */
 
 #define VARINT(field) ((field) << 3)
 #define PACKED(field) ((field) << 3 | 2)
 #define EIGHT_CONTINUE UINT64_C(0x8080808080808080)
 
-/* Seven bits of each byte, the lowest first; a byte below 0x80 is the last one. Returns what follows; NULL: damaged. */
+/* Seven bits of each byte, the lowest first; a byte below 0x80 is the last one. Returns what
+ * follows; NULL: damaged. */
 static inline const uint8_t *
 s_varint(const uint8_t *at, const uint8_t *end, uint64_t *ret_value)
 {
@@ -55,7 +56,8 @@ s_varint(const uint8_t *at, const uint8_t *end, uint64_t *ret_value)
     return NULL;
 }
 
-/* Integers with the sign in the lowest bit. Each has a byte at least, so there are `bytes` of them at most. NULL: damaged, or too many. */
+/* Integers with the sign in the lowest bit. Each has a byte at least, so there are `bytes` of them
+ * at most. NULL: damaged, or too many. */
 static int64_t *
 s_unpack_ints(const uint8_t *at, uint64_t bytes, crema_arena_t *arena, size_t *ret_n)
 {
@@ -183,7 +185,8 @@ s_keep_known(Crema__Dict *dict)
     dict->n_entries = n;
 }
 
-/* Checks what a type requires of a body whose fields are sound, and replaces what is unknown here. */
+/* Checks what a type requires of a body whose fields are sound, and replaces what is unknown
+ * here. */
 static bool
 s_check(const crema_frame_t *frame, crema_record_t *record)
 {

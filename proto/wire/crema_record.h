@@ -49,7 +49,8 @@ typedef enum {
     CREMA_LOSS_DISK_FULL,
 } crema_loss_reason_t;
 
-/* A record, with its body as crema.proto describes it, but for batches; encoding sets the body's `base`. */
+/* A record, with its body as crema.proto describes it, but for batches; encoding sets the body's
+ * `base`. */
 typedef struct {
     union {
         ProtobufCMessage base;
@@ -89,7 +90,8 @@ typedef uint32_t (*crema_dict_map_fn)(void *context, crema_dict_t kind, int64_t 
 void crema_batch_rows(const crema_batch_t *batch, uint32_t first, uint32_t n, crema_dict_map_fn map,
                       void *context, uint8_t *rows);
 
-/* Value of an integer (or real) column of row r, by the column's index in the table; `missing` if the writer did not send it. */
+/* Value of an integer (or real) column of row r, by the column's index in the table; `missing` if
+ * the writer did not send it. */
 int64_t crema_batch_int(const crema_batch_t *batch, uint32_t r, size_t column, int64_t missing);
 double crema_batch_real(const crema_batch_t *batch, uint32_t r, size_t column, double missing);
 

@@ -1,4 +1,5 @@
-/* crema_stream_table - the rows of a stream table, which a message carries as columns. Pure: memory only. */
+/* crema_stream_table - the rows of a stream table, which a message carries as columns. Pure:
+ * memory only. */
 #ifndef CREMA_STREAM_TABLE_H
 #define CREMA_STREAM_TABLE_H
 
@@ -24,8 +25,8 @@ typedef struct {
     uint64_t committed;
     uint64_t recv_next;
     uint32_t flags;
-    uint32_t
-        user; /* 1 + uid that owns its segments, from an agent that serves all runs; 0: not stated */
+    /* 1 + uid that owns its segments, from an agent that serves all runs; 0: not stated */
+    uint32_t user;
 } crema_stream_row_t;
 
 /* Number of rows; NULL has none. */

@@ -1,10 +1,12 @@
-/* crema_wire - messages between agent, aggregator, sink and collector: a 24-byte envelope and a protobuf body.
+/* crema_wire - messages between agent, aggregator, sink and collector: a 24-byte envelope and a
+ * protobuf body.
  *
  *   offset 0      4    5     6      8         12     16       24
  *          | magic | ver | type | flags | body_len | crc32 | session | body
  *
- * Little-endian. crc32 is zlib's CRC-32 over bytes 0..11, 16..23 and the body. One message is one ZeroMQ frame (behind the routing id at
- * a ROUTER). A decoded body points into the arena given, until its next use. */
+ * Little-endian. crc32 is zlib's CRC-32 over bytes 0..11, 16..23 and the body. One message is one
+ * ZeroMQ frame (behind the routing id at a ROUTER). A decoded body points into the arena given,
+ * until its next use. */
 #ifndef CREMA_WIRE_H
 #define CREMA_WIRE_H
 
@@ -32,8 +34,9 @@
 #define CREMA_WIRE_ARENA_BYTES                                                                     \
     (CREMA_ARENA_FACTOR * (size_t)CREMA_WIRE_MESSAGE_MAX + CREMA_ARENA_SLACK)
 
-/* X(TYPE, number, body): the name of its body in crema.proto. Numbers are the protocol: append only.
- * RUN_OPEN, RUN_END and RUN_WRITERS go from the collector to the aggregator, and on to the sink. */
+/* X(TYPE, number, body): the name of its body in crema.proto. Numbers are the protocol: append
+ * only. RUN_OPEN, RUN_END and RUN_WRITERS go from the collector to the aggregator, and on to the
+ * sink. */
 #define CREMA_MESSAGES(X)                                                                          \
     X(HELLO, 1, hello)                                                                             \
     X(DATA, 2, data)                                                                               \
@@ -170,8 +173,8 @@ size_t crema_msg_bytes(const crema_msg_t *msg);
 /* Of a copy. Accepts NULL; sets *self_p to NULL. */
 void crema_msg_destroy(crema_msg_t **self_p);
 
-/* Encodes into a buffer that the caller frees. CREMA_ELIMIT above
- * CREMA_WIRE_MESSAGE_MAX or CREMA_WIRE_BATCH_MAX; CREMA_EINVAL for an unknown type; CREMA_ENOMEM. */
+/* Encodes into a buffer that the caller frees. CREMA_ELIMIT above CREMA_WIRE_MESSAGE_MAX or
+ * CREMA_WIRE_BATCH_MAX; CREMA_EINVAL for an unknown type; CREMA_ENOMEM. */
 CREMA_MUST_CHECK crema_err_t crema_wire_encode(const crema_msg_t *msg, uint8_t **ret_bytes,
                                                size_t *ret_size);
 

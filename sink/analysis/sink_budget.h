@@ -18,10 +18,10 @@ typedef struct {
     double runtime_s;                                                     /* of which: */
     double spill_s, serialize_s;
     double wasted_s;
-    double
-        failed_runtime_s; /* of which: the runtime of tasks that failed, beyond their times on slots */
-    bool metered;         /* Dask's totals are present */
-    bool knows_cpu;       /* the CPU time of the processor's tasks is known, or there were none */
+    /* of which: the runtime of tasks that failed, beyond their times on slots */
+    double failed_runtime_s;
+    bool metered;   /* Dask's totals are present */
+    bool knows_cpu; /* the CPU time of the processor's tasks is known, or there were none */
 } sink_spent_t;
 
 typedef struct {

@@ -1,6 +1,6 @@
-/* sink_change - what changes on the slots of the workers, in order of time; for sink_sweep. Held are
- * the ends of the tasks that run, when tasks became ready, and what concerns whole workers. Pure:
- * arithmetic on arrays. */
+/* sink_change - what changes on the slots of the workers, in order of time; for sink_sweep. Held
+ * are the ends of the tasks that run, when tasks became ready, and what concerns whole workers.
+ * Pure: arithmetic on arrays. */
 #ifndef SINK_CHANGE_H
 #define SINK_CHANGE_H
 

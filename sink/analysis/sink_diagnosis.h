@@ -20,7 +20,8 @@
  * loss. */
 #define SINK_LOSS_MATTERS 0.2
 
-/* Clocks of threads count microseconds. What is less is what rounding leaves of a difference, and no time. */
+/* Clocks of threads count microseconds. What is less is what rounding leaves of a difference, and
+ * no time. */
 #define SINK_MEASURABLE_S 1e-6
 
 /* Waiting per task that scheduling may cost a thread; more is latency. */

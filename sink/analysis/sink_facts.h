@@ -34,8 +34,8 @@ typedef struct {
     uint8_t status, quality;
     bool counted; /* ok and not superseded */
     bool in_task; /* its task has a row in /task_events */
-    bool
-        task_is_ok; /* and that task succeeded: an error then means the chunk was dropped silently */
+    /* and that task succeeded: an error then means the chunk was dropped silently */
+    bool task_is_ok;
 } sink_chunk_t;
 
 /* Seconds in opening and process() together. */
@@ -129,10 +129,10 @@ typedef struct {
     size_t n_workers;
     double cpu_quota;     /* the tightest of a worker, in cores; NaN: none is known */
     double cpu_throttled; /* mean share of its periods that it ended while tasks ran; or NaN */
-    double
-        assigned_pct; /* mean of 100 processing / nthreads as the scheduler saw it; NaN unknown */
-    double
-        cpu_agent_vs_hook; /* CPU time of the workers by two observers; NaN unless both are known */
+    /* mean of 100 processing / nthreads as the scheduler saw it; NaN unknown */
+    double assigned_pct;
+    /* CPU time of the workers by two observers; NaN unless both are known */
+    double cpu_agent_vs_hook;
     sink_sweep_t sweep;
 } sink_facts_t;
 

@@ -1,5 +1,6 @@
-/* The part of the facts about tasks that two saw: the worker that ran them, and the scheduler, which counts as lost what ran
- * on a worker by its last heartbeat. If the task had ended since, the worker's row of that execution is the better one. */
+/* The part of the facts about tasks that two saw: the worker that ran them, and the scheduler,
+ * which counts as lost what ran on a worker by its last heartbeat. If the task had ended since,
+ * the worker's row of that execution is the better one. */
 
 #include "sink_attempt.h"
 #include "sink_facts_impl.h"

@@ -11,8 +11,8 @@ s_step_s(const sink_facts_t *facts, const sink_axis_t *axis, size_t i)
     return (double)((to < facts->t1_ns ? to : facts->t1_ns) - from) * 1e-9;
 }
 
-/* Adds to each step the part of `amount` that falls into it, if it is spread evenly from t0 to t1; nothing after the
- * window. */
+/* Adds to each step the part of `amount` that falls into it, if it is spread evenly from t0 to t1;
+ * nothing after the window. */
 static void
 s_spread(const sink_facts_t *facts, const sink_axis_t *axis, int64_t t0_ns, int64_t t1_ns,
          double amount, double *steps)

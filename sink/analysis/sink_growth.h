@@ -1,11 +1,11 @@
 /* sink_growth - whether the memory of the workers grows from chunk to chunk, and how many more
  * chunks fit. Pure: arithmetic on facts.
  *
- * Per worker: the Theil-Sen line through the resident memory at the end of its 1st, 2nd, ... chunk.
- * Memory that only fills up at first (imports, caches) is no growth: the interval covers the slopes of
- * the first and of the second half, too. Nor is memory that falls back, as that of a garbage collector or an
- * allocator: the interval also covers the slopes of the lowest points of each third. What is stated are medians over
- * the workers. */
+ * Per worker: the Theil-Sen line through the resident memory at the end of its 1st, 2nd, ...
+ * chunk. Memory that only fills up at first (imports, caches) is no growth: the interval covers
+ * the slopes of the first and of the second half, too. Nor is memory that falls back, as that of a
+ * garbage collector or an allocator: the interval also covers the slopes of the lowest points of
+ * each third. What is stated are medians over the workers. */
 #ifndef SINK_GROWTH_H
 #define SINK_GROWTH_H
 

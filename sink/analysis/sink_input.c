@@ -152,8 +152,8 @@ s_times_again(const sink_facts_t *facts, int64_t key)
     return n;
 }
 
-/* How often the result of one chunk served a later call, of a task that was not computed for it: less
- * often than it was submitted again if it was also computed again. */
+/* How often the result of one chunk served a later call, of a task that was not computed for it:
+ * less often than it was submitted again if it was also computed again. */
 static int64_t
 s_times_reused(const sink_facts_t *facts, const fate_t *fates, size_t n_passes)
 {
@@ -165,9 +165,9 @@ s_times_reused(const sink_facts_t *facts, const fate_t *fates, size_t n_passes)
     return again > computed_again ? again - computed_again : 0;
 }
 
-/* Counts results of chunks: each whose process() was called, of those each where it returned, and of
- * those each that was used again beside its own call's. `again_counted`: the scheduler's plugin says
- * which tasks were submitted again. */
+/* Counts results of chunks: each whose process() was called, of those each where it returned, and
+ * of those each that was used again beside its own call's. `again_counted`: the scheduler's plugin
+ * says which tasks were submitted again. */
 static void
 s_count_recorded(sink_input_t *self, const sink_facts_t *facts, const fate_t *fates, size_t n,
                  bool again_counted, int64_t *ret_begun, int64_t *ret_returned)

@@ -25,10 +25,10 @@ typedef struct {
 } sink_input_t;
 
 /* Chunks are counted per pass. Coffea's report also has those that failed, its results have not:
- * whichever misses more decides. Chunks from the user's checkpointer are recorded, and results that
- * Dask kept and used again: as often as a task was submitted again and not computed again. Chunks that
- * began while a Runner was called that ended without a result are not, since neither counts them; unless
- * no plugin says which of them were submitted again. */
+ * whichever misses more decides. Chunks from the user's checkpointer are recorded, and results
+ * that Dask kept and used again: as often as a task was submitted again and not computed again.
+ * Chunks that began while a Runner was called that ended without a result are not, since neither
+ * counts them; unless no plugin says which of them were submitted again. */
 CREMA_MUST_CHECK crema_err_t sink_input_take(sink_input_t *self, const sink_facts_t *facts,
                                              const sink_decoder_t *run);
 void sink_input_clear(sink_input_t *self);

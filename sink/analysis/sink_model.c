@@ -75,7 +75,8 @@ s_predict(const sink_line_t *line, double median, double events)
     return isnan(line->b) ? median : line->a + line->b * events;
 }
 
-/* Scores of the chunks relative to the model; NaN if it predicts no time. *excess_s grows by their time beyond it. */
+/* Scores of the chunks relative to the model; NaN if it predicts no time. *excess_s grows by their
+ * time beyond it. */
 static crema_err_t
 s_score(const char *dir, const sink_line_t *line, scratch_t *scratch, size_t m, sink_fit_t *fit,
         double *excess_s)

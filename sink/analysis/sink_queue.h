@@ -3,13 +3,13 @@
  *
  * `customers` threads alternate between using the station (the GIL) and doing something else:
  * reading, waiting, running native code. Exact mean value analysis (Reiser and Lavenberg 1980)
- * adds one customer at a time: an arriving customer finds the queue of the network without
- * itself, so with demand D and delay Z
+ * adds one customer at a time: an arriving customer finds the queue of the network without itself,
+ * so with demand D and delay Z
  *
  *     R(k) = D (1 + Q(k-1)),  X(k) = k / (R(k) + Z),  Q(k) = X(k) R(k),  Q(0) = 0.
  *
- * The result holds for turns of any length (the switch interval makes the station time-shared)
- * and depends on means only. How long threads waited for the GIL is seen; what follows from it and k
+ * The result holds for turns of any length (the switch interval makes the station time-shared) and
+ * depends on means only. How long threads waited for the GIL is seen; what follows from it and k
  * is how long they held it, and what they would wait if they had less else to do. */
 #ifndef SINK_QUEUE_H
 #define SINK_QUEUE_H

@@ -14,7 +14,8 @@ typedef struct sink_reasons sink_reasons_t;
 CREMA_MUST_CHECK crema_err_t sink_reasons_new(sink_reasons_t **ret_self);
 void sink_reasons_destroy(sink_reasons_t **self_p);
 
-/* The rest is the text, as for printf. A known reason keeps its position and gets the larger count. */
+/* The rest is the text, as for printf. A known reason keeps its position and gets the larger
+ * count. */
 CREMA_MUST_CHECK crema_err_t sink_reasons_add(sink_reasons_t *self, const char *code,
                                               const char *subject, uint64_t count,
                                               const char *format, ...)

@@ -48,7 +48,8 @@ s_has_two_files(const search_t *self, const sink_grouped_t *members, size_t n)
     return false;
 }
 
-/* What the chunk had taken, as part of its prediction, if only process() had been longer than predicted. */
+/* What the chunk had taken, as part of its prediction, if only process() had been longer than
+ * predicted. */
 static double
 s_process_ratio(const search_t *self, size_t row)
 {

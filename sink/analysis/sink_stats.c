@@ -92,8 +92,8 @@ s_points(const char *dir, const double *x, const double *y, size_t n, size_t *re
     return points;
 }
 
-/* The value with that rank in ascending order, if those from `from` to before `to` have the same ranks as if all were
- * sorted. Afterwards the same holds on either side of the rank. */
+/* The value with that rank in ascending order, if those from `from` to before `to` have the same
+ * ranks as if all were sorted. Afterwards the same holds on either side of the rank. */
 static double
 s_ranked(double *values, size_t from, size_t to, size_t rank)
 {
@@ -101,7 +101,8 @@ s_ranked(double *values, size_t from, size_t to, size_t rank)
     return values[rank];
 }
 
-/* The slope and its bounds, from at least one slope. The bounds come first: what is between them is little. */
+/* The slope and its bounds, from at least one slope. The bounds come first: what is between them
+ * is little. */
 static void
 s_middle_slopes(double *slopes, size_t n, double reach, sink_line_t *line)
 {

@@ -41,8 +41,8 @@ double sink_stats_median(double *values, size_t n);
  * used. */
 #define SINK_STATS_POINTS_MAX 1500
 
-/* Below this ratio of the largest x to the smallest one there is no line: what distinguishes the points is then not x,
- * and a line through them is far off elsewhere. */
+/* Below this ratio of the largest x to the smallest one there is no line: what distinguishes the
+ * points is then not x, and a line through them is far off elsewhere. */
 #define SINK_STATS_SPREAD 1.1
 
 typedef struct {

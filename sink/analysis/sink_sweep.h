@@ -88,7 +88,8 @@ typedef struct {
     int64_t t_tail0_ns,
         t_tail1_ns; /* start of the last chunk, end of all; of tasks if there are no chunks */
     int64_t t_steady0_ns,
-        t_steady1_ns; /* first and last instant with 90 % of the threads busy; 0 if there was none */
+        /* first and last instant with 90 % of the threads busy; 0 if there was none */
+        t_steady1_ns;
     double steady_thread_s;
     double tail_free_s; /* idle threads in the tail */
     sink_load_t *workers;

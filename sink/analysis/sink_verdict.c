@@ -179,7 +179,8 @@ s_take_unopened(sink_verdict_t *self, const sink_decoder_t *run)
     return err;
 }
 
-/* Where records of writers are missing, chunks, and results that were used again, are among them: nothing helps against that. */
+/* Where records of writers are missing, chunks, and results that were used again, are among them:
+ * nothing helps against that. */
 static const char *
 s_why_unseen(const sink_verdict_t *self, const sink_decoder_t *run)
 {
@@ -193,8 +194,8 @@ s_why_unseen(const sink_verdict_t *self, const sink_decoder_t *run)
            "checkpointer=mc.checkpointer";
 }
 
-/* Reports chunks that coffea counted, in its report or its results, and that were not recorded; results
- * that were used again; and files whose chunks coffea dropped. */
+/* Reports chunks that coffea counted, in its report or its results, and that were not recorded;
+ * results that were used again; and files whose chunks coffea dropped. */
 static crema_err_t
 s_take_input(sink_verdict_t *self, const sink_decoder_t *run, const sink_facts_t *facts)
 {
@@ -266,8 +267,8 @@ s_take_damage(sink_verdict_t *self, const sink_decoder_t *run, const sink_damage
         healed ? "; all records are in the file: they were delivered again" : "");
 }
 
-/* Reports what is worth knowing of workers that went: those that were killed when their records were
- * complete, and chunks on which several ended. */
+/* Reports what is worth knowing of workers that went: those that were killed when their records
+ * were complete, and chunks on which several ended. */
 static crema_err_t
 s_take_deaths(sink_verdict_t *self, const sink_decoder_t *run, const sink_facts_t *facts,
               const sink_deaths_t *deaths)

@@ -28,7 +28,8 @@ CREMA_MUST_CHECK crema_err_t sink_verdict_new(const sink_decoder_t *run, const s
                                               sink_verdict_t **ret_self);
 void sink_verdict_destroy(sink_verdict_t **self_p);
 
-/* Adds a note if the budget does not close: the sources of a run's seconds contradict each other. */
+/* Adds a note if the budget does not close: the sources of a run's seconds contradict each
+ * other. */
 CREMA_MUST_CHECK crema_err_t sink_verdict_take_budget(sink_verdict_t *self,
                                                       const sink_budget_t *budget);
 

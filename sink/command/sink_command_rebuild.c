@@ -30,8 +30,8 @@ s_limit_memory(int64_t bytes)
     }
 }
 
-/* Two rebuilds of one journal take turns, one left by a sink that died among them: so the one that puts its file in place
- * last has also read last. */
+/* Two rebuilds of one journal take turns, one left by a sink that died among them: so the one that
+ * puts its file in place last has also read last. */
 static int
 s_lock_journal(const char *dir)
 {

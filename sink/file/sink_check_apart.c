@@ -22,7 +22,8 @@ typedef struct {
     crema_err_t err;
 } answer_t;
 
-/* Zeros in a heap of texts let the HDF5 library go round for ever; nothing but a signal ends that. */
+/* Zeros in a heap of texts let the HDF5 library go round for ever; nothing but a signal ends
+ * that. */
 static void
 s_limit_cpu(const char *path)
 {

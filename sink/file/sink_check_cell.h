@@ -31,8 +31,8 @@ bool sink_check_real(const sink_check_range_t *range, double value);
 /* True if it is UTF-8 and nothing follows the text's first NUL. */
 bool sink_check_is_text(const char *field, size_t size);
 
-/* What is wrong with the name in a row of a dictionary, as the end of a sentence, else NULL; `names`
- * has those of the rows before it, and takes this one. */
+/* What is wrong with the name in a row of a dictionary, as the end of a sentence, else NULL;
+ * `names` has those of the rows before it, and takes this one. */
 CREMA_MUST_CHECK crema_err_t sink_check_name(sink_intern_t *names, const crema_table_t *table,
                                              const uint8_t *row, const char **ret_wrong);
 

@@ -94,8 +94,8 @@ CREMA_MUST_CHECK crema_err_t sink_h5_int(sink_h5_t *self, const char *attribute,
 CREMA_MUST_CHECK crema_err_t sink_h5_real(sink_h5_t *self, const char *attribute,
                                           double *ret_value);
 
-/* Number of rows. CREMA_ENOENT: the table was not found; CREMA_EPROTO: a column is missing or has another
- * type (`ret_why` names it). */
+/* Number of rows. CREMA_ENOENT: the table was not found; CREMA_EPROTO: a column is missing or has
+ * another type (`ret_why` names it). */
 CREMA_MUST_CHECK crema_err_t sink_h5_table(sink_h5_t *self, const crema_table_t *table,
                                            uint64_t *ret_rows, char *ret_why);
 /* Checks that the attributes every table has are there and match the table of columns. */

@@ -68,7 +68,8 @@ sink_h5_prepare(void)
         return;
     done = true;
     setenv("HDF5_PLUGIN_PRELOAD", "::", 1);
-    H5dont_atexit(); /* HDF5 crashes at exit on a file it could not close; all others are closed by then */
+    /* HDF5 crashes at exit on a file it could not close; all others are closed by then */
+    H5dont_atexit();
     H5open();
     H5Eset_auto2(H5E_DEFAULT, s_on_failure, &reason);
 }

@@ -38,7 +38,8 @@ crema_err_t sink_h5_give_up(sink_h5_t **self_p, crema_err_t err, char *ret_why);
 
 /* The caller closes these handles; negative on failure. */
 int64_t sink_h5_row_type(const crema_table_t *table);
-/* The same, with the labels of a dataset's type: a file of a later 1.x may have more, and HDF5 does not convert them. */
+/* The same, with the labels of a dataset's type: a file of a later 1.x may have more, and HDF5
+ * does not convert them. */
 int64_t sink_h5_row_type_of(const crema_table_t *table, int64_t file_type);
 int64_t sink_h5_text_type(void);
 int64_t sink_h5_column_type(const crema_column_t *column);

@@ -9,7 +9,8 @@
 #include "sink_decoder.h"
 #include "sink_h5.h"
 
-/* The chunk of a table that is being filled. It is kept whole until it is full, since HDF5 takes whole chunks as they are. */
+/* The chunk of a table that is being filled. It is kept whole until it is full, since HDF5 takes
+ * whole chunks as they are. */
 typedef struct {
     uint8_t *rows;
     uint32_t n;
@@ -21,8 +22,8 @@ struct sink_live {
     char *path;
     crema_id_t run_id;
     sink_decoder_t *run;
-    sink_h5_t *
-        file; /* NULL until the first flush, so that it is created with the attributes known by then */
+    /* NULL until the first flush, so that it is created with the attributes known by then */
+    sink_h5_t *file;
     bool broken;
     bool fresh; /* something came since the last flush */
     filling_t filling[CREMA_TABLE_COUNT];

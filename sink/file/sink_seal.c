@@ -272,7 +272,8 @@ s_check_place(sink_seal_t *self)
     return CREMA_OK;
 }
 
-/* Of arrays that are too large for memory: beside the run file, where there must be room anyway, or else beside the journal. */
+/* Of arrays that are too large for memory: beside the run file, where there must be room anyway,
+ * or else beside the journal. */
 static const char *
 s_scratch_dir(const sink_seal_t *self, const char *journal_dir)
 {

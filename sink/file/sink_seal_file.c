@@ -391,7 +391,8 @@ s_step_aside(sink_seal_t *self)
     return CREMA_OK;
 }
 
-/* A file that holds more than this journal stays, whatever becomes of the journal. result->kept: nothing is left to do. */
+/* A file that holds more than this journal stays, whatever becomes of the journal. result->kept:
+ * nothing is left to do. */
 static crema_err_t
 s_keep_what_holds_more(sink_seal_t *self, sink_seal_result_t *result)
 {

@@ -1,8 +1,10 @@
-/* crema_metrics - the one table of what the summaries say: name, unit, formula. Pure: constant data.
+/* crema_metrics - the one table of what the summaries say: name, unit, formula. Pure: constant
+ * data.
  *
- * The sink writes a row of /summary/workflow for every metric here and for nothing else; likewise the
- * categories of /summary/waterfall, the names in /summary/bottlenecks and the variables of /grid. What
- * each of them means and cannot tell is in docs/metrics.md, which a test compares with these tables. */
+ * The sink writes a row of /summary/workflow for every metric here and for nothing else; likewise
+ * the categories of /summary/waterfall, the names in /summary/bottlenecks and the variables of
+ * /grid. What each of them means and cannot tell is in docs/metrics.md, which a test compares with
+ * these tables. */
 #ifndef CREMA_METRICS_H
 #define CREMA_METRICS_H
 

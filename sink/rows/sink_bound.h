@@ -2,8 +2,9 @@
  * cannot overflow. Pure: numbers in, numbers out.
  *
  * A point in time lies within [0, 2^62) ns (until the year 2116); a count is below 2^40, bytes
- * below 2^50; counters of hosts and processes, which are only subtracted, below 2^62; seconds and
- * shares are below 2^40, totals of activities within +-2^62. Values of a user's own metrics stay. */
+ * below 2^50; counters of hosts and processes, which are only subtracted, below 2^62; seconds
+ * and shares are below 2^40, totals of activities within +-2^62. Values of a user's own metrics
+ * stay. */
 #ifndef SINK_BOUND_H
 #define SINK_BOUND_H
 

@@ -47,8 +47,8 @@ struct sink_decoder {
     size_t n_streams, streams_room;
 
     crema_map_t *chunk_tasks; /* (task key, stream) of chunks whose task event is not here yet */
-    sink_intern_t
-        *agents;          /* whose stream is known, each with a uint32_t, its row of /dict/stream */
+    /* whose stream is known, each with a uint32_t, its row of /dict/stream */
+    sink_intern_t *agents;
     sink_clock_t *clocks; /* waiting for the stream of their agent */
     size_t n_clocks, clocks_room;
     bool has_stray_clocks; /* of agents without a stream that shipped none either */

@@ -171,8 +171,8 @@ s_identity_of_stack(const Crema__DictEntry *entry, uint32_t parent, char *out)
     return sizeof key;
 }
 
-/* The key: "name NUL uuid" for files and frames, these with their line, the uuid for workers and spans that have one, else the
- * text. */
+/* The key: "name NUL uuid" for files and frames, these with their line, the uuid for workers and
+ * spans that have one, else the text. */
 static size_t
 s_identity(const Crema__DictEntry *entry, char *out, size_t size)
 {

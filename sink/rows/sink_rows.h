@@ -26,7 +26,8 @@ size_t sink_rows_count(const sink_rows_t *self);
 /* Valid until the next add or sort. */
 void *sink_rows_at(const sink_rows_t *self, size_t i);
 
-/* Gives back the rows' memory and file; their number stays. None may be looked at or added after. */
+/* Gives back the rows' memory and file; their number stays. None may be looked at or added
+ * after. */
 void sink_rows_drop(sink_rows_t *self);
 
 /* Stable sort by the table's first column, then stream, then seq (first_seq in /gaps). Tables

@@ -16,7 +16,8 @@
  * calls may follow each other: after an error in *err, NULL is returned at once. */
 void *sink_scratch(const char *dir, size_t n, size_t size, crema_err_t *err);
 
-/* Gives back what is behind the first `n` elements; an array that stays too long is not an error. */
+/* Gives back what is behind the first `n` elements; an array that stays too long is not an
+ * error. */
 void sink_scratch_trim(void *array, size_t n, size_t size);
 
 /* True if files in the directory can be mapped: those of some FUSE and 9p file systems cannot. */

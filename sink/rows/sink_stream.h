@@ -1,5 +1,5 @@
-/* sink_stream - one stream of a run as the sink sees it: which process wrote it, how far it has come, what
- * is missing, and what its local numbers mean. Pure: memory only. */
+/* sink_stream - one stream of a run as the sink sees it: which process wrote it, how far it has
+ * come, what is missing, and what its local numbers mean. Pure: memory only. */
 #ifndef SINK_STREAM_H
 #define SINK_STREAM_H
 

@@ -31,8 +31,8 @@
 
 /* ---- time */
 
-/* At each tick: reports to the aggregators whether space is short, and that the sink is alive if they
- * have heard nothing since the last tick. */
+/* At each tick: reports to the aggregators whether space is short, and that the sink is alive if
+ * they have heard nothing since the last tick. */
 static void
 s_say_alive(sink_t *self)
 {

@@ -1,11 +1,11 @@
 /* sink - the reactor: takes PUTs from aggregators, commits them in groups, acknowledges what is
  * durable, seals runs.
  *
- * One loop; threads only write and sync journals. The PUTs of a run are committed at once if as much time has
- * passed since its last commit as that took, at least a millisecond, at most commit_interval;
- * otherwise when that time is up or commit_bytes of it have collected. While a journal is written and
- * synced the loop goes on, so a run does not wait for those of others. Messages about runs are committed
- * at once. */
+ * One loop; threads only write and sync journals. The PUTs of a run are committed at once if as
+ * much time has passed since its last commit as that took, at least a millisecond, at most
+ * commit_interval; otherwise when that time is up or commit_bytes of it have collected. While a
+ * journal is written and synced the loop goes on, so a run does not wait for those of others.
+ * Messages about runs are committed at once. */
 #ifndef SINK_H
 #define SINK_H
 
@@ -38,8 +38,8 @@ typedef struct {
     bool insecure;    /* without keys, other users of this host may connect */
 } sink_config_t;
 
-/* Opens the store, then binds. After an error `ret_why` is one sentence that says what to do. CREMA_ECONFIG: the configuration cannot work;
- * CREMA_EBUSY: endpoint or store is in use. */
+/* Opens the store, then binds. After an error `ret_why` is one sentence that says what to do.
+ * CREMA_ECONFIG: the configuration cannot work; CREMA_EBUSY: endpoint or store is in use. */
 CREMA_MUST_CHECK crema_err_t sink_new(const sink_config_t *config, char *ret_why, size_t why_size,
                                       sink_t **ret_self);
 void sink_destroy(sink_t **self_p);

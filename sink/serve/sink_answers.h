@@ -1,5 +1,6 @@
-/* sink_answers - what is answered when the group of a run's journal that holds a message is durable.
- * Nothing of the loop waits for that: a slow disk delays the answers of its own run only. */
+/* sink_answers - what is answered when the group of a run's journal that holds a message is
+ * durable. Nothing of the loop waits for that: a slow disk delays the answers of its own run
+ * only. */
 #ifndef SINK_ANSWERS_H
 #define SINK_ANSWERS_H
 

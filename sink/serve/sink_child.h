@@ -6,9 +6,10 @@
 
 #include "crema_error.h"
 
-/* `argv` as for exec. *ret_fd: our end of a pipe, which does not block; the other one is the child's
- * standard input or output, `as`. The child runs at a lower priority and without CREMA_* in its
- * environment, which it would take for its options. CREMA_EAGAIN: it cannot be started now. */
+/* `argv` as for exec. *ret_fd: our end of a pipe, which does not block; the other one is the
+ * child's standard input or output, `as`. The child runs at a lower priority and without CREMA_*
+ * in its environment, which it would take for its options. CREMA_EAGAIN: it cannot be started
+ * now. */
 CREMA_MUST_CHECK crema_err_t sink_child_start(const char *const argv[], int as, pid_t *ret_pid,
                                               int *ret_fd);
 

@@ -31,8 +31,8 @@ CREMA_MUST_CHECK crema_err_t sink_sealer_new(int64_t memory_bytes, sink_sealer_t
 /* Kills running processes: their runs are sealed at the next start. */
 void sink_sealer_destroy(sink_sealer_t **self_p);
 
-/* Starts sealing a run. `puts` is the number of PUTs in its journal. CREMA_EAGAIN: no process can be
- * started now. */
+/* Starts sealing a run. `puts` is the number of PUTs in its journal. CREMA_EAGAIN: no process can
+ * be started now. */
 CREMA_MUST_CHECK crema_err_t sink_sealer_start(sink_sealer_t *self, const crema_id_t *run_id,
                                                uint64_t puts, const char *journal_dir,
                                                const char *output_path);

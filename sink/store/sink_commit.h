@@ -1,11 +1,11 @@
 /* sink_commit - what is durable of each stream: the only authority on duplicates and gaps. Pure:
  * events in, decisions out; no file, clock or log.
  *
- * A PUT that continues at `next` is appended; leading records that are already there are cut
- * off; a PUT that leaves a gap is refused. The watermark `written` moves when a frame is in the
- * journal, `committed` only when an fdatasync that began after it has succeeded: sink_commit_durable(). A
- * closed stream keeps its final number as long as its run is kept; a freed run accepts no record
- * of any stream. */
+ * A PUT that continues at `next` is appended; leading records that are already there are cut off;
+ * a PUT that leaves a gap is refused. The watermark `written` moves when a frame is in the
+ * journal, `committed` only when an fdatasync that began after it has succeeded:
+ * sink_commit_durable(). A closed stream keeps its final number as long as its run is kept; a
+ * freed run accepts no record of any stream. */
 #ifndef SINK_COMMIT_H
 #define SINK_COMMIT_H
 
@@ -78,8 +78,8 @@ void sink_commit_ask(sink_commit_t *self, const crema_id_t *stream_id);
 bool sink_commit_get(const sink_commit_t *self, const crema_id_t *stream_id,
                      crema_stream_row_t *ret_row);
 
-/* Calls `fn` for every stream of the run. `hi` in the row is the highest number that was ever in the
- * journal. */
+/* Calls `fn` for every stream of the run. `hi` in the row is the highest number that was ever in
+ * the journal. */
 void sink_commit_each(const sink_commit_t *self, const crema_id_t *run_id,
                       void (*fn)(void *context, const crema_stream_row_t *row), void *context);
 /* Number of the run's streams in memory. */

@@ -13,9 +13,9 @@
  * file in an output directory. */
 #define SINK_FS_BELOW_BYTES 128
 
-/* True if a name of `below` bytes fits below the directory; else errno is ENAMETOOLONG. File systems
- * differ in what they say of a path that is too long, so none is asked: everything that takes a
- * directory from outside of this program, or makes a name, calls this first. */
+/* True if a name of `below` bytes fits below the directory; else errno is ENAMETOOLONG. File
+ * systems differ in what they say of a path that is too long, so none is asked: everything that
+ * takes a directory from outside of this program, or makes a name, calls this first. */
 bool sink_fs_fits(const char *dir, size_t below);
 
 /* Returns `out`, which becomes `<dir>/<name>`; it must fit. */

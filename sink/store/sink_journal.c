@@ -79,7 +79,8 @@ s_reserve(sink_journal_t *self, size_t more)
     return CREMA_OK;
 }
 
-/* True if the next group comes after others in its segment. They are synced before it is written. */
+/* True if the next group comes after others in its segment. They are synced before it is
+ * written. */
 static bool
 s_follows_synced(const sink_journal_t *self)
 {

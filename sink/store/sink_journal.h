@@ -72,8 +72,8 @@ typedef struct {
     int64_t revision;      /* of the last SEALED; 0: none */
     int64_t t_sealed_ns;   /* real time of that SEALED */
     int64_t age_sealed_ns; /* the store's service time at that SEALED; 0: unknown */
-    /* Checksums of the last RUN_OPEN, RUN_END and RUN_SEAL, without the time of the verdict; 0: none
-     * yet. */
+    /* Checksums of the last RUN_OPEN, RUN_END and RUN_SEAL, without the time of the verdict; 0:
+     * none yet. */
     uint32_t said_open, said_end, said_seal;
     uint32_t seal_asked : 1; /* a RUN_SEAL is in the journal, and no RUN_END after it */
     uint32_t late : 1;       /* records or another RUN_SEAL came after the last SEALED */
@@ -135,9 +135,9 @@ void sink_journal_work(sink_journal_t *self);
 /* Its outcome. CREMA_ENOSPC: nothing of the group is in the file and all of it is still in memory.
  * CREMA_EIO: as above, with errno. */
 CREMA_MUST_CHECK crema_err_t sink_journal_end(sink_journal_t *self);
-/* The same for a segment that holds only a checkpoint, after which nothing else must be read to know
- * the journal's state. Nothing may be pending; what is appended meanwhile comes behind it. After an
- * error of sink_journal_end() the journal is as it was, and not broken. */
+/* The same for a segment that holds only a checkpoint, after which nothing else must be read to
+ * know the journal's state. Nothing may be pending; what is appended meanwhile comes behind it.
+ * After an error of sink_journal_end() the journal is as it was, and not broken. */
 CREMA_MUST_CHECK crema_err_t sink_journal_begin_rest(sink_journal_t *self,
                                                      const sink_journal_head_t *head);
 /* Appended and not durable yet. */

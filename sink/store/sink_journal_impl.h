@@ -52,8 +52,8 @@ struct sink_journal {
     bool broken;              /* a write or sync failed: nothing more may be acknowledged */
 };
 
-/* Reads the segments of a journal from index `from` on. `whole` is false if they are only the newest
- * ones, beginning with a checkpoint. After an error ret_where names the file. */
+/* Reads the segments of a journal from index `from` on. `whole` is false if they are only the
+ * newest ones, beginning with a checkpoint. After an error ret_where names the file. */
 CREMA_MUST_CHECK crema_err_t sink_journal_read_segments(const char *dir,
                                                         const sink_segments_t *segments,
                                                         size_t from, bool whole,

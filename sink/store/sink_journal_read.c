@@ -172,8 +172,8 @@ s_take_frame(reader_t *reader, const crema_frame_t *frame, uint32_t segment, siz
 
 /* ---- segments */
 
-/* A segment that begins with a foreign header counts as damaged as a whole. `last`: the end of these
- * bytes may be torn. */
+/* A segment that begins with a foreign header counts as damaged as a whole. `last`: the end of
+ * these bytes may be torn. */
 static crema_err_t
 s_read_segment(reader_t *reader, const uint8_t *bytes, size_t size, uint32_t number, bool last)
 {

@@ -1,7 +1,8 @@
 /* sink_report - the line in which `crema-sink rebuild --json` reports its result to the serving
  * sink:
  *
- *     {"path":"/data/x.h5","verdict":"COMPLETE","revision":1,"sha256":"…","file_bytes":123,"rows":45,"reasons":[]}
+ *     {"path":"/data/x.h5","verdict":"COMPLETE","revision":1,"sha256":"...","file_bytes":123,
+ *      "rows":45,"reasons":[]}
  *     {"error":"the disk is full"} */
 #ifndef SINK_REPORT_H
 #define SINK_REPORT_H
@@ -15,8 +16,8 @@
 
 /* The result of sealing a run. */
 typedef struct {
-    int64_t
-        revision; /* from 1: that of the file it replaces if the content is equal, otherwise one more */
+    /* from 1: that of the file it replaces if the content is equal, otherwise one more */
+    int64_t revision;
     char verdict[16];   /* COMPLETE, PARTIAL */
     uint8_t sha256[32]; /* sha256_payload */
     uint64_t file_bytes;

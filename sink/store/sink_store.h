@@ -1,5 +1,5 @@
-/* sink_store - the store directory: one writer, the journals of all runs, and the durable state
- * of every stream.
+/* sink_store - the store directory: one writer, the journals of all runs, and the durable state of
+ * every stream.
  *
  *     <store>/store        identity of the store, made once
  *     <store>/generation   how often it was opened, and its total time in service
@@ -8,12 +8,12 @@
  *     <store>/refused      see sink_refused.h
  *     <store>/<run_id>/    see sink_journal.h
  *
- * What is put collects in memory; sink_store_begin() has it written and synced in the
- * background, each journal for itself; the watermarks move when the sync of their journal has ended.
+ * What is put collects in memory; sink_store_begin() has it written and synced in the background,
+ * each journal for itself; the watermarks move when the sync of their journal has ended.
  *
  * A run is in one of these stages. Work and memory grow with the number of live runs only.
  *
- *     UNREAD    its directory was there at the start; it is read on demand or by sink_store_examine()
+ *     UNREAD    there since the start; it is read on demand or by sink_store_examine()
  *     LIVE      its journal is open and its streams are in memory
  *     RESTING   sealed and idle: its journal ends with a checkpoint; no file or stream is open
  *     ASIDE     its journal cannot be read: it accepts nothing and is retried every few seconds
@@ -96,8 +96,8 @@ typedef struct {
     uint64_t damaged_bytes;  /* unreadable in the middle */
     uint64_t missing_frames; /* acknowledged, and no longer readable */
     uint64_t aside;          /* runs that are set aside now */
-    uint64_t
-        refused_records; /* upper bound of the records of freed runs that are in no file, over all starts */
+    /* upper bound of the records of freed runs that are in no file, over all starts */
+    uint64_t refused_records;
 } sink_store_report_t;
 
 /* CREMA_EBUSY: another sink holds it; for other errors `ret_why` is one sentence. */
@@ -158,9 +158,9 @@ sink_store_census_t sink_store_census(const sink_store_t *self);
 /* The run that has been resting longest, NULL if there is none; *ret_sealed_for_ns: how long ago
  * it was sealed, in time of service. */
 const sink_run_t *sink_store_oldest(sink_store_t *self, int64_t *ret_sealed_for_ns);
-/* The run that has been sealed longest of those whose file is COMPLETE, else of the others;
- * *ret_complete: which of the two. NULL: none is sealed. Its file holds all that its journal does, so
- * it gives way when there is no room for records that are in no file. */
+/* The run that has been sealed longest of those whose file is COMPLETE, else of the others:
+ * ret_complete says which. NULL: none is sealed. Its file holds all that its journal does, so it
+ * gives way when there is no room for records that are in no file. */
 const sink_run_t *sink_store_redundant(sink_store_t *self, bool *ret_complete);
 /* A run that still needs its end or a verdict and of which no record or message has come for
  * `after_ns`; NULL: none. Aggregators end silent runs themselves; this is for runs that no
@@ -221,8 +221,9 @@ CREMA_MUST_CHECK crema_err_t sink_store_sealed(sink_store_t *self, const crema_i
                                                const sink_journal_sealed_t *sealed,
                                                int64_t t_real_ns);
 
-/* The answer to RUN_SEAL, kept in the run's directory so that it can be repeated after a
- * restart: durable with the next append to the run, which it comes before. CREMA_ENOENT: there is none. The caller frees the bytes. */
+/* The answer to RUN_SEAL, kept in the run's directory so that it can be repeated after a restart:
+ * durable with the next append to the run, which it comes before. CREMA_ENOENT: there is none. The
+ * caller frees the bytes. */
 CREMA_MUST_CHECK crema_err_t sink_store_keep_answer(sink_store_t *self, const crema_id_t *run_id,
                                                     const uint8_t *bytes, size_t size);
 CREMA_MUST_CHECK crema_err_t sink_store_answer(const sink_store_t *self, const crema_id_t *run_id,
@@ -245,8 +246,8 @@ typedef struct {
 
 /* Writes the group of each run that has rested (`pace` NULL: of each), and has it synced in the
  * background, while the next one collects: a slow sync delays only its own run. *ret_due_ns: when
- * the next run has rested, INT64_MAX: none rests. CREMA_ENOMEM: one of the groups is not written, and
- * PUTs are refused until it is. CREMA_EIO: end the process. */
+ * the next run has rested, INT64_MAX: none rests. CREMA_ENOMEM: one of the groups is not written,
+ * and PUTs are refused until it is. CREMA_EIO: end the process. */
 CREMA_MUST_CHECK crema_err_t sink_store_begin(sink_store_t *self, const sink_store_pace_t *pace,
                                               int64_t *ret_due_ns);
 /* Readable when a sync has ended. */
@@ -256,13 +257,15 @@ bool sink_store_has_ended(const sink_store_t *self);
  * CREMA_ENOSPC: nothing of one of the groups was written, it stays in memory, and PUTs are
  * refused until that succeeds. CREMA_EIO: end the process. */
 CREMA_MUST_CHECK crema_err_t sink_store_end(sink_store_t *self);
-/* Both for everything, or for all of one run, and waits for it; groups of others may end meanwhile. */
+/* Both for everything, or for all of one run, and waits for it; groups of others may end
+ * meanwhile. */
 CREMA_MUST_CHECK crema_err_t sink_store_commit(sink_store_t *self);
 CREMA_MUST_CHECK crema_err_t sink_store_commit_run(sink_store_t *self, const crema_id_t *run_id);
 
 typedef enum {
     SINK_SPACE_FREE,
-    SINK_SPACE_SHORT, /* 90 % of the limit, or of a disk with less than 2 GiB free: ask for a slower pace */
+    /* 90 % of the limit, or of a disk with less than 2 GiB free: ask for a slower pace */
+    SINK_SPACE_SHORT,
     SINK_SPACE_FULL, /* 95 %, or of a disk with less than 1 GiB free: refuse */
 } sink_space_t;
 
@@ -271,9 +274,9 @@ sink_space_t sink_store_space(sink_store_t *self, uint64_t *ret_free_b);
 
 /* Has the tombstone of a sealed run without late records written, then its journal removed except
  * for files set aside as damaged; sink_store_begin() begins that in a thread for all that were
- * taken, and on_freed() is called when it has ended. Meanwhile nothing of the run is taken or told.
- * `why` is borrowed until then. CREMA_EINVAL: it is not sealed; CREMA_EAGAIN: try again later: it has
- * yet to come to rest, or others are being freed. */
+ * taken, and on_freed() is called when it has ended. Meanwhile nothing of the run is taken or
+ * told. `why` is borrowed until then. CREMA_EINVAL: it is not sealed; CREMA_EAGAIN: try again
+ * later: it has yet to come to rest, or others are being freed. */
 CREMA_MUST_CHECK crema_err_t sink_store_begin_free(sink_store_t *self, const crema_id_t *run_id,
                                                    const char *why);
 /* The same, and waits for it. CREMA_ENOSPC: try again; CREMA_EIO: end the process, since the

@@ -23,8 +23,8 @@
 
 /* ---- the store's own files */
 
-/* A sink that was killed while it started a process leaves its lock with that process until this has begun its own
- * program, a moment later. */
+/* A sink that was killed while it started a process leaves its lock with that process until this
+ * has begun its own program, a moment later. */
 static bool
 s_take_lock(int fd)
 {

@@ -55,8 +55,8 @@ typedef struct {
     sink_journal_state_t durable, written; /* as of the last sync, and of the last write */
     uint32_t *said_writers; /* checksums of the parts of the list of writers, by number */
     uint32_t n_said_writers;
-    uint64_t
-        list_changed_b; /* bytes of changed parts, since this start and in the newest segment */
+    /* bytes of changed parts, since this start and in the newest segment */
+    uint64_t list_changed_b;
 } sink_store_run_t;
 
 /* The refused ranges are written, in a thread. */
@@ -118,8 +118,8 @@ struct sink_store {
     uint64_t bytes, resting_bytes;
     int64_t age_ns, age_kept_ns, mono_ns;
     crema_arena_t *arena;
-    size_t
-        n_stuck; /* runs whose last write found the disk full: until it succeeds nothing new is taken */
+    /* runs whose last write found the disk full: until it succeeds nothing new is taken */
+    size_t n_stuck;
     sink_store_report_t report;
 };
 
@@ -213,7 +213,8 @@ CREMA_MUST_CHECK crema_err_t sink_store_look(sink_store_t *self, sink_store_run_
 
 /* True if the name of a directory is a run id in lower case with hyphens. */
 bool sink_store_is_run_name(const char *name, crema_id_t *ret_run_id);
-/* Identity of the store in a directory. CREMA_ENOENT: not a store; CREMA_EMAGIC: its file `store` holds something else. */
+/* Identity of the store in a directory. CREMA_ENOENT: not a store; CREMA_EMAGIC: its file `store`
+ * holds something else. */
 CREMA_MUST_CHECK crema_err_t sink_store_identity(const char *dir, crema_id_t *ret_id);
 /* The same for a store that is only inspected: after an error ret_why is a sentence that says
  * what to pass instead. */

@@ -1,4 +1,5 @@
-/* What was said of a run: the messages that its journal holds, by their checksums, and its state after them. */
+/* What was said of a run: the messages that its journal holds, by their checksums, and its state
+ * after them. */
 #include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>

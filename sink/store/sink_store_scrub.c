@@ -96,9 +96,10 @@ s_finish(sink_store_t *self, sink_store_run_t *run, bool sound, sink_store_scrub
     sink_store_end_scrub(run);
 }
 
-/* At the end of the journal. What was read without a hole holds all that is durable, and more may come. What looks like a hole may
- * be a group that is being written, and watermarks fall back only where nothing waits: while a list waits, senders learn nothing,
- * come to the end of their credit, and the run to a pause. A list is confirmed only when it is durable. */
+/* At the end of the journal. What was read without a hole holds all that is durable, and more may
+ * come. What looks like a hole may be a group that is being written, and watermarks fall back only
+ * where nothing waits: while a list waits, senders learn nothing, come to the end of their credit,
+ * and the run to a pause. A list is confirmed only when it is durable. */
 static bool
 s_must_wait(const sink_store_run_t *run)
 {

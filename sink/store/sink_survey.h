@@ -19,8 +19,8 @@ typedef struct {
     int64_t t_start_ns;  /* real time, from its RUN_OPEN; 0: unknown */
     int64_t revision;    /* of its file; 0: none, or unknown */
     const char *verdict; /* of that file; "" if unknown */
-    const char
-        *path; /* where that file was made, relative to the directory the sink was started in */
+    /* where that file was made, relative to the directory the sink was started in */
+    const char *path;
     const char *why; /* why the run is set aside; else "" */
 } sink_surveyed_t;
 

@@ -1,8 +1,8 @@
 /* sink_tombs - the file `tombstones`: runs whose journal is gone.
  *
- * One frame per run; those that are freed together are added with one append and one fdatasync. A freed run accepts nothing more,
- * so its streams need not be known. Earlier versions also wrote the streams, in several frames,
- * each with their total number. */
+ * One frame per run; those that are freed together are added with one append and one fdatasync. A
+ * freed run accepts nothing more, so its streams need not be known. Earlier versions also wrote
+ * the streams, in several frames, each with their total number. */
 #ifndef SINK_TOMBS_H
 #define SINK_TOMBS_H
 

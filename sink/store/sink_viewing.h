@@ -1,8 +1,7 @@
-/* sink_viewing - lines in which the serving sink reports to the live view process what is
- * durable:
+/* sink_viewing - lines in which the serving sink reports to the live view process what is durable:
  *
- *     grown 01234567-89ab-cdef-0123-456789abcdef 3 1048576     its journal is durable up to this byte of segment 3
- *     ended 01234567-89ab-cdef-0123-456789abcdef               the run has its final file */
+ *     grown RUN 3 1048576     its journal is durable up to this byte of segment 3
+ *     ended RUN               the run has its final file */
 #ifndef SINK_VIEWING_H
 #define SINK_VIEWING_H
 
@@ -28,7 +27,8 @@ char *sink_viewing_line(const sink_viewing_t *viewing, char out[SINK_VIEWING_BYT
 /* False: not a valid line. A final newline is optional. */
 bool sink_viewing_parse(const char *line, sink_viewing_t *ret_viewing);
 
-/* The live file of a run: `<run_id>.live.h5` in output_dir. Returns `ret_path`; see sink_fs_path(). */
+/* The live file of a run: `<run_id>.live.h5` in output_dir. Returns `ret_path`; see
+ * sink_fs_path(). */
 char *sink_viewing_path(const char *output_dir, const crema_id_t *run_id, char ret_path[PATH_MAX]);
 
 #endif

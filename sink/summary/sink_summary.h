@@ -73,8 +73,9 @@ CREMA_MUST_CHECK crema_err_t sink_summary_columns(sink_tables_t *tables);
 /* a / b, NaN unless b is positive. */
 double sink_ratio(double a, double b);
 
-/* The parallel efficiency and its factors (POP, elastic form): scheduling is the largest useful share of a worker, load balance
- * the rest. A worker that was present for less than half of the average says nothing about the scheduling of the run. */
+/* The parallel efficiency and its factors (POP, elastic form): scheduling is the largest useful
+ * share of a worker, load balance the rest. A worker that was present for less than half of the
+ * average says nothing about the scheduling of the run. */
 typedef struct {
     double pe, lb, sched_e, alloc_e;
 } sink_pop_t;

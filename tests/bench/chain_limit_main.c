@@ -1,10 +1,11 @@
-/* chain_limit - what the chain is held against: the same samples appended to four HDF5 columns, or to a plain file, by one process and
- * nothing else.
+/* chain_limit - what the chain is held against: the same samples appended to four HDF5 columns, or
+ * to a plain file, by one process and nothing else.
  *
  *   chain_limit columns|compound|write FILE ROWS BATCH
  *
- * A sample is 24 bytes: time, value, two dictionary rows. Columns and compound table are written as a live file's would be: latest format,
- * paged, uncompressed, chunks of 4,096 rows, one flush at the end. Prints `rows R wall_s W cpu_s C`. */
+ * A sample is 24 bytes: time, value, two dictionary rows. Columns and compound table are written
+ * as a live file's would be: latest format, paged, uncompressed, chunks of 4,096 rows, one flush
+ * at the end. Prints `rows R wall_s W cpu_s C`. */
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -98,7 +99,8 @@ s_write_columns(const char *path, hsize_t rows, hsize_t batch, const sample_t *s
     for (int i = 0; i < COLUMNS; i++)
         columns[i] = s_create_table(file, c_names[i], types[i]);
     herr_t rc = 0;
-    /* The bytes of the samples serve as any column's: what is in them costs nothing without a filter. */
+    /* The bytes of the samples serve as any column's: what is in them costs nothing without a
+     * filter. */
     for (hsize_t at = 0; at < rows && rc >= 0; at += batch)
         for (int i = 0; i < COLUMNS && rc >= 0; i++)
             rc = s_append(columns[i], types[i], at, rows - at < batch ? rows - at : batch, samples);

@@ -1,10 +1,12 @@
-/* chain_writer - puts ROWS samples into a spool as fast as it goes, in columnar batches of BATCH rows, and ends its stream.
+/* chain_writer - puts ROWS samples into a spool as fast as it goes, in columnar batches of BATCH
+ * rows, and ends its stream.
  *
  *   chain_writer SPOOL RUN_ID ROWS BATCH [PAUSE_MS]
  *
  * With a pause, one batch after each: 64 rows and 1000 ms are 64 activities sampled at 1 Hz.
  *
- * A sample is a row of /custom: a time that moves on by about a millisecond and a value that nobody can guess. */
+ * A sample is a row of /custom: a time that moves on by about a millisecond and a value that
+ * nobody can guess. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,14 @@
 /* make_journal - synthetic runs for tests that are not in C.
  *
- *   make_journal toy|revoked|busy|plain|long DIR [COUNT]   writes a journal, which `crema-sink rebuild` turns into a run file: the toy run,
- *                                             the same with its key revoked halfway, COUNT chunks on
- *                                             four workers, COUNT rows of /custom,
- *                                             COUNT chunks of twelve rows each on 64 workers
- *   make_journal live JOURNAL FILE STEP       writes the live file of a journal: for each line on standard input STEP more PUTs, a flush,
- *                                             and a line with the number of PUTs so far, "done" when there are no more; the file stays open
- *                                             until standard input ends */
+ *   make_journal KIND DIR [COUNT]         writes a journal, which `crema-sink rebuild` turns into a
+ *                                         run file. KIND: the `toy` run; `revoked`, the same with
+ *                                         its key revoked halfway; `busy`, COUNT chunks on four
+ *                                         workers; `plain`, COUNT rows of /custom; `long`, COUNT
+ *                                         chunks of twelve rows each on 64 workers
+ *   make_journal live JOURNAL FILE STEP   writes the live file of a journal: for each line on
+ *                                         standard input STEP more PUTs, a flush, and a line with
+ *                                         the number of PUTs so far, "done" when there are no
+ *                                         more; the file stays open until standard input ends */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,12 @@
-/* swarm - many agents in one process: the sessions and sockets that crema-agent has, with streams that exist in memory only.
+/* swarm - many agents in one process: the sessions and sockets that crema-agent has, with streams
+ * that exist in memory only.
  *
  *   swarm ENDPOINT KEYS|- AGENTS H_MS [RATE] [abuse]
  *
- * RATE: records a second that each agent has to deliver. `abuse`: once welcomed, each agent sends as fast as its socket takes it
- * and looks at no credit. Prints `{"welcomed": N}` each 100 ms, N being how many the newest aggregator let in, and at SIGHUP and SIGTERM a
- * line on the time from a record's existence to its acknowledgement since the last such line. */
+ * RATE: records a second that each agent has to deliver. `abuse`: once welcomed, each agent sends
+ * as fast as its socket takes it and looks at no credit. Prints `{"welcomed": N}` each 100 ms, N
+ * being how many the newest aggregator let in, and at SIGHUP and SIGTERM a line on the time from a
+ * record's existence to its acknowledgement since the last such line. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -312,8 +314,8 @@ s_print_latencies(swarm_t *self)
     self->n_latencies = 0;
 }
 
-/* Sends what is due and receives what is there. A send may take the sign that something can be received off the
- * socket's descriptor, so that receiving comes last. */
+/* Sends what is due and receives what is there. A send may take the sign that something can be
+ * received off the socket's descriptor, so that receiving comes last. */
 static void
 s_attend(swarm_t *self, member_t *member)
 {

@@ -1,4 +1,5 @@
-/* causes - simulated runs with a planted cause each: what holds the run back is known, and so is how long it would take without. */
+/* causes - simulated runs with a planted cause each: what holds the run back is known, and so is
+ * how long it would take without. */
 #ifndef CAUSES_H
 #define CAUSES_H
 
@@ -36,12 +37,14 @@ judged_t causes_judge(const cause_t *cause, uint64_t seed);
 typedef struct {
     unsigned runs, first; /* the planted cause came first in so many */
     unsigned cured,
-        near; /* runs that were made again without it; saving_s was within a quarter of what that saved */
+        /* runs that were made again without it; saving_s was within a quarter of what that saved */
+        near;
     unsigned bounded,
         within; /* rows with bounds; what was saved lay between them, give or take 5 % */
 } tally_t;
 
-/* `out` may be NULL; else it gets a line for the cause and one for each run that was judged wrong, or each if `all`. */
+/* `out` may be NULL; else it gets a line for the cause and one for each run that was judged wrong,
+ * or each if `all`. */
 void causes_try(const cause_t *cause, uint64_t first, uint64_t seeds, FILE *out, bool all,
                 tally_t *ret_tally);
 

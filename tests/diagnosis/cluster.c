@@ -1,4 +1,5 @@
-/* The other half of the simulated cluster: time, the client, the scheduler and its workers' fates. */
+/* The other half of the simulated cluster: time, the client, the scheduler and its workers'
+ * fates. */
 #include "diagnosis/cluster.h"
 
 #include <assert.h>
@@ -241,7 +242,8 @@ s_known_over(cluster_t *self, unsigned number, unsigned from)
     s_dispatch(self);
 }
 
-/* What it ran, what it had queued and what it had computed but no merge had taken is to be done again. */
+/* What it ran, what it had queued and what it had computed but no merge had taken is to be done
+ * again. */
 static void
 s_kill(cluster_t *self, unsigned number)
 {

@@ -1,8 +1,11 @@
-/* cluster - a simulated Dask cluster that runs an analysis: discrete events, seconds as doubles, everything from one seed.
+/* cluster - a simulated Dask cluster that runs an analysis: discrete events, seconds as doubles,
+ * everything from one seed.
  *
- * Threads run on the cores of their host, in turns where there are more threads than cores, and take Python's lock in turns of the same length. A scheduler, one message
- * after another, sends tasks to workers; chunks are merged in a tree; workers are killed, paused, slow or late as planned. What crema's hooks would have seen is handed
- * to a `cluster_watch_t`. It shares no code and no constant with the sink: it knows causes, not rules. */
+ * Threads run on the cores of their host, in turns where there are more threads than cores, and
+ * take Python's lock in turns of the same length. A scheduler, one message after another, sends
+ * tasks to workers; chunks are merged in a tree; workers are killed, paused, slow or late as
+ * planned. What crema's hooks would have seen is handed to a `cluster_watch_t`. It shares no code
+ * and no constant with the sink: it knows causes, not rules. */
 #ifndef CLUSTER_H
 #define CLUSTER_H
 
@@ -45,8 +48,8 @@ typedef struct {
     double send_s, latency_s;
     unsigned ahead; /* tasks sent to a worker beyond its threads */
     bool pinned;    /* each chunk is sent to its file's worker at once and stays there */
-    unsigned
-        crowded_share; /* pinned: every so-many-th file has a worker of its own, all others share the first; 0: even */
+    /* pinned: every so-many-th file has a worker of its own, all others share the first; 0: even */
+    unsigned crowded_share;
     double startup_s;     /* before the client submits anything */
     unsigned batches;     /* the chunks are submitted in so many parts */
     double batch_pause_s; /* and the client thinks for so long between them */

@@ -2,7 +2,8 @@
  *
  *   diagnose [--first SEED] [--seeds N] [--only NAME] [--verbose]
  *
- * The seeds that the rules were tuned with are from 100001 on; those that prove them are 1 to 20, the default. */
+ * The seeds that the rules were tuned with are from 100001 on; those that prove them are 1 to 20,
+ * the default. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

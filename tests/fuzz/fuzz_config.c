@@ -1,5 +1,5 @@
-/* Any bytes as what an operator may write: a configuration file, the environment and the command line (NUL bytes divide these), and
- * a public key in the keyring of a server. */
+/* Any bytes as what an operator may write: a configuration file, the environment and the command
+ * line (NUL bytes divide these), and a public key in the keyring of a server. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
-/* Any bytes as what agents, collectors and the sink say to an aggregator: a byte says who speaks and how much time passes, two how long the
- * message is. */
+/* Any bytes as what agents, collectors and the sink say to an aggregator: a byte says who speaks
+ * and how much time passes, two how long the message is. */
 #include <string.h>
 
 #include "agg_core.h"

@@ -1,4 +1,5 @@
-/* Any bytes as a run's journal: read as they are and with checksums made right, then opened and gone on with as after a crash. */
+/* Any bytes as a run's journal: read as they are and with checksums made right, then opened and
+ * gone on with as after a crash. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Any text as a line of JSON: every value of it is looked at, and it is read as a sealing process's report. */
+/* Any text as a line of JSON: every value of it is looked at, and it is read as a sealing
+ * process's report. */
 #include <string.h>
 
 #include "crema_json.h"

@@ -1,4 +1,5 @@
-/* Any bytes as the files of /proc that an agent reads: NUL bytes divide them. A process, its child and its network are sampled twice. */
+/* Any bytes as the files of /proc that an agent reads: NUL bytes divide them. A process, its child
+ * and its network are sampled twice. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -1,4 +1,5 @@
-/* Any bytes as a frame whose length and checksum are right: its body decoded, its rows made, the record encoded again. */
+/* Any bytes as a frame whose length and checksum are right: its body decoded, its rows made, the
+ * record encoded again. */
 #include <string.h>
 
 #include "crema_bytes.h"
@@ -32,7 +33,8 @@ s_look_again(const crema_record_t *record, uint64_t seq, crema_arena_t *arena)
     crema_frame_t frame;
     crema_record_t again;
     size_t size;
-    /* It may not fit: integers can be shorter on the wire than as canonical varints, never by much. */
+    /* It may not fit: integers can be shorter on the wire than as canonical varints, never by
+     * much. */
     if (crema_record_encode(record, seq, 0, bytes, sizeof bytes, &size) != CREMA_OK)
         return;
     HOLDS(crema_frame_decode(bytes, size, &frame) == CREMA_OK);

@@ -1,4 +1,5 @@
-/* Any bytes as the records of a run: decoded, put in order, and summarised as for a file. The first byte says how many streams there are. */
+/* Any bytes as the records of a run: decoded, put in order, and summarised as for a file. The
+ * first byte says how many streams there are. */
 #include <string.h>
 
 #include "fuzz.h"

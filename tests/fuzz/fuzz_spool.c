@@ -1,4 +1,5 @@
-/* Any bytes as segments of a spool, as they are and with checksums made right: listed, read, trimmed, evicted, ended, as an agent does. */
+/* Any bytes as segments of a spool, as they are and with checksums made right: listed, read,
+ * trimmed, evicted, ended, as an agent does. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

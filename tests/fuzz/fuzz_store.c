@@ -1,4 +1,5 @@
-/* Any bytes as the small files of a store (a byte says which) and as the files of a key directory. */
+/* Any bytes as the small files of a store (a byte says which) and as the files of a key
+ * directory. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -1,4 +1,5 @@
-/* Synthetic runs that are long, but have few names: what grows with the rows of a run, apart from what grows with its names. */
+/* Synthetic runs that are long, but have few names: what grows with the rows of a run, apart from
+ * what grows with its names. */
 #include <stdio.h>
 #include <stdlib.h>
 

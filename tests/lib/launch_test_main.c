@@ -1,8 +1,10 @@
-/* launch_test SECONDS COMMAND... - runs a test: for so many seconds at most, and none of its processes outlives it.
+/* launch_test SECONDS COMMAND... - runs a test: for so many seconds at most, and none of its
+ * processes outlives it.
  *
- * ctest ends only the process that it started, and then waits for whoever holds the test's output. All orphans among the
- * test's processes become children of this one (PR_SET_CHILD_SUBREAPER), detached ones as well, so "no child is left" is what the kernel
- * says, and every process that is left can be named and killed. A test that left one has failed.
+ * ctest ends only the process that it started, and then waits for whoever holds the test's output.
+ * All orphans among the test's processes become children of this one (PR_SET_CHILD_SUBREAPER),
+ * detached ones as well, so "no child is left" is what the kernel says, and every process that is
+ * left can be named and killed. A test that left one has failed.
  *
  * exit status: that of the command, 128 + signal, 124 over the limit, 125 a process was left */
 #include <ctype.h>
@@ -92,7 +94,8 @@ s_name(const char *pid, const char *why)
     fprintf(stderr, "launch_test: %s: process %s: %s\n", why, pid, n ? words : "(it has ended)");
 }
 
-/* Kills every process that the test has, and names each; its children become children of this one. */
+/* Kills every process that the test has, and names each; its children become children of this
+ * one. */
 static void
 s_kill_all(pid_t test, const char *why)
 {

@@ -1,5 +1,5 @@
-/* message_parts - parts of bodies that outlive the function that builds them. What is returned stays valid for a few thousand further
- * ids, and a few further tables and long lists. */
+/* message_parts - parts of bodies that outlive the function that builds them. What is returned
+ * stays valid for a few thousand further ids, and a few further tables and long lists. */
 #ifndef MESSAGE_PARTS_H
 #define MESSAGE_PARTS_H
 

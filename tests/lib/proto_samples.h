@@ -1,6 +1,7 @@
 /* proto_samples - one fixed example of every record and every message, for tests of the codec.
  *
- * Their bytes are kept in tests/golden/: a change here, or of the bytes they encode to, is a change of the protocol. */
+ * Their bytes are kept in tests/golden/: a change here, or of the bytes they encode to, is a
+ * change of the protocol. */
 #ifndef PROTO_SAMPLES_H
 #define PROTO_SAMPLES_H
 

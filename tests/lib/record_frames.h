@@ -37,7 +37,8 @@ void scratch_template(const char *name, char path[SCRATCH_BYTES]);
 /* A fresh directory below $TMPDIR, removed with all that is in it by scratch_remove. */
 char *scratch_make(void);
 void scratch_remove(char **dir);
-/* The same in memory, where there is a place for that with so much room: what is written and synced there takes no time. */
+/* The same in memory, where there is a place for that with so much room: what is written and
+ * synced there takes no time. */
 char *scratch_make_in_memory(size_t room_mib);
 /* The same for everything that this program makes from now on. */
 void scratch_prefer_memory(size_t room_mib);

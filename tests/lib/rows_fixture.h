@@ -33,7 +33,8 @@ const char *decoded_text(const decoded_t *self, crema_table_id_t table, size_t r
 /* Value of a metric of /summary/workflow, and its status. */
 double decoded_metric(const decoded_t *self, const char *name, int64_t *ret_status);
 
-/* Path of a directory of this process that is not there: a call with the same name removes it, and so does the end. */
+/* Path of a directory of this process that is not there: a call with the same name removes it, and
+ * so does the end. */
 const char *scratch_dir(const char *name);
 
 #endif

@@ -1,4 +1,5 @@
-/* store_events - keeps what a store reports, for tests that look at it: give store_events_note() to the store. */
+/* store_events - keeps what a store reports, for tests that look at it: give store_events_note()
+ * to the store. */
 #ifndef STORE_EVENTS_H
 #define STORE_EVENTS_H
 

@@ -1,11 +1,14 @@
-/* sim - one history of a whole cluster in virtual time, from one seed: agents with spools, a network, an aggregator, a sink with a disk.
+/* sim - one history of a whole cluster in virtual time, from one seed: agents with spools, a
+ * network, an aggregator, a sink with a disk.
  *
- * The shipped objects decide (crema_session, agg_core, sink_commit and what they are made of); everything around them is modelled here: what
- * a kill or a power cut leaves behind, what a network does to messages, what a disk has and has not. An oracle that sees all of it, and none
+ * The shipped objects decide (crema_session, agg_core, sink_commit and what they are made of);
+ * everything around them is modelled here: what a kill or a power cut leaves behind, what a
+ * network does to messages, what a disk has and has not. An oracle that sees all of it, and none
  * of their insides, holds them to the promise. Nothing depends on anything but the seed.
  *
  *   sim_world.c    random numbers, the queue of what happens next, copies of messages
- *   sim_net.c      connections: FIFO with breaks as over TCP, or hostile: lost, doubled, late, out of order
+ *   sim_net.c      connections: FIFO with breaks as over TCP, or hostile: lost, doubled, late, out
+ *                  of order
  *   sim_spool.c    streams of one host: records, segments, tails, what a power cut takes
  *   sim_agent.c    crema-agent around crema_session
  *   sim_agg.c      crema-aggregator around agg_core
@@ -183,8 +186,8 @@ typedef struct {
     sim_kind_t from; /* AGENT, CLIENT, or AGG towards the sink */
     int who;         /* agent or client number */
     agg_peer_t peer; /* at the aggregator */
-    int64_t
-        last_ns[2]; /* FIFO: nothing arrives before what was sent earlier; [0] away from `from` */
+    /* FIFO: nothing arrives before what was sent earlier; [0] away from `from` */
+    int64_t last_ns[2];
     int64_t cut_until_ns; /* partition */
 } sim_conn_t;
 

@@ -41,7 +41,8 @@ s_is_hidden(const sim_t *sim, const sim_stream_t *stream)
             stream->seen_life != sim->agents[stream->agent].process.life);
 }
 
-/* As crema_spool_faults(): a directory that cannot be listed, and what cannot be read of those files that it knows of. */
+/* As crema_spool_faults(): a directory that cannot be listed, and what cannot be read of those
+ * files that it knows of. */
 static void
 s_tell_faults(sim_t *sim, int a)
 {

@@ -18,8 +18,9 @@ s_send(sim_t *sim, int run, crema_msg_type_t type)
     sim_send(sim, sim->client_conn, true, &msg);
 }
 
-/* Everybody was asked, and those who are there have ended their streams: what each of them wrote. Of whoever was killed the number is not
- * known, but that there was somebody is. The agents' own streams are theirs. */
+/* Everybody was asked, and those who are there have ended their streams: what each of them wrote.
+ * Of whoever was killed the number is not known, but that there was somebody is. The agents' own
+ * streams are theirs. */
 static void
 s_make_list(sim_t *sim, int run)
 {

@@ -1,4 +1,5 @@
-/* The command: sim --seeds N --first S [--verbose]. Runs one history per seed; the last line counts; exit 1 on a violation. */
+/* The command: sim --seeds N --first S [--verbose]. Runs one history per seed; the last line
+ * counts; exit 1 on a violation. */
 #include "sim.h"
 
 #include <inttypes.h>

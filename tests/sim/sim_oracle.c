@@ -12,7 +12,8 @@ s_durable(const sim_t *sim, const sim_stream_t *stream)
     return journal->durable ? journal->entries[journal->durable - 1].last : 0;
 }
 
-/* The same of what can still be read: the sink does not know of a hole before it has read everything again. */
+/* The same of what can still be read: the sink does not know of a hole before it has read
+ * everything again. */
 static bool
 s_is_readable(const sim_t *sim, const sim_stream_t *stream, uint64_t hi)
 {
@@ -22,7 +23,8 @@ s_is_readable(const sim_t *sim, const sim_stream_t *stream, uint64_t hi)
     return journal->hole > 0 && journal->entries[journal->hole - 1].last >= hi;
 }
 
-/* Nothing can follow: the spool holds its END, or the sink does (a power cut may take it from the spool again). */
+/* Nothing can follow: the spool holds its END, or the sink does (a power cut may take it from the
+ * spool again). */
 static bool
 s_is_ended(const sim_t *sim, const sim_stream_t *stream)
 {
@@ -30,14 +32,16 @@ s_is_ended(const sim_t *sim, const sim_stream_t *stream)
     return stream->closed || (journal->durable && journal->entries[journal->durable - 1].is_end);
 }
 
-/* Every record up to hi is there. What an earlier store held and lost is not the oracle's business. */
+/* Every record up to hi is there. What an earlier store held and lost is not the oracle's
+ * business. */
 static bool
 s_is_covered(const sim_t *sim, const sim_stream_t *stream, uint64_t hi)
 {
     return s_durable(sim, stream) >= hi;
 }
 
-/* I2: nothing is freed that is not durable. What was said of it before a hole was found may still be on the way. */
+/* I2: nothing is freed that is not durable. What was said of it before a hole was found may still
+ * be on the way. */
 void
 sim_check_trim(sim_t *sim, const sim_stream_t *stream, uint64_t committed)
 {
@@ -84,7 +88,8 @@ s_is_unknowable(const sim_t *sim, const sim_stream_t *stream)
     return !sim->agents[stream->agent].known;
 }
 
-/* What an older store or a hole lost and no spool holds, an aggregator can only know that was there before. */
+/* What an older store or a hole lost and no spool holds, an aggregator can only know that was
+ * there before. */
 static bool
 s_is_forgotten(const sim_t *sim, const sim_stream_t *stream)
 {
@@ -101,7 +106,8 @@ s_is_news(const sim_t *sim)
     return (sim->regressed || sim->damaged) && sim->agg.heard_boot != sim->sink.boot;
 }
 
-/* What must be there. Of whoever is in the list nothing is left to chance: the number it gave counts, whatever became of its spool. */
+/* What must be there. Of whoever is in the list nothing is left to chance: the number it gave
+ * counts, whatever became of its spool. */
 static uint64_t
 s_owed(const sim_stream_t *stream, int64_t at_ns)
 {
@@ -184,7 +190,8 @@ sim_check_credit(sim_t *sim)
         sim_violation(sim, "I4: %llu bytes granted", (unsigned long long)stats.credit_granted_b);
 }
 
-/* The estimate holds its bound against the true difference of the two clocks now. It may not, rarely, where one of them began anew on the way. */
+/* The estimate holds its bound against the true difference of the two clocks now. It may not,
+ * rarely, where one of them began anew on the way. */
 void
 sim_check_offset(sim_t *sim, const Crema__ClockSample *sample)
 {
@@ -203,7 +210,8 @@ sim_check_offset(sim_t *sim, const Crema__ClockSample *sample)
     }
 }
 
-/* What was durable once, was trimmed, and is gone: an older store, or a hole in the journal, is the one way to that. */
+/* What was durable once, was trimmed, and is gone: an older store, or a hole in the journal, is
+ * the one way to that. */
 static bool
 s_may_be_lost(const sim_t *sim, const sim_journal_t *journal, const sim_entry_t *entry)
 {
@@ -232,7 +240,8 @@ s_check_journal(sim_t *sim, int i)
     }
 }
 
-/* I3, I6: everything that lies in a living spool is in the sink, also what was recorded after it healed. */
+/* I3, I6: everything that lies in a living spool is in the sink, also what was recorded after it
+ * healed. */
 static bool
 s_is_delivered(const sim_t *sim, int i)
 {
@@ -255,13 +264,14 @@ s_lacks_for_good(const sim_t *sim, int run)
     return false;
 }
 
-/* A verdict with reasons must be taken back by the aggregator that gave it once nothing is missing. */
+/* A verdict with reasons must be taken back by the aggregator that gave it once nothing is
+ * missing. */
 static bool
 s_must_mend(const sim_t *sim, int run)
 {
     const sim_run_t *state = &sim->runs[run];
-    /* A run without its client is given up, which dismisses its agents in any case. Those whose goodbye was lost say
-     * nothing any more when the client is back. */
+    /* A run without its client is given up, which dismisses its agents in any case. Those whose
+     * goodbye was lost say nothing any more when the client is back. */
     if (state->back_ns > 0 && sim->hostile)
         return false;
     return state->reasons > 0 && sim->sink.sealed[run].reasons > 0 && !state->is_unlisted &&

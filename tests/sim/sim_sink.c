@@ -17,7 +17,7 @@ s_send(sim_t *sim, crema_msg_t *msg)
     sim_send(sim, sim->sink_conn, false, msg);
 }
 
-/* ---------------------------------------------------------------- the journal: buffered, written, durable */
+/* ------------------------------------------------ the journal: buffered, written, durable */
 
 static void
 s_append(sim_t *sim, int i, const sim_entry_t *entry)
@@ -212,7 +212,7 @@ s_on_sealing_done(sim_t *sim, int run, int life, crema_msg_t *msg)
     s_say_sealed(sim, run);
 }
 
-/* ---------------------------------------------------------------- the journal, read once more after a start */
+/* ------------------------------------------------ the journal, read once more after a start */
 
 static void
 s_say_listed(sim_t *sim, int run, uint32_t part)
@@ -229,7 +229,8 @@ s_is_open(const sim_t *sim, int run)
     return !sim->sink.sealed[run].sealed && !sim->sink.sealed[run].seal_asked;
 }
 
-/* Watermarks fall to the hole; what lies behind it is delivered anew, or was trimmed and is said to be lost. */
+/* Watermarks fall to the hole; what lies behind it is delivered anew, or was trimmed and is said
+ * to be lost. */
 static void
 s_fall_back(sim_t *sim, int i)
 {
@@ -461,7 +462,8 @@ sim_sink_regress(sim_t *sim)
     sim_say(sim, "an older store is put back");
 }
 
-/* While the sink is down: a hole before what its newest checkpoint says, in the journal of a run that is still open. */
+/* While the sink is down: a hole before what its newest checkpoint says, in the journal of a run
+ * that is still open. */
 void
 sim_sink_damage(sim_t *sim)
 {

@@ -37,7 +37,8 @@ sim_stream_new(sim_t *sim, int agent, int run, bool own)
     return i;
 }
 
-/* One record is one write(): there as soon as it returns. A stream that came to its limit only ends. */
+/* One record is one write(): there as soon as it returns. A stream that came to its limit only
+ * ends. */
 bool
 sim_record(sim_t *sim, int i, bool is_end)
 {
@@ -189,7 +190,8 @@ s_stop_writer(sim_t *sim, int i, int killed, crema_msg_t *msg)
         s_start_writer(sim, stream->agent, sim_run_of(sim, &stream->run_id), NULL);
 }
 
-/* The collector flushes every writer it can reach before it says RUN_END; one in twenty hangs and ends later. */
+/* The collector flushes every writer it can reach before it says RUN_END; one in twenty hangs and
+ * ends later. */
 static void
 s_flush(sim_t *sim, int run, int last, crema_msg_t *msg)
 {

@@ -43,7 +43,7 @@ sim_random_id(sim_t *sim)
     return id;
 }
 
-/* ---------------------------------------------------------------- what happens next: a binary heap */
+/* ------------------------------------------------ what happens next: a binary heap */
 
 static bool
 s_before(const sim_event_t *a, const sim_event_t *b)

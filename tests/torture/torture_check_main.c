@@ -1,8 +1,10 @@
-/* torture_check - holds a sink's journal against the ledgers: was every record kept, and kept once?
+/* torture_check - holds a sink's journal against the ledgers: was every record kept, and kept
+ * once?
  *
  *   torture_check JOURNAL LEDGER_DIR
  *
- * Prints `records N lost L twice T wrong W unacknowledged U streams S regressed R` and exits 1 if L, T or W is not 0. */
+ * Prints `records N lost L twice T wrong W unacknowledged U streams S regressed R` and exits 1 if
+ * L, T or W is not 0. */
 #include <glob.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -109,7 +111,8 @@ s_never_began(const s_stream_t *stream)
     return stream->ledger.recorded == 0 && stream->last == 0;
 }
 
-/* A stream whose writer finished ends at recorded + 1; one whose writer was killed may hold one record more than its ledger says. */
+/* A stream whose writer finished ends at recorded + 1; one whose writer was killed may hold one
+ * record more than its ledger says. */
 static void
 s_close_books(s_check_t *self, uint64_t *ret_late_by_one)
 {

@@ -1,7 +1,8 @@
 /* torture_ledger - what was recorded, kept outside every process that is killed.
  *
- * A file mapped by its one writer, so that a kill -9 of the writer loses nothing: the pages belong to the kernel. The number is raised
- * after the append returned, so it may lag the stream by one record, never lead it. */
+ * A file mapped by its one writer, so that a kill -9 of the writer loses nothing: the pages belong
+ * to the kernel. The number is raised after the append returned, so it may lag the stream by one
+ * record, never lead it. */
 #ifndef TORTURE_LEDGER_H
 #define TORTURE_LEDGER_H
 

@@ -1,4 +1,5 @@
-/* torture_writer - a worker's hook without a worker: records numbered values into a spool at a steady rate until SIGTERM.
+/* torture_writer - a worker's hook without a worker: records numbered values into a spool at a
+ * steady rate until SIGTERM.
  *
  *   torture_writer SPOOL LEDGER_DIR RUN_ID RECORDS_PER_SECOND */
 #include <inttypes.h>

@@ -1,7 +1,9 @@
-/* What a sample costs in machine instructions on its way from the agent to the run file: each step has a budget, a tenth above
- * what it takes. Instructions are the same on a busy machine as on an idle one, so that a step that became dearer is seen at once.
+/* What a sample costs in machine instructions on its way from the agent to the run file: each step
+ * has a budget, a tenth above what it takes. Instructions are the same on a busy machine as on an
+ * idle one, so that a step that became dearer is seen at once.
  *
- * The counts are those of gcc with optimization; other builds print theirs, and are held to nothing. */
+ * The counts are those of gcc with optimization; other builds print theirs, and are held to
+ * nothing. */
 #include "aggregator/core/core_rig.h"
 #include "children.h"
 #include "sink/store/store_verbs.h"

@@ -269,7 +269,8 @@ test_ctrl_z_stops_the_command_and_its_agent(void **state)
     s_seen[0] = '\0';
     pid_t shell = must_fork_at_terminal(&tty);
     if (shell == 0) {
-        /* A shell with job control: starts the agent in its own group, in the foreground; when that stops, continues it once. */
+        /* A shell with job control: starts the agent in its own group, in the foreground; when
+         * that stops, continues it once. */
         signal(SIGTTOU, SIG_IGN);
         pid_t agent = must_fork();
         if (agent == 0) {

@@ -22,7 +22,8 @@
 #define PATIENCE_NS 20000000000ll
 #define SESSION 77
 
-/* A spool with its delivery, and an aggregator that has no sink: it commits what it takes, when it is told to. */
+/* A spool with its delivery, and an aggregator that has no sink: it commits what it takes, when it
+ * is told to. */
 typedef struct {
     char dir[SCRATCH_BYTES];
     crema_spool_t *spool;

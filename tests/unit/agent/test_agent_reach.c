@@ -16,8 +16,8 @@ typedef struct {
     char dir[SCRATCH_BYTES], keys_dir[SCRATCH_BYTES + 8], endpoint[64];
     zloop_t *loop;
     crema_keys_t *own;
-    agent_reach_t
-        *reach; /* outlives the search: what it found may still be connecting by its directory */
+    /* outlives the search: what it found may still be connecting by its directory */
+    agent_reach_t *reach;
     zsock_t *found;
     char where[256];
     bool over_dask;

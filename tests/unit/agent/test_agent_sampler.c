@@ -329,7 +329,8 @@ test_processes_that_cannot_be_seen_are_passed_over(void **state)
     bench_destroy(b);
 }
 
-/* Whoever may write into the spool may write any number into a file: it is no leave to look at that process. */
+/* Whoever may write into the spool may write any number into a file: it is no leave to look at
+ * that process. */
 static void
 test_a_process_is_sampled_only_for_its_own_stream(void **state)
 {
@@ -449,7 +450,8 @@ must_start_worker_of(bench_t *b, uint32_t uid)
     return pid;
 }
 
-/* Whose a stream is decides which runs it may be brought to, so the samples of two users' processes are no one stream. */
+/* Whose a stream is decides which runs it may be brought to, so the samples of two users'
+ * processes are no one stream. */
 static void
 test_samples_belong_to_the_user_whose_processes_they_are_of(void **state)
 {

@@ -319,7 +319,8 @@ test_a_tree_counts_its_descendants_alive_or_waited_for(void **state)
     assert_int_equal(sample.rss_b, 14 * sysconf(_SC_PAGESIZE));
     assert_int_equal(sample.disk_read_b, 1110);
 
-    /* The child is waited for: its time moves into the parent's, nothing is lost or counted twice. */
+    /* The child is waited for: its time moves into the parent's, nothing is lost or counted
+     * twice. */
     put_process(17, "parent", 'S', 100, 0, 10 + 35, 10, 1110, 0);
     put("17/task/17/children", "");
     put("17/task/21/children", "");
@@ -327,7 +328,8 @@ test_a_tree_counts_its_descendants_alive_or_waited_for(void **state)
     assert_int_equal(sample.cpu_ns, ticks_ns(145));
     assert_int_equal(sample.disk_read_b, 1110);
 
-    /* A child that leaves without being waited for takes its time along; the total does not go back. */
+    /* A child that leaves without being waited for takes its time along; the total does not go
+     * back. */
     put_process(17, "parent", 'S', 100, 0, 10, 10, 1000, 0);
     sample = must_sample(source);
     assert_int_equal(sample.cpu_ns, ticks_ns(145));

@@ -108,7 +108,8 @@ test_a_new_peer_takes_the_place_of_a_silent_one(void **state)
     assert_false(agg_peers_find(s_peers, b, &id));
 }
 
-/* Whose connection it is goes with the routing id; the same id on another key's connection is somebody else. */
+/* Whose connection it is goes with the routing id; the same id on another key's connection is
+ * somebody else. */
 static void
 test_peers_are_known_by_their_key(void **state)
 {

@@ -1,17 +1,21 @@
 /* See faulty.h. In the environment of a program that it is preloaded into:
  *
- *   FAULTY_CALLS     as in faulty_arm(); memory means allocations that the program itself makes, not those of its libraries
+ *   FAULTY_CALLS     as in faulty_arm(); memory means allocations that the program itself
+ *                    makes, not those of its libraries
  *   FAULTY_DIR       only files below it
  *   FAULTY_NTH       that call fails, or
  *   FAULTY_PERCENT   so many of a hundred fail, or
- *   FAULTY_SECTOR    each read that touches the 4 KiB from this offset on fails, with FAULTY_CALLS=read, or
+ *   FAULTY_SECTOR    each read that touches the 4 KiB from this offset on fails, with
+ *                    FAULTY_CALLS=read, or
  *   FAULTY_WHILE     all of them fail as long as this file exists
- *   FAULTY_ERROR     EIO (the default), ENOSPC, EACCES, ENOLCK, EMFILE or ENOMEM; a write that finds no space may first write a half
- *   FAULTY_LOG       gets one line per failure; with FAULTY_NTH a log that is not empty means that it has happened: nothing fails any more,
- *                    in whatever process
+ *   FAULTY_ERROR     EIO (the default), ENOSPC, EACCES, ENOLCK, EMFILE or ENOMEM; a write that
+ *                    finds no space may first write a half
+ *   FAULTY_LOG       gets one line per failure; with FAULTY_NTH a log that is not empty means
+ *                    that it has happened: nothing fails any more, in whatever process
  *   FAULTY_SLEEP     what would fail takes so many milliseconds instead
  *   FAULTY_SYNCS     gets "pid thread path" for each fsync() and fdatasync()
- *   FAULTY_WALL      a file with a number of seconds: how far the wall clock is off, read at each look at it */
+ *   FAULTY_WALL      a file with a number of seconds: how far the wall clock is off, read at
+ *                    each look at it */
 #include "faulty.h"
 
 #include <dirent.h>
@@ -446,7 +450,8 @@ OPENING(open64)
 OPENING_AT(openat)
 OPENING_AT(openat64)
 
-/* ---- memory: the C library has other names for these, so nothing need be looked up before there is memory */
+/* ---- memory: the C library has other names for these, so nothing need be looked up before there
+ * is memory */
 
 #ifdef FAULTY_WRAPPED
 void *__real_malloc(size_t n);

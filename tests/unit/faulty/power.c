@@ -25,7 +25,8 @@ typedef struct {
     node_t *node;
 } name_t;
 
-/* Within one directory and at once: `gone` (may be empty) vanishes, `come` (its node may be NULL) appears. */
+/* Within one directory and at once: `gone` (may be empty) vanishes, `come` (its node may be NULL)
+ * appears. */
 typedef struct {
     char gone[64];
     name_t come;

@@ -1,4 +1,5 @@
-/* spool_life - what an agent does with its spool in a short life, and what must be true of the spool whatever went wrong in it. */
+/* spool_life - what an agent does with its spool in a short life, and what must be true of the
+ * spool whatever went wrong in it. */
 #ifndef SPOOL_LIFE_H
 #define SPOOL_LIFE_H
 
@@ -19,14 +20,16 @@ typedef struct {
 /* The files, three small segments a stream. */
 void spool_life_write(const char *dir);
 
-/* Serves `dir` for a few rounds: scans, reads, has each stream committed in steps, trims. After a scan that says it left nothing
- * out every stream that is not delivered must be in its table. CREMA_OK: everything was delivered and is gone. */
+/* Serves `dir` for a few rounds: scans, reads, has each stream committed in steps, trims. After a
+ * scan that says it left nothing out every stream that is not delivered must be in its table.
+ * CREMA_OK: everything was delivered and is gone. */
 crema_err_t spool_life_serve(spool_life_t *self, const char *dir);
 
 /* What the far side does not hold is still in the spool. */
 void spool_life_check(const spool_life_t *self, const char *dir);
 
-/* Called with 1 before and 0 after what a life does on the test's behalf and an agent would not; NULL: nothing is. */
+/* Called with 1 before and 0 after what a life does on the test's behalf and an agent would not;
+ * NULL: nothing is. */
 extern void (*spool_life_pause)(int paused);
 
 #endif

@@ -1,4 +1,5 @@
-/* Every allocation of what lives in memory only fails once: it is made whole or refused, never made of nothing. */
+/* Every allocation of what lives in memory only fails once: it is made whole or refused, never
+ * made of nothing. */
 #include "must.h"
 
 #include <errno.h>

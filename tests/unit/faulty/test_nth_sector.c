@@ -1,5 +1,6 @@
-/* A disk that does not give a sector, or a segment, of a journal: that is damage as unreadable bytes are. The rest is read, the file and the
- * error are named, nothing is confirmed before, and the bytes that may be readable again stay. */
+/* A disk that does not give a sector, or a segment, of a journal: that is damage as unreadable
+ * bytes are. The rest is read, the file and the error are named, nothing is confirmed before, and
+ * the bytes that may be readable again stay. */
 #include "must.h"
 
 #include <errno.h>

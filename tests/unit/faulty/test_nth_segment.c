@@ -1,4 +1,5 @@
-/* A disk that is full, again and again: a segment that was begun and never written to does not stay, however often it is tried. */
+/* A disk that is full, again and again: a segment that was begun and never written to does not
+ * stay, however often it is tried. */
 #include "journal_sync.h"
 #include "must.h"
 
@@ -199,7 +200,8 @@ test_a_great_group_goes_to_the_segment_that_was_begun_for_it(void **state)
     free(bytes);
 }
 
-/* A segment longer than a header has a header, whatever a power cut took: so it is on the disk before anything follows. */
+/* A segment longer than a header has a header, whatever a power cut took: so it is on the disk
+ * before anything follows. */
 static void
 test_a_segment_is_durable_before_anything_is_in_it(void **state)
 {

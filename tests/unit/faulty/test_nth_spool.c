@@ -1,5 +1,6 @@
-/* Every single call to the disk and every single allocation in the life of a spool's reader fails once: nothing undelivered is unlinked, nothing
- * that could not be read is silently absent, and all of it is delivered afterwards. */
+/* Every single call to the disk and every single allocation in the life of a spool's reader fails
+ * once: nothing undelivered is unlinked, nothing that could not be read is silently absent, and
+ * all of it is delivered afterwards. */
 #include "must.h"
 
 #include <errno.h>

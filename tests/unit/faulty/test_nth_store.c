@@ -1,5 +1,5 @@
-/* Every single call to the disk and every single allocation in the life of a store fails once: nothing that was acknowledged is missing
- * afterwards, and the store opens and goes on. */
+/* Every single call to the disk and every single allocation in the life of a store fails once:
+ * nothing that was acknowledged is missing afterwards, and the store opens and goes on. */
 #include "must.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
-/* A worker's host loses power at any moment of its agent's life. What the far side does not hold is still in the spool if the kernel had
- * written it back; if not, what is found is true, and what is not found is counted. */
+/* A worker's host loses power at any moment of its agent's life. What the far side does not hold
+ * is still in the spool if the kernel had written it back; if not, what is found is true, and what
+ * is not found is counted. */
 #include "must.h"
 
 #include <dirent.h>
@@ -111,7 +112,8 @@ s_sync_file(const char *dir, const char *name)
 
 /* ---- what is found */
 
-/* The kernel had written everything back: nothing may be missing that the far side does not hold. */
+/* The kernel had written everything back: nothing may be missing that the far side does not
+ * hold. */
 static void
 must_have_all_that_is_owed(const spool_life_t *life, const char *found)
 {
@@ -165,7 +167,8 @@ s_read_all(crema_spool_t *spool, size_t stream, uint64_t first)
     must(crema_spool_find(spool, &id) ? crema_spool_trim(spool, &id, UINT64_MAX) : CREMA_OK);
 }
 
-/* Any part of it may be missing: what is there is read as it was written, up to an END, and no file stays that nobody counts. */
+/* Any part of it may be missing: what is there is read as it was written, up to an END, and no
+ * file stays that nobody counts. */
 static void
 must_find_nothing_false(const spool_life_t *life, const char *found)
 {

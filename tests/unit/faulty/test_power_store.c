@@ -1,4 +1,5 @@
-/* The sink's host loses power at any moment: what was acknowledged is in the store that is found afterwards, whatever of the rest is. */
+/* The sink's host loses power at any moment: what was acknowledged is in the store that is found
+ * afterwards, whatever of the rest is. */
 #include "must.h"
 
 #include <limits.h>

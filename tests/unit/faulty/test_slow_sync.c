@@ -1,4 +1,5 @@
-/* One write or fdatasync that takes as long as the test wants, in a thread of the store: what others, and the run itself, may do meanwhile. */
+/* One write or fdatasync that takes as long as the test wants, in a thread of the store: what
+ * others, and the run itself, may do meanwhile. */
 #include "../sink/store/store_verbs.h"
 #include "message_parts.h"
 
@@ -138,7 +139,8 @@ test_a_slow_sync_that_fails_acknowledges_nothing_of_its_run(void **state)
     sink_store_close(&store);
 }
 
-/* Before the list of its writers is confirmed its journal is read, which waits for its own commit alone. */
+/* Before the list of its writers is confirmed its journal is read, which waits for its own commit
+ * alone. */
 static void
 test_a_slow_sync_does_not_delay_the_check_of_another_run(void **state)
 {
@@ -167,7 +169,8 @@ test_a_slow_sync_does_not_delay_the_check_of_another_run(void **state)
     sink_store_close(&store);
 }
 
-/* A run that is written all the time never has a pause: its journal is checked all the same, and nobody commits it for that. */
+/* A run that is written all the time never has a pause: its journal is checked all the same, and
+ * nobody commits it for that. */
 static void
 test_a_run_is_checked_while_it_is_written(void **state)
 {
@@ -242,7 +245,8 @@ test_a_slow_write_delays_only_its_own_run(void **state)
     sink_store_close(&store);
 }
 
-/* A sealed run neither comes to rest nor is freed, and a file that is made meanwhile is not the last. */
+/* A sealed run neither comes to rest nor is freed, and a file that is made meanwhile is not the
+ * last. */
 static void
 test_a_run_stays_while_it_is_synced(void **state)
 {
@@ -275,7 +279,8 @@ test_a_run_stays_while_it_is_synced(void **state)
     sink_store_close(&store);
 }
 
-/* Runs come to rest in threads: one that takes long delays nobody, and keeps what comes for it meanwhile. */
+/* Runs come to rest in threads: one that takes long delays nobody, and keeps what comes for it
+ * meanwhile. */
 static void
 test_a_slow_rest_delays_nobody(void **state)
 {

@@ -1,7 +1,9 @@
-/* Old bytes stay readable: tests/golden/ holds the bytes of every sample, as hex, and the columns of the file.
+/* Old bytes stay readable: tests/golden/ holds the bytes of every sample, as hex, and the columns
+ * of the file.
  *
- * CREMA_GOLDEN=write makes the files anew. That is right after something was added; a file that *changes* means that agents, spools,
- * journals or run files from before can no longer be understood, and needs a new version number instead. */
+ * CREMA_GOLDEN=write makes the files anew. That is right after something was added; a file that
+ * *changes* means that agents, spools, journals or run files from before can no longer be
+ * understood, and needs a new version number instead. */
 #include "must.h"
 
 #include <stdio.h>
@@ -165,8 +167,8 @@ s_print_columns(FILE *file)
     }
 }
 
-/* Columns may be added and labels appended; a column that was there keeps its name, type, unit, place on the wire and place among
- * the old ones. */
+/* Columns may be added and labels appended; a column that was there keeps its name, type, unit,
+ * place on the wire and place among the old ones. */
 static void
 test_columns(void **state)
 {

@@ -1,5 +1,6 @@
-/* Bytes from somebody who means harm: every cut, every flipped bit, every allocation that fails. Nothing may be read out of bounds
- * (buffers have their exact size, for the sanitizer), and what is refused must be refused with a reason. */
+/* Bytes from somebody who means harm: every cut, every flipped bit, every allocation that fails.
+ * Nothing may be read out of bounds (buffers have their exact size, for the sanitizer), and what
+ * is refused must be refused with a reason. */
 #include "must.h"
 
 #include <stdlib.h>
@@ -189,7 +190,8 @@ test_noise(void **state)
     }
 }
 
-/* The nth allocation fails: with every size of arena up to what is needed, decoding says so and leaves the result alone. */
+/* The nth allocation fails: with every size of arena up to what is needed, decoding says so and
+ * leaves the result alone. */
 static void
 test_messages_with_too_little_memory(void **state)
 {

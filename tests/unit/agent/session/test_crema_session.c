@@ -1,4 +1,5 @@
-/* crema_session: step tables. A row is an event at a time; `want` lists, by one letter each, what the session then asks for:
+/* crema_session: step tables. A row is an event at a time; `want` lists, by one letter each, what
+ * the session then asks for:
  *   D dial  U hang up  H hello  B heartbeat  Y bye  E end of a run  S scan  T trim  d data */
 #include "must.h"
 
@@ -454,7 +455,8 @@ must_answer_a_barrier_with_the_whole_spool(void **state)
     crema_session_destroy(&rig.session);
 }
 
-/* Messages that come in one turn of the loop are all taken before the session is asked what to do. */
+/* Messages that come in one turn of the loop are all taken before the session is asked what to
+ * do. */
 static void
 must_end_every_run_whose_barrier_came_in_one_turn(void **state)
 {
@@ -622,7 +624,8 @@ must_leave_quietly_when_nobody_is_there(void **state)
     crema_session_destroy(&rig.session);
 }
 
-/* Bytes that were lost within a session would hold back credit for ever; a new HELLO makes both sides count anew. */
+/* Bytes that were lost within a session would hold back credit for ever; a new HELLO makes both
+ * sides count anew. */
 static void
 must_say_hello_again_when_it_starves(void **state)
 {
@@ -647,7 +650,8 @@ must_say_hello_again_when_it_starves(void **state)
     crema_session_destroy(&rig.session);
 }
 
-/* 9,000 streams make three parts; a stream that goes between two of them makes the table begin anew. */
+/* 9,000 streams make three parts; a stream that goes between two of them makes the table begin
+ * anew. */
 static void
 must_number_the_parts_of_a_long_table(void **state)
 {

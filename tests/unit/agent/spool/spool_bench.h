@@ -147,7 +147,8 @@ must_find(const bench_t *b)
     return stream;
 }
 
-/* What a killed writer leaves: its lock is free and there is no END, here because it is cut off again. */
+/* What a killed writer leaves: its lock is free and there is no END, here because it is cut off
+ * again. */
 static inline void
 kill_writer(bench_t *b)
 {

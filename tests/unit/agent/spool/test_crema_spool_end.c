@@ -1,10 +1,12 @@
-/* The end of a stream in a spool: closed for a writer that is gone; segments trimmed, evicted; lock and identity. */
+/* The end of a stream in a spool: closed for a writer that is gone; segments trimmed, evicted;
+ * lock and identity. */
 #include "children.h"
 #include "spool_bench.h"
 
 /* ---- whose writer is gone */
 
-/* Or whoever may write in the same directory could go on with, or end, a stream of somebody else. */
+/* Or whoever may write in the same directory could go on with, or end, a stream of somebody
+ * else. */
 static void
 test_a_segment_of_another_user_is_not_of_the_stream(void **state)
 {

@@ -116,7 +116,8 @@ test_without_descriptors_the_directory_and_its_streams_are_named(void **state)
     s_end(&b);
 }
 
-/* What cannot be opened here is a directory under the segment's name: permissions mean nothing to root. */
+/* What cannot be opened here is a directory under the segment's name: permissions mean nothing to
+ * root. */
 static void
 test_a_first_segment_that_cannot_be_read_is_named_until_it_can(void **state)
 {
@@ -162,7 +163,8 @@ test_records_without_a_stream_info_are_named(void **state)
     s_end(&b);
 }
 
-/* A write that failed half-way leaves bytes; the writer cuts them, and the next record has the same length. */
+/* A write that failed half-way leaves bytes; the writer cuts them, and the next record has the
+ * same length. */
 static void
 test_a_tail_that_is_written_anew_at_the_same_length_is_read(void **state)
 {
@@ -269,7 +271,8 @@ must_write_sparse(const char *dir, unsigned number, const void *bytes, size_t si
     close(fd);
 }
 
-/* The zeros in 64 files are half a gibibyte to search. A sound stream waits for none of it, one with damage for its turn. */
+/* The zeros in 64 files are half a gibibyte to search. A sound stream waits for none of it, one
+ * with damage for its turn. */
 static void
 test_many_foreign_segments_are_searched_a_part_at_a_time(void **state)
 {

@@ -1,4 +1,5 @@
-/* Bits that flip in the spool and files that end anywhere: what is hit is a loss that is told, everything else is delivered as it was written. */
+/* Bits that flip in the spool and files that end anywhere: what is hit is a loss that is told,
+ * everything else is delivered as it was written. */
 #include "must.h"
 
 #include <dirent.h>
@@ -163,7 +164,8 @@ must_open(void)
     return spool;
 }
 
-/* Of a whole closed stream each bit flips: no false record, no other record missing, the loss is exact, and its neighbour is as it was. */
+/* Of a whole closed stream each bit flips: no false record, no other record missing, the loss is
+ * exact, and its neighbour is as it was. */
 static void
 test_no_flipped_bit_stays_undetected(void **state)
 {
@@ -188,7 +190,8 @@ test_no_flipped_bit_stays_undetected(void **state)
             assert_true(brought.ended);
             assert_int_equal(brought.last, RECORDS);
             if (hit ==
-                RECORDS) { /* END itself: what is left of it is a torn tail, and is closed for the writer */
+                /* END itself: what is left of it is a torn tail, and is closed for the writer */
+                RECORDS) {
                 assert_int_equal(brought.lost, 0);
                 assert_true(brought.as_written >= RECORDS - 1);
             } else {

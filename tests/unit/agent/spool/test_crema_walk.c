@@ -16,8 +16,9 @@
 #include "record_frames.h"
 
 /* A segment is written as a line of words and walked into one:
- *   "5" a record with that number, "5:70000" one with a body of so many bytes, "#12" twelve bytes of nonsense,
- *   "!5" a record whose body is damaged, "5~3" a record without its last three bytes. */
+ *   "5" a record with that number, "5:70000" one with a body of so many bytes,
+ *   "#12" twelve bytes of nonsense, "!5" a record whose body is damaged,
+ *   "5~3" a record without its last three bytes. */
 static int
 segment_of(const char *words)
 {
@@ -130,7 +131,8 @@ test_what_a_walk_makes_of_a_segment(void **state)
     crema_walk_destroy(&walk);
 }
 
-/* Damage of every length around the size of the window: the record behind it is found wherever it lies. */
+/* Damage of every length around the size of the window: the record behind it is found wherever it
+ * lies. */
 static void
 test_the_record_behind_long_damage_is_found(void **state)
 {

@@ -1,4 +1,5 @@
-/* core_rig - a core with a sink and agents played by the test: what goes in and comes out, one text per action. */
+/* core_rig - a core with a sink and agents played by the test: what goes in and comes out, one
+ * text per action. */
 #ifndef CORE_RIG_H
 #define CORE_RIG_H
 
@@ -222,7 +223,8 @@ s_data(rig_t *rig, agg_peer_t peer, uint8_t stream, uint64_t first, uint64_t las
     s_peer(rig, peer, &msg);
 }
 
-/* An empty list of writers, and that the sink has it: what its parts say is the matter of test_agg_writers. */
+/* An empty list of writers, and that the sink has it: what its parts say is the matter of
+ * test_agg_writers. */
 static inline void
 s_say_list(rig_t *rig, agg_peer_t peer)
 {

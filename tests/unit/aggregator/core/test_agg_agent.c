@@ -116,7 +116,8 @@ must_take_ten_hellos_of_a_process_at_once_and_then_ten_a_minute(void **state)
     agg_agent_destroy(&agent);
 }
 
-/* Admitted restarts in a minute of which each process lives for so long, asking again as it is told. */
+/* Admitted restarts in a minute of which each process lives for so long, asking again as it is
+ * told. */
 static int
 s_restarts(int64_t life_ns, int *ret_tried)
 {

@@ -72,7 +72,8 @@ must_send_a_loss_alone(void **state)
     agg_core_destroy(&rig.core);
 }
 
-/* Whatever versions a peer speaks: it is let in if one of them is spoken here, else told why not. */
+/* Whatever versions a peer speaks: it is let in if one of them is spoken here, else told why
+ * not. */
 static void
 must_agree_on_a_version_or_refuse(void **state)
 {

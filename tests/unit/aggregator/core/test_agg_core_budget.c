@@ -1,4 +1,5 @@
-/* What one key can make the aggregator keep: at its share it is refused, and no other key notices. */
+/* What one key can make the aggregator keep: at its share it is refused, and no other key
+ * notices. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

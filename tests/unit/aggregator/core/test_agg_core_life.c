@@ -2,7 +2,8 @@
 #include "core_rig.h"
 #include "message_parts.h"
 
-/* It was not there when the run was opened: agents may come back for 10 s, and the sink may have sealed it already. */
+/* It was not there when the run was opened: agents may come back for 10 s, and the sink may have
+ * sealed it already. */
 static void
 must_wait_for_others_after_its_own_restart(void **state)
 {
@@ -101,7 +102,8 @@ must_tell_the_sink_of_clocks_now_and_then(void **state)
     unsigned told = 0;
     for (int i = 0; i < 300; i++, rig.now += 100 * MS) {
         crema_msg_t msg = {.type = CREMA_MSG_HEARTBEAT, .session = SESSION};
-        /* The agent's host booted 5 s after this one and its wall clock is 20 s fast; 1 ms each way. */
+        /* The agent's host booted 5 s after this one and its wall clock is 20 s fast; 1 ms each
+         * way. */
         int64_t here = rig.now - 5 * S;
         msg.heartbeat = (Crema__Heartbeat){.hb_no = (uint64_t)i + 1,
                                            .hb_ivl_ms = 1000,
@@ -167,7 +169,8 @@ s_return(rig_t *rig, uint64_t hi)
     assert_non_null(strstr(s_heard(rig), "WELCOME 1 > 1"));
 }
 
-/* A client that was killed: its run is sealed without its end, a minute after the last record and its last word. */
+/* A client that was killed: its run is sealed without its end, a minute after the last record and
+ * its last word. */
 static rig_t
 s_abandoned_rig(void)
 {
@@ -225,7 +228,8 @@ must_let_a_client_that_comes_back_end_its_run(void **state)
     agg_core_destroy(&rig.core);
 }
 
-/* Neither clock nor verdict: a run that this aggregator only knows from a list of streams is asked about when nothing came of it. */
+/* Neither clock nor verdict: a run that this aggregator only knows from a list of streams is asked
+ * about when nothing came of it. */
 static void
 must_ask_for_the_end_of_a_run_it_did_not_see_opened(void **state)
 {
@@ -399,7 +403,8 @@ must_refuse_a_bad_configuration(void **state)
     }
 }
 
-/* Agents that speak each second are not looked at each tick, and one that falls silent is noticed as soon as before. */
+/* Agents that speak each second are not looked at each tick, and one that falls silent is noticed
+ * as soon as before. */
 static void
 must_look_only_at_agents_that_are_due(void **state)
 {

@@ -1,4 +1,5 @@
-/* Live splits of runs: what RUN_STATE says of them adds up to what passed by, until the run has its file. */
+/* Live splits of runs: what RUN_STATE says of them adds up to what passed by, until the run has
+ * its file. */
 #include "core_rig.h"
 
 #include "message_parts.h"

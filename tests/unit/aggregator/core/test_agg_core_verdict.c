@@ -1,4 +1,5 @@
-/* The verdict of a run: when it is given, and what it says of agents that are silent or cannot read. */
+/* The verdict of a run: when it is given, and what it says of agents that are silent or cannot
+ * read. */
 #include "core_rig.h"
 #include "message_parts.h"
 
@@ -346,7 +347,8 @@ must_name_a_spool_that_cannot_be_listed(void **state)
     agg_core_destroy(&rig.core);
 }
 
-/* A file that is no segment, a stream that is in no list, the stream of another run, one of this run that is delivered: nobody waits. */
+/* A file that is no segment, a stream that is in no list, the stream of another run, one of this
+ * run that is delivered: nobody waits. */
 static void
 must_not_hold_foreign_files_against_a_run(void **state)
 {
@@ -367,7 +369,8 @@ must_not_hold_foreign_files_against_a_run(void **state)
     }
 }
 
-/* An agent that served another run alone, and one that left before the end with a file it never could read. */
+/* An agent that served another run alone, and one that left before the end with a file it never
+ * could read. */
 static void
 must_remember_what_an_agent_that_left_could_not_read(void **state)
 {

@@ -137,7 +137,8 @@ s_close_stream_of(crema_id_t run_id)
     s_sink((crema_msg_t){.type = CREMA_MSG_STATE, .state = {.table = body_table(1, &row)}});
 }
 
-/* Of the PARTIAL ones the agent is a member that owes nothing; they wait for a stream that never comes. */
+/* Of the PARTIAL ones the agent is a member that owes nothing; they wait for a stream that never
+ * comes. */
 static void
 must_have_runs(unsigned n)
 {

@@ -78,7 +78,8 @@ must_have_room_for_ten_thousand_agents(void **state)
     agg_credit_destroy(&credit);
 }
 
-/* Random use by many agents: the sum of what is granted never exceeds the pool, and nobody admitted starves. */
+/* Random use by many agents: the sum of what is granted never exceeds the pool, and nobody
+ * admitted starves. */
 static void
 must_keep_the_sum_below_the_pool(void **state)
 {

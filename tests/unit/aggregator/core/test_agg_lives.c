@@ -1,4 +1,5 @@
-/* agg_core: runs of several clients, and of aggregators beside this one: none ends, fills or disturbs what is not its own. */
+/* agg_core: runs of several clients, and of aggregators beside this one: none ends, fills or
+ * disturbs what is not its own. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -334,7 +335,8 @@ must_not_take_a_run_before_the_sink_said_whose_it_is(void **state)
     assert_true(s_seals > 0);
 }
 
-/* The run began at another aggregator, and this one hears of it when the sink refuses another client's words. */
+/* The run began at another aggregator, and this one hears of it when the sink refuses another
+ * client's words. */
 static void
 must_keep_nothing_of_whoever_does_not_own_the_run(void **state)
 {
@@ -377,7 +379,8 @@ s_pass_hours(unsigned hours, uint8_t stream)
     }
 }
 
-/* Its agents and its client talk to another aggregator: only its records show here that it lives. */
+/* Its agents and its client talk to another aggregator: only its records show here that it
+ * lives. */
 static void
 must_not_give_up_what_another_aggregator_serves(void **state)
 {

@@ -1,4 +1,5 @@
-/* The live split: the last total of each key counts once, whatever is repeated, lost or named late. */
+/* The live split: the last total of each key counts once, whatever is repeated, lost or named
+ * late. */
 #include "must.h"
 
 #include <stdio.h>

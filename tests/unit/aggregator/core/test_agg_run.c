@@ -115,8 +115,8 @@ must_ask_five_times_and_then_give_up(void **state)
     }
 }
 
-/* A stream that is not ended is waited for up to the client's limit, counted anew while records come that its agent held when it answered;
- * what its writer adds later is no progress. */
+/* A stream that is not ended is waited for up to the client's limit, counted anew while records
+ * come that its agent held when it answered; what its writer adds later is no progress. */
 static void
 must_be_ready_when_the_limit_of_its_client_is_over(void **state)
 {
@@ -159,7 +159,8 @@ must_not_wait_for_one_that_is_silent_for_longer_than_that(void **state)
     agg_run_destroy(&run);
 }
 
-/* It owes no answer any more: without streams nothing, with some it is waited for as long as for an answer. */
+/* It owes no answer any more: without streams nothing, with some it is waited for as long as for
+ * an answer. */
 static void
 must_not_wait_for_the_answer_of_one_that_left(void **state)
 {
@@ -186,7 +187,8 @@ must_not_wait_for_the_answer_of_one_that_left(void **state)
     agg_run_destroy(&run);
 }
 
-/* As long as what was missing at its answer arrives, an agent has all the time in the world; what is recorded later buys it none. */
+/* As long as what was missing at its answer arrives, an agent has all the time in the world; what
+ * is recorded later buys it none. */
 static void
 must_wait_while_what_is_owed_arrives(void **state)
 {
@@ -385,7 +387,8 @@ must_refuse_more_members_than_its_limit(void **state)
     agg_run_destroy(&run);
 }
 
-/* Only who is not settled is found by its agent, and a run only while its verdict can be given anew. */
+/* Only who is not settled is found by its agent, and a run only while its verdict can be given
+ * anew. */
 static void
 must_be_found_by_what_it_waits_for(void **state)
 {

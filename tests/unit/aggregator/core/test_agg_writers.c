@@ -1,4 +1,5 @@
-/* The end of a run by the list of its writers: nothing is COMPLETE before the sink has what each of them says it wrote. */
+/* The end of a run by the list of its writers: nothing is COMPLETE before the sink has what each
+ * of them says it wrote. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -220,7 +221,8 @@ must_say_what_did_not_come_until_it_comes(void **state)
     agg_core_destroy(&rig.core);
 }
 
-/* The file could not be written; the sink comes back with another store, which has nothing of the run. */
+/* The file could not be written; the sink comes back with another store, which has nothing of the
+ * run. */
 static void
 must_judge_anew_when_another_store_takes_the_place(void **state)
 {
@@ -309,8 +311,8 @@ must_name_whom_nobody_could_ask(void **state)
     }
 }
 
-/* Whoever is known to have recorded nothing is not waited for; before the list is here, or while one
- * of its writers may have a stream, an agent may yet bring one. */
+/* Whoever is known to have recorded nothing is not waited for; before the list is here, or while
+ * one of its writers may have a stream, an agent may yet bring one. */
 static void
 must_not_wait_for_streams_of_writers_that_recorded_nothing(void **state)
 {
@@ -482,8 +484,8 @@ must_take_ten_thousand_writers(void **state)
     agg_core_destroy(&rig.core);
 }
 
-/* The sink has the other part from an aggregator before this one. What its writers wrote is known only once the collector has sent it again:
- * here more than a power cut left in the spool. */
+/* The sink has the other part from an aggregator before this one. What its writers wrote is known
+ * only once the collector has sent it again: here more than a power cut left in the spool. */
 static void
 must_not_take_a_part_for_kept_that_it_does_not_have(void **state)
 {

@@ -29,7 +29,8 @@ s_tear_down(void **state)
     return 0;
 }
 
-/* An exchange that begins at `at` here: ways of `out` and `back`, 1 ms over there, clock there ahead by `ahead`. */
+/* An exchange that begins at `at` here: ways of `out` and `back`, 1 ms over there, clock there
+ * ahead by `ahead`. */
 static crema_err_t
 s_exchange(int64_t at, int64_t ahead, int64_t out, int64_t back)
 {
@@ -80,7 +81,8 @@ test_unequal_ways_stay_within_the_bound(void **state)
     assert_true(llabs(estimate.offset_ns - S) <= estimate.uncertainty_ns);
 }
 
-/* A way of 2 ms is good for 1 ms, and 10 s of age cost another: young samples with a longer way win in the end. */
+/* A way of 2 ms is good for 1 ms, and 10 s of age cost another: young samples with a longer way
+ * win in the end. */
 static void
 test_age_counts(void **state)
 {
@@ -158,8 +160,8 @@ s_random(uint64_t *seed)
     return *seed >> 33;
 }
 
-/* An hour of heartbeats over a bad network: each way 50 us and mostly little more, at times up to 200 ms; the clock there runs up to
- * 100 ppm off and changes its mind each minute. */
+/* An hour of heartbeats over a bad network: each way 50 us and mostly little more, at times up to
+ * 200 ms; the clock there runs up to 100 ppm off and changes its mind each minute. */
 static void
 test_the_bound_holds_on_a_bad_network(void **state)
 {

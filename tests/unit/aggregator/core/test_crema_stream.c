@@ -1,4 +1,5 @@
-/* crema_stream: step tables. Each row is an event at a time, and what must be known and due right after it. */
+/* crema_stream: step tables. Each row is an event at a time, and what must be known and due right
+ * after it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -203,7 +204,8 @@ must_give_back_every_byte(void **state)
     crema_stream_destroy(&stream);
 }
 
-/* Arrivals every 3 s stretch the window beyond 2 H, so that a slow but steady sender is not asked again. */
+/* Arrivals every 3 s stretch the window beyond 2 H, so that a slow but steady sender is not asked
+ * again. */
 static void
 must_fit_the_window_to_slow_arrivals(void **state)
 {

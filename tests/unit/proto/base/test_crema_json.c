@@ -1,4 +1,5 @@
-/* Lines of JSON: what is written is read again, what does not fit is told, what is malformed is refused. */
+/* Lines of JSON: what is written is read again, what does not fit is told, what is malformed is
+ * refused. */
 #include "must.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* crema_map: what is added is found, what is taken is gone, whatever the order and however the keys collide. */
+/* crema_map: what is added is found, what is taken is gone, whatever the order and however the
+ * keys collide. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +42,8 @@ must_be_refused_without_room(void **state)
     crema_map_destroy(&map);
 }
 
-/* A model in a plain array goes through the same random steps; keys are few, so chains are long and wrap. */
+/* A model in a plain array goes through the same random steps; keys are few, so chains are long
+ * and wrap. */
 static void
 must_agree_with_a_plain_array(void **state)
 {

@@ -78,7 +78,8 @@ test_fitting(void **state)
     }
 }
 
-/* Two names that differ only behind what fits, or only in a byte that is not UTF-8, stay different. */
+/* Two names that differ only behind what fits, or only in a byte that is not UTF-8, stay
+ * different. */
 static void
 test_names_that_differ_stay_apart(void **state)
 {

@@ -301,7 +301,8 @@ s_close_door(door_t *door)
     crema_keys_destroy(&door->client_keys);
 }
 
-/* Runs the handler until a message came or `refused` requests were refused; the message, or NULL. */
+/* Runs the handler until a message came or `refused` requests were refused; the message, or
+ * NULL. */
 static zmsg_t *
 s_run_until(door_t *door, unsigned long refused)
 {
@@ -415,7 +416,8 @@ test_a_stranger_is_refused(void **state)
     s_close_door(&door);
 }
 
-/* Without keys the handshake itself fails; a known client that comes after shows that the door works. */
+/* Without keys the handshake itself fails; a known client that comes after shows that the door
+ * works. */
 static void
 test_nobody_enters_without_a_key(void **state)
 {

@@ -1,4 +1,5 @@
-/* Who a connection belongs to: the text that the handler of keys writes is read back, and each role sends its own messages only. */
+/* Who a connection belongs to: the text that the handler of keys writes is read back, and each
+ * role sends its own messages only. */
 #include "must.h"
 
 #include <string.h>

@@ -189,7 +189,8 @@ test_a_file_at_its_limit_is_an_error_and_no_death(void **state)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ);
 }
 
-/* A program that was started must be stoppable although the one that started it blocks its signals. */
+/* A program that was started must be stoppable although the one that started it blocks its
+ * signals. */
 static void
 test_started_programs_block_nothing(void **state)
 {

@@ -191,7 +191,8 @@ test_a_revoked_key_is_admitted_no_more(void **state)
     must_remove(dir);
 }
 
-/* A file that says something else than a uid admits nobody: to take it for no binding would open the runs to everybody. */
+/* A file that says something else than a uid admits nobody: to take it for no binding would open
+ * the runs to everybody. */
 static void
 test_a_key_is_bound_to_a_user(void **state)
 {
@@ -229,7 +230,8 @@ test_a_key_is_bound_to_a_user(void **state)
     must_remove(dir);
 }
 
-/* The clock was set back: the directory's time stamp lies an hour ahead. What changes in a file shows whether it was read. */
+/* The clock was set back: the directory's time stamp lies an hour ahead. What changes in a file
+ * shows whether it was read. */
 static void
 test_an_unknown_key_does_not_have_a_directory_of_the_future_read_each_time(void **state)
 {

@@ -1,4 +1,5 @@
-/* What the programs show to Prometheus: the table keeps its conventions, the page is the table, the text is well-formed whatever is in it. */
+/* What the programs show to Prometheus: the table keeps its conventions, the page is the table,
+ * the text is well-formed whatever is in it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

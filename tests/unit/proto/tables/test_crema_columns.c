@@ -248,7 +248,8 @@ test_numbers_of_many_rows(void **state)
     }
 }
 
-/* Each field takes what it can hold, says "unknown" for the rest, and leaves its neighbours alone. */
+/* Each field takes what it can hold, says "unknown" for the rest, and leaves its neighbours
+ * alone. */
 static void
 test_numbers_in_and_out(void **state)
 {

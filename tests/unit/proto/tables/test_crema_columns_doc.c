@@ -58,7 +58,8 @@ test_types_have_names(void **state)
         crema_column_dtype(&chunks->columns[crema_table_column(chunks, "thread")], text), "u16");
 }
 
-/* Each column of the file once, under its own table and in its order; what never reaches the file is left out. */
+/* Each column of the file once, under its own table and in its order; what never reaches the file
+ * is left out. */
 static void
 test_markdown_has_every_column_in_its_place(void **state)
 {

@@ -81,7 +81,8 @@ test_an_empty_body(void **state)
     assert_int_equal(frame.seq, 3);
 }
 
-/* Cut anywhere, it is not yet there; nothing is read behind the cut (the sanitizer watches the exact allocation). */
+/* Cut anywhere, it is not yet there; nothing is read behind the cut (the sanitizer watches the
+ * exact allocation). */
 static void
 test_torn_at_every_byte(void **state)
 {
@@ -158,7 +159,8 @@ test_found_behind_damage(void **state)
     assert_int_equal(crema_frame_find(bytes, sizeof bytes, sizeof bytes), sizeof bytes);
 }
 
-/* A false start every 32 bytes of 4 MiB, each saying it is a megabyte long: checksumming them all would take minutes. */
+/* A false start every 32 bytes of 4 MiB, each saying it is a megabyte long: checksumming them all
+ * would take minutes. */
 static void
 test_bytes_made_to_waste_time_do_not(void **state)
 {

@@ -55,7 +55,8 @@ must_be_ended_by_a_client_that_comes_back_until_it_is_closed(void **state)
     assert_int_equal(life, CREMA_LIFE_CLOSED);
 }
 
-/* Silence and age, which only time brings, never take a run over a state in which something is outstanding. */
+/* Silence and age, which only time brings, never take a run over a state in which something is
+ * outstanding. */
 static void
 must_not_be_closed_or_freed_before_it_is_sealed(void **state)
 {

@@ -96,7 +96,8 @@ test_end_and_loss(void **state)
     assert_int_equal(loss_back.bytes, 400);
 }
 
-/* 10,000 short distinct names as they come, in as few full records as hold them: none may be refused. */
+/* 10,000 short distinct names as they come, in as few full records as hold them: none may be
+ * refused. */
 static void
 test_a_full_record_of_the_shortest_names_passes(void **state)
 {
@@ -333,8 +334,8 @@ test_fixed_integers(void **state)
     assert_int_equal(crema_batch_int(&back.batch, 0, 1, -7), -1);
 }
 
-/* A batch of one row of a heartbeat with these integers: as writers send it, and with an unknown field behind it, which protobuf-c
- * reads. */
+/* A batch of one row of a heartbeat with these integers: as writers send it, and with an unknown
+ * field behind it, which protobuf-c reads. */
 static void
 must_decode_both_ways(const uint8_t *ints, size_t size, crema_err_t want, int64_t first)
 {

@@ -94,7 +94,8 @@ test_every_message_survives(void **state)
     }
 }
 
-/* The check above would miss a field that neither side writes, so the fields of the big ones are looked at. */
+/* The check above would miss a field that neither side writes, so the fields of the big ones are
+ * looked at. */
 static void
 test_fields_arrive_where_they_belong(void **state)
 {

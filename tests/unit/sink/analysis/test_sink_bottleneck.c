@@ -1,4 +1,5 @@
-/* sink_bottleneck on made-up facts: what chunks waited for, as looks found it, and what less of it would save. */
+/* sink_bottleneck on made-up facts: what chunks waited for, as looks found it, and what less of it
+ * would save. */
 #include "must.h"
 
 #include <math.h>
@@ -176,7 +177,8 @@ must_be_as_sure_as_there_are_looks(void **state)
     }
 }
 
-/* Eight threads that compute for 1 s and read for 8 s: 14 % of 10.47 s wait for the GIL, and reading in no time would leave them to wait for it. */
+/* Eight threads that compute for 1 s and read for 8 s: 14 % of 10.47 s wait for the GIL, and
+ * reading in no time would leave them to wait for it. */
 static void
 must_say_what_less_waiting_saves_where_the_gil_is_next(void **state)
 {

@@ -106,7 +106,8 @@ must_take_unmetered_workers_from_chunks_and_tasks(void **state)
     assert_null(b);
 }
 
-/* The processor was not recorded by its chunks, or not on every worker: its tasks are the processor's all the same. */
+/* The processor was not recorded by its chunks, or not on every worker: its tasks are the
+ * processor's all the same. */
 static void
 must_keep_tasks_of_the_processor_that_have_no_chunk(void **state)
 {
@@ -197,7 +198,8 @@ must_trust_the_chunks_of_a_killed_worker(void **state)
     }
 }
 
-/* Its last totals were not written: they lack some of what its chunks say, here of one that has to be done again. */
+/* Its last totals were not written: they lack some of what its chunks say, here of one that has to
+ * be done again. */
 static void
 must_waste_all_that_a_killed_worker_did_in_vain(void **state)
 {

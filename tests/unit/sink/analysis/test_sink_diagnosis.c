@@ -1,4 +1,5 @@
-/* The rules of the diagnosis against simulated runs with planted causes. Seeds 1 to 20 are for this test alone: the rules were tuned with others, from 100001 on. */
+/* The rules of the diagnosis against simulated runs with planted causes. Seeds 1 to 20 are for
+ * this test alone: the rules were tuned with others, from 100001 on. */
 #include "must.h"
 
 #include <math.h>
@@ -52,7 +53,8 @@ must_never_accuse_a_healthy_run(void **state)
     assert_int_equal(t.first, 5 * s_seeds());
 }
 
-/* Eight threads of 1 s of Python and 8 s of reading: the simulator, which knows nothing of queueing theory, makes them wait 14 % of their time. */
+/* Eight threads of 1 s of Python and 8 s of reading: the simulator, which knows nothing of
+ * queueing theory, makes them wait 14 % of their time. */
 static void
 must_simulate_turns_as_queueing_theory_has_them(void **state)
 {

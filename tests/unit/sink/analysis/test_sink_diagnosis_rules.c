@@ -60,7 +60,8 @@ must_divide_waiting_between_gil_cores_opening_and_input(void **state)
     assert_int_equal(d.order[0], CREMA_BOTTLENECK_COMPUTE); /* no loss is a fifth */
 }
 
-/* Rounding leaves 1e-13 s of garbage collection where opening took all of the chunks' CPU, and of a difference of idle times. */
+/* Rounding leaves 1e-13 s of garbage collection where opening took all of the chunks' CPU, and of
+ * a difference of idle times. */
 static void
 must_state_nothing_below_what_is_measurable(void **state)
 {
@@ -254,7 +255,8 @@ must_bound_every_saving_by_half_a_chunk_and_by_the_tail(void **state)
     NEAR(c[CREMA_BOTTLENECK_LATENCY].lo, 7.6 - 5);
     NEAR(c[CREMA_BOTTLENECK_LATENCY].hi, 8 + 5);
     NEAR(c[CREMA_BOTTLENECK_CHUNKS].lo, 0);
-    /* 0.2 s as the rule has it; with all latency and the opening 8 s and 0 s, and as much again below half a chunk */
+    /* 0.2 s as the rule has it; with all latency and the opening 8 s and 0 s, and as much again
+     * below half a chunk */
     NEAR(c[CREMA_BOTTLENECK_CHUNKS].hi, 8 + 5);
     b.idle_s[SINK_IDLE_TAIL] = 90;
     d = sink_diagnosis_make(&m, &b);
@@ -295,7 +297,8 @@ must_doubt_only_what_matters(void **state)
     }
 }
 
-/* A slow server loses from opening, reading and preprocessing alike; where Dask's own tasks are the analysis, looks divide them. */
+/* A slow server loses from opening, reading and preprocessing alike; where Dask's own tasks are
+ * the analysis, looks divide them. */
 static void
 must_divide_what_servers_and_other_tasks_took(void **state)
 {

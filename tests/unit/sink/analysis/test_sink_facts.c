@@ -96,7 +96,8 @@ must_join_chunks_with_their_tasks(void **state)
         assert_int_equal(d.facts->chunks[i].counted, want[i].counted);
     }
     assert_int_equal(d.facts->n_tasks, 5);
-    /* Three tasks that ended, the lost one that was no chunk, two chunks without a task of their own. */
+    /* Three tasks that ended, the lost one that was no chunk, two chunks without a task of their
+     * own. */
     size_t n_ready, n_busy = s_count_busy(d.facts, &n_ready);
     assert_int_equal(n_busy, 6);
     assert_int_equal(n_ready, 1);
@@ -105,7 +106,8 @@ must_join_chunks_with_their_tasks(void **state)
     decoded_close(&d);
 }
 
-/* What ran at the last heartbeat of a killed worker counts as lost, although the worker had recorded its end since. */
+/* What ran at the last heartbeat of a killed worker counts as lost, although the worker had
+ * recorded its end since. */
 static void
 must_count_an_execution_once_that_two_saw(void **state)
 {
@@ -202,7 +204,8 @@ must_know_who_was_there_and_who_knows_best(void **state)
     decoded_close(&d);
 }
 
-/* Two pools of one process, which began at 2 and 7 s; a Dask worker beside them that nobody watched. */
+/* Two pools of one process, which began at 2 and 7 s; a Dask worker beside them that nobody
+ * watched. */
 static void
 must_count_a_process_from_its_start(void **state)
 {
@@ -256,7 +259,8 @@ must_find_the_window_where_nobody_told_it(void **state)
     decoded_close(&d);
 }
 
-/* What tells latency from imbalance and pauses, and how many looks there were at the GIL while tasks had to share it. */
+/* What tells latency from imbalance and pauses, and how many looks there were at the GIL while
+ * tasks had to share it. */
 static void
 must_know_pauses_arrivals_and_looks(void **state)
 {

@@ -1,4 +1,5 @@
-/* sink_input: chunks that failed while the analysis went on, by file in whatever order they came. */
+/* sink_input: chunks that failed while the analysis went on, by file in whatever order they
+ * came. */
 #include "journal_fixture.h"
 #include "must.h"
 #include "rows_fixture.h"
@@ -66,7 +67,8 @@ s_began(uint32_t id, uint16_t pass, int64_t task_key, uint8_t status, int t_s)
     return chunk;
 }
 
-/* Of two calls with the same input, a result that Dask kept counts twice, as one that it computed again does. */
+/* Of two calls with the same input, a result that Dask kept counts twice, as one that it computed
+ * again does. */
 static void
 must_count_results_that_were_used_again(void **state)
 {

@@ -1,4 +1,5 @@
-/* sink_queue against the machine repairman's closed form, which needs no recursion, and against figures worked out by hand. */
+/* sink_queue against the machine repairman's closed form, which needs no recursion, and against
+ * figures worked out by hand. */
 #include "must.h"
 
 #include <math.h>

@@ -40,7 +40,8 @@ s_add_tables(run_t *self, const char *const urls[2])
     must(sink_tables_add(self->tables, CREMA_TABLE_DICT_TASK_PREFIX, &prefix));
 }
 
-/* Every second file is on the second server, where each of 10 requests takes `ratio` x 0.1 s; it is asked for `more` times as much. */
+/* Every second file is on the second server, where each of 10 requests takes `ratio` x 0.1 s; it
+ * is asked for `more` times as much. */
 static void
 s_fill(run_t *self, const char *const urls[2], double ratio, int more)
 {
@@ -99,7 +100,8 @@ must_name_the_server_that_makes_chunks_wait(void **state)
         }
 }
 
-/* All files of a server are one: the file may be slow. And with one server there is nothing to compare. */
+/* All files of a server are one: the file may be slow. And with one server there is nothing to
+ * compare. */
 static void
 must_not_judge_a_server_by_one_file_or_alone(void **state)
 {

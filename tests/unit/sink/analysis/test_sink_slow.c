@@ -10,7 +10,8 @@
 
 enum { WORKERS = 4, EACH = 10, N = WORKERS * EACH };
 
-/* Each worker reads ten chunks one after another, of files that all of them share; 2 s are predicted for each. */
+/* Each worker reads ten chunks one after another, of files that all of them share; 2 s are
+ * predicted for each. */
 typedef struct {
     sink_chunk_t chunks[N];
     double score[N], predicted[N], process_score[N], process_predicted[N];
@@ -168,7 +169,8 @@ must_name_the_first_of_two_that_are_as_slow(void **state)
     assert_int_equal(workers.worst, 1);
 }
 
-/* Others end at 21 s; the slow one ends at 41 s, and had ended with them: all they waited is its. Had it only half of its queue by itself, half. */
+/* Others end at 21 s; the slow one ends at 41 s, and had ended with them: all they waited is its.
+ * Had it only half of its queue by itself, half. */
 static void
 must_say_how_much_of_the_queue_is_the_slow_workers(void **state)
 {

@@ -39,7 +39,8 @@ must_select_the_quantiles_of_sorted_values(void **state)
     assert_true(isnan(sink_stats_select(values, 0, 0.5)));
 }
 
-/* scipy.stats.theilslopes of the same points; its intercept is another one, ours is the median of y - b x. */
+/* scipy.stats.theilslopes of the same points; its intercept is another one, ours is the median of
+ * y - b x. */
 static void
 must_find_the_line_that_scipy_finds(void **state)
 {
@@ -80,8 +81,8 @@ must_know_no_line_without_two_different_x(void **state)
     }
 }
 
-/* coffea divides a file of 20,000 events into 12 chunks of 1539 and one of 1532: what one takes longer than another says
- * nothing of an event. */
+/* coffea divides a file of 20,000 events into 12 chunks of 1539 and one of 1532: what one takes
+ * longer than another says nothing of an event. */
 static void
 must_know_no_line_of_sizes_that_are_nearly_one(void **state)
 {

@@ -268,7 +268,8 @@ s_never_judged(fixture_t *f, fixture_stream_t *w)
     fixture_run_end(f, T(10), 0);
 }
 
-/* It dropped records on a full disk, and could not write its END either: its agent did, and counts none. */
+/* It dropped records on a full disk, and could not write its END either: its agent did, and counts
+ * none. */
 static void
 s_listed_could_not_end(fixture_t *f, fixture_stream_t *w)
 {

@@ -1,4 +1,5 @@
-/* sink_check: a file that is damaged or was changed is found, whatever that does to the HDF5 library. */
+/* sink_check: a file that is damaged or was changed is found, whatever that does to the HDF5
+ * library. */
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
@@ -417,7 +418,8 @@ s_check_damaged(const char *file, off_t at)
     close(fd);
 }
 
-/* Where an answer is printed to. In the child it raises a signal, as a damaged number may in the HDF5 library. */
+/* Where an answer is printed to. In the child it raises a signal, as a damaged number may in the
+ * HDF5 library. */
 typedef struct {
     pid_t caller;
     int number;
@@ -442,7 +444,8 @@ s_on_signal(int number)
     _exit(0); /* as if nothing had been */
 }
 
-/* Whoever asks may have handlers of its own, as this test's library does: they are not for the child. */
+/* Whoever asks may have handlers of its own, as this test's library does: they are not for the
+ * child. */
 static void
 must_take_every_crash_for_a_finding(void **state)
 {
@@ -469,7 +472,8 @@ must_take_every_crash_for_a_finding(void **state)
     unlink(file);
 }
 
-/* Writes zeros over the first texts of each global heap, as a page that never reached the disk has. */
+/* Writes zeros over the first texts of each global heap, as a page that never reached the disk
+ * has. */
 static int
 s_blank_heaps(const char *file)
 {

@@ -1,4 +1,5 @@
-/* sink_filter: a chunk as HDF5's filters shuffle and deflate have it, whatever the length of a row. */
+/* sink_filter: a chunk as HDF5's filters shuffle and deflate have it, whatever the length of a
+ * row. */
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>

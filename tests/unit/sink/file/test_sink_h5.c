@@ -1,4 +1,5 @@
-/* sink_h5: types and attributes as HDF5 itself reads them; live files under a reader; what goes wrong is one sentence. */
+/* sink_h5: types and attributes as HDF5 itself reads them; live files under a reader; what goes
+ * wrong is one sentence. */
 #include <fcntl.h>
 #include <hdf5.h>
 #include <math.h>
@@ -180,7 +181,8 @@ s_damage_middle(const char *path)
     assert_int_equal(fclose(file), 0);
 }
 
-/* A last chunk that is not full, bytes that do not compress, and rows whose length is no multiple of eight. */
+/* A last chunk that is not full, bytes that do not compress, and rows whose length is no multiple
+ * of eight. */
 static void
 must_compress_so_that_hdf5_reads_it(void **state)
 {
@@ -340,7 +342,8 @@ must_say_in_a_sentence_what_went_wrong(void **state)
     must(sink_h5_close(&file, NULL));
 }
 
-/* Whatever has the name of a file that is to be made: it is replaced, neither followed nor written to. */
+/* Whatever has the name of a file that is to be made: it is replaced, neither followed nor written
+ * to. */
 static void
 test_a_link_in_the_place_of_a_file_is_not_followed(void **state)
 {

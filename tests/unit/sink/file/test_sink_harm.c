@@ -1,5 +1,5 @@
-/* sink_seal of a file that changes on its way to the disk: it is found before the file gets its name, and the next attempt is as
- * good as the first. */
+/* sink_seal of a file that changes on its way to the disk: it is found before the file gets its
+ * name, and the next attempt is as good as the first. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -62,7 +62,8 @@ mmap(void *at, size_t size, int access, int flags, int fd, off_t offset)
         errno = ENODEV;
         return MAP_FAILED;
     }
-    /* NOLINTNEXTLINE(performance-no-int-to-ptr): the call that this one stands before returns a number */
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr): the call that this one stands before returns a
+     * number */
     return (void *)syscall(SYS_mmap, at, size, access, flags, fd, offset);
 }
 
@@ -135,7 +136,8 @@ must_find_what_changed_before_the_file_is_verified(void **state)
     unlink(output);
 }
 
-/* As of some FUSE and 9p file systems: what is too large for memory then lies beside the journal. */
+/* As of some FUSE and 9p file systems: what is too large for memory then lies beside the
+ * journal. */
 static void
 must_seal_where_files_cannot_be_mapped(void **state)
 {

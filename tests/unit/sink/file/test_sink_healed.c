@@ -1,4 +1,5 @@
-/* Damage to a journal that the spools made good: COMPLETE, with a note; one record less, or less than a whole list of writers, and the run is PARTIAL. */
+/* Damage to a journal that the spools made good: COMPLETE, with a note; one record less, or less
+ * than a whole list of writers, and the run is PARTIAL. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,8 @@ static char s_file[600];
 
 /* ---- verbs */
 
-/* What comes to a sink between a start and the end of it. Agent and worker tell all that they have, from number 1. */
+/* What comes to a sink between a start and the end of it. Agent and worker tell all that they
+ * have, from number 1. */
 static void
 s_live(const char *dir, unsigned what)
 {
@@ -97,7 +99,8 @@ must_be(const char *dir, uint64_t seq, bool complete)
     unlink(s_file);
 }
 
-/* Each entry of the first life once: how many were read, and the run is COMPLETE if and only if the entry is of these types. */
+/* Each entry of the first life once: how many were read, and the run is COMPLETE if and only if
+ * the entry is of these types. */
 static void
 must_heal(unsigned first, unsigned second, uint16_t one, uint16_t other)
 {
@@ -124,7 +127,8 @@ must_be_complete_when_all_came_anew(void **state)
     must_heal(ALL & ~SEAL, ALL, SINK_JOURNAL_PUT, SINK_JOURNAL_RUN);
 }
 
-/* Messages are not repeated by anybody here: without the only RUN_OPEN, or the only list, nothing is proven. */
+/* Messages are not repeated by anybody here: without the only RUN_OPEN, or the only list, nothing
+ * is proven. */
 static void
 must_be_partial_without_what_proves_it(void **state)
 {

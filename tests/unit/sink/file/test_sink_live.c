@@ -81,7 +81,8 @@ s_rows(const char *path, crema_table_id_t table)
     return rows;
 }
 
-/* A view keeps nothing of each chunk, however many there are: the number of an attempt is known when the run is sealed. */
+/* A view keeps nothing of each chunk, however many there are: the number of an attempt is known
+ * when the run is sealed. */
 static void
 must_not_number_attempts(const char *path)
 {

@@ -1,4 +1,5 @@
-/* sink_seal of runs of many workers: the file is complete, and sealing takes hardly more than in proportion. */
+/* sink_seal of runs of many workers: the file is complete, and sealing takes hardly more than in
+ * proportion. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

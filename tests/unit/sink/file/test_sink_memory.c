@@ -1,5 +1,5 @@
-/* sink_seal of runs of different lengths: the memory of its own that it needs does not grow with them, and its temporary files
- * stay in proportion to the rows. */
+/* sink_seal of runs of different lengths: the memory of its own that it needs does not grow with
+ * them, and its temporary files stay in proportion to the rows. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +15,8 @@
 #include "sink_h5.h"
 #include "sink_seal.h"
 
-/* Seals in a process that may have so much private memory, which is what --seal-memory sets: mapped files do not count. True if
- * that was enough. */
+/* Seals in a process that may have so much private memory, which is what --seal-memory sets:
+ * mapped files do not count. True if that was enough. */
 static bool
 s_seals(const char *journal, const char *output, rlim_t bytes)
 {

@@ -88,7 +88,8 @@ must_seal_files_that_are_sound(void **state)
     unlink(file);
 }
 
-/* Who may write to the output directory lays links to a file of the sink's in every place that can be guessed. */
+/* Who may write to the output directory lays links to a file of the sink's in every place that can
+ * be guessed. */
 static void
 must_not_follow_links_in_the_output(void **state)
 {
@@ -361,7 +362,8 @@ s_drop_privileges(void)
 }
 
 /* Wherever the disk says no, the message has run, file, the system's reason, and what to do. */
-/* As the sink does it, in a process of its own: HDF5 gives nothing back of a file that it could not close. */
+/* As the sink does it, in a process of its own: HDF5 gives nothing back of a file that it could
+ * not close. */
 static crema_err_t
 s_seal_apart(const char *journal, const char *file, char *ret_why, size_t size)
 {

@@ -39,7 +39,8 @@ s_absent(const char *input, const char *absent)
     return absent && (strcmp(absent, "all") == 0 || strcmp(absent, input) == 0);
 }
 
-/* One worker of one thread; two chunks that returned, a section in each. Of both, `absent` is not said ("all": nothing is). */
+/* One worker of one thread; two chunks that returned, a section in each. Of both, `absent` is not
+ * said ("all": nothing is). */
 static void
 s_run(const char *absent, decoded_t *d)
 {
@@ -132,7 +133,8 @@ must_show_no_metric_whose_input_is_absent(void **state)
         }
 }
 
-/* Opening is inside the duration, and nothing says when it ended: that duration is not process()'s. */
+/* Opening is inside the duration, and nothing says when it ended: that duration is not
+ * process()'s. */
 static void
 must_not_call_process_what_has_opening_in_it(void **state)
 {

@@ -1,4 +1,5 @@
-/* Live files of the runs that go on: begun with the first commit, complete even after a restart, gone when the run is sealed. */
+/* Live files of the runs that go on: begun with the first commit, complete even after a restart,
+ * gone when the run is sealed. */
 #include "journal_sync.h"
 #include "must.h"
 

@@ -1,4 +1,5 @@
-/* The tables of metrics and of columns: sound, short enough for the file, and what docs/metrics.md says.
+/* The tables of metrics and of columns: sound, short enough for the file, and what docs/metrics.md
+ * says.
  *
  * CREMA_GOLDEN=write writes the last section of the page, the columns, anew. */
 #include "must.h"
@@ -154,7 +155,8 @@ s_must_name_columns(const char *page)
     }
 }
 
-/* Last cell of a row that begins with a metric or variable, first cell of a row that sends readers elsewhere. */
+/* Last cell of a row that begins with a metric or variable, first cell of a row that sends readers
+ * elsewhere. */
 static bool
 s_is_called(const char *page, const char *name)
 {
@@ -174,7 +176,8 @@ s_is_called(const char *page, const char *name)
     return false;
 }
 
-/* What coffea-metrics' reference, roastcoffea's concepts, Dask's fine metrics and coffea-casa's page give a name to. */
+/* What coffea-metrics' reference, roastcoffea's concepts, Dask's fine metrics and coffea-casa's
+ * page give a name to. */
 static void
 test_every_name_of_the_references_is_there(void **state)
 {

@@ -177,8 +177,12 @@ must_number_the_executions_of_tasks(void **state)
         int64_t key, start, action, want;
     } rows[] = {
         {7, 0, COMPUTE, UINT16_MAX}, /* a result that went with its worker */
-        {7, 10, COMPUTE, 1},         {7, 11, TRANSFER, UINT16_MAX}, {8, 12, COMPUTE, 1},
-        {7, 20, COMPUTE, 2},         {0, 30, COMPUTE, UINT16_MAX}, /* nobody knows which task it was */
+        {7, 10, COMPUTE, 1},
+        {7, 11, TRANSFER, UINT16_MAX},
+        {8, 12, COMPUTE, 1},
+        /* nobody knows which task it was */
+        {7, 20, COMPUTE, 2},
+        {0, 30, COMPUTE, UINT16_MAX},
         {7, 40, COMPUTE, 3},
     };
     size_t n = sizeof rows / sizeof *rows;
@@ -198,7 +202,8 @@ must_number_the_executions_of_tasks(void **state)
     sink_rows_destroy(&self);
 }
 
-/* Numbers in any order, with gaps: each is opened once and closed once, and only what is open, or a gap, counts. */
+/* Numbers in any order, with gaps: each is opened once and closed once, and only what is open, or
+ * a gap, counts. */
 static void
 must_remember_what_was_closed(void **state)
 {

@@ -254,7 +254,8 @@ must_make_increments_and_sides_of_totals(void **state)
     decoded_close(&d);
 }
 
-/* A prefix that chunks ran under is the processor's, whatever its name; so is a task event of that very task. */
+/* A prefix that chunks ran under is the processor's, whatever its name; so is a task event of that
+ * very task. */
 static void
 must_go_by_the_identity_of_tasks(void **state)
 {

@@ -1,4 +1,5 @@
-/* Every limit of a run: what does not fit is counted, named in the verdict and in the file, and the run is sealed all the same. */
+/* Every limit of a run: what does not fit is counted, named in the verdict and in the file, and
+ * the run is sealed all the same. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,8 @@
 
 #define T(s) (FIXTURE_T0 + (int64_t)((s)*1e9))
 
-/* Four workers under three agents: names, totals, provisional and final chunks, attributes, prefixes, clocks. */
+/* Four workers under three agents: names, totals, provisional and final chunks, attributes,
+ * prefixes, clocks. */
 static void
 s_make(const char *dir)
 {

@@ -96,7 +96,8 @@ must_correct_every_time_of_a_row_but_its_arrival(void **state)
     sink_offset_destroy(&self);
 }
 
-/* A day of samples, each second, of a clock whose error grows with the square of time: what is kept follows it evenly, whatever the number. */
+/* A day of samples, each second, of a clock whose error grows with the square of time: what is
+ * kept follows it evenly, whatever the number. */
 static void
 must_thin_many_samples_evenly(void **state)
 {

@@ -1,4 +1,5 @@
-/* sink_sort: the order of qsort(), in n log n whatever the input. sink_scratch: arrays on the heap and in a file. */
+/* sink_sort: the order of qsort(), in n log n whatever the input. sink_scratch: arrays on the heap
+ * and in a file. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>

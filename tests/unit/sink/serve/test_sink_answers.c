@@ -1,4 +1,5 @@
-/* sink_answers: each comes when so much of its run is durable, in the order in which they were asked for. */
+/* sink_answers: each comes when so much of its run is durable, in the order in which they were
+ * asked for. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,7 +55,8 @@ must_answer_what_is_durable(void **state)
     assert_null(self);
 }
 
-/* Two runs have room: one that nobody waits for any more makes room, and what is refused is freed. */
+/* Two runs have room: one that nobody waits for any more makes room, and what is refused is
+ * freed. */
 static void
 must_bound_runs(void **state)
 {

@@ -1,4 +1,5 @@
-/* A run's life as the store keeps it: the same states before and after a restart, and no way round them. */
+/* A run's life as the store keeps it: the same states before and after a restart, and no way round
+ * them. */
 #include <string.h>
 
 #include "must.h"
@@ -150,7 +151,8 @@ test_a_run_that_ended_is_not_abandoned(void **state)
     assert_true(sink_store_find(s_store, &s_run)->state.seal_asked);
 }
 
-/* Its client ended it, and the aggregator was gone before the verdict: the next one knows nothing of the end. */
+/* Its client ended it, and the aggregator was gone before the verdict: the next one knows nothing
+ * of the end. */
 static void
 test_an_end_without_a_verdict_is_sealed_by_whoever_gives_it_up(void **state)
 {
@@ -212,7 +214,8 @@ s_open_msg(uint8_t owner)
                                       .owner = body_id((crema_id_t){{owner}})}};
 }
 
-/* Whoever opened it is its owner for the sink as well, which an aggregator that was started anew asks. */
+/* Whoever opened it is its owner for the sink as well, which an aggregator that was started anew
+ * asks. */
 static void
 test_a_run_is_its_owners(void **state)
 {
@@ -234,7 +237,8 @@ test_a_run_is_its_owners(void **state)
     assert_int_equal(sink_store_find(s_store, &s_run)->state.owner.bytes[0], 7);
 }
 
-/* What a verdict has cost stands before it in the journal, once, and not at all for one that is refused. */
+/* What a verdict has cost stands before it in the journal, once, and not at all for one that is
+ * refused. */
 static void
 test_what_it_has_cost_is_kept_with_a_verdict_that_counts(void **state)
 {
@@ -299,7 +303,8 @@ test_a_stream_belongs_to_one_run(void **state)
     assert_true(said);
 }
 
-/* Each change is journaled, so two lists in turn would fill any disk: what counts is what they take there. */
+/* Each change is journaled, so two lists in turn would fill any disk: what counts is what they
+ * take there. */
 static void
 test_a_list_of_writers_changes_by_so_many_bytes(void **state)
 {

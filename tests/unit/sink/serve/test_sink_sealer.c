@@ -1,4 +1,5 @@
-/* Processes that seal: this very program plays `crema-sink rebuild`, and does what the name of the journal says. */
+/* Processes that seal: this very program plays `crema-sink rebuild`, and does what the name of the
+ * journal says. */
 #include "must.h"
 
 #include <poll.h>

@@ -1,4 +1,5 @@
-/* Which runs get their file when: this very program plays `crema-sink rebuild`, and fails or succeeds as a file in the scratch directory says. */
+/* Which runs get their file when: this very program plays `crema-sink rebuild`, and fails or
+ * succeeds as a file in the scratch directory says. */
 #include "must.h"
 
 #include <poll.h>
@@ -373,7 +374,8 @@ test_sealing_waits_for_a_process_that_cannot_be_started_and_says_so(void **state
 
 /* ---- the other side */
 
-/* rebuild JOURNAL --output FILE --json: a number is the revision to report, "-" fails silently, all else is the error. */
+/* rebuild JOURNAL --output FILE --json: a number is the revision to report, "-" fails silently,
+ * all else is the error. */
 static int
 s_play(char **argv)
 {

@@ -1,5 +1,6 @@
-/* A store that has seen many runs is as quick and as small as a new one: CREMA_AGE_RUNS of CREMA_AGE_STREAMS streams (300 of 50, `./dev age`
- * 20,000 of 5,000) live, are sealed and freed, and every so often the store is opened again. */
+/* A store that has seen many runs is as quick and as small as a new one: CREMA_AGE_RUNS of
+ * CREMA_AGE_STREAMS streams (300 of 50, `./dev age` 20,000 of 5,000) live, are sealed and freed,
+ * and every so often the store is opened again. */
 #include "must.h"
 
 #include <dirent.h>
@@ -338,7 +339,8 @@ typedef struct {
     size_t memory_kib;
 } figures_t;
 
-/* A start with one commit. Times are of the processor: the store lies in memory, and others use this machine too. */
+/* A start with one commit. Times are of the processor: the store lies in memory, and others use
+ * this machine too. */
 static double
 s_open_ms(uint64_t run, uint64_t seq, sink_store_t **ret_store)
 {

@@ -1,5 +1,6 @@
-/* What a bad disk does to the journals of a store: what was acknowledged and is gone is asked for again, counted and said; one journal that
- * cannot be read stops nobody else; nothing is deleted. */
+/* What a bad disk does to the journals of a store: what was acknowledged and is gone is asked
+ * for again, counted and said; one journal that cannot be read stops nobody else; nothing is
+ * deleted. */
 #include "must.h"
 
 #include <stdio.h>

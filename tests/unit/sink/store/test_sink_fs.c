@@ -125,8 +125,8 @@ test_make_dir_takes_what_is_there_if_it_is_one(void **state)
     free(before);
 }
 
-/* From now on the kernel kills this process at any system call but read, write and exit. A filter, since
- * SECCOMP_MODE_STRICT is refused where there is one already, as in any container. */
+/* From now on the kernel kills this process at any system call but read, write and exit. A filter,
+ * since SECCOMP_MODE_STRICT is refused where there is one already, as in any container. */
 static void
 must_allow_no_call(void)
 {

@@ -338,7 +338,8 @@ test_journal_read_stops_with_the_visitors_error(void **state)
     sink_journal_close(&journal);
 }
 
-/* Bytes of what was kept of the first segment under another name; 0 if nothing was. It is removed. */
+/* Bytes of what was kept of the first segment under another name; 0 if nothing was. It is
+ * removed. */
 static size_t
 s_kept_bytes(const char *suffix)
 {
@@ -351,7 +352,8 @@ s_kept_bytes(const char *suffix)
     return (size_t)st.st_size - (strcmp(suffix, ".torn") == 0 ? 0 : 72);
 }
 
-/* The only segment has a header and nothing else that can be read: that is damage, and the file is kept. */
+/* The only segment has a header and nothing else that can be read: that is damage, and the file is
+ * kept. */
 static void
 must_set_aside(size_t damaged_bytes)
 {
@@ -372,7 +374,8 @@ must_set_aside(size_t damaged_bytes)
     assert_int_equal(unlink(path), 0);
 }
 
-/* Cut anywhere: whole frames stay, the rest is told and kept, the next opening cuts it and goes on behind. */
+/* Cut anywhere: whole frames stay, the rest is told and kept, the next opening cuts it and goes on
+ * behind. */
 static void
 test_journal_torn_at_every_byte_keeps_whole_frames(void **state)
 {
@@ -506,8 +509,8 @@ test_journal_torn_within_its_header_begins_anew(void **state)
     }
 }
 
-/* Four groups, each synced; the first of two PUTs with record frames inside, which are no journal frames. *ret_last is where the last group
- * begins. */
+/* Four groups, each synced; the first of two PUTs with record frames inside, which are no journal
+ * frames. *ret_last is where the last group begins. */
 static size_t
 must_make_groups(uint8_t *bytes, size_t room, size_t *ret_last)
 {
@@ -526,8 +529,9 @@ must_make_groups(uint8_t *bytes, size_t room, size_t *ret_last)
     return size;
 }
 
-/* Every single bit: the frame it hits is lost and told, its neighbours are read, nothing false comes out. Of the last group, which may never have
- * been synced, nothing stays that lies behind. */
+/* Every single bit: the frame it hits is lost and told, its neighbours are read, nothing false
+ * comes out. Of the last group, which may never have been synced, nothing stays that lies
+ * behind. */
 static void
 test_journal_with_a_flipped_bit_loses_that_frame_and_says_so(void **state)
 {
@@ -734,7 +738,8 @@ test_journal_is_broken_for_good_after_a_failed_sync(void **state)
     sink_journal_close(&journal);
 }
 
-/* /dev/full says ENOSPC to every write, but cannot be cut back: so the group must count as broken. */
+/* /dev/full says ENOSPC to every write, but cannot be cut back: so the group must count as
+ * broken. */
 static void
 test_journal_is_broken_when_a_full_disk_cannot_be_undone(void **state)
 {
@@ -752,7 +757,8 @@ test_journal_is_broken_when_a_full_disk_cannot_be_undone(void **state)
     sink_journal_close(&journal);
 }
 
-/* With root: a real file system without room. What did not fit is undone, stays collected, and goes in once there is room. */
+/* With root: a real file system without room. What did not fit is undone, stays collected, and
+ * goes in once there is room. */
 static void
 test_journal_survives_a_full_disk(void **state)
 {

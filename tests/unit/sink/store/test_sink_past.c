@@ -1,4 +1,5 @@
-/* Runs that were freed long ago: each is found, no other is, damage costs no more than what it hit, and tombstones become part of them. */
+/* Runs that were freed long ago: each is found, no other is, damage costs no more than what it
+ * hit, and tombstones become part of them. */
 #include "must.h"
 
 #include <stdio.h>

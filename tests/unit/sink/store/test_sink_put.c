@@ -1,4 +1,5 @@
-/* The frames inside a PUT: numbers without holes, ranges of LOSS, and what remains when a part is there already. */
+/* The frames inside a PUT: numbers without holes, ranges of LOSS, and what remains when a part is
+ * there already. */
 #include "must.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* What was refused of freed runs: known again after a restart, counted once, and never more than a bounded file. */
+/* What was refused of freed runs: known again after a restart, counted once, and never more than a
+ * bounded file. */
 #include "must.h"
 
 #include <stdio.h>

@@ -127,7 +127,8 @@ test_store_refuses_what_is_not_sound(void **state)
     sink_store_close(&store);
 }
 
-/* What a killed sink leaves behind for a moment: a process of its own that has not begun its program. */
+/* What a killed sink leaves behind for a moment: a process of its own that has not begun its
+ * program. */
 static void
 test_store_waits_for_a_lock_that_ends_soon(void **state)
 {
@@ -185,7 +186,8 @@ test_store_that_is_none_is_refused(void **state)
     sink_store_close(&store);
 }
 
-/* The tail of the newest segment is cut by a byte: that group was never acknowledged, all before it stays. */
+/* The tail of the newest segment is cut by a byte: that group was never acknowledged, all before
+ * it stays. */
 static void
 test_store_recovers_from_a_torn_journal(void **state)
 {
@@ -234,7 +236,8 @@ s_journal_fd(const crema_id_t *run_id)
     return -1;
 }
 
-/* More runs than are synced at a time, of which the others may be acknowledged; a pipe takes the write and refuses the fdatasync. */
+/* More runs than are synced at a time, of which the others may be acknowledged; a pipe takes the
+ * write and refuses the fdatasync. */
 static void
 test_store_ends_when_one_of_many_syncs_fails(void **state)
 {

@@ -1,4 +1,5 @@
-/* Runs in a store: what is known of them after a restart and after they were freed, answers, room, lists of writers. */
+/* Runs in a store: what is known of them after a restart and after they were freed, answers, room,
+ * lists of writers. */
 #include "message_parts.h"
 #include "store_verbs.h"
 
@@ -195,7 +196,8 @@ test_store_keeps_tombstones_of_freed_runs(void **state)
     sink_store_close(&store);
 }
 
-/* What a spool holds of a freed run is lost; that it is must be durable before the spool may let go of it. */
+/* What a spool holds of a freed run is lost; that it is must be durable before the spool may let
+ * go of it. */
 static void
 test_store_keeps_what_it_refused(void **state)
 {
@@ -260,7 +262,8 @@ test_store_that_cannot_keep_a_refusal_says_so(void **state)
     sink_store_close(&store);
 }
 
-/* Killed between the tombstones and the removal: the removal is made up for, nothing is read twice. */
+/* Killed between the tombstones and the removal: the removal is made up for, nothing is read
+ * twice. */
 static void
 test_store_finishes_a_removal_that_was_interrupted(void **state)
 {
@@ -345,7 +348,8 @@ test_store_says_when_its_limit_is_near(void **state)
     sink_store_close(&store);
 }
 
-/* With root: a file system without room. Nothing is acknowledged, nothing lost, and it goes on once there is room. */
+/* With root: a file system without room. Nothing is acknowledged, nothing lost, and it goes on
+ * once there is room. */
 static void
 test_store_waits_for_room(void **state)
 {
@@ -391,7 +395,8 @@ s_is_new(sink_store_t *store, uint32_t part, uint32_t parts, uint64_t last)
     return is_new;
 }
 
-/* Repeats append nothing, also of another start; what comes after the file was made asks for another. */
+/* Repeats append nothing, also of another start; what comes after the file was made asks for
+ * another. */
 static void
 must_keep_each_part_of_the_list_of_writers_once(void **state)
 {

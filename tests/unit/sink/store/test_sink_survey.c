@@ -1,4 +1,5 @@
-/* Looking at a store and copying out of it: tombstones of every age count, nothing is written, what a killed export left is no run. */
+/* Looking at a store and copying out of it: tombstones of every age count, nothing is written,
+ * what a killed export left is no run. */
 #include "must.h"
 
 #include <stdio.h>

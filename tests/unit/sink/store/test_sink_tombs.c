@@ -1,5 +1,5 @@
-/* Tombstones: a run counts when all of it is there, and not before; a file of an earlier version, which named the streams, is read and made
- * small. */
+/* Tombstones: a run counts when all of it is there, and not before; a file of an earlier version,
+ * which named the streams, is read and made small. */
 #include "must.h"
 
 #include <stdio.h>
@@ -72,7 +72,8 @@ must_add(uint8_t run)
     must(sink_tombs_add(s_dir, &run_id, 1));
 }
 
-/* As version 0.1.0 wrote it: run, revision, how many streams in all, number of the first one here, then stream and last number of each. */
+/* As version 0.1.0 wrote it: run, revision, how many streams in all, number of the first one here,
+ * then stream and last number of each. */
 static void
 must_add_old(uint8_t run, int64_t revision, size_t n)
 {

@@ -1,5 +1,5 @@
-/* sink_summary against what was worked out by hand or published: the toy run to its last digit, the cases that
- * roastcoffea's formulas are tested with, the POP factors of NAG's example. */
+/* sink_summary against what was worked out by hand or published: the toy run to its last digit,
+ * the cases that roastcoffea's formulas are tested with, the POP factors of NAG's example. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,7 +154,8 @@ static void
 must_divide_the_toy_run_by_cause(void **state)
 {
     (void)state;
-    /* Half of its capacity is not there or idle; one attempt was lost, and with it its thread for 2 s; nobody looked at its threads. */
+    /* Half of its capacity is not there or idle; one attempt was lost, and with it its thread for
+     * 2 s; nobody looked at its threads. */
     const struct {
         const char *name, *want;
     } rows[] = {
@@ -367,7 +368,8 @@ must_equal_roastcoffeas_cases(void **state)
         s_formula(&cases[i]);
 }
 
-/* 200 TB a day: 63,762 files on 922 workers of one thread, figures as its notebook printed them. Its wall time is printed as 1464.08. */
+/* 200 TB a day: 63,762 files on 922 workers of one thread, figures as its notebook printed them.
+ * Its wall time is printed as 1464.08. */
 static void
 must_equal_the_printed_idap_run(void **state)
 {
@@ -575,7 +577,8 @@ must_split_processor_from_overhead(void **state)
     decoded_close(&d);
 }
 
-/* Seconds of every side are in one row of the waterfall and in one of the split, whether the processor is known or not. */
+/* Seconds of every side are in one row of the waterfall and in one of the split, whether the
+ * processor is known or not. */
 static void
 must_put_every_second_on_one_side(void **state)
 {
@@ -623,7 +626,8 @@ must_put_every_second_on_one_side(void **state)
     }
 }
 
-/* As the seconds of a side: what the memory monitor spills belongs to no task, and covers all runs. */
+/* As the seconds of a side: what the memory monitor spills belongs to no task, and covers all
+ * runs. */
 static void
 must_split_the_bytes_of_tasks_and_transfers(void **state)
 {
@@ -655,7 +659,8 @@ must_split_the_bytes_of_tasks_and_transfers(void **state)
 
 /* ---- POP */
 
-/* NAG's example of EPOCH: microseconds; useful time of all processes, the largest, and the run time. */
+/* NAG's example of EPOCH: microseconds; useful time of all processes, the largest, and the run
+ * time. */
 static void
 must_equal_published_pop_factors(void **state)
 {

@@ -23,8 +23,8 @@ s_samples(fixture_stream_t *w, int64_t worker)
     }
 }
 
-/* Four datasets of two chunks with 100 events each, of which looks found the first one computing for `first_s` of 20 s.
- * 2.7 of 3 s of garbage collection are of the second one. */
+/* Four datasets of two chunks with 100 events each, of which looks found the first one computing
+ * for `first_s` of 20 s. 2.7 of 3 s of garbage collection are of the second one. */
 static void
 s_run(double first_s, decoded_t *d)
 {

@@ -1,4 +1,5 @@
-/* /summary/wasted of a synthetic run: every reason, of chunks and of tasks, by worker; what was made good, what was not. */
+/* /summary/wasted of a synthetic run: every reason, of chunks and of tasks, by worker; what was
+ * made good, what was not. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
