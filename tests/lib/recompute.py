@@ -162,7 +162,7 @@ class Run:
         by_key = collections.defaultdict(list)
         for i, task in enumerate(rows):
             by_key[task.task_key, task.worker_id].append(i)
-        chunk_tasks, outcomes, self.slots = set(), [], []
+        chunk_tasks, outcomes, self.slots, self.waits = set(), [], [], []
         for chunk in self.chunks.itertuples():
             found = [i for i in by_key.get((chunk.task_key, chunk.worker_id), [])
                      if rows[i].t_start_ns <= chunk.t_end_ns and rows[i].t_stop_ns >= chunk.t_start_ns]  # fmt: skip
@@ -193,6 +193,8 @@ class Run:
         return np.array(once, bool)
 
     def _add_slot(self, t0, t1, worker, side, is_chunk, ready=0, submitted=0) -> None:
+        if worker != NO_ID and side != "foreign" and 0 < ready < t0:
+            self.waits.append((ready, t0, worker))  # also of a task that left its slot at once
         t0, t1 = self.within(t0, t1)
         if worker != NO_ID and t1 > t0:
             self.slots.append(Slot(t0, t1, worker, side, is_chunk, ready, submitted))
@@ -313,8 +315,8 @@ class Run:
             during(slot.t0, self.t1, "began", slot.worker)
             if slot.is_chunk and slot.submitted:
                 during(self.t0, slot.submitted, "unserved", slot.worker)
-            if slot.side != "foreign" and 0 < slot.ready < slot.t0:
-                during(slot.ready, slot.t0, "ready", slot.worker)
+        for ready, began, worker in self.waits:
+            during(ready, began, "ready", worker)
         first = min((slot.t0 for slot in self.own), default=self.t1)
         last = max((slot.t1 for slot in self.own), default=self.t1)
         tail0, tail1 = self.tail()
