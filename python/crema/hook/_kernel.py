@@ -13,6 +13,7 @@ import struct
 import sys
 import threading
 import time
+from typing import Any
 
 from ._unix import in_each_child
 
@@ -150,12 +151,13 @@ class OwnWait:
 class Thread:
     """Another thread of this process, to be looked at."""
 
-    __slots__ = ("_clock", "_schedstat", "_syscall", "before", "native_id")
+    __slots__ = ("_clock", "_schedstat", "_syscall", "before", "native_id", "stack")
 
     def __init__(self, native_id: int) -> None:
         here = f"/proc/self/task/{native_id}/"
         self.native_id = native_id
         self.before: tuple[int, tuple[int, int]] = (-1, (0, 0))  # number of a look, and its times
+        self.stack: Any = None  # found by that look
         self._clock = (~native_id << 3) | 6  # CLOCK of its CPU time
         self._schedstat = File(here + "schedstat", 64)
         try:
@@ -163,12 +165,16 @@ class Thread:
         except FileNotFoundError:
             self._syscall = None
 
-    def times_ns(self) -> tuple[int, int]:
-        """CPU time, and waiting for a core. Raises OSError, IndexError or ValueError if the thread has ended."""
-        return time.clock_gettime_ns(self._clock), int(self._schedstat.read().split()[1])
+    def cpu_ns(self) -> int:
+        """CPU time. Raises OSError if the thread has ended."""
+        return time.clock_gettime_ns(self._clock)
+
+    def wait_ns(self) -> int:
+        """Waiting for a core. Raises IndexError or ValueError if the thread has ended."""
+        return int(self._schedstat.read().split()[1])
 
     def call(self) -> list[bytes]:
-        """System call and arguments; ``[b"running"]`` outside of one; empty if it is not known."""
+        """System call and arguments; ``[b"running"]`` outside of one; empty if it is not known, or the thread has ended."""
         return [] if self._syscall is None else self._syscall.read().split()
 
 
@@ -296,7 +302,9 @@ def why_not() -> str:
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         return "free-threaded Python"
     try:
-        Thread(threading.get_native_id()).times_ns()
+        own = Thread(threading.get_native_id())
+        own.cpu_ns()
+        own.wait_ns()
     except (OSError, ValueError, IndexError):
         return "the kernel does not report the times of threads"
     return ""

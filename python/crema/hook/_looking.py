@@ -499,18 +499,19 @@ class _Sampler:
                 if len(self._threads) >= 1024:
                     self._threads.clear()
                 known = self._threads[native_id] = _kernel.Thread(native_id)
-            times, call = known.times_ns(), known.call()
+            cpu_ns, call = known.cpu_ns(), known.call()
+            wait_ns = known.wait_ns() if watch is None or not call else 0
         except (OSError, IndexError, ValueError):
             self._threads.pop(native_id, None)
             return None
-        cpu_ns = wait_ns = -1
-        then, before = known.before
         if watch is not None:
-            cpu_ns, watch.cpu_ns = times[0] - watch.cpu_ns, times[0]
-        elif then == self._looks - 1:
-            cpu_ns, wait_ns = times[0] - before[0], times[1] - before[1]
-        known.before = self._looks, times
-        return Seen(looks, watch, thread, prefix, call, cpu_ns, wait_ns)
+            used_ns, watch.cpu_ns = cpu_ns - watch.cpu_ns, cpu_ns
+            return Seen(looks, watch, thread, known, prefix, call, used_ns, -1)
+        (then, before), known.before = known.before, (self._looks, (cpu_ns, wait_ns))
+        if then != self._looks - 1:
+            return Seen(looks, None, thread, known, prefix, call, -1, -1)
+        used_ns, waited_ns = cpu_ns - before[0], wait_ns - before[1]
+        return Seen(looks, None, thread, known, prefix, call, used_ns, waited_ns)
 
 
 _lock = threading.Lock()

@@ -15,7 +15,7 @@ from . import _columns
 
 FRAMES_MAX = 64
 STACKS_MAX = _columns.LIMITS["writer_stacks"]
-_SEEN_MAX = 1 << 16  # paths of instructions, each of which is looked up at once
+_KNOWN_MAX = 1 << 16  # code objects, instructions, paths: then they are learnt anew
 
 # Functions that call a task, by the end of their file's name: what is further out is the same for all tasks.
 _ROOTS = (
@@ -32,6 +32,7 @@ _ROOTS = (
     ("threading.py", "run"),
 )
 _READERS = frozenset(("uproot", "fsspec", "XRootD", "pyxrootd", "fsspec_xrootd", "aiohttp", "s3fs"))
+_SERVERS = ("distributed/", "tornado/", "asyncio/", "crema/", "ipykernel/", "zmq/", "IPython/")
 _SOURCES = ("uproot/source/", "fsspec/", "XRootD/", "fsspec_xrootd/", "s3fs/")
 
 USER, LIBRARY, STANDARD, CREMA = range(4)  # as the enumeration of dict/frame
@@ -46,10 +47,13 @@ class Frame:
         self.file, self.function, self.line, self.owner = file, function, line, owner
 
 
+_ROOT = Frame("", "", 0, CREMA)  # calls a task
+
+
 class Stack:
     """A frame and its callers."""
 
-    __slots__ = ("children", "frame", "parent", "reads", "sources")
+    __slots__ = ("children", "frame", "parent", "reads", "serves", "sources")
 
     def __init__(self, parent: Stack | None, frame: Frame) -> None:
         self.parent = parent
@@ -62,6 +66,8 @@ class Stack:
         self.sources: bool = (package != "" and frame.file.startswith(_SOURCES)) or (
             outer and parent.sources
         )
+        # Whether it is of Dask, of a notebook's kernel or of crema, and does not work for tasks.
+        self.serves: bool = frame.file.startswith(_SERVERS) or (outer and parent.serves)
 
     def outwards(self) -> Iterator[Stack]:
         """The stack itself, that of its caller, and so on."""
@@ -96,58 +102,77 @@ class _Code:
         return (lines[at] if at >= 0 else self.code.co_firstlineno) or 0
 
 
+class _Known:
+    """Code that was seen so far. It is replaced as a whole: what has been looked up in it stays true for whoever holds it."""
+
+    __slots__ = ("codes", "lines", "stacks")
+
+    def __init__(self) -> None:
+        self.codes: dict[int, _Code] = {}
+        self.lines: dict[
+            int, Frame
+        ] = {}  # by address of an instruction, which lies in its code object
+        self.stacks: dict[tuple[Frame, ...], Stack | None] = {}
+
+    def learn(self, code: CodeType, instruction: int) -> Frame:
+        """The line of an instruction that is seen for the first time."""
+        its = self.codes.get(id(code)) or self.codes.setdefault(id(code), _Code(code))
+        line = _ROOT
+        if not its.root:
+            line = Frame(its.file, its.function, its.line(instruction), its.owner)
+        return self.lines.setdefault(id(code) + instruction, line)
+
+    def is_full(self) -> bool:
+        return max(len(self.codes), len(self.lines), len(self.stacks)) >= _KNOWN_MAX
+
+
 class Stacks:
     """All stacks of this process. Threads may use it at once, and in a garbage collection, without a lock: what they add is added in one step."""
 
     def __init__(self) -> None:
-        self._codes: dict[int, _Code] = {}
+        self._known = _Known()
         self._outermost: dict[tuple, Stack] = {}
-        self._seen: dict[tuple[int, ...], Stack | None] = {}
         self._n = 0
         self.folded = 0  # stacks that are their outer frames, since there were too many
 
     def of(self, frame: FrameType | None) -> Stack | None:
         """The stack of a frame, up to the function that called its task; None if that is all there is."""
-        path = []
-        codes = self._codes
+        known = self._known
+        lines, path = known.lines, []
         while frame is not None:
             code = frame.f_code
-            known = codes.get(id(code))
-            if known is None:
-                known = codes.setdefault(id(code), _Code(code))
-            if known.root:
+            line = lines.get(id(code) + frame.f_lasti)
+            if line is None:
+                line = known.learn(code, frame.f_lasti)
+            if line is _ROOT:
                 break
-            path.append(id(code))
-            path.append(frame.f_lasti)
+            path.append(line)
             frame = frame.f_back
         key = tuple(path)
         try:
-            return self._seen[key]
+            return known.stacks[key]
         except KeyError:
-            if len(self._seen) >= _SEEN_MAX:
-                self._seen.clear()
-            stack = self._seen[key] = self._new(key)
+            stack = known.stacks[key] = self._new(key)
+            if known.is_full():
+                self._known = _Known()
             return stack
 
-    def _new(self, path: tuple[int, ...]) -> Stack | None:
-        if len(path) > 2 * FRAMES_MAX:  # the innermost frames, below the outermost one
-            path = path[: 2 * FRAMES_MAX - 2] + path[-2:]
+    def _new(self, path: tuple[Frame, ...]) -> Stack | None:
+        if len(path) > FRAMES_MAX:  # the innermost frames, below the outermost one
+            path = path[: FRAMES_MAX - 1] + path[-1:]
         stack = None
-        for i in range(len(path) - 2, -2, -2):
-            code = self._codes[path[i]]
-            line = code.line(path[i + 1])
-            if code.owner == CREMA:
+        for line in reversed(path):
+            if line.owner == CREMA:
                 continue
             children = self._outermost if stack is None else stack.children
-            key = (code.file, code.function, line)
+            key = (line.file, line.function, line.line)
             inner = children.get(key)
             if inner is None:
                 if self._n >= STACKS_MAX:
                     self.folded += 1
                     break
                 self._n += 1
-                new = Stack(stack, Frame(code.file, code.function, line, code.owner))
-                inner = children.setdefault(key, new)
+                inner = children.setdefault(key, Stack(stack, line))
             stack = inner
         return stack
 

@@ -35,7 +35,6 @@ _PLACES_MAX = 1 << 10
 _CHILDREN_S = 0.5  # between two looks at which children there are
 _GIL_TRIES = 8
 _TICK = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
-_NOT_HELPERS = ("distributed/", "tornado/", "asyncio/", "crema/", "ipykernel/", "zmq/", "IPython/")
 # What helpers do, by how much it says about those that wait for them.
 _SAYS_MOST = (NATIVE, GIL, INPUT, SERVICE, FILE, CHILD, PAGE_FAULT, SLEEP)
 
@@ -52,8 +51,8 @@ class Seen:
     """One thread at one look."""
 
     __slots__ = (
-        "call", "cpu_ns", "looks", "path", "place", "prefix", "running", "server", "stack", "state", "thread",
-        "wait_ns", "watch",
+        "call", "cpu_ns", "kernel", "looks", "path", "place", "prefix", "running", "server", "stack", "state",
+        "thread", "wait_ns", "watch",
     )  # fmt: skip
 
     def __init__(
@@ -61,12 +60,14 @@ class Seen:
         looks: Any,
         watch: Any,
         thread: int,
+        kernel: _kernel.Thread,
         prefix: str,
         call: list[bytes],
         cpu_ns: int,
         wait_ns: int,
     ) -> None:
         self.looks, self.watch, self.thread, self.prefix = looks, watch, thread, prefix
+        self.kernel = kernel
         self.call, self.cpu_ns, self.wait_ns = call, cpu_ns, wait_ns
         self.running, self.state, self.place, self.server, self.path = 0.0, UNKNOWN, "", "", ""
         self.stack: _stacks.Stack | None = None
@@ -139,9 +140,10 @@ class Finder:
         """
         waits = False
         for look in seen:
-            look.stack = self._stacks.of(frames.get(look.thread))
-            call = look.call
-            waits = waits or (len(call) > 1 and _kernel.group_of(call) == _kernel.FUTEX)
+            if look.cpu_ns != 0:  # else it is where it was
+                look.kernel.stack = self._stacks.of(frames.get(look.thread))
+            look.stack = look.kernel.stack
+            waits = waits or self._may_wait_for_others(look.call)
             if look.watch is not None:
                 look.server, look.path = look.watch.server, look.watch.path
             elif look.stack is not None and look.stack.reads:
@@ -155,6 +157,10 @@ class Finder:
                     helpers[thread] = stack
         frames.clear()
         return helpers
+
+    def _may_wait_for_others(self, call: list[bytes]) -> bool:
+        futex = len(call) > 1 and _kernel.group_of(call) == _kernel.FUTEX
+        return futex and not _kernel.is_gil(int(call[1], 16), self._gil)
 
     def find(
         self,
@@ -286,9 +292,7 @@ class Finder:
         """What the busiest of the other threads does; None if all of them are idle."""
         found: list[Found] = []
         for thread, stack in others.items():
-            if len(found) >= _HELPERS_MAX or any(
-                each.frame.file.startswith(_NOT_HELPERS) for each in stack.outwards()
-            ):
+            if len(found) >= _HELPERS_MAX or stack.serves:
                 continue
             running, state, place = self._of(self._call(thread), stack, server, "")
             if running:

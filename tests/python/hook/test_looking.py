@@ -132,6 +132,20 @@ def test_a_wait_for_a_service_names_section_peer_and_line(recorded, slow_server)
     assert most.lines[0] == (__file__, where[0])
 
 
+def test_code_that_is_made_anew_for_each_task_is_not_kept(monkeypatch):
+    """As functions that travel by value are: the same lines in other code objects."""
+    monkeypatch.setattr(_stacks, "_KNOWN_MAX", 50)
+    stacks, found, sizes = _stacks.Stacks(), set(), set()
+    for _ in range(200):
+        made: dict = {"sys": sys}
+        exec(compile("def task():\n    return sys._getframe()", "task.py", "exec"), made)
+        found.add(stacks.of(made["task"]()))
+        sizes.add(len(stacks._known.codes))
+    assert max(sizes) < 60
+    (stack,) = found
+    assert (stack.frame.file, stack.frame.line) == ("task.py", 2)
+
+
 def test_the_sampler_goes_with_the_last_stream(recorded):
     recorded.chunk(lambda: time.sleep(0.1))
     assert _looking._sampler is not None
