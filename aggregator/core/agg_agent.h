@@ -1,10 +1,10 @@
 /* agg_agent - one agent as the aggregator sees it: whether it is alive, judged by its own
  * heartbeat interval, and whether two processes share its identity. Pure: time is an argument.
  *
- *     NEW --HELLO--> LIVE <--any message-- SUSPECT --max(10 H, 30 s)--> LOST --24 h--> EXPIRED
- *                     | \--3 H + round trip->                             |
- *                     |  <--------------------HELLO------------------------+
- *                     +--BYE--> LEFT, or LEAVING if records stayed in its spool
+ *     NEW --admitted--> LIVE <--valid message-- SUSPECT --max(10 H, 30 s)--> LOST --24 h--> EXPIRED
+ *                        | \--3 H + round trip--->                             |
+ *                        |  <--------------------HELLO--------------------------+
+ *                        +--BYE--> LEFT, or LEAVING if records stayed in its spool
  *
  * The declared interval cannot be trusted, so H = max(declared, half the observed median of the
  * times between heartbeats). */

@@ -38,6 +38,8 @@ typedef struct {
     bool task_is_ok;
 } sink_chunk_t;
 
+#define SINK_THROTTLED_MATTERS 0.1 /* of the periods of a CPU quota */
+
 /* Seconds in opening and process() together. */
 double sink_chunk_s(const sink_chunk_t *chunk);
 
@@ -127,8 +129,10 @@ typedef struct {
     int64_t *last_arrival_ns; /* by worker: arrival of its last chunk; 0 unknown */
     sink_worker_t *workers;   /* by row of /dict/worker */
     size_t n_workers;
-    double cpu_quota;     /* the tightest of a worker, in cores; NaN: none is known */
-    double cpu_throttled; /* mean share of its periods that it ended while tasks ran; or NaN */
+    /* Of the worker whose control group was throttled most, if workers that were throttled while
+     * tasks ran have half of what threads waited for a core: its quota in cores, and the share of
+     * the periods in which it was used up. NaN: no quota explains the waiting. */
+    double cpu_quota, cpu_throttled;
     /* mean of 100 processing / nthreads as the scheduler saw it; NaN unknown */
     double assigned_pct;
     /* CPU time of the workers by two observers; NaN unless both are known */

@@ -73,20 +73,44 @@ s_assigned_pct(const sink_rows_t *rows)
     return n > 0 ? sum / n : NAN;
 }
 
-static void
+/* Of one worker while tasks ran. */
+typedef struct {
+    double quota, throttled;
+    size_t n;
+} quota_t;
+
+static crema_err_t
 s_take_quota(sink_facts_t *self, const sink_rows_t *rows)
 {
-    double sum = 0, n = 0;
-    self->cpu_quota = NAN;
+    double waited_s = 0, throttled_s = 0;
+    quota_t *quotas = calloc(self->n_workers + 1, sizeof *quotas);
+    self->cpu_quota = self->cpu_throttled = NAN;
+    if (!quotas)
+        return CREMA_ENOMEM;
     for (size_t i = 0; i < sink_rows_count(rows); i++) {
         const crema_worker_samples_row_t *row = sink_rows_at(rows, i);
-        self->cpu_quota = fmin(self->cpu_quota, row->cpu_quota); /* a number, if there is one */
-        if (isnan(row->cpu_throttled) || row->executing == 0 || row->executing == UINT16_MAX)
+        if (row->worker_id >= self->n_workers || isnan(row->cpu_throttled) || row->executing == 0 ||
+            row->executing == UINT16_MAX)
             continue;
-        sum += row->cpu_throttled;
-        n++;
+        quota_t *of = &quotas[row->worker_id];
+        of->quota = row->cpu_quota;
+        of->throttled += (row->cpu_throttled - of->throttled) / (double)++of->n;
     }
-    self->cpu_throttled = n > 0 ? sum / n : NAN;
+    for (size_t w = 0; w < self->n_workers; w++) {
+        const double s = isnan(self->workers[w].cpu_wait_s) ? 0 : self->workers[w].cpu_wait_s;
+        waited_s += s;
+        if (quotas[w].throttled < SINK_THROTTLED_MATTERS)
+            continue;
+        throttled_s += s;
+        if (!(self->cpu_throttled >= quotas[w].throttled)) {
+            self->cpu_throttled = quotas[w].throttled;
+            self->cpu_quota = quotas[w].quota;
+        }
+    }
+    free(quotas);
+    if (throttled_s < waited_s / 2)
+        self->cpu_quota = self->cpu_throttled = NAN;
+    return CREMA_OK;
 }
 
 static void
@@ -169,13 +193,13 @@ sink_facts_take_samples(sink_facts_t *self, const sink_rows_t *rows)
         s_rank_observers(self, rows, places);
         s_place_samples(self, rows, places);
         self->assigned_pct = s_assigned_pct(rows);
-        s_take_quota(self, rows);
         err = s_compare_observers(self, rows);
     }
     sink_scratch_free(places);
-    if (err == CREMA_OK)
-        s_sum_samples(self);
-    return err;
+    if (err != CREMA_OK)
+        return err;
+    s_sum_samples(self);
+    return s_take_quota(self, rows);
 }
 
 /* ---- presence */

@@ -81,23 +81,29 @@ s_slope(const series_t *series, size_t from, size_t to, sink_line_t *ret_line)
     return sink_stats_line(NULL, x, series->rss_b + from, to - from, ret_line);
 }
 
+/* The tenth of the points that is lowest ends here. */
 static double
-s_least(const series_t *series, size_t from, size_t to)
+s_low(const series_t *series, size_t from, size_t to)
 {
-    double least = INFINITY;
-    for (size_t i = from; i < to; i++)
-        least = fmin(least, series->rss_b[i]);
-    return least;
+    double sorted[SINK_GROWTH_POINTS];
+    size_t n = 0;
+    for (size_t i = from; i < to; i++) {
+        size_t at = n++;
+        for (; at > 0 && sorted[at - 1] > series->rss_b[i]; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = series->rss_b[i];
+    }
+    return sorted[n / 10];
 }
 
-/* Slopes of the lowest points of each third: what is given back between chunks is not kept. */
+/* Slopes of the low points of each third: memory that is released between chunks is not a leak. */
 static void
 s_bound_by_lowest(const series_t *series, grown_t *grown)
 {
     for (size_t third = 0; third < 2; third++) {
         size_t from = third * series->n / 3, mid = (third + 1) * series->n / 3,
                to = (third + 2) * series->n / 3;
-        double rise_b = s_least(series, mid, to) - s_least(series, from, mid);
+        double rise_b = s_low(series, mid, to) - s_low(series, from, mid);
         grown->low_b = fmin(grown->low_b, rise_b / (series->at[mid] - series->at[from]));
     }
 }
@@ -166,12 +172,10 @@ s_find_fullest(const grown_t *grown, size_t n, sink_growth_t *growth)
 static void
 s_judge(sink_growth_t *growth)
 {
-    double grown_b = growth->per_chunk_b * growth->chunks_per_worker;
-    bool grows = growth->low_b > 0, much = grows && grown_b >= SINK_GROWTH_SHARE * growth->now_b;
-    growth->soon =
-        isnan(growth->limit_b)
-            ? much
-            : grows && growth->chunks_left <= SINK_GROWTH_SOON * growth->chunks_per_worker;
+    double surely_b = growth->low_b * growth->chunks_per_worker; /* in the run */
+    double room_b = growth->limit_b - growth->now_b;
+    bool grows = growth->low_b > 0, much = grows && surely_b >= SINK_GROWTH_SHARE * growth->now_b;
+    growth->soon = isnan(growth->limit_b) ? much : grows && room_b <= SINK_GROWTH_SOON * surely_b;
     growth->matters = much || growth->soon;
 }
 

@@ -3,9 +3,9 @@
  *
  * Per worker: the Theil-Sen line through the resident memory at the end of its 1st, 2nd, ...
  * chunk. Memory that only fills up at first (imports, caches) is no growth: the interval covers
- * the slopes of the first and of the second half, too. Nor is memory that falls back, as that of a
- * garbage collector or an allocator: the interval also covers the slopes of the lowest points of
- * each third. What is stated are medians over the workers. */
+ * the slopes of the first and of the second half, too. Memory that a
+ * garbage collector or an allocator releases again is not growth either: the interval also covers
+ * the slopes of the low points of each third. What is stated are medians over the workers. */
 #ifndef SINK_GROWTH_H
 #define SINK_GROWTH_H
 

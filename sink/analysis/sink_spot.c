@@ -1,5 +1,6 @@
 #include "sink_spot.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* By row of /dict/stack: the row of /dict/frame of its innermost frame that is the user's. */
@@ -86,6 +87,7 @@ sink_spot_find(const sink_facts_t *facts, const sink_tables_t *tables,
         s_add(&datasets, look->dataset, s);
     }
     if (err == CREMA_OK && spot.seconds > 0) {
+        spot.seconds = fmax(spot.seconds, filter->at_least);
         s_most(&frames, spot.seconds, &spot.frame, &spot.of_frame);
         s_most(&sections, spot.seconds, &spot.section, &spot.of_section);
         s_most(&places, spot.seconds, &spot.place, &spot.of_place);

@@ -17,7 +17,8 @@ typedef struct {
 /* Which seconds of /looks; `states` and `phases` have bit 1 << n for each number n. */
 typedef struct {
     unsigned states, phases;
-    bool gc; /* those of garbage collections */
+    bool gc;         /* those of garbage collections */
+    double at_least; /* seconds of which parts are stated, where those that were seen are fewer */
 } sink_spot_filter_t;
 
 CREMA_MUST_CHECK crema_err_t sink_spot_find(const sink_facts_t *facts, const sink_tables_t *tables,

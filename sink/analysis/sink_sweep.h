@@ -85,11 +85,10 @@ typedef struct {
     double worker_s; /* worker-seconds present */
     int64_t t_first_start_ns, t_last_start_ns,
         t_last_end_ns; /* of tasks in the window; 0 if there were none */
-    int64_t t_tail0_ns,
-        t_tail1_ns; /* start of the last chunk, end of all; of tasks if there are no chunks */
-    int64_t t_steady0_ns,
-        /* first and last instant with 90 % of the threads busy; 0 if there was none */
-        t_steady1_ns;
+    /* start of the last chunk, end of all; of tasks if there are no chunks */
+    int64_t t_tail0_ns, t_tail1_ns;
+    /* first and last instant with 90 % of the threads busy; 0 if there was none */
+    int64_t t_steady0_ns, t_steady1_ns;
     double steady_thread_s;
     double tail_free_s; /* idle threads in the tail */
     sink_load_t *workers;

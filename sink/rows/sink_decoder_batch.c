@@ -149,7 +149,7 @@ s_activity(sink_decoder_t *self, sink_stream_t *stream, const crema_batch_t *bat
     return CREMA_OK;
 }
 
-/* A key of /looks in the place of one of /activities; one for each total. */
+/* Keys of /looks are in the table of those of /activities, one for each total. */
 static crema_err_t
 s_look(sink_decoder_t *self, const sink_stream_t *stream, crema_looks_row_t *row)
 {

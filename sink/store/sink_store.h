@@ -13,7 +13,7 @@
  *
  * A run is in one of these stages. Work and memory grow with the number of live runs only.
  *
- *     UNREAD    there since the start; it is read on demand or by sink_store_examine()
+ *     UNREAD    its directory is from before the start; it is read on demand or examined
  *     LIVE      its journal is open and its streams are in memory
  *     RESTING   sealed and idle: its journal ends with a checkpoint; no file or stream is open
  *     ASIDE     its journal cannot be read: it accepts nothing and is retried every few seconds
@@ -159,7 +159,7 @@ sink_store_census_t sink_store_census(const sink_store_t *self);
  * it was sealed, in time of service. */
 const sink_run_t *sink_store_oldest(sink_store_t *self, int64_t *ret_sealed_for_ns);
 /* The run that has been sealed longest of those whose file is COMPLETE, else of the others:
- * ret_complete says which. NULL: none is sealed. Its file holds all that its journal does, so it
+ * *ret_complete says which. NULL: none is sealed. Its file holds all that its journal does, so it
  * gives way when there is no room for records that are in no file. */
 const sink_run_t *sink_store_redundant(sink_store_t *self, bool *ret_complete);
 /* A run that still needs its end or a verdict and of which no record or message has come for

@@ -27,7 +27,7 @@ typedef struct {
     bool stepped; /* a clock was set: seconds between times before and after that may be anything */
 } bottlenecks_t;
 
-/* What of the looks is behind a cause; 0: nothing. */
+/* Which looks explain a cause; no states: none do. */
 static const sink_spot_filter_t c_seen[CREMA_BOTTLENECK_COUNT] = {
 #define IN_PROCESS .phases = 1u << CREMA_LOOK_PHASE_PROCESS | 1u << CREMA_LOOK_PHASE_OTHER
 #define STATE(name) .states = 1u << CREMA_LOOK_##name
@@ -51,9 +51,8 @@ static const sink_spot_filter_t c_seen[CREMA_BOTTLENECK_COUNT] = {
 #undef STATE
 };
 
-#define PART_MATTERS 0.3      /* of the seconds, that a line, section, place or dataset has */
-#define THROTTLED_MATTERS 0.1 /* of the periods of a CPU quota */
-#define DATASET_MATTERS 2     /* times its part of the events */
+#define PART_MATTERS 0.3  /* of the seconds, that a line, section, place or dataset has */
+#define DATASET_MATTERS 2 /* times its part of the events */
 
 /* For "%s". */
 typedef struct {
@@ -115,10 +114,13 @@ s_evidence_spot(const bottlenecks_t *self, crema_bottleneck_t what, char text[EV
 {
     const sink_tables_t *tables = self->in->tables;
     sink_dict_t *dict = sink_decoder_dict(self->in->run);
+    sink_spot_filter_t filter = c_seen[what];
     sink_spot_t spot;
-    if (c_seen[what].states == 0)
+    if (filter.states == 0)
         return CREMA_OK;
-    crema_err_t err = sink_spot_find(self->in->facts, tables, &c_seen[what], &spot);
+    if (filter.gc) /* short collections have no line */
+        filter.at_least = self->diagnosis.causes[what].s;
+    crema_err_t err = sink_spot_find(self->in->facts, tables, &filter, &spot);
     if (err != CREMA_OK)
         return err;
     if (spot.of_frame >= PART_MATTERS) {
@@ -203,11 +205,11 @@ s_evidence_growth(const bottlenecks_t *self, char text[EVIDENCE_BYTES])
           sink_dict_text(sink_decoder_dict(self->in->run), CREMA_DICT_WORKER, growth->worker));
 }
 
-/* A core was free, and the control group might not use it. */
+/* Control groups had used up their CPU quota, whether or not a core was free. */
 static bool
 s_is_throttled(const sink_facts_t *facts)
 {
-    return facts->cpu_throttled >= THROTTLED_MATTERS;
+    return !isnan(facts->cpu_throttled);
 }
 
 /* "" where the seconds need no explanation. */
@@ -335,12 +337,15 @@ s_put(const bottlenecks_t *self, int rank)
     const bool saves = known && (what != CREMA_BOTTLENECK_WAITING || self->found.seen);
     char evidence[EVIDENCE_BYTES] = "";
     if (!self->stepped) {
+        const bool quota = what == CREMA_BOTTLENECK_CORES && s_is_throttled(self->in->facts);
+        char more[EVIDENCE_BYTES] = "";
+        s_evidence(self, what, more);
+        if (quota) /* first, since the sentence depends on it */
+            s_say(evidence, "%s", more);
         crema_err_t err = cause->s > 0 ? s_evidence_spot(self, what, evidence) : CREMA_OK;
         if (err != CREMA_OK)
             return err;
-        char more[EVIDENCE_BYTES] = "";
-        s_evidence(self, what, more);
-        if (more[0])
+        if (!quota && more[0])
             s_say(evidence, "%s", more);
         s_add_doubt(cause, evidence);
     }

@@ -36,9 +36,8 @@ judged_t causes_judge(const cause_t *cause, uint64_t seed);
 /* Over the runs of some seeds. */
 typedef struct {
     unsigned runs, first; /* the planted cause came first in so many */
-    unsigned cured,
-        /* runs that were made again without it; saving_s was within a quarter of what that saved */
-        near;
+    unsigned cured;       /* runs that were made again without it */
+    unsigned near;        /* of these saving_s was within a quarter of what that saved */
     unsigned bounded,
         within; /* rows with bounds; what was saved lay between them, give or take 5 % */
 } tally_t;

@@ -181,7 +181,7 @@ def test_an_exported_journal_makes_the_same_file(serve, tmp_path):
         with h5py.File(only(store, mc._run_id)["path"]) as file:
             return json.loads(rebuilt.stdout)["sha256"] == file.attrs["sha256_payload"]
 
-    # What comes after the verdict is in the journal first, and in the next revision of the file.
+    # Records that come after the verdict are in the journal first, and in the file from its next revision on.
     wait_for(is_as_sealed, 60, what="a file of all that is in the journal")
     assert only(copy, mc._run_id) == only(store, mc._run_id)
     assert "already exists" in refused(store, "export", mc._run_id, copy)

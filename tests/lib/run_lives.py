@@ -231,7 +231,7 @@ class Life(Pipeline):
         return sum(path.stat().st_size for path in self.store.glob("*/*.journal"))
 
     def has_frames(self) -> bool:
-        """Whether the journal of the open run has records: of one that has none the sink keeps nothing when it starts."""
+        """Whether the journal of the open run has records: a starting sink removes one without."""
         return any(path.stat().st_size > 1000 for path in self.journal().glob("*.journal"))
 
     def has_agent(self) -> bool:

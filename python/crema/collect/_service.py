@@ -200,8 +200,8 @@ class Service:
         self.keys = client_directory(directory)
 
     def _make_run_dir(self) -> None:
-        make_private_dir(self.run_dir.parent)
-        make_dir(self.run_dir, 0o700)
+        make_private_dir(self.run_dir)
+        make_private_dir(self.run_dir.parent)  # checked last: what is not empty stays
         if self._guard is None:
             # Another process may work out other directories, as when this one has changed TMPDIR.
             spool = workers_spool(self.run_id) or ""

@@ -9,7 +9,8 @@ import time
 from collections.abc import Iterator
 
 _TOP = pathlib.Path("/sys/fs/cgroup")
-_LEVELS_S = 10.0  # a process that is moved to another group is followed after so long
+_OWN = pathlib.Path("/proc/self/cgroup")
+_LEVELS_S = 10.0  # a move to another group is noticed after this time
 
 
 def oom_kills() -> int:
@@ -35,25 +36,32 @@ class Quota:
     def __init__(self) -> None:
         self._levels: list[pathlib.Path] = []
         self._levels_at = -math.inf
-        self._periods: dict[pathlib.Path, tuple[int, int]] = {}  # all, those that ended it
+        self._periods: dict[
+            pathlib.Path, tuple[int, int]
+        ] = {}  # periods so far, and throttled ones
 
     def throttled(self) -> tuple[float, float]:
-        """The tightest quota in cores, and the share of periods in which a group was stopped, of the group that was stopped most; NaN for none."""
+        """The quota in cores of the group that was throttled most, and the share of its periods in which it was; NaN without a quota.
+
+        As long as no share is known, the quota is the tightest one.
+        """
         now = time.monotonic()
         if now - self._levels_at > _LEVELS_S:
             self._levels, self._levels_at = list(_levels("cpu")), now
-        quotas, shares, before, self._periods = [], [], self._periods, {}
+        found, before, self._periods = [], self._periods, {}
         for level in self._levels:
             quota = _quota(level)
             if quota is None:
                 continue
-            quotas.append(quota)
+            share = -1.0
             stat = _fields(level / "cpu.stat")
             last = self._periods[level] = stat.get("nr_periods", 0), stat.get("nr_throttled", 0)
             if level in before:
                 periods, stopped = (b - a for a, b in zip(before[level], last, strict=True))
-                shares.append(stopped / periods if periods > 0 else 0.0)
-        return min(quotas, default=math.nan), max(shares, default=math.nan)
+                share = stopped / periods if periods > 0 else 0.0
+            found.append((-share, quota))
+        share, quota = min(found, default=(1.0, math.nan))
+        return quota, -share if share <= 0 else math.nan
 
 
 def _quota(level: pathlib.Path) -> float | None:
@@ -75,8 +83,8 @@ def _levels(controller: str) -> Iterator[pathlib.Path]:
     A container may see the host's path beside mounts of its own; then only the top exists.
     """
     try:
-        lines = pathlib.Path("/proc/self/cgroup").read_text().splitlines()
-    except OSError:
+        lines = _OWN.read_text().splitlines()
+    except (OSError, ValueError):
         return
     for line in lines:
         _, controllers, path = line.split(":", 2)
@@ -85,13 +93,16 @@ def _levels(controller: str) -> Iterator[pathlib.Path]:
         top = _TOP / controller if controllers else _TOP
         own = top / path.lstrip("/")
         levels = [own, *own.parents]
-        yield from (at for at in levels[: levels.index(top) + 1] if at.is_dir())
+        for level in levels[: levels.index(top) + 1]:
+            with contextlib.suppress(OSError):  # it may not be looked into
+                if level.is_dir():
+                    yield level
 
 
 def _fields(path: pathlib.Path) -> dict[str, int]:
     """Numbers of a file of lines "name number"; empty if it cannot be read."""
     found = {}
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ValueError):
         for line in path.read_text().splitlines():
             name, _, value = line.partition(" ")
             with contextlib.suppress(ValueError):

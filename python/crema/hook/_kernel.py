@@ -59,6 +59,7 @@ _GIL_BYTES = 64  # around the futex that a thread waits for; the GIL has two
 _GIL_ROUNDS, _GIL_LOOKS = 6, 12  # of the attempt to find it
 _STATE_BYTES = 160 << 10  # of the interpreter, at most
 _POLLED_MAX = 16
+NOT_SEEN = object()  # in place of a stack
 _LINK_BYTES = 512
 
 
@@ -157,7 +158,7 @@ class Thread:
         here = f"/proc/self/task/{native_id}/"
         self.native_id = native_id
         self.before: tuple[int, tuple[int, int]] = (-1, (0, 0))  # number of a look, and its times
-        self.stack: Any = None  # found by that look
+        self.stack: Any = NOT_SEEN  # at the last look
         self._clock = (~native_id << 3) | 6  # CLOCK of its CPU time
         self._schedstat = File(here + "schedstat", 64)
         try:

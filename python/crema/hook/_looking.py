@@ -219,10 +219,7 @@ class Looks:
         clock, cpu_ns, wait_ns = watch.last
         watch.last = at
         ids = watch.prefix_id, watch.dataset_id
-        while watch.collections:
-            phase, section, spent_ns, stack = watch.collections.popleft()
-            whole = self._count((*ids, phase, section), (CPU, "", stack), 0.0)
-            self._gc[whole] = self._gc.get(whole, 0.0) + spent_ns * 1e-9
+        self._take_collections(watch)
         if not marks and not found:
             key = (*ids, watch.phase, watch.section)
             passed = _seconds(at[0] - clock, at[1] - cpu_ns, at[2] - wait_ns)
@@ -245,6 +242,13 @@ class Looks:
             clock, cpu_ns, wait_ns = t, cpu, wait
         for (phase, section), piece in pieces.items():
             self._divide((*ids, phase, section), piece, watch)
+
+    def _take_collections(self, watch: Watch) -> None:
+        ids = watch.prefix_id, watch.dataset_id
+        while watch.collections:
+            phase, section, spent_ns, stack = watch.collections.popleft()
+            whole = self._count((*ids, phase, section), (CPU, "", stack), 0.0)
+            self._gc[whole] = self._gc.get(whole, 0.0) + spent_ns * 1e-9
 
     def _divide(self, key: Kind, piece: _Piece, watch: Watch | None) -> None:
         """Assign the seconds of a piece to what was found in it; what was not found there is divided later."""
@@ -385,6 +389,9 @@ class Looks:
         """Divide what running chunks have done so far, so that little is kept for long."""
         for watch in list(self.watches.values()):
             found = watch.found
+            if len(watch.collections) >= 200:
+                with self._lock:
+                    self._take_collections(watch)
             if len(found) >= 200 or len(watch.marks) >= 2000:
                 with self._lock:
                     if self.watches.get(watch.thread) is watch and watch.marks:
@@ -531,7 +538,7 @@ def start(
         return None
     looks = Looks(recorder, tasks)
     with _lock:
-        if _sampler is None or not _sampler.streams:  # none if it failed
+        if _sampler is None or not _sampler.streams:  # a sampler that failed has none
             _sampler = _Sampler(interval_s, looks)
         else:
             _sampler.streams.append(looks)
@@ -548,8 +555,8 @@ def stop(looks: Looks | None) -> None:
     with _lock:
         if _sampler is not None and looks in _sampler.streams:
             _sampler.streams.remove(looks)
-            if not _sampler.streams:
-                _sampler = None
+        if _sampler is not None and not _sampler.streams:
+            _sampler = None
     if looks.collected in garbage.on_long:
         garbage.on_long.remove(looks.collected)
     looks.flush(last=True)

@@ -15,7 +15,9 @@ from . import _columns
 
 FRAMES_MAX = 64
 STACKS_MAX = _columns.LIMITS["writer_stacks"]
-_KNOWN_MAX = 1 << 16  # code objects, instructions, paths: then they are learnt anew
+# Of what is known of code: when one is reached, all of it is dropped and learnt again.
+_CODES_MAX = 2000  # some 30 kB each, and new ones for each task where functions travel by value
+_KNOWN_MAX = 1 << 16
 
 # Functions that call a task, by the end of their file's name: what is further out is the same for all tasks.
 _ROOTS = (
@@ -47,7 +49,7 @@ class Frame:
         self.file, self.function, self.line, self.owner = file, function, line, owner
 
 
-_ROOT = Frame("", "", 0, CREMA)  # calls a task
+_ROOT = Frame("", "", 0, CREMA)  # stands for every function that calls a task
 
 
 class Stack:
@@ -66,7 +68,7 @@ class Stack:
         self.sources: bool = (package != "" and frame.file.startswith(_SOURCES)) or (
             outer and parent.sources
         )
-        # Whether it is of Dask, of a notebook's kernel or of crema, and does not work for tasks.
+        # True for threads of Dask, a notebook's kernel or crema, which do no work for tasks.
         self.serves: bool = frame.file.startswith(_SERVERS) or (outer and parent.serves)
 
     def outwards(self) -> Iterator[Stack]:
@@ -103,7 +105,7 @@ class _Code:
 
 
 class _Known:
-    """Code that was seen so far. It is replaced as a whole: what has been looked up in it stays true for whoever holds it."""
+    """Code that was seen so far. It is replaced as a whole: a thread that still uses the old one reads valid entries."""
 
     __slots__ = ("codes", "lines", "stacks")
 
@@ -123,7 +125,7 @@ class _Known:
         return self.lines.setdefault(id(code) + instruction, line)
 
     def is_full(self) -> bool:
-        return max(len(self.codes), len(self.lines), len(self.stacks)) >= _KNOWN_MAX
+        return len(self.codes) >= _CODES_MAX or max(len(self.lines), len(self.stacks)) >= _KNOWN_MAX
 
 
 class Stacks:

@@ -58,7 +58,7 @@ def keep_usable(fd: int) -> None:
 def make_dir(path: pathlib.Path, mode: int = 0o777) -> os.stat_result:
     """Make a directory, if it does not exist, and its parents, usable by this user whatever the umask is.
 
-    Whoever has removed what was in a parent may remove that one too, at any moment until something new is in it.
+    A run that ends may remove an empty parent at any moment, so each step is tried again.
     """
     tries = 100
     while True:
@@ -69,7 +69,7 @@ def make_dir(path: pathlib.Path, mode: int = 0o777) -> os.stat_result:
                 path.chmod(stat.S_IMODE(path.stat().st_mode) | stat.S_IRWXU)
             return path.stat()
         except (FileNotFoundError, FileExistsError):
-            if tries == 0:  # as below /proc, where none can be made, and where a file is
+            if tries == 0:  # nothing can be made below /proc, or a file has this name
                 raise
             make_dir(path.parent, mode | 0o055)
 

@@ -140,7 +140,8 @@ class Finder:
         """
         waits = False
         for look in seen:
-            if look.cpu_ns != 0:  # else it is where it was
+            # A thread that has not run still has the stack of the look before.
+            if look.cpu_ns != 0 or look.kernel.stack is _kernel.NOT_SEEN:
                 look.kernel.stack = self._stacks.of(frames.get(look.thread))
             look.stack = look.kernel.stack
             waits = waits or self._may_wait_for_others(look.call)

@@ -350,7 +350,9 @@ class _Follower:
         sharing = _recorder.sharing(self._recorder.config.run_id, self._owner)
         cpu_pct, disk_read_b, disk_write_b = self._since_last(used, sharing)
         net_read_b, net_write_b = _process.net_io_b()
-        cpu_quota, cpu_throttled = self._quota.throttled()
+        cpu_quota, cpu_throttled = self._read(
+            "worker_samples.cpu_quota", self._quota.throttled, (math.nan, math.nan)
+        )
         unknown = _records.UNKNOWN_U16
         self._look()
 

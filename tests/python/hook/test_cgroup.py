@@ -29,17 +29,25 @@ class Groups:
         )
 
 
-@pytest.fixture(params=[1, 2])
-def groups(request, tmp_path, monkeypatch):
-    top = tmp_path / "cpu" if request.param == 1 else tmp_path
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """What the kernel says of the groups of this process."""
+    file = tmp_path / "own"
     monkeypatch.setattr(_cgroup, "_TOP", tmp_path)
-    monkeypatch.setattr(
-        _cgroup, "_levels", lambda controller: iter([top / "jobs" / "ours", top / "jobs", top])
-    )
-    return Groups(top, request.param)
+    monkeypatch.setattr(_cgroup, "_OWN", file)
+    return file
 
 
-def test_the_tightest_quota_and_the_group_that_was_stopped_most(groups):
+@pytest.fixture(params=[1, 2])
+def groups(request, tmp_path, own):
+    if request.param == 1:
+        own.write_text("9:name=systemd:/\n3:cpu,cpuacct:/jobs/ours\n2:memory:/\n0::/\n")
+        return Groups(tmp_path / "cpu", 1)
+    own.write_text("0::/jobs/ours\n")
+    return Groups(tmp_path, 2)
+
+
+def test_the_quota_of_the_group_that_was_throttled_most(groups):
     groups.write(groups.jobs, "200000", 100, 10)
     groups.write(groups.ours, "20000", 50, 0)
     quota = _cgroup.Quota()
@@ -48,8 +56,22 @@ def test_the_tightest_quota_and_the_group_that_was_stopped_most(groups):
     assert math.isnan(share)  # nothing is known of the time before
     groups.write(groups.jobs, "200000", 120, 15)
     groups.write(groups.ours, "20000", 60, 1)
-    assert quota.throttled() == (pytest.approx(0.2), pytest.approx(0.25))
+    assert quota.throttled() == (pytest.approx(2.0), pytest.approx(0.25))
     assert quota.throttled() == (pytest.approx(0.2), 0.0)
+
+
+def test_a_container_sees_the_top_alone(own, tmp_path):
+    own.write_text("0::/host/path/of/the/container\n")
+    (tmp_path / "cpu.max").write_text("150000 100000")
+    assert _cgroup.Quota().throttled()[0] == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize("text", ["", "0::/\n", "3:cpu:/gone (deleted)\n", None])
+def test_what_cannot_be_seen_is_not_known(own, text):
+    if text is not None:
+        own.write_text(text)
+    assert all(math.isnan(each) for each in _cgroup.Quota().throttled())
+    assert (_cgroup.oom_kills(), _cgroup.memory_limit_b()) == (0, -1)
 
 
 def test_no_quota_is_no_share(groups):

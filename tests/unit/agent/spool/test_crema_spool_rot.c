@@ -189,9 +189,8 @@ test_no_flipped_bit_stays_undetected(void **state)
             brought_t brought = must_deliver(spool, 1);
             assert_true(brought.ended);
             assert_int_equal(brought.last, RECORDS);
-            if (hit ==
-                /* END itself: what is left of it is a torn tail, and is closed for the writer */
-                RECORDS) {
+            /* END itself: what is left of it is a torn tail, and is closed for the writer */
+            if (hit == RECORDS) {
                 assert_int_equal(brought.lost, 0);
                 assert_true(brought.as_written >= RECORDS - 1);
             } else {

@@ -177,12 +177,8 @@ must_number_the_executions_of_tasks(void **state)
         int64_t key, start, action, want;
     } rows[] = {
         {7, 0, COMPUTE, UINT16_MAX}, /* a result that went with its worker */
-        {7, 10, COMPUTE, 1},
-        {7, 11, TRANSFER, UINT16_MAX},
-        {8, 12, COMPUTE, 1},
-        /* nobody knows which task it was */
-        {7, 20, COMPUTE, 2},
-        {0, 30, COMPUTE, UINT16_MAX},
+        {7, 10, COMPUTE, 1},         {7, 11, TRANSFER, UINT16_MAX}, {8, 12, COMPUTE, 1},
+        {7, 20, COMPUTE, 2},         {0, 30, COMPUTE, UINT16_MAX}, /* of an unknown task */
         {7, 40, COMPUTE, 3},
     };
     size_t n = sizeof rows / sizeof *rows;

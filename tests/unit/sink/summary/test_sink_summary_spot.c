@@ -1,4 +1,5 @@
 /* What the evidence of a cause says of where its seconds were spent. */
+#include <math.h>
 #include <string.h>
 
 #include "journal_fixture.h"
@@ -8,25 +9,27 @@
 
 #define T(s) (FIXTURE_T0 + (int64_t)((s)*1e9 + 0.5))
 
-/* The CPU quota, which is used up while a task runs. */
+/* Threads of a worker wait for a core. Its CPU quota (NaN: none) is used up while a task runs. */
 static void
-s_samples(fixture_stream_t *w, int64_t worker)
+s_samples(fixture_stream_t *w, int64_t worker, double quota, double waits)
 {
     for (int i = 0; i < 4; i++) {
         fixture_row(w, CREMA_TABLE_WORKER_SAMPLES);
         fixture_set(w, "t_ns", T(1 + i));
         fixture_set(w, "worker_id", worker);
         fixture_set(w, "executing", i < 2);
-        fixture_real(w, "cpu_quota", 0.2);
-        fixture_real(w, "cpu_throttled", i < 2 ? 0.8 + 0.2 * i : 0);
+        fixture_real(w, "cpu_wait_s", waits * i);
+        fixture_real(w, "cpu_quota", quota);
+        fixture_real(w, "cpu_throttled", isnan(quota) ? NAN : i < 2 ? 0.8 + 0.2 * i : 0);
         fixture_put(w, 0);
     }
 }
 
 /* Four datasets of two chunks with 100 events each, of which looks found the first one computing
- * for `first_s` of 20 s. 2.7 of 3 s of garbage collection are of the second one. */
+ * for `first_s` of 20 s. Of 4 s of garbage collection 3 s were in long ones,
+ * and 2.7 of these in the second dataset. */
 static void
-s_run(double first_s, decoded_t *d)
+s_run(double first_s, double others_wait, decoded_t *d)
 {
     const char *dir = scratch_dir("spot");
     fixture_t *f = fixture_new(dir, 1);
@@ -35,7 +38,8 @@ s_run(double first_s, decoded_t *d)
     const int64_t worker = fixture_name(w, CREMA_DICT_WORKER, "tcp://A");
     const char *const names[] = {"top", "dy", "qcd", "wjets"};
     double t_s = 1;
-    s_samples(w, worker);
+    s_samples(w, worker, 0.2, 1);
+    s_samples(w, fixture_name(w, CREMA_DICT_WORKER, "tcp://B"), NAN, others_wait);
     for (int i = 0; i < 8; i++) {
         const double s = (i % 4 == 0 ? first_s : (20 - first_s) / 3) / 2;
         fixture_row(w, CREMA_TABLE_CHUNKS);
@@ -49,7 +53,7 @@ s_run(double first_s, decoded_t *d)
         fixture_set(w, "n_events", 100);
         fixture_real(w, "wall_s", s);
         fixture_real(w, "cpu_s", s);
-        fixture_real(w, "gc_s", 0.375);
+        fixture_real(w, "gc_s", 0.5);
         fixture_put(w, 0);
         t_s += s;
     }
@@ -89,7 +93,7 @@ must_name_a_dataset_that_takes_more_than_its_events_explain(void **state)
 {
     (void)state;
     decoded_t d;
-    s_run(14, &d);
+    s_run(14, 0, &d);
     assert_non_null(
         strstr(s_evidence(&d, "compute"), "dataset top has 70 % of it and 25 % of the events"));
     decoded_close(&d);
@@ -100,7 +104,7 @@ must_not_name_a_dataset_that_is_merely_the_largest(void **state)
 {
     (void)state;
     decoded_t d;
-    s_run(8, &d); /* 40 % of the seconds with 25 % of the events */
+    s_run(8, 0, &d); /* 40 % of the seconds with 25 % of the events */
     assert_null(strstr(s_evidence(&d, "compute"), "dataset"));
     decoded_close(&d);
 }
@@ -110,9 +114,9 @@ must_name_where_garbage_is_collected(void **state)
 {
     (void)state;
     decoded_t d;
-    s_run(8, &d);
+    s_run(8, 0, &d);
     assert_non_null(strstr(s_evidence(&d, "garbage_collection"),
-                           "dataset dy has 90 % of it and 25 % of the events"));
+                           "dataset dy has 68 % of it and 25 % of the events"));
     decoded_close(&d);
 }
 
@@ -121,9 +125,19 @@ must_name_the_quota_that_kept_threads_from_a_core(void **state)
 {
     (void)state;
     decoded_t d;
-    s_run(8, &d);
+    s_run(8, 0, &d);
     assert_string_equal(s_evidence(&d, "cores"),
                         "a CPU quota of 0.2 cores was used up in 90 % of its periods");
+    decoded_close(&d);
+}
+
+static void
+must_not_name_the_quota_of_a_worker_among_others_that_have_none(void **state)
+{
+    (void)state;
+    decoded_t d;
+    s_run(8, 10, &d);
+    assert_null(strstr(s_evidence(&d, "cores"), "quota"));
     decoded_close(&d);
 }
 
@@ -135,6 +149,7 @@ main(void)
         cmocka_unit_test(must_not_name_a_dataset_that_is_merely_the_largest),
         cmocka_unit_test(must_name_where_garbage_is_collected),
         cmocka_unit_test(must_name_the_quota_that_kept_threads_from_a_core),
+        cmocka_unit_test(must_not_name_the_quota_of_a_worker_among_others_that_have_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
