@@ -85,7 +85,7 @@ s_slope(const series_t *series, size_t from, size_t to, sink_line_t *ret_line)
 static double
 s_low(const series_t *series, size_t from, size_t to)
 {
-    double sorted[SINK_GROWTH_POINTS];
+    double sorted[SINK_GROWTH_POINTS] = {0};
     size_t n = 0;
     for (size_t i = from; i < to; i++) {
         size_t at = n++;

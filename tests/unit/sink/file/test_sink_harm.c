@@ -62,8 +62,7 @@ mmap(void *at, size_t size, int access, int flags, int fd, off_t offset)
         errno = ENODEV;
         return MAP_FAILED;
     }
-    /* NOLINTNEXTLINE(performance-no-int-to-ptr): the call that this one stands before returns a
-     * number */
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr): the call behind this one returns a number */
     return (void *)syscall(SYS_mmap, at, size, access, flags, fd, offset);
 }
 
