@@ -1,8 +1,10 @@
 #include "sink_growth.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "sink_scratch.h"
+#include "sink_sort.h"
 #include "sink_stats.h"
 
 /* The points of one worker, thinned out. */
@@ -85,20 +87,15 @@ s_slope(const series_t *series, size_t from, size_t to, sink_line_t *ret_line)
 static double
 s_low(const series_t *series, size_t from, size_t to)
 {
-    double sorted[SINK_GROWTH_POINTS] = {0};
-    size_t n = 0;
-    for (size_t i = from; i < to; i++) {
-        size_t at = n++;
-        for (; at > 0 && sorted[at - 1] > series->rss_b[i]; at--)
-            sorted[at] = sorted[at - 1];
-        sorted[at] = series->rss_b[i];
-    }
-    return sorted[n / 10];
+    double sorted[SINK_GROWTH_POINTS];
+    memcpy(sorted, series->rss_b + from, (to - from) * sizeof *sorted);
+    sink_sort_reals(sorted, to - from);
+    return sorted[(to - from) / 10];
 }
 
 /* Slopes of the low points of each third: memory that is released between chunks is not a leak. */
 static void
-s_bound_by_lowest(const series_t *series, grown_t *grown)
+s_bound_by_low_points(const series_t *series, grown_t *grown)
 {
     for (size_t third = 0; third < 2; third++) {
         size_t from = third * series->n / 3, mid = (third + 1) * series->n / 3,
@@ -122,7 +119,7 @@ s_grow(const series_t *series, grown_t *grown)
         grown->low_b = fmin(grown->low_b, half.b);
         grown->high_b = fmax(grown->high_b, half.b);
     }
-    s_bound_by_lowest(series, grown);
+    s_bound_by_low_points(series, grown);
     grown->last_b = series->rss_b[n - 1];
     return err;
 }

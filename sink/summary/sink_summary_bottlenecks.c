@@ -205,11 +205,11 @@ s_evidence_growth(const bottlenecks_t *self, char text[EVIDENCE_BYTES])
           sink_dict_text(sink_decoder_dict(self->in->run), CREMA_DICT_WORKER, growth->worker));
 }
 
-/* Control groups had used up their CPU quota, whether or not a core was free. */
+/* Threads had no core because control groups had used up their CPU quota. */
 static bool
-s_is_throttled(const sink_facts_t *facts)
+s_is_of_a_quota(const bottlenecks_t *self, crema_bottleneck_t what)
 {
-    return !isnan(facts->cpu_throttled);
+    return what == CREMA_BOTTLENECK_CORES && !isnan(self->in->facts->cpu_throttled);
 }
 
 /* "" where the seconds need no explanation. */
@@ -233,7 +233,7 @@ s_evidence(const bottlenecks_t *self, crema_bottleneck_t what, char text[EVIDENC
     else if (what == CREMA_BOTTLENECK_WAITING && !m->seen)
         s_say(text, "no thread of a %s was looked at",
               self->in->facts->n_chunks > 0 ? "chunk" : "task");
-    else if (what == CREMA_BOTTLENECK_CORES && s_is_throttled(self->in->facts))
+    else if (s_is_of_a_quota(self, what))
         s_say(text, "a CPU quota of %s cores was used up in %.0f %% of its periods",
               s_figure(self->in->facts->cpu_quota, 3).text, 100 * self->in->facts->cpu_throttled);
     else if (what == CREMA_BOTTLENECK_CORES)
@@ -300,7 +300,7 @@ s_status(const bottlenecks_t *self, const sink_cause_t *cause)
 static const char *
 s_advice(const bottlenecks_t *self, crema_bottleneck_t what)
 {
-    if (what == CREMA_BOTTLENECK_CORES && s_is_throttled(self->in->facts))
+    if (s_is_of_a_quota(self, what))
         return "a larger CPU quota of the container or job, or fewer threads in it";
     if (self->in->facts->n_chunks > 0)
         return crema_bottleneck_words[what].advice;
@@ -337,7 +337,7 @@ s_put(const bottlenecks_t *self, int rank)
     const bool saves = known && (what != CREMA_BOTTLENECK_WAITING || self->found.seen);
     char evidence[EVIDENCE_BYTES] = "";
     if (!self->stepped) {
-        const bool quota = what == CREMA_BOTTLENECK_CORES && s_is_throttled(self->in->facts);
+        const bool quota = s_is_of_a_quota(self, what);
         char more[EVIDENCE_BYTES] = "";
         s_evidence(self, what, more);
         if (quota) /* first, since the sentence depends on it */

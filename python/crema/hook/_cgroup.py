@@ -36,9 +36,8 @@ class Quota:
     def __init__(self) -> None:
         self._levels: list[pathlib.Path] = []
         self._levels_at = -math.inf
-        self._periods: dict[
-            pathlib.Path, tuple[int, int]
-        ] = {}  # periods so far, and throttled ones
+        # Periods so far, and throttled ones.
+        self._periods: dict[pathlib.Path, tuple[int, int]] = {}
 
     def throttled(self) -> tuple[float, float]:
         """The quota in cores of the group that was throttled most, and the share of its periods in which it was; NaN without a quota.
@@ -68,7 +67,7 @@ def _quota(level: pathlib.Path) -> float | None:
     """Cores that a group may use; None for no limit."""
     with contextlib.suppress(OSError, ValueError):
         quota_us, period_us = (level / "cpu.max").read_text().split()
-        return int(quota_us) / int(period_us)  # "max" is no number
+        return int(quota_us) / int(period_us)  # "max" is not a number
     with contextlib.suppress(OSError, ValueError, ZeroDivisionError):
         quota_us = (level / "cpu.cfs_quota_us").read_text()
         period_us = (level / "cpu.cfs_period_us").read_text()

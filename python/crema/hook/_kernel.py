@@ -59,8 +59,8 @@ _GIL_BYTES = 64  # around the futex that a thread waits for; the GIL has two
 _GIL_ROUNDS, _GIL_LOOKS = 6, 12  # of the attempt to find it
 _STATE_BYTES = 160 << 10  # of the interpreter, at most
 _POLLED_MAX = 16
-NOT_SEEN = object()  # in place of a stack
 _LINK_BYTES = 512
+NOT_SEEN = object()  # in place of a stack
 
 
 def _function(name: str, *arguments: type, result: type = ctypes.c_ssize_t) -> ctypes._CFuncPtr:

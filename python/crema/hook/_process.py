@@ -262,9 +262,8 @@ class _GarbageClock:
         if thread in self._ns:
             self._ns[thread] += spent_ns
             if spent_ns >= _LONG_COLLECTION_NS:
-                with contextlib.suppress(
-                    Exception
-                ):  # a thread without a frame, or without room for one
+                # The thread may have no frame, or no room for another one.
+                with contextlib.suppress(Exception):
                     for call in self.on_long:
                         call(thread, spent_ns, sys._getframe(1))
 

@@ -111,9 +111,8 @@ class _Known:
 
     def __init__(self) -> None:
         self.codes: dict[int, _Code] = {}
-        self.lines: dict[
-            int, Frame
-        ] = {}  # by address of an instruction, which lies in its code object
+        # By address of an instruction, which lies in its code object.
+        self.lines: dict[int, Frame] = {}
         self.stacks: dict[tuple[Frame, ...], Stack | None] = {}
 
     def learn(self, code: CodeType, instruction: int) -> Frame:
